@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hist.h"
+#include "util.h"
+#include <string.h>
+
+#define SUB (UINT64_C(1) << FM_HIST_SUB_BITS)
+
+static unsigned bucket_of(uint64_t v)
+{
+	unsigned exp;
+
+	if (v < SUB)
+		return (unsigned)v;
+	exp = 63 - (unsigned)__builtin_clzll(v) - FM_HIST_SUB_BITS;
+	return ((exp + 1) << FM_HIST_SUB_BITS) + (unsigned)((v >> exp) - SUB);
+}
+
+static uint64_t bucket_top(unsigned i)
+{
+	unsigned exp = i >> FM_HIST_SUB_BITS;
+	uint64_t sub = i & (SUB - 1);
+
+	if (exp == 0)
+		return sub;
+	return ((SUB + sub + 1) << (exp - 1)) - 1;
+}
+
+void fm_hist_reset(struct fm_hist *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->min = UINT64_MAX;
+}
+
+void fm_hist_add(struct fm_hist *h, uint64_t ns)
+{
+	if (!h->count)
+		h->min = UINT64_MAX;
+	h->count++;
+	h->sum = fm_add_sat(h->sum, ns);
+	h->min = FM_MIN(h->min, ns);
+	h->max = FM_MAX(h->max, ns);
+	h->bucket[bucket_of(ns)]++;
+}
+
+void fm_hist_merge(struct fm_hist *into, const struct fm_hist *from)
+{
+	if (!from->count)
+		return;
+	if (!into->count)
+		into->min = UINT64_MAX;
+	into->count += from->count;
+	into->sum = fm_add_sat(into->sum, from->sum);
+	into->min = FM_MIN(into->min, from->min);
+	into->max = FM_MAX(into->max, from->max);
+	for (unsigned i = 0; i < FM_HIST_BUCKETS; i++)
+		into->bucket[i] += from->bucket[i];
+}
+
+uint64_t fm_hist_quantile(const struct fm_hist *h, double q)
+{
+	uint64_t rank, seen = 0;
+
+	if (!h->count)
+		return 0;
+	q = q < 0 ? 0 : q > 1 ? 1 : q;
+	rank = (uint64_t)(q * (double)h->count + 0.5);
+	rank = FM_MAX(rank, UINT64_C(1));
+	for (unsigned i = 0; i < FM_HIST_BUCKETS; i++) {
+		seen += h->bucket[i];
+		if (seen >= rank)
+			return FM_MAX(FM_MIN(bucket_top(i), h->max), h->min);
+	}
+	return h->max;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define FM_CACHE_LINE 64
+
+#define FM_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define FM_LIKELY(x)    __builtin_expect(!!(x), 1)
+#define FM_UNLIKELY(x)  __builtin_expect(!!(x), 0)
+#define FM_MIN(a, b)                                                                               \
+	({                                                                                         \
+		__typeof__(a) a_ = (a);                                                            \
+		__typeof__(b) b_ = (b);                                                            \
+		a_ < b_ ? a_ : b_;                                                                 \
+	})
+#define FM_MAX(a, b)                                                                               \
+	({                                                                                         \
+		__typeof__(a) a_ = (a);                                                            \
+		__typeof__(b) b_ = (b);                                                            \
+		a_ > b_ ? a_ : b_;                                                                 \
+	})
+
+/* The structure around a member. */
+#define fm_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Saturating arithmetic for times: FM_NEVER stays never. */
+static inline uint64_t fm_add_sat(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t fm_sub_sat(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The board: one client's shared memory, mapped by client and daemon (and, where a device can, by the
+ * device). Control plane and data plane meet here and nowhere else.
+ *
+ * The client creates it (memfd, sealed against resizing) and keeps it for life: a daemon that restarts
+ * is simply sent the same descriptor again. Each hot word has one writer and a cache line of its own.
+ * The daemon trusts nothing in it: it reads each word once, atomically, and validates.
+ *
+ * Memory order. A counter is published with release and read with acquire. Ready edge: the client
+ * raises `begun`, then (full fence) looks at `bells`; the daemon sets `bells`, then (full fence) reads
+ * `begun`: one of the two sees the other, so no edge is lost. The same holds for `done` and idle.
+ */
+#pragma once
+#include "base/util.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
+#define FM_BOARD_VERSION 1
+#define FM_BOARD_SLOTS   128
+#define FM_BOARD_GROUPS  16
+
+#define FM_LINE _Alignas(FM_CACHE_LINE)
+
+enum fm_gate { FM_GATE_CLOSED, FM_GATE_OPEN };
+
+/* Edges that the daemon wants a bell for (struct fm_slot.bells). */
+#define FM_BELL_READY 1u
+#define FM_BELL_IDLE  2u
+
+/* How far preemption reaches: level n in use, and a bit (1 << n) for each that the device can do. */
+enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNING };
+
+/* One XQueue. */
+struct fm_slot {
+	/* Written by the daemon (or by local mode). */
+	FM_LINE _Atomic uint32_t gate; /* enum fm_gate */
+	_Atomic uint32_t bells;        /* FM_BELL_*; written by the daemon, FM_BELL_* wanted */
+
+	/* Written by the threads that submit. */
+	FM_LINE _Atomic uint64_t begun;  /* commands whose launch has begun */
+	FM_LINE _Atomic uint64_t passed; /* commands whose launch has returned from the driver */
+
+	/* Written by whoever learns of completion. done <= begun. */
+	FM_LINE _Atomic uint64_t done;   /* commands finished */
+	_Atomic uint64_t done_at;        /* when that was learnt */
+	_Atomic uint64_t released;       /* commands let past their gates; stalled: gate closed, done >= released */
+	_Atomic uint64_t device_ns;      /* device time used, of finished commands */
+	_Atomic uint64_t busy_since;     /* the device works on released commands since then; 0: it does not */
+
+	/* Written by the client, seldom. */
+	FM_LINE _Atomic uint64_t gates;  /* gates placed */
+	_Atomic uint64_t held_ns;        /* time callers were held back (level 1) */
+	_Atomic uint32_t level;          /* enum fm_level in use */
+};
+
+struct fm_board {
+	/* Constant after creation. */
+	FM_LINE uint32_t magic;
+	uint16_t version;
+	uint16_t slots;
+	uint32_t size;
+
+	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up. */
+	FM_LINE _Atomic uint32_t agent_sleeps;
+	/* Written by the daemon: others share a device with this client, so it keeps progress up to date. */
+	FM_LINE _Atomic uint32_t contended;
+
+	/* Written by the client. Calls that passed through XQueues, and calls that could not. */
+	FM_LINE _Atomic uint64_t governed;
+	_Atomic uint64_t ungoverned;
+
+	struct fm_slot slot[FM_BOARD_SLOTS];
+};
+
+_Static_assert(sizeof(struct fm_slot) == 5 * FM_CACHE_LINE, "a slot is five cache lines");
+_Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
+
+/* Commands launched and not known to be finished. A lying client's done > begun counts as none. */
+static inline uint64_t fm_slot_pending(const struct fm_slot *s)
+{
+	/* done first: reading begun first could miss commands that begin in between. */
+	uint64_t done = atomic_load_explicit(&s->done, memory_order_acquire);
+	uint64_t begun = atomic_load_explicit(&s->begun, memory_order_acquire);
+
+	return fm_sub_sat(begun, done);
+}
+
+/* Client side: create a sealed board. *board is mapped, *fd to be sent to the daemon (or, with fd NULL,
+ * the board is private memory). 0 or negative errno. All gates are open, all slots free. */
+int fm_board_create(struct fm_board **board, int *fd);
+
+/* Daemon side: map a descriptor that came from a client. -EINVAL unless it is a memfd of exactly the
+ * right size, sealed against shrinking and growing, with a valid header. The descriptor stays the caller's. */
+int fm_board_map(struct fm_board **board, int fd);
+
+void fm_board_unmap(struct fm_board *board);
+
+/* Replace the mapping by a private copy with every gate open, at the same address: for the child after
+ * fork, which must not write into its parent's board. Async-signal-safe. */
+void fm_board_detach(struct fm_board *board);

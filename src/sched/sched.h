@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler core: groups, devices, events in, decisions out. Time is an argument and there is no
+ * I/O: the daemon, local mode and the simulator drive the same core. Not thread-safe; one owner.
+ *
+ * An entity is one group on one device. The owner reports what happens to it (ready, idle); the core
+ * asks the policy, and tells the owner through host->gate() which gates to open and to close. Within a
+ * call gates are closed before others are opened. fm_sched_next() says when fm_sched_tick() is due.
+ *
+ * Device time. The core charges an entity while it occupies the device: ready, and its gate open or not
+ * yet stalled after closing. When it alone is ready its charge is capped by host->usage(), so that the
+ * pauses of a lone program, which are not reported, are not charged.
+ */
+#pragma once
+#include "base/err.h"
+#include "base/hist.h"
+#include "policy/policy.h"
+
+struct fm_sched;
+struct fm_sdev;   /* device */
+struct fm_sgroup; /* group */
+struct fm_sent;   /* entity: one group on one device */
+
+struct fm_sched_host {
+	/* Open or close the gates of an entity: one store per queue. reason is static text. */
+	void (*gate)(void *ctx, void *ent_data, bool open, const char *reason, uint64_t now);
+	/* Has an entity whose gate is closed come to rest? If so, since when (*since). */
+	bool (*stalled)(void *ctx, void *ent_data, uint64_t *since);
+	/* Cumulative device nanoseconds as the client measures them; may be NULL: wall time then. */
+	uint64_t (*usage)(void *ctx, void *ent_data, uint64_t now);
+	/* Which of the edges does the core want to hear about at once? Others may be reported late. */
+	void (*bells)(void *ctx, void *ent_data, bool want_ready, bool want_idle);
+};
+
+struct fm_sched_stats {
+	uint64_t events, decisions, preemptions; /* preemptions: gates closed on a ready entity */
+	uint64_t gate_stores;
+};
+
+/* State of an entity as users see it. */
+enum fm_ent_state { FM_ENT_IDLE, FM_ENT_READY, FM_ENT_RUNNING, FM_ENT_SUSPENDED };
+
+struct fm_ent_info {
+	enum fm_ent_state state;
+	bool gate_open;
+	uint64_t served_ns, ready_wait_ns; /* device time; time ready but not running */
+	uint64_t preemptions;
+	const char *reason; /* of its last gate change, or NULL */
+};
+
+int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx);
+void fm_sched_free(struct fm_sched *s);
+
+/* Policy of every device, present and to come. params: "key=value" strings, n of them. On error the
+ * old policy stays. Hints are kept. The initial policy is "fixed-priority". */
+int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
+	uint64_t now, struct fm_err *err);
+const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s);
+const int64_t *fm_sched_policy_params(const struct fm_sched *s); /* in params[] order, times in ns */
+
+/* How long an entity that went idle keeps the device, so that a program's short pauses between two
+ * commands of a job do not hand it away. Default 100 us. */
+void fm_sched_linger(struct fm_sched *s, uint64_t ns);
+
+int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key);
+const char *fm_sdev_key(const struct fm_sdev *d);
+const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate closed to stall */
+
+int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
+void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
+
+/* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
+int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
+const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g); /* as set, segment not applied */
+
+/* Withhold a group from the policy by hand, and give it back. Idempotent. */
+void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);
+bool fm_sgroup_suspended(const struct fm_sgroup *g);
+
+/* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until the
+ * end, between its commands too; priority FM_SEGMENT_KEEP leaves the group's own. Segments nest; the
+ * outermost end closes. -EINVAL at an end without begin. */
+#define FM_SEGMENT_KEEP INT32_MIN
+int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now);
+int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now);
+
+/* An entity joins idle, with its gate as the policy wants it (reported through host->gate). data is
+ * what the host callbacks receive. Deleting reports no more gates for it. */
+int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g, struct fm_sdev *d,
+	void *data, uint64_t now);
+void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
+void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
+struct fm_sdev *fm_sent_device(const struct fm_sent *e);
+
+/* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing. */
+void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
+void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
+
+/* Entities on d that hold the device or are draining: whose boards the owner should read before a
+ * decision. Calls fn for each; fn may report ready or idle for it. */
+void fm_sdev_each_active(struct fm_sdev *d, void (*fn)(void *arg, void *ent_data), void *arg);
+
+void fm_sched_tick(struct fm_sched *s, uint64_t now);
+uint64_t fm_sched_next(const struct fm_sched *s); /* absolute, FM_NEVER for none */
+void fm_sched_get_stats(const struct fm_sched *s, struct fm_sched_stats *st);
