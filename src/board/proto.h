@@ -5,7 +5,7 @@
  * through the board. The receiver validates each message as if an enemy wrote it.
  *
  *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL
- *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates)
+ *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT (remember: an operator set it)
  *
  * BELL and WAKE carry nothing: the board says what happened. Both are sent without blocking; when the
  * socket is full, the other end has something to wake up for already.

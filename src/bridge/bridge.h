@@ -19,6 +19,9 @@ struct fm_bgroup;  /* one scheduling group: the queues of one client, or of seve
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
 	void (*wake)(void *client_ctx);
+	/* An operator changed a hint of a group of this client: let the client know, so that it can tell
+	 * the next daemon. May be NULL. */
+	void (*hint)(void *client_ctx, uint32_t group, enum fm_hint h, int64_t value);
 };
 
 /* Limits per user (uid 0 is not limited); 0: none. */
