@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "board.h"
+#include "base/cleanup.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static void open_gates(struct fm_board *b)
+{
+	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++) {
+		atomic_store_explicit(&b->slot[i].gate, FM_GATE_OPEN, memory_order_relaxed);
+		atomic_store_explicit(&b->slot[i].bells, 0, memory_order_relaxed);
+	}
+	atomic_store_explicit(&b->contended, 0, memory_order_relaxed);
+}
+
+static int board_memfd(void)
+{
+	FM_CLEAN_FD int fd = memfd_create("fermata-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(struct fm_board)) < 0)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, SEALS_NEEDED | F_SEAL_SEAL) < 0)
+		return -errno;
+	return fm_take_fd(&fd);
+}
+
+static int map(struct fm_board **board, int fd)
+{
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *p = mmap(NULL, sizeof(**board), PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*board = p;
+	return 0;
+}
+
+int fm_board_create(struct fm_board **board, int *fd)
+{
+	FM_CLEAN_FD int memfd = -1;
+	struct fm_board *b;
+	int rc;
+
+	if (fd) {
+		memfd = board_memfd();
+		if (memfd < 0)
+			return memfd;
+	}
+	rc = map(&b, memfd);
+	if (rc)
+		return rc;
+	b->magic = FM_BOARD_MAGIC;
+	b->version = FM_BOARD_VERSION;
+	b->slots = FM_BOARD_SLOTS;
+	b->size = sizeof(*b);
+	open_gates(b);
+	if (fd)
+		*fd = fm_take_fd(&memfd);
+	*board = b;
+	return 0;
+}
+
+int fm_board_map(struct fm_board **board, int fd)
+{
+	/* F_GET_SEALS succeeds on memory files alone, so a board cannot lie on a file system that
+	 * blocks or fails under the reader; sealed against shrinking, it cannot raise SIGBUS. */
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct fm_board *b;
+	struct stat st;
+	int rc;
+
+	if (seals < 0 || (seals & SEALS_NEEDED) != SEALS_NEEDED)
+		return -EINVAL;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != (off_t)sizeof(*b))
+		return -EINVAL;
+	rc = map(&b, fd);
+	if (rc)
+		return rc == -ENOMEM ? rc : -EINVAL;
+	if (b->magic != FM_BOARD_MAGIC || b->version != FM_BOARD_VERSION ||
+	        b->slots != FM_BOARD_SLOTS || b->size != sizeof(*b)) {
+		fm_board_unmap(b);
+		return -EINVAL;
+	}
+	*board = b;
+	return 0;
+}
+
+void fm_board_unmap(struct fm_board *board)
+{
+	if (board)
+		munmap(board, sizeof(*board));
+}
+
+void fm_board_detach(struct fm_board *board)
+{
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	size_t size = sizeof(*board);
+	void *copy = mmap(NULL, size, prot, flags, -1, 0);
+
+	/* The copy is finished before it replaces the original: nobody ever sees a closed gate or a
+	 * counter of zero in between. Should memory be short, an empty board is still a private
+	 * one. */
+	if (copy != MAP_FAILED) {
+		memcpy(copy, board, size);
+		open_gates(copy);
+		if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, board) == board)
+			return;
+		munmap(copy, size);
+	}
+	if (mmap(board, size, prot, flags | MAP_FIXED, -1, 0) == board)
+		open_gates(board);
+}

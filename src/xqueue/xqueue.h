@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * XQueue: a preemptible queue over one hwqueue. The program launches in its own thread, straight into
+ * its own hwqueue; the XQueue counts, and now and then puts a gate in between (level 2) or holds the
+ * caller for a moment (level 1).
+ *
+ * A *segment* is the stretch of commands between two gates, about `interval` of device time by
+ * estimates learnt from earlier segments. Gates are placed closed; the agent opens them while the
+ * board's gate word is open, at most `lead` segments ahead of the device. So closing the word stalls
+ * the hwqueue at the next gate, and nobody in this process needs to act for it.
+ *
+ * Around each launch:    fm_xq_begin(q, key);  driver call;  fm_xq_end(q);
+ * After a driver call that waited for all of the queue:    mark = fm_xq_mark(q) before, fm_xq_synced(q, mark).
+ */
+#pragma once
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "board/board.h"
+#include "board/proto.h"
+#include "link.h"
+
+struct fm_client; /* this process as the daemon sees it: board, agent thread, link */
+
+struct fm_client_config {
+	const char *api;                     /* static: "opencl", "lib" */
+	const struct fm_link_ops *local;     /* local mode, NULL where it is not linked in */
+	const char *local_policy;            /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
+};
+
+/* The process's client, made at first use: settings from the environment (FERMATA_*), board, link if a
+ * daemon is there (else it is looked for in the background), agent. Returns NULL when switched off
+ * (FERMATA_DISABLE=1) or out of resources: the caller then runs natively. Thread-safe. In a forked
+ * child the parent's client is gone and a new one is made at first use. */
+struct fm_client *fm_client_get(const struct fm_client_config *config);
+
+/* Groups of this process. Index 0 is there from the start. -ENOSPC beyond FM_BOARD_GROUPS. */
+int fm_client_group_add(struct fm_client *c, const char *name);
+int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value);
+int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority);
+void fm_client_count_ungoverned(struct fm_client *c);
+bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
+
+#define FM_EST_SLOTS 256
+#define FM_SEG_KEYS  32
+
+/* Estimates: device time of a kind of command, learnt. Direct-mapped; a collision forgets. */
+struct fm_est {
+	_Atomic uint64_t key;
+	_Atomic uint64_t ns;
+};
+
+struct fm_xq_gate;
+
+struct fm_xq {
+	/* Hot: read or written at each launch. */
+	struct fm_slot *slot;
+	struct fm_client *client;
+	_Atomic uint64_t interval;       /* of a segment; UINT64_MAX: nobody schedules us, no gates */
+	_Atomic uint64_t seg_ns;         /* estimated device time since the last gate */
+	_Atomic uint32_t gates_pending;  /* gates that are still closed */
+	_Atomic uint32_t seg_n;          /* commands since the last gate */
+	_Atomic uint64_t seg_key[FM_SEG_KEYS];
+	struct fm_est est[FM_EST_SLOTS];
+
+	/* Cold: under lock unless noted. */
+	const struct fm_backend_ops *ops;
+	void *hwq;
+	unsigned slot_index, group;
+	unsigned levels;                 /* bits that the hwqueue can do */
+	enum fm_level level;             /* in use */
+	bool closing;
+	_Atomic unsigned refs;
+	_Atomic bool own_suspended;      /* by fm_xq_suspend: this queue alone */
+	_Atomic uint64_t edge_at;        /* when the queue last went from idle to busy */
+	struct fm_xq_state *cold;        /* xqueue.c's */
+};
+
+/* An XQueue over hwq on the device that key names. level_wish: 0 deepest, else at most that. */
+int fm_xq_create(struct fm_xq **out, struct fm_client *c, unsigned group, const char *device_key,
+	const struct fm_backend_ops *ops, void *hwq, enum fm_level level_wish);
+/* No more launches will come. Commands in flight go on; the slot is given back when they are done. */
+void fm_xq_close(struct fm_xq *q);
+
+void fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
+uint64_t fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
+
+static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
+{
+	struct fm_est *e = &q->est[(key ^ key >> 17) % FM_EST_SLOTS];
+
+	if (FM_LIKELY(atomic_load_explicit(&e->key, memory_order_relaxed) == key))
+		return atomic_load_explicit(&e->ns, memory_order_relaxed);
+	return UINT64_MAX; /* unknown: alone in its segment until it is known */
+}
+
+/*
+ * Before a launch of a command of kind `key` (nonzero; the same key for commands that cost alike).
+ * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while somebody
+ * waits to hear of it, or the caller is to be held. The full fence of the increment orders it before
+ * the look at the gate and at the bells (board.h).
+ */
+static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
+{
+	struct fm_slot *s = q->slot;
+	uint64_t before = atomic_fetch_add(&s->begun, 1);
+	uint64_t est = fm_xq_estimate(q, key);
+	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
+	bool idle = atomic_load_explicit(&s->done, memory_order_acquire) == before;
+	bool closed = atomic_load_explicit(&s->gate, memory_order_relaxed) != FM_GATE_OPEN &&
+		!atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
+
+	if (FM_UNLIKELY(idle || closed ||
+		    seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
+		fm_xq_begin_slow(q, before, est);
+		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
+	}
+	/* Lost updates between threads on one queue make an estimate less good, nothing else. */
+	if (n < FM_SEG_KEYS)
+		atomic_store_explicit(&q->seg_key[n], key, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, n + 1, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_ns, seg, memory_order_relaxed);
+}
+
+/* After the launch, also after one that failed (a command that never was counts as finished in order). */
+static inline void fm_xq_end(struct fm_xq *q)
+{
+	atomic_fetch_add_explicit(&q->slot->passed, 1, memory_order_release);
+}
+
+/* Launches that the driver has for sure: what a wait that begins now will cover. */
+static inline uint64_t fm_xq_mark(struct fm_xq *q)
+{
+	return atomic_load_explicit(&q->slot->passed, memory_order_acquire);
+}
+
+/* All launches up to mark are finished. */
+static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
+{
+	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark)
+		fm_xq_synced_slow(q, mark);
+}
+
+/* For the library: this queue alone, besides what the scheduler says. */
+int fm_xq_suspend(struct fm_xq *q);
+int fm_xq_resume(struct fm_xq *q);
+/* Wait until `count` commands are done; -ETIMEDOUT after timeout_ns (FM_NEVER: no limit). */
+int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns);
+/* Is it at rest at a closed gate (or idle)? */
+bool fm_xq_stalled(struct fm_xq *q);
