@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "parse.h"
+#include "clock.h"
+#include "util.h"
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct hint_spec {
+	const char *name, *unit;
+	int64_t min, max;
+};
+
+static const struct hint_spec hint_specs[FM_HINT_COUNT] = {
+#define SPEC(id, name, min, max, def, unit) [id] = {name, unit, min, max},
+        FM_HINT_MAP(SPEC)
+#undef SPEC
+};
+
+/* Quoted text in messages is cut: a value may be as long as a configuration line. */
+#define SHOWN 40
+
+int fm_parse_int(const char *s, int64_t min, int64_t max, int64_t *v, struct fm_err *err)
+{
+	long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoll(s, &end, 10);
+	if (end == s || *end || isspace((unsigned char)*s))
+		return fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
+	if (errno == ERANGE || n < min || n > max) {
+		fm_err_set(err, -ERANGE, "'%.*s' is out of range", SHOWN, s);
+		fm_err_hint(err, "give a number from %" PRId64 " to %" PRId64, min, max);
+		return -ERANGE;
+	}
+	*v = n;
+	return 0;
+}
+
+int fm_parse_bool(const char *s, bool *v, struct fm_err *err)
+{
+	static const struct {
+		const char *word;
+		bool value;
+	} words[] = {{"yes", true}, {"true", true}, {"on", true}, {"1", true}, {"no", false},
+	        {"false", false}, {"off", false}, {"0", false}};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(words); i++) {
+		if (!strcasecmp(s, words[i].word)) {
+			*v = words[i].value;
+			return 0;
+		}
+	}
+	fm_err_set(err, -EINVAL, "'%.*s' is neither yes nor no", SHOWN, s);
+	fm_err_hint(err, "write yes or no");
+	return -EINVAL;
+}
+
+static int bad_time(const char *s, struct fm_err *err)
+{
+	fm_err_set(err, -EINVAL, "'%.*s' is not a time", SHOWN, s);
+	fm_err_hint(
+	        err, "write a number and ns, us, ms or s, such as 20ms; without a unit it is ms");
+	return -EINVAL;
+}
+
+static uint64_t time_unit(const char *s)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"", FM_MS}, {"ns", 1}, {"us", FM_US}, {"ms", FM_MS}, {"s", FM_S}};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(units); i++)
+		if (!strcmp(s, units[i].name))
+			return units[i].ns;
+	return 0;
+}
+
+/* Decimal digits by hand: strtod() would follow the locale's decimal point and take "nan" and
+ * "0x1p9". */
+static int scan_decimal(const char **s, uint64_t *whole, uint64_t *nano)
+{
+	const char *p = *s;
+	uint64_t place = FM_S / 10;
+	bool digits = false;
+
+	*whole = *nano = 0;
+	for (; isdigit((unsigned char)*p); p++, digits = true)
+		if (__builtin_mul_overflow(*whole, UINT64_C(10), whole) ||
+		        __builtin_add_overflow(*whole, (uint64_t)(*p - '0'), whole))
+			return -ERANGE;
+	if (*p == '.')
+		for (p++; isdigit((unsigned char)*p); p++, place /= 10, digits = true)
+			*nano += place * (uint64_t)(*p - '0');
+	*s = p;
+	return digits ? 0 : -EINVAL;
+}
+
+int fm_parse_time(const char *s, int64_t *ns, struct fm_err *err)
+{
+	const char *p = s;
+	uint64_t whole, nano, unit, sum;
+	int rc = scan_decimal(&p, &whole, &nano);
+
+	if (rc == -EINVAL)
+		return bad_time(s, err);
+	while (!rc && *p == ' ')
+		p++;
+	unit = rc ? 1 : time_unit(p);
+	if (!unit)
+		return bad_time(s, err);
+	if (rc || __builtin_mul_overflow(whole, unit, &sum) ||
+	        __builtin_add_overflow(sum, nano * unit / FM_S, &sum) || sum > INT64_MAX)
+		return fm_err_set(err, -ERANGE, "'%.*s' is longer than 292 years", SHOWN, s);
+	*ns = (int64_t)sum;
+	return 0;
+}
+
+int fm_parse_priority(const char *s, int64_t *v, struct fm_err *err)
+{
+	static const struct {
+		const char *name;
+		int64_t value;
+	} names[] = {{"low", FM_PRIORITY_LOW}, {"normal", FM_PRIORITY_NORMAL},
+	        {"high", FM_PRIORITY_HIGH}, {"realtime", FM_PRIORITY_REALTIME}};
+	int rc;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++) {
+		if (!strcmp(s, names[i].name)) {
+			*v = names[i].value;
+			return 0;
+		}
+	}
+	rc = fm_parse_int(s, FM_PRIORITY_MIN, FM_PRIORITY_MAX, v, err);
+	if (rc)
+		fm_err_hint(err, "give low, normal, high, realtime, or a number from %d to %d",
+		        FM_PRIORITY_MIN, FM_PRIORITY_MAX);
+	return rc;
+}
+
+const char *fm_hint_name(enum fm_hint h)
+{
+	return (unsigned)h < FM_HINT_COUNT ? hint_specs[h].name : NULL;
+}
+
+const char *fm_hint_unit(enum fm_hint h)
+{
+	return (unsigned)h < FM_HINT_COUNT ? hint_specs[h].unit : NULL;
+}
+
+int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
+{
+	const struct hint_spec *spec;
+	int64_t scale;
+
+	if ((unsigned)h >= FM_HINT_COUNT)
+		return fm_err_set(err, -ERANGE, "unknown hint %d", (int)h);
+	spec = &hint_specs[h];
+	if (v >= spec->min && v <= spec->max)
+		return 0;
+	scale = strcmp(spec->unit, "ns") ? 1 : (int64_t)FM_MS;
+	fm_err_set(err, -ERANGE, "%s out of range", spec->name);
+	fm_err_hint(err, "give %" PRId64 " to %" PRId64 "%s", spec->min / scale, spec->max / scale,
+	        scale == 1 ? spec->unit : " ms");
+	return -ERANGE;
+}
+
+static int find_hint(const char *name, enum fm_hint *h, struct fm_err *err)
+{
+	char known[128] = "";
+
+	for (unsigned i = 0; i < FM_HINT_COUNT; i++) {
+		if (!strcmp(name, hint_specs[i].name)) {
+			*h = (enum fm_hint)i;
+			return 0;
+		}
+		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
+		strncat(known, hint_specs[i].name, sizeof(known) - strlen(known) - 1);
+	}
+	fm_err_set(err, -ENOENT, "unknown hint '%.*s'", SHOWN, name);
+	fm_err_hint(err, "hints are %s", known);
+	return -ENOENT;
+}
+
+static int parse_percent(
+        const char *s, const struct hint_spec *spec, int64_t *v, struct fm_err *err)
+{
+	char digits[24];
+	size_t len = strlen(s);
+
+	if (len > 0 && s[len - 1] == '%')
+		len--;
+	if (len >= sizeof(digits))
+		return fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
+	memcpy(digits, s, len);
+	digits[len] = '\0';
+	return fm_parse_int(digits, spec->min, spec->max, v, err);
+}
+
+int fm_parse_hint(
+        const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err)
+{
+	const struct hint_spec *spec;
+	int rc = find_hint(name, h, err);
+
+	if (rc)
+		return rc;
+	spec = &hint_specs[*h];
+	if (*h == FM_HINT_PRIORITY)
+		return fm_parse_priority(value, v, err);
+	if (!strcmp(spec->unit, "%"))
+		return parse_percent(value, spec, v, err);
+	if (strcmp(spec->unit, "ns"))
+		return fm_parse_int(value, spec->min, spec->max, v, err);
+	rc = fm_parse_time(value, v, err);
+	return rc ? rc : fm_hint_check(*h, *v, err);
+}
