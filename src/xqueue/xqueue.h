@@ -25,6 +25,7 @@ struct fm_client_config {
 	const char *api;                     /* static: "opencl", "lib" */
 	const struct fm_link_ops *local;     /* local mode, NULL where it is not linked in */
 	const char *local_policy;            /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
+	bool gates_always; /* place gates also while nobody schedules us: the program suspends its own queues */
 };
 
 /* The process's client, made at first use: settings from the environment (FERMATA_*), board, link if a
@@ -65,24 +66,35 @@ struct fm_xq {
 	/* Cold: under lock unless noted. */
 	const struct fm_backend_ops *ops;
 	void *hwq;
+	char device[FM_DEVKEY_MAX];
 	unsigned slot_index, group;
 	unsigned levels;                 /* bits that the hwqueue can do */
 	enum fm_level level;             /* in use */
-	bool closing;
-	_Atomic unsigned refs;
+	bool in_order, closing;
+	_Atomic unsigned refs;           /* the owner, the agent's list, each tracker under way */
 	_Atomic bool own_suspended;      /* by fm_xq_suspend: this queue alone */
 	_Atomic uint64_t edge_at;        /* when the queue last went from idle to busy */
-	struct fm_xq_state *cold;        /* xqueue.c's */
+	struct fm_xq_cold *cold;         /* segment.h */
 };
 
-/* An XQueue over hwq on the device that key names. level_wish: 0 deepest, else at most that. */
-int fm_xq_create(struct fm_xq **out, struct fm_client *c, unsigned group, const char *device_key,
-	const struct fm_backend_ops *ops, void *hwq, enum fm_level level_wish);
+struct fm_xq_config {
+	unsigned group;           /* index from fm_client_group_add(), 0: the process's */
+	const char *device;       /* key that names the device across processes */
+	const struct fm_backend_ops *ops;
+	void *hwq;
+	enum fm_level level_wish; /* at most this deep; FM_LEVEL_NONE: as deep as it goes */
+	bool in_order;            /* commands finish in order of submission */
+};
+
+/* 0; -ENOSPC when the board has no slot left: the queue then runs ungoverned. */
+int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config);
 /* No more launches will come. Commands in flight go on; the slot is given back when they are done. */
 void fm_xq_close(struct fm_xq *q);
 
 void fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
-uint64_t fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
+void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
+/* The program has waited for something that this queue may have finished: look soon whether it is idle. */
+void fm_xq_nudge(struct fm_xq *q);
 
 static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 {

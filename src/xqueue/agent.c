@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: one thread a client, made at first use. It opens gates as the device advances, listens to
+ * the daemon, and looks for a new one when it is gone. It sleeps unless there is something to do.
+ */
+#include "client.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+static uint64_t pump_all(struct fm_client *c)
+{
+	struct fm_xq *held[FM_CLIENT_QUEUES];
+	uint64_t next = FM_NEVER;
+	unsigned n = 0;
+
+	/* The lock is not held while queues are pumped, since that calls the driver. */
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		if (!c->queue[i])
+			continue;
+		held[n++] = c->queue[i];
+		atomic_fetch_add(&c->queue[i]->refs, 1);
+	}
+	pthread_mutex_unlock(&c->lock);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t at = fm_xq_pump(held[i], fm_now());
+
+		next = FM_MIN(next, at);
+		fm_xq_unref(held[i]);
+	}
+	return next;
+}
+
+static uint64_t service_link(struct fm_client *c)
+{
+	struct fm_link *l = atomic_load(&c->link);
+	uint64_t now = fm_now(), next;
+
+	if (l && !atomic_load(&c->link_broken)) {
+		next = c->link_ops->service(l, now);
+		if (next)
+			return next;
+	}
+	if (l)
+		fm_client_disconnect(c, now);
+	if (now >= c->connect_at && fm_client_connect(c, now))
+		return now;
+	return c->connect_at;
+}
+
+static void sleep_until(struct fm_client *c, uint64_t next)
+{
+	struct fm_link *l = atomic_load(&c->link);
+	uint64_t now = fm_now();
+	struct timespec ts = fm_timespec(fm_sub_sat(next, now));
+	struct pollfd fds[2] = {{.fd = c->wake_rd.fd, .events = POLLIN},
+		{.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
+	char drain[64];
+
+	if (next <= now)
+		return;
+	if (!fm_ownfd_valid(&c->wake_rd)) {
+		/* The program closed our descriptors: look around every millisecond instead. */
+		fds[0].fd = -1;
+		ts = fm_timespec(FM_MIN(next - now, FM_MS));
+		next = 0;
+	}
+	ppoll(fds, 2, next == FM_NEVER ? NULL : &ts, NULL);
+	if (fds[0].revents & POLLIN)
+		(void)!read(c->wake_rd.fd, drain, sizeof(drain));
+}
+
+static void *agent(void *arg)
+{
+	struct fm_client *c = arg;
+	uint64_t next, link_next;
+
+	for (;;) {
+		service_link(c);
+		pump_all(c);
+		/* Announce the sleep, then look once more: whoever changes a gate after that look sees
+		 * the announcement and wakes us (board.h, memory order). */
+		atomic_store(&c->board->agent_sleeps, 1);
+		link_next = service_link(c);
+		next = pump_all(c);
+		sleep_until(c, FM_MIN(next, link_next));
+		atomic_store(&c->board->agent_sleeps, 0);
+	}
+	return NULL;
+}
+
+/* The program's signals are not ours: all are blocked in the agent. */
+int fm_agent_start(struct fm_client *c)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int rc;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&thread, &attr, agent, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKOFF_MIN (50 * FM_MS)
+#define BACKOFF_MAX (5 * FM_S)
+
+/* The process's client. The lock is held over fork(), so that the child finds this whole. */
+static struct {
+	pthread_mutex_t lock;
+	struct fm_client *client;
+	bool fork_handled;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void fm_client_bell(struct fm_client *c)
+{
+	struct fm_link *l;
+
+	atomic_fetch_add(&c->ringing, 1);
+	l = atomic_load(&c->link);
+	if (l)
+		c->link_ops->bell(l);
+	atomic_fetch_sub(&c->ringing, 1);
+}
+
+/* A daemon that takes no messages is as good as none: the agent starts afresh. */
+int fm_client_send(struct fm_client *c, const union fm_msg *m)
+{
+	struct fm_link *l = atomic_load(&c->link);
+	int rc;
+
+	if (!l)
+		return -ENOTCONN;
+	rc = c->link_ops->send(l, m);
+	if (rc) {
+		atomic_store(&c->link_broken, true);
+		fm_client_wake(c);
+	}
+	return rc;
+}
+
+void fm_client_wake(struct fm_client *c)
+{
+	int saved = errno;
+
+	if (atomic_load(&c->board->agent_sleeps) && fm_ownfd_valid(&c->wake_wr))
+		(void)!write(c->wake_wr.fd, "", 1);
+	errno = saved;
+}
+
+static void send_group(struct fm_client *c, unsigned index)
+{
+	struct fm_cgroup *g = &c->group[index];
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_GROUP);
+	m.group.group = index;
+	memcpy(m.group.name, g->name, sizeof(m.group.name));
+	if (index > 0 || g->name[0])
+		fm_client_send(c, &m);
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
+		if (!(g->hints_set & 1u << h))
+			continue;
+		fm_msg_init(&m, FM_MSG_HINT);
+		m.hint.group = index;
+		m.hint.hint = h;
+		m.hint.value = g->hints.value[h];
+		fm_client_send(c, &m);
+	}
+	for (unsigned i = 0; i < g->segments; i++) {
+		fm_msg_init(&m, FM_MSG_SEGMENT);
+		m.segment.group = index;
+		m.segment.begin = 1;
+		m.segment.priority = g->segment_priority;
+		fm_client_send(c, &m);
+	}
+}
+
+int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q)
+{
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_QUEUE);
+	m.queue.slot = q->slot_index;
+	m.queue.group = q->group;
+	m.queue.levels = q->levels;
+	memcpy(m.queue.device, q->device, sizeof(m.queue.device));
+	return fm_client_send(c, &m);
+}
+
+/* Offer the board, then tell again what a daemon must know of us. */
+bool fm_client_connect(struct fm_client *c, uint64_t now)
+{
+	struct fm_link *l;
+
+	c->backoff = c->backoff ? FM_MIN(2 * c->backoff, BACKOFF_MAX) : BACKOFF_MIN;
+	c->connect_at = now + c->backoff;
+	if (!fm_ownfd_valid(&c->board_fd) ||
+		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
+		return false;
+	pthread_mutex_lock(&c->lock);
+	atomic_store(&c->link_broken, false);
+	atomic_store(&c->link, l);
+	for (unsigned i = 0; i < c->groups; i++)
+		send_group(c, i);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		if (!c->queue[i])
+			continue;
+		fm_client_send_queue(c, c->queue[i]);
+		fm_xq_set_interval(c->queue[i]);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return true;
+}
+
+/* Fail open: with nobody to schedule us every gate opens. */
+void fm_client_disconnect(struct fm_client *c, uint64_t now)
+{
+	struct fm_link *l = atomic_exchange(&c->link, NULL);
+
+	if (!l)
+		return;
+	while (atomic_load(&c->ringing))
+		sched_yield();
+	pthread_mutex_lock(&c->lock);
+	c->link_ops->close(l);
+	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++) {
+		atomic_store(&c->board->slot[i].bells, 0);
+		atomic_store(&c->board->slot[i].gate, FM_GATE_OPEN);
+		if (c->queue[i])
+			fm_xq_set_interval(c->queue[i]);
+	}
+	atomic_store(&c->board->contended, 0);
+	pthread_mutex_unlock(&c->lock);
+	c->connect_at = now + c->backoff;
+}
+
+bool fm_client_connected(struct fm_client *c)
+{
+	return !fm_client_free_run(c);
+}
+
+void fm_client_count_ungoverned(struct fm_client *c)
+{
+	atomic_fetch_add_explicit(&c->board->ungoverned, 1, memory_order_relaxed);
+}
+
+static bool name_ok(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= FM_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (name[i] <= ' ' || name[i] > '~' || strchr("/\"'", name[i]))
+			return false;
+	return true;
+}
+
+int fm_client_group_add(struct fm_client *c, const char *name)
+{
+	int index = -ENOSPC;
+
+	if (!name_ok(name))
+		return -EINVAL;
+	pthread_mutex_lock(&c->lock);
+	if (c->groups < FM_BOARD_GROUPS) {
+		index = (int)c->groups++;
+		strcpy(c->group[index].name, name);
+		send_group(c, (unsigned)index);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return index;
+}
+
+static void remember(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value)
+{
+	c->group[group].hints.value[h] = value;
+	c->group[group].hints_set |= 1u << h;
+}
+
+int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value)
+{
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_HINT);
+	m.hint.group = group;
+	m.hint.hint = h;
+	m.hint.value = value;
+	if (fm_msg_check(&m, sizeof(m.hint), NULL))
+		return -ERANGE;
+	pthread_mutex_lock(&c->lock);
+	remember(c, group, h, value);
+	fm_client_send(c, &m);
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+void fm_client_remember_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value)
+{
+	pthread_mutex_lock(&c->lock);
+	if (group < c->groups && h < FM_HINT_COUNT)
+		remember(c, group, h, value);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority)
+{
+	struct fm_cgroup *g = &c->group[group];
+	union fm_msg m;
+	int rc = 0;
+
+	fm_msg_init(&m, FM_MSG_SEGMENT);
+	m.segment.group = group;
+	m.segment.begin = begin;
+	m.segment.priority = priority;
+	if (fm_msg_check(&m, sizeof(m.segment), NULL))
+		return -ERANGE;
+	pthread_mutex_lock(&c->lock);
+	if (!begin && !g->segments) {
+		rc = -EINVAL;
+	} else {
+		g->segments += begin ? 1 : -1u;
+		g->segment_priority = priority;
+		fm_client_send(c, &m);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+/* fork: no lock of ours is mid-air in the child. Its copy of the client is dead: the agent did not come
+ * along, and the board is the parent's, so it gets a private one with open gates at the same place. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&process.lock);
+	if (process.client)
+		pthread_mutex_lock(&process.client->lock);
+}
+
+static void fork_parent(void)
+{
+	if (process.client)
+		pthread_mutex_unlock(&process.client->lock);
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void fork_child(void)
+{
+	struct fm_client *c = process.client;
+
+	if (c) {
+		atomic_store(&c->dead, true);
+		atomic_store(&c->link, NULL);
+		fm_board_detach(c->board);
+		for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+			if (c->queue[i])
+				atomic_store(&c->queue[i]->interval, UINT64_MAX);
+		pthread_mutex_unlock(&c->lock);
+	}
+	process.client = NULL;
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void destroy(struct fm_client *c)
+{
+	fm_ownfd_close(&c->wake_rd);
+	fm_ownfd_close(&c->wake_wr);
+	fm_ownfd_close(&c->board_fd);
+	if (c->board)
+		fm_board_unmap(c->board);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static void init_group0(struct fm_client *c)
+{
+	c->groups = 1;
+	if (name_ok(c->set.group))
+		strcpy(c->group[0].name, c->set.group);
+	c->group[0].hints = c->set.hints;
+	c->group[0].hints_set = c->set.hints_set;
+}
+
+static void choose_link(struct fm_client *c)
+{
+	const char *policy = c->config.local_policy;
+
+	if (!policy && c->set.local[0])
+		policy = c->set.local;
+	c->link_ops = policy && c->config.local ? c->config.local : &fm_link_socket;
+	c->link_arg = policy && c->config.local ? policy : c->set.dir;
+}
+
+static struct fm_client *create(const struct fm_client_config *config)
+{
+	struct fm_client *c = calloc(1, sizeof(*c));
+	int fd, pipe_fd[2];
+
+	if (!c)
+		return NULL;
+	c->config = *config;
+	c->board_fd.fd = c->wake_rd.fd = c->wake_wr.fd = -1;
+	pthread_mutex_init(&c->lock, NULL);
+	fm_settings_read(&c->set);
+	init_group0(c);
+	choose_link(c);
+	if (fm_board_create(&c->board, &fd) == 0)
+		fm_ownfd_adopt(&c->board_fd, fd);
+	if (!c->board || pipe2(pipe_fd, O_CLOEXEC | O_NONBLOCK)) {
+		destroy(c);
+		return NULL;
+	}
+	fm_ownfd_adopt(&c->wake_rd, pipe_fd[0]);
+	fm_ownfd_adopt(&c->wake_wr, pipe_fd[1]);
+	fm_client_connect(c, fm_now());
+	if (fm_agent_start(c)) {
+		fm_client_disconnect(c, fm_now());
+		destroy(c);
+		return NULL;
+	}
+	return c;
+}
+
+struct fm_client *fm_client_get(const struct fm_client_config *config)
+{
+	const char *off = getenv("FERMATA_DISABLE");
+	struct fm_client *c;
+
+	if (off && *off && strcmp(off, "0") != 0)
+		return NULL;
+	pthread_mutex_lock(&process.lock);
+	if (!process.fork_handled)
+		process.fork_handled = !pthread_atfork(fork_prepare, fork_parent, fork_child);
+	if (!process.client && process.fork_handled)
+		process.client = create(config);
+	c = process.client;
+	pthread_mutex_unlock(&process.lock);
+	return c;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the room: the client's state, shared by client.c (settings, groups, fork), agent.c and xqueue.c. */
+#pragma once
+#include "base/list.h"
+#include "xqueue.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+#define FM_CLIENT_QUEUES FM_BOARD_SLOTS
+
+/* Settings from the environment. */
+struct fm_settings {
+	uint64_t interval_ns, window_ns; /* of a segment (level 2), of work under way (level 1) */
+	unsigned lead;                   /* segments opened ahead of the one that runs */
+	enum fm_level level_wish;
+	char group[FM_NAME_MAX];
+	char dir[108];
+	char local[256];
+	struct fm_hints hints;
+	uint32_t hints_set; /* bit per enum fm_hint */
+};
+
+struct fm_cgroup {
+	char name[FM_NAME_MAX];
+	struct fm_hints hints;
+	uint32_t hints_set;
+	unsigned segments; /* depth of declared segments, told again to a new daemon */
+	int32_t segment_priority;
+};
+
+/* A descriptor of ours in a program that may close it, and open another of the same number, behind our
+ * back: it is used only while it is still the file that we opened. */
+struct fm_ownfd {
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct fm_client {
+	struct fm_client_config config;
+	struct fm_settings set;
+	struct fm_board *board;
+	struct fm_ownfd board_fd, wake_rd, wake_wr;
+
+	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
+	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
+	struct fm_cgroup group[FM_BOARD_GROUPS];
+	unsigned groups;
+
+	/* The link is closed by the agent alone, when no thread is inside `ringing`. */
+	const struct fm_link_ops *link_ops;
+	const char *link_arg;
+	_Atomic(struct fm_link *) link;
+	_Atomic unsigned ringing;
+	_Atomic bool link_broken; /* a message could not be sent: start afresh */
+
+	_Atomic bool dead;        /* a forked child's copy of its parent's client */
+	bool agent_started;
+	uint64_t connect_at, backoff;
+};
+
+/* settings.c */
+void fm_settings_read(struct fm_settings *s);
+
+/* ownfd.c */
+void fm_ownfd_adopt(struct fm_ownfd *o, int fd); /* moves it to a high number */
+bool fm_ownfd_valid(const struct fm_ownfd *o);
+void fm_ownfd_close(struct fm_ownfd *o);
+
+/* client.c */
+void fm_client_bell(struct fm_client *c);
+int fm_client_send(struct fm_client *c, const union fm_msg *m); /* lock held */
+int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q); /* lock held */
+bool fm_client_connect(struct fm_client *c, uint64_t now);     /* agent, or before it starts */
+void fm_client_disconnect(struct fm_client *c, uint64_t now);  /* agent */
+static inline bool fm_client_free_run(struct fm_client *c)
+{
+	return !atomic_load_explicit(&c->link, memory_order_relaxed);
+}
+
+/* agent.c */
+int fm_agent_start(struct fm_client *c);
+
+/* xqueue.c: do what is due for one queue; returns when to look again. Agent only. */
+uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now);
+void fm_xq_unref(struct fm_xq *q);
+/* Gates from now on (somebody schedules us) or no more. */
+void fm_xq_set_interval(struct fm_xq *q);

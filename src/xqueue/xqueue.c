@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * XQueues: gates, trackers and the rules of when they open.
+ *
+ * Locks: x->lock guards the cold half and is held over driver calls. Driver callbacks (reached) take no
+ * lock: they advance the board's counters and hand the tracker to the agent. c->lock may be taken while
+ * x->lock is held, never the other way round.
+ */
+#include "segment.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A hwqueue whose commands may finish out of order can wait, natively, for something that a later
+ * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
+#define PATIENCE 20
+
+static bool may_run(struct fm_xq *q)
+{
+	return atomic_load(&q->slot->gate) == FM_GATE_OPEN && !atomic_load(&q->own_suspended);
+}
+
+void fm_xq_unref(struct fm_xq *q)
+{
+	if (atomic_fetch_sub(&q->refs, 1) != 1)
+		return;
+	pthread_mutex_destroy(&q->cold->lock);
+	free(q->cold->gate);
+	free(q->cold);
+	free(q);
+}
+
+/* Count commands as finished, and the device time up to now. Any thread, no lock. */
+static void advance(struct fm_xq *q, uint64_t done, uint64_t now)
+{
+	struct fm_slot *s = q->slot;
+	uint64_t seen = atomic_load(&s->done), busy, after;
+	bool rests;
+
+	while (seen < done && !atomic_compare_exchange_weak(&s->done, &seen, done))
+		;
+	if (seen >= done)
+		return;
+	atomic_store_explicit(&s->done_at, now, memory_order_relaxed);
+	/* Taken before `begun` is read: a launch after that read sets a new one, and the exchange fails. */
+	busy = atomic_load(&s->busy_since);
+	rests = atomic_load(&s->begun) == done;
+	after = rests || done >= atomic_load(&s->released) ? 0 : now;
+	if (busy && atomic_compare_exchange_strong(&s->busy_since, &busy, after) && now > busy)
+		atomic_fetch_add_explicit(&s->device_ns, now - busy, memory_order_relaxed);
+	if (rests && atomic_load(&s->bells) & FM_BELL_IDLE)
+		fm_client_bell(q->client);
+	fm_turn_wake(q);
+}
+
+static void reached(void *cookie, uint64_t now)
+{
+	struct fm_track *t = cookie;
+	struct fm_xq *q = t->q;
+	struct fm_client *c = q->client;
+
+	t->at = now;
+	advance(q, t->done, now);
+	t->next = atomic_load(&q->cold->reached);
+	/* From here on the agent may free t and, with it, the queue. */
+	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
+		;
+	fm_client_wake(c);
+}
+
+/* Put a tracker behind what was launched. Lock held. */
+static void track(struct fm_xq *q, uint64_t index)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_track *t = q->ops->track ? calloc(1, sizeof(*t)) : NULL;
+
+	if (!t) {
+		x->segments_done = FM_MAX(x->segments_done, index);
+		return;
+	}
+	t->q = q;
+	t->index = index;
+	t->done = fm_xq_mark(q);
+	t->est = atomic_load_explicit(&q->seg_ns, memory_order_relaxed);
+	t->n = index ? atomic_load_explicit(&q->seg_n, memory_order_relaxed) : 0;
+	for (unsigned i = 0; i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
+		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
+	x->tracks++;
+	atomic_fetch_add(&q->refs, 1);
+	if (q->ops->track(q->hwq, reached, t) == 0)
+		return;
+	x->tracks--;
+	x->segments_done = FM_MAX(x->segments_done, index);
+	atomic_fetch_sub(&q->refs, 1);
+	free(t);
+}
+
+static int gate_push(struct fm_xq_cold *x, struct fm_xq_gate g)
+{
+	if (x->gate_n == x->gate_cap) {
+		size_t cap = x->gate_cap ? 2 * x->gate_cap : 16;
+		struct fm_xq_gate *ring = malloc(cap * sizeof(*ring));
+
+		if (!ring)
+			return -ENOMEM;
+		for (size_t i = 0; i < x->gate_n; i++)
+			ring[i] = x->gate[(x->gate_head + i) % x->gate_cap];
+		free(x->gate);
+		x->gate = ring;
+		x->gate_head = 0;
+		x->gate_cap = cap;
+	}
+	x->gate[(x->gate_head + x->gate_n++) % x->gate_cap] = g;
+	return 0;
+}
+
+/* Tell the board how far the hwqueue may get. Lock held. */
+static void publish_gates(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	atomic_store(&q->slot->released, x->gate_n ? x->gate[x->gate_head].before : UINT64_MAX);
+	atomic_store(&q->gates_pending, (uint32_t)x->gate_n);
+}
+
+/* Open the gates that are due: at most `lead` segments ahead of the device. Lock held. */
+static void open_gates(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	bool free_run = fm_client_free_run(c) && !c->config.gates_always;
+	bool stuck = !q->in_order && now - x->progress_at > PATIENCE * c->set.interval_ns;
+	size_t opened = 0;
+
+	if (!may_run(q))
+		return;
+	while (x->gate_n) {
+		struct fm_xq_gate *g = &x->gate[x->gate_head];
+
+		if (!free_run && !stuck && g->index > x->segments_done + c->set.lead)
+			break;
+		q->ops->reactivate(q->hwq, g->token);
+		x->gate_head = (x->gate_head + 1) % x->gate_cap;
+		x->gate_n--;
+		opened++;
+		stuck = false;
+	}
+	if (!opened)
+		return;
+	x->progress_at = now;
+	publish_gates(q);
+	if (fm_slot_pending(q->slot)) {
+		uint64_t none = 0;
+
+		/* It had come to rest at the gate: the segment behind it begins now. */
+		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now))
+			x->segment_at = now;
+	}
+	fm_turn_wake(q);
+}
+
+/* A closed gate behind what was launched, and a tracker in front of it. Lock held. */
+static void place_gate(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t index = x->gate_index + 1;
+	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
+
+	track(q, index);
+	x->gate_index = index;
+	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	if (q->ops->deactivate(q->hwq, &g.token))
+		return;
+	if (gate_push(x, g)) {
+		q->ops->reactivate(q->hwq, g.token);
+		return;
+	}
+	if (x->gate_n == 1)
+		x->progress_at = now;
+	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	publish_gates(q);
+	open_gates(q, now);
+}
+
+/* Level 1: the caller waits while the window is full or its group may not run. */
+static void hold(struct fm_xq *q, uint64_t est, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), est), limit = c->set.window_ns / 4;
+	bool counted = false;
+
+	for (;;) {
+		uint32_t turn = atomic_load(&x->turn);
+		bool run = may_run(q), full;
+
+		pthread_mutex_lock(&x->lock);
+		if (!counted && seg > limit && atomic_load(&q->seg_n)) {
+			track(q, ++x->gate_index);
+			atomic_store(&q->seg_ns, 0);
+			atomic_store(&q->seg_n, 0);
+			counted = true;
+		}
+		full = x->gate_index >= x->segments_done + 4;
+		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
+		pthread_mutex_unlock(&x->lock);
+		if (run && (!full || fm_client_free_run(c)))
+			break;
+		if (atomic_load(&c->dead))
+			return;
+		fm_turn_wait(q, turn, fm_now() + 100 * FM_MS);
+	}
+	atomic_fetch_add_explicit(&q->slot->held_ns, fm_now() - now, memory_order_relaxed);
+	if (!atomic_load(&q->slot->busy_since))
+		atomic_store(&q->slot->busy_since, fm_now());
+}
+
+/* The queue was idle: somebody may wait to hear that it is not, and a new segment begins. */
+static void edge(struct fm_xq *q, uint64_t now)
+{
+	struct fm_slot *s = q->slot;
+
+	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	atomic_store(&q->edge_at, now);
+	if (may_run(q))
+		atomic_store(&s->busy_since, now);
+	if (atomic_load(&s->bells) & FM_BELL_READY)
+		fm_client_bell(q->client);
+	/* While others wait for the device the agent watches for our end, also if nobody here waits. */
+	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed))
+		fm_client_wake(q->client);
+}
+
+void fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t interval = atomic_load(&q->interval), now;
+	bool full;
+
+	if (atomic_load(&q->client->dead))
+		return;
+	now = fm_now();
+	if (atomic_load(&q->slot->done) == before)
+		edge(q, now);
+	if (interval == UINT64_MAX && may_run(q))
+		return;
+	if (q->level < FM_LEVEL_QUEUED) {
+		hold(q, est, now);
+		return;
+	}
+	pthread_mutex_lock(&x->lock);
+	full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval && atomic_load(&q->seg_n);
+	if (full || (!may_run(q) && !x->gate_n))
+		place_gate(q, now);
+	pthread_mutex_unlock(&x->lock);
+}
+
+void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now, start, key[FM_SEG_KEYS];
+	unsigned n;
+
+	if (atomic_load(&q->client->dead))
+		return;
+	now = fm_now();
+	advance(q, mark, now);
+	if (mark != fm_xq_mark(q))
+		return;
+	pthread_mutex_lock(&x->lock);
+	/* Everything is done: what was launched since the last gate is a finished segment. */
+	n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
+	start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
+	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
+		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
+	fm_xq_learn(q, key, n, atomic_load(&q->seg_ns), fm_sub_sat(now, start), false);
+	pthread_mutex_unlock(&x->lock);
+}
+
+void fm_xq_nudge(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
+		!fm_slot_pending(q->slot) || atomic_load(&q->client->dead))
+		return;
+	pthread_mutex_lock(&x->lock);
+	if (!x->tracks && !q->closing)
+		track(q, 0);
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* Take over what callbacks left, oldest first. Lock held; returns how many references to drop. */
+static unsigned collect(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_track *list = atomic_exchange(&x->reached, NULL), *ordered = NULL, *next;
+	unsigned n = 0;
+
+	for (; list; list = next) {
+		next = list->next;
+		list->next = ordered;
+		ordered = list;
+	}
+	for (; ordered; ordered = next, n++) {
+		struct fm_track *t = ordered;
+		uint64_t start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
+
+		next = t->next;
+		if (t->index) {
+			fm_xq_learn(q, t->key, t->n, t->est, fm_sub_sat(t->at, start), true);
+			x->segments_done = FM_MAX(x->segments_done, t->index);
+			x->segment_at = FM_MAX(x->segment_at, t->at);
+		}
+		x->progress_at = FM_MAX(x->progress_at, t->at);
+		x->tracks--;
+		free(t);
+	}
+	return n;
+}
+
+/* Level 3: stop and continue the running command as the gate says. Lock held. */
+static void interrupt(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool run = may_run(q);
+	uint64_t busy;
+
+	if (q->level < FM_LEVEL_RUNNING || run != x->interrupted)
+		return;
+	if (run) {
+		q->ops->restore(q->hwq);
+		x->interrupted = false;
+		publish_gates(q);
+		if (fm_slot_pending(q->slot))
+			atomic_store(&q->slot->busy_since, now);
+		return;
+	}
+	if (!fm_slot_pending(q->slot) || q->ops->interrupt(q->hwq))
+		return;
+	x->interrupted = true;
+	now = fm_now();
+	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
+	busy = atomic_exchange(&q->slot->busy_since, 0);
+	if (busy && now > busy)
+		atomic_fetch_add(&q->slot->device_ns, now - busy);
+	atomic_store(&q->slot->done_at, now);
+}
+
+/* While others wait for the device: notice the end of what is under way, though nobody here waits for
+ * it. At once when the gate is closed, else after an interval, so that short bursts cost nothing. */
+static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool closed = !may_run(q);
+
+	if (x->tracks || q->closing || !fm_slot_pending(q->slot) ||
+		!(closed || atomic_load(&q->client->board->contended))) {
+		x->tail_at = 0;
+		return FM_NEVER;
+	}
+	if (!x->tail_at)
+		x->tail_at = closed ? now : now + q->client->set.interval_ns;
+	if (now < x->tail_at)
+		return x->tail_at;
+	x->tail_at = 0;
+	if (fm_xq_mark(q) <= atomic_load(&q->slot->done)) /* a launch is under way right now */
+		return now + 50 * FM_US;
+	track(q, 0);
+	return FM_NEVER;
+}
+
+/* A closed queue is done: give its slot back. */
+static bool finished(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	return q->closing && !x->tracks && !x->gate_n;
+}
+
+static void retire(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
+	m.queue_gone.slot = q->slot_index;
+	pthread_mutex_lock(&c->lock);
+	c->queue[q->slot_index] = NULL;
+	fm_client_send(c, &m);
+	pthread_mutex_unlock(&c->lock);
+	if (q->ops->release)
+		q->ops->release(q->hwq);
+	fm_xq_unref(q);
+}
+
+uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t next;
+	unsigned drop;
+	bool over;
+
+	pthread_mutex_lock(&x->lock);
+	drop = collect(q);
+	interrupt(q, now);
+	open_gates(q, now);
+	next = watch_tail(q, now);
+	if (!q->in_order && x->gate_n && may_run(q))
+		next = FM_MIN(next, x->progress_at + (PATIENCE + 1) * q->client->set.interval_ns);
+	over = finished(q);
+	pthread_mutex_unlock(&x->lock);
+	if (drop || q->level < FM_LEVEL_QUEUED)
+		fm_turn_wake(q);
+	while (drop--)
+		fm_xq_unref(q);
+	if (over)
+		retire(q);
+	return next;
+}
+
+void fm_xq_set_interval(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	bool gates = !fm_client_free_run(c) || c->config.gates_always;
+
+	atomic_store(&q->interval, gates ? c->set.interval_ns : UINT64_MAX);
+}
+
+static enum fm_level choose_level(unsigned levels, enum fm_level wish)
+{
+	enum fm_level level = FM_LEVEL_PENDING;
+
+	for (unsigned l = FM_LEVEL_QUEUED; l <= FM_LEVEL_RUNNING; l++)
+		if (levels & 1u << l && (!wish || l <= wish))
+			level = l;
+	return level;
+}
+
+/* A slot for the queue, fresh as at the start; the daemon learns of it. */
+static int enter(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	int rc = -ENOSPC;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && rc; i++) {
+		if (c->queue[i])
+			continue;
+		c->queue[i] = q;
+		q->slot_index = i;
+		q->slot = &c->board->slot[i];
+		memset(q->slot, 0, sizeof(*q->slot));
+		atomic_store(&q->slot->gate, FM_GATE_OPEN);
+		atomic_store(&q->slot->released, UINT64_MAX);
+		atomic_store(&q->slot->level, q->level);
+		fm_xq_set_interval(q);
+		fm_client_send_queue(c, q);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config)
+{
+	struct fm_xq *q = calloc(1, sizeof(*q));
+	struct fm_xq_cold *x = calloc(1, sizeof(*x));
+	enum fm_level wish = config->level_wish ? config->level_wish : c->set.level_wish;
+	int rc;
+
+	if (!q || !x) {
+		free(q);
+		free(x);
+		return -ENOMEM;
+	}
+	q->client = c;
+	q->ops = config->ops;
+	q->hwq = config->hwq;
+	q->group = config->group;
+	q->in_order = config->in_order;
+	q->cold = x;
+	q->levels = q->ops->levels(q->hwq);
+	q->level = choose_level(q->levels, wish);
+	atomic_init(&q->refs, 1);
+	strncpy(q->device, config->device, sizeof(q->device) - 1);
+	pthread_mutex_init(&x->lock, NULL);
+	rc = enter(q);
+	if (rc) {
+		fm_xq_unref(q);
+		return rc;
+	}
+	*out = q;
+	return 0;
+}
+
+/* The tail is tracked while the hwqueue is still there for it. */
+void fm_xq_close(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+
+	if (atomic_load(&c->dead))
+		return;
+	pthread_mutex_lock(&x->lock);
+	if (fm_slot_pending(q->slot))
+		track(q, 0);
+	q->closing = true;
+	pthread_mutex_unlock(&x->lock);
+	fm_client_wake(c);
+}
+
+int fm_xq_suspend(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+
+	pthread_mutex_lock(&x->lock);
+	atomic_store(&q->own_suspended, true);
+	if (q->level >= FM_LEVEL_QUEUED && !x->gate_n)
+		place_gate(q, now);
+	interrupt(q, now);
+	watch_tail(q, now);
+	pthread_mutex_unlock(&x->lock);
+	return 0;
+}
+
+int fm_xq_resume(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+
+	pthread_mutex_lock(&x->lock);
+	atomic_store(&q->own_suspended, false);
+	interrupt(q, now);
+	open_gates(q, now);
+	pthread_mutex_unlock(&x->lock);
+	fm_turn_wake(q);
+	return 0;
+}
+
+int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t deadline = fm_add_sat(fm_now(), timeout_ns);
+
+	while (atomic_load(&q->slot->done) < count) {
+		uint32_t turn = atomic_load(&x->turn);
+
+		pthread_mutex_lock(&x->lock);
+		if (!x->tracks && fm_xq_mark(q) >= count)
+			track(q, 0);
+		pthread_mutex_unlock(&x->lock);
+		if (atomic_load(&q->slot->done) >= count)
+			break;
+		if (fm_now() >= deadline)
+			return -ETIMEDOUT;
+		fm_turn_wait(q, turn, FM_MIN(deadline, fm_now() + 100 * FM_MS));
+	}
+	return 0;
+}
+
+bool fm_xq_stalled(struct fm_xq *q)
+{
+	return !fm_slot_pending(q->slot) ||
+		(!may_run(q) && atomic_load(&q->slot->done) >= atomic_load(&q->slot->released));
+}
