@@ -36,7 +36,7 @@ static const char *msg_name(unsigned type)
 	switch (type) {
 #define CASE_NAME(id, type) \
 	case id:            \
-		return #id + sizeof("FM_MSG_") - 1;
+		return &#id[sizeof("FM_MSG_") - 1];
 		FM_MSG_MAP(CASE_NAME)
 #undef CASE_NAME
 	}

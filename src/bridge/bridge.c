@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bridge.h"
+#include "internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
+{
+	struct fm_bridge *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	b->host = *host;
+	fm_list_init(&b->clients);
+	fm_list_init(&b->groups);
+	fm_list_init(&b->devices);
+	fm_list_init(&b->users);
+	fm_list_init(&b->recheck);
+	fm_list_init(&b->dirty);
+	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
+	if (rc) {
+		free(b);
+		return rc;
+	}
+	*out = b;
+	return 0;
+}
+
+/* A slot as nobody schedules it: open, silent. */
+static void release_slot(struct fm_slot *s)
+{
+	atomic_store_explicit(&s->bells, 0, memory_order_release);
+	atomic_store_explicit(&s->gate, FM_GATE_OPEN, memory_order_release);
+}
+
+static void release_client(struct fm_bridge *b, struct fm_bclient *c)
+{
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client)
+		release_slot(q->slot);
+	atomic_store_explicit(&c->board->contended, 0, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (CLAIM(c->board->agent_sleeps))
+		b->host.wake(c->ctx);
+}
+
+void fm_bridge_free(struct fm_bridge *b)
+{
+	struct bdevice *d, *next_device;
+	struct user *u, *next_user;
+
+	if (!b)
+		return;
+	b->closing = true;
+	while (!fm_list_empty(&b->clients)) {
+		struct fm_bclient *c = fm_list_first(&b->clients, struct fm_bclient, link);
+
+		release_client(b, c);
+		fm_bridge_detach(b, c, b->now);
+	}
+	fm_sched_free(b->sched);
+	fm_list_each_safe (d, next_device, &b->devices, link)
+		free(d);
+	fm_list_each_safe (u, next_user, &b->users, link)
+		free(u);
+	free(b);
+}
+
+struct fm_sched *fm_bridge_sched(struct fm_bridge *b)
+{
+	return b->sched;
+}
+
+void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
+{
+	b->limits = *l;
+}
+
+/* The gate stores come before, the sleeping flags after the fence; the agent sets its flag, fences
+ * and then looks at its gates: one of the two sees the other. */
+static void wake_dirty(struct fm_bridge *b)
+{
+	struct fm_bclient *c, *tmp;
+
+	if (fm_list_empty(&b->dirty))
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	fm_list_each_safe (c, tmp, &b->dirty, in_dirty) {
+		fm_list_del(&c->in_dirty);
+		if (CLAIM(c->board->agent_sleeps))
+			b->host.wake(c->ctx);
+	}
+}
+
+void bridge_settle(struct fm_bridge *b, uint64_t now)
+{
+	wake_dirty(b);
+	for (unsigned i = 0; i < RECHECK_BUDGET && !fm_list_empty(&b->recheck); i++) {
+		struct ent *e = fm_list_first(&b->recheck, struct ent, in_recheck);
+
+		fm_list_del(&e->in_recheck);
+		atomic_thread_fence(
+		        memory_order_seq_cst); /* bells before begun and done: board.h */
+		ent_refresh(b, e, now);
+	}
+	wake_dirty(b);
+}
+
+static bool plain(char c)
+{
+	return c > ' ' && c <= '~' && !strchr("/\"'`", c);
+}
+
+/* Programs choose their comm: what reaches names and reports is printable. */
+static void copy_plain(char *to, size_t size, const char *from)
+{
+	size_t n = 0;
+
+	for (; from[n] && n + 1 < size; n++)
+		to[n] = plain(from[n]) ? from[n] : '_';
+	to[n] = '\0';
+}
+
+static void init_client(struct fm_bclient *c)
+{
+	fm_list_init(&c->in_dirty);
+	fm_list_init(&c->queues);
+	for (uint32_t i = 0; i < FM_BOARD_GROUPS; i++) {
+		c->member[i].client = c;
+		c->member[i].index = i;
+		fm_list_init(&c->member[i].in_group);
+	}
+}
+
+int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
+        uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now)
+{
+	struct fm_bclient *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	init_client(c);
+	c->board = board;
+	c->pid = pid;
+	c->ctx = client_ctx;
+	copy_plain(c->comm, sizeof(c->comm), *comm ? comm : "unknown");
+	copy_plain(c->api, sizeof(c->api), api);
+	c->user = user_get(b, uid);
+	if (!c->user) {
+		free(c);
+		return -ENOMEM;
+	}
+	rc = member_get(b, &c->member[0], now, NULL);
+	if (rc) {
+		user_put(c->user);
+		free(c);
+		return rc;
+	}
+	fm_list_add_tail(&b->clients, &c->link);
+	*out = c;
+	return 0;
+}
+
+void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
+{
+	struct ent *e = q->ent;
+
+	ent_detach_queue(e, q, now);
+	fm_list_del(&q->in_client);
+	q->client->slot[q->number] = NULL;
+	q->client->user->queues--;
+	release_slot(q->slot);
+	client_contended(q->client);
+	free(q);
+	if (!fm_list_empty(&e->queues))
+		ent_refresh(b, e, now);
+	ent_put(b, e, now);
+}
+
+/* Out of every entity first, so that no decision on the way stores into the board of the departed.
+ */
+static void drop_queues(struct fm_bclient *c)
+{
+	struct queue *q, *tmp;
+
+	fm_list_each_safe (q, tmp, &c->queues, in_client) {
+		q->ent->usage_gone = fm_add_sat(q->ent->usage_gone, q->usage);
+		fm_list_del(&q->in_ent);
+		fm_list_del(&q->in_client);
+		c->user->queues--;
+		free(q);
+	}
+}
+
+static void drop_ents(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+{
+	struct ent *e, *tmp;
+
+	fm_list_each_safe (e, tmp, &g->ents, in_group) {
+		if (fm_list_empty(&e->queues))
+			ent_put(b, e, now);
+		else
+			ent_refresh(b, e, now);
+	}
+}
+
+void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
+{
+	struct user *u = c->user;
+
+	b->now = now;
+	fm_list_del(&c->in_dirty);
+	drop_queues(c);
+	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
+		if (c->member[i].group)
+			drop_ents(b, c->member[i].group, now);
+		member_leave(b, &c->member[i], now);
+	}
+	fm_list_del(&c->link);
+	free(c);
+	user_put(u);
+	bridge_settle(b, now);
+}
+
+void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
+{
+	uint64_t round = ++b->round;
+	struct queue *q;
+
+	b->now = now;
+	/* Those who hold the devices first: that one of them went idle comes before this client's
+	 * wish. */
+	fm_list_each (q, &c->queues, in_client) {
+		if (q->ent->dev->round == round)
+			continue;
+		q->ent->dev->round = round;
+		device_refresh(b, q->ent->dev);
+	}
+	fm_list_each (q, &c->queues, in_client) {
+		if (q->ent->round == round)
+			continue;
+		q->ent->round = round;
+		ent_refresh(b, q->ent, now);
+	}
+	bridge_settle(b, now);
+}
+
+uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
+{
+	struct bdevice *d;
+
+	b->now = now;
+	bridge_settle(b, now);
+	if (fm_sched_next(b->sched) <= now) {
+		fm_list_each (d, &b->devices, link)
+			device_refresh(b, d);
+		fm_sched_tick(b->sched, now);
+		bridge_settle(b, now);
+	}
+	return fm_list_empty(&b->recheck) ? fm_sched_next(b->sched) : now;
+}

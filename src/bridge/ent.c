@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entities: what the queues of a group claim on a device, told to the core, and its answers stored.
+ */
+#include "internal.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static uint64_t clamp(uint64_t v, uint64_t lo, uint64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* No queue can have used more time than has passed since it joined, and none gives time back. */
+uint64_t queue_usage(struct queue *q, uint64_t now)
+{
+	uint64_t busy_since = CLAIM(q->slot->busy_since);
+	uint64_t used = fm_sub_sat(CLAIM(q->slot->device_ns), q->usage_base);
+
+	if (busy_since && busy_since < now)
+		used = fm_add_sat(used, now - FM_MAX(busy_since, q->since));
+	used = FM_MIN(used, fm_sub_sat(now, q->since));
+	q->usage = FM_MAX(q->usage, used);
+	return q->usage;
+}
+
+static uint64_t ent_usage(void *ctx, void *data, uint64_t now)
+{
+	struct ent *e = data;
+	uint64_t sum = e->usage_gone;
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		sum = fm_add_sat(sum, queue_usage(q, now));
+	return sum;
+}
+
+static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
+{
+	fm_list_del(&c->in_dirty);
+	fm_list_add_tail(&b->dirty, &c->in_dirty);
+}
+
+static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
+{
+	uint32_t word = open ? FM_GATE_OPEN : FM_GATE_CLOSED;
+	struct fm_bridge *b = ctx;
+	struct ent *e = data;
+	struct queue *q;
+
+	if (b->closing)
+		return;
+	e->gate_open = open;
+	if (!open)
+		e->closed_at = now;
+	fm_list_each (q, &e->queues, in_ent) {
+		atomic_store_explicit(&q->slot->gate, word, memory_order_release);
+		mark_dirty(b, q->client);
+	}
+}
+
+static bool queue_stalled(const struct fm_slot *s)
+{
+	/* done before released: a command let past in between makes the answer no, never a false
+	 * yes. */
+	uint64_t done = CLAIM(s->done);
+	uint64_t released = CLAIM(s->released);
+
+	return done >= released || !fm_slot_pending(s);
+}
+
+static bool ent_stalled(void *ctx, void *data, uint64_t *since)
+{
+	struct fm_bridge *b = ctx;
+	struct ent *e = data;
+	uint64_t last = 0;
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent) {
+		if (!queue_stalled(q->slot))
+			return false;
+		last = FM_MAX(last, CLAIM(q->slot->done_at));
+	}
+	*since = clamp(last, FM_MIN(e->closed_at, b->now), b->now);
+	return true;
+}
+
+/* The look that must follow (board.h, memory order) may report an edge, which the core does not
+ * expect within its own call: it is left to bridge_settle(). */
+static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
+{
+	uint32_t bells = (want_ready ? FM_BELL_READY : 0) | (want_idle ? FM_BELL_IDLE : 0);
+	struct fm_bridge *b = ctx;
+	struct ent *e = data;
+	struct queue *q;
+
+	if (bells == e->bells || b->closing)
+		return;
+	if (bells & ~e->bells) {
+		fm_list_del(&e->in_recheck);
+		fm_list_add_tail(&b->recheck, &e->in_recheck);
+	}
+	e->bells = bells;
+	fm_list_each (q, &e->queues, in_ent)
+		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
+}
+
+const struct fm_sched_host bridge_sched_host = {
+        .gate = ent_gate,
+        .stalled = ent_stalled,
+        .usage = ent_usage,
+        .bells = ent_bells,
+};
+
+void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
+{
+	uint64_t last = 0;
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent) {
+		if (fm_slot_pending(q->slot)) {
+			e->ready_at = now;
+			fm_sched_ready(b->sched, e->sent, now, now);
+			return;
+		}
+		last = FM_MAX(last, CLAIM(q->slot->done_at));
+	}
+	fm_sched_idle(b->sched, e->sent, clamp(last, FM_MIN(e->ready_at, now), now), now);
+}
+
+static void refresh_active(void *arg, void *data)
+{
+	struct fm_bridge *b = arg;
+
+	ent_refresh(b, data, b->now);
+}
+
+void device_refresh(struct fm_bridge *b, struct bdevice *d)
+{
+	fm_sdev_each_active(d->sdev, refresh_active, b);
+}
+
+void client_contended(struct fm_bclient *c)
+{
+	uint32_t contended = 0;
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client)
+		if (q->ent->dev->n_ents > 1)
+			contended = 1;
+	if (CLAIM(c->board->contended) != contended)
+		atomic_store_explicit(&c->board->contended, contended, memory_order_release);
+}
+
+/* Only the step between one group and two changes what clients are told. */
+static void device_contended(struct bdevice *d)
+{
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &d->ents, in_device)
+		fm_list_each (q, &e->queues, in_ent)
+			client_contended(q->client);
+}
+
+struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now)
+{
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->dev == d)
+			return e;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return NULL;
+	e->group = g;
+	e->dev = d;
+	e->gate_open = true;
+	e->ready_at = now;
+	fm_list_init(&e->in_recheck);
+	fm_list_init(&e->queues);
+	if (fm_sched_ent_add(b->sched, &e->sent, g->sgroup, d->sdev, e, now)) {
+		fm_list_del(&e->in_recheck);
+		free(e);
+		return NULL;
+	}
+	fm_list_add_tail(&g->ents, &e->in_group);
+	fm_list_add_tail(&d->ents, &e->in_device);
+	if (++d->n_ents == 2)
+		device_contended(d);
+	return e;
+}
+
+void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
+{
+	if (!fm_list_empty(&e->queues))
+		return;
+	fm_sched_ent_del(b->sched, e->sent, now);
+	fm_list_del(&e->in_recheck);
+	fm_list_del(&e->in_group);
+	fm_list_del(&e->in_device);
+	if (--e->dev->n_ents == 1)
+		device_contended(e->dev);
+	free(e);
+}
+
+void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
+{
+	uint32_t gate = e->gate_open ? FM_GATE_OPEN : FM_GATE_CLOSED;
+
+	q->ent = e;
+	fm_list_add_tail(&e->queues, &q->in_ent);
+	atomic_store_explicit(&q->slot->bells, e->bells, memory_order_release);
+	if (CLAIM(q->slot->gate) != gate) {
+		atomic_store_explicit(&q->slot->gate, gate, memory_order_release);
+		mark_dirty(b, q->client);
+	}
+	fm_list_del(&e->in_recheck);
+	fm_list_add_tail(&b->recheck, &e->in_recheck);
+	if (e->dev->n_ents > 1)
+		client_contended(q->client);
+}
+
+/* Leaves the queue's words as they are: its client may be gone. */
+void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now)
+{
+	e->usage_gone = fm_add_sat(e->usage_gone, queue_usage(q, now));
+	q->usage_base = fm_add_sat(q->usage_base, q->usage);
+	q->usage = 0;
+	q->since = now;
+	fm_list_del(&q->in_ent);
+	q->ent = NULL;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups, who belongs to them, and what each user may have. */
+#include "internal.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct user *user_get(struct fm_bridge *b, uid_t uid)
+{
+	struct user *u;
+
+	fm_list_each (u, &b->users, link)
+		if (u->uid == uid)
+			return u;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->uid = uid;
+	fm_list_add_tail(&b->users, &u->link);
+	return u;
+}
+
+/* Devices outlive their users, so that what a user introduced is remembered. */
+void user_put(struct user *u)
+{
+	if (u->groups || u->queues || u->devices)
+		return;
+	fm_list_del(&u->link);
+	free(u);
+}
+
+int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struct fm_err *err)
+{
+	const struct fm_bridge_limits *l = &b->limits;
+
+	if (!uid || (!l->priority_min && !l->priority_max))
+		return 0;
+	if (priority >= l->priority_min && priority <= l->priority_max)
+		return 0;
+	fm_err_set(err, -EPERM, "priority %" PRId64 " is outside the limits of user %u", priority,
+	        uid);
+	fm_err_hint(err, "stay within %d to %d, or have the limits in fermatad.conf changed",
+	        l->priority_min, l->priority_max);
+	return -EPERM;
+}
+
+static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, const char *name)
+{
+	struct fm_bgroup *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (g->user == u && !strcmp(g->name, name))
+			return g;
+	return NULL;
+}
+
+static struct fm_bgroup *group_new(
+        struct fm_bridge *b, struct user *u, const char *name, struct fm_err *err)
+{
+	struct fm_bgroup *g;
+
+	if (u->uid && b->limits.groups && u->groups >= b->limits.groups) {
+		fm_err_set(err, -EDQUOT, "user %u has %u groups, the limit", u->uid, u->groups);
+		fm_err_hint(
+		        err, "end other programs, or have limits.groups in fermatad.conf raised");
+		return NULL;
+	}
+	fm_err_set(err, -ENOMEM, "out of memory for another group");
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	if (fm_sched_group_add(b->sched, &g->sgroup)) {
+		free(g);
+		return NULL;
+	}
+	g->bridge = b;
+	g->user = u;
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	fm_list_init(&g->members);
+	fm_list_init(&g->ents);
+	fm_list_add_tail(&b->groups, &g->link);
+	u->groups++;
+	return g;
+}
+
+static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+{
+	if (!fm_list_empty(&g->members))
+		return;
+	fm_sched_group_del(b->sched, g->sgroup, now);
+	fm_list_del(&g->link);
+	g->user->groups--;
+	free(g);
+}
+
+static int join_new(struct fm_bridge *b, struct member *m, const char *name, struct fm_err *err)
+{
+	struct fm_err reason;
+
+	m->group = group_new(b, m->client->user, name, &reason);
+	if (!m->group) {
+		if (err)
+			*err = reason;
+		return reason.code;
+	}
+	fm_list_add_tail(&m->group->members, &m->in_group);
+	return 0;
+}
+
+int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
+{
+	const struct fm_bclient *c = m->client;
+	char name[FM_NAME_MAX];
+
+	if (m->group)
+		return 0;
+	if (m->index)
+		snprintf(name, sizeof(name), "%s-%d.%u", c->comm, (int)c->pid, m->index);
+	else
+		snprintf(name, sizeof(name), "%s-%d", c->comm, (int)c->pid);
+	return join_new(b, m, name, err);
+}
+
+/* Every entity that the member's queues need in the other group, before any queue moves. */
+static int prepare_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now)
+{
+	struct queue *q;
+
+	fm_list_each (q, &m->client->queues, in_client)
+		if (q->member == m && !ent_get(b, to, q->ent->dev, now))
+			return -ENOMEM;
+	return 0;
+}
+
+static void drop_empty(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+{
+	struct ent *e, *tmp;
+
+	fm_list_each_safe (e, tmp, &g->ents, in_group)
+		ent_put(b, e, now);
+}
+
+static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now)
+{
+	struct queue *q;
+
+	fm_list_each (q, &m->client->queues, in_client) {
+		struct ent *from = q->ent;
+
+		if (q->member != m)
+			continue;
+		ent_detach_queue(from, q, now);
+		ent_attach_queue(b, ent_get(b, to, from->dev, now), q);
+		if (!fm_list_empty(&from->queues))
+			ent_refresh(b, from, now);
+		ent_put(b, from, now);
+	}
+}
+
+static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now,
+        struct fm_err *err)
+{
+	struct fm_bgroup *from = m->group;
+
+	if (m->segments) {
+		fm_err_set(err, -EPERM, "group %u is inside a segment and cannot be renamed",
+		        m->index);
+		fm_err_hint(err, "name the group before its first segment");
+		return -EPERM;
+	}
+	if (prepare_move(b, m, to, now)) {
+		drop_empty(b, to, now);
+		return fm_err_set(err, -ENOMEM, "out of memory while renaming a group");
+	}
+	move_queues(b, m, to, now);
+	fm_list_del(&m->in_group);
+	fm_list_add_tail(&to->members, &m->in_group);
+	m->group = to;
+	group_put(b, from, now);
+	return 0;
+}
+
+static bool sole_member(const struct member *m)
+{
+	return m->group->members.next == &m->in_group && m->group->members.prev == &m->in_group;
+}
+
+int member_name(
+        struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err)
+{
+	struct fm_bgroup *g = *name ? group_find(b, m->client->user, name) : NULL;
+	int rc;
+
+	if (!*name)
+		return member_get(b, m, now, err);
+	if (g && g == m->group)
+		return 0;
+	if (!g && !m->group)
+		return join_new(b, m, name, err);
+	if (!g && sole_member(m)) {
+		snprintf(m->group->name, sizeof(m->group->name), "%s", name);
+		return 0;
+	}
+	if (g && !m->group) {
+		m->group = g;
+		fm_list_add_tail(&g->members, &m->in_group);
+		return 0;
+	}
+	if (!g) {
+		struct fm_err reason;
+
+		g = group_new(b, m->client->user, name, &reason);
+		if (!g) {
+			if (err)
+				*err = reason;
+			return reason.code;
+		}
+	}
+	rc = member_move(b, m, g, now, err);
+	group_put(b, g, now); /* when nobody moved into it after all */
+	return rc;
+}
+
+void member_leave(struct fm_bridge *b, struct member *m, uint64_t now)
+{
+	if (!m->group)
+		return;
+	for (; m->segments; m->segments--)
+		fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	fm_list_del(&m->in_group);
+	group_put(b, m->group, now);
+	m->group = NULL;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For people: walks over groups, entities and queues, and who is meant by a target. */
+#include "internal.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *prev)
+{
+	struct fm_list *next = prev ? prev->link.next : b->groups.next;
+
+	return next == &b->groups ? NULL : fm_list_entry(next, struct fm_bgroup, link);
+}
+
+/* A client may give two of its group indices the same name: it is one client still. */
+static bool first_of_client(const struct fm_bgroup *g, const struct member *m)
+{
+	for (const struct member *p = m->client->member; p < m; p++)
+		if (p->group == g)
+			return false;
+	return true;
+}
+
+void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
+{
+	struct member *m;
+	struct queue *q;
+	struct ent *e;
+
+	*info = (struct fm_bgroup_info){
+	        .name = g->name,
+	        .uid = g->user->uid,
+	        .hints = fm_sgroup_hints(g->sgroup),
+	        .suspended = fm_sgroup_suspended(g->sgroup),
+	};
+	fm_list_each (m, &g->members, in_group)
+		if (first_of_client(g, m))
+			info->clients++;
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			info->queues++;
+}
+
+void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
+        void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg)
+{
+	struct fm_ent_info info;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		fm_sent_info(e->sent, now, &info);
+		fn(arg, fm_sdev_key(e->dev->sdev), &info);
+	}
+}
+
+static void queue_info(const struct queue *q, struct fm_bqueue_info *info)
+{
+	const struct fm_slot *s = q->slot;
+
+	*info = (struct fm_bqueue_info){
+	        .id = q->id,
+	        .pid = q->client->pid,
+	        .comm = q->client->comm,
+	        .api = q->client->api,
+	        .device = fm_sdev_key(q->ent->dev->sdev),
+	        .levels = q->levels,
+	        .level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
+	        .done = CLAIM(s->done),
+	        .begun = CLAIM(s->begun),
+	        .device_ns = CLAIM(s->device_ns),
+	        .gates = CLAIM(s->gates),
+	        .held_ns = CLAIM(s->held_ns),
+	        .gate_open = q->ent->gate_open,
+	};
+}
+
+void fm_bgroup_each_queue(
+        struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg)
+{
+	struct fm_bqueue_info info;
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		fm_list_each (q, &e->queues, in_ent) {
+			queue_info(q, &info);
+			fn(arg, &info);
+		}
+	}
+}
+
+void fm_bridge_each_device(
+        struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg)
+{
+	struct bdevice *d;
+
+	fm_list_each (d, &b->devices, link) {
+		struct fm_bdevice_info info = {fm_sdev_key(d->sdev), fm_sdev_preempt_hist(d->sdev)};
+
+		fn(arg, &info);
+	}
+}
+
+void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned)
+{
+	struct member *m;
+
+	*governed = *ungoverned = 0;
+	fm_list_each (m, &g->members, in_group) {
+		if (!first_of_client(g, m))
+			continue;
+		*governed = fm_add_sat(*governed, CLAIM(m->client->board->governed));
+		*ungoverned = fm_add_sat(*ungoverned, CLAIM(m->client->board->ungoverned));
+	}
+}
+
+static bool has_pid(const struct fm_bgroup *g, const char *target)
+{
+	struct member *m;
+	char *end;
+	long pid = strtol(target, &end, 10);
+
+	if (!isdigit((unsigned char)*target) || *end)
+		return false;
+	fm_list_each (m, &g->members, in_group)
+		if (m->client->pid == pid)
+			return true;
+	return false;
+}
+
+static bool has_queue(const struct fm_bgroup *g, const char *target)
+{
+	struct queue *q;
+	struct ent *e;
+	unsigned long id;
+	char *end;
+
+	if (target[0] != 'q' || !isdigit((unsigned char)target[1]))
+		return false;
+	id = strtoul(target + 1, &end, 10);
+	if (*end)
+		return false;
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			if (q->id == id)
+				return true;
+	return false;
+}
+
+static bool has_name(const struct fm_bgroup *g, const char *target)
+{
+	return !strcmp(g->name, target);
+}
+
+/* What the kernel or the daemon gave comes before what users chose: nobody can hide behind a group
+ * named like another's process or queue. fn may not add or remove groups. */
+int fm_bridge_target(struct fm_bridge *b, const char *target,
+        int (*fn)(void *arg, struct fm_bgroup *g), void *arg)
+{
+	static bool (*const matches[])(const struct fm_bgroup *, const char *) = {
+	        has_pid, has_queue, has_name};
+	struct fm_bgroup *g;
+	int n = 0;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(matches) && !n; i++) {
+		fm_list_each (g, &b->groups, link) {
+			if (!matches[i](g, target))
+				continue;
+			n++;
+			if (fn(arg, g))
+				return n;
+		}
+	}
+	return n;
+}

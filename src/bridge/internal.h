@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the bridge: who owns what. clients -> members -> groups -> entities -> queues <- clients.
+ */
+#pragma once
+#include "base/list.h"
+#include "bridge.h"
+
+/* A device lives as long as the bridge, so each user may introduce only so many. */
+#define USER_DEVICES 32
+/* Segments that one client may have open in one group. */
+#define SEGMENT_DEPTH 64
+/* Entities looked at again within one call, before others get their turn. */
+#define RECHECK_BUDGET 256
+
+struct user {
+	struct fm_list link;
+	uid_t uid;
+	uint32_t groups, queues, devices;
+};
+
+struct bdevice {
+	struct fm_list link;
+	struct fm_sdev *sdev;
+	struct fm_list ents;
+	unsigned n_ents;
+	uint64_t round; /* last fm_bridge.round that looked at it */
+};
+
+/* One group on one device. */
+struct ent {
+	struct fm_list in_group, in_device, in_recheck;
+	struct fm_bgroup *group;
+	struct bdevice *dev;
+	struct fm_sent *sent;
+	struct fm_list queues;
+	bool gate_open;
+	uint32_t bells;
+	uint64_t closed_at, ready_at;
+	uint64_t usage_gone; /* of queues that left */
+	uint64_t round;      /* last fm_bridge.round that looked at it */
+};
+
+struct queue {
+	struct fm_list in_ent, in_client;
+	struct fm_bclient *client;
+	struct member *member;
+	struct ent *ent;
+	struct fm_slot *slot;
+	uint32_t number, id, levels;
+	uint64_t since;             /* joined */
+	uint64_t usage_base, usage; /* claimed when it joined; believed since, never falling */
+};
+
+/* Client and group: group index `index` of the client. */
+struct member {
+	struct fm_list in_group;
+	struct fm_bclient *client;
+	struct fm_bgroup *group; /* NULL: the index is unused */
+	uint32_t index;
+	uint32_t segments; /* open */
+};
+
+struct fm_bgroup {
+	struct fm_list link;
+	struct fm_bridge *bridge;
+	struct fm_sgroup *sgroup;
+	struct user *user;
+	char name[FM_NAME_MAX];
+	struct fm_list members, ents;
+};
+
+struct fm_bclient {
+	struct fm_list link, in_dirty;
+	struct fm_board *board;
+	struct user *user;
+	pid_t pid;
+	char comm[32], api[16];
+	void *ctx;
+	struct fm_list queues;
+	struct queue *slot[FM_BOARD_SLOTS];
+	struct member member[FM_BOARD_GROUPS];
+};
+
+struct fm_bridge {
+	struct fm_bridge_host host;
+	struct fm_bridge_limits limits;
+	struct fm_sched *sched;
+	struct fm_list clients, groups, devices, users;
+	struct fm_list recheck; /* entities whose bells changed */
+	struct fm_list dirty;   /* clients whose gates changed */
+	uint64_t now;           /* of the call in progress, for callbacks without a time */
+	uint64_t round;
+	uint32_t next_queue;
+	bool closing; /* every gate is to stay open: decisions no longer count */
+};
+
+/* A board's word, read once. */
+#define CLAIM(word) atomic_load_explicit(&(word), memory_order_acquire)
+
+extern const struct fm_sched_host bridge_sched_host;
+
+/* ent.c */
+struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now);
+void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now); /* frees it when it has no queues */
+void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
+void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
+void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
+uint64_t queue_usage(struct queue *q, uint64_t now);
+void client_contended(struct fm_bclient *c);
+void device_refresh(struct fm_bridge *b, struct bdevice *d);
+
+/* group.c */
+struct user *user_get(struct fm_bridge *b, uid_t uid);
+void user_put(struct user *u);
+int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err);
+int member_name(
+        struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err);
+void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
+int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struct fm_err *err);
+
+/* bridge.c. Settle: look again where bells changed, wake whose gates changed. */
+void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now);
+void bridge_settle(struct fm_bridge *b, uint64_t now);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client says. The message is well-formed (fm_msg_check()); here it is held against the
+ * state. */
+#include "internal.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct bdevice *device_find(struct fm_bridge *b, const char *key)
+{
+	struct bdevice *d;
+
+	fm_list_each (d, &b->devices, link)
+		if (!strcmp(fm_sdev_key(d->sdev), key))
+			return d;
+	return NULL;
+}
+
+static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
+        struct fm_err *err)
+{
+	struct bdevice *d = device_find(b, key);
+
+	*out = d;
+	if (d)
+		return 0;
+	if (u->uid && u->devices >= USER_DEVICES)
+		return fm_err_set(err, -EDQUOT, "user %u has named %u devices, the limit", u->uid,
+		        u->devices);
+	d = calloc(1, sizeof(*d));
+	if (!d || fm_sched_device_add(b->sched, &d->sdev, key)) {
+		free(d);
+		return fm_err_set(err, -ENOMEM, "out of memory for another device");
+	}
+	fm_list_init(&d->ents);
+	fm_list_add_tail(&b->devices, &d->link);
+	u->devices++;
+	*out = d;
+	return 0;
+}
+
+static struct queue *queue_new(struct fm_bclient *c, const struct fm_msg_queue *m, uint64_t now)
+{
+	struct queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->client = c;
+	q->member = &c->member[m->group];
+	q->number = m->slot;
+	q->slot = &c->board->slot[m->slot];
+	q->levels = m->levels;
+	q->since = now;
+	q->usage_base = CLAIM(q->slot->device_ns);
+	fm_list_init(&q->in_ent);
+	return q;
+}
+
+static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
+        const struct fm_msg_queue *m, struct fm_err *err)
+{
+	const struct user *u = c->user;
+
+	if (c->slot[m->slot])
+		return fm_err_set(err, -EBADMSG, "QUEUE message: slot %u is in use", m->slot);
+	if (u->uid && b->limits.queues && u->queues >= b->limits.queues) {
+		fm_err_set(err, -EDQUOT, "user %u has %u queues, the limit", u->uid, u->queues);
+		fm_err_hint(err, "destroy queues, or have limits.queues in fermatad.conf raised");
+		return -EDQUOT;
+	}
+	return 0;
+}
+
+static int on_queue(struct fm_bridge *b, struct fm_bclient *c, const struct fm_msg_queue *m,
+        uint64_t now, struct fm_err *err)
+{
+	struct bdevice *d;
+	struct queue *q;
+	struct ent *e;
+	int rc = check_queue(b, c, m, err);
+
+	rc = rc ? rc : member_get(b, &c->member[m->group], now, err);
+	rc = rc ? rc : device_get(b, &d, c->user, m->device, err);
+	if (rc)
+		return rc;
+	q = queue_new(c, m, now);
+	e = q ? ent_get(b, q->member->group, d, now) : NULL;
+	if (!e) {
+		free(q);
+		return fm_err_set(err, -ENOMEM, "out of memory for another queue");
+	}
+	q->id = ++b->next_queue;
+	c->slot[m->slot] = q;
+	c->user->queues++;
+	fm_list_add_tail(&c->queues, &q->in_client);
+	ent_attach_queue(b, e, q);
+	return 0;
+}
+
+/* A queue that was refused leaves as well: that slot holds nothing, and nothing is to be done. */
+static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slot, uint64_t now)
+{
+	if (c->slot[slot])
+		queue_free(b, c->slot[slot], now);
+	return 0;
+}
+
+static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
+        uint64_t now, struct fm_err *err)
+{
+	int rc = h == FM_HINT_PRIORITY ? check_priority(b, by, v, err) : 0;
+
+	if (rc)
+		return rc;
+	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);
+	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
+}
+
+static int on_hint(struct fm_bridge *b, struct fm_bclient *c, const struct fm_msg_hint *m,
+        uint64_t now, struct fm_err *err)
+{
+	struct member *member = &c->member[m->group];
+	int rc = member_get(b, member, now, err);
+
+	if (rc)
+		return rc;
+	return set_hint(b, member->group, c->user->uid, (enum fm_hint)m->hint, m->value, now, err);
+}
+
+static int segment_begin(
+        struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
+{
+	int rc = member_get(b, m, now, err);
+
+	if (!rc && priority != FM_SEGMENT_KEEP)
+		rc = check_priority(b, m->client->user->uid, priority, err);
+	if (rc)
+		return rc;
+	if (m->segments >= SEGMENT_DEPTH)
+		return fm_err_set(err, -EDQUOT, "more than %d nested segments", SEGMENT_DEPTH);
+	rc = fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now);
+	if (rc)
+		return fm_err_set(err, rc, "the segment could not begin");
+	m->segments++;
+	return 0;
+}
+
+/* Counted for each client: none can end a segment of another in the same group. An end without a
+ * begin is no lie: the begin may have gone to a daemon before this one. */
+static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
+{
+	if (!m->segments)
+		return fm_err_set(err, -EPERM, "no segment is open in group %u", m->index);
+	m->segments--;
+	fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	return 0;
+}
+
+static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+        uint64_t now, struct fm_err *err)
+{
+	switch (m->head.type) {
+	case FM_MSG_BELL:
+		fm_bridge_bell(b, c, now);
+		return 0;
+	case FM_MSG_GROUP:
+		return member_name(b, &c->member[m->group.group], m->group.name, now, err);
+	case FM_MSG_HINT:
+		return on_hint(b, c, &m->hint, now, err);
+	case FM_MSG_QUEUE:
+		return on_queue(b, c, &m->queue, now, err);
+	case FM_MSG_QUEUE_GONE:
+		return on_queue_gone(b, c, m->queue_gone.slot, now);
+	case FM_MSG_SEGMENT:
+		if (m->segment.begin)
+			return segment_begin(
+			        b, &c->member[m->segment.group], m->segment.priority, now, err);
+		return segment_end(b, &c->member[m->segment.group], now, err);
+	}
+	return fm_err_set(err, -EBADMSG, "message of type %u is not for a daemon", m->head.type);
+}
+
+int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+        uint64_t now, struct fm_err *err)
+{
+	int rc;
+
+	b->now = now;
+	rc = on_message(b, c, m, now, err);
+	bridge_settle(b, now);
+	return rc;
+}
+
+int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
+        uint64_t now, struct fm_err *err)
+{
+	struct member *m;
+	int rc;
+
+	b->now = now;
+	rc = set_hint(b, g, by, h, v, now, err);
+	if (!rc && b->host.hint)
+		fm_list_each (m, &g->members, in_group)
+			b->host.hint(m->client->ctx, m->index, h, v);
+	bridge_settle(b, now);
+	return rc;
+}
+
+void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now)
+{
+	b->now = now;
+	fm_sched_suspend(b->sched, g->sgroup, suspended, now);
+	bridge_settle(b, now);
+}
