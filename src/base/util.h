@@ -16,9 +16,9 @@
 	})
 #define FM_MAX(a, b)                                                                               \
 	({                                                                                         \
-		__typeof__(a) a_ = (a);                                                            \
-		__typeof__(b) b_ = (b);                                                            \
-		a_ > b_ ? a_ : b_;                                                                 \
+		__typeof__(a) c_ = (a);                                                            \
+		__typeof__(b) d_ = (b);                                                            \
+		c_ > d_ ? c_ : d_;                                                                 \
 	})
 
 /* The structure around a member. */

@@ -68,7 +68,8 @@ struct fm_board {
 	/* Written by the daemon: others share a device with this client, so it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
 
-	/* Written by the client. Calls that passed through XQueues, and calls that could not. */
+	/* Written by the client. Calls through XQueues that are gone (those of the others stand in their
+	 * slots: begun), and calls that could not be governed. */
 	FM_LINE _Atomic uint64_t governed;
 	_Atomic uint64_t ungoverned;
 

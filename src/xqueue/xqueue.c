@@ -388,6 +388,7 @@ static void retire(struct fm_xq *q)
 	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
 	m.queue_gone.slot = q->slot_index;
 	pthread_mutex_lock(&c->lock);
+	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
 	c->queue[q->slot_index] = NULL;
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "opencl.h"
+#include <stdio.h>
+#include <string.h>
+
+#ifndef CL_UUID_SIZE_KHR /* cl_khr_device_uuid */
+#define CL_UUID_SIZE_KHR 16
+#endif
+#ifndef CL_DEVICE_UUID_KHR
+#define CL_DEVICE_UUID_KHR 0x106A
+#endif
+
+static cl_device_id root_of(const cl_icd_dispatch *cl, cl_device_id device)
+{
+	cl_device_id parent = NULL;
+
+	while (cl->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof(parent), &parent, NULL) ==
+			CL_SUCCESS &&
+		parent) {
+		device = parent;
+		parent = NULL;
+	}
+	return device;
+}
+
+static bool uuid_of(const cl_icd_dispatch *cl, cl_device_id device, char *text, size_t size)
+{
+	unsigned char u[CL_UUID_SIZE_KHR] = {0}, zero[CL_UUID_SIZE_KHR] = {0};
+
+	if (cl->clGetDeviceInfo(device, CL_DEVICE_UUID_KHR, sizeof(u), u, NULL) != CL_SUCCESS ||
+		memcmp(u, zero, sizeof(u)) == 0)
+		return false;
+	snprintf(text, size,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+		u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+		u[15]);
+	return true;
+}
+
+static unsigned ordinal_of(const cl_icd_dispatch *cl, cl_device_id device)
+{
+	cl_platform_id platform = NULL;
+	cl_device_id list[64];
+	cl_uint n = 0;
+
+	cl->clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
+	if (cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 64, list, &n) != CL_SUCCESS)
+		return 0;
+	for (cl_uint i = 0; i < n && i < 64; i++)
+		if (list[i] == device)
+			return i;
+	return 0;
+}
+
+void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size)
+{
+	char name[48] = "", id[48], full[256] = "";
+	cl_device_type type = 0;
+
+	device = root_of(cl, device);
+	cl->clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(full), full, NULL);
+	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	full[sizeof(full) - 1] = '\0';
+	snprintf(name, sizeof(name), "%.47s", full[0] ? full : "device");
+	for (char *p = name; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '_';
+	if (!(type & CL_DEVICE_TYPE_GPU) || !uuid_of(cl, device, id, sizeof(id)))
+		snprintf(id, sizeof(id), "#%u", ordinal_of(cl, device));
+	snprintf(key, size, "%s%s%s", name, id[0] == '#' ? "" : " ", id);
+}

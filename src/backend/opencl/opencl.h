@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenCL backend: levels 1 and 2 on any OpenCL 1.2 device.
+ *
+ * A gate is a barrier whose wait list is one user event: what is enqueued behind it, in order or out of
+ * order, stays in the driver until the event is set. A tracker is a marker with a callback. Both are
+ * commands of their own between the program's, so the program's calls reach the driver as they are.
+ * There is no level 3 yet: interrupt and restore are absent from the table.
+ */
+#pragma once
+#include "backend/backend.h"
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 300
+#endif
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The driver, as the layer sees it: below the program, never through libOpenCL again. */
+struct fm_cl_queue {
+	const cl_icd_dispatch *cl;
+	cl_command_queue queue; /* borrowed: the program's */
+	cl_context context;
+	void (*release)(struct fm_cl_queue *q); /* the XQueue is done with it; may be NULL */
+};
+
+extern const struct fm_backend_ops fm_backend_opencl;
+
+/* A name for the device that is the same in every process: its UUID if the driver tells one, else its
+ * place among the platform's devices. A sub-device goes by its parent. */
+void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The enqueue functions: begin, the driver's call as the program made it, end. */
+#include "layer.h"
+
+struct launch {
+	struct fm_shim_queue *q;
+	uint64_t mark;
+};
+
+static inline struct launch begin(cl_command_queue queue, uint64_t key)
+{
+	struct launch l = {.q = fm_shim_find(queue)};
+
+	if (FM_UNLIKELY(!l.q)) {
+		fm_shim_ungoverned();
+		return l;
+	}
+	l.mark = fm_xq_mark(l.q->xq);
+	fm_xq_begin(l.q->xq, key);
+	return l;
+}
+
+/* A blocking call on an in-order queue has waited for all before it, and for itself. */
+static inline void end(struct launch l, bool waited)
+{
+	if (FM_UNLIKELY(!l.q))
+		return;
+	fm_xq_end(l.q->xq);
+	if (!waited)
+		return;
+	if (l.q->in_order)
+		fm_xq_synced(l.q->xq, l.mark + 1);
+	else
+		fm_xq_nudge(l.q->xq);
+}
+
+#define ENQUEUE(name, blocks, key, params, args)                                                   \
+	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params                                  \
+	{                                                                                          \
+		struct launch l = begin(queue, key);                                               \
+		cl_int rc = fm_cl_layer.next.name args;                                            \
+                                                                                                   \
+		end(l, (blocks) && rc == CL_SUCCESS);                                              \
+		return rc;                                                                         \
+	}
+FM_CL_ENQUEUES(ENQUEUE)
+
+#define MAP(name, blocks, key, params, args)                                                       \
+	static CL_API_ENTRY void *CL_API_CALL shim_##name params                                   \
+	{                                                                                          \
+		struct launch l = begin(queue, key);                                               \
+		void *mapped = fm_cl_layer.next.name args;                                         \
+                                                                                                   \
+		end(l, (blocks) && mapped);                                                        \
+		return mapped;                                                                     \
+	}
+FM_CL_MAPS(MAP)
+
+void fm_shim_enqueues(cl_icd_dispatch *own)
+{
+	/* An entry that the driver lacks stays absent. */
+#define ENTRY(name, blocks, key, params, args)                                                     \
+	if (own->name)                                                                             \
+		own->name = (__typeof__(own->name))shim_##name;
+	FM_CL_ENQUEUES(ENTRY)
+	FM_CL_MAPS(ENTRY)
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layer.h"
+#include "local/local.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define REMOVED ((cl_command_queue)(uintptr_t)1)
+
+struct fm_shim_map fm_shim_map;
+
+/* Writers of the map, and reference counts. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A call that goes past us. A program that never made a queue costs nothing, this included. */
+void fm_shim_ungoverned(void)
+{
+	struct fm_client *c = atomic_load_explicit(&fm_cl_layer.client, memory_order_relaxed);
+
+	if (c)
+		fm_client_count_ungoverned(c);
+}
+
+static struct fm_client *client(void)
+{
+	static const struct fm_client_config config = {.api = "opencl", .local = &fm_link_local};
+	struct fm_client *c = fm_client_get(&config);
+
+	atomic_store(&fm_cl_layer.client, c);
+	return c;
+}
+
+static void release(struct fm_cl_queue *hw)
+{
+	free(fm_container(hw, struct fm_shim_queue, hw));
+}
+
+static bool insert(cl_command_queue queue, struct fm_shim_queue *q)
+{
+	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
+		cl_command_queue key = atomic_load(&fm_shim_map.key[at]);
+
+		if (!key || key == REMOVED) {
+			atomic_store(&fm_shim_map.value[at], q);
+			atomic_store_explicit(&fm_shim_map.key[at], queue, memory_order_release);
+			return true;
+		}
+		at = (at + 1) % FM_CL_QUEUES;
+	}
+	return false;
+}
+
+static void erase(cl_command_queue queue)
+{
+	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
+		if (atomic_load(&fm_shim_map.key[at]) == queue) {
+			atomic_store(&fm_shim_map.key[at], REMOVED);
+			return;
+		}
+		at = (at + 1) % FM_CL_QUEUES;
+	}
+}
+
+static bool is_in_order(cl_command_queue queue)
+{
+	cl_command_queue_properties p = 0;
+
+	fm_cl_layer.next.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(p), &p, NULL);
+	return !(p & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+}
+
+struct fm_shim_queue *fm_shim_queue_add(cl_command_queue queue, cl_context context, cl_device_id device)
+{
+	struct fm_client *c = client();
+	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
+	char key[FM_DEVKEY_MAX];
+
+	if (!q)
+		return NULL;
+	q->hw = (struct fm_cl_queue){&fm_cl_layer.next, queue, context, release};
+	q->refs = 1;
+	q->in_order = is_in_order(queue);
+	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
+	if (fm_xq_create(&q->xq, c,
+		    &(struct fm_xq_config){.device = key,
+			    .ops = &fm_backend_opencl,
+			    .hwq = &q->hw,
+			    .in_order = q->in_order})) {
+		free(q);
+		return NULL;
+	}
+	pthread_mutex_lock(&map_lock);
+	if (!insert(queue, q)) {
+		fm_xq_close(q->xq); /* frees q in the end */
+		q = NULL;
+	}
+	pthread_mutex_unlock(&map_lock);
+	return q;
+}
+
+void fm_shim_queue_retain(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q)
+		q->refs++;
+	pthread_mutex_unlock(&map_lock);
+}
+
+bool fm_shim_queue_release(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	bool last = false;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q && --q->refs == 0) {
+		erase(queue);
+		last = true;
+	}
+	pthread_mutex_unlock(&map_lock);
+	if (last)
+		fm_xq_close(q->xq);
+	return last;
+}
+
+unsigned fm_shim_queue_refs(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	unsigned refs;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	refs = q ? q->refs : 0;
+	pthread_mutex_unlock(&map_lock);
+	return refs;
+}
