@@ -7,7 +7,9 @@
  * Programs that use OpenCL need no change and not this library: see fermata-run(1).
  *
  * Scheduling is by the daemon that the environment names (as fermata-run(1) sets it), or in this process
- * (fm_init with a local policy). With neither, everything runs at once, as without Fermata.
+ * (fm_init with a local policy). With neither, everything runs at once, as without Fermata. Switched off
+ * (FERMATA_DISABLE=1), commands go straight to the device: queues can be made, submitted to and waited
+ * for; suspending one is -EOPNOTSUPP, groups, hints and segments are -ENODEV.
  *
  * Errors: functions return 0 or a negative errno. Nothing prints, exits, or blocks without bound, save
  * the waits asked for. Times are nanoseconds on CLOCK_MONOTONIC. Every function may be called from any
@@ -58,11 +60,12 @@ int fm_segment_end(fm_group *group);
 
 /*
  * Hwqueues from callbacks: for a program with its own device API. The ops are called with ctx, from any
- * thread, one at a time for one hwqueue save launches. launch is not among them: each command brings its own.
+ * thread, one at a time for one hwqueue save sync and launches, which may overlap everything. launch is
+ * not among them: each command brings its own. They return 0 or a negative errno.
  */
 struct fm_hwqueue_ops {
 	size_t size; /* sizeof(struct fm_hwqueue_ops): later versions add fields at the end */
-	/* Required: block until all that was launched has finished. */
+	/* Required: block until all that was launched before the call has finished. */
 	int (*sync)(void *ctx);
 	/* Level 1 and the scheduler's view of idleness without anyone waiting: arrange that
 	 * reached(cookie) is called once when all that was launched so far has finished (from any thread,
@@ -77,9 +80,12 @@ struct fm_hwqueue_ops {
 	/* The hwqueue is not used any more. May be NULL. */
 	void (*release)(void *ctx);
 };
-/* device: names the device across processes ("vendor:0"); queues with equal names share one device. */
+/* device: names the device across processes ("vendor:0"); queues with equal names share one device. At
+ * most 95 printable ASCII characters. */
 int fm_hwqueue_create(
 	fm_hwqueue **hwq, const char *device, const struct fm_hwqueue_ops *ops, void *ctx);
+/* For one that no XQueue has taken over (else -EBUSY). Releases it. */
+int fm_hwqueue_destroy(fm_hwqueue *hwq);
 
 /*
  * A software device: hwqueues that execute commands of programmable length, one command at a time per
@@ -99,19 +105,21 @@ enum fm_sim_fault { /* the next `count` operations of that kind fail with -EIO (
 	FM_SIM_FAULT_DEACTIVATE,
 	FM_SIM_FAULT_INTERRUPT,
 	FM_SIM_FAULT_TRACK,
-	FM_SIM_FAULT_HANG, /* a command that runs until it is interrupted or the device is reset */
+	FM_SIM_FAULT_HANG, /* a command that never ends, interrupted or not, until the device is reset */
 	FM_SIM_FAULT_COUNT
 };
 int fm_sim_device_create(fm_sim_device **dev, const char *name, const struct fm_sim_options *options);
-void fm_sim_device_destroy(fm_sim_device *dev); /* its queues must be gone */
+void fm_sim_device_destroy(fm_sim_device *dev); /* lives on for queues that are still there */
 int fm_sim_fault(fm_sim_device *dev, enum fm_sim_fault fault, unsigned count);
 void fm_sim_reset(fm_sim_device *dev); /* drop hung commands: they count as finished */
 uint64_t fm_sim_now(fm_sim_device *dev);
-int fm_sim_advance(fm_sim_device *dev, uint64_t ns); /* virtual time only, else -EINVAL */
+/* Virtual time only, else -EINVAL. The callbacks of what finishes run in the caller. */
+int fm_sim_advance(fm_sim_device *dev, uint64_t ns);
 int fm_sim_hwqueue_create(fm_hwqueue **hwq, fm_sim_device *dev);
 
 /*
- * XQueues. The XQueue takes the hwqueue over and releases it in the end.
+ * XQueues. The XQueue takes the hwqueue over and releases it in the end; if it cannot be made, the hwqueue
+ * stays the caller's. -ENOSPC beyond 128 XQueues in a process.
  */
 struct fm_xqueue_options {
 	size_t size;    /* sizeof(struct fm_xqueue_options) */
@@ -119,7 +127,8 @@ struct fm_xqueue_options {
 	unsigned level; /* deepest level to use, 0: what the device can */
 };
 int fm_xqueue_create(fm_xqueue **q, fm_hwqueue *hwq, const struct fm_xqueue_options *options);
-/* Waits for what was submitted, then frees. */
+/* Resumes it if fm_xqueue_suspend stopped it, waits for what was submitted, then frees, also when that
+ * wait reports an error. */
 int fm_xqueue_destroy(fm_xqueue *q);
 
 /* One command: fn launches it into the device's own queue, asynchronously, in the caller's thread, and
@@ -139,7 +148,8 @@ int fm_xqueue_wait(fm_xqueue *q, uint64_t seq, uint64_t timeout_ns); /* -ETIMEDO
 int fm_xqueue_wait_all(fm_xqueue *q, uint64_t timeout_ns);
 
 /* Suspend this queue alone, whatever the policy says; with wait, until the device has let go of it
- * (idle or stalled; -ETIMEDOUT after timeout_ns). Idempotent. */
+ * (idle or stalled; -ETIMEDOUT after timeout_ns; -EOPNOTSUPP, suspended all the same, at level 2 without
+ * track, where nobody can tell). Idempotent. */
 int fm_xqueue_suspend(fm_xqueue *q, bool wait, uint64_t timeout_ns);
 int fm_xqueue_resume(fm_xqueue *q);
 

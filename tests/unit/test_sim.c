@@ -37,7 +37,7 @@ static void done(void *arg)
 static void reached(void *arg, uint64_t now)
 {
 	happened(arg);
-	assert_int_equal(now, w.at[w.n - 1]);
+	assert_true(now && now <= fm_now());
 }
 
 static const struct fm_backend_ops *const ops = &fm_simq_ops;

@@ -137,7 +137,7 @@ static void deliver(struct fm_simdev *d)
 		fm_list_del(&e->node);
 		pthread_mutex_unlock(&d->lock);
 		if (e->reached)
-			e->reached(e->arg, e->at);
+			e->reached(e->arg, d->opt.virtual_time ? fm_now() : e->at);
 		if (e->done)
 			e->done(e->arg);
 		pthread_mutex_lock(&d->lock);

@@ -121,7 +121,7 @@ static int sim_track(void *hwq, fm_reached_fn *reached, void *cookie)
 	int rc = enqueue_track(q, reached, cookie, &now);
 
 	if (!rc && now)
-		reached(cookie, fm_simdev_now(q->dev));
+		reached(cookie, fm_now());
 	return rc;
 }
 
