@@ -1,0 +1,11 @@
+# What the command must know of the layout: the way from its directory to the layer's.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+    set(lib_from_bin ${CMAKE_INSTALL_FULL_LIBDIR})
+else()
+    file(RELATIVE_PATH lib_from_bin /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET fermata)
+    target_compile_definitions(fm_cli PRIVATE FM_LIB_FROM_BIN="${lib_from_bin}")
+    target_include_directories(fm_cli SYSTEM PRIVATE ${OPENCL_HEADERS_INCLUDE_DIRS})
+    target_link_libraries(fm_cli PUBLIC ${CMAKE_DL_LIBS})
+endif()

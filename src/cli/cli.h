@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The `fermata` command: a table of subcommands, one file each. What they share: errors and exit
+ * codes, the control connection, tables for people.
+ */
+#pragma once
+#include "base/err.h"
+#include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Exit codes; `fermata run` ends with those of its command instead. */
+enum cli_exit {
+	CLI_OK,
+	CLI_FAILED,    /* the daemon refused, or something did not work */
+	CLI_USAGE,     /* the command line makes no sense */
+	CLI_NO_DAEMON, /* no daemon answers */
+	CLI_CANNOT_EXECUTE = 126,
+	CLI_NOT_FOUND = 127,
+};
+
+struct cli {
+	const char *socket; /* --socket: the one directory to look in; NULL: the usual places */
+	bool json;          /* --json */
+};
+
+/* argv[0] is "fermata NAME". Returns the exit code. */
+struct cli_command {
+	const char *name;
+	const char *summary; /* one line of `fermata --help`; NULL: not shown there */
+	int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+extern const struct cli_command cli_commands[]; /* ends with a NULL name */
+
+int cli_doctor(struct cli *cli, int argc, char **argv);
+int cli_help(struct cli *cli, int argc, char **argv);
+int cli_hint(struct cli *cli, int argc, char **argv);
+int cli_policy(struct cli *cli, int argc, char **argv);
+int cli_probe(struct cli *cli, int argc, char **argv);
+int cli_ps(struct cli *cli, int argc, char **argv);
+int cli_resume(struct cli *cli, int argc, char **argv);
+int cli_run(struct cli *cli, int argc, char **argv);
+int cli_stats(struct cli *cli, int argc, char **argv);
+int cli_suspend(struct cli *cli, int argc, char **argv);
+int cli_version(struct cli *cli, int argc, char **argv);
+
+/* Options that commands share: put CLI_OPT_* in the option table and let cli_option() have the keys
+ * that a parser does not know itself. */
+enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };
+#define CLI_OPT_SOCKET                                                                             \
+	{                                                                                          \
+		"socket", CLI_KEY_SOCKET, "DIR", 0, "Talk to the daemon whose sockets are in DIR", \
+		        -2                                                                         \
+	}
+#define CLI_OPT_JSON                                         \
+	{                                                    \
+		"json", CLI_KEY_JSON, 0, 0, "Print JSON", -2 \
+	}
+error_t cli_option(int key, char *arg, struct cli *cli);
+
+/* Parse, with `input` for the parser; ends the program on --help and on wrong usage. */
+void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
+
+/* Wrong usage found while parsing: says so, names the help and ends the program. */
+void cli_usage(const struct argp_state *state, const char *fmt, ...)
+        __attribute__((format(printf, 2, 3), noreturn));
+
+/* Print "fermata: text" and "  hint: ..." to stderr; the exit code that fits. */
+int cli_report(const struct fm_err *err);
+
+/* Print a reply as JSON to stdout. */
+int cli_print_json(const json_t *value);
+
+/* Fields of a reply; what is missing or of another type reads as "-" and 0. */
+const char *cli_str(const json_t *object, const char *key);
+double cli_num(const json_t *object, const char *key);
+
+static inline void cli_json_put(json_t **value)
+{
+	json_decref(*value);
+}
+#define CLI_CLEAN_JSON __attribute__((cleanup(cli_json_put)))

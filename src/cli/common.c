@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+error_t cli_option(int key, char *arg, struct cli *cli)
+{
+	switch (key) {
+	case CLI_KEY_SOCKET:
+		cli->socket = arg;
+		return 0;
+	case CLI_KEY_JSON:
+		cli->json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
+{
+	error_t rc = argp_parse(argp, argc, argv, flags, NULL, input);
+
+	if (rc) {
+		fprintf(stderr, "%s: cannot read the command line\n", argv[0]);
+		exit(rc == ENOMEM ? CLI_FAILED : CLI_USAGE);
+	}
+}
+
+void cli_usage(const struct argp_state *state, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("fermata: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n  hint: %s --help\n", state->name);
+	exit(CLI_USAGE);
+}
+
+int cli_report(const struct fm_err *err)
+{
+	fprintf(stderr, "fermata: %s\n", err->text);
+	if (err->hint[0])
+		fprintf(stderr, "  hint: %s\n", err->hint);
+	return err->code == -ENOTCONN ? CLI_NO_DAEMON : CLI_FAILED;
+}
+
+int cli_print_json(const json_t *value)
+{
+	if (!json_dumpf(value, stdout, JSON_INDENT(2)) && putchar('\n') != EOF)
+		return CLI_OK;
+	fprintf(stderr, "fermata: cannot write the answer\n");
+	return CLI_FAILED;
+}
+
+const char *cli_str(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "-";
+}
+
+double cli_num(const json_t *object, const char *key)
+{
+	return json_number_value(json_object_get(object, key));
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "board/proto.h"
+#include "ctl.h"
+#include "place.h"
+#include "probe.h"
+#include "table.h"
+#include <errno.h>
+#include <glob.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define PROBE_MS 30000u
+
+/* good; worth knowing, though programs run; needed and missing */
+enum verdict { GOOD, WARNING, BAD };
+
+struct doctor {
+	struct cli *cli;
+	json_t *checks, *devices;
+	bool bad;
+	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
+	char layer[PATH_MAX];      /* "": not found */
+	bool opencl;               /* the loader works and has devices */
+};
+
+static const struct argp_option options[] = {
+        CLI_OPT_JSON,
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+static error_t parse_doctor(int key, char *arg, struct argp_state *state)
+{
+	if (key == ARGP_KEY_ARG)
+		cli_usage(state, "doctor takes no argument '%s'", arg);
+	return cli_option(key, arg, state->input);
+}
+
+static const struct argp argp = {
+        .options = options,
+        .parser = parse_doctor,
+        .doc = "Check whether Fermata works on this machine: the daemon, your rights, the layer, "
+               "OpenCL, and "
+               "what each device can do. What is said of a device was tried on it just now.\v"
+               "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
+};
+
+static void progress(const struct doctor *d, const char *text)
+{
+	if (isatty(STDERR_FILENO) && !d->cli->json)
+		fprintf(stderr, "\r\033[K%s", text);
+}
+
+/* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the
+ * caller. */
+static void found(
+        struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
+{
+	static const char *const words[] = {"ok", "warning", "failed"};
+	FM_CLEAN_FREE char *clean = strdup(text);
+	json_t *check;
+
+	progress(d, "");
+	d->bad = d->bad || v == BAD;
+	if (clean)
+		table_clean(clean);
+	check = json_pack(
+	        "{s:s, s:s, s:s}", "check", what, "verdict", words[v], "text", clean ?: "?");
+	if (v != GOOD && check)
+		json_object_set_new(check, "remedy", json_string(remedy));
+	json_array_append_new(d->checks, check);
+	if (d->cli->json)
+		return;
+	printf("%-8s %-8s %s\n", words[v], what, clean ?: "?");
+	if (v != GOOD)
+		printf("%-17s remedy: %s\n", "", remedy);
+}
+
+static void check_daemon(struct doctor *d)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	struct fm_err err = {0};
+	char text[256], path[PATH_MAX];
+
+	if (!ctl_call(d->cli, json_pack("{s:s}", "cmd", "version"), &reply, d->daemon_dir, &err)) {
+		snprintf(text, sizeof(text), "fermatad %s (%s) answers in %s",
+		        cli_str(reply, "version"), cli_str(reply, "instance"), d->daemon_dir);
+		if (strcmp(cli_str(reply, "version"), FM_VERSION))
+			found(d, WARNING, "daemon", text,
+			        "restart it, to have the version of this command");
+		else
+			found(d, GOOD, "daemon", text, NULL);
+		return;
+	}
+	d->daemon_dir[0] = '\0';
+	place_daemon(path);
+	if (strchr(path, '/') && !ctl_dir_given(d->cli))
+		found(d, WARNING, "daemon", err.text,
+		        "none: `fermata run' starts one of your own; for one of the whole machine, "
+		        "`systemctl "
+		        "enable --now fermatad'");
+	else if (ctl_dir_given(d->cli))
+		found(d, BAD, "daemon", err.text, err.hint);
+	else
+		found(d, BAD, "daemon", "no daemon runs, and fermatad is not beside fermata",
+		        "install fermatad, or put it in $PATH");
+}
+
+static int connects(const char *dir)
+{
+	FM_CLEAN_FD int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int n = snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/" FM_SOCKET_NAME, dir);
+
+	if (sock < 0 || n < 0 || (size_t)n >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	return connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
+}
+
+/* The first device node that this user may not open, if any. */
+static bool denied_node(char *node, size_t size)
+{
+	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/kfd",
+	        "/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
+	bool denied = false;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(patterns) && !denied; i++) {
+		glob_t g;
+
+		if (glob(patterns[i], 0, NULL, &g))
+			continue;
+		for (size_t j = 0; j < g.gl_pathc && !denied; j++) {
+			denied = access(g.gl_pathv[j], R_OK | W_OK) && errno == EACCES;
+			if (denied)
+				snprintf(node, size, "%s", g.gl_pathv[j]);
+		}
+		globfree(&g);
+	}
+	return denied;
+}
+
+static void check_rights(struct doctor *d)
+{
+	char node[128], text[256], remedy[256];
+	int rc = d->daemon_dir[0] ? connects(d->daemon_dir) : 0;
+	const struct group *group;
+	struct stat st;
+
+	if (rc) {
+		snprintf(text, sizeof(text), "programs cannot connect to %s/" FM_SOCKET_NAME ": %s",
+		        d->daemon_dir, strerror(-rc));
+		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
+		        d->daemon_dir);
+		found(d, BAD, "rights", text, remedy);
+	} else if (denied_node(node, sizeof(node))) {
+		group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
+		snprintf(text, sizeof(text), "you may not open the device %s", node);
+		snprintf(remedy, sizeof(remedy), "sudo usermod -aG %s $USER, then log in again",
+		        group ? group->gr_name : "render");
+		found(d, WARNING, "rights", text, remedy);
+	} else {
+		found(d, GOOD, "rights", "you may use the daemon and every device node", NULL);
+	}
+}
+
+static void check_layer(struct doctor *d)
+{
+	struct fm_err err = {0};
+
+	if (!place_layer(d->layer, &err)) {
+		found(d, GOOD, "layer", d->layer, NULL);
+		return;
+	}
+	d->layer[0] = '\0';
+	found(d, BAD, "layer", err.text, err.hint);
+}
+
+/* Pair each device with what trying it showed; the last may lack it, where the probe died. */
+static void note_devices(struct doctor *d, const struct probe_result *result)
+{
+	json_t *line, *device = NULL;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+
+		if (!strcmp(step, "device")) {
+			device = json_copy(line);
+			json_object_del(device, "step");
+			json_object_set_new(device, "levels", json_array());
+			json_object_set_new(
+			        device, "text", json_string(*result->died ? result->died : "-"));
+			json_array_append_new(d->devices, device);
+		} else if (!strcmp(step, "levels") && device) {
+			json_object_set(device, "levels", json_object_get(line, "levels"));
+			json_object_set(device, "text", json_object_get(line, "text"));
+		}
+	}
+}
+
+static void judge_devices(struct doctor *d, const struct probe_result *result)
+{
+	size_t usable = 0, n = json_array_size(d->devices), i;
+	char text[256];
+	json_t *device;
+
+	json_array_foreach (d->devices, i, device)
+		usable += json_array_size(json_object_get(device, "levels")) > 0;
+	d->opencl = usable > 0;
+	if (*result->died) {
+		snprintf(text, sizeof(text), "trying %s: the driver %s",
+		        n ? cli_str(json_array_get(d->devices, n - 1), "name") : "OpenCL",
+		        result->died);
+		found(d, usable ? WARNING : BAD, "devices", text,
+		        "`clinfo' shows whether it works without Fermata; update the driver");
+	} else if (!n) {
+		found(d, BAD, "devices", "OpenCL has no device",
+		        "install the driver of your device; pocl-opencl-icd makes the processor "
+		        "one");
+	} else {
+		snprintf(text, sizeof(text), "%zu of %zu can be scheduled", usable, n);
+		found(d,
+		        usable == n ? GOOD
+		        : usable    ? WARNING
+		                    : BAD,
+		        "devices", text, "see what trying them showed, below; update the driver");
+	}
+}
+
+static void check_opencl(struct doctor *d)
+{
+	struct probe_result result;
+	const json_t *loader;
+
+	progress(d, "trying the devices of OpenCL...");
+	if (probe_run(NULL, PROBE_MS, &result)) {
+		found(d, BAD, "opencl", "cannot run a process to try it",
+		        "free memory, then try again");
+		return;
+	}
+	loader = probe_step(&result, "loader");
+	if (!loader) {
+		found(d, BAD, "opencl", *result.died ? result.died : "the loader does not load",
+		        "reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
+	} else if (json_object_get(loader, "error")) {
+		found(d, BAD, "opencl", cli_str(loader, "error"),
+		        "install an OpenCL loader (Debian: ocl-icd-libopencl1)");
+	} else {
+		found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
+		note_devices(d, &result);
+		judge_devices(d, &result);
+	}
+	json_decref(result.lines);
+}
+
+/* The loader must load the layer, and the devices must do under it what they did without. */
+static void judge_layer(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *layer = probe_step(result, "layer");
+	size_t tried = 0, i;
+	json_t *line;
+
+	json_array_foreach (result->lines, i, line)
+		tried += !strcmp(cli_str(line, "step"), "levels") &&
+		         json_array_size(json_object_get(line, "levels")) > 0;
+	if (!layer && *result->died)
+		found(d, BAD, "layers", result->died, "reinstall fermata; its layer does not load");
+	else if (!json_is_true(json_object_get(layer, "loaded")))
+		found(d, BAD, "layers", "the OpenCL loader ignores OPENCL_LAYERS",
+		        "install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
+	else if (*result->died || !tried)
+		found(d, BAD, "layers",
+		        *result->died ? result->died : "no device works under the layer",
+		        "please report it, with the output of clinfo");
+	else
+		found(d, GOOD, "layers",
+		        "the OpenCL loader loads the layer, and devices work under it", NULL);
+}
+
+static void check_layers(struct doctor *d)
+{
+	struct probe_result result;
+
+	if (!d->layer[0] || !d->opencl)
+		return;
+	progress(d, "trying them under the layer...");
+	if (probe_run(d->layer, PROBE_MS, &result)) {
+		found(d, BAD, "layers", "cannot run a process to try them",
+		        "free memory, then try again");
+		return;
+	}
+	judge_layer(d, &result);
+	json_decref(result.lines);
+}
+
+static void show_devices(const struct doctor *d)
+{
+	static const struct table_column columns[] = {
+	        {"DEVICE", false, true},
+	        {"TYPE", false, false},
+	        {"PLATFORM", false, true},
+	        {"LEVELS", false, false},
+	        {"TRIED JUST NOW", false, true},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *device;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	if (!json_array_size(d->devices))
+		return;
+	json_array_foreach (d->devices, i, device) {
+		size_t deepest = json_array_size(json_object_get(device, "levels"));
+
+		table_add(&t, "%s", cli_str(device, "name"));
+		table_add(&t, "%s", cli_str(device, "type"));
+		table_add(&t, "%s", cli_str(device, "platform"));
+		table_add(&t, "%s", deepest > 1 ? "1, 2" : deepest ? "1" : "none");
+		table_add(&t, "%s", cli_str(device, "text"));
+	}
+	putchar('\n');
+	table_print(&t);
+}
+
+int cli_doctor(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *checks = json_array();
+	CLI_CLEAN_JSON json_t *devices = json_array();
+	CLI_CLEAN_JSON json_t *report = NULL;
+	struct doctor d = {.cli = cli, .checks = checks, .devices = devices};
+	int rc = CLI_OK;
+
+	cli_parse(&argp, argc, argv, 0, cli);
+	check_daemon(&d);
+	check_rights(&d);
+	check_layer(&d);
+	check_opencl(&d);
+	check_layers(&d);
+	if (cli->json) {
+		report = json_pack(
+		        "{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);
+		rc = cli_print_json(report);
+	} else {
+		show_devices(&d);
+	}
+	return rc ? rc : d.bad ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "ctl.h"
+#include "table.h"
+#include <errno.h>
+#include <string.h>
+
+struct request {
+	struct cli *cli;
+	const char *target;
+	json_t *hints;
+};
+
+static const struct argp_option options[] = {
+        CLI_OPT_JSON,
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+/* Checked here, so that a slip is told without a daemon; sent as written, so that the daemon need
+ * not trust our idea of the unit. */
+static void add_hint(const struct argp_state *state, json_t *hints, const char *pair)
+{
+	FM_CLEAN_FREE char *name = strdup(pair);
+	struct fm_err err = {0};
+	enum fm_hint h;
+	int64_t value;
+	char *equals = name ? strchr(name, '=') : NULL;
+
+	if (!equals)
+		cli_usage(state, "'%s' is not NAME=VALUE", pair);
+	*equals = '\0';
+	if (fm_parse_hint(name, equals + 1, &h, &value, &err)) {
+		cli_report(&err);
+		exit(CLI_USAGE);
+	}
+	if (json_object_set_new(hints, name, json_string(equals + 1)))
+		cli_usage(state, "'%s' is not text in UTF-8", pair);
+}
+
+static error_t parse_hint(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0)
+			r->target = arg;
+		else
+			add_hint(state, r->hints, arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (state->arg_num < 2)
+			cli_usage(state, "hint needs a target and at least one NAME=VALUE");
+		return 0;
+	default:
+		return cli_option(key, arg, r->cli);
+	}
+}
+
+static const struct argp hint_argp = {
+        .options = options,
+        .parser = parse_hint,
+        .args_doc = "TARGET NAME=VALUE...",
+        .doc = "Tell the policy about a group.\v"
+               "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
+               "them.\n"
+               "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
+               "(percent), "
+               "deadline, period and slice (times such as 20ms; a bare number is milliseconds). A "
+               "policy "
+               "reads the hints it knows and ignores the rest.",
+};
+
+/* Send, and name the groups that it concerned, one a line. */
+static int send_to_groups(struct cli *cli, json_t *request)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	json_t *g;
+	size_t i;
+	int rc;
+
+	if (!request) {
+		fprintf(stderr, "fermata: the target is not text in UTF-8\n");
+		return CLI_USAGE;
+	}
+	rc = ctl_ask(cli, request, &reply);
+	if (rc || cli->json)
+		return rc;
+	json_array_foreach (json_object_get(reply, "groups"), i, g) {
+		FM_CLEAN_FREE char *name = strdup(json_string_value(g) ?: "-");
+
+		if (!name)
+			return CLI_FAILED;
+		table_clean(name);
+		puts(name);
+	}
+	return CLI_OK;
+}
+
+int cli_hint(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *hints = json_object();
+	struct request r = {.cli = cli, .hints = hints};
+
+	cli_parse(&hint_argp, argc, argv, ARGP_IN_ORDER, &r);
+	return send_to_groups(cli,
+	        json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints));
+}
+
+static error_t parse_target(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			cli_usage(state, "one target at a time, please: '%s'", arg);
+		r->target = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage(state, "no target given");
+	default:
+		return cli_option(key, arg, r->cli);
+	}
+}
+
+static int send_target(
+        struct cli *cli, const struct argp *argp, const char *cmd, int argc, char **argv)
+{
+	struct request r = {.cli = cli};
+
+	cli_parse(argp, argc, argv, 0, &r);
+	return send_to_groups(cli, json_pack("{s:s, s:s}", "cmd", cmd, "target", r.target));
+}
+
+int cli_suspend(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp argp = {
+	        .options = options,
+	        .parser = parse_target,
+	        .args_doc = "TARGET",
+	        .doc = "Take the device away from a group until `fermata resume'.\v"
+	               "TARGET is a group's name, a process id, or a queue such as q3. The program "
+	               "keeps "
+	               "running; its device work waits at the next gate.",
+	};
+
+	return send_target(cli, &argp, "suspend", argc, argv);
+}
+
+int cli_resume(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp argp = {
+	        .options = options,
+	        .parser = parse_target,
+	        .args_doc = "TARGET",
+	        .doc = "Give a suspended group back to the policy.\v"
+	               "TARGET is a group's name, a process id, or a queue such as q3.",
+	};
+
+	return send_target(cli, &argp, "resume", argc, argv);
+}

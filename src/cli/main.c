@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <string.h>
+
+const struct cli_command cli_commands[] = {
+        {"run", "Run a command with its device work under Fermata", cli_run},
+        {"ps", "Show groups, queues and devices", cli_ps},
+        {"hint", "Tell the policy about a group: priority, deadline, ...", cli_hint},
+        {"suspend", "Take the device away from a group", cli_suspend},
+        {"resume", "Give it back", cli_resume},
+        {"policy", "Show or change the scheduling policy", cli_policy},
+        {"stats", "Show the daemon's counters", cli_stats},
+        {"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
+        {"version", "Show the versions of the command and the daemon", cli_version},
+        {"help", "Explain a command", cli_help},
+        {"_probe", NULL, cli_probe},
+        {NULL, NULL, NULL},
+};
+
+struct words {
+	struct cli *cli;
+	int argc;
+	char **argv;
+};
+
+static error_t parse_main(int key, char *arg, struct argp_state *state)
+{
+	struct words *words = state->input;
+
+	switch (key) {
+	case 'V':
+		printf("fermata %s\n", FM_VERSION);
+		exit(CLI_OK);
+	case ARGP_KEY_ARGS:
+		words->argc = state->argc - state->next;
+		words->argv = state->argv + state->next;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage(state, "no command given");
+	default:
+		return cli_option(key, arg, words->cli);
+	}
+}
+
+/* The list of commands, made from the table, as the text after the options. */
+static char *list_commands(int key, const char *text, void *input)
+{
+	char *list = NULL;
+	size_t size;
+	FILE *f;
+
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)text;
+	f = open_memstream(&list, &size);
+	if (!f)
+		return NULL;
+	fputs("Commands:\n", f);
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (c->summary)
+			fprintf(f, "  %-10s %s\n", c->name, c->summary);
+	fputs("\n`fermata help COMMAND' explains a command; fermata(1) tells the whole story.", f);
+	return fclose(f) ? NULL : list;
+}
+
+static const struct argp_option main_options[] = {
+        CLI_OPT_SOCKET,
+        {"version", 'V', 0, 0, "Print the version", -1},
+        {0},
+};
+
+static const struct argp main_argp = {
+        .options = main_options,
+        .parser = parse_main,
+        .args_doc = "COMMAND [ARGUMENT...]",
+        .doc = "Preemptive multitasking for GPUs and other accelerators.\v",
+        .help_filter = list_commands,
+};
+
+static const struct cli_command *find_command(const char *name)
+{
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (!strcmp(c->name, name))
+			return c;
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	struct fm_err err;
+
+	fm_err_set(&err, -EINVAL, "no command '%s'", name);
+	fm_err_hint(&err, "fermata --help lists the commands");
+	cli_report(&err);
+	return CLI_USAGE;
+}
+
+static int run_command(const struct cli_command *c, struct cli *cli, int argc, char **argv)
+{
+	FM_CLEAN_FREE char *title = NULL;
+
+	if (asprintf(&title, "fermata %s", c->name) < 0)
+		return CLI_FAILED;
+	argv[0] = title;
+	return c->run(cli, argc, argv);
+}
+
+static const struct argp help_argp = {
+        .args_doc = "[COMMAND]",
+        .doc = "Explain a command, or list them all.",
+};
+
+int cli_help(struct cli *cli, int argc, char **argv)
+{
+	char *help[] = {argv[0], "--help", NULL};
+	const struct cli_command *c;
+
+	if (argc == 2 && argv[1][0] != '-') {
+		c = find_command(argv[1]);
+		return c ? run_command(c, cli, 2, help) : unknown_command(argv[1]);
+	}
+	if (argc == 1) {
+		help[0] = "fermata";
+		cli_parse(&main_argp, 2, help, 0, NULL);
+	}
+	cli_parse(&help_argp, argc, argv, 0, NULL);
+	return CLI_USAGE;
+}
+
+/* A full disk or a closed pipe must not pass for success. */
+static int finish(int rc)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return rc;
+	fprintf(stderr, "fermata: cannot write the answer: %s\n", strerror(errno));
+	return rc ? rc : CLI_FAILED;
+}
+
+/* With a standard descriptor closed, the next file opened would take its place. The stand-in closes
+ * on exec: the user's command finds what it would have found without us. */
+static void occupy_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = {0};
+	struct words words = {.cli = &cli};
+	const struct cli_command *c;
+	char *plain[] = {"fermata", NULL};
+
+	occupy_stdio();
+	setlocale(LC_CTYPE, "");
+	argp_err_exit_status = CLI_USAGE;
+	if (argc < 1) {
+		argc = 1;
+		argv = plain;
+	}
+	argv[0] = plain[0];
+	cli_parse(&main_argp, argc, argv, ARGP_IN_ORDER, &words);
+	c = find_command(words.argv[0]);
+	if (!c)
+		return unknown_command(words.argv[0]);
+	return finish(run_command(c, &cli, words.argc, words.argv));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "place.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* FM_LIB_FROM_BIN: from the directory of programs to that of libraries, as installed. */
+static const char *const lib_dirs[] = {"../lib", FM_LIB_FROM_BIN};
+
+static int self_dir(char dir[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+	char *slash;
+
+	if (n < 0)
+		return -errno;
+	dir[n] = '\0';
+	slash = strrchr(dir, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	return 0;
+}
+
+/* base is "" or absolute and ends without '/'. */
+static bool layer_in(const char *base, const char *dir, char path[PATH_MAX])
+{
+	char tried[PATH_MAX];
+	const char *sep = *base && *dir != '/' ? "/" : "";
+	int n = snprintf(
+	        tried, sizeof(tried), "%s%s%s/" PLACE_LAYER_FILE, *sep ? base : "", sep, dir);
+
+	return n > 0 && (size_t)n < sizeof(tried) && realpath(tried, path) && !access(path, R_OK);
+}
+
+int place_layer(char path[PATH_MAX], struct fm_err *err)
+{
+	const char *given = secure_getenv("FERMATA_LIBDIR");
+	char self[PATH_MAX] = "";
+	bool found = given && *given && layer_in("", given, path);
+
+	if (!found && !self_dir(self))
+		for (unsigned i = 0; !found && i < sizeof(lib_dirs) / sizeof(lib_dirs[0]); i++)
+			found = layer_in(self, lib_dirs[i], path);
+	if (!found) {
+		fm_err_set(err, -ENOENT, "cannot find " PLACE_LAYER_FILE " near %s", self);
+		return fm_err_hint(err, "install it again, or set FERMATA_LIBDIR to its directory");
+	}
+	if (!strchr(path, ':'))
+		return 0;
+	fm_err_set(err, -EINVAL, "the path of the layer has a ':' in it: %s", path);
+	return fm_err_hint(err, "OPENCL_LAYERS is a list separated by ':'; install elsewhere");
+}
+
+void place_daemon(char path[PATH_MAX])
+{
+	size_t len;
+
+	if (!self_dir(path)) {
+		len = strlen(path);
+		snprintf(path + len, PATH_MAX - len, "/fermatad");
+		if (!access(path, X_OK))
+			return;
+	}
+	strcpy(path, "fermatad");
+}

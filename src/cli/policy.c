@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "ctl.h"
+#include <stdio.h>
+#include <string.h>
+
+struct request {
+	struct cli *cli;
+	const char *name;
+	json_t *params;
+};
+
+static const struct argp_option options[] = {
+        CLI_OPT_JSON,
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+static error_t parse_policy(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0)
+			r->name = arg;
+		else if (!strchr(arg, '='))
+			cli_usage(state, "'%s' is not NAME=VALUE", arg);
+		else if (json_array_append_new(r->params, json_string(arg)))
+			cli_usage(state, "'%s' is not text in UTF-8", arg);
+		return 0;
+	default:
+		return cli_option(key, arg, r->cli);
+	}
+}
+
+static const struct argp argp = {
+        .options = options,
+        .parser = parse_policy,
+        .args_doc = "[NAME [PARAMETER=VALUE...]]",
+        .doc = "Show the policy in force and those available, or choose one.\v"
+               "The policy in force is marked '*'. Choosing one needs the rights of the daemon's "
+               "user.",
+};
+
+/* A value of the reply, whatever its type, as it would be typed. */
+static void print_value(const json_t *v)
+{
+	if (json_is_string(v))
+		fputs(json_string_value(v), stdout);
+	else
+		json_dumpf(v, stdout, JSON_ENCODE_ANY);
+}
+
+static void print_param(const json_t *p, const json_t *in_force)
+{
+	const char *name = cli_str(p, "name");
+	const json_t *now = json_object_get(in_force, name);
+
+	printf("      %s=", name);
+	print_value(now ? now : json_object_get(p, "default"));
+	printf("  %s (", cli_str(p, "help"));
+	print_value(json_object_get(p, "min"));
+	fputs(" to ", stdout);
+	print_value(json_object_get(p, "max"));
+	if (now) {
+		fputs(", default ", stdout);
+		print_value(json_object_get(p, "default"));
+	}
+	fputs(")\n", stdout);
+}
+
+static void print_policies(const json_t *reply)
+{
+	const json_t *in_force = json_object_get(reply, "policy");
+	const char *current = cli_str(in_force, "name");
+	json_t *policy, *param;
+	size_t i, j;
+
+	json_array_foreach (json_object_get(reply, "available"), i, policy) {
+		const char *name = cli_str(policy, "name");
+		bool chosen = !strcmp(name, current);
+
+		printf("%c %-16s %s\n", chosen ? '*' : ' ', name, cli_str(policy, "summary"));
+		json_array_foreach (json_object_get(policy, "params"), j, param)
+			print_param(param, chosen ? json_object_get(in_force, "params") : NULL);
+	}
+}
+
+int cli_policy(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *params = json_array();
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	struct request r = {.cli = cli, .params = params};
+	json_t *request;
+	int rc;
+
+	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
+	if (r.name)
+		request = json_pack(
+		        "{s:s, s:s, s:O}", "cmd", "policy", "name", r.name, "params", params);
+	else
+		request = json_pack("{s:s}", "cmd", "policy");
+	if (!request) {
+		fprintf(stderr, "fermata: the policy's name is not text in UTF-8\n");
+		return CLI_USAGE;
+	}
+	rc = ctl_ask(cli, request, &reply);
+	if (!rc && !cli->json && !r.name)
+		print_policies(reply);
+	return rc;
+}

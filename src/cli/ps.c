@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "ctl.h"
+#include "table.h"
+#include <errno.h>
+#include <string.h>
+
+struct ps {
+	struct cli *cli;
+	char view; /* 'g', 'q' or 'd' */
+};
+
+static const struct argp_option options[] = {
+        {"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
+        {"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
+        CLI_OPT_JSON,
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+static error_t parse_ps(int key, char *arg, struct argp_state *state)
+{
+	struct ps *ps = state->input;
+
+	switch (key) {
+	case 'q':
+	case 'd':
+		ps->view = (char)key;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage(state, "ps takes no argument '%s'", arg);
+	default:
+		return cli_option(key, arg, ps->cli);
+	}
+}
+
+static const struct argp argp = {
+        .options = options,
+        .parser = parse_ps,
+        .doc = "Show the groups that the daemon schedules, those with most device time first.",
+};
+
+/* A sum over the group's devices. */
+static double sum(const json_t *group, const char *key)
+{
+	const json_t *devices = json_object_get(group, "devices");
+	double total = 0;
+	json_t *d;
+	size_t i;
+
+	json_array_foreach (devices, i, d)
+		total += cli_num(d, key);
+	return total;
+}
+
+/* Its most active state on any device. */
+static const char *state_of(const json_t *group)
+{
+	static const char *const order[] = {"idle", "ready", "running"};
+	const json_t *devices = json_object_get(group, "devices");
+	size_t best = 0, i;
+	json_t *d;
+
+	if (json_is_true(json_object_get(group, "suspended")))
+		return "suspended";
+	json_array_foreach (devices, i, d)
+		for (size_t s = best; s < FM_ARRAY_LEN(order); s++)
+			if (!strcmp(cli_str(d, "state"), order[s]))
+				best = s;
+	return order[best];
+}
+
+static void level_of(const json_t *group, char *text, size_t size)
+{
+	const json_t *queues = json_object_get(group, "queues");
+	int low = 0, high = 0;
+	json_t *q;
+	size_t i;
+
+	json_array_foreach (queues, i, q) {
+		int level = (int)cli_num(q, "level");
+
+		low = i == 0 ? level : FM_MIN(low, level);
+		high = FM_MAX(high, level);
+	}
+	if (!json_array_size(queues))
+		snprintf(text, size, "-");
+	else if (low == high)
+		snprintf(text, size, "%d", low);
+	else
+		snprintf(text, size, "%d-%d", low, high);
+}
+
+/* 100 % only if nothing escaped: rounded down, never up. */
+static void coverage_of(const json_t *group, char *text, size_t size)
+{
+	double governed = cli_num(group, "governed");
+	double all = governed + cli_num(group, "ungoverned");
+
+	if (all <= 0)
+		snprintf(text, size, "-");
+	else if (all <= governed)
+		snprintf(text, size, "100%%");
+	else
+		snprintf(text, size, "%.1f%%", (double)(long)(governed / all * 1000) / 10);
+}
+
+static int by_device_time(const void *a, const void *b)
+{
+	const json_t *const *x = a, *const *y = b;
+	double tx = sum(*x, "device_ms"), ty = sum(*y, "device_ms");
+
+	if (tx != ty)
+		return tx < ty ? 1 : -1;
+	return strcmp(cli_str(*x, "name"), cli_str(*y, "name"));
+}
+
+static void add_group(struct table *t, const json_t *g)
+{
+	char time[TABLE_TIME], wait[TABLE_TIME], level[16], coverage[16];
+
+	level_of(g, level, sizeof(level));
+	coverage_of(g, coverage, sizeof(coverage));
+	table_add(t, "%s", cli_str(g, "name"));
+	table_add(t, "%s", cli_str(g, "user"));
+	table_add(t, "%.0f", cli_num(json_object_get(g, "hints"), "priority"));
+	table_add(t, "%s", state_of(g));
+	table_add(t, "%s", level);
+	table_add(t, "%s", table_ms(sum(g, "device_ms"), time));
+	table_add(t, "%s", table_ms(sum(g, "wait_ms"), wait));
+	table_add(t, "%.0f", sum(g, "preemptions"));
+	table_add(t, "%zu", json_array_size(json_object_get(g, "queues")));
+	table_add(t, "%s", coverage);
+}
+
+static int show_groups(const json_t *groups)
+{
+	static const struct table_column columns[] = {
+	        {"GROUP", false, true},
+	        {"USER", false, true},
+	        {"PRIO", true, false},
+	        {"STATE", false, false},
+	        {"LEVEL", true, false},
+	        {"DEVICE TIME", true, false},
+	        {"WAIT", true, false},
+	        {"PREEMPT", true, false},
+	        {"QUEUES", true, false},
+	        {"COVERAGE", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	FM_CLEAN_FREE json_t **sorted = NULL;
+	size_t n = json_array_size(groups);
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	sorted = calloc(n + 1, sizeof(json_t *));
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = json_array_get(groups, i);
+	qsort(sorted, n, sizeof(json_t *), by_device_time);
+	for (size_t i = 0; i < n; i++)
+		add_group(&t, sorted[i]);
+	return table_print(&t);
+}
+
+/* The level in use, and the deepest that the device can do where that differs. */
+static void add_level(struct table *t, const json_t *queue)
+{
+	const json_t *levels = json_object_get(queue, "levels");
+	int use = (int)cli_num(queue, "level"), deepest = use;
+	json_t *l;
+	size_t i;
+
+	json_array_foreach (levels, i, l)
+		deepest = FM_MAX(deepest, (int)json_integer_value(l));
+	if (deepest == use)
+		table_add(t, "%d", use);
+	else
+		table_add(t, "%d of %d", use, deepest);
+}
+
+static void add_queue(struct table *t, const json_t *group, const json_t *q)
+{
+	char time[TABLE_TIME], held[TABLE_TIME];
+
+	table_add(t, "%s", cli_str(q, "id"));
+	table_add(t, "%s", cli_str(group, "name"));
+	table_add(t, "%.0f", cli_num(q, "pid"));
+	table_add(t, "%s", cli_str(q, "program"));
+	table_add(t, "%s", cli_str(q, "api"));
+	table_add(t, "%s", cli_str(q, "device"));
+	add_level(t, q);
+	table_add(t, "%s", cli_str(q, "gate"));
+	table_add(t, "%.0f", cli_num(q, "submitted"));
+	table_add(t, "%.0f", cli_num(q, "done"));
+	table_add(t, "%s", table_ms(cli_num(q, "device_ms"), time));
+	table_add(t, "%.0f", cli_num(q, "gates"));
+	table_add(t, "%s", table_ms(cli_num(q, "held_ms"), held));
+}
+
+static int show_queues(const json_t *groups)
+{
+	static const struct table_column columns[] = {
+	        {"QUEUE", false, false},
+	        {"GROUP", false, true},
+	        {"PID", true, false},
+	        {"PROGRAM", false, true},
+	        {"API", false, false},
+	        {"DEVICE", false, true},
+	        {"LEVEL", true, false},
+	        {"GATE", false, false},
+	        {"SUBMITTED", true, false},
+	        {"DONE", true, false},
+	        {"DEVICE TIME", true, false},
+	        {"GATES", true, false},
+	        {"HELD", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *g, *q;
+	size_t i, j;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (groups, i, g)
+		json_array_foreach (json_object_get(g, "queues"), j, q)
+			add_queue(&t, g, q);
+	return table_print(&t);
+}
+
+static void add_us(struct table *t, const json_t *latency, const char *key)
+{
+	if (cli_num(latency, "count") > 0)
+		table_add(t, "%.1f us", cli_num(latency, key));
+	else
+		table_add(t, "-");
+}
+
+static int show_devices(const json_t *devices)
+{
+	static const struct table_column columns[] = {
+	        {"DEVICE", false, true},
+	        {"PREEMPTIONS", true, false},
+	        {"MEASURED", true, false},
+	        {"P50", true, false},
+	        {"P99", true, false},
+	        {"MAX", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *d;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (devices, i, d) {
+		const json_t *latency = json_object_get(d, "preempt_us");
+
+		table_add(&t, "%s", cli_str(d, "key"));
+		table_add(&t, "%.0f", cli_num(d, "preemptions"));
+		table_add(&t, "%.0f", cli_num(latency, "count"));
+		add_us(&t, latency, "p50");
+		add_us(&t, latency, "p99");
+		add_us(&t, latency, "max");
+	}
+	return table_print(&t);
+}
+
+int cli_ps(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	struct ps ps = {.cli = cli, .view = 'g'};
+	const json_t *groups;
+	int rc;
+
+	cli_parse(&argp, argc, argv, 0, &ps);
+	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", "ps"), &reply);
+	if (rc || cli->json)
+		return rc;
+	groups = json_object_get(reply, "groups");
+	if (ps.view == 'd')
+		rc = show_devices(json_object_get(reply, "devices"));
+	else
+		rc = ps.view == 'q' ? show_queues(groups) : show_groups(groups);
+	return rc ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "base/util.h"
+#include "board/proto.h"
+#include "ctl.h"
+#include "place.h"
+#include "policy/policy.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define ANSWER_MS 1000
+
+struct run {
+	struct cli *cli;
+	struct {
+		bool set;
+		int64_t value;
+	} hint[FM_HINT_COUNT];
+	const char *group, *local;
+	int64_t level;  /* 0: not given */
+	char **command; /* ends with NULL */
+};
+
+enum { KEY_HINT = CLI_KEY_OWN, KEY_GROUP = KEY_HINT + FM_HINT_COUNT, KEY_LEVEL, KEY_LOCAL };
+
+static const struct argp_option options[] = {
+        {"priority", KEY_HINT + FM_HINT_PRIORITY, "PRIO", 0,
+                "low, normal, high, realtime, or a number from -255 to 255", 0},
+        {"weight", KEY_HINT + FM_HINT_WEIGHT, "N", 0,
+                "Proportion of the device under a fair policy", 0},
+        {"share", KEY_HINT + FM_HINT_SHARE, "PERCENT", 0, "Part of the device to reserve", 0},
+        {"deadline", KEY_HINT + FM_HINT_DEADLINE, "TIME", 0,
+                "A job is due so long after it arrives: 20ms, 1.5s; a bare number is milliseconds",
+                0},
+        {"period", KEY_HINT + FM_HINT_PERIOD, "TIME", 0, "Jobs arrive so far apart", 0},
+        {"slice", KEY_HINT + FM_HINT_SLICE, "TIME", 0, "Length of a turn under round-robin", 0},
+        {"group", KEY_GROUP, "NAME", 0,
+                "Name of the group; programs that share a name are scheduled as one", 1},
+        {"level", KEY_LEVEL, "1..3", 0,
+                "Deepest level of preemption to use; `fermata ps' shows what is in use", 1},
+        {"local", KEY_LOCAL, "POLICY", 0,
+                "Schedule inside the program itself, without a daemon: \"POLICY "
+                "[PARAMETER=VALUE...]\"",
+                1},
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+__attribute__((noreturn)) static void usage_from(const struct fm_err *err)
+{
+	cli_report(err);
+	exit(CLI_USAGE);
+}
+
+/* The rule that the daemon applies to a name, and one for the sake of those who type it: a target
+ * that is a number means a process, and qN a queue. */
+static void check_group(const struct argp_state *state, const char *name)
+{
+	union fm_msg msg = {0};
+	size_t size = fm_msg_init(&msg, FM_MSG_GROUP);
+	size_t digits = name[0] == 'q' ? 1 : 0;
+	struct fm_err err = {0};
+
+	if (!*name || strlen(name) >= sizeof(msg.group.name))
+		cli_usage(state, "a group's name has 1 to %d characters", FM_NAME_MAX - 1);
+	strcpy(msg.group.name, name);
+	if (fm_msg_check(&msg, size, &err))
+		cli_usage(state,
+		        "a group's name is made of printable ASCII without spaces, '/' or quotes");
+	if (name[digits] && !name[digits + strspn(name + digits, "0123456789")])
+		cli_usage(state, "'%s' would be taken for a process or a queue", name);
+}
+
+__attribute__((noreturn)) static void no_policy(const char *name)
+{
+	struct fm_err err = {0};
+	char known[160] = "";
+	size_t len = 0;
+
+	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++)
+		len += (size_t)snprintf(
+		        known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
+	fm_err_set(&err, -ENOENT, "no policy '%s'", name);
+	fm_err_hint(&err, "policies are %s", known);
+	usage_from(&err);
+}
+
+static void check_local(const struct argp_state *state, const char *local)
+{
+	FM_CLEAN_FREE char *words = strdup(local);
+	const char *params[FM_POLICY_PARAMS];
+	int64_t values[FM_POLICY_PARAMS];
+	const struct fm_policy_ops *policy;
+	struct fm_err err = {0};
+	size_t n = 0;
+	char *rest = NULL, *word = words ? strtok_r(words, " ", &rest) : NULL;
+
+	policy = word ? fm_policy_find(word) : NULL;
+	if (!policy)
+		no_policy(word ? word : local);
+	while ((word = strtok_r(NULL, " ", &rest))) {
+		if (n == FM_POLICY_PARAMS)
+			cli_usage(state, "too many parameters of policy %s", policy->name);
+		params[n++] = word;
+	}
+	if (fm_policy_parse(policy, params, n, values, &err))
+		usage_from(&err);
+}
+
+static error_t parse_run(int key, char *arg, struct argp_state *state)
+{
+	struct run *run = state->input;
+	struct fm_err err = {0};
+	enum fm_hint h;
+
+	switch (key) {
+	case KEY_HINT ... KEY_HINT + FM_HINT_COUNT - 1:
+		h = (enum fm_hint)(key - KEY_HINT);
+		if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
+			usage_from(&err);
+		run->hint[h].set = true;
+		return 0;
+	case KEY_GROUP:
+		check_group(state, arg);
+		run->group = arg;
+		return 0;
+	case KEY_LEVEL:
+		if (fm_parse_int(arg, 1, 3, &run->level, &err))
+			usage_from(&err);
+		return 0;
+	case KEY_LOCAL:
+		check_local(state, arg);
+		run->local = arg;
+		return 0;
+	case ARGP_KEY_ARGS:
+		run->command = state->argv + state->next;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage(state, "no command to run");
+	default:
+		return cli_option(key, arg, run->cli);
+	}
+}
+
+static const struct argp argp = {
+        .options = options,
+        .parser = parse_run,
+        .args_doc = "[--] COMMAND [ARGUMENT...]",
+        .doc = "Run a command with its device work scheduled by Fermata.\v"
+               "Where no daemon answers, one of your own is started; it leaves a minute after its "
+               "last "
+               "client. The exit code is the command's; 127 if it is not found, 126 if it cannot "
+               "be "
+               "executed, 2 if the options make no sense.",
+};
+
+static int set_env(const char *name, const char *value, struct fm_err *err)
+{
+	if (!setenv(name, value, 1))
+		return 0;
+	fm_err_set(err, -errno, "cannot set %s: %m", name);
+	return err->code;
+}
+
+/* `fermata run` inside `fermata run`: what the inner one does not say, the outer one's hints say.
+ */
+static void inherit_hints(struct run *run)
+{
+	FM_CLEAN_FREE char *words = strdup(getenv("FERMATA_HINTS") ?: "");
+	char *rest = NULL;
+
+	for (char *w = words ? strtok_r(words, " ", &rest) : NULL; w;
+	        w = strtok_r(NULL, " ", &rest)) {
+		char *equals = strchr(w, '=');
+		int64_t value;
+
+		if (!equals)
+			continue;
+		*equals = '\0';
+		for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
+			if (run->hint[h].set || strcmp(w, fm_hint_name(h)) ||
+			        fm_parse_int(equals + 1, INT64_MIN, INT64_MAX, &value, NULL) ||
+			        fm_hint_check(h, value, NULL))
+				continue;
+			run->hint[h].set = true;
+			run->hint[h].value = value;
+		}
+	}
+}
+
+static int set_hints(struct run *run, struct fm_err *err)
+{
+	char text[FM_HINT_COUNT * 40];
+	size_t len = 0;
+
+	inherit_hints(run);
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+		if (run->hint[h].set)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%" PRId64,
+			        len ? " " : "", fm_hint_name(h), run->hint[h].value);
+	return len ? set_env("FERMATA_HINTS", text, err) : 0;
+}
+
+/* Is a layer of ours in the list already, whichever build it is from? Twice would schedule twice.
+ */
+static bool has_layer(const char *list)
+{
+	FM_CLEAN_FREE char *copy = strdup(list);
+	char *rest = NULL;
+
+	for (char *p = copy ? strtok_r(copy, ":", &rest) : NULL; p;
+	        p = strtok_r(NULL, ":", &rest)) {
+		const char *base = strrchr(p, '/');
+
+		if (!strcmp(base ? base + 1 : p, PLACE_LAYER_FILE))
+			return true;
+	}
+	return false;
+}
+
+static int set_layer(struct fm_err *err)
+{
+	FM_CLEAN_FREE char *list = NULL;
+	const char *others = getenv("OPENCL_LAYERS");
+	char path[PATH_MAX];
+	int rc;
+
+	if (others && has_layer(others))
+		return 0;
+	rc = place_layer(path, err);
+	if (rc)
+		return rc;
+	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	return set_env("OPENCL_LAYERS", list, err);
+}
+
+static int set_environment(struct run *run, struct fm_err *err)
+{
+	char level[2] = {(char)('0' + run->level), '\0'};
+	int rc = set_hints(run, err);
+
+	if (!rc && run->group)
+		rc = set_env("FERMATA_GROUP", run->group, err);
+	if (!rc && run->level)
+		rc = set_env("FERMATA_LEVEL", level, err);
+	if (!rc && run->local)
+		rc = set_env("FERMATA_LOCAL", run->local, err);
+	return rc ? rc : set_layer(err);
+}
+
+/* Would a client find this directory without being told? */
+static bool found_by_clients(const char *dir)
+{
+	char dirs[FM_SOCKET_CANDIDATES][CTL_PATH];
+	int n = fm_socket_dirs(dirs);
+
+	for (int i = 0; i < n; i++)
+		if (!strcmp(dirs[i], dir))
+			return true;
+	return false;
+}
+
+static int use_dir(const struct cli *cli, const char *dir, struct fm_err *err)
+{
+	FM_CLEAN_FREE char *absolute = NULL;
+	FM_CLEAN_FREE char *cwd = NULL;
+
+	if (!cli->socket && found_by_clients(dir))
+		return 0;
+	if (*dir == '/')
+		return set_env("FERMATA_SOCKET", dir, err);
+	cwd = getcwd(NULL, 0);
+	if (!cwd || asprintf(&absolute, "%s/%s", cwd, dir) < 0)
+		return fm_err_set(err, -ENOENT, "cannot tell the current directory");
+	return set_env("FERMATA_SOCKET", absolute, err);
+}
+
+/* Find a daemon, or start one unless the user named the place: there, only he knows why none runs.
+ */
+static int find_daemon(const struct cli *cli, struct fm_err *err)
+{
+	char dirs[CTL_DIRS][CTL_PATH], personal[CTL_PATH];
+	int n = ctl_dirs(cli, dirs),
+	    rc = fm_err_set(err, -ENAMETOOLONG, "that directory's name is too long");
+
+	for (int i = 0; i < n; i++) {
+		CLI_CLEAN_JSON json_t *reply = NULL;
+
+		rc = ctl_call_at(
+		        dirs[i], json_pack("{s:s}", "cmd", "version"), ANSWER_MS, &reply, err);
+		if (!rc)
+			return use_dir(cli, dirs[i], err);
+	}
+	if (ctl_dir_given(cli)) {
+		if (n > 0)
+			use_dir(cli, dirs[0], err);
+		return rc;
+	}
+	rc = personal_dir(personal);
+	if (rc) {
+		fm_err_set(err, rc, "no safe directory for a daemon of your own");
+		return fm_err_hint(
+		        err, "set XDG_RUNTIME_DIR to a directory that you alone can write to");
+	}
+	rc = personal_start(personal, err);
+	return rc ? rc : use_dir(cli, personal, err);
+}
+
+static int execute(char **command)
+{
+	int rc;
+
+	execvp(command[0], command);
+	rc = errno;
+	fprintf(stderr, "fermata: cannot run '%s': %s\n", command[0], strerror(rc));
+	if (rc == ENOENT)
+		fprintf(stderr, "  hint: check its name, or give its full path\n");
+	else
+		fprintf(stderr, "  hint: `ls -l' shows whether it may be executed\n");
+	return rc == ENOENT || rc == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE;
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+	struct run run = {.cli = cli};
+	struct fm_err err = {0};
+	const char *local;
+
+	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &run);
+	if (set_environment(&run, &err))
+		return cli_report(&err);
+	local = getenv("FERMATA_LOCAL");
+	if (!(local && *local) && find_daemon(cli, &err)) {
+		cli_report(&err);
+		fprintf(stderr, "fermata: running '%s' unscheduled\n", run.command[0]);
+	}
+	return execute(run.command);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util.h"
+#include "ctl.h"
+
+static const struct argp_option options[] = {
+        CLI_OPT_JSON,
+        CLI_OPT_SOCKET,
+        {0},
+};
+
+static error_t parse_stats(int key, char *arg, struct argp_state *state)
+{
+	if (key == ARGP_KEY_ARG)
+		cli_usage(state, "stats takes no argument '%s'", arg);
+	return cli_option(key, arg, state->input);
+}
+
+static const struct argp argp = {
+        .options = options,
+        .parser = parse_stats,
+        .doc = "Show what the daemon has counted since it started, and what it costs.",
+};
+
+int cli_stats(struct cli *cli, int argc, char **argv)
+{
+	static const struct {
+		const char *key, *meaning;
+	} lines[] = {
+	        {"clients", "programs connected"},
+	        {"groups", "groups"},
+	        {"queues", "queues"},
+	        {"devices", "devices"},
+	        {"events", "events seen"},
+	        {"decisions", "decisions of the policy"},
+	        {"preemptions", "groups stopped with work left"},
+	        {"gate_stores", "gates opened or closed"},
+	        {"cpu_ms", "CPU time of the daemon, ms"},
+	        {"rss_kib", "memory of the daemon, KiB"},
+	};
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	int rc;
+
+	cli_parse(&argp, argc, argv, 0, cli);
+	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", "stats"), &reply);
+	if (rc || cli->json)
+		return rc;
+	for (size_t i = 0; i < FM_ARRAY_LEN(lines); i++)
+		if (json_is_number(json_object_get(reply, lines[i].key)))
+			printf("%-12s %12.0f  %s\n", lines[i].key, cli_num(reply, lines[i].key),
+			        lines[i].meaning);
+	return CLI_OK;
+}
