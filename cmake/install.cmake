@@ -16,3 +16,39 @@ install(FILES ${CMAKE_BINARY_DIR}/fermata-config.cmake ${CMAKE_BINARY_DIR}/ferma
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/fermata.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Manual pages, each into the section that its name ends with.
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.[1-8])
+foreach(page IN LISTS pages)
+    string(REGEX REPLACE ".*\\.([1-8])$" "\\1" section ${page})
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
+install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/fermata
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/_fermata
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+
+# Units (of the system in systemd/, of a user in systemd/user/), with @CMAKE_INSTALL_FULL_BINDIR@ and
+# the like filled in where a file ends in .in; and the daemon's configuration, never over an edited one
+# without the packager's say.
+set(FERMATA_UNITDIR lib/systemd CACHE STRING "Directory of systemd's units, with system/ and user/ in it")
+function(install_units from to)
+    file(GLOB units CONFIGURE_DEPENDS ${from}/*.service ${from}/*.socket ${from}/*.service.in ${from}/*.socket.in)
+    foreach(unit IN LISTS units)
+        get_filename_component(name ${unit} NAME)
+        if(name MATCHES "\\.in$")
+            string(REGEX REPLACE "\\.in$" "" name ${name})
+            configure_file(${unit} ${CMAKE_BINARY_DIR}/units/${to}/${name} @ONLY)
+            set(unit ${CMAKE_BINARY_DIR}/units/${to}/${name})
+        endif()
+        install(FILES ${unit} DESTINATION ${FERMATA_UNITDIR}/${to})
+    endforeach()
+endfunction()
+install_units(${PROJECT_SOURCE_DIR}/contrib/systemd system)
+install_units(${PROJECT_SOURCE_DIR}/contrib/systemd/user user)
+file(GLOB_RECURSE conf CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/contrib/fermata.conf
+    ${PROJECT_SOURCE_DIR}/contrib/fermatad.conf ${PROJECT_SOURCE_DIR}/contrib/conf/*.conf)
+if(conf)
+    install(FILES ${conf} DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/fermata)
+endif()
