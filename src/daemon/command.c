@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of people and programs: {"cmd": NAME, ...}. Who asks was settled by the kernel
+ * (access.c). */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "daemon.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define TARGET_MAX   128
+#define SETTINGS_MAX FM_POLICY_PARAMS
+
+struct request {
+	struct daemon *daemon;
+	const struct peer *peer;
+	const json_t *body;
+	uint64_t now;
+	struct fm_err err;
+};
+
+static const char *code_name(int code)
+{
+	static const struct {
+		int code;
+		const char *name;
+	} names[] = {
+	        {-EINVAL, "EINVAL"},
+	        {-ENOENT, "ENOENT"},
+	        {-EPERM, "EPERM"},
+	        {-ERANGE, "ERANGE"},
+	        {-ENOMEM, "ENOMEM"},
+	        {-EDQUOT, "EDQUOT"},
+	};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
+		if (names[i].code == code)
+			return names[i].name;
+	return "EIO";
+}
+
+/* Messages quote the request, maybe cut within a character: what is not ASCII would spoil the
+ * reply. */
+static char *ascii(char *s)
+{
+	for (char *p = s; *p; p++)
+		if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e)
+			*p = '?';
+	return s;
+}
+
+static json_t *error_reply(struct fm_err *e)
+{
+	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code", code_name(e->code),
+	        "text", ascii(e->text), "hint", ascii(e->hint));
+}
+
+static json_t *refuse(struct request *r, int code, const char *text, const char *hint)
+{
+	fm_err_set(&r->err, code, "%s", text);
+	fm_err_hint(&r->err, "%s", hint);
+	return error_reply(&r->err);
+}
+
+static json_t *cmd_version(struct request *r)
+{
+	struct daemon *d = r->daemon;
+
+	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:s}", "ok", 1, "version", FM_VERSION, "pid",
+	        (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
+	        d->system ? "system" : "user", "dir", d->dir);
+}
+
+static json_t *cmd_ps(struct request *r)
+{
+	return report_ps(r->daemon, r->peer, r->now);
+}
+
+static json_t *cmd_stats(struct request *r)
+{
+	return report_stats(r->daemon);
+}
+
+/* What to do to each group that the target names and the peer may steer. */
+struct steering {
+	struct request *request;
+	int (*apply)(struct steering *st, struct fm_bgroup *g);
+	json_t *names;
+	unsigned forbidden;
+	int rc;
+
+	bool suspend;
+	unsigned hints;
+	struct {
+		enum fm_hint hint;
+		int64_t value;
+	} hint[FM_HINT_COUNT];
+};
+
+static int steer_group(void *arg, struct fm_bgroup *g)
+{
+	struct steering *st = arg;
+	struct fm_bgroup_info info;
+
+	fm_bgroup_info(g, &info);
+	if (!peer_sees(st->request->peer, info.uid)) {
+		st->forbidden++;
+		return 0;
+	}
+	st->rc = st->apply(st, g);
+	if (!st->rc)
+		json_array_append_new(st->names, json_string(info.name));
+	return st->rc;
+}
+
+static json_t *steer(struct request *r, struct steering *st)
+{
+	const char *target = json_string_value(json_object_get(r->body, "target"));
+	int n;
+
+	if (!target || !*target || strlen(target) > TARGET_MAX)
+		return refuse(r, -EINVAL, "the request names no target",
+		        "give a group's name, a pid or a queue such as q1 as \"target\"");
+	st->request = r;
+	st->names = json_array();
+	n = fm_bridge_target(r->daemon->bridge, target, steer_group, st);
+	if (!st->rc && json_array_size(st->names))
+		return json_pack("{s:b, s:o}", "ok", 1, "groups", st->names);
+	json_decref(st->names);
+	if (st->rc)
+		return error_reply(&r->err);
+	if (!n) {
+		fm_err_set(&r->err, -ENOENT, "no group, process or queue '%s'", target);
+		fm_err_hint(&r->err, "fermata ps lists them");
+		return error_reply(&r->err);
+	}
+	fm_err_set(&r->err, -EPERM, "'%s' belongs to another user", target);
+	fm_err_hint(&r->err, "ask its owner, root, or a member of the group '%s'",
+	        r->daemon->config.access_group);
+	return error_reply(&r->err);
+}
+
+static int apply_hints(struct steering *st, struct fm_bgroup *g)
+{
+	struct request *r = st->request;
+	uid_t by = r->peer->steers ? 0 : r->peer->uid;
+	int rc = 0;
+
+	for (unsigned i = 0; i < st->hints && !rc; i++)
+		rc = fm_bgroup_hint(r->daemon->bridge, g, by, st->hint[i].hint, st->hint[i].value,
+		        r->now, &r->err);
+	return rc;
+}
+
+/* A number as people would write it; "" for what is neither number nor string. */
+static const char *value_text(const json_t *v, char *buf, size_t size)
+{
+	if (json_is_string(v))
+		return json_string_value(v);
+	buf[0] = '\0';
+	if (json_is_integer(v))
+		snprintf(buf, size, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+	else if (json_is_real(v))
+		snprintf(buf, size, "%.9f", json_real_value(v));
+	return buf;
+}
+
+static json_t *cmd_hint(struct request *r)
+{
+	json_t *hints = json_object_get(r->body, "hints"), *value;
+	struct steering st = {.apply = apply_hints};
+	const char *name;
+	char buf[512];
+
+	if (!json_object_size(hints))
+		return refuse(r, -EINVAL, "the request sets no hint",
+		        "give \"hints\": {\"priority\": \"high\"} or others");
+	json_object_foreach (hints, name, value) {
+		const char *text = value_text(value, buf, sizeof(buf));
+
+		/* Names are unique in an object, and unknown ones end this: the array suffices. */
+		if (fm_parse_hint(
+		            name, text, &st.hint[st.hints].hint, &st.hint[st.hints].value, &r->err))
+			return error_reply(&r->err);
+		st.hints++;
+	}
+	/* Only a priority can still be refused, so it goes first: then nothing is half done. */
+	for (unsigned i = 1; i < st.hints; i++) {
+		if (st.hint[i].hint == FM_HINT_PRIORITY) {
+			int64_t v = st.hint[i].value;
+
+			st.hint[i] = st.hint[0];
+			st.hint[0].hint = FM_HINT_PRIORITY;
+			st.hint[0].value = v;
+		}
+	}
+	return steer(r, &st);
+}
+
+static int apply_suspend(struct steering *st, struct fm_bgroup *g)
+{
+	fm_bgroup_suspend(st->request->daemon->bridge, g, st->suspend, st->request->now);
+	return 0;
+}
+
+static json_t *cmd_suspend(struct request *r)
+{
+	return steer(r, &(struct steering){.apply = apply_suspend, .suspend = true});
+}
+
+static json_t *cmd_resume(struct request *r)
+{
+	return steer(r, &(struct steering){.apply = apply_suspend, .suspend = false});
+}
+
+static int append_word(char *line, size_t size, const char *word, struct fm_err *err)
+{
+	size_t len = strlen(line);
+
+	if (!word || !*word || word[strcspn(word, " \t\n")])
+		return fm_err_set(err, -EINVAL, "names and params are words without spaces");
+	if ((size_t)snprintf(line + len, size - len, "%s%s", len ? " " : "", word) >= size - len)
+		return fm_err_set(err, -EINVAL, "the policy and its params are too long");
+	return 0;
+}
+
+static int set_policy(struct request *r, const char *name)
+{
+	const json_t *params = json_object_get(r->body, "params");
+	struct fm_sched *s = fm_bridge_sched(r->daemon->bridge);
+	char line[CONFIG_POLICY_MAX] = "";
+	int rc = append_word(line, sizeof(line), name, &r->err);
+
+	if (params && !json_is_array(params))
+		rc = fm_err_set(&r->err, -EINVAL, "params is not a list of \"key=value\"");
+	if (json_array_size(params) > SETTINGS_MAX)
+		rc = fm_err_set(&r->err, -EINVAL, "more than %d params", SETTINGS_MAX);
+	for (size_t i = 0; i < json_array_size(params) && !rc; i++)
+		rc = append_word(
+		        line, sizeof(line), json_string_value(json_array_get(params, i)), &r->err);
+	return rc ? rc : config_set_policy(&r->daemon->config, s, line, r->now, &r->err);
+}
+
+static json_t *cmd_policy(struct request *r)
+{
+	struct fm_sched *s = fm_bridge_sched(r->daemon->bridge);
+	const json_t *name = json_object_get(r->body, "name");
+
+	if (name && !r->peer->steers) {
+		fm_err_set(&r->err, -EPERM, "the policy is not yours to change");
+		fm_err_hint(&r->err, "ask root or a member of the group '%s'",
+		        r->daemon->config.access_group);
+		return error_reply(&r->err);
+	}
+	if (name && set_policy(r, json_string_value(name)))
+		return error_reply(&r->err);
+	if (name)
+		fm_log(&r->daemon->log, LOG_INFO, "policy %s, by user %u",
+		        fm_sched_policy_ops(s)->name, r->peer->uid);
+	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(s), "available",
+	        report_available());
+}
+
+static const struct {
+	const char *name;
+	json_t *(*run)(struct request *r);
+} commands[] = {
+        {"version", cmd_version},
+        {"ps", cmd_ps},
+        {"hint", cmd_hint},
+        {"suspend", cmd_suspend},
+        {"resume", cmd_resume},
+        {"policy", cmd_policy},
+        {"stats", cmd_stats},
+};
+
+static json_t *dispatch(struct request *r)
+{
+	const char *name = json_string_value(json_object_get(r->body, "cmd"));
+
+	for (size_t i = 0; name && i < FM_ARRAY_LEN(commands); i++)
+		if (!strcmp(name, commands[i].name))
+			return commands[i].run(r);
+	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
+	        "commands are version, ps, hint, suspend, resume, policy, stats");
+}
+
+json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)
+{
+	struct request r = {.daemon = d, .peer = p, .now = fm_now()};
+	json_error_t error;
+	json_t *body = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *reply;
+
+	if (!json_is_object(body)) {
+		json_decref(body);
+		return refuse(&r, -EINVAL, body ? "the request is not an object" : error.text,
+		        "send one JSON object a line, such as {\"cmd\":\"ps\"}");
+	}
+	r.body = body;
+	reply = dispatch(&r);
+	json_decref(body);
+	return reply;
+}

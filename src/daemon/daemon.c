@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+static const struct fm_bridge_host bridge_host = {
+        .wake = session_wake,
+        .hint = session_hint,
+};
+
+static const char *wanted_policy(const struct daemon *d, const struct config *c)
+{
+	return d->policy_option ? d->policy_option : c->policy;
+}
+
+/* All or nothing: the policy is the only part that can fail, so it goes first. */
+int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
+{
+	struct fm_sched *s = fm_bridge_sched(d->bridge);
+	int rc = config_set_policy(c, s, wanted_policy(d, c), fm_now(), err);
+
+	if (rc)
+		return rc;
+	fm_sched_linger(s, c->linger_ns);
+	fm_bridge_set_limits(d->bridge, &c->limits);
+	d->config = *c;
+	d->access_gid = access_gid(c->access_group);
+	daemon_idle_check(d);
+	sd_notifyf(0, "STATUS=Policy %s", fm_sched_policy_ops(s)->name);
+	return 0;
+}
+
+static int on_idle(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	fm_log(&d->log, LOG_INFO, "no clients left: ending");
+	return sd_event_exit(d->event, 0);
+}
+
+void daemon_idle_check(struct daemon *d)
+{
+	int64_t seconds = d->idle_option >= 0 ? d->idle_option : d->config.idle_exit_s;
+	uint64_t at = fm_now() / 1000 + (uint64_t)seconds * 1000000;
+
+	if (!d->event)
+		return;
+	d->idle = sd_event_source_disable_unref(d->idle);
+	if (seconds > 0 && !d->n_sessions &&
+	        sd_event_add_time(d->event, &d->idle, CLOCK_MONOTONIC, at, 0, on_idle, d) < 0)
+		fm_log(&d->log, LOG_WARNING, "out of memory: staying although idle");
+}
+
+static void reload(struct daemon *d)
+{
+	struct fm_err err = {0};
+	struct config c;
+	int rc;
+
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(fm_now() / 1000));
+	rc = d->config_file ? config_load(&c, d->config_file, d->config_required, &err) : 0;
+	if (!rc && d->config_file)
+		rc = daemon_configure(d, &c, &err);
+	if (rc)
+		fm_log_err(&d->log, LOG_ERR, "the old settings stay", &err);
+	else
+		fm_log(&d->log, LOG_INFO, "settings read again");
+	sd_notify(0, "READY=1");
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (si->ssi_signo == SIGHUP) {
+		reload(d);
+		return 0;
+	}
+	fm_log(&d->log, LOG_INFO, "ending: %s", strsignal((int)si->ssi_signo));
+	return sd_event_exit(d->event, 0);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	d->armed = FM_NEVER; /* the source is one-shot; daemon_run() follows every event */
+	return 0;
+}
+
+void daemon_run(struct daemon *d)
+{
+	uint64_t next = fm_bridge_run(d->bridge, fm_now());
+
+	if (next == d->armed)
+		return;
+	d->armed = next;
+	if (next == FM_NEVER) {
+		sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
+		return;
+	}
+	sd_event_source_set_time(d->timer, next / 1000 + (next % 1000 != 0));
+	sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
+}
+
+static int watch_signals(struct daemon *d)
+{
+	static const int signals[] = {SIGHUP, SIGTERM, SIGINT};
+	sigset_t set;
+	int rc = 0;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < FM_ARRAY_LEN(signals); i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < FM_ARRAY_LEN(signals) && rc >= 0; i++)
+		rc = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
+	return rc;
+}
+
+/* The timer comes first: with an accuracy of 1 us, where the default of sd-event is 250 ms. */
+static int watch_all(struct daemon *d)
+{
+	int rc =
+	        sd_event_add_time(d->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, d);
+
+	if (rc >= 0)
+		rc = sd_event_source_set_priority(d->timer, SD_EVENT_PRIORITY_IMPORTANT);
+	if (rc >= 0)
+		rc = watch_signals(d);
+	if (rc >= 0)
+		rc = listen_watch(d);
+	if (rc >= 0)
+		rc = sd_event_set_watchdog(d->event, true);
+	return rc;
+}
+
+int daemon_new(struct daemon *d, struct fm_err *err)
+{
+	int rc;
+
+	fm_list_init(&d->sessions);
+	fm_list_init(&d->controls);
+	d->started = fm_now();
+	d->armed = FM_NEVER;
+	rc = listen_setup(d, err);
+	if (rc)
+		return rc;
+	rc = sd_event_new(&d->event);
+	if (rc >= 0)
+		rc = fm_bridge_new(&d->bridge, &bridge_host);
+	if (rc >= 0)
+		rc = watch_all(d);
+	if (rc < 0)
+		return fm_err_set(err, rc, "cannot set up the event loop: %s", strerror(-rc));
+	return daemon_configure(d, &d->config, err);
+}
+
+/* One event, then what the bridge has due: messages are acted on as they come, ticks in between. */
+int daemon_loop(struct daemon *d)
+{
+	int rc;
+
+	sd_notify(0, "READY=1");
+	while (sd_event_get_state(d->event) != SD_EVENT_FINISHED) {
+		rc = sd_event_run(d->event, UINT64_MAX);
+		if (rc < 0)
+			return rc;
+		daemon_run(d);
+	}
+	sd_notify(0, "STOPPING=1");
+	return 0;
+}
+
+void daemon_free(struct daemon *d)
+{
+	fm_bridge_free(d->bridge); /* opens every gate while the boards are still mapped */
+	d->bridge = NULL;
+	sd_event_source_disable_unref(d->timer);
+	d->idle_option = 0;
+	session_free_all(d);
+	control_free_all(d);
+	d->idle = sd_event_source_disable_unref(d->idle);
+	listen_close(d);
+	d->event = sd_event_unref(d->event);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fermatad: sessions and control connections around one bridge, on one sd-event loop in one thread.
+ * struct daemon owns everything. After each event daemon_run() lets the bridge do what is due.
+ */
+#pragma once
+#include "base/list.h"
+#include "base/log.h"
+#include "config.h"
+#include <jansson.h>
+#include <systemd/sd-event.h>
+
+#define DIR_MAX 108
+
+/* Who is at the other end of a control connection. */
+struct peer {
+	uid_t uid;
+	pid_t pid;
+	bool steers; /* may see and steer everything */
+};
+
+struct listener {
+	struct daemon *daemon;
+	int fd;
+	bool inherited; /* from systemd: not ours to remove */
+	sd_event_source *io, *pause;
+	char path[DIR_MAX + sizeof("/" FM_CONTROL_NAME)];
+};
+
+struct daemon {
+	struct fm_log log;
+	struct fm_log_limit refusals, troubles;
+	struct config config;
+	const char *config_file; /* as named or found; NULL: none was looked for */
+	bool config_required;
+	const char *policy_option; /* --policy, which comes before the file's */
+	int64_t idle_option;       /* --idle-exit in seconds, or -1 */
+
+	char dir[DIR_MAX];
+	bool system; /* serves every user of the machine */
+	int lock;
+	gid_t access_gid; /* (gid_t)-1: no such group */
+	struct listener client, control;
+
+	sd_event *event;
+	sd_event_source *timer, *idle;
+	uint64_t armed; /* what the timer is set to */
+	struct fm_bridge *bridge;
+	uint64_t started;
+
+	struct fm_list sessions, controls;
+	unsigned n_sessions;
+};
+
+/* daemon.c */
+int daemon_new(struct daemon *d, struct fm_err *err); /* options and config are set */
+void daemon_free(struct daemon *d);
+int daemon_loop(struct daemon *d); /* until told to end; 0 or negative errno */
+void daemon_run(struct daemon *d);
+int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err);
+void daemon_idle_check(struct daemon *d); /* the number of sessions changed */
+
+/* listen.c */
+int listen_setup(struct daemon *d, struct fm_err *err); /* directory, lock, sockets */
+void listen_close(struct daemon *d);
+int listen_watch(struct daemon *d); /* start to accept */
+
+/* session.c, control.c: a connection was accepted; the descriptor is theirs. */
+void session_accept(struct daemon *d, int fd);
+void session_free_all(struct daemon *d);
+void session_wake(void *session);
+void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value);
+void control_accept(struct daemon *d, int fd);
+void control_free_all(struct daemon *d);
+
+/* access.c */
+int peer_of(const struct daemon *d, int fd, struct peer *p);
+bool peer_sees(const struct peer *p, uid_t owner);
+gid_t access_gid(const char *group);
+
+/* command.c: one request, a JSON object in text; the reply is a new object, NULL out of memory. */
+json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size);
+
+/* report.c: the parts of replies. */
+json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
+json_t *report_policy(const struct fm_sched *s);
+json_t *report_available(void);
+json_t *report_stats(struct daemon *d);

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What replies are made of. Out of memory a reply lacks members: jansson's setters take a NULL
+ * value and do nothing. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "daemon.h"
+#include <inttypes.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct walk {
+	json_t *list;
+	uint64_t now;
+};
+
+/* Users named in one reply. */
+struct names {
+	unsigned n;
+	uid_t uid[16];
+	json_t *name[16];
+};
+
+static json_t *ms(uint64_t ns)
+{
+	return json_real((double)ns / FM_MS);
+}
+
+static json_t *us(uint64_t ns)
+{
+	return json_real((double)ns / FM_US);
+}
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+	json_object_set_new(object, key, value);
+}
+
+/* The name from /etc/passwd alone: a directory service may take seconds, and nobody is scheduled
+ * while the daemon waits. Whoever is not there is shown by number. */
+static json_t *find_user(uid_t uid)
+{
+	FM_CLEAN_FILE FILE *f = fopen("/etc/passwd", "re");
+	struct passwd *pw;
+
+	while (f && (pw = fgetpwent(f)))
+		if (pw->pw_uid == uid)
+			return json_string(pw->pw_name);
+	return json_sprintf("%u", uid);
+}
+
+static json_t *user_name(struct names *names, uid_t uid)
+{
+	json_t *name;
+
+	for (unsigned i = 0; i < names->n; i++)
+		if (names->uid[i] == uid)
+			return json_incref(names->name[i]);
+	name = find_user(uid);
+	if (name && names->n < FM_ARRAY_LEN(names->uid)) {
+		names->uid[names->n] = uid;
+		names->name[names->n++] = json_incref(name);
+	}
+	return name;
+}
+
+static json_t *hints_object(const struct fm_hints *h)
+{
+	json_t *o = json_object();
+
+	for (unsigned i = 0; i < FM_HINT_COUNT; i++) {
+		const char *name = fm_hint_name((enum fm_hint)i);
+		char key[32];
+
+		if (strcmp(fm_hint_unit((enum fm_hint)i), "ns")) {
+			set(o, name, json_integer(h->value[i]));
+			continue;
+		}
+		snprintf(key, sizeof(key), "%s_ms", name);
+		set(o, key, ms((uint64_t)h->value[i]));
+	}
+	return o;
+}
+
+static const char *state_name(enum fm_ent_state state)
+{
+	static const char *const names[] = {
+	        [FM_ENT_IDLE] = "idle",
+	        [FM_ENT_READY] = "ready",
+	        [FM_ENT_RUNNING] = "running",
+	        [FM_ENT_SUSPENDED] = "suspended",
+	};
+
+	return (unsigned)state < FM_ARRAY_LEN(names) ? names[state] : "?";
+}
+
+static const char *gate_name(bool open)
+{
+	return open ? "open" : "closed";
+}
+
+static void add_ent(void *arg, const char *device, const struct fm_ent_info *i)
+{
+	struct walk *w = arg;
+	json_t *o = json_object();
+
+	set(o, "device", json_string(device));
+	set(o, "state", json_string(state_name(i->state)));
+	set(o, "gate", json_string(gate_name(i->gate_open)));
+	set(o, "device_ms", ms(i->served_ns));
+	set(o, "wait_ms", ms(i->ready_wait_ns));
+	set(o, "preemptions", json_integer((json_int_t)i->preemptions));
+	set(o, "reason", i->reason ? json_string(i->reason) : json_null());
+	json_array_append_new(w->list, o);
+}
+
+static json_t *levels_array(uint32_t levels)
+{
+	json_t *a = json_array();
+
+	for (int level = FM_LEVEL_PENDING; level <= FM_LEVEL_RUNNING; level++)
+		if (levels & (1u << level))
+			json_array_append_new(a, json_integer(level));
+	return a;
+}
+
+static void add_queue(void *arg, const struct fm_bqueue_info *i)
+{
+	struct walk *w = arg;
+	json_t *o = json_object();
+
+	set(o, "id", json_sprintf("q%u", i->id));
+	set(o, "pid", json_integer(i->pid));
+	set(o, "program", json_string(i->comm));
+	set(o, "api", json_string(i->api));
+	set(o, "device", json_string(i->device));
+	set(o, "level", json_integer(i->level));
+	set(o, "levels", levels_array(i->levels));
+	/* Counters are claims of clients; JSON integers are signed. */
+	set(o, "submitted", json_integer((json_int_t)(i->begun & INT64_MAX)));
+	set(o, "done", json_integer((json_int_t)(i->done & INT64_MAX)));
+	set(o, "device_ms", ms(i->device_ns));
+	set(o, "gates", json_integer((json_int_t)(i->gates & INT64_MAX)));
+	set(o, "held_ms", ms(i->held_ns));
+	set(o, "gate", json_string(gate_name(i->gate_open)));
+	json_array_append_new(w->list, o);
+}
+
+static json_t *group_object(
+        struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
+{
+	struct walk ents = {json_array(), now}, queues = {json_array(), now};
+	uint64_t governed, ungoverned;
+	json_t *o = json_object();
+
+	fm_bgroup_coverage(g, &governed, &ungoverned);
+	fm_bgroup_each_ent(g, now, add_ent, &ents);
+	fm_bgroup_each_queue(g, add_queue, &queues);
+	set(o, "name", json_string(i->name));
+	set(o, "uid", json_integer(i->uid));
+	set(o, "user", user_name(names, i->uid));
+	set(o, "suspended", json_boolean(i->suspended));
+	set(o, "clients", json_integer(i->clients));
+	set(o, "hints", hints_object(i->hints));
+	set(o, "governed", json_integer((json_int_t)(governed & INT64_MAX)));
+	set(o, "ungoverned", json_integer((json_int_t)(ungoverned & INT64_MAX)));
+	set(o, "devices", ents.list);
+	set(o, "queues", queues.list);
+	return o;
+}
+
+static void add_device(void *arg, const struct fm_bdevice_info *i)
+{
+	const struct fm_hist *h = i->preempt;
+	struct walk *w = arg;
+	json_t *o = json_object(), *p = json_object();
+
+	set(p, "count", json_integer((json_int_t)h->count));
+	set(p, "p50", us(fm_hist_quantile(h, 0.50)));
+	set(p, "p99", us(fm_hist_quantile(h, 0.99)));
+	set(p, "max", us(h->max));
+	set(o, "key", json_string(i->key));
+	set(o, "preemptions", json_integer((json_int_t)h->count));
+	set(o, "preempt_us", p);
+	json_array_append_new(w->list, o);
+}
+
+static json_t *devices_array(struct daemon *d, uint64_t now)
+{
+	struct walk w = {json_array(), now};
+
+	fm_bridge_each_device(d->bridge, add_device, &w);
+	return w.list;
+}
+
+/* In the largest unit that loses nothing. */
+static json_t *param_text(const struct fm_policy_param *p, int64_t v)
+{
+	bool time = !strcmp(p->unit, "ms") || !strcmp(p->unit, "us");
+
+	if (!time)
+		return json_sprintf("%" PRId64 "%s", v, p->unit);
+	if (v % (int64_t)FM_MS == 0)
+		return json_sprintf("%" PRId64 "ms", v / (int64_t)FM_MS);
+	if (v % (int64_t)FM_US == 0)
+		return json_sprintf("%" PRId64 "us", v / (int64_t)FM_US);
+	return json_sprintf("%" PRId64 "ns", v);
+}
+
+json_t *report_policy(const struct fm_sched *s)
+{
+	const struct fm_policy_ops *ops = fm_sched_policy_ops(s);
+	const int64_t *values = fm_sched_policy_params(s);
+	json_t *o = json_object(), *params = json_object();
+
+	for (unsigned i = 0; ops->params && ops->params[i].name; i++)
+		set(params, ops->params[i].name, param_text(&ops->params[i], values[i]));
+	set(o, "name", json_string(ops->name));
+	set(o, "params", params);
+	return o;
+}
+
+/* Limits are given in the parameter's own unit. */
+static json_t *in_unit(const struct fm_policy_param *p, int64_t v)
+{
+	if (!strcmp(p->unit, "ms"))
+		return json_real((double)v / FM_MS);
+	if (!strcmp(p->unit, "us"))
+		return json_real((double)v / FM_US);
+	return json_integer(v);
+}
+
+static json_t *param_object(const struct fm_policy_param *p)
+{
+	json_t *o = json_object();
+
+	set(o, "name", json_string(p->name));
+	set(o, "unit", json_string(p->unit));
+	set(o, "help", json_string(p->help));
+	set(o, "default", in_unit(p, p->def));
+	set(o, "min", in_unit(p, p->min));
+	set(o, "max", in_unit(p, p->max));
+	return o;
+}
+
+json_t *report_available(void)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; fm_policies[i]; i++) {
+		const struct fm_policy_ops *ops = fm_policies[i];
+		json_t *o = json_object(), *params = json_array();
+
+		for (unsigned k = 0; ops->params && ops->params[k].name; k++)
+			json_array_append_new(params, param_object(&ops->params[k]));
+		set(o, "name", json_string(ops->name));
+		set(o, "summary", json_string(ops->summary));
+		set(o, "params", params);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
+{
+	json_t *o = json_object(), *groups = json_array();
+	struct fm_bgroup *g = NULL;
+	struct fm_bgroup_info info;
+	struct names names = {0};
+
+	while ((g = fm_bridge_group_next(d->bridge, g))) {
+		fm_bgroup_info(g, &info);
+		if (peer_sees(p, info.uid))
+			json_array_append_new(groups, group_object(g, &info, &names, now));
+	}
+	while (names.n)
+		json_decref(names.name[--names.n]);
+	set(o, "ok", json_true());
+	set(o, "policy", report_policy(fm_bridge_sched(d->bridge)));
+	set(o, "devices", devices_array(d, now));
+	set(o, "groups", groups);
+	return o;
+}
+
+static long rss_kib(void)
+{
+	FM_CLEAN_FILE FILE *f = fopen("/proc/self/statm", "re");
+	long size, resident;
+
+	if (!f || fscanf(f, "%ld %ld", &size, &resident) != 2)
+		return 0;
+	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static double cpu_ms(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return 1e3 * (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       1e-3 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+json_t *report_stats(struct daemon *d)
+{
+	unsigned groups = 0, queues = 0;
+	struct fm_bgroup *g = NULL;
+	struct fm_bgroup_info info;
+	struct fm_sched_stats st;
+	json_t *o = json_object();
+
+	while ((g = fm_bridge_group_next(d->bridge, g))) {
+		fm_bgroup_info(g, &info);
+		groups++;
+		queues += info.queues;
+	}
+	fm_sched_get_stats(fm_bridge_sched(d->bridge), &st);
+	set(o, "ok", json_true());
+	set(o, "events", json_integer((json_int_t)st.events));
+	set(o, "decisions", json_integer((json_int_t)st.decisions));
+	set(o, "preemptions", json_integer((json_int_t)st.preemptions));
+	set(o, "gate_stores", json_integer((json_int_t)st.gate_stores));
+	set(o, "clients", json_integer(d->n_sessions));
+	set(o, "groups", json_integer(groups));
+	set(o, "queues", json_integer(queues));
+	set(o, "devices", devices_array(d, fm_now()));
+	set(o, "cpu_ms", json_real(cpu_ms()));
+	set(o, "rss_kib", json_integer(rss_kib()));
+	return o;
+}

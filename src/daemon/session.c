@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session is one client: its socket, its board, and a watch on its life. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "daemon.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+#define MESSAGES_PER_EVENT 16
+#define HELLO_US           (5 * 1000 * 1000)
+
+struct session {
+	struct fm_list link;
+	struct daemon *daemon;
+	int fd, pidfd;
+	sd_event_source *io, *life, *deadline;
+	struct peer peer;
+	char comm[32];
+	struct fm_board *board;
+	struct fm_bclient *client; /* NULL before HELLO */
+};
+
+static void session_free(struct session *s)
+{
+	struct daemon *d = s->daemon;
+
+	sd_event_source_disable_unref(s->io);
+	sd_event_source_disable_unref(s->life);
+	sd_event_source_disable_unref(s->deadline);
+	if (s->client)
+		fm_bridge_detach(d->bridge, s->client, fm_now());
+	fm_board_unmap(s->board);
+	fm_list_del(&s->link);
+	fm_close_fd(&s->pidfd);
+	close(s->fd);
+	d->n_sessions--;
+	free(s);
+	daemon_idle_check(d);
+}
+
+/* At the end: the bridge, gone already, has let go of every client. */
+void session_free_all(struct daemon *d)
+{
+	while (!fm_list_empty(&d->sessions)) {
+		struct session *s = fm_list_first(&d->sessions, struct session, link);
+
+		s->client = NULL;
+		session_free(s);
+	}
+}
+
+/* Never waits: a client that does not read its socket misses what it would have been told. */
+void session_wake(void *session)
+{
+	struct session *s = session;
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_WAKE);
+	fm_msg_send(s->fd, &m, -1);
+}
+
+void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value)
+{
+	struct session *s = session;
+	union fm_msg m = {.hint = {.group = group, .hint = (uint32_t)h, .value = value}};
+
+	fm_msg_init(&m, FM_MSG_HINT);
+	fm_msg_send(s->fd, &m, -1);
+}
+
+static void refuse(struct session *s, const struct fm_err *err)
+{
+	struct daemon *d = s->daemon;
+	union fm_msg m = {.refused = {.code = err->code}};
+
+	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
+	        err->text);
+	fm_msg_init(&m, FM_MSG_REFUSED);
+	fm_msg_send(s->fd, &m, -1);
+	fm_log_limited(&d->log, &d->refusals, LOG_NOTICE, "%s (pid %d, user %u) refused: %s",
+	        s->comm, (int)s->peer.pid, s->peer.uid, err->text);
+}
+
+static void drop(struct session *s, const struct fm_err *err)
+{
+	refuse(s, err);
+	session_free(s);
+}
+
+static bool is_refusal(int code)
+{
+	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
+}
+
+static int greet(struct session *s, const union fm_msg *m, int board_fd, struct fm_err *err)
+{
+	struct daemon *d = s->daemon;
+	union fm_msg welcome = {.welcome = {.daemon_pid = (uint32_t)getpid()}};
+	int rc;
+
+	if (m->head.type != FM_MSG_HELLO)
+		return fm_err_set(err, -EBADMSG, "the first message must be HELLO");
+	rc = board_fd < 0 ? -EBADF : fm_board_map(&s->board, board_fd);
+	if (rc)
+		return fm_err_set(err, rc, "HELLO came without a sound board");
+	rc = fm_bridge_attach(d->bridge, &s->client, s->board, s->peer.uid, s->peer.pid, s->comm,
+	        m->hello.api, s, fm_now());
+	if (rc)
+		return fm_err_set(err, rc, "user %u has reached the limit of groups", s->peer.uid);
+	sd_event_source_disable_unref(s->deadline);
+	s->deadline = NULL;
+	fm_msg_init(&welcome, FM_MSG_WELCOME);
+	fm_msg_send(s->fd, &welcome, -1);
+	fm_log(&d->log, LOG_DEBUG, "%s (pid %d, user %u) joined", s->comm, (int)s->peer.pid,
+	        s->peer.uid);
+	return 0;
+}
+
+/* 0: the session goes on. */
+static int take_message(struct session *s, const union fm_msg *m, size_t size, int fd)
+{
+	struct daemon *d = s->daemon;
+	struct fm_err err = {0};
+	int rc = fm_msg_check(m, size, &err);
+
+	if (!rc && !s->client)
+		rc = greet(s, m, fd, &err);
+	else if (!rc)
+		rc = fm_bridge_message(d->bridge, s->client, m, fm_now(), &err);
+	if (!rc)
+		return 0;
+	if (s->client && is_refusal(rc)) {
+		refuse(s, &err);
+		return 0;
+	}
+	drop(s, &err);
+	return rc;
+}
+
+static int on_message(sd_event_source *source, int sock, uint32_t revents, void *arg)
+{
+	struct session *s = arg;
+
+	for (int i = 0; i < MESSAGES_PER_EVENT; i++) {
+		FM_CLEAN_FD int fd = -1;
+		union fm_msg m;
+		long n = fm_msg_recv(sock, &m, &fd);
+
+		if (n == -EAGAIN)
+			return 0;
+		if (n == -EMSGSIZE) {
+			drop(s, &(struct fm_err){.code = -EBADMSG, .text = "message too long"});
+			return 0;
+		}
+		if (n <= 0) {
+			session_free(s);
+			return 0;
+		}
+		if (take_message(s, &m, (size_t)n, fd))
+			return 0;
+	}
+	return 0;
+}
+
+/* The socket may outlive its process, in a child that inherited it: the process is watched as well.
+ */
+static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	session_free(arg);
+	return 0;
+}
+
+static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)
+{
+	drop(arg, &(struct fm_err){.code = -ETIMEDOUT, .text = "no HELLO within 5 s"});
+	return 0;
+}
+
+/* The kernel's own handle for the peer if it has one: a pid could be another process by now. */
+static int open_pidfd(int sock, pid_t pid)
+{
+	int fd = -1;
+	socklen_t size = sizeof(fd);
+
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size))
+		return fd;
+	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+static void read_comm(struct session *s)
+{
+	FM_CLEAN_FD int fd = -1;
+	char path[32];
+	ssize_t n;
+
+	strcpy(s->comm, "unknown");
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)s->peer.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, s->comm, sizeof(s->comm) - 1);
+	if (n > 0)
+		s->comm[n] = '\0';
+	s->comm[strcspn(s->comm, "\n")] = '\0';
+}
+
+static int watch(struct session *s)
+{
+	sd_event *event = s->daemon->event;
+	uint64_t deadline = fm_now() / 1000 + HELLO_US;
+	int rc = sd_event_add_io(event, &s->io, s->fd, EPOLLIN, on_message, s);
+
+	if (rc >= 0)
+		rc = sd_event_add_time(
+		        event, &s->deadline, CLOCK_MONOTONIC, deadline, 0, on_deadline, s);
+	if (rc >= 0 && s->pidfd >= 0)
+		rc = sd_event_add_io(event, &s->life, s->pidfd, EPOLLIN, on_death, s);
+	return rc;
+}
+
+static bool over_limit(const struct daemon *d, const struct session *new)
+{
+	struct session *s;
+	uint32_t n = 0;
+
+	if (!new->peer.uid || !d->config.clients)
+		return false;
+	fm_list_each (s, &d->sessions, link)
+		if (s->peer.uid == new->peer.uid)
+			n++;
+	return n > d->config.clients;
+}
+
+void session_accept(struct daemon *d, int fd)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		close(fd);
+		return;
+	}
+	s->daemon = d;
+	s->fd = fd;
+	fm_list_add_tail(&d->sessions, &s->link);
+	d->n_sessions++;
+	daemon_idle_check(d);
+	s->pidfd = -1;
+	if (peer_of(d, fd, &s->peer)) {
+		session_free(s);
+		return;
+	}
+	read_comm(s);
+	if (over_limit(d, s)) {
+		drop(s, &(struct fm_err){.code = -EDQUOT,
+		                .text = "the user has reached the limit of clients"});
+		return;
+	}
+	s->pidfd = open_pidfd(fd, s->peer.pid);
+	if (watch(s) < 0)
+		session_free(s);
+}
