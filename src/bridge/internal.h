@@ -7,8 +7,6 @@
 
 /* A device lives as long as the bridge, so each user may introduce only so many. */
 #define USER_DEVICES 32
-/* Segments that one client may have open in one group. */
-#define SEGMENT_DEPTH 64
 /* Entities looked at again within one call, before others get their turn. */
 #define RECHECK_BUDGET 256
 

@@ -137,11 +137,9 @@ static int segment_begin(
 		rc = check_priority(b, m->client->user->uid, priority, err);
 	if (rc)
 		return rc;
-	if (m->segments >= SEGMENT_DEPTH)
-		return fm_err_set(err, -EDQUOT, "more than %d nested segments", SEGMENT_DEPTH);
 	rc = fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now);
 	if (rc)
-		return fm_err_set(err, rc, "the segment could not begin");
+		return fm_err_set(err, -EDQUOT, "too many segments are open in the group");
 	m->segments++;
 	return 0;
 }

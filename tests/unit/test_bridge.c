@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bridge with boards of this process: what clients claim in, what they see on their boards out.
+ */
+#include "bridge/internal.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define DEVICE "sim:0"
+#define ALICE  1000
+#define BOB    1001
+#define T0     (100 * FM_S)
+
+struct client {
+	struct fm_board *board;
+	struct fm_bclient *c;
+	unsigned wakes, hints;
+	uint32_t hint_group;
+	int64_t hint_value;
+};
+
+struct world {
+	struct fm_bridge *b;
+	struct client a, z;
+	uint64_t now;
+};
+
+static void on_wake(void *ctx)
+{
+	((struct client *)ctx)->wakes++;
+}
+
+static void on_hint(void *ctx, uint32_t group, enum fm_hint h, int64_t value)
+{
+	struct client *c = ctx;
+
+	c->hints++;
+	c->hint_group = group;
+	c->hint_value = value;
+}
+
+static int attach(struct world *w, struct client *c, uid_t uid, pid_t pid, const char *comm)
+{
+	assert_int_equal(fm_board_create(&c->board, NULL), 0);
+	return fm_bridge_attach(w->b, &c->c, c->board, uid, pid, comm, "test", c, w->now);
+}
+
+static int setup(void **state)
+{
+	static const struct fm_bridge_host host = {on_wake, on_hint};
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->now = T0;
+	assert_int_equal(fm_bridge_new(&w->b, &host), 0);
+	assert_int_equal(attach(w, &w->a, ALICE, 11, "alpha"), 0);
+	assert_int_equal(attach(w, &w->z, ALICE, 22, "zeta"), 0);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	fm_bridge_free(w->b);
+	fm_board_unmap(w->a.board);
+	fm_board_unmap(w->z.board);
+	free(w);
+	return 0;
+}
+
+static int tell(struct world *w, struct client *c, union fm_msg m, enum fm_msg_type type)
+{
+	struct fm_err err = {0};
+	size_t size = fm_msg_init(&m, type);
+	int rc;
+
+	assert_int_equal(fm_msg_check(&m, size, &err), 0);
+	rc = fm_bridge_message(w->b, c->c, &m, w->now, &err);
+	if (rc)
+		assert_true(err.code == rc && err.text[0]);
+	return rc;
+}
+
+static int add_queue_on(
+        struct world *w, struct client *c, uint32_t slot, uint32_t group, const char *key)
+{
+	union fm_msg m = {.queue = {.slot = slot, .group = group, .levels = 6}};
+
+	snprintf(m.queue.device, sizeof(m.queue.device), "%s", key);
+	return tell(w, c, m, FM_MSG_QUEUE);
+}
+
+static int add_queue(struct world *w, struct client *c, uint32_t slot)
+{
+	return add_queue_on(w, c, slot, 0, DEVICE);
+}
+
+static int name_group(struct world *w, struct client *c, uint32_t group, const char *name)
+{
+	union fm_msg m = {.group = {.group = group}};
+
+	snprintf(m.group.name, sizeof(m.group.name), "%s", name);
+	return tell(w, c, m, FM_MSG_GROUP);
+}
+
+static int give_hint(struct world *w, struct client *c, enum fm_hint h, int64_t v)
+{
+	return tell(w, c, (union fm_msg){.hint = {.hint = h, .value = v}}, FM_MSG_HINT);
+}
+
+static int segment(struct world *w, struct client *c, uint32_t begin, int32_t priority)
+{
+	return tell(w, c, (union fm_msg){.segment = {.begin = begin, .priority = priority}},
+	        FM_MSG_SEGMENT);
+}
+
+static void ring(struct world *w, struct client *c)
+{
+	assert_int_equal(tell(w, c, (union fm_msg){0}, FM_MSG_BELL), 0);
+}
+
+static void begin(struct client *c, uint32_t slot, uint64_t n)
+{
+	atomic_fetch_add(&c->board->slot[slot].begun, n);
+	atomic_fetch_add(&c->board->slot[slot].released, n);
+}
+
+static void finish(struct world *w, struct client *c, uint32_t slot)
+{
+	struct fm_slot *s = &c->board->slot[slot];
+
+	atomic_store(&s->done, atomic_load(&s->begun));
+	atomic_store(&s->done_at, w->now);
+}
+
+static bool open_gate(const struct client *c, uint32_t slot)
+{
+	return atomic_load(&c->board->slot[slot].gate) == FM_GATE_OPEN;
+}
+
+/* Let time pass, doing what is due on the way. */
+static void pass(struct world *w, uint64_t ns)
+{
+	uint64_t end = w->now + ns, next;
+
+	while ((next = fm_bridge_run(w->b, w->now)) <= end)
+		w->now = FM_MAX(next, w->now + 1);
+	w->now = end;
+	fm_bridge_run(w->b, w->now);
+}
+
+static struct fm_bgroup *group_of(const struct client *c, uint32_t index)
+{
+	return c->c->member[index].group;
+}
+
+static void two_on_a_device(struct world *w)
+{
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_LOW), 0);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+}
+
+static void the_urgent_stop_the_others(void **state)
+{
+	struct world *w = *state;
+
+	two_on_a_device(w);
+	begin(&w->a, 0, 3);
+	ring(w, &w->a);
+	assert_true(open_gate(&w->a, 0));
+	pass(w, FM_MS);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	assert_false(open_gate(&w->a, 0));
+	finish(w, &w->a, 0);
+	begin(&w->a, 0, 1);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->z, 5));
+	assert_false(open_gate(&w->a, 0));
+	finish(w, &w->z, 5);
+	ring(w, &w->z);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+}
+
+static void count_running(void *arg, const char *device, const struct fm_ent_info *i)
+{
+	*(unsigned *)arg += i->state == FM_ENT_RUNNING;
+}
+
+static unsigned running(const struct world *w, const struct client *c)
+{
+	unsigned n = 0;
+
+	fm_bgroup_each_ent(group_of(c, 0), w->now, count_running, &n);
+	return n;
+}
+
+/* While alone, a client rings for nothing; when the second comes, the first is looked at again. */
+static void work_begun_before_the_bell_was_wanted_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->slot[0].bells), 0);
+	begin(&w->a, 0, 1);
+	assert_int_equal(running(w, &w->a), 0);
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	assert_int_equal(running(w, &w->a), 1);
+	assert_int_equal(atomic_load(&w->z.board->slot[5].bells), FM_BELL_READY);
+}
+
+static void work_begun_before_it_joined_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	begin(&w->a, 0, 1); /* under a daemon before this one */
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(running(w, &w->a), 1);
+}
+
+static void sleepers_are_woken_once(void **state)
+{
+	struct world *w = *state;
+
+	two_on_a_device(w);
+	assert_int_equal(add_queue(w, &w->a, 1), 0);
+	assert_int_equal(add_queue(w, &w->a, 2), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	atomic_store(&w->a.board->agent_sleeps, 1);
+	w->a.wakes = 0;
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	assert_false(open_gate(&w->a, 1));
+	assert_int_equal(w->a.wakes, 1);
+	assert_int_equal(w->z.wakes, 0);
+}
+
+static void slots_are_taken_and_given_back(void **state)
+{
+	struct world *w = *state;
+	union fm_msg gone = {.queue_gone = {.slot = 5}};
+
+	two_on_a_device(w);
+	assert_int_equal(add_queue(w, &w->a, 0), -EBADMSG);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	fm_bgroup_suspend(w->b, group_of(&w->z, 0), true, w->now);
+	assert_false(open_gate(&w->z, 5));
+	assert_int_equal(tell(w, &w->z, gone, FM_MSG_QUEUE_GONE), 0);
+	assert_true(open_gate(&w->z, 5));
+	assert_int_equal(atomic_load(&w->z.board->slot[5].bells), 0);
+	assert_int_equal(tell(w, &w->z, gone, FM_MSG_QUEUE_GONE), 0);
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	assert_false(open_gate(&w->z, 5));
+}
+
+static void messages_of_a_daemon_are_lies(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(tell(w, &w->a, (union fm_msg){0}, FM_MSG_WAKE), -EBADMSG);
+	assert_int_equal(
+	        tell(w, &w->a, (union fm_msg){.refused = {.code = -1}}, FM_MSG_REFUSED), -EBADMSG);
+}
+
+static void limits_bind_users_but_not_root(void **state)
+{
+	struct fm_bridge_limits l = {
+	        .groups = 3, .queues = 2, .priority_min = -10, .priority_max = 10};
+	struct world *w = *state;
+	struct client more = {0}, bob = {0}, root = {0};
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(name_group(w, &w->a, 1, "third"), 0);
+	assert_int_equal(name_group(w, &w->a, 2, "fourth"), -EDQUOT);
+	assert_int_equal(name_group(w, &w->z, 2, "third"), 0);
+	assert_int_equal(attach(w, &more, ALICE, 33, "more"), -EDQUOT);
+	assert_int_equal(attach(w, &bob, BOB, 44, "bob"), 0);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(add_queue(w, &w->a, 1), -EDQUOT);
+	assert_true(open_gate(&w->a, 1));
+	assert_int_equal(add_queue(w, &bob, 1), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 11), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -11), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 10), 0);
+	assert_int_equal(segment(w, &w->a, 1, 11), -EPERM);
+	assert_int_equal(attach(w, &root, 0, 55, "root"), 0);
+	for (uint32_t i = 1; i < FM_BOARD_GROUPS; i++)
+		assert_int_equal(add_queue_on(w, &root, i, i, DEVICE), 0);
+	assert_int_equal(give_hint(w, &root, FM_HINT_PRIORITY, 255), 0);
+	fm_bridge_detach(w->b, bob.c, w->now);
+	fm_bridge_detach(w->b, root.c, w->now);
+	fm_board_unmap(bob.board);
+	fm_board_unmap(root.board);
+	fm_board_unmap(more.board);
+}
+
+static void what_left_no_longer_counts(void **state)
+{
+	struct fm_bridge_limits l = {.groups = 3, .queues = 1};
+	struct world *w = *state;
+	struct client c = {0};
+
+	fm_bridge_set_limits(w->b, &l);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(attach(w, &c, ALICE, 33, "c"), 0);
+		assert_int_equal(add_queue(w, &c, 0), 0);
+		assert_int_equal(add_queue(w, &c, 1), -EDQUOT);
+		fm_bridge_detach(w->b, c.c, w->now);
+		fm_board_unmap(c.board);
+	}
+}
+
+static void devices_cannot_be_made_up_without_end(void **state)
+{
+	struct world *w = *state;
+	char key[16];
+	int rc = 0;
+
+	for (unsigned i = 0; i < 100 && !rc; i++) {
+		snprintf(key, sizeof(key), "sim:%u", i);
+		rc = add_queue_on(w, &w->a, i, 0, key);
+	}
+	assert_int_equal(rc, -EDQUOT);
+}
+
+static void names_are_shared_within_a_user(void **state)
+{
+	struct world *w = *state;
+	struct client bob = {0};
+	struct fm_bgroup_info i;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 77), 0);
+	fm_bgroup_info(group_of(&w->a, 0), &i);
+	assert_string_equal(i.name, "alpha-11");
+	assert_int_equal(name_group(w, &w->a, 0, "train"), 0); /* renamed: keeps what it is */
+	assert_int_equal(add_queue(w, &w->z, 3), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "train"), 0); /* moves in with its queue */
+	assert_ptr_equal(group_of(&w->a, 0), group_of(&w->z, 0));
+	assert_int_equal(attach(w, &bob, BOB, 44, "bob"), 0);
+	assert_int_equal(name_group(w, &bob, 0, "train"), 0);
+	assert_ptr_not_equal(group_of(&w->a, 0), group_of(&bob, 0));
+	fm_bgroup_info(group_of(&w->a, 0), &i);
+	assert_string_equal(i.name, "train");
+	assert_int_equal(i.clients, 2);
+	assert_int_equal(i.queues, 2);
+	assert_int_equal(i.hints->value[FM_HINT_WEIGHT], 77);
+	assert_int_equal(name_group(w, &w->z, 0, "solo"), 0); /* leaves: the other stays */
+	fm_bgroup_info(group_of(&w->a, 0), &i);
+	assert_int_equal(i.clients, 1);
+	assert_int_equal(i.queues, 1);
+	fm_bridge_detach(w->b, bob.c, w->now);
+	fm_board_unmap(bob.board);
+}
+
+static void a_name_from_comm_is_printable(void **state)
+{
+	struct world *w = *state;
+	struct client c = {0};
+	struct fm_bgroup_info i;
+
+	assert_int_equal(attach(w, &c, BOB, 7, "a b/\"\x1b[1m\xff"), 0);
+	fm_bgroup_info(group_of(&c, 0), &i);
+	assert_string_equal(i.name, "a_b___[1m_-7");
+	fm_bridge_detach(w->b, c.c, w->now);
+	fm_board_unmap(c.board);
+}
+
+static void shared_groups_stop_and_go_together(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(name_group(w, &w->a, 0, "pair"), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "pair"), 0);
+	two_on_a_device(w);
+	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	assert_false(open_gate(&w->a, 0));
+	assert_false(open_gate(&w->z, 5));
+	fm_bgroup_suspend(w->b, group_of(&w->a, 0), false, w->now);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	assert_true(open_gate(&w->a, 0));
+	assert_true(open_gate(&w->z, 5));
+}
+
+static void the_departed_board_is_not_written(void **state)
+{
+	struct world *w = *state;
+	struct client c = {0};
+	struct fm_board *before = malloc(sizeof(*before));
+
+	assert_int_equal(attach(w, &c, ALICE, 33, "c"), 0);
+	two_on_a_device(w);
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(add_queue_on(w, &c, i, i % 3, i & 1 ? DEVICE : "sim:1"), 0);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	begin(&c, 1, 1);
+	ring(w, &c);
+	assert_false(open_gate(&c, 1));
+	memcpy(before, c.board, sizeof(*before));
+	fm_bridge_detach(w->b, c.c, w->now);
+	pass(w, FM_MS);
+	assert_memory_equal(before, c.board, sizeof(*before));
+	free(before);
+	fm_board_unmap(c.board);
+}
+
+static void the_end_opens_every_gate(void **state)
+{
+	struct world *w = *state;
+
+	two_on_a_device(w);
+	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	fm_bgroup_suspend(w->b, group_of(&w->z, 0), true, w->now);
+	assert_false(open_gate(&w->a, 0));
+	assert_false(open_gate(&w->z, 5));
+	atomic_store(&w->z.board->agent_sleeps, 1);
+	w->z.wakes = 0;
+	fm_bridge_free(w->b);
+	w->b = NULL;
+	assert_true(open_gate(&w->a, 0));
+	assert_true(open_gate(&w->z, 5));
+	assert_int_equal(w->z.wakes, 1);
+	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+}
+
+static void those_who_share_a_device_are_told(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:1"), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+	assert_int_equal(add_queue(w, &w->z, 1), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), 1);
+	assert_int_equal(atomic_load(&w->z.board->contended), 1);
+	assert_int_equal(
+	        tell(w, &w->z, (union fm_msg){.queue_gone = {.slot = 1}}, FM_MSG_QUEUE_GONE), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+	assert_int_equal(atomic_load(&w->z.board->contended), 0);
+}
+
+static void time_used_is_believed_within_reason(void **state)
+{
+	struct world *w = *state;
+	struct fm_slot *s = &w->a.board->slot[0];
+	struct queue *q;
+
+	atomic_store(&s->device_ns, 5 * FM_S); /* used under a daemon before this one */
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	q = w->a.c->slot[0];
+	assert_int_equal(queue_usage(q, T0 + FM_S), 0);
+	atomic_fetch_add(&s->device_ns, FM_MS);
+	assert_int_equal(queue_usage(q, T0 + FM_S), FM_MS);
+	atomic_store(&s->busy_since, T0 + FM_S);
+	assert_int_equal(queue_usage(q, T0 + FM_S + FM_MS), 2 * FM_MS);
+	atomic_store(&s->busy_since, T0 + 99 * FM_S); /* in the future */
+	atomic_store(&s->device_ns, 0);               /* backwards */
+	assert_int_equal(queue_usage(q, T0 + 2 * FM_S), 2 * FM_MS);
+	atomic_store(&s->device_ns, UINT64_MAX); /* more than there was */
+	assert_int_equal(queue_usage(q, T0 + 2 * FM_S), 2 * FM_S);
+	atomic_store(&s->busy_since, 1); /* before it joined */
+	assert_int_equal(queue_usage(q, T0 + 3 * FM_S), 3 * FM_S);
+}
+
+static void a_liar_cannot_keep_the_urgent_out(void **state)
+{
+	struct world *w = *state;
+	struct fm_slot *s = &w->a.board->slot[0];
+
+	two_on_a_device(w);
+	atomic_store(&s->begun, UINT64_MAX);
+	atomic_store(&s->released, UINT64_MAX);
+	atomic_store(&s->done_at, UINT64_MAX);
+	ring(w, &w->a);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	pass(w, FM_MS);
+	assert_false(open_gate(&w->a, 0));
+	assert_true(open_gate(&w->z, 5));
+	for (uint64_t i = 0; i < 1000; i++) {
+		atomic_store(&s->done, i % 3 ? UINT64_MAX : i);
+		atomic_store(&s->begun, i * UINT64_C(0x9e3779b97f4a7c15));
+		ring(w, &w->a);
+		pass(w, FM_US);
+		assert_true(open_gate(&w->z, 5));
+	}
+}
+
+static void segments_belong_to_their_client(void **state)
+{
+	struct world *w = *state;
+	int n = 0, rc;
+
+	assert_int_equal(name_group(w, &w->a, 0, "pair"), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "pair"), 0);
+	assert_int_equal(segment(w, &w->a, 0, 0), -EPERM);
+	assert_int_equal(segment(w, &w->a, 1, FM_SEGMENT_KEEP), 0);
+	assert_int_equal(segment(w, &w->z, 0, 0), -EPERM);
+	assert_int_equal(name_group(w, &w->a, 0, "elsewhere"), -EPERM);
+	assert_int_equal(segment(w, &w->a, 0, 0), 0);
+	while ((rc = segment(w, &w->a, 1, 0)) == 0)
+		assert_true(++n < 1000);
+	assert_int_equal(rc, -EDQUOT);
+	assert_in_range(n, 1, 999);
+}
+
+static int collect(void *arg, struct fm_bgroup *g)
+{
+	struct fm_bgroup **last = arg;
+
+	*last = g;
+	return 0;
+}
+
+static void targets_name_groups(void **state)
+{
+	struct world *w = *state;
+	struct fm_bgroup *g = NULL;
+	char id[16];
+
+	two_on_a_device(w);
+	assert_int_equal(name_group(w, &w->a, 1, "22"), 0); /* reads like the pid of another */
+	assert_int_equal(fm_bridge_target(w->b, "22", collect, &g), 1);
+	assert_ptr_equal(g, group_of(&w->z, 0));
+	assert_int_equal(fm_bridge_target(w->b, "11", collect, &g), 2);
+	assert_int_equal(fm_bridge_target(w->b, "zeta-22", collect, &g), 1);
+	snprintf(id, sizeof(id), "q%u", w->a.c->slot[0]->id);
+	assert_int_equal(fm_bridge_target(w->b, id, collect, &g), 1);
+	assert_ptr_equal(g, group_of(&w->a, 0));
+	assert_int_equal(fm_bridge_target(w->b, "", collect, &g), 0);
+	assert_int_equal(fm_bridge_target(w->b, "q", collect, &g), 0);
+	assert_int_equal(fm_bridge_target(w->b, "-1", collect, &g), 0);
+	assert_int_equal(fm_bridge_target(w->b, "nobody", collect, &g), 0);
+}
+
+static void operators_hints_are_passed_on(void **state)
+{
+	struct fm_bridge_limits l = {.priority_min = -5, .priority_max = 5};
+	struct world *w = *state;
+	struct fm_err err;
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(name_group(w, &w->a, 3, "x"), 0);
+	assert_int_equal(
+	        fm_bgroup_hint(w->b, group_of(&w->a, 3), BOB, FM_HINT_PRIORITY, 9, w->now, &err),
+	        -EPERM);
+	assert_int_equal(w->a.hints, 0);
+	assert_int_equal(
+	        fm_bgroup_hint(w->b, group_of(&w->a, 3), 0, FM_HINT_PRIORITY, 9, w->now, &err), 0);
+	assert_int_equal(w->a.hints, 1);
+	assert_int_equal(w->a.hint_group, 3);
+	assert_int_equal(w->a.hint_value, 9);
+	assert_int_equal(w->z.hints, 0);
+}
+
+static void count_queue(void *arg, const struct fm_bqueue_info *i)
+{
+	*(unsigned *)arg += i->id && i->level <= FM_LEVEL_RUNNING && !strcmp(i->device, DEVICE);
+}
+
+static void reports_survive_nonsense(void **state)
+{
+	struct world *w = *state;
+	unsigned queues = 0;
+	uint64_t governed, ungoverned;
+
+	two_on_a_device(w);
+	memset((void *)&w->a.board->agent_sleeps, 0xff,
+	        sizeof(*w->a.board) - offsetof(struct fm_board, agent_sleeps));
+	assert_int_equal(add_queue(w, &w->a, 9), 0);
+	begin(&w->z, 5, 1);
+	ring(w, &w->a);
+	ring(w, &w->z);
+	pass(w, FM_MS);
+	fm_bgroup_each_queue(group_of(&w->a, 0), count_queue, &queues);
+	assert_int_equal(queues, 2);
+	assert_int_equal(running(w, &w->z), 1);
+	assert_int_equal(name_group(w, &w->z, 1, "alpha-11"), 0);
+	fm_bgroup_coverage(group_of(&w->a, 0), &governed, &ungoverned);
+	assert_true(governed == UINT64_MAX && ungoverned == UINT64_MAX);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        TEST(the_urgent_stop_the_others),
+	        TEST(work_begun_before_the_bell_was_wanted_is_seen),
+	        TEST(work_begun_before_it_joined_is_seen),
+	        TEST(sleepers_are_woken_once),
+	        TEST(slots_are_taken_and_given_back),
+	        TEST(messages_of_a_daemon_are_lies),
+	        TEST(limits_bind_users_but_not_root),
+	        TEST(what_left_no_longer_counts),
+	        TEST(devices_cannot_be_made_up_without_end),
+	        TEST(names_are_shared_within_a_user),
+	        TEST(a_name_from_comm_is_printable),
+	        TEST(shared_groups_stop_and_go_together),
+	        TEST(the_departed_board_is_not_written),
+	        TEST(the_end_opens_every_gate),
+	        TEST(those_who_share_a_device_are_told),
+	        TEST(time_used_is_believed_within_reason),
+	        TEST(a_liar_cannot_keep_the_urgent_out),
+	        TEST(segments_belong_to_their_client),
+	        TEST(targets_name_groups),
+	        TEST(operators_hints_are_passed_on),
+	        TEST(reports_survive_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
