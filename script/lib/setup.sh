@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Sourced by the scripts: what they share. Expects strict mode; sets ROOT and goes there.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$ROOT" || exit
+
+# Debian 12 packages: to build and to run the demo; and, besides, to run all tests.
+# shellcheck disable=SC2034
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libinih-dev libjansson-dev
+    libcmocka-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd python3-minimal)
+# shellcheck disable=SC2034
+TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm g++ shellcheck man-db python3 python3-pyopencl
+    python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests systemd)
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+fail() {
+    say "$(basename "$0"): $*"
+    exit 1
+}
+
+missing_packages() {
+    local p
+    for p in "$@"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null) == installed ]] || echo "$p"
+    done
+}
+
+# install_packages NAME...: install those that are missing. As root at once, else through sudo.
+install_packages() {
+    local missing sudo=()
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        say "this is not a Debian system: make sure that you have what these Debian packages hold: $*"
+        return 0
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]})) || return 0
+    if ((EUID != 0)); then
+        if ! command -v sudo >/dev/null || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+            fail "packages are missing; install them first: sudo apt-get install ${missing[*]}"
+        fi
+        sudo=(sudo)
+    fi
+    say "installing: ${missing[*]}"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update >&2
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2 ||
+        fail "apt-get could not install them; see its messages above"
+}
+
+# build PRESET [TARGET...]: configure and build; quiet unless it fails.
+build() {
+    local preset=$1 log
+    shift
+    log=$(mktemp)
+    say "building ($preset)"
+    if ! { cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
+        tail -n 60 "$log" >&2
+        rm -f "$log"
+        fail "the $preset build failed"
+    fi
+    rm -f "$log"
+}

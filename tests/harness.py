@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests in Python share: a private daemon, real client programs, waiting with a deadline."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+BUILD = os.environ.get("BUILD") or sys.exit("BUILD: set it to the build directory (ctest does)")
+SANITIZE = os.environ.get("SANITIZE", "")
+FERMATA = os.path.join(BUILD, "bin", "fermata")
+FERMATAD = os.path.join(BUILD, "bin", "fermatad")
+PATIENCE = 60  # seconds after which something that should happen counts as never happening
+
+
+class Skip(Exception):
+    pass
+
+
+def need(*programs):
+    for p in programs:
+        if not shutil.which(p):
+            raise Skip(f"{p} is not installed")
+
+
+def program(name):
+    return os.path.join(BUILD, "tests", name)
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def eventually(what, fn, seconds=PATIENCE):
+    """Poll until fn() is true and return what it gave."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = fn()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.005)
+
+
+def foreign(argv):
+    """A program that is not of this build: the sanitizer of the layer that it loads must come first."""
+    if "address" not in SANITIZE:
+        return list(argv)
+    out = subprocess.check_output(["ldd", FERMATAD], text=True)
+    asan = re.search(r"(/\S*libasan\S*)", out)
+    check(asan, "the sanitized daemon has no libasan")
+    options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"
+    return ["/usr/bin/env", f"LD_PRELOAD={asan.group(1)}", f"ASAN_OPTIONS={options}", *argv]
+
+
+class Program:
+    """A running program whose lines of output are collected with the time they came."""
+
+    def __init__(self, argv, env=None, **more):
+        self.argv, self.lines, self.changed = argv, [], threading.Condition()
+        self.p = subprocess.Popen(
+            argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **more)
+        self.pid = self.p.pid
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.p.stdout:
+            with self.changed:
+                self.lines.append(line.rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.lines.append(None)
+            self.changed.notify_all()
+
+    def tell(self, line):
+        self.p.stdin.write(line + "\n")
+        self.p.stdin.flush()
+
+    def line(self, match, after=0, seconds=PATIENCE):
+        """The first line from index `after` on that the regular expression matches at its start."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                for line in self.lines[after:]:
+                    if line is None:
+                        raise AssertionError(f"{self.argv} ended without '{match}': {self.lines[-6:]}")
+                    if re.match(match, line):
+                        return line
+                if not self.changed.wait(max(0, deadline - time.monotonic())):
+                    raise AssertionError(f"{self.argv}: no '{match}' in {seconds} s: {self.lines[-6:]}")
+
+    def mark(self):
+        with self.changed:
+            return len(self.lines)
+
+    def wait(self, seconds=PATIENCE):
+        return self.p.wait(seconds)
+
+    def kill(self, sig=signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, sig)
+
+    def close(self):
+        self.kill(signal.SIGCONT)
+        self.kill()
+        self.p.wait()
+        self.reader.join()
+        self.p.stdin.close()
+        self.p.stdout.close()
+
+
+class Worker(Program):
+    """tests/fault/worker.c: a batch job that reports "at KERNELS TIME" as it goes."""
+
+    def position(self):
+        with self.changed:
+            at = [line for line in self.lines if line and line.startswith("at ")]
+        return int(at[-1].split()[1]) if at else 0
+
+    def advances(self, by=8):
+        """Wait until it has done `by` more kernels than now."""
+        goal = self.position() + by
+        eventually(f"{self.argv} gets to kernel {goal}", lambda: self.position() >= goal)
+
+    def finish(self):
+        """Let it end; its results must be right."""
+        self.tell("stop")
+        done = self.line("done ").split()
+        check(done[3] == "0", f"{done[3]} wrong words after {done[1]} kernels")
+        check(self.wait() == 0, f"{self.argv} ended with status {self.p.returncode}")
+
+
+class Fermata:
+    """A private daemon in a directory of its own, and the command line that talks to it."""
+
+    def __init__(self, stack, config=None, start=True):
+        self.stack = stack
+        self.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+        self.env["FERMATA_SOCKET"] = self.dir
+        self.args = []
+        self.daemon = None
+        if config is not None:
+            path = os.path.join(self.dir, "fermatad.conf")
+            with open(path, "w", encoding="ascii") as f:
+                f.write(config)
+            self.args = ["--config", path]
+        stack.callback(self.stop)
+        if start:
+            self.start()
+
+    def start(self):
+        self.daemon = subprocess.Popen([FERMATAD, "--dir", self.dir, *self.args], env=self.env)
+        eventually("the daemon answers", self.answers)
+
+    def answers(self):
+        check(self.daemon.poll() is None, f"the daemon ended with status {self.daemon.returncode}")
+        return self.cli("ps", "--json", check_status=False).returncode == 0
+
+    def stop(self):
+        """An orderly end; a sanitizer's finding shows in the status."""
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+                raise AssertionError("the daemon does not end on SIGTERM")
+            check(self.daemon.returncode == 0, f"the daemon ended with status {self.daemon.returncode}")
+        self.daemon = None
+
+    def kill(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        self.daemon = None
+
+    def cli(self, *argv, check_status=True):
+        r = subprocess.run([FERMATA, *argv], env=self.env, text=True, capture_output=True, timeout=PATIENCE)
+        if check_status:
+            check(r.returncode == 0, f"fermata {' '.join(argv)}: status {r.returncode}: {r.stderr}")
+        return r
+
+    def ps(self):
+        return json.loads(self.cli("ps", "--json").stdout)
+
+    def group(self, pid):
+        """The group of a process with queues, or None."""
+        for g in self.ps()["groups"]:
+            if any(q["pid"] == pid for q in g["queues"]):
+                return g
+        return None
+
+    def preemptions(self):
+        return sum(d["preempt_us"]["count"] for d in self.ps()["devices"])
+
+    def run_argv(self, argv, *options):
+        return [FERMATA, "run", *options, "--", *argv]
+
+    def program(self, argv, *options, cls=Program):
+        """A program under `fermata run`, which execs: the pid is the program's."""
+        p = cls(self.run_argv(argv, *options), env=self.env)
+        self.stack.callback(p.close)
+        return p
+
+    def worker(self, *options, iters=64):
+        """A worker that is known to the daemon and makes progress."""
+        w = self.program([program("worker"), str(iters)], *options, cls=Worker)
+        w.line("ready")
+        return w
+
+
+def main(*cases):
+    """Run the cases, each with an ExitStack; 0, 1, or 77 when all were skipped."""
+    failed, passed = 0, 0
+    for case in cases:
+        try:
+            with contextlib.ExitStack() as stack:
+                case(stack)
+            passed += 1
+            print(f"ok       {case.__name__}", flush=True)
+        except Skip as e:
+            print(f"skipped  {case.__name__}: {e}", flush=True)
+        except Exception:  # whatever it is, the case failed; the others still run
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print(f"FAILED   {case.__name__}", flush=True)
+    sys.exit(1 if failed else 0 if passed else 77)
