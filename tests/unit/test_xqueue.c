@@ -6,26 +6,15 @@
  * can stand still, so what is asserted does not hang on how fast the machine is.
  */
 #include "backend/sim/sim.h"
+#include "own_process.h"
 #include "xqueue/xqueue.h"
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define COMMAND_NS (100 * FM_US)
 #define TICK_US    50
 #define MOST       2000
-
-extern char **environ;
 
 /* The link: to this test. */
 static struct {
@@ -183,14 +172,6 @@ static void warm_up(struct fm_xq *q)
 	assert_int_equal(w.n, 20);
 	w.n = 0;
 }
-
-#define eventually(condition)                             \
-	do {                                              \
-		uint64_t limit_ = fm_now() + 30 * FM_S;   \
-		while (!(condition) && fm_now() < limit_) \
-			usleep(200);                      \
-		assert_true(condition);                   \
-	} while (0)
 
 static void device_goes_on(unsigned ticks)
 {
@@ -753,21 +734,10 @@ static void test_disabled(void **state)
 	assert_non_null(client(false));
 }
 
-static int in_child(int (*fn)(struct fm_xq *q), struct fm_xq *q)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0)
-		_exit(fn(q));
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* The parent's queue is dead here: it neither blocks nor shows in the parent's board. */
-static int use_dead_queue(struct fm_xq *q)
+static int use_dead_queue(void *arg)
 {
+	struct fm_xq *q = arg;
 	unsigned opened = peer.opened;
 
 	for (unsigned i = 0; i < 100; i++) {
@@ -782,8 +752,9 @@ static int use_dead_queue(struct fm_xq *q)
 #ifdef __SANITIZE_THREAD__ /* which allows no threads in such a child */
 #define use_new_queue use_dead_queue
 #else
-static int use_new_queue(struct fm_xq *q)
+static int use_new_queue(void *arg)
 {
+	struct fm_xq *q = arg;
 	unsigned opened = peer.opened;
 	struct fm_xq *mine;
 
@@ -852,32 +823,7 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fork),
 };
 
-/* Each case afresh, so that each has its own client. */
-static int run_case(const char *self, const char *name)
-{
-	char *argv[] = {(char *)self, (char *)name, NULL};
-	int status;
-	pid_t pid;
-
-	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ))
-		return 1;
-	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status)) {
-		fprintf(stderr, "%s failed\n", name);
-		return 1;
-	}
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	int failed = 0;
-
-	if (argc > 1) {
-		alarm(60); /* a case that hangs must not outlive its test */
-		cmocka_set_test_filter(argv[1]);
-		return cmocka_run_group_tests(tests, NULL, NULL);
-	}
-	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-		failed += run_case(argv[0], tests[i].name);
-	return failed != 0;
+	return RUN_OWN_PROCESSES(tests, argc, argv);
 }
