@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy decides which groups may run on one device. It is a pure function of the events it is told
- * and of the time that comes with them: no I/O, no clock, no threads. One instance serves one device.
+ * A policy decides which groups may run on one device. It is a pure function of the events it is
+ * told and of the time that comes with them: no I/O, no clock, no threads. One instance serves one
+ * device.
  *
- * The core calls join, then any of ready, idle, charge, hint in the order of events, decide after each
- * batch of events, and leave at the end. Between join and leave the entity's address is stable.
+ * The core calls join, then any of ready, idle, charge, hint in the order of events, decide after
+ * each batch of events, and leave at the end. Between join and leave the entity's address is
+ * stable. docs/writing-a-policy.md tells how to write one.
  */
 #pragma once
 #include "base/clock.h"
+#include "base/err.h"
 #include <fermata/hint.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +38,9 @@ static inline int64_t fm_ent_hint(const struct fm_ent *e, enum fm_hint h)
 struct fm_choice {
 	struct fm_ent *run[FM_RUN_MAX]; /* each ready; no duplicates */
 	unsigned n;
-	bool all;           /* everybody runs; run[] is ignored (native order) */
+	/* Everybody runs, who becomes ready later too, and run[] is ignored (native order). The
+	 * core then asks for no bells: edges reach the policy late. */
+	bool all;
 	uint64_t next;      /* absolute time of the next wish to be called, FM_NEVER for none */
 	const char *reason; /* static text: the rule that chose */
 };
@@ -43,11 +48,13 @@ struct fm_choice {
 /* A policy's own settings: `policy NAME key=value`. */
 struct fm_policy_param {
 	const char *name, *unit, *help; /* unit "ms" and "us": given so by users, kept in ns */
-	int64_t min, max, def;
+	int64_t min, max, def;          /* of times: in ns */
 };
 
 #define FM_POLICY_PARAMS 8
 
+/* Every operation but decide may be NULL. When ready or idle is called, e->ready has changed
+ * already. */
 struct fm_policy_ops {
 	const char *name;
 	const char *summary;                  /* one line for `fermata policy` */
@@ -55,20 +62,36 @@ struct fm_policy_ops {
 	size_t size, ent_size;                /* of self and of each entity's priv */
 
 	int (*init)(void *self, const int64_t *params); /* 0 or negative errno; self is zeroed */
-	void (*fini)(void *self);
-	int (*join)(void *self, struct fm_ent *e, uint64_t now); /* idle at join; 0 or -ENOMEM */
+	void (*fini)(void *self);                       /* everybody has left */
+	int (*join)(void *self, struct fm_ent *e, uint64_t now);   /* idle at join; 0 or -ENOMEM */
 	void (*leave)(void *self, struct fm_ent *e, uint64_t now); /* already idle */
 	void (*ready)(void *self, struct fm_ent *e, uint64_t now);
 	void (*idle)(void *self, struct fm_ent *e, uint64_t now);
-	void (*charge)(void *self, struct fm_ent *e, uint64_t ns, uint64_t now); /* device time used */
-	void (*hint)(void *self, struct fm_ent *e, uint64_t now); /* its hints changed */
+
+	/* Device time used. May come after another was chosen, and after idle: while the last
+	 * command drains the device is still its. */
+	void (*charge)(void *self, struct fm_ent *e, uint64_t ns, uint64_t now);
+
+	/* Its hints changed, or, for a ready entity, its ready_since: a new job began within the
+	 * linger. */
+	void (*hint)(void *self, struct fm_ent *e, uint64_t now);
+
 	void (*decide)(void *self, uint64_t now, struct fm_choice *choice);
 
-	/* Would this idle entity run at once if it became ready now? Its gate then stays open while it
-	 * sleeps, and its next job starts without a round trip. Must be O(1). */
+	/* Would this idle entity run at once if it became ready now? Its gate then stays open while
+	 * it sleeps, and its next job starts without a round trip. Must be O(1). NULL: never. */
 	bool (*preempts)(void *self, const struct fm_ent *idle, uint64_t now);
+
+	/* Must even an entity alone on its device be watched, because decide() may hold it back (a
+	 * cap)? Asked once, after init. NULL: no, and the lone entity costs no bells. */
+	bool (*binds_alone)(const void *self);
 };
 
 /* NULL-terminated table of the policies built in, and look-up by name (NULL when there is none). */
 extern const struct fm_policy_ops *const fm_policies[];
 const struct fm_policy_ops *fm_policy_find(const char *name);
+
+/* "key=value" strings, n of them, over the defaults; values[] holds FM_POLICY_PARAMS. -EINVAL or
+ * -ERANGE with the names or limits to choose from as hint; values[] is then unspecified. */
+int fm_policy_parse(const struct fm_policy_ops *ops, const char *const *kv, size_t n,
+        int64_t *values, struct fm_err *err);

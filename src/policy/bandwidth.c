@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bandwidth: a group's share hint reserves that percentage of the device. Each reservation is a
+ * constant bandwidth server: a budget of share x period, spent by the device time charged, and a
+ * deadline by which the next budget is due. Three classes, the first that has someone ready runs:
+ *
+ *   1. reservations with budget left, earliest deadline first;
+ *   2. groups without a reservation, in turns: they share the rest;
+ *   3. reservations whose budget is spent, in proportion to share (never with capped=1).
+ *
+ * A late end of the last command is charged too: it makes the budget negative, and the debt is paid
+ * before the next turn. Time of class 3 costs no budget, for nobody was deprived of it.
+ * Reservations that add up to more than 100 % are scaled down.
+ */
+#include "base/heap.h"
+#include "policy.h"
+
+#define REFILLS_PER_DECISION 32 /* bounds one decision when many budgets are due at once */
+#define RUN_MIN              (100 * FM_US) /* a remnant of budget is not worth a shorter timer */
+#define DEBT_MAX             1000 /* periods: one endless command must not ban a group for ever */
+#define TURN                 (5 * FM_MS)
+
+enum bw_class { BW_NONE, BW_RESERVED, BW_FREE, BW_SPENT };
+
+struct bw {
+	struct fm_heap reserved; /* class 1, by deadline */
+	struct fm_heap rest; /* class 2 and, unless capped, 3; by virtual time within the class */
+	struct fm_heap spent_rest;
+	struct fm_heap refills; /* class 3, by time of refill */
+	size_t joined;
+	uint64_t period, turn;
+	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready of classes 2 and 3 */
+	int64_t reserved_sum;         /* percent */
+	struct fm_ent *on;            /* whose turn of class 2 or 3 it is */
+	bool capped;
+};
+
+struct bw_ent {
+	struct fm_heap_node node;   /* in the heap of its class, while ready */
+	struct fm_heap_node refill; /* in refills, while ready and spent */
+	struct fm_ent *ent;
+	enum bw_class class; /* BW_NONE while idle */
+	enum bw_class
+	        billed; /* as what it last ran: a late end is charged there; BW_NONE: nowhere */
+	int64_t share;  /* as counted in reserved_sum */
+	int64_t budget; /* ns; negative: debt */
+	uint64_t deadline;
+	uint64_t vtime;
+};
+
+static const struct fm_policy_param bw_params[] = {
+        {"period", "ms", "time over which a share is kept", FM_MS, 10 * FM_S, 50 * FM_MS},
+        {"capped", "", "1: a share is a limit too; 0: spare time is given away", 0, 1, 0},
+        {0},
+};
+
+static int64_t quota(const struct bw *bw, const struct bw_ent *be)
+{
+	int64_t q = (int64_t)bw->period * be->share / FM_MAX(bw->reserved_sum, (int64_t)100);
+
+	return FM_MAX(q, (int64_t)1);
+}
+
+/* When the budget is positive again: at the deadline, or as many periods later as the debt takes.
+ */
+static uint64_t refill_at(const struct bw *bw, const struct bw_ent *be)
+{
+	int64_t debt = be->budget < 0 ? -be->budget / quota(bw, be) : 0;
+
+	return be->deadline + (uint64_t)FM_MIN(debt, (int64_t)DEBT_MAX) * bw->period;
+}
+
+static struct fm_heap *heap_of(struct bw *bw, enum bw_class class)
+{
+	return class == BW_RESERVED ? &bw->reserved
+	       : class == BW_FREE   ? &bw->rest
+	                            : &bw->spent_rest;
+}
+
+static struct bw_ent *first_of(struct bw *bw, enum bw_class class)
+{
+	struct fm_heap_node *n = fm_heap_min(heap_of(bw, class));
+
+	return n ? fm_container(n, struct bw_ent, node) : NULL;
+}
+
+static void advance_least(struct bw *bw, enum bw_class class)
+{
+	struct bw_ent *first = first_of(bw, class);
+
+	if (first && class != BW_RESERVED)
+		bw->least[class] = FM_MAX(bw->least[class], first->vtime);
+}
+
+/* Pushes cannot fail: join reserved the room in every heap. */
+static void enter(struct bw *bw, struct bw_ent *be, enum bw_class class)
+{
+	be->class = class;
+	if (class != BW_RESERVED)
+		be->vtime = FM_MAX(be->vtime, bw->least[class]);
+	fm_heap_push(
+	        heap_of(bw, class), &be->node, class == BW_RESERVED ? be->deadline : be->vtime);
+	if (class == BW_SPENT)
+		fm_heap_push(&bw->refills, &be->refill, refill_at(bw, be));
+}
+
+static void leave_class(struct bw *bw, struct bw_ent *be)
+{
+	enum bw_class class = be->class;
+
+	if (class == BW_NONE)
+		return;
+	fm_heap_del(heap_of(bw, class), &be->node);
+	fm_heap_del(&bw->refills, &be->refill);
+	be->class = BW_NONE;
+	if (bw->on == be->ent)
+		bw->on = NULL;
+	advance_least(bw, class);
+}
+
+/* A reservation that wakes keeps its budget and deadline only if spending the one before the other
+ * stays within its share: the rule of constant bandwidth servers, by which sleep earns no burst. */
+static bool renews(const struct bw *bw, const struct bw_ent *be, uint64_t now)
+{
+	int64_t q = quota(bw, be);
+
+	if (be->budget <= 0)
+		return now >= refill_at(bw, be);
+	return now >= be->deadline ||
+	       (double)be->budget * (double)bw->period >= (double)q * (double)(be->deadline - now);
+}
+
+static bool has_budget(const struct bw *bw, const struct bw_ent *be, uint64_t now)
+{
+	return be->share > 0 && (be->budget > 0 || renews(bw, be, now));
+}
+
+static int bw_init(void *self, const int64_t *params)
+{
+	struct bw *bw = self;
+
+	bw->period = (uint64_t)params[0];
+	bw->capped = params[1] != 0;
+	return 0;
+}
+
+static void bw_fini(void *self)
+{
+	struct bw *bw = self;
+
+	fm_heap_fini(&bw->reserved);
+	fm_heap_fini(&bw->rest);
+	fm_heap_fini(&bw->spent_rest);
+	fm_heap_fini(&bw->refills);
+}
+
+static int bw_join(void *self, struct fm_ent *e, uint64_t now)
+{
+	struct bw *bw = self;
+	struct bw_ent *be = e->priv;
+	size_t n = bw->joined + 1;
+
+	if (fm_heap_reserve(&bw->reserved, n) || fm_heap_reserve(&bw->rest, n) ||
+	        fm_heap_reserve(&bw->spent_rest, n) || fm_heap_reserve(&bw->refills, n))
+		return -ENOMEM;
+	bw->joined++;
+	be->ent = e;
+	be->share = fm_ent_hint(e, FM_HINT_SHARE);
+	bw->reserved_sum += be->share;
+	return 0;
+}
+
+static void bw_leave(void *self, struct fm_ent *e, uint64_t now)
+{
+	struct bw *bw = self;
+
+	bw->joined--;
+	bw->reserved_sum -= ((struct bw_ent *)e->priv)->share;
+}
+
+static void place(struct bw *bw, struct bw_ent *be, uint64_t now)
+{
+	if (be->share > 0 && renews(bw, be, now)) {
+		be->budget = quota(bw, be);
+		be->deadline = now + bw->period;
+	}
+	enter(bw, be, be->share <= 0 ? BW_FREE : be->budget > 0 ? BW_RESERVED : BW_SPENT);
+}
+
+static void bw_ready(void *self, struct fm_ent *e, uint64_t now)
+{
+	struct bw_ent *be = e->priv;
+
+	/* What a reservation used unseen, alone on the device, deprived nobody. */
+	be->billed = be->share > 0 ? BW_NONE : BW_FREE;
+	place(self, be, now);
+}
+
+static void bw_idle(void *self, struct fm_ent *e, uint64_t now)
+{
+	leave_class(self, e->priv);
+}
+
+static void charge_vtime(struct bw *bw, struct bw_ent *be, uint64_t ns)
+{
+	be->vtime = fm_add_sat(be->vtime, ns * 100 / (uint64_t)(be->share > 0 ? be->share : 100));
+	if (be->class == BW_FREE || be->class == BW_SPENT) {
+		fm_heap_rekey(heap_of(bw, be->class), &be->node, be->vtime);
+		advance_least(bw, be->class);
+	}
+	if (bw->on == be->ent)
+		bw->turn = fm_add_sat(bw->turn, ns);
+}
+
+static void charge_budget(struct bw *bw, struct bw_ent *be, uint64_t ns)
+{
+	int64_t floor = -quota(bw, be) * DEBT_MAX;
+
+	be->budget = ns > (uint64_t)INT64_MAX / 2 ? floor : FM_MAX(be->budget - (int64_t)ns, floor);
+	if (be->class == BW_SPENT)
+		fm_heap_rekey(&bw->refills, &be->refill, refill_at(bw, be));
+}
+
+static void bw_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
+{
+	struct bw_ent *be = e->priv;
+
+	if (be->share > 0 && (be->billed == BW_RESERVED || ((struct bw *)self)->capped))
+		charge_budget(self, be, ns);
+	else if (be->billed != BW_NONE)
+		charge_vtime(self, be, ns);
+}
+
+static void bw_hint(void *self, struct fm_ent *e, uint64_t now)
+{
+	struct bw *bw = self;
+	struct bw_ent *be = e->priv;
+	int64_t share = fm_ent_hint(e, FM_HINT_SHARE);
+
+	if (share == be->share)
+		return;
+	leave_class(bw, be);
+	bw->reserved_sum += share - be->share;
+	be->share = share;
+	be->vtime = 0; /* it was in another unit; enter() lifts it */
+	/* Budget and deadline stay, so that changing the hint to and fro yields nothing. */
+	be->budget = FM_MIN(be->budget, quota(bw, be));
+	if (e->ready)
+		place(bw, be, now);
+}
+
+static void refill(struct bw *bw, struct bw_ent *be, uint64_t at, uint64_t now)
+{
+	int64_t q = quota(bw, be);
+
+	leave_class(bw, be);
+	be->budget += (be->budget < 0 ? -be->budget / q + 1 : 1) * q;
+	/* Behind by more than a period, the device cannot keep what was promised: do not let the
+	 * lag grow, or whoever wakes would wait for it. */
+	be->deadline = FM_MAX(at, fm_sub_sat(now, bw->period)) + bw->period;
+	enter(bw, be, BW_RESERVED);
+}
+
+/* Move those whose budget ran out, and those whose refill is due. */
+static void update_classes(struct bw *bw, uint64_t now)
+{
+	struct fm_heap_node *n;
+	struct bw_ent *be;
+
+	while ((be = first_of(bw, BW_RESERVED)) && be->budget <= 0) {
+		leave_class(bw, be);
+		enter(bw, be, BW_SPENT);
+	}
+	for (int i = 0; i < REFILLS_PER_DECISION; i++) {
+		n = fm_heap_min(&bw->refills);
+		if (!n || n->key > now)
+			break;
+		refill(bw, fm_container(n, struct bw_ent, refill), n->key, now);
+	}
+}
+
+/* A turn among those of class 2 or 3. */
+static struct bw_ent *take_turn(struct bw *bw, enum bw_class class)
+{
+	struct bw_ent *on = bw->on ? bw->on->priv : NULL;
+
+	if (!on || on->class != class || bw->turn >= TURN) {
+		on = first_of(bw, class);
+		bw->turn = 0;
+	}
+	bw->on = on ? on->ent : NULL;
+	return on;
+}
+
+static void choose(struct bw *bw, struct bw_ent *be, struct fm_choice *choice, const char *reason)
+{
+	be->billed = be->class;
+	choice->run[choice->n++] = be->ent;
+	choice->reason = reason;
+}
+
+static void bw_decide(void *self, uint64_t now, struct fm_choice *choice)
+{
+	struct bw *bw = self;
+	struct bw_ent *be;
+	struct fm_heap_node *due;
+	size_t ready;
+
+	update_classes(bw, now);
+	ready = bw->reserved.n + bw->rest.n + bw->spent_rest.n;
+	be = first_of(bw, BW_RESERVED);
+	if (be) {
+		choose(bw, be, choice, "reserved share");
+		if (ready == 1 && !bw->capped)
+			be->billed = BW_NONE; /* alone it deprives nobody */
+		else
+			choice->next = now + FM_MAX((uint64_t)be->budget, RUN_MIN);
+	} else if ((be = take_turn(bw, BW_FREE))) {
+		choose(bw, be, choice, "shares what is not reserved");
+	} else if (!bw->capped && (be = take_turn(bw, BW_SPENT))) {
+		choose(bw, be, choice, "spare time beyond its share");
+	} else {
+		choice->reason = "share used up";
+	}
+	if (be && be->class != BW_RESERVED && heap_of(bw, be->class)->n > 1)
+		choice->next = now + fm_sub_sat(TURN, bw->turn);
+	due = fm_heap_min(&bw->refills);
+	if (due && (ready > 1 || bw->capped))
+		choice->next = FM_MIN(choice->next, FM_MAX(due->key, now));
+}
+
+static bool bw_preempts(void *self, const struct fm_ent *e, uint64_t now)
+{
+	struct bw *bw = self;
+	const struct bw_ent *be = e->priv, *top = first_of(bw, BW_RESERVED);
+	uint64_t deadline;
+
+	if (!has_budget(bw, be, now))
+		return false;
+	deadline = renews(bw, be, now) ? now + bw->period : be->deadline;
+	return !top || deadline < top->deadline;
+}
+
+static bool bw_binds_alone(const void *self)
+{
+	return ((const struct bw *)self)->capped;
+}
+
+extern const struct fm_policy_ops fm_policy_bandwidth;
+const struct fm_policy_ops fm_policy_bandwidth = {
+        .name = "bandwidth",
+        .summary = "reserved percentages of the device; the rest is shared",
+        .params = bw_params,
+        .size = sizeof(struct bw),
+        .ent_size = sizeof(struct bw_ent),
+        .init = bw_init,
+        .fini = bw_fini,
+        .join = bw_join,
+        .leave = bw_leave,
+        .ready = bw_ready,
+        .idle = bw_idle,
+        .charge = bw_charge,
+        .hint = bw_hint,
+        .decide = bw_decide,
+        .preempts = bw_preempts,
+        .binds_alone = bw_binds_alone,
+};

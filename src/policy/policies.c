@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of policies: the one file to touch when adding one. */
+#include "policy.h"
+#include <string.h>
+
+extern const struct fm_policy_ops fm_policy_fifo, fm_policy_fixed_priority, fm_policy_round_robin,
+        fm_policy_fair, fm_policy_bandwidth, fm_policy_edf;
+
+const struct fm_policy_ops *const fm_policies[] = {
+        &fm_policy_fifo,
+        &fm_policy_fixed_priority,
+        &fm_policy_round_robin,
+        &fm_policy_fair,
+        &fm_policy_bandwidth,
+        &fm_policy_edf,
+        NULL,
+};
+
+const struct fm_policy_ops *fm_policy_find(const char *name)
+{
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
+		if (!strcmp((*p)->name, name))
+			return *p;
+	return NULL;
+}
