@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler core: groups, devices, events in, decisions out. Time is an argument and there is no
- * I/O: the daemon, local mode and the simulator drive the same core. Not thread-safe; one owner.
+ * The scheduler core: groups, devices, events in, decisions out. Time is an argument and there is
+ * no I/O: the daemon, local mode and the simulator drive the same core. Not thread-safe; one owner.
  *
- * An entity is one group on one device. The owner reports what happens to it (ready, idle); the core
- * asks the policy, and tells the owner through host->gate() which gates to open and to close. Within a
- * call gates are closed before others are opened. fm_sched_next() says when fm_sched_tick() is due.
+ * An entity is one group on one device. The owner reports what happens to it (ready, idle); the
+ * core asks the policy, and tells the owner through host->gate() which gates to open and to close.
+ * Within a call gates are closed before others are opened. fm_sched_next() says when
+ * fm_sched_tick() is due.
  *
- * Device time. The core charges an entity while it occupies the device: ready, and its gate open or not
- * yet stalled after closing. When it alone is ready its charge is capped by host->usage(), so that the
+ * Device time. The core charges an entity while it occupies the device: ready, and its gate open or
+ * not yet stalled after closing. One that is let in while another drains is charged from the
+ * other's stall on. When it alone is ready its charge is capped by host->usage(), so that the
  * pauses of a lone program, which are not reported, are not charged.
  */
 #pragma once
@@ -21,14 +23,18 @@ struct fm_sdev;   /* device */
 struct fm_sgroup; /* group */
 struct fm_sent;   /* entity: one group on one device */
 
+/* Only gate is required. bells may report an edge of the entity that it is called for (the board
+ * may show one by then); otherwise callbacks must not call back into the core. */
 struct fm_sched_host {
 	/* Open or close the gates of an entity: one store per queue. reason is static text. */
 	void (*gate)(void *ctx, void *ent_data, bool open, const char *reason, uint64_t now);
-	/* Has an entity whose gate is closed come to rest? If so, since when (*since). */
+	/* Has an entity whose gate is closed come to rest? If so, since when (*since). NULL: at
+	 * once. */
 	bool (*stalled)(void *ctx, void *ent_data, uint64_t *since);
-	/* Cumulative device nanoseconds as the client measures them; may be NULL: wall time then. */
+	/* Cumulative device nanoseconds as the client measures them. NULL: wall time is charged. */
 	uint64_t (*usage)(void *ctx, void *ent_data, uint64_t now);
-	/* Which of the edges does the core want to hear about at once? Others may be reported late. */
+	/* Which of the edges does the core want to hear about at once? Others may be reported late.
+	 */
 	void (*bells)(void *ctx, void *ent_data, bool want_ready, bool want_idle);
 };
 
@@ -51,12 +57,14 @@ struct fm_ent_info {
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx);
 void fm_sched_free(struct fm_sched *s);
 
-/* Policy of every device, present and to come. params: "key=value" strings, n of them. On error the
- * old policy stays. Hints are kept. The initial policy is "fixed-priority". */
+/* Policy of every device, present and to come. params: "key=value" strings, n of them. -ENOENT,
+ * -EINVAL, -ERANGE or -ENOMEM with a text in err: then the old policy goes on, as if nothing had
+ * been asked. Hints are kept. The initial policy is "fixed-priority". */
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
-	uint64_t now, struct fm_err *err);
+        uint64_t now, struct fm_err *err);
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s);
-const int64_t *fm_sched_policy_params(const struct fm_sched *s); /* in params[] order, times in ns */
+const int64_t *fm_sched_policy_params(
+        const struct fm_sched *s); /* in params[] order, times in ns */
 
 /* How long an entity that went idle keeps the device, so that a program's short pauses between two
  * commands of a job do not hand it away. Default 100 us. */
@@ -67,7 +75,8 @@ const char *fm_sdev_key(const struct fm_sdev *d);
 const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate closed to stall */
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
-void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
+void fm_sched_group_del(
+        struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
 
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
 int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
@@ -77,22 +86,24 @@ const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g); /* as set, se
 void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);
 bool fm_sgroup_suspended(const struct fm_sgroup *g);
 
-/* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until the
- * end, between its commands too; priority FM_SEGMENT_KEEP leaves the group's own. Segments nest; the
- * outermost end closes. -EINVAL at an end without begin. */
+/* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until
+ * the end, between its commands too; priority FM_SEGMENT_KEEP leaves the group's own. Segments
+ * nest; the outermost end closes. -EINVAL at an end without begin, -ERANGE for a priority outside
+ * the hint's range, -EOVERFLOW beyond 32 levels. */
 #define FM_SEGMENT_KEEP INT32_MIN
 int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now);
 int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now);
 
 /* An entity joins idle, with its gate as the policy wants it (reported through host->gate). data is
  * what the host callbacks receive. Deleting reports no more gates for it. */
-int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g, struct fm_sdev *d,
-	void *data, uint64_t now);
+int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
+        struct fm_sdev *d, void *data, uint64_t now);
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
 struct fm_sdev *fm_sent_device(const struct fm_sent *e);
 
-/* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing. */
+/* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing.
+ */
 void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
 void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
 

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who used the device, and for how long.
+ *
+ * A device works for one at a time. While an entity drains, the device is still its: the one that
+ * was let in is charged from the other's stall on, so that a late stall costs him who was late.
+ */
+#include "core.h"
+
+/* Usage that a client measured and that its wall time did not cover yet: reports come in lumps. */
+#define CARRY_MAX (100 * FM_MS)
+
+/* Alone, an entity's pauses are not reported, so its own measure bounds what it is charged;
+ * likewise under native order, where all that are ready occupy the device at once. */
+static bool is_measured(const struct fm_sdev *d)
+{
+	return d->all || (d->n_ready <= 1 && !d->n_draining);
+}
+
+/* The claim of one that lingers costs something only where others wait for it. */
+static bool claims_free(const struct fm_sent *e)
+{
+	return fm_core_lingers(e) && e->d->n_ready == 1;
+}
+
+static uint64_t due(const struct fm_sent *e, uint64_t t, bool measured, uint64_t *usage)
+{
+	const struct fm_sched *s = e->d->s;
+	uint64_t ns = fm_sub_sat(t, e->charged_to), used;
+
+	*usage = e->usage;
+	if (s->host.usage) {
+		*usage = used = s->host.usage(s->ctx, e->data, t);
+		if (measured) {
+			ns = FM_MIN(ns, fm_sub_sat(used, e->usage));
+			*usage = FM_MAX(e->usage + ns, fm_sub_sat(used, CARRY_MAX));
+		}
+	}
+	return claims_free(e) ? 0 : ns;
+}
+
+static void charge(struct fm_sent *e, uint64_t t, bool measured)
+{
+	struct fm_sdev *d = e->d;
+	const struct fm_policy_ops *ops = d->s->ops;
+	uint64_t ns, usage;
+
+	if (t <= e->charged_to)
+		return;
+	ns = due(e, t, measured, &usage);
+	e->usage = usage;
+	e->charged_to = t;
+	if (!ns)
+		return;
+	e->pub.served_ns += ns;
+	if (ops->charge)
+		ops->charge(d->self, &e->pub, ns, t);
+}
+
+/* Device time up to t that fm_core_settle() would charge. */
+uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
+{
+	const struct fm_sdev *d = e->d;
+	uint64_t usage;
+
+	if (fm_list_empty(&e->active) || t <= e->charged_to)
+		return 0;
+	if (!e->draining && d->n_draining && d->n_run <= 1)
+		return 0;
+	return due(e, t, is_measured(d), &usage);
+}
+
+void fm_core_note_wait(struct fm_sent *e, uint64_t now)
+{
+	bool waits = e->pub.ready && !fm_core_lingers(e) && !e->gate_open && !e->draining;
+
+	if (waits && e->wait_from == FM_NEVER) {
+		e->wait_from = now;
+	} else if (!waits && e->wait_from != FM_NEVER) {
+		e->wait_ns += fm_sub_sat(now, e->wait_from);
+		e->wait_from = FM_NEVER;
+	}
+}
+
+void fm_core_drained(struct fm_sent *e, uint64_t since)
+{
+	if (e->drain_sample)
+		fm_hist_add(&e->d->preempt, fm_sub_sat(since, e->closed_at));
+	e->draining = e->drain_sample = false;
+	e->d->n_draining--;
+	fm_list_del(&e->active);
+	fm_core_touch(e);
+	fm_core_note_wait(e, since);
+}
+
+/* Returns the time from which the device is free for others: the last stall, or t if someone
+ * drains. */
+static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
+{
+	struct fm_sched *s = d->s;
+	uint64_t free_from = 0, since;
+	struct fm_sent *e, *tmp;
+
+	fm_list_each_safe (e, tmp, &d->active, active) {
+		if (!e->draining)
+			continue;
+		since = t;
+		if (s->host.stalled && (!s->host.stalled(s->ctx, e->data, &since) || since > t)) {
+			charge(e, t, false);
+			free_from = t;
+			continue;
+		}
+		since = FM_MAX(since, e->closed_at);
+		charge(e, since, false);
+		fm_core_drained(e, since);
+		free_from = FM_MAX(free_from, since);
+	}
+	return free_from;
+}
+
+void fm_core_settle_each(struct fm_sdev *d, uint64_t t)
+{
+	bool measured = is_measured(d);
+	uint64_t free_from = d->n_draining ? settle_draining(d, t) : 0;
+	struct fm_sent *e;
+
+	fm_list_each (e, &d->active, active) {
+		if (e->draining)
+			continue;
+		if (d->n_run <= 1 && !d->all)
+			e->charged_to = FM_MAX(e->charged_to, free_from);
+		charge(e, t, measured);
+	}
+}
+
+void fm_core_settle(struct fm_sdev *d, uint64_t t)
+{
+	if (!d->all)
+		fm_core_settle_each(d, t);
+	else if (d->n_draining)
+		settle_draining(d, t);
+}
+
+void fm_core_settle_ent(struct fm_sent *e, uint64_t t)
+{
+	fm_core_settle(e->d, t);
+	if (e->d->all && !fm_list_empty(&e->active) && !e->draining)
+		charge(e, t, true);
+}

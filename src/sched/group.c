@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/parse.h"
+#include "core.h"
+#include <errno.h>
+#include <stdlib.h>
+
+int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
+{
+	struct fm_sgroup *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return -ENOMEM;
+#define HINT_DEFAULT(id, name, min, max, def, unit) g->hints.value[id] = def;
+	FM_HINT_MAP(HINT_DEFAULT)
+#undef HINT_DEFAULT
+	g->effective = g->hints;
+	fm_list_init(&g->ents);
+	fm_list_add_tail(&s->groups, &g->node);
+	*out = g;
+	return 0;
+}
+
+void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
+{
+	while (!fm_list_empty(&g->ents))
+		fm_sched_ent_del(s, fm_list_first(&g->ents, struct fm_sent, in_group), now);
+	fm_list_del(&g->node);
+	free(g);
+}
+
+const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g)
+{
+	return &g->hints;
+}
+
+bool fm_sgroup_suspended(const struct fm_sgroup *g)
+{
+	return g->suspended;
+}
+
+/* Before anything changes that the charge depends on. */
+static void settle_group(struct fm_sgroup *g, uint64_t now)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_core_settle_ent(e, now);
+}
+
+/* The innermost segment that gives a priority overrides the group's own. */
+static bool update_effective(struct fm_sgroup *g)
+{
+	struct fm_hints eff = g->hints;
+	bool changed = false;
+
+	for (unsigned i = 0; i < g->depth; i++)
+		if (g->segment[i] != FM_SEGMENT_KEEP)
+			eff.value[FM_HINT_PRIORITY] = g->segment[i];
+	for (unsigned i = 0; i < FM_HINT_COUNT; i++)
+		changed |= eff.value[i] != g->effective.value[i];
+	g->effective = eff;
+	return changed;
+}
+
+/* After a change of hints or segments: tell the policy, count anew, decide. */
+static void apply_group(struct fm_sgroup *g, bool hinted, uint64_t now)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		if (hinted)
+			fm_core_told(e, now);
+		fm_core_refresh(e, now);
+	}
+	fm_list_each (e, &g->ents, in_group)
+		fm_core_decide(e->d, now);
+}
+
+int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now)
+{
+	int rc = fm_hint_check(h, v, NULL);
+
+	now = fm_core_now(s, now);
+	if (rc || g->hints.value[h] == v)
+		return rc;
+	settle_group(g, now);
+	g->hints.value[h] = v;
+	if (update_effective(g))
+		apply_group(g, true, now);
+	return 0;
+}
+
+static void suspend_ent(struct fm_sent *e, uint64_t now)
+{
+	/* The gate first: what still runs then drains, and is charged while it does. */
+	fm_core_gate(e, false, "suspended", now);
+	if (e->pub.ready)
+		fm_core_unready(e, now);
+	fm_core_cool(e);
+}
+
+void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now)
+{
+	struct fm_sent *e;
+
+	now = fm_core_now(s, now);
+	if (g->suspended == suspended)
+		return;
+	settle_group(g, now);
+	g->suspended = suspended;
+	fm_list_each (e, &g->ents, in_group) {
+		fm_core_touch(e);
+		if (suspended)
+			suspend_ent(e, now);
+		else if (e->work || g->depth)
+			fm_core_set_ready(e, now, now);
+		else
+			fm_core_heat(e, now);
+	}
+	fm_list_each (e, &g->ents, in_group)
+		fm_core_decide(e->d, now);
+}
+
+int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now)
+{
+	now = fm_core_now(s, now);
+	if (priority != FM_SEGMENT_KEEP && fm_hint_check(FM_HINT_PRIORITY, priority, NULL))
+		return -ERANGE;
+	if (g->depth >= FM_SEGMENT_DEPTH)
+		return -EOVERFLOW;
+	settle_group(g, now);
+	g->segment[g->depth++] = priority;
+	apply_group(g, update_effective(g), now);
+	return 0;
+}
+
+int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
+{
+	now = fm_core_now(s, now);
+	if (!g->depth)
+		return -EINVAL;
+	settle_group(g, now);
+	g->depth--;
+	apply_group(g, update_effective(g), now);
+	return 0;
+}

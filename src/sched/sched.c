@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life and death of the core, its devices and its entities, and what they tell about themselves. */
+#include "base/cleanup.h"
+#include "core.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINGER_DEFAULT (100 * FM_US)
+
+int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx)
+{
+	struct fm_sched *s;
+
+	if (!host || !host->gate)
+		return -EINVAL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->host = *host;
+	s->ctx = ctx;
+	s->linger = LINGER_DEFAULT;
+	fm_list_init(&s->devices);
+	fm_list_init(&s->groups);
+	s->ops = fm_policy_find("fixed-priority");
+	fm_policy_parse(s->ops, NULL, 0, s->params, NULL);
+	*out = s;
+	return 0;
+}
+
+static void free_ent(struct fm_sent *e)
+{
+	free(e->pub.priv);
+	free(e);
+}
+
+static void free_device(struct fm_sdev *d)
+{
+	const struct fm_policy_ops *ops = d->s->ops;
+	struct fm_sent *e, *tmp;
+
+	fm_list_each_safe (e, tmp, &d->ents, in_dev) {
+		if (e->pub.ready && ops->idle) {
+			e->pub.ready = e->pub.running = false;
+			ops->idle(d->self, &e->pub, d->s->now);
+		}
+		if (ops->leave)
+			ops->leave(d->self, &e->pub, d->s->now);
+		free_ent(e);
+	}
+	if (ops->fini)
+		ops->fini(d->self);
+	free(d->self);
+	free(d->key);
+	free(d);
+}
+
+void fm_sched_free(struct fm_sched *s)
+{
+	struct fm_sdev *d, *dtmp;
+	struct fm_sgroup *g, *gtmp;
+
+	if (!s)
+		return;
+	fm_list_each_safe (d, dtmp, &s->devices, node)
+		free_device(d);
+	fm_list_each_safe (g, gtmp, &s->groups, node)
+		free(g);
+	fm_heap_fini(&s->timers);
+	fm_heap_fini(&s->lingers);
+	free(s);
+}
+
+void fm_sched_linger(struct fm_sched *s, uint64_t ns)
+{
+	s->linger = ns;
+}
+
+int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key)
+{
+	FM_CLEAN_FREE struct fm_sdev *d = calloc(1, sizeof(*d));
+	FM_CLEAN_FREE char *name = strdup(key);
+	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(s->ops->size, (size_t)1));
+	int rc;
+
+	if (!d || !name || !self || fm_heap_reserve(&s->timers, s->n_devices + 1))
+		return -ENOMEM;
+	rc = s->ops->init ? s->ops->init(self, s->params) : 0;
+	if (rc)
+		return rc;
+	d->s = s;
+	d->binds_alone = s->ops->binds_alone && s->ops->binds_alone(self);
+	fm_list_init(&d->ents);
+	fm_list_init(&d->active);
+	fm_list_init(&d->hot);
+	fm_list_init(&d->touched);
+	fm_hist_reset(&d->preempt);
+	fm_list_add_tail(&s->devices, &d->node);
+	fm_heap_push(&s->timers, &d->timer, FM_NEVER);
+	s->n_devices++;
+	d->key = fm_take_ptr(name);
+	d->self = fm_take_ptr(self);
+	*out = fm_take_ptr(d);
+	return 0;
+}
+
+const char *fm_sdev_key(const struct fm_sdev *d)
+{
+	return d->key;
+}
+
+const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
+{
+	return &d->preempt;
+}
+
+static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *data, uint64_t now)
+{
+	FM_CLEAN_FREE struct fm_sent *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->pub.priv = calloc(1, FM_MAX(d->s->ops->ent_size, (size_t)1));
+	if (!e->pub.priv)
+		return NULL;
+	e->pub.hints = &g->effective;
+	e->d = d;
+	e->g = g;
+	e->data = data;
+	e->fresh = true;
+	e->wait_from = FM_NEVER;
+	e->charged_to = now;
+	fm_list_init(&e->active);
+	fm_list_init(&e->hot);
+	fm_list_init(&e->touched);
+	return fm_take_ptr(e);
+}
+
+/* It joins idle, or ready when its group is inside a segment. */
+static void enter(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+
+	if (d->n_ents == 2)
+		fm_core_touch_all(d); /* nobody is alone any more: bells are wanted */
+	fm_core_touch(e);
+	if (e->g->suspended || e->g->depth)
+		fm_core_gate(e, false, "joins", now);
+	if (!e->g->suspended && !e->g->depth)
+		fm_core_heat(e, now);
+	fm_core_refresh(e, now);
+	fm_core_decide(d, now);
+}
+
+int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
+        struct fm_sdev *d, void *data, uint64_t now)
+{
+	struct fm_sent *e;
+	int rc;
+
+	now = fm_core_now(s, now);
+	rc = fm_heap_reserve(&s->lingers, s->n_ents + 1);
+	if (rc)
+		return rc;
+	e = new_ent(g, d, data, now);
+	if (!e)
+		return -ENOMEM;
+	e->pub.id = ++s->last_id;
+	rc = s->ops->join ? s->ops->join(d->self, &e->pub, now) : 0;
+	if (rc) {
+		free_ent(e);
+		return rc;
+	}
+	if (s->host.usage)
+		e->usage = s->host.usage(s->ctx, data, now);
+	s->n_ents++;
+	d->n_ents++;
+	fm_list_add_tail(&d->ents, &e->in_dev);
+	fm_list_add_tail(&g->ents, &e->in_group);
+	*out = e;
+	enter(e, now);
+	return 0;
+}
+
+static void unlink_ent(struct fm_sent *e)
+{
+	struct fm_sdev *d = e->d;
+
+	fm_core_cool(e);
+	fm_list_del(&e->active);
+	fm_list_del(&e->touched);
+	fm_list_del(&e->in_dev);
+	fm_list_del(&e->in_group);
+	for (unsigned i = d->n_run; i-- > 0;)
+		if (d->run[i] == e)
+			d->run[i] = d->run[--d->n_run];
+	d->n_draining -= e->draining;
+	d->n_ents--;
+	d->s->n_ents--;
+}
+
+void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+	struct fm_sent *last;
+
+	now = fm_core_now(s, now);
+	fm_core_settle_ent(e, now);
+	if (e->pub.ready)
+		fm_core_unready(e, now);
+	if (s->ops->leave)
+		s->ops->leave(d->self, &e->pub, now);
+	unlink_ent(e);
+	free_ent(e);
+	if (d->n_ents == 1) { /* alone: its gate stands open and it needs no bells */
+		last = fm_list_first(&d->ents, struct fm_sent, in_dev);
+		fm_core_touch(last);
+		if (!last->pub.ready && !last->g->suspended)
+			fm_core_heat(last, now);
+	}
+	fm_core_decide(d, now);
+}
+
+void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info)
+{
+	bool wants = e->work || e->g->depth;
+
+	*info = (struct fm_ent_info){
+	        .gate_open = e->gate_open,
+	        .served_ns = e->pub.served_ns + fm_core_unsettled(e, now),
+	        .ready_wait_ns = e->wait_ns,
+	        .preemptions = e->preemptions,
+	        .reason = e->reason,
+	};
+	if (e->wait_from != FM_NEVER)
+		info->ready_wait_ns += fm_sub_sat(now, e->wait_from);
+	if (e->g->suspended)
+		info->state = FM_ENT_SUSPENDED;
+	else if (wants)
+		info->state = e->gate_open ? FM_ENT_RUNNING : FM_ENT_READY;
+	else
+		info->state = FM_ENT_IDLE;
+}
+
+struct fm_sdev *fm_sent_device(const struct fm_sent *e)
+{
+	return e->d;
+}
+
+/* Those already seen go to the tail, so that the walk ends at the first of them, whatever fn
+ * removes. */
+void fm_sdev_each_active(struct fm_sdev *d, void (*fn)(void *arg, void *ent_data), void *arg)
+{
+	uint64_t visit = ++d->visit;
+	struct fm_sent *e;
+
+	while (!fm_list_empty(&d->active)) {
+		e = fm_list_first(&d->active, struct fm_sent, active);
+		if (e->visit == visit)
+			return;
+		e->visit = visit;
+		fm_list_del(&e->active);
+		fm_list_add_tail(&d->active, &e->active);
+		fn(arg, e->data);
+	}
+}
+
+void fm_sched_get_stats(const struct fm_sched *s, struct fm_sched_stats *st)
+{
+	*st = s->stats;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+
+void fm_core_told(struct fm_sent *e, uint64_t now)
+{
+	const struct fm_policy_ops *ops = e->d->s->ops;
+
+	if (ops->hint)
+		ops->hint(e->d->self, &e->pub, now);
+}
+
+void fm_core_cool(struct fm_sent *e)
+{
+	if (fm_list_empty(&e->hot))
+		return;
+	fm_list_del(&e->hot);
+	e->d->n_hot--;
+}
+
+void fm_core_heat(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+	struct fm_sent *coldest;
+
+	fm_core_cool(e);
+	fm_list_add_head(&d->hot, &e->hot);
+	if (++d->n_hot <= FM_HOT_MAX)
+		return;
+	coldest = fm_list_entry(d->hot.prev, struct fm_sent, hot);
+	fm_core_cool(coldest);
+	if (!d->all)
+		fm_core_gate(coldest, false, "idle for long", now);
+}
+
+void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+	const struct fm_policy_ops *ops = d->s->ops;
+
+	fm_core_cool(e);
+	e->pub.ready = true;
+	e->pub.ready_since = at;
+	d->n_ready++;
+	if (fm_list_empty(&e->active) && e->gate_open) {
+		fm_list_add_tail(&d->active, &e->active);
+		e->charged_to = FM_MAX(e->charged_to, at);
+	}
+	if (ops->ready)
+		ops->ready(d->self, &e->pub, now);
+	fm_core_note_wait(e, at);
+	fm_core_touch(e);
+}
+
+void fm_core_unready(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+	const struct fm_policy_ops *ops = d->s->ops;
+
+	fm_heap_del(&d->s->lingers, &e->linger);
+	e->pub.ready = e->pub.running = false;
+	d->n_ready--;
+	if (!e->draining)
+		fm_list_del(&e->active);
+	if (ops->idle)
+		ops->idle(d->self, &e->pub, now);
+	fm_core_note_wait(e, now);
+	fm_core_touch(e);
+}
+
+void fm_core_set_idle(struct fm_sent *e, uint64_t now)
+{
+	fm_core_unready(e, now);
+	fm_core_heat(e, now);
+}
+
+/* The claim is taken up again, by a new job. */
+static void end_linger(struct fm_sent *e, uint64_t at, uint64_t now)
+{
+	fm_heap_del(&e->d->s->lingers, &e->linger);
+	e->pub.ready_since = at;
+	fm_core_note_wait(e, at);
+	fm_core_told(e, now);
+}
+
+void fm_core_refresh(struct fm_sent *e, uint64_t now)
+{
+	bool wants = e->work || e->g->depth;
+
+	if (e->g->suspended)
+		return;
+	if (wants && fm_core_lingers(e))
+		end_linger(e, now, now);
+	else if (wants && !e->pub.ready)
+		fm_core_set_ready(e, now, now);
+	else if (!wants && e->pub.ready && !fm_core_lingers(e))
+		fm_core_set_idle(e, now);
+}
+
+void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
+{
+	now = fm_core_now(s, now);
+	at = FM_MIN(at, now);
+	if (e->work)
+		return;
+	s->stats.events++;
+	fm_core_settle(e->d, at);
+	e->work = true;
+	if (e->g->suspended)
+		return;
+	fm_core_touch(e);
+	if (fm_core_lingers(e))
+		end_linger(e, at, now);
+	else if (!e->pub.ready)
+		fm_core_set_ready(e, at, now);
+	fm_core_decide(e->d, now);
+}
+
+/* Only who holds the device has something to keep. One alone needs no claim. */
+static bool may_linger(const struct fm_sent *e)
+{
+	return e->pub.ready && !e->g->depth && e->gate_open && !e->d->all && e->d->n_ents > 1;
+}
+
+void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
+{
+	uint64_t until;
+
+	now = fm_core_now(s, now);
+	at = FM_MIN(at, now);
+	until = fm_add_sat(at, s->linger);
+	if (!e->work)
+		return;
+	s->stats.events++;
+	fm_core_settle_ent(e, at);
+	e->work = false;
+	fm_core_touch(e);
+	if (e->draining)
+		fm_core_drained(e, FM_MAX(at, e->closed_at));
+	if (may_linger(e) && until > now) {
+		fm_heap_push(&s->lingers, &e->linger, until); /* room was reserved when it joined */
+		fm_core_ring(e->d);
+		return;
+	}
+	if (e->pub.ready && !e->g->depth)
+		fm_core_set_idle(e, now);
+	fm_core_decide(e->d, now);
+}
+
+static void end_claims(struct fm_sched *s, uint64_t now)
+{
+	struct fm_heap_node *n;
+	struct fm_sent *e;
+
+	while ((n = fm_heap_min(&s->lingers)) && n->key <= now) {
+		e = fm_container(n, struct fm_sent, linger);
+		fm_core_settle(e->d, n->key);
+		fm_core_set_idle(e, now);
+		fm_heap_rekey(&s->timers, &e->d->timer, now);
+	}
+}
+
+void fm_sched_tick(struct fm_sched *s, uint64_t now)
+{
+	struct fm_heap_node *n;
+
+	now = fm_core_now(s, now);
+	end_claims(s, now);
+	/* Ends: a decision sets its device's timer after now. */
+	while ((n = fm_heap_min(&s->timers)) && n->key <= now)
+		fm_core_decide(fm_container(n, struct fm_sdev, timer), now);
+}
+
+uint64_t fm_sched_next(const struct fm_sched *s)
+{
+	const struct fm_heap_node *timer = fm_heap_min(&s->timers);
+	const struct fm_heap_node *linger = fm_heap_min(&s->lingers);
+	uint64_t next = timer ? timer->key : FM_NEVER;
+
+	return linger ? FM_MIN(next, linger->key) : next;
+}
