@@ -66,6 +66,9 @@ void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, v
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
         __attribute__((format(printf, 2, 3), noreturn));
 
+/* The same, from an error; one without a hint is sent to the help. */
+void cli_usage_err(const struct argp_state *state, struct fm_err *err) __attribute__((noreturn));
+
 /* Print "fermata: text" and "  hint: ..." to stderr; the exit code that fits. */
 int cli_report(const struct fm_err *err);
 

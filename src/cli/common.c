@@ -41,6 +41,14 @@ void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	exit(CLI_USAGE);
 }
 
+void cli_usage_err(const struct argp_state *state, struct fm_err *err)
+{
+	if (!err->hint[0])
+		fm_err_hint(err, "%s --help", state->name);
+	cli_report(err);
+	exit(CLI_USAGE);
+}
+
 int cli_report(const struct fm_err *err)
 {
 	fprintf(stderr, "fermata: %s\n", err->text);

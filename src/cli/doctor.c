@@ -102,7 +102,8 @@ static void check_daemon(struct doctor *d)
 	place_daemon(path);
 	if (strchr(path, '/') && !ctl_dir_given(d->cli))
 		found(d, WARNING, "daemon", err.text,
-		        "none: `fermata run' starts one of your own; for one of the whole machine, "
+		        "nothing: `fermata run' starts one of your own; for one of the whole "
+		        "machine, "
 		        "`systemctl "
 		        "enable --now fermatad'");
 	else if (ctl_dir_given(d->cli))

@@ -31,10 +31,8 @@ static void add_hint(const struct argp_state *state, json_t *hints, const char *
 	if (!equals)
 		cli_usage(state, "'%s' is not NAME=VALUE", pair);
 	*equals = '\0';
-	if (fm_parse_hint(name, equals + 1, &h, &value, &err)) {
-		cli_report(&err);
-		exit(CLI_USAGE);
-	}
+	if (fm_parse_hint(name, equals + 1, &h, &value, &err))
+		cli_usage_err(state, &err);
 	if (json_object_set_new(hints, name, json_string(equals + 1)))
 		cli_usage(state, "'%s' is not text in UTF-8", pair);
 }

@@ -117,6 +117,7 @@ static const struct argp help_argp = {
 int cli_help(struct cli *cli, int argc, char **argv)
 {
 	char *help[] = {argv[0], "--help", NULL};
+	struct words words = {.cli = cli};
 	const struct cli_command *c;
 
 	if (argc == 2 && argv[1][0] != '-') {
@@ -125,7 +126,7 @@ int cli_help(struct cli *cli, int argc, char **argv)
 	}
 	if (argc == 1) {
 		help[0] = "fermata";
-		cli_parse(&main_argp, 2, help, 0, NULL);
+		cli_parse(&main_argp, 2, help, 0, &words);
 	}
 	cli_parse(&help_argp, argc, argv, 0, NULL);
 	return CLI_USAGE;

@@ -43,29 +43,31 @@ static const struct argp argp = {
                "user.",
 };
 
-/* A value of the reply, whatever its type, as it would be typed. */
-static void print_value(const json_t *v)
+/* A value of the reply as it would be typed: in force they are text, ranges are numbers in the
+ * unit. */
+static void print_value(const json_t *v, const char *unit)
 {
 	if (json_is_string(v))
 		fputs(json_string_value(v), stdout);
 	else
-		json_dumpf(v, stdout, JSON_ENCODE_ANY);
+		printf("%g%s", json_number_value(v), unit);
 }
 
 static void print_param(const json_t *p, const json_t *in_force)
 {
+	const char *unit = json_string_value(json_object_get(p, "unit")) ?: "";
 	const char *name = cli_str(p, "name");
 	const json_t *now = json_object_get(in_force, name);
 
 	printf("      %s=", name);
-	print_value(now ? now : json_object_get(p, "default"));
+	print_value(now ? now : json_object_get(p, "default"), unit);
 	printf("  %s (", cli_str(p, "help"));
-	print_value(json_object_get(p, "min"));
+	print_value(json_object_get(p, "min"), unit);
 	fputs(" to ", stdout);
-	print_value(json_object_get(p, "max"));
+	print_value(json_object_get(p, "max"), unit);
 	if (now) {
 		fputs(", default ", stdout);
-		print_value(json_object_get(p, "default"));
+		print_value(json_object_get(p, "default"), unit);
 	}
 	fputs(")\n", stdout);
 }

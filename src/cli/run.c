@@ -48,12 +48,6 @@ static const struct argp_option options[] = {
         {0},
 };
 
-__attribute__((noreturn)) static void usage_from(const struct fm_err *err)
-{
-	cli_report(err);
-	exit(CLI_USAGE);
-}
-
 /* The rule that the daemon applies to a name, and one for the sake of those who type it: a target
  * that is a number means a process, and qN a queue. */
 static void check_group(const struct argp_state *state, const char *name)
@@ -73,7 +67,7 @@ static void check_group(const struct argp_state *state, const char *name)
 		cli_usage(state, "'%s' would be taken for a process or a queue", name);
 }
 
-__attribute__((noreturn)) static void no_policy(const char *name)
+__attribute__((noreturn)) static void no_policy(const struct argp_state *state, const char *name)
 {
 	struct fm_err err = {0};
 	char known[160] = "";
@@ -84,7 +78,7 @@ __attribute__((noreturn)) static void no_policy(const char *name)
 		        known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
 	fm_err_set(&err, -ENOENT, "no policy '%s'", name);
 	fm_err_hint(&err, "policies are %s", known);
-	usage_from(&err);
+	cli_usage_err(state, &err);
 }
 
 static void check_local(const struct argp_state *state, const char *local)
@@ -99,14 +93,14 @@ static void check_local(const struct argp_state *state, const char *local)
 
 	policy = word ? fm_policy_find(word) : NULL;
 	if (!policy)
-		no_policy(word ? word : local);
+		no_policy(state, word ? word : local);
 	while ((word = strtok_r(NULL, " ", &rest))) {
 		if (n == FM_POLICY_PARAMS)
 			cli_usage(state, "too many parameters of policy %s", policy->name);
 		params[n++] = word;
 	}
 	if (fm_policy_parse(policy, params, n, values, &err))
-		usage_from(&err);
+		cli_usage_err(state, &err);
 }
 
 static error_t parse_run(int key, char *arg, struct argp_state *state)
@@ -119,7 +113,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case KEY_HINT ... KEY_HINT + FM_HINT_COUNT - 1:
 		h = (enum fm_hint)(key - KEY_HINT);
 		if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
-			usage_from(&err);
+			cli_usage_err(state, &err);
 		run->hint[h].set = true;
 		return 0;
 	case KEY_GROUP:
@@ -128,7 +122,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_LEVEL:
 		if (fm_parse_int(arg, 1, 3, &run->level, &err))
-			usage_from(&err);
+			cli_usage_err(state, &err);
 		return 0;
 	case KEY_LOCAL:
 		check_local(state, arg);
