@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any file: either settings that the daemon can follow, or an error with a text and nothing
+ * changed. */
+#include "base/cleanup.h"
+#include "daemon/config.h"
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+/* The first byte may put a section and a key in front, so that the fuzzer gets to the values. */
+static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
+{
+	static const char *const heads[] = {"", "[daemon]\npolicy=", "[daemon]\nlinger_us=",
+	        "[daemon]\nrealtime = ", "[policy fair]\nslice=", "[limits]\npriority_min = ",
+	        "[limits]\ngroups=", "[access]\ngroup=", "[policy "};
+	size_t head;
+
+	if (!size)
+		return NULL;
+	strcpy(text, heads[*data % (sizeof(heads) / sizeof(heads[0]))]);
+	head = strlen(text);
+	size = size - 1 < cap - head ? size - 1 : cap - head;
+	memcpy(text + head, data + 1, size);
+	return head + size ? fmemopen(text, head + size, "r") : NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char text[4096];
+	FM_CLEAN_FILE FILE *f = compose(text, sizeof(text), data, size);
+	struct config before, c;
+	struct fm_err err = {0};
+	int rc;
+
+	if (!f)
+		return 0;
+	memset(&before, 0x5a, sizeof(before));
+	c = before;
+	rc = config_read(&c, f, "fuzz.conf", &err);
+	if (rc) {
+		must(err.code == rc && !strncmp(err.text, "fuzz.conf:", 10));
+		must(!memcmp(&c, &before, sizeof(c)));
+		return 0;
+	}
+	must(c.params <= CONFIG_PARAMS && c.limits.priority_min <= c.limits.priority_max);
+	must(memchr(c.policy, '\0', sizeof(c.policy)) != NULL);
+	return 0;
+}

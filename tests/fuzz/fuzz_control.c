@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any request line, by an operator and by a stranger: one reply each, an object that says "ok" or
+ * why not, and a stranger never changes what is not his. */
+#include "base/clock.h"
+#include "daemon/daemon.h"
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define OWNER 1000
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void on_wake(void *ctx)
+{
+}
+
+static void populate(struct daemon *d, struct fm_board *board)
+{
+	union fm_msg m = {.queue = {.slot = 3, .levels = 6, .device = "sim:0"}};
+	struct fm_bclient *c;
+
+	must(!fm_bridge_attach(d->bridge, &c, board, OWNER, 42, "job", "fuzz", NULL, fm_now()));
+	fm_msg_init(&m, FM_MSG_QUEUE);
+	must(!fm_bridge_message(d->bridge, c, &m, fm_now(), NULL));
+}
+
+static void ask(struct daemon *d, const struct peer *p, const char *line, size_t size)
+{
+	json_t *reply = command_run(d, p, line, size), *error;
+	char *text;
+
+	must(json_is_object(reply));
+	if (!json_is_true(json_object_get(reply, "ok"))) {
+		error = json_object_get(reply, "error");
+		must(json_is_string(json_object_get(error, "code")));
+		must(json_string_length(json_object_get(error, "text")) > 0);
+		must(json_string_length(json_object_get(error, "hint")) > 0);
+	}
+	text = json_dumps(reply, JSON_COMPACT);
+	must(text && !strchr(text, '\n'));
+	free(text);
+	json_decref(reply);
+}
+
+static void unchanged(struct daemon *d)
+{
+	struct fm_bgroup *g = fm_bridge_group_next(d->bridge, NULL);
+	struct fm_bgroup_info i;
+
+	fm_bgroup_info(g, &i);
+	must(!i.suspended && !i.hints->value[FM_HINT_PRIORITY] && !i.hints->value[FM_HINT_WEIGHT]);
+	must(!strcmp(fm_sched_policy_ops(fm_bridge_sched(d->bridge))->name, "fixed-priority"));
+}
+
+/* Half of the inputs are set into the place of a value, so that the fuzzer need not find JSON
+ * first. */
+static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
+{
+	static const char *const frames[] = {
+	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"priority\":%.*s}}",
+	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"weight\":\"%.*s\"}}",
+	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{%.*s}}",
+	        "{\"cmd\":\"suspend\",\"target\":\"%.*s\"}",
+	        "{\"cmd\":\"policy\",\"name\":\"fair\",\"params\":[\"slice=%.*s\"]}",
+	        "{\"cmd\":\"policy\",\"name\":\"%.*s\"}",
+	        "{\"cmd\":\"%.*s\"}",
+	};
+	size_t n = sizeof(frames) / sizeof(frames[0]);
+	int len;
+
+	if (size && data[0] < 2 * n && data[0] & 1) {
+		len = snprintf(
+		        line, cap, frames[data[0] / 2], (int)size - 1, (const char *)data + 1);
+		return (size_t)len < cap ? (size_t)len : cap - 1;
+	}
+	size = size < cap ? size : cap;
+	memcpy(line, data, size);
+	return size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char line[4096];
+	static const struct fm_bridge_host host = {.wake = on_wake};
+	const struct peer stranger = {.uid = 2000}, root = {.steers = true};
+	struct daemon d = {.log = {.level = -1}};
+	struct fm_board *board;
+
+	size = compose(line, sizeof(line), data, size);
+	config_defaults(&d.config);
+	must(!fm_board_create(&board, NULL));
+	must(!fm_bridge_new(&d.bridge, &host));
+	populate(&d, board);
+	ask(&d, &stranger, line, size);
+	unchanged(&d);
+	ask(&d, &root, line, size);
+	fm_bridge_free(d.bridge);
+	fm_board_unmap(board);
+	return 0;
+}
