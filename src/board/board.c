@@ -45,7 +45,7 @@ static int map(struct fm_board **board, int fd)
 int fm_board_create(struct fm_board **board, int *fd)
 {
 	FM_CLEAN_FD int memfd = -1;
-	struct fm_board *b;
+	struct fm_board *b = NULL;
 	int rc;
 
 	if (fd) {
@@ -72,7 +72,7 @@ int fm_board_map(struct fm_board **board, int fd)
 	/* F_GET_SEALS succeeds on memory files alone, so a board cannot lie on a file system that
 	 * blocks or fails under the reader; sealed against shrinking, it cannot raise SIGBUS. */
 	int seals = fcntl(fd, F_GET_SEALS);
-	struct fm_board *b;
+	struct fm_board *b = NULL;
 	struct stat st;
 	int rc;
 

@@ -51,6 +51,8 @@ static char *ascii(char *s)
 
 static json_t *error_reply(struct fm_err *e)
 {
+	if (!e->hint[0])
+		fm_err_hint(e, "fermatad(8) says what requests may hold");
 	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code", code_name(e->code),
 	        "text", ascii(e->text), "hint", ascii(e->hint));
 }
