@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device API can do with one of its in-order (or out-of-order) queues, the hwqueue, as an ops
- * table of three levels, after XSched's hardware model (OSDI 2025, section 4):
+ * What a device API can do with one of its in-order (or out-of-order) queues, the hwqueue, as an
+ * ops table of three levels, after XSched's hardware model (OSDI 2025, section 4):
  *
  *   level 1  launch, sync            hold back what has not been launched
  *   level 2  deactivate, reactivate  stall what is queued in the driver
  *   level 3  interrupt, restore      stop what runs on the device
  *
- * Capabilities are tried, not assumed: levels() answers what this hwqueue has shown to do. An op of a
- * level that is absent is NULL. Ops are called from any thread; those of one hwqueue at a time, save
- * launch, which programs may call concurrently with everything.
+ * Capabilities are tried, not assumed: levels() answers what this hwqueue has shown to do. An op of
+ * a level that is absent is NULL. Ops are called from any thread; those of one hwqueue at a time,
+ * save launch, which programs may call concurrently with everything.
  */
 #pragma once
 #include <stdint.h>
 
-/* Told once by track(): may come from a driver's callback thread, or from inside track() itself. The
- * receiver takes no lock and calls no op. */
+/* Told once by track(): may come from a driver's callback thread, or from inside track() itself.
+ * The receiver waits for no lock; it may call reactivate, and track, from there. */
 typedef void fm_reached_fn(void *cookie, uint64_t now);
 
 struct fm_backend_ops {
@@ -24,21 +24,22 @@ struct fm_backend_ops {
 	/* Bits (1 << level) of what works on this hwqueue. */
 	unsigned (*levels)(void *hwq);
 
-	/* Level 1. launch runs one command (the backend's or the caller's own structure) in the caller's
-	 * thread; a shim has no use for it: there the program itself calls the driver. sync waits for all
-	 * that was launched. track does not block: reached(cookie) when all that was launched before has
-	 * finished. An op that fails returns a negative errno; a failed track never calls reached. */
+	/* Level 1. launch runs one command (the backend's or the caller's own structure) in the
+	 * caller's thread; a shim has no use for it: there the program itself calls the driver.
+	 * sync waits for all that was launched. track does not block: reached(cookie) when all that
+	 * was launched before has finished. An op that fails returns a negative errno; a failed
+	 * track never calls reached. */
 	int (*launch)(void *hwq, const void *command);
 	int (*sync)(void *hwq);
 	int (*track)(void *hwq, fm_reached_fn *reached, void *cookie);
 
-	/* Level 2. deactivate puts a closed gate behind what was launched: what is launched after it
-	 * stays in the driver's queue until reactivate(gate), which consumes the gate. */
+	/* Level 2. deactivate puts a closed gate behind what was launched: what is launched after
+	 * it stays in the driver's queue until reactivate(gate), which consumes the gate. */
 	int (*deactivate)(void *hwq, void **gate);
 	void (*reactivate)(void *hwq, void *gate);
 
-	/* Level 3. interrupt stops the running command and keeps what it has done; restore continues it.
-	 * Both are idempotent. */
+	/* Level 3. interrupt stops the running command and keeps what it has done; restore
+	 * continues it. Both are idempotent. */
 	int (*interrupt)(void *hwq);
 	int (*restore)(void *hwq);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: one thread a client, made at first use. It opens gates as the device advances, listens to
- * the daemon, and looks for a new one when it is gone. It sleeps unless there is something to do.
+ * The agent: one thread a client, made at first use. It opens gates as the device advances, listens
+ * to the daemon, and looks for a new one when it is gone. It sleeps unless there is something to
+ * do.
  */
 #include "client.h"
 #include <errno.h>
@@ -56,7 +57,7 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 	uint64_t now = fm_now();
 	struct timespec ts = fm_timespec(fm_sub_sat(next, now));
 	struct pollfd fds[2] = {{.fd = c->wake_rd.fd, .events = POLLIN},
-		{.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
+	        {.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
 	char drain[64];
 
 	if (next <= now)
@@ -80,8 +81,8 @@ static void *agent(void *arg)
 	for (;;) {
 		service_link(c);
 		pump_all(c);
-		/* Announce the sleep, then look once more: whoever changes a gate after that look sees
-		 * the announcement and wakes us (board.h, memory order). */
+		/* Announce the sleep, then look once more: whoever changes a gate after that look
+		 * sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
 		link_next = service_link(c);
 		next = pump_all(c);

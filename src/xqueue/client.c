@@ -101,7 +101,7 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	c->backoff = c->backoff ? FM_MIN(2 * c->backoff, BACKOFF_MAX) : BACKOFF_MIN;
 	c->connect_at = now + c->backoff;
 	if (!fm_ownfd_valid(&c->board_fd) ||
-		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
+	        c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
 		return false;
 	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->link_broken, false);
@@ -233,8 +233,9 @@ int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t p
 	return rc;
 }
 
-/* fork: no lock of ours is mid-air in the child. Its copy of the client is dead: the agent did not come
- * along, and the board is the parent's, so it gets a private one with open gates at the same place. */
+/* fork: no lock of ours is mid-air in the child. Its copy of the client is dead: the agent did not
+ * come along, and the board is the parent's, so it gets a private one with open gates at the same
+ * place. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);

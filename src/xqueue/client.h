@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: the client's state, shared by client.c (settings, groups, fork), agent.c and xqueue.c. */
+/* Within the room: the client's state, shared by client.c (settings, groups, fork), agent.c and
+ * xqueue.c. */
 #pragma once
 #include "base/list.h"
 #include "xqueue.h"
@@ -28,8 +29,8 @@ struct fm_cgroup {
 	int32_t segment_priority;
 };
 
-/* A descriptor of ours in a program that may close it, and open another of the same number, behind our
- * back: it is used only while it is still the file that we opened. */
+/* A descriptor of ours in a program that may close it, and open another of the same number, behind
+ * our back: it is used only while it is still the file that we opened. */
 struct fm_ownfd {
 	int fd;
 	dev_t dev;
@@ -54,7 +55,7 @@ struct fm_client {
 	_Atomic unsigned ringing;
 	_Atomic bool link_broken; /* a message could not be sent: start afresh */
 
-	_Atomic bool dead;        /* a forked child's copy of its parent's client */
+	_Atomic bool dead; /* a forked child's copy of its parent's client */
 	bool agent_started;
 	uint64_t connect_at, backoff;
 };
@@ -69,10 +70,10 @@ void fm_ownfd_close(struct fm_ownfd *o);
 
 /* client.c */
 void fm_client_bell(struct fm_client *c);
-int fm_client_send(struct fm_client *c, const union fm_msg *m); /* lock held */
+int fm_client_send(struct fm_client *c, const union fm_msg *m);       /* lock held */
 int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q); /* lock held */
-bool fm_client_connect(struct fm_client *c, uint64_t now);     /* agent, or before it starts */
-void fm_client_disconnect(struct fm_client *c, uint64_t now);  /* agent */
+bool fm_client_connect(struct fm_client *c, uint64_t now);    /* agent, or before it starts */
+void fm_client_disconnect(struct fm_client *c, uint64_t now); /* agent */
 static inline bool fm_client_free_run(struct fm_client *c)
 {
 	return !atomic_load_explicit(&c->link, memory_order_relaxed);

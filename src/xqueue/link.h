@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client's link to whoever schedules it: the daemon over a socket, or a bridge in this process (local
- * mode). The agent thread owns it and services it; other threads only send and ring.
+ * A client's link to whoever schedules it: the daemon over a socket, or a bridge in this process
+ * (local mode). The agent thread owns it and services it; other threads only send and ring.
  */
 #pragma once
 #include "board/board.h"
@@ -11,18 +11,18 @@ struct fm_client;
 struct fm_link;
 
 struct fm_link_ops {
-	/* Connect and offer the board. arg: the socket directory ("" or NULL: look in the usual ones), or
-	 * the policy of local mode. Bounded time; negative errno when nobody is there. */
+	/* Connect and offer the board. arg: the socket directory ("" or NULL: look in the usual
+	 * ones), or the policy of local mode. Bounded time; negative errno when nobody is there. */
 	int (*open)(struct fm_link **out, struct fm_client *client, const char *arg,
-		struct fm_board *board, int board_fd, const char *api);
+	        struct fm_board *board, int board_fd, const char *api);
 	void (*close)(struct fm_link *l);
 
 	/* Any thread. */
 	int (*send)(struct fm_link *l, const union fm_msg *m);
 	void (*bell)(struct fm_link *l); /* async-signal-safe, takes no lock, never blocks */
 
-	/* Agent thread only. Descriptor to poll for input, or -1. service() handles what is there; it
-	 * returns when it wants to be called again (absolute), or 0: the other end is gone. */
+	/* Agent thread only. Descriptor to poll for input, or -1. service() handles what is there;
+	 * it returns when it wants to be called again (absolute), or 0: the other end is gone. */
 	int (*fd)(const struct fm_link *l);
 	uint64_t (*service)(struct fm_link *l, uint64_t now);
 };

@@ -17,18 +17,19 @@ struct fm_track {
 	uint64_t done;  /* commands finished then */
 	uint64_t index; /* of the segment that begins behind it; 0: none, at the tail */
 	uint64_t at;    /* when it was reached */
-	uint64_t est;   /* what the commands since the last gate were thought to take */
 	unsigned n;     /* how many they are, and the kinds of the first of them */
 	uint64_t key[FM_SEG_KEYS];
 };
 
 struct fm_xq_cold {
-	pthread_mutex_t lock; /* all below, save atomics; held over driver calls, never by their callbacks */
+	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
+	                            callbacks */
 	struct fm_xq_gate *gate; /* ring of closed gates */
 	size_t gate_head, gate_n, gate_cap;
-	uint64_t gate_index;  /* of the last gate placed */
+	uint64_t gate_index; /* of the last gate placed */
 	uint64_t segments_done;
-	uint64_t segment_at;  /* the running segment began: its gate opened, or the one before it ended */
+	uint64_t segment_at;  /* the running segment began: its gate opened, or the one before it
+	                         ended */
 	uint64_t progress_at; /* last gate opened or tracker reached */
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
@@ -38,9 +39,9 @@ struct fm_xq_cold {
 	_Atomic uint32_t waiters;
 };
 
-/* estimate.c: what a finished segment teaches. `exact`: measured at the device's pace; else the time may
- * hold pauses of the program, and only lowers estimates. */
-void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t est, uint64_t took, bool exact);
+/* estimate.c: what a finished segment teaches. `exact`: measured at the device's pace; else the
+ * time may hold pauses of the program. */
+void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact);
 
 /* turn.c */
 void fm_turn_wake(struct fm_xq *q);

@@ -2,9 +2,10 @@
 /*
  * XQueues: gates, trackers and the rules of when they open.
  *
- * Locks: x->lock guards the cold half and is held over driver calls. Driver callbacks (reached) take no
- * lock: they advance the board's counters and hand the tracker to the agent. c->lock may be taken while
- * x->lock is held, never the other way round.
+ * Locks: x->lock guards the cold half and is held over driver calls. Driver callbacks (reached)
+ * only try it, so that they never wait for a thread that waits for the driver: they advance the
+ * board's counters, and whoever holds the lock, or comes next, takes the tracker over. c->lock may
+ * be taken while x->lock is held, never the other way round.
  */
 #include "segment.h"
 #include <errno.h>
@@ -42,7 +43,8 @@ static void advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	if (seen >= done)
 		return;
 	atomic_store_explicit(&s->done_at, now, memory_order_relaxed);
-	/* Taken before `begun` is read: a launch after that read sets a new one, and the exchange fails. */
+	/* Taken before `begun` is read: a launch after that read sets a new one, and the exchange
+	 * fails. */
 	busy = atomic_load(&s->busy_since);
 	rests = atomic_load(&s->begun) == done;
 	after = rests || done >= atomic_load(&s->released) ? 0 : now;
@@ -53,20 +55,7 @@ static void advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	fm_turn_wake(q);
 }
 
-static void reached(void *cookie, uint64_t now)
-{
-	struct fm_track *t = cookie;
-	struct fm_xq *q = t->q;
-	struct fm_client *c = q->client;
-
-	t->at = now;
-	advance(q, t->done, now);
-	t->next = atomic_load(&q->cold->reached);
-	/* From here on the agent may free t and, with it, the queue. */
-	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
-		;
-	fm_client_wake(c);
-}
+static void reached(void *cookie, uint64_t now);
 
 /* Put a tracker behind what was launched. Lock held. */
 static void track(struct fm_xq *q, uint64_t index)
@@ -81,7 +70,6 @@ static void track(struct fm_xq *q, uint64_t index)
 	t->q = q;
 	t->index = index;
 	t->done = fm_xq_mark(q);
-	t->est = atomic_load_explicit(&q->seg_ns, memory_order_relaxed);
 	t->n = index ? atomic_load_explicit(&q->seg_n, memory_order_relaxed) : 0;
 	for (unsigned i = 0; i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
 		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
@@ -159,6 +147,85 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 	fm_turn_wake(q);
 }
 
+/* Take over what callbacks left, oldest first. Lock held; returns how many references to drop. */
+static unsigned collect(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_track *list = atomic_exchange(&x->reached, NULL), *ordered = NULL, *next;
+	unsigned n = 0;
+
+	for (; list; list = next) {
+		next = list->next;
+		list->next = ordered;
+		ordered = list;
+	}
+	for (; ordered; ordered = next, n++) {
+		struct fm_track *t = ordered;
+		uint64_t start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
+
+		next = t->next;
+		if (t->index) {
+			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), true);
+			x->segments_done = FM_MAX(x->segments_done, t->index);
+			x->segment_at = FM_MAX(x->segment_at, t->at);
+		}
+		x->progress_at = FM_MAX(x->progress_at, t->at);
+		x->tracks--;
+		free(t);
+	}
+	return n;
+}
+
+/*
+ * Unlock, and do what callbacks have left meanwhile: they found the lock taken. The caller has a
+ * reference of its own. The agent is woken for what only it does.
+ */
+static void leave(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	bool agent;
+
+	do {
+		unsigned drop = collect(q);
+
+		if (drop)
+			open_gates(q, fm_now());
+		agent = drop && !x->tracks &&
+		        (q->closing ||
+		                (fm_slot_pending(q->slot) && atomic_load(&c->board->contended)));
+		pthread_mutex_unlock(&x->lock);
+		if (drop)
+			fm_turn_wake(q);
+		while (drop--)
+			fm_xq_unref(q);
+		if (agent)
+			fm_client_wake(c);
+	} while (atomic_load(&x->reached) && pthread_mutex_trylock(&x->lock) == 0);
+}
+
+/*
+ * The device got as far as a tracker. The next gate opens right here, in the driver's callback, so
+ * that no thread must be woken between two segments; when the lock is taken its holder does it
+ * (leave()).
+ */
+static void reached(void *cookie, uint64_t now)
+{
+	struct fm_track *t = cookie;
+	struct fm_xq *q = t->q;
+
+	/* The tracker's reference is dropped with the tracker, maybe before this function ends. */
+	atomic_fetch_add(&q->refs, 1);
+	t->at = now;
+	advance(q, t->done, now);
+	t->next = atomic_load(&q->cold->reached);
+	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
+		;
+	if (pthread_mutex_trylock(&q->cold->lock) == 0)
+		leave(q);
+	fm_xq_unref(q);
+}
+
 /* A closed gate behind what was launched, and a tracker in front of it. Lock held. */
 static void place_gate(struct fm_xq *q, uint64_t now)
 {
@@ -204,7 +271,7 @@ static void hold(struct fm_xq *q, uint64_t est, uint64_t now)
 		}
 		full = x->gate_index >= x->segments_done + 4;
 		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
-		pthread_mutex_unlock(&x->lock);
+		leave(q);
 		if (run && (!full || fm_client_free_run(c)))
 			break;
 		if (atomic_load(&c->dead))
@@ -228,7 +295,8 @@ static void edge(struct fm_xq *q, uint64_t now)
 		atomic_store(&s->busy_since, now);
 	if (atomic_load(&s->bells) & FM_BELL_READY)
 		fm_client_bell(q->client);
-	/* While others wait for the device the agent watches for our end, also if nobody here waits. */
+	/* While others wait for the device the agent watches for our end, also if nobody here
+	 * waits. */
 	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed))
 		fm_client_wake(q->client);
 }
@@ -254,7 +322,7 @@ void fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 	full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval && atomic_load(&q->seg_n);
 	if (full || (!may_run(q) && !x->gate_n))
 		place_gate(q, now);
-	pthread_mutex_unlock(&x->lock);
+	leave(q);
 }
 
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
@@ -275,8 +343,8 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
 	start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
 	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
-	fm_xq_learn(q, key, n, atomic_load(&q->seg_ns), fm_sub_sat(now, start), false);
-	pthread_mutex_unlock(&x->lock);
+	fm_xq_learn(q, key, n, fm_sub_sat(now, start), false);
+	leave(q);
 }
 
 void fm_xq_nudge(struct fm_xq *q)
@@ -284,41 +352,12 @@ void fm_xq_nudge(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 
 	if (!atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
-		!fm_slot_pending(q->slot) || atomic_load(&q->client->dead))
+	        !fm_slot_pending(q->slot) || atomic_load(&q->client->dead))
 		return;
 	pthread_mutex_lock(&x->lock);
 	if (!x->tracks && !q->closing)
 		track(q, 0);
-	pthread_mutex_unlock(&x->lock);
-}
-
-/* Take over what callbacks left, oldest first. Lock held; returns how many references to drop. */
-static unsigned collect(struct fm_xq *q)
-{
-	struct fm_xq_cold *x = q->cold;
-	struct fm_track *list = atomic_exchange(&x->reached, NULL), *ordered = NULL, *next;
-	unsigned n = 0;
-
-	for (; list; list = next) {
-		next = list->next;
-		list->next = ordered;
-		ordered = list;
-	}
-	for (; ordered; ordered = next, n++) {
-		struct fm_track *t = ordered;
-		uint64_t start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
-
-		next = t->next;
-		if (t->index) {
-			fm_xq_learn(q, t->key, t->n, t->est, fm_sub_sat(t->at, start), true);
-			x->segments_done = FM_MAX(x->segments_done, t->index);
-			x->segment_at = FM_MAX(x->segment_at, t->at);
-		}
-		x->progress_at = FM_MAX(x->progress_at, t->at);
-		x->tracks--;
-		free(t);
-	}
-	return n;
+	leave(q);
 }
 
 /* Level 3: stop and continue the running command as the gate says. Lock held. */
@@ -349,15 +388,16 @@ static void interrupt(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->slot->done_at, now);
 }
 
-/* While others wait for the device: notice the end of what is under way, though nobody here waits for
- * it. At once when the gate is closed, else after an interval, so that short bursts cost nothing. */
+/* While others wait for the device: notice the end of what is under way, though nobody here waits
+ * for it. At once when the gate is closed, else after an interval, so that short bursts cost
+ * nothing. */
 static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	bool closed = !may_run(q);
 
 	if (x->tracks || q->closing || !fm_slot_pending(q->slot) ||
-		!(closed || atomic_load(&q->client->board->contended))) {
+	        !(closed || atomic_load(&q->client->board->contended))) {
 		x->tail_at = 0;
 		return FM_NEVER;
 	}
@@ -401,22 +441,20 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t next;
-	unsigned drop;
 	bool over;
 
 	pthread_mutex_lock(&x->lock);
-	drop = collect(q);
+	leave(q);
+	pthread_mutex_lock(&x->lock);
 	interrupt(q, now);
 	open_gates(q, now);
 	next = watch_tail(q, now);
 	if (!q->in_order && x->gate_n && may_run(q))
 		next = FM_MIN(next, x->progress_at + (PATIENCE + 1) * q->client->set.interval_ns);
 	over = finished(q);
-	pthread_mutex_unlock(&x->lock);
-	if (drop || q->level < FM_LEVEL_QUEUED)
+	leave(q);
+	if (q->level < FM_LEVEL_QUEUED)
 		fm_turn_wake(q);
-	while (drop--)
-		fm_xq_unref(q);
 	if (over)
 		retire(q);
 	return next;
@@ -509,7 +547,7 @@ void fm_xq_close(struct fm_xq *q)
 	if (fm_slot_pending(q->slot))
 		track(q, 0);
 	q->closing = true;
-	pthread_mutex_unlock(&x->lock);
+	leave(q);
 	fm_client_wake(c);
 }
 
@@ -524,7 +562,7 @@ int fm_xq_suspend(struct fm_xq *q)
 		place_gate(q, now);
 	interrupt(q, now);
 	watch_tail(q, now);
-	pthread_mutex_unlock(&x->lock);
+	leave(q);
 	return 0;
 }
 
@@ -537,7 +575,7 @@ int fm_xq_resume(struct fm_xq *q)
 	atomic_store(&q->own_suspended, false);
 	interrupt(q, now);
 	open_gates(q, now);
-	pthread_mutex_unlock(&x->lock);
+	leave(q);
 	fm_turn_wake(q);
 	return 0;
 }
@@ -553,7 +591,7 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 		pthread_mutex_lock(&x->lock);
 		if (!x->tracks && fm_xq_mark(q) >= count)
 			track(q, 0);
-		pthread_mutex_unlock(&x->lock);
+		leave(q);
 		if (atomic_load(&q->slot->done) >= count)
 			break;
 		if (fm_now() >= deadline)
@@ -566,5 +604,5 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 bool fm_xq_stalled(struct fm_xq *q)
 {
 	return !fm_slot_pending(q->slot) ||
-		(!may_run(q) && atomic_load(&q->slot->done) >= atomic_load(&q->slot->released));
+	       (!may_run(q) && atomic_load(&q->slot->done) >= atomic_load(&q->slot->released));
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XQueue: a preemptible queue over one hwqueue. The program launches in its own thread, straight into
- * its own hwqueue; the XQueue counts, and now and then puts a gate in between (level 2) or holds the
- * caller for a moment (level 1).
+ * XQueue: a preemptible queue over one hwqueue. The program launches in its own thread, straight
+ * into its own hwqueue; the XQueue counts, and now and then puts a gate in between (level 2) or
+ * holds the caller for a moment (level 1).
  *
  * A *segment* is the stretch of commands between two gates, about `interval` of device time by
  * estimates learnt from earlier segments. Gates are placed closed; the agent opens them while the
- * board's gate word is open, at most `lead` segments ahead of the device. So closing the word stalls
- * the hwqueue at the next gate, and nobody in this process needs to act for it.
+ * board's gate word is open, at most `lead` segments ahead of the device. So closing the word
+ * stalls the hwqueue at the next gate, and nobody in this process needs to act for it.
  *
  * Around each launch:    fm_xq_begin(q, key);  driver call;  fm_xq_end(q);
- * After a driver call that waited for all of the queue:    mark = fm_xq_mark(q) before, fm_xq_synced(q, mark).
+ * After a driver call that waited for all of the queue:    mark = fm_xq_mark(q) before,
+ * fm_xq_synced(q, mark).
  */
 #pragma once
 #include "backend/backend.h"
@@ -22,16 +23,18 @@
 struct fm_client; /* this process as the daemon sees it: board, agent thread, link */
 
 struct fm_client_config {
-	const char *api;                     /* static: "opencl", "lib" */
-	const struct fm_link_ops *local;     /* local mode, NULL where it is not linked in */
-	const char *local_policy;            /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
-	bool gates_always; /* place gates also while nobody schedules us: the program suspends its own queues */
+	const char *api;                 /* static: "opencl", "lib" */
+	const struct fm_link_ops *local; /* local mode, NULL where it is not linked in */
+	const char
+	        *local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
+	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
+	                      own queues */
 };
 
-/* The process's client, made at first use: settings from the environment (FERMATA_*), board, link if a
- * daemon is there (else it is looked for in the background), agent. Returns NULL when switched off
- * (FERMATA_DISABLE=1) or out of resources: the caller then runs natively. Thread-safe. In a forked
- * child the parent's client is gone and a new one is made at first use. */
+/* The process's client, made at first use: settings from the environment (FERMATA_*), board, link
+ * if a daemon is there (else it is looked for in the background), agent. Returns NULL when switched
+ * off (FERMATA_DISABLE=1) or out of resources: the caller then runs natively. Thread-safe. In a
+ * forked child the parent's client is gone and a new one is made at first use. */
 struct fm_client *fm_client_get(const struct fm_client_config *config);
 
 /* Groups of this process. Index 0 is there from the start. -ENOSPC beyond FM_BOARD_GROUPS. */
@@ -56,10 +59,10 @@ struct fm_xq {
 	/* Hot: read or written at each launch. */
 	struct fm_slot *slot;
 	struct fm_client *client;
-	_Atomic uint64_t interval;       /* of a segment; UINT64_MAX: nobody schedules us, no gates */
-	_Atomic uint64_t seg_ns;         /* estimated device time since the last gate */
-	_Atomic uint32_t gates_pending;  /* gates that are still closed */
-	_Atomic uint32_t seg_n;          /* commands since the last gate */
+	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
+	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
+	_Atomic uint32_t gates_pending; /* gates that are still closed */
+	_Atomic uint32_t seg_n;         /* commands since the last gate */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
 	struct fm_est est[FM_EST_SLOTS];
 
@@ -68,18 +71,18 @@ struct fm_xq {
 	void *hwq;
 	char device[FM_DEVKEY_MAX];
 	unsigned slot_index, group;
-	unsigned levels;                 /* bits that the hwqueue can do */
-	enum fm_level level;             /* in use */
+	unsigned levels;     /* bits that the hwqueue can do */
+	enum fm_level level; /* in use */
 	bool in_order, closing;
-	_Atomic unsigned refs;           /* the owner, the agent's list, each tracker under way */
-	_Atomic bool own_suspended;      /* by fm_xq_suspend: this queue alone */
-	_Atomic uint64_t edge_at;        /* when the queue last went from idle to busy */
-	struct fm_xq_cold *cold;         /* segment.h */
+	_Atomic unsigned refs;      /* the owner, the agent's list, each tracker under way */
+	_Atomic bool own_suspended; /* by fm_xq_suspend: this queue alone */
+	_Atomic uint64_t edge_at;   /* when the queue last went from idle to busy */
+	struct fm_xq_cold *cold;    /* segment.h */
 };
 
 struct fm_xq_config {
-	unsigned group;           /* index from fm_client_group_add(), 0: the process's */
-	const char *device;       /* key that names the device across processes */
+	unsigned group;     /* index from fm_client_group_add(), 0: the process's */
+	const char *device; /* key that names the device across processes */
 	const struct fm_backend_ops *ops;
 	void *hwq;
 	enum fm_level level_wish; /* at most this deep; FM_LEVEL_NONE: as deep as it goes */
@@ -88,12 +91,14 @@ struct fm_xq_config {
 
 /* 0; -ENOSPC when the board has no slot left: the queue then runs ungoverned. */
 int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config);
-/* No more launches will come. Commands in flight go on; the slot is given back when they are done. */
+/* No more launches will come. Commands in flight go on; the slot is given back when they are done.
+ */
 void fm_xq_close(struct fm_xq *q);
 
 void fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
-/* The program has waited for something that this queue may have finished: look soon whether it is idle. */
+/* The program has waited for something that this queue may have finished: look soon whether it is
+ * idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
 static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
@@ -107,9 +112,9 @@ static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 
 /*
  * Before a launch of a command of kind `key` (nonzero; the same key for commands that cost alike).
- * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while somebody
- * waits to hear of it, or the caller is to be held. The full fence of the increment orders it before
- * the look at the gate and at the bells (board.h).
+ * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
+ * somebody waits to hear of it, or the caller is to be held. The full fence of the increment orders
+ * it before the look at the gate and at the bells (board.h).
  */
 static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 {
@@ -120,10 +125,10 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = atomic_load_explicit(&s->done, memory_order_acquire) == before;
 	bool closed = atomic_load_explicit(&s->gate, memory_order_relaxed) != FM_GATE_OPEN &&
-		!atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
+	              !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||
-		    seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
+	                seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
 		fm_xq_begin_slow(q, before, est);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
@@ -135,7 +140,8 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 	atomic_store_explicit(&q->seg_ns, seg, memory_order_relaxed);
 }
 
-/* After the launch, also after one that failed (a command that never was counts as finished in order). */
+/* After the launch, also after one that failed (a command that never was counts as finished in
+ * order). */
 static inline void fm_xq_end(struct fm_xq *q)
 {
 	atomic_fetch_add_explicit(&q->slot->passed, 1, memory_order_release);

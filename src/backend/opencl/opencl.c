@@ -66,7 +66,8 @@ static int deactivate(void *hwq, void **gate)
 	return 0;
 }
 
-/* Only ever CL_COMPLETE: a negative status would fail the program's commands (and ends PoCL 3.1). */
+/* Only ever CL_COMPLETE: a negative status would fail the program's commands (and ends PoCL 3.1).
+ */
 static void reactivate(void *hwq, void *gate)
 {
 	struct fm_cl_queue *q = hwq;
@@ -85,7 +86,8 @@ static unsigned levels(void *hwq)
 	cl_int rc;
 
 	if (!q->cl->clEnqueueBarrierWithWaitList || !q->cl->clEnqueueMarkerWithWaitList ||
-		!q->cl->clCreateUserEvent || !q->cl->clSetUserEventStatus || !q->cl->clSetEventCallback)
+	        !q->cl->clCreateUserEvent || !q->cl->clSetUserEventStatus ||
+	        !q->cl->clSetEventCallback)
 		return bits;
 	user = q->cl->clCreateUserEvent(q->context, &rc);
 	if (!user)
@@ -105,11 +107,11 @@ static void release(void *hwq)
 }
 
 const struct fm_backend_ops fm_backend_opencl = {
-	.name = "opencl",
-	.levels = levels,
-	.sync = sync_queue,
-	.track = track,
-	.deactivate = deactivate,
-	.reactivate = reactivate,
-	.release = release,
+        .name = "opencl",
+        .levels = levels,
+        .sync = sync_queue,
+        .track = track,
+        .deactivate = deactivate,
+        .reactivate = reactivate,
+        .release = release,
 };

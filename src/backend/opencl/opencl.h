@@ -2,10 +2,10 @@
 /*
  * The OpenCL backend: levels 1 and 2 on any OpenCL 1.2 device.
  *
- * A gate is a barrier whose wait list is one user event: what is enqueued behind it, in order or out of
- * order, stays in the driver until the event is set. A tracker is a marker with a callback. Both are
- * commands of their own between the program's, so the program's calls reach the driver as they are.
- * There is no level 3 yet: interrupt and restore are absent from the table.
+ * A gate is a barrier whose wait list is one user event: what is enqueued behind it, in order or
+ * out of order, stays in the driver until the event is set. A tracker is a marker with a callback.
+ * Both are commands of their own between the program's, so the program's calls reach the driver as
+ * they are. There is no level 3 yet: interrupt and restore are absent from the table.
  */
 #pragma once
 #include "backend/backend.h"
@@ -33,6 +33,6 @@ struct fm_cl_queue {
 
 extern const struct fm_backend_ops fm_backend_opencl;
 
-/* A name for the device that is the same in every process: its UUID if the driver tells one, else its
- * place among the platform's devices. A sub-device goes by its parent. */
+/* A name for the device that is the same in every process: its UUID if the driver tells one, else
+ * its place among the platform's devices. A sub-device goes by its parent. */
 void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size);

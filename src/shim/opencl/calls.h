@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every enqueue of OpenCL 3.0 (and of GL and EGL sharing) as one line: X(name, blocks, key, params, args).
- * blocks: does the call return only when its command has finished? key: the kind of command (estimates).
- * From this table come the layer's functions, its dispatch entries and the coverage table of the docs.
+ * Every enqueue of OpenCL 3.0 (and of GL and EGL sharing) as one line: X(name, blocks, key, params,
+ * args). blocks: does the call return only when its command has finished? key: the kind of command
+ * (estimates). From this table come the layer's functions, its dispatch entries and the coverage
+ * table of the docs.
  */
 #pragma once
 #include "backend/opencl/opencl.h"
 #include <stdint.h>
 
-/* Kinds of command. Copies cost alike by power of two of their size; kernels by kernel and work size. */
+/* Kinds of command. Copies cost alike by power of two of their size; kernels by kernel and work
+ * size. */
 static inline uint64_t key_bytes(unsigned op, size_t bytes)
 {
 	return 0x10000u + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
@@ -32,8 +34,8 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	return (h ^ h >> 29) | 1u << 31;
 }
 
-#define EVENTS      cl_uint n, const cl_event *wait, cl_event *event
-#define EVENT_ARGS  n, wait, event
+#define EVENTS     cl_uint n, const cl_event *wait, cl_event *event
+#define EVENT_ARGS n, wait, event
 
 /* clang-format off */
 #define FM_CL_ENQUEUES(X) \
@@ -148,13 +150,13 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 /* clang-format on */
 
 /* Calls about queues and waiting, each with its own function in layer.c, and what it is for. */
-#define FM_CL_QUEUE_CALLS(X)                                                                       \
-	X(clCreateCommandQueue, "makes the XQueue")                                                \
-	X(clCreateCommandQueueWithProperties, "makes the XQueue (host queues)")                    \
-	X(clRetainCommandQueue, "follows the queue's life")                                        \
-	X(clReleaseCommandQueue, "follows the queue's life")                                       \
-	X(clGetCommandQueueInfo, "reports the program's own reference count")                      \
-	X(clFinish, "learns that the queue is idle")                                               \
-	X(clWaitForEvents, "learns that a queue may be idle")                                      \
-	X(clGetExtensionFunctionAddress, "counts enqueues that cannot be governed")                \
+#define FM_CL_QUEUE_CALLS(X)                                                        \
+	X(clCreateCommandQueue, "makes the XQueue")                                 \
+	X(clCreateCommandQueueWithProperties, "makes the XQueue (host queues)")     \
+	X(clRetainCommandQueue, "follows the queue's life")                         \
+	X(clReleaseCommandQueue, "follows the queue's life")                        \
+	X(clGetCommandQueueInfo, "reports the program's own reference count")       \
+	X(clFinish, "learns that the queue is idle")                                \
+	X(clWaitForEvents, "learns that a queue may be idle")                       \
+	X(clGetExtensionFunctionAddress, "counts enqueues that cannot be governed") \
 	X(clGetExtensionFunctionAddressForPlatform, "counts enqueues that cannot be governed")

@@ -34,33 +34,33 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_nudge(l.q->xq);
 }
 
-#define ENQUEUE(name, blocks, key, params, args)                                                   \
-	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params                                  \
-	{                                                                                          \
-		struct launch l = begin(queue, key);                                               \
-		cl_int rc = fm_cl_layer.next.name args;                                            \
-                                                                                                   \
-		end(l, (blocks) && rc == CL_SUCCESS);                                              \
-		return rc;                                                                         \
+#define ENQUEUE(name, blocks, key, params, args)                  \
+	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params \
+	{                                                         \
+		struct launch l = begin(queue, key);              \
+		cl_int rc = fm_cl_layer.next.name args;           \
+                                                                  \
+		end(l, (blocks) && rc == CL_SUCCESS);             \
+		return rc;                                        \
 	}
 FM_CL_ENQUEUES(ENQUEUE)
 
-#define MAP(name, blocks, key, params, args)                                                       \
-	static CL_API_ENTRY void *CL_API_CALL shim_##name params                                   \
-	{                                                                                          \
-		struct launch l = begin(queue, key);                                               \
-		void *mapped = fm_cl_layer.next.name args;                                         \
-                                                                                                   \
-		end(l, (blocks) && mapped);                                                        \
-		return mapped;                                                                     \
+#define MAP(name, blocks, key, params, args)                     \
+	static CL_API_ENTRY void *CL_API_CALL shim_##name params \
+	{                                                        \
+		struct launch l = begin(queue, key);             \
+		void *mapped = fm_cl_layer.next.name args;       \
+                                                                 \
+		end(l, (blocks) && mapped);                      \
+		return mapped;                                   \
 	}
 FM_CL_MAPS(MAP)
 
 void fm_shim_enqueues(cl_icd_dispatch *own)
 {
 	/* An entry that the driver lacks stays absent. */
-#define ENTRY(name, blocks, key, params, args)                                                     \
-	if (own->name)                                                                             \
+#define ENTRY(name, blocks, key, params, args) \
+	if (own->name)                         \
 		own->name = (__typeof__(own->name))shim_##name;
 	FM_CL_ENQUEUES(ENTRY)
 	FM_CL_MAPS(ENTRY)

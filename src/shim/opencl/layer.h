@@ -4,7 +4,8 @@
 #include "calls.h"
 #include "xqueue/xqueue.h"
 
-#define FM_CL_QUEUES 512 /* slots of the map, a power of two; FM_BOARD_SLOTS of them can be in use */
+#define FM_CL_QUEUES \
+	512 /* slots of the map, a power of two; FM_BOARD_SLOTS of them can be in use */
 
 /* One command queue of the program. */
 struct fm_shim_queue {
@@ -24,14 +25,17 @@ struct fm_cl_layer {
 extern struct fm_cl_layer fm_cl_layer;
 
 /* queues.c */
-struct fm_shim_queue *fm_shim_queue_add(cl_command_queue queue, cl_context context, cl_device_id device);
+struct fm_shim_queue *fm_shim_queue_add(
+        cl_command_queue queue, cl_context context, cl_device_id device);
 void fm_shim_queue_retain(cl_command_queue queue);
-/* True when this was the program's last reference: the XQueue is closed, the driver's release follows. */
+/* True when this was the program's last reference: the XQueue is closed, the driver's release
+ * follows. */
 bool fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
 void fm_shim_ungoverned(void);
 
-/* The map is read at each launch, without a lock: keys are atomic, an entry is written before its key. */
+/* The map is read at each launch, without a lock: keys are atomic, an entry is written before its
+ * key. */
 struct fm_shim_map {
 	_Atomic(cl_command_queue) key[FM_CL_QUEUES];
 	_Atomic(struct fm_shim_queue *) value[FM_CL_QUEUES];
@@ -47,7 +51,7 @@ static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
 {
 	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
 		cl_command_queue key =
-			atomic_load_explicit(&fm_shim_map.key[at], memory_order_acquire);
+		        atomic_load_explicit(&fm_shim_map.key[at], memory_order_acquire);
 
 		if (FM_LIKELY(key == queue))
 			return atomic_load_explicit(&fm_shim_map.value[at], memory_order_relaxed);
