@@ -231,14 +231,20 @@ static int check_whole(const struct config *c, struct reader *r)
 	return rc;
 }
 
-int config_read(struct config *out, FILE *f, const char *file, struct fm_err *err)
+static int scratch_new(struct fm_sched **s)
 {
 	static const struct fm_sched_host host = {
 	        .gate = scratch_gate, .stalled = scratch_stalled, .bells = scratch_bells};
+
+	return fm_sched_new(s, &host, NULL);
+}
+
+int config_read(struct config *out, FILE *f, const char *file, struct fm_err *err)
+{
 	struct config c;
 	struct fm_err own;
 	struct reader r = {.f = f, .file = file, .c = &c, .err = err ? err : &own};
-	int bad_line, rc = fm_sched_new(&r.scratch, &host, NULL);
+	int bad_line, rc = scratch_new(&r.scratch);
 
 	if (rc)
 		return fm_err_set(err, rc, "%s: out of memory", file);
@@ -290,4 +296,16 @@ int config_set_policy(const struct config *c, struct fm_sched *s, const char *po
 		settings[n++] = word;
 	}
 	return fm_sched_policy(s, name, settings, n, now, err);
+}
+
+int config_try_policy(const struct config *c, const char *policy, struct fm_err *err)
+{
+	struct fm_sched *s;
+	int rc = scratch_new(&s);
+
+	if (rc)
+		return fm_err_set(err, rc, "out of memory");
+	rc = config_set_policy(c, s, policy, 0, err);
+	fm_sched_free(s);
+	return rc;
 }

@@ -166,17 +166,10 @@ static int fail(struct daemon *d, const struct fm_err *err)
 static int check(struct daemon *d)
 {
 	struct fm_err err = {0};
-	struct fm_sched *s = NULL;
-	int rc = 0;
 
-	if (d->policy_option) {
-		static const struct fm_sched_host host = {0};
-
-		rc = fm_sched_new(&s, &host, NULL);
-		rc = rc ? rc : config_set_policy(&d->config, s, d->policy_option, 0, &err);
-		fm_sched_free(s);
-	}
-	return rc ? fail(d, &err) : EXIT_SUCCESS;
+	if (d->policy_option && config_try_policy(&d->config, d->policy_option, &err))
+		return fail(d, &err);
+	return EXIT_SUCCESS;
 }
 
 static int serve(struct daemon *d)
