@@ -154,25 +154,32 @@ static void test_suspend_level_3(void **state)
 
 static void test_suspend_running_command(void **state)
 {
-	const struct fm_command hour = {.device_ns = 3600 * FM_S}, moment = {.device_ns = FM_US};
-	const struct fm_sim_options o = {.size = sizeof(o), .max_level = 2};
+	const struct fm_command c = {.device_ns = FM_US};
 	fm_sim_device *dev;
 	fm_xqueue *q, *other;
 
-	assert_int_equal(fm_sim_device_create(&dev, "lesser", &o), 0);
-	q = sim_queue(dev, 3);
-	assert_int_equal(query(q).level, 2);
-	fm_xqueue_submit(q, &hour, NULL);
-	assert_int_equal(fm_xqueue_suspend(q, true, FM_MS), -ETIMEDOUT); /* stops behind the hour */
-	fm_sim_device_destroy(dev);
-	assert_int_equal(fm_sim_device_create(&dev, "sim", NULL), 0);
-	q = sim_queue(dev, 3);
-	other = sim_queue(dev, 3);
-	fm_xqueue_submit(q, &hour, NULL);
-	assert_int_equal(fm_xqueue_suspend(q, true, LONG), 0);
-	fm_xqueue_submit(other, &moment, NULL);
-	assert_int_equal(fm_xqueue_wait_all(other, LONG), 0);
-	assert_int_equal(query(q).completed, 0);
+	for (unsigned level = 2; level <= 3; level++) {
+		const struct fm_sim_options o = {.size = sizeof(o), .max_level = level};
+
+		assert_int_equal(fm_sim_device_create(&dev, "sim", &o), 0);
+		q = sim_queue(dev, 3);
+		other = sim_queue(dev, 3);
+		assert_int_equal(query(q).level, level);
+		assert_int_equal(fm_sim_fault(dev, FM_SIM_FAULT_HANG, 1), 0);
+		fm_xqueue_submit(q, &c, NULL);
+		if (level == 2) { /* it would stop behind the command */
+			assert_int_equal(fm_xqueue_suspend(q, true, FM_MS), -ETIMEDOUT);
+			fm_sim_reset(dev);
+		}
+		assert_int_equal(fm_xqueue_suspend(q, true, LONG), 0);
+		fm_xqueue_submit(other, &c, NULL);
+		assert_int_equal(fm_xqueue_wait_all(other, LONG), 0);
+		assert_int_equal(query(q).completed, level == 2);
+		fm_sim_reset(dev);
+		assert_int_equal(fm_xqueue_destroy(q), 0);
+		assert_int_equal(fm_xqueue_destroy(other), 0);
+		fm_sim_device_destroy(dev);
+	}
 }
 
 static void test_sim_faults(void **state)
