@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the scheduler core costs: events (ready and idle, each with its decision) per second, and
+ * how long one takes, with many groups on one device, for each policy. One line a number, with its
+ * unit.
+ *
+ *   bench_core_sched [--groups N] [--seconds S]    S: for each policy and load
+ */
+#include "base/clock.h"
+#include "base/hist.h"
+#include "base/util.h"
+#include "sched/sched.h"
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Between two events of the virtual clock: a busy machine. */
+#define STEP (5 * FM_US)
+
+struct bench {
+	struct fm_sched *s;
+	struct fm_sent **ent;
+	bool *work;
+	unsigned groups;
+	uint64_t now, rnd, stores;
+};
+
+static void on_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
+{
+	((struct bench *)ctx)->stores++;
+}
+
+static bool on_stalled(void *ctx, void *data, uint64_t *since)
+{
+	return true;
+}
+
+static void on_bells(void *ctx, void *data, bool ready, bool idle)
+{
+}
+
+static const struct fm_sched_host host = {
+        .gate = on_gate, .stalled = on_stalled, .bells = on_bells};
+
+static unsigned pick(struct bench *b)
+{
+	b->rnd = b->rnd * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (unsigned)((b->rnd >> 33) % b->groups);
+}
+
+static void flip(struct bench *b, unsigned i)
+{
+	b->now += STEP;
+	if (fm_sched_next(b->s) <= b->now)
+		fm_sched_tick(b->s, b->now);
+	if (b->work[i])
+		fm_sched_idle(b->s, b->ent[i], b->now, b->now);
+	else
+		fm_sched_ready(b->s, b->ent[i], b->now, b->now);
+	b->work[i] = !b->work[i];
+}
+
+static bool give_hints(struct bench *b, struct fm_sgroup *g, unsigned i)
+{
+	return !fm_sched_hint(b->s, g, FM_HINT_PRIORITY, i % 16, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_WEIGHT, 1 + i % 300, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_SHARE, i % 3 ? 0 : 1, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_DEADLINE, i % 2 ? (int64_t)(i * FM_MS) : 0, b->now);
+}
+
+static bool start(struct bench *b, const char *policy, unsigned groups)
+{
+	struct fm_sdev *d;
+
+	*b = (struct bench){.groups = groups, .now = FM_S, .rnd = 1};
+	b->ent = calloc(groups, sizeof(struct fm_sent *));
+	b->work = calloc(groups, sizeof(bool));
+	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) ||
+	        fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL) ||
+	        fm_sched_device_add(b->s, &d, "bench"))
+		return false;
+	for (unsigned i = 0; i < groups; i++) {
+		struct fm_sgroup *g;
+
+		if (fm_sched_group_add(b->s, &g) || !give_hints(b, g, i) ||
+		        fm_sched_ent_add(b->s, &b->ent[i], g, d, b, b->now))
+			return false;
+	}
+	return true;
+}
+
+static void stop(struct bench *b)
+{
+	fm_sched_free(b->s);
+	free(b->ent);
+	free(b->work);
+}
+
+/* Events in a row, the clock read once in a thousand. */
+static double rate(struct bench *b, double seconds, bool busy)
+{
+	uint64_t begin = fm_now(), end = begin + (uint64_t)(seconds * (double)FM_S), n = 0, t;
+
+	do {
+		for (int i = 0; i < 500; i++, n += 2) {
+			unsigned e = pick(b);
+
+			flip(b, e);
+			flip(b, busy ? pick(b) : e);
+		}
+		t = fm_now();
+	} while (t < end);
+	return (double)n * (double)FM_S / (double)(t - begin);
+}
+
+static void each(struct bench *b, double seconds, struct fm_hist *h)
+{
+	uint64_t end = fm_now() + (uint64_t)(seconds * (double)FM_S), t0, t1;
+
+	fm_hist_reset(h);
+	do {
+		unsigned i = pick(b);
+
+		t0 = fm_now();
+		flip(b, i);
+		t1 = fm_now();
+		fm_hist_add(h, t1 - t0);
+	} while (t1 < end);
+}
+
+static bool bench(const char *policy, unsigned groups, double seconds)
+{
+	static struct fm_hist h;
+	struct bench b;
+	double light, busy;
+
+	if (!start(&b, policy, groups)) {
+		stop(&b);
+		return false;
+	}
+	fm_sched_linger(b.s, 0);
+	light = rate(
+	        &b, seconds, false); /* one job at a time: the device is handed over each time */
+	fm_sched_linger(b.s, 100 * FM_US);
+	busy = rate(&b, seconds, true); /* half of the groups are ready at any time */
+	each(&b, seconds, &h);
+	printf("sched_%s_events_light %.0f 1/s\n", policy, light);
+	printf("sched_%s_events_busy %.0f 1/s\n", policy, busy);
+	printf("sched_%s_decision_p50 %.3f us\n", policy, (double)fm_hist_quantile(&h, 0.5) / 1e3);
+	printf("sched_%s_decision_p99 %.3f us\n", policy, (double)fm_hist_quantile(&h, 0.99) / 1e3);
+	printf("sched_%s_decision_p9999 %.3f us\n", policy,
+	        (double)fm_hist_quantile(&h, 0.9999) / 1e3);
+	stop(&b);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"groups", required_argument, NULL, 'g'},
+	        {"seconds", required_argument, NULL, 's'}, {0}};
+	unsigned groups = 1000;
+	double seconds = 1;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "g:s:", options, NULL)) != -1) {
+		if (c == 'g')
+			groups = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 's')
+			seconds = strtod(optarg, NULL);
+		else
+			return 2;
+	}
+	if (groups < 1 || groups > 1000000 || !(seconds > 0 && seconds < 3600) || optind < argc) {
+		fprintf(stderr, "usage: %s [--groups 1..1000000] [--seconds S]\n", argv[0]);
+		return 2;
+	}
+	printf("sched_groups %u 1\n", groups);
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
+		if (!bench((*p)->name, groups, seconds))
+			return 1;
+	return 0;
+}
