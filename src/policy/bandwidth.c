@@ -15,7 +15,7 @@
 #include "base/heap.h"
 #include "policy.h"
 
-#define REFILLS_PER_DECISION 32 /* bounds one decision when many budgets are due at once */
+#define REFILLS_PER_DECISION 8 /* bounds one decision when many budgets are due at once */
 #define RUN_MIN              (100 * FM_US) /* a remnant of budget is not worth a shorter timer */
 #define DEBT_MAX             1000 /* periods: one endless command must not ban a group for ever */
 #define TURN                 (5 * FM_MS)

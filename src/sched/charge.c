@@ -84,9 +84,8 @@ void fm_core_note_wait(struct fm_sent *e, uint64_t now)
 
 void fm_core_drained(struct fm_sent *e, uint64_t since)
 {
-	if (e->drain_sample)
-		fm_hist_add(&e->d->preempt, fm_sub_sat(since, e->closed_at));
-	e->draining = e->drain_sample = false;
+	fm_hist_add(&e->d->preempt, fm_sub_sat(since, e->closed_at));
+	e->draining = false;
 	e->d->n_draining--;
 	fm_list_del(&e->active);
 	fm_core_touch(e);

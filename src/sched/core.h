@@ -71,7 +71,6 @@ struct fm_sent {
 	bool work, gate_open, draining, fresh; /* fresh: the owner knows no gate yet */
 	bool wants_open;                       /* scratch of a decision, for a hot one */
 	bool bell_ready, bell_idle;            /* as last told to the owner */
-	bool drain_sample;                     /* it had work when its gate closed */
 	uint64_t epoch;                        /* of the decision that chose it last */
 	uint64_t visit;
 	uint64_t closed_at, charged_to, usage;

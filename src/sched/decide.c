@@ -24,7 +24,6 @@ static void start_drain(struct fm_sent *e, uint64_t now)
 	struct fm_sdev *d = e->d;
 
 	e->draining = true;
-	e->drain_sample = e->work;
 	d->n_draining++;
 	d->poll_every = FM_POLL_MIN;
 	d->poll_at = now + FM_POLL_MIN;
@@ -50,7 +49,7 @@ static void opened(struct fm_sent *e, uint64_t now)
 	struct fm_sdev *d = e->d;
 
 	if (e->draining) { /* never came to rest: it goes on, and there is nothing to measure */
-		e->draining = e->drain_sample = false;
+		e->draining = false;
 		d->n_draining--;
 		if (!e->pub.ready)
 			fm_list_del(&e->active);

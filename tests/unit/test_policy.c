@@ -269,13 +269,13 @@ static void fair_waker_takes_over(void **state)
 
 	model_init(&m, "fair", PARAMS("slice=50"));
 	hog = model_client(&m, 0, ALWAYS, 0);
-	brief = model_client(&m, 10 * FM_MS, FM_MS, 99 * FM_MS);
+	brief = model_client(&m, 10 * FM_MS, FM_MS, 19 * FM_MS);
 	model_run(&m, 5 * FM_S);
 	assert_non_null(hog);
 	fm_sent_info(brief->e, m.now, &info);
-	/* 50 wake-ups: it does not wait for the end of slices of 50 ms. */
+	/* 250 wake-ups: it does not wait for the end of slices of 50 ms. */
 	assert_true(info.ready_wait_ns < 50 * FM_MS);
-	assert_near(model_share(&m, brief, FM_S, 0), 1, 0.1);
+	assert_near(model_share(&m, brief, FM_S, 0), 5, 0.1);
 	fm_sched_free(m.s);
 }
 
@@ -346,17 +346,21 @@ static void bandwidth_scales_down(void **state)
 {
 	struct model m;
 	struct client *a, *b;
+	uint64_t from, sa;
 
 	for (int capped = 0; capped < 2; capped++) {
 		model_init(&m, "bandwidth", PARAMS(capped ? "capped=1" : "capped=0"));
 		a = model_client(&m, 0, ALWAYS, 0);
-		b = model_client(&m, 0, ALWAYS, 0);
+		b = model_client(&m, 5 * FM_S, ALWAYS, 0);
 		model_hint(&m, a, FM_HINT_SHARE, 90);
 		model_hint(&m, b, FM_HINT_SHARE, 60);
 		a->late = 2 * FM_MS;
+		model_run(&m, 5 * FM_S);
+		assert_near(model_share(&m, a, FM_S, 0), capped ? 60 : 100, POINTS);
+		from = m.now, sa = a->served;
 		model_run(&m, 10 * FM_S);
-		assert_near(model_share(&m, a, FM_S, 0), 60, POINTS);
-		assert_near(model_share(&m, b, FM_S, 0), 40, POINTS);
+		assert_near(model_share(&m, a, from, sa), 60, POINTS);
+		assert_near(model_share(&m, b, from, 0), 40, POINTS);
 		fm_sched_free(m.s);
 	}
 }

@@ -358,6 +358,30 @@ static void drain_that_ends_idle_or_reopened(void **state)
 	fm_sched_free(f.s);
 }
 
+static void deleted_while_it_drains(void **state)
+{
+	struct fix f;
+	struct ent *a, *b;
+
+	setup(&f, &host, NULL);
+	a = add(&f, 0);
+	b = add(&f, 10);
+	add(&f, 0);
+	a->stalled = false;
+	ready(&f, a, T0);
+	ready(&f, b, T0 + FM_MS);
+	assert_int_not_equal(fm_sched_next(f.s), FM_NEVER);
+	f.log[0] = '\0';
+	fm_sched_ent_del(f.s, a->e, T0 + 2 * FM_MS);
+	assert_null(strchr(f.log, 'a'));
+	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
+	assert_int_equal(fm_sdev_preempt_hist(f.d)->count, 0);
+	assert_int_equal(info(b, T0 + 3 * FM_MS).served_ns, FM_MS);
+	fm_sched_ent_del(f.s, b->e, T0 + 3 * FM_MS); /* and while it runs */
+	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
+	fm_sched_free(f.s);
+}
+
 static void nothing_in_flight_stalls_at_once(void **state)
 {
 	struct fix f;
@@ -560,7 +584,8 @@ static void only_the_hot_idle_keep_gates(void **state)
 	for (int i = 0; i < 25; i++)
 		assert_true(f.ent[i].open);
 	policy(&f, "round-robin", T0);
-	fm_sched_get_stats(f.s, &(struct fm_sched_stats){0});
+	for (int i = 0; i < 25; i++)
+		assert_int_equal(f.ent[i].open, i == 0);
 	for (int i = 1; i < 25; i++)
 		fm_sched_group_del(f.s, f.ent[i].g, T0);
 	assert_true(f.ent[0].open);
@@ -645,6 +670,7 @@ int main(void)
 	        cmocka_unit_test(edge_reported_within_bells),
 	        cmocka_unit_test(late_stall_is_charged_and_measured),
 	        cmocka_unit_test(drain_that_ends_idle_or_reopened),
+	        cmocka_unit_test(deleted_while_it_drains),
 	        cmocka_unit_test(nothing_in_flight_stalls_at_once),
 	        cmocka_unit_test(alone_is_charged_what_it_used),
 	        cmocka_unit_test(suspend_withholds),

@@ -42,7 +42,7 @@ struct fuzz {
 	struct group group[GROUPS];
 	struct ent ent[ENTS];
 	uint64_t now, rnd;
-	bool in_call, opened[DEVICES];
+	bool in_call, dense; /* dense: many entities on each device */
 	const char *policy;
 	bool capped;
 };
@@ -194,7 +194,7 @@ static void event_ent(struct fuzz *f)
 	uint64_t at = f->now - rnd(f, 300 * FM_US);
 
 	if (!e->e) {
-		if (!rnd(f, 20))
+		if (!rnd(f, f->dense ? 4 : 30))
 			add_ent(f, e);
 	} else if (!rnd(f, 60)) {
 		fm_sched_ent_del(f->s, e->e, f->now);
@@ -304,9 +304,9 @@ static void event(struct fuzz *f)
 	f->in_call = false;
 }
 
-static void survives(uint64_t seed, int events)
+static void survives(uint64_t seed, int events, bool dense)
 {
-	struct fuzz f = {.rnd = seed, .now = FM_S, .policy = "fixed-priority"};
+	struct fuzz f = {.rnd = seed, .now = FM_S, .policy = "fixed-priority", .dense = dense};
 
 	assert_int_equal(fm_sched_new(&f.s, &host, &f), 0);
 	for (unsigned i = 0; i < DEVICES; i++)
@@ -323,14 +323,14 @@ static void survives(uint64_t seed, int events)
 
 static void random_events_one_long(void **state)
 {
-	survives(UINT64_C(88172645463325252), EVENTS);
+	survives(UINT64_C(88172645463325252), EVENTS, true);
 }
 
 /* Few entities are added before the end: devices with one and two of them are common here. */
 static void random_events_many_short(void **state)
 {
 	for (uint64_t seed = 1; seed <= 40; seed++)
-		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500);
+		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, false);
 }
 
 int main(void)
