@@ -1,0 +1,416 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The real daemon over its real sockets: what clients, liars, operators and a service manager see."""
+import array
+import fcntl
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DAEMON = os.path.join(os.environ["BUILD"], "bin", "fermatad")
+SANITIZED = bool(os.environ.get("SANITIZE"))
+MAGIC, VERSION = 0x4D524546, 1
+(HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE) = range(1, 11)
+BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 41216, 256, 320
+GATE, BELLS, BEGUN, DONE, RELEASED = 0, 4, 64, 192, 208
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+
+def board_fd(size=BOARD_SIZE, seals=SEALS):
+    fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    os.pwrite(fd, struct.pack("=IHHI", 0x444F4246, 1, 128, BOARD_SIZE), 0)
+    for slot in range((size - SLOTS_AT) // SLOT_SIZE):
+        os.pwrite(fd, struct.pack("=I", 1), SLOTS_AT + slot * SLOT_SIZE + GATE)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def eventually(test, what, seconds=5):
+    end = time.monotonic() + seconds
+    while not what():
+        test.assertLess(time.monotonic(), end, "did not happen within %d s" % seconds)
+        time.sleep(0.005)
+
+
+class Client:
+    def __init__(self, directory, greet=True):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(8)
+        self.sock.connect(directory + "/client.sock")
+        if greet:
+            fd = board_fd()
+            self.board = mmap.mmap(fd, BOARD_SIZE)
+            self.hello(fd)
+            os.close(fd)
+            assert self.receive()[0] == WELCOME
+
+    def say(self, kind, body=b"", fds=()):
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([struct.pack("=IHH", MAGIC, VERSION, kind) + body], rights)
+
+    def hello(self, *fds):
+        self.say(HELLO, struct.pack("=II16s", 1, BOARD_SIZE, b"test"), fds)
+
+    def queue(self, slot, device=b"sim:test", group=0):
+        self.say(QUEUE, struct.pack("=III96s", slot, group, 6, device))
+
+    def group(self, index, name):
+        self.say(GROUP, struct.pack("=I64s", index, name))
+
+    def priority(self, value):
+        self.say(HINT, struct.pack("=IIq", 0, 0, value))
+
+    def receive(self):
+        """(type, code, text), or None at the end of the session."""
+        try:
+            packet = self.sock.recv(4096)
+        except ConnectionResetError:
+            return None
+        if not packet:
+            return None
+        kind = struct.unpack_from("=IHH", packet)[2]
+        if kind == REFUSED:
+            code, text = struct.unpack_from("=i128s", packet, 8)
+            return kind, code, text.rstrip(b"\0").decode()
+        return kind, 0, ""
+
+    def word(self, slot, offset, value=None):
+        at, form = SLOTS_AT + slot * SLOT_SIZE + offset, "=Q" if offset >= BEGUN else "=I"
+        if value is not None:
+            struct.pack_into(form, self.board, at, value)
+        return struct.unpack_from(form, self.board, at)[0]
+
+    def begin(self, slot):
+        self.word(slot, RELEASED, self.word(slot, RELEASED) + 1)
+        self.word(slot, BEGUN, self.word(slot, BEGUN) + 1)
+        self.say(BELL)
+
+
+class Control:
+    def __init__(self, directory):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(8)
+        self.sock.connect(directory + "/control.sock")
+        self.lines = self.sock.makefile("rb")
+
+    def ask(self, cmd, **members):
+        self.sock.sendall(json.dumps(dict(members, cmd=cmd)).encode() + b"\n")
+        return json.loads(self.lines.readline())
+
+
+class Fermatad(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.dir = self.tmp.name + "/run"
+        self.conf = self.tmp.name + "/conf"
+        self.daemons = []
+
+    def tearDown(self):
+        for daemon in self.daemons:
+            if daemon.poll() is None:
+                daemon.terminate()
+            self.assertEqual(daemon.wait(10), getattr(daemon, "expected", 0))
+            daemon.stderr.close()
+        self.tmp.cleanup()
+
+    def write_conf(self, text):
+        with open(self.conf, "w") as f:
+            f.write(text)
+
+    def start(self, *options, wait=True, **popen):
+        if not os.path.exists(self.conf):
+            self.write_conf("")
+        command = [DAEMON, "--dir", self.dir, "--config", self.conf, *options]
+        # Its log goes to a file of its own, which is read back when a test asks for it.
+        daemon = subprocess.Popen(command, stderr=open(self.tmp.name + "/log", "wb+"), **popen)
+        daemon.stderr = open(self.tmp.name + "/log", "rb")
+        self.daemons.append(daemon)
+        if wait:
+            eventually(self, lambda: self.up() or daemon.poll() is not None)
+            self.assertIsNone(daemon.poll(), self.log())
+        return daemon
+
+    def up(self):
+        try:
+            Control(self.dir).ask("version")
+            return True
+        except OSError:
+            return False
+
+    def log(self):
+        with open(self.tmp.name + "/log") as f:
+            return f.read()
+
+    def clients(self):
+        return Control(self.dir).ask("stats")["clients"]
+
+    def test_the_urgent_preempt(self):
+        self.start()
+        low, high = Client(self.dir), Client(self.dir)
+        low.priority(-64)
+        high.priority(64)
+        low.queue(0)
+        high.queue(7)
+        low.begin(0)
+        eventually(self, lambda: high.word(7, BELLS) & 1)
+        self.assertEqual(low.word(0, GATE), 1)
+        high.begin(7)
+        eventually(self, lambda: low.word(0, GATE) == 0)
+        self.assertEqual(high.word(7, GATE), 1)
+        high.word(7, DONE, high.word(7, BEGUN))
+        high.say(BELL)
+        eventually(self, lambda: low.word(0, GATE) == 1)
+
+    def test_an_operator_sees_and_steers(self):
+        self.start()
+        c, control = Client(self.dir), Control(self.dir)
+        c.group(0, b"job")
+        c.queue(3)
+        eventually(self, lambda: control.ask("ps")["groups"][0]["queues"])
+        group = control.ask("ps")["groups"][0]
+        self.assertEqual((group["name"], group["uid"], group["clients"]), ("job", os.geteuid(), 1))
+        self.assertEqual(group["queues"][0]["pid"], os.getpid())
+        for target in ("job", str(os.getpid()), group["queues"][0]["id"]):
+            self.assertEqual(control.ask("suspend", target=target)["groups"], ["job"])
+            self.assertEqual(c.word(3, GATE), 0)
+            self.assertTrue(control.ask("resume", target=target)["ok"])
+            self.assertEqual(c.word(3, GATE), 1)
+        hints = {"deadline": "20ms", "priority": "high", "weight": 7, "period": 1.5}
+        self.assertTrue(control.ask("hint", target="job", hints=hints)["ok"])
+        self.assertEqual(sorted(c.receive()[0] for _ in range(4)), [HINT] * 4)
+        seen = control.ask("ps")["groups"][0]["hints"]
+        self.assertEqual((seen["deadline_ms"], seen["priority"], seen["weight"], seen["period_ms"]),
+                         (20, 64, 7, 1.5))
+        self.assertEqual(control.ask("hint", target="job", hints={"weight": 9, "colour": 1})["error"]["code"],
+                         "ENOENT")
+        self.assertEqual(control.ask("ps")["groups"][0]["hints"]["weight"], 7)
+        self.assertEqual(control.ask("policy", name="fair", params=["slice=3ms"])["policy"]["params"]["slice"],
+                         "3ms")
+        self.assertEqual(control.ask("policy", name="fair", params=["slice=soon"])["ok"], False)
+        self.assertEqual(control.ask("policy")["policy"]["params"]["slice"], "3ms")
+
+    def test_liars_are_shown_the_door(self):
+        self.start()
+        lies = [
+            lambda c: c.sock.send(b"x"),
+            lambda c: c.sock.send(b"\0" * 100000),
+            lambda c: c.say(BELL),
+            lambda c: c.hello(),
+            lambda c: c.hello(board_fd(seals=0)),
+            lambda c: c.hello(board_fd(size=BOARD_SIZE - 1)),
+            lambda c: c.hello(board_fd(), board_fd()),
+            lambda c: c.hello(os.open("/dev/null", os.O_RDWR)),
+            lambda c: c.say(HELLO, struct.pack("=II16s", 9, BOARD_SIZE, b"test"), (board_fd(),)),
+        ]
+        for lie in lies:
+            c = Client(self.dir, greet=False)
+            lie(c)
+            kind, code, text = c.receive()
+            self.assertEqual(kind, REFUSED)
+            self.assertLess(code, 0)
+            self.assertTrue(text)
+            self.assertIsNone(c.receive())
+        c = Client(self.dir)
+        c.queue(4)
+        c.queue(4)
+        self.assertIn("slot 4", c.receive()[2])
+        self.assertIsNone(c.receive())
+        eventually(self, lambda: self.clients() == 0)
+
+    def test_who_says_nothing_is_dropped(self):
+        self.start()
+        c = Client(self.dir, greet=False)
+        self.assertIn("HELLO", c.receive()[2])
+        self.assertIsNone(c.receive())
+
+    def test_refusals_do_not_end_a_session(self):
+        self.start()
+        c = Client(self.dir)
+        c.say(SEGMENT, struct.pack("=IIi", 0, 0, 0))
+        self.assertEqual(c.receive()[:2], (REFUSED, -1))
+        c.queue(1)
+        eventually(self, lambda: Control(self.dir).ask("stats")["queues"] == 1)
+
+    def test_a_dead_client_leaves_although_its_socket_lives(self):
+        self.start()
+        ready_r, ready_w = os.pipe()
+        pid = os.fork()
+        if not pid:
+            c = Client(self.dir)
+            c.queue(0)
+            if not os.fork():  # holds the socket
+                os.write(ready_w, b"%d\n" % os.getpid())
+            time.sleep(60)
+            os._exit(0)
+        holder = int(os.read(ready_r, 16))
+        eventually(self, lambda: self.clients() == 1)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        eventually(self, lambda: self.clients() == 0)
+        os.kill(holder, signal.SIGKILL)
+        self.assertEqual(Control(self.dir).ask("ps")["groups"], [])
+
+    def test_an_orderly_end_opens_gates(self):
+        daemon = self.start()
+        c = Client(self.dir)
+        c.group(0, b"job")
+        c.queue(3)
+        eventually(self, lambda: Control(self.dir).ask("suspend", target="job")["ok"])
+        eventually(self, lambda: c.word(3, GATE) == 0)
+        daemon.terminate()
+        self.assertEqual(daemon.wait(5), 0)
+        self.assertEqual(c.word(3, GATE), 1)
+        self.assertIsNone(c.receive())
+        self.assertEqual(os.listdir(self.dir), ["fermatad.pid"])
+
+    def test_one_daemon_a_directory(self):
+        first = self.start()
+        second = subprocess.run([DAEMON, "--dir", self.dir], capture_output=True, text=True)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another fermatad (pid %d) runs in %s" % (first.pid, self.dir), second.stderr)
+        first.expected = -signal.SIGKILL
+        first.kill()
+        first.wait()
+        self.assertTrue(os.path.exists(self.dir + "/client.sock"))
+        self.start()
+        Client(self.dir)
+
+    def test_a_directory_of_others_is_refused(self):
+        os.mkdir(self.dir)
+        os.chmod(self.dir, 0o777)
+        daemon = self.start(wait=False)
+        daemon.expected = 1
+        self.assertEqual(daemon.wait(5), 1)
+        self.assertIn("can be changed by others", self.log())
+
+    def test_settings_are_read_again(self):
+        self.write_conf("[daemon]\npolicy = fair\n")
+        daemon = self.start()
+        policy = lambda: Control(self.dir).ask("policy")["policy"]["name"]
+        self.assertEqual(policy(), "fair")
+        self.write_conf("[daemon]\npolicy = edf\nbogus = 1\n")
+        daemon.send_signal(signal.SIGHUP)
+        eventually(self, lambda: "conf:3: unknown key 'bogus'" in self.log())
+        self.assertEqual(policy(), "fair")
+        self.write_conf("[daemon]\npolicy = edf\n")
+        daemon.send_signal(signal.SIGHUP)
+        eventually(self, lambda: policy() == "edf")
+        check = subprocess.run([DAEMON, "--check", "--config", self.conf])
+        self.assertEqual(check.returncode, 0)
+
+    def test_it_leaves_when_idle(self):
+        daemon = self.start("--idle-exit", "1")
+        c = Client(self.dir)
+        time.sleep(2)
+        self.assertIsNone(daemon.poll())
+        c.sock.close()
+        self.assertEqual(daemon.wait(5), 0)
+
+    def test_requests_are_bounded(self):
+        self.start()
+        control = Control(self.dir)
+        control.sock.sendall(b'{"cmd":"version"}\n' * 500)
+        for _ in range(500):
+            self.assertTrue(json.loads(control.lines.readline())["ok"])
+        control.sock.sendall(b"x" * 65536)
+        self.assertEqual(json.loads(control.lines.readline())["error"]["code"], "E2BIG")
+        self.assertEqual(control.lines.readline(), b"")
+        slow = Control(self.dir)
+        slow.sock.setblocking(False)
+        sent = 0
+        try:
+            while sent < 64 << 20:
+                sent += slow.sock.send(b'{"cmd":"policy"}\n' * 1000)
+        except BlockingIOError:
+            pass
+        self.assertLess(sent, 8 << 20)
+        self.assertTrue(Control(self.dir).ask("version")["ok"])
+
+    @unittest.skipIf(os.geteuid(), "needs root, to become somebody else")
+    def test_strangers_neither_see_nor_steer(self):
+        os.chmod(self.tmp.name, 0o755)
+        self.start()
+        c = Client(self.dir)
+        c.group(0, b"job")
+        eventually(self, lambda: Control(self.dir).ask("ps")["groups"][0]["name"] == "job")
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                control = Control(self.dir)
+                codes = [control.ask("suspend", target="job")["error"]["code"],
+                         control.ask("hint", target="job", hints={"weight": 3})["error"]["code"],
+                         control.ask("policy", name="fair")["error"]["code"]]
+                status = 0 if codes == ["EPERM"] * 3 and control.ask("ps")["groups"] == [] else 2
+                mine = Client(self.dir)
+                mine.group(0, b"job")
+                eventually(self, lambda: [g["name"] for g in control.ask("ps")["groups"]] == ["job"])
+                status = status or (0 if control.ask("suspend", target="job")["groups"] == ["job"] else 3)
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertFalse(Control(self.dir).ask("ps")["groups"][0]["suspended"])
+
+    def test_no_descriptors_left(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        daemon = self.start(preexec_fn=limit)
+        crowd = [Client(self.dir, greet=False) for _ in range(60)]
+        cpu = lambda: sum(map(int, open("/proc/%d/stat" % daemon.pid).read().split()[13:15]))
+        eventually(self, lambda: "cannot accept" in self.log())
+        before = cpu()
+        time.sleep(1)
+        self.assertLess(cpu() - before, 50 if SANITIZED else 20)  # of 100 ticks
+        for c in crowd:
+            c.sock.close()
+        eventually(self, self.up)
+        Client(self.dir)
+
+    def test_sockets_from_a_service_manager(self):
+        os.mkdir(self.dir)
+        pair = [(socket.SOCK_STREAM, "control"), (socket.SOCK_SEQPACKET, "client")]
+        socks = []
+        for kind, name in pair:
+            s = socket.socket(socket.AF_UNIX, kind)
+            s.bind("%s/%s.sock" % (self.dir, name))
+            s.listen()
+            socks.append(s)
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(self.tmp.name + "/notify")
+        notify.settimeout(5)
+        env = dict(os.environ, LISTEN_FDS="2", LISTEN_FDNAMES="control:client",
+                   NOTIFY_SOCKET=self.tmp.name + "/notify")
+        self.write_conf("")
+        # The shell sees to the numbers 3 and 4, and to LISTEN_PID, which must be the daemon's own.
+        script = 'exec 3<&%d 4<&%d; LISTEN_PID=$$ exec "$@"' % tuple(s.fileno() for s in socks)
+        daemon = subprocess.Popen(
+            ["bash", "-c", script, "sh", DAEMON, "--dir", self.dir, "--config", self.conf],
+            env=env, pass_fds=[s.fileno() for s in socks], stderr=subprocess.PIPE)
+        self.daemons.append(daemon)
+        while b"READY=1" not in notify.recv(4096):
+            pass
+        Client(self.dir)
+        self.assertTrue(Control(self.dir).ask("version")["ok"])
+        daemon.terminate()
+        self.assertEqual(daemon.wait(5), 0)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["client.sock", "control.sock", "fermatad.pid"])
+        while b"STOPPING=1" not in notify.recv(4096):
+            pass
+        for s in socks + [notify]:
+            s.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
