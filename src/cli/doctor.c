@@ -102,10 +102,8 @@ static void check_daemon(struct doctor *d)
 	place_daemon(path);
 	if (strchr(path, '/') && !ctl_dir_given(d->cli))
 		found(d, WARNING, "daemon", err.text,
-		        "nothing: `fermata run' starts one of your own; for one of the whole "
-		        "machine, "
-		        "`systemctl "
-		        "enable --now fermatad'");
+		        "nothing, `fermata run' starts one of your own; one for all users: "
+		        "`systemctl enable --now fermatad'");
 	else if (ctl_dir_given(d->cli))
 		found(d, BAD, "daemon", err.text, err.hint);
 	else

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "ctl.h"
 #include "place.h"
+#include "table.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -162,11 +163,33 @@ static int await_answer(const char *dir)
 	return rc;
 }
 
+/* The last line of what was logged from `start` on, if any: the daemon's own words. */
+static void last_words(const char *dir, off_t start, char *text, size_t size)
+{
+	char path[CTL_PATH + 16];
+	FM_CLEAN_FD int fd = -1;
+	char *line;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/fermatad.log", dir);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	n = fd < 0 ? -1 : pread(fd, text, size - 1, start);
+	text[n > 0 ? n : 0] = '\0';
+	while (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	line = strrchr(text, '\n');
+	if (line)
+		memmove(text, line + 1, strlen(line));
+	table_clean(text);
+}
+
 /* No lock of our own: of several daemons started at once, all but one find the daemon's lock taken
  * and leave; whoever started them then reaches the one that stayed. */
 int personal_start(const char *dir, struct fm_err *err)
 {
 	FM_CLEAN_FD int log = -1;
+	char words[160];
+	off_t start;
 	int rc = make_dir(dir, err);
 
 	if (rc)
@@ -176,6 +199,7 @@ int personal_start(const char *dir, struct fm_err *err)
 		fm_err_set(err, -errno, "cannot write %s/fermatad.log: %m", dir);
 		return fm_err_hint(err, "make room there, or remove the file");
 	}
+	start = lseek(log, 0, SEEK_END);
 	rc = launch(dir, log);
 	if (rc) {
 		fm_err_set(err, rc, "cannot execute fermatad: %s", strerror(-rc));
@@ -183,8 +207,10 @@ int personal_start(const char *dir, struct fm_err *err)
 	}
 	rc = await_answer(dir);
 	if (rc) {
-		fm_err_set(err, rc, "the daemon started in %s does not answer", dir);
-		return fm_err_hint(err, "%s/fermatad.log says why", dir);
+		last_words(dir, start, words, sizeof(words));
+		fm_err_set(err, rc, "the daemon started in %s does not answer%s%s", dir,
+		        *words ? ": " : "", words);
+		return fm_err_hint(err, "%s/fermatad.log may say more", dir);
 	}
 	return 0;
 }

@@ -10,7 +10,7 @@ here=$SOURCE/tests/integration
 fermata=$BUILD/bin/fermata
 layer=$BUILD/lib/libfermata-opencl.so
 tmp=$(mktemp -d)
-jobs_started=()
+jobs_started=() own_slash_tmp=
 checks=0 failures=0 skips=0
 unset FERMATA_SOCKET FERMATA_GROUP FERMATA_HINTS FERMATA_LEVEL FERMATA_LOCAL FERMATA_LIBDIR OPENCL_LAYERS
 export XDG_RUNTIME_DIR=$tmp/run LC_ALL=C.UTF-8
@@ -25,10 +25,11 @@ daemons() {
 clean_up() {
     local pids
     pids=$(daemons "$tmp.*")
+    [[ -z $own_slash_tmp ]] || pids+=" $(daemons "$own_slash_tmp")"
     # shellcheck disable=SC2086 # a list
     kill -9 $pids "${jobs_started[@]}" 2>/dev/null
     wait 2>/dev/null
-    rm -rf "$tmp"
+    rm -rf "$tmp" ${own_slash_tmp:+"$own_slash_tmp"}
 }
 trap clean_up EXIT
 trap 'exit 1' INT TERM
@@ -102,6 +103,8 @@ eventually() {
     done
     return 1
 }
+# What of its environment concerns us, as a command for `fermata run'.
+show=(sh -c 'env | grep -E "^(FERMATA|OPENCL)_" || true')
 environment_has() {
     checks=$((checks + 1))
     grep -qxF -- "$1" "$tmp/out" || fail "the environment lacks $1"
@@ -275,7 +278,7 @@ run_statuses() {
     expect 1 "false" "$fermata" run false
     silent
     expect 7 "exit 7" "$fermata" run sh -c 'exit 7'
-    expect 143 "a signal" bash -c "'$fermata' run sh -c 'kill -TERM \$\$'"
+    expect 143 "a signal" bash -c "'$fermata' run sh -c 'kill -TERM \$\$'; exit \$?"
     expect 127 "no such command" "$fermata" run "$tmp/nonexistent"
     error_form
     expect 127 "no such command in PATH" "$fermata" run nonexistent-command-of-fermata
@@ -293,27 +296,27 @@ run_statuses() {
 }
 
 run_environment() {
-    expect 0 "the environment" "$fermata" run env
+    expect 0 "the environment" "$fermata" run "${show[@]}"
     environment_has "OPENCL_LAYERS=$(realpath "$layer")"
     out_lacks '^FERMATA_'
     expect 0 "every option" "$fermata" run --priority high --weight 5 --share 25% --deadline 20 \
-        --period 33ms --slice=1.5ms --group my.group --level 3 env
+        --period 33ms --slice=1.5ms --group my.group --level 3 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=64 weight=5 share=25 deadline=20000000 period=33000000 slice=1500000'
     environment_has 'FERMATA_GROUP=my.group'
     environment_has 'FERMATA_LEVEL=3'
-    expect 0 "negative priority" "$fermata" run --priority -5 env
+    expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
-    expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 env
+    expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=64 weight=5'
     environment_has 'FERMATA_GROUP=outer'
     environment_has "OPENCL_LAYERS=$(realpath "$layer")"
-    expect 0 "another layer" env OPENCL_LAYERS=/other/layer.so "$fermata" run env
+    expect 0 "another layer" env OPENCL_LAYERS=/other/layer.so "$fermata" run "${show[@]}"
     environment_has "OPENCL_LAYERS=$(realpath "$layer"):/other/layer.so"
-    expect 0 "never twice" env OPENCL_LAYERS="/a.so:/elsewhere/libfermata-opencl.so" "$fermata" run env
+    expect 0 "never twice" env OPENCL_LAYERS="/a.so:/elsewhere/libfermata-opencl.so" "$fermata" run "${show[@]}"
     environment_has 'OPENCL_LAYERS=/a.so:/elsewhere/libfermata-opencl.so'
     mkdir -p "$tmp/libdir" "$tmp/alone/bin"
     cp "$layer" "$tmp/libdir"
-    expect 0 "FERMATA_LIBDIR" env FERMATA_LIBDIR="$tmp/libdir" "$fermata" run env
+    expect 0 "FERMATA_LIBDIR" env FERMATA_LIBDIR="$tmp/libdir" "$fermata" run "${show[@]}"
     environment_has "OPENCL_LAYERS=$(realpath "$tmp/libdir")/libfermata-opencl.so"
     cp "$fermata" "$tmp/alone/bin"
     expect 1 "no layer anywhere" "$tmp/alone/bin/fermata" run true
@@ -327,7 +330,7 @@ run_environment() {
 run_local() {
     export XDG_RUNTIME_DIR=$tmp/local
     mkdir -m 700 "$XDG_RUNTIME_DIR"
-    expect 0 "--local" "$fermata" run --local 'round-robin slice=2ms' env
+    expect 0 "--local" "$fermata" run --local 'round-robin slice=2ms' "${show[@]}"
     silent
     environment_has 'FERMATA_LOCAL=round-robin slice=2ms'
     expect 0 "local in the environment" env FERMATA_LOCAL=fifo "$fermata" run true
@@ -342,10 +345,10 @@ run_fails_open() {
     expect 7 "a named place without a daemon" "$fermata" run --socket "$tmp/empty" sh -c 'exit 7'
     error_form
     err_has "running 'sh' unscheduled"
-    expect 0 "its program may join later" "$fermata" run --socket "$tmp/empty" env
+    expect 0 "its program may join later" "$fermata" run --socket "$tmp/empty" "${show[@]}"
     environment_has "FERMATA_SOCKET=$tmp/empty"
     checks=$((checks + 1))
-    (cd "$tmp" && "$fermata" run --socket empty env) >"$tmp/out" 2>"$tmp/err"
+    (cd "$tmp" && "$fermata" run --socket empty "${show[@]}") >"$tmp/out" 2>"$tmp/err"
     grep -qx "FERMATA_SOCKET=$(realpath "$tmp")/empty" "$tmp/out" || fail "a relative directory is made absolute"
     that "nothing was started there" test -z "$(ls "$tmp/empty")"
 
@@ -355,10 +358,10 @@ run_fails_open() {
     expect 7 "no fermatad" env XDG_RUNTIME_DIR="$tmp/nodaemon" PATH=/usr/bin:/bin \
         "$tmp/alone/bin/fermata" run sh -c 'exit 7'
     err_has 'cannot execute fermatad'
-    printf '#!/bin/sh\necho "no, today I will not"\nexit 1\n' >"$tmp/alone/bin/fermatad"
+    printf '#!/bin/sh\necho earlier >&2; echo "no, today I will not"\nexit 1\n' >"$tmp/alone/bin/fermatad"
     chmod +x "$tmp/alone/bin/fermatad"
     expect 7 "a fermatad that will not" env XDG_RUNTIME_DIR="$tmp/nodaemon" "$tmp/alone/bin/fermata" run sh -c 'exit 7'
-    err_has 'does not answer'
+    err_has 'does not answer: no, today I will not'
     err_has "$tmp/nodaemon/fermata/fermatad.log"
     that "its words are in the log" grep -q 'today I will not' "$tmp/nodaemon/fermata/fermatad.log"
 
@@ -371,23 +374,35 @@ run_fails_open() {
     that "nothing was put behind the link" test -z "$(ls "$tmp/open")"
 }
 
-# In a world-writable place others may have been there first.
-hostile_tmp() {
+# Without XDG_RUNTIME_DIR: in a world-writable place, where others may have been there first.
+in_slash_tmp() {
     local other=/tmp/fermata-64123
-    if [[ $EUID != 0 ]] || ! command -v setpriv >/dev/null || [[ -e $other ]] ||
-        ! setpriv --reuid 64123 --clear-groups test -x "$fermata"; then
+    local as=(env -u XDG_RUNTIME_DIR HOME=/ setpriv --reuid 64123 --regid 64123 --clear-groups)
+    if [[ $EUID != 0 ]] || ! command -v setpriv >/dev/null || [[ -e $other || -e /run/user/64123 ]] ||
+        ! "${as[@]}" test -x "$fermata" -a -r "$layer"; then
         skip "a hostile /tmp (needs root, setpriv and a build that others can read)"
         return
     fi
+    own_slash_tmp=$other
     mkdir -m 777 "$other"
-    expect 7 "somebody else's directory" env -u XDG_RUNTIME_DIR setpriv --reuid 64123 --clear-groups \
-        "$fermata" run sh -c 'exit 7'
+    expect 7 "somebody else's directory" "${as[@]}" "$fermata" run sh -c 'exit 7'
     error_form
     that "it stays empty" test -z "$(ls "$other")"
-    expect 3 "nor is it asked" env -u XDG_RUNTIME_DIR setpriv --reuid 64123 --clear-groups "$fermata" ps
+    expect 3 "nor is it asked" "${as[@]}" "$fermata" ps
     checks=$((checks + 1))
     ! grep -q "$other" "$tmp/err" || fail "somebody else's directory is looked into"
     rmdir "$other"
+
+    expect 0 "a directory of one's own" "${as[@]}" "$fermata" run "${show[@]}"
+    silent
+    environment_has "FERMATA_SOCKET=$other"
+    that "it is private" test "$(stat -c '%a %u' "$other")" = '700 64123'
+    expect 0 "the command finds it by itself" "${as[@]}" "$fermata" version
+    out_has "in $other$"
+    # shellcheck disable=SC2046 # a list
+    kill $(daemons "$other")
+    that "its daemon leaves" eventually number 0 "$other"
+    rm -rf "$other"
 }
 
 # number N DIR: so many daemons run there.
@@ -638,7 +653,7 @@ installed() {
         return
     fi
     expect 0 "install" cmake --install "$BUILD" --prefix "$root"
-    expect 0 "the installed command finds its layer" "$root/bin/fermata" run env
+    expect 0 "the installed command finds its layer" "$root/bin/fermata" run "${show[@]}"
     out_has "^OPENCL_LAYERS=$(realpath "$root")/.*/libfermata-opencl.so$"
     that "manual pages" test -e "$root/share/man/man1/fermata-run.1"
     that "completions" test -e "$root/share/bash-completion/completions/fermata" \
@@ -654,7 +669,7 @@ run_statuses
 run_environment
 run_local
 run_fails_open
-hostile_tmp
+in_slash_tmp
 own_daemon
 five_at_once
 steering
