@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The board: one client's shared memory, mapped by client and daemon (and, where a device can, by the
- * device). Control plane and data plane meet here and nowhere else.
+ * The board: one client's shared memory, mapped by client and daemon (and, where a device can, by
+ * the device). Control plane and data plane meet here and nowhere else.
  *
- * The client creates it (memfd, sealed against resizing) and keeps it for life: a daemon that restarts
- * is simply sent the same descriptor again. Each hot word has one writer and a cache line of its own.
- * The daemon trusts nothing in it: it reads each word once, atomically, and validates.
+ * The client creates it (memfd, sealed against resizing) and keeps it for life: a daemon that
+ * restarts is simply sent the same descriptor again. Each hot word has one writer and a cache line
+ * of its own. The daemon trusts nothing in it: it reads each word once, atomically, and validates.
  *
  * Memory order. A counter is published with release and read with acquire. Ready edge: the client
- * raises `begun`, then (full fence) looks at `bells`; the daemon sets `bells`, then (full fence) reads
- * `begun`: one of the two sees the other, so no edge is lost. The same holds for `done` and idle.
+ * raises `begun`, then (full fence) looks at `bells`; the daemon sets `bells`, then (full fence)
+ * reads `begun`: one of the two sees the other, so no edge is lost. The same holds for `done` and
+ * idle.
  */
 #pragma once
 #include "base/util.h"
@@ -30,7 +31,8 @@ enum fm_gate { FM_GATE_CLOSED, FM_GATE_OPEN };
 #define FM_BELL_READY 1u
 #define FM_BELL_IDLE  2u
 
-/* How far preemption reaches: level n in use, and a bit (1 << n) for each that the device can do. */
+/* How far preemption reaches: level n in use, and a bit (1 << n) for each that the device can do.
+ */
 enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNING };
 
 /* One XQueue. */
@@ -44,16 +46,18 @@ struct fm_slot {
 	FM_LINE _Atomic uint64_t passed; /* commands whose launch has returned from the driver */
 
 	/* Written by whoever learns of completion. done <= begun. */
-	FM_LINE _Atomic uint64_t done;   /* commands finished */
-	_Atomic uint64_t done_at;        /* when that was learnt */
-	_Atomic uint64_t released;       /* commands let past their gates; stalled: gate closed, done >= released */
-	_Atomic uint64_t device_ns;      /* device time used, of finished commands */
-	_Atomic uint64_t busy_since;     /* the device works on released commands since then; 0: it does not */
+	FM_LINE _Atomic uint64_t done; /* commands finished */
+	_Atomic uint64_t done_at;      /* when that was learnt */
+	_Atomic uint64_t released;  /* commands let past their gates; stalled: gate closed, done >=
+	                               released */
+	_Atomic uint64_t device_ns; /* device time used, of finished commands */
+	_Atomic uint64_t
+	        busy_since; /* the device works on released commands since then; 0: it does not */
 
 	/* Written by the client, seldom. */
-	FM_LINE _Atomic uint64_t gates;  /* gates placed */
-	_Atomic uint64_t held_ns;        /* time callers were held back (level 1) */
-	_Atomic uint32_t level;          /* enum fm_level in use */
+	FM_LINE _Atomic uint64_t gates; /* gates placed */
+	_Atomic uint64_t held_ns;       /* time callers were held back (level 1) */
+	_Atomic uint32_t level;         /* enum fm_level in use */
 };
 
 struct fm_board {
@@ -63,13 +67,15 @@ struct fm_board {
 	uint16_t slots;
 	uint32_t size;
 
-	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up. */
+	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up.
+	 */
 	FM_LINE _Atomic uint32_t agent_sleeps;
-	/* Written by the daemon: others share a device with this client, so it keeps progress up to date. */
+	/* Written by the daemon: others share a device with this client, so it keeps progress up to
+	 * date. */
 	FM_LINE _Atomic uint32_t contended;
 
-	/* Written by the client. Calls through XQueues that are gone (those of the others stand in their
-	 * slots: begun), and calls that could not be governed. */
+	/* Written by the client. Calls through XQueues that are gone (those of the others stand in
+	 * their slots: begun), and calls that could not be governed. */
 	FM_LINE _Atomic uint64_t governed;
 	_Atomic uint64_t ungoverned;
 
@@ -89,16 +95,17 @@ static inline uint64_t fm_slot_pending(const struct fm_slot *s)
 	return fm_sub_sat(begun, done);
 }
 
-/* Client side: create a sealed board. *board is mapped, *fd to be sent to the daemon (or, with fd NULL,
- * the board is private memory). 0 or negative errno. All gates are open, all slots free. */
+/* Client side: create a sealed board. *board is mapped, *fd to be sent to the daemon (or, with fd
+ * NULL, the board is private memory). 0 or negative errno. All gates are open, all slots free. */
 int fm_board_create(struct fm_board **board, int *fd);
 
-/* Daemon side: map a descriptor that came from a client. -EINVAL unless it is a memfd of exactly the
- * right size, sealed against shrinking and growing, with a valid header. The descriptor stays the caller's. */
+/* Daemon side: map a descriptor that came from a client. -EINVAL unless it is a memfd of exactly
+ * the right size, sealed against shrinking and growing, with a valid header. The descriptor stays
+ * the caller's. */
 int fm_board_map(struct fm_board **board, int fd);
 
 void fm_board_unmap(struct fm_board *board);
 
-/* Replace the mapping by a private copy with every gate open, at the same address: for the child after
- * fork, which must not write into its parent's board. Async-signal-safe. */
+/* Replace the mapping by a private copy with every gate open, at the same address: for the child
+ * after fork, which must not write into its parent's board. Async-signal-safe. */
 void fm_board_detach(struct fm_board *board);

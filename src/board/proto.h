@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between a client and the daemon: one SOCK_SEQPACKET socket, one message a packet, native
- * byte order (both ends are on one machine). They are for what happens seldom; what happens often goes
- * through the board. The receiver validates each message as if an enemy wrote it.
+ * byte order (both ends are on one machine). They are for what happens seldom; what happens often
+ * goes through the board. The receiver validates each message as if an enemy wrote it.
  *
- *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL
- *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT (remember: an operator set it)
+ *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE,
+ * SEGMENT, BELL daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT
+ * (remember: an operator set it)
  *
- * BELL and WAKE carry nothing: the board says what happened. Both are sent without blocking; when the
- * socket is full, the other end has something to wake up for already.
+ * BELL and WAKE carry nothing: the board says what happened. Both are sent without blocking; when
+ * the socket is full, the other end has something to wake up for already.
  */
 #pragma once
 #include "base/err.h"
@@ -18,20 +19,20 @@
 
 #define FM_PROTO_MAGIC   0x4d524546u /* "FERM" */
 #define FM_PROTO_VERSION 1
-#define FM_NAME_MAX      64  /* with the NUL; printable ASCII without spaces, '/' or quotes */
-#define FM_DEVKEY_MAX    96  /* with the NUL; printable ASCII */
+#define FM_NAME_MAX      64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
+#define FM_DEVKEY_MAX    96 /* with the NUL; printable ASCII */
 
 /* X(ID, struct name): every message type; the structs below give the exact size of each. */
-#define FM_MSG_MAP(X)                                                                              \
-	X(FM_MSG_HELLO, fm_msg_hello)                                                              \
-	X(FM_MSG_WELCOME, fm_msg_welcome)                                                          \
-	X(FM_MSG_REFUSED, fm_msg_refused)                                                          \
-	X(FM_MSG_GROUP, fm_msg_group)                                                              \
-	X(FM_MSG_HINT, fm_msg_hint)                                                                \
-	X(FM_MSG_QUEUE, fm_msg_queue)                                                              \
-	X(FM_MSG_QUEUE_GONE, fm_msg_queue_gone)                                                    \
-	X(FM_MSG_SEGMENT, fm_msg_segment)                                                          \
-	X(FM_MSG_BELL, fm_msg_head)                                                                \
+#define FM_MSG_MAP(X)                           \
+	X(FM_MSG_HELLO, fm_msg_hello)           \
+	X(FM_MSG_WELCOME, fm_msg_welcome)       \
+	X(FM_MSG_REFUSED, fm_msg_refused)       \
+	X(FM_MSG_GROUP, fm_msg_group)           \
+	X(FM_MSG_HINT, fm_msg_hint)             \
+	X(FM_MSG_QUEUE, fm_msg_queue)           \
+	X(FM_MSG_QUEUE_GONE, fm_msg_queue_gone) \
+	X(FM_MSG_SEGMENT, fm_msg_segment)       \
+	X(FM_MSG_BELL, fm_msg_head)             \
 	X(FM_MSG_WAKE, fm_msg_head)
 
 enum fm_msg_type {
@@ -39,7 +40,7 @@ enum fm_msg_type {
 #define FM_MSG_ID(id, type) id,
 	FM_MSG_MAP(FM_MSG_ID)
 #undef FM_MSG_ID
-		FM_MSG_COUNT
+	        FM_MSG_COUNT
 };
 
 struct fm_msg_head {
@@ -48,7 +49,8 @@ struct fm_msg_head {
 	uint16_t type; /* enum fm_msg_type */
 };
 
-/* First message; carries one descriptor, the board. The client's pid and uid come from SO_PEERCRED. */
+/* First message; carries one descriptor, the board. The client's pid and uid come from SO_PEERCRED.
+ */
 struct fm_msg_hello {
 	struct fm_msg_head head;
 	uint32_t board_version;
@@ -123,16 +125,19 @@ size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type);
  * printable. 0, or -EBADMSG (malformed), -EPROTONOSUPPORT (other version) with a text in err. */
 int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err);
 
-/* Send one message, with a descriptor unless fd is -1; never blocks (-EAGAIN), never raises SIGPIPE. */
+/* Send one message, with a descriptor unless fd is -1; never blocks (-EAGAIN), never raises
+ * SIGPIPE. */
 int fm_msg_send(int sock, const union fm_msg *m, int fd);
 
 /* Receive one message without blocking. Returns its size, 0 at the end of the stream, -EAGAIN when
- * there is none, or another negative errno. A descriptor that came is stored in *fd (else -1), close
- * on exec; more than one, or one with fd NULL, is closed. Not checked: call fm_msg_check(). */
+ * there is none, or another negative errno. A descriptor that came is stored in *fd (else -1),
+ * close on exec; more than one, or one with fd NULL, is closed. Not checked: call fm_msg_check().
+ */
 long fm_msg_recv(int sock, union fm_msg *m, int *fd);
 
 /* Where the daemon listens, clients first: $FERMATA_SOCKET alone if set; else the user's
- * ($XDG_RUNTIME_DIR/fermata/), else the system's (/run/fermata/). Fills in candidates, returns how many. */
+ * ($XDG_RUNTIME_DIR/fermata/), else the system's (/run/fermata/). Fills in candidates, returns how
+ * many. */
 #define FM_SOCKET_CANDIDATES 2
 #define FM_SOCKET_NAME       "client.sock"
 #define FM_CONTROL_NAME      "control.sock"

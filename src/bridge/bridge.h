@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bridge carries what boards show to the scheduler core, and the core's decisions back to the
- * boards. The daemon drives it with clients of other processes, local mode with its own: one code for
- * both. It owns the core, the groups and the devices. No sockets, no clock. Not thread-safe; one owner.
+ * boards. The daemon drives it with clients of other processes, local mode with its own: one code
+ * for both. It owns the core, the groups and the devices. No sockets, no clock. Not thread-safe;
+ * one owner.
  *
- * What a board says is a claim of its client: it is read once, clamped and can harm that client alone.
+ * What a board says is a claim of its client: it is read once, clamped and can harm that client
+ * alone.
  */
 #pragma once
 #include "board/board.h"
@@ -14,13 +16,14 @@
 
 struct fm_bridge;
 struct fm_bclient; /* one board */
-struct fm_bgroup;  /* one scheduling group: the queues of one client, or of several that share a name */
+struct fm_bgroup; /* one scheduling group: the queues of one client, or of several that share a name
+                   */
 
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
 	void (*wake)(void *client_ctx);
-	/* An operator changed a hint of a group of this client: let the client know, so that it can tell
-	 * the next daemon. May be NULL. */
+	/* An operator changed a hint of a group of this client: let the client know, so that it can
+	 * tell the next daemon. May be NULL. */
 	void (*hint)(void *client_ctx, uint32_t group, enum fm_hint h, int64_t value);
 };
 
@@ -35,21 +38,24 @@ void fm_bridge_free(struct fm_bridge *b); /* opens every gate first */
 struct fm_sched *fm_bridge_sched(struct fm_bridge *b);
 void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l);
 
-/* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach. */
-int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board, uid_t uid,
-	pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
+/* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
+ */
+int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
+        uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
 /* Its queues leave, its groups too unless another client shares them. Does not touch the board. */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
 /* One checked message of GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL. 0; or a negative errno with
- * text: -EBADMSG, a lie (end the session); -EPERM, -EDQUOT, -EEXIST: refused, the session goes on. */
-int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m, uint64_t now,
-	struct fm_err *err);
+ * text: -EBADMSG, a lie (end the session); -EPERM, -EDQUOT, -EEXIST: refused, the session goes on.
+ */
+int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+        uint64_t now, struct fm_err *err);
 
 /* Look at this client's board: it rang, or it is time. Part of fm_bridge_message(BELL). */
 void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
-/* Do what is due; returns when to call again (absolute, FM_NEVER: no need). Call after any of the above. */
+/* Do what is due; returns when to call again (absolute, FM_NEVER: no need). Call after any of the
+ * above. */
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now);
 
 /* For people: walk groups, their devices and queues. */
@@ -72,22 +78,23 @@ struct fm_bdevice_info {
 	const char *key;
 	const struct fm_hist *preempt;
 };
-struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
+struct fm_bgroup *fm_bridge_group_next(
+        struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg);
+        void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg);
 void fm_bgroup_each_queue(
-	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
+        struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(
-	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
+        struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
 /* Governed and ungoverned calls of the group's clients. */
 void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned);
 
-/* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written "qN".
- * Calls fn for each; returns how many. */
+/* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
+ * "qN". Calls fn for each; returns how many. */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
-	int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
+        int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
 /* Set a hint within the limits of uid (who asks), suspend, resume. */
 int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-	uint64_t now, struct fm_err *err);
+        uint64_t now, struct fm_err *err);
 void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now);
