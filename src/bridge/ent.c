@@ -54,7 +54,9 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		e->closed_at = now;
 	fm_list_each (q, &e->queues, in_ent) {
 		atomic_store_explicit(&q->slot->gate, word, memory_order_release);
-		mark_dirty(b, q->client);
+		/* A closed gate stalls what is queued without the client's help (level 2). */
+		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED)
+			mark_dirty(b, q->client);
 	}
 }
 

@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define STOP_MS 200
+
 static uint64_t pump_all(struct fm_client *c)
 {
 	struct fm_xq *held[FM_CLIENT_QUEUES];
@@ -78,7 +80,7 @@ static void *agent(void *arg)
 	struct fm_client *c = arg;
 	uint64_t next, link_next;
 
-	for (;;) {
+	while (!atomic_load(&c->stop)) {
 		service_link(c);
 		pump_all(c);
 		/* Announce the sleep, then look once more: whoever changes a gate after that look
@@ -89,7 +91,22 @@ static void *agent(void *arg)
 		sleep_until(c, FM_MIN(next, link_next));
 		atomic_store(&c->board->agent_sleeps, 0);
 	}
+	fm_client_disconnect(c, fm_now());
+	pump_all(c);
+	atomic_store(&c->stopped, true);
 	return NULL;
+}
+
+/* The driver's own exit handlers come after ours: by then nobody of us may call it. Bounded. */
+void fm_agent_stop(struct fm_client *c)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	atomic_store(&c->stop, true);
+	for (int i = 0; i < STOP_MS && !atomic_load(&c->stopped); i++) {
+		fm_client_wake(c);
+		nanosleep(&ms, NULL);
+	}
 }
 
 /* The program's signals are not ours: all are blocked in the agent. */

@@ -14,7 +14,7 @@
 static struct {
 	pthread_mutex_t lock;
 	struct fm_client *client;
-	bool fork_handled;
+	bool handled; /* fork and exit */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void fm_client_bell(struct fm_client *c)
@@ -267,6 +267,14 @@ static void fork_child(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
+static void on_exit_process(void)
+{
+	struct fm_client *c = process.client;
+
+	if (c)
+		fm_agent_stop(c);
+}
+
 static void destroy(struct fm_client *c)
 {
 	fm_ownfd_close(&c->wake_rd);
@@ -335,9 +343,10 @@ struct fm_client *fm_client_get(const struct fm_client_config *config)
 	if (off && *off && strcmp(off, "0") != 0)
 		return NULL;
 	pthread_mutex_lock(&process.lock);
-	if (!process.fork_handled)
-		process.fork_handled = !pthread_atfork(fork_prepare, fork_parent, fork_child);
-	if (!process.client && process.fork_handled)
+	if (!process.handled)
+		process.handled = !pthread_atfork(fork_prepare, fork_parent, fork_child) &&
+		                  !atexit(on_exit_process);
+	if (!process.client && process.handled)
 		process.client = create(config);
 	c = process.client;
 	pthread_mutex_unlock(&process.lock);

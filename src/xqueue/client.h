@@ -78,9 +78,15 @@ static inline bool fm_client_free_run(struct fm_client *c)
 {
 	return !atomic_load_explicit(&c->link, memory_order_relaxed);
 }
+/* No gates from now on, and those that are closed open. */
+static inline bool fm_client_ungated(struct fm_client *c)
+{
+	return atomic_load(&c->stop) || (fm_client_free_run(c) && !c->config.gates_always);
+}
 
 /* agent.c */
 int fm_agent_start(struct fm_client *c);
+void fm_agent_stop(struct fm_client *c); /* the process exits */
 
 /* xqueue.c: do what is due for one queue; returns when to look again. Agent only. */
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now);

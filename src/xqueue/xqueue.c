@@ -116,7 +116,7 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
-	bool free_run = fm_client_free_run(c) && !c->config.gates_always;
+	bool ungated = fm_client_ungated(c);
 	bool stuck = !q->in_order && now - x->progress_at > PATIENCE * c->set.interval_ns;
 	size_t opened = 0;
 
@@ -125,7 +125,7 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 	while (x->gate_n) {
 		struct fm_xq_gate *g = &x->gate[x->gate_head];
 
-		if (!free_run && !stuck && g->index > x->segments_done + c->set.lead)
+		if (!ungated && !stuck && g->index > x->segments_done + c->set.lead)
 			break;
 		q->ops->reactivate(q->hwq, g->token);
 		x->gate_head = (x->gate_head + 1) % x->gate_cap;
@@ -463,9 +463,8 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 void fm_xq_set_interval(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
-	bool gates = !fm_client_free_run(c) || c->config.gates_always;
 
-	atomic_store(&q->interval, gates ? c->set.interval_ns : UINT64_MAX);
+	atomic_store(&q->interval, fm_client_ungated(c) ? UINT64_MAX : c->set.interval_ns);
 }
 
 static enum fm_level choose_level(unsigned levels, enum fm_level wish)
