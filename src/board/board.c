@@ -60,7 +60,6 @@ int fm_board_create(struct fm_board **board, int *fd)
 	b->version = FM_BOARD_VERSION;
 	b->slots = FM_BOARD_SLOTS;
 	b->size = sizeof(*b);
-	open_gates(b);
 	if (fd)
 		*fd = fm_take_fd(&memfd);
 	*board = b;

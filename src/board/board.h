@@ -25,7 +25,8 @@
 
 #define FM_LINE _Alignas(FM_CACHE_LINE)
 
-enum fm_gate { FM_GATE_CLOSED, FM_GATE_OPEN };
+/* Open is zero: a fresh board is all zeros, and pages of slots not in use are never touched. */
+enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
 
 /* Edges that the daemon wants a bell for (struct fm_slot.bells). */
 #define FM_BELL_READY 1u

@@ -130,10 +130,11 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 	pthread_mutex_lock(&c->lock);
 	c->link_ops->close(l);
 	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++) {
+		if (!c->queue[i])
+			continue;
 		atomic_store(&c->board->slot[i].bells, 0);
 		atomic_store(&c->board->slot[i].gate, FM_GATE_OPEN);
-		if (c->queue[i])
-			fm_xq_set_interval(c->queue[i]);
+		fm_xq_set_interval(c->queue[i]);
 	}
 	atomic_store(&c->board->contended, 0);
 	pthread_mutex_unlock(&c->lock);

@@ -542,12 +542,15 @@ void fm_xq_close(struct fm_xq *q)
 
 	if (atomic_load(&c->dead))
 		return;
+	/* Once it is closing the agent may retire it at any time. */
+	atomic_fetch_add(&q->refs, 1);
 	pthread_mutex_lock(&x->lock);
 	if (fm_slot_pending(q->slot))
 		track(q, 0);
 	q->closing = true;
 	leave(q);
 	fm_client_wake(c);
+	fm_xq_unref(q);
 }
 
 int fm_xq_suspend(struct fm_xq *q)
