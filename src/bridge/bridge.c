@@ -171,7 +171,6 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 
 	ent_detach_queue(e, q, now);
 	fm_list_del(&q->in_client);
-	q->client->slot[q->number] = NULL;
 	q->client->user->queues--;
 	release_slot(q->slot);
 	client_contended(q->client);

@@ -75,7 +75,6 @@ struct fm_bclient {
 	char comm[32], api[16];
 	void *ctx;
 	struct fm_list queues;
-	struct queue *slot[FM_BOARD_SLOTS];
 	struct member member[FM_BOARD_GROUPS];
 };
 

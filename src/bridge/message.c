@@ -57,12 +57,23 @@ static struct queue *queue_new(struct fm_bclient *c, const struct fm_msg_queue *
 	return q;
 }
 
+/* Clients have few queues, and ask seldom. */
+static struct queue *queue_at(const struct fm_bclient *c, uint32_t slot)
+{
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client)
+		if (q->number == slot)
+			return q;
+	return NULL;
+}
+
 static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
         const struct fm_msg_queue *m, struct fm_err *err)
 {
 	const struct user *u = c->user;
 
-	if (c->slot[m->slot])
+	if (queue_at(c, m->slot))
 		return fm_err_set(err, -EBADMSG, "QUEUE message: slot %u is in use", m->slot);
 	if (u->uid && b->limits.queues && u->queues >= b->limits.queues) {
 		fm_err_set(err, -EDQUOT, "user %u has %u queues, the limit", u->uid, u->queues);
@@ -91,7 +102,6 @@ static int on_queue(struct fm_bridge *b, struct fm_bclient *c, const struct fm_m
 		return fm_err_set(err, -ENOMEM, "out of memory for another queue");
 	}
 	q->id = ++b->next_queue;
-	c->slot[m->slot] = q;
 	c->user->queues++;
 	fm_list_add_tail(&c->queues, &q->in_client);
 	ent_attach_queue(b, e, q);
@@ -101,8 +111,10 @@ static int on_queue(struct fm_bridge *b, struct fm_bclient *c, const struct fm_m
 /* A queue that was refused leaves as well: that slot holds nothing, and nothing is to be done. */
 static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slot, uint64_t now)
 {
-	if (c->slot[slot])
-		queue_free(b, c->slot[slot], now);
+	struct queue *q = queue_at(c, slot);
+
+	if (q)
+		queue_free(b, q, now);
 	return 0;
 }
 
