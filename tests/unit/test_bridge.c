@@ -462,7 +462,7 @@ static void time_used_is_believed_within_reason(void **state)
 
 	atomic_store(&s->device_ns, 5 * FM_S); /* used under a daemon before this one */
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
-	q = w->a.c->slot[0];
+	q = fm_list_first(&w->a.c->queues, struct queue, in_client);
 	assert_int_equal(queue_usage(q, T0 + FM_S), 0);
 	atomic_fetch_add(&s->device_ns, FM_MS);
 	assert_int_equal(queue_usage(q, T0 + FM_S), FM_MS);
@@ -539,7 +539,8 @@ static void targets_name_groups(void **state)
 	assert_ptr_equal(g, group_of(&w->z, 0));
 	assert_int_equal(fm_bridge_target(w->b, "11", collect, &g), 2);
 	assert_int_equal(fm_bridge_target(w->b, "zeta-22", collect, &g), 1);
-	snprintf(id, sizeof(id), "q%u", w->a.c->slot[0]->id);
+	snprintf(
+	        id, sizeof(id), "q%u", fm_list_first(&w->a.c->queues, struct queue, in_client)->id);
 	assert_int_equal(fm_bridge_target(w->b, id, collect, &g), 1);
 	assert_ptr_equal(g, group_of(&w->a, 0));
 	assert_int_equal(fm_bridge_target(w->b, "", collect, &g), 0);
