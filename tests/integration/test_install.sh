@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Install into an empty prefix, then build and run the example against it, as a stranger would: through
+# find_package and through pkg-config, in C and in C++.
+set -eu
+: "${BUILD:?set it to the build directory (ctest does)}" "${SOURCE:?set it to the source directory}"
+for tool in cmake pkg-config cc c++; do
+	command -v "$tool" >/dev/null || { echo "$tool is not installed"; exit 77; }
+done
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+prefix=$tmp/prefix
+FERMATA_SOCKET=$tmp
+export FERMATA_SOCKET
+flags=${SANITIZE:+-fsanitize=$SANITIZE}
+
+fail()
+{
+	echo "FAILED: $*"
+	exit 1
+}
+
+cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install"; }
+lib=$(dirname "$(find "$prefix" -name libfermata.so)")
+[ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
+[ -x "$prefix/bin/fermata" ] || fail "no command"
+
+# The example's own words say whether it worked.
+try()
+{
+	out=$("$@") || fail "$* ended with status $?"
+	echo "$out" | grep -q "background has done 400 of 400 commands, scheduled" || fail "$*: $out"
+}
+
+outside()
+{
+	cmake -S "$SOURCE/examples" -B "$tmp/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$flags"
+	cmake --build "$tmp/cmake"
+}
+(outside) >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "build with find_package"; }
+try "$tmp/cmake/own_device"
+
+PKG_CONFIG_PATH=$lib/pkgconfig
+export PKG_CONFIG_PATH
+[ "$(pkg-config --modversion fermata)" = "$("$tmp/prefix/bin/fermata" --version | grep -o '[0-9][0-9.]*' | head -1)" ] ||
+	fail "pkg-config and the command disagree on the version"
+pc()
+{
+	pkg-config --define-variable=prefix="$prefix" "$@" fermata
+}
+# shellcheck disable=SC2046,SC2086 # words are wanted
+cc $flags -Wall -Wextra -Werror "$SOURCE/examples/own_device.c" -o "$tmp/own_device" $(pc --cflags --libs) \
+	-pthread || fail "build with pkg-config"
+LD_LIBRARY_PATH=$lib
+export LD_LIBRARY_PATH
+try "$tmp/own_device"
+
+cat >"$tmp/version.cc" <<'END'
+#include <fermata/fermata.h>
+#include <cstdio>
+int main() { return std::printf("%s %d\n", fm_version(), fm_scheduled()) < 0; }
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/version.cc" -o "$tmp/version" $(pc --cflags --libs) ||
+	fail "build in C++"
+[ "$("$tmp/version")" = "$(pkg-config --modversion fermata) 0" ] || fail "the C++ program says $("$tmp/version")"
+
+# The library shows what the header declares, under one version, and needs libc alone.
+sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
+nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
+cmp "$tmp/listed" "$tmp/exported" || fail "exports.map and the library differ"
+while read -r symbol; do
+	grep -q "[ *]$symbol(" "$prefix/include/fermata/fermata.h" || fail "$symbol is not in the header"
+done <"$tmp/exported"
+grep -o '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" | tr -d '(' | sort -u | while read -r symbol; do
+	grep -qx "$symbol" "$tmp/exported" || { echo "$symbol"; exit 1; }
+done || fail "the header declares what the library does not have"
+if [ -z "${SANITIZE:-}" ]; then
+	needed=$(readelf -d "$lib/libfermata.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
+	[ -z "$needed" ] || fail "the library needs $needed"
+fi
+echo "ok"
