@@ -69,7 +69,8 @@ struct fm_hwqueue_ops {
 	int (*sync)(void *ctx);
 	/* Level 1 and the scheduler's view of idleness without anyone waiting: arrange that
 	 * reached(cookie) is called once when all that was launched so far has finished (from any thread,
-	 * also from here). May be NULL: completion is then known only when the program waits. */
+	 * also from here). It may call reactivate and track, so hold no lock that they take. On an error it
+	 * is never called. May be NULL: completion is then known only when the program waits. */
 	int (*track)(void *ctx, void (*reached)(void *cookie), void *cookie);
 	/* Level 2, both or none: a closed gate behind what was launched; open it again. */
 	int (*deactivate)(void *ctx, void **gate);
