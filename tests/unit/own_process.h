@@ -52,6 +52,12 @@ static inline int run_own_process(char *self, const char *name)
 		failed_ != 0;                                                              \
 	})
 
+/* The child of a program with threads may have threads of its own, save under sanitizers: one
+ * refuses, the other leaves its allocator's locks as the fork found them. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define NO_THREADS_AFTER_FORK 1
+#endif
+
 /* fn() in a forked child: what it returns, -1 when it was killed. */
 static inline int in_child(int (*fn)(void *arg), void *arg)
 {

@@ -340,7 +340,7 @@ static int dead_handles(void *arg)
 	return 0;
 }
 
-#ifndef __SANITIZE_THREAD__ /* which allows no threads in a child of a program with threads */
+#ifndef NO_THREADS_AFTER_FORK
 static int new_handles(void *arg)
 {
 	const struct fm_xqueue_options o = {.size = sizeof(o), .group = ((struct family *)arg)->g};
@@ -382,7 +382,7 @@ static void test_fork(void **state)
 		for (unsigned i = 0; i < 200; i++)
 			fm_xqueue_submit(f.q, &c, NULL);
 		assert_int_equal(in_child(dead_handles, &f), 0);
-#ifndef __SANITIZE_THREAD__
+#ifndef NO_THREADS_AFTER_FORK
 		assert_int_equal(in_child(new_handles, &f), 0);
 #endif
 		assert_int_equal(fm_xqueue_wait_all(f.q, LONG), 0);

@@ -402,7 +402,7 @@ static void test_threads_on_one_queue(void **state)
 	stop();
 }
 
-#ifndef __SANITIZE_THREAD__ /* which allows no threads in a child of a program with threads */
+#ifndef NO_THREADS_AFTER_FORK
 static int child(void *arg)
 {
 	const struct fm_command c = {.device_ns = FM_US};
@@ -485,7 +485,7 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_stops_itself_the_other_runs_on),
         cmocka_unit_test(test_queues_come_and_go),
         cmocka_unit_test(test_threads_on_one_queue),
-#ifndef __SANITIZE_THREAD__
+#ifndef NO_THREADS_AFTER_FORK
         cmocka_unit_test(test_fork_in_the_middle),
 #endif
         cmocka_unit_test(test_environment),

@@ -749,7 +749,7 @@ static int use_dead_queue(void *arg)
 	return peer.opened == opened ? 0 : 1;
 }
 
-#ifdef __SANITIZE_THREAD__ /* which allows no threads in such a child */
+#ifdef NO_THREADS_AFTER_FORK
 #define use_new_queue use_dead_queue
 #else
 static int use_new_queue(void *arg)
