@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The public library under the real daemon: several processes whose queues name one device."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, Program, check, eventually, main, program  # noqa: E402
+
+
+level = 0  # of preemption, that the case at hand is for: set by at_level()
+
+
+class Client(Program):
+    def ask(self, line):
+        after = self.mark()
+        self.tell(line)
+        return self.line(line.split()[0] + " ", after)
+
+    def do(self, line):
+        answer = self.ask(line)
+        check(answer.split()[1] == "0", f"'{line}' was answered '{answer}'")
+
+    def state(self):
+        return {k: int(v) for k, v in (w.split("=") for w in self.ask("state").split()[1:])}
+
+    def finished(self):
+        return self.state()["finished"]
+
+    def advances(self, by=20):
+        goal = self.finished() + by
+        eventually(f"{self.pid} finishes {by} more commands", lambda: self.finished() >= goal)
+
+    def stands_still(self):
+        """At rest by its own account; and nothing comes out while others work."""
+        eventually("it is not scheduled", lambda: not self.state()["scheduled"])
+        eventually("it has come to rest", lambda: self.state()["stalled"])
+        return self.finished()
+
+    def quit(self):
+        self.do("quit")
+        check(self.wait() == 0, f"a client ended with status {self.p.returncode}")
+
+
+def client(f, stack, group="-", *options):
+    argv = [program("lib_client"), group]
+    p = f.program(argv, *options, cls=Client) if options else Client(argv, env=f.env)
+    if not options:
+        stack.callback(p.close)
+    check(p.line("ready") == "ready 0", "the client could not set itself up")
+    eventually("the daemon has it", lambda: p.state()["daemon"])
+    return p
+
+
+def fermata(stack):
+    f = Fermata(stack)
+    f.env["FERMATA_LEVEL"] = str(level)
+    return f
+
+
+def in_turns(stack):
+    f = fermata(stack)
+    f.cli("policy", "round-robin", "slice=2")
+    return f
+
+
+def shows_what_it_is(stack):
+    f = fermata(stack)
+    c = client(f, stack)
+    c.do("burst 5")
+    eventually("its queue is listed", lambda: f.group(c.pid))
+    (q,) = f.group(c.pid)["queues"]
+    check(q["api"] == "lib" and q["device"] == "shared:0" and q["level"] == level, f"ps shows {q}")
+    c.quit()
+    eventually("it has left", lambda: not f.group(c.pid))
+
+
+def a_segment_of_high_priority_has_the_device(stack):
+    f = fermata(stack)
+    batch, task = client(f, stack), client(f, stack)
+    batch.do("feed")
+    for _ in range(3):
+        batch.advances()
+        task.do("segment 128")
+        still = batch.stands_still()
+        task.do("burst 50")
+        check(batch.finished() == still, "the batch ran during the task's segment")
+        task.do("end")
+        batch.advances()
+    check(f.preemptions() >= 1, "no preemption is counted")
+    batch.quit()
+    task.quit()
+
+
+def priorities_of_the_command_line(stack):
+    f = fermata(stack)
+    low = client(f, stack, "-", "--priority", "low")
+    high = client(f, stack, "-", "--priority", "high")
+    low.do("feed")
+    low.advances()
+    high.do("feed")
+    still = low.stands_still()
+    high.advances(100)
+    check(low.finished() == still, "the low priority ran beside the high one")
+    f.cli("hint", str(low.pid), "priority=200")
+    low.advances()
+    high.stands_still()
+    low.do("enough")
+    high.advances()
+    low.quit()
+    high.quit()
+
+
+def the_operator_suspends_and_resumes(stack):
+    f = in_turns(stack)
+    one, other = client(f, stack), client(f, stack)
+    for c in (one, other):
+        c.do("feed")
+    one.advances()
+    f.cli("suspend", str(one.pid))
+    still = one.stands_still()
+    other.advances(100)
+    check(one.finished() == still, "it ran while it was suspended")
+    f.cli("resume", str(one.pid))
+    one.advances()
+    one.quit()
+    other.quit()
+
+
+def one_name_is_one_group(stack):
+    f = in_turns(stack)
+    a, b, c = client(f, stack, "team"), client(f, stack, "team"), client(f, stack)
+    for p in (a, b, c):
+        p.do("feed")
+    a.advances()
+    b.advances()
+    f.cli("suspend", "team")
+    still = a.stands_still() + b.stands_still()
+    c.advances(100)
+    check(a.finished() + b.finished() == still, "a member of the suspended group ran")
+    f.cli("resume", "team")
+    a.advances()
+    b.advances()
+    for p in (a, b, c):
+        p.quit()
+
+
+def it_stops_itself(stack):
+    f = in_turns(stack)
+    a, b = client(f, stack), client(f, stack)
+    for p in (a, b):
+        p.do("feed")
+    a.advances()
+    a.do("suspend")
+    still = a.finished()
+    check(a.state()["suspended"] and a.state()["stalled"], "it does not say that it is suspended")
+    b.advances(100)
+    check(a.finished() <= still + 1, "it ran while it had stopped itself")  # one may have been on its way out
+    a.do("resume")
+    a.advances()
+    a.quit()
+    b.quit()
+
+
+def the_daemon_dies_and_comes_back(stack):
+    f = fermata(stack)
+    batch, task = client(f, stack), client(f, stack)
+    batch.do("feed")
+    batch.advances()
+    task.do("segment 128")
+    batch.stands_still()
+    f.kill()
+    batch.advances()  # nobody schedules: everybody runs
+    task.do("burst 50")
+    f.start()
+    batch.stands_still()  # the new daemon has been told of the segment
+    task.do("burst 50")
+    task.do("end")
+    batch.advances()
+    batch.quit()
+    task.quit()
+
+
+def a_client_dies_with_the_device(stack):
+    f = fermata(stack)
+    batch, task = client(f, stack), client(f, stack)
+    batch.do("feed")
+    batch.advances()
+    task.do("segment 128")
+    batch.stands_still()
+    task.kill()
+    batch.advances()
+    batch.quit()
+
+
+def children_are_clients_of_their_own(stack):
+    f = in_turns(stack)
+    a, b = client(f, stack), client(f, stack)
+    a.do("feed")
+    b.do("feed")
+    if not os.environ.get("SANITIZE"):  # whose runtimes are not made for threads after fork()
+        for _ in range(3):
+            a.do("fork")
+    a.advances()
+    b.advances()
+    a.quit()
+    b.quit()
+
+
+CASES = (
+    shows_what_it_is,
+    a_segment_of_high_priority_has_the_device,
+    priorities_of_the_command_line,
+    the_operator_suspends_and_resumes,
+    one_name_is_one_group,
+    it_stops_itself,
+    the_daemon_dies_and_comes_back,
+    a_client_dies_with_the_device,
+    children_are_clients_of_their_own,
+)
+LEVELS = (1, 2)
+
+
+def at_level(n, case):
+    def run(stack):
+        global level
+        level = n
+        case(stack)
+
+    run.__name__ = f"{case.__name__}, level {n}"
+    return run
+
+
+if __name__ == "__main__":
+    main(*(at_level(n, case) for n in LEVELS for case in CASES))
