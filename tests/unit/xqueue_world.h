@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * XQueues over the software device, with the test in the scheduler's place: it writes the gates of
+ * the board itself. Every case runs in a process of its own, since a process has one client. The
+ * device is in virtual time, driven by a ticker that can stand still, so what is asserted does not
+ * hang on how fast the machine is.
+ */
+#pragma once
+#include "backend/sim/sim.h"
+#include "own_process.h"
+#include "xqueue/xqueue.h"
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define COMMAND_NS (100 * FM_US)
+#define TICK_US    50
+#define MOST       2000
+
+/* The link: to this test. */
+static struct {
+	struct fm_board *board;
+	_Atomic bool refuse, gone;
+	_Atomic unsigned opened, closed, bells, queues, queues_gone, hints, groups, segments;
+} peer;
+
+struct fm_link {
+	int unused;
+};
+
+static struct fm_link the_link;
+
+static inline int peer_open(struct fm_link **out, struct fm_client *c, const char *arg,
+        struct fm_board *board, int fd, const char *api)
+{
+	if (peer.refuse)
+		return -ECONNREFUSED;
+	peer.board = board;
+	peer.gone = false;
+	peer.opened++;
+	*out = &the_link;
+	return 0;
+}
+
+static inline void peer_close(struct fm_link *l)
+{
+	peer.closed++;
+}
+
+static inline int peer_send(struct fm_link *l, const union fm_msg *m)
+{
+	peer.queues += m->head.type == FM_MSG_QUEUE;
+	peer.queues_gone += m->head.type == FM_MSG_QUEUE_GONE;
+	peer.hints += m->head.type == FM_MSG_HINT;
+	peer.groups += m->head.type == FM_MSG_GROUP;
+	peer.segments += m->head.type == FM_MSG_SEGMENT;
+	return 0;
+}
+
+static inline void peer_bell(struct fm_link *l)
+{
+	peer.bells++;
+}
+
+static inline int peer_fd(const struct fm_link *l)
+{
+	return -1;
+}
+
+static inline uint64_t peer_service(struct fm_link *l, uint64_t now)
+{
+	return peer.gone ? 0 : FM_NEVER;
+}
+
+static const struct fm_link_ops peer_link = {
+        .open = peer_open,
+        .close = peer_close,
+        .send = peer_send,
+        .bell = peer_bell,
+        .fd = peer_fd,
+        .service = peer_service,
+};
+
+static inline struct fm_client *client(bool gates_always)
+{
+	const struct fm_client_config config = {.api = "test",
+	        .local = &peer_link,
+	        .local_policy = "test",
+	        .gates_always = gates_always};
+
+	return fm_client_get(&config);
+}
+
+/* The device and what came out of it. */
+static struct {
+	struct fm_simdev *dev;
+	pthread_t ticker;
+	_Atomic bool stop, pause;
+	_Atomic unsigned n;
+	_Atomic unsigned result[MOST];
+} w;
+
+static inline void *tick(void *arg)
+{
+	while (!w.stop) {
+		if (!w.pause)
+			fm_simdev_advance(w.dev, COMMAND_NS);
+		usleep(TICK_US);
+	}
+	return NULL;
+}
+
+static inline void start_device(unsigned max_level)
+{
+	const struct fm_sim_options o = {.virtual_time = true, .max_level = max_level};
+
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(fm_simdev_new(&w.dev, &o), 0);
+	assert_int_equal(pthread_create(&w.ticker, NULL, tick, NULL), 0);
+}
+
+static inline void stop_device(void)
+{
+	w.stop = true;
+	pthread_join(w.ticker, NULL);
+	fm_simdev_free(w.dev);
+}
+
+static inline void done(void *arg)
+{
+	w.result[w.n++] = (unsigned)(uintptr_t)arg;
+}
+
+static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
+{
+	struct fm_simq *simq;
+	struct fm_xq *q;
+
+	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
+	const struct fm_xq_config config = {.device = "sim",
+	        .ops = &fm_simq_ops,
+	        .hwq = simq,
+	        .level_wish = (enum fm_level)wish,
+	        .in_order = true};
+	assert_int_equal(fm_xq_create(&q, client(gates_always), &config), 0);
+	return q;
+}
+
+static inline int launch(struct fm_xq *q, unsigned i)
+{
+	const struct fm_command c = {
+	        .device_ns = COMMAND_NS, .done = done, .arg = (void *)(uintptr_t)i};
+	int rc;
+
+	fm_xq_begin(q, 1);
+	rc = fm_simq_ops.launch(q->hwq, &c);
+	fm_xq_end(q);
+	return rc;
+}
+
+static inline void wait_all(struct fm_xq *q)
+{
+	assert_int_equal(fm_xq_wait(q, fm_xq_mark(q), 60 * FM_S), 0);
+}
+
+/* Commands that teach the estimate, one by one. */
+static inline void warm_up(struct fm_xq *q)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		launch(q, i);
+		wait_all(q);
+	}
+	assert_int_equal(w.n, 20);
+	w.n = 0;
+}
+
+static inline void device_goes_on(unsigned ticks)
+{
+	uint64_t until = fm_simdev_now(w.dev) + ticks * COMMAND_NS;
+
+	eventually(fm_simdev_now(w.dev) >= until);
+}
+
+static inline void set_gate(struct fm_xq *q, enum fm_gate gate)
+{
+	atomic_store(&q->slot->gate, gate);
+	fm_client_wake(q->client);
+}
+
+struct feeder {
+	pthread_t thread;
+	struct fm_xq *q;
+	unsigned from, to;
+};
+
+static inline void *feed(void *arg)
+{
+	struct feeder *f = arg;
+
+	for (unsigned i = f->from; i < f->to; i++)
+		assert_int_equal(launch(f->q, i), 0);
+	return NULL;
+}
+
+static inline void start_feeder(struct feeder *f)
+{
+	assert_int_equal(pthread_create(&f->thread, NULL, feed, f), 0);
+}
+
+static inline void assert_in_order(unsigned n)
+{
+	assert_int_equal(w.n, n);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(w.result[i], i);
+}
+
+/* The device rests: with time given to it, nothing more comes out. */
+static inline void assert_rests(struct fm_xq *q, unsigned all)
+{
+	unsigned n;
+
+	eventually(fm_xq_stalled(q));
+	device_goes_on(2); /* what had finished then has been told */
+	n = w.n;
+	device_goes_on(100);
+	assert_int_equal(w.n, n);
+	assert_true(fm_xq_stalled(q));
+	assert_true(n < all);
+}
