@@ -93,6 +93,11 @@ static void *agent(void *arg)
 	}
 	fm_client_disconnect(c, fm_now());
 	pump_all(c);
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+		if (c->queue[i] && c->queue[i]->ops->quiesce)
+			c->queue[i]->ops->quiesce(c->queue[i]->hwq);
+	pthread_mutex_unlock(&c->lock);
 	atomic_store(&c->stopped, true);
 	return NULL;
 }

@@ -107,7 +107,12 @@ static void publish_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	atomic_store(&q->slot->released, x->gate_n ? x->gate[x->gate_head].before : UINT64_MAX);
+	uint64_t front = x->gate_n ? x->gate[x->gate_head].before : UINT64_MAX;
+
+	/* Stopped in the middle of a command, it gets no further than it is. */
+	if (x->interrupted)
+		front = FM_MIN(front, atomic_load(&q->slot->done));
+	atomic_store(&q->slot->released, front);
 	atomic_store(&q->gates_pending, (uint32_t)x->gate_n);
 }
 
@@ -412,6 +417,20 @@ static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 	return FM_NEVER;
 }
 
+/* Nothing stands behind the gates of a closed queue whose commands are finished: they open whatever
+ * the scheduler says, so that an idle queue of a stopped group can go. Lock held. */
+static void open_last_gates(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->closing || fm_slot_pending(q->slot))
+		return;
+	for (; x->gate_n; x->gate_n--) {
+		q->ops->reactivate(q->hwq, x->gate[x->gate_head].token);
+		x->gate_head = (x->gate_head + 1) % x->gate_cap;
+	}
+}
+
 /* A closed queue is done: give its slot back. */
 static bool finished(struct fm_xq *q)
 {
@@ -451,6 +470,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	next = watch_tail(q, now);
 	if (!q->in_order && x->gate_n && may_run(q))
 		next = FM_MIN(next, x->progress_at + (PATIENCE + 1) * q->client->set.interval_ns);
+	open_last_gates(q);
 	over = finished(q);
 	leave(q);
 	if (q->level < FM_LEVEL_QUEUED)

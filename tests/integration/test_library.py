@@ -219,7 +219,7 @@ CASES = (
     a_client_dies_with_the_device,
     children_are_clients_of_their_own,
 )
-LEVELS = (1, 2)
+LEVELS = (1, 2, 3)
 
 
 def at_level(n, case):

@@ -109,6 +109,11 @@ static void test_launched_behind_a_stop_level_2(void **state)
 	launched_behind_a_stop(2);
 }
 
+static void test_launched_behind_a_stop_level_3(void **state)
+{
+	launched_behind_a_stop(3);
+}
+
 static void test_running_command_stops_level_3(void **state)
 {
 	const struct fm_command c = {.device_ns = 3600 * FM_S, .done = done};
@@ -229,6 +234,7 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queued_work_stops_level_2),
         cmocka_unit_test(test_queued_work_stops_level_3),
         cmocka_unit_test(test_launched_behind_a_stop_level_2),
+        cmocka_unit_test(test_launched_behind_a_stop_level_3),
         cmocka_unit_test(test_running_command_stops_level_3),
         cmocka_unit_test(test_closed_while_idle_level_1),
         cmocka_unit_test(test_closed_while_idle_level_2),

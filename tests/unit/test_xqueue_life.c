@@ -260,6 +260,21 @@ static void test_many_queues(void **state)
 	stop_device();
 }
 
+static void test_close_idle_queue_of_a_stopped_group(void **state)
+{
+	struct fm_xq *q;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	launch(q, 0);
+	wait_all(q);
+	set_gate(q, FM_GATE_CLOSED);
+	assert_int_equal(fm_xq_suspend(q), 0); /* leaves a closed gate at its end */
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
 static void test_messages(void **state)
 {
 	struct fm_client *c = client(false);
@@ -360,6 +375,7 @@ static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_contended_queue_reports_its_end),
         cmocka_unit_test(test_threads_on_one_queue),
         cmocka_unit_test(test_many_queues),
+        cmocka_unit_test(test_close_idle_queue_of_a_stopped_group),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_disabled),
         cmocka_unit_test(test_fork),

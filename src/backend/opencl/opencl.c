@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opencl.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "watch.h"
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+/* Callbacks later than this are not used: a good driver needs a few microseconds. */
+#define DELAY_LATE    (50 * FM_US)
+#define DELAY_GIVE_UP (1 * FM_MS)
+#define DELAY_TRIES   5
 
 struct waiter {
 	fm_reached_fn *reached;
@@ -18,27 +25,39 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *arg)
 	w.reached(w.cookie, fm_now());
 }
 
-static int track(void *hwq, fm_reached_fn *reached, void *cookie)
+static int call_back(
+        const cl_icd_dispatch *cl, cl_event event, fm_reached_fn *reached, void *cookie)
 {
-	struct fm_cl_queue *q = hwq;
 	struct waiter *w = malloc(sizeof(*w));
-	cl_event marker;
-	cl_int rc;
 
 	if (!w)
 		return -ENOMEM;
 	*w = (struct waiter){reached, cookie};
-	if (q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker)) {
-		free(w);
+	if (cl->clSetEventCallback(event, CL_COMPLETE, on_complete, w) == CL_SUCCESS)
+		return 0;
+	free(w);
+	return -EIO;
+}
+
+static int track(void *hwq, fm_reached_fn *reached, void *cookie)
+{
+	struct fm_cl_queue *q = hwq;
+	cl_event marker;
+	int rc;
+
+	if (q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker))
 		return -EIO;
+	if (q->watched) {
+		rc = fm_cl_watch(q, marker, reached, cookie);
+		if (rc)
+			q->cl->clReleaseEvent(marker);
+	} else {
+		rc = call_back(q->cl, marker, reached, cookie);
+		q->cl->clReleaseEvent(marker);
 	}
-	rc = q->cl->clSetEventCallback(marker, CL_COMPLETE, on_complete, w);
-	if (rc)
-		free(w);
-	else
+	if (!rc)
 		q->cl->clFlush(q->queue); /* a driver may keep back what nobody flushes */
-	q->cl->clReleaseEvent(marker);
-	return rc ? -EIO : 0;
+	return rc;
 }
 
 static int sync_queue(void *hwq)
@@ -75,6 +94,79 @@ static void reactivate(void *hwq, void *gate)
 
 	q->cl->clSetUserEventStatus(user, CL_COMPLETE);
 	q->cl->clReleaseEvent(user);
+	if (q->watched)
+		fm_cl_watch_stir(q);
+}
+
+static void stop_waiting(void *cookie, uint64_t now)
+{
+	atomic_store((_Atomic uint64_t *)cookie, now);
+}
+
+/* How long after an event's status says so does the driver call back? The best of a few tries, on a
+ * queue that is empty still; UINT64_MAX if it cannot be tried. */
+static uint64_t callback_delay(struct fm_cl_queue *q)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < DELAY_TRIES && best > DELAY_LATE; i++) {
+		/* On the heap, and left there should the driver never call: it might, later. */
+		_Atomic uint64_t *called = calloc(1, sizeof(*called));
+		cl_int status = CL_QUEUED;
+		uint64_t start = fm_now(), finished = 0;
+		cl_event marker;
+
+		if (!called || q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker)) {
+			free((void *)called);
+			return best;
+		}
+		if (call_back(q->cl, marker, stop_waiting, (void *)called) == 0) {
+			q->cl->clFlush(q->queue);
+			while (!atomic_load(called) && fm_now() - start < DELAY_GIVE_UP) {
+				q->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS,
+				        sizeof(status), &status, NULL);
+				if (status <= CL_COMPLETE && !finished)
+					finished = fm_now();
+			}
+			if (atomic_load(called))
+				best = FM_MIN(best, fm_sub_sat(atomic_load(called),
+				                            finished ? finished : start));
+		}
+		q->cl->clReleaseEvent(marker);
+		if (atomic_load(called))
+			free((void *)called);
+	}
+	return best;
+}
+
+/* What was found is remembered by device. */
+static bool callbacks_late(struct fm_cl_queue *q)
+{
+	static struct {
+		pthread_mutex_t lock;
+		cl_device_id device[16];
+		bool late[16];
+		unsigned n;
+	} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	cl_device_id device = NULL;
+	bool late;
+
+	q->cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	pthread_mutex_lock(&known.lock);
+	for (unsigned i = 0; i < known.n; i++) {
+		if (known.device[i] != device)
+			continue;
+		late = known.late[i];
+		pthread_mutex_unlock(&known.lock);
+		return late;
+	}
+	late = callback_delay(q) > DELAY_LATE;
+	if (known.n < 16) {
+		known.device[known.n] = device;
+		known.late[known.n++] = late;
+	}
+	pthread_mutex_unlock(&known.lock);
+	return late;
 }
 
 /* Tried, not assumed: an OpenCL 1.0 device has no user events, and its driver says so. */
@@ -95,6 +187,7 @@ static unsigned levels(void *hwq)
 	if (q->cl->clSetUserEventStatus(user, CL_COMPLETE) == CL_SUCCESS)
 		bits |= 1u << 2;
 	q->cl->clReleaseEvent(user);
+	q->watched = callbacks_late(q);
 	return bits;
 }
 
@@ -106,6 +199,20 @@ static void release(void *hwq)
 		q->release(q);
 }
 
+static void quiesce(void *hwq)
+{
+	fm_cl_watch_stop();
+}
+
+void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
+        cl_context context, void (*on_release)(struct fm_cl_queue *q))
+{
+	*q = (struct fm_cl_queue){
+	        .cl = cl, .queue = queue, .context = context, .release = on_release};
+	fm_list_init(&q->trackers);
+	fm_list_init(&q->in_watch);
+}
+
 const struct fm_backend_ops fm_backend_opencl = {
         .name = "opencl",
         .levels = levels,
@@ -114,4 +221,5 @@ const struct fm_backend_ops fm_backend_opencl = {
         .deactivate = deactivate,
         .reactivate = reactivate,
         .release = release,
+        .quiesce = quiesce,
 };

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "base/list.h"
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #endif
@@ -29,9 +30,17 @@ struct fm_cl_queue {
 	cl_command_queue queue; /* borrowed: the program's */
 	cl_context context;
 	void (*release)(struct fm_cl_queue *q); /* the XQueue is done with it; may be NULL */
+
+	/* Set by the backend: the driver's callbacks come late, so events are watched (watch.h). */
+	bool watched;
+	struct fm_list trackers, in_watch;
+	uint64_t since; /* the first tracker is on its way since */
 };
 
 extern const struct fm_backend_ops fm_backend_opencl;
+
+void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
+        cl_context context, void (*release)(struct fm_cl_queue *q));
 
 /* A name for the device that is the same in every process: its UUID if the driver tells one, else
  * its place among the platform's devices. A sub-device goes by its parent. */

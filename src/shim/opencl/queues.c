@@ -77,7 +77,7 @@ struct fm_shim_queue *fm_shim_queue_add(
 
 	if (!q)
 		return NULL;
-	q->hw = (struct fm_cl_queue){&fm_cl_layer.next, queue, context, release};
+	fm_cl_queue_init(&q->hw, &fm_cl_layer.next, queue, context, release);
 	q->refs = 1;
 	q->in_order = is_in_order(queue);
 	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));

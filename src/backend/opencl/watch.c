@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* The next look comes after a quarter of the time that the tracker has been under way. */
+#define LOOK_MIN (25 * FM_US)
+#define LOOK_MAX (10 * FM_MS)
+
+struct tracker {
+	struct fm_list link;
+	const cl_icd_dispatch *cl;
+	cl_event event;
+	fm_reached_fn *reached;
+	void *cookie;
+};
+
+/* The thread is started at first use, and once more in a forked child that uses it. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct fm_list queues; /* that have trackers under way */
+	uint64_t next;         /* when the thread will look again */
+	pid_t pid;
+	bool stop;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool finished(const struct tracker *t)
+{
+	cl_int status = CL_QUEUED;
+
+	/* An event that cannot be asked about any more is as good as finished. */
+	if (t->cl->clGetEventInfo(
+	            t->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL))
+		return true;
+	return status <= CL_COMPLETE;
+}
+
+static uint64_t look_at(const struct fm_cl_queue *q, uint64_t now)
+{
+	uint64_t wait = fm_sub_sat(now, q->since) / 4;
+
+	return now + FM_MIN(FM_MAX(wait, LOOK_MIN), LOOK_MAX);
+}
+
+/* Move what has finished to `done`; returns when to look again. A queue's trackers finish in order:
+ * only the first is asked about. Lock held. */
+static uint64_t look(struct fm_list *done)
+{
+	uint64_t now = fm_now(), next = FM_NEVER;
+	struct fm_cl_queue *q, *tmp;
+
+	fm_list_each_safe (q, tmp, &watch.queues, in_watch) {
+		while (!fm_list_empty(&q->trackers)) {
+			struct tracker *t = fm_list_first(&q->trackers, struct tracker, link);
+
+			if (!finished(t)) {
+				next = FM_MIN(next, look_at(q, now));
+				break;
+			}
+			fm_list_del(&t->link);
+			fm_list_add_tail(done, &t->link);
+			q->since = now;
+		}
+		if (fm_list_empty(&q->trackers))
+			fm_list_del(&q->in_watch);
+	}
+	return next;
+}
+
+static void tell(struct fm_list *done)
+{
+	struct tracker *t, *tmp;
+
+	fm_list_each_safe (t, tmp, done, link) {
+		t->cl->clReleaseEvent(t->event);
+		t->reached(t->cookie, fm_now());
+		free(t);
+	}
+}
+
+static void *watcher(void *arg)
+{
+	/* The kernel's usual slack of 50 us is a long time here. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	pthread_mutex_lock(&watch.lock);
+	while (!watch.stop) {
+		struct timespec ts;
+		struct fm_list done;
+
+		fm_list_init(&done);
+		watch.next = look(&done);
+		if (!fm_list_empty(&done)) {
+			pthread_mutex_unlock(&watch.lock);
+			tell(&done);
+			pthread_mutex_lock(&watch.lock);
+			continue;
+		}
+		ts = fm_timespec(watch.next);
+		if (watch.next == FM_NEVER)
+			pthread_cond_wait(&watch.cond, &watch.lock);
+		else
+			pthread_cond_timedwait(&watch.cond, &watch.lock, &ts);
+	}
+	pthread_mutex_unlock(&watch.lock);
+	return NULL;
+}
+
+static int start(void)
+{
+	pthread_condattr_t clock;
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int rc;
+
+	fm_list_init(&watch.queues);
+	watch.next = 0;
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&watch.cond, &clock);
+	pthread_condattr_destroy(&clock);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&thread, &attr, watcher, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (!rc)
+		watch.pid = getpid();
+	return -rc;
+}
+
+static void look_by(uint64_t at)
+{
+	if (at < watch.next) {
+		watch.next = at;
+		pthread_cond_signal(&watch.cond);
+	}
+}
+
+int fm_cl_watch(struct fm_cl_queue *q, cl_event event, fm_reached_fn *reached, void *cookie)
+{
+	struct tracker *t = malloc(sizeof(*t));
+	int rc = 0;
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct tracker){.cl = q->cl, .event = event, .reached = reached, .cookie = cookie};
+	pthread_mutex_lock(&watch.lock);
+	if (watch.stop)
+		rc = -ESHUTDOWN;
+	else if (watch.pid != getpid())
+		rc = start();
+	if (!rc) {
+		if (fm_list_empty(&q->trackers)) {
+			q->since = fm_now();
+			fm_list_add_tail(&watch.queues, &q->in_watch);
+			look_by(look_at(q, q->since));
+		}
+		fm_list_add_tail(&q->trackers, &t->link);
+	}
+	pthread_mutex_unlock(&watch.lock);
+	if (rc)
+		free(t);
+	return rc;
+}
+
+void fm_cl_watch_stir(struct fm_cl_queue *q)
+{
+	pthread_mutex_lock(&watch.lock);
+	if (!fm_list_empty(&q->trackers)) {
+		q->since = fm_now();
+		look_by(look_at(q, q->since));
+	}
+	pthread_mutex_unlock(&watch.lock);
+}
+
+void fm_cl_watch_stop(void)
+{
+	pthread_mutex_lock(&watch.lock);
+	watch.stop = true;
+	if (watch.pid == getpid())
+		pthread_cond_signal(&watch.cond);
+	pthread_mutex_unlock(&watch.lock);
+}
