@@ -225,11 +225,12 @@ def main(*cases):
     """Run the cases, each with an ExitStack; 0, 1, or 77 when all were skipped."""
     failed, passed = 0, 0
     for case in cases:
+        begin = time.monotonic()
         try:
             with contextlib.ExitStack() as stack:
                 case(stack)
             passed += 1
-            print(f"ok       {case.__name__}", flush=True)
+            print(f"ok       {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
         except Skip as e:
             print(f"skipped  {case.__name__}: {e}", flush=True)
         except Exception:  # whatever it is, the case failed; the others still run

@@ -143,7 +143,8 @@ static inline cl_event user_event(struct conform *c)
 	return e;
 }
 
-static inline char *conform_round(struct conform *c, const struct conform_case *cases)
+static inline char *conform_round(
+        struct conform *c, const struct conform_case *cases, const char *only)
 {
 	char *text = NULL;
 	size_t size;
@@ -153,10 +154,25 @@ static inline char *conform_round(struct conform *c, const struct conform_case *
 		die("out of memory");
 	for (; cases->name; cases++) {
 		c->name = cases->name;
-		cases->run(c);
+		if (!only || !strcmp(only, c->name))
+			cases->run(c);
 	}
 	fclose(c->notes);
 	return text;
+}
+
+static inline void conform_differs(int round, char *first, char *again)
+{
+	char *rest[2] = {first, again}, *a, *b;
+
+	fprintf(stderr, "round %d differs from the first:\n", round);
+	do {
+		a = strsep(&rest[0], "\n");
+		b = strsep(&rest[1], "\n");
+		if (!a || !b || strcmp(a, b))
+			fprintf(stderr, "\t%s\n\tfirst: %s\n", b ? b : "", a ? a : "");
+	} while (a || b);
+	exit(1);
 }
 
 static inline void conform_open(struct conform *c)
@@ -182,18 +198,18 @@ static inline void conform_close(struct conform *c)
 static inline int conform_main(int argc, char **argv, const struct conform_case *cases)
 {
 	uint64_t until = now_ns() + (argc > 1 ? (uint64_t)(atof(argv[1]) * 1e9) : 0);
+	const char *only = argc > 2 ? argv[2] : NULL;
 	struct conform c;
 	char *first;
 	int rounds = 1;
 
 	conform_open(&c);
-	first = conform_round(&c, cases);
+	first = conform_round(&c, cases, only);
 	for (; now_ns() < until; rounds++) {
-		char *again = conform_round(&c, cases);
+		char *again = conform_round(&c, cases, only);
 
 		if (strcmp(first, again))
-			die("round %d differs from the first:\n%s\nfirst:\n%s", rounds, again,
-			        first);
+			conform_differs(rounds, first, again);
 		free(again);
 	}
 	conform_close(&c);

@@ -36,9 +36,6 @@ static void release_memory(struct conform *c)
 		OCL(clReleaseMemObject(m));
 	}
 	note_buffer(c, "out", q, out);
-	/* The kernel object may still hold its last argument. */
-	enqueue_join(c, q, out, out, out, 0, NULL, NULL);
-	OCL(clFinish(q));
 	wait_count(&destroyed, 20);
 	note(c, "destroyed %d", destroyed);
 	OCL(clReleaseMemObject(out));
@@ -301,19 +298,21 @@ static void bad_queues(struct conform *c)
 	        clReleaseCommandQueue(NULL));
 }
 
-/* Work on a device's halves: other devices, other queues, one context. */
+/* Work on a device's halves: other devices, other queues, one context. The halves are never
+ * released: PoCL 3.1 frees a sub-device while its worker threads still let go of the last event. */
 static void sub_devices(struct conform *c)
 {
 	const cl_device_partition_property by[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
-	cl_device_id half[64];
+	static cl_device_id half[64];
+	static cl_uint n;
 	struct conform own = {.notes = c->notes, .name = c->name};
 	cl_command_queue q[2];
 	cl_mem m[2];
-	cl_uint n = 0;
-	cl_int rc = clCreateSubDevices(c->o.dev, by, 64, half, &n);
 
-	note(c, "partition %d", rc);
-	if (rc != CL_SUCCESS || n < 2)
+	if (!n && clCreateSubDevices(c->o.dev, by, 64, half, &n) != CL_SUCCESS)
+		n = 0;
+	note(c, "%u parts", n);
+	if (n < 2)
 		return;
 	own.o = c->o;
 	OCL_NEW(own.o.ctx, clCreateContext(NULL, 2, half, NULL, NULL, &rc_));
@@ -336,8 +335,6 @@ static void sub_devices(struct conform *c)
 	OCL(clReleaseKernel(own.mix));
 	OCL(clReleaseProgram(own.program));
 	OCL(clReleaseContext(own.o.ctx));
-	for (cl_uint i = 0; i < n; i++)
-		OCL(clReleaseDevice(half[i]));
 }
 
 int main(int argc, char **argv)

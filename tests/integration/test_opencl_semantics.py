@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenCL conformance sets (opencl_*.c) see under Fermata exactly what they see natively: alone, at
+level 1, with others on the device, in local mode, and while they are suspended and resumed at random."""
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, Worker, check, main, program
+
+SETS = ("opencl_order", "opencl_memory", "opencl_life")
+SECONDS = "2"
+
+
+def native(name):
+    return subprocess.run([program(name)], check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+EXPECTED = {name: native(name) for name in SETS}
+
+
+def same(name, p, text):
+    """The set has run to its end and noted what it notes natively."""
+    check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    check(got == EXPECTED[name].splitlines(), f"{name} differs {text}:\n" + "\n".join(got))
+
+
+def run_all(fermata, text, *options):
+    for name in SETS:
+        same(name, fermata.program([program(name), SECONDS], *options), text)
+
+
+def alone(stack):
+    run_all(Fermata(stack), "alone")
+
+
+def level_1(stack):
+    run_all(Fermata(stack), "at level 1", "--level", "1")
+
+
+def contended(stack):
+    """An equal takes turns with the set: its queues are stopped in the middle of everything."""
+    fermata = Fermata(stack)
+    worker = fermata.worker()
+    before = fermata.preemptions()
+    run_all(fermata, "beside another program")
+    worker.advances()
+    check(fermata.preemptions() > before, "nobody was preempted")
+    worker.finish()
+
+
+def contended_at_level_1(stack):
+    fermata = Fermata(stack)
+    worker = fermata.worker("--level", "1")
+    run_all(fermata, "beside another program, at level 1", "--level", "1")
+    worker.advances()
+    worker.finish()
+
+
+def fair(stack):
+    fermata = Fermata(stack)
+    fermata.cli("policy", "fair")
+    worker = fermata.worker("--weight", "3")
+    run_all(fermata, "under the fair policy")
+    worker.finish()
+
+
+def local(stack):
+    """Scheduled in its own process, without a daemon."""
+    run_all(Fermata(stack, start=False), "in local mode", "--local", "fixed-priority")
+
+
+def suspended_at_random(stack):
+    """The sets run at the same time; each is suspended and resumed until it ends."""
+    fermata = Fermata(stack)
+    rng = random.Random(20)
+    running = {name: fermata.program([program(name), SECONDS]) for name in SETS}
+    suspensions = 0
+    while any(p.p.poll() is None for p in running.values()):
+        p = rng.choice(list(running.values()))
+        # The set may have ended in between: then there is nobody to suspend.
+        suspended = fermata.cli("suspend", str(p.pid), check_status=False).returncode == 0
+        time.sleep(rng.choice((0, 0.001, 0.01, 0.05)))
+        fermata.cli("resume", str(p.pid), check_status=False)
+        suspensions += suspended
+        time.sleep(rng.choice((0, 0.002, 0.02)))
+    for name, p in running.items():
+        same(name, p, "when suspended at random")
+    print(f"         {suspensions} suspensions")
+    check(suspensions > 0, "nobody was suspended")
+
+
+def daemon_goes_and_comes(stack):
+    """The daemon is killed and started again while the sets run."""
+    fermata = Fermata(stack)
+    worker = fermata.worker()
+    running = {name: fermata.program([program(name), SECONDS]) for name in SETS}
+    for _ in range(4):
+        time.sleep(0.3)
+        fermata.kill()
+        time.sleep(0.1)
+        fermata.start()
+    for name, p in running.items():
+        same(name, p, "when the daemon goes and comes")
+    worker.finish()
+
+
+if __name__ == "__main__":
+    main(alone, level_1, contended, contended_at_level_1, fair, local, suspended_at_random,
+         daemon_goes_and_comes)
