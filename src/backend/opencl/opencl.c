@@ -70,19 +70,41 @@ static int sync_queue(void *hwq)
 static int deactivate(void *hwq, void **gate)
 {
 	struct fm_cl_queue *q = hwq;
+	cl_event wait[2];
 	cl_int rc;
-	cl_event user = q->cl->clCreateUserEvent(q->context, &rc);
 
-	if (!user)
+	wait[0] = q->cl->clCreateUserEvent(q->context, &rc);
+	if (!wait[0])
 		return -EIO;
-	rc = q->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &user, NULL);
+	pthread_mutex_lock(&q->barrier_lock);
+	wait[1] = q->barrier;
+	rc = q->cl->clEnqueueBarrierWithWaitList(q->queue, q->barrier ? 2 : 1, wait, NULL);
+	pthread_mutex_unlock(&q->barrier_lock);
 	if (rc) {
-		q->cl->clSetUserEventStatus(user, CL_COMPLETE);
-		q->cl->clReleaseEvent(user);
+		q->cl->clSetUserEventStatus(wait[0], CL_COMPLETE);
+		q->cl->clReleaseEvent(wait[0]);
 		return -EIO;
 	}
-	*gate = user;
+	*gate = wait[0];
 	return 0;
+}
+
+static void replace_barrier(struct fm_cl_queue *q, cl_event event)
+{
+	cl_event old;
+
+	pthread_mutex_lock(&q->barrier_lock);
+	old = q->barrier;
+	q->barrier = event;
+	pthread_mutex_unlock(&q->barrier_lock);
+	if (old)
+		q->cl->clReleaseEvent(old);
+}
+
+void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event)
+{
+	if (q->cl->clRetainEvent(event) == CL_SUCCESS)
+		replace_barrier(q, event);
 }
 
 /* Only ever CL_COMPLETE: a negative status would fail the program's commands (and ends PoCL 3.1).
@@ -195,6 +217,8 @@ static void release(void *hwq)
 {
 	struct fm_cl_queue *q = hwq;
 
+	replace_barrier(q, NULL);
+	pthread_mutex_destroy(&q->barrier_lock);
 	if (q->release)
 		q->release(q);
 }
@@ -209,6 +233,7 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 {
 	*q = (struct fm_cl_queue){
 	        .cl = cl, .queue = queue, .context = context, .release = on_release};
+	pthread_mutex_init(&q->barrier_lock, NULL);
 	fm_list_init(&q->trackers);
 	fm_list_init(&q->in_watch);
 }

@@ -21,6 +21,7 @@
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +31,10 @@ struct fm_cl_queue {
 	cl_command_queue queue; /* borrowed: the program's */
 	cl_context context;
 	void (*release)(struct fm_cl_queue *q); /* the XQueue is done with it; may be NULL */
+
+	/* The program's last barrier in an out-of-order queue, or NULL (fm_cl_queue_barrier()). */
+	pthread_mutex_t barrier_lock;
+	cl_event barrier;
 
 	/* Set by the backend: the driver's callbacks come late, so events are watched (watch.h). */
 	bool watched;
@@ -41,6 +46,10 @@ extern const struct fm_backend_ops fm_backend_opencl;
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
         cl_context context, void (*release)(struct fm_cl_queue *q));
+
+/* The program put a barrier, `event`, into an out-of-order queue. A driver may remember only the
+ * last barrier (PoCL 3.1 does), so a gate behind it must wait for it too. Retains the event. */
+void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event);
 
 /* A name for the device that is the same in every process: its UUID if the driver tells one, else
  * its place among the platform's devices. A sub-device goes by its parent. */

@@ -96,18 +96,9 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	X(clEnqueueMarkerWithWaitList, 0, key_bytes(16, 0), \
 		(cl_command_queue queue, EVENTS), \
 		(queue, EVENT_ARGS)) \
-	X(clEnqueueBarrierWithWaitList, 0, key_bytes(16, 0), \
-		(cl_command_queue queue, EVENTS), \
-		(queue, EVENT_ARGS)) \
 	X(clEnqueueMarker, 0, key_bytes(16, 0), \
 		(cl_command_queue queue, cl_event *event), \
 		(queue, event)) \
-	X(clEnqueueBarrier, 0, key_bytes(16, 0), \
-		(cl_command_queue queue), \
-		(queue)) \
-	X(clEnqueueWaitForEvents, 0, key_bytes(16, 0), \
-		(cl_command_queue queue, cl_uint n, const cl_event *wait), \
-		(queue, n, wait)) \
 	X(clEnqueueSVMFree, 0, key_bytes(17, 0), \
 		(cl_command_queue queue, cl_uint ptrs, void *ptr[], void (CL_CALLBACK *fn)(cl_command_queue, cl_uint, void *[], void *), void *user, EVENTS), \
 		(queue, ptrs, ptr, fn, user, EVENT_ARGS)) \
@@ -138,6 +129,18 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	X(clEnqueueReleaseEGLObjectsKHR, 0, key_bytes(21, 0), \
 		(cl_command_queue queue, cl_uint mems, const cl_mem *mem, EVENTS), \
 		(queue, mems, mem, EVENT_ARGS))
+
+/* Those that order what comes after them, also in a queue that keeps no order by itself: enqueue.c. */
+#define FM_CL_BARRIERS(X) \
+	X(clEnqueueBarrierWithWaitList, 0, key_bytes(16, 0), \
+		(cl_command_queue queue, EVENTS), \
+		(queue, EVENT_ARGS)) \
+	X(clEnqueueBarrier, 0, key_bytes(16, 0), \
+		(cl_command_queue queue), \
+		(queue)) \
+	X(clEnqueueWaitForEvents, 0, key_bytes(16, 0), \
+		(cl_command_queue queue, cl_uint n, const cl_event *wait), \
+		(queue, n, wait))
 
 /* Those that return a pointer, and their status through *err. */
 #define FM_CL_MAPS(X) \

@@ -56,6 +56,39 @@ FM_CL_ENQUEUES(ENQUEUE)
 	}
 FM_CL_MAPS(MAP)
 
+/* In an out-of-order queue the backend must know the program's barriers: each is asked for its
+ * event. */
+static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl_event *event)
+{
+	cl_event own;
+	cl_int rc;
+
+	rc = fm_cl_layer.next.clEnqueueBarrierWithWaitList(
+	        q->hw.queue, n, wait, event ? event : &own);
+	if (rc != CL_SUCCESS)
+		return rc;
+	fm_cl_queue_barrier(&q->hw, event ? *event : own);
+	if (!event)
+		fm_cl_layer.next.clReleaseEvent(own);
+	return rc;
+}
+
+#define BARRIER(name, valid, list_n, list, event, params, args)                                \
+	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params                              \
+	{                                                                                      \
+		struct launch l = begin(queue, key_bytes(16, 0));                              \
+		cl_int rc = l.q && !l.q->in_order && (valid) ? order(l.q, list_n, list, event) \
+		                                             : fm_cl_layer.next.name args;     \
+                                                                                               \
+		end(l, false);                                                                 \
+		return rc;                                                                     \
+	}
+BARRIER(clEnqueueBarrierWithWaitList, n || !wait, n, wait, event, (cl_command_queue queue, EVENTS),
+        (queue, EVENT_ARGS))
+BARRIER(clEnqueueBarrier, true, 0, NULL, NULL, (cl_command_queue queue), (queue))
+BARRIER(clEnqueueWaitForEvents, n &&wait, n, wait, NULL,
+        (cl_command_queue queue, cl_uint n, const cl_event *wait), (queue, n, wait))
+
 void fm_shim_enqueues(cl_icd_dispatch *own)
 {
 	/* An entry that the driver lacks stays absent. */
@@ -63,5 +96,6 @@ void fm_shim_enqueues(cl_icd_dispatch *own)
 	if (own->name)                         \
 		own->name = (__typeof__(own->name))shim_##name;
 	FM_CL_ENQUEUES(ENTRY)
+	FM_CL_BARRIERS(ENTRY)
 	FM_CL_MAPS(ENTRY)
 }
