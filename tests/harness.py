@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -222,7 +223,9 @@ class Fermata:
 
 
 def main(*cases):
-    """Run the cases, each with an ExitStack; 0, 1, or 77 when all were skipped."""
+    """Run the cases (or those named as arguments), each with an ExitStack; 0, 1, or 77 when all were skipped."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    cases = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
     failed, passed = 0, 0
     for case in cases:
         begin = time.monotonic()

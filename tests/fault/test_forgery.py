@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Enemies at the daemon's sockets, beside a real client that must not notice: forged, truncated, oversized and
+random messages, wrong descriptors, those who never read. (What each single lie is answered: test_fermatad.py.)"""
+import array
+import contextlib
+import fcntl
+import json
+import os
+import random
+import socket
+import struct
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, check, eventually, main
+
+MAGIC, VERSION = 0x4D524546, 1
+HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
+BOARD_MAGIC, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 41216, 128
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+
+def message(kind, body=b"", magic=MAGIC, version=VERSION):
+    return struct.pack("=IHH", magic, version, kind) + body
+
+
+def hello_body(version=1, size=BOARD_SIZE, api=b"forged"):
+    return struct.pack("=II16s", version, size, api)
+
+
+def queue_body(slot=0, group=0, levels=6, device=b"forged:0"):
+    return struct.pack("=III96s", slot, group, levels, device)
+
+
+def board(size=BOARD_SIZE, seals=SEALS, magic=BOARD_MAGIC):
+    fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    os.pwrite(fd, struct.pack("=IHHI", magic, 1, BOARD_SLOTS, BOARD_SIZE), 0)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def client(fermata):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(20)
+    s.connect(os.path.join(fermata.dir, "client.sock"))
+    return s
+
+
+def send(s, data, fds=()):
+    """An enemy who has been thrown out already is content."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        s.sendmsg([data], rights)
+
+
+def thrown_out(s):
+    """The daemon ends the session: after REFUSED, or without a word."""
+    with contextlib.suppress(ConnectionResetError):
+        while True:
+            data = s.recv(4096)
+            if not data:
+                break
+            check(struct.unpack_from("=IHH", data)[2] != WELCOME, "the daemon says welcome to an enemy")
+
+
+def joined(fermata):
+    s = client(fermata)
+    fd = board()
+    send(s, message(HELLO, hello_body()), [fd])
+    check(struct.unpack_from("=IHH", s.recv(4096))[2] == WELCOME, "an honest HELLO is refused")
+    return s, fd
+
+
+class Beside:
+    """A daemon and a real client, which must have got on when the enemies are done."""
+
+    def __init__(self, stack):
+        self.fermata = Fermata(stack)
+        self.worker = self.fermata.worker()
+
+    def unharmed(self):
+        check(self.fermata.answers(), "the daemon does not answer")
+        eventually("the enemies are gone", lambda: len(self.fermata.ps()["groups"]) == 1)
+        self.worker.advances()
+        self.fermata.cli("suspend", str(self.worker.pid))
+        self.fermata.cli("resume", str(self.worker.pid))
+        self.worker.advances()
+        self.worker.finish()
+
+
+def first_messages(stack):
+    b = Beside(stack)
+    good = message(HELLO, hello_body())
+    lies = [b"", b"x", good[:7], good[:-1], good + b"x", good * 100, message(HELLO, hello_body(), magic=1),
+            message(HELLO, hello_body(), version=9), message(HELLO, hello_body(version=9)),
+            message(HELLO, hello_body(size=4096)), message(HELLO, hello_body(api=b"x" * 16)),
+            message(HELLO, hello_body(api=b"\xff\x01")), message(0), message(99), message(0xFFFF),
+            message(WELCOME, struct.pack("=I", 1)), message(QUEUE, queue_body()), message(BELL), message(WAKE),
+            b"\0" * 60000]
+    for lie in lies:
+        fd = board()
+        with client(b.fermata) as s:
+            send(s, lie, [fd])
+            s.shutdown(socket.SHUT_WR)
+            thrown_out(s)
+        os.close(fd)
+    b.unharmed()
+
+
+def descriptors(stack):
+    b = Beside(stack)
+    good = message(HELLO, hello_body())
+    pipe = os.pipe()
+    plain = stack.enter_context(tempfile.TemporaryFile())
+    plain.truncate(BOARD_SIZE)
+    pair = socket.socketpair()
+    some = [pipe[0], plain.fileno(), pair[0].fileno(), board(size=BOARD_SIZE - 1), board(size=BOARD_SIZE + 4096),
+            board(size=4096), board(seals=0), board(seals=fcntl.F_SEAL_GROW), board(magic=7),
+            os.open("/dev/null", os.O_RDWR), os.open("/", os.O_RDONLY)]
+    before = len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd"))
+    for fds in [[]] + [[fd] for fd in some] + [some, [board()] * 2, [board()] * 200]:
+        with client(b.fermata) as s:
+            send(s, good, fds)
+            s.shutdown(socket.SHUT_WR)
+            thrown_out(s)
+    b.unharmed()
+    eventually("the daemon closes what it was sent",
+               lambda: len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd")) <= before)
+
+
+def lies_of_members(stack):
+    """Who has been let in, and lies then."""
+    b = Beside(stack)
+    fd = board()
+    for lie in (message(HELLO, hello_body()), message(QUEUE, queue_body(slot=BOARD_SLOTS)),
+                message(QUEUE, queue_body(slot=0xFFFFFFFF)), message(QUEUE, queue_body(group=16)),
+                message(QUEUE, queue_body(levels=0xFFFFFFFF)), message(QUEUE, queue_body(device=b"x" * 96)),
+                message(QUEUE, queue_body(device=b"\x1b[31m")), message(QUEUE_GONE, struct.pack("=I", 5)),
+                message(HINT, struct.pack("=IIq", 0, 99, 0)), message(HINT, struct.pack("=IIq", 0, 0, 1 << 60)),
+                message(HINT, struct.pack("=IIq", 77, 0, 0)), message(GROUP, struct.pack("=I64s", 0, b"x" * 64)),
+                message(GROUP, struct.pack("=I64s", 16, b"name")), message(GROUP, struct.pack("=I64s", 0, b"a b")),
+                message(SEGMENT, struct.pack("=IIi", 0, 0, 0)), message(SEGMENT, struct.pack("=IIi", 99, 1, 0)),
+                message(SEGMENT, struct.pack("=IIi", 0, 7, 0)), message(WELCOME, struct.pack("=I", 1)), b"", b"?"):
+        s, own = joined(b.fermata)
+        send(s, message(QUEUE, queue_body(device=b"forged:1")))
+        send(s, lie, [fd])
+        send(s, message(BELL))
+        s.close()
+        os.close(own)
+    b.unharmed()
+
+
+def lying_boards(stack):
+    """Members of the same device whose counters run backwards, jump, and never rest."""
+    b = Beside(stack)
+    rng = random.Random(3)
+    device = b.fermata.group(b.worker.pid)["queues"][0]["device"].encode()
+    enemies = []
+    for slot in range(3):
+        s, fd = joined(b.fermata)
+        send(s, message(QUEUE, queue_body(slot=slot, device=device)))
+        enemies.append((s, fd))
+    for _ in range(300):
+        s, fd = rng.choice(enemies)
+        junk = bytes(rng.choice((0, 1, 0x7F, 0xFF, rng.randrange(256))) for _ in range(64))
+        os.pwrite(fd, junk, rng.randrange(BOARD_SIZE // 64) * 64)
+        send(s, message(BELL))
+    for _ in range(300):  # and within their own slots, where it counts
+        s, fd = rng.choice(enemies)
+        os.pwrite(fd, struct.pack("=Q", rng.choice((0, 1, 2**63, 2**64 - 1, rng.randrange(2**64)))),
+                  256 + rng.randrange(3) * 320 + rng.randrange(40) * 8)
+        send(s, message(BELL))
+    check(b.fermata.answers(), "the daemon does not answer")
+    for s, fd in enemies:
+        s.close()
+        os.close(fd)
+    b.unharmed()
+
+
+def random_messages(stack):
+    b = Beside(stack)
+    rng = random.Random(4)
+    for _ in range(60):
+        s, fd = joined(b.fermata)
+        for _ in range(10):
+            body = bytes(rng.randrange(256) for _ in range(rng.choice((0, 4, 8, 12, 16, 68, 108, 300))))
+            kind = rng.randrange(12)
+            send(s, message(kind, body), [fd] if rng.random() < 0.2 else [])
+        s.close()
+        os.close(fd)
+    b.unharmed()
+
+
+def silent_ones(stack):
+    """Who connects and never speaks, and who speaks and never reads."""
+    b = Beside(stack)
+    silent = [client(b.fermata) for _ in range(100)]
+    deaf = [joined(b.fermata) for _ in range(5)]
+    for s, _ in deaf:
+        s.setblocking(False)
+        send(s, message(QUEUE, queue_body(device=b"forged:2")))
+        with contextlib.suppress(BlockingIOError):
+            for n in range(20000):
+                send(s, message(HINT, struct.pack("=IIq", 0, 0, n % 100)))
+    check(b.fermata.answers(), "the daemon does not answer")
+    b.worker.advances()
+    for s in silent:
+        s.close()
+    for s, fd in deaf:
+        s.close()
+        os.close(fd)
+    b.unharmed()
+
+
+def control(fermata):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.settimeout(20)
+    s.connect(os.path.join(fermata.dir, "control.sock"))
+    return s
+
+
+def control_requests(stack):
+    b = Beside(stack)
+    rng = random.Random(5)
+    requests = [b"", b"\n", b"{", b"}\n", b"null\n", b"[]\n", b"17\n", b'"ps"\n', b'{"cmd": "ps"\n', b'{"cmd": 5}\n',
+                b'{"cmd": "no such"}\n', b'{"cmd": "hint"}\n', b'{"cmd": "hint", "target": "q1", "hints": 5}\n',
+                b'{"cmd": "suspend", "target": {}}\n', b'{"cmd": "suspend", "target": "' + b"x" * 5000 + b'"}\n',
+                b'{"cmd": "policy", "name": "\\u0000"}\n', b'{"cmd": "ps"}' + b" " * 100000 + b"\n",
+                b"[" * 100000 + b"\n", b"x" * 3000000, b"\xff\xfe\x00\n", b'{"cmd": "ps"}\n' * 3]
+    requests += [bytes(rng.randrange(256) for _ in range(200)) + b"\n" for _ in range(50)]
+    for request in requests:
+        with control(b.fermata) as s, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            s.sendall(request)
+            s.shutdown(socket.SHUT_WR)
+            while s.recv(65536):
+                pass
+    b.unharmed()
+
+
+def control_never_reads(stack):
+    b = Beside(stack)
+    deaf = [control(b.fermata) for _ in range(5)]
+    for s in deaf:
+        s.setblocking(False)
+        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            for _ in range(20000):
+                s.send(b'{"cmd": "ps"}\n')
+    with control(b.fermata) as s:
+        s.sendall(b'{"cmd": "version"}\n')
+        check(json.loads(s.makefile().readline())["ok"], "the daemon does not answer others")
+    for s in deaf:
+        s.close()
+    b.unharmed()
+
+
+if __name__ == "__main__":
+    main(first_messages, descriptors, lies_of_members, lying_boards, random_messages, silent_ones, control_requests,
+         control_never_reads)
