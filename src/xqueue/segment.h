@@ -33,7 +33,9 @@ struct fm_xq_cold {
 	uint64_t progress_at; /* last gate opened or tracker reached */
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
-	bool interrupted;     /* level 3 */
+	uint64_t held_at_done,
+	        held_since; /* level 1: the window is full, with so many done, since */
+	bool interrupted;   /* level 3 */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
 	_Atomic uint32_t waiters;

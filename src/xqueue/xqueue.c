@@ -16,6 +16,9 @@
  * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
 #define PATIENCE 20
 
+/* Level 1 counts its window in as many parts, a tracker each. */
+#define WINDOW_PARTS 4
+
 static bool may_run(struct fm_xq *q)
 {
 	return atomic_load(&q->slot->gate) == FM_GATE_OPEN && !atomic_load(&q->own_suspended);
@@ -255,37 +258,54 @@ static void place_gate(struct fm_xq *q, uint64_t now)
 	open_gates(q, now);
 }
 
+/* Level 1: is there as much under way as the window allows? What is under way may itself wait for
+ * something that this very caller is to do next (set a user event): when nothing has moved for
+ * PATIENCE intervals, the window does not count until something moves. Lock held. */
+static bool window_full(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t done = atomic_load(&q->slot->done);
+
+	if (fm_client_free_run(q->client) || x->gate_index < x->segments_done + WINDOW_PARTS)
+		return false;
+	if (done != x->held_at_done) {
+		x->held_at_done = done;
+		x->held_since = now;
+	}
+	return now - x->held_since < PATIENCE * q->client->set.interval_ns;
+}
+
 /* Level 1: the caller waits while the window is full or its group may not run. */
-static void hold(struct fm_xq *q, uint64_t est, uint64_t now)
+static void hold(struct fm_xq *q, uint64_t est, uint64_t start)
 {
 	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
-	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), est), limit = c->set.window_ns / 4;
-	bool counted = false;
+	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), est), now = start;
+	bool held = false, counted = seg <= c->set.window_ns / WINDOW_PARTS;
 
-	for (;;) {
+	for (;; now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
 		bool run = may_run(q), full;
 
 		pthread_mutex_lock(&x->lock);
-		if (!counted && seg > limit && atomic_load(&q->seg_n)) {
+		if (!counted && atomic_load(&q->seg_n)) {
 			track(q, ++x->gate_index);
 			atomic_store(&q->seg_ns, 0);
 			atomic_store(&q->seg_n, 0);
-			counted = true;
 		}
-		full = x->gate_index >= x->segments_done + 4;
+		counted = true;
+		full = window_full(q, now);
 		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
 		leave(q);
-		if (run && (!full || fm_client_free_run(c)))
+		if ((run && !full) || atomic_load(&c->dead))
 			break;
-		if (atomic_load(&c->dead))
-			return;
-		fm_turn_wait(q, turn, fm_now() + 100 * FM_MS);
+		held = true;
+		fm_turn_wait(q, turn, fm_now() + 10 * FM_MS);
 	}
-	atomic_fetch_add_explicit(&q->slot->held_ns, fm_now() - now, memory_order_relaxed);
+	if (held)
+		atomic_fetch_add_explicit(&q->slot->held_ns, now - start, memory_order_relaxed);
 	if (!atomic_load(&q->slot->busy_since))
-		atomic_store(&q->slot->busy_since, fm_now());
+		atomic_store(&q->slot->busy_since, now);
 }
 
 /* The queue was idle: somebody may wait to hear that it is not, and a new segment begins. */

@@ -4,8 +4,8 @@
  * codes; never times or addresses. A run prints its notes, which must be the same with and without
  * Fermata.
  *
- * With an argument SECONDS the set is repeated for so long; each round must note the same as the
- * first.
+ * usage: [SECONDS [CASE...]] | --list    With SECONDS the set is repeated for so long; each round
+ * must note the same as the first.
  */
 #pragma once
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -143,8 +143,18 @@ static inline cl_event user_event(struct conform *c)
 	return e;
 }
 
+/* An empty list chooses all. */
+static inline bool conform_chosen(char *const *only, const char *name)
+{
+	bool chosen = !only[0];
+
+	for (; *only; only++)
+		chosen |= !strcmp(*only, name);
+	return chosen;
+}
+
 static inline char *conform_round(
-        struct conform *c, const struct conform_case *cases, const char *only)
+        struct conform *c, const struct conform_case *cases, char *const *only)
 {
 	char *text = NULL;
 	size_t size;
@@ -154,7 +164,7 @@ static inline char *conform_round(
 		die("out of memory");
 	for (; cases->name; cases++) {
 		c->name = cases->name;
-		if (!only || !strcmp(only, c->name))
+		if (conform_chosen(only, c->name))
 			cases->run(c);
 	}
 	fclose(c->notes);
@@ -198,11 +208,16 @@ static inline void conform_close(struct conform *c)
 static inline int conform_main(int argc, char **argv, const struct conform_case *cases)
 {
 	uint64_t until = now_ns() + (argc > 1 ? (uint64_t)(atof(argv[1]) * 1e9) : 0);
-	const char *only = argc > 2 ? argv[2] : NULL;
+	char *const none[] = {NULL}, *const *only = argc > 2 ? argv + 2 : none;
 	struct conform c;
 	char *first;
 	int rounds = 1;
 
+	if (argc > 1 && !strcmp(argv[1], "--list")) {
+		for (; cases->name; cases++)
+			puts(cases->name);
+		return 0;
+	}
 	conform_open(&c);
 	first = conform_round(&c, cases, only);
 	for (; now_ns() < until; rounds++) {

@@ -15,11 +15,30 @@ SETS = ("opencl_order", "opencl_memory", "opencl_life")
 SECONDS = "2"
 
 
+def run_native(name, cases):
+    return subprocess.run([program(name), "0", *cases], capture_output=True, text=True, timeout=120)
+
+
 def native(name):
-    return subprocess.run([program(name)], check=True, capture_output=True, text=True, timeout=120).stdout
+    """The cases of a set that this driver survives without Fermata, and what they note. A driver may die of
+    a case (NVIDIA's 580 of a NULL device): that case tells nothing about Fermata."""
+    cases = subprocess.run([program(name), "--list"], check=True, capture_output=True, text=True).stdout
+    cases = cases.splitlines()
+    run = run_native(name, cases)
+    if run.returncode < 0:
+        dies = [c for c in cases if run_native(name, [c]).returncode < 0]
+        print(f"         left out, the driver itself dies of it: {name}: {', '.join(dies)}")
+        cases = [c for c in cases if c not in dies]
+        run = run_native(name, cases)
+    check(run.returncode == 0, f"{name} fails without Fermata:\n{run.stderr}")
+    return cases, run.stdout
 
 
-EXPECTED = {name: native(name) for name in SETS}
+NATIVE = {name: native(name) for name in SETS}
+
+
+def command(name):
+    return [program(name), SECONDS, *NATIVE[name][0]]
 
 
 def same(name, p, text):
@@ -27,12 +46,12 @@ def same(name, p, text):
     check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
-    check(got == EXPECTED[name].splitlines(), f"{name} differs {text}:\n" + "\n".join(got))
+    check(got == NATIVE[name][1].splitlines(), f"{name} differs {text}:\n" + "\n".join(got))
 
 
 def run_all(fermata, text, *options):
     for name in SETS:
-        same(name, fermata.program([program(name), SECONDS], *options), text)
+        same(name, fermata.program(command(name), *options), text)
 
 
 def alone(stack):
@@ -79,7 +98,7 @@ def suspended_at_random(stack):
     """The sets run at the same time; each is suspended and resumed until it ends."""
     fermata = Fermata(stack)
     rng = random.Random(20)
-    running = {name: fermata.program([program(name), SECONDS]) for name in SETS}
+    running = {name: fermata.program(command(name)) for name in SETS}
     suspensions = 0
     while any(p.p.poll() is None for p in running.values()):
         p = rng.choice(list(running.values()))
@@ -99,7 +118,7 @@ def daemon_goes_and_comes(stack):
     """The daemon is killed and started again while the sets run."""
     fermata = Fermata(stack)
     worker = fermata.worker()
-    running = {name: fermata.program([program(name), SECONDS]) for name in SETS}
+    running = {name: fermata.program(command(name)) for name in SETS}
     for _ in range(4):
         time.sleep(0.3)
         fermata.kill()
