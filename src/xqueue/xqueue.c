@@ -16,6 +16,8 @@
  * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
 #define PATIENCE 20
 
+#define LEAD_ALONE 8u
+
 /* Level 1 counts its window in as many parts, a tracker each. */
 #define WINDOW_PARTS 4
 
@@ -119,7 +121,16 @@ static void publish_gates(struct fm_xq *q)
 	atomic_store(&q->gates_pending, (uint32_t)x->gate_n);
 }
 
-/* Open the gates that are due: at most `lead` segments ahead of the device. Lock held. */
+/* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so the
+ * device never waits for us, and a newcomer waits for a few segments once. */
+static unsigned lead(struct fm_client *c)
+{
+	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+
+	return contended ? c->set.lead : FM_MAX(c->set.lead, LEAD_ALONE);
+}
+
+/* Open the gates that are due. Lock held. */
 static void open_gates(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -133,7 +144,7 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 	while (x->gate_n) {
 		struct fm_xq_gate *g = &x->gate[x->gate_head];
 
-		if (!ungated && !stuck && g->index > x->segments_done + c->set.lead)
+		if (!ungated && !stuck && g->index > x->segments_done + lead(c))
 			break;
 		q->ops->reactivate(q->hwq, g->token);
 		x->gate_head = (x->gate_head + 1) % x->gate_cap;
