@@ -206,6 +206,32 @@ static long memory_kib(pid_t pid, const char *name)
 	return -1;
 }
 
+/* The daemon's own measure, without the kernel's share: from its wake-up to the gates stored. */
+static void print_reaction(const struct bench *b, const char *name)
+{
+	static const char ask[] = "{\"cmd\":\"stats\"}\n";
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	FM_CLEAN_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	double p50, p99, max;
+	char reply[8192];
+	const char *at;
+	ssize_t n = -1;
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/" FM_CONTROL_NAME, b->dir);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 &&
+	        write(fd, ask, sizeof(ask) - 1) > 0)
+		n = read(fd, reply, sizeof(reply) - 1);
+	reply[n < 0 ? 0 : n] = '\0';
+	at = strstr(reply, "\"react_us\"");
+	if (!at ||
+	        sscanf(at,
+	                "\"react_us\": {\"count\": %*u, \"p50\": %lf, \"p99\": %lf, \"max\": %lf",
+	                &p50, &p99, &max) != 3)
+		die(b, "asking the daemon for its stats");
+	printf("%s_react_p50 %.1f us\n%s_react_p99 %.1f us\n%s_react_max %.1f us\n", name, p50,
+	        name, p99, name, max);
+}
+
 static void measure(struct bench *b, const char *name)
 {
 	double before = cpu_ms(b->daemon);
@@ -216,6 +242,7 @@ static void measure(struct bench *b, const char *name)
 	printf("%s_p50 %.1f us\n", name, (double)fm_hist_quantile(&b->wake, 0.50) / FM_US);
 	printf("%s_p99 %.1f us\n", name, (double)fm_hist_quantile(&b->wake, 0.99) / FM_US);
 	printf("%s_max %.1f us\n", name, (double)b->wake.max / FM_US);
+	print_reaction(b, name);
 	printf("%s_daemon_cpu %.1f us/round\n", name, (cpu_ms(b->daemon) - before) * 1e3 / ROUNDS);
 	printf("%s_daemon_rss %ld KiB\n", name, memory_kib(b->daemon, "VmRSS"));
 	printf("%s_daemon_private %ld KiB\n", name, memory_kib(b->daemon, "RssAnon"));

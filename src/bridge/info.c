@@ -105,6 +105,7 @@ void fm_bridge_each_device(
 void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned)
 {
 	struct member *m;
+	struct queue *q;
 
 	*governed = *ungoverned = 0;
 	fm_list_each (m, &g->members, in_group) {
@@ -112,6 +113,8 @@ void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungov
 			continue;
 		*governed = fm_add_sat(*governed, CLAIM(m->client->board->governed));
 		*ungoverned = fm_add_sat(*ungoverned, CLAIM(m->client->board->ungoverned));
+		fm_list_each (q, &m->client->queues, in_client)
+			*governed = fm_add_sat(*governed, CLAIM(q->slot->begun));
 	}
 }
 

@@ -38,6 +38,7 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 	        {"rss_kib", "memory of the daemon, KiB"},
 	};
 	CLI_CLEAN_JSON json_t *reply = NULL;
+	const json_t *react;
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, cli);
@@ -48,5 +49,8 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		if (json_is_number(json_object_get(reply, lines[i].key)))
 			printf("%-12s %12.0f  %s\n", lines[i].key, cli_num(reply, lines[i].key),
 			        lines[i].meaning);
+	react = json_object_get(reply, "react_us");
+	printf("%-12s %12.1f  us from the daemon's wake-up to the gates stored, P99 (P50 %.1f)\n",
+	        "react_us", cli_num(react, "p99"), cli_num(react, "p50"));
 	return CLI_OK;
 }

@@ -47,6 +47,7 @@ struct daemon {
 	uint64_t armed; /* what the timer is set to */
 	struct fm_bridge *bridge;
 	uint64_t started;
+	struct fm_hist react; /* from the loop's wake-up to the gates stored, for each bell */
 
 	struct fm_list sessions, controls;
 	unsigned n_sessions;

@@ -170,19 +170,26 @@ static json_t *group_object(
 	return o;
 }
 
+static json_t *histogram_us(const struct fm_hist *h)
+{
+	json_t *o = json_object();
+
+	set(o, "count", json_integer((json_int_t)h->count));
+	set(o, "p50", us(fm_hist_quantile(h, 0.50)));
+	set(o, "p99", us(fm_hist_quantile(h, 0.99)));
+	set(o, "max", us(h->max));
+	return o;
+}
+
 static void add_device(void *arg, const struct fm_bdevice_info *i)
 {
 	const struct fm_hist *h = i->preempt;
 	struct walk *w = arg;
-	json_t *o = json_object(), *p = json_object();
+	json_t *o = json_object();
 
-	set(p, "count", json_integer((json_int_t)h->count));
-	set(p, "p50", us(fm_hist_quantile(h, 0.50)));
-	set(p, "p99", us(fm_hist_quantile(h, 0.99)));
-	set(p, "max", us(h->max));
 	set(o, "key", json_string(i->key));
 	set(o, "preemptions", json_integer((json_int_t)h->count));
-	set(o, "preempt_us", p);
+	set(o, "preempt_us", histogram_us(h));
 	json_array_append_new(w->list, o);
 }
 
@@ -325,6 +332,7 @@ json_t *report_stats(struct daemon *d)
 	set(o, "groups", json_integer(groups));
 	set(o, "queues", json_integer(queues));
 	set(o, "devices", devices_array(d, fm_now()));
+	set(o, "react_us", histogram_us(&d->react));
 	set(o, "cpu_ms", json_real(cpu_ms()));
 	set(o, "rss_kib", json_integer(rss_kib()));
 	return o;

@@ -124,6 +124,16 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 	return 0;
 }
 
+/* The daemon measures itself: how long after it woke up were the gates stored that a bell asked
+ * for? */
+static void note_reaction(struct daemon *d)
+{
+	uint64_t woke_us;
+
+	if (sd_event_now(d->event, CLOCK_MONOTONIC, &woke_us) == 0)
+		fm_hist_add(&d->react, fm_sub_sat(fm_now(), woke_us * FM_US));
+}
+
 /* 0: the session goes on. */
 static int take_message(struct session *s, const union fm_msg *m, size_t size, int fd)
 {
@@ -135,6 +145,8 @@ static int take_message(struct session *s, const union fm_msg *m, size_t size, i
 		rc = greet(s, m, fd, &err);
 	else if (!rc)
 		rc = fm_bridge_message(d->bridge, s->client, m, fm_now(), &err);
+	if (!rc && m->head.type == FM_MSG_BELL)
+		note_reaction(d);
 	if (!rc)
 		return 0;
 	if (s->client && is_refusal(rc)) {
