@@ -128,11 +128,8 @@ static void init_client(struct fm_bclient *c)
 {
 	fm_list_init(&c->in_dirty);
 	fm_list_init(&c->queues);
-	for (uint32_t i = 0; i < FM_BOARD_GROUPS; i++) {
-		c->member[i].client = c;
-		c->member[i].index = i;
-		fm_list_init(&c->member[i].in_group);
-	}
+	c->first.client = c;
+	fm_list_init(&c->first.in_group);
 }
 
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
@@ -154,7 +151,7 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_boa
 		free(c);
 		return -ENOMEM;
 	}
-	rc = member_get(b, &c->member[0], now, NULL);
+	rc = member_get(b, &c->first, now, NULL);
 	if (rc) {
 		user_put(c->user);
 		free(c);
@@ -215,11 +212,16 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 	fm_list_del(&c->in_dirty);
 	drop_queues(c);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
-		if (c->member[i].group)
-			drop_ents(b, c->member[i].group, now);
-		member_leave(b, &c->member[i], now);
+		struct member *m = member_at(c, i);
+
+		if (!m)
+			continue;
+		if (m->group)
+			drop_ents(b, m->group, now);
+		member_leave(b, m, now);
 	}
 	fm_list_del(&c->link);
+	free(c->more);
 	free(c);
 	user_put(u);
 	bridge_settle(b, now);

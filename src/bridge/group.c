@@ -109,6 +109,19 @@ static int join_new(struct fm_bridge *b, struct member *m, const char *name, str
 	return 0;
 }
 
+struct member *member_make(struct fm_bclient *c, uint32_t index)
+{
+	if (index && !c->more) {
+		c->more = calloc(FM_BOARD_GROUPS - 1, sizeof(*c->more));
+		for (uint32_t i = 0; c->more && i < FM_BOARD_GROUPS - 1; i++) {
+			c->more[i].client = c;
+			c->more[i].index = i + 1;
+			fm_list_init(&c->more[i].in_group);
+		}
+	}
+	return member_at(c, index);
+}
+
 int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
 {
 	const struct fm_bclient *c = m->client;

@@ -16,9 +16,12 @@ struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *pr
 /* A client may give two of its group indices the same name: it is one client still. */
 static bool first_of_client(const struct fm_bgroup *g, const struct member *m)
 {
-	for (const struct member *p = m->client->member; p < m; p++)
-		if (p->group == g)
+	for (uint32_t i = 0; i < m->index; i++) {
+		const struct member *earlier = member_at(m->client, i);
+
+		if (earlier && earlier->group == g)
 			return false;
+	}
 	return true;
 }
 

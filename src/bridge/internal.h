@@ -75,8 +75,17 @@ struct fm_bclient {
 	char comm[32], api[16];
 	void *ctx;
 	struct fm_list queues;
-	struct member member[FM_BOARD_GROUPS];
+	struct member first,
+	        *more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
 };
+
+/* NULL: a group that the client has not named. */
+static inline struct member *member_at(struct fm_bclient *c, uint32_t index)
+{
+	if (!index)
+		return &c->first;
+	return c->more ? &c->more[index - 1] : NULL;
+}
 
 struct fm_bridge {
 	struct fm_bridge_host host;
@@ -107,6 +116,7 @@ void client_contended(struct fm_bclient *c);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
 /* group.c */
+struct member *member_make(struct fm_bclient *c, uint32_t index); /* NULL: out of memory */
 struct user *user_get(struct fm_bridge *b, uid_t uid);
 void user_put(struct user *u);
 int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err);

@@ -40,16 +40,16 @@ static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u,
 	return 0;
 }
 
-static struct queue *queue_new(struct fm_bclient *c, const struct fm_msg_queue *m, uint64_t now)
+static struct queue *queue_new(struct member *member, const struct fm_msg_queue *m, uint64_t now)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return NULL;
-	q->client = c;
-	q->member = &c->member[m->group];
+	q->client = member->client;
+	q->member = member;
 	q->number = m->slot;
-	q->slot = &c->board->slot[m->slot];
+	q->slot = &member->client->board->slot[m->slot];
 	q->levels = m->levels;
 	q->since = now;
 	q->usage_base = CLAIM(q->slot->device_ns);
@@ -83,19 +83,20 @@ static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
 	return 0;
 }
 
-static int on_queue(struct fm_bridge *b, struct fm_bclient *c, const struct fm_msg_queue *m,
+static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_msg_queue *m,
         uint64_t now, struct fm_err *err)
 {
+	struct fm_bclient *c = member->client;
 	struct bdevice *d;
 	struct queue *q;
 	struct ent *e;
 	int rc = check_queue(b, c, m, err);
 
-	rc = rc ? rc : member_get(b, &c->member[m->group], now, err);
+	rc = rc ? rc : member_get(b, member, now, err);
 	rc = rc ? rc : device_get(b, &d, c->user, m->device, err);
 	if (rc)
 		return rc;
-	q = queue_new(c, m, now);
+	q = queue_new(member, m, now);
 	e = q ? ent_get(b, q->member->group, d, now) : NULL;
 	if (!e) {
 		free(q);
@@ -129,15 +130,15 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }
 
-static int on_hint(struct fm_bridge *b, struct fm_bclient *c, const struct fm_msg_hint *m,
+static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_msg_hint *m,
         uint64_t now, struct fm_err *err)
 {
-	struct member *member = &c->member[m->group];
 	int rc = member_get(b, member, now, err);
 
 	if (rc)
 		return rc;
-	return set_hint(b, member->group, c->user->uid, (enum fm_hint)m->hint, m->value, now, err);
+	return set_hint(b, member->group, member->client->user->uid, (enum fm_hint)m->hint,
+	        m->value, now, err);
 }
 
 static int segment_begin(
@@ -167,26 +168,44 @@ static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, stru
 	return 0;
 }
 
+/* Which of the client's groups a message is about; 0 for those about none. */
+static uint32_t group_index(const union fm_msg *m)
+{
+	switch (m->head.type) {
+	case FM_MSG_GROUP:
+		return m->group.group;
+	case FM_MSG_HINT:
+		return m->hint.group;
+	case FM_MSG_QUEUE:
+		return m->queue.group;
+	case FM_MSG_SEGMENT:
+		return m->segment.group;
+	}
+	return 0;
+}
+
 static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
         uint64_t now, struct fm_err *err)
 {
+	struct member *member = member_make(c, group_index(m));
+
+	if (!member)
+		return fm_err_set(err, -ENOMEM, "out of memory for another group");
 	switch (m->head.type) {
 	case FM_MSG_BELL:
 		fm_bridge_bell(b, c, now);
 		return 0;
 	case FM_MSG_GROUP:
-		return member_name(b, &c->member[m->group.group], m->group.name, now, err);
+		return member_name(b, member, m->group.name, now, err);
 	case FM_MSG_HINT:
-		return on_hint(b, c, &m->hint, now, err);
+		return on_hint(b, member, &m->hint, now, err);
 	case FM_MSG_QUEUE:
-		return on_queue(b, c, &m->queue, now, err);
+		return on_queue(b, member, &m->queue, now, err);
 	case FM_MSG_QUEUE_GONE:
 		return on_queue_gone(b, c, m->queue_gone.slot, now);
 	case FM_MSG_SEGMENT:
-		if (m->segment.begin)
-			return segment_begin(
-			        b, &c->member[m->segment.group], m->segment.priority, now, err);
-		return segment_end(b, &c->member[m->segment.group], now, err);
+		return m->segment.begin ? segment_begin(b, member, m->segment.priority, now, err)
+		                        : segment_end(b, member, now, err);
 	}
 	return fm_err_set(err, -EBADMSG, "message of type %u is not for a daemon", m->head.type);
 }

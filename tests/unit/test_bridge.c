@@ -157,7 +157,7 @@ static void pass(struct world *w, uint64_t ns)
 
 static struct fm_bgroup *group_of(const struct client *c, uint32_t index)
 {
-	return c->c->member[index].group;
+	return member_at(c->c, index)->group;
 }
 
 static void two_on_a_device(struct world *w)
