@@ -11,14 +11,14 @@
 #define BATCH_LOCAL 64
 
 static const char batch_source[] =
-        "__kernel void advance(__global uint *x, uint iters, uint number)\n"
-        "{\n"
-        "	size_t i = get_global_id(0);\n"
-        "	uint v = x[i] ^ number;\n"
-        "	for (uint k = 0; k < iters; k++)\n"
-        "		v = v * 1664525u + 1013904223u;\n"
-        "	x[i] = v;\n"
-        "}\n";
+	"__kernel void advance(__global uint *x, uint iters, uint number)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	uint v = x[i] ^ number;\n"
+	"	for (uint k = 0; k < iters; k++)\n"
+	"		v = v * 1664525u + 1013904223u;\n"
+	"	x[i] = v;\n"
+	"}\n";
 
 struct batch {
 	cl_program program;
@@ -59,7 +59,7 @@ static inline void batch_enqueue(struct batch *b, cl_command_queue q, unsigned n
 		b->number++;
 		OCL(clSetKernelArg(b->advance, 2, sizeof(b->number), &b->number));
 		OCL(clEnqueueNDRangeKernel(q, b->advance, 1, NULL, &global, &local, 0, NULL,
-		        i + 1 == n ? last : NULL));
+			i + 1 == n ? last : NULL));
 	}
 	OCL(clFlush(q));
 }
@@ -67,7 +67,7 @@ static inline void batch_enqueue(struct batch *b, cl_command_queue q, unsigned n
 static inline void batch_snapshot(struct batch *b, cl_command_queue q)
 {
 	OCL(clEnqueueCopyBuffer(
-	        q, b->x, b->snapshot, 0, 0, BATCH_WORDS * sizeof(uint32_t), 0, NULL, NULL));
+		q, b->x, b->snapshot, 0, 0, BATCH_WORDS * sizeof(uint32_t), 0, NULL, NULL));
 	b->snapshot_at = b->number;
 }
 

@@ -40,7 +40,7 @@ static void on_bells(void *ctx, void *data, bool ready, bool idle)
 }
 
 static const struct fm_sched_host host = {
-        .gate = on_gate, .stalled = on_stalled, .bells = on_bells};
+	.gate = on_gate, .stalled = on_stalled, .bells = on_bells};
 
 static unsigned pick(struct bench *b)
 {
@@ -76,14 +76,14 @@ static bool start(struct bench *b, const char *policy, unsigned groups)
 	b->ent = calloc(groups, sizeof(struct fm_sent *));
 	b->work = calloc(groups, sizeof(bool));
 	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) ||
-	        fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL) ||
-	        fm_sched_device_add(b->s, &d, "bench"))
+		fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL) ||
+		fm_sched_device_add(b->s, &d, "bench"))
 		return false;
 	for (unsigned i = 0; i < groups; i++) {
 		struct fm_sgroup *g;
 
 		if (fm_sched_group_add(b->s, &g) || !give_hints(b, g, i) ||
-		        fm_sched_ent_add(b->s, &b->ent[i], g, d, b, b->now))
+			fm_sched_ent_add(b->s, &b->ent[i], g, d, b, b->now))
 			return false;
 	}
 	return true;
@@ -140,7 +140,7 @@ static bool bench(const char *policy, unsigned groups, double seconds)
 	}
 	fm_sched_linger(b.s, 0);
 	light = rate(
-	        &b, seconds, false); /* one job at a time: the device is handed over each time */
+		&b, seconds, false); /* one job at a time: the device is handed over each time */
 	fm_sched_linger(b.s, 100 * FM_US);
 	busy = rate(&b, seconds, true); /* half of the groups are ready at any time */
 	each(&b, seconds, &h);
@@ -149,7 +149,7 @@ static bool bench(const char *policy, unsigned groups, double seconds)
 	printf("sched_%s_decision_p50 %.3f us\n", policy, (double)fm_hist_quantile(&h, 0.5) / 1e3);
 	printf("sched_%s_decision_p99 %.3f us\n", policy, (double)fm_hist_quantile(&h, 0.99) / 1e3);
 	printf("sched_%s_decision_p9999 %.3f us\n", policy,
-	        (double)fm_hist_quantile(&h, 0.9999) / 1e3);
+		(double)fm_hist_quantile(&h, 0.9999) / 1e3);
 	stop(&b);
 	return true;
 }
@@ -157,7 +157,7 @@ static bool bench(const char *policy, unsigned groups, double seconds)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"groups", required_argument, NULL, 'g'},
-	        {"seconds", required_argument, NULL, 's'}, {0}};
+		{"seconds", required_argument, NULL, 's'}, {0}};
 	unsigned groups = 1000;
 	double seconds = 1;
 	int c;

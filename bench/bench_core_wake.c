@@ -73,8 +73,8 @@ static bool connect_to(struct client *c, const char *dir)
 static void join(struct bench *b, struct client *c, int64_t priority)
 {
 	union fm_msg m = {.hello = {.board_version = FM_BOARD_VERSION,
-	                          .board_size = sizeof(struct fm_board),
-	                          .api = "bench"}};
+				  .board_size = sizeof(struct fm_board),
+				  .api = "bench"}};
 	struct pollfd answer = {.events = POLLIN};
 	FM_CLEAN_FD int fd = -1;
 
@@ -83,7 +83,7 @@ static void join(struct bench *b, struct client *c, int64_t priority)
 	say(b, c, m, FM_MSG_HELLO, fd);
 	answer.fd = c->sock;
 	if (poll(&answer, 1, 1000) != 1 || fm_msg_recv(c->sock, &m, NULL) <= 0 ||
-	        m.head.type != FM_MSG_WELCOME)
+		m.head.type != FM_MSG_WELCOME)
 		die(b, "waiting to be welcomed");
 	m = (union fm_msg){.hint = {.hint = FM_HINT_PRIORITY, .value = priority}};
 	say(b, c, m, FM_MSG_HINT, -1);
@@ -138,7 +138,7 @@ static void await_gate(struct bench *b, struct client *c, uint32_t gate)
 	while (atomic_load_explicit(&c->board->slot[0].gate, memory_order_acquire) != gate)
 		if (fm_now() > end)
 			die(b, gate == FM_GATE_OPEN ? "a gate stayed closed"
-			                            : "a gate stayed open");
+						    : "a gate stayed open");
 }
 
 static void begin(struct client *c)
@@ -187,7 +187,7 @@ static double cpu_ms(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "re");
 	if (!f || fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-	                  &system) != 2)
+			  &system) != 2)
 		return -1;
 	return 1e3 * (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
@@ -219,17 +219,17 @@ static void print_reaction(const struct bench *b, const char *name)
 
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/" FM_CONTROL_NAME, b->dir);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 &&
-	        write(fd, ask, sizeof(ask) - 1) > 0)
+		write(fd, ask, sizeof(ask) - 1) > 0)
 		n = read(fd, reply, sizeof(reply) - 1);
 	reply[n < 0 ? 0 : n] = '\0';
 	at = strstr(reply, "\"react_us\"");
 	if (!at ||
-	        sscanf(at,
-	                "\"react_us\": {\"count\": %*u, \"p50\": %lf, \"p99\": %lf, \"max\": %lf",
-	                &p50, &p99, &max) != 3)
+		sscanf(at,
+			"\"react_us\": {\"count\": %*u, \"p50\": %lf, \"p99\": %lf, \"max\": %lf",
+			&p50, &p99, &max) != 3)
 		die(b, "asking the daemon for its stats");
 	printf("%s_react_p50 %.1f us\n%s_react_p99 %.1f us\n%s_react_max %.1f us\n", name, p50,
-	        name, p99, name, max);
+		name, p99, name, max);
 }
 
 static void measure(struct bench *b, const char *name)
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
 	char program[4096];
 
 	snprintf(program, sizeof(program), "%.*s../bin/fermatad",
-	        (int)(strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 - argv[0] : 0), argv[0]);
+		(int)(strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 - argv[0] : 0), argv[0]);
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);

@@ -54,10 +54,10 @@ static void reactivate(void *ctx, void *gate)
 }
 
 static const struct fm_hwqueue_ops ops = {.size = sizeof(ops),
-        .sync = sync_queue,
-        .track = track,
-        .deactivate = deactivate,
-        .reactivate = reactivate};
+	.sync = sync_queue,
+	.track = track,
+	.deactivate = deactivate,
+	.reactivate = reactivate};
 
 static fm_xqueue *make_queue(unsigned long *count, unsigned level)
 {

@@ -11,12 +11,12 @@
 #define SYNCS     2000
 
 static const char source[] = "__kernel void spin(__global float *x, int n)\n"
-                             "{\n"
-                             "	float v = x[get_global_id(0)];\n"
-                             "	for (int i = 0; i < n; i++)\n"
-                             "		v = v * 0.999f + 0.5f;\n"
-                             "	x[get_global_id(0)] = v;\n"
-                             "}\n";
+			     "{\n"
+			     "	float v = x[get_global_id(0)];\n"
+			     "	for (int i = 0; i < n; i++)\n"
+			     "		v = v * 0.999f + 0.5f;\n"
+			     "	x[get_global_id(0)] = v;\n"
+			     "}\n";
 
 static const size_t global_size = 1024, local_size = 64;
 
@@ -60,7 +60,7 @@ static void measure(cl_command_queue q, cl_kernel k, cl_int iters)
 	each = stream_us(q, k, n, &enqueue);
 	sync = sync_us(q, k, once * SYNCS > STREAM_US ? (int)(STREAM_US / once) + 1 : SYNCS);
 	printf("{\"iters\": %d, \"launch_us\": %.3f, \"kernel_us\": %.3f, \"sync_us\": %.3f}\n",
-	        iters, enqueue, each, sync);
+		iters, enqueue, each, sync);
 	fflush(stdout);
 }
 

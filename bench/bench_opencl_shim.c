@@ -29,7 +29,7 @@ static double now_ns(void)
 static char handles[4];
 
 static cl_command_queue CL_API_CALL create_queue(
-        cl_context c, cl_device_id d, const cl_queue_properties *p, cl_int *err)
+	cl_context c, cl_device_id d, const cl_queue_properties *p, cl_int *err)
 {
 	if (err)
 		*err = CL_SUCCESS;
@@ -37,34 +37,34 @@ static cl_command_queue CL_API_CALL create_queue(
 }
 
 static cl_int CL_API_CALL queue_info(
-        cl_command_queue q, cl_command_queue_info i, size_t size, void *value, size_t *ret)
+	cl_command_queue q, cl_command_queue_info i, size_t size, void *value, size_t *ret)
 {
 	memset(value, 0, size);
 	return CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL device_info(
-        cl_device_id d, cl_device_info i, size_t size, void *value, size_t *ret)
+	cl_device_id d, cl_device_info i, size_t size, void *value, size_t *ret)
 {
 	memset(value, 0, size);
 	return i == CL_DEVICE_PARENT_DEVICE ? CL_INVALID_VALUE : CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL device_ids(
-        cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *d, cl_uint *ret)
+	cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *d, cl_uint *ret)
 {
 	return CL_DEVICE_NOT_FOUND;
 }
 
 static cl_int CL_API_CALL launch(cl_command_queue q, cl_kernel k, cl_uint dim, const size_t *offset,
-        const size_t *global, const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
+	const size_t *global, const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	__asm__ volatile("" ::: "memory");
 	return CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL marker(
-        cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event)
+	cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	if (event)
 		*event = (cl_event)(void *)&handles[1];
@@ -72,7 +72,7 @@ static cl_int CL_API_CALL marker(
 }
 
 static cl_int CL_API_CALL callback(
-        cl_event e, cl_int type, void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *user)
+	cl_event e, cl_int type, void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *user)
 {
 	fn(e, CL_COMPLETE, user);
 	return CL_SUCCESS;
@@ -100,20 +100,20 @@ static cl_int CL_API_CALL queue_op(cl_command_queue q)
 }
 
 static const cl_icd_dispatch driver = {
-        .clCreateCommandQueueWithProperties = create_queue,
-        .clGetCommandQueueInfo = queue_info,
-        .clGetDeviceInfo = device_info,
-        .clGetDeviceIDs = device_ids,
-        .clEnqueueNDRangeKernel = launch,
-        .clEnqueueMarkerWithWaitList = marker,
-        .clEnqueueBarrierWithWaitList = marker,
-        .clSetEventCallback = callback,
-        .clCreateUserEvent = user_event,
-        .clSetUserEventStatus = event_status,
-        .clReleaseEvent = event_release,
-        .clFlush = queue_op,
-        .clFinish = queue_op,
-        .clReleaseCommandQueue = queue_op,
+	.clCreateCommandQueueWithProperties = create_queue,
+	.clGetCommandQueueInfo = queue_info,
+	.clGetDeviceInfo = device_info,
+	.clGetDeviceIDs = device_ids,
+	.clEnqueueNDRangeKernel = launch,
+	.clEnqueueMarkerWithWaitList = marker,
+	.clEnqueueBarrierWithWaitList = marker,
+	.clSetEventCallback = callback,
+	.clCreateUserEvent = user_event,
+	.clSetUserEventStatus = event_status,
+	.clReleaseEvent = event_release,
+	.clFlush = queue_op,
+	.clFinish = queue_op,
+	.clReleaseCommandQueue = queue_op,
 };
 
 static double round_of(const cl_icd_dispatch *volatile cl, cl_command_queue q)
@@ -123,7 +123,7 @@ static double round_of(const cl_icd_dispatch *volatile cl, cl_command_queue q)
 
 	for (int i = 0; i < LAUNCHES; i++)
 		cl->clEnqueueNDRangeKernel(
-		        q, (cl_kernel)(void *)&handles[3], 1, NULL, &global, NULL, 0, NULL, NULL);
+			q, (cl_kernel)(void *)&handles[3], 1, NULL, &global, NULL, 0, NULL, NULL);
 	return (now_ns() - start) / LAUNCHES;
 }
 
@@ -135,7 +135,7 @@ static double synced_round_of(const cl_icd_dispatch *volatile cl, cl_command_que
 
 	for (int i = 0; i < LAUNCHES; i++) {
 		cl->clEnqueueNDRangeKernel(
-		        q, (cl_kernel)(void *)&handles[3], 1, NULL, &global, NULL, 0, NULL, NULL);
+			q, (cl_kernel)(void *)&handles[3], 1, NULL, &global, NULL, 0, NULL, NULL);
 		cl->clFinish(q);
 	}
 	return (now_ns() - start) / LAUNCHES;
@@ -149,8 +149,8 @@ static int by_value(const void *a, const void *b)
 }
 
 static void measure(const char *what,
-        double (*one)(const cl_icd_dispatch *volatile, cl_command_queue),
-        const cl_icd_dispatch *layer, cl_command_queue q)
+	double (*one)(const cl_icd_dispatch *volatile, cl_command_queue),
+	const cl_icd_dispatch *layer, cl_command_queue q)
 {
 	double diff[ROUNDS];
 
@@ -161,7 +161,7 @@ static void measure(const char *what,
 	}
 	qsort(diff, ROUNDS, sizeof(*diff), by_value);
 	printf("%-28s %8.1f ns (min %.1f, max %.1f; %d rounds of %d)\n", what, diff[ROUNDS / 2],
-	        diff[0], diff[ROUNDS - 1], ROUNDS, LAUNCHES);
+		diff[0], diff[ROUNDS - 1], ROUNDS, LAUNCHES);
 }
 
 int main(int argc, char **argv)

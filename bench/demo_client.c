@@ -65,7 +65,7 @@ static uint64_t kernel_ns(struct ocl *o, cl_command_queue q, cl_uint iters)
 
 /* What lies between two measured costs at which the wish lies, within [lo, hi]. */
 static uint64_t interpolate(
-        uint64_t n0, uint64_t t0, uint64_t n1, uint64_t t1, uint64_t wish, uint64_t lo, uint64_t hi)
+	uint64_t n0, uint64_t t0, uint64_t n1, uint64_t t1, uint64_t wish, uint64_t lo, uint64_t hi)
 {
 	double slope = t1 > t0 ? (double)(t1 - t0) / (double)(n1 - n0) : 1;
 	double n = (double)n0 + ((double)wish - (double)t0) / slope;
@@ -89,11 +89,11 @@ static int calibrate(struct ocl *o, uint64_t want_request, uint64_t want_kernel)
 	OCL(clReleaseCommandQueue(q));
 	printf("{\"device\": \"%s\", \"type\": \"%s\", \"height\": %d, \"request_us\": %.1f, "
 	       "\"chain\": %d, \"iters\": %u, \"kernel_us\": %.1f}\n",
-	        o->name,
-	        o->type & CL_DEVICE_TYPE_GPU   ? "gpu"
-	        : o->type & CL_DEVICE_TYPE_CPU ? "cpu"
-	                                       : "accelerator",
-	        height, (double)request / 1e3, NET_CHAIN, iters, (double)kernel / 1e3);
+		o->name,
+		o->type & CL_DEVICE_TYPE_GPU   ? "gpu"
+		: o->type & CL_DEVICE_TYPE_CPU ? "cpu"
+					       : "accelerator",
+		height, (double)request / 1e3, NET_CHAIN, iters, (double)kernel / 1e3);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static void wait_for_go(uint64_t *from, uint64_t *until)
 	puts("ready");
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin) ||
-	        sscanf(line, "go %" SCNu64 " %" SCNu64, from, until) != 2)
+		sscanf(line, "go %" SCNu64 " %" SCNu64, from, until) != 2)
 		die("expected: go FROM UNTIL");
 }
 
@@ -156,8 +156,8 @@ static int serve(struct ocl *o, int height, uint64_t period)
 	qsort(latency, n, sizeof(latency[0]), compare);
 	printf("{\"requests\": %zu, \"wrong\": %zu, \"p50_us\": %.1f, \"p99_us\": %.1f, "
 	       "\"max_us\": %.1f, \"service_us\": %.1f}\n",
-	        n, wrong, quantile_us(latency, n, 0.5), quantile_us(latency, n, 0.99),
-	        quantile_us(latency, n, 1), n ? (double)service / (double)n / 1e3 : 0);
+		n, wrong, quantile_us(latency, n, 0.5), quantile_us(latency, n, 0.99),
+		quantile_us(latency, n, 1), n ? (double)service / (double)n / 1e3 : 0);
 	return wrong || !n;
 }
 
@@ -196,7 +196,7 @@ static int batch(struct ocl *o, cl_uint iters)
 	batch_close(&b);
 	OCL(clReleaseCommandQueue(q));
 	printf("{\"kernels\": %.1f, \"per_s\": %.2f, \"wrong\": %u}\n", kernels,
-	        kernels * 1e9 / (double)(until - from), wrong);
+		kernels * 1e9 / (double)(until - from), wrong);
 	return wrong != 0;
 }
 
@@ -218,11 +218,11 @@ int main(int argc, char **argv)
 	if (argc == 4 && !strcmp(argv[1], "calibrate")) {
 		ocl_open(&o);
 		rc = calibrate(&o, 1000 * number(argv[2], 100, 1000000),
-		        1000 * number(argv[3], 1, 1000000));
+			1000 * number(argv[3], 1, 1000000));
 	} else if (argc == 4 && !strcmp(argv[1], "serve")) {
 		ocl_open(&o);
 		rc = serve(&o, (int)number(argv[2], MIN_HEIGHT, MAX_HEIGHT) & ~1,
-		        1000 * number(argv[3], 100, 60000000));
+			1000 * number(argv[3], 100, 60000000));
 	} else if (argc == 3 && !strcmp(argv[1], "batch")) {
 		ocl_open(&o);
 		rc = batch(&o, (cl_uint)number(argv[2], 1, 1u << 26));

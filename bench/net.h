@@ -16,54 +16,54 @@
 #define NET_CHAIN  (2 * (5 * NET_BLOCKS) + 6) /* commands of a request */
 
 static const char net_source[] =
-        "__kernel void conv3x3(__global const char *in, __global const char *w, __global char "
-        "*out,\n"
-        "	int cin)\n"
-        "{\n"
-        "	int x = get_global_id(0), y = get_global_id(1), co = get_global_id(2);\n"
-        "	int W = get_global_size(0), H = get_global_size(1), sum = 0;\n"
-        "	int l = max(x - 1, 0), r = min(x + 1, W - 1);\n"
-        "	for (int ci = 0; ci < cin; ci++)\n"
-        "		for (int k = 0; k < 3; k++) {\n"
-        "			__global const char *row = in + (ci * H + clamp(y + k - 1, 0, H - "
-        "1)) * W;\n"
-        "			__global const char *v = w + ((co * cin + ci) * 3 + k) * 3;\n"
-        "			sum += row[l] * v[0] + row[x] * v[1] + row[r] * v[2];\n"
-        "		}\n"
-        "	out[(co * H + y) * W + x] = clamp(sum >> 6, -127, 127);\n"
-        "}\n"
-        "__kernel void relu(__global char *x)\n"
-        "{\n"
-        "	size_t i = get_global_id(0);\n"
-        "	x[i] = max((int)x[i], 0);\n"
-        "}\n"
-        "__kernel void add_relu(__global char *x, __global const char *saved)\n"
-        "{\n"
-        "	size_t i = get_global_id(0);\n"
-        "	x[i] = clamp(x[i] + saved[i], 0, 127);\n"
-        "}\n"
-        "__kernel void pool2x2(__global const char *in, __global char *out)\n"
-        "{\n"
-        "	int x = get_global_id(0), y = get_global_id(1), c = get_global_id(2);\n"
-        "	int W = get_global_size(0), H = get_global_size(1);\n"
-        "	__global const char *p = in + (c * 2 * H + 2 * y) * 2 * W + 2 * x;\n"
-        "	out[(c * H + y) * W + x] = max(max(p[0], p[1]), max(p[2 * W], p[2 * W + 1]));\n"
-        "}\n"
-        "__kernel void channel_sum(__global const char *in, __global int *out, int n)\n"
-        "{\n"
-        "	int c = get_global_id(0), sum = 0;\n"
-        "	for (int i = 0; i < n; i++)\n"
-        "		sum += in[c * n + i];\n"
-        "	out[c] = sum / 64;\n"
-        "}\n"
-        "__kernel void dense(__global const int *in, __global const char *w, __global int *out, "
-        "int n)\n"
-        "{\n"
-        "	int o = get_global_id(0), sum = 0;\n"
-        "	for (int i = 0; i < n; i++)\n"
-        "		sum += in[i] * w[o * n + i];\n"
-        "	out[o] = sum;\n"
-        "}\n";
+	"__kernel void conv3x3(__global const char *in, __global const char *w, __global char "
+	"*out,\n"
+	"	int cin)\n"
+	"{\n"
+	"	int x = get_global_id(0), y = get_global_id(1), co = get_global_id(2);\n"
+	"	int W = get_global_size(0), H = get_global_size(1), sum = 0;\n"
+	"	int l = max(x - 1, 0), r = min(x + 1, W - 1);\n"
+	"	for (int ci = 0; ci < cin; ci++)\n"
+	"		for (int k = 0; k < 3; k++) {\n"
+	"			__global const char *row = in + (ci * H + clamp(y + k - 1, 0, H - "
+	"1)) * W;\n"
+	"			__global const char *v = w + ((co * cin + ci) * 3 + k) * 3;\n"
+	"			sum += row[l] * v[0] + row[x] * v[1] + row[r] * v[2];\n"
+	"		}\n"
+	"	out[(co * H + y) * W + x] = clamp(sum >> 6, -127, 127);\n"
+	"}\n"
+	"__kernel void relu(__global char *x)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	x[i] = max((int)x[i], 0);\n"
+	"}\n"
+	"__kernel void add_relu(__global char *x, __global const char *saved)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	x[i] = clamp(x[i] + saved[i], 0, 127);\n"
+	"}\n"
+	"__kernel void pool2x2(__global const char *in, __global char *out)\n"
+	"{\n"
+	"	int x = get_global_id(0), y = get_global_id(1), c = get_global_id(2);\n"
+	"	int W = get_global_size(0), H = get_global_size(1);\n"
+	"	__global const char *p = in + (c * 2 * H + 2 * y) * 2 * W + 2 * x;\n"
+	"	out[(c * H + y) * W + x] = max(max(p[0], p[1]), max(p[2 * W], p[2 * W + 1]));\n"
+	"}\n"
+	"__kernel void channel_sum(__global const char *in, __global int *out, int n)\n"
+	"{\n"
+	"	int c = get_global_id(0), sum = 0;\n"
+	"	for (int i = 0; i < n; i++)\n"
+	"		sum += in[c * n + i];\n"
+	"	out[c] = sum / 64;\n"
+	"}\n"
+	"__kernel void dense(__global const int *in, __global const char *w, __global int *out, "
+	"int n)\n"
+	"{\n"
+	"	int o = get_global_id(0), sum = 0;\n"
+	"	for (int i = 0; i < n; i++)\n"
+	"		sum += in[i] * w[o * n + i];\n"
+	"	out[o] = sum;\n"
+	"}\n";
 
 struct net {
 	int h; /* height of the image */
@@ -238,7 +238,7 @@ static inline void net_run(struct net *n, cl_command_queue q, int input, int log
 		net_block(n, q, conv, n->h / 2, NET_W / 2, size / 2);
 	net_head(n, q);
 	OCL(clEnqueueReadBuffer(
-	        q, n->logits, CL_TRUE, 0, NET_LOGITS * sizeof(int), logits, 0, NULL, NULL));
+		q, n->logits, CL_TRUE, 0, NET_LOGITS * sizeof(int), logits, 0, NULL, NULL));
 }
 
 /* The same on the host. */
@@ -249,7 +249,7 @@ static inline int net_clamp(int v, int lo, int hi)
 
 /* One output plane; out and in do not overlap. */
 static inline void net_host_plane(
-        const signed char *in, const signed char *weights, int cin, int h, int w, signed char *out)
+	const signed char *in, const signed char *weights, int cin, int h, int w, signed char *out)
 {
 	int sum[NET_W];
 
@@ -258,7 +258,7 @@ static inline void net_host_plane(
 		for (int ci = 0; ci < cin; ci++)
 			for (int k = 0; k < 3; k++) {
 				const signed char *row =
-				        in + (ci * h + net_clamp(y + k - 1, 0, h - 1)) * w;
+					in + (ci * h + net_clamp(y + k - 1, 0, h - 1)) * w;
 				const signed char *v = weights + (ci * 3 + k) * 3;
 
 				sum[0] += row[0] * v[0];
@@ -276,7 +276,7 @@ static inline void net_host_plane(
 }
 
 static inline void net_host_conv(
-        const struct net *n, int i, const signed char *in, signed char *out, int h, int w)
+	const struct net *n, int i, const signed char *in, signed char *out, int h, int w)
 {
 	int cin, cout;
 
@@ -286,7 +286,7 @@ static inline void net_host_conv(
 }
 
 static inline void net_host_blocks(
-        const struct net *n, int conv, signed char *x, signed char *tmp, int h, int w, size_t size)
+	const struct net *n, int conv, signed char *x, signed char *tmp, int h, int w, size_t size)
 {
 	signed char *saved = malloc(size);
 

@@ -159,12 +159,12 @@ static void release(void *ctx)
 }
 
 static const struct fm_hwqueue_ops ops = {
-        .size = sizeof(ops),
-        .sync = sync_queue,
-        .track = track,
-        .deactivate = deactivate,
-        .reactivate = reactivate,
-        .release = release,
+	.size = sizeof(ops),
+	.sync = sync_queue,
+	.track = track,
+	.deactivate = deactivate,
+	.reactivate = reactivate,
+	.release = release,
 };
 
 /* The program. */
@@ -220,11 +220,11 @@ int main(int argc, char **argv)
 			check(fm_xqueue_submit(urgent, &command, NULL), "submit");
 		check(fm_xqueue_wait_all(urgent, FM_FOREVER), "wait");
 		printf("urgent job %d is done, background has done %llu of 400 commands\n", job,
-		        completed(background));
+			completed(background));
 	}
 	check(fm_xqueue_wait_all(background, FM_FOREVER), "wait");
 	printf("background has done %llu of 400 commands, %s\n", completed(background),
-	        fm_scheduled() ? "scheduled" : "not scheduled");
+		fm_scheduled() ? "scheduled" : "not scheduled");
 	check(fm_xqueue_destroy(urgent), "destroy");
 	check(fm_xqueue_destroy(background), "destroy");
 	return 0;

@@ -3,7 +3,8 @@
  * Hints: what a program or an operator tells the policy about a group. A policy reads those it
  * understands and ignores the rest, so hints survive a change of policy.
  *
- * Ranges and units stand in FM_HINT_MAP, the one place that names them: X(ID, name, min, max, default, unit).
+ * Ranges and units stand in FM_HINT_MAP, the one place that names them: X(ID, name, min, max,
+ * default, unit).
  */
 #ifndef FERMATA_HINT_H
 #define FERMATA_HINT_H
@@ -16,15 +17,16 @@
 #define FM_PRIORITY_REALTIME 128
 #define FM_PRIORITY_MAX      255
 
-/* priority: larger is more urgent. weight: proportion under `fair`. share: percent of the device reserved
- * (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to a job's arrival.
- * slice: round-robin quantum of this group, 0: the policy's. */
-#define FM_HINT_MAP(X)                                                                             \
-	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "")                   \
-	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                                               \
-	X(FM_HINT_SHARE, "share", 0, 100, 0, "%")                                                  \
-	X(FM_HINT_DEADLINE, "deadline", 0, INT64_C(3600000000000), 0, "ns")                        \
-	X(FM_HINT_PERIOD, "period", 0, INT64_C(3600000000000), 0, "ns")                            \
+/* priority: larger is more urgent. weight: proportion under `fair`. share: percent of the device
+ * reserved
+ * (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to a job's
+ * arrival. slice: round-robin quantum of this group, 0: the policy's. */
+#define FM_HINT_MAP(X)                                                           \
+	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \
+	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                             \
+	X(FM_HINT_SHARE, "share", 0, 100, 0, "%")                                \
+	X(FM_HINT_DEADLINE, "deadline", 0, INT64_C(3600000000000), 0, "ns")      \
+	X(FM_HINT_PERIOD, "period", 0, INT64_C(3600000000000), 0, "ns")          \
 	X(FM_HINT_SLICE, "slice", 0, INT64_C(10000000000), 0, "ns")
 
 enum fm_hint {

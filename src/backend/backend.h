@@ -46,6 +46,7 @@ struct fm_backend_ops {
 	/* The XQueue lets go of the hwqueue: the last call for it. May be NULL. */
 	void (*release)(void *hwq);
 
-	/* The process exits: no calls to the driver from threads of the backend's own any more. May be NULL. */
+	/* The process exits: no calls to the driver from threads of the backend's own any more. May
+	 * be NULL. */
 	void (*quiesce)(void *hwq);
 };

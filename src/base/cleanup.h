@@ -29,10 +29,10 @@ static inline void fm_closedir_ptr(DIR **d)
 		closedir(*d);
 }
 
-#define FM_CLEAN_FREE  __attribute__((cleanup(fm_free_ptr)))
-#define FM_CLEAN_FD    __attribute__((cleanup(fm_close_fd)))
-#define FM_CLEAN_FILE  __attribute__((cleanup(fm_fclose_ptr)))
-#define FM_CLEAN_DIR   __attribute__((cleanup(fm_closedir_ptr)))
+#define FM_CLEAN_FREE __attribute__((cleanup(fm_free_ptr)))
+#define FM_CLEAN_FD   __attribute__((cleanup(fm_close_fd)))
+#define FM_CLEAN_FILE __attribute__((cleanup(fm_fclose_ptr)))
+#define FM_CLEAN_DIR  __attribute__((cleanup(fm_closedir_ptr)))
 
 /* Hand a descriptor or pointer out of its scope: the cleanup then finds nothing to do. */
 static inline int fm_take_fd(int *fd)
@@ -43,9 +43,9 @@ static inline int fm_take_fd(int *fd)
 	return taken;
 }
 
-#define fm_take_ptr(p)                                                                             \
-	({                                                                                         \
-		__typeof__(p) taken_ = (p);                                                        \
-		(p) = NULL;                                                                        \
-		taken_;                                                                            \
+#define fm_take_ptr(p)                      \
+	({                                  \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
 	})

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time is a u64 of nanoseconds on CLOCK_MONOTONIC: the same clock in every process of one machine. */
+/* Time is a u64 of nanoseconds on CLOCK_MONOTONIC: the same clock in every process of one machine.
+ */
 #pragma once
 #include <stdint.h>
 #include <time.h>

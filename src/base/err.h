@@ -12,7 +12,8 @@ struct fm_err {
 	char hint[256];
 };
 
-/* Fill err (may be NULL) and return code, so that callers write `return fm_err_set(err, -EINVAL, ...)`. */
+/* Fill err (may be NULL) and return code, so that callers write `return fm_err_set(err, -EINVAL,
+ * ...)`. */
 int fm_err_set(struct fm_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

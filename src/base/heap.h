@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Intrusive binary min-heap over an array of node pointers. Ties are broken by insertion order, so
- * that equal keys leave in the order they came: a scheduler's decisions must not depend on addresses.
- * Not thread-safe. Insertion allocates only when the array grows; fm_heap_reserve() does it early.
+ * that equal keys leave in the order they came: a scheduler's decisions must not depend on
+ * addresses. Not thread-safe. Insertion allocates only when the array grows; fm_heap_reserve() does
+ * it early.
  */
 #pragma once
 #include "util.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Histogram of durations with log-linear buckets (32 per power of two, at most 3.2 % relative error),
- * the layout that HdrHistogram made common. Fixed size, no allocation, exact count, sum, min and max.
- * One writer; a reader of a live histogram may see a sample's count before its bucket.
+ * Histogram of durations with log-linear buckets (32 per power of two, at most 3.2 % relative
+ * error), the layout that HdrHistogram made common. Fixed size, no allocation, exact count, sum,
+ * min and max. One writer; a reader of a live histogram may see a sample's count before its bucket.
  */
 #pragma once
 #include <stdint.h>
@@ -19,5 +19,6 @@ void fm_hist_reset(struct fm_hist *h);
 void fm_hist_add(struct fm_hist *h, uint64_t ns);
 void fm_hist_merge(struct fm_hist *into, const struct fm_hist *from);
 
-/* The value at quantile q in [0, 1]: the upper edge of its bucket, never above the maximum. 0 when empty. */
+/* The value at quantile q in [0, 1]: the upper edge of its bucket, never above the maximum. 0 when
+ * empty. */
 uint64_t fm_hist_quantile(const struct fm_hist *h, double q);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intrusive circular doubly-linked list. A node that is in no list points to itself. Not thread-safe. */
+/* Intrusive circular doubly-linked list. A node that is in no list points to itself. Not
+ * thread-safe. */
 #pragma once
 #include "util.h"
 #include <stdbool.h>
@@ -43,13 +44,13 @@ static inline void fm_list_del(struct fm_list *node)
 #define fm_list_entry(node, type, member) fm_container(node, type, member)
 #define fm_list_first(head, type, member) fm_list_entry((head)->next, type, member)
 
-#define fm_list_each(pos, head, member)                                                            \
-	for (pos = fm_list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head);  \
+#define fm_list_each(pos, head, member)                                                           \
+	for (pos = fm_list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
 		pos = fm_list_entry(pos->member.next, __typeof__(*pos), member))
 
 /* The entry may be removed or freed inside the loop. */
-#define fm_list_each_safe(pos, tmp, head, member)                                                  \
-	for (pos = fm_list_entry((head)->next, __typeof__(*pos), member),                          \
-	    tmp = fm_list_entry(pos->member.next, __typeof__(*pos), member);                       \
-		&pos->member != (head);                                                            \
+#define fm_list_each_safe(pos, tmp, head, member)                            \
+	for (pos = fm_list_entry((head)->next, __typeof__(*pos), member),    \
+	    tmp = fm_list_entry(pos->member.next, __typeof__(*pos), member); \
+		&pos->member != (head);                                      \
 		pos = tmp, tmp = fm_list_entry(pos->member.next, __typeof__(*pos), member))

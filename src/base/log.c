@@ -52,7 +52,7 @@ void fm_log(const struct fm_log *log, int level, const char *fmt, ...)
 }
 
 void fm_log_limited(
-        const struct fm_log *log, struct fm_log_limit *limit, int level, const char *fmt, ...)
+	const struct fm_log *log, struct fm_log_limit *limit, int level, const char *fmt, ...)
 {
 	uint64_t second = fm_now() / FM_S;
 	va_list ap;
@@ -77,5 +77,5 @@ void fm_log_limited(
 void fm_log_err(const struct fm_log *log, int level, const char *what, const struct fm_err *err)
 {
 	fm_log(log, level, "%s%s%s%s%s", what, *what ? ": " : "", err->text,
-	        err->hint[0] ? "; " : "", err->hint);
+		err->hint[0] ? "; " : "", err->hint);
 }

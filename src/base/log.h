@@ -26,9 +26,9 @@ struct fm_log_limit {
 
 void fm_log_init(struct fm_log *log);
 void fm_log(const struct fm_log *log, int level, const char *fmt, ...)
-        __attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4)));
 void fm_log_limited(const struct fm_log *log, struct fm_log_limit *limit, int level,
-        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* "WHAT: text; hint" of an error. */
 void fm_log_err(const struct fm_log *log, int level, const char *what, const struct fm_err *err);

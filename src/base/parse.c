@@ -16,7 +16,7 @@ struct hint_spec {
 
 static const struct hint_spec hint_specs[FM_HINT_COUNT] = {
 #define SPEC(id, name, min, max, def, unit) [id] = {name, unit, min, max},
-        FM_HINT_MAP(SPEC)
+	FM_HINT_MAP(SPEC)
 #undef SPEC
 };
 
@@ -47,7 +47,7 @@ int fm_parse_bool(const char *s, bool *v, struct fm_err *err)
 		const char *word;
 		bool value;
 	} words[] = {{"yes", true}, {"true", true}, {"on", true}, {"1", true}, {"no", false},
-	        {"false", false}, {"off", false}, {"0", false}};
+		{"false", false}, {"off", false}, {"0", false}};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(words); i++) {
 		if (!strcasecmp(s, words[i].word)) {
@@ -64,7 +64,7 @@ static int bad_time(const char *s, struct fm_err *err)
 {
 	fm_err_set(err, -EINVAL, "'%.*s' is not a time", SHOWN, s);
 	fm_err_hint(
-	        err, "write a number and ns, us, ms or s, such as 20ms; without a unit it is ms");
+		err, "write a number and ns, us, ms or s, such as 20ms; without a unit it is ms");
 	return -EINVAL;
 }
 
@@ -92,7 +92,7 @@ static int scan_decimal(const char **s, uint64_t *whole, uint64_t *nano)
 	*whole = *nano = 0;
 	for (; isdigit((unsigned char)*p); p++, digits = true)
 		if (__builtin_mul_overflow(*whole, UINT64_C(10), whole) ||
-		        __builtin_add_overflow(*whole, (uint64_t)(*p - '0'), whole))
+			__builtin_add_overflow(*whole, (uint64_t)(*p - '0'), whole))
 			return -ERANGE;
 	if (*p == '.')
 		for (p++; isdigit((unsigned char)*p); p++, place /= 10, digits = true)
@@ -115,7 +115,7 @@ int fm_parse_time(const char *s, int64_t *ns, struct fm_err *err)
 	if (!unit)
 		return bad_time(s, err);
 	if (rc || __builtin_mul_overflow(whole, unit, &sum) ||
-	        __builtin_add_overflow(sum, nano * unit / FM_S, &sum) || sum > INT64_MAX)
+		__builtin_add_overflow(sum, nano * unit / FM_S, &sum) || sum > INT64_MAX)
 		return fm_err_set(err, -ERANGE, "'%.*s' is longer than 292 years", SHOWN, s);
 	*ns = (int64_t)sum;
 	return 0;
@@ -127,7 +127,7 @@ int fm_parse_priority(const char *s, int64_t *v, struct fm_err *err)
 		const char *name;
 		int64_t value;
 	} names[] = {{"low", FM_PRIORITY_LOW}, {"normal", FM_PRIORITY_NORMAL},
-	        {"high", FM_PRIORITY_HIGH}, {"realtime", FM_PRIORITY_REALTIME}};
+		{"high", FM_PRIORITY_HIGH}, {"realtime", FM_PRIORITY_REALTIME}};
 	int rc;
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++) {
@@ -139,7 +139,7 @@ int fm_parse_priority(const char *s, int64_t *v, struct fm_err *err)
 	rc = fm_parse_int(s, FM_PRIORITY_MIN, FM_PRIORITY_MAX, v, err);
 	if (rc)
 		fm_err_hint(err, "give low, normal, high, realtime, or a number from %d to %d",
-		        FM_PRIORITY_MIN, FM_PRIORITY_MAX);
+			FM_PRIORITY_MIN, FM_PRIORITY_MAX);
 	return rc;
 }
 
@@ -166,7 +166,7 @@ int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
 	scale = strcmp(spec->unit, "ns") ? 1 : (int64_t)FM_MS;
 	fm_err_set(err, -ERANGE, "%s out of range", spec->name);
 	fm_err_hint(err, "give %" PRId64 " to %" PRId64 "%s", spec->min / scale, spec->max / scale,
-	        scale == 1 ? spec->unit : " ms");
+		scale == 1 ? spec->unit : " ms");
 	return -ERANGE;
 }
 
@@ -188,7 +188,7 @@ static int find_hint(const char *name, enum fm_hint *h, struct fm_err *err)
 }
 
 static int parse_percent(
-        const char *s, const struct hint_spec *spec, int64_t *v, struct fm_err *err)
+	const char *s, const struct hint_spec *spec, int64_t *v, struct fm_err *err)
 {
 	char digits[24];
 	size_t len = strlen(s);
@@ -203,7 +203,7 @@ static int parse_percent(
 }
 
 int fm_parse_hint(
-        const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err)
+	const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err)
 {
 	const struct hint_spec *spec;
 	int rc = find_hint(name, h, err);

@@ -23,7 +23,7 @@ int fm_parse_priority(const char *s, int64_t *v, struct fm_err *err);
 /* A hint by the name that FM_HINT_MAP gives it and the value in its unit: times as fm_parse_time(),
  * priorities as fm_parse_priority(), a share with or without '%'. -ENOENT for an unknown name. */
 int fm_parse_hint(
-        const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err);
+	const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err);
 
 /* Name, unit ("", "%" or "ns") and range of a hint; NULL, NULL and -ERANGE outside the enum. */
 const char *fm_hint_name(enum fm_hint h);

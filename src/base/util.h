@@ -8,17 +8,17 @@
 #define FM_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define FM_LIKELY(x)    __builtin_expect(!!(x), 1)
 #define FM_UNLIKELY(x)  __builtin_expect(!!(x), 0)
-#define FM_MIN(a, b)                                                                               \
-	({                                                                                         \
-		__typeof__(a) a_ = (a);                                                            \
-		__typeof__(b) b_ = (b);                                                            \
-		a_ < b_ ? a_ : b_;                                                                 \
+#define FM_MIN(a, b)                    \
+	({                              \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+		a_ < b_ ? a_ : b_;      \
 	})
-#define FM_MAX(a, b)                                                                               \
-	({                                                                                         \
-		__typeof__(a) c_ = (a);                                                            \
-		__typeof__(b) d_ = (b);                                                            \
-		c_ > d_ ? c_ : d_;                                                                 \
+#define FM_MAX(a, b)                    \
+	({                              \
+		__typeof__(a) c_ = (a); \
+		__typeof__(b) d_ = (b); \
+		c_ > d_ ? c_ : d_;      \
 	})
 
 /* The structure around a member. */

@@ -83,7 +83,7 @@ int fm_board_map(struct fm_board **board, int fd)
 	if (rc)
 		return rc == -ENOMEM ? rc : -EINVAL;
 	if (b->magic != FM_BOARD_MAGIC || b->version != FM_BOARD_VERSION ||
-	        b->slots != FM_BOARD_SLOTS || b->size != sizeof(*b)) {
+		b->slots != FM_BOARD_SLOTS || b->size != sizeof(*b)) {
 		fm_board_unmap(b);
 		return -EINVAL;
 	}

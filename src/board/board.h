@@ -50,10 +50,10 @@ struct fm_slot {
 	FM_LINE _Atomic uint64_t done; /* commands finished */
 	_Atomic uint64_t done_at;      /* when that was learnt */
 	_Atomic uint64_t released;  /* commands let past their gates; stalled: gate closed, done >=
-	                               released */
+				       released */
 	_Atomic uint64_t device_ns; /* device time used, of finished commands */
 	_Atomic uint64_t
-	        busy_since; /* the device works on released commands since then; 0: it does not */
+		busy_since; /* the device works on released commands since then; 0: it does not */
 
 	/* Written by the client, seldom. */
 	FM_LINE _Atomic uint64_t gates; /* gates placed */

@@ -13,7 +13,7 @@
 #define PRIORITY_KEEP INT32_MIN
 #define LEVELS_ALL                                                              \
 	(1u << FM_LEVEL_NONE | 1u << FM_LEVEL_PENDING | 1u << FM_LEVEL_QUEUED | \
-	        1u << FM_LEVEL_RUNNING)
+		1u << FM_LEVEL_RUNNING)
 
 /* Room for more descriptors than a message may carry, so that the surplus is seen and closed; what
  * does not fit even here the kernel closes. */
@@ -46,9 +46,9 @@ static const char *msg_name(unsigned type)
 size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type)
 {
 	m->head = (struct fm_msg_head){
-	        .magic = FM_PROTO_MAGIC,
-	        .version = FM_PROTO_VERSION,
-	        .type = (uint16_t)type,
+		.magic = FM_PROTO_MAGIC,
+		.version = FM_PROTO_VERSION,
+		.type = (uint16_t)type,
 	};
 	return msg_size(type);
 }
@@ -78,11 +78,11 @@ static bool nameable(const char *s, size_t size)
 static int check_hello(const union fm_msg *m, struct fm_err *err)
 {
 	if (m->hello.board_version != FM_BOARD_VERSION ||
-	        m->hello.board_size != sizeof(struct fm_board)) {
+		m->hello.board_size != sizeof(struct fm_board)) {
 		fm_err_set(err, -EPROTONOSUPPORT,
-		        "board version %u of %u bytes; this side has %u of %zu",
-		        m->hello.board_version, m->hello.board_size, FM_BOARD_VERSION,
-		        sizeof(struct fm_board));
+			"board version %u of %u bytes; this side has %u of %zu",
+			m->hello.board_version, m->hello.board_size, FM_BOARD_VERSION,
+			sizeof(struct fm_board));
 		fm_err_hint(err, "install the same version of the library and of fermatad");
 		return -EPROTONOSUPPORT;
 	}
@@ -158,12 +158,12 @@ static int check_head(const union fm_msg *m, size_t size, struct fm_err *err)
 {
 	if (size < sizeof(m->head))
 		return fm_err_set(
-		        err, -EBADMSG, "message of %zu bytes, shorter than its head", size);
+			err, -EBADMSG, "message of %zu bytes, shorter than its head", size);
 	if (m->head.magic != FM_PROTO_MAGIC)
 		return fm_err_set(err, -EBADMSG, "message without the magic number");
 	if (m->head.version != FM_PROTO_VERSION) {
 		fm_err_set(err, -EPROTONOSUPPORT, "protocol version %u; this side speaks %u",
-		        m->head.version, FM_PROTO_VERSION);
+			m->head.version, FM_PROTO_VERSION);
 		fm_err_hint(err, "install the same version of the library and of fermatad");
 		return -EPROTONOSUPPORT;
 	}
@@ -234,7 +234,7 @@ static int take_descriptor(struct msghdr *mh)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t off = 0; CMSG_LEN(off + sizeof(int)) <= c->cmsg_len;
-		        off += sizeof(int)) {
+			off += sizeof(int)) {
 			memcpy(&fd, CMSG_DATA(c) + off, sizeof(int));
 			if (count++)
 				close(fd);
@@ -254,10 +254,10 @@ long fm_msg_recv(int sock, union fm_msg *m, int *fd)
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(CMSG_FDS * sizeof(int))];
 	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
 	struct msghdr mh = {
-	        .msg_iov = &iov,
-	        .msg_iovlen = 1,
-	        .msg_control = control,
-	        .msg_controllen = sizeof(control),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
 	FM_CLEAN_FD int got = -1;
 	ssize_t n;

@@ -40,7 +40,7 @@ enum fm_msg_type {
 #define FM_MSG_ID(id, type) id,
 	FM_MSG_MAP(FM_MSG_ID)
 #undef FM_MSG_ID
-	        FM_MSG_COUNT
+		FM_MSG_COUNT
 };
 
 struct fm_msg_head {

@@ -103,7 +103,7 @@ void bridge_settle(struct fm_bridge *b, uint64_t now)
 
 		fm_list_del(&e->in_recheck);
 		atomic_thread_fence(
-		        memory_order_seq_cst); /* bells before begun and done: board.h */
+			memory_order_seq_cst); /* bells before begun and done: board.h */
 		ent_refresh(b, e, now);
 	}
 	wake_dirty(b);
@@ -133,7 +133,7 @@ static void init_client(struct fm_bclient *c)
 }
 
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
-        uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now)
+	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now)
 {
 	struct fm_bclient *c = calloc(1, sizeof(*c));
 	int rc;

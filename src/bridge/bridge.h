@@ -17,7 +17,7 @@
 struct fm_bridge;
 struct fm_bclient; /* one board */
 struct fm_bgroup; /* one scheduling group: the queues of one client, or of several that share a name
-                   */
+		   */
 
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
@@ -41,7 +41,7 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
 /* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
-        uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
+	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
 /* Its queues leave, its groups too unless another client shares them. Does not touch the board. */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
@@ -49,7 +49,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
  * text: -EBADMSG, a lie (end the session); -EPERM, -EDQUOT, -EEXIST: refused, the session goes on.
  */
 int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
-        uint64_t now, struct fm_err *err);
+	uint64_t now, struct fm_err *err);
 
 /* Look at this client's board: it rang, or it is time. Part of fm_bridge_message(BELL). */
 void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
@@ -79,22 +79,22 @@ struct fm_bdevice_info {
 	const struct fm_hist *preempt;
 };
 struct fm_bgroup *fm_bridge_group_next(
-        struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
+	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-        void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg);
+	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg);
 void fm_bgroup_each_queue(
-        struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
+	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(
-        struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
+	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
 /* Governed and ungoverned calls of the group's clients. */
 void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
  * "qN". Calls fn for each; returns how many. */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
-        int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
+	int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
 /* Set a hint within the limits of uid (who asks), suspend, resume. */
 int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-        uint64_t now, struct fm_err *err);
+	uint64_t now, struct fm_err *err);
 void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now);

@@ -107,10 +107,10 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 }
 
 const struct fm_sched_host bridge_sched_host = {
-        .gate = ent_gate,
-        .stalled = ent_stalled,
-        .usage = ent_usage,
-        .bells = ent_bells,
+	.gate = ent_gate,
+	.stalled = ent_stalled,
+	.usage = ent_usage,
+	.bells = ent_bells,
 };
 
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)

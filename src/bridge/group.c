@@ -40,9 +40,9 @@ int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struc
 	if (priority >= l->priority_min && priority <= l->priority_max)
 		return 0;
 	fm_err_set(err, -EPERM, "priority %" PRId64 " is outside the limits of user %u", priority,
-	        uid);
+		uid);
 	fm_err_hint(err, "stay within %d to %d, or have the limits in fermatad.conf changed",
-	        l->priority_min, l->priority_max);
+		l->priority_min, l->priority_max);
 	return -EPERM;
 }
 
@@ -57,14 +57,14 @@ static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, c
 }
 
 static struct fm_bgroup *group_new(
-        struct fm_bridge *b, struct user *u, const char *name, struct fm_err *err)
+	struct fm_bridge *b, struct user *u, const char *name, struct fm_err *err)
 {
 	struct fm_bgroup *g;
 
 	if (u->uid && b->limits.groups && u->groups >= b->limits.groups) {
 		fm_err_set(err, -EDQUOT, "user %u has %u groups, the limit", u->uid, u->groups);
 		fm_err_hint(
-		        err, "end other programs, or have limits.groups in fermatad.conf raised");
+			err, "end other programs, or have limits.groups in fermatad.conf raised");
 		return NULL;
 	}
 	fm_err_set(err, -ENOMEM, "out of memory for another group");
@@ -173,13 +173,13 @@ static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup 
 }
 
 static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now,
-        struct fm_err *err)
+	struct fm_err *err)
 {
 	struct fm_bgroup *from = m->group;
 
 	if (m->segments) {
 		fm_err_set(err, -EPERM, "group %u is inside a segment and cannot be renamed",
-		        m->index);
+			m->index);
 		fm_err_hint(err, "name the group before its first segment");
 		return -EPERM;
 	}
@@ -201,7 +201,7 @@ static bool sole_member(const struct member *m)
 }
 
 int member_name(
-        struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err)
+	struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err)
 {
 	struct fm_bgroup *g = *name ? group_find(b, m->client->user, name) : NULL;
 	int rc;

@@ -32,10 +32,10 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 	struct ent *e;
 
 	*info = (struct fm_bgroup_info){
-	        .name = g->name,
-	        .uid = g->user->uid,
-	        .hints = fm_sgroup_hints(g->sgroup),
-	        .suspended = fm_sgroup_suspended(g->sgroup),
+		.name = g->name,
+		.uid = g->user->uid,
+		.hints = fm_sgroup_hints(g->sgroup),
+		.suspended = fm_sgroup_suspended(g->sgroup),
 	};
 	fm_list_each (m, &g->members, in_group)
 		if (first_of_client(g, m))
@@ -46,7 +46,7 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 }
 
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-        void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg)
+	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg)
 {
 	struct fm_ent_info info;
 	struct ent *e;
@@ -62,24 +62,24 @@ static void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 	const struct fm_slot *s = q->slot;
 
 	*info = (struct fm_bqueue_info){
-	        .id = q->id,
-	        .pid = q->client->pid,
-	        .comm = q->client->comm,
-	        .api = q->client->api,
-	        .device = fm_sdev_key(q->ent->dev->sdev),
-	        .levels = q->levels,
-	        .level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
-	        .done = CLAIM(s->done),
-	        .begun = CLAIM(s->begun),
-	        .device_ns = CLAIM(s->device_ns),
-	        .gates = CLAIM(s->gates),
-	        .held_ns = CLAIM(s->held_ns),
-	        .gate_open = q->ent->gate_open,
+		.id = q->id,
+		.pid = q->client->pid,
+		.comm = q->client->comm,
+		.api = q->client->api,
+		.device = fm_sdev_key(q->ent->dev->sdev),
+		.levels = q->levels,
+		.level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
+		.done = CLAIM(s->done),
+		.begun = CLAIM(s->begun),
+		.device_ns = CLAIM(s->device_ns),
+		.gates = CLAIM(s->gates),
+		.held_ns = CLAIM(s->held_ns),
+		.gate_open = q->ent->gate_open,
 	};
 }
 
 void fm_bgroup_each_queue(
-        struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg)
+	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg)
 {
 	struct fm_bqueue_info info;
 	struct queue *q;
@@ -94,7 +94,7 @@ void fm_bgroup_each_queue(
 }
 
 void fm_bridge_each_device(
-        struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg)
+	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg)
 {
 	struct bdevice *d;
 
@@ -162,10 +162,10 @@ static bool has_name(const struct fm_bgroup *g, const char *target)
 /* What the kernel or the daemon gave comes before what users chose: nobody can hide behind a group
  * named like another's process or queue. fn may not add or remove groups. */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
-        int (*fn)(void *arg, struct fm_bgroup *g), void *arg)
+	int (*fn)(void *arg, struct fm_bgroup *g), void *arg)
 {
 	static bool (*const matches[])(const struct fm_bgroup *, const char *) = {
-	        has_pid, has_queue, has_name};
+		has_pid, has_queue, has_name};
 	struct fm_bgroup *g;
 	int n = 0;
 

@@ -76,7 +76,7 @@ struct fm_bclient {
 	void *ctx;
 	struct fm_list queues;
 	struct member first,
-	        *more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
+		*more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
 };
 
 /* NULL: a group that the client has not named. */
@@ -121,7 +121,7 @@ struct user *user_get(struct fm_bridge *b, uid_t uid);
 void user_put(struct user *u);
 int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err);
 int member_name(
-        struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err);
+	struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err);
 void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
 int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struct fm_err *err);
 

@@ -18,7 +18,7 @@ static struct bdevice *device_find(struct fm_bridge *b, const char *key)
 }
 
 static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
-        struct fm_err *err)
+	struct fm_err *err)
 {
 	struct bdevice *d = device_find(b, key);
 
@@ -27,7 +27,7 @@ static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u,
 		return 0;
 	if (u->uid && u->devices >= USER_DEVICES)
 		return fm_err_set(err, -EDQUOT, "user %u has named %u devices, the limit", u->uid,
-		        u->devices);
+			u->devices);
 	d = calloc(1, sizeof(*d));
 	if (!d || fm_sched_device_add(b->sched, &d->sdev, key)) {
 		free(d);
@@ -69,7 +69,7 @@ static struct queue *queue_at(const struct fm_bclient *c, uint32_t slot)
 }
 
 static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
-        const struct fm_msg_queue *m, struct fm_err *err)
+	const struct fm_msg_queue *m, struct fm_err *err)
 {
 	const struct user *u = c->user;
 
@@ -84,7 +84,7 @@ static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
 }
 
 static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_msg_queue *m,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	struct fm_bclient *c = member->client;
 	struct bdevice *d;
@@ -120,7 +120,7 @@ static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slo
 }
 
 static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	int rc = h == FM_HINT_PRIORITY ? check_priority(b, by, v, err) : 0;
 
@@ -131,18 +131,18 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_
 }
 
 static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_msg_hint *m,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	int rc = member_get(b, member, now, err);
 
 	if (rc)
 		return rc;
 	return set_hint(b, member->group, member->client->user->uid, (enum fm_hint)m->hint,
-	        m->value, now, err);
+		m->value, now, err);
 }
 
 static int segment_begin(
-        struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
+	struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
 {
 	int rc = member_get(b, m, now, err);
 
@@ -185,7 +185,7 @@ static uint32_t group_index(const union fm_msg *m)
 }
 
 static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	struct member *member = member_make(c, group_index(m));
 
@@ -205,13 +205,13 @@ static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 		return on_queue_gone(b, c, m->queue_gone.slot, now);
 	case FM_MSG_SEGMENT:
 		return m->segment.begin ? segment_begin(b, member, m->segment.priority, now, err)
-		                        : segment_end(b, member, now, err);
+					: segment_end(b, member, now, err);
 	}
 	return fm_err_set(err, -EBADMSG, "message of type %u is not for a daemon", m->head.type);
 }
 
 int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	int rc;
 
@@ -222,7 +222,7 @@ int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 }
 
 int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	struct member *m;
 	int rc;

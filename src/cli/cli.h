@@ -51,7 +51,7 @@ enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };
 #define CLI_OPT_SOCKET                                                                             \
 	{                                                                                          \
 		"socket", CLI_KEY_SOCKET, "DIR", 0, "Talk to the daemon whose sockets are in DIR", \
-		        -2                                                                         \
+			-2                                                                         \
 	}
 #define CLI_OPT_JSON                                         \
 	{                                                    \
@@ -64,7 +64,7 @@ void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, v
 
 /* Wrong usage found while parsing: says so, names the help and ends the program. */
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
-        __attribute__((format(printf, 2, 3), noreturn));
+	__attribute__((format(printf, 2, 3), noreturn));
 
 /* The same, from an error; one without a hint is sent to the help. */
 void cli_usage_err(const struct argp_state *state, struct fm_err *err) __attribute__((noreturn));

@@ -32,7 +32,7 @@ int ctl_dirs(const struct cli *cli, char dirs[CTL_DIRS][CTL_PATH])
 	int n;
 
 	_Static_assert(
-	        CTL_DIRS > FM_SOCKET_CANDIDATES, "room for the candidates and the user's own");
+		CTL_DIRS > FM_SOCKET_CANDIDATES, "room for the candidates and the user's own");
 	if (cli->socket)
 		return snprintf(dirs[0], CTL_PATH, "%s", cli->socket) < CTL_PATH ? 1 : 0;
 	n = fm_socket_dirs(dirs);
@@ -156,15 +156,15 @@ static void explain(const char *dir, int rc, struct fm_err *err)
 	case -ECONNREFUSED:
 		fm_err_set(err, -ENOTCONN, "no daemon runs in %s", dir);
 		fm_err_hint(err,
-		        "start one with `fermatad --dir %s', or run a program with `fermata "
-		        "run'; `fermata doctor' explains",
-		        dir);
+			"start one with `fermatad --dir %s', or run a program with `fermata "
+			"run'; `fermata doctor' explains",
+			dir);
 		break;
 	case -EACCES:
 	case -EPERM:
 		fm_err_set(err, -ENOTCONN, "no permission to talk to the daemon in %s", dir);
 		fm_err_hint(err,
-		        "`ls -ld %s' shows which group may; ask the administrator to add you", dir);
+			"`ls -ld %s' shows which group may; ask the administrator to add you", dir);
 		break;
 	case -EPROTO:
 		fm_err_set(err, -ENOTCONN, "what answers in %s is not a Fermata daemon", dir);
@@ -172,13 +172,13 @@ static void explain(const char *dir, int rc, struct fm_err *err)
 		break;
 	default:
 		fm_err_set(
-		        err, -ENOTCONN, "the daemon in %s does not answer: %s", dir, strerror(-rc));
+			err, -ENOTCONN, "the daemon in %s does not answer: %s", dir, strerror(-rc));
 		fm_err_hint(err, "see its log; `fermata doctor' tells more");
 	}
 }
 
 int ctl_call_at(
-        const char *dir, json_t *request, unsigned wait_ms, json_t **reply, struct fm_err *err)
+	const char *dir, json_t *request, unsigned wait_ms, json_t **reply, struct fm_err *err)
 {
 	CLI_CLEAN_JSON json_t *owned = request;
 	int rc = exchange(dir, owned, wait_ms, reply);
@@ -197,7 +197,7 @@ static bool tells_more(int rc)
 }
 
 int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[CTL_PATH],
-        struct fm_err *err)
+	struct fm_err *err)
 {
 	CLI_CLEAN_JSON json_t *owned = request;
 	char dirs[CTL_DIRS][CTL_PATH];
@@ -222,10 +222,10 @@ int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[
 	}
 	if (n > 1 && !told) {
 		fm_err_set(err, -ENOTCONN, "no daemon runs, neither in %s nor in %s", dirs[0],
-		        dirs[n - 1]);
+			dirs[n - 1]);
 		fm_err_hint(err,
-		        "`fermata run' starts one by itself, `systemctl start fermatad' the "
-		        "system's; `fermata doctor' explains");
+			"`fermata run' starts one by itself, `systemctl start fermatad' the "
+			"system's; `fermata doctor' explains");
 	}
 	return -ENOTCONN;
 }

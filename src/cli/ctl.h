@@ -20,11 +20,11 @@ bool ctl_dir_given(const struct cli *cli);
  * which the caller owns. 0; -ENOTCONN: no daemon answers; -EREMOTEIO: it refused. With found not
  * NULL: the directory of the daemon that answered. */
 int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[CTL_PATH],
-        struct fm_err *err);
+	struct fm_err *err);
 
 /* The same, with one directory and a time to wait; 0, -EREMOTEIO or another negative errno. */
 int ctl_call_at(
-        const char *dir, json_t *request, unsigned wait_ms, json_t **reply, struct fm_err *err);
+	const char *dir, json_t *request, unsigned wait_ms, json_t **reply, struct fm_err *err);
 
 /* Call and print errors: the exit code, CLI_OK with *reply set. With --json the reply is printed.
  */

@@ -30,9 +30,9 @@ struct doctor {
 };
 
 static const struct argp_option options[] = {
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 static error_t parse_doctor(int key, char *arg, struct argp_state *state)
@@ -43,12 +43,12 @@ static error_t parse_doctor(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_doctor,
-        .doc = "Check whether Fermata works on this machine: the daemon, your rights, the layer, "
-               "OpenCL, and "
-               "what each device can do. What is said of a device was tried on it just now.\v"
-               "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
+	.options = options,
+	.parser = parse_doctor,
+	.doc = "Check whether Fermata works on this machine: the daemon, your rights, the layer, "
+	       "OpenCL, and "
+	       "what each device can do. What is said of a device was tried on it just now.\v"
+	       "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
 };
 
 static void progress(const struct doctor *d, const char *text)
@@ -60,7 +60,7 @@ static void progress(const struct doctor *d, const char *text)
 /* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the
  * caller. */
 static void found(
-        struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
+	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
 {
 	static const char *const words[] = {"ok", "warning", "failed"};
 	FM_CLEAN_FREE char *clean = strdup(text);
@@ -71,7 +71,7 @@ static void found(
 	if (clean)
 		table_clean(clean);
 	check = json_pack(
-	        "{s:s, s:s, s:s}", "check", what, "verdict", words[v], "text", clean ?: "?");
+		"{s:s, s:s, s:s}", "check", what, "verdict", words[v], "text", clean ?: "?");
 	if (v != GOOD && check)
 		json_object_set_new(check, "remedy", json_string(remedy));
 	json_array_append_new(d->checks, check);
@@ -90,10 +90,10 @@ static void check_daemon(struct doctor *d)
 
 	if (!ctl_call(d->cli, json_pack("{s:s}", "cmd", "version"), &reply, d->daemon_dir, &err)) {
 		snprintf(text, sizeof(text), "fermatad %s (%s) answers in %s",
-		        cli_str(reply, "version"), cli_str(reply, "instance"), d->daemon_dir);
+			cli_str(reply, "version"), cli_str(reply, "instance"), d->daemon_dir);
 		if (strcmp(cli_str(reply, "version"), FM_VERSION))
 			found(d, WARNING, "daemon", text,
-			        "restart it, to have the version of this command");
+				"restart it, to have the version of this command");
 		else
 			found(d, GOOD, "daemon", text, NULL);
 		return;
@@ -102,13 +102,13 @@ static void check_daemon(struct doctor *d)
 	place_daemon(path);
 	if (strchr(path, '/') && !ctl_dir_given(d->cli))
 		found(d, WARNING, "daemon", err.text,
-		        "nothing, `fermata run' starts one of your own; one for all users: "
-		        "`systemctl enable --now fermatad'");
+			"nothing, `fermata run' starts one of your own; one for all users: "
+			"`systemctl enable --now fermatad'");
 	else if (ctl_dir_given(d->cli))
 		found(d, BAD, "daemon", err.text, err.hint);
 	else
 		found(d, BAD, "daemon", "no daemon runs, and fermatad is not beside fermata",
-		        "install fermatad, or put it in $PATH");
+			"install fermatad, or put it in $PATH");
 }
 
 static int connects(const char *dir)
@@ -126,7 +126,7 @@ static int connects(const char *dir)
 static bool denied_node(char *node, size_t size)
 {
 	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/kfd",
-	        "/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
+		"/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
 	bool denied = false;
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(patterns) && !denied; i++) {
@@ -153,15 +153,15 @@ static void check_rights(struct doctor *d)
 
 	if (rc) {
 		snprintf(text, sizeof(text), "programs cannot connect to %s/" FM_SOCKET_NAME ": %s",
-		        d->daemon_dir, strerror(-rc));
+			d->daemon_dir, strerror(-rc));
 		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
-		        d->daemon_dir);
+			d->daemon_dir);
 		found(d, BAD, "rights", text, remedy);
 	} else if (denied_node(node, sizeof(node))) {
 		group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
 		snprintf(text, sizeof(text), "you may not open the device %s", node);
 		snprintf(remedy, sizeof(remedy), "sudo usermod -aG %s $USER, then log in again",
-		        group ? group->gr_name : "render");
+			group ? group->gr_name : "render");
 		found(d, WARNING, "rights", text, remedy);
 	} else {
 		found(d, GOOD, "rights", "you may use the daemon and every device node", NULL);
@@ -194,7 +194,7 @@ static void note_devices(struct doctor *d, const struct probe_result *result)
 			json_object_del(device, "step");
 			json_object_set_new(device, "levels", json_array());
 			json_object_set_new(
-			        device, "text", json_string(*result->died ? result->died : "-"));
+				device, "text", json_string(*result->died ? result->died : "-"));
 			json_array_append_new(d->devices, device);
 		} else if (!strcmp(step, "levels") && device) {
 			json_object_set(device, "levels", json_object_get(line, "levels"));
@@ -214,21 +214,21 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 	d->opencl = usable > 0;
 	if (*result->died) {
 		snprintf(text, sizeof(text), "trying %s: the driver %s",
-		        n ? cli_str(json_array_get(d->devices, n - 1), "name") : "OpenCL",
-		        result->died);
+			n ? cli_str(json_array_get(d->devices, n - 1), "name") : "OpenCL",
+			result->died);
 		found(d, usable ? WARNING : BAD, "devices", text,
-		        "`clinfo' shows whether it works without Fermata; update the driver");
+			"`clinfo' shows whether it works without Fermata; update the driver");
 	} else if (!n) {
 		found(d, BAD, "devices", "OpenCL has no device",
-		        "install the driver of your device; pocl-opencl-icd makes the processor "
-		        "one");
+			"install the driver of your device; pocl-opencl-icd makes the processor "
+			"one");
 	} else {
 		snprintf(text, sizeof(text), "%zu of %zu can be scheduled", usable, n);
 		found(d,
-		        usable == n ? GOOD
-		        : usable    ? WARNING
-		                    : BAD,
-		        "devices", text, "see what trying them showed, below; update the driver");
+			usable == n ? GOOD
+			: usable    ? WARNING
+				    : BAD,
+			"devices", text, "see what trying them showed, below; update the driver");
 	}
 }
 
@@ -240,16 +240,16 @@ static void check_opencl(struct doctor *d)
 	progress(d, "trying the devices of OpenCL...");
 	if (probe_run(NULL, PROBE_MS, &result)) {
 		found(d, BAD, "opencl", "cannot run a process to try it",
-		        "free memory, then try again");
+			"free memory, then try again");
 		return;
 	}
 	loader = probe_step(&result, "loader");
 	if (!loader) {
 		found(d, BAD, "opencl", *result.died ? result.died : "the loader does not load",
-		        "reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
+			"reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
 	} else if (json_object_get(loader, "error")) {
 		found(d, BAD, "opencl", cli_str(loader, "error"),
-		        "install an OpenCL loader (Debian: ocl-icd-libopencl1)");
+			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
 	} else {
 		found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
 		note_devices(d, &result);
@@ -267,19 +267,19 @@ static void judge_layer(struct doctor *d, const struct probe_result *result)
 
 	json_array_foreach (result->lines, i, line)
 		tried += !strcmp(cli_str(line, "step"), "levels") &&
-		         json_array_size(json_object_get(line, "levels")) > 0;
+			 json_array_size(json_object_get(line, "levels")) > 0;
 	if (!layer && *result->died)
 		found(d, BAD, "layers", result->died, "reinstall fermata; its layer does not load");
 	else if (!json_is_true(json_object_get(layer, "loaded")))
 		found(d, BAD, "layers", "the OpenCL loader ignores OPENCL_LAYERS",
-		        "install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
+			"install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
 	else if (*result->died || !tried)
 		found(d, BAD, "layers",
-		        *result->died ? result->died : "no device works under the layer",
-		        "please report it, with the output of clinfo");
+			*result->died ? result->died : "no device works under the layer",
+			"please report it, with the output of clinfo");
 	else
 		found(d, GOOD, "layers",
-		        "the OpenCL loader loads the layer, and devices work under it", NULL);
+			"the OpenCL loader loads the layer, and devices work under it", NULL);
 }
 
 static void check_layers(struct doctor *d)
@@ -291,7 +291,7 @@ static void check_layers(struct doctor *d)
 	progress(d, "trying them under the layer...");
 	if (probe_run(d->layer, PROBE_MS, &result)) {
 		found(d, BAD, "layers", "cannot run a process to try them",
-		        "free memory, then try again");
+			"free memory, then try again");
 		return;
 	}
 	judge_layer(d, &result);
@@ -301,11 +301,11 @@ static void check_layers(struct doctor *d)
 static void show_devices(const struct doctor *d)
 {
 	static const struct table_column columns[] = {
-	        {"DEVICE", false, true},
-	        {"TYPE", false, false},
-	        {"PLATFORM", false, true},
-	        {"LEVELS", false, false},
-	        {"TRIED JUST NOW", false, true},
+		{"DEVICE", false, true},
+		{"TYPE", false, false},
+		{"PLATFORM", false, true},
+		{"LEVELS", false, false},
+		{"TRIED JUST NOW", false, true},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *device;
@@ -343,7 +343,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	check_layers(&d);
 	if (cli->json) {
 		report = json_pack(
-		        "{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);
+			"{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);
 		rc = cli_print_json(report);
 	} else {
 		show_devices(&d);

@@ -13,9 +13,9 @@ struct request {
 };
 
 static const struct argp_option options[] = {
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 /* Checked here, so that a slip is told without a daemon; sent as written, so that the daemon need
@@ -58,17 +58,17 @@ static error_t parse_hint(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp hint_argp = {
-        .options = options,
-        .parser = parse_hint,
-        .args_doc = "TARGET NAME=VALUE...",
-        .doc = "Tell the policy about a group.\v"
-               "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
-               "them.\n"
-               "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
-               "(percent), "
-               "deadline, period and slice (times such as 20ms; a bare number is milliseconds). A "
-               "policy "
-               "reads the hints it knows and ignores the rest.",
+	.options = options,
+	.parser = parse_hint,
+	.args_doc = "TARGET NAME=VALUE...",
+	.doc = "Tell the policy about a group.\v"
+	       "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
+	       "them.\n"
+	       "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
+	       "(percent), "
+	       "deadline, period and slice (times such as 20ms; a bare number is milliseconds). A "
+	       "policy "
+	       "reads the hints it knows and ignores the rest.",
 };
 
 /* Send, and name the groups that it concerned, one a line. */
@@ -104,7 +104,7 @@ int cli_hint(struct cli *cli, int argc, char **argv)
 
 	cli_parse(&hint_argp, argc, argv, ARGP_IN_ORDER, &r);
 	return send_to_groups(cli,
-	        json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints));
+		json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints));
 }
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)
@@ -125,7 +125,7 @@ static error_t parse_target(int key, char *arg, struct argp_state *state)
 }
 
 static int send_target(
-        struct cli *cli, const struct argp *argp, const char *cmd, int argc, char **argv)
+	struct cli *cli, const struct argp *argp, const char *cmd, int argc, char **argv)
 {
 	struct request r = {.cli = cli};
 
@@ -136,13 +136,13 @@ static int send_target(
 int cli_suspend(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
-	        .options = options,
-	        .parser = parse_target,
-	        .args_doc = "TARGET",
-	        .doc = "Take the device away from a group until `fermata resume'.\v"
-	               "TARGET is a group's name, a process id, or a queue such as q3. The program "
-	               "keeps "
-	               "running; its device work waits at the next gate.",
+		.options = options,
+		.parser = parse_target,
+		.args_doc = "TARGET",
+		.doc = "Take the device away from a group until `fermata resume'.\v"
+		       "TARGET is a group's name, a process id, or a queue such as q3. The program "
+		       "keeps "
+		       "running; its device work waits at the next gate.",
 	};
 
 	return send_target(cli, &argp, "suspend", argc, argv);
@@ -151,11 +151,11 @@ int cli_suspend(struct cli *cli, int argc, char **argv)
 int cli_resume(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
-	        .options = options,
-	        .parser = parse_target,
-	        .args_doc = "TARGET",
-	        .doc = "Give a suspended group back to the policy.\v"
-	               "TARGET is a group's name, a process id, or a queue such as q3.",
+		.options = options,
+		.parser = parse_target,
+		.args_doc = "TARGET",
+		.doc = "Give a suspended group back to the policy.\v"
+		       "TARGET is a group's name, a process id, or a queue such as q3.",
 	};
 
 	return send_target(cli, &argp, "resume", argc, argv);

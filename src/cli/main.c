@@ -7,18 +7,18 @@
 #include <string.h>
 
 const struct cli_command cli_commands[] = {
-        {"run", "Run a command with its device work under Fermata", cli_run},
-        {"ps", "Show groups, queues and devices", cli_ps},
-        {"hint", "Tell the policy about a group: priority, deadline, ...", cli_hint},
-        {"suspend", "Take the device away from a group", cli_suspend},
-        {"resume", "Give it back", cli_resume},
-        {"policy", "Show or change the scheduling policy", cli_policy},
-        {"stats", "Show the daemon's counters", cli_stats},
-        {"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
-        {"version", "Show the versions of the command and the daemon", cli_version},
-        {"help", "Explain a command", cli_help},
-        {"_probe", NULL, cli_probe},
-        {NULL, NULL, NULL},
+	{"run", "Run a command with its device work under Fermata", cli_run},
+	{"ps", "Show groups, queues and devices", cli_ps},
+	{"hint", "Tell the policy about a group: priority, deadline, ...", cli_hint},
+	{"suspend", "Take the device away from a group", cli_suspend},
+	{"resume", "Give it back", cli_resume},
+	{"policy", "Show or change the scheduling policy", cli_policy},
+	{"stats", "Show the daemon's counters", cli_stats},
+	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
+	{"version", "Show the versions of the command and the daemon", cli_version},
+	{"help", "Explain a command", cli_help},
+	{"_probe", NULL, cli_probe},
+	{NULL, NULL, NULL},
 };
 
 struct words {
@@ -68,17 +68,17 @@ static char *list_commands(int key, const char *text, void *input)
 }
 
 static const struct argp_option main_options[] = {
-        CLI_OPT_SOCKET,
-        {"version", 'V', 0, 0, "Print the version", -1},
-        {0},
+	CLI_OPT_SOCKET,
+	{"version", 'V', 0, 0, "Print the version", -1},
+	{0},
 };
 
 static const struct argp main_argp = {
-        .options = main_options,
-        .parser = parse_main,
-        .args_doc = "COMMAND [ARGUMENT...]",
-        .doc = "Preemptive multitasking for GPUs and other accelerators.\v",
-        .help_filter = list_commands,
+	.options = main_options,
+	.parser = parse_main,
+	.args_doc = "COMMAND [ARGUMENT...]",
+	.doc = "Preemptive multitasking for GPUs and other accelerators.\v",
+	.help_filter = list_commands,
 };
 
 static const struct cli_command *find_command(const char *name)
@@ -110,8 +110,8 @@ static int run_command(const struct cli_command *c, struct cli *cli, int argc, c
 }
 
 static const struct argp help_argp = {
-        .args_doc = "[COMMAND]",
-        .doc = "Explain a command, or list them all.",
+	.args_doc = "[COMMAND]",
+	.doc = "Explain a command, or list them all.",
 };
 
 int cli_help(struct cli *cli, int argc, char **argv)

@@ -95,7 +95,7 @@ static void close_on_exec(void)
 static int become_daemon(const char *dir, int log)
 {
 	static const char *const service[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-	        "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
+		"LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
 	char path[PATH_MAX];
 	char *argv[] = {"fermatad", "--dir", (char *)dir, "--idle-exit", IDLE_EXIT_S, NULL};
 	FM_CLEAN_FD int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -107,7 +107,7 @@ static int become_daemon(const char *dir, int log)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	place_daemon(path);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
-	        dup2(log, STDERR_FILENO) < 0 || chdir("/"))
+		dup2(log, STDERR_FILENO) < 0 || chdir("/"))
 		return errno;
 	umask(077);
 	close_on_exec();
@@ -209,7 +209,7 @@ int personal_start(const char *dir, struct fm_err *err)
 	if (rc) {
 		last_words(dir, start, words, sizeof(words));
 		fm_err_set(err, rc, "the daemon started in %s does not answer%s%s", dir,
-		        *words ? ": " : "", words);
+			*words ? ": " : "", words);
 		return fm_err_hint(err, "%s/fermatad.log may say more", dir);
 	}
 	return 0;

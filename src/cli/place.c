@@ -31,7 +31,7 @@ static bool layer_in(const char *base, const char *dir, char path[PATH_MAX])
 	char tried[PATH_MAX];
 	const char *sep = *base && *dir != '/' ? "/" : "";
 	int n = snprintf(
-	        tried, sizeof(tried), "%s%s%s/" PLACE_LAYER_FILE, *sep ? base : "", sep, dir);
+		tried, sizeof(tried), "%s%s%s/" PLACE_LAYER_FILE, *sep ? base : "", sep, dir);
 
 	return n > 0 && (size_t)n < sizeof(tried) && realpath(tried, path) && !access(path, R_OK);
 }

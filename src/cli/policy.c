@@ -11,9 +11,9 @@ struct request {
 };
 
 static const struct argp_option options[] = {
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 static error_t parse_policy(int key, char *arg, struct argp_state *state)
@@ -35,12 +35,12 @@ static error_t parse_policy(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_policy,
-        .args_doc = "[NAME [PARAMETER=VALUE...]]",
-        .doc = "Show the policy in force and those available, or choose one.\v"
-               "The policy in force is marked '*'. Choosing one needs the rights of the daemon's "
-               "user.",
+	.options = options,
+	.parser = parse_policy,
+	.args_doc = "[NAME [PARAMETER=VALUE...]]",
+	.doc = "Show the policy in force and those available, or choose one.\v"
+	       "The policy in force is marked '*'. Choosing one needs the rights of the daemon's "
+	       "user.",
 };
 
 /* A value of the reply as it would be typed: in force they are text, ranges are numbers in the
@@ -100,7 +100,7 @@ int cli_policy(struct cli *cli, int argc, char **argv)
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
 	if (r.name)
 		request = json_pack(
-		        "{s:s, s:s, s:O}", "cmd", "policy", "name", r.name, "params", params);
+			"{s:s, s:s, s:O}", "cmd", "policy", "name", r.name, "params", params);
 	else
 		request = json_pack("{s:s}", "cmd", "policy");
 	if (!request) {

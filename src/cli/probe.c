@@ -91,7 +91,7 @@ static cl_int await(struct probe *p, cl_event event, uint64_t limit_ns)
 
 	do {
 		if (p->cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-		            &status, NULL) != CL_SUCCESS)
+			    &status, NULL) != CL_SUCCESS)
 			return CL_INVALID_EVENT;
 		if (status <= CL_COMPLETE)
 			return status;
@@ -135,8 +135,8 @@ static const char *enqueue_gated(struct probe *p, cl_device_id device, struct tr
 	if (!t->gate || rc)
 		return "no user event can be created";
 	if (p->cl.clEnqueueBarrierWithWaitList(t->queue, 1, &t->gate, &t->barrier) ||
-	        p->cl.clEnqueueMarkerWithWaitList(t->queue, 0, NULL, &t->marker) ||
-	        p->cl.clFlush(t->queue))
+		p->cl.clEnqueueMarkerWithWaitList(t->queue, 0, NULL, &t->marker) ||
+		p->cl.clFlush(t->queue))
 		return "commands cannot wait for events";
 	return NULL;
 }
@@ -155,8 +155,8 @@ static int try_levels(struct probe *p, cl_device_id device, const char **text)
 	if (!*text) {
 		finished = await(p, t.marker, FINISH_NS) == CL_COMPLETE;
 		*text = !finished ? "a queue did not go on when its gate opened"
-		        : stalled ? "queues stall at a closed gate and go on when it opens"
-		                  : "queues do not stall at a closed gate";
+			: stalled ? "queues stall at a closed gate and go on when it opens"
+				  : "queues do not stall at a closed gate";
 	}
 	end_trial(p, &t);
 	return !finished ? 0 : stalled ? 2 : 1;
@@ -182,7 +182,7 @@ static const char *type_of(struct probe *p, cl_device_id device)
 	return type & CL_DEVICE_TYPE_GPU           ? "gpu"
 	       : type & CL_DEVICE_TYPE_CPU         ? "cpu"
 	       : type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator"
-	                                           : "other";
+						   : "other";
 }
 
 static void probe_device(struct probe *p, cl_platform_id platform, cl_device_id device)
@@ -196,9 +196,9 @@ static void probe_device(struct probe *p, cl_platform_id platform, cl_device_id 
 		strcpy(name, "-");
 	platform_name = json_string(name);
 	tell(p, json_pack("{s:s, s:o, s:o, s:o, s:s}", "step", "device", "name",
-	                device_string(p, device, CL_DEVICE_NAME), "platform",
-	                platform_name ? platform_name : json_string("-"), "version",
-	                device_string(p, device, CL_DRIVER_VERSION), "type", type_of(p, device)));
+			device_string(p, device, CL_DEVICE_NAME), "platform",
+			platform_name ? platform_name : json_string("-"), "version",
+			device_string(p, device, CL_DRIVER_VERSION), "type", type_of(p, device)));
 	deepest = try_levels(p, device, &text);
 	levels = json_array();
 	for (int l = 1; l <= deepest; l++)
@@ -239,7 +239,7 @@ static void probe_layer(struct probe *p)
 
 	p->cl.clGetPlatformIDs(0, NULL, &n);
 	tell(p, json_pack(
-	                "{s:s, s:b}", "step", "layer", "loaded", dl_iterate_phdr(is_layer, NULL)));
+			"{s:s, s:b}", "step", "layer", "loaded", dl_iterate_phdr(is_layer, NULL)));
 	probe_devices(p);
 }
 

@@ -31,7 +31,7 @@ static void exec_probe(int out, const char *layer)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(fd, sizeof(fd), "%d", out);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	        dup2(null, STDERR_FILENO) < 0 || fcntl(out, F_SETFD, 0))
+		dup2(null, STDERR_FILENO) < 0 || fcntl(out, F_SETFD, 0))
 		_exit(CLI_FAILED);
 	execv("/proc/self/exe", argv);
 	_exit(CLI_CANNOT_EXECUTE);
@@ -91,10 +91,10 @@ static void finish(pid_t pid, bool in_time, unsigned limit_ms, struct probe_resu
 		snprintf(result->died, sizeof(result->died), "hung for %u s", limit_ms / 1000);
 	else if (WIFSIGNALED(status))
 		snprintf(result->died, sizeof(result->died), "crashed with signal %d (%s)",
-		        WTERMSIG(status), strsignal(WTERMSIG(status)));
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else if (!probe_step(result, "end"))
 		snprintf(result->died, sizeof(result->died), "left with exit code %d",
-		        WEXITSTATUS(status));
+			WEXITSTATUS(status));
 }
 
 int probe_run(const char *layer, unsigned limit_ms, struct probe_result *result)

@@ -12,11 +12,11 @@ struct ps {
 };
 
 static const struct argp_option options[] = {
-        {"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
-        {"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	{"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
+	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 static error_t parse_ps(int key, char *arg, struct argp_state *state)
@@ -36,9 +36,9 @@ static error_t parse_ps(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_ps,
-        .doc = "Show the groups that the daemon schedules, those with most device time first.",
+	.options = options,
+	.parser = parse_ps,
+	.doc = "Show the groups that the daemon schedules, those with most device time first.",
 };
 
 /* A sum over the group's devices. */
@@ -137,16 +137,16 @@ static void add_group(struct table *t, const json_t *g)
 static int show_groups(const json_t *groups)
 {
 	static const struct table_column columns[] = {
-	        {"GROUP", false, true},
-	        {"USER", false, true},
-	        {"PRIO", true, false},
-	        {"STATE", false, false},
-	        {"LEVEL", true, false},
-	        {"DEVICE TIME", true, false},
-	        {"WAIT", true, false},
-	        {"PREEMPT", true, false},
-	        {"QUEUES", true, false},
-	        {"COVERAGE", true, false},
+		{"GROUP", false, true},
+		{"USER", false, true},
+		{"PRIO", true, false},
+		{"STATE", false, false},
+		{"LEVEL", true, false},
+		{"DEVICE TIME", true, false},
+		{"WAIT", true, false},
+		{"PREEMPT", true, false},
+		{"QUEUES", true, false},
+		{"COVERAGE", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	FM_CLEAN_FREE json_t **sorted = NULL;
@@ -202,19 +202,19 @@ static void add_queue(struct table *t, const json_t *group, const json_t *q)
 static int show_queues(const json_t *groups)
 {
 	static const struct table_column columns[] = {
-	        {"QUEUE", false, false},
-	        {"GROUP", false, true},
-	        {"PID", true, false},
-	        {"PROGRAM", false, true},
-	        {"API", false, false},
-	        {"DEVICE", false, true},
-	        {"LEVEL", true, false},
-	        {"GATE", false, false},
-	        {"SUBMITTED", true, false},
-	        {"DONE", true, false},
-	        {"DEVICE TIME", true, false},
-	        {"GATES", true, false},
-	        {"HELD", true, false},
+		{"QUEUE", false, false},
+		{"GROUP", false, true},
+		{"PID", true, false},
+		{"PROGRAM", false, true},
+		{"API", false, false},
+		{"DEVICE", false, true},
+		{"LEVEL", true, false},
+		{"GATE", false, false},
+		{"SUBMITTED", true, false},
+		{"DONE", true, false},
+		{"DEVICE TIME", true, false},
+		{"GATES", true, false},
+		{"HELD", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *g, *q;
@@ -238,12 +238,12 @@ static void add_us(struct table *t, const json_t *latency, const char *key)
 static int show_devices(const json_t *devices)
 {
 	static const struct table_column columns[] = {
-	        {"DEVICE", false, true},
-	        {"PREEMPTIONS", true, false},
-	        {"MEASURED", true, false},
-	        {"P50", true, false},
-	        {"P99", true, false},
-	        {"MAX", true, false},
+		{"DEVICE", false, true},
+		{"PREEMPTIONS", true, false},
+		{"MEASURED", true, false},
+		{"P50", true, false},
+		{"P99", true, false},
+		{"MAX", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *d;

@@ -26,26 +26,26 @@ struct run {
 enum { KEY_HINT = CLI_KEY_OWN, KEY_GROUP = KEY_HINT + FM_HINT_COUNT, KEY_LEVEL, KEY_LOCAL };
 
 static const struct argp_option options[] = {
-        {"priority", KEY_HINT + FM_HINT_PRIORITY, "PRIO", 0,
-                "low, normal, high, realtime, or a number from -255 to 255", 0},
-        {"weight", KEY_HINT + FM_HINT_WEIGHT, "N", 0,
-                "Proportion of the device under a fair policy", 0},
-        {"share", KEY_HINT + FM_HINT_SHARE, "PERCENT", 0, "Part of the device to reserve", 0},
-        {"deadline", KEY_HINT + FM_HINT_DEADLINE, "TIME", 0,
-                "A job is due so long after it arrives: 20ms, 1.5s; a bare number is milliseconds",
-                0},
-        {"period", KEY_HINT + FM_HINT_PERIOD, "TIME", 0, "Jobs arrive so far apart", 0},
-        {"slice", KEY_HINT + FM_HINT_SLICE, "TIME", 0, "Length of a turn under round-robin", 0},
-        {"group", KEY_GROUP, "NAME", 0,
-                "Name of the group; programs that share a name are scheduled as one", 1},
-        {"level", KEY_LEVEL, "1..3", 0,
-                "Deepest level of preemption to use; `fermata ps' shows what is in use", 1},
-        {"local", KEY_LOCAL, "POLICY", 0,
-                "Schedule inside the program itself, without a daemon: \"POLICY "
-                "[PARAMETER=VALUE...]\"",
-                1},
-        CLI_OPT_SOCKET,
-        {0},
+	{"priority", KEY_HINT + FM_HINT_PRIORITY, "PRIO", 0,
+		"low, normal, high, realtime, or a number from -255 to 255", 0},
+	{"weight", KEY_HINT + FM_HINT_WEIGHT, "N", 0,
+		"Proportion of the device under a fair policy", 0},
+	{"share", KEY_HINT + FM_HINT_SHARE, "PERCENT", 0, "Part of the device to reserve", 0},
+	{"deadline", KEY_HINT + FM_HINT_DEADLINE, "TIME", 0,
+		"A job is due so long after it arrives: 20ms, 1.5s; a bare number is milliseconds",
+		0},
+	{"period", KEY_HINT + FM_HINT_PERIOD, "TIME", 0, "Jobs arrive so far apart", 0},
+	{"slice", KEY_HINT + FM_HINT_SLICE, "TIME", 0, "Length of a turn under round-robin", 0},
+	{"group", KEY_GROUP, "NAME", 0,
+		"Name of the group; programs that share a name are scheduled as one", 1},
+	{"level", KEY_LEVEL, "1..3", 0,
+		"Deepest level of preemption to use; `fermata ps' shows what is in use", 1},
+	{"local", KEY_LOCAL, "POLICY", 0,
+		"Schedule inside the program itself, without a daemon: \"POLICY "
+		"[PARAMETER=VALUE...]\"",
+		1},
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 /* The rule that the daemon applies to a name, and one for the sake of those who type it: a target
@@ -62,7 +62,7 @@ static void check_group(const struct argp_state *state, const char *name)
 	strcpy(msg.group.name, name);
 	if (fm_msg_check(&msg, size, &err))
 		cli_usage(state,
-		        "a group's name is made of printable ASCII without spaces, '/' or quotes");
+			"a group's name is made of printable ASCII without spaces, '/' or quotes");
 	if (name[digits] && !name[digits + strspn(name + digits, "0123456789")])
 		cli_usage(state, "'%s' would be taken for a process or a queue", name);
 }
@@ -75,7 +75,7 @@ __attribute__((noreturn)) static void no_policy(const struct argp_state *state, 
 
 	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++)
 		len += (size_t)snprintf(
-		        known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
+			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
 	fm_err_set(&err, -ENOENT, "no policy '%s'", name);
 	fm_err_hint(&err, "policies are %s", known);
 	cli_usage_err(state, &err);
@@ -140,15 +140,15 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_run,
-        .args_doc = "[--] COMMAND [ARGUMENT...]",
-        .doc = "Run a command with its device work scheduled by Fermata.\v"
-               "Where no daemon answers, one of your own is started; it leaves a minute after its "
-               "last "
-               "client. The exit code is the command's; 127 if it is not found, 126 if it cannot "
-               "be "
-               "executed, 2 if the options make no sense.",
+	.options = options,
+	.parser = parse_run,
+	.args_doc = "[--] COMMAND [ARGUMENT...]",
+	.doc = "Run a command with its device work scheduled by Fermata.\v"
+	       "Where no daemon answers, one of your own is started; it leaves a minute after its "
+	       "last "
+	       "client. The exit code is the command's; 127 if it is not found, 126 if it cannot "
+	       "be "
+	       "executed, 2 if the options make no sense.",
 };
 
 static int set_env(const char *name, const char *value, struct fm_err *err)
@@ -167,7 +167,7 @@ static void inherit_hints(struct run *run)
 	char *rest = NULL;
 
 	for (char *w = words ? strtok_r(words, " ", &rest) : NULL; w;
-	        w = strtok_r(NULL, " ", &rest)) {
+		w = strtok_r(NULL, " ", &rest)) {
 		char *equals = strchr(w, '=');
 		int64_t value;
 
@@ -176,8 +176,8 @@ static void inherit_hints(struct run *run)
 		*equals = '\0';
 		for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
 			if (run->hint[h].set || strcmp(w, fm_hint_name(h)) ||
-			        fm_parse_int(equals + 1, INT64_MIN, INT64_MAX, &value, NULL) ||
-			        fm_hint_check(h, value, NULL))
+				fm_parse_int(equals + 1, INT64_MIN, INT64_MAX, &value, NULL) ||
+				fm_hint_check(h, value, NULL))
 				continue;
 			run->hint[h].set = true;
 			run->hint[h].value = value;
@@ -194,7 +194,7 @@ static int set_hints(struct run *run, struct fm_err *err)
 	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
 		if (run->hint[h].set)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%" PRId64,
-			        len ? " " : "", fm_hint_name(h), run->hint[h].value);
+				len ? " " : "", fm_hint_name(h), run->hint[h].value);
 	return len ? set_env("FERMATA_HINTS", text, err) : 0;
 }
 
@@ -206,7 +206,7 @@ static bool has_layer(const char *list)
 	char *rest = NULL;
 
 	for (char *p = copy ? strtok_r(copy, ":", &rest) : NULL; p;
-	        p = strtok_r(NULL, ":", &rest)) {
+		p = strtok_r(NULL, ":", &rest)) {
 		const char *base = strrchr(p, '/');
 
 		if (!strcmp(base ? base + 1 : p, PLACE_LAYER_FILE))
@@ -285,7 +285,7 @@ static int find_daemon(const struct cli *cli, struct fm_err *err)
 		CLI_CLEAN_JSON json_t *reply = NULL;
 
 		rc = ctl_call_at(
-		        dirs[i], json_pack("{s:s}", "cmd", "version"), ANSWER_MS, &reply, err);
+			dirs[i], json_pack("{s:s}", "cmd", "version"), ANSWER_MS, &reply, err);
 		if (!rc)
 			return use_dir(cli, dirs[i], err);
 	}
@@ -298,7 +298,7 @@ static int find_daemon(const struct cli *cli, struct fm_err *err)
 	if (rc) {
 		fm_err_set(err, rc, "no safe directory for a daemon of your own");
 		return fm_err_hint(
-		        err, "set XDG_RUNTIME_DIR to a directory that you alone can write to");
+			err, "set XDG_RUNTIME_DIR to a directory that you alone can write to");
 	}
 	rc = personal_start(personal, err);
 	return rc ? rc : use_dir(cli, personal, err);

@@ -3,9 +3,9 @@
 #include "ctl.h"
 
 static const struct argp_option options[] = {
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 static error_t parse_stats(int key, char *arg, struct argp_state *state)
@@ -16,9 +16,9 @@ static error_t parse_stats(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_stats,
-        .doc = "Show what the daemon has counted since it started, and what it costs.",
+	.options = options,
+	.parser = parse_stats,
+	.doc = "Show what the daemon has counted since it started, and what it costs.",
 };
 
 int cli_stats(struct cli *cli, int argc, char **argv)
@@ -26,16 +26,16 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 	static const struct {
 		const char *key, *meaning;
 	} lines[] = {
-	        {"clients", "programs connected"},
-	        {"groups", "groups"},
-	        {"queues", "queues"},
-	        {"devices", "devices"},
-	        {"events", "events seen"},
-	        {"decisions", "decisions of the policy"},
-	        {"preemptions", "groups stopped with work left"},
-	        {"gate_stores", "gates opened or closed"},
-	        {"cpu_ms", "CPU time of the daemon, ms"},
-	        {"rss_kib", "memory of the daemon, KiB"},
+		{"clients", "programs connected"},
+		{"groups", "groups"},
+		{"queues", "queues"},
+		{"devices", "devices"},
+		{"events", "events seen"},
+		{"decisions", "decisions of the policy"},
+		{"preemptions", "groups stopped with work left"},
+		{"gate_stores", "gates opened or closed"},
+		{"cpu_ms", "CPU time of the daemon, ms"},
+		{"rss_kib", "memory of the daemon, KiB"},
 	};
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	const json_t *react;
@@ -48,9 +48,9 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 	for (size_t i = 0; i < FM_ARRAY_LEN(lines); i++)
 		if (json_is_number(json_object_get(reply, lines[i].key)))
 			printf("%-12s %12.0f  %s\n", lines[i].key, cli_num(reply, lines[i].key),
-			        lines[i].meaning);
+				lines[i].meaning);
 	react = json_object_get(reply, "react_us");
 	printf("%-12s %12.1f  us from the daemon's wake-up to the gates stored, P99 (P50 %.1f)\n",
-	        "react_us", cli_num(react, "p99"), cli_num(react, "p50"));
+		"react_us", cli_num(react, "p99"), cli_num(react, "p50"));
 	return CLI_OK;
 }

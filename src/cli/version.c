@@ -3,9 +3,9 @@
 #include <errno.h>
 
 static const struct argp_option options[] = {
-        CLI_OPT_JSON,
-        CLI_OPT_SOCKET,
-        {0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
 };
 
 static error_t parse_version(int key, char *arg, struct argp_state *state)
@@ -16,9 +16,9 @@ static error_t parse_version(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-        .options = options,
-        .parser = parse_version,
-        .doc = "Show the versions of this command and of the daemon, if one answers.",
+	.options = options,
+	.parser = parse_version,
+	.doc = "Show the versions of this command and of the daemon, if one answers.",
 };
 
 /* No daemon is no error here: there is a version to show without one. */
@@ -43,6 +43,6 @@ int cli_version(struct cli *cli, int argc, char **argv)
 		printf("fermatad none answers\n");
 	else
 		printf("fermatad %s (%s, process %.0f) in %s\n", cli_str(daemon, "version"),
-		        cli_str(daemon, "instance"), cli_num(daemon, "pid"), dir);
+			cli_str(daemon, "instance"), cli_num(daemon, "pid"), dir);
 	return CLI_OK;
 }

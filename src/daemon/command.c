@@ -25,12 +25,12 @@ static const char *code_name(int code)
 		int code;
 		const char *name;
 	} names[] = {
-	        {-EINVAL, "EINVAL"},
-	        {-ENOENT, "ENOENT"},
-	        {-EPERM, "EPERM"},
-	        {-ERANGE, "ERANGE"},
-	        {-ENOMEM, "ENOMEM"},
-	        {-EDQUOT, "EDQUOT"},
+		{-EINVAL, "EINVAL"},
+		{-ENOENT, "ENOENT"},
+		{-EPERM, "EPERM"},
+		{-ERANGE, "ERANGE"},
+		{-ENOMEM, "ENOMEM"},
+		{-EDQUOT, "EDQUOT"},
 	};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
@@ -54,7 +54,7 @@ static json_t *error_reply(struct fm_err *e)
 	if (!e->hint[0])
 		fm_err_hint(e, "fermatad(8) says what requests may hold");
 	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code", code_name(e->code),
-	        "text", ascii(e->text), "hint", ascii(e->hint));
+		"text", ascii(e->text), "hint", ascii(e->hint));
 }
 
 static json_t *refuse(struct request *r, int code, const char *text, const char *hint)
@@ -69,8 +69,8 @@ static json_t *cmd_version(struct request *r)
 	struct daemon *d = r->daemon;
 
 	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:s}", "ok", 1, "version", FM_VERSION, "pid",
-	        (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
-	        d->system ? "system" : "user", "dir", d->dir);
+		(int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
+		d->system ? "system" : "user", "dir", d->dir);
 }
 
 static json_t *cmd_ps(struct request *r)
@@ -122,7 +122,7 @@ static json_t *steer(struct request *r, struct steering *st)
 
 	if (!target || !*target || strlen(target) > TARGET_MAX)
 		return refuse(r, -EINVAL, "the request names no target",
-		        "give a group's name, a pid or a queue such as q1 as \"target\"");
+			"give a group's name, a pid or a queue such as q1 as \"target\"");
 	st->request = r;
 	st->names = json_array();
 	n = fm_bridge_target(r->daemon->bridge, target, steer_group, st);
@@ -138,7 +138,7 @@ static json_t *steer(struct request *r, struct steering *st)
 	}
 	fm_err_set(&r->err, -EPERM, "'%s' belongs to another user", target);
 	fm_err_hint(&r->err, "ask its owner, root, or a member of the group '%s'",
-	        r->daemon->config.access_group);
+		r->daemon->config.access_group);
 	return error_reply(&r->err);
 }
 
@@ -150,7 +150,7 @@ static int apply_hints(struct steering *st, struct fm_bgroup *g)
 
 	for (unsigned i = 0; i < st->hints && !rc; i++)
 		rc = fm_bgroup_hint(r->daemon->bridge, g, by, st->hint[i].hint, st->hint[i].value,
-		        r->now, &r->err);
+			r->now, &r->err);
 	return rc;
 }
 
@@ -176,13 +176,13 @@ static json_t *cmd_hint(struct request *r)
 
 	if (!json_object_size(hints))
 		return refuse(r, -EINVAL, "the request sets no hint",
-		        "give \"hints\": {\"priority\": \"high\"} or others");
+			"give \"hints\": {\"priority\": \"high\"} or others");
 	json_object_foreach (hints, name, value) {
 		const char *text = value_text(value, buf, sizeof(buf));
 
 		/* Names are unique in an object, and unknown ones end this: the array suffices. */
 		if (fm_parse_hint(
-		            name, text, &st.hint[st.hints].hint, &st.hint[st.hints].value, &r->err))
+			    name, text, &st.hint[st.hints].hint, &st.hint[st.hints].value, &r->err))
 			return error_reply(&r->err);
 		st.hints++;
 	}
@@ -239,7 +239,7 @@ static int set_policy(struct request *r, const char *name)
 		rc = fm_err_set(&r->err, -EINVAL, "more than %d params", SETTINGS_MAX);
 	for (size_t i = 0; i < json_array_size(params) && !rc; i++)
 		rc = append_word(
-		        line, sizeof(line), json_string_value(json_array_get(params, i)), &r->err);
+			line, sizeof(line), json_string_value(json_array_get(params, i)), &r->err);
 	return rc ? rc : config_set_policy(&r->daemon->config, s, line, r->now, &r->err);
 }
 
@@ -251,29 +251,29 @@ static json_t *cmd_policy(struct request *r)
 	if (name && !r->peer->steers) {
 		fm_err_set(&r->err, -EPERM, "the policy is not yours to change");
 		fm_err_hint(&r->err, "ask root or a member of the group '%s'",
-		        r->daemon->config.access_group);
+			r->daemon->config.access_group);
 		return error_reply(&r->err);
 	}
 	if (name && set_policy(r, json_string_value(name)))
 		return error_reply(&r->err);
 	if (name)
 		fm_log(&r->daemon->log, LOG_INFO, "policy %s, by user %u",
-		        fm_sched_policy_ops(s)->name, r->peer->uid);
+			fm_sched_policy_ops(s)->name, r->peer->uid);
 	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(s), "available",
-	        report_available());
+		report_available());
 }
 
 static const struct {
 	const char *name;
 	json_t *(*run)(struct request *r);
 } commands[] = {
-        {"version", cmd_version},
-        {"ps", cmd_ps},
-        {"hint", cmd_hint},
-        {"suspend", cmd_suspend},
-        {"resume", cmd_resume},
-        {"policy", cmd_policy},
-        {"stats", cmd_stats},
+	{"version", cmd_version},
+	{"ps", cmd_ps},
+	{"hint", cmd_hint},
+	{"suspend", cmd_suspend},
+	{"resume", cmd_resume},
+	{"policy", cmd_policy},
+	{"stats", cmd_stats},
 };
 
 static json_t *dispatch(struct request *r)
@@ -284,7 +284,7 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-	        "commands are version, ps, hint, suspend, resume, policy, stats");
+		"commands are version, ps, hint, suspend, resume, policy, stats");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)
@@ -297,7 +297,7 @@ json_t *command_run(struct daemon *d, const struct peer *p, const char *text, si
 	if (!json_is_object(body)) {
 		json_decref(body);
 		return refuse(&r, -EINVAL, body ? "the request is not an object" : error.text,
-		        "send one JSON object a line, such as {\"cmd\":\"ps\"}");
+			"send one JSON object a line, such as {\"cmd\":\"ps\"}");
 	}
 	r.body = body;
 	reply = dispatch(&r);

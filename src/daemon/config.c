@@ -24,14 +24,14 @@ struct reader {
 void config_defaults(struct config *c)
 {
 	*c = (struct config){
-	        .policy = "fixed-priority",
-	        .linger_ns = 100 * FM_US,
-	        .limits = {.groups = 256,
-	                .queues = 4096,
-	                .priority_min = FM_PRIORITY_MIN,
-	                .priority_max = FM_PRIORITY_MAX},
-	        .clients = 256,
-	        .access_group = "fermata",
+		.policy = "fixed-priority",
+		.linger_ns = 100 * FM_US,
+		.limits = {.groups = 256,
+			.queues = 4096,
+			.priority_min = FM_PRIORITY_MIN,
+			.priority_max = FM_PRIORITY_MAX},
+		.clients = 256,
+		.access_group = "fermata",
 	};
 }
 
@@ -118,15 +118,15 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 	int rc;
 
 	if (snprintf(p.policy, sizeof(p.policy), "%s", policy) >= (int)sizeof(p.policy) ||
-	        snprintf(p.setting, sizeof(p.setting), "%s=%s", key, value) >=
-	                (int)sizeof(p.setting))
+		snprintf(p.setting, sizeof(p.setting), "%s=%s", key, value) >=
+			(int)sizeof(p.setting))
 		return fm_err_set(r->err, -EINVAL, "too long");
 	rc = fm_sched_policy(r->scratch, p.policy, &setting, 1, 0, r->err);
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < r->c->params; i++)
 		if (!strcmp(r->c->param[i].policy, policy) &&
-		        !strncmp(r->c->param[i].setting, p.setting, strlen(key) + 1))
+			!strncmp(r->c->param[i].setting, p.setting, strlen(key) + 1))
 			slot = &r->c->param[i];
 	if (!slot && r->c->params == CONFIG_PARAMS)
 		return fm_err_set(r->err, -EINVAL, "more than %d policy parameters", CONFIG_PARAMS);
@@ -234,7 +234,7 @@ static int check_whole(const struct config *c, struct reader *r)
 static int scratch_new(struct fm_sched **s)
 {
 	static const struct fm_sched_host host = {
-	        .gate = scratch_gate, .stalled = scratch_stalled, .bells = scratch_bells};
+		.gate = scratch_gate, .stalled = scratch_stalled, .bells = scratch_bells};
 
 	return fm_sched_new(s, &host, NULL);
 }
@@ -277,7 +277,7 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 }
 
 int config_set_policy(const struct config *c, struct fm_sched *s, const char *policy, uint64_t now,
-        struct fm_err *err)
+	struct fm_err *err)
 {
 	const char *settings[CONFIG_PARAMS + FM_POLICY_PARAMS], *name;
 	char words[CONFIG_POLICY_MAX], *save, *word;

@@ -36,7 +36,7 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 /* Make the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
  * first. On error the old policy stays. */
 int config_set_policy(const struct config *c, struct fm_sched *s, const char *policy, uint64_t now,
-        struct fm_err *err);
+	struct fm_err *err);
 
 /* The same without a core to follow it: is it sound? */
 int config_try_policy(const struct config *c, const char *policy, struct fm_err *err);

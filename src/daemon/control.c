@@ -47,7 +47,7 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *arg)
 	struct control *c = arg;
 
 	fm_log_limited(&c->daemon->log, &c->daemon->troubles, LOG_NOTICE,
-	        "pid %d does not read its reply: dropped", (int)c->peer.pid);
+		"pid %d does not read its reply: dropped", (int)c->peer.pid);
 	control_free(c);
 	return 0;
 }
@@ -62,7 +62,7 @@ static int wait_for_peer(struct control *c)
 		rc = sd_event_source_set_time(c->slow, at);
 	else
 		rc = sd_event_add_time(
-		        c->daemon->event, &c->slow, CLOCK_MONOTONIC, at, 0, on_slow, c);
+			c->daemon->event, &c->slow, CLOCK_MONOTONIC, at, 0, on_slow, c);
 	return rc < 0 ? rc : sd_event_source_set_enabled(c->slow, SD_EVENT_ONESHOT);
 }
 
@@ -70,7 +70,7 @@ static int flush_out(struct control *c)
 {
 	while (c->out_sent < c->out_len) {
 		ssize_t n = send(c->fd, c->out + c->out_sent, c->out_len - c->out_sent,
-		        MSG_NOSIGNAL | MSG_DONTWAIT);
+			MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -100,7 +100,7 @@ static int reply(struct control *c, json_t *object)
 static json_t *too_long(void)
 {
 	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code", "E2BIG", "text",
-	        "the request is longer than 64 KiB", "hint", "send less in one line");
+		"the request is longer than 64 KiB", "hint", "send less in one line");
 }
 
 static char *line_end(const struct control *c)
@@ -171,7 +171,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 		rc = answer_one(c, line_end(c));
 	if (rc >= 0)
 		rc = sd_event_source_set_io_events(
-		        c->io, c->out || line_end(c) ? EPOLLOUT : EPOLLIN);
+			c->io, c->out || line_end(c) ? EPOLLOUT : EPOLLIN);
 	if (rc < 0)
 		control_free(c);
 	return 0;

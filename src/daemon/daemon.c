@@ -7,8 +7,8 @@
 #include <systemd/sd-daemon.h>
 
 static const struct fm_bridge_host bridge_host = {
-        .wake = session_wake,
-        .hint = session_hint,
+	.wake = session_wake,
+	.hint = session_hint,
 };
 
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
@@ -50,7 +50,7 @@ void daemon_idle_check(struct daemon *d)
 		return;
 	d->idle = sd_event_source_disable_unref(d->idle);
 	if (seconds > 0 && !d->n_sessions &&
-	        sd_event_add_time(d->event, &d->idle, CLOCK_MONOTONIC, at, 0, on_idle, d) < 0)
+		sd_event_add_time(d->event, &d->idle, CLOCK_MONOTONIC, at, 0, on_idle, d) < 0)
 		fm_log(&d->log, LOG_WARNING, "out of memory: staying although idle");
 }
 
@@ -126,7 +126,7 @@ static int watch_signals(struct daemon *d)
 static int watch_all(struct daemon *d)
 {
 	int rc =
-	        sd_event_add_time(d->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, d);
+		sd_event_add_time(d->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, d);
 
 	if (rc >= 0)
 		rc = sd_event_source_set_priority(d->timer, SD_EVENT_PRIORITY_IMPORTANT);

@@ -66,8 +66,8 @@ static int take_lock(struct daemon *d, struct fm_err *err)
 		return fm_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? lock_taken(d, fd, err)
-		                            : fm_err_set(err, -errno, "cannot lock %s: %s", path,
-		                                      strerror(errno));
+					    : fm_err_set(err, -errno, "cannot lock %s: %s", path,
+						      strerror(errno));
 	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
 		return fm_err_set(err, -EIO, "cannot write %s: %s", path, strerror(errno));
 	d->lock = fm_take_fd(&fd);
@@ -136,7 +136,7 @@ int listen_setup(struct daemon *d, struct fm_err *err)
 	d->client.daemon = d->control.daemon = d;
 	if (strlen(d->dir) + sizeof("/" FM_CONTROL_NAME) > DIR_MAX) {
 		fm_err_set(
-		        err, -ENAMETOOLONG, "%s is too long for the address of a socket", d->dir);
+			err, -ENAMETOOLONG, "%s is too long for the address of a socket", d->dir);
 		fm_err_hint(err, "name a shorter directory with --dir");
 		return -ENAMETOOLONG;
 	}
@@ -191,7 +191,7 @@ static void pause_listener(struct listener *l, int error)
 	uint64_t at = fm_now() / 1000 + PAUSE_US;
 
 	fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "cannot accept on %s: %s", l->path,
-	        strerror(error));
+		strerror(error));
 	if (l->pause)
 		sd_event_source_set_time(l->pause, at);
 	else if (sd_event_add_time(d->event, &l->pause, CLOCK_MONOTONIC, at, 0, resume, l) < 0)

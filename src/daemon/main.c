@@ -24,22 +24,22 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-        {"dir", OPT_DIR, "DIR", 0,
-                "Put the sockets into DIR (default: " FM_SYSTEM_DIR " for root, else "
-                "$XDG_RUNTIME_DIR/fermata)",
-                0},
-        {"config", OPT_CONFIG, "FILE", 0,
-                "Read settings from FILE (default: " SYSTEM_CONFIG " for root, else "
-                "$XDG_CONFIG_HOME/fermata/fermatad.conf)",
-                0},
-        {"policy", OPT_POLICY, "\"NAME [KEY=VALUE...]\"", 0,
-                "Schedule by this policy, whatever the settings say", 0},
-        {"idle-exit", OPT_IDLE, "SECONDS", 0, "End after so long without clients; 0: stay", 0},
-        {"check", OPT_CHECK, NULL, 0, "Check the settings and end: 0 sound, 1 not", 0},
-        {"foreground", OPT_FOREGROUND, NULL, 0, "Accepted for convenience: there is no other mode",
-                0},
-        {"verbose", 'v', NULL, 0, "Log more", 0},
-        {0},
+	{"dir", OPT_DIR, "DIR", 0,
+		"Put the sockets into DIR (default: " FM_SYSTEM_DIR " for root, else "
+		"$XDG_RUNTIME_DIR/fermata)",
+		0},
+	{"config", OPT_CONFIG, "FILE", 0,
+		"Read settings from FILE (default: " SYSTEM_CONFIG " for root, else "
+		"$XDG_CONFIG_HOME/fermata/fermatad.conf)",
+		0},
+	{"policy", OPT_POLICY, "\"NAME [KEY=VALUE...]\"", 0,
+		"Schedule by this policy, whatever the settings say", 0},
+	{"idle-exit", OPT_IDLE, "SECONDS", 0, "End after so long without clients; 0: stay", 0},
+	{"check", OPT_CHECK, NULL, 0, "Check the settings and end: 0 sound, 1 not", 0},
+	{"foreground", OPT_FOREGROUND, NULL, 0, "Accepted for convenience: there is no other mode",
+		0},
+	{"verbose", 'v', NULL, 0, "Log more", 0},
+	{0},
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -96,7 +96,7 @@ static int choose_dir(struct daemon *d, const struct options *o, struct fm_err *
 		n = snprintf(d->dir, sizeof(d->dir), "%s/fermata", run);
 	else
 		return fm_err_set(
-		        err, -ENOENT, "XDG_RUNTIME_DIR is not set; name a directory with --dir");
+			err, -ENOENT, "XDG_RUNTIME_DIR is not set; name a directory with --dir");
 	if (n <= 0 || n >= (int)sizeof(d->dir))
 		return fm_err_set(err, -ENAMETOOLONG, "the directory's name is empty or too long");
 	return 0;
@@ -136,7 +136,7 @@ static void lock_memory(struct daemon *d)
 	struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
 
 	if (setrlimit(RLIMIT_MEMLOCK, &r) &&
-	        (getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur != RLIM_INFINITY))
+		(getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur != RLIM_INFINITY))
 		return;
 	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
 		fm_log(&d->log, LOG_DEBUG, "memory not locked: %s", strerror(errno));
@@ -151,7 +151,7 @@ static void claim_cpu(struct daemon *d)
 		if (!sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p))
 			return;
 		fm_log(&d->log, LOG_WARNING, "realtime = yes, but not allowed: %s",
-		        strerror(errno));
+			strerror(errno));
 	}
 	if (setpriority(PRIO_PROCESS, 0, NICE))
 		fm_log(&d->log, LOG_DEBUG, "nice level not raised: %s", strerror(errno));
@@ -185,7 +185,7 @@ static int serve(struct daemon *d)
 	claim_cpu(d);
 	lock_memory(d);
 	fm_log(&d->log, LOG_INFO, "version %s, policy %s, in %s", FM_VERSION,
-	        fm_sched_policy_ops(fm_bridge_sched(d->bridge))->name, d->dir);
+		fm_sched_policy_ops(fm_bridge_sched(d->bridge))->name, d->dir);
 	rc = daemon_loop(d);
 	daemon_free(d);
 	if (rc)
@@ -198,9 +198,9 @@ int main(int argc, char **argv)
 	static struct daemon d; /* large; the one of this process */
 	struct options o = {.daemon = &d};
 	const struct argp argp = {option_table, parse_option, NULL,
-	        "The Fermata daemon: decides which programs may use the machine's accelerators.\v"
-	        "Talk to it with fermata(1); settings are in fermatad.conf(5).",
-	        NULL, NULL, NULL};
+		"The Fermata daemon: decides which programs may use the machine's accelerators.\v"
+		"Talk to it with fermata(1); settings are in fermatad.conf(5).",
+		NULL, NULL, NULL};
 	struct fm_err err = {0};
 
 	fm_log_init(&d.log);

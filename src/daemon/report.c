@@ -86,10 +86,10 @@ static json_t *hints_object(const struct fm_hints *h)
 static const char *state_name(enum fm_ent_state state)
 {
 	static const char *const names[] = {
-	        [FM_ENT_IDLE] = "idle",
-	        [FM_ENT_READY] = "ready",
-	        [FM_ENT_RUNNING] = "running",
-	        [FM_ENT_SUSPENDED] = "suspended",
+		[FM_ENT_IDLE] = "idle",
+		[FM_ENT_READY] = "ready",
+		[FM_ENT_RUNNING] = "running",
+		[FM_ENT_SUSPENDED] = "suspended",
 	};
 
 	return (unsigned)state < FM_ARRAY_LEN(names) ? names[state] : "?";
@@ -148,7 +148,7 @@ static void add_queue(void *arg, const struct fm_bqueue_info *i)
 }
 
 static json_t *group_object(
-        struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
+	struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
 {
 	struct walk ents = {json_array(), now}, queues = {json_array(), now};
 	uint64_t governed, ungoverned;

@@ -82,11 +82,11 @@ static void refuse(struct session *s, const struct fm_err *err)
 	union fm_msg m = {.refused = {.code = err->code}};
 
 	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
-	        err->text);
+		err->text);
 	fm_msg_init(&m, FM_MSG_REFUSED);
 	fm_msg_send(s->fd, &m, -1);
 	fm_log_limited(&d->log, &d->refusals, LOG_NOTICE, "%s (pid %d, user %u) refused: %s",
-	        s->comm, (int)s->peer.pid, s->peer.uid, err->text);
+		s->comm, (int)s->peer.pid, s->peer.uid, err->text);
 }
 
 static void drop(struct session *s, const struct fm_err *err)
@@ -112,7 +112,7 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 	if (rc)
 		return fm_err_set(err, rc, "HELLO came without a sound board");
 	rc = fm_bridge_attach(d->bridge, &s->client, s->board, s->peer.uid, s->peer.pid, s->comm,
-	        m->hello.api, s, fm_now());
+		m->hello.api, s, fm_now());
 	if (rc)
 		return fm_err_set(err, rc, "user %u has reached the limit of groups", s->peer.uid);
 	sd_event_source_disable_unref(s->deadline);
@@ -120,7 +120,7 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 	fm_msg_init(&welcome, FM_MSG_WELCOME);
 	fm_msg_send(s->fd, &welcome, -1);
 	fm_log(&d->log, LOG_DEBUG, "%s (pid %d, user %u) joined", s->comm, (int)s->peer.pid,
-	        s->peer.uid);
+		s->peer.uid);
 	return 0;
 }
 
@@ -230,7 +230,7 @@ static int watch(struct session *s)
 
 	if (rc >= 0)
 		rc = sd_event_add_time(
-		        event, &s->deadline, CLOCK_MONOTONIC, deadline, 0, on_deadline, s);
+			event, &s->deadline, CLOCK_MONOTONIC, deadline, 0, on_deadline, s);
 	if (rc >= 0 && s->pidfd >= 0)
 		rc = sd_event_add_io(event, &s->life, s->pidfd, EPOLLIN, on_death, s);
 	return rc;
@@ -270,7 +270,7 @@ void session_accept(struct daemon *d, int fd)
 	read_comm(s);
 	if (over_limit(d, s)) {
 		drop(s, &(struct fm_err){.code = -EDQUOT,
-		                .text = "the user has reached the limit of clients"});
+				.text = "the user has reached the limit of clients"});
 		return;
 	}
 	s->pidfd = open_pidfd(fd, s->peer.pid);

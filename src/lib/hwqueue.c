@@ -203,20 +203,20 @@ static void user_release(void *hwq)
 #define HAS_RUNNING 4u
 #define OPS(has)                                                         \
 	[has] = {                                                        \
-	        .name = "callbacks",                                     \
-	        .levels = user_levels,                                   \
-	        .launch = user_launch,                                   \
-	        .sync = user_sync,                                       \
-	        .track = (has)&HAS_TRACK ? user_track : NULL,            \
-	        .deactivate = (has)&HAS_QUEUED ? user_deactivate : NULL, \
-	        .reactivate = (has)&HAS_QUEUED ? user_reactivate : NULL, \
-	        .interrupt = (has)&HAS_RUNNING ? user_interrupt : NULL,  \
-	        .restore = (has)&HAS_RUNNING ? user_restore : NULL,      \
-	        .release = user_release,                                 \
+		.name = "callbacks",                                     \
+		.levels = user_levels,                                   \
+		.launch = user_launch,                                   \
+		.sync = user_sync,                                       \
+		.track = (has)&HAS_TRACK ? user_track : NULL,            \
+		.deactivate = (has)&HAS_QUEUED ? user_deactivate : NULL, \
+		.reactivate = (has)&HAS_QUEUED ? user_reactivate : NULL, \
+		.interrupt = (has)&HAS_RUNNING ? user_interrupt : NULL,  \
+		.restore = (has)&HAS_RUNNING ? user_restore : NULL,      \
+		.release = user_release,                                 \
 	}
 
 static const struct fm_backend_ops user_ops[] = {
-        OPS(0), OPS(1), OPS(2), OPS(3), OPS(4), OPS(5), OPS(6), OPS(7)};
+	OPS(0), OPS(1), OPS(2), OPS(3), OPS(4), OPS(5), OPS(6), OPS(7)};
 
 static unsigned has(const struct fm_hwqueue_ops *u)
 {
@@ -225,7 +225,7 @@ static unsigned has(const struct fm_hwqueue_ops *u)
 }
 
 int fm_hwqueue_create(
-        fm_hwqueue **hwq, const char *device, const struct fm_hwqueue_ops *ops, void *ctx)
+	fm_hwqueue **hwq, const char *device, const struct fm_hwqueue_ops *ops, void *ctx)
 {
 	struct fm_hwqueue_ops user = {0};
 	struct fm_hwqueue *h;

@@ -14,7 +14,7 @@ static struct {
 	_Atomic bool used;
 	_Atomic(const char *) policy; /* of local mode; kept for children, never freed */
 	_Atomic(struct fm_group *)
-	        groups; /* all there ever were: they live as long as the process */
+		groups; /* all there ever were: they live as long as the process */
 } lib = {.once = PTHREAD_ONCE_INIT};
 
 /* Of the library's own state nothing is locked, so nothing can be mid-air in the child. */
@@ -44,9 +44,9 @@ static unsigned use(void)
 struct fm_client *fm_lib_client(void)
 {
 	struct fm_client_config config = {
-	        .api = "lib",
-	        .local = &fm_link_local,
-	        .gates_always = true,
+		.api = "lib",
+		.local = &fm_link_local,
+		.gates_always = true,
 	};
 
 	use();

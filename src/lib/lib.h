@@ -68,7 +68,7 @@ struct fm_waiter {
 	pthread_t thread;
 	bool started, stop;
 	uint64_t wanted,
-	        synced; /* commands that somebody waits for; that are known to be finished */
+		synced; /* commands that somebody waits for; that are known to be finished */
 	unsigned failures;
 	int error; /* of the last failure */
 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 int fm_sim_device_create(
-        fm_sim_device **dev, const char *name, const struct fm_sim_options *options)
+	fm_sim_device **dev, const char *name, const struct fm_sim_options *options)
 {
 	FM_CLEAN_FREE struct fm_sim_device *d = NULL;
 	struct fm_sim_options o = {.size = sizeof(o)};
@@ -115,16 +115,16 @@ static void sim_release(void *hwq)
 }
 
 static const struct fm_backend_ops ops = {
-        .name = "sim",
-        .levels = sim_levels,
-        .launch = sim_launch,
-        .sync = sim_sync,
-        .track = sim_track,
-        .deactivate = sim_deactivate,
-        .reactivate = sim_reactivate,
-        .interrupt = sim_interrupt,
-        .restore = sim_restore,
-        .release = sim_release,
+	.name = "sim",
+	.levels = sim_levels,
+	.launch = sim_launch,
+	.sync = sim_sync,
+	.track = sim_track,
+	.deactivate = sim_deactivate,
+	.reactivate = sim_reactivate,
+	.interrupt = sim_interrupt,
+	.restore = sim_restore,
+	.release = sim_release,
 };
 
 int fm_sim_hwqueue_create(fm_hwqueue **hwq, fm_sim_device *dev)

@@ -28,12 +28,12 @@ static int make_xq(struct fm_xqueue *q, const struct fm_xqueue_options *o)
 {
 	struct fm_client *c = fm_lib_client();
 	const struct fm_xq_config config = {
-	        .group = o && o->group ? o->group->index : 0,
-	        .device = q->hwq->device,
-	        .ops = q->hwq->ops,
-	        .hwq = q->hwq,
-	        .level_wish = o ? (enum fm_level)o->level : FM_LEVEL_NONE,
-	        .in_order = true,
+		.group = o && o->group ? o->group->index : 0,
+		.device = q->hwq->device,
+		.ops = q->hwq->ops,
+		.hwq = q->hwq,
+		.level_wish = o ? (enum fm_level)o->level : FM_LEVEL_NONE,
+		.in_order = true,
 	};
 
 	return c ? fm_xq_create(&q->xq, c, &config) : 0;
@@ -135,7 +135,7 @@ static int wait_for(struct fm_xqueue *q, uint64_t seq, uint64_t timeout_ns)
 	if (completed(q) >= seq)
 		return 0;
 	return q->xq && q->hwq->ops->track ? fm_xq_wait(q->xq, seq, timeout_ns)
-	                                   : fm_waiter_wait(q, seq, timeout_ns);
+					   : fm_waiter_wait(q, seq, timeout_ns);
 }
 
 int fm_xqueue_wait(fm_xqueue *q, uint64_t seq, uint64_t timeout_ns)

@@ -65,11 +65,11 @@ int fm_local_check(const char *policy, struct fm_err *err)
 static int attach(struct fm_link *l, struct fm_board *board, const char *api)
 {
 	return fm_bridge_attach(l->bridge, &l->self, board, getuid(), getpid(),
-	        program_invocation_short_name, api, l, fm_now());
+		program_invocation_short_name, api, l, fm_now());
 }
 
 static int local_open(struct fm_link **out, struct fm_client *client, const char *arg,
-        struct fm_board *board, int board_fd, const char *api)
+	struct fm_board *board, int board_fd, const char *api)
 {
 	FM_CLEAN_FREE struct fm_link *l = calloc(1, sizeof(*l));
 	int rc;
@@ -143,10 +143,10 @@ static uint64_t local_service(struct fm_link *l, uint64_t now)
 }
 
 const struct fm_link_ops fm_link_local = {
-        .open = local_open,
-        .close = local_close,
-        .send = local_send,
-        .bell = local_bell,
-        .fd = local_fd,
-        .service = local_service,
+	.open = local_open,
+	.close = local_close,
+	.send = local_send,
+	.bell = local_bell,
+	.fd = local_fd,
+	.service = local_service,
 };

@@ -41,7 +41,7 @@ struct bw_ent {
 	struct fm_ent *ent;
 	enum bw_class class; /* BW_NONE while idle */
 	enum bw_class
-	        billed; /* as what it last ran: a late end is charged there; BW_NONE: nowhere */
+		billed; /* as what it last ran: a late end is charged there; BW_NONE: nowhere */
 	int64_t share;  /* as counted in reserved_sum */
 	int64_t budget; /* ns; negative: debt */
 	uint64_t deadline;
@@ -49,9 +49,9 @@ struct bw_ent {
 };
 
 static const struct fm_policy_param bw_params[] = {
-        {"period", "ms", "time over which a share is kept", FM_MS, 10 * FM_S, 50 * FM_MS},
-        {"capped", "", "1: a share is a limit too; 0: spare time is given away", 0, 1, 0},
-        {0},
+	{"period", "ms", "time over which a share is kept", FM_MS, 10 * FM_S, 50 * FM_MS},
+	{"capped", "", "1: a share is a limit too; 0: spare time is given away", 0, 1, 0},
+	{0},
 };
 
 static int64_t quota(const struct bw *bw, const struct bw_ent *be)
@@ -74,7 +74,7 @@ static struct fm_heap *heap_of(struct bw *bw, enum bw_class class)
 {
 	return class == BW_RESERVED ? &bw->reserved
 	       : class == BW_FREE   ? &bw->rest
-	                            : &bw->spent_rest;
+				    : &bw->spent_rest;
 }
 
 static struct bw_ent *first_of(struct bw *bw, enum bw_class class)
@@ -99,7 +99,7 @@ static void enter(struct bw *bw, struct bw_ent *be, enum bw_class class)
 	if (class != BW_RESERVED)
 		be->vtime = FM_MAX(be->vtime, bw->least[class]);
 	fm_heap_push(
-	        heap_of(bw, class), &be->node, class == BW_RESERVED ? be->deadline : be->vtime);
+		heap_of(bw, class), &be->node, class == BW_RESERVED ? be->deadline : be->vtime);
 	if (class == BW_SPENT)
 		fm_heap_push(&bw->refills, &be->refill, refill_at(bw, be));
 }
@@ -161,7 +161,7 @@ static int bw_join(void *self, struct fm_ent *e, uint64_t now)
 	size_t n = bw->joined + 1;
 
 	if (fm_heap_reserve(&bw->reserved, n) || fm_heap_reserve(&bw->rest, n) ||
-	        fm_heap_reserve(&bw->spent_rest, n) || fm_heap_reserve(&bw->refills, n))
+		fm_heap_reserve(&bw->spent_rest, n) || fm_heap_reserve(&bw->refills, n))
 		return -ENOMEM;
 	bw->joined++;
 	be->ent = e;
@@ -348,20 +348,20 @@ static bool bw_binds_alone(const void *self)
 
 extern const struct fm_policy_ops fm_policy_bandwidth;
 const struct fm_policy_ops fm_policy_bandwidth = {
-        .name = "bandwidth",
-        .summary = "reserved percentages of the device; the rest is shared",
-        .params = bw_params,
-        .size = sizeof(struct bw),
-        .ent_size = sizeof(struct bw_ent),
-        .init = bw_init,
-        .fini = bw_fini,
-        .join = bw_join,
-        .leave = bw_leave,
-        .ready = bw_ready,
-        .idle = bw_idle,
-        .charge = bw_charge,
-        .hint = bw_hint,
-        .decide = bw_decide,
-        .preempts = bw_preempts,
-        .binds_alone = bw_binds_alone,
+	.name = "bandwidth",
+	.summary = "reserved percentages of the device; the rest is shared",
+	.params = bw_params,
+	.size = sizeof(struct bw),
+	.ent_size = sizeof(struct bw_ent),
+	.init = bw_init,
+	.fini = bw_fini,
+	.join = bw_join,
+	.leave = bw_leave,
+	.ready = bw_ready,
+	.idle = bw_idle,
+	.charge = bw_charge,
+	.hint = bw_hint,
+	.decide = bw_decide,
+	.preempts = bw_preempts,
+	.binds_alone = bw_binds_alone,
 };

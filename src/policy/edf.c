@@ -23,8 +23,8 @@ struct edf_ent {
 };
 
 static const struct fm_policy_param edf_params[] = {
-        {"slice", "ms", "turn among groups without a deadline", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
-        {0},
+	{"slice", "ms", "turn among groups without a deadline", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
+	{0},
 };
 
 /* Relative deadline; 0 for none. */
@@ -143,19 +143,19 @@ static bool edf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 
 extern const struct fm_policy_ops fm_policy_edf;
 const struct fm_policy_ops fm_policy_edf = {
-        .name = "edf",
-        .summary = "the earliest deadline runs; groups without one share the rest",
-        .params = edf_params,
-        .size = sizeof(struct edf),
-        .ent_size = sizeof(struct edf_ent),
-        .init = edf_init,
-        .fini = edf_fini,
-        .join = edf_join,
-        .leave = edf_leave,
-        .ready = edf_ready,
-        .idle = edf_idle,
-        .charge = edf_charge,
-        .hint = edf_hint,
-        .decide = edf_decide,
-        .preempts = edf_preempts,
+	.name = "edf",
+	.summary = "the earliest deadline runs; groups without one share the rest",
+	.params = edf_params,
+	.size = sizeof(struct edf),
+	.ent_size = sizeof(struct edf_ent),
+	.init = edf_init,
+	.fini = edf_fini,
+	.join = edf_join,
+	.leave = edf_leave,
+	.ready = edf_ready,
+	.idle = edf_idle,
+	.charge = edf_charge,
+	.hint = edf_hint,
+	.decide = edf_decide,
+	.preempts = edf_preempts,
 };

@@ -31,10 +31,10 @@ struct fair_ent {
 };
 
 static const struct fm_policy_param fair_params[] = {
-        {"slice", "ms", "device time of a turn", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
-        {"granularity", "ms", "lead of the running group at which one that wakes takes over", 0,
-                10 * FM_S, FM_MS},
-        {0},
+	{"slice", "ms", "device time of a turn", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
+	{"granularity", "ms", "lead of the running group at which one that wakes takes over", 0,
+		10 * FM_S, FM_MS},
+	{0},
 };
 
 static uint64_t weight_of(const struct fm_ent *e)
@@ -170,19 +170,19 @@ static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 
 extern const struct fm_policy_ops fm_policy_fair;
 const struct fm_policy_ops fm_policy_fair = {
-        .name = "fair",
-        .summary = "device time in proportion to weight",
-        .params = fair_params,
-        .size = sizeof(struct fair),
-        .ent_size = sizeof(struct fair_ent),
-        .init = fair_init,
-        .fini = fair_fini,
-        .join = fair_join,
-        .leave = fair_leave,
-        .ready = fair_ready,
-        .idle = fair_idle,
-        .charge = fair_charge,
-        .hint = fair_hint,
-        .decide = fair_decide,
-        .preempts = fair_preempts,
+	.name = "fair",
+	.summary = "device time in proportion to weight",
+	.params = fair_params,
+	.size = sizeof(struct fair),
+	.ent_size = sizeof(struct fair_ent),
+	.init = fair_init,
+	.fini = fair_fini,
+	.join = fair_join,
+	.leave = fair_leave,
+	.ready = fair_ready,
+	.idle = fair_idle,
+	.charge = fair_charge,
+	.hint = fair_hint,
+	.decide = fair_decide,
+	.preempts = fair_preempts,
 };

@@ -10,7 +10,7 @@ static void fifo_decide(void *self, uint64_t now, struct fm_choice *choice)
 
 extern const struct fm_policy_ops fm_policy_fifo;
 const struct fm_policy_ops fm_policy_fifo = {
-        .name = "fifo",
-        .summary = "everybody runs, in the device's own order",
-        .decide = fifo_decide,
+	.name = "fifo",
+	.summary = "everybody runs, in the device's own order",
+	.decide = fifo_decide,
 };

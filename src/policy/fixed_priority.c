@@ -20,8 +20,8 @@ struct prio_ent {
 };
 
 static const struct fm_policy_param prio_params[] = {
-        {"slice", "ms", "turn among equal priorities", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
-        {0},
+	{"slice", "ms", "turn among equal priorities", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
+	{0},
 };
 
 static uint64_t key_of(const struct fm_ent *e)
@@ -136,19 +136,19 @@ static bool prio_preempts(void *self, const struct fm_ent *e, uint64_t now)
 
 extern const struct fm_policy_ops fm_policy_fixed_priority;
 const struct fm_policy_ops fm_policy_fixed_priority = {
-        .name = "fixed-priority",
-        .summary = "the highest priority that is ready runs; equals take turns",
-        .params = prio_params,
-        .size = sizeof(struct prio),
-        .ent_size = sizeof(struct prio_ent),
-        .init = prio_init,
-        .fini = prio_fini,
-        .join = prio_join,
-        .leave = prio_leave,
-        .ready = prio_ready,
-        .idle = prio_idle,
-        .charge = prio_charge,
-        .hint = prio_hint,
-        .decide = prio_decide,
-        .preempts = prio_preempts,
+	.name = "fixed-priority",
+	.summary = "the highest priority that is ready runs; equals take turns",
+	.params = prio_params,
+	.size = sizeof(struct prio),
+	.ent_size = sizeof(struct prio_ent),
+	.init = prio_init,
+	.fini = prio_fini,
+	.join = prio_join,
+	.leave = prio_leave,
+	.ready = prio_ready,
+	.idle = prio_idle,
+	.charge = prio_charge,
+	.hint = prio_hint,
+	.decide = prio_decide,
+	.preempts = prio_preempts,
 };

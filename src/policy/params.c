@@ -17,12 +17,12 @@ static uint64_t unit_ns(const struct fm_policy_param *p)
 
 /* A bare number is in the param's own unit; fm_parse_time() would take milliseconds. */
 static int parse_duration(
-        const struct fm_policy_param *p, const char *value, int64_t *v, struct fm_err *err)
+	const struct fm_policy_param *p, const char *value, int64_t *v, struct fm_err *err)
 {
 	char text[SHOWN + 4];
 	size_t len = strlen(value);
 	int n = snprintf(text, sizeof(text), "%s%s", value,
-	        len && isdigit((unsigned char)value[len - 1]) ? p->unit : "");
+		len && isdigit((unsigned char)value[len - 1]) ? p->unit : "");
 
 	if (n < 0 || (size_t)n >= sizeof(text))
 		return fm_err_set(err, -EINVAL, "'%.*s' is not a time", SHOWN, value);
@@ -36,7 +36,7 @@ static int out_of_range(const struct fm_policy_param *p, struct fm_err *err)
 
 	fm_err_set(err, -ERANGE, "%s is out of range", p->name);
 	fm_err_hint(err, "give %g to %g%s%s", (double)p->min / scale, (double)p->max / scale,
-	        *p->unit ? " " : "", p->unit);
+		*p->unit ? " " : "", p->unit);
 	return -ERANGE;
 }
 
@@ -46,9 +46,9 @@ static int unknown(const struct fm_policy_ops *ops, const char *kv, struct fm_er
 	size_t len = 0;
 
 	for (const struct fm_policy_param *p = ops->params; p && p->name && len < sizeof(known);
-	        p++)
+		p++)
 		len += (size_t)snprintf(
-		        known + len, sizeof(known) - len, "%s%s", len ? ", " : "", p->name);
+			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", p->name);
 	fm_err_set(err, -EINVAL, "'%.*s' is not a setting of policy %s", SHOWN, kv, ops->name);
 	if (len)
 		fm_err_hint(err, "write KEY=VALUE with KEY one of: %s", known);
@@ -58,7 +58,7 @@ static int unknown(const struct fm_policy_ops *ops, const char *kv, struct fm_er
 }
 
 static int parse_one(
-        const struct fm_policy_ops *ops, const char *kv, int64_t *values, struct fm_err *err)
+	const struct fm_policy_ops *ops, const char *kv, int64_t *values, struct fm_err *err)
 {
 	size_t key = strcspn(kv, "=");
 	int rc;
@@ -80,7 +80,7 @@ static int parse_one(
 }
 
 int fm_policy_parse(const struct fm_policy_ops *ops, const char *const *kv, size_t n,
-        int64_t *values, struct fm_err *err)
+	int64_t *values, struct fm_err *err)
 {
 	int rc = 0;
 

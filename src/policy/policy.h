@@ -94,4 +94,4 @@ const struct fm_policy_ops *fm_policy_find(const char *name);
 /* "key=value" strings, n of them, over the defaults; values[] holds FM_POLICY_PARAMS. -EINVAL or
  * -ERANGE with the names or limits to choose from as hint; values[] is then unspecified. */
 int fm_policy_parse(const struct fm_policy_ops *ops, const char *const *kv, size_t n,
-        int64_t *values, struct fm_err *err);
+	int64_t *values, struct fm_err *err);

@@ -15,9 +15,9 @@ struct rr_ent {
 };
 
 static const struct fm_policy_param rr_params[] = {
-        {"slice", "ms", "turn of a group that has no slice of its own", 100 * FM_US, 10 * FM_S,
-                5 * FM_MS},
-        {0},
+	{"slice", "ms", "turn of a group that has no slice of its own", 100 * FM_US, 10 * FM_S,
+		5 * FM_MS},
+	{0},
 };
 
 static int rr_init(void *self, const int64_t *params)
@@ -86,15 +86,15 @@ static void rr_decide(void *self, uint64_t now, struct fm_choice *choice)
 
 extern const struct fm_policy_ops fm_policy_round_robin;
 const struct fm_policy_ops fm_policy_round_robin = {
-        .name = "round-robin",
-        .summary = "everyone who is ready takes turns of equal device time",
-        .params = rr_params,
-        .size = sizeof(struct rr),
-        .ent_size = sizeof(struct rr_ent),
-        .init = rr_init,
-        .join = rr_join,
-        .ready = rr_ready,
-        .idle = rr_idle,
-        .charge = rr_charge,
-        .decide = rr_decide,
+	.name = "round-robin",
+	.summary = "everyone who is ready takes turns of equal device time",
+	.params = rr_params,
+	.size = sizeof(struct rr),
+	.ent_size = sizeof(struct rr_ent),
+	.init = rr_init,
+	.join = rr_join,
+	.ready = rr_ready,
+	.idle = rr_idle,
+	.charge = rr_charge,
+	.decide = rr_decide,
 };

@@ -3,7 +3,7 @@
 
 #define NEXT_MIN                                                                         \
 	(10 * FM_US) /* a policy that wishes for the past is called again a little later \
-	              */
+		      */
 
 void fm_core_touch(struct fm_sent *e)
 {
@@ -190,7 +190,7 @@ static void apply_run(struct fm_sdev *d, const char *reason, uint64_t now)
 	fm_list_each (e, &d->hot, hot)
 		if (e->wants_open)
 			fm_core_gate(
-			        e, true, d->n_ready ? "would run at once" : "device idle", now);
+				e, true, d->n_ready ? "would run at once" : "device idle", now);
 }
 
 static void arm(struct fm_sdev *d, uint64_t now)

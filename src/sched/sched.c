@@ -153,7 +153,7 @@ static void enter(struct fm_sent *e, uint64_t now)
 }
 
 int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
-        struct fm_sdev *d, void *data, uint64_t now)
+	struct fm_sdev *d, void *data, uint64_t now)
 {
 	struct fm_sent *e;
 	int rc;
@@ -226,11 +226,11 @@ void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *inf
 	bool wants = e->work || e->g->depth;
 
 	*info = (struct fm_ent_info){
-	        .gate_open = e->gate_open,
-	        .served_ns = e->pub.served_ns + fm_core_unsettled(e, now),
-	        .ready_wait_ns = e->wait_ns,
-	        .preemptions = e->preemptions,
-	        .reason = e->reason,
+		.gate_open = e->gate_open,
+		.served_ns = e->pub.served_ns + fm_core_unsettled(e, now),
+		.ready_wait_ns = e->wait_ns,
+		.preemptions = e->preemptions,
+		.reason = e->reason,
 	};
 	if (e->wait_from != FM_NEVER)
 		info->ready_wait_ns += fm_sub_sat(now, e->wait_from);

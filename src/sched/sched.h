@@ -61,10 +61,10 @@ void fm_sched_free(struct fm_sched *s);
  * -EINVAL, -ERANGE or -ENOMEM with a text in err: then the old policy goes on, as if nothing had
  * been asked. Hints are kept. The initial policy is "fixed-priority". */
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
-        uint64_t now, struct fm_err *err);
+	uint64_t now, struct fm_err *err);
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s);
 const int64_t *fm_sched_policy_params(
-        const struct fm_sched *s); /* in params[] order, times in ns */
+	const struct fm_sched *s); /* in params[] order, times in ns */
 
 /* How long an entity that went idle keeps the device, so that a program's short pauses between two
  * commands of a job do not hand it away. Default 100 us. */
@@ -76,7 +76,7 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate clo
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
 void fm_sched_group_del(
-        struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
+	struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
 
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
 int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
@@ -97,7 +97,7 @@ int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now);
 /* An entity joins idle, with its gate as the policy wants it (reported through host->gate). data is
  * what the host callbacks receive. Deleting reports no more gates for it. */
 int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
-        struct fm_sdev *d, void *data, uint64_t now);
+	struct fm_sdev *d, void *data, uint64_t now);
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
 struct fm_sdev *fm_sent_device(const struct fm_sent *e);

@@ -21,7 +21,7 @@ static void swap_priv(struct fm_sent *e)
 /* Take everybody whose priv is in place out of an instance, and end it. The entities' own state is
  * as before; their privs of this policy are freed, and the others put in place. */
 static void end_instance(const struct fm_policy_ops *ops, void *self, struct fm_sdev *d,
-        struct fm_sent *upto, uint64_t now)
+	struct fm_sent *upto, uint64_t now)
 {
 	struct fm_sent *e;
 
@@ -71,7 +71,7 @@ static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sent 
 
 /* With success every entity's priv in place is the new one. With failure nothing has changed. */
 static int begin_instance(const struct fm_policy_ops *ops, const int64_t *params, struct fm_sdev *d,
-        void **out, uint64_t now)
+	void **out, uint64_t now)
 {
 	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(ops->size, (size_t)1));
 	struct fm_sent *e;
@@ -94,7 +94,7 @@ static int begin_instance(const struct fm_policy_ops *ops, const int64_t *params
 }
 
 static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, const int64_t *params,
-        void **selves, uint64_t now)
+	void **selves, uint64_t now)
 {
 	struct fm_sdev *d, *undo;
 	size_t i = 0, j = 0;
@@ -139,14 +139,14 @@ static const struct fm_policy_ops *find(const char *name, struct fm_err *err)
 		return ops;
 	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++)
 		len += (size_t)snprintf(
-		        known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
+			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
 	fm_err_set(err, -ENOENT, "there is no policy '%.40s'", name);
 	fm_err_hint(err, "policies are: %s", known);
 	return NULL;
 }
 
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
-        uint64_t now, struct fm_err *err)
+	uint64_t now, struct fm_err *err)
 {
 	const struct fm_policy_ops *ops = find(name, err), *old = s->ops;
 	FM_CLEAN_FREE void **selves = calloc(s->n_devices + 1, sizeof(*selves));

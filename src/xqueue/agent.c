@@ -59,7 +59,7 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 	uint64_t now = fm_now();
 	struct timespec ts = fm_timespec(fm_sub_sat(next, now));
 	struct pollfd fds[2] = {{.fd = c->wake_rd.fd, .events = POLLIN},
-	        {.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
+		{.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
 	char drain[64];
 
 	if (next <= now)

@@ -101,7 +101,7 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	c->backoff = c->backoff ? FM_MIN(2 * c->backoff, BACKOFF_MAX) : BACKOFF_MIN;
 	c->connect_at = now + c->backoff;
 	if (!fm_ownfd_valid(&c->board_fd) ||
-	        c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
+		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
 		return false;
 	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->link_broken, false);
@@ -346,7 +346,7 @@ struct fm_client *fm_client_get(const struct fm_client_config *config)
 	pthread_mutex_lock(&process.lock);
 	if (!process.handled)
 		process.handled = !pthread_atfork(fork_prepare, fork_parent, fork_child) &&
-		                  !atexit(on_exit_process);
+				  !atexit(on_exit_process);
 	if (!process.client && process.handled)
 		process.client = create(config);
 	c = process.client;

@@ -54,7 +54,7 @@ static struct sum add_up(struct fm_xq *q, const uint64_t *key, unsigned n)
 
 /* Kinds not seen before share what the known ones leave. */
 static void learn_unknown(
-        struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, struct sum s)
+	struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, struct sum s)
 {
 	uint64_t each = FM_MAX(fm_sub_sat(took, s.known_ns), took / (4 * n)) / s.unknown;
 
@@ -88,7 +88,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 			continue;
 		old = atomic_load_explicit(&e->ns, memory_order_relaxed);
 		fresh = (uint64_t)((double)old *
-		                   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
+				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
 		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
 		set(e, key[i], blend(old, fresh, exact));
 	}

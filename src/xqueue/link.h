@@ -14,7 +14,7 @@ struct fm_link_ops {
 	/* Connect and offer the board. arg: the socket directory ("" or NULL: look in the usual
 	 * ones), or the policy of local mode. Bounded time; negative errno when nobody is there. */
 	int (*open)(struct fm_link **out, struct fm_client *client, const char *arg,
-	        struct fm_board *board, int board_fd, const char *api);
+		struct fm_board *board, int board_fd, const char *api);
 	void (*close)(struct fm_link *l);
 
 	/* Any thread. */

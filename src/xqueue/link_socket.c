@@ -48,7 +48,7 @@ static int dial_any(const char *dir)
 }
 
 static int socket_open(struct fm_link **out, struct fm_client *client, const char *arg,
-        struct fm_board *board, int board_fd, const char *api)
+	struct fm_board *board, int board_fd, const char *api)
 {
 	int fd = dial_any(arg), rc;
 	struct fm_link *l;
@@ -137,10 +137,10 @@ static uint64_t socket_service(struct fm_link *l, uint64_t now)
 }
 
 const struct fm_link_ops fm_link_socket = {
-        .open = socket_open,
-        .close = socket_close,
-        .send = socket_send,
-        .bell = socket_bell,
-        .fd = socket_fd,
-        .service = socket_service,
+	.open = socket_open,
+	.close = socket_close,
+	.send = socket_send,
+	.bell = socket_bell,
+	.fd = socket_fd,
+	.service = socket_service,
 };

@@ -23,18 +23,18 @@ struct fm_track {
 
 struct fm_xq_cold {
 	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
-	                            callbacks */
+				    callbacks */
 	struct fm_xq_gate *gate; /* ring of closed gates */
 	size_t gate_head, gate_n, gate_cap;
 	uint64_t gate_index; /* of the last gate placed */
 	uint64_t segments_done;
 	uint64_t segment_at;  /* the running segment began: its gate opened, or the one before it
-	                         ended */
+				 ended */
 	uint64_t progress_at; /* last gate opened or tracker reached */
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t held_at_done,
-	        held_since; /* level 1: the window is full, with so many done, since */
+		held_since; /* level 1: the window is full, with so many done, since */
 	bool interrupted;   /* level 3 */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */

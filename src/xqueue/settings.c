@@ -15,7 +15,7 @@ static const struct hint_limits {
 	int64_t min, max;
 } hint_limits[FM_HINT_COUNT] = {
 #define LIMITS(id, name, min, max, def, unit) [id] = {name, min, max},
-        FM_HINT_MAP(LIMITS)
+	FM_HINT_MAP(LIMITS)
 #undef LIMITS
 };
 
@@ -72,13 +72,13 @@ static void hints(struct fm_settings *s)
 void fm_settings_read(struct fm_settings *s)
 {
 	*s = (struct fm_settings){
-	        .interval_ns =
-	                number("FERMATA_INTERVAL_US", 10, 1000000, DEFAULT_INTERVAL / FM_US) *
-	                FM_US,
-	        .window_ns =
-	                number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
-	        .lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),
-	        .level_wish = (enum fm_level)number("FERMATA_LEVEL", 1, 3, FM_LEVEL_NONE),
+		.interval_ns =
+			number("FERMATA_INTERVAL_US", 10, 1000000, DEFAULT_INTERVAL / FM_US) *
+			FM_US,
+		.window_ns =
+			number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
+		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),
+		.level_wish = (enum fm_level)number("FERMATA_LEVEL", 1, 3, FM_LEVEL_NONE),
 	};
 	text("FERMATA_GROUP", s->group, sizeof(s->group));
 	text("FERMATA_SOCKET", s->dir, sizeof(s->dir));

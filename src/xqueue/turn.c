@@ -27,7 +27,7 @@ void fm_turn_wait(struct fm_xq *q, uint32_t seen, uint64_t deadline)
 	atomic_fetch_add(&x->waiters, 1);
 	if (atomic_load(&x->turn) == seen)
 		syscall(SYS_futex, &x->turn, FUTEX_WAIT_BITSET_PRIVATE, seen,
-		        deadline == FM_NEVER ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
+			deadline == FM_NEVER ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
 	atomic_fetch_sub(&x->waiters, 1);
 	errno = saved;
 }

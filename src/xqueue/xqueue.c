@@ -121,8 +121,8 @@ static void publish_gates(struct fm_xq *q)
 	atomic_store(&q->gates_pending, (uint32_t)x->gate_n);
 }
 
-/* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so the
- * device never waits for us, and a newcomer waits for a few segments once. */
+/* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so
+ * the device never waits for us, and a newcomer waits for a few segments once. */
 static unsigned lead(struct fm_client *c)
 {
 	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
@@ -211,8 +211,8 @@ static void leave(struct fm_xq *q)
 		if (drop)
 			open_gates(q, fm_now());
 		agent = drop && !x->tracks &&
-		        (q->closing ||
-		                (fm_slot_pending(q->slot) && atomic_load(&c->board->contended)));
+			(q->closing ||
+				(fm_slot_pending(q->slot) && atomic_load(&c->board->contended)));
 		pthread_mutex_unlock(&x->lock);
 		if (drop)
 			fm_turn_wake(q);
@@ -388,7 +388,7 @@ void fm_xq_nudge(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 
 	if (!atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
-	        !fm_slot_pending(q->slot) || atomic_load(&q->client->dead))
+		!fm_slot_pending(q->slot) || atomic_load(&q->client->dead))
 		return;
 	pthread_mutex_lock(&x->lock);
 	if (!x->tracks && !q->closing)
@@ -433,7 +433,7 @@ static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 	bool closed = !may_run(q);
 
 	if (x->tracks || q->closing || !fm_slot_pending(q->slot) ||
-	        !(closed || atomic_load(&q->client->board->contended))) {
+		!(closed || atomic_load(&q->client->board->contended))) {
 		x->tail_at = 0;
 		return FM_NEVER;
 	}

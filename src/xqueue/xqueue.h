@@ -26,9 +26,9 @@ struct fm_client_config {
 	const char *api;                 /* static: "opencl", "lib" */
 	const struct fm_link_ops *local; /* local mode, NULL where it is not linked in */
 	const char
-	        *local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
+		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
-	                      own queues */
+			      own queues */
 };
 
 /* The process's client, made at first use: settings from the environment (FERMATA_*), board, link
@@ -125,10 +125,10 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = atomic_load_explicit(&s->done, memory_order_acquire) == before;
 	bool closed = atomic_load_explicit(&s->gate, memory_order_relaxed) != FM_GATE_OPEN &&
-	              !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
+		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||
-	                seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
+			seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
 		fm_xq_begin_slow(q, before, est);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);

@@ -42,7 +42,7 @@ static uint8_t take(struct input *in)
 static uint64_t take_u64(struct input *in)
 {
 	static const uint64_t edges[] = {
-	        0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, UINT32_MAX, FM_S};
+		0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, UINT32_MAX, FM_S};
 	uint8_t kind = take(in);
 	uint64_t v = 0;
 
@@ -143,7 +143,7 @@ static void scribble(struct client *c, struct input *in)
 {
 	struct fm_slot *s = &c->board->slot[take(in) % FM_BOARD_SLOTS];
 	_Atomic uint64_t *words[] = {&s->begun, &s->passed, &s->done, &s->done_at, &s->released,
-	        &s->device_ns, &s->busy_since, &s->gates, &s->held_ns};
+		&s->device_ns, &s->busy_since, &s->gates, &s->held_ns};
 	uint8_t which = take(in) % 12;
 
 	if (which < 9)
@@ -188,7 +188,7 @@ static void change_policy(struct world *w, uint8_t which)
 	while (fm_policies[n])
 		n++;
 	must(!fm_sched_policy(
-	        fm_bridge_sched(w->b), fm_policies[which % n]->name, NULL, 0, w->now, NULL));
+		fm_bridge_sched(w->b), fm_policies[which % n]->name, NULL, 0, w->now, NULL));
 }
 
 static void step(struct world *w, struct input *in)
@@ -251,7 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < CLIENTS; i++) {
 		for (int k = 0; k < FM_BOARD_SLOTS; k++)
 			must(!w.client[i].used[k] || !w.client[i].c ||
-			        w.client[i].board->slot[k].gate == FM_GATE_OPEN);
+				w.client[i].board->slot[k].gate == FM_GATE_OPEN);
 		fm_board_unmap(w.client[i].board);
 	}
 	return 0;

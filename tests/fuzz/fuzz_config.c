@@ -17,8 +17,8 @@ static void must(bool ok)
 static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 {
 	static const char *const heads[] = {"", "[daemon]\npolicy=", "[daemon]\nlinger_us=",
-	        "[daemon]\nrealtime = ", "[policy fair]\nslice=", "[limits]\npriority_min = ",
-	        "[limits]\ngroups=", "[access]\ngroup=", "[policy "};
+		"[daemon]\nrealtime = ", "[policy fair]\nslice=", "[limits]\npriority_min = ",
+		"[limits]\ngroups=", "[access]\ngroup=", "[policy "};
 	size_t head;
 
 	if (!size)

@@ -62,20 +62,20 @@ static void unchanged(struct daemon *d)
 static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
 {
 	static const char *const frames[] = {
-	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"priority\":%.*s}}",
-	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"weight\":\"%.*s\"}}",
-	        "{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{%.*s}}",
-	        "{\"cmd\":\"suspend\",\"target\":\"%.*s\"}",
-	        "{\"cmd\":\"policy\",\"name\":\"fair\",\"params\":[\"slice=%.*s\"]}",
-	        "{\"cmd\":\"policy\",\"name\":\"%.*s\"}",
-	        "{\"cmd\":\"%.*s\"}",
+		"{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"priority\":%.*s}}",
+		"{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{\"weight\":\"%.*s\"}}",
+		"{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{%.*s}}",
+		"{\"cmd\":\"suspend\",\"target\":\"%.*s\"}",
+		"{\"cmd\":\"policy\",\"name\":\"fair\",\"params\":[\"slice=%.*s\"]}",
+		"{\"cmd\":\"policy\",\"name\":\"%.*s\"}",
+		"{\"cmd\":\"%.*s\"}",
 	};
 	size_t n = sizeof(frames) / sizeof(frames[0]);
 	int len;
 
 	if (size && data[0] < 2 * n && data[0] & 1) {
 		len = snprintf(
-		        line, cap, frames[data[0] / 2], (int)size - 1, (const char *)data + 1);
+			line, cap, frames[data[0] / 2], (int)size - 1, (const char *)data + 1);
 		return (size_t)len < cap ? (size_t)len : cap - 1;
 	}
 	size = size < cap ? size : cap;

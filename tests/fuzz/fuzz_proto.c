@@ -30,7 +30,7 @@ static void check_promises(const union fm_msg *m)
 		break;
 	case FM_MSG_QUEUE:
 		must(m->queue.slot < FM_BOARD_SLOTS && m->queue.group < FM_BOARD_GROUPS &&
-		        strnlen(m->queue.device, FM_DEVKEY_MAX) < FM_DEVKEY_MAX);
+			strnlen(m->queue.device, FM_DEVKEY_MAX) < FM_DEVKEY_MAX);
 		break;
 	case FM_MSG_QUEUE_GONE:
 		must(m->queue_gone.slot < FM_BOARD_SLOTS);

@@ -17,28 +17,28 @@
 #define BYTES (WORDS * sizeof(uint32_t))
 
 static const char conform_source[] =
-        /* Not commutative: the result tells the order of all that ran. */
-        "__kernel void scramble(__global uint *x, uint number)\n"
-        "{\n"
-        "	size_t i = get_global_id(0);\n"
-        "	uint v = x[i] ^ (number + (uint)i);\n"
-        "	for (uint k = 0; k < 40; k++)\n"
-        "		v = v * 1664525u + 1013904223u;\n"
-        "	x[i] = v;\n"
-        "}\n"
-        "__kernel void join(__global uint *out, __global const uint *a, __global const uint *b)\n"
-        "{\n"
-        "	size_t i = get_global_id(0);\n"
-        "	out[i] = a[i] * 31u + (b[i] ^ 0x9e3779b9u);\n"
-        "}\n"
-        "__kernel void count(__global uint *x)\n"
-        "{\n"
-        "	atomic_add(&x[get_global_id(0) & 63], (uint)get_global_id(0) + 1);\n"
-        "}\n"
-        "__kernel void one(__global uint *x)\n"
-        "{\n"
-        "	x[0] = x[0] * 3u + 1u;\n"
-        "}\n";
+	/* Not commutative: the result tells the order of all that ran. */
+	"__kernel void scramble(__global uint *x, uint number)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	uint v = x[i] ^ (number + (uint)i);\n"
+	"	for (uint k = 0; k < 40; k++)\n"
+	"		v = v * 1664525u + 1013904223u;\n"
+	"	x[i] = v;\n"
+	"}\n"
+	"__kernel void join(__global uint *out, __global const uint *a, __global const uint *b)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	out[i] = a[i] * 31u + (b[i] ^ 0x9e3779b9u);\n"
+	"}\n"
+	"__kernel void count(__global uint *x)\n"
+	"{\n"
+	"	atomic_add(&x[get_global_id(0) & 63], (uint)get_global_id(0) + 1);\n"
+	"}\n"
+	"__kernel void one(__global uint *x)\n"
+	"{\n"
+	"	x[0] = x[0] * 3u + 1u;\n"
+	"}\n";
 
 struct conform {
 	struct ocl o;
@@ -54,7 +54,7 @@ struct conform_case {
 };
 
 __attribute__((format(printf, 2, 3))) static inline void note(
-        struct conform *c, const char *fmt, ...)
+	struct conform *c, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -101,7 +101,7 @@ static inline void note_buffer(struct conform *c, const char *what, cl_command_q
 }
 
 static inline void enqueue_mix(struct conform *c, cl_command_queue q, cl_mem m, cl_uint number,
-        cl_uint n, const cl_event *wait, cl_event *event)
+	cl_uint n, const cl_event *wait, cl_event *event)
 {
 	size_t global = WORDS, local = 64;
 
@@ -111,7 +111,7 @@ static inline void enqueue_mix(struct conform *c, cl_command_queue q, cl_mem m, 
 }
 
 static inline void enqueue_join(struct conform *c, cl_command_queue q, cl_mem out, cl_mem a,
-        cl_mem b, cl_uint n, const cl_event *wait, cl_event *event)
+	cl_mem b, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	size_t global = WORDS, local = 64;
 
@@ -154,7 +154,7 @@ static inline bool conform_chosen(char *const *only, const char *name)
 }
 
 static inline char *conform_round(
-        struct conform *c, const struct conform_case *cases, char *const *only)
+	struct conform *c, const struct conform_case *cases, char *const *only)
 {
 	char *text = NULL;
 	size_t size;

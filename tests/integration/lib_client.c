@@ -114,7 +114,7 @@ static int say_state(struct client *c)
 	int rc = fm_xqueue_query(c->q, &i);
 
 	printf("state scheduled=%d stalled=%d suspended=%d level=%u daemon=%d finished=%u\n",
-	        i.scheduled, i.stalled, i.suspended, i.level, fm_scheduled(), c->finished);
+		i.scheduled, i.stalled, i.suspended, i.level, fm_scheduled(), c->finished);
 	return rc;
 }
 
@@ -153,7 +153,7 @@ static int in_child(struct client *parent)
 
 	if (pid == 0)
 		_exit(fm_xqueue_wait_all(parent->q, 0) != -EBADF || set_up(&c, "-") ||
-		        burst(&c, 50) || tear_down(&c));
+			burst(&c, 50) || tear_down(&c));
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -ECHILD;
 }
 

@@ -125,7 +125,7 @@ static void queue_info(struct conform *c)
 	OCL(clGetCommandQueueInfo(q, CL_QUEUE_DEVICE, sizeof(dev), &dev, NULL));
 	OCL(clGetCommandQueueInfo(q, CL_QUEUE_PROPERTIES, sizeof(props), &props, NULL));
 	note(c, "context %d device %d properties %lx", ctx == c->o.ctx, dev == c->o.dev,
-	        (unsigned long)props);
+		(unsigned long)props);
 	OCL(clGetCommandQueueInfo(q, CL_QUEUE_PROPERTIES_ARRAY, sizeof(got), got, &size));
 	note_data(c, "properties", got, size);
 	note(c, "references %u", references(q));
@@ -137,7 +137,7 @@ static void queue_info(struct conform *c)
 	note(c, "too small %d", clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, 1, got, NULL));
 	OCL(clReleaseCommandQueue(q));
 	OCL_NEW(q, clCreateCommandQueue(
-	                   c->o.ctx, c->o.dev, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &rc_));
+			   c->o.ctx, c->o.dev, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &rc_));
 	OCL(clGetCommandQueueInfo(q, CL_QUEUE_PROPERTIES, sizeof(props), &props, NULL));
 	note(c, "of old %lx", (unsigned long)props);
 	OCL(clReleaseCommandQueue(q));
@@ -155,7 +155,7 @@ static void note_event(struct conform *c, const char *what, cl_command_queue q, 
 	OCL(clGetEventInfo(e, CL_EVENT_COMMAND_TYPE, sizeof(type), &type, NULL));
 	OCL(clWaitForEvents(1, &e));
 	note(c, "%s: queue %d context %d type %x status %d", what, own == q, ctx == c->o.ctx, type,
-	        event_status(e));
+		event_status(e));
 	OCL(clReleaseEvent(e));
 }
 
@@ -213,34 +213,34 @@ static void bad_arguments(struct conform *c)
 
 	OCL(clSetKernelArg(c->one, 0, sizeof(m), &m));
 	note_refused(c, "kernel, no queue",
-	        clEnqueueNDRangeKernel(NULL, c->one, 1, NULL, &global, NULL, 0, NULL, &e), &e);
+		clEnqueueNDRangeKernel(NULL, c->one, 1, NULL, &global, NULL, 0, NULL, &e), &e);
 	note_refused(c, "kernel, no dimensions",
-	        clEnqueueNDRangeKernel(q, c->one, 0, NULL, &global, NULL, 0, NULL, &e), &e);
+		clEnqueueNDRangeKernel(q, c->one, 0, NULL, &global, NULL, 0, NULL, &e), &e);
 	note_refused(c, "kernel, four dimensions",
-	        clEnqueueNDRangeKernel(q, c->one, 4, NULL, &global, NULL, 0, NULL, &e), &e);
+		clEnqueueNDRangeKernel(q, c->one, 4, NULL, &global, NULL, 0, NULL, &e), &e);
 	global = 1 << 20;
 	note_refused(c, "kernel, group too large",
-	        clEnqueueNDRangeKernel(q, c->one, 1, NULL, &global, &group, 0, NULL, &e), &e);
+		clEnqueueNDRangeKernel(q, c->one, 1, NULL, &global, &group, 0, NULL, &e), &e);
 	note_refused(c, "read, no memory",
-	        clEnqueueReadBuffer(q, NULL, CL_TRUE, 0, 16, host, 0, NULL, &e), &e);
+		clEnqueueReadBuffer(q, NULL, CL_TRUE, 0, 16, host, 0, NULL, &e), &e);
 	note_refused(c, "read, no host memory",
-	        clEnqueueReadBuffer(q, m, CL_TRUE, 0, 16, NULL, 0, NULL, &e), &e);
+		clEnqueueReadBuffer(q, m, CL_TRUE, 0, 16, NULL, 0, NULL, &e), &e);
 	note_refused(c, "read, too far",
-	        clEnqueueReadBuffer(q, m, CL_TRUE, BYTES, 16, host, 0, NULL, &e), &e);
+		clEnqueueReadBuffer(q, m, CL_TRUE, BYTES, 16, host, 0, NULL, &e), &e);
 	note_refused(c, "write, no queue",
-	        clEnqueueWriteBuffer(NULL, m, CL_FALSE, 0, 16, host, 0, NULL, &e), &e);
+		clEnqueueWriteBuffer(NULL, m, CL_FALSE, 0, 16, host, 0, NULL, &e), &e);
 	note_refused(
-	        c, "copy, too far", clEnqueueCopyBuffer(q, m, m, 0, BYTES, 16, 0, NULL, &e), &e);
+		c, "copy, too far", clEnqueueCopyBuffer(q, m, m, 0, BYTES, 16, 0, NULL, &e), &e);
 	note_refused(
-	        c, "fill, no pattern", clEnqueueFillBuffer(q, m, NULL, 4, 0, 64, 0, NULL, &e), &e);
+		c, "fill, no pattern", clEnqueueFillBuffer(q, m, NULL, 4, 0, 64, 0, NULL, &e), &e);
 	note_refused(
-	        c, "fill, odd pattern", clEnqueueFillBuffer(q, m, host, 3, 0, 63, 0, NULL, &e), &e);
+		c, "fill, odd pattern", clEnqueueFillBuffer(q, m, host, 3, 0, 63, 0, NULL, &e), &e);
 	note_refused(c, "unmap, not mapped", clEnqueueUnmapMemObject(q, m, host, 0, NULL, &e), &e);
 	note(c, "map, too far: %d",
-	        (clEnqueueMapBuffer(q, m, CL_TRUE, CL_MAP_READ, BYTES, 16, 0, NULL, NULL, &rc),
-	                rc));
+		(clEnqueueMapBuffer(q, m, CL_TRUE, CL_MAP_READ, BYTES, 16, 0, NULL, NULL, &rc),
+			rc));
 	note(c, "flush, finish, wait: %d %d %d", clFlush(NULL), clFinish(NULL),
-	        clWaitForEvents(0, NULL));
+		clWaitForEvents(0, NULL));
 	note_buffer(c, "still works", q, m);
 	OCL(clReleaseMemObject(m));
 	OCL(clReleaseCommandQueue(q));
@@ -256,19 +256,19 @@ static void bad_wait_lists(struct conform *c)
 
 	OCL(clSetKernelArg(c->one, 0, sizeof(m), &m));
 	note_refused(c, "read, count without list",
-	        clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 1, NULL, &e), &e);
+		clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 1, NULL, &e), &e);
 	note_refused(c, "copy, list without count",
-	        clEnqueueCopyBuffer(q, m, m, 0, 64, 16, 0, hole, &e), &e);
+		clEnqueueCopyBuffer(q, m, m, 0, 64, 16, 0, hole, &e), &e);
 	note_refused(c, "read, hole in the list",
-	        clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 2, hole, &e), &e);
+		clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 2, hole, &e), &e);
 	note_refused(
-	        c, "marker, list without count", clEnqueueMarkerWithWaitList(q, 0, hole, &e), &e);
+		c, "marker, list without count", clEnqueueMarkerWithWaitList(q, 0, hole, &e), &e);
 	note_refused(
-	        c, "barrier, count without list", clEnqueueBarrierWithWaitList(q, 3, NULL, &e), &e);
+		c, "barrier, count without list", clEnqueueBarrierWithWaitList(q, 3, NULL, &e), &e);
 	OCL_NEW(other.ctx, clCreateContext(NULL, 1, &other.dev, NULL, NULL, &rc_));
 	OCL_NEW(foreign, clCreateUserEvent(other.ctx, &rc_));
 	note_refused(c, "read, event of another context",
-	        clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 1, &foreign, &e), &e);
+		clEnqueueReadBuffer(q, m, CL_FALSE, 0, 16, host, 1, &foreign, &e), &e);
 	OCL(clSetUserEventStatus(foreign, CL_COMPLETE));
 	OCL(clReleaseEvent(foreign));
 	OCL(clReleaseContext(other.ctx));
@@ -295,7 +295,7 @@ static void bad_queues(struct conform *c)
 	note(c, "nowhere to put the code: %d", q != NULL);
 	OCL(clReleaseCommandQueue(q));
 	note(c, "retain, release nothing: %d %d", clRetainCommandQueue(NULL),
-	        clReleaseCommandQueue(NULL));
+		clReleaseCommandQueue(NULL));
 }
 
 /* Work on a device's halves: other devices, other queues, one context. The halves are never
@@ -317,7 +317,7 @@ static void sub_devices(struct conform *c)
 	own.o = c->o;
 	OCL_NEW(own.o.ctx, clCreateContext(NULL, 2, half, NULL, NULL, &rc_));
 	OCL_NEW(own.program, clCreateProgramWithSource(
-	                             own.o.ctx, 1, (const char *[]){conform_source}, NULL, &rc_));
+				     own.o.ctx, 1, (const char *[]){conform_source}, NULL, &rc_));
 	OCL(clBuildProgram(own.program, 2, half, "", NULL, NULL));
 	own.mix = ocl_kernel(own.program, "scramble");
 	for (int i = 0; i < 2; i++) {
@@ -340,16 +340,16 @@ static void sub_devices(struct conform *c)
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
-	        {"release memory", release_memory},
-	        {"release all", release_all},
-	        {"many queues", many_queues},
-	        {"queue info", queue_info},
-	        {"event info", event_info},
-	        {"bad arguments", bad_arguments},
-	        {"bad wait lists", bad_wait_lists},
-	        {"bad queues", bad_queues},
-	        {"sub-devices", sub_devices},
-	        {NULL, NULL},
+		{"release memory", release_memory},
+		{"release all", release_all},
+		{"many queues", many_queues},
+		{"queue info", queue_info},
+		{"event info", event_info},
+		{"bad arguments", bad_arguments},
+		{"bad wait lists", bad_wait_lists},
+		{"bad queues", bad_queues},
+		{"sub-devices", sub_devices},
+		{NULL, NULL},
 	};
 
 	return conform_main(argc, argv, cases);

@@ -71,12 +71,12 @@ static void rectangles(struct conform *c)
 
 	fill_host(host, 99);
 	OCL(clEnqueueWriteBufferRect(
-	        q, a, CL_FALSE, at, to, region, pitch, slice, pitch, slice, host, 0, NULL, NULL));
+		q, a, CL_FALSE, at, to, region, pitch, slice, pitch, slice, host, 0, NULL, NULL));
 	enqueue_mix(c, q, a, 1, 0, NULL, NULL);
 	OCL(clEnqueueCopyBufferRect(
-	        q, a, b, at, to, region, pitch, slice, pitch, slice, 0, NULL, &e));
+		q, a, b, at, to, region, pitch, slice, pitch, slice, 0, NULL, &e));
 	OCL(clEnqueueReadBufferRect(
-	        q, b, CL_TRUE, to, at, region, pitch, slice, pitch, slice, host, 1, &e, NULL));
+		q, b, CL_TRUE, to, at, region, pitch, slice, pitch, slice, host, 1, &e, NULL));
 	OCL(clReleaseEvent(e));
 	note_data(c, "host", host, BYTES);
 	note_buffer(c, "a", q, a);
@@ -87,7 +87,7 @@ static void rectangles(struct conform *c)
 }
 
 static uint32_t *map(cl_command_queue q, cl_mem m, cl_bool blocking, cl_map_flags flags, size_t at,
-        size_t size, cl_event *e)
+	size_t size, cl_event *e)
 {
 	uint32_t *p;
 
@@ -169,7 +169,7 @@ static cl_mem new_image(struct conform *c, size_t w, size_t h)
 {
 	cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
 	cl_image_desc desc = {
-	        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = w, .image_height = h};
+		.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = w, .image_height = h};
 	cl_mem m;
 
 	OCL_NEW(m, clCreateImage(c->o.ctx, CL_MEM_READ_WRITE, &format, &desc, NULL, &rc_));
@@ -177,7 +177,7 @@ static cl_mem new_image(struct conform *c, size_t w, size_t h)
 }
 
 static void image_commands(
-        struct conform *c, cl_command_queue q, cl_mem a, cl_mem b, uint32_t *host)
+	struct conform *c, cl_command_queue q, cl_mem a, cl_mem b, uint32_t *host)
 {
 	const size_t zero[3] = {0, 0, 0}, all[3] = {64, 64, 1};
 	const size_t at[3] = {8, 4, 0}, part[3] = {16, 24, 1};
@@ -193,7 +193,7 @@ static void image_commands(
 	enqueue_mix(c, q, flat, 3, 0, NULL, NULL);
 	OCL(clEnqueueCopyBufferToImage(q, flat, b, 1024, at, part, 0, NULL, NULL));
 	OCL_NEW(p, clEnqueueMapImage(q, b, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, zero, all, &pitch,
-	                   NULL, 0, NULL, NULL, &rc_));
+			   NULL, 0, NULL, NULL, &rc_));
 	for (size_t y = 0; y < 64; y++)
 		p[y * pitch / 4 + y] ^= 0x01010101;
 	OCL(clEnqueueUnmapMemObject(q, b, p, 0, NULL, NULL));
@@ -211,7 +211,7 @@ static void images(struct conform *c)
 	cl_mem a, b;
 
 	OCL(clGetDeviceInfo(
-	        c->o.dev, CL_DEVICE_IMAGE_SUPPORT, sizeof(supported), &supported, NULL));
+		c->o.dev, CL_DEVICE_IMAGE_SUPPORT, sizeof(supported), &supported, NULL));
 	note(c, "supported %d", supported);
 	if (!supported)
 		return;
@@ -325,7 +325,7 @@ static void native_kernel(struct conform *c)
 	args.data = new_words(c, 12);
 	enqueue_mix(c, q, args.data, 1, 0, NULL, NULL);
 	OCL(clEnqueueNativeKernel(
-	        q, native_main, &args, sizeof(args), 1, &args.data, &where, 0, NULL, NULL));
+		q, native_main, &args, sizeof(args), 1, &args.data, &where, 0, NULL, NULL));
 	enqueue_mix(c, q, args.data, 2, 0, NULL, NULL);
 	note_buffer(c, "data", q, args.data);
 	OCL(clReleaseMemObject(args.data));
@@ -335,17 +335,17 @@ static void native_kernel(struct conform *c)
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
-	        {"read and write", read_write},
-	        {"copies and fills", copies_and_fills},
-	        {"rectangles", rectangles},
-	        {"maps", maps},
-	        {"host pointer", host_pointer},
-	        {"sub-buffers", sub_buffers},
-	        {"images", images},
-	        {"migration", migration},
-	        {"shared virtual memory", shared_virtual_memory},
-	        {"native kernel", native_kernel},
-	        {NULL, NULL},
+		{"read and write", read_write},
+		{"copies and fills", copies_and_fills},
+		{"rectangles", rectangles},
+		{"maps", maps},
+		{"host pointer", host_pointer},
+		{"sub-buffers", sub_buffers},
+		{"images", images},
+		{"migration", migration},
+		{"shared virtual memory", shared_virtual_memory},
+		{"native kernel", native_kernel},
+		{NULL, NULL},
 	};
 
 	return conform_main(argc, argv, cases);

@@ -288,7 +288,7 @@ static void polling(struct conform *c)
 static void profiling(struct conform *c)
 {
 	static const cl_profiling_info what[] = {CL_PROFILING_COMMAND_QUEUED,
-	        CL_PROFILING_COMMAND_SUBMIT, CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
+		CL_PROFILING_COMMAND_SUBMIT, CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
 	cl_command_queue q = ocl_queue(&c->o, CL_QUEUE_PROFILING_ENABLE);
 	cl_command_queue plain = ocl_queue(&c->o, 0);
 	cl_mem m = new_words(c, 15);
@@ -310,7 +310,7 @@ static void profiling(struct conform *c)
 	enqueue_mix(c, plain, m, 50, 0, NULL, e);
 	OCL(clFinish(plain));
 	note(c, "without profiling %d",
-	        clGetEventProfilingInfo(e[0], what[0], sizeof(at[0]), &at[0], NULL));
+		clGetEventProfilingInfo(e[0], what[0], sizeof(at[0]), &at[0], NULL));
 	OCL(clReleaseEvent(e[0]));
 	OCL(clReleaseMemObject(m));
 	OCL(clReleaseCommandQueue(plain));
@@ -361,10 +361,10 @@ static void run_threads(struct conform *c, const char *what, cl_command_queue *q
 
 	for (int i = 0; i < 4; i++) {
 		t[i] = (struct thread){.c = c,
-		        .q = q[i % queues],
-		        .m = shared,
-		        .own = new_words(c, 20 + (uint32_t)i),
-		        .seed = 1000u * (cl_uint)i};
+			.q = q[i % queues],
+			.m = shared,
+			.own = new_words(c, 20 + (uint32_t)i),
+			.seed = 1000u * (cl_uint)i};
 		if (pthread_create(&id[i], NULL, thread_main, &t[i]))
 			die("no thread");
 	}
@@ -439,20 +439,20 @@ static void deep_queue(struct conform *c)
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
-	        {"in order", in_order},
-	        {"out of order", out_of_order},
-	        {"ping pong", ping_pong},
-	        {"user events", user_events},
-	        {"user event during finish", user_event_during_finish},
-	        {"callbacks", callbacks},
-	        {"enqueue in callback", enqueue_in_callback},
-	        {"barriers", barriers},
-	        {"polling", polling},
-	        {"profiling", profiling},
-	        {"threads", threads},
-	        {"crossed waits", crossed_waits},
-	        {"deep queue", deep_queue},
-	        {NULL, NULL},
+		{"in order", in_order},
+		{"out of order", out_of_order},
+		{"ping pong", ping_pong},
+		{"user events", user_events},
+		{"user event during finish", user_event_during_finish},
+		{"callbacks", callbacks},
+		{"enqueue in callback", enqueue_in_callback},
+		{"barriers", barriers},
+		{"polling", polling},
+		{"profiling", profiling},
+		{"threads", threads},
+		{"crossed waits", crossed_waits},
+		{"deep queue", deep_queue},
+		{NULL, NULL},
 	};
 
 	return conform_main(argc, argv, cases);

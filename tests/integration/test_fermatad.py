@@ -22,6 +22,7 @@ MAGIC, VERSION = 0x4D524546, 1
 (HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE) = range(1, 11)
 BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 41216, 256, 320
 GATE, BELLS, BEGUN, DONE, RELEASED = 0, 4, 64, 192, 208
+OPEN, CLOSED = 0, 1
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -29,8 +30,6 @@ def board_fd(size=BOARD_SIZE, seals=SEALS):
     fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     os.pwrite(fd, struct.pack("=IHHI", 0x444F4246, 1, 128, BOARD_SIZE), 0)
-    for slot in range((size - SLOTS_AT) // SLOT_SIZE):
-        os.pwrite(fd, struct.pack("=I", 1), SLOTS_AT + slot * SLOT_SIZE + GATE)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
@@ -163,13 +162,13 @@ class Fermatad(unittest.TestCase):
         high.queue(7)
         low.begin(0)
         eventually(self, lambda: high.word(7, BELLS) & 1)
-        self.assertEqual(low.word(0, GATE), 1)
+        self.assertEqual(low.word(0, GATE), OPEN)
         high.begin(7)
-        eventually(self, lambda: low.word(0, GATE) == 0)
-        self.assertEqual(high.word(7, GATE), 1)
+        eventually(self, lambda: low.word(0, GATE) == CLOSED)
+        self.assertEqual(high.word(7, GATE), OPEN)
         high.word(7, DONE, high.word(7, BEGUN))
         high.say(BELL)
-        eventually(self, lambda: low.word(0, GATE) == 1)
+        eventually(self, lambda: low.word(0, GATE) == OPEN)
 
     def test_an_operator_sees_and_steers(self):
         self.start()
@@ -182,9 +181,9 @@ class Fermatad(unittest.TestCase):
         self.assertEqual(group["queues"][0]["pid"], os.getpid())
         for target in ("job", str(os.getpid()), group["queues"][0]["id"]):
             self.assertEqual(control.ask("suspend", target=target)["groups"], ["job"])
-            self.assertEqual(c.word(3, GATE), 0)
+            self.assertEqual(c.word(3, GATE), CLOSED)
             self.assertTrue(control.ask("resume", target=target)["ok"])
-            self.assertEqual(c.word(3, GATE), 1)
+            self.assertEqual(c.word(3, GATE), OPEN)
         hints = {"deadline": "20ms", "priority": "high", "weight": 7, "period": 1.5}
         self.assertTrue(control.ask("hint", target="job", hints=hints)["ok"])
         self.assertEqual(sorted(c.receive()[0] for _ in range(4)), [HINT] * 4)
@@ -266,10 +265,10 @@ class Fermatad(unittest.TestCase):
         c.group(0, b"job")
         c.queue(3)
         eventually(self, lambda: Control(self.dir).ask("suspend", target="job")["ok"])
-        eventually(self, lambda: c.word(3, GATE) == 0)
+        eventually(self, lambda: c.word(3, GATE) == CLOSED)
         daemon.terminate()
         self.assertEqual(daemon.wait(5), 0)
-        self.assertEqual(c.word(3, GATE), 1)
+        self.assertEqual(c.word(3, GATE), OPEN)
         self.assertIsNone(c.receive())
         self.assertEqual(os.listdir(self.dir), ["fermatad.pid"])
 

@@ -45,7 +45,7 @@ static inline void on_gate(void *ctx, void *data, bool open, const char *reason,
 	e->open = open;
 	e->gates++;
 	snprintf(f->log + len, sizeof(f->log) - len, "%c%c", open ? '+' : '-',
-	        (char)('a' + (e - f->ent)));
+		(char)('a' + (e - f->ent)));
 }
 
 static inline bool on_stalled(void *ctx, void *data, uint64_t *since)
@@ -78,9 +78,9 @@ static inline uint64_t on_usage(void *ctx, void *data, uint64_t now)
 }
 
 static const struct fm_sched_host host = {
-        .gate = on_gate, .stalled = on_stalled, .bells = on_bells};
+	.gate = on_gate, .stalled = on_stalled, .bells = on_bells};
 static const struct fm_sched_host host_usage = {
-        .gate = on_gate, .stalled = on_stalled, .bells = on_bells, .usage = on_usage};
+	.gate = on_gate, .stalled = on_stalled, .bells = on_bells, .usage = on_usage};
 
 static inline void policy(struct fix *f, const char *name, uint64_t now)
 {

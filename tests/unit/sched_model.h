@@ -77,13 +77,13 @@ static inline void model_bells(void *ctx, void *data, bool ready, bool idle)
 }
 
 static const struct fm_sched_host model_host = {
-        .gate = model_gate,
-        .stalled = model_stalled,
-        .bells = model_bells,
+	.gate = model_gate,
+	.stalled = model_stalled,
+	.bells = model_bells,
 };
 
 static inline void model_init(
-        struct model *m, const char *policy, const char *const *params, size_t n)
+	struct model *m, const char *policy, const char *const *params, size_t n)
 {
 	struct fm_err err = {0};
 
@@ -96,7 +96,7 @@ static inline void model_init(
 }
 
 static inline struct client *model_client(
-        struct model *m, uint64_t starts, uint64_t job, uint64_t rest)
+	struct model *m, uint64_t starts, uint64_t job, uint64_t rest)
 {
 	struct client *c = &m->c[m->n++];
 
@@ -195,7 +195,7 @@ static inline void model_hint(struct model *m, struct client *c, enum fm_hint h,
 
 /* Percent of the time since `from` and `served` were taken. */
 static inline double model_share(
-        const struct model *m, const struct client *c, uint64_t from, uint64_t served)
+	const struct model *m, const struct client *c, uint64_t from, uint64_t served)
 {
 	return 100.0 * (double)(c->served - served) / (double)(m->now - from);
 }

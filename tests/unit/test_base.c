@@ -153,7 +153,7 @@ static void hist_is_exact_where_it_promises(void **state)
 	assert_in_range(fm_hist_quantile(&h, -1), FM_US, FM_US + FM_US / 31);
 	for (int q = 1; q < 100; q++)
 		assert_in_range(fm_hist_quantile(&h, q / 100.0), (uint64_t)q * 10 * FM_US,
-		        (uint64_t)q * 10 * FM_US * 33 / 32 + 1);
+			(uint64_t)q * 10 * FM_US * 33 / 32 + 1);
 	fm_hist_reset(&all);
 	fm_hist_merge(&all, &h);
 	fm_hist_add(&all, 5);
@@ -255,15 +255,15 @@ static void scopes_clean_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(list_keeps_order),
-	        cmocka_unit_test(heap_breaks_ties_by_order),
-	        cmocka_unit_test(heap_survives_random_use),
-	        cmocka_unit_test(heap_reserves_early),
-	        cmocka_unit_test(hist_is_exact_where_it_promises),
-	        cmocka_unit_test(hist_takes_extremes),
-	        cmocka_unit_test(err_is_a_value),
-	        cmocka_unit_test(times_saturate),
-	        cmocka_unit_test(scopes_clean_up),
+		cmocka_unit_test(list_keeps_order),
+		cmocka_unit_test(heap_breaks_ties_by_order),
+		cmocka_unit_test(heap_survives_random_use),
+		cmocka_unit_test(heap_reserves_early),
+		cmocka_unit_test(hist_is_exact_where_it_promises),
+		cmocka_unit_test(hist_takes_extremes),
+		cmocka_unit_test(err_is_a_value),
+		cmocka_unit_test(times_saturate),
+		cmocka_unit_test(scopes_clean_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static int memory_file(off_t size, int seals, const struct fm_board *head)
 	assert_int_equal(ftruncate(fd, size), 0);
 	if (head)
 		assert_int_equal(pwrite(fd, head, offsetof(struct fm_board, agent_sleeps), 0),
-		        offsetof(struct fm_board, agent_sleeps));
+			offsetof(struct fm_board, agent_sleeps));
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
 }
@@ -94,9 +94,9 @@ static void hostile_descriptors_are_refused(void **state)
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	const off_t size = sizeof(struct fm_board);
 	struct fm_board head = {.magic = FM_BOARD_MAGIC,
-	        .version = FM_BOARD_VERSION,
-	        .slots = FM_BOARD_SLOTS,
-	        .size = sizeof(head)};
+		.version = FM_BOARD_VERSION,
+		.slots = FM_BOARD_SLOTS,
+		.size = sizeof(head)};
 	struct fm_board wrong = head, *b;
 	int p[2], fd;
 
@@ -144,7 +144,7 @@ static void child_after_fork_detaches(void **state)
 	if (!pid) {
 		fm_board_detach(b);
 		if (LOAD(b->slot[0].gate) != FM_GATE_OPEN || LOAD(b->slot[0].begun) != 9 ||
-		        LOAD(b->slot[0].bells))
+			LOAD(b->slot[0].bells))
 			_exit(1);
 		atomic_store(&b->slot[0].begun, 1000);
 		fm_board_unmap(b);
@@ -160,12 +160,12 @@ static void child_after_fork_detaches(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(created_board_is_sealed_open_and_empty),
-	        cmocka_unit_test(two_mappings_share_words),
-	        cmocka_unit_test(private_board_needs_no_descriptor),
-	        cmocka_unit_test(pending_of_a_liar_is_none),
-	        cmocka_unit_test(hostile_descriptors_are_refused),
-	        cmocka_unit_test(child_after_fork_detaches),
+		cmocka_unit_test(created_board_is_sealed_open_and_empty),
+		cmocka_unit_test(two_mappings_share_words),
+		cmocka_unit_test(private_board_needs_no_descriptor),
+		cmocka_unit_test(pending_of_a_liar_is_none),
+		cmocka_unit_test(hostile_descriptors_are_refused),
+		cmocka_unit_test(child_after_fork_detaches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static int tell(struct world *w, struct client *c, union fm_msg m, enum fm_msg_t
 }
 
 static int add_queue_on(
-        struct world *w, struct client *c, uint32_t slot, uint32_t group, const char *key)
+	struct world *w, struct client *c, uint32_t slot, uint32_t group, const char *key)
 {
 	union fm_msg m = {.queue = {.slot = slot, .group = group, .levels = 6}};
 
@@ -117,7 +117,7 @@ static int give_hint(struct world *w, struct client *c, enum fm_hint h, int64_t 
 static int segment(struct world *w, struct client *c, uint32_t begin, int32_t priority)
 {
 	return tell(w, c, (union fm_msg){.segment = {.begin = begin, .priority = priority}},
-	        FM_MSG_SEGMENT);
+		FM_MSG_SEGMENT);
 }
 
 static void ring(struct world *w, struct client *c)
@@ -270,13 +270,13 @@ static void messages_of_a_daemon_are_lies(void **state)
 
 	assert_int_equal(tell(w, &w->a, (union fm_msg){0}, FM_MSG_WAKE), -EBADMSG);
 	assert_int_equal(
-	        tell(w, &w->a, (union fm_msg){.refused = {.code = -1}}, FM_MSG_REFUSED), -EBADMSG);
+		tell(w, &w->a, (union fm_msg){.refused = {.code = -1}}, FM_MSG_REFUSED), -EBADMSG);
 }
 
 static void limits_bind_users_but_not_root(void **state)
 {
 	struct fm_bridge_limits l = {
-	        .groups = 3, .queues = 2, .priority_min = -10, .priority_max = 10};
+		.groups = 3, .queues = 2, .priority_min = -10, .priority_max = 10};
 	struct world *w = *state;
 	struct client more = {0}, bob = {0}, root = {0};
 
@@ -449,7 +449,7 @@ static void those_who_share_a_device_are_told(void **state)
 	assert_int_equal(atomic_load(&w->a.board->contended), 1);
 	assert_int_equal(atomic_load(&w->z.board->contended), 1);
 	assert_int_equal(
-	        tell(w, &w->z, (union fm_msg){.queue_gone = {.slot = 1}}, FM_MSG_QUEUE_GONE), 0);
+		tell(w, &w->z, (union fm_msg){.queue_gone = {.slot = 1}}, FM_MSG_QUEUE_GONE), 0);
 	assert_int_equal(atomic_load(&w->a.board->contended), 0);
 	assert_int_equal(atomic_load(&w->z.board->contended), 0);
 }
@@ -540,7 +540,7 @@ static void targets_name_groups(void **state)
 	assert_int_equal(fm_bridge_target(w->b, "11", collect, &g), 2);
 	assert_int_equal(fm_bridge_target(w->b, "zeta-22", collect, &g), 1);
 	snprintf(
-	        id, sizeof(id), "q%u", fm_list_first(&w->a.c->queues, struct queue, in_client)->id);
+		id, sizeof(id), "q%u", fm_list_first(&w->a.c->queues, struct queue, in_client)->id);
 	assert_int_equal(fm_bridge_target(w->b, id, collect, &g), 1);
 	assert_ptr_equal(g, group_of(&w->a, 0));
 	assert_int_equal(fm_bridge_target(w->b, "", collect, &g), 0);
@@ -558,11 +558,11 @@ static void operators_hints_are_passed_on(void **state)
 	fm_bridge_set_limits(w->b, &l);
 	assert_int_equal(name_group(w, &w->a, 3, "x"), 0);
 	assert_int_equal(
-	        fm_bgroup_hint(w->b, group_of(&w->a, 3), BOB, FM_HINT_PRIORITY, 9, w->now, &err),
-	        -EPERM);
+		fm_bgroup_hint(w->b, group_of(&w->a, 3), BOB, FM_HINT_PRIORITY, 9, w->now, &err),
+		-EPERM);
 	assert_int_equal(w->a.hints, 0);
 	assert_int_equal(
-	        fm_bgroup_hint(w->b, group_of(&w->a, 3), 0, FM_HINT_PRIORITY, 9, w->now, &err), 0);
+		fm_bgroup_hint(w->b, group_of(&w->a, 3), 0, FM_HINT_PRIORITY, 9, w->now, &err), 0);
 	assert_int_equal(w->a.hints, 1);
 	assert_int_equal(w->a.hint_group, 3);
 	assert_int_equal(w->a.hint_value, 9);
@@ -582,7 +582,7 @@ static void reports_survive_nonsense(void **state)
 
 	two_on_a_device(w);
 	memset((void *)&w->a.board->agent_sleeps, 0xff,
-	        sizeof(*w->a.board) - offsetof(struct fm_board, agent_sleeps));
+		sizeof(*w->a.board) - offsetof(struct fm_board, agent_sleeps));
 	assert_int_equal(add_queue(w, &w->a, 9), 0);
 	begin(&w->z, 5, 1);
 	ring(w, &w->a);
@@ -601,27 +601,27 @@ static void reports_survive_nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        TEST(the_urgent_stop_the_others),
-	        TEST(work_begun_before_the_bell_was_wanted_is_seen),
-	        TEST(work_begun_before_it_joined_is_seen),
-	        TEST(sleepers_are_woken_once),
-	        TEST(slots_are_taken_and_given_back),
-	        TEST(messages_of_a_daemon_are_lies),
-	        TEST(limits_bind_users_but_not_root),
-	        TEST(what_left_no_longer_counts),
-	        TEST(devices_cannot_be_made_up_without_end),
-	        TEST(names_are_shared_within_a_user),
-	        TEST(a_name_from_comm_is_printable),
-	        TEST(shared_groups_stop_and_go_together),
-	        TEST(the_departed_board_is_not_written),
-	        TEST(the_end_opens_every_gate),
-	        TEST(those_who_share_a_device_are_told),
-	        TEST(time_used_is_believed_within_reason),
-	        TEST(a_liar_cannot_keep_the_urgent_out),
-	        TEST(segments_belong_to_their_client),
-	        TEST(targets_name_groups),
-	        TEST(operators_hints_are_passed_on),
-	        TEST(reports_survive_nonsense),
+		TEST(the_urgent_stop_the_others),
+		TEST(work_begun_before_the_bell_was_wanted_is_seen),
+		TEST(work_begun_before_it_joined_is_seen),
+		TEST(sleepers_are_woken_once),
+		TEST(slots_are_taken_and_given_back),
+		TEST(messages_of_a_daemon_are_lies),
+		TEST(limits_bind_users_but_not_root),
+		TEST(what_left_no_longer_counts),
+		TEST(devices_cannot_be_made_up_without_end),
+		TEST(names_are_shared_within_a_user),
+		TEST(a_name_from_comm_is_printable),
+		TEST(shared_groups_stop_and_go_together),
+		TEST(the_departed_board_is_not_written),
+		TEST(the_end_opens_every_gate),
+		TEST(those_who_share_a_device_are_told),
+		TEST(time_used_is_believed_within_reason),
+		TEST(a_liar_cannot_keep_the_urgent_out),
+		TEST(segments_belong_to_their_client),
+		TEST(targets_name_groups),
+		TEST(operators_hints_are_passed_on),
+		TEST(reports_survive_nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

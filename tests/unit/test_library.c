@@ -105,17 +105,17 @@ static int refuse(void *ctx, void *arg)
 }
 
 static const struct fm_hwqueue_ops sync_only = {
-        .size = sizeof(sync_only), .sync = toy_sync, .release = toy_release};
+	.size = sizeof(sync_only), .sync = toy_sync, .release = toy_release};
 static const struct fm_hwqueue_ops tracked = {
-        .size = sizeof(tracked), .sync = toy_sync, .track = toy_track, .release = toy_release};
+	.size = sizeof(tracked), .sync = toy_sync, .track = toy_track, .release = toy_release};
 static const struct fm_hwqueue_ops full = {.size = sizeof(full),
-        .sync = toy_sync,
-        .track = toy_track,
-        .deactivate = toy_deactivate,
-        .reactivate = toy_reactivate,
-        .interrupt = toy_interrupt,
-        .restore = toy_restore,
-        .release = toy_release};
+	.sync = toy_sync,
+	.track = toy_track,
+	.deactivate = toy_deactivate,
+	.reactivate = toy_reactivate,
+	.interrupt = toy_interrupt,
+	.restore = toy_restore,
+	.release = toy_release};
 
 static fm_xqueue *toy_queue(struct toy *t, const struct fm_hwqueue_ops *ops)
 {
@@ -389,15 +389,15 @@ static void test_disabled(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version_and_init),
-        cmocka_unit_test(test_init_comes_first),
-        cmocka_unit_test(test_groups_hints_segments),
-        cmocka_unit_test(test_hwqueue_arguments),
-        cmocka_unit_test(test_xqueue_arguments),
-        cmocka_unit_test(test_submit_and_wait),
-        cmocka_unit_test(test_wait_without_track),
-        cmocka_unit_test(test_suspend_without_track),
-        cmocka_unit_test(test_disabled),
+	cmocka_unit_test(test_version_and_init),
+	cmocka_unit_test(test_init_comes_first),
+	cmocka_unit_test(test_groups_hints_segments),
+	cmocka_unit_test(test_hwqueue_arguments),
+	cmocka_unit_test(test_xqueue_arguments),
+	cmocka_unit_test(test_submit_and_wait),
+	cmocka_unit_test(test_wait_without_track),
+	cmocka_unit_test(test_suspend_without_track),
+	cmocka_unit_test(test_disabled),
 };
 
 int main(int argc, char **argv)

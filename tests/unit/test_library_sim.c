@@ -394,16 +394,16 @@ static void test_fork(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sim_arguments),
-        cmocka_unit_test(test_sim_virtual_time),
-        cmocka_unit_test(test_suspend_level_1),
-        cmocka_unit_test(test_suspend_level_2),
-        cmocka_unit_test(test_suspend_level_3),
-        cmocka_unit_test(test_suspend_running_command),
-        cmocka_unit_test(test_sim_faults),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_many_queues),
-        cmocka_unit_test(test_fork),
+	cmocka_unit_test(test_sim_arguments),
+	cmocka_unit_test(test_sim_virtual_time),
+	cmocka_unit_test(test_suspend_level_1),
+	cmocka_unit_test(test_suspend_level_2),
+	cmocka_unit_test(test_suspend_level_3),
+	cmocka_unit_test(test_suspend_running_command),
+	cmocka_unit_test(test_sim_faults),
+	cmocka_unit_test(test_threads),
+	cmocka_unit_test(test_many_queues),
+	cmocka_unit_test(test_fork),
 };
 
 int main(int argc, char **argv)

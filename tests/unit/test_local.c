@@ -44,7 +44,7 @@ static void start(const char *policy, unsigned max_level)
 {
 	const struct fm_options options = {.local_policy = policy};
 	const struct fm_sim_options o = {
-	        .size = sizeof(o), .virtual_time = true, .max_level = max_level};
+		.size = sizeof(o), .virtual_time = true, .max_level = max_level};
 
 	assert_int_equal(fm_init(&options), 0);
 	assert_true(fm_scheduled());
@@ -145,7 +145,7 @@ static void test_check(void **state)
 	assert_true(err.text[0]);
 	assert_true(fm_local_check("royal", NULL) < 0);
 	assert_int_equal(
-	        fm_local_check("fair a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=10", NULL), -EINVAL);
+		fm_local_check("fair a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=10", NULL), -EINVAL);
 }
 
 static void priority_wins(unsigned level)
@@ -411,10 +411,10 @@ static int child(void *arg)
 	fm_xqueue *q;
 
 	if (!fm_scheduled()) /* by a scheduler of its own, with the policy of the parent's fm_init()
-	                      */
+			      */
 		return 1;
 	if (fm_sim_device_create(&dev, "sim", NULL) || fm_sim_hwqueue_create(&h, dev) ||
-	        fm_xqueue_create(&q, h, NULL))
+		fm_xqueue_create(&q, h, NULL))
 		return 2;
 	for (unsigned i = 0; i < 100; i++)
 		if (fm_xqueue_submit(q, &c, NULL))
@@ -472,24 +472,24 @@ static void test_environment_chooses_policy(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_priority_wins_level_1),
-        cmocka_unit_test(test_priority_wins_level_2),
-        cmocka_unit_test(test_priority_wins_level_3),
-        cmocka_unit_test(test_hints_take_effect),
-        cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_round_robin_takes_turns),
-        cmocka_unit_test(test_fair_takes_turns),
-        cmocka_unit_test(test_fair_heeds_weights),
-        cmocka_unit_test(test_everybody_gets_everything_done),
-        cmocka_unit_test(test_one_stops_itself_the_other_runs_on),
-        cmocka_unit_test(test_queues_come_and_go),
-        cmocka_unit_test(test_threads_on_one_queue),
+	cmocka_unit_test(test_check),
+	cmocka_unit_test(test_priority_wins_level_1),
+	cmocka_unit_test(test_priority_wins_level_2),
+	cmocka_unit_test(test_priority_wins_level_3),
+	cmocka_unit_test(test_hints_take_effect),
+	cmocka_unit_test(test_segments),
+	cmocka_unit_test(test_round_robin_takes_turns),
+	cmocka_unit_test(test_fair_takes_turns),
+	cmocka_unit_test(test_fair_heeds_weights),
+	cmocka_unit_test(test_everybody_gets_everything_done),
+	cmocka_unit_test(test_one_stops_itself_the_other_runs_on),
+	cmocka_unit_test(test_queues_come_and_go),
+	cmocka_unit_test(test_threads_on_one_queue),
 #ifndef NO_THREADS_AFTER_FORK
-        cmocka_unit_test(test_fork_in_the_middle),
+	cmocka_unit_test(test_fork_in_the_middle),
 #endif
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_environment_chooses_policy),
+	cmocka_unit_test(test_environment),
+	cmocka_unit_test(test_environment_chooses_policy),
 };
 
 int main(int argc, char **argv)

@@ -15,13 +15,13 @@ static void times(void **state)
 		const char *s;
 		int64_t ns;
 	} good[] = {{"20ms", 20000000}, {"20", 20000000}, {"1.5s", 1500000000},
-	        {"1.5 s", 1500000000}, {"250us", 250000}, {"7ns", 7}, {"0", 0}, {".5ms", 500000},
-	        {"2.", 2000000}, {"0.0000000001s", 0},
-	        {"9223372036s", INT64_C(9223372036000000000)}};
+		{"1.5 s", 1500000000}, {"250us", 250000}, {"7ns", 7}, {"0", 0}, {".5ms", 500000},
+		{"2.", 2000000}, {"0.0000000001s", 0},
+		{"9223372036s", INT64_C(9223372036000000000)}};
 	static const char *const bad[] = {"", " ", "ms", "-1ms", "+1ms", "1h", "1 m s", "1ms ",
-	        "nan", "inf", "0x10", "1e3", "1,5ms", ".", "..5", "1.5.5", "\xff", " 5ms"};
+		"nan", "inf", "0x10", "1e3", "1,5ms", ".", "..5", "1.5.5", "\xff", " 5ms"};
 	static const char *const large[] = {
-	        "9223372037s", "99999999999999999999999", "18446744073709551615s"};
+		"9223372037s", "99999999999999999999999", "18446744073709551615s"};
 	struct fm_err err;
 	int64_t ns;
 
@@ -96,7 +96,7 @@ static void hints(void **state)
 	assert_int_equal(fm_parse_hint("share", "%", &h, &v, &err), -EINVAL);
 	assert_int_equal(fm_parse_hint("share", "25%%", &h, &v, &err), -EINVAL);
 	assert_int_equal(
-	        fm_parse_hint("share", "1000000000000000000000000000", &h, &v, &err), -EINVAL);
+		fm_parse_hint("share", "1000000000000000000000000000", &h, &v, &err), -EINVAL);
 	assert_int_equal(fm_parse_hint("weight", "10000", &h, &v, NULL), 0);
 	assert_int_equal(fm_parse_hint("weight", "10001", &h, &v, &err), -ERANGE);
 	assert_int_equal(fm_parse_hint("slice", "11s", &h, &v, &err), -ERANGE);
@@ -123,11 +123,11 @@ static void names_and_ranges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(times),
-	        cmocka_unit_test(priorities),
-	        cmocka_unit_test(booleans),
-	        cmocka_unit_test(hints),
-	        cmocka_unit_test(names_and_ranges),
+		cmocka_unit_test(times),
+		cmocka_unit_test(priorities),
+		cmocka_unit_test(booleans),
+		cmocka_unit_test(hints),
+		cmocka_unit_test(names_and_ranges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,12 +7,12 @@
 #define POINTS 2.0          /* share error allowed, in percentage points */
 #define PARAMS(...)                           \
 	((const char *const[]){__VA_ARGS__}), \
-	        (sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+		(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static void table_is_whole(void **state)
 {
 	static const char *const names[] = {
-	        "fifo", "fixed-priority", "round-robin", "fair", "bandwidth", "edf"};
+		"fifo", "fixed-priority", "round-robin", "fair", "bandwidth", "edf"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
 		assert_non_null(fm_policy_find(names[i]));
@@ -63,21 +63,21 @@ static void params_refuse_clearly(void **state)
 		int rc;
 		const char *hint;
 	} bad[] = {
-	        {"fair", "slcie=5", -EINVAL, "slice, granularity"},
-	        {"fair", "slice", -EINVAL, "slice, granularity"},
-	        {"fair", "=5", -EINVAL, "slice, granularity"},
-	        {"fair", "", -EINVAL, "slice, granularity"},
-	        {"fair", "slic=5", -EINVAL, "slice"},
-	        {"fifo", "slice=5", -EINVAL, "no settings"},
-	        {"fair", "slice=", -EINVAL, "number"},
-	        {"fair", "slice=5m", -EINVAL, "number"},
-	        {"fair", "slice=-5", -EINVAL, "number"},
-	        {"fair", "slice=0", -ERANGE, "0.1 to 10000 ms"},
-	        {"fair", "slice=11s", -ERANGE, "0.1 to 10000 ms"},
-	        {"bandwidth", "capped=2", -ERANGE, "0 to 1"},
-	        {"bandwidth", "capped=yes", -EINVAL, ""},
-	        {"fair", "slice=99999999999999999999999999999999999999999999999999999", -EINVAL,
-	                ""},
+		{"fair", "slcie=5", -EINVAL, "slice, granularity"},
+		{"fair", "slice", -EINVAL, "slice, granularity"},
+		{"fair", "=5", -EINVAL, "slice, granularity"},
+		{"fair", "", -EINVAL, "slice, granularity"},
+		{"fair", "slic=5", -EINVAL, "slice"},
+		{"fifo", "slice=5", -EINVAL, "no settings"},
+		{"fair", "slice=", -EINVAL, "number"},
+		{"fair", "slice=5m", -EINVAL, "number"},
+		{"fair", "slice=-5", -EINVAL, "number"},
+		{"fair", "slice=0", -ERANGE, "0.1 to 10000 ms"},
+		{"fair", "slice=11s", -ERANGE, "0.1 to 10000 ms"},
+		{"bandwidth", "capped=2", -ERANGE, "0 to 1"},
+		{"bandwidth", "capped=yes", -EINVAL, ""},
+		{"fair", "slice=99999999999999999999999999999999999999999999999999999", -EINVAL,
+			""},
 	};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(bad); i++) {
@@ -381,7 +381,7 @@ static void bandwidth_with_uneven_arrivals(void **state)
 	rest->late = 2 * FM_MS;
 	model_run(&m, 10 * FM_S);
 	assert_near(
-	        model_share(&m, steady, FM_S, 0), 42, 2 * POINTS); /* and crumbs of spare time */
+		model_share(&m, steady, FM_S, 0), 42, 2 * POINTS); /* and crumbs of spare time */
 	assert_true(model_share(&m, bursty, FM_S, 0) < 25 + POINTS);
 	assert_true(model_share(&m, bursty, FM_S, 0) > 21);
 	assert_true(model_share(&m, rest, FM_S, 0) > 28);
@@ -431,25 +431,25 @@ static void bandwidth_hint_toggling_gains_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(table_is_whole),
-	        cmocka_unit_test(params_take_units),
-	        cmocka_unit_test(params_refuse_clearly),
-	        cmocka_unit_test(fifo_lets_all_run),
-	        cmocka_unit_test(priority_comes_first),
-	        cmocka_unit_test(equal_priorities_take_turns),
-	        cmocka_unit_test(round_robin_takes_turns),
-	        cmocka_unit_test(edf_meets_deadlines),
-	        cmocka_unit_test(fair_divides_by_weight),
-	        cmocka_unit_test(fair_charges_late_stalls),
-	        cmocka_unit_test(fair_late_joiner_gets_its_share_only),
-	        cmocka_unit_test(fair_waker_takes_over),
-	        cmocka_unit_test(bandwidth_capped_keeps_to_shares),
-	        cmocka_unit_test(bandwidth_caps_one_alone),
-	        cmocka_unit_test(bandwidth_gives_spare_time_away),
-	        cmocka_unit_test(bandwidth_scales_down),
-	        cmocka_unit_test(bandwidth_with_uneven_arrivals),
-	        cmocka_unit_test(bandwidth_past_alone_is_free),
-	        cmocka_unit_test(bandwidth_hint_toggling_gains_nothing),
+		cmocka_unit_test(table_is_whole),
+		cmocka_unit_test(params_take_units),
+		cmocka_unit_test(params_refuse_clearly),
+		cmocka_unit_test(fifo_lets_all_run),
+		cmocka_unit_test(priority_comes_first),
+		cmocka_unit_test(equal_priorities_take_turns),
+		cmocka_unit_test(round_robin_takes_turns),
+		cmocka_unit_test(edf_meets_deadlines),
+		cmocka_unit_test(fair_divides_by_weight),
+		cmocka_unit_test(fair_charges_late_stalls),
+		cmocka_unit_test(fair_late_joiner_gets_its_share_only),
+		cmocka_unit_test(fair_waker_takes_over),
+		cmocka_unit_test(bandwidth_capped_keeps_to_shares),
+		cmocka_unit_test(bandwidth_caps_one_alone),
+		cmocka_unit_test(bandwidth_gives_spare_time_away),
+		cmocka_unit_test(bandwidth_scales_down),
+		cmocka_unit_test(bandwidth_with_uneven_arrivals),
+		cmocka_unit_test(bandwidth_past_alone_is_free),
+		cmocka_unit_test(bandwidth_hint_toggling_gains_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

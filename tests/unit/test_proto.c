@@ -19,8 +19,8 @@ static union fm_msg sound(enum fm_msg_type type, size_t *size)
 	switch (type) {
 	case FM_MSG_HELLO:
 		m.hello = (struct fm_msg_hello){.board_version = FM_BOARD_VERSION,
-		        .board_size = sizeof(struct fm_board),
-		        .api = "test"};
+			.board_size = sizeof(struct fm_board),
+			.api = "test"};
 		break;
 	case FM_MSG_REFUSED:
 		m.refused = (struct fm_msg_refused){.code = -EPERM, .text = "no"};
@@ -83,7 +83,7 @@ static void refuse(const union fm_msg *m, size_t size, int code)
 static void names_are_checked(void **state)
 {
 	static const char *const bad[] = {
-	        "a b", "a/b", "a'b", "a\"b", "a\nb", "a\tb", "\xc3\xa9", "`id`"};
+		"a b", "a/b", "a'b", "a\"b", "a\nb", "a\tb", "\xc3\xa9", "`id`"};
 	size_t size;
 	union fm_msg m = sound(FM_MSG_GROUP, &size);
 
@@ -223,9 +223,9 @@ static void send_descriptors(int sock, int fd, size_t n)
 	struct fm_msg_head head = {0};
 	struct iovec iov = {&head, sizeof(head)};
 	struct msghdr mh = {.msg_iov = &iov,
-	        .msg_iovlen = 1,
-	        .msg_control = control,
-	        .msg_controllen = CMSG_SPACE(n * sizeof(int))};
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -316,16 +316,16 @@ static void sockets_are_looked_for_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(every_type_passes_with_its_size_only),
-	        cmocka_unit_test(unknown_types_have_no_size),
-	        cmocka_unit_test(names_are_checked),
-	        cmocka_unit_test(queues_are_checked),
-	        cmocka_unit_test(hints_and_segments_are_checked),
-	        cmocka_unit_test(greetings_are_checked),
-	        cmocka_unit_test(messages_travel_with_their_descriptor),
-	        cmocka_unit_test(surplus_descriptors_do_not_leak),
-	        cmocka_unit_test(a_full_socket_and_a_long_packet_do_not_block),
-	        cmocka_unit_test(sockets_are_looked_for_in_order),
+		cmocka_unit_test(every_type_passes_with_its_size_only),
+		cmocka_unit_test(unknown_types_have_no_size),
+		cmocka_unit_test(names_are_checked),
+		cmocka_unit_test(queues_are_checked),
+		cmocka_unit_test(hints_and_segments_are_checked),
+		cmocka_unit_test(greetings_are_checked),
+		cmocka_unit_test(messages_travel_with_their_descriptor),
+		cmocka_unit_test(surplus_descriptors_do_not_leak),
+		cmocka_unit_test(a_full_socket_and_a_long_packet_do_not_block),
+		cmocka_unit_test(sockets_are_looked_for_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

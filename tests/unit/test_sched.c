@@ -475,7 +475,7 @@ static void visit(void *arg, void *data)
 	struct ent *e = data;
 
 	snprintf(f->log + strlen(f->log), sizeof(f->log) - strlen(f->log), "%c",
-	        (char)('a' + (e - f->ent)));
+		(char)('a' + (e - f->ent)));
 	if (e == &f->ent[1])
 		fm_sched_idle(f->s, e->e, T0 + 2 * FM_MS, T0 + 3 * FM_MS);
 }
@@ -537,28 +537,28 @@ static void time_never_goes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(needs_a_gate),
-	        cmocka_unit_test(one_alone_is_left_in_peace),
-	        cmocka_unit_test(higher_priority_preempts),
-	        cmocka_unit_test(closes_before_it_opens),
-	        cmocka_unit_test(linger_keeps_the_device),
-	        cmocka_unit_test(new_job_within_linger_renews_deadline),
-	        cmocka_unit_test(bells_only_where_needed),
-	        cmocka_unit_test(edge_reported_within_bells),
-	        cmocka_unit_test(late_stall_is_charged_and_measured),
-	        cmocka_unit_test(drain_that_ends_idle_or_reopened),
-	        cmocka_unit_test(deleted_while_it_drains),
-	        cmocka_unit_test(nothing_in_flight_stalls_at_once),
-	        cmocka_unit_test(alone_is_charged_what_it_used),
-	        cmocka_unit_test(suspend_withholds),
-	        cmocka_unit_test(suspended_alone_and_at_birth),
-	        cmocka_unit_test(segments_nest),
-	        cmocka_unit_test(joins_inside_a_segment),
-	        cmocka_unit_test(hints_are_checked_and_kept),
-	        cmocka_unit_test(only_the_hot_idle_keep_gates),
-	        cmocka_unit_test(active_ones_are_walked),
-	        cmocka_unit_test(devices_are_apart),
-	        cmocka_unit_test(time_never_goes_back),
+		cmocka_unit_test(needs_a_gate),
+		cmocka_unit_test(one_alone_is_left_in_peace),
+		cmocka_unit_test(higher_priority_preempts),
+		cmocka_unit_test(closes_before_it_opens),
+		cmocka_unit_test(linger_keeps_the_device),
+		cmocka_unit_test(new_job_within_linger_renews_deadline),
+		cmocka_unit_test(bells_only_where_needed),
+		cmocka_unit_test(edge_reported_within_bells),
+		cmocka_unit_test(late_stall_is_charged_and_measured),
+		cmocka_unit_test(drain_that_ends_idle_or_reopened),
+		cmocka_unit_test(deleted_while_it_drains),
+		cmocka_unit_test(nothing_in_flight_stalls_at_once),
+		cmocka_unit_test(alone_is_charged_what_it_used),
+		cmocka_unit_test(suspend_withholds),
+		cmocka_unit_test(suspended_alone_and_at_birth),
+		cmocka_unit_test(segments_nest),
+		cmocka_unit_test(joins_inside_a_segment),
+		cmocka_unit_test(hints_are_checked_and_kept),
+		cmocka_unit_test(only_the_hot_idle_keep_gates),
+		cmocka_unit_test(active_ones_are_walked),
+		cmocka_unit_test(devices_are_apart),
+		cmocka_unit_test(time_never_goes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

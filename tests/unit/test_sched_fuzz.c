@@ -101,7 +101,7 @@ static uint64_t on_usage(void *ctx, void *data, uint64_t now)
 }
 
 static const struct fm_sched_host host = {
-        .gate = on_gate, .stalled = on_stalled, .bells = on_bells, .usage = on_usage};
+	.gate = on_gate, .stalled = on_stalled, .bells = on_bells, .usage = on_usage};
 
 static bool wants(const struct fuzz *f, const struct ent *e)
 {
@@ -185,7 +185,7 @@ static void add_ent(struct fuzz *f, struct ent *e)
 
 	*e = (struct ent){.group = group, .device = device};
 	assert_int_equal(
-	        fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), 0);
+		fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), 0);
 }
 
 static void event_ent(struct fuzz *f)
@@ -211,12 +211,12 @@ static void event_ent(struct fuzz *f)
 static void event_hint(struct fuzz *f, struct group *g)
 {
 	static const int64_t values[FM_HINT_COUNT][4] = {
-	        [FM_HINT_PRIORITY] = {-255, 0, 5, 255},
-	        [FM_HINT_WEIGHT] = {0, 1, 300, 10000},
-	        [FM_HINT_SHARE] = {0, 1, 40, 100},
-	        [FM_HINT_DEADLINE] = {0, 1, 5 * FM_MS, INT64_C(3600000000000)},
-	        [FM_HINT_PERIOD] = {0, FM_MS, FM_S, 7},
-	        [FM_HINT_SLICE] = {0, 1, FM_MS, FM_S},
+		[FM_HINT_PRIORITY] = {-255, 0, 5, 255},
+		[FM_HINT_WEIGHT] = {0, 1, 300, 10000},
+		[FM_HINT_SHARE] = {0, 1, 40, 100},
+		[FM_HINT_DEADLINE] = {0, 1, 5 * FM_MS, INT64_C(3600000000000)},
+		[FM_HINT_PERIOD] = {0, FM_MS, FM_S, 7},
+		[FM_HINT_SLICE] = {0, 1, FM_MS, FM_S},
 	};
 	enum fm_hint h = (enum fm_hint)rnd(f, FM_HINT_COUNT);
 
@@ -336,8 +336,8 @@ static void random_events_many_short(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(random_events_one_long),
-	        cmocka_unit_test(random_events_many_short),
+		cmocka_unit_test(random_events_one_long),
+		cmocka_unit_test(random_events_many_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

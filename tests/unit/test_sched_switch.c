@@ -136,7 +136,7 @@ static void first_decide(void *self, uint64_t now, struct fm_choice *choice)
 }
 
 static const struct fm_policy_param own_params[] = {
-        {"books", "", "address of the books", 0, INT64_MAX, 0}, {0}};
+	{"books", "", "address of the books", 0, INT64_MAX, 0}, {0}};
 
 #define OWN(policy, decision)                                                                    \
 	{                                                                                        \
@@ -155,7 +155,7 @@ static void none_decide(void *self, uint64_t now, struct fm_choice *choice)
 	choice->all = true;
 }
 static const struct fm_policy_ops none = {
-        .name = "fixed-priority", .summary = "", .decide = none_decide};
+	.name = "fixed-priority", .summary = "", .decide = none_decide};
 
 const struct fm_policy_ops *const fm_policies[] = {&none, &first, &rude, NULL};
 
@@ -202,7 +202,7 @@ static void setup(struct fix *f)
 	for (int i = 0; i < ENTS; i++) {
 		assert_int_equal(fm_sched_group_add(f->s, &f->g[i]), 0);
 		assert_int_equal(
-		        fm_sched_ent_add(f->s, &f->e[i], f->g[i], f->d[i % 2], &f->open[i], T0), 0);
+			fm_sched_ent_add(f->s, &f->e[i], f->g[i], f->d[i % 2], &f->open[i], T0), 0);
 		if (i != 2)
 			fm_sched_ready(f->s, f->e[i], T0, T0);
 	}
@@ -239,7 +239,7 @@ static void failed_switch_changes_nothing(void **state)
 	stores = f.stores;
 	for (int at = 0; at < ENTS + 2; at++) {
 		struct books bad = {.fail_init_after = at < 2 ? at : -1,
-		        .fail_join_after = at < 2 ? -1 : at - 2};
+			.fail_join_after = at < 2 ? -1 : at - 2};
 
 		err.code = 0;
 		assert_int_equal(use(&f, "rude", &bad, &err), at < 2 ? -ENOSPC : -ENOMEM);
@@ -309,11 +309,11 @@ static void minimal_policy_will_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(books_balance),
-	        cmocka_unit_test(failed_switch_changes_nothing),
-	        cmocka_unit_test(failed_join_leaves_no_trace),
-	        cmocka_unit_test(rude_policy_is_contained),
-	        cmocka_unit_test(minimal_policy_will_do),
+		cmocka_unit_test(books_balance),
+		cmocka_unit_test(failed_switch_changes_nothing),
+		cmocka_unit_test(failed_join_leaves_no_trace),
+		cmocka_unit_test(rude_policy_is_contained),
+		cmocka_unit_test(minimal_policy_will_do),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,21 +228,21 @@ static void test_unscheduled_has_no_gates(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gate_word_stops_level_1),
-        cmocka_unit_test(test_gate_word_stops_level_2),
-        cmocka_unit_test(test_gate_word_stops_level_3),
-        cmocka_unit_test(test_queued_work_stops_level_2),
-        cmocka_unit_test(test_queued_work_stops_level_3),
-        cmocka_unit_test(test_launched_behind_a_stop_level_2),
-        cmocka_unit_test(test_launched_behind_a_stop_level_3),
-        cmocka_unit_test(test_running_command_stops_level_3),
-        cmocka_unit_test(test_closed_while_idle_level_1),
-        cmocka_unit_test(test_closed_while_idle_level_2),
-        cmocka_unit_test(test_closed_while_idle_level_3),
-        cmocka_unit_test(test_own_suspension_level_1),
-        cmocka_unit_test(test_own_suspension_level_2),
-        cmocka_unit_test(test_own_suspension_level_3),
-        cmocka_unit_test(test_unscheduled_has_no_gates),
+	cmocka_unit_test(test_gate_word_stops_level_1),
+	cmocka_unit_test(test_gate_word_stops_level_2),
+	cmocka_unit_test(test_gate_word_stops_level_3),
+	cmocka_unit_test(test_queued_work_stops_level_2),
+	cmocka_unit_test(test_queued_work_stops_level_3),
+	cmocka_unit_test(test_launched_behind_a_stop_level_2),
+	cmocka_unit_test(test_launched_behind_a_stop_level_3),
+	cmocka_unit_test(test_running_command_stops_level_3),
+	cmocka_unit_test(test_closed_while_idle_level_1),
+	cmocka_unit_test(test_closed_while_idle_level_2),
+	cmocka_unit_test(test_closed_while_idle_level_3),
+	cmocka_unit_test(test_own_suspension_level_1),
+	cmocka_unit_test(test_own_suspension_level_2),
+	cmocka_unit_test(test_own_suspension_level_3),
+	cmocka_unit_test(test_unscheduled_has_no_gates),
 };
 
 int main(int argc, char **argv)

@@ -244,7 +244,7 @@ static void test_many_queues(void **state)
 		launch(q[i], i);
 	}
 	const struct fm_xq_config config = {
-	        .device = "sim", .ops = &fm_simq_ops, .hwq = q[0]->hwq, .in_order = true};
+		.device = "sim", .ops = &fm_simq_ops, .hwq = q[0]->hwq, .in_order = true};
 	assert_int_equal(fm_xq_create(&extra, client(false), &config), -ENOSPC);
 	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++)
 		fm_xq_close(q[i]); /* with work under way */
@@ -362,23 +362,23 @@ static void test_fork(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_level_wish),
-        cmocka_unit_test(test_wait_has_a_limit),
-        cmocka_unit_test(test_fault_deactivate),
-        cmocka_unit_test(test_fault_interrupt),
-        cmocka_unit_test(test_fault_track_level_1),
-        cmocka_unit_test(test_fault_track_level_2),
-        cmocka_unit_test(test_fault_launch),
-        cmocka_unit_test(test_hang_hurts_nobody_else),
-        cmocka_unit_test(test_fails_open_and_rejoins),
-        cmocka_unit_test(test_bells),
-        cmocka_unit_test(test_contended_queue_reports_its_end),
-        cmocka_unit_test(test_threads_on_one_queue),
-        cmocka_unit_test(test_many_queues),
-        cmocka_unit_test(test_close_idle_queue_of_a_stopped_group),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_disabled),
-        cmocka_unit_test(test_fork),
+	cmocka_unit_test(test_level_wish),
+	cmocka_unit_test(test_wait_has_a_limit),
+	cmocka_unit_test(test_fault_deactivate),
+	cmocka_unit_test(test_fault_interrupt),
+	cmocka_unit_test(test_fault_track_level_1),
+	cmocka_unit_test(test_fault_track_level_2),
+	cmocka_unit_test(test_fault_launch),
+	cmocka_unit_test(test_hang_hurts_nobody_else),
+	cmocka_unit_test(test_fails_open_and_rejoins),
+	cmocka_unit_test(test_bells),
+	cmocka_unit_test(test_contended_queue_reports_its_end),
+	cmocka_unit_test(test_threads_on_one_queue),
+	cmocka_unit_test(test_many_queues),
+	cmocka_unit_test(test_close_idle_queue_of_a_stopped_group),
+	cmocka_unit_test(test_messages),
+	cmocka_unit_test(test_disabled),
+	cmocka_unit_test(test_fork),
 };
 
 int main(int argc, char **argv)

@@ -31,7 +31,7 @@ struct fm_link {
 static struct fm_link the_link;
 
 static inline int peer_open(struct fm_link **out, struct fm_client *c, const char *arg,
-        struct fm_board *board, int fd, const char *api)
+	struct fm_board *board, int fd, const char *api)
 {
 	if (peer.refuse)
 		return -ECONNREFUSED;
@@ -73,20 +73,20 @@ static inline uint64_t peer_service(struct fm_link *l, uint64_t now)
 }
 
 static const struct fm_link_ops peer_link = {
-        .open = peer_open,
-        .close = peer_close,
-        .send = peer_send,
-        .bell = peer_bell,
-        .fd = peer_fd,
-        .service = peer_service,
+	.open = peer_open,
+	.close = peer_close,
+	.send = peer_send,
+	.bell = peer_bell,
+	.fd = peer_fd,
+	.service = peer_service,
 };
 
 static inline struct fm_client *client(bool gates_always)
 {
 	const struct fm_client_config config = {.api = "test",
-	        .local = &peer_link,
-	        .local_policy = "test",
-	        .gates_always = gates_always};
+		.local = &peer_link,
+		.local_policy = "test",
+		.gates_always = gates_always};
 
 	return fm_client_get(&config);
 }
@@ -138,10 +138,10 @@ static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
 
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {.device = "sim",
-	        .ops = &fm_simq_ops,
-	        .hwq = simq,
-	        .level_wish = (enum fm_level)wish,
-	        .in_order = true};
+		.ops = &fm_simq_ops,
+		.hwq = simq,
+		.level_wish = (enum fm_level)wish,
+		.in_order = true};
 	assert_int_equal(fm_xq_create(&q, client(gates_always), &config), 0);
 	return q;
 }
@@ -149,7 +149,7 @@ static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
 static inline int launch(struct fm_xq *q, unsigned i)
 {
 	const struct fm_command c = {
-	        .device_ns = COMMAND_NS, .done = done, .arg = (void *)(uintptr_t)i};
+		.device_ns = COMMAND_NS, .done = done, .arg = (void *)(uintptr_t)i};
 	int rc;
 
 	fm_xq_begin(q, 1);

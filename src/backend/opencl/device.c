@@ -16,8 +16,8 @@ static cl_device_id root_of(const cl_icd_dispatch *cl, cl_device_id device)
 	cl_device_id parent = NULL;
 
 	while (cl->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof(parent), &parent,
-	               NULL) == CL_SUCCESS &&
-	        parent) {
+		       NULL) == CL_SUCCESS &&
+		parent) {
 		device = parent;
 		parent = NULL;
 	}
@@ -29,12 +29,12 @@ static bool uuid_of(const cl_icd_dispatch *cl, cl_device_id device, char *text, 
 	unsigned char u[CL_UUID_SIZE_KHR] = {0}, zero[CL_UUID_SIZE_KHR] = {0};
 
 	if (cl->clGetDeviceInfo(device, CL_DEVICE_UUID_KHR, sizeof(u), u, NULL) != CL_SUCCESS ||
-	        memcmp(u, zero, sizeof(u)) == 0)
+		memcmp(u, zero, sizeof(u)) == 0)
 		return false;
 	snprintf(text, size,
-	        "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
-	        u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-	        u[14], u[15]);
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+		u[14], u[15]);
 	return true;
 }
 

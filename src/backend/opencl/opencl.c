@@ -26,7 +26,7 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *arg)
 }
 
 static int call_back(
-        const cl_icd_dispatch *cl, cl_event event, fm_reached_fn *reached, void *cookie)
+	const cl_icd_dispatch *cl, cl_event event, fm_reached_fn *reached, void *cookie)
 {
 	struct waiter *w = malloc(sizeof(*w));
 
@@ -146,13 +146,13 @@ static uint64_t callback_delay(struct fm_cl_queue *q)
 			q->cl->clFlush(q->queue);
 			while (!atomic_load(called) && fm_now() - start < DELAY_GIVE_UP) {
 				q->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS,
-				        sizeof(status), &status, NULL);
+					sizeof(status), &status, NULL);
 				if (status <= CL_COMPLETE && !finished)
 					finished = fm_now();
 			}
 			if (atomic_load(called))
 				best = FM_MIN(best, fm_sub_sat(atomic_load(called),
-				                            finished ? finished : start));
+							    finished ? finished : start));
 		}
 		q->cl->clReleaseEvent(marker);
 		if (atomic_load(called))
@@ -200,8 +200,8 @@ static unsigned levels(void *hwq)
 	cl_int rc;
 
 	if (!q->cl->clEnqueueBarrierWithWaitList || !q->cl->clEnqueueMarkerWithWaitList ||
-	        !q->cl->clCreateUserEvent || !q->cl->clSetUserEventStatus ||
-	        !q->cl->clSetEventCallback)
+		!q->cl->clCreateUserEvent || !q->cl->clSetUserEventStatus ||
+		!q->cl->clSetEventCallback)
 		return bits;
 	user = q->cl->clCreateUserEvent(q->context, &rc);
 	if (!user)
@@ -229,22 +229,22 @@ static void quiesce(void *hwq)
 }
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
-        cl_context context, void (*on_release)(struct fm_cl_queue *q))
+	cl_context context, void (*on_release)(struct fm_cl_queue *q))
 {
 	*q = (struct fm_cl_queue){
-	        .cl = cl, .queue = queue, .context = context, .release = on_release};
+		.cl = cl, .queue = queue, .context = context, .release = on_release};
 	pthread_mutex_init(&q->barrier_lock, NULL);
 	fm_list_init(&q->trackers);
 	fm_list_init(&q->in_watch);
 }
 
 const struct fm_backend_ops fm_backend_opencl = {
-        .name = "opencl",
-        .levels = levels,
-        .sync = sync_queue,
-        .track = track,
-        .deactivate = deactivate,
-        .reactivate = reactivate,
-        .release = release,
-        .quiesce = quiesce,
+	.name = "opencl",
+	.levels = levels,
+	.sync = sync_queue,
+	.track = track,
+	.deactivate = deactivate,
+	.reactivate = reactivate,
+	.release = release,
+	.quiesce = quiesce,
 };

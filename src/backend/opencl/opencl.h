@@ -45,7 +45,7 @@ struct fm_cl_queue {
 extern const struct fm_backend_ops fm_backend_opencl;
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
-        cl_context context, void (*release)(struct fm_cl_queue *q));
+	cl_context context, void (*release)(struct fm_cl_queue *q));
 
 /* The program put a barrier, `event`, into an out-of-order queue. A driver may remember only the
  * last barrier (PoCL 3.1 does), so a gate behind it must wait for it too. Retains the event. */

@@ -37,7 +37,7 @@ static bool finished(const struct tracker *t)
 
 	/* An event that cannot be asked about any more is as good as finished. */
 	if (t->cl->clGetEventInfo(
-	            t->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL))
+		    t->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL))
 		return true;
 	return status <= CL_COMPLETE;
 }

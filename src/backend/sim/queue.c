@@ -211,14 +211,14 @@ static void sim_release(void *hwq)
 }
 
 const struct fm_backend_ops fm_simq_ops = {
-        .name = "sim",
-        .levels = sim_levels,
-        .launch = sim_launch,
-        .sync = sim_sync,
-        .track = sim_track,
-        .deactivate = sim_deactivate,
-        .reactivate = sim_reactivate,
-        .interrupt = sim_interrupt,
-        .restore = sim_restore,
-        .release = sim_release,
+	.name = "sim",
+	.levels = sim_levels,
+	.launch = sim_launch,
+	.sync = sim_sync,
+	.track = sim_track,
+	.deactivate = sim_deactivate,
+	.reactivate = sim_reactivate,
+	.interrupt = sim_interrupt,
+	.restore = sim_restore,
+	.release = sim_release,
 };

@@ -64,7 +64,7 @@ static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl
 	cl_int rc;
 
 	rc = fm_cl_layer.next.clEnqueueBarrierWithWaitList(
-	        q->hw.queue, n, wait, event ? event : &own);
+		q->hw.queue, n, wait, event ? event : &own);
 	if (rc != CL_SUCCESS)
 		return rc;
 	fm_cl_queue_barrier(&q->hw, event ? *event : own);
@@ -78,16 +78,16 @@ static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl
 	{                                                                                      \
 		struct launch l = begin(queue, key_bytes(16, 0));                              \
 		cl_int rc = l.q && !l.q->in_order && (valid) ? order(l.q, list_n, list, event) \
-		                                             : fm_cl_layer.next.name args;     \
+							     : fm_cl_layer.next.name args;     \
                                                                                                \
 		end(l, false);                                                                 \
 		return rc;                                                                     \
 	}
 BARRIER(clEnqueueBarrierWithWaitList, n || !wait, n, wait, event, (cl_command_queue queue, EVENTS),
-        (queue, EVENT_ARGS))
+	(queue, EVENT_ARGS))
 BARRIER(clEnqueueBarrier, true, 0, NULL, NULL, (cl_command_queue queue), (queue))
 BARRIER(clEnqueueWaitForEvents, n &&wait, n, wait, NULL,
-        (cl_command_queue queue, cl_uint n, const cl_event *wait), (queue, n, wait))
+	(cl_command_queue queue, cl_uint n, const cl_event *wait), (queue, n, wait))
 
 void fm_shim_enqueues(cl_icd_dispatch *own)
 {

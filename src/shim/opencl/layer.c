@@ -15,7 +15,7 @@ struct fm_cl_layer fm_cl_layer;
 #define NEXT fm_cl_layer.next
 
 static CL_API_ENTRY cl_command_queue CL_API_CALL shim_clCreateCommandQueue(cl_context context,
-        cl_device_id device, cl_command_queue_properties properties, cl_int *err)
+	cl_device_id device, cl_command_queue_properties properties, cl_int *err)
 {
 	cl_command_queue queue = NEXT.clCreateCommandQueue(context, device, properties, err);
 
@@ -34,10 +34,10 @@ static bool on_device(const cl_queue_properties *p)
 }
 
 static CL_API_ENTRY cl_command_queue CL_API_CALL shim_clCreateCommandQueueWithProperties(
-        cl_context context, cl_device_id device, const cl_queue_properties *properties, cl_int *err)
+	cl_context context, cl_device_id device, const cl_queue_properties *properties, cl_int *err)
 {
 	cl_command_queue queue =
-	        NEXT.clCreateCommandQueueWithProperties(context, device, properties, err);
+		NEXT.clCreateCommandQueueWithProperties(context, device, properties, err);
 
 	if (queue && !on_device(properties))
 		fm_shim_queue_add(queue, context, device);
@@ -61,12 +61,12 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseCommandQueue(cl_command_que
 
 /* The driver counts our markers' references too; the program hears of its own. */
 static CL_API_ENTRY cl_int CL_API_CALL shim_clGetCommandQueueInfo(cl_command_queue queue,
-        cl_command_queue_info name, size_t size, void *value, size_t *size_ret)
+	cl_command_queue_info name, size_t size, void *value, size_t *size_ret)
 {
 	cl_int rc = NEXT.clGetCommandQueueInfo(queue, name, size, value, size_ret);
 	cl_uint refs = rc == CL_SUCCESS && name == CL_QUEUE_REFERENCE_COUNT && value
-	                       ? fm_shim_queue_refs(queue)
-	                       : 0;
+			       ? fm_shim_queue_refs(queue)
+			       : 0;
 
 	if (refs)
 		memcpy(value, &refs, sizeof(refs));
@@ -116,7 +116,7 @@ static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddress(const c
 }
 
 static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddressForPlatform(
-        cl_platform_id platform, const char *name)
+	cl_platform_id platform, const char *name)
 {
 	void *function = NEXT.clGetExtensionFunctionAddressForPlatform(platform, name);
 
@@ -125,7 +125,7 @@ static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddressForPlatf
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
-        cl_layer_info name, size_t size, void *value, size_t *size_ret)
+	cl_layer_info name, size_t size, void *value, size_t *size_ret)
 {
 	static const char layer_name[] = "fermata";
 	static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
@@ -151,7 +151,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
-        cl_uint *num_entries_ret, const cl_icd_dispatch **layer)
+	cl_uint *num_entries_ret, const cl_icd_dispatch **layer)
 {
 	/* A loader with a longer table knows calls that we do not; those go past us. A shorter
 	 * table, of an older loader, lacks the calls at its end. */

@@ -26,7 +26,7 @@ extern struct fm_cl_layer fm_cl_layer;
 
 /* queues.c */
 struct fm_shim_queue *fm_shim_queue_add(
-        cl_command_queue queue, cl_context context, cl_device_id device);
+	cl_command_queue queue, cl_context context, cl_device_id device);
 void fm_shim_queue_retain(cl_command_queue queue);
 /* True when this was the program's last reference: the XQueue is closed, the driver's release
  * follows. */
@@ -51,7 +51,7 @@ static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
 {
 	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
 		cl_command_queue key =
-		        atomic_load_explicit(&fm_shim_map.key[at], memory_order_acquire);
+			atomic_load_explicit(&fm_shim_map.key[at], memory_order_acquire);
 
 		if (FM_LIKELY(key == queue))
 			return atomic_load_explicit(&fm_shim_map.value[at], memory_order_relaxed);

@@ -69,7 +69,7 @@ static bool is_in_order(cl_command_queue queue)
 }
 
 struct fm_shim_queue *fm_shim_queue_add(
-        cl_command_queue queue, cl_context context, cl_device_id device)
+	cl_command_queue queue, cl_context context, cl_device_id device)
 {
 	struct fm_client *c = client();
 	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
@@ -82,10 +82,10 @@ struct fm_shim_queue *fm_shim_queue_add(
 	q->in_order = is_in_order(queue);
 	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
 	if (fm_xq_create(&q->xq, c,
-	            &(struct fm_xq_config){.device = key,
-	                    .ops = &fm_backend_opencl,
-	                    .hwq = &q->hw,
-	                    .in_order = q->in_order})) {
+		    &(struct fm_xq_config){.device = key,
+			    .ops = &fm_backend_opencl,
+			    .hwq = &q->hw,
+			    .in_order = q->in_order})) {
 		free(q);
 		return NULL;
 	}
