@@ -54,14 +54,11 @@ def eventually(what, fn, seconds=PATIENCE):
 
 
 def foreign(argv):
-    """A program that is not of this build: the sanitizer of the layer that it loads must come first."""
-    if "address" not in SANITIZE:
-        return list(argv)
-    out = subprocess.check_output(["ldd", FERMATAD], text=True)
-    asan = re.search(r"(/\S*libasan\S*)", out)
-    check(asan, "the sanitized daemon has no libasan")
-    options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"
-    return ["/usr/bin/env", f"LD_PRELOAD={asan.group(1)}", f"ASAN_OPTIONS={options}", *argv]
+    """A program that is not of this build. It cannot load a sanitized layer: the sanitizer would have to be
+    in it from the start, and would find the program's own faults (clinfo reads past a string)."""
+    if SANITIZE:
+        raise Skip(f"{argv[0]} is not built with the sanitizer")
+    return list(argv)
 
 
 class Program:

@@ -16,7 +16,7 @@
  * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
 #define PATIENCE 20
 
-#define LEAD_ALONE 8u
+#define LEAD_ALONE 16u
 
 /* Level 1 counts its window in as many parts, a tracker each. */
 #define WINDOW_PARTS 4

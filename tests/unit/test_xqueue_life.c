@@ -146,7 +146,8 @@ static void test_fails_open_and_rejoins(void **state)
 	eventually(fm_client_connected(f.q->client));
 	assert_int_equal(peer.opened, 2);
 	eventually(peer.queues == 2); /* told again */
-	f.from = w.n = 0;
+	f.from = 0;
+	w.n = 0;
 	set_gate(f.q, FM_GATE_CLOSED);
 	start_feeder(&f);
 	eventually(fm_slot_pending(f.q->slot) > 0);

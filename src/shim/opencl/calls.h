@@ -16,20 +16,17 @@ static inline uint64_t key_bytes(unsigned op, size_t bytes)
 	return 0x10000u + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
 }
 
-static inline uint64_t key_volume(unsigned op, cl_uint dim, const size_t *extent)
+static inline uint64_t key_volume(unsigned op, const size_t region[3])
 {
-	uint64_t v = 1;
-
-	for (cl_uint i = 0; extent && i < dim && i < 3; i++)
-		v *= extent[i];
-	return key_bytes(op, v);
+	return key_bytes(op, region ? region[0] * region[1] * region[2] : 0);
 }
 
 static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global)
 {
 	uint64_t h = (uintptr_t)k;
 
-	for (cl_uint i = 0; global && i < dim && i < 3; i++)
+	/* More dimensions than there can be: the driver will refuse, and global may hold fewer. */
+	for (cl_uint i = 0; global && dim <= 3 && i < dim; i++)
 		h = (h ^ global[i]) * UINT64_C(0x9e3779b97f4a7c15);
 	return (h ^ h >> 29) | 1u << 31;
 }
@@ -54,37 +51,37 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	X(clEnqueueWriteBuffer, blocking, key_bytes(2, size), \
 		(cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t offset, size_t size, const void *ptr, EVENTS), \
 		(queue, mem, blocking, offset, size, ptr, EVENT_ARGS)) \
-	X(clEnqueueReadBufferRect, blocking, key_volume(3, 3, region), \
+	X(clEnqueueReadBufferRect, blocking, key_volume(3, region), \
 		(cl_command_queue queue, cl_mem mem, cl_bool blocking, const size_t *bo, const size_t *ho, const size_t *region, size_t brp, size_t bsp, size_t hrp, size_t hsp, void *ptr, EVENTS), \
 		(queue, mem, blocking, bo, ho, region, brp, bsp, hrp, hsp, ptr, EVENT_ARGS)) \
-	X(clEnqueueWriteBufferRect, blocking, key_volume(4, 3, region), \
+	X(clEnqueueWriteBufferRect, blocking, key_volume(4, region), \
 		(cl_command_queue queue, cl_mem mem, cl_bool blocking, const size_t *bo, const size_t *ho, const size_t *region, size_t brp, size_t bsp, size_t hrp, size_t hsp, const void *ptr, EVENTS), \
 		(queue, mem, blocking, bo, ho, region, brp, bsp, hrp, hsp, ptr, EVENT_ARGS)) \
 	X(clEnqueueCopyBuffer, 0, key_bytes(5, size), \
 		(cl_command_queue queue, cl_mem src, cl_mem dst, size_t so, size_t dof, size_t size, EVENTS), \
 		(queue, src, dst, so, dof, size, EVENT_ARGS)) \
-	X(clEnqueueCopyBufferRect, 0, key_volume(6, 3, region), \
+	X(clEnqueueCopyBufferRect, 0, key_volume(6, region), \
 		(cl_command_queue queue, cl_mem src, cl_mem dst, const size_t *so, const size_t *dof, const size_t *region, size_t srp, size_t ssp, size_t drp, size_t dsp, EVENTS), \
 		(queue, src, dst, so, dof, region, srp, ssp, drp, dsp, EVENT_ARGS)) \
 	X(clEnqueueFillBuffer, 0, key_bytes(7, size), \
 		(cl_command_queue queue, cl_mem mem, const void *pattern, size_t psize, size_t offset, size_t size, EVENTS), \
 		(queue, mem, pattern, psize, offset, size, EVENT_ARGS)) \
-	X(clEnqueueFillImage, 0, key_volume(8, 3, region), \
+	X(clEnqueueFillImage, 0, key_volume(8, region), \
 		(cl_command_queue queue, cl_mem image, const void *color, const size_t *origin, const size_t *region, EVENTS), \
 		(queue, image, color, origin, region, EVENT_ARGS)) \
-	X(clEnqueueReadImage, blocking, key_volume(9, 3, region), \
+	X(clEnqueueReadImage, blocking, key_volume(9, region), \
 		(cl_command_queue queue, cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t rp, size_t sp, void *ptr, EVENTS), \
 		(queue, image, blocking, origin, region, rp, sp, ptr, EVENT_ARGS)) \
-	X(clEnqueueWriteImage, blocking, key_volume(10, 3, region), \
+	X(clEnqueueWriteImage, blocking, key_volume(10, region), \
 		(cl_command_queue queue, cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region, size_t rp, size_t sp, const void *ptr, EVENTS), \
 		(queue, image, blocking, origin, region, rp, sp, ptr, EVENT_ARGS)) \
-	X(clEnqueueCopyImage, 0, key_volume(11, 3, region), \
+	X(clEnqueueCopyImage, 0, key_volume(11, region), \
 		(cl_command_queue queue, cl_mem src, cl_mem dst, const size_t *so, const size_t *dof, const size_t *region, EVENTS), \
 		(queue, src, dst, so, dof, region, EVENT_ARGS)) \
-	X(clEnqueueCopyImageToBuffer, 0, key_volume(12, 3, region), \
+	X(clEnqueueCopyImageToBuffer, 0, key_volume(12, region), \
 		(cl_command_queue queue, cl_mem src, cl_mem dst, const size_t *so, const size_t *region, size_t dof, EVENTS), \
 		(queue, src, dst, so, region, dof, EVENT_ARGS)) \
-	X(clEnqueueCopyBufferToImage, 0, key_volume(13, 3, region), \
+	X(clEnqueueCopyBufferToImage, 0, key_volume(13, region), \
 		(cl_command_queue queue, cl_mem src, cl_mem dst, size_t so, const size_t *dof, const size_t *region, EVENTS), \
 		(queue, src, dst, so, dof, region, EVENT_ARGS)) \
 	X(clEnqueueUnmapMemObject, 0, key_bytes(14, 0), \
@@ -147,7 +144,7 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	X(clEnqueueMapBuffer, blocking, key_bytes(22, size), \
 		(cl_command_queue queue, cl_mem mem, cl_bool blocking, cl_map_flags flags, size_t offset, size_t size, EVENTS, cl_int *err), \
 		(queue, mem, blocking, flags, offset, size, EVENT_ARGS, err)) \
-	X(clEnqueueMapImage, blocking, key_volume(23, 3, region), \
+	X(clEnqueueMapImage, blocking, key_volume(23, region), \
 		(cl_command_queue queue, cl_mem image, cl_bool blocking, cl_map_flags flags, const size_t *origin, const size_t *region, size_t *rp, size_t *sp, EVENTS, cl_int *err), \
 		(queue, image, blocking, flags, origin, region, rp, sp, EVENT_ARGS, err))
 /* clang-format on */
