@@ -13,7 +13,7 @@
 
 #define NICE          (-10)
 #define RR_PRIORITY   10
-#define SYSTEM_CONFIG "/etc/fermata/fermatad.conf"
+#define SYSTEM_CONFIG FM_SYSCONFDIR "/fermata/fermatad.conf"
 
 enum { OPT_DIR = 256, OPT_CONFIG, OPT_POLICY, OPT_IDLE, OPT_CHECK, OPT_FOREGROUND };
 

@@ -120,43 +120,73 @@ static void reactivate(void *hwq, void *gate)
 		fm_cl_watch_stir(q);
 }
 
-static void stop_waiting(void *cookie, uint64_t now)
+/* Shared by who waits and the driver's callback, which may come after the wait was given up. */
+struct trial {
+	_Atomic unsigned refs;
+	_Atomic uint64_t called; /* when; 0: not yet */
+};
+
+static void trial_unref(struct trial *t)
 {
-	atomic_store((_Atomic uint64_t *)cookie, now);
+	if (atomic_fetch_sub(&t->refs, 1) == 1)
+		free(t);
+}
+
+static void trial_called(void *cookie, uint64_t now)
+{
+	struct trial *t = cookie;
+
+	atomic_store(&t->called, now);
+	trial_unref(t);
+}
+
+/* Until the driver has called, or it is clearly late; returns how long after the status said so. */
+static uint64_t trial_wait(struct fm_cl_queue *q, struct trial *t, cl_event marker)
+{
+	uint64_t start = fm_now(), finished = 0, called;
+	cl_int status = CL_QUEUED;
+
+	while (!(called = atomic_load(&t->called)) && fm_now() - start < DELAY_GIVE_UP) {
+		q->cl->clGetEventInfo(
+			marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+		if (status <= CL_COMPLETE && !finished)
+			finished = fm_now();
+	}
+	return called ? fm_sub_sat(called, finished ? finished : start) : UINT64_MAX;
+}
+
+static uint64_t trial_run(struct fm_cl_queue *q)
+{
+	struct trial *t = calloc(1, sizeof(*t));
+	uint64_t delay = UINT64_MAX;
+	cl_event marker;
+
+	if (!t || q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker)) {
+		free(t);
+		return delay;
+	}
+	atomic_init(&t->refs, 2);
+	if (call_back(q->cl, marker, trial_called, t)) {
+		trial_unref(t);
+	} else {
+		q->cl->clFlush(q->queue);
+		delay = trial_wait(q, t, marker);
+	}
+	q->cl->clReleaseEvent(marker);
+	trial_unref(t);
+	return delay;
 }
 
 /* How long after an event's status says so does the driver call back? The best of a few tries, on a
- * queue that is empty still; UINT64_MAX if it cannot be tried. */
+ * queue that is empty still. */
 static uint64_t callback_delay(struct fm_cl_queue *q)
 {
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < DELAY_TRIES && best > DELAY_LATE; i++) {
-		/* On the heap, and left there should the driver never call: it might, later. */
-		_Atomic uint64_t *called = calloc(1, sizeof(*called));
-		cl_int status = CL_QUEUED;
-		uint64_t start = fm_now(), finished = 0;
-		cl_event marker;
+		uint64_t delay = trial_run(q);
 
-		if (!called || q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker)) {
-			free((void *)called);
-			return best;
-		}
-		if (call_back(q->cl, marker, stop_waiting, (void *)called) == 0) {
-			q->cl->clFlush(q->queue);
-			while (!atomic_load(called) && fm_now() - start < DELAY_GIVE_UP) {
-				q->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS,
-					sizeof(status), &status, NULL);
-				if (status <= CL_COMPLETE && !finished)
-					finished = fm_now();
-			}
-			if (atomic_load(called))
-				best = FM_MIN(best, fm_sub_sat(atomic_load(called),
-							    finished ? finished : start));
-		}
-		q->cl->clReleaseEvent(marker);
-		if (atomic_load(called))
-			free((void *)called);
+		best = FM_MIN(best, delay);
 	}
 	return best;
 }
