@@ -32,8 +32,8 @@ endfunction()
 # The room as a shared object: exports what src/ROOM/exports.map names and nothing else.
 function(fm_export target room)
     set(map ${PROJECT_SOURCE_DIR}/src/${room}/exports.map)
-    target_link_options(${target} PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined -Wl,-z,now -Wl,-z,nodelete
-        -Wl,--exclude-libs,ALL)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map} -Wl,-z,now -Wl,-z,nodelete
+        -Wl,--exclude-libs,ALL $<$<C_COMPILER_ID:GNU>:-Wl,--no-undefined>)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
 endfunction()
 
