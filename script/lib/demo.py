@@ -91,6 +91,18 @@ def together(clients, seconds, before_end=lambda: None):
         return answers, extra
 
 
+def daemon(stack, build, dir_):
+    """Start a daemon of our own; the environment in which its clients find it."""
+    env = dict(os.environ, FERMATA_SOCKET=dir_)
+    p = start(stack, [os.path.join(build, "bin", "fermatad"), "--dir", dir_], env, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 10
+    while not os.path.exists(os.path.join(dir_, "control.sock")):
+        if p.poll() is not None or time.monotonic() > deadline:
+            raise Failed("the daemon did not start: see `fermatad --dir DIR`")
+        time.sleep(0.01)
+    return env
+
+
 class Demo:
     def __init__(self, build, seconds):
         self.build, self.seconds = build, seconds
@@ -115,13 +127,7 @@ class Demo:
     def under_fermata(self):
         with contextlib.ExitStack() as stack:
             dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-demo-"))
-            env = dict(os.environ, FERMATA_SOCKET=dir_)
-            daemon = start(stack, [os.path.join(self.build, "bin", "fermatad"), "--dir", dir_], env)
-            deadline = time.monotonic() + 10
-            while not os.path.exists(os.path.join(dir_, "control.sock")):
-                if daemon.poll() is not None or time.monotonic() > deadline:
-                    raise Failed("the daemon did not start")
-                time.sleep(0.01)
+            env = daemon(stack, self.build, dir_)
 
             def ps():
                 return json.loads(subprocess.check_output([self.fermata, "ps", "--json"], text=True, env=env))
