@@ -10,7 +10,8 @@
  * Memory order. A counter is published with release and read with acquire. Ready edge: the client
  * raises `begun`, then (full fence) looks at `bells`; the daemon sets `bells`, then (full fence)
  * reads `begun`: one of the two sees the other, so no edge is lost. The same holds for `done` and
- * idle.
+ * idle. Stall: the client raises `released`, then looks at `gate` before it opens a gate of the
+ * device; the daemon closes `gate`, then reads `released`: once it reads a stall, no gate opens.
  */
 #pragma once
 #include "base/util.h"

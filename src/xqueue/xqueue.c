@@ -107,18 +107,23 @@ static int gate_push(struct fm_xq_cold *x, struct fm_xq_gate g)
 	return 0;
 }
 
-/* Tell the board how far the hwqueue may get. Lock held. */
-static void publish_gates(struct fm_xq *q)
+/* Tell the board how far the hwqueue may get once `opened` of the gates are. Lock held. */
+static void publish_released(struct fm_xq *q, size_t opened)
 {
 	struct fm_xq_cold *x = q->cold;
-
-	uint64_t front = x->gate_n ? x->gate[x->gate_head].before : UINT64_MAX;
+	uint64_t front = opened < x->gate_n ? x->gate[(x->gate_head + opened) % x->gate_cap].before
+					    : UINT64_MAX;
 
 	/* Stopped in the middle of a command, it gets no further than it is. */
 	if (x->interrupted)
 		front = FM_MIN(front, atomic_load(&q->slot->done));
 	atomic_store(&q->slot->released, front);
-	atomic_store(&q->gates_pending, (uint32_t)x->gate_n);
+}
+
+static void publish_gates(struct fm_xq *q)
+{
+	publish_released(q, 0);
+	atomic_store(&q->gates_pending, (uint32_t)q->cold->gate_n);
 }
 
 /* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so
@@ -146,6 +151,13 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 
 		if (!ungated && !stuck && g->index > x->segments_done + lead(c))
 			break;
+		/* First say so, then look at the gate word once more: whoever closes the word and
+		 * then reads that the queue is stalled can rely on it. */
+		publish_released(q, 1);
+		if (!may_run(q)) {
+			publish_released(q, 0);
+			break;
+		}
 		q->ops->reactivate(q->hwq, g->token);
 		x->gate_head = (x->gate_head + 1) % x->gate_cap;
 		x->gate_n--;
@@ -154,8 +166,8 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 	}
 	if (!opened)
 		return;
-	x->progress_at = now;
 	publish_gates(q);
+	x->progress_at = now;
 	if (fm_slot_pending(q->slot)) {
 		uint64_t none = 0;
 
@@ -195,6 +207,13 @@ static unsigned collect(struct fm_xq *q)
 	return n;
 }
 
+/* Does somebody wait to hear of the end of what is under way? Lock held. */
+static bool end_matters(struct fm_xq *q)
+{
+	return !q->closing && fm_slot_pending(q->slot) &&
+	       (!may_run(q) || atomic_load(&q->client->board->contended));
+}
+
 /*
  * Unlock, and do what callbacks have left meanwhile: they found the lock taken. The caller has a
  * reference of its own. The agent is woken for what only it does.
@@ -210,9 +229,7 @@ static void leave(struct fm_xq *q)
 
 		if (drop)
 			open_gates(q, fm_now());
-		agent = drop && !x->tracks &&
-			(q->closing ||
-				(fm_slot_pending(q->slot) && atomic_load(&c->board->contended)));
+		agent = drop && !x->tracks && (q->closing || end_matters(q));
 		pthread_mutex_unlock(&x->lock);
 		if (drop)
 			fm_turn_wake(q);
@@ -424,21 +441,20 @@ static void interrupt(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->slot->done_at, now);
 }
 
-/* While others wait for the device: notice the end of what is under way, though nobody here waits
- * for it. At once when the gate is closed, else after an interval, so that short bursts cost
- * nothing. */
+/* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
+ * closed, else after an interval, so that short bursts cost nothing. */
 static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
-	bool closed = !may_run(q);
 
-	if (x->tracks || q->closing || !fm_slot_pending(q->slot) ||
-		!(closed || atomic_load(&q->client->board->contended))) {
+	if (x->tracks || !end_matters(q)) {
 		x->tail_at = 0;
 		return FM_NEVER;
 	}
-	if (!x->tail_at)
-		x->tail_at = closed ? now : now + q->client->set.interval_ns;
+	if (!may_run(q))
+		x->tail_at = now;
+	else if (!x->tail_at)
+		x->tail_at = now + q->client->set.interval_ns;
 	if (now < x->tail_at)
 		return x->tail_at;
 	x->tail_at = 0;

@@ -15,12 +15,14 @@
 
 #include <cmocka.h>
 
-#define eventually(condition)                             \
-	do {                                              \
-		uint64_t limit_ = fm_now() + 30 * FM_S;   \
-		while (!(condition) && fm_now() < limit_) \
-			usleep(200);                      \
-		assert_true(condition);                   \
+#define eventually(condition)                                      \
+	do {                                                       \
+		uint64_t limit_ = fm_now() + 30 * FM_S;            \
+		bool met_;                                         \
+		while (!(met_ = (condition)) && fm_now() < limit_) \
+			usleep(200);                               \
+		if (!met_)                                         \
+			fail_msg("never: %s", #condition);         \
 	} while (0)
 
 static inline int run_own_process(char *self, const char *name)

@@ -214,7 +214,8 @@ static inline void assert_in_order(unsigned n)
 		assert_int_equal(w.result[i], i);
 }
 
-/* The device rests: with time given to it, nothing more comes out. */
+/* The device rests: with time given to it, nothing more comes out. A launch on its way to a closed
+ * gate shows as work for a moment. */
 static inline void assert_rests(struct fm_xq *q, unsigned all)
 {
 	unsigned n;
@@ -224,6 +225,6 @@ static inline void assert_rests(struct fm_xq *q, unsigned all)
 	n = w.n;
 	device_goes_on(100);
 	assert_int_equal(w.n, n);
-	assert_true(fm_xq_stalled(q));
+	eventually(fm_xq_stalled(q));
 	assert_true(n < all);
 }
