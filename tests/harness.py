@@ -193,6 +193,9 @@ class Fermata:
     def ps(self):
         return json.loads(self.cli("ps", "--json").stdout)
 
+    def stats(self):
+        return json.loads(self.cli("stats", "--json").stdout)
+
     def group(self, pid):
         """The group of a process with queues, or None."""
         for g in self.ps()["groups"]:

@@ -210,6 +210,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 
 	b->now = now;
 	fm_list_del(&c->in_dirty);
+	client_coverage(c, &b->past);
 	drop_queues(c);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
 		struct member *m = member_at(c, i);

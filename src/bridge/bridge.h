@@ -42,7 +42,8 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
-/* Its queues leave, its groups too unless another client shares them. Does not touch the board. */
+/* Its queues leave, its groups too unless another client shares them. Writes nothing to the board.
+ */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
 /* One checked message of GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL. 0; or a negative errno with
@@ -87,8 +88,13 @@ void fm_bgroup_each_queue(
 	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(
 	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
-/* Governed and ungoverned calls of the group's clients. */
-void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned);
+/* Calls that went through an XQueue, and calls that could not: of the group's clients; of all
+ * clients there have been. */
+struct fm_bcoverage {
+	uint64_t governed, ungoverned;
+};
+struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
+struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
  * "qN". Calls fn for each; returns how many. */

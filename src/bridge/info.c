@@ -105,20 +105,35 @@ void fm_bridge_each_device(
 	}
 }
 
-void fm_bgroup_coverage(struct fm_bgroup *g, uint64_t *governed, uint64_t *ungoverned)
+void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 {
-	struct member *m;
 	struct queue *q;
 
-	*governed = *ungoverned = 0;
-	fm_list_each (m, &g->members, in_group) {
-		if (!first_of_client(g, m))
-			continue;
-		*governed = fm_add_sat(*governed, CLAIM(m->client->board->governed));
-		*ungoverned = fm_add_sat(*ungoverned, CLAIM(m->client->board->ungoverned));
-		fm_list_each (q, &m->client->queues, in_client)
-			*governed = fm_add_sat(*governed, CLAIM(q->slot->begun));
-	}
+	sum->governed = fm_add_sat(sum->governed, CLAIM(c->board->governed));
+	sum->ungoverned = fm_add_sat(sum->ungoverned, CLAIM(c->board->ungoverned));
+	fm_list_each (q, &c->queues, in_client)
+		sum->governed = fm_add_sat(sum->governed, CLAIM(q->slot->begun));
+}
+
+struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)
+{
+	struct fm_bcoverage sum = {0};
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (first_of_client(g, m))
+			client_coverage(m->client, &sum);
+	return sum;
+}
+
+struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b)
+{
+	struct fm_bcoverage sum = b->past;
+	struct fm_bclient *c;
+
+	fm_list_each (c, &b->clients, link)
+		client_coverage(c, &sum);
+	return sum;
 }
 
 static bool has_pid(const struct fm_bgroup *g, const char *target)

@@ -97,13 +97,17 @@ struct fm_bridge {
 	uint64_t now;           /* of the call in progress, for callbacks without a time */
 	uint64_t round;
 	uint32_t next_queue;
-	bool closing; /* every gate is to stay open: decisions no longer count */
+	struct fm_bcoverage past; /* of clients that are gone */
+	bool closing;             /* every gate is to stay open: decisions no longer count */
 };
 
 /* A board's word, read once. */
 #define CLAIM(word) atomic_load_explicit(&(word), memory_order_acquire)
 
 extern const struct fm_sched_host bridge_sched_host;
+
+/* info.c */
+void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum);
 
 /* ent.c */
 struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now);

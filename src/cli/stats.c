@@ -30,6 +30,8 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		{"groups", "groups"},
 		{"queues", "queues"},
 		{"devices", "devices"},
+		{"governed", "calls that went through an XQueue"},
+		{"ungoverned", "calls that could not"},
 		{"events", "events seen"},
 		{"decisions", "decisions of the policy"},
 		{"preemptions", "groups stopped with work left"},

@@ -147,14 +147,18 @@ static void add_queue(void *arg, const struct fm_bqueue_info *i)
 	json_array_append_new(w->list, o);
 }
 
+static void set_coverage(json_t *o, struct fm_bcoverage c)
+{
+	set(o, "governed", json_integer((json_int_t)(c.governed & INT64_MAX)));
+	set(o, "ungoverned", json_integer((json_int_t)(c.ungoverned & INT64_MAX)));
+}
+
 static json_t *group_object(
 	struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
 {
 	struct walk ents = {json_array(), now}, queues = {json_array(), now};
-	uint64_t governed, ungoverned;
 	json_t *o = json_object();
 
-	fm_bgroup_coverage(g, &governed, &ungoverned);
 	fm_bgroup_each_ent(g, now, add_ent, &ents);
 	fm_bgroup_each_queue(g, add_queue, &queues);
 	set(o, "name", json_string(i->name));
@@ -163,8 +167,7 @@ static json_t *group_object(
 	set(o, "suspended", json_boolean(i->suspended));
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
-	set(o, "governed", json_integer((json_int_t)(governed & INT64_MAX)));
-	set(o, "ungoverned", json_integer((json_int_t)(ungoverned & INT64_MAX)));
+	set_coverage(o, fm_bgroup_coverage(g));
 	set(o, "devices", ents.list);
 	set(o, "queues", queues.list);
 	return o;
@@ -332,6 +335,7 @@ json_t *report_stats(struct daemon *d)
 	set(o, "groups", json_integer(groups));
 	set(o, "queues", json_integer(queues));
 	set(o, "devices", devices_array(d, fm_now()));
+	set_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react_us", histogram_us(&d->react));
 	set(o, "cpu_ms", json_real(cpu_ms()));
 	set(o, "rss_kib", json_integer(rss_kib()));

@@ -170,14 +170,14 @@ static int steer(void *arg, struct fm_bgroup *g)
 {
 	struct world *w = arg;
 	struct fm_bgroup_info info;
-	uint64_t governed, ungoverned;
 
 	fm_bgroup_info(g, &info);
 	fm_bgroup_suspend(w->b, g, !info.suspended, w->now);
 	fm_bgroup_hint(w->b, g, info.uid, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
 	fm_bgroup_each_ent(g, w->now, see_ent, NULL);
 	fm_bgroup_each_queue(g, see_queue, NULL);
-	fm_bgroup_coverage(g, &governed, &ungoverned);
+	fm_bgroup_coverage(g);
+	fm_bridge_coverage(w->b);
 	return 0;
 }
 

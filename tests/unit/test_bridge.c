@@ -578,7 +578,7 @@ static void reports_survive_nonsense(void **state)
 {
 	struct world *w = *state;
 	unsigned queues = 0;
-	uint64_t governed, ungoverned;
+	struct fm_bcoverage calls;
 
 	two_on_a_device(w);
 	memset((void *)&w->a.board->agent_sleeps, 0xff,
@@ -592,8 +592,22 @@ static void reports_survive_nonsense(void **state)
 	assert_int_equal(queues, 2);
 	assert_int_equal(running(w, &w->z), 1);
 	assert_int_equal(name_group(w, &w->z, 1, "alpha-11"), 0);
-	fm_bgroup_coverage(group_of(&w->a, 0), &governed, &ungoverned);
-	assert_true(governed == UINT64_MAX && ungoverned == UINT64_MAX);
+	calls = fm_bgroup_coverage(group_of(&w->a, 0));
+	assert_true(calls.governed == UINT64_MAX && calls.ungoverned == UINT64_MAX);
+}
+
+static void calls_are_counted_past_the_end_of_a_client(void **state)
+{
+	struct world *w = *state;
+
+	two_on_a_device(w);
+	begin(&w->a, 0, 3);
+	begin(&w->z, 5, 2);
+	atomic_store(&w->a.board->ungoverned, 7);
+	assert_int_equal(fm_bridge_coverage(w->b).governed, 5);
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	assert_int_equal(fm_bridge_coverage(w->b).governed, 5);
+	assert_int_equal(fm_bridge_coverage(w->b).ungoverned, 7);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -603,6 +617,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_urgent_stop_the_others),
 		TEST(work_begun_before_the_bell_was_wanted_is_seen),
+		TEST(calls_are_counted_past_the_end_of_a_client),
 		TEST(work_begun_before_it_joined_is_seen),
 		TEST(sleepers_are_woken_once),
 		TEST(slots_are_taken_and_given_back),
