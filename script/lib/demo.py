@@ -15,7 +15,7 @@ import time
 REQUEST_US = 20000  # device time of a foreground request on a CPU; a GPU is that much faster
 KERNEL_US = 700
 PERIOD_FACTOR = 5  # the foreground asks for a fifth of the device
-BATCHES = 2
+BATCHES = 3
 READY_S = 60
 
 
