@@ -273,7 +273,10 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 		config_defaults(c);
 		return 0;
 	}
-	return fm_err_set(err, code, "%s: %s", file, strerror(-code));
+	return fm_err_set(err, code, "%s: %s%s", file, strerror(-code),
+		code == -EACCES && !required
+			? "; is HOME of another user? name a file with --config"
+			: "");
 }
 
 int config_set_policy(const struct config *c, struct fm_sched *s, const char *policy, uint64_t now,
