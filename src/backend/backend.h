@@ -12,11 +12,23 @@
  * save launch, which programs may call concurrently with everything.
  */
 #pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Told once by track(): may come from a driver's callback thread, or from inside track() itself.
  * The receiver waits for no lock; it may call reactivate, and track, from there. */
 typedef void fm_reached_fn(void *cookie, uint64_t now);
+
+/* Words of shared memory that a device can reach, and the whole mapping that they lie in, which
+ * outlives the hwqueue. */
+struct fm_gate_words {
+	void *map;
+	size_t map_size;
+	_Atomic uint32_t *gate, *waiting;
+	_Atomic uint64_t *progress;
+};
 
 struct fm_backend_ops {
 	const char *name;
@@ -38,10 +50,27 @@ struct fm_backend_ops {
 	int (*deactivate)(void *hwq, void **gate);
 	void (*reactivate)(void *hwq, void *gate);
 
+	/* Level 2 where the device itself can wait for a word of memory, in place of the two above.
+	 * gate: when all that was launched has finished the device writes `finished` to
+	 * w->progress; then it waits for *w->gate to be zero, and *w->waiting is 1 as long as it
+	 * does. tell: the first part alone; it may be called while the program uses the hwqueue,
+	 * and answers -EBUSY when it must not be touched just now. With `sample` the stretch from
+	 * this gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0:
+	 * it could not be timed), 0 when there is none yet. inner: a gate inside a command that the
+	 * program composes (a graph): `waiting` and the wait, no progress. */
+	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
+	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
+	int (*sampled)(void *hwq, uint64_t *ns);
+	int (*inner)(void *hwq, const struct fm_gate_words *w);
+
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore
 	 * continues it. Both are idempotent. */
 	int (*interrupt)(void *hwq);
 	int (*restore)(void *hwq);
+
+	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
+	 * the driver's. May be NULL. */
+	void (*close)(void *hwq);
 
 	/* The XQueue lets go of the hwqueue: the last call for it. May be NULL. */
 	void (*release)(void *hwq);

@@ -10,8 +10,12 @@
  * Memory order. A counter is published with release and read with acquire. Ready edge: the client
  * raises `begun`, then (full fence) looks at `bells`; the daemon sets `bells`, then (full fence)
  * reads `begun`: one of the two sees the other, so no edge is lost. The same holds for `done` and
- * idle. Stall: the client raises `released`, then looks at `gate` before it opens a gate of the
- * device; the daemon closes `gate`, then reads `released`: once it reads a stall, no gate opens.
+ * idle.
+ *
+ * Stall: the client raises `released`, then looks at `gate` before it opens a gate of the
+ * device; the daemon closes `gate`, then reads `released`: once it reads a stall, no gate opens. A
+ * device that waits for `gate` itself says so first (`waiting`), then looks; what it says is true
+ * save for the microsecond in which it has seen the gate open and not said yet that it goes on.
  */
 #pragma once
 #include "base/util.h"
@@ -20,7 +24,7 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 1
+#define FM_BOARD_VERSION 2
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 
@@ -60,6 +64,11 @@ struct fm_slot {
 	FM_LINE _Atomic uint64_t gates; /* gates placed */
 	_Atomic uint64_t held_ns;       /* time callers were held back (level 1) */
 	_Atomic uint32_t level;         /* enum fm_level in use */
+
+	/* Written by the device, where it can (backend.h, gate): what it has finished, and whether
+	 * it waits for `gate` just now. */
+	FM_LINE _Atomic uint64_t progress;
+	_Atomic uint32_t waiting;
 };
 
 struct fm_board {
@@ -84,17 +93,35 @@ struct fm_board {
 	struct fm_slot slot[FM_BOARD_SLOTS];
 };
 
-_Static_assert(sizeof(struct fm_slot) == 5 * FM_CACHE_LINE, "a slot is five cache lines");
+_Static_assert(sizeof(struct fm_slot) == 6 * FM_CACHE_LINE, "a slot is six cache lines");
 _Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
+
+/* Commands known to be finished. */
+static inline uint64_t fm_slot_done(const struct fm_slot *s)
+{
+	return FM_MAX(atomic_load_explicit(&s->done, memory_order_acquire),
+		atomic_load_explicit(&s->progress, memory_order_acquire));
+}
 
 /* Commands launched and not known to be finished. A lying client's done > begun counts as none. */
 static inline uint64_t fm_slot_pending(const struct fm_slot *s)
 {
 	/* done first: reading begun first could miss commands that begin in between. */
-	uint64_t done = atomic_load_explicit(&s->done, memory_order_acquire);
+	uint64_t done = fm_slot_done(s);
 	uint64_t begun = atomic_load_explicit(&s->begun, memory_order_acquire);
 
 	return fm_sub_sat(begun, done);
+}
+
+/* Its gate is closed: has it come to rest there, or is it idle? */
+static inline bool fm_slot_stalled(const struct fm_slot *s)
+{
+	/* done before released: a command let past in between makes the answer no, never a false
+	 * yes. */
+	uint64_t done = fm_slot_done(s);
+
+	return done >= atomic_load_explicit(&s->released, memory_order_acquire) ||
+	       atomic_load_explicit(&s->waiting, memory_order_acquire) || !fm_slot_pending(s);
 }
 
 /* Client side: create a sealed board. *board is mapped, *fd to be sent to the daemon (or, with fd

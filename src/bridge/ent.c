@@ -60,16 +60,6 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	}
 }
 
-static bool queue_stalled(const struct fm_slot *s)
-{
-	/* done before released: a command let past in between makes the answer no, never a false
-	 * yes. */
-	uint64_t done = CLAIM(s->done);
-	uint64_t released = CLAIM(s->released);
-
-	return done >= released || !fm_slot_pending(s);
-}
-
 static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 {
 	struct fm_bridge *b = ctx;
@@ -78,7 +68,7 @@ static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 	struct queue *q;
 
 	fm_list_each (q, &e->queues, in_ent) {
-		if (!queue_stalled(q->slot))
+		if (!fm_slot_stalled(q->slot))
 			return false;
 		last = FM_MAX(last, CLAIM(q->slot->done_at));
 	}

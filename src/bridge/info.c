@@ -69,7 +69,7 @@ static void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.device = fm_sdev_key(q->ent->dev->sdev),
 		.levels = q->levels,
 		.level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
-		.done = CLAIM(s->done),
+		.done = fm_slot_done(s),
 		.begun = CLAIM(s->begun),
 		.device_ns = CLAIM(s->device_ns),
 		.gates = CLAIM(s->gates),

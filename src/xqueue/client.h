@@ -12,6 +12,7 @@
 /* Settings from the environment. */
 struct fm_settings {
 	uint64_t interval_ns, window_ns; /* of a segment (level 2), of work under way (level 1) */
+	uint64_t device_interval_ns;     /* of a segment where the device looks at gates itself */
 	unsigned lead;                   /* segments opened ahead of the one that runs */
 	enum fm_level level_wish;
 	char group[FM_NAME_MAX];

@@ -21,6 +21,13 @@ struct fm_track {
 	uint64_t key[FM_SEG_KEYS];
 };
 
+/* The kinds of the commands of a segment that is timed. */
+struct fm_segment {
+	unsigned n;
+	uint64_t key[FM_SEG_KEYS];
+};
+#define FM_SEG_SAMPLES 8
+
 struct fm_xq_cold {
 	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
 				    callbacks */
@@ -34,8 +41,15 @@ struct fm_xq_cold {
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t held_at_done,
-		held_since; /* level 1: the window is full, with so many done, since */
-	bool interrupted;   /* level 3 */
+		held_since;           /* level 1: the window is full, with so many done, since */
+	bool interrupted;             /* level 3 */
+	uint64_t told;                /* device gates: the device will write this progress */
+	uint64_t refused, refused_at; /* device gates: could not be told so, since */
+	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
+	unsigned sample_head, sample_n;
+	bool sampling;        /* since the last gate */
+	uint64_t sample_edge; /* the queue's edge_at then */
+	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
 	_Atomic uint32_t waiters;
@@ -44,6 +58,18 @@ struct fm_xq_cold {
 /* estimate.c: what a finished segment teaches. `exact`: measured at the device's pace; else the
  * time may hold pauses of the program. */
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact);
+
+/* xqueue.c */
+bool fm_xq_may_run(struct fm_xq *q);
+/* Count commands as finished, and the device time up to now. Any thread, no lock. */
+void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now);
+/* Does somebody wait to hear of the end of what is under way? Lock held. */
+bool fm_xq_end_matters(struct fm_xq *q);
+
+/* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
+void fm_xq_device_place(struct fm_xq *q, uint64_t now);
+uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
+void fm_xq_device_close(struct fm_xq *q);
 
 /* turn.c */
 void fm_turn_wake(struct fm_xq *q);

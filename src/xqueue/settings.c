@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DEFAULT_INTERVAL (500 * FM_US)
+#define DEVICE_INTERVAL  (150 * FM_US)
 #define DEFAULT_WINDOW   (2 * FM_MS)
 #define DEFAULT_LEAD     1
 
@@ -75,6 +76,8 @@ void fm_settings_read(struct fm_settings *s)
 		.interval_ns =
 			number("FERMATA_INTERVAL_US", 10, 1000000, DEFAULT_INTERVAL / FM_US) *
 			FM_US,
+		.device_interval_ns =
+			number("FERMATA_INTERVAL_US", 10, 1000000, DEVICE_INTERVAL / FM_US) * FM_US,
 		.window_ns =
 			number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
 		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),

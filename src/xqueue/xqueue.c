@@ -21,7 +21,7 @@
 /* Level 1 counts its window in as many parts, a tracker each. */
 #define WINDOW_PARTS 4
 
-static bool may_run(struct fm_xq *q)
+bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(&q->slot->gate) == FM_GATE_OPEN && !atomic_load(&q->own_suspended);
 }
@@ -36,8 +36,7 @@ void fm_xq_unref(struct fm_xq *q)
 	free(q);
 }
 
-/* Count commands as finished, and the device time up to now. Any thread, no lock. */
-static void advance(struct fm_xq *q, uint64_t done, uint64_t now)
+void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
 	uint64_t seen = atomic_load(&s->done), busy, after;
@@ -144,7 +143,7 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 	bool stuck = !q->in_order && now - x->progress_at > PATIENCE * c->set.interval_ns;
 	size_t opened = 0;
 
-	if (!may_run(q))
+	if (!fm_xq_may_run(q))
 		return;
 	while (x->gate_n) {
 		struct fm_xq_gate *g = &x->gate[x->gate_head];
@@ -154,7 +153,7 @@ static void open_gates(struct fm_xq *q, uint64_t now)
 		/* First say so, then look at the gate word once more: whoever closes the word and
 		 * then reads that the queue is stalled can rely on it. */
 		publish_released(q, 1);
-		if (!may_run(q)) {
+		if (!fm_xq_may_run(q)) {
 			publish_released(q, 0);
 			break;
 		}
@@ -207,11 +206,10 @@ static unsigned collect(struct fm_xq *q)
 	return n;
 }
 
-/* Does somebody wait to hear of the end of what is under way? Lock held. */
-static bool end_matters(struct fm_xq *q)
+bool fm_xq_end_matters(struct fm_xq *q)
 {
 	return !q->closing && fm_slot_pending(q->slot) &&
-	       (!may_run(q) || atomic_load(&q->client->board->contended));
+	       (!fm_xq_may_run(q) || atomic_load(&q->client->board->contended));
 }
 
 /*
@@ -229,7 +227,7 @@ static void leave(struct fm_xq *q)
 
 		if (drop)
 			open_gates(q, fm_now());
-		agent = drop && !x->tracks && (q->closing || end_matters(q));
+		agent = drop && !x->tracks && (q->closing || fm_xq_end_matters(q));
 		pthread_mutex_unlock(&x->lock);
 		if (drop)
 			fm_turn_wake(q);
@@ -253,7 +251,7 @@ static void reached(void *cookie, uint64_t now)
 	/* The tracker's reference is dropped with the tracker, maybe before this function ends. */
 	atomic_fetch_add(&q->refs, 1);
 	t->at = now;
-	advance(q, t->done, now);
+	fm_xq_advance(q, t->done, now);
 	t->next = atomic_load(&q->cold->reached);
 	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
 		;
@@ -269,6 +267,10 @@ static void place_gate(struct fm_xq *q, uint64_t now)
 	uint64_t index = x->gate_index + 1;
 	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
 
+	if (q->device_gates) {
+		fm_xq_device_place(q, now);
+		return;
+	}
 	track(q, index);
 	x->gate_index = index;
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
@@ -313,7 +315,7 @@ static void hold(struct fm_xq *q, uint64_t est, uint64_t start)
 
 	for (;; now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
-		bool run = may_run(q), full;
+		bool run = fm_xq_may_run(q), full;
 
 		pthread_mutex_lock(&x->lock);
 		if (!counted && atomic_load(&q->seg_n)) {
@@ -344,7 +346,8 @@ static void edge(struct fm_xq *q, uint64_t now)
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	atomic_store(&q->edge_at, now);
-	if (may_run(q))
+	atomic_store(&q->edge_gates, atomic_load_explicit(&q->slot->gates, memory_order_relaxed));
+	if (fm_xq_may_run(q))
 		atomic_store(&s->busy_since, now);
 	if (atomic_load(&s->bells) & FM_BELL_READY)
 		fm_client_bell(q->client);
@@ -358,14 +361,14 @@ void fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t interval = atomic_load(&q->interval), now;
-	bool full;
+	bool full, closed;
 
 	if (atomic_load(&q->client->dead))
 		return;
 	now = fm_now();
-	if (atomic_load(&q->slot->done) == before)
+	if (fm_slot_done(q->slot) == before)
 		edge(q, now);
-	if (interval == UINT64_MAX && may_run(q))
+	if (interval == UINT64_MAX && fm_xq_may_run(q))
 		return;
 	if (q->level < FM_LEVEL_QUEUED) {
 		hold(q, est, now);
@@ -373,7 +376,8 @@ void fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 	}
 	pthread_mutex_lock(&x->lock);
 	full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval && atomic_load(&q->seg_n);
-	if (full || (!may_run(q) && !x->gate_n))
+	closed = !fm_xq_may_run(q) && !atomic_load(&q->gates_pending);
+	if (full || closed)
 		place_gate(q, now);
 	leave(q);
 }
@@ -387,7 +391,7 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
 	if (atomic_load(&q->client->dead))
 		return;
 	now = fm_now();
-	advance(q, mark, now);
+	fm_xq_advance(q, mark, now);
 	if (mark != fm_xq_mark(q))
 		return;
 	pthread_mutex_lock(&x->lock);
@@ -396,7 +400,9 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
 	start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
 	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
-	fm_xq_learn(q, key, n, fm_sub_sat(now, start), false);
+	/* When the device passed its last gate nobody here knows. */
+	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates))
+		fm_xq_learn(q, key, n, fm_sub_sat(now, start), false);
 	leave(q);
 }
 
@@ -417,7 +423,7 @@ void fm_xq_nudge(struct fm_xq *q)
 static void interrupt(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
-	bool run = may_run(q);
+	bool run = fm_xq_may_run(q);
 	uint64_t busy;
 
 	if (q->level < FM_LEVEL_RUNNING || run != x->interrupted)
@@ -447,11 +453,11 @@ static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	if (x->tracks || !end_matters(q)) {
+	if (x->tracks || !fm_xq_end_matters(q)) {
 		x->tail_at = 0;
 		return FM_NEVER;
 	}
-	if (!may_run(q))
+	if (!fm_xq_may_run(q))
 		x->tail_at = now;
 	else if (!x->tail_at)
 		x->tail_at = now + q->client->set.interval_ns;
@@ -483,7 +489,8 @@ static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	return q->closing && !x->tracks && !x->gate_n;
+	return q->closing && !x->tracks && !x->gate_n &&
+	       (!q->device_gates || !fm_slot_pending(q->slot));
 }
 
 static void retire(struct fm_xq *q)
@@ -495,6 +502,8 @@ static void retire(struct fm_xq *q)
 	m.queue_gone.slot = q->slot_index;
 	pthread_mutex_lock(&c->lock);
 	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
+	/* A graph may have gates that look at it. */
+	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	c->queue[q->slot_index] = NULL;
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
@@ -514,8 +523,8 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	pthread_mutex_lock(&x->lock);
 	interrupt(q, now);
 	open_gates(q, now);
-	next = watch_tail(q, now);
-	if (!q->in_order && x->gate_n && may_run(q))
+	next = q->device_gates ? fm_xq_device_pump(q, now) : watch_tail(q, now);
+	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (PATIENCE + 1) * q->client->set.interval_ns);
 	open_last_gates(q);
 	over = finished(q);
@@ -531,7 +540,9 @@ void fm_xq_set_interval(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
 
-	atomic_store(&q->interval, fm_client_ungated(c) ? UINT64_MAX : c->set.interval_ns);
+	uint64_t interval = q->device_gates ? c->set.device_interval_ns : c->set.interval_ns;
+
+	atomic_store(&q->interval, fm_client_ungated(c) ? UINT64_MAX : interval);
 }
 
 static enum fm_level choose_level(unsigned levels, enum fm_level wish)
@@ -589,6 +600,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->cold = x;
 	q->levels = q->ops->levels(q->hwq);
 	q->level = choose_level(q->levels, wish);
+	q->device_gates = q->ops->gate && q->level >= FM_LEVEL_QUEUED;
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
 	pthread_mutex_init(&x->lock, NULL);
@@ -612,7 +624,9 @@ void fm_xq_close(struct fm_xq *q)
 	/* Once it is closing the agent may retire it at any time. */
 	atomic_fetch_add(&q->refs, 1);
 	pthread_mutex_lock(&x->lock);
-	if (fm_slot_pending(q->slot))
+	if (q->device_gates)
+		fm_xq_device_close(q);
+	else if (fm_slot_pending(q->slot))
 		track(q, 0);
 	q->closing = true;
 	leave(q);
@@ -672,6 +686,5 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 
 bool fm_xq_stalled(struct fm_xq *q)
 {
-	return !fm_slot_pending(q->slot) ||
-	       (!may_run(q) && atomic_load(&q->slot->done) >= atomic_load(&q->slot->released));
+	return !fm_slot_pending(q->slot) || (!fm_xq_may_run(q) && fm_slot_stalled(q->slot));
 }

@@ -74,10 +74,12 @@ struct fm_xq {
 	unsigned levels;     /* bits that the hwqueue can do */
 	enum fm_level level; /* in use */
 	bool in_order, closing;
-	_Atomic unsigned refs;      /* the owner, the agent's list, each tracker under way */
-	_Atomic bool own_suspended; /* by fm_xq_suspend: this queue alone */
-	_Atomic uint64_t edge_at;   /* when the queue last went from idle to busy */
-	struct fm_xq_cold *cold;    /* segment.h */
+	bool device_gates;           /* the device looks at the gate word itself */
+	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
+	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
+	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
+	_Atomic uint64_t edge_gates; /* gates placed until then */
+	struct fm_xq_cold *cold;     /* segment.h */
 };
 
 struct fm_xq_config {
@@ -123,7 +125,7 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 	uint64_t est = fm_xq_estimate(q, key);
 	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
-	bool idle = atomic_load_explicit(&s->done, memory_order_acquire) == before;
+	bool idle = fm_slot_done(s) == before;
 	bool closed = atomic_load_explicit(&s->gate, memory_order_relaxed) != FM_GATE_OPEN &&
 		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
@@ -159,6 +161,13 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark)
 		fm_xq_synced_slow(q, mark);
 }
+
+/*
+ * In place of begin and end for a launch that the program composes into a graph, on a hwqueue that
+ * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. The
+ * driver is called as it is by begin.
+ */
+void fm_xq_capture(struct fm_xq *q, uint64_t key);
 
 /* For the library: this queue alone, besides what the scheduler says. */
 int fm_xq_suspend(struct fm_xq *q);

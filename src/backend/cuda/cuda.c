@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda.h"
+#include "base/util.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+_Atomic unsigned fm_cu_captures;
+
+/* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
+ * middle of it. */
+static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fm_cu_capture_begin(void)
+{
+	pthread_mutex_lock(&capture_lock);
+	atomic_fetch_add(&fm_cu_captures, 1);
+	pthread_mutex_unlock(&capture_lock);
+}
+
+void fm_cu_capture_end(void)
+{
+	atomic_fetch_sub(&fm_cu_captures, 1);
+}
+
+/* Some calls of ours are forbidden to a thread while another captures, unless it says that it does
+ * not mind. Returns the mode to go back to. */
+static int relax(const struct fm_cu_driver *cu)
+{
+	int mode = FM_CU_CAPTURE_MODE_RELAXED;
+
+	if (!atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) ||
+		!cu->thread_capture_mode || cu->thread_capture_mode(&mode))
+		return -1;
+	return mode;
+}
+
+static void unrelax(const struct fm_cu_driver *cu, int mode)
+{
+	if (mode >= 0)
+		cu->thread_capture_mode(&mode);
+}
+
+static union fm_cu_mem_op mem_op(uint32_t operation, const volatile void *word, uint64_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = (uintptr_t)word; /* unified addressing: as the host sees it */
+	o.op.value = value;
+	return o;
+}
+
+/* The board, made known to the driver: once, for all contexts, or again when the context that did it
+ * is gone. */
+static void *_Atomic mapped;
+
+static int map_board(const struct fm_cu_driver *cu, const struct fm_gate_words *w)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	CUdeviceptr d = 0;
+	int rc = 0, mode;
+
+	if (FM_LIKELY(atomic_load_explicit(&mapped, memory_order_acquire) == w->map))
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&mapped) != w->map) {
+		mode = relax(cu);
+		rc = cu->host_register(w->map, w->map_size,
+			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
+		if (!rc || rc == FM_CU_ERROR_ALREADY_REGISTERED)
+			rc = cu->host_device_pointer(&d, w->map, 0);
+		unrelax(cu, mode);
+		if (!rc && d == (uintptr_t)w->map)
+			atomic_store_explicit(&mapped, w->map, memory_order_release);
+		else
+			rc = rc ? rc : FM_CU_ERROR_NOT_SUPPORTED;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc ? -EIO : 0;
+}
+
+/* Memory operations are tried, by the first gate; what must be there at all is looked for here. */
+static unsigned levels(void *hwq)
+{
+	const struct fm_cu_driver *cu = ((struct fm_cu_queue *)hwq)->cu;
+	unsigned bits = 1u << 1;
+
+	if (cu->stream_mem_ops && cu->host_register && cu->host_device_pointer)
+		bits |= 1u << 2;
+	return bits;
+}
+
+static int sync_stream(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	return q->cu->stream_synchronize(q->stream) ? -EIO : 0;
+}
+
+static bool make_events(struct fm_cu_queue *q, struct fm_cu_sample *s)
+{
+	if (s->end)
+		return true;
+	if (q->no_events || !q->cu->event_elapsed || q->cu->event_create(&s->start, 0))
+		return false;
+	if (!q->cu->event_create(&s->end, 0))
+		return true;
+	q->cu->event_destroy(s->start);
+	q->no_events = true;
+	return false;
+}
+
+static struct fm_cu_sample *next_sample(struct fm_cu_queue *q)
+{
+	return &q->sample[(q->sample_head + q->sample_n) % FM_CU_SAMPLES];
+}
+
+static void end_sample(struct fm_cu_queue *q)
+{
+	struct fm_cu_sample *s = next_sample(q);
+
+	if (!q->sampling)
+		return;
+	q->sampling = false;
+	q->sample_n++;
+	s->lost = !s->begun || q->cu->event_record(s->end, q->stream);
+}
+
+static void begin_sample(struct fm_cu_queue *q)
+{
+	struct fm_cu_sample *s = next_sample(q);
+
+	q->sampling = true;
+	s->begun = make_events(q, s) && !q->cu->event_record(s->start, q->stream);
+}
+
+static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
+{
+	fm_cu_result rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
+
+	if (rc == FM_CU_ERROR_INVALID_VALUE)
+		atomic_store(&mapped, NULL);
+	return rc ? -EIO : 0;
+}
+
+static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
+{
+	struct fm_cu_queue *q = hwq;
+	union fm_cu_mem_op ops[4] = {
+		mem_op(FM_CU_OP_WRITE_VALUE_64, w->progress, finished),
+		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
+		mem_op(FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
+	};
+	int mode, rc;
+
+	if (map_board(q->cu, w))
+		return -EIO;
+	ops[1].op.flags = ops[3].op.flags = FM_CU_WRITE_NO_BARRIER;
+	ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
+	mode = relax(q->cu);
+	end_sample(q);
+	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+	if (!rc && sample)
+		begin_sample(q);
+	unrelax(q->cu, mode);
+	return rc;
+}
+
+static int inner(void *hwq, const struct fm_gate_words *w)
+{
+	struct fm_cu_queue *q = hwq;
+	union fm_cu_mem_op ops[3] = {
+		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
+		mem_op(FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
+	};
+
+	if (map_board(q->cu, w))
+		return -EIO;
+	ops[0].op.flags = ops[2].op.flags = FM_CU_WRITE_NO_BARRIER;
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	return enqueue(q, ops, FM_ARRAY_LEN(ops));
+}
+
+/* From the agent, or from the thread that destroys the stream. */
+static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+{
+	union fm_cu_mem_op op = mem_op(FM_CU_OP_WRITE_VALUE_64, w->progress, finished);
+	struct fm_cu_queue *q = hwq;
+	CUcontext old;
+	int rc = -EBUSY;
+
+	/* The per-thread default stream is another one in each thread: only its own can say it. */
+	if (q->stream == FM_CU_STREAM_PER_THREAD)
+		return -EBUSY;
+	pthread_mutex_lock(&capture_lock);
+	if (!atomic_load(&fm_cu_captures)) {
+		rc = map_board(q->cu, w);
+		if (!rc && q->cu->ctx_push(q->ctx))
+			rc = -EIO;
+		if (!rc) {
+			rc = enqueue(q, &op, 1);
+			q->cu->ctx_pop(&old);
+		}
+	}
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+static int sampled(void *hwq, uint64_t *ns)
+{
+	struct fm_cu_queue *q = hwq;
+	struct fm_cu_sample *s = &q->sample[q->sample_head];
+	float ms = 0;
+	int mode, rc;
+
+	if (!q->sample_n)
+		return 0;
+	*ns = 0;
+	if (!s->lost) {
+		mode = relax(q->cu);
+		rc = q->cu->event_query(s->end);
+		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end) && ms > 0)
+			*ns = (uint64_t)(ms * 1e6f);
+		unrelax(q->cu, mode);
+		if (rc == FM_CU_ERROR_NOT_READY)
+			return 0;
+	}
+	q->sample_head = (q->sample_head + 1) % FM_CU_SAMPLES;
+	q->sample_n--;
+	return 1;
+}
+
+/* The driver keeps an event that is under way until it has come. */
+static void close_stream(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	for (unsigned i = 0; i < FM_CU_SAMPLES; i++) {
+		if (!q->sample[i].end)
+			continue;
+		q->cu->event_destroy(q->sample[i].start);
+		q->cu->event_destroy(q->sample[i].end);
+		q->sample[i] = (struct fm_cu_sample){.lost = true};
+	}
+	q->no_events = true;
+}
+
+static void release(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (q->release)
+		q->release(q);
+}
+
+void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUstream stream, void (*on_release)(struct fm_cu_queue *q))
+{
+	*q = (struct fm_cu_queue){.cu = cu, .ctx = ctx, .stream = stream, .release = on_release};
+}
+
+bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
+{
+	struct fm_cu_uuid id;
+	CUdevice dev;
+	int n;
+
+	if (!cu->ctx_get_device || !cu->device_get_uuid || cu->ctx_get_device(&dev) ||
+		cu->device_get_uuid(&id, dev))
+		return false;
+	n = snprintf(key, size, "GPU-");
+	for (unsigned i = 0; i < sizeof(id.bytes) && n < (int)size; i++)
+		n += snprintf(key + n, size - (size_t)n, "%s%02x",
+			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id.bytes[i]);
+	return n < (int)size;
+}
+
+const struct fm_backend_ops fm_backend_cuda = {
+	.name = "cuda",
+	.levels = levels,
+	.sync = sync_stream,
+	.gate = gate,
+	.tell = tell,
+	.sampled = sampled,
+	.inner = inner,
+	.close = close_stream,
+	.release = release,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA streams as hwqueues. A gate is a wait of the stream for the board's gate word (stream memory
+ * operations): the device itself reads the word and writes how far it has come, so that a store by
+ * the scheduler stalls the stream and no code of the program runs for it.
+ */
+#pragma once
+#include "backend/backend.h"
+#include "driver.h"
+#include <pthread.h>
+
+#define FM_CU_SAMPLES 8 /* segments being timed */
+
+struct fm_cu_sample {
+	CUevent start, end;
+	bool begun, lost;
+};
+
+/* One stream of one context: of the program, or one of its two default streams. */
+struct fm_cu_queue {
+	const struct fm_cu_driver *cu;
+	CUcontext ctx;
+	CUstream stream; /* never NULL: FM_CU_STREAM_LEGACY or FM_CU_STREAM_PER_THREAD instead */
+	void (*release)(struct fm_cu_queue *q); /* the XQueue lets go: the last use of q */
+
+	/* Within the room. */
+	struct fm_cu_sample sample[FM_CU_SAMPLES];
+	unsigned sample_head, sample_n;
+	bool sampling; /* the last gate began a sample that has not ended */
+	bool no_events;
+};
+
+extern const struct fm_backend_ops fm_backend_cuda;
+
+/* The context of `stream` is `ctx`. No call to the driver. */
+void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUstream stream, void (*release)(struct fm_cu_queue *q));
+
+/* A name of the current context's device that is the same in every process: its UUID. False if it
+ * cannot be had. */
+bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size);
+
+/* While streams of the process are captured into graphs, nothing but the program's own calls may
+ * touch a stream from elsewhere. A begin that failed is ended, too. Any thread. */
+void fm_cu_capture_begin(void);
+void fm_cu_capture_end(void);
+extern _Atomic unsigned fm_cu_captures; /* under way */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What we use of the CUDA driver API (docs.nvidia.com/cuda/cuda-driver-api): its types and numbers,
+ * as its binary interface has them, and a table of the functions that we call ourselves. No toolkit
+ * is needed to build; the types are those of <cuda.h>, so that both can be included.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int fm_cu_result; /* CUresult */
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+
+enum {
+	FM_CU_SUCCESS = 0,
+	FM_CU_ERROR_INVALID_VALUE = 1,
+	FM_CU_ERROR_NOT_INITIALIZED = 3,
+	FM_CU_ERROR_DEINITIALIZED = 4,
+	FM_CU_ERROR_NOT_READY = 600,
+	FM_CU_ERROR_ALREADY_REGISTERED = 712,
+	FM_CU_ERROR_NOT_SUPPORTED = 801,
+};
+
+/* Handles that are no streams of their own: the two default streams. */
+#define FM_CU_STREAM_LEGACY     ((CUstream)0x1)
+#define FM_CU_STREAM_PER_THREAD ((CUstream)0x2)
+
+enum {
+	FM_CU_HOST_REGISTER_PORTABLE = 1,
+	FM_CU_HOST_REGISTER_DEVICEMAP = 2,
+	FM_CU_WAIT_VALUE_EQ = 1,
+	FM_CU_WRITE_NO_BARRIER = 1,
+	FM_CU_EVENT_DEFAULT = 0,
+	FM_CU_CAPTURE_NONE = 0, /* CUstreamCaptureStatus */
+	FM_CU_CAPTURE_MODE_RELAXED = 2,
+};
+
+/* CUstreamBatchMemOpParams: 48 bytes, of which an operation uses these. */
+union fm_cu_mem_op {
+	struct {
+		uint32_t operation; /* FM_CU_OP_* */
+		CUdeviceptr address;
+		uint64_t value; /* the low half for 32-bit operations */
+		uint32_t flags;
+		CUdeviceptr alias;
+	} op;
+	uint64_t pad[6];
+};
+enum {
+	FM_CU_OP_WAIT_VALUE_32 = 1,
+	FM_CU_OP_WRITE_VALUE_32 = 2,
+	FM_CU_OP_WAIT_VALUE_64 = 4,
+	FM_CU_OP_WRITE_VALUE_64 = 5,
+};
+_Static_assert(sizeof(union fm_cu_mem_op) == 48, "as CUstreamBatchMemOpParams");
+
+struct fm_cu_uuid { /* CUuuid */
+	unsigned char bytes[16];
+};
+
+/* X(name here, symbol of the library, parameters) */
+/* clang-format off */
+#define FM_CU_DRIVER(X) \
+	X(ctx_get_current, "cuCtxGetCurrent", (CUcontext *ctx)) \
+	X(ctx_push, "cuCtxPushCurrent_v2", (CUcontext ctx)) \
+	X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext *ctx)) \
+	X(ctx_get_device, "cuCtxGetDevice", (CUdevice *dev)) \
+	X(device_get_uuid, "cuDeviceGetUuid_v2", (struct fm_cu_uuid *uuid, CUdevice dev)) \
+	X(host_register, "cuMemHostRegister_v2", (void *p, size_t size, unsigned flags)) \
+	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \
+	X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext *ctx)) \
+	X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status)) \
+	X(stream_synchronize, "cuStreamSynchronize", (CUstream stream)) \
+	X(stream_mem_ops, "cuStreamBatchMemOp_v2", (CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)) \
+	X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode)) \
+	X(event_create, "cuEventCreate", (CUevent *event, unsigned flags)) \
+	X(event_record, "cuEventRecord", (CUevent event, CUstream stream)) \
+	X(event_query, "cuEventQuery", (CUevent event)) \
+	X(event_elapsed, "cuEventElapsedTime", (float *ms, CUevent start, CUevent end)) \
+	X(event_destroy, "cuEventDestroy_v2", (CUevent event))
+/* clang-format on */
+
+/* The driver's own functions, never our wrappers. One that the driver lacks is NULL. */
+struct fm_cu_driver {
+#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
+	FM_CU_DRIVER(MEMBER)
+#undef MEMBER
+};

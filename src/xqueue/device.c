@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gates that the device itself looks at (backend.h, gate). Nobody in this process opens them, and
+ * nobody is told when a segment ends: the device writes its progress into the board. A stretch of
+ * it is timed now and then, which teaches the estimates; the agent looks at the progress while
+ * somebody waits for its end.
+ */
+#include "segment.h"
+#include <errno.h>
+
+/* How often the agent looks: an eighth of the time that the queue has been busy. */
+#define LOOK_MIN (100 * FM_US)
+#define LOOK_MAX (2 * FM_MS)
+
+/* Alone on the device gates stand so much farther apart. */
+#define ALONE 4
+
+/* Commands of a kind not seen before that make up a segment of a graph. */
+#define UNKNOWN_PARTS 8
+
+/* The end of a queue counts as come when nobody can say it for so long: its stream is one of another
+ * thread (the per-thread default streams), or is closed and makes no progress, for the program has
+ * destroyed the context. */
+#define GIVE_UP (50 * FM_MS)
+
+static struct fm_gate_words words(struct fm_xq *q)
+{
+	struct fm_board *b = q->client->board;
+	struct fm_slot *s = q->slot;
+
+	return (struct fm_gate_words){b, sizeof(*b), &s->gate, &s->waiting, &s->progress};
+}
+
+/* What the device has timed meanwhile teaches the estimates. */
+static void collect(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t ns;
+
+	while (x->sample_n && q->ops->sampled(q->hwq, &ns) == 1) {
+		struct fm_segment *s = &x->sample[x->sample_head];
+
+		if (ns)
+			fm_xq_learn(q, s->key, s->n, ns, true);
+		x->sample_head = (x->sample_head + 1) % FM_SEG_SAMPLES;
+		x->sample_n--;
+	}
+}
+
+/* A sampled segment ends here: remember what was in it. Pauses of the program count for nothing. */
+static void end_sample(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_segment *s = &x->sample[(x->sample_head + x->sample_n) % FM_SEG_SAMPLES];
+	bool paused = x->sample_edge != atomic_load(&q->edge_at);
+
+	if (!x->sampling)
+		return;
+	x->sampling = false;
+	x->sample_n++;
+	s->n = paused ? 0 : atomic_load_explicit(&q->seg_n, memory_order_relaxed);
+	for (unsigned i = 0; i < FM_MIN(s->n, (unsigned)FM_SEG_KEYS); i++)
+		s->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
+}
+
+static void adapt_interval(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+
+	if (!fm_client_ungated(c))
+		atomic_store(&q->interval, c->set.device_interval_ns * (contended ? 1 : ALONE));
+}
+
+void fm_xq_device_place(struct fm_xq *q, uint64_t now)
+{
+	const struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+	uint64_t mark = fm_xq_mark(q), done = fm_slot_done(q->slot);
+	bool sample;
+
+	if (done > atomic_load(&q->slot->done))
+		fm_xq_advance(q, done, now);
+	collect(q);
+	end_sample(q);
+	sample = x->sample_n < FM_SEG_SAMPLES;
+	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	adapt_interval(q);
+	if (q->ops->gate(q->hwq, &w, mark, sample))
+		return;
+	x->sampling = sample;
+	x->sample_edge = atomic_load(&q->edge_at);
+	x->told = mark;
+	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	/* What follows stands behind a gate as long as this one is closed. */
+	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
+}
+
+/* The device shall write when it has finished what was launched so far. When it cannot take even
+ * that, nothing will come of the rest either. */
+static void tell(struct fm_xq *q, uint64_t now)
+{
+	const struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+	uint64_t mark = fm_xq_mark(q);
+	int rc;
+
+	if (x->told >= mark)
+		return;
+	rc = q->ops->tell(q->hwq, &w, mark);
+	if (rc == -EBUSY) {
+		if (x->refused != mark) {
+			x->refused = mark;
+			x->refused_at = now;
+		}
+		x->tail_at = now + FM_MS;
+		/* Nobody will ever say: others must not wait for it for ever. */
+		if (now - x->refused_at > GIVE_UP)
+			fm_xq_advance(q, mark, now);
+		return;
+	}
+	x->told = mark;
+	x->tail_at = 0;
+	if (rc)
+		fm_xq_advance(q, mark, now);
+}
+
+uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t done = fm_slot_done(q->slot);
+	bool open = fm_xq_may_run(q);
+
+	if (done > atomic_load(&q->slot->done)) {
+		fm_xq_advance(q, done, now);
+		x->progress_at = now;
+	}
+	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
+		x->tail_at = 0;
+		return FM_NEVER;
+	}
+	if (!open && atomic_load(&q->slot->waiting)) {
+		x->progress_at = now;
+		return q->closing ? now + 100 * FM_MS : FM_NEVER; /* woken when it opens */
+	}
+	if (q->closing) {
+		if (now - FM_MIN(now, x->progress_at) > GIVE_UP)
+			fm_xq_advance(q, fm_xq_mark(q), now);
+		return now + LOOK_MAX;
+	}
+	if (!x->tail_at)
+		x->tail_at = open ? now + q->client->set.device_interval_ns : now;
+	if (now >= x->tail_at)
+		tell(q, now);
+	return now + FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, LOOK_MIN), LOOK_MAX);
+}
+
+/* The hwqueue is there for the last time: what comes of it later is in the board. */
+void fm_xq_device_close(struct fm_xq *q)
+{
+	uint64_t now = fm_now();
+
+	q->cold->progress_at = now;
+	if (fm_slot_pending(q->slot))
+		tell(q, now);
+	if (q->ops->close)
+		q->ops->close(q->hwq);
+}
+
+void fm_xq_capture(struct fm_xq *q, uint64_t key)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t interval = atomic_load(&q->interval), est = fm_xq_estimate(q, key);
+	const struct fm_gate_words w = words(q);
+
+	if (!q->device_gates || interval == UINT64_MAX || atomic_load(&q->client->dead))
+		return;
+	/* Unknown: as it will run again and again, a gate too many costs more than a late one. */
+	if (est == UINT64_MAX)
+		est = interval / UNKNOWN_PARTS;
+	pthread_mutex_lock(&x->lock);
+	x->inner_ns = fm_add_sat(x->inner_ns, est);
+	if (x->inner_ns > q->client->set.device_interval_ns && !q->ops->inner(q->hwq, &w)) {
+		x->inner_ns = est;
+		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
