@@ -51,8 +51,8 @@ static union fm_cu_mem_op mem_op(uint32_t operation, const volatile void *word, 
 	return o;
 }
 
-/* The board, made known to the driver: once, for all contexts, or again when the context that did it
- * is gone. */
+/* The board, made known to the driver: once, for all contexts, or again when the context that did
+ * it is gone. */
 static void *_Atomic mapped;
 
 static int map_board(const struct fm_cu_driver *cu, const struct fm_gate_words *w)
