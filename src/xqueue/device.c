@@ -18,9 +18,9 @@
 /* Commands of a kind not seen before that make up a segment of a graph. */
 #define UNKNOWN_PARTS 8
 
-/* The end of a queue counts as come when nobody can say it for so long: its stream is one of another
- * thread (the per-thread default streams), or is closed and makes no progress, for the program has
- * destroyed the context. */
+/* The end of a queue counts as come when nobody can say it for so long: its stream is one of
+ * another thread (the per-thread default streams), or is closed and makes no progress, for the
+ * program has destroyed the context. */
 #define GIVE_UP (50 * FM_MS)
 
 static struct fm_gate_words words(struct fm_xq *q)
@@ -153,7 +153,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_at = open ? now + q->client->set.device_interval_ns : now;
 	if (now >= x->tail_at)
 		tell(q, now);
-	return now + FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, LOOK_MIN), LOOK_MAX);
+	return now +
+	       FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, LOOK_MIN), LOOK_MAX);
 }
 
 /* The hwqueue is there for the last time: what comes of it later is in the board. */

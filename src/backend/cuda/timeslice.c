@@ -10,24 +10,24 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define RM_MAGIC       'F'
-#define RM_FREE        0x29
-#define RM_CONTROL     0x2a
-#define RM_ALLOC       0x2b
-#define RM_XFER        211
-#define NVIDIA_MAJOR   195
-#define NVIDIACTL      255
-#define CLASS_TSG      0xa06c
-#define ENGINE_OFFSET  12 /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType */
-#define ENGINE_GR0     1
-#define ENGINE_GR7     8
-#define GET_TIMESLICE  0xa06c0104u
-#define SET_TIMESLICE  0xa06c0103u
-#define GROUPS_MAX     64
+#define RM_MAGIC      'F'
+#define RM_FREE       0x29
+#define RM_CONTROL    0x2a
+#define RM_ALLOC      0x2b
+#define RM_XFER       211
+#define NVIDIA_MAJOR  195
+#define NVIDIACTL     255
+#define CLASS_TSG     0xa06c
+#define ENGINE_OFFSET 12 /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType */
+#define ENGINE_GR0    1
+#define ENGINE_GR7    8
+#define GET_TIMESLICE 0xa06c0104u
+#define SET_TIMESLICE 0xa06c0103u
+#define GROUPS_MAX    64
 
 struct rm_xfer {
 	uint32_t cmd, size;
@@ -65,12 +65,14 @@ struct tsg {
 	ino_t inode;
 	uint32_t client, handle;
 	uint64_t original_us; /* 0: not asked yet */
+	uint64_t set_us;      /* 0: the driver's own */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct tsg tsg[GROUPS_MAX];
 	unsigned n;
+	uint64_t wanted_us;
 	bool refused;
 } rm = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -107,10 +109,13 @@ static int control(const struct tsg *t, uint32_t cmd, uint64_t *us)
 static int apply(struct tsg *t, uint64_t us)
 {
 	int rc = t->original_us ? 0 : control(t, GET_TIMESLICE, &t->original_us);
+	uint64_t value = us ? us : t->original_us;
 
-	if (!us)
-		us = t->original_us;
-	return rc || !us ? rc : control(t, SET_TIMESLICE, &us);
+	if (!rc && value)
+		rc = control(t, SET_TIMESLICE, &value);
+	if (!rc)
+		t->set_us = us;
+	return rc;
 }
 
 static void add(int fd, uint32_t client, uint32_t handle)
@@ -129,8 +134,7 @@ static void drop(uint32_t client, uint32_t handle)
 {
 	pthread_mutex_lock(&rm.lock);
 	for (unsigned i = rm.n; i-- > 0;)
-		if (rm.tsg[i].client == client &&
-			(rm.tsg[i].handle == handle || handle == client))
+		if (rm.tsg[i].client == client && (rm.tsg[i].handle == handle || handle == client))
 			rm.tsg[i] = rm.tsg[--rm.n];
 	pthread_mutex_unlock(&rm.lock);
 }
@@ -175,19 +179,27 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg)
 	errno = saved;
 }
 
-int fm_cu_timeslice(uint64_t us)
+int fm_cu_timeslice_refresh(void)
 {
 	int n = 0, rc = 0, saved = errno;
 
 	pthread_mutex_lock(&rm.lock);
 	for (unsigned i = 0; i < rm.n && !rm.refused; i++) {
-		rc = apply(&rm.tsg[i], us);
+		if (rm.tsg[i].set_us == rm.wanted_us)
+			continue;
+		rc = apply(&rm.tsg[i], rm.wanted_us);
 		rm.refused = rc == -EPERM;
 		n += !rc;
 	}
-	if (!n)
-		rc = rm.refused ? -EPERM : rc ? rc : -ENODEV;
 	pthread_mutex_unlock(&rm.lock);
 	errno = saved;
-	return n ? n : rc;
+	return rc ? rc : n;
+}
+
+int fm_cu_timeslice(uint64_t us)
+{
+	pthread_mutex_lock(&rm.lock);
+	rm.wanted_us = us;
+	pthread_mutex_unlock(&rm.lock);
+	return fm_cu_timeslice_refresh();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Level 3 between processes on NVIDIA's kernel driver: the time slice of this process's own channel
- * groups. With a slice of a microsecond a running kernel makes room for another process's within the
- * time of a context switch, and loses nothing while nobody else wants the device.
+ * groups. With a slice of a microsecond a running kernel makes room for another process's within
+ * the time of a context switch, and loses nothing while nobody else wants the device.
  *
  * Any client may set the slice of its own groups (NVA06C_CTRL_CMD_SET_TIMESLICE), but nobody tells
  * it their handles: they are seen in the ioctls by which libcuda makes them.
@@ -14,7 +14,9 @@
  * kept. Any thread. */
 void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg);
 
-/* Slices of all channel groups of this process that compute: us, or 0 for the driver's own.
- * Returns how many were set, or a negative errno: -ENODEV when none is known, -EPERM when the
- * driver refuses (then it is left alone from then on). Any thread. */
+/* The slice of all channel groups of this process that compute, those to come included: us, or 0
+ * for the driver's own. Groups made since are given it by fm_cu_timeslice_refresh(). Both return
+ * how many were set, or a negative errno: -EPERM when the driver refuses, which is then left alone.
+ * Any thread. */
 int fm_cu_timeslice(uint64_t us);
+int fm_cu_timeslice_refresh(void);
