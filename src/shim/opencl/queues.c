@@ -4,9 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define REMOVED ((cl_command_queue)(uintptr_t)1)
-
-struct fm_shim_map fm_shim_map;
+struct fm_map fm_shim_map;
 
 /* Writers of the map, and reference counts. */
 static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,32 +30,6 @@ static struct fm_client *client(void)
 static void release(struct fm_cl_queue *hw)
 {
 	free(fm_container(hw, struct fm_shim_queue, hw));
-}
-
-static bool insert(cl_command_queue queue, struct fm_shim_queue *q)
-{
-	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
-		cl_command_queue key = atomic_load(&fm_shim_map.key[at]);
-
-		if (!key || key == REMOVED) {
-			atomic_store(&fm_shim_map.value[at], q);
-			atomic_store_explicit(&fm_shim_map.key[at], queue, memory_order_release);
-			return true;
-		}
-		at = (at + 1) % FM_CL_QUEUES;
-	}
-	return false;
-}
-
-static void erase(cl_command_queue queue)
-{
-	for (size_t i = 0, at = fm_shim_hash(queue); i < FM_CL_QUEUES; i++) {
-		if (atomic_load(&fm_shim_map.key[at]) == queue) {
-			atomic_store(&fm_shim_map.key[at], REMOVED);
-			return;
-		}
-		at = (at + 1) % FM_CL_QUEUES;
-	}
 }
 
 static bool is_in_order(cl_command_queue queue)
@@ -90,7 +62,7 @@ struct fm_shim_queue *fm_shim_queue_add(
 		return NULL;
 	}
 	pthread_mutex_lock(&map_lock);
-	if (!insert(queue, q)) {
+	if (!fm_map_insert(&fm_shim_map, (uintptr_t)queue, q)) {
 		fm_xq_close(q->xq); /* frees q in the end */
 		q = NULL;
 	}
@@ -117,7 +89,7 @@ bool fm_shim_queue_release(cl_command_queue queue)
 	pthread_mutex_lock(&map_lock);
 	q = fm_shim_find(queue);
 	if (q && --q->refs == 0) {
-		erase(queue);
+		fm_map_erase(&fm_shim_map, (uintptr_t)queue);
 		last = true;
 	}
 	pthread_mutex_unlock(&map_lock);

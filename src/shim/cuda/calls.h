@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every call of the CUDA driver API that puts something onto a stream, as one line:
+ *
+ *   X(name, suffix, clone, since, stream, work, waits, key, params, args)
+ *
+ * The symbol is name##suffix; it has a clone name##suffix##_##clone, in which the NULL stream is
+ * the thread's own instead of the context's. cuGetProcAddress gives this symbol for `name` to those
+ * who ask for version `since` or later. work: a kernel, copy or fill, as opposed to what only
+ * orders them. waits: does the call return only when its command has finished? key: the kind of
+ * command (estimates).
+ *
+ * From these tables come the shim's functions, what dlsym and cuGetProcAddress answer, and the
+ * coverage table of the docs. The 32-bit calls of before CUDA 3.2 are left alone.
+ */
+#pragma once
+#include "types.h"
+
+/* Kinds of command. Copies cost alike by power of two of their size; kernels by kernel and number
+ * of threads. */
+static inline uint64_t key_bytes(unsigned op, size_t bytes)
+{
+	return 0x10000u + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
+}
+
+static inline uint64_t key_order(unsigned op)
+{
+	return 0x8000u + op;
+}
+
+static inline uint64_t key_kernel(CUfunction f, uint64_t grid, uint64_t block)
+{
+	uint64_t h = ((uintptr_t)f ^ grid * block) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (h ^ h >> 29) | 1u << 31;
+}
+
+static inline uint64_t key_config(CUfunction f, const struct CUlaunchConfig_st *config)
+{
+	const struct fm_cu_launch_config *c = (const void *)config;
+
+	if (!c)
+		return 1;
+	return key_kernel(f, (uint64_t)c->grid[0] * c->grid[1] * c->grid[2],
+		(uint64_t)c->block[0] * c->block[1] * c->block[2]);
+}
+
+static inline CUstream config_stream(const struct CUlaunchConfig_st *config)
+{
+	const struct fm_cu_launch_config *c = (const void *)config;
+
+	return c ? c->stream : NULL;
+}
+
+static inline uint64_t key_2d(unsigned op, const struct CUDA_MEMCPY2D_st *copy)
+{
+	const struct fm_cu_copy_2d *c = (const void *)copy;
+
+	return key_bytes(op, c ? c->width * c->height : 0);
+}
+
+static inline uint64_t key_3d(unsigned op, const void *copy)
+{
+	const struct fm_cu_copy_3d *c = copy;
+
+	return key_bytes(op, c ? c->width * c->height * c->depth : 0);
+}
+
+/* A copy to the host's memory ends before the call that is not asynchronous does. */
+static inline bool to_host_2d(const struct CUDA_MEMCPY2D_st *copy)
+{
+	return ((const struct fm_cu_copy_2d *)(const void *)copy)->dst.type == FM_CU_MEMORY_HOST;
+}
+
+static inline bool to_host_3d(const void *copy)
+{
+	return ((const struct fm_cu_copy_3d *)copy)->dst.type == FM_CU_MEMORY_HOST;
+}
+
+static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; sizes && i < n; i++)
+		sum += sizes[i];
+	return key_bytes(op, sum);
+}
+
+#define DIMS                                                                          \
+	unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+		unsigned shared
+#define DIM_ARGS gx, gy, gz, bx, by, bz, shared
+#define KEY_DIMS key_kernel(f, (uint64_t)gx *gy *gz, (uint64_t)bx *by *bz)
+
+/* clang-format off */
+#define FM_CUDA_LAUNCHES(X) \
+	FM_CUDA_KERNELS(X) FM_CUDA_COPIES(X) FM_CUDA_COPIES_ASYNC(X) FM_CUDA_SETS(X) \
+	FM_CUDA_MEMORY(X) FM_CUDA_ORDER(X)
+
+#define FM_CUDA_KERNELS(X) \
+	X(cuLaunchKernel, , ptsz, 4000, stream, 1, 0, KEY_DIMS, \
+		(CUfunction f, DIMS, CUstream stream, void **params, void **extra), \
+		(f, DIM_ARGS, stream, params, extra)) \
+	X(cuLaunchKernelEx, , ptsz, 11060, config_stream(config), 1, 0, key_config(f, config), \
+		(const struct CUlaunchConfig_st *config, CUfunction f, void **params, void **extra), \
+		(config, f, params, extra)) \
+	X(cuLaunchCooperativeKernel, , ptsz, 9000, stream, 1, 0, KEY_DIMS, \
+		(CUfunction f, DIMS, CUstream stream, void **params), \
+		(f, DIM_ARGS, stream, params)) \
+	X(cuGraphLaunch, , ptsz, 10000, stream, 1, 0, (uintptr_t)graph | 1, \
+		(CUgraphExec graph, CUstream stream), \
+		(graph, stream)) \
+	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, key_order(1), \
+		(CUgraphExec graph, CUstream stream), \
+		(graph, stream))
+
+#define FM_CUDA_COPIES(X) \
+	X(cuMemcpy, , ptds, 4000, NULL, 1, 0, key_bytes(1, n), \
+		(CUdeviceptr dst, CUdeviceptr src, size_t n), \
+		(dst, src, n)) \
+	X(cuMemcpyPeer, , ptds, 4000, NULL, 1, 0, key_bytes(2, n), \
+		(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n), \
+		(dst, dst_ctx, src, src_ctx, n)) \
+	X(cuMemcpyHtoD, _v2, ptds, 3020, NULL, 1, 0, key_bytes(3, n), \
+		(CUdeviceptr dst, const void *src, size_t n), \
+		(dst, src, n)) \
+	X(cuMemcpyDtoH, _v2, ptds, 3020, NULL, 1, 1, key_bytes(4, n), \
+		(void *dst, CUdeviceptr src, size_t n), \
+		(dst, src, n)) \
+	X(cuMemcpyDtoD, _v2, ptds, 3020, NULL, 1, 0, key_bytes(5, n), \
+		(CUdeviceptr dst, CUdeviceptr src, size_t n), \
+		(dst, src, n)) \
+	X(cuMemcpyDtoA, _v2, ptds, 3020, NULL, 1, 0, key_bytes(6, n), \
+		(CUarray dst, size_t at, CUdeviceptr src, size_t n), \
+		(dst, at, src, n)) \
+	X(cuMemcpyAtoD, _v2, ptds, 3020, NULL, 1, 0, key_bytes(7, n), \
+		(CUdeviceptr dst, CUarray src, size_t at, size_t n), \
+		(dst, src, at, n)) \
+	X(cuMemcpyHtoA, _v2, ptds, 3020, NULL, 1, 0, key_bytes(8, n), \
+		(CUarray dst, size_t at, const void *src, size_t n), \
+		(dst, at, src, n)) \
+	X(cuMemcpyAtoH, _v2, ptds, 3020, NULL, 1, 1, key_bytes(9, n), \
+		(void *dst, CUarray src, size_t at, size_t n), \
+		(dst, src, at, n)) \
+	X(cuMemcpyAtoA, _v2, ptds, 3020, NULL, 1, 0, key_bytes(10, n), \
+		(CUarray dst, size_t dst_at, CUarray src, size_t src_at, size_t n), \
+		(dst, dst_at, src, src_at, n)) \
+	X(cuMemcpy2D, _v2, ptds, 3020, NULL, 1, to_host_2d(copy), key_2d(11, copy), \
+		(const struct CUDA_MEMCPY2D_st *copy), \
+		(copy)) \
+	X(cuMemcpy2DUnaligned, _v2, ptds, 3020, NULL, 1, to_host_2d(copy), key_2d(12, copy), \
+		(const struct CUDA_MEMCPY2D_st *copy), \
+		(copy)) \
+	X(cuMemcpy3D, _v2, ptds, 3020, NULL, 1, to_host_3d(copy), key_3d(13, copy), \
+		(const struct CUDA_MEMCPY3D_st *copy), \
+		(copy)) \
+	X(cuMemcpy3DPeer, , ptds, 4000, NULL, 1, 0, key_3d(14, copy), \
+		(const struct CUDA_MEMCPY3D_PEER_st *copy), \
+		(copy))
+
+#define FM_CUDA_COPIES_ASYNC(X) \
+	X(cuMemcpyAsync, , ptsz, 4000, stream, 1, 0, key_bytes(1, n), \
+		(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), \
+		(dst, src, n, stream)) \
+	X(cuMemcpyPeerAsync, , ptsz, 4000, stream, 1, 0, key_bytes(2, n), \
+		(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n, CUstream stream), \
+		(dst, dst_ctx, src, src_ctx, n, stream)) \
+	X(cuMemcpyHtoDAsync, _v2, ptsz, 3020, stream, 1, 0, key_bytes(3, n), \
+		(CUdeviceptr dst, const void *src, size_t n, CUstream stream), \
+		(dst, src, n, stream)) \
+	X(cuMemcpyDtoHAsync, _v2, ptsz, 3020, stream, 1, 0, key_bytes(4, n), \
+		(void *dst, CUdeviceptr src, size_t n, CUstream stream), \
+		(dst, src, n, stream)) \
+	X(cuMemcpyDtoDAsync, _v2, ptsz, 3020, stream, 1, 0, key_bytes(5, n), \
+		(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), \
+		(dst, src, n, stream)) \
+	X(cuMemcpyHtoAAsync, _v2, ptsz, 3020, stream, 1, 0, key_bytes(8, n), \
+		(CUarray dst, size_t at, const void *src, size_t n, CUstream stream), \
+		(dst, at, src, n, stream)) \
+	X(cuMemcpyAtoHAsync, _v2, ptsz, 3020, stream, 1, 0, key_bytes(9, n), \
+		(void *dst, CUarray src, size_t at, size_t n, CUstream stream), \
+		(dst, src, at, n, stream)) \
+	X(cuMemcpy2DAsync, _v2, ptsz, 3020, stream, 1, 0, key_2d(11, copy), \
+		(const struct CUDA_MEMCPY2D_st *copy, CUstream stream), \
+		(copy, stream)) \
+	X(cuMemcpy3DAsync, _v2, ptsz, 3020, stream, 1, 0, key_3d(13, copy), \
+		(const struct CUDA_MEMCPY3D_st *copy, CUstream stream), \
+		(copy, stream)) \
+	X(cuMemcpy3DPeerAsync, , ptsz, 4000, stream, 1, 0, key_3d(14, copy), \
+		(const struct CUDA_MEMCPY3D_PEER_st *copy, CUstream stream), \
+		(copy, stream)) \
+	X(cuMemcpyBatchAsync, , ptsz, 12080, stream, 1, 0, key_batch(15, sizes, n), \
+		(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n, struct CUmemcpyAttributes_st *attrs, size_t *indices, size_t n_attrs, size_t *failed, CUstream stream), \
+		(dsts, srcs, sizes, n, attrs, indices, n_attrs, failed, stream)) \
+	X(cuMemcpyBatchAsync, _v2, ptsz, 13000, stream, 1, 0, key_batch(15, sizes, n), \
+		(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n, struct CUmemcpyAttributes_st *attrs, size_t *indices, size_t n_attrs, CUstream stream), \
+		(dsts, srcs, sizes, n, attrs, indices, n_attrs, stream)) \
+	X(cuMemcpy3DBatchAsync, , ptsz, 12080, stream, 1, 0, key_bytes(16, n), \
+		(size_t n, struct CUDA_MEMCPY3D_BATCH_OP_st *ops, size_t *failed, unsigned long long flags, CUstream stream), \
+		(n, ops, failed, flags, stream)) \
+	X(cuMemcpy3DBatchAsync, _v2, ptsz, 13000, stream, 1, 0, key_bytes(16, n), \
+		(size_t n, struct CUDA_MEMCPY3D_BATCH_OP_st *ops, unsigned long long flags, CUstream stream), \
+		(n, ops, flags, stream))
+
+#define FM_CUDA_SETS(X) \
+	X(cuMemsetD8, _v2, ptds, 3020, NULL, 1, 0, key_bytes(20, n), \
+		(CUdeviceptr dst, unsigned char value, size_t n), \
+		(dst, value, n)) \
+	X(cuMemsetD16, _v2, ptds, 3020, NULL, 1, 0, key_bytes(20, 2 * n), \
+		(CUdeviceptr dst, unsigned short value, size_t n), \
+		(dst, value, n)) \
+	X(cuMemsetD32, _v2, ptds, 3020, NULL, 1, 0, key_bytes(20, 4 * n), \
+		(CUdeviceptr dst, unsigned value, size_t n), \
+		(dst, value, n)) \
+	X(cuMemsetD2D8, _v2, ptds, 3020, NULL, 1, 0, key_bytes(21, w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned char value, size_t w, size_t h), \
+		(dst, pitch, value, w, h)) \
+	X(cuMemsetD2D16, _v2, ptds, 3020, NULL, 1, 0, key_bytes(21, 2 * w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned short value, size_t w, size_t h), \
+		(dst, pitch, value, w, h)) \
+	X(cuMemsetD2D32, _v2, ptds, 3020, NULL, 1, 0, key_bytes(21, 4 * w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned value, size_t w, size_t h), \
+		(dst, pitch, value, w, h)) \
+	X(cuMemsetD8Async, , ptsz, 3020, stream, 1, 0, key_bytes(20, n), \
+		(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream), \
+		(dst, value, n, stream)) \
+	X(cuMemsetD16Async, , ptsz, 3020, stream, 1, 0, key_bytes(20, 2 * n), \
+		(CUdeviceptr dst, unsigned short value, size_t n, CUstream stream), \
+		(dst, value, n, stream)) \
+	X(cuMemsetD32Async, , ptsz, 3020, stream, 1, 0, key_bytes(20, 4 * n), \
+		(CUdeviceptr dst, unsigned value, size_t n, CUstream stream), \
+		(dst, value, n, stream)) \
+	X(cuMemsetD2D8Async, , ptsz, 3020, stream, 1, 0, key_bytes(21, w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned char value, size_t w, size_t h, CUstream stream), \
+		(dst, pitch, value, w, h, stream)) \
+	X(cuMemsetD2D16Async, , ptsz, 3020, stream, 1, 0, key_bytes(21, 2 * w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned short value, size_t w, size_t h, CUstream stream), \
+		(dst, pitch, value, w, h, stream)) \
+	X(cuMemsetD2D32Async, , ptsz, 3020, stream, 1, 0, key_bytes(21, 4 * w * h), \
+		(CUdeviceptr dst, size_t pitch, unsigned value, size_t w, size_t h, CUstream stream), \
+		(dst, pitch, value, w, h, stream))
+
+#define FM_CUDA_MEMORY(X) \
+	X(cuMemAllocAsync, , ptsz, 11020, stream, 0, 0, key_order(2), \
+		(CUdeviceptr *ptr, size_t n, CUstream stream), \
+		(ptr, n, stream)) \
+	X(cuMemAllocFromPoolAsync, , ptsz, 11020, stream, 0, 0, key_order(2), \
+		(CUdeviceptr *ptr, size_t n, CUmemoryPool pool, CUstream stream), \
+		(ptr, n, pool, stream)) \
+	X(cuMemFreeAsync, , ptsz, 11020, stream, 0, 0, key_order(3), \
+		(CUdeviceptr ptr, CUstream stream), \
+		(ptr, stream)) \
+	X(cuMemMapArrayAsync, , ptsz, 11010, stream, 0, 0, key_order(4), \
+		(struct CUarrayMapInfo_st *list, unsigned n, CUstream stream), \
+		(list, n, stream)) \
+	X(cuMemPrefetchAsync, , ptsz, 8000, stream, 1, 0, key_bytes(24, n), \
+		(CUdeviceptr ptr, size_t n, CUdevice dst, CUstream stream), \
+		(ptr, n, dst, stream)) \
+	X(cuMemPrefetchAsync, _v2, ptsz, 12020, stream, 1, 0, key_bytes(24, n), \
+		(CUdeviceptr ptr, size_t n, struct fm_cu_location to, unsigned flags, CUstream stream), \
+		(ptr, n, to, flags, stream)) \
+	X(cuMemPrefetchBatchAsync, , ptsz, 13000, stream, 1, 0, key_batch(24, sizes, n), \
+		(CUdeviceptr *ptrs, size_t *sizes, size_t n, struct fm_cu_location *to, size_t *indices, size_t n_to, unsigned long long flags, CUstream stream), \
+		(ptrs, sizes, n, to, indices, n_to, flags, stream)) \
+	X(cuMemDiscardBatchAsync, , ptsz, 13000, stream, 0, 0, key_order(5), \
+		(CUdeviceptr *ptrs, size_t *sizes, size_t n, unsigned long long flags, CUstream stream), \
+		(ptrs, sizes, n, flags, stream)) \
+	X(cuMemDiscardAndPrefetchBatchAsync, , ptsz, 13000, stream, 1, 0, key_batch(24, sizes, n), \
+		(CUdeviceptr *ptrs, size_t *sizes, size_t n, struct fm_cu_location *to, size_t *indices, size_t n_to, unsigned long long flags, CUstream stream), \
+		(ptrs, sizes, n, to, indices, n_to, flags, stream)) \
+	X(cuMemBatchDecompressAsync, , ptsz, 12060, stream, 1, 0, key_bytes(25, n), \
+		(struct CUmemDecompressParams_st *list, size_t n, unsigned flags, size_t *failed, CUstream stream), \
+		(list, n, flags, failed, stream)) \
+	X(cuStreamAttachMemAsync, , ptsz, 6000, stream, 0, 0, key_order(6), \
+		(CUstream stream, CUdeviceptr ptr, size_t n, unsigned flags), \
+		(stream, ptr, n, flags))
+
+#define FM_CUDA_ORDER(X) \
+	X(cuStreamWaitEvent, , ptsz, 3020, stream, 0, 0, key_order(7), \
+		(CUstream stream, CUevent event, unsigned flags), \
+		(stream, event, flags)) \
+	X(cuLaunchHostFunc, , ptsz, 10000, stream, 0, 0, key_order(8), \
+		(CUstream stream, fm_cu_host_fn fn, void *user), \
+		(stream, fn, user)) \
+	X(cuStreamAddCallback, , ptsz, 5000, stream, 0, 0, key_order(8), \
+		(CUstream stream, fm_cu_stream_callback fn, void *user, unsigned flags), \
+		(stream, fn, user, flags)) \
+	X(cuStreamWaitValue32, , ptsz, 8000, stream, 0, 0, key_order(9), \
+		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWaitValue32, _v2, ptsz, 11070, stream, 0, 0, key_order(9), \
+		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWaitValue64, , ptsz, 9000, stream, 0, 0, key_order(9), \
+		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWaitValue64, _v2, ptsz, 11070, stream, 0, 0, key_order(9), \
+		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWriteValue32, , ptsz, 8000, stream, 0, 0, key_order(10), \
+		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWriteValue32, _v2, ptsz, 11070, stream, 0, 0, key_order(10), \
+		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWriteValue64, , ptsz, 9000, stream, 0, 0, key_order(10), \
+		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamWriteValue64, _v2, ptsz, 11070, stream, 0, 0, key_order(10), \
+		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
+		(stream, at, value, flags)) \
+	X(cuStreamBatchMemOp, , ptsz, 8000, stream, 0, 0, key_order(11), \
+		(CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags), \
+		(stream, n, ops, flags)) \
+	X(cuStreamBatchMemOp, _v2, ptsz, 11070, stream, 0, 0, key_order(11), \
+		(CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags), \
+		(stream, n, ops, flags)) \
+	X(cuSignalExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, key_order(12), \
+		(const CUexternalSemaphore *list, const struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st *params, unsigned n, CUstream stream), \
+		(list, params, n, stream)) \
+	X(cuWaitExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, key_order(13), \
+		(const CUexternalSemaphore *list, const struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st *params, unsigned n, CUstream stream), \
+		(list, params, n, stream)) \
+	X(cuGraphicsMapResources, , ptsz, 3000, stream, 0, 0, key_order(14), \
+		(unsigned n, CUgraphicsResource *list, CUstream stream), \
+		(n, list, stream)) \
+	X(cuGraphicsUnmapResources, , ptsz, 3000, stream, 0, 0, key_order(14), \
+		(unsigned n, CUgraphicsResource *list, CUstream stream), \
+		(n, list, stream))
+
+/* The same, and besides remember what the event stands behind. */
+#define FM_CUDA_RECORDS(X) \
+	X(cuEventRecord, , ptsz, 2000, stream, 0, 0, key_order(15), \
+		(CUevent event, CUstream stream), \
+		(event, stream)) \
+	X(cuEventRecordWithFlags, , ptsz, 11010, stream, 0, 0, key_order(15), \
+		(CUevent event, CUstream stream, unsigned flags), \
+		(event, stream, flags))
+
+/* Calls about one stream, with clones: F(name, suffix, clone, since, what for, params, args). Each
+ * has a function in stream.c. */
+#define FM_CUDA_STREAM_CALLS(F) \
+	F(cuStreamSynchronize, , ptsz, 2000, "learns that the stream is idle", (CUstream stream), (stream)) \
+	F(cuStreamQuery, , ptsz, 2000, "learns that the stream is idle", (CUstream stream), (stream)) \
+	F(cuStreamBeginCapture, , ptsz, 10000, "stands back while a graph is captured", (CUstream stream), (stream)) \
+	F(cuStreamBeginCapture, _v2, ptsz, 10010, "stands back while a graph is captured", (CUstream stream, unsigned mode), (stream, mode)) \
+	F(cuStreamBeginCaptureToGraph, , ptsz, 12030, "stands back while a graph is captured", \
+		(CUstream stream, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, unsigned mode), \
+		(stream, graph, deps, data, n, mode)) \
+	F(cuStreamEndCapture, , ptsz, 10000, "the graph is captured", (CUstream stream, CUgraph *graph), (stream, graph))
+
+/* Other calls, without clones: F(name, suffix, since, what for, params). */
+#define FM_CUDA_OTHER_CALLS(F) \
+	F(cuGetProcAddress, , 11030, "hands out the shim's functions", \
+		(const char *name, void **fn, int version, uint64_t flags)) \
+	F(cuGetProcAddress, _v2, 12000, "hands out the shim's functions", \
+		(const char *name, void **fn, int version, uint64_t flags, unsigned *status)) \
+	F(cuStreamCreate, , 2000, "follows the stream's life", (CUstream *stream, unsigned flags)) \
+	F(cuStreamCreateWithPriority, , 5050, "follows the stream's life", (CUstream *stream, unsigned flags, int priority)) \
+	F(cuGreenCtxStreamCreate, , 12050, "follows the stream's life", (CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)) \
+	F(cuStreamDestroy, , 2000, "follows the stream's life", (CUstream stream)) \
+	F(cuStreamDestroy, _v2, 4000, "follows the stream's life", (CUstream stream)) \
+	F(cuCtxDestroy, , 2000, "follows the context's life", (CUcontext ctx)) \
+	F(cuCtxDestroy, _v2, 4000, "follows the context's life", (CUcontext ctx)) \
+	F(cuDevicePrimaryCtxRetain, , 7000, "follows the context's life", (CUcontext *ctx, CUdevice dev)) \
+	F(cuDevicePrimaryCtxRelease, , 7000, "follows the context's life", (CUdevice dev)) \
+	F(cuDevicePrimaryCtxRelease, _v2, 11000, "follows the context's life", (CUdevice dev)) \
+	F(cuDevicePrimaryCtxReset, , 7000, "follows the context's life", (CUdevice dev)) \
+	F(cuDevicePrimaryCtxReset, _v2, 11000, "follows the context's life", (CUdevice dev)) \
+	F(cuGreenCtxDestroy, , 12040, "follows the context's life", (CUgreenCtx ctx)) \
+	F(cuCtxSynchronize, , 2000, "learns that all streams are idle", (void)) \
+	F(cuCtxSynchronize, _v2, 13000, "learns that all streams are idle", (CUcontext ctx)) \
+	F(cuEventSynchronize, , 2000, "learns what the event stands behind", (CUevent event)) \
+	F(cuEventQuery, , 2000, "learns what the event stands behind", (CUevent event)) \
+	F(cuEventDestroy, , 2000, "follows the event's life", (CUevent event)) \
+	F(cuEventDestroy, _v2, 4000, "follows the event's life", (CUevent event)) \
+	F(cuCtxRecordEvent, , 12050, "follows the event's life", (CUcontext ctx, CUevent event)) \
+	F(cuGreenCtxRecordEvent, , 12040, "follows the event's life", (CUgreenCtx ctx, CUevent event))
+/* clang-format on */

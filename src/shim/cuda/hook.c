@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways by which a program gets at the driver's functions: linked to the driver (our exports
+ * come first), by dlsym, by cuGetProcAddress. Each gives it ours, for the calls of the tables, and
+ * tells us the driver's.
+ */
+#include "hook.h"
+#include "shim.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#define DRIVER "libcuda.so.1"
+
+#define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+
+#define ONE(name, suffix, tail, since, per_thread) \
+	{#name #suffix #tail, #name, since, per_thread, (void *)name##suffix##tail, NULL},
+#define CLONES(name, suffix, clone, since, ...) \
+	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
+#define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
+		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_OTHER_CALLS(SINGLE)};
+
+static void *real_dlsym(void *handle, const char *symbol)
+{
+	if (!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE))
+		fm_cuda_find_dlsym();
+	return __atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)(handle, symbol);
+}
+
+/* The driver, if the program has loaded it: never by us. It stays from then on, for its functions
+ * are in our table. */
+static void *driver(void)
+{
+	static _Atomic(void *) handle;
+	void *h = atomic_load_explicit(&handle, memory_order_acquire);
+
+	if (h)
+		return h;
+	h = dlopen(DRIVER, RTLD_NOLOAD | RTLD_LAZY);
+	if (h)
+		atomic_store_explicit(&handle, h, memory_order_release);
+	return h;
+}
+
+void *fm_cuda_symbol(const char *symbol)
+{
+	void *h = driver();
+
+	/* A driver by another name, that the program is linked to, comes after us. */
+	return real_dlsym(h ? h : RTLD_NEXT, symbol);
+}
+
+static fm_cu_result not_there(void)
+{
+	return FM_CU_ERROR_NOT_INITIALIZED;
+}
+
+void *fm_cuda_resolve(enum fm_cuda_id id)
+{
+	struct fm_cuda_call *call = &fm_cuda_calls[id];
+	void *fn = fm_cuda_symbol(call->symbol);
+
+	if (!fn || fn == call->wrapper)
+		return (void *)not_there;
+	atomic_store_explicit(&call->next, fn, memory_order_relaxed);
+	return fn;
+}
+
+const struct fm_cu_driver *fm_cuda_driver(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct fm_cu_driver table;
+	static _Atomic bool ready;
+
+	if (FM_LIKELY(atomic_load_explicit(&ready, memory_order_acquire)))
+		return &table;
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&ready)) {
+#define ENTRY(name, symbol, params) table.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
+		FM_CU_DRIVER(ENTRY)
+#undef ENTRY
+		atomic_store_explicit(&ready, table.ctx_get_current && table.stream_get_ctx,
+			memory_order_release);
+	}
+	pthread_mutex_unlock(&lock);
+	return atomic_load(&ready) ? &table : NULL;
+}
+
+static void *use(struct fm_cuda_call *call, void *fn)
+{
+	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
+		atomic_store_explicit(&call->next, fn, memory_order_relaxed);
+	return call->wrapper;
+}
+
+static struct fm_cuda_call *by_symbol(const char *symbol)
+{
+	for (size_t i = 0; i < FM_CUDA_CALLS; i++)
+		if (!strcmp(fm_cuda_calls[i].symbol, symbol))
+			return &fm_cuda_calls[i];
+	return NULL;
+}
+
+void *fm_cuda_answer(void *handle, const char *symbol)
+{
+	struct fm_cuda_call *call = by_symbol(symbol);
+	void *fn, *of_driver;
+
+	if (!call)
+		return NULL;
+	fn = real_dlsym(handle, symbol);
+	if (!fn)
+		return NULL;
+	of_driver = fm_cuda_symbol(symbol);
+	/* We were found ourselves where nobody has the driver: then nothing was found. */
+	if (fn == call->wrapper && (!of_driver || of_driver == fn))
+		return FM_CUDA_NO_SYMBOL;
+	if (fn != call->wrapper && fn != of_driver)
+		return NULL; /* of something else that has a function of that name */
+	return use(call, of_driver);
+}
+
+/* Is this, among the functions that a name has had over time, the one that the driver means? */
+static bool means(const struct fm_cuda_call *call, const void *fn)
+{
+	return atomic_load_explicit(&call->next, memory_order_relaxed) == fn ||
+	       fm_cuda_symbol(call->symbol) == fn;
+}
+
+static bool newer(const struct fm_cuda_call *a, const struct fm_cuda_call *b, bool per_thread)
+{
+	return !b || a->since > b->since || (a->since == b->since && a->per_thread == per_thread);
+}
+
+/*
+ * The call for which cuGetProcAddress has given fn. Mostly it is the very function that dlsym
+ * finds, which settles it. Else the version decides, as the driver says it does. A name may also
+ * come with its suffix.
+ */
+static struct fm_cuda_call *by_request(const char *name, const void *fn, int version, bool pt)
+{
+	struct fm_cuda_call *best = NULL, *exact = NULL;
+
+	for (size_t i = 0; i < FM_CUDA_CALLS; i++) {
+		struct fm_cuda_call *call = &fm_cuda_calls[i];
+		bool named = !strcmp(call->name, name);
+
+		if (!named && strcmp(call->symbol, name))
+			continue;
+		if (means(call, fn))
+			return call;
+		if (!named)
+			exact = call;
+		else if (call->since <= version && newer(call, best, pt))
+			best = call;
+	}
+	return exact ? exact : best;
+}
+
+static void replace(const char *name, void **fn, int version, uint64_t flags)
+{
+	struct fm_cuda_call *call;
+
+	if (!name || !fn || !*fn)
+		return;
+	call = by_request(name, *fn, version, flags & PER_THREAD_FLAG);
+	if (call)
+		*fn = use(call, *fn);
+}
+
+fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress, (const char *, void **, int, uint64_t),
+		(name, fn, version, flags));
+
+	if (rc == FM_CU_SUCCESS)
+		replace(name, fn, version, flags);
+	return rc;
+}
+
+fm_cu_result cuGetProcAddress_v2(
+	const char *name, void **fn, int version, uint64_t flags, unsigned *status)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress_v2,
+		(const char *, void **, int, uint64_t, unsigned *),
+		(name, fn, version, flags, status));
+
+	if (rc == FM_CU_SUCCESS)
+		replace(name, fn, version, flags);
+	return rc;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between dlsym.c and hook.c. */
+#pragma once
+
+#define FM_CUDA_NO_SYMBOL ((void *)1) /* known to the assembler of dlsym.c by its number */
+
+/* What dlsym() jumps to first. */
+void *fm_cuda_dlsym(void *handle, const char *symbol);
+/* The same for a name that may be one of the driver's. */
+void *fm_cuda_answer(void *handle, const char *symbol);

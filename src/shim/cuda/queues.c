@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "local/local.h"
+#include "shim.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct fm_map fm_cuda_map;
+struct fm_cuda_queue fm_cuda_refused;
+
+/* Writers of the map, and those who use a queue that is not the one they launch on. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t generations; /* under map_lock */
+
+static _Atomic(struct fm_client *) client_made;
+static _Atomic bool off; /* there is no client, and will be none */
+
+/* Names the thread by its address; the context whose stream of this thread was refused. */
+static __thread CUcontext thread_refused __attribute__((tls_model("initial-exec")));
+static pthread_key_t thread_ends;
+static bool thread_ends_made;
+
+static const void *self(void)
+{
+	return &thread_refused;
+}
+
+static void release(struct fm_cu_queue *hw)
+{
+	free(fm_container(hw, struct fm_cuda_queue, hw));
+}
+
+/* --- keys --- */
+
+/* Handles of streams are addresses. A context's default stream is told from them by its lowest bit,
+ * one of a thread by the next. */
+static uintptr_t default_key(CUstream stream, CUcontext ctx)
+{
+	uintptr_t h = (uintptr_t)ctx;
+
+	if (stream == FM_CU_STREAM_LEGACY)
+		return h | 1;
+	h = (h ^ (uintptr_t)self() * UINT64_C(0xbf58476d1ce4e5b9)) * UINT64_C(0x9e3779b97f4a7c15);
+	return (h & ~(uintptr_t)3) | 2;
+}
+
+CUcontext fm_cuda_current(void)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUcontext ctx = NULL;
+
+	return cu && !cu->ctx_get_current(&ctx) ? ctx : NULL;
+}
+
+uintptr_t fm_cuda_key(CUstream stream)
+{
+	CUcontext ctx;
+
+	if (!fm_cuda_is_default(stream))
+		return (uintptr_t)stream;
+	ctx = fm_cuda_current();
+	return ctx ? default_key(stream, ctx) : 0;
+}
+
+struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
+{
+	CUcontext ctx = fm_cuda_current();
+	struct fm_cuda_queue *q;
+
+	if (!ctx)
+		return NULL;
+	q = fm_map_find(&fm_cuda_map, default_key(stream, ctx));
+	if (q && q != &fm_cuda_refused && (q->hw.ctx != ctx || (q->thread && q->thread != self())))
+		return &fm_cuda_refused; /* two threads by one key: all but impossible */
+	return q;
+}
+
+/* --- making --- */
+
+/* The child has no stream of its parent's: the driver does not survive a fork. */
+static void fork_child(void)
+{
+	for (size_t i = 0; i < FM_MAP_SLOTS; i++)
+		atomic_store(&fm_cuda_map.key[i], 0);
+	map_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&client_made, NULL);
+	atomic_store(&off, false);
+	thread_refused = NULL;
+	fm_cuda_events_clear();
+	fm_cuda_captures_clear();
+}
+
+static void thread_ended(void *unused);
+
+static void handlers(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
+}
+
+static struct fm_client *client(void)
+{
+	static const struct fm_client_config config = {.api = "cuda", .local = &fm_link_local};
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
+
+	if (c || atomic_load_explicit(&off, memory_order_relaxed))
+		return c;
+	pthread_once(&once, handlers);
+	c = fm_client_get(&config);
+	atomic_store_explicit(&client_made, c, memory_order_release);
+	atomic_store(&off, !c);
+	return c;
+}
+
+/* A launch that goes past us. A program that never got as far as a client costs nothing, this
+ * included. */
+static void ungoverned(void)
+{
+	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
+
+	if (c)
+		fm_client_count_ungoverned(c);
+}
+
+static bool device_of(const struct fm_cu_driver *cu, CUcontext ctx, char key[FM_DEVKEY_MAX])
+{
+	bool pushed = fm_cuda_current() != ctx, ok;
+	CUcontext old;
+
+	if (!cu->ctx_push || !cu->ctx_pop || (pushed && cu->ctx_push(ctx)))
+		return false;
+	ok = fm_cu_device_key(cu, key, FM_DEVKEY_MAX);
+	if (pushed)
+		cu->ctx_pop(&old);
+	return ok;
+}
+
+static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontext ctx)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	struct fm_cuda_queue *q = calloc(1, sizeof(*q));
+	char key[FM_DEVKEY_MAX];
+
+	if (!q)
+		return NULL;
+	fm_cu_queue_init(&q->hw, cu, ctx, stream, release);
+	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
+	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
+	if (!device_of(cu, ctx, key) || fm_xq_create(&q->xq, c,
+						&(struct fm_xq_config){.device = key,
+							.ops = &fm_backend_cuda,
+							.hwq = &q->hw,
+							.in_order = true})) {
+		free(q);
+		return NULL;
+	}
+	return q;
+}
+
+/* Another thread may have made one for the same stream meanwhile: then that one is it. */
+static struct fm_cuda_queue *insert(struct fm_cuda_queue *q, uintptr_t key)
+{
+	struct fm_cuda_queue *there;
+
+	pthread_mutex_lock(&map_lock);
+	there = fm_map_find(&fm_cuda_map, key);
+	if (!there) {
+		if (q != &fm_cuda_refused)
+			q->generation = ++generations;
+		there = fm_map_insert(&fm_cuda_map, key, q) ? q : &fm_cuda_refused;
+	}
+	pthread_mutex_unlock(&map_lock);
+	if (there != q && q != &fm_cuda_refused)
+		fm_xq_close(q->xq); /* frees q in the end */
+	return there;
+}
+
+/* A thread's stream is not remembered as refused in the map, where it would outlive the thread. */
+static struct fm_cuda_queue *first_of_thread(struct fm_client *c, CUcontext ctx)
+{
+	struct fm_cuda_queue *q = NULL;
+
+	if (thread_refused == ctx)
+		return &fm_cuda_refused;
+	if (thread_ends_made && !pthread_setspecific(thread_ends, self()))
+		q = make(c, FM_CU_STREAM_PER_THREAD, ctx);
+	if (!q) {
+		thread_refused = ctx;
+		return &fm_cuda_refused;
+	}
+	return insert(q, q->key);
+}
+
+static struct fm_cuda_queue *first(CUstream stream)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	struct fm_cuda_queue *q;
+	struct fm_client *c;
+	CUcontext ctx = NULL;
+
+	if (!cu)
+		return NULL;
+	if (fm_cuda_is_default(stream))
+		ctx = fm_cuda_current();
+	else if (cu->stream_get_ctx(stream, &ctx))
+		ctx = NULL;
+	c = ctx ? client() : NULL;
+	if (!c)
+		return NULL;
+	if (stream == FM_CU_STREAM_PER_THREAD)
+		return first_of_thread(c, ctx);
+	q = make(c, stream, ctx);
+	return q ? insert(q, q->key) : insert(&fm_cuda_refused, fm_cuda_key(stream));
+}
+
+struct fm_cuda_queue *fm_cuda_first(CUstream stream, const struct fm_cuda_queue *found)
+{
+	struct fm_cuda_queue *q = NULL;
+
+	if (atomic_load_explicit(&off, memory_order_relaxed))
+		return NULL;
+	/* What it takes to make a queue is not allowed to a thread that captures: later. */
+	if (found != &fm_cuda_refused && !atomic_load(&fm_cu_captures))
+		q = first(stream);
+	if (q && q != &fm_cuda_refused)
+		return q;
+	ungoverned();
+	return NULL;
+}
+
+/* --- use by others than launches --- */
+
+bool fm_cuda_has_client(void)
+{
+	return atomic_load_explicit(&client_made, memory_order_relaxed);
+}
+
+void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n)
+{
+	struct fm_cuda_queue *q;
+
+	pthread_mutex_lock(&map_lock);
+	for (size_t i = 0; i < n; i++) {
+		q = fm_map_find(&fm_cuda_map, m[i].key);
+		if (q && q != &fm_cuda_refused && q->generation == m[i].generation)
+			fm_xq_synced(q->xq, m[i].mark);
+	}
+	pthread_mutex_unlock(&map_lock);
+}
+
+/* The queue in a slot of the map; NULL if there is none. Under map_lock. */
+static struct fm_cuda_queue *at(size_t i)
+{
+	struct fm_cuda_queue *q;
+
+	if (atomic_load(&fm_cuda_map.key[i]) <= FM_MAP_REMOVED)
+		return NULL;
+	q = atomic_load(&fm_cuda_map.value[i]);
+	return q == &fm_cuda_refused ? NULL : q;
+}
+
+size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
+{
+	struct fm_cuda_queue *q;
+	size_t n = 0;
+
+	if (!fm_cuda_has_client())
+		return 0;
+	pthread_mutex_lock(&map_lock);
+	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
+		q = at(i);
+		if (q && q->hw.ctx == ctx)
+			m[n++] = (struct fm_cuda_mark){.key = q->key,
+				.generation = q->generation,
+				.mark = fm_xq_mark(q->xq)};
+	}
+	pthread_mutex_unlock(&map_lock);
+	return n;
+}
+
+/* --- closing: out of the map first, so that nobody finds it any more --- */
+
+void fm_cuda_close_stream(CUstream stream)
+{
+	struct fm_cuda_queue *q;
+
+	if (fm_cuda_is_default(stream) || !fm_cuda_has_client())
+		return;
+	pthread_mutex_lock(&map_lock);
+	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
+	pthread_mutex_unlock(&map_lock);
+	if (q && q != &fm_cuda_refused)
+		fm_xq_close(q->xq);
+}
+
+/* All of a context, or, if ctx is NULL, of a thread. */
+static void close_all(CUcontext ctx, const void *thread)
+{
+	uintptr_t legacy = ctx ? default_key(FM_CU_STREAM_LEGACY, ctx) : 0;
+	struct fm_cuda_queue *q, *found[FM_BOARD_SLOTS];
+	size_t n = 0;
+
+	pthread_mutex_lock(&map_lock);
+	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
+		q = at(i);
+		if (q && (ctx ? q->hw.ctx == ctx : q->thread == thread))
+			found[n++] = q;
+	}
+	for (size_t i = 0; i < n; i++)
+		fm_map_erase(&fm_cuda_map, found[i]->key);
+	if (legacy)
+		fm_map_erase(&fm_cuda_map, legacy); /* if it was refused */
+	pthread_mutex_unlock(&map_lock);
+	for (size_t i = 0; i < n; i++)
+		fm_xq_close(found[i]->xq);
+}
+
+void fm_cuda_close_context(CUcontext ctx)
+{
+	if (ctx && fm_cuda_has_client())
+		close_all(ctx, NULL);
+}
+
+/* The thread's default streams end with it. */
+static void thread_ended(void *unused)
+{
+	if (fm_cuda_has_client())
+		close_all(NULL, self());
+}

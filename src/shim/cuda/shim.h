@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the room: the table of calls at run time, and the map from streams to XQueues. */
+#pragma once
+#include "backend/cuda/cuda.h"
+#include "calls.h"
+#include "shim/map.h"
+#include "xqueue/xqueue.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- hook.c: the driver's functions and ours --- */
+
+/* A call of the tables, once for each clone. */
+struct fm_cuda_call {
+	const char *symbol, *name;
+	int since;
+	bool per_thread;
+	void *wrapper;
+	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
+};
+
+#define FM_CUDA_ID(name, suffix, tail) FM_CUDA_##name##suffix##tail
+#define CLONES(name, suffix, clone, ...) \
+	FM_CUDA_ID(name, suffix, ), FM_CUDA_ID(name, suffix, _##clone),
+#define SINGLE(name, suffix, ...) FM_CUDA_ID(name, suffix, ),
+enum fm_cuda_id {
+	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_STREAM_CALLS(CLONES)
+		FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CALLS
+};
+#undef CLONES
+#undef SINGLE
+extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
+
+/* What programs call. Each is also the symbol that one linked to the driver itself gets. */
+#define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args) \
+	EXPORT fm_cu_result name##suffix params;                                   \
+	EXPORT fm_cu_result name##suffix##_##clone params;
+#define STREAM_CALL(name, suffix, clone, since, what, params, args) \
+	EXPORT fm_cu_result name##suffix params;                    \
+	EXPORT fm_cu_result name##suffix##_##clone params;
+#define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
+FM_CUDA_LAUNCHES(LAUNCH)
+FM_CUDA_RECORDS(LAUNCH)
+FM_CUDA_STREAM_CALLS(STREAM_CALL)
+FM_CUDA_OTHER_CALLS(OTHER_CALL)
+#undef LAUNCH
+#undef STREAM_CALL
+#undef OTHER_CALL
+
+/* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
+ * so, whatever its parameters. */
+void *fm_cuda_resolve(enum fm_cuda_id id);
+static inline void *fm_cuda_next(enum fm_cuda_id id)
+{
+	void *next = atomic_load_explicit(&fm_cuda_calls[id].next, memory_order_relaxed);
+
+	return FM_LIKELY(next) ? next : fm_cuda_resolve(id);
+}
+
+/* Call the driver's function with the parameters of this name. */
+#define NEXT(id, params, args) (((fm_cu_result(*) params)fm_cuda_next(id))args)
+
+/* A function of the driver that is in no table; NULL if it is not there. */
+void *fm_cuda_symbol(const char *symbol);
+/* What we call ourselves; NULL if no driver is loaded. */
+const struct fm_cu_driver *fm_cuda_driver(void);
+
+/* dlsym.c */
+extern void *(*fm_cuda_real_dlsym)(void *handle, const char *symbol);
+void fm_cuda_find_dlsym(void);
+
+/* --- queues.c --- */
+
+struct fm_cuda_queue {
+	struct fm_cu_queue hw;
+	struct fm_xq *xq;
+	uintptr_t key;       /* in the map */
+	uint64_t generation; /* of all queues that ever were under this key */
+	const void *thread;  /* whose default stream it is; NULL: any thread's */
+};
+
+extern struct fm_map fm_cuda_map;
+/* Stands in the map for a stream that could not be given an XQueue. */
+extern struct fm_cuda_queue fm_cuda_refused;
+
+/* In one clone of a call the NULL stream is the thread's own, in the other the context's. */
+static inline CUstream fm_cuda_stream(CUstream stream, bool per_thread)
+{
+	if (FM_LIKELY(stream))
+		return stream;
+	return per_thread ? FM_CU_STREAM_PER_THREAD : FM_CU_STREAM_LEGACY;
+}
+
+static inline bool fm_cuda_is_default(CUstream stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD;
+}
+
+struct fm_cuda_queue *fm_cuda_find_default(CUstream stream);
+
+/* stream: of fm_cuda_stream(). NULL: none yet. */
+static inline struct fm_cuda_queue *fm_cuda_find(CUstream stream)
+{
+	if (FM_LIKELY(!fm_cuda_is_default(stream)))
+		return fm_map_find(&fm_cuda_map, (uintptr_t)stream);
+	return fm_cuda_find_default(stream);
+}
+
+/* The one that has an XQueue, or NULL. */
+static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
+{
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	return q == &fm_cuda_refused ? NULL : q;
+}
+
+/* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted. */
+struct fm_cuda_queue *fm_cuda_first(CUstream stream, const struct fm_cuda_queue *found);
+
+/* The key of a stream in the map; 0: it has none now (no context). */
+uintptr_t fm_cuda_key(CUstream stream);
+
+CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
+/* A queue was made, or tried to, in this process. */
+bool fm_cuda_has_client(void);
+
+/* A queue by name, for those that look after the launch: it may be gone. */
+struct fm_cuda_mark {
+	uintptr_t key;
+	uint64_t generation, mark;
+};
+void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n);
+/* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
+size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
+
+/* Before the driver's call that ends them. */
+void fm_cuda_close_stream(CUstream stream);
+void fm_cuda_close_context(CUcontext ctx);
+
+/* --- events.c: what an event stands behind. Lossy: the last 1024 or so. --- */
+void fm_cuda_event_forget(CUevent event);
+void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m);
+bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m);
+void fm_cuda_events_clear(void);
+
+/* --- capture.c --- */
+bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
+void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
+void fm_cuda_capture_ended(CUstream stream);
+void fm_cuda_captures_clear(void);

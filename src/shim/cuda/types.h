@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the table of calls needs beyond backend/cuda/driver.h: handles, of which only the name
+ * matters, and the parts of parameter blocks from which the kind and size of a command are read.
+ */
+#pragma once
+#include "backend/cuda/driver.h"
+
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUarray_st *CUarray;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef void (*fm_cu_host_fn)(void *user);
+typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
+
+struct CUlaunchConfig_st;
+struct CUDA_MEMCPY2D_st;
+struct CUDA_MEMCPY3D_st;
+struct CUDA_MEMCPY3D_PEER_st;
+struct CUDA_MEMCPY3D_BATCH_OP_st;
+struct CUmemcpyAttributes_st;
+struct CUmemDecompressParams_st;
+struct CUarrayMapInfo_st;
+struct CUgraphEdgeData_st;
+struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+
+struct fm_cu_location { /* CUmemLocation, passed by value */
+	int type, id;
+};
+
+enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
+
+struct fm_cu_launch_config { /* CUlaunchConfig */
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+};
+
+struct fm_cu_copy_end_2d {
+	size_t x, y;
+	unsigned type;
+	void *host;
+	CUdeviceptr device;
+	void *array;
+	size_t pitch;
+};
+
+struct fm_cu_copy_2d { /* CUDA_MEMCPY2D */
+	struct fm_cu_copy_end_2d src, dst;
+	size_t width, height;
+};
+
+struct fm_cu_copy_end_3d {
+	size_t x, y, z, lod;
+	unsigned type;
+	void *host;
+	CUdeviceptr device;
+	void *array, *context;
+	size_t pitch, height;
+};
+
+struct fm_cu_copy_3d { /* CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER */
+	struct fm_cu_copy_end_3d src, dst;
+	size_t width, height, depth;
+};
