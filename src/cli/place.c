@@ -26,26 +26,33 @@ static int self_dir(char dir[PATH_MAX])
 }
 
 /* base is "" or absolute and ends without '/'. */
-static bool layer_in(const char *base, const char *dir, char path[PATH_MAX])
+static bool file_in(const char *base, const char *dir, const char *file, char path[PATH_MAX])
 {
 	char tried[PATH_MAX];
 	const char *sep = *base && *dir != '/' ? "/" : "";
-	int n = snprintf(
-		tried, sizeof(tried), "%s%s%s/" PLACE_LAYER_FILE, *sep ? base : "", sep, dir);
+	int n = snprintf(tried, sizeof(tried), "%s%s%s/%s", *sep ? base : "", sep, dir, file);
 
 	return n > 0 && (size_t)n < sizeof(tried) && realpath(tried, path) && !access(path, R_OK);
 }
 
-int place_layer(char path[PATH_MAX], struct fm_err *err)
+/* self: where this program lies, if that had to be asked. */
+static bool find_file(const char *file, char path[PATH_MAX], char self[PATH_MAX])
 {
 	const char *given = secure_getenv("FERMATA_LIBDIR");
-	char self[PATH_MAX] = "";
-	bool found = given && *given && layer_in("", given, path);
+	bool found = given && *given && file_in("", given, file, path);
 
+	self[0] = '\0';
 	if (!found && !self_dir(self))
 		for (unsigned i = 0; !found && i < sizeof(lib_dirs) / sizeof(lib_dirs[0]); i++)
-			found = layer_in(self, lib_dirs[i], path);
-	if (!found) {
+			found = file_in(self, lib_dirs[i], file, path);
+	return found;
+}
+
+int place_layer(char path[PATH_MAX], struct fm_err *err)
+{
+	char self[PATH_MAX];
+
+	if (!find_file(PLACE_LAYER_FILE, path, self)) {
 		fm_err_set(err, -ENOENT, "cannot find " PLACE_LAYER_FILE " near %s", self);
 		return fm_err_hint(err, "install it again, or set FERMATA_LIBDIR to its directory");
 	}
@@ -53,6 +60,16 @@ int place_layer(char path[PATH_MAX], struct fm_err *err)
 		return 0;
 	fm_err_set(err, -EINVAL, "the path of the layer has a ':' in it: %s", path);
 	return fm_err_hint(err, "OPENCL_LAYERS is a list separated by ':'; install elsewhere");
+}
+
+bool place_cuda(char path[PATH_MAX])
+{
+	char self[PATH_MAX];
+
+#ifdef FM_SANITIZED
+	return false; /* it would bring the sanitizer's runtime into programs that have none */
+#endif
+	return find_file(PLACE_CUDA_FILE, path, self) && !strpbrk(path, ": ");
 }
 
 void place_daemon(char path[PATH_MAX])

@@ -3,12 +3,19 @@
 #pragma once
 #include "base/err.h"
 #include <limits.h>
+#include <stdbool.h>
 
 #define PLACE_LAYER_FILE "libfermata-opencl.so"
+#define PLACE_CUDA_FILE  "libfermata-cuda.so"
 
 /* Absolute path of the OpenCL layer: in $FERMATA_LIBDIR, else in the library directory beside this
  * program. -ENOENT, with where it looked. */
 int place_layer(char path[PATH_MAX], struct fm_err *err);
+
+/* Absolute path of the CUDA shim, likewise. False: there is none, or none that LD_PRELOAD could
+ * name.
+ */
+bool place_cuda(char path[PATH_MAX]);
 
 /* The daemon's program: beside this one, else "fermatad" for a search in $PATH. */
 void place_daemon(char path[PATH_MAX]);

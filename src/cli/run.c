@@ -200,16 +200,16 @@ static int set_hints(struct run *run, struct fm_err *err)
 
 /* Is a layer of ours in the list already, whichever build it is from? Twice would schedule twice.
  */
-static bool has_layer(const char *list)
+static bool has_layer(const char *list, const char *separators, const char *file)
 {
 	FM_CLEAN_FREE char *copy = strdup(list);
 	char *rest = NULL;
 
-	for (char *p = copy ? strtok_r(copy, ":", &rest) : NULL; p;
-		p = strtok_r(NULL, ":", &rest)) {
+	for (char *p = copy ? strtok_r(copy, separators, &rest) : NULL; p;
+		p = strtok_r(NULL, separators, &rest)) {
 		const char *base = strrchr(p, '/');
 
-		if (!strcmp(base ? base + 1 : p, PLACE_LAYER_FILE))
+		if (!strcmp(base ? base + 1 : p, file))
 			return true;
 	}
 	return false;
@@ -222,7 +222,7 @@ static int set_layer(struct fm_err *err)
 	char path[PATH_MAX];
 	int rc;
 
-	if (others && has_layer(others))
+	if (others && has_layer(others, ":", PLACE_LAYER_FILE))
 		return 0;
 	rc = place_layer(path, err);
 	if (rc)
@@ -230,6 +230,20 @@ static int set_layer(struct fm_err *err)
 	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	return set_env("OPENCL_LAYERS", list, err);
+}
+
+/* CUDA knows no layers: its shim is loaded before all else. */
+static int set_preload(struct fm_err *err)
+{
+	FM_CLEAN_FREE char *list = NULL;
+	const char *others = getenv("LD_PRELOAD");
+	char path[PATH_MAX];
+
+	if ((others && has_layer(others, ": ", PLACE_CUDA_FILE)) || !place_cuda(path))
+		return 0;
+	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	return set_env("LD_PRELOAD", list, err);
 }
 
 static int set_environment(struct run *run, struct fm_err *err)
@@ -332,5 +346,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		cli_report(&err);
 		fprintf(stderr, "fermata: running '%s' unscheduled\n", run.command[0]);
 	}
+	if (set_preload(&err)) /* after the daemon was started, which has no use for it */
+		return cli_report(&err);
 	return execute(run.command);
 }
