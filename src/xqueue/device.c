@@ -9,7 +9,6 @@
 #include <errno.h>
 
 /* How often the agent looks: an eighth of the time that the queue has been busy. */
-#define LOOK_MIN (100 * FM_US)
 #define LOOK_MAX (2 * FM_MS)
 
 /* Alone on the device gates stand so much farther apart. */
@@ -72,15 +71,24 @@ static void adapt_interval(struct fm_xq *q)
 		atomic_store(&q->interval, c->set.device_interval_ns * (contended ? 1 : ALONE));
 }
 
+static void note_progress(struct fm_xq *q, uint64_t now)
+{
+	uint64_t done = fm_slot_done(q->slot);
+
+	if (done <= atomic_load(&q->slot->done))
+		return;
+	fm_xq_advance(q, done, now);
+	q->cold->progress_at = now;
+}
+
 void fm_xq_device_place(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
-	uint64_t mark = fm_xq_mark(q), done = fm_slot_done(q->slot);
+	uint64_t mark = fm_xq_mark(q);
 	bool sample;
 
-	if (done > atomic_load(&q->slot->done))
-		fm_xq_advance(q, done, now);
+	note_progress(q, now);
 	collect(q);
 	end_sample(q);
 	sample = x->sample_n < FM_SEG_SAMPLES;
@@ -126,16 +134,19 @@ static void tell(struct fm_xq *q, uint64_t now)
 		fm_xq_advance(q, mark, now);
 }
 
+void fm_xq_device_look(struct fm_xq *q, uint64_t now)
+{
+	note_progress(q, now);
+	if (fm_slot_pending(q->slot))
+		tell(q, now);
+}
+
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t done = fm_slot_done(q->slot);
 	bool open = fm_xq_may_run(q);
 
-	if (done > atomic_load(&q->slot->done)) {
-		fm_xq_advance(q, done, now);
-		x->progress_at = now;
-	}
+	note_progress(q, now);
 	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
 		x->tail_at = 0;
 		return FM_NEVER;
@@ -153,8 +164,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_at = open ? now + q->client->set.device_interval_ns : now;
 	if (now >= x->tail_at)
 		tell(q, now);
-	return now +
-	       FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, LOOK_MIN), LOOK_MAX);
+	return now + FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, FM_DEVICE_LOOK),
+			     LOOK_MAX);
 }
 
 /* The hwqueue is there for the last time: what comes of it later is in the board. */

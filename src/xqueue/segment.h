@@ -69,7 +69,9 @@ bool fm_xq_end_matters(struct fm_xq *q);
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
 void fm_xq_device_place(struct fm_xq *q, uint64_t now);
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
+void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);
+#define FM_DEVICE_LOOK (100 * FM_US)
 
 /* turn.c */
 void fm_turn_wake(struct fm_xq *q);

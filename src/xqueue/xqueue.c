@@ -669,17 +669,20 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 	uint64_t deadline = fm_add_sat(fm_now(), timeout_ns);
 
 	while (atomic_load(&q->slot->done) < count) {
+		uint64_t now = fm_now(), look = q->device_gates ? FM_DEVICE_LOOK : 100 * FM_MS;
 		uint32_t turn = atomic_load(&x->turn);
 
 		pthread_mutex_lock(&x->lock);
-		if (!x->tracks && fm_xq_mark(q) >= count)
+		if (q->device_gates)
+			fm_xq_device_look(q, now);
+		else if (!x->tracks && fm_xq_mark(q) >= count)
 			track(q, 0);
 		leave(q);
 		if (atomic_load(&q->slot->done) >= count)
 			break;
-		if (fm_now() >= deadline)
+		if (now >= deadline)
 			return -ETIMEDOUT;
-		fm_turn_wait(q, turn, FM_MIN(deadline, fm_now() + 100 * FM_MS));
+		fm_turn_wait(q, turn, FM_MIN(deadline, now + look));
 	}
 	return 0;
 }

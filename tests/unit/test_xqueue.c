@@ -9,8 +9,8 @@ static void gate_word_stops_the_queue(unsigned level)
 
 	start_device(level);
 	f.q = new_queue(false, 0);
-	assert_int_equal(f.q->level, level);
-	assert_int_equal(atomic_load(&f.q->slot->level), level);
+	assert_int_equal(f.q->level, level == WORDS ? 2 : level);
+	assert_int_equal(atomic_load(&f.q->slot->level), f.q->level);
 	warm_up(f.q);
 	start_feeder(&f);
 	for (unsigned part = 1; part <= 3; part++) {
@@ -24,7 +24,7 @@ static void gate_word_stops_the_queue(unsigned level)
 	assert_in_order(1500);
 	gates = atomic_load(&f.q->slot->gates);
 	assert_true(level == 1 ? gates == 0 : gates > 10);
-	assert_int_equal(atomic_load(&f.q->slot->done), 1520);
+	assert_int_equal(fm_slot_done(f.q->slot), 1520);
 	assert_int_equal(fm_slot_pending(f.q->slot), 0);
 	assert_true(fm_xq_stalled(f.q));
 	fm_xq_close(f.q);
@@ -40,6 +40,11 @@ static void test_gate_word_stops_level_1(void **state)
 static void test_gate_word_stops_level_2(void **state)
 {
 	gate_word_stops_the_queue(2);
+}
+
+static void test_gate_word_stops_words(void **state)
+{
+	gate_word_stops_the_queue(WORDS);
 }
 
 static void test_gate_word_stops_level_3(void **state)
@@ -72,6 +77,11 @@ static void queued_work_stops(unsigned level)
 static void test_queued_work_stops_level_2(void **state)
 {
 	queued_work_stops(2);
+}
+
+static void test_queued_work_stops_words(void **state)
+{
+	queued_work_stops(WORDS);
 }
 
 static void test_queued_work_stops_level_3(void **state)
@@ -107,6 +117,11 @@ static void launched_behind_a_stop(unsigned level)
 static void test_launched_behind_a_stop_level_2(void **state)
 {
 	launched_behind_a_stop(2);
+}
+
+static void test_launched_behind_a_stop_words(void **state)
+{
+	launched_behind_a_stop(WORDS);
 }
 
 static void test_launched_behind_a_stop_level_3(void **state)
@@ -166,6 +181,11 @@ static void test_closed_while_idle_level_1(void **state)
 static void test_closed_while_idle_level_2(void **state)
 {
 	closed_while_idle(2);
+}
+
+static void test_closed_while_idle_words(void **state)
+{
+	closed_while_idle(WORDS);
 }
 
 static void test_closed_while_idle_level_3(void **state)
@@ -231,14 +251,18 @@ static void test_unscheduled_has_no_gates(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gate_word_stops_level_1),
 	cmocka_unit_test(test_gate_word_stops_level_2),
+	cmocka_unit_test(test_gate_word_stops_words),
 	cmocka_unit_test(test_gate_word_stops_level_3),
 	cmocka_unit_test(test_queued_work_stops_level_2),
+	cmocka_unit_test(test_queued_work_stops_words),
 	cmocka_unit_test(test_queued_work_stops_level_3),
 	cmocka_unit_test(test_launched_behind_a_stop_level_2),
+	cmocka_unit_test(test_launched_behind_a_stop_words),
 	cmocka_unit_test(test_launched_behind_a_stop_level_3),
 	cmocka_unit_test(test_running_command_stops_level_3),
 	cmocka_unit_test(test_closed_while_idle_level_1),
 	cmocka_unit_test(test_closed_while_idle_level_2),
+	cmocka_unit_test(test_closed_while_idle_words),
 	cmocka_unit_test(test_closed_while_idle_level_3),
 	cmocka_unit_test(test_own_suspension_level_1),
 	cmocka_unit_test(test_own_suspension_level_2),

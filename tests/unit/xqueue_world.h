@@ -94,6 +94,7 @@ static inline struct fm_client *client(bool gates_always)
 /* The device and what came out of it. */
 static struct {
 	struct fm_simdev *dev;
+	bool words; /* the device looks at gates itself */
 	pthread_t ticker;
 	_Atomic bool stop, pause;
 	_Atomic unsigned n;
@@ -110,11 +111,16 @@ static inline void *tick(void *arg)
 	return NULL;
 }
 
+/* A device of level 2 that looks at gates itself. */
+#define WORDS 20u
+
 static inline void start_device(unsigned max_level)
 {
-	const struct fm_sim_options o = {.virtual_time = true, .max_level = max_level};
+	const struct fm_sim_options o = {
+		.virtual_time = true, .max_level = max_level == WORDS ? 2 : max_level};
 
 	memset(&w, 0, sizeof(w));
+	w.words = max_level == WORDS;
 	assert_int_equal(fm_simdev_new(&w.dev, &o), 0);
 	assert_int_equal(pthread_create(&w.ticker, NULL, tick, NULL), 0);
 }
@@ -138,7 +144,7 @@ static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
 
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {.device = "sim",
-		.ops = &fm_simq_ops,
+		.ops = w.words ? &fm_simq_word_ops : &fm_simq_ops,
 		.hwq = simq,
 		.level_wish = (enum fm_level)wish,
 		.in_order = true};

@@ -11,6 +11,44 @@ static struct fm_sim_entry *head(struct fm_simq *q)
 	return fm_list_empty(&q->fifo) ? NULL : fm_list_first(&q->fifo, struct fm_sim_entry, node);
 }
 
+static void arrive(struct fm_simq *q, struct fm_sim_entry *e)
+{
+	e->waits = true;
+	q->dev->waiting++;
+	atomic_store(e->words.progress, e->progress);
+	if (!e->words.gate)
+		return;
+	atomic_store(e->words.waiting, 1);
+	if (q->sampling && q->samples < FM_SIM_SAMPLES)
+		q->sample[q->samples++] = q->dev->clock - q->sample_since;
+	q->sampling = false;
+}
+
+/* The device at a word: true when it goes on. */
+static bool pass_word(struct fm_simq *q, struct fm_sim_entry *e)
+{
+	if (!e->waits)
+		arrive(q, e);
+	if (e->words.gate) {
+		if (atomic_load(e->words.gate) && !e->open)
+			return false;
+		atomic_store(e->words.waiting, 0);
+		q->sampling = e->sample;
+		q->sample_since = q->dev->clock;
+	}
+	q->dev->waiting--;
+	return true;
+}
+
+static void settle_words(struct fm_simdev *d)
+{
+	struct fm_simq *q;
+
+	if (d->waiting)
+		fm_list_each (q, &d->queues, node)
+			fm_simdev_settle(q);
+}
+
 void fm_simdev_settle(struct fm_simq *q)
 {
 	struct fm_sim_entry *e;
@@ -18,8 +56,10 @@ void fm_simdev_settle(struct fm_simq *q)
 	while ((e = head(q)) && e->kind != FM_SIM_COMMAND) {
 		if (e->kind == FM_SIM_GATE && !e->open)
 			return;
+		if (e->kind == FM_SIM_WORD && !pass_word(q, e))
+			return;
 		fm_list_del(&e->node);
-		if (e->kind == FM_SIM_GATE) {
+		if (e->kind != FM_SIM_TRACK) {
 			q->entries--;
 			free(e);
 		} else {
@@ -71,9 +111,11 @@ static void finish(struct fm_simdev *d)
 
 static uint64_t next_event(struct fm_simdev *d)
 {
-	if (d->running)
-		return d->running->hang ? FM_NEVER : fm_add_sat(d->started, d->running->left_ns);
-	return d->clock < d->free_at && next_turn(d) ? d->free_at : FM_NEVER;
+	uint64_t look = d->waiting && !d->opt.virtual_time ? d->clock + FM_SIM_WORD_NS : FM_NEVER;
+
+	if (d->running && !d->running->hang)
+		return FM_MIN(look, fm_add_sat(d->started, d->running->left_ns));
+	return d->clock < d->free_at && next_turn(d) ? d->free_at : look;
 }
 
 /* Let everything up to t happen. In virtual time it stops at the first callback that is due, so
@@ -83,6 +125,7 @@ static void run_to(struct fm_simdev *d, uint64_t t)
 	uint64_t next;
 
 	while (!d->opt.virtual_time || fm_list_empty(&d->due)) {
+		settle_words(d);
 		start(d);
 		next = next_event(d);
 		if (next > t || next == FM_NEVER) {
@@ -90,7 +133,7 @@ static void run_to(struct fm_simdev *d, uint64_t t)
 			return;
 		}
 		d->clock = FM_MAX(d->clock, next);
-		if (d->running)
+		if (d->running && !d->running->hang && next == d->started + d->running->left_ns)
 			finish(d);
 	}
 }

@@ -6,14 +6,21 @@
 #include "sim.h"
 #include <pthread.h>
 
-enum fm_sim_entry_kind { FM_SIM_COMMAND, FM_SIM_GATE, FM_SIM_TRACK };
+enum fm_sim_entry_kind { FM_SIM_COMMAND, FM_SIM_GATE, FM_SIM_TRACK, FM_SIM_WORD };
+
+#define FM_SIM_SAMPLES 16
+#define FM_SIM_WORD_NS (20 * FM_US) /* wall time: how often the device looks at a word */
 
 /* What stands in a queue. */
 struct fm_sim_entry {
 	struct fm_list node; /* of its queue's fifo, then of the device's due list */
 	struct fm_simq *queue;
 	enum fm_sim_entry_kind kind;
-	bool open;        /* a gate */
+	bool open;                  /* a gate */
+	bool waits;                 /* at a word: it has arrived there */
+	bool sample;                /* a word: the stretch behind it is timed */
+	struct fm_gate_words words; /* a word to look at (gate), or to write (progress) alone */
+	uint64_t progress;
 	bool hang;        /* a command that never ends */
 	uint64_t left_ns; /* device time that a command still needs */
 	uint64_t at;      /* when it finished or was reached */
@@ -30,6 +37,9 @@ struct fm_simq {
 	uint64_t launched, finished; /* commands; finished after done has returned */
 	uint64_t entries;            /* in fifo or due */
 	bool interrupted, released;
+	bool sampling; /* since, until the next word */
+	uint64_t sample_since, sample[FM_SIM_SAMPLES];
+	unsigned samples;
 };
 
 struct fm_simdev {
@@ -42,6 +52,7 @@ struct fm_simdev {
 	uint64_t started; /* running since */
 	uint64_t free_at; /* an interrupt occupies the device until then */
 	uint64_t clock;   /* up to here everything has happened */
+	unsigned waiting; /* queues that wait at a word */
 	unsigned faults[FM_SIM_FAULT_COUNT];
 	unsigned refs; /* the owner, each queue, the thread, a call in progress */
 	bool orphan;   /* the owner has let go */

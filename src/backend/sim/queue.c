@@ -156,6 +156,56 @@ static void sim_reactivate(void *hwq, void *gate)
 	fm_simdev_poke(q->dev);
 }
 
+static int enqueue_word(struct fm_simq *q, const struct fm_gate_words *w, uint64_t progress,
+	bool is_gate, bool sample)
+{
+	FM_CLEAN_FREE struct fm_sim_entry *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!can(q, 2))
+		return -EOPNOTSUPP;
+	if (!e)
+		return -ENOMEM;
+	LOCKED(q);
+	if (fm_simdev_take_fault(q->dev, FM_SIM_FAULT_DEACTIVATE))
+		return -EIO;
+	e->kind = FM_SIM_WORD;
+	e->words = *w;
+	e->progress = progress;
+	e->sample = sample;
+	if (!is_gate)
+		e->words.gate = NULL;
+	rc = fm_simdev_enqueue(q, e);
+	if (!rc)
+		fm_take_ptr(e);
+	fm_simdev_settle(q);
+	return rc;
+}
+
+static int sim_gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
+{
+	return enqueue_word(hwq, w, finished, true, sample);
+}
+
+static int sim_tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+{
+	return enqueue_word(hwq, w, finished, false, false);
+}
+
+static int sim_sampled(void *hwq, uint64_t *ns)
+{
+	struct fm_simq *q = hwq;
+
+	LOCKED(q);
+	if (!q->samples)
+		return 0;
+	*ns = q->sample[0];
+	q->samples--;
+	for (unsigned i = 0; i < q->samples; i++)
+		q->sample[i] = q->sample[i + 1];
+	return 1;
+}
+
 static int sim_interrupt(void *hwq)
 {
 	struct fm_simq *q = hwq;
@@ -220,5 +270,16 @@ const struct fm_backend_ops fm_simq_ops = {
 	.reactivate = sim_reactivate,
 	.interrupt = sim_interrupt,
 	.restore = sim_restore,
+	.release = sim_release,
+};
+
+const struct fm_backend_ops fm_simq_word_ops = {
+	.name = "sim",
+	.levels = sim_levels,
+	.launch = sim_launch,
+	.sync = sim_sync,
+	.gate = sim_gate,
+	.tell = sim_tell,
+	.sampled = sim_sampled,
 	.release = sim_release,
 };

@@ -47,3 +47,7 @@ int fm_simq_new(struct fm_simq **out, struct fm_simdev *d);
  * gates count as open.
  */
 extern const struct fm_backend_ops fm_simq_ops;
+
+/* The same device, looking at gates itself (fm_backend_ops.gate), up to level 2: its words are read
+ * when the clock moves, in wall time every FM_SIM_WORD_NS while a queue waits. */
+extern const struct fm_backend_ops fm_simq_word_ops;
