@@ -106,20 +106,15 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 void *fm_cuda_answer(void *handle, const char *symbol)
 {
 	struct fm_cuda_call *call = by_symbol(symbol);
-	void *fn, *of_driver;
+	void *fn = call ? real_dlsym(handle, symbol) : NULL;
 
-	if (!call)
-		return NULL;
-	fn = real_dlsym(handle, symbol);
 	if (!fn)
 		return NULL;
-	of_driver = fm_cuda_symbol(symbol);
-	/* We were found ourselves where nobody has the driver: then nothing was found. */
-	if (fn == call->wrapper && (!of_driver || of_driver == fn))
-		return FM_CUDA_NO_SYMBOL;
-	if (fn != call->wrapper && fn != of_driver)
-		return NULL; /* of something else that has a function of that name */
-	return use(call, of_driver);
+	/* We were found ourselves, as the first of all: what would be found without us? */
+	if (fn == call->wrapper)
+		return real_dlsym(RTLD_NEXT, symbol) ? fn : FM_CUDA_NO_SYMBOL;
+	/* Something else may have a function of that name. */
+	return fn == fm_cuda_symbol(symbol) ? use(call, fn) : NULL;
 }
 
 /* Is this, among the functions that a name has had over time, the one that the driver means? */
