@@ -27,6 +27,7 @@ struct doctor {
 	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
 	char layer[PATH_MAX];      /* "": not found */
 	bool opencl;               /* the loader works and has devices */
+	bool cuda;                 /* devices that can be scheduled */
 };
 
 static const struct argp_option options[] = {
@@ -203,23 +204,33 @@ static void note_devices(struct doctor *d, const struct probe_result *result)
 	}
 }
 
+/* What is wrong with OpenCL is worth knowing where CUDA works; else it is bad. */
+static enum verdict without_opencl(const struct doctor *d)
+{
+	return d->cuda ? WARNING : BAD;
+}
+
 static void judge_devices(struct doctor *d, const struct probe_result *result)
 {
-	size_t usable = 0, n = json_array_size(d->devices), i;
+	size_t usable = 0, n = 0, i;
+	json_t *device, *last = NULL;
 	char text[256];
-	json_t *device;
 
-	json_array_foreach (d->devices, i, device)
+	json_array_foreach (d->devices, i, device) {
+		if (!strcmp(cli_str(device, "platform"), "CUDA"))
+			continue;
+		n++;
 		usable += json_array_size(json_object_get(device, "levels")) > 0;
+		last = device;
+	}
 	d->opencl = usable > 0;
 	if (*result->died) {
 		snprintf(text, sizeof(text), "trying %s: the driver %s",
-			n ? cli_str(json_array_get(d->devices, n - 1), "name") : "OpenCL",
-			result->died);
-		found(d, usable ? WARNING : BAD, "devices", text,
+			last ? cli_str(last, "name") : "OpenCL", result->died);
+		found(d, usable ? WARNING : without_opencl(d), "devices", text,
 			"`clinfo' shows whether it works without Fermata; update the driver");
 	} else if (!n) {
-		found(d, BAD, "devices", "OpenCL has no device",
+		found(d, without_opencl(d), "devices", "OpenCL has no device",
 			"install the driver of your device; pocl-opencl-icd makes the processor "
 			"one");
 	} else {
@@ -227,7 +238,7 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 		found(d,
 			usable == n ? GOOD
 			: usable    ? WARNING
-				    : BAD,
+				    : without_opencl(d),
 			"devices", text, "see what trying them showed, below; update the driver");
 	}
 }
@@ -238,17 +249,18 @@ static void check_opencl(struct doctor *d)
 	const json_t *loader;
 
 	progress(d, "trying the devices of OpenCL...");
-	if (probe_run(NULL, PROBE_MS, &result)) {
-		found(d, BAD, "opencl", "cannot run a process to try it",
+	if (probe_run("opencl", NULL, PROBE_MS, &result)) {
+		found(d, without_opencl(d), "opencl", "cannot run a process to try it",
 			"free memory, then try again");
 		return;
 	}
 	loader = probe_step(&result, "loader");
 	if (!loader) {
-		found(d, BAD, "opencl", *result.died ? result.died : "the loader does not load",
+		found(d, without_opencl(d), "opencl",
+			*result.died ? result.died : "the loader does not load",
 			"reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
 	} else if (json_object_get(loader, "error")) {
-		found(d, BAD, "opencl", cli_str(loader, "error"),
+		found(d, without_opencl(d), "opencl", cli_str(loader, "error"),
 			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
 	} else {
 		found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
@@ -289,12 +301,69 @@ static void check_layers(struct doctor *d)
 	if (!d->layer[0] || !d->opencl)
 		return;
 	progress(d, "trying them under the layer...");
-	if (probe_run(d->layer, PROBE_MS, &result)) {
+	if (probe_run("layer", d->layer, PROBE_MS, &result)) {
 		found(d, BAD, "layers", "cannot run a process to try them",
 			"free memory, then try again");
 		return;
 	}
 	judge_layer(d, &result);
+	json_decref(result.lines);
+}
+
+static void check_mps(struct doctor *d)
+{
+	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/control", dir && *dir ? dir : "/tmp/nvidia-mps");
+	if (access(path, F_OK))
+		return;
+	found(d, GOOD, "mps",
+		"CUDA's programs share one context (MPS): they change places faster, and one that "
+		"is "
+		"killed at work can take the others with it",
+		NULL);
+}
+
+static void judge_cuda(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *cuda = probe_step(result, "cuda");
+	size_t before = json_array_size(d->devices), n, usable = 0;
+	char text[256];
+
+	if (json_is_true(json_object_get(cuda, "absent"))) {
+		if (!access("/dev/nvidiactl", F_OK))
+			found(d, WARNING, "cuda", cli_str(cuda, "error"),
+				"install the user-space part of the NVIDIA driver (Debian: "
+				"libcuda1)");
+		return;
+	}
+	if (json_object_get(cuda, "error")) {
+		found(d, WARNING, "cuda", cli_str(cuda, "error"),
+			"`nvidia-smi' shows whether the driver works at all, and who may use it");
+		return;
+	}
+	note_devices(d, result);
+	n = json_array_size(d->devices) - before;
+	for (size_t i = before; i < before + n; i++)
+		usable += json_array_size(
+				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
+	d->cuda = usable > 0;
+	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
+		*result->died ? "; " : "", usable, n);
+	found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
+		"see what trying them showed, below; update the driver");
+}
+
+static void check_cuda(struct doctor *d)
+{
+	struct probe_result result;
+
+	progress(d, "trying the devices of CUDA...");
+	if (probe_run("cuda", NULL, PROBE_MS, &result))
+		return;
+	judge_cuda(d, &result);
+	check_mps(d);
 	json_decref(result.lines);
 }
 
@@ -339,6 +408,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	check_daemon(&d);
 	check_rights(&d);
 	check_layer(&d);
+	check_cuda(&d);
 	check_opencl(&d);
 	check_layers(&d);
 	if (cli->json) {

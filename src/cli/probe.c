@@ -48,13 +48,17 @@ struct probe {
 	FILE *out;
 };
 
-/* Each line leaves at once: what follows it may crash. */
+void probe_tell(FILE *out, json_t *line)
+{
+	json_dumpf(line, out, JSON_COMPACT);
+	fputc('\n', out);
+	fflush(out);
+	json_decref(line);
+}
+
 static void tell(struct probe *p, json_t *line)
 {
-	json_dumpf(line, p->out, JSON_COMPACT);
-	fputc('\n', p->out);
-	fflush(p->out);
-	json_decref(line);
+	probe_tell(p->out, line);
 }
 
 static bool load(struct probe *p)
@@ -243,7 +247,7 @@ static void probe_layer(struct probe *p)
 	probe_devices(p);
 }
 
-/* fermata _probe FD WITH_LAYER: FD takes the lines, out of reach of a driver that prints. */
+/* fermata _probe FD opencl|layer|cuda: FD takes the lines, out of reach of a driver that prints. */
 int cli_probe(struct cli *cli, int argc, char **argv)
 {
 	struct probe p = {0};
@@ -256,12 +260,12 @@ int cli_probe(struct cli *cli, int argc, char **argv)
 	p.out = fdopen(atoi(argv[1]), "w");
 	if (!p.out || fcntl(fileno(p.out), F_SETFD, FD_CLOEXEC))
 		return CLI_FAILED;
-	if (load(&p)) {
-		if (atoi(argv[2]))
-			probe_layer(&p);
-		else
-			probe_devices(&p);
-	}
+	if (!strcmp(argv[2], "cuda"))
+		probe_cuda(p.out);
+	else if (load(&p) && !strcmp(argv[2], "layer"))
+		probe_layer(&p);
+	else if (p.cl.clGetPlatformIDs)
+		probe_devices(&p);
 	tell(&p, json_pack("{s:s}", "step", "end"));
 	/* Without the exit handlers of drivers, which are a place where they hang. */
 	_exit(CLI_OK);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine's OpenCL can do, tried in a process of its own, so that a driver that hangs or
- * crashes harms nobody. The child writes one JSON object a line and may die after any of them:
+ * What this machine's OpenCL and CUDA can do, tried in a process of its own, so that a driver that
+ * hangs or crashes harms nobody. The child writes one JSON object a line and may die after any of
+ * them:
  *
  *   {"step":"loader","path":...} or {"step":"loader","error":...}
  *   {"step":"device","name","platform","version","type"}    before the device is tried
  *   {"step":"levels","levels":[...],"text":...}             what trying it showed
  *   {"step":"layer","loaded":bool}                          with a layer: did the loader load it?
+ *   {"step":"cuda","version":...} or {"step":"cuda","error":...,"absent":bool}
  *   {"step":"end"}
  */
 #pragma once
@@ -17,9 +19,13 @@ struct probe_result {
 	char died[128]; /* how it ended before its end, or "" */
 };
 
-/* Run the probe with the layer at this path, or with NULL, without any layer. 0 or negative errno
- * when it could not be run at all. */
-int probe_run(const char *layer, unsigned limit_ms, struct probe_result *result);
+/* Try "opencl", without any layer; "layer": OpenCL with the layer at this path; "cuda". 0 or
+ * negative errno when it could not be run at all. */
+int probe_run(const char *what, const char *layer, unsigned limit_ms, struct probe_result *result);
 
 /* The first object with that step, or NULL. */
 const json_t *probe_step(const struct probe_result *result, const char *step);
+
+/* In the child. tell: each line leaves at once, since what follows it may crash. */
+void probe_tell(FILE *out, json_t *line);
+void probe_cuda(FILE *out);

@@ -13,10 +13,10 @@
 #define OUTPUT_MAX (256 * 1024)
 
 /* In the child. No daemon may hold what is being tried, nor see it come and go. */
-static void exec_probe(int out, const char *layer)
+static void exec_probe(int out, const char *what, const char *layer)
 {
 	char fd[16];
-	char *argv[] = {"fermata", "_probe", fd, layer ? "1" : "0", NULL};
+	char *argv[] = {"fermata", "_probe", fd, (char *)what, NULL};
 	int null = open("/dev/null", O_RDWR);
 
 	if (layer)
@@ -97,7 +97,7 @@ static void finish(pid_t pid, bool in_time, unsigned limit_ms, struct probe_resu
 			WEXITSTATUS(status));
 }
 
-int probe_run(const char *layer, unsigned limit_ms, struct probe_result *result)
+int probe_run(const char *what, const char *layer, unsigned limit_ms, struct probe_result *result)
 {
 	FM_CLEAN_FREE char *buf = calloc(1, OUTPUT_MAX + 1);
 	FM_CLEAN_FD int read_end = -1;
@@ -117,7 +117,7 @@ int probe_run(const char *layer, unsigned limit_ms, struct probe_result *result)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		exec_probe(write_end, layer);
+		exec_probe(write_end, what, layer);
 	setpgid(pid, pid);
 	close(fm_take_fd(&write_end));
 	in_time = collect(read_end, buf, OUTPUT_MAX, &len, fm_now() + limit_ms * FM_MS);
