@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of the CUDA driver API that the tests use, as its binary interface has it: what the fake
+ * driver (fakes/cuda) exports and what the programs call. No toolkit is needed.
+ *
+ * X(symbol, name for cuGetProcAddress, version since which that name means this symbol, parameters)
+ * P(..., suffix of the variant for per-thread default streams, arguments)
+ */
+#pragma once
+#include "backend/cuda/driver.h"
+
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef void (*CUhostFn)(void *arg);
+typedef void (*CUstreamCallback)(CUstream stream, fm_cu_result status, void *arg);
+
+enum {
+	CU_OUT_OF_MEMORY = 2,
+	CU_INVALID_DEVICE = 101,
+	CU_INVALID_IMAGE = 200,
+	CU_INVALID_CONTEXT = 201,
+	CU_INVALID_PTX = 218,
+	CU_INVALID_HANDLE = 400,
+	CU_NOT_FOUND = 500,
+	CU_ALREADY_REGISTERED = 712,
+	CU_NOT_REGISTERED = 713,
+	CU_NOT_PERMITTED = 800,
+	CU_CAPTURE_UNSUPPORTED = 900,
+	CU_CAPTURE_INVALIDATED = 901,
+	CU_CAPTURE_MERGE = 902,
+	CU_CAPTURE_UNMATCHED = 903,
+	CU_CAPTURE_UNJOINED = 904,
+	CU_CAPTURE_ISOLATION = 905,
+	CU_CAPTURE_IMPLICIT = 906,
+	CU_CAPTURED_EVENT = 907,
+	CU_CAPTURE_WRONG_THREAD = 908,
+};
+enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_EXTERNAL = 1 };
+enum { CU_CAPTURE_GLOBAL, CU_CAPTURE_THREAD_LOCAL, CU_CAPTURE_RELAXED };
+enum { CU_CAPTURE_ACTIVE = 1, CU_CAPTURE_STATUS_INVALIDATED };
+enum { CU_WAIT_GEQ, CU_WAIT_EQ, CU_WAIT_AND, CU_WAIT_NOR };
+enum { CU_PROC_LEGACY = 1, CU_PROC_PER_THREAD = 2 };
+enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE, CU_MEMORY_ARRAY, CU_MEMORY_UNIFIED };
+enum { CU_LAUNCH_COOPERATIVE = 2 }; /* a launch attribute */
+
+struct cu_launch_attribute {
+	int id;
+	char pad[4];
+	union {
+		char bytes[64];
+		int cooperative;
+	} value;
+};
+
+struct cu_launch_config {
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	struct cu_launch_attribute *attrs;
+	unsigned attr_count;
+};
+
+struct cu_location {
+	int type, id;
+};
+
+struct cu_copy_attributes {
+	int order; /* 1: the stream's */
+	struct cu_location src, dst;
+	unsigned flags;
+};
+
+struct cu_copy_2d {
+	size_t src_x, src_y;
+	int src_type;
+	const void *src_host;
+	CUdeviceptr src_device;
+	void *src_array;
+	size_t src_pitch;
+	size_t dst_x, dst_y;
+	int dst_type;
+	void *dst_host;
+	CUdeviceptr dst_device;
+	void *dst_array;
+	size_t dst_pitch;
+	size_t width, height;
+};
+
+#define CU_LAUNCH_PARAMS                                                               \
+	CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+		unsigned bz, unsigned shared, CUstream stream, void **params
+
+/* clang-format off */
+#define CUDA_DEVICE_API(X, P) \
+	X(cuInit, cuInit, 2000, (unsigned flags)) \
+	X(cuDriverGetVersion, cuDriverGetVersion, 2020, (int *version)) \
+	X(cuGetErrorName, cuGetErrorName, 6000, (fm_cu_result e, const char **name)) \
+	X(cuGetErrorString, cuGetErrorString, 6000, (fm_cu_result e, const char **text)) \
+	X(cuDeviceGet, cuDeviceGet, 2000, (CUdevice *dev, int ordinal)) \
+	X(cuDeviceGetCount, cuDeviceGetCount, 2000, (int *n)) \
+	X(cuDeviceGetName, cuDeviceGetName, 2000, (char *name, int size, CUdevice dev)) \
+	X(cuDeviceGetUuid, cuDeviceGetUuid, 9020, (struct fm_cu_uuid *uuid, CUdevice dev)) \
+	X(cuDeviceGetUuid_v2, cuDeviceGetUuid, 11040, (struct fm_cu_uuid *uuid, CUdevice dev)) \
+	X(cuDeviceTotalMem_v2, cuDeviceTotalMem, 3020, (size_t *bytes, CUdevice dev)) \
+	X(cuDeviceGetAttribute, cuDeviceGetAttribute, 2000, (int *value, int which, CUdevice dev)) \
+	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, (CUcontext *ctx, CUdevice dev)) \
+	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, (CUdevice dev, unsigned *flags, int *active)) \
+	X(cuCtxCreate_v2, cuCtxCreate, 3020, (CUcontext *ctx, unsigned flags, CUdevice dev)) \
+	X(cuCtxCreate_v3, cuCtxCreate, 11040, (CUcontext *ctx, void *affinity, int n, unsigned flags, CUdevice dev)) \
+	X(cuCtxCreate_v4, cuCtxCreate, 12050, (CUcontext *ctx, void *how, unsigned flags, CUdevice dev)) \
+	X(cuCtxDestroy_v2, cuCtxDestroy, 4000, (CUcontext ctx)) \
+	X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, (CUcontext ctx)) \
+	X(cuCtxGetCurrent, cuCtxGetCurrent, 4000, (CUcontext *ctx)) \
+	X(cuCtxPushCurrent_v2, cuCtxPushCurrent, 4000, (CUcontext ctx)) \
+	X(cuCtxPopCurrent_v2, cuCtxPopCurrent, 4000, (CUcontext *ctx)) \
+	X(cuCtxGetDevice, cuCtxGetDevice, 2000, (CUdevice *dev)) \
+	X(cuCtxGetDevice_v2, cuCtxGetDevice, 13000, (CUdevice *dev, CUcontext ctx)) \
+	X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, (CUcontext ctx, unsigned *version)) \
+	X(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, 5050, (int *least, int *greatest)) \
+	X(cuCtxSynchronize, cuCtxSynchronize, 2000, (void)) \
+	X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, (CUcontext ctx))
+
+#define CUDA_MEMORY_API(X, P) \
+	X(cuMemGetInfo_v2, cuMemGetInfo, 3020, (size_t *left, size_t *total)) \
+	X(cuMemAlloc_v2, cuMemAlloc, 3020, (CUdeviceptr *d, size_t size)) \
+	X(cuMemFree_v2, cuMemFree, 3020, (CUdeviceptr d)) \
+	X(cuMemHostAlloc, cuMemHostAlloc, 2020, (void **p, size_t size, unsigned flags)) \
+	X(cuMemAllocHost_v2, cuMemAllocHost, 3020, (void **p, size_t size)) \
+	X(cuMemFreeHost, cuMemFreeHost, 2000, (void *p)) \
+	X(cuMemHostRegister_v2, cuMemHostRegister, 6050, (void *p, size_t size, unsigned flags)) \
+	X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *p)) \
+	X(cuMemHostGetDevicePointer_v2, cuMemHostGetDevicePointer, 3020, (CUdeviceptr *d, void *p, unsigned flags)) \
+	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
+	P(cuMemAllocAsync, cuMemAllocAsync, 11020, _ptsz, (CUdeviceptr *d, size_t size, CUstream stream), (d, size, stream)) \
+	P(cuMemFreeAsync, cuMemFreeAsync, 11020, _ptsz, (CUdeviceptr d, CUstream stream), (d, stream)) \
+	P(cuMemcpy, cuMemcpy, 4000, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size)) \
+	P(cuMemcpyHtoD_v2, cuMemcpyHtoD, 3020, _ptds, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size)) \
+	P(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, _ptds, (void *dst, CUdeviceptr src, size_t size), (dst, src, size)) \
+	P(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size)) \
+	P(cuMemcpy2D_v2, cuMemcpy2D, 3020, _ptds, (const struct cu_copy_2d *copy), (copy)) \
+	P(cuMemcpyAsync, cuMemcpyAsync, 4000, _ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream)) \
+	P(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, 3020, _ptsz, (CUdeviceptr dst, const void *src, size_t size, CUstream stream), (dst, src, size, stream)) \
+	P(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, 3020, _ptsz, (void *dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream)) \
+	P(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, _ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream)) \
+	P(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, _ptsz, (const struct cu_copy_2d *copy, CUstream stream), (copy, stream)) \
+	P(cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, _ptsz, (CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n, struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, size_t *failed, CUstream stream), (dst, src, size, n, attrs, attr_at, attr_n, failed, stream)) \
+	P(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, _ptsz, (CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n, struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, CUstream stream), (dst, src, size, n, attrs, attr_at, attr_n, stream)) \
+	P(cuMemsetD8_v2, cuMemsetD8, 3020, _ptds, (CUdeviceptr dst, unsigned char v, size_t n), (dst, v, n)) \
+	P(cuMemsetD32_v2, cuMemsetD32, 3020, _ptds, (CUdeviceptr dst, unsigned v, size_t n), (dst, v, n)) \
+	P(cuMemsetD8Async, cuMemsetD8Async, 3020, _ptsz, (CUdeviceptr dst, unsigned char v, size_t n, CUstream stream), (dst, v, n, stream)) \
+	P(cuMemsetD32Async, cuMemsetD32Async, 3020, _ptsz, (CUdeviceptr dst, unsigned v, size_t n, CUstream stream), (dst, v, n, stream))
+
+#define CUDA_STREAM_API(X, P) \
+	X(cuStreamCreate, cuStreamCreate, 2000, (CUstream *stream, unsigned flags)) \
+	X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, (CUstream *stream, unsigned flags, int priority)) \
+	X(cuStreamDestroy_v2, cuStreamDestroy, 4000, (CUstream stream)) \
+	P(cuStreamQuery, cuStreamQuery, 2000, _ptsz, (CUstream stream), (stream)) \
+	P(cuStreamSynchronize, cuStreamSynchronize, 2000, _ptsz, (CUstream stream), (stream)) \
+	P(cuStreamGetCtx, cuStreamGetCtx, 9020, _ptsz, (CUstream stream, CUcontext *ctx), (stream, ctx)) \
+	P(cuStreamGetFlags, cuStreamGetFlags, 5050, _ptsz, (CUstream stream, unsigned *flags), (stream, flags)) \
+	P(cuStreamGetPriority, cuStreamGetPriority, 5050, _ptsz, (CUstream stream, int *priority), (stream, priority)) \
+	P(cuStreamWaitEvent, cuStreamWaitEvent, 3020, _ptsz, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags)) \
+	P(cuStreamAddCallback, cuStreamAddCallback, 5000, _ptsz, (CUstream stream, CUstreamCallback fn, void *arg, unsigned flags), (stream, fn, arg, flags)) \
+	P(cuLaunchHostFunc, cuLaunchHostFunc, 10000, _ptsz, (CUstream stream, CUhostFn fn, void *arg), (stream, fn, arg)) \
+	P(cuStreamWaitValue32_v2, cuStreamWaitValue32, 11070, _ptsz, (CUstream stream, CUdeviceptr d, uint32_t v, unsigned flags), (stream, d, v, flags)) \
+	P(cuStreamWaitValue64_v2, cuStreamWaitValue64, 11070, _ptsz, (CUstream stream, CUdeviceptr d, uint64_t v, unsigned flags), (stream, d, v, flags)) \
+	P(cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070, _ptsz, (CUstream stream, CUdeviceptr d, uint32_t v, unsigned flags), (stream, d, v, flags)) \
+	P(cuStreamWriteValue64_v2, cuStreamWriteValue64, 11070, _ptsz, (CUstream stream, CUdeviceptr d, uint64_t v, unsigned flags), (stream, d, v, flags)) \
+	P(cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, _ptsz, (CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags), (stream, n, ops, flags)) \
+	X(cuEventCreate, cuEventCreate, 2000, (CUevent *event, unsigned flags)) \
+	X(cuEventDestroy_v2, cuEventDestroy, 4000, (CUevent event)) \
+	X(cuEventQuery, cuEventQuery, 2000, (CUevent event)) \
+	X(cuEventSynchronize, cuEventSynchronize, 2000, (CUevent event)) \
+	X(cuEventElapsedTime, cuEventElapsedTime, 2000, (float *ms, CUevent start, CUevent end)) \
+	X(cuEventElapsedTime_v2, cuEventElapsedTime, 12080, (float *ms, CUevent start, CUevent end)) \
+	P(cuEventRecord, cuEventRecord, 2000, _ptsz, (CUevent event, CUstream stream), (event, stream)) \
+	P(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, _ptsz, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
+
+#define CUDA_GRAPH_API(X, P) \
+	X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, 10010, (int *mode)) \
+	P(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, _ptsz, (CUstream stream, int mode), (stream, mode)) \
+	P(cuStreamEndCapture, cuStreamEndCapture, 10000, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph)) \
+	P(cuStreamIsCapturing, cuStreamIsCapturing, 10000, _ptsz, (CUstream stream, int *status), (stream, status)) \
+	P(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo, 11030, _ptsz, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **deps, size_t *n), (stream, status, id, graph, deps, n)) \
+	P(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo, 12030, _ptsz, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **deps, const void **edges, size_t *n), (stream, status, id, graph, deps, edges, n)) \
+	X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
+	X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+	X(cuGraphGetNodes, cuGraphGetNodes, 10000, (CUgraph graph, CUgraphNode *nodes, size_t *n)) \
+	X(cuGraphDestroy, cuGraphDestroy, 10000, (CUgraph graph)) \
+	X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, (CUgraphExec exec)) \
+	P(cuGraphUpload, cuGraphUpload, 11010, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream)) \
+	P(cuGraphLaunch, cuGraphLaunch, 10000, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+
+#define CUDA_LAUNCH_API(X, P) \
+	X(cuModuleLoadData, cuModuleLoadData, 2000, (CUmodule *m, const void *image)) \
+	X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, (CUmodule *m, const void *image, unsigned n, int *options, void **values)) \
+	X(cuModuleUnload, cuModuleUnload, 2000, (CUmodule m)) \
+	X(cuModuleGetFunction, cuModuleGetFunction, 2000, (CUfunction *f, CUmodule m, const char *name)) \
+	P(cuLaunchKernel, cuLaunchKernel, 4000, _ptsz, (CU_LAUNCH_PARAMS, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) \
+	P(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, _ptsz, (CU_LAUNCH_PARAMS), (f, gx, gy, gz, bx, by, bz, shared, stream, params)) \
+	P(cuLaunchKernelEx, cuLaunchKernelEx, 11060, _ptsz, (const struct cu_launch_config *config, CUfunction f, void **params, void **extra), (config, f, params, extra)) \
+	X(cuGetProcAddress, cuGetProcAddress, 11030, (const char *name, void **fn, int version, uint64_t flags)) \
+	X(cuGetProcAddress_v2, cuGetProcAddress, 12000, (const char *name, void **fn, int version, uint64_t flags, int *status))
+
+#define CUDA_API(X, P) \
+	CUDA_DEVICE_API(X, P) \
+	CUDA_MEMORY_API(X, P) \
+	CUDA_STREAM_API(X, P) \
+	CUDA_GRAPH_API(X, P) \
+	CUDA_LAUNCH_API(X, P)
+/* clang-format on */
+
+/* CU_EXPORT: how the symbols are declared where this is included. */
+#ifdef CU_EXPORT
+#define CU_DECLARE(symbol, base, since, params) CU_EXPORT fm_cu_result symbol params;
+#define CU_DECLARE_BOTH(symbol, base, since, suffix, params, args) \
+	CU_EXPORT fm_cu_result symbol params;                      \
+	CU_EXPORT fm_cu_result symbol##suffix params;
+CUDA_API(CU_DECLARE, CU_DECLARE_BOTH)
+#undef CU_DECLARE
+#undef CU_DECLARE_BOTH
+#endif

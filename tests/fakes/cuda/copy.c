@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies and fills, with the rules for pageable memory of the host. */
+#include "fake.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGED_MAX 65536 /* larger copies from pageable memory wait for the stream */
+
+static void run_copy(struct fk_work *w)
+{
+	const char *src = w->copy.staged ? w->copy.staged : w->copy.src;
+	char *dst = w->copy.dst;
+
+	for (size_t y = 0; y < w->copy.height; y++)
+		memmove(dst + y * w->copy.dst_pitch, src + y * w->copy.src_pitch, w->copy.width);
+}
+
+static void end_copy(struct fk_work *w)
+{
+	free(w->copy.staged);
+}
+
+static fm_cu_result stage(struct fk_work *w)
+{
+	size_t pitch = w->copy.src_pitch;
+
+	w->copy.staged = malloc(w->copy.width * w->copy.height);
+	if (!w->copy.staged)
+		return CU_OUT_OF_MEMORY;
+	for (size_t y = 0; y < w->copy.height; y++)
+		memcpy((char *)w->copy.staged + y * w->copy.width,
+			(const char *)w->copy.src + y * pitch, w->copy.width);
+	w->copy.src_pitch = w->copy.width;
+	return FM_CU_SUCCESS;
+}
+
+/* May return before the copy is made when it is from a small piece of pageable memory: what that
+ * held at the call is what is copied. Into pageable memory it returns with the copy made. */
+static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
+{
+	bool from_pageable = fk_place(w->copy.src) == FK_PAGEABLE;
+	bool to_pageable = fk_place(w->copy.dst) == FK_PAGEABLE;
+	bool small = w->copy.width * w->copy.height <= STAGED_MAX;
+	bool on_device = fk_place(w->copy.src) == FK_DEVICE && fk_place(w->copy.dst) == FK_DEVICE;
+	struct fk_point at;
+	CUstream s;
+
+	w->run = run_copy;
+	w->end = end_copy;
+	if (!w->copy.width || !w->copy.height)
+		return FM_CU_SUCCESS;
+	if (!w->copy.src || !w->copy.dst)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_stream_find(handle, &s));
+	if (sync)
+		FK_TRY(fk_unsafe());
+	if (sync && from_pageable && !s->capture)
+		fk_wait(fk_tail(s));
+	if (from_pageable && small && !s->capture)
+		FK_TRY(stage(w));
+	FK_TRY(fk_enqueue(handle, w, &at));
+	if (to_pageable || (from_pageable && !small) || (sync && !on_device && !from_pageable))
+		fk_wait(at);
+	return FM_CU_SUCCESS;
+}
+
+static fm_cu_result copy_1d(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s, bool sync)
+{
+	struct fk_work w = {.copy = {.dst = (void *)(uintptr_t)dst,
+				    .src = (void *)(uintptr_t)src,
+				    .dst_pitch = n,
+				    .src_pitch = n,
+				    .width = n,
+				    .height = 1}};
+
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(copy(&w, s, sync));
+}
+
+/* Its device side must be memory that the device can reach. */
+static fm_cu_result check_device(CUdeviceptr d, size_t n)
+{
+	enum fk_place place;
+
+	FK_TRY(fk_enter_ctx());
+	place = fk_place((void *)(uintptr_t)d);
+	return fk_leave(n && place == FK_PAGEABLE ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+}
+
+fm_cu_result cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	return copy_1d(dst, src, size, NULL, true);
+}
+
+fm_cu_result cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t size)
+{
+	FK_TRY(check_device(dst, size));
+	return copy_1d(dst, (uintptr_t)src, size, NULL, true);
+}
+
+fm_cu_result cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t size)
+{
+	FK_TRY(check_device(src, size));
+	return copy_1d((uintptr_t)dst, src, size, NULL, true);
+}
+
+fm_cu_result cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	FK_TRY(check_device(dst, size));
+	FK_TRY(check_device(src, size));
+	return copy_1d(dst, src, size, NULL, true);
+}
+
+fm_cu_result cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	return copy_1d(dst, src, size, stream, false);
+}
+
+fm_cu_result cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+	FK_TRY(check_device(dst, size));
+	return copy_1d(dst, (uintptr_t)src, size, stream, false);
+}
+
+fm_cu_result cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	FK_TRY(check_device(src, size));
+	return copy_1d((uintptr_t)dst, src, size, stream, false);
+}
+
+fm_cu_result cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	FK_TRY(check_device(dst, size));
+	FK_TRY(check_device(src, size));
+	return copy_1d(dst, src, size, stream, false);
+}
+
+static fm_cu_result copy_2d(const struct cu_copy_2d *c, CUstream stream, bool sync)
+{
+	struct fk_work w = {0};
+	const char *src;
+	char *dst;
+
+	FK_TRY(fk_enter_ctx());
+	if (!c || c->src_type == CU_MEMORY_ARRAY || c->dst_type == CU_MEMORY_ARRAY)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	src = c->src_type == CU_MEMORY_HOST ? c->src_host : (void *)(uintptr_t)c->src_device;
+	dst = c->dst_type == CU_MEMORY_HOST ? c->dst_host : (void *)(uintptr_t)c->dst_device;
+	w.copy.src = src + c->src_y * c->src_pitch + c->src_x;
+	w.copy.dst = dst + c->dst_y * c->dst_pitch + c->dst_x;
+	w.copy.src_pitch = c->src_pitch;
+	w.copy.dst_pitch = c->dst_pitch;
+	w.copy.width = c->width;
+	w.copy.height = c->height;
+	return fk_leave(copy(&w, stream, sync));
+}
+
+fm_cu_result cuMemcpy2D_v2(const struct cu_copy_2d *c)
+{
+	return copy_2d(c, NULL, true);
+}
+
+fm_cu_result cuMemcpy2DAsync_v2(const struct cu_copy_2d *c, CUstream stream)
+{
+	return copy_2d(c, stream, false);
+}
+
+/* One stream's copies, whose order among each other is free. The default streams are refused. */
+fm_cu_result cuMemcpyBatchAsync_v2(CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n,
+	struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, CUstream stream)
+{
+	if (!stream || stream == FM_CU_STREAM_LEGACY || stream == FM_CU_STREAM_PER_THREAD)
+		return CU_INVALID_HANDLE;
+	if (!n || !attr_n || !attrs || !attr_at || attr_at[0])
+		return FM_CU_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n; i++)
+		FK_TRY(copy_1d(dst[i], src[i], size[i], stream, false));
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuMemcpyBatchAsync(CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n,
+	struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, size_t *failed,
+	CUstream stream)
+{
+	if (failed)
+		*failed = SIZE_MAX;
+	return cuMemcpyBatchAsync_v2(dst, src, size, n, attrs, attr_at, attr_n, stream);
+}
+
+static void run_set(struct fk_work *w)
+{
+	if (w->set.width == 1)
+		memset(w->set.dst, (int)w->set.value, w->set.n);
+	else
+		for (size_t i = 0; i < w->set.n; i++)
+			((uint32_t *)w->set.dst)[i] = w->set.value;
+}
+
+static fm_cu_result set(
+	CUdeviceptr dst, unsigned value, unsigned width, size_t n, CUstream stream, bool sync)
+{
+	struct fk_work w = {.run = run_set,
+		.set = {.dst = (void *)(uintptr_t)dst, .n = n, .value = value, .width = width}};
+	fm_cu_result rc;
+
+	FK_TRY(check_device(dst, n));
+	if (dst % width)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_enter_ctx());
+	rc = sync ? fk_unsafe() : FM_CU_SUCCESS;
+	return fk_leave(rc || !n ? rc : fk_enqueue(stream, &w, NULL));
+}
+
+fm_cu_result cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n)
+{
+	return set(dst, v, 1, n, NULL, true);
+}
+
+fm_cu_result cuMemsetD32_v2(CUdeviceptr dst, unsigned v, size_t n)
+{
+	return set(dst, v, 4, n, NULL, true);
+}
+
+fm_cu_result cuMemsetD8Async(CUdeviceptr dst, unsigned char v, size_t n, CUstream stream)
+{
+	return set(dst, v, 1, n, stream, false);
+}
+
+fm_cu_result cuMemsetD32Async(CUdeviceptr dst, unsigned v, size_t n, CUstream stream)
+{
+	return set(dst, v, 4, n, stream, false);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The variants for per-thread default streams, and the table of all entry points. */
+#include "fake.h"
+#include <string.h>
+
+#define NOTHING(symbol, base, since, params)
+#define PER_THREAD(symbol, base, since, suffix, params, args) \
+	fm_cu_result symbol##suffix params                    \
+	{                                                     \
+		fm_cu_result rc;                              \
+		bool was = fk_self.per_thread;                \
+                                                              \
+		fk_self.per_thread = true;                    \
+		rc = symbol args;                             \
+		fk_self.per_thread = was;                     \
+		return rc;                                    \
+	}
+CUDA_API(NOTHING, PER_THREAD)
+
+static const struct entry {
+	const char *base;
+	int since;
+	void *legacy, *per_thread;
+} entries[] = {
+#define ENTRY(symbol, base, since, params) {#base, since, (void *)symbol, (void *)symbol},
+#define ENTRY_BOTH(symbol, base, since, suffix, params, args) \
+	{#base, since, (void *)symbol, (void *)symbol##suffix},
+	CUDA_API(ENTRY, ENTRY_BOTH)
+	/* The one symbol with two names. */
+	{"cuGraphInstantiate", 12000, (void *)cuGraphInstantiateWithFlags,
+		(void *)cuGraphInstantiateWithFlags},
+};
+
+/* CUdriverProcAddressQueryResult */
+enum { FOUND, NO_SUCH, TOO_OLD };
+
+fm_cu_result cuGetProcAddress_v2(
+	const char *name, void **fn, int version, uint64_t flags, int *status)
+{
+	int newest = fk_env("FAKE_CUDA_OLD") ? 11080 : 13000, found = NO_SUCH, since = 0;
+
+	if (!name || !fn || flags > CU_PROC_PER_THREAD)
+		return FM_CU_ERROR_INVALID_VALUE;
+	*fn = NULL;
+	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+		const struct entry *e = &entries[i];
+
+		if (strcmp(e->base, name) || e->since > newest)
+			continue;
+		if (e->since > version) {
+			found = found == FOUND ? FOUND : TOO_OLD;
+		} else if (e->since > since) {
+			found = FOUND;
+			since = e->since;
+			*fn = flags & CU_PROC_PER_THREAD ? e->per_thread : e->legacy;
+		}
+	}
+	if (status)
+		*status = found;
+	return *fn ? FM_CU_SUCCESS : CU_NOT_FOUND;
+}
+
+fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
+{
+	return cuGetProcAddress_v2(name, fn, version, flags, NULL);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake.h"
+#include <stdlib.h>
+
+bool fk_event_known(CUevent event)
+{
+	for (CUevent e = fk.events; e; e = e->next)
+		if (e == event)
+			return true;
+	return false;
+}
+
+static fm_cu_result find(CUevent event)
+{
+	FK_TRY(fk_enter());
+	return fk_event_known(event) ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
+}
+
+void fk_record_put(struct fk_record *r)
+{
+	if (r && atomic_fetch_sub(&r->refs, 1) == 1)
+		free(r);
+}
+
+fm_cu_result cuEventCreate(CUevent *event, unsigned flags)
+{
+	FK_TRY(fk_enter_ctx());
+	*event = calloc(1, sizeof(**event));
+	if (!*event)
+		return fk_leave(CU_OUT_OF_MEMORY);
+	(*event)->flags = flags;
+	(*event)->next = fk.events;
+	fk.events = *event;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuEventDestroy_v2(CUevent event)
+{
+	CUevent *at = &fk.events;
+
+	FK_TRY(find(event));
+	while (*at != event)
+		at = &(*at)->next;
+	*at = event->next;
+	fk_record_put(event->record);
+	fk_capture_forget(event);
+	free(event);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+static void run_record(struct fk_work *w)
+{
+	w->record.record->ns = fk_now();
+}
+
+static void end_record(struct fk_work *w)
+{
+	fk_record_put(w->record.record);
+}
+
+fm_cu_result fk_record_on(CUevent e, CUstream s)
+{
+	struct fk_work w = {.run = run_record, .end = end_record};
+	struct fk_record *r = calloc(1, sizeof(*r));
+	fm_cu_result rc;
+
+	if (!r)
+		return CU_OUT_OF_MEMORY;
+	r->refs = 2; /* the event's and the command's */
+	w.record.record = r;
+	rc = fk_submit(s, &w, NULL, 0, &r->at);
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	fk_record_put(e->record);
+	e->record = r;
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
+{
+	struct fk_work external = {.record.event = event};
+	fm_cu_result rc;
+	CUstream s;
+
+	if (flags > CU_EVENT_EXTERNAL)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(find(event));
+	rc = fk_stream_find(stream, &s);
+	rc = rc ? rc : fk_implicit(s);
+	if (rc)
+		return fk_leave(rc);
+	if (s->capture && flags)
+		return fk_leave(fk_capture_add(s, &external));
+	if (s->capture)
+		return fk_leave(fk_capture_event(s, event));
+	fk_capture_forget(event);
+	return fk_leave(fk_record_on(event, s));
+}
+
+fm_cu_result cuEventRecord(CUevent event, CUstream stream)
+{
+	return cuEventRecordWithFlags(event, stream, 0);
+}
+
+fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+	struct fk_work nothing = {0};
+	fm_cu_result rc;
+	CUstream s;
+
+	if (flags > CU_EVENT_EXTERNAL)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(find(event));
+	rc = fk_stream_find(stream, &s);
+	rc = rc ? rc : fk_implicit(s);
+	if (rc)
+		return fk_leave(rc);
+	if (event->capture && !flags)
+		return fk_leave(fk_capture_wait(s, event));
+	if (s->capture) /* the event is of no capture: nothing in a graph may wait for it */
+		return fk_leave(CU_CAPTURE_ISOLATION);
+	if (!event->record)
+		return fk_leave(FM_CU_SUCCESS);
+	return fk_leave(fk_submit(s, &nothing, &event->record->at, 1, NULL));
+}
+
+/* What asks about a captured event is answered by nobody, and spoils the capture. */
+static fm_cu_result ask(CUevent event)
+{
+	FK_TRY(find(event));
+	if (event->capture && !event->capture->ended) {
+		event->capture->invalid = true;
+		return fk_leave(CU_CAPTURED_EVENT);
+	}
+	if (fk_unsafe())
+		return fk_leave(CU_CAPTURE_UNSUPPORTED);
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuEventQuery(CUevent event)
+{
+	FK_TRY(ask(event));
+	return fk_leave(event->record && !fk_passed(event->record->at) ? FM_CU_ERROR_NOT_READY
+								       : FM_CU_SUCCESS);
+}
+
+fm_cu_result cuEventSynchronize(CUevent event)
+{
+	FK_TRY(ask(event));
+	if (event->record)
+		fk_wait(event->record->at);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
+{
+	FK_TRY(find(start));
+	if (!fk_event_known(end) || !start->record || !end->record ||
+		((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
+		return fk_leave(CU_INVALID_HANDLE);
+	if (!fk_passed(start->record->at) || !fk_passed(end->record->at))
+		return fk_leave(FM_CU_ERROR_NOT_READY);
+	*ms = (float)((double)(int64_t)(end->record->ns - start->record->ns) / 1e6);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+	return cuEventElapsedTime_v2(ms, start, end);
+}

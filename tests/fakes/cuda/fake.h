@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver without a device: streams are threads of the process, device memory is host memory.
+ * It is for tests, so it keeps the rules of order of the driver exactly, and none of its speed.
+ *
+ * One lock guards all; it is not held while a command runs. Streams complete their commands in
+ * order, therefore a moment of a stream's work is a number: a point.
+ */
+#pragma once
+#define CU_EXPORT __attribute__((visibility("default")))
+#include "../../cuda.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct fk_point {
+	CUstream stream; /* NULL: nothing to wait for */
+	uint64_t seq;
+};
+
+/* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
+struct fk_work {
+	void (*run)(struct fk_work *w);
+	void (*end)(struct fk_work *w); /* may be NULL: frees what the work owns */
+	union {
+		struct {
+			void *dst;
+			const void *src; /* NULL: the bytes are in `staged` */
+			void *staged;
+			size_t dst_pitch, src_pitch, width, height;
+		} copy;
+		struct {
+			void *dst;
+			size_t n;
+			unsigned value, width;
+		} set;
+		struct {
+			CUhostFn fn;
+			CUstreamCallback callback;
+			CUstream stream; /* as the program named it */
+			void *arg;
+		} host;
+		struct {
+			const struct fk_kernel *kernel;
+			unsigned grid, block;
+			unsigned char params[64];
+		} kernel;
+		struct {
+			union fm_cu_mem_op *op;
+			unsigned n;
+		} memop;
+		struct {
+			struct fk_record *record;
+			CUevent event; /* of a node: what a launch of the graph records */
+		} record;
+		CUgraphExec exec;
+	};
+};
+
+struct fk_kernel {
+	const char *name;
+	unsigned char size[6]; /* of the parameters; ends with 0 */
+	void (*run)(const struct fk_work *w);
+};
+
+struct fk_op {
+	struct fk_op *next;
+	struct fk_work work;
+	unsigned n;
+	struct fk_point after[];
+};
+
+/* A record of an event: shared by the event and the commands that wait for it. */
+struct fk_record {
+	_Atomic unsigned refs;
+	struct fk_point at;
+	uint64_t ns; /* when it completed; the point tells whether it has */
+};
+
+struct CUctx_st {
+	struct CUctx_st *next;
+	bool live, primary;
+	unsigned retained;
+	CUstream legacy;
+};
+
+enum fk_kind { FK_OWN, FK_LEGACY, FK_PER_THREAD };
+
+/* Never freed: those that are destroyed and empty serve again, so that old points stay true. */
+struct CUstream_st {
+	struct CUstream_st *next;
+	CUcontext ctx;
+	enum fk_kind kind;
+	bool live;
+	const void *thread; /* of a per-thread default stream */
+	unsigned flags;
+	int priority;
+	struct fk_op *head, **tail;
+	uint64_t submitted, done;
+	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
+	struct fk_capture *capture;
+	struct fk_nodes *leaves; /* the nodes that the next one depends on, while it captures */
+};
+
+struct CUevent_st {
+	struct CUevent_st *next;
+	unsigned flags;
+	struct fk_record *record;   /* the latest, or NULL */
+	struct fk_capture *capture; /* it was recorded into a capture last; or NULL */
+	struct fk_nodes *leaves;
+};
+
+struct fk_nodes {
+	unsigned n;
+	CUgraphNode node[];
+};
+
+struct CUgraphNode_st {
+	struct CUgraphNode_st *next;
+	struct fk_work work;
+	struct fk_nodes *after;
+	bool mark;
+};
+
+/* Nodes stand in the order in which they were captured, which any replay may keep. Kept by the
+ * program, by a capture and by what was instantiated. */
+struct CUgraph_st {
+	struct CUgraph_st *next;
+	_Atomic unsigned refs;
+	CUgraphNode first, *last;
+	size_t n;
+};
+
+/* Kept by the program and by launches that are under way. */
+struct CUgraphExec_st {
+	struct CUgraphExec_st *next;
+	_Atomic unsigned refs;
+	CUgraph graph;
+	struct fk_point last; /* launch: they do not overlap */
+};
+
+struct fk_capture {
+	uint64_t id;
+	unsigned refs; /* streams and events */
+	int mode;
+	bool invalid, ended;
+	CUstream origin;
+	const void *thread;
+	CUgraph graph;
+};
+
+struct fk {
+	pthread_mutex_t lock;
+	bool inited, forked;
+	CUcontext contexts;
+	CUstream streams;
+	CUevent events;
+	struct CUctx_st primary;
+	uint64_t captures; /* begun so far */
+};
+extern struct fk fk;
+
+struct fk_thread {
+	CUcontext stack[16];
+	unsigned depth;
+	int capture_mode;
+	bool per_thread; /* the call is of the variant for per-thread default streams */
+	bool in_callback;
+};
+extern _Thread_local struct fk_thread fk_self;
+
+#define FK_TRY(call)                       \
+	do {                               \
+		fm_cu_result rc_ = (call); \
+		if (rc_)                   \
+			return rc_;        \
+	} while (0)
+
+/* device.c: enter with the lock taken if it succeeds, leave gives `rc` back. */
+fm_cu_result fk_enter(void);     /* needs cuInit() */
+fm_cu_result fk_enter_ctx(void); /* and a current context */
+fm_cu_result fk_leave(fm_cu_result rc);
+CUcontext fk_ctx(void);
+bool fk_ctx_known(CUcontext ctx);
+uint64_t fk_now(void);
+const char *fk_env(const char *name); /* NULL unless set to something but 0 */
+
+/* queue.c; all with the lock */
+fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUstream *stream);
+fm_cu_result fk_stream_find(CUstream handle, CUstream *stream); /* resolves the default streams */
+fm_cu_result fk_submit(CUstream s, const struct fk_work *work, const struct fk_point *after,
+	unsigned n, struct fk_point *at);
+/* Into the stream of that handle, or into its capture; the work is taken over in any case. at may
+ * be NULL; *at is empty for a capture. */
+fm_cu_result fk_enqueue(CUstream handle, struct fk_work *work, struct fk_point *at);
+struct fk_point fk_tail(CUstream s);
+bool fk_passed(struct fk_point at);
+void fk_wait(struct fk_point at); /* lets the lock go meanwhile */
+void fk_wait_ctx(CUcontext ctx);
+void fk_work_end(struct fk_work *w);
+
+/* event.c */
+void fk_record_put(struct fk_record *r);
+bool fk_event_known(CUevent event);
+fm_cu_result fk_record_on(CUevent e, CUstream s);
+
+/* memory.c */
+enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
+enum fk_place fk_place(const void *p);
+void fk_memory_ctx_gone(CUcontext ctx);
+
+/* capture.c */
+fm_cu_result fk_unsafe(void);           /* a call that captures of the mode global forbid */
+fm_cu_result fk_no_capture(CUstream s); /* a call that a capturing stream forbids */
+fm_cu_result fk_implicit(CUstream s); /* work for the legacy stream while a blocking one captures */
+fm_cu_result fk_capture_add(CUstream s, const struct fk_work *work);
+fm_cu_result fk_capture_event(CUstream s, CUevent e);
+fm_cu_result fk_capture_wait(CUstream s, CUevent e);
+void fk_capture_forget(CUevent e);
+
+/* graph.c */
+CUgraph fk_graph_new(void);
+fm_cu_result fk_graph_add(
+	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node);
+void fk_graph_put(CUgraph g);
+void fk_graph_publish(CUgraph g); /* the program has it now */
+
+/* kernels.c */
+const struct fk_kernel *fk_kernel_find(const char *name);

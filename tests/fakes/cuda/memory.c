@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory: of the device (which is the host's), page-locked, registered. */
+#include "fake.h"
+#include <stdlib.h>
+
+struct block {
+	struct block *next;
+	CUcontext ctx;
+	unsigned char *p;
+	size_t size;
+	enum fk_place place;
+	bool registered; /* the program's own memory */
+};
+
+static struct block *blocks;
+
+static struct block **find(const void *p, size_t size)
+{
+	struct block **b = &blocks;
+	uintptr_t at = (uintptr_t)p;
+
+	while (*b && (at + size <= (uintptr_t)(*b)->p || at >= (uintptr_t)(*b)->p + (*b)->size))
+		b = &(*b)->next;
+	return b;
+}
+
+enum fk_place fk_place(const void *p)
+{
+	struct block *b = *find(p, 1);
+
+	return b ? b->place : FK_PAGEABLE;
+}
+
+static fm_cu_result add(void *p, size_t size, enum fk_place place, bool registered)
+{
+	struct block *b = p ? malloc(sizeof(*b)) : NULL;
+
+	if (!b)
+		return CU_OUT_OF_MEMORY;
+	*b = (struct block){blocks, fk_ctx(), p, size, place, registered};
+	blocks = b;
+	return FM_CU_SUCCESS;
+}
+
+static void drop(struct block **at)
+{
+	struct block *b = *at;
+
+	*at = b->next;
+	if (!b->registered)
+		free(b->p);
+	free(b);
+}
+
+void fk_memory_ctx_gone(CUcontext ctx)
+{
+	struct block **b = &blocks;
+
+	while (*b)
+		if ((*b)->ctx == ctx)
+			drop(b);
+		else
+			b = &(*b)->next;
+}
+
+static fm_cu_result allocate(void **p, size_t size, enum fk_place place)
+{
+	fm_cu_result rc;
+
+	if (!p || !size)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (size > (size_t)1 << 32)
+		return CU_OUT_OF_MEMORY;
+	*p = aligned_alloc(256, (size + 255) & ~(size_t)255);
+	rc = add(*p, size, place, false);
+	if (rc)
+		free(*p);
+	return rc;
+}
+
+static struct block **begins_at(const void *p, enum fk_place place, bool registered)
+{
+	struct block **b = find(p, 1);
+
+	return p && *b && (*b)->p == p && (*b)->place == place && (*b)->registered == registered
+		       ? b
+		       : NULL;
+}
+
+/* All that was submitted may still use the memory, so it is waited for. */
+static fm_cu_result release(void *p, enum fk_place place)
+{
+	FK_TRY(fk_unsafe());
+	if (!begins_at(p, place, false))
+		return FM_CU_ERROR_INVALID_VALUE;
+	fk_wait_ctx(fk_ctx());
+	if (!begins_at(p, place, false))
+		return FM_CU_ERROR_INVALID_VALUE;
+	drop(begins_at(p, place, false));
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+	FK_TRY(fk_enter_ctx());
+	*left = *total = (size_t)1 << 32;
+	for (struct block *b = blocks; b; b = b->next)
+		*left -= b->place == FK_DEVICE ? b->size : 0;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuMemAlloc_v2(CUdeviceptr *d, size_t size)
+{
+	fm_cu_result rc;
+	void *p = NULL;
+
+	FK_TRY(fk_enter_ctx());
+	rc = fk_unsafe();
+	if (!rc)
+		rc = d ? allocate(&p, size, FK_DEVICE) : FM_CU_ERROR_INVALID_VALUE;
+	if (!rc)
+		*d = (uintptr_t)p;
+	return fk_leave(rc);
+}
+
+fm_cu_result cuMemFree_v2(CUdeviceptr d)
+{
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(d ? release((void *)(uintptr_t)d, FK_DEVICE) : FM_CU_SUCCESS);
+}
+
+fm_cu_result cuMemHostAlloc(void **p, size_t size, unsigned flags)
+{
+	fm_cu_result rc;
+
+	FK_TRY(fk_enter_ctx());
+	rc = fk_unsafe();
+	return fk_leave(rc ? rc : allocate(p, size, FK_PINNED));
+}
+
+fm_cu_result cuMemAllocHost_v2(void **p, size_t size)
+{
+	return cuMemHostAlloc(p, size, 0);
+}
+
+fm_cu_result cuMemFreeHost(void *p)
+{
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(release(p, FK_PINNED));
+}
+
+fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
+{
+	fm_cu_result rc;
+
+	FK_TRY(fk_enter_ctx());
+	rc = fk_unsafe();
+	if (rc)
+		return fk_leave(rc);
+	if (fk_env("FAKE_CUDA_FAIL_REGISTER"))
+		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
+	if (!p || !size)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (*find(p, size))
+		return fk_leave(CU_ALREADY_REGISTERED);
+	return fk_leave(add(p, size, FK_PINNED, true));
+}
+
+fm_cu_result cuMemHostUnregister(void *p)
+{
+	struct block **b;
+
+	FK_TRY(fk_enter_ctx());
+	b = begins_at(p, FK_PINNED, true);
+	if (b)
+		drop(b);
+	return fk_leave(b ? FM_CU_SUCCESS : CU_NOT_REGISTERED);
+}
+
+fm_cu_result cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!d || flags || fk_place(p) != FK_PINNED)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*d = (uintptr_t)p;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+enum {
+	ATTRIBUTE_CONTEXT = 1,
+	ATTRIBUTE_MEMORY_TYPE,
+	ATTRIBUTE_DEVICE_POINTER,
+	ATTRIBUTE_HOST_POINTER
+};
+
+fm_cu_result cuPointerGetAttribute(void *value, int which, CUdeviceptr d)
+{
+	fm_cu_result rc = FM_CU_SUCCESS;
+	struct block *b;
+
+	FK_TRY(fk_enter());
+	b = *find((void *)(uintptr_t)d, 1);
+	if (!b)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (which == ATTRIBUTE_CONTEXT)
+		*(CUcontext *)value = b->ctx;
+	else if (which == ATTRIBUTE_MEMORY_TYPE)
+		*(unsigned *)value = b->place == FK_DEVICE ? CU_MEMORY_DEVICE : CU_MEMORY_HOST;
+	else if (which == ATTRIBUTE_DEVICE_POINTER)
+		*(CUdeviceptr *)value = d;
+	else if (which == ATTRIBUTE_HOST_POINTER && b->place == FK_PINNED)
+		*(void **)value = (void *)(uintptr_t)d;
+	else
+		rc = FM_CU_ERROR_INVALID_VALUE;
+	return fk_leave(rc);
+}
+
+static void run_free(struct fk_work *w)
+{
+	struct block **b;
+
+	pthread_mutex_lock(&fk.lock);
+	b = begins_at(w->set.dst, FK_DEVICE, false);
+	if (b)
+		drop(b);
+	pthread_mutex_unlock(&fk.lock);
+}
+
+/* The pointer is valid at once; what is captured keeps its memory, for it may be replayed. */
+fm_cu_result cuMemAllocAsync(CUdeviceptr *d, size_t size, CUstream stream)
+{
+	struct fk_work w = {0};
+	fm_cu_result rc;
+	void *p = NULL;
+
+	FK_TRY(fk_enter_ctx());
+	rc = d ? fk_enqueue(stream, &w, NULL) : FM_CU_ERROR_INVALID_VALUE;
+	if (!rc)
+		rc = allocate(&p, size, FK_DEVICE);
+	if (!rc)
+		*d = (uintptr_t)p;
+	return fk_leave(rc);
+}
+
+fm_cu_result cuMemFreeAsync(CUdeviceptr d, CUstream stream)
+{
+	struct fk_work w = {.run = run_free, .set.dst = (void *)(uintptr_t)d};
+	fm_cu_result rc;
+	CUstream s;
+
+	FK_TRY(fk_enter_ctx());
+	if (!begins_at(w.set.dst, FK_DEVICE, false))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	rc = fk_stream_find(stream, &s);
+	if (!rc && s->capture)
+		w = (struct fk_work){0};
+	return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));
+}

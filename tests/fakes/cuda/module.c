@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules are PTX; what counts of it are the names of its kernels, which kernels.c has in C. */
+#include "fake.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULE_KERNELS 16
+
+struct CUfunc_st {
+	const struct fk_kernel *kernel;
+};
+
+struct CUmod_st {
+	struct CUmod_st *next;
+	unsigned n;
+	struct CUfunc_st function[MODULE_KERNELS];
+};
+
+static CUmodule modules;
+
+static void read_entries(CUmodule m, const char *text)
+{
+	static const char entry[] = ".visible .entry ";
+	char name[64];
+
+	while ((text = strstr(text, entry)) && m->n < MODULE_KERNELS) {
+		size_t n = 0;
+
+		text += sizeof(entry) - 1;
+		while (n < sizeof(name) - 1 && (isalnum((unsigned char)text[n]) || text[n] == '_'))
+			n++;
+		memcpy(name, text, n);
+		name[n] = 0;
+		m->function[m->n].kernel = fk_kernel_find(name);
+		m->n += m->function[m->n].kernel != NULL;
+	}
+}
+
+fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
+{
+	CUmodule m;
+
+	if (!module || !image)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (!strstr(image, ".version"))
+		return CU_INVALID_IMAGE;
+	FK_TRY(fk_enter_ctx());
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fk_leave(CU_OUT_OF_MEMORY);
+	read_entries(m, image);
+	m->next = modules;
+	modules = m;
+	*module = m;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuModuleLoadDataEx(
+	CUmodule *module, const void *image, unsigned n, int *options, void **values)
+{
+	return cuModuleLoadData(module, image);
+}
+
+static CUmodule *find_module(CUmodule module)
+{
+	CUmodule *m = &modules;
+
+	while (*m && *m != module)
+		m = &(*m)->next;
+	return m;
+}
+
+/* What was launched keeps running: the kernels are not the module's. */
+fm_cu_result cuModuleUnload(CUmodule module)
+{
+	CUmodule *m;
+
+	FK_TRY(fk_enter_ctx());
+	m = find_module(module);
+	if (!*m)
+		return fk_leave(CU_INVALID_HANDLE);
+	*m = module->next;
+	free(module);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
+{
+	if (!f || !name)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_enter_ctx());
+	if (!*find_module(module))
+		return fk_leave(CU_INVALID_HANDLE);
+	for (unsigned i = 0; i < module->n; i++) {
+		if (!strcmp(module->function[i].kernel->name, name)) {
+			*f = &module->function[i];
+			return fk_leave(FM_CU_SUCCESS);
+		}
+	}
+	return fk_leave(CU_NOT_FOUND);
+}
+
+static bool function_known(CUfunction f)
+{
+	for (CUmodule m = modules; m; m = m->next)
+		if (f >= m->function && f < m->function + m->n)
+			return true;
+	return false;
+}
+
+/* The ways to give parameters: a pointer to each, or a packed buffer that `extra` names. */
+enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
+
+static fm_cu_result read_params(struct fk_work *w, void **params, void **extra)
+{
+	const unsigned char *size = w->kernel.kernel->size;
+	const char *packed = NULL;
+	size_t at = 0;
+
+	if (!params == !extra)
+		return FM_CU_ERROR_INVALID_VALUE;
+	for (; extra && (uintptr_t)extra[0] != EXTRA_END; extra += 2)
+		if ((uintptr_t)extra[0] == EXTRA_BUFFER)
+			packed = extra[1];
+	for (unsigned i = 0; size[i]; i++) {
+		at = (at + size[i] - 1) / size[i] * size[i];
+		memcpy(w->kernel.params + at, packed ? packed + at : params[i], size[i]);
+		at += size[i];
+	}
+	return FM_CU_SUCCESS;
+}
+
+static void run_kernel(struct fk_work *w)
+{
+	w->kernel.kernel->run(w);
+}
+
+static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)
+{
+	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+
+	if (!threads || threads > 1024 || block[2] > 64)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (!grid[0] || !grid[1] || !grid[2] || grid[0] > INT32_MAX || grid[1] > 65535 ||
+		grid[2] > 65535)
+		return FM_CU_ERROR_INVALID_VALUE;
+	return FM_CU_SUCCESS;
+}
+
+static fm_cu_result launch(
+	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
+{
+	struct fk_work w = {.run = run_kernel};
+
+	if (!f || !function_known(f))
+		return CU_INVALID_HANDLE;
+	FK_TRY(check_shape(c->grid, c->block));
+	w.kernel.kernel = f->kernel;
+	w.kernel.grid = c->grid[0] * c->grid[1] * c->grid[2];
+	w.kernel.block = c->block[0] * c->block[1] * c->block[2];
+	FK_TRY(read_params(&w, params, extra));
+	return fk_enqueue(c->stream, &w, NULL);
+}
+
+fm_cu_result cuLaunchKernelEx(
+	const struct cu_launch_config *config, CUfunction f, void **params, void **extra)
+{
+	if (!config)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(launch(config, f, params, extra));
+}
+
+fm_cu_result cuLaunchKernel(CU_LAUNCH_PARAMS, void **extra)
+{
+	struct cu_launch_config c = {
+		.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
+
+	return cuLaunchKernelEx(&c, f, params, extra);
+}
+
+/* All blocks must be on the device at once. */
+fm_cu_result cuLaunchCooperativeKernel(CU_LAUNCH_PARAMS)
+{
+	if ((uint64_t)gx * gy * gz * bx * by * bz > 16 * 2048)
+		return 720; /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
+}
