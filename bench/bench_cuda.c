@@ -17,19 +17,19 @@
 typedef struct CUstream_st *stream;
 typedef struct CUevent_st *event;
 
-#define DRIVER(X)                                                                            \
-	X(cuInit, (unsigned))                                                                \
-	X(cuDeviceGet, (int *, int))                                                         \
-	X(cuDevicePrimaryCtxRetain, (void **, int))                                          \
-	X(cuCtxSetCurrent, (void *))                                                         \
-	X(cuModuleLoadData, (void **, const void *))                                         \
-	X(cuModuleGetFunction, (void **, void *, const char *))                              \
-	X(cuStreamCreate, (stream *, unsigned))                                              \
-	X(cuStreamSynchronize, (stream))                                                     \
-	X(cuStreamWaitEvent, (stream, event, unsigned))                                      \
-	X(cuEventCreate, (event *, unsigned))                                                \
-	X(cuEventRecord, (event, stream))                                                    \
-	X(cuEventSynchronize, (event))                                                       \
+#define DRIVER(X)                                                                              \
+	X(cuInit, (unsigned))                                                                  \
+	X(cuDeviceGet, (int *, int))                                                           \
+	X(cuDevicePrimaryCtxRetain, (void **, int))                                            \
+	X(cuCtxSetCurrent, (void *))                                                           \
+	X(cuModuleLoadData, (void **, const void *))                                           \
+	X(cuModuleGetFunction, (void **, void *, const char *))                                \
+	X(cuStreamCreate, (stream *, unsigned))                                                \
+	X(cuStreamSynchronize, (stream))                                                       \
+	X(cuStreamWaitEvent, (stream, event, unsigned))                                        \
+	X(cuEventCreate, (event *, unsigned))                                                  \
+	X(cuEventRecord, (event, stream))                                                      \
+	X(cuEventSynchronize, (event))                                                         \
 	X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
 				  unsigned, stream, void **, void **))
 
@@ -59,11 +59,11 @@ static _Noreturn void die(const char *what, int rc)
 	exit(1);
 }
 
-#define CU(call)                            \
-	do {                                \
-		int rc_ = cu.call;          \
-		if (rc_)                    \
-			die(#call, rc_);    \
+#define CU(call)                         \
+	do {                             \
+		int rc_ = cu.call;       \
+		if (rc_)                 \
+			die(#call, rc_); \
 	} while (0)
 
 static uint64_t now_ns(void)
@@ -81,9 +81,9 @@ static void open_device(void)
 
 	if (!lib)
 		die(dlerror(), 0);
-#define FIND(name, params)                                            \
-	*(void **)&cu.name = dlsym(lib, #name);                       \
-	if (!cu.name)                                                 \
+#define FIND(name, params)                      \
+	*(void **)&cu.name = dlsym(lib, #name); \
+	if (!cu.name)                           \
 		die("the driver lacks " #name, 0);
 	DRIVER(FIND)
 	CU(cuInit(0));
@@ -250,7 +250,8 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns)
 			spin(s, kernel_ns, 132);
 		CU(cuStreamSynchronize(s));
 		v[n++] = (double)(now_ns() - start) / 1e3;
-		while (next + period_ns < now_ns()) /* requests that were missed are not made up for */
+		while (next + period_ns <
+			now_ns()) /* requests that were missed are not made up for */
 			next += period_ns;
 	}
 	printf("{\"requests\": %d, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n", n,
@@ -295,7 +296,8 @@ int main(int argc, char **argv)
 	if (!(strcmp(what, "launch") == 0 && argc == 2) &&
 		!(strcmp(what, "serve") == 0 && argc == 5) &&
 		!(strcmp(what, "batch") == 0 && argc == 4)) {
-		fputs("usage: bench_cuda launch | serve N KERNEL_US PERIOD_US | batch KERNEL_US BLOCKS\n",
+		fputs("usage: bench_cuda launch | serve N KERNEL_US PERIOD_US | batch KERNEL_US "
+		      "BLOCKS\n",
 			stderr);
 		return 2;
 	}

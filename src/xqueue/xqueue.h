@@ -107,17 +107,22 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
+/* Commands that take the device no time (events, waits for them): always in the running segment. */
+#define FM_KEY_FREE UINT64_C(0)
+
 static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 {
 	struct fm_est *e = &q->est[(key ^ key >> 17) % FM_EST_SLOTS];
 
+	if (key == FM_KEY_FREE)
+		return 0;
 	if (FM_LIKELY(atomic_load_explicit(&e->key, memory_order_relaxed) == key))
 		return atomic_load_explicit(&e->ns, memory_order_relaxed);
 	return UINT64_MAX; /* unknown: alone in its segment until it is known */
 }
 
 /*
- * Before a launch of a command of kind `key` (nonzero; the same key for commands that cost alike).
+ * Before a launch of a command of kind `key` (the same key for commands that cost alike).
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
  * somebody waits to hear of it, or the caller is to be held. The full fence of the increment orders
  * it before the look at the gate and at the bells (board.h).
@@ -139,6 +144,8 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}
+	if (key == FM_KEY_FREE)
+		return;
 	/* Lost updates between threads on one queue make an estimate less good, nothing else. */
 	if (n < FM_SEG_KEYS)
 		atomic_store_explicit(&q->seg_key[n], key, memory_order_relaxed);

@@ -222,8 +222,8 @@ static int sampled(void *hwq, uint64_t *ns)
 	if (!s->lost) {
 		mode = relax(q->cu);
 		rc = q->cu->event_query(s->end);
-		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end) && ms > 0)
-			*ns = (uint64_t)(ms * 1e6f);
+		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
+			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
 		unrelax(q->cu, mode);
 		if (rc == FM_CU_ERROR_NOT_READY)
 			return 0;

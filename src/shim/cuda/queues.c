@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/cuda/timeslice.h"
 #include "local/local.h"
 #include "shim.h"
 #include <pthread.h>
@@ -97,9 +98,19 @@ static void handlers(void)
 	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
 }
 
+/* Whoever is to make room has a small time slice, and so makes it in the middle of a kernel. The
+ * others keep the driver's: among them nothing is gained by more switching. */
+#define SLICE_US 1
+
+static void standing(bool scheduled, int64_t priority)
+{
+	fm_cu_timeslice(scheduled && priority < 0 ? SLICE_US : 0);
+}
+
 static struct fm_client *client(void)
 {
-	static const struct fm_client_config config = {.api = "cuda", .local = &fm_link_local};
+	static const struct fm_client_config config = {
+		.api = "cuda", .local = &fm_link_local, .standing = standing};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
 
@@ -146,6 +157,7 @@ static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontex
 	fm_cu_queue_init(&q->hw, cu, ctx, stream, release);
 	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
 	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
+	fm_cu_timeslice_refresh(); /* the context may be new */
 	if (!device_of(cu, ctx, key) || fm_xq_create(&q->xq, c,
 						&(struct fm_xq_config){.device = key,
 							.ops = &fm_backend_cuda,
