@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying CUDA's devices, in the probe's process: does a stream stall at a closed gate, and go on when
- * it opens? The same operations as the backend's, on memory of our own. */
+/* Trying CUDA's devices, in the probe's process: does a stream stall at a closed gate, and go on
+ * when it opens? The same operations as the backend's, on memory of our own. */
 #include "backend/cuda/driver.h"
 #include "base/clock.h"
 #include "probe.h"
@@ -14,14 +14,14 @@
 #define STALL_NS  (20 * FM_MS)
 #define FINISH_NS (5 * FM_S)
 
-#define OWN_FUNCTIONS(X)                                                      \
-	X(init, "cuInit", (unsigned flags))                                   \
-	X(driver_version, "cuDriverGetVersion", (int *version))               \
-	X(device_count, "cuDeviceGetCount", (int *n))                         \
-	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d)) \
-	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext *ctx, CUdevice d))   \
-	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                    \
-	X(stream_create, "cuStreamCreate", (CUstream *stream, unsigned flags))\
+#define OWN_FUNCTIONS(X)                                                        \
+	X(init, "cuInit", (unsigned flags))                                     \
+	X(driver_version, "cuDriverGetVersion", (int *version))                 \
+	X(device_count, "cuDeviceGetCount", (int *n))                           \
+	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d))   \
+	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, CUdevice d))    \
+	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                      \
+	X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags)) \
 	X(error_name, "cuGetErrorName", (fm_cu_result rc, const char **name))
 
 struct cuda {
@@ -37,15 +37,15 @@ static bool load(struct cuda *c, FILE *out)
 	const char *missing = NULL;
 
 	if (!lib) {
-		probe_tell(out, json_pack("{s:s, s:b, s:s}", "step", "cuda", "absent", true, "error",
-					dlerror()));
+		probe_tell(out, json_pack("{s:s, s:b, s:s}", "step", "cuda", "absent", true,
+					"error", dlerror()));
 		return false;
 	}
 #define LOAD(name, symbol, params) *(void **)&c->cu.name = dlsym(lib, symbol);
 	FM_CU_DRIVER(LOAD)
 #undef LOAD
-#define LOAD(name, symbol, params)                 \
-	*(void **)&c->name = dlsym(lib, symbol);   \
+#define LOAD(name, symbol, params)               \
+	*(void **)&c->name = dlsym(lib, symbol); \
 	missing = c->name ? missing : symbol;
 	OWN_FUNCTIONS(LOAD)
 #undef LOAD
@@ -100,7 +100,8 @@ static fm_cu_result enqueue(struct cuda *c, CUdevice d, struct words *w)
 /* Returns the deepest level. */
 static int try_gate(struct cuda *c, CUdevice d, char *text, size_t size)
 {
-	struct words *w = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct words *w =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	bool stalled, finished;
 	fm_cu_result rc;
 
@@ -136,7 +137,8 @@ static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *versio
 	deepest = try_gate(c, d, text, sizeof(text));
 	for (int l = 1; l <= deepest; l++)
 		json_array_append_new(levels, json_integer(l));
-	probe_tell(out, json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", text));
+	probe_tell(out,
+		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", text));
 }
 
 void probe_cuda(FILE *out)

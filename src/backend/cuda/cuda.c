@@ -6,6 +6,7 @@
 #include <string.h>
 
 _Atomic unsigned fm_cu_captures;
+__thread unsigned fm_cu_inside;
 
 /* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
  * middle of it. */
@@ -23,22 +24,24 @@ void fm_cu_capture_end(void)
 	atomic_fetch_sub(&fm_cu_captures, 1);
 }
 
-/* Some calls of ours are forbidden to a thread while another captures, unless it says that it does
- * not mind. Returns the mode to go back to. */
-static int relax(const struct fm_cu_driver *cu)
+/* Before calls of ours. Some are forbidden to a thread while another captures, unless it says that
+ * it does not mind. Returns the mode to go back to. */
+static int enter(const struct fm_cu_driver *cu)
 {
 	int mode = FM_CU_CAPTURE_MODE_RELAXED;
 
+	fm_cu_inside++;
 	if (!atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) ||
 		!cu->thread_capture_mode || cu->thread_capture_mode(&mode))
 		return -1;
 	return mode;
 }
 
-static void unrelax(const struct fm_cu_driver *cu, int mode)
+static void leave(const struct fm_cu_driver *cu, int mode)
 {
 	if (mode >= 0)
 		cu->thread_capture_mode(&mode);
+	fm_cu_inside--;
 }
 
 static union fm_cu_mem_op mem_op(uint32_t operation, const volatile void *word, uint64_t value)
@@ -65,12 +68,12 @@ static int map_board(const struct fm_cu_driver *cu, const struct fm_gate_words *
 		return 0;
 	pthread_mutex_lock(&lock);
 	if (atomic_load(&mapped) != w->map) {
-		mode = relax(cu);
+		mode = enter(cu);
 		rc = cu->host_register(w->map, w->map_size,
 			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
 		if (!rc || rc == FM_CU_ERROR_ALREADY_REGISTERED)
 			rc = cu->host_device_pointer(&d, w->map, 0);
-		unrelax(cu, mode);
+		leave(cu, mode);
 		if (!rc && d == (uintptr_t)w->map)
 			atomic_store_explicit(&mapped, w->map, memory_order_release);
 		else
@@ -159,12 +162,12 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 		return -EIO;
 	ops[1].op.flags = ops[3].op.flags = FM_CU_WRITE_NO_BARRIER;
 	ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
-	mode = relax(q->cu);
+	mode = enter(q->cu);
 	end_sample(q);
 	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
 	if (!rc && sample)
 		begin_sample(q);
-	unrelax(q->cu, mode);
+	leave(q->cu, mode);
 	return rc;
 }
 
@@ -176,12 +179,16 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 		mem_op(FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
 		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
 	};
+	int rc;
 
 	if (map_board(q->cu, w))
 		return -EIO;
 	ops[0].op.flags = ops[2].op.flags = FM_CU_WRITE_NO_BARRIER;
 	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
-	return enqueue(q, ops, FM_ARRAY_LEN(ops));
+	fm_cu_inside++;
+	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+	fm_cu_inside--;
+	return rc;
 }
 
 /* From the agent, or from the thread that destroys the stream. */
@@ -196,6 +203,7 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 	if (q->stream == FM_CU_STREAM_PER_THREAD)
 		return -EBUSY;
 	pthread_mutex_lock(&capture_lock);
+	fm_cu_inside++;
 	if (!atomic_load(&fm_cu_captures)) {
 		rc = map_board(q->cu, w);
 		if (!rc && q->cu->ctx_push(q->ctx))
@@ -205,6 +213,7 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 			q->cu->ctx_pop(&old);
 		}
 	}
+	fm_cu_inside--;
 	pthread_mutex_unlock(&capture_lock);
 	return rc;
 }
@@ -220,11 +229,11 @@ static int sampled(void *hwq, uint64_t *ns)
 		return 0;
 	*ns = 0;
 	if (!s->lost) {
-		mode = relax(q->cu);
+		mode = enter(q->cu);
 		rc = q->cu->event_query(s->end);
 		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
 			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
-		unrelax(q->cu, mode);
+		leave(q->cu, mode);
 		if (rc == FM_CU_ERROR_NOT_READY)
 			return 0;
 	}
@@ -237,6 +246,7 @@ static int sampled(void *hwq, uint64_t *ns)
 static void close_stream(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
+	int mode = enter(q->cu);
 
 	for (unsigned i = 0; i < FM_CU_SAMPLES; i++) {
 		if (!q->sample[i].end)
@@ -246,6 +256,7 @@ static void close_stream(void *hwq)
 		q->sample[i] = (struct fm_cu_sample){.lost = true};
 	}
 	q->no_events = true;
+	leave(q->cu, mode);
 }
 
 static void release(void *hwq)

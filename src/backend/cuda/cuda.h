@@ -40,6 +40,10 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
  * cannot be had. */
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size);
 
+/* This thread is inside the driver, for us or for the program: calls of the driver's own functions
+ * that come back to a shim are the driver's, and none of the shim's business. */
+extern __thread unsigned fm_cu_inside __attribute__((tls_model("initial-exec")));
+
 /* While streams of the process are captured into graphs, nothing but the program's own calls may
  * touch a stream from elsewhere. A begin that failed is ended, too. Any thread. */
 void fm_cu_capture_begin(void);

@@ -22,7 +22,11 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, boo
 static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, bool work)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
-	struct launch l = {.q = fm_cuda_find(stream)};
+	struct launch l = {0};
+
+	if (FM_UNLIKELY(fm_cu_inside))
+		return l;
+	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
 		captured(l.q, stream, key, work))
@@ -51,8 +55,11 @@ static inline void end(struct launch l, bool waited)
 	fm_cu_result symbol params                                          \
 	{                                                                   \
 		struct launch l = begin(stream, per_thread, key, work);     \
-		fm_cu_result rc = NEXT(id, params, args);                   \
+		fm_cu_result rc;                                            \
                                                                             \
+		fm_cu_inside++;                                             \
+		rc = NEXT(id, params, args);                                \
+		fm_cu_inside--;                                             \
 		end(l, rc == FM_CU_SUCCESS && (waits));                     \
 		return rc;                                                  \
 	}
@@ -80,7 +87,9 @@ static void recorded(struct launch l, CUevent event, fm_cu_result rc)
 		fm_cu_result rc;                                            \
                                                                             \
 		fm_cuda_event_forget(event);                                \
+		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
+		fm_cu_inside--;                                             \
 		end(l, false);                                              \
 		recorded(l, event, rc);                                     \
 		return rc;                                                  \
