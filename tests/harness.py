@@ -61,6 +61,23 @@ def foreign(argv):
     return list(argv)
 
 
+def cuda_env(env):
+    """The environment in which CUDA programs find the fake driver (tests/fakes/cuda), or the real one where
+    FERMATA_TEST_CUDA=real."""
+    env = dict(env)
+    if os.environ.get("FERMATA_TEST_CUDA") != "real":
+        env["LD_LIBRARY_PATH"] = ":".join(
+            filter(None, [os.path.join(BUILD, "tests", "fakes"), env.get("LD_LIBRARY_PATH")]))
+    return env
+
+
+def need_cuda_shim():
+    if not os.path.exists(os.path.join(BUILD, "lib", "libfermata-cuda.so")):
+        raise Skip("the CUDA shim is not built")
+    if SANITIZE:
+        raise Skip("the sanitizer must be in a program before what is preloaded")
+
+
 class Program:
     """A running program whose lines of output are collected with the time they came."""
 
@@ -119,7 +136,7 @@ class Program:
 
 
 class Worker(Program):
-    """tests/fault/worker.c: a batch job that reports "at KERNELS TIME" as it goes."""
+    """tests/fault/worker.c, cuda_worker.c: a batch job that reports "at KERNELS TIME" as it goes."""
 
     def position(self):
         with self.changed:
@@ -165,6 +182,12 @@ class Fermata:
     def answers(self):
         check(self.daemon.poll() is None, f"the daemon ended with status {self.daemon.returncode}")
         return self.cli("ps", "--json", check_status=False).returncode == 0
+
+    def cuda_worker(self, *options, us=1000):
+        """tests/fault/cuda_worker.c, known to the daemon and making progress."""
+        w = self.program([program("cuda_worker"), str(us)], *options, cls=Worker)
+        w.line("ready")
+        return w
 
     def stop(self):
         """An orderly end; a sanitizer's finding shows in the status."""

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA conformance sets (cuda_*.c) see under Fermata exactly what they see natively: however they get at
+the driver, alone, at level 1, with others on the device, in local mode, and while they are suspended and
+resumed at random. The driver is the fake one; FERMATA_TEST_CUDA=real takes the machine's."""
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, check, cuda_env, main, need_cuda_shim, program
+
+SETS = ("cuda_order", "cuda_memory", "cuda_graph")
+WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
+             for ptds in ((), ("--ptds",)))
+SECONDS = "2"
+ENV = cuda_env(os.environ)
+
+
+def run_native(name, cases, *way, seconds="0", env=ENV):
+    return subprocess.run([program(name), *way, seconds, *cases], env=env, capture_output=True, text=True,
+                          timeout=120)
+
+
+def gpu():
+    """Is there a driver with a device?"""
+    return run_native("cuda_order", ["in order"]).returncode == 0
+
+
+def native(name):
+    """The cases of a set that this driver stands without Fermata, over and over, and what they note."""
+    cases = subprocess.run([program(name), "--list"], env=ENV, check=True, capture_output=True, text=True)
+    cases = cases.stdout.splitlines()
+    run = run_native(name, cases, seconds="1")
+    if run.returncode:
+        stands = [c for c in cases if run_native(name, [c], seconds="0.2").returncode == 0]
+        print(f"         left out, the driver itself fails at it: {name}: {', '.join(set(cases) - set(stands))}")
+        print(run.stderr)
+        check(os.environ.get("FERMATA_TEST_CUDA") == "real", "the fake driver must stand them all")
+        cases = stands
+        run = run_native(name, cases, seconds="1")
+    check(cases and run.returncode == 0, f"{name} fails without Fermata:\n{run.stderr}")
+    return cases, run.stdout
+
+
+if not gpu():
+    print("no CUDA device")
+    sys.exit(77)
+NATIVE = {name: native(name) for name in SETS}
+
+
+def command(name, *way, seconds=SECONDS):
+    return [program(name), *way, seconds, *NATIVE[name][0]]
+
+
+def world(stack, **more):
+    need_cuda_shim()
+    fermata = Fermata(stack, **more)
+    fermata.env = cuda_env(fermata.env)
+    return fermata
+
+
+def same(name, p, text):
+    """The set has run to its end and noted what it notes natively."""
+    check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode} {text}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    want = NATIVE[name][1].splitlines()
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
+    check(got == want, f"{name} differs {text}:\n{differ}")
+
+
+def run_all(fermata, text, *options):
+    for name in SETS:
+        same(name, fermata.program(command(name), *options), text)
+
+
+def ways(stack):
+    """Natively: linked with the driver or not, with either kind of default stream."""
+    for name in SETS:
+        for way in WAYS:
+            run = run_native(name, NATIVE[name][0], *way)
+            check(run.returncode == 0, f"{name} {way}: {run.stderr}")
+            check(run.stdout == NATIVE[name][1], f"{name} differs {way}:\n{run.stdout}")
+
+
+def ways_governed(stack):
+    """Under Fermata; by each way it is governed."""
+    fermata = world(stack)
+    governed = fermata.stats()["governed"]
+    for name in SETS:
+        for way in WAYS:
+            same(name, fermata.program(command(name, *way, seconds="0")), f"{way}")
+            was, governed = governed, fermata.stats()["governed"]
+            check(governed > was, f"{name} {way}: nothing it did was governed")
+
+
+def alone(stack):
+    run_all(world(stack), "alone")
+
+
+def level_1(stack):
+    run_all(world(stack), "at level 1", "--level", "1")
+
+
+def disabled(stack):
+    """Loaded, and told to do nothing."""
+    fermata = world(stack)
+    fermata.env["FERMATA_DISABLE"] = "1"
+    run_all(fermata, "when disabled")
+
+
+def without(stack, knob, *spoiled):
+    """A driver that lacks what gates need: results are the same, by whatever else there is."""
+    fermata = world(stack)
+    fermata.env[knob] = "1"
+    for name in SETS:
+        cases = [c for c in NATIVE[name][0] if c not in spoiled]
+        run = run_native(name, cases, env={**ENV, knob: "1"})
+        check(run.returncode == 0, f"{name} fails natively with {knob}: {run.stderr}")
+        p = fermata.program([program(name), "1", *cases])
+        check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode} with {knob}")
+        p.reader.join()
+        check([line for line in p.lines if line is not None] == run.stdout.splitlines(),
+              f"{name} differs with {knob}:\n" + "\n".join(map(str, p.lines)))
+
+
+def without_memory_operations(stack):
+    without(stack, "FAKE_CUDA_NO_MEMOPS", "stalled streams", "words of memory", "batch of words", "all nodes")
+
+
+def without_registered_memory(stack):
+    without(stack, "FAKE_CUDA_FAIL_REGISTER", "batch of words")
+
+
+def contended(stack):
+    """An equal takes turns with the set: its streams are stopped in the middle of everything."""
+    fermata = world(stack)
+    worker = fermata.cuda_worker()
+    before = fermata.preemptions()
+    run_all(fermata, "beside another program")
+    worker.advances()
+    check(fermata.preemptions() > before, "nobody was preempted")
+    worker.finish()
+
+
+def above_and_below(stack):
+    """The set takes the device from a program of lower priority each time that it has work, and loses it to
+    one of higher priority."""
+    fermata = world(stack)
+    low = fermata.cuda_worker("--priority", "low")
+    before = fermata.preemptions()
+    run_all(fermata, "above another program", "--priority", "high")
+    check(fermata.preemptions() > before, "nobody was preempted")
+    running = fermata.program(command("cuda_order"), "--priority", "normal")
+    high = fermata.cuda_worker("--priority", "high")
+    high.advances()
+    high.finish()
+    same("cuda_order", running, "below another program")
+    low.advances()
+    low.finish()
+
+
+def fair(stack):
+    fermata = world(stack)
+    fermata.cli("policy", "fair")
+    worker = fermata.cuda_worker("--weight", "3")
+    run_all(fermata, "under the fair policy")
+    worker.finish()
+
+
+def local(stack):
+    """Scheduled in its own process, without a daemon."""
+    run_all(world(stack, start=False), "in local mode", "--local", "fixed-priority")
+
+
+def suspended_at_random(stack):
+    """The sets run at the same time; each is suspended and resumed until it ends."""
+    fermata = world(stack)
+    rng = random.Random(20)
+    running = {name: fermata.program(command(name)) for name in SETS}
+    suspensions = 0
+    while any(p.p.poll() is None for p in running.values()):
+        p = rng.choice(list(running.values()))
+        # The set may have ended in between: then there is nobody to suspend.
+        suspended = fermata.cli("suspend", str(p.pid), check_status=False).returncode == 0
+        time.sleep(rng.choice((0, 0.001, 0.01, 0.05)))
+        fermata.cli("resume", str(p.pid), check_status=False)
+        suspensions += suspended
+        time.sleep(rng.choice((0, 0.002, 0.02)))
+    for name, p in running.items():
+        same(name, p, "when suspended at random")
+    print(f"         {suspensions} suspensions")
+    check(suspensions > 0, "nobody was suspended")
+
+
+def daemon_goes_and_comes(stack):
+    """The daemon is killed and started again while the sets run."""
+    fermata = world(stack)
+    worker = fermata.cuda_worker()
+    running = {name: fermata.program(command(name)) for name in SETS}
+    for _ in range(4):
+        time.sleep(0.3)
+        fermata.kill()
+        time.sleep(0.1)
+        fermata.start()
+    for name, p in running.items():
+        same(name, p, "when the daemon goes and comes")
+    worker.finish()
+
+
+if __name__ == "__main__":
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (
+        without_memory_operations, without_registered_memory)
+    main(ways, ways_governed, alone, level_1, disabled, *fake_only, contended, above_and_below, fair, local,
+         suspended_at_random, daemon_goes_and_comes)
