@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define QUIET (2 * FM_MS)
+
 static uint64_t clamp(uint64_t v, uint64_t lo, uint64_t hi)
 {
 	return v < lo ? lo : v > hi ? hi : v;
@@ -60,18 +62,44 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	}
 }
 
+/* When a queue came to rest. The device that waits for the gate tells no time: then it is now. */
+static uint64_t rest_since(const struct fm_bridge *b, const struct ent *e, const struct fm_slot *s)
+{
+	uint64_t done_at = CLAIM(s->done_at);
+
+	return CLAIM(s->waiting) && fm_slot_pending(s) && done_at < e->closed_at ? b->now : done_at;
+}
+
+/* Queues may wait, by events, for one that stands at its gate, and never come to one of their own.
+ * When one stands and no other has finished anything for a while, they are taken to be at rest. */
+static bool waits_for_each_other(struct fm_bridge *b, struct ent *e, bool one_stands, uint64_t done)
+{
+	if (done != e->quiet_done || e->quiet_since < e->closed_at) {
+		e->quiet_done = done;
+		e->quiet_since = b->now;
+	}
+	return one_stands && b->now - e->quiet_since >= QUIET;
+}
+
 static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 {
+	bool all_stand = true, one_stands = false;
 	struct fm_bridge *b = ctx;
 	struct ent *e = data;
-	uint64_t last = 0;
+	uint64_t last = 0, done = 0;
 	struct queue *q;
 
 	fm_list_each (q, &e->queues, in_ent) {
-		if (!fm_slot_stalled(q->slot))
-			return false;
-		last = FM_MAX(last, CLAIM(q->slot->done_at));
+		bool stands = fm_slot_stalled(q->slot);
+
+		done += fm_slot_done(q->slot);
+		all_stand = all_stand && stands;
+		one_stands = one_stands || (stands && fm_slot_pending(q->slot));
+		if (stands)
+			last = FM_MAX(last, rest_since(b, e, q->slot));
 	}
+	if (!all_stand && !waits_for_each_other(b, e, one_stands, done))
+		return false;
 	*since = clamp(last, FM_MIN(e->closed_at, b->now), b->now);
 	return true;
 }

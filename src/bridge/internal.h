@@ -34,8 +34,9 @@ struct ent {
 	bool gate_open;
 	uint32_t bells;
 	uint64_t closed_at, ready_at;
-	uint64_t usage_gone; /* of queues that left */
-	uint64_t round;      /* last fm_bridge.round that looked at it */
+	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
+	uint64_t usage_gone;              /* of queues that left */
+	uint64_t round;                   /* last fm_bridge.round that looked at it */
 };
 
 struct queue {

@@ -15,7 +15,7 @@
 
 #define FM_HOT_MAX       16
 #define FM_SEGMENT_DEPTH 32
-#define FM_POLL_MIN      (100 * FM_US) /* how often a draining entity is looked at when nobody rings */
+#define FM_POLL_MIN      (50 * FM_US) /* how often a draining entity is looked at when nobody rings */
 #define FM_POLL_MAX      (10 * FM_MS)
 
 struct fm_sched {
