@@ -180,19 +180,37 @@ void fm_xq_device_close(struct fm_xq *q)
 		q->ops->close(q->hwq);
 }
 
-void fm_xq_capture(struct fm_xq *q, uint64_t key)
+/* What a kind of command was thought to take when it first went into a graph. Unknown: as it will
+ * run again and again, a gate too many costs more than a late one. */
+static uint64_t inner_estimate(struct fm_xq *q, uint64_t key)
 {
-	struct fm_xq_cold *x = q->cold;
-	uint64_t interval = atomic_load(&q->interval), est = fm_xq_estimate(q, key);
-	const struct fm_gate_words w = words(q);
+	struct fm_est *e = &q->cold->inner_est[(key ^ key >> 17) % FM_EST_SLOTS];
 
-	if (!q->device_gates || interval == UINT64_MAX || atomic_load(&q->client->dead))
+	if (atomic_load(&e->key) != key) {
+		uint64_t est = fm_xq_estimate(q, key), most = q->client->set.device_interval_ns;
+
+		atomic_store(&e->ns, est == UINT64_MAX ? most / UNKNOWN_PARTS : FM_MIN(est, most));
+		atomic_store(&e->key, key);
+	}
+	return atomic_load(&e->ns);
+}
+
+void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
+{
+	const struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+	uint64_t est;
+
+	if (!q->device_gates || atomic_load(&q->interval) == UINT64_MAX ||
+		atomic_load(&q->client->dead))
 		return;
-	/* Unknown: as it will run again and again, a gate too many costs more than a late one. */
-	if (est == UINT64_MAX)
-		est = interval / UNKNOWN_PARTS;
 	pthread_mutex_lock(&x->lock);
-	x->inner_ns = fm_add_sat(x->inner_ns, est);
+	if (x->inner_graph != graph) {
+		x->inner_graph = graph;
+		x->inner_ns = 0;
+	}
+	est = inner_estimate(q, key);
+	x->inner_ns += est;
 	if (x->inner_ns > q->client->set.device_interval_ns && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);

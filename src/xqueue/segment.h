@@ -50,8 +50,10 @@ struct fm_xq_cold {
 	bool sampling;        /* since the last gate */
 	uint64_t sample_edge; /* the queue's edge_at then */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
-	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
-	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
+	uint64_t inner_graph; /* that graph */
+	struct fm_est inner_est[FM_EST_SLOTS]; /* as first used for a graph: kept */
+	_Atomic(struct fm_track *) reached;    /* handed over by callbacks */
+	_Atomic uint32_t turn;                 /* futex: advances with progress and gates */
 	_Atomic uint32_t waiters;
 };
 

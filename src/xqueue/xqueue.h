@@ -175,10 +175,12 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 
 /*
  * In place of begin and end for a launch that the program composes into a graph, on a hwqueue that
- * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. The
- * driver is called as it is by begin.
+ * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. They
+ * stand at the same places whenever the same launches are composed anew, so that a program can
+ * update a graph by another. graph: a number for each graph, in order. The driver is called after
+ * this, as after begin.
  */
-void fm_xq_capture(struct fm_xq *q, uint64_t key);
+void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
 
 /* For the library: this queue alone, besides what the scheduler says. */
 int fm_xq_suspend(struct fm_xq *q);

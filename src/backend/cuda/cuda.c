@@ -6,6 +6,7 @@
 #include <string.h>
 
 _Atomic unsigned fm_cu_captures;
+_Atomic uint64_t fm_cu_capture_no;
 __thread unsigned fm_cu_inside;
 
 /* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
@@ -16,6 +17,7 @@ void fm_cu_capture_begin(void)
 {
 	pthread_mutex_lock(&capture_lock);
 	atomic_fetch_add(&fm_cu_captures, 1);
+	atomic_fetch_add(&fm_cu_capture_no, 1);
 	pthread_mutex_unlock(&capture_lock);
 }
 

@@ -48,4 +48,5 @@ extern __thread unsigned fm_cu_inside __attribute__((tls_model("initial-exec")))
  * touch a stream from elsewhere. A begin that failed is ended, too. Any thread. */
 void fm_cu_capture_begin(void);
 void fm_cu_capture_end(void);
-extern _Atomic unsigned fm_cu_captures; /* under way */
+extern _Atomic unsigned fm_cu_captures;   /* under way */
+extern _Atomic uint64_t fm_cu_capture_no; /* how many have begun */

@@ -15,7 +15,7 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, boo
 	if (!fm_cuda_capturing(stream))
 		return false;
 	if (work && q && q != &fm_cuda_refused)
-		fm_xq_capture(q->xq, key);
+		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no));
 	return true;
 }
 
