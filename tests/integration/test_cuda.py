@@ -63,8 +63,8 @@ def world(stack, **more):
 
 
 def same(name, p, text):
-    """The set has run to its end and noted what it notes natively."""
-    check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode} {text}")
+    """The set has run to its end, within the harness's patience, and noted what it notes natively."""
+    check(p.wait() == 0, f"{name} ended with status {p.p.returncode} {text}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
     want = NATIVE[name][1].splitlines()
@@ -121,7 +121,7 @@ def without(stack, knob, *spoiled):
         run = run_native(name, cases, env={**ENV, knob: "1"})
         check(run.returncode == 0, f"{name} fails natively with {knob}: {run.stderr}")
         p = fermata.program([program(name), "1", *cases])
-        check(p.wait(120) == 0, f"{name} ended with status {p.p.returncode} with {knob}")
+        check(p.wait() == 0, f"{name} ended with status {p.p.returncode} with {knob}")
         p.reader.join()
         check([line for line in p.lines if line is not None] == run.stdout.splitlines(),
               f"{name} differs with {knob}:\n" + "\n".join(map(str, p.lines)))
