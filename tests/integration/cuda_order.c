@@ -421,7 +421,7 @@ static void churn(struct conform *c)
 
 		count(c, s, x);
 		if (i % 20 == 0)
-			spin(c, s, x + BYTES / 2, 500000);
+			spin(c, s, x + BYTES / 2 + 4 * i, 500000); /* a word of its own */
 		count(c, s, x);
 		CU(cuStreamDestroy_v2(s));
 	}
