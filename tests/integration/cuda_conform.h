@@ -131,10 +131,12 @@ static inline void load_proc(bool ptds)
 	*(void **)&get = dlsym(driver_handle(), "cuGetProcAddress_v2");
 	if (!get)
 		die("no cuGetProcAddress_v2");
+/* The variants for threads came with version 7000. */
 #define CU_PROC(symbol, base, since, params)                 \
 	if (!get(#base, &fn, since, flags, &(int){0}) && fn) \
 		*(void **)&cu.symbol = fn;
-#define CU_PROC_BOTH(symbol, base, since, suffix, params, args) CU_PROC(symbol, base, since, params)
+#define CU_PROC_BOTH(symbol, base, since, suffix, params, args) \
+	CU_PROC(symbol, base, ptds &&since < 7000 ? 7000 : since, params)
 	CUDA_API(CU_PROC, CU_PROC_BOTH)
 }
 

@@ -52,8 +52,7 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	if (!w->copy.src || !w->copy.dst)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_stream_find(handle, &s));
-	if (sync)
-		FK_TRY(fk_unsafe());
+	FK_TRY(fk_implicit(s));
 	if (sync && from_pageable && !s->capture)
 		fk_wait(fk_tail(s));
 	if (from_pageable && small && !s->capture)
@@ -196,37 +195,38 @@ static void run_set(struct fk_work *w)
 			((uint32_t *)w->set.dst)[i] = w->set.value;
 }
 
-static fm_cu_result set(
-	CUdeviceptr dst, unsigned value, unsigned width, size_t n, CUstream stream, bool sync)
+static fm_cu_result set(CUdeviceptr dst, unsigned value, unsigned width, size_t n, CUstream stream)
 {
 	struct fk_work w = {.run = run_set,
 		.set = {.dst = (void *)(uintptr_t)dst, .n = n, .value = value, .width = width}};
 	fm_cu_result rc;
+	CUstream s;
 
 	FK_TRY(check_device(dst, n));
 	if (dst % width)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter_ctx());
-	rc = sync ? fk_unsafe() : FM_CU_SUCCESS;
+	rc = fk_stream_find(stream, &s);
+	rc = rc ? rc : fk_implicit(s);
 	return fk_leave(rc || !n ? rc : fk_enqueue(stream, &w, NULL));
 }
 
 fm_cu_result cuMemsetD8_v2(CUdeviceptr dst, unsigned char v, size_t n)
 {
-	return set(dst, v, 1, n, NULL, true);
+	return set(dst, v, 1, n, NULL);
 }
 
 fm_cu_result cuMemsetD32_v2(CUdeviceptr dst, unsigned v, size_t n)
 {
-	return set(dst, v, 4, n, NULL, true);
+	return set(dst, v, 4, n, NULL);
 }
 
 fm_cu_result cuMemsetD8Async(CUdeviceptr dst, unsigned char v, size_t n, CUstream stream)
 {
-	return set(dst, v, 1, n, stream, false);
+	return set(dst, v, 1, n, stream);
 }
 
 fm_cu_result cuMemsetD32Async(CUdeviceptr dst, unsigned v, size_t n, CUstream stream)
 {
-	return set(dst, v, 4, n, stream, false);
+	return set(dst, v, 4, n, stream);
 }

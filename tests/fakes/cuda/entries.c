@@ -44,14 +44,17 @@ fm_cu_result cuGetProcAddress_v2(
 	*fn = NULL;
 	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
 		const struct entry *e = &entries[i];
+		int from = e->since;
 
-		if (strcmp(e->base, name) || e->since > newest)
+		if ((flags & CU_PROC_PER_THREAD) && e->per_thread != e->legacy && from < 7000)
+			from = 7000; /* when default streams of threads came */
+		if (strcmp(e->base, name) || from > newest)
 			continue;
-		if (e->since > version) {
+		if (from > version) {
 			found = found == FOUND ? FOUND : TOO_OLD;
-		} else if (e->since > since) {
+		} else if (from > since) {
 			found = FOUND;
-			since = e->since;
+			since = from;
 			*fn = flags & CU_PROC_PER_THREAD ? e->per_thread : e->legacy;
 		}
 	}

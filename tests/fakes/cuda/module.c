@@ -152,10 +152,16 @@ static fm_cu_result launch(
 	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
 {
 	struct fk_work w = {.run = run_kernel};
+	fm_cu_result rc;
+	CUstream s;
 
 	if (!f || !function_known(f))
 		return CU_INVALID_HANDLE;
-	FK_TRY(check_shape(c->grid, c->block));
+	FK_TRY(fk_stream_find(c->stream, &s));
+	rc = check_shape(c->grid, c->block);
+	if (rc && s->capture)
+		s->capture->invalid = true;
+	FK_TRY(rc);
 	w.kernel.kernel = f->kernel;
 	w.kernel.grid = c->grid[0] * c->grid[1] * c->grid[2];
 	w.kernel.block = c->block[0] * c->block[1] * c->block[2];

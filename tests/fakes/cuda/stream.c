@@ -209,6 +209,11 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 	default:
 		return FM_CU_ERROR_INVALID_VALUE;
 	}
+	/* As the real one: the second version of the calls knows no flags of a write. */
+	if ((op->op.operation == FM_CU_OP_WRITE_VALUE_32 ||
+		    op->op.operation == FM_CU_OP_WRITE_VALUE_64) &&
+		op->op.flags)
+		return FM_CU_ERROR_INVALID_VALUE;
 	if (op->op.address % (wide ? 8 : 4) ||
 		fk_place((void *)(uintptr_t)op->op.address) == FK_PAGEABLE)
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -223,8 +228,10 @@ fm_cu_result cuStreamBatchMemOp_v2(
 
 	if (fk_env("FAKE_CUDA_NO_MEMOPS"))
 		return FM_CU_ERROR_NOT_SUPPORTED;
-	if (!n || n > 256 || !ops || flags)
+	if (n > 256 || (n && !ops) || flags)
 		return FM_CU_ERROR_INVALID_VALUE;
+	if (!n)
+		return FM_CU_SUCCESS;
 	FK_TRY(fk_enter_ctx());
 	for (unsigned i = 0; i < n && !rc; i++)
 		rc = check_memop(&ops[i]);
