@@ -46,6 +46,7 @@ struct fm_client {
 
 	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
+	bool spoilt[FM_CLIENT_QUEUES]; /* a device may still write there: never used again */
 	struct fm_cgroup group[FM_BOARD_GROUPS];
 	unsigned groups;
 

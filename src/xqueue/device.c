@@ -95,8 +95,11 @@ void fm_xq_device_place(struct fm_xq *q, uint64_t now)
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	adapt_interval(q);
-	if (q->ops->gate(q->hwq, &w, mark, sample))
+	if (q->ops->gate(q->hwq, &w, mark, sample)) {
+		atomic_store(&q->slot->level, FM_LEVEL_NONE); /* as people shall see */
 		return;
+	}
+	atomic_store(&q->slot->level, q->level);
 	x->sampling = sample;
 	x->sample_edge = atomic_load(&q->edge_at);
 	x->told = mark;
@@ -128,10 +131,11 @@ static void tell(struct fm_xq *q, uint64_t now)
 			fm_xq_advance(q, mark, now);
 		return;
 	}
-	x->told = mark;
 	x->tail_at = 0;
 	if (rc)
 		fm_xq_advance(q, mark, now);
+	else
+		x->told = mark;
 }
 
 void fm_xq_device_look(struct fm_xq *q, uint64_t now)

@@ -505,6 +505,8 @@ static void retire(struct fm_xq *q)
 	/* A graph may have gates that look at it. */
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	c->queue[q->slot_index] = NULL;
+	c->spoilt[q->slot_index] =
+		q->device_gates && q->cold->told > atomic_load(&q->slot->progress);
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
 	if (q->ops->release)
@@ -563,7 +565,7 @@ static int enter(struct fm_xq *q)
 
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES && rc; i++) {
-		if (c->queue[i])
+		if (c->queue[i] || c->spoilt[i])
 			continue;
 		c->queue[i] = q;
 		q->slot_index = i;

@@ -162,7 +162,6 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 
 	if (map_board(q->cu, w))
 		return -EIO;
-	ops[1].op.flags = ops[3].op.flags = FM_CU_WRITE_NO_BARRIER;
 	ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
 	mode = enter(q->cu);
 	end_sample(q);
@@ -185,7 +184,6 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 
 	if (map_board(q->cu, w))
 		return -EIO;
-	ops[0].op.flags = ops[2].op.flags = FM_CU_WRITE_NO_BARRIER;
 	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
 	fm_cu_inside++;
 	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));

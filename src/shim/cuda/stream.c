@@ -48,8 +48,7 @@ BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream
 /* What is still on the stream may be ours, behind all that the program knows of. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
-	if (w.q && rc == FM_CU_ERROR_NOT_READY &&
-		atomic_load_explicit(&w.q->xq->slot->done, memory_order_acquire) >= w.mark)
+	if (w.q && rc == FM_CU_ERROR_NOT_READY && fm_xq_proven(w.q->xq, w.mark))
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }
