@@ -24,6 +24,7 @@ typedef struct CUevent_st *event;
 	X(cuCtxSetCurrent, (void *))                                                           \
 	X(cuModuleLoadData, (void **, const void *))                                           \
 	X(cuModuleGetFunction, (void **, void *, const char *))                                \
+	X(cuMemAlloc_v2, (unsigned long long *, size_t))                                       \
 	X(cuStreamCreate, (stream *, unsigned))                                                \
 	X(cuStreamSynchronize, (stream))                                                       \
 	X(cuStreamWaitEvent, (stream, event, unsigned))                                        \
@@ -38,20 +39,23 @@ static struct {
 	DRIVER(MEMBER)
 } cu;
 
-/* spin: every thread, for so many ns. */
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-			  ".visible .entry spin(.param .u64 ns)\n{\n"
-			  "	.reg .u64 %rd<4>;\n	.reg .pred %p;\n"
-			  "	ld.param.u64 %rd0, [ns];\n"
-			  "	mov.u64 %rd1, %globaltimer;\n"
-			  "	add.u64 %rd1, %rd1, %rd0;\n"
-			  "again:\n"
-			  "	mov.u64 %rd2, %globaltimer;\n"
-			  "	setp.lt.u64 %p, %rd2, %rd1;\n"
-			  "	@%p bra again;\n	ret;\n}\n"
-			  ".visible .entry empty()\n{\n	ret;\n}\n";
+/* spin: every thread, for so many ns. fill: nothing. The parameters are those of the kernels of the
+ * tests, so that this runs on their driver, too. */
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry spin(.param .u64 out, .param .u64 ns)\n{\n"
+	"	.reg .u64 %rd<4>;\n	.reg .pred %p;\n"
+	"	ld.param.u64 %rd0, [ns];\n"
+	"	mov.u64 %rd1, %globaltimer;\n"
+	"	add.u64 %rd1, %rd1, %rd0;\n"
+	"again:\n"
+	"	mov.u64 %rd2, %globaltimer;\n"
+	"	setp.lt.u64 %p, %rd2, %rd1;\n"
+	"	@%p bra again;\n	ret;\n}\n"
+	".visible .entry fill(.param .u64 x, .param .u32 n, .param .u32 v)\n{\n	ret;\n}\n";
 
 static void *kernel_spin, *kernel_empty;
+static unsigned long long scratch; /* of the device */
 
 static _Noreturn void die(const char *what, int rc)
 {
@@ -91,20 +95,24 @@ static void open_device(void)
 	CU(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CU(cuCtxSetCurrent(ctx));
 	CU(cuModuleLoadData(&module, ptx));
+	CU(cuMemAlloc_v2(&scratch, 64));
 	CU(cuModuleGetFunction(&kernel_spin, module, "spin"));
-	CU(cuModuleGetFunction(&kernel_empty, module, "empty"));
+	CU(cuModuleGetFunction(&kernel_empty, module, "fill"));
 }
 
 static void spin(stream s, uint64_t ns, unsigned blocks)
 {
-	void *params[] = {&ns};
+	void *params[] = {&scratch, &ns};
 
 	CU(cuLaunchKernel(kernel_spin, blocks, 1, 1, 64, 1, 1, 0, s, params, NULL));
 }
 
 static void empty(stream s)
 {
-	CU(cuLaunchKernel(kernel_empty, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
+	unsigned none = 0;
+	void *params[] = {&scratch, &none, &none};
+
+	CU(cuLaunchKernel(kernel_empty, 1, 1, 1, 1, 1, 1, 0, s, params, NULL));
 }
 
 static int by_value(const void *a, const void *b)

@@ -42,6 +42,7 @@ static void release_client(struct fm_bridge *b, struct fm_bclient *c)
 	fm_list_each (q, &c->queues, in_client)
 		release_slot(q->slot);
 	atomic_store_explicit(&c->board->contended, 0, memory_order_release);
+	atomic_store_explicit(&c->board->makes_room, 0, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (CLAIM(c->board->agent_sleeps))
 		b->host.wake(c->ctx);
@@ -170,7 +171,7 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 	fm_list_del(&q->in_client);
 	q->client->user->queues--;
 	release_slot(q->slot);
-	client_contended(q->client);
+	client_contended(b, q->client);
 	free(q);
 	if (!fm_list_empty(&e->queues))
 		ent_refresh(b, e, now);

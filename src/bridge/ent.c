@@ -159,27 +159,60 @@ void device_refresh(struct fm_bridge *b, struct bdevice *d)
 	fm_sdev_each_active(d->sdev, refresh_active, b);
 }
 
-void client_contended(struct fm_bclient *c)
+static bool in_background(const struct ent *e)
 {
-	uint32_t contended = 0;
-	struct queue *q;
+	struct fm_bgroup_info i;
 
-	fm_list_each (q, &c->queues, in_client)
-		if (q->ent->dev->n_ents > 1)
-			contended = 1;
-	if (CLAIM(c->board->contended) != contended)
-		atomic_store_explicit(&c->board->contended, contended, memory_order_release);
+	fm_bgroup_info(e->group, &i);
+	return i.hints->value[FM_HINT_PRIORITY] < 0;
 }
 
-/* Only the step between one group and two changes what clients are told. */
-static void device_contended(struct bdevice *d)
+void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 {
+	uint32_t contended = 0, makes_room = 0;
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client) {
+		const struct bdevice *d = q->ent->dev;
+
+		if (d->n_ents < 2)
+			continue;
+		contended = 1;
+		makes_room |= d->background == 1 && in_background(q->ent);
+	}
+	if (CLAIM(c->board->contended) != contended)
+		atomic_store_explicit(&c->board->contended, contended, memory_order_release);
+	if (CLAIM(c->board->makes_room) != makes_room) {
+		atomic_store_explicit(&c->board->makes_room, makes_room, memory_order_release);
+		mark_dirty(b, c);
+	}
+}
+
+/* What clients are told changes with the step between one group and two, and likewise for groups in
+ * the background. */
+static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
+{
+	unsigned background = 0;
 	struct queue *q;
 	struct ent *e;
 
 	fm_list_each (e, &d->ents, in_device)
-		fm_list_each (q, &e->queues, in_ent)
-			client_contended(q->client);
+		background += in_background(e);
+	background = FM_MIN(background, 2u);
+	step = step || background != d->background;
+	d->background = background;
+	if (step)
+		fm_list_each (e, &d->ents, in_device)
+			fm_list_each (q, &e->queues, in_ent)
+				client_contended(b, q->client);
+}
+
+void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		device_contended(b, e->dev, true);
 }
 
 struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now)
@@ -205,8 +238,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	}
 	fm_list_add_tail(&g->ents, &e->in_group);
 	fm_list_add_tail(&d->ents, &e->in_device);
-	if (++d->n_ents == 2)
-		device_contended(d);
+	device_contended(b, d, ++d->n_ents == 2);
 	return e;
 }
 
@@ -218,8 +250,7 @@ void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 	fm_list_del(&e->in_recheck);
 	fm_list_del(&e->in_group);
 	fm_list_del(&e->in_device);
-	if (--e->dev->n_ents == 1)
-		device_contended(e->dev);
+	device_contended(b, e->dev, --e->dev->n_ents == 1);
 	free(e);
 }
 
@@ -237,7 +268,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
 	if (e->dev->n_ents > 1)
-		client_contended(q->client);
+		client_contended(b, q->client);
 }
 
 /* Leaves the queue's words as they are: its client may be gone. */

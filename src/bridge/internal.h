@@ -21,7 +21,8 @@ struct bdevice {
 	struct fm_sdev *sdev;
 	struct fm_list ents;
 	unsigned n_ents;
-	uint64_t round; /* last fm_bridge.round that looked at it */
+	uint64_t round;      /* last fm_bridge.round that looked at it */
+	unsigned background; /* groups with a priority below 0: none, one, more */
 };
 
 /* One group on one device. */
@@ -117,7 +118,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
-void client_contended(struct fm_bclient *c);
+void client_contended(struct fm_bridge *b, struct fm_bclient *c);
+void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another priority */
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
 /* group.c */

@@ -53,23 +53,15 @@ static uint64_t service_link(struct fm_client *c)
 	return c->connect_at;
 }
 
-static void tell_standing(struct fm_client *c)
+static void tell_makes_room(struct fm_client *c)
 {
-	bool scheduled = !fm_client_free_run(c);
-	int64_t priority;
+	bool yes = atomic_load(&c->board->makes_room);
 
-	if (!c->config.standing || (c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))
+	if (!c->config.makes_room || yes == c->makes_room ||
+		(c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))
 		return;
-	pthread_mutex_lock(&c->lock);
-	priority = c->group[0].hints.value[FM_HINT_PRIORITY];
-	pthread_mutex_unlock(&c->lock);
-	if (c->standing_told && c->standing_scheduled == scheduled &&
-		c->standing_priority == priority)
-		return;
-	c->standing_told = true;
-	c->standing_scheduled = scheduled;
-	c->standing_priority = priority;
-	c->config.standing(scheduled, priority);
+	c->makes_room = yes;
+	c->config.makes_room(yes);
 }
 
 static void sleep_until(struct fm_client *c, uint64_t next)
@@ -101,11 +93,12 @@ static void *agent(void *arg)
 
 	while (!atomic_load(&c->stop)) {
 		service_link(c);
-		tell_standing(c);
+		tell_makes_room(c);
 		pump_all(c);
 		/* Announce the sleep, then look once more: whoever changes a gate after that look
 		 * sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
+		tell_makes_room(c);
 		link_next = service_link(c);
 		next = pump_all(c);
 		sleep_until(c, FM_MIN(next, link_next));

@@ -137,6 +137,7 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 		fm_xq_set_interval(c->queue[i]);
 	}
 	atomic_store(&c->board->contended, 0);
+	atomic_store(&c->board->makes_room, 0);
 	pthread_mutex_unlock(&c->lock);
 	c->connect_at = now + c->backoff;
 }

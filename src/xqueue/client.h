@@ -60,9 +60,7 @@ struct fm_client {
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
-	bool standing_told; /* agent: config.standing was called, with */
-	bool standing_scheduled;
-	int64_t standing_priority;
+	bool makes_room; /* agent: as last told to config.makes_room */
 	uint64_t connect_at, backoff;
 };
 

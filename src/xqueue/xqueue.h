@@ -27,10 +27,10 @@ struct fm_client_config {
 	const struct fm_link_ops *local; /* local mode, NULL where it is not linked in */
 	const char
 		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
-	/* Told at the start and when it changes, by the agent: is there somebody who schedules us,
-	 * and the process's priority hint. For what a device can be told once and for all (level
-	 * 3), so not where a lesser level is wished. May be NULL. */
-	void (*standing)(bool scheduled, int64_t priority);
+	/* Told by the agent when it changes, first when it is true: this process alone is to make
+	 * room for others, by what a device can be told once and for all (level 3). Not where a
+	 * lesser level is wished. May be NULL. */
+	void (*makes_room)(bool yes);
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
 			      own queues */
 };

@@ -448,6 +448,13 @@ static void those_who_share_a_device_are_told(void **state)
 	assert_int_equal(add_queue(w, &w->z, 1), 0);
 	assert_int_equal(atomic_load(&w->a.board->contended), 1);
 	assert_int_equal(atomic_load(&w->z.board->contended), 1);
+	assert_int_equal(atomic_load(&w->z.board->makes_room), 0);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, -5), 0);
+	assert_int_equal(atomic_load(&w->z.board->makes_room), 1);
+	assert_int_equal(atomic_load(&w->a.board->makes_room), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -1), 0);
+	assert_int_equal(atomic_load(&w->z.board->makes_room), 0);
+	assert_int_equal(atomic_load(&w->a.board->makes_room), 0);
 	assert_int_equal(
 		tell(w, &w->z, (union fm_msg){.queue_gone = {.slot = 1}}, FM_MSG_QUEUE_GONE), 0);
 	assert_int_equal(atomic_load(&w->a.board->contended), 0);

@@ -98,19 +98,20 @@ static void handlers(void)
 	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
 }
 
-/* Whoever is to make room has a small time slice, and so makes it in the middle of a kernel. The
- * others keep the driver's: among them nothing is gained by more switching. */
+/* With so small a time slice a kernel makes room in its middle. Only one program on a device may
+ * have it: two, or one beside others that wait at their gates, would do nothing but change places.
+ */
 #define SLICE_US 1
 
-static void standing(bool scheduled, int64_t priority)
+static void makes_room(bool yes)
 {
-	fm_cu_timeslice(scheduled && priority < 0 ? SLICE_US : 0);
+	fm_cu_timeslice(yes ? SLICE_US : 0);
 }
 
 static struct fm_client *client(void)
 {
 	static const struct fm_client_config config = {
-		.api = "cuda", .local = &fm_link_local, .standing = standing};
+		.api = "cuda", .local = &fm_link_local, .makes_room = makes_room};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
 
