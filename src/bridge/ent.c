@@ -94,7 +94,8 @@ static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 
 		done += fm_slot_done(q->slot);
 		all_stand = all_stand && stands;
-		one_stands = one_stands || (stands && fm_slot_pending(q->slot));
+		one_stands = one_stands || CLAIM(q->slot->waiting) ||
+			     (stands && fm_slot_pending(q->slot));
 		if (stands)
 			last = FM_MAX(last, rest_since(b, e, q->slot));
 	}
