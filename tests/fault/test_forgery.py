@@ -18,7 +18,7 @@ from harness import Fermata, check, eventually, main
 
 MAGIC, VERSION = 0x4D524546, 1
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
-BOARD_MAGIC, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 41216, 128
+BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 2, 49408, 128
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -26,7 +26,7 @@ def message(kind, body=b"", magic=MAGIC, version=VERSION):
     return struct.pack("=IHH", magic, version, kind) + body
 
 
-def hello_body(version=1, size=BOARD_SIZE, api=b"forged"):
+def hello_body(version=BOARD_VERSION, size=BOARD_SIZE, api=b"forged"):
     return struct.pack("=II16s", version, size, api)
 
 
@@ -37,7 +37,7 @@ def queue_body(slot=0, group=0, levels=6, device=b"forged:0"):
 def board(size=BOARD_SIZE, seals=SEALS, magic=BOARD_MAGIC):
     fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
-    os.pwrite(fd, struct.pack("=IHHI", magic, 1, BOARD_SLOTS, BOARD_SIZE), 0)
+    os.pwrite(fd, struct.pack("=IHHI", magic, BOARD_VERSION, BOARD_SLOTS, BOARD_SIZE), 0)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
@@ -171,7 +171,7 @@ def lying_boards(stack):
     for _ in range(300):  # and within their own slots, where it counts
         s, fd = rng.choice(enemies)
         os.pwrite(fd, struct.pack("=Q", rng.choice((0, 1, 2**63, 2**64 - 1, rng.randrange(2**64)))),
-                  256 + rng.randrange(3) * 320 + rng.randrange(40) * 8)
+                  256 + rng.randrange(3) * 384 + rng.randrange(48) * 8)
         send(s, message(BELL))
     check(b.fermata.answers(), "the daemon does not answer")
     for s, fd in enemies:

@@ -20,7 +20,7 @@ DAEMON = os.path.join(os.environ["BUILD"], "bin", "fermatad")
 SANITIZED = bool(os.environ.get("SANITIZE"))
 MAGIC, VERSION = 0x4D524546, 1
 (HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE) = range(1, 11)
-BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 41216, 256, 320
+BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 2, 49408, 256, 384
 GATE, BELLS, BEGUN, DONE, RELEASED = 0, 4, 64, 192, 208
 OPEN, CLOSED = 0, 1
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
@@ -29,7 +29,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 def board_fd(size=BOARD_SIZE, seals=SEALS):
     fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
-    os.pwrite(fd, struct.pack("=IHHI", 0x444F4246, 1, 128, BOARD_SIZE), 0)
+    os.pwrite(fd, struct.pack("=IHHI", 0x444F4246, BOARD_VERSION, 128, BOARD_SIZE), 0)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
@@ -58,7 +58,7 @@ class Client:
         self.sock.sendmsg([struct.pack("=IHH", MAGIC, VERSION, kind) + body], rights)
 
     def hello(self, *fds):
-        self.say(HELLO, struct.pack("=II16s", 1, BOARD_SIZE, b"test"), fds)
+        self.say(HELLO, struct.pack("=II16s", BOARD_VERSION, BOARD_SIZE, b"test"), fds)
 
     def queue(self, slot, device=b"sim:test", group=0):
         self.say(QUEUE, struct.pack("=III96s", slot, group, 6, device))
@@ -251,6 +251,7 @@ class Fermatad(unittest.TestCase):
                 os.write(ready_w, b"%d\n" % os.getpid())
             time.sleep(60)
             os._exit(0)
+        os.close(ready_w)  # a child that fails leaves nobody to wait for
         holder = int(os.read(ready_r, 16))
         eventually(self, lambda: self.clients() == 1)
         os.kill(pid, signal.SIGKILL)
