@@ -26,6 +26,9 @@ static inline size_t fm_map_hash(uintptr_t key)
 
 static inline void *fm_map_find(struct fm_map *m, uintptr_t key)
 {
+	if (FM_UNLIKELY(
+		    key <= FM_MAP_REMOVED)) /* what a program gives for a handle, may be nothing */
+		return NULL;
 	for (size_t i = 0, at = fm_map_hash(key); i < FM_MAP_SLOTS; i++) {
 		uintptr_t k = atomic_load_explicit(&m->key[at], memory_order_acquire);
 
