@@ -39,8 +39,7 @@ struct fm_sdev {
 	char *key;
 	void *self; /* the policy's instance */
 	bool binds_alone;
-	bool all;      /* the last decision was: everybody runs */
-	bool handover; /* one that was chosen waits for another that drains */
+	bool all; /* the last decision was: everybody runs */
 	struct fm_heap_node timer;
 	struct fm_list ents, active, hot;
 	struct fm_list touched; /* may need other bells or, under `all`, an open gate */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-#define HANDOVER_MAX (20 * FM_MS)
 #define NEXT_MIN                                                                         \
 	(10 * FM_US) /* a policy that wishes for the past is called again a little later \
 		      */
@@ -170,35 +169,6 @@ static bool hot_wants_open(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
 	return !d->n_ready || (ops->preempts && ops->preempts(d->self, &e->pub, now));
 }
 
-/*
- * Of two in the background the one that comes waits until the one that goes has come to rest: the
- * device would only switch between them, at worst with the small time slices that such groups have
- * on some devices (backend/cuda/timeslice.h). Nobody else waits, and nobody for a long command.
- */
-static bool waits_for_drain(const struct fm_sdev *d, const struct fm_sent *e, uint64_t now)
-{
-	const struct fm_sent *x;
-
-	if (!d->n_draining || e->gate_open || fm_ent_hint(&e->pub, FM_HINT_PRIORITY) >= 0)
-		return false;
-	fm_list_each (x, &d->active, active)
-		if (x->draining && x != e && fm_ent_hint(&x->pub, FM_HINT_PRIORITY) < 0 &&
-			fm_sub_sat(now, x->closed_at) < HANDOVER_MAX)
-			return true;
-	return false;
-}
-
-static void open_chosen(struct fm_sdev *d, const char *reason, uint64_t now)
-{
-	d->handover = false;
-	for (unsigned i = 0; i < d->n_run; i++) {
-		if (waits_for_drain(d, d->run[i], now))
-			d->handover = true;
-		else
-			fm_core_gate(d->run[i], true, reason, now);
-	}
-}
-
 static void apply_run(struct fm_sdev *d, const char *reason, uint64_t now)
 {
 	struct fm_sent *e, *tmp;
@@ -215,7 +185,8 @@ static void apply_run(struct fm_sdev *d, const char *reason, uint64_t now)
 		if (!e->wants_open)
 			fm_core_gate(e, false, "would not run at once", now);
 	}
-	open_chosen(d, reason, now);
+	for (unsigned i = 0; i < d->n_run; i++)
+		fm_core_gate(d->run[i], true, reason, now);
 	fm_list_each (e, &d->hot, hot)
 		if (e->wants_open)
 			fm_core_gate(
@@ -228,8 +199,7 @@ static void arm(struct fm_sdev *d, uint64_t now)
 
 	if (d->n_draining) {
 		if (d->poll_at <= now) {
-			d->poll_every =
-				d->handover ? FM_POLL_MIN : FM_MIN(2 * d->poll_every, FM_POLL_MAX);
+			d->poll_every = FM_MIN(2 * d->poll_every, FM_POLL_MAX);
 			d->poll_at = now + d->poll_every;
 		}
 		at = FM_MIN(at, d->poll_at);
@@ -246,7 +216,6 @@ void fm_core_decide(struct fm_sdev *d, uint64_t now)
 	s->stats.decisions++;
 	s->ops->decide(d->self, now, &c);
 	d->wish = c.next;
-	d->handover = false;
 	if (c.all) {
 		apply_all(d, c.reason, now);
 	} else {
@@ -256,8 +225,6 @@ void fm_core_decide(struct fm_sdev *d, uint64_t now)
 	/* What had nothing in flight has come to rest already: no need to come back for it. */
 	if (d->n_draining)
 		fm_core_settle(d, now);
-	if (d->handover)
-		open_chosen(d, c.reason, now);
 	arm(d, now);
 	fm_core_ring(d);
 }

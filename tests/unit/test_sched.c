@@ -209,51 +209,6 @@ static void late_stall_is_charged_and_measured(void **state)
 	fm_sched_free(f.s);
 }
 
-/* Two in the background, the first of which is told to make room at the end of its slice. */
-static void background(struct fix *f, struct ent **a, struct ent **b)
-{
-	setup(f, &host, NULL);
-	*a = add(f, -10);
-	*b = add(f, -10);
-	ready(f, *a, T0);
-	(*a)->stalled = false;
-	ready(f, *b, T0);
-	assert_true((*a)->open && !(*b)->open);
-	fm_sched_tick(f->s, T0 + 6 * FM_MS);
-	assert_true(!(*a)->open && !(*b)->open);
-}
-
-static void in_the_background_one_waits_for_the_other(void **state)
-{
-	struct ent *a, *b, *high;
-	struct fix f;
-
-	background(&f, &a, &b);
-	assert_true(fm_sched_next(f.s) <= T0 + 7 * FM_MS); /* it looks often */
-	fm_sched_tick(f.s, T0 + 7 * FM_MS);
-	assert_true(!a->open && !b->open);
-	a->stalled = true;
-	a->since = T0 + 7 * FM_MS;
-	fm_sched_tick(f.s, T0 + 8 * FM_MS);
-	assert_true(!a->open && b->open);
-	b->stalled = false;
-	high = add(&f, 10);
-	ready(&f, high, T0 + 9 * FM_MS);
-	assert_true(high->open && !b->open); /* others do not wait */
-	fm_sched_free(f.s);
-}
-
-static void in_the_background_nobody_waits_for_ever(void **state)
-{
-	struct ent *a, *b;
-	struct fix f;
-
-	background(&f, &a, &b);
-	fm_sched_tick(f.s, T0 + 100 * FM_MS);
-	assert_true(b->open);
-	fm_sched_free(f.s);
-}
-
 static void drain_that_ends_idle_or_reopened(void **state)
 {
 	struct fix f;
@@ -593,8 +548,6 @@ int main(void)
 		cmocka_unit_test(bells_only_where_needed),
 		cmocka_unit_test(edge_reported_within_bells),
 		cmocka_unit_test(late_stall_is_charged_and_measured),
-		cmocka_unit_test(in_the_background_one_waits_for_the_other),
-		cmocka_unit_test(in_the_background_nobody_waits_for_ever),
 		cmocka_unit_test(drain_that_ends_idle_or_reopened),
 		cmocka_unit_test(deleted_while_it_drains),
 		cmocka_unit_test(nothing_in_flight_stalls_at_once),
