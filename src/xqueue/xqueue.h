@@ -83,7 +83,6 @@ struct fm_xq {
 	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
-	_Atomic uint64_t proven;     /* commands finished: the driver has said so */
 	struct fm_xq_cold *cold;     /* segment.h */
 };
 
@@ -170,18 +169,8 @@ static inline uint64_t fm_xq_mark(struct fm_xq *q)
 /* All launches up to mark are finished: the driver has said so. */
 static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 {
-	if (atomic_load_explicit(&q->proven, memory_order_relaxed) < mark)
-		atomic_store_explicit(&q->proven, mark, memory_order_release);
 	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark)
 		fm_xq_synced_slow(q, mark);
-}
-
-/* Is it certain that all launches up to mark are finished? The board's count may run ahead of that,
- * where the end could not be learnt and others must not wait for ever. */
-static inline bool fm_xq_proven(const struct fm_xq *q, uint64_t mark)
-{
-	return atomic_load_explicit(&q->proven, memory_order_acquire) >= mark ||
-	       atomic_load_explicit(&q->slot->progress, memory_order_acquire) >= mark;
 }
 
 /*

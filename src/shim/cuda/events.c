@@ -13,7 +13,7 @@ static struct entry {
 	_Atomic uint32_t seq;
 	_Atomic uintptr_t event;
 	_Atomic uintptr_t key;
-	_Atomic uint64_t generation, mark;
+	_Atomic uint64_t generation, mark, all;
 } entries[EVENTS];
 
 static struct entry *entry_of(CUevent event)
@@ -68,6 +68,7 @@ void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m)
 	atomic_store_explicit(&e->key, m->key, memory_order_relaxed);
 	atomic_store_explicit(&e->generation, m->generation, memory_order_relaxed);
 	atomic_store_explicit(&e->mark, m->mark, memory_order_relaxed);
+	atomic_store_explicit(&e->all, m->all, memory_order_relaxed);
 	unlock(e);
 }
 
@@ -81,6 +82,7 @@ bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m)
 	m->key = atomic_load_explicit(&e->key, memory_order_relaxed);
 	m->generation = atomic_load_explicit(&e->generation, memory_order_relaxed);
 	m->mark = atomic_load_explicit(&e->mark, memory_order_relaxed);
+	m->all = atomic_load_explicit(&e->all, memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&e->seq, memory_order_relaxed) == seq;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that put something onto a stream: begin, the driver's call as the program made it, end.
+/*
+ * The calls that put something onto a stream: begin, the driver's call as the program made it, end.
+ * What only orders work (events, waits, host functions) takes the device no time, stands behind the
+ * gates of the work before it anyway, and is not counted.
  */
 #include "shim.h"
 
@@ -10,16 +13,16 @@ struct launch {
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool work)
+static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
-	if (work && q && q != &fm_cuda_refused)
+	if (q && q != &fm_cuda_refused)
 		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no));
 	return true;
 }
 
-static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, bool work)
+static inline struct launch begin(CUstream given, bool per_thread, uint64_t key)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -29,7 +32,7 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key, work))
+		captured(l.q, stream, key))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q);
@@ -37,8 +40,20 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 			return l;
 	}
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_xq_begin(l.q->xq, work ? key : FM_KEY_FREE);
+	fm_xq_begin(l.q->xq, key);
 	return l;
+}
+
+/* A command that only orders: counted apart, for what queries answer. */
+static inline void ordering(CUstream given, bool per_thread)
+{
+	struct fm_cuda_queue *q;
+
+	if (FM_UNLIKELY(fm_cu_inside))
+		return;
+	q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
+	if (q)
+		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
 }
 
 /* A call that waited has waited for all before it on the stream, and for itself. */
@@ -54,9 +69,13 @@ static inline void end(struct launch l, bool waited)
 #define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
 	fm_cu_result symbol params                                          \
 	{                                                                   \
-		struct launch l = begin(stream, per_thread, key, work);     \
+		struct launch l = {0};                                      \
 		fm_cu_result rc;                                            \
                                                                             \
+		if (work)                                                   \
+			l = begin(stream, per_thread, key);                 \
+		else                                                        \
+			ordering(stream, per_thread);                       \
 		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
 		fm_cu_inside--;                                             \
@@ -71,27 +90,38 @@ static inline void end(struct launch l, bool waited)
 FM_CUDA_LAUNCHES(LAUNCH)
 #undef ONE
 
-/* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
-static void recorded(struct launch l, CUevent event, fm_cu_result rc)
+/* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
+static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
 {
-	if (l.q && rc == FM_CU_SUCCESS)
-		fm_cuda_event_set(event, &(struct fm_cuda_mark){.key = l.q->key,
-						 .generation = l.q->generation,
-						 .mark = l.mark + 1});
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct fm_cuda_queue *q;
+
+	if (FM_UNLIKELY(fm_cu_inside))
+		return false;
+	q = fm_cuda_find_governed(stream);
+	if (!q || (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
+			  fm_cuda_capturing(stream)))
+		return false;
+	*m = fm_cuda_mark(q);
+	m->all++;
+	atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	return true;
 }
 
+/* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
 #define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
 	fm_cu_result symbol params                                          \
 	{                                                                   \
-		struct launch l = begin(stream, per_thread, key, work);     \
+		struct fm_cuda_mark m;                                      \
+		bool known = look(stream, per_thread, &m);                  \
 		fm_cu_result rc;                                            \
                                                                             \
 		fm_cuda_event_forget(event);                                \
 		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
 		fm_cu_inside--;                                             \
-		end(l, false);                                              \
-		recorded(l, event, rc);                                     \
+		if (known && rc == FM_CU_SUCCESS)                           \
+			fm_cuda_event_set(event, &m);                       \
 		return rc;                                                  \
 	}
 FM_CUDA_RECORDS(LAUNCH)

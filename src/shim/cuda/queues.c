@@ -256,7 +256,7 @@ void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		q = fm_map_find(&fm_cuda_map, m[i].key);
 		if (q && q != &fm_cuda_refused && q->generation == m[i].generation)
-			fm_xq_synced(q->xq, m[i].mark);
+			fm_cuda_finished(q, &m[i]);
 	}
 	pthread_mutex_unlock(&map_lock);
 }
@@ -283,9 +283,7 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
 		q = at(i);
 		if (q && q->hw.ctx == ctx)
-			m[n++] = (struct fm_cuda_mark){.key = q->key,
-				.generation = q->generation,
-				.mark = fm_xq_mark(q->xq)};
+			m[n++] = fm_cuda_mark(q);
 	}
 	pthread_mutex_unlock(&map_lock);
 	return n;

@@ -77,6 +77,9 @@ struct fm_cuda_queue {
 	uintptr_t key;       /* in the map */
 	uint64_t generation; /* of all queues that ever were under this key */
 	const void *thread;  /* whose default stream it is; NULL: any thread's */
+
+	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
+	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
 };
 
 extern struct fm_map fm_cuda_map;
@@ -124,11 +127,32 @@ CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 /* A queue was made, or tried to, in this process. */
 bool fm_cuda_has_client(void);
 
-/* A queue by name, for those that look after the launch: it may be gone. */
+/* How far a queue had come at some time, by name, for those that look later: it may be gone. */
 struct fm_cuda_mark {
 	uintptr_t key;
-	uint64_t generation, mark;
+	uint64_t generation;
+	uint64_t mark; /* work launched (fm_xq_mark) */
+	uint64_t all;  /* and all that only orders it */
 };
+
+static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
+{
+	uint64_t mark = fm_xq_mark(q->xq);
+
+	return (struct fm_cuda_mark){.key = q->key,
+		.generation = q->generation,
+		.mark = mark,
+		.all = mark + atomic_load_explicit(&q->orders, memory_order_acquire)};
+}
+
+/* The driver has said that all before m is finished. The caller owns a use of q. */
+static inline void fm_cuda_finished(struct fm_cuda_queue *q, const struct fm_cuda_mark *m)
+{
+	if (atomic_load_explicit(&q->idle_at, memory_order_relaxed) < m->all)
+		atomic_store_explicit(&q->idle_at, m->all, memory_order_release);
+	fm_xq_synced(q->xq, m->mark);
+}
+
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n);
 /* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);

@@ -8,7 +8,7 @@
 
 struct wait {
 	struct fm_cuda_queue *q;
-	uint64_t mark;
+	struct fm_cuda_mark mark;
 };
 
 static struct wait wait_begin(CUstream stream, bool per_thread)
@@ -16,14 +16,14 @@ static struct wait wait_begin(CUstream stream, bool per_thread)
 	struct wait w = {.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
 
 	if (w.q)
-		w.mark = fm_xq_mark(w.q->xq);
+		w.mark = fm_cuda_mark(w.q);
 	return w;
 }
 
 static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 {
 	if (w.q && rc == FM_CU_SUCCESS)
-		fm_xq_synced(w.q->xq, w.mark);
+		fm_cuda_finished(w.q, &w.mark);
 	return rc;
 }
 
@@ -45,10 +45,10 @@ static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 #define WAIT(id) wait_end(w, NEXT(id, (CUstream), (stream)))
 BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), WAIT)
 
-/* What is still on the stream may be ours, behind all that the program knows of. */
+/* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
-	if (w.q && rc == FM_CU_ERROR_NOT_READY && fm_xq_proven(w.q->xq, w.mark))
+	if (w.q && rc == FM_CU_ERROR_NOT_READY && atomic_load(&w.q->idle_at) >= w.mark.all)
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }
