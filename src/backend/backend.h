@@ -44,6 +44,9 @@ struct fm_backend_ops {
 	int (*launch)(void *hwq, const void *command);
 	int (*sync)(void *hwq);
 	int (*track)(void *hwq, fm_reached_fn *reached, void *cookie);
+	/* Where the driver does not call back: tells `reached` of what has come meanwhile, oldest
+	 * first, with the time at which it came as near as can be said. Else NULL. */
+	void (*reap)(void *hwq);
 
 	/* Level 2. deactivate puts a closed gate behind what was launched: what is launched after
 	 * it stays in the driver's queue until reactivate(gate), which consumes the gate. */
@@ -69,7 +72,7 @@ struct fm_backend_ops {
 	int (*restore)(void *hwq);
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
-	 * the driver's. May be NULL. */
+	 * the driver's. What is tracked counts as reached. May be NULL. */
 	void (*close)(void *hwq);
 
 	/* The XQueue lets go of the hwqueue: the last call for it. May be NULL. */

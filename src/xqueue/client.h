@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Within the room: the client's state, shared by client.c (settings, groups, fork), agent.c and
- * xqueue.c. */
+ * life.c. */
 #pragma once
 #include "base/list.h"
 #include "xqueue.h"
@@ -11,9 +11,9 @@
 
 /* Settings from the environment. */
 struct fm_settings {
-	uint64_t interval_ns, window_ns; /* of a segment (level 2), of work under way (level 1) */
-	uint64_t device_interval_ns;     /* of a segment where the device looks at gates itself */
-	unsigned lead;                   /* segments opened ahead of the one that runs */
+	uint64_t interval_ns; /* of a segment (level 2); 0: as the hwqueue's backend has it */
+	uint64_t window_ns;   /* of work under way (level 1) */
+	unsigned lead;        /* segments opened ahead of the one that runs */
 	enum fm_level level_wish;
 	char group[FM_NAME_MAX];
 	char dir[108];
@@ -92,7 +92,7 @@ static inline bool fm_client_ungated(struct fm_client *c)
 int fm_agent_start(struct fm_client *c);
 void fm_agent_stop(struct fm_client *c); /* the process exits */
 
-/* xqueue.c: do what is due for one queue; returns when to look again. Agent only. */
+/* life.c: do what is due for one queue; returns when to look again. Agent only. */
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now);
 void fm_xq_unref(struct fm_xq *q);
 /* Gates from now on (somebody schedules us) or no more. */

@@ -8,19 +8,11 @@
 #include "segment.h"
 #include <errno.h>
 
-/* How often the agent looks: an eighth of the time that the queue has been busy. */
-#define LOOK_MAX (2 * FM_MS)
-
 /* Alone on the device gates stand so much farther apart. */
 #define ALONE 4
 
 /* Commands of a kind not seen before that make up a segment of a graph. */
 #define UNKNOWN_PARTS 8
-
-/* The end of a queue counts as come when nobody can say it for so long: its stream is one of
- * another thread (the per-thread default streams), or is closed and makes no progress, for the
- * program has destroyed the context. */
-#define GIVE_UP (50 * FM_MS)
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
@@ -68,7 +60,7 @@ static void adapt_interval(struct fm_xq *q)
 	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
 
 	if (!fm_client_ungated(c))
-		atomic_store(&q->interval, c->set.device_interval_ns * (contended ? 1 : ALONE));
+		atomic_store(&q->interval, q->spacing * (contended ? 1 : ALONE));
 }
 
 static void note_progress(struct fm_xq *q, uint64_t now)
@@ -96,10 +88,11 @@ void fm_xq_device_place(struct fm_xq *q, uint64_t now)
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	adapt_interval(q);
 	if (q->ops->gate(q->hwq, &w, mark, sample)) {
-		atomic_store(&q->slot->level, FM_LEVEL_NONE); /* as people shall see */
+		/* The first gate of all is refused: the driver has none, or the device. */
+		if (!atomic_load(&q->slot->gates) && !x->told)
+			fm_xq_set_level(q, FM_LEVEL_PENDING);
 		return;
 	}
-	atomic_store(&q->slot->level, q->level);
 	x->sampling = sample;
 	x->sample_edge = atomic_load(&q->edge_at);
 	x->told = mark;
@@ -121,14 +114,8 @@ static void tell(struct fm_xq *q, uint64_t now)
 		return;
 	rc = q->ops->tell(q->hwq, &w, mark);
 	if (rc == -EBUSY) {
-		if (x->refused != mark) {
-			x->refused = mark;
-			x->refused_at = now;
-		}
 		x->tail_at = now + FM_MS;
-		/* Nobody will ever say: others must not wait for it for ever. */
-		if (now - x->refused_at > GIVE_UP)
-			fm_xq_advance(q, mark, now);
+		fm_xq_refused(q, mark, now);
 		return;
 	}
 	x->tail_at = 0;
@@ -160,16 +147,15 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		return q->closing ? now + 100 * FM_MS : FM_NEVER; /* woken when it opens */
 	}
 	if (q->closing) {
-		if (now - FM_MIN(now, x->progress_at) > GIVE_UP)
+		if (now - FM_MIN(now, x->progress_at) > FM_XQ_GIVE_UP)
 			fm_xq_advance(q, fm_xq_mark(q), now);
-		return now + LOOK_MAX;
+		return now + FM_XQ_LOOK_MAX;
 	}
 	if (!x->tail_at)
-		x->tail_at = open ? now + q->client->set.device_interval_ns : now;
+		x->tail_at = open ? now + q->spacing : now;
 	if (now >= x->tail_at)
 		tell(q, now);
-	return now + FM_MIN(FM_MAX(fm_sub_sat(now, atomic_load(&q->edge_at)) / 8, FM_DEVICE_LOOK),
-			     LOOK_MAX);
+	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 
 /* The hwqueue is there for the last time: what comes of it later is in the board. */
@@ -180,8 +166,6 @@ void fm_xq_device_close(struct fm_xq *q)
 	q->cold->progress_at = now;
 	if (fm_slot_pending(q->slot))
 		tell(q, now);
-	if (q->ops->close)
-		q->ops->close(q->hwq);
 }
 
 /* What a kind of command was thought to take when it first went into a graph. Unknown: as it will
@@ -191,7 +175,7 @@ static uint64_t inner_estimate(struct fm_xq *q, uint64_t key)
 	struct fm_est *e = &q->cold->inner_est[(key ^ key >> 17) % FM_EST_SLOTS];
 
 	if (atomic_load(&e->key) != key) {
-		uint64_t est = fm_xq_estimate(q, key), most = q->client->set.device_interval_ns;
+		uint64_t est = fm_xq_estimate(q, key), most = q->spacing;
 
 		atomic_store(&e->ns, est == UINT64_MAX ? most / UNKNOWN_PARTS : FM_MIN(est, most));
 		atomic_store(&e->key, key);
@@ -215,7 +199,7 @@ void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
 	}
 	est = inner_estimate(q, key);
 	x->inner_ns += est;
-	if (x->inner_ns > q->client->set.device_interval_ns && !q->ops->inner(q->hwq, &w)) {
+	if (x->inner_ns > q->spacing && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	}

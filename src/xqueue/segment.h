@@ -41,10 +41,11 @@ struct fm_xq_cold {
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t held_at_done,
-		held_since;           /* level 1: the window is full, with so many done, since */
-	bool interrupted;             /* level 3 */
-	uint64_t told;                /* device gates: the device will write this progress */
-	uint64_t refused, refused_at; /* device gates: could not be told so, since */
+		held_since; /* level 1: the window is full, with so many done, since */
+	bool interrupted;   /* level 3 */
+	uint64_t told;      /* device gates: the device will write this progress */
+	uint64_t refused,
+		refused_at; /* the end of so many commands could not be asked for, since */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -61,19 +62,62 @@ struct fm_xq_cold {
  * time may hold pauses of the program. */
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact);
 
-/* xqueue.c */
-bool fm_xq_may_run(struct fm_xq *q);
+/* A hwqueue whose commands may finish out of order can wait, natively, for something that a later
+ * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
+#define FM_XQ_PATIENCE 20
+
+/* The end of a queue counts as come when nobody can say it for so long: its stream is one of
+ * another thread (the per-thread default streams), or is closed and makes no progress, for the
+ * program has destroyed the context. */
+#define FM_XQ_GIVE_UP (50 * FM_MS)
+
+/* How often a queue is looked at that nobody tells us of: an eighth of the time that it has been
+ * busy, within these. */
+#define FM_XQ_LOOK     (100 * FM_US)
+#define FM_XQ_LOOK_MAX (2 * FM_MS)
+
+/* Level 1 counts its window in as many parts, a tracker each. */
+#define FM_XQ_WINDOW_PARTS 4
+
+/* gates.c. Lock held, save where it says otherwise. */
+bool fm_xq_may_run(struct fm_xq *q); /* any thread */
+/* A closed gate behind what was launched. */
+void fm_xq_place_gate(struct fm_xq *q, uint64_t now);
+void fm_xq_open_gates(struct fm_xq *q, uint64_t now); /* those that are due */
+/* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
+ * none could be put; the segments before then count as finished. */
+bool fm_xq_track(struct fm_xq *q, uint64_t index);
+void fm_xq_interrupt(struct fm_xq *q, uint64_t now); /* level 3: as the gate says */
+/* Take over what trackers say: of those, too, that must be asked for. */
+void fm_xq_reap(struct fm_xq *q);
+/* How long to sleep before the next look at a queue that others wait for, busy since `since`. */
+static inline uint64_t fm_xq_look(uint64_t since, uint64_t now)
+{
+	return FM_MIN(FM_MAX(fm_sub_sat(now, since) / 8, FM_XQ_LOOK), FM_XQ_LOOK_MAX);
+}
+/* Unlock, and do what callbacks have left meanwhile, who found the lock taken. The caller has a
+ * reference of its own. */
+void fm_xq_leave(struct fm_xq *q);
+
 /* Count commands as finished, and the device time up to now. Any thread, no lock. */
 void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now);
-/* Does somebody wait to hear of the end of what is under way? Lock held. */
+/* The end of what was launched up to mark cannot be asked for now: nobody may ever say it, and
+ * others must not wait for ever. Lock held. */
+void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
+/* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
+
+/* hold.c: level 1, the caller waits. est: the device time of the command it is about to launch. No
+ * lock. */
+void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
 void fm_xq_device_place(struct fm_xq *q, uint64_t now);
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);
-#define FM_DEVICE_LOOK (100 * FM_US)
+/* life.c: from now on. Lock held, or not in use yet. */
+void fm_xq_set_level(struct fm_xq *q, enum fm_level level);
 
 /* turn.c */
 void fm_turn_wake(struct fm_xq *q);

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_INTERVAL (500 * FM_US)
-#define DEVICE_INTERVAL  (150 * FM_US)
-#define DEFAULT_WINDOW   (2 * FM_MS)
-#define DEFAULT_LEAD     1
+#define DEFAULT_WINDOW (2 * FM_MS)
+#define DEFAULT_LEAD   1
 
 static const struct hint_limits {
 	const char *name;
@@ -73,11 +71,7 @@ static void hints(struct fm_settings *s)
 void fm_settings_read(struct fm_settings *s)
 {
 	*s = (struct fm_settings){
-		.interval_ns =
-			number("FERMATA_INTERVAL_US", 10, 1000000, DEFAULT_INTERVAL / FM_US) *
-			FM_US,
-		.device_interval_ns =
-			number("FERMATA_INTERVAL_US", 10, 1000000, DEVICE_INTERVAL / FM_US) * FM_US,
+		.interval_ns = number("FERMATA_INTERVAL_US", 10, 1000000, 0) * FM_US,
 		.window_ns =
 			number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
 		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),

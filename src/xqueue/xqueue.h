@@ -75,10 +75,11 @@ struct fm_xq {
 	void *hwq;
 	char device[FM_DEVKEY_MAX];
 	unsigned slot_index, group;
-	unsigned levels;     /* bits that the hwqueue can do */
-	enum fm_level level; /* in use */
+	unsigned levels;             /* bits that the hwqueue can do */
+	_Atomic enum fm_level level; /* in use */
 	bool in_order, closing;
-	bool device_gates;           /* the device looks at the gate word itself */
+	uint64_t spacing;            /* device time of a segment while others share the device */
+	_Atomic bool device_gates;   /* the device looks at the gate word itself */
 	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
 	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
@@ -93,6 +94,7 @@ struct fm_xq_config {
 	void *hwq;
 	enum fm_level level_wish; /* at most this deep; FM_LEVEL_NONE: as deep as it goes */
 	bool in_order;            /* commands finish in order of submission */
+	uint64_t interval_ns; /* a segment's device time where nobody wishes another; 0: 500 us */
 };
 
 /* 0; -ENOSPC when the board has no slot left: the queue then runs ungoverned. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cuda.h"
 #include "base/util.h"
+#include "internal.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,9 +26,7 @@ void fm_cu_capture_end(void)
 	atomic_fetch_sub(&fm_cu_captures, 1);
 }
 
-/* Before calls of ours. Some are forbidden to a thread while another captures, unless it says that
- * it does not mind. Returns the mode to go back to. */
-static int enter(const struct fm_cu_driver *cu)
+int fm_cu_enter(const struct fm_cu_driver *cu)
 {
 	int mode = FM_CU_CAPTURE_MODE_RELAXED;
 
@@ -39,7 +37,7 @@ static int enter(const struct fm_cu_driver *cu)
 	return mode;
 }
 
-static void leave(const struct fm_cu_driver *cu, int mode)
+void fm_cu_leave(const struct fm_cu_driver *cu, int mode)
 {
 	if (mode >= 0)
 		cu->thread_capture_mode(&mode);
@@ -70,12 +68,12 @@ static int map_board(const struct fm_cu_driver *cu, const struct fm_gate_words *
 		return 0;
 	pthread_mutex_lock(&lock);
 	if (atomic_load(&mapped) != w->map) {
-		mode = enter(cu);
+		mode = fm_cu_enter(cu);
 		rc = cu->host_register(w->map, w->map_size,
 			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
 		if (!rc || rc == FM_CU_ERROR_ALREADY_REGISTERED)
 			rc = cu->host_device_pointer(&d, w->map, 0);
-		leave(cu, mode);
+		fm_cu_leave(cu, mode);
 		if (!rc && d == (uintptr_t)w->map)
 			atomic_store_explicit(&mapped, w->map, memory_order_release);
 		else
@@ -163,12 +161,12 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	if (map_board(q->cu, w))
 		return -EIO;
 	ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
-	mode = enter(q->cu);
+	mode = fm_cu_enter(q->cu);
 	end_sample(q);
 	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
 	if (!rc && sample)
 		begin_sample(q);
-	leave(q->cu, mode);
+	fm_cu_leave(q->cu, mode);
 	return rc;
 }
 
@@ -191,30 +189,49 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 	return rc;
 }
 
+int fm_cu_touch(struct fm_cu_queue *q)
+{
+	int rc = 0;
+
+	/* The per-thread default stream is another one in each thread: only its own can touch it.
+	 */
+	if (q->stream == FM_CU_STREAM_PER_THREAD)
+		return -EBUSY;
+	pthread_mutex_lock(&capture_lock);
+	fm_cu_inside++;
+	if (atomic_load(&fm_cu_captures))
+		rc = -EBUSY;
+	else if (q->cu->ctx_push(q->ctx))
+		rc = -EIO;
+	if (!rc)
+		return 0;
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+void fm_cu_untouch(struct fm_cu_queue *q)
+{
+	CUcontext old;
+
+	q->cu->ctx_pop(&old);
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+}
+
 /* From the agent, or from the thread that destroys the stream. */
 static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
 	union fm_cu_mem_op op = mem_op(FM_CU_OP_WRITE_VALUE_64, w->progress, finished);
 	struct fm_cu_queue *q = hwq;
-	CUcontext old;
-	int rc = -EBUSY;
+	int rc = fm_cu_touch(q);
 
-	/* The per-thread default stream is another one in each thread: only its own can say it. */
-	if (q->stream == FM_CU_STREAM_PER_THREAD)
-		return -EBUSY;
-	pthread_mutex_lock(&capture_lock);
-	fm_cu_inside++;
-	if (!atomic_load(&fm_cu_captures)) {
-		rc = map_board(q->cu, w);
-		if (!rc && q->cu->ctx_push(q->ctx))
-			rc = -EIO;
-		if (!rc) {
-			rc = enqueue(q, &op, 1);
-			q->cu->ctx_pop(&old);
-		}
-	}
-	fm_cu_inside--;
-	pthread_mutex_unlock(&capture_lock);
+	if (rc)
+		return rc;
+	rc = map_board(q->cu, w);
+	if (!rc)
+		rc = enqueue(q, &op, 1);
+	fm_cu_untouch(q);
 	return rc;
 }
 
@@ -229,11 +246,11 @@ static int sampled(void *hwq, uint64_t *ns)
 		return 0;
 	*ns = 0;
 	if (!s->lost) {
-		mode = enter(q->cu);
+		mode = fm_cu_enter(q->cu);
 		rc = q->cu->event_query(s->end);
 		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
 			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
-		leave(q->cu, mode);
+		fm_cu_leave(q->cu, mode);
 		if (rc == FM_CU_ERROR_NOT_READY)
 			return 0;
 	}
@@ -246,7 +263,7 @@ static int sampled(void *hwq, uint64_t *ns)
 static void close_stream(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
-	int mode = enter(q->cu);
+	int mode = fm_cu_enter(q->cu);
 
 	for (unsigned i = 0; i < FM_CU_SAMPLES; i++) {
 		if (!q->sample[i].end)
@@ -256,7 +273,8 @@ static void close_stream(void *hwq)
 		q->sample[i] = (struct fm_cu_sample){.lost = true};
 	}
 	q->no_events = true;
-	leave(q->cu, mode);
+	fm_cu_leave(q->cu, mode);
+	fm_cu_track_close(q);
 }
 
 static void release(void *hwq)
@@ -293,6 +311,8 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.name = "cuda",
 	.levels = levels,
 	.sync = sync_stream,
+	.track = fm_cu_track,
+	.reap = fm_cu_reap,
 	.gate = gate,
 	.tell = tell,
 	.sampled = sampled,

@@ -16,6 +16,14 @@ struct fm_cu_sample {
 	bool begun, lost;
 };
 
+#define FM_CU_TRACKS 8 /* under way at level 1 */
+
+struct fm_cu_tracker {
+	CUevent event; /* NULL: not made yet */
+	fm_reached_fn *reached;
+	void *cookie;
+};
+
 /* One stream of one context: of the program, or one of its two default streams. */
 struct fm_cu_queue {
 	const struct fm_cu_driver *cu;
@@ -28,6 +36,8 @@ struct fm_cu_queue {
 	unsigned sample_head, sample_n;
 	bool sampling; /* the last gate began a sample that has not ended */
 	bool no_events;
+	struct fm_cu_tracker track[FM_CU_TRACKS]; /* a ring */
+	unsigned track_head, track_n;
 };
 
 extern const struct fm_backend_ops fm_backend_cuda;

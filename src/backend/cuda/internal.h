@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the room. */
+#pragma once
+#include "cuda.h"
+
+/* Around calls of ours to the driver in a thread of the program's. Some are forbidden to a thread
+ * while another captures, unless it says that it does not mind. fm_cu_enter() returns the mode to
+ * go back to. */
+int fm_cu_enter(const struct fm_cu_driver *cu);
+void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
+
+/* Around what any thread puts onto the stream: no capture begins in the middle of it, and the
+ * stream's context is current. 0; -EBUSY when the stream must not be touched from here just now,
+ * -EIO when the driver refuses. */
+int fm_cu_touch(struct fm_cu_queue *q);
+void fm_cu_untouch(struct fm_cu_queue *q);
+
+/* track.c: the ops of level 1. */
+int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie);
+void fm_cu_reap(void *hwq);
+void fm_cu_track_close(struct fm_cu_queue *q);

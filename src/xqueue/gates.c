@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gates, trackers and the rules of when they open.
+ *
+ * Locks: x->lock guards the cold half and is held over driver calls. Driver callbacks (reached)
+ * only try it, so that they never wait for a thread that waits for the driver: they advance the
+ * board's counters, and whoever holds the lock, or comes next, takes the tracker over. c->lock may
+ * be taken while x->lock is held, never the other way round.
+ */
+#include "segment.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define LEAD_ALONE 16u
+
+bool fm_xq_may_run(struct fm_xq *q)
+{
+	return atomic_load(&q->slot->gate) == FM_GATE_OPEN && !atomic_load(&q->own_suspended);
+}
+
+void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
+{
+	struct fm_slot *s = q->slot;
+	uint64_t seen = atomic_load(&s->done), busy, after;
+	bool rests;
+
+	while (seen < done && !atomic_compare_exchange_weak(&s->done, &seen, done))
+		;
+	if (seen >= done)
+		return;
+	atomic_store_explicit(&s->done_at, now, memory_order_relaxed);
+	/* Taken before `begun` is read: a launch after that read sets a new one, and the exchange
+	 * fails. */
+	busy = atomic_load(&s->busy_since);
+	rests = atomic_load(&s->begun) == done;
+	after = rests || done >= atomic_load(&s->released) ? 0 : now;
+	if (busy && atomic_compare_exchange_strong(&s->busy_since, &busy, after) && now > busy)
+		atomic_fetch_add_explicit(&s->device_ns, now - busy, memory_order_relaxed);
+	if (rests && atomic_load(&s->bells) & FM_BELL_IDLE)
+		fm_client_bell(q->client);
+	fm_turn_wake(q);
+}
+
+static void reached(void *cookie, uint64_t now);
+
+bool fm_xq_track(struct fm_xq *q, uint64_t index)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_track *t = q->ops->track ? calloc(1, sizeof(*t)) : NULL;
+
+	if (!t) {
+		x->segments_done = FM_MAX(x->segments_done, index);
+		return false;
+	}
+	t->q = q;
+	t->index = index;
+	t->done = fm_xq_mark(q);
+	t->n = index ? atomic_load_explicit(&q->seg_n, memory_order_relaxed) : 0;
+	for (unsigned i = 0; i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
+		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
+	x->tracks++;
+	atomic_fetch_add(&q->refs, 1);
+	if (q->ops->track(q->hwq, reached, t) == 0)
+		return true;
+	x->tracks--;
+	x->segments_done = FM_MAX(x->segments_done, index);
+	atomic_fetch_sub(&q->refs, 1);
+	free(t);
+	return false;
+}
+
+static int gate_push(struct fm_xq_cold *x, struct fm_xq_gate g)
+{
+	if (x->gate_n == x->gate_cap) {
+		size_t cap = x->gate_cap ? 2 * x->gate_cap : 16;
+		struct fm_xq_gate *ring = malloc(cap * sizeof(*ring));
+
+		if (!ring)
+			return -ENOMEM;
+		for (size_t i = 0; i < x->gate_n; i++)
+			ring[i] = x->gate[(x->gate_head + i) % x->gate_cap];
+		free(x->gate);
+		x->gate = ring;
+		x->gate_head = 0;
+		x->gate_cap = cap;
+	}
+	x->gate[(x->gate_head + x->gate_n++) % x->gate_cap] = g;
+	return 0;
+}
+
+/* Tell the board how far the hwqueue may get once `opened` of the gates are. Lock held. */
+static void publish_released(struct fm_xq *q, size_t opened)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t front = opened < x->gate_n ? x->gate[(x->gate_head + opened) % x->gate_cap].before
+					    : UINT64_MAX;
+
+	/* Stopped in the middle of a command, it gets no further than it is. */
+	if (x->interrupted)
+		front = FM_MIN(front, atomic_load(&q->slot->done));
+	atomic_store(&q->slot->released, front);
+}
+
+static void publish_gates(struct fm_xq *q)
+{
+	publish_released(q, 0);
+	atomic_store(&q->gates_pending, (uint32_t)q->cold->gate_n);
+}
+
+/* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so
+ * the device never waits for us, and a newcomer waits for a few segments once. */
+static unsigned lead(struct fm_client *c)
+{
+	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+
+	return contended ? c->set.lead : FM_MAX(c->set.lead, LEAD_ALONE);
+}
+
+void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	bool ungated = fm_client_ungated(c);
+	bool stuck = !q->in_order && now - x->progress_at > FM_XQ_PATIENCE * q->spacing;
+	size_t opened = 0;
+
+	if (!fm_xq_may_run(q))
+		return;
+	while (x->gate_n) {
+		struct fm_xq_gate *g = &x->gate[x->gate_head];
+
+		if (!ungated && !stuck && g->index > x->segments_done + lead(c))
+			break;
+		/* First say so, then look at the gate word once more: whoever closes the word and
+		 * then reads that the queue is stalled can rely on it. */
+		publish_released(q, 1);
+		if (!fm_xq_may_run(q)) {
+			publish_released(q, 0);
+			break;
+		}
+		q->ops->reactivate(q->hwq, g->token);
+		x->gate_head = (x->gate_head + 1) % x->gate_cap;
+		x->gate_n--;
+		opened++;
+		stuck = false;
+	}
+	if (!opened)
+		return;
+	publish_gates(q);
+	x->progress_at = now;
+	if (fm_slot_pending(q->slot)) {
+		uint64_t none = 0;
+
+		/* It had come to rest at the gate: the segment behind it begins now. */
+		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now))
+			x->segment_at = now;
+	}
+	fm_turn_wake(q);
+}
+
+/* Take over what callbacks left, oldest first. Lock held; returns how many references to drop. */
+static unsigned collect(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_track *list = atomic_exchange(&x->reached, NULL), *ordered = NULL, *next;
+	unsigned n = 0;
+
+	for (; list; list = next) {
+		next = list->next;
+		list->next = ordered;
+		ordered = list;
+	}
+	for (; ordered; ordered = next, n++) {
+		struct fm_track *t = ordered;
+		uint64_t start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
+
+		next = t->next;
+		if (t->index) {
+			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), true);
+			x->segments_done = FM_MAX(x->segments_done, t->index);
+			x->segment_at = FM_MAX(x->segment_at, t->at);
+		}
+		x->progress_at = FM_MAX(x->progress_at, t->at);
+		x->tracks--;
+		free(t);
+	}
+	return n;
+}
+
+void fm_xq_reap(struct fm_xq *q)
+{
+	if (!q->ops->reap || !q->cold->tracks)
+		return;
+	q->ops->reap(q->hwq);
+	fm_xq_leave(q);
+	pthread_mutex_lock(&q->cold->lock);
+}
+
+void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->refused != mark) {
+		x->refused = mark;
+		x->refused_at = now;
+	}
+	if (now - x->refused_at > FM_XQ_GIVE_UP)
+		fm_xq_advance(q, mark, now);
+}
+
+bool fm_xq_end_matters(struct fm_xq *q)
+{
+	return !q->closing && fm_slot_pending(q->slot) &&
+	       (!fm_xq_may_run(q) || atomic_load(&q->client->board->contended));
+}
+
+/* The agent is woken for what only it does. */
+void fm_xq_leave(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	bool agent;
+
+	do {
+		unsigned drop = collect(q);
+
+		if (drop)
+			fm_xq_open_gates(q, fm_now());
+		agent = drop && !x->tracks && (q->closing || fm_xq_end_matters(q));
+		pthread_mutex_unlock(&x->lock);
+		if (drop)
+			fm_turn_wake(q);
+		while (drop--)
+			fm_xq_unref(q);
+		if (agent)
+			fm_client_wake(c);
+	} while (atomic_load(&x->reached) && pthread_mutex_trylock(&x->lock) == 0);
+}
+
+/*
+ * The device got as far as a tracker. The next gate opens right here, in the driver's callback, so
+ * that no thread must be woken between two segments; when the lock is taken its holder does it
+ * (fm_xq_leave()).
+ */
+static void reached(void *cookie, uint64_t now)
+{
+	struct fm_track *t = cookie;
+	struct fm_xq *q = t->q;
+
+	/* The tracker's reference is dropped with the tracker, maybe before this function ends. */
+	atomic_fetch_add(&q->refs, 1);
+	t->at = now;
+	fm_xq_advance(q, t->done, now);
+	t->next = atomic_load(&q->cold->reached);
+	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
+		;
+	if (pthread_mutex_trylock(&q->cold->lock) == 0)
+		fm_xq_leave(q);
+	fm_xq_unref(q);
+}
+
+void fm_xq_place_gate(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t index = x->gate_index + 1;
+	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
+
+	if (q->device_gates) {
+		fm_xq_device_place(q, now);
+		return;
+	}
+	fm_xq_track(q, index);
+	x->gate_index = index;
+	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	if (q->ops->deactivate(q->hwq, &g.token))
+		return;
+	if (gate_push(x, g)) {
+		q->ops->reactivate(q->hwq, g.token);
+		return;
+	}
+	if (x->gate_n == 1)
+		x->progress_at = now;
+	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	publish_gates(q);
+	fm_xq_open_gates(q, now);
+}
+
+void fm_xq_interrupt(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool run = fm_xq_may_run(q);
+	uint64_t busy;
+
+	if (q->level < FM_LEVEL_RUNNING || run != x->interrupted)
+		return;
+	if (run) {
+		q->ops->restore(q->hwq);
+		x->interrupted = false;
+		publish_gates(q);
+		if (fm_slot_pending(q->slot))
+			atomic_store(&q->slot->busy_since, now);
+		return;
+	}
+	if (!fm_slot_pending(q->slot) || q->ops->interrupt(q->hwq))
+		return;
+	x->interrupted = true;
+	now = fm_now();
+	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
+	busy = atomic_exchange(&q->slot->busy_since, 0);
+	if (busy && now > busy)
+		atomic_fetch_add(&q->slot->device_ns, now - busy);
+	atomic_store(&q->slot->done_at, now);
+}
+

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Level 1: what cannot be stopped in the driver's queue is held back in front of it. So much device
+ * time may be under way (the window); the caller waits while it is full, or its group may not run.
+ */
+#include "segment.h"
+
+/* How long a caller sleeps before it looks again itself: where callbacks tell of progress, and where
+ * they do not. */
+#define NAP	  (10 * FM_MS)
+#define NAP_REAPS (30 * FM_US)
+
+/* Level 1: is there as much under way as the window allows? What is under way may itself wait for
+ * something that this very caller is to do next (set a user event): when nothing has moved for
+ * FM_XQ_PATIENCE intervals, the window does not count until something moves. Lock held. */
+static bool window_full(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t done = atomic_load(&q->slot->done);
+
+	if (fm_client_free_run(q->client) || x->gate_index < x->segments_done + FM_XQ_WINDOW_PARTS)
+		return false;
+	if (done != x->held_at_done) {
+		x->held_at_done = done;
+		x->held_since = now;
+	}
+	return now - x->held_since < FM_XQ_PATIENCE * q->spacing;
+}
+
+void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), est), now = start;
+	bool held = false, counted = seg <= c->set.window_ns / FM_XQ_WINDOW_PARTS;
+
+	for (;; now = fm_now()) {
+		uint32_t turn = atomic_load(&x->turn);
+		bool run = fm_xq_may_run(q), full;
+
+		pthread_mutex_lock(&x->lock);
+		if (!counted && atomic_load(&q->seg_n)) {
+			fm_xq_track(q, ++x->gate_index);
+			atomic_store(&q->seg_ns, 0);
+			atomic_store(&q->seg_n, 0);
+		}
+		counted = true;
+		fm_xq_reap(q);
+		full = window_full(q, now);
+		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
+		fm_xq_leave(q);
+		if ((run && !full) || atomic_load(&c->dead))
+			break;
+		held = true;
+		fm_turn_wait(q, turn, fm_now() + (q->ops->reap && run ? NAP_REAPS : NAP));
+	}
+	if (held)
+		atomic_fetch_add_explicit(&q->slot->held_ns, now - start, memory_order_relaxed);
+	if (!atomic_load(&q->slot->busy_since))
+		atomic_store(&q->slot->busy_since, now);
+}
+

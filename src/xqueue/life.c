@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of XQueues, what the agent does for each, and what the library asks of one alone. */
+#include "segment.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_INTERVAL (500 * FM_US)
+
+void fm_xq_unref(struct fm_xq *q)
+{
+	if (atomic_fetch_sub(&q->refs, 1) != 1)
+		return;
+	pthread_mutex_destroy(&q->cold->lock);
+	free(q->cold->gate);
+	free(q->cold);
+	free(q);
+}
+
+/* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
+ * closed, else after an interval, so that short bursts cost nothing. */
+static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->tracks || !fm_xq_end_matters(q)) {
+		x->tail_at = 0;
+		return x->tracks && q->ops->reap && fm_xq_end_matters(q)
+			       ? now + fm_xq_look(atomic_load(&q->edge_at), now)
+			       : FM_NEVER;
+	}
+	if (!fm_xq_may_run(q))
+		x->tail_at = now;
+	else if (!x->tail_at)
+		x->tail_at = now + q->spacing;
+	if (now < x->tail_at)
+		return x->tail_at;
+	x->tail_at = 0;
+	if (fm_xq_mark(q) <= atomic_load(&q->slot->done)) /* a launch is under way right now */
+		return now + 50 * FM_US;
+	if (!fm_xq_track(q, 0)) {
+		fm_xq_refused(q, fm_xq_mark(q), now);
+		return now + FM_XQ_LOOK_MAX;
+	}
+	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
+}
+
+/* Nothing stands behind the gates of a closed queue whose commands are finished: they open whatever
+ * the scheduler says, so that an idle queue of a stopped group can go. Lock held. */
+static void open_last_gates(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->closing || fm_slot_pending(q->slot))
+		return;
+	for (; x->gate_n; x->gate_n--) {
+		q->ops->reactivate(q->hwq, x->gate[x->gate_head].token);
+		x->gate_head = (x->gate_head + 1) % x->gate_cap;
+	}
+}
+
+/* A closed queue is done: give its slot back. */
+static bool finished(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	return q->closing && !x->tracks && !x->gate_n &&
+	       (!q->device_gates || !fm_slot_pending(q->slot));
+}
+
+static void retire(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
+	m.queue_gone.slot = q->slot_index;
+	pthread_mutex_lock(&c->lock);
+	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
+	/* A graph may have gates that look at it. */
+	atomic_store(&q->slot->gate, FM_GATE_OPEN);
+	c->queue[q->slot_index] = NULL;
+	c->spoilt[q->slot_index] = q->cold->told > atomic_load(&q->slot->progress);
+	fm_client_send(c, &m);
+	pthread_mutex_unlock(&c->lock);
+	if (q->ops->release)
+		q->ops->release(q->hwq);
+	fm_xq_unref(q);
+}
+
+uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t next;
+	bool over;
+
+	pthread_mutex_lock(&x->lock);
+	fm_xq_leave(q);
+	pthread_mutex_lock(&x->lock);
+	fm_xq_reap(q);
+	fm_xq_interrupt(q, now);
+	fm_xq_open_gates(q, now);
+	next = q->device_gates ? fm_xq_device_pump(q, now) : watch_tail(q, now);
+	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
+		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
+	open_last_gates(q);
+	over = finished(q);
+	fm_xq_leave(q);
+	if (q->level < FM_LEVEL_QUEUED)
+		fm_turn_wake(q);
+	if (over)
+		retire(q);
+	return next;
+}
+
+void fm_xq_set_interval(struct fm_xq *q)
+{
+	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
+	uint64_t interval = q->level < FM_LEVEL_QUEUED ? part : q->spacing;
+
+	atomic_store(&q->interval, fm_client_ungated(q->client) ? UINT64_MAX : interval);
+}
+
+void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
+{
+	q->level = level;
+	q->device_gates = q->ops->gate && level >= FM_LEVEL_QUEUED;
+	if (!q->slot)
+		return;
+	atomic_store(&q->slot->level, level);
+	fm_xq_set_interval(q);
+}
+
+static enum fm_level choose_level(unsigned levels, enum fm_level wish)
+{
+	enum fm_level level = FM_LEVEL_PENDING;
+
+	for (unsigned l = FM_LEVEL_QUEUED; l <= FM_LEVEL_RUNNING; l++)
+		if (levels & 1u << l && (!wish || l <= wish))
+			level = l;
+	return level;
+}
+
+/* A slot for the queue, fresh as at the start; the daemon learns of it. */
+static int enter(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	int rc = -ENOSPC;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && rc; i++) {
+		if (c->queue[i] || c->spoilt[i])
+			continue;
+		c->queue[i] = q;
+		q->slot_index = i;
+		q->slot = &c->board->slot[i];
+		memset(q->slot, 0, sizeof(*q->slot));
+		atomic_store(&q->slot->gate, FM_GATE_OPEN);
+		atomic_store(&q->slot->released, UINT64_MAX);
+		atomic_store(&q->slot->level, q->level);
+		fm_xq_set_interval(q);
+		fm_client_send_queue(c, q);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config)
+{
+	struct fm_xq *q = calloc(1, sizeof(*q));
+	struct fm_xq_cold *x = calloc(1, sizeof(*x));
+	enum fm_level wish = config->level_wish ? config->level_wish : c->set.level_wish;
+	int rc;
+
+	if (!q || !x) {
+		free(q);
+		free(x);
+		return -ENOMEM;
+	}
+	q->client = c;
+	q->ops = config->ops;
+	q->hwq = config->hwq;
+	q->group = config->group;
+	q->in_order = config->in_order;
+	q->spacing = c->set.interval_ns	  ? c->set.interval_ns
+		     : config->interval_ns ? config->interval_ns
+					   : DEFAULT_INTERVAL;
+	q->cold = x;
+	q->levels = q->ops->levels(q->hwq);
+	fm_xq_set_level(q, choose_level(q->levels, wish));
+	atomic_init(&q->refs, 1);
+	strncpy(q->device, config->device, sizeof(q->device) - 1);
+	pthread_mutex_init(&x->lock, NULL);
+	rc = enter(q);
+	if (rc) {
+		fm_xq_unref(q);
+		return rc;
+	}
+	*out = q;
+	return 0;
+}
+
+/* The tail is tracked while the hwqueue is still there for it. */
+void fm_xq_close(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_client *c = q->client;
+
+	if (atomic_load(&c->dead))
+		return;
+	/* Once it is closing the agent may retire it at any time. */
+	atomic_fetch_add(&q->refs, 1);
+	pthread_mutex_lock(&x->lock);
+	if (q->device_gates)
+		fm_xq_device_close(q);
+	else if (fm_slot_pending(q->slot))
+		fm_xq_track(q, 0);
+	q->closing = true;
+	if (q->ops->close)
+		q->ops->close(q->hwq);
+	fm_xq_leave(q);
+	fm_client_wake(c);
+	fm_xq_unref(q);
+}
+
+int fm_xq_suspend(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+
+	pthread_mutex_lock(&x->lock);
+	atomic_store(&q->own_suspended, true);
+	if (q->level >= FM_LEVEL_QUEUED && !x->gate_n)
+		fm_xq_place_gate(q, now);
+	fm_xq_interrupt(q, now);
+	watch_tail(q, now);
+	fm_xq_leave(q);
+	return 0;
+}
+
+int fm_xq_resume(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+
+	pthread_mutex_lock(&x->lock);
+	atomic_store(&q->own_suspended, false);
+	fm_xq_interrupt(q, now);
+	fm_xq_open_gates(q, now);
+	fm_xq_leave(q);
+	fm_turn_wake(q);
+	return 0;
+}
+
+int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t deadline = fm_add_sat(fm_now(), timeout_ns);
+
+	while (atomic_load(&q->slot->done) < count) {
+		bool looks = q->device_gates || q->ops->reap;
+		uint64_t now = fm_now(), look = looks ? FM_XQ_LOOK : 100 * FM_MS;
+		uint32_t turn = atomic_load(&x->turn);
+
+		pthread_mutex_lock(&x->lock);
+		if (q->device_gates)
+			fm_xq_device_look(q, now);
+		else if (!x->tracks && fm_xq_mark(q) >= count)
+			fm_xq_track(q, 0);
+		fm_xq_reap(q);
+		fm_xq_leave(q);
+		if (atomic_load(&q->slot->done) >= count)
+			break;
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		fm_turn_wait(q, turn, FM_MIN(deadline, now + look));
+	}
+	return 0;
+}
+
+bool fm_xq_stalled(struct fm_xq *q)
+{
+	return !fm_slot_pending(q->slot) || (!fm_xq_may_run(q) && fm_slot_stalled(q->slot));
+}
