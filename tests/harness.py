@@ -148,6 +148,19 @@ class Worker(Program):
         goal = self.position() + by
         eventually(f"{self.argv} gets to kernel {goal}", lambda: self.position() >= goal)
 
+    def stands(self):
+        """Wait until it makes no progress any more: as often as it would report, nothing comes."""
+
+        def still():
+            before = self.position()
+            try:
+                self.line("never", self.mark(), seconds=0.3)
+            except AssertionError:
+                pass
+            return self.position() == before
+
+        eventually(f"{self.argv} stands", still)
+
     def finish(self):
         """Let it end; its results must be right."""
         self.tell("stop")

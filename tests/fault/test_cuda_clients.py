@@ -17,20 +17,6 @@ def world(stack):
     return fermata
 
 
-def stands(worker):
-    """It makes no progress any more: as often as it reports, the last position is the same."""
-    eventually("the worker stands", lambda: still(worker))
-
-
-def still(worker):
-    before = worker.position()
-    try:
-        worker.line("never", worker.mark(), seconds=0.3)
-    except AssertionError:
-        pass
-    return worker.position() == before
-
-
 def without_fermata(stack):
     """The job itself is right."""
     w = Worker([program("cuda_worker")], env=cuda_env(os.environ))
@@ -45,7 +31,7 @@ def suspend_and_resume(stack):
     for _ in range(5):
         w.advances()
         fermata.cli("suspend", str(w.pid))
-        stands(w)
+        w.stands()
         fermata.cli("resume", str(w.pid))
     w.advances()
     w.finish()
@@ -57,7 +43,7 @@ def killed_while_suspended(stack):
     victim, other = fermata.cuda_worker(), fermata.cuda_worker()
     victim.advances()
     fermata.cli("suspend", str(victim.pid))
-    stands(victim)
+    victim.stands()
     victim.kill()
     check(victim.wait() == -signal.SIGKILL, "it survived")
     eventually("its group is gone", lambda: not fermata.group(victim.pid))
@@ -71,7 +57,7 @@ def ends_while_suspended(stack):
     victim, other = fermata.cuda_worker(), fermata.cuda_worker()
     victim.advances()
     fermata.cli("suspend", str(victim.pid))
-    stands(victim)
+    victim.stands()
     victim.kill(signal.SIGTERM)
     check(victim.wait() == -signal.SIGTERM, "it survived")
     other.advances()
@@ -84,14 +70,14 @@ def daemon_killed(stack):
     w = fermata.cuda_worker()
     w.advances()
     fermata.cli("suspend", str(w.pid))
-    stands(w)
+    w.stands()
     fermata.kill()
     w.advances()
     fermata.start()
     eventually("it is known to the next daemon", lambda: fermata.group(w.pid))
     w.advances()
     fermata.cli("suspend", str(w.pid))
-    stands(w)
+    w.stands()
     fermata.cli("resume", str(w.pid))
     w.advances()
     w.finish()
@@ -101,7 +87,7 @@ def daemon_ends(stack):
     fermata = world(stack)
     w = fermata.cuda_worker()
     fermata.cli("suspend", str(w.pid))
-    stands(w)
+    w.stands()
     fermata.stop()
     w.advances()
     w.finish()

@@ -146,6 +146,20 @@ def contended(stack):
     worker.finish()
 
 
+def contended_at_level_1(stack):
+    """Likewise by what is held back in front of the driver: the worker stands still while it is suspended."""
+    fermata = world(stack)
+    worker = fermata.cuda_worker("--level", "1")
+    before = fermata.preemptions()
+    same("cuda_order", fermata.program(command("cuda_order"), "--level", "1"), "beside another, at level 1")
+    check(fermata.preemptions() > before, "nobody was preempted")
+    fermata.cli("suspend", str(worker.pid))
+    worker.stands()
+    fermata.cli("resume", str(worker.pid))
+    worker.advances()
+    worker.finish()
+
+
 def above_and_below(stack):
     """The set takes the device from a program of lower priority each time that it has work, and loses it to
     one of higher priority."""
@@ -214,5 +228,5 @@ def daemon_goes_and_comes(stack):
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (
         without_memory_operations, without_registered_memory)
-    main(ways, ways_governed, alone, level_1, disabled, *fake_only, contended, above_and_below, fair, local,
-         suspended_at_random, daemon_goes_and_comes)
+    main(ways, ways_governed, alone, level_1, disabled, *fake_only, contended, contended_at_level_1, above_and_below, fair,
+         local, suspended_at_random, daemon_goes_and_comes)
