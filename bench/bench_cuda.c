@@ -4,10 +4,14 @@
  *   bench_cuda launch                     what launches, waits and streams cost; one line of JSON
  *   bench_cuda serve N KERNEL_US PERIOD_US   a request of N kernels each period
  *   bench_cuda batch KERNEL_US BLOCKS        as many kernels as the device takes, 200 queued
- * serve and batch say "ready", wait for "go BEGIN END" (CLOCK_MONOTONIC, ns), and answer in JSON.
+ *   bench_cuda stall KERNEL_US GRAPH         the same (GRAPH=0), or a graph of so many kernels; and
+ *                                            how long after the close of its gate it stands
+ * All but launch say "ready", wait for "go BEGIN END" (CLOCK_MONOTONIC, ns), and answer in JSON.
  */
+#include "board/board.h"
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +20,8 @@
 
 typedef struct CUstream_st *stream;
 typedef struct CUevent_st *event;
+typedef struct CUgraph_st *graph;
+typedef struct CUgraphExec_st *graph_exec;
 
 #define DRIVER(X)                                                                              \
 	X(cuInit, (unsigned))                                                                  \
@@ -31,6 +37,10 @@ typedef struct CUevent_st *event;
 	X(cuEventCreate, (event *, unsigned))                                                  \
 	X(cuEventRecord, (event, stream))                                                      \
 	X(cuEventSynchronize, (event))                                                         \
+	X(cuStreamBeginCapture_v2, (stream, unsigned))                                         \
+	X(cuStreamEndCapture, (stream, graph *))                                               \
+	X(cuGraphInstantiateWithFlags, (graph_exec *, graph, unsigned long long))              \
+	X(cuGraphLaunch, (graph_exec, stream))                                                 \
 	X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
 				  unsigned, stream, void **, void **))
 
@@ -100,11 +110,16 @@ static void open_device(void)
 	CU(cuModuleGetFunction(&kernel_empty, module, "fill"));
 }
 
-static void spin(stream s, uint64_t ns, unsigned blocks)
+static void spin_wide(stream s, uint64_t ns, unsigned blocks, unsigned threads)
 {
 	void *params[] = {&scratch, &ns};
 
-	CU(cuLaunchKernel(kernel_spin, blocks, 1, 1, 64, 1, 1, 0, s, params, NULL));
+	CU(cuLaunchKernel(kernel_spin, blocks, 1, 1, threads, 1, 1, 0, s, params, NULL));
+}
+
+static void spin(stream s, uint64_t ns, unsigned blocks)
+{
+	spin_wide(s, ns, blocks, 64);
 }
 
 static void empty(stream s)
@@ -266,35 +281,180 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns)
 		part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1));
 }
 
+/* --- programs that fill the device --- */
+
+#define WIDE 1024 /* threads of a block: two such blocks fill a multiprocessor */
+
+struct load {
+	stream s;
+	uint64_t kernel_ns;
+	unsigned blocks;
+	graph_exec graph; /* NULL: kernels of their own */
+	int graph_kernels;
+};
+
+static struct load new_load(uint64_t kernel_ns, unsigned blocks, int graph_kernels)
+{
+	struct load l = {new_stream(), kernel_ns, blocks, NULL, graph_kernels};
+	graph g;
+
+	for (int i = 0; i < 20; i++)
+		spin_wide(l.s, kernel_ns, blocks, WIDE);
+	CU(cuStreamSynchronize(l.s));
+	if (!graph_kernels)
+		return l;
+	CU(cuStreamBeginCapture_v2(l.s, 0));
+	for (int i = 0; i < graph_kernels; i++)
+		spin_wide(l.s, kernel_ns, blocks, WIDE);
+	CU(cuStreamEndCapture(l.s, &g));
+	CU(cuGraphInstantiateWithFlags(&l.graph, g, 0));
+	CU(cuGraphLaunch(l.graph, l.s));
+	CU(cuStreamSynchronize(l.s));
+	return l;
+}
+
+static unsigned launch_some(const struct load *l)
+{
+	unsigned n = l->kernel_ns > 5000000 ? 1 : 20;
+
+	if (l->graph) {
+		CU(cuGraphLaunch(l->graph, l->s));
+		return (unsigned)l->graph_kernels;
+	}
+	for (unsigned i = 0; i < n; i++)
+		spin_wide(l->s, l->kernel_ns, l->blocks, WIDE);
+	return n;
+}
+
+/* As many kernels as the device takes, 200 or so queued. */
+static void keep_busy(const struct load *l, uint64_t begin, uint64_t end)
+{
+	enum { PARTS = 10 };
+	event e[PARTS];
+	uint64_t n = 0, last;
+
+	for (int i = 0; i < PARTS; i++)
+		CU(cuEventCreate(&e[i], 2));
+	sleep_until(begin);
+	for (unsigned i = 0, each = 0; (last = now_ns()) < end; i++) {
+		if (i >= PARTS) {
+			CU(cuEventSynchronize(e[i % PARTS]));
+			n += each;
+		}
+		each = launch_some(l);
+		CU(cuEventRecord(e[i % PARTS], l->s));
+	}
+	printf("{\"kernels\": %" PRIu64 ", \"per_s\": %.2f", n,
+		(double)n * 1e9 / (double)(last - begin));
+}
+
 static void batch(uint64_t kernel_ns, unsigned blocks)
 {
-	enum { QUEUED = 200, PART = 20 };
-	event e[QUEUED / PART];
-	stream s = new_stream();
-	uint64_t begin, end, n = 0, last;
-	unsigned per = kernel_ns > 5000000 ? 1 : PART;
+	struct load l = new_load(kernel_ns, blocks, 0);
+	uint64_t begin, end;
 
-	for (int i = 0; i < QUEUED / PART; i++)
-		CU(cuEventCreate(&e[i], 2));
-	spin(s, kernel_ns, blocks);
-	CU(cuStreamSynchronize(s));
 	wait_for_go(&begin, &end);
-	sleep_until(begin);
-	for (unsigned i = 0; (last = now_ns()) < end; i++) {
-		unsigned at = i % (QUEUED / PART);
-
-		if (i >= QUEUED / PART) {
-			CU(cuEventSynchronize(e[at]));
-			n += per;
-		}
-		for (unsigned k = 0; k < per; k++)
-			spin(s, kernel_ns, blocks);
-		CU(cuEventRecord(e[at], s));
-	}
-	printf("{\"kernels\": %" PRIu64 ", \"per_s\": %.2f}\n", n,
-		(double)n * 1e9 / (double)(last - begin));
+	keep_busy(&l, begin, end);
+	printf("}\n");
 	fflush(stdout);
-	CU(cuStreamSynchronize(s));
+	CU(cuStreamSynchronize(l.s));
+}
+
+/* --- from the close of the gate to the stall, as the victim's own board shows it --- */
+
+#define STALLS 20000
+
+static struct watch {
+	uint64_t end;
+	int n;
+	double stall_us[STALLS], go_us[STALLS];
+} watching;
+
+/* This process' board, by its mapping; NULL: nobody governs it. */
+static struct fm_board *own_board(void)
+{
+	char line[512];
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long at = 0;
+
+	while (f && !at && fgets(line, sizeof(line), f))
+		if (strstr(line, "memfd:fermata-board"))
+			sscanf(line, "%lx", &at);
+	if (f)
+		fclose(f);
+	return (struct fm_board *)at;
+}
+
+/* Spins until the gate is as wanted; when it was seen. 0: the time is over. */
+static uint64_t gate_is(struct fm_slot *s, uint32_t wanted, uint64_t end)
+{
+	uint64_t now = now_ns();
+
+	while (atomic_load_explicit(&s->gate, memory_order_acquire) != wanted)
+		if ((now = now_ns()) >= end)
+			return 0;
+	return now;
+}
+
+/* The gate is closed: when the device began to wait there. A gate that it just passes makes it wait
+ * for less than HOLD. 0: the gate opened first, or the time is over. */
+static uint64_t stands_since(struct fm_slot *s, uint64_t end)
+{
+	enum { HOLD = 20000 };
+	uint64_t since = 0, now = 0;
+
+	while (!since || now - since < HOLD) {
+		now = now_ns();
+		if (now >= end || atomic_load(&s->gate) != FM_GATE_CLOSED)
+			return 0;
+		if (!atomic_load_explicit(&s->waiting, memory_order_acquire))
+			since = 0;
+		else if (!since)
+			since = now;
+	}
+	return since;
+}
+
+static void *watch(void *board)
+{
+	struct fm_slot *s = ((struct fm_board *)board)->slot;
+	struct watch *w = &watching;
+	uint64_t closed, stood, open;
+
+	while (w->n < STALLS && (closed = gate_is(s, FM_GATE_CLOSED, w->end))) {
+		stood = stands_since(s, w->end);
+		open = gate_is(s, FM_GATE_OPEN, w->end);
+		if (!stood || !open)
+			continue;
+		while (atomic_load_explicit(&s->waiting, memory_order_acquire))
+			;
+		w->go_us[w->n] = (double)(now_ns() - open) / 1e3;
+		w->stall_us[w->n++] = (double)(stood > closed ? stood - closed : 0) / 1e3;
+	}
+	return NULL;
+}
+
+static void stall(uint64_t kernel_ns, int graph_kernels)
+{
+	struct load l = new_load(kernel_ns, 264, graph_kernels);
+	struct fm_board *board = own_board();
+	struct watch *w = &watching;
+	pthread_t thread;
+	uint64_t begin;
+
+	if (!board)
+		die("this program is not governed", 0);
+	wait_for_go(&begin, &w->end);
+	if (pthread_create(&thread, NULL, watch, board))
+		die("no thread", 0);
+	keep_busy(&l, begin, w->end);
+	pthread_join(thread, NULL);
+	printf(", \"stalls\": %d, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f, "
+	       "\"go_p50_us\": %.1f, \"go_p99_us\": %.1f}\n",
+		w->n, part(w->stall_us, w->n, 0.5), part(w->stall_us, w->n, 0.99),
+		part(w->stall_us, w->n, 1), part(w->go_us, w->n, 0.5), part(w->go_us, w->n, 0.99));
+	fflush(stdout);
+	CU(cuStreamSynchronize(l.s));
 }
 
 int main(int argc, char **argv)
@@ -303,19 +463,22 @@ int main(int argc, char **argv)
 
 	if (!(strcmp(what, "launch") == 0 && argc == 2) &&
 		!(strcmp(what, "serve") == 0 && argc == 5) &&
-		!(strcmp(what, "batch") == 0 && argc == 4)) {
+		!(strcmp(what, "batch") == 0 && argc == 4) &&
+		!(strcmp(what, "stall") == 0 && argc == 4)) {
 		fputs("usage: bench_cuda launch | serve N KERNEL_US PERIOD_US | batch KERNEL_US "
-		      "BLOCKS\n",
+		      "BLOCKS | stall KERNEL_US GRAPH\n",
 			stderr);
 		return 2;
 	}
 	open_device();
 	if (*what == 'l')
 		bench_launch();
-	else if (*what == 's')
+	else if (strcmp(what, "serve") == 0)
 		serve(atoi(argv[2]), strtoull(argv[3], NULL, 10) * 1000,
 			strtoull(argv[4], NULL, 10) * 1000);
-	else
+	else if (*what == 'b')
 		batch(strtoull(argv[2], NULL, 10) * 1000, (unsigned)atoi(argv[3]));
+	else
+		stall(strtoull(argv[2], NULL, 10) * 1000, atoi(argv[3]));
 	return 0;
 }

@@ -312,4 +312,3 @@ void fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		atomic_fetch_add(&q->slot->device_ns, now - busy);
 	atomic_store(&q->slot->done_at, now);
 }
-

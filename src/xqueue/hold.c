@@ -5,9 +5,9 @@
  */
 #include "segment.h"
 
-/* How long a caller sleeps before it looks again itself: where callbacks tell of progress, and where
- * they do not. */
-#define NAP	  (10 * FM_MS)
+/* How long a caller sleeps before it looks again itself: where callbacks tell of progress, and
+ * where they do not. */
+#define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
 
 /* Level 1: is there as much under way as the window allows? What is under way may itself wait for
@@ -59,4 +59,3 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 	if (!atomic_load(&q->slot->busy_since))
 		atomic_store(&q->slot->busy_since, now);
 }
-

@@ -183,7 +183,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->hwq = config->hwq;
 	q->group = config->group;
 	q->in_order = config->in_order;
-	q->spacing = c->set.interval_ns	  ? c->set.interval_ns
+	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;
 	q->cold = x;
