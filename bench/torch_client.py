@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch programs for script/lib/torch_bench:
+  torch_client.py loop WORK          iterations without end; answers with the time of one
+  torch_client.py serve WORK PERIOD  a request each PERIOD us (0: one after the other); answers with latencies
+  torch_client.py touch              the least use of a GPU, and out
+Each says "ready", answers each "go BEGIN END" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
+import json
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DEV = "cuda"
+
+
+def resnet(batch):
+    import torchvision
+
+    torch.manual_seed(1)
+    model = torchvision.models.resnet50(weights=None).eval().half().to(DEV, memory_format=torch.channels_last)
+    x = torch.randn(batch, 3, 224, 224, dtype=torch.half, device=DEV).to(memory_format=torch.channels_last)
+
+    def step():
+        with torch.no_grad():
+            model(x)
+
+    return step
+
+
+class Layer(torch.nn.Module):
+    """A decoder's, for one token, over the keys and values of those before it."""
+
+    def __init__(self, width, heads, past):
+        super().__init__()
+        self.heads = heads
+        self.n1, self.n2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.proj = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+        self.register_buffer("k", torch.randn(1, heads, past, width // heads))
+        self.register_buffer("v", torch.randn(1, heads, past, width // heads))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.n1(x)).view(1, 1, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        self.k[:, :, -1:], self.v[:, :, -1:] = k, v
+        x = x + self.proj(F.scaled_dot_product_attention(q, self.k, self.v).transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.n2(x))))
+
+
+def gpt2():
+    """The size of GPT-2 (124 million), a token at a time, as one graph."""
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(*(Layer(768, 12, 512) for _ in range(12))).half().to(DEV).eval()
+    head = torch.nn.Linear(768, 50257, bias=False).half().to(DEV)
+    x = torch.randn(1, 1, 768, dtype=torch.half, device=DEV)
+    graph = torch.cuda.CUDAGraph()
+    side = torch.cuda.Stream()
+    with torch.no_grad():
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                head(layers(x))
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(graph):
+            head(layers(x)).argmax()
+    return graph.replay
+
+
+def train():
+    """A step of training, in half precision where that is usual."""
+    import torchvision
+
+    torch.manual_seed(1)
+    model = torchvision.models.resnet50(weights=None).to(DEV, memory_format=torch.channels_last)
+    opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    x = torch.randn(64, 3, 224, 224, device=DEV).to(memory_format=torch.channels_last)
+    y = torch.arange(64, device=DEV)
+
+    def step():
+        opt.zero_grad(set_to_none=True)
+        with torch.autocast(DEV, torch.bfloat16):
+            loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+
+    return step
+
+
+WORK = {"resnet50-b1": lambda: resnet(1), "resnet50-b64": lambda: resnet(64), "gpt2-graph": gpt2, "train": train}
+
+
+def part(v, p):
+    v = sorted(v)
+    return v[round(p * (len(v) - 1))] if v else 0
+
+
+def loop(step, begin, end):
+    """The device is never left without work, and never far behind."""
+    marks, took, n = [], [], 0
+    time.sleep(max(0, (begin - time.monotonic_ns()) / 1e9))
+    start = last = time.monotonic_ns()
+    while last < end:
+        step()
+        event = torch.cuda.Event()
+        event.record()
+        marks.append(event)
+        if len(marks) > 3:
+            marks.pop(0).synchronize()
+            n += 1
+            now = time.monotonic_ns()
+            took.append((now - last) / 1e3)
+            last = now
+    torch.cuda.synchronize()
+    return {"per_s": n * 1e9 / (last - start), "us": part(took, 0.5)}
+
+
+def serve(step, period_us, begin, end):
+    took, at = [], begin
+    while at < end:
+        time.sleep(max(0, (at - time.monotonic_ns()) / 1e9 - 0.0003))
+        while time.monotonic_ns() < at:
+            pass
+        start = time.monotonic_ns()
+        step()
+        torch.cuda.synchronize()
+        took.append((time.monotonic_ns() - start) / 1e3)
+        at = max(at + period_us * 1000, time.monotonic_ns())
+    return {"requests": len(took), "p50_us": part(took, 0.5), "p99_us": part(took, 0.99), "max_us": max(took)}
+
+
+def main():
+    what = sys.argv[1]
+    if what == "touch":
+        torch.zeros(1).cuda()
+        torch.cuda.synchronize()
+        return
+    step = WORK[sys.argv[2]]()
+    for _ in range(20):
+        step()
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        begin, end = (int(word) for word in line.split()[1:])
+        answer = loop(step, begin, end) if what == "loop" else serve(step, int(sys.argv[3]), begin, end)
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
