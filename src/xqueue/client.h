@@ -50,6 +50,8 @@ struct fm_client {
 	struct fm_cgroup group[FM_BOARD_GROUPS];
 	unsigned groups;
 
+	_Atomic uint64_t graph_spacing; /* of gates in graphs, as first used; 0: not used yet */
+
 	/* The link is closed by the agent alone, when no thread is inside `ringing`. */
 	const struct fm_link_ops *link_ops;
 	const char *link_arg;

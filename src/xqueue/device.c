@@ -8,11 +8,15 @@
 #include "segment.h"
 #include <errno.h>
 
-/* Alone on the device gates stand so much farther apart. */
-#define ALONE 4
+/* Alone on the device gates stand so much farther apart: in streams, which may be shared in a
+ * moment, and in graphs, which stay as they are. */
+#define ALONE       8
+#define ALONE_GRAPH 2
 
-/* Commands of a kind not seen before that make up a segment of a graph. */
-#define UNKNOWN_PARTS 8
+/* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
+ * before shall be known before long. */
+#define SAMPLE_EVERY 16
+#define SAMPLE_NEWS  32
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
@@ -54,15 +58,6 @@ static void end_sample(struct fm_xq *q)
 		s->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 }
 
-static void adapt_interval(struct fm_xq *q)
-{
-	struct fm_client *c = q->client;
-	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
-
-	if (!fm_client_ungated(c))
-		atomic_store(&q->interval, q->spacing * (contended ? 1 : ALONE));
-}
-
 static void note_progress(struct fm_xq *q, uint64_t now)
 {
 	uint64_t done = fm_slot_done(q->slot);
@@ -71,6 +66,32 @@ static void note_progress(struct fm_xq *q, uint64_t now)
 		return;
 	fm_xq_advance(q, done, now);
 	q->cold->progress_at = now;
+}
+
+/* Shall the segment that begins be timed? */
+static bool wants_sample(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (atomic_exchange_explicit(&q->unknown, 0, memory_order_relaxed))
+		x->sample_more = SAMPLE_NEWS;
+	if (!x->sample_more && ++x->unsampled < SAMPLE_EVERY)
+		return false;
+	x->sample_more -= !!x->sample_more;
+	x->unsampled = 0;
+	return x->sample_n < FM_SEG_SAMPLES;
+}
+
+/* A segment that is timed is a short one: so it holds few kinds. */
+static void begin_segment(struct fm_xq *q, bool sample)
+{
+	struct fm_client *c = q->client;
+	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+
+	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	if (!fm_client_ungated(c))
+		atomic_store(&q->interval, q->spacing * (contended || sample ? 1 : ALONE));
 }
 
 void fm_xq_device_place(struct fm_xq *q, uint64_t now)
@@ -83,10 +104,8 @@ void fm_xq_device_place(struct fm_xq *q, uint64_t now)
 	note_progress(q, now);
 	collect(q);
 	end_sample(q);
-	sample = x->sample_n < FM_SEG_SAMPLES;
-	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
-	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
-	adapt_interval(q);
+	sample = wants_sample(q);
+	begin_segment(q, sample);
 	if (q->ops->gate(q->hwq, &w, mark, sample)) {
 		/* The first gate of all is refused: the driver has none, or the device. */
 		if (!atomic_load(&q->slot->gates) && !x->told)
@@ -168,19 +187,30 @@ void fm_xq_device_close(struct fm_xq *q)
 		tell(q, now);
 }
 
-/* What a kind of command was thought to take when it first went into a graph. Unknown: as it will
- * run again and again, a gate too many costs more than a late one. */
-static uint64_t inner_estimate(struct fm_xq *q, uint64_t key)
+/* What a kind of command was thought to take when it first went into a graph, so that gates stand
+ * where they stood when the same is captured again. */
+static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 {
-	struct fm_est *e = &q->cold->inner_est[(key ^ key >> 17) % FM_EST_SLOTS];
+	struct fm_est_set *table = fm_graph_estimates;
+	struct fm_est *e = fm_est_find(table, key);
+	uint64_t ns;
 
-	if (atomic_load(&e->key) != key) {
-		uint64_t est = fm_xq_estimate(q, key), most = q->spacing;
+	if (e)
+		return atomic_load(&e->ns);
+	ns = FM_MIN(fm_xq_estimate(q, key), q->spacing);
+	fm_est_put(table, key, ns);
+	return ns;
+}
 
-		atomic_store(&e->ns, est == UINT64_MAX ? most / UNKNOWN_PARTS : FM_MIN(est, most));
-		atomic_store(&e->key, key);
-	}
-	return atomic_load(&e->ns);
+/* Likewise. */
+static uint64_t graph_spacing(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	uint64_t none = 0, wanted = q->spacing;
+
+	if (!atomic_load_explicit(&c->board->contended, memory_order_relaxed))
+		wanted *= ALONE_GRAPH;
+	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
 }
 
 void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
@@ -197,9 +227,9 @@ void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
 		x->inner_graph = graph;
 		x->inner_ns = 0;
 	}
-	est = inner_estimate(q, key);
+	est = graph_estimate(q, key);
 	x->inner_ns += est;
-	if (x->inner_ns > q->spacing && !q->ops->inner(q->hwq, &w)) {
+	if (x->inner_ns > graph_spacing(q) && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	}

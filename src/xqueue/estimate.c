@@ -10,18 +10,22 @@
 #define EST_MIN     UINT64_C(100)
 #define RATIO_LIMIT 8
 
-static struct fm_est *slot_of(struct fm_xq *q, uint64_t key)
-{
-	return &q->est[(key ^ key >> 17) % FM_EST_SLOTS];
-}
+struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
+struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
 
-static bool known(struct fm_est *e, uint64_t key)
+/* A kind that is new takes a free place, or somebody's in turn. */
+void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns)
 {
-	return atomic_load_explicit(&e->key, memory_order_relaxed) == key;
-}
+	static _Atomic unsigned turn;
+	struct fm_est_set *set = fm_est_set(table, key);
+	struct fm_est *e = fm_est_find(table, key);
 
-static void set(struct fm_est *e, uint64_t key, uint64_t ns)
-{
+	for (unsigned i = 0; !e && i < FM_EST_WAYS; i++)
+		if (!atomic_load_explicit(&set->way[i].key, memory_order_relaxed))
+			e = &set->way[i];
+	if (!e)
+		e = &set->way[atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) %
+			      FM_EST_WAYS];
 	atomic_store_explicit(&e->ns, FM_MAX(ns, EST_MIN), memory_order_relaxed);
 	atomic_store_explicit(&e->key, key, memory_order_relaxed);
 }
@@ -42,9 +46,9 @@ static struct sum add_up(struct fm_xq *q, const uint64_t *key, unsigned n)
 	struct sum s = {0};
 
 	for (unsigned i = 0; i < n; i++) {
-		struct fm_est *e = slot_of(q, key[i]);
+		struct fm_est *e = fm_est_find(q->est, key[i]);
 
-		if (known(e, key[i]))
+		if (e)
 			s.known_ns += atomic_load_explicit(&e->ns, memory_order_relaxed);
 		else
 			s.unknown++;
@@ -58,12 +62,9 @@ static void learn_unknown(
 {
 	uint64_t each = FM_MAX(fm_sub_sat(took, s.known_ns), took / (4 * n)) / s.unknown;
 
-	for (unsigned i = 0; i < n; i++) {
-		struct fm_est *e = slot_of(q, key[i]);
-
-		if (!known(e, key[i]))
-			set(e, key[i], each);
-	}
+	for (unsigned i = 0; i < n; i++)
+		if (!fm_est_find(q->est, key[i]))
+			fm_est_put(q->est, key[i], each);
 }
 
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact)
@@ -80,16 +81,16 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		return;
 	}
 	for (unsigned i = 0; i < kept; i++) {
-		struct fm_est *e = slot_of(q, key[i]);
+		struct fm_est *e = fm_est_find(q->est, key[i]);
 		uint64_t old, fresh;
 
 		/* A kind that occurs several times in a row is taught once. */
-		if (!known(e, key[i]) || (i && key[i] == key[i - 1]))
+		if (!e || (i && key[i] == key[i - 1]))
 			continue;
 		old = atomic_load_explicit(&e->ns, memory_order_relaxed);
 		fresh = (uint64_t)((double)old *
 				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
 		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
-		set(e, key[i], blend(old, fresh, exact));
+		fm_est_put(q->est, key[i], blend(old, fresh, exact));
 	}
 }

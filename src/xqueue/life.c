@@ -7,6 +7,9 @@
 
 #define DEFAULT_INTERVAL (500 * FM_US)
 
+/* Commands of a kind not seen before that make up a segment where the device looks at gates. */
+#define UNKNOWN_PARTS 8
+
 void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
@@ -125,6 +128,8 @@ void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 {
 	q->level = level;
 	q->device_gates = q->ops->gate && level >= FM_LEVEL_QUEUED;
+	/* Alone in its segment; unless gates cost the device more than an error does. */
+	q->unknown_ns = q->device_gates ? q->spacing / UNKNOWN_PARTS : UINT64_MAX;
 	if (!q->slot)
 		return;
 	atomic_store(&q->slot->level, level);
@@ -183,12 +188,13 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->hwq = config->hwq;
 	q->group = config->group;
 	q->in_order = config->in_order;
+	q->est = fm_estimates;
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;
-	q->cold = x;
 	q->levels = q->ops->levels(q->hwq);
 	fm_xq_set_level(q, choose_level(q->levels, wish));
+	q->cold = x;
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
 	pthread_mutex_init(&x->lock, NULL);

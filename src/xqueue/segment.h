@@ -49,14 +49,21 @@ struct fm_xq_cold {
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
+	unsigned sample_more; /* so many segments are timed in a row */
+	unsigned unsampled;   /* segments since one was timed */
 	uint64_t sample_edge; /* the queue's edge_at then */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
-	struct fm_est inner_est[FM_EST_SLOTS]; /* as first used for a graph: kept */
-	_Atomic(struct fm_track *) reached;    /* handed over by callbacks */
-	_Atomic uint32_t turn;                 /* futex: advances with progress and gates */
+	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
+	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
 	_Atomic uint32_t waiters;
 };
+
+/* estimate.c: of this process; and as they were when first used for a graph. Pages of what is not
+ * known are never touched. */
+extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
+extern struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
+void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns);
 
 /* estimate.c: what a finished segment teaches. `exact`: measured at the device's pace; else the
  * time may hold pauses of the program. */

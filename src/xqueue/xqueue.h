@@ -48,14 +48,38 @@ int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t p
 void fm_client_count_ungoverned(struct fm_client *c);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 
-#define FM_EST_SLOTS 256
-#define FM_SEG_KEYS  32
+#define FM_SEG_KEYS 64
 
-/* Estimates: device time of a kind of command, learnt. Direct-mapped; a collision forgets. */
+/*
+ * Estimates: device time of a kind of command, learnt, for all queues of the process. A cache of
+ * four ways, a line of memory each; too many kinds forget each other. Threads may mix up two kinds
+ * that take each other's place: an estimate is then wrong, which costs a gate too many or a late
+ * one.
+ */
+#define FM_EST_SET_BITS 10
+#define FM_EST_WAYS     4
 struct fm_est {
-	_Atomic uint64_t key;
+	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t ns;
 };
+struct fm_est_set {
+	_Alignas(64) struct fm_est way[FM_EST_WAYS];
+};
+
+static inline struct fm_est_set *fm_est_set(struct fm_est_set *table, uint64_t key)
+{
+	return &table[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FM_EST_SET_BITS)];
+}
+
+static inline struct fm_est *fm_est_find(struct fm_est_set *table, uint64_t key)
+{
+	struct fm_est_set *set = fm_est_set(table, key);
+
+	for (unsigned i = 0; i < FM_EST_WAYS; i++)
+		if (atomic_load_explicit(&set->way[i].key, memory_order_relaxed) == key)
+			return &set->way[i];
+	return NULL;
+}
 
 struct fm_xq_gate;
 
@@ -68,7 +92,9 @@ struct fm_xq {
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
 	_Atomic uint32_t seg_n;         /* commands since the last gate */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
-	struct fm_est est[FM_EST_SLOTS];
+	struct fm_est_set *est;   /* fm_estimates */
+	uint64_t unknown_ns;      /* what a kind not seen before is taken for */
+	_Atomic uint32_t unknown; /* one was launched */
 
 	/* Cold: under lock unless noted. */
 	const struct fm_backend_ops *ops;
@@ -114,13 +140,15 @@ void fm_xq_nudge(struct fm_xq *q);
 
 static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 {
-	struct fm_est *e = &q->est[(key ^ key >> 17) % FM_EST_SLOTS];
+	struct fm_est *e;
 
 	if (key == FM_KEY_FREE)
 		return 0;
-	if (FM_LIKELY(atomic_load_explicit(&e->key, memory_order_relaxed) == key))
+	e = fm_est_find(q->est, key);
+	if (FM_LIKELY(e))
 		return atomic_load_explicit(&e->ns, memory_order_relaxed);
-	return UINT64_MAX; /* unknown: alone in its segment until it is known */
+	atomic_store_explicit(&q->unknown, 1, memory_order_relaxed);
+	return q->unknown_ns;
 }
 
 /*

@@ -291,6 +291,15 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
 	*q = (struct fm_cu_queue){.cu = cu, .ctx = ctx, .stream = stream, .release = on_release};
 }
 
+bool fm_cu_shares_context(const struct fm_cu_driver *cu)
+{
+	CUdevice dev;
+	int yes = 0;
+
+	return cu->ctx_get_device && cu->device_get_attribute && !cu->ctx_get_device(&dev) &&
+	       !cu->device_get_attribute(&yes, FM_CU_ATTRIBUTE_MPS_ENABLED, dev) && yes;
+}
+
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
 {
 	struct fm_cu_uuid id;

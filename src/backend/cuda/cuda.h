@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "driver.h"
 #include <pthread.h>
 
@@ -45,6 +46,14 @@ extern const struct fm_backend_ops fm_backend_cuda;
 /* The context of `stream` is `ctx`. No call to the driver. */
 void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
 	CUstream stream, void (*release)(struct fm_cu_queue *q));
+
+/* Device time between gates, where nobody wishes another (a gate costs about 4 us). Where processes
+ * share one context, a change between them costs nothing, and shorter segments pay. */
+#define FM_CU_INTERVAL        (150 * FM_US)
+#define FM_CU_INTERVAL_SHARED (50 * FM_US)
+
+/* Does the current context share the device's own with other processes (MPS)? */
+bool fm_cu_shares_context(const struct fm_cu_driver *cu);
 
 /* A name of the current context's device that is the same in every process: its UUID. False if it
  * cannot be had. */

@@ -36,7 +36,8 @@ enum {
 	FM_CU_HOST_REGISTER_DEVICEMAP = 2,
 	FM_CU_WAIT_VALUE_EQ = 1,
 	FM_CU_EVENT_DEFAULT = 0,
-	FM_CU_CAPTURE_NONE = 0, /* CUstreamCaptureStatus */
+	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
+	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
 	FM_CU_CAPTURE_MODE_RELAXED = 2,
 };
 
@@ -70,6 +71,7 @@ struct fm_cu_uuid { /* CUuuid */
 	X(ctx_push, "cuCtxPushCurrent_v2", (CUcontext ctx)) \
 	X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext *ctx)) \
 	X(ctx_get_device, "cuCtxGetDevice", (CUdevice *dev)) \
+	X(device_get_attribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice dev)) \
 	X(device_get_uuid, "cuDeviceGetUuid_v2", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(host_register, "cuMemHostRegister_v2", (void *p, size_t size, unsigned flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \

@@ -134,7 +134,9 @@ static void ungoverned(void)
 		fm_client_count_ungoverned(c);
 }
 
-static bool device_of(const struct fm_cu_driver *cu, CUcontext ctx, char key[FM_DEVKEY_MAX])
+/* What the XQueue must know of the context's device. */
+static bool device_of(const struct fm_cu_driver *cu, CUcontext ctx, char key[FM_DEVKEY_MAX],
+	uint64_t *interval_ns)
 {
 	bool pushed = fm_cuda_current() != ctx, ok;
 	CUcontext old;
@@ -142,6 +144,7 @@ static bool device_of(const struct fm_cu_driver *cu, CUcontext ctx, char key[FM_
 	if (!cu->ctx_push || !cu->ctx_pop || (pushed && cu->ctx_push(ctx)))
 		return false;
 	ok = fm_cu_device_key(cu, key, FM_DEVKEY_MAX);
+	*interval_ns = fm_cu_shares_context(cu) ? FM_CU_INTERVAL_SHARED : FM_CU_INTERVAL;
 	if (pushed)
 		cu->ctx_pop(&old);
 	return ok;
@@ -152,6 +155,7 @@ static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontex
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	struct fm_cuda_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
+	uint64_t interval_ns;
 
 	if (!q)
 		return NULL;
@@ -159,11 +163,13 @@ static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontex
 	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
 	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
 	fm_cu_timeslice_refresh(); /* the context may be new */
-	if (!device_of(cu, ctx, key) || fm_xq_create(&q->xq, c,
-						&(struct fm_xq_config){.device = key,
-							.ops = &fm_backend_cuda,
-							.hwq = &q->hw,
-							.in_order = true})) {
+	if (!device_of(cu, ctx, key, &interval_ns) ||
+		fm_xq_create(&q->xq, c,
+			&(struct fm_xq_config){.device = key,
+				.ops = &fm_backend_cuda,
+				.hwq = &q->hw,
+				.in_order = true,
+				.interval_ns = interval_ns})) {
 		free(q);
 		return NULL;
 	}
