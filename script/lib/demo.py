@@ -91,10 +91,14 @@ def together(clients, seconds, before_end=lambda: None):
         return answers, extra
 
 
-def daemon(stack, build, dir_):
+def daemon(stack, build, dir_, settings=""):
     """Start a daemon of our own; the environment in which its clients find it."""
     env = dict(os.environ, FERMATA_SOCKET=dir_)
-    p = start(stack, [os.path.join(build, "bin", "fermatad"), "--dir", dir_], env, stderr=subprocess.DEVNULL)
+    config = os.path.join(dir_, "fermatad.conf")
+    with open(config, "w", encoding="ascii") as f:
+        f.write("[daemon]\n" + settings)
+    argv = [os.path.join(build, "bin", "fermatad"), "--dir", dir_, "--config", config]
+    p = start(stack, argv, env, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 10
     while not os.path.exists(os.path.join(dir_, "control.sock")):
         if p.poll() is not None or time.monotonic() > deadline:

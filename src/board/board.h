@@ -41,6 +41,10 @@ enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
  */
 enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNING };
 
+/* Does a client share its devices? FIRST: it does, and the policy never makes it wait for others.
+ */
+enum fm_shares { FM_SHARES_NONE, FM_SHARES, FM_SHARES_FIRST };
+
 /* One XQueue. */
 struct fm_slot {
 	/* Written by the daemon (or by local mode). */
@@ -81,8 +85,8 @@ struct fm_board {
 	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up.
 	 */
 	FM_LINE _Atomic uint32_t agent_sleeps;
-	/* Written by the daemon: others share a device with this client, so it keeps progress up to
-	 * date. */
+	/* Written by the daemon, enum fm_shares: others share a device with this client, so it
+	 * keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
 	/* Written by the daemon: of all who share its device this client alone is in the background
 	 * (priority below 0), so it may make room in the middle of a command, by means that would

@@ -98,6 +98,8 @@ static void wake_dirty(struct fm_bridge *b)
 
 void bridge_settle(struct fm_bridge *b, uint64_t now)
 {
+	if (b->policy != fm_sched_policy_ops(b->sched))
+		policy_changed(b);
 	wake_dirty(b);
 	for (unsigned i = 0; i < RECHECK_BUDGET && !fm_list_empty(&b->recheck); i++) {
 		struct ent *e = fm_list_first(&b->recheck, struct ent, in_recheck);

@@ -170,7 +170,7 @@ static bool in_background(const struct ent *e)
 
 void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 {
-	uint32_t contended = 0, makes_room = 0;
+	uint32_t shares = FM_SHARES_NONE, makes_room = 0;
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {
@@ -178,34 +178,65 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 
 		if (d->n_ents < 2)
 			continue;
-		contended = 1;
+		if (shares != FM_SHARES)
+			shares = d->first == q->ent ? FM_SHARES_FIRST : FM_SHARES;
 		makes_room |= d->background == 1 && in_background(q->ent);
 	}
-	if (CLAIM(c->board->contended) != contended)
-		atomic_store_explicit(&c->board->contended, contended, memory_order_release);
+	if (CLAIM(c->board->contended) != shares)
+		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
 	if (CLAIM(c->board->makes_room) != makes_room) {
 		atomic_store_explicit(&c->board->makes_room, makes_room, memory_order_release);
 		mark_dirty(b, c);
 	}
 }
 
+/* Who alone has the highest rank. */
+static struct ent *first_of(const struct bdevice *d)
+{
+	struct ent *e, *first = NULL;
+	int64_t rank, top = INT64_MIN;
+	bool alone = false;
+
+	fm_list_each (e, &d->ents, in_device) {
+		rank = fm_sched_rank(e->sent);
+		if (!first || rank > top) {
+			first = e;
+			top = rank;
+			alone = true;
+		} else if (rank == top) {
+			alone = false;
+		}
+	}
+	return alone ? first : NULL;
+}
+
 /* What clients are told changes with the step between one group and two, and likewise for groups in
- * the background. */
+ * the background, and with who is first. */
 static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 {
+	struct ent *e, *first = first_of(d);
 	unsigned background = 0;
 	struct queue *q;
-	struct ent *e;
 
 	fm_list_each (e, &d->ents, in_device)
 		background += in_background(e);
 	background = FM_MIN(background, 2u);
-	step = step || background != d->background;
+	step = step || background != d->background || first != d->first;
 	d->background = background;
+	d->first = first;
 	if (step)
 		fm_list_each (e, &d->ents, in_device)
 			fm_list_each (q, &e->queues, in_ent)
 				client_contended(b, q->client);
+}
+
+void policy_changed(struct fm_bridge *b)
+{
+	struct bdevice *d;
+
+	b->policy = fm_sched_policy_ops(b->sched);
+	fm_list_each (d, &b->devices, link)
+		device_contended(b, d, true);
 }
 
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)

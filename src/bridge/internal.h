@@ -23,6 +23,7 @@ struct bdevice {
 	unsigned n_ents;
 	uint64_t round;      /* last fm_bridge.round that looked at it */
 	unsigned background; /* groups with a priority below 0: none, one, more */
+	struct ent *first;   /* never waits for another; NULL: there is none */
 };
 
 /* One group on one device. */
@@ -94,9 +95,10 @@ struct fm_bridge {
 	struct fm_bridge_limits limits;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
-	struct fm_list recheck; /* entities whose bells changed */
-	struct fm_list dirty;   /* clients whose gates changed */
-	uint64_t now;           /* of the call in progress, for callbacks without a time */
+	struct fm_list recheck;             /* entities whose bells changed */
+	struct fm_list dirty;               /* clients whose gates changed */
+	const struct fm_policy_ops *policy; /* by which clients were last told what they share */
+	uint64_t now; /* of the call in progress, for callbacks without a time */
 	uint64_t round;
 	uint32_t next_queue;
 	struct fm_bcoverage past; /* of clients that are gone */
@@ -120,6 +122,7 @@ void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another priority */
+void policy_changed(struct fm_bridge *b);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
 /* group.c */

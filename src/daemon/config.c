@@ -76,12 +76,18 @@ static int set_daemon(struct reader *r, const char *key, const char *value)
 		c->linger_ns = us * FM_US;
 		return rc;
 	}
+	if (!strcmp(key, "busy_poll_us")) {
+		rc = take_u32(value, 1000000, &us, r->err);
+		c->busy_poll_ns = us * FM_US;
+		return rc;
+	}
 	if (!strcmp(key, "idle_exit_s"))
 		return take_u32(value, 86400, &c->idle_exit_s, r->err);
 	if (!strcmp(key, "realtime"))
 		return fm_parse_bool(value, &c->realtime, r->err);
 	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [daemon]", key);
-	return fm_err_hint(r->err, "keys are policy, linger_us, idle_exit_s, realtime");
+	return fm_err_hint(
+		r->err, "keys are policy, linger_us, busy_poll_us, idle_exit_s, realtime");
 }
 
 static int set_limits(struct reader *r, const char *key, const char *value)

@@ -18,7 +18,8 @@ struct config {
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
 	unsigned params;
 	uint64_t linger_ns;
-	uint32_t idle_exit_s; /* 0: stay */
+	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
+	uint32_t idle_exit_s;  /* 0: stay */
 	bool realtime;
 	struct fm_bridge_limits limits;
 	uint32_t clients; /* per user; 0: any number */

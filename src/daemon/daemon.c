@@ -160,16 +160,33 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	return daemon_configure(d, &d->config, err);
 }
 
+/* The next event. While they come close together nobody sleeps, if the configuration says so. */
+static int next_event(struct daemon *d, uint64_t last)
+{
+	uint64_t poll = d->config.busy_poll_ns;
+	int rc;
+
+	while (poll && fm_now() - last < poll) {
+		rc = sd_event_run(d->event, 0);
+		if (rc || sd_event_get_state(d->event) == SD_EVENT_FINISHED)
+			return rc;
+	}
+	return sd_event_run(d->event, UINT64_MAX);
+}
+
 /* One event, then what the bridge has due: messages are acted on as they come, ticks in between. */
 int daemon_loop(struct daemon *d)
 {
+	uint64_t last = 0;
 	int rc;
 
 	sd_notify(0, "READY=1");
 	while (sd_event_get_state(d->event) != SD_EVENT_FINISHED) {
-		rc = sd_event_run(d->event, UINT64_MAX);
+		rc = next_event(d, last);
 		if (rc < 0)
 			return rc;
+		if (d->config.busy_poll_ns)
+			last = fm_now();
 		daemon_run(d);
 	}
 	sd_notify(0, "STOPPING=1");

@@ -134,6 +134,11 @@ static bool prio_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return !top || key_of(e) < top->key;
 }
 
+static int64_t prio_rank(const struct fm_ent *e)
+{
+	return fm_ent_hint(e, FM_HINT_PRIORITY);
+}
+
 extern const struct fm_policy_ops fm_policy_fixed_priority;
 const struct fm_policy_ops fm_policy_fixed_priority = {
 	.name = "fixed-priority",
@@ -151,4 +156,5 @@ const struct fm_policy_ops fm_policy_fixed_priority = {
 	.hint = prio_hint,
 	.decide = prio_decide,
 	.preempts = prio_preempts,
+	.rank = prio_rank,
 };

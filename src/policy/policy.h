@@ -82,6 +82,11 @@ struct fm_policy_ops {
 	 * it sleeps, and its next job starts without a round trip. Must be O(1). NULL: never. */
 	bool (*preempts)(void *self, const struct fm_ent *idle, uint64_t now);
 
+	/* An entity never waits for one of a lower rank; so one that alone has the highest rank on
+	 * its device is never made to wait. A function of hints alone. NULL: anyone may have to
+	 * wait for anyone. */
+	int64_t (*rank)(const struct fm_ent *e);
+
 	/* Must even an entity alone on its device be watched, because decide() may hold it back (a
 	 * cap)? Asked once, after init. NULL: no, and the lone entity costs no bells. */
 	bool (*binds_alone)(const void *self);

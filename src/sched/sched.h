@@ -112,5 +112,7 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 void fm_sdev_each_active(struct fm_sdev *d, void (*fn)(void *arg, void *ent_data), void *arg);
 
 void fm_sched_tick(struct fm_sched *s, uint64_t now);
+/* By the policy's rank(); 0 for all when it has none. */
+int64_t fm_sched_rank(const struct fm_sent *e);
 uint64_t fm_sched_next(const struct fm_sched *s); /* absolute, FM_NEVER for none */
 void fm_sched_get_stats(const struct fm_sched *s, struct fm_sched_stats *st);

@@ -170,6 +170,13 @@ void fm_sched_tick(struct fm_sched *s, uint64_t now)
 		fm_core_decide(fm_container(n, struct fm_sdev, timer), now);
 }
 
+int64_t fm_sched_rank(const struct fm_sent *e)
+{
+	const struct fm_policy_ops *ops = e->d->s->ops;
+
+	return ops->rank ? ops->rank(&e->pub) : 0;
+}
+
 uint64_t fm_sched_next(const struct fm_sched *s)
 {
 	const struct fm_heap_node *timer = fm_heap_min(&s->timers);

@@ -8,15 +8,16 @@
 #include "segment.h"
 #include <errno.h>
 
-/* Alone on the device gates stand so much farther apart: in streams, which may be shared in a
- * moment, and in graphs, which stay as they are. */
-#define ALONE       8
-#define ALONE_GRAPH 2
+/* Gates stand so much farther apart: when nobody may stop this program, for it is alone on the
+ * device or first; when it makes room by other means as well; and, alone, in graphs, which stay as
+ * they are when others come. */
+#define UNSTOPPED   8
+#define MAKES_ROOM  4
+#define ALONE_GRAPH 4
 
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
 #define SAMPLE_EVERY 16
-#define SAMPLE_NEWS  32
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
@@ -68,33 +69,30 @@ static void note_progress(struct fm_xq *q, uint64_t now)
 	q->cold->progress_at = now;
 }
 
-/* Shall the segment that begins be timed? */
-static bool wants_sample(struct fm_xq *q)
+bool fm_xq_device_curious(struct fm_xq *q)
 {
-	struct fm_xq_cold *x = q->cold;
+	return !q->cold->sampling && q->cold->sample_n < FM_SEG_SAMPLES;
+}
 
-	if (atomic_exchange_explicit(&q->unknown, 0, memory_order_relaxed))
-		x->sample_more = SAMPLE_NEWS;
-	if (!x->sample_more && ++x->unsampled < SAMPLE_EVERY)
-		return false;
-	x->sample_more -= !!x->sample_more;
-	x->unsampled = 0;
-	return x->sample_n < FM_SEG_SAMPLES;
+static unsigned farther(struct fm_client *c)
+{
+	uint32_t shares = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+
+	if (shares != FM_SHARES)
+		return UNSTOPPED;
+	return atomic_load_explicit(&c->room, memory_order_relaxed) ? MAKES_ROOM : 1;
 }
 
 /* A segment that is timed is a short one: so it holds few kinds. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
-	struct fm_client *c = q->client;
-	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
-
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
-	if (!fm_client_ungated(c))
-		atomic_store(&q->interval, q->spacing * (contended || sample ? 1 : ALONE));
+	if (!fm_client_ungated(q->client))
+		atomic_store(&q->interval, q->spacing * (sample ? 1 : farther(q->client)));
 }
 
-void fm_xq_device_place(struct fm_xq *q, uint64_t now)
+void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
@@ -104,7 +102,8 @@ void fm_xq_device_place(struct fm_xq *q, uint64_t now)
 	note_progress(q, now);
 	collect(q);
 	end_sample(q);
-	sample = wants_sample(q);
+	sample = (curious || ++x->unsampled >= SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
+	x->unsampled = sample ? 0 : x->unsampled;
 	begin_segment(q, sample);
 	if (q->ops->gate(q->hwq, &w, mark, sample)) {
 		/* The first gate of all is refused: the driver has none, or the device. */
@@ -197,7 +196,8 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 
 	if (e)
 		return atomic_load(&e->ns);
-	ns = FM_MIN(fm_xq_estimate(q, key), q->spacing);
+	ns = fm_xq_estimate(q, key);
+	ns = ns == UINT64_MAX ? q->spacing / FM_XQ_UNKNOWN_PARTS : FM_MIN(ns, q->spacing);
 	fm_est_put(table, key, ns);
 	return ns;
 }
@@ -208,7 +208,7 @@ static uint64_t graph_spacing(struct fm_xq *q)
 	struct fm_client *c = q->client;
 	uint64_t none = 0, wanted = q->spacing;
 
-	if (!atomic_load_explicit(&c->board->contended, memory_order_relaxed))
+	if (atomic_load_explicit(&c->board->contended, memory_order_relaxed) != FM_SHARES)
 		wanted *= ALONE_GRAPH;
 	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
 }

@@ -259,14 +259,14 @@ static void reached(void *cookie, uint64_t now)
 	fm_xq_unref(q);
 }
 
-void fm_xq_place_gate(struct fm_xq *q, uint64_t now)
+void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t index = x->gate_index + 1;
 	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
 
 	if (q->device_gates) {
-		fm_xq_device_place(q, now);
+		fm_xq_device_place(q, curious, now);
 		return;
 	}
 	fm_xq_track(q, index);

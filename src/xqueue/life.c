@@ -7,9 +7,6 @@
 
 #define DEFAULT_INTERVAL (500 * FM_US)
 
-/* Commands of a kind not seen before that make up a segment where the device looks at gates. */
-#define UNKNOWN_PARTS 8
-
 void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
@@ -128,8 +125,6 @@ void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 {
 	q->level = level;
 	q->device_gates = q->ops->gate && level >= FM_LEVEL_QUEUED;
-	/* Alone in its segment; unless gates cost the device more than an error does. */
-	q->unknown_ns = q->device_gates ? q->spacing / UNKNOWN_PARTS : UINT64_MAX;
 	if (!q->slot)
 		return;
 	atomic_store(&q->slot->level, level);
@@ -238,7 +233,7 @@ int fm_xq_suspend(struct fm_xq *q)
 	pthread_mutex_lock(&x->lock);
 	atomic_store(&q->own_suspended, true);
 	if (q->level >= FM_LEVEL_QUEUED && !x->gate_n)
-		fm_xq_place_gate(q, now);
+		fm_xq_place_gate(q, false, now);
 	fm_xq_interrupt(q, now);
 	watch_tail(q, now);
 	fm_xq_leave(q);

@@ -49,7 +49,6 @@ struct fm_xq_cold {
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
-	unsigned sample_more; /* so many segments are timed in a row */
 	unsigned unsampled;   /* segments since one was timed */
 	uint64_t sample_edge; /* the queue's edge_at then */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
@@ -89,8 +88,8 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 /* gates.c. Lock held, save where it says otherwise. */
 bool fm_xq_may_run(struct fm_xq *q); /* any thread */
 /* A closed gate behind what was launched. */
-void fm_xq_place_gate(struct fm_xq *q, uint64_t now);
-void fm_xq_open_gates(struct fm_xq *q, uint64_t now); /* those that are due */
+void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: device.c */
+void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those that are due */
 /* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
  * none could be put; the segments before then count as finished. */
 bool fm_xq_track(struct fm_xq *q, uint64_t index);
@@ -119,7 +118,12 @@ bool fm_xq_end_matters(struct fm_xq *q);
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
-void fm_xq_device_place(struct fm_xq *q, uint64_t now);
+/* A gate. curious: time the segment behind it. */
+void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
+/* A command of a kind not seen before comes: a gate in front of it, to time it? */
+bool fm_xq_device_curious(struct fm_xq *q);
+/* So many of a kind not seen before are taken to make up a segment. */
+#define FM_XQ_UNKNOWN_PARTS 8
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);

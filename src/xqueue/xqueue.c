@@ -21,31 +21,44 @@ static void edge(struct fm_xq *q, uint64_t now)
 		fm_client_wake(q->client);
 }
 
-void fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
+/* A gate in front of a command that does not fit into the segment, or that shall not run now; and
+ * of one that shall be timed. Returns the estimate to use. */
+static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 {
-	struct fm_xq_cold *x = q->cold;
-	uint64_t interval = atomic_load(&q->interval), now;
-	bool full, closed;
+	uint64_t interval = atomic_load(&q->interval);
+	bool curious = false, full, closed;
+
+	pthread_mutex_lock(&q->cold->lock);
+	/* Alone in its segment, unless gates cost the device more than an error does. */
+	if (q->device_gates && est == UINT64_MAX) {
+		est = q->spacing / FM_XQ_UNKNOWN_PARTS;
+		curious = fm_xq_device_curious(q);
+	}
+	full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval && atomic_load(&q->seg_n);
+	closed = !fm_xq_may_run(q) && !atomic_load(&q->gates_pending);
+	if (full || closed || curious)
+		fm_xq_place_gate(q, curious, now);
+	fm_xq_leave(q);
+	return est;
+}
+
+uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
+{
+	uint64_t now;
 
 	if (atomic_load(&q->client->dead))
-		return;
+		return est;
 	now = fm_now();
 	if (fm_slot_done(q->slot) == before)
 		edge(q, now);
-	if (interval == UINT64_MAX && fm_xq_may_run(q))
-		return;
-	if (q->level >= FM_LEVEL_QUEUED) {
-		pthread_mutex_lock(&x->lock);
-		full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval &&
-		       atomic_load(&q->seg_n);
-		closed = !fm_xq_may_run(q) && !atomic_load(&q->gates_pending);
-		if (full || closed)
-			fm_xq_place_gate(q, now);
-		fm_xq_leave(q);
-	}
+	if (atomic_load(&q->interval) == UINT64_MAX && fm_xq_may_run(q))
+		return est;
+	if (q->level >= FM_LEVEL_QUEUED)
+		est = gate(q, est, now);
 	/* A gate may just have turned out not to work. */
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_xq_hold(q, est, now);
+	return est;
 }
 
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)

@@ -29,8 +29,8 @@ struct fm_client_config {
 		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
 	/* Told by the agent when it changes, first when it is true: this process alone is to make
 	 * room for others, by what a device can be told once and for all (level 3). Not where a
-	 * lesser level is wished. May be NULL. */
-	void (*makes_room)(bool yes);
+	 * lesser level is wished. Returns whether it does now. May be NULL. */
+	bool (*makes_room)(bool yes);
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
 			      own queues */
 };
@@ -92,9 +92,7 @@ struct fm_xq {
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
 	_Atomic uint32_t seg_n;         /* commands since the last gate */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
-	struct fm_est_set *est;   /* fm_estimates */
-	uint64_t unknown_ns;      /* what a kind not seen before is taken for */
-	_Atomic uint32_t unknown; /* one was launched */
+	struct fm_est_set *est; /* fm_estimates */
 
 	/* Cold: under lock unless noted. */
 	const struct fm_backend_ops *ops;
@@ -129,7 +127,8 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
  */
 void fm_xq_close(struct fm_xq *q);
 
-void fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
+/* Returns the estimate to use: of a kind not seen before it is UINT64_MAX until here. */
+uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
 /* The program has waited for something that this queue may have finished: look soon whether it is
  * idle. */
@@ -145,10 +144,7 @@ static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 	if (key == FM_KEY_FREE)
 		return 0;
 	e = fm_est_find(q->est, key);
-	if (FM_LIKELY(e))
-		return atomic_load_explicit(&e->ns, memory_order_relaxed);
-	atomic_store_explicit(&q->unknown, 1, memory_order_relaxed);
-	return q->unknown_ns;
+	return FM_LIKELY(e) ? atomic_load_explicit(&e->ns, memory_order_relaxed) : UINT64_MAX;
 }
 
 /*
@@ -170,7 +166,7 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 
 	if (FM_UNLIKELY(idle || closed ||
 			seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
-		fm_xq_begin_slow(q, before, est);
+		est = fm_xq_begin_slow(q, before, est);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}

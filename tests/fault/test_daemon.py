@@ -204,6 +204,20 @@ def unwritable_place(stack):
     check(r.stderr.strip(), "fermatad says nothing")
 
 
+def busy_polling(stack):
+    """A daemon that does not sleep between events keeps its timers, and ends when it is told to."""
+    fermata = Fermata(stack, config="[daemon]\nbusy_poll_us = 1000000\n")
+    workers = [fermata.worker(), fermata.worker()]
+    before = fermata.preemptions()
+    for w in workers:
+        w.advances()
+    eventually("they take turns", lambda: fermata.preemptions() > before + 4)
+    for w in workers:
+        w.finish()
+    fermata.daemon.terminate()
+    check(fermata.daemon.wait(10) == 0, "it ended with an error")
+
+
 MALFORMED = (
     "policy = fair\n",  # no section
     "[daemon\npolicy = fair\n",
@@ -213,6 +227,7 @@ MALFORMED = (
     "[daemon]\npolicy\n",
     "[daemon]\nlinger_us = a while\n",
     "[daemon]\nlinger_us = -5\n",
+    "[daemon]\nbusy_poll_us = 1000001\n",
     "[limits]\ngroups = 99999999999999999999\n",
     "[limits]\npriority_min = 10\npriority_max = -10\n",
     "[policy fair]\nslice = soon\n",
@@ -244,4 +259,4 @@ def malformed_config(stack):
 if __name__ == "__main__":
     main(killed_with_suspended_clients, killed_with_a_preempted_client, hints_survive, orderly_end_and_return,
          stopped_daemon, no_daemon, layer_without_anything, bad_places, full_disk, unwritable_place,
-         malformed_config)
+         busy_polling, malformed_config)
