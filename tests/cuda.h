@@ -44,14 +44,15 @@ enum { CU_CAPTURE_ACTIVE = 1, CU_CAPTURE_STATUS_INVALIDATED };
 enum { CU_WAIT_GEQ, CU_WAIT_EQ, CU_WAIT_AND, CU_WAIT_NOR };
 enum { CU_PROC_LEGACY = 1, CU_PROC_PER_THREAD = 2 };
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE, CU_MEMORY_ARRAY, CU_MEMORY_UNIFIED };
-enum { CU_LAUNCH_COOPERATIVE = 2 }; /* a launch attribute */
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_SERIALIZATION = 6 };
 
 struct cu_launch_attribute {
-	int id;
+	int id; /* CU_LAUNCH_* */
 	char pad[4];
 	union {
 		char bytes[64];
-		int cooperative;
+		int cooperative, serialization; /* programmatic stream serialization */
+		unsigned cluster[3];
 	} value;
 };
 

@@ -8,6 +8,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,23 @@ class Worker(Program):
         check(self.wait() == 0, f"{self.argv} ended with status {self.p.returncode}")
 
 
+class Steering:
+    """The control socket itself: as `fermata suspend`, without a process for each."""
+
+    def __init__(self, stack, fermata):
+        self.sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(os.path.join(fermata.dir, "control.sock"))
+        self.replies = stack.enter_context(self.sock.makefile("r"))
+
+    def __call__(self, cmd, target):
+        """True: done. False: there is no such target (any more)."""
+        self.sock.sendall(json.dumps({"cmd": cmd, "target": str(target)}).encode() + b"\n")
+        reply = json.loads(self.replies.readline())
+        check(reply["ok"] or reply["error"]["code"] == "ENOENT", f"{cmd}: {reply}")
+        return reply["ok"]
+
+
 class Fermata:
     """A private daemon in a directory of its own, and the command line that talks to it."""
 
@@ -219,6 +237,19 @@ class Fermata:
         self.daemon.kill()
         self.daemon.wait()
         self.daemon = None
+
+    def suspend_at_random(self, rng, programs, hold=0.002, pause=0.002):
+        """Until the programs end; how often that was."""
+        n = 0
+        with contextlib.ExitStack() as stack:
+            steer = Steering(stack, self)
+            while any(p.p.poll() is None for p in programs):
+                p = rng.choice(programs)
+                n += steer("suspend", p.pid)
+                time.sleep(rng.uniform(0, hold))
+                steer("resume", p.pid)
+                time.sleep(rng.uniform(0, pause))
+        return n
 
     def cli(self, *argv, check_status=True):
         r = subprocess.run([FERMATA, *argv], env=self.env, text=True, capture_output=True, timeout=PATIENCE)

@@ -56,6 +56,39 @@ def softmax_sort():
     return x
 
 
+def triton_kernel():
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def turn(x, n, WIDTH: tl.constexpr):
+        at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+        v = tl.load(x + at, mask=at < n)
+        tl.store(x + at, tl.sin(v) * 1.5 + v, mask=at < n)
+
+    x = seeded(1 << 20)
+    for _ in range(50):
+        turn[(triton.cdiv(x.numel(), 1024),)](x, x.numel(), WIDTH=1024)
+    return x
+
+
+def resnet50(dtype, layout):
+    import torchvision
+
+    torch.manual_seed(1)
+    m = torchvision.models.resnet50(weights=None).eval().to(DEV, dtype, memory_format=layout)
+    with torch.no_grad():
+        return m(seeded(4, 3, 224, 224, dtype=dtype).to(memory_format=layout))
+
+
+def resnet50_fp32():
+    return resnet50(torch.float32, torch.contiguous_format)
+
+
+def resnet50_fp16():
+    return resnet50(torch.float16, torch.channels_last)
+
+
 class Block(torch.nn.Module):
     def __init__(self, c):
         super().__init__()
@@ -70,18 +103,6 @@ def net(blocks, c=64):
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Conv2d(3, c, 7, 2, 3), *(Block(c) for _ in range(blocks)),
                                torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(c, 100)).to(DEV)
-
-
-def residual_fp32():
-    m = net(8).eval()
-    with torch.no_grad():
-        return m(seeded(8, 3, 112, 112))
-
-
-def residual_fp16():
-    m = net(8).eval().half().to(memory_format=torch.channels_last)
-    with torch.no_grad():
-        return m(seeded(8, 3, 112, 112, dtype=torch.float16).to(memory_format=torch.channels_last))
 
 
 def attention():
@@ -151,7 +172,7 @@ def pageable_copies():
     return host
 
 
-CASES = (sgemm, bf16_matmul, linear_bias, batched_gemm, softmax_sort, residual_fp32, residual_fp16, attention,
+CASES = (sgemm, bf16_matmul, linear_bias, batched_gemm, softmax_sort, triton_kernel, resnet50_fp32, resnet50_fp16, attention,
          training_step, graph_replay, allocation_churn, two_streams, pageable_copies)
 
 

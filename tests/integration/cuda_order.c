@@ -331,6 +331,35 @@ static void cooperative(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* Blocks in clusters; and a kernel that may begin before the one in front of it ends, whose data
+ * are others. A device that has neither says so, under Fermata, too. */
+static void clusters(struct conform *c)
+{
+	struct cu_launch_attribute cluster = {.id = CU_LAUNCH_CLUSTER, .value.cluster = {2, 1, 1}};
+	struct cu_launch_attribute early = {
+		.id = CU_LAUNCH_SERIALIZATION, .value.serialization = 1};
+	CUstream s = new_stream(0);
+	CUdeviceptr x = new_words(18), y = new_words(19);
+	struct cu_launch_config config = {
+		.grid = {GRID, 1, 1}, .block = {BLOCK, 1, 1}, .stream = s, .attr_count = 1};
+	uint32_t n = WORDS, rounds = 40, number = 0;
+	int rc[2] = {0};
+
+	for (; number < 40; number++) {
+		config.attrs = &cluster;
+		rc[0] |= cu.cuLaunchKernelEx(
+			&config, c->mix, (void *[]){&x, &n, &number, &rounds}, NULL);
+		config.attrs = &early;
+		rc[1] |= cu.cuLaunchKernelEx(
+			&config, c->mix, (void *[]){&y, &n, &number, &rounds}, NULL);
+	}
+	note(c, "clusters %d, early %d", rc[0], rc[1]);
+	note_words(c, "x", x, s);
+	note_words(c, "y", y, s);
+	free_all((CUdeviceptr[]){x, y}, 2);
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* Each error is the call's own, and what follows works. */
 static void errors(struct conform *c)
 {
@@ -533,6 +562,7 @@ int main(int argc, char **argv)
 		{"batch of words", batch_of_words},
 		{"host functions", host_functions},
 		{"cooperative", cooperative},
+		{"clusters", clusters},
 		{"errors", errors},
 		{"polling", polling},
 		{"context synchronize", context_synchronize},

@@ -195,15 +195,7 @@ def suspended_at_random(stack):
     fermata = world(stack)
     rng = random.Random(20)
     running = {name: fermata.program(command(name)) for name in SETS}
-    suspensions = 0
-    while any(p.p.poll() is None for p in running.values()):
-        p = rng.choice(list(running.values()))
-        # The set may have ended in between: then there is nobody to suspend.
-        suspended = fermata.cli("suspend", str(p.pid), check_status=False).returncode == 0
-        time.sleep(rng.choice((0, 0.001, 0.01, 0.05)))
-        fermata.cli("resume", str(p.pid), check_status=False)
-        suspensions += suspended
-        time.sleep(rng.choice((0, 0.002, 0.02)))
+    suspensions = fermata.suspend_at_random(rng, list(running.values()), 0.01, 0.005)
     for name, p in running.items():
         same(name, p, "when suspended at random")
     print(f"         {suspensions} suspensions")
