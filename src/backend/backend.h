@@ -59,11 +59,12 @@ struct fm_backend_ops {
 	 * does. tell: the first part alone; it may be called while the program uses the hwqueue,
 	 * and answers -EBUSY when it must not be touched just now. With `sample` the stretch from
 	 * this gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0:
-	 * it could not be timed), 0 when there is none yet. inner: a gate inside a command that the
+	 * it could not be timed), 0 when there is none yet; not exact: the device may have waited
+	 * for the program meanwhile. inner: a gate inside a command that the
 	 * program composes (a graph): `waiting` and the wait, no progress. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
 	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
-	int (*sampled)(void *hwq, uint64_t *ns);
+	int (*sampled)(void *hwq, uint64_t *ns, bool *exact);
 	int (*inner)(void *hwq, const struct fm_gate_words *w);
 
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore

@@ -32,12 +32,13 @@ static void collect(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t ns;
+	bool exact;
 
-	while (x->sample_n && q->ops->sampled(q->hwq, &ns) == 1) {
+	while (x->sample_n && q->ops->sampled(q->hwq, &ns, &exact) == 1) {
 		struct fm_segment *s = &x->sample[x->sample_head];
 
 		if (ns)
-			fm_xq_learn(q, s->key, s->n, ns, true);
+			fm_xq_learn(q, s->key, s->n, ns, exact ? FM_EXACT : FM_AT_MOST);
 		x->sample_head = (x->sample_head + 1) % FM_SEG_SAMPLES;
 		x->sample_n--;
 	}
@@ -171,6 +172,11 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	}
 	if (!x->tail_at)
 		x->tail_at = open ? now + q->spacing : now;
+	/* A program that goes on launching has no end yet; one that waits will say it itself. */
+	if (open && x->tail_mark != fm_xq_mark(q)) {
+		x->tail_mark = fm_xq_mark(q);
+		x->tail_at = FM_MAX(x->tail_at, now + FM_XQ_LOOK);
+	}
 	if (now >= x->tail_at)
 		tell(q, now);
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
@@ -197,7 +203,11 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	if (e)
 		return atomic_load(&e->ns);
 	ns = fm_xq_estimate(q, key);
-	ns = ns == UINT64_MAX ? q->spacing / FM_XQ_UNKNOWN_PARTS : FM_MIN(ns, q->spacing);
+	if (ns == UINT64_MAX)
+		ns = q->spacing / FM_XQ_UNKNOWN_PARTS;
+	else if (fm_est_at_most(ns))
+		ns /= 2;
+	ns = FM_MIN(ns, q->spacing);
 	fm_est_put(table, key, ns);
 	return ns;
 }

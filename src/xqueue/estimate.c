@@ -30,10 +30,19 @@ void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns)
 	atomic_store_explicit(&e->key, key, memory_order_relaxed);
 }
 
-/* Half way down; up by an eighth, or less where a pause of the program may pass for device time. */
-static uint64_t blend(uint64_t old, uint64_t fresh, bool exact)
+/* Half way down; up by an eighth, or less where a pause of the program may pass for device time, or
+ * not at all. What was never exact gives way to what is. */
+static uint64_t blend(uint64_t old, uint64_t fresh, enum fm_took how)
 {
-	return fresh < old ? old - (old - fresh) / 2 : old + (fresh - old) / (exact ? 8 : 16);
+	uint64_t ns = old;
+
+	if (how == FM_EXACT && fm_est_at_most(old))
+		return fresh & ~UINT64_C(1);
+	if (fresh < old)
+		ns = old - (old - fresh) / 2;
+	else if (how != FM_AT_MOST)
+		ns = old + (fresh - old) / (how == FM_EXACT ? 8 : 16);
+	return (ns & ~UINT64_C(1)) | (old & 1);
 }
 
 struct sum {
@@ -57,17 +66,20 @@ static struct sum add_up(struct fm_xq *q, const uint64_t *key, unsigned n)
 }
 
 /* Kinds not seen before share what the known ones leave. */
-static void learn_unknown(
-	struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, struct sum s)
+static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took,
+	struct sum s, enum fm_took how)
 {
 	uint64_t each = FM_MAX(fm_sub_sat(took, s.known_ns), took / (4 * n)) / s.unknown;
 
+	each = FM_MAX(each, EST_MIN) & ~UINT64_C(1);
+	if (how == FM_AT_MOST)
+		each = FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS) | 1;
 	for (unsigned i = 0; i < n; i++)
 		if (!fm_est_find(q->est, key[i]))
 			fm_est_put(q->est, key[i], each);
 }
 
-void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact)
+void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, enum fm_took how)
 {
 	unsigned kept = FM_MIN(n, (unsigned)FM_SEG_KEYS);
 	struct sum s;
@@ -77,7 +89,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 	took = took / n * kept;
 	s = add_up(q, key, kept);
 	if (s.unknown) {
-		learn_unknown(q, key, kept, took, s);
+		learn_unknown(q, key, kept, took, s, how);
 		return;
 	}
 	for (unsigned i = 0; i < kept; i++) {
@@ -91,6 +103,6 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		fresh = (uint64_t)((double)old *
 				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
 		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
-		fm_est_put(q->est, key[i], blend(old, fresh, exact));
+		fm_est_put(q->est, key[i], blend(old, fresh, how));
 	}
 }

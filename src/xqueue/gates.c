@@ -176,7 +176,7 @@ static unsigned collect(struct fm_xq *q)
 
 		next = t->next;
 		if (t->index) {
-			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), true);
+			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), FM_EXACT);
 			x->segments_done = FM_MAX(x->segments_done, t->index);
 			x->segment_at = FM_MAX(x->segment_at, t->at);
 		}

@@ -215,6 +215,8 @@ void fm_xq_close(struct fm_xq *q)
 	pthread_mutex_lock(&x->lock);
 	if (q->device_gates)
 		fm_xq_device_close(q);
+	else if (q->ops->reap) /* nobody will ask for it */
+		fm_xq_advance(q, fm_xq_mark(q), fm_now());
 	else if (fm_slot_pending(q->slot))
 		fm_xq_track(q, 0);
 	q->closing = true;

@@ -40,6 +40,7 @@ struct fm_xq_cold {
 	uint64_t progress_at; /* last gate opened or tracker reached */
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
+	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t held_at_done,
 		held_since; /* level 1: the window is full, with so many done, since */
 	bool interrupted;   /* level 3 */
@@ -62,11 +63,18 @@ struct fm_xq_cold {
  * known are never touched. */
 extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
 extern struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
+static inline bool fm_est_at_most(uint64_t ns)
+{
+	return ns & 1;
+}
 void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns);
 
-/* estimate.c: what a finished segment teaches. `exact`: measured at the device's pace; else the
- * time may hold pauses of the program. */
-void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, bool exact);
+/* What is known of a segment's time: it is the device's own; it may hold pauses of the program; the
+ * device has mostly waited for the program, and took no longer than that. */
+enum fm_took { FM_EXACT, FM_WITH_PAUSES, FM_AT_MOST };
+
+/* estimate.c: what a finished segment teaches. */
+void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, enum fm_took how);
 
 /* A hwqueue whose commands may finish out of order can wait, natively, for something that a later
  * command sets off. If nothing moves for this many intervals the next gate opens all the same. */

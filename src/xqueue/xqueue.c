@@ -82,7 +82,8 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	/* When the device passed its last gate nobody here knows. */
 	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates))
-		fm_xq_learn(q, key, n, fm_sub_sat(now, start), false);
+		fm_xq_learn(q, key, n, fm_sub_sat(now, start),
+			q->device_gates ? FM_AT_MOST : FM_WITH_PAUSES);
 	fm_xq_leave(q);
 }
 

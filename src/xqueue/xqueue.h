@@ -60,7 +60,7 @@ bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 #define FM_EST_WAYS     4
 struct fm_est {
 	_Atomic uint64_t key; /* 0: free */
-	_Atomic uint64_t ns;
+	_Atomic uint64_t ns;  /* odd: at most so much, never measured exactly */
 };
 struct fm_est_set {
 	_Alignas(64) struct fm_est way[FM_EST_WAYS];

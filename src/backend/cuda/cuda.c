@@ -127,6 +127,8 @@ static void end_sample(struct fm_cu_queue *q)
 		return;
 	q->sampling = false;
 	q->sample_n++;
+	/* All of it was launched before the device began with it. */
+	s->behind = s->begun && q->cu->event_query(s->start) == FM_CU_ERROR_NOT_READY;
 	s->lost = !s->begun || q->cu->event_record(s->end, q->stream);
 }
 
@@ -235,7 +237,7 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 	return rc;
 }
 
-static int sampled(void *hwq, uint64_t *ns)
+static int sampled(void *hwq, uint64_t *ns, bool *exact)
 {
 	struct fm_cu_queue *q = hwq;
 	struct fm_cu_sample *s = &q->sample[q->sample_head];
@@ -245,6 +247,7 @@ static int sampled(void *hwq, uint64_t *ns)
 	if (!q->sample_n)
 		return 0;
 	*ns = 0;
+	*exact = s->behind;
 	if (!s->lost) {
 		mode = fm_cu_enter(q->cu);
 		rc = q->cu->event_query(s->end);

@@ -14,7 +14,7 @@
 
 struct fm_cu_sample {
 	CUevent start, end;
-	bool begun, lost;
+	bool begun, lost, behind;
 };
 
 #define FM_CU_TRACKS 8 /* under way at level 1 */

@@ -192,8 +192,9 @@ static int sim_tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 	return enqueue_word(hwq, w, finished, false, false);
 }
 
-static int sim_sampled(void *hwq, uint64_t *ns)
+static int sim_sampled(void *hwq, uint64_t *ns, bool *exact)
 {
+	*exact = true;
 	struct fm_simq *q = hwq;
 
 	LOCKED(q);
