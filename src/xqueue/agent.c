@@ -61,7 +61,7 @@ static void tell_makes_room(struct fm_client *c)
 		(c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))
 		return;
 	c->makes_room = yes;
-	atomic_store(&c->room, c->config.makes_room(yes) && yes);
+	c->config.makes_room(yes);
 }
 
 static void sleep_until(struct fm_client *c, uint64_t next)

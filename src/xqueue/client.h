@@ -62,8 +62,7 @@ struct fm_client {
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
-	bool makes_room;   /* agent: as last told to config.makes_room */
-	_Atomic bool room; /* what runs makes room in its middle: gates need not be close */
+	bool makes_room; /* agent: as last told to config.makes_room */
 	uint64_t connect_at, backoff;
 };
 

@@ -8,12 +8,9 @@
 #include "segment.h"
 #include <errno.h>
 
-/* Gates stand so much farther apart: when nobody may stop this program, for it is alone on the
- * device or first; when it makes room by other means as well; and, alone, in graphs, which stay as
- * they are when others come. */
-#define UNSTOPPED   8
-#define MAKES_ROOM  4
-#define ALONE_GRAPH 4
+/* Gates stand so much farther apart when nobody may stop this program, for it is alone on the
+ * device or first. Graphs that are captured then keep them so. */
+#define UNSTOPPED 8
 
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
@@ -75,13 +72,11 @@ bool fm_xq_device_curious(struct fm_xq *q)
 	return !q->cold->sampling && q->cold->sample_n < FM_SEG_SAMPLES;
 }
 
-static unsigned farther(struct fm_client *c)
+static uint64_t spacing(struct fm_xq *q)
 {
-	uint32_t shares = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+	uint32_t shares = atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
 
-	if (shares != FM_SHARES)
-		return UNSTOPPED;
-	return atomic_load_explicit(&c->room, memory_order_relaxed) ? MAKES_ROOM : 1;
+	return q->spacing * (shares == FM_SHARES ? 1 : UNSTOPPED);
 }
 
 /* A segment that is timed is a short one: so it holds few kinds. */
@@ -90,7 +85,7 @@ static void begin_segment(struct fm_xq *q, bool sample)
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	if (!fm_client_ungated(q->client))
-		atomic_store(&q->interval, q->spacing * (sample ? 1 : farther(q->client)));
+		atomic_store(&q->interval, sample ? q->spacing : spacing(q));
 }
 
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
@@ -216,10 +211,8 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 static uint64_t graph_spacing(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
-	uint64_t none = 0, wanted = q->spacing;
+	uint64_t none = 0, wanted = spacing(q);
 
-	if (atomic_load_explicit(&c->board->contended, memory_order_relaxed) != FM_SHARES)
-		wanted *= ALONE_GRAPH;
 	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
 }
 

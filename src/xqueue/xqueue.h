@@ -29,8 +29,8 @@ struct fm_client_config {
 		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
 	/* Told by the agent when it changes, first when it is true: this process alone is to make
 	 * room for others, by what a device can be told once and for all (level 3). Not where a
-	 * lesser level is wished. Returns whether it does now. May be NULL. */
-	bool (*makes_room)(bool yes);
+	 * lesser level is wished. May be NULL. */
+	void (*makes_room)(bool yes);
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
 			      own queues */
 };

@@ -26,15 +26,14 @@ void fm_cu_capture_end(void)
 	atomic_fetch_sub(&fm_cu_captures, 1);
 }
 
+/* Said each time: another thread may begin a capture at any moment, and a query of an event from
+ * here would spoil it. */
 int fm_cu_enter(const struct fm_cu_driver *cu)
 {
 	int mode = FM_CU_CAPTURE_MODE_RELAXED;
 
 	fm_cu_inside++;
-	if (!atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) ||
-		!cu->thread_capture_mode || cu->thread_capture_mode(&mode))
-		return -1;
-	return mode;
+	return !cu->thread_capture_mode || cu->thread_capture_mode(&mode) ? -1 : mode;
 }
 
 void fm_cu_leave(const struct fm_cu_driver *cu, int mode)

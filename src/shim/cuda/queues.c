@@ -103,9 +103,9 @@ static void handlers(void)
  */
 #define SLICE_US 1
 
-static bool makes_room(bool yes)
+static void makes_room(bool yes)
 {
-	return fm_cu_timeslice(yes ? SLICE_US : 0) > 0;
+	fm_cu_timeslice(yes ? SLICE_US : 0);
 }
 
 static struct fm_client *client(void)
