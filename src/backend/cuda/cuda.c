@@ -126,6 +126,7 @@ static void end_sample(struct fm_cu_queue *q)
 		return;
 	q->sampling = false;
 	q->sample_n++;
+	s->span = fm_now() - s->at;
 	/* All of it was launched before the device began with it. */
 	s->behind = s->begun && q->cu->event_query(s->start) == FM_CU_ERROR_NOT_READY;
 	s->lost = !s->begun || q->cu->event_record(s->end, q->stream);
@@ -136,6 +137,7 @@ static void begin_sample(struct fm_cu_queue *q)
 	struct fm_cu_sample *s = next_sample(q);
 
 	q->sampling = true;
+	s->at = fm_now();
 	s->begun = make_events(q, s) && !q->cu->event_record(s->start, q->stream);
 }
 
@@ -246,12 +248,15 @@ static int sampled(void *hwq, uint64_t *ns, bool *exact)
 	if (!q->sample_n)
 		return 0;
 	*ns = 0;
-	*exact = s->behind;
+	*exact = false;
 	if (!s->lost) {
 		mode = fm_cu_enter(q->cu);
 		rc = q->cu->event_query(s->end);
 		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
 			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
+		/* Or it was launched in so little time that the device can have waited but little.
+		 */
+		*exact = s->behind || 4 * s->span < *ns;
 		fm_cu_leave(q->cu, mode);
 		if (rc == FM_CU_ERROR_NOT_READY)
 			return 0;

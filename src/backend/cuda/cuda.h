@@ -14,6 +14,7 @@
 
 struct fm_cu_sample {
 	CUevent start, end;
+	uint64_t at, span; /* when the program began to launch what is timed; how long it took */
 	bool begun, lost, behind;
 };
 
