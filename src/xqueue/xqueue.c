@@ -61,10 +61,18 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 	return est;
 }
 
-void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
+/* While the program waits the device works: when that was most of the time, it is the device's. */
+static enum fm_took took_how(const struct fm_xq *q, uint64_t took, uint64_t waited)
+{
+	if (!q->device_gates)
+		return FM_WITH_PAUSES;
+	return 4 * waited >= 3 * took ? FM_EXACT : FM_AT_MOST;
+}
+
+void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t now, start, key[FM_SEG_KEYS];
+	uint64_t now, start, took, key[FM_SEG_KEYS];
 	unsigned n;
 
 	if (atomic_load(&q->client->dead))
@@ -80,10 +88,10 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark)
 	start = FM_MAX(atomic_load(&q->edge_at), x->segment_at);
 	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
+	took = fm_sub_sat(now, start);
 	/* When the device passed its last gate nobody here knows. */
 	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates))
-		fm_xq_learn(q, key, n, fm_sub_sat(now, start),
-			q->device_gates ? FM_AT_MOST : FM_WITH_PAUSES);
+		fm_xq_learn(q, key, n, took, took_how(q, took, since ? now - since : 0));
 	fm_xq_leave(q);
 }
 

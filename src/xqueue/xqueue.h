@@ -129,7 +129,7 @@ void fm_xq_close(struct fm_xq *q);
 
 /* Returns the estimate to use: of a kind not seen before it is UINT64_MAX until here. */
 uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
-void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark);
+void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
 /* The program has waited for something that this queue may have finished: look soon whether it is
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
@@ -192,11 +192,17 @@ static inline uint64_t fm_xq_mark(struct fm_xq *q)
 	return atomic_load_explicit(&q->slot->passed, memory_order_acquire);
 }
 
-/* All launches up to mark are finished: the driver has said so. */
-static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
+/* All launches up to mark are finished: the driver has said so. since: the caller has waited for
+ * them in the driver, from then on; 0: it has not, or nobody knows. */
+static inline void fm_xq_waited(struct fm_xq *q, uint64_t mark, uint64_t since)
 {
 	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark)
-		fm_xq_synced_slow(q, mark);
+		fm_xq_synced_slow(q, mark, since);
+}
+
+static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
+{
+	fm_xq_waited(q, mark, 0);
 }
 
 /*

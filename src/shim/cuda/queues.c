@@ -254,7 +254,7 @@ bool fm_cuda_has_client(void)
 	return atomic_load_explicit(&client_made, memory_order_relaxed);
 }
 
-void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n)
+void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since)
 {
 	struct fm_cuda_queue *q;
 
@@ -262,7 +262,7 @@ void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		q = fm_map_find(&fm_cuda_map, m[i].key);
 		if (q && q != &fm_cuda_refused && q->generation == m[i].generation)
-			fm_cuda_finished(q, &m[i]);
+			fm_cuda_finished(q, &m[i], since);
 	}
 	pthread_mutex_unlock(&map_lock);
 }

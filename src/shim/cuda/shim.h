@@ -145,15 +145,17 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 		.all = mark + atomic_load_explicit(&q->orders, memory_order_acquire)};
 }
 
-/* The driver has said that all before m is finished. The caller owns a use of q. */
-static inline void fm_cuda_finished(struct fm_cuda_queue *q, const struct fm_cuda_mark *m)
+/* The driver has said that all before m is finished. The caller owns a use of q. since: as in
+ * fm_xq_waited(). */
+static inline void fm_cuda_finished(
+	struct fm_cuda_queue *q, const struct fm_cuda_mark *m, uint64_t since)
 {
 	if (atomic_load_explicit(&q->idle_at, memory_order_relaxed) < m->all)
 		atomic_store_explicit(&q->idle_at, m->all, memory_order_release);
-	fm_xq_synced(q->xq, m->mark);
+	fm_xq_waited(q->xq, m->mark, since);
 }
 
-void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n);
+void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since);
 /* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
 

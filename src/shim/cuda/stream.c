@@ -9,21 +9,24 @@
 struct wait {
 	struct fm_cuda_queue *q;
 	struct fm_cuda_mark mark;
+	uint64_t since;
 };
 
 static struct wait wait_begin(CUstream stream, bool per_thread)
 {
 	struct wait w = {.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
 
-	if (w.q)
+	if (w.q) {
 		w.mark = fm_cuda_mark(w.q);
+		w.since = fm_now();
+	}
 	return w;
 }
 
 static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 {
 	if (w.q && rc == FM_CU_SUCCESS)
-		fm_cuda_finished(w.q, &w.mark);
+		fm_cuda_finished(w.q, &w.mark, w.since);
 	return rc;
 }
 
@@ -254,6 +257,7 @@ fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 struct ctx_wait {
 	struct fm_cuda_mark mark[FM_BOARD_SLOTS];
 	size_t n;
+	uint64_t since;
 };
 
 static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
@@ -265,12 +269,13 @@ static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
 		ctx = fm_cuda_current();
 	if (ctx)
 		w->n = fm_cuda_marks(ctx, w->mark);
+	w->since = fm_now();
 }
 
 static fm_cu_result ctx_wait_end(const struct ctx_wait *w, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS && w->n)
-		fm_cuda_synced(w->mark, w->n);
+		fm_cuda_synced(w->mark, w->n, w->since);
 	return rc;
 }
 
@@ -300,7 +305,7 @@ static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 	fm_cu_result rc = NEXT(id, (CUevent), (event));
 
 	if (known && rc == FM_CU_SUCCESS)
-		fm_cuda_synced(&m, 1);
+		fm_cuda_synced(&m, 1, 0);
 	return rc;
 }
 
