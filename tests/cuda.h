@@ -63,6 +63,13 @@ struct cu_launch_config {
 	unsigned attr_count;
 };
 
+struct cu_launch_params {
+	CUfunction f;
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	void **params;
+};
+
 struct cu_location {
 	int type, id;
 };
@@ -154,6 +161,7 @@ struct cu_copy_2d {
 	P(cuMemsetD8_v2, cuMemsetD8, 3020, _ptds, (CUdeviceptr dst, unsigned char v, size_t n), (dst, v, n)) \
 	P(cuMemsetD32_v2, cuMemsetD32, 3020, _ptds, (CUdeviceptr dst, unsigned v, size_t n), (dst, v, n)) \
 	P(cuMemsetD8Async, cuMemsetD8Async, 3020, _ptsz, (CUdeviceptr dst, unsigned char v, size_t n, CUstream stream), (dst, v, n, stream)) \
+	X(cuMemsetD8Async_v99, cuMemsetD8Async, 99000, (CUdeviceptr dst, unsigned char v, size_t n, unsigned flags, CUstream stream)) \
 	P(cuMemsetD32Async, cuMemsetD32Async, 3020, _ptsz, (CUdeviceptr dst, unsigned v, size_t n, CUstream stream), (dst, v, n, stream))
 
 #define CUDA_STREAM_API(X, P) \
@@ -205,6 +213,13 @@ struct cu_copy_2d {
 	P(cuLaunchKernel, cuLaunchKernel, 4000, _ptsz, (CU_LAUNCH_PARAMS, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) \
 	P(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, _ptsz, (CU_LAUNCH_PARAMS), (f, gx, gy, gz, bx, by, bz, shared, stream, params)) \
 	P(cuLaunchKernelEx, cuLaunchKernelEx, 11060, _ptsz, (const struct cu_launch_config *config, CUfunction f, void **params, void **extra), (config, f, params, extra)) \
+	X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, (struct cu_launch_params *list, unsigned n, unsigned flags)) \
+	X(cuFuncSetBlockShape, cuFuncSetBlockShape, 2000, (CUfunction f, int x, int y, int z)) \
+	X(cuParamSetSize, cuParamSetSize, 2000, (CUfunction f, unsigned size)) \
+	X(cuParamSetv, cuParamSetv, 2000, (CUfunction f, int at, void *p, unsigned size)) \
+	X(cuLaunch, cuLaunch, 2000, (CUfunction f)) \
+	X(cuLaunchGrid, cuLaunchGrid, 2000, (CUfunction f, int w, int h)) \
+	X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, (CUfunction f, int w, int h, CUstream stream)) \
 	X(cuGetProcAddress, cuGetProcAddress, 11030, (const char *name, void **fn, int version, uint64_t flags)) \
 	X(cuGetProcAddress_v2, cuGetProcAddress, 12000, (const char *name, void **fn, int version, uint64_t flags, int *status))
 

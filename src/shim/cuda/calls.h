@@ -10,8 +10,8 @@
  * orders them. waits: does the call return only when its command has finished? key: the kind of
  * command (estimates).
  *
- * From these tables come the shim's functions, what dlsym and cuGetProcAddress answer, and the
- * coverage table of the docs. The 32-bit calls of before CUDA 3.2 are left alone.
+ * From these tables come the shim's functions, what dlsym and cuGetProcAddress answer, and
+ * docs/cuda-coverage.md (script/cuda-coverage), which also names the calls that are left alone.
  */
 #pragma once
 #include "types.h"
@@ -45,6 +45,11 @@ static inline uint64_t key_config(CUfunction f, const struct CUlaunchConfig_st *
 		(uint64_t)c->block[0] * c->block[1] * c->block[2]);
 }
 
+static inline uint64_t key_grid(CUfunction f, int w, int h)
+{
+	return key_kernel(f, (uint64_t)(unsigned)w * (unsigned)h, 1);
+}
+
 static inline CUstream config_stream(const struct CUlaunchConfig_st *config)
 {
 	const struct fm_cu_launch_config *c = (const void *)config;
@@ -75,6 +80,13 @@ static inline bool to_host_2d(const struct CUDA_MEMCPY2D_st *copy)
 static inline bool to_host_3d(const void *copy)
 {
 	return ((const struct fm_cu_copy_3d *)copy)->dst.type == FM_CU_MEMORY_HOST;
+}
+
+static inline uint64_t key_op(unsigned op, const struct CUDA_MEMCPY3D_BATCH_OP_st *copy)
+{
+	const struct fm_cu_copy_op *c = (const void *)copy;
+
+	return key_bytes(op, c ? c->width * c->height * c->depth : 0);
 }
 
 static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
@@ -200,7 +212,13 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(n, ops, failed, flags, stream)) \
 	X(cuMemcpy3DBatchAsync, _v2, ptsz, 13000, stream, 1, 0, key_bytes(16, n), \
 		(size_t n, struct CUDA_MEMCPY3D_BATCH_OP_st *ops, unsigned long long flags, CUstream stream), \
-		(n, ops, flags, stream))
+		(n, ops, flags, stream)) \
+	X(cuMemcpyWithAttributesAsync, , ptsz, 13020, stream, 1, 0, key_bytes(1, n), \
+		(CUdeviceptr dst, CUdeviceptr src, size_t n, struct CUmemcpyAttributes_st *attrs, CUstream stream), \
+		(dst, src, n, attrs, stream)) \
+	X(cuMemcpy3DWithAttributesAsync, , ptsz, 13020, stream, 1, 0, key_op(13, op), \
+		(struct CUDA_MEMCPY3D_BATCH_OP_st *op, unsigned long long flags, CUstream stream), \
+		(op, flags, stream))
 
 #define FM_CUDA_SETS(X) \
 	X(cuMemsetD8, _v2, ptds, 3020, NULL, 1, 0, key_bytes(20, n), \
@@ -282,6 +300,9 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuLaunchHostFunc, , ptsz, 10000, stream, 0, 0, key_order(8), \
 		(CUstream stream, fm_cu_host_fn fn, void *user), \
 		(stream, fn, user)) \
+	X(cuLaunchHostFunc, _v2, ptsz, 13020, stream, 0, 0, key_order(8), \
+		(CUstream stream, fm_cu_host_fn fn, void *user, unsigned mode), \
+		(stream, fn, user, mode)) \
 	X(cuStreamAddCallback, , ptsz, 5000, stream, 0, 0, key_order(8), \
 		(CUstream stream, fm_cu_stream_callback fn, void *user, unsigned flags), \
 		(stream, fn, user, flags)) \
@@ -326,9 +347,39 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(n, list, stream)) \
 	X(cuGraphicsUnmapResources, , ptsz, 3000, stream, 0, 0, key_order(14), \
 		(unsigned n, CUgraphicsResource *list, CUstream stream), \
-		(n, list, stream))
+		(n, list, stream)) \
+	X(cuGLMapBufferObject, _v2, ptds, 3020, NULL, 0, 0, key_order(14), \
+		(CUdeviceptr *ptr, size_t *n, unsigned buffer), \
+		(ptr, n, buffer)) \
+	X(cuGLMapBufferObjectAsync, _v2, ptsz, 3020, stream, 0, 0, key_order(14), \
+		(CUdeviceptr *ptr, size_t *n, unsigned buffer, CUstream stream), \
+		(ptr, n, buffer, stream))
 
-/* The same, and besides remember what the event stands behind. */
+/* The same without clones: X(name, suffix, since, stream, work, waits, key, params, args). */
+#define FM_CUDA_SINGLES(X) \
+	X(cuLaunch, , 2000, NULL, 1, 0, key_grid(f, 1, 1), \
+		(CUfunction f), \
+		(f)) \
+	X(cuLaunchGrid, , 2000, NULL, 1, 0, key_grid(f, w, h), \
+		(CUfunction f, int w, int h), \
+		(f, w, h)) \
+	X(cuLaunchGridAsync, , 2000, stream, 1, 0, key_grid(f, w, h), \
+		(CUfunction f, int w, int h, CUstream stream), \
+		(f, w, h, stream)) \
+	X(cuGLUnmapBufferObject, , 2000, NULL, 0, 0, key_order(14), \
+		(unsigned buffer), \
+		(buffer)) \
+	X(cuGLUnmapBufferObjectAsync, , 2030, stream, 0, 0, key_order(14), \
+		(unsigned buffer, CUstream stream), \
+		(buffer, stream))
+
+/* On several streams at once, without clones: X(name, suffix, since, params). Each has a function
+ * in launch.c. */
+#define FM_CUDA_MULTIS(X) \
+	X(cuLaunchCooperativeKernelMultiDevice, , 9000, \
+		(struct CUDA_LAUNCH_PARAMS_st *list, unsigned n, unsigned flags))
+
+/* As FM_CUDA_LAUNCHES, and besides remember what the event stands behind. */
 #define FM_CUDA_RECORDS(X) \
 	X(cuEventRecord, , ptsz, 2000, stream, 0, 0, key_order(15), \
 		(CUevent event, CUstream stream), \
@@ -360,6 +411,8 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGreenCtxStreamCreate, , 12050, "follows the stream's life", (CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)) \
 	F(cuStreamDestroy, , 2000, "follows the stream's life", (CUstream stream)) \
 	F(cuStreamDestroy, _v2, 4000, "follows the stream's life", (CUstream stream)) \
+	F(cuCtxAttach, , 2000, "follows the context's life", (CUcontext *ctx, unsigned flags)) \
+	F(cuCtxDetach, , 2000, "follows the context's life", (CUcontext ctx)) \
 	F(cuCtxDestroy, , 2000, "follows the context's life", (CUcontext ctx)) \
 	F(cuCtxDestroy, _v2, 4000, "follows the context's life", (CUcontext ctx)) \
 	F(cuDevicePrimaryCtxRetain, , 7000, "follows the context's life", (CUcontext *ctx, CUdevice dev)) \

@@ -19,8 +19,9 @@
 #define CLONES(name, suffix, clone, since, ...) \
 	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
 #define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
-struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
-		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_OTHER_CALLS(SINGLE)};
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
+	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_STREAM_CALLS(CLONES)
+		FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)};
 
 static void *real_dlsym(void *handle, const char *symbol)
 {
@@ -129,14 +130,24 @@ static bool newer(const struct fm_cuda_call *a, const struct fm_cuda_call *b, bo
 	return !b || a->since > b->since || (a->since == b->since && a->per_thread == per_thread);
 }
 
+/* The symbol at exactly this address; NULL if the driver does not export it. */
+static const char *symbol_at(const void *fn)
+{
+	Dl_info info;
+
+	return dladdr(fn, &info) && info.dli_saddr == fn ? info.dli_sname : NULL;
+}
+
 /*
  * The call for which cuGetProcAddress has given fn. Mostly it is the very function that dlsym
- * finds, which settles it. Else the version decides, as the driver says it does. A name may also
- * come with its suffix.
+ * finds, which settles it: also when it is one that we do not know, such as a newer version with
+ * other parameters. Else the version decides, as the driver says it does. A name may also come with
+ * its suffix.
  */
 static struct fm_cuda_call *by_request(const char *name, const void *fn, int version, bool pt)
 {
 	struct fm_cuda_call *best = NULL, *exact = NULL;
+	const char *symbol;
 
 	for (size_t i = 0; i < FM_CUDA_CALLS; i++) {
 		struct fm_cuda_call *call = &fm_cuda_calls[i];
@@ -151,6 +162,8 @@ static struct fm_cuda_call *by_request(const char *name, const void *fn, int ver
 		else if (call->since <= version && newer(call, best, pt))
 			best = call;
 	}
+	if ((exact || best) && (symbol = symbol_at(fn)))
+		return by_symbol(symbol);
 	return exact ? exact : best;
 }
 

@@ -87,7 +87,10 @@ static inline void end(struct launch l, bool waited)
 		args)                                                                              \
 	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, work, waits, \
 		key, params, args)
+#define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, work, waits, key, params, args)
 FM_CUDA_LAUNCHES(LAUNCH)
+FM_CUDA_SINGLES(SINGLE)
 #undef ONE
 
 /* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
@@ -125,3 +128,28 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
 		return rc;                                                  \
 	}
 FM_CUDA_RECORDS(LAUNCH)
+
+/* One kernel on several devices, a stream each: a launch of each of them. */
+#define MULTI_MAX 64
+
+fm_cu_result cuLaunchCooperativeKernelMultiDevice(
+	struct CUDA_LAUNCH_PARAMS_st *list, unsigned n, unsigned flags)
+{
+	const struct fm_cu_launch_params *p = (const void *)list;
+	struct launch l[MULTI_MAX];
+	unsigned launches = p ? FM_MIN(n, (unsigned)MULTI_MAX) : 0;
+	fm_cu_result rc;
+
+	for (unsigned i = 0; i < launches; i++)
+		l[i] = begin(p[i].stream, false,
+			key_kernel(p[i].function,
+				(uint64_t)p[i].grid[0] * p[i].grid[1] * p[i].grid[2],
+				(uint64_t)p[i].block[0] * p[i].block[1] * p[i].block[2]));
+	fm_cu_inside++;
+	rc = NEXT(FM_CUDA_cuLaunchCooperativeKernelMultiDevice,
+		(struct CUDA_LAUNCH_PARAMS_st *, unsigned, unsigned), (list, n, flags));
+	fm_cu_inside--;
+	for (unsigned i = 0; i < launches; i++)
+		end(l[i], false);
+	return rc;
+}

@@ -25,7 +25,8 @@ struct fm_cuda_call {
 #define SINGLE(name, suffix, ...) FM_CUDA_ID(name, suffix, ),
 enum fm_cuda_id {
 	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_STREAM_CALLS(CLONES)
-		FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CALLS
+		FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)
+			FM_CUDA_CALLS
 };
 #undef CLONES
 #undef SINGLE
@@ -38,13 +39,20 @@ extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
 #define STREAM_CALL(name, suffix, clone, since, what, params, args) \
 	EXPORT fm_cu_result name##suffix params;                    \
 	EXPORT fm_cu_result name##suffix##_##clone params;
+#define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
+	EXPORT fm_cu_result name##suffix params;
+#define MULTI(name, suffix, since, params)            EXPORT fm_cu_result name##suffix params;
 #define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
 FM_CUDA_LAUNCHES(LAUNCH)
 FM_CUDA_RECORDS(LAUNCH)
 FM_CUDA_STREAM_CALLS(STREAM_CALL)
+FM_CUDA_SINGLES(SINGLE)
+FM_CUDA_MULTIS(MULTI)
 FM_CUDA_OTHER_CALLS(OTHER_CALL)
 #undef LAUNCH
 #undef STREAM_CALL
+#undef SINGLE
+#undef MULTI
 #undef OTHER_CALL
 
 /* Look for the driver's function. It is called as `fn args`: where there is none, by one that says

@@ -144,6 +144,22 @@ fm_cu_result cuStreamDestroy_v2(CUstream stream)
 
 /* --- lives of contexts --- */
 
+/* While the process has never attached to a context, a detachment ends it. */
+static _Atomic bool attached;
+
+fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
+{
+	atomic_store(&attached, true);
+	return NEXT(FM_CUDA_cuCtxAttach, (CUcontext *, unsigned), (ctx, flags));
+}
+
+fm_cu_result cuCtxDetach(CUcontext ctx)
+{
+	if (!atomic_load(&attached))
+		fm_cuda_close_context(ctx);
+	return NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx));
+}
+
 fm_cu_result cuCtxDestroy(CUcontext ctx)
 {
 	fm_cuda_close_context(ctx);

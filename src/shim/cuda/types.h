@@ -18,6 +18,7 @@ typedef void (*fm_cu_host_fn)(void *user);
 typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
 
 struct CUlaunchConfig_st;
+struct CUDA_LAUNCH_PARAMS_st;
 struct CUDA_MEMCPY2D_st;
 struct CUDA_MEMCPY3D_st;
 struct CUDA_MEMCPY3D_PEER_st;
@@ -38,6 +39,13 @@ enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
 struct fm_cu_launch_config { /* CUlaunchConfig */
 	unsigned grid[3], block[3], shared;
 	CUstream stream;
+};
+
+struct fm_cu_launch_params { /* CUDA_LAUNCH_PARAMS */
+	CUfunction function;
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	void **params;
 };
 
 struct fm_cu_copy_end_2d {
@@ -65,5 +73,10 @@ struct fm_cu_copy_end_3d {
 
 struct fm_cu_copy_3d { /* CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER */
 	struct fm_cu_copy_end_3d src, dst;
+	size_t width, height, depth;
+};
+
+struct fm_cu_copy_op { /* CUDA_MEMCPY3D_BATCH_OP */
+	uint64_t src[5], dst[5];
 	size_t width, height, depth;
 };

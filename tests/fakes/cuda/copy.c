@@ -226,6 +226,13 @@ fm_cu_result cuMemsetD8Async(CUdeviceptr dst, unsigned char v, size_t n, CUstrea
 	return set(dst, v, 1, n, stream);
 }
 
+/* As a driver of later years may have it, with one parameter more. */
+fm_cu_result cuMemsetD8Async_v99(
+	CUdeviceptr dst, unsigned char v, size_t n, unsigned flags, CUstream stream)
+{
+	return flags == 7 ? set(dst, v, 1, n, stream) : FM_CU_ERROR_INVALID_VALUE;
+}
+
 fm_cu_result cuMemsetD32Async(CUdeviceptr dst, unsigned v, size_t n, CUstream stream)
 {
 	return set(dst, v, 4, n, stream);

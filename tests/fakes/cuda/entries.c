@@ -37,7 +37,8 @@ enum { FOUND, NO_SUCH, TOO_OLD };
 fm_cu_result cuGetProcAddress_v2(
 	const char *name, void **fn, int version, uint64_t flags, int *status)
 {
-	int newest = fk_env("FAKE_CUDA_OLD") ? 11080 : 13000, found = NO_SUCH, since = 0;
+	int newest = fk_env("FAKE_CUDA_OLD") ? 11080 : fk_env("FAKE_CUDA_NEW") ? 99000 : 13000;
+	int found = NO_SUCH, since = 0;
 
 	if (!name || !fn || flags > CU_PROC_PER_THREAD)
 		return FM_CU_ERROR_INVALID_VALUE;

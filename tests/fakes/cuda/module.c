@@ -9,6 +9,8 @@
 
 struct CUfunc_st {
 	const struct fk_kernel *kernel;
+	unsigned block[3]; /* and parameters: for the launches that take none */
+	unsigned char params[64];
 };
 
 struct CUmod_st {
@@ -192,4 +194,71 @@ fm_cu_result cuLaunchCooperativeKernel(CU_LAUNCH_PARAMS)
 	if ((uint64_t)gx * gy * gz * bx * by * bz > 16 * 2048)
 		return 720; /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
 	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
+}
+
+/* A kernel on several devices, of which there is one. */
+fm_cu_result cuLaunchCooperativeKernelMultiDevice(
+	struct cu_launch_params *list, unsigned n, unsigned flags)
+{
+	const unsigned *g, *b;
+
+	if (!list || n != 1 || flags > 3 ||
+		(uintptr_t)list->stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD)
+		return FM_CU_ERROR_INVALID_VALUE;
+	g = list->grid;
+	b = list->block;
+	return cuLaunchCooperativeKernel(list->f, g[0], g[1], g[2], b[0], b[1], b[2], list->shared,
+		list->stream, list->params);
+}
+
+/* --- before CUDA 4.0: shape and parameters belong to the function --- */
+
+static fm_cu_result function(CUfunction f)
+{
+	FK_TRY(fk_enter_ctx());
+	return function_known(f) ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
+}
+
+fm_cu_result cuFuncSetBlockShape(CUfunction f, int x, int y, int z)
+{
+	FK_TRY(function(f));
+	f->block[0] = (unsigned)x;
+	f->block[1] = (unsigned)y;
+	f->block[2] = (unsigned)z;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuParamSetSize(CUfunction f, unsigned size)
+{
+	return size <= sizeof(f->params) ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result cuParamSetv(CUfunction f, int at, void *p, unsigned size)
+{
+	FK_TRY(function(f));
+	if (at < 0 || (unsigned)at + size > sizeof(f->params))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	memcpy(f->params + at, p, size);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuLaunchGridAsync(CUfunction f, int w, int h, CUstream stream)
+{
+	size_t size = sizeof(f->params);
+	void *extra[] = {(void *)EXTRA_BUFFER, f->params, (void *)EXTRA_SIZE, &size, NULL};
+	struct cu_launch_config c = {.grid = {(unsigned)w, (unsigned)h, 1}, .stream = stream};
+
+	FK_TRY(function(f));
+	memcpy(c.block, f->block, sizeof(c.block));
+	return fk_leave(launch(&c, f, NULL, extra));
+}
+
+fm_cu_result cuLaunchGrid(CUfunction f, int w, int h)
+{
+	return cuLaunchGridAsync(f, w, h, NULL);
+}
+
+fm_cu_result cuLaunch(CUfunction f)
+{
+	return cuLaunchGrid(f, 1, 1);
 }
