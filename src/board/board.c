@@ -116,3 +116,43 @@ void fm_board_detach(struct fm_board *board)
 	if (mmap(board, size, prot, flags | MAP_FIXED, -1, 0) == board)
 		open_gates(board);
 }
+
+bool fm_board_call_is(const struct fm_board_call *row, const char *name)
+{
+	for (unsigned i = 0; i < FM_CALL_MAX - 1; i++) {
+		if (atomic_load_explicit(&row->name[i], memory_order_relaxed) != name[i])
+			return false;
+		if (!name[i])
+			return true;
+	}
+	return true;
+}
+
+void fm_board_call_name(struct fm_board_call *row, const char *name)
+{
+	for (unsigned i = 0; i < FM_CALL_MAX - 1 && name[i]; i++)
+		atomic_store_explicit(&row->name[i], name[i], memory_order_relaxed);
+}
+
+static bool in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
+}
+
+bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call)
+{
+	unsigned n = 0;
+	char c;
+
+	call->ungoverned = atomic_load_explicit(&row->ungoverned, memory_order_acquire);
+	if (!call->ungoverned)
+		return false;
+	while ((c = atomic_load_explicit(&row->name[n], memory_order_relaxed))) {
+		if (n == FM_CALL_MAX - 1 || !in_name(c))
+			return false;
+		call->name[n++] = c;
+	}
+	call->name[n] = 0;
+	return n > 0;
+}

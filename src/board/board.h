@@ -24,9 +24,11 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 2
+#define FM_BOARD_VERSION 3
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
+#define FM_BOARD_CALLS   16
+#define FM_CALL_MAX      48 /* of a name, with its terminating zero */
 
 #define FM_LINE _Alignas(FM_CACHE_LINE)
 
@@ -75,6 +77,13 @@ struct fm_slot {
 	_Atomic uint32_t waiting;
 };
 
+/* Calls of one name that could not be governed. Written by the client: the name once, before the
+ * count leaves zero. */
+struct fm_board_call {
+	FM_LINE _Atomic uint64_t ungoverned;
+	_Atomic char name[FM_CALL_MAX];
+};
+
 struct fm_board {
 	/* Constant after creation. */
 	FM_LINE uint32_t magic;
@@ -99,9 +108,14 @@ struct fm_board {
 	_Atomic uint64_t ungoverned;
 
 	struct fm_slot slot[FM_BOARD_SLOTS];
+
+	/* The same by name, rows taken from the first on. What finds none left is counted above
+	 * alone. */
+	struct fm_board_call call[FM_BOARD_CALLS];
 };
 
 _Static_assert(sizeof(struct fm_slot) == 6 * FM_CACHE_LINE, "a slot is six cache lines");
+_Static_assert(sizeof(struct fm_board_call) == FM_CACHE_LINE, "a call is a cache line");
 _Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
 
 /* Commands known to be finished. */
@@ -146,3 +160,17 @@ void fm_board_unmap(struct fm_board *board);
 /* Replace the mapping by a private copy with every gate open, at the same address: for the child
  * after fork, which must not write into its parent's board. Async-signal-safe. */
 void fm_board_detach(struct fm_board *board);
+
+/* Client side: is this row the call's, and make it the call's, before it is first counted. Names
+ * are cut at FM_CALL_MAX - 1. */
+bool fm_board_call_is(const struct fm_board_call *row, const char *name);
+void fm_board_call_name(struct fm_board_call *row, const char *name);
+
+struct fm_call {
+	char name[FM_CALL_MAX];
+	uint64_t ungoverned;
+};
+
+/* Daemon side: what a row says. False if it says nothing, or has a name that no function can have:
+ * letters, digits and underscores are all that comes through. */
+bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call);

@@ -95,6 +95,8 @@ struct fm_bcoverage {
 };
 struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);
+/* Which calls could not, of the group's clients together: at most max names, and how many. */
+unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
  * "qN". Calls fn for each; returns how many. */

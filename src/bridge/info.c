@@ -126,6 +126,38 @@ struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)
 	return sum;
 }
 
+static unsigned add_call(
+	struct fm_call *calls, unsigned n, unsigned max, const struct fm_call *call)
+{
+	unsigned i = 0;
+
+	while (i < n && strcmp(calls[i].name, call->name))
+		i++;
+	if (i == max)
+		return n;
+	if (i < n)
+		calls[i].ungoverned = fm_add_sat(calls[i].ungoverned, call->ungoverned);
+	else
+		calls[n++] = *call;
+	return n;
+}
+
+unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max)
+{
+	struct fm_call call;
+	struct member *m;
+	unsigned n = 0;
+
+	fm_list_each (m, &g->members, in_group) {
+		if (!first_of_client(g, m))
+			continue;
+		for (unsigned i = 0; i < FM_BOARD_CALLS; i++)
+			if (fm_board_call_read(&m->client->board->call[i], &call))
+				n = add_call(calls, n, max, &call);
+	}
+	return n;
+}
+
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b)
 {
 	struct fm_bcoverage sum = b->past;

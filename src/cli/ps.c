@@ -8,12 +8,13 @@
 
 struct ps {
 	struct cli *cli;
-	char view; /* 'g', 'q' or 'd' */
+	char view; /* 'g', 'q', 'd' or 'c' */
 };
 
 static const struct argp_option options[] = {
 	{"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
 	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
+	{"calls", 'c', 0, 0, "Show which calls went ungoverned", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -26,6 +27,7 @@ static error_t parse_ps(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'q':
 	case 'd':
+	case 'c':
 		ps->view = (char)key;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -263,21 +265,70 @@ static int show_devices(const json_t *devices)
 	return table_print(&t);
 }
 
+static void add_call(struct table *t, const json_t *group, const char *call, double ungoverned)
+{
+	table_add(t, "%s", cli_str(group, "name"));
+	table_add(t, "%s", call);
+	table_add(t, "%.0f", ungoverned);
+}
+
+/* Names are kept for the first few calls; of the rest there is only the number. */
+static void add_calls(struct table *t, const json_t *group)
+{
+	double rest = cli_num(group, "ungoverned");
+	json_t *c;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "calls"), i, c) {
+		add_call(t, group, cli_str(c, "call"), cli_num(c, "ungoverned"));
+		rest -= cli_num(c, "ungoverned");
+	}
+	if (rest > 0)
+		add_call(t, group, "(others)", rest);
+}
+
+static int show_calls(const json_t *groups)
+{
+	static const struct table_column columns[] = {
+		{"GROUP", false, true},
+		{"CALL", false, true},
+		{"UNGOVERNED", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *g;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (groups, i, g)
+		add_calls(&t, g);
+	return table_print(&t);
+}
+
+static int show(char view, const json_t *reply)
+{
+	const json_t *groups = json_object_get(reply, "groups");
+
+	switch (view) {
+	case 'd':
+		return show_devices(json_object_get(reply, "devices"));
+	case 'q':
+		return show_queues(groups);
+	case 'c':
+		return show_calls(groups);
+	default:
+		return show_groups(groups);
+	}
+}
+
 int cli_ps(struct cli *cli, int argc, char **argv)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	struct ps ps = {.cli = cli, .view = 'g'};
-	const json_t *groups;
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &ps);
 	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", "ps"), &reply);
 	if (rc || cli->json)
 		return rc;
-	groups = json_object_get(reply, "groups");
-	if (ps.view == 'd')
-		rc = show_devices(json_object_get(reply, "devices"));
-	else
-		rc = ps.view == 'q' ? show_queues(groups) : show_groups(groups);
-	return rc ? CLI_FAILED : CLI_OK;
+	return show(ps.view, reply) ? CLI_FAILED : CLI_OK;
 }

@@ -153,6 +153,22 @@ static void set_coverage(json_t *o, struct fm_bcoverage c)
 	set(o, "ungoverned", json_integer((json_int_t)(c.ungoverned & INT64_MAX)));
 }
 
+static json_t *calls_array(struct fm_bgroup *g)
+{
+	struct fm_call calls[64];
+	unsigned n = fm_bgroup_calls(g, calls, FM_ARRAY_LEN(calls));
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++) {
+		json_t *o = json_object();
+
+		set(o, "call", json_string(calls[i].name));
+		set(o, "ungoverned", json_integer((json_int_t)(calls[i].ungoverned & INT64_MAX)));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
 static json_t *group_object(
 	struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
 {
@@ -168,6 +184,7 @@ static json_t *group_object(
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
 	set_coverage(o, fm_bgroup_coverage(g));
+	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);
 	set(o, "queues", queues.list);
 	return o;

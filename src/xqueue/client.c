@@ -147,11 +147,6 @@ bool fm_client_connected(struct fm_client *c)
 	return !fm_client_free_run(c);
 }
 
-void fm_client_count_ungoverned(struct fm_client *c)
-{
-	atomic_fetch_add_explicit(&c->board->ungoverned, 1, memory_order_relaxed);
-}
-
 static bool name_ok(const char *name)
 {
 	size_t n = strlen(name);

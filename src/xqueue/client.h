@@ -49,6 +49,7 @@ struct fm_client {
 	bool spoilt[FM_CLIENT_QUEUES]; /* a device may still write there: never used again */
 	struct fm_cgroup group[FM_BOARD_GROUPS];
 	unsigned groups;
+	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */
 
 	_Atomic uint64_t graph_spacing; /* of gates in graphs, as first used; 0: not used yet */
 

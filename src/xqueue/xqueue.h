@@ -45,7 +45,8 @@ struct fm_client *fm_client_get(const struct fm_client_config *config);
 int fm_client_group_add(struct fm_client *c, const char *name);
 int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value);
 int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority);
-void fm_client_count_ungoverned(struct fm_client *c);
+/* A call that goes past XQueues. call: its name in the API. */
+void fm_client_count_ungoverned(struct fm_client *c, const char *call);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 
 #define FM_SEG_KEYS 64

@@ -144,12 +144,17 @@ static void scribble(struct client *c, struct input *in)
 	struct fm_slot *s = &c->board->slot[take(in) % FM_BOARD_SLOTS];
 	_Atomic uint64_t *words[] = {&s->begun, &s->passed, &s->done, &s->done_at, &s->released,
 		&s->device_ns, &s->busy_since, &s->gates, &s->held_ns};
-	uint8_t which = take(in) % 12;
+	struct fm_board_call *call = &c->board->call[take(in) % FM_BOARD_CALLS];
+	uint8_t which = take(in) % 14;
 
 	if (which < 9)
 		*words[which] = take_u64(in);
 	else if (which == 9)
 		s->level = (uint32_t)take_u64(in);
+	else if (which == 12)
+		call->ungoverned = take_u64(in);
+	else if (which == 13)
+		call->name[take(in) % FM_CALL_MAX] = (char)take(in);
 	else if (which == 10)
 		c->board->agent_sleeps = (uint32_t)take_u64(in);
 	else /* words that are the daemon's: a client can write those as well */
@@ -166,6 +171,17 @@ static void see_queue(void *arg, const struct fm_bqueue_info *i)
 	must(i->id && i->level <= FM_LEVEL_RUNNING);
 }
 
+static void see_calls(struct fm_bgroup *g)
+{
+	struct fm_call calls[3];
+	unsigned n = fm_bgroup_calls(g, calls, 3);
+
+	must(n <= 3);
+	for (unsigned i = 0; i < n; i++)
+		must(calls[i].ungoverned && calls[i].name[0] &&
+			strlen(calls[i].name) < FM_CALL_MAX);
+}
+
 static int steer(void *arg, struct fm_bgroup *g)
 {
 	struct world *w = arg;
@@ -176,6 +192,7 @@ static int steer(void *arg, struct fm_bgroup *g)
 	fm_bgroup_hint(w->b, g, info.uid, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
 	fm_bgroup_each_ent(g, w->now, see_ent, NULL);
 	fm_bgroup_each_queue(g, see_queue, NULL);
+	see_calls(g);
 	fm_bgroup_coverage(g);
 	fm_bridge_coverage(w->b);
 	return 0;

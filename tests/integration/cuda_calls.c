@@ -7,6 +7,7 @@
  *   kernels N     N launches of a kernel
  *   old N         the same by the call of before CUDA 4.0
  *   several N     the same by the call for several devices
+ *   streams N     N more streams, a fill and two kernels on each
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA
  *
  * At the end of stdin it ends.
@@ -59,6 +60,17 @@ static void several(struct job *j, int n)
 	}
 }
 
+static void streams(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+
+		CU(cuMemsetD32Async(j->arrived, 7, 1, s));
+		mix(&j->c, s, j->x, 1);
+		mix(&j->c, s, j->x, 2);
+	}
+}
+
 static void newer(struct job *j, int n)
 {
 	fm_cu_result (*set)(CUdeviceptr, unsigned char, size_t, unsigned, CUstream);
@@ -77,7 +89,8 @@ static void newer(struct job *j, int n)
 static const struct {
 	const char *name;
 	void (*run)(struct job *j, int n);
-} commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"newer", newer}};
+} commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
+	{"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

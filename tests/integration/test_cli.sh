@@ -190,7 +190,7 @@ LINES
 
 without_daemon() {
     local c
-    for c in ps "ps -q" "ps -d" stats policy "policy fair" "hint x priority=high" "suspend x" "resume x"; do
+    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" "hint x priority=high" "suspend x" "resume x"; do
         # shellcheck disable=SC2086 # words to split
         expect 3 "$c without a daemon" "$fermata" $c
         error_form
@@ -246,6 +246,7 @@ odd_daemons() {
     end_fake
     with_fake text '{"ok":true,"groups":7,"policy":[],"available":{"a":1},"devices":"x"}'
     expect 0 "a reply of wrong types: ps" "$fermata" ps --socket "$tmp/fake"
+    expect 0 "a reply of wrong types: ps -c" "$fermata" ps -c --socket "$tmp/fake"
     expect 0 "a reply of wrong types: policy" "$fermata" policy --socket "$tmp/fake"
     expect 0 "a reply of wrong types: stats" "$fermata" stats --socket "$tmp/fake"
     end_fake
@@ -267,6 +268,11 @@ tables() {
     out_lacks $'\033'
     expect 0 "ps -q" "$fermata" ps -q --socket "$tmp/fake"
     out_has '^q1 .* 1 of 2 '
+    expect 0 "ps -c" "$fermata" ps -c --socket "$tmp/fake"
+    out_has '^GROUP +CALL +UNGOVERNED$'
+    out_has '^evil.* evil.* 1$'
+    out_has '^evil.* \(others\) +2$'
+    that "no control characters" bash -c "! LC_ALL=C grep -qP '[\\x00-\\x09\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]' '$tmp/out'"
     end_fake
     expect 1 "a full disk" bash -c "'$fermata' --help >/dev/full && '$fermata' version >/dev/full"
 }

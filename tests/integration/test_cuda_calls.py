@@ -43,5 +43,22 @@ def a_newer_driver(stack):
     check(w.do("kernels", 10) == {"governed": 10, "ungoverned": 0}, "and the rest is governed")
 
 
+def streams_beyond_the_board(stack):
+    """A board has 128 slots: what goes past is counted, and named."""
+    w = World(stack)
+    free = 128 - len(w.group()["queues"])
+    added = w.do("streams", free)
+    check(added == {"governed": 3 * free, "ungoverned": 0}, f"with room: {added}")
+    check(w.group()["calls"] == [], "nothing went past")
+    added = w.do("streams", 10)
+    check(added == {"governed": 0, "ungoverned": 30}, f"without room: {added}")
+    named = {c["call"]: c["ungoverned"] for c in w.group()["calls"]}
+    check(named == {"cuMemsetD32Async": 10, "cuLaunchKernel": 20}, f"named: {named}")
+    table = [line.split() for line in w.fermata.cli("ps", "--calls").stdout.splitlines()]
+    group = w.group()["name"]
+    check(table == [["GROUP", "CALL", "UNGOVERNED"], [group, "cuMemsetD32Async", "10"],
+                    [group, "cuLaunchKernel", "20"]], f"ps --calls: {table}")
+
+
 if __name__ == "__main__":
-    main(old_and_rare_launches, a_newer_driver)
+    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board)

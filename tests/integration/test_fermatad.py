@@ -20,7 +20,8 @@ DAEMON = os.path.join(os.environ["BUILD"], "bin", "fermatad")
 SANITIZED = bool(os.environ.get("SANITIZE"))
 MAGIC, VERSION = 0x4D524546, 1
 (HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE) = range(1, 11)
-BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 2, 49408, 256, 384
+BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE = 3, 50432, 256, 384
+UNGOVERNED_AT, CALLS_AT, CALL_SIZE = 200, 49408, 64
 GATE, BELLS, BEGUN, DONE, RELEASED = 0, 4, 64, 192, 208
 OPEN, CLOSED = 0, 1
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
@@ -88,6 +89,9 @@ class Client:
         if value is not None:
             struct.pack_into(form, self.board, at, value)
         return struct.unpack_from(form, self.board, at)[0]
+
+    def call(self, row, name, ungoverned):
+        struct.pack_into("=Q%ds" % len(name), self.board, CALLS_AT + row * CALL_SIZE, ungoverned, name)
 
     def begin(self, slot):
         self.word(slot, RELEASED, self.word(slot, RELEASED) + 1)
@@ -197,6 +201,42 @@ class Fermatad(unittest.TestCase):
                          "3ms")
         self.assertEqual(control.ask("policy", name="fair", params=["slice=soon"])["ok"], False)
         self.assertEqual(control.ask("policy")["policy"]["params"]["slice"], "3ms")
+
+    def test_calls_are_named(self):
+        self.start()
+        control = Control(self.dir)
+        clients = [Client(self.dir) for _ in range(2)]
+        for c in clients:
+            c.group(0, b"job")
+            c.call(0, b"cuLaunchKernel", 3)
+            c.call(1, b"never", 0)
+            struct.pack_into("=Q", c.board, UNGOVERNED_AT, 5)
+        clients[1].call(7, b"_" + b"x" * 46, 2**64 - 1)
+        eventually(self, lambda: [g["clients"] for g in control.ask("ps")["groups"]] == [2])
+        group = control.ask("ps")["groups"][0]
+        self.assertEqual(group["ungoverned"], 10)
+        self.assertEqual(group["calls"], [{"call": "cuLaunchKernel", "ungoverned": 6},
+                                          {"call": "_" + "x" * 46, "ungoverned": 2**63 - 1}])
+
+    def test_names_of_calls_are_checked(self):
+        self.start()
+        control = Control(self.dir)
+        shown = lambda: [c["call"] for c in control.ask("ps")["groups"][0]["calls"]]
+        liar = Client(self.dir)
+        evil = [b"", b"x" * 56, b"a b", b"\x1b[31m", b"\xc3\xbc", b"a\x7f", b"a\n", b"/", b'"', b"%s"]
+        for row, name in enumerate(evil):
+            liar.call(row, name, 1)
+        liar.call(len(evil), b"good", 1)
+        liar.group(0, b"job")
+        eventually(self, lambda: control.ask("ps")["groups"][0]["name"] == "job")
+        self.assertEqual(shown(), ["good"])
+        crowd = [Client(self.dir) for _ in range(5)]
+        for i, c in enumerate(crowd):
+            for row in range(16):
+                c.call(row, b"call_%d_%d" % (i, row), 1)
+            c.group(0, b"job")
+        eventually(self, lambda: [g["clients"] for g in control.ask("ps")["groups"]] == [6])
+        self.assertEqual(len(shown()), 64)
 
     def test_liars_are_shown_the_door(self):
         self.start()

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, Worker, check, main, program
+from harness import Fermata, check, eventually, main, program
 
 SETS = ("opencl_order", "opencl_memory", "opencl_life")
 SECONDS = "2"
@@ -92,6 +92,19 @@ def fair(stack):
     worker.finish()
 
 
+def queues_beyond_the_board(stack):
+    """What goes past a board of 128 slots is counted, and named."""
+    fermata = Fermata(stack)
+    p = fermata.program([program("opencl_life"), "60", "many queues"])
+
+    def past():
+        group = fermata.group(p.pid)
+        return group and group["ungoverned"] and group
+
+    group = eventually("calls go past", past)
+    check([c["call"] for c in group["calls"]] == ["clEnqueueNDRangeKernel"], f"named: {group['calls']}")
+
+
 def local(stack):
     """Scheduled in its own process, without a daemon."""
     run_all(Fermata(stack, start=False), "in local mode", "--local", "fixed-priority")
@@ -133,5 +146,5 @@ def daemon_goes_and_comes(stack):
 
 
 if __name__ == "__main__":
-    main(alone, level_1, contended, contended_at_level_1, fair, local, suspended_at_random,
+    main(alone, level_1, contended, contended_at_level_1, fair, queues_beyond_the_board, local, suspended_at_random,
          daemon_goes_and_comes)

@@ -157,6 +157,32 @@ static void child_after_fork_detaches(void **state)
 	fm_board_unmap(b);
 }
 
+static void names_of_calls_are_read_back(void **state)
+{
+	static const char longest[] =
+		"an_exceedingly_long_name_of_a_call_that_is_cut_off_somewhere";
+	struct fm_board_call row = {0};
+	struct fm_call call;
+
+	fm_board_call_name(&row, "cuLaunchKernel");
+	assert_true(fm_board_call_is(&row, "cuLaunchKernel"));
+	assert_false(fm_board_call_is(&row, "cuLaunchKernelEx"));
+	assert_false(fm_board_call_is(&row, "cuLaunch"));
+	assert_false(fm_board_call_read(&row, &call)); /* not counted yet */
+	atomic_store(&row.ungoverned, 3);
+	assert_true(fm_board_call_read(&row, &call));
+	assert_string_equal(call.name, "cuLaunchKernel");
+	assert_int_equal(call.ungoverned, 3);
+	row = (struct fm_board_call){.ungoverned = 1};
+	fm_board_call_name(&row, longest);
+	assert_true(fm_board_call_is(&row, longest));
+	assert_true(fm_board_call_read(&row, &call));
+	assert_int_equal(strlen(call.name), FM_CALL_MAX - 1);
+	assert_memory_equal(call.name, longest, FM_CALL_MAX - 1);
+	atomic_store(&row.name[FM_CALL_MAX - 1], 'x'); /* no end */
+	assert_false(fm_board_call_read(&row, &call));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +192,7 @@ int main(void)
 		cmocka_unit_test(pending_of_a_liar_is_none),
 		cmocka_unit_test(hostile_descriptors_are_refused),
 		cmocka_unit_test(child_after_fork_detaches),
+		cmocka_unit_test(names_of_calls_are_read_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -595,6 +595,7 @@ static void reports_survive_nonsense(void **state)
 	struct world *w = *state;
 	unsigned queues = 0;
 	struct fm_bcoverage calls;
+	struct fm_call call;
 
 	two_on_a_device(w);
 	memset((void *)&w->a.board->agent_sleeps, 0xff,
@@ -610,6 +611,7 @@ static void reports_survive_nonsense(void **state)
 	assert_int_equal(name_group(w, &w->z, 1, "alpha-11"), 0);
 	calls = fm_bgroup_coverage(group_of(&w->a, 0));
 	assert_true(calls.governed == UINT64_MAX && calls.ungoverned == UINT64_MAX);
+	assert_int_equal(fm_bgroup_calls(group_of(&w->a, 0), &call, 1), 0);
 }
 
 static void calls_are_counted_past_the_end_of_a_client(void **state)

@@ -22,7 +22,7 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 	return true;
 }
 
-static inline struct launch begin(CUstream given, bool per_thread, uint64_t key)
+static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -35,7 +35,7 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key)
 		captured(l.q, stream, key))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
-		l.q = fm_cuda_first(stream, l.q);
+		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
 		if (!l.q)
 			return l;
 	}
@@ -73,7 +73,7 @@ static inline void end(struct launch l, bool waited)
 		fm_cu_result rc;                                            \
                                                                             \
 		if (work)                                                   \
-			l = begin(stream, per_thread, key);                 \
+			l = begin(stream, per_thread, key, id);             \
 		else                                                        \
 			ordering(stream, per_thread);                       \
 		fm_cu_inside++;                                             \
@@ -144,7 +144,8 @@ fm_cu_result cuLaunchCooperativeKernelMultiDevice(
 		l[i] = begin(p[i].stream, false,
 			key_kernel(p[i].function,
 				(uint64_t)p[i].grid[0] * p[i].grid[1] * p[i].grid[2],
-				(uint64_t)p[i].block[0] * p[i].block[1] * p[i].block[2]));
+				(uint64_t)p[i].block[0] * p[i].block[1] * p[i].block[2]),
+			FM_CUDA_cuLaunchCooperativeKernelMultiDevice);
 	fm_cu_inside++;
 	rc = NEXT(FM_CUDA_cuLaunchCooperativeKernelMultiDevice,
 		(struct CUDA_LAUNCH_PARAMS_st *, unsigned, unsigned), (list, n, flags));

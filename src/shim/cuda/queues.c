@@ -126,12 +126,12 @@ static struct fm_client *client(void)
 
 /* A launch that goes past us. A program that never got as far as a client costs nothing, this
  * included. */
-static void ungoverned(void)
+static void ungoverned(const char *call)
 {
 	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
 
 	if (c)
-		fm_client_count_ungoverned(c);
+		fm_client_count_ungoverned(c, call);
 }
 
 /* What the XQueue must know of the context's device. */
@@ -232,7 +232,8 @@ static struct fm_cuda_queue *first(CUstream stream)
 	return q ? insert(q, q->key) : insert(&fm_cuda_refused, fm_cuda_key(stream));
 }
 
-struct fm_cuda_queue *fm_cuda_first(CUstream stream, const struct fm_cuda_queue *found)
+struct fm_cuda_queue *fm_cuda_first(
+	CUstream stream, const struct fm_cuda_queue *found, const char *call)
 {
 	struct fm_cuda_queue *q = NULL;
 
@@ -243,7 +244,7 @@ struct fm_cuda_queue *fm_cuda_first(CUstream stream, const struct fm_cuda_queue 
 		q = first(stream);
 	if (q && q != &fm_cuda_refused)
 		return q;
-	ungoverned();
+	ungoverned(call);
 	return NULL;
 }
 

@@ -125,8 +125,10 @@ static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
 	return q == &fm_cuda_refused ? NULL : q;
 }
 
-/* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted. */
-struct fm_cuda_queue *fm_cuda_first(CUstream stream, const struct fm_cuda_queue *found);
+/* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted as a
+ * call of that name. */
+struct fm_cuda_queue *fm_cuda_first(
+	CUstream stream, const struct fm_cuda_queue *found, const char *call);
 
 /* The key of a stream in the map; 0: it has none now (no context). */
 uintptr_t fm_cuda_key(CUstream stream);

@@ -7,12 +7,12 @@ struct launch {
 	uint64_t mark;
 };
 
-static inline struct launch begin(cl_command_queue queue, uint64_t key)
+static inline struct launch begin(cl_command_queue queue, uint64_t key, const char *call)
 {
 	struct launch l = {.q = fm_shim_find(queue)};
 
 	if (FM_UNLIKELY(!l.q)) {
-		fm_shim_ungoverned();
+		fm_shim_ungoverned(call);
 		return l;
 	}
 	l.mark = fm_xq_mark(l.q->xq);
@@ -37,7 +37,7 @@ static inline void end(struct launch l, bool waited)
 #define ENQUEUE(name, blocks, key, params, args)                  \
 	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params \
 	{                                                         \
-		struct launch l = begin(queue, key);              \
+		struct launch l = begin(queue, key, #name);       \
 		cl_int rc = fm_cl_layer.next.name args;           \
                                                                   \
 		end(l, (blocks) && rc == CL_SUCCESS);             \
@@ -48,7 +48,7 @@ FM_CL_ENQUEUES(ENQUEUE)
 #define MAP(name, blocks, key, params, args)                     \
 	static CL_API_ENTRY void *CL_API_CALL shim_##name params \
 	{                                                        \
-		struct launch l = begin(queue, key);             \
+		struct launch l = begin(queue, key, #name);      \
 		void *mapped = fm_cl_layer.next.name args;       \
                                                                  \
 		end(l, (blocks) && mapped);                      \
@@ -76,7 +76,7 @@ static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl
 #define BARRIER(name, valid, list_n, list, event, params, args)                                \
 	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params                              \
 	{                                                                                      \
-		struct launch l = begin(queue, key_bytes(16, 0));                              \
+		struct launch l = begin(queue, key_bytes(16, 0), #name);                       \
 		cl_int rc = l.q && !l.q->in_order && (valid) ? order(l.q, list_n, list, event) \
 							     : fm_cl_layer.next.name args;     \
                                                                                                \

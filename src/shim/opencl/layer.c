@@ -100,11 +100,12 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clWaitForEvents(cl_uint n, const cl_
 	return rc;
 }
 
-/* What a program enqueues through an extension's own function goes past us: that is counted. */
+/* What a program enqueues through an extension's own function goes past us: the look-up is counted,
+ * by that function's name. */
 static void note_extension(const char *name, const void *function)
 {
 	if (function && name && (strstr(name, "Enqueue") || strstr(name, "CommandBuffer")))
-		fm_shim_ungoverned();
+		fm_shim_ungoverned(name);
 }
 
 static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddress(const char *name)

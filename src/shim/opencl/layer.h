@@ -30,7 +30,7 @@ void fm_shim_queue_retain(cl_command_queue queue);
  * follows. */
 bool fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
-void fm_shim_ungoverned(void);
+void fm_shim_ungoverned(const char *call);
 
 extern struct fm_map fm_shim_map;
 

@@ -10,12 +10,12 @@ struct fm_map fm_shim_map;
 static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A call that goes past us. A program that never made a queue costs nothing, this included. */
-void fm_shim_ungoverned(void)
+void fm_shim_ungoverned(const char *call)
 {
 	struct fm_client *c = atomic_load_explicit(&fm_cl_layer.client, memory_order_relaxed);
 
 	if (c)
-		fm_client_count_ungoverned(c);
+		fm_client_count_ungoverned(c, call);
 }
 
 static struct fm_client *client(void)

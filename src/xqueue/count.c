@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is counted of calls, by their names, for people. */
+#include "client.h"
+
+static struct fm_board_call *find(struct fm_client *c, unsigned from, unsigned n, const char *name)
+{
+	for (unsigned i = from; i < n; i++)
+		if (fm_board_call_is(&c->board->call[i], name))
+			return &c->board->call[i];
+	return NULL;
+}
+
+/* NULL: no row is left. The lock is for the first call of each name alone. */
+static struct fm_board_call *row_of(struct fm_client *c, const char *name)
+{
+	unsigned n = atomic_load_explicit(&c->calls, memory_order_acquire), seen = n;
+	struct fm_board_call *row = find(c, 0, n, name);
+
+	if (row || n == FM_BOARD_CALLS)
+		return row;
+	pthread_mutex_lock(&c->lock);
+	n = atomic_load(&c->calls);
+	row = find(c, seen, n, name);
+	if (!row && n < FM_BOARD_CALLS) {
+		row = &c->board->call[n];
+		fm_board_call_name(row, name);
+		atomic_store_explicit(&c->calls, n + 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return row;
+}
+
+void fm_client_count_ungoverned(struct fm_client *c, const char *call)
+{
+	struct fm_board_call *row = row_of(c, call);
+
+	atomic_fetch_add_explicit(&c->board->ungoverned, 1, memory_order_relaxed);
+	if (row)
+		atomic_fetch_add_explicit(&row->ungoverned, 1, memory_order_release);
+}
