@@ -70,6 +70,26 @@ struct cu_launch_params {
 	void **params;
 };
 
+struct cu_kernel_node {
+	CUfunction f;
+	unsigned grid[3], block[3], shared;
+	void **params, **extra;
+	void *kernel;
+	CUcontext ctx;
+};
+
+struct cu_instantiate {
+	uint64_t flags;
+	CUstream upload;
+	CUgraphNode failed;
+	int result;
+};
+
+struct cu_update {
+	int result;
+	CUgraphNode failed, from;
+};
+
 struct cu_location {
 	int type, id;
 };
@@ -193,10 +213,18 @@ struct cu_copy_2d {
 #define CUDA_GRAPH_API(X, P) \
 	X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, 10010, (int *mode)) \
 	P(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, _ptsz, (CUstream stream, int mode), (stream, mode)) \
+	P(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, _ptsz, (CUstream stream, CUgraph graph, const CUgraphNode *deps, const void *edges, size_t n, int mode), (stream, graph, deps, edges, n, mode)) \
 	P(cuStreamEndCapture, cuStreamEndCapture, 10000, _ptsz, (CUstream stream, CUgraph *graph), (stream, graph)) \
 	P(cuStreamIsCapturing, cuStreamIsCapturing, 10000, _ptsz, (CUstream stream, int *status), (stream, status)) \
 	P(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo, 11030, _ptsz, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **deps, size_t *n), (stream, status, id, graph, deps, n)) \
 	P(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo, 12030, _ptsz, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **deps, const void **edges, size_t *n), (stream, status, id, graph, deps, edges, n)) \
+	X(cuGraphCreate, cuGraphCreate, 10000, (CUgraph *graph, unsigned flags)) \
+	X(cuGraphClone, cuGraphClone, 10000, (CUgraph *clone, CUgraph graph)) \
+	X(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_kernel_node *kernel)) \
+	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
+	X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (CUgraphNode node, CUgraph *graph)) \
+	P(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, _ptsz, (CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how), (exec, graph, how)) \
+	X(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, (CUgraphExec exec, CUgraph graph, struct cu_update *result)) \
 	X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
 	X(cuGraphGetNodes, cuGraphGetNodes, 10000, (CUgraph graph, CUgraphNode *nodes, size_t *n)) \

@@ -146,7 +146,8 @@ bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call)
 	char c;
 
 	call->ungoverned = atomic_load_explicit(&row->ungoverned, memory_order_acquire);
-	if (!call->ungoverned)
+	call->undivided = atomic_load_explicit(&row->undivided, memory_order_acquire);
+	if (!call->ungoverned && !call->undivided)
 		return false;
 	while ((c = atomic_load_explicit(&row->name[n], memory_order_relaxed))) {
 		if (n == FM_CALL_MAX - 1 || !in_name(c))

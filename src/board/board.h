@@ -77,10 +77,12 @@ struct fm_slot {
 	_Atomic uint32_t waiting;
 };
 
-/* Calls of one name that could not be governed. Written by the client: the name once, before the
- * count leaves zero. */
+/* Calls of one name that could not be governed, or that were and cannot be stopped in their middle,
+ * though they take longer than a segment. Written by the client: the name once, before a count
+ * leaves zero. */
 struct fm_board_call {
 	FM_LINE _Atomic uint64_t ungoverned;
+	_Atomic uint64_t undivided;
 	_Atomic char name[FM_CALL_MAX];
 };
 
@@ -106,11 +108,12 @@ struct fm_board {
 	 * their slots: begun), and calls that could not be governed. */
 	FM_LINE _Atomic uint64_t governed;
 	_Atomic uint64_t ungoverned;
+	_Atomic uint64_t undivided; /* of those governed: struct fm_board_call */
 
 	struct fm_slot slot[FM_BOARD_SLOTS];
 
-	/* The same by name, rows taken from the first on. What finds none left is counted above
-	 * alone. */
+	/* The latter two by name, rows taken from the first on. What finds none left is counted
+	 * above alone. */
 	struct fm_board_call call[FM_BOARD_CALLS];
 };
 
@@ -168,7 +171,7 @@ void fm_board_call_name(struct fm_board_call *row, const char *name);
 
 struct fm_call {
 	char name[FM_CALL_MAX];
-	uint64_t ungoverned;
+	uint64_t ungoverned, undivided;
 };
 
 /* Daemon side: what a row says. False if it says nothing, or has a name that no function can have:

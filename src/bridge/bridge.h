@@ -91,11 +91,12 @@ void fm_bridge_each_device(
 /* Calls that went through an XQueue, and calls that could not: of the group's clients; of all
  * clients there have been. */
 struct fm_bcoverage {
-	uint64_t governed, ungoverned;
+	uint64_t governed, ungoverned, undivided; /* the last: of the first, as in board.h */
 };
 struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);
-/* Which calls could not, of the group's clients together: at most max names, and how many. */
+/* Which calls the last two are, of the group's clients together: at most max names, and how many.
+ */
 unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written

@@ -111,6 +111,7 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 
 	sum->governed = fm_add_sat(sum->governed, CLAIM(c->board->governed));
 	sum->ungoverned = fm_add_sat(sum->ungoverned, CLAIM(c->board->ungoverned));
+	sum->undivided = fm_add_sat(sum->undivided, CLAIM(c->board->undivided));
 	fm_list_each (q, &c->queues, in_client)
 		sum->governed = fm_add_sat(sum->governed, CLAIM(q->slot->begun));
 }
@@ -135,10 +136,12 @@ static unsigned add_call(
 		i++;
 	if (i == max)
 		return n;
-	if (i < n)
-		calls[i].ungoverned = fm_add_sat(calls[i].ungoverned, call->ungoverned);
-	else
-		calls[n++] = *call;
+	if (i == n) {
+		calls[n] = *call;
+		return n + 1;
+	}
+	calls[i].ungoverned = fm_add_sat(calls[i].ungoverned, call->ungoverned);
+	calls[i].undivided = fm_add_sat(calls[i].undivided, call->undivided);
 	return n;
 }
 

@@ -14,7 +14,7 @@ struct ps {
 static const struct argp_option options[] = {
 	{"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
 	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
-	{"calls", 'c', 0, 0, "Show which calls went ungoverned", 0},
+	{"calls", 'c', 0, 0, "Show which calls went ungoverned or undivided", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -265,25 +265,29 @@ static int show_devices(const json_t *devices)
 	return table_print(&t);
 }
 
-static void add_call(struct table *t, const json_t *group, const char *call, double ungoverned)
+static void add_call(struct table *t, const json_t *group, const char *call, const double *n)
 {
 	table_add(t, "%s", cli_str(group, "name"));
 	table_add(t, "%s", call);
-	table_add(t, "%.0f", ungoverned);
+	table_add(t, "%.0f", n[0]);
+	table_add(t, "%.0f", n[1]);
 }
 
-/* Names are kept for the first few calls; of the rest there is only the number. */
+/* Names are kept for the first few calls; of the rest there are only the numbers. */
 static void add_calls(struct table *t, const json_t *group)
 {
-	double rest = cli_num(group, "ungoverned");
+	double rest[2] = {cli_num(group, "ungoverned"), cli_num(group, "undivided")};
 	json_t *c;
 	size_t i;
 
 	json_array_foreach (json_object_get(group, "calls"), i, c) {
-		add_call(t, group, cli_str(c, "call"), cli_num(c, "ungoverned"));
-		rest -= cli_num(c, "ungoverned");
+		double n[2] = {cli_num(c, "ungoverned"), cli_num(c, "undivided")};
+
+		add_call(t, group, cli_str(c, "call"), n);
+		for (int k = 0; k < 2; k++)
+			rest[k] = FM_MAX(rest[k] - n[k], 0.0);
 	}
-	if (rest > 0)
+	if (rest[0] > 0 || rest[1] > 0)
 		add_call(t, group, "(others)", rest);
 }
 
@@ -293,6 +297,7 @@ static int show_calls(const json_t *groups)
 		{"GROUP", false, true},
 		{"CALL", false, true},
 		{"UNGOVERNED", true, false},
+		{"UNDIVIDED", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *g;

@@ -151,6 +151,7 @@ static void set_coverage(json_t *o, struct fm_bcoverage c)
 {
 	set(o, "governed", json_integer((json_int_t)(c.governed & INT64_MAX)));
 	set(o, "ungoverned", json_integer((json_int_t)(c.ungoverned & INT64_MAX)));
+	set(o, "undivided", json_integer((json_int_t)(c.undivided & INT64_MAX)));
 }
 
 static json_t *calls_array(struct fm_bgroup *g)
@@ -164,6 +165,7 @@ static json_t *calls_array(struct fm_bgroup *g)
 
 		set(o, "call", json_string(calls[i].name));
 		set(o, "ungoverned", json_integer((json_int_t)(calls[i].ungoverned & INT64_MAX)));
+		set(o, "undivided", json_integer((json_int_t)(calls[i].undivided & INT64_MAX)));
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -38,3 +38,12 @@ void fm_client_count_ungoverned(struct fm_client *c, const char *call)
 	if (row)
 		atomic_fetch_add_explicit(&row->ungoverned, 1, memory_order_release);
 }
+
+void fm_client_count_undivided(struct fm_client *c, const char *call)
+{
+	struct fm_board_call *row = row_of(c, call);
+
+	atomic_fetch_add_explicit(&c->board->undivided, 1, memory_order_relaxed);
+	if (row)
+		atomic_fetch_add_explicit(&row->undivided, 1, memory_order_release);
+}

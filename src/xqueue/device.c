@@ -216,15 +216,16 @@ static uint64_t graph_spacing(struct fm_xq *q)
 	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
 }
 
-void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
+	bool placed = false;
 	uint64_t est;
 
 	if (!q->device_gates || atomic_load(&q->interval) == UINT64_MAX ||
 		atomic_load(&q->client->dead))
-		return;
+		return false;
 	pthread_mutex_lock(&x->lock);
 	if (x->inner_graph != graph) {
 		x->inner_graph = graph;
@@ -235,6 +236,8 @@ void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
 	if (x->inner_ns > graph_spacing(q) && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+		placed = true;
 	}
 	pthread_mutex_unlock(&x->lock);
+	return placed;
 }

@@ -47,6 +47,8 @@ int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t 
 int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority);
 /* A call that goes past XQueues. call: its name in the API. */
 void fm_client_count_ungoverned(struct fm_client *c, const char *call);
+/* A call through an XQueue that cannot be stopped in its middle, though it is long (fm_xq_long). */
+void fm_client_count_undivided(struct fm_client *c, const char *call);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 
 #define FM_SEG_KEYS 64
@@ -211,9 +213,12 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
  * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. They
  * stand at the same places whenever the same launches are composed anew, so that a program can
  * update a graph by another. graph: a number for each graph, in order. The driver is called after
- * this, as after begin.
+ * this, as after begin. True: a gate was.
  */
-void fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
+
+/* Is a command of this kind known to take longer than a segment, while somebody schedules us? */
+bool fm_xq_long(struct fm_xq *q, uint64_t key);
 
 /* For the library: this queue alone, besides what the scheduler says. */
 int fm_xq_suspend(struct fm_xq *q);

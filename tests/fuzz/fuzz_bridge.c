@@ -152,7 +152,7 @@ static void scribble(struct client *c, struct input *in)
 	else if (which == 9)
 		s->level = (uint32_t)take_u64(in);
 	else if (which == 12)
-		call->ungoverned = take_u64(in);
+		*(take(in) & 1 ? &call->ungoverned : &call->undivided) = take_u64(in);
 	else if (which == 13)
 		call->name[take(in) % FM_CALL_MAX] = (char)take(in);
 	else if (which == 10)
@@ -178,7 +178,7 @@ static void see_calls(struct fm_bgroup *g)
 
 	must(n <= 3);
 	for (unsigned i = 0; i < n; i++)
-		must(calls[i].ungoverned && calls[i].name[0] &&
+		must((calls[i].ungoverned || calls[i].undivided) && calls[i].name[0] &&
 			strlen(calls[i].name) < FM_CALL_MAX);
 }
 

@@ -15,12 +15,12 @@ EVIL = "evil\u001b[31m\u009b31m\nred"
 def names():
     """A ps reply with names that would steer a terminal, and one too long for it."""
     group = {
-        "user": "u", "hints": {"priority": 7}, "suspended": False, "governed": 999999, "ungoverned": 3,
+        "user": "u", "hints": {"priority": 7}, "suspended": False, "governed": 999999, "ungoverned": 3, "undivided": 4,
         "devices": [
             {"state": "idle", "device_ms": 1500, "wait_ms": 0.25, "preemptions": 3},
             {"state": "ready", "device_ms": 3600000, "wait_ms": 0, "preemptions": 4},
         ],
-        "calls": [{"call": EVIL, "ungoverned": 1}],
+        "calls": [{"call": EVIL, "ungoverned": 1, "undivided": 4}],
         "queues": [{"id": "q1", "level": 1, "levels": [1, 2]}, {"id": "q2", "level": 2, "levels": [1, 2]}],
     }
     other = dict(group, devices=[], queues=[], calls=[], governed=5, ungoverned=0, suspended=True, user="ümlaut")

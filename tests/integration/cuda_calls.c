@@ -8,7 +8,16 @@
  *   old N         the same by the call of before CUDA 4.0
  *   several N     the same by the call for several devices
  *   streams N     N more streams, a fill and two kernels on each
- *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA
+ *   composed N    a graph of twenty kernels of 100 us, node by node; N launches, each waited for
+ *   captured N    the same graph, captured
+ *   clone N       a clone of the captured one
+ *   child N       a graph whose one node is the captured one
+ *   nested N      a captured launch of the captured one
+ *   learn N       launches of a kernel of 100 us, each waited for
+ *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
+ *                 many nodes each has then
+ *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
+ *                 a look at a name that means another function since a version
  *
  * At the end of stdin it ends.
  *
@@ -71,6 +80,127 @@ static void streams(struct job *j, int n)
 	}
 }
 
+#define NODES 20
+
+/* Launched by N, one after the other; the graph is gone then. */
+static void replay(struct job *j, CUgraph graph, int n)
+{
+	CUgraphExec exec;
+
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphDestroy(graph));
+	for (int i = 0; i < n; i++) {
+		CU(cuGraphLaunch(exec, j->s));
+		CU(cuStreamSynchronize(j->s));
+	}
+	CU(cuGraphExecDestroy(exec));
+}
+
+static void composed(struct job *j, int n)
+{
+	uint64_t ns = 100000;
+	struct cu_kernel_node kernel = {.f = j->c.spin,
+		.grid = {1, 1, 1},
+		.block = {1, 1, 1},
+		.params = (void *[]){&j->x, &ns}};
+	CUgraphNode node = NULL, last;
+	CUgraph graph;
+
+	CU(cuGraphCreate(&graph, 0));
+	for (int i = 0; i < NODES; i++) {
+		last = node;
+		CU(cuGraphAddKernelNode_v2(&node, graph, &last, last != NULL, &kernel));
+	}
+	replay(j, graph, n);
+}
+
+static CUgraph capture(struct job *j)
+{
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
+	for (int i = 0; i < NODES; i++)
+		spin(&j->c, j->s, j->x, 100000);
+	CU(cuStreamEndCapture(j->s, &graph));
+	return graph;
+}
+
+static void captured(struct job *j, int n)
+{
+	replay(j, capture(j), n);
+}
+
+static void cloned(struct job *j, int n)
+{
+	CUgraph graph = capture(j), clone;
+
+	CU(cuGraphClone(&clone, graph));
+	CU(cuGraphDestroy(graph));
+	replay(j, clone, n);
+}
+
+static void child(struct job *j, int n)
+{
+	CUgraph graph, part = capture(j);
+	CUgraphNode node;
+
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
+	CU(cuGraphDestroy(part));
+	replay(j, graph, n);
+}
+
+static void nested(struct job *j, int n)
+{
+	CUgraph graph = capture(j);
+	CUgraphExec exec;
+
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphDestroy(graph));
+	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
+	CU(cuGraphLaunch(exec, j->s));
+	CU(cuStreamEndCapture(j->s, &graph));
+	replay(j, graph, n);
+	CU(cuGraphExecDestroy(exec));
+}
+
+static size_t capture_into(struct job *j, CUgraph graph)
+{
+	CUgraph same;
+	size_t n = 0;
+
+	CU(cuStreamBeginCaptureToGraph(j->s, graph, NULL, NULL, 0, CU_CAPTURE_RELAXED));
+	for (int i = 0; i < NODES; i++)
+		spin(&j->c, j->s, j->x, 100000);
+	CU(cuStreamEndCapture(j->s, &same));
+	CU(cuGraphGetNodes(graph, NULL, &n));
+	return n;
+}
+
+static void inside(struct job *j, int n)
+{
+	CUgraph own, empty, part;
+	CUgraphNode node;
+
+	CU(cuGraphCreate(&empty, 0));
+	CU(cuGraphCreate(&own, 0));
+	CU(cuGraphAddChildGraphNode(&node, own, NULL, 0, empty));
+	CU(cuGraphChildGraphNodeGetGraph(node, &part));
+	printf("a part: %zu\n", capture_into(j, part));
+	printf("its own: %zu\n", capture_into(j, empty));
+	CU(cuGraphDestroy(own));
+	CU(cuGraphDestroy(empty));
+}
+
+/* How long they take is known when they are captured. */
+static void learn(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++) {
+		spin(&j->c, j->s, j->x, 100000);
+		CU(cuStreamSynchronize(j->s));
+	}
+}
+
 static void newer(struct job *j, int n)
 {
 	fm_cu_result (*set)(CUdeviceptr, unsigned char, size_t, unsigned, CUstream);
@@ -84,13 +214,17 @@ static void newer(struct job *j, int n)
 	CU(cuMemcpyDtoHAsync_v2(&byte, j->x, 1, j->s));
 	if (byte != 0x5a)
 		die("the newer function did something else");
+	CU(cuGetProcAddress_v2("cuGraphInstantiate", &fn, 12000, 0, &(int){0}));
+	if (fn != (void *)cu.cuGraphInstantiateWithFlags)
+		die("a name that has come to mean another function gives neither");
 }
 
 static const struct {
 	const char *name;
 	void (*run)(struct job *j, int n);
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
-	{"newer", newer}};
+	{"composed", composed}, {"captured", captured}, {"clone", cloned}, {"child", child},
+	{"nested", nested}, {"learn", learn}, {"inside", inside}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

@@ -376,6 +376,85 @@ static void external_event(struct conform *c)
 	CU(cuStreamDestroy_v2(t));
 }
 
+/* Ten kernels, one after the other. */
+static CUgraph by_node(struct conform *c, CUdeviceptr x, uint32_t first)
+{
+	uint32_t n = WORDS, number, rounds = 40;
+	struct cu_kernel_node kernel = {.f = c->mix,
+		.grid = {GRID, 1, 1},
+		.block = {BLOCK, 1, 1},
+		.params = (void *[]){&x, &n, &number, &rounds}};
+	CUgraphNode node = NULL, last;
+	CUgraph graph;
+
+	CU(cuGraphCreate(&graph, 0));
+	for (number = first; number < first + 10; number++) {
+		last = node;
+		CU(cuGraphAddKernelNode_v2(&node, graph, &last, last != NULL, &kernel));
+	}
+	return graph;
+}
+
+static void composed(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(15);
+	CUgraph graph = by_node(c, x, 0), other = by_node(c, x, 100), clone;
+	struct cu_instantiate how = {0};
+	struct cu_update result;
+	CUgraphExec exec[3];
+
+	CU(cuGraphClone(&clone, graph));
+	CU(cuGraphInstantiateWithFlags(&exec[0], graph, 0));
+	CU(cuGraphInstantiate_v2(&exec[1], clone, NULL, NULL, 0));
+	CU(cuGraphInstantiateWithParams(&exec[2], clone, &how));
+	for (int i = 0; i < 30; i++) {
+		CU(cuGraphLaunch(exec[i % 3], s));
+		if (i == 15)
+			CU(cuGraphExecUpdate_v2(exec[0], other, &result));
+	}
+	note_words(c, "launched", x, s);
+	for (int i = 0; i < 3; i++)
+		CU(cuGraphExecDestroy(exec[i]));
+	CU(cuGraphDestroy(graph));
+	CU(cuGraphDestroy(clone));
+	CU(cuGraphDestroy(other));
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* A graph as a node of another; a launch of one, captured; and a capture into one that is there. */
+static void graphs_in_graphs(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(16);
+	CUgraph child = by_node(c, x, 0), graph, captured;
+	CUgraphExec inner, outer;
+	CUgraphNode node;
+
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+	CU(cuGraphDestroy(child));
+	CU(cuStreamBeginCaptureToGraph(s, graph, &node, NULL, 1, CU_CAPTURE_RELAXED));
+	chain(c, s, x);
+	CU(cuStreamEndCapture(s, &captured));
+	note(c, "the same graph: %s", captured == graph ? "yes" : "no");
+	inner = instantiate(graph);
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_GLOBAL));
+	mix(c, s, x, 1);
+	CU(cuGraphLaunch(inner, s));
+	mix(c, s, x, 2);
+	CU(cuGraphLaunch(inner, s));
+	outer = end_capture(s);
+	for (int i = 0; i < 20; i++)
+		CU(cuGraphLaunch(outer, s));
+	note_words(c, "launched", x, s);
+	CU(cuGraphExecDestroy(inner));
+	CU(cuGraphExecDestroy(outer));
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
@@ -388,6 +467,8 @@ int main(int argc, char **argv)
 		{"captures beside work", captures_beside_work},
 		{"first of all", first_of_all},
 		{"external event", external_event},
+		{"composed", composed},
+		{"graphs in graphs", graphs_in_graphs},
 		{NULL, NULL},
 	};
 

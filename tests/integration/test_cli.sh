@@ -269,9 +269,9 @@ tables() {
     expect 0 "ps -q" "$fermata" ps -q --socket "$tmp/fake"
     out_has '^q1 .* 1 of 2 '
     expect 0 "ps -c" "$fermata" ps -c --socket "$tmp/fake"
-    out_has '^GROUP +CALL +UNGOVERNED$'
-    out_has '^evil.* evil.* 1$'
-    out_has '^evil.* \(others\) +2$'
+    out_has '^GROUP +CALL +UNGOVERNED +UNDIVIDED$'
+    out_has '^evil.* evil.* 1 +4$'
+    out_has '^evil.* \(others\) +2 +0$'
     that "no control characters" bash -c "! LC_ALL=C grep -qP '[\\x00-\\x09\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]' '$tmp/out'"
     end_fake
     expect 1 "a full disk" bash -c "'$fermata' --help >/dev/full && '$fermata' version >/dev/full"

@@ -5,23 +5,27 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, cuda_env, main, need_cuda_shim, program
+from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
 
 class World:
-    def __init__(self, stack, *way, **env):
+    def __init__(self, stack, *way, start=True, **env):
         need_cuda_shim()
-        self.fermata = Fermata(stack)
+        self.fermata = Fermata(stack, start=start)
         self.fermata.env = {**cuda_env(self.fermata.env), **env}
         self.p = self.fermata.program([program("cuda_calls"), *way])
         self.p.line("ready")
 
     def do(self, command, n=1):
         """What the command has added to the group's counters."""
-        before, at = self.group(), self.p.mark()
+        before = self.group()
+        self.run(command, n)
+        return {k: self.group()[k] - before[k] for k in ("governed", "ungoverned", "undivided")}
+
+    def run(self, command, n):
+        at = self.p.mark()
         self.p.tell(f"{command} {n}")
         self.p.line(command, after=at)
-        return {k: self.group()[k] - before[k] for k in ("governed", "ungoverned")}
 
     def group(self):
         return self.fermata.group(self.p.pid)
@@ -33,14 +37,14 @@ def old_and_rare_launches(stack):
         w = World(stack, "--via", via)
         for command, calls in (("kernels", 10), ("old", 10), ("several", 20)):  # a copy before each
             added = w.do(command, 10)
-            check(added == {"governed": calls, "ungoverned": 0}, f"{command} via {via}: {added}")
+            check(added == {"governed": calls, "ungoverned": 0, "undivided": 0}, f"{command} via {via}: {added}")
 
 
 def a_newer_driver(stack):
     """What the driver gives for a version that the shim does not know is handed on as it is."""
     w = World(stack, "--via", "proc", FAKE_CUDA_NEW="1")
     w.do("newer")
-    check(w.do("kernels", 10) == {"governed": 10, "ungoverned": 0}, "and the rest is governed")
+    check(w.do("kernels", 10) == {"governed": 10, "ungoverned": 0, "undivided": 0}, "and the rest is governed")
 
 
 def streams_beyond_the_board(stack):
@@ -48,17 +52,57 @@ def streams_beyond_the_board(stack):
     w = World(stack)
     free = 128 - len(w.group()["queues"])
     added = w.do("streams", free)
-    check(added == {"governed": 3 * free, "ungoverned": 0}, f"with room: {added}")
+    check(added == {"governed": 3 * free, "ungoverned": 0, "undivided": 0}, f"with room: {added}")
     check(w.group()["calls"] == [], "nothing went past")
     added = w.do("streams", 10)
-    check(added == {"governed": 0, "ungoverned": 30}, f"without room: {added}")
+    check(added == {"governed": 0, "ungoverned": 30, "undivided": 0}, f"without room: {added}")
     named = {c["call"]: c["ungoverned"] for c in w.group()["calls"]}
     check(named == {"cuMemsetD32Async": 10, "cuLaunchKernel": 20}, f"named: {named}")
     table = [line.split() for line in w.fermata.cli("ps", "--calls").stdout.splitlines()]
     group = w.group()["name"]
-    check(table == [["GROUP", "CALL", "UNGOVERNED"], [group, "cuMemsetD32Async", "10"],
-                    [group, "cuLaunchKernel", "20"]], f"ps --calls: {table}")
+    check(table == [["GROUP", "CALL", "UNGOVERNED", "UNDIVIDED"], [group, "cuMemsetD32Async", "10", "0"],
+                    [group, "cuLaunchKernel", "20", "0"]], f"ps --calls: {table}")
+
+
+def graphs_without_gates(stack):
+    """A graph of 2 ms that holds no gates is counted, once it is known to be long. One with gates is not, whatever was
+    made of it."""
+    for via in ("link", "dlsym", "proc"):
+        w = World(stack, "--via", via)
+        added = w.do("composed", 40)
+        undivided = added.pop("undivided")
+        check(added == {"governed": 40, "ungoverned": 0}, f"composed via {via}: {added}")
+        check(0 < undivided < 40, f"composed via {via}: {undivided} undivided of 40")
+        check(w.group()["calls"] == [{"call": "cuGraphLaunch", "ungoverned": 0, "undivided": undivided}], "and named")
+        w.run("learn", 4)
+        gates = sum(q["gates"] for q in w.group()["queues"])
+        for command in ("captured", "clone", "child", "nested"):
+            added = w.do(command, 40)
+            check(added == {"governed": 40, "ungoverned": 0, "undivided": 0}, f"{command} via {via}: {added}")
+        check(sum(q["gates"] for q in w.group()["queues"]) > gates, "gates were captured")
+        check(w.fermata.stats()["undivided"] == undivided, "stats")
+
+
+def parts_take_no_gates(stack):
+    """What is captured into a graph that the shim has not seen made may be the body of a conditional node, where the
+    driver allows no gates."""
+    w = World(stack)
+    w.run("learn", 4)
+    w.run("inside", 1)
+    check(w.p.line("a part: ") == "a part: 20", "a part has what was captured")
+    check(int(w.p.line("its own: ").split()[-1]) > 20, "another graph has gates besides")
+
+
+def nobody_to_divide_for(stack):
+    """Captured while no daemon was there, a graph has no gates; without one nothing is counted."""
+    w = World(stack, start=False)
+    w.run("captured", 40)
+    w.run("composed", 40)
+    w.fermata.start()
+    eventually("it joins", w.group)
+    check(w.group()["undivided"] == 0, "nobody was there")
 
 
 if __name__ == "__main__":
-    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board)
+    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, parts_take_no_gates,
+         nobody_to_divide_for)

@@ -90,8 +90,8 @@ class Client:
             struct.pack_into(form, self.board, at, value)
         return struct.unpack_from(form, self.board, at)[0]
 
-    def call(self, row, name, ungoverned):
-        struct.pack_into("=Q%ds" % len(name), self.board, CALLS_AT + row * CALL_SIZE, ungoverned, name)
+    def call(self, row, name, ungoverned, undivided=0):
+        struct.pack_into("=QQ%ds" % len(name), self.board, CALLS_AT + row * CALL_SIZE, ungoverned, undivided, name)
 
     def begin(self, slot):
         self.word(slot, RELEASED, self.word(slot, RELEASED) + 1)
@@ -210,20 +210,23 @@ class Fermatad(unittest.TestCase):
             c.group(0, b"job")
             c.call(0, b"cuLaunchKernel", 3)
             c.call(1, b"never", 0)
-            struct.pack_into("=Q", c.board, UNGOVERNED_AT, 5)
+            c.call(2, b"cuGraphLaunch", 0, 7)
+            struct.pack_into("=QQ", c.board, UNGOVERNED_AT, 5, 8)
         clients[1].call(7, b"_" + b"x" * 46, 2**64 - 1)
         eventually(self, lambda: [g["clients"] for g in control.ask("ps")["groups"]] == [2])
         group = control.ask("ps")["groups"][0]
-        self.assertEqual(group["ungoverned"], 10)
-        self.assertEqual(group["calls"], [{"call": "cuLaunchKernel", "ungoverned": 6},
-                                          {"call": "_" + "x" * 46, "ungoverned": 2**63 - 1}])
+        self.assertEqual((group["ungoverned"], group["undivided"]), (10, 16))
+        self.assertEqual({c.pop("call"): c for c in group["calls"]},
+                         {"cuLaunchKernel": {"ungoverned": 6, "undivided": 0},
+                          "cuGraphLaunch": {"ungoverned": 0, "undivided": 14},
+                          "_" + "x" * 46: {"ungoverned": 2**63 - 1, "undivided": 0}})
 
     def test_names_of_calls_are_checked(self):
         self.start()
         control = Control(self.dir)
         shown = lambda: [c["call"] for c in control.ask("ps")["groups"][0]["calls"]]
         liar = Client(self.dir)
-        evil = [b"", b"x" * 56, b"a b", b"\x1b[31m", b"\xc3\xbc", b"a\x7f", b"a\n", b"/", b'"', b"%s"]
+        evil = [b"", b"x" * 48, b"a b", b"\x1b[31m", b"\xc3\xbc", b"a\x7f", b"a\n", b"/", b'"', b"%s"]
         for row, name in enumerate(evil):
             liar.call(row, name, 1)
         liar.call(len(evil), b"good", 1)

@@ -173,7 +173,8 @@ static void names_of_calls_are_read_back(void **state)
 	assert_true(fm_board_call_read(&row, &call));
 	assert_string_equal(call.name, "cuLaunchKernel");
 	assert_int_equal(call.ungoverned, 3);
-	row = (struct fm_board_call){.ungoverned = 1};
+	assert_int_equal(call.undivided, 0);
+	row = (struct fm_board_call){.undivided = 1};
 	fm_board_call_name(&row, longest);
 	assert_true(fm_board_call_is(&row, longest));
 	assert_true(fm_board_call_read(&row, &call));

@@ -38,6 +38,7 @@ enum {
 	FM_CU_EVENT_DEFAULT = 0,
 	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
+	FM_CU_CAPTURE_ACTIVE = 1,
 	FM_CU_CAPTURE_MODE_RELAXED = 2,
 };
 
@@ -77,6 +78,7 @@ struct fm_cu_uuid { /* CUuuid */
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \
 	X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext *ctx)) \
 	X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status)) \
+	X(stream_capture_info, "cuStreamGetCaptureInfo_v2", (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const void *deps, size_t *n)) \
 	X(stream_synchronize, "cuStreamSynchronize", (CUstream stream)) \
 	X(stream_mem_ops, "cuStreamBatchMemOp_v2", (CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)) \
 	X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode)) \

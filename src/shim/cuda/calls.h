@@ -119,9 +119,6 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuLaunchCooperativeKernel, , ptsz, 9000, stream, 1, 0, KEY_DIMS, \
 		(CUfunction f, DIMS, CUstream stream, void **params), \
 		(f, DIM_ARGS, stream, params)) \
-	X(cuGraphLaunch, , ptsz, 10000, stream, 1, 0, (uintptr_t)graph | 1, \
-		(CUgraphExec graph, CUstream stream), \
-		(graph, stream)) \
 	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, key_order(1), \
 		(CUgraphExec graph, CUstream stream), \
 		(graph, stream))
@@ -388,8 +385,14 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUevent event, CUstream stream, unsigned flags), \
 		(event, stream, flags))
 
-/* Calls about one stream, with clones: F(name, suffix, clone, since, what for, params, args). Each
- * has a function in stream.c. */
+/* The same, and besides count graphs that are long and hold no gates. */
+#define FM_CUDA_GRAPHS(X) \
+	X(cuGraphLaunch, , ptsz, 10000, stream, 1, 0, (uintptr_t)graph | 1, \
+		(CUgraphExec graph, CUstream stream), \
+		(graph, stream))
+
+/* Other calls with clones: F(name, suffix, clone, since, what for, params, args). Each has a
+ * function in stream.c or graph.c. */
 #define FM_CUDA_STREAM_CALLS(F) \
 	F(cuStreamSynchronize, , ptsz, 2000, "learns that the stream is idle", (CUstream stream), (stream)) \
 	F(cuStreamQuery, , ptsz, 2000, "learns that the stream is idle", (CUstream stream), (stream)) \
@@ -398,7 +401,9 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuStreamBeginCaptureToGraph, , ptsz, 12030, "stands back while a graph is captured", \
 		(CUstream stream, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, unsigned mode), \
 		(stream, graph, deps, data, n, mode)) \
-	F(cuStreamEndCapture, , ptsz, 10000, "the graph is captured", (CUstream stream, CUgraph *graph), (stream, graph))
+	F(cuStreamEndCapture, , ptsz, 10000, "the graph is captured", (CUstream stream, CUgraph *graph), (stream, graph)) \
+	F(cuGraphInstantiateWithParams, , ptsz, 12000, "knows whether the graph holds gates", \
+		(CUgraphExec *exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how), (exec, graph, how))
 
 /* Other calls, without clones: F(name, suffix, since, what for, params). */
 #define FM_CUDA_OTHER_CALLS(F) \
@@ -423,6 +428,26 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGreenCtxDestroy, , 12040, "follows the context's life", (CUgreenCtx ctx)) \
 	F(cuCtxSynchronize, , 2000, "learns that all streams are idle", (void)) \
 	F(cuCtxSynchronize, _v2, 13000, "learns that all streams are idle", (CUcontext ctx)) \
+	F(cuGraphCreate, , 10000, "knows whether the graph holds gates", (CUgraph *graph, unsigned flags)) \
+	F(cuGraphClone, , 10000, "knows whether the graph holds gates", (CUgraph *graph, CUgraph from)) \
+	F(cuGraphAddChildGraphNode, , 10000, "knows whether the graph holds gates", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
+	F(cuGraphAddNode, , 12020, "knows whether the graph holds gates", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct CUgraphNodeParams_st *what)) \
+	F(cuGraphAddNode, _v2, 12030, "knows whether the graph holds gates", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, struct CUgraphNodeParams_st *what)) \
+	F(cuGraphDestroy, , 10000, "follows the graph's life", (CUgraph graph)) \
+	F(cuGraphInstantiate, , 10000, "knows whether the graph holds gates", \
+		(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
+	F(cuGraphInstantiate, _v2, 11000, "knows whether the graph holds gates", \
+		(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
+	F(cuGraphInstantiateWithFlags, , 11040, "knows whether the graph holds gates", \
+		(CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+	F(cuGraphExecUpdate, , 10020, "knows whether the graph holds gates", \
+		(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)) \
+	F(cuGraphExecUpdate, _v2, 12000, "knows whether the graph holds gates", \
+		(CUgraphExec exec, CUgraph graph, struct CUgraphExecUpdateResultInfo_st *result)) \
+	F(cuGraphExecDestroy, , 10000, "follows the graph's life", (CUgraphExec exec)) \
 	F(cuEventSynchronize, , 2000, "learns what the event stands behind", (CUevent event)) \
 	F(cuEventQuery, , 2000, "learns what the event stands behind", (CUevent event)) \
 	F(cuEventDestroy, , 2000, "follows the event's life", (CUevent event)) \

@@ -19,9 +19,9 @@
 #define CLONES(name, suffix, clone, since, ...) \
 	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
 #define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
-struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
-	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_STREAM_CALLS(CLONES)
-		FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)};
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
+		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
+			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)};
 
 static void *real_dlsym(void *handle, const char *symbol)
 {
@@ -149,6 +149,9 @@ static struct fm_cuda_call *by_request(const char *name, const void *fn, int ver
 	struct fm_cuda_call *best = NULL, *exact = NULL;
 	const char *symbol;
 
+	/* The one name that came to mean another's function. */
+	if (version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
+		name = "cuGraphInstantiateWithFlags";
 	for (size_t i = 0; i < FM_CUDA_CALLS; i++) {
 		struct fm_cuda_call *call = &fm_cuda_calls[i];
 		bool named = !strcmp(call->name, name);

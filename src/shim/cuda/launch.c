@@ -17,8 +17,9 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
-	if (q && q != &fm_cuda_refused)
-		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no));
+	if (q && q != &fm_cuda_refused && fm_cuda_graph_takes_gates(stream) &&
+		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no)))
+		fm_cuda_graph_gated(stream);
 	return true;
 }
 
@@ -128,6 +129,35 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
 		return rc;                                                  \
 	}
 FM_CUDA_RECORDS(LAUNCH)
+#undef ONE
+
+/* A graph without gates runs to its end once it has begun: those that are long are counted. One
+ * that is captured becomes a part of another. */
+static inline void graph_launched(struct launch l, CUgraphExec graph, uint64_t key, CUstream stream)
+{
+	if (FM_LIKELY(l.q)) {
+		if (fm_cuda_graph_plain(graph) && fm_xq_long(l.q->xq, key))
+			fm_client_count_undivided(l.q->xq->client, "cuGraphLaunch");
+	} else if (atomic_load(&fm_cu_captures) && !fm_cu_inside) {
+		fm_cuda_graph_nested(stream, graph);
+	}
+}
+
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                \
+	fm_cu_result symbol params                                                         \
+	{                                                                                  \
+		struct launch l = begin(stream, per_thread, key, id);                      \
+		fm_cu_result rc;                                                           \
+                                                                                           \
+		fm_cu_inside++;                                                            \
+		rc = NEXT(id, params, args);                                               \
+		fm_cu_inside--;                                                            \
+		if (rc == FM_CU_SUCCESS)                                                   \
+			graph_launched(l, graph, key, fm_cuda_stream(stream, per_thread)); \
+		end(l, false);                                                             \
+		return rc;                                                                 \
+	}
+FM_CUDA_GRAPHS(LAUNCH)
 
 /* One kernel on several devices, a stream each: a launch of each of them. */
 #define MULTI_MAX 64

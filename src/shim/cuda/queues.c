@@ -88,6 +88,7 @@ static void fork_child(void)
 	thread_refused = NULL;
 	fm_cuda_events_clear();
 	fm_cuda_captures_clear();
+	fm_cuda_graphs_clear();
 }
 
 static void thread_ended(void *unused);

@@ -24,9 +24,9 @@ struct fm_cuda_call {
 	FM_CUDA_ID(name, suffix, ), FM_CUDA_ID(name, suffix, _##clone),
 #define SINGLE(name, suffix, ...) FM_CUDA_ID(name, suffix, ),
 enum fm_cuda_id {
-	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_STREAM_CALLS(CLONES)
-		FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)
-			FM_CUDA_CALLS
+	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_GRAPHS(CLONES)
+		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE)
+			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CALLS
 };
 #undef CLONES
 #undef SINGLE
@@ -45,6 +45,7 @@ extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
 #define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
 FM_CUDA_LAUNCHES(LAUNCH)
 FM_CUDA_RECORDS(LAUNCH)
+FM_CUDA_GRAPHS(LAUNCH)
 FM_CUDA_STREAM_CALLS(STREAM_CALL)
 FM_CUDA_SINGLES(SINGLE)
 FM_CUDA_MULTIS(MULTI)
@@ -184,3 +185,17 @@ bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
 void fm_cuda_capture_ended(CUstream stream);
 void fm_cuda_captures_clear(void);
+
+/* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
+ * known. --- */
+void fm_cuda_graph_begun(CUstream stream); /* a capture: its graph is empty */
+void fm_cuda_graph_entered(void);          /* a capture into a graph that was there */
+/* Gates may stand in the graph that the stream is captured into. The bodies of conditional nodes
+ * take none, and cannot be told from other graphs that we have not seen made. */
+bool fm_cuda_graph_takes_gates(CUstream stream);
+void fm_cuda_graph_gated(CUstream stream); /* a gate was captured */
+/* A launch of exec was captured, as a part of the graph. */
+void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec);
+/* It is known that no gates are in it. No lock. */
+bool fm_cuda_graph_plain(CUgraphExec exec);
+void fm_cuda_graphs_clear(void);

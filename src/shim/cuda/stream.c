@@ -61,24 +61,30 @@ BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_
 
 /* --- capture --- */
 
-static fm_cu_result capture_begun(CUstream stream, bool per_thread, fm_cu_result rc)
+static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
 {
-	fm_cuda_capture_begun(fm_cuda_stream(stream, per_thread), rc);
+	CUstream stream = fm_cuda_stream(given, per_thread);
+
+	fm_cuda_capture_begun(stream, rc);
+	if (!fresh)
+		fm_cuda_graph_entered();
+	else if (rc == FM_CU_SUCCESS)
+		fm_cuda_graph_begun(stream);
 	return rc;
 }
 
-#define BEGIN(id) capture_begun(stream, per_thread, NEXT(id, (CUstream), (stream)))
+#define BEGIN(id) capture_begun(stream, per_thread, true, NEXT(id, (CUstream), (stream)))
 BOTH(cuStreamBeginCapture, , (CUstream stream), fm_cu_capture_begin(), BEGIN)
 #define BEGIN_V2(id) \
-	capture_begun(stream, per_thread, NEXT(id, (CUstream, unsigned), (stream, mode)))
+	capture_begun(stream, per_thread, true, NEXT(id, (CUstream, unsigned), (stream, mode)))
 BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), fm_cu_capture_begin(), BEGIN_V2)
 
 #define GRAPH_PARAMS                                              \
 	(CUstream stream, CUgraph graph, const CUgraphNode *deps, \
 		const struct CUgraphEdgeData_st *data, size_t n, unsigned mode)
-#define BEGIN_GRAPH(id) \
-	capture_begun(  \
-		stream, per_thread, NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
+#define BEGIN_GRAPH(id)                          \
+	capture_begun(stream, per_thread, false, \
+		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
 BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, fm_cu_capture_begin(), BEGIN_GRAPH)
 
 /* It may fail because there was none, or in the wrong thread, and then goes on. */

@@ -27,8 +27,16 @@ struct CUmemcpyAttributes_st;
 struct CUmemDecompressParams_st;
 struct CUarrayMapInfo_st;
 struct CUgraphEdgeData_st;
+struct CUgraphExecUpdateResultInfo_st;
+struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+
+struct CUgraphNodeParams_st { /* what we read of it */
+	int type;
+};
+
+enum { FM_CU_NODE_GRAPH = 4, FM_CU_NODE_CONDITIONAL = 13 };
 
 struct fm_cu_location { /* CUmemLocation, passed by value */
 	int type, id;

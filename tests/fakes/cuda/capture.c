@@ -158,7 +158,8 @@ fm_cu_result cuThreadExchangeStreamCaptureMode(int *mode)
 	return FM_CU_SUCCESS;
 }
 
-fm_cu_result cuStreamBeginCapture_v2(CUstream stream, int mode)
+/* Into `graph`, or a new one. */
+static fm_cu_result begin(CUstream stream, int mode, CUgraph graph, const struct fk_nodes *leaves)
 {
 	struct fk_capture *c;
 	fm_cu_result rc;
@@ -166,7 +167,6 @@ fm_cu_result cuStreamBeginCapture_v2(CUstream stream, int mode)
 
 	if (mode < CU_CAPTURE_GLOBAL || mode > CU_CAPTURE_RELAXED)
 		return FM_CU_ERROR_INVALID_VALUE;
-	FK_TRY(fk_enter());
 	rc = fk_stream_find(stream, &s);
 	if (!rc && s->kind == FK_LEGACY)
 		rc = CU_CAPTURE_UNSUPPORTED;
@@ -174,14 +174,38 @@ fm_cu_result cuStreamBeginCapture_v2(CUstream stream, int mode)
 		rc = 401; /* CUDA_ERROR_ILLEGAL_STATE */
 	c = rc ? NULL : calloc(1, sizeof(*c));
 	if (!c)
-		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
+		return rc ? rc : CU_OUT_OF_MEMORY;
 	c->id = ++fk.captures;
 	c->mode = mode;
 	c->origin = s;
 	c->thread = &fk_self;
-	c->graph = fk_graph_new();
-	join(s, c, NULL);
-	return fk_leave(FM_CU_SUCCESS);
+	c->graph = graph ? graph : fk_graph_new();
+	c->shared = graph;
+	if (graph)
+		atomic_fetch_add(&graph->refs, 1);
+	join(s, c, leaves);
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+	FK_TRY(fk_enter());
+	return fk_leave(begin(stream, mode, NULL, NULL));
+}
+
+fm_cu_result cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+	const void *edges, size_t n, int mode)
+{
+	struct fk_nodes *leaves;
+	fm_cu_result rc;
+
+	FK_TRY(fk_enter());
+	if (!fk_graph_known(graph) || edges || (n && !deps))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	leaves = fk_nodes_copy(deps, n);
+	rc = begin(stream, mode, graph, leaves);
+	free(leaves);
+	return fk_leave(rc);
 }
 
 static void mark(CUgraphNode n)
@@ -239,8 +263,10 @@ fm_cu_result cuStreamEndCapture(CUstream stream, CUgraph *graph)
 	c->ended = true;
 	if (!rc) {
 		*graph = c->graph;
-		c->graph = NULL;
-		fk_graph_publish(*graph);
+		if (!c->shared) {
+			fk_graph_publish(*graph);
+			c->graph = NULL;
+		}
 	}
 	for (s = fk.streams; s; s = s->next)
 		if (s->capture == c && s != c->origin)

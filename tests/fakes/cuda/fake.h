@@ -52,7 +52,7 @@ struct fk_work {
 			struct fk_record *record;
 			CUevent event; /* of a node: what a launch of the graph records */
 		} record;
-		CUgraphExec exec;
+		CUgraph graph; /* all that is in it */
 	};
 };
 
@@ -121,19 +121,18 @@ struct CUgraphNode_st {
 	bool mark;
 };
 
-/* Nodes stand in the order in which they were captured, which any replay may keep. Kept by the
- * program, by a capture and by what was instantiated. */
+/* Nodes stand in the order in which they were added, which any replay may keep. Kept by the
+ * program, by a capture, by launches that are under way and by what was made of it. */
 struct CUgraph_st {
 	struct CUgraph_st *next;
 	_Atomic unsigned refs;
+	CUgraph source; /* of a copy: its nodes are that one's, and it takes no more */
 	CUgraphNode first, *last;
 	size_t n;
 };
 
-/* Kept by the program and by launches that are under way. */
 struct CUgraphExec_st {
 	struct CUgraphExec_st *next;
-	_Atomic unsigned refs;
 	CUgraph graph;
 	struct fk_point last; /* launch: they do not overlap */
 };
@@ -146,6 +145,7 @@ struct fk_capture {
 	CUstream origin;
 	const void *thread;
 	CUgraph graph;
+	bool shared; /* the program has the graph already */
 };
 
 struct fk {
@@ -219,10 +219,16 @@ void fk_capture_forget(CUevent e);
 
 /* graph.c */
 CUgraph fk_graph_new(void);
+bool fk_graph_known(CUgraph graph);
+struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n);
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node);
 void fk_graph_put(CUgraph g);
 void fk_graph_publish(CUgraph g); /* the program has it now */
+
+/* module.c: a launch as a work; the function and the shape are checked. */
+fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
+	const unsigned *block, void **params, void **extra);
 
 /* kernels.c */
 const struct fk_kernel *fk_kernel_find(const char *name);

@@ -150,24 +150,33 @@ static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)
 	return FM_CU_SUCCESS;
 }
 
+fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
+	const unsigned *block, void **params, void **extra)
+{
+	if (!f || !function_known(f))
+		return CU_INVALID_HANDLE;
+	FK_TRY(check_shape(grid, block));
+	*w = (struct fk_work){.run = run_kernel};
+	w->kernel.kernel = f->kernel;
+	w->kernel.grid = grid[0] * grid[1] * grid[2];
+	w->kernel.block = block[0] * block[1] * block[2];
+	return read_params(w, params, extra);
+}
+
 static fm_cu_result launch(
 	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
 {
-	struct fk_work w = {.run = run_kernel};
+	struct fk_work w;
 	fm_cu_result rc;
 	CUstream s;
 
 	if (!f || !function_known(f))
 		return CU_INVALID_HANDLE;
 	FK_TRY(fk_stream_find(c->stream, &s));
-	rc = check_shape(c->grid, c->block);
+	rc = fk_kernel_work(&w, f, c->grid, c->block, params, extra);
 	if (rc && s->capture)
 		s->capture->invalid = true;
 	FK_TRY(rc);
-	w.kernel.kernel = f->kernel;
-	w.kernel.grid = c->grid[0] * c->grid[1] * c->grid[2];
-	w.kernel.block = c->block[0] * c->block[1] * c->block[2];
-	FK_TRY(read_params(&w, params, extra));
 	return fk_enqueue(c->stream, &w, NULL);
 }
 

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In which graphs gates stand. They get there while a stream is captured; a graph that is composed
+ * node by node has none, and so has one that was captured while nobody scheduled us. What is made
+ * of a graph, by instantiation or as a clone, has gates if the graph has.
+ *
+ * A table of fixed size by handle, a word each: the handle and, in its lowest bits, what is known.
+ * A later one may take an earlier one's place. Of what is not there nothing is known, and nothing
+ * is said.
+ */
+#include "shim.h"
+
+#define GRAPHS 4096u
+
+enum { UNKNOWN, PLAIN, GATED, STATES = 3 };
+
+static _Atomic uintptr_t graphs[GRAPHS];
+static _Atomic bool entered; /* graphs that were there are captured into */
+
+static _Atomic uintptr_t *slot_of(uintptr_t h)
+{
+	return &graphs[h * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+
+static unsigned known(const void *handle)
+{
+	uintptr_t h = (uintptr_t)handle;
+	uintptr_t word = atomic_load_explicit(slot_of(h), memory_order_relaxed);
+
+	return (word & ~(uintptr_t)STATES) == h ? word & STATES : UNKNOWN;
+}
+
+/* UNKNOWN: forget it. */
+static void set(const void *handle, unsigned state)
+{
+	uintptr_t h = (uintptr_t)handle, word = h | known(handle);
+
+	if (!h || h & STATES)
+		return;
+	if (state != UNKNOWN)
+		atomic_store_explicit(slot_of(h), h | state, memory_order_relaxed);
+	else
+		atomic_compare_exchange_strong(slot_of(h), &word, 0);
+}
+
+/* Something known by `part` becomes a part of the graph. */
+static void add(CUgraph graph, unsigned part)
+{
+	if (part == GATED)
+		set(graph, GATED);
+	else if (part == UNKNOWN && known(graph) == PLAIN)
+		set(graph, UNKNOWN);
+}
+
+bool fm_cuda_graph_plain(CUgraphExec exec)
+{
+	return known(exec) == PLAIN;
+}
+
+void fm_cuda_graphs_clear(void)
+{
+	for (size_t i = 0; i < GRAPHS; i++)
+		atomic_store(&graphs[i], 0);
+}
+
+/* --- captures --- */
+
+static CUgraph captured(CUstream stream)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	int status = FM_CU_CAPTURE_NONE;
+	CUgraph graph = NULL;
+
+	if (!cu || !cu->stream_capture_info ||
+		cu->stream_capture_info(stream, &status, NULL, &graph, NULL, NULL))
+		return NULL;
+	return status == FM_CU_CAPTURE_ACTIVE ? graph : NULL;
+}
+
+void fm_cuda_graph_begun(CUstream stream)
+{
+	set(captured(stream), PLAIN);
+}
+
+void fm_cuda_graph_entered(void)
+{
+	atomic_store(&entered, true);
+}
+
+bool fm_cuda_graph_takes_gates(CUstream stream)
+{
+	return !atomic_load(&entered) || known(captured(stream)) != UNKNOWN;
+}
+
+void fm_cuda_graph_gated(CUstream stream)
+{
+	set(captured(stream), GATED);
+}
+
+void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec)
+{
+	add(captured(stream), known(exec));
+}
+
+/* --- composition --- */
+
+fm_cu_result cuGraphCreate(CUgraph *graph, unsigned flags)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGraphCreate, (CUgraph *, unsigned), (graph, flags));
+
+	if (rc == FM_CU_SUCCESS)
+		set(*graph, PLAIN);
+	return rc;
+}
+
+fm_cu_result cuGraphClone(CUgraph *graph, CUgraph from)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGraphClone, (CUgraph *, CUgraph), (graph, from));
+
+	if (rc == FM_CU_SUCCESS)
+		set(*graph, known(from));
+	return rc;
+}
+
+fm_cu_result cuGraphAddChildGraphNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
+{
+	add(graph, known(child));
+	return NEXT(FM_CUDA_cuGraphAddChildGraphNode,
+		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
+		(node, graph, deps, n, child));
+}
+
+/* Other graphs may be in the node. */
+static void node_added(CUgraph graph, const struct CUgraphNodeParams_st *what)
+{
+	if (what && (what->type == FM_CU_NODE_GRAPH || what->type == FM_CU_NODE_CONDITIONAL))
+		add(graph, UNKNOWN);
+}
+
+fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
+	struct CUgraphNodeParams_st *what)
+{
+	node_added(graph, what);
+	return NEXT(FM_CUDA_cuGraphAddNode,
+		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+			struct CUgraphNodeParams_st *),
+		(node, graph, deps, n, what));
+}
+
+fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	const struct CUgraphEdgeData_st *data, size_t n, struct CUgraphNodeParams_st *what)
+{
+	node_added(graph, what);
+	return NEXT(FM_CUDA_cuGraphAddNode_v2,
+		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
+			size_t, struct CUgraphNodeParams_st *),
+		(node, graph, deps, data, n, what));
+}
+
+/* A handle may be used again as soon as the driver has it back: it is forgotten before. */
+fm_cu_result cuGraphDestroy(CUgraph graph)
+{
+	set(graph, UNKNOWN);
+	return NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (graph));
+}
+
+/* --- what is launched --- */
+
+static fm_cu_result instantiated(const CUgraphExec *exec, CUgraph graph, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS)
+		set(*exec, known(graph));
+	return rc;
+}
+
+fm_cu_result cuGraphInstantiate(
+	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
+{
+	return instantiated(exec, graph,
+		NEXT(FM_CUDA_cuGraphInstantiate,
+			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
+			(exec, graph, node, log, size)));
+}
+
+fm_cu_result cuGraphInstantiate_v2(
+	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
+{
+	return instantiated(exec, graph,
+		NEXT(FM_CUDA_cuGraphInstantiate_v2,
+			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
+			(exec, graph, node, log, size)));
+}
+
+fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	return instantiated(exec, graph,
+		NEXT(FM_CUDA_cuGraphInstantiateWithFlags,
+			(CUgraphExec *, CUgraph, unsigned long long), (exec, graph, flags)));
+}
+
+#define WITH_PARAMS \
+	(CUgraphExec * exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st * how)
+
+fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
+{
+	return instantiated(exec, graph,
+		NEXT(FM_CUDA_cuGraphInstantiateWithParams, WITH_PARAMS, (exec, graph, how)));
+}
+
+fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
+{
+	return instantiated(exec, graph,
+		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
+}
+
+/* The driver takes a graph of the same shape alone: with the same gates. */
+static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && known(exec) == UNKNOWN)
+		set(exec, known(graph));
+	return rc;
+}
+
+fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)
+{
+	return updated(exec, graph,
+		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
+			(exec, graph, node, result)));
+}
+
+fm_cu_result cuGraphExecUpdate_v2(
+	CUgraphExec exec, CUgraph graph, struct CUgraphExecUpdateResultInfo_st *result)
+{
+	return updated(exec, graph,
+		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
+			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
+			(exec, graph, result)));
+}
+
+fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
+{
+	set(exec, UNKNOWN);
+	return NEXT(FM_CUDA_cuGraphExecDestroy, (CUgraphExec), (exec));
+}
