@@ -5,12 +5,14 @@ the driver, alone, at level 1, with others on the device, in local mode, and whi
 resumed at random. The driver is the fake one; FERMATA_TEST_CUDA=real takes the machine's."""
 import os
 import random
+import re
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, Fermata, Program, Worker, check, cuda_env, main, need_cuda_shim, program
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
@@ -95,6 +97,39 @@ def ways_governed(stack):
             same(name, fermata.program(command(name, *way, seconds="0")), f"{way}")
             was, governed = governed, fermata.stats()["governed"]
             check(governed > was, f"{name} {way}: nothing it did was governed")
+
+
+def driver_path():
+    if os.environ.get("FERMATA_TEST_CUDA") != "real":
+        return os.path.join(BUILD, "tests", "fakes", "libcuda.so.1")
+    cache = subprocess.run(["ldconfig", "-p"], check=True, capture_output=True, text=True).stdout
+    return re.search(r"libcuda\.so\.1 \(.*\) => (.*)", cache).group(1)
+
+
+def stand_in(stack):
+    """By the library that has the driver's name, and not preloaded: as by the shim. And by both."""
+    fermata = world(stack)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    os.symlink(driver_path(), os.path.join(folder, "libcuda-driver.so.1"))
+    fermata.env["LD_LIBRARY_PATH"] = f"{folder}:{os.path.join(BUILD, 'lib', 'fermata')}"
+    for name in SETS:
+        for way in WAYS:
+            for start in (lambda argv: Program(argv, env=fermata.env), fermata.program):
+                governed = fermata.stats()["governed"]
+                p = start(command(name, *way, seconds="0"))
+                same(name, p, f"{way} behind the stand-in")
+                check(fermata.stats()["governed"] > governed, f"{name} {way}: nothing it did was governed")
+                p.close()
+    worker = Worker([program("cuda_worker"), "100"], env=fermata.env)
+    stack.callback(worker.close)
+    worker.line("ready")
+    fermata.cli("suspend", str(worker.pid))
+    fermata.cli("resume", str(worker.pid))
+    worker.advances()
+    worker.finish()
+    missing = {**fermata.env, "LD_LIBRARY_PATH": os.path.join(BUILD, "lib", "fermata")}
+    run = subprocess.run(command(SETS[0], seconds="0"), env=missing, capture_output=True, text=True)
+    check(run.returncode and "libcuda-driver.so.1" in run.stderr, "without a driver there is no stand-in, either")
 
 
 def alone(stack):
@@ -220,5 +255,5 @@ def daemon_goes_and_comes(stack):
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (
         without_memory_operations, without_registered_memory)
-    main(ways, ways_governed, alone, level_1, disabled, *fake_only, contended, contended_at_level_1, above_and_below, fair,
-         local, suspended_at_random, daemon_goes_and_comes)
+    main(ways, ways_governed, stand_in, alone, level_1, disabled, *fake_only, contended, contended_at_level_1,
+         above_and_below, fair, local, suspended_at_random, daemon_goes_and_comes)

@@ -23,6 +23,7 @@ fail()
 cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install"; }
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
+[ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
 [ -x "$prefix/bin/fermata" ] || fail "no command"
 
 # The example's own words say whether it worked.
@@ -78,5 +79,7 @@ done || fail "the header declares what the library does not have"
 if [ -z "${SANITIZE:-}" ]; then
 	needed=$(readelf -d "$lib/libfermata.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
 	[ -z "$needed" ] || fail "the library needs $needed"
+	needed=$(readelf -d "$lib/fermata/libcuda.so.1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | head -2 | tr '\n' ' ')
+	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
 fi
 echo "ok"

@@ -33,6 +33,11 @@ void fm_cuda_find_dlsym(void)
 
 	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
 		found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	/* Behind the stand-in we come after the C library. */
+	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
+		found = dlvsym(RTLD_DEFAULT, "dlsym", versions[i]);
+	if (found == (void *)dlsym)
+		found = NULL;
 	__atomic_store_n(&fm_cuda_real_dlsym,
 		found ? (void *(*)(void *, const char *))found : no_dlsym, __ATOMIC_RELEASE);
 }

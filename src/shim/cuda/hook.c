@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define DRIVER "libcuda.so.1"
+/* Its name where the stand-in has that one (cmake/stand_in.cmake): the stand-in would find us. */
+#define DRIVER_BEHIND "libcuda-driver.so.1"
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
@@ -32,16 +34,22 @@ static void *real_dlsym(void *handle, const char *symbol)
 
 /* The driver, if the program has loaded it: never by us. It stays from then on, for its functions
  * are in our table. */
+static _Atomic(void *) loaded;
+static _Atomic bool stood_in; /* behind the stand-in */
+
 static void *driver(void)
 {
-	static _Atomic(void *) handle;
-	void *h = atomic_load_explicit(&handle, memory_order_acquire);
+	void *h = atomic_load_explicit(&loaded, memory_order_acquire);
 
 	if (h)
 		return h;
-	h = dlopen(DRIVER, RTLD_NOLOAD | RTLD_LAZY);
+	h = dlopen(DRIVER_BEHIND, RTLD_NOLOAD | RTLD_LAZY);
 	if (h)
-		atomic_store_explicit(&handle, h, memory_order_release);
+		atomic_store(&stood_in, true);
+	else
+		h = dlopen(DRIVER, RTLD_NOLOAD | RTLD_LAZY);
+	if (h)
+		atomic_store_explicit(&loaded, h, memory_order_release);
 	return h;
 }
 
@@ -104,6 +112,15 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 	return NULL;
 }
 
+/* We were found ourselves, as the first of all. The stand-in has us in front of the driver wherever
+ * the program has put it. */
+static bool found_without_us(const char *symbol)
+{
+	if (real_dlsym(RTLD_NEXT, symbol))
+		return true;
+	return driver() && atomic_load(&stood_in) && fm_cuda_symbol(symbol);
+}
+
 void *fm_cuda_answer(void *handle, const char *symbol)
 {
 	struct fm_cuda_call *call = by_symbol(symbol);
@@ -111,9 +128,8 @@ void *fm_cuda_answer(void *handle, const char *symbol)
 
 	if (!fn)
 		return NULL;
-	/* We were found ourselves, as the first of all: what would be found without us? */
 	if (fn == call->wrapper)
-		return real_dlsym(RTLD_NEXT, symbol) ? fn : FM_CUDA_NO_SYMBOL;
+		return found_without_us(symbol) ? fn : FM_CUDA_NO_SYMBOL;
 	/* Something else may have a function of that name. */
 	return fn == fm_cuda_symbol(symbol) ? use(call, fn) : NULL;
 }
