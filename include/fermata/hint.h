@@ -18,16 +18,22 @@
 #define FM_PRIORITY_MAX      255
 
 /* priority: larger is more urgent. weight: proportion under `fair`. share: percent of the device
- * reserved
- * (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to a job's
- * arrival. slice: round-robin quantum of this group, 0: the policy's. */
+ * reserved (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to
+ * a job's arrival. period: between arrivals. slice: round-robin quantum of this group, 0: the
+ * policy's. runtime: device time that a job is expected to take, 0: learnt from the jobs before.
+ * foreground: 1: the group that the user works with at present. latency-nice: below 0 the group's
+ * turns under `fair` come sooner and are shorter, above 0 later and longer; its share stays.
+ * docs/policies.md says which policy reads what. */
 #define FM_HINT_MAP(X)                                                           \
 	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \
 	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                             \
 	X(FM_HINT_SHARE, "share", 0, 100, 0, "%")                                \
 	X(FM_HINT_DEADLINE, "deadline", 0, INT64_C(3600000000000), 0, "ns")      \
 	X(FM_HINT_PERIOD, "period", 0, INT64_C(3600000000000), 0, "ns")          \
-	X(FM_HINT_SLICE, "slice", 0, INT64_C(10000000000), 0, "ns")
+	X(FM_HINT_SLICE, "slice", 0, INT64_C(10000000000), 0, "ns")              \
+	X(FM_HINT_RUNTIME, "runtime", 0, INT64_C(3600000000000), 0, "ns")        \
+	X(FM_HINT_FOREGROUND, "foreground", 0, 1, 0, "")                         \
+	X(FM_HINT_LATENCY_NICE, "latency-nice", -20, 19, 0, "")
 
 enum fm_hint {
 #define FM_HINT_ID(id, name, min, max, def, unit) id,

@@ -172,6 +172,8 @@ hint x priority
 hint x nonsense=1
 hint x priority=9999
 hint x deadline=-1
+hint x latency-nice=20
+hint x foreground=yes
 suspend
 suspend a b
 resume
@@ -310,6 +312,8 @@ run_environment() {
     environment_has 'FERMATA_HINTS=priority=64 weight=5 share=25 deadline=20000000 period=33000000 slice=1500000'
     environment_has 'FERMATA_GROUP=my.group'
     environment_has 'FERMATA_LEVEL=3'
+    expect 0 "the other hints" "$fermata" run --runtime 800us --foreground 1 --latency-nice=-5 "${show[@]}"
+    environment_has 'FERMATA_HINTS=runtime=800000 foreground=1 latency-nice=-5'
     expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
     expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 "${show[@]}"
@@ -495,6 +499,10 @@ steering() {
     out_is alpha
     expect 0 "it is shown" "$fermata" ps --json
     json 'r["groups"][0]["hints"]["priority"] == -64 and r["groups"][0]["hints"]["slice_ms"] == 2'
+    expect 0 "more hints" "$fermata" hint alpha latency-nice=-7 foreground=1 runtime=3
+    expect 0 "they are shown" "$fermata" ps --json
+    json 'r["groups"][0]["hints"]["latency-nice"] == -7 and r["groups"][0]["hints"]["runtime_ms"] == 3'
+    json 'r["groups"][0]["hints"]["foreground"] == 1'
     expect 0 "hint by pid" "$fermata" hint "$first" priority=-3 --json
     json 'r["groups"] == ["alpha"]'
     expect 0 "hint by queue" "$fermata" hint "$queue" priority=realtime

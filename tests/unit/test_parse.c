@@ -99,6 +99,14 @@ static void hints(void **state)
 		fm_parse_hint("share", "1000000000000000000000000000", &h, &v, &err), -EINVAL);
 	assert_int_equal(fm_parse_hint("weight", "10000", &h, &v, NULL), 0);
 	assert_int_equal(fm_parse_hint("weight", "10001", &h, &v, &err), -ERANGE);
+	assert_int_equal(fm_parse_hint("latency-nice", "-20", &h, &v, NULL), 0);
+	assert_int_equal(h, FM_HINT_LATENCY_NICE);
+	assert_int_equal(v, -20);
+	assert_int_equal(fm_parse_hint("latency-nice", "20", &h, &v, &err), -ERANGE);
+	assert_int_equal(fm_parse_hint("foreground", "1", &h, &v, NULL), 0);
+	assert_int_equal(fm_parse_hint("foreground", "2", &h, &v, &err), -ERANGE);
+	assert_int_equal(fm_parse_hint("runtime", "0.8s", &h, &v, NULL), 0);
+	assert_int_equal(v, 800 * FM_MS);
 	assert_int_equal(fm_parse_hint("slice", "11s", &h, &v, &err), -ERANGE);
 	assert_non_null(strstr(err.hint, "10000 ms"));
 	assert_int_equal(fm_parse_hint("colour", "red", &h, &v, &err), -ENOENT);
