@@ -96,8 +96,8 @@ struct fm_board {
 	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up.
 	 */
 	FM_LINE _Atomic uint32_t agent_sleeps;
-	/* Written by the daemon, enum fm_shares: others share a device with this client, so it
-	 * keeps progress up to date. */
+	/* Written by the daemon, enum fm_shares: others share a device with this client, or it may
+	 * be stopped although nobody does, so it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
 	/* Written by the daemon: of all who share its device this client alone is in the background
 	 * (priority below 0), so it may make room in the middle of a command, by means that would

@@ -98,7 +98,7 @@ static void wake_dirty(struct fm_bridge *b)
 
 void bridge_settle(struct fm_bridge *b, uint64_t now)
 {
-	if (b->policy != fm_sched_policy_ops(b->sched))
+	if (b->policies != fm_sched_policies(b->sched))
 		policy_changed(b);
 	wake_dirty(b);
 	for (unsigned i = 0; i < RECHECK_BUDGET && !fm_list_empty(&b->recheck); i++) {

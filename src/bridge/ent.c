@@ -176,8 +176,12 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 	fm_list_each (q, &c->queues, in_client) {
 		const struct bdevice *d = q->ent->dev;
 
-		if (d->n_ents < 2)
+		/* One alone is asked for bells where it may be stopped all the same: by a limit, or
+		 * for the sake of another device. */
+		if (d->n_ents < 2) {
+			shares = q->ent->bells ? FM_SHARES : shares;
 			continue;
+		}
 		if (shares != FM_SHARES)
 			shares = d->first == q->ent ? FM_SHARES_FIRST : FM_SHARES;
 		makes_room |= d->background == 1 && in_background(q->ent);
@@ -234,7 +238,7 @@ void policy_changed(struct fm_bridge *b)
 {
 	struct bdevice *d;
 
-	b->policy = fm_sched_policy_ops(b->sched);
+	b->policies = fm_sched_policies(b->sched);
 	fm_list_each (d, &b->devices, link)
 		device_contended(b, d, true);
 }
@@ -299,7 +303,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	}
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
-	if (e->dev->n_ents > 1)
+	if (e->dev->n_ents > 1 || e->bells)
 		client_contended(b, q->client);
 }
 

@@ -95,10 +95,10 @@ struct fm_bridge {
 	struct fm_bridge_limits limits;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
-	struct fm_list recheck;             /* entities whose bells changed */
-	struct fm_list dirty;               /* clients whose gates changed */
-	const struct fm_policy_ops *policy; /* by which clients were last told what they share */
-	uint64_t now; /* of the call in progress, for callbacks without a time */
+	struct fm_list recheck; /* entities whose bells changed */
+	struct fm_list dirty;   /* clients whose gates changed */
+	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
+	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
 	uint32_t next_queue;
 	struct fm_bcoverage past; /* of clients that are gone */
@@ -121,7 +121,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
-void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another priority */
+void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */
 void policy_changed(struct fm_bridge *b);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 

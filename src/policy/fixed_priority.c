@@ -134,7 +134,7 @@ static bool prio_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return !top || key_of(e) < top->key;
 }
 
-static int64_t prio_rank(const struct fm_ent *e)
+static int64_t prio_rank(const void *self, const struct fm_ent *e)
 {
 	return fm_ent_hint(e, FM_HINT_PRIORITY);
 }

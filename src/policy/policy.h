@@ -43,6 +43,9 @@ struct fm_choice {
 	bool all;
 	uint64_t next;      /* absolute time of the next wish to be called, FM_NEVER for none */
 	const char *reason; /* static text: the rule that chose */
+	/* What has changed bears on other devices: they are asked at once. Of a policy with a
+	 * shared object alone, and not looked at in the answers of those others. */
+	bool others;
 };
 
 /* A policy's own settings: `policy NAME key=value`. */
@@ -60,6 +63,18 @@ struct fm_policy_ops {
 	const char *summary;                  /* one line for `fermata policy` */
 	const struct fm_policy_param *params; /* ends with a NULL name; at most FM_POLICY_PARAMS */
 	size_t size, ent_size;                /* of self and of each entity's priv */
+
+	/* It reckons from the arrivals of jobs, or learns their lengths: both edges of each are
+	 * reported at once, of one that nobody waits for too, which costs that one bells. */
+	bool exact_jobs;
+
+	/* For one order over all devices: an object that all instances share. The core makes it,
+	 * zeroed, before the first of them, hands it to each before init, and frees it after the
+	 * last. Where there is one, decide may hold everybody on a device back for what another
+	 * does: each entity is watched as by binds_alone, and preempts is asked on an idle device
+	 * too. */
+	size_t shared_size; /* 0: each device for itself */
+	void (*share)(void *self, void *shared);
 
 	int (*init)(void *self, const int64_t *params); /* 0 or negative errno; self is zeroed */
 	void (*fini)(void *self);                       /* everybody has left */
@@ -83,9 +98,9 @@ struct fm_policy_ops {
 	bool (*preempts)(void *self, const struct fm_ent *idle, uint64_t now);
 
 	/* An entity never waits for one of a lower rank; so one that alone has the highest rank on
-	 * its device is never made to wait. A function of hints alone. NULL: anyone may have to
-	 * wait for anyone. */
-	int64_t (*rank)(const struct fm_ent *e);
+	 * its device is never made to wait. A function of hints and settings alone. NULL: anyone
+	 * may have to wait for anyone. */
+	int64_t (*rank)(const void *self, const struct fm_ent *e);
 
 	/* Must even an entity alone on its device be watched, because decide() may hold it back (a
 	 * cap)? Asked once, after init. NULL: no, and the lone entity costs no bells. */

@@ -23,6 +23,8 @@ struct fm_sched {
 	void *ctx;
 	const struct fm_policy_ops *ops;
 	int64_t params[FM_POLICY_PARAMS];
+	uint64_t policies; /* fm_sched_policy() so far */
+	void *shared;      /* the object that the policy's instances share, or NULL */
 	uint64_t linger;
 	uint64_t now; /* of the latest call: time does not go back */
 	struct fm_list devices, groups;
@@ -37,9 +39,9 @@ struct fm_sdev {
 	struct fm_list node; /* in sched->devices */
 	struct fm_sched *s;
 	char *key;
-	void *self; /* the policy's instance */
-	bool binds_alone;
-	bool all; /* the last decision was: everybody runs */
+	void *self;       /* the policy's instance */
+	bool binds_alone; /* decisions matter to one alone on the device too */
+	bool all;         /* the last decision was: everybody runs */
 	struct fm_heap_node timer;
 	struct fm_list ents, active, hot;
 	struct fm_list touched; /* may need other bells or, under `all`, an open gate */
@@ -112,6 +114,13 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 void fm_core_ring(struct fm_sdev *d);
 void fm_core_touch(struct fm_sent *e);
 void fm_core_touch_all(struct fm_sdev *d);
+
+/* switch.c: an object for the instances of a policy to share, NULL where it has none: -ENOMEM; a
+ * new instance, with nobody in it; and does it bind an entity that is alone on its device? */
+int fm_core_new_shared(const struct fm_policy_ops *ops, void **out);
+int fm_core_new_instance(
+	const struct fm_policy_ops *ops, void *shared, const int64_t *params, void **out);
+bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self);
 
 /* state.c: the entity as the policy counts it. None of these decides. */
 void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now);

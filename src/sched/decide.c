@@ -85,7 +85,7 @@ static void set_bells(struct fm_sent *e)
 	const struct fm_sdev *d = e->d;
 	struct fm_sched *s = d->s;
 	bool heard = !d->all && !e->g->suspended && (d->n_ents > 1 || d->binds_alone);
-	bool others = d->binds_alone || d->n_ready > e->pub.ready;
+	bool others = d->binds_alone || s->ops->exact_jobs || d->n_ready > e->pub.ready;
 	bool ready = heard && !e->work;
 	bool idle = heard && e->work && others && !fm_list_empty(&e->active);
 
@@ -166,7 +166,10 @@ static bool hot_wants_open(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = d->s->ops;
 
-	return !d->n_ready || (ops->preempts && ops->preempts(d->self, &e->pub, now));
+	/* Unless another device may hold it back, nothing does on an idle one. */
+	if (!d->n_ready && !d->s->shared)
+		return true;
+	return ops->preempts && ops->preempts(d->self, &e->pub, now);
 }
 
 static void apply_run(struct fm_sdev *d, const char *reason, uint64_t now)
@@ -207,7 +210,8 @@ static void arm(struct fm_sdev *d, uint64_t now)
 	fm_heap_rekey(&d->s->timers, &d->timer, at);
 }
 
-void fm_core_decide(struct fm_sdev *d, uint64_t now)
+/* Returns whether the other devices are to be asked as well. */
+static bool decide_one(struct fm_sdev *d, uint64_t now)
 {
 	struct fm_sched *s = d->s;
 	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
@@ -227,4 +231,17 @@ void fm_core_decide(struct fm_sdev *d, uint64_t now)
 		fm_core_settle(d, now);
 	arm(d, now);
 	fm_core_ring(d);
+	return c.others && s->shared;
+}
+
+/* What the others answer changes nothing for the rest: they are asked once. */
+void fm_core_decide(struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sdev *other;
+
+	if (!decide_one(d, now))
+		return;
+	fm_list_each (other, &d->s->devices, node)
+		if (other != d)
+			decide_one(other, now);
 }

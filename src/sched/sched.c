@@ -17,12 +17,16 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
+	s->ops = fm_policy_find("fixed-priority");
+	if (fm_core_new_shared(s->ops, &s->shared)) {
+		free(s);
+		return -ENOMEM;
+	}
 	s->host = *host;
 	s->ctx = ctx;
 	s->linger = LINGER_DEFAULT;
 	fm_list_init(&s->devices);
 	fm_list_init(&s->groups);
-	s->ops = fm_policy_find("fixed-priority");
 	fm_policy_parse(s->ops, NULL, 0, s->params, NULL);
 	*out = s;
 	return 0;
@@ -68,6 +72,7 @@ void fm_sched_free(struct fm_sched *s)
 		free(g);
 	fm_heap_fini(&s->timers);
 	fm_heap_fini(&s->lingers);
+	free(s->shared);
 	free(s);
 }
 
@@ -80,16 +85,15 @@ int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *ke
 {
 	FM_CLEAN_FREE struct fm_sdev *d = calloc(1, sizeof(*d));
 	FM_CLEAN_FREE char *name = strdup(key);
-	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(s->ops->size, (size_t)1));
 	int rc;
 
-	if (!d || !name || !self || fm_heap_reserve(&s->timers, s->n_devices + 1))
+	if (!d || !name || fm_heap_reserve(&s->timers, s->n_devices + 1))
 		return -ENOMEM;
-	rc = s->ops->init ? s->ops->init(self, s->params) : 0;
+	rc = fm_core_new_instance(s->ops, s->shared, s->params, &d->self);
 	if (rc)
 		return rc;
 	d->s = s;
-	d->binds_alone = s->ops->binds_alone && s->ops->binds_alone(self);
+	d->binds_alone = fm_core_binds_alone(s->ops, d->self);
 	fm_list_init(&d->ents);
 	fm_list_init(&d->active);
 	fm_list_init(&d->hot);
@@ -99,7 +103,6 @@ int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *ke
 	fm_heap_push(&s->timers, &d->timer, FM_NEVER);
 	s->n_devices++;
 	d->key = fm_take_ptr(name);
-	d->self = fm_take_ptr(self);
 	*out = fm_take_ptr(d);
 	return 0;
 }
@@ -166,6 +169,7 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	if (!e)
 		return -ENOMEM;
 	e->pub.id = ++s->last_id;
+	fm_core_settle(d, now);
 	rc = s->ops->join ? s->ops->join(d->self, &e->pub, now) : 0;
 	if (rc) {
 		free_ent(e);

@@ -63,6 +63,8 @@ void fm_sched_free(struct fm_sched *s);
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
 	uint64_t now, struct fm_err *err);
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s);
+uint64_t fm_sched_policies(
+	const struct fm_sched *s); /* how often it was changed, or its settings */
 const int64_t *fm_sched_policy_params(
 	const struct fm_sched *s); /* in params[] order, times in ns */
 

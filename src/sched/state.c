@@ -115,10 +115,13 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t
 	fm_core_decide(e->d, now);
 }
 
-/* Only who holds the device has something to keep. One alone needs no claim. */
+/* Only who holds the device has something to keep. One alone needs no claim, but where it holds
+ * back others on other devices. */
 static bool may_linger(const struct fm_sent *e)
 {
-	return e->pub.ready && !e->g->depth && e->gate_open && !e->d->all && e->d->n_ents > 1;
+	bool others = e->d->n_ents > 1 || e->d->s->shared;
+
+	return e->pub.ready && !e->g->depth && e->gate_open && !e->d->all && others;
 }
 
 void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
@@ -174,7 +177,7 @@ int64_t fm_sched_rank(const struct fm_sent *e)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 
-	return ops->rank ? ops->rank(&e->pub) : 0;
+	return ops->rank ? ops->rank(e->d->self, &e->pub) : 0;
 }
 
 uint64_t fm_sched_next(const struct fm_sched *s)

@@ -10,6 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+int fm_core_new_shared(const struct fm_policy_ops *ops, void **out)
+{
+	*out = ops->shared_size ? calloc(1, ops->shared_size) : NULL;
+	return ops->shared_size && !*out ? -ENOMEM : 0;
+}
+
+int fm_core_new_instance(
+	const struct fm_policy_ops *ops, void *shared, const int64_t *params, void **out)
+{
+	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(ops->size, (size_t)1));
+	int rc;
+
+	if (!self)
+		return -ENOMEM;
+	if (shared && ops->share)
+		ops->share(self, shared);
+	rc = ops->init ? ops->init(self, params) : 0;
+	if (rc)
+		return rc;
+	*out = fm_take_ptr(self);
+	return 0;
+}
+
+bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self)
+{
+	return ops->shared_size || (ops->binds_alone && ops->binds_alone(self));
+}
+
 static void swap_priv(struct fm_sent *e)
 {
 	void *priv = e->pub.priv;
@@ -70,38 +98,35 @@ static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sent 
 }
 
 /* With success every entity's priv in place is the new one. With failure nothing has changed. */
-static int begin_instance(const struct fm_policy_ops *ops, const int64_t *params, struct fm_sdev *d,
-	void **out, uint64_t now)
+static int begin_instance(const struct fm_policy_ops *ops, void *shared, const int64_t *params,
+	struct fm_sdev *d, void **out, uint64_t now)
 {
-	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(ops->size, (size_t)1));
 	struct fm_sent *e;
-	int rc;
+	void *self;
+	int rc = fm_core_new_instance(ops, shared, params, &self);
 
-	if (!self)
-		return -ENOMEM;
-	rc = ops->init ? ops->init(self, params) : 0;
 	if (rc)
 		return rc;
 	fm_list_each (e, &d->ents, in_dev) {
 		rc = join_new(ops, self, e, now);
 		if (rc) {
-			end_instance(ops, fm_take_ptr(self), d, e, now);
+			end_instance(ops, self, d, e, now);
 			return rc;
 		}
 	}
-	*out = fm_take_ptr(self);
+	*out = self;
 	return 0;
 }
 
-static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, const int64_t *params,
-	void **selves, uint64_t now)
+static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, void *shared,
+	const int64_t *params, void **selves, uint64_t now)
 {
 	struct fm_sdev *d, *undo;
 	size_t i = 0, j = 0;
 	int rc;
 
 	fm_list_each (d, &s->devices, node) {
-		rc = begin_instance(ops, params, d, &selves[i], now);
+		rc = begin_instance(ops, shared, params, d, &selves[i], now);
 		if (!rc) {
 			i++;
 			continue;
@@ -125,7 +150,7 @@ static void adopt(struct fm_sdev *d, const struct fm_policy_ops *old, void *self
 		swap_priv(e);
 	end_instance(old, d->self, d, NULL, now);
 	d->self = self;
-	d->binds_alone = d->s->ops->binds_alone && d->s->ops->binds_alone(self);
+	d->binds_alone = fm_core_binds_alone(d->s->ops, self);
 	fm_core_touch_all(d);
 }
 
@@ -150,6 +175,8 @@ int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *par
 {
 	const struct fm_policy_ops *ops = find(name, err), *old = s->ops;
 	FM_CLEAN_FREE void **selves = calloc(s->n_devices + 1, sizeof(*selves));
+	FM_CLEAN_FREE void *shared = NULL;
+	FM_CLEAN_FREE void *old_shared = NULL;
 	int64_t values[FM_POLICY_PARAMS];
 	struct fm_sdev *d;
 	size_t i = 0;
@@ -163,13 +190,18 @@ int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *par
 	now = fm_core_now(s, now);
 	fm_list_each (d, &s->devices, node)
 		fm_core_settle_each(d, now);
-	rc = selves ? begin_all(s, ops, values, selves, now) : -ENOMEM;
+	rc = selves ? fm_core_new_shared(ops, &shared) : -ENOMEM;
+	if (!rc)
+		rc = begin_all(s, ops, shared, values, selves, now);
 	if (rc) {
 		fm_err_set(err, rc, "policy %s could not start: %s", name, strerror(-rc));
 		fm_err_hint(err, "policy %s goes on; try again with other settings", old->name);
 		return rc;
 	}
 	s->ops = ops;
+	s->policies++;
+	old_shared = s->shared;
+	s->shared = fm_take_ptr(shared);
 	memcpy(s->params, values, sizeof(values));
 	fm_list_each (d, &s->devices, node)
 		adopt(d, old, selves[i++], now);
@@ -181,6 +213,11 @@ int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *par
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s)
 {
 	return s->ops;
+}
+
+uint64_t fm_sched_policies(const struct fm_sched *s)
+{
+	return s->policies;
 }
 
 const int64_t *fm_sched_policy_params(const struct fm_sched *s)

@@ -161,6 +161,26 @@ static void bells_only_where_needed(void **state)
 	fm_sched_free(f.s);
 }
 
+/* Where deadlines count from arrivals, the end of a job is wanted although nobody waits for it. */
+static void exact_jobs_cost_bells(void **state)
+{
+	struct fix f;
+	struct ent *a, *b;
+
+	setup(&f, &host, "edf");
+	a = add(&f, 0);
+	ready(&f, a, T0);
+	assert_false(a->bell_ready || a->bell_idle); /* alone on the device: none */
+	b = add(&f, 0);
+	assert_true(a->bell_idle && b->bell_ready);
+	idle(&f, a, T0 + FM_MS);
+	ready(&f, a, T0 + 2 * FM_MS);
+	assert_true(a->bell_idle && !a->bell_ready);
+	policy(&f, "fixed-priority", T0 + 2 * FM_MS);
+	assert_false(a->bell_idle);
+	fm_sched_free(f.s);
+}
+
 static void edge_reported_within_bells(void **state)
 {
 	struct fix f;
@@ -546,6 +566,7 @@ int main(void)
 		cmocka_unit_test(linger_keeps_the_device),
 		cmocka_unit_test(new_job_within_linger_renews_deadline),
 		cmocka_unit_test(bells_only_where_needed),
+		cmocka_unit_test(exact_jobs_cost_bells),
 		cmocka_unit_test(edge_reported_within_bells),
 		cmocka_unit_test(late_stall_is_charged_and_measured),
 		cmocka_unit_test(drain_that_ends_idle_or_reopened),

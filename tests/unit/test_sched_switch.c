@@ -28,8 +28,14 @@ struct books {
 	int fail_join_after, fail_init_after; /* -1: never */
 };
 
+/* What the instances of a policy share; they find it zeroed. */
+struct common {
+	int instances;
+};
+
 struct own {
 	struct books *books;
+	struct common *common;
 	struct fm_ent *ent[16];
 	unsigned n;
 };
@@ -47,8 +53,19 @@ static int own_init(void *self, const int64_t *params)
 	if (o->books->fail_init_after == 0)
 		return -ENOSPC;
 	o->books->fail_init_after -= o->books->fail_init_after > 0;
+	if (o->common)
+		assert_int_equal(o->common->instances++, o->books->instances);
 	o->books->instances++;
 	return 0;
+}
+
+static void own_share(void *self, void *shared)
+{
+	struct own *o = self;
+
+	assert_null(o->books); /* before init */
+	assert_non_null(shared);
+	o->common = shared;
 }
 
 static void own_fini(void *self)
@@ -57,6 +74,8 @@ static void own_fini(void *self)
 
 	assert_int_equal(o->n, 0);
 	o->books->instances--;
+	if (o->common)
+		assert_int_equal(--o->common->instances, o->books->instances);
 }
 
 static int own_join(void *self, struct fm_ent *e, uint64_t now)
@@ -135,19 +154,29 @@ static void first_decide(void *self, uint64_t now, struct fm_choice *choice)
 	choice->reason = "first";
 }
 
+/* Bears on other devices whatever happens. */
+static void loud_decide(void *self, uint64_t now, struct fm_choice *choice)
+{
+	first_decide(self, now, choice);
+	choice->others = true;
+}
+
 static const struct fm_policy_param own_params[] = {
 	{"books", "", "address of the books", 0, INT64_MAX, 0}, {0}};
 
-#define OWN(policy, decision)                                                                    \
+#define OWN(policy, decision, ...)                                                               \
 	{                                                                                        \
 		.name = policy, .summary = "", .params = own_params, .size = sizeof(struct own), \
 		.ent_size = sizeof(struct own_ent), .init = own_init, .fini = own_fini,          \
 		.join = own_join, .leave = own_leave, .ready = own_ready, .idle = own_idle,      \
-		.charge = own_charge, .decide = decision                                         \
+		.charge = own_charge, .decide = decision, __VA_ARGS__                            \
 	}
 
-static const struct fm_policy_ops first = OWN("first", first_decide);
-static const struct fm_policy_ops rude = OWN("rude", rude_decide);
+static const struct fm_policy_ops first = OWN("first", first_decide, );
+static const struct fm_policy_ops rude = OWN("rude", rude_decide, );
+static const struct fm_policy_ops loud =
+	OWN("loud", loud_decide, .shared_size = sizeof(struct common), .share = own_share);
+static const struct fm_policy_ops loud_alone = OWN("loud-alone", loud_decide, );
 
 /* The least that a policy can be. The core begins with this name. */
 static void none_decide(void *self, uint64_t now, struct fm_choice *choice)
@@ -157,7 +186,7 @@ static void none_decide(void *self, uint64_t now, struct fm_choice *choice)
 static const struct fm_policy_ops none = {
 	.name = "fixed-priority", .summary = "", .decide = none_decide};
 
-const struct fm_policy_ops *const fm_policies[] = {&none, &first, &rude, NULL};
+const struct fm_policy_ops *const fm_policies[] = {&none, &first, &rude, &loud, &loud_alone, NULL};
 
 const struct fm_policy_ops *fm_policy_find(const char *name)
 {
@@ -258,6 +287,63 @@ static void failed_switch_changes_nothing(void **state)
 	assert_int_equal(b.instances + b.joined + b.ready, 0);
 }
 
+/* The instances of a policy share one object, from before the first to after the last; when a
+ * switch fails, the old ones keep theirs. */
+static void instances_share(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1}, c = b;
+	struct fm_sdev *d;
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "loud", &b, NULL), 0);
+	for (int at = 0; at < ENTS + 2; at++) {
+		struct books bad = {.fail_init_after = at < 2 ? at : -1,
+			.fail_join_after = at < 2 ? -1 : at - 2};
+
+		assert_int_equal(use(&f, "loud", &bad, NULL), at < 2 ? -ENOSPC : -ENOMEM);
+		assert_int_equal(bad.instances + bad.joined + bad.ready, 0);
+	}
+	assert_int_equal(fm_sched_device_add(f.s, &d, "x"), 0);
+	assert_int_equal(b.instances, 3);
+	assert_int_equal(use(&f, "loud", &c, NULL), 0);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+	assert_int_equal(use(&f, "first", &b, NULL), 0);
+	assert_int_equal(use(&f, "loud", &c, NULL), 0);
+	assert_int_equal(c.instances, 3);
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + c.instances, 0);
+}
+
+static uint64_t decisions(struct fix *f)
+{
+	struct fm_sched_stats st;
+
+	fm_sched_get_stats(f->s, &st);
+	return st.decisions;
+}
+
+/* What bears on other devices has them asked, once each; where nothing is shared nobody is. */
+static void others_are_asked_once(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1}, c = b;
+	uint64_t before;
+	struct fix f;
+
+	setup(&f);
+	for (int shared = 0; shared < 2; shared++) {
+		if (shared)
+			assert_int_equal(use(&f, "loud", &c, NULL), 0);
+		else
+			assert_int_equal(use(&f, "loud-alone", &b, NULL), 0);
+		before = decisions(&f);
+		fm_sched_idle(f.s, f.e[0], T0 + FM_S, T0 + 2 * FM_S);
+		assert_int_equal(decisions(&f) - before, shared ? 2 : 1);
+		fm_sched_ready(f.s, f.e[0], T0 + 2 * FM_S, T0 + 2 * FM_S);
+	}
+	fm_sched_free(f.s);
+}
+
 static void failed_join_leaves_no_trace(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = ENTS};
@@ -311,6 +397,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(books_balance),
 		cmocka_unit_test(failed_switch_changes_nothing),
+		cmocka_unit_test(instances_share),
+		cmocka_unit_test(others_are_asked_once),
 		cmocka_unit_test(failed_join_leaves_no_trace),
 		cmocka_unit_test(rude_policy_is_contained),
 		cmocka_unit_test(minimal_policy_will_do),
