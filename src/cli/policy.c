@@ -83,7 +83,7 @@ static void print_policies(const json_t *reply)
 		const char *name = cli_str(policy, "name");
 		bool chosen = !strcmp(name, current);
 
-		printf("%c %-16s %s\n", chosen ? '*' : ' ', name, cli_str(policy, "summary"));
+		printf("%c %-22s %s\n", chosen ? '*' : ' ', name, cli_str(policy, "summary"));
 		json_array_foreach (json_object_get(policy, "params"), j, param)
 			print_param(param, chosen ? json_object_get(in_force, "params") : NULL);
 	}

@@ -7,14 +7,26 @@
  *
  * Whoever was away comes back at the least virtual time of those who stayed, less a small bonus:
  * sleep earns a quick start, not a backlog of claims.
+ *
+ * latency-nice, -20 to 19, asks for turns that come sooner and are shorter, or later and longer, as
+ * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"): a turn is
+ * slice x 1.25^n, kept to what a turn can sensibly be, and the order is by virtual deadline, the
+ * virtual time at which that turn would end. Here only the difference to n = 0 counts, to one slice
+ * either way, and there is no test for eligibility: by so much one is ahead of its share or behind
+ * it, once, and the shares in the long run are those of the weights.
+ *
+ * O(log n) for an event and a decision.
  */
 #include "base/heap.h"
 #include "policy.h"
 
 #define WEIGHT_DEFAULT 100
+#define TURN_MIN       (100 * FM_US) /* of a turn that latency-nice has made shorter, or longer */
+#define TURN_MAX       (100 * FM_MS)
+#define KEY_BIAS       (UINT64_C(1) << 60) /* keys of the heap stay positive */
 
 struct fair {
-	struct fm_heap ready; /* by virtual time */
+	struct fm_heap ready; /* by virtual time and latency-nice */
 	size_t joined;
 	uint64_t slice, granularity;
 	uint64_t least;    /* least virtual time among the ready; never falls */
@@ -28,6 +40,8 @@ struct fair_ent {
 	struct fm_ent *ent;
 	uint64_t vtime; /* ns at the default weight */
 	uint64_t rest;  /* remainder of the last division: small charges are not lost */
+	uint64_t slice; /* of its turns */
+	int64_t offset; /* by latency-nice, in virtual time: below 0 it comes sooner */
 };
 
 static const struct fm_policy_param fair_params[] = {
@@ -51,10 +65,41 @@ static struct fair_ent *behind_most(const struct fair *f)
 	return fm_container(fm_heap_min(&f->ready), struct fair_ent, node);
 }
 
+static uint64_t key_of(const struct fair_ent *fe, uint64_t vtime)
+{
+	return fm_add_sat(vtime, KEY_BIAS + (uint64_t)fe->offset);
+}
+
+/* Not above the virtual time of anybody whom latency-nice does not put off. */
 static void advance_least(struct fair *f)
 {
-	if (f->ready.n)
-		f->least = FM_MAX(f->least, behind_most(f)->vtime);
+	const struct fair_ent *first;
+
+	if (!f->ready.n)
+		return;
+	first = behind_most(f);
+	f->least = FM_MAX(f->least, first->offset < 0
+					    ? fm_sub_sat(first->vtime, (uint64_t)-first->offset)
+					    : first->vtime);
+}
+
+static void read_latency(const struct fair *f, struct fair_ent *fe)
+{
+	int64_t n = fm_ent_hint(fe->ent, FM_HINT_LATENCY_NICE);
+	uint64_t slice = f->slice;
+	int64_t later;
+
+	for (int64_t i = n; i < 0; i++)
+		slice = slice * 4 / 5;
+	for (int64_t i = 0; i < n; i++)
+		slice = slice * 5 / 4;
+	if (n < 0)
+		slice = FM_MAX(slice, FM_MIN(f->slice, TURN_MIN));
+	else
+		slice = FM_MIN(slice, FM_MAX(f->slice, TURN_MAX));
+	fe->slice = slice;
+	later = (int64_t)FM_MIN(slice, 2 * f->slice) - (int64_t)f->slice;
+	fe->offset = later * WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
 }
 
 /* Where an entity that comes back starts. */
@@ -86,6 +131,7 @@ static int fair_join(void *self, struct fm_ent *e, uint64_t now)
 	if (rc)
 		return rc;
 	fe->ent = e;
+	read_latency(f, fe);
 	f->joined++;
 	return 0;
 }
@@ -101,8 +147,8 @@ static void fair_ready(void *self, struct fm_ent *e, uint64_t now)
 	struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
 
 	fe->vtime = wake_vtime(f, fe);
-	fm_heap_push(&f->ready, &fe->node, fe->vtime);
-	if (on && fm_add_sat(fe->vtime, f->granularity) < on->vtime)
+	fm_heap_push(&f->ready, &fe->node, key_of(fe, fe->vtime));
+	if (on && fm_add_sat(fe->node.key, f->granularity) < on->node.key)
 		f->woken = true;
 }
 
@@ -129,7 +175,7 @@ static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 	fe->rest = scaled % weight;
 	fe->vtime = fm_add_sat(fe->vtime, scaled / weight);
 	if (fm_heap_has(&fe->node))
-		fm_heap_rekey(&f->ready, &fe->node, fe->vtime);
+		fm_heap_rekey(&f->ready, &fe->node, key_of(fe, fe->vtime));
 	if (f->on == e)
 		f->turn = fm_add_sat(f->turn, ns);
 	advance_least(f);
@@ -137,35 +183,42 @@ static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 
 static void fair_hint(void *self, struct fm_ent *e, uint64_t now)
 {
-	/* The remainder belongs to the old weight. */
-	((struct fair_ent *)e->priv)->rest = 0;
+	struct fair *f = self;
+	struct fair_ent *fe = e->priv;
+
+	fe->rest = 0; /* it belongs to the old weight */
+	read_latency(f, fe);
+	if (fm_heap_has(&fe->node))
+		fm_heap_rekey(&f->ready, &fe->node, key_of(fe, fe->vtime));
 }
 
 static void fair_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
 	struct fair *f = self;
-	struct fair_ent *best;
+	const struct fair_ent *on = f->on ? f->on->priv : NULL;
 
 	if (!f->ready.n)
 		return;
-	best = behind_most(f);
-	if (!f->on || f->woken || f->turn >= f->slice) {
-		f->on = best->ent;
+	if (!on || f->woken || f->turn >= on->slice) {
+		on = behind_most(f);
+		f->on = on->ent;
 		f->turn = 0;
 	}
 	f->woken = false;
 	choice->run[choice->n++] = f->on;
 	choice->reason = "furthest behind its share";
 	if (f->ready.n > 1)
-		choice->next = now + f->slice - f->turn;
+		choice->next = now + on->slice - f->turn;
 }
 
 static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
-	const struct fair_ent *on = f->on ? f->on->priv : NULL;
+	const struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
+	uint64_t key = key_of(fe, wake_vtime(f, fe));
 
-	return !on || fm_add_sat(wake_vtime(f, e->priv), f->granularity) < on->vtime;
+	return !on ||
+	       (fm_add_sat(key, f->granularity) < on->node.key && key < behind_most(f)->node.key);
 }
 
 extern const struct fm_policy_ops fm_policy_fair;

@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed-priority: the highest priority that is ready runs; equals take turns of one slice. The
- * heap's tie-break by order of insertion is the round robin: an entity that has had its turn is
- * pushed anew.
+ * fixed-priority: the highest priority that is ready runs; equals take turns of one slice. With
+ * aging a ready group rises by one priority in each such time that it waits, and has a turn of one
+ * slice when it has risen to the highest that is ready (order.h, aging.h). O(log n).
  */
-#include "base/heap.h"
-#include "policy.h"
-
-struct prio {
-	struct fm_heap ready;
-	size_t joined;
-	uint64_t slice;
-};
-
-struct prio_ent {
-	struct fm_heap_node node;
-	struct fm_ent *ent;
-	uint64_t used; /* of the current turn */
-};
+#include "order.h"
 
 static const struct fm_policy_param prio_params[] = {
-	{"slice", "ms", "turn among equal priorities", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
+	FM_ORDER_SLICE("equal priorities"),
+	FM_ORDER_AGING("time in which a group that waits rises by one priority"),
 	{0},
 };
 
@@ -31,112 +19,71 @@ static uint64_t key_of(const struct fm_ent *e)
 
 static int prio_init(void *self, const int64_t *params)
 {
-	((struct prio *)self)->slice = (uint64_t)params[0];
+	fm_order_init(self, params);
 	return 0;
 }
 
 static void prio_fini(void *self)
 {
-	fm_heap_fini(&((struct prio *)self)->ready);
+	fm_order_fini(self);
 }
 
 static int prio_join(void *self, struct fm_ent *e, uint64_t now)
 {
-	struct prio *p = self;
-	struct prio_ent *pe = e->priv;
-	int rc = fm_heap_reserve(&p->ready, p->joined + 1);
-
-	if (rc)
-		return rc;
-	pe->ent = e;
-	p->joined++;
-	return 0;
+	return fm_order_join(self, e->priv, e);
 }
 
 static void prio_leave(void *self, struct fm_ent *e, uint64_t now)
 {
-	((struct prio *)self)->joined--;
-}
-
-/* Cannot fail: join reserved the room. */
-static void enqueue(struct prio *p, struct prio_ent *pe)
-{
-	pe->used = 0;
-	fm_heap_push(&p->ready, &pe->node, key_of(pe->ent));
+	fm_order_leave(self);
 }
 
 static void prio_ready(void *self, struct fm_ent *e, uint64_t now)
 {
-	enqueue(self, e->priv);
+	fm_order_ready(self, e->priv, key_of(e), now);
 }
 
 static void prio_idle(void *self, struct fm_ent *e, uint64_t now)
 {
-	struct prio *p = self;
-	struct prio_ent *pe = e->priv;
-
-	fm_heap_del(&p->ready, &pe->node);
+	fm_order_idle(self, e->priv, now);
 }
 
 static void prio_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
-	if (e->running)
-		((struct prio_ent *)e->priv)->used += ns;
+	fm_order_charge(self, e->priv, ns);
 }
 
 static void prio_hint(void *self, struct fm_ent *e, uint64_t now)
 {
-	struct prio *p = self;
-	struct prio_ent *pe = e->priv;
-
-	if (!e->ready || pe->node.key == key_of(e))
-		return;
-	fm_heap_del(&p->ready, &pe->node);
-	enqueue(p, pe);
-}
-
-/* An equal of the minimum, if there is one, has a parent no larger than itself: look at depth one.
- */
-static bool has_peer(const struct fm_heap *h)
-{
-	for (size_t i = 1; i < h->n && i <= 2; i++)
-		if (h->at[i]->key == h->at[0]->key)
-			return true;
-	return false;
+	fm_order_move(self, e->priv, key_of(e));
 }
 
 static void prio_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
-	struct prio *p = self;
-	struct fm_heap_node *top = fm_heap_min(&p->ready);
-	struct prio_ent *pe;
-	bool peer;
-
-	if (!top)
-		return;
-	peer = has_peer(&p->ready);
-	pe = fm_container(top, struct prio_ent, node);
-	if (peer && pe->used >= p->slice) {
-		fm_heap_del(&p->ready, &pe->node);
-		enqueue(p, pe);
-		pe = fm_container(fm_heap_min(&p->ready), struct prio_ent, node);
+	switch (fm_order_pick(self, FM_NEVER, now, choice)) {
+	case FM_ORDER_FIRST:
+		choice->reason = "highest priority";
+		break;
+	case FM_ORDER_TURN:
+		choice->reason = "turn among equal priorities";
+		break;
+	case FM_ORDER_AGED:
+		choice->reason = "waited long";
+		break;
+	case FM_ORDER_EMPTY:
+	case FM_ORDER_HELD:
+		break;
 	}
-	choice->run[choice->n++] = pe->ent;
-	choice->reason = peer ? "turn among equal priorities" : "highest priority";
-	if (peer)
-		choice->next = now + fm_sub_sat(p->slice, pe->used);
 }
 
 static bool prio_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
-	const struct fm_heap_node *top = fm_heap_min(&((struct prio *)self)->ready);
-
-	return !top || key_of(e) < top->key;
+	return fm_order_beats(self, key_of(e));
 }
 
 static int64_t prio_rank(const void *self, const struct fm_ent *e)
 {
-	return fm_ent_hint(e, FM_HINT_PRIORITY);
+	return fm_order_rank(self, key_of(e));
 }
 
 extern const struct fm_policy_ops fm_policy_fixed_priority;
@@ -144,8 +91,8 @@ const struct fm_policy_ops fm_policy_fixed_priority = {
 	.name = "fixed-priority",
 	.summary = "the highest priority that is ready runs; equals take turns",
 	.params = prio_params,
-	.size = sizeof(struct prio),
-	.ent_size = sizeof(struct prio_ent),
+	.size = sizeof(struct fm_order),
+	.ent_size = sizeof(struct fm_order_ent),
 	.init = prio_init,
 	.fini = prio_fini,
 	.join = prio_join,

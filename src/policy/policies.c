@@ -3,12 +3,15 @@
 #include "policy.h"
 #include <string.h>
 
-extern const struct fm_policy_ops fm_policy_fifo, fm_policy_fixed_priority, fm_policy_round_robin,
+extern const struct fm_policy_ops fm_policy_fifo, fm_policy_fixed_priority,
+	fm_policy_heterogeneous_priority, fm_policy_foreground, fm_policy_round_robin,
 	fm_policy_fair, fm_policy_bandwidth, fm_policy_edf;
 
 const struct fm_policy_ops *const fm_policies[] = {
 	&fm_policy_fifo,
 	&fm_policy_fixed_priority,
+	&fm_policy_heterogeneous_priority,
+	&fm_policy_foreground,
 	&fm_policy_round_robin,
 	&fm_policy_fair,
 	&fm_policy_bandwidth,

@@ -470,6 +470,61 @@ static void those_who_share_a_device_are_told(void **state)
 	assert_int_equal(atomic_load(&w->z.board->contended), 0);
 }
 
+/* With aging, whoever is first waits for others now and then; the active window is first. */
+static void who_is_first_depends_on_the_policy(void **state)
+{
+	struct fm_sched *s = fm_bridge_sched(((struct world *)*state)->b);
+	const char *aging = "aging=10";
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 5), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES_FIRST);
+	assert_int_equal(fm_sched_policy(s, "fixed-priority", &aging, 1, w->now, NULL), 0);
+	pass(w, FM_MS);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_int_equal(fm_sched_policy(s, "foreground", NULL, 0, w->now, NULL), 0);
+	pass(w, FM_MS);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_FOREGROUND, 1), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_int_equal(atomic_load(&w->z.board->contended), FM_SHARES_FIRST);
+}
+
+/* One order over all devices stops one that is alone on its own: it is told that it counts as
+ * sharing, and comes to rest as soon. */
+static void a_lone_one_may_be_stopped_for_another_device(void **state)
+{
+	struct fm_sched *s = fm_bridge_sched(((struct world *)*state)->b);
+	struct world *w = *state;
+
+	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:1"), 0);
+	assert_int_equal(fm_sched_policy(s, "heterogeneous-priority", NULL, 0, w->now, NULL), 0);
+	pass(w, FM_MS);
+	assert_int_equal(atomic_load(&w->z.board->contended), FM_SHARES);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 64), 0);
+	begin(&w->z, 0, 3);
+	ring(w, &w->z);
+	assert_true(open_gate(&w->z, 0));
+	begin(&w->a, 0, 3);
+	ring(w, &w->a);
+	assert_true(open_gate(&w->a, 0));
+	assert_false(open_gate(&w->z, 0));
+	w->now += FM_MS;
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	assert_false(open_gate(&w->z, 0)); /* it lingers */
+	pass(w, FM_MS);
+	assert_true(open_gate(&w->z, 0));
+	assert_int_equal(fm_sched_policy(s, "fixed-priority", NULL, 0, w->now, NULL), 0);
+	pass(w, FM_MS);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES_NONE);
+	assert_int_equal(atomic_load(&w->z.board->contended), 0);
+}
+
 static void time_used_is_believed_within_reason(void **state)
 {
 	struct world *w = *state;
@@ -649,6 +704,8 @@ int main(void)
 		TEST(the_departed_board_is_not_written),
 		TEST(the_end_opens_every_gate),
 		TEST(those_who_share_a_device_are_told),
+		TEST(who_is_first_depends_on_the_policy),
+		TEST(a_lone_one_may_be_stopped_for_another_device),
 		TEST(time_used_is_believed_within_reason),
 		TEST(a_liar_cannot_keep_the_urgent_out),
 		TEST(segments_belong_to_their_client),

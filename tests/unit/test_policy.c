@@ -5,14 +5,11 @@
 
 #define ALWAYS (20 * FM_MS) /* length of the jobs of clients that are always busy */
 #define POINTS 2.0          /* share error allowed, in percentage points */
-#define PARAMS(...)                           \
-	((const char *const[]){__VA_ARGS__}), \
-		(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static void table_is_whole(void **state)
 {
-	static const char *const names[] = {
-		"fifo", "fixed-priority", "round-robin", "fair", "bandwidth", "edf"};
+	static const char *const names[] = {"fifo", "fixed-priority", "heterogeneous-priority",
+		"foreground", "round-robin", "fair", "bandwidth", "edf"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
 		assert_non_null(fm_policy_find(names[i]));
@@ -428,12 +425,55 @@ static void bandwidth_hint_toggling_gains_nothing(void **state)
 	fm_sched_free(m.s);
 }
 
+static uint64_t decisions(const struct model *m)
+{
+	struct fm_sched_stats st;
+
+	fm_sched_get_stats(m->s, &st);
+	return st.decisions;
+}
+
+/* Between events a policy asks to be called when a turn ends or a claim changes, not all the time.
+ */
+static void rests(const char *policy, bool equals)
+{
+	struct model m;
+	uint64_t before;
+
+	model_init(&m, policy, NULL, 0);
+	m.at_once = CLIENTS;
+	for (int i = 0; i < CLIENTS; i++) {
+		struct client *c = model_client(&m, 0, ALWAYS, 0);
+
+		model_hint(&m, c, FM_HINT_PRIORITY, equals ? 0 : i);
+		model_hint(&m, c, FM_HINT_DEADLINE, i % 4 ? i * 700 * (int64_t)FM_MS : 0);
+		model_hint(&m, c, FM_HINT_SHARE, i % 3 ? 0 : 10);
+		model_hint(&m, c, FM_HINT_FOREGROUND, i == 3);
+	}
+	model_run(&m, FM_MS);
+	before = decisions(&m);
+	model_run(&m, 3 * FM_S);
+	/* Turns of 2 ms at the shortest, and a change of claims beside each. */
+	if (decisions(&m) - before > 3000)
+		fail_msg("%s: %lu decisions", policy, (unsigned long)(decisions(&m) - before));
+	fm_sched_free(m.s);
+}
+
+static void no_policy_is_restless(void **state)
+{
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		rests((*p)->name, true);
+		rests((*p)->name, false);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table_is_whole),
 		cmocka_unit_test(params_take_units),
 		cmocka_unit_test(params_refuse_clearly),
+		cmocka_unit_test(no_policy_is_restless),
 		cmocka_unit_test(fifo_lets_all_run),
 		cmocka_unit_test(priority_comes_first),
 		cmocka_unit_test(equal_priorities_take_turns),

@@ -449,7 +449,7 @@ static void hints_are_checked_and_kept(void **state)
 	ready(&f, a, T0);
 	ready(&f, b, T0);
 	assert_int_equal(fm_sched_policy(f.s, "nonsense", NULL, 0, T0, &err), -ENOENT);
-	assert_non_null(strstr(err.hint, "fixed-priority, round-robin"));
+	assert_non_null(strstr(err.hint, "fixed-priority, heterogeneous-priority"));
 	assert_int_equal(fm_sched_policy(f.s, "fair", &bad, 1, T0, &err), -EINVAL);
 	assert_string_equal(fm_sched_policy_ops(f.s)->name, "fixed-priority");
 	assert_int_equal(fm_sched_policy(f.s, "fair", &good, 1, T0, &err), 0);

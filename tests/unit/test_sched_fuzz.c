@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "sched/sched.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +23,12 @@
 #define DEVICES 3
 #define ENTS    120
 
+#define DEPTH_MAX 32
+
 struct group {
 	struct fm_sgroup *g;
 	unsigned depth;
+	int32_t segment[DEPTH_MAX];
 	bool suspended;
 };
 
@@ -43,8 +47,11 @@ struct fuzz {
 	struct ent ent[ENTS];
 	uint64_t now, rnd;
 	bool in_call, dense; /* dense: many entities on each device */
+	/* What the policy promises: so many run at once, and somebody ready means somebody runs,
+	 * on each device or over all of them; but for shares that are limits. */
 	const char *policy;
-	bool capped;
+	unsigned at_once;
+	bool capped, aging, one_order;
 };
 
 static uint64_t rnd(struct fuzz *f, uint64_t below)
@@ -148,24 +155,85 @@ static void check_device(struct fuzz *f, unsigned d)
 		assert_int_equal(running + open_idle, n - suspended);
 		return;
 	}
-	assert_true(running <= 1);
-	assert_true(open_idle <= 17); /* the hot, and one that lingers */
+	assert_true(running <= f->at_once);
+	assert_true(open_idle <= 16 + f->at_once); /* the hot, and those that linger */
+	if (f->one_order)
+		return;
 	if (ready && !f->capped)
-		assert_true(running == 1 || open_idle >= 1); /* or someone's linger holds it */
+		assert_true(running >= 1 || open_idle >= 1); /* or someone's linger holds it */
 	if (n == 1 && !ready && !suspended)
 		assert_true(last->open);
 	if (n == 1 && !f->capped)
 		assert_false(last->bell_ready || last->bell_idle);
 }
 
-/* When every linger is over: somebody ready means somebody runs, and who is idle is known so. */
+static int64_t priority(const struct group *g)
+{
+	int64_t p = fm_sgroup_hints(g->g)->value[FM_HINT_PRIORITY];
+
+	for (unsigned i = 0; i < g->depth; i++)
+		if (g->segment[i] != FM_SEGMENT_KEEP)
+			p = g->segment[i];
+	return p;
+}
+
+/* One order over all devices: who runs is of the highest priority, and all devices that have
+ * somebody of it work for it. */
+static void check_one_order(struct fuzz *f)
+{
+	unsigned running[DEVICES] = {0}, highest[DEVICES] = {0};
+	int64_t best = INT64_MIN;
+
+	for (struct ent *e = f->ent; e < f->ent + ENTS; e++)
+		if (e->e && wants(f, e))
+			best = FM_MAX(best, priority(&f->group[e->group]));
+	for (struct ent *e = f->ent; e < f->ent + ENTS; e++) {
+		if (!e->e || f->group[e->group].suspended)
+			continue;
+		/* Asleep behind an open gate: it would run at once, so it is as urgent. */
+		assert_false(e->open && priority(&f->group[e->group]) < best);
+		if (!wants(f, e))
+			continue;
+		highest[e->device] += priority(&f->group[e->group]) == best;
+		running[e->device] += e->open;
+	}
+	for (unsigned d = 0; d < DEVICES; d++)
+		assert_int_equal(running[d], highest[d] > 0);
+}
+
+/* Who sleeps behind an open gate, because it would run at once, does when it wakes: asked anew, for
+ * the answer was true when it was given. */
+static void check_preempts(struct fuzz *f)
+{
+	struct ent *e = &f->ent[rnd(f, ENTS)];
+	struct group *g = &f->group[e->group];
+	int64_t slice;
+
+	if (!e->e || wants(f, e) || g->suspended)
+		return;
+	slice = fm_sgroup_hints(g->g)->value[FM_HINT_SLICE];
+	assert_int_equal(
+		fm_sched_hint(f->s, g->g, FM_HINT_SLICE, slice == FM_MS ? 0 : FM_MS, f->now), 0);
+	if (!e->open)
+		return;
+	e->work = true;
+	fm_sched_ready(f->s, e->e, f->now, f->now);
+	if (!e->open)
+		fail_msg("%s: stopped at once", f->policy);
+	e->work = false;
+	fm_sched_idle(f->s, e->e, f->now, f->now);
+}
+
+/* When every linger is over: as many run as may, and who is idle is known so. */
 static void check_rest(struct fuzz *f)
 {
 	for (int i = 0; i < 200 && fm_sched_next(f->s) <= f->now + FM_MS; i++) {
 		f->now = FM_MAX(f->now, fm_sched_next(f->s));
 		fm_sched_tick(f->s, f->now);
 	}
-	for (unsigned d = 0; d < DEVICES; d++) {
+	if (f->one_order && !f->aging)
+		check_one_order(f);
+	for (unsigned d = 0; d < DEVICES && !f->one_order; d++) {
 		unsigned ready = 0, running = 0;
 
 		for (struct ent *e = f->ent; e < f->ent + ENTS; e++) {
@@ -174,9 +242,13 @@ static void check_rest(struct fuzz *f)
 			ready += wants(f, e);
 			running += wants(f, e) && e->open;
 		}
-		if (ready && !f->capped)
-			assert_true(running >= 1);
+		if (!strcmp(f->policy, "fifo"))
+			assert_int_equal(running, ready);
+		else if (!f->capped)
+			assert_int_equal(running, FM_MIN(ready, f->at_once));
 	}
+	for (int i = 0; i < 8; i++)
+		check_preempts(f);
 }
 
 static void add_ent(struct fuzz *f, struct ent *e)
@@ -217,6 +289,9 @@ static void event_hint(struct fuzz *f, struct group *g)
 		[FM_HINT_DEADLINE] = {0, 1, 5 * FM_MS, INT64_C(3600000000000)},
 		[FM_HINT_PERIOD] = {0, FM_MS, FM_S, 7},
 		[FM_HINT_SLICE] = {0, 1, FM_MS, FM_S},
+		[FM_HINT_RUNTIME] = {0, 1, 3 * FM_MS, INT64_C(3600000000000)},
+		[FM_HINT_FOREGROUND] = {0, 1, 0, 1},
+		[FM_HINT_LATENCY_NICE] = {-20, 0, 3, 19},
 	};
 	enum fm_hint h = (enum fm_hint)rnd(f, FM_HINT_COUNT);
 
@@ -234,7 +309,7 @@ static void event_segment(struct fuzz *f, struct group *g)
 		assert_int_equal(rc, g->depth ? 0 : -EINVAL);
 		g->depth -= !rc;
 	} else if (!fm_sched_segment_begin(f->s, g->g, prio, f->now)) {
-		g->depth++;
+		g->segment[g->depth++] = prio;
 	}
 }
 
@@ -269,17 +344,53 @@ static void event_group(struct fuzz *f)
 	}
 }
 
+static int64_t any_value(struct fuzz *f, const struct fm_policy_param *p)
+{
+	switch (rnd(f, 4)) {
+	case 0:
+		return p->min;
+	case 1:
+		return p->max;
+	case 2:
+		return p->min + (int64_t)rnd(f, (uint64_t)(p->max - p->min) + 1);
+	default:
+		return p->def;
+	}
+}
+
+static void note_param(struct fuzz *f, const char *name, int64_t value)
+{
+	if (!strcmp(name, "capped"))
+		f->capped = value;
+	else if (!strcmp(name, "aging"))
+		f->aging = value;
+	else if (!strcmp(name, "k"))
+		f->at_once = (unsigned)value;
+}
+
 static void event_policy(struct fuzz *f)
 {
-	const char *params[] = {"capped=1"};
+	char text[FM_POLICY_PARAMS][64];
+	const char *params[FM_POLICY_PARAMS];
+	const struct fm_policy_ops *ops;
 	size_t n = 0, count = 0;
 
 	while (fm_policies[count])
 		count++;
-	f->policy = fm_policies[rnd(f, count)]->name;
-	if (!strcmp(f->policy, "bandwidth"))
-		n = rnd(f, 2);
-	f->capped = n > 0;
+	ops = fm_policies[rnd(f, count)];
+	f->policy = ops->name;
+	f->capped = f->aging = false;
+	f->at_once = 1;
+	f->one_order = ops->shared_size;
+	for (const struct fm_policy_param *p = ops->params; p && p->name; p++) {
+		int64_t v = any_value(f, p);
+
+		snprintf(text[n], sizeof(text[n]), "%s=%lld%s", p->name, (long long)v,
+			*p->unit ? "ns" : "");
+		params[n] = text[n];
+		n++;
+		note_param(f, p->name, v);
+	}
 	assert_int_equal(fm_sched_policy(f->s, f->policy, params, n, f->now, NULL), 0);
 }
 
@@ -306,7 +417,8 @@ static void event(struct fuzz *f)
 
 static void survives(uint64_t seed, int events, bool dense)
 {
-	struct fuzz f = {.rnd = seed, .now = FM_S, .policy = "fixed-priority", .dense = dense};
+	struct fuzz f = {
+		.rnd = seed, .now = FM_S, .policy = "fixed-priority", .at_once = 1, .dense = dense};
 
 	assert_int_equal(fm_sched_new(&f.s, &host, &f), 0);
 	for (unsigned i = 0; i < DEVICES; i++)
