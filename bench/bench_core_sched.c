@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the scheduler core costs: events (ready and idle, each with its decision) per second, and
- * how long one takes, with many groups on one device, for each policy. One line a number, with its
+ * how long one takes, with many groups on a device, for each policy. One line a number, with its
  * unit.
  *
- *   bench_core_sched [--groups N] [--seconds S]    S: for each policy and load
+ *   bench_core_sched [--groups N] [--devices D] [--seconds S]
+ *
+ * S: for each policy and load. The groups are spread over D devices, 1 if it is not given.
  */
 #include "base/clock.h"
 #include "base/hist.h"
@@ -15,13 +17,14 @@
 #include <stdlib.h>
 
 /* Between two events of the virtual clock: a busy machine. */
-#define STEP (5 * FM_US)
+#define STEP        (5 * FM_US)
+#define DEVICES_MAX 16
 
 struct bench {
 	struct fm_sched *s;
 	struct fm_sent **ent;
 	bool *work;
-	unsigned groups;
+	unsigned groups, devices;
 	uint64_t now, rnd, stores;
 };
 
@@ -65,25 +68,31 @@ static bool give_hints(struct bench *b, struct fm_sgroup *g, unsigned i)
 	return !fm_sched_hint(b->s, g, FM_HINT_PRIORITY, i % 16, b->now) &&
 	       !fm_sched_hint(b->s, g, FM_HINT_WEIGHT, 1 + i % 300, b->now) &&
 	       !fm_sched_hint(b->s, g, FM_HINT_SHARE, i % 3 ? 0 : 1, b->now) &&
-	       !fm_sched_hint(b->s, g, FM_HINT_DEADLINE, i % 2 ? (int64_t)(i * FM_MS) : 0, b->now);
+	       !fm_sched_hint(
+		       b->s, g, FM_HINT_DEADLINE, i % 2 ? (int64_t)(i * FM_MS) : 0, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_RUNTIME, i % 5 ? (int64_t)(i * FM_US) : 0, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_FOREGROUND, i % 64 == 0, b->now) &&
+	       !fm_sched_hint(b->s, g, FM_HINT_LATENCY_NICE, (int64_t)(i % 40) - 20, b->now);
 }
 
-static bool start(struct bench *b, const char *policy, unsigned groups)
+static bool start(struct bench *b, const char *policy, unsigned groups, unsigned devices)
 {
-	struct fm_sdev *d;
+	struct fm_sdev *d[DEVICES_MAX];
 
-	*b = (struct bench){.groups = groups, .now = FM_S, .rnd = 1};
+	*b = (struct bench){.groups = groups, .devices = devices, .now = FM_S, .rnd = 1};
 	b->ent = calloc(groups, sizeof(struct fm_sent *));
 	b->work = calloc(groups, sizeof(bool));
 	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) ||
-		fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL) ||
-		fm_sched_device_add(b->s, &d, "bench"))
+		fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL))
 		return false;
+	for (unsigned i = 0; i < devices; i++)
+		if (fm_sched_device_add(b->s, &d[i], "bench"))
+			return false;
 	for (unsigned i = 0; i < groups; i++) {
 		struct fm_sgroup *g;
 
 		if (fm_sched_group_add(b->s, &g) || !give_hints(b, g, i) ||
-			fm_sched_ent_add(b->s, &b->ent[i], g, d, b, b->now))
+			fm_sched_ent_add(b->s, &b->ent[i], g, d[i % devices], b, b->now))
 			return false;
 	}
 	return true;
@@ -128,13 +137,13 @@ static void each(struct bench *b, double seconds, struct fm_hist *h)
 	} while (t1 < end);
 }
 
-static bool bench(const char *policy, unsigned groups, double seconds)
+static bool bench(const char *policy, unsigned groups, unsigned devices, double seconds)
 {
 	static struct fm_hist h;
 	struct bench b;
 	double light, busy;
 
-	if (!start(&b, policy, groups)) {
+	if (!start(&b, policy, groups, devices)) {
 		stop(&b);
 		return false;
 	}
@@ -157,26 +166,32 @@ static bool bench(const char *policy, unsigned groups, double seconds)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"groups", required_argument, NULL, 'g'},
+		{"devices", required_argument, NULL, 'd'},
 		{"seconds", required_argument, NULL, 's'}, {0}};
-	unsigned groups = 1000;
+	unsigned groups = 1000, devices = 1;
 	double seconds = 1;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "g:s:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "g:d:s:", options, NULL)) != -1) {
 		if (c == 'g')
 			groups = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'd')
+			devices = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 's')
 			seconds = strtod(optarg, NULL);
 		else
 			return 2;
 	}
-	if (groups < 1 || groups > 1000000 || !(seconds > 0 && seconds < 3600) || optind < argc) {
-		fprintf(stderr, "usage: %s [--groups 1..1000000] [--seconds S]\n", argv[0]);
+	if (groups < 1 || groups > 1000000 || devices < 1 || devices > DEVICES_MAX ||
+		!(seconds > 0 && seconds < 3600) || optind < argc) {
+		fprintf(stderr, "usage: %s [--groups 1..1000000] [--devices 1..%d] [--seconds S]\n",
+			argv[0], DEVICES_MAX);
 		return 2;
 	}
 	printf("sched_groups %u 1\n", groups);
+	printf("sched_devices %u 1\n", devices);
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
-		if (!bench((*p)->name, groups, seconds))
+		if (!bench((*p)->name, groups, devices, seconds))
 			return 1;
 	return 0;
 }

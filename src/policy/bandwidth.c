@@ -10,7 +10,8 @@
  *
  * A late end of the last command is charged too: it makes the budget negative, and the debt is paid
  * before the next turn. Time of class 3 costs no budget, for nobody was deprived of it.
- * Reservations that add up to more than 100 % are scaled down.
+ * Reservations that add up to more than 100 % are scaled down. O(log n) for an event and a
+ * decision.
  */
 #include "base/heap.h"
 #include "policy.h"

@@ -5,7 +5,8 @@
 
 extern const struct fm_policy_ops fm_policy_fifo, fm_policy_fixed_priority,
 	fm_policy_heterogeneous_priority, fm_policy_foreground, fm_policy_round_robin,
-	fm_policy_fair, fm_policy_bandwidth, fm_policy_edf;
+	fm_policy_fair, fm_policy_bandwidth, fm_policy_edf, fm_policy_k_edf, fm_policy_least_laxity,
+	fm_policy_srtf, fm_policy_mlfq;
 
 const struct fm_policy_ops *const fm_policies[] = {
 	&fm_policy_fifo,
@@ -16,6 +17,10 @@ const struct fm_policy_ops *const fm_policies[] = {
 	&fm_policy_fair,
 	&fm_policy_bandwidth,
 	&fm_policy_edf,
+	&fm_policy_k_edf,
+	&fm_policy_least_laxity,
+	&fm_policy_srtf,
+	&fm_policy_mlfq,
 	NULL,
 };
 

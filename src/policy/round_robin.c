@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round-robin: everyone who is ready takes a turn of one slice of device time. */
+/* round-robin: everyone who is ready takes a turn of one slice of device time. O(1). */
 #include "base/list.h"
 #include "policy.h"
 

@@ -9,7 +9,8 @@
 static void table_is_whole(void **state)
 {
 	static const char *const names[] = {"fifo", "fixed-priority", "heterogeneous-priority",
-		"foreground", "round-robin", "fair", "bandwidth", "edf"};
+		"foreground", "round-robin", "fair", "bandwidth", "edf", "k-edf", "least-laxity",
+		"srtf", "mlfq"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
 		assert_non_null(fm_policy_find(names[i]));
