@@ -17,6 +17,8 @@ install(FILES ${CMAKE_BINARY_DIR}/fermata-config.cmake ${CMAKE_BINARY_DIR}/ferma
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/fermata.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/contrib/fermata-active-window DESTINATION ${CMAKE_INSTALL_BINDIR})
+
 # Manual pages, each into the section that its name ends with.
 file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/man/*.[1-8])
 foreach(page IN LISTS pages)

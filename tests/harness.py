@@ -187,6 +187,46 @@ class Steering:
         return reply["ok"]
 
 
+class LibClient(Program):
+    """tests/integration/lib_client.c, told what to do line by line."""
+
+    def ask(self, line):
+        after = self.mark()
+        self.tell(line)
+        return self.line(line.split()[0] + " ", after)
+
+    def do(self, line):
+        answer = self.ask(line)
+        check(answer.split()[1] == "0", f"'{line}' was answered '{answer}'")
+
+    def state(self):
+        return {k: int(v) for k, v in (w.split("=") for w in self.ask("state").split()[1:])}
+
+    def finished(self):
+        return self.state()["finished"]
+
+    def advances(self, by=20):
+        goal = self.finished() + by
+        eventually(f"{self.pid} finishes {by} more commands", lambda: self.finished() >= goal)
+
+    def stands_still(self):
+        """At rest by its own account; and nothing comes out while others work."""
+        eventually("it is not scheduled", lambda: not self.state()["scheduled"])
+        eventually("it has come to rest", lambda: self.state()["stalled"])
+        return self.finished()
+
+    @contextlib.contextmanager
+    def segment(self, priority=-(2**31)):
+        """Ready throughout, however late its thread comes with the next command; FM_SEGMENT_KEEP."""
+        self.do(f"segment {priority}")
+        yield
+        self.do("end")
+
+    def quit(self):
+        self.do("quit")
+        check(self.wait() == 0, f"a client ended with status {self.p.returncode}")
+
+
 class Fermata:
     """A private daemon in a directory of its own, and the command line that talks to it."""
 
@@ -287,6 +327,16 @@ class Fermata:
         w = self.program([program("worker"), str(iters)], *options, cls=Worker)
         w.line("ready")
         return w
+
+
+def lib_client(f, stack, group="-", *options, device=None):
+    argv = [program("lib_client"), group] + ([device] if device else [])
+    p = f.program(argv, *options, cls=LibClient) if options else LibClient(argv, env=f.env)
+    if not options:
+        stack.callback(p.close)
+    check(p.line("ready") == "ready 0", "the client could not set itself up")
+    eventually("the daemon has it", lambda: p.state()["daemon"])
+    return p
 
 
 def main(*cases):

@@ -2,7 +2,9 @@
 /*
  * A program that uses the public library under the real daemon, told what to do line by line:
  *
- *   lib_client GROUP     GROUP: a name to share, or "-" for the process's own group
+ *   lib_client GROUP [DEVICE]
+ *
+ * GROUP: a name to share, or "-" for the process's own group; DEVICE: "shared:0" if not given.
  *
  * feed, enough        keep commands under way; no more
  * burst N             submit N and wait for them
@@ -118,7 +120,7 @@ static int say_state(struct client *c)
 	return rc;
 }
 
-static int set_up(struct client *c, const char *group)
+static int set_up(struct client *c, const char *group, const char *device)
 {
 	struct fm_xqueue_options o = {.size = sizeof(o)};
 	fm_hwqueue *hwq;
@@ -129,7 +131,7 @@ static int set_up(struct client *c, const char *group)
 		rc = fm_group_create(&c->group, group);
 	o.group = c->group;
 	if (!rc)
-		rc = fm_sim_device_create(&c->dev, "shared:0", NULL);
+		rc = fm_sim_device_create(&c->dev, device, NULL);
 	if (!rc)
 		rc = fm_sim_hwqueue_create(&hwq, c->dev);
 	return rc ? rc : fm_xqueue_create(&c->q, hwq, &o);
@@ -152,7 +154,7 @@ static int in_child(struct client *parent)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(fm_xqueue_wait_all(parent->q, 0) != -EBADF || set_up(&c, "-") ||
+		_exit(fm_xqueue_wait_all(parent->q, 0) != -EBADF || set_up(&c, "-", "shared:0") ||
 			burst(&c, 50) || tear_down(&c));
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -ECHILD;
 }
@@ -185,7 +187,8 @@ int main(int argc, char **argv)
 	int value, rc;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	rc = argc == 2 ? set_up(&c, argv[1]) : -EINVAL;
+	rc = argc == 2 || argc == 3 ? set_up(&c, argv[1], argc == 3 ? argv[2] : "shared:0")
+				    : -EINVAL;
 	printf("ready %d\n", rc);
 	while (!rc && fgets(line, sizeof(line), stdin)) {
 		value = 0;

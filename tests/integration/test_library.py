@@ -6,51 +6,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, Program, check, eventually, main, program  # noqa: E402
+from harness import Fermata, check, eventually, lib_client as client, main  # noqa: E402
 
 
 level = 0  # of preemption, that the case at hand is for: set by at_level()
-
-
-class Client(Program):
-    def ask(self, line):
-        after = self.mark()
-        self.tell(line)
-        return self.line(line.split()[0] + " ", after)
-
-    def do(self, line):
-        answer = self.ask(line)
-        check(answer.split()[1] == "0", f"'{line}' was answered '{answer}'")
-
-    def state(self):
-        return {k: int(v) for k, v in (w.split("=") for w in self.ask("state").split()[1:])}
-
-    def finished(self):
-        return self.state()["finished"]
-
-    def advances(self, by=20):
-        goal = self.finished() + by
-        eventually(f"{self.pid} finishes {by} more commands", lambda: self.finished() >= goal)
-
-    def stands_still(self):
-        """At rest by its own account; and nothing comes out while others work."""
-        eventually("it is not scheduled", lambda: not self.state()["scheduled"])
-        eventually("it has come to rest", lambda: self.state()["stalled"])
-        return self.finished()
-
-    def quit(self):
-        self.do("quit")
-        check(self.wait() == 0, f"a client ended with status {self.p.returncode}")
-
-
-def client(f, stack, group="-", *options):
-    argv = [program("lib_client"), group]
-    p = f.program(argv, *options, cls=Client) if options else Client(argv, env=f.env)
-    if not options:
-        stack.callback(p.close)
-    check(p.line("ready") == "ready 0", "the client could not set itself up")
-    eventually("the daemon has it", lambda: p.state()["daemon"])
-    return p
 
 
 def fermata(stack):
