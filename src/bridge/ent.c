@@ -243,6 +243,13 @@ void policy_changed(struct fm_bridge *b)
 		device_contended(b, d, true);
 }
 
+int64_t group_rank(const struct fm_bgroup *g)
+{
+	if (fm_list_empty(&g->ents))
+		return 0;
+	return fm_sched_rank(fm_list_first(&g->ents, struct ent, in_group)->sent);
+}
+
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)
 {
 	struct ent *e;

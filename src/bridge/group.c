@@ -238,10 +238,15 @@ int member_name(
 
 void member_leave(struct fm_bridge *b, struct member *m, uint64_t now)
 {
+	int64_t rank;
+
 	if (!m->group)
 		return;
+	rank = group_rank(m->group);
 	for (; m->segments; m->segments--)
 		fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	if (group_rank(m->group) != rank)
+		group_hinted(b, m->group);
 	fm_list_del(&m->in_group);
 	group_put(b, m->group, now);
 	m->group = NULL;

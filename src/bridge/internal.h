@@ -121,6 +121,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
+int64_t group_rank(const struct fm_bgroup *g); /* by its hints, or the segment it is inside */
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */
 void policy_changed(struct fm_bridge *b);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);

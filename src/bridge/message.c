@@ -150,15 +150,19 @@ static int segment_begin(
 	struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
 {
 	int rc = member_get(b, m, now, err);
+	int64_t rank;
 
 	if (!rc && priority != FM_SEGMENT_KEEP)
 		rc = check_priority(b, m->client->user->uid, priority, err);
 	if (rc)
 		return rc;
+	rank = group_rank(m->group);
 	rc = fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now);
 	if (rc)
 		return fm_err_set(err, -EDQUOT, "too many segments are open in the group");
 	m->segments++;
+	if (group_rank(m->group) != rank)
+		group_hinted(b, m->group);
 	return 0;
 }
 
@@ -166,10 +170,15 @@ static int segment_begin(
  * begin is no lie: the begin may have gone to a daemon before this one. */
 static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
 {
+	int64_t rank;
+
 	if (!m->segments)
 		return fm_err_set(err, -EPERM, "no segment is open in group %u", m->index);
 	m->segments--;
+	rank = group_rank(m->group);
 	fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	if (group_rank(m->group) != rank)
+		group_hinted(b, m->group);
 	return 0;
 }
 

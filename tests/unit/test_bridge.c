@@ -459,6 +459,10 @@ static void those_who_share_a_device_are_told(void **state)
 		fm_sched_policy(fm_bridge_sched(w->b), "fixed-priority", NULL, 0, w->now, NULL), 0);
 	pass(w, FM_MS);
 	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES_FIRST);
+	assert_int_equal(segment(w, &w->z, 1, 10), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_int_equal(segment(w, &w->z, 0, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES_FIRST);
 	assert_int_equal(atomic_load(&w->z.board->makes_room), 1);
 	assert_int_equal(atomic_load(&w->a.board->makes_room), 0);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -1), 0);
