@@ -13,19 +13,27 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef void (*CUhostFn)(void *arg);
 typedef void (*CUstreamCallback)(CUstream stream, fm_cu_result status, void *arg);
 
 enum {
 	CU_OUT_OF_MEMORY = 2,
+	CU_NO_DEVICE = 100,
 	CU_INVALID_DEVICE = 101,
 	CU_INVALID_IMAGE = 200,
 	CU_INVALID_CONTEXT = 201,
+	CU_ECC_UNCORRECTABLE = 214,
 	CU_INVALID_PTX = 218,
 	CU_INVALID_HANDLE = 400,
 	CU_NOT_FOUND = 500,
+	CU_ILLEGAL_ADDRESS = 700,
+	CU_PEER_ACCESS_ALREADY_ENABLED = 704,
+	CU_CONTEXT_IS_DESTROYED = 709,
 	CU_ALREADY_REGISTERED = 712,
 	CU_NOT_REGISTERED = 713,
+	CU_LAUNCH_FAILED = 719,
 	CU_NOT_PERMITTED = 800,
 	CU_CAPTURE_UNSUPPORTED = 900,
 	CU_CAPTURE_INVALIDATED = 901,
@@ -100,6 +108,19 @@ struct cu_copy_attributes {
 	unsigned flags;
 };
 
+/* CUdevResource: of multiprocessors. */
+enum { CU_RESOURCE_SM = 1, CU_GREEN_DEFAULT_STREAM = 1 };
+struct cu_resource {
+	int type;
+	unsigned char pad[92];
+	union {
+		struct {
+			unsigned count, least, aligned;
+		} sm;
+		unsigned char bytes[48];
+	};
+};
+
 struct cu_copy_2d {
 	size_t src_x, src_y;
 	int src_type;
@@ -136,6 +157,7 @@ struct cu_copy_2d {
 	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, (CUcontext *ctx, CUdevice dev)) \
 	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, (CUdevice dev)) \
 	X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, (CUdevice dev)) \
 	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, (CUdevice dev)) \
 	X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, 7000, (CUdevice dev, unsigned *flags, int *active)) \
 	X(cuCtxCreate_v2, cuCtxCreate, 3020, (CUcontext *ctx, unsigned flags, CUdevice dev)) \
@@ -151,7 +173,17 @@ struct cu_copy_2d {
 	X(cuCtxGetApiVersion, cuCtxGetApiVersion, 3020, (CUcontext ctx, unsigned *version)) \
 	X(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange, 5050, (int *least, int *greatest)) \
 	X(cuCtxSynchronize, cuCtxSynchronize, 2000, (void)) \
-	X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, (CUcontext ctx))
+	X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, (CUcontext ctx)) \
+	X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, (int *can, CUdevice dev, CUdevice peer)) \
+	X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, (CUcontext peer, unsigned flags)) \
+	X(cuDeviceGetDevResource, cuDeviceGetDevResource, 12040, (CUdevice dev, struct cu_resource *r, int type)) \
+	X(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount, 12040, (struct cu_resource *parts, unsigned *n, const struct cu_resource *whole, struct cu_resource *rest, unsigned flags, unsigned least)) \
+	X(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc, 12040, (CUdevResourceDesc *desc, struct cu_resource *r, unsigned n)) \
+	X(cuGreenCtxCreate, cuGreenCtxCreate, 12040, (CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned flags)) \
+	X(cuGreenCtxDestroy, cuGreenCtxDestroy, 12040, (CUgreenCtx green)) \
+	X(cuCtxFromGreenCtx, cuCtxFromGreenCtx, 12040, (CUcontext *ctx, CUgreenCtx green)) \
+	X(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate, 12050, (CUstream *stream, CUgreenCtx green, unsigned flags, int priority)) \
+	X(cuStreamGetGreenCtx, cuStreamGetGreenCtx, 12040, (CUstream stream, CUgreenCtx *green))
 
 #define CUDA_MEMORY_API(X, P) \
 	X(cuMemGetInfo_v2, cuMemGetInfo, 3020, (size_t *left, size_t *total)) \
@@ -167,6 +199,8 @@ struct cu_copy_2d {
 	P(cuMemAllocAsync, cuMemAllocAsync, 11020, _ptsz, (CUdeviceptr *d, size_t size, CUstream stream), (d, size, stream)) \
 	P(cuMemFreeAsync, cuMemFreeAsync, 11020, _ptsz, (CUdeviceptr d, CUstream stream), (d, stream)) \
 	P(cuMemcpy, cuMemcpy, 4000, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size)) \
+	P(cuMemcpyPeer, cuMemcpyPeer, 4000, _ptds, (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size), (dst, dst_ctx, src, src_ctx, size)) \
+	P(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, _ptsz, (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size, CUstream stream), (dst, dst_ctx, src, src_ctx, size, stream)) \
 	P(cuMemcpyHtoD_v2, cuMemcpyHtoD, 3020, _ptds, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size)) \
 	P(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, _ptds, (void *dst, CUdeviceptr src, size_t size), (dst, src, size)) \
 	P(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size)) \
@@ -191,6 +225,7 @@ struct cu_copy_2d {
 	P(cuStreamQuery, cuStreamQuery, 2000, _ptsz, (CUstream stream), (stream)) \
 	P(cuStreamSynchronize, cuStreamSynchronize, 2000, _ptsz, (CUstream stream), (stream)) \
 	P(cuStreamGetCtx, cuStreamGetCtx, 9020, _ptsz, (CUstream stream, CUcontext *ctx), (stream, ctx)) \
+	P(cuStreamGetCtx_v2, cuStreamGetCtx, 12050, _ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green), (stream, ctx, green)) \
 	P(cuStreamGetFlags, cuStreamGetFlags, 5050, _ptsz, (CUstream stream, unsigned *flags), (stream, flags)) \
 	P(cuStreamGetPriority, cuStreamGetPriority, 5050, _ptsz, (CUstream stream, int *priority), (stream, priority)) \
 	P(cuStreamWaitEvent, cuStreamWaitEvent, 3020, _ptsz, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags)) \

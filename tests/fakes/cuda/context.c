@@ -15,7 +15,7 @@ bool fk_ctx_known(CUcontext ctx)
 	return false;
 }
 
-static fm_cu_result revive(CUcontext c)
+fm_cu_result fk_ctx_revive(CUcontext c)
 {
 	bool listed = false;
 
@@ -26,52 +26,85 @@ static fm_cu_result revive(CUcontext c)
 		fk.contexts = c;
 	}
 	c->live = true;
+	if (!c->green)
+		fk_channels_open(c);
 	return fk_stream_new(c, FK_LEGACY, 0, &c->legacy);
 }
 
 /* What it was doing is finished first. */
-static void kill_ctx(CUcontext ctx)
+void fk_ctx_kill(CUcontext ctx)
 {
 	fk_wait_ctx(ctx);
 	ctx->live = false;
+	if (!ctx->green)
+		fk_channels_close(ctx);
 	for (CUstream s = fk.streams; s; s = s->next)
 		if (s->ctx == ctx)
 			s->live = false;
 	fk_memory_ctx_gone(ctx);
 }
 
+/* A green context is current to one thread at a time. */
 static fm_cu_result push(CUcontext ctx)
 {
 	if (fk_self.depth == sizeof(fk_self.stack) / sizeof(*fk_self.stack))
 		return CU_OUT_OF_MEMORY;
+	if (ctx->green && ctx->current && ctx->current != &fk_self)
+		return CU_INVALID_CONTEXT;
+	ctx->current = &fk_self;
 	fk_self.stack[fk_self.depth++] = ctx;
 	return FM_CU_SUCCESS;
 }
 
+static CUcontext pop(void)
+{
+	CUcontext ctx = fk_self.stack[--fk_self.depth];
+
+	for (unsigned i = 0; i < fk_self.depth; i++)
+		if (fk_self.stack[i] == ctx)
+			return ctx;
+	ctx->current = NULL;
+	return ctx;
+}
+
+fm_cu_result fk_primary_retain(CUdevice dev)
+{
+	CUcontext c = &fk.primary[dev];
+
+	c->primary = true;
+	c->dev = dev;
+	return c->retained++ || c->live ? FM_CU_SUCCESS : fk_ctx_revive(c);
+}
+
+void fk_primary_release(CUdevice dev)
+{
+	if (!--fk.primary[dev].retained)
+		fk_ctx_kill(&fk.primary[dev]);
+}
+
 fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
-	fm_cu_result rc = FM_CU_SUCCESS;
+	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
-	if (!ctx || dev)
-		return fk_leave(ctx ? CU_INVALID_DEVICE : FM_CU_ERROR_INVALID_VALUE);
-	fk.primary.primary = true;
-	if (!fk.primary.retained++)
-		rc = revive(&fk.primary);
-	*ctx = &fk.primary;
+	rc = fk_device(ctx, dev);
+	rc = rc ? rc : fk_primary_retain(dev);
+	if (!rc)
+		*ctx = &fk.primary[dev];
 	return fk_leave(rc);
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
+	fm_cu_result rc;
+
 	FK_TRY(fk_enter());
-	if (dev)
-		return fk_leave(CU_INVALID_DEVICE);
-	if (!fk.primary.retained)
-		return fk_leave(CU_INVALID_CONTEXT);
-	if (!--fk.primary.retained)
-		kill_ctx(&fk.primary);
-	return fk_leave(FM_CU_SUCCESS);
+	rc = fk_device(&dev, dev);
+	if (!rc && !fk.primary[dev].retained)
+		rc = CU_INVALID_CONTEXT;
+	if (!rc)
+		fk_primary_release(dev);
+	return fk_leave(rc);
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
@@ -79,26 +112,36 @@ fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 	return cuDevicePrimaryCtxRelease_v2(dev);
 }
 
+/* It lives again when it is used next, as far as anyone can tell at once. */
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	fm_cu_result rc = FM_CU_SUCCESS;
+	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
-	if (dev)
-		return fk_leave(CU_INVALID_DEVICE);
-	if (fk.primary.live) {
-		kill_ctx(&fk.primary);
-		rc = revive(&fk.primary);
+	rc = fk_device(&dev, dev);
+	if (!rc && fk.primary[dev].live) {
+		fk_ctx_kill(&fk.primary[dev]);
+		rc = fk.primary[dev].retained ? fk_ctx_revive(&fk.primary[dev]) : FM_CU_SUCCESS;
 	}
 	return fk_leave(rc);
 }
 
+fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
+{
+	return cuDevicePrimaryCtxReset_v2(dev);
+}
+
 fm_cu_result cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
+	fm_cu_result rc;
+
 	FK_TRY(fk_enter());
-	*flags = 0;
-	*active = fk.primary.live;
-	return fk_leave(dev ? CU_INVALID_DEVICE : FM_CU_SUCCESS);
+	rc = fk_device(flags, dev);
+	if (!rc) {
+		*flags = 0;
+		*active = fk.primary[dev].live;
+	}
+	return fk_leave_any(rc);
 }
 
 fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
@@ -107,10 +150,12 @@ fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 	CUcontext c;
 
 	FK_TRY(fk_enter());
-	c = ctx && !dev ? calloc(1, sizeof(*c)) : NULL;
+	rc = fk_device(ctx, dev);
+	c = rc ? NULL : calloc(1, sizeof(*c));
 	if (!c)
-		return fk_leave(dev ? CU_INVALID_DEVICE : FM_CU_ERROR_INVALID_VALUE);
-	rc = revive(c);
+		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
+	c->dev = dev;
+	rc = fk_ctx_revive(c);
 	if (!rc)
 		rc = push(c);
 	*ctx = c;
@@ -130,11 +175,11 @@ fm_cu_result cuCtxCreate_v4(CUcontext *ctx, void *how, unsigned flags, CUdevice 
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
 	FK_TRY(fk_enter());
-	if (!fk_ctx_known(ctx) || ctx->primary)
+	if (!fk_ctx_known(ctx) || ctx->primary || ctx->green)
 		return fk_leave(CU_INVALID_CONTEXT);
-	kill_ctx(ctx);
+	fk_ctx_kill(ctx);
 	if (fk_ctx() == ctx)
-		fk_self.depth--;
+		pop();
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -144,12 +189,12 @@ fm_cu_result cuCtxSetCurrent(CUcontext ctx)
 
 	FK_TRY(fk_enter());
 	if (ctx && !fk_ctx_known(ctx))
-		return fk_leave(CU_INVALID_CONTEXT);
+		return fk_leave_any(CU_INVALID_CONTEXT);
 	if (fk_self.depth)
-		fk_self.depth--;
+		pop();
 	if (ctx)
 		rc = push(ctx);
-	return fk_leave(rc);
+	return fk_leave_any(rc);
 }
 
 fm_cu_result cuCtxGetCurrent(CUcontext *ctx)
@@ -158,24 +203,26 @@ fm_cu_result cuCtxGetCurrent(CUcontext *ctx)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter());
 	*ctx = fk_ctx();
-	return fk_leave(FM_CU_SUCCESS);
+	return fk_leave_any(FM_CU_SUCCESS);
 }
 
 fm_cu_result cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	FK_TRY(fk_enter());
-	return fk_leave(fk_ctx_known(ctx) ? push(ctx) : CU_INVALID_CONTEXT);
+	return fk_leave_any(fk_ctx_known(ctx) ? push(ctx) : CU_INVALID_CONTEXT);
 }
 
 fm_cu_result cuCtxPopCurrent_v2(CUcontext *ctx)
 {
+	CUcontext top;
+
 	FK_TRY(fk_enter());
 	if (!fk_self.depth)
-		return fk_leave(CU_INVALID_CONTEXT);
-	fk_self.depth--;
+		return fk_leave_any(CU_INVALID_CONTEXT);
+	top = pop();
 	if (ctx)
-		*ctx = fk_self.stack[fk_self.depth];
-	return fk_leave(FM_CU_SUCCESS);
+		*ctx = top;
+	return fk_leave_any(FM_CU_SUCCESS);
 }
 
 fm_cu_result cuCtxGetDevice(CUdevice *dev)
@@ -189,10 +236,11 @@ fm_cu_result cuCtxGetDevice_v2(CUdevice *dev, CUcontext ctx)
 	if (!dev)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter());
-	if (!fk_ctx_known(ctx ? ctx : fk_ctx()))
-		return fk_leave(CU_INVALID_CONTEXT);
-	*dev = 0;
-	return fk_leave(FM_CU_SUCCESS);
+	ctx = ctx ? ctx : fk_ctx();
+	if (!fk_ctx_known(ctx))
+		return fk_leave_any(CU_INVALID_CONTEXT);
+	*dev = ctx->dev;
+	return fk_leave_any(FM_CU_SUCCESS);
 }
 
 fm_cu_result cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
@@ -231,4 +279,12 @@ fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
 	if (!rc)
 		fk_wait_ctx(ctx);
 	return fk_leave(rc);
+}
+
+fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!fk_ctx_known(peer) || flags)
+		return fk_leave(flags ? FM_CU_ERROR_INVALID_VALUE : CU_INVALID_CONTEXT);
+	return fk_leave(peer->dev == fk_ctx()->dev ? CU_INVALID_DEVICE : FM_CU_SUCCESS);
 }

@@ -91,6 +91,30 @@ fm_cu_result cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
 	return copy_1d(dst, src, size, NULL, true);
 }
 
+/* All memory is the host's: between devices a copy is one like any other. */
+static fm_cu_result copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+	CUcontext src_ctx, size_t size, CUstream stream, bool sync)
+{
+	bool known;
+
+	FK_TRY(fk_enter_ctx());
+	known = fk_ctx_known(dst_ctx) && fk_ctx_known(src_ctx);
+	FK_TRY(fk_leave(known ? FM_CU_SUCCESS : CU_INVALID_CONTEXT));
+	return copy_1d(dst, src, size, stream, sync);
+}
+
+fm_cu_result cuMemcpyPeer(
+	CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size)
+{
+	return copy_peer(dst, dst_ctx, src, src_ctx, size, NULL, true);
+}
+
+fm_cu_result cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
+	CUcontext src_ctx, size_t size, CUstream stream)
+{
+	return copy_peer(dst, dst_ctx, src, src_ctx, size, stream, false);
+}
+
 fm_cu_result cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t size)
 {
 	FK_TRY(check_device(dst, size));

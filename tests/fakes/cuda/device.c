@@ -39,21 +39,31 @@ static void at_fork(void)
 fm_cu_result cuInit(unsigned flags)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *fails = fk_env("FAKE_CUDA_INIT"), *lost = fk_env("FAKE_CUDA_LOST");
 
 	if (flags)
 		return FM_CU_ERROR_INVALID_VALUE;
+	if (fails)
+		return atoi(fails);
 	if (fk.forked)
 		return FM_CU_ERROR_NOT_INITIALIZED;
 	pthread_once(&once, at_fork);
 	pthread_mutex_lock(&fk.lock);
 	fk.inited = true;
-	return fk_leave(FM_CU_SUCCESS);
+	if (lost && strstr(lost, "@0"))
+		fk_lose(atoi(lost));
+	return fk_leave_any(FM_CU_SUCCESS);
+}
+
+fm_cu_result fk_leave_any(fm_cu_result rc)
+{
+	pthread_mutex_unlock(&fk.lock);
+	return rc;
 }
 
 fm_cu_result fk_leave(fm_cu_result rc)
 {
-	pthread_mutex_unlock(&fk.lock);
-	return rc;
+	return fk_leave_any(fk.lost ? fk.lost : rc);
 }
 
 fm_cu_result fk_enter(void)
@@ -63,20 +73,41 @@ fm_cu_result fk_enter(void)
 	if (fk.forked)
 		return FM_CU_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&fk.lock);
-	return fk.inited ? FM_CU_SUCCESS : fk_leave(FM_CU_ERROR_NOT_INITIALIZED);
+	return fk.inited ? FM_CU_SUCCESS : fk_leave_any(FM_CU_ERROR_NOT_INITIALIZED);
 }
 
 fm_cu_result fk_enter_ctx(void)
 {
 	FK_TRY(fk_enter());
-	return fk_ctx() && fk_ctx()->live ? FM_CU_SUCCESS : fk_leave(CU_INVALID_CONTEXT);
+	if (fk.lost || !fk_ctx())
+		return fk_leave(CU_INVALID_CONTEXT);
+	return fk_ctx()->live ? FM_CU_SUCCESS : fk_leave(CU_CONTEXT_IS_DESTROYED);
+}
+
+void fk_lose(fm_cu_result rc)
+{
+	if (!fk.lost)
+		fk.lost = rc;
+	fk_wake_all();
+}
+
+void fake_cuda_lose(int error)
+{
+	pthread_mutex_lock(&fk.lock);
+	fk_lose(error);
+	pthread_mutex_unlock(&fk.lock);
+}
+
+void fake_cuda_refuse(enum fake_cuda_thing thing, int yes)
+{
+	fk.refuse[thing] = yes;
 }
 
 fm_cu_result cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return FM_CU_ERROR_INVALID_VALUE;
-	*version = fk_env("FAKE_CUDA_OLD") ? 11080 : 13000;
+	*version = fk_env("FAKE_CUDA_OLD") ? 11080 : fk_env("FAKE_CUDA_NEW") ? 99000 : 13000;
 	return FM_CU_SUCCESS;
 }
 
@@ -88,15 +119,27 @@ static const struct {
 	{FM_CU_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
 	{CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
 	{FM_CU_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+	{CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
 	{CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
 	{CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+	{CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE",
+		"uncorrectable ECC error encountered"},
 	{CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
 	{CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
 	{FM_CU_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+	{CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
+		"an illegal memory access was encountered"},
+	{CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 	{CU_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
 	{FM_CU_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+	{802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
+	{803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+		"system has unsupported display driver / cuda driver combination"},
+	{805, "CUDA_ERROR_MPS_CONNECTION_FAILED",
+		"MPS client failed to connect to the MPS control daemon"},
 	{CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 		"operation not permitted when stream is capturing"},
+	{999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
 static fm_cu_result error_text(fm_cu_result e, const char **out, bool name)
@@ -118,69 +161,4 @@ fm_cu_result cuGetErrorName(fm_cu_result e, const char **name)
 fm_cu_result cuGetErrorString(fm_cu_result e, const char **text)
 {
 	return error_text(e, text, false);
-}
-
-/* There is one device, number 0. */
-static fm_cu_result device(const void *out, CUdevice dev)
-{
-	FK_TRY(fk_enter());
-	if (!out)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(dev ? CU_INVALID_DEVICE : FM_CU_SUCCESS);
-}
-
-fm_cu_result cuDeviceGet(CUdevice *dev, int ordinal)
-{
-	FK_TRY(device(dev, ordinal));
-	*dev = 0;
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuDeviceGetCount(int *n)
-{
-	FK_TRY(device(n, 0));
-	*n = 1;
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuDeviceGetName(char *name, int size, CUdevice dev)
-{
-	FK_TRY(device(name, dev));
-	snprintf(name, size > 0 ? (size_t)size : 0, "Fake CUDA device");
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuDeviceGetUuid_v2(struct fm_cu_uuid *uuid, CUdevice dev)
-{
-	FK_TRY(device(uuid, dev));
-	memcpy(uuid->bytes, "fermata-fake-gpu", sizeof(uuid->bytes));
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuDeviceGetUuid(struct fm_cu_uuid *uuid, CUdevice dev)
-{
-	return cuDeviceGetUuid_v2(uuid, dev);
-}
-
-fm_cu_result cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
-{
-	FK_TRY(device(bytes, dev));
-	*bytes = (size_t)1 << 32;
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuDeviceGetAttribute(int *value, int which, CUdevice dev)
-{
-	static const short known[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {10, 32},
-		{16, 16}, {31, 1}, {39, 2048}, {41, 1}, {75, 9}, {76, 0}, {95, 1}, {99, 1},
-		{106, 32}, {115, 1}};
-	bool memops = !fk_env("FAKE_CUDA_NO_MEMOPS");
-
-	FK_TRY(device(value, dev));
-	*value = (which == 92 || which == 93 || which == 122) &&
-		 memops; /* stream memory operations */
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		if (known[i][0] == which)
-			*value = known[i][1];
-	return FM_CU_SUCCESS;
 }

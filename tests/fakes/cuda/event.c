@@ -25,7 +25,7 @@ void fk_record_put(struct fk_record *r)
 fm_cu_result cuEventCreate(CUevent *event, unsigned flags)
 {
 	FK_TRY(fk_enter_ctx());
-	*event = calloc(1, sizeof(**event));
+	*event = fk.refuse[FAKE_CUDA_EVENTS] ? NULL : calloc(1, sizeof(**event));
 	if (!*event)
 		return fk_leave(CU_OUT_OF_MEMORY);
 	(*event)->flags = flags;

@@ -5,12 +5,28 @@
  *
  * One lock guards all; it is not held while a command runs. Streams complete their commands in
  * order, therefore a moment of a stream's work is a number: a point.
+ *
+ * What it can be made to do, from the environment (unset or 0: not so):
+ *   FAKE_CUDA_DEVICES=N        so many devices; CUDA_VISIBLE_DEVICES chooses of them
+ *   FAKE_CUDA_INIT=ERROR       cuInit() fails
+ *   FAKE_CUDA_OLD, _NEW        a driver of another version: 11.8, 99.0
+ *   FAKE_CUDA_NO_MEMOPS        no stream memory operations
+ *   FAKE_CUDA_FAIL_REGISTER=E  memory of the host cannot be registered; 1: not supported
+ *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
+ *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
+ *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
+ * and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
 #include "../../cuda.h"
+#include "fake_cuda.h"
 #include <pthread.h>
 #include <stdatomic.h>
+
+CU_EXPORT fake_cuda_refuse_fn fake_cuda_refuse;
+CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
+CU_EXPORT fake_cuda_own_fn fake_cuda_own;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -76,11 +92,19 @@ struct fk_record {
 	uint64_t ns; /* when it completed; the point tells whether it has */
 };
 
+/* A green context is one as well, on the primary one of its device. */
 struct CUctx_st {
 	struct CUctx_st *next;
 	bool live, primary;
+	CUdevice dev;
 	unsigned retained;
 	CUstream legacy;
+	CUgreenCtx green;    /* or NULL */
+	const void *current; /* green: to one thread at a time */
+};
+
+struct CUgreenCtx_st {
+	struct CUctx_st ctx;
 };
 
 enum fk_kind { FK_OWN, FK_LEGACY, FK_PER_THREAD };
@@ -148,13 +172,18 @@ struct fk_capture {
 	bool shared; /* the program has the graph already */
 };
 
+#define FK_DEVICES 8
+
 struct fk {
 	pthread_mutex_t lock;
 	bool inited, forked;
+	_Atomic fm_cu_result lost; /* what every call answers from now on */
+	_Atomic unsigned kernels;  /* begun so far */
+	_Atomic bool refuse[FAKE_CUDA_THINGS];
 	CUcontext contexts;
 	CUstream streams;
 	CUevent events;
-	struct CUctx_st primary;
+	struct CUctx_st primary[FK_DEVICES];
 	uint64_t captures; /* begun so far */
 };
 extern struct fk fk;
@@ -176,13 +205,29 @@ extern _Thread_local struct fk_thread fk_self;
 	} while (0)
 
 /* device.c: enter with the lock taken if it succeeds, leave gives `rc` back. */
-fm_cu_result fk_enter(void);     /* needs cuInit() */
-fm_cu_result fk_enter_ctx(void); /* and a current context */
-fm_cu_result fk_leave(fm_cu_result rc);
+fm_cu_result fk_enter(void);                /* needs cuInit() */
+fm_cu_result fk_enter_ctx(void);            /* and a current context */
+fm_cu_result fk_leave(fm_cu_result rc);     /* a device that is lost has the last word */
+fm_cu_result fk_leave_any(fm_cu_result rc); /* of calls that ask no device */
+void fk_lose(fm_cu_result rc);              /* with the lock */
 CUcontext fk_ctx(void);
 bool fk_ctx_known(CUcontext ctx);
 uint64_t fk_now(void);
 const char *fk_env(const char *name); /* NULL unless set to something but 0 */
+
+/* devices.c */
+fm_cu_result fk_device(
+	const void *out, CUdevice dev); /* is it one, and is there room for an answer? */
+
+/* channels.c */
+void fk_channels_open(CUcontext ctx);
+void fk_channels_close(CUcontext ctx);
+
+/* context.c */
+fm_cu_result fk_ctx_revive(CUcontext ctx);
+void fk_ctx_kill(CUcontext ctx);
+fm_cu_result fk_primary_retain(CUdevice dev);
+void fk_primary_release(CUdevice dev);
 
 /* queue.c; all with the lock */
 fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUstream *stream);
@@ -195,6 +240,7 @@ fm_cu_result fk_enqueue(CUstream handle, struct fk_work *work, struct fk_point *
 struct fk_point fk_tail(CUstream s);
 bool fk_passed(struct fk_point at);
 void fk_wait(struct fk_point at); /* lets the lock go meanwhile */
+void fk_wake_all(void);
 void fk_wait_ctx(CUcontext ctx);
 void fk_work_end(struct fk_work *w);
 

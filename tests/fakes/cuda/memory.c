@@ -31,13 +31,19 @@ enum fk_place fk_place(const void *p)
 	return b ? b->place : FK_PAGEABLE;
 }
 
+/* Memory is never a green context's. */
+static CUcontext owner(void)
+{
+	return fk_ctx()->green ? &fk.primary[fk_ctx()->dev] : fk_ctx();
+}
+
 static fm_cu_result add(void *p, size_t size, enum fk_place place, bool registered)
 {
 	struct block *b = p ? malloc(sizeof(*b)) : NULL;
 
 	if (!b)
 		return CU_OUT_OF_MEMORY;
-	*b = (struct block){blocks, fk_ctx(), p, size, place, registered};
+	*b = (struct block){blocks, owner(), p, size, place, registered};
 	blocks = b;
 	return FM_CU_SUCCESS;
 }
@@ -69,7 +75,7 @@ static fm_cu_result allocate(void **p, size_t size, enum fk_place place)
 
 	if (!p || !size)
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (size > (size_t)1 << 32)
+	if (size > (size_t)1 << 32 || fk.refuse[FAKE_CUDA_MEMORY])
 		return CU_OUT_OF_MEMORY;
 	*p = aligned_alloc(256, (size + 255) & ~(size_t)255);
 	rc = add(*p, size, place, false);
@@ -93,8 +99,8 @@ static fm_cu_result release(void *p, enum fk_place place)
 	FK_TRY(fk_unsafe());
 	if (!begins_at(p, place, false))
 		return FM_CU_ERROR_INVALID_VALUE;
-	fk_wait_ctx(fk_ctx());
-	if (!begins_at(p, place, false))
+	fk_wait_ctx(owner());
+	if (fk.lost || !begins_at(p, place, false))
 		return FM_CU_ERROR_INVALID_VALUE;
 	drop(begins_at(p, place, false));
 	return FM_CU_SUCCESS;
@@ -151,14 +157,15 @@ fm_cu_result cuMemFreeHost(void *p)
 
 fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 {
+	const char *fails = fk_env("FAKE_CUDA_FAIL_REGISTER");
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter_ctx());
 	rc = fk_unsafe();
 	if (rc)
 		return fk_leave(rc);
-	if (fk_env("FAKE_CUDA_FAIL_REGISTER"))
-		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
+	if (fails)
+		return fk_leave(atoi(fails) > 1 ? atoi(fails) : FM_CU_ERROR_NOT_SUPPORTED);
 	if (!p || !size)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (*find(p, size))

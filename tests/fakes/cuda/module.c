@@ -133,9 +133,23 @@ static fm_cu_result read_params(struct fk_work *w, void **params, void **extra)
 	return FM_CU_SUCCESS;
 }
 
+/* FAKE_CUDA_LOST=ERROR@N: the N-th kernel is the device's last. */
+static bool fatal(void)
+{
+	const char *lost = fk_env("FAKE_CUDA_LOST"), *at = lost ? strchr(lost, '@') : NULL;
+
+	if (!at || atomic_fetch_add(&fk.kernels, 1) + 1 != (unsigned)atoi(at + 1))
+		return false;
+	pthread_mutex_lock(&fk.lock);
+	fk_lose(atoi(lost));
+	pthread_mutex_unlock(&fk.lock);
+	return true;
+}
+
 static void run_kernel(struct fk_work *w)
 {
-	w->kernel.kernel->run(w);
+	if (!fatal())
+		w->kernel.kernel->run(w);
 }
 
 static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)

@@ -16,10 +16,23 @@ bool fk_passed(struct fk_point at)
 	return !at.stream || at.stream->done >= at.seq;
 }
 
+/* A device that is lost gets to no point any more. */
 void fk_wait(struct fk_point at)
 {
-	while (!fk_passed(at))
+	while (!fk_passed(at) && !fk.lost)
 		pthread_cond_wait(&at.stream->changed, &fk.lock);
+}
+
+void fk_wake_all(void)
+{
+	for (CUstream s = fk.streams; s; s = s->next)
+		pthread_cond_broadcast(&s->changed);
+}
+
+/* The primary context stands for the green ones as well. */
+static bool belongs(CUstream s, CUcontext ctx)
+{
+	return s->ctx == ctx || (ctx->primary && s->ctx->green && s->ctx->dev == ctx->dev);
 }
 
 /* Of a context, what was submitted until now. The list only grows, at its head. */
@@ -29,7 +42,7 @@ void fk_wait_ctx(CUcontext ctx)
 	unsigned n = 0;
 
 	for (CUstream s = fk.streams; s; s = s->next)
-		if (s->ctx == ctx && !fk_passed(fk_tail(s)) && n < AFTER_MAX)
+		if (belongs(s, ctx) && !fk_passed(fk_tail(s)) && n < AFTER_MAX)
 			at[n++] = fk_tail(s);
 	while (n)
 		fk_wait(at[--n]);
@@ -53,6 +66,8 @@ static void *worker(void *arg)
 		op = s->head;
 		for (unsigned i = 0; i < op->n; i++)
 			fk_wait(op->after[i]);
+		while (fk.lost)
+			pthread_cond_wait(&s->wake, &fk.lock);
 		pthread_mutex_unlock(&fk.lock);
 		if (op->work.run)
 			op->work.run(&op->work);
@@ -92,6 +107,8 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 {
 	CUstream s = fk.streams;
 
+	if (kind == FK_OWN && fk.refuse[FAKE_CUDA_STREAMS])
+		return CU_OUT_OF_MEMORY;
 	while (s && (s->live || s->capture || !fk_passed(fk_tail(s))))
 		s = s->next;
 	if (!s)
@@ -150,15 +167,18 @@ fm_cu_result fk_stream_find(CUstream handle, CUstream *stream)
 
 	if (!handle || handle == FM_CU_STREAM_LEGACY || own) {
 		if (!fk_ctx_known(fk_ctx()))
-			return CU_INVALID_CONTEXT;
+			return fk_ctx() ? CU_CONTEXT_IS_DESTROYED : CU_INVALID_CONTEXT;
 		*stream = fk_ctx()->legacy;
 		return own ? per_thread(stream) : FM_CU_SUCCESS;
 	}
 	for (CUstream s = fk.streams; s; s = s->next) {
-		if (s == handle && s->live && s->kind == FK_OWN) {
+		if (s != handle || s->kind != FK_OWN)
+			continue;
+		if (s->live)
 			*stream = s;
-			return FM_CU_SUCCESS;
-		}
+		else if (s->ctx->green && !s->ctx->live)
+			return CU_CONTEXT_IS_DESTROYED;
+		return s->live ? FM_CU_SUCCESS : CU_INVALID_HANDLE;
 	}
 	return CU_INVALID_HANDLE;
 }

@@ -92,6 +92,26 @@ fm_cu_result cuStreamGetCtx(CUstream stream, CUcontext *ctx)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+fm_cu_result cuStreamGetCtx_v2(CUstream stream, CUcontext *ctx, CUgreenCtx *green)
+{
+	CUstream s;
+
+	FK_TRY(find(stream, &s));
+	*green = s->ctx->green;
+	*ctx = *green ? &fk.primary[s->ctx->dev] : s->ctx;
+	return fk_leave(
+		s->ctx->green && s->kind == FK_PER_THREAD ? CU_INVALID_HANDLE : FM_CU_SUCCESS);
+}
+
+fm_cu_result cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
+{
+	CUstream s;
+
+	FK_TRY(find(stream, &s));
+	*green = s->ctx->green;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuStreamGetFlags(CUstream stream, unsigned *flags)
 {
 	CUstream s;
@@ -166,10 +186,24 @@ static uint64_t load(const union fm_cu_mem_op *op, bool wide)
 		    : atomic_load((_Atomic uint32_t *)(uintptr_t)op->op.address);
 }
 
+/* What the device touches must be there still; else it is lost. */
+static bool reachable(const union fm_cu_mem_op *op)
+{
+	bool there;
+
+	pthread_mutex_lock(&fk.lock);
+	there = fk_place((void *)(uintptr_t)op->op.address) != FK_PAGEABLE;
+	if (!there)
+		fk_lose(CU_ILLEGAL_ADDRESS);
+	there = there && !fk.lost;
+	pthread_mutex_unlock(&fk.lock);
+	return there;
+}
+
 /* Looks often at first, then leaves the processor to others. */
 static void wait_value(const union fm_cu_mem_op *op, bool wide)
 {
-	for (unsigned looks = 0; !reached(op, load(op, wide), wide); looks++)
+	for (unsigned looks = 0; reachable(op) && !reached(op, load(op, wide), wide); looks++)
 		if (looks < 50)
 			sched_yield();
 		else
@@ -182,6 +216,8 @@ static void run_memop(struct fk_work *w)
 		const union fm_cu_mem_op *op = &w->memop.op[i];
 		uintptr_t at = (uintptr_t)op->op.address;
 
+		if (!reachable(op))
+			return;
 		if (op->op.operation == FM_CU_OP_WRITE_VALUE_32)
 			atomic_store((_Atomic uint32_t *)at, (uint32_t)op->op.value);
 		else if (op->op.operation == FM_CU_OP_WRITE_VALUE_64)
@@ -226,6 +262,10 @@ fm_cu_result cuStreamBatchMemOp_v2(
 	struct fk_work w = {.run = run_memop, .end = end_memop, .memop.n = n};
 	fm_cu_result rc = FM_CU_SUCCESS;
 
+	const char *slow = fk_env("FAKE_CUDA_SLOW_MEMOPS");
+
+	if (slow && n == 1)
+		usleep((unsigned)atoi(slow));
 	if (fk_env("FAKE_CUDA_NO_MEMOPS"))
 		return FM_CU_ERROR_NOT_SUPPORTED;
 	if (n > 256 || (n && !ops) || flags)

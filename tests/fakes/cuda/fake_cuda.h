@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program may tell the fake driver that it runs on, by dlsym(). */
+#pragma once
+
+enum fake_cuda_thing {
+	FAKE_CUDA_MEMORY, /* allocations fail: out of memory */
+	FAKE_CUDA_EVENTS, /* events cannot be created: the same */
+	FAKE_CUDA_STREAMS,
+	FAKE_CUDA_THINGS
+};
+
+typedef void fake_cuda_refuse_fn(enum fake_cuda_thing thing, int yes);
+
+/* The device is lost: nothing goes on, and calls return this error, in this process. */
+typedef void fake_cuda_lose_fn(int error);
+
+/* What the driver itself has by a name of its symbols, whoever else exports one. */
+typedef void *fake_cuda_own_fn(const char *symbol);

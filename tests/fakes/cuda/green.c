@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Green contexts: a primary context with some of its multiprocessors. Which ones makes no
+ * difference here. */
+#include "fake.h"
+#include <stdlib.h>
+
+struct CUdevResourceDesc_st {
+	unsigned sms;
+};
+
+fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int type)
+{
+	fm_cu_result rc;
+
+	FK_TRY(fk_enter());
+	rc = fk_device(r, dev);
+	if (!rc && type != CU_RESOURCE_SM)
+		rc = FM_CU_ERROR_INVALID_VALUE;
+	if (!rc)
+		*r = (struct cu_resource){.type = type, .sm = {16, 2, 2}};
+	return fk_leave(rc);
+}
+
+fm_cu_result cuDevSmResourceSplitByCount(struct cu_resource *parts, unsigned *n,
+	const struct cu_resource *whole, struct cu_resource *rest, unsigned flags, unsigned least)
+{
+	unsigned each = (least + 1) / 2 * 2, most;
+
+	if (!n || !whole || whole->type != CU_RESOURCE_SM || least > whole->sm.count || flags > 3)
+		return FM_CU_ERROR_INVALID_VALUE;
+	each = each ? each : 2;
+	most = whole->sm.count / each;
+	*n = parts && *n < most ? *n : most;
+	for (unsigned i = 0; parts && i < *n; i++) {
+		parts[i] = *whole;
+		parts[i].sm.count = each;
+	}
+	if (rest) {
+		*rest = *whole;
+		rest->sm.count -= *n * each;
+	}
+	return FM_CU_SUCCESS;
+}
+
+/* Kept until the process ends, as there is no call to give one back. */
+fm_cu_result cuDevResourceGenerateDesc(CUdevResourceDesc *desc, struct cu_resource *r, unsigned n)
+{
+	if (!desc || !r || !n)
+		return FM_CU_ERROR_INVALID_VALUE;
+	*desc = calloc(1, sizeof(**desc));
+	if (!*desc)
+		return CU_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < n; i++)
+		(*desc)->sms += r[i].sm.count;
+	return FM_CU_SUCCESS;
+}
+
+static CUgreenCtx find(CUgreenCtx green)
+{
+	for (CUcontext c = fk.contexts; c; c = c->next)
+		if (c->green && c->green == green && c->live)
+			return green;
+	return NULL;
+}
+
+fm_cu_result cuGreenCtxCreate(
+	CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned flags)
+{
+	fm_cu_result rc;
+	CUgreenCtx g;
+
+	FK_TRY(fk_enter());
+	rc = fk_device(green, dev);
+	if (!rc && (!desc || flags != CU_GREEN_DEFAULT_STREAM))
+		rc = FM_CU_ERROR_INVALID_VALUE;
+	g = rc ? NULL : calloc(1, sizeof(*g));
+	if (!g)
+		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
+	g->ctx.green = g;
+	g->ctx.dev = dev;
+	rc = fk_primary_retain(dev);
+	rc = rc ? rc : fk_ctx_revive(&g->ctx);
+	*green = g;
+	return fk_leave(rc);
+}
+
+/* Streams that were made in it are not destroyed, and good for nothing. */
+fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
+{
+	FK_TRY(fk_enter());
+	if (!find(green))
+		return fk_leave(CU_INVALID_CONTEXT);
+	fk_ctx_kill(&green->ctx);
+	fk_primary_release(green->ctx.dev);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuCtxFromGreenCtx(CUcontext *ctx, CUgreenCtx green)
+{
+	FK_TRY(fk_enter());
+	if (!ctx || !find(green))
+		return fk_leave(ctx ? CU_INVALID_CONTEXT : FM_CU_ERROR_INVALID_VALUE);
+	*ctx = &green->ctx;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGreenCtxStreamCreate(
+	CUstream *stream, CUgreenCtx green, unsigned flags, int priority)
+{
+	fm_cu_result rc;
+
+	FK_TRY(fk_enter());
+	if (!stream || flags != CU_STREAM_NON_BLOCKING || !find(green))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	rc = fk_stream_new(&green->ctx, FK_OWN, flags, stream);
+	if (!rc)
+		(*stream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	return fk_leave(rc);
+}
