@@ -186,8 +186,12 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 			shares = d->first == q->ent ? FM_SHARES_FIRST : FM_SHARES;
 		makes_room |= d->background == 1 && in_background(q->ent);
 	}
-	if (CLAIM(c->board->contended) != shares)
+	if (CLAIM(c->board->contended) != shares) {
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
+		/* Its agent has to watch for the end of work whose beginning it slept over. */
+		if (shares != FM_SHARES_NONE)
+			mark_dirty(b, c);
+	}
 	if (CLAIM(c->board->makes_room) != makes_room) {
 		atomic_store_explicit(&c->board->makes_room, makes_room, memory_order_release);
 		mark_dirty(b, c);

@@ -445,8 +445,11 @@ static void those_who_share_a_device_are_told(void **state)
 	assert_int_equal(atomic_load(&w->a.board->contended), 0);
 	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:1"), 0);
 	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+	atomic_store(&w->a.board->agent_sleeps, 1);
+	w->a.wakes = 0;
 	assert_int_equal(add_queue(w, &w->z, 1), 0);
 	assert_int_equal(atomic_load(&w->a.board->contended), 1);
+	assert_int_equal(w->a.wakes, 1); /* to watch for the end of what it has begun */
 	assert_int_equal(atomic_load(&w->z.board->contended), 1);
 	assert_int_equal(atomic_load(&w->z.board->makes_room), 0);
 	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, -5), 0);
