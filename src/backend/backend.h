@@ -33,6 +33,10 @@ struct fm_gate_words {
 struct fm_backend_ops {
 	const char *name;
 
+	/* Before all else: the memory in which gate words of this hwqueue will lie, which begins
+	 * with eight bytes that never change. May be NULL. */
+	void (*reach)(void *hwq, void *map, size_t map_size);
+
 	/* Bits (1 << level) of what works on this hwqueue. */
 	unsigned (*levels)(void *hwq);
 
@@ -60,12 +64,14 @@ struct fm_backend_ops {
 	 * and answers -EBUSY when it must not be touched just now. With `sample` the stretch from
 	 * this gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0:
 	 * it could not be timed), 0 when there is none yet; not exact: the device may have waited
-	 * for the program meanwhile. inner: a gate inside a command that the
-	 * program composes (a graph): `waiting` and the wait, no progress. */
+	 * for the program meanwhile. inner: a gate inside a command that the program composes (a
+	 * graph): `waiting` and the wait, no progress. lost: has the device failed, so that nothing
+	 * that was launched will end, or be told of? May be NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
 	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
 	int (*sampled)(void *hwq, uint64_t *ns, bool *exact);
 	int (*inner)(void *hwq, const struct fm_gate_words *w);
+	bool (*lost)(void *hwq);
 
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore
 	 * continues it. Both are idempotent. */

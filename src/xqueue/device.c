@@ -139,6 +139,20 @@ static void tell(struct fm_xq *q, uint64_t now)
 		x->told = mark;
 }
 
+/* What the device was to write may never come. Asked now and then while nothing moves. */
+static void look_for_loss(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t since = FM_MAX(x->progress_at, x->asked_at);
+
+	since = FM_MAX(since, atomic_load(&q->edge_at));
+	if (!q->ops->lost || fm_sub_sat(now, since) < FM_XQ_GIVE_UP)
+		return;
+	x->asked_at = now;
+	if (q->ops->lost(q->hwq))
+		fm_xq_advance(q, fm_xq_mark(q), now);
+}
+
 void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 {
 	note_progress(q, now);
@@ -174,6 +188,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	}
 	if (now >= x->tail_at)
 		tell(q, now);
+	look_for_loss(q, now);
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 

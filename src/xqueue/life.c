@@ -187,6 +187,8 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;
+	if (q->ops->reach)
+		q->ops->reach(q->hwq, c->board, sizeof(*c->board));
 	q->levels = q->ops->levels(q->hwq);
 	fm_xq_set_level(q, choose_level(q->levels, wish));
 	q->cold = x;

@@ -45,6 +45,7 @@ struct fm_xq_cold {
 		held_since; /* level 1: the window is full, with so many done, since */
 	bool interrupted;   /* level 3 */
 	uint64_t told;      /* device gates: the device will write this progress */
+	uint64_t asked_at;  /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */

@@ -313,12 +313,9 @@ static inline void conform_differs(int round, char *first, char *again)
 	exit(1);
 }
 
-static inline void conform_open(struct conform *c)
+/* The kernels, for the current context. */
+static inline void conform_load(struct conform *c)
 {
-	CU(cuInit(0));
-	CU(cuDeviceGet(&c->dev, 0));
-	CU(cuDevicePrimaryCtxRetain(&c->ctx, c->dev));
-	CU(cuCtxSetCurrent(c->ctx));
 	CU(cuModuleLoadData(&c->module, cuda_ptx));
 	CU(cuModuleGetFunction(&c->mix, c->module, "mix"));
 	CU(cuModuleGetFunction(&c->join, c->module, "join"));
@@ -326,6 +323,15 @@ static inline void conform_open(struct conform *c)
 	CU(cuModuleGetFunction(&c->count, c->module, "count"));
 	CU(cuModuleGetFunction(&c->spin, c->module, "spin"));
 	CU(cuModuleGetFunction(&c->relay, c->module, "relay"));
+}
+
+static inline void conform_open(struct conform *c)
+{
+	CU(cuInit(0));
+	CU(cuDeviceGet(&c->dev, 0));
+	CU(cuDevicePrimaryCtxRetain(&c->ctx, c->dev));
+	CU(cuCtxSetCurrent(c->ctx));
+	conform_load(c);
 }
 
 static inline void conform_close(struct conform *c)

@@ -14,11 +14,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, Fermata, Program, Worker, check, cuda_env, main, need_cuda_shim, program
 
-SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
+SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
              for ptds in ((), ("--ptds",)))
 SECONDS = "2"
-ENV = cuda_env(os.environ)
+DEVICES = {"FAKE_CUDA_DEVICES": "2"}
+ENV = cuda_env({**os.environ, **DEVICES})
 
 
 def run_native(name, cases, *way, seconds="0", env=ENV):
@@ -60,7 +61,7 @@ def command(name, *way, seconds=SECONDS):
 def world(stack, **more):
     need_cuda_shim()
     fermata = Fermata(stack, **more)
-    fermata.env = cuda_env(fermata.env)
+    fermata.env = cuda_env({**fermata.env, **DEVICES})
     return fermata
 
 
@@ -163,7 +164,8 @@ def without(stack, knob, *spoiled):
 
 
 def without_memory_operations(stack):
-    without(stack, "FAKE_CUDA_NO_MEMOPS", "stalled streams", "words of memory", "batch of words", "all nodes")
+    without(stack, "FAKE_CUDA_NO_MEMOPS", "stalled streams", "words of memory", "batch of words", "all nodes",
+            "default streams")
 
 
 def without_registered_memory(stack):

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "internal.h"
+#include "reach.h"
+#include "timeslice.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,54 +45,138 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode)
 	fm_cu_inside--;
 }
 
-static union fm_cu_mem_op mem_op(uint32_t operation, const volatile void *word, uint64_t value)
+/* Only its own thread can say which stream this is: a default stream of the thread, or of a green
+ * context, which is current to one thread alone. */
+static bool bound(const struct fm_cu_queue *q)
+{
+	return q->stream == FM_CU_STREAM_PER_THREAD ||
+	       (q->stream == FM_CU_STREAM_LEGACY && q->base != q->ctx);
+}
+
+/* Before what is done about streams from any thread, in which `base` becomes current: no capture
+ * begins in the middle of it. */
+static int visit(struct fm_cu_queue *q)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&capture_lock);
+	fm_cu_inside++;
+	if (atomic_load(&fm_cu_captures))
+		rc = -EBUSY;
+	else if (q->cu->ctx_push(q->base))
+		rc = -EIO;
+	if (!rc)
+		return 0;
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+int fm_cu_touch(struct fm_cu_queue *q)
+{
+	return bound(q) ? -EBUSY : visit(q);
+}
+
+void fm_cu_untouch(struct fm_cu_queue *q)
+{
+	CUcontext old;
+
+	q->cu->ctx_pop(&old);
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+}
+
+static bool reaches(const struct fm_cu_queue *q)
+{
+	return q->reach && atomic_load_explicit(&q->reach->ctx, memory_order_acquire) == q->base;
+}
+
+/* With a context current on the queue's base. */
+static bool reach(struct fm_cu_queue *q)
+{
+	if (FM_UNLIKELY(!reaches(q)))
+		q->reach = fm_cu_reach(q->cu, q->base, q->map, q->map_size);
+	return q->reach;
+}
+
+/* With any. */
+static bool reach_from_afar(struct fm_cu_queue *q)
+{
+	CUcontext old;
+	bool ok;
+
+	if (FM_LIKELY(reaches(q)))
+		return true;
+	if (q->cu->ctx_push(q->base))
+		return false;
+	ok = reach(q);
+	q->cu->ctx_pop(&old);
+	return ok;
+}
+
+/* word: in the board. */
+static union fm_cu_mem_op mem_op(
+	const struct fm_cu_queue *q, uint32_t operation, const volatile void *word, uint64_t value)
 {
 	union fm_cu_mem_op o = {.pad = {0}};
 
 	o.op.operation = operation;
-	o.op.address = (uintptr_t)word; /* unified addressing: as the host sees it */
+	o.op.address = q->reach->device + ((uintptr_t)word - (uintptr_t)q->map);
 	o.op.value = value;
 	return o;
 }
 
-/* The board, made known to the driver: once, for all contexts, or again when the context that did
- * it is gone. */
-static void *_Atomic mapped;
-
-static int map_board(const struct fm_cu_driver *cu, const struct fm_gate_words *w)
+static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	CUdeviceptr d = 0;
-	int rc = 0, mode;
+	fm_cu_result rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
 
-	if (FM_LIKELY(atomic_load_explicit(&mapped, memory_order_acquire) == w->map))
-		return 0;
-	pthread_mutex_lock(&lock);
-	if (atomic_load(&mapped) != w->map) {
-		mode = fm_cu_enter(cu);
-		rc = cu->host_register(w->map, w->map_size,
-			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
-		if (!rc || rc == FM_CU_ERROR_ALREADY_REGISTERED)
-			rc = cu->host_device_pointer(&d, w->map, 0);
-		fm_cu_leave(cu, mode);
-		if (!rc && d == (uintptr_t)w->map)
-			atomic_store_explicit(&mapped, w->map, memory_order_release);
-		else
-			rc = rc ? rc : FM_CU_ERROR_NOT_SUPPORTED;
-	}
-	pthread_mutex_unlock(&lock);
+	/* The context is another one of the same name, of whose predecessor's end we have not
+	 * heard. */
+	if (rc == FM_CU_ERROR_INVALID_VALUE)
+		fm_cu_reach_forget(q->base);
 	return rc ? -EIO : 0;
 }
 
-/* Memory operations are tried, by the first gate; what must be there at all is looked for here. */
+/* The beginning of the board, which never changes: it is written as it is, then waited for. */
+static bool takes_gates(struct fm_cu_queue *q)
+{
+	uint64_t head = *(const uint64_t *)q->map;
+	union fm_cu_mem_op ops[2] = {
+		mem_op(q, FM_CU_OP_WRITE_VALUE_64, q->map, head),
+		mem_op(q, FM_CU_OP_WAIT_VALUE_32, q->map, (uint32_t)head),
+	};
+
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	return !enqueue(q, ops, FM_ARRAY_LEN(ops));
+}
+
+static void see_board(void *hwq, void *map, size_t size)
+{
+	struct fm_cu_queue *q = hwq;
+
+	q->map = map;
+	q->map_size = size;
+}
+
+/* Tried, with the first queue of each context. */
 static unsigned levels(void *hwq)
 {
-	const struct fm_cu_driver *cu = ((struct fm_cu_queue *)hwq)->cu;
-	unsigned bits = 1u << 1;
+	struct fm_cu_queue *q = hwq;
+	const struct fm_cu_driver *cu = q->cu;
+	bool gates = false;
+	int mode;
 
-	if (cu->stream_mem_ops && cu->host_register && cu->host_device_pointer)
-		bits |= 1u << 2;
-	return bits;
+	if (!cu->stream_mem_ops || !cu->host_register || !cu->host_device_pointer || !q->map)
+		return 1u << 1;
+	mode = fm_cu_enter(cu);
+	if (reach(q)) {
+		if (atomic_load(&q->reach->gates) == FM_CU_UNTRIED)
+			atomic_store(
+				&q->reach->gates, takes_gates(q) ? FM_CU_GATES : FM_CU_NO_GATES);
+		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
+	}
+	fm_cu_leave(cu, mode);
+	return 1u << 1 | (unsigned)gates << 2;
 }
 
 static int sync_stream(void *hwq)
@@ -141,50 +227,38 @@ static void begin_sample(struct fm_cu_queue *q)
 	s->begun = make_events(q, s) && !q->cu->event_record(s->start, q->stream);
 }
 
-static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
-{
-	fm_cu_result rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
-
-	if (rc == FM_CU_ERROR_INVALID_VALUE)
-		atomic_store(&mapped, NULL);
-	return rc ? -EIO : 0;
-}
-
 static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
 {
 	struct fm_cu_queue *q = hwq;
-	union fm_cu_mem_op ops[4] = {
-		mem_op(FM_CU_OP_WRITE_VALUE_64, w->progress, finished),
-		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
-		mem_op(FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
-		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
-	};
-	int mode, rc;
+	int mode = fm_cu_enter(q->cu), rc = -EIO;
 
-	if (map_board(q->cu, w))
-		return -EIO;
-	ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
-	mode = fm_cu_enter(q->cu);
-	end_sample(q);
-	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
-	if (!rc && sample)
-		begin_sample(q);
+	if (reach_from_afar(q)) {
+		union fm_cu_mem_op ops[4] = {
+			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, finished),
+			mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
+			mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+			mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
+		};
+
+		ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
+		end_sample(q);
+		rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+		if (!rc && sample)
+			begin_sample(q);
+	}
 	fm_cu_leave(q->cu, mode);
 	return rc;
 }
 
-static int inner(void *hwq, const struct fm_gate_words *w)
+static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 {
-	struct fm_cu_queue *q = hwq;
 	union fm_cu_mem_op ops[3] = {
-		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
-		mem_op(FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
-		mem_op(FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
+		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
+		mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
 	};
 	int rc;
 
-	if (map_board(q->cu, w))
-		return -EIO;
 	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
 	fm_cu_inside++;
 	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
@@ -192,50 +266,41 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 	return rc;
 }
 
-int fm_cu_touch(struct fm_cu_queue *q)
+/* While the stream is captured no memory can be made known to the driver. */
+static int inner(void *hwq, const struct fm_gate_words *w)
 {
-	int rc = 0;
-
-	/* The per-thread default stream is another one in each thread: only its own can touch it.
-	 */
-	if (q->stream == FM_CU_STREAM_PER_THREAD)
-		return -EBUSY;
-	pthread_mutex_lock(&capture_lock);
-	fm_cu_inside++;
-	if (atomic_load(&fm_cu_captures))
-		rc = -EBUSY;
-	else if (q->cu->ctx_push(q->ctx))
-		rc = -EIO;
-	if (!rc)
-		return 0;
-	fm_cu_inside--;
-	pthread_mutex_unlock(&capture_lock);
-	return rc;
-}
-
-void fm_cu_untouch(struct fm_cu_queue *q)
-{
-	CUcontext old;
-
-	q->cu->ctx_pop(&old);
-	fm_cu_inside--;
-	pthread_mutex_unlock(&capture_lock);
+	return reaches(hwq) ? enqueue_inner(hwq, w) : -EIO;
 }
 
 /* From the agent, or from the thread that destroys the stream. */
 static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
-	union fm_cu_mem_op op = mem_op(FM_CU_OP_WRITE_VALUE_64, w->progress, finished);
 	struct fm_cu_queue *q = hwq;
 	int rc = fm_cu_touch(q);
 
 	if (rc)
 		return rc;
-	rc = map_board(q->cu, w);
-	if (!rc)
+	rc = -EIO;
+	if (reach(q)) {
+		union fm_cu_mem_op op = mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, finished);
+
 		rc = enqueue(q, &op, 1);
+	}
 	fm_cu_untouch(q);
 	return rc;
+}
+
+/* The error that the driver gives then sticks to any question about any stream. */
+static bool lost(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	fm_cu_result rc;
+
+	if (!q->cu->stream_query || visit(q))
+		return false;
+	rc = q->cu->stream_query(bound(q) ? FM_CU_STREAM_LEGACY : q->stream);
+	fm_cu_untouch(q);
+	return rc && rc != FM_CU_ERROR_NOT_READY;
 }
 
 static int sampled(void *hwq, uint64_t *ns, bool *exact)
@@ -292,10 +357,36 @@ static void release(void *hwq)
 		q->release(q);
 }
 
-void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
-	CUstream stream, void (*on_release)(struct fm_cu_queue *q))
+CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream)
 {
-	*q = (struct fm_cu_queue){.cu = cu, .ctx = ctx, .stream = stream, .release = on_release};
+	CUgreenCtx green = NULL;
+	CUcontext base = NULL;
+
+	/* A green context has no default streams of threads, by which it could be asked for. */
+	if (stream == FM_CU_STREAM_PER_THREAD)
+		stream = FM_CU_STREAM_LEGACY;
+	if (!cu->stream_get_both || cu->stream_get_both(stream, &base, &green) || !green || !base)
+		return ctx;
+	return base;
+}
+
+void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUcontext base, CUstream stream, void (*on_release)(struct fm_cu_queue *q))
+{
+	*q = (struct fm_cu_queue){
+		.cu = cu, .ctx = ctx, .base = base, .stream = stream, .release = on_release};
+}
+
+void fm_cu_context_gone(CUcontext ctx)
+{
+	fm_cu_reach_forget(ctx);
+}
+
+void fm_cu_fork_child(void)
+{
+	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_cu_reach_fork_child();
+	fm_cu_timeslice_fork_child();
 }
 
 bool fm_cu_shares_context(const struct fm_cu_driver *cu)
@@ -309,14 +400,17 @@ bool fm_cu_shares_context(const struct fm_cu_driver *cu)
 
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
 {
-	struct fm_cu_uuid id;
+	struct fm_cu_uuid id, whole;
 	CUdevice dev;
+	bool part;
 	int n;
 
 	if (!cu->ctx_get_device || !cu->device_get_uuid || cu->ctx_get_device(&dev) ||
 		cu->device_get_uuid(&id, dev))
 		return false;
-	n = snprintf(key, size, "GPU-");
+	part = cu->device_get_whole_uuid && !cu->device_get_whole_uuid(&whole, dev) &&
+	       memcmp(&id, &whole, sizeof(id)) != 0;
+	n = snprintf(key, size, part ? "MIG-" : "GPU-");
 	for (unsigned i = 0; i < sizeof(id.bytes) && n < (int)size; i++)
 		n += snprintf(key + n, size - (size_t)n, "%s%02x",
 			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id.bytes[i]);
@@ -325,6 +419,7 @@ bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
 
 const struct fm_backend_ops fm_backend_cuda = {
 	.name = "cuda",
+	.reach = see_board,
 	.levels = levels,
 	.sync = sync_stream,
 	.track = fm_cu_track,
@@ -333,6 +428,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.tell = tell,
 	.sampled = sampled,
 	.inner = inner,
+	.lost = lost,
 	.close = close_stream,
 	.release = release,
 };

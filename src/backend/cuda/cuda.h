@@ -29,11 +29,16 @@ struct fm_cu_tracker {
 /* One stream of one context: of the program, or one of its two default streams. */
 struct fm_cu_queue {
 	const struct fm_cu_driver *cu;
-	CUcontext ctx;
+	CUcontext ctx;   /* whose it is */
+	CUcontext base;  /* the one that holds what ctx uses: the primary one of a green context,
+			    else  ctx itself. Any thread may make it current */
 	CUstream stream; /* never NULL: FM_CU_STREAM_LEGACY or FM_CU_STREAM_PER_THREAD instead */
 	void (*release)(struct fm_cu_queue *q); /* the XQueue lets go: the last use of q */
 
 	/* Within the room. */
+	void *map; /* the board */
+	size_t map_size;
+	struct fm_cu_reach *reach; /* while it is base's */
 	struct fm_cu_sample sample[FM_CU_SAMPLES];
 	unsigned sample_head, sample_n;
 	bool sampling; /* the last gate began a sample that has not ended */
@@ -44,9 +49,19 @@ struct fm_cu_queue {
 
 extern const struct fm_backend_ops fm_backend_cuda;
 
-/* The context of `stream` is `ctx`. No call to the driver. */
+/* Of ctx, the current context or that of `stream`: the one that holds what it uses. */
+CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream);
+
+/* The context of `stream` is `ctx`, on `base`. No call to the driver. */
 void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
-	CUstream stream, void (*release)(struct fm_cu_queue *q));
+	CUcontext base, CUstream stream, void (*release)(struct fm_cu_queue *q));
+
+/* The driver has ended the context. */
+void fm_cu_context_gone(CUcontext ctx);
+
+/* In the child after a fork, which has no context of its parent's: nothing here is locked, or
+ * known. */
+void fm_cu_fork_child(void);
 
 /* Device time between gates, where nobody wishes another (a gate costs about 4 us). Where processes
  * share one context, a change between them costs nothing, and shorter segments pay. */
@@ -56,8 +71,8 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
 /* Does the current context share the device's own with other processes (MPS)? */
 bool fm_cu_shares_context(const struct fm_cu_driver *cu);
 
-/* A name of the current context's device that is the same in every process: its UUID. False if it
- * cannot be had. */
+/* A name of the current context's device that is the same in every process: its UUID, or that of
+ * the part of it (MIG) that the process has. False if it cannot be had. */
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size);
 
 /* This thread is inside the driver, for us or for the program: calls of the driver's own functions

@@ -16,6 +16,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgreenCtx_st *CUgreenCtx;
 
 enum {
 	FM_CU_SUCCESS = 0,
@@ -73,13 +74,16 @@ struct fm_cu_uuid { /* CUuuid */
 	X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext *ctx)) \
 	X(ctx_get_device, "cuCtxGetDevice", (CUdevice *dev)) \
 	X(device_get_attribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice dev)) \
+	X(device_get_whole_uuid, "cuDeviceGetUuid", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(device_get_uuid, "cuDeviceGetUuid_v2", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(host_register, "cuMemHostRegister_v2", (void *p, size_t size, unsigned flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \
 	X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext *ctx)) \
+	X(stream_get_both, "cuStreamGetCtx_v2", (CUstream stream, CUcontext *ctx, CUgreenCtx *green)) \
 	X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status)) \
 	X(stream_capture_info, "cuStreamGetCaptureInfo_v2", (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const void *deps, size_t *n)) \
 	X(stream_synchronize, "cuStreamSynchronize", (CUstream stream)) \
+	X(stream_query, "cuStreamQuery", (CUstream stream)) \
 	X(stream_mem_ops, "cuStreamBatchMemOp_v2", (CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)) \
 	X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode)) \
 	X(event_create, "cuEventCreate", (CUevent *event, unsigned flags)) \

@@ -203,3 +203,11 @@ int fm_cu_timeslice(uint64_t us)
 	pthread_mutex_unlock(&rm.lock);
 	return fm_cu_timeslice_refresh();
 }
+
+void fm_cu_timeslice_fork_child(void)
+{
+	rm.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	rm.n = 0;
+	rm.wanted_us = 0;
+	rm.refused = false;
+}

@@ -20,3 +20,6 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg);
  * Any thread. */
 int fm_cu_timeslice(uint64_t us);
 int fm_cu_timeslice_refresh(void);
+
+/* In the child after a fork: it has none of its parent's groups. */
+void fm_cu_timeslice_fork_child(void);

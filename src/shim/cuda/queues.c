@@ -86,6 +86,7 @@ static void fork_child(void)
 	atomic_store(&client_made, NULL);
 	atomic_store(&off, false);
 	thread_refused = NULL;
+	fm_cu_fork_child();
 	fm_cuda_events_clear();
 	fm_cuda_captures_clear();
 	fm_cuda_graphs_clear();
@@ -135,46 +136,45 @@ static void ungoverned(const char *call)
 		fm_client_count_ungoverned(c, call);
 }
 
-/* What the XQueue must know of the context's device. */
-static bool device_of(const struct fm_cu_driver *cu, CUcontext ctx, char key[FM_DEVKEY_MAX],
-	uint64_t *interval_ns)
+/* In a context on whose device it is. */
+static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q)
 {
-	bool pushed = fm_cuda_current() != ctx, ok;
-	CUcontext old;
+	const struct fm_cu_driver *cu = q->hw.cu;
+	char key[FM_DEVKEY_MAX];
+	const struct fm_xq_config config = {.device = key,
+		.ops = &fm_backend_cuda,
+		.hwq = &q->hw,
+		.in_order = true,
+		.interval_ns = fm_cu_shares_context(cu) ? FM_CU_INTERVAL_SHARED : FM_CU_INTERVAL};
+	struct fm_xq *xq;
 
-	if (!cu->ctx_push || !cu->ctx_pop || (pushed && cu->ctx_push(ctx)))
-		return false;
-	ok = fm_cu_device_key(cu, key, FM_DEVKEY_MAX);
-	*interval_ns = fm_cu_shares_context(cu) ? FM_CU_INTERVAL_SHARED : FM_CU_INTERVAL;
-	if (pushed)
-		cu->ctx_pop(&old);
-	return ok;
+	fm_cu_timeslice_refresh(); /* the context may be new */
+	if (!fm_cu_device_key(cu, key, FM_DEVKEY_MAX) || fm_xq_create(&xq, c, &config))
+		return NULL;
+	return xq;
 }
 
 static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontext ctx)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUcontext base = fm_cu_base_context(cu, ctx, stream), now = fm_cuda_current(), old;
+	bool push = now != ctx && now != base;
 	struct fm_cuda_queue *q = calloc(1, sizeof(*q));
-	char key[FM_DEVKEY_MAX];
-	uint64_t interval_ns;
 
-	if (!q)
-		return NULL;
-	fm_cu_queue_init(&q->hw, cu, ctx, stream, release);
-	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
-	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
-	fm_cu_timeslice_refresh(); /* the context may be new */
-	if (!device_of(cu, ctx, key, &interval_ns) ||
-		fm_xq_create(&q->xq, c,
-			&(struct fm_xq_config){.device = key,
-				.ops = &fm_backend_cuda,
-				.hwq = &q->hw,
-				.in_order = true,
-				.interval_ns = interval_ns})) {
+	if (!q || !cu->ctx_push || !cu->ctx_pop || (push && cu->ctx_push(base))) {
 		free(q);
 		return NULL;
 	}
-	return q;
+	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, release);
+	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
+	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
+	q->xq = make_xq(c, q);
+	if (push)
+		cu->ctx_pop(&old);
+	if (q->xq)
+		return q;
+	free(q);
+	return NULL;
 }
 
 /* Another thread may have made one for the same stream meanwhile: then that one is it. */
@@ -280,6 +280,12 @@ static struct fm_cuda_queue *at(size_t i)
 	return q == &fm_cuda_refused ? NULL : q;
 }
 
+/* Of this context, or of a green one on it. */
+static bool of_context(const struct fm_cuda_queue *q, CUcontext ctx)
+{
+	return q->hw.ctx == ctx || q->hw.base == ctx;
+}
+
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 {
 	struct fm_cuda_queue *q;
@@ -290,7 +296,7 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 	pthread_mutex_lock(&map_lock);
 	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
 		q = at(i);
-		if (q && q->hw.ctx == ctx)
+		if (q && of_context(q, ctx))
 			m[n++] = fm_cuda_mark(q);
 	}
 	pthread_mutex_unlock(&map_lock);
@@ -322,7 +328,7 @@ static void close_all(CUcontext ctx, const void *thread)
 	pthread_mutex_lock(&map_lock);
 	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
 		q = at(i);
-		if (q && (ctx ? q->hw.ctx == ctx : q->thread == thread))
+		if (q && (ctx ? of_context(q, ctx) : q->thread == thread))
 			found[n++] = q;
 	}
 	for (size_t i = 0; i < n; i++)

@@ -150,6 +150,13 @@ fm_cu_result cuStreamDestroy_v2(CUstream stream)
 
 /* --- lives of contexts --- */
 
+static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client())
+		fm_cu_context_gone(ctx);
+	return rc;
+}
+
 /* While the process has never attached to a context, a detachment ends it. */
 static _Atomic bool attached;
 
@@ -161,21 +168,23 @@ fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
 
 fm_cu_result cuCtxDetach(CUcontext ctx)
 {
-	if (!atomic_load(&attached))
+	bool ends = !atomic_load(&attached);
+
+	if (ends)
 		fm_cuda_close_context(ctx);
-	return NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx));
+	return gone(ends ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
 }
 
 fm_cu_result cuCtxDestroy(CUcontext ctx)
 {
 	fm_cuda_close_context(ctx);
-	return NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx));
+	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx)));
 }
 
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
 	fm_cuda_close_context(ctx);
-	return NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx));
+	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx)));
 }
 
 fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
@@ -220,33 +229,40 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 	return rc;
 }
 
-static void releasing(CUdevice dev)
+/* The context that ends with it, or NULL. */
+static CUcontext releasing(CUdevice dev)
 {
+	CUcontext ctx;
 	unsigned n;
 
 	if ((unsigned)dev >= DEVICES)
-		return;
+		return NULL;
 	n = atomic_load(&primary[dev].retains);
 	while (n && !atomic_compare_exchange_weak(&primary[dev].retains, &n, n - 1))
 		;
-	if (n == 1 && !atomic_load(&primary[dev].unseen))
-		fm_cuda_close_context(atomic_load(&primary[dev].ctx));
+	if (n != 1 || atomic_load(&primary[dev].unseen))
+		return NULL;
+	ctx = atomic_load(&primary[dev].ctx);
+	fm_cuda_close_context(ctx);
+	return ctx;
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 {
-	releasing(dev);
-	return NEXT(FM_CUDA_cuDevicePrimaryCtxRelease, (CUdevice), (dev));
+	CUcontext ctx = releasing(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease, (CUdevice), (dev)));
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	releasing(dev);
-	return NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
+	CUcontext ctx = releasing(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev)));
 }
 
 /* A reset ends the context whoever retains it. To hear which it is, it is retained. */
-static void resetting(CUdevice dev)
+static CUcontext resetting(CUdevice dev)
 {
 	fm_cu_result (*state)(CUdevice, unsigned *, int *) =
 		fm_cuda_symbol("cuDevicePrimaryCtxGetState");
@@ -255,23 +271,26 @@ static void resetting(CUdevice dev)
 	CUcontext ctx = NULL;
 
 	if (!fm_cuda_has_client() || !state || state(dev, &flags, &active) || !active)
-		return;
+		return NULL;
 	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
-		return;
+		return NULL;
 	fm_cuda_close_context(ctx);
 	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
+	return ctx;
 }
 
 fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
 {
-	resetting(dev);
-	return NEXT(FM_CUDA_cuDevicePrimaryCtxReset, (CUdevice), (dev));
+	CUcontext ctx = resetting(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset, (CUdevice), (dev)));
 }
 
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	resetting(dev);
-	return NEXT(FM_CUDA_cuDevicePrimaryCtxReset_v2, (CUdevice), (dev));
+	CUcontext ctx = resetting(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset_v2, (CUdevice), (dev)));
 }
 
 /* --- waiting for a context --- */
