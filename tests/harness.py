@@ -260,6 +260,12 @@ class Fermata:
         w.line("ready")
         return w
 
+    def cuda_worker_behind(self, *options, us=1000):
+        """The same, which is known to the daemon, and may have to wait for its first turn."""
+        w = self.program([program("cuda_worker"), str(us)], *options, cls=Worker)
+        eventually("the daemon knows it", lambda: self.group(w.pid))
+        return w
+
     def stop(self):
         """An orderly end; a sanitizer's finding shows in the status."""
         if self.daemon and self.daemon.poll() is None:

@@ -12,6 +12,10 @@
 
 #define STOP_MS 200
 
+/* A program that closes our descriptors wakes the agent up, which hears the other end of its pipe
+ * go. Not where a forked child holds that, too: then the agent looks so often. */
+#define FORKED_LOOK (100 * FM_MS)
+
 static uint64_t pump_all(struct fm_client *c)
 {
 	struct fm_xq *held[FM_CLIENT_QUEUES];
@@ -67,14 +71,17 @@ static void tell_makes_room(struct fm_client *c)
 static void sleep_until(struct fm_client *c, uint64_t next)
 {
 	struct fm_link *l = atomic_load(&c->link);
-	uint64_t now = fm_now();
-	struct timespec ts = fm_timespec(fm_sub_sat(next, now));
 	struct pollfd fds[2] = {{.fd = c->wake_rd.fd, .events = POLLIN},
 		{.fd = l ? c->link_ops->fd(l) : -1, .events = POLLIN}};
+	uint64_t now = fm_now();
+	struct timespec ts;
 	char drain[64];
 
 	if (next <= now)
 		return;
+	if (atomic_load(&c->forked))
+		next = FM_MIN(next, now + FORKED_LOOK);
+	ts = fm_timespec(next - now);
 	if (!fm_ownfd_valid(&c->wake_rd)) {
 		/* The program closed our descriptors: look around every millisecond instead. */
 		fds[0].fd = -1;

@@ -242,8 +242,13 @@ static void fork_prepare(void)
 
 static void fork_parent(void)
 {
-	if (process.client)
-		pthread_mutex_unlock(&process.client->lock);
+	struct fm_client *c = process.client;
+
+	if (c) {
+		pthread_mutex_unlock(&c->lock);
+		atomic_store(&c->forked, true);
+		fm_client_wake(c);
+	}
 	pthread_mutex_unlock(&process.lock);
 }
 

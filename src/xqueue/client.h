@@ -60,6 +60,7 @@ struct fm_client {
 	_Atomic unsigned ringing;
 	_Atomic bool link_broken; /* a message could not be sent: start afresh */
 
+	_Atomic bool forked;        /* a child may hold copies of our descriptors */
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;

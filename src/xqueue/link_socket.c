@@ -94,8 +94,12 @@ static void socket_bell(struct fm_link *l)
 	union fm_msg m;
 
 	fm_msg_init(&m, FM_MSG_BELL);
-	if (fm_ownfd_valid(&l->sock))
+	if (fm_ownfd_valid(&l->sock)) {
 		fm_msg_send(l->sock.fd, &m, -1);
+	} else {
+		atomic_store(&l->client->link_broken, true);
+		fm_client_wake(l->client);
+	}
 	errno = saved;
 }
 
