@@ -154,16 +154,38 @@ static const char *symbol_at(const void *fn)
 	return dladdr(fn, &info) && info.dli_saddr == fn ? info.dli_sname : NULL;
 }
 
+/* What the driver gives for a name to those who ask for that version. */
+static void *given(const char *name, int version, uint64_t flags)
+{
+	fm_cu_result (*get)(const char *, void **, int, uint64_t, unsigned *) =
+		fm_cuda_symbol("cuGetProcAddress_v2");
+	fm_cu_result (*old)(const char *, void **, int, uint64_t) =
+		get ? NULL : fm_cuda_symbol("cuGetProcAddress");
+	unsigned status;
+	void *fn = NULL;
+
+	if (get ? get(name, &fn, version, flags, &status) : !old || old(name, &fn, version, flags))
+		return NULL;
+	return fn;
+}
+
+/* When the variants for default streams of threads came; to ask for less gives others. */
+#define PER_THREAD_SINCE 7000
+
 /*
  * The call for which cuGetProcAddress has given fn. Mostly it is the very function that dlsym
  * finds, which settles it: also when it is one that we do not know, such as a newer version with
- * other parameters. Else the version decides, as the driver says it does. A name may also come with
- * its suffix.
+ * other parameters. Else the version decides, as the driver says it does, if it gives the same
+ * function to who asks for no more than the version that we know. A name may also come with its
+ * suffix.
  */
-static struct fm_cuda_call *by_request(const char *name, const void *fn, int version, bool pt)
+static struct fm_cuda_call *by_request(
+	const char *name, const void *fn, int version, uint64_t flags)
 {
 	struct fm_cuda_call *best = NULL, *exact = NULL;
 	const char *symbol;
+	bool pt = flags & PER_THREAD_FLAG;
+	int since;
 
 	/* The one name that came to mean another's function. */
 	if (version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
@@ -181,9 +203,13 @@ static struct fm_cuda_call *by_request(const char *name, const void *fn, int ver
 		else if (call->since <= version && newer(call, best, pt))
 			best = call;
 	}
-	if ((exact || best) && (symbol = symbol_at(fn)))
+	best = exact ? exact : best;
+	if (!best)
+		return NULL;
+	if ((symbol = symbol_at(fn)))
 		return by_symbol(symbol);
-	return exact ? exact : best;
+	since = pt ? FM_MAX(best->since, PER_THREAD_SINCE) : best->since;
+	return since > version || given(name, since, flags) == fn ? best : NULL;
 }
 
 static void replace(const char *name, void **fn, int version, uint64_t flags)
@@ -192,7 +218,7 @@ static void replace(const char *name, void **fn, int version, uint64_t flags)
 
 	if (!name || !fn || !*fn)
 		return;
-	call = by_request(name, *fn, version, flags & PER_THREAD_FLAG);
+	call = by_request(name, *fn, version, flags);
 	if (call)
 		*fn = use(call, *fn);
 }

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The less usual ways to the CUDA driver, and a driver that is newer than the shim."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, check, cuda_env, main, need_cuda_shim, program
+
+
+def run(argv, env):
+    r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    check(r.returncode == 0 and r.stdout, f"{argv}: status {r.returncode}: {r.stderr}")
+    return r.stdout
+
+
+def both(stack, argv, paths=True, **env):
+    """What it prints natively and under Fermata, and how many of its calls were governed."""
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env.update(env)
+    ours = cuda_env(fermata.env) if paths else fermata.env
+    native = run(argv, ours)
+    before = fermata.stats()["governed"]
+    return native, run(fermata.run_argv(argv), ours), fermata.stats()["governed"] - before
+
+
+def same(stack, argv, governed=True, **more):
+    native, ours, n = both(stack, argv, **more)
+    check(native == ours, f"{argv} prints\n{ours}\nnatively\n{native}")
+    check(not governed or n >= 100, f"{argv}: {n} calls were governed")
+
+
+def driver_for_itself(stack):
+    """Opened with names of its own coming first (RTLD_DEEPBIND): the program still asks us."""
+    for mode in ("local", "deepbind"):
+        same(stack, [program("cuda_access"), "driver", mode])
+
+
+def library(stack):
+    """A library that is linked with the driver. Bound to itself first it finds the driver without us."""
+    same(stack, [program("cuda_access"), "plugin", "local"])
+    same(stack, [program("cuda_access"), "plugin", "deepbind"], governed=False)
+
+
+def run_path(stack):
+    """No LD_LIBRARY_PATH: the program knows where its driver is."""
+    for via in ("link", "dlsym", "proc"):
+        same(stack, [program("cuda_runpath"), "--via", via, "0", "in order"], paths=False)
+
+
+def newer_driver(stack):
+    """What we do not know passes as it is; what we know is ours."""
+    ours = {"cuLaunchKernel 12000", "cuMemcpyHtoD 14000"}
+    native, governed, _ = both(stack, [program("cuda_access"), "names"], FAKE_CUDA_NEW="1")
+    check("another" not in native and "cuFermataNovelty 14000 0: 0 the driver's" in native, native)
+    for n, g in zip(native.splitlines(), governed.splitlines(), strict=True):
+        known = any(n.startswith(call) for call in ours)
+        check(g == (n.replace("the driver's", "another") if known else n), f"{g}, natively {n}")
+
+
+if __name__ == "__main__":
+    main(driver_for_itself, library, run_path, newer_driver)
