@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "board/proto.h"
-#include "ctl.h"
 #include "place.h"
-#include "probe.h"
 #include "table.h"
 #include <errno.h>
 #include <glob.h>
@@ -14,21 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-
-#define PROBE_MS 30000u
-
-/* good; worth knowing, though programs run; needed and missing */
-enum verdict { GOOD, WARNING, BAD };
-
-struct doctor {
-	struct cli *cli;
-	json_t *checks, *devices;
-	bool bad;
-	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
-	char layer[PATH_MAX];      /* "": not found */
-	bool opencl;               /* the loader works and has devices */
-	bool cuda;                 /* devices that can be scheduled */
-};
 
 static const struct argp_option options[] = {
 	CLI_OPT_JSON,
@@ -52,22 +36,20 @@ static const struct argp argp = {
 	       "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
 };
 
-static void progress(const struct doctor *d, const char *text)
+void doctor_progress(const struct doctor *d, const char *text)
 {
 	if (isatty(STDERR_FILENO) && !d->cli->json)
 		fprintf(stderr, "\r\033[K%s", text);
 }
 
-/* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the
- * caller. */
-static void found(
+void doctor_found(
 	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
 {
 	static const char *const words[] = {"ok", "warning", "failed"};
 	FM_CLEAN_FREE char *clean = strdup(text);
 	json_t *check;
 
-	progress(d, "");
+	doctor_progress(d, "");
 	d->bad = d->bad || v == BAD;
 	if (clean)
 		table_clean(clean);
@@ -93,22 +75,22 @@ static void check_daemon(struct doctor *d)
 		snprintf(text, sizeof(text), "fermatad %s (%s) answers in %s",
 			cli_str(reply, "version"), cli_str(reply, "instance"), d->daemon_dir);
 		if (strcmp(cli_str(reply, "version"), FM_VERSION))
-			found(d, WARNING, "daemon", text,
+			doctor_found(d, WARNING, "daemon", text,
 				"restart it, to have the version of this command");
 		else
-			found(d, GOOD, "daemon", text, NULL);
+			doctor_found(d, GOOD, "daemon", text, NULL);
 		return;
 	}
 	d->daemon_dir[0] = '\0';
 	place_daemon(path);
 	if (strchr(path, '/') && !ctl_dir_given(d->cli))
-		found(d, WARNING, "daemon", err.text,
+		doctor_found(d, WARNING, "daemon", err.text,
 			"nothing, `fermata run' starts one of your own; one for all users: "
 			"`systemctl enable --now fermatad'");
 	else if (ctl_dir_given(d->cli))
-		found(d, BAD, "daemon", err.text, err.hint);
+		doctor_found(d, BAD, "daemon", err.text, err.hint);
 	else
-		found(d, BAD, "daemon", "no daemon runs, and fermatad is not beside fermata",
+		doctor_found(d, BAD, "daemon", "no daemon runs, and fermatad is not beside fermata",
 			"install fermatad, or put it in $PATH");
 }
 
@@ -157,15 +139,21 @@ static void check_rights(struct doctor *d)
 			d->daemon_dir, strerror(-rc));
 		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
 			d->daemon_dir);
-		found(d, BAD, "rights", text, remedy);
+		doctor_found(d, BAD, "rights", text, remedy);
 	} else if (denied_node(node, sizeof(node))) {
 		group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
 		snprintf(text, sizeof(text), "you may not open the device %s", node);
-		snprintf(remedy, sizeof(remedy), "sudo usermod -aG %s $USER, then log in again",
-			group ? group->gr_name : "render");
-		found(d, WARNING, "rights", text, remedy);
+		if (group && st.st_gid && st.st_mode & S_IWGRP)
+			snprintf(remedy, sizeof(remedy),
+				"sudo usermod -aG %s $USER, then log in again", group->gr_name);
+		else
+			snprintf(remedy, sizeof(remedy),
+				"its mode lets no group in: `ls -l %s'; a udev rule changes it",
+				node);
+		doctor_found(d, WARNING, "rights", text, remedy);
 	} else {
-		found(d, GOOD, "rights", "you may use the daemon and every device node", NULL);
+		doctor_found(
+			d, GOOD, "rights", "you may use the daemon and every device node", NULL);
 	}
 }
 
@@ -174,15 +162,14 @@ static void check_layer(struct doctor *d)
 	struct fm_err err = {0};
 
 	if (!place_layer(d->layer, &err)) {
-		found(d, GOOD, "layer", d->layer, NULL);
+		doctor_found(d, GOOD, "layer", d->layer, NULL);
 		return;
 	}
 	d->layer[0] = '\0';
-	found(d, BAD, "layer", err.text, err.hint);
+	doctor_found(d, BAD, "layer", err.text, err.hint);
 }
 
-/* Pair each device with what trying it showed; the last may lack it, where the probe died. */
-static void note_devices(struct doctor *d, const struct probe_result *result)
+void doctor_devices(struct doctor *d, const struct probe_result *result)
 {
 	json_t *line, *device = NULL;
 	size_t i;
@@ -227,15 +214,15 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 	if (*result->died) {
 		snprintf(text, sizeof(text), "trying %s: the driver %s",
 			last ? cli_str(last, "name") : "OpenCL", result->died);
-		found(d, usable ? WARNING : without_opencl(d), "devices", text,
+		doctor_found(d, usable ? WARNING : without_opencl(d), "devices", text,
 			"`clinfo' shows whether it works without Fermata; update the driver");
 	} else if (!n) {
-		found(d, without_opencl(d), "devices", "OpenCL has no device",
+		doctor_found(d, without_opencl(d), "devices", "OpenCL has no device",
 			"install the driver of your device; pocl-opencl-icd makes the processor "
 			"one");
 	} else {
 		snprintf(text, sizeof(text), "%zu of %zu can be scheduled", usable, n);
-		found(d,
+		doctor_found(d,
 			usable == n ? GOOD
 			: usable    ? WARNING
 				    : without_opencl(d),
@@ -248,23 +235,23 @@ static void check_opencl(struct doctor *d)
 	struct probe_result result;
 	const json_t *loader;
 
-	progress(d, "trying the devices of OpenCL...");
-	if (probe_run("opencl", NULL, PROBE_MS, &result)) {
-		found(d, without_opencl(d), "opencl", "cannot run a process to try it",
+	doctor_progress(d, "trying the devices of OpenCL...");
+	if (probe_run("opencl", NULL, DOCTOR_PROBE_MS, &result)) {
+		doctor_found(d, without_opencl(d), "opencl", "cannot run a process to try it",
 			"free memory, then try again");
 		return;
 	}
 	loader = probe_step(&result, "loader");
 	if (!loader) {
-		found(d, without_opencl(d), "opencl",
+		doctor_found(d, without_opencl(d), "opencl",
 			*result.died ? result.died : "the loader does not load",
 			"reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
 	} else if (json_object_get(loader, "error")) {
-		found(d, without_opencl(d), "opencl", cli_str(loader, "error"),
+		doctor_found(d, without_opencl(d), "opencl", cli_str(loader, "error"),
 			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
 	} else {
-		found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
-		note_devices(d, &result);
+		doctor_found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
+		doctor_devices(d, &result);
 		judge_devices(d, &result);
 	}
 	json_decref(result.lines);
@@ -281,16 +268,17 @@ static void judge_layer(struct doctor *d, const struct probe_result *result)
 		tried += !strcmp(cli_str(line, "step"), "levels") &&
 			 json_array_size(json_object_get(line, "levels")) > 0;
 	if (!layer && *result->died)
-		found(d, BAD, "layers", result->died, "reinstall fermata; its layer does not load");
+		doctor_found(d, BAD, "layers", result->died,
+			"reinstall fermata; its layer does not load");
 	else if (!json_is_true(json_object_get(layer, "loaded")))
-		found(d, BAD, "layers", "the OpenCL loader ignores OPENCL_LAYERS",
+		doctor_found(d, BAD, "layers", "the OpenCL loader ignores OPENCL_LAYERS",
 			"install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
 	else if (*result->died || !tried)
-		found(d, BAD, "layers",
+		doctor_found(d, BAD, "layers",
 			*result->died ? result->died : "no device works under the layer",
 			"please report it, with the output of clinfo");
 	else
-		found(d, GOOD, "layers",
+		doctor_found(d, GOOD, "layers",
 			"the OpenCL loader loads the layer, and devices work under it", NULL);
 }
 
@@ -300,70 +288,13 @@ static void check_layers(struct doctor *d)
 
 	if (!d->layer[0] || !d->opencl)
 		return;
-	progress(d, "trying them under the layer...");
-	if (probe_run("layer", d->layer, PROBE_MS, &result)) {
-		found(d, BAD, "layers", "cannot run a process to try them",
+	doctor_progress(d, "trying them under the layer...");
+	if (probe_run("layer", d->layer, DOCTOR_PROBE_MS, &result)) {
+		doctor_found(d, BAD, "layers", "cannot run a process to try them",
 			"free memory, then try again");
 		return;
 	}
 	judge_layer(d, &result);
-	json_decref(result.lines);
-}
-
-static void check_mps(struct doctor *d)
-{
-	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/control", dir && *dir ? dir : "/tmp/nvidia-mps");
-	if (access(path, F_OK))
-		return;
-	found(d, GOOD, "mps",
-		"CUDA's programs share one context (MPS): they change places faster, and one that "
-		"is "
-		"killed at work can take the others with it",
-		NULL);
-}
-
-static void judge_cuda(struct doctor *d, const struct probe_result *result)
-{
-	const json_t *cuda = probe_step(result, "cuda");
-	size_t before = json_array_size(d->devices), n, usable = 0;
-	char text[256];
-
-	if (json_is_true(json_object_get(cuda, "absent"))) {
-		if (!access("/dev/nvidiactl", F_OK))
-			found(d, WARNING, "cuda", cli_str(cuda, "error"),
-				"install the user-space part of the NVIDIA driver (Debian: "
-				"libcuda1)");
-		return;
-	}
-	if (json_object_get(cuda, "error")) {
-		found(d, WARNING, "cuda", cli_str(cuda, "error"),
-			"`nvidia-smi' shows whether the driver works at all, and who may use it");
-		return;
-	}
-	note_devices(d, result);
-	n = json_array_size(d->devices) - before;
-	for (size_t i = before; i < before + n; i++)
-		usable += json_array_size(
-				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
-	d->cuda = usable > 0;
-	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
-		*result->died ? "; " : "", usable, n);
-	found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
-		"see what trying them showed, below; update the driver");
-}
-
-static void check_cuda(struct doctor *d)
-{
-	struct probe_result result;
-
-	progress(d, "trying the devices of CUDA...");
-	if (probe_run("cuda", NULL, PROBE_MS, &result))
-		return;
-	judge_cuda(d, &result);
-	check_mps(d);
 	json_decref(result.lines);
 }
 
@@ -408,7 +339,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	check_daemon(&d);
 	check_rights(&d);
 	check_layer(&d);
-	check_cuda(&d);
+	doctor_cuda(&d);
 	check_opencl(&d);
 	check_layers(&d);
 	if (cli->json) {

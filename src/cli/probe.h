@@ -8,7 +8,10 @@
  *   {"step":"device","name","platform","version","type"}    before the device is tried
  *   {"step":"levels","levels":[...],"text":...}             what trying it showed
  *   {"step":"layer","loaded":bool}                          with a layer: did the loader load it?
- *   {"step":"cuda","version":...} or {"step":"cuda","error":...,"absent":bool}
+ *   {"step":"cuda","version":...} or {"step":"cuda","error":...,"absent":bool,"code":CUresult}
+ *   {"step":"gates","refused":...,"code":CUresult}          CUDA: why a device has no level 2
+ *   {"step":"slices","groups":N,"refused":bool}             CUDA: could time slices be set?
+ *   {"step":"shared"}                                       CUDA: its contexts are MPS's
  *   {"step":"end"}
  */
 #pragma once

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trying CUDA's devices, in the probe's process: does a stream stall at a closed gate, and go on
- * when it opens? The same operations as the backend's, on memory of our own. */
+ * when it opens? The same operations as the backend's, on memory of our own. Else, can it be said
+ * when a stream has come so far (level 1)? */
 #include "backend/cuda/driver.h"
+#include "backend/cuda/timeslice.h"
 #include "base/clock.h"
 #include "probe.h"
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #define DEVICES   16
 #define PAGE      4096
 #define STALL_NS  (20 * FM_MS)
 #define FINISH_NS (5 * FM_S)
+
+#define NO_DEVICE 100
 
 #define OWN_FUNCTIONS(X)                                                        \
 	X(init, "cuInit", (unsigned flags))                                     \
@@ -30,6 +36,18 @@ struct cuda {
 	OWN_FUNCTIONS(MEMBER)
 #undef MEMBER
 };
+
+/* In the driver's ioctls are the channel groups whose time slice can be set. */
+__attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	return fm_cu_ioctl(fd, request, arg);
+}
 
 static bool load(struct cuda *c, FILE *out)
 {
@@ -76,69 +94,146 @@ static bool await(_Atomic uint32_t *word, uint64_t limit)
 	return atomic_load(word);
 }
 
-static fm_cu_result enqueue(struct cuda *c, CUdevice d, struct words *w)
+/* What is tried on one device, and where it ended. */
+struct trial {
+	CUstream stream;
+	struct words *words;
+	const char *refused; /* what the driver refused; NULL: nothing */
+	fm_cu_result rc;     /* how */
+	char text[256];
+};
+
+static bool refused(struct trial *t, fm_cu_result rc, const char *what)
+{
+	if (!rc)
+		return false;
+	t->refused = what;
+	t->rc = rc;
+	return true;
+}
+
+static fm_cu_result open_stream(struct cuda *c, CUdevice d, CUstream *stream)
+{
+	CUcontext ctx;
+	fm_cu_result rc = c->retain(&ctx, d);
+
+	rc = rc ? rc : c->set_current(ctx);
+	return rc ? rc : c->stream_create(stream, 1);
+}
+
+static fm_cu_result enqueue_gate(struct cuda *c, struct trial *t)
 {
 	union fm_cu_mem_op ops[3] = {{.pad = {0}}, {.pad = {0}}, {.pad = {0}}};
-	CUcontext ctx;
-	CUstream stream;
-	fm_cu_result rc;
 
 	ops[0].op.operation = ops[2].op.operation = FM_CU_OP_WRITE_VALUE_32;
-	ops[0].op.address = (uintptr_t)&w->waiting;
-	ops[2].op.address = (uintptr_t)&w->passed;
+	ops[0].op.address = (uintptr_t)&t->words->waiting;
+	ops[2].op.address = (uintptr_t)&t->words->passed;
 	ops[0].op.value = ops[2].op.value = 1;
 	ops[1].op.operation = FM_CU_OP_WAIT_VALUE_32;
-	ops[1].op.address = (uintptr_t)&w->gate;
+	ops[1].op.address = (uintptr_t)&t->words->gate;
 	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
-	rc = c->retain(&ctx, d);
-	rc = rc ? rc : c->set_current(ctx);
-	rc = rc ? rc : c->stream_create(&stream, 1);
-	rc = rc ? rc : c->cu.host_register(w, PAGE, FM_CU_HOST_REGISTER_DEVICEMAP);
-	return rc ? rc : c->cu.stream_mem_ops(stream, 3, ops, 0);
+	return c->cu.stream_mem_ops(t->stream, 3, ops, 0);
+}
+
+/* Is a gate taken? */
+static bool place_gate(struct cuda *c, struct trial *t)
+{
+	if (!c->cu.stream_mem_ops || !c->cu.host_register)
+		return !refused(
+			t, FM_CU_ERROR_NOT_SUPPORTED, "the driver has no stream memory operations");
+	atomic_store(&t->words->gate, 1);
+	if (refused(t, c->cu.host_register(t->words, PAGE, FM_CU_HOST_REGISTER_DEVICEMAP),
+		    "the driver cannot register memory"))
+		return false;
+	return !refused(t, enqueue_gate(c, t), "the driver refuses stream memory operations");
+}
+
+/* Does the stream stand at it, and go on? */
+static bool pass_gate(struct trial *t)
+{
+	bool stalled, finished;
+
+	stalled = await(&t->words->waiting, FINISH_NS) && !await(&t->words->passed, STALL_NS);
+	atomic_store(&t->words->gate, 0);
+	finished = await(&t->words->passed, FINISH_NS);
+	if (!finished)
+		t->refused = "a stream did not go on when its gate opened";
+	else if (!stalled)
+		t->refused = "streams do not stall at a closed gate";
+	return finished && stalled;
+}
+
+/* Where there are no gates launches are held back, by how far events say that the device is. */
+static bool track(struct cuda *c, struct trial *t)
+{
+	const struct timespec pause = fm_timespec(100 * FM_US);
+	uint64_t end = fm_now() + FINISH_NS;
+	fm_cu_result rc;
+	CUevent e;
+
+	rc = c->cu.event_create ? c->cu.event_create(&e, FM_CU_EVENT_DEFAULT)
+				: FM_CU_ERROR_NOT_SUPPORTED;
+	rc = rc ? rc : c->cu.event_record(e, t->stream);
+	while (!rc && (rc = c->cu.event_query(e)) == FM_CU_ERROR_NOT_READY && fm_now() < end) {
+		nanosleep(&pause, NULL);
+		rc = 0;
+	}
+	return !rc;
 }
 
 /* Returns the deepest level. */
-static int try_gate(struct cuda *c, CUdevice d, char *text, size_t size)
+static int try_levels(struct cuda *c, CUdevice d, struct trial *t)
 {
-	struct words *w =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	bool stalled, finished;
-	fm_cu_result rc;
+	t->words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (t->words == MAP_FAILED ||
+		refused(t, open_stream(c, d, &t->stream), "no context can be made"))
+		return 0;
+	if (place_gate(c, t)) {
+		if (!pass_gate(t))
+			return 0;
+		snprintf(t->text, sizeof(t->text),
+			"streams stall at a closed gate and go on when it opens");
+		return 2;
+	}
+	return track(c, t) ? 1 : 0;
+}
 
-	if (w == MAP_FAILED || !c->cu.stream_mem_ops || !c->cu.host_register) {
-		snprintf(text, size, "the driver has no stream memory operations");
-		return 0;
-	}
-	atomic_store(&w->gate, 1);
-	rc = enqueue(c, d, w);
-	if (rc) {
-		snprintf(text, size, "the driver refuses: %s", error_name(c, rc));
-		return 0;
-	}
-	stalled = await(&w->waiting, FINISH_NS) && !await(&w->passed, STALL_NS);
-	atomic_store(&w->gate, 0);
-	finished = await(&w->passed, FINISH_NS);
-	snprintf(text, size, "%s",
-		!finished ? "a stream did not go on when its gate opened"
-		: stalled ? "streams stall at a closed gate and go on when it opens"
-			  : "streams do not stall at a closed gate");
-	return finished && stalled ? 2 : 0;
+static void tell_refused(struct cuda *c, FILE *out, struct trial *t, int deepest)
+{
+	if (!t->refused)
+		return;
+	snprintf(t->text, sizeof(t->text), "%s%s%s%s%s", t->refused, t->rc ? " (" : "",
+		t->rc ? error_name(c, t->rc) : "", t->rc ? ")" : "",
+		deepest ? "; launches are held back instead" : "");
+	probe_tell(out,
+		json_pack("{s:s, s:s, s:i}", "step", "gates", "refused", t->text, "code", t->rc));
 }
 
 static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *version)
 {
-	char name[256] = "-", text[256];
+	struct trial t = {.text = "memory is short"};
 	json_t *levels = json_array();
-	int deepest;
+	char name[256] = "-";
+	int deepest, shared = 0;
 
 	c->device_name(name, sizeof(name) - 1, d);
 	probe_tell(out, json_pack("{s:s, s:s, s:s, s:s, s:s}", "step", "device", "name", name,
 				"platform", "CUDA", "version", version, "type", "gpu"));
-	deepest = try_gate(c, d, text, sizeof(text));
+	deepest = try_levels(c, d, &t);
+	tell_refused(c, out, &t, deepest);
 	for (int l = 1; l <= deepest; l++)
 		json_array_append_new(levels, json_integer(l));
 	probe_tell(out,
-		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", text));
+		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", t.text));
+	if (c->cu.device_get_attribute &&
+		!c->cu.device_get_attribute(&shared, FM_CU_ATTRIBUTE_MPS_ENABLED, d) && shared)
+		probe_tell(out, json_pack("{s:s}", "step", "shared"));
+}
+
+static void tell_error(struct cuda *c, FILE *out, fm_cu_result rc)
+{
+	probe_tell(out, json_pack("{s:s, s:s+, s:i}", "step", "cuda", "error",
+				"it does not start: ", error_name(c, rc), "code", rc));
 }
 
 void probe_cuda(FILE *out)
@@ -152,9 +247,8 @@ void probe_cuda(FILE *out)
 		return;
 	rc = c.init(0);
 	rc = rc ? rc : c.device_count(&n);
-	if (rc) {
-		probe_tell(out, json_pack("{s:s, s:s+}", "step", "cuda", "error",
-					"it does not start: ", error_name(&c, rc)));
+	if (rc || !n) {
+		tell_error(&c, out, rc ? rc : NO_DEVICE);
 		return;
 	}
 	if (!c.driver_version(&v))
@@ -162,4 +256,7 @@ void probe_cuda(FILE *out)
 	probe_tell(out, json_pack("{s:s, s:s}", "step", "cuda", "version", version));
 	for (CUdevice d = 0; d < n && d < DEVICES; d++)
 		try_device(&c, out, d, version);
+	n = fm_cu_timeslice_try();
+	probe_tell(out, json_pack("{s:s, s:i, s:b}", "step", "slices", "groups", n > 0 ? n : 0,
+				"refused", n < 0));
 }

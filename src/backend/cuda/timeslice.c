@@ -204,6 +204,29 @@ int fm_cu_timeslice(uint64_t us)
 	return fm_cu_timeslice_refresh();
 }
 
+int fm_cu_timeslice_try(void)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&rm.lock);
+	for (unsigned i = 0; i < rm.n && n >= 0; i++) {
+		int rc = apply(&rm.tsg[i], 0);
+
+		n = rc == -EPERM ? rc : n + !rc;
+	}
+	pthread_mutex_unlock(&rm.lock);
+	return n;
+}
+
+int fm_cu_ioctl(int fd, unsigned long request, void *arg)
+{
+	long rc = syscall(SYS_ioctl, fd, request, arg);
+
+	if (FM_UNLIKELY(_IOC_TYPE(request) == RM_MAGIC) && rc == 0)
+		fm_cu_ioctl_seen(fd, request, arg);
+	return (int)rc;
+}
+
 void fm_cu_timeslice_fork_child(void)
 {
 	rm.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

@@ -21,5 +21,12 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg);
 int fm_cu_timeslice(uint64_t us);
 int fm_cu_timeslice_refresh(void);
 
+/* Can it be set? That of each group that there is, is read and set to what it was. How many could;
+ * 0: none is known; -EPERM: the driver refuses. */
+int fm_cu_timeslice_try(void);
+
+/* For who stands in ioctl's place: the system's, and the above. */
+int fm_cu_ioctl(int fd, unsigned long request, void *arg);
+
 /* In the child after a fork: it has none of its parent's groups. */
 void fm_cu_timeslice_fork_child(void);

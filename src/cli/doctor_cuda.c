@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA: what is wrong with the driver, and what its devices cannot do. */
+#include "base/util.h"
+#include "doctor.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NODE "/dev/nvidiactl"
+
+/* CUresult, as docs.nvidia.com/cuda/cuda-driver-api says what they mean. */
+enum {
+	OUT_OF_MEMORY = 2,
+	STUB_LIBRARY = 34,
+	DEVICE_UNAVAILABLE = 46,
+	NO_DEVICE = 100,
+	ECC_UNCORRECTABLE = 214,
+	NOT_PERMITTED = 800,
+	NOT_SUPPORTED = 801,
+	SYSTEM_NOT_READY = 802,
+	SYSTEM_DRIVER_MISMATCH = 803,
+	COMPAT_NOT_SUPPORTED = 804,
+	MPS_CONNECTION_FAILED = 805,
+	MPS_CLIENT_TERMINATED = 810,
+	UNKNOWN = 999
+};
+
+static const struct {
+	int first, last;
+	const char *remedy;
+} remedies[] = {
+	{OUT_OF_MEMORY, OUT_OF_MEMORY, "free memory of the device: `nvidia-smi' shows who has it"},
+	{STUB_LIBRARY, STUB_LIBRARY,
+		"the toolkit's stubs come before the driver: take them out of LD_LIBRARY_PATH"},
+	{DEVICE_UNAVAILABLE, DEVICE_UNAVAILABLE,
+		"a process has it for itself: `nvidia-smi -c DEFAULT' lets others in"},
+	{ECC_UNCORRECTABLE, ECC_UNCORRECTABLE,
+		"its memory has failed: `nvidia-smi -q -d ECC'; reset the device or replace it"},
+	{SYSTEM_NOT_READY, SYSTEM_NOT_READY,
+		"start nvidia-fabricmanager, and wait until `nvidia-smi -q' says Completed"},
+	{SYSTEM_DRIVER_MISMATCH, SYSTEM_DRIVER_MISMATCH,
+		"libcuda and the kernel's module are of different versions: restart the machine, "
+		"or the container with the host's libcuda"},
+	{COMPAT_NOT_SUPPORTED, COMPAT_NOT_SUPPORTED,
+		"take the compatibility package's directory out of LD_LIBRARY_PATH"},
+	{MPS_CONNECTION_FAILED, MPS_CLIENT_TERMINATED,
+		"start the MPS daemon (`nvidia-cuda-mps-control -d'), or unset "
+		"CUDA_MPS_PIPE_DIRECTORY"},
+	{UNKNOWN, UNKNOWN,
+		"`dmesg | grep NVRM' says more; after a suspend of the machine reload nvidia_uvm"},
+};
+
+static const char *no_device(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (visible)
+		return "unset CUDA_VISIBLE_DEVICES, which names none that is there";
+	if (access(NODE, F_OK))
+		return "load the kernel's module (`modprobe nvidia'); give a container the devices "
+		       "(`docker run --gpus all')";
+	return "`nvidia-smi' shows whether there is one, and who may use it";
+}
+
+static const char *remedy_of(int code)
+{
+	if (code == NO_DEVICE)
+		return no_device();
+	for (size_t i = 0; i < FM_ARRAY_LEN(remedies); i++)
+		if (code >= remedies[i].first && code <= remedies[i].last)
+			return remedies[i].remedy;
+	return "`nvidia-smi' shows whether the driver works at all, and who may use it";
+}
+
+/* Why a device has no gates: the program's launches are held back, or nothing is. */
+static const char *gates_remedy(const char *text, int code)
+{
+	bool memory = strstr(text, "register");
+
+	if (!code)
+		return "update the driver, or report it with its version";
+	if (memory && code == OUT_OF_MEMORY)
+		return "raise the limit of locked memory (`ulimit -l'), or free memory";
+	if (memory && code == NOT_PERMITTED)
+		return "let programs lock memory (`ulimit -l unlimited', CAP_IPC_LOCK)";
+	if (code == NOT_SUPPORTED && !memory)
+		return "update the driver to 515 (CUDA 11.7) or newer; a virtual GPU may have none";
+	if (code == NOT_SUPPORTED)
+		return "none: this machine cannot show its memory to the device";
+	return remedy_of(code);
+}
+
+static void judge_gates(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-";
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step"), *refused = cli_str(line, "refused");
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "gates"))
+			continue;
+		snprintf(text, sizeof(text), "%s: %s", device, refused);
+		doctor_found(d, WARNING, "gates", text,
+			gates_remedy(
+				refused, (int)json_integer_value(json_object_get(line, "code"))));
+	}
+}
+
+/* The other half of a choice that is the operator's. */
+static void judge_mps(struct doctor *d, const struct probe_result *result)
+{
+	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/control", dir && *dir ? dir : "/tmp/nvidia-mps");
+	if (probe_step(result, "shared") || !access(path, F_OK))
+		doctor_found(d, GOOD, "mps",
+			"programs share one context (MPS): they change places sooner, but one that "
+			"fails or is killed at work can take the others with it; gates work, time "
+			"slices do not",
+			NULL);
+}
+
+static void judge_parts(struct doctor *d)
+{
+	json_t *device;
+	char text[384];
+	size_t i;
+
+	json_array_foreach (d->devices, i, device) {
+		const char *name = cli_str(device, "name");
+
+		if (strcmp(cli_str(device, "platform"), "CUDA") || !strstr(name, " MIG "))
+			continue;
+		snprintf(text, sizeof(text),
+			"%s: a part of a device (MIG), scheduled apart from the others", name);
+		doctor_found(d, GOOD, "mig", text, NULL);
+	}
+}
+
+static void judge_slices(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *slices = probe_step(result, "slices");
+
+	if (!slices || probe_step(result, "shared"))
+		return;
+	if (json_is_true(json_object_get(slices, "refused")))
+		doctor_found(d, WARNING, "slices", "the driver lets no program set its time slice",
+			"none is needed: one in the background makes room between its kernels");
+	else if (json_integer_value(json_object_get(slices, "groups")) > 0)
+		doctor_found(
+			d, GOOD, "slices", "programs can set their time slice (level 3)", NULL);
+	else
+		doctor_found(d, GOOD, "slices",
+			"not known whether time slices can be set: none was there to try", NULL);
+}
+
+static void judge_devices(struct doctor *d, const struct probe_result *result)
+{
+	size_t before = json_array_size(d->devices), n, usable = 0;
+	char text[256];
+
+	doctor_devices(d, result);
+	n = json_array_size(d->devices) - before;
+	for (size_t i = before; i < before + n; i++)
+		usable += json_array_size(
+				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
+	d->cuda = usable > 0;
+	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
+		*result->died ? "; " : "", usable, n);
+	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
+		"see what trying them showed, below; update the driver");
+}
+
+static void judge(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *cuda = probe_step(result, "cuda");
+	int code = (int)json_integer_value(json_object_get(cuda, "code"));
+
+	if (json_is_true(json_object_get(cuda, "absent"))) {
+		if (!access(NODE, F_OK))
+			doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"),
+				"install the user-space part of the NVIDIA driver (Debian: "
+				"libcuda1)");
+	} else if (json_object_get(cuda, "error")) {
+		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), remedy_of(code));
+		judge_mps(d, result);
+	} else {
+		judge_devices(d, result);
+		judge_gates(d, result);
+		judge_mps(d, result);
+		judge_parts(d);
+		judge_slices(d, result);
+	}
+}
+
+void doctor_cuda(struct doctor *d)
+{
+	struct probe_result result;
+
+	doctor_progress(d, "trying the devices of CUDA...");
+	if (probe_run("cuda", NULL, DOCTOR_PROBE_MS, &result))
+		return;
+	judge(d, &result);
+	json_decref(result.lines);
+}

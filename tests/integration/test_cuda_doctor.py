@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""fermata doctor on CUDA drivers that lack something, refuse something, or are not there: it names what is wrong,
+with a remedy, and claims nothing that was not tried."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main
+
+OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
+
+
+def doctor(stack, before=(), driver=True, **env):
+    """Its checks by name, and its devices of CUDA."""
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_"))}
+    full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, **env}
+    run = subprocess.run([*before, FERMATA, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
+    check(run.returncode in (0, 1), f"status {run.returncode}: {run.stderr}")
+    report = json.loads(run.stdout)
+    checks = {}
+    for c in report["checks"]:
+        checks.setdefault(c["check"], c)
+        check(c["verdict"] == "ok" or c["remedy"], f"no remedy: {c}")
+    return checks, [d for d in report["devices"] if d["platform"] == "CUDA"]
+
+
+def says(checks, what, verdict, text, remedy=""):
+    c = checks.get(what)
+    check(c and c["verdict"] == verdict and text in c["text"] and remedy in c.get("remedy", ""), f"{what}: {checks}")
+
+
+def well(stack):
+    checks, devices = doctor(stack, FAKE_CUDA_DEVICES="2")
+    says(checks, "cuda", "ok", "2 of 2 devices")
+    check([d["levels"] for d in devices] == [[1, 2]] * 2, f"{devices}")
+    check(not {"gates", "mps", "mig"} & checks.keys(), f"{checks}")
+
+
+def untried(stack):
+    """The fake driver has no channel groups: nothing is said of their time slices."""
+    checks, _ = doctor(stack)
+    says(checks, "slices", "ok", "not known")
+
+
+def slices(stack):
+    """As a kernel's driver answers that has them. What was set is what was there before."""
+    if SANITIZE:
+        raise Skip("the sanitizer must be in a program before what is preloaded")
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    rm = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_rm.so"), "FAKE_RM_LOG": os.path.join(where, "log")}
+    checks, _ = doctor(stack, **rm)
+    says(checks, "slices", "ok", "can set their time slice")
+    with open(rm["FAKE_RM_LOG"], encoding="ascii") as log:
+        check(log.read().splitlines() == ["get 2000", "set 2000"], "something else was asked for")
+    checks, _ = doctor(stack, **rm, FAKE_RM_REFUSE="1")
+    says(checks, "slices", "warning", "lets no program")
+
+
+def does_not_start(stack):
+    for code, name, remedy in ((803, "SYSTEM_DRIVER_MISMATCH", "versions"),
+                               (802, "SYSTEM_NOT_READY", "fabricmanager"),
+                               (999, "UNKNOWN", "dmesg"),
+                               (805, "MPS_CONNECTION_FAILED", "MPS daemon")):
+        checks, devices = doctor(stack, FAKE_CUDA_INIT=str(code))
+        says(checks, "cuda", "warning", name, remedy)
+        check(not devices and "slices" not in checks, f"{checks}")
+
+
+def no_device(stack):
+    """For one reason or another."""
+    checks, _ = doctor(stack, FAKE_CUDA_INIT="100")
+    says(checks, "cuda", "warning", "NO_DEVICE", "nvidia")
+    checks, _ = doctor(stack, CUDA_VISIBLE_DEVICES="7")
+    says(checks, "cuda", "warning", "NO_DEVICE", "CUDA_VISIBLE_DEVICES")
+
+
+def no_gates(stack):
+    for env, text, remedy in (({"FAKE_CUDA_NO_MEMOPS": "1"}, "refuses stream memory operations", "515"),
+                              (OLD, "has no stream memory operations", "515"),
+                              ({"FAKE_CUDA_FAIL_REGISTER": "2"}, "register memory (CUDA_ERROR_OUT_OF_MEMORY)", "ulimit"),
+                              ({"FAKE_CUDA_FAIL_REGISTER": "800"}, "(CUDA_ERROR_NOT_PERMITTED)", "ulimit"),
+                              ({"FAKE_CUDA_FAIL_REGISTER": "801"}, "(CUDA_ERROR_NOT_SUPPORTED)", "this machine")):
+        checks, devices = doctor(stack, **env)
+        says(checks, "gates", "warning", text, remedy)
+        says(checks, "cuda", "ok", "1 of 1 devices")
+        check(devices[0]["levels"] == [1], f"{devices}")
+
+
+def device_lost(stack):
+    """It answers every call with one error."""
+    for code, name, remedy in ((214, "ECC_UNCORRECTABLE", "ECC"), (719, "LAUNCH_FAILED", "nvidia-smi")):
+        checks, devices = doctor(stack, FAKE_CUDA_LOST=f"{code}@0")
+        says(checks, "gates", "warning", name, remedy)
+        says(checks, "cuda", "warning", "0 of 1 devices")
+        check(not devices[0]["levels"], f"{devices}")
+
+
+def shared(stack):
+    """MPS: as the device says, and as the daemon's pipe says."""
+    checks, _ = doctor(stack, FAKE_CUDA_MPS="1")
+    says(checks, "mps", "ok", "fails or is killed")
+    check("slices" not in checks, "time slices are the MPS server's")
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
+    check("mps" not in checks, f"{checks}")
+    os.mkfifo(os.path.join(where, "control"))
+    checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
+    says(checks, "mps", "ok", "time slices do not")
+
+
+def part(stack):
+    checks, devices = doctor(stack, FAKE_CUDA_MIG="1")
+    says(checks, "mig", "ok", "MIG 1g.5gb")
+    check(devices[0]["levels"] == [1, 2], f"{devices}")
+
+
+def other_dev(script, run=""):
+    """In a name space with another /dev, without the rights of root where `run` gives them up."""
+    if SANITIZE:
+        raise Skip("the sanitizer needs more of /dev and of its rights")
+    before = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec",
+              f'mount -t tmpfs none /dev; : >/dev/null; {script}; exec {run} "$0" "$@"']
+    try:
+        works = subprocess.run([*before, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        works = False
+    if not works:
+        raise Skip("no name spaces here")
+    return before
+
+
+def no_node(stack):
+    """The driver's library without its devices, as in a container that was not given them."""
+    checks, _ = doctor(stack, other_dev("true"), FAKE_CUDA_INIT="100")
+    says(checks, "cuda", "warning", "NO_DEVICE", "--gpus all")
+
+
+def no_library(stack):
+    """The devices without the driver's library; a machine without either."""
+    checks, _ = doctor(stack, other_dev("true"), driver=False)
+    if "cuda" in checks:
+        raise Skip("this machine has a driver")
+    checks, _ = doctor(stack, other_dev(": >/dev/nvidiactl"), driver=False)
+    says(checks, "cuda", "warning", "libcuda.so.1", "install")
+
+
+def unreadable_node(stack):
+    drop = "setpriv --inh-caps=-all --bounding-set=-all --no-new-privs"
+    checks, _ = doctor(stack, other_dev(": >/dev/nvidiactl; chmod 0 /dev/nvidiactl", drop))
+    says(checks, "rights", "warning", "/dev/nvidiactl", "ls -l")
+
+
+if __name__ == "__main__":
+    main(well, untried, slices, does_not_start, no_device, no_gates, device_lost, shared, part, no_node, no_library,
+         unreadable_node)
