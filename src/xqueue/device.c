@@ -115,6 +115,56 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
 }
 
+/* The device stands at a gate of this process: maybe at one in a graph, which is of the queue where
+ * it was captured and not of the one that it runs on. */
+static bool stands(struct fm_client *c)
+{
+	bool yes = false;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && !yes; i++)
+		yes = c->queue[i] && atomic_load(&c->queue[i]->slot->waiting);
+	pthread_mutex_unlock(&c->lock);
+	return yes;
+}
+
+/* The end cannot be asked for. That it has not come is certain while the device has not come to the
+ * last gate, or stands at one. */
+static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (atomic_load(&q->slot->progress) < x->told || stands(q->client)) {
+		x->refused = 0;
+		return;
+	}
+	fm_xq_refused(q, mark, now);
+	x->gave_up = fm_slot_done(q->slot) >= mark;
+}
+
+/* What was given up was not over after all, if the device stands at a gate (of a graph, which tells
+ * of no progress): others have it, and nobody would give it back to a queue without work. A command
+ * that was never launched stands for the rest. Returns when to look again. */
+static uint64_t take_back(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	struct fm_slot *s = q->slot;
+
+	if (!x->gave_up || q->closing || !atomic_load(&q->client->board->contended))
+		return FM_NEVER;
+	if (atomic_load(&s->progress) >= x->refused) {
+		x->gave_up = false;
+		return FM_NEVER;
+	}
+	if (!stands(q->client))
+		return now + FM_XQ_GIVE_UP / 5;
+	x->gave_up = false;
+	atomic_fetch_add(&s->begun, 1);
+	fm_xq_end(q);
+	fm_xq_edge(q, now);
+	return now;
+}
+
 /* The device shall write when it has finished what was launched so far. When it cannot take even
  * that, nothing will come of the rest either. */
 static void tell(struct fm_xq *q, uint64_t now)
@@ -129,7 +179,7 @@ static void tell(struct fm_xq *q, uint64_t now)
 	rc = q->ops->tell(q->hwq, &w, mark);
 	if (rc == -EBUSY) {
 		x->tail_at = now + FM_MS;
-		fm_xq_refused(q, mark, now);
+		give_up(q, mark, now);
 		return;
 	}
 	x->tail_at = 0;
@@ -168,7 +218,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	note_progress(q, now);
 	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
 		x->tail_at = 0;
-		return FM_NEVER;
+		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}
 	if (!open && atomic_load(&q->slot->waiting)) {
 		x->progress_at = now;

@@ -48,6 +48,7 @@ struct fm_xq_cold {
 	uint64_t asked_at;  /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
+	bool gave_up;       /* device gates: that end counts as come, and nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -121,6 +122,9 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now);
 void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
+
+/* xqueue.c: the queue was idle, and has work. Any thread. */
+void fm_xq_edge(struct fm_xq *q, uint64_t now);
 
 /* hold.c: level 1, the caller waits. est: the device time of the command it is about to launch. No
  * lock. */

@@ -2,8 +2,8 @@
 /* The slow halves of begin and of a wait that is over (xqueue.h). */
 #include "segment.h"
 
-/* The queue was idle: somebody may wait to hear that it is not, and a new segment begins. */
-static void edge(struct fm_xq *q, uint64_t now)
+/* Somebody may wait to hear that it is idle no more, and a new segment begins. */
+void fm_xq_edge(struct fm_xq *q, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
 
@@ -50,7 +50,7 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 		return est;
 	now = fm_now();
 	if (fm_slot_done(q->slot) == before)
-		edge(q, now);
+		fm_xq_edge(q, now);
 	if (atomic_load(&q->interval) == UINT64_MAX && fm_xq_may_run(q))
 		return est;
 	if (q->level >= FM_LEVEL_QUEUED)

@@ -235,6 +235,34 @@ static void context_again(struct conform *c)
 	conform_close(c);
 }
 
+/* The thread's own default stream is one that nobody else can ask about; in graphs the device tells
+ * of no progress. It is busy for longer than anybody waits to hear of it. */
+static void own_stream(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(11);
+	CUgraphExec exec;
+	CUgraph graph;
+
+	for (int i = 0; i < 40; i++)
+		spin(c, NULL, x, 5000000);
+	say_words(x, NULL);
+	mix_many(c, s, x);
+	CU(cuStreamSynchronize(s));
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+	for (int i = 0; i < 40; i++)
+		spin(c, s, x, 5000000);
+	CU(cuStreamEndCapture(s, &graph));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, NULL));
+	CU(cuGraphLaunch(exec, NULL));
+	usleep(150000);
+	point();
+	CU(cuStreamSynchronize(NULL)); /* nothing is launched that would tell of work */
+	say_words(x, NULL);
+	conform_close(c);
+}
+
 /* In a child whose parent has initialized CUDA every call fails, and none waits for ever. */
 static int child_of_initialized(struct conform *c, CUstream s, CUdeviceptr x)
 {
@@ -344,6 +372,7 @@ int main(int argc, char **argv)
 		{"closed descriptors", closed_descriptors, true},
 		{"streams without context", streams_without_context, true},
 		{"context again", context_again, true},
+		{"own stream", own_stream, true},
 		{"forks", forks, true},
 		{"forks first", forks_first, false},
 		{"execs", execs, true},
@@ -353,7 +382,7 @@ int main(int argc, char **argv)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	number = argc > 2 ? atoi(argv[2]) : 0;
-	load_proc(false);
+	load_proc(argc > 1 && !strcmp(argv[1], "own stream"));
 	handle = driver_handle();
 	*(void **)&fake.refuse = dlsym(handle, "fake_cuda_refuse");
 	*(void **)&fake.lose = dlsym(handle, "fake_cuda_lose");

@@ -231,6 +231,19 @@ def context_again(stack):
     other.finish()
 
 
+def own_stream(stack):
+    """It works on for long after its end was given up, stands still in the middle, and goes on."""
+    want = native(stack, "own stream")
+    fermata = world(stack)
+    other = fermata.cuda_worker()
+    p = faulty(fermata, "own stream")
+    p.to_point()
+    p.go()
+    same(p, want)
+    other.advances()
+    other.finish()
+
+
 def forks(stack):
     """Children of a program at work, whose agent is in the middle of a call to the driver."""
     want = native(stack, "forks", 8, points=0)
@@ -320,5 +333,5 @@ def parts(stack):
 
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
-         device_lost_in_a_worker, closed_descriptors, streams_without_context, context_again, forks, forks_first, execs, spawns,
+         device_lost_in_a_worker, closed_descriptors, streams_without_context, context_again, own_stream, forks, forks_first, execs, spawns,
          devices, parts)
