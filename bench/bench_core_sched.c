@@ -4,13 +4,17 @@
  * how long one takes, with many groups on a device, for each policy. One line a number, with its
  * unit.
  *
- *   bench_core_sched [--groups N] [--devices D] [--seconds S]
+ *   bench_core_sched [--groups N] [--devices D] [--seconds S] [--plugin FOLDER --host FERMATAD]
+ *
+ * With a folder: the policies by users in it, each in a process of its own that FERMATAD hosts,
+ * beside those built in.
  *
  * S: for each policy and load. The groups are spread over D devices, 1 if it is not given.
  */
 #include "base/clock.h"
 #include "base/hist.h"
 #include "base/util.h"
+#include "plugin/plugin.h"
 #include "sched/sched.h"
 #include <getopt.h>
 #include <stdio.h>
@@ -22,6 +26,7 @@
 
 struct bench {
 	struct fm_sched *s;
+	struct fm_plugin *plugin;
 	struct fm_sent **ent;
 	bool *work;
 	unsigned groups, devices;
@@ -75,6 +80,24 @@ static bool give_hints(struct bench *b, struct fm_sgroup *g, unsigned i)
 	       !fm_sched_hint(b->s, g, FM_HINT_LATENCY_NICE, (int64_t)(i % 40) - 20, b->now);
 }
 
+/* No answer is late here: how long they take is what is measured. */
+static struct fm_plugin_source users = {.budget_ns = FM_S};
+
+static bool choose(struct bench *b, const char *policy)
+{
+	const struct fm_policy_ops *ops = fm_policy_find(policy);
+	struct fm_err err;
+
+	if (!ops) {
+		if (fm_plugin_open(&b->plugin, &users, policy, &err)) {
+			fprintf(stderr, "%s\n", err.text);
+			return false;
+		}
+		ops = fm_plugin_ops(b->plugin);
+	}
+	return !fm_sched_use(b->s, ops, NULL, 0, b->now, NULL);
+}
+
 static bool start(struct bench *b, const char *policy, unsigned groups, unsigned devices)
 {
 	struct fm_sdev *d[DEVICES_MAX];
@@ -82,8 +105,7 @@ static bool start(struct bench *b, const char *policy, unsigned groups, unsigned
 	*b = (struct bench){.groups = groups, .devices = devices, .now = FM_S, .rnd = 1};
 	b->ent = calloc(groups, sizeof(struct fm_sent *));
 	b->work = calloc(groups, sizeof(bool));
-	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) ||
-		fm_sched_policy(b->s, policy, NULL, 0, b->now, NULL))
+	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) || !choose(b, policy))
 		return false;
 	for (unsigned i = 0; i < devices; i++)
 		if (fm_sched_device_add(b->s, &d[i], "bench"))
@@ -101,6 +123,7 @@ static bool start(struct bench *b, const char *policy, unsigned groups, unsigned
 static void stop(struct bench *b)
 {
 	fm_sched_free(b->s);
+	fm_plugin_close(b->plugin);
 	free(b->ent);
 	free(b->work);
 }
@@ -159,32 +182,57 @@ static bool bench(const char *policy, unsigned groups, unsigned devices, double 
 	printf("sched_%s_decision_p99 %.3f us\n", policy, (double)fm_hist_quantile(&h, 0.99) / 1e3);
 	printf("sched_%s_decision_p9999 %.3f us\n", policy,
 		(double)fm_hist_quantile(&h, 0.9999) / 1e3);
+	if (fm_plugin_failure(b.plugin)) {
+		fprintf(stderr, "%s: %s\n", policy, fm_plugin_failure(b.plugin));
+		stop(&b);
+		return false;
+	}
 	stop(&b);
 	return true;
+}
+
+struct sizes {
+	unsigned groups, devices;
+	double seconds;
+	bool bad;
+};
+
+static void bench_users(void *arg, const char *policy)
+{
+	struct sizes *z = arg;
+
+	z->bad |= !bench(policy, z->groups, z->devices, z->seconds);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"groups", required_argument, NULL, 'g'},
 		{"devices", required_argument, NULL, 'd'},
-		{"seconds", required_argument, NULL, 's'}, {0}};
+		{"seconds", required_argument, NULL, 's'}, {"plugin", required_argument, NULL, 'p'},
+		{"host", required_argument, NULL, 'h'}, {0}};
 	unsigned groups = 1000, devices = 1;
 	double seconds = 1;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "g:d:s:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "g:d:s:p:h:", options, NULL)) != -1) {
 		if (c == 'g')
 			groups = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'd')
 			devices = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 's')
 			seconds = strtod(optarg, NULL);
+		else if (c == 'p')
+			users.folder = optarg;
+		else if (c == 'h')
+			users.host = optarg;
 		else
 			return 2;
 	}
 	if (groups < 1 || groups > 1000000 || devices < 1 || devices > DEVICES_MAX ||
-		!(seconds > 0 && seconds < 3600) || optind < argc) {
-		fprintf(stderr, "usage: %s [--groups 1..1000000] [--devices 1..%d] [--seconds S]\n",
+		!(seconds > 0 && seconds < 3600) || !users.folder != !users.host || optind < argc) {
+		fprintf(stderr,
+			"usage: %s [--groups 1..1000000] [--devices 1..%d] [--seconds S] [--plugin "
+			"FOLDER --host FERMATAD]\n",
 			argv[0], DEVICES_MAX);
 		return 2;
 	}
@@ -193,5 +241,11 @@ int main(int argc, char **argv)
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
 		if (!bench((*p)->name, groups, devices, seconds))
 			return 1;
+	if (users.folder) {
+		struct sizes z = {groups, devices, seconds, false};
+
+		fm_plugin_each(users.folder, bench_users, &z);
+		return z.bad;
+	}
 	return 0;
 }

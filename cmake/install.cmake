@@ -5,6 +5,12 @@ install(TARGETS fermata_so EXPORT fermata LIBRARY DESTINATION ${CMAKE_INSTALL_LI
 install(TARGETS fermata-opencl fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fermata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# What a policy of one's own needs: the header (include/fermata/policy.h).
+add_library(fermata_policy INTERFACE)
+target_include_directories(fermata_policy INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(fermata_policy PROPERTIES EXPORT_NAME policy)
+install(TARGETS fermata_policy EXPORT fermata)
+
 install(EXPORT fermata NAMESPACE fermata:: FILE fermata-targets.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fermata-config.cmake.in

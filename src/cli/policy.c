@@ -77,8 +77,11 @@ static void print_policies(const json_t *reply)
 	const json_t *in_force = json_object_get(reply, "policy");
 	const char *current = cli_str(in_force, "name");
 	json_t *policy, *param;
+	const char *dropped = json_string_value(json_object_get(in_force, "dropped"));
 	size_t i, j;
 
+	if (dropped)
+		printf("! dropped: %s\n", dropped);
 	json_array_foreach (json_object_get(reply, "available"), i, policy) {
 		const char *name = cli_str(policy, "name");
 		bool chosen = !strcmp(name, current);

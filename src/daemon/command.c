@@ -240,7 +240,15 @@ static int set_policy(struct request *r, const char *name)
 	for (size_t i = 0; i < json_array_size(params) && !rc; i++)
 		rc = append_word(
 			line, sizeof(line), json_string_value(json_array_get(params, i)), &r->err);
-	return rc ? rc : config_set_policy(&r->daemon->config, s, line, r->now, &r->err);
+	if (rc)
+		return rc;
+	rc = config_set_policy(&r->daemon->config, s, &r->daemon->plugin, line, r->now, &r->err);
+	if (!rc)
+		r->daemon->dropped[0] = '\0';
+	if (rc || !daemon_drop_plugin(r->daemon))
+		return rc;
+	fm_err_set(&r->err, -EIO, "policy dropped: %s", r->daemon->dropped);
+	return fm_err_hint(&r->err, "policy %s is in force", fm_sched_policy_ops(s)->name);
 }
 
 static json_t *cmd_policy(struct request *r)
@@ -259,8 +267,8 @@ static json_t *cmd_policy(struct request *r)
 	if (name)
 		fm_log(&r->daemon->log, LOG_INFO, "policy %s, by user %u",
 			fm_sched_policy_ops(s)->name, r->peer->uid);
-	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(s), "available",
-		report_available());
+	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(r->daemon),
+		"available", report_available(r->daemon));
 }
 
 static const struct {

@@ -16,6 +16,7 @@ struct reader {
 	const char *file;
 	struct config *c;
 	struct fm_sched *scratch; /* where policies and their parameters are tried */
+	struct fm_plugin *plugin; /* of scratch */
 	struct fm_err *err;
 	unsigned line;
 	int rc;
@@ -26,6 +27,7 @@ void config_defaults(struct config *c)
 	*c = (struct config){
 		.policy = "fixed-priority",
 		.linger_ns = 100 * FM_US,
+		.budget_ns = 10 * FM_MS,
 		.limits = {.groups = 256,
 			.queues = 4096,
 			.priority_min = FM_PRIORITY_MIN,
@@ -116,6 +118,81 @@ static int set_access(struct reader *r, const char *key, const char *value)
 	return fm_err_hint(r->err, "the key is group");
 }
 
+static int set_policies(struct reader *r, const char *key, const char *value)
+{
+	struct config *c = r->c;
+	int64_t us;
+	int rc;
+
+	if (!strcmp(key, "folder")) {
+		if (*value && *value != '/')
+			return fm_err_set(
+				r->err, -EINVAL, "the folder's name does not begin with /");
+		return take_text(value, c->folder, sizeof(c->folder), r->err);
+	}
+	if (!strcmp(key, "budget_us")) {
+		rc = fm_parse_int(value, 50, 1000000, &us, r->err);
+		c->budget_ns = rc ? c->budget_ns : (uint64_t)us * FM_US;
+		return rc;
+	}
+	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [policies]", key);
+	return fm_err_hint(r->err, "keys are folder, budget_us");
+}
+
+/* The policy with this name: one that is built in, or else of *plugin, newly opened. */
+static int find_policy(const struct config *c, const char *name, const struct fm_policy_ops **ops,
+	struct fm_plugin **plugin, struct fm_err *err)
+{
+	const struct fm_plugin_source src = {
+		.folder = c->folder, .host = "/proc/self/exe", .budget_ns = c->budget_ns};
+	int rc;
+
+	*ops = fm_policy_find(name);
+	if (*ops)
+		return 0;
+	rc = fm_plugin_open(plugin, &src, name, err);
+	if (!rc)
+		*ops = fm_plugin_ops(*plugin);
+	if (rc == -ENOENT) {
+		fm_err_set(err, rc, "there is no policy '%.40s', built in or in %.120s", name,
+			c->folder);
+		fm_err_hint(err, "`fermata policy` lists them");
+	}
+	return rc;
+}
+
+static int use_policy(const struct config *c, struct fm_sched *s, struct fm_plugin **plugin,
+	const char *name, const char *const *settings, size_t n, uint64_t now, struct fm_err *err)
+{
+	struct fm_plugin *fresh = NULL;
+	const struct fm_policy_ops *ops;
+	struct fm_err own = {0};
+	int rc;
+
+	if (!c->folder[0] && !fm_policy_find(name)) /* the core knows what there is */
+		return fm_sched_policy(s, name, settings, n, now, err);
+	rc = find_policy(c, name, &ops, &fresh, err);
+	if (rc)
+		return rc;
+	rc = fm_sched_use(s, ops, settings, n, now, &own);
+	if (rc) {
+		if (err)
+			*err = own;
+		if (fm_plugin_failure(fresh)) {
+			fm_err_set(err, rc, "policy %s could not start: %s", name,
+				fm_plugin_failure(fresh));
+			fm_err_hint(err, "%s", own.hint);
+		}
+		fm_plugin_close(fresh);
+		return rc;
+	}
+	if (fresh)
+		fm_plugin_adopted(fresh);
+	fm_plugin_close(*plugin);
+	*plugin = fresh;
+	return 0;
+}
+
 /* Tried at once, so that a mistake is reported at its own line. */
 static int set_param(struct reader *r, const char *policy, const char *key, const char *value)
 {
@@ -127,7 +204,7 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 		snprintf(p.setting, sizeof(p.setting), "%s=%s", key, value) >=
 			(int)sizeof(p.setting))
 		return fm_err_set(r->err, -EINVAL, "too long");
-	rc = fm_sched_policy(r->scratch, p.policy, &setting, 1, 0, r->err);
+	rc = use_policy(r->c, r->scratch, &r->plugin, p.policy, &setting, 1, 0, r->err);
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < r->c->params; i++)
@@ -148,6 +225,8 @@ static int set_key(struct reader *r, const char *section, const char *key, const
 		return set_daemon(r, key, value);
 	if (!strncmp(section, "policy ", 7))
 		return set_param(r, section + 7 + strspn(section + 7, " "), key, value);
+	if (!strcmp(section, "policies"))
+		return set_policies(r, key, value);
 	if (!strcmp(section, "limits"))
 		return set_limits(r, key, value);
 	if (!strcmp(section, "access"))
@@ -156,7 +235,8 @@ static int set_key(struct reader *r, const char *section, const char *key, const
 		fm_err_set(r->err, -EINVAL, "'%s' stands before the first section", key);
 	else
 		fm_err_set(r->err, -EINVAL, "unknown section [%s]", section);
-	return fm_err_hint(r->err, "sections are [daemon], [policy NAME], [limits], [access]");
+	return fm_err_hint(
+		r->err, "sections are [daemon], [policies], [policy NAME], [limits], [access]");
 }
 
 /* Put "FILE:LINE: " in front of the reason; only the first error counts. */
@@ -227,7 +307,7 @@ static int check_whole(const struct config *c, struct reader *r)
 	if (c->limits.priority_min > c->limits.priority_max)
 		rc = fm_err_set(r->err, -EINVAL, "priority_min is above priority_max");
 	else
-		rc = config_set_policy(c, r->scratch, c->policy, 0, r->err);
+		rc = config_set_policy(c, r->scratch, &r->plugin, c->policy, 0, r->err);
 	if (rc) {
 		struct fm_err reason = *r->err;
 
@@ -263,6 +343,7 @@ int config_read(struct config *out, FILE *f, const char *file, struct fm_err *er
 	}
 	rc = r.rc ? r.rc : check_whole(&c, &r);
 	fm_sched_free(r.scratch);
+	fm_plugin_close(r.plugin);
 	if (!rc)
 		*out = c;
 	return rc;
@@ -285,8 +366,8 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 			: "");
 }
 
-int config_set_policy(const struct config *c, struct fm_sched *s, const char *policy, uint64_t now,
-	struct fm_err *err)
+int config_set_policy(const struct config *c, struct fm_sched *s, struct fm_plugin **plugin,
+	const char *policy, uint64_t now, struct fm_err *err)
 {
 	const char *settings[CONFIG_PARAMS + FM_POLICY_PARAMS], *name;
 	char words[CONFIG_POLICY_MAX], *save, *word;
@@ -304,17 +385,19 @@ int config_set_policy(const struct config *c, struct fm_sched *s, const char *po
 			return fm_err_set(err, -EINVAL, "too many parameters for policy %s", name);
 		settings[n++] = word;
 	}
-	return fm_sched_policy(s, name, settings, n, now, err);
+	return use_policy(c, s, plugin, name, settings, n, now, err);
 }
 
 int config_try_policy(const struct config *c, const char *policy, struct fm_err *err)
 {
+	struct fm_plugin *plugin = NULL;
 	struct fm_sched *s;
 	int rc = scratch_new(&s);
 
 	if (rc)
 		return fm_err_set(err, rc, "out of memory");
-	rc = config_set_policy(c, s, policy, 0, err);
+	rc = config_set_policy(c, s, &plugin, policy, 0, err);
 	fm_sched_free(s);
+	fm_plugin_close(plugin);
 	return rc;
 }

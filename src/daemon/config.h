@@ -3,6 +3,7 @@
 #pragma once
 #include "base/err.h"
 #include "bridge/bridge.h"
+#include "plugin/plugin.h"
 #include <stdio.h>
 
 #define CONFIG_POLICY_MAX 256
@@ -17,6 +18,8 @@ struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
 	unsigned params;
+	char folder[256];   /* of policies by users; "": none */
+	uint64_t budget_ns; /* for an answer of theirs */
 	uint64_t linger_ns;
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */
@@ -35,9 +38,10 @@ int config_read(struct config *c, FILE *f, const char *file, struct fm_err *err)
 int config_load(struct config *c, const char *file, bool required, struct fm_err *err);
 
 /* Make the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
- * first. On error the old policy stays. */
-int config_set_policy(const struct config *c, struct fm_sched *s, const char *policy, uint64_t now,
-	struct fm_err *err);
+ * first: one that is built in, else from the folder. *plugin is the core's present plug-in, or
+ * NULL, and afterwards the new one. On error the old policy stays. */
+int config_set_policy(const struct config *c, struct fm_sched *s, struct fm_plugin **plugin,
+	const char *policy, uint64_t now, struct fm_err *err);
 
 /* The same without a core to follow it: is it sound? */
 int config_try_policy(const struct config *c, const char *policy, struct fm_err *err);

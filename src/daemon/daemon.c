@@ -11,6 +11,8 @@ static const struct fm_bridge_host bridge_host = {
 	.hint = session_hint,
 };
 
+#define POLICY_DEFAULT "fixed-priority"
+
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
 {
 	return d->policy_option ? d->policy_option : c->policy;
@@ -20,10 +22,11 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
-	int rc = config_set_policy(c, s, wanted_policy(d, c), fm_now(), err);
+	int rc = config_set_policy(c, s, &d->plugin, wanted_policy(d, c), fm_now(), err);
 
 	if (rc)
 		return rc;
+	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
 	fm_bridge_set_limits(d->bridge, &c->limits);
 	d->config = *c;
@@ -91,10 +94,33 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
+/* The default is built in and its defaults are sound, so only memory can fail it: then the table of
+ * the plug-in goes on, which asks nobody any more, and the next event tries again. */
+bool daemon_drop_plugin(struct daemon *d)
+{
+	struct fm_sched *s = fm_bridge_sched(d->bridge);
+	const char *why = fm_plugin_failure(d->plugin);
+	struct fm_err err = {0};
+
+	if (!why)
+		return false;
+	snprintf(d->dropped, sizeof(d->dropped), "%s: %s", fm_plugin_ops(d->plugin)->name, why);
+	if (config_set_policy(&d->config, s, &d->plugin, POLICY_DEFAULT, fm_now(), &err)) {
+		fm_log_limited(&d->log, &d->troubles, LOG_ERR,
+			"policy dropped, but %s stays away: %s", POLICY_DEFAULT, err.text);
+		return true;
+	}
+	fm_log(&d->log, LOG_ERR, "policy dropped: %s; %s takes over", d->dropped, POLICY_DEFAULT);
+	sd_notifyf(0, "STATUS=Policy %s", POLICY_DEFAULT);
+	return true;
+}
+
 void daemon_run(struct daemon *d)
 {
 	uint64_t next = fm_bridge_run(d->bridge, fm_now());
 
+	if (daemon_drop_plugin(d))
+		next = fm_bridge_run(d->bridge, fm_now());
 	if (next == d->armed)
 		return;
 	d->armed = next;
@@ -197,6 +223,8 @@ void daemon_free(struct daemon *d)
 {
 	fm_bridge_free(d->bridge); /* opens every gate while the boards are still mapped */
 	d->bridge = NULL;
+	fm_plugin_close(d->plugin);
+	d->plugin = NULL;
 	sd_event_source_disable_unref(d->timer);
 	d->idle_option = 0;
 	session_free_all(d);

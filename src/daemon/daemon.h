@@ -46,6 +46,8 @@ struct daemon {
 	sd_event_source *timer, *idle;
 	uint64_t armed; /* what the timer is set to */
 	struct fm_bridge *bridge;
+	struct fm_plugin *plugin; /* in force, or NULL */
+	char dropped[256];        /* the last plug-in that failed, and why; "": none */
 	uint64_t started;
 	struct fm_hist react; /* from the loop's wake-up to the gates stored, for each bell */
 
@@ -59,6 +61,9 @@ void daemon_free(struct daemon *d);
 int daemon_loop(struct daemon *d); /* until told to end; 0 or negative errno */
 void daemon_run(struct daemon *d);
 int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err);
+/* After whatever made the core decide: a plug-in that failed makes room for the default. Was there
+ * one? */
+bool daemon_drop_plugin(struct daemon *d);
 void daemon_idle_check(struct daemon *d); /* the number of sessions changed */
 
 /* listen.c */
@@ -84,6 +89,6 @@ json_t *command_run(struct daemon *d, const struct peer *p, const char *text, si
 
 /* report.c: the parts of replies. */
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
-json_t *report_policy(const struct fm_sched *s);
-json_t *report_available(void);
+json_t *report_policy(const struct daemon *d);
+json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);

@@ -203,6 +203,9 @@ int main(int argc, char **argv)
 		NULL, NULL, NULL};
 	struct fm_err err = {0};
 
+	/* How the daemon starts the process of a policy by users; not for people. */
+	if (argc == 2 && !strcmp(argv[1], "--policy-host"))
+		return fm_plugin_host();
 	fm_log_init(&d.log);
 	d.idle_option = -1;
 	d.client.fd = d.control.fd = d.lock = -1;

@@ -237,8 +237,9 @@ static json_t *param_text(const struct fm_policy_param *p, int64_t v)
 	return json_sprintf("%" PRId64 "ns", v);
 }
 
-json_t *report_policy(const struct fm_sched *s)
+json_t *report_policy(const struct daemon *d)
 {
+	const struct fm_sched *s = fm_bridge_sched(d->bridge);
 	const struct fm_policy_ops *ops = fm_sched_policy_ops(s);
 	const int64_t *values = fm_sched_policy_params(s);
 	json_t *o = json_object(), *params = json_object();
@@ -247,6 +248,8 @@ json_t *report_policy(const struct fm_sched *s)
 		set(params, ops->params[i].name, param_text(&ops->params[i], values[i]));
 	set(o, "name", json_string(ops->name));
 	set(o, "params", params);
+	if (d->dropped[0])
+		set(o, "dropped", json_string(d->dropped));
 	return o;
 }
 
@@ -273,22 +276,45 @@ static json_t *param_object(const struct fm_policy_param *p)
 	return o;
 }
 
-json_t *report_available(void)
+static void add_available(json_t *list, const struct fm_policy_ops *ops)
 {
-	json_t *list = json_array();
+	json_t *o = json_object(), *params = json_array();
 
-	for (size_t i = 0; fm_policies[i]; i++) {
-		const struct fm_policy_ops *ops = fm_policies[i];
-		json_t *o = json_object(), *params = json_array();
+	for (unsigned k = 0; ops->params && ops->params[k].name; k++)
+		json_array_append_new(params, param_object(&ops->params[k]));
+	set(o, "name", json_string(ops->name));
+	set(o, "summary", json_string(ops->summary));
+	set(o, "params", params);
+	json_array_append_new(list, o);
+}
 
-		for (unsigned k = 0; ops->params && ops->params[k].name; k++)
-			json_array_append_new(params, param_object(&ops->params[k]));
-		set(o, "name", json_string(ops->name));
-		set(o, "summary", json_string(ops->summary));
-		set(o, "params", params);
-		json_array_append_new(list, o);
-	}
-	return list;
+struct folder {
+	json_t *list;
+	const struct fm_policy_ops *in_force;
+};
+
+/* What is not in force is not started only to be asked for its summary. */
+static void add_file(void *arg, const char *name)
+{
+	const struct folder *f = arg;
+	const struct fm_policy_ops ops = {
+		.name = name, .summary = "by users: its summary is shown when it is in force"};
+
+	if (!fm_policy_find(name) && strcmp(name, f->in_force->name) != 0)
+		add_available(f->list, &ops);
+}
+
+json_t *report_available(const struct daemon *d)
+{
+	struct folder f = {json_array(), fm_sched_policy_ops(fm_bridge_sched(d->bridge))};
+
+	for (size_t i = 0; fm_policies[i]; i++)
+		add_available(f.list, fm_policies[i]);
+	if (d->plugin)
+		add_available(f.list, f.in_force);
+	if (d->config.folder[0])
+		fm_plugin_each(d->config.folder, add_file, &f);
+	return f.list;
 }
 
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
@@ -306,7 +332,7 @@ json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
 	while (names.n)
 		json_decref(names.name[--names.n]);
 	set(o, "ok", json_true());
-	set(o, "policy", report_policy(fm_bridge_sched(d->bridge)));
+	set(o, "policy", report_policy(d));
 	set(o, "devices", devices_array(d, now));
 	set(o, "groups", groups);
 	return o;

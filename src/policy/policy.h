@@ -76,6 +76,10 @@ struct fm_policy_ops {
 	size_t shared_size; /* 0: each device for itself */
 	void (*share)(void *self, void *shared);
 
+	/* Of a table made at run time: its own object, handed to each instance before init. */
+	void *data;
+	void (*bind)(void *self, void *data);
+
 	int (*init)(void *self, const int64_t *params); /* 0 or negative errno; self is zeroed */
 	void (*fini)(void *self);                       /* everybody has left */
 	int (*join)(void *self, struct fm_ent *e, uint64_t now);   /* idle at join; 0 or -ENOMEM */

@@ -62,6 +62,9 @@ void fm_sched_free(struct fm_sched *s);
  * been asked. Hints are kept. The initial policy is "fixed-priority". */
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
 	uint64_t now, struct fm_err *err);
+/* The same with a table that is not built in; it stays until another is in force. */
+int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char *const *params,
+	size_t n, uint64_t now, struct fm_err *err);
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s);
 uint64_t fm_sched_policies(
 	const struct fm_sched *s); /* how often it was changed, or its settings */

@@ -24,6 +24,8 @@ int fm_core_new_instance(
 
 	if (!self)
 		return -ENOMEM;
+	if (ops->bind)
+		ops->bind(self, ops->data);
 	if (shared && ops->share)
 		ops->share(self, shared);
 	rc = ops->init ? ops->init(self, params) : 0;
@@ -173,7 +175,15 @@ static const struct fm_policy_ops *find(const char *name, struct fm_err *err)
 int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *params, size_t n,
 	uint64_t now, struct fm_err *err)
 {
-	const struct fm_policy_ops *ops = find(name, err), *old = s->ops;
+	const struct fm_policy_ops *ops = find(name, err);
+
+	return ops ? fm_sched_use(s, ops, params, n, now, err) : -ENOENT;
+}
+
+int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char *const *params,
+	size_t n, uint64_t now, struct fm_err *err)
+{
+	const struct fm_policy_ops *old = s->ops;
 	FM_CLEAN_FREE void **selves = calloc(s->n_devices + 1, sizeof(*selves));
 	FM_CLEAN_FREE void *shared = NULL;
 	FM_CLEAN_FREE void *old_shared = NULL;
@@ -182,8 +192,6 @@ int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *par
 	size_t i = 0;
 	int rc;
 
-	if (!ops)
-		return -ENOENT;
 	rc = fm_policy_parse(ops, params, n, values, err);
 	if (rc)
 		return rc;
@@ -194,7 +202,7 @@ int fm_sched_policy(struct fm_sched *s, const char *name, const char *const *par
 	if (!rc)
 		rc = begin_all(s, ops, shared, values, selves, now);
 	if (rc) {
-		fm_err_set(err, rc, "policy %s could not start: %s", name, strerror(-rc));
+		fm_err_set(err, rc, "policy %s could not start: %s", ops->name, strerror(-rc));
 		fm_err_hint(err, "policy %s goes on; try again with other settings", old->name);
 		return rc;
 	}
