@@ -72,6 +72,14 @@ class Watched(Fermata):
             return [int(w) for w in f.read().split()]
 
 
+def ended(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"  # whoever inherits it may not look
+    except FileNotFoundError:
+        return True
+
+
 def feed(*clients):
     for c in clients:
         c.do("feed")
@@ -158,7 +166,11 @@ WITH(.settings = s, .init = init, .decide = decide)""")
     os.kill(f.daemon.pid, 1)
     eventually("the settings are read", lambda: "settings read again" in f.logged())
     goes_on(*c)
-    check(len(f.children()) == 1, "a process is left over")
+    left = f.children()
+    check(len(left) == 1, "a process is left over")
+    f.kill()
+    eventually("its process ends with the daemon", lambda: ended(left[0]))
+    goes_on(*c)
     quit_all(*c)
 
 
@@ -268,6 +280,29 @@ def the_bad_are_refused(stack):
     c.quit()
 
 
+def the_configuration_is_checked(stack):
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-policies-"))
+    path = os.path.join(folder, "conf")
+    compile_policy(folder, "mine", "static void decide(void *s, uint64_t now, struct fm_policy_answer *a) { a->all = 1; }\n"
+                   "WITH(.decide = decide)")
+
+    def says(status, text, config):
+        with open(path, "w", encoding="ascii") as f:
+            f.write(config)
+        r = subprocess.run([harness.FERMATAD, "--check", "--config", path], text=True, capture_output=True)
+        check(r.returncode == status and text in r.stderr, f"{config}: {r.returncode}, {r.stderr}")
+
+    says(0, "", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}\n")
+    says(1, "conf: there is no policy 'mine'", "[daemon]\npolicy = mine\n")
+    says(1, "conf:2: there is no policy 'mine'", f"[policy mine]\nx = 1\n[policies]\nfolder = {folder}\n")
+    says(1, "conf:4: 'x=1' is not a setting of policy mine", f"[policies]\nfolder = {folder}\n[policy mine]\nx = 1\n")
+    says(1, "conf:2: the folder's name does not begin with /", "[policies]\nfolder = here\n")
+    says(1, "conf:2: ", "[policies]\nbudget_us = 49\n")
+    says(1, "unknown key 'dir' in [policies]", "[policies]\ndir = /\n")
+    says(1, f"folder of policies {folder}/no: No such file", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}/no\n")
+
+
 if __name__ == "__main__":
     need("cc")
-    main(the_example_decides, at_start_and_with_settings, the_bad_are_dropped, the_bad_are_refused)
+    main(the_example_decides, at_start_and_with_settings, the_bad_are_dropped, the_bad_are_refused,
+         the_configuration_is_checked)
