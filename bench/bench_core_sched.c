@@ -4,7 +4,8 @@
  * how long one takes, with many groups on a device, for each policy. One line a number, with its
  * unit.
  *
- *   bench_core_sched [--groups N] [--devices D] [--seconds S] [--plugin FOLDER --host FERMATAD]
+ *   bench_core_sched [--groups N] [--devices D] [--seconds S]
+ *                    [--plugin FOLDER --host FERMATAD]
  *
  * With a folder: the policies by users in it, each in a process of its own that FERMATAD hosts,
  * beside those built in.

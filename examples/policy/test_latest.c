@@ -25,7 +25,8 @@ static struct fm_policy_answer ask(void *state, uint64_t now)
 int main(void)
 {
 	const int64_t turn = 5 * MS;
-	struct fm_policy_group g[2] = {{.size = sizeof(g[0]), .id = 1}, {.size = sizeof(g[0]), .id = 2}};
+	struct fm_policy_group g[2] = {
+		{.size = sizeof(g[0]), .id = 1}, {.size = sizeof(g[0]), .id = 2}};
 	void *state = calloc(1, fm_policy.state_size);
 	struct fm_policy_answer a;
 

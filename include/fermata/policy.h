@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies of your own: a shared object NAME.so in the folder that fermatad.conf(5) names, loaded by
- * `fermata policy NAME`. It defines one symbol, `fm_policy`, and needs nothing of libfermata.
+ * Policies of your own: a shared object NAME.so in the folder that fermatad.conf(5) names, loaded
+ * by `fermata policy NAME`. It defines one symbol, `fm_policy`, and needs nothing of libfermata.
  *
  * Where it runs. The daemon starts a process for it, asks it there, and waits for each answer no
  * longer than the configured budget. What crashes, answers late or answers nonsense is dropped: the
  * process is ended, fixed-priority takes over, and the log and `fermata policy` say why. The
- * process is ended in the same way when the policy is changed, so whatever it holds is freed by its end.
- * It runs as the daemon's user; this guards against mistakes, not against malice.
+ * process is ended in the same way when the policy is changed, so whatever it holds is freed by its
+ * end. It runs as the daemon's user; this guards against mistakes, not against malice.
  *
  * Threads. All functions are called by one thread, one at a time. Do not block and start no
  * threads: it is events and the time that comes with them that a policy decides by. Standard output
@@ -38,7 +38,8 @@ extern "C" {
 #define FM_POLICY_RUN_MAX 8
 
 /* Flags of a policy. */
-#define FM_POLICY_EXACT_JOBS  1u /* it counts from arrivals: both edges of each job reported at once */
+#define FM_POLICY_EXACT_JOBS \
+	1u /* it counts from arrivals: both edges of each job reported at once */
 #define FM_POLICY_BINDS_ALONE 2u /* it may hold back even a group that is alone on its device */
 
 /* One group of programs on one device. Written by the caller alone; its address is stable from join
@@ -68,7 +69,7 @@ struct fm_policy_answer {
 	uint32_t n;    /* of run[] */
 	struct fm_policy_group *run[FM_POLICY_RUN_MAX]; /* they run, all others wait; each ready, of
 							   this device, no doubles */
-	uint64_t next;      /* absolute time to be asked again; at the earliest 100 us from now */
+	uint64_t next;      /* absolute time to be asked again; not heeded within 100 us */
 	const char *reason; /* why, for people: ASCII, cut after 47 characters; NULL: the name */
 	uint8_t all;        /* everybody runs, who becomes ready later too; run[] is ignored */
 };
@@ -76,14 +77,15 @@ struct fm_policy_answer {
 /* `policy NAME key=value`. */
 struct fm_policy_setting {
 	const char *name; /* up to 23 characters; NULL ends the table of at most 8 */
-	const char *unit; /* "ms" and "us": people give it so, init gets ns; "" or another: as it is */
-	const char *help; /* up to 79 characters */
+	const char
+		*unit; /* "ms" and "us": people give it so, init gets ns; "" or another: as it is */
+	const char *help;      /* up to 79 characters */
 	int64_t min, max, def; /* of times: in ns */
 };
 
-/* A state is one for each device. Every function but decide may be NULL. The order: init; then join,
- * ready, idle, charge, hint and leave as things happen; decide after each batch of these, and at
- * the time wished for. ready and idle alternate, join and leave find the group idle. When the
+/* A state is one for each device. Every function but decide may be NULL. The order: init; then
+ * join, ready, idle, charge, hint and leave as things happen; decide after each batch of these, and
+ * at the time wished for. ready and idle alternate, join and leave find the group idle. When the
  * policy is chosen, programs that are there already join, and become ready, like any other. */
 struct fm_policy {
 	uint32_t abi;  /* FM_POLICY_ABI */
@@ -93,7 +95,8 @@ struct fm_policy {
 	const struct fm_policy_setting *settings;
 	size_t state_size, group_size; /* of state and of each group's priv; zeroed */
 
-	/* settings: in the order of the table. 0, or a negative errno: then the policy is refused. */
+	/* settings: in the order of the table. 0, or a negative errno: then the policy is refused.
+	 */
 	int (*init)(void *state, const int64_t *settings);
 
 	/* 0, or -ENOMEM: then the policy is dropped. */

@@ -267,8 +267,11 @@ static bool load(struct wire_hello *h)
 static void confine(void)
 {
 	static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE};
+	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!recv(WIRE_SOCKET, &byte, 1, MSG_PEEK | MSG_DONTWAIT)) /* it had ended before */
+		_exit(EXIT_FAILURE);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	for (size_t i = 0; i < FM_ARRAY_LEN(fatal); i++)
 		signal(fatal[i], SIG_DFL);

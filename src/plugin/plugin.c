@@ -15,7 +15,8 @@
 #define AVERAGE_PART 4
 #define AVERAGE_OF   64
 
-/* Reasons of answers outlive the plug-in: the core keeps them. So they are kept for ever, so many. */
+/* Reasons of answers outlive the plug-in: the core keeps them. So they are kept for ever, so many.
+ */
 static const char *text_of(const char *text)
 {
 	static char texts[TEXTS_MAX][WIRE_REASON];
@@ -30,7 +31,8 @@ static const char *text_of(const char *text)
 	return texts[n++];
 }
 
-static void put(struct instance *in, enum wire_type type, struct fm_ent *e, uint64_t ns, uint64_t now)
+static void put(
+	struct instance *in, enum wire_type type, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
 	struct fm_plugin *p = in->p;
 	struct wire_event *ev;
@@ -173,7 +175,8 @@ static const char *fault(struct instance *in, const struct wire_reply *r)
 	return NULL;
 }
 
-static bool ask(struct instance *in, uint64_t now, struct wire_reply *r)
+/* *took: how long the answer was waited for. */
+static bool ask(struct instance *in, uint64_t now, struct wire_reply *r, uint64_t *took)
 {
 	struct fm_plugin *p = in->p;
 	uint64_t begin = fm_now();
@@ -182,7 +185,8 @@ static bool ask(struct instance *in, uint64_t now, struct wire_reply *r)
 	put(in, WIRE_DECIDE, NULL, 0, now);
 	if (p->failure[0] || process_ask(p, p->budget_ns, r))
 		return false;
-	p->average_ns += (fm_now() - begin) / AVERAGE_OF;
+	*took = fm_now() - begin;
+	p->average_ns += *took / AVERAGE_OF;
 	p->average_ns -= p->average_ns / AVERAGE_OF;
 	wrong = fault(in, r);
 	if (wrong)
@@ -198,13 +202,16 @@ static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 	struct instance *in = self;
 	struct fm_plugin *p = in->p;
 	struct wire_reply r;
+	uint64_t took, rest;
 
-	if (ask(in, now, &r)) {
+	if (ask(in, now, &r, &took)) {
 		choice->all = r.all;
 		choice->n = r.all ? 0 : r.n;
 		for (unsigned i = 0; i < choice->n; i++)
 			choice->run[i] = p->slots[r.run[i]].ent;
-		choice->next = FM_MAX(r.next, now + NEXT_MIN);
+		/* The daemon's timer comes before its sockets: they must have their part. */
+		rest = now + took + FM_MAX(took, NEXT_MIN);
+		choice->next = FM_MAX(r.next, rest);
 		choice->reason = text_of(r.reason[0] ? r.reason : p->name);
 		return;
 	}
@@ -249,8 +256,8 @@ static int introduce(struct fm_plugin *p, struct fm_err *err)
 	for (unsigned i = 0; good && i < p->hello.n; i++)
 		good = take_setting(&p->hello.setting[i], &p->param[i]);
 	if (!good)
-		return fm_err_set(err, -EINVAL, "policy %s: a setting's name or limits make no sense",
-			p->name);
+		return fm_err_set(err, -EINVAL,
+			"policy %s: a setting's name or limits make no sense", p->name);
 	p->ops = table;
 	p->ops.name = p->name;
 	p->ops.summary = p->hello.summary;
@@ -282,7 +289,8 @@ int fm_plugin_open(struct fm_plugin **out, const struct fm_plugin_source *src, c
 		rc = introduce(p, err);
 	if (rc) {
 		fm_plugin_close(p);
-		fm_err_hint(err, "build it against this version; <fermata/policy.h> says what it must hold");
+		fm_err_hint(err,
+			"build it against this version; <fermata/policy.h> says what it must hold");
 		return rc;
 	}
 	*out = p;

@@ -217,12 +217,13 @@ static int handshake(struct fm_plugin *p, struct fm_err *err)
 
 	if (rc) {
 		fail_io(p, rc, FM_PLUGIN_LOAD);
-		return fm_err_set(err, -EINVAL, "policy %s could not be loaded: %s", p->name, p->failure);
+		return fm_err_set(
+			err, -EINVAL, "policy %s could not be loaded: %s", p->name, p->failure);
 	}
 	process_clean(p->hello.error, sizeof(p->hello.error));
 	if (p->hello.error[0])
-		return fm_err_set(err, -EINVAL, "policy %s could not be loaded: %s", p->name,
-			p->hello.error);
+		return fm_err_set(
+			err, -EINVAL, "policy %s could not be loaded: %s", p->name, p->hello.error);
 	return 0;
 }
 
@@ -244,8 +245,8 @@ int process_start(struct fm_plugin *p, const char *host, int object, struct fm_e
 	if (rc) {
 		p->pid = 0;
 		close(p->fd);
-		return fm_err_set(err, rc, "policy %s: cannot start its process: %s", p->name,
-			strerror(-rc));
+		return fm_err_set(
+			err, rc, "policy %s: cannot start its process: %s", p->name, strerror(-rc));
 	}
 	/* Its end must be seen, so nobody else holds one. */
 	close(fm_take_fd(&theirs));

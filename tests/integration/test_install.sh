@@ -24,6 +24,7 @@ cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
+[ -f "$prefix/include/fermata/policy.h" ] || fail "no header for policies"
 [ -x "$prefix/bin/fermata" ] || fail "no command"
 
 # The example's own words say whether it worked.
@@ -58,6 +59,7 @@ try "$tmp/own_device"
 
 cat >"$tmp/version.cc" <<'END'
 #include <fermata/fermata.h>
+#include <fermata/policy.h>
 #include <cstdio>
 int main() { return std::printf("%s %d\n", fm_version(), fm_scheduled()) < 0; }
 END

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, check, eventually, lib_client as client, main, need  # noqa: E402
+from harness import BUILD, Fermata, Steering, check, eventually, lib_client as client, main, need  # noqa: E402
 import harness  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
@@ -38,6 +38,7 @@ def run(*argv, **more):
 
 
 def compile_policy(folder, name, text):
+    need("cc")
     path = os.path.join(folder, name)
     with open(path + ".c", "w", encoding="ascii") as f:
         f.write(PREAMBLE + text)
@@ -174,6 +175,80 @@ WITH(.settings = s, .init = init, .decide = decide)""")
     quit_all(*c)
 
 
+def hints_and_leaving_are_told(stack):
+    f = Watched(stack)
+    compile_policy(f.folder, "prio", """
+static struct fm_policy_group *all[64];
+static unsigned n;
+static int come(void *s, struct fm_policy_group *g, uint64_t now) { all[n++] = g; return 0; }
+static void go(void *s, struct fm_policy_group *g, uint64_t now)
+{
+	unsigned i = 0;
+	while (all[i] != g) i++;
+	all[i] = all[--n];
+}
+static void decide(void *s, uint64_t now, struct fm_policy_answer *a)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (!all[i]->ready)
+			continue;
+		if (!a->n || fm_policy_hint(all[i], FM_HINT_PRIORITY) > fm_policy_hint(a->run[0], FM_HINT_PRIORITY))
+			a->run[0] = all[i];
+		a->n = 1;
+	}
+}
+WITH(.join = come, .leave = go, .decide = decide)""")
+    f.start()
+    f.cli("policy", "prio")
+    c = [client(f, stack, "-", "--priority", p) for p in ("5", "10", "20")]
+    feed(*c)
+
+    def only(ahead, behind):
+        with ahead.segment():
+            ahead.advances(50)
+            before = behind.stands_still()
+            ahead.advances(50)
+            check(behind.finished() - before <= 4, "one of a lower priority ran, too")
+
+    only(c[2], c[1])
+    f.cli("hint", str(c[1].pid), "priority=30")
+    only(c[1], c[2])
+    c[1].quit()
+    only(c[2], c[0])
+    c[2].quit()
+    goes_on(c[0])
+    check("dropped" not in f.logged(), f.logged())
+    c[0].quit()
+
+
+def the_slow_are_dropped(stack):
+    f = Watched(stack)
+    compile_policy(f.folder, "tardy", """
+static void decide(void *s, uint64_t now, struct fm_policy_answer *a) { usleep(20000); a->all = 1; a->next = now; }
+WITH(.decide = decide)""")
+    f.start()
+    c = client(f, stack)
+    feed(c)
+    f.cli("policy", "tardy")
+    for _ in range(5):  # it may take its time, but not all of the daemon's
+        check(f.policy()["policy"]["name"] == "tardy", "it is dropped although it keeps within its budget")
+    goes_on(c)
+    c.quit()
+    f.stop()
+    f = Watched(stack, budget=100000)
+    compile_policy(f.folder, "slow", """
+static void decide(void *s, uint64_t now, struct fm_policy_answer *a) { usleep(50000); a->all = 1; a->next = now; }
+WITH(.decide = decide)""")
+    f.start()
+    c = client(f, stack)
+    feed(c)
+    f.cli("policy", "slow")
+    line = r"policy dropped: slow: (its answers take \d+ us on the average|it gave no answer within 100000 us)"
+    eventually("it is dropped", lambda: re.search(line, f.logged()))
+    goes_on(c)
+    c.quit()
+
+
 # Each is well until two groups are there and the second has become ready.
 BAD = {
     "crash": ("it crashed: Segmentation fault", "*(volatile int *)8 = 1;"),
@@ -255,6 +330,7 @@ def the_bad_are_refused(stack):
     with open(os.path.join(f.folder, "text.so"), "w", encoding="ascii") as t:
         t.write("no object")
     f.start()
+    f.cli("policy", "fifo")
     c = client(f, stack)
     feed(c)
     c.advances()
@@ -262,7 +338,7 @@ def the_bad_are_refused(stack):
     def refuses(name, why):
         r = f.cli("policy", name, check_status=False)
         check(r.returncode != 0 and re.search(why, r.stderr), f"{name} should be refused for '{why}': {r.stderr}")
-        check(f.policy()["policy"]["name"] == "fixed-priority", "the old policy does not go on")
+        check(f.policy()["policy"]["name"] == "fifo", "the old policy does not go on")
         c.advances()
 
     for name, (why, _) in refused.items():
@@ -277,6 +353,11 @@ def the_bad_are_refused(stack):
     os.chmod(f.folder, 0o755)
     f.cli("policy", "fine")
     check(len(f.children()) == 1, "processes of the refused are left")
+    before = f.children()
+    Steering(stack, f).sock.sendall(b'{"cmd":"policy","name":"hangs"}\n')
+    looping = eventually("another is being loaded", lambda: [p for p in f.children() if p not in before])
+    f.kill()
+    eventually("it ends with the daemon although it loops", lambda: ended(looping[0]))
     c.quit()
 
 
@@ -303,6 +384,5 @@ def the_configuration_is_checked(stack):
 
 
 if __name__ == "__main__":
-    need("cc")
-    main(the_example_decides, at_start_and_with_settings, the_bad_are_dropped, the_bad_are_refused,
-         the_configuration_is_checked)
+    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped,
+         the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)
