@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA in processes that Python spawns, each with a pool of memory that it fills and reads back.
+"""CUDA in processes that Python spawns, each with memory that it fills and reads back. They stay until the input
+ends.
 usage: PROCESSES"""
 import ctypes
 import multiprocessing
@@ -29,3 +30,5 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(int(sys.argv[1])) as pool:
         for total in pool.map(work, range(int(sys.argv[1])), chunksize=1):
             print(total)
+        print("end", flush=True)
+        sys.stdin.read()

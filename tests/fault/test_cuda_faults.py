@@ -280,18 +280,18 @@ def execs(stack):
 
 def spawns(stack):
     """Python's multiprocessing, which starts interpreters afresh; they find the driver by ctypes."""
-    need_cuda_shim()
-    script = os.path.join(HERE, "cuda_spawn.py")
-    want = Program([sys.executable, script, "3"], env=cuda_env(os.environ))
-    stack.callback(want.close)
-    check(want.wait() == 0, "it fails without Fermata")
+    argv = [sys.executable, os.path.join(HERE, "cuda_spawn.py"), "3"]
     fermata = world(stack)
-    p = fermata.program([sys.executable, script, "3"])
-    check(p.wait() == 0, f"status {p.p.returncode}")
-    p.reader.join()
-    want.reader.join()
-    check(p.lines == want.lines and len(p.lines) > 3, f"{p.lines}, natively {want.lines}")
-    check(fermata.stats()["governed"] >= 3 * 40, "it was not governed")
+    native, ours = Program(argv, env=fermata.env), fermata.program(argv)
+    stack.callback(native.close)
+    for p in (native, ours):
+        p.line("end")
+    eventually("all is governed", lambda: fermata.stats()["governed"] >= 3 * 40)
+    for p in (native, ours):
+        p.p.stdin.close()
+        check(p.wait() == 0, f"status {p.p.returncode}")
+        p.reader.join()
+    check(ours.lines == native.lines and len(ours.lines) == 5, f"{ours.lines}, natively {native.lines}")
 
 
 def devices(stack):

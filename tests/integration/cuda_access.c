@@ -3,6 +3,8 @@
  * The less usual ways to the driver: a library of the program's that is linked with it, opened as
  * the mode says; a run path; names that the driver has and nobody else knows. For the fake driver.
  *
+ * It stays until its input ends.
+ *
  * usage: driver|plugin local|deepbind | names
  */
 #define CUDA_NO_LINK
@@ -107,5 +109,8 @@ int main(int argc, char **argv)
 		names();
 	else
 		die("usage: driver|plugin local|deepbind | names");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
 	return 0;
 }
