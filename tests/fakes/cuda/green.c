@@ -6,7 +6,11 @@
 
 struct CUdevResourceDesc_st {
 	unsigned sms;
+	CUdevResourceDesc next;
 };
+
+/* All that were ever given out: there is no call to give one back. */
+static _Atomic(CUdevResourceDesc) descriptors;
 
 fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int type)
 {
@@ -42,7 +46,6 @@ fm_cu_result cuDevSmResourceSplitByCount(struct cu_resource *parts, unsigned *n,
 	return FM_CU_SUCCESS;
 }
 
-/* Kept until the process ends, as there is no call to give one back. */
 fm_cu_result cuDevResourceGenerateDesc(CUdevResourceDesc *desc, struct cu_resource *r, unsigned n)
 {
 	if (!desc || !r || !n)
@@ -52,6 +55,9 @@ fm_cu_result cuDevResourceGenerateDesc(CUdevResourceDesc *desc, struct cu_resour
 		return CU_OUT_OF_MEMORY;
 	for (unsigned i = 0; i < n; i++)
 		(*desc)->sms += r[i].sm.count;
+	(*desc)->next = atomic_load(&descriptors);
+	while (!atomic_compare_exchange_weak(&descriptors, &(*desc)->next, *desc))
+		;
 	return FM_CU_SUCCESS;
 }
 
