@@ -4,13 +4,14 @@
  * how long one takes, with many groups on a device, for each policy. One line a number, with its
  * unit.
  *
- *   bench_core_sched [--groups N] [--devices D] [--seconds S]
+ *   bench_core_sched [--groups N] [--devices D] [--gangs N] [--seconds S]
  *                    [--plugin FOLDER --host FERMATAD]
  *
  * With a folder: the policies by users in it, each in a process of its own that FERMATAD hosts,
  * beside those built in.
  *
- * S: for each policy and load. The groups are spread over D devices, 1 if it is not given.
+ * S: for each policy and load. The groups are spread over D devices, 1 if it is not given; every
+ * N-th is on all of them, none if it is not given.
  */
 #include "base/clock.h"
 #include "base/hist.h"
@@ -30,7 +31,7 @@ struct bench {
 	struct fm_plugin *plugin;
 	struct fm_sent **ent;
 	bool *work;
-	unsigned groups, devices;
+	unsigned groups, ents, devices;
 	uint64_t now, rnd, stores;
 };
 
@@ -54,7 +55,7 @@ static const struct fm_sched_host host = {
 static unsigned pick(struct bench *b)
 {
 	b->rnd = b->rnd * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (unsigned)((b->rnd >> 33) % b->groups);
+	return (unsigned)((b->rnd >> 33) % b->ents);
 }
 
 static void flip(struct bench *b, unsigned i)
@@ -99,13 +100,19 @@ static bool choose(struct bench *b, const char *policy)
 	return !fm_sched_use(b->s, ops, NULL, 0, b->now, NULL);
 }
 
-static bool start(struct bench *b, const char *policy, unsigned groups, unsigned devices)
+static bool join(struct bench *b, struct fm_sgroup *g, struct fm_sdev *d)
+{
+	return !fm_sched_ent_add(b->s, &b->ent[b->ents++], g, d, b, b->now);
+}
+
+static bool start(
+	struct bench *b, const char *policy, unsigned groups, unsigned devices, unsigned gangs)
 {
 	struct fm_sdev *d[DEVICES_MAX];
 
 	*b = (struct bench){.groups = groups, .devices = devices, .now = FM_S, .rnd = 1};
-	b->ent = calloc(groups, sizeof(struct fm_sent *));
-	b->work = calloc(groups, sizeof(bool));
+	b->ent = calloc((size_t)groups * devices, sizeof(struct fm_sent *));
+	b->work = calloc((size_t)groups * devices, sizeof(bool));
 	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) || !choose(b, policy))
 		return false;
 	for (unsigned i = 0; i < devices; i++)
@@ -115,8 +122,11 @@ static bool start(struct bench *b, const char *policy, unsigned groups, unsigned
 		struct fm_sgroup *g;
 
 		if (fm_sched_group_add(b->s, &g) || !give_hints(b, g, i) ||
-			fm_sched_ent_add(b->s, &b->ent[i], g, d[i % devices], b, b->now))
+			!join(b, g, d[i % devices]))
 			return false;
+		for (unsigned k = 1; gangs && i % gangs == 0 && k < devices; k++)
+			if (!join(b, g, d[(i + k) % devices]))
+				return false;
 	}
 	return true;
 }
@@ -161,13 +171,14 @@ static void each(struct bench *b, double seconds, struct fm_hist *h)
 	} while (t1 < end);
 }
 
-static bool bench(const char *policy, unsigned groups, unsigned devices, double seconds)
+static bool bench(
+	const char *policy, unsigned groups, unsigned devices, unsigned gangs, double seconds)
 {
 	static struct fm_hist h;
 	struct bench b;
 	double light, busy;
 
-	if (!start(&b, policy, groups, devices)) {
+	if (!start(&b, policy, groups, devices, gangs)) {
 		stop(&b);
 		return false;
 	}
@@ -193,7 +204,7 @@ static bool bench(const char *policy, unsigned groups, unsigned devices, double 
 }
 
 struct sizes {
-	unsigned groups, devices;
+	unsigned groups, devices, gangs;
 	double seconds;
 	bool bad;
 };
@@ -202,24 +213,26 @@ static void bench_users(void *arg, const char *policy)
 {
 	struct sizes *z = arg;
 
-	z->bad |= !bench(policy, z->groups, z->devices, z->seconds);
+	z->bad |= !bench(policy, z->groups, z->devices, z->gangs, z->seconds);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"groups", required_argument, NULL, 'g'},
-		{"devices", required_argument, NULL, 'd'},
+		{"devices", required_argument, NULL, 'd'}, {"gangs", required_argument, NULL, 'n'},
 		{"seconds", required_argument, NULL, 's'}, {"plugin", required_argument, NULL, 'p'},
 		{"host", required_argument, NULL, 'h'}, {0}};
-	unsigned groups = 1000, devices = 1;
+	unsigned groups = 1000, devices = 1, gangs = 0;
 	double seconds = 1;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "g:d:s:p:h:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "g:d:n:s:p:h:", options, NULL)) != -1) {
 		if (c == 'g')
 			groups = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'd')
 			devices = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'n')
+			gangs = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 's')
 			seconds = strtod(optarg, NULL);
 		else if (c == 'p')
@@ -232,18 +245,20 @@ int main(int argc, char **argv)
 	if (groups < 1 || groups > 1000000 || devices < 1 || devices > DEVICES_MAX ||
 		!(seconds > 0 && seconds < 3600) || !users.folder != !users.host || optind < argc) {
 		fprintf(stderr,
-			"usage: %s [--groups 1..1000000] [--devices 1..%d] [--seconds S] [--plugin "
+			"usage: %s [--groups 1..1000000] [--devices 1..%d] [--gangs N] [--seconds "
+			"S] [--plugin "
 			"FOLDER --host FERMATAD]\n",
 			argv[0], DEVICES_MAX);
 		return 2;
 	}
 	printf("sched_groups %u 1\n", groups);
 	printf("sched_devices %u 1\n", devices);
+	printf("sched_gangs_every %u 1\n", gangs);
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
-		if (!bench((*p)->name, groups, devices, seconds))
+		if (!bench((*p)->name, groups, devices, gangs, seconds))
 			return 1;
 	if (users.folder) {
-		struct sizes z = {groups, devices, seconds, false};
+		struct sizes z = {groups, devices, gangs, seconds, false};
 
 		fm_plugin_each(users.folder, bench_users, &z);
 		return z.bad;

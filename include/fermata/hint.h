@@ -23,7 +23,8 @@
  * policy's. runtime: device time that a job is expected to take, 0: learnt from the jobs before.
  * foreground: 1: the group that the user works with at present. latency-nice: below 0 the group's
  * turns under `fair` come sooner and are shorter, above 0 later and longer; its share stays.
- * docs/policies.md says which policy reads what. */
+ * gang: 1, where the group works on several devices it runs on all of them or on none; 0, each
+ * device decides for itself. docs/policies.md says which policy reads what. */
 #define FM_HINT_MAP(X)                                                           \
 	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \
 	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                             \
@@ -33,7 +34,8 @@
 	X(FM_HINT_SLICE, "slice", 0, INT64_C(10000000000), 0, "ns")              \
 	X(FM_HINT_RUNTIME, "runtime", 0, INT64_C(3600000000000), 0, "ns")        \
 	X(FM_HINT_FOREGROUND, "foreground", 0, 1, 0, "")                         \
-	X(FM_HINT_LATENCY_NICE, "latency-nice", -20, 19, 0, "")
+	X(FM_HINT_LATENCY_NICE, "latency-nice", -20, 19, 0, "")                  \
+	X(FM_HINT_GANG, "gang", 0, 1, 1, "")
 
 enum fm_hint {
 #define FM_HINT_ID(id, name, min, max, def, unit) id,

@@ -53,7 +53,7 @@ struct fm_policy_group {
 	uint64_t ready_since; /* arrival of the current job; valid while ready */
 	uint64_t served_ns;   /* device time used so far */
 	uint8_t ready;        /* has work */
-	uint8_t running;      /* chosen by the last answer */
+	uint8_t running;      /* chosen by the last answer, or runs in place of who was */
 };
 
 /* 0 for a hint that the daemon does not know yet. */
@@ -83,7 +83,9 @@ struct fm_policy_setting {
 	int64_t min, max, def; /* of times: in ns */
 };
 
-/* A state is one for each device. Every function but decide may be NULL. The order: init; then
+/* A state is one for each device; or two, where groups work on several devices: the second decides
+ * who runs in place of such a group while it waits for another device, and is told of the rest
+ * alone. Every function but decide may be NULL. The order: init; then
  * join, ready, idle, charge, hint and leave as things happen; decide after each batch of these, and
  * at the time wished for. ready and idle alternate, join and leave find the group idle. When the
  * policy is chosen, programs that are there already join, and become ready, like any other. */

@@ -43,8 +43,8 @@ enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
  */
 enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNING };
 
-/* Does a client share its devices? FIRST: it does, and the policy never makes it wait for others.
- */
+/* Does a client share its devices, or another rank of its gang one of its own? FIRST: it does, and
+ * the policy never makes it wait for others. */
 enum fm_shares { FM_SHARES_NONE, FM_SHARES, FM_SHARES_FIRST };
 
 /* One XQueue. */

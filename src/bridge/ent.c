@@ -160,31 +160,53 @@ void device_refresh(struct fm_bridge *b, struct bdevice *d)
 	fm_sdev_each_active(d->sdev, refresh_active, b);
 }
 
+static int64_t hint_of(const struct fm_bgroup *g, enum fm_hint h)
+{
+	return fm_sgroup_hints(g->sgroup)->value[h];
+}
+
 static bool in_background(const struct ent *e)
 {
-	struct fm_bgroup_info i;
+	return hint_of(e->group, FM_HINT_PRIORITY) < 0;
+}
 
-	fm_bgroup_info(e->group, &i);
-	return i.hints->value[FM_HINT_PRIORITY] < 0;
+static enum fm_shares shares_device(const struct ent *e)
+{
+	if (e->dev->n_ents < 2)
+		return FM_SHARES_NONE;
+	return e->dev->first == e ? FM_SHARES_FIRST : FM_SHARES;
+}
+
+/* Who has to wait on one of several devices is not first. */
+static enum fm_shares of_both(enum fm_shares a, enum fm_shares b)
+{
+	return a == FM_SHARES || b == FM_SHARES ? FM_SHARES : FM_MAX(a, b);
+}
+
+/* A gang that has to wait for one of its devices has to on all. One alone is asked for bells where
+ * it may be stopped all the same: by a limit, or for the sake of another device. */
+static enum fm_shares shares_of(const struct ent *e)
+{
+	enum fm_shares shares = shares_device(e);
+	const struct ent *o;
+
+	if (hint_of(e->group, FM_HINT_GANG))
+		fm_list_each (o, &e->group->ents, in_group)
+			shares = of_both(shares, shares_device(o));
+	return shares == FM_SHARES_NONE && e->bells ? FM_SHARES : shares;
 }
 
 void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 {
-	uint32_t shares = FM_SHARES_NONE, makes_room = 0;
+	enum fm_shares shares = FM_SHARES_NONE;
+	uint32_t makes_room = 0;
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {
 		const struct bdevice *d = q->ent->dev;
 
-		/* One alone is asked for bells where it may be stopped all the same: by a limit, or
-		 * for the sake of another device. */
-		if (d->n_ents < 2) {
-			shares = q->ent->bells ? FM_SHARES : shares;
-			continue;
-		}
-		if (shares != FM_SHARES)
-			shares = d->first == q->ent ? FM_SHARES_FIRST : FM_SHARES;
-		makes_room |= d->background == 1 && in_background(q->ent);
+		shares = of_both(shares, shares_of(q->ent));
+		makes_room |= d->n_ents > 1 && d->background == 1 && in_background(q->ent);
 	}
 	if (CLAIM(c->board->contended) != shares) {
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
@@ -218,13 +240,22 @@ static struct ent *first_of(const struct bdevice *d)
 	return alone ? first : NULL;
 }
 
+static void group_contended(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			client_contended(b, q->client);
+}
+
 /* What clients are told changes with the step between one group and two, and likewise for groups in
  * the background, and with who is first. */
 static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 {
 	struct ent *e, *first = first_of(d);
 	unsigned background = 0;
-	struct queue *q;
 
 	fm_list_each (e, &d->ents, in_device)
 		background += in_background(e);
@@ -234,8 +265,7 @@ static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 	d->first = first;
 	if (step)
 		fm_list_each (e, &d->ents, in_device)
-			fm_list_each (q, &e->queues, in_ent)
-				client_contended(b, q->client);
+			group_contended(b, e->group);
 }
 
 void policy_changed(struct fm_bridge *b)
@@ -286,6 +316,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	fm_list_add_tail(&g->ents, &e->in_group);
 	fm_list_add_tail(&d->ents, &e->in_device);
 	device_contended(b, d, ++d->n_ents == 2);
+	group_contended(b, g);
 	return e;
 }
 
@@ -298,6 +329,7 @@ void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 	fm_list_del(&e->in_group);
 	fm_list_del(&e->in_device);
 	device_contended(b, e->dev, --e->dev->n_ents == 1);
+	group_contended(b, e->group);
 	free(e);
 }
 
@@ -314,7 +346,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	}
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
-	if (e->dev->n_ents > 1 || e->bells)
+	if (shares_of(e) != FM_SHARES_NONE)
 		client_contended(b, q->client);
 }
 

@@ -130,7 +130,7 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_
 	if (rc)
 		return rc;
 	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);
-	if (!rc && (h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND))
+	if (!rc && (h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND || h == FM_HINT_GANG))
 		group_hinted(b, g);
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }

@@ -44,6 +44,8 @@ static const struct argp_option options[] = {
 		"-20 to 19: turns under a fair policy come sooner and are shorter, or later and "
 		"longer",
 		0},
+	{"gang", KEY_HINT + FM_HINT_GANG, "0|1", 0,
+		"1, the default: what works on several devices runs on all of them or on none", 0},
 	{"group", KEY_GROUP, "NAME", 0,
 		"Name of the group; programs that share a name are scheduled as one", 1},
 	{"level", KEY_LEVEL, "1..3", 0,

@@ -202,15 +202,36 @@ static void bw_idle(void *self, struct fm_ent *e, uint64_t now)
 	leave_class(self, e->priv);
 }
 
+/* Another of its class runs in its stead (policy.h, running). It stays first, but its claim does
+ * not grow: it is never more than a turn behind the next. */
+static void forgo(struct bw *bw, struct bw_ent *be)
+{
+	struct fm_heap *h = heap_of(bw, be->class);
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < h->n && i <= 2; i++)
+		if (h->at[i] != &be->node)
+			next = FM_MIN(next, h->at[i]->key);
+	if (next == UINT64_MAX || fm_sub_sat(next, TURN) <= be->vtime)
+		return;
+	be->vtime = next - TURN;
+	fm_heap_rekey(h, &be->node, be->vtime);
+}
+
 static void charge_vtime(struct bw *bw, struct bw_ent *be, uint64_t ns)
 {
+	struct bw_ent *on;
+
 	be->vtime = fm_add_sat(be->vtime, ns * 100 / (uint64_t)(be->share > 0 ? be->share : 100));
-	if (be->class == BW_FREE || be->class == BW_SPENT) {
-		fm_heap_rekey(heap_of(bw, be->class), &be->node, be->vtime);
-		advance_least(bw, be->class);
-	}
 	if (bw->on == be->ent)
 		bw->turn = fm_add_sat(bw->turn, ns);
+	if (be->class != BW_FREE && be->class != BW_SPENT)
+		return;
+	fm_heap_rekey(heap_of(bw, be->class), &be->node, be->vtime);
+	on = bw->on ? bw->on->priv : NULL;
+	if (on && on != be && on->class == be->class && be->ent->running)
+		forgo(bw, on);
+	advance_least(bw, be->class);
 }
 
 static void charge_budget(struct bw *bw, struct bw_ent *be, uint64_t ns)

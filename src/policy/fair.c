@@ -163,6 +163,22 @@ static void fair_idle(void *self, struct fm_ent *e, uint64_t now)
 	advance_least(f);
 }
 
+/* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
+ * never more than a turn behind the next. */
+static void forgo(struct fair *f, struct fair_ent *fe)
+{
+	uint64_t next = UINT64_MAX, least;
+
+	for (size_t i = 0; i < f->ready.n && i <= 2; i++)
+		if (f->ready.at[i] != &fe->node)
+			next = FM_MIN(next, f->ready.at[i]->key);
+	least = fm_sub_sat(next, f->slice);
+	if (next == UINT64_MAX || least <= fe->node.key)
+		return;
+	fe->vtime = fm_add_sat(fe->vtime, least - fe->node.key);
+	fm_heap_rekey(&f->ready, &fe->node, least);
+}
+
 static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
 	struct fair *f = self;
@@ -178,6 +194,8 @@ static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 		fm_heap_rekey(&f->ready, &fe->node, key_of(fe, fe->vtime));
 	if (f->on == e)
 		f->turn = fm_add_sat(f->turn, ns);
+	else if (f->on && e->running)
+		forgo(f, f->on->priv);
 	advance_least(f);
 }
 

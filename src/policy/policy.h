@@ -23,10 +23,12 @@ struct fm_ent {
 	uint64_t id;
 	const struct fm_hints *hints; /* effective: a segment's priority is already applied */
 	bool ready;                   /* has work (or is inside a declared segment) */
-	bool running;                 /* chosen by the last decision */
-	uint64_t ready_since;         /* arrival of the current job; valid while ready */
-	uint64_t served_ns;           /* device time charged so far */
-	void *priv;                   /* the policy's own, ent_size bytes, zeroed before join */
+	/* Chosen by the last decision; but where that is a gang that waits for another of its
+	 * devices, who runs in its stead is, and not the gang (docs/architecture.md). */
+	bool running;
+	uint64_t ready_since; /* arrival of the current job; valid while ready */
+	uint64_t served_ns;   /* device time charged so far */
+	void *priv;           /* the policy's own, ent_size bytes, zeroed before join */
 };
 
 static inline int64_t fm_ent_hint(const struct fm_ent *e, enum fm_hint h)
@@ -72,7 +74,7 @@ struct fm_policy_ops {
 	 * zeroed, before the first of them, hands it to each before init, and frees it after the
 	 * last. Where there is one, decide may hold everybody on a device back for what another
 	 * does: each entity is watched as by binds_alone, and preempts is asked on an idle device
-	 * too. */
+	 * too. A device may have two instances, told of the same entities (gangs). */
 	size_t shared_size; /* 0: each device for itself */
 	void (*share)(void *self, void *shared);
 

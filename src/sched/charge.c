@@ -52,9 +52,14 @@ static void charge(struct fm_sent *e, uint64_t t, bool measured)
 	e->charged_to = t;
 	if (!ns)
 		return;
-	e->pub.served_ns += ns;
+	e->seat[FM_FIRST].served_ns += ns;
 	if (ops->charge)
-		ops->charge(d->self, &e->pub, ns, t);
+		ops->charge(d->self[FM_FIRST], &e->seat[FM_FIRST], ns, t);
+	if (!d->self[FM_DEPUTY])
+		return;
+	e->seat[FM_DEPUTY].served_ns += ns;
+	if (ops->charge)
+		ops->charge(d->self[FM_DEPUTY], &e->seat[FM_DEPUTY], ns, t);
 }
 
 /* Device time up to t that fm_core_settle() would charge. */
@@ -72,7 +77,7 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
 
 void fm_core_note_wait(struct fm_sent *e, uint64_t now)
 {
-	bool waits = e->pub.ready && !fm_core_lingers(e) && !e->gate_open && !e->draining;
+	bool waits = e->ready && !fm_core_lingers(e) && !e->gate_open && !e->draining;
 
 	if (waits && e->wait_from == FM_NEVER) {
 		e->wait_from = now;

@@ -7,6 +7,10 @@
  * the `hot` list while it is idle and among the FM_HOT_MAX that went idle last; only of those is
  * the policy asked whether the gate may stay open. So a decision looks at few entities, however
  * many there are.
+ *
+ * Where a group of several devices is on a device together with others, there are two instances of
+ * the policy: the first chooses among all who are ready, the deputy among those that are in no
+ * gang, for when the first chose a gang that has to wait (gang.c).
  */
 #pragma once
 #include "base/heap.h"
@@ -17,6 +21,8 @@
 #define FM_SEGMENT_DEPTH 32
 #define FM_POLL_MIN      (50 * FM_US) /* how often a draining entity is looked at when nobody rings */
 #define FM_POLL_MAX      (10 * FM_MS)
+
+enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
 struct fm_sched {
 	struct fm_sched_host host;
@@ -32,25 +38,42 @@ struct fm_sched {
 	struct fm_heap lingers; /* struct fm_sent.linger */
 	size_t n_devices, n_ents;
 	uint64_t last_id;
+	struct fm_list stirred; /* devices whose decision has to be made anew */
+	struct fm_list decided; /* devices whose decision has not reached the gates and bells yet */
+	struct fm_sdev *deciding; /* its policy is being asked */
+	bool spreads;        /* what that changes for other devices, they are to be asked about */
+	struct fm_list torn; /* gangs that keep a claim and lack another, the longest first */
+	unsigned n_torn;
+	uint64_t yield_at; /* when the patience of the first of them is over */
+	uint64_t round;    /* of fm_gang_resolve() */
 	struct fm_sched_stats stats;
 };
 
 struct fm_sdev {
 	struct fm_list node; /* in sched->devices */
 	struct fm_sched *s;
-	char *key;
-	void *self;       /* the policy's instance */
-	bool binds_alone; /* decisions matter to one alone on the device too */
-	bool all;         /* the last decision was: everybody runs */
+	char *key, *held;     /* held: why a gang waits that waits for this device */
+	void *self[FM_SEATS]; /* instances of the policy; the deputy is NULL where no gang can be */
+	bool binds_alone;     /* decisions matter to one alone on the device too */
+	bool all;             /* the last decision was: everybody runs */
+	bool turned;          /* `all` has changed, and the gates do not know yet */
+	bool stands_in;       /* run[] is the deputy's choice alone */
 	struct fm_heap_node timer;
 	struct fm_list ents, active, hot;
-	struct fm_list touched; /* may need other bells or, under `all`, an open gate */
-	unsigned n_ents, n_ready, n_draining, n_hot, n_run;
-	struct fm_sent *run[FM_RUN_MAX]; /* chosen by the last decision */
-	uint64_t epoch;                  /* of the decision */
-	uint64_t visit;                  /* of fm_sdev_each_active() */
-	uint64_t wish;                   /* the policy's next */
-	uint64_t poll_at, poll_every;    /* while n_draining */
+	struct fm_list touched;          /* may need other bells or, under `all`, an open gate */
+	struct fm_list stirred, decided; /* in the lists of the core */
+	unsigned n_ents, n_ready, n_draining, n_hot, n_run, n_claim;
+	unsigned n_multi; /* entities of groups that are on other devices, too */
+	unsigned n_gang;  /* entities of gangs with work that the first instance sees */
+	struct fm_sent *claim[FM_RUN_MAX]; /* chosen by the policy; kept where n_multi */
+	struct fm_sent *run[FM_RUN_MAX];   /* who runs: those, but for gangs that wait */
+	const char *reason;
+	bool others;                  /* what was asked last bears on other devices */
+	uint64_t epoch;               /* of run[] */
+	uint64_t asked;               /* of the answer of an instance */
+	uint64_t visit;               /* of fm_sdev_each_active() */
+	uint64_t wish;                /* the policy's next */
+	uint64_t poll_at, poll_every; /* while n_draining */
 	struct fm_hist preempt;
 };
 
@@ -60,31 +83,52 @@ struct fm_sgroup {
 	struct fm_hints hints, effective;
 	bool suspended;
 	unsigned depth;
+
+	/* gang.c. Of its entities: all; counted as ready; of those, with work; of those, chosen by
+	 * their device's policy. */
+	unsigned n_ents, n_ready, n_need, n_claim;
+	bool gang;            /* ready on several devices, and not told to be none */
+	bool held;            /* refused somewhere, so it runs nowhere */
+	struct fm_sent *back; /* stands back, and is ready on that device only; or NULL */
+	struct fm_list torn;  /* in sched->torn */
+	uint64_t held_since;  /* since its last turn; a moment between two refusals is none */
+	uint64_t torn_since, patience; /* while torn; how long it may be */
+	uint64_t whole_since;          /* not held */
+	uint64_t circle;               /* the round in which it last stood back to break one */
+
 	int32_t segment[FM_SEGMENT_DEPTH]; /* priorities, outermost first */
 };
 
 struct fm_sent {
-	struct fm_ent pub;
 	struct fm_sdev *d;
 	struct fm_sgroup *g;
 	void *data;
-	struct fm_list in_dev, in_group, active, hot, touched;
-	struct fm_heap_node linger;            /* in the heap: idle, but still counted as ready */
-	bool work, gate_open, draining, fresh; /* fresh: the owner knows no gate yet */
-	bool wants_open;                       /* scratch of a decision, for a hot one */
-	bool bell_ready, bell_idle;            /* as last told to the owner */
-	uint64_t epoch;                        /* of the decision that chose it last */
+	struct fm_list in_dev, in_group;
+	uint64_t ready_since;
+
+	/* What a decision looks at stands together. */
+	struct fm_list active, hot, touched;
+	bool work, gate_open, draining, fresh;      /* fresh: the owner knows no gate yet */
+	bool ready;                                 /* counts as ready: work, segment or linger */
+	bool wants_open;                            /* scratch of a decision, for a hot one */
+	bool bell_ready, bell_idle;                 /* as last told to the owner */
+	bool claimed;                               /* among device->claim */
+	bool is_ready, is_need, is_claim, is_rival; /* as counted in its group and device */
+
+	struct fm_heap_node linger; /* in the heap: idle, but still counted as ready */
+	uint64_t epoch, asked;      /* of the decision that chose it last */
 	uint64_t visit;
 	uint64_t closed_at, charged_to, usage;
 	uint64_t wait_from, wait_ns; /* FM_NEVER: not waiting */
 	uint64_t preemptions;
 	const char *reason;
-	void *spare; /* priv of the policy to come, while policies change */
+	struct fm_ent seat[FM_SEATS]; /* as the instances of the policy see it */
+	void *spare[FM_SEATS];        /* privs of the policy to come, while policies change */
 };
 
-static inline struct fm_sent *fm_sent_of(struct fm_ent *e)
+static inline struct fm_sent *fm_sent_of(struct fm_ent *e, unsigned seat)
 {
-	return fm_container(e, struct fm_sent, pub);
+	return fm_container(e - seat, struct fm_sent, seat[0]);
 }
 
 static inline uint64_t fm_core_now(struct fm_sched *s, uint64_t now)
@@ -108,19 +152,17 @@ void fm_core_drained(struct fm_sent *e, uint64_t since);
 void fm_core_note_wait(struct fm_sent *e, uint64_t now);
 uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
 
-/* decide.c: ask the policy and turn the difference into gates, timer and bells. */
+/* decide.c: ask the policy and turn the difference into gates, timer and bells. Choose and apply
+ * are the halves of that; fill is the end of choose, for a device whose claims are known: who runs.
+ */
 void fm_core_decide(struct fm_sdev *d, uint64_t now);
+void fm_core_choose(struct fm_sdev *d, uint64_t now);
+void fm_core_fill(struct fm_sdev *d, uint64_t now);
+void fm_core_apply(struct fm_sdev *d, uint64_t now);
 void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now);
 void fm_core_ring(struct fm_sdev *d);
 void fm_core_touch(struct fm_sent *e);
 void fm_core_touch_all(struct fm_sdev *d);
-
-/* switch.c: an object for the instances of a policy to share, NULL where it has none: -ENOMEM; a
- * new instance, with nobody in it; and does it bind an entity that is alone on its device? */
-int fm_core_new_shared(const struct fm_policy_ops *ops, void **out);
-int fm_core_new_instance(
-	const struct fm_policy_ops *ops, void *shared, const int64_t *params, void **out);
-bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self);
 
 /* state.c: the entity as the policy counts it. None of these decides. */
 void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now);
@@ -130,3 +172,54 @@ void fm_core_refresh(struct fm_sent *e, uint64_t now); /* after a change of its 
 void fm_core_heat(struct fm_sent *e, uint64_t now);
 void fm_core_cool(struct fm_sent *e);
 void fm_core_told(struct fm_sent *e, uint64_t now); /* its hints or its job are new */
+void fm_core_show(struct fm_sent *e, uint64_t now); /* let each instance see what it may */
+
+/* gang.c: groups on several devices. */
+static inline bool fm_gang_multi(const struct fm_sgroup *g)
+{
+	return g->n_ents > 1;
+}
+
+/* Does this instance count it as ready? */
+static inline bool fm_core_visible(const struct fm_sent *e, unsigned seat)
+{
+	const struct fm_sgroup *g = e->g;
+
+	if (!e->ready || !fm_gang_multi(g))
+		return e->ready;
+	return seat == FM_FIRST ? !g->back || g->back == e : !g->gang;
+}
+
+void fm_gang_recount(struct fm_sent *e, uint64_t now);
+
+/* Its readiness or its claim changed. */
+static inline void fm_gang_count(struct fm_sent *e, uint64_t now)
+{
+	if (fm_gang_multi(e->g))
+		fm_gang_recount(e, now);
+}
+
+int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* deputies it needs */
+void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now);   /* none it does not */
+void fm_gang_enter(struct fm_sent *e, uint64_t now); /* it is in its lists already */
+void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* not any more */
+void fm_gang_review(struct fm_sgroup *g, uint64_t now);
+void fm_gang_stir(struct fm_sdev *d);
+void fm_gang_touch(const struct fm_sdev *d); /* the number of its entities crossed one */
+void fm_gang_resolve(struct fm_sched *s, uint64_t now);
+bool fm_gang_but_for(const struct fm_sent *e); /* idle: were it ready, its group would be one */
+bool fm_gang_shared(const struct fm_sent *e);  /* may be stopped for one of its other devices */
+const char *fm_gang_reason(const struct fm_sent *e); /* NULL: it waits for no other device */
+
+/* switch.c: an instance of the policy, with everybody whom it may see, and its end; in and out of
+ * one, idle. Making and joining may answer -ENOMEM. */
+/* Does the policy bind an entity that is alone on its device? An object for its instances to share,
+ * NULL where it has none: -ENOMEM. */
+bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self);
+int fm_core_new_shared(const struct fm_policy_ops *ops, void **out);
+int fm_seat_make(struct fm_sdev *d, unsigned seat, uint64_t now);
+void fm_seat_end(struct fm_sdev *d, unsigned seat, uint64_t now);
+int fm_seat_join(const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat,
+	uint64_t now);
+void fm_seat_leave(const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat,
+	uint64_t now);

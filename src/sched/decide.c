@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-#define NEXT_MIN                                                                         \
-	(10 * FM_US) /* a policy that wishes for the past is called again a little later \
-		      */
+#define NEXT_MIN                                                                            \
+	(10 * FM_US)    /* a policy that wishes for the past is called again a little later \
+			 */
+#define NEXT_HELD FM_MS /* its turn does not pass while the one that it chose has to wait */
 
 void fm_core_touch(struct fm_sent *e)
 {
@@ -51,9 +52,9 @@ static void opened(struct fm_sent *e, uint64_t now)
 	if (e->draining) { /* never came to rest: it goes on, and there is nothing to measure */
 		e->draining = false;
 		d->n_draining--;
-		if (!e->pub.ready)
+		if (!e->ready)
 			fm_list_del(&e->active);
-	} else if (e->pub.ready) {
+	} else if (e->ready) {
 		fm_list_add_tail(&d->active, &e->active);
 		e->charged_to = now;
 	}
@@ -84,8 +85,9 @@ static void set_bells(struct fm_sent *e)
 {
 	const struct fm_sdev *d = e->d;
 	struct fm_sched *s = d->s;
-	bool heard = !d->all && !e->g->suspended && (d->n_ents > 1 || d->binds_alone);
-	bool others = d->binds_alone || s->ops->exact_jobs || d->n_ready > e->pub.ready;
+	bool shared = d->n_ents > 1 || d->binds_alone || fm_gang_shared(e);
+	bool heard = !d->all && !e->g->suspended && shared;
+	bool others = d->binds_alone || s->ops->exact_jobs || d->n_ready > e->ready;
 	bool ready = heard && !e->work;
 	bool idle = heard && e->work && others && !fm_list_empty(&e->active);
 
@@ -110,86 +112,228 @@ void fm_core_ring(struct fm_sdev *d)
 	}
 }
 
-/* Note the chosen, dropping what a policy must not choose: the idle, the strangers and the doubles.
- */
-static void take_choice(struct fm_sdev *d, const struct fm_choice *c)
+static void set_running(struct fm_sent *e, bool running)
 {
-	unsigned n = FM_MIN(c->n, (unsigned)FM_RUN_MAX);
+	e->seat[FM_FIRST].running = running;
+	if (e->d->self[FM_DEPUTY])
+		e->seat[FM_DEPUTY].running = running;
+}
 
-	for (unsigned i = 0; i < d->n_run; i++)
-		d->run[i]->pub.running = false;
-	d->n_run = 0;
-	d->epoch++;
+/* The chosen, but for what a policy must not choose: the idle, the strangers and the doubles. */
+static unsigned take(
+	struct fm_sdev *d, unsigned seat, const struct fm_choice *c, struct fm_sent **to)
+{
+	unsigned n = FM_MIN(c->n, (unsigned)FM_RUN_MAX), taken = 0;
+
+	d->asked++;
 	for (unsigned i = 0; i < n; i++) {
-		struct fm_sent *e = c->run[i] ? fm_sent_of(c->run[i]) : NULL;
+		struct fm_sent *e = c->run[i] ? fm_sent_of(c->run[i], seat) : NULL;
 
-		if (!e || e->d != d || !e->pub.ready || e->epoch == d->epoch)
+		if (!e || e->d != d || !e->seat[seat].ready || e->asked == d->asked)
 			continue;
-		e->epoch = d->epoch;
-		e->pub.running = true;
-		d->run[d->n_run++] = e;
+		e->asked = d->asked;
+		to[taken++] = e;
+	}
+	return taken;
+}
+
+static void clear_run(struct fm_sdev *d)
+{
+	for (unsigned i = 0; i < d->n_run; i++)
+		set_running(d->run[i], false);
+	d->n_run = 0;
+	d->stands_in = false;
+	d->epoch++;
+}
+
+static void let_run(struct fm_sdev *d, struct fm_sent *e)
+{
+	if (e->epoch == d->epoch)
+		return;
+	e->epoch = d->epoch;
+	set_running(e, true);
+	d->run[d->n_run++] = e;
+}
+
+/* The claims of the first instance. Only who loses one and who gets one is counted anew. */
+static void set_claims(struct fm_sdev *d, struct fm_sent *const *to, unsigned n, uint64_t now)
+{
+	for (unsigned i = 0; i < d->n_claim; i++) {
+		if (d->claim[i]->asked == d->asked)
+			continue;
+		d->claim[i]->claimed = false;
+		fm_gang_count(d->claim[i], now);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		d->claim[i] = to[i];
+		if (to[i]->claimed)
+			continue;
+		to[i]->claimed = true;
+		fm_gang_count(to[i], now);
+	}
+	d->n_claim = n;
+}
+
+/* In the places of those that the policy chose and that have to wait. */
+static void stand_in(struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sched *s = d->s;
+	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
+	struct fm_sent *taken[FM_RUN_MAX];
+	unsigned n;
+
+	d->wish = FM_MAX(d->wish, now + NEXT_HELD);
+	if (!d->self[FM_DEPUTY])
+		return;
+	s->ops->decide(d->self[FM_DEPUTY], now, &c);
+	n = take(d, FM_DEPUTY, &c, taken);
+	d->stands_in = !d->n_run;
+	d->others |= c.others;
+	for (unsigned i = 0; i < n && d->n_run < d->n_claim; i++)
+		let_run(d, taken[i]);
+	d->wish = FM_MIN(d->wish, c.next);
+	if (n)
+		d->reason = c.reason;
+}
+
+void fm_core_fill(struct fm_sdev *d, uint64_t now)
+{
+	if (d->all)
+		return;
+	clear_run(d);
+	for (unsigned i = 0; i < d->n_claim; i++)
+		if (!d->claim[i]->g->held && d->claim[i]->seat[FM_FIRST].ready)
+			let_run(d, d->claim[i]);
+	if (d->n_run < d->n_claim)
+		stand_in(d, now);
+}
+
+static void take_choice(struct fm_sdev *d, const struct fm_choice *c, uint64_t now)
+{
+	struct fm_sent *taken[FM_RUN_MAX];
+
+	if (d->n_multi) {
+		set_claims(d, taken, take(d, FM_FIRST, c, taken), now);
+		fm_core_fill(d, now);
+		return;
+	}
+	clear_run(d);
+	d->n_run = take(d, FM_FIRST, c, d->run);
+	for (unsigned i = 0; i < d->n_run; i++) {
+		d->run[i]->epoch = d->epoch;
+		set_running(d->run[i], true);
 	}
 }
 
-static void apply_all(struct fm_sdev *d, const char *reason, uint64_t now)
+/* From a choice to everybody, or back. */
+static void turn(struct fm_sdev *d, bool all, uint64_t now)
+{
+	struct fm_sent *e;
+
+	if (!all)
+		fm_core_settle_each(d, now);
+	clear_run(d);
+	for (unsigned i = 0; i < d->n_claim; i++)
+		d->claim[i]->claimed = false;
+	d->n_claim = 0;
+	d->all = all;
+	d->turned = true;
+	fm_list_each (e, &d->ents, in_dev) {
+		fm_core_touch(e);
+		fm_gang_count(e, now);
+	}
+}
+
+void fm_core_choose(struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sched *s = d->s;
+	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
+
+	fm_core_settle(d, now);
+	s->stats.decisions++;
+	s->ops->decide(d->self[FM_FIRST], now, &c);
+	d->wish = c.next;
+	d->reason = c.reason;
+	d->others = c.others;
+	if (c.all != d->all)
+		turn(d, c.all, now);
+	if (!c.all)
+		take_choice(d, &c, now);
+}
+
+static void apply_all(struct fm_sdev *d, uint64_t now)
 {
 	struct fm_sent *e, *tmp;
 
-	if (!d->all) {
-		fm_core_touch_all(d);
-		d->all = true;
-		d->n_run = 0;
-	}
+	d->turned = false;
 	fm_list_each_safe (e, tmp, &d->touched, touched) {
-		e->pub.running = e->pub.ready;
+		set_running(e, e->ready);
 		if (!e->g->suspended)
-			fm_core_gate(e, true, reason, now);
+			fm_core_gate(e, true, d->reason, now);
 	}
 }
 
 /* The idle that are not hot have been let run by `all`, and by no one else. */
-static void leave_all(struct fm_sdev *d, const char *reason, uint64_t now)
+static void leave_all(struct fm_sdev *d, uint64_t now)
 {
 	struct fm_sent *e;
 
-	fm_core_settle_each(d, now);
-	d->all = false;
-	fm_core_touch_all(d);
+	d->turned = false;
 	fm_list_each (e, &d->ents, in_dev) {
-		e->pub.running = e->pub.ready && e->epoch == d->epoch;
-		if (!e->pub.ready && fm_list_empty(&e->hot))
-			fm_core_gate(e, false, reason, now);
+		set_running(e, e->ready && e->epoch == d->epoch);
+		if (!e->ready && fm_list_empty(&e->hot))
+			fm_core_gate(e, false, d->reason, now);
 	}
 }
 
-static bool hot_wants_open(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
+/* Would it run at once if it became ready now? Who would then be in a gang has to be chosen by the
+ * first instance; for others the deputy does, while somebody stands in. */
+static bool would_run(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = d->s->ops;
 
-	/* Unless another device may hold it back, nothing does on an idle one. */
-	if (!d->n_ready && !d->s->shared)
+	if (ops->preempts(d->self[FM_FIRST], &e->seat[FM_FIRST], now))
 		return true;
-	return ops->preempts && ops->preempts(d->self, &e->pub, now);
+	return d->stands_in && !fm_gang_but_for(e) &&
+	       ops->preempts(d->self[FM_DEPUTY], &e->seat[FM_DEPUTY], now);
 }
 
-static void apply_run(struct fm_sdev *d, const char *reason, uint64_t now)
+/* Unless another device may hold it back, nothing does on an idle one. */
+static void ask_hot(struct fm_sdev *d, uint64_t now)
 {
-	struct fm_sent *e, *tmp;
+	bool free = !d->n_ready && !d->s->shared, preempts = d->s->ops->preempts;
+	bool gangs = d->n_multi;
+	struct fm_sent *e;
 
-	if (d->all)
-		leave_all(d, reason, now);
-	fm_list_each_safe (e, tmp, &d->active, active) {
-		fm_core_touch(e);
-		if (e->gate_open && e->epoch != d->epoch)
-			fm_core_gate(e, false, reason, now);
-	}
 	fm_list_each (e, &d->hot, hot) {
-		e->wants_open = hot_wants_open(d, e, now);
+		e->wants_open = free || (preempts && would_run(d, e, now));
+		e->wants_open &= !gangs || !e->g->held;
 		if (!e->wants_open)
 			fm_core_gate(e, false, "would not run at once", now);
 	}
+}
+
+static void close_refused(struct fm_sent *e, uint64_t now)
+{
+	const char *reason = fm_gang_reason(e);
+
+	fm_core_gate(e, false, reason ? reason : e->d->reason, now);
+}
+
+static void apply_run(struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sent *e, *tmp;
+
+	if (d->turned)
+		leave_all(d, now);
+	fm_list_each_safe (e, tmp, &d->active, active) {
+		fm_core_touch(e);
+		if (e->gate_open && e->epoch != d->epoch)
+			close_refused(e, now);
+	}
+	ask_hot(d, now);
 	for (unsigned i = 0; i < d->n_run; i++)
-		fm_core_gate(d->run[i], true, reason, now);
+		fm_core_gate(d->run[i], true, d->reason, now);
 	fm_list_each (e, &d->hot, hot)
 		if (e->wants_open)
 			fm_core_gate(
@@ -210,38 +354,27 @@ static void arm(struct fm_sdev *d, uint64_t now)
 	fm_heap_rekey(&d->s->timers, &d->timer, at);
 }
 
-/* Returns whether the other devices are to be asked as well. */
-static bool decide_one(struct fm_sdev *d, uint64_t now)
+/* Gates and timer, as chosen. */
+void fm_core_apply(struct fm_sdev *d, uint64_t now)
 {
-	struct fm_sched *s = d->s;
-	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
-
-	fm_core_settle(d, now);
-	s->stats.decisions++;
-	s->ops->decide(d->self, now, &c);
-	d->wish = c.next;
-	if (c.all) {
-		apply_all(d, c.reason, now);
-	} else {
-		take_choice(d, &c);
-		apply_run(d, c.reason, now);
-	}
+	if (d->all)
+		apply_all(d, now);
+	else
+		apply_run(d, now);
 	/* What had nothing in flight has come to rest already: no need to come back for it. */
 	if (d->n_draining)
 		fm_core_settle(d, now);
 	arm(d, now);
-	fm_core_ring(d);
-	return c.others && s->shared;
 }
 
-/* What the others answer changes nothing for the rest: they are asked once. */
 void fm_core_decide(struct fm_sdev *d, uint64_t now)
 {
-	struct fm_sdev *other;
-
-	if (!decide_one(d, now))
+	if (d->n_multi || !fm_list_empty(&d->s->stirred) || d->s->shared) {
+		fm_gang_stir(d);
+		fm_gang_resolve(d->s, now);
 		return;
-	fm_list_each (other, &d->s->devices, node)
-		if (other != d)
-			decide_one(other, now);
+	}
+	fm_core_choose(d, now);
+	fm_core_apply(d, now);
+	fm_core_ring(d);
 }

@@ -15,6 +15,7 @@ int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
 #undef HINT_DEFAULT
 	g->effective = g->hints;
 	fm_list_init(&g->ents);
+	fm_list_init(&g->torn);
 	fm_list_add_tail(&s->groups, &g->node);
 	*out = g;
 	return 0;
@@ -68,10 +69,13 @@ static void apply_group(struct fm_sgroup *g, bool hinted, uint64_t now)
 	struct fm_sent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
-		if (hinted)
+		if (hinted) {
 			fm_core_told(e, now);
+			fm_core_touch(e);
+		}
 		fm_core_refresh(e, now);
 	}
+	fm_gang_review(g, now);
 	fm_list_each (e, &g->ents, in_group)
 		fm_core_decide(e->d, now);
 }
@@ -94,7 +98,7 @@ static void suspend_ent(struct fm_sent *e, uint64_t now)
 {
 	/* The gate first: what still runs then drains, and is charged while it does. */
 	fm_core_gate(e, false, "suspended", now);
-	if (e->pub.ready)
+	if (e->ready)
 		fm_core_unready(e, now);
 	fm_core_cool(e);
 }

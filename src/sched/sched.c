@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "core.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,10 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 	s->linger = LINGER_DEFAULT;
 	fm_list_init(&s->devices);
 	fm_list_init(&s->groups);
+	fm_list_init(&s->stirred);
+	fm_list_init(&s->decided);
+	fm_list_init(&s->torn);
+	s->yield_at = FM_NEVER;
 	fm_policy_parse(s->ops, NULL, 0, s->params, NULL);
 	*out = s;
 	return 0;
@@ -34,27 +39,20 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 
 static void free_ent(struct fm_sent *e)
 {
-	free(e->pub.priv);
+	for (unsigned i = 0; i < FM_SEATS; i++)
+		free(e->seat[i].priv);
 	free(e);
 }
 
 static void free_device(struct fm_sdev *d)
 {
-	const struct fm_policy_ops *ops = d->s->ops;
 	struct fm_sent *e, *tmp;
 
-	fm_list_each_safe (e, tmp, &d->ents, in_dev) {
-		if (e->pub.ready && ops->idle) {
-			e->pub.ready = e->pub.running = false;
-			ops->idle(d->self, &e->pub, d->s->now);
-		}
-		if (ops->leave)
-			ops->leave(d->self, &e->pub, d->s->now);
+	for (unsigned i = 0; i < FM_SEATS; i++)
+		fm_seat_end(d, i, d->s->now);
+	fm_list_each_safe (e, tmp, &d->ents, in_dev)
 		free_ent(e);
-	}
-	if (ops->fini)
-		ops->fini(d->self);
-	free(d->self);
+	free(d->held);
 	free(d->key);
 	free(d);
 }
@@ -84,25 +82,30 @@ void fm_sched_linger(struct fm_sched *s, uint64_t ns)
 int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key)
 {
 	FM_CLEAN_FREE struct fm_sdev *d = calloc(1, sizeof(*d));
-	FM_CLEAN_FREE char *name = strdup(key);
+	FM_CLEAN_FREE char *name = strdup(key), *held = NULL;
 	int rc;
 
-	if (!d || !name || fm_heap_reserve(&s->timers, s->n_devices + 1))
+	if (asprintf(&held, "held: its gang waits on device %s", key) < 0)
+		held = NULL;
+	if (!d || !name || !held || fm_heap_reserve(&s->timers, s->n_devices + 1))
 		return -ENOMEM;
-	rc = fm_core_new_instance(s->ops, s->shared, s->params, &d->self);
+	d->s = s;
+	fm_list_init(&d->ents);
+	rc = fm_seat_make(d, FM_FIRST, s->now);
 	if (rc)
 		return rc;
-	d->s = s;
-	d->binds_alone = fm_core_binds_alone(s->ops, d->self);
-	fm_list_init(&d->ents);
+	d->binds_alone = fm_core_binds_alone(s->ops, d->self[FM_FIRST]);
 	fm_list_init(&d->active);
 	fm_list_init(&d->hot);
 	fm_list_init(&d->touched);
+	fm_list_init(&d->stirred);
+	fm_list_init(&d->decided);
 	fm_hist_reset(&d->preempt);
 	fm_list_add_tail(&s->devices, &d->node);
 	fm_heap_push(&s->timers, &d->timer, FM_NEVER);
 	s->n_devices++;
 	d->key = fm_take_ptr(name);
+	d->held = fm_take_ptr(held);
 	*out = fm_take_ptr(d);
 	return 0;
 }
@@ -123,10 +126,11 @@ static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *dat
 
 	if (!e)
 		return NULL;
-	e->pub.priv = calloc(1, FM_MAX(d->s->ops->ent_size, (size_t)1));
-	if (!e->pub.priv)
-		return NULL;
-	e->pub.hints = &g->effective;
+	for (unsigned i = 0; i < FM_SEATS; i++) {
+		e->seat[i].hints = &g->effective;
+		e->seat[i].id = d->s->last_id + 1;
+	}
+	d->s->last_id++;
 	e->d = d;
 	e->g = g;
 	e->data = data;
@@ -146,6 +150,7 @@ static void enter(struct fm_sent *e, uint64_t now)
 
 	if (d->n_ents == 2)
 		fm_core_touch_all(d); /* nobody is alone any more: bells are wanted */
+	fm_gang_enter(e, now);
 	fm_core_touch(e);
 	if (e->g->suspended || e->g->depth)
 		fm_core_gate(e, false, "joins", now);
@@ -155,6 +160,31 @@ static void enter(struct fm_sent *e, uint64_t now)
 	fm_core_decide(d, now);
 }
 
+static bool is_on(const struct fm_sgroup *g, const struct fm_sdev *d)
+{
+	const struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->d == d)
+			return true;
+	return false;
+}
+
+/* Into the instances that the device has. */
+static int join(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+	int rc = 0;
+
+	for (unsigned i = 0; i < FM_SEATS && !rc; i++) {
+		if (d->self[i])
+			rc = fm_seat_join(d->s->ops, d->self[i], e, i, now);
+		if (rc && i)
+			fm_seat_leave(d->s->ops, d->self[FM_FIRST], e, FM_FIRST, now);
+	}
+	return rc;
+}
+
 int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
 	struct fm_sdev *d, void *data, uint64_t now)
 {
@@ -162,17 +192,19 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	int rc;
 
 	now = fm_core_now(s, now);
+	if (is_on(g, d))
+		return -EEXIST;
 	rc = fm_heap_reserve(&s->lingers, s->n_ents + 1);
+	rc = rc ? rc : fm_gang_prepare(g, d, now);
 	if (rc)
 		return rc;
 	e = new_ent(g, d, data, now);
-	if (!e)
-		return -ENOMEM;
-	e->pub.id = ++s->last_id;
 	fm_core_settle(d, now);
-	rc = s->ops->join ? s->ops->join(d->self, &e->pub, now) : 0;
+	rc = e ? join(e, now) : -ENOMEM;
 	if (rc) {
-		free_ent(e);
+		if (e)
+			free_ent(e);
+		fm_gang_trim(g, d, now);
 		return rc;
 	}
 	if (s->host.usage)
@@ -186,6 +218,13 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	return 0;
 }
 
+static void drop(struct fm_sent **list, unsigned *n, const struct fm_sent *e)
+{
+	for (unsigned i = *n; i-- > 0;)
+		if (list[i] == e)
+			list[i] = list[--*n];
+}
+
 static void unlink_ent(struct fm_sent *e)
 {
 	struct fm_sdev *d = e->d;
@@ -195,9 +234,8 @@ static void unlink_ent(struct fm_sent *e)
 	fm_list_del(&e->touched);
 	fm_list_del(&e->in_dev);
 	fm_list_del(&e->in_group);
-	for (unsigned i = d->n_run; i-- > 0;)
-		if (d->run[i] == e)
-			d->run[i] = d->run[--d->n_run];
+	drop(d->run, &d->n_run, e);
+	drop(d->claim, &d->n_claim, e);
 	d->n_draining -= e->draining;
 	d->n_ents--;
 	d->s->n_ents--;
@@ -205,21 +243,24 @@ static void unlink_ent(struct fm_sent *e)
 
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 {
+	struct fm_sgroup *g = e->g;
 	struct fm_sdev *d = e->d;
 	struct fm_sent *last;
 
 	now = fm_core_now(s, now);
 	fm_core_settle_ent(e, now);
-	if (e->pub.ready)
+	if (e->ready)
 		fm_core_unready(e, now);
-	if (s->ops->leave)
-		s->ops->leave(d->self, &e->pub, now);
+	for (unsigned i = 0; i < FM_SEATS; i++)
+		if (d->self[i])
+			fm_seat_leave(s->ops, d->self[i], e, i, now);
 	unlink_ent(e);
 	free_ent(e);
+	fm_gang_leave(g, d, now);
 	if (d->n_ents == 1) { /* alone: its gate stands open and it needs no bells */
 		last = fm_list_first(&d->ents, struct fm_sent, in_dev);
 		fm_core_touch(last);
-		if (!last->pub.ready && !last->g->suspended)
+		if (!last->ready && !last->g->suspended)
 			fm_core_heat(last, now);
 	}
 	fm_core_decide(d, now);
@@ -228,13 +269,14 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info)
 {
 	bool wants = e->work || e->g->depth;
+	const char *held = wants && !e->gate_open ? fm_gang_reason(e) : NULL;
 
 	*info = (struct fm_ent_info){
 		.gate_open = e->gate_open,
-		.served_ns = e->pub.served_ns + fm_core_unsettled(e, now),
+		.served_ns = e->seat[FM_FIRST].served_ns + fm_core_unsettled(e, now),
 		.ready_wait_ns = e->wait_ns,
 		.preemptions = e->preemptions,
-		.reason = e->reason,
+		.reason = held ? held : e->reason,
 	};
 	if (e->wait_from != FM_NEVER)
 		info->ready_wait_ns += fm_sub_sat(now, e->wait_from);

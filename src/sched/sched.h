@@ -8,6 +8,9 @@
  * Within a call gates are closed before others are opened. fm_sched_next() says when
  * fm_sched_tick() is due.
  *
+ * A group that counts as ready on several devices is a gang: its gates are open on all devices on
+ * which it has work, or on none (gang.c).
+ *
  * Device time. The core charges an entity while it occupies the device: ready, and its gate open or
  * not yet stalled after closing. One that is let in while another drains is charged from the
  * other's stall on. When it alone is ready its charge is capped by host->usage(), so that the
@@ -26,7 +29,8 @@ struct fm_sent;   /* entity: one group on one device */
 /* Only gate is required. bells may report an edge of the entity that it is called for (the board
  * may show one by then); otherwise callbacks must not call back into the core. */
 struct fm_sched_host {
-	/* Open or close the gates of an entity: one store per queue. reason is static text. */
+	/* Open or close the gates of an entity: one store per queue. reason lives as
+	 * long as the core. */
 	void (*gate)(void *ctx, void *ent_data, bool open, const char *reason, uint64_t now);
 	/* Has an entity whose gate is closed come to rest? If so, since when (*since). NULL: at
 	 * once. */
@@ -51,7 +55,7 @@ struct fm_ent_info {
 	bool gate_open;
 	uint64_t served_ns, ready_wait_ns; /* device time; time ready but not running */
 	uint64_t preemptions;
-	const char *reason; /* of its last gate change, or NULL */
+	const char *reason; /* of its last gate change, or why its gang is held; or NULL */
 };
 
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx);
@@ -100,7 +104,8 @@ int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t prio
 int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now);
 
 /* An entity joins idle, with its gate as the policy wants it (reported through host->gate). data is
- * what the host callbacks receive. Deleting reports no more gates for it. */
+ * what the host callbacks receive. Deleting reports no more gates for it. -EEXIST: its group is on
+ * that device already. */
 int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
 	struct fm_sdev *d, void *data, uint64_t now);
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);

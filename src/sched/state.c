@@ -5,8 +5,33 @@ void fm_core_told(struct fm_sent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 
-	if (ops->hint)
-		ops->hint(e->d->self, &e->pub, now);
+	for (unsigned i = 0; i < FM_SEATS && ops->hint; i++)
+		if (e->d->self[i])
+			ops->hint(e->d->self[i], &e->seat[i], now);
+}
+
+static void show(struct fm_sent *e, unsigned seat, bool ready, uint64_t now)
+{
+	const struct fm_policy_ops *ops = e->d->s->ops;
+	void (*tell)(void *, struct fm_ent *, uint64_t) = ready ? ops->ready : ops->idle;
+	struct fm_ent *seen = &e->seat[seat];
+
+	if (seen->ready == ready)
+		return;
+	seen->ready = ready;
+	if (ready)
+		seen->ready_since = e->ready_since;
+	else
+		seen->running = false;
+	if (tell)
+		tell(e->d->self[seat], seen, now);
+}
+
+void fm_core_show(struct fm_sent *e, uint64_t now)
+{
+	show(e, FM_FIRST, fm_core_visible(e, FM_FIRST), now);
+	if (e->d->self[FM_DEPUTY])
+		show(e, FM_DEPUTY, fm_core_visible(e, FM_DEPUTY), now);
 }
 
 void fm_core_cool(struct fm_sent *e)
@@ -35,18 +60,17 @@ void fm_core_heat(struct fm_sent *e, uint64_t now)
 void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
 {
 	struct fm_sdev *d = e->d;
-	const struct fm_policy_ops *ops = d->s->ops;
 
 	fm_core_cool(e);
-	e->pub.ready = true;
-	e->pub.ready_since = at;
+	e->ready = true;
+	e->ready_since = at;
 	d->n_ready++;
 	if (fm_list_empty(&e->active) && e->gate_open) {
 		fm_list_add_tail(&d->active, &e->active);
 		e->charged_to = FM_MAX(e->charged_to, at);
 	}
-	if (ops->ready)
-		ops->ready(d->self, &e->pub, now);
+	fm_gang_count(e, now); /* before it is shown: who is shown depends on it */
+	fm_core_show(e, now);
 	fm_core_note_wait(e, at);
 	fm_core_touch(e);
 }
@@ -54,15 +78,14 @@ void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
 void fm_core_unready(struct fm_sent *e, uint64_t now)
 {
 	struct fm_sdev *d = e->d;
-	const struct fm_policy_ops *ops = d->s->ops;
 
 	fm_heap_del(&d->s->lingers, &e->linger);
-	e->pub.ready = e->pub.running = false;
+	e->ready = false;
 	d->n_ready--;
 	if (!e->draining)
 		fm_list_del(&e->active);
-	if (ops->idle)
-		ops->idle(d->self, &e->pub, now);
+	fm_gang_count(e, now);
+	fm_core_show(e, now);
 	fm_core_note_wait(e, now);
 	fm_core_touch(e);
 }
@@ -77,7 +100,10 @@ void fm_core_set_idle(struct fm_sent *e, uint64_t now)
 static void end_linger(struct fm_sent *e, uint64_t at, uint64_t now)
 {
 	fm_heap_del(&e->d->s->lingers, &e->linger);
-	e->pub.ready_since = at;
+	e->ready_since = at;
+	for (unsigned i = 0; i < FM_SEATS; i++)
+		e->seat[i].ready_since = at;
+	fm_gang_count(e, now);
 	fm_core_note_wait(e, at);
 	fm_core_told(e, now);
 }
@@ -90,9 +116,9 @@ void fm_core_refresh(struct fm_sent *e, uint64_t now)
 		return;
 	if (wants && fm_core_lingers(e))
 		end_linger(e, now, now);
-	else if (wants && !e->pub.ready)
+	else if (wants && !e->ready)
 		fm_core_set_ready(e, now, now);
-	else if (!wants && e->pub.ready && !fm_core_lingers(e))
+	else if (!wants && e->ready && !fm_core_lingers(e))
 		fm_core_set_idle(e, now);
 }
 
@@ -110,7 +136,7 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t
 	fm_core_touch(e);
 	if (fm_core_lingers(e))
 		end_linger(e, at, now);
-	else if (!e->pub.ready)
+	else if (!e->ready)
 		fm_core_set_ready(e, at, now);
 	fm_core_decide(e->d, now);
 }
@@ -121,7 +147,7 @@ static bool may_linger(const struct fm_sent *e)
 {
 	bool others = e->d->n_ents > 1 || e->d->s->shared;
 
-	return e->pub.ready && !e->g->depth && e->gate_open && !e->d->all && others;
+	return e->ready && !e->g->depth && e->gate_open && !e->d->all && others;
 }
 
 void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
@@ -141,10 +167,13 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 		fm_core_drained(e, FM_MAX(at, e->closed_at));
 	if (may_linger(e) && until > now) {
 		fm_heap_push(&s->lingers, &e->linger, until); /* room was reserved when it joined */
+		fm_gang_count(e, now);
+		if (!fm_list_empty(&s->stirred))
+			fm_gang_resolve(s, now);
 		fm_core_ring(e->d);
 		return;
 	}
-	if (e->pub.ready && !e->g->depth)
+	if (e->ready && !e->g->depth)
 		fm_core_set_idle(e, now);
 	fm_core_decide(e->d, now);
 }
@@ -171,20 +200,22 @@ void fm_sched_tick(struct fm_sched *s, uint64_t now)
 	/* Ends: a decision sets its device's timer after now. */
 	while ((n = fm_heap_min(&s->timers)) && n->key <= now)
 		fm_core_decide(fm_container(n, struct fm_sdev, timer), now);
+	if (s->yield_at <= now)
+		fm_gang_resolve(s, now);
 }
 
 int64_t fm_sched_rank(const struct fm_sent *e)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 
-	return ops->rank ? ops->rank(e->d->self, &e->pub) : 0;
+	return ops->rank ? ops->rank(e->d->self[FM_FIRST], &e->seat[FM_FIRST]) : 0;
 }
 
 uint64_t fm_sched_next(const struct fm_sched *s)
 {
 	const struct fm_heap_node *timer = fm_heap_min(&s->timers);
 	const struct fm_heap_node *linger = fm_heap_min(&s->lingers);
-	uint64_t next = timer ? timer->key : FM_NEVER;
+	uint64_t next = FM_MIN(timer ? timer->key : FM_NEVER, s->yield_at);
 
 	return linger ? FM_MIN(next, linger->key) : next;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the policy. The new instances are made first, with everybody joined and the ready ones
- * replayed; only when all of that worked do the old ones go. Until then each entity's priv of the
- * other policy rests in `spare`, and each device's other instance in an array.
+ * Instances of the policy, and changing it. The new instances are made first, with everybody joined
+ * and the ready ones replayed; only when all of that worked do the old ones go. Until then each
+ * entity's priv of the other policy rests in `spare`, and each device's other instances in an
+ * array.
  */
 #include "base/cleanup.h"
 #include "core.h"
@@ -16,7 +17,13 @@ int fm_core_new_shared(const struct fm_policy_ops *ops, void **out)
 	return ops->shared_size && !*out ? -ENOMEM : 0;
 }
 
-int fm_core_new_instance(
+bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self)
+{
+	return ops->shared_size || (ops->binds_alone && ops->binds_alone(self));
+}
+
+/* With nobody in it. */
+static int new_instance(
 	const struct fm_policy_ops *ops, void *shared, const int64_t *params, void **out)
 {
 	FM_CLEAN_FREE void *self = calloc(1, FM_MAX(ops->size, (size_t)1));
@@ -35,84 +42,103 @@ int fm_core_new_instance(
 	return 0;
 }
 
-bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self)
+int fm_seat_join(
+	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
 {
-	return ops->shared_size || (ops->binds_alone && ops->binds_alone(self));
+	struct fm_ent *seen = &e->seat[seat];
+	int rc;
+
+	seen->ready = seen->running = false;
+	seen->priv = calloc(1, FM_MAX(ops->ent_size, (size_t)1));
+	if (!seen->priv)
+		return -ENOMEM;
+	rc = ops->join ? ops->join(self, seen, now) : 0;
+	if (rc) {
+		free(seen->priv);
+		seen->priv = NULL;
+	}
+	return rc;
 }
 
-static void swap_priv(struct fm_sent *e)
+void fm_seat_leave(
+	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
 {
-	void *priv = e->pub.priv;
+	struct fm_ent *seen = &e->seat[seat];
+	bool ready = seen->ready;
 
-	e->pub.priv = e->spare;
-	e->spare = priv;
+	seen->ready = seen->running = false;
+	if (ready && ops->idle)
+		ops->idle(self, seen, now);
+	if (ops->leave)
+		ops->leave(self, seen, now);
+	free(seen->priv);
+	seen->priv = NULL;
 }
 
-/* Take everybody whose priv is in place out of an instance, and end it. The entities' own state is
- * as before; their privs of this policy are freed, and the others put in place. */
-static void end_instance(const struct fm_policy_ops *ops, void *self, struct fm_sdev *d,
+static void swap_priv(struct fm_sent *e, unsigned seat)
+{
+	void *priv = e->seat[seat].priv;
+
+	e->seat[seat].priv = e->spare[seat];
+	e->spare[seat] = priv;
+}
+
+/* Everybody before upto leaves with the priv that is in place, and it is the other one's turn. What
+ * the entities are is as before. */
+static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sdev *d, unsigned seat,
 	struct fm_sent *upto, uint64_t now)
 {
 	struct fm_sent *e;
 
 	fm_list_each (e, &d->ents, in_dev) {
-		bool ready = e->pub.ready, running = e->pub.running;
+		struct fm_ent *seen = &e->seat[seat];
+		bool ready = seen->ready, running = seen->running;
 
 		if (e == upto)
 			break;
-		e->pub.ready = e->pub.running = false;
-		if (ready && ops->idle)
-			ops->idle(self, &e->pub, now);
-		if (ops->leave)
-			ops->leave(self, &e->pub, now);
-		e->pub.ready = ready;
-		e->pub.running = running;
-		swap_priv(e);
-		free(e->spare);
-		e->spare = NULL;
+		fm_seat_leave(ops, self, e, seat, now);
+		swap_priv(e, seat);
+		seen->ready = ready;
+		seen->running = running;
 	}
 	if (ops->fini)
 		ops->fini(self);
 	free(self);
 }
 
-static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sent *e, uint64_t now)
+/* The priv that was in place rests in spare. */
+static int join_new(
+	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
 {
-	bool ready = e->pub.ready, running = e->pub.running;
+	struct fm_ent *seen = &e->seat[seat];
+	bool ready = seen->ready, running = seen->running;
 	int rc;
 
-	e->spare = calloc(1, FM_MAX(ops->ent_size, (size_t)1));
-	if (!e->spare)
-		return -ENOMEM;
-	swap_priv(e);
-	e->pub.ready = e->pub.running = false;
-	rc = ops->join ? ops->join(self, &e->pub, now) : 0;
-	e->pub.ready = ready;
+	swap_priv(e, seat);
+	rc = fm_seat_join(ops, self, e, seat, now);
+	seen->ready = ready;
 	if (!rc && ready && ops->ready)
-		ops->ready(self, &e->pub, now);
-	e->pub.running = running;
-	if (rc) {
-		swap_priv(e);
-		free(e->spare);
-		e->spare = NULL;
-	}
+		ops->ready(self, seen, now);
+	seen->running = running;
+	if (rc)
+		swap_priv(e, seat);
 	return rc;
 }
 
 /* With success every entity's priv in place is the new one. With failure nothing has changed. */
 static int begin_instance(const struct fm_policy_ops *ops, void *shared, const int64_t *params,
-	struct fm_sdev *d, void **out, uint64_t now)
+	struct fm_sdev *d, unsigned seat, void **out, uint64_t now)
 {
 	struct fm_sent *e;
 	void *self;
-	int rc = fm_core_new_instance(ops, shared, params, &self);
+	int rc = new_instance(ops, shared, params, &self);
 
 	if (rc)
 		return rc;
 	fm_list_each (e, &d->ents, in_dev) {
-		rc = join_new(ops, self, e, now);
+		rc = join_new(ops, self, e, seat, now);
 		if (rc) {
-			end_instance(ops, self, d, e, now);
+			dismiss(ops, self, d, seat, e, now);
 			return rc;
 		}
 	}
@@ -120,40 +146,59 @@ static int begin_instance(const struct fm_policy_ops *ops, void *shared, const i
 	return 0;
 }
 
+/* There is none yet: what its entities are is brought up to date first. */
+int fm_seat_make(struct fm_sdev *d, unsigned seat, uint64_t now)
+{
+	const struct fm_sched *s = d->s;
+	struct fm_sent *e;
+
+	fm_list_each (e, &d->ents, in_dev) {
+		e->seat[seat] = e->seat[FM_FIRST];
+		e->seat[seat].priv = NULL;
+		e->seat[seat].ready = fm_core_visible(e, seat);
+		e->seat[seat].ready_since = e->ready_since;
+	}
+	return begin_instance(s->ops, s->shared, s->params, d, seat, &d->self[seat], now);
+}
+
+void fm_seat_end(struct fm_sdev *d, unsigned seat, uint64_t now)
+{
+	if (d->self[seat])
+		dismiss(d->s->ops, d->self[seat], d, seat, NULL, now);
+	d->self[seat] = NULL;
+}
+
+/* For every instance that there is, in selves, which holds FM_SEATS for each device. */
 static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, void *shared,
 	const int64_t *params, void **selves, uint64_t now)
 {
 	struct fm_sdev *d, *undo;
-	size_t i = 0, j = 0;
-	int rc;
+	void **self = selves;
+	int rc = 0;
 
-	fm_list_each (d, &s->devices, node) {
-		rc = begin_instance(ops, shared, params, d, &selves[i], now);
-		if (!rc) {
-			i++;
-			continue;
-		}
-		fm_list_each (undo, &s->devices, node) {
-			if (j == i)
-				break;
-			end_instance(ops, selves[j++], undo, NULL, now);
-		}
-		return rc;
-	}
-	return 0;
+	fm_list_each (d, &s->devices, node)
+		for (unsigned i = 0; i < FM_SEATS; i++, self++)
+			if (!rc && d->self[i])
+				rc = begin_instance(ops, shared, params, d, i, self, now);
+	self = selves;
+	if (rc)
+		fm_list_each (undo, &s->devices, node)
+			for (unsigned i = 0; i < FM_SEATS; i++, self++)
+				if (*self)
+					dismiss(ops, *self, undo, i, NULL, now);
+	return rc;
 }
 
 /* The old instance sees its entities leave with the privs that it knows. */
-static void adopt(struct fm_sdev *d, const struct fm_policy_ops *old, void *self, uint64_t now)
+static void adopt(
+	struct fm_sdev *d, unsigned seat, const struct fm_policy_ops *old, void *self, uint64_t now)
 {
 	struct fm_sent *e;
 
 	fm_list_each (e, &d->ents, in_dev)
-		swap_priv(e);
-	end_instance(old, d->self, d, NULL, now);
-	d->self = self;
-	d->binds_alone = fm_core_binds_alone(d->s->ops, self);
-	fm_core_touch_all(d);
+		swap_priv(e, seat);
+	dismiss(old, d->self[seat], d, seat, NULL, now);
+	d->self[seat] = self;
 }
 
 static const struct fm_policy_ops *find(const char *name, struct fm_err *err)
@@ -184,12 +229,12 @@ int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char
 	size_t n, uint64_t now, struct fm_err *err)
 {
 	const struct fm_policy_ops *old = s->ops;
-	FM_CLEAN_FREE void **selves = calloc(s->n_devices + 1, sizeof(*selves));
+	FM_CLEAN_FREE void **selves = calloc(s->n_devices * FM_SEATS + 1, sizeof(*selves));
 	FM_CLEAN_FREE void *shared = NULL;
 	FM_CLEAN_FREE void *old_shared = NULL;
 	int64_t values[FM_POLICY_PARAMS];
 	struct fm_sdev *d;
-	size_t i = 0;
+	void **self = selves;
 	int rc;
 
 	rc = fm_policy_parse(ops, params, n, values, err);
@@ -212,7 +257,13 @@ int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char
 	s->shared = fm_take_ptr(shared);
 	memcpy(s->params, values, sizeof(values));
 	fm_list_each (d, &s->devices, node)
-		adopt(d, old, selves[i++], now);
+		for (unsigned i = 0; i < FM_SEATS; i++, self++)
+			if (*self)
+				adopt(d, i, old, *self, now);
+	fm_list_each (d, &s->devices, node) {
+		d->binds_alone = fm_core_binds_alone(ops, d->self[FM_FIRST]);
+		fm_core_touch_all(d);
+	}
 	fm_list_each (d, &s->devices, node)
 		fm_core_decide(d, now);
 	return 0;

@@ -181,6 +181,8 @@ stats argument
 version argument
 doctor argument
 policy fair slice
+hint x gang=2
+run --gang yes true
 LINES
     expect 2 "an empty group" "$fermata" run --group '' true
     expect 2 "a group with a space" "$fermata" run --group 'a b' true
@@ -308,8 +310,8 @@ run_environment() {
     environment_has "OPENCL_LAYERS=$(realpath "$layer")"
     out_lacks '^FERMATA_'
     expect 0 "every option" "$fermata" run --priority high --weight 5 --share 25% --deadline 20 \
-        --period 33ms --slice=1.5ms --group my.group --level 3 "${show[@]}"
-    environment_has 'FERMATA_HINTS=priority=64 weight=5 share=25 deadline=20000000 period=33000000 slice=1500000'
+        --period 33ms --slice=1.5ms --gang 0 --group my.group --level 3 "${show[@]}"
+    environment_has 'FERMATA_HINTS=priority=64 weight=5 share=25 deadline=20000000 period=33000000 slice=1500000 gang=0'
     environment_has 'FERMATA_GROUP=my.group'
     environment_has 'FERMATA_LEVEL=3'
     expect 0 "the other hints" "$fermata" run --runtime 800us --foreground 1 --latency-nice=-5 "${show[@]}"
@@ -495,10 +497,11 @@ steering() {
     expect 0 "ps -d" "$fermata" ps -d
     out_has 'clitest'
 
-    expect 0 "hint by name" "$fermata" hint alpha priority=low weight=7 slice=2
+    expect 0 "hint by name" "$fermata" hint alpha priority=low weight=7 slice=2 gang=0
     out_is alpha
     expect 0 "it is shown" "$fermata" ps --json
     json 'r["groups"][0]["hints"]["priority"] == -64 and r["groups"][0]["hints"]["slice_ms"] == 2'
+    json 'r["groups"][0]["hints"]["gang"] == 0'
     expect 0 "more hints" "$fermata" hint alpha latency-nice=-7 foreground=1 runtime=3
     expect 0 "they are shown" "$fermata" ps --json
     json 'r["groups"][0]["hints"]["latency-nice"] == -7 and r["groups"][0]["hints"]["runtime_ms"] == 3'

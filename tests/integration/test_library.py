@@ -105,6 +105,45 @@ def one_name_is_one_group(stack):
         p.quit()
 
 
+def devices_of(f, name):
+    """What ps shows of a group: its devices, by their names."""
+    (group,) = (g for g in f.ps()["groups"] if g["name"] == name)
+    return {d["device"]: d for d in group["devices"]}
+
+
+def a_group_on_two_devices_is_a_gang(stack):
+    """Two processes, one group, a device each: urgent work on one stops both, and the other device is
+    somebody else's meanwhile."""
+    f = fermata(stack)
+    a, b = (client(f, stack, "ranks", device=d) for d in ("shared:0", "shared:1"))
+    task, other = client(f, stack), client(f, stack, "-", "--priority", "low", device="shared:1")
+    for c in (a, b, other):
+        c.do("feed")
+    for _ in range(3):
+        a.advances()
+        b.advances()
+        task.do("segment 128")
+        still = a.stands_still() + b.stands_still()
+        eventually("ps tells what it waits for", lambda: devices_of(f, "ranks")["shared:1"]["reason"]
+                   == "held: its gang waits on device shared:0")
+        check(devices_of(f, "ranks")["shared:1"]["state"] == "ready", "a held group is not shown as ready")
+        other.advances(100)
+        task.do("burst 50")
+        check(a.finished() + b.finished() == still, "a rank ran during the task's segment")
+        task.do("end")
+    f.cli("hint", "ranks", "gang=0")
+    task.do("segment 128")
+    a.stands_still()
+    b.advances(100)
+    f.cli("hint", "ranks", "gang=1")
+    b.stands_still()
+    task.kill()  # with the device: the gang is let in again, on both
+    a.advances()
+    b.advances()
+    for c in (a, b, other):
+        c.quit()
+
+
 def it_stops_itself(stack):
     f = in_turns(stack)
     a, b = client(f, stack), client(f, stack)
@@ -173,6 +212,7 @@ CASES = (
     priorities_of_the_command_line,
     the_operator_suspends_and_resumes,
     one_name_is_one_group,
+    a_group_on_two_devices_is_a_gang,
     it_stops_itself,
     the_daemon_dies_and_comes_back,
     a_client_dies_with_the_device,

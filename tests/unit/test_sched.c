@@ -364,6 +364,7 @@ static void suspend_withholds(void **state)
 static void suspended_alone_and_at_birth(void **state)
 {
 	struct fix f;
+	struct fm_sdev *d2;
 	struct ent *a, late = {.stalled = true};
 
 	setup(&f, &host, NULL);
@@ -371,7 +372,9 @@ static void suspended_alone_and_at_birth(void **state)
 	fm_sched_suspend(f.s, a->g, true, T0);
 	assert_false(a->open);
 	f.ent[1] = late;
-	assert_int_equal(fm_sched_ent_add(f.s, &f.ent[1].e, a->g, f.d, &f.ent[1], T0), 0);
+	assert_int_equal(fm_sched_device_add(f.s, &d2, "dev2"), 0);
+	assert_int_equal(fm_sched_ent_add(f.s, &f.ent[1].e, a->g, f.d, &f.ent[1], T0), -EEXIST);
+	assert_int_equal(fm_sched_ent_add(f.s, &f.ent[1].e, a->g, d2, &f.ent[1], T0), 0);
 	assert_true(f.ent[1].told && !f.ent[1].open);
 	fm_sched_suspend(f.s, a->g, false, T0);
 	assert_true(a->open && f.ent[1].open);

@@ -30,6 +30,7 @@ struct group {
 	unsigned depth;
 	int32_t segment[DEPTH_MAX];
 	bool suspended;
+	bool apart; /* its devices decide each for itself */
 };
 
 struct ent {
@@ -117,6 +118,89 @@ static bool wants(const struct fuzz *f, const struct ent *e)
 	return !g->suspended && (e->work || g->depth);
 }
 
+/* What else its group has: work, or a gate that is open all the same, for a while. */
+static bool is_single(const struct fuzz *f, const struct ent *e)
+{
+	if (f->group[e->group].apart)
+		return true;
+	for (const struct ent *o = f->ent; o < f->ent + ENTS; o++)
+		if (o->e && o != e && o->group == e->group && (wants(f, o) || o->open))
+			return false;
+	return true;
+}
+
+/* A gang runs on all the devices on which it has work, or on none. */
+static void check_gangs(const struct fuzz *f)
+{
+	unsigned open[GROUPS] = {0}, closed[GROUPS] = {0};
+
+	for (const struct ent *e = f->ent; e < f->ent + ENTS; e++) {
+		if (!e->e || !wants(f, e))
+			continue;
+		open[e->group] += e->open;
+		closed[e->group] += !e->open;
+	}
+	for (unsigned i = 0; i < GROUPS; i++)
+		assert_false(open[i] && closed[i] && !f->group[i].apart);
+}
+
+/* Somebody whose devices need not agree about it has the device. */
+static void check_idle(const struct fuzz *f)
+{
+	bool runs[DEVICES] = {false}, single[DEVICES] = {false};
+
+	for (const struct ent *e = f->ent; e < f->ent + ENTS; e++) {
+		if (!e->e || !wants(f, e))
+			continue;
+		runs[e->device] |= e->open;
+		single[e->device] |= is_single(f, e);
+	}
+	for (unsigned d = 0; d < DEVICES; d++)
+		assert_true(runs[d] || !single[d]);
+}
+
+/* The groups that wait although nobody runs on any of the devices on which they have work. */
+static void find_stuck(const struct fuzz *f, bool *stuck)
+{
+	bool runs[DEVICES] = {false};
+
+	memset(stuck, 0, GROUPS * sizeof(*stuck));
+	for (const struct ent *e = f->ent; e < f->ent + ENTS; e++) {
+		if (!e->e || !wants(f, e))
+			continue;
+		stuck[e->group] = true;
+		runs[e->device] |= e->open;
+	}
+	for (const struct ent *e = f->ent; e < f->ent + ENTS; e++)
+		if (e->e && wants(f, e) && runs[e->device])
+			stuck[e->group] = false;
+}
+
+/* If nothing happens but time, a gang that could run does so, at the latest when the patience of
+ * another is over. */
+static void check_patience(struct fuzz *f)
+{
+	uint64_t since[GROUPS], end = f->now + 4 * FM_S;
+	bool stuck[GROUPS];
+
+	for (unsigned g = 0; g < GROUPS; g++)
+		since[g] = f->now;
+	for (;;) {
+		find_stuck(f, stuck);
+		for (unsigned g = 0; g < GROUPS; g++) {
+			if (!stuck[g])
+				since[g] = f->now;
+			assert_true(f->now - since[g] < 2 * FM_S);
+			assert_false(stuck[g] && fm_sched_next(f->s) == FM_NEVER);
+		}
+		if (fm_sched_next(f->s) >= end)
+			return;
+		f->now = FM_MAX(f->now, fm_sched_next(f->s));
+		fm_sched_tick(f->s, f->now);
+		check_gangs(f);
+	}
+}
+
 static void check_ent(struct fuzz *f, struct ent *e)
 {
 	const struct group *g = &f->group[e->group];
@@ -134,9 +218,17 @@ static void check_ent(struct fuzz *f, struct ent *e)
 	assert_true(i.served_ns <= f->now && i.ready_wait_ns <= f->now);
 }
 
+static bool is_lone(const struct fuzz *f, const struct ent *e)
+{
+	for (const struct ent *o = f->ent; o < f->ent + ENTS; o++)
+		if (o->e && o != e && o->group == e->group && !f->group[e->group].apart)
+			return false;
+	return true;
+}
+
 static void check_device(struct fuzz *f, unsigned d)
 {
-	unsigned n = 0, ready = 0, running = 0, open_idle = 0, suspended = 0;
+	unsigned n = 0, ready = 0, running = 0, open_idle = 0, suspended = 0, single = 0;
 	struct ent *last = NULL;
 
 	for (struct ent *e = f->ent; e < f->ent + ENTS; e++) {
@@ -146,6 +238,7 @@ static void check_device(struct fuzz *f, unsigned d)
 		n++;
 		last = e;
 		ready += wants(f, e);
+		single += wants(f, e) && is_single(f, e);
 		running += wants(f, e) && e->open;
 		open_idle += !wants(f, e) && e->open;
 		suspended += f->group[e->group].suspended;
@@ -159,12 +252,12 @@ static void check_device(struct fuzz *f, unsigned d)
 	assert_true(open_idle <= 16 + f->at_once); /* the hot, and those that linger */
 	if (f->one_order)
 		return;
-	if (ready && !f->capped)
+	if (single && !f->capped)
 		assert_true(running >= 1 || open_idle >= 1); /* or someone's linger holds it */
-	if (n == 1 && !ready && !suspended)
+	if (n == 1 && !ready && !suspended && is_single(f, last))
 		assert_true(last->open);
 	if (n == 1 && !f->capped)
-		assert_false(last->bell_ready || last->bell_idle);
+		assert_false((last->bell_idle || last->bell_ready) && is_lone(f, last));
 }
 
 static int64_t priority(const struct group *g)
@@ -178,10 +271,10 @@ static int64_t priority(const struct group *g)
 }
 
 /* One order over all devices: who runs is of the highest priority, and all devices that have
- * somebody of it work for it. */
+ * somebody of it work for it, unless that is a gang that waits. */
 static void check_one_order(struct fuzz *f)
 {
-	unsigned running[DEVICES] = {0}, highest[DEVICES] = {0};
+	unsigned running[DEVICES] = {0}, highest[DEVICES] = {0}, gangs[DEVICES] = {0};
 	int64_t best = INT64_MIN;
 
 	for (struct ent *e = f->ent; e < f->ent + ENTS; e++)
@@ -195,10 +288,11 @@ static void check_one_order(struct fuzz *f)
 		if (!wants(f, e))
 			continue;
 		highest[e->device] += priority(&f->group[e->group]) == best;
+		gangs[e->device] += !is_single(f, e);
 		running[e->device] += e->open;
 	}
 	for (unsigned d = 0; d < DEVICES; d++)
-		assert_int_equal(running[d], highest[d] > 0);
+		assert_true(running[d] == (highest[d] > 0) || (gangs[d] && !running[d]));
 }
 
 /* Who sleeps behind an open gate, because it would run at once, does when it wakes: asked anew, for
@@ -233,20 +327,8 @@ static void check_rest(struct fuzz *f)
 	}
 	if (f->one_order && !f->aging)
 		check_one_order(f);
-	for (unsigned d = 0; d < DEVICES && !f->one_order; d++) {
-		unsigned ready = 0, running = 0;
-
-		for (struct ent *e = f->ent; e < f->ent + ENTS; e++) {
-			if (!e->e || e->device != d)
-				continue;
-			ready += wants(f, e);
-			running += wants(f, e) && e->open;
-		}
-		if (!strcmp(f->policy, "fifo"))
-			assert_int_equal(running, ready);
-		else if (!f->capped)
-			assert_int_equal(running, FM_MIN(ready, f->at_once));
-	}
+	if (!f->one_order && !f->capped)
+		check_idle(f);
 	for (int i = 0; i < 8; i++)
 		check_preempts(f);
 }
@@ -254,10 +336,14 @@ static void check_rest(struct fuzz *f)
 static void add_ent(struct fuzz *f, struct ent *e)
 {
 	unsigned group = (unsigned)rnd(f, GROUPS), device = (unsigned)rnd(f, DEVICES);
+	int rc = 0;
 
+	for (struct ent *o = f->ent; o < f->ent + ENTS; o++)
+		if (o->e && o->group == group && o->device == device)
+			rc = -EEXIST;
 	*e = (struct ent){.group = group, .device = device};
 	assert_int_equal(
-		fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), 0);
+		fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), rc);
 }
 
 static void event_ent(struct fuzz *f)
@@ -292,10 +378,14 @@ static void event_hint(struct fuzz *f, struct group *g)
 		[FM_HINT_RUNTIME] = {0, 1, 3 * FM_MS, INT64_C(3600000000000)},
 		[FM_HINT_FOREGROUND] = {0, 1, 0, 1},
 		[FM_HINT_LATENCY_NICE] = {-20, 0, 3, 19},
+		[FM_HINT_GANG] = {0, 1, 1, 1},
 	};
 	enum fm_hint h = (enum fm_hint)rnd(f, FM_HINT_COUNT);
+	int64_t v = values[h][rnd(f, 4)];
 
-	assert_int_equal(fm_sched_hint(f->s, g->g, h, values[h][rnd(f, 4)], f->now), 0);
+	assert_int_equal(fm_sched_hint(f->s, g->g, h, v, f->now), 0);
+	if (h == FM_HINT_GANG)
+		g->apart = !v;
 	assert_int_equal(fm_sched_hint(f->s, g->g, h, INT64_MAX, f->now), -ERANGE);
 }
 
@@ -410,8 +500,11 @@ static void event(struct fuzz *f)
 		event_ent(f);
 	for (unsigned d = 0; d < DEVICES; d++)
 		check_device(f, d);
+	check_gangs(f);
 	if (!rnd(f, 50))
 		check_rest(f);
+	if (!rnd(f, 4000) && !f->capped && !f->one_order)
+		check_patience(f);
 	f->in_call = false;
 }
 

@@ -161,6 +161,16 @@ static void loud_decide(void *self, uint64_t now, struct fm_choice *choice)
 	choice->others = true;
 }
 
+static void pair_decide(void *self, uint64_t now, struct fm_choice *choice)
+{
+	struct own *o = self;
+
+	for (unsigned i = 0; i < o->n && choice->n < 2; i++)
+		if (o->ent[i]->ready)
+			choice->run[choice->n++] = o->ent[i];
+	choice->reason = "pair";
+}
+
 static const struct fm_policy_param own_params[] = {
 	{"books", "", "address of the books", 0, INT64_MAX, 0}, {0}};
 
@@ -173,6 +183,7 @@ static const struct fm_policy_param own_params[] = {
 	}
 
 static const struct fm_policy_ops first = OWN("first", first_decide, );
+static const struct fm_policy_ops pair = OWN("pair", pair_decide, );
 static const struct fm_policy_ops rude = OWN("rude", rude_decide, );
 static const struct fm_policy_ops loud =
 	OWN("loud", loud_decide, .shared_size = sizeof(struct common), .share = own_share);
@@ -186,7 +197,8 @@ static void none_decide(void *self, uint64_t now, struct fm_choice *choice)
 static const struct fm_policy_ops none = {
 	.name = "fixed-priority", .summary = "", .decide = none_decide};
 
-const struct fm_policy_ops *const fm_policies[] = {&none, &first, &rude, &loud, &loud_alone, NULL};
+const struct fm_policy_ops *const fm_policies[] = {
+	&none, &first, &pair, &rude, &loud, &loud_alone, NULL};
 
 const struct fm_policy_ops *fm_policy_find(const char *name)
 {
@@ -361,6 +373,112 @@ static void failed_join_leaves_no_trace(void **state)
 	assert_int_equal(b.instances + b.joined + b.ready, 0);
 }
 
+/* g[0] on both devices: each has a deputy as well, until g[0] is on one again. */
+static void deputies_come_and_go(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
+	struct fm_sent *e;
+	bool open = false;
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "first", &b, NULL), 0);
+	assert_int_equal(fm_sched_ent_add(f.s, &e, f.g[0], f.d[1], &open, T0), 0);
+	assert_int_equal(b.instances, 4);
+	assert_int_equal(b.joined, 2 * (ENTS + 1));
+	fm_sched_ready(f.s, e, T0, T0);
+	assert_int_equal(b.ready, 2 * ENTS - 2); /* the deputies do not see the gang */
+	fm_sched_hint(f.s, f.g[0], FM_HINT_GANG, 0, T0);
+	assert_int_equal(b.ready, 2 * ENTS);
+	fm_sched_hint(f.s, f.g[0], FM_HINT_GANG, 1, T0);
+	fm_sched_ent_del(f.s, e, T0);
+	assert_int_equal(b.instances, 2);
+	assert_int_equal(b.joined, ENTS);
+	assert_int_equal(b.ready, ENTS - 1);
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+}
+
+/* Whichever of the joins of the deputies and of the newcomer fails. */
+static void failed_deputy_leaves_no_trace(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
+	struct fm_sent *e;
+	bool open = false;
+	int failures = 0;
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "first", &b, NULL), 0);
+	for (;; failures++) {
+		b.fail_join_after = failures;
+		if (!fm_sched_ent_add(f.s, &e, f.g[0], f.d[1], &open, T0))
+			break;
+		assert_int_equal(b.instances, 2);
+		assert_int_equal(b.joined, ENTS);
+		assert_int_equal(b.ready, ENTS - 1);
+	}
+	assert_int_equal(failures, ENTS + 2);
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+}
+
+static void failed_switch_keeps_the_deputies(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
+	struct fm_sent *e;
+	bool open = false;
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "first", &b, NULL), 0);
+	assert_int_equal(fm_sched_ent_add(f.s, &e, f.g[0], f.d[1], &open, T0), 0);
+	fm_sched_ready(f.s, e, T0, T0);
+	for (int at = 0; at < 4 + 2 * (ENTS + 1); at++) {
+		struct books bad = {.fail_init_after = at < 4 ? at : -1,
+			.fail_join_after = at < 4 ? -1 : at - 4};
+
+		assert_int_equal(use(&f, "rude", &bad, NULL), at < 4 ? -ENOSPC : -ENOMEM);
+		assert_int_equal(bad.instances + bad.joined + bad.ready, 0);
+		assert_int_equal(b.instances, 4);
+		assert_int_equal(b.joined, 2 * (ENTS + 1));
+		assert_int_equal(b.ready, 2 * ENTS - 2);
+	}
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+}
+
+/* Two at a time: the gang g[0] waits, who runs by right goes on, and one stands in, though the
+ * deputy, who does not see the gang g[2], names two. */
+static void one_of_several_is_held(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
+	bool open[3] = {false};
+	struct fm_sent *more[3];
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "pair", &b, NULL), 0);
+	assert_true(f.open[0] && !f.open[2] && f.open[4] && f.open[1] && f.open[3]);
+	fm_sched_ready(f.s, f.e[2], T0, T0);
+	assert_true(f.open[0] && f.open[2] && !f.open[4]);
+	fm_sched_ent_del(f.s, f.e[3], T0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fm_sched_ent_add(f.s, &more[i], i < 2 ? f.g[2 - 2 * i] : f.g[3],
+					 f.d[i < 2], &open[i], T0),
+			0);
+	fm_sched_ready(f.s, more[2], T0, T0);
+	fm_sched_ready(f.s, more[0], T0, T0);
+	fm_sched_ready(f.s, more[1], T0, T0);
+	assert_true(f.open[1] && open[0] && !open[1]);
+	assert_true(!f.open[0] && f.open[2] && f.open[4] && !open[2]);
+	fm_sched_ent_del(f.s, f.e[1], T0);
+	assert_true(open[0] && open[1]);
+	assert_true(f.open[0] && f.open[2] && !f.open[4] && !open[2]);
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+}
+
 static void rude_policy_is_contained(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
@@ -400,6 +518,10 @@ int main(void)
 		cmocka_unit_test(instances_share),
 		cmocka_unit_test(others_are_asked_once),
 		cmocka_unit_test(failed_join_leaves_no_trace),
+		cmocka_unit_test(deputies_come_and_go),
+		cmocka_unit_test(failed_deputy_leaves_no_trace),
+		cmocka_unit_test(failed_switch_keeps_the_deputies),
+		cmocka_unit_test(one_of_several_is_held),
 		cmocka_unit_test(rude_policy_is_contained),
 		cmocka_unit_test(minimal_policy_will_do),
 	};

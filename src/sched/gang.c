@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gangs. The ranks of a collective wait for each other on the device itself, so a group that works
+ * on several devices must not run on one while it is stopped on another: that one would spin.
+ *
+ * A *gang* is a group that counts as ready on several devices, unless its hint says otherwise. Each
+ * device's policy decides about it there, as about anybody. Where it is chosen it has a *claim*; it
+ * runs while it has a claim on each device on which it has work. Otherwise it is *held*: it runs
+ * nowhere, and on the devices that chose it the deputy's choice stands in for it. A second instance
+ * of the policy is the only one who can say who that is, for a policy has but one answer. Since the
+ * held are not charged, a policy that counts turns by charges goes on choosing them: a claim is
+ * kept until the others are there, too, and so a gang gets the least of what the devices would give
+ * it.
+ *
+ * Two gangs may each keep what the other needs. So a gang that keeps a claim and lacks another (it
+ * is *torn*) may have to *stand back*: it then counts as ready on the one device that refused it
+ * and, when that chooses it, everywhere again. It stands back
+ *   - at once, if of a circle, in which each waits for a claim of the next, it is the one that had
+ *     a turn last: the one that waits longest never does, and gets on;
+ *   - when another gang is after a device that it claims, and its patience is over. Patience
+ *     doubles each time that this happens, so that whoever the policies let in one by one is at
+ *     last let in by all, and is halved by each turn, since it may keep a device from its use.
+ *
+ * Convergence. A decision on one device changes others only by a group's `held` or by standing back
+ * and returning. The first does not change what a first instance sees, so it ends there. Of the
+ * second there is within one call at most one of a circle for each gang, for it is noted, one for
+ * lost patience, for the patience that begins with a return is not over, and so at most two
+ * returns. More than LOOKS of that, with many gangs or with policies whose answers do not repeat,
+ * is left for NEXT later; until then every device goes by the same claims.
+ */
+#include "core.h"
+
+#define PATIENCE_MIN FM_MS
+#define TURN_MIN     FM_MS
+#define PATIENCE_MAX FM_S
+#define LOOKS        8 /* at each device, within one call */
+#define NEXT         (10 * FM_US)
+
+/* Would it be a gang, if it had work on all its devices? */
+static bool willing(const struct fm_sgroup *g)
+{
+	return fm_gang_multi(g) && g->effective.value[FM_HINT_GANG];
+}
+
+bool fm_gang_but_for(const struct fm_sent *e)
+{
+	return willing(e->g) && e->g->n_ready > 0;
+}
+
+bool fm_gang_shared(const struct fm_sent *e)
+{
+	const struct fm_sent *m;
+
+	if (willing(e->g))
+		fm_list_each (m, &e->g->ents, in_group)
+			if (m->d->n_ents > 1 || m->d->binds_alone)
+				return true;
+	return false;
+}
+
+static bool lacks(const struct fm_sent *e)
+{
+	return e->is_need && !e->is_claim;
+}
+
+static struct fm_sent *first_lack(const struct fm_sgroup *g)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (lacks(e))
+			return e;
+	return NULL;
+}
+
+const char *fm_gang_reason(const struct fm_sent *e)
+{
+	const struct fm_sent *lack = e->g->back;
+
+	if (!e->g->held || lack == e || (!lack && lacks(e)))
+		return NULL;
+	lack = lack ? lack : first_lack(e->g);
+	return lack ? lack->d->held : NULL;
+}
+
+void fm_gang_stir(struct fm_sdev *d)
+{
+	if (d != d->s->deciding && fm_list_empty(&d->stirred))
+		fm_list_add_tail(&d->s->stirred, &d->stirred);
+}
+
+static void touch_group(const struct fm_sgroup *g)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		fm_core_touch(e);
+		if (fm_gang_multi(g))
+			fm_gang_stir(e->d);
+	}
+}
+
+void fm_gang_touch(const struct fm_sdev *d)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &d->ents, in_dev)
+		touch_group(e->g);
+}
+
+/* Bring the counts up to date with one entity. Groups on one device are not counted. */
+static void recount(struct fm_sent *e)
+{
+	struct fm_sgroup *g = e->g;
+	bool ready = fm_gang_multi(g) && e->ready && !e->d->all;
+	bool need = ready && !fm_core_lingers(e);
+	bool claim = need && e->claimed;
+	bool rival = need && g->gang && fm_core_visible(e, FM_FIRST);
+
+	g->n_ready += (unsigned)ready - e->is_ready;
+	g->n_need += (unsigned)need - e->is_need;
+	g->n_claim += (unsigned)claim - e->is_claim;
+	e->d->n_gang += (unsigned)rival - e->is_rival;
+	e->is_ready = ready;
+	e->is_need = need;
+	e->is_claim = claim;
+	e->is_rival = rival;
+}
+
+static void note_torn(struct fm_sgroup *g, uint64_t now)
+{
+	struct fm_sched *s = fm_list_first(&g->ents, struct fm_sent, in_group)->d->s;
+	bool torn = g->gang && g->held && g->n_claim && !g->back, was = !fm_list_empty(&g->torn);
+
+	if (torn == was)
+		return;
+	if (torn) {
+		g->torn_since = now;
+		g->patience = FM_MAX(g->patience, PATIENCE_MIN);
+		fm_list_add_tail(&s->torn, &g->torn);
+		s->n_torn++;
+		return;
+	}
+	fm_list_del(&g->torn);
+	s->n_torn--;
+}
+
+static void note_held(struct fm_sgroup *g, bool held, uint64_t now)
+{
+	if (!held && g->held) {
+		g->whole_since = now;
+	} else if (held && !g->held && now - g->whole_since >= TURN_MIN) {
+		g->held_since = now;
+		g->patience /= 2;
+	}
+	g->held = held;
+}
+
+static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent *back, uint64_t now)
+{
+	struct fm_sent *e;
+
+	if (gang == g->gang && held == g->held && back == g->back)
+		return;
+	note_held(g, held, now);
+	e = fm_list_first(&g->ents, struct fm_sent, in_group);
+	e->d->s->spreads |= back != g->back;
+	g->gang = gang;
+	g->back = back;
+	fm_list_each (e, &g->ents, in_group) {
+		fm_core_show(e, now);
+		recount(e);
+		fm_gang_stir(e->d);
+	}
+}
+
+void fm_gang_review(struct fm_sgroup *g, uint64_t now)
+{
+	bool gang = willing(g) && g->n_ready > 1;
+	struct fm_sent *back = g->back;
+
+	if (fm_list_empty(&g->ents))
+		return;
+	if (back && (!gang || !lacks(back)))
+		back = NULL;
+	set_state(g, gang, willing(g) && g->n_claim < g->n_need, back, now);
+	note_torn(g, now);
+}
+
+void fm_gang_recount(struct fm_sent *e, uint64_t now)
+{
+	recount(e);
+	fm_gang_review(e->g, now);
+}
+
+static void trim(struct fm_sdev *d, uint64_t now)
+{
+	if (d->n_multi && d->n_ents > 1)
+		return;
+	fm_seat_end(d, FM_DEPUTY, now);
+	d->stands_in = false;
+	if (d->n_multi)
+		return;
+	while (d->n_claim)
+		d->claim[--d->n_claim]->claimed = false;
+}
+
+void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sent *e;
+
+	trim(d, now);
+	fm_list_each (e, &g->ents, in_group)
+		trim(e->d, now);
+}
+
+/* For d with one entity more, of g. */
+int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sent *e;
+	int rc = 0;
+
+	if ((g->n_ents || d->n_multi) && d->n_ents && !d->self[FM_DEPUTY])
+		rc = fm_seat_make(d, FM_DEPUTY, now);
+	fm_list_each (e, &g->ents, in_group)
+		if (!rc && e->d->n_ents > 1 && !e->d->self[FM_DEPUTY])
+			rc = fm_seat_make(e->d, FM_DEPUTY, now);
+	if (rc)
+		fm_gang_trim(g, d, now);
+	return rc;
+}
+
+void fm_gang_enter(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sgroup *g = e->g;
+	struct fm_sent *m;
+
+	if (++g->n_ents == 2)
+		fm_list_first(&g->ents, struct fm_sent, in_group)->d->n_multi++;
+	if (g->n_ents > 1) {
+		e->d->n_multi++;
+		fm_list_each (m, &g->ents, in_group)
+			recount(m);
+		fm_gang_review(g, now);
+		touch_group(g);
+	}
+	if (e->d->n_ents == 2)
+		fm_gang_touch(e->d);
+}
+
+void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+{
+	struct fm_sent *m;
+
+	if (g->n_ents-- > 1)
+		d->n_multi--;
+	fm_list_each (m, &g->ents, in_group) {
+		m->d->n_multi -= g->n_ents == 1;
+		recount(m);
+	}
+	fm_gang_review(g, now);
+	touch_group(g);
+	fm_list_each (m, &g->ents, in_group)
+		fm_gang_stir(m->d);
+	if (d->n_ents == 1)
+		fm_gang_touch(d);
+	fm_gang_trim(g, d, now);
+}
+
+static void stand_back(struct fm_sgroup *g, uint64_t now)
+{
+	set_state(g, g->gang, g->held, first_lack(g), now);
+	note_torn(g, now);
+}
+
+/* A gang whose claim keeps g waiting. */
+static struct fm_sgroup *waits_for(const struct fm_sgroup *g)
+{
+	const struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		for (unsigned i = 0; lacks(e) && i < e->d->n_claim; i++) {
+			struct fm_sgroup *other = e->d->claim[i]->g;
+
+			if (other != g && !fm_list_empty(&other->torn))
+				return other;
+		}
+	}
+	return NULL;
+}
+
+/* Of a circle that g is in, who had a turn last; NULL: g is in none. */
+static struct fm_sgroup *last_of_circle(struct fm_sched *s, struct fm_sgroup *g)
+{
+	struct fm_sgroup *last = g, *other = waits_for(g);
+
+	for (unsigned i = 0; other && other != g; i++, other = waits_for(other)) {
+		if (i == s->n_torn)
+			return NULL;
+		if (other->held_since >= last->held_since)
+			last = other;
+	}
+	return other ? last : NULL;
+}
+
+static bool contested(const struct fm_sgroup *g)
+{
+	const struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->is_claim && e->d->n_gang > 1)
+			return true;
+	return false;
+}
+
+/* Has somebody to stand back? One at a time, since that changes who else has to. */
+static bool yield(struct fm_sched *s, uint64_t now)
+{
+	struct fm_sgroup *g, *last;
+
+	s->yield_at = FM_NEVER;
+	fm_list_each (g, &s->torn, torn) {
+		last = last_of_circle(s, g);
+		if (last && last->circle != s->round) {
+			last->circle = s->round;
+			stand_back(last, now);
+			return true;
+		}
+		if (!contested(g))
+			continue;
+		if (fm_sub_sat(now, g->torn_since) >= g->patience) {
+			g->patience = FM_MIN(2 * g->patience, PATIENCE_MAX);
+			stand_back(g, now);
+			return true;
+		}
+		s->yield_at = FM_MIN(s->yield_at, g->torn_since + g->patience);
+	}
+	return false;
+}
+
+static void decided(struct fm_sched *s, struct fm_sdev *d)
+{
+	if (fm_list_empty(&d->decided))
+		fm_list_add_tail(&s->decided, &d->decided);
+}
+
+/* What is shared by the instances of all devices has changed. What the others answer changes
+ * nothing more, unless somebody stands back or returns: they are asked once. */
+static void spread(struct fm_sched *s, const struct fm_sdev *from)
+{
+	struct fm_sdev *d;
+
+	s->spreads = false;
+	fm_list_each (d, &s->devices, node)
+		if (d != from)
+			fm_gang_stir(d);
+}
+
+static void choose(struct fm_sched *s, struct fm_sdev *d, uint64_t now)
+{
+	fm_list_del(&d->stirred);
+	s->deciding = d;
+	fm_core_choose(d, now);
+	s->deciding = NULL;
+	decided(s, d);
+	if (d->others && s->shared && s->spreads)
+		spread(s, d);
+}
+
+/* What is left over when it was too much for one call is as yet decided by the claims that were
+ * there: late, but on no device otherwise than on another. */
+static void choose_all(struct fm_sched *s, uint64_t now)
+{
+	struct fm_sdev *d;
+
+	s->round++;
+	s->spreads = true;
+	for (size_t looks = LOOKS * s->n_devices; looks; looks--) {
+		if (!fm_list_empty(&s->stirred))
+			choose(s, fm_list_first(&s->stirred, struct fm_sdev, stirred), now);
+		else if (!yield(s, now))
+			return;
+	}
+	s->yield_at = now + NEXT;
+	fm_list_each (d, &s->stirred, stirred) {
+		fm_core_settle(d, now);
+		fm_core_fill(d, now);
+		decided(s, d);
+	}
+}
+
+/* Decide about every device that was stirred. What bells() reports is decided within, and leaves
+ * what is left of the lists right. */
+void fm_gang_resolve(struct fm_sched *s, uint64_t now)
+{
+	struct fm_sdev *d;
+
+	choose_all(s, now);
+	fm_list_each (d, &s->decided, decided)
+		fm_core_apply(d, now);
+	while (!fm_list_empty(&s->decided)) {
+		d = fm_list_first(&s->decided, struct fm_sdev, decided);
+		fm_list_del(&d->decided);
+		fm_core_ring(d);
+	}
+}
