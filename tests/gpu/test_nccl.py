@@ -69,6 +69,7 @@ def preempted_on_one_device(stack):
     compare(p)
     print(f"         {fermata.preemptions()} preemptions; gates alike in {together} looks, not in {apart}")
     check(fermata.preemptions() > 0, "nothing was preempted")
+    check(apart == 0, "the ranks were stopped on one device and not on the other")
 
 
 def devices(fermata):
