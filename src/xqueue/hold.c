@@ -10,7 +10,7 @@
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
 
-/* Level 1: is there as much under way as the window allows? What is under way may itself wait for
+/* Is there as much under way as the window allows? What is under way may itself wait for
  * something that this very caller is to do next (set a user event): when nothing has moved for
  * FM_XQ_PATIENCE intervals, the window does not count until something moves. Lock held. */
 static bool window_full(struct fm_xq *q, uint64_t now)
