@@ -137,21 +137,15 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
-/* Commands that take the device no time (events, waits for them): always in the running segment. */
-#define FM_KEY_FREE UINT64_C(0)
-
 static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 {
-	struct fm_est *e;
+	struct fm_est *e = fm_est_find(q->est, key);
 
-	if (key == FM_KEY_FREE)
-		return 0;
-	e = fm_est_find(q->est, key);
 	return FM_LIKELY(e) ? atomic_load_explicit(&e->ns, memory_order_relaxed) : UINT64_MAX;
 }
 
 /*
- * Before a launch of a command of kind `key` (the same key for commands that cost alike).
+ * Before a launch of a command of kind `key` (the same key for commands that cost alike; not 0).
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
  * somebody waits to hear of it, or the caller is to be held. The full fence of the increment orders
  * it before the look at the gate and at the bells (board.h).
@@ -173,8 +167,6 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}
-	if (key == FM_KEY_FREE)
-		return;
 	/* Lost updates between threads on one queue make an estimate less good, nothing else. */
 	if (n < FM_SEG_KEYS)
 		atomic_store_explicit(&q->seg_key[n], key, memory_order_relaxed);

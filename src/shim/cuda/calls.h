@@ -8,7 +8,7 @@
  * the thread's own instead of the context's. cuGetProcAddress gives this symbol for `name` to those
  * who ask for version `since` or later. work: a kernel, copy or fill, as opposed to what only
  * orders them. waits: does the call return only when its command has finished? key: the kind of
- * command (estimates).
+ * command (estimates), 0 for what only orders.
  *
  * From these tables come the shim's functions, what dlsym and cuGetProcAddress answer, and
  * docs/cuda-coverage.md (script/cuda-coverage), which also names the calls that are left alone.
@@ -21,11 +21,6 @@
 static inline uint64_t key_bytes(unsigned op, size_t bytes)
 {
 	return 0x10000u + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
-}
-
-static inline uint64_t key_order(unsigned op)
-{
-	return 0x8000u + op;
 }
 
 static inline uint64_t key_kernel(CUfunction f, uint64_t grid, uint64_t block)
@@ -119,7 +114,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuLaunchCooperativeKernel, , ptsz, 9000, stream, 1, 0, KEY_DIMS, \
 		(CUfunction f, DIMS, CUstream stream, void **params), \
 		(f, DIM_ARGS, stream, params)) \
-	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, key_order(1), \
+	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, 0, \
 		(CUgraphExec graph, CUstream stream), \
 		(graph, stream))
 
@@ -256,16 +251,16 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(dst, pitch, value, w, h, stream))
 
 #define FM_CUDA_MEMORY(X) \
-	X(cuMemAllocAsync, , ptsz, 11020, stream, 0, 0, key_order(2), \
+	X(cuMemAllocAsync, , ptsz, 11020, stream, 0, 0, 0, \
 		(CUdeviceptr *ptr, size_t n, CUstream stream), \
 		(ptr, n, stream)) \
-	X(cuMemAllocFromPoolAsync, , ptsz, 11020, stream, 0, 0, key_order(2), \
+	X(cuMemAllocFromPoolAsync, , ptsz, 11020, stream, 0, 0, 0, \
 		(CUdeviceptr *ptr, size_t n, CUmemoryPool pool, CUstream stream), \
 		(ptr, n, pool, stream)) \
-	X(cuMemFreeAsync, , ptsz, 11020, stream, 0, 0, key_order(3), \
+	X(cuMemFreeAsync, , ptsz, 11020, stream, 0, 0, 0, \
 		(CUdeviceptr ptr, CUstream stream), \
 		(ptr, stream)) \
-	X(cuMemMapArrayAsync, , ptsz, 11010, stream, 0, 0, key_order(4), \
+	X(cuMemMapArrayAsync, , ptsz, 11010, stream, 0, 0, 0, \
 		(struct CUarrayMapInfo_st *list, unsigned n, CUstream stream), \
 		(list, n, stream)) \
 	X(cuMemPrefetchAsync, , ptsz, 8000, stream, 1, 0, key_bytes(24, n), \
@@ -277,7 +272,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuMemPrefetchBatchAsync, , ptsz, 13000, stream, 1, 0, key_batch(24, sizes, n), \
 		(CUdeviceptr *ptrs, size_t *sizes, size_t n, struct fm_cu_location *to, size_t *indices, size_t n_to, unsigned long long flags, CUstream stream), \
 		(ptrs, sizes, n, to, indices, n_to, flags, stream)) \
-	X(cuMemDiscardBatchAsync, , ptsz, 13000, stream, 0, 0, key_order(5), \
+	X(cuMemDiscardBatchAsync, , ptsz, 13000, stream, 0, 0, 0, \
 		(CUdeviceptr *ptrs, size_t *sizes, size_t n, unsigned long long flags, CUstream stream), \
 		(ptrs, sizes, n, flags, stream)) \
 	X(cuMemDiscardAndPrefetchBatchAsync, , ptsz, 13000, stream, 1, 0, key_batch(24, sizes, n), \
@@ -286,69 +281,69 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuMemBatchDecompressAsync, , ptsz, 12060, stream, 1, 0, key_bytes(25, n), \
 		(struct CUmemDecompressParams_st *list, size_t n, unsigned flags, size_t *failed, CUstream stream), \
 		(list, n, flags, failed, stream)) \
-	X(cuStreamAttachMemAsync, , ptsz, 6000, stream, 0, 0, key_order(6), \
+	X(cuStreamAttachMemAsync, , ptsz, 6000, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr ptr, size_t n, unsigned flags), \
 		(stream, ptr, n, flags))
 
 #define FM_CUDA_ORDER(X) \
-	X(cuStreamWaitEvent, , ptsz, 3020, stream, 0, 0, key_order(7), \
+	X(cuStreamWaitEvent, , ptsz, 3020, stream, 0, 0, 0, \
 		(CUstream stream, CUevent event, unsigned flags), \
 		(stream, event, flags)) \
-	X(cuLaunchHostFunc, , ptsz, 10000, stream, 0, 0, key_order(8), \
+	X(cuLaunchHostFunc, , ptsz, 10000, stream, 0, 0, 0, \
 		(CUstream stream, fm_cu_host_fn fn, void *user), \
 		(stream, fn, user)) \
-	X(cuLaunchHostFunc, _v2, ptsz, 13020, stream, 0, 0, key_order(8), \
+	X(cuLaunchHostFunc, _v2, ptsz, 13020, stream, 0, 0, 0, \
 		(CUstream stream, fm_cu_host_fn fn, void *user, unsigned mode), \
 		(stream, fn, user, mode)) \
-	X(cuStreamAddCallback, , ptsz, 5000, stream, 0, 0, key_order(8), \
+	X(cuStreamAddCallback, , ptsz, 5000, stream, 0, 0, 0, \
 		(CUstream stream, fm_cu_stream_callback fn, void *user, unsigned flags), \
 		(stream, fn, user, flags)) \
-	X(cuStreamWaitValue32, , ptsz, 8000, stream, 0, 0, key_order(9), \
+	X(cuStreamWaitValue32, , ptsz, 8000, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWaitValue32, _v2, ptsz, 11070, stream, 0, 0, key_order(9), \
+	X(cuStreamWaitValue32, _v2, ptsz, 11070, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWaitValue64, , ptsz, 9000, stream, 0, 0, key_order(9), \
+	X(cuStreamWaitValue64, , ptsz, 9000, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWaitValue64, _v2, ptsz, 11070, stream, 0, 0, key_order(9), \
+	X(cuStreamWaitValue64, _v2, ptsz, 11070, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWriteValue32, , ptsz, 8000, stream, 0, 0, key_order(10), \
+	X(cuStreamWriteValue32, , ptsz, 8000, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWriteValue32, _v2, ptsz, 11070, stream, 0, 0, key_order(10), \
+	X(cuStreamWriteValue32, _v2, ptsz, 11070, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWriteValue64, , ptsz, 9000, stream, 0, 0, key_order(10), \
+	X(cuStreamWriteValue64, , ptsz, 9000, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamWriteValue64, _v2, ptsz, 11070, stream, 0, 0, key_order(10), \
+	X(cuStreamWriteValue64, _v2, ptsz, 11070, stream, 0, 0, 0, \
 		(CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags), \
 		(stream, at, value, flags)) \
-	X(cuStreamBatchMemOp, , ptsz, 8000, stream, 0, 0, key_order(11), \
+	X(cuStreamBatchMemOp, , ptsz, 8000, stream, 0, 0, 0, \
 		(CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags), \
 		(stream, n, ops, flags)) \
-	X(cuStreamBatchMemOp, _v2, ptsz, 11070, stream, 0, 0, key_order(11), \
+	X(cuStreamBatchMemOp, _v2, ptsz, 11070, stream, 0, 0, 0, \
 		(CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags), \
 		(stream, n, ops, flags)) \
-	X(cuSignalExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, key_order(12), \
+	X(cuSignalExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, 0, \
 		(const CUexternalSemaphore *list, const struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st *params, unsigned n, CUstream stream), \
 		(list, params, n, stream)) \
-	X(cuWaitExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, key_order(13), \
+	X(cuWaitExternalSemaphoresAsync, , ptsz, 10000, stream, 0, 0, 0, \
 		(const CUexternalSemaphore *list, const struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st *params, unsigned n, CUstream stream), \
 		(list, params, n, stream)) \
-	X(cuGraphicsMapResources, , ptsz, 3000, stream, 0, 0, key_order(14), \
+	X(cuGraphicsMapResources, , ptsz, 3000, stream, 0, 0, 0, \
 		(unsigned n, CUgraphicsResource *list, CUstream stream), \
 		(n, list, stream)) \
-	X(cuGraphicsUnmapResources, , ptsz, 3000, stream, 0, 0, key_order(14), \
+	X(cuGraphicsUnmapResources, , ptsz, 3000, stream, 0, 0, 0, \
 		(unsigned n, CUgraphicsResource *list, CUstream stream), \
 		(n, list, stream)) \
-	X(cuGLMapBufferObject, _v2, ptds, 3020, NULL, 0, 0, key_order(14), \
+	X(cuGLMapBufferObject, _v2, ptds, 3020, NULL, 0, 0, 0, \
 		(CUdeviceptr *ptr, size_t *n, unsigned buffer), \
 		(ptr, n, buffer)) \
-	X(cuGLMapBufferObjectAsync, _v2, ptsz, 3020, stream, 0, 0, key_order(14), \
+	X(cuGLMapBufferObjectAsync, _v2, ptsz, 3020, stream, 0, 0, 0, \
 		(CUdeviceptr *ptr, size_t *n, unsigned buffer, CUstream stream), \
 		(ptr, n, buffer, stream))
 
@@ -363,10 +358,10 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	X(cuLaunchGridAsync, , 2000, stream, 1, 0, key_grid(f, w, h), \
 		(CUfunction f, int w, int h, CUstream stream), \
 		(f, w, h, stream)) \
-	X(cuGLUnmapBufferObject, , 2000, NULL, 0, 0, key_order(14), \
+	X(cuGLUnmapBufferObject, , 2000, NULL, 0, 0, 0, \
 		(unsigned buffer), \
 		(buffer)) \
-	X(cuGLUnmapBufferObjectAsync, , 2030, stream, 0, 0, key_order(14), \
+	X(cuGLUnmapBufferObjectAsync, , 2030, stream, 0, 0, 0, \
 		(unsigned buffer, CUstream stream), \
 		(buffer, stream))
 
@@ -378,10 +373,10 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 
 /* As FM_CUDA_LAUNCHES, and besides remember what the event stands behind. */
 #define FM_CUDA_RECORDS(X) \
-	X(cuEventRecord, , ptsz, 2000, stream, 0, 0, key_order(15), \
+	X(cuEventRecord, , ptsz, 2000, stream, 0, 0, 0, \
 		(CUevent event, CUstream stream), \
 		(event, stream)) \
-	X(cuEventRecordWithFlags, , ptsz, 11010, stream, 0, 0, key_order(15), \
+	X(cuEventRecordWithFlags, , ptsz, 11010, stream, 0, 0, 0, \
 		(CUevent event, CUstream stream, unsigned flags), \
 		(event, stream, flags))
 
