@@ -407,7 +407,7 @@ static uint64_t stands_since(struct fm_slot *s, uint64_t end)
 		now = now_ns();
 		if (now >= end || atomic_load(&s->gate) != FM_GATE_CLOSED)
 			return 0;
-		if (!atomic_load_explicit(&s->waiting, memory_order_acquire))
+		if (!fm_slot_waits(s))
 			since = 0;
 		else if (!since)
 			since = now;
@@ -426,7 +426,7 @@ static void *watch(void *board)
 		open = gate_is(s, FM_GATE_OPEN, w->end);
 		if (!stood || !open)
 			continue;
-		while (atomic_load_explicit(&s->waiting, memory_order_acquire))
+		while (fm_slot_waits(s))
 			;
 		w->go_us[w->n] = (double)(now_ns() - open) / 1e3;
 		w->stall_us[w->n++] = (double)(stood > closed ? stood - closed : 0) / 1e3;

@@ -58,15 +58,15 @@ struct fm_backend_ops {
 	void (*reactivate)(void *hwq, void *gate);
 
 	/* Level 2 where the device itself can wait for a word of memory, in place of the two above.
-	 * gate: when all that was launched has finished the device writes `finished` to
-	 * w->progress; then it waits for *w->gate to be zero, and *w->waiting is 1 as long as it
-	 * does. tell: the first part alone; it may be called while the program uses the hwqueue,
-	 * and answers -EBUSY when it must not be touched just now. With `sample` the stretch from
+	 * gate: when all that was launched has finished the device writes 2 * finished + 1 to
+	 * w->progress; then it waits for *w->gate to be zero, and writes 2 * finished. tell: the
+	 * last alone; it may be called while the program uses the hwqueue, and answers -EBUSY when
+	 * it must not be touched just now. With `sample` the stretch from
 	 * this gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0:
 	 * it could not be timed), 0 when there is none yet; not exact: the device may have waited
 	 * for the program meanwhile. inner: a gate inside a command that the program composes (a
-	 * graph): `waiting` and the wait, no progress. lost: has the device failed, so that nothing
-	 * that was launched will end, or be told of? May be NULL. */
+	 * graph): *w->waiting is 1 as long as it waits; no progress. lost: has the device failed,
+	 * so that nothing that was launched will end, or be told of? May be NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
 	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
 	int (*sampled)(void *hwq, uint64_t *ns, bool *exact);

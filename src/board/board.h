@@ -14,8 +14,9 @@
  *
  * Stall: the client raises `released`, then looks at `gate` before it opens a gate of the
  * device; the daemon closes `gate`, then reads `released`: once it reads a stall, no gate opens. A
- * device that waits for `gate` itself says so first (`waiting`), then looks; what it says is true
- * save for the microsecond in which it has seen the gate open and not said yet that it goes on.
+ * device that waits for `gate` itself says so first (`progress`, `waiting`), then looks; what it
+ * says is true save for the microsecond in which it has seen the gate open and not said yet that it
+ * goes on.
  */
 #pragma once
 #include "base/util.h"
@@ -24,7 +25,7 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 3
+#define FM_BOARD_VERSION 4
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 #define FM_BOARD_CALLS   16
@@ -71,8 +72,9 @@ struct fm_slot {
 	_Atomic uint64_t held_ns;       /* time callers were held back (level 1) */
 	_Atomic uint32_t level;         /* enum fm_level in use */
 
-	/* Written by the device, where it can (backend.h, gate): what it has finished, and whether
-	 * it waits for `gate` just now. */
+	/* Written by the device, where it can (backend.h, gate): twice the commands that it has
+	 * finished, and one more while it waits for `gate` behind them; 1 while it waits for `gate`
+	 * in the middle of a command. */
 	FM_LINE _Atomic uint64_t progress;
 	_Atomic uint32_t waiting;
 };
@@ -121,11 +123,23 @@ _Static_assert(sizeof(struct fm_slot) == 6 * FM_CACHE_LINE, "a slot is six cache
 _Static_assert(sizeof(struct fm_board_call) == FM_CACHE_LINE, "a call is a cache line");
 _Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
 
+/* Commands that the device has said are finished. */
+static inline uint64_t fm_slot_progress(const struct fm_slot *s)
+{
+	return atomic_load_explicit(&s->progress, memory_order_acquire) >> 1;
+}
+
+/* The device stands at a gate, as it says. */
+static inline bool fm_slot_waits(const struct fm_slot *s)
+{
+	return atomic_load_explicit(&s->progress, memory_order_acquire) & 1 ||
+	       atomic_load_explicit(&s->waiting, memory_order_acquire);
+}
+
 /* Commands known to be finished. */
 static inline uint64_t fm_slot_done(const struct fm_slot *s)
 {
-	return FM_MAX(atomic_load_explicit(&s->done, memory_order_acquire),
-		atomic_load_explicit(&s->progress, memory_order_acquire));
+	return FM_MAX(atomic_load_explicit(&s->done, memory_order_acquire), fm_slot_progress(s));
 }
 
 /* Commands launched and not known to be finished. A lying client's done > begun counts as none. */
@@ -146,7 +160,7 @@ static inline bool fm_slot_stalled(const struct fm_slot *s)
 	uint64_t done = fm_slot_done(s);
 
 	return done >= atomic_load_explicit(&s->released, memory_order_acquire) ||
-	       atomic_load_explicit(&s->waiting, memory_order_acquire) || !fm_slot_pending(s);
+	       fm_slot_waits(s) || !fm_slot_pending(s);
 }
 
 /* Client side: create a sealed board. *board is mapped, *fd to be sent to the daemon (or, with fd

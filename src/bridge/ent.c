@@ -67,7 +67,7 @@ static uint64_t rest_since(const struct fm_bridge *b, const struct ent *e, const
 {
 	uint64_t done_at = CLAIM(s->done_at);
 
-	return CLAIM(s->waiting) && fm_slot_pending(s) && done_at < e->closed_at ? b->now : done_at;
+	return fm_slot_waits(s) && fm_slot_pending(s) && done_at < e->closed_at ? b->now : done_at;
 }
 
 /* Queues may wait, by events, for one that stands at its gate, and never come to one of their own.
@@ -94,7 +94,7 @@ static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 
 		done += fm_slot_done(q->slot);
 		all_stand = all_stand && stands;
-		one_stands = one_stands || CLAIM(q->slot->waiting) ||
+		one_stands = one_stands || fm_slot_waits(q->slot) ||
 			     (stands && fm_slot_pending(q->slot));
 		if (stands)
 			last = FM_MAX(last, rest_since(b, e, q->slot));

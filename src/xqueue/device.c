@@ -123,7 +123,7 @@ static bool stands(struct fm_client *c)
 
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES && !yes; i++)
-		yes = c->queue[i] && atomic_load(&c->queue[i]->slot->waiting);
+		yes = c->queue[i] && fm_slot_waits(c->queue[i]->slot);
 	pthread_mutex_unlock(&c->lock);
 	return yes;
 }
@@ -134,7 +134,7 @@ static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	if (atomic_load(&q->slot->progress) < x->told || stands(q->client)) {
+	if (fm_slot_progress(q->slot) < x->told || stands(q->client)) {
 		x->refused = 0;
 		return;
 	}
@@ -152,7 +152,7 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 
 	if (!x->gave_up || q->closing || !atomic_load(&q->client->board->contended))
 		return FM_NEVER;
-	if (atomic_load(&s->progress) >= x->refused) {
+	if (fm_slot_progress(s) >= x->refused) {
 		x->gave_up = false;
 		return FM_NEVER;
 	}
@@ -220,7 +220,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_at = 0;
 		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}
-	if (!open && atomic_load(&q->slot->waiting)) {
+	if (!open && fm_slot_waits(q->slot)) {
 		x->progress_at = now;
 		return q->closing ? now + 100 * FM_MS : FM_NEVER; /* woken when it opens */
 	}

@@ -80,7 +80,7 @@ static void retire(struct fm_xq *q)
 	/* A graph may have gates that look at it. */
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	c->queue[q->slot_index] = NULL;
-	c->spoilt[q->slot_index] = q->cold->told > atomic_load(&q->slot->progress);
+	c->spoilt[q->slot_index] = q->cold->told > fm_slot_progress(q->slot);
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
 	if (q->ops->release)

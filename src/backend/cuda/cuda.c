@@ -233,14 +233,13 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	int mode = fm_cu_enter(q->cu), rc = -EIO;
 
 	if (reach_from_afar(q)) {
-		union fm_cu_mem_op ops[4] = {
-			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, finished),
-			mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
+		union fm_cu_mem_op ops[3] = {
+			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished + 1),
 			mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
-			mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
+			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished),
 		};
 
-		ops[2].op.flags = FM_CU_WAIT_VALUE_EQ;
+		ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
 		end_sample(q);
 		rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
 		if (!rc && sample)
@@ -282,7 +281,8 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 		return rc;
 	rc = -EIO;
 	if (reach(q)) {
-		union fm_cu_mem_op op = mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, finished);
+		union fm_cu_mem_op op =
+			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
 
 		rc = enqueue(q, &op, 1);
 	}

@@ -15,10 +15,9 @@ static void arrive(struct fm_simq *q, struct fm_sim_entry *e)
 {
 	e->waits = true;
 	q->dev->waiting++;
-	atomic_store(e->words.progress, e->progress);
+	atomic_store(e->words.progress, 2 * e->progress + !!e->words.gate);
 	if (!e->words.gate)
 		return;
-	atomic_store(e->words.waiting, 1);
 	if (q->sampling && q->samples < FM_SIM_SAMPLES)
 		q->sample[q->samples++] = q->dev->clock - q->sample_since;
 	q->sampling = false;
@@ -32,7 +31,7 @@ static bool pass_word(struct fm_simq *q, struct fm_sim_entry *e)
 	if (e->words.gate) {
 		if (atomic_load(e->words.gate) && !e->open)
 			return false;
-		atomic_store(e->words.waiting, 0);
+		atomic_store(e->words.progress, 2 * e->progress);
 		q->sampling = e->sample;
 		q->sample_since = q->dev->clock;
 	}
