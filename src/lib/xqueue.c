@@ -110,7 +110,7 @@ int fm_xqueue_submit(fm_xqueue *q, const struct fm_command *command, uint64_t *s
 	if (FM_UNLIKELY(!command || !command->fn != !!q->hwq->sim))
 		return -EINVAL;
 	if (FM_LIKELY(q->xq != NULL)) {
-		fm_xq_begin(q->xq, key_of(command));
+		fm_xq_begin(q->xq, key_of(command), true);
 		rc = q->hwq->ops->launch(q->hwq, command);
 		fm_xq_end(q->xq);
 	} else {

@@ -162,6 +162,7 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	atomic_fetch_add(&s->begun, 1);
 	fm_xq_end(q);
 	fm_xq_edge(q, now);
+	fm_xq_announce(q);
 	return now;
 }
 

@@ -123,7 +123,7 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
 
-/* xqueue.c: the queue was idle, and has work. Any thread. */
+/* xqueue.c: the queue was idle, and has work: fm_xq_announce() is due. Any thread. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now);
 
 /* hold.c: level 1, the caller waits. est: the device time of the command it is about to launch. No

@@ -2,7 +2,7 @@
 /* The slow halves of begin and of a wait that is over (xqueue.h). */
 #include "segment.h"
 
-/* Somebody may wait to hear that it is idle no more, and a new segment begins. */
+/* Somebody may wait to hear that it is idle no more (fm_xq_announce), and a new segment begins. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -13,7 +13,14 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->edge_gates, atomic_load_explicit(&q->slot->gates, memory_order_relaxed));
 	if (fm_xq_may_run(q))
 		atomic_store(&s->busy_since, now);
-	if (atomic_load(&s->bells) & FM_BELL_READY)
+	atomic_store(&q->announce, 1);
+}
+
+void fm_xq_announce(struct fm_xq *q)
+{
+	if (!atomic_exchange(&q->announce, 0))
+		return;
+	if (atomic_load(&q->slot->bells) & FM_BELL_READY)
 		fm_client_bell(q->client);
 	/* While others wait for the device the agent watches for our end, also if nobody here
 	 * waits. */
@@ -42,7 +49,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	return est;
 }
 
-uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
+uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool waits)
 {
 	uint64_t now;
 
@@ -51,6 +58,8 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est)
 	now = fm_now();
 	if (fm_slot_done(q->slot) == before)
 		fm_xq_edge(q, now);
+	if (waits || q->level < FM_LEVEL_QUEUED || !fm_xq_may_run(q))
+		fm_xq_announce(q);
 	if (atomic_load(&q->interval) == UINT64_MAX && fm_xq_may_run(q))
 		return est;
 	if (q->level >= FM_LEVEL_QUEUED)

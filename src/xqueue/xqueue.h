@@ -94,6 +94,7 @@ struct fm_xq {
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
 	_Atomic uint32_t seg_n;         /* commands since the last gate */
+	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
 	struct fm_est_set *est; /* fm_estimates */
 
@@ -131,7 +132,8 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 void fm_xq_close(struct fm_xq *q);
 
 /* Returns the estimate to use: of a kind not seen before it is UINT64_MAX until here. */
-uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est);
+uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est, bool waits);
+void fm_xq_announce(struct fm_xq *q);
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
 /* The program has waited for something that this queue may have finished: look soon whether it is
  * idle. */
@@ -149,8 +151,12 @@ static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
  * somebody waits to hear of it, or the caller is to be held. The full fence of the increment orders
  * it before the look at the gate and at the bells (board.h).
+ *
+ * waits: the driver's call may wait for the device. Where it does not, and the command may go to
+ * the device as it is, those who are to hear that the queue has work are told after the launch, not
+ * before.
  */
-static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
+static inline void fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 {
 	struct fm_slot *s = q->slot;
 	uint64_t before = atomic_fetch_add(&s->begun, 1);
@@ -163,7 +169,7 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 
 	if (FM_UNLIKELY(idle || closed ||
 			seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
-		est = fm_xq_begin_slow(q, before, est);
+		est = fm_xq_begin_slow(q, before, est, waits);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}
@@ -179,6 +185,8 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key)
 static inline void fm_xq_end(struct fm_xq *q)
 {
 	atomic_fetch_add_explicit(&q->slot->passed, 1, memory_order_release);
+	if (FM_UNLIKELY(atomic_load_explicit(&q->announce, memory_order_relaxed)))
+		fm_xq_announce(q);
 }
 
 /* Launches that the driver has for sure: what a wait that begins now will cover. */

@@ -137,7 +137,7 @@ static void test_running_command_stops_level_3(void **state)
 	start_device(3);
 	q = new_queue(false, 0);
 	other = new_queue(false, 0);
-	fm_xq_begin(q, 1);
+	fm_xq_begin(q, 1, true);
 	fm_simq_ops.launch(q->hwq, &c);
 	fm_xq_end(q);
 	device_goes_on(1);

@@ -312,7 +312,7 @@ static int use_dead_queue(void *arg)
 	unsigned opened = peer.opened;
 
 	for (unsigned i = 0; i < 100; i++) {
-		fm_xq_begin(q, 1);
+		fm_xq_begin(q, 1, true);
 		fm_xq_end(q);
 		fm_xq_synced(q, fm_xq_mark(q));
 	}

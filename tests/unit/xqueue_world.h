@@ -158,7 +158,7 @@ static inline int launch(struct fm_xq *q, unsigned i)
 		.device_ns = COMMAND_NS, .done = done, .arg = (void *)(uintptr_t)i};
 	int rc;
 
-	fm_xq_begin(q, 1);
+	fm_xq_begin(q, 1, true);
 	rc = fm_simq_ops.launch(q->hwq, &c);
 	fm_xq_end(q);
 	return rc;

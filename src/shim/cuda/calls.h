@@ -18,9 +18,18 @@
 
 /* Kinds of command. Copies cost alike by power of two of their size; kernels by kernel and number
  * of threads. */
+#define KEY_BYTES UINT64_C(0x10000)
+
 static inline uint64_t key_bytes(unsigned op, size_t bytes)
 {
-	return 0x10000u + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
+	return KEY_BYTES + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
+}
+
+/* May the call wait for the device? One that copies or fills may; launches of kernels and graphs,
+ * whose keys hold an address, do not. */
+static inline bool key_waits(uint64_t key)
+{
+	return key / KEY_BYTES == 1;
 }
 
 static inline uint64_t key_kernel(CUfunction f, uint64_t grid, uint64_t block)

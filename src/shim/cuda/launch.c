@@ -41,7 +41,7 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 			return l;
 	}
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_xq_begin(l.q->xq, key);
+	fm_xq_begin(l.q->xq, key, key_waits(key));
 	return l;
 }
 

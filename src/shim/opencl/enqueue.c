@@ -16,7 +16,7 @@ static inline struct launch begin(cl_command_queue queue, uint64_t key, const ch
 		return l;
 	}
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_xq_begin(l.q->xq, key);
+	fm_xq_begin(l.q->xq, key, true);
 	return l;
 }
 
