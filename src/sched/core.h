@@ -116,6 +116,8 @@ struct fm_sent {
 	bool is_ready, is_need, is_claim, is_rival; /* as counted in its group and device */
 
 	struct fm_heap_node linger; /* in the heap: idle, but still counted as ready */
+	uint64_t idle_at;           /* when its work last ended */
+	unsigned long_pauses;       /* in a row, in which to linger was in vain */
 	uint64_t epoch, asked;      /* of the decision that chose it last */
 	uint64_t visit;
 	uint64_t closed_at, charged_to, usage;

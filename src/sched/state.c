@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
+/* Who has paused for longer than the linger so often in a row, gives the device up at once; until
+ * it pauses for less. */
+#define LONG_PAUSES 8
+
 void fm_core_told(struct fm_sent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
@@ -129,6 +133,7 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t
 	if (e->work)
 		return;
 	s->stats.events++;
+	e->long_pauses = fm_sub_sat(at, e->idle_at) > s->linger ? e->long_pauses + 1 : 0;
 	fm_core_settle(e->d, at);
 	e->work = true;
 	if (e->g->suspended)
@@ -141,13 +146,14 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t
 	fm_core_decide(e->d, now);
 }
 
-/* Only who holds the device has something to keep. One alone needs no claim, but where it holds
- * back others on other devices. */
+/* Only who holds the device has something to keep, and whose pauses may be short. One alone needs
+ * no claim, but where it holds back others on other devices. */
 static bool may_linger(const struct fm_sent *e)
 {
 	bool others = e->d->n_ents > 1 || e->d->s->shared;
 
-	return e->ready && !e->g->depth && e->gate_open && !e->d->all && others;
+	return e->long_pauses < LONG_PAUSES && e->ready && !e->g->depth && e->gate_open &&
+	       !e->d->all && others;
 }
 
 void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
@@ -162,6 +168,7 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 	s->stats.events++;
 	fm_core_settle_ent(e, at);
 	e->work = false;
+	e->idle_at = at;
 	fm_core_touch(e);
 	if (e->draining)
 		fm_core_drained(e, FM_MAX(at, e->closed_at));

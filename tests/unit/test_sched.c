@@ -113,6 +113,37 @@ static void linger_keeps_the_device(void **state)
 	fm_sched_free(f.s);
 }
 
+/* Who has shown that its pauses are long gives the device up at once, until one is short. */
+static void long_pauses_end_the_linger(void **state)
+{
+	struct fix f;
+	struct ent *a, *b;
+	uint64_t t = T0;
+
+	setup(&f, &host, NULL);
+	fm_sched_linger(f.s, FM_MS);
+	a = add(&f, 10);
+	b = add(&f, 0);
+	ready(&f, b, t);
+	for (unsigned i = 0; i < 20; i++, t += 10 * FM_MS) {
+		ready(&f, a, t);
+		f.log[0] = '\0';
+		idle(&f, a, t + FM_MS);
+		assert_string_equal(f.log, i < 7 ? "" : "+b");
+		fm_sched_tick(f.s, t + 2 * FM_MS);
+		assert_string_equal(f.log, "+b");
+	}
+	ready(&f, a, t);
+	idle(&f, a, t + FM_MS);
+	ready(&f, a, t + FM_MS + 500 * FM_US);
+	f.log[0] = '\0';
+	idle(&f, a, t + 2 * FM_MS);
+	assert_string_equal(f.log, "");
+	fm_sched_tick(f.s, t + 3 * FM_MS);
+	assert_string_equal(f.log, "+b");
+	fm_sched_free(f.s);
+}
+
 static void new_job_within_linger_renews_deadline(void **state)
 {
 	struct fix f;
@@ -567,6 +598,7 @@ int main(void)
 		cmocka_unit_test(higher_priority_preempts),
 		cmocka_unit_test(closes_before_it_opens),
 		cmocka_unit_test(linger_keeps_the_device),
+		cmocka_unit_test(long_pauses_end_the_linger),
 		cmocka_unit_test(new_job_within_linger_renews_deadline),
 		cmocka_unit_test(bells_only_where_needed),
 		cmocka_unit_test(exact_jobs_cost_bells),
