@@ -54,11 +54,11 @@ def suspended_at_random(stack):
 def preempted_on_one_device(stack):
     """An urgent program on one GPU stops the ranks on all; they go on together."""
     fermata = Fermata(stack)
+    bench = os.path.join(os.environ["BUILD"], "bench", "bench_cuda")
+    urgent = fermata.program([bench, "serve", "40", "500", "30000", "0"], "--priority", "high")
+    urgent.line("ready", seconds=PATIENCE)
     p = start(fermata, "--priority", "low")
     eventually("the ranks are at work", lambda: len(devices(fermata)) > 1)
-    bench = os.path.join(os.environ["BUILD"], "bench", "bench_cuda")
-    urgent = fermata.program([bench, "serve", "40", "500", "30000"], "--priority", "high")
-    urgent.line("ready", seconds=PATIENCE)
     now = time.monotonic_ns()
     urgent.tell(f"go {now} {now + 4_000_000_000}")
     together = apart = 0
