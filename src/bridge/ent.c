@@ -57,7 +57,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	fm_list_each (q, &e->queues, in_ent) {
 		atomic_store_explicit(&q->slot->gate, word, memory_order_release);
 		/* A closed gate stalls what is queued without the client's help (level 2). */
-		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED)
+		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room)
 			mark_dirty(b, q->client);
 	}
 }
@@ -199,7 +199,7 @@ static enum fm_shares shares_of(const struct ent *e)
 void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 {
 	enum fm_shares shares = FM_SHARES_NONE;
-	uint32_t makes_room = 0;
+	bool makes_room = false;
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {
@@ -214,6 +214,7 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 		if (shares != FM_SHARES_NONE)
 			mark_dirty(b, c);
 	}
+	c->makes_room = makes_room;
 	if (CLAIM(c->board->makes_room) != makes_room) {
 		atomic_store_explicit(&c->board->makes_room, makes_room, memory_order_release);
 		mark_dirty(b, c);

@@ -78,6 +78,7 @@ struct fm_bclient {
 	char comm[32], api[16];
 	void *ctx;
 	struct fm_list queues;
+	bool makes_room; /* as its board was told */
 	struct member first,
 		*more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
 };

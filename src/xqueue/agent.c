@@ -57,17 +57,6 @@ static uint64_t service_link(struct fm_client *c)
 	return c->connect_at;
 }
 
-static void tell_makes_room(struct fm_client *c)
-{
-	bool yes = atomic_load(&c->board->makes_room);
-
-	if (!c->config.makes_room || yes == c->makes_room ||
-		(c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))
-		return;
-	c->makes_room = yes;
-	c->config.makes_room(yes);
-}
-
 static void sleep_until(struct fm_client *c, uint64_t next)
 {
 	struct fm_link *l = atomic_load(&c->link);
@@ -100,14 +89,14 @@ static void *agent(void *arg)
 
 	while (!atomic_load(&c->stop)) {
 		service_link(c);
-		tell_makes_room(c);
+		fm_room_tell(c, fm_now());
 		pump_all(c);
 		/* Announce the sleep, then look once more: whoever changes a gate after that look
 		 * sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
-		tell_makes_room(c);
+		next = fm_room_tell(c, fm_now());
 		link_next = service_link(c);
-		next = pump_all(c);
+		next = FM_MIN(next, pump_all(c));
 		sleep_until(c, FM_MIN(next, link_next));
 		atomic_store(&c->board->agent_sleeps, 0);
 	}

@@ -38,6 +38,12 @@ struct fm_ownfd {
 	ino_t ino;
 };
 
+/* The agent's own. */
+struct fm_room_state {
+	enum fm_room told;              /* to config.makes_room */
+	uint64_t stopped_at, last_stop; /* 0: it is not; how long the one before took */
+};
+
 struct fm_client {
 	struct fm_client_config config;
 	struct fm_settings set;
@@ -64,9 +70,12 @@ struct fm_client {
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
-	bool makes_room; /* agent: as last told to config.makes_room */
+	struct fm_room_state room;
 	uint64_t connect_at, backoff;
 };
+
+/* room.c: tell config.makes_room if it is another now; when to look again. The agent alone. */
+uint64_t fm_room_tell(struct fm_client *c, uint64_t now);
 
 /* settings.c */
 void fm_settings_read(struct fm_settings *s);

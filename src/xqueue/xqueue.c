@@ -2,6 +2,9 @@
 /* The slow halves of begin and of a wait that is over (xqueue.h). */
 #include "segment.h"
 
+/* A command that takes longer is worth stopping in its middle. */
+#define LONG FM_MS
+
 /* Somebody may wait to hear that it is idle no more (fm_xq_announce), and a new segment begins. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now)
 {
@@ -36,6 +39,9 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	bool curious = false, full, closed;
 
 	pthread_mutex_lock(&q->cold->lock);
+	if (est > LONG && est != UINT64_MAX)
+		atomic_store(
+			&q->long_mark, atomic_load_explicit(&q->slot->begun, memory_order_relaxed));
 	/* Alone in its segment, unless gates cost the device more than an error does. */
 	if (q->device_gates && est == UINT64_MAX) {
 		est = q->spacing / FM_XQ_UNKNOWN_PARTS;

@@ -22,15 +22,19 @@
 
 struct fm_client; /* this process as the daemon sees it: board, agent thread, link */
 
+/* How a process makes room for others in the middle of a command, by what a device can be told
+ * (level 3): as the device will; at any moment; or rather at its next gate, for it has been told to
+ * stop, and comes to that gate the sooner the less often it is sent away on its way there. */
+enum fm_room { FM_ROOM_NONE, FM_ROOM_AT_ONCE, FM_ROOM_AT_GATE };
+
 struct fm_client_config {
 	const char *api;                 /* static: "opencl", "lib" */
 	const struct fm_link_ops *local; /* local mode, NULL where it is not linked in */
 	const char
 		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
-	/* Told by the agent when it changes, first when it is true: this process alone is to make
-	 * room for others, by what a device can be told once and for all (level 3). Not where a
-	 * lesser level is wished. May be NULL. */
-	void (*makes_room)(bool yes);
+	/* Told by the agent when it changes, first when it is not NONE: this process alone is to
+	 * make room for others. Not where a lesser level is wished. May be NULL. */
+	void (*makes_room)(enum fm_room room);
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
 			      own queues */
 };
@@ -112,6 +116,7 @@ struct fm_xq {
 	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
+	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	struct fm_xq_cold *cold;     /* segment.h */
 };
 

@@ -22,6 +22,7 @@ static struct {
 	struct fm_board *board;
 	_Atomic bool refuse, gone;
 	_Atomic unsigned opened, closed, bells, queues, queues_gone, hints, groups, segments;
+	_Atomic unsigned room, rooms; /* as last told; how often */
 } peer;
 
 struct fm_link {
@@ -81,11 +82,18 @@ static const struct fm_link_ops peer_link = {
 	.service = peer_service,
 };
 
+static inline void peer_room(enum fm_room room)
+{
+	peer.room = room;
+	peer.rooms++;
+}
+
 static inline struct fm_client *client(bool gates_always)
 {
 	const struct fm_client_config config = {.api = "test",
 		.local = &peer_link,
 		.local_policy = "test",
+		.makes_room = peer_room,
 		.gates_always = gates_always};
 
 	return fm_client_get(&config);
@@ -152,16 +160,20 @@ static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
 	return q;
 }
 
-static inline int launch(struct fm_xq *q, unsigned i)
+static inline int launch_of(struct fm_xq *q, uint64_t ns, unsigned i)
 {
-	const struct fm_command c = {
-		.device_ns = COMMAND_NS, .done = done, .arg = (void *)(uintptr_t)i};
+	const struct fm_command c = {.device_ns = ns, .done = done, .arg = (void *)(uintptr_t)i};
 	int rc;
 
-	fm_xq_begin(q, 1, true);
+	fm_xq_begin(q, ns, true);
 	rc = fm_simq_ops.launch(q->hwq, &c);
 	fm_xq_end(q);
 	return rc;
+}
+
+static inline int launch(struct fm_xq *q, unsigned i)
+{
+	return launch_of(q, COMMAND_NS, i);
 }
 
 static inline void wait_all(struct fm_xq *q)

@@ -65,7 +65,7 @@ void fm_cu_fork_child(void);
 
 /* Device time between gates, where nobody wishes another (a gate costs about 4 us). Where processes
  * share one context, a change between them costs nothing, and shorter segments pay. */
-#define FM_CU_INTERVAL        (150 * FM_US)
+#define FM_CU_INTERVAL        (180 * FM_US)
 #define FM_CU_INTERVAL_SHARED (50 * FM_US)
 
 /* Does the current context share the device's own with other processes (MPS)? */

@@ -102,12 +102,14 @@ static void handlers(void)
 
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may
  * have it: two, or one beside others that wait at their gates, would do nothing but change places.
- */
-#define SLICE_US 1
-
-static void makes_room(bool yes)
+ * So does one that was told to stop, each time the other leaves the device for a moment: until it
+ * has come to its gate it has a longer one. */
+static void makes_room(enum fm_room room)
 {
-	fm_cu_timeslice(yes ? SLICE_US : 0);
+	static const uint64_t slice_us[] = {
+		[FM_ROOM_NONE] = 0, [FM_ROOM_AT_ONCE] = 1, [FM_ROOM_AT_GATE] = 1000};
+
+	fm_cu_timeslice(slice_us[room]);
 }
 
 static struct fm_client *client(void)

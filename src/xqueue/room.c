@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How this process makes room for others, while the daemon says that it alone is to (board.h,
+ * makes_room). At any moment: so others have the device within a context switch, whatever runs. Once
+ * told to stop it would be sent away again each time that the others leave the device for a moment,
+ * and hardly come nearer to its gate: two context switches for next to nothing. So on its way there
+ * it stays, unless what runs is long. To tell the driver takes it some hundred microseconds: not
+ * worth it for a stop that is over before.
+ */
+#include "segment.h"
+
+#define SHORT_STOP FM_MS
+#define LOOK       (500 * FM_US)
+
+struct view {
+	bool stopped;  /* by the scheduler, or by hand */
+	bool moves;    /* and a queue has not come to its gate */
+	bool in_long;  /* a command that gates do not divide */
+};
+
+static struct view look(struct fm_client *c)
+{
+	struct view v = {0};
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		struct fm_xq *q = c->queue[i];
+
+		if (!q || !fm_slot_pending(q->slot))
+			continue;
+		v.stopped |= !fm_xq_may_run(q);
+		v.moves |= !fm_slot_waits(q->slot);
+		v.in_long |= fm_slot_done(q->slot) < atomic_load(&q->long_mark);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return v;
+}
+
+/* When the next look is due: in *next. */
+static enum fm_room wanted(struct fm_room_state *r, struct view v, uint64_t now, uint64_t *next)
+{
+	if (!v.stopped) {
+		r->last_stop = r->stopped_at ? now - r->stopped_at : r->last_stop;
+		r->stopped_at = 0;
+		return FM_ROOM_AT_ONCE;
+	}
+	if (!r->stopped_at)
+		r->stopped_at = now;
+	if (v.in_long || !v.moves)
+		return FM_ROOM_AT_ONCE;
+	if (r->last_stop < SHORT_STOP && now - r->stopped_at < SHORT_STOP) {
+		*next = r->stopped_at + SHORT_STOP;
+		return FM_ROOM_AT_ONCE;
+	}
+	*next = now + LOOK;
+	return FM_ROOM_AT_GATE;
+}
+
+uint64_t fm_room_tell(struct fm_client *c, uint64_t now)
+{
+	enum fm_room room = FM_ROOM_NONE;
+	uint64_t next = FM_NEVER;
+
+	if (!c->config.makes_room || (c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))
+		return FM_NEVER;
+	if (atomic_load(&c->board->makes_room))
+		room = wanted(&c->room, look(c), now, &next);
+	if (room != c->room.told) {
+		c->room.told = room;
+		c->config.makes_room(room);
+	}
+	return next;
+}
