@@ -242,13 +242,32 @@ class Fermata:
             with open(path, "w", encoding="ascii") as f:
                 f.write(config)
             self.args = ["--config", path]
+        stack.push(self.show_log)
         stack.callback(self.stop)
         if start:
             self.start()
 
-    def start(self):
-        self.daemon = subprocess.Popen([FERMATAD, "--dir", self.dir, *self.args], env=self.env)
-        eventually("the daemon answers", self.answers)
+    def start(self, program=FERMATAD, answers=True, **popen):
+        # Its log is kept, and shown where a case fails; O_APPEND, since daemons follow each other.
+        with open(os.path.join(self.dir, "log"), "ab") as log:
+            self.daemon = subprocess.Popen([program, "--dir", self.dir, *self.args], env=self.env, stderr=log, **popen)
+        if answers:
+            eventually("the daemon answers", self.answers)
+
+    def log(self):
+        """What daemons in this directory have said, line by line."""
+        with contextlib.suppress(FileNotFoundError):
+            with open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
+                return f.read().splitlines()
+        return []
+
+    def says(self, match, times=1):
+        """Wait until the log has a line that the regular expression matches somewhere."""
+        eventually(f"the log says '{match}'", lambda: sum(bool(re.search(match, line)) for line in self.log()) >= times)
+
+    def show_log(self, kind, *_):
+        if kind and kind is not Skip and self.log():
+            print("the daemon said:", *self.log()[-60:], sep="\n    ", flush=True)
 
     def answers(self):
         check(self.daemon.poll() is None, f"the daemon ended with status {self.daemon.returncode}")

@@ -135,6 +135,10 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd);
  */
 long fm_msg_recv(int sock, union fm_msg *m, int *fd);
 
+/* A client whose work stands at a closed gate counts a daemon that has read nothing for so long as
+ * gone. */
+#define FM_SILENCE_MAX_S 4
+
 /* Where the daemon listens, clients first: $FERMATA_SOCKET alone if set; else the user's
  * ($XDG_RUNTIME_DIR/fermata/), else the system's (/run/fermata/). Fills in candidates, returns how
  * many. */

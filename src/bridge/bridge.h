@@ -46,6 +46,13 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_boa
  */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
+/* What its board says is under way now. */
+struct fm_bclient_work {
+	uint64_t commands;
+	bool stopped; /* some of it at a closed gate */
+};
+struct fm_bclient_work fm_bclient_work(const struct fm_bclient *c);
+
 /* One checked message of GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL. 0; or a negative errno with
  * text: -EBADMSG, a lie (end the session); -EPERM, -EDQUOT, -EEXIST: refused, the session goes on.
  */

@@ -230,3 +230,17 @@ int fm_bridge_target(struct fm_bridge *b, const char *target,
 	}
 	return n;
 }
+
+struct fm_bclient_work fm_bclient_work(const struct fm_bclient *c)
+{
+	struct fm_bclient_work w = {0};
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client) {
+		uint64_t pending = fm_slot_pending(q->slot);
+
+		w.commands = fm_add_sat(w.commands, pending);
+		w.stopped = w.stopped || (pending && !q->ent->gate_open);
+	}
+	return w;
+}

@@ -82,6 +82,14 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 		reload(d);
 		return 0;
 	}
+	if (si->ssi_signo == SIGCONT) {
+		fm_log(&d->log, LOG_WARNING,
+			"continued after a stop: programs that waited for longer than %d s went "
+			"on, "
+			"and join again",
+			FM_SILENCE_MAX_S);
+		return 0;
+	}
 	fm_log(&d->log, LOG_INFO, "ending: %s", strsignal((int)si->ssi_signo));
 	return sd_event_exit(d->event, 0);
 }
@@ -134,7 +142,7 @@ void daemon_run(struct daemon *d)
 
 static int watch_signals(struct daemon *d)
 {
-	static const int signals[] = {SIGHUP, SIGTERM, SIGINT};
+	static const int signals[] = {SIGHUP, SIGTERM, SIGINT, SIGCONT};
 	sigset_t set;
 	int rc = 0;
 

@@ -23,13 +23,14 @@ struct listener {
 	struct daemon *daemon;
 	int fd;
 	bool inherited; /* from systemd: not ours to remove */
+	int failing;    /* what keeps it from accepting, as logged; 0: nothing */
 	sd_event_source *io, *pause;
 	char path[DIR_MAX + sizeof("/" FM_CONTROL_NAME)];
 };
 
 struct daemon {
 	struct fm_log log;
-	struct fm_log_limit refusals, troubles;
+	struct fm_log_limit refusals, troubles, departures;
 	struct config config;
 	const char *config_file; /* as named or found; NULL: none was looked for */
 	bool config_required;

@@ -190,8 +190,10 @@ static void pause_listener(struct listener *l, int error)
 	struct daemon *d = l->daemon;
 	uint64_t at = fm_now() / 1000 + PAUSE_US;
 
-	fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "cannot accept on %s: %s", l->path,
-		strerror(error));
+	if (l->failing != error)
+		fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "cannot accept on %s: %s",
+			l->path, strerror(error));
+	l->failing = error;
 	if (l->pause)
 		sd_event_source_set_time(l->pause, at);
 	else if (sd_event_add_time(d->event, &l->pause, CLOCK_MONOTONIC, at, 0, resume, l) < 0)
@@ -215,6 +217,9 @@ static int on_connection(sd_event_source *s, int listening, uint32_t revents, vo
 				pause_listener(l, errno);
 			return 0;
 		}
+		if (l->failing)
+			fm_log(&d->log, LOG_INFO, "accepting on %s again", l->path);
+		l->failing = 0;
 		if (l == &d->client)
 			session_accept(d, fd);
 		else

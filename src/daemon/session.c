@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #ifndef SO_PEERPIDFD
@@ -25,8 +26,22 @@ struct session {
 	struct peer peer;
 	char comm[32];
 	struct fm_board *board;
+	ino_t board_ino;           /* all boards are on the one file system of memfds */
 	struct fm_bclient *client; /* NULL before HELLO */
 };
+
+/* Who leaves with work under way may have been killed, or become another program; a fault of its
+ * own, or of nobody: it is said, once, and not asked about. */
+static void note_departure(const struct session *s)
+{
+	struct daemon *d = s->daemon;
+	struct fm_bclient_work work = fm_bclient_work(s->client);
+
+	if (work.commands)
+		fm_log_limited(&d->log, &d->departures, LOG_INFO,
+			"%s (pid %d, user %u) left with work under way%s", s->comm,
+			(int)s->peer.pid, s->peer.uid, work.stopped ? ", which was stopped" : "");
+}
 
 static void session_free(struct session *s)
 {
@@ -35,8 +50,10 @@ static void session_free(struct session *s)
 	sd_event_source_disable_unref(s->io);
 	sd_event_source_disable_unref(s->life);
 	sd_event_source_disable_unref(s->deadline);
-	if (s->client)
+	if (s->client) {
+		note_departure(s);
 		fm_bridge_detach(d->bridge, s->client, fm_now());
+	}
 	fm_board_unmap(s->board);
 	fm_list_del(&s->link);
 	fm_close_fd(&s->pidfd);
@@ -100,6 +117,28 @@ static bool is_refusal(int code)
 	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
 }
 
+/* A client that has given us up comes again with the same board. Whether its new session or the end
+ * of the old one is seen first is chance, and two would write into one board. */
+static void end_former(struct session *s)
+{
+	struct session *o, *next;
+
+	fm_list_each_safe (o, next, &s->daemon->sessions, link)
+		if (o != s && o->client && o->board_ino == s->board_ino &&
+			o->peer.pid == s->peer.pid)
+			session_free(o);
+}
+
+static int map_board(struct session *s, int fd)
+{
+	struct stat st;
+	int rc = fd < 0 ? -EBADF : fm_board_map(&s->board, fd);
+
+	if (!rc && !fstat(fd, &st))
+		s->board_ino = st.st_ino;
+	return rc;
+}
+
 static int greet(struct session *s, const union fm_msg *m, int board_fd, struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
@@ -108,9 +147,10 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 
 	if (m->head.type != FM_MSG_HELLO)
 		return fm_err_set(err, -EBADMSG, "the first message must be HELLO");
-	rc = board_fd < 0 ? -EBADF : fm_board_map(&s->board, board_fd);
+	rc = map_board(s, board_fd);
 	if (rc)
 		return fm_err_set(err, rc, "HELLO came without a sound board");
+	end_former(s);
 	rc = fm_bridge_attach(d->bridge, &s->client, s->board, s->peer.uid, s->peer.pid, s->comm,
 		m->hello.api, s, fm_now());
 	if (rc)
@@ -254,6 +294,8 @@ void session_accept(struct daemon *d, int fd)
 	struct session *s = calloc(1, sizeof(*s));
 
 	if (!s) {
+		fm_log_limited(&d->log, &d->troubles, LOG_WARNING,
+			"out of memory: a client was turned away");
 		close(fd);
 		return;
 	}

@@ -97,6 +97,7 @@ static void *agent(void *arg)
 		next = fm_room_tell(c, fm_now());
 		link_next = service_link(c);
 		next = FM_MIN(next, pump_all(c));
+		next = FM_MIN(next, fm_watch(c, fm_now()));
 		sleep_until(c, FM_MIN(next, link_next));
 		atomic_store(&c->board->agent_sleeps, 0);
 	}

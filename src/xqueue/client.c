@@ -105,6 +105,7 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 		return false;
 	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->link_broken, false);
+	c->asked = false;
 	atomic_store(&c->link, l);
 	for (unsigned i = 0; i < c->groups; i++)
 		send_group(c, i);

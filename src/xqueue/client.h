@@ -9,6 +9,11 @@
 
 #define FM_CLIENT_QUEUES FM_BOARD_SLOTS
 
+/* How often the agent looks whether the daemon still listens, while there is work; and how many
+ * looks in vain make it gone. */
+#define FM_WATCH_EVERY FM_S
+#define FM_WATCH_LOOKS (FM_SILENCE_MAX_S - 1)
+
 /* Settings from the environment. */
 struct fm_settings {
 	uint64_t interval_ns; /* of a segment (level 2); 0: as the hwqueue's backend has it */
@@ -72,6 +77,12 @@ struct fm_client {
 	bool agent_started;
 	struct fm_room_state room;
 	uint64_t connect_at, backoff;
+
+	/* watch.c, the agent's, but for `dozes`: who begins a command wakes the agent then. */
+	_Atomic bool dozes;
+	uint64_t watch_at, watch_begun;
+	unsigned unheard; /* looks in a row at which the daemon had not read our last bell */
+	bool asked;
 };
 
 /* room.c: tell config.makes_room if it is another now; when to look again. The agent alone. */
@@ -99,6 +110,15 @@ static inline bool fm_client_free_run(struct fm_client *c)
 static inline bool fm_client_ungated(struct fm_client *c)
 {
 	return atomic_load(&c->stop) || (fm_client_free_run(c) && !c->config.gates_always);
+}
+
+/* watch.c: does the daemon still listen? Agent only; returns when to look again. */
+uint64_t fm_watch(struct fm_client *c, uint64_t now);
+/* A command begins on a queue that was idle: watch again, if nobody does. Any thread. */
+static inline void fm_watch_wake(struct fm_client *c)
+{
+	if (atomic_load(&c->dozes) && atomic_exchange(&c->dozes, false))
+		fm_client_wake(c);
 }
 
 /* agent.c */

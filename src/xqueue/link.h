@@ -25,6 +25,8 @@ struct fm_link_ops {
 	 * it returns when it wants to be called again (absolute), or 0: the other end is gone. */
 	int (*fd)(const struct fm_link *l);
 	uint64_t (*service)(struct fm_link *l, uint64_t now);
+	/* Has the other end taken all that was sent? NULL where it cannot but take it. */
+	bool (*heard)(const struct fm_link *l);
 };
 
 extern const struct fm_link_ops fm_link_socket;

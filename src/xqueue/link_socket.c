@@ -2,9 +2,11 @@
 /* The link to the daemon. */
 #include "client.h"
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -140,6 +142,15 @@ static uint64_t socket_service(struct fm_link *l, uint64_t now)
 	return n == -EAGAIN || n == -EINTR ? FM_NEVER : 0;
 }
 
+/* What the other end has not read counts as ours yet. A kernel that does not say leaves us without
+ * doubts. */
+static bool socket_heard(const struct fm_link *l)
+{
+	int unread = 0;
+
+	return !fm_ownfd_valid(&l->sock) || ioctl(l->sock.fd, SIOCOUTQ, &unread) || !unread;
+}
+
 const struct fm_link_ops fm_link_socket = {
 	.open = socket_open,
 	.close = socket_close,
@@ -147,4 +158,5 @@ const struct fm_link_ops fm_link_socket = {
 	.bell = socket_bell,
 	.fd = socket_fd,
 	.service = socket_service,
+	.heard = socket_heard,
 };

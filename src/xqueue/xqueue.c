@@ -25,6 +25,7 @@ void fm_xq_announce(struct fm_xq *q)
 		return;
 	if (atomic_load(&q->slot->bells) & FM_BELL_READY)
 		fm_client_bell(q->client);
+	fm_watch_wake(q->client);
 	/* While others wait for the device the agent watches for our end, also if nobody here
 	 * waits. */
 	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed))

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A daemon that is gone is noticed at once; one that is there and does nothing (stopped, or caught in
+ * a loop) is not, and would hold for ever whom it has stopped. So while work waits at a closed gate
+ * the agent rings now and then, and asks the kernel whether the bell was read. After FM_WATCH_LOOKS
+ * looks at which it was not, the daemon counts as gone: every gate opens, and the agent joins anew,
+ * which takes effect when the daemon goes on.
+ *
+ * Looks are counted, not time: a program that was stopped itself, or a machine that was, does not
+ * take that for the daemon's silence.
+ */
+#include "client.h"
+
+struct sight {
+	uint64_t begun; /* commands begun, of all queues */
+	bool busy, stopped;
+};
+
+static struct sight look(struct fm_client *c)
+{
+	struct sight s = {0};
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		const struct fm_slot *slot = &c->board->slot[i];
+
+		if (!c->queue[i])
+			continue;
+		s.begun += atomic_load(&slot->begun);
+		if (!fm_slot_pending(slot))
+			continue;
+		s.busy = true;
+		s.stopped = s.stopped || atomic_load(&slot->gate) != FM_GATE_OPEN;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return s;
+}
+
+/* A program without work costs no wake-ups. */
+static bool doze(struct fm_client *c, const struct sight *s)
+{
+	if (s->busy || s->begun != c->watch_begun)
+		return false;
+	/* Say so, then look once more: who begins a command after that look sees it said. */
+	atomic_store(&c->dozes, true);
+	if (!look(c).busy)
+		return true;
+	atomic_store(&c->dozes, false);
+	return false;
+}
+
+/* True: the daemon counts as gone. */
+static bool silent(struct fm_client *c, struct fm_link *l)
+{
+	if (c->asked && !c->link_ops->heard(l))
+		return ++c->unheard >= FM_WATCH_LOOKS;
+	c->link_ops->bell(l);
+	c->asked = true;
+	c->unheard = 0;
+	return false;
+}
+
+uint64_t fm_watch(struct fm_client *c, uint64_t now)
+{
+	struct fm_link *l = atomic_load(&c->link);
+	struct sight s;
+
+	if (!l || !c->link_ops->heard || atomic_load(&c->dozes))
+		return FM_NEVER;
+	if (now < c->watch_at)
+		return c->watch_at;
+	s = look(c);
+	if (!s.stopped) {
+		c->asked = false;
+	} else if (silent(c, l)) {
+		c->asked = false;
+		atomic_store(&c->link_broken, true);
+		return now;
+	}
+	if (doze(c, &s))
+		return FM_NEVER;
+	c->watch_begun = s.begun;
+	c->watch_at = now + FM_WATCH_EVERY;
+	return c->watch_at;
+}
