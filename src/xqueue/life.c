@@ -17,6 +17,15 @@ void fm_xq_unref(struct fm_xq *q)
 	free(q);
 }
 
+/* How far the hwqueue gets by itself: what stands behind a closed gate of ours has not ended,
+ * however long nobody can say so. */
+static uint64_t let_past(struct fm_xq *q)
+{
+	const struct fm_xq_cold *x = q->cold;
+
+	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
+}
+
 /* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
  * closed, else after an interval, so that short bursts cost nothing. */
 static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
@@ -39,7 +48,7 @@ static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
 	if (fm_xq_mark(q) <= atomic_load(&q->slot->done)) /* a launch is under way right now */
 		return now + 50 * FM_US;
 	if (!fm_xq_track(q, 0)) {
-		fm_xq_refused(q, fm_xq_mark(q), now);
+		fm_xq_refused(q, let_past(q), now);
 		return now + FM_XQ_LOOK_MAX;
 	}
 	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
