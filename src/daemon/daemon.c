@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 static const struct fm_bridge_host bridge_host = {
 	.wake = session_wake,
@@ -12,6 +13,11 @@ static const struct fm_bridge_host bridge_host = {
 };
 
 #define POLICY_DEFAULT "fixed-priority"
+
+/* For want of memory the timer could not be set, or the loop not wait: how soon it is tried again.
+ */
+#define UNARMED  0
+#define RETRY_US (10 * 1000)
 
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
 {
@@ -136,8 +142,9 @@ void daemon_run(struct daemon *d)
 		sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
 		return;
 	}
-	sd_event_source_set_time(d->timer, next / 1000 + (next % 1000 != 0));
-	sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
+	if (sd_event_source_set_time(d->timer, next / 1000 + (next % 1000 != 0)) < 0 ||
+		sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT) < 0)
+		d->armed = UNARMED;
 }
 
 static int watch_signals(struct daemon *d)
@@ -205,7 +212,17 @@ static int next_event(struct daemon *d, uint64_t last)
 		if (rc || sd_event_get_state(d->event) == SD_EVENT_FINISHED)
 			return rc;
 	}
-	return sd_event_run(d->event, UINT64_MAX);
+	return sd_event_run(d->event, d->armed == UNARMED ? RETRY_US : UINT64_MAX);
+}
+
+/* Whoever ends for want of memory takes everybody's schedule along: it may be there again soon. */
+static int survive(struct daemon *d, int rc)
+{
+	if (rc != -ENOMEM)
+		return rc;
+	fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "out of memory: waiting for some");
+	usleep(RETRY_US);
+	return 0;
 }
 
 /* One event, then what the bridge has due: messages are acted on as they come, ticks in between. */
@@ -217,7 +234,7 @@ int daemon_loop(struct daemon *d)
 	sd_notify(0, "READY=1");
 	while (sd_event_get_state(d->event) != SD_EVENT_FINISHED) {
 		rc = next_event(d, last);
-		if (rc < 0)
+		if (rc < 0 && survive(d, rc))
 			return rc;
 		if (d->config.busy_poll_ns)
 			last = fm_now();

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +17,10 @@
 #define ACCEPTS_PER_EVENT 16
 #define PAUSE_US          (100 * 1000)
 #define LOCK_NAME         "fermatad.pid"
+
+/* Descriptors that clients leave over: for what one that is let in brings along, and for operators.
+ */
+#define SPARE_FDS 8
 
 static int make_directory(struct daemon *d, struct fm_err *err)
 {
@@ -202,13 +207,36 @@ static void pause_listener(struct listener *l, int error)
 		sd_event_source_set_enabled(l->io, SD_EVENT_OFF);
 }
 
+/* Numbers are given out from the lowest on, so the next one says how many there are. */
+static bool crowded(const struct listener *l)
+{
+	struct rlimit r;
+	int fd;
+
+	if (l != &l->daemon->client || getrlimit(RLIMIT_NOFILE, &r))
+		return false;
+	fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	close(fd);
+	return (rlim_t)fd + SPARE_FDS >= r.rlim_cur;
+}
+
+static int accept_next(const struct listener *l)
+{
+	if (!crowded(l))
+		return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	errno = EMFILE;
+	return -1;
+}
+
 static int on_connection(sd_event_source *s, int listening, uint32_t revents, void *arg)
 {
 	struct listener *l = arg;
 	struct daemon *d = l->daemon;
 
 	for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept_next(l);
 
 		if (fd < 0) {
 			if (errno == EINTR || errno == ECONNABORTED)
