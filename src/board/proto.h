@@ -17,10 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FM_PROTO_MAGIC   0x4d524546u /* "FERM" */
+#define FM_PROTO_MAGIC 0x4d524546u /* "FERM" */
+#ifndef FM_PROTO_VERSION           /* tests build a daemon of the next version */
 #define FM_PROTO_VERSION 1
-#define FM_NAME_MAX      64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
-#define FM_DEVKEY_MAX    96 /* with the NUL; printable ASCII */
+#endif
+#define FM_NAME_MAX   64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
+#define FM_DEVKEY_MAX 96 /* with the NUL; printable ASCII */
 
 /* X(ID, struct name): every message type; the structs below give the exact size of each. */
 #define FM_MSG_MAP(X)                           \

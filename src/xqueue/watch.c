@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that is gone is noticed at once; one that is there and does nothing (stopped, or caught in
- * a loop) is not, and would hold for ever whom it has stopped. So while work waits at a closed gate
- * the agent rings now and then, and asks the kernel whether the bell was read. After FM_WATCH_LOOKS
- * looks at which it was not, the daemon counts as gone: every gate opens, and the agent joins anew,
- * which takes effect when the daemon goes on.
+ * A daemon that is gone is noticed at once; one that is there and does nothing (stopped, or caught
+ * in a loop) is not, and would hold for ever whom it has stopped. So while work waits at a closed
+ * gate the agent rings now and then, and asks the kernel whether the bell was read. After
+ * FM_WATCH_LOOKS looks at which it was not, the daemon counts as gone: every gate opens, and the
+ * agent joins anew, which takes effect when the daemon goes on.
  *
  * Looks are counted, not time: a program that was stopped itself, or a machine that was, does not
  * take that for the daemon's silence.

@@ -39,6 +39,7 @@ def killed_while_suspended(stack):
     other.advances()
     victim.kill()
     gone(fermata, victim.pid)
+    fermata.says(rf"worker \(pid {victim.pid}, user \d+\) left with work under way, which was stopped")
     other.advances()
     other.finish()
     gone(fermata, other.pid)

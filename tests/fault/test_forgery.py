@@ -8,13 +8,16 @@ import fcntl
 import json
 import os
 import random
+import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, eventually, main
+from harness import Fermata, check, eventually, main, program
 
 MAGIC, VERSION = 0x4D524546, 1
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
@@ -215,6 +218,66 @@ def silent_ones(stack):
     b.unharmed()
 
 
+def honest_words(device):
+    """What a client says, in order, after HELLO."""
+    return [message(GROUP, struct.pack("=I64s", 0, b"honest")), message(HINT, struct.pack("=IIq", 0, 0, 5)),
+            message(QUEUE, queue_body(device=device)), message(BELL), message(SEGMENT, struct.pack("=IIi", 0, 1, 9)),
+            message(BELL), message(SEGMENT, struct.pack("=IIi", 0, 0, 0)), message(QUEUE_GONE, struct.pack("=I", 0))]
+
+
+def replayed_and_out_of_order(stack):
+    """An honest session, said twice, by two, backwards, shuffled, with parts left out; with the first one's board."""
+    b = Beside(stack)
+    rng = random.Random(6)
+    device = b.fermata.group(b.worker.pid)["queues"][0]["device"].encode()
+    words = honest_words(device)
+    orders = [words * 2, words[::-1], words[3:] + words[:3], words[:3] * 2, words[-1:] * 3 + words]
+    orders += [rng.sample(words, rng.randrange(1, len(words) + 1)) for _ in range(60)]
+    for order in orders:
+        (s, fd), (replay, other_fd) = joined(b.fermata), joined(b.fermata)
+        hello = message(HELLO, hello_body())
+        for word in order:
+            send(s, word)
+            send(replay, word, [fd] if rng.random() < 0.1 else [])
+        send(replay, hello, [fd])
+        with client(b.fermata) as late:  # the same board again, in a session of its own
+            send(late, hello, [fd])
+            for word in order:
+                send(late, word)
+        for sock in (s, replay):
+            sock.close()
+        os.close(fd)
+        os.close(other_fd)
+    b.unharmed()
+
+
+def killed_mid_handshake(stack):
+    """After each word that it says, from the connection on; and real ones at any moment of their start."""
+    b = Beside(stack)
+    device = b.fermata.group(b.worker.pid)["queues"][0]["device"].encode()
+    words = honest_words(device)
+    for n in range(-2, len(words)):
+        pid = os.fork()
+        if not pid:
+            with contextlib.suppress(Exception):
+                s = client(b.fermata)
+                if n >= -1:
+                    send(s, message(HELLO, hello_body()), [board()])
+                for word in words[:max(0, n)]:
+                    send(s, word)
+            os.kill(os.getpid(), signal.SIGKILL)
+        check(os.waitpid(pid, 0)[1] == signal.SIGKILL, "it was not killed")
+    rng = random.Random(8)
+    for _ in range(150):
+        p = subprocess.Popen([program("lib_client"), "-"], env=b.fermata.env, stdin=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0, 0.006))
+        p.kill()
+        p.stdin.close()
+        p.wait()
+    b.unharmed()
+
+
 def control(fermata):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.settimeout(20)
@@ -257,5 +320,5 @@ def control_never_reads(stack):
 
 
 if __name__ == "__main__":
-    main(first_messages, descriptors, lies_of_members, lying_boards, random_messages, silent_ones, control_requests,
-         control_never_reads)
+    main(first_messages, descriptors, lies_of_members, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
+         silent_ones, control_requests, control_never_reads)
