@@ -90,9 +90,8 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	}
 	if (si->ssi_signo == SIGCONT) {
 		fm_log(&d->log, LOG_WARNING,
-			"continued after a stop: programs that waited for longer than %d s went "
-			"on, "
-			"and join again",
+			"continued after a stop: who waited for more than %d s went on, and joins "
+			"again",
 			FM_SILENCE_MAX_S);
 		return 0;
 	}

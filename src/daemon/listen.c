@@ -207,6 +207,13 @@ static void pause_listener(struct listener *l, int error)
 		sd_event_source_set_enabled(l->io, SD_EVENT_OFF);
 }
 
+static void note_success(struct listener *l)
+{
+	if (l->failing)
+		fm_log(&l->daemon->log, LOG_INFO, "accepting on %s again", l->path);
+	l->failing = 0;
+}
+
 /* Numbers are given out from the lowest on, so the next one says how many there are. */
 static bool crowded(const struct listener *l)
 {
@@ -241,13 +248,13 @@ static int on_connection(sd_event_source *s, int listening, uint32_t revents, vo
 		if (fd < 0) {
 			if (errno == EINTR || errno == ECONNABORTED)
 				continue;
-			if (errno != EAGAIN)
+			if (errno == EAGAIN)
+				note_success(l);
+			else
 				pause_listener(l, errno);
 			return 0;
 		}
-		if (l->failing)
-			fm_log(&d->log, LOG_INFO, "accepting on %s again", l->path);
-		l->failing = 0;
+		note_success(l);
 		if (l == &d->client)
 			session_accept(d, fd);
 		else
