@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The shim for CUDA on another processor: built for arm64, run in an emulator over a driver that is a fake, known to a
+# daemon of this machine. Its way into dlsym is written in assembly.
+set -eu
+: "${BUILD:?set it to the build directory (ctest does)}" "${SOURCE:?set it to the source directory}"
+cc=aarch64-linux-gnu-gcc
+[ -z "${SANITIZE:-}" ] || { echo "the emulator runs no sanitizers"; exit 77; }
+for tool in $cc qemu-aarch64; do
+	command -v "$tool" >/dev/null || { echo "$tool is not installed"; exit 77; }
+done
+tmp=$(mktemp -d)
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$tmp"' EXIT
+FERMATA_SOCKET=$tmp/run
+export FERMATA_SOCKET
+root=$(dirname "$(dirname "$($cc -print-file-name=libc.so.6)")")
+flags="-std=gnu11 -O1 -D_GNU_SOURCE -I$SOURCE/src -I$SOURCE/include -pthread"
+
+fail()
+{
+	echo "FAILED: $*"
+	exit 1
+}
+
+# $flags are several words.
+# shellcheck disable=SC2086
+build()
+{
+	cd "$SOURCE"
+	mkdir "$tmp/lib"
+	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
+		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
+		src/backend/cuda/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/shim/cuda/*.c
+	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c
+	for set in $sets; do
+		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda_kernels.ptx\"" -o "$tmp/$set" "tests/integration/$set.c"
+	done
+}
+
+run()
+{
+	timeout 120 qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$tmp/lib:$root/lib" "$@" || fail "$* ended with status $?"
+}
+
+sets="cuda_launch cuda_memory cuda_order cuda_graph"
+build
+mkdir -m 700 "$FERMATA_SOCKET"
+"$BUILD/bin/fermatad" --dir "$FERMATA_SOCKET" &
+daemon=$!
+for _ in $(seq 300); do
+	[ ! -S "$FERMATA_SOCKET/control.sock" ] || break
+	sleep 0.1
+done
+for set in $sets; do
+	run "$tmp/$set" >"$tmp/native"
+	run -E LD_PRELOAD="$tmp/lib/libfermata-cuda.so" "$tmp/$set" >"$tmp/governed"
+	cmp "$tmp/native" "$tmp/governed" || fail "$set has other results under the shim"
+done
+governed=$("$BUILD/bin/fermata" stats | awk '$1 == "governed" { print $2 }')
+echo "$governed calls governed"
+[ "$governed" -gt 1000 ] || fail "nothing was governed"
