@@ -33,6 +33,7 @@ struct cli_command {
 
 extern const struct cli_command cli_commands[]; /* ends with a NULL name */
 
+int cli_analyze(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);
 int cli_hint(struct cli *cli, int argc, char **argv);

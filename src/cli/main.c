@@ -13,6 +13,7 @@ const struct cli_command cli_commands[] = {
 	{"suspend", "Take the device away from a group", cli_suspend},
 	{"resume", "Give it back", cli_resume},
 	{"policy", "Show or change the scheduling policy", cli_policy},
+	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
 	{"version", "Show the versions of the command and the daemon", cli_version},
