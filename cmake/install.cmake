@@ -1,7 +1,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS fermata fermatad RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS fermata_so EXPORT fermata LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS fermata_so fermata-rta_so EXPORT fermata LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS fermata-opencl fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fermata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -21,7 +21,8 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/fermata-config-version.cmak
 install(FILES ${CMAKE_BINARY_DIR}/fermata-config.cmake ${CMAKE_BINARY_DIR}/fermata-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/fermata.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-rta.pc.in ${CMAKE_BINARY_DIR}/fermata-rta.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/fermata.pc ${CMAKE_BINARY_DIR}/fermata-rta.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/contrib/fermata-active-window DESTINATION ${CMAKE_INSTALL_BINDIR})
 

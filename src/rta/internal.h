@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the analyses share: the prepared set, and sums that know what they are made of. */
 #pragma once
+#pragma GCC visibility push(default)
 #include <fermata/rta.h>
+#pragma GCC visibility pop
 
 struct task {
 	size_t origin; /* its place in the caller's set */

@@ -68,6 +68,36 @@ c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/version.cc" -o "$tm
 	fail "build in C++"
 [ "$("$tmp/version")" = "$(pkg-config --modversion fermata) 0" ] || fail "the C++ program says $("$tmp/version")"
 
+cat >"$tmp/bound.cc" <<'END'
+#include <fermata/rta.h>
+#include <cstdio>
+int main()
+{
+	fm_rta_segment segment = {4, 1, 3};
+	fm_rta_task task = {1, 0, 50, 50, 10, &segment, 1, FM_RTA_UNSET};
+	fm_rta_set set = {&task, 1, 2, FM_RTA_UNSET, FM_RTA_UNSET};
+	fm_rta_bound bound;
+	fm_rta *rta;
+	bool ok;
+	if (fm_rta_new(&rta, &set, 0) || fm_rta_analyze(rta, FM_RTA_GCAPS_BUSY, &bound, &ok))
+		return 1;
+	std::printf("%lld\n", static_cast<long long>(bound.wcrt));
+	fm_rta_free(rta);
+	return !ok;
+}
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/bound.cc" -o "$tmp/bound" \
+	$(pkg-config --define-variable=prefix="$prefix" --cflags --libs fermata-rta) || fail "build with the bounds' library"
+[ "$("$tmp/bound")" = 22 ] || fail "the bound is $("$tmp/bound")"
+grep -q "fermata::fermata-rta" "$lib/cmake/fermata/fermata-targets.cmake" || fail "no fermata::fermata-rta"
+nm -D --defined-only "$lib/libfermata-rta.so" | sed -n 's/.* T \(.*\)@@FERMATA_RTA_0\.1$/\1/p' | sort >"$tmp/exported"
+grep -o '\<fm_[a-z_]*(' "$prefix/include/fermata/rta.h" | tr -d '(' | sort -u | grep -v '^fm_rta_$' >"$tmp/listed"
+while read -r symbol; do
+	grep -qx "$symbol" "$tmp/exported" || fail "rta.h declares $symbol, which the library does not have"
+done <"$tmp/listed"
+[ -s "$tmp/exported" ] || fail "the bounds' library shows nothing"
+
 # The library shows what the header declares, under one version, and needs libc alone.
 sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
 nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
@@ -81,6 +111,8 @@ done || fail "the header declares what the library does not have"
 if [ -z "${SANITIZE:-}" ]; then
 	needed=$(readelf -d "$lib/libfermata.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
 	[ -z "$needed" ] || fail "the library needs $needed"
+	needed=$(readelf -d "$lib/libfermata-rta.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
+	[ -z "$needed" ] || fail "the bounds' library needs $needed"
 	needed=$(readelf -d "$lib/fermata/libcuda.so.1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | head -2 | tr '\n' ' ')
 	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
 fi
