@@ -14,6 +14,7 @@ const struct cli_command cli_commands[] = {
 	{"resume", "Give it back", cli_resume},
 	{"policy", "Show or change the scheduling policy", cli_policy},
 	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
+	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
 	{"version", "Show the versions of the command and the daemon", cli_version},
