@@ -17,6 +17,9 @@
 #define FM_PRIORITY_REALTIME 128
 #define FM_PRIORITY_MAX      255
 
+/* The weight of a group that has neither weight nor share. */
+#define FM_WEIGHT_DEFAULT 100
+
 /* priority: larger is more urgent. weight: proportion under `fair`. share: percent of the device
  * reserved (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to
  * a job's arrival. period: between arrivals. slice: round-robin quantum of this group, 0: the

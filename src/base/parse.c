@@ -27,18 +27,19 @@ int fm_parse_int(const char *s, int64_t min, int64_t max, int64_t *v, struct fm_
 {
 	long long n;
 	char *end;
+	int rc = 0;
 
 	errno = 0;
 	n = strtoll(s, &end, 10);
 	if (end == s || *end || isspace((unsigned char)*s))
-		return fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
-	if (errno == ERANGE || n < min || n > max) {
-		fm_err_set(err, -ERANGE, "'%.*s' is out of range", SHOWN, s);
+		rc = fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
+	else if (errno == ERANGE || n < min || n > max)
+		rc = fm_err_set(err, -ERANGE, "'%.*s' is out of range", SHOWN, s);
+	else
+		*v = n;
+	if (rc)
 		fm_err_hint(err, "give a number from %" PRId64 " to %" PRId64, min, max);
-		return -ERANGE;
-	}
-	*v = n;
-	return 0;
+	return rc;
 }
 
 int fm_parse_bool(const char *s, bool *v, struct fm_err *err)
@@ -192,14 +193,20 @@ static int parse_percent(
 {
 	char digits[24];
 	size_t len = strlen(s);
+	int rc;
 
 	if (len > 0 && s[len - 1] == '%')
 		len--;
-	if (len >= sizeof(digits))
-		return fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
-	memcpy(digits, s, len);
-	digits[len] = '\0';
-	return fm_parse_int(digits, spec->min, spec->max, v, err);
+	if (len >= sizeof(digits)) {
+		rc = fm_err_set(err, -EINVAL, "'%.*s' is not a whole number", SHOWN, s);
+	} else {
+		memcpy(digits, s, len);
+		digits[len] = '\0';
+		rc = fm_parse_int(digits, spec->min, spec->max, v, err);
+	}
+	if (rc)
+		fm_err_hint(err, "give %" PRId64 "%% to %" PRId64 "%%", spec->min, spec->max);
+	return rc;
 }
 
 int fm_parse_hint(

@@ -25,17 +25,26 @@ struct fm_bridge_host {
 	/* An operator changed a hint of a group of this client: let the client know, so that it can
 	 * tell the next daemon. May be NULL. */
 	void (*hint)(void *client_ctx, uint32_t group, enum fm_hint h, int64_t value);
+	/* What the client's user may have; NULL: anything. Without it: fm_bridge_set_limits(). */
+	const struct fm_bridge_limits *(*limits)(void *client_ctx);
 };
 
-/* Limits per user (uid 0 is not limited); 0: none. */
+#define FM_HINT_BIT(h) (1u << (h))
+
+/* What a user may have, over all clients (uid 0 is not limited). All zero: anything. */
 struct fm_bridge_limits {
-	uint32_t groups, queues;
-	int32_t priority_min, priority_max;
+	uint32_t groups, queues; /* 0: any number */
+	uint32_t forbidden;      /* bits of hints that are not theirs to set */
+	uint32_t bounded;        /* bits of those that must stay within range[] */
+	struct {
+		int64_t min, max;
+	} range[FM_HINT_COUNT];
 };
 
 int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host);
 void fm_bridge_free(struct fm_bridge *b); /* opens every gate first */
 struct fm_sched *fm_bridge_sched(struct fm_bridge *b);
+/* Of every user, where the host does not say. What was granted before stays. */
 void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l);
 
 /* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
@@ -110,7 +119,10 @@ unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned ma
  * "qN". Calls fn for each; returns how many. */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
 	int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
-/* Set a hint within the limits of uid (who asks), suspend, resume. */
-int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-	uint64_t now, struct fm_err *err);
+/* Set a hint within the limits of who asks (NULL: none); -EPERM outside. Suspend, resume. */
+int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
+	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err);
+/* Would fm_bgroup_hint() take it? */
+int fm_bridge_allows(
+	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, struct fm_err *err);
 void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now);

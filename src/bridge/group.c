@@ -31,21 +31,6 @@ void user_put(struct user *u)
 	free(u);
 }
 
-int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struct fm_err *err)
-{
-	const struct fm_bridge_limits *l = &b->limits;
-
-	if (!uid || (!l->priority_min && !l->priority_max))
-		return 0;
-	if (priority >= l->priority_min && priority <= l->priority_max)
-		return 0;
-	fm_err_set(err, -EPERM, "priority %" PRId64 " is outside the limits of user %u", priority,
-		uid);
-	fm_err_hint(err, "stay within %d to %d, or have the limits in fermatad.conf changed",
-		l->priority_min, l->priority_max);
-	return -EPERM;
-}
-
 static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, const char *name)
 {
 	struct fm_bgroup *g;
@@ -57,11 +42,13 @@ static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, c
 }
 
 static struct fm_bgroup *group_new(
-	struct fm_bridge *b, struct user *u, const char *name, struct fm_err *err)
+	struct fm_bridge *b, const struct fm_bclient *c, const char *name, struct fm_err *err)
 {
+	const struct fm_bridge_limits *l = client_limits(b, c);
+	struct user *u = c->user;
 	struct fm_bgroup *g;
 
-	if (u->uid && b->limits.groups && u->groups >= b->limits.groups) {
+	if (l && l->groups && u->groups >= l->groups) {
 		fm_err_set(err, -EDQUOT, "user %u has %u groups, the limit", u->uid, u->groups);
 		fm_err_hint(
 			err, "end other programs, or have limits.groups in fermatad.conf raised");
@@ -82,6 +69,7 @@ static struct fm_bgroup *group_new(
 	fm_list_init(&g->ents);
 	fm_list_add_tail(&b->groups, &g->link);
 	u->groups++;
+	limits_start(b, g, l);
 	return g;
 }
 
@@ -99,7 +87,7 @@ static int join_new(struct fm_bridge *b, struct member *m, const char *name, str
 {
 	struct fm_err reason;
 
-	m->group = group_new(b, m->client->user, name, &reason);
+	m->group = group_new(b, m->client, name, &reason);
 	if (!m->group) {
 		if (err)
 			*err = reason;
@@ -224,7 +212,7 @@ int member_name(
 	if (!g) {
 		struct fm_err reason;
 
-		g = group_new(b, m->client->user, name, &reason);
+		g = group_new(b, m->client, name, &reason);
 		if (!g) {
 			if (err)
 				*err = reason;

@@ -135,7 +135,11 @@ int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_er
 int member_name(
 	struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err);
 void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
-int check_priority(const struct fm_bridge *b, uid_t uid, int64_t priority, struct fm_err *err);
+
+/* limits.c. Of a client's user; NULL: none. */
+const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const struct fm_bclient *c);
+/* A new group's hints: their defaults, or the nearest that the limits allow. */
+void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *l);
 
 /* bridge.c. Settle: look again where bells changed, wake whose gates changed. */
 void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now);

@@ -71,11 +71,12 @@ static struct queue *queue_at(const struct fm_bclient *c, uint32_t slot)
 static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
 	const struct fm_msg_queue *m, struct fm_err *err)
 {
+	const struct fm_bridge_limits *l = client_limits(b, c);
 	const struct user *u = c->user;
 
 	if (queue_at(c, m->slot))
 		return fm_err_set(err, -EBADMSG, "QUEUE message: slot %u is in use", m->slot);
-	if (u->uid && b->limits.queues && u->queues >= b->limits.queues) {
+	if (l && l->queues && u->queues >= l->queues) {
 		fm_err_set(err, -EDQUOT, "user %u has %u queues, the limit", u->uid, u->queues);
 		fm_err_hint(err, "destroy queues, or have limits.queues in fermatad.conf raised");
 		return -EDQUOT;
@@ -122,10 +123,10 @@ static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slo
 	return 0;
 }
 
-static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-	uint64_t now, struct fm_err *err)
+static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
+	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err)
 {
-	int rc = h == FM_HINT_PRIORITY ? check_priority(b, by, v, err) : 0;
+	int rc = fm_bridge_allows(by, h, v, err);
 
 	if (rc)
 		return rc;
@@ -142,7 +143,7 @@ static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_m
 
 	if (rc)
 		return rc;
-	return set_hint(b, member->group, member->client->user->uid, (enum fm_hint)m->hint,
+	return set_hint(b, member->group, client_limits(b, member->client), (enum fm_hint)m->hint,
 		m->value, now, err);
 }
 
@@ -153,7 +154,7 @@ static int segment_begin(
 	int64_t rank;
 
 	if (!rc && priority != FM_SEGMENT_KEEP)
-		rc = check_priority(b, m->client->user->uid, priority, err);
+		rc = fm_bridge_allows(client_limits(b, m->client), FM_HINT_PRIORITY, priority, err);
 	if (rc)
 		return rc;
 	rank = group_rank(m->group);
@@ -235,8 +236,8 @@ int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 	return rc;
 }
 
-int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, uid_t by, enum fm_hint h, int64_t v,
-	uint64_t now, struct fm_err *err)
+int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
+	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err)
 {
 	struct member *m;
 	int rc;

@@ -40,6 +40,7 @@ int cli_hint(struct cli *cli, int argc, char **argv);
 int cli_policy(struct cli *cli, int argc, char **argv);
 int cli_probe(struct cli *cli, int argc, char **argv);
 int cli_ps(struct cli *cli, int argc, char **argv);
+int cli_reload(struct cli *cli, int argc, char **argv);
 int cli_resume(struct cli *cli, int argc, char **argv);
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_stats(struct cli *cli, int argc, char **argv);

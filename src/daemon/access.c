@@ -7,42 +7,55 @@
 #include <grp.h>
 #include <sys/socket.h>
 
-static bool in_group(int fd, gid_t primary, gid_t wanted)
+/* All groups of the peer as it connected, the primary one first; the caller frees *out. Where the
+ * kernel does not say, or memory is short: that one alone, which gives no right. */
+static size_t groups_of(int fd, gid_t *primary, gid_t **out)
 {
-	FM_CLEAN_FREE gid_t *groups = NULL;
-	socklen_t size = 64 * sizeof(*groups);
+	socklen_t size = 64 * sizeof(**out);
 
-	if (wanted == (gid_t)-1)
-		return false;
-	if (primary == wanted)
-		return true;
 	/* Too small a buffer is answered with ERANGE and the size needed. */
 	for (int attempt = 0; attempt < 2; attempt++) {
-		free(groups);
-		groups = malloc(size);
+		gid_t *groups = malloc(sizeof(*groups) + size);
+
 		if (!groups)
-			return false;
-		if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size))
 			break;
-		if (errno != ERANGE || attempt)
-			return false;
+		groups[0] = *primary;
+		if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups + 1, &size)) {
+			*out = groups;
+			return 1 + size / sizeof(*groups);
+		}
+		free(groups);
+		if (errno != ERANGE)
+			break;
 	}
-	for (size_t i = 0; i < size / sizeof(*groups); i++)
-		if (groups[i] == wanted)
-			return true;
+	*out = NULL;
+	return 1;
+}
+
+static bool has_group(const gid_t *gids, size_t n, gid_t wanted)
+{
+	for (size_t i = 0; i < n; i++)
+		if (gids[i] == wanted)
+			return wanted != (gid_t)-1;
 	return false;
 }
 
 int peer_of(const struct daemon *d, int fd, struct peer *p)
 {
+	FM_CLEAN_FREE gid_t *groups = NULL;
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
+	const gid_t *gids;
+	size_t n;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
 		return -errno;
 	p->uid = cred.uid;
 	p->pid = cred.pid;
-	p->steers = !cred.uid || cred.uid == geteuid() || in_group(fd, cred.gid, d->access_gid);
+	n = groups_of(fd, &cred.gid, &groups);
+	gids = groups ? groups : &cred.gid;
+	p->steers = !cred.uid || cred.uid == geteuid() || has_group(gids, n, d->access_gid);
+	config_limits_for(&d->config, cred.uid, gids, n, &p->limits);
 	return 0;
 }
 

@@ -19,7 +19,7 @@ struct request {
 	struct fm_err err;
 };
 
-static const char *code_name(int code)
+const char *command_code(int code)
 {
 	static const struct {
 		int code;
@@ -31,6 +31,7 @@ static const char *code_name(int code)
 		{-ERANGE, "ERANGE"},
 		{-ENOMEM, "ENOMEM"},
 		{-EDQUOT, "EDQUOT"},
+		{-EACCES, "EACCES"},
 	};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
@@ -53,8 +54,8 @@ static json_t *error_reply(struct fm_err *e)
 {
 	if (!e->hint[0])
 		fm_err_hint(e, "fermatad(8) says what requests may hold");
-	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code", code_name(e->code),
-		"text", ascii(e->text), "hint", ascii(e->hint));
+	return json_pack("{s:b, s:{s:s, s:s, s:s}}", "ok", 0, "error", "code",
+		command_code(e->code), "text", ascii(e->text), "hint", ascii(e->hint));
 }
 
 static json_t *refuse(struct request *r, int code, const char *text, const char *hint)
@@ -142,12 +143,15 @@ static json_t *steer(struct request *r, struct steering *st)
 	return error_reply(&r->err);
 }
 
+/* All are checked before the first is set: nothing is half done. */
 static int apply_hints(struct steering *st, struct fm_bgroup *g)
 {
 	struct request *r = st->request;
-	uid_t by = r->peer->steers ? 0 : r->peer->uid;
+	const struct fm_bridge_limits *by = r->peer->steers ? NULL : &r->peer->limits.of;
 	int rc = 0;
 
+	for (unsigned i = 0; i < st->hints && !rc; i++)
+		rc = fm_bridge_allows(by, st->hint[i].hint, st->hint[i].value, &r->err);
 	for (unsigned i = 0; i < st->hints && !rc; i++)
 		rc = fm_bgroup_hint(r->daemon->bridge, g, by, st->hint[i].hint, st->hint[i].value,
 			r->now, &r->err);
@@ -185,16 +189,6 @@ static json_t *cmd_hint(struct request *r)
 			    name, text, &st.hint[st.hints].hint, &st.hint[st.hints].value, &r->err))
 			return error_reply(&r->err);
 		st.hints++;
-	}
-	/* Only a priority can still be refused, so it goes first: then nothing is half done. */
-	for (unsigned i = 1; i < st.hints; i++) {
-		if (st.hint[i].hint == FM_HINT_PRIORITY) {
-			int64_t v = st.hint[i].value;
-
-			st.hint[i] = st.hint[0];
-			st.hint[0].hint = FM_HINT_PRIORITY;
-			st.hint[0].value = v;
-		}
 	}
 	return steer(r, &st);
 }
@@ -251,22 +245,36 @@ static int set_policy(struct request *r, const char *name)
 	return fm_err_hint(&r->err, "policy %s is in force", fm_sched_policy_ops(s)->name);
 }
 
+static json_t *operators_only(struct request *r, const char *text)
+{
+	fm_err_set(&r->err, -EPERM, "%s", text);
+	fm_err_hint(
+		&r->err, "ask root or a member of the group '%s'", r->daemon->config.access_group);
+	return error_reply(&r->err);
+}
+
+static json_t *cmd_reload(struct request *r)
+{
+	struct daemon *d = r->daemon;
+	json_t *reply;
+
+	if (!r->peer->steers)
+		return operators_only(r, "the settings are not yours to read again");
+	if (daemon_reload(d, &r->err))
+		return error_reply(&r->err);
+	reply = json_pack("{s:b}", "ok", 1);
+	json_object_set_new(reply, "file", json_string(d->config_file));
+	return reply;
+}
+
 static json_t *cmd_policy(struct request *r)
 {
-	struct fm_sched *s = fm_bridge_sched(r->daemon->bridge);
 	const json_t *name = json_object_get(r->body, "name");
 
-	if (name && !r->peer->steers) {
-		fm_err_set(&r->err, -EPERM, "the policy is not yours to change");
-		fm_err_hint(&r->err, "ask root or a member of the group '%s'",
-			r->daemon->config.access_group);
-		return error_reply(&r->err);
-	}
+	if (name && !r->peer->steers)
+		return operators_only(r, "the policy is not yours to change");
 	if (name && set_policy(r, json_string_value(name)))
 		return error_reply(&r->err);
-	if (name)
-		fm_log(&r->daemon->log, LOG_INFO, "policy %s, by user %u",
-			fm_sched_policy_ops(s)->name, r->peer->uid);
 	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(r->daemon),
 		"available", report_available(r->daemon));
 }
@@ -281,6 +289,7 @@ static const struct {
 	{"suspend", cmd_suspend},
 	{"resume", cmd_resume},
 	{"policy", cmd_policy},
+	{"reload", cmd_reload},
 	{"stats", cmd_stats},
 };
 
@@ -292,7 +301,7 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, hint, suspend, resume, policy, stats");
+		"commands are version, ps, hint, suspend, resume, policy, reload, stats");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)
@@ -309,6 +318,7 @@ json_t *command_run(struct daemon *d, const struct peer *p, const char *text, si
 	}
 	r.body = body;
 	reply = dispatch(&r);
+	audit_request(d, p, body, reply);
 	json_decref(body);
 	return reply;
 }

@@ -2,14 +2,16 @@
 #include "config.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/parse.h"
-#include <ctype.h>
+#include "base/nearest.h"
+#include "config_keys.h"
 #include <errno.h>
 #include <ini.h>
 #include <string.h>
 
 /* Longest line that inih hands out unbroken, with its newline and NUL. */
 #define LINE_MAX_BYTES 200
+/* And section, with its NUL. */
+#define SECTION_MAX_BYTES 50
 
 struct reader {
 	FILE *f;
@@ -18,8 +20,10 @@ struct reader {
 	struct fm_sched *scratch; /* where policies and their parameters are tried */
 	struct fm_plugin *plugin; /* of scratch */
 	struct fm_err *err;
-	unsigned line;
+	uint32_t line, policy_line; /* 0: none */
 	int rc;
+	char section[SECTION_MAX_BYTES]; /* "": before the first */
+	struct config_rule *rule;        /* that the section is; NULL: it is none */
 };
 
 void config_defaults(struct config *c)
@@ -28,115 +32,15 @@ void config_defaults(struct config *c)
 		.policy = "fixed-priority",
 		.linger_ns = 100 * FM_US,
 		.budget_ns = 10 * FM_MS,
-		.limits = {.groups = 256,
-			.queues = 4096,
-			.priority_min = FM_PRIORITY_MIN,
-			.priority_max = FM_PRIORITY_MAX},
-		.clients = 256,
+		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
 	};
-}
-
-static int take_u32(const char *value, uint32_t max, uint32_t *out, struct fm_err *err)
-{
-	int64_t v;
-	int rc = fm_parse_int(value, 0, max, &v, err);
-
-	if (!rc)
-		*out = (uint32_t)v;
-	return rc;
-}
-
-static int take_priority(const char *value, int32_t *out, struct fm_err *err)
-{
-	int64_t v;
-	int rc = fm_parse_priority(value, &v, err);
-
-	if (!rc)
-		*out = (int32_t)v;
-	return rc;
-}
-
-static int take_text(const char *value, char *out, size_t size, struct fm_err *err)
-{
-	if (strlen(value) >= size)
-		return fm_err_set(err, -EINVAL, "longer than %zu characters", size - 1);
-	strcpy(out, value);
-	return 0;
-}
-
-static int set_daemon(struct reader *r, const char *key, const char *value)
-{
-	struct config *c = r->c;
-	uint32_t us = 0;
-	int rc;
-
-	if (!strcmp(key, "policy"))
-		return take_text(value, c->policy, sizeof(c->policy), r->err);
-	if (!strcmp(key, "linger_us")) {
-		rc = take_u32(value, 1000000, &us, r->err);
-		c->linger_ns = us * FM_US;
-		return rc;
-	}
-	if (!strcmp(key, "busy_poll_us")) {
-		rc = take_u32(value, 1000000, &us, r->err);
-		c->busy_poll_ns = us * FM_US;
-		return rc;
-	}
-	if (!strcmp(key, "idle_exit_s"))
-		return take_u32(value, 86400, &c->idle_exit_s, r->err);
-	if (!strcmp(key, "realtime"))
-		return fm_parse_bool(value, &c->realtime, r->err);
-	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [daemon]", key);
-	return fm_err_hint(
-		r->err, "keys are policy, linger_us, busy_poll_us, idle_exit_s, realtime");
-}
-
-static int set_limits(struct reader *r, const char *key, const char *value)
-{
-	struct fm_bridge_limits *l = &r->c->limits;
-
-	if (!strcmp(key, "groups"))
-		return take_u32(value, INT32_MAX, &l->groups, r->err);
-	if (!strcmp(key, "queues"))
-		return take_u32(value, INT32_MAX, &l->queues, r->err);
-	if (!strcmp(key, "clients"))
-		return take_u32(value, INT32_MAX, &r->c->clients, r->err);
-	if (!strcmp(key, "priority_min"))
-		return take_priority(value, &l->priority_min, r->err);
-	if (!strcmp(key, "priority_max"))
-		return take_priority(value, &l->priority_max, r->err);
-	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [limits]", key);
-	return fm_err_hint(r->err, "keys are clients, groups, queues, priority_min, priority_max");
-}
-
-static int set_access(struct reader *r, const char *key, const char *value)
-{
-	if (!strcmp(key, "group"))
-		return take_text(value, r->c->access_group, sizeof(r->c->access_group), r->err);
-	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [access]", key);
-	return fm_err_hint(r->err, "the key is group");
-}
-
-static int set_policies(struct reader *r, const char *key, const char *value)
-{
-	struct config *c = r->c;
-	int64_t us;
-	int rc;
-
-	if (!strcmp(key, "folder")) {
-		if (*value && *value != '/')
-			return fm_err_set(
-				r->err, -EINVAL, "the folder's name does not begin with /");
-		return take_text(value, c->folder, sizeof(c->folder), r->err);
-	}
-	if (!strcmp(key, "budget_us")) {
-		rc = fm_parse_int(value, 50, 1000000, &us, r->err);
-		c->budget_ns = rc ? c->budget_ns : (uint64_t)us * FM_US;
-		return rc;
-	}
-	fm_err_set(r->err, -EINVAL, "unknown key '%s' in [policies]", key);
-	return fm_err_hint(r->err, "keys are folder, budget_us");
+#define WHOLE(id, name, low, high, def, unit)    \
+	c->limits.of.bounded |= FM_HINT_BIT(id); \
+	c->limits.of.range[id].min = low;        \
+	c->limits.of.range[id].max = high;
+	FM_HINT_MAP(WHOLE)
+#undef WHOLE
 }
 
 /* The policy with this name: one that is built in, or else of *plugin, newly opened. */
@@ -219,24 +123,67 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 	return 0;
 }
 
+static int unknown_section(struct reader *r, const char *section)
+{
+	static const char *const known[] = {"daemon", "policies", "limits", "access", "policy NAME",
+		"limits user NAME", "limits group NAME"};
+	struct fm_nearest near = {.typed = section};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
+		fm_nearest_try(&near, known[i]);
+	fm_err_set(r->err, -EINVAL, "unknown section [%s]", section);
+	if (near.best)
+		return fm_err_hint(r->err, "did you mean [%s]?", near.best);
+	return fm_err_hint(r->err,
+		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
+		"[limits group NAME], [access]");
+}
+
+/* A name that is known; for limits of somebody, the rule. */
+static int open_section(struct reader *r, const char *section)
+{
+	const struct config_key *k = config_keys;
+
+	r->rule = NULL;
+	snprintf(r->section, sizeof(r->section), "%s", section);
+	if (!strncmp(section, "policy ", 7))
+		return 0;
+	if (!strncmp(section, "limits ", 7))
+		return config_rule_get(
+			r->c, section + 7 + strspn(section + 7, " "), &r->rule, r->err);
+	while (k->name && strcmp(k->section, section) != 0)
+		k++;
+	return k->name ? 0 : unknown_section(r, section);
+}
+
 static int set_key(struct reader *r, const char *section, const char *key, const char *value)
 {
-	if (!strcmp(section, "daemon"))
-		return set_daemon(r, key, value);
+	bool limits = !strncmp(section, "limits", 6);
+	const struct config_key *k;
+	void *base = r->c;
+	int rc;
+
+	if (!*section) {
+		fm_err_set(r->err, -EINVAL, "'%s' stands before the first section", key);
+		return fm_err_hint(r->err, "put a section such as [daemon] in front");
+	}
+	rc = strcmp(section, r->section) ? open_section(r, section) : 0;
+	if (rc)
+		return rc;
 	if (!strncmp(section, "policy ", 7))
 		return set_param(r, section + 7 + strspn(section + 7, " "), key, value);
-	if (!strcmp(section, "policies"))
-		return set_policies(r, key, value);
-	if (!strcmp(section, "limits"))
-		return set_limits(r, key, value);
-	if (!strcmp(section, "access"))
-		return set_access(r, key, value);
-	if (!*section)
-		fm_err_set(r->err, -EINVAL, "'%s' stands before the first section", key);
-	else
-		fm_err_set(r->err, -EINVAL, "unknown section [%s]", section);
-	return fm_err_hint(
-		r->err, "sections are [daemon], [policies], [policy NAME], [limits], [access]");
+	k = config_key_find(limits ? "limits" : section, key, r->err);
+	if (!k)
+		return -EINVAL;
+	if (limits)
+		base = r->rule ? &r->rule->limits : &r->c->limits;
+	if (r->rule)
+		r->rule->set |= config_limits_bit(k);
+	if (k->type == CONFIG_RANGE)
+		((struct config_limits *)base)->line = r->line;
+	if (k->type == CONFIG_TEXT && !strcmp(key, "policy"))
+		r->policy_line = r->line;
+	return config_key_set(k, base, value, r->err);
 }
 
 /* Put "FILE:LINE: " in front of the reason; only the first error counts. */
@@ -245,7 +192,10 @@ static void blame(struct reader *r, int rc)
 	struct fm_err reason = *r->err;
 
 	r->rc = rc;
-	fm_err_set(r->err, rc, "%s:%u: %s", r->file, r->line, reason.text);
+	if (r->line)
+		fm_err_set(r->err, rc, "%s:%u: %s", r->file, r->line, reason.text);
+	else
+		fm_err_set(r->err, rc, "%s: %s", r->file, reason.text);
 	if (reason.hint[0])
 		fm_err_hint(r->err, "%s", reason.hint);
 }
@@ -261,6 +211,21 @@ static int on_key(void *user, const char *section, const char *key, const char *
 	if (rc)
 		blame(r, rc);
 	return !rc;
+}
+
+/* A section is looked at where it begins: it may hold no key. Its text is cut where inih cuts it.
+ */
+static int begin_section(struct reader *r, const char *line)
+{
+	size_t len = strcspn(line, "]");
+	char name[SECTION_MAX_BYTES];
+
+	if (line[len] != ']')
+		return 0; /* inih has a word for it */
+	if (len >= sizeof(name))
+		return fm_err_set(r->err, -EINVAL, "the section's name is too long");
+	snprintf(name, sizeof(name), "%.*s", (int)len, line);
+	return open_section(r, name);
 }
 
 /* inih takes an indented line for more of the value before: here it is a line like any other. Lines
@@ -284,6 +249,10 @@ static char *read_line(char *str, int num, void *stream)
 		blame(r, -EINVAL);
 		return NULL;
 	}
+	if (line[skip] == '[' && begin_section(r, line + skip + 1)) {
+		blame(r, -EINVAL);
+		return NULL;
+	}
 	return strcpy(str, line + skip);
 }
 
@@ -300,20 +269,17 @@ static void scratch_bells(void *ctx, void *data, bool want_ready, bool want_idle
 {
 }
 
-static int check_whole(const struct config *c, struct reader *r)
+/* What one line cannot tell by itself. */
+static int check_whole(struct config *c, struct reader *r)
 {
-	int rc;
+	int rc = config_limits_finish(c, &r->line, r->err);
 
-	if (c->limits.priority_min > c->limits.priority_max)
-		rc = fm_err_set(r->err, -EINVAL, "priority_min is above priority_max");
-	else
+	if (!rc) {
+		r->line = r->policy_line;
 		rc = config_set_policy(c, r->scratch, &r->plugin, c->policy, 0, r->err);
-	if (rc) {
-		struct fm_err reason = *r->err;
-
-		fm_err_set(r->err, rc, "%s: %s", r->file, reason.text);
-		fm_err_hint(r->err, "%s", reason.hint);
 	}
+	if (rc)
+		blame(r, rc);
 	return rc;
 }
 
@@ -336,10 +302,16 @@ int config_read(struct config *out, FILE *f, const char *file, struct fm_err *er
 		return fm_err_set(err, rc, "%s: out of memory", file);
 	config_defaults(&c);
 	bad_line = ini_parse_stream(read_line, &r, on_key, &r);
-	if (!r.rc && bad_line) {
+	/* inih goes on after a line that it cannot read: the first mistake counts. */
+	if (bad_line && (!r.rc || (bad_line > 0 && (unsigned)bad_line < r.line))) {
 		r.line = bad_line > 0 ? (unsigned)bad_line : r.line;
 		fm_err_set(r.err, -EINVAL, "neither [section], key = value nor a comment");
 		blame(&r, -EINVAL);
+	}
+	if (!r.rc && ferror(f)) {
+		fm_err_set(r.err, -EIO, "cannot be read");
+		r.line = 0;
+		blame(&r, -EIO);
 	}
 	rc = r.rc ? r.rc : check_whole(&c, &r);
 	fm_sched_free(r.scratch);
@@ -364,6 +336,40 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 		code == -EACCES && !required
 			? "; is HOME of another user? name a file with --config"
 			: "");
+}
+
+static void print_params(const struct config *c, FILE *f)
+{
+	for (unsigned i = 0; i < c->params; i++) {
+		const struct config_param *p = &c->param[i];
+		size_t key = strcspn(p->setting, "=");
+
+		fprintf(f, "\n[policy %s]\n%.*s = %s\n", p->policy, (int)key, p->setting,
+			p->setting + key + 1);
+	}
+}
+
+void config_print(const struct config *c, FILE *f)
+{
+	const char *section = "";
+
+	for (const struct config_key *k = config_keys; k->name; k++) {
+		bool limits = !strcmp(k->section, "limits");
+
+		if (strcmp(k->section, section) != 0)
+			fprintf(f, "%s[%s]\n", *section ? "\n" : "", k->section);
+		section = k->section;
+		config_key_print(k, limits ? (const void *)&c->limits : c, f);
+	}
+	for (unsigned i = 0; i < c->rules; i++) {
+		const struct config_rule *r = &c->rule[i];
+
+		fprintf(f, "\n[limits %s %s]\n", r->group ? "group" : "user", r->name);
+		for (const struct config_key *k = config_keys; k->name; k++)
+			if (!strcmp(k->section, "limits") && (r->set & config_limits_bit(k)))
+				config_key_print(k, &r->limits, f);
+	}
+	print_params(c, f);
 }
 
 int config_set_policy(const struct config *c, struct fm_sched *s, struct fm_plugin **plugin,

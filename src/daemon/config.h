@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration file: INI, every key checked, errors as "FILE:LINE: reason". */
+/* The configuration file: INI, every key checked, errors as "FILE:LINE: reason". Its keys are in
+ * config_keys.c. */
 #pragma once
 #include "base/err.h"
 #include "bridge/bridge.h"
@@ -8,25 +9,46 @@
 
 #define CONFIG_POLICY_MAX 256
 #define CONFIG_PARAMS     32
+#define CONFIG_FOLDER_MAX 256
+#define CONFIG_NAME_MAX   64
+#define CONFIG_RULES      64
 
 struct config_param {
 	char policy[32];
 	char setting[96]; /* "key=value" */
 };
 
+/* Of a user; 0: any number. */
+struct config_limits {
+	struct fm_bridge_limits of;
+	uint32_t clients;
+	uint32_t line; /* of the range given last; 0: none */
+};
+
+/* [limits user NAME], [limits group NAME]. */
+struct config_rule {
+	bool group;
+	uint32_t id;  /* uid or gid */
+	uint32_t set; /* config_limits_bit() of the keys that it sets; the others are as in [limits]
+		       */
+	char name[CONFIG_NAME_MAX];
+	struct config_limits limits;
+};
+
 struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
 	unsigned params;
-	char folder[256];   /* of policies by users; "": none */
-	uint64_t budget_ns; /* for an answer of theirs */
+	char folder[CONFIG_FOLDER_MAX]; /* of policies by users; "": none */
+	uint64_t budget_ns;             /* for an answer of theirs */
 	uint64_t linger_ns;
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */
 	bool realtime;
-	struct fm_bridge_limits limits;
-	uint32_t clients; /* per user; 0: any number */
-	char access_group[64];
+	struct config_limits limits;
+	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
+	unsigned rules;
+	char access_group[CONFIG_NAME_MAX];
 };
 
 void config_defaults(struct config *c);
@@ -36,6 +58,14 @@ int config_read(struct config *c, FILE *f, const char *file, struct fm_err *err)
 
 /* A missing file is the defaults, unless `required`. */
 int config_load(struct config *c, const char *file, bool required, struct fm_err *err);
+
+/* As a file that says the same, with every key. */
+void config_print(const struct config *c, FILE *f);
+
+/* What a user with these groups may have: each key from the rule for the user, else from the first
+ * rule in the file for one of the groups that sets it, else from [limits]. */
+void config_limits_for(
+	const struct config *c, uid_t uid, const gid_t *gids, size_t n, struct config_limits *out);
 
 /* Make the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
  * first: one that is built in, else from the folder. *plugin is the core's present plug-in, or

@@ -177,6 +177,14 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
+void control_settings(struct daemon *d)
+{
+	struct control *c;
+
+	fm_list_each (c, &d->controls, link)
+		peer_of(d, c->fd, &c->peer);
+}
+
 static bool over_limit(const struct daemon *d, const struct peer *p)
 {
 	struct control *c;

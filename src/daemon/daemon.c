@@ -10,6 +10,7 @@
 static const struct fm_bridge_host bridge_host = {
 	.wake = session_wake,
 	.hint = session_hint,
+	.limits = session_limits,
 };
 
 #define POLICY_DEFAULT "fixed-priority"
@@ -34,9 +35,10 @@ int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *er
 		return rc;
 	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
-	fm_bridge_set_limits(d->bridge, &c->limits);
 	d->config = *c;
 	d->access_gid = access_gid(c->access_group);
+	session_settings(d);
+	control_settings(d);
 	daemon_idle_check(d);
 	sd_notifyf(0, "STATUS=Policy %s", fm_sched_policy_ops(s)->name);
 	return 0;
@@ -63,21 +65,21 @@ void daemon_idle_check(struct daemon *d)
 		fm_log(&d->log, LOG_WARNING, "out of memory: staying although idle");
 }
 
-static void reload(struct daemon *d)
+int daemon_reload(struct daemon *d, struct fm_err *err)
 {
-	struct fm_err err = {0};
 	struct config c;
 	int rc;
 
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(fm_now() / 1000));
-	rc = d->config_file ? config_load(&c, d->config_file, d->config_required, &err) : 0;
+	rc = d->config_file ? config_load(&c, d->config_file, d->config_required, err) : 0;
 	if (!rc && d->config_file)
-		rc = daemon_configure(d, &c, &err);
+		rc = daemon_configure(d, &c, err);
 	if (rc)
-		fm_log_err(&d->log, LOG_ERR, "the old settings stay", &err);
+		fm_log_err(&d->log, LOG_ERR, "the old settings stay", err);
 	else
 		fm_log(&d->log, LOG_INFO, "settings read again");
 	sd_notify(0, "READY=1");
+	return rc;
 }
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *arg)
@@ -85,7 +87,10 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	struct daemon *d = arg;
 
 	if (si->ssi_signo == SIGHUP) {
-		reload(d);
+		struct fm_err err = {0};
+
+		daemon_reload(d, &err);
+		audit_signal(d, si->ssi_uid, (pid_t)si->ssi_pid, &err);
 		return 0;
 	}
 	if (si->ssi_signo == SIGCONT) {
@@ -251,6 +256,7 @@ void daemon_free(struct daemon *d)
 	d->plugin = NULL;
 	sd_event_source_disable_unref(d->timer);
 	d->idle_option = 0;
+	audit_flush(d);
 	session_free_all(d);
 	control_free_all(d);
 	d->idle = sd_event_source_disable_unref(d->idle);

@@ -10,13 +10,29 @@
 #include <jansson.h>
 #include <systemd/sd-event.h>
 
-#define DIR_MAX 108
+#define DIR_MAX     108
+#define AUDIT_USERS 32
 
-/* Who is at the other end of a control connection. */
+/* Who is at the other end of a connection. */
 struct peer {
 	uid_t uid;
 	pid_t pid;
-	bool steers; /* may see and steer everything */
+	bool steers; /* may see and steer everything; limits bind what its programs ask for */
+	struct config_limits limits;
+};
+
+/* What a user has had written in this second, and what was left out of it. */
+struct audit_user {
+	uid_t uid;
+	uint64_t second;
+	unsigned written, done, refused; /* the last two: left out */
+};
+
+/* Operators apart from others, so that nobody's lines crowd out theirs; `rest` counts for users
+ * beyond the table. */
+struct audit {
+	struct audit_user user[2][AUDIT_USERS], rest[2];
+	sd_event_source *timer;
 };
 
 struct listener {
@@ -31,6 +47,7 @@ struct listener {
 struct daemon {
 	struct fm_log log;
 	struct fm_log_limit refusals, troubles, departures;
+	struct audit audit;
 	struct config config;
 	const char *config_file; /* as named or found; NULL: none was looked for */
 	bool config_required;
@@ -62,6 +79,8 @@ void daemon_free(struct daemon *d);
 int daemon_loop(struct daemon *d); /* until told to end; 0 or negative errno */
 void daemon_run(struct daemon *d);
 int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err);
+/* Read the settings again; on error the old ones stay. Logged either way. */
+int daemon_reload(struct daemon *d, struct fm_err *err);
 /* After whatever made the core decide: a plug-in that failed makes room for the default. Was there
  * one? */
 bool daemon_drop_plugin(struct daemon *d);
@@ -77,6 +96,10 @@ void session_accept(struct daemon *d, int fd);
 void session_free_all(struct daemon *d);
 void session_wake(void *session);
 void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value);
+const struct fm_bridge_limits *session_limits(void *session);
+/* The settings changed: who may do what is asked anew. */
+void session_settings(struct daemon *d);
+void control_settings(struct daemon *d);
 void control_accept(struct daemon *d, int fd);
 void control_free_all(struct daemon *d);
 
@@ -85,8 +108,16 @@ int peer_of(const struct daemon *d, int fd, struct peer *p);
 bool peer_sees(const struct peer *p, uid_t owner);
 gid_t access_gid(const char *group);
 
+/* audit.c: a line for each attempt to steer, so many for each user and second; what goes beyond is
+ * counted, and the count is written a second later. */
+void audit_request(
+	struct daemon *d, const struct peer *p, const json_t *request, const json_t *reply);
+void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *err);
+void audit_flush(struct daemon *d);
+
 /* command.c: one request, a JSON object in text; the reply is a new object, NULL out of memory. */
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size);
+const char *command_code(int code); /* "EPERM" for -EPERM */
 
 /* report.c: the parts of replies. */
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);

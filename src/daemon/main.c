@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "daemon.h"
@@ -15,12 +16,24 @@
 #define RR_PRIORITY   10
 #define SYSTEM_CONFIG FM_SYSCONFDIR "/fermata/fermatad.conf"
 
-enum { OPT_DIR = 256, OPT_CONFIG, OPT_POLICY, OPT_IDLE, OPT_CHECK, OPT_FOREGROUND };
+/* Exit codes of --check-config. */
+enum { CHECK_SOUND, CHECK_WRONG, CHECK_UNREADABLE };
+
+enum {
+	OPT_DIR = 256,
+	OPT_CONFIG,
+	OPT_POLICY,
+	OPT_IDLE,
+	OPT_CHECK,
+	OPT_PRINT,
+	OPT_SYSTEM,
+	OPT_FOREGROUND,
+};
 
 struct options {
 	struct daemon *daemon;
 	const char *dir, *config;
-	bool check;
+	bool check, print, system;
 };
 
 static const struct argp_option option_table[] = {
@@ -35,7 +48,12 @@ static const struct argp_option option_table[] = {
 	{"policy", OPT_POLICY, "\"NAME [KEY=VALUE...]\"", 0,
 		"Schedule by this policy, whatever the settings say", 0},
 	{"idle-exit", OPT_IDLE, "SECONDS", 0, "End after so long without clients; 0: stay", 0},
-	{"check", OPT_CHECK, NULL, 0, "Check the settings and end: 0 sound, 1 not", 0},
+	{"system", OPT_SYSTEM, NULL, 0,
+		"Serve every user of the machine, without being root: as root does", 0},
+	{"check-config", OPT_CHECK, NULL, 0,
+		"Check the settings, or FILE, and end: 0 sound, 1 not, 2 cannot be read", 0},
+	{"print-config", OPT_PRINT, NULL, 0,
+		"Print all settings as they are in force, or would be by FILE, and end", 0},
 	{"foreground", OPT_FOREGROUND, NULL, 0, "Accepted for convenience: there is no other mode",
 		0},
 	{"verbose", 'v', NULL, 0, "Log more", 0},
@@ -64,6 +82,17 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPT_CHECK:
 		o->check = true;
 		break;
+	case OPT_PRINT:
+		o->print = true;
+		break;
+	case OPT_SYSTEM:
+		o->system = true;
+		break;
+	case ARGP_KEY_ARG:
+		if (!(o->check || o->print) || o->config)
+			argp_error(state, "too many arguments: '%s'", arg);
+		o->config = arg;
+		break;
 	case 'v':
 		o->daemon->log.level = LOG_DEBUG;
 		break;
@@ -87,7 +116,6 @@ static int choose_dir(struct daemon *d, const struct options *o, struct fm_err *
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	int n;
 
-	d->system = geteuid() == 0;
 	if (o->dir)
 		n = snprintf(d->dir, sizeof(d->dir), "%s", o->dir);
 	else if (d->system)
@@ -111,7 +139,7 @@ static char *choose_config(const struct options *o)
 
 	if (o->config)
 		return strdup(o->config);
-	if (!geteuid())
+	if (o->system || !geteuid())
 		return strdup(SYSTEM_CONFIG);
 	if (base && *base == '/')
 		n = asprintf(&path, "%s/fermata/fermatad.conf", base);
@@ -163,13 +191,29 @@ static int fail(struct daemon *d, const struct fm_err *err)
 	return EXIT_FAILURE;
 }
 
-static int check(struct daemon *d)
+static bool readable(const char *file)
 {
+	FM_CLEAN_FILE FILE *f = fopen(file, "re");
+
+	return f && (getc(f) != EOF || !ferror(f));
+}
+
+/* The message of what is wrong goes to stderr, that all is well to stdout. */
+static int check(struct daemon *d, const struct options *o)
+{
+	bool missing = d->config_file && access(d->config_file, F_OK);
 	struct fm_err err = {0};
 
-	if (d->policy_option && config_try_policy(&d->config, d->policy_option, &err))
-		return fail(d, &err);
-	return EXIT_SUCCESS;
+	if (d->policy_option && config_try_policy(&d->config, d->policy_option, &err)) {
+		fail(d, &err);
+		return CHECK_WRONG;
+	}
+	if (o->print)
+		config_print(&d->config, stdout);
+	else if (d->config_file)
+		printf("%s: %s\n", d->config_file,
+			missing ? "is not there; the defaults hold" : "sound");
+	return fflush(stdout) ? CHECK_UNREADABLE : CHECK_SOUND;
 }
 
 static int serve(struct daemon *d)
@@ -197,7 +241,8 @@ int main(int argc, char **argv)
 {
 	static struct daemon d; /* large; the one of this process */
 	struct options o = {.daemon = &d};
-	const struct argp argp = {option_table, parse_option, NULL,
+	const struct argp argp = {option_table, parse_option,
+		"\n--check-config [FILE]\n--print-config [FILE]",
 		"The Fermata daemon: decides which programs may use the machine's accelerators.\v"
 		"Talk to it with fermata(1); settings are in fermatad.conf(5).",
 		NULL, NULL, NULL};
@@ -212,12 +257,16 @@ int main(int argc, char **argv)
 	argp_program_version_hook = print_version;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return EXIT_FAILURE;
-	if (choose_dir(&d, &o, &err))
-		return fail(&d, &err);
+	d.system = o.system || !geteuid();
 	config_defaults(&d.config);
 	d.config_required = o.config != NULL;
 	d.config_file = choose_config(&o);
-	if (d.config_file && config_load(&d.config, d.config_file, d.config_required, &err))
-		return fail(&d, &err);
-	return o.check ? check(&d) : serve(&d);
+	if (d.config_file && config_load(&d.config, d.config_file, d.config_required, &err)) {
+		fail(&d, &err);
+		return readable(d.config_file) || !(o.check || o.print) ? CHECK_WRONG
+									: CHECK_UNREADABLE;
+	}
+	if (o.check || o.print)
+		return check(&d, &o);
+	return choose_dir(&d, &o, &err) ? fail(&d, &err) : serve(&d);
 }

@@ -93,6 +93,21 @@ void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value)
 	fm_msg_send(s->fd, &m, -1);
 }
 
+const struct fm_bridge_limits *session_limits(void *session)
+{
+	const struct session *s = session;
+
+	return &s->peer.limits.of;
+}
+
+void session_settings(struct daemon *d)
+{
+	struct session *s;
+
+	fm_list_each (s, &d->sessions, link)
+		peer_of(d, s->fd, &s->peer);
+}
+
 static void refuse(struct session *s, const struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
@@ -281,12 +296,12 @@ static bool over_limit(const struct daemon *d, const struct session *new)
 	struct session *s;
 	uint32_t n = 0;
 
-	if (!new->peer.uid || !d->config.clients)
+	if (!new->peer.uid || !new->peer.limits.clients)
 		return false;
 	fm_list_each (s, &d->sessions, link)
 		if (s->peer.uid == new->peer.uid)
 			n++;
-	return n > d->config.clients;
+	return n > new->peer.limits.clients;
 }
 
 void session_accept(struct daemon *d, int fd)

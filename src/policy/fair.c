@@ -20,10 +20,9 @@
 #include "base/heap.h"
 #include "policy.h"
 
-#define WEIGHT_DEFAULT 100
-#define TURN_MIN       (100 * FM_US) /* of a turn that latency-nice has made shorter, or longer */
-#define TURN_MAX       (100 * FM_MS)
-#define KEY_BIAS       (UINT64_C(1) << 60) /* keys of the heap stay positive */
+#define TURN_MIN (100 * FM_US) /* of a turn that latency-nice has made shorter, or longer */
+#define TURN_MAX (100 * FM_MS)
+#define KEY_BIAS (UINT64_C(1) << 60) /* keys of the heap stay positive */
 
 struct fair {
 	struct fm_heap ready; /* by virtual time and latency-nice */
@@ -57,7 +56,7 @@ static uint64_t weight_of(const struct fm_ent *e)
 
 	if (w <= 0)
 		w = fm_ent_hint(e, FM_HINT_SHARE);
-	return w > 0 ? (uint64_t)w : WEIGHT_DEFAULT;
+	return w > 0 ? (uint64_t)w : FM_WEIGHT_DEFAULT;
 }
 
 static struct fair_ent *behind_most(const struct fair *f)
@@ -99,7 +98,7 @@ static void read_latency(const struct fair *f, struct fair_ent *fe)
 		slice = FM_MIN(slice, FM_MAX(f->slice, TURN_MAX));
 	fe->slice = slice;
 	later = (int64_t)FM_MIN(slice, 2 * f->slice) - (int64_t)f->slice;
-	fe->offset = later * WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
+	fe->offset = later * FM_WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
 }
 
 /* Where an entity that comes back starts. */
@@ -185,7 +184,7 @@ static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 	struct fair_ent *fe = e->priv;
 	uint64_t weight = weight_of(e), scaled;
 
-	if (__builtin_mul_overflow(ns, (uint64_t)WEIGHT_DEFAULT, &scaled))
+	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &scaled))
 		scaled = UINT64_MAX;
 	scaled = fm_add_sat(scaled, fe->rest);
 	fe->rest = scaled % weight;

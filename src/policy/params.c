@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/nearest.h"
 #include "base/parse.h"
 #include "base/util.h"
 #include "policy.h"
@@ -29,28 +30,37 @@ static int parse_duration(
 	return fm_parse_time(text, v, err);
 }
 
-static int out_of_range(const struct fm_policy_param *p, struct fm_err *err)
+static int bad_value(const struct fm_policy_param *p, int code, struct fm_err *err)
 {
 	int64_t ns = (int64_t)unit_ns(p);
 	double scale = ns ? (double)ns : 1;
 
-	fm_err_set(err, -ERANGE, "%s is out of range", p->name);
+	fm_err_set(
+		err, code, "%s is %s", p->name, code == -ERANGE ? "out of range" : "not a number");
 	fm_err_hint(err, "give %g to %g%s%s", (double)p->min / scale, (double)p->max / scale,
 		*p->unit ? " " : "", p->unit);
-	return -ERANGE;
+	return code;
 }
 
 static int unknown(const struct fm_policy_ops *ops, const char *kv, struct fm_err *err)
 {
-	char known[160] = "";
+	char known[160] = "", key[FM_NEAREST_MAX + 1] = "";
+	struct fm_nearest near = {.typed = key};
 	size_t len = 0;
+
+	if (strcspn(kv, "=") < sizeof(key))
+		memcpy(key, kv, strcspn(kv, "="));
+	for (const struct fm_policy_param *p = ops->params; p && p->name; p++)
+		fm_nearest_try(&near, p->name);
 
 	for (const struct fm_policy_param *p = ops->params; p && p->name && len < sizeof(known);
 		p++)
 		len += (size_t)snprintf(
 			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", p->name);
 	fm_err_set(err, -EINVAL, "'%.*s' is not a setting of policy %s", SHOWN, kv, ops->name);
-	if (len)
+	if (near.best && kv[strcspn(kv, "=")])
+		fm_err_hint(err, "did you mean '%s'?", near.best);
+	else if (len)
 		fm_err_hint(err, "write KEY=VALUE with KEY one of: %s", known);
 	else
 		fm_err_hint(err, "%s has no settings: leave them away", ops->name);
@@ -71,10 +81,12 @@ static int parse_one(
 		if (unit_ns(p))
 			rc = parse_duration(p, kv + key + 1, v, err);
 		else
-			rc = fm_parse_int(kv + key + 1, INT64_MIN, INT64_MAX, v, err);
+			rc = fm_parse_int(kv + key + 1, p->min, p->max, v, NULL);
+		if (rc && !unit_ns(p))
+			return bad_value(p, rc, err);
 		if (rc)
 			return rc;
-		return *v < p->min || *v > p->max ? out_of_range(p, err) : 0;
+		return *v < p->min || *v > p->max ? bad_value(p, -ERANGE, err) : 0;
 	}
 	return unknown(ops, kv, err);
 }

@@ -6,6 +6,7 @@
  * array.
  */
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "core.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -204,16 +205,22 @@ static void adopt(
 static const struct fm_policy_ops *find(const char *name, struct fm_err *err)
 {
 	const struct fm_policy_ops *ops = fm_policy_find(name);
+	struct fm_nearest near = {.typed = name};
 	char known[200] = "";
 	size_t len = 0;
 
 	if (ops)
 		return ops;
-	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++)
+	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++) {
+		fm_nearest_try(&near, (*p)->name);
 		len += (size_t)snprintf(
 			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
+	}
 	fm_err_set(err, -ENOENT, "there is no policy '%.40s'", name);
-	fm_err_hint(err, "policies are: %s", known);
+	if (near.best)
+		fm_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		fm_err_hint(err, "policies are: %s", known);
 	return NULL;
 }
 

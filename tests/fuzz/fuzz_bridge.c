@@ -189,7 +189,7 @@ static int steer(void *arg, struct fm_bgroup *g)
 
 	fm_bgroup_info(g, &info);
 	fm_bgroup_suspend(w->b, g, !info.suspended, w->now);
-	fm_bgroup_hint(w->b, g, info.uid, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
+	fm_bgroup_hint(w->b, g, NULL, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
 	fm_bgroup_each_ent(g, w->now, see_ent, NULL);
 	fm_bgroup_each_queue(g, see_queue, NULL);
 	see_calls(g);
@@ -253,8 +253,12 @@ static void step(struct world *w, struct input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct fm_bridge_host host = {on_wake, on_hint};
-	struct fm_bridge_limits limits = {8, 16, -100, 100};
+	static const struct fm_bridge_host host = {.wake = on_wake, .hint = on_hint};
+	struct fm_bridge_limits limits = {.groups = 8,
+		.queues = 16,
+		.forbidden = FM_HINT_BIT(FM_HINT_RUNTIME),
+		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY) | FM_HINT_BIT(FM_HINT_WEIGHT),
+		.range = {[FM_HINT_PRIORITY] = {-100, 100}, [FM_HINT_WEIGHT] = {1, 50}}};
 	struct input in = {data, data + size};
 	struct world w = {.now = FM_S};
 

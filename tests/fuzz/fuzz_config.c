@@ -18,7 +18,8 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 {
 	static const char *const heads[] = {"", "[daemon]\npolicy=", "[daemon]\nlinger_us=",
 		"[daemon]\nrealtime = ", "[policy fair]\nslice=", "[limits]\npriority_min = ",
-		"[limits]\ngroups=", "[access]\ngroup=", "[policy "};
+		"[limits]\ngroups=", "[access]\ngroup=", "[policy ", "[limits]\nhints = ",
+		"[limits user 7]\ndeadline_max = ", "[limits group 7]\nweight_", "[limits user "};
 	size_t head;
 
 	if (!size)
@@ -28,6 +29,44 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 	size = size - 1 < cap - head ? size - 1 : cap - head;
 	memcpy(text + head, data + 1, size);
 	return head + size ? fmemopen(text, head + size, "r") : NULL;
+}
+
+/* What is printed says the same: read and printed again it is the same text. */
+static void check_print(const struct config *c)
+{
+	char *once = NULL, *twice = NULL;
+	struct config again;
+	struct fm_err err;
+	size_t size;
+	FILE *f;
+
+	f = open_memstream(&once, &size);
+	must(f);
+	config_print(c, f);
+	fclose(f);
+	f = fmemopen(once, strlen(once), "r");
+	must(f && !config_read(&again, f, "printed", &err));
+	fclose(f);
+	f = open_memstream(&twice, &size);
+	must(f);
+	config_print(&again, f);
+	fclose(f);
+	must(!strcmp(once, twice));
+	free(once);
+	free(twice);
+}
+
+/* Whoever it is, each range has an inside. */
+static void check_limits(const struct config *c)
+{
+	static const gid_t gids[] = {0, 7};
+	struct config_limits l;
+
+	for (uid_t uid = 6; uid <= 7; uid++) {
+		config_limits_for(c, uid, gids, 2, &l);
+		for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+			must(l.of.range[h].min <= l.of.range[h].max);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -48,7 +87,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(!memcmp(&c, &before, sizeof(c)));
 		return 0;
 	}
-	must(c.params <= CONFIG_PARAMS && c.limits.priority_min <= c.limits.priority_max);
+	must(c.params <= CONFIG_PARAMS && c.rules <= CONFIG_RULES);
 	must(memchr(c.policy, '\0', sizeof(c.policy)) != NULL);
+	check_limits(&c);
+	check_print(&c);
 	return 0;
 }

@@ -120,7 +120,7 @@ help_texts() {
     expect 0 "--help" "$fermata" --help
     silent
     cp "$tmp/out" "$tmp/help"
-    for c in run ps hint suspend resume policy analyze study stats doctor version help; do
+    for c in run ps hint suspend resume policy reload analyze study stats doctor version help; do
         that "--help lists $c" grep -qE "^  $c +[A-Z]" "$tmp/help"
         expect 0 "$c --help" "$fermata" "$c" --help
         out_has "^Usage: fermata $c"
@@ -178,6 +178,7 @@ suspend
 suspend a b
 resume
 stats argument
+reload argument
 version argument
 doctor argument
 policy fair slice
@@ -194,7 +195,7 @@ LINES
 
 without_daemon() {
     local c
-    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" "hint x priority=high" "suspend x" "resume x"; do
+    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" reload "hint x priority=high" "suspend x" "resume x"; do
         # shellcheck disable=SC2086 # words to split
         expect 3 "$c without a daemon" "$fermata" $c
         error_form
@@ -645,7 +646,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _fermata 2>/dev/null
 printf '%s\n' "${COMPREPLY[@]}"
 SCRIPT
-    expect 0 "complete commands" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata re
+    expect 0 "complete commands" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata res
     out_is resume
     expect 0 "complete options" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata run --pri
     out_is --priority

@@ -348,7 +348,7 @@ class Fermatad(unittest.TestCase):
         self.write_conf("[daemon]\npolicy = edf\n")
         daemon.send_signal(signal.SIGHUP)
         eventually(self, lambda: policy() == "edf")
-        check = subprocess.run([DAEMON, "--check", "--config", self.conf])
+        check = subprocess.run([DAEMON, "--check-config", "--config", self.conf])
         self.assertEqual(check.returncode, 0)
 
     def test_it_leaves_when_idle(self):

@@ -370,14 +370,14 @@ def the_configuration_is_checked(stack):
     def says(status, text, config):
         with open(path, "w", encoding="ascii") as f:
             f.write(config)
-        r = subprocess.run([harness.FERMATAD, "--check", "--config", path], text=True, capture_output=True)
+        r = subprocess.run([harness.FERMATAD, "--check-config", "--config", path], text=True, capture_output=True)
         check(r.returncode == status and text in r.stderr, f"{config}: {r.returncode}, {r.stderr}")
 
     says(0, "", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}\n")
-    says(1, "conf: there is no policy 'mine'", "[daemon]\npolicy = mine\n")
+    says(1, "conf:2: there is no policy 'mine'", "[daemon]\npolicy = mine\n")
     says(1, "conf:2: there is no policy 'mine'", f"[policy mine]\nx = 1\n[policies]\nfolder = {folder}\n")
     says(1, "conf:4: 'x=1' is not a setting of policy mine", f"[policies]\nfolder = {folder}\n[policy mine]\nx = 1\n")
-    says(1, "conf:2: the folder's name does not begin with /", "[policies]\nfolder = here\n")
+    says(1, "conf:2: folder: the name does not begin with /", "[policies]\nfolder = here\n")
     says(1, "conf:2: ", "[policies]\nbudget_us = 49\n")
     says(1, "unknown key 'dir' in [policies]", "[policies]\ndir = /\n")
     says(1, f"folder of policies {folder}/no: No such file", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}/no\n")

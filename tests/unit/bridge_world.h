@@ -53,7 +53,7 @@ static inline int attach(struct world *w, struct client *c, uid_t uid, pid_t pid
 
 static inline int setup(void **state)
 {
-	static const struct fm_bridge_host host = {on_wake, on_hint};
+	static const struct fm_bridge_host host = {.wake = on_wake, .hint = on_hint};
 	struct world *w = calloc(1, sizeof(*w));
 
 	w->now = T0;

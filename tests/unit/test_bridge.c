@@ -116,55 +116,6 @@ static void messages_of_a_daemon_are_lies(void **state)
 		tell(w, &w->a, (union fm_msg){.refused = {.code = -1}}, FM_MSG_REFUSED), -EBADMSG);
 }
 
-static void limits_bind_users_but_not_root(void **state)
-{
-	struct fm_bridge_limits l = {
-		.groups = 3, .queues = 2, .priority_min = -10, .priority_max = 10};
-	struct world *w = *state;
-	struct client more = {0}, bob = {0}, root = {0};
-
-	fm_bridge_set_limits(w->b, &l);
-	assert_int_equal(name_group(w, &w->a, 1, "third"), 0);
-	assert_int_equal(name_group(w, &w->a, 2, "fourth"), -EDQUOT);
-	assert_int_equal(name_group(w, &w->z, 2, "third"), 0);
-	assert_int_equal(attach(w, &more, ALICE, 33, "more"), -EDQUOT);
-	assert_int_equal(attach(w, &bob, BOB, 44, "bob"), 0);
-	assert_int_equal(add_queue(w, &w->a, 0), 0);
-	assert_int_equal(add_queue(w, &w->z, 0), 0);
-	assert_int_equal(add_queue(w, &w->a, 1), -EDQUOT);
-	assert_true(open_gate(&w->a, 1));
-	assert_int_equal(add_queue(w, &bob, 1), 0);
-	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 11), -EPERM);
-	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -11), -EPERM);
-	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 10), 0);
-	assert_int_equal(segment(w, &w->a, 1, 11), -EPERM);
-	assert_int_equal(attach(w, &root, 0, 55, "root"), 0);
-	for (uint32_t i = 1; i < FM_BOARD_GROUPS; i++)
-		assert_int_equal(add_queue_on(w, &root, i, i, DEVICE), 0);
-	assert_int_equal(give_hint(w, &root, FM_HINT_PRIORITY, 255), 0);
-	fm_bridge_detach(w->b, bob.c, w->now);
-	fm_bridge_detach(w->b, root.c, w->now);
-	fm_board_unmap(bob.board);
-	fm_board_unmap(root.board);
-	fm_board_unmap(more.board);
-}
-
-static void what_left_no_longer_counts(void **state)
-{
-	struct fm_bridge_limits l = {.groups = 3, .queues = 1};
-	struct world *w = *state;
-	struct client c = {0};
-
-	fm_bridge_set_limits(w->b, &l);
-	for (int i = 0; i < 20; i++) {
-		assert_int_equal(attach(w, &c, ALICE, 33, "c"), 0);
-		assert_int_equal(add_queue(w, &c, 0), 0);
-		assert_int_equal(add_queue(w, &c, 1), -EDQUOT);
-		fm_bridge_detach(w->b, c.c, w->now);
-		fm_board_unmap(c.board);
-	}
-}
-
 static void devices_cannot_be_made_up_without_end(void **state)
 {
 	struct world *w = *state;
@@ -472,18 +423,20 @@ static void targets_name_groups(void **state)
 
 static void operators_hints_are_passed_on(void **state)
 {
-	struct fm_bridge_limits l = {.priority_min = -5, .priority_max = 5};
+	struct fm_bridge_limits l = {
+		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY), .range[FM_HINT_PRIORITY] = {-5, 5}};
 	struct world *w = *state;
 	struct fm_err err;
 
 	fm_bridge_set_limits(w->b, &l);
 	assert_int_equal(name_group(w, &w->a, 3, "x"), 0);
 	assert_int_equal(
-		fm_bgroup_hint(w->b, group_of(&w->a, 3), BOB, FM_HINT_PRIORITY, 9, w->now, &err),
+		fm_bgroup_hint(w->b, group_of(&w->a, 3), &l, FM_HINT_PRIORITY, 9, w->now, &err),
 		-EPERM);
 	assert_int_equal(w->a.hints, 0);
 	assert_int_equal(
-		fm_bgroup_hint(w->b, group_of(&w->a, 3), 0, FM_HINT_PRIORITY, 9, w->now, &err), 0);
+		fm_bgroup_hint(w->b, group_of(&w->a, 3), NULL, FM_HINT_PRIORITY, 9, w->now, &err),
+		0);
 	assert_int_equal(w->a.hints, 1);
 	assert_int_equal(w->a.hint_group, 3);
 	assert_int_equal(w->a.hint_value, 9);
@@ -545,8 +498,6 @@ int main(void)
 		TEST(sleepers_are_woken_once),
 		TEST(slots_are_taken_and_given_back),
 		TEST(messages_of_a_daemon_are_lies),
-		TEST(limits_bind_users_but_not_root),
-		TEST(what_left_no_longer_counts),
 		TEST(devices_cannot_be_made_up_without_end),
 		TEST(names_are_shared_within_a_user),
 		TEST(a_name_from_comm_is_printable),

@@ -61,7 +61,8 @@ static void params_refuse_clearly(void **state)
 		int rc;
 		const char *hint;
 	} bad[] = {
-		{"fair", "slcie=5", -EINVAL, "slice, granularity"},
+		{"fair", "slcie=5", -EINVAL, "did you mean 'slice'?"},
+		{"fair", "colour=5", -EINVAL, "slice, granularity"},
 		{"fair", "slice", -EINVAL, "slice, granularity"},
 		{"fair", "=5", -EINVAL, "slice, granularity"},
 		{"fair", "", -EINVAL, "slice, granularity"},
@@ -73,7 +74,7 @@ static void params_refuse_clearly(void **state)
 		{"fair", "slice=0", -ERANGE, "0.1 to 10000 ms"},
 		{"fair", "slice=11s", -ERANGE, "0.1 to 10000 ms"},
 		{"bandwidth", "capped=2", -ERANGE, "0 to 1"},
-		{"bandwidth", "capped=yes", -EINVAL, ""},
+		{"bandwidth", "capped=yes", -EINVAL, "0 to 1"},
 		{"fair", "slice=99999999999999999999999999999999999999999999999999999", -EINVAL,
 			""},
 	};

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config_keys.h"
+#include "base/clock.h"
+#include "base/nearest.h"
+#include "base/parse.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define OF(member)        offsetof(struct config, member)
+#define OF_LIMITS(member) offsetof(struct config_limits, member)
+#define RANGE_ENDS(id, name, min, max, def, unit)                                        \
+	{"limits", name "_min", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, false}, \
+		{"limits", name "_max", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, true},
+
+const struct config_key config_keys[] = {
+	{"daemon", "policy", CONFIG_TEXT, OF(policy), 1, CONFIG_POLICY_MAX - 1, NULL, 0, 0},
+	{"daemon", "linger_us", CONFIG_US, OF(linger_ns), 0, 1000000, "microseconds", 0, 0},
+	{"daemon", "busy_poll_us", CONFIG_US, OF(busy_poll_ns), 0, 1000000, "microseconds", 0, 0},
+	{"daemon", "idle_exit_s", CONFIG_COUNT, OF(idle_exit_s), 0, 86400, "seconds", 0, 0},
+	{"daemon", "realtime", CONFIG_BOOL, OF(realtime), 0, 1, NULL, 0, 0},
+	{"policies", "folder", CONFIG_FOLDER, OF(folder), 0, CONFIG_FOLDER_MAX - 1, NULL, 0, 0},
+	{"policies", "budget_us", CONFIG_US, OF(budget_ns), 50, 1000000, "microseconds", 0, 0},
+	{"limits", "clients", CONFIG_COUNT, OF_LIMITS(clients), 0, INT32_MAX, "clients", 0, 0},
+	{"limits", "groups", CONFIG_COUNT, OF_LIMITS(of.groups), 0, INT32_MAX, "groups", 0, 0},
+	{"limits", "queues", CONFIG_COUNT, OF_LIMITS(of.queues), 0, INT32_MAX, "queues", 0, 0},
+	{"limits", "hints", CONFIG_HINTS, OF_LIMITS(of.forbidden), 0, 0, NULL, 0, 0},
+	FM_HINT_MAP(RANGE_ENDS) /* priority_min, priority_max and so on */
+	{"access", "group", CONFIG_TEXT, OF(access_group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
+	{NULL, NULL, 0, 0, 0, 0, NULL, 0, 0},
+};
+
+static void list_keys(const char *section, char *list, size_t size)
+{
+	size_t len = 0;
+
+	list[0] = '\0';
+	for (const struct config_key *k = config_keys; k->name; k++) {
+		bool range = k->type == CONFIG_RANGE;
+
+		/* One pair stands for all: the list is to be read by people. */
+		if (strcmp(k->section, section) || (range && k->hint != FM_HINT_PRIORITY))
+			continue;
+		if (len < size)
+			len += (size_t)snprintf(
+				list + len, size - len, "%s%s", len ? ", " : "", k->name);
+	}
+	if (!strcmp(section, "limits") && len < size)
+		snprintf(list + len, size - len, " and so for each hint");
+}
+
+static void suggest(const char *section, const char *name, struct fm_err *err)
+{
+	struct fm_nearest near = {.typed = name};
+	char list[200];
+
+	for (const struct config_key *k = config_keys; k->name; k++) {
+		if (!strcmp(k->section, section)) {
+			fm_nearest_try(&near, k->name);
+		} else if (!strcmp(k->name, name)) {
+			fm_err_hint(err, "'%s' belongs into [%s]", name, k->section);
+			return;
+		}
+	}
+	list_keys(section, list, sizeof(list));
+	if (near.best)
+		fm_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		fm_err_hint(err, "keys are %s", list);
+}
+
+const struct config_key *config_key_find(
+	const char *section, const char *name, struct fm_err *err)
+{
+	for (const struct config_key *k = config_keys; k->name; k++)
+		if (!strcmp(k->section, section) && !strcmp(k->name, name))
+			return k;
+	fm_err_set(err, -EINVAL, "unknown key '%s' in [%s]", name, section);
+	suggest(section, name, err);
+	return NULL;
+}
+
+static int set_number(
+	const struct config_key *k, const char *value, int64_t *v, struct fm_err *err)
+{
+	int rc = fm_parse_int(value, k->min, k->max, v, err);
+
+	if (rc)
+		fm_err_hint(err, "give a number of %s from %" PRId64 " to %" PRId64, k->unit,
+			k->min, k->max);
+	return rc;
+}
+
+static int set_text(const struct config_key *k, char *out, const char *value, struct fm_err *err)
+{
+	size_t len = strlen(value);
+
+	if (len < (size_t)k->min) {
+		fm_err_set(err, -EINVAL, "there is no value");
+		return fm_err_hint(err, "leave the line away for the default");
+	}
+	if (len > (size_t)k->max) {
+		fm_err_set(err, -EINVAL, "the value is too long");
+		return fm_err_hint(
+			err, "it has %zu characters, give at most %" PRId64, len, k->max);
+	}
+	if (*value == ';') {
+		fm_err_set(err, -EINVAL, "the value begins with a semicolon");
+		return fm_err_hint(err, "in front of a comment there is a space");
+	}
+	if (k->type == CONFIG_FOLDER && len && *value != '/') {
+		fm_err_set(err, -EINVAL, "the name does not begin with /");
+		return fm_err_hint(err, "give an absolute path, or nothing");
+	}
+	strcpy(out, value);
+	return 0;
+}
+
+static int unknown_hint(const char *word, struct fm_err *err)
+{
+	struct fm_nearest near = {.typed = word};
+
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+		fm_nearest_try(&near, fm_hint_name((enum fm_hint)h));
+	fm_err_set(err, -EINVAL, "'%.40s' is not a hint", word);
+	if (near.best)
+		fm_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		fm_err_hint(err, "give all, none, or names of hints as in fermata-hint(1)");
+	return -EINVAL;
+}
+
+static int set_hints(uint32_t *forbidden, const char *value, struct fm_err *err)
+{
+	uint32_t all = FM_HINT_BIT(FM_HINT_COUNT) - 1, allowed = 0;
+	char words[256], *save, *word;
+
+	if (snprintf(words, sizeof(words), "%s", value) >= (int)sizeof(words))
+		return fm_err_set(err, -EINVAL, "the value is too long");
+	word = strtok_r(words, " ,\t", &save);
+	if (!word) {
+		fm_err_set(err, -EINVAL, "there is no value");
+		return fm_err_hint(err, "give all, none, or names of hints");
+	}
+	for (; word; word = strtok_r(NULL, " ,\t", &save)) {
+		uint32_t bits = !strcmp(word, "all") ? all : 0;
+
+		for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+			if (!strcmp(word, fm_hint_name((enum fm_hint)h)))
+				bits = FM_HINT_BIT(h);
+		if (!bits && strcmp(word, "none") != 0)
+			return unknown_hint(word, err);
+		allowed |= bits;
+	}
+	*forbidden = all & ~allowed;
+	return 0;
+}
+
+static int set_range(
+	const struct config_key *k, struct fm_bridge_limits *l, const char *value, struct fm_err *err)
+{
+	enum fm_hint h;
+	int64_t v;
+	int rc = fm_parse_hint(fm_hint_name(k->hint), value, &h, &v, err);
+
+	if (!rc && k->upper)
+		l->range[h].max = v;
+	else if (!rc)
+		l->range[h].min = v;
+	return rc;
+}
+
+static int set_value(
+	const struct config_key *k, void *member, const char *value, struct fm_err *err)
+{
+	int64_t v = 0;
+	int rc;
+
+	switch (k->type) {
+	case CONFIG_TEXT:
+	case CONFIG_FOLDER:
+		return set_text(k, member, value, err);
+	case CONFIG_BOOL:
+		return fm_parse_bool(value, member, err);
+	case CONFIG_HINTS:
+		return set_hints(member, value, err);
+	case CONFIG_RANGE:
+		return set_range(k, member, value, err);
+	case CONFIG_COUNT:
+		rc = set_number(k, value, &v, err);
+		if (!rc)
+			*(uint32_t *)member = (uint32_t)v;
+		return rc;
+	case CONFIG_US:
+		rc = set_number(k, value, &v, err);
+		if (!rc)
+			*(uint64_t *)member = (uint64_t)v * FM_US;
+		return rc;
+	}
+	return -EINVAL;
+}
+
+int config_key_set(const struct config_key *k, void *base, const char *value, struct fm_err *err)
+{
+	struct fm_err why = {0};
+	int rc = set_value(k, (char *)base + k->offset, value, &why);
+
+	if (!rc)
+		return 0;
+	fm_err_set(err, rc, "%s: %s", k->name, why.text);
+	if (why.hint[0])
+		fm_err_hint(err, "%s", why.hint);
+	return rc;
+}
+
+void config_key_copy(const struct config_key *k, void *to, const void *from)
+{
+	struct fm_bridge_limits *l = (void *)((char *)to + k->offset);
+	const struct fm_bridge_limits *other = (const void *)((const char *)from + k->offset);
+
+	if (k->type == CONFIG_RANGE && k->upper)
+		l->range[k->hint].max = other->range[k->hint].max;
+	else if (k->type == CONFIG_RANGE)
+		l->range[k->hint].min = other->range[k->hint].min;
+	else /* of [limits] all others are these: no text, no time */
+		memcpy(l, other, sizeof(uint32_t));
+}
+
+static void print_hints(uint32_t forbidden, FILE *f)
+{
+	uint32_t all = FM_HINT_BIT(FM_HINT_COUNT) - 1;
+
+	if (!forbidden || forbidden == all)
+		fputs(forbidden ? " none" : " all", f);
+	for (unsigned h = 0; forbidden && h < FM_HINT_COUNT; h++)
+		if (!(forbidden & FM_HINT_BIT(h)))
+			fprintf(f, " %s", fm_hint_name((enum fm_hint)h));
+}
+
+/* Times to the last nanosecond, in the largest unit that they are a multiple of. */
+static void print_time(int64_t ns, FILE *f)
+{
+	if (ns % (int64_t)FM_MS == 0)
+		fprintf(f, " %" PRId64 "ms", ns / (int64_t)FM_MS);
+	else if (ns % (int64_t)FM_US == 0)
+		fprintf(f, " %" PRId64 "us", ns / (int64_t)FM_US);
+	else
+		fprintf(f, " %" PRId64 "ns", ns);
+}
+
+static void print_range(const struct config_key *k, const struct fm_bridge_limits *l, FILE *f)
+{
+	int64_t v = k->upper ? l->range[k->hint].max : l->range[k->hint].min;
+
+	if (!strcmp(k->unit, "ns"))
+		print_time(v, f);
+	else
+		fprintf(f, " %" PRId64 "%s", v, k->unit);
+}
+
+void config_key_print(const struct config_key *k, const void *base, FILE *f)
+{
+	const void *member = (const char *)base + k->offset;
+
+	fprintf(f, "%s =", k->name);
+	switch (k->type) {
+	case CONFIG_TEXT:
+	case CONFIG_FOLDER:
+		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
+		break;
+	case CONFIG_BOOL:
+		fputs(*(const bool *)member ? " yes" : " no", f);
+		break;
+	case CONFIG_HINTS:
+		print_hints(*(const uint32_t *)member, f);
+		break;
+	case CONFIG_RANGE:
+		print_range(k, member, f);
+		break;
+	case CONFIG_COUNT:
+		fprintf(f, " %" PRIu32, *(const uint32_t *)member);
+		break;
+	case CONFIG_US:
+		fprintf(f, " %" PRIu64, *(const uint64_t *)member / FM_US);
+		break;
+	}
+	fputc('\n', f);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of the configuration file: one table for reading, for writing and for what is said about
+ * mistakes. fermatad.conf(5) and contrib/fermatad.conf have the same ones: a test compares them. */
+#pragma once
+#include "config.h"
+#include <stddef.h>
+
+enum config_type {
+	CONFIG_TEXT,
+	CONFIG_FOLDER,
+	CONFIG_COUNT, /* uint32_t */
+	CONFIG_US,    /* uint64_t nanoseconds, written as microseconds */
+	CONFIG_BOOL,
+	CONFIG_HINTS, /* names of the hints that may be set */
+	CONFIG_RANGE, /* one end of a hint's range */
+};
+
+struct config_key {
+	const char *section, *name;
+	enum config_type type;
+	size_t offset; /* in struct config; of [limits] in struct config_limits */
+	int64_t min, max;
+	const char *unit; /* for people; texts: none */
+	enum fm_hint hint;
+	bool upper; /* of a range: which end */
+};
+
+extern const struct config_key config_keys[]; /* ends with a NULL name */
+
+/* "" or what may have been meant, as a hint. */
+const struct config_key *config_key_find(
+	const char *section, const char *name, struct fm_err *err);
+
+/* base: a struct config, or a struct config_limits for keys of [limits]. */
+int config_key_set(
+	const struct config_key *k, void *base, const char *value, struct fm_err *err);
+void config_key_copy(const struct config_key *k, void *to, const void *from);
+void config_key_print(const struct config_key *k, const void *base, FILE *f);
+
+/* config_limits.c. Its bit among the keys of [limits]. */
+uint32_t config_limits_bit(const struct config_key *k);
+/* [limits user NAME], [limits group NAME]: the rule, new or there already. `who` is what stands
+ * behind "limits". */
+int config_rule_get(struct config *c, const char *who, struct config_rule **out, struct fm_err *err);
+/* When all is read: what the rules do not say, [limits] says. Are the ranges sound, else in
+ * which line? */
+int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err);

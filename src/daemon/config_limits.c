@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of single users and of the members of a group, in place of those in [limits]. */
+#include "base/parse.h"
+#include "config_keys.h"
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+
+uint32_t config_limits_bit(const struct config_key *k)
+{
+	const struct config_key *first = config_keys;
+
+	while (strcmp(first->section, "limits") != 0)
+		first++;
+	return 1u << (k - first);
+}
+
+/* A number is taken as it is, so that a rule can stand where the name cannot be looked up. */
+static int look_up(const char *name, bool group, uint32_t *id, struct fm_err *err)
+{
+	const struct passwd *pw;
+	const struct group *gr;
+	int64_t v;
+
+	if (!fm_parse_int(name, 0, (int64_t)UINT32_MAX - 1, &v, NULL)) {
+		*id = (uint32_t)v;
+		return 0;
+	}
+	pw = group ? NULL : getpwnam(name);
+	gr = group ? getgrnam(name) : NULL;
+	if (!pw && !gr) {
+		fm_err_set(err, -EINVAL, "there is no %s '%.40s'", group ? "group" : "user", name);
+		return fm_err_hint(err, "`getent %s' lists them; a number is taken as it is",
+			group ? "group" : "passwd");
+	}
+	*id = pw ? pw->pw_uid : gr->gr_gid;
+	return 0;
+}
+
+static int rule_add(
+	struct config *c, bool group, uint32_t id, const char *name, struct config_rule **out)
+{
+	struct config_rule *r = c->rule;
+
+	for (; r < c->rule + c->rules; r++)
+		if (r->group == group && r->id == id)
+			break;
+	if (r == c->rule + CONFIG_RULES)
+		return -E2BIG;
+	if (r == c->rule + c->rules) {
+		*r = (struct config_rule){.group = group, .id = id};
+		snprintf(r->name, sizeof(r->name), "%s", name);
+		c->rules++;
+	}
+	*out = r;
+	return 0;
+}
+
+int config_rule_get(struct config *c, const char *who, struct config_rule **out, struct fm_err *err)
+{
+	bool user = !strncmp(who, "user ", 5), group = !strncmp(who, "group ", 6);
+	const char *name = who + (group ? 6 : 5);
+	uint32_t id = 0;
+	int rc;
+
+	if (!user && !group) {
+		fm_err_set(err, -EINVAL, "unknown section [limits %.40s]", who);
+		return fm_err_hint(err, "write [limits user NAME] or [limits group NAME]");
+	}
+	name += strspn(name, " ");
+	rc = look_up(name, group, &id, err);
+	if (rc)
+		return rc;
+	if (user && !id) {
+		fm_err_set(err, -EINVAL, "root is not limited");
+		return fm_err_hint(err, "leave the section away");
+	}
+	if (rule_add(c, group, id, name, out))
+		return fm_err_set(err, -E2BIG, "more than %d sections [limits ...]", CONFIG_RULES);
+	return 0;
+}
+
+static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm_err *err)
+{
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
+		const char *name = fm_hint_name((enum fm_hint)h);
+
+		if (l->of.range[h].min <= l->of.range[h].max)
+			continue;
+		*line = l->line;
+		fm_err_set(err, -EINVAL, "%s_min is above %s_max", name, name);
+		return fm_err_hint(err, "an end that a section leaves away is that of [limits]");
+	}
+	return 0;
+}
+
+int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err)
+{
+	int rc = check_ranges(&c->limits, line, err);
+
+	for (unsigned i = 0; i < c->rules && !rc; i++) {
+		struct config_rule *r = &c->rule[i];
+
+		for (const struct config_key *k = config_keys; k->name; k++)
+			if (!strcmp(k->section, "limits") && !(r->set & config_limits_bit(k)))
+				config_key_copy(k, &r->limits, &c->limits);
+		r->limits.of.bounded = c->limits.of.bounded;
+		rc = check_ranges(&r->limits, line, err);
+	}
+	return rc;
+}
+
+static bool matches(
+	const struct config_rule *r, uid_t uid, const gid_t *gids, size_t n)
+{
+	if (!r->group)
+		return r->id == uid;
+	for (size_t i = 0; i < n; i++)
+		if (gids[i] == r->id)
+			return true;
+	return false;
+}
+
+/* A range is one thing: who sets one end has the other from the same rule, which has it from
+ * [limits]. */
+static void apply(const struct config_rule *r, struct config_limits *out, uint32_t *done)
+{
+	uint32_t taken = *done;
+
+	for (const struct config_key *k = config_keys; k->name; k++) {
+		uint32_t own, pair;
+
+		if (strcmp(k->section, "limits") != 0)
+			continue;
+		own = pair = config_limits_bit(k);
+		if (k->type == CONFIG_RANGE)
+			pair |= config_limits_bit(k->upper ? k - 1 : k + 1);
+		if (!(r->set & pair) || (taken & own))
+			continue;
+		config_key_copy(k, out, &r->limits);
+		*done |= own;
+	}
+}
+
+void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
+	struct config_limits *out)
+{
+	uint32_t done = 0;
+
+	*out = c->limits;
+	for (int group = 0; group <= 1; group++)
+		for (unsigned i = 0; i < c->rules; i++)
+			if (c->rule[i].group == group && matches(&c->rule[i], uid, gids, n))
+				apply(&c->rule[i], out, &done);
+}

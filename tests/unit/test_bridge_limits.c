@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users may have, and may say about their groups. */
+#include "bridge_world.h"
+
+static void limits_bind_users_but_not_root(void **state)
+{
+	struct fm_bridge_limits l = {.groups = 3,
+		.queues = 2,
+		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY),
+		.range[FM_HINT_PRIORITY] = {-10, 10}};
+	struct world *w = *state;
+	struct client more = {0}, bob = {0}, root = {0};
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(name_group(w, &w->a, 1, "third"), 0);
+	assert_int_equal(name_group(w, &w->a, 2, "fourth"), -EDQUOT);
+	assert_int_equal(name_group(w, &w->z, 2, "third"), 0);
+	assert_int_equal(attach(w, &more, ALICE, 33, "more"), -EDQUOT);
+	assert_int_equal(attach(w, &bob, BOB, 44, "bob"), 0);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(add_queue(w, &w->a, 1), -EDQUOT);
+	assert_true(open_gate(&w->a, 1));
+	assert_int_equal(add_queue(w, &bob, 1), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 11), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -11), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 10), 0);
+	assert_int_equal(segment(w, &w->a, 1, 11), -EPERM);
+	assert_int_equal(attach(w, &root, 0, 55, "root"), 0);
+	for (uint32_t i = 1; i < FM_BOARD_GROUPS; i++)
+		assert_int_equal(add_queue_on(w, &root, i, i, DEVICE), 0);
+	assert_int_equal(give_hint(w, &root, FM_HINT_PRIORITY, 255), 0);
+	fm_bridge_detach(w->b, bob.c, w->now);
+	fm_bridge_detach(w->b, root.c, w->now);
+	fm_board_unmap(bob.board);
+	fm_board_unmap(root.board);
+	fm_board_unmap(more.board);
+}
+
+static void hints_stay_within_the_limits(void **state)
+{
+	struct fm_bridge_limits l = {.forbidden = FM_HINT_BIT(FM_HINT_FOREGROUND),
+		.bounded = FM_HINT_BIT(FM_HINT_WEIGHT) | FM_HINT_BIT(FM_HINT_DEADLINE),
+		.range = {[FM_HINT_WEIGHT] = {10, 200}, [FM_HINT_DEADLINE] = {FM_MS, FM_S}}};
+	struct world *w = *state;
+	struct fm_err err;
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_FOREGROUND, 1), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_FOREGROUND, 0), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_SLICE, FM_MS), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 201), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 9), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 10), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 0), 0); /* that of others, 100 */
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, FM_MS - 1), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, FM_S + 1), -EPERM);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, FM_S), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 0), 0); /* none any more */
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_DEADLINE, 2 * FM_S, &err), -EPERM);
+	assert_string_equal(err.text, "deadline 2000 ms is outside your limits");
+	assert_non_null(strstr(err.hint, "1 to 1000 ms"));
+	assert_int_equal(fm_bridge_allows(NULL, FM_HINT_DEADLINE, 2 * FM_S, NULL), 0);
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_WEIGHT, 9, NULL), -EPERM);
+}
+
+static int64_t hint_now(struct client *c, enum fm_hint h)
+{
+	struct fm_bgroup_info info;
+
+	fm_bgroup_info(group_of(c, 0), &info);
+	return info.hints->value[h];
+}
+
+/* Saying nothing gives no more than may be asked for. */
+static void a_group_starts_within_the_limits(void **state)
+{
+	struct fm_bridge_limits l = {
+		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY) | FM_HINT_BIT(FM_HINT_WEIGHT) |
+			   FM_HINT_BIT(FM_HINT_DEADLINE) | FM_HINT_BIT(FM_HINT_GANG),
+		.range = {[FM_HINT_PRIORITY] = {-255, -64},
+			[FM_HINT_WEIGHT] = {1, 50},
+			[FM_HINT_DEADLINE] = {FM_MS, FM_S}}};
+	struct world *w = *state;
+	struct client c = {0}, root = {0};
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(attach(w, &c, BOB, 33, "c"), 0);
+	assert_int_equal(hint_now(&c, FM_HINT_PRIORITY), -64);
+	assert_int_equal(hint_now(&c, FM_HINT_WEIGHT), 50);
+	assert_int_equal(hint_now(&c, FM_HINT_DEADLINE), 0);
+	assert_int_equal(hint_now(&c, FM_HINT_GANG), 0);
+	assert_int_equal(hint_now(&w->a, FM_HINT_PRIORITY), 0); /* came before the limits */
+	assert_int_equal(give_hint(w, &c, FM_HINT_WEIGHT, 0), -EPERM);
+	assert_int_equal(give_hint(w, &c, FM_HINT_PRIORITY, 0), -EPERM);
+	assert_int_equal(attach(w, &root, 0, 34, "root"), 0);
+	assert_int_equal(hint_now(&root, FM_HINT_PRIORITY), 0);
+	fm_bridge_detach(w->b, c.c, w->now);
+	fm_bridge_detach(w->b, root.c, w->now);
+	fm_board_unmap(c.board);
+	fm_board_unmap(root.board);
+}
+
+static void what_left_no_longer_counts(void **state)
+{
+	struct fm_bridge_limits l = {.groups = 3, .queues = 1};
+	struct world *w = *state;
+	struct client c = {0};
+
+	fm_bridge_set_limits(w->b, &l);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(attach(w, &c, ALICE, 33, "c"), 0);
+		assert_int_equal(add_queue(w, &c, 0), 0);
+		assert_int_equal(add_queue(w, &c, 1), -EDQUOT);
+		fm_bridge_detach(w->b, c.c, w->now);
+		fm_board_unmap(c.board);
+	}
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(limits_bind_users_but_not_root),
+		TEST(hints_stay_within_the_limits),
+		TEST(a_group_starts_within_the_limits),
+		TEST(what_left_no_longer_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
