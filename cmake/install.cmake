@@ -56,6 +56,9 @@ function(install_units from to)
 endfunction()
 install_units(${PROJECT_SOURCE_DIR}/contrib/systemd system)
 install_units(${PROJECT_SOURCE_DIR}/contrib/systemd/user user)
+set(FERMATA_SYSUSERSDIR lib/sysusers.d CACHE STRING "Directory of systemd's lists of users")
+install(FILES ${PROJECT_SOURCE_DIR}/contrib/systemd/fermata.sysusers DESTINATION ${FERMATA_SYSUSERSDIR}
+    RENAME fermata.conf)
 file(GLOB_RECURSE conf CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/contrib/fermata.conf
     ${PROJECT_SOURCE_DIR}/contrib/fermatad.conf ${PROJECT_SOURCE_DIR}/contrib/conf/*.conf)
 if(conf)

@@ -177,7 +177,8 @@ void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *e
 	if (!admit(d, &p, !err->code))
 		return;
 	put(&why, err->text);
-	fm_log(&d->log, LOG_NOTICE, "audit: uid=%u pid=%d cmd=reload via=SIGHUP result=%s%s%.200s%s",
-		uid, (int)pid, err->code ? command_code(err->code) : "ok",
-		why.len ? " why=\"" : "", why.text, why.len ? "\"" : "");
+	fm_log(&d->log, LOG_NOTICE,
+		"audit: uid=%u pid=%d cmd=reload via=SIGHUP result=%s%s%.200s%s", uid, (int)pid,
+		err->code ? command_code(err->code) : "ok", why.len ? " why=\"" : "", why.text,
+		why.len ? "\"" : "");
 }

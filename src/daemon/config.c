@@ -334,7 +334,8 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 	}
 	return fm_err_set(err, code, "%s: %s%s", file, strerror(-code),
 		code == -EACCES && !required
-			? "; is HOME of another user? name a file with --config"
+			? "; the daemon's user must be able to read it, or name another with "
+			  "--config"
 			: "");
 }
 

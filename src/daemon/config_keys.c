@@ -69,8 +69,7 @@ static void suggest(const char *section, const char *name, struct fm_err *err)
 		fm_err_hint(err, "keys are %s", list);
 }
 
-const struct config_key *config_key_find(
-	const char *section, const char *name, struct fm_err *err)
+const struct config_key *config_key_find(const char *section, const char *name, struct fm_err *err)
 {
 	for (const struct config_key *k = config_keys; k->name; k++)
 		if (!strcmp(k->section, section) && !strcmp(k->name, name))
@@ -80,8 +79,7 @@ const struct config_key *config_key_find(
 	return NULL;
 }
 
-static int set_number(
-	const struct config_key *k, const char *value, int64_t *v, struct fm_err *err)
+static int set_number(const struct config_key *k, const char *value, int64_t *v, struct fm_err *err)
 {
 	int rc = fm_parse_int(value, k->min, k->max, v, err);
 
@@ -156,8 +154,8 @@ static int set_hints(uint32_t *forbidden, const char *value, struct fm_err *err)
 	return 0;
 }
 
-static int set_range(
-	const struct config_key *k, struct fm_bridge_limits *l, const char *value, struct fm_err *err)
+static int set_range(const struct config_key *k, struct fm_bridge_limits *l, const char *value,
+	struct fm_err *err)
 {
 	enum fm_hint h;
 	int64_t v;

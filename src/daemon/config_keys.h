@@ -28,12 +28,10 @@ struct config_key {
 extern const struct config_key config_keys[]; /* ends with a NULL name */
 
 /* "" or what may have been meant, as a hint. */
-const struct config_key *config_key_find(
-	const char *section, const char *name, struct fm_err *err);
+const struct config_key *config_key_find(const char *section, const char *name, struct fm_err *err);
 
 /* base: a struct config, or a struct config_limits for keys of [limits]. */
-int config_key_set(
-	const struct config_key *k, void *base, const char *value, struct fm_err *err);
+int config_key_set(const struct config_key *k, void *base, const char *value, struct fm_err *err);
 void config_key_copy(const struct config_key *k, void *to, const void *from);
 void config_key_print(const struct config_key *k, const void *base, FILE *f);
 
@@ -41,7 +39,8 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f);
 uint32_t config_limits_bit(const struct config_key *k);
 /* [limits user NAME], [limits group NAME]: the rule, new or there already. `who` is what stands
  * behind "limits". */
-int config_rule_get(struct config *c, const char *who, struct config_rule **out, struct fm_err *err);
+int config_rule_get(
+	struct config *c, const char *who, struct config_rule **out, struct fm_err *err);
 /* When all is read: what the rules do not say, [limits] says. Are the ranges sound, else in
  * which line? */
 int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err);

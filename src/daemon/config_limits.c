@@ -111,8 +111,7 @@ int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err)
 	return rc;
 }
 
-static bool matches(
-	const struct config_rule *r, uid_t uid, const gid_t *gids, size_t n)
+static bool matches(const struct config_rule *r, uid_t uid, const gid_t *gids, size_t n)
 {
 	if (!r->group)
 		return r->id == uid;
@@ -143,8 +142,8 @@ static void apply(const struct config_rule *r, struct config_limits *out, uint32
 	}
 }
 
-void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
-	struct config_limits *out)
+void config_limits_for(
+	const struct config *c, uid_t uid, const gid_t *gids, size_t n, struct config_limits *out)
 {
 	uint32_t done = 0;
 

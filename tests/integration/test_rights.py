@@ -1,0 +1,420 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what: every cell of the tables in docs/rights.md, tried by processes of other users; the limits of
+users and of members of a group; and the line in the log for each attempt."""
+
+import contextlib
+import grp
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, FERMATA, FERMATAD, LibClient, Skip, check, eventually, main, program  # noqa: E402
+
+SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
+DAEMON, OWNER, OTHER, OPERATOR = 61000, 61001, 61002, 61003  # nobody has these
+LIMITS = "[limits]\npriority_max = 10\n"
+
+
+def access_group():
+    """A group of this machine that none of the users above is in by themselves."""
+    for g in grp.getgrall():
+        if g.gr_gid and not 61000 <= g.gr_gid <= 61003:
+            return g
+    raise Skip("this machine has no groups")
+
+
+def identity(uid, *groups):
+    return {"user": uid, "group": uid, "extra_groups": list(groups)}
+
+
+class Machine:
+    """A daemon, with a log that can be read, and programs that every user can run."""
+
+    def __init__(self, stack, config="", uid=DAEMON, *options):
+        if os.geteuid():
+            raise Skip("it takes root to be several users")
+        self.stack = stack
+        self.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+        os.chmod(self.dir, 0o755)
+        self.run_dir, self.conf, self.log_file = (os.path.join(self.dir, n) for n in ("run", "conf", "log"))
+        os.mkdir(self.run_dir, 0o755 if options else 0o700)
+        os.chown(self.run_dir, uid, uid)
+        for name in (FERMATA, FERMATAD, program("lib_client")):
+            shutil.copy(name, self.dir)
+        for name in os.listdir(os.path.join(BUILD, "lib")):
+            if name.startswith("libfermata.so."):
+                shutil.copy(os.path.join(BUILD, "lib", name), self.dir)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+        self.env.update(FERMATA_SOCKET=self.run_dir, LD_LIBRARY_PATH=self.dir, HOME=self.dir)
+        self.configure(config)
+        log = stack.enter_context(open(self.log_file, "wb"))
+        self.daemon = subprocess.Popen([os.path.join(self.dir, "fermatad"), "--dir", self.run_dir, "--config", self.conf,
+                                        *options], stderr=log, env=self.env, **identity(uid))
+        stack.callback(self.end)
+        eventually("the daemon answers", lambda: self.daemon.poll() is not None or self.cli(identity(uid), "ps"))
+        check(self.daemon.poll() is None, f"the daemon does not start: {self.log()}")
+
+    def end(self):
+        self.daemon.terminate()
+        status = self.daemon.wait(60)
+        check(status == 0, f"the daemon ended with status {status}: {self.log()}")
+
+    def configure(self, text):
+        with open(self.conf, "w", encoding="ascii") as f:
+            f.write(f"[access]\ngroup = {access_group().gr_name}\n{text}")
+        os.chmod(self.conf, 0o644)
+
+    def log(self):
+        with open(self.log_file, encoding="utf-8") as f:
+            return f.read()
+
+    def audit(self, *fields):
+        return [line for line in self.log().splitlines()
+                if line.startswith("fermatad: audit: ") and all(f in line for f in fields)]
+
+    def run(self, who, *argv):
+        return subprocess.run([os.path.join(self.dir, "fermata"), *argv], env=self.env, text=True, capture_output=True,
+                              timeout=60, **who)
+
+    def cli(self, who, *argv):
+        """Did it work?"""
+        return self.run(who, *argv).returncode == 0
+
+    def seen(self, who):
+        return json.loads(self.run(who, "ps", "--json").stdout)
+
+    def group(self, uid, name):
+        """As root sees it; None."""
+        for g in self.seen(identity(0))["groups"]:
+            if (g["uid"], g["name"]) == (uid, name):
+                return g
+        return None
+
+    def client(self, who, name, hints="", joins=True):
+        c = LibClient([os.path.join(self.dir, "lib_client"), name], env=dict(self.env, FERMATA_HINTS=hints), **who)
+        self.stack.callback(c.close)
+        c.line("ready 0")
+        if joins:
+            eventually("the daemon has it", lambda: c.state()["daemon"])
+        return c
+
+    def joins(self, who):
+        """Does a program of this user come into the owner's group by giving its name?"""
+        with contextlib.closing(self.client(who, "job")) as c:
+            def where():
+                return [g for g in self.seen(identity(0))["groups"] if c.pid in [q["pid"] for q in g["queues"]]]
+            eventually("its queue is known", where)
+            check(where()[0]["name"] == "job", f"its group is {where()}")
+            return where()[0]["uid"] == OWNER and where()[0]["clients"] == 2
+
+    def as_user(self, uid, fn):
+        """What fn() gives, a number, in a process of that user."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if not pid:
+            try:
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+                os.write(write, str(int(fn())).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as f:
+            text = f.read()
+        os.waitpid(pid, 0)
+        check(text, f"what user {uid} tried has failed")
+        return int(text)
+
+    def connect(self, name="control.sock", kind=socket.SOCK_STREAM):
+        s = socket.socket(socket.AF_UNIX, kind)
+        s.settimeout(60)
+        s.connect(os.path.join(self.run_dir, name))
+        return s
+
+
+def table(first_column):
+    """{row: {column: yes?}} of the table in docs/rights.md whose first columns are these."""
+    with open(os.path.join(SOURCE, "docs", "rights.md"), encoding="ascii") as f:
+        lines = f.read().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(first_column))
+    head, rows = [c.strip() for c in lines[at].strip("|").split("|")], {}
+    for line in lines[at + 2:]:
+        if not line.startswith("|"):
+            break
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        check(len(cells) == len(head) and set(cells[1:]) <= {"yes", "no"}, f"a cell is neither yes nor no: {line}")
+        rows[cells[0]] = dict(zip(head[1:], (c == "yes" for c in cells[1:])))
+    return rows
+
+
+def compare(rows, who, tried):
+    check(set(rows) == set(who), f"docs/rights.md has the rows {set(rows)}")
+    n = 0
+    for row, cells in rows.items():
+        columns = tried(who[row])
+        check(set(columns) == set(cells), f"docs/rights.md has the columns {set(cells)}")
+        for column, attempt in columns.items():
+            check(bool(attempt()) == cells[column], f"docs/rights.md says of {row}, {column}: {cells[column]}")
+            n += 1
+    print(f"         {n} cells")
+
+
+def control_attempts(m, who):
+    def hint(value):
+        value = value if m.group(OWNER, "job")["hints"]["priority"] != value else value - 1
+        return (m.cli(who, "hint", "job", f"priority={value}")
+                and m.group(OWNER, "job")["hints"]["priority"] == value)
+
+    def suspend():
+        if not m.cli(who, "suspend", "job"):
+            check(not m.group(OWNER, "job")["suspended"] and not m.cli(who, "resume", "job"), "refused, but done")
+            return False
+        check(m.group(OWNER, "job")["suspended"] and m.cli(who, "resume", "job"), "it is not suspended")
+        return not m.group(OWNER, "job")["suspended"]
+
+    def joins():
+        return m.joins(who)
+
+    def policy():
+        before = m.seen(who)["policy"]["name"]
+        wanted = "fair" if before != "fair" else "edf"
+        return m.cli(who, "policy", wanted) and m.seen(who)["policy"]["name"] == wanted
+
+    def sees():
+        listed = [g for g in m.seen(who)["groups"] if g["name"] == "job" and g["uid"] == OWNER]
+        return listed and listed[0]["queues"] and "priority" in listed[0]["hints"]
+
+    def sees_all():
+        return (json.loads(m.run(who, "stats", "--json").stdout)["groups"] > 0 and m.seen(who)["devices"]
+                and json.loads(m.run(who, "policy", "--json").stdout)["available"])
+
+    return {
+        "sees it: `ps` with hints, queues, calls": sees,
+        "sees policy, devices, `stats`": sees_all,
+        "joins it by its name": joins,
+        "sets its hints within the limits": lambda: hint(10),
+        "sets them beyond": lambda: hint(12),
+        "suspends and resumes it": suspend,
+        "changes the policy": policy,
+        "has the settings read again": lambda: m.cli(who, "reload"),
+    }
+
+
+def program_attempts(m):
+    def asked(request):
+        """On client.sock: is there an answer other than a refusal?"""
+        def ask():
+            s = m.connect("client.sock", socket.SOCK_SEQPACKET)
+            s.send(json.dumps(request).encode())
+            answer = s.recv(4096)
+            check(not answer or answer[6] == 3, f"{request} is answered {answer}")
+            return not answer or answer[6] != 3
+        return lambda: m.as_user(OWNER, ask)
+
+    def hint(value):
+        with contextlib.closing(m.client(identity(OWNER), "-", f"weight=7 priority={value} slice=1000000")) as c:
+            name = f"lib_client-{c.pid}"  # hints come in this order: priority, weight, slice
+            eventually("its last hint comes", lambda: m.group(OWNER, name)["hints"]["slice_ms"] == 1)
+            return m.group(OWNER, name)["hints"]["priority"] == value
+
+    def joins():
+        return m.joins(identity(OWNER))
+
+    return {
+        "sees it: `ps` with hints, queues, calls": asked({"cmd": "ps"}),
+        "sees policy, devices, `stats`": asked({"cmd": "stats"}),
+        "joins it by its name": joins,
+        "sets its hints within the limits": lambda: hint(10),
+        "sets them beyond": lambda: hint(12),
+        "suspends and resumes it": asked({"cmd": "suspend", "target": "job"}),
+        "changes the policy": asked({"cmd": "policy", "name": "fair"}),
+        "has the settings read again": asked({"cmd": "reload"}),
+    }
+
+
+def the_daemon_of_the_system(stack):
+    m = Machine(stack, LIMITS, DAEMON, "--system")
+    m.client(identity(OWNER), "job").do("feed")
+    eventually("its queue is known", lambda: m.group(OWNER, "job")["queues"])
+    who = {
+        "root": identity(0),
+        "the daemon's user": identity(DAEMON),
+        "a member of the access group": identity(OPERATOR, access_group().gr_gid),
+        "another process of its user": identity(OWNER),
+        "another user": identity(OTHER),
+        "the program itself": None,
+    }
+    compare(table("| who | sees it"), who, lambda w: control_attempts(m, w) if w else program_attempts(m))
+
+
+def the_daemon_of_one_user(stack):
+    m = Machine(stack, LIMITS, DAEMON)
+    m.client(identity(DAEMON), "job").do("feed")
+
+    def steers(who):
+        return m.cli(who, "hint", "job", "priority=12") and m.cli(who, "suspend", "job") and m.cli(who, "resume", "job")
+
+    for name in "client.sock", "control.sock":
+        check(stat.S_IMODE(os.stat(os.path.join(m.run_dir, name)).st_mode) == 0o600, f"{name} lets others in")
+    os.chmod(m.run_dir, 0o755)  # the sockets keep others out by themselves
+    compare(table("| who | connects"), {"root": identity(0), "its user": identity(DAEMON), "another user": identity(OTHER)},
+            lambda w: {"connects": lambda: m.cli(w, "ps"), "sees and steers all": lambda: steers(w)})
+
+
+def root_is_no_member_of_the_machine(stack):
+    """A daemon of root is one of the system without being told."""
+    m = Machine(stack, LIMITS, 0, "--idle-exit", "0")
+    m.client(identity(OWNER), "job")
+    check(m.seen(identity(OTHER))["groups"] == [], "others see it")
+    check(m.cli(identity(OWNER), "suspend", "job") and m.cli(identity(0), "resume", "job"), "its user and root steer it")
+
+
+def limits_of_users_and_groups(stack):
+    group = access_group()
+    m = Machine(stack, f"""[limits user {OWNER}]
+groups = 1
+hints = none
+[limits group {group.gr_gid}]
+priority_max = low
+weight_max = 50
+[limits user {OTHER}]
+hints = all
+""", DAEMON, "--system")
+    c = m.client(identity(OWNER), "-", "priority=3")
+    name = f"lib_client-{c.pid}"
+    eventually("the log says so", lambda: "refused: the hint priority is not yours to set" in m.log())
+    check(m.group(OWNER, name)["hints"]["priority"] == 0, "a forbidden hint was taken from a program")
+    r = m.run(identity(OWNER), "hint", name, "slice=5ms")
+    check(r.returncode == 1 and "the hint slice is not yours to set" in r.stderr and "hint: " in r.stderr, f"{r}")
+    second = m.client(identity(OWNER), "-", joins=False)
+    eventually("it is refused", lambda: "user 61001 has reached the limit of groups" in m.log())
+    check(second.state()["daemon"] == 0 and not m.group(OWNER, f"lib_client-{second.pid}"), "a second group")
+    m.client(identity(OTHER, group.gr_gid), "c")
+    hints = m.group(OTHER, "c")["hints"]
+    check((hints["priority"], hints["weight"]) == (-64, 50), f"a member of the group starts with {hints}")
+
+
+def limits_are_read_again(stack):
+    m = Machine(stack, "[limits]\nhints = none\n", DAEMON, "--system")
+    m.client(identity(OWNER), "job")
+    ready_r, ready_w = os.pipe()
+    go_r, go_w = os.pipe()
+
+    def ask(lines, value):
+        lines.write(json.dumps({"cmd": "hint", "target": "job", "hints": {"priority": value}}) + "\n")
+        lines.flush()
+        return json.loads(lines.readline())["ok"]
+
+    def attempts():
+        lines = m.connect().makefile("rw")
+        before = ask(lines, 5)
+        os.write(ready_w, b"x")
+        os.read(go_r, 1)
+        return 10 * before + ask(lines, 5)
+
+    def change():
+        os.read(ready_r, 1)
+        m.configure("[limits]\npriority_max = 7\n")
+        check(m.cli(identity(0), "reload"), "the settings are not read")
+        os.write(go_w, b"x")
+
+    helper = threading.Thread(target=change)
+    helper.start()
+    result = m.as_user(OWNER, attempts)
+    helper.join()
+    check(result == 1, f"before, after: {result:02}")
+    r = m.run(identity(OWNER), "hint", "job", "priority=8")
+    check("priority 8 is outside your limits" in r.stderr and "-255 to 7" in r.stderr, f"{r}")
+
+
+def each_attempt_is_a_line(stack):
+    m = Machine(stack, "", DAEMON, "--system")
+    m.client(identity(OWNER), "job")
+    owner, other, root = identity(OWNER), identity(OTHER), identity(0)
+    for who, argv, fields in (
+            (owner, ["hint", "job", "priority=5", "weight=7"],
+             ["uid=61001 pid=", "cmd=hint target=\"job\"", "priority=5", "weight=7", "groups=\"job\" result=ok"]),
+            (other, ["suspend", "job"], ["uid=61002 pid=", "cmd=suspend target=\"job\" result=EPERM why=\"'job' belongs"]),
+            (owner, ["suspend", "job"], ["uid=61001", "cmd=suspend target=\"job\" groups=\"job\" result=ok"]),
+            (root, ["resume", "job"], ["uid=0", "cmd=resume target=\"job\" groups=\"job\" result=ok"]),
+            (other, ["policy", "fair"], ["uid=61002", "cmd=policy set=\"fair\" result=EPERM"]),
+            (root, ["policy", "fair", "slice=2ms"], ["uid=0", "cmd=policy set=\"fair slice=2ms\" result=ok"]),
+            (root, ["policy", "fair", "slice=0"], ["uid=0", "cmd=policy set=\"fair slice=0\" result=ERANGE"]),
+            (other, ["reload"], ["uid=61002", "cmd=reload result=EPERM"]),
+            (root, ["suspend", "x\" result=ok"], ["uid=0", "target=\"x? result=ok\" result=ENOENT"])):
+        m.run(who, *argv)
+        check(len(m.audit(*fields)) == 1, f"{argv} by {who['user']}: {m.audit()}")
+    m.daemon.send_signal(signal.SIGHUP)
+    eventually("a signal is a line as well", lambda: m.audit("uid=0", f"pid={os.getpid()}", "via=SIGHUP result=ok"))
+    before = m.audit()
+    for argv in ["ps"], ["stats"], ["policy"], ["version"]:
+        m.run(other, *argv)
+    check(m.audit() == before, "a question is no attempt")
+
+
+def nobody_floods_the_log(stack):
+    m = Machine(stack, "", DAEMON, "--system")
+    m.client(identity(OWNER), "job")
+    attempts = 1500
+
+    def flood():
+        with m.connect() as s:
+            lines = s.makefile("rw")
+            for i in range(attempts):
+                lines.write(json.dumps({"cmd": "suspend" if i % 3 else "resume", "target": "job"}) + "\n")
+                lines.flush()
+                if "EPERM" not in lines.readline():
+                    return i
+            return attempts
+
+    def counted():
+        left_out = sum(int(re.search(r"left_out=(\d+) ok=0 ", line)[1]) for line in m.audit("uid=61002", "left_out="))
+        return len(m.audit("uid=61002", "result=EPERM")) + left_out
+
+    begin = time.monotonic()
+    check(m.as_user(OTHER, flood) == attempts, "not all were answered")
+    check(m.cli(identity(0), "suspend", "job") and m.audit("uid=0", "cmd=suspend"), "root's line is not there")
+    check(m.cli(identity(OWNER), "resume", "job") and m.audit("uid=61001", "cmd=resume"), "its user's line is not there")
+    eventually("all are counted", lambda: counted() == attempts)
+    seconds = time.monotonic() - begin
+    written = len(m.audit("uid=61002"))
+    check(written <= 11 * (seconds + 2), f"{written} lines in {seconds:.1f} s")
+
+
+def many_users_do_not_either(stack):
+    m = Machine(stack, "", DAEMON, "--system")
+    users = 300
+
+    def attempt():
+        with m.connect() as s:
+            s.sendall(b'{"cmd":"reload"}\n')
+            return b"EPERM" in s.recv(4096)
+
+    begin = time.monotonic()
+    for i in range(users):
+        check(m.as_user(62000 + i, attempt), "it was not refused")
+
+    def counted():
+        others = [re.search(r"left_out=(\d+) ok=0 refused=\1$", line) for line in m.audit("uid=others")]
+        return sum(int(o[1]) for o in others) + len(m.audit("result=EPERM"))
+
+    eventually("all are counted", lambda: counted() == users)
+    written, seconds = len(m.audit("result=EPERM")), time.monotonic() - begin
+    check(written <= 32 * (seconds + 2), f"{written} lines in {seconds:.1f} s")
+    check(m.cli(identity(0), "reload") and m.audit("uid=0", "cmd=reload result=ok"), "root's line is not there")
+
+
+main(the_daemon_of_the_system, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
+     limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, many_users_do_not_either)
