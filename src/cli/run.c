@@ -297,10 +297,44 @@ static int use_dir(const struct cli *cli, const char *dir, struct fm_err *err)
 	return set_env("FERMATA_SOCKET", absolute, err);
 }
 
+static json_t *hints_object(const struct run *run)
+{
+	json_t *hints = json_object();
+
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+		if (run->hint[h].set)
+			json_object_set_new(hints, fm_hint_name(h),
+				json_sprintf("%" PRId64 "%s", run->hint[h].value, fm_hint_unit(h)));
+	return hints;
+}
+
+/* The program would not be told what the daemon refuses it, and who asked for it here would not
+ * either. A daemon that does not know the question refuses nothing more than before. */
+static void tell_refused(const struct run *run, const char *dir)
+{
+	CLI_CLEAN_JSON json_t *hints = hints_object(run);
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	struct fm_err err = {0};
+	const json_t *one;
+	size_t i;
+
+	if (!json_object_size(hints) ||
+		ctl_call_at(dir, json_pack("{s:s, s:O}", "cmd", "allowed", "hints", hints),
+			ANSWER_MS, &reply, &err))
+		return;
+	json_array_foreach (json_object_get(reply, "refused"), i, one) {
+		fm_err_set(&err, -EPERM, "%s", cli_str(one, "text"));
+		fm_err_hint(&err, "%s", cli_str(one, "help"));
+		cli_report(&err);
+		fprintf(stderr, "fermata: running '%s' without that hint\n", run->command[0]);
+	}
+}
+
 /* Find a daemon, or start one unless the user named the place: there, only he knows why none runs.
  */
-static int find_daemon(const struct cli *cli, struct fm_err *err)
+static int find_daemon(const struct run *run, struct fm_err *err)
 {
+	const struct cli *cli = run->cli;
 	char dirs[CTL_DIRS][CTL_PATH], personal[CTL_PATH];
 	int n = ctl_dirs(cli, dirs),
 	    rc = fm_err_set(err, -ENAMETOOLONG, "that directory's name is too long");
@@ -310,6 +344,8 @@ static int find_daemon(const struct cli *cli, struct fm_err *err)
 
 		rc = ctl_call_at(
 			dirs[i], json_pack("{s:s}", "cmd", "version"), ANSWER_MS, &reply, err);
+		if (!rc)
+			tell_refused(run, dirs[i]);
 		if (!rc)
 			return use_dir(cli, dirs[i], err);
 	}
@@ -325,6 +361,8 @@ static int find_daemon(const struct cli *cli, struct fm_err *err)
 			err, "set XDG_RUNTIME_DIR to a directory that you alone can write to");
 	}
 	rc = personal_start(personal, err);
+	if (!rc)
+		tell_refused(run, personal);
 	return rc ? rc : use_dir(cli, personal, err);
 }
 
@@ -352,7 +390,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	if (set_environment(&run, &err))
 		return cli_report(&err);
 	local = getenv("FERMATA_LOCAL");
-	if (!(local && *local) && find_daemon(cli, &err)) {
+	if (!(local && *local) && find_daemon(&run, &err)) {
 		cli_report(&err);
 		fprintf(stderr, "fermata: running '%s' unscheduled\n", run.command[0]);
 	}

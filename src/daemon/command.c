@@ -171,26 +171,53 @@ static const char *value_text(const json_t *v, char *buf, size_t size)
 	return buf;
 }
 
-static json_t *cmd_hint(struct request *r)
+static int parse_hints(struct request *r, struct steering *st)
 {
 	json_t *hints = json_object_get(r->body, "hints"), *value;
-	struct steering st = {.apply = apply_hints};
 	const char *name;
 	char buf[512];
 
-	if (!json_object_size(hints))
-		return refuse(r, -EINVAL, "the request sets no hint",
-			"give \"hints\": {\"priority\": \"high\"} or others");
+	if (!json_object_size(hints)) {
+		fm_err_set(&r->err, -EINVAL, "the request sets no hint");
+		return fm_err_hint(&r->err, "give \"hints\": {\"priority\": \"high\"} or others");
+	}
 	json_object_foreach (hints, name, value) {
 		const char *text = value_text(value, buf, sizeof(buf));
+		int rc = fm_parse_hint(
+			name, text, &st->hint[st->hints].hint, &st->hint[st->hints].value, &r->err);
 
 		/* Names are unique in an object, and unknown ones end this: the array suffices. */
-		if (fm_parse_hint(
-			    name, text, &st.hint[st.hints].hint, &st.hint[st.hints].value, &r->err))
-			return error_reply(&r->err);
-		st.hints++;
+		if (rc)
+			return rc;
+		st->hints++;
 	}
-	return steer(r, &st);
+	return 0;
+}
+
+static json_t *cmd_hint(struct request *r)
+{
+	struct steering st = {.apply = apply_hints};
+
+	return parse_hints(r, &st) ? error_reply(&r->err) : steer(r, &st);
+}
+
+/* Which of these hints would be refused to a program of this user? Operators' programs are limited
+ * like others. */
+static json_t *cmd_allowed(struct request *r)
+{
+	const struct fm_bridge_limits *by = r->peer->uid ? &r->peer->limits.of : NULL;
+	struct steering st = {0};
+	json_t *refused;
+
+	if (parse_hints(r, &st))
+		return error_reply(&r->err);
+	refused = json_array();
+	for (unsigned i = 0; i < st.hints; i++)
+		if (fm_bridge_allows(by, st.hint[i].hint, st.hint[i].value, &r->err))
+			json_array_append_new(refused,
+				json_pack("{s:s, s:s, s:s}", "hint", fm_hint_name(st.hint[i].hint),
+					"text", r->err.text, "help", r->err.hint));
+	return json_pack("{s:b, s:o}", "ok", 1, "refused", refused);
 }
 
 static int apply_suspend(struct steering *st, struct fm_bgroup *g)
@@ -286,6 +313,7 @@ static const struct {
 	{"version", cmd_version},
 	{"ps", cmd_ps},
 	{"hint", cmd_hint},
+	{"allowed", cmd_allowed},
 	{"suspend", cmd_suspend},
 	{"resume", cmd_resume},
 	{"policy", cmd_policy},
@@ -301,7 +329,7 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, hint, suspend, resume, policy, reload, stats");
+		"commands are version, ps, hint, allowed, suspend, resume, policy, reload, stats");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)

@@ -53,10 +53,10 @@ class Machine:
         for name in (FERMATA, FERMATAD, program("lib_client")):
             shutil.copy(name, self.dir)
         for name in os.listdir(os.path.join(BUILD, "lib")):
-            if name.startswith("libfermata.so."):
+            if name.startswith("libfermata.so.") or name == "libfermata-opencl.so":
                 shutil.copy(os.path.join(BUILD, "lib", name), self.dir)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
-        self.env.update(FERMATA_SOCKET=self.run_dir, LD_LIBRARY_PATH=self.dir, HOME=self.dir)
+        self.env.update(FERMATA_SOCKET=self.run_dir, LD_LIBRARY_PATH=self.dir, FERMATA_LIBDIR=self.dir, HOME=self.dir)
         self.configure(config)
         log = stack.enter_context(open(self.log_file, "wb"))
         self.daemon = subprocess.Popen([os.path.join(self.dir, "fermatad"), "--dir", self.run_dir, "--config", self.conf,
@@ -298,12 +298,55 @@ hints = all
     check(m.group(OWNER, name)["hints"]["priority"] == 0, "a forbidden hint was taken from a program")
     r = m.run(identity(OWNER), "hint", name, "slice=5ms")
     check(r.returncode == 1 and "the hint slice is not yours to set" in r.stderr and "hint: " in r.stderr, f"{r}")
+    r = m.run(identity(OWNER), "run", "--slice=5ms", "--gang=1", "true")
+    for hint in "slice", "gang":
+        check(f"fermata: the hint {hint} is not yours to set\n  hint: " in r.stderr, f"{r}")
+    check(r.returncode == 0 and r.stderr.count("running 'true' without that hint") == 2, f"{r}")
+    r = m.run(identity(OTHER), "run", "--slice=5ms", "true")
+    check(r.returncode == 0 and not r.stderr, f"{r}")
     second = m.client(identity(OWNER), "-", joins=False)
     eventually("it is refused", lambda: "user 61001 has reached the limit of groups" in m.log())
     check(second.state()["daemon"] == 0 and not m.group(OWNER, f"lib_client-{second.pid}"), "a second group")
     m.client(identity(OTHER, group.gr_gid), "c")
     hints = m.group(OTHER, "c")["hints"]
     check((hints["priority"], hints["weight"]) == (-64, 50), f"a member of the group starts with {hints}")
+
+
+def whose_limit_counts(stack):
+    one, two = [g.gr_gid for g in grp.getgrall() if g.gr_gid][:2]
+    m = Machine(stack, f"""[limits user {OTHER}]
+priority_min = -5
+[limits group {one}]
+priority_max = 10
+weight_max = 10
+[limits group {two}]
+priority_max = 20
+weight_max = 20
+share_max = 20
+[limits user {OWNER}]
+weight_max = 30
+[limits]
+priority_max = 100
+share_max = 50
+""", DAEMON, "--system")
+
+    def most(who, hint, value):
+        """Is this the most that is allowed?"""
+        below, above = (m.run(who, "run", f"--{hint}={v}", "true") for v in (value, value + 1))
+        check(not below.stderr and f"{hint} {value + 1}" in above.stderr, f"{hint} {value}: {below} {above}")
+
+    def least(who, hint, value):
+        at, below = (m.run(who, "run", f"--{hint}={v}", "true") for v in (value, value - 1))
+        check(not at.stderr and f"{hint} {value - 1}" in below.stderr, f"{hint} {value}: {at} {below}")
+
+    for groups, priority, share in ((one, two), 10, 20), ((two, one), 10, 20), ((two,), 20, 20), ((), 100, 50):
+        most(identity(OWNER, *groups), "priority", priority)
+        most(identity(OWNER, *groups), "weight", 30)
+        most(identity(OWNER, *groups), "share", share)
+    least(identity(OTHER, one), "priority", -5)
+    most(identity(OTHER, one), "priority", 100)  # a range comes from one section
+    most(identity(OTHER, one), "weight", 10)
+    check(not m.run(identity(0, one), "run", "--priority=255", "true").stderr, "root is limited")
 
 
 def limits_are_read_again(stack):
@@ -417,4 +460,4 @@ def many_users_do_not_either(stack):
 
 
 main(the_daemon_of_the_system, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
-     limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, many_users_do_not_either)
+     whose_limit_counts, limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, many_users_do_not_either)
