@@ -88,7 +88,7 @@ static struct audit_user *find(struct audit_user *users, uid_t uid, uint64_t sec
 	return over;
 }
 
-static bool admit(struct daemon *d, const struct peer *p, bool ok)
+bool audit_admit(struct daemon *d, const struct peer *p, bool ok)
 {
 	uint64_t second = fm_now() / FM_S + 1; /* 0: an entry of nobody */
 	struct audit_user *u = find(d->audit.user[p->steers], p->uid, second);
@@ -154,7 +154,7 @@ void audit_request(
 	const json_t *error = json_object_get(reply, "error");
 	bool ok = json_is_true(json_object_get(reply, "ok"));
 
-	if (!cmd || !steers(cmd, request) || !admit(d, p, ok))
+	if (!cmd || !steers(cmd, request) || !audit_admit(d, p, ok))
 		return;
 	put(&target, json_string_value(json_object_get(request, "target")));
 	put_settings(&set, request);
@@ -174,7 +174,7 @@ void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *e
 	const struct peer p = {.uid = uid, .pid = pid, .steers = true};
 	struct field why = {0};
 
-	if (!admit(d, &p, !err->code))
+	if (!audit_admit(d, &p, !err->code))
 		return;
 	put(&why, err->text);
 	fm_log(&d->log, LOG_NOTICE,

@@ -46,7 +46,7 @@ struct listener {
 
 struct daemon {
 	struct fm_log log;
-	struct fm_log_limit refusals, troubles, departures;
+	struct fm_log_limit troubles, departures;
 	struct audit audit;
 	struct config config;
 	const char *config_file; /* as named or found; NULL: none was looked for */
@@ -112,6 +112,7 @@ gid_t access_gid(const char *group);
  * counted, and the count is written a second later. */
 void audit_request(
 	struct daemon *d, const struct peer *p, const json_t *request, const json_t *reply);
+bool audit_admit(struct daemon *d, const struct peer *p, bool ok); /* is there room for a line? */
 void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *err);
 void audit_flush(struct daemon *d);
 

@@ -117,8 +117,9 @@ static void refuse(struct session *s, const struct fm_err *err)
 		err->text);
 	fm_msg_init(&m, FM_MSG_REFUSED);
 	fm_msg_send(s->fd, &m, -1);
-	fm_log_limited(&d->log, &d->refusals, LOG_NOTICE, "%s (pid %d, user %u) refused: %s",
-		s->comm, (int)s->peer.pid, s->peer.uid, err->text);
+	if (audit_admit(d, &s->peer, false))
+		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", s->comm,
+			(int)s->peer.pid, s->peer.uid, err->text);
 }
 
 static void drop(struct session *s, const struct fm_err *err)

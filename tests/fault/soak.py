@@ -28,7 +28,7 @@ PLACES = 5
 POLICIES = ("fifo", "fair slice=3", "edf", "round-robin slice=2", "mlfq", "bandwidth", "least-laxity", "srtf", "k-edf",
             "foreground", "heterogeneous-priority", "fixed-priority")
 # What the daemon may say, without the "fermatad: " in front.
-EXPECTED = (r"version ", r"policy \S+, by user ", r"ending: ", r".* left with work under way(, which was stopped)?$",
+EXPECTED = (r"version ", r"audit: ", r"ending: ", r".* left with work under way(, which was stopped)?$",
             r".* refused: ", r"warning: continued after a stop", r"settings read again$", r"error: the old settings stay",
             r"(warning: cannot accept|accepting) on ", r"warning: out of memory", r".*more such lines left out$",
             r"pid \d+ does not read its reply")

@@ -436,6 +436,29 @@ def nobody_floods_the_log(stack):
     check(written <= 11 * (seconds + 2), f"{written} lines in {seconds:.1f} s")
 
 
+def programs_do_not_flood_it(stack):
+    m = Machine(stack, "", DAEMON, "--system")
+
+    def nonsense(times):
+        for _ in range(times):
+            with m.connect("client.sock", socket.SOCK_SEQPACKET) as s:
+                s.send(b"nonsense")
+                s.recv(4096)
+        return True
+
+    def refused(uid):
+        return [line for line in m.log().splitlines() if f"user {uid}) refused: " in line]
+
+    begin = time.monotonic()
+    m.as_user(OTHER, lambda: nonsense(500))
+    m.as_user(OWNER, lambda: nonsense(1))
+    check(len(refused(OWNER)) == 1, "its line is crowded out by those of another user")
+    eventually("all are counted", lambda: 500 == len(refused(OTHER)) + sum(
+        int(re.search(r"refused=(\d+)", line)[1]) for line in m.audit("uid=61002", "left_out=")))
+    seconds = time.monotonic() - begin
+    check(len(refused(OTHER)) <= 10 * (seconds + 2), f"{len(refused(OTHER))} lines in {seconds:.1f} s")
+
+
 def many_users_do_not_either(stack):
     m = Machine(stack, "", DAEMON, "--system")
     users = 300
@@ -462,4 +485,5 @@ def many_users_do_not_either(stack):
 
 
 main(the_daemon_of_the_system, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
-     whose_limit_counts, limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, many_users_do_not_either)
+     whose_limit_counts, limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it,
+     many_users_do_not_either)
