@@ -11,6 +11,7 @@ uint32_t config_limits_bit(const struct config_key *k)
 {
 	const struct config_key *first = config_keys;
 
+	_Static_assert(4 + 2 * FM_HINT_COUNT <= 32, "a bit for each key of [limits]");
 	while (strcmp(first->section, "limits") != 0)
 		first++;
 	return 1u << (k - first);
