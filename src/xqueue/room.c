@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How this process makes room for others, while the daemon says that it alone is to (board.h,
- * makes_room). At any moment: so others have the device within a context switch, whatever runs. Once
- * told to stop it would be sent away again each time that the others leave the device for a moment,
- * and hardly come nearer to its gate: two context switches for next to nothing. So on its way there
- * it stays, unless what runs is long. To tell the driver takes it some hundred microseconds: not
- * worth it for a stop that is over before.
+ * makes_room). At any moment: so others have the device within a context switch, whatever runs.
+ * Once told to stop it would be sent away again each time that the others leave the device for a
+ * moment, and hardly come nearer to its gate: two context switches for next to nothing. So on its
+ * way there it stays, unless what runs is long. To tell the driver takes it some hundred
+ * microseconds: not worth it for a stop that is over before.
  */
 #include "segment.h"
 
@@ -13,9 +13,9 @@
 #define LOOK       (500 * FM_US)
 
 struct view {
-	bool stopped;  /* by the scheduler, or by hand */
-	bool moves;    /* and a queue has not come to its gate */
-	bool in_long;  /* a command that gates do not divide */
+	bool stopped; /* by the scheduler, or by hand */
+	bool moves;   /* and a queue has not come to its gate */
+	bool in_long; /* a command that gates do not divide */
 };
 
 static struct view look(struct fm_client *c)
