@@ -12,6 +12,7 @@
  *   FAKE_CUDA_OLD, _NEW        a driver of another version: 11.8, 99.0
  *   FAKE_CUDA_NO_MEMOPS        no stream memory operations
  *   FAKE_CUDA_FAIL_REGISTER=E  memory of the host cannot be registered; 1: not supported
+ *   FAKE_CUDA_NO_READ_ONLY     nor can memory that the process may only read
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
@@ -252,6 +253,7 @@ fm_cu_result fk_record_on(CUevent e, CUstream s);
 /* memory.c */
 enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
 enum fk_place fk_place(const void *p);
+bool fk_writable(const void *p); /* by the device */
 void fk_memory_ctx_gone(CUcontext ctx);
 
 /* capture.c */

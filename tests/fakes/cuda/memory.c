@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: of the device (which is the host's), page-locked, registered. */
 #include "fake.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 struct block {
@@ -10,6 +11,7 @@ struct block {
 	size_t size;
 	enum fk_place place;
 	bool registered; /* the program's own memory */
+	bool read_only;
 };
 
 static struct block *blocks;
@@ -31,6 +33,13 @@ enum fk_place fk_place(const void *p)
 	return b ? b->place : FK_PAGEABLE;
 }
 
+bool fk_writable(const void *p)
+{
+	struct block *b = *find(p, 1);
+
+	return b && !b->read_only;
+}
+
 /* Memory is never a green context's. */
 static CUcontext owner(void)
 {
@@ -43,7 +52,7 @@ static fm_cu_result add(void *p, size_t size, enum fk_place place, bool register
 
 	if (!b)
 		return CU_OUT_OF_MEMORY;
-	*b = (struct block){blocks, owner(), p, size, place, registered};
+	*b = (struct block){blocks, owner(), p, size, place, registered, false};
 	blocks = b;
 	return FM_CU_SUCCESS;
 }
@@ -155,6 +164,38 @@ fm_cu_result cuMemFreeHost(void *p)
 	return fk_leave(release(p, FK_PINNED));
 }
 
+/* May the process write there? As it is mapped; by the first page. */
+static bool mapped_writable(const void *p)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long from, to;
+	bool found = false;
+	char line[512], w = '-';
+
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		found = sscanf(line, "%lx-%lx %*c%c", &from, &to, &w) == 3 &&
+			(uintptr_t)p >= from && (uintptr_t)p < to;
+	if (maps)
+		fclose(maps);
+	return found && w == 'w';
+}
+
+/* As the real one: what cannot be written must be registered as such. */
+static fm_cu_result register_as(void *p, size_t size, unsigned flags)
+{
+	bool read_only = flags & FM_CU_HOST_REGISTER_READ_ONLY;
+	fm_cu_result rc;
+
+	if (read_only && fk_env("FAKE_CUDA_NO_READ_ONLY"))
+		return FM_CU_ERROR_NOT_SUPPORTED;
+	if (!read_only && !mapped_writable(p))
+		return FM_CU_ERROR_INVALID_VALUE;
+	rc = add(p, size, FK_PINNED, true);
+	if (!rc)
+		blocks->read_only = read_only;
+	return rc;
+}
+
 fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 {
 	const char *fails = fk_env("FAKE_CUDA_FAIL_REGISTER");
@@ -170,7 +211,7 @@ fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (*find(p, size))
 		return fk_leave(CU_ALREADY_REGISTERED);
-	return fk_leave(add(p, size, FK_PINNED, true));
+	return fk_leave(register_as(p, size, flags));
 }
 
 fm_cu_result cuMemHostUnregister(void *p)

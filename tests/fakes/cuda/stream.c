@@ -235,6 +235,8 @@ static void end_memop(struct fk_work *w)
 static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 {
 	bool wide = op->op.operation & (FM_CU_OP_WAIT_VALUE_64);
+	bool writes = op->op.operation == FM_CU_OP_WRITE_VALUE_32 ||
+		      op->op.operation == FM_CU_OP_WRITE_VALUE_64;
 
 	switch (op->op.operation) {
 	case FM_CU_OP_WAIT_VALUE_32:
@@ -246,9 +248,7 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 		return FM_CU_ERROR_INVALID_VALUE;
 	}
 	/* As the real one: the second version of the calls knows no flags of a write. */
-	if ((op->op.operation == FM_CU_OP_WRITE_VALUE_32 ||
-		    op->op.operation == FM_CU_OP_WRITE_VALUE_64) &&
-		op->op.flags)
+	if (writes && (op->op.flags || !fk_writable((void *)(uintptr_t)op->op.address)))
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (op->op.address % (wide ? 8 : 4) ||
 		fk_place((void *)(uintptr_t)op->op.address) == FK_PAGEABLE)
