@@ -22,10 +22,13 @@
 typedef void fm_reached_fn(void *cookie, uint64_t now);
 
 /* Words of shared memory that a device can reach, and the whole mapping that they lie in, which
- * outlives the hwqueue. */
+ * outlives the hwqueue. The gate word may lie in another, which this process can only read, and
+ * which begins with eight bytes that never change as well. */
 struct fm_gate_words {
 	void *map;
 	size_t map_size;
+	void *gate_map;
+	size_t gate_map_size;
 	_Atomic uint32_t *gate, *waiting;
 	_Atomic uint64_t *progress;
 };
@@ -68,6 +71,10 @@ struct fm_backend_ops {
 	 * graph): *w->waiting is 1 as long as it waits; no progress. lost: has the device failed,
 	 * so that nothing that was launched will end, or be told of? May be NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
+	/* Gate words will be in a mapping of their own: can the device wait for them there? Any
+	 * thread, at any time. -EBUSY: not to be said just now. May be NULL: then it can. gate
+	 * answers -EOPNOTSUPP if it cannot. */
+	int (*reach_gates)(void *hwq, const struct fm_gate_words *w);
 	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
 	int (*sampled)(void *hwq, uint64_t *ns, bool *exact);
 	int (*inner)(void *hwq, const struct fm_gate_words *w);

@@ -5,8 +5,12 @@
  * goes through the board. The receiver validates each message as if an enemy wrote it.
  *
  *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE,
- * SEGMENT, BELL daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT
- * (remember: an operator set it)
+ *                      SEGMENT, BELL
+ *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT (remember: an
+ *                      operator set it)
+ *   both, before HELLO and WELCOME: GATES, with the descriptor of the client's gates in strict mode
+ *                      (gates.h). To the client: look there. To the daemon: these an earlier one
+ *                      gave me.
  *
  * BELL and WAKE carry nothing: the board says what happened. Both are sent without blocking; when
  * the socket is full, the other end has something to wake up for already.
@@ -19,7 +23,7 @@
 
 #define FM_PROTO_MAGIC 0x4d524546u /* "FERM" */
 #ifndef FM_PROTO_VERSION           /* tests build a daemon of the next version */
-#define FM_PROTO_VERSION 1
+#define FM_PROTO_VERSION 2
 #endif
 #define FM_NAME_MAX   64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
 #define FM_DEVKEY_MAX 96 /* with the NUL; printable ASCII */
@@ -35,7 +39,8 @@
 	X(FM_MSG_QUEUE_GONE, fm_msg_queue_gone) \
 	X(FM_MSG_SEGMENT, fm_msg_segment)       \
 	X(FM_MSG_BELL, fm_msg_head)             \
-	X(FM_MSG_WAKE, fm_msg_head)
+	X(FM_MSG_WAKE, fm_msg_head)             \
+	X(FM_MSG_GATES, fm_msg_head)
 
 enum fm_msg_type {
 	FM_MSG_NONE,

@@ -19,6 +19,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->users);
 	fm_list_init(&b->recheck);
 	fm_list_init(&b->dirty);
+	fm_list_init(&b->gone);
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
 		free(b);
@@ -28,11 +29,11 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	return 0;
 }
 
-/* A slot as nobody schedules it: open, silent. */
-static void release_slot(struct fm_slot *s)
+/* As nobody schedules it: open, silent. */
+static void release_queue(struct queue *q)
 {
-	atomic_store_explicit(&s->bells, 0, memory_order_release);
-	atomic_store_explicit(&s->gate, FM_GATE_OPEN, memory_order_release);
+	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
+	gate_store(q, FM_GATE_OPEN);
 }
 
 static void release_client(struct fm_bridge *b, struct fm_bclient *c)
@@ -40,7 +41,8 @@ static void release_client(struct fm_bridge *b, struct fm_bclient *c)
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client)
-		release_slot(q->slot);
+		release_queue(q);
+	gate_open_gone(c);
 	atomic_store_explicit(&c->board->contended, 0, memory_order_release);
 	atomic_store_explicit(&c->board->makes_room, 0, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -130,6 +132,7 @@ static void copy_plain(char *to, size_t size, const char *from)
 static void init_client(struct fm_bclient *c)
 {
 	fm_list_init(&c->in_dirty);
+	fm_list_init(&c->in_gone);
 	fm_list_init(&c->queues);
 	c->first.client = c;
 	fm_list_init(&c->first.in_group);
@@ -172,7 +175,8 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 	ent_detach_queue(e, q, now);
 	fm_list_del(&q->in_client);
 	q->client->user->queues--;
-	release_slot(q->slot);
+	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
+	gate_leave(b, q, now);
 	client_contended(b, q->client);
 	free(q);
 	if (!fm_list_empty(&e->queues))
@@ -213,6 +217,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 
 	b->now = now;
 	fm_list_del(&c->in_dirty);
+	fm_list_del(&c->in_gone);
 	client_coverage(c, &b->past);
 	drop_queues(c);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
@@ -256,6 +261,7 @@ void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 {
+	uint64_t gone = gate_run(b, now);
 	struct bdevice *d;
 
 	b->now = now;
@@ -266,5 +272,5 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 		fm_sched_tick(b->sched, now);
 		bridge_settle(b, now);
 	}
-	return fm_list_empty(&b->recheck) ? fm_sched_next(b->sched) : now;
+	return fm_list_empty(&b->recheck) ? FM_MIN(fm_sched_next(b->sched), gone) : now;
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 #include "board/board.h"
+#include "board/gates.h"
 #include "board/proto.h"
 #include "sched/sched.h"
 #include <sys/types.h>
@@ -51,8 +52,13 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
-/* Its queues leave, its groups too unless another client shares them. Writes nothing to the board.
- */
+/* Strict mode, before its first queue: its gate words are in this page, which stays mapped until
+ * detach; those of the board say the same, for gates that were placed before the client had it.
+ * What is closed there stays so, until a queue comes to it, or for a second. */
+void fm_bridge_gates(
+	struct fm_bridge *b, struct fm_bclient *c, struct fm_gates *gates, uint64_t now);
+/* Its queues leave, its groups too unless another client shares them. Writes nothing to the board,
+ * or to the gates. */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
 /* What its board says is under way now. */

@@ -44,7 +44,7 @@ static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
 
 static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
 {
-	uint32_t word = open ? FM_GATE_OPEN : FM_GATE_CLOSED;
+	enum fm_gate gate = open ? FM_GATE_OPEN : FM_GATE_CLOSED;
 	struct fm_bridge *b = ctx;
 	struct ent *e = data;
 	struct queue *q;
@@ -55,7 +55,9 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	if (!open)
 		e->closed_at = now;
 	fm_list_each (q, &e->queues, in_ent) {
-		atomic_store_explicit(&q->slot->gate, word, memory_order_release);
+		gate_store(q, gate);
+		if (open)
+			gate_open_gone(q->client);
 		/* A closed gate stalls what is queued without the client's help (level 2). */
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room)
 			mark_dirty(b, q->client);
@@ -336,15 +338,16 @@ void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 {
-	uint32_t gate = e->gate_open ? FM_GATE_OPEN : FM_GATE_CLOSED;
+	enum fm_gate gate = e->gate_open ? FM_GATE_OPEN : FM_GATE_CLOSED;
+	bool changes = gate_load(q) != gate;
 
 	q->ent = e;
 	fm_list_add_tail(&e->queues, &q->in_ent);
 	atomic_store_explicit(&q->slot->bells, e->bells, memory_order_release);
-	if (CLAIM(q->slot->gate) != gate) {
-		atomic_store_explicit(&q->slot->gate, gate, memory_order_release);
+	gate_enter(q);
+	gate_store(q, gate);
+	if (changes)
 		mark_dirty(b, q->client);
-	}
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
 	if (shares_of(e) != FM_SHARES_NONE)

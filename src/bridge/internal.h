@@ -2,11 +2,15 @@
 /* Inside the bridge: who owns what. clients -> members -> groups -> entities -> queues <- clients.
  */
 #pragma once
+#include "base/clock.h"
 #include "base/list.h"
 #include "bridge.h"
 
 /* A device lives as long as the bridge, so each user may introduce only so many. */
 #define USER_DEVICES 32
+/* Strict mode: the closed gate of a queue that is said to be gone opens when the client is next let
+ * run, or after so long: gates in graphs may look at it, and a client may lie. */
+#define GONE_GATE FM_S
 /* Entities looked at again within one call, before others get their turn. */
 #define RECHECK_BUDGET 256
 
@@ -73,6 +77,10 @@ struct fm_bgroup {
 struct fm_bclient {
 	struct fm_list link, in_dirty;
 	struct fm_board *board;
+	struct fm_gates *gates; /* strict mode, else NULL */
+	struct fm_list in_gone;
+	uint64_t gone[FM_BOARD_SLOTS / 64]; /* slots without a queue whose gate is closed, bits */
+	uint64_t gone_at;                   /* when they open */
 	struct user *user;
 	pid_t pid;
 	char comm[32], api[16];
@@ -98,6 +106,7 @@ struct fm_bridge {
 	struct fm_list clients, groups, devices, users;
 	struct fm_list recheck; /* entities whose bells changed */
 	struct fm_list dirty;   /* clients whose gates changed */
+	struct fm_list gone;    /* clients with gates that no queue has */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
@@ -140,6 +149,17 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
 const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const struct fm_bclient *c);
 /* A new group's hints: their defaults, or the nearest that the limits allow. */
 void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *l);
+
+/* gate.c: the gate words of a queue, wherever they are. */
+void gate_store(struct queue *q, enum fm_gate gate);
+enum fm_gate gate_load(const struct queue *q);
+/* The queue is gone, or is there. */
+void gate_leave(struct fm_bridge *b, struct queue *q, uint64_t now);
+void gate_enter(struct queue *q);
+/* What no queue has opens: of this client; of all whose time has come. Returns when that is next.
+ */
+void gate_open_gone(struct fm_bclient *c);
+uint64_t gate_run(struct fm_bridge *b, uint64_t now);
 
 /* bridge.c. Settle: look again where bells changed, wake whose gates changed. */
 void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now);

@@ -115,11 +115,8 @@ static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slo
 {
 	struct queue *q = queue_at(c, slot);
 
-	if (q) {
-		/* Graphs of the program may still look at it. */
-		atomic_store(&q->slot->gate, FM_GATE_OPEN);
+	if (q)
 		queue_free(b, q, now);
-	}
 	return 0;
 }
 

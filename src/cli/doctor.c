@@ -72,8 +72,10 @@ static void check_daemon(struct doctor *d)
 	char text[256], path[PATH_MAX];
 
 	if (!ctl_call(d->cli, json_pack("{s:s}", "cmd", "version"), &reply, d->daemon_dir, &err)) {
-		snprintf(text, sizeof(text), "fermatad %s (%s) answers in %s",
-			cli_str(reply, "version"), cli_str(reply, "instance"), d->daemon_dir);
+		snprintf(text, sizeof(text), "fermatad %s (%s%s) answers in %s",
+			cli_str(reply, "version"), cli_str(reply, "instance"),
+			json_is_true(json_object_get(reply, "strict")) ? ", strict" : "",
+			d->daemon_dir);
 		if (strcmp(cli_str(reply, "version"), FM_VERSION))
 			doctor_found(d, WARNING, "daemon", text,
 				"restart it, to have the version of this command");

@@ -111,6 +111,30 @@ static void judge_gates(struct doctor *d, const struct probe_result *result)
 	}
 }
 
+/* No fault of the machine's, and none at all where the daemon is not strict. */
+static void judge_strict(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-";
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "strict") || json_is_true(json_object_get(line, "works")))
+			continue;
+		snprintf(text, sizeof(text),
+			"%s: at level 1 where fermatad is strict, for it cannot wait for memory "
+			"that "
+			"programs only read (%s)",
+			device, cli_str(line, "error"));
+		doctor_found(d, GOOD, "strict", text, NULL);
+	}
+}
+
 /* The other half of a choice that is the operator's. */
 static void judge_mps(struct doctor *d, const struct probe_result *result)
 {
@@ -193,6 +217,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 	} else {
 		judge_devices(d, result);
 		judge_gates(d, result);
+		judge_strict(d, result);
 		judge_mps(d, result);
 		judge_parts(d);
 		judge_slices(d, result);

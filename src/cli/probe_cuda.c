@@ -4,9 +4,12 @@
  * when a stream has come so far (level 1)? */
 #include "backend/cuda/driver.h"
 #include "backend/cuda/timeslice.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/util.h"
 #include "probe.h"
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -198,6 +201,55 @@ static int try_levels(struct cuda *c, CUdevice d, struct trial *t)
 	return track(c, t) ? 1 : 0;
 }
 
+/* A page that this process can only read, of a memory file: as fermatad makes one. */
+static void *map_read_only(void)
+{
+	FM_CLEAN_FD int fd = memfd_create("fermata-probe", MFD_CLOEXEC), reader = -1;
+	char path[32];
+	void *p;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd < 0 || ftruncate(fd, PAGE))
+		return NULL;
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, reader, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Strict mode: does a stream wait there? It is zero, so that it goes on at once. */
+static fm_cu_result wait_read_only(struct cuda *c, struct trial *t, void *page)
+{
+	unsigned flags = FM_CU_HOST_REGISTER_DEVICEMAP | FM_CU_HOST_REGISTER_READ_ONLY;
+	union fm_cu_mem_op ops[2] = {{.pad = {0}}, {.pad = {0}}};
+	CUdeviceptr d;
+	fm_cu_result rc = c->cu.host_register(page, PAGE, flags);
+
+	rc = rc ? rc : c->cu.host_device_pointer(&d, page, 0);
+	if (rc)
+		return rc;
+	atomic_store(&t->words->passed, 0);
+	ops[0].op.operation = FM_CU_OP_WAIT_VALUE_32;
+	ops[0].op.address = d;
+	ops[0].op.flags = FM_CU_WAIT_VALUE_EQ;
+	ops[1].op.operation = FM_CU_OP_WRITE_VALUE_32;
+	ops[1].op.address = (uintptr_t)&t->words->passed;
+	ops[1].op.value = 1;
+	rc = c->cu.stream_mem_ops(t->stream, FM_ARRAY_LEN(ops), ops, 0);
+	return rc || await(&t->words->passed, FINISH_NS) ? rc : FM_CU_ERROR_NOT_READY;
+}
+
+static void try_strict(struct cuda *c, FILE *out, struct trial *t)
+{
+	void *page = map_read_only();
+	fm_cu_result rc;
+
+	if (!page || !c->cu.host_device_pointer)
+		return;
+	rc = wait_read_only(c, t, page);
+	probe_tell(out, json_pack("{s:s, s:b, s:s}", "step", "strict", "works", !rc, "error",
+				rc ? error_name(c, rc) : ""));
+}
+
 static void tell_refused(struct cuda *c, FILE *out, struct trial *t, int deepest)
 {
 	if (!t->refused)
@@ -225,6 +277,8 @@ static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *versio
 		json_array_append_new(levels, json_integer(l));
 	probe_tell(out,
 		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", t.text));
+	if (deepest == 2)
+		try_strict(c, out, &t);
 	if (c->cu.device_get_attribute &&
 		!c->cu.device_get_attribute(&shared, FM_CU_ATTRIBUTE_MPS_ENABLED, d) && shared)
 		probe_tell(out, json_pack("{s:s}", "step", "shared"));

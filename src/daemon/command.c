@@ -69,9 +69,9 @@ static json_t *cmd_version(struct request *r)
 {
 	struct daemon *d = r->daemon;
 
-	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:s}", "ok", 1, "version", FM_VERSION, "pid",
-		(int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
-		d->system ? "system" : "user", "dir", d->dir);
+	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:s, s:b}", "ok", 1, "version", FM_VERSION,
+		"pid", (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
+		d->system ? "system" : "user", "dir", d->dir, "strict", d->config.strict);
 }
 
 static json_t *cmd_ps(struct request *r)

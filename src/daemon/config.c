@@ -125,8 +125,8 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 
 static int unknown_section(struct reader *r, const char *section)
 {
-	static const char *const known[] = {"daemon", "policies", "limits", "access", "policy NAME",
-		"limits user NAME", "limits group NAME"};
+	static const char *const known[] = {"daemon", "policies", "limits", "access", "security",
+		"policy NAME", "limits user NAME", "limits group NAME"};
 	struct fm_nearest near = {.typed = section};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
@@ -136,7 +136,7 @@ static int unknown_section(struct reader *r, const char *section)
 		return fm_err_hint(r->err, "did you mean [%s]?", near.best);
 	return fm_err_hint(r->err,
 		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
-		"[limits group NAME], [access]");
+		"[limits group NAME], [access], [security]");
 }
 
 /* A name that is known; for limits of somebody, the rule. */

@@ -49,6 +49,7 @@ struct config {
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
 	unsigned rules;
 	char access_group[CONFIG_NAME_MAX];
+	bool strict; /* clients cannot write their gates */
 };
 
 void config_defaults(struct config *c);

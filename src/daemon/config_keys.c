@@ -27,6 +27,7 @@ const struct config_key config_keys[] = {
 	{"limits", "hints", CONFIG_HINTS, OF_LIMITS(of.forbidden), 0, 0, NULL, 0, 0},
 	FM_HINT_MAP(RANGE_ENDS) /* priority_min, priority_max and so on */
 	{"access", "group", CONFIG_TEXT, OF(access_group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
+	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
 	{NULL, NULL, 0, 0, 0, 0, NULL, 0, 0},
 };
 

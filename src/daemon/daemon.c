@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 #include "base/clock.h"
+#include "strict.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -36,6 +37,7 @@ int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *er
 	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
 	d->config = *c;
+	strict_configured(d);
 	d->access_gid = access_gid(c->access_group);
 	session_settings(d);
 	control_settings(d);
@@ -95,9 +97,8 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	}
 	if (si->ssi_signo == SIGCONT) {
 		fm_log(&d->log, LOG_WARNING,
-			"continued after a stop: who waited for more than %d s went on, and joins "
-			"again",
-			FM_SILENCE_MAX_S);
+			"continued after a stop: who waited for more than %d s %s again",
+			FM_SILENCE_MAX_S, d->config.strict ? "joins" : "went on, and joins");
 		return 0;
 	}
 	fm_log(&d->log, LOG_INFO, "ending: %s", strsignal((int)si->ssi_signo));
@@ -190,6 +191,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 
 	fm_list_init(&d->sessions);
 	fm_list_init(&d->controls);
+	fm_list_init(&d->pages);
 	d->started = fm_now();
 	d->armed = FM_NEVER;
 	rc = listen_setup(d, err);
@@ -202,6 +204,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 		rc = watch_all(d);
 	if (rc < 0)
 		return fm_err_set(err, rc, "cannot set up the event loop: %s", strerror(-rc));
+	strict_start(d);
 	return daemon_configure(d, &d->config, err);
 }
 
@@ -252,6 +255,7 @@ void daemon_free(struct daemon *d)
 {
 	fm_bridge_free(d->bridge); /* opens every gate while the boards are still mapped */
 	d->bridge = NULL;
+	strict_stop(d);
 	fm_plugin_close(d->plugin);
 	d->plugin = NULL;
 	sd_event_source_disable_unref(d->timer);

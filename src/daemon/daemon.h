@@ -70,7 +70,8 @@ struct daemon {
 	struct fm_hist react; /* from the loop's wake-up to the gates stored, for each bell */
 
 	struct fm_list sessions, controls;
-	unsigned n_sessions;
+	struct fm_list pages; /* strict.h */
+	unsigned n_sessions, n_pages;
 };
 
 /* daemon.c */

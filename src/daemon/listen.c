@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "daemon.h"
+#include "strict.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -106,6 +107,10 @@ static void adopt(struct daemon *d, int fd, const char *name)
 {
 	struct listener *l = NULL;
 
+	if (strict_restores(name)) {
+		strict_restore(d, fd);
+		return;
+	}
 	if (sd_is_socket(fd, AF_UNIX, SOCK_SEQPACKET, 1) > 0)
 		l = &d->client;
 	else if (sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1) > 0)
@@ -120,7 +125,8 @@ static void adopt(struct daemon *d, int fd, const char *name)
 	l->inherited = true;
 }
 
-/* The kind of a socket says which it is; its name (FileDescriptorName=) is for messages. */
+/* The kind of a socket says which it is; its name (FileDescriptorName=) is for messages. What an
+ * earlier daemon had systemd keep is known by its name. */
 static void adopt_sockets(struct daemon *d)
 {
 	char **names = NULL;

@@ -2,7 +2,7 @@
 /* A session is one client: its socket, its board, and a watch on its life. */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "daemon.h"
+#include "strict.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -27,6 +27,8 @@ struct session {
 	char comm[32];
 	struct fm_board *board;
 	ino_t board_ino;           /* all boards are on the one file system of memfds */
+	int offered;               /* gates of an earlier daemon, before HELLO; else -1 */
+	struct page *page;         /* strict mode, else NULL */
 	struct fm_bclient *client; /* NULL before HELLO */
 };
 
@@ -43,7 +45,7 @@ static void note_departure(const struct session *s)
 			(int)s->peer.pid, s->peer.uid, work.stopped ? ", which was stopped" : "");
 }
 
-static void session_free(struct session *s)
+static void session_end(struct session *s, bool dead)
 {
 	struct daemon *d = s->daemon;
 
@@ -54,7 +56,10 @@ static void session_free(struct session *s)
 		note_departure(s);
 		fm_bridge_detach(d->bridge, s->client, fm_now());
 	}
+	if (s->page)
+		strict_leave(s->page, dead);
 	fm_board_unmap(s->board);
+	fm_close_fd(&s->offered);
 	fm_list_del(&s->link);
 	fm_close_fd(&s->pidfd);
 	close(s->fd);
@@ -63,13 +68,19 @@ static void session_free(struct session *s)
 	daemon_idle_check(d);
 }
 
-/* At the end: the bridge, gone already, has let go of every client. */
+static void session_free(struct session *s)
+{
+	session_end(s, false);
+}
+
+/* At the end: the bridge, gone already, has let go of every client, and the pages are closed. */
 void session_free_all(struct daemon *d)
 {
 	while (!fm_list_empty(&d->sessions)) {
 		struct session *s = fm_list_first(&d->sessions, struct session, link);
 
 		s->client = NULL;
+		s->page = NULL;
 		session_free(s);
 	}
 }
@@ -133,15 +144,16 @@ static bool is_refusal(int code)
 	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
 }
 
-/* A client that has given us up comes again with the same board. Whether its new session or the end
- * of the old one is seen first is chance, and two would write into one board. */
+/* A client that has given us up comes again with the same board, or the same gates. Whether its new
+ * session or the end of the old one is seen first is chance, and two would write into one board. */
 static void end_former(struct session *s)
 {
+	const struct page *shown = strict_find(s->daemon, s->offered);
 	struct session *o, *next;
 
 	fm_list_each_safe (o, next, &s->daemon->sessions, link)
-		if (o != s && o->client && o->board_ino == s->board_ino &&
-			o->peer.pid == s->peer.pid)
+		if (o != s && o->client && o->peer.pid == s->peer.pid &&
+			(o->board_ino == s->board_ino || (shown && o->page == shown)))
 			session_free(o);
 }
 
@@ -153,6 +165,30 @@ static int map_board(struct session *s, int fd)
 	if (!rc && !fstat(fd, &st))
 		s->board_ino = st.st_ino;
 	return rc;
+}
+
+/* In front of HELLO, once. */
+static int take_offer(struct session *s, int *fd, struct fm_err *err)
+{
+	if (s->offered >= 0 || *fd < 0)
+		return fm_err_set(err, -EBADMSG, "GATES message: no descriptor, or one too many");
+	s->offered = fm_take_fd(fd);
+	return 0;
+}
+
+/* Where its gates are, before anything is decided about them. */
+static int give_gates(struct session *s, struct fm_err *err)
+{
+	struct daemon *d = s->daemon;
+	int rc = strict_join(d, &s->page, s->peer.pid, s->offered, err);
+
+	if (rc || !s->page)
+		return rc;
+	rc = strict_send(s->page, s->fd);
+	if (rc)
+		return fm_err_set(err, rc, "gates not sent: %s", strerror(-rc));
+	fm_bridge_gates(d->bridge, s->client, strict_gates(s->page), fm_now());
+	return 0;
 }
 
 static int greet(struct session *s, const union fm_msg *m, int board_fd, struct fm_err *err)
@@ -171,6 +207,9 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 		m->hello.api, s, fm_now());
 	if (rc)
 		return fm_err_set(err, rc, "user %u has reached the limit of groups", s->peer.uid);
+	rc = give_gates(s, err);
+	if (rc)
+		return rc;
 	sd_event_source_disable_unref(s->deadline);
 	s->deadline = NULL;
 	fm_msg_init(&welcome, FM_MSG_WELCOME);
@@ -191,21 +230,24 @@ static void note_reaction(struct daemon *d)
 }
 
 /* 0: the session goes on. */
-static int take_message(struct session *s, const union fm_msg *m, size_t size, int fd)
+static int take_message(struct session *s, const union fm_msg *m, size_t size, int *fd)
 {
 	struct daemon *d = s->daemon;
 	struct fm_err err = {0};
+	bool joined = s->client;
 	int rc = fm_msg_check(m, size, &err);
 
-	if (!rc && !s->client)
-		rc = greet(s, m, fd, &err);
+	if (!rc && !joined && m->head.type == FM_MSG_GATES)
+		rc = take_offer(s, fd, &err);
+	else if (!rc && !joined)
+		rc = greet(s, m, *fd, &err);
 	else if (!rc)
 		rc = fm_bridge_message(d->bridge, s->client, m, fm_now(), &err);
 	if (!rc && m->head.type == FM_MSG_BELL)
 		note_reaction(d);
 	if (!rc)
 		return 0;
-	if (s->client && is_refusal(rc)) {
+	if (joined && is_refusal(rc)) {
 		refuse(s, &err);
 		return 0;
 	}
@@ -232,7 +274,7 @@ static int on_message(sd_event_source *source, int sock, uint32_t revents, void 
 			session_free(s);
 			return 0;
 		}
-		if (take_message(s, &m, (size_t)n, fd))
+		if (take_message(s, &m, (size_t)n, &fd))
 			return 0;
 	}
 	return 0;
@@ -242,7 +284,7 @@ static int on_message(sd_event_source *source, int sock, uint32_t revents, void 
  */
 static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
-	session_free(arg);
+	session_end(arg, true);
 	return 0;
 }
 
@@ -317,6 +359,7 @@ void session_accept(struct daemon *d, int fd)
 	}
 	s->daemon = d;
 	s->fd = fd;
+	s->offered = -1;
 	fm_list_add_tail(&d->sessions, &s->link);
 	d->n_sessions++;
 	daemon_idle_check(d);

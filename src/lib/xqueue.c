@@ -246,7 +246,7 @@ int fm_xqueue_query(fm_xqueue *q, struct fm_xqueue_info *info)
 		i.gates = atomic_load(&s->gates);
 		i.suspended = atomic_load(&q->xq->own_suspended);
 		i.stalled = fm_xq_stalled(q->xq);
-		i.scheduled = atomic_load(&s->gate) == FM_GATE_OPEN;
+		i.scheduled = atomic_load(atomic_load(&q->xq->gate)) == FM_GATE_OPEN;
 	}
 	memcpy(info, &i, sizeof(i));
 	return 0;

@@ -102,6 +102,7 @@ static void *agent(void *arg)
 		atomic_store(&c->board->agent_sleeps, 0);
 	}
 	fm_client_disconnect(c, fm_now());
+	fm_client_lax(c);
 	pump_all(c);
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BACKOFF_MIN (50 * FM_MS)
@@ -119,7 +120,7 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	return true;
 }
 
-/* Fail open: with nobody to schedule us every gate opens. */
+/* Fail open: with nobody to schedule us every gate opens, but those that are not ours to open. */
 void fm_client_disconnect(struct fm_client *c, uint64_t now)
 {
 	struct fm_link *l = atomic_exchange(&c->link, NULL);
@@ -141,6 +142,52 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 	atomic_store(&c->board->makes_room, 0);
 	pthread_mutex_unlock(&c->lock);
 	c->connect_at = now + c->backoff;
+}
+
+/* Lock held. */
+static void look_at_gates(struct fm_client *c, bool strict)
+{
+	c->strict = strict;
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+		if (c->queue[i])
+			atomic_store(&c->queue[i]->gate, fm_client_gate(c, i));
+}
+
+void fm_client_lax(struct fm_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	look_at_gates(c, false);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The first page is the only one: gates of the driver that look there may be closed. */
+static bool take_page(struct fm_client *c, int fd)
+{
+	struct stat st;
+
+	if (c->gates)
+		return !fstat(fd, &st) && st.st_dev == c->gates_fd.dev &&
+		       st.st_ino == c->gates_fd.ino;
+	if (fm_gates_map(&c->gates, fd))
+		return false;
+	fm_ownfd_adopt(&c->gates_fd, fcntl(fd, F_DUPFD_CLOEXEC, 0));
+	return true;
+}
+
+void fm_client_strict(struct fm_client *c, int fd)
+{
+	bool mine = fd >= 0 && take_page(c, fd);
+
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_lock(&c->lock);
+	look_at_gates(c, mine);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int fm_client_gates(const struct fm_client *c)
+{
+	return fm_ownfd_valid(&c->gates_fd) ? c->gates_fd.fd : -1;
 }
 
 bool fm_client_connected(struct fm_client *c)
@@ -262,8 +309,10 @@ static void fork_child(void)
 		atomic_store(&c->link, NULL);
 		fm_board_detach(c->board);
 		for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
-			if (c->queue[i])
+			if (c->queue[i]) {
+				atomic_store(&c->queue[i]->gate, &c->board->slot[i].gate);
 				atomic_store(&c->queue[i]->interval, UINT64_MAX);
+			}
 		pthread_mutex_unlock(&c->lock);
 	}
 	process.client = NULL;
@@ -283,6 +332,8 @@ static void destroy(struct fm_client *c)
 	fm_ownfd_close(&c->wake_rd);
 	fm_ownfd_close(&c->wake_wr);
 	fm_ownfd_close(&c->board_fd);
+	fm_ownfd_close(&c->gates_fd);
+	fm_gates_unmap(c->gates);
 	if (c->board)
 		fm_board_unmap(c->board);
 	pthread_mutex_destroy(&c->lock);
@@ -316,7 +367,7 @@ static struct fm_client *create(const struct fm_client_config *config)
 	if (!c)
 		return NULL;
 	c->config = *config;
-	c->board_fd.fd = c->wake_rd.fd = c->wake_wr.fd = -1;
+	c->board_fd.fd = c->gates_fd.fd = c->wake_rd.fd = c->wake_wr.fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	fm_settings_read(&c->set);
 	init_group0(c);

@@ -3,6 +3,7 @@
  * life.c. */
 #pragma once
 #include "base/list.h"
+#include "board/gates.h"
 #include "xqueue.h"
 #include <pthread.h>
 #include <sys/types.h>
@@ -54,6 +55,13 @@ struct fm_client {
 	struct fm_settings set;
 	struct fm_board *board;
 	struct fm_ownfd board_fd, wake_rd, wake_wr;
+	struct fm_ownfd gates_fd;
+
+	/* Strict mode: gate words that we only read. NULL until a daemon gives them, then for life,
+	 * for gates of the driver look there. `strict` is of the daemon of now, or of the last:
+	 * under the lock. */
+	struct fm_gates *gates;
+	bool strict;
 
 	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
@@ -102,6 +110,11 @@ int fm_client_send(struct fm_client *c, const union fm_msg *m);       /* lock he
 int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q); /* lock held */
 bool fm_client_connect(struct fm_client *c, uint64_t now);    /* agent, or before it starts */
 void fm_client_disconnect(struct fm_client *c, uint64_t now); /* agent */
+/* Where the gate word of a slot is. Lock held. */
+static inline _Atomic uint32_t *fm_client_gate(struct fm_client *c, unsigned slot)
+{
+	return c->strict ? &c->gates->slot[slot].gate : &c->board->slot[slot].gate;
+}
 static inline bool fm_client_free_run(struct fm_client *c)
 {
 	return !atomic_load_explicit(&c->link, memory_order_relaxed);

@@ -18,10 +18,31 @@
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
-	struct fm_board *b = q->client->board;
+	_Atomic uint32_t *gate = atomic_load(&q->gate);
+	struct fm_client *c = q->client;
 	struct fm_slot *s = q->slot;
 
-	return (struct fm_gate_words){b, sizeof(*b), &s->gate, &s->waiting, &s->progress};
+	if (gate == &s->gate)
+		return (struct fm_gate_words){c->board, sizeof(*c->board), c->board,
+			sizeof(*c->board), gate, &s->waiting, &s->progress};
+	return (struct fm_gate_words){c->board, sizeof(*c->board), c->gates, sizeof(*c->gates),
+		gate, &s->waiting, &s->progress};
+}
+
+void fm_xq_device_reach(struct fm_xq *q)
+{
+	const struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+	int rc;
+
+	if (!q->device_gates || !q->ops->reach_gates || x->page_tried || w.gate_map == w.map)
+		return;
+	rc = q->ops->reach_gates(q->hwq, &w);
+	if (rc == -EBUSY)
+		return;
+	x->page_tried = true;
+	if (rc)
+		fm_xq_set_level(q, FM_LEVEL_PENDING);
 }
 
 /* What the device has timed meanwhile teaches the estimates. */
@@ -94,6 +115,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	uint64_t mark = fm_xq_mark(q);
 	bool sample;
+	int rc;
 
 	note_progress(q, now);
 	collect(q);
@@ -101,9 +123,11 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	sample = (curious || ++x->unsampled >= SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
 	x->unsampled = sample ? 0 : x->unsampled;
 	begin_segment(q, sample);
-	if (q->ops->gate(q->hwq, &w, mark, sample)) {
-		/* The first gate of all is refused: the driver has none, or the device. */
-		if (!atomic_load(&q->slot->gates) && !x->told)
+	rc = q->ops->gate(q->hwq, &w, mark, sample);
+	if (rc) {
+		/* The first gate of all is refused: the driver has none, or the device. Or none of
+		 * that kind. */
+		if (rc == -EOPNOTSUPP || (!atomic_load(&q->slot->gates) && !x->told))
 			fm_xq_set_level(q, FM_LEVEL_PENDING);
 		return;
 	}

@@ -109,6 +109,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	fm_xq_reap(q);
 	fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
+	fm_xq_device_reach(q);
 	next = q->device_gates ? fm_xq_device_pump(q, now) : watch_tail(q, now);
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
@@ -133,6 +134,8 @@ void fm_xq_set_interval(struct fm_xq *q)
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 {
 	q->level = level;
+	if (level < FM_LEVEL_QUEUED)
+		atomic_store(&q->gates_pending, 0);
 	q->device_gates = q->ops->gate && level >= FM_LEVEL_QUEUED;
 	if (!q->slot)
 		return;
@@ -165,6 +168,7 @@ static int enter(struct fm_xq *q)
 		q->slot = &c->board->slot[i];
 		memset(q->slot, 0, sizeof(*q->slot));
 		atomic_store(&q->slot->gate, FM_GATE_OPEN);
+		atomic_store(&q->gate, fm_client_gate(c, i));
 		atomic_store(&q->slot->released, UINT64_MAX);
 		atomic_store(&q->slot->level, q->level);
 		fm_xq_set_interval(q);
@@ -209,6 +213,9 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 		fm_xq_unref(q);
 		return rc;
 	}
+	pthread_mutex_lock(&x->lock);
+	fm_xq_device_reach(q);
+	fm_xq_leave(q);
 	*out = q;
 	return 0;
 }

@@ -33,5 +33,11 @@ extern const struct fm_link_ops fm_link_socket;
 
 /* For links: an operator changed a hint of ours; it is remembered and told to the next daemon. */
 void fm_client_remember_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value);
+/* For links: whoever schedules us has its gates in the board; or in this page, whose descriptor is
+ * taken over. The agent only. */
+void fm_client_lax(struct fm_client *c);
+void fm_client_strict(struct fm_client *c, int fd);
+/* For links: the page that we were given at one time, or -1. */
+int fm_client_gates(const struct fm_client *c);
 /* For links: make the agent thread call service() soon. Any thread; async-signal-safe. */
 void fm_client_wake(struct fm_client *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The link to the daemon. */
+#include "base/cleanup.h"
 #include "client.h"
 #include <errno.h>
 #include <linux/sockios.h>
@@ -14,7 +15,7 @@
 struct fm_link {
 	struct fm_client *client;
 	struct fm_ownfd sock;
-	bool welcome;
+	bool welcome, strict;
 };
 
 static int dial(const char *dir)
@@ -65,6 +66,9 @@ static int socket_open(struct fm_link **out, struct fm_client *client, const cha
 	}
 	l->client = client;
 	fm_ownfd_adopt(&l->sock, fd);
+	fm_msg_init(&m, FM_MSG_GATES);
+	if (fm_client_gates(client) >= 0)
+		fm_msg_send(l->sock.fd, &m, fm_client_gates(client));
 	fm_msg_init(&m, FM_MSG_HELLO);
 	m.hello.board_version = board->version;
 	m.hello.board_size = board->size;
@@ -111,10 +115,18 @@ static int socket_fd(const struct fm_link *l)
 }
 
 /* A refusal before the welcome is final for this daemon; a later one concerns one request only. */
-static bool take(struct fm_link *l, const union fm_msg *m)
+static bool take(struct fm_link *l, const union fm_msg *m, int *fd)
 {
 	switch (m->head.type) {
+	case FM_MSG_GATES:
+		if (l->welcome)
+			return false;
+		l->strict = true;
+		fm_client_strict(l->client, fm_take_fd(fd));
+		return true;
 	case FM_MSG_WELCOME:
+		if (!l->strict)
+			fm_client_lax(l->client);
 		l->welcome = true;
 		l->client->backoff = 0;
 		return true;
@@ -130,16 +142,18 @@ static bool take(struct fm_link *l, const union fm_msg *m)
 
 static uint64_t socket_service(struct fm_link *l, uint64_t now)
 {
-	union fm_msg m;
-	long n;
-
 	if (!fm_ownfd_valid(&l->sock))
 		return 0;
-	while ((n = fm_msg_recv(l->sock.fd, &m, NULL)) > 0) {
-		if (fm_msg_check(&m, (size_t)n, NULL) || !take(l, &m))
+	for (;;) {
+		FM_CLEAN_FD int fd = -1;
+		union fm_msg m;
+		long n = fm_msg_recv(l->sock.fd, &m, &fd);
+
+		if (n <= 0)
+			return n == -EAGAIN || n == -EINTR ? FM_NEVER : 0;
+		if (fm_msg_check(&m, (size_t)n, NULL) || !take(l, &m, &fd))
 			return 0;
 	}
-	return n == -EAGAIN || n == -EINTR ? FM_NEVER : 0;
 }
 
 /* What the other end has not read counts as ours yet. A kernel that does not say leaves us without

@@ -48,6 +48,7 @@ struct fm_xq_cold {
 	uint64_t asked_at;  /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
+	bool page_tried;    /* device gates: was the page of strict mode made known to it? */
 	bool gave_up;       /* device gates: that end counts as come, and nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
@@ -131,6 +132,8 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now);
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
+/* In strict mode: level 1, unless the device can read what the program cannot write. */
+void fm_xq_device_reach(struct fm_xq *q);
 /* A gate. curious: time the segment behind it. */
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* A command of a kind not seen before comes: a gate in front of it, to time it? */

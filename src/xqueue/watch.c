@@ -30,7 +30,8 @@ static struct sight look(struct fm_client *c)
 		if (!fm_slot_pending(slot))
 			continue;
 		s.busy = true;
-		s.stopped = s.stopped || atomic_load(&slot->gate) != FM_GATE_OPEN;
+		s.stopped =
+			s.stopped || atomic_load(atomic_load(&c->queue[i]->gate)) != FM_GATE_OPEN;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return s;

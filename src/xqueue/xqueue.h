@@ -93,6 +93,7 @@ struct fm_xq_gate;
 struct fm_xq {
 	/* Hot: read or written at each launch. */
 	struct fm_slot *slot;
+	_Atomic(_Atomic uint32_t *) gate; /* that of the slot, or in strict mode another */
 	struct fm_client *client;
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
@@ -169,7 +170,8 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = fm_slot_done(s) == before;
-	bool closed = atomic_load_explicit(&s->gate, memory_order_relaxed) != FM_GATE_OPEN &&
+	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
+	bool closed = atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN &&
 		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||

@@ -231,6 +231,8 @@ MALFORMED = (
     "[limits]\ngroups = 99999999999999999999\n",
     "[limits]\npriority_min = 10\npriority_max = -10\n",
     "[policy fair]\nslice = soon\n",
+    "[security]\nstrict = perhaps\n",
+    "[security]\nsevere = yes\n",
     "\x00\x01\x02\xff",
     "[daemon]\npolicy = " + "x" * 100000 + "\n",
 )

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CLIENTS 4
 
@@ -16,6 +17,7 @@ struct input {
 
 struct client {
 	struct fm_board *board;
+	struct fm_gates *gates; /* strict mode, if the client has joined so once; for good */
 	struct fm_bclient *c;
 	bool used[FM_BOARD_SLOTS]; /* slots that were ever registered in this session */
 };
@@ -69,9 +71,20 @@ static void come(struct world *w, struct client *c, struct input *in)
 {
 	char comm[8] = {(char)take(in), (char)take(in)};
 	uint8_t who = take(in);
+	int fd;
 
-	if (!c->c && fm_bridge_attach(w->b, &c->c, c->board, who % 3, who, comm, "fuzz", c, w->now))
+	if (c->c)
+		return;
+	if (fm_bridge_attach(w->b, &c->c, c->board, who % 3, who, comm, "fuzz", c, w->now)) {
 		c->c = NULL;
+		return;
+	}
+	if (!c->gates && who & 1) {
+		must(!fm_gates_create(&c->gates, &fd, who));
+		close(fd);
+	}
+	if (c->gates)
+		fm_bridge_gates(w->b, c->c, c->gates, w->now);
 }
 
 static void leave(struct world *w, struct client *c)
@@ -261,6 +274,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.range = {[FM_HINT_PRIORITY] = {-100, 100}, [FM_HINT_WEIGHT] = {1, 50}}};
 	struct input in = {data, data + size};
 	struct world w = {.now = FM_S};
+	bool joined[CLIENTS];
 
 	must(!fm_bridge_new(&w.b, &host));
 	fm_bridge_set_limits(w.b, &limits);
@@ -268,8 +282,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(!fm_board_create(&w.client[i].board, NULL));
 	while (in.p < in.end)
 		step(&w, &in);
+	for (int i = 0; i < CLIENTS; i++)
+		joined[i] = w.client[i].c;
 	fm_bridge_free(w.b);
 	for (int i = 0; i < CLIENTS; i++) {
+		struct fm_gates *gates = w.client[i].gates;
+
+		for (int k = 0; k < FM_BOARD_SLOTS && gates && joined[i]; k++)
+			must(gates->slot[k].gate == FM_GATE_OPEN);
+		fm_gates_unmap(gates);
 		for (int k = 0; k < FM_BOARD_SLOTS; k++)
 			must(!w.client[i].used[k] || !w.client[i].c ||
 				w.client[i].board->slot[k].gate == FM_GATE_OPEN);

@@ -239,9 +239,23 @@ def suspended_at_random(stack):
     check(suspensions > 0, "nobody was suspended")
 
 
+def strict(stack):
+    """With gates that the sets cannot write, suspended at random; then their daemon goes and comes."""
+    fermata = world(stack, config="[security]\nstrict = yes\n")
+    running = {name: fermata.program(command(name)) for name in SETS}
+    suspensions = fermata.suspend_at_random(random.Random(21), list(running.values()), 0.01, 0.005)
+    check(suspensions > 0, "nobody was suspended")
+    for name, p in running.items():
+        same(name, p, "in strict mode")
+    killed_again(fermata, "in strict mode when the daemon goes and comes")
+
+
 def daemon_goes_and_comes(stack):
     """The daemon is killed and started again while the sets run."""
-    fermata = world(stack)
+    killed_again(world(stack), "when the daemon goes and comes")
+
+
+def killed_again(fermata, text):
     worker = fermata.cuda_worker()
     running = {name: fermata.program(command(name)) for name in SETS}
     for _ in range(4):
@@ -250,7 +264,7 @@ def daemon_goes_and_comes(stack):
         time.sleep(0.1)
         fermata.start()
     for name, p in running.items():
-        same(name, p, "when the daemon goes and comes")
+        same(name, p, text)
     worker.finish()
 
 
@@ -258,4 +272,4 @@ if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (
         without_memory_operations, without_registered_memory)
     main(ways, ways_governed, stand_in, alone, level_1, disabled, *fake_only, contended, contended_at_level_1,
-         above_and_below, fair, local, suspended_at_random, daemon_goes_and_comes)
+         above_and_below, fair, local, suspended_at_random, strict, daemon_goes_and_comes)

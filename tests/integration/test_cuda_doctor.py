@@ -91,6 +91,15 @@ def no_gates(stack):
         check(devices[0]["levels"] == [1], f"{devices}")
 
 
+def no_strict_gates(stack):
+    """Only where the daemon is strict it bears on anything."""
+    checks, devices = doctor(stack)
+    check("strict" not in checks, f"{checks}")
+    checks, devices = doctor(stack, FAKE_CUDA_NO_READ_ONLY="1")
+    says(checks, "strict", "ok", "(CUDA_ERROR_NOT_SUPPORTED)")
+    check(devices[0]["levels"] == [1, 2], f"{devices}")
+
+
 def device_lost(stack):
     """It answers every call with one error."""
     for code, name, remedy in ((214, "ECC_UNCORRECTABLE", "ECC"), (719, "LAUNCH_FAILED", "nvidia-smi")):
@@ -156,5 +165,5 @@ def unreadable_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, untried, slices, does_not_start, no_device, no_gates, device_lost, shared, part, no_node, no_library,
+    main(well, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          unreadable_node)

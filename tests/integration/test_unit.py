@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -191,6 +192,44 @@ def clients_outlive_it(stack):
     c.advances()
 
 
+def kept():
+    return int(run("systemctl", "show", "-p", "NFileDescriptorStore", "--value", "fermatad"))
+
+
+def killed():
+    before = main_pid()
+    os.kill(before, 9)
+    eventually("it comes back", lambda: main_pid() not in (0, before))
+
+
+def strict_gates_are_kept(stack):
+    """For the next daemon, which opens them for a client that shows them, and for one that cannot."""
+    settings("[security]\nstrict = yes\n")
+    run("systemctl", "reset-failed", "fermatad")  # it has been started often enough
+    run("systemctl", "restart", "fermatad")
+    c = client(stack, "strict")
+    c.advances()
+    eventually("systemd keeps its gates", lambda: kept() == 1)
+    fermata("suspend", str(c.pid))
+    c.stands_still()
+    killed()
+    eventually("the client joins the next", lambda: "strict" in fermata("ps"))
+    c.advances()
+    check(kept() == 1, f"systemd keeps {kept()}")
+    fermata("suspend", str(c.pid))
+    c.stands_still()
+    c.kill(signal.SIGSTOP)
+    killed()
+    check("warning" not in journal().split("version")[-1], "the next daemon is not content with what it was given")
+    eventually("its gates are opened, and not kept any more", lambda: kept() == 0)
+    c.kill(signal.SIGCONT)
+    eventually("it is there again", lambda: "strict" in fermata("ps") and kept() == 1)
+    c.advances()
+    c.quit()
+    eventually("its gates are not kept any more", lambda: kept() == 0)
+    settings("")
+
+
 def it_ends_in_order(stack):
     run("systemctl", "stop", "fermatad.socket", "fermatad")
     check(run("systemctl", "show", "-p", "Result", "--value", "fermatad").strip() == "success", "it failed")
@@ -202,6 +241,7 @@ elif sys.argv[1:] == ["--in-box"]:
     del sys.argv[1:]
     eventually("systemd answers", lambda: subprocess.run(["systemctl", "list-units"], capture_output=True).returncode == 0)
     main(the_socket_starts_it, it_has_no_rights, it_knows_its_clients, a_reload_fails_with_the_settings,
-         a_policy_by_users_runs, clients_outlive_it, it_ends_in_order)
+         a_policy_by_users_runs, clients_outlive_it, strict_gates_are_kept,
+         it_ends_in_order)
 else:
     main(it_exposes_little, it_works_under_systemd)

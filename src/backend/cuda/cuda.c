@@ -86,16 +86,32 @@ void fm_cu_untouch(struct fm_cu_queue *q)
 	pthread_mutex_unlock(&capture_lock);
 }
 
+static bool is_of(const struct fm_cu_reach *r, const struct fm_cu_queue *q)
+{
+	return r && atomic_load_explicit(&r->ctx, memory_order_acquire) == q->base;
+}
+
 static bool reaches(const struct fm_cu_queue *q)
 {
-	return q->reach && atomic_load_explicit(&q->reach->ctx, memory_order_acquire) == q->base;
+	return is_of(q->reach, q);
+}
+
+/* Strict mode. */
+static bool is_apart(const struct fm_gate_words *w)
+{
+	return w->gate_map != w->map;
+}
+
+static bool reaches_gates(const struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	return !is_apart(w) || is_of(q->page, q);
 }
 
 /* With a context current on the queue's base. */
 static bool reach(struct fm_cu_queue *q)
 {
 	if (FM_UNLIKELY(!reaches(q)))
-		q->reach = fm_cu_reach(q->cu, q->base, q->map, q->map_size);
+		q->reach = fm_cu_reach(q->cu, q->base, FM_CU_BOARD, q->map, q->map_size);
 	return q->reach;
 }
 
@@ -114,6 +130,41 @@ static bool reach_from_afar(struct fm_cu_queue *q)
 	return ok;
 }
 
+/* With the base current, as a stream of it may be used by this thread. */
+static bool reach_page(struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	if (FM_UNLIKELY(!reaches_gates(q, w)))
+		q->page =
+			fm_cu_reach(q->cu, q->base, FM_CU_GATE_PAGE, w->gate_map, w->gate_map_size);
+	return reaches_gates(q, w);
+}
+
+static bool reach_page_from_afar(struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	CUcontext old;
+	bool ok;
+
+	if (FM_LIKELY(reaches_gates(q, w)))
+		return true;
+	if (q->cu->ctx_push(q->base))
+		return false;
+	ok = reach_page(q, w);
+	q->cu->ctx_pop(&old);
+	return ok;
+}
+
+static int reach_gates(void *hwq, const struct fm_gate_words *w)
+{
+	struct fm_cu_queue *q = hwq;
+	int rc = visit(q);
+
+	if (rc)
+		return -EBUSY;
+	rc = reach_page(q, w) ? 0 : -EOPNOTSUPP;
+	fm_cu_untouch(q);
+	return rc;
+}
+
 /* word: in the board. */
 static union fm_cu_mem_op mem_op(
 	const struct fm_cu_queue *q, uint32_t operation, const volatile void *word, uint64_t value)
@@ -123,6 +174,16 @@ static union fm_cu_mem_op mem_op(
 	o.op.operation = operation;
 	o.op.address = q->reach->device + ((uintptr_t)word - (uintptr_t)q->map);
 	o.op.value = value;
+	return o;
+}
+
+static union fm_cu_mem_op wait_op(const struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	union fm_cu_mem_op o = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0);
+
+	if (is_apart(w))
+		o.op.address = q->page->device + ((uintptr_t)w->gate - (uintptr_t)w->gate_map);
+	o.op.flags = FM_CU_WAIT_VALUE_EQ;
 	return o;
 }
 
@@ -232,14 +293,15 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	struct fm_cu_queue *q = hwq;
 	int mode = fm_cu_enter(q->cu), rc = -EIO;
 
-	if (reach_from_afar(q)) {
+	if (!reach_page_from_afar(q, w)) {
+		rc = -EOPNOTSUPP;
+	} else if (reach_from_afar(q)) {
 		union fm_cu_mem_op ops[3] = {
 			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished + 1),
-			mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+			wait_op(q, w),
 			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished),
 		};
 
-		ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
 		end_sample(q);
 		rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
 		if (!rc && sample)
@@ -253,12 +315,11 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 {
 	union fm_cu_mem_op ops[3] = {
 		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
-		mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0),
+		wait_op(q, w),
 		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
 	};
 	int rc;
 
-	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
 	fm_cu_inside++;
 	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
 	fm_cu_inside--;
@@ -268,7 +329,7 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 /* While the stream is captured no memory can be made known to the driver. */
 static int inner(void *hwq, const struct fm_gate_words *w)
 {
-	return reaches(hwq) ? enqueue_inner(hwq, w) : -EIO;
+	return reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
 }
 
 /* From the agent, or from the thread that destroys the stream. */
@@ -425,6 +486,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.track = fm_cu_track,
 	.reap = fm_cu_reap,
 	.gate = gate,
+	.reach_gates = reach_gates,
 	.tell = tell,
 	.sampled = sampled,
 	.inner = inner,

@@ -39,6 +39,7 @@ struct fm_cu_queue {
 	void *map; /* the board */
 	size_t map_size;
 	struct fm_cu_reach *reach; /* while it is base's */
+	struct fm_cu_reach *page;  /* strict mode: likewise, of the page of gates */
 	struct fm_cu_sample sample[FM_CU_SAMPLES];
 	unsigned sample_head, sample_n;
 	bool sampling; /* the last gate began a sample that has not ended */

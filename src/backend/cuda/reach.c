@@ -5,12 +5,16 @@
 
 #define CONTEXTS 64
 
-static struct {
-	pthread_mutex_t lock; /* held over driver calls */
+struct area {
 	void *map;
 	struct fm_cu_reach at[CONTEXTS];
 	unsigned n;
-} board = {.lock = PTHREAD_MUTEX_INITIALIZER};
+};
+
+static struct {
+	pthread_mutex_t lock; /* held over driver calls */
+	struct area area[FM_CU_AREAS];
+} reaches = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The same pages at another address; not in children, which have a board of their own. */
 static char *alias(void *map, size_t size)
@@ -26,43 +30,46 @@ static char *alias(void *map, size_t size)
 	return p;
 }
 
-/* Lock held. Places of contexts that have ended serve again. The first has the board itself. */
-static struct fm_cu_reach *place(size_t size)
+/* Lock held. Places of contexts that have ended serve again. The first has the area itself. */
+static struct fm_cu_reach *place(struct area *a, size_t size)
 {
 	struct fm_cu_reach *r;
 	char *host;
 
-	for (unsigned i = 0; i < board.n; i++)
-		if (!atomic_load(&board.at[i].ctx))
-			return &board.at[i];
-	if (board.n == CONTEXTS)
+	for (unsigned i = 0; i < a->n; i++)
+		if (!atomic_load(&a->at[i].ctx))
+			return &a->at[i];
+	if (a->n == CONTEXTS)
 		return NULL;
-	host = board.n ? alias(board.map, size) : board.map;
+	host = a->n ? alias(a->map, size) : a->map;
 	if (!host)
 		return NULL;
-	r = &board.at[board.n++];
+	r = &a->at[a->n++];
 	r->host = host;
 	return r;
 }
 
-static struct fm_cu_reach *find(CUcontext ctx)
+static struct fm_cu_reach *find(struct area *a, CUcontext ctx)
 {
-	for (unsigned i = 0; i < board.n; i++)
-		if (atomic_load(&board.at[i].ctx) == ctx)
-			return &board.at[i];
+	for (unsigned i = 0; i < a->n; i++)
+		if (atomic_load(&a->at[i].ctx) == ctx)
+			return &a->at[i];
 	return NULL;
 }
 
 /* Lock held. Registered already: by a context that has ended, if registrations outlive those. */
-static struct fm_cu_reach *make(const struct fm_cu_driver *cu, CUcontext ctx, size_t size)
+static struct fm_cu_reach *make(
+	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, size_t size)
 {
-	struct fm_cu_reach *r = place(size);
+	struct fm_cu_reach *r = place(&reaches.area[area], size);
+	unsigned flags = FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP;
 	int rc;
 
 	if (!r)
 		return NULL;
-	rc = cu->host_register(
-		r->host, size, FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
+	if (area == FM_CU_GATE_PAGE)
+		flags |= FM_CU_HOST_REGISTER_READ_ONLY;
+	rc = cu->host_register(r->host, size, flags);
 	if ((rc && rc != FM_CU_ERROR_ALREADY_REGISTERED) ||
 		cu->host_device_pointer(&r->device, r->host, 0))
 		return NULL;
@@ -72,18 +79,19 @@ static struct fm_cu_reach *make(const struct fm_cu_driver *cu, CUcontext ctx, si
 }
 
 struct fm_cu_reach *fm_cu_reach(
-	const struct fm_cu_driver *cu, CUcontext ctx, void *map, size_t size)
+	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, void *map, size_t size)
 {
+	struct area *a = &reaches.area[area];
 	struct fm_cu_reach *r = NULL;
 
-	pthread_mutex_lock(&board.lock);
-	if (!board.map)
-		board.map = map;
-	if (board.map == map)
-		r = find(ctx);
-	if (!r && board.map == map)
-		r = make(cu, ctx, size);
-	pthread_mutex_unlock(&board.lock);
+	pthread_mutex_lock(&reaches.lock);
+	if (!a->map)
+		a->map = map;
+	if (a->map == map)
+		r = find(a, ctx);
+	if (!r && a->map == map)
+		r = make(cu, ctx, area, size);
+	pthread_mutex_unlock(&reaches.lock);
 	return r;
 }
 
@@ -91,16 +99,20 @@ void fm_cu_reach_forget(CUcontext ctx)
 {
 	struct fm_cu_reach *r;
 
-	pthread_mutex_lock(&board.lock);
-	r = ctx ? find(ctx) : NULL;
-	if (r)
-		atomic_store(&r->ctx, NULL);
-	pthread_mutex_unlock(&board.lock);
+	pthread_mutex_lock(&reaches.lock);
+	for (unsigned i = 0; ctx && i < FM_CU_AREAS; i++) {
+		r = find(&reaches.area[i], ctx);
+		if (r)
+			atomic_store(&r->ctx, NULL);
+	}
+	pthread_mutex_unlock(&reaches.lock);
 }
 
 void fm_cu_reach_fork_child(void)
 {
-	board.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	board.map = NULL;
-	board.n = 0;
+	reaches.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (unsigned i = 0; i < FM_CU_AREAS; i++) {
+		reaches.area[i].map = NULL;
+		reaches.area[i].n = 0;
+	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within the room: how the streams of a context reach the board.
+ * Within the room: how the streams of a context reach the board, and in strict mode the page of
+ * gates that the process can only read.
  *
  * Each context has a mapping of the board's pages for itself, which it has registered itself. For a
  * context takes with it, when it ends, what it has registered, and another one's streams may have
@@ -20,13 +21,15 @@ struct fm_cu_reach {
 	_Atomic enum fm_cu_gates gates; /* does the driver take them? */
 };
 
-/* That of ctx, with which it is made if there is none yet (the context is current), for the board
+enum fm_cu_area { FM_CU_BOARD, FM_CU_GATE_PAGE, FM_CU_AREAS };
+
+/* That of ctx, with which it is made if there is none yet (the context is current), for the area
  * at map. NULL: the driver refuses, or there are too many contexts. Never freed: it is of this
  * context as long as ->ctx says so. */
 struct fm_cu_reach *fm_cu_reach(
-	const struct fm_cu_driver *cu, CUcontext ctx, void *map, size_t size);
+	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, void *map, size_t size);
 
-/* The context has ended, or its streams do not reach the board this way any more. */
+/* The context has ended, or its streams do not reach the areas this way any more. */
 void fm_cu_reach_forget(CUcontext ctx);
 
 /* In the child after a fork. */
