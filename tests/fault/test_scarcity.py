@@ -189,7 +189,7 @@ def works_without(stack, fermata, argv, where, other):
             stack.callback(w.close)
             w.line("ready")
             w.advances()
-            w.finish()
+        w.finish()
     scarce.was()
 
 
