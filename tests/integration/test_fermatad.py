@@ -269,6 +269,30 @@ class Fermatad(unittest.TestCase):
         self.assertIsNone(c.receive())
         eventually(self, lambda: self.clients() == 0)
 
+    def test_a_board_is_in_one_session(self):
+        """A client that has given the daemon up comes again before the end of its former session is seen."""
+        self.start()
+        first, other, former = Client(self.dir), Client(self.dir), None
+        first.queue(0)
+        fd = board_fd()
+        board = mmap.mmap(fd, BOARD_SIZE)
+        for _ in range(3):
+            c = Client(self.dir, greet=False)
+            c.hello(fd)
+            self.assertEqual(c.receive()[0], WELCOME)
+            c.group(0, b"job")
+            c.queue(5)
+            eventually(self, lambda: Control(self.dir).ask("stats")["clients"] == 3)
+            if former:
+                self.assertIsNone(former.receive())
+            former = c
+        os.close(fd)
+        self.assertTrue(Control(self.dir).ask("suspend", target="job")["ok"])
+        self.assertEqual(struct.unpack_from("=I", board, SLOTS_AT + 5 * SLOT_SIZE)[0], CLOSED)
+        self.assertEqual([g["clients"] for g in Control(self.dir).ask("ps")["groups"]], [1, 1, 1])
+        other.queue(0)
+        eventually(self, lambda: Control(self.dir).ask("stats")["queues"] == 3)
+
     def test_who_says_nothing_is_dropped(self):
         self.start()
         c = Client(self.dir, greet=False)
