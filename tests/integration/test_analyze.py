@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -307,6 +308,23 @@ class Forms(Case):
                      ("--method", "gedf", "--charge", "x", self.path),
                      ("--method", "gcaps-busy", "--csv", "--json", self.path)):
             self.assertEqual(self.call(*args, status=2).stdout, "")
+
+
+class Document(Case):
+    def test_its_example_runs(self):
+        with open(os.path.join(os.environ["SOURCE"], "docs", "analysis.md"), encoding="utf-8") as f:
+            text = f.read()
+        with open(os.path.join(self.dir.name, "tasks.json"), "w", encoding="ascii") as f:
+            f.write(re.search(r"```json\n(.*?)```", text, re.S)[1])
+        shown = re.findall(r"```console\n\$ fermata (.*?)\n(.*?)```", text, re.S)
+        self.assertEqual(len(shown), 2)
+        for words, output in shown:
+            p = subprocess.run([FERMATA, *words.split()], cwd=self.dir.name, capture_output=True, text=True,
+                               timeout=60, check=True)
+            self.assertEqual([line.rstrip() for line in p.stdout.splitlines()], output.splitlines())
+        p = subprocess.run([FERMATA, "analyze", "compare", "tasks.json"], cwd=self.dir.name, capture_output=True,
+                           text=True, timeout=60, check=True)
+        self.assertIn("lidar takes 104.4 ms or more, which is beyond 100; 68.4 of it: turns of others", p.stdout)
 
 
 class Nonsense(Case):
