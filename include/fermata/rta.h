@@ -52,14 +52,15 @@ extern "C" {
 #define FM_RTA_STEPS       (1u << 20)
 
 /* X(ID, name, summary) */
-#define FM_RTA_METHOD_MAP(X)                                                                 \
-	X(FM_RTA_GCAPS_SUSPEND, "gcaps-suspend", "preemption by priority, tasks suspend")    \
-	X(FM_RTA_GCAPS_BUSY, "gcaps-busy", "preemption by priority, tasks spin")             \
-	X(FM_RTA_RR_SUSPEND, "rr-suspend", "the driver's round robin, tasks suspend")        \
-	X(FM_RTA_RR_BUSY, "rr-busy", "the driver's round robin, tasks spin")                 \
-	X(FM_RTA_FMLP_SUSPEND, "fmlp-suspend", "a FIFO lock around segments, tasks suspend") \
-	X(FM_RTA_FMLP_BUSY, "fmlp-busy", "a FIFO lock around segments, tasks spin")          \
-	X(FM_RTA_MPCP_SUSPEND, "mpcp-suspend", "a lock served by priority, tasks suspend")   \
+#define FM_RTA_METHOD_MAP(X)                                                               \
+	X(FM_RTA_GCAPS_SUSPEND, "gcaps-suspend", "preemption by priority, tasks suspend")  \
+	X(FM_RTA_GCAPS_BUSY, "gcaps-busy", "preemption by priority, tasks spin")           \
+	X(FM_RTA_RR_SUSPEND, "rr-suspend", "the driver's round robin, tasks suspend")      \
+	X(FM_RTA_RR_BUSY, "rr-busy", "the driver's round robin, tasks spin")               \
+	X(FM_RTA_FMLP_SUSPEND, "fmlp-suspend",                                             \
+		"a FIFO lock around segments, tasks suspend (not safe)")                   \
+	X(FM_RTA_FMLP_BUSY, "fmlp-busy", "a FIFO lock around segments, tasks spin")        \
+	X(FM_RTA_MPCP_SUSPEND, "mpcp-suspend", "a lock served by priority, tasks suspend") \
 	X(FM_RTA_MPCP_BUSY, "mpcp-busy", "a lock served by priority, tasks spin")
 
 enum fm_rta_method {
