@@ -49,7 +49,7 @@ extern "C" {
 #define FM_RTA_BEST_EFFORT (-1)        /* priority of a task without a deadline to keep */
 #define FM_RTA_UNSET       INT64_C(-1) /* a time that is not given */
 #define FM_RTA_NONE        SIZE_MAX    /* no task, no segment */
-#define FM_RTA_STEPS       (1u << 20)
+#define FM_RTA_STEPS       (1u << 20)  /* fewer where there are more than 64 tasks */
 
 /* X(ID, name, summary) */
 #define FM_RTA_METHOD_MAP(X)                                                               \

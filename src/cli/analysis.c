@@ -198,8 +198,9 @@ void analysis_why(const struct analysis *a, size_t task, char why[ANALYSIS_WHY])
 
 	most = dominant(term, n, deadline);
 	if (b->verdict == FM_RTA_GAVE_UP) {
-		snprintf(why, ANALYSIS_WHY, "%.60s: no bound after %u steps: given up",
-			ts->name[task], FM_RTA_STEPS);
+		snprintf(why, ANALYSIS_WHY,
+			"%.60s: no bound after as many steps as are made: given up",
+			ts->name[task]);
 	} else if (!most) {
 		snprintf(why, ANALYSIS_WHY, "%.60s misses %s %s", ts->name[task],
 			taskset_time(ts, deadline, limit), ts->unit);

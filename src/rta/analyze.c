@@ -105,9 +105,10 @@ static struct fm_rta_bound solve(const struct equation *e)
 {
 	struct fm_rta_bound b = {.verdict = FM_RTA_GAVE_UP};
 	int64_t deadline = e->rta->task[e->i].deadline;
+	struct request request = {0};
 
-	for (unsigned step = 0; step < FM_RTA_STEPS; step++) {
-		struct sum s = {0};
+	for (uint64_t step = steps_for(e->rta->tasks); step; step--) {
+		struct sum s = {.request = &request};
 
 		evaluate(e, b.wcrt, &s);
 		b.at = b.wcrt;

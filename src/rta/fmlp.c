@@ -14,26 +14,27 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Requests of one CPU that may stand before i's: each task's, at most one for each of i's. */
+/* Requests of one CPU that may stand before i's: each task's, at most one for each of i's. Beyond
+ * as many as i has they are not counted. */
 static int64_t of_cpu(
 	const struct fm_rta *rta, const struct task *i, int64_t cpu, int64_t w, struct sum *s)
 {
 	int64_t n = 0;
 
-	for (size_t k = 0; k < rta->tasks; k++)
-		if (rta->task[k].cpu == cpu)
-			n = sum_plus(s, n, least(i->segments, requests(&rta->task[k], w, s)));
-	return n;
+	for (size_t k = 0; k < rta->tasks && n < i->segments; k++)
+		if (rta->task[k].cpu == cpu && rta->task[k].segments)
+			n = sum_plus(s, n, requests(&rta->task[k], w, s));
+	return least(n, i->segments);
 }
 
 static int64_t of_others(const struct fm_rta *rta, const struct task *i, int64_t w, struct sum *s)
 {
 	int64_t n = 0;
 
-	for (size_t k = 0; k < rta->tasks; k++)
-		if (!same_cpu(&rta->task[k], i))
-			n = sum_plus(s, n, least(i->segments, requests(&rta->task[k], w, s)));
-	return n;
+	for (size_t k = 0; k < rta->tasks && n < i->segments; k++)
+		if (!same_cpu(&rta->task[k], i) && rta->task[k].segments)
+			n = sum_plus(s, n, requests(&rta->task[k], w, s));
+	return least(n, i->segments);
 }
 
 static void remote(const struct fm_rta *rta, const struct task *i, int64_t w, struct sum *s)
@@ -44,10 +45,10 @@ static void remote(const struct fm_rta *rta, const struct task *i, int64_t w, st
 		const struct task *x = &rta->task[k];
 		int64_t n;
 
-		if (same_cpu(x, i))
+		if (same_cpu(x, i) || !x->segments)
 			continue;
 		n = least(of_cpu(rta, i, x->cpu, w, s), requests(x, w, s));
-		sum_add(s, FM_RTA_LOCK_OF, x, least(i->segments, n), x->longest);
+		sum_add(s, FM_RTA_LOCK_OF, x, n, x->longest);
 	}
 }
 
@@ -56,7 +57,7 @@ static void remote(const struct fm_rta *rta, const struct task *i, int64_t w, st
 static void local(const struct fm_rta *rta, size_t n, int64_t w, struct sum *s)
 {
 	const struct task *i = &rta->task[n];
-	int64_t z = least(i->segments, of_others(rta, i, w, s));
+	int64_t z = of_others(rta, i, w, s);
 
 	for (size_t k = n + 1; k < rta->tasks; k++) {
 		const struct task *x = &rta->task[k];

@@ -93,7 +93,7 @@ static int64_t response(const struct gedf *g, size_t k, uint64_t *steps)
 
 int gedf_rta(const struct gedf *g, bool *passes)
 {
-	uint64_t steps = FM_RTA_STEPS;
+	uint64_t steps = steps_for(g->n);
 	bool changed = true;
 
 	for (size_t k = 0; k < g->n; k++)
@@ -206,7 +206,7 @@ static bool bar_task(const struct gedf *g, size_t k, size_t i, int64_t longest, 
 
 int gedf_bar(const struct gedf *g, bool *passes)
 {
-	uint64_t points = FM_RTA_STEPS;
+	uint64_t points = steps_for(g->n);
 	__int128 sum;
 
 	for (size_t k = 0; k < g->n; k++)

@@ -27,12 +27,27 @@ struct fm_rta {
 	struct task task[];
 };
 
+/* Steps that an iteration may take over so many tasks: some seconds of work at most. */
+static inline uint64_t steps_for(size_t tasks)
+{
+	uint64_t steps = UINT64_C(64) * FM_RTA_STEPS / (tasks + 1);
+
+	return steps < 1024 ? 1024 : steps > FM_RTA_STEPS ? FM_RTA_STEPS : steps;
+}
+
+/* mpcp: how long a request waits does not depend on w, and is found once for a task. */
+struct request {
+	bool sought, found;
+	int64_t window;
+};
+
 /* A sum of non-negative terms. Once it has failed it stays failed. */
 struct sum {
 	int64_t total;
 	bool overflow;
 	struct fm_rta_term *term; /* where the first `cap` terms are noted */
 	size_t cap, terms;
+	struct request *request;
 };
 
 /* count * each, on behalf of task h (NULL: the task's own). A count below 0 is 0. */

@@ -52,50 +52,58 @@ static int64_t demand_above(
 
 /* The window in which one request waits; beyond the deadline, or a failed sum: none is known, which
  * is no error, for the job's demand is a bound as well. */
-static bool wait_of_request(
-	const struct fm_rta *rta, size_t i, const int64_t *wcrt, int64_t lower, int64_t *window)
+static struct request wait_of_request(
+	const struct fm_rta *rta, size_t i, const int64_t *wcrt, int64_t lower)
 {
+	struct request q = {.sought = true};
 	int64_t b = lower, next;
 
-	for (unsigned step = 0; step < FM_RTA_STEPS && b <= rta->task[i].deadline; step++) {
+	for (uint64_t step = steps_for(rta->tasks); step && b <= rta->task[i].deadline; step--) {
 		struct sum s = {0};
 
 		next = sum_plus(&s, lower, demand_above(rta, i, wcrt, b, &s));
 		if (s.overflow)
-			return false;
+			break;
 		if (next == b) {
-			*window = b;
-			return true;
+			q.found = true;
+			q.window = b;
+			break;
 		}
 		b = next;
 	}
-	return false;
+	return q;
 }
 
-static void lock(const struct fm_rta *rta, size_t n, const int64_t *wcrt, int64_t w, struct sum *s)
+/* By requests, if that is less than by the job: so often, with what comes in such a window. */
+static void higher(const struct fm_rta *rta, size_t n, const int64_t *wcrt, int64_t lower,
+	int64_t w, struct sum *s)
 {
-	const struct task *i = &rta->task[n], *l = longest_lower(rta, n);
-	int64_t window = 0, times = 1, lower = l ? l->longest : 0;
-	struct sum per_job = {0}, per_request = {0};
-	int64_t job, requests;
+	struct request own = {0}, *q = s->request ? s->request : &own;
+	int64_t times = 1, window = w, requests;
+	struct sum job = {0}, each = {0};
 
-	if (!i->segments)
-		return;
-	if (l)
-		sum_add(s, FM_RTA_LOCK_LOWER, l, i->segments, lower);
-	job = demand_above(rta, n, wcrt, w, &per_job);
-	if (wait_of_request(rta, n, wcrt, lower, &window)) {
-		requests = sum_times(&per_request, i->segments, window - lower);
-		if (!per_request.overflow && (per_job.overflow || requests < job))
-			times = i->segments;
-		else
-			window = w;
-	} else {
-		window = w;
+	if (!q->sought)
+		*q = wait_of_request(rta, n, wcrt, lower);
+	requests = sum_times(&each, rta->task[n].segments, q->window - lower);
+	if (q->found && !each.overflow &&
+		(requests < demand_above(rta, n, wcrt, w, &job) || job.overflow)) {
+		times = rta->task[n].segments;
+		window = q->window;
 	}
 	for (size_t k = 0; k < n; k++)
 		sum_add(s, FM_RTA_LOCK_OF, &rta->task[k],
 			sum_times(s, times, jobs_above(rta, k, wcrt, window, s)), rta->task[k].gpu);
+}
+
+static void lock(const struct fm_rta *rta, size_t n, const int64_t *wcrt, int64_t w, struct sum *s)
+{
+	const struct task *l = longest_lower(rta, n);
+
+	if (!rta->task[n].segments)
+		return;
+	if (l)
+		sum_add(s, FM_RTA_LOCK_LOWER, l, rta->task[n].segments, l->longest);
+	higher(rta, n, wcrt, l ? l->longest : 0, w, s);
 }
 
 static void boost(const struct fm_rta *rta, size_t n, bool busy, struct sum *s)

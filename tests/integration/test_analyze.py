@@ -404,9 +404,22 @@ class Limits(Case):
                 if load == 10 ** 6:
                     self.assertFalse(reply["schedulable"])
                     self.assertIsNone(reply["tasks"][1]["wcrt"])
+        # The same of the GPU, where mpcp iterates within its iteration.
+        late = one(1, 10 ** 18, 1, [(2, 1, 1)])
+        case = a_set(one(2, 10 ** 6, 1, [(10 ** 6 - 2, 1, 10 ** 6 - 3)]), late, unit="ns", epsilon=0, theta=1)
+        for method in METHODS:
+            self.ask(method, case)
         case = {"unit": "ns", "tasks": [one(k, 10 ** 15 + k, 10 ** 15 // 2) for k in range(1, 8)]}
         reply = self.ask("gedf", case, "--cpus", "4")
         self.assertFalse(reply["schedulable"])
+
+    def test_many_tasks(self):
+        """A thousand tasks on ten CPUs: no method needs more than a moment."""
+        many = [one(k, 10000 + k, 3, [(2, 1, 1)] * (k % 3), cpu=k % 10) for k in range(1, 1001)]
+        for method in METHODS:
+            self.assertEqual(len(self.ask(method, a_set(*many))["tasks"]), 1000)
+        reply = self.ask("gedf", {"unit": "ms", "tasks": [one(k, 10000 + k, 5) for k in range(1, 401)]}, "--cpus", "2")
+        self.assertTrue(reply["schedulable"])
 
     def test_full_cpus_of_global_edf(self):
         full = {"unit": "ns", "tasks": [one(k, 10, 10) for k in range(1, 4)]}

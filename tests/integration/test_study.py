@@ -102,6 +102,19 @@ class Study(unittest.TestCase):
                 with open(os.path.join(STUDIES, name + ending), encoding="utf-8") as f:
                     self.assertEqual(f.read(), self.read(name + ending))
 
+    def test_progress_on_a_terminal(self):
+        ours, theirs = os.openpty()
+        p = subprocess.run([FERMATA, "study", "gcaps-9a", "--sets", "20", "--out", self.path("")], stderr=theirs,
+                           stdout=subprocess.DEVNULL, timeout=250, check=True)
+        os.close(theirs)
+        shown = b""
+        while b"100%" not in shown:
+            shown += os.read(ours, 4096)
+        os.close(ours)
+        self.assertEqual(p.returncode, 0)
+        self.assertIn(b"gcaps-9a  [####", shown)
+        self.assertIn(b" 10%", shown)
+
     def test_usage(self):
         for args in (("nothing",), ("gedf-4", "--sets", "0"), ("gedf-4", "-j", "0"), ("gedf-4", "--seed", "x")):
             self.call(*args, status=2)
