@@ -103,9 +103,13 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 		return fm_err_hint(
 			err, "it has %zu characters, give at most %" PRId64, len, k->max);
 	}
-	if (*value == ';') {
-		fm_err_set(err, -EINVAL, "the value begins with a semicolon");
-		return fm_err_hint(err, "in front of a comment there is a space");
+	for (const char *c = value; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return fm_err_set(err, -EINVAL, "the value holds a control character");
+	/* Where a line goes on one that begins with a space, comments are not taken away. */
+	if (*value == ';' || strstr(value, " ;")) {
+		fm_err_set(err, -EINVAL, "the value holds a semicolon as it begins a comment");
+		return fm_err_hint(err, "write the comment in a line of its own");
 	}
 	if (k->type == CONFIG_FOLDER && len && *value != '/') {
 		fm_err_set(err, -EINVAL, "the name does not begin with /");

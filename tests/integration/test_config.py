@@ -134,7 +134,7 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (4, "gang_min is above gang_max", "of [limits]", "[limits]\ngang_max = 0\n[limits user 7]\ngang_min = 1\n"),
     (2, "folder: the name does not begin with /", "absolute", "[policies]\nfolder = lib\n"),
     (2, "group: the value is too long", "at most 63", "[access]\ngroup = " + 64 * "x" + "\n"),
-    (2, "group: the value begins with a semicolon", "a space", "[access]\ngroup =;x\n"),
+    (2, "group: the value holds a semicolon", "line of its own", "[access]\ngroup =;x\n"),
     (2, "'slise=1' is not a setting of policy fair", "did you mean 'slice'?", "[policy fair]\nslise = 1\n"),
     (2, "slice is out of range", "0.1 to 10000 ms", "[policy fair]\nslice = 0\n"),
     (2, "there is no policy 'fiar'", "did you mean 'fair'?", "[daemon]\npolicy = fiar\n[limits]\nclients = 1\n"),
