@@ -81,7 +81,9 @@ struct fm_backend_ops {
 	bool (*lost)(void *hwq);
 
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore
-	 * continues it. Both are idempotent. */
+	 * continues it. Both are idempotent. interrupt: 0, it stands; -EINPROGRESS, it will, if the
+	 * command is one that can be stopped: the backend's owner then says so by fm_xq_stands().
+	 * restore: -EAGAIN: it shall be called once more a little later. */
 	int (*interrupt)(void *hwq);
 	int (*restore)(void *hwq);
 

@@ -137,7 +137,7 @@ void fm_board_call_name(struct fm_board_call *row, const char *name)
 static bool in_name(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_';
+	       c == '_' || c == ' ' || c == '-' || c == '(' || c == ')';
 }
 
 bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call)

@@ -188,6 +188,7 @@ struct fm_call {
 	uint64_t ungoverned, undivided;
 };
 
-/* Daemon side: what a row says. False if it says nothing, or has a name that no function can have:
- * letters, digits and underscores are all that comes through. */
+/* Daemon side: what a row says. False if it says nothing, or has a name that no function can have,
+ * nor a reason in parentheses behind it: letters, digits, underscores, spaces, hyphens and
+ * parentheses are all that comes through. */
 bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call);

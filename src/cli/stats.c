@@ -32,7 +32,7 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		{"devices", "devices"},
 		{"governed", "calls that went through an XQueue"},
 		{"ungoverned", "calls that could not"},
-		{"undivided", "graphs among the former that could not be stopped in their middle"},
+		{"undivided", "long ones of the former that could not be stopped in their middle"},
 		{"events", "events seen"},
 		{"decisions", "decisions of the policy"},
 		{"preemptions", "groups stopped with work left"},

@@ -195,6 +195,12 @@ bool fm_client_connected(struct fm_client *c)
 	return !fm_client_free_run(c);
 }
 
+uint64_t fm_client_guard_from(const struct fm_client *c)
+{
+	return c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING ? UINT64_MAX
+									 : c->set.guard_ns;
+}
+
 static bool name_ok(const char *name)
 {
 	size_t n = strlen(name);

@@ -13,6 +13,10 @@
 
 #define LEAD_ALONE 16u
 
+/* A command that goes on is looked at again so much later, when it could not be said yet whether it
+ * needs help with that. */
+#define STUCK_LOOK (10 * FM_MS)
+
 bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
@@ -224,10 +228,18 @@ void fm_xq_leave(struct fm_xq *q)
 
 	do {
 		unsigned drop = collect(q);
+		bool stands = atomic_exchange(&x->stands, false);
 
 		if (drop)
 			fm_xq_open_gates(q, fm_now());
+		/* Only the agent lets it go on. */
+		if (stands && !fm_xq_may_run(q))
+			fm_xq_interrupt(q, fm_now());
 		agent = drop && !x->tracks && (q->closing || fm_xq_end_matters(q));
+		if (stands && fm_xq_may_run(q)) {
+			x->asked = true;
+			agent = true;
+		}
 		pthread_mutex_unlock(&x->lock);
 		if (drop)
 			fm_turn_wake(q);
@@ -235,7 +247,8 @@ void fm_xq_leave(struct fm_xq *q)
 			fm_xq_unref(q);
 		if (agent)
 			fm_client_wake(c);
-	} while (atomic_load(&x->reached) && pthread_mutex_trylock(&x->lock) == 0);
+	} while ((atomic_load(&x->reached) || atomic_load(&x->stands)) &&
+		 pthread_mutex_trylock(&x->lock) == 0);
 }
 
 /*
@@ -287,29 +300,66 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	fm_xq_open_gates(q, now);
 }
 
-void fm_xq_interrupt(struct fm_xq *q, uint64_t now)
+/* It stands in the middle of a command: the time until it goes on is nobody's. */
+static void note_stand(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
-	bool run = fm_xq_may_run(q);
-	uint64_t busy;
+	uint64_t now = fm_now(), busy;
 
-	if (q->level < FM_LEVEL_RUNNING || run != x->interrupted)
-		return;
-	if (run) {
-		q->ops->restore(q->hwq);
-		x->interrupted = false;
-		publish_gates(q);
-		if (fm_slot_pending(q->slot))
-			atomic_store(&q->slot->busy_since, now);
-		return;
-	}
-	if (!fm_slot_pending(q->slot) || q->ops->interrupt(q->hwq))
-		return;
 	x->interrupted = true;
-	now = fm_now();
+	x->stood_at = now;
 	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
 	busy = atomic_exchange(&q->slot->busy_since, 0);
 	if (busy && now > busy)
 		atomic_fetch_add(&q->slot->device_ns, now - busy);
 	atomic_store(&q->slot->done_at, now);
+}
+
+static uint64_t go_on(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	int rc;
+
+	/* A gate that closes and opens is seen, maybe, by the device alone. */
+	if (!x->asked && !x->interrupted && !q->partly)
+		return FM_NEVER;
+	rc = q->ops->restore(q->hwq);
+	x->asked = rc == -EAGAIN;
+	if (x->interrupted) {
+		x->interrupted = false;
+		/* What it takes does not include that it stood. */
+		x->segment_at = FM_MAX(atomic_load(&q->edge_at), x->segment_at) +
+				fm_sub_sat(now, x->stood_at);
+		publish_gates(q);
+		if (fm_slot_pending(q->slot))
+			atomic_store(&q->slot->busy_since, now);
+	}
+	return x->asked ? now + STUCK_LOOK : FM_NEVER;
+}
+
+uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	int rc;
+
+	if (q->level < FM_LEVEL_RUNNING || x->gone)
+		return FM_NEVER;
+	if (fm_xq_may_run(q))
+		return go_on(q, now);
+	if (x->interrupted || !fm_slot_pending(q->slot))
+		return FM_NEVER;
+	rc = q->ops->interrupt(q->hwq);
+	x->asked |= rc == -EINPROGRESS;
+	if (!rc)
+		note_stand(q);
+	return FM_NEVER;
+}
+
+void fm_xq_stands(struct fm_xq *q)
+{
+	atomic_fetch_add(&q->refs, 1);
+	atomic_store(&q->cold->stands, true);
+	if (pthread_mutex_trylock(&q->cold->lock) == 0)
+		fm_xq_leave(q);
+	fm_xq_unref(q);
 }

@@ -23,6 +23,8 @@ static uint64_t let_past(struct fm_xq *q)
 {
 	const struct fm_xq_cold *x = q->cold;
 
+	if (x->interrupted)
+		return atomic_load(&q->slot->done);
 	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
 }
 
@@ -100,21 +102,22 @@ static void retire(struct fm_xq *q)
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t next;
+	uint64_t next, look;
 	bool over;
 
 	pthread_mutex_lock(&x->lock);
 	fm_xq_leave(q);
 	pthread_mutex_lock(&x->lock);
 	fm_xq_reap(q);
-	fm_xq_interrupt(q, now);
+	look = fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
 	fm_xq_device_reach(q);
 	next = q->device_gates ? fm_xq_device_pump(q, now) : watch_tail(q, now);
+	next = FM_MIN(next, look);
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
 	open_last_gates(q);
-	over = finished(q);
+	over = x->gone = finished(q);
 	fm_xq_leave(q);
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_turn_wake(q);
@@ -141,6 +144,27 @@ void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 		return;
 	atomic_store(&q->slot->level, level);
 	fm_xq_set_interval(q);
+}
+
+void fm_xq_reaches(struct fm_xq *q, enum fm_level level)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (atomic_load(&q->slot->level) == level || q->level < FM_LEVEL_RUNNING)
+		return;
+	q->partly = true;
+	atomic_store(&q->slot->level, level);
+	if (level < FM_LEVEL_RUNNING || fm_xq_may_run(q))
+		return;
+	/* Whoever closed the gate meanwhile may have thought that nothing is to be done for it. */
+	pthread_mutex_lock(&x->lock);
+	fm_xq_interrupt(q, fm_now());
+	fm_xq_leave(q);
+}
+
+void fm_xq_keep(struct fm_xq *q)
+{
+	atomic_fetch_add(&q->refs, 1);
 }
 
 static enum fm_level choose_level(unsigned levels, enum fm_level wish)

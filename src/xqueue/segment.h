@@ -42,10 +42,14 @@ struct fm_xq_cold {
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t held_at_done,
-		held_since; /* level 1: the window is full, with so many done, since */
-	bool interrupted;   /* level 3 */
-	uint64_t told;      /* device gates: the device will write this progress */
-	uint64_t asked_at;  /* device gates: when it was last asked for, whether it is lost */
+		held_since;  /* level 1: the window is full, with so many done, since */
+	bool interrupted;    /* level 3: it stands in the middle of a command, */
+	uint64_t stood_at;   /* since */
+	bool asked;          /* it was asked to stand, or to go on once more */
+	bool gone;           /* the slot is another's */
+	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
+	uint64_t told;       /* device gates: the device will write this progress */
+	uint64_t asked_at;   /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
 	bool page_tried;    /* device gates: was the page of strict mode made known to it? */
@@ -104,7 +108,9 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those tha
 /* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
  * none could be put; the segments before then count as finished. */
 bool fm_xq_track(struct fm_xq *q, uint64_t index);
-void fm_xq_interrupt(struct fm_xq *q, uint64_t now); /* level 3: as the gate says */
+/* Level 3: as the gate says. Returns when to call again. To let it go on is the agent's, or that of
+ * the program's own thread. */
+uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);
 /* Take over what trackers say: of those, too, that must be asked for. */
 void fm_xq_reap(struct fm_xq *q);
 /* How long to sleep before the next look at a queue that others wait for, busy since `since`. */

@@ -54,6 +54,8 @@ void fm_client_count_ungoverned(struct fm_client *c, const char *call);
 /* A call through an XQueue that cannot be stopped in its middle, though it is long (fm_xq_long). */
 void fm_client_count_undivided(struct fm_client *c, const char *call);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
+/* Kernels that take so long, or longer, are to be stopped in their middle; UINT64_MAX: none. */
+uint64_t fm_client_guard_from(const struct fm_client *c);
 
 #define FM_SEG_KEYS 64
 
@@ -111,9 +113,10 @@ struct fm_xq {
 	unsigned levels;             /* bits that the hwqueue can do */
 	_Atomic enum fm_level level; /* in use */
 	bool in_order, closing;
-	uint64_t spacing;            /* device time of a segment while others share the device */
-	_Atomic bool device_gates;   /* the device looks at the gate word itself */
-	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
+	bool partly;               /* what level 3 can do depends on the command: fm_xq_reaches() */
+	uint64_t spacing;          /* device time of a segment while others share the device */
+	_Atomic bool device_gates; /* the device looks at the gate word itself */
+	_Atomic unsigned refs;     /* the owner, the agent's list, each tracker under way */
 	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
@@ -156,13 +159,14 @@ static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
  * Before a launch of a command of kind `key` (the same key for commands that cost alike; not 0).
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
  * somebody waits to hear of it, or the caller is to be held. The full fence of the increment orders
- * it before the look at the gate and at the bells (board.h).
+ * it before the look at the gate and at the bells (board.h). Returns what it is estimated to take,
+ * UINT64_MAX: not known.
  *
  * waits: the driver's call may wait for the device. Where it does not, and the command may go to
  * the device as it is, those who are to hear that the queue has work are told after the launch, not
  * before.
  */
-static inline void fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
+static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 {
 	struct fm_slot *s = q->slot;
 	uint64_t before = atomic_fetch_add(&s->begun, 1);
@@ -185,6 +189,13 @@ static inline void fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 		atomic_store_explicit(&q->seg_key[n], key, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, n + 1, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_ns, seg, memory_order_relaxed);
+	return est;
+}
+
+/* Somebody schedules this queue. */
+static inline bool fm_xq_scheduled(struct fm_xq *q)
+{
+	return atomic_load_explicit(&q->interval, memory_order_relaxed) != UINT64_MAX;
 }
 
 /* After the launch, also after one that failed (a command that never was counts as finished in
@@ -226,6 +237,16 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
 
 /* Is a command of this kind known to take longer than a segment, while somebody schedules us? */
 bool fm_xq_long(struct fm_xq *q, uint64_t key);
+
+/* Level 3 where it depends on the command: what the last one that may be long can do, 3 or 2. To be
+ * called once when the queue has been made. */
+void fm_xq_reaches(struct fm_xq *q, enum fm_level level);
+/* A backend whose interrupt() does not wait: ask it again, it stands by now. Any thread, no lock of
+ * the caller's that interrupt() needs. */
+void fm_xq_stands(struct fm_xq *q);
+/* For callbacks that outlive the XQueue: fm_xq_stands() may be called until the other. */
+void fm_xq_keep(struct fm_xq *q);
+void fm_xq_unref(struct fm_xq *q);
 
 /* For the library: this queue alone, besides what the scheduler says. */
 int fm_xq_suspend(struct fm_xq *q);

@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import Fermata, check, eventually, main, program
 
-SETS = ("opencl_order", "opencl_memory", "opencl_life")
+SETS = ("opencl_order", "opencl_memory", "opencl_life", "opencl_kernels")
 SECONDS = "2"
 
 
@@ -130,6 +130,20 @@ def suspended_at_random(stack):
     check(suspensions > 0, "nobody was suspended")
 
 
+def stopped_in_the_middle(stack):
+    """Each kernel of the sets that can be rewritten is, however short, and stopped at random (level 3)."""
+    fermata = Fermata(stack)
+    fermata.env["FERMATA_GUARD_US"] = "0"
+    running = {name: fermata.program(command(name)) for name in SETS}
+    queues = [q for p in running.values() for q in (eventually("queues", lambda p=p: fermata.group(p.pid)) or {})["queues"]]
+    suspensions = fermata.suspend_at_random(random.Random(21), list(running.values()), hold=0.02, pause=0.02)
+    for name, p in running.items():
+        same(name, p, "when stopped in the middle")
+    print(f"         {suspensions} suspensions")
+    check(suspensions > 0, "nobody was suspended")
+    check(any(3 in q["levels"] for q in queues), "no queue has level 3")
+
+
 def daemon_goes_and_comes(stack):
     """The daemon is killed and started again while the sets run."""
     fermata = Fermata(stack)
@@ -147,4 +161,4 @@ def daemon_goes_and_comes(stack):
 
 if __name__ == "__main__":
     main(alone, level_1, contended, contended_at_level_1, fair, queues_beyond_the_board, local, suspended_at_random,
-         daemon_goes_and_comes)
+         stopped_in_the_middle, daemon_goes_and_comes)

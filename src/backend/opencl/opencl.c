@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opencl.h"
 #include "base/clock.h"
+#include "guard.h"
 #include "watch.h"
 #include <errno.h>
 #include <pthread.h>
@@ -241,13 +242,31 @@ static unsigned levels(void *hwq)
 		bits |= 1u << 2;
 	q->cl->clReleaseEvent(user);
 	q->watched = callbacks_late(q);
-	return bits;
+	if (bits & 1u << 2)
+		q->guard = fm_cl_guard_new(q, &q->no_guard);
+	return q->guard ? bits | 1u << 3 : bits;
+}
+
+static int interrupt(void *hwq)
+{
+	struct fm_cl_queue *q = hwq;
+
+	return fm_cl_guard_stop(q->guard);
+}
+
+static int restore(void *hwq)
+{
+	struct fm_cl_queue *q = hwq;
+
+	return fm_cl_guard_go(q->guard);
 }
 
 static void release(void *hwq)
 {
 	struct fm_cl_queue *q = hwq;
 
+	if (q->guard)
+		fm_cl_guard_release(q->guard);
 	replace_barrier(q, NULL);
 	pthread_mutex_destroy(&q->barrier_lock);
 	if (q->release)
@@ -256,17 +275,29 @@ static void release(void *hwq)
 
 static void quiesce(void *hwq)
 {
+	struct fm_cl_queue *q = hwq;
+
+	if (q->guard)
+		fm_cl_guard_end(q->guard);
 	fm_cl_watch_stop();
 }
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
-	cl_context context, void (*on_release)(struct fm_cl_queue *q))
+	cl_context context, bool in_order, void (*on_release)(struct fm_cl_queue *q))
 {
-	*q = (struct fm_cl_queue){
-		.cl = cl, .queue = queue, .context = context, .release = on_release};
+	*q = (struct fm_cl_queue){.cl = cl,
+		.queue = queue,
+		.context = context,
+		.in_order = in_order,
+		.release = on_release};
 	pthread_mutex_init(&q->barrier_lock, NULL);
 	fm_list_init(&q->trackers);
 	fm_list_init(&q->in_watch);
+}
+
+void fm_cl_queue_drop(struct fm_cl_queue *q)
+{
+	release(q);
 }
 
 const struct fm_backend_ops fm_backend_opencl = {
@@ -276,6 +307,8 @@ const struct fm_backend_ops fm_backend_opencl = {
 	.track = track,
 	.deactivate = deactivate,
 	.reactivate = reactivate,
+	.interrupt = interrupt,
+	.restore = restore,
 	.release = release,
 	.quiesce = quiesce,
 };

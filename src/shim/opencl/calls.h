@@ -36,9 +36,6 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 
 /* clang-format off */
 #define FM_CL_ENQUEUES(X) \
-	X(clEnqueueNDRangeKernel, 0, key_kernel(kernel, dim, global), \
-		(cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global, const size_t *local, EVENTS), \
-		(queue, kernel, dim, offset, global, local, EVENT_ARGS)) \
 	X(clEnqueueTask, 0, key_kernel(kernel, 0, NULL), \
 		(cl_command_queue queue, cl_kernel kernel, EVENTS), \
 		(queue, kernel, EVENT_ARGS)) \
@@ -127,6 +124,12 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 		(cl_command_queue queue, cl_uint mems, const cl_mem *mem, EVENTS), \
 		(queue, mems, mem, EVENT_ARGS))
 
+/* The one that can be stopped in its middle: enqueue.c. */
+#define FM_CL_RANGES(X) \
+	X(clEnqueueNDRangeKernel, 0, key_kernel(kernel, dim, global), \
+		(cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global, const size_t *local, EVENTS), \
+		(queue, kernel, dim, offset, global, local, EVENT_ARGS))
+
 /* Those that order what comes after them, also in a queue that keeps no order by itself: enqueue.c. */
 #define FM_CL_BARRIERS(X) \
 	X(clEnqueueBarrierWithWaitList, 0, key_bytes(16, 0), \
@@ -160,3 +163,26 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 	X(clWaitForEvents, "learns that a queue may be idle")                       \
 	X(clGetExtensionFunctionAddress, "counts enqueues that cannot be governed") \
 	X(clGetExtensionFunctionAddressForPlatform, "counts enqueues that cannot be governed")
+
+/* Calls about programs and kernels, for level 3. Where that is not wanted they go straight to the
+ * driver. */
+#define FM_CL_PROGRAM_CALLS(X)                                                                    \
+	X(clCreateProgramWithSource, "keeps the source for level 3")                              \
+	X(clCreateProgramWithBinary, "kernels stay at level 2")                                   \
+	X(clCreateProgramWithBuiltInKernels, "kernels stay at level 2")                           \
+	X(clCreateProgramWithIL, "kernels stay at level 2")                                       \
+	X(clLinkProgram, "kernels stay at level 2")                                               \
+	X(clRetainProgram, "follows the program's life")                                          \
+	X(clReleaseProgram, "follows the program's life")                                         \
+	X(clBuildProgram, "remembers devices and options; builds the rewritten program, too, if " \
+			  "files are included")
+
+#define FM_CL_KERNEL_CALLS(X)                                    \
+	X(clCreateKernel, "follows the kernel's life")           \
+	X(clCreateKernelsInProgram, "follows the kernel's life") \
+	X(clCloneKernel, "follows the kernel's life")            \
+	X(clRetainKernel, "follows the kernel's life")           \
+	X(clReleaseKernel, "follows the kernel's life")          \
+	X(clSetKernelArg, "remembers the argument")              \
+	X(clSetKernelArgSVMPointer, "remembers the argument")    \
+	X(clSetKernelExecInfo, "remembers the setting")

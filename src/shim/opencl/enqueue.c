@@ -4,7 +4,7 @@
 
 struct launch {
 	struct fm_shim_queue *q;
-	uint64_t mark;
+	uint64_t mark, est;
 };
 
 static inline struct launch begin(cl_command_queue queue, uint64_t key, const char *call)
@@ -16,7 +16,7 @@ static inline struct launch begin(cl_command_queue queue, uint64_t key, const ch
 		return l;
 	}
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_xq_begin(l.q->xq, key, true);
+	l.est = fm_xq_begin(l.q->xq, key, true);
 	return l;
 }
 
@@ -44,6 +44,25 @@ static inline void end(struct launch l, bool waited)
 		return rc;                                        \
 	}
 FM_CL_ENQUEUES(ENQUEUE)
+
+/* A kernel that may be long is made such that it can be stopped in its middle, if it can. */
+static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_queue queue,
+	cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
+	const size_t *local, EVENTS)
+{
+	uint64_t key = key_kernel(kernel, dim, global);
+	struct launch l = begin(queue, key, "clEnqueueNDRangeKernel");
+	cl_int rc = CL_SUCCESS;
+
+	if (FM_LIKELY(!l.q || l.est < l.q->guard_from || !fm_xq_scheduled(l.q->xq)) ||
+		!fm_shim_guarded(l.q,
+			&(struct fm_shim_range){kernel, dim, offset, global, local, n, wait, event},
+			key, l.est))
+		rc = fm_cl_layer.next.clEnqueueNDRangeKernel(
+			queue, kernel, dim, offset, global, local, EVENT_ARGS);
+	end(l, false);
+	return rc;
+}
 
 #define MAP(name, blocks, key, params, args)                     \
 	static CL_API_ENTRY void *CL_API_CALL shim_##name params \
@@ -96,6 +115,7 @@ void fm_shim_enqueues(cl_icd_dispatch *own)
 	if (own->name)                         \
 		own->name = (__typeof__(own->name))shim_##name;
 	FM_CL_ENQUEUES(ENTRY)
+	FM_CL_RANGES(ENTRY)
 	FM_CL_BARRIERS(ENTRY)
 	FM_CL_MAPS(ENTRY)
 }

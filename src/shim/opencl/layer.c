@@ -104,8 +104,12 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clWaitForEvents(cl_uint n, const cl_
  * by that function's name. */
 static void note_extension(const char *name, const void *function)
 {
-	if (function && name && (strstr(name, "Enqueue") || strstr(name, "CommandBuffer")))
+	if (!function || !name)
+		return;
+	if (strstr(name, "Enqueue") || strstr(name, "CommandBuffer"))
 		fm_shim_ungoverned(name);
+	if (strstr(name, "SetKernelArg") || strstr(name, "SetKernelExec"))
+		fm_shim_blind();
 }
 
 static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddress(const char *name)
@@ -168,6 +172,10 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_di
 	if (fm_cl_layer.own.name) \
 		fm_cl_layer.own.name = shim_##name;
 	FM_CL_QUEUE_CALLS(ENTRY)
+	if (fm_shim_guard_wanted()) {
+		fm_shim_programs(&fm_cl_layer.own);
+		fm_shim_kernels(&fm_cl_layer.own);
+	}
 	*layer = &fm_cl_layer.own;
 	*num_entries_ret = FM_MIN(num_entries, known);
 	return CL_SUCCESS;

@@ -10,7 +10,9 @@ struct fm_shim_queue {
 	struct fm_cl_queue hw;
 	struct fm_xq *xq;
 	bool in_order;
-	unsigned refs; /* the program's; under the map's lock */
+	cl_command_queue_properties properties;
+	uint64_t guard_from; /* kernels that take longer are guarded, if they can be */
+	unsigned refs;       /* the program's; under the map's lock */
 };
 
 struct fm_cl_layer {
@@ -41,3 +43,26 @@ static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
 
 /* enqueue.c: fill in the entries of FM_CL_ENQUEUES and FM_CL_MAPS. */
 void fm_shim_enqueues(cl_icd_dispatch *own);
+
+/* programs.c, kernels.c: fill in the entries of FM_CL_PROGRAM_CALLS, FM_CL_KERNEL_CALLS. */
+void fm_shim_programs(cl_icd_dispatch *own);
+void fm_shim_kernels(cl_icd_dispatch *own);
+
+/* guard.c: a launch, as the program makes it. */
+struct fm_shim_range {
+	cl_kernel kernel;
+	cl_uint dim;
+	const size_t *offset, *global, *local;
+	cl_uint n_wait;
+	const cl_event *wait;
+	cl_event *event;
+};
+
+/* Does the environment allow level 3? */
+bool fm_shim_guard_wanted(void);
+/* Of a queue that is scheduled. True: launched, so that it can be stopped in its middle. False:
+ * nothing was done. */
+bool fm_shim_guarded(
+	struct fm_shim_queue *q, const struct fm_shim_range *r, uint64_t key, uint64_t est);
+/* Arguments are set in ways that we do not see: nothing is guarded from now on. */
+void fm_shim_blind(void);

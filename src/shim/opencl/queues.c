@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/opencl/guard.h"
 #include "layer.h"
 #include "local/local.h"
 #include <pthread.h>
@@ -32,12 +33,33 @@ static void release(struct fm_cl_queue *hw)
 	free(fm_container(hw, struct fm_shim_queue, hw));
 }
 
-static bool is_in_order(cl_command_queue queue)
+static cl_command_queue_properties properties_of(cl_command_queue queue)
 {
 	cl_command_queue_properties p = 0;
 
 	fm_cl_layer.next.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(p), &p, NULL);
-	return !(p & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+	return p;
+}
+
+static void stands(void *cookie)
+{
+	fm_xq_stands(cookie);
+}
+
+static void gone(void *cookie)
+{
+	fm_xq_unref(cookie);
+}
+
+/* Level 3: until a launch has shown that it can be stopped in its middle, 2 is what there is. */
+static void guard(struct fm_shim_queue *q, struct fm_client *c)
+{
+	q->guard_from = fm_shim_guard_wanted() ? fm_client_guard_from(c) : UINT64_MAX;
+	if (!q->hw.guard)
+		return;
+	fm_xq_keep(q->xq);
+	fm_cl_guard_on_stand(q->hw.guard, stands, gone, q->xq);
+	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);
 }
 
 struct fm_shim_queue *fm_shim_queue_add(
@@ -49,18 +71,20 @@ struct fm_shim_queue *fm_shim_queue_add(
 
 	if (!q)
 		return NULL;
-	fm_cl_queue_init(&q->hw, &fm_cl_layer.next, queue, context, release);
 	q->refs = 1;
-	q->in_order = is_in_order(queue);
+	q->properties = properties_of(queue);
+	q->in_order = !(q->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+	fm_cl_queue_init(&q->hw, &fm_cl_layer.next, queue, context, q->in_order, release);
 	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
 	if (fm_xq_create(&q->xq, c,
 		    &(struct fm_xq_config){.device = key,
 			    .ops = &fm_backend_opencl,
 			    .hwq = &q->hw,
 			    .in_order = q->in_order})) {
-		free(q);
+		fm_cl_queue_drop(&q->hw);
 		return NULL;
 	}
+	guard(q, c);
 	pthread_mutex_lock(&map_lock);
 	if (!fm_map_insert(&fm_shim_map, (uintptr_t)queue, q)) {
 		fm_xq_close(q->xq); /* frees q in the end */

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard.h"
+#include "guardian/guardian.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITS_MAX  1024u
+#define GROUPS_MAX (1u << 22) /* of a launch: a word of memory each */
+#define BLOCKS     4u         /* that are kept for later launches */
+
+struct block {
+	cl_uint *m; /* shared with the device; guardian.h */
+	size_t words;
+};
+
+struct fm_cl_guard {
+	const cl_icd_dispatch *cl;
+	cl_context context;
+	cl_device_id device;
+	_Atomic unsigned refs;
+	_Atomic bool ended;
+	void (*stands)(void *cookie);
+	void (*gone)(void *cookie);
+	void *cookie;
+	_Atomic bool takes_gate; /* kernels look at the gate word: it is the processor */
+	_Atomic(cl_uint *) stop; /* shared with the device; NULL until the first launch */
+	_Atomic cl_uint stopped; /* what it is to be */
+	cl_command_queue side;   /* further passes; used by go() alone */
+
+	pthread_mutex_t lock;    /* all below */
+	struct fm_list launches; /* whose latch is closed */
+	struct block free[BLOCKS];
+};
+
+/* Two at most run at one time: one that cannot end, and one that helps it to. */
+#define PASSES 2u
+
+struct launch;
+struct pass {
+	struct launch *l;
+	bool under_way; /* under g->lock */
+};
+
+struct launch {
+	struct fm_list link; /* in launches, until the latch opens */
+	struct fm_cl_guard *g;
+	_Atomic unsigned refs; /* passes under way, and the second command */
+	struct fm_cl_guarded k;
+	struct block block;
+	size_t groups, offset[3], global[3], local[3];
+	cl_event latch; /* under g->lock; NULL when it has opened */
+	struct pass pass[PASSES];
+	bool chosen; /* local is what the driver has chosen */
+	bool looked; /* at, since it may go on, and nothing had been left out yet */
+	bool alone;  /* no pass could be put beside one that is under way */
+};
+
+static void guard_unref(struct fm_cl_guard *g)
+{
+	if (atomic_fetch_sub(&g->refs, 1) != 1)
+		return;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		if (g->free[i].m)
+			g->cl->clSVMFree(g->context, g->free[i].m);
+	if (g->side)
+		g->cl->clReleaseCommandQueue(g->side);
+	if (g->stop)
+		g->cl->clSVMFree(g->context, g->stop);
+	if (g->gone)
+		g->gone(g->cookie);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+static cl_uint *shared_words(struct fm_cl_guard *g, size_t words)
+{
+	return g->cl->clSVMAlloc(g->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
+		words * sizeof(cl_uint), 0);
+}
+
+/* A stop word, from the first launch on. */
+static bool have_stop(struct fm_cl_guard *g)
+{
+	cl_uint *none = NULL, *stop = atomic_load(&g->stop);
+
+	if (stop)
+		return true;
+	stop = shared_words(g, 1);
+	if (!stop)
+		return false;
+	atomic_store((_Atomic cl_uint *)stop, 0);
+	if (!atomic_compare_exchange_strong(&g->stop, &none, stop))
+		g->cl->clSVMFree(g->context, stop);
+	/* It may have been meant to be set meanwhile. */
+	atomic_store((_Atomic cl_uint *)g->stop, atomic_load(&g->stopped));
+	return true;
+}
+
+static bool take_block(struct fm_cl_guard *g, size_t words, struct block *b)
+{
+	*b = (struct block){0};
+	pthread_mutex_lock(&g->lock);
+	for (unsigned i = 0; i < BLOCKS && !b->m; i++) {
+		if (!g->free[i].m || g->free[i].words < words)
+			continue;
+		*b = g->free[i];
+		g->free[i].m = NULL;
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (!b->m)
+		*b = (struct block){shared_words(g, words), words};
+	if (b->m)
+		memset(b->m, 0, words * sizeof(*b->m));
+	return b->m;
+}
+
+/* A place that is free, or that holds less. */
+static void give_block(struct fm_cl_guard *g, struct block b)
+{
+	pthread_mutex_lock(&g->lock);
+	for (unsigned i = 0; i < BLOCKS && b.m; i++) {
+		struct block old = g->free[i];
+
+		if (old.m && old.words >= b.words)
+			continue;
+		g->free[i] = b;
+		b = old;
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (b.m)
+		g->cl->clSVMFree(g->context, b.m);
+}
+
+static void launch_unref(struct launch *l, unsigned n)
+{
+	struct fm_cl_guard *g = l->g;
+
+	if (atomic_fetch_sub(&l->refs, n) != n)
+		return;
+	give_block(g, l->block);
+	if (l->k.over)
+		l->k.over(l->k.cookie);
+	free(l);
+	guard_unref(g);
+}
+
+/* A mode that the device reads when its command begins, or that stops nobody any more. */
+static void set_mode(struct launch *l, cl_uint mode)
+{
+	atomic_store((_Atomic cl_uint *)&l->block.m[FM_GUARD_MODE], mode);
+}
+
+static cl_uint word(const struct launch *l, unsigned at)
+{
+	return atomic_load((const _Atomic cl_uint *)&l->block.m[at]);
+}
+
+/* Has a pass left groups out, which none has run since? */
+static bool left_out(const struct launch *l)
+{
+	return word(l, FM_GUARD_LEFT) || word(l, FM_GUARD_LEFT + 1);
+}
+
+/* How many passes are under way. Lock held. */
+static unsigned passes(const struct launch *l)
+{
+	return l->pass[0].under_way + l->pass[1].under_way;
+}
+
+/* Has every group at least begun? Where the driver has chosen the groups, no is a safe answer. */
+static bool all_begun(const struct launch *l)
+{
+	if (!left_out(l))
+		return true;
+	for (size_t i = 0; l->k.local && i < l->groups; i++)
+		if (!word(l, (unsigned)(FM_GUARD_MARKS + i)))
+			return false;
+	return l->k.local;
+}
+
+/* The latch if it is closed, which is the caller's to open then. Lock held. */
+static cl_event take_latch(struct launch *l)
+{
+	cl_event latch = l->latch;
+
+	l->latch = NULL;
+	if (latch)
+		fm_list_del(&l->link);
+	return latch;
+}
+
+/* The second command runs: what is left, or nothing. */
+static void open_latch(struct launch *l, cl_event latch, bool complete)
+{
+	struct fm_cl_guard *g = l->g;
+
+	set_mode(l, complete ? FM_GUARD_COMPLETE : FM_GUARD_FINAL);
+	g->cl->clSetUserEventStatus(latch, CL_COMPLETE);
+	g->cl->clReleaseEvent(latch);
+}
+
+static void CL_CALLBACK second_over(cl_event event, cl_int status, void *arg)
+{
+	launch_unref(arg, 1);
+}
+
+static void pass_ended(struct pass *p, bool failed)
+{
+	struct launch *l = p->l;
+	struct fm_cl_guard *g = l->g;
+	bool complete = false, stands = false;
+	cl_event latch = NULL;
+
+	pthread_mutex_lock(&g->lock);
+	p->under_way = false;
+	if (!passes(l) && l->latch) {
+		complete = !failed && all_begun(l);
+		stands = !complete && !failed && !g->ended;
+		latch = stands ? NULL : take_latch(l);
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (latch)
+		open_latch(l, latch, complete);
+	else if (stands && g->stands)
+		g->stands(g->cookie);
+	launch_unref(l, 1);
+}
+
+static void CL_CALLBACK pass_over(cl_event event, cl_int status, void *arg)
+{
+	pass_ended(arg, status < 0);
+}
+
+/* The groups, or a bound: where the driver chooses their size, one for each work-item. 0: too many,
+ * or a range that the driver shall judge. */
+static size_t count_groups(const struct fm_cl_guarded *k)
+{
+	size_t n = 1;
+
+	if (k->dim < 1 || k->dim > 3 || !k->global)
+		return 0;
+	for (cl_uint d = 0; d < k->dim; d++) {
+		size_t groups = k->global[d];
+
+		if (k->local && !k->local[d])
+			return 0;
+		if (k->local)
+			groups = (groups + k->local[d] - 1) / k->local[d];
+		if (!groups || groups > GROUPS_MAX || n * groups > GROUPS_MAX)
+			return 0;
+		n *= groups;
+	}
+	return n;
+}
+
+static struct launch *launch_new(struct fm_cl_guard *g, const struct fm_cl_guarded *k)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->g = g;
+	l->k = *k;
+	l->pass[0].l = l->pass[1].l = l;
+	l->groups = count_groups(k);
+	fm_list_init(&l->link);
+	for (cl_uint d = 0; d < k->dim && l->groups; d++) {
+		l->global[d] = k->global[d];
+		l->offset[d] = k->offset ? k->offset[d] : 0;
+		l->local[d] = k->local ? k->local[d] : 0;
+	}
+	if (!l->groups || !take_block(g, FM_GUARD_MARKS + l->groups, &l->block)) {
+		free(l);
+		return NULL;
+	}
+	/* The program's arrays are gone when a further pass begins. */
+	l->k.global = l->global;
+	l->k.offset = k->offset ? l->offset : NULL;
+	l->k.local = k->local ? l->local : NULL;
+	atomic_init(&l->refs, 2);
+	atomic_fetch_add(&g->refs, 1);
+	return l;
+}
+
+/* Nothing of it will be: not with these references, and over() is the caller's. */
+static void give_up(struct launch *l, unsigned refs)
+{
+	struct fm_cl_guard *g = l->g;
+	cl_event latch;
+
+	pthread_mutex_lock(&g->lock);
+	latch = l->latch;
+	l->latch = NULL;
+	if (passes(l))
+		fm_list_del(&l->link);
+	pthread_mutex_unlock(&g->lock);
+	if (latch)
+		g->cl->clReleaseEvent(latch);
+	l->k.over = NULL;
+	launch_unref(l, refs);
+}
+
+static bool set_pass(struct launch *l, unsigned i)
+{
+	cl_uint at = FM_GUARD_LEFT + i;
+
+	return l->g->cl->clSetKernelArg(l->k.kernel, l->k.args + 2, sizeof(at), &at) == CL_SUCCESS;
+}
+
+static bool set_arguments(struct launch *l)
+{
+	const cl_icd_dispatch *cl = l->g->cl;
+
+	if (cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args, l->block.m) != CL_SUCCESS ||
+		!set_pass(l, 0))
+		return false;
+	if (l->g->takes_gate && cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args + 1,
+					(void *)l->k.gate) == CL_SUCCESS)
+		return true;
+	/* It must be memory that the driver has given out, then. */
+	l->g->takes_gate = false;
+	return have_stop(l->g) && cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args + 1,
+					  atomic_load(&l->g->stop)) == CL_SUCCESS;
+}
+
+static cl_int enqueue(
+	struct launch *l, cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event)
+{
+	const struct fm_cl_guarded *k = &l->k;
+
+	return l->g->cl->clEnqueueNDRangeKernel(queue, k->kernel, k->dim, k->offset, k->global,
+		l->chosen ? l->local : k->local, n, n ? wait : NULL, event);
+}
+
+/* A command in the program's queue, which waits for an event of ours besides the program's. */
+static cl_int put(struct launch *l, cl_command_queue queue, cl_event ours, cl_event *event)
+{
+	const struct fm_cl_guarded *k = &l->k;
+	cl_event wait[k->n_wait + 1];
+
+	if (k->n_wait)
+		memcpy(wait, k->wait, k->n_wait * sizeof(*wait));
+	wait[k->n_wait] = ours;
+	return enqueue(l, queue, k->n_wait + 1, wait, event);
+}
+
+static bool put_pass(struct launch *l, cl_command_queue queue, cl_event start)
+{
+	const cl_icd_dispatch *cl = l->g->cl;
+	cl_event pass;
+	cl_int rc;
+
+	if (put(l, queue, start, &pass) != CL_SUCCESS)
+		return false;
+	rc = cl->clSetEventCallback(pass, CL_COMPLETE, pass_over, &l->pass[0]);
+	cl->clReleaseEvent(pass);
+	if (rc == CL_SUCCESS)
+		return true;
+	/* It is there, and nobody will say when it is over: it does nothing, and keeps its block.
+	 */
+	set_mode(l, FM_GUARD_COMPLETE);
+	l->block.m = NULL;
+	return false;
+}
+
+static bool put_second(struct launch *l, cl_command_queue queue)
+{
+	const cl_icd_dispatch *cl = l->g->cl;
+	cl_event second, *event = l->k.event ? l->k.event : &second;
+
+	if (put(l, queue, l->latch, event) != CL_SUCCESS)
+		return false;
+	/* If this fails kernel and block are never used again. */
+	cl->clSetEventCallback(*event, CL_COMPLETE, second_over, l);
+	if (!l->k.event)
+		cl->clReleaseEvent(second);
+	return true;
+}
+
+/* Both commands or none, in effect: the pass waits for `start`, which is set when both are in. */
+static bool put_both(struct launch *l, cl_command_queue queue, cl_event start)
+{
+	struct fm_cl_guard *g = l->g;
+
+	if (!put_pass(l, queue, start)) {
+		give_up(l, 2);
+		return false;
+	}
+	pthread_mutex_lock(&g->lock);
+	l->pass[0].under_way = true;
+	fm_list_add_tail(&g->launches, &l->link);
+	pthread_mutex_unlock(&g->lock);
+	if (put_second(l, queue))
+		return true;
+	/* The pass will find nothing to do. */
+	set_mode(l, FM_GUARD_COMPLETE);
+	give_up(l, 1);
+	return false;
+}
+
+bool fm_cl_guard_launch(
+	struct fm_cl_guard *g, cl_command_queue queue, const struct fm_cl_guarded *k)
+{
+	const cl_icd_dispatch *cl = g->cl;
+	struct launch *l;
+	cl_event start;
+	bool both = false;
+	cl_int rc;
+
+	if (g->ended || k->n_wait > WAITS_MAX || !k->n_wait != !k->wait)
+		return false;
+	l = launch_new(g, k);
+	if (!l)
+		return false;
+	start = cl->clCreateUserEvent(g->context, &rc);
+	l->latch = start ? cl->clCreateUserEvent(g->context, &rc) : NULL;
+	if (l->latch && set_arguments(l))
+		both = put_both(l, queue, start);
+	else
+		give_up(l, 2);
+	if (start) {
+		cl->clSetUserEventStatus(start, CL_COMPLETE);
+		cl->clReleaseEvent(start);
+	}
+	return both;
+}
+
+/* Passes may have to run beside one that waits for what they do. */
+static bool have_side(struct fm_cl_guard *g)
+{
+	const cl_queue_properties any_order[] = {
+		CL_QUEUE_PROPERTIES, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
+	cl_int rc;
+
+	if (!g->side)
+		g->side = g->cl->clCreateCommandQueueWithProperties(
+			g->context, g->device, any_order, &rc);
+	if (!g->side)
+		g->side =
+			g->cl->clCreateCommandQueueWithProperties(g->context, g->device, NULL, &rc);
+	return g->side;
+}
+
+/* The same groups as before, if the driver has chosen them. */
+static void choose_groups(struct launch *l)
+{
+	for (cl_uint d = 0; !l->k.local && d < l->k.dim; d++) {
+		l->local[d] = word(l, FM_GUARD_LOCAL + d);
+		if (!l->local[d] || l->global[d] % l->local[d])
+			return;
+	}
+	l->chosen = !l->k.local;
+}
+
+/* A further pass, beside one that is under way if that has left groups out. */
+static void pass_again(struct pass *p)
+{
+	struct launch *l = p->l;
+	struct fm_cl_guard *g = l->g;
+	const cl_icd_dispatch *cl = g->cl;
+	cl_event pass;
+
+	choose_groups(l);
+	if (!have_side(g) || !set_pass(l, (unsigned)(p - l->pass)) ||
+		enqueue(l, g->side, 0, NULL, &pass) != CL_SUCCESS) {
+		l->alone = true;
+		pass_ended(p, true);
+		return;
+	}
+	if (cl->clSetEventCallback(pass, CL_COMPLETE, pass_over, p) != CL_SUCCESS) {
+		cl->clFlush(g->side);
+		cl->clWaitForEvents(1, &pass);
+		pass_ended(p, false);
+	}
+	cl->clReleaseEvent(pass);
+	cl->clFlush(g->side);
+}
+
+static void set_stop(struct fm_cl_guard *g, cl_uint to)
+{
+	cl_uint *stop;
+
+	atomic_store(&g->stopped, to);
+	stop = atomic_load(&g->stop);
+	if (stop)
+		atomic_store((_Atomic cl_uint *)stop, to);
+}
+
+int fm_cl_guard_stop(struct fm_cl_guard *g)
+{
+	struct launch *l;
+	int rc = -EINPROGRESS;
+
+	set_stop(g, 1);
+	pthread_mutex_lock(&g->lock);
+	fm_list_each (l, &g->launches, link) {
+		l->looked = false;
+		if (!passes(l))
+			rc = 0;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return rc;
+}
+
+/* Begin a pass in the place that is free. Takes a reference for it. Lock held. */
+static struct pass *take_pass(struct launch *l)
+{
+	struct pass *p = &l->pass[l->pass[0].under_way];
+	unsigned at = FM_GUARD_LEFT + (unsigned)(p - l->pass);
+
+	/* What one that is under way has left out stays noted. */
+	for (unsigned i = FM_GUARD_LEFT; i < FM_GUARD_LEFT + PASSES; i++)
+		if (i == at || !passes(l))
+			atomic_store((_Atomic cl_uint *)&l->block.m[i], 0);
+	p->under_way = true;
+	atomic_fetch_add(&l->refs, 1);
+	return p;
+}
+
+/* For a launch with groups left out: it stands, or its last pass is under way still, and groups in
+ * that may wait for others. */
+static struct pass *next_to_go(struct fm_cl_guard *g, bool *again)
+{
+	struct pass *found = NULL;
+	struct launch *l;
+
+	pthread_mutex_lock(&g->lock);
+	fm_list_each (l, &g->launches, link) {
+		unsigned n = passes(l);
+		bool left = left_out(l);
+
+		if (n) {
+			*again |= left || !l->looked;
+			l->looked = true;
+		}
+		if (!left || n == PASSES || (n && (l->alone || all_begun(l))))
+			continue;
+		found = take_pass(l);
+		break;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return found;
+}
+
+int fm_cl_guard_go(struct fm_cl_guard *g)
+{
+	bool again = false;
+	struct pass *p;
+
+	set_stop(g, 0);
+	while ((p = next_to_go(g, &again)))
+		pass_again(p);
+	return again ? -EAGAIN : 0;
+}
+
+void fm_cl_guard_on_stand(struct fm_cl_guard *g, void (*stands)(void *cookie),
+	void (*gone)(void *cookie), void *cookie)
+{
+	g->stands = stands;
+	g->gone = gone;
+	g->cookie = cookie;
+}
+
+void fm_cl_guard_end(struct fm_cl_guard *g)
+{
+	struct launch *l;
+
+	atomic_store(&g->ended, true);
+	set_stop(g, 0);
+	for (;;) {
+		cl_event latch = NULL;
+
+		pthread_mutex_lock(&g->lock);
+		fm_list_each (l, &g->launches, link) {
+			if (passes(l))
+				continue;
+			atomic_fetch_add(&l->refs, 1);
+			latch = take_latch(l);
+			break;
+		}
+		pthread_mutex_unlock(&g->lock);
+		if (!latch)
+			return;
+		open_latch(l, latch, false);
+		launch_unref(l, 1);
+	}
+}
+
+void fm_cl_guard_release(struct fm_cl_guard *g)
+{
+	fm_cl_guard_end(g);
+	guard_unref(g);
+}
+
+struct fm_cl_guard *fm_cl_guard_new(const struct fm_cl_queue *q, const char **why)
+{
+	const cl_icd_dispatch *cl = q->cl;
+	cl_device_svm_capabilities svm = 0;
+	cl_device_type type = 0;
+	cl_device_id device = NULL;
+	struct fm_cl_guard *g;
+
+	cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	if (!q->in_order) {
+		*why = "out-of-order queue";
+		return NULL;
+	}
+	/* A processor's are late because it is busy, and less so at other times. */
+	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	if (q->watched && !(type & CL_DEVICE_TYPE_CPU)) {
+		*why = "late callbacks";
+		return NULL;
+	}
+	*why = "no fine-grained SVM";
+	if (!cl->clSVMAlloc || !cl->clSVMFree || !cl->clSetKernelArgSVMPointer ||
+		!cl->clCreateCommandQueueWithProperties ||
+		cl->clGetDeviceInfo(device, CL_DEVICE_SVM_CAPABILITIES, sizeof(svm), &svm, NULL) ||
+		!(svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER))
+		return NULL;
+	g = calloc(1, sizeof(*g));
+	if (!g) {
+		*why = "no memory";
+		return NULL;
+	}
+	g->cl = cl;
+	g->context = q->context;
+	g->device = device;
+	g->takes_gate = type & CL_DEVICE_TYPE_CPU;
+	atomic_init(&g->refs, 1);
+	pthread_mutex_init(&g->lock, NULL);
+	fm_list_init(&g->launches);
+	*why = NULL;
+	return g;
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Level 3 on OpenCL: a kernel is stopped in its middle and goes on, each work-group running once; what cannot be
+rewritten stays at level 2 and says why; and whatever becomes of the daemon, it ends, and is right."""
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, Program, Skip, Steering, check, eventually, main, program
+
+GROUPS, STEPS = 20000, 12000
+FEW = 2000
+
+
+class Long(Program):
+    """tests/integration/opencl_long.c"""
+
+    def ask(self, line, answer):
+        after = self.mark()
+        self.tell(line)
+        return self.line(answer, after).split()
+
+    def launch(self):
+        self.ask("launch", "launched")
+
+    def count(self):
+        return int(self.ask("count", "count ")[1])
+
+    def counts_on(self):
+        """Wait until further groups begin; how many have."""
+        before = self.count()
+        eventually("further groups begin", lambda: self.count() > before)
+        return self.count()
+
+    def stands(self):
+        """Wait until no group begins any more; how many have."""
+
+        def still():
+            before = self.count()
+            time.sleep(0.2)
+            return self.count() == before
+
+        eventually("no group begins", still)
+        return self.count()
+
+    def ends(self, launches, groups):
+        done = self.ask("wait", "done ")
+        check(int(done[1]) == launches and int(done[5]) == 0, f"wrong: {done}")
+        check(int(done[3]) == launches * groups, f"not each group once: {done}")
+
+
+def start(fermata, kind="plain", groups=GROUPS, *options):
+    argv = [program("opencl_long"), kind, str(groups), str(STEPS)]
+    if kind == "hidden":  # it writes a file where it is
+        argv = ["env", "-C", fermata.dir, *argv]
+    p = fermata.program(argv, *options, cls=Long)
+    p.line("ready")
+    eventually("the daemon knows it", lambda: fermata.group(p.pid))
+    return p
+
+
+def queue(fermata, p):
+    return fermata.group(p.pid)["queues"][0]
+
+
+def guarded(fermata, *options, groups=GROUPS):
+    """A long kernel that runs, at level 3."""
+    p = start(fermata, "plain", groups, *options)
+    if 3 not in queue(fermata, p)["levels"]:
+        raise Skip("the device has no level 3")
+    p.launch()
+    p.counts_on()
+    check(queue(fermata, p)["level"] == 3, f"the level shown: {queue(fermata, p)}")
+    return p
+
+
+def stopped_in_its_middle(stack):
+    """Many times: groups ran before, none run while it stands, the others run later. Bit for bit."""
+    fermata = Fermata(stack)
+    p = guarded(fermata)
+    steer = Steering(stack, fermata)
+    for _ in range(8):
+        check(steer("suspend", p.pid), "it has ended too early")
+        n = p.stands()
+        check(0 < n < GROUPS, f"{n} of {GROUPS} groups: not in its middle")
+        check(queue(fermata, p)["done"] == 0, "the command counts as done")
+        steer("resume", p.pid)
+        p.counts_on()
+    p.ends(1, GROUPS)
+
+
+def several_launches(stack):
+    """What is queued behind a kernel that stands waits; suspended at random, each launch runs whole and once."""
+    fermata = Fermata(stack)
+    p = guarded(fermata, groups=4 * FEW)
+    for _ in range(3):
+        p.launch()
+    steer, rng = Steering(stack, fermata), random.Random(3)
+    p.tell("wait")
+    stops = 0
+    while not any(line and line.startswith("done") for line in p.lines):
+        stops += steer("suspend", p.pid)
+        time.sleep(rng.uniform(0, 0.01))
+        steer("resume", p.pid)
+        time.sleep(rng.uniform(0, 0.02))
+    done = p.line("done ").split()
+    check(done[1:] == ["4", "groups", str(16 * FEW), "wrong", "0"], f"{done}")
+    print(f"         {stops} suspensions")
+    check(stops > 0, "never suspended")
+
+
+def groups_that_wait(stack):
+    """Work-groups that wait for others, where the guardian cannot see it: one that waits for one which was left out
+    keeps the device while it is suspended, and goes on when it is resumed."""
+    fermata = Fermata(stack)
+    p = start(fermata, "hidden", 4 * FEW)
+    p.launch()
+    p.counts_on()
+    steer, rng = Steering(stack, fermata), random.Random(4)
+    check(queue(fermata, p)["level"] == 3, f"the level shown: {queue(fermata, p)}")
+    p.tell("wait")
+    while not any(line and line.startswith("done") for line in p.lines):
+        steer("suspend", p.pid)
+        time.sleep(rng.uniform(0, 0.02))
+        steer("resume", p.pid)
+        time.sleep(rng.uniform(0, 0.04))
+    done = p.line("done ").split()
+    check(done[1:] == ["1", "groups", str(4 * FEW), "wrong", "0"], f"{done}")
+
+
+def gives_way(stack):
+    """A program of higher priority gets the device in the middle of the kernel, and the kernel goes on after it."""
+    fermata = Fermata(stack)
+    p = guarded(fermata)
+    before = fermata.preemptions()
+    urgent = fermata.worker("--priority", "high")
+    urgent.advances()
+    check(p.count() < GROUPS, "the kernel had ended before anybody came")
+    urgent.finish()
+    check(fermata.preemptions() > before, "nobody was preempted")
+    p.counts_on()
+    p.ends(1, GROUPS)
+
+
+def daemon_dies(stack):
+    """A kernel that stands goes on by itself."""
+    fermata = Fermata(stack)
+    p = guarded(fermata, groups=FEW * 4)
+    Steering(stack, fermata)("suspend", p.pid)
+    n = p.stands()
+    check(n < FEW * 4, "it had ended")
+    fermata.kill()
+    p.ends(1, FEW * 4)
+
+
+def program_dies(stack):
+    """Killed while its kernel stands: others get the device."""
+    fermata = Fermata(stack)
+    p = guarded(fermata)
+    Steering(stack, fermata)("suspend", p.pid)
+    p.stands()
+    p.kill()
+    p.wait()
+    other = fermata.worker()
+    other.advances()
+    other.finish()
+
+
+def quits(stack):
+    """The program ends by itself while its kernel stands: nothing holds it up."""
+    fermata = Fermata(stack)
+    for how in ("quit", "return"):
+        p = guarded(fermata)
+        Steering(stack, fermata)("suspend", p.pid)
+        p.stands()
+        p.tell(how)
+        check(p.wait() == 0, f"{how}: it ended with status {p.p.returncode}")
+
+
+def switched_off(stack):
+    """--level 2: the kernel that runs ends, as without all this."""
+    fermata = Fermata(stack)
+    p = start(fermata, "plain", FEW, "--level", "2")
+    p.launch()
+    p.counts_on()
+    check(queue(fermata, p)["level"] == 2, f"the level shown: {queue(fermata, p)}")
+    Steering(stack, fermata)("suspend", p.pid)
+    eventually("all groups begin", lambda: p.count() == FEW)
+    Steering(stack, fermata)("resume", p.pid)
+    p.ends(1, FEW)
+
+
+REASONS = {
+    "printf": "printf",
+    "waits": "groups may wait",
+    "binary": "from binary",
+    "linked": "linked program",
+    "macro": "kernel by macro",
+    "calls": "kernel called",
+    "options": "build options",
+    "profiled": "profiled event",
+    "out-of-order": "out-of-order queue",
+    "one-group": "one work-group",
+}
+
+
+def not_rewritten(stack):
+    """Level 2, counted by its reason; results are right, also when suspended."""
+    fermata = Fermata(stack)
+    fermata.env["FERMATA_GUARD_US"] = "0"
+    for kind, reason in REASONS.items():
+        groups = 64 if kind == "one-group" else 100
+        p = start(fermata, kind, groups)
+        steer = Steering(stack, fermata)
+        for n in range(1, 5):
+            p.launch()
+            steer("suspend", p.pid)
+            steer("resume", p.pid)
+            p.ends(n, 1 if kind == "one-group" else groups)
+        group = fermata.group(p.pid)
+        calls = {c["call"]: c["undivided"] for c in group["calls"]}
+        name = f"clEnqueueNDRangeKernel ({reason})"
+        check(list(calls) == [name] and calls[name] > 0, f"{kind}: {calls}")
+        check(group["queues"][0]["level"] == 2, f"{kind}: level {group['queues'][0]['level']}")
+        shown = fermata.cli("ps", "--calls").stdout
+        check(name in shown, f"{kind}: not shown:\n{shown}")
+        p.tell("quit")
+        p.wait()
+
+
+if __name__ == "__main__":
+    main(stopped_in_its_middle, several_launches, groups_that_wait, gives_way, daemon_dies, program_dies, quits, switched_off,
+         not_rewritten)
