@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guard.h"
-#include "guardian/guardian.h"
+#include "guard_internal.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,60 +7,12 @@
 
 #define WAITS_MAX  1024u
 #define GROUPS_MAX (1u << 22) /* of a launch: a word of memory each */
-#define BLOCKS     4u         /* that are kept for later launches */
-
-struct block {
-	cl_uint *m; /* shared with the device; guardian.h */
-	size_t words;
-};
-
-struct fm_cl_guard {
-	const cl_icd_dispatch *cl;
-	cl_context context;
-	cl_device_id device;
-	_Atomic unsigned refs;
-	_Atomic bool ended;
-	void (*stands)(void *cookie);
-	void (*gone)(void *cookie);
-	void *cookie;
-	_Atomic bool takes_gate; /* kernels look at the gate word: it is the processor */
-	_Atomic(cl_uint *) stop; /* shared with the device; NULL until the first launch */
-	_Atomic cl_uint stopped; /* what it is to be */
-	cl_command_queue side;   /* further passes; used by go() alone */
-
-	pthread_mutex_t lock;    /* all below */
-	struct fm_list launches; /* whose latch is closed */
-	struct block free[BLOCKS];
-};
-
-/* Two at most run at one time: one that cannot end, and one that helps it to. */
-#define PASSES 2u
-
-struct launch;
-struct pass {
-	struct launch *l;
-	bool under_way; /* under g->lock */
-};
-
-struct launch {
-	struct fm_list link; /* in launches, until the latch opens */
-	struct fm_cl_guard *g;
-	_Atomic unsigned refs; /* passes under way, and the second command */
-	struct fm_cl_guarded k;
-	struct block block;
-	size_t groups, offset[3], global[3], local[3];
-	cl_event latch; /* under g->lock; NULL when it has opened */
-	struct pass pass[PASSES];
-	bool chosen; /* local is what the driver has chosen */
-	bool looked; /* at, since it may go on, and nothing had been left out yet */
-	bool alone;  /* no pass could be put beside one that is under way */
-};
 
 static void guard_unref(struct fm_cl_guard *g)
 {
 	if (atomic_fetch_sub(&g->refs, 1) != 1)
 		return;
-	for (unsigned i = 0; i < BLOCKS; i++)
+	for (unsigned i = 0; i < FM_CL_BLOCKS; i++)
 		if (g->free[i].m)
 			g->cl->clSVMFree(g->context, g->free[i].m);
 	if (g->side)
@@ -102,7 +53,7 @@ static bool take_block(struct fm_cl_guard *g, size_t words, struct block *b)
 {
 	*b = (struct block){0};
 	pthread_mutex_lock(&g->lock);
-	for (unsigned i = 0; i < BLOCKS && !b->m; i++) {
+	for (unsigned i = 0; i < FM_CL_BLOCKS && !b->m; i++) {
 		if (!g->free[i].m || g->free[i].words < words)
 			continue;
 		*b = g->free[i];
@@ -120,7 +71,7 @@ static bool take_block(struct fm_cl_guard *g, size_t words, struct block *b)
 static void give_block(struct fm_cl_guard *g, struct block b)
 {
 	pthread_mutex_lock(&g->lock);
-	for (unsigned i = 0; i < BLOCKS && b.m; i++) {
+	for (unsigned i = 0; i < FM_CL_BLOCKS && b.m; i++) {
 		struct block old = g->free[i];
 
 		if (old.m && old.words >= b.words)
@@ -133,7 +84,7 @@ static void give_block(struct fm_cl_guard *g, struct block b)
 		g->cl->clSVMFree(g->context, b.m);
 }
 
-static void launch_unref(struct launch *l, unsigned n)
+void fm_cl_launch_unref(struct launch *l, unsigned n)
 {
 	struct fm_cl_guard *g = l->g;
 
@@ -152,36 +103,7 @@ static void set_mode(struct launch *l, cl_uint mode)
 	atomic_store((_Atomic cl_uint *)&l->block.m[FM_GUARD_MODE], mode);
 }
 
-static cl_uint word(const struct launch *l, unsigned at)
-{
-	return atomic_load((const _Atomic cl_uint *)&l->block.m[at]);
-}
-
-/* Has a pass left groups out, which none has run since? */
-static bool left_out(const struct launch *l)
-{
-	return word(l, FM_GUARD_LEFT) || word(l, FM_GUARD_LEFT + 1);
-}
-
-/* How many passes are under way. Lock held. */
-static unsigned passes(const struct launch *l)
-{
-	return l->pass[0].under_way + l->pass[1].under_way;
-}
-
-/* Has every group at least begun? Where the driver has chosen the groups, no is a safe answer. */
-static bool all_begun(const struct launch *l)
-{
-	if (!left_out(l))
-		return true;
-	for (size_t i = 0; l->k.local && i < l->groups; i++)
-		if (!word(l, (unsigned)(FM_GUARD_MARKS + i)))
-			return false;
-	return l->k.local;
-}
-
-/* The latch if it is closed, which is the caller's to open then. Lock held. */
-static cl_event take_latch(struct launch *l)
+cl_event fm_cl_launch_take_latch(struct launch *l)
 {
 	cl_event latch = l->latch;
 
@@ -191,8 +113,7 @@ static cl_event take_latch(struct launch *l)
 	return latch;
 }
 
-/* The second command runs: what is left, or nothing. */
-static void open_latch(struct launch *l, cl_event latch, bool complete)
+void fm_cl_launch_open(struct launch *l, cl_event latch, bool complete)
 {
 	struct fm_cl_guard *g = l->g;
 
@@ -203,10 +124,10 @@ static void open_latch(struct launch *l, cl_event latch, bool complete)
 
 static void CL_CALLBACK second_over(cl_event event, cl_int status, void *arg)
 {
-	launch_unref(arg, 1);
+	fm_cl_launch_unref(arg, 1);
 }
 
-static void pass_ended(struct pass *p, bool failed)
+void fm_cl_pass_ended(struct pass *p, bool failed)
 {
 	struct launch *l = p->l;
 	struct fm_cl_guard *g = l->g;
@@ -218,19 +139,19 @@ static void pass_ended(struct pass *p, bool failed)
 	if (!passes(l) && l->latch) {
 		complete = !failed && all_begun(l);
 		stands = !complete && !failed && !g->ended;
-		latch = stands ? NULL : take_latch(l);
+		latch = stands ? NULL : fm_cl_launch_take_latch(l);
 	}
 	pthread_mutex_unlock(&g->lock);
 	if (latch)
-		open_latch(l, latch, complete);
+		fm_cl_launch_open(l, latch, complete);
 	else if (stands && g->stands)
 		g->stands(g->cookie);
-	launch_unref(l, 1);
+	fm_cl_launch_unref(l, 1);
 }
 
-static void CL_CALLBACK pass_over(cl_event event, cl_int status, void *arg)
+void CL_CALLBACK fm_cl_pass_over(cl_event event, cl_int status, void *arg)
 {
-	pass_ended(arg, status < 0);
+	fm_cl_pass_ended(arg, status < 0);
 }
 
 /* The groups, or a bound: where the driver chooses their size, one for each work-item. 0: too many,
@@ -299,10 +220,10 @@ static void give_up(struct launch *l, unsigned refs)
 	if (latch)
 		g->cl->clReleaseEvent(latch);
 	l->k.over = NULL;
-	launch_unref(l, refs);
+	fm_cl_launch_unref(l, refs);
 }
 
-static bool set_pass(struct launch *l, unsigned i)
+bool fm_cl_launch_set_pass(struct launch *l, unsigned i)
 {
 	cl_uint at = FM_GUARD_LEFT + i;
 
@@ -314,7 +235,7 @@ static bool set_arguments(struct launch *l)
 	const cl_icd_dispatch *cl = l->g->cl;
 
 	if (cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args, l->block.m) != CL_SUCCESS ||
-		!set_pass(l, 0))
+		!fm_cl_launch_set_pass(l, 0))
 		return false;
 	if (l->g->takes_gate && cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args + 1,
 					(void *)l->k.gate) == CL_SUCCESS)
@@ -325,7 +246,7 @@ static bool set_arguments(struct launch *l)
 					  atomic_load(&l->g->stop)) == CL_SUCCESS;
 }
 
-static cl_int enqueue(
+cl_int fm_cl_launch_enqueue(
 	struct launch *l, cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	const struct fm_cl_guarded *k = &l->k;
@@ -343,7 +264,7 @@ static cl_int put(struct launch *l, cl_command_queue queue, cl_event ours, cl_ev
 	if (k->n_wait)
 		memcpy(wait, k->wait, k->n_wait * sizeof(*wait));
 	wait[k->n_wait] = ours;
-	return enqueue(l, queue, k->n_wait + 1, wait, event);
+	return fm_cl_launch_enqueue(l, queue, k->n_wait + 1, wait, event);
 }
 
 static bool put_pass(struct launch *l, cl_command_queue queue, cl_event start)
@@ -354,7 +275,7 @@ static bool put_pass(struct launch *l, cl_command_queue queue, cl_event start)
 
 	if (put(l, queue, start, &pass) != CL_SUCCESS)
 		return false;
-	rc = cl->clSetEventCallback(pass, CL_COMPLETE, pass_over, &l->pass[0]);
+	rc = cl->clSetEventCallback(pass, CL_COMPLETE, fm_cl_pass_over, &l->pass[0]);
 	cl->clReleaseEvent(pass);
 	if (rc == CL_SUCCESS)
 		return true;
@@ -427,165 +348,12 @@ bool fm_cl_guard_launch(
 	return both;
 }
 
-/* Passes may have to run beside one that waits for what they do. */
-static bool have_side(struct fm_cl_guard *g)
-{
-	const cl_queue_properties any_order[] = {
-		CL_QUEUE_PROPERTIES, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
-	cl_int rc;
-
-	if (!g->side)
-		g->side = g->cl->clCreateCommandQueueWithProperties(
-			g->context, g->device, any_order, &rc);
-	if (!g->side)
-		g->side =
-			g->cl->clCreateCommandQueueWithProperties(g->context, g->device, NULL, &rc);
-	return g->side;
-}
-
-/* The same groups as before, if the driver has chosen them. */
-static void choose_groups(struct launch *l)
-{
-	for (cl_uint d = 0; !l->k.local && d < l->k.dim; d++) {
-		l->local[d] = word(l, FM_GUARD_LOCAL + d);
-		if (!l->local[d] || l->global[d] % l->local[d])
-			return;
-	}
-	l->chosen = !l->k.local;
-}
-
-/* A further pass, beside one that is under way if that has left groups out. */
-static void pass_again(struct pass *p)
-{
-	struct launch *l = p->l;
-	struct fm_cl_guard *g = l->g;
-	const cl_icd_dispatch *cl = g->cl;
-	cl_event pass;
-
-	choose_groups(l);
-	if (!have_side(g) || !set_pass(l, (unsigned)(p - l->pass)) ||
-		enqueue(l, g->side, 0, NULL, &pass) != CL_SUCCESS) {
-		l->alone = true;
-		pass_ended(p, true);
-		return;
-	}
-	if (cl->clSetEventCallback(pass, CL_COMPLETE, pass_over, p) != CL_SUCCESS) {
-		cl->clFlush(g->side);
-		cl->clWaitForEvents(1, &pass);
-		pass_ended(p, false);
-	}
-	cl->clReleaseEvent(pass);
-	cl->clFlush(g->side);
-}
-
-static void set_stop(struct fm_cl_guard *g, cl_uint to)
-{
-	cl_uint *stop;
-
-	atomic_store(&g->stopped, to);
-	stop = atomic_load(&g->stop);
-	if (stop)
-		atomic_store((_Atomic cl_uint *)stop, to);
-}
-
-int fm_cl_guard_stop(struct fm_cl_guard *g)
-{
-	struct launch *l;
-	int rc = -EINPROGRESS;
-
-	set_stop(g, 1);
-	pthread_mutex_lock(&g->lock);
-	fm_list_each (l, &g->launches, link) {
-		l->looked = false;
-		if (!passes(l))
-			rc = 0;
-	}
-	pthread_mutex_unlock(&g->lock);
-	return rc;
-}
-
-/* Begin a pass in the place that is free. Takes a reference for it. Lock held. */
-static struct pass *take_pass(struct launch *l)
-{
-	struct pass *p = &l->pass[l->pass[0].under_way];
-	unsigned at = FM_GUARD_LEFT + (unsigned)(p - l->pass);
-
-	/* What one that is under way has left out stays noted. */
-	for (unsigned i = FM_GUARD_LEFT; i < FM_GUARD_LEFT + PASSES; i++)
-		if (i == at || !passes(l))
-			atomic_store((_Atomic cl_uint *)&l->block.m[i], 0);
-	p->under_way = true;
-	atomic_fetch_add(&l->refs, 1);
-	return p;
-}
-
-/* For a launch with groups left out: it stands, or its last pass is under way still, and groups in
- * that may wait for others. */
-static struct pass *next_to_go(struct fm_cl_guard *g, bool *again)
-{
-	struct pass *found = NULL;
-	struct launch *l;
-
-	pthread_mutex_lock(&g->lock);
-	fm_list_each (l, &g->launches, link) {
-		unsigned n = passes(l);
-		bool left = left_out(l);
-
-		if (n) {
-			*again |= left || !l->looked;
-			l->looked = true;
-		}
-		if (!left || n == PASSES || (n && (l->alone || all_begun(l))))
-			continue;
-		found = take_pass(l);
-		break;
-	}
-	pthread_mutex_unlock(&g->lock);
-	return found;
-}
-
-int fm_cl_guard_go(struct fm_cl_guard *g)
-{
-	bool again = false;
-	struct pass *p;
-
-	set_stop(g, 0);
-	while ((p = next_to_go(g, &again)))
-		pass_again(p);
-	return again ? -EAGAIN : 0;
-}
-
 void fm_cl_guard_on_stand(struct fm_cl_guard *g, void (*stands)(void *cookie),
 	void (*gone)(void *cookie), void *cookie)
 {
 	g->stands = stands;
 	g->gone = gone;
 	g->cookie = cookie;
-}
-
-void fm_cl_guard_end(struct fm_cl_guard *g)
-{
-	struct launch *l;
-
-	atomic_store(&g->ended, true);
-	set_stop(g, 0);
-	for (;;) {
-		cl_event latch = NULL;
-
-		pthread_mutex_lock(&g->lock);
-		fm_list_each (l, &g->launches, link) {
-			if (passes(l))
-				continue;
-			atomic_fetch_add(&l->refs, 1);
-			latch = take_latch(l);
-			break;
-		}
-		pthread_mutex_unlock(&g->lock);
-		if (!latch)
-			return;
-		open_latch(l, latch, false);
-		launch_unref(l, 1);
-	}
 }
 
 void fm_cl_guard_release(struct fm_cl_guard *g)
