@@ -81,6 +81,9 @@ struct fm_rta_task {
 	const struct fm_rta_segment *segment;
 	size_t segments;   /* one of length zero counts as well */
 	int64_t gpu_total; /* all segments of a job together; FM_RTA_UNSET: the sum of the totals */
+	/* A response time below which its bound cannot be, such as that in a set to which tasks
+	 * were added: fm_rta_analyze() begins there. 0: nothing is known. */
+	int64_t at_least;
 };
 
 struct fm_rta_set {
@@ -89,6 +92,9 @@ struct fm_rta_set {
 	int64_t epsilon; /* gcaps: to change who may use the GPU; FM_RTA_UNSET: not known */
 	int64_t slice;   /* rr: length of a turn */
 	int64_t theta;   /* rr: context switch */
+	/* For who has to answer in time: so many looks of one task at another in an analysis, and
+	 * the task at which they are used up is given up. 0: FM_RTA_STEPS alone is the limit. */
+	uint64_t effort;
 };
 
 /* What is wrong with a set. */

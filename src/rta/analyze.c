@@ -90,6 +90,7 @@ struct equation {
 	enum fm_rta_method method;
 	const int64_t *wcrt; /* bounds of those before it; or NULL, and then: */
 	const bool *above;   /* whose GPU priority is higher */
+	uint64_t spent;      /* looks at other tasks, in this analysis */
 };
 
 static void evaluate(const struct equation *e, int64_t w, struct sum *s)
@@ -100,14 +101,22 @@ static void evaluate(const struct equation *e, int64_t w, struct sum *s)
 		gcaps_above_rhs(e->rta, e->i, e->above, e->method == FM_RTA_GCAPS_BUSY, w, s);
 }
 
-/* The least solution, by iteration from 0: right-hand sides do not fall as w grows. */
-static struct fm_rta_bound solve(const struct equation *e)
+static bool may_go_on(struct equation *e)
+{
+	e->spent += e->wcrt ? e->i + 1 : e->rta->real_time;
+	return !e->rta->effort || e->spent <= e->rta->effort;
+}
+
+/* The least solution, by iteration from 0, or from what is known not to be above it: right-hand
+ * sides do not fall as w grows. */
+static struct fm_rta_bound solve(struct equation *e)
 {
 	struct fm_rta_bound b = {.verdict = FM_RTA_GAVE_UP};
 	int64_t deadline = e->rta->task[e->i].deadline;
 	struct request request = {0};
 
-	for (uint64_t step = steps_for(e->rta->tasks); step; step--) {
+	b.wcrt = e->wcrt ? e->rta->task[e->i].at_least : 0;
+	for (uint64_t step = steps_for(e->rta->tasks); step && may_go_on(e); step--) {
 		struct sum s = {.request = &request};
 
 		evaluate(e, b.wcrt, &s);
@@ -155,7 +164,7 @@ int fm_rta_analyze(
 }
 
 /* Tries i at the level, under all that have none yet. */
-static bool takes_level(const struct equation *e, struct fm_rta_bound *bound)
+static bool takes_level(struct equation *e, struct fm_rta_bound *bound)
 {
 	struct fm_rta_bound b = solve(e);
 
@@ -174,16 +183,15 @@ static bool last_of_cpu(const fm_rta *rta, const bool *open, size_t i)
 }
 
 /* Who takes the lowest level that is left: FM_RTA_NONE if nobody can. */
-static size_t next_level(
-	const fm_rta *rta, enum fm_rta_method method, bool *open, struct fm_rta_bound *bound)
+static size_t next_level(struct equation *e, const bool *open, struct fm_rta_bound *bound)
 {
-	struct equation e = {.rta = rta, .method = method, .above = open};
+	const fm_rta *rta = e->rta;
 
 	for (size_t k = rta->real_time; k-- > 0;) {
 		if (!open[k] || !last_of_cpu(rta, open, k))
 			continue;
-		e.i = k;
-		if (takes_level(&e, bound))
+		e->i = k;
+		if (takes_level(e, bound))
 			return k;
 	}
 	return FM_RTA_NONE;
@@ -192,6 +200,7 @@ static size_t next_level(
 int fm_rta_gpu_priorities(const fm_rta *rta, enum fm_rta_method method, uint32_t *level,
 	struct fm_rta_bound *bound, bool *assigned)
 {
+	struct equation e = {.rta = rta, .method = method};
 	bool *open;
 
 	if (!fm_rta_method_gpu_priority(method) || fm_rta_method_lacks(rta, method))
@@ -205,9 +214,10 @@ int fm_rta_gpu_priorities(const fm_rta *rta, enum fm_rta_method method, uint32_t
 		if (bound)
 			bound[k] = (struct fm_rta_bound){.verdict = FM_RTA_SKIPPED};
 	}
+	e.above = open;
 	*assigned = true;
 	for (size_t n = 1; *assigned && n <= rta->real_time; n++) {
-		size_t k = next_level(rta, method, open, bound);
+		size_t k = next_level(&e, open, bound);
 
 		*assigned = k != FM_RTA_NONE;
 		if (!*assigned)

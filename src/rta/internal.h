@@ -17,6 +17,7 @@ struct task {
 	int64_t segments; /* n */
 	int64_t longest;  /* the longest segment */
 	int64_t longest_misc;
+	int64_t at_least;
 	int64_t turns; /* slices that the pure parts take, each rounded up; 0 without a slice */
 };
 
@@ -24,6 +25,7 @@ struct task {
 struct fm_rta {
 	size_t tasks, real_time;
 	int64_t epsilon, slice, theta;
+	uint64_t effort; /* 0: as much as it takes */
 	struct task task[];
 };
 

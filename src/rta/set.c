@@ -68,6 +68,8 @@ static int check_times(const struct check *c, const struct fm_rta_task *t)
 		return wrong(c, -EINVAL, "cpu_time", "is negative");
 	if (t->gpu_total < FM_RTA_UNSET)
 		return wrong(c, -EINVAL, "gpu_total", "is negative");
+	if (t->at_least < 0)
+		return wrong(c, -EINVAL, "at_least", "is negative");
 	if (t->gpu_total > 0 && !t->segments)
 		return wrong(c, -EINVAL, "gpu_total", "is given, but there are no segments");
 	return 0;
@@ -85,6 +87,7 @@ static int prepare(struct check *c, struct task *to, const struct fm_rta_task *f
 		.period = from->period,
 		.deadline = from->deadline,
 		.cpu_time = from->cpu_time,
+		.at_least = from->at_least,
 		.segments = (int64_t)from->segments};
 	for (c->segment = 0; c->segment < from->segments; c->segment++) {
 		rc = add_segment(c, to, &from->segment[c->segment], slice);
@@ -151,6 +154,7 @@ int fm_rta_new(fm_rta **out, const struct fm_rta_set *set, struct fm_rta_fault *
 	rta->epsilon = set->epsilon;
 	rta->slice = set->slice;
 	rta->theta = set->theta;
+	rta->effort = set->effort;
 	for (c.task = 0; !rc && c.task < set->tasks; c.task++)
 		rc = prepare(&c, &rta->task[c.task], &set->task[c.task], set->slice);
 	if (!rc)
