@@ -132,3 +132,32 @@ int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bri
 int fm_bridge_allows(
 	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, struct fm_err *err);
 void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now);
+
+/*
+ * For an admission control, which watches groups and grants places to them (fm_sched_grant()).
+ * Callbacks come in the midst of a call and must not call back, save that group() may watch and
+ * unwatch, and grant.
+ */
+struct fm_bgroup_edge {
+	uint64_t at;
+	bool busy;     /* works on a device, or is inside a declared segment */
+	bool declared; /* of one that ends: a declared segment ended with it */
+};
+struct fm_bridge_watcher {
+	void *ctx;
+	/* A group came into being, has another name or one more client; or it ends. */
+	void (*group)(void *ctx, struct fm_bgroup *g, bool ends);
+	void (*edge)(void *ctx, void *watch, const struct fm_bgroup_edge *edge);
+	/* A group whose gates were closed came to rest, so long after it. */
+	void (*rested)(void *ctx, const struct fm_bgroup *g, uint64_t took, uint64_t at);
+};
+void fm_bridge_watcher(struct fm_bridge *b, const struct fm_bridge_watcher *w);
+/* watch is what edge() receives; NULL ends it, and with it the grant. A group is watched once. */
+void fm_bgroup_watch(struct fm_bridge *b, struct fm_bgroup *g, void *watch, uint64_t now);
+void *fm_bgroup_watched(const struct fm_bgroup *g);
+void fm_bgroup_grant(
+	struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place, uint64_t now);
+/* Device time that it was charged, never falling, and how many devices it is on. */
+uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devices);
+bool fm_bgroup_is(const struct fm_bgroup *g, uid_t uid, const char *name);
+bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid); /* that process's group 0 */

@@ -127,11 +127,19 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 }
 
+static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
+{
+	const struct ent *e = data;
+
+	group_rested(ctx, e->group, took, at);
+}
+
 const struct fm_sched_host bridge_sched_host = {
 	.gate = ent_gate,
 	.stalled = ent_stalled,
 	.usage = ent_usage,
 	.bells = ent_bells,
+	.rested = ent_rested,
 };
 
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
@@ -143,11 +151,14 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 		if (fm_slot_pending(q->slot)) {
 			e->ready_at = now;
 			fm_sched_ready(b->sched, e->sent, now, now);
+			group_note(b, e->group, now);
 			return;
 		}
 		last = FM_MAX(last, CLAIM(q->slot->done_at));
 	}
-	fm_sched_idle(b->sched, e->sent, clamp(last, FM_MIN(e->ready_at, now), now), now);
+	last = clamp(last, FM_MIN(e->ready_at, now), now);
+	fm_sched_idle(b->sched, e->sent, last, now);
+	group_note(b, e->group, last);
 }
 
 static void refresh_active(void *arg, void *data)
@@ -325,14 +336,20 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
+	struct fm_bgroup *g = e->group;
+	struct fm_ent_info info;
+
 	if (!fm_list_empty(&e->queues))
 		return;
+	fm_sent_info(e->sent, now, &info);
+	g->used_gone = fm_add_sat(g->used_gone, info.served_ns);
 	fm_sched_ent_del(b->sched, e->sent, now);
 	fm_list_del(&e->in_recheck);
 	fm_list_del(&e->in_group);
 	fm_list_del(&e->in_device);
 	device_contended(b, e->dev, --e->dev->n_ents == 1);
-	group_contended(b, e->group);
+	group_contended(b, g);
+	group_note(b, g, now);
 	free(e);
 }
 

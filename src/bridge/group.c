@@ -77,6 +77,7 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 {
 	if (!fm_list_empty(&g->members))
 		return;
+	group_goes(b, g);
 	fm_sched_group_del(b->sched, g->sgroup, now);
 	fm_list_del(&g->link);
 	g->user->groups--;
@@ -94,6 +95,7 @@ static int join_new(struct fm_bridge *b, struct member *m, const char *name, str
 		return reason.code;
 	}
 	fm_list_add_tail(&m->group->members, &m->in_group);
+	group_came(b, m->group);
 	return 0;
 }
 
@@ -180,6 +182,7 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *
 	fm_list_add_tail(&to->members, &m->in_group);
 	m->group = to;
 	group_put(b, from, now);
+	group_came(b, to);
 	return 0;
 }
 
@@ -202,11 +205,13 @@ int member_name(
 		return join_new(b, m, name, err);
 	if (!g && sole_member(m)) {
 		snprintf(m->group->name, sizeof(m->group->name), "%s", name);
+		group_came(b, m->group);
 		return 0;
 	}
 	if (g && !m->group) {
 		m->group = g;
 		fm_list_add_tail(&g->members, &m->in_group);
+		group_came(b, g);
 		return 0;
 	}
 	if (!g) {
@@ -233,6 +238,7 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now)
 	rank = group_rank(m->group);
 	for (; m->segments; m->segments--)
 		fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	group_note(b, m->group, now);
 	if (group_rank(m->group) != rank)
 		group_hinted(b, m->group);
 	fm_list_del(&m->in_group);

@@ -72,6 +72,12 @@ struct fm_bgroup {
 	struct user *user;
 	char name[FM_NAME_MAX];
 	struct fm_list members, ents;
+	uint64_t used_gone; /* charged on devices that it left */
+
+	/* watch.c */
+	void *watch;
+	bool busy;     /* as the watcher was told */
+	bool declared; /* inside a declared segment since it became busy */
 };
 
 struct fm_bclient {
@@ -101,6 +107,7 @@ static inline struct member *member_at(struct fm_bclient *c, uint32_t index)
 
 struct fm_bridge {
 	struct fm_bridge_host host;
+	struct fm_bridge_watcher watcher;
 	struct fm_bridge_limits limits;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
@@ -160,6 +167,12 @@ void gate_enter(struct queue *q);
  */
 void gate_open_gone(struct fm_bclient *c);
 uint64_t gate_run(struct fm_bridge *b, uint64_t now);
+
+/* watch.c: to whom it may concern. note: after whatever may have made a group busy or idle. */
+void group_came(struct fm_bridge *b, struct fm_bgroup *g);
+void group_goes(struct fm_bridge *b, struct fm_bgroup *g);
+void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);
+void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at);
 
 /* bridge.c. Settle: look again where bells changed, wake whose gates changed. */
 void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now);

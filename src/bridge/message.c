@@ -159,6 +159,8 @@ static int segment_begin(
 	if (rc)
 		return fm_err_set(err, -EDQUOT, "too many segments are open in the group");
 	m->segments++;
+	m->group->declared = true;
+	group_note(b, m->group, now);
 	if (group_rank(m->group) != rank)
 		group_hinted(b, m->group);
 	return 0;
@@ -175,6 +177,7 @@ static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, stru
 	m->segments--;
 	rank = group_rank(m->group);
 	fm_sched_segment_end(b->sched, m->group->sgroup, now);
+	group_note(b, m->group, now);
 	if (group_rank(m->group) != rank)
 		group_hinted(b, m->group);
 	return 0;

@@ -12,9 +12,17 @@ static const struct fm_policy_param prio_params[] = {
 	{0},
 };
 
-static uint64_t key_of(const struct fm_ent *e)
+/* Places that an admission control gave are priorities beyond those of hints, up to 2^62 of them.
+ * They do not go with aging, which reckons with differences of keys. */
+#define KEY_NORMAL (UINT64_C(1) << 62)
+
+static uint64_t key_of(const struct fm_order *o, const struct fm_ent *e)
 {
-	return (uint64_t)(FM_PRIORITY_MAX - fm_ent_hint(e, FM_HINT_PRIORITY));
+	int64_t below = FM_PRIORITY_MAX - fm_ent_hint(e, FM_HINT_PRIORITY);
+
+	if (o->aging.step)
+		return (uint64_t)FM_MAX(below, INT64_C(0));
+	return (uint64_t)((int64_t)KEY_NORMAL + below);
 }
 
 static int prio_init(void *self, const int64_t *params)
@@ -40,7 +48,7 @@ static void prio_leave(void *self, struct fm_ent *e, uint64_t now)
 
 static void prio_ready(void *self, struct fm_ent *e, uint64_t now)
 {
-	fm_order_ready(self, e->priv, key_of(e), now);
+	fm_order_ready(self, e->priv, key_of(self, e), now);
 }
 
 static void prio_idle(void *self, struct fm_ent *e, uint64_t now)
@@ -55,7 +63,7 @@ static void prio_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 
 static void prio_hint(void *self, struct fm_ent *e, uint64_t now)
 {
-	fm_order_move(self, e->priv, key_of(e));
+	fm_order_move(self, e->priv, key_of(self, e));
 }
 
 static void prio_decide(void *self, uint64_t now, struct fm_choice *choice)
@@ -78,12 +86,12 @@ static void prio_decide(void *self, uint64_t now, struct fm_choice *choice)
 
 static bool prio_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
-	return fm_order_beats(self, key_of(e));
+	return fm_order_beats(self, key_of(self, e));
 }
 
 static int64_t prio_rank(const void *self, const struct fm_ent *e)
 {
-	return fm_order_rank(self, key_of(e));
+	return fm_order_rank(self, key_of(self, e));
 }
 
 extern const struct fm_policy_ops fm_policy_fixed_priority;

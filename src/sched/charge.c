@@ -89,7 +89,12 @@ void fm_core_note_wait(struct fm_sent *e, uint64_t now)
 
 void fm_core_drained(struct fm_sent *e, uint64_t since)
 {
-	fm_hist_add(&e->d->preempt, fm_sub_sat(since, e->closed_at));
+	const struct fm_sched *s = e->d->s;
+	uint64_t took = fm_sub_sat(since, e->closed_at);
+
+	fm_hist_add(&e->d->preempt, took);
+	if (s->host.rested)
+		s->host.rested(s->ctx, e->data, took, since);
 	e->draining = false;
 	e->d->n_draining--;
 	fm_list_del(&e->active);

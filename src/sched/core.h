@@ -81,7 +81,10 @@ struct fm_sgroup {
 	struct fm_list node; /* in sched->groups */
 	struct fm_list ents;
 	struct fm_hints hints, effective;
-	bool suspended;
+	bool suspended; /* by hand, or over its budget */
+	bool by_hand;
+	enum fm_grant grant;
+	int64_t place;
 	unsigned depth;
 
 	/* gang.c. Of its entities: all; counted as ready; of those, with work; of those, chosen by

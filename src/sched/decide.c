@@ -85,9 +85,11 @@ static void set_bells(struct fm_sent *e)
 {
 	const struct fm_sdev *d = e->d;
 	struct fm_sched *s = d->s;
-	bool shared = d->n_ents > 1 || d->binds_alone || fm_gang_shared(e);
+	bool watched = e->g->grant != FM_GRANT_NONE;
+	bool shared = d->n_ents > 1 || d->binds_alone || watched || fm_gang_shared(e);
 	bool heard = !d->all && !e->g->suspended && shared;
-	bool others = d->binds_alone || s->ops->exact_jobs || d->n_ready > e->ready;
+	bool exact = s->ops->exact_jobs || watched;
+	bool others = d->binds_alone || exact || d->n_ready > e->ready;
 	bool ready = heard && !e->work;
 	bool idle = heard && e->work && others && !fm_list_empty(&e->active);
 

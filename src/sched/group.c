@@ -36,7 +36,17 @@ const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g)
 
 bool fm_sgroup_suspended(const struct fm_sgroup *g)
 {
-	return g->suspended;
+	return g->by_hand;
+}
+
+bool fm_sgroup_busy(const struct fm_sgroup *g)
+{
+	const struct fm_sent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->work)
+			return true;
+	return g->depth > 0;
 }
 
 /* Before anything changes that the charge depends on. */
@@ -48,7 +58,7 @@ static void settle_group(struct fm_sgroup *g, uint64_t now)
 		fm_core_settle_ent(e, now);
 }
 
-/* The innermost segment that gives a priority overrides the group's own. */
+/* The innermost segment that gives a priority overrides the group's own, and a grant either. */
 static bool update_effective(struct fm_sgroup *g)
 {
 	struct fm_hints eff = g->hints;
@@ -57,6 +67,10 @@ static bool update_effective(struct fm_sgroup *g)
 	for (unsigned i = 0; i < g->depth; i++)
 		if (g->segment[i] != FM_SEGMENT_KEEP)
 			eff.value[FM_HINT_PRIORITY] = g->segment[i];
+	if (g->grant == FM_GRANT_PLACE)
+		eff.value[FM_HINT_PRIORITY] = FM_PRIORITY_MAX + 1 + g->place;
+	else if (g->grant == FM_GRANT_DEMOTED)
+		eff.value[FM_HINT_PRIORITY] = FM_PRIORITY_MIN;
 	for (unsigned i = 0; i < FM_HINT_COUNT; i++)
 		changed |= eff.value[i] != g->effective.value[i];
 	g->effective = eff;
@@ -94,20 +108,21 @@ int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64
 	return 0;
 }
 
-static void suspend_ent(struct fm_sent *e, uint64_t now)
+static void suspend_ent(struct fm_sent *e, const char *reason, uint64_t now)
 {
 	/* The gate first: what still runs then drains, and is charged while it does. */
-	fm_core_gate(e, false, "suspended", now);
+	fm_core_gate(e, false, reason, now);
 	if (e->ready)
 		fm_core_unready(e, now);
 	fm_core_cool(e);
 }
 
-void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now)
+/* Withheld by hand, or by its grant, or by both. */
+static void apply_suspended(struct fm_sgroup *g, const char *reason, uint64_t now)
 {
+	bool suspended = g->by_hand || g->grant == FM_GRANT_STOPPED;
 	struct fm_sent *e;
 
-	now = fm_core_now(s, now);
 	if (g->suspended == suspended)
 		return;
 	settle_group(g, now);
@@ -115,7 +130,7 @@ void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, u
 	fm_list_each (e, &g->ents, in_group) {
 		fm_core_touch(e);
 		if (suspended)
-			suspend_ent(e, now);
+			suspend_ent(e, reason, now);
 		else if (e->work || g->depth)
 			fm_core_set_ready(e, now, now);
 		else
@@ -123,6 +138,29 @@ void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, u
 	}
 	fm_list_each (e, &g->ents, in_group)
 		fm_core_decide(e->d, now);
+}
+
+void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now)
+{
+	g->by_hand = suspended;
+	apply_suspended(g, "suspended", fm_core_now(s, now));
+}
+
+void fm_sched_grant(
+	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now)
+{
+	struct fm_sent *e;
+
+	now = fm_core_now(s, now);
+	if (g->grant == grant && g->place == place)
+		return;
+	settle_group(g, now);
+	g->grant = grant;
+	g->place = place;
+	fm_list_each (e, &g->ents, in_group)
+		fm_core_touch(e); /* other bells, perhaps */
+	apply_suspended(g, "over its budget", now);
+	apply_group(g, update_effective(g), now);
 }
 
 int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now)

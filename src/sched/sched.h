@@ -40,6 +40,9 @@ struct fm_sched_host {
 	/* Which of the edges does the core want to hear about at once? Others may be reported late.
 	 */
 	void (*bells)(void *ctx, void *ent_data, bool want_ready, bool want_idle);
+	/* An entity whose gate was closed came to rest, at that time, so long after it. May be
+	 * NULL. */
+	void (*rested)(void *ctx, void *ent_data, uint64_t took, uint64_t at);
 };
 
 struct fm_sched_stats {
@@ -94,6 +97,17 @@ const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g); /* as set, se
 /* Withhold a group from the policy by hand, and give it back. Idempotent. */
 void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);
 bool fm_sgroup_suspended(const struct fm_sgroup *g);
+
+/* What an admission control has granted to a group, over its hints and segments: a place above all
+ * priorities (0 and above, larger is more urgent; under fixed-priority alone), or, where it used
+ * more than it had declared, the lowest priority of all, or nothing. Both edges of a group with a
+ * grant are reported at once, also while it is alone. Idempotent. */
+enum fm_grant { FM_GRANT_NONE, FM_GRANT_PLACE, FM_GRANT_DEMOTED, FM_GRANT_STOPPED };
+#define FM_PLACE_MAX ((INT64_C(1) << 62) - 1)
+void fm_sched_grant(
+	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now);
+/* Has it work on a device, or is it inside a segment? */
+bool fm_sgroup_busy(const struct fm_sgroup *g);
 
 /* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until
  * the end, between its commands too; priority FM_SEGMENT_KEEP leaves the group's own. Segments

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For an admission control: who comes and goes, when the groups that it watches work, and what it
+ * has granted to them. */
+#include "internal.h"
+#include <string.h>
+
+void fm_bridge_watcher(struct fm_bridge *b, const struct fm_bridge_watcher *w)
+{
+	b->watcher = *w;
+}
+
+void group_came(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	if (b->watcher.group)
+		b->watcher.group(b->watcher.ctx, g, false);
+}
+
+void group_goes(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	if (b->watcher.group)
+		b->watcher.group(b->watcher.ctx, g, true);
+}
+
+void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
+{
+	struct fm_bgroup_edge edge = {.at = at, .busy = fm_sgroup_busy(g->sgroup)};
+
+	if (!g->watch || !b->watcher.edge || edge.busy == g->busy)
+		return;
+	g->busy = edge.busy;
+	edge.declared = g->declared;
+	if (!edge.busy)
+		g->declared = false;
+	b->watcher.edge(b->watcher.ctx, g->watch, &edge);
+}
+
+void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at)
+{
+	if (b->watcher.rested)
+		b->watcher.rested(b->watcher.ctx, g, took, at);
+}
+
+void fm_bgroup_watch(struct fm_bridge *b, struct fm_bgroup *g, void *watch, uint64_t now)
+{
+	b->now = now;
+	g->watch = watch;
+	g->busy = false;
+	g->declared = false;
+	if (!watch)
+		fm_bgroup_grant(b, g, FM_GRANT_NONE, 0, now);
+	else
+		group_note(b, g, now);
+}
+
+void *fm_bgroup_watched(const struct fm_bgroup *g)
+{
+	return g->watch;
+}
+
+/* Whoever is alone is asked for bells from now on, or not any more; and who is first has changed,
+ * perhaps: clients are told. */
+void fm_bgroup_grant(struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place,
+	uint64_t now)
+{
+	b->now = now;
+	fm_sched_grant(b->sched, g->sgroup, grant, place, now);
+	group_hinted(b, g);
+	bridge_settle(b, now);
+}
+
+uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devices)
+{
+	struct fm_ent_info info;
+	uint64_t used = g->used_gone;
+	struct ent *e;
+
+	*devices = 0;
+	fm_list_each (e, &g->ents, in_group) {
+		fm_sent_info(e->sent, now, &info);
+		used = fm_add_sat(used, info.served_ns);
+		(*devices)++;
+	}
+	return used;
+}
+
+bool fm_bgroup_is(const struct fm_bgroup *g, uid_t uid, const char *name)
+{
+	return g->user->uid == uid && !strcmp(g->name, name);
+}
+
+bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (!m->index && m->client->pid == pid)
+			return true;
+	return false;
+}
