@@ -59,8 +59,8 @@ void *fm_bgroup_watched(const struct fm_bgroup *g)
 
 /* Whoever is alone is asked for bells from now on, or not any more; and who is first has changed,
  * perhaps: clients are told. */
-void fm_bgroup_grant(struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place,
-	uint64_t now)
+void fm_bgroup_grant(
+	struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place, uint64_t now)
 {
 	b->now = now;
 	fm_sched_grant(b->sched, g->sgroup, grant, place, now);

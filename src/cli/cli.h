@@ -12,9 +12,10 @@
 /* Exit codes; `fermata run` ends with those of its command instead. */
 enum cli_exit {
 	CLI_OK,
-	CLI_FAILED,    /* the daemon refused, or something did not work */
-	CLI_USAGE,     /* the command line makes no sense */
-	CLI_NO_DAEMON, /* no daemon answers */
+	CLI_FAILED,             /* the daemon refused, or something did not work */
+	CLI_USAGE,              /* the command line makes no sense */
+	CLI_NO_DAEMON,          /* no daemon answers */
+	CLI_NOT_ADMITTED = 125, /* run: the task is not begun */
 	CLI_CANNOT_EXECUTE = 126,
 	CLI_NOT_FOUND = 127,
 };
@@ -33,6 +34,7 @@ struct cli_command {
 
 extern const struct cli_command cli_commands[]; /* ends with a NULL name */
 
+int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_analyze(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);

@@ -63,6 +63,11 @@ static int ctl_connect(const char *dir, unsigned wait_ms, int *fd)
 	return 0;
 }
 
+int ctl_open(const char *dir, int *fd)
+{
+	return ctl_connect(dir, WAIT_MS, fd);
+}
+
 static int send_line(int fd, const json_t *request)
 {
 	FM_CLEAN_FREE char *text = json_dumps(request, JSON_COMPACT);
@@ -139,8 +144,10 @@ static int refused(json_t **reply, struct fm_err *err)
 {
 	const json_t *e = json_object_get(*reply, "error");
 	const char *hint = json_string_value(json_object_get(e, "hint"));
+	bool wrong = !strcmp(cli_str(e, "code"), "EINVAL"); /* it makes no sense, so it told */
 
-	fm_err_set(err, -EREMOTEIO, "%s", json_is_object(e) ? cli_str(e, "text") : "refused");
+	fm_err_set(err, wrong ? -EINVAL : -EREMOTEIO, "%s",
+		json_is_object(e) ? cli_str(e, "text") : "refused");
 	if (hint)
 		fm_err_hint(err, "%s", hint);
 	json_decref(*reply);

@@ -26,6 +26,9 @@ int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[
 int ctl_call_at(
 	const char *dir, json_t *request, unsigned wait_ms, json_t **reply, struct fm_err *err);
 
+/* A connection to the daemon in dir, for as long as it is wanted. Negative errno. */
+int ctl_open(const char *dir, int *fd);
+
 /* Call and print errors: the exit code, CLI_OK with *reply set. With --json the reply is printed.
  */
 int ctl_ask(const struct cli *cli, json_t *request, json_t **reply);

@@ -14,6 +14,7 @@ const struct cli_command cli_commands[] = {
 	{"resume", "Give it back", cli_resume},
 	{"policy", "Show or change the scheduling policy", cli_policy},
 	{"reload", "Have the daemon read its settings again", cli_reload},
+	{"admit", "Admit real-time tasks, if all deadlines are kept then", cli_admit},
 	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"stats", "Show the daemon's counters", cli_stats},

@@ -8,13 +8,14 @@
 
 struct ps {
 	struct cli *cli;
-	char view; /* 'g', 'q', 'd' or 'c' */
+	char view; /* 'g', 'q', 'd', 'c' or 't' */
 };
 
 static const struct argp_option options[] = {
 	{"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
 	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
 	{"calls", 'c', 0, 0, "Show which calls went ungoverned or undivided", 0},
+	{"tasks", 't', 0, 0, "Show the admitted tasks, their bounds and what was observed", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -28,6 +29,7 @@ static error_t parse_ps(int key, char *arg, struct argp_state *state)
 	case 'q':
 	case 'd':
 	case 'c':
+	case 't':
 		ps->view = (char)key;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -309,6 +311,61 @@ static int show_calls(const json_t *groups)
 	return table_print(&t);
 }
 
+static void add_ms(struct table *t, const json_t *task, const char *key)
+{
+	char buf[TABLE_TIME];
+
+	table_add(t, "%s", table_ms(cli_num(task, key), buf));
+}
+
+static void add_response(struct table *t, const json_t *task, const char *key)
+{
+	if (cli_num(task, "jobs") > 0)
+		add_ms(t, json_object_get(task, "response_ms"), key);
+	else
+		table_add(t, "-");
+}
+
+static int show_tasks(const json_t *tasks)
+{
+	static const struct table_column columns[] = {
+		{"TASK", false, true},
+		{"GROUP", false, true},
+		{"PID", true, false},
+		{"STATE", false, false},
+		{"PERIOD", true, false},
+		{"BUDGET", true, false},
+		{"DEADLINE", true, false},
+		{"BOUND", true, false},
+		{"JOBS", true, false},
+		{"P99", true, false},
+		{"MAX", true, false},
+		{"OVERRUNS", true, false},
+		{"VIOLATIONS", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *task;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (tasks, i, task) {
+		table_add(&t, "%s", cli_str(task, "name"));
+		table_add(&t, "%s", cli_str(task, "group"));
+		table_add(&t, "%.0f", cli_num(task, "pid"));
+		table_add(&t, "%s", cli_str(task, "state"));
+		add_ms(&t, task, "period_ms");
+		add_ms(&t, task, "budget_ms");
+		add_ms(&t, task, "deadline_ms");
+		add_ms(&t, task, "bound_ms");
+		table_add(&t, "%.0f", cli_num(task, "jobs"));
+		add_response(&t, task, "p99");
+		add_response(&t, task, "max");
+		table_add(&t, "%.0f", cli_num(task, "overruns"));
+		table_add(&t, "%.0f", cli_num(task, "violations"));
+	}
+	return table_print(&t);
+}
+
 static int show(char view, const json_t *reply)
 {
 	const json_t *groups = json_object_get(reply, "groups");
@@ -320,6 +377,8 @@ static int show(char view, const json_t *reply)
 		return show_queues(groups);
 	case 'c':
 		return show_calls(groups);
+	case 't':
+		return show_tasks(json_object_get(reply, "tasks"));
 	default:
 		return show_groups(groups);
 	}
@@ -332,7 +391,7 @@ int cli_ps(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &ps);
-	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", "ps"), &reply);
+	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", ps.view == 't' ? "tasks" : "ps"), &reply);
 	if (rc || cli->json)
 		return rc;
 	return show(ps.view, reply) ? CLI_FAILED : CLI_OK;

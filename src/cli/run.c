@@ -6,6 +6,7 @@
 #include "ctl.h"
 #include "place.h"
 #include "policy/policy.h"
+#include "run_task.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -19,11 +20,23 @@ struct run {
 		int64_t value;
 	} hint[FM_HINT_COUNT];
 	const char *group, *local;
-	int64_t level;  /* 0: not given */
+	int64_t level; /* 0: not given */
+	struct run_task task;
 	char **command; /* ends with NULL */
 };
 
-enum { KEY_HINT = CLI_KEY_OWN, KEY_GROUP = KEY_HINT + FM_HINT_COUNT, KEY_LEVEL, KEY_LOCAL };
+enum {
+	KEY_HINT = CLI_KEY_OWN,
+	KEY_GROUP = KEY_HINT + FM_HINT_COUNT,
+	KEY_LEVEL,
+	KEY_LOCAL,
+	KEY_GPU_TIME,
+	KEY_CPU_TIME,
+	KEY_CPU,
+	KEY_EPSILON,
+	KEY_OVERRUN,
+	KEY_ADMIT
+};
 
 static const struct argp_option options[] = {
 	{"priority", KEY_HINT + FM_HINT_PRIORITY, "PRIO", 0,
@@ -54,6 +67,21 @@ static const struct argp_option options[] = {
 		"Schedule inside the program itself, without a daemon: \"POLICY "
 		"[PARAMETER=VALUE...]\"",
 		1},
+	{"gpu-time", KEY_GPU_TIME, "TIME", 0,
+		"A real-time task: a job uses the device for so long at most. It is admitted "
+		"before "
+		"it begins; needs --period, and takes --deadline and --priority",
+		2},
+	{"cpu-time", KEY_CPU_TIME, "TIME", 0, "A job computes for so long on its CPU", 2},
+	{"cpu", KEY_CPU, "N", 0, "The CPU, where other tasks use it too; else one of its own", 2},
+	{"epsilon", KEY_EPSILON, "TIME", 0,
+		"What a change of the device's user costs here, if the daemon is not told", 2},
+	{"overrun", KEY_OVERRUN, "WHAT", 0,
+		"If a job uses more, until its next period: demote, stop, report", 2},
+	{"admit", KEY_ADMIT, "HOW", 0,
+		"require, the default: do not run what is not admitted; report: run it all the "
+		"same",
+		2},
 	CLI_OPT_SOCKET,
 	{0},
 };
@@ -113,6 +141,63 @@ static void check_local(const struct argp_state *state, const char *local)
 		cli_usage_err(state, &err);
 }
 
+static void take_time(const struct argp_state *state, const char *arg, int64_t *ns)
+{
+	struct fm_err err = {0};
+
+	if (fm_parse_time(arg, ns, &err))
+		cli_usage_err(state, &err);
+}
+
+static void parse_task(struct run *run, int key, const char *arg, const struct argp_state *state)
+{
+	struct run_task *t = &run->task;
+	struct fm_err err = {0};
+
+	switch (key) {
+	case KEY_GPU_TIME:
+		take_time(state, arg, &t->gpu);
+		break;
+	case KEY_CPU_TIME:
+		take_time(state, arg, &t->cpu_time);
+		break;
+	case KEY_EPSILON:
+		take_time(state, arg, &t->epsilon);
+		break;
+	case KEY_CPU:
+		if (fm_parse_int(arg, 0, INT32_MAX, &t->cpu, &err))
+			cli_usage_err(state, &err);
+		break;
+	case KEY_OVERRUN:
+		if (strcmp(arg, "demote") && strcmp(arg, "stop") && strcmp(arg, "report"))
+			cli_usage(state, "'%s' is neither demote, stop nor report", arg);
+		t->overrun = arg;
+		break;
+	case KEY_ADMIT:
+		t->report = !strcmp(arg, "report");
+		if (!t->report && strcmp(arg, "require"))
+			cli_usage(state, "'%s' is neither require nor report", arg);
+		break;
+	}
+}
+
+static void check_task(struct run *run, const struct argp_state *state)
+{
+	struct run_task *t = &run->task;
+
+	t->period = run->hint[FM_HINT_PERIOD].value;
+	t->deadline = run->hint[FM_HINT_DEADLINE].value;
+	t->priority = run->hint[FM_HINT_PRIORITY].value;
+	if (t->gpu < 0 &&
+		(t->cpu_time || t->cpu >= 0 || t->overrun || t->report || t->epsilon >= 0))
+		cli_usage(state, "--cpu-time, --cpu, --epsilon, --overrun and --admit belong to "
+				 "--gpu-time");
+	if (t->gpu >= 0 && !t->period)
+		cli_usage(state, "a task with --gpu-time needs its --period");
+	if (t->gpu >= 0 && run->local)
+		cli_usage(state, "tasks are admitted by a daemon: not with --local");
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
 	struct run *run = state->input;
@@ -138,6 +223,12 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		check_local(state, arg);
 		run->local = arg;
 		return 0;
+	case KEY_GPU_TIME ... KEY_ADMIT:
+		parse_task(run, key, arg, state);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		check_task(run, state);
+		return 0;
 	case ARGP_KEY_ARGS:
 		run->command = state->argv + state->next;
 		state->next = state->argc;
@@ -158,7 +249,8 @@ static const struct argp argp = {
 	       "last "
 	       "client. The exit code is the command's; 127 if it is not found, 126 if it cannot "
 	       "be "
-	       "executed, 2 if the options make no sense.",
+	       "executed, 125 if it is a real-time task that is not admitted, 2 if the options "
+	       "make no sense.",
 };
 
 static int set_env(const char *name, const char *value, struct fm_err *err)
@@ -380,19 +472,48 @@ static int execute(char **command)
 	return rc == ENOENT || rc == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE;
 }
 
+/* What a task is called, and its group, of which its children are too. */
+static void name_group(struct run *run, char name[FM_NAME_MAX])
+{
+	const char *base = strrchr(run->command[0], '/'), *outer = getenv("FERMATA_GROUP");
+	size_t n = 0;
+
+	if (run->group || (outer && *outer)) {
+		snprintf(name, FM_NAME_MAX, "%s", run->group ? run->group : outer);
+		run->group = name;
+		return;
+	}
+	base = base ? base + 1 : run->command[0];
+	for (; base[n] && n < 32; n++)
+		name[n] = strchr("\"'`\\", base[n]) || base[n] <= ' ' || base[n] > '~' ? '_'
+										       : base[n];
+	snprintf(name + n, FM_NAME_MAX - n, "-%d", (int)getpid());
+	run->group = name;
+}
+
 int cli_run(struct cli *cli, int argc, char **argv)
 {
-	struct run run = {.cli = cli};
+	struct run run = {.cli = cli, .task = RUN_TASK_NONE};
+	char group[FM_NAME_MAX];
 	struct fm_err err = {0};
 	const char *local;
+	int rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &run);
+	if (run.task.gpu >= 0)
+		name_group(&run, group);
 	if (set_environment(&run, &err))
 		return cli_report(&err);
 	local = getenv("FERMATA_LOCAL");
 	if (!(local && *local) && find_daemon(&run, &err)) {
 		cli_report(&err);
+		if (run.task.gpu >= 0 && !run.task.report)
+			return CLI_NOT_ADMITTED;
 		fprintf(stderr, "fermata: running '%s' unscheduled\n", run.command[0]);
+	} else if (run.task.gpu >= 0) {
+		rc = run_task_admit(cli, &run.task, group);
+		if (rc)
+			return rc;
 	}
 	if (set_preload(&err)) /* after the daemon was started, which has no use for it */
 		return cli_report(&err);

@@ -206,7 +206,7 @@ static int read_task(struct taskset *ts, size_t task, struct place *p, const jso
 	enum taskset_use use, struct fm_rta_segment **next)
 {
 	static const char *const known[] = {"name", "priority", "cpu", "period", "deadline",
-		"cpu_time", "segments", "gpu_total", NULL};
+		"cpu_time", "segments", "gpu_total", "group", "overrun", NULL};
 	struct fm_rta_task *t = &ts->task[task];
 	int rc;
 

@@ -116,6 +116,8 @@ static void put_settings(struct field *f, const json_t *request)
 	put(f, json_string_value(json_object_get(request, "name")));
 	json_array_foreach (params, i, value)
 		put_word(f, json_string_value(value));
+	json_array_foreach (json_object_get(request, "tasks"), i, value)
+		put_word(f, json_string_value(json_object_get(value, "name")));
 	json_object_foreach (hints, name, value) {
 		char number[32] = "";
 
@@ -138,11 +140,13 @@ static void put_groups(struct field *f, const json_t *reply)
 
 static bool steers(const char *cmd, const json_t *request)
 {
-	static const char *const cmds[] = {"hint", "suspend", "resume", "reload"};
+	static const char *const cmds[] = {"hint", "suspend", "resume", "reload", "unadmit"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(cmds); i++)
 		if (!strcmp(cmd, cmds[i]))
 			return true;
+	if (!strcmp(cmd, "admit"))
+		return !json_is_true(json_object_get(request, "try"));
 	return !strcmp(cmd, "policy") && json_object_get(request, "name");
 }
 
@@ -157,6 +161,7 @@ void audit_request(
 	if (!cmd || !steers(cmd, request) || !audit_admit(d, p, ok))
 		return;
 	put(&target, json_string_value(json_object_get(request, "target")));
+	put(&target, json_string_value(json_object_get(request, "task")));
 	put_settings(&set, request);
 	put_groups(&groups, reply);
 	put(&why, json_string_value(json_object_get(error, "text")));
@@ -165,7 +170,8 @@ void audit_request(
 		(int)p->pid, cmd, target.len ? " target=\"" : "", target.text,
 		target.len ? "\"" : "", set.len ? " set=\"" : "", set.text, set.len ? "\"" : "",
 		groups.len ? " groups=\"" : "", groups.text, groups.len ? "\"" : "",
-		ok ? "ok" : json_string_value(json_object_get(error, "code")) ?: "EIO",
+		json_is_false(json_object_get(reply, "admitted")) ? "refused"
+		: ok ? "ok" : json_string_value(json_object_get(error, "code")) ?: "EIO",
 		why.len ? " why=\"" : "", why.text, why.len ? "\"" : "");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of people and programs: {"cmd": NAME, ...}. Who asks was settled by the kernel
  * (access.c). */
+#include "admission.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "daemon.h"
@@ -32,6 +33,12 @@ const char *command_code(int code)
 		{-ENOMEM, "ENOMEM"},
 		{-EDQUOT, "EDQUOT"},
 		{-EACCES, "EACCES"},
+		{-EBUSY, "EBUSY"},
+		{-EEXIST, "EEXIST"},
+		{-ENODATA, "ENODATA"},
+		{-ENOSPC, "ENOSPC"},
+		{-EOVERFLOW, "EOVERFLOW"},
+		{-ESRCH, "ESRCH"},
 	};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
@@ -223,6 +230,7 @@ static json_t *cmd_allowed(struct request *r)
 static int apply_suspend(struct steering *st, struct fm_bgroup *g)
 {
 	fm_bgroup_suspend(st->request->daemon->bridge, g, st->suspend, st->request->now);
+	admission_suspended(st->request->daemon, g);
 	return 0;
 }
 
@@ -263,7 +271,10 @@ static int set_policy(struct request *r, const char *name)
 			line, sizeof(line), json_string_value(json_array_get(params, i)), &r->err);
 	if (rc)
 		return rc;
-	rc = config_set_policy(&r->daemon->config, s, &r->daemon->plugin, line, r->now, &r->err);
+	rc = admission_check_policy(r->daemon, &r->daemon->config, line, &r->err);
+	if (!rc)
+		rc = config_set_policy(
+			&r->daemon->config, s, &r->daemon->plugin, line, r->now, &r->err);
 	if (!rc)
 		r->daemon->dropped[0] = '\0';
 	if (rc || !daemon_drop_plugin(r->daemon))
@@ -306,6 +317,25 @@ static json_t *cmd_policy(struct request *r)
 		"available", report_available(r->daemon));
 }
 
+static json_t *cmd_admit(struct request *r)
+{
+	json_t *reply = command_admit(r->daemon, r->peer, r->body, &r->err);
+
+	return reply ? reply : error_reply(&r->err);
+}
+
+static json_t *cmd_unadmit(struct request *r)
+{
+	json_t *reply = command_unadmit(r->daemon, r->peer, r->body, &r->err);
+
+	return reply ? reply : error_reply(&r->err);
+}
+
+static json_t *cmd_tasks(struct request *r)
+{
+	return admission_tasks(r->daemon, r->peer);
+}
+
 static const struct {
 	const char *name;
 	json_t *(*run)(struct request *r);
@@ -319,6 +349,9 @@ static const struct {
 	{"policy", cmd_policy},
 	{"reload", cmd_reload},
 	{"stats", cmd_stats},
+	{"admit", cmd_admit},
+	{"unadmit", cmd_unadmit},
+	{"tasks", cmd_tasks},
 };
 
 static json_t *dispatch(struct request *r)
@@ -329,7 +362,8 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, hint, allowed, suspend, resume, policy, reload, stats");
+		"commands are version, ps, hint, allowed, suspend, resume, policy, reload, stats, "
+		"admit, unadmit, tasks");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)

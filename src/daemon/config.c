@@ -34,6 +34,7 @@ void config_defaults(struct config *c)
 		.budget_ns = 10 * FM_MS,
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
+		.admission = {.tasks = 1024},
 	};
 #define WHOLE(id, name, low, high, def, unit)    \
 	c->limits.of.bounded |= FM_HINT_BIT(id); \
@@ -125,8 +126,8 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 
 static int unknown_section(struct reader *r, const char *section)
 {
-	static const char *const known[] = {"daemon", "policies", "limits", "access", "security",
-		"policy NAME", "limits user NAME", "limits group NAME"};
+	static const char *const known[] = {"daemon", "policies", "limits", "access", "admission",
+		"security", "policy NAME", "limits user NAME", "limits group NAME"};
 	struct fm_nearest near = {.typed = section};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
@@ -136,7 +137,7 @@ static int unknown_section(struct reader *r, const char *section)
 		return fm_err_hint(r->err, "did you mean [%s]?", near.best);
 	return fm_err_hint(r->err,
 		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
-		"[limits group NAME], [access], [security]");
+		"[limits group NAME], [access], [admission], [security]");
 }
 
 /* A name that is known; for limits of somebody, the rule. */

@@ -35,6 +35,14 @@ struct config_rule {
 	struct config_limits limits;
 };
 
+/* [admission]: of real-time tasks. */
+struct config_admission {
+	uint32_t method;     /* enum fm_rta_method, one of gcaps */
+	uint64_t epsilon_ns; /* 0: not known */
+	uint32_t overrun;    /* enum fm_overrun, where a task does not say */
+	uint32_t tasks;      /* per user; 0: any number */
+};
+
 struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
@@ -50,6 +58,7 @@ struct config {
 	unsigned rules;
 	char access_group[CONFIG_NAME_MAX];
 	bool strict; /* clients cannot write their gates */
+	struct config_admission admission;
 };
 
 void config_defaults(struct config *c);

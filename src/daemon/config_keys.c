@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config_keys.h"
+#include "admit/admit.h"
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "base/parse.h"
@@ -12,6 +13,13 @@
 #define RANGE_ENDS(id, name, min, max, def, unit)                                        \
 	{"limits", name "_min", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, false}, \
 		{"limits", name "_max", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, true},
+
+/* In the order of their enums. */
+#define METHODS  "gcaps-suspend gcaps-busy"
+#define OVERRUNS "demote stop report"
+_Static_assert(FM_RTA_GCAPS_SUSPEND == 0 && FM_RTA_GCAPS_BUSY == 1, "METHODS");
+_Static_assert(
+	FM_OVERRUN_DEMOTE == 0 && FM_OVERRUN_STOP == 1 && FM_OVERRUN_REPORT == 2, "OVERRUNS");
 
 const struct config_key config_keys[] = {
 	{"daemon", "policy", CONFIG_TEXT, OF(policy), 1, CONFIG_POLICY_MAX - 1, NULL, 0, 0},
@@ -27,6 +35,11 @@ const struct config_key config_keys[] = {
 	{"limits", "hints", CONFIG_HINTS, OF_LIMITS(of.forbidden), 0, 0, NULL, 0, 0},
 	FM_HINT_MAP(RANGE_ENDS) /* priority_min, priority_max and so on */
 	{"access", "group", CONFIG_TEXT, OF(access_group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
+	{"admission", "method", CONFIG_CHOICE, OF(admission.method), 0, 0, METHODS, 0, 0},
+	{"admission", "epsilon_us", CONFIG_US, OF(admission.epsilon_ns), 0, 1000000, "microseconds",
+		0, 0},
+	{"admission", "overrun", CONFIG_CHOICE, OF(admission.overrun), 0, 0, OVERRUNS, 0, 0},
+	{"admission", "tasks", CONFIG_COUNT, OF(admission.tasks), 0, FM_ADMIT_TASKS, "tasks", 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
 	{NULL, NULL, 0, 0, 0, 0, NULL, 0, 0},
 };
@@ -159,6 +172,34 @@ static int set_hints(uint32_t *forbidden, const char *value, struct fm_err *err)
 	return 0;
 }
 
+/* The n-th of words between spaces; "" if there are not so many. */
+static void word_at(const char *words, uint32_t n, char *out, size_t size)
+{
+	for (; n && *words; n--) {
+		words += strcspn(words, " ");
+		words += *words == ' ';
+	}
+	snprintf(out, size, "%.*s", (int)strcspn(words, " "), words);
+}
+
+static int set_choice(
+	const struct config_key *k, uint32_t *out, const char *value, struct fm_err *err)
+{
+	char word[32];
+
+	for (uint32_t n = 0;; n++) {
+		word_at(k->unit, n, word, sizeof(word));
+		if (!word[0])
+			break;
+		if (strcmp(word, value) != 0)
+			continue;
+		*out = n;
+		return 0;
+	}
+	fm_err_set(err, -EINVAL, "'%.40s' is none of its values", value);
+	return fm_err_hint(err, "values are %s", k->unit);
+}
+
 static int set_range(const struct config_key *k, struct fm_bridge_limits *l, const char *value,
 	struct fm_err *err)
 {
@@ -187,6 +228,8 @@ static int set_value(
 		return fm_parse_bool(value, member, err);
 	case CONFIG_HINTS:
 		return set_hints(member, value, err);
+	case CONFIG_CHOICE:
+		return set_choice(k, member, value, err);
 	case CONFIG_RANGE:
 		return set_range(k, member, value, err);
 	case CONFIG_COUNT:
@@ -264,6 +307,7 @@ static void print_range(const struct config_key *k, const struct fm_bridge_limit
 void config_key_print(const struct config_key *k, const void *base, FILE *f)
 {
 	const void *member = (const char *)base + k->offset;
+	char word[32];
 
 	fprintf(f, "%s =", k->name);
 	switch (k->type) {
@@ -273,6 +317,10 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 		break;
 	case CONFIG_BOOL:
 		fputs(*(const bool *)member ? " yes" : " no", f);
+		break;
+	case CONFIG_CHOICE:
+		word_at(k->unit, *(const uint32_t *)member, word, sizeof(word));
+		fprintf(f, " %s", word);
 		break;
 	case CONFIG_HINTS:
 		print_hints(*(const uint32_t *)member, f);

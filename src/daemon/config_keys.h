@@ -11,8 +11,9 @@ enum config_type {
 	CONFIG_COUNT, /* uint32_t */
 	CONFIG_US,    /* uint64_t nanoseconds, written as microseconds */
 	CONFIG_BOOL,
-	CONFIG_HINTS, /* names of the hints that may be set */
-	CONFIG_RANGE, /* one end of a hint's range */
+	CONFIG_CHOICE, /* uint32_t: which of the words in `unit` */
+	CONFIG_HINTS,  /* names of the hints that may be set */
+	CONFIG_RANGE,  /* one end of a hint's range */
 };
 
 struct config_key {

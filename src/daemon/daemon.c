@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
+#include "admission.h"
 #include "base/clock.h"
 #include "strict.h"
 #include <errno.h>
@@ -30,14 +31,17 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
-	int rc = config_set_policy(c, s, &d->plugin, wanted_policy(d, c), fm_now(), err);
+	int rc = admission_check_policy(d, c, wanted_policy(d, c), err);
 
+	if (!rc)
+		rc = config_set_policy(c, s, &d->plugin, wanted_policy(d, c), fm_now(), err);
 	if (rc)
 		return rc;
 	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
 	d->config = *c;
 	strict_configured(d);
+	admission_configure(d);
 	d->access_gid = access_gid(c->access_group);
 	session_settings(d);
 	control_settings(d);
@@ -62,7 +66,7 @@ void daemon_idle_check(struct daemon *d)
 	if (!d->event)
 		return;
 	d->idle = sd_event_source_disable_unref(d->idle);
-	if (seconds > 0 && !d->n_sessions &&
+	if (seconds > 0 && !d->n_sessions && !admission_count(d) &&
 		sd_event_add_time(d->event, &d->idle, CLOCK_MONOTONIC, at, 0, on_idle, d) < 0)
 		fm_log(&d->log, LOG_WARNING, "out of memory: staying although idle");
 }
@@ -140,6 +144,11 @@ void daemon_run(struct daemon *d)
 
 	if (daemon_drop_plugin(d))
 		next = fm_bridge_run(d->bridge, fm_now());
+	if (admission_next(d) <= fm_now()) {
+		admission_run(d, fm_now());
+		next = fm_bridge_run(d->bridge, fm_now());
+	}
+	next = FM_MIN(next, admission_next(d));
 	if (next == d->armed)
 		return;
 	d->armed = next;
@@ -201,6 +210,8 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	if (rc >= 0)
 		rc = fm_bridge_new(&d->bridge, &bridge_host);
 	if (rc >= 0)
+		rc = admission_new(d);
+	if (rc >= 0)
 		rc = watch_all(d);
 	if (rc < 0)
 		return fm_err_set(err, rc, "cannot set up the event loop: %s", strerror(-rc));
@@ -256,6 +267,7 @@ void daemon_free(struct daemon *d)
 	fm_bridge_free(d->bridge); /* opens every gate while the boards are still mapped */
 	d->bridge = NULL;
 	strict_stop(d);
+	admission_free(d);
 	fm_plugin_close(d->plugin);
 	d->plugin = NULL;
 	sd_event_source_disable_unref(d->timer);

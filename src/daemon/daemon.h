@@ -69,6 +69,8 @@ struct daemon {
 	uint64_t started;
 	struct fm_hist react; /* from the loop's wake-up to the gates stored, for each bell */
 
+	struct admission *admission;
+
 	struct fm_list sessions, controls;
 	struct fm_list pages; /* strict.h */
 	unsigned n_sessions, n_pages;

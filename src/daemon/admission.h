@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Real-time tasks in the daemon: whose they are, which groups they are of, and what happens to
+ * them. A task belongs to a process, and leaves with it. It is of a group: by the name that the
+ * processes of one user share, or the owner's own; that may come into being later, and may go and
+ * come again.
+ */
+#pragma once
+#include "admit/admit.h"
+#include "daemon.h"
+
+#define ADMISSION_AT_ONCE 1024 /* tasks in one request; its size is the closer limit */
+
+/* One of a request. group "": the owner's own. */
+struct admission_wish {
+	struct fm_admit_spec spec;
+	char group[FM_NAME_MAX];
+};
+
+struct admission_request {
+	const struct peer *peer;
+	pid_t owner; /* 0: who asks */
+	struct admission_wish *wish;
+	size_t n;
+	bool reassign, keep;
+};
+
+int admission_new(struct daemon *d);
+void admission_free(struct daemon *d);              /* after the bridge */
+void admission_configure(struct daemon *d);         /* the configuration is another */
+void admission_run(struct daemon *d, uint64_t now); /* what is due */
+uint64_t admission_next(const struct daemon *d);
+size_t admission_count(const struct daemon *d);
+
+/* May this policy, with the settings of this configuration, follow the one in force? Not where
+ * tasks are admitted whose bounds it would not keep. */
+int admission_check_policy(
+	const struct daemon *d, const struct config *c, const char *line, struct fm_err *err);
+
+/* A reply, or NULL with err. */
+json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm_err *err);
+json_t *admission_tasks(struct daemon *d, const struct peer *p);
+json_t *admission_unadmit(
+	struct daemon *d, const struct peer *p, const char *which, struct fm_err *err);
+
+/* Somebody suspended a group by hand, or let it go on. */
+void admission_suspended(struct daemon *d, struct fm_bgroup *g);
+
+/* command_admit.c: requests as they come, {"cmd": "admit", ...} and the like. */
+json_t *command_admit(
+	struct daemon *d, const struct peer *p, const json_t *body, struct fm_err *err);
+json_t *command_unadmit(
+	struct daemon *d, const struct peer *p, const json_t *body, struct fm_err *err);
