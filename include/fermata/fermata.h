@@ -62,6 +62,48 @@ int fm_segment_begin(fm_group *group, int32_t priority);
 int fm_segment_end(fm_group *group);
 
 /*
+ * Real-time tasks. A group declares what its jobs need, and the daemon admits it if every task
+ * still keeps its deadline then, by response-time analysis over all of them. An admitted task comes
+ * before all priorities, is held to its budget (the device time of its segments, in each period),
+ * and watched against its bound: `fermata ps --tasks`. A job is as many stretches of device use as
+ * the task has segments: declared ones, or from the first command until the device is idle. It
+ * leaves with the process, or by fm_task_leave(); a daemon that is started anew knows nothing of
+ * it. One task a group. fermata-admit(1) tells more.
+ */
+enum fm_task_overrun {  /* of who uses more, until its next period: */
+	FM_TASK_DEMOTE, /* below all others */
+	FM_TASK_STOP,   /* not at all */
+	FM_TASK_REPORT, /* only told */
+};
+struct fm_task_segment {
+	uint64_t gpu_ns, misc_ns; /* on the device; on the CPU, to launch and to copy */
+};
+#define FM_TASK_OWN_CPU (-1) /* no other task uses its CPU */
+struct fm_task {
+	size_t size; /* sizeof(struct fm_task) */
+	const char *name;
+	unsigned priority; /* 0 to 65535; equals: the shorter deadline first */
+	int cpu;           /* its number, or FM_TASK_OWN_CPU */
+	uint64_t period_ns, deadline_ns, cpu_ns; /* deadline 0: the period */
+	const struct fm_task_segment *segments;
+	size_t segment_count;
+	enum fm_task_overrun overrun;
+	bool gpu_priority;   /* all tasks may be given other GPU priorities, if that helps */
+	uint64_t epsilon_ns; /* a change of the device's user; 0: the daemon knows */
+};
+struct fm_task_answer {
+	size_t size; /* set by the caller: sizeof(struct fm_task_answer) */
+	bool admitted;
+	uint64_t bound_ns, slack_ns; /* response time; what is left to the deadline */
+	char text[256];              /* else: who would miss, by how much; or what is wrong */
+};
+/* Waits for the daemon's answer, 5 s at most. 0: admitted. -EBUSY: refused, somebody would miss.
+ * -ENODEV: no daemon. -EOPNOTSUPP: not under its policy. -ENODATA: nobody knows epsilon. -EPERM,
+ * -EDQUOT, -EEXIST: not this user's, too many, the group has one. -EINVAL, -ETIMEDOUT. */
+int fm_task_admit(fm_group *group, const struct fm_task *task, struct fm_task_answer *answer);
+int fm_task_leave(const char *name); /* of this process; -ENOENT */
+
+/*
  * Hwqueues from callbacks: for a program with its own device API. The ops are called with ctx, from
  * any thread, one at a time for one hwqueue save sync and launches, which may overlap everything.
  * launch is not among them: each command brings its own. They return 0 or a negative errno.

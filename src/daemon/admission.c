@@ -362,14 +362,14 @@ json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm
 }
 
 /* By its id, or by its name, where one alone of those that the peer may steer has it. */
-static struct task *which_task(struct daemon *d, const struct peer *p, const char *which)
+static struct task *which_task(struct daemon *d, const struct peer *p, const char *which, bool own)
 {
 	struct task *t, *found = NULL;
 	char id[16];
 
 	fm_list_each (t, &d->admission->tasks, link) {
 		snprintf(id, sizeof(id), "t%u", t->id);
-		if (!peer_sees(p, t->owner->uid))
+		if (!peer_sees(p, t->owner->uid) || (own && t->owner->pid != p->pid))
 			continue;
 		if (!strcmp(id, which))
 			return t;
@@ -383,9 +383,9 @@ static struct task *which_task(struct daemon *d, const struct peer *p, const cha
 }
 
 json_t *admission_unadmit(
-	struct daemon *d, const struct peer *p, const char *which, struct fm_err *err)
+	struct daemon *d, const struct peer *p, const char *which, bool own, struct fm_err *err)
 {
-	struct task *t = which_task(d, p, which);
+	struct task *t = which_task(d, p, which, own);
 	struct owner *o;
 
 	if (!t) {

@@ -41,7 +41,7 @@ int admission_check_policy(
 json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm_err *err);
 json_t *admission_tasks(struct daemon *d, const struct peer *p);
 json_t *admission_unadmit(
-	struct daemon *d, const struct peer *p, const char *which, struct fm_err *err);
+	struct daemon *d, const struct peer *p, const char *which, bool own, struct fm_err *err);
 
 /* Somebody suspended a group by hand, or let it go on. */
 void admission_suspended(struct daemon *d, struct fm_bgroup *g);

@@ -18,6 +18,8 @@ static void set_bound(json_t *o, const struct fm_admit_spec *s, int64_t bound)
 	set(o, "deadline_ms", ms_of(s->deadline));
 	set(o, "bound_ms", ms_of(bound));
 	set(o, "slack_ms", ms_of(s->deadline - bound));
+	set(o, "bound_ns", json_integer(bound));
+	set(o, "slack_ns", json_integer(s->deadline - bound));
 }
 
 static json_t *response_object(const struct fm_hist *h)

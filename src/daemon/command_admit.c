@@ -226,8 +226,10 @@ json_t *command_unadmit(
 {
 	const char *which = json_string_value(json_object_get(body, "task"));
 
+	bool own = json_is_true(json_object_get(body, "own"));
+
 	if (which)
-		return admission_unadmit(d, p, which, err);
+		return admission_unadmit(d, p, which, own, err);
 	fm_err_set(err, -EINVAL, "the request names no task");
 	fm_err_hint(err, "give a task's id, such as t1, or its name as \"task\"");
 	return NULL;

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "local/local.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,7 @@ int fm_group_create(fm_group **group, const char *name)
 		return index;
 	g->generation = use();
 	g->index = (uint32_t)index;
+	snprintf(g->name, sizeof(g->name), "%s", name);
 	g->next = atomic_load(&lib.groups);
 	while (!atomic_compare_exchange_weak(&lib.groups, &g->next, g))
 		;

@@ -6,6 +6,7 @@
 #include <fermata/fermata.h>
 #pragma GCC visibility pop
 #include "backend/sim/sim.h"
+#include "board/proto.h"
 #include "xqueue/xqueue.h"
 #include <pthread.h>
 
@@ -22,6 +23,7 @@ struct fm_client *fm_lib_client(void);
 struct fm_group {
 	unsigned generation;
 	uint32_t index;
+	char name[FM_NAME_MAX];
 	struct fm_group *next;
 };
 

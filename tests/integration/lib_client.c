@@ -10,6 +10,8 @@
  * burst N             submit N and wait for them
  * state               say how things are
  * segment P, end      begin a segment of priority P; end it
+ * admit US PERIOD_MS   a real-time task "lib" of so many us of the device; how it was answered
+ * leave               it leaves
  * suspend, resume     this queue alone, and wait for it
  * fork                do the same work in a child
  * quit                wait for all, check the results, end
@@ -159,6 +161,28 @@ static int in_child(struct client *parent)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -ECHILD;
 }
 
+static int admit(struct client *c, const char *line)
+{
+	struct fm_task_answer a = {.size = sizeof(a)};
+	struct fm_task_segment s = {0};
+	struct fm_task t = {.size = sizeof(t),
+		.name = "lib",
+		.cpu = FM_TASK_OWN_CPU,
+		.segments = &s,
+		.segment_count = 1};
+	unsigned long us, ms;
+	int rc;
+
+	if (sscanf(line, "admit %lu %lu", &us, &ms) != 2)
+		return -EINVAL;
+	s.gpu_ns = us * 1000;
+	t.period_ns = ms * 1000000;
+	rc = fm_task_admit(c->group, &t, &a);
+	printf("admit %d bound=%llu slack=%llu %s\n", rc, (unsigned long long)a.bound_ns,
+		(unsigned long long)a.slack_ns, a.text);
+	return (rc == 0) != a.admitted ? -EPROTO : 0;
+}
+
 static int obey(struct client *c, const char *word, int value)
 {
 	if (strcmp(word, "feed") == 0)
@@ -171,6 +195,8 @@ static int obey(struct client *c, const char *word, int value)
 		return fm_segment_begin(c->group, value);
 	if (strcmp(word, "end") == 0)
 		return fm_segment_end(c->group);
+	if (strcmp(word, "leave") == 0)
+		return fm_task_leave("lib");
 	if (strcmp(word, "suspend") == 0)
 		return fm_xqueue_suspend(c->q, true, PATIENCE);
 	if (strcmp(word, "resume") == 0)
@@ -196,6 +222,8 @@ int main(int argc, char **argv)
 			break;
 		if (strcmp(word, "state") == 0)
 			rc = say_state(&c);
+		else if (strcmp(word, "admit") == 0)
+			rc = admit(&c, line);
 		else
 			printf("%s %d\n", word, obey(&c, word, value));
 	}

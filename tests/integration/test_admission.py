@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real-time tasks under the real daemon: who is admitted, what happens to who uses more, who leaves with whom."""
 
+import errno
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -136,6 +138,31 @@ def run_is_a_task_of_its_own_group(stack):
     p.tell("quit")
     check(p.wait() == 0, "it ends")
     eventually("and leaves", lambda: not tasks(f))
+
+
+def through_the_library(stack):
+    f = Fermata(stack, CONFIG)
+    client, rival = lib_client(f, stack), lib_client(f, stack, "rivals")
+    answer = client.ask("admit 12000 20")
+    check(re.match(r"admit 0 bound=1[2-9]\d{6} slack=[1-9]\d* ", answer + " "), answer)
+    t = tasks(f)["lib"]
+    check(t["pid"] == client.pid and t["state"] == "admitted" and t["budget_ms"] == 12, t)
+    answer = rival.ask("admit 15000 30")
+    check(re.match(rf"admit -{errno.EBUSY} bound=0 slack=0 task lib takes .* beyond its deadline of 30 ms", answer), answer)
+    check(client.ask("admit 1 20").split()[1] == f"-{errno.EEXIST}", "one task a group")
+    check(client.ask("admit 1 0").split()[1] == f"-{errno.EINVAL}", "no period")
+    check(rival.ask("leave").split()[1] == f"-{errno.ENOENT}", "that of another process")
+    client.do("burst 3")
+    eventually("its job is counted", lambda: tasks(f)["lib"]["jobs"] >= 1)
+    client.do("leave")
+    check(not tasks(f), "it left")
+    check(rival.ask("admit 15000 30").startswith("admit 0 "), "now there is room")
+    check(tasks(f)["lib"]["group"] == "rivals", tasks(f))
+    rival.do("leave")
+    f.cli("policy", "fair")
+    check(client.ask("admit 1 20").split()[1] == f"-{errno.EOPNOTSUPP}", "not under that policy")
+    f.stop()
+    check(client.ask("admit 1 20").split()[1] == f"-{errno.ENODEV}", "no daemon")
 
 
 def over_budget(stack, overrun):
@@ -331,6 +358,6 @@ def rights(stack):
 
 if __name__ == "__main__":
     main(refused_until_the_process_ends, all_or_none, an_end_that_was_asked_for, for_another_process,
-         groups_may_come_and_go, run_is_a_task_of_its_own_group, overrun_is_demoted, overrun_is_stopped,
+         groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
          epsilon_has_to_be_known, what_makes_no_sense, rights)

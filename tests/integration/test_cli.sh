@@ -120,7 +120,7 @@ help_texts() {
     expect 0 "--help" "$fermata" --help
     silent
     cp "$tmp/out" "$tmp/help"
-    for c in run ps hint suspend resume policy reload analyze study stats doctor version help; do
+    for c in run ps hint suspend resume policy reload admit analyze study stats doctor version help; do
         that "--help lists $c" grep -qE "^  $c +[A-Z]" "$tmp/help"
         expect 0 "$c --help" "$fermata" "$c" --help
         out_has "^Usage: fermata $c"
@@ -654,6 +654,8 @@ SCRIPT
     out_is high
     expect 0 "complete methods" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata analyze --method = rr-b
     out_is rr-busy
+    expect 0 "complete overruns" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata admit --overrun = sto
+    out_is stop
     expect 0 "complete studies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata study gedf-8
     out_is gedf-8
     expect 0 "complete policies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy fix
