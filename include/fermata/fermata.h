@@ -99,7 +99,8 @@ struct fm_task_answer {
 };
 /* Waits for the daemon's answer, 5 s at most. 0: admitted. -EBUSY: refused, somebody would miss.
  * -ENODEV: no daemon. -EOPNOTSUPP: not under its policy. -ENODATA: nobody knows epsilon. -EPERM,
- * -EDQUOT, -EEXIST: not this user's, too many, the group has one. -EINVAL, -ETIMEDOUT. */
+ * -EDQUOT, -EEXIST: not this user's, too many, the group has one. -EAGAIN: the daemon wants to be
+ * left alone for a second. -EINVAL, -ETIMEDOUT. */
 int fm_task_admit(fm_group *group, const struct fm_task *task, struct fm_task_answer *answer);
 int fm_task_leave(const char *name); /* of this process; -ENOENT */
 

@@ -30,6 +30,7 @@ struct admission {
 	struct fm_list owners, tasks;
 	struct fm_log_limit log;
 	unsigned last_id;
+	uint64_t rest_until; /* after a long decision */
 };
 
 /* admission.c */

@@ -33,6 +33,7 @@ const char *command_code(int code)
 		{-ENOMEM, "ENOMEM"},
 		{-EDQUOT, "EDQUOT"},
 		{-EACCES, "EACCES"},
+		{-EAGAIN, "EAGAIN"},
 		{-EBUSY, "EBUSY"},
 		{-EEXIST, "EEXIST"},
 		{-ENODATA, "ENODATA"},

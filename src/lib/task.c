@@ -200,8 +200,9 @@ static int error_of(const char *reply)
 	static const struct {
 		const char *name;
 		int code;
-	} codes[] = {{"EINVAL", -EINVAL}, {"EPERM", -EPERM}, {"EDQUOT", -EDQUOT}, {"EEXIST", -EEXIST},
-		{"ENODATA", -ENODATA}, {"ENOSPC", -ENOSPC}, {"ENOENT", -ENOENT}, {"EBUSY", -EOPNOTSUPP}};
+	} codes[] = {{"EINVAL", -EINVAL}, {"EPERM", -EPERM}, {"EDQUOT", -EDQUOT},
+		{"EEXIST", -EEXIST}, {"ENODATA", -ENODATA}, {"ENOSPC", -ENOSPC},
+		{"ENOENT", -ENOENT}, {"EBUSY", -EOPNOTSUPP}, {"EAGAIN", -EAGAIN}};
 	char code[16];
 
 	copy_text(reply, "code", code, sizeof(code));

@@ -2,8 +2,9 @@
 /* Any request line, by an operator and by a stranger: one reply each, an object that says "ok" or
  * why not, and a stranger never changes what is not his. */
 #include "base/clock.h"
-#include "daemon/daemon.h"
+#include "daemon/admission.h"
 #include <string.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,6 +56,22 @@ static void unchanged(struct daemon *d)
 	fm_bgroup_info(g, &i);
 	must(!i.suspended && !i.hints->value[FM_HINT_PRIORITY] && !i.hints->value[FM_HINT_WEIGHT]);
 	must(!strcmp(fm_sched_policy_ops(fm_bridge_sched(d->bridge))->name, "fixed-priority"));
+	must(!fm_bgroup_watched(g));
+}
+
+/* Whatever was asked, the bounds of those admitted are not beyond their deadlines. */
+static void kept(struct daemon *d)
+{
+	static const struct peer root = {.steers = true};
+	json_t *reply = admission_tasks(d, &root), *t;
+	size_t i;
+
+	json_array_foreach (json_object_get(reply, "tasks"), i, t) {
+		must(json_integer_value(json_object_get(t, "slack_ns")) >= 0);
+		must(json_integer_value(json_object_get(t, "bound_ns")) >= 0);
+	}
+	must(json_array_size(json_object_get(reply, "tasks")) == admission_count(d));
+	json_decref(reply);
 }
 
 /* Half of the inputs are set into the place of a value, so that the fuzzer need not find JSON
@@ -70,6 +87,12 @@ static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
 		"{\"cmd\":\"policy\",\"name\":\"fair\",\"params\":[\"slice=%.*s\"]}",
 		"{\"cmd\":\"policy\",\"name\":\"%.*s\"}",
 		"{\"cmd\":\"%.*s\"}",
+		"{\"cmd\":\"admit\",\"epsilon_ns\":1000,\"tasks\":[{\"name\":\"a\",%.*s}]}",
+		"{\"cmd\":\"admit\",\"epsilon_ns\":1000,\"tasks\":[{\"name\":\"a\",\"period_ns\":"
+		"1000000,"
+		"\"segments\":[{%.*s}]}]}",
+		"{\"cmd\":\"admit\",\"epsilon_ns\":1000,\"gpu_priority\":true,\"tasks\":[%.*s]}",
+		"{\"cmd\":\"unadmit\",\"task\":\"%.*s\"}",
 	};
 	size_t n = sizeof(frames) / sizeof(frames[0]);
 	int len;
@@ -86,9 +109,13 @@ static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char line[4096];
+	char line[4096], request[256];
 	static const struct fm_bridge_host host = {.wake = on_wake};
-	const struct peer stranger = {.uid = 2000}, root = {.steers = true};
+	const struct peer stranger = {.uid = 2000, .pid = getpid()};
+	const struct peer root = {.steers = true, .pid = getpid()};
+	static const char first[] = "{\"cmd\":\"admit\",\"epsilon_ns\":5000,\"for\":%d,\"tasks\":"
+				    "[{\"name\":\"t\",\"group\":\"g\",\"period_ns\":1000000,"
+				    "\"segments\":[{\"gpu_ns\":100000}]}]}";
 	struct daemon d = {.log = {.level = -1}};
 	struct fm_board *board;
 
@@ -96,11 +123,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config_defaults(&d.config);
 	must(!fm_board_create(&board, NULL));
 	must(!fm_bridge_new(&d.bridge, &host));
+	must(sd_event_new(&d.event) >= 0);
+	fm_list_init(&d.sessions);
+	must(!admission_new(&d));
+	admission_configure(&d);
 	populate(&d, board);
 	ask(&d, &stranger, line, size);
 	unchanged(&d);
+	kept(&d);
+	snprintf(request, sizeof(request), first, (int)getpid());
+	ask(&d, &root, request, strlen(request));
 	ask(&d, &root, line, size);
+	kept(&d);
+	admission_run(&d, fm_now());
 	fm_bridge_free(d.bridge);
+	admission_free(&d);
+	sd_event_source_disable_unref(d.idle);
+	sd_event_unref(d.event);
 	fm_board_unmap(board);
 	return 0;
 }
