@@ -82,7 +82,7 @@ static void forget(struct fm_admit *a)
 		fm_admit_remove(a, t);
 }
 
-static void measure(struct fm_admit *a, unsigned n, unsigned rounds, const char *name,
+static void measure(struct fm_admit *a, unsigned rounds, const char *name,
 	const struct fm_admit_spec *s, bool cold, bool reassign)
 {
 	struct fm_hist h;
@@ -103,9 +103,9 @@ static void measure(struct fm_admit *a, unsigned n, unsigned rounds, const char 
 		fm_hist_add(&h, fm_now() - begin);
 		admitted = answer.admitted;
 	}
-	printf("admit_%s tasks=%u %s p50_ms=%.2f max_ms=%.2f\n", name, n,
-		admitted ? "admitted" : "refused", (double)fm_hist_quantile(&h, 0.5) / 1e6,
-		(double)h.max / 1e6);
+	printf("admit_%s %s\n", name, admitted ? "admitted" : "refused");
+	printf("admit_%s_p50 %.3f ms\n", name, (double)fm_hist_quantile(&h, 0.5) / 1e6);
+	printf("admit_%s_max %.3f ms\n", name, (double)h.max / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -132,12 +132,13 @@ int main(int argc, char **argv)
 	first.priority = 1;
 	much.priority = 1;
 	much.segment[0] = (struct fm_rta_segment){much.period, 0, much.period};
-	measure(a, n, rounds, "last_warm", &last, false, false);
-	measure(a, n, rounds, "first_warm", &first, false, false);
-	measure(a, n, rounds, "refused_warm", &much, false, false);
-	measure(a, n, rounds, "last_cold", &last, true, false);
-	measure(a, n, rounds, "first_cold", &first, true, false);
-	measure(a, n, rounds, "gpu_priority_cold", &much, true, true);
+	printf("admit_tasks %u 1\n", n);
+	measure(a, rounds, "last_warm", &last, false, false);
+	measure(a, rounds, "first_warm", &first, false, false);
+	measure(a, rounds, "refused_warm", &much, false, false);
+	measure(a, rounds, "last_cold", &last, true, false);
+	measure(a, rounds, "first_cold", &first, true, false);
+	measure(a, rounds, "gpu_priority_cold", &much, true, true);
 	fm_admit_free(a);
 	return 0;
 }

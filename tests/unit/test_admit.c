@@ -414,6 +414,85 @@ static void late_by_a_wait_of_its_own(void **state)
 		"declared");
 }
 
+/* Where the device is not to blame, and it was not over its budget, either. */
+static void late_because_it_came_early(void **state)
+{
+	struct fm_admit_spec s = spec("a", 40, 5, 0);
+	struct admission *a = *state;
+
+	s.segments = 2;
+	s.segment[1] = s.segment[0];
+	admit(a, s);
+	work(a, &a->w->a, FM_MS);
+	live(a, FM_MS);
+	work(a, &a->w->a, FM_MS);
+	live(a, 5 * FM_MS);
+	work(a, &a->w->a, FM_MS);
+	live(a, 20 * FM_MS);
+	work(a, &a->w->a, FM_MS);
+	assert_int_equal(a->violated[0], 1);
+	assert_int_equal(a->overran[0], 0);
+	assert_string_equal(a->why, "it came before its period was over");
+}
+
+static void all_of_the_budget_is_not_too_much(void **state)
+{
+	struct admission *a = *state;
+	struct fm_atask *t = admit(a, spec("a", 20, 5, 0));
+	struct fm_atask_info i;
+
+	for (unsigned job = 0; job < 3; job++) {
+		work(a, &a->w->a, 5 * FM_MS);
+		live(a, 18 * FM_MS); /* sporadic: its period begins with its job */
+	}
+	fm_atask_info(a->admit, t, a->w->now, &i);
+	assert_int_equal(i.jobs, 3);
+	assert_int_equal(i.overruns + i.violations, 0);
+
+	work(a, &a->w->a, 3 * FM_MS);
+	live(a, 12 * FM_MS);
+	work(a, &a->w->a, 3 * FM_MS); /* the same period, as it began with the use before */
+	fm_atask_info(a->admit, t, a->w->now, &i);
+	assert_int_equal(i.overruns, 1);
+	assert_int_equal(i.state, FM_ATASK_DEMOTED);
+	live(a, 3 * FM_MS); /* it rests, and its period ends */
+	fm_atask_info(a->admit, t, a->w->now, &i);
+	assert_int_equal(i.state, FM_ATASK_PLACED);
+}
+
+/* The daemon was away for a while. */
+static void looks_may_be_late(void **state)
+{
+	struct admission *a = *state;
+
+	keep_busy(a, &a->w->z);
+	admit(a, spec("a", 20, 5, 0));
+	keep_busy(a, &a->w->a);
+	live(a, 6 * FM_MS);
+	assert_false(a_runs(a));
+	a->w->now += 36 * FM_MS;
+	live(a, 0);
+	assert_true(a_runs(a)); /* since 2 ms ago, in the third period */
+	live(a, 5 * FM_MS + 1);
+	assert_false(a_runs(a));
+	live(a, 13 * FM_MS - 2);
+	assert_false(a_runs(a));
+	live(a, 1);
+	assert_true(a_runs(a));
+
+	end(a, &a->w->a);
+	live(a, 40 * FM_MS);
+	a->violated[0] = 0;
+	start(a, &a->w->a, 1, 1);
+	a->w->now += 8 * FM_MS;
+	finish(a->w, &a->w->a, 0);
+	ring(a->w, &a->w->a);
+	live(a, FM_MS);
+	assert_int_equal(a->violated[0], 1);
+	assert_true(a->ended);
+	assert_int_equal(a->took, 8 * FM_MS);
+}
+
 static void refused_by_name_until_there_is_room(void **state)
 {
 	struct admission *a = *state;
@@ -509,6 +588,9 @@ int main(void)
 		CASE(late_by_the_overrun_of_another),
 		CASE(late_by_itself_by_hand_or_by_who_does_not_let_go),
 		CASE(late_by_a_wait_of_its_own),
+		CASE(late_because_it_came_early),
+		CASE(all_of_the_budget_is_not_too_much),
+		CASE(looks_may_be_late),
 		CASE(refused_by_name_until_there_is_room),
 		CASE(what_makes_no_sense_changes_nothing),
 		CASE(bounds_do_not_depend_on_the_order_of_asking),
