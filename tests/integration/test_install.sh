@@ -74,8 +74,8 @@ cat >"$tmp/bound.cc" <<'END'
 int main()
 {
 	fm_rta_segment segment = {4, 1, 3};
-	fm_rta_task task = {1, 0, 50, 50, 10, &segment, 1, FM_RTA_UNSET};
-	fm_rta_set set = {&task, 1, 2, FM_RTA_UNSET, FM_RTA_UNSET};
+	fm_rta_task task = {1, 0, 50, 50, 10, &segment, 1, FM_RTA_UNSET, 0};
+	fm_rta_set set = {&task, 1, 2, FM_RTA_UNSET, FM_RTA_UNSET, 0};
 	fm_rta_bound bound;
 	fm_rta *rta;
 	bool ok;
