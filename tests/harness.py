@@ -42,6 +42,13 @@ def check(condition, text):
         raise AssertionError(text)
 
 
+def need_level_3(there):
+    """Of OpenCL: PoCL has it, other devices may not."""
+    if not there and os.environ.get("FERMATA_TEST_GPU"):
+        raise Skip("the device has no memory that a running kernel sees the host write")
+    check(there, "no queue has level 3")
+
+
 def eventually(what, fn, seconds=PATIENCE):
     """Poll until fn() is true and return what it gave."""
     deadline = time.monotonic() + seconds

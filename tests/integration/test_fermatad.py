@@ -226,7 +226,7 @@ class Fermatad(unittest.TestCase):
         control = Control(self.dir)
         shown = lambda: [c["call"] for c in control.ask("ps")["groups"][0]["calls"]]
         liar = Client(self.dir)
-        evil = [b"", b"x" * 48, b"a b", b"\x1b[31m", b"\xc3\xbc", b"a\x7f", b"a\n", b"/", b'"', b"%s"]
+        evil = [b"", b"x" * 48, b"a;b", b"\x1b[31m", b"\xc3\xbc", b"a\x7f", b"a\n", b"/", b'"', b"%s"]
         for row, name in enumerate(evil):
             liar.call(row, name, 1)
         liar.call(len(evil), b"good", 1)

@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, Program, Skip, Steering, check, eventually, main, program
+from harness import Fermata, Program, Steering, check, eventually, main, need_level_3, program
 
 GROUPS, STEPS = 20000, 12000
 FEW = 2000
@@ -68,8 +68,7 @@ def queue(fermata, p):
 def guarded(fermata, *options, groups=GROUPS):
     """A long kernel that runs, at level 3."""
     p = start(fermata, "plain", groups, *options)
-    if 3 not in queue(fermata, p)["levels"]:
-        raise Skip("the device has no level 3")
+    need_level_3(3 in queue(fermata, p)["levels"])
     p.launch()
     p.counts_on()
     check(queue(fermata, p)["level"] == 3, f"the level shown: {queue(fermata, p)}")
