@@ -4,6 +4,7 @@
 rewritten stays at level 2 and says why; and whatever becomes of the daemon, it ends, and is right."""
 import os
 import random
+import signal
 import sys
 import time
 
@@ -134,9 +135,11 @@ def gives_way(stack):
     fermata = Fermata(stack)
     p = guarded(fermata)
     before = fermata.preemptions()
+    p.p.send_signal(signal.SIGSTOP)  # so the kernel does not end before anybody comes
     urgent = fermata.worker("--priority", "high")
     urgent.advances()
-    check(p.count() < GROUPS, "the kernel had ended before anybody came")
+    p.p.send_signal(signal.SIGCONT)
+    check(p.stands() < GROUPS, "the kernel ran to its end")
     urgent.finish()
     check(fermata.preemptions() > before, "nobody was preempted")
     p.counts_on()
