@@ -74,14 +74,7 @@ static void bound(const struct fm_rta *rta, size_t n, const int64_t *wcrt, bool 
 
 	sum_add(s, FM_RTA_OWN_CPU, NULL, 1, i->cpu_time);
 	sum_add(s, FM_RTA_OWN_GPU, NULL, 1, i->gpu);
-	for (size_t k = 0; k < n; k++) {
-		const struct task *h = &rta->task[k];
-		int64_t load = busy ? sum_plus(s, h->cpu_time, h->gpu) : h->load;
-
-		if (same_cpu(h, i))
-			sum_add(s, FM_RTA_CPU_OF, h, sum_jobs(s, w, wcrt[k] - load, h->period),
-				load);
-	}
+	sum_cpu_above(rta, n, wcrt, busy, w, s);
 	remote(rta, i, w, s);
 	local(rta, n, w, s);
 }

@@ -63,6 +63,11 @@ int64_t sum_plus(struct sum *s, int64_t a, int64_t b);
 /* Jobs in a window with a release jitter: ceil((window + jitter) / period), at least 0. */
 int64_t sum_jobs(struct sum *s, int64_t window, int64_t jitter, int64_t period);
 
+/* What tasks above task i on its CPU take of that: all of a job, or with `busy` off what is left
+ * when it suspends itself for the GPU. wcrt as below. */
+void sum_cpu_above(const struct fm_rta *rta, size_t i, const int64_t *wcrt, bool busy, int64_t w,
+	struct sum *s);
+
 /* The right-hand side for task i of the bound's equation at W, added to s. wcrt[h]: the bounds of
  * tasks before i. */
 typedef void rhs_fn(

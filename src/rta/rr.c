@@ -44,13 +44,7 @@ void rr_suspend_rhs(
 	const struct fm_rta *rta, size_t i, const int64_t *wcrt, int64_t w, struct sum *s)
 {
 	own(rta, i, s);
-	for (size_t k = 0; k < i; k++) {
-		const struct task *h = &rta->task[k];
-
-		if (local_above(rta, k, i))
-			sum_add(s, FM_RTA_CPU_OF, h, sum_jobs(s, w, wcrt[k] - h->load, h->period),
-				h->load);
-	}
+	sum_cpu_above(rta, i, wcrt, false, w, s);
 }
 
 void rr_busy_rhs(const struct fm_rta *rta, size_t i, const int64_t *wcrt, int64_t w, struct sum *s)

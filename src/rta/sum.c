@@ -45,3 +45,16 @@ void sum_add(
 			.total = value};
 	s->terms++;
 }
+
+void sum_cpu_above(const struct fm_rta *rta, size_t i, const int64_t *wcrt, bool busy, int64_t w,
+	struct sum *s)
+{
+	for (size_t k = 0; k < i; k++) {
+		const struct task *h = &rta->task[k];
+		int64_t load = busy ? sum_plus(s, h->cpu_time, h->gpu) : h->load;
+
+		if (same_cpu(h, &rta->task[i]))
+			sum_add(s, FM_RTA_CPU_OF, h, sum_jobs(s, w, wcrt[k] - load, h->period),
+				load);
+	}
+}

@@ -13,6 +13,9 @@
 #define LOOK_MIN (25 * FM_US)
 #define LOOK_MAX (10 * FM_MS)
 
+/* How long the end waits for the thread to leave the driver. */
+#define STOP_MS 100
+
 struct tracker {
 	struct fm_list link;
 	const cl_icd_dispatch *cl;
@@ -28,7 +31,7 @@ static struct {
 	struct fm_list queues; /* that have trackers under way */
 	uint64_t next;         /* when the thread will look again */
 	pid_t pid;
-	bool stop;
+	bool stop, telling;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool finished(const struct tracker *t)
@@ -97,9 +100,11 @@ static void *watcher(void *arg)
 		fm_list_init(&done);
 		watch.next = look(&done);
 		if (!fm_list_empty(&done)) {
+			watch.telling = true;
 			pthread_mutex_unlock(&watch.lock);
 			tell(&done);
 			pthread_mutex_lock(&watch.lock);
+			watch.telling = false;
 			continue;
 		}
 		ts = fm_timespec(watch.next);
@@ -122,6 +127,7 @@ static int start(void)
 
 	fm_list_init(&watch.queues);
 	watch.next = 0;
+	watch.telling = false; /* a parent's was */
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&watch.cond, &clock);
@@ -185,9 +191,21 @@ void fm_cl_watch_stir(struct fm_cl_queue *q)
 
 void fm_cl_watch_stop(void)
 {
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	bool mine, first;
+
 	pthread_mutex_lock(&watch.lock);
+	mine = watch.pid == getpid();
+	first = !watch.stop;
 	watch.stop = true;
-	if (watch.pid == getpid())
+	if (mine)
 		pthread_cond_signal(&watch.cond);
+	/* Who is told by the thread calls the driver. */
+	for (int i = 0; mine && first && watch.telling && i < STOP_MS; i++) {
+		pthread_mutex_unlock(&watch.lock);
+		nanosleep(&ms, NULL);
+		pthread_mutex_lock(&watch.lock);
+	}
 	pthread_mutex_unlock(&watch.lock);
 }
