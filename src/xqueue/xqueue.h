@@ -113,7 +113,7 @@ struct fm_xq {
 	unsigned levels;             /* bits that the hwqueue can do */
 	_Atomic enum fm_level level; /* in use */
 	bool in_order, closing;
-	bool partly;               /* what level 3 can do depends on the command: fm_xq_reaches() */
+	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
 	uint64_t spacing;          /* device time of a segment while others share the device */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
 	_Atomic unsigned refs;     /* the owner, the agent's list, each tracker under way */

@@ -134,12 +134,12 @@ static void destroyed_while_busy(struct conform *c)
 {
 	for (uint32_t i = 0; i < 4; i++) {
 		struct conform k = new_context(c, c->dev);
-		CUdeviceptr x = new_words(i);
+		CUdeviceptr x = new_words(i), beside = new_words(i + 4);
 		CUstream s = new_stream(i & 1 ? CU_STREAM_NON_BLOCKING : 0);
 
 		spin(&k, s, x, 2000000);
 		mix_many(&k, s, x, KERNELS);
-		mix_many(&k, NULL, x, 5);
+		mix_many(&k, NULL, beside, 5);
 		end_context(c, &k);
 	}
 	{
