@@ -17,7 +17,7 @@ from harness import BUILD, Fermata, Program, Worker, check, cuda_env, main, need
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
              for ptds in ((), ("--ptds",)))
-SECONDS = "2"
+SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "1")
 DEVICES = {"FAKE_CUDA_DEVICES": "2"}
 ENV = cuda_env({**os.environ, **DEVICES})
 

@@ -142,7 +142,6 @@ def gives_way(stack):
     check(p.stands() < GROUPS, "the kernel ran to its end")
     urgent.finish()
     check(fermata.preemptions() > before, "nobody was preempted")
-    p.counts_on()
     p.ends(1, GROUPS)
 
 
