@@ -84,6 +84,7 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now);
 /* For people: walk groups, their devices and queues. */
 struct fm_bgroup_info {
 	const char *name;
+	uint64_t id; /* as in struct fm_who */
 	uid_t uid;
 	const struct fm_hints *hints;
 	bool suspended;
@@ -105,7 +106,9 @@ struct fm_bgroup *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg);
+	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info,
+		const struct fm_account *account),
+	void *arg);
 void fm_bgroup_each_queue(
 	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(

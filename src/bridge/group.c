@@ -41,6 +41,14 @@ static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, c
 	return NULL;
 }
 
+static void set_name(struct fm_bgroup *g, const char *name)
+{
+	_Static_assert(sizeof(g->name) <= FM_WHO_NAME, "a name is remembered as it is");
+
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	fm_sched_label(g->sgroup, g->user->uid, g->name);
+}
+
 static struct fm_bgroup *group_new(
 	struct fm_bridge *b, const struct fm_bclient *c, const char *name, struct fm_err *err)
 {
@@ -64,7 +72,7 @@ static struct fm_bgroup *group_new(
 	}
 	g->bridge = b;
 	g->user = u;
-	snprintf(g->name, sizeof(g->name), "%s", name);
+	set_name(g, name);
 	fm_list_init(&g->members);
 	fm_list_init(&g->ents);
 	fm_list_add_tail(&b->groups, &g->link);
@@ -204,7 +212,7 @@ int member_name(
 	if (!g && !m->group)
 		return join_new(b, m, name, err);
 	if (!g && sole_member(m)) {
-		snprintf(m->group->name, sizeof(m->group->name), "%s", name);
+		set_name(m->group, name);
 		group_came(b, m->group);
 		return 0;
 	}

@@ -33,6 +33,7 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 
 	*info = (struct fm_bgroup_info){
 		.name = g->name,
+		.id = fm_sgroup_id(g->sgroup),
 		.uid = g->user->uid,
 		.hints = fm_sgroup_hints(g->sgroup),
 		.suspended = fm_sgroup_suspended(g->sgroup),
@@ -46,14 +47,18 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 }
 
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info), void *arg)
+	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info,
+		const struct fm_account *account),
+	void *arg)
 {
+	struct fm_account account;
 	struct fm_ent_info info;
 	struct ent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
 		fm_sent_info(e->sent, now, &info);
-		fn(arg, fm_sdev_key(e->dev->sdev), &info);
+		fm_sent_account(e->sent, now, &account);
+		fn(arg, fm_sdev_key(e->dev->sdev), &info, &account);
 	}
 }
 

@@ -125,6 +125,7 @@ const char *command_code(int code); /* "EPERM" for -EPERM */
 
 /* report.c: the parts of replies. */
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
+void report_account(json_t *ent, const struct fm_account *a, const struct peer *p);
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);

@@ -13,6 +13,7 @@
 struct walk {
 	json_t *list;
 	uint64_t now;
+	const struct peer *peer;
 };
 
 /* Users named in one reply. */
@@ -100,7 +101,8 @@ static const char *gate_name(bool open)
 	return open ? "open" : "closed";
 }
 
-static void add_ent(void *arg, const char *device, const struct fm_ent_info *i)
+static void add_ent(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
 	struct walk *w = arg;
 	json_t *o = json_object();
@@ -112,6 +114,7 @@ static void add_ent(void *arg, const char *device, const struct fm_ent_info *i)
 	set(o, "wait_ms", ms(i->ready_wait_ns));
 	set(o, "preemptions", json_integer((json_int_t)i->preemptions));
 	set(o, "reason", i->reason ? json_string(i->reason) : json_null());
+	report_account(o, a, w->peer);
 	json_array_append_new(w->list, o);
 }
 
@@ -171,15 +174,16 @@ static json_t *calls_array(struct fm_bgroup *g)
 	return list;
 }
 
-static json_t *group_object(
-	struct fm_bgroup *g, const struct fm_bgroup_info *i, struct names *names, uint64_t now)
+static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
+	const struct peer *p, struct names *names, uint64_t now)
 {
-	struct walk ents = {json_array(), now}, queues = {json_array(), now};
+	struct walk ents = {json_array(), now, p}, queues = {json_array(), now, p};
 	json_t *o = json_object();
 
 	fm_bgroup_each_ent(g, now, add_ent, &ents);
 	fm_bgroup_each_queue(g, add_queue, &queues);
 	set(o, "name", json_string(i->name));
+	set(o, "id", json_integer((json_int_t)i->id));
 	set(o, "uid", json_integer(i->uid));
 	set(o, "user", user_name(names, i->uid));
 	set(o, "suspended", json_boolean(i->suspended));
@@ -217,7 +221,7 @@ static void add_device(void *arg, const struct fm_bdevice_info *i)
 
 static json_t *devices_array(struct daemon *d, uint64_t now)
 {
-	struct walk w = {json_array(), now};
+	struct walk w = {json_array(), now, NULL};
 
 	fm_bridge_each_device(d->bridge, add_device, &w);
 	return w.list;
@@ -327,7 +331,7 @@ json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
 	while ((g = fm_bridge_group_next(d->bridge, g))) {
 		fm_bgroup_info(g, &info);
 		if (peer_sees(p, info.uid))
-			json_array_append_new(groups, group_object(g, &info, &names, now));
+			json_array_append_new(groups, group_object(g, &info, p, &names, now));
 	}
 	while (names.n)
 		json_decref(names.name[--names.n]);

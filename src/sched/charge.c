@@ -75,18 +75,6 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
 	return due(e, t, is_measured(d), &usage);
 }
 
-void fm_core_note_wait(struct fm_sent *e, uint64_t now)
-{
-	bool waits = e->ready && !fm_core_lingers(e) && !e->gate_open && !e->draining;
-
-	if (waits && e->wait_from == FM_NEVER) {
-		e->wait_from = now;
-	} else if (!waits && e->wait_from != FM_NEVER) {
-		e->wait_ns += fm_sub_sat(now, e->wait_from);
-		e->wait_from = FM_NEVER;
-	}
-}
-
 void fm_core_drained(struct fm_sent *e, uint64_t since)
 {
 	const struct fm_sched *s = e->d->s;
@@ -99,7 +87,8 @@ void fm_core_drained(struct fm_sent *e, uint64_t since)
 	e->d->n_draining--;
 	fm_list_del(&e->active);
 	fm_core_touch(e);
-	fm_core_note_wait(e, since);
+	fm_account_note(e, since);
+	fm_account_device(e->d, since);
 }
 
 /* Returns the time from which the device is free for others: the last stall, or t if someone

@@ -24,6 +24,61 @@
 
 enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
+/* What a moment of an entity counts as. */
+enum fm_spent {
+	FM_SPENT_IDLE,
+	FM_SPENT_RAN,
+	FM_SPENT_BY_HAND,
+	FM_SPENT_OVER_BUDGET,
+	FM_SPENT_WAIT, /* and enum fm_wait */
+	FM_SPENT_COUNT = FM_SPENT_WAIT + FM_WAITS
+};
+
+/* For how long whom had held a device: who has a place in the table, and all others together.
+ * Who takes a place goes on counting from what stands there. */
+#define FM_PLACES 7
+#define FM_OTHERS FM_PLACES
+struct fm_hold {
+	uint64_t ns[FM_PLACES + 1], nobody;
+	uint64_t at; /* counted up to then */
+	unsigned n;
+	uint8_t by[FM_RUN_MAX];      /* places of those who hold it now */
+	const struct fm_sent *alone; /* who holds it alone, or NULL */
+	bool late;                   /* those in run[] wait for somebody who drains */
+	uint64_t changes;            /* places have changed hands so often */
+	uint64_t change_at;          /* not before, from who has not gone */
+	struct fm_who *who[FM_PLACES];
+	uint64_t taken[FM_PLACES]; /* ns when who took the place */
+	uint64_t since[FM_PLACES],
+		before[FM_PLACES]; /* which change that was, and the last but it */
+	uint64_t rated[FM_PLACES]; /* what of ns is no merit of who any more */
+};
+
+/* What an entity spent its time on; what an event touches stands in two lines of the cache. */
+struct fm_spend {
+	/* By place: waited for it; while it counts, less what the device had counted at the
+	 * beginning of this wait. */
+	_Alignas(64) uint64_t held[FM_PLACES + 1];
+	uint64_t to, since; /* the end of what is in ns[]; the beginning of this wait */
+	uint64_t nobody;    /* as held, of this wait */
+	uint64_t changes;   /* of places, as far as followed */
+	uint8_t on, place;  /* enum fm_spent; its place on its device, if it has one */
+	bool counts;
+	uint64_t ns[FM_SPENT_COUNT], joined;
+};
+
+/* The rest of it. */
+#define FM_WAIT_BUCKETS 128
+struct fm_blame {
+	struct fm_who *who[FM_PLACES]; /* whose the places are, as far as followed */
+	struct fm_past {
+		struct fm_who *who;
+		uint64_t ns;
+	} past[FM_CULPRITS]; /* of those who lost theirs */
+	uint64_t others, waits, longest;
+	uint32_t bucket[FM_WAIT_BUCKETS];
+};
+
 struct fm_sched {
 	struct fm_sched_host host;
 	void *ctx;
@@ -37,7 +92,7 @@ struct fm_sched {
 	struct fm_heap timers;  /* struct fm_sdev.timer, one each */
 	struct fm_heap lingers; /* struct fm_sent.linger */
 	size_t n_devices, n_ents;
-	uint64_t last_id;
+	uint64_t last_id, last_group;
 	struct fm_list stirred; /* devices whose decision has to be made anew */
 	struct fm_list decided; /* devices whose decision has not reached the gates and bells yet */
 	struct fm_sdev *deciding; /* its policy is being asked */
@@ -74,12 +129,14 @@ struct fm_sdev {
 	uint64_t visit;               /* of fm_sdev_each_active() */
 	uint64_t wish;                /* the policy's next */
 	uint64_t poll_at, poll_every; /* while n_draining */
+	struct fm_hold hold;
 	struct fm_hist preempt;
 };
 
 struct fm_sgroup {
 	struct fm_list node; /* in sched->groups */
 	struct fm_list ents;
+	struct fm_who *who;
 	struct fm_hints hints, effective;
 	bool suspended; /* by hand, or over its budget */
 	bool by_hand;
@@ -124,9 +181,12 @@ struct fm_sent {
 	uint64_t epoch, asked;      /* of the decision that chose it last */
 	uint64_t visit;
 	uint64_t closed_at, charged_to, usage;
-	uint64_t wait_from, wait_ns; /* FM_NEVER: not waiting */
 	uint64_t preemptions;
 	const char *reason;
+
+	struct fm_spend spend;
+	struct fm_blame *blame;
+
 	struct fm_ent seat[FM_SEATS]; /* as the instances of the policy see it */
 	void *spare[FM_SEATS];        /* privs of the policy to come, while policies change */
 };
@@ -134,6 +194,12 @@ struct fm_sent {
 static inline struct fm_sent *fm_sent_of(struct fm_ent *e, unsigned seat)
 {
 	return fm_container(e - seat, struct fm_sent, seat[0]);
+}
+
+/* Is the device still his who had it before? */
+static inline bool fm_account_late(const struct fm_sdev *d)
+{
+	return d->n_draining && !d->all && d->n_run <= 1;
 }
 
 static inline uint64_t fm_core_now(struct fm_sched *s, uint64_t now)
@@ -154,8 +220,18 @@ void fm_core_settle(struct fm_sdev *d, uint64_t t);
 void fm_core_settle_ent(struct fm_sent *e, uint64_t t);
 void fm_core_settle_each(struct fm_sdev *d, uint64_t t);
 void fm_core_drained(struct fm_sent *e, uint64_t since);
-void fm_core_note_wait(struct fm_sent *e, uint64_t now);
 uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
+
+/* account.c: what the time is spent on. */
+void fm_account_join(struct fm_sent *e);
+void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t);
+void fm_account_begin(struct fm_sent *e, uint64_t now);
+void fm_account_holder(struct fm_sdev *d, uint64_t t);
+uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t);
+int fm_who_new(struct fm_who **out, uint64_t id);
+void fm_who_put(struct fm_who *w);
+void fm_hold_fini(struct fm_hold *h);
+void fm_blame_free(struct fm_blame *b);
 
 /* decide.c: ask the policy and turn the difference into gates, timer and bells. Choose and apply
  * are the halves of that; fill is the end of choose, for a device whose claims are known: who runs.
@@ -204,6 +280,46 @@ static inline void fm_gang_count(struct fm_sent *e, uint64_t now)
 		fm_gang_recount(e, now);
 }
 
+const char *fm_gang_reason(const struct fm_sent *e); /* NULL: it waits for no other device */
+
+/* After whatever may change what it spends its time on, with the time of that. */
+static inline void fm_account_note(struct fm_sent *e, uint64_t t)
+{
+	const struct fm_sgroup *g = e->g;
+	unsigned on;
+
+	if (g->suspended)
+		on = g->by_hand ? FM_SPENT_BY_HAND : FM_SPENT_OVER_BUDGET;
+	else if (!e->work && !g->depth)
+		on = FM_SPENT_IDLE;
+	else if (e->draining || (e->gate_open && !fm_account_late(e->d)))
+		on = FM_SPENT_RAN;
+	else if (e->gate_open)
+		on = FM_SPENT_WAIT + FM_WAIT_DRAINING;
+	else if (g->held && fm_gang_reason(e))
+		on = FM_SPENT_WAIT + FM_WAIT_GANG;
+	else if (g->grant == FM_GRANT_DEMOTED)
+		on = FM_SPENT_WAIT + FM_WAIT_DEMOTED;
+	else
+		on = FM_SPENT_WAIT + FM_WAIT_POLICY;
+	if (on != e->spend.on)
+		fm_account_change(e, (enum fm_spent)on, t);
+}
+
+/* Who holds the device may have changed. */
+static inline void fm_account_device(struct fm_sdev *d, uint64_t t)
+{
+	if (d->n_run != 1 || d->n_draining || d->hold.late || d->hold.alone != d->run[0])
+		fm_account_holder(d, t);
+}
+
+/* Its wait counts from now on, if it does not already. */
+static inline void fm_account_wait(struct fm_sent *e, uint64_t now)
+{
+	if (e->spend.on >= FM_SPENT_WAIT && !e->spend.counts)
+		fm_account_begin(e, now);
+}
+
 int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* deputies it needs */
 void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now);   /* none it does not */
 void fm_gang_enter(struct fm_sent *e, uint64_t now); /* it is in its lists already */
@@ -214,7 +330,6 @@ void fm_gang_touch(const struct fm_sdev *d); /* the number of its entities cross
 void fm_gang_resolve(struct fm_sched *s, uint64_t now);
 bool fm_gang_but_for(const struct fm_sent *e); /* idle: were it ready, its group would be one */
 bool fm_gang_shared(const struct fm_sent *e);  /* may be stopped for one of its other devices */
-const char *fm_gang_reason(const struct fm_sent *e); /* NULL: it waits for no other device */
 
 /* switch.c: an instance of the policy, with everybody whom it may see, and its end; in and out of
  * one, idle. Making and joining may answer -ENOMEM. */

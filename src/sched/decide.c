@@ -76,7 +76,7 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 	}
 	e->reason = reason;
 	s->stats.gate_stores++;
-	fm_core_note_wait(e, now);
+	fm_account_note(e, now);
 	fm_core_touch(e);
 	s->host.gate(s->ctx, e->data, open, reason, now);
 }
@@ -110,6 +110,7 @@ void fm_core_ring(struct fm_sdev *d)
 	while (!fm_list_empty(&d->touched)) {
 		e = fm_list_first(&d->touched, struct fm_sent, touched);
 		fm_list_del(&e->touched);
+		fm_account_wait(e, d->s->now);
 		set_bells(e);
 	}
 }
@@ -243,6 +244,7 @@ static void turn(struct fm_sdev *d, bool all, uint64_t now)
 	fm_list_each (e, &d->ents, in_dev) {
 		fm_core_touch(e);
 		fm_gang_count(e, now);
+		fm_account_note(e, now);
 	}
 }
 
@@ -363,6 +365,7 @@ void fm_core_apply(struct fm_sdev *d, uint64_t now)
 		apply_all(d, now);
 	else
 		apply_run(d, now);
+	fm_account_device(d, now);
 	/* What had nothing in flight has come to rest already: no need to come back for it. */
 	if (d->n_draining)
 		fm_core_settle(d, now);

@@ -170,6 +170,7 @@ static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent 
 	fm_list_each (e, &g->ents, in_group) {
 		fm_core_show(e, now);
 		recount(e);
+		fm_account_note(e, now);
 		fm_gang_stir(e->d);
 	}
 }
@@ -191,6 +192,7 @@ void fm_gang_recount(struct fm_sent *e, uint64_t now)
 {
 	recount(e);
 	fm_gang_review(e->g, now);
+	fm_account_note(e, now);
 }
 
 static void trim(struct fm_sdev *d, uint64_t now)

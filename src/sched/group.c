@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "core.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
@@ -10,6 +11,10 @@ int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
 
 	if (!g)
 		return -ENOMEM;
+	if (fm_who_new(&g->who, ++s->last_group)) {
+		free(g);
+		return -ENOMEM;
+	}
 #define HINT_DEFAULT(id, name, min, max, def, unit) g->hints.value[id] = def;
 	FM_HINT_MAP(HINT_DEFAULT)
 #undef HINT_DEFAULT
@@ -26,7 +31,20 @@ void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
 	while (!fm_list_empty(&g->ents))
 		fm_sched_ent_del(s, fm_list_first(&g->ents, struct fm_sent, in_group), now);
 	fm_list_del(&g->node);
+	g->who->gone = true;
+	fm_who_put(g->who);
 	free(g);
+}
+
+void fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name)
+{
+	g->who->uid = uid;
+	snprintf(g->who->name, sizeof(g->who->name), "%s", name);
+}
+
+uint64_t fm_sgroup_id(const struct fm_sgroup *g)
+{
+	return g->who->id;
 }
 
 const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g)
@@ -135,6 +153,7 @@ static void apply_suspended(struct fm_sgroup *g, const char *reason, uint64_t no
 			fm_core_set_ready(e, now, now);
 		else
 			fm_core_heat(e, now);
+		fm_account_note(e, now);
 	}
 	fm_list_each (e, &g->ents, in_group)
 		fm_core_decide(e->d, now);

@@ -41,6 +41,7 @@ static void free_ent(struct fm_sent *e)
 {
 	for (unsigned i = 0; i < FM_SEATS; i++)
 		free(e->seat[i].priv);
+	fm_blame_free(e->blame);
 	free(e);
 }
 
@@ -52,6 +53,7 @@ static void free_device(struct fm_sdev *d)
 		fm_seat_end(d, i, d->s->now);
 	fm_list_each_safe (e, tmp, &d->ents, in_dev)
 		free_ent(e);
+	fm_hold_fini(&d->hold);
 	free(d->held);
 	free(d->key);
 	free(d);
@@ -66,8 +68,10 @@ void fm_sched_free(struct fm_sched *s)
 		return;
 	fm_list_each_safe (d, dtmp, &s->devices, node)
 		free_device(d);
-	fm_list_each_safe (g, gtmp, &s->groups, node)
+	fm_list_each_safe (g, gtmp, &s->groups, node) {
+		fm_who_put(g->who);
 		free(g);
+	}
 	fm_heap_fini(&s->timers);
 	fm_heap_fini(&s->lingers);
 	free(s->shared);
@@ -122,9 +126,13 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
 
 static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *data, uint64_t now)
 {
-	FM_CLEAN_FREE struct fm_sent *e = calloc(1, sizeof(*e));
+	FM_CLEAN_FREE struct fm_sent *e = aligned_alloc(_Alignof(struct fm_sent), sizeof(*e));
 
 	if (!e)
+		return NULL;
+	memset(e, 0, sizeof(*e));
+	e->blame = calloc(1, sizeof(*e->blame));
+	if (!e->blame)
 		return NULL;
 	for (unsigned i = 0; i < FM_SEATS; i++) {
 		e->seat[i].hints = &g->effective;
@@ -135,8 +143,8 @@ static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *dat
 	e->g = g;
 	e->data = data;
 	e->fresh = true;
-	e->wait_from = FM_NEVER;
-	e->charged_to = now;
+	fm_account_join(e);
+	e->charged_to = e->spend.joined = e->spend.to = now;
 	fm_list_init(&e->active);
 	fm_list_init(&e->hot);
 	fm_list_init(&e->touched);
@@ -236,6 +244,8 @@ static void unlink_ent(struct fm_sent *e)
 	fm_list_del(&e->in_group);
 	drop(d->run, &d->n_run, e);
 	drop(d->claim, &d->n_claim, e);
+	if (d->hold.alone == e)
+		d->hold.alone = NULL;
 	d->n_draining -= e->draining;
 	d->n_ents--;
 	d->s->n_ents--;
@@ -274,12 +284,10 @@ void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *inf
 	*info = (struct fm_ent_info){
 		.gate_open = e->gate_open,
 		.served_ns = e->seat[FM_FIRST].served_ns + fm_core_unsettled(e, now),
-		.ready_wait_ns = e->wait_ns,
+		.ready_wait_ns = fm_account_waited(e, now),
 		.preemptions = e->preemptions,
 		.reason = held ? held : e->reason,
 	};
-	if (e->wait_from != FM_NEVER)
-		info->ready_wait_ns += fm_sub_sat(now, e->wait_from);
 	if (e->g->suspended)
 		info->state = FM_ENT_SUSPENDED;
 	else if (wants)

@@ -61,6 +61,47 @@ struct fm_ent_info {
 	const char *reason; /* of its last gate change, or why its gang is held; or NULL */
 };
 
+/* Where the wall time of an entity went, since it joined: ran, idle, withheld by hand, withheld
+ * over its budget, or waited, which add up to its age to the nanosecond. Ran: it had work, or was
+ * inside a declared segment, and the device was its, also while it came to rest after its gate had
+ * closed. Waited: as much, and the device was another's. */
+enum fm_wait {
+	FM_WAIT_POLICY,   /* the policy chose others */
+	FM_WAIT_NOBODY,   /* the policy let nobody run: a limit, or work on another device */
+	FM_WAIT_GANG,     /* a gang, refused on another of its devices */
+	FM_WAIT_DEMOTED,  /* as by the policy, but over its budget, and so below all */
+	FM_WAIT_DRAINING, /* chosen, and who had the device before had not come to rest */
+	FM_WAITS
+};
+
+#define FM_CULPRITS 8
+#define FM_WHO_NAME 64
+
+/* A group, known for as long as somebody remembers to have waited for it. */
+struct fm_who {
+	uint64_t id; /* from 1, of this core */
+	uint32_t uid;
+	bool gone;
+	char name[FM_WHO_NAME];
+	unsigned refs; /* the core's */
+};
+
+struct fm_account {
+	uint64_t age_ns, ran_ns, idle_ns, by_hand_ns, over_budget_ns;
+	uint64_t wait_ns[FM_WAITS];
+	/* The same time by who held the device meanwhile, most first, and others or nobody. Several
+	 * who held it at once share it. Of a gang: who held the device that it waited for. who is
+	 * valid until the core is called again. */
+	struct fm_culprit {
+		const struct fm_who *who;
+		uint64_t ns;
+	} culprit[FM_CULPRITS];
+	unsigned n_culprits;
+	uint64_t others_ns;
+	/* Waits that ended with running. Quantiles to a fifth. */
+	uint64_t waits, wait_p50, wait_p99, wait_max;
+};
+
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx);
 void fm_sched_free(struct fm_sched *s);
 
@@ -89,6 +130,10 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate clo
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
 void fm_sched_group_del(
 	struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
+
+/* What others that waited for it know it by. Its number is its own for the life of the core. */
+void fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name);
+uint64_t fm_sgroup_id(const struct fm_sgroup *g);
 
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
 int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
@@ -124,6 +169,7 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	struct fm_sdev *d, void *data, uint64_t now);
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
+void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a);
 struct fm_sdev *fm_sent_device(const struct fm_sent *e);
 
 /* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing.

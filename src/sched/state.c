@@ -75,7 +75,7 @@ void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
 	}
 	fm_gang_count(e, now); /* before it is shown: who is shown depends on it */
 	fm_core_show(e, now);
-	fm_core_note_wait(e, at);
+	fm_account_note(e, at);
 	fm_core_touch(e);
 }
 
@@ -90,7 +90,6 @@ void fm_core_unready(struct fm_sent *e, uint64_t now)
 		fm_list_del(&e->active);
 	fm_gang_count(e, now);
 	fm_core_show(e, now);
-	fm_core_note_wait(e, now);
 	fm_core_touch(e);
 }
 
@@ -108,7 +107,7 @@ static void end_linger(struct fm_sent *e, uint64_t at, uint64_t now)
 	for (unsigned i = 0; i < FM_SEATS; i++)
 		e->seat[i].ready_since = at;
 	fm_gang_count(e, now);
-	fm_core_note_wait(e, at);
+	fm_account_note(e, at);
 	fm_core_told(e, now);
 }
 
@@ -124,6 +123,7 @@ void fm_core_refresh(struct fm_sent *e, uint64_t now)
 		fm_core_set_ready(e, now, now);
 	else if (!wants && e->ready && !fm_core_lingers(e))
 		fm_core_set_idle(e, now);
+	fm_account_note(e, now);
 }
 
 void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
@@ -169,6 +169,7 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 	fm_core_settle_ent(e, at);
 	e->work = false;
 	e->idle_at = at;
+	fm_account_note(e, at);
 	fm_core_touch(e);
 	if (e->draining)
 		fm_core_drained(e, FM_MAX(at, e->closed_at));

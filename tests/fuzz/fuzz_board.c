@@ -102,7 +102,8 @@ static struct fm_bclient *join(struct world *w, struct fm_board *board, unsigned
 	return c;
 }
 
-static void see_ent(void *arg, const char *device, const struct fm_ent_info *i)
+static void see_ent(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
 	const struct world *w = arg;
 

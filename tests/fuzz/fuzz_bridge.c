@@ -174,7 +174,8 @@ static void scribble(struct client *c, struct input *in)
 		s->bells = s->gate = (uint32_t)take_u64(in);
 }
 
-static void see_ent(void *arg, const char *device, const struct fm_ent_info *i)
+static void see_ent(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
 	must(*device && i->state <= FM_ENT_SUSPENDED);
 }

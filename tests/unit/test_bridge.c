@@ -34,7 +34,8 @@ static void the_urgent_stop_the_others(void **state)
 	assert_true(open_gate(&w->a, 0));
 }
 
-static void count_running(void *arg, const char *device, const struct fm_ent_info *i)
+static void count_running(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
 	*(unsigned *)arg += i->state == FM_ENT_RUNNING;
 }

@@ -37,7 +37,8 @@ static void rest(struct world *w, struct client *c)
 	pass(w, FM_MS);
 }
 
-static void find_reason(void *arg, const char *device, const struct fm_ent_info *i)
+static void find_reason(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
 	if (!strcmp(device, "sim:1"))
 		*(const char **)arg = i->reason;

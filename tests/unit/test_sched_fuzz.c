@@ -38,7 +38,7 @@ struct ent {
 	unsigned group, device;
 	bool told, open, work, bell_ready, bell_idle;
 	bool stuck; /* after closing: does not come to rest */
-	uint64_t close_at;
+	uint64_t close_at, joined;
 };
 
 struct fuzz {
@@ -201,6 +201,56 @@ static void check_patience(struct fuzz *f)
 	}
 }
 
+static uint64_t waits(const struct fm_account *a)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		sum += a->wait_ns[i];
+	return sum;
+}
+
+/* All of its time is accounted for, and of what it waited, for whom. */
+static void get_account(struct fuzz *f, struct ent *e, struct fm_account *a)
+{
+	uint64_t blamed;
+
+	fm_sent_account(e->e, f->now, a);
+	assert_int_equal(a->age_ns, f->now - e->joined);
+	assert_int_equal(
+		a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns + waits(a), a->age_ns);
+	blamed = a->others_ns;
+	assert_true(a->n_culprits <= FM_CULPRITS);
+	for (unsigned i = 0; i < a->n_culprits; i++) {
+		assert_true(!i || a->culprit[i].ns <= a->culprit[i - 1].ns);
+		assert_int_equal(a->culprit[i].who->name[0], 'g');
+		for (unsigned k = 0; k < i; k++)
+			assert_ptr_not_equal(a->culprit[i].who, a->culprit[k].who);
+		blamed += a->culprit[i].ns;
+	}
+	assert_int_equal(blamed, waits(a));
+	assert_true(a->wait_p50 <= a->wait_p99 && a->wait_p99 <= a->wait_max);
+	assert_true(a->wait_max <= waits(a) && a->waits <= waits(a));
+}
+
+/* And the time that passes now is put to what it does. */
+static void check_account(struct fuzz *f, struct ent *e)
+{
+	const struct group *g = &f->group[e->group];
+	struct fm_account a, b;
+
+	get_account(f, e, &a);
+	f->now += 1000;
+	get_account(f, e, &b);
+	assert_int_equal(b.by_hand_ns - a.by_hand_ns, g->suspended ? 1000 : 0);
+	assert_int_equal(b.idle_ns - a.idle_ns, g->suspended || wants(f, e) ? 0 : 1000);
+	assert_int_equal(b.ran_ns + waits(&b) - a.ran_ns - waits(&a), wants(f, e) ? 1000 : 0);
+	if (!wants(f, e) || !strcmp(f->policy, "fifo"))
+		assert_int_equal(waits(&b), waits(&a));
+	if (wants(f, e) && !e->open)
+		assert_int_equal(b.wait_ns[FM_WAIT_DRAINING], a.wait_ns[FM_WAIT_DRAINING]);
+}
+
 static void check_ent(struct fuzz *f, struct ent *e)
 {
 	const struct group *g = &f->group[e->group];
@@ -216,6 +266,8 @@ static void check_ent(struct fuzz *f, struct ent *e)
 	assert_false(e->bell_ready && e->work);
 	assert_false(e->bell_idle && !e->work);
 	assert_true(i.served_ns <= f->now && i.ready_wait_ns <= f->now);
+	if (!rnd(f, 20))
+		check_account(f, e);
 }
 
 static bool is_lone(const struct fuzz *f, const struct ent *e)
@@ -341,7 +393,7 @@ static void add_ent(struct fuzz *f, struct ent *e)
 	for (struct ent *o = f->ent; o < f->ent + ENTS; o++)
 		if (o->e && o->group == group && o->device == device)
 			rc = -EEXIST;
-	*e = (struct ent){.group = group, .device = device};
+	*e = (struct ent){.group = group, .device = device, .joined = f->now};
 	assert_int_equal(
 		fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), rc);
 }
@@ -411,6 +463,7 @@ static void renew_group(struct fuzz *f, struct group *g)
 			*e = (struct ent){0};
 	*g = (struct group){0};
 	assert_int_equal(fm_sched_group_add(f->s, &g->g), 0);
+	fm_sched_label(g->g, 0, "g");
 }
 
 static void event_group(struct fuzz *f)
@@ -516,8 +569,10 @@ static void survives(uint64_t seed, int events, bool dense)
 	assert_int_equal(fm_sched_new(&f.s, &host, &f), 0);
 	for (unsigned i = 0; i < DEVICES; i++)
 		assert_int_equal(fm_sched_device_add(f.s, &f.d[i], "fuzz"), 0);
-	for (unsigned i = 0; i < GROUPS; i++)
+	for (unsigned i = 0; i < GROUPS; i++) {
 		assert_int_equal(fm_sched_group_add(f.s, &f.group[i].g), 0);
+		fm_sched_label(f.group[i].g, 0, "g");
+	}
 	for (int i = 0; i < events; i++)
 		event(&f);
 	f.in_call = true;

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the wall time of each entity went: each moment since it joined counts as one of enum
+ * fm_spent, to the nanosecond, and those in which it waited are told apart by who held the device.
+ *
+ * Nobody is looked at because another waits. A device counts for how long each of those groups has
+ * held it that have a place in its table, and all others together. Who begins to wait subtracts
+ * these counts from its own, and who ends adds them as they are by then. Places change hands
+ * seldom, and each such change has a number, so that a waiter notices. What was reported too late
+ * to be counted right is put to whom it waited for most: sums are exact in any case.
+ */
+#include "core.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two. */
+#define WAIT_SHIFT 10 /* the first bucket is below 1 us */
+
+/* So often a group takes the place of another that is still there. */
+#define PLACE_EVERY (100 * FM_MS)
+
+int fm_who_new(struct fm_who **out, uint64_t id)
+{
+	struct fm_who *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	w->id = id;
+	w->refs = 1;
+	*out = w;
+	return 0;
+}
+
+void fm_who_put(struct fm_who *w)
+{
+	if (w && !--w->refs)
+		free(w);
+}
+
+static void set_who(struct fm_who **place, struct fm_who *w)
+{
+	if (w)
+		w->refs++;
+	fm_who_put(*place);
+	*place = w;
+}
+
+void fm_hold_fini(struct fm_hold *h)
+{
+	for (unsigned i = 0; i < FM_PLACES; i++)
+		fm_who_put(h->who[i]);
+}
+
+void fm_blame_free(struct fm_blame *b)
+{
+	if (!b)
+		return;
+	for (unsigned i = 0; i < FM_PLACES; i++)
+		fm_who_put(b->who[i]);
+	for (unsigned i = 0; i < FM_CULPRITS; i++)
+		fm_who_put(b->past[i].who);
+	free(b);
+}
+
+/* Several who hold it at once share the time. */
+static void advance_many(struct fm_hold *h, uint64_t ns)
+{
+	uint64_t part = ns / h->n;
+
+	h->ns[h->by[0]] += ns - part * (h->n - 1);
+	for (unsigned i = 1; i < h->n; i++)
+		h->ns[h->by[i]] += part;
+}
+
+static inline void advance(struct fm_hold *h, uint64_t t)
+{
+	uint64_t ns = fm_sub_sat(t, h->at);
+
+	if (!ns)
+		return;
+	h->at = t;
+	if (h->n == 1)
+		h->ns[h->by[0]] += ns;
+	else if (!h->n)
+		h->nobody += ns;
+	else
+		advance_many(h, ns);
+}
+
+static bool holds(const struct fm_hold *h, unsigned place)
+{
+	for (unsigned i = 0; i < h->n; i++)
+		if (h->by[i] == place)
+			return true;
+	return false;
+}
+
+/* Of who has held the device least of late, and does not now; FM_PLACES: it is not time. */
+static unsigned spare_place(struct fm_hold *h, uint64_t t)
+{
+	uint64_t least = UINT64_MAX, score;
+	unsigned best = FM_PLACES;
+
+	for (unsigned i = 0; i < FM_PLACES; i++)
+		if (!h->who[i] || (h->who[i]->gone && !holds(h, i)))
+			return i;
+	if (t < h->change_at)
+		return FM_PLACES;
+	h->change_at = t + PLACE_EVERY;
+	for (unsigned i = 0; i < FM_PLACES; i++) {
+		h->rated[i] += (h->ns[i] - h->rated[i]) / 16;
+		score = h->ns[i] - h->rated[i];
+		if (holds(h, i) || score >= least)
+			continue;
+		least = score;
+		best = i;
+	}
+	return best;
+}
+
+static bool has_place(const struct fm_hold *h, const struct fm_sent *e)
+{
+	return h->who[e->spend.place] == e->g->who;
+}
+
+static unsigned place_of(struct fm_hold *h, struct fm_sent *e, uint64_t t)
+{
+	unsigned i = e->spend.place;
+
+	if (has_place(h, e))
+		return i;
+	i = spare_place(h, t);
+	if (i == FM_PLACES)
+		return FM_OTHERS;
+	e->spend.place = (uint8_t)i;
+	set_who(&h->who[i], e->g->who);
+	h->taken[i] = h->rated[i] = h->ns[i];
+	h->before[i] = h->since[i];
+	h->since[i] = ++h->changes;
+	return i;
+}
+
+/* Its group may have been there before. */
+void fm_account_join(struct fm_sent *e)
+{
+	const struct fm_hold *h = &e->d->hold;
+
+	for (unsigned i = 0; i < FM_PLACES; i++)
+		if (h->who[i] == e->g->who)
+			e->spend.place = (uint8_t)i;
+}
+
+static void hold(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint64_t t)
+{
+	advance(h, t);
+	h->n = 0;
+	/* Those who have a place keep it, before others look for one. */
+	for (unsigned i = 0; i < n; i++)
+		if (has_place(h, by[i]))
+			h->by[h->n++] = by[i]->spend.place;
+	for (unsigned i = 0; i < n && h->n < n; i++)
+		if (!has_place(h, by[i]) || !holds(h, by[i]->spend.place)) {
+			uint8_t place = (uint8_t)place_of(h, by[i], t);
+
+			h->by[h->n++] = place;
+		}
+	h->alone = n == 1 ? by[0] : NULL;
+}
+
+void fm_account_holder(struct fm_sdev *d, uint64_t t)
+{
+	struct fm_sent *by[FM_RUN_MAX], *e;
+	bool late = fm_account_late(d);
+	unsigned n = 0;
+
+	if (!late) {
+		hold(&d->hold, d->run, d->n_run, t);
+	} else {
+		fm_list_each (e, &d->active, active)
+			if (e->draining && n < FM_RUN_MAX)
+				by[n++] = e;
+		hold(&d->hold, by, n, t);
+	}
+	if (!late && !d->hold.late)
+		return;
+	d->hold.late = late;
+	for (unsigned i = 0; i < d->n_run; i++)
+		fm_account_note(d->run[i], t);
+}
+
+static void blame(struct fm_blame *b, struct fm_who *w, uint64_t ns)
+{
+	struct fm_past *least = b->past, *p;
+
+	if (!ns)
+		return;
+	for (p = b->past; p < b->past + FM_CULPRITS; p++) {
+		if (!p->who || p->who == w) {
+			set_who(&p->who, w);
+			p->ns += ns;
+			return;
+		}
+		if (p->ns < least->ns)
+			least = p;
+	}
+	if (!w || least->ns >= ns) {
+		b->others += ns;
+		return;
+	}
+	b->others += least->ns;
+	set_who(&least->who, w);
+	least->ns = ns;
+}
+
+/* Places have changed hands since the entity looked. Of those in whose place two came while it
+ * waited nobody knows who was how long. */
+static void follow(struct fm_sent *e)
+{
+	const struct fm_hold *h = &e->d->hold;
+	struct fm_spend *p = &e->spend;
+	struct fm_blame *b = e->blame;
+
+	for (unsigned i = 0; i < FM_PLACES; i++) {
+		uint64_t ns = p->held[i] + (p->counts ? h->taken[i] : 0);
+
+		if (h->since[i] <= p->changes)
+			continue;
+		if (b->who[i] && (!p->counts || h->before[i] <= p->changes))
+			blame(b, b->who[i], ns);
+		else
+			b->others += ns;
+		p->held[i] = p->counts ? -h->taken[i] : 0;
+		set_who(&b->who[i], h->who[i]);
+	}
+	p->changes = h->changes;
+}
+
+void fm_account_begin(struct fm_sent *e, uint64_t now)
+{
+	struct fm_hold *h = &e->d->hold;
+	struct fm_spend *p = &e->spend;
+
+	advance(h, now);
+	if (p->changes != h->changes)
+		follow(e);
+	for (unsigned i = 0; i <= FM_OTHERS; i++)
+		p->held[i] -= h->ns[i];
+	p->nobody = h->nobody;
+	p->counts = true;
+}
+
+/* Of that wait, which ends at t, for how long nobody held the device. */
+static uint64_t end_count(struct fm_sent *e, uint64_t t)
+{
+	struct fm_hold *h = &e->d->hold;
+	struct fm_spend *p = &e->spend;
+
+	if (!p->counts)
+		return 0;
+	advance(h, t);
+	if (p->changes != h->changes)
+		follow(e);
+	for (unsigned i = 0; i <= FM_OTHERS; i++)
+		p->held[i] += h->ns[i];
+	p->counts = false;
+	return h->nobody - p->nobody;
+}
+
+static void settle(struct fm_sent *e, uint64_t t)
+{
+	struct fm_spend *p = &e->spend;
+	uint64_t ns = fm_sub_sat(t, p->to), nobody;
+
+	p->to += ns;
+	if (p->on >= FM_SPENT_WAIT) {
+		nobody = FM_MIN(end_count(e, t), ns);
+		if (p->on == FM_SPENT_WAIT + FM_WAIT_POLICY) {
+			p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY] += nobody;
+			ns -= nobody;
+		} else {
+			e->blame->others += nobody;
+		}
+	}
+	p->ns[p->on] += ns;
+}
+
+static unsigned bucket_of(uint64_t ns)
+{
+	unsigned exp = 63 - (unsigned)__builtin_clzll(ns | 1);
+
+	if (exp < WAIT_SHIFT)
+		return 0;
+	exp = 1 + 4 * (exp - WAIT_SHIFT) + (unsigned)((ns >> (exp - 2)) & 3);
+	return FM_MIN(exp, FM_WAIT_BUCKETS - 1u);
+}
+
+static uint64_t bucket_top(unsigned i)
+{
+	unsigned exp = WAIT_SHIFT + (i - 1) / 4;
+
+	if (!i)
+		return (UINT64_C(1) << WAIT_SHIFT) - 1;
+	return ((UINT64_C(5) + (i - 1) % 4) << (exp - 2)) - 1;
+}
+
+static void waited(struct fm_blame *b, uint64_t ns)
+{
+	if (!ns)
+		return;
+	b->waits++;
+	b->longest = FM_MAX(b->longest, ns);
+	b->bucket[bucket_of(ns)]++;
+}
+
+void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
+{
+	struct fm_spend *p = &e->spend;
+	bool waits = on >= FM_SPENT_WAIT, has_waited = p->on >= FM_SPENT_WAIT;
+
+	settle(e, t);
+	if (waits && !has_waited)
+		p->since = p->to;
+	else if (has_waited && on == FM_SPENT_RAN)
+		waited(e->blame, p->to - p->since);
+	p->on = (uint8_t)on;
+	if (waits)
+		fm_core_touch(e); /* it counts from when its device has been decided about */
+}
+
+static uint64_t quantile(const struct fm_blame *b, double q)
+{
+	uint64_t rank = (uint64_t)(q * (double)b->waits + 0.5), seen = 0;
+
+	rank = FM_MAX(rank, UINT64_C(1));
+	for (unsigned i = 0; b->waits && i < FM_WAIT_BUCKETS; i++) {
+		seen += b->bucket[i];
+		if (seen >= rank)
+			return FM_MIN(bucket_top(i), b->longest);
+	}
+	return b->longest;
+}
+
+static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
+{
+	unsigned i = a->n_culprits;
+
+	if (i == FM_CULPRITS) {
+		i--;
+		if (a->culprit[i].ns >= ns) {
+			a->others_ns += ns;
+			return;
+		}
+		a->others_ns += a->culprit[i].ns;
+	} else {
+		a->n_culprits++;
+	}
+	for (; i && a->culprit[i - 1].ns < ns; i--)
+		a->culprit[i] = a->culprit[i - 1];
+	a->culprit[i] = (struct fm_culprit){.who = w, .ns = ns};
+}
+
+static void list_culprits(struct fm_sent *e, struct fm_account *a)
+{
+	const struct fm_blame *b = e->blame;
+	const struct fm_past *p;
+	uint64_t ns;
+
+	for (p = b->past; p < b->past + FM_CULPRITS; p++) {
+		ns = p->ns;
+		for (unsigned i = 0; i < FM_PLACES; i++)
+			ns += p->who && b->who[i] == p->who ? e->spend.held[i] : 0;
+		if (ns)
+			put(a, p->who, ns);
+	}
+	for (unsigned i = 0; i < FM_PLACES; i++) {
+		bool listed = !b->who[i] || !e->spend.held[i];
+
+		for (p = b->past; p < b->past + FM_CULPRITS; p++)
+			listed |= p->who == b->who[i];
+		if (!listed)
+			put(a, b->who[i], e->spend.held[i]);
+	}
+}
+
+/* The first has less than it had. */
+static void sink(struct fm_account *a)
+{
+	struct fm_culprit less = a->culprit[0];
+	unsigned i = 0;
+
+	for (; i + 1 < a->n_culprits && a->culprit[i + 1].ns > less.ns; i++)
+		a->culprit[i] = a->culprit[i + 1];
+	a->culprit[i] = less;
+	if (!a->culprit[a->n_culprits - 1].ns)
+		a->n_culprits--;
+}
+
+/* What is not accounted for, or is twice, since it was reported late. */
+static void make_exact(struct fm_account *a)
+{
+	uint64_t waited = 0, known = a->others_ns, less;
+
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		waited += a->wait_ns[i];
+	for (unsigned i = 0; i < a->n_culprits; i++)
+		known += a->culprit[i].ns;
+	if (waited >= known) {
+		*(a->n_culprits ? &a->culprit[0].ns : &a->others_ns) += waited - known;
+		return;
+	}
+	less = FM_MIN(known - waited, a->others_ns);
+	a->others_ns -= less;
+	known -= less;
+	while (known > waited) {
+		less = FM_MIN(known - waited, a->culprit[0].ns);
+		a->culprit[0].ns -= less;
+		known -= less;
+		sink(a);
+	}
+}
+
+void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
+{
+	const struct fm_spend *p = &e->spend;
+	const struct fm_blame *b = e->blame;
+
+	now = fm_core_now(e->d->s, now);
+	settle(e, now);
+	*a = (struct fm_account){
+		.age_ns = p->to - p->joined,
+		.ran_ns = p->ns[FM_SPENT_RAN],
+		.idle_ns = p->ns[FM_SPENT_IDLE],
+		.by_hand_ns = p->ns[FM_SPENT_BY_HAND],
+		.over_budget_ns = p->ns[FM_SPENT_OVER_BUDGET],
+		.others_ns = b->others + p->held[FM_OTHERS] + p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY],
+		.waits = b->waits,
+		.wait_p50 = quantile(b, 0.50),
+		.wait_p99 = quantile(b, 0.99),
+		.wait_max = b->longest,
+	};
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		a->wait_ns[i] = p->ns[FM_SPENT_WAIT + i];
+	list_culprits(e, a);
+	make_exact(a);
+	fm_account_wait(e, now);
+}
+
+/* Ready and its gate closed, up to t. */
+uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t)
+{
+	const struct fm_spend *p = &e->spend;
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		if (i != FM_WAIT_DRAINING)
+			ns += p->ns[FM_SPENT_WAIT + i];
+	if (p->on >= FM_SPENT_WAIT && p->on != FM_SPENT_WAIT + FM_WAIT_DRAINING)
+		ns += fm_sub_sat(t, p->to);
+	return ns;
+}
