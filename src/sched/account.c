@@ -120,19 +120,19 @@ static unsigned spare_place(struct fm_hold *h, uint64_t t)
 
 static bool has_place(const struct fm_hold *h, const struct fm_sent *e)
 {
-	return h->who[e->spend.place] == e->g->who;
+	return h->who[e->place] == e->g->who;
 }
 
 static unsigned place_of(struct fm_hold *h, struct fm_sent *e, uint64_t t)
 {
-	unsigned i = e->spend.place;
+	unsigned i = e->place;
 
 	if (has_place(h, e))
 		return i;
 	i = spare_place(h, t);
 	if (i == FM_PLACES)
 		return FM_OTHERS;
-	e->spend.place = (uint8_t)i;
+	e->place = (uint8_t)i;
 	set_who(&h->who[i], e->g->who);
 	h->taken[i] = h->rated[i] = h->ns[i];
 	h->before[i] = h->since[i];
@@ -147,32 +147,56 @@ void fm_account_join(struct fm_sent *e)
 
 	for (unsigned i = 0; i < FM_PLACES; i++)
 		if (h->who[i] == e->g->who)
-			e->spend.place = (uint8_t)i;
+			e->place = (uint8_t)i;
+}
+
+/* Another entity may be made at its address. */
+void fm_account_leave(struct fm_sent *e)
+{
+	struct fm_hold *h = &e->d->hold;
+
+	h->waiting -= e->counts;
+	e->counts = false;
+	for (unsigned i = 0; i < FM_RUN_MAX; i++)
+		if (h->run[i] == e)
+			h->run[i] = NULL;
+}
+
+static void hold_many(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint64_t t)
+{
+	h->n = 0;
+	/* Those who have a place keep it, before others look for one. */
+	for (unsigned i = 0; i < n; i++)
+		if (has_place(h, by[i]))
+			h->by[h->n++] = by[i]->place;
+	for (unsigned i = 0; i < n && h->n < n; i++)
+		if (!has_place(h, by[i]) || !holds(h, by[i]->place)) {
+			uint8_t place = (uint8_t)place_of(h, by[i], t);
+
+			h->by[h->n++] = place;
+		}
 }
 
 static void hold(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint64_t t)
 {
 	advance(h, t);
-	h->n = 0;
-	/* Those who have a place keep it, before others look for one. */
 	for (unsigned i = 0; i < n; i++)
-		if (has_place(h, by[i]))
-			h->by[h->n++] = by[i]->spend.place;
-	for (unsigned i = 0; i < n && h->n < n; i++)
-		if (!has_place(h, by[i]) || !holds(h, by[i]->spend.place)) {
-			uint8_t place = (uint8_t)place_of(h, by[i], t);
-
-			h->by[h->n++] = place;
-		}
-	h->alone = n == 1 ? by[0] : NULL;
+		h->run[i] = by[i];
+	if (n == 1 && has_place(h, by[0])) {
+		h->n = 1;
+		h->by[0] = by[0]->place;
+		return;
+	}
+	hold_many(h, by, n, t);
 }
 
 void fm_account_holder(struct fm_sdev *d, uint64_t t)
 {
 	struct fm_sent *by[FM_RUN_MAX], *e;
-	bool late = fm_account_late(d);
+	bool late = fm_account_late(d), was = d->hold.late;
 	unsigned n = 0;
 
+	d->hold.late = late;
 	if (!late) {
 		hold(&d->hold, d->run, d->n_run, t);
 	} else {
@@ -181,10 +205,7 @@ void fm_account_holder(struct fm_sdev *d, uint64_t t)
 				by[n++] = e;
 		hold(&d->hold, by, n, t);
 	}
-	if (!late && !d->hold.late)
-		return;
-	d->hold.late = late;
-	for (unsigned i = 0; i < d->n_run; i++)
+	for (unsigned i = 0; (late || was) && i < d->n_run; i++)
 		fm_account_note(d->run[i], t);
 }
 
@@ -221,15 +242,15 @@ static void follow(struct fm_sent *e)
 	struct fm_blame *b = e->blame;
 
 	for (unsigned i = 0; i < FM_PLACES; i++) {
-		uint64_t ns = p->held[i] + (p->counts ? h->taken[i] : 0);
+		uint64_t ns = p->held[i] + (e->counts ? h->taken[i] : 0);
 
 		if (h->since[i] <= p->changes)
 			continue;
-		if (b->who[i] && (!p->counts || h->before[i] <= p->changes))
+		if (b->who[i] && (!e->counts || h->before[i] <= p->changes))
 			blame(b, b->who[i], ns);
 		else
 			b->others += ns;
-		p->held[i] = p->counts ? -h->taken[i] : 0;
+		p->held[i] = e->counts ? -h->taken[i] : 0;
 		set_who(&b->who[i], h->who[i]);
 	}
 	p->changes = h->changes;
@@ -240,13 +261,18 @@ void fm_account_begin(struct fm_sent *e, uint64_t now)
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = &e->spend;
 
+	if (!h->waiting) {
+		h->at = now;
+		fm_account_holder(e->d, now);
+	}
+	h->waiting++;
 	advance(h, now);
 	if (p->changes != h->changes)
 		follow(e);
 	for (unsigned i = 0; i <= FM_OTHERS; i++)
 		p->held[i] -= h->ns[i];
 	p->nobody = h->nobody;
-	p->counts = true;
+	e->counts = true;
 }
 
 /* Of that wait, which ends at t, for how long nobody held the device. */
@@ -255,14 +281,15 @@ static uint64_t end_count(struct fm_sent *e, uint64_t t)
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = &e->spend;
 
-	if (!p->counts)
+	if (!e->counts)
 		return 0;
 	advance(h, t);
 	if (p->changes != h->changes)
 		follow(e);
 	for (unsigned i = 0; i <= FM_OTHERS; i++)
 		p->held[i] += h->ns[i];
-	p->counts = false;
+	e->counts = false;
+	h->waiting--;
 	return h->nobody - p->nobody;
 }
 
@@ -272,16 +299,16 @@ static void settle(struct fm_sent *e, uint64_t t)
 	uint64_t ns = fm_sub_sat(t, p->to), nobody;
 
 	p->to += ns;
-	if (p->on >= FM_SPENT_WAIT) {
+	if (e->spends >= FM_SPENT_WAIT) {
 		nobody = FM_MIN(end_count(e, t), ns);
-		if (p->on == FM_SPENT_WAIT + FM_WAIT_POLICY) {
+		if (e->spends == FM_SPENT_WAIT + FM_WAIT_POLICY) {
 			p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY] += nobody;
 			ns -= nobody;
 		} else {
 			e->blame->others += nobody;
 		}
 	}
-	p->ns[p->on] += ns;
+	p->ns[e->spends] += ns;
 }
 
 static unsigned bucket_of(uint64_t ns)
@@ -315,14 +342,14 @@ static void waited(struct fm_blame *b, uint64_t ns)
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
 {
 	struct fm_spend *p = &e->spend;
-	bool waits = on >= FM_SPENT_WAIT, has_waited = p->on >= FM_SPENT_WAIT;
+	bool waits = on >= FM_SPENT_WAIT, has_waited = e->spends >= FM_SPENT_WAIT;
 
 	settle(e, t);
 	if (waits && !has_waited)
 		p->since = p->to;
 	else if (has_waited && on == FM_SPENT_RAN)
 		waited(e->blame, p->to - p->since);
-	p->on = (uint8_t)on;
+	e->spends = (uint8_t)on;
 	if (waits)
 		fm_core_touch(e); /* it counts from when its device has been decided about */
 }
@@ -454,7 +481,7 @@ uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t)
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		if (i != FM_WAIT_DRAINING)
 			ns += p->ns[FM_SPENT_WAIT + i];
-	if (p->on >= FM_SPENT_WAIT && p->on != FM_SPENT_WAIT + FM_WAIT_DRAINING)
+	if (e->spends >= FM_SPENT_WAIT && e->spends != FM_SPENT_WAIT + FM_WAIT_DRAINING)
 		ns += fm_sub_sat(t, p->to);
 	return ns;
 }

@@ -40,10 +40,11 @@ enum fm_spent {
 #define FM_OTHERS FM_PLACES
 struct fm_hold {
 	uint64_t ns[FM_PLACES + 1], nobody;
-	uint64_t at; /* counted up to then */
+	uint64_t at;      /* counted up to then */
+	unsigned waiting; /* so many have begun to count; without any, what is here is old */
 	unsigned n;
 	uint8_t by[FM_RUN_MAX];      /* places of those who hold it now */
-	const struct fm_sent *alone; /* who holds it alone, or NULL */
+	const struct fm_sent *run[FM_RUN_MAX]; /* the same, where it is the device's run[] */
 	bool late;                   /* those in run[] wait for somebody who drains */
 	uint64_t changes;            /* places have changed hands so often */
 	uint64_t change_at;          /* not before, from who has not gone */
@@ -62,8 +63,6 @@ struct fm_spend {
 	uint64_t to, since; /* the end of what is in ns[]; the beginning of this wait */
 	uint64_t nobody;    /* as held, of this wait */
 	uint64_t changes;   /* of places, as far as followed */
-	uint8_t on, place;  /* enum fm_spent; its place on its device, if it has one */
-	bool counts;
 	uint64_t ns[FM_SPENT_COUNT], joined;
 };
 
@@ -174,6 +173,8 @@ struct fm_sent {
 	bool bell_ready, bell_idle;                 /* as last told to the owner */
 	bool claimed;                               /* among device->claim */
 	bool is_ready, is_need, is_claim, is_rival; /* as counted in its group and device */
+	bool counts;                                /* this wait of it, by its device's table */
+	uint8_t spends, place; /* enum fm_spent; its place in that table, if it has one */
 
 	struct fm_heap_node linger; /* in the heap: idle, but still counted as ready */
 	uint64_t idle_at;           /* when its work last ended */
@@ -224,6 +225,7 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
 
 /* account.c: what the time is spent on. */
 void fm_account_join(struct fm_sent *e);
+void fm_account_leave(struct fm_sent *e);
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t);
 void fm_account_begin(struct fm_sent *e, uint64_t now);
 void fm_account_holder(struct fm_sdev *d, uint64_t t);
@@ -302,21 +304,26 @@ static inline void fm_account_note(struct fm_sent *e, uint64_t t)
 		on = FM_SPENT_WAIT + FM_WAIT_DEMOTED;
 	else
 		on = FM_SPENT_WAIT + FM_WAIT_POLICY;
-	if (on != e->spend.on)
+	if (on != e->spends)
 		fm_account_change(e, (enum fm_spent)on, t);
 }
 
-/* Who holds the device may have changed. */
+/* Who holds the device may have changed. Where nobody waits, nobody wants to know. */
 static inline void fm_account_device(struct fm_sdev *d, uint64_t t)
 {
-	if (d->n_run != 1 || d->n_draining || d->hold.late || d->hold.alone != d->run[0])
+	const struct fm_hold *h = &d->hold;
+	bool same = !h->waiting || (h->n == d->n_run && !h->late);
+
+	for (unsigned i = 0; h->waiting && same && i < d->n_run; i++)
+		same = h->run[i] == d->run[i];
+	if (!same || d->n_draining || h->late)
 		fm_account_holder(d, t);
 }
 
 /* Its wait counts from now on, if it does not already. */
 static inline void fm_account_wait(struct fm_sent *e, uint64_t now)
 {
-	if (e->spend.on >= FM_SPENT_WAIT && !e->spend.counts)
+	if (e->spends >= FM_SPENT_WAIT && !e->counts)
 		fm_account_begin(e, now);
 }
 

@@ -76,7 +76,8 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 	}
 	e->reason = reason;
 	s->stats.gate_stores++;
-	fm_account_note(e, now);
+	if (e->ready)
+		fm_account_note(e, now);
 	fm_core_touch(e);
 	s->host.gate(s->ctx, e->data, open, reason, now);
 }

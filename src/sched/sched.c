@@ -165,6 +165,7 @@ static void enter(struct fm_sent *e, uint64_t now)
 	if (!e->g->suspended && !e->g->depth)
 		fm_core_heat(e, now);
 	fm_core_refresh(e, now);
+	fm_account_note(e, now);
 	fm_core_decide(d, now);
 }
 
@@ -244,8 +245,7 @@ static void unlink_ent(struct fm_sent *e)
 	fm_list_del(&e->in_group);
 	drop(d->run, &d->n_run, e);
 	drop(d->claim, &d->n_claim, e);
-	if (d->hold.alone == e)
-		d->hold.alone = NULL;
+	fm_account_leave(e);
 	d->n_draining -= e->draining;
 	d->n_ents--;
 	d->s->n_ents--;
