@@ -299,7 +299,7 @@ static void settle(struct fm_sent *e, uint64_t t)
 	uint64_t ns = fm_sub_sat(t, p->to), nobody;
 
 	p->to += ns;
-	if (e->spends >= FM_SPENT_WAIT) {
+	if (fm_spent_waits(e->spends)) {
 		nobody = FM_MIN(end_count(e, t), ns);
 		if (e->spends == FM_SPENT_WAIT + FM_WAIT_POLICY) {
 			p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY] += nobody;
@@ -342,7 +342,7 @@ static void waited(struct fm_blame *b, uint64_t ns)
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
 {
 	struct fm_spend *p = &e->spend;
-	bool waits = on >= FM_SPENT_WAIT, has_waited = e->spends >= FM_SPENT_WAIT;
+	bool waits = fm_spent_waits(on), has_waited = fm_spent_waits(e->spends);
 
 	settle(e, t);
 	if (waits && !has_waited)
@@ -481,7 +481,7 @@ uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t)
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		if (i != FM_WAIT_DRAINING)
 			ns += p->ns[FM_SPENT_WAIT + i];
-	if (e->spends >= FM_SPENT_WAIT && e->spends != FM_SPENT_WAIT + FM_WAIT_DRAINING)
+	if (fm_spent_waits(e->spends) && e->spends != FM_SPENT_WAIT + FM_WAIT_DRAINING)
 		ns += fm_sub_sat(t, p->to);
 	return ns;
 }

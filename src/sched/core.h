@@ -24,15 +24,20 @@
 
 enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
-/* What a moment of an entity counts as. */
+/* What a moment of an entity counts as: the frequent ones first. */
 enum fm_spent {
 	FM_SPENT_IDLE,
 	FM_SPENT_RAN,
-	FM_SPENT_BY_HAND,
-	FM_SPENT_OVER_BUDGET,
 	FM_SPENT_WAIT, /* and enum fm_wait */
-	FM_SPENT_COUNT = FM_SPENT_WAIT + FM_WAITS
+	FM_SPENT_BY_HAND = FM_SPENT_WAIT + FM_WAITS,
+	FM_SPENT_OVER_BUDGET,
+	FM_SPENT_COUNT
 };
+
+static inline bool fm_spent_waits(unsigned on)
+{
+	return on - FM_SPENT_WAIT < FM_WAITS;
+}
 
 /* For how long whom had held a device: who has a place in the table, and all others together.
  * Who takes a place goes on counting from what stands there. */
@@ -43,11 +48,11 @@ struct fm_hold {
 	uint64_t at;      /* counted up to then */
 	unsigned waiting; /* so many have begun to count; without any, what is here is old */
 	unsigned n;
-	uint8_t by[FM_RUN_MAX];      /* places of those who hold it now */
+	uint8_t by[FM_RUN_MAX];                /* places of those who hold it now */
 	const struct fm_sent *run[FM_RUN_MAX]; /* the same, where it is the device's run[] */
-	bool late;                   /* those in run[] wait for somebody who drains */
-	uint64_t changes;            /* places have changed hands so often */
-	uint64_t change_at;          /* not before, from who has not gone */
+	bool late;                             /* those in run[] wait for somebody who drains */
+	uint64_t changes;                      /* places have changed hands so often */
+	uint64_t change_at;                    /* not before, from who has not gone */
 	struct fm_who *who[FM_PLACES];
 	uint64_t taken[FM_PLACES]; /* ns when who took the place */
 	uint64_t since[FM_PLACES],
@@ -323,7 +328,7 @@ static inline void fm_account_device(struct fm_sdev *d, uint64_t t)
 /* Its wait counts from now on, if it does not already. */
 static inline void fm_account_wait(struct fm_sent *e, uint64_t now)
 {
-	if (e->spends >= FM_SPENT_WAIT && !e->counts)
+	if (fm_spent_waits(e->spends) && !e->counts)
 		fm_account_begin(e, now);
 }
 
