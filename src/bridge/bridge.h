@@ -87,6 +87,7 @@ struct fm_bgroup_info {
 	uint64_t id; /* as in struct fm_who */
 	uid_t uid;
 	const struct fm_hints *hints;
+	int64_t priority; /* as policies see it: of a segment or a task, if it has one */
 	bool suspended;
 	unsigned clients, queues;
 };

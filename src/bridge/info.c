@@ -36,6 +36,7 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 		.id = fm_sgroup_id(g->sgroup),
 		.uid = g->user->uid,
 		.hints = fm_sgroup_hints(g->sgroup),
+		.priority = fm_sgroup_priority(g->sgroup),
 		.suspended = fm_sgroup_suspended(g->sgroup),
 	};
 	fm_list_each (m, &g->members, in_group)

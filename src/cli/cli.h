@@ -48,6 +48,7 @@ int cli_run(struct cli *cli, int argc, char **argv);
 int cli_stats(struct cli *cli, int argc, char **argv);
 int cli_study(struct cli *cli, int argc, char **argv);
 int cli_suspend(struct cli *cli, int argc, char **argv);
+int cli_why(struct cli *cli, int argc, char **argv);
 int cli_version(struct cli *cli, int argc, char **argv);
 
 /* Options that commands share: put CLI_OPT_* in the option table and let cli_option() have the keys

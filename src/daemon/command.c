@@ -96,7 +96,7 @@ static json_t *cmd_stats(struct request *r)
 struct steering {
 	struct request *request;
 	int (*apply)(struct steering *st, struct fm_bgroup *g);
-	json_t *names;
+	json_t *names, *ids;
 	unsigned forbidden;
 	int rc;
 
@@ -164,6 +164,31 @@ static int apply_hints(struct steering *st, struct fm_bgroup *g)
 		rc = fm_bgroup_hint(r->daemon->bridge, g, by, st->hint[i].hint, st->hint[i].value,
 			r->now, &r->err);
 	return rc;
+}
+
+static int apply_why(struct steering *st, struct fm_bgroup *g)
+{
+	struct fm_bgroup_info info;
+
+	fm_bgroup_info(g, &info);
+	json_array_append_new(st->ids, json_integer((json_int_t)info.id));
+	return 0;
+}
+
+/* As ps, and which of the groups are meant: what they wait for is among the others. */
+static json_t *cmd_why(struct request *r)
+{
+	struct steering st = {.apply = apply_why, .ids = json_array()};
+	json_t *reply = steer(r, &st);
+
+	if (!json_is_true(json_object_get(reply, "ok"))) {
+		json_decref(st.ids);
+		return reply;
+	}
+	json_decref(reply);
+	reply = report_ps(r->daemon, r->peer, r->now);
+	json_object_set_new(reply, "targets", st.ids);
+	return reply;
 }
 
 /* A number as people would write it; "" for what is neither number nor string. */
@@ -343,6 +368,7 @@ static const struct {
 } commands[] = {
 	{"version", cmd_version},
 	{"ps", cmd_ps},
+	{"why", cmd_why},
 	{"hint", cmd_hint},
 	{"allowed", cmd_allowed},
 	{"suspend", cmd_suspend},
@@ -363,8 +389,8 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, hint, allowed, suspend, resume, policy, reload, stats, "
-		"admit, unadmit, tasks");
+		"commands are version, ps, why, hint, allowed, suspend, resume, policy, reload, "
+		"stats, admit, unadmit, tasks");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)

@@ -189,6 +189,7 @@ static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
 	set(o, "suspended", json_boolean(i->suspended));
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
+	set(o, "effective_priority", json_integer(i->priority));
 	set_coverage(o, fm_bgroup_coverage(g));
 	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);

@@ -18,36 +18,7 @@ static json_t *us(uint64_t ns)
 	return json_real((double)ns / FM_US);
 }
 
-/* Groups that the peer does not see are among the others. */
-static json_t *waited_for(const struct fm_account *a, const struct peer *p)
-{
-	json_t *list = json_array(), *o;
-	uint64_t others = a->others_ns;
-
-	for (unsigned i = 0; i < a->n_culprits; i++) {
-		const struct fm_who *w = a->culprit[i].who;
-
-		if (!peer_sees(p, w->uid)) {
-			others += a->culprit[i].ns;
-			continue;
-		}
-		o = json_object();
-		set(o, "group", json_string(w->name));
-		set(o, "id", json_integer((json_int_t)w->id));
-		set(o, "user", json_integer(w->uid));
-		set(o, "ms", ms(a->culprit[i].ns));
-		json_array_append_new(list, o);
-	}
-	if (!others)
-		return list;
-	o = json_object();
-	set(o, "group", json_null());
-	set(o, "ms", ms(others));
-	json_array_append_new(list, o);
-	return list;
-}
-
-static json_t *waited_why(const struct fm_account *a)
+static const char *cause(enum fm_wait w)
 {
 	static const char *const names[FM_WAITS] = {
 		[FM_WAIT_POLICY] = "policy",
@@ -56,11 +27,66 @@ static json_t *waited_why(const struct fm_account *a)
 		[FM_WAIT_DEMOTED] = "demoted",
 		[FM_WAIT_DRAINING] = "draining",
 	};
+
+	return names[w];
+}
+
+/* NULL: nobody, or a group that the peer does not see. */
+static json_t *who_object(const struct fm_who *w, const struct peer *p, uint64_t ns)
+{
+	json_t *o = json_object();
+
+	if (w && peer_sees(p, w->uid)) {
+		set(o, "group", json_string(w->name));
+		set(o, "id", json_integer((json_int_t)w->id));
+		set(o, "user", json_integer(w->uid));
+	} else {
+		set(o, "group", json_null());
+	}
+	set(o, "ms", ms(ns));
+	return o;
+}
+
+/* Groups that the peer does not see are among the others. */
+static json_t *waited_for(const struct fm_account *a, const struct peer *p)
+{
+	uint64_t others = a->others_ns;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < a->n_culprits; i++) {
+		const struct fm_culprit *c = &a->culprit[i];
+
+		if (peer_sees(p, c->who->uid))
+			json_array_append_new(list, who_object(c->who, p, c->ns));
+		else
+			others += c->ns;
+	}
+	if (others)
+		json_array_append_new(list, who_object(NULL, p, others));
+	return list;
+}
+
+static json_t *waited_why(const struct fm_account *a)
+{
 	json_t *o = json_object();
 
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		if (a->wait_ns[i])
-			set(o, names[i], ms(a->wait_ns[i]));
+			set(o, cause((enum fm_wait)i), ms(a->wait_ns[i]));
+	return o;
+}
+
+/* Null: it does not wait. */
+static json_t *waiting(const struct fm_account *a, const struct peer *p)
+{
+	json_t *o;
+
+	if (!a->waiting)
+		return json_null();
+	o = who_object(a->holder, p, a->waiting_ns);
+	set(o, "why", json_string(cause(a->why)));
+	set(o, "rule", a->rule ? json_string(a->rule) : json_null());
+	set(o, "hidden", json_boolean(a->holder && !peer_sees(p, a->holder->uid)));
 	return o;
 }
 
@@ -90,6 +116,7 @@ void report_account(json_t *ent, const struct fm_account *a, const struct peer *
 	set(o, "idle_ms", ms(a->idle_ns));
 	set(o, "waited_for", waited_for(a, p));
 	set(o, "waited_why", waited_why(a));
+	set(o, "waiting", waiting(a, p));
 	set(ent, "account", o);
 	set(ent, "waits", waits_object(a));
 }

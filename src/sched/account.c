@@ -190,21 +190,31 @@ static void hold(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint6
 	hold_many(h, by, n, t);
 }
 
-void fm_account_holder(struct fm_sdev *d, uint64_t t)
+/* While somebody drains the device is still his. */
+static unsigned holders(const struct fm_sdev *d, struct fm_sent **by)
 {
-	struct fm_sent *by[FM_RUN_MAX], *e;
-	bool late = fm_account_late(d), was = d->hold.late;
+	struct fm_sent *e;
 	unsigned n = 0;
 
-	d->hold.late = late;
-	if (!late) {
-		hold(&d->hold, d->run, d->n_run, t);
-	} else {
-		fm_list_each (e, &d->active, active)
-			if (e->draining && n < FM_RUN_MAX)
-				by[n++] = e;
-		hold(&d->hold, by, n, t);
+	if (!fm_account_late(d)) {
+		for (; n < d->n_run; n++)
+			by[n] = d->run[n];
+		return n;
 	}
+	fm_list_each (e, &d->active, active)
+		if (e->draining && n < FM_RUN_MAX)
+			by[n++] = e;
+	return n;
+}
+
+void fm_account_holder(struct fm_sdev *d, uint64_t t)
+{
+	bool late = fm_account_late(d), was = d->hold.late;
+	struct fm_sent *by[FM_RUN_MAX];
+	unsigned n = holders(d, by);
+
+	d->hold.late = late;
+	hold(&d->hold, by, n, t);
 	for (unsigned i = 0; (late || was) && i < d->n_run; i++)
 		fm_account_note(d->run[i], t);
 }
@@ -446,6 +456,22 @@ static void make_exact(struct fm_account *a)
 	}
 }
 
+static void tell_now(struct fm_sent *e, struct fm_account *a)
+{
+	struct fm_sent *by[FM_RUN_MAX];
+
+	if (!fm_spent_waits(e->spends))
+		return;
+	a->waiting = true;
+	a->why = (enum fm_wait)(e->spends - FM_SPENT_WAIT);
+	a->waiting_ns = e->spend.to - e->spend.since;
+	a->rule = e->d->reason;
+	if (holders(e->d, by))
+		a->holder = by[0]->g->who;
+	else if (a->why == FM_WAIT_POLICY)
+		a->why = FM_WAIT_NOBODY;
+}
+
 void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 {
 	const struct fm_spend *p = &e->spend;
@@ -469,6 +495,7 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 		a->wait_ns[i] = p->ns[FM_SPENT_WAIT + i];
 	list_culprits(e, a);
 	make_exact(a);
+	tell_now(e, a);
 	fm_account_wait(e, now);
 }
 

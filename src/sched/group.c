@@ -52,6 +52,11 @@ const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g)
 	return &g->hints;
 }
 
+int64_t fm_sgroup_priority(const struct fm_sgroup *g)
+{
+	return g->effective.value[FM_HINT_PRIORITY];
+}
+
 bool fm_sgroup_suspended(const struct fm_sgroup *g)
 {
 	return g->by_hand;

@@ -98,6 +98,13 @@ struct fm_account {
 	} culprit[FM_CULPRITS];
 	unsigned n_culprits;
 	uint64_t others_ns;
+	/* What it waits for now, and how long it has: the first of who holds the device, or NULL,
+	 * and the rule by which the policy decided so. */
+	bool waiting;
+	enum fm_wait why;
+	const char *rule;
+	const struct fm_who *holder;
+	uint64_t waiting_ns;
 	/* Waits that ended with running. Quantiles to a fifth. */
 	uint64_t waits, wait_p50, wait_p99, wait_max;
 };
@@ -138,6 +145,8 @@ uint64_t fm_sgroup_id(const struct fm_sgroup *g);
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
 int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
 const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g); /* as set, segment not applied */
+/* As policies see it: of its segment, or its grant, if those say otherwise. */
+int64_t fm_sgroup_priority(const struct fm_sgroup *g);
 
 /* Withhold a group from the policy by hand, and give it back. Idempotent. */
 void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);

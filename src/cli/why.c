@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why.h"
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "ctl.h"
+#include "table.h"
+#include <string.h>
+
+struct request {
+	struct cli *cli;
+	const char *target;
+};
+
+static error_t parse_why(int key, char *arg, struct argp_state *state)
+{
+	struct request *r = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			cli_usage(state, "one target at a time, please: '%s'", arg);
+		r->target = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage(state, "no target given");
+	default:
+		return cli_option(key, arg, r->cli);
+	}
+}
+
+static const struct argp_option options[] = {
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
+};
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_why,
+	.args_doc = "TARGET",
+	.doc = "Say what a group does now, what it has waited for and how long, and what would "
+	       "change that.\v"
+	       "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
+	       "them.",
+};
+
+const json_t *why_group(const json_t *reply, double id)
+{
+	json_t *g;
+	size_t i;
+
+	json_array_foreach (json_object_get(reply, "groups"), i, g)
+		if (cli_num(g, "id") == id)
+			return g;
+	return NULL;
+}
+
+const json_t *why_on(const json_t *group, const char *device)
+{
+	json_t *d;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "devices"), i, d)
+		if (!strcmp(cli_str(d, "device"), device))
+			return d;
+	return NULL;
+}
+
+static const json_t *account_of(const json_t *device)
+{
+	return json_object_get(device, "account");
+}
+
+static const json_t *waiting_of(const json_t *device)
+{
+	return json_object_get(account_of(device), "waiting");
+}
+
+const char *why_cause(const json_t *device)
+{
+	const char *cause = json_string_value(json_object_get(waiting_of(device), "why")), *key;
+	json_t *causes = json_object_get(account_of(device), "waited_why"), *value;
+	double most = 0;
+
+	if (cause)
+		return cause;
+	json_object_foreach (causes, key, value) {
+		if (json_number_value(value) <= most)
+			continue;
+		most = json_number_value(value);
+		cause = key;
+	}
+	return cause;
+}
+
+const json_t *why_culprit(const struct why *w)
+{
+	const json_t *now = waiting_of(w->device), *g, *who;
+	const char *device = cli_str(w->device, "device");
+	size_t i;
+
+	g = why_group(w->reply, cli_num(now, "id"));
+	if (g && why_on(g, device))
+		return g;
+	if (json_is_true(json_object_get(now, "hidden")))
+		return NULL;
+	json_array_foreach (json_object_get(account_of(w->device), "waited_for"), i, who) {
+		g = why_group(w->reply, cli_num(who, "id"));
+		if (g && g != w->group && why_on(g, device))
+			return g;
+	}
+	return NULL;
+}
+
+/* Who has the device that it waits for. */
+static const char *holder_of(const json_t *now)
+{
+	const char *name = json_string_value(json_object_get(now, "group"));
+
+	if (name)
+		return name;
+	return json_is_true(json_object_get(now, "hidden")) ? "a group that you may not see"
+							    : "nobody";
+}
+
+static json_t *doing_waits(const struct why *w, const json_t *now)
+{
+	const char *why = cli_str(now, "why"), *rule = cli_str(now, "rule");
+	const char *policy = cli_str(json_object_get(w->reply, "policy"), "name");
+	char time[TABLE_TIME];
+
+	table_ms(cli_num(now, "ms"), time);
+	if (!strcmp(why, "gang"))
+		return json_sprintf("waits, for %s now: %s", time, cli_str(w->device, "reason"));
+	if (!strcmp(why, "draining"))
+		return json_sprintf("waits, for %s now: it is chosen, and %s has not come to rest",
+			time, holder_of(now));
+	if (!strcmp(why, "nobody"))
+		return json_sprintf("waits, for %s now: the policy %s lets nobody run here (%s)",
+			time, policy, rule);
+	return json_sprintf("waits, for %s now%s: %s has the device (policy %s: %s)", time,
+		strcmp(why, "demoted") ? "" : ", over its budget and below all others",
+		holder_of(now), policy, rule);
+}
+
+json_t *why_doing(const struct why *w)
+{
+	const json_t *now = waiting_of(w->device);
+	const char *state = cli_str(w->device, "state");
+
+	if (json_is_object(now))
+		return doing_waits(w, now);
+	if (!strcmp(state, "running"))
+		return json_string("has the device");
+	if (!strcmp(state, "ready"))
+		return json_string("comes to rest, and has to wait then");
+	if (strcmp(state, "suspended") != 0)
+		return json_string("has nothing to do on the device");
+	if (json_is_true(json_object_get(w->group, "suspended")))
+		return json_string("is suspended by hand");
+	return json_string("is suspended: the task has used up its budget");
+}
+
+static void add_row(struct table *t, const char *what, const char *who, double ms, double all)
+{
+	char time[TABLE_TIME];
+
+	table_add(t, "%s%s", what, who);
+	table_add(t, "%s", table_ms(ms, time));
+	table_add(t, "%.1f%%", all > 0 ? 100 * ms / all : 0);
+}
+
+static int show_time(const json_t *account)
+{
+	static const struct table_column columns[] = {
+		{"ITS TIME THERE", false, true},
+		{"SUM", true, false},
+		{"OF ALL", true, false},
+	};
+	double all = cli_num(account, "since_ms"), budget = cli_num(account, "over_budget_ms");
+	double suspended = cli_num(account, "suspended_ms");
+	TABLE_CLEAN struct table t;
+	json_t *who;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	add_row(&t, "ran", "", cli_num(account, "ran_ms"), all);
+	add_row(&t, "waited", "", cli_num(account, "waited_ms"), all);
+	json_array_foreach (json_object_get(account, "waited_for"), i, who) {
+		const char *name = json_string_value(json_object_get(who, "group"));
+
+		add_row(&t, "  for ", name ?: "others, or nobody", cli_num(who, "ms"), all);
+	}
+	if (suspended > budget)
+		add_row(&t, "suspended by hand", "", suspended - budget, all);
+	if (budget > 0)
+		add_row(&t, "over its budget", "", budget, all);
+	add_row(&t, "idle", "", cli_num(account, "idle_ms"), all);
+	return table_print(&t);
+}
+
+static void show_causes(const json_t *account)
+{
+	static const struct {
+		const char *key, *text;
+	} causes[] = {
+		{"policy", "the policy chose others"},
+		{"nobody", "the policy let nobody run"},
+		{"gang", "it has to run on several devices at once, and another was not free"},
+		{"demoted", "it was over its budget, and below all others"},
+		{"draining", "it was chosen, and who had the device had not come to rest"},
+	};
+	json_t *why = json_object_get(account, "waited_why");
+	char time[TABLE_TIME];
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(causes); i++)
+		if (json_object_get(why, causes[i].key))
+			printf("  waited %s: %s\n", table_ms(cli_num(why, causes[i].key), time),
+				causes[i].text);
+}
+
+static void show_waits(const json_t *waits)
+{
+	char half[TABLE_TIME], most[TABLE_TIME], max[TABLE_TIME];
+
+	if (cli_num(waits, "count") > 0)
+		printf("  %.0f waits have ended: half of them within %s, 99 of 100 within %s, the "
+		       "longest after %s\n",
+			cli_num(waits, "count"), table_ms(cli_num(waits, "p50_us") / 1e3, half),
+			table_ms(cli_num(waits, "p99_us") / 1e3, most),
+			table_ms(cli_num(waits, "max_us") / 1e3, max));
+}
+
+/* What the client did by itself. */
+static void show_held(const json_t *group, const char *device)
+{
+	char time[TABLE_TIME];
+	json_t *q;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "queues"), i, q)
+		if (!strcmp(cli_str(q, "device"), device) && cli_num(q, "held_ms") > 0)
+			printf("  queue %s, level 1: its callers were held back for %s, at closed "
+			       "gates or because as much was under way as the window allows\n",
+				cli_str(q, "id"), table_ms(cli_num(q, "held_ms"), time));
+}
+
+static void show_line(const char *fmt, const char *text)
+{
+	FM_CLEAN_FREE char *clean = strdup(text);
+
+	if (!clean)
+		return;
+	table_clean(clean);
+	printf(fmt, clean);
+}
+
+static int show_device(const struct why *w)
+{
+	CLI_CLEAN_JSON json_t *doing = why_doing(w);
+	const json_t *account = account_of(w->device);
+
+	show_line("on %s it ", cli_str(w->device, "device"));
+	show_line("%s\n", json_string_value(doing) ?: "-");
+	if (show_time(account))
+		return CLI_FAILED;
+	show_causes(account);
+	show_waits(json_object_get(w->device, "waits"));
+	show_held(w->group, cli_str(w->device, "device"));
+	return CLI_OK;
+}
+
+static void show_coverage(const json_t *group)
+{
+	double past = cli_num(group, "ungoverned"), long_ones = cli_num(group, "undivided");
+
+	if (past > 0)
+		printf("%.0f of its calls passed by the scheduler, and stand in no account "
+		       "(`fermata ps --calls')\n",
+			past);
+	if (long_ones > 0)
+		printf("%.0f of its calls could not be stopped in their middle (`fermata ps "
+		       "--calls')\n",
+			long_ones);
+}
+
+static void show_advice(const json_t *advice)
+{
+	json_t *o, *word;
+	size_t i, k;
+
+	if (json_array_size(advice))
+		puts("what would change that it waits:");
+	json_array_foreach (advice, i, o) {
+		const json_t *argv = json_object_get(o, "argv");
+
+		if (argv)
+			fputs("  fermata", stdout);
+		json_array_foreach (argv, k, word)
+			show_line(" %s", json_string_value(word) ?: "-");
+		if (argv)
+			putchar('\n');
+		show_line(argv ? "    %s\n" : "  %s\n", cli_str(o, "text"));
+	}
+}
+
+static bool uses_device(const json_t *group)
+{
+	return json_array_size(json_object_get(group, "devices")) > 0;
+}
+
+static int show_group(const json_t *reply, const json_t *group)
+{
+	struct why w = {.reply = reply, .group = group};
+	json_t *device;
+	size_t i;
+
+	show_line("%s", cli_str(group, "name"));
+	show_line(" of %s\n", cli_str(group, "user"));
+	if (!uses_device(group))
+		puts("it has no queue on any device");
+	json_array_foreach (json_object_get(group, "devices"), i, device) {
+		w.device = device;
+		if (show_device(&w))
+			return CLI_FAILED;
+	}
+	show_coverage(group);
+	show_advice(json_object_get(group, "advice"));
+	return CLI_OK;
+}
+
+/* The groups that are meant, with what is said of them. */
+static json_t *explain(const json_t *reply)
+{
+	json_t *list = json_array(), *id, *device, *advice;
+	struct why w = {.reply = reply};
+	size_t i, k;
+
+	json_array_foreach (json_object_get(reply, "targets"), i, id) {
+		json_t *group = (json_t *)why_group(reply, json_number_value(id));
+
+		if (!group)
+			continue;
+		w.group = group;
+		advice = json_array();
+		json_array_foreach (json_object_get(group, "devices"), k, device) {
+			w.device = device;
+			json_object_set_new(device, "doing", why_doing(&w));
+			why_advise(&w, advice);
+		}
+		json_object_set_new(group, "advice", advice);
+		json_array_append(list, group);
+	}
+	return list;
+}
+
+static int as_json(const json_t *reply, json_t *groups)
+{
+	CLI_CLEAN_JSON json_t *o = json_object();
+
+	json_object_set(o, "policy", json_object_get(reply, "policy"));
+	json_object_set(o, "groups", groups);
+	return cli_print_json(o);
+}
+
+int cli_why(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL, *groups = NULL, *request = NULL;
+	struct request r = {.cli = cli};
+	struct fm_err err = {0};
+	json_t *g;
+	size_t i;
+	int rc = CLI_OK;
+
+	cli_parse(&argp, argc, argv, 0, &r);
+	request = json_pack("{s:s, s:s}", "cmd", "why", "target", r.target);
+	if (!request) {
+		fprintf(stderr, "fermata: the target is not text in UTF-8\n");
+		return CLI_USAGE;
+	}
+	if (ctl_call(cli, json_incref(request), &reply, NULL, &err))
+		return cli_report(&err);
+	groups = explain(reply);
+	if (cli->json)
+		return as_json(reply, groups);
+	/* Of a process, not the groups that it does not use. */
+	json_array_foreach (groups, i, g)
+		if (!rc && (uses_device(g) || json_array_size(groups) == 1))
+			rc = show_group(reply, g);
+	return rc;
+}

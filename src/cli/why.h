@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `fermata why`: what a group waits for, in words, and what would change it. */
+#pragma once
+#include "cli.h"
+
+/* The daemon's reply, and of it the group that is asked about and one of its devices. */
+struct why {
+	const json_t *reply, *group, *device;
+};
+
+/* What would change that it waits there: objects with "text", and, where there is a command for
+ * it, "argv" (of `fermata`). Added to the list, unless they are in it. */
+void why_advise(const struct why *w, json_t *list);
+
+/* What it does there now, as a sentence without its subject. The caller owns it. */
+json_t *why_doing(const struct why *w);
+
+/* A group of the reply by its number; NULL: it is gone, or not one's own. */
+const json_t *why_group(const json_t *reply, double id);
+/* That group on that device, or NULL. */
+const json_t *why_on(const json_t *group, const char *device);
+
+/* Why it waits, mostly: a key of `waited_why`; NULL: it does not, and did not. Whom for, NULL: not
+ * known. */
+const char *why_cause(const json_t *device);
+const json_t *why_culprit(const struct why *w);

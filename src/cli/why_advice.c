@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What would change that a group waits. Each policy reads other hints, and a hint that is not read
+ * changes nothing: so there is a function for each policy, and for one that is not known here none.
+ * tests/integration/test_why.py takes each advice and looks whether it helps.
+ */
+#include "base/util.h"
+#include "why.h"
+#include <ctype.h>
+#include <fermata/hint.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct advice {
+	const struct why *w;
+	const json_t *culprit; /* or NULL */
+	json_t *list;
+};
+
+static double hint_of(const json_t *group, const char *name)
+{
+	return cli_num(json_object_get(group, "hints"), name);
+}
+
+static bool is_in(const json_t *list, const json_t *advice)
+{
+	json_t *other;
+	size_t i;
+
+	json_array_foreach (list, i, other)
+		if (json_equal(other, advice))
+			return true;
+	return false;
+}
+
+static void add(const struct advice *a, json_t *argv, const char *fmt, va_list ap)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "text", json_vsprintf(fmt, ap));
+	if (argv)
+		json_object_set_new(o, "argv", argv);
+	if (!is_in(a->list, o))
+		json_array_append(a->list, o);
+	json_decref(o);
+}
+
+static void say(const struct advice *a, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void say(const struct advice *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	add(a, NULL, fmt, ap);
+	va_end(ap);
+}
+
+/* Names come from programs, and commands are pasted into shells; and the daemon takes a name for a
+ * process or a queue first. */
+static bool is_plain(const char *name)
+{
+	const char *p = name + (*name == 'q');
+
+	if (!isalpha((unsigned char)*name) || !*p || strspn(p, "0123456789") == strlen(p))
+		return false;
+	for (p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+			return false;
+	return true;
+}
+
+static bool is_unique(const json_t *reply, const char *name)
+{
+	unsigned n = 0;
+	json_t *g;
+	size_t i;
+
+	json_array_foreach (json_object_get(reply, "groups"), i, g)
+		n += !strcmp(cli_str(g, "name"), name);
+	return n == 1;
+}
+
+static const char *target_of(const struct advice *a, const json_t *group)
+{
+	const char *name = cli_str(group, "name");
+
+	if (is_plain(name) && is_unique(a->w->reply, name))
+		return name;
+	return cli_str(json_array_get(json_object_get(group, "queues"), 0), "id");
+}
+
+/* With a command: of `fermata`, about that group. */
+static void tell(const struct advice *a, const char *command, const json_t *group, json_t *value,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void tell(const struct advice *a, const char *command, const json_t *group, json_t *value,
+	const char *fmt, ...)
+{
+	json_t *argv = json_array();
+	va_list ap;
+
+	json_array_append_new(argv, json_string(command));
+	json_array_append_new(argv, json_string(target_of(a, group)));
+	if (value)
+		json_array_append_new(argv, value);
+	va_start(ap, fmt);
+	add(a, argv, fmt, ap);
+	va_end(ap);
+}
+
+static json_t *setting(const char *name, double value, const char *unit)
+{
+	return json_sprintf("%s=%.12g%s", name, value, unit);
+}
+
+static const char *name_of(const json_t *group)
+{
+	return group ? cli_str(group, "name") : "a group that you may not see";
+}
+
+static void by_priority(const struct advice *a)
+{
+	const json_t *group = a->w->group;
+	double own = cli_num(group, "effective_priority"), other;
+
+	if (own > FM_PRIORITY_MAX) {
+		say(a, "its real-time task has a place of its own: no hint changes that");
+		return;
+	}
+	if (own != hint_of(group, "priority")) {
+		say(a,
+			"its priority is %.0f, not its hint's, while it is inside a declared "
+			"segment or over its budget",
+			own);
+		return;
+	}
+	if (!a->culprit) {
+		say(a, "a higher priority than that of whom it waits for; whose that is, you may "
+		       "not see");
+		return;
+	}
+	other = cli_num(a->culprit, "effective_priority");
+	if (other > FM_PRIORITY_MAX)
+		say(a,
+			"%s has an admitted real-time task, which comes before all priorities: no "
+			"hint changes that (`fermata ps --tasks')",
+			name_of(a->culprit));
+	else if (other < own)
+		say(a,
+			"%s has a lower priority (%.0f): it had the device until it came to rest, "
+			"or a turn because of its age",
+			name_of(a->culprit), other);
+	else if (other < FM_PRIORITY_MAX)
+		tell(a, "hint", group, setting("priority", other + 1, ""), "goes before %s (priority %.0f) then",
+			name_of(a->culprit), other);
+	else if (own > FM_PRIORITY_MIN)
+		tell(a, "hint", a->culprit, setting("priority", own - 1, ""),
+			"goes behind %s (priority %.0f) then; now it has the highest priority of "
+			"all",
+			name_of(group), own);
+	else
+		say(a, "a higher priority for it, and a lower one for %s, which has the highest",
+			name_of(a->culprit));
+}
+
+static void by_foreground(const struct advice *a)
+{
+	const json_t *group = a->w->group;
+
+	if (!hint_of(group, "foreground"))
+		tell(a, "hint", group, setting("foreground", 1, ""),
+			"goes before all who are not in the foreground, and takes turns with "
+			"those who are");
+	else if (a->culprit && hint_of(a->culprit, "foreground"))
+		tell(a, "hint", a->culprit, setting("foreground", 0, ""),
+			"%s is in the background then, and %s goes first", name_of(a->culprit),
+			name_of(group));
+	else
+		say(a, "it is in the foreground already; whom it waited for is not");
+}
+
+/* "5ms", as the daemon shows settings. */
+static double setting_ms(const struct why *w, const char *name)
+{
+	const json_t *params = json_object_get(json_object_get(w->reply, "policy"), "params");
+	const char *text = cli_str(params, name);
+	char *unit;
+	double value = strtod(text, &unit);
+
+	return !strcmp(unit, "us") ? value / 1e3 : !strcmp(unit, "ns") ? value / 1e6 : value;
+}
+
+static void by_slice(const struct advice *a)
+{
+	double slice = hint_of(a->w->group, "slice_ms");
+
+	slice = slice > 0 ? slice : setting_ms(a->w, "slice");
+	if (slice > 0 && slice <= 5000)
+		tell(a, "hint", a->w->group, setting("slice", 2 * slice, "ms"),
+			"its turns are twice as long then (now %.12g ms)", slice);
+	else
+		say(a, "its turns are as long as the hint `slice' can make them");
+}
+
+static double weight_of(const json_t *group)
+{
+	double weight = hint_of(group, "weight"), share = hint_of(group, "share");
+
+	return weight > 0 ? weight : share > 0 ? share : FM_WEIGHT_DEFAULT;
+}
+
+static void by_weight(const struct advice *a)
+{
+	double weight = weight_of(a->w->group);
+
+	if (weight <= 5000)
+		tell(a, "hint", a->w->group, setting("weight", 2 * weight, ""),
+			"twice as much of the device, compared with each of the others (now %.0f)",
+			weight);
+	else if (a->culprit && weight_of(a->culprit) >= 2)
+		tell(a, "hint", a->culprit, setting("weight", (double)(long)(weight_of(a->culprit) / 2), ""),
+			"half as much of the device for %s", name_of(a->culprit));
+	else
+		say(a, "its weight is as high as it can be");
+}
+
+/* Reserved for others on this device, as far as one may see. */
+static double reserved(const struct advice *a)
+{
+	const char *device = cli_str(a->w->device, "device");
+	double sum = 0;
+	json_t *g;
+	size_t i;
+
+	json_array_foreach (json_object_get(a->w->reply, "groups"), i, g)
+		if (g != a->w->group && why_on(g, device))
+			sum += hint_of(g, "share");
+	return sum;
+}
+
+static void by_share(const struct advice *a)
+{
+	double share = hint_of(a->w->group, "share"), room = 100 - reserved(a);
+	double other = a->culprit ? hint_of(a->culprit, "share") : 0;
+
+	if (other >= 2) {
+		tell(a, "hint", a->culprit, setting("share", (double)(long)(other / 2), ""),
+			"half as much of the device is reserved for %s then (now %.0f%%)",
+			name_of(a->culprit), other);
+		return;
+	}
+	room = FM_MIN(room, FM_MAX(2 * share, 75.0));
+	if (room > share && room >= 1)
+		tell(a, "hint", a->w->group, setting("share", room, ""),
+			"so many percent of the device are reserved for it then (now %.0f)", share);
+	else
+		say(a, "all of the device is reserved: a lower `share' of the others");
+}
+
+static void by_deadline(const struct advice *a)
+{
+	const json_t *group = a->w->group;
+	bool own = hint_of(group, "deadline_ms") > 0 || hint_of(group, "period_ms") > 0;
+	bool other = !a->culprit || hint_of(a->culprit, "deadline_ms") > 0 ||
+		     hint_of(a->culprit, "period_ms") > 0;
+
+	if (!own && !other)
+		tell(a, "hint", group, setting("deadline", 20, "ms"),
+			"goes before all who have no deadline then; set the one that it has");
+	else
+		say(a, "whose job has the earliest deadline runs: its arrival and the hint "
+		       "`deadline', or `period'");
+}
+
+static void by_runtime(const struct advice *a)
+{
+	say(a, "the job with the shortest time left runs: the hint `runtime' says how long its "
+	       "jobs are, if it is wrong about them");
+}
+
+static void by_use(const struct advice *a)
+{
+	say(a, "mlfq reads no hints: who has used little of the device comes first");
+}
+
+static const struct {
+	const char *policy;
+	void (*advise)(const struct advice *a);
+} rules[] = {
+	{"fixed-priority", by_priority},
+	{"heterogeneous-priority", by_priority},
+	{"least-laxity", by_priority},
+	{"foreground", by_foreground},
+	{"round-robin", by_slice},
+	{"fair", by_weight},
+	{"bandwidth", by_share},
+	{"edf", by_deadline},
+	{"k-edf", by_deadline},
+	{"srtf", by_runtime},
+	{"mlfq", by_use},
+};
+
+static void by_policy(const struct advice *a)
+{
+	const char *policy = cli_str(json_object_get(a->w->reply, "policy"), "name");
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(rules); i++) {
+		if (strcmp(rules[i].policy, policy) != 0)
+			continue;
+		rules[i].advise(a);
+		return;
+	}
+	say(a, "that is for the policy %s to say: whoever wrote it knows which hints it reads",
+		policy);
+}
+
+/* Nobody had the device. */
+static void by_limit(const struct advice *a)
+{
+	const char *policy = cli_str(json_object_get(a->w->reply, "policy"), "name");
+	double share = hint_of(a->w->group, "share");
+
+	if (!strcmp(policy, "bandwidth") && share > 0 && share < 100)
+		tell(a, "hint", a->w->group, setting("share", FM_MIN(100.0, 2 * share), ""),
+			"its share is a limit, too (capped=1): twice as much then (now %.0f%%)",
+			share);
+	else if (!strcmp(policy, "heterogeneous-priority"))
+		say(a, "somebody more urgent works on another device: a higher `priority' than "
+		       "his");
+	else
+		say(a, "the policy %s let nobody run on the device", policy);
+}
+
+static void by_victim(const struct advice *a)
+{
+	const json_t *queue = json_array_get(json_object_get(a->culprit, "queues"), 0);
+
+	if (queue)
+		say(a,
+			"%s comes to rest late: its commands are long, and it can be stopped at "
+			"level %.0f only (`fermata ps --queues'); no hint changes that",
+			name_of(a->culprit), cli_num(queue, "level"));
+	else
+		say(a, "whoever had the device came to rest late: long commands; no hint changes "
+		       "that");
+}
+
+static void if_suspended(const struct advice *a)
+{
+	if (!json_is_true(json_object_get(a->w->group, "suspended"))) {
+		say(a, "its task has used up its budget, and goes on with its next period: admit "
+		       "it with a larger one, or with --overrun=demote");
+		return;
+	}
+	tell(a, "resume", a->w->group, NULL, "gives it back to the policy");
+}
+
+void why_advise(const struct why *w, json_t *list)
+{
+	const struct advice a = {w, why_culprit(w), list};
+	const char *cause = why_cause(w->device);
+
+	if (!strcmp(cli_str(w->device, "state"), "suspended"))
+		if_suspended(&a);
+	else if (!cause)
+		return;
+	else if (!strcmp(cause, "draining"))
+		by_victim(&a);
+	else if (!strcmp(cause, "gang"))
+		tell(&a, "hint", w->group, setting("gang", 0, ""),
+			"each of its devices decides for itself then: not for programs whose work "
+			"on one device waits for the other");
+	else if (!strcmp(cause, "demoted"))
+		say(&a, "it has used up the budget of its task, and is below all others until "
+			"its next period: admit it with a larger one");
+	else if (!strcmp(cause, "nobody"))
+		by_limit(&a);
+	else
+		by_policy(&a);
+}

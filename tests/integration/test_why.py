@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""fermata why: what it says of programs under the real daemon, and that what it advises helps."""
+
+import contextlib
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import Fermata, check, eventually, lib_client, main  # noqa: E402
+
+KEEP = -(2**31)  # FM_SEGMENT_KEEP
+CAUSES = {"policy", "nobody", "gang", "demoted", "draining"}
+
+
+def why(f, target):
+    return json.loads(f.cli("why", str(target), "--json").stdout)
+
+
+def about(f, target):
+    """The one group that is meant, and what it does on its one device."""
+    groups = [g for g in why(f, target)["groups"] if g["devices"]]
+    check(len(groups) == 1 and len(groups[0]["devices"]) == 1, f"{target}: {groups}")
+    return groups[0], groups[0]["devices"][0]
+
+
+def account(f, target):
+    return about(f, target)[1]["account"]
+
+
+def near(a, b, part=0.01):
+    return abs(a - b) <= part * max(a, b) + 0.001
+
+
+def adds_up(account):
+    spent = account["ran_ms"] + account["waited_ms"] + account["suspended_ms"] + account["idle_ms"]
+    check(near(spent, account["since_ms"]), f"{spent} ms of {account['since_ms']} ms: {account}")
+    check(near(sum(w["ms"] for w in account["waited_for"]), account["waited_ms"]), f"by whom: {account}")
+    check(near(sum(account["waited_why"].values()), account["waited_ms"]), f"by cause: {account}")
+    check(set(account["waited_why"]) <= CAUSES, f"causes: {account}")
+    check(len(account["waited_for"]) <= 9, f"rows: {account}")
+
+
+def start(stack, *policy):
+    f = Fermata(stack)
+    f.cli("policy", *policy)
+    return f
+
+
+def two(stack, policy, job=(), rival=()):
+    """A job and its rival, who never ends."""
+    f = start(stack, *policy.split())
+    r = lib_client(f, stack, "rival")
+    j = lib_client(f, stack, "job")
+    for name, hints in (("rival", rival), ("job", job)):
+        if hints:
+            f.cli("hint", name, *hints)
+    for c in (r, j):
+        c.do(f"segment {KEEP}")  # ready throughout, however late its thread comes with the next command
+        c.do("feed")
+    return f, j, r
+
+
+def take(f, advice, begins):
+    """Follow the one advice that has a command, and say what it was."""
+    commands = [a["argv"] for a in advice if "argv" in a]
+    check(len(commands) == 1, f"advice: {advice}")
+    check(" ".join(commands[0]).startswith(begins), f"'{begins}' is not {commands[0]}")
+    f.cli(*commands[0])
+    return commands[0]
+
+
+def ran(f, *targets):
+    return [account(f, t)["ran_ms"] for t in targets]
+
+
+def share_is(f, test, what):
+    """Of what both run in a stretch of time, the job's part."""
+
+    def measured():
+        before = ran(f, "job", "rival")
+        eventually("half a second of both", lambda: sum(ran(f, "job", "rival")) > sum(before) + 500)
+        job, rival = (a - b for a, b in zip(ran(f, "job", "rival"), before))
+        return test(job / (job + rival))
+
+    eventually(what, measured)
+
+
+def who_waits_is_told_for_whom(stack):
+    f, j, _ = two(stack, "fixed-priority", rival=["priority=10"])
+    eventually("the job waits", lambda: about(f, "job")[1]["account"]["waiting"])
+    eventually("and has for a while", lambda: account(f, "job")["waited_ms"] > 300)
+    group, device = about(f, "job")
+    now = device["account"]["waiting"]
+    check(group["name"] == "job" and device["state"] == "ready", f"state: {device}")
+    check(now["group"] == "rival" and now["why"] == "policy" and now["ms"] > 0, f"now: {now}")
+    check("rival has the device" in device["doing"] and "highest priority" in device["doing"], device["doing"])
+    adds_up(device["account"])
+    first = device["account"]["waited_for"][0]
+    check(first["group"] == "rival" and first["user"] == os.getuid(), f"for whom: {first}")
+    check(first["ms"] > 0.9 * device["account"]["waited_ms"], f"for whom: {device['account']}")
+    ids = {g["name"]: g["id"] for g in f.ps()["groups"]}
+    check(ids["rival"] == first["id"] == now["id"] and ids["job"] == group["id"], f"ids: {ids}, {first}")
+    for target in (j.pid, group["queues"][0]["id"]):
+        check(about(f, target)[0]["id"] == group["id"], f"target {target}")
+    other = about(f, "rival")[1]
+    adds_up(other["account"])
+    check(other["doing"] == "has the device" and not other["account"]["waiting"], f"the rival: {other}")
+
+
+def in_words(stack):
+    f, _, r = two(stack, "fixed-priority", rival=["priority=10"])
+    eventually("the job waits", lambda: account(f, "job")["waiting"])
+    text = f.cli("why", "job").stdout
+    for part in ("job of ", "rival has the device (policy fixed-priority: highest priority)", "  for rival",
+                 "the policy chose others", "  fermata hint job priority=11\n    goes before rival (priority 10) then\n"):
+        check(part in text, f"'{part}' is not in:\n{text}")
+    f.cli("suspend", "rival")
+    eventually("the job has waited", lambda: account(f, "job")["waiting"] is None)
+    check("1 waits have ended" in f.cli("why", "job").stdout or account(f, "job")["waited_ms"] > 0, "no wait is told")
+    text = f.cli("why", "rival").stdout
+    for part in ("is suspended by hand\n", "suspended by hand  ", "  fermata resume rival\n"):
+        check(part in text, f"'{part}' is not in:\n{text}")
+    f.cli("resume", "rival")
+    r.do("enough")
+
+
+def errors_are_told(stack):
+    f = Fermata(stack)
+    lib_client(f, stack, "job")
+    for target, status, text in (("nosuch", 1, "no group, process or queue 'nosuch'"), ("\udcff", 2, "UTF-8")):
+        r = f.cli("why", target, check_status=False)
+        check(r.returncode == status and text in r.stderr, f"{target!r}: {r}")
+    check("has nothing to do" in f.cli("why", "job").stdout, "an idle group")
+    check(about(f, "job")[0]["advice"] == [], "advice for who never waited")
+    f.stop()
+    r = f.cli("why", "job", check_status=False)
+    check(r.returncode == 3 and "no daemon" in r.stderr, f"without a daemon: {r}")
+
+
+def a_name_is_no_command(stack):
+    """Advice is pasted into shells: names that would do something there, or mean another, are not in it."""
+    f = start(stack, "fixed-priority")
+    rival = lib_client(f, stack, "rival")
+    f.cli("hint", "rival", "priority=10")
+    rival.do("feed")
+    for name in ("x;reboot", "$(reboot)", "-rf", "123", "q1"):
+        c = lib_client(f, stack, name)
+        c.do("feed")
+        eventually("it waits", lambda: about(f, c.pid)[1]["account"]["waiting"])
+        group = about(f, c.pid)[0]
+        check(take(f, group["advice"], "hint q")[1] == group["queues"][0]["id"], f"{name}: {group['advice']}")
+        eventually("it goes first", lambda: about(f, c.pid)[1]["account"]["waiting"] is None)
+        c.quit()
+
+
+def resumed(stack):
+    f, j, _ = two(stack, "fixed-priority", job=["priority=10"])
+    f.cli("suspend", "job")
+    j.stands_still()
+    eventually("that is counted", lambda: account(f, "job")["suspended_ms"] > 50)
+    adds_up(account(f, "job"))
+    take(f, about(f, "job")[0]["advice"], "resume job")
+    j.advances()
+
+
+@contextlib.contextmanager
+def pair(policy, job, rival):
+    with contextlib.ExitStack() as stack:
+        yield two(stack, policy, job, rival)
+
+
+def goes_first(policy, advice, job=(), rival=()):
+    """The job has nothing, or not all; after the advice the rival waits for it, and it for nobody."""
+    with pair(policy, job, rival) as (f, j, _):
+        check_goes_first(f, j, policy, advice)
+
+
+def check_goes_first(f, j, policy, advice):
+    eventually(f"{policy}: it waits for the rival", lambda: any(
+        w["group"] == "rival" for w in account(f, "job")["waited_for"]))
+    take(f, about(f, "job")[0]["advice"], advice)
+    j.advances()
+    eventually(f"{policy}: the rival waits for it", lambda: (
+        account(f, "rival")["waiting"] or {}).get("group") == "job")
+    share_is(f, lambda part: part > 0.95, f"{policy}: it goes first")
+    for name in ("job", "rival"):
+        adds_up(account(f, name))
+
+
+def priority_helps(stack):
+    for policy in ("fixed-priority", "heterogeneous-priority", "least-laxity"):
+        goes_first(policy, "hint job priority=11", rival=["priority=10"])
+
+
+def less_than_the_highest_helps(stack):
+    goes_first("fixed-priority", "hint rival priority=-1", rival=["priority=255"])
+
+
+def foreground_helps(stack):
+    goes_first("foreground", "hint job foreground=1")
+    goes_first("foreground", "hint rival foreground=0", job=["foreground=1"], rival=["foreground=1"])
+
+
+def a_deadline_helps(stack):
+    goes_first("edf", "hint job deadline=20ms")
+
+
+def a_deadline_helps_at_one_of_many_places(stack):
+    f, _, _ = two(stack, "k-edf k=1")
+    eventually("it waits", lambda: any(w["group"] == "rival" for w in account(f, "job")["waited_for"]))
+    take(f, about(f, "job")[0]["advice"], "hint job deadline=20ms")
+    share_is(f, lambda part: part > 0.95, "it goes first")
+
+
+def gets_more(policy, advice, job=(), rival=(), before=0.5, after=0.6):
+    with pair(policy, job, rival) as (f, _, _):
+        share_is(f, lambda part: abs(part - before) < 0.05, f"{policy}: {before} at first")
+        take(f, about(f, "job")[0]["advice"], advice)
+        share_is(f, lambda part: part > after, f"{policy}: more than {after} then")
+
+
+def shares_help(stack):
+    gets_more("round-robin", "hint job slice=10ms")
+    gets_more("fair", "hint job weight=200")
+    gets_more("fair", "hint rival weight=5000", job=["weight=10000"], rival=["weight=10000"])
+    gets_more("bandwidth", "hint job share=75")
+    gets_more("bandwidth", "hint rival share=40", rival=["share=80"], before=0.2, after=0.5)
+
+
+def a_limit_is_a_cause(stack):
+    f = start(stack, "bandwidth", "capped=1")
+    j = lib_client(f, stack, "job")
+    f.cli("hint", "job", "share=20")
+    j.do("feed")
+    eventually("nobody runs", lambda: account(f, "job")["waited_why"].get("nobody", 0) > 200)
+    adds_up(account(f, "job"))
+    before = ran(f, "job")[0] / (ran(f, "job")[0] + account(f, "job")["waited_ms"])
+    take(f, about(f, "job")[0]["advice"], "hint job share=40")
+
+    def more():
+        a = account(f, "job")
+        eventually("half a second", lambda: account(f, "job")["since_ms"] > a["since_ms"] + 500)
+        b = account(f, "job")
+        got = (b["ran_ms"] - a["ran_ms"]) / (b["since_ms"] - a["since_ms"])
+        return got > 1.5 * before
+
+    eventually("it has more than before", more)
+
+
+def who_reads_no_hint_gets_none(stack):
+    f, _, _ = two(stack, "mlfq")
+    for policy, text in (("mlfq", "mlfq reads no hints"), ("srtf", "`runtime'")):
+        f.cli("policy", policy)
+        eventually(f"{policy} says so", lambda: [
+            a for a in about(f, "job")[0]["advice"] if text in a["text"] and "argv" not in a])  # noqa: B023
+    f, _, _ = two(stack, "fifo")
+    check(account(f, "job")["waited_ms"] == 0 and about(f, "job")[0]["advice"] == [], "under fifo nobody waits")
+
+
+main(who_waits_is_told_for_whom, in_words, errors_are_told, a_name_is_no_command, resumed, priority_helps,
+     less_than_the_highest_helps, foreground_helps, a_deadline_helps, a_deadline_helps_at_one_of_many_places,
+     shares_help, a_limit_is_a_cause, who_reads_no_hint_gets_none)
