@@ -170,13 +170,14 @@ static void add_row(struct table *t, const char *what, const char *who, double m
 	table_add(t, "%.1f%%", all > 0 ? 100 * ms / all : 0);
 }
 
-static int show_time(const json_t *account)
+static int show_time(const json_t *device)
 {
 	static const struct table_column columns[] = {
 		{"ITS TIME THERE", false, true},
 		{"SUM", true, false},
 		{"OF ALL", true, false},
 	};
+	const json_t *account = account_of(device);
 	double all = cli_num(account, "since_ms"), budget = cli_num(account, "over_budget_ms");
 	double suspended = cli_num(account, "suspended_ms");
 	TABLE_CLEAN struct table t;
@@ -185,6 +186,7 @@ static int show_time(const json_t *account)
 
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
 	add_row(&t, "ran", "", cli_num(account, "ran_ms"), all);
+	add_row(&t, "  device time, as charged", "", cli_num(device, "device_ms"), all);
 	add_row(&t, "waited", "", cli_num(account, "waited_ms"), all);
 	json_array_foreach (json_object_get(account, "waited_for"), i, who) {
 		const char *name = json_string_value(json_object_get(who, "group"));
@@ -262,7 +264,7 @@ static int show_device(const struct why *w)
 
 	show_line("on %s it ", cli_str(w->device, "device"));
 	show_line("%s\n", json_string_value(doing) ?: "-");
-	if (show_time(account))
+	if (show_time(w->device))
 		return CLI_FAILED;
 	show_causes(account);
 	show_waits(json_object_get(w->device, "waits"));

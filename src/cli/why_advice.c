@@ -46,8 +46,7 @@ static void add(const struct advice *a, json_t *argv, const char *fmt, va_list a
 	json_decref(o);
 }
 
-static void say(const struct advice *a, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+static void say(const struct advice *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(const struct advice *a, const char *fmt, ...)
 {
 	va_list ap;
@@ -152,8 +151,8 @@ static void by_priority(const struct advice *a)
 			"or a turn because of its age",
 			name_of(a->culprit), other);
 	else if (other < FM_PRIORITY_MAX)
-		tell(a, "hint", group, setting("priority", other + 1, ""), "goes before %s (priority %.0f) then",
-			name_of(a->culprit), other);
+		tell(a, "hint", group, setting("priority", other + 1, ""),
+			"goes before %s (priority %.0f) then", name_of(a->culprit), other);
 	else if (own > FM_PRIORITY_MIN)
 		tell(a, "hint", a->culprit, setting("priority", own - 1, ""),
 			"goes behind %s (priority %.0f) then; now it has the highest priority of "
@@ -219,7 +218,8 @@ static void by_weight(const struct advice *a)
 			"twice as much of the device, compared with each of the others (now %.0f)",
 			weight);
 	else if (a->culprit && weight_of(a->culprit) >= 2)
-		tell(a, "hint", a->culprit, setting("weight", (double)(long)(weight_of(a->culprit) / 2), ""),
+		tell(a, "hint", a->culprit,
+			setting("weight", (double)(long)(weight_of(a->culprit) / 2), ""),
 			"half as much of the device for %s", name_of(a->culprit));
 	else
 		say(a, "its weight is as high as it can be");
@@ -367,6 +367,8 @@ void why_advise(const struct why *w, json_t *list)
 		return;
 	else if (!strcmp(cause, "draining"))
 		by_victim(&a);
+	else if (!strcmp(cause, "gang") && !hint_of(w->group, "gang"))
+		return;
 	else if (!strcmp(cause, "gang"))
 		tell(&a, "hint", w->group, setting("gang", 0, ""),
 			"each of its devices decides for itself then: not for programs whose work "

@@ -177,7 +177,15 @@ static void scribble(struct client *c, struct input *in)
 static void see_ent(
 	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
 {
+	uint64_t spent = a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns;
+	uint64_t waited = 0, blamed = a->others_ns;
+
 	must(*device && i->state <= FM_ENT_SUSPENDED);
+	for (unsigned k = 0; k < FM_WAITS; k++)
+		waited += a->wait_ns[k];
+	for (unsigned k = 0; k < a->n_culprits; k++)
+		blamed += a->culprit[k].ns;
+	must(spent + waited == a->age_ns && blamed == waited);
 }
 
 static void see_queue(void *arg, const struct fm_bqueue_info *i)

@@ -84,6 +84,7 @@ static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
 		"{\"cmd\":\"hint\",\"target\":\"42\",\"hints\":{%.*s}}",
 		"{\"cmd\":\"allowed\",\"hints\":{\"deadline\":\"%.*s\"}}",
 		"{\"cmd\":\"suspend\",\"target\":\"%.*s\"}",
+		"{\"cmd\":\"why\",\"target\":\"%.*s\"}",
 		"{\"cmd\":\"policy\",\"name\":\"fair\",\"params\":[\"slice=%.*s\"]}",
 		"{\"cmd\":\"policy\",\"name\":\"%.*s\"}",
 		"{\"cmd\":\"%.*s\"}",

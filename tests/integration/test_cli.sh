@@ -120,7 +120,7 @@ help_texts() {
     expect 0 "--help" "$fermata" --help
     silent
     cp "$tmp/out" "$tmp/help"
-    for c in run ps hint suspend resume policy reload admit analyze study stats doctor version help; do
+    for c in run ps why hint suspend resume policy reload admit analyze study stats doctor version help; do
         that "--help lists $c" grep -qE "^  $c +[A-Z]" "$tmp/help"
         expect 0 "$c --help" "$fermata" "$c" --help
         out_has "^Usage: fermata $c"
@@ -176,6 +176,8 @@ hint x latency-nice=20
 hint x foreground=yes
 suspend
 suspend a b
+why
+why a b
 resume
 stats argument
 reload argument
@@ -190,12 +192,13 @@ LINES
     expect 2 "a long group" "$fermata" run --group "$(printf 'x%.0s' {1..64})" true
     expect 2 "a bad local parameter" "$fermata" run --local 'round-robin slice=never' true
     expect 2 "text that is no UTF-8" "$fermata" suspend $'\xff'
+    expect 2 "text that is no UTF-8: why" "$fermata" why $'\xff'
     that "usage errors start no daemon" test ! -e "$XDG_RUNTIME_DIR/fermata"
 }
 
 without_daemon() {
     local c
-    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" reload "hint x priority=high" "suspend x" "resume x"; do
+    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" reload "why x" "hint x priority=high" "suspend x" "resume x"; do
         # shellcheck disable=SC2086 # words to split
         expect 3 "$c without a daemon" "$fermata" $c
         error_form
@@ -254,6 +257,12 @@ odd_daemons() {
     expect 0 "a reply of wrong types: ps -c" "$fermata" ps -c --socket "$tmp/fake"
     expect 0 "a reply of wrong types: policy" "$fermata" policy --socket "$tmp/fake"
     expect 0 "a reply of wrong types: stats" "$fermata" stats --socket "$tmp/fake"
+    expect 0 "a reply of wrong types: why" "$fermata" why x --socket "$tmp/fake"
+    end_fake
+    with_fake text '{"ok":true,"policy":{"name":"fair"},"targets":[1,2,"x"],"groups":[{"id":1,"name":"evil\u001b[2J","devices":[{"device":"d\u0007","state":"ready","account":{"waiting":{"why":7,"rule":[]},"waited_for":[{"group":"\u001b"},3],"waited_why":{"policy":"x"}},"waits":{"count":3}},{}],"queues":{}},{"id":2,"devices":[{"account":[],"state":"suspended"}],"suspended":true}]}'
+    expect 0 "odd accounts: why" "$fermata" why x --socket "$tmp/fake"
+    that "no control characters in it" bash -c "! LC_ALL=C grep -qP '[\\x00-\\x09\\x0b-\\x1f\\x7f]' '$tmp/out'"
+    expect 0 "odd accounts: why --json" "$fermata" why x --json --socket "$tmp/fake"
     end_fake
 }
 
@@ -518,6 +527,9 @@ steering() {
     expect 0 "suspend" "$fermata" suspend alpha
     out_is alpha
     that "it is suspended" eventually group_is alpha suspended
+    expect 0 "why" "$fermata" why alpha
+    out_has 'is suspended by hand$'
+    out_has '^  fermata resume alpha$'
     expect 0 "resume" "$fermata" resume "$first" --json
     json 'r["ok"] is True'
     that "it goes on" eventually group_is alpha '(running|ready|idle)'

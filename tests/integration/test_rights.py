@@ -194,6 +194,7 @@ def control_attempts(m, who):
 
     def sees():
         listed = [g for g in m.seen(who)["groups"] if g["name"] == "job" and g["uid"] == OWNER]
+        check(m.cli(who, "why", "job") == bool(listed), "why and ps do not agree")
         return listed and listed[0]["queues"] and "priority" in listed[0]["hints"]
 
     def sees_all():
@@ -257,6 +258,33 @@ def the_daemon_of_the_system(stack):
         "the program itself": None,
     }
     compare(table("| who | sees it"), who, lambda w: control_attempts(m, w) if w else program_attempts(m))
+
+
+def whom_one_waits_for(stack):
+    """Time is accounted for to the last bit; whose it was is told to those who may see him."""
+    m = Machine(stack, "", DAEMON, "--system")
+    rival = m.client(identity(OTHER), "rival")
+    check(m.cli(identity(0), "hint", "rival", "priority=10"), "root sets a hint")
+    rival.do(f"segment {-(2**31)}")  # ready throughout
+    rival.do("feed")
+    m.client(identity(OWNER), "job").do("feed")
+
+    def waits(who):
+        reply = json.loads(m.run(who, "why", "job", "--json").stdout)
+        account = reply["groups"][0]["devices"][0]["account"]
+        return account["waiting"] and account["waited_ms"] > 100 and (account, reply)
+
+    eventually("it waits", lambda: waits(identity(OWNER)))
+    account, reply = waits(identity(OWNER))
+    check("rival" not in json.dumps(reply) and str(OTHER) not in json.dumps(reply), f"told to the owner: {reply}")
+    check([w["group"] for w in account["waited_for"]] == [None], f"told to the owner: {account}")
+    check(account["waiting"]["group"] is None and account["waiting"]["hidden"], f"told to the owner: {account}")
+    text = m.run(identity(OWNER), "why", "job").stdout
+    check("a group that you may not see has the device" in text, f"in words: {text}")
+    account, _ = waits(identity(0))
+    first = account["waited_for"][0]
+    check((first["group"], first["user"], account["waiting"]["group"]) == ("rival", OTHER, "rival"), f"told to root: {account}")
+    check(not m.cli(identity(OWNER), "why", "rival"), "another's is told")
 
 
 def the_daemon_of_one_user(stack):
@@ -485,6 +513,6 @@ def many_users_do_not_either(stack):
     check(len(m.audit("uid=0", "cmd=reload result=ok")) == users // 60, f"root's lines are crowded out: {m.audit('uid=0')}")
 
 
-main(the_daemon_of_the_system, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
+main(the_daemon_of_the_system, whom_one_waits_for, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
      whose_limit_counts, limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it,
      many_users_do_not_either)
