@@ -337,6 +337,95 @@ static void a_gang_waits_for_its_other_device(void **state)
 	fm_sched_free(f.s);
 }
 
+#define MANY 6
+
+/* What the accounts should say: kept by looking at everybody after each event. */
+struct books {
+	bool work[MANY];
+	uint64_t spent[MANY][2]; /* ran, waited */
+	uint64_t waited_for[MANY][MANY], nobody[MANY];
+};
+
+static void keep(struct books *b, const struct fix *f, uint64_t ns)
+{
+	unsigned holder = MANY;
+
+	for (unsigned i = 0; i < MANY; i++)
+		if (f->ent[i].open && b->work[i])
+			holder = i;
+	for (unsigned i = 0; i < MANY; i++) {
+		if (!b->work[i])
+			continue;
+		b->spent[i][!f->ent[i].open] += ns;
+		if (!f->ent[i].open && holder < MANY)
+			b->waited_for[i][holder] += ns;
+		else if (!f->ent[i].open)
+			b->nobody[i] += ns;
+	}
+}
+
+static void compare(const struct books *b, struct fix *f, uint64_t t)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		struct fm_account a = account(&f->ent[i], t);
+
+		assert_int_equal(a.ran_ns, b->spent[i][0]);
+		assert_int_equal(a.wait_ns[FM_WAIT_POLICY], b->spent[i][1] - b->nobody[i]);
+		assert_int_equal(a.wait_ns[FM_WAIT_NOBODY], b->nobody[i]);
+		for (unsigned k = 0; k < MANY; k++) {
+			const char name[] = {(char)('a' + k), '\0'};
+
+			assert_int_equal(blamed(&a, name), b->waited_for[i][k]);
+		}
+		assert_int_equal(a.others_ns, b->nobody[i]);
+	}
+}
+
+/* Where each has a place and reports come at once, the accounts are what a look at everybody gives,
+ * under each policy that lets one run at a time. */
+static void random_events_are_booked_right(void **state)
+{
+	static const char *const names[] = {"fixed-priority", "round-robin", "fair", "bandwidth",
+		"edf", "least-laxity", "srtf", "mlfq", "foreground"};
+	uint64_t rnd = UINT64_C(0x9e3779b97f4a7c15);
+
+	for (size_t p = 0; p < FM_ARRAY_LEN(names); p++) {
+		struct books b = {0};
+		uint64_t t = T0, to;
+		struct fix f;
+
+		start(&f, names[p]);
+		for (unsigned i = 0; i < MANY; i++)
+			named(add(&f, i / 2), (char[]){(char)('a' + i), '\0'});
+		for (unsigned n = 0; n < 5000; n++) {
+			struct ent *e;
+
+			rnd = rnd * UINT64_C(6364136223846793005) + 1;
+			e = &f.ent[(rnd >> 40) % MANY];
+			to = t + (rnd >> 33) % (2 * FM_MS);
+			while (fm_sched_next(f.s) <= to) {
+				uint64_t at = FM_MAX(fm_sched_next(f.s), t);
+
+				keep(&b, &f, at - t);
+				t = at;
+				f.log[0] = '\0';
+				fm_sched_tick(f.s, t);
+			}
+			keep(&b, &f, to - t);
+			t = to;
+			f.log[0] = '\0';
+			if (b.work[e - f.ent])
+				idle(&f, e, t);
+			else
+				ready(&f, e, t);
+			b.work[e - f.ent] = !b.work[e - f.ent];
+			if (n % 100 == 0)
+				compare(&b, &f, t);
+		}
+		fm_sched_free(f.s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +439,7 @@ int main(void)
 		cmocka_unit_test(the_departed_keep_their_names),
 		cmocka_unit_test(the_heavy_is_found_among_many),
 		cmocka_unit_test(a_gang_waits_for_its_other_device),
+		cmocka_unit_test(random_events_are_booked_right),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
