@@ -76,23 +76,6 @@ static const json_t *waiting_of(const json_t *device)
 	return json_object_get(account_of(device), "waiting");
 }
 
-const char *why_cause(const json_t *device)
-{
-	const char *cause = json_string_value(json_object_get(waiting_of(device), "why")), *key;
-	json_t *causes = json_object_get(account_of(device), "waited_why"), *value;
-	double most = 0;
-
-	if (cause)
-		return cause;
-	json_object_foreach (causes, key, value) {
-		if (json_number_value(value) <= most)
-			continue;
-		most = json_number_value(value);
-		cause = key;
-	}
-	return cause;
-}
-
 const json_t *why_culprit(const struct why *w)
 {
 	const json_t *now = waiting_of(w->device), *g, *who;

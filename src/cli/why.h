@@ -20,7 +20,5 @@ const json_t *why_group(const json_t *reply, double id);
 /* That group on that device, or NULL. */
 const json_t *why_on(const json_t *group, const char *device);
 
-/* Why it waits, mostly: a key of `waited_why`; NULL: it does not, and did not. Whom for, NULL: not
- * known. */
-const char *why_cause(const json_t *device);
+/* Whom it waits for, or did; NULL: not known, or gone. */
 const json_t *why_culprit(const struct why *w);

@@ -338,12 +338,25 @@ static void by_victim(const struct advice *a)
 
 	if (queue)
 		say(a,
-			"%s comes to rest late: its commands are long, and it can be stopped at "
-			"level %.0f only (`fermata ps --queues'); no hint changes that",
+			"%s comes to rest late when it is stopped, at level %.0f: long commands; "
+			"no hint changes that",
 			name_of(a->culprit), cli_num(queue, "level"));
 	else
-		say(a, "whoever had the device came to rest late: long commands; no hint changes "
-		       "that");
+		say(a, "who had the device came to rest late: long commands; no hint changes that");
+}
+
+static void by_gang(const struct advice *a)
+{
+	if (hint_of(a->w->group, "gang"))
+		tell(a, "hint", a->w->group, setting("gang", 0, ""),
+			"each of its devices decides for itself then: not for programs whose work "
+			"on one device waits for the other");
+}
+
+static void by_budget(const struct advice *a)
+{
+	say(a, "it has used up the budget of its task, and is below all others until its next "
+	       "period: admit it with a larger one");
 }
 
 static void if_suspended(const struct advice *a)
@@ -356,28 +369,38 @@ static void if_suspended(const struct advice *a)
 	tell(a, "resume", a->w->group, NULL, "gives it back to the policy");
 }
 
+/* Is it what it waits for, or a good part of what it did? That others have just been told to come
+ * to rest is no matter. */
+static bool matters(const json_t *device, const char *cause)
+{
+	const json_t *account = json_object_get(device, "account");
+	const char *now = cli_str(json_object_get(account, "waiting"), "why");
+	double ms = cli_num(json_object_get(account, "waited_why"), cause);
+
+	if (!strcmp(now, cause) && strcmp(cause, "draining") != 0)
+		return true;
+	return ms > 0 && ms >= cli_num(account, "waited_ms") / 4;
+}
+
 void why_advise(const struct why *w, json_t *list)
 {
+	static const struct {
+		const char *cause;
+		void (*advise)(const struct advice *a);
+	} causes[] = {
+		{"policy", by_policy},
+		{"nobody", by_limit},
+		{"gang", by_gang},
+		{"demoted", by_budget},
+		{"draining", by_victim},
+	};
 	const struct advice a = {w, why_culprit(w), list};
-	const char *cause = why_cause(w->device);
 
-	if (!strcmp(cli_str(w->device, "state"), "suspended"))
+	if (!strcmp(cli_str(w->device, "state"), "suspended")) {
 		if_suspended(&a);
-	else if (!cause)
 		return;
-	else if (!strcmp(cause, "draining"))
-		by_victim(&a);
-	else if (!strcmp(cause, "gang") && !hint_of(w->group, "gang"))
-		return;
-	else if (!strcmp(cause, "gang"))
-		tell(&a, "hint", w->group, setting("gang", 0, ""),
-			"each of its devices decides for itself then: not for programs whose work "
-			"on one device waits for the other");
-	else if (!strcmp(cause, "demoted"))
-		say(&a, "it has used up the budget of its task, and is below all others until "
-			"its next period: admit it with a larger one");
-	else if (!strcmp(cause, "nobody"))
-		by_limit(&a);
-	else
-		by_policy(&a);
+	}
+	for (size_t i = 0; i < FM_ARRAY_LEN(causes); i++)
+		if (matters(w->device, causes[i].cause))
+			causes[i].advise(&a);
 }

@@ -12,6 +12,7 @@
 #include "core.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two. */
 #define WAIT_SHIFT 10 /* the first bucket is below 1 us */
@@ -51,15 +52,27 @@ void fm_hold_fini(struct fm_hold *h)
 		fm_who_put(h->who[i]);
 }
 
-void fm_blame_free(struct fm_blame *b)
+int fm_spend_new(struct fm_spend **out, uint64_t now)
 {
-	if (!b)
+	struct fm_spend *p = aligned_alloc(_Alignof(struct fm_spend), sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	memset(p, 0, sizeof(*p));
+	p->joined = p->to = now;
+	*out = p;
+	return 0;
+}
+
+void fm_spend_free(struct fm_spend *p)
+{
+	if (!p)
 		return;
 	for (unsigned i = 0; i < FM_PLACES; i++)
-		fm_who_put(b->who[i]);
+		fm_who_put(p->who[i]);
 	for (unsigned i = 0; i < FM_CULPRITS; i++)
-		fm_who_put(b->past[i].who);
-	free(b);
+		fm_who_put(p->past[i].who);
+	free(p);
 }
 
 /* Several who hold it at once share the time. */
@@ -219,26 +232,26 @@ void fm_account_holder(struct fm_sdev *d, uint64_t t)
 		fm_account_note(d->run[i], t);
 }
 
-static void blame(struct fm_blame *b, struct fm_who *w, uint64_t ns)
+static void blame(struct fm_spend *p, struct fm_who *w, uint64_t ns)
 {
-	struct fm_past *least = b->past, *p;
+	struct fm_past *least = p->past, *q;
 
 	if (!ns)
 		return;
-	for (p = b->past; p < b->past + FM_CULPRITS; p++) {
-		if (!p->who || p->who == w) {
-			set_who(&p->who, w);
-			p->ns += ns;
+	for (q = p->past; q < p->past + FM_CULPRITS; q++) {
+		if (!q->who || q->who == w) {
+			set_who(&q->who, w);
+			q->ns += ns;
 			return;
 		}
-		if (p->ns < least->ns)
-			least = p;
+		if (q->ns < least->ns)
+			least = q;
 	}
-	if (!w || least->ns >= ns) {
-		b->others += ns;
+	if (least->ns >= ns) {
+		p->others += ns;
 		return;
 	}
-	b->others += least->ns;
+	p->others += least->ns;
 	set_who(&least->who, w);
 	least->ns = ns;
 }
@@ -248,20 +261,19 @@ static void blame(struct fm_blame *b, struct fm_who *w, uint64_t ns)
 static void follow(struct fm_sent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
-	struct fm_spend *p = &e->spend;
-	struct fm_blame *b = e->blame;
+	struct fm_spend *p = e->spend;
 
 	for (unsigned i = 0; i < FM_PLACES; i++) {
 		uint64_t ns = p->held[i] + (e->counts ? h->taken[i] : 0);
 
 		if (h->since[i] <= p->changes)
 			continue;
-		if (b->who[i] && (!e->counts || h->before[i] <= p->changes))
-			blame(b, b->who[i], ns);
+		if (p->who[i] && (!e->counts || h->before[i] <= p->changes))
+			blame(p, p->who[i], ns);
 		else
-			b->others += ns;
+			p->others += ns;
 		p->held[i] = e->counts ? -h->taken[i] : 0;
-		set_who(&b->who[i], h->who[i]);
+		set_who(&p->who[i], h->who[i]);
 	}
 	p->changes = h->changes;
 }
@@ -269,7 +281,7 @@ static void follow(struct fm_sent *e)
 void fm_account_begin(struct fm_sent *e, uint64_t now)
 {
 	struct fm_hold *h = &e->d->hold;
-	struct fm_spend *p = &e->spend;
+	struct fm_spend *p = e->spend;
 
 	if (!h->waiting) {
 		h->at = now;
@@ -289,7 +301,7 @@ void fm_account_begin(struct fm_sent *e, uint64_t now)
 static uint64_t end_count(struct fm_sent *e, uint64_t t)
 {
 	struct fm_hold *h = &e->d->hold;
-	struct fm_spend *p = &e->spend;
+	struct fm_spend *p = e->spend;
 
 	if (!e->counts)
 		return 0;
@@ -305,7 +317,7 @@ static uint64_t end_count(struct fm_sent *e, uint64_t t)
 
 static void settle(struct fm_sent *e, uint64_t t)
 {
-	struct fm_spend *p = &e->spend;
+	struct fm_spend *p = e->spend;
 	uint64_t ns = fm_sub_sat(t, p->to), nobody;
 
 	p->to += ns;
@@ -315,7 +327,7 @@ static void settle(struct fm_sent *e, uint64_t t)
 			p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY] += nobody;
 			ns -= nobody;
 		} else {
-			e->blame->others += nobody;
+			p->others += nobody;
 		}
 	}
 	p->ns[e->spends] += ns;
@@ -340,41 +352,41 @@ static uint64_t bucket_top(unsigned i)
 	return ((UINT64_C(5) + (i - 1) % 4) << (exp - 2)) - 1;
 }
 
-static void waited(struct fm_blame *b, uint64_t ns)
+static void waited(struct fm_spend *p, uint64_t ns)
 {
 	if (!ns)
 		return;
-	b->waits++;
-	b->longest = FM_MAX(b->longest, ns);
-	b->bucket[bucket_of(ns)]++;
+	p->waits++;
+	p->longest = FM_MAX(p->longest, ns);
+	p->bucket[bucket_of(ns)]++;
 }
 
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
 {
-	struct fm_spend *p = &e->spend;
+	struct fm_spend *p = e->spend;
 	bool waits = fm_spent_waits(on), has_waited = fm_spent_waits(e->spends);
 
 	settle(e, t);
 	if (waits && !has_waited)
 		p->since = p->to;
 	else if (has_waited && on == FM_SPENT_RAN)
-		waited(e->blame, p->to - p->since);
+		waited(p, p->to - p->since);
 	e->spends = (uint8_t)on;
 	if (waits)
 		fm_core_touch(e); /* it counts from when its device has been decided about */
 }
 
-static uint64_t quantile(const struct fm_blame *b, double q)
+static uint64_t quantile(const struct fm_spend *p, double q)
 {
-	uint64_t rank = (uint64_t)(q * (double)b->waits + 0.5), seen = 0;
+	uint64_t rank = (uint64_t)(q * (double)p->waits + 0.5), seen = 0;
 
 	rank = FM_MAX(rank, UINT64_C(1));
-	for (unsigned i = 0; b->waits && i < FM_WAIT_BUCKETS; i++) {
-		seen += b->bucket[i];
+	for (unsigned i = 0; p->waits && i < FM_WAIT_BUCKETS; i++) {
+		seen += p->bucket[i];
 		if (seen >= rank)
-			return FM_MIN(bucket_top(i), b->longest);
+			return FM_MIN(bucket_top(i), p->longest);
 	}
-	return b->longest;
+	return p->longest;
 }
 
 static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
@@ -396,26 +408,25 @@ static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
 	a->culprit[i] = (struct fm_culprit){.who = w, .ns = ns};
 }
 
-static void list_culprits(struct fm_sent *e, struct fm_account *a)
+static void list_culprits(const struct fm_spend *p, struct fm_account *a)
 {
-	const struct fm_blame *b = e->blame;
-	const struct fm_past *p;
+	const struct fm_past *q;
 	uint64_t ns;
 
-	for (p = b->past; p < b->past + FM_CULPRITS; p++) {
-		ns = p->ns;
+	for (q = p->past; q < p->past + FM_CULPRITS; q++) {
+		ns = q->ns;
 		for (unsigned i = 0; i < FM_PLACES; i++)
-			ns += p->who && b->who[i] == p->who ? e->spend.held[i] : 0;
+			ns += q->who && p->who[i] == q->who ? p->held[i] : 0;
 		if (ns)
-			put(a, p->who, ns);
+			put(a, q->who, ns);
 	}
 	for (unsigned i = 0; i < FM_PLACES; i++) {
-		bool listed = !b->who[i] || !e->spend.held[i];
+		bool listed = !p->who[i] || !p->held[i];
 
-		for (p = b->past; p < b->past + FM_CULPRITS; p++)
-			listed |= p->who == b->who[i];
+		for (q = p->past; q < p->past + FM_CULPRITS; q++)
+			listed |= q->who == p->who[i];
 		if (!listed)
-			put(a, b->who[i], e->spend.held[i]);
+			put(a, p->who[i], p->held[i]);
 	}
 }
 
@@ -464,7 +475,7 @@ static void tell_now(struct fm_sent *e, struct fm_account *a)
 		return;
 	a->waiting = true;
 	a->why = (enum fm_wait)(e->spends - FM_SPENT_WAIT);
-	a->waiting_ns = e->spend.to - e->spend.since;
+	a->waiting_ns = e->spend->to - e->spend->since;
 	a->rule = e->d->reason;
 	if (holders(e->d, by))
 		a->holder = by[0]->g->who;
@@ -474,8 +485,7 @@ static void tell_now(struct fm_sent *e, struct fm_account *a)
 
 void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 {
-	const struct fm_spend *p = &e->spend;
-	const struct fm_blame *b = e->blame;
+	const struct fm_spend *p = e->spend;
 
 	now = fm_core_now(e->d->s, now);
 	settle(e, now);
@@ -485,15 +495,15 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 		.idle_ns = p->ns[FM_SPENT_IDLE],
 		.by_hand_ns = p->ns[FM_SPENT_BY_HAND],
 		.over_budget_ns = p->ns[FM_SPENT_OVER_BUDGET],
-		.others_ns = b->others + p->held[FM_OTHERS] + p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY],
-		.waits = b->waits,
-		.wait_p50 = quantile(b, 0.50),
-		.wait_p99 = quantile(b, 0.99),
-		.wait_max = b->longest,
+		.others_ns = p->others + p->held[FM_OTHERS] + p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY],
+		.waits = p->waits,
+		.wait_p50 = quantile(p, 0.50),
+		.wait_p99 = quantile(p, 0.99),
+		.wait_max = p->longest,
 	};
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		a->wait_ns[i] = p->ns[FM_SPENT_WAIT + i];
-	list_culprits(e, a);
+	list_culprits(p, a);
 	make_exact(a);
 	tell_now(e, a);
 	fm_account_wait(e, now);
@@ -502,7 +512,7 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 /* Ready and its gate closed, up to t. */
 uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t)
 {
-	const struct fm_spend *p = &e->spend;
+	const struct fm_spend *p = e->spend;
 	uint64_t ns = 0;
 
 	for (unsigned i = 0; i < FM_WAITS; i++)

@@ -60,7 +60,9 @@ struct fm_hold {
 	uint64_t rated[FM_PLACES]; /* what of ns is no merit of who any more */
 };
 
-/* What an entity spent its time on; what an event touches stands in two lines of the cache. */
+/* What an entity spent its time on, and for whom it waited; what an event touches stands in the
+ * first two lines of the cache. */
+#define FM_WAIT_BUCKETS 128
 struct fm_spend {
 	/* By place: waited for it; while it counts, less what the device had counted at the
 	 * beginning of this wait. */
@@ -69,11 +71,7 @@ struct fm_spend {
 	uint64_t nobody;    /* as held, of this wait */
 	uint64_t changes;   /* of places, as far as followed */
 	uint64_t ns[FM_SPENT_COUNT], joined;
-};
 
-/* The rest of it. */
-#define FM_WAIT_BUCKETS 128
-struct fm_blame {
 	struct fm_who *who[FM_PLACES]; /* whose the places are, as far as followed */
 	struct fm_past {
 		struct fm_who *who;
@@ -190,8 +188,7 @@ struct fm_sent {
 	uint64_t preemptions;
 	const char *reason;
 
-	struct fm_spend spend;
-	struct fm_blame *blame;
+	struct fm_spend *spend;
 
 	struct fm_ent seat[FM_SEATS]; /* as the instances of the policy see it */
 	void *spare[FM_SEATS];        /* privs of the policy to come, while policies change */
@@ -238,7 +235,8 @@ uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t);
 int fm_who_new(struct fm_who **out, uint64_t id);
 void fm_who_put(struct fm_who *w);
 void fm_hold_fini(struct fm_hold *h);
-void fm_blame_free(struct fm_blame *b);
+int fm_spend_new(struct fm_spend **out, uint64_t now);
+void fm_spend_free(struct fm_spend *p);
 
 /* decide.c: ask the policy and turn the difference into gates, timer and bells. Choose and apply
  * are the halves of that; fill is the end of choose, for a device whose claims are known: who runs.

@@ -41,7 +41,7 @@ static void free_ent(struct fm_sent *e)
 {
 	for (unsigned i = 0; i < FM_SEATS; i++)
 		free(e->seat[i].priv);
-	fm_blame_free(e->blame);
+	fm_spend_free(e->spend);
 	free(e);
 }
 
@@ -126,13 +126,9 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
 
 static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *data, uint64_t now)
 {
-	FM_CLEAN_FREE struct fm_sent *e = aligned_alloc(_Alignof(struct fm_sent), sizeof(*e));
+	FM_CLEAN_FREE struct fm_sent *e = calloc(1, sizeof(*e));
 
-	if (!e)
-		return NULL;
-	memset(e, 0, sizeof(*e));
-	e->blame = calloc(1, sizeof(*e->blame));
-	if (!e->blame)
+	if (!e || fm_spend_new(&e->spend, now))
 		return NULL;
 	for (unsigned i = 0; i < FM_SEATS; i++) {
 		e->seat[i].hints = &g->effective;
@@ -144,7 +140,7 @@ static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *dat
 	e->data = data;
 	e->fresh = true;
 	fm_account_join(e);
-	e->charged_to = e->spend.joined = e->spend.to = now;
+	e->charged_to = now;
 	fm_list_init(&e->active);
 	fm_list_init(&e->hot);
 	fm_list_init(&e->touched);
