@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hist.h"
+#include "clock.h"
 #include "util.h"
 #include <string.h>
 
@@ -54,6 +55,23 @@ void fm_hist_merge(struct fm_hist *into, const struct fm_hist *from)
 	into->max = FM_MAX(into->max, from->max);
 	for (unsigned i = 0; i < FM_HIST_BUCKETS; i++)
 		into->bucket[i] += from->bucket[i];
+}
+
+#define DECADE(unit) (unit), 2 * (unit), 5 * (unit)
+const uint64_t fm_hist_bounds[FM_HIST_BOUNDS] = {DECADE(FM_US), DECADE(10 * FM_US),
+	DECADE(100 * FM_US), DECADE(FM_MS), DECADE(10 * FM_MS), DECADE(100 * FM_MS), DECADE(FM_S),
+	10 * FM_S};
+
+void fm_hist_upto(const struct fm_hist *h, uint64_t upto[FM_HIST_BOUNDS])
+{
+	uint64_t seen = 0;
+	unsigned i = 0;
+
+	for (unsigned n = 0; n < FM_HIST_BOUNDS; n++) {
+		for (; i < FM_HIST_BUCKETS && bucket_top(i) <= fm_hist_bounds[n]; i++)
+			seen += h->bucket[i];
+		upto[n] = seen;
+	}
 }
 
 uint64_t fm_hist_quantile(const struct fm_hist *h, double q)

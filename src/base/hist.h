@@ -19,6 +19,12 @@ void fm_hist_reset(struct fm_hist *h);
 void fm_hist_add(struct fm_hist *h, uint64_t ns);
 void fm_hist_merge(struct fm_hist *into, const struct fm_hist *from);
 
+/* For people who count by fixed bounds, in ns: 1, 2, 5, 10 us and so on up to 10 s. */
+#define FM_HIST_BOUNDS 22
+extern const uint64_t fm_hist_bounds[FM_HIST_BOUNDS];
+/* How many were not above each of them. What shares a bucket with a bound counts as above it. */
+void fm_hist_upto(const struct fm_hist *h, uint64_t upto[FM_HIST_BOUNDS]);
+
 /* The value at quantile q in [0, 1]: the upper edge of its bucket, never above the maximum. 0 when
  * empty. */
 uint64_t fm_hist_quantile(const struct fm_hist *h, double q);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void fm_log_init(struct fm_log *log)
+void fm_log_init(struct fm_log *log, const char *name)
 {
+	log->name = name;
 	log->level = LOG_INFO;
 	log->prefix = getenv("JOURNAL_STREAM") != NULL;
 }
@@ -27,7 +28,7 @@ static void write_line(const struct fm_log *log, int level, const char *fmt, va_
 	if (log->prefix)
 		head = snprintf(line, sizeof(line), "<%d>", level);
 	else
-		head = snprintf(line, sizeof(line), "fermatad: %s", level_word(level));
+		head = snprintf(line, sizeof(line), "%s: %s", log->name, level_word(level));
 	n = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, fmt, ap);
 	if (n < 0)
 		return;

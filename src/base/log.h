@@ -2,7 +2,7 @@
 /*
  * The daemon's log: lines on stderr. Under systemd each carries its level in front ("<6>",
  * sd-daemon(3)), otherwise the program's name and, for warnings and errors, the level in words.
- * Only the daemon logs.
+ * Only the daemon and the exporter log.
  */
 #pragma once
 #include "err.h"
@@ -11,8 +11,9 @@
 #include <syslog.h>
 
 struct fm_log {
-	int level;   /* LOG_*: nothing less urgent is written */
-	bool prefix; /* level in front */
+	const char *name; /* of the program */
+	int level;        /* LOG_*: nothing less urgent is written */
+	bool prefix;      /* level in front */
 };
 
 /* Lines that a stranger can cause pass through one of these: so many each second, the rest counted.
@@ -24,7 +25,7 @@ struct fm_log_limit {
 	unsigned written, dropped;
 };
 
-void fm_log_init(struct fm_log *log);
+void fm_log_init(struct fm_log *log, const char *name);
 void fm_log(const struct fm_log *log, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void fm_log_limited(const struct fm_log *log, struct fm_log_limit *limit, int level,

@@ -84,7 +84,7 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now);
 /* For people: walk groups, their devices and queues. */
 struct fm_bgroup_info {
 	const char *name;
-	uint64_t id; /* as in struct fm_who */
+	uint64_t id; /* as in struct fm_who; rising in the order of the walk */
 	uid_t uid;
 	const struct fm_hints *hints;
 	int64_t priority; /* as policies see it: of a segment or a task, if it has one */
@@ -105,11 +105,21 @@ struct fm_bdevice_info {
 };
 struct fm_bgroup *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
+uint64_t fm_bgroup_id(const struct fm_bgroup *g);
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
 	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info,
 		const struct fm_account *account),
 	void *arg);
+/* The same devices in the same order, as the boards show them now: also of a group that is alone on
+ * its device, of which the core hears nothing. */
+struct fm_buse {
+	uint64_t device_ns;             /* as its programs measure it; never falling */
+	bool works;                     /* has commands, and an open gate */
+	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sent_waits() */
+};
+void fm_bgroup_each_use(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_buse *use), void *arg);
 void fm_bgroup_each_queue(
 	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(
@@ -121,6 +131,17 @@ struct fm_bcoverage {
 };
 struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);
+/* Its processes. What they have used and called is that of all their groups, and told with one of
+ * these alone (own). */
+struct fm_bprocess_info {
+	pid_t pid;
+	const char *comm, *api;
+	bool own;
+	struct fm_bcoverage calls;
+	uint64_t device_ns; /* as it measures them; never falling */
+};
+void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg);
 /* Which calls the last two are, of the group's clients together: at most max names, and how many.
  */
 unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max);

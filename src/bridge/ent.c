@@ -36,6 +36,17 @@ static uint64_t ent_usage(void *ctx, void *data, uint64_t now)
 	return sum;
 }
 
+/* Queues overlap, so that the sum of what they used may be more than there was. */
+uint64_t ent_used(struct ent *e, uint64_t now)
+{
+	uint64_t usage = ent_usage(NULL, e, now);
+
+	e->used += FM_MIN(fm_sub_sat(usage, e->used_by), fm_sub_sat(now, e->used_at));
+	e->used_by = usage;
+	e->used_at = now;
+	return e->used;
+}
+
 static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
 {
 	fm_list_del(&c->in_dirty);
@@ -320,6 +331,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	e->dev = d;
 	e->gate_open = true;
 	e->ready_at = now;
+	e->used_at = now;
 	fm_list_init(&e->in_recheck);
 	fm_list_init(&e->queues);
 	if (fm_sched_ent_add(b->sched, &e->sent, g->sgroup, d->sdev, e, now)) {
@@ -375,6 +387,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now)
 {
 	e->usage_gone = fm_add_sat(e->usage_gone, queue_usage(q, now));
+	q->client->usage_gone = fm_add_sat(q->client->usage_gone, q->usage);
 	q->usage_base = fm_add_sat(q->usage_base, q->usage);
 	q->usage = 0;
 	q->since = now;

@@ -13,6 +13,11 @@ struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *pr
 	return next == &b->groups ? NULL : fm_list_entry(next, struct fm_bgroup, link);
 }
 
+uint64_t fm_bgroup_id(const struct fm_bgroup *g)
+{
+	return fm_sgroup_id(g->sgroup);
+}
+
 /* A client may give two of its group indices the same name: it is one client still. */
 static bool first_of_client(const struct fm_bgroup *g, const struct member *m)
 {
@@ -60,6 +65,29 @@ void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
 		fm_sent_info(e->sent, now, &info);
 		fm_sent_account(e->sent, now, &account);
 		fn(arg, fm_sdev_key(e->dev->sdev), &info, &account);
+	}
+}
+
+static bool works(const struct ent *e)
+{
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		if (fm_slot_pending(q->slot))
+			return e->gate_open;
+	return false;
+}
+
+void fm_bgroup_each_use(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_buse *use), void *arg)
+{
+	struct fm_buse use;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group) {
+		use = (struct fm_buse){.device_ns = ent_used(e, now), .works = works(e)};
+		fm_sent_waits(e->sent, use.waits);
+		fn(arg, &use);
 	}
 }
 
@@ -131,6 +159,56 @@ struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)
 		if (first_of_client(g, m))
 			client_coverage(m->client, &sum);
 	return sum;
+}
+
+/* Where a client's own numbers are told: its group 0, or, if it works in others alone, the first of
+ * these. */
+static const struct member *own_member(struct fm_bclient *c)
+{
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client)
+		if (q->member == &c->first)
+			return &c->first;
+	for (uint32_t i = 1; c->more && i < FM_BOARD_GROUPS; i++)
+		if (member_at(c, i)->group)
+			return member_at(c, i);
+	return &c->first;
+}
+
+/* Of two that share a group, too, the first counts. */
+static bool is_own(const struct member *m)
+{
+	return own_member(m->client)->group == m->group;
+}
+
+static void process_info(const struct member *m, uint64_t now, struct fm_bprocess_info *info)
+{
+	struct fm_bclient *c = m->client;
+	struct queue *q;
+
+	*info = (struct fm_bprocess_info){
+		.pid = c->pid, .comm = c->comm, .api = c->api, .own = is_own(m)};
+	if (!info->own)
+		return;
+	client_coverage(c, &info->calls);
+	info->device_ns = c->usage_gone;
+	fm_list_each (q, &c->queues, in_client)
+		info->device_ns = fm_add_sat(info->device_ns, queue_usage(q, now));
+}
+
+void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg)
+{
+	struct fm_bprocess_info info;
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group) {
+		if (!first_of_client(g, m))
+			continue;
+		process_info(m, now, &info);
+		fn(arg, &info);
+	}
 }
 
 static unsigned add_call(

@@ -42,6 +42,7 @@ struct ent {
 	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
+	uint64_t used, used_at, used_by;  /* told so far; when, and by which usage */
 	uint64_t round;                   /* last fm_bridge.round that looked at it */
 };
 
@@ -92,7 +93,8 @@ struct fm_bclient {
 	char comm[32], api[16];
 	void *ctx;
 	struct fm_list queues;
-	bool makes_room; /* as its board was told */
+	uint64_t usage_gone; /* of queues that left */
+	bool makes_room;     /* as its board was told */
 	struct member first,
 		*more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
 };
@@ -137,6 +139,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
+/* Device time as the programs measure it, never more than has passed since it was asked before. */
+uint64_t ent_used(struct ent *e, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
 int64_t group_rank(const struct fm_bgroup *g); /* by its hints, or the segment it is inside */
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */

@@ -39,6 +39,7 @@ int cli_analyze(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);
 int cli_hint(struct cli *cli, int argc, char **argv);
+int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_policy(struct cli *cli, int argc, char **argv);
 int cli_probe(struct cli *cli, int argc, char **argv);
 int cli_ps(struct cli *cli, int argc, char **argv);

@@ -19,6 +19,7 @@ const struct cli_command cli_commands[] = {
 	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"stats", "Show the daemon's counters", cli_stats},
+	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
 	{"version", "Show the versions of the command and the daemon", cli_version},
 	{"help", "Explain a command", cli_help},

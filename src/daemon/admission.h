@@ -40,6 +40,9 @@ int admission_check_policy(
 /* A reply, or NULL with err. */
 json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm_err *err);
 json_t *admission_tasks(struct daemon *d, const struct peer *p);
+/* Some of those with a number above *after, which moves on; has it come to the end? */
+bool admission_metrics(
+	struct daemon *d, const struct peer *p, uint64_t *after, unsigned n, json_t *list);
 json_t *admission_unadmit(
 	struct daemon *d, const struct peer *p, const char *which, bool own, struct fm_err *err);
 

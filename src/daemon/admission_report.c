@@ -74,6 +74,50 @@ static json_t *task_object(struct daemon *d, const struct task *t, uint64_t now)
 	return o;
 }
 
+static json_t *task_numbers(struct daemon *d, const struct task *t, uint64_t now)
+{
+	struct fm_bgroup_info group = {.name = t->group_name};
+	struct fm_atask_info i;
+	json_t *o = json_object();
+
+	fm_atask_info(d->admission->admit, t->at, now, &i);
+	if (t->group)
+		fm_bgroup_info(t->group, &group);
+	set(o, "id", json_integer(t->id));
+	set(o, "name", json_string(t->name));
+	set(o, "group", json_string(group.name));
+	set(o, "pid", json_integer(t->owner->pid));
+	set(o, "uid", json_integer(t->owner->uid));
+	set(o, "state", json_string(state_name(t, &i)));
+	set(o, "deadline_ns", json_integer(i.spec->deadline));
+	set(o, "period_ns", json_integer(i.spec->period));
+	set(o, "bound_ns", json_integer(i.bound));
+	set(o, "budget_ns", json_integer(i.budget));
+	set(o, "jobs", json_integer((json_int_t)i.jobs));
+	set(o, "overruns", json_integer((json_int_t)i.overruns));
+	set(o, "violations", json_integer((json_int_t)i.violations));
+	if (i.response)
+		set(o, "response", metrics_histogram(i.response));
+	return o;
+}
+
+bool admission_metrics(
+	struct daemon *d, const struct peer *p, uint64_t *after, unsigned n, json_t *list)
+{
+	uint64_t now = fm_now();
+	struct task *t;
+
+	fm_list_each (t, &d->admission->tasks, link) {
+		if (t->id <= *after || !peer_sees(p, t->owner->uid))
+			continue;
+		if (json_array_size(list) == n)
+			return false;
+		*after = t->id;
+		json_array_append_new(list, task_numbers(d, t, now));
+	}
+	return true;
+}
+
 json_t *admission_tasks(struct daemon *d, const struct peer *p)
 {
 	const struct config_admission *c = &d->config.admission;

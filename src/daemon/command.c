@@ -362,6 +362,13 @@ static json_t *cmd_tasks(struct request *r)
 	return admission_tasks(r->daemon, r->peer);
 }
 
+static json_t *cmd_metrics(struct request *r)
+{
+	json_t *reply = metrics_page(r->daemon, r->peer, r->body, &r->err);
+
+	return reply ? reply : error_reply(&r->err);
+}
+
 static const struct {
 	const char *name;
 	json_t *(*run)(struct request *r);
@@ -379,6 +386,7 @@ static const struct {
 	{"admit", cmd_admit},
 	{"unadmit", cmd_unadmit},
 	{"tasks", cmd_tasks},
+	{"metrics", cmd_metrics},
 };
 
 static json_t *dispatch(struct request *r)
@@ -390,7 +398,7 @@ static json_t *dispatch(struct request *r)
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
 		"commands are version, ps, why, hint, allowed, suspend, resume, policy, reload, "
-		"stats, admit, unadmit, tasks");
+		"stats, admit, unadmit, tasks, metrics");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)

@@ -35,6 +35,7 @@ void config_defaults(struct config *c)
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
 		.admission = {.tasks = 1024},
+		.metrics = {.limit = 1000},
 	};
 #define WHOLE(id, name, low, high, def, unit)    \
 	c->limits.of.bounded |= FM_HINT_BIT(id); \
@@ -127,7 +128,7 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 static int unknown_section(struct reader *r, const char *section)
 {
 	static const char *const known[] = {"daemon", "policies", "limits", "access", "admission",
-		"security", "policy NAME", "limits user NAME", "limits group NAME"};
+		"security", "metrics", "policy NAME", "limits user NAME", "limits group NAME"};
 	struct fm_nearest near = {.typed = section};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
@@ -137,7 +138,7 @@ static int unknown_section(struct reader *r, const char *section)
 		return fm_err_hint(r->err, "did you mean [%s]?", near.best);
 	return fm_err_hint(r->err,
 		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
-		"[limits group NAME], [access], [admission], [security]");
+		"[limits group NAME], [access], [admission], [security], [metrics]");
 }
 
 /* A name that is known; for limits of somebody, the rule. */

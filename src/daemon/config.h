@@ -43,6 +43,14 @@ struct config_admission {
 	uint32_t tasks;      /* per user; 0: any number */
 };
 
+/* [metrics]: for who hands the numbers on (fermata-exporter). */
+struct config_metrics {
+	char listen[CONFIG_FOLDER_MAX]; /* fm_parse_listen(); "": in the daemon's directory */
+	char group[CONFIG_NAME_MAX];    /* its members may see all */
+	uint32_t limit;                 /* groups, processes and tasks told apart */
+	bool loopback_groups;           /* on TCP, where nobody knows who asks, too */
+};
+
 struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
@@ -59,6 +67,7 @@ struct config {
 	char access_group[CONFIG_NAME_MAX];
 	bool strict; /* clients cannot write their gates */
 	struct config_admission admission;
+	struct config_metrics metrics;
 };
 
 void config_defaults(struct config *c);

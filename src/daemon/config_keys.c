@@ -2,6 +2,7 @@
 #include "config_keys.h"
 #include "admit/admit.h"
 #include "base/clock.h"
+#include "base/listen.h"
 #include "base/nearest.h"
 #include "base/parse.h"
 #include <errno.h>
@@ -41,6 +42,11 @@ const struct config_key config_keys[] = {
 	{"admission", "overrun", CONFIG_CHOICE, OF(admission.overrun), 0, 0, OVERRUNS, 0, 0},
 	{"admission", "tasks", CONFIG_COUNT, OF(admission.tasks), 0, FM_ADMIT_TASKS, "tasks", 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
+	{"metrics", "listen", CONFIG_LISTEN, OF(metrics.listen), 0, CONFIG_FOLDER_MAX - 1, NULL, 0,
+		0},
+	{"metrics", "group", CONFIG_TEXT, OF(metrics.group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
+	{"metrics", "limit", CONFIG_COUNT, OF(metrics.limit), 1, 100000, "rows", 0, 0},
+	{"metrics", "loopback_groups", CONFIG_BOOL, OF(metrics.loopback_groups), 0, 1, NULL, 0, 0},
 	{NULL, NULL, 0, 0, 0, 0, NULL, 0, 0},
 };
 
@@ -106,6 +112,7 @@ static int set_number(const struct config_key *k, const char *value, int64_t *v,
 static int set_text(const struct config_key *k, char *out, const char *value, struct fm_err *err)
 {
 	size_t len = strlen(value);
+	struct fm_listen at;
 
 	if (len < (size_t)k->min) {
 		fm_err_set(err, -EINVAL, "there is no value");
@@ -128,6 +135,8 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 		fm_err_set(err, -EINVAL, "the name does not begin with /");
 		return fm_err_hint(err, "give an absolute path, or nothing");
 	}
+	if (k->type == CONFIG_LISTEN && fm_parse_listen(value, &at, err))
+		return -EINVAL;
 	strcpy(out, value);
 	return 0;
 }
@@ -223,6 +232,7 @@ static int set_value(
 	switch (k->type) {
 	case CONFIG_TEXT:
 	case CONFIG_FOLDER:
+	case CONFIG_LISTEN:
 		return set_text(k, member, value, err);
 	case CONFIG_BOOL:
 		return fm_parse_bool(value, member, err);
@@ -313,6 +323,7 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 	switch (k->type) {
 	case CONFIG_TEXT:
 	case CONFIG_FOLDER:
+	case CONFIG_LISTEN:
 		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
 		break;
 	case CONFIG_BOOL:

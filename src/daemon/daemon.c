@@ -133,6 +133,7 @@ bool daemon_drop_plugin(struct daemon *d)
 			"policy dropped, but %s stays away: %s", POLICY_DEFAULT, err.text);
 		return true;
 	}
+	d->count.dropped++;
 	fm_log(&d->log, LOG_ERR, "policy dropped: %s; %s takes over", d->dropped, POLICY_DEFAULT);
 	sd_notifyf(0, "STATUS=Policy %s", POLICY_DEFAULT);
 	return true;

@@ -69,6 +69,10 @@ struct daemon {
 	uint64_t started;
 	struct fm_hist react; /* from the loop's wake-up to the gates stored, for each bell */
 
+	struct {
+		uint64_t joined, refused, dropped; /* clients, what they asked for, plug-ins */
+	} count;
+
 	struct admission *admission;
 
 	struct fm_list sessions, controls;
@@ -123,9 +127,18 @@ void audit_flush(struct daemon *d);
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size);
 const char *command_code(int code); /* "EPERM" for -EPERM */
 
+/* metrics.c: for those who collect numbers, a page at a time. NULL: err. */
+json_t *metrics_page(
+	struct daemon *d, const struct peer *p, const json_t *request, struct fm_err *err);
+
+json_t *metrics_histogram(const struct fm_hist *h);
+
 /* report.c: the parts of replies. */
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
 void report_account(json_t *ent, const struct fm_account *a, const struct peer *p);
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);
+const char *report_state(enum fm_ent_state state);
+long report_rss_kib(void);
+double report_cpu_ms(void);

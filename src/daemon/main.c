@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 	/* How the daemon starts the process of a policy by users; not for people. */
 	if (argc == 2 && !strcmp(argv[1], "--policy-host"))
 		return fm_plugin_host();
-	fm_log_init(&d.log);
+	fm_log_init(&d.log, "fermatad");
 	d.idle_option = -1;
 	d.client.fd = d.control.fd = d.lock = -1;
 	argp_program_version_hook = print_version;

@@ -84,7 +84,7 @@ static json_t *hints_object(const struct fm_hints *h)
 	return o;
 }
 
-static const char *state_name(enum fm_ent_state state)
+const char *report_state(enum fm_ent_state state)
 {
 	static const char *const names[] = {
 		[FM_ENT_IDLE] = "idle",
@@ -108,7 +108,7 @@ static void add_ent(
 	json_t *o = json_object();
 
 	set(o, "device", json_string(device));
-	set(o, "state", json_string(state_name(i->state)));
+	set(o, "state", json_string(report_state(i->state)));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
 	set(o, "device_ms", ms(i->served_ns));
 	set(o, "wait_ms", ms(i->ready_wait_ns));
@@ -343,7 +343,7 @@ json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
 	return o;
 }
 
-static long rss_kib(void)
+long report_rss_kib(void)
 {
 	FM_CLEAN_FILE FILE *f = fopen("/proc/self/statm", "re");
 	long size, resident;
@@ -353,7 +353,7 @@ static long rss_kib(void)
 	return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static double cpu_ms(void)
+double report_cpu_ms(void)
 {
 	struct rusage u;
 
@@ -387,7 +387,7 @@ json_t *report_stats(struct daemon *d)
 	set(o, "devices", devices_array(d, fm_now()));
 	set_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react_us", histogram_us(&d->react));
-	set(o, "cpu_ms", json_real(cpu_ms()));
-	set(o, "rss_kib", json_integer(rss_kib()));
+	set(o, "cpu_ms", json_real(report_cpu_ms()));
+	set(o, "rss_kib", json_integer(report_rss_kib()));
 	return o;
 }

@@ -128,6 +128,7 @@ static void refuse(struct session *s, const struct fm_err *err)
 		err->text);
 	fm_msg_init(&m, FM_MSG_REFUSED);
 	fm_msg_send(s->fd, &m, -1);
+	d->count.refused++;
 	if (audit_admit(d, &s->peer, false))
 		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", s->comm,
 			(int)s->peer.pid, s->peer.uid, err->text);
@@ -212,6 +213,7 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 		return rc;
 	sd_event_source_disable_unref(s->deadline);
 	s->deadline = NULL;
+	d->count.joined++;
 	fm_msg_init(&welcome, FM_MSG_WELCOME);
 	fm_msg_send(s->fd, &welcome, -1);
 	fm_log(&d->log, LOG_DEBUG, "%s (pid %d, user %u) joined", s->comm, (int)s->peer.pid,

@@ -389,6 +389,23 @@ static uint64_t quantile(const struct fm_spend *p, double q)
 	return p->longest;
 }
 
+const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS] = {
+	10 * FM_US, 100 * FM_US, FM_MS, 10 * FM_MS, 100 * FM_MS, FM_S, 10 * FM_S};
+
+void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS])
+{
+	const struct fm_spend *p = e->spend;
+	uint64_t seen = 0;
+	unsigned i = 0;
+
+	/* The last bucket has no end. */
+	for (unsigned n = 0; n < FM_WAIT_BOUNDS; n++) {
+		for (; i < FM_WAIT_BUCKETS - 1 && bucket_top(i) <= fm_wait_bounds[n]; i++)
+			seen += p->bucket[i];
+		upto[n] = seen;
+	}
+}
+
 static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
 {
 	unsigned i = a->n_culprits;

@@ -179,6 +179,11 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
 void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a);
+/* How many of its waits were not above each of these, 10 us to 10 s. What shares a bucket, a fifth
+ * wide, with a bound counts as above it. */
+#define FM_WAIT_BOUNDS 7
+extern const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS];
+void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS]);
 struct fm_sdev *fm_sent_device(const struct fm_sent *e);
 
 /* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing.

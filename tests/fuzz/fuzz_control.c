@@ -94,6 +94,8 @@ static size_t compose(char *line, size_t cap, const uint8_t *data, size_t size)
 		"\"segments\":[{%.*s}]}]}",
 		"{\"cmd\":\"admit\",\"epsilon_ns\":1000,\"gpu_priority\":true,\"tasks\":[%.*s]}",
 		"{\"cmd\":\"unadmit\",\"task\":\"%.*s\"}",
+		"{\"cmd\":\"metrics\",\"part\":\"%.*s\"}",
+		"{\"cmd\":\"metrics\",\"part\":\"tasks\",\"after\":%.*s}",
 	};
 	size_t n = sizeof(frames) / sizeof(frames[0]);
 	int len;

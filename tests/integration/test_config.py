@@ -138,6 +138,10 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "'slise=1' is not a setting of policy fair", "did you mean 'slice'?", "[policy fair]\nslise = 1\n"),
     (2, "slice is out of range", "0.1 to 10000 ms", "[policy fair]\nslice = 0\n"),
     (2, "there is no policy 'fiar'", "did you mean 'fair'?", "[daemon]\npolicy = fiar\n[limits]\nclients = 1\n"),
+    (2, "listen: '0.0.0.0:9417' is neither", "127.0.0.1:PORT", "[metrics]\nlisten = 0.0.0.0:9417\n"),
+    (2, "listen: '70000' is no port", "1 to 65535", "[metrics]\nlisten = [::1]:70000\n"),
+    (2, "listen: the path is too long", "at most 107", "[metrics]\nlisten = /" + 120 * "x" + "\n"),
+    (2, "limit: '0' is out of range", "rows from 1", "[metrics]\nlimit = 0\n"),
     (2, "neither [section], key = value nor a comment", "", "[daemon]\npolicy\nlinger = 1\n"),
     (2, "line too long, or not text", "", "[daemon]\n#" + 300 * "x" + "\n"),
 ]

@@ -47,6 +47,7 @@ static void each_moment_counts_once(void **state)
 {
 	struct fm_account a;
 	struct ent *e, *o;
+	uint64_t upto[FM_WAIT_BOUNDS];
 	struct fix f;
 
 	start(&f, NULL);
@@ -69,6 +70,9 @@ static void each_moment_counts_once(void **state)
 	assert_int_equal(a.waits, 1);
 	assert_int_equal(a.wait_max, 3 * FM_MS);
 	assert_true(a.wait_p50 <= 3 * FM_MS && a.wait_p50 >= 2400 * FM_US);
+	fm_sent_waits(e->e, upto);
+	for (unsigned i = 0; i < FM_WAIT_BOUNDS; i++)
+		assert_int_equal(upto[i], fm_wait_bounds[i] > 3 * FM_MS);
 	a = account(o, T0 + 20 * FM_MS);
 	assert_int_equal(a.ran_ns, 3 * FM_MS);
 	assert_int_equal(a.n_culprits, 0);

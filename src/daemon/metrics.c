@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers for those who collect them, in pages, so that however many groups there are, nobody who
+ * is to be scheduled waits for more than one page. What the numbers are called and how they are
+ * written is src/metrics' business. Times are whole nanoseconds: exact, and cheap to print.
+ */
+#include "admission.h"
+#include "base/clock.h"
+#include "daemon.h"
+#include <errno.h>
+#include <string.h>
+
+/* Devices or tasks in a page. */
+#define PAGE_ITEMS 8
+/* A page of groups ends with the one that fills it: groups, their devices and processes. */
+#define PAGE_OBJECTS 24
+/* Of one group; the page says how many more there are. */
+#define GROUP_PROCESSES 64
+
+struct page {
+	struct daemon *daemon;
+	const struct peer *peer;
+	json_t *items;
+	uint64_t after, now;
+	bool ends; /* nothing is left */
+};
+
+struct group_page {
+	json_t *devices, *processes;
+	size_t uses;
+	unsigned more;
+};
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+	json_object_set_new(object, key, value);
+}
+
+/* JSON integers are signed, and counters may be claims of clients. */
+static json_t *number(uint64_t n)
+{
+	return json_integer((json_int_t)(n & INT64_MAX));
+}
+
+static json_t *numbers(const uint64_t *values, unsigned n)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(list, number(values[i]));
+	return list;
+}
+
+json_t *metrics_histogram(const struct fm_hist *h)
+{
+	json_t *o = json_object();
+	uint64_t upto[FM_HIST_BOUNDS];
+
+	fm_hist_upto(h, upto);
+	set(o, "count", number(h->count));
+	set(o, "sum_ns", number(h->sum));
+	set(o, "upto", numbers(upto, FM_HIST_BOUNDS));
+	return o;
+}
+
+/* For who hands the numbers on, which settings bind it and who may see all. */
+static json_t *settings(const struct daemon *d)
+{
+	const struct config_metrics *m = &d->config.metrics;
+
+	return json_pack("{s:s, s:s, s:s, s:i, s:b}", "listen", m->listen, "group", m->group,
+		"access_group", d->config.access_group, "limit", (int)m->limit, "loopback_groups",
+		m->loopback_groups);
+}
+
+static void set_coverage(json_t *o, struct fm_bcoverage c)
+{
+	set(o, "governed", number(c.governed));
+	set(o, "ungoverned", number(c.ungoverned));
+	set(o, "undivided", number(c.undivided));
+}
+
+static json_t *of_daemon(struct daemon *d, uint64_t now)
+{
+	const struct fm_sched *s = fm_bridge_sched(d->bridge);
+	struct fm_sched_stats st;
+	json_t *o = json_object();
+
+	fm_sched_get_stats(s, &st);
+	set(o, "version", json_string(FM_VERSION));
+	set(o, "uid", json_integer(geteuid()));
+	set(o, "system", json_boolean(d->system));
+	set(o, "policy", json_string(fm_sched_policy_ops(s)->name));
+	set(o, "uptime_ns", number(now - d->started));
+	set(o, "clients", json_integer(d->n_sessions));
+	set(o, "joined", number(d->count.joined));
+	set(o, "refused", number(d->count.refused));
+	set(o, "policies_dropped", number(d->count.dropped));
+	set(o, "events", number(st.events));
+	set(o, "decisions", number(st.decisions));
+	set(o, "preemptions", number(st.preemptions));
+	set(o, "gate_stores", number(st.gate_stores));
+	set(o, "tasks", json_integer((json_int_t)admission_count(d)));
+	set_coverage(o, fm_bridge_coverage(d->bridge));
+	set(o, "react", metrics_histogram(&d->react));
+	set(o, "cpu_ns", number((uint64_t)(report_cpu_ms() * FM_MS)));
+	set(o, "rss_bytes", number((uint64_t)report_rss_kib() * 1024));
+	set(o, "bounds_ns", numbers(fm_hist_bounds, FM_HIST_BOUNDS));
+	set(o, "wait_bounds_ns", numbers(fm_wait_bounds, FM_WAIT_BOUNDS));
+	set(o, "settings", settings(d));
+	return o;
+}
+
+struct device_walk {
+	struct page *page;
+	uint64_t number;
+};
+
+static void add_device(void *arg, const struct fm_bdevice_info *i)
+{
+	struct device_walk *w = arg;
+	struct page *p = w->page;
+	json_t *o;
+
+	if (++w->number <= p->after)
+		return;
+	if (json_array_size(p->items) == PAGE_ITEMS) {
+		p->ends = false;
+		return;
+	}
+	p->after = w->number;
+	o = json_object();
+	set(o, "device", json_string(i->key));
+	set(o, "preempt", metrics_histogram(i->preempt));
+	json_array_append_new(p->items, o);
+}
+
+/* Devices stay, so their number is their place. */
+static void devices_page(struct page *p)
+{
+	struct device_walk w = {.page = p};
+
+	p->ends = true;
+	fm_bridge_each_device(p->daemon->bridge, add_device, &w);
+}
+
+/* By cause, in ns. */
+static json_t *waited_why(const struct fm_account *a)
+{
+	static const char *const names[FM_WAITS] = {
+		[FM_WAIT_POLICY] = "policy",
+		[FM_WAIT_NOBODY] = "nobody",
+		[FM_WAIT_GANG] = "gang",
+		[FM_WAIT_DEMOTED] = "demoted",
+		[FM_WAIT_DRAINING] = "draining",
+	};
+	json_t *o = json_object();
+
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		set(o, names[i], number(a->wait_ns[i]));
+	return o;
+}
+
+/* The sum is of those under way, too. How they are spread is added by add_use(). */
+static json_t *waits(const struct fm_account *a)
+{
+	json_t *o = json_object();
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < FM_WAITS; i++)
+		sum += a->wait_ns[i];
+	set(o, "count", number(a->waits));
+	set(o, "sum_ns", number(sum));
+	return o;
+}
+
+static void add_ent(
+	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+{
+	struct group_page *g = arg;
+	json_t *o = json_object();
+
+	set(o, "device", json_string(device));
+	set(o, "state", json_string(report_state(i->state)));
+	set(o, "charged_ns", number(i->served_ns));
+	set(o, "waited_why", waited_why(a));
+	set(o, "waits", waits(a));
+	set(o, "suspended_ns", number(a->by_hand_ns + a->over_budget_ns));
+	set(o, "preemptions", number(i->preemptions));
+	json_array_append_new(g->devices, o);
+}
+
+/* Of one that is alone on its device the core knows neither when it works nor how long. */
+static void add_use(void *arg, const struct fm_buse *use)
+{
+	struct group_page *g = arg;
+	json_t *o = json_array_get(g->devices, g->uses++);
+
+	set(o, "device_ns", number(use->device_ns));
+	set(json_object_get(o, "waits"), "upto", numbers(use->waits, FM_WAIT_BOUNDS));
+	if (use->works && !strcmp(json_string_value(json_object_get(o, "state")), "idle"))
+		set(o, "state", json_string(report_state(FM_ENT_RUNNING)));
+}
+
+static void add_process(void *arg, const struct fm_bprocess_info *i)
+{
+	struct group_page *g = arg;
+	json_t *o;
+
+	if (json_array_size(g->processes) == GROUP_PROCESSES) {
+		g->more++;
+		return;
+	}
+	o = json_object();
+	set(o, "pid", json_integer(i->pid));
+	if (i->own) {
+		set(o, "program", json_string(i->comm));
+		set(o, "api", json_string(i->api));
+		set(o, "device_ns", number(i->device_ns));
+		set_coverage(o, i->calls);
+	}
+	json_array_append_new(g->processes, o);
+}
+
+/* Returns how much of a page that was. */
+static size_t add_group(struct page *p, struct fm_bgroup *g, const struct fm_bgroup_info *i)
+{
+	struct group_page parts = {.devices = json_array(), .processes = json_array()};
+	json_t *o = json_object();
+	size_t size;
+
+	fm_bgroup_each_ent(g, p->now, add_ent, &parts);
+	fm_bgroup_each_use(g, p->now, add_use, &parts);
+	fm_bgroup_each_process(g, p->now, add_process, &parts);
+	size = 1 + json_array_size(parts.devices) + json_array_size(parts.processes);
+	set(o, "name", json_string(i->name));
+	set(o, "uid", json_integer(i->uid));
+	set(o, "suspended", json_integer(i->suspended));
+	set(o, "queues", json_integer(i->queues));
+	set(o, "clients", json_integer(i->clients));
+	set(o, "priority", json_integer(i->hints->value[FM_HINT_PRIORITY]));
+	set(o, "weight", json_integer(i->hints->value[FM_HINT_WEIGHT]));
+	set(o, "share", json_integer(i->hints->value[FM_HINT_SHARE]));
+	set(o, "devices", parts.devices);
+	set(o, "processes", parts.processes);
+	set(o, "more_processes", json_integer(parts.more));
+	json_array_append_new(p->items, o);
+	return size;
+}
+
+/* Groups may come and go between two pages: their numbers rise in the order of the walk. */
+static void groups_page(struct page *p)
+{
+	struct fm_bgroup *g = NULL;
+	struct fm_bgroup_info i;
+	size_t size = 0;
+
+	while ((g = fm_bridge_group_next(p->daemon->bridge, g))) {
+		if (fm_bgroup_id(g) <= p->after)
+			continue;
+		if (size >= PAGE_OBJECTS)
+			return;
+		fm_bgroup_info(g, &i);
+		p->after = i.id;
+		if (peer_sees(p->peer, i.uid))
+			size += add_group(p, g, &i);
+	}
+	p->ends = true;
+}
+
+static void tasks_page(struct page *p)
+{
+	p->ends = admission_metrics(p->daemon, p->peer, &p->after, PAGE_ITEMS, p->items);
+}
+
+static json_t *page_reply(struct page *p, void (*fill)(struct page *p))
+{
+	json_t *o = json_object();
+
+	p->items = json_array();
+	fill(p);
+	set(o, "ok", json_true());
+	set(o, "items", p->items);
+	set(o, "next", p->ends ? json_null() : number(p->after));
+	return o;
+}
+
+json_t *metrics_page(
+	struct daemon *d, const struct peer *p, const json_t *request, struct fm_err *err)
+{
+	static const struct {
+		const char *name;
+		void (*fill)(struct page *p);
+	} parts[] = {{"devices", devices_page}, {"groups", groups_page}, {"tasks", tasks_page}};
+	const char *part = json_string_value(json_object_get(request, "part"));
+	json_int_t after = json_integer_value(json_object_get(request, "after"));
+	struct page page = {
+		.daemon = d, .peer = p, .after = after > 0 ? (uint64_t)after : 0, .now = fm_now()};
+
+	if (part && !strcmp(part, "daemon"))
+		return json_pack("{s:b, s:o}", "ok", 1, "daemon", of_daemon(d, page.now));
+	for (size_t i = 0; part && i < FM_ARRAY_LEN(parts); i++)
+		if (!strcmp(part, parts[i].name))
+			return page_reply(&page, parts[i].fill);
+	fm_err_set(err, -EINVAL, "no such part of the metrics");
+	fm_err_hint(err, "give \"part\": daemon, devices, groups or tasks");
+	return NULL;
+}
