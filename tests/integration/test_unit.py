@@ -3,11 +3,14 @@
 """The unit of the system's daemon: how much systemd says that it exposes, and, under a systemd of its own
 (systemd-box), that the daemon works in it, for programs of all users, and has the rights of none."""
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 
@@ -230,6 +233,44 @@ def strict_gates_are_kept(stack):
     settings("")
 
 
+def loopback_up():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x49))  # SIOCSIFFLAGS: up, loopback, running
+
+
+def scraped(where):
+    family = socket.AF_UNIX if isinstance(where, str) else socket.AF_INET
+    with socket.socket(family) as s:
+        s.settimeout(60)
+        s.connect(where)
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        with s.makefile() as f:
+            return f.read()
+
+
+def the_exporter_serves(stack):
+    c = client(stack, "counted")
+    c.advances()
+    run("systemctl", "start", "fermata-exporter")
+    text = scraped(f"{DIR}/metrics.sock")
+    check("\nfermata_up 1\n" in text and f'group="counted",user="61001",pid="{c.pid}"' in text, text)
+    pid = int(run("systemctl", "show", "-p", "MainPID", "--value", "fermata-exporter"))
+    s = status_of(pid)
+    check(set(s["Uid"].split()) == set(status_of(main_pid())["Uid"].split()), f"its user is {s['Uid']}")
+    check(int(s["CapBnd"], 16) == 0 and s["NoNewPrivs"] == "1" and s["Seccomp"] == "2", f"{s}")
+    settings("[metrics]\nlisten = 127.0.0.1:9417\n")
+    fermata("reload")
+    run("systemctl", "reload", "fermata-exporter")
+    eventually("it has moved", lambda: "listening on 127.0.0.1:9417" in run(
+        "journalctl", "-b", "-o", "cat", "-u", "fermata-exporter"))
+    loopback_up()
+    text = scraped(("127.0.0.1", 9417))
+    check("\nfermata_up 1\n" in text and "counted" not in text, text)
+    settings("")
+    run("systemctl", "stop", "fermata-exporter")
+    check(run("systemctl", "show", "-p", "Result", "--value", "fermata-exporter").strip() == "success", "it failed")
+
+
 def it_ends_in_order(stack):
     run("systemctl", "stop", "fermatad.socket", "fermatad")
     check(run("systemctl", "show", "-p", "Result", "--value", "fermatad").strip() == "success", "it failed")
@@ -241,7 +282,7 @@ elif sys.argv[1:] == ["--in-box"]:
     del sys.argv[1:]
     eventually("systemd answers", lambda: subprocess.run(["systemctl", "list-units"], capture_output=True).returncode == 0)
     main(the_socket_starts_it, it_has_no_rights, it_knows_its_clients, a_reload_fails_with_the_settings,
-         a_policy_by_users_runs, clients_outlive_it, strict_gates_are_kept,
+         a_policy_by_users_runs, clients_outlive_it, strict_gates_are_kept, the_exporter_serves,
          it_ends_in_order)
 else:
     main(it_exposes_little, it_works_under_systemd)
