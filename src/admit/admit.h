@@ -110,6 +110,7 @@ struct fm_atask_info {
 	int64_t bound, budget, place;
 	bool at_work;                              /* a job is under way */
 	uint64_t jobs, overruns, violations, used; /* used: in the present period */
+	uint64_t misses;                           /* jobs that ended after their deadline */
 	const struct fm_hist *response;            /* NULL: no job ended yet */
 	const char *why;                           /* of the last violation; "": none */
 };

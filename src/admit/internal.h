@@ -36,7 +36,7 @@ struct fm_atask {
 	bool suspended;
 	uint64_t suspended_to; /* when that ended last */
 
-	uint64_t jobs, overruns, violations;
+	uint64_t jobs, overruns, violations, misses;
 	struct fm_hist *response;
 	char why[FM_ADMIT_WHY];
 };

@@ -117,6 +117,7 @@ static void end_job(struct fm_admit *a, struct fm_atask *t)
 
 	t->job = false;
 	t->jobs++;
+	t->misses += took > (uint64_t)t->spec.deadline;
 	if (!t->response)
 		t->response = calloc(1, sizeof(*t->response));
 	if (t->response)
@@ -280,6 +281,7 @@ void fm_atask_info(const struct fm_admit *a, const struct fm_atask *t, uint64_t 
 		.jobs = t->jobs,
 		.overruns = t->overruns,
 		.violations = t->violations,
+		.misses = t->misses,
 		.response = t->response,
 		.why = t->why};
 	if (t->period_at != FM_NEVER)

@@ -70,6 +70,7 @@ static json_t *task_object(struct daemon *d, const struct task *t, uint64_t now)
 	set(o, "response_ms", response_object(i.response));
 	set(o, "overruns", json_integer((json_int_t)i.overruns));
 	set(o, "violations", json_integer((json_int_t)i.violations));
+	set(o, "misses", json_integer((json_int_t)i.misses));
 	set(o, "why", i.why[0] ? json_string(i.why) : json_null());
 	return o;
 }
