@@ -23,6 +23,17 @@ void table_free(struct table *t)
 	*t = (struct table){0};
 }
 
+/* U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F: nothing to see, but lines end, or the text
+ * behind them turns its direction. */
+static bool invisible(const unsigned char *p)
+{
+	if (p[0] != 0xe2 || (p[1] != 0x80 && p[1] != 0x81))
+		return false;
+	if (p[1] == 0x81)
+		return p[2] >= 0xa0 && p[2] <= 0xaf;
+	return (p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae);
+}
+
 /* C0 and DEL, and C1 as UTF-8 encodes it (C2 80 to C2 9F). */
 void table_clean(char *text)
 {
@@ -31,6 +42,8 @@ void table_clean(char *text)
 			*p = '?';
 		else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
 			p[0] = p[1] = '?';
+		else if (invisible(p))
+			p[0] = p[1] = p[2] = '?';
 	}
 }
 
