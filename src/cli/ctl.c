@@ -43,7 +43,7 @@ int ctl_dirs(const struct cli *cli, char dirs[CTL_DIRS][CTL_PATH])
 	return n + 1;
 }
 
-static int ctl_connect(const char *dir, unsigned wait_ms, int *fd)
+int ctl_connect(const char *dir, unsigned wait_ms, int *fd)
 {
 	FM_CLEAN_FD int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
@@ -155,7 +155,7 @@ static int refused(json_t **reply, struct fm_err *err)
 	return -EREMOTEIO;
 }
 
-static void explain(const char *dir, int rc, struct fm_err *err)
+void ctl_explain(const char *dir, int rc, struct fm_err *err)
 {
 	switch (rc) {
 	case -ENOENT:
@@ -191,7 +191,7 @@ int ctl_call_at(
 	int rc = exchange(dir, owned, wait_ms, reply);
 
 	if (rc) {
-		explain(dir, rc, err);
+		ctl_explain(dir, rc, err);
 		return rc;
 	}
 	return json_is_true(json_object_get(*reply, "ok")) ? 0 : refused(reply, err);

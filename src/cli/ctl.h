@@ -29,6 +29,12 @@ int ctl_call_at(
 /* A connection to the daemon in dir, for as long as it is wanted. Negative errno. */
 int ctl_open(const char *dir, int *fd);
 
+/* The same, waiting at most so long for it, and for each send and receive on it. */
+int ctl_connect(const char *dir, unsigned wait_ms, int *fd);
+
+/* Why there is no daemon to talk to in dir: what rc, of a connection or an exchange, means. */
+void ctl_explain(const char *dir, int rc, struct fm_err *err);
+
 /* Call and print errors: the exit code, CLI_OK with *reply set. With --json the reply is printed.
  */
 int ctl_ask(const struct cli *cli, json_t *request, json_t **reply);

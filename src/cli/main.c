@@ -9,6 +9,7 @@
 const struct cli_command cli_commands[] = {
 	{"run", "Run a command with its device work under Fermata", cli_run},
 	{"ps", "Show groups, queues and devices", cli_ps},
+	{"top", "Watch devices and groups as they run, and steer them", cli_top},
 	{"why", "Say what a group waits for, and what would change that", cli_why},
 	{"hint", "Tell the policy about a group: priority, deadline, ...", cli_hint},
 	{"suspend", "Take the device away from a group", cli_suspend},

@@ -198,7 +198,7 @@ LINES
 
 without_daemon() {
     local c
-    for c in ps "ps -q" "ps -d" "ps -c" stats policy "policy fair" reload "why x" "hint x priority=high" "suspend x" "resume x"; do
+    for c in ps "ps -q" "ps -d" "ps -c" stats "top --once" policy "policy fair" reload "why x" "hint x priority=high" "suspend x" "resume x"; do
         # shellcheck disable=SC2086 # words to split
         expect 3 "$c without a daemon" "$fermata" $c
         error_form
@@ -670,6 +670,8 @@ SCRIPT
     out_is stop
     expect 0 "complete studies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata study gedf-8
     out_is gedf-8
+    expect 0 "complete columns" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata top --sort = pre
+    out_is preemptions
     expect 0 "complete policies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy fix
     out_is fixed-priority
     expect 0 "complete parameters" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy bandwidth p

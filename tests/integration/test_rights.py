@@ -195,6 +195,8 @@ def control_attempts(m, who):
     def sees():
         listed = [g for g in m.seen(who)["groups"] if g["name"] == "job" and g["uid"] == OWNER]
         check(m.cli(who, "why", "job") == bool(listed), "why and ps do not agree")
+        top = json.loads(m.run(who, "top", "--once", "--json", "-d", "0.1").stdout)["groups"]
+        check(any((g["name"], g["uid"]) == ("job", OWNER) for g in top) == bool(listed), "top and ps do not agree")
         return listed and listed[0]["queues"] and "priority" in listed[0]["hints"]
 
     def sees_all():
@@ -306,6 +308,15 @@ def root_is_no_member_of_the_machine(stack):
     m = Machine(stack, LIMITS, 0, "--idle-exit", "0")
     m.client(identity(OWNER), "job")
     check(m.seen(identity(OTHER))["groups"] == [], "others see it")
+
+    def one():
+        """The one group, asked for by the id of a queue."""
+        with m.connect() as s, s.makefile() as replies:
+            s.sendall(json.dumps({"cmd": "ps", "target": "q1"}).encode() + b"\n")
+            return len(json.loads(replies.readline())["groups"])
+
+    eventually("its user sees its queue", lambda: m.as_user(OWNER, one) == 1)
+    check(m.as_user(OTHER, one) == 0, "others who know the id of a queue see it")
     check(m.cli(identity(OWNER), "suspend", "job") and m.cli(identity(0), "resume", "job"), "its user and root steer it")
 
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The live view, without a terminal and without a socket: what keys do, what replies change, what
+ * the screen shows. Requests are put into a queue, which somebody else (top_link.h) empties.
+ */
+#pragma once
+#include "top_grid.h"
+#include "top_model.h"
+
+/* Printable keys are themselves. */
+enum top_key {
+	TOP_KEY_UP = 0x1000,
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_END,
+	TOP_KEY_ENTER,
+	TOP_KEY_ESCAPE,
+	TOP_KEY_BACKSPACE,
+};
+
+enum top_about {
+	TOP_PS,
+	TOP_TASKS,
+	TOP_GROUP,    /* "ps" of one group, in full */
+	TOP_POLICIES, /* "policy" */
+	TOP_CHANGE,   /* something is to change; then a look at it, out of turn */
+};
+
+struct top_request {
+	enum top_about about;
+	json_t *body;
+	char what[96]; /* shown when it is done */
+};
+
+enum top_panel { TOP_LIST, TOP_HELP, TOP_DETAIL, TOP_CHOOSE_POLICY, TOP_CHOOSE_SORT };
+enum top_prompt { TOP_NO_PROMPT, TOP_ENTER_PRIORITY, TOP_ENTER_USER, TOP_ENTER_INTERVAL };
+
+#define TOP_REQUESTS 16
+#define TOP_NAME     128
+#define TOP_WORD     48
+#define TOP_TEXT     256
+
+/* A group beyond the sample that it was seen in. */
+struct top_who {
+	int64_t uid;
+	char name[TOP_NAME]; /* "": nobody */
+};
+
+struct top_lines {
+	char **line;
+	size_t n;
+};
+
+struct top {
+	struct top_model model;
+	struct top_grid grid;
+	struct top_request request[TOP_REQUESTS]; /* a ring */
+	unsigned first_request, requests;
+	unsigned changes; /* that were asked for and not answered */
+	bool stale;       /* something was changed, and the screen is older */
+	json_t *ps;       /* came, and its tasks did not yet */
+
+	/* What the user chose. */
+	enum top_sort sort;
+	bool reverse, paused, quit;
+	char user[TOP_WORD]; /* "": all */
+	double interval;     /* s */
+
+	/* The list, and who is selected. */
+	const struct top_group **list;
+	size_t groups, at, scroll, page;
+	struct top_who selected, mark[TOP_MARKS];
+	struct top_who wished; /* whose priority was set, and is not seen yet */
+	int priority;
+
+	enum top_panel panel;
+	size_t cursor, panel_scroll; /* of the panel */
+	json_t *policies;            /* the reply */
+	struct top_lines detail;
+
+	enum top_prompt prompt;
+	struct top_who prompted; /* whom it is about */
+	char typed[TOP_WORD];
+
+	char message[2 * TOP_TEXT];
+	bool message_bad;
+	char lost[TOP_TEXT]; /* the daemon does not answer, and why; "": it does */
+};
+
+void top_init(struct top *t);
+void top_free(struct top *t);
+
+void top_press(struct top *t, int key);
+
+/* Ask for what there is to be seen now: at each interval. */
+void top_look(struct top *t);
+
+/* The oldest request, for the caller to send and to free; false: none. */
+bool top_next_request(struct top *t, struct top_request *r);
+void top_request_free(struct top_request *r);
+
+/* A reply to a request (its reference is taken) that came at `now`. */
+void top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64_t now);
+
+/* The daemon is lost: what it was asked is forgotten, what was seen stays on the screen. Then, when
+ * there is one again: */
+void top_lost(struct top *t, const char *why);
+void top_found(struct top *t);
+
+/* Draw into t->grid. */
+void top_draw(struct top *t);
+
+/* The rest is between the files of the view. */
+
+/* A message in the last line; texts of the daemon are cleaned when they are drawn. */
+void top_say(struct top *t, bool bad, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Put a request (its reference is taken; NULL is forgotten) into the queue; `what` is said when it
+ * is done. */
+void top_ask(struct top *t, enum top_about about, json_t *body, const char *what, ...)
+	__attribute__((format(printf, 4, 5)));
+
+const struct top_group *top_selected(const struct top *t);
+void top_select(struct top *t, size_t at);
+
+/* The list again, from the model and what was chosen. */
+void top_arrange(struct top *t);
+
+/* Which mark the group has, 1 to TOP_MARKS, or 0. */
+unsigned top_mark_of(const struct top *t, const struct top_group *g);
+
+void top_lines_free(struct top_lines *l);
+
+/* What is known of the selected group, in lines; reply: to TOP_GROUP, or NULL. */
+void top_describe(struct top *t, const json_t *reply);
+
+/* Panels that hide the list: the rows from `row` on, `rows` of them. */
+void top_draw_panel(struct top *t, int row, int rows);
+size_t top_panel_rows(const struct top *t); /* how many lines it has */
+
+/* "12us", "3.40ms", "1.2s"; "-" if it is not known. At most six characters, as far as can be. */
+const char *top_us(double us, char buf[16]);
+/* "97.3": percent; "-": not known. */
+const char *top_percent(double share, bool known, char buf[16]);
+const char *top_rate(double rate, bool known, char buf[16]);

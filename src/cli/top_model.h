@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `fermata top` shows: two replies of the daemon, and what happened between them. Pure: time
+ * is an argument, nothing is asked and nothing is drawn.
+ */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum top_state { TOP_IDLE, TOP_READY, TOP_RUNNING, TOP_SUSPENDED, TOP_STATES };
+
+/* What is counted of a group, on one device or on all of its devices. */
+struct top_counts {
+	double device_ms, wait_ms, preemptions; /* since it joined */
+	double share, waited;  /* parts of the interval: had a device, waited for one */
+	double preempt_s;      /* preemptions a second */
+	double p50_us, p99_us; /* waits since it joined; NAN: none known */
+};
+
+/* A group on a device. */
+struct top_ent {
+	size_t device; /* index */
+	enum top_state state;
+	struct top_counts n;
+};
+
+struct top_group {
+	const char *name, *user;
+	const char *queue; /* one of its queues, which names the group without doubt; NULL: none */
+	int64_t uid;
+	int priority;
+	int level_min, level_max; /* 0: no queue */
+	unsigned queues;
+	enum top_state state; /* the most active */
+	bool tasks;           /* real-time tasks are its: the next two are known */
+	double misses, overruns;
+	struct top_counts n; /* shares are sums: two devices all the time are 2 */
+	struct top_ent *ent;
+	size_t ents;
+};
+
+struct top_device {
+	const char *key;
+	size_t groups, ready;
+	double share; /* of the interval, had by the groups that are seen */
+	double preemptions, preempt_s;
+	double p50_us,
+		p99_us; /* gate closed to device at rest, since the daemon began; NAN: none */
+};
+
+/* One reply to "ps", brief, and one to "tasks". Texts are those of the replies, which it keeps. */
+struct top_sample {
+	json_t *ps, *tasks;
+	uint64_t at; /* ns */
+	struct top_device *device;
+	size_t devices;
+	struct top_group *group; /* by user and name */
+	size_t groups;
+	struct top_ent *ent; /* of all groups */
+};
+
+struct top_model {
+	struct top_sample base, next, now; /* next: will be the base */
+	double seconds; /* from base to now; 0: nothing to compare with, rates are not known */
+};
+
+/* Take both replies (their references; tasks may be NULL) as what is at `at`. It is compared with
+ * one that is at least so old, if there is one: replies that were asked for out of turn do not make
+ * rates jump. -ENOMEM: the model is as it was. */
+int top_model_take(struct top_model *m, json_t *ps, json_t *tasks, uint64_t at, uint64_t least);
+
+/* Nothing is known any more: another daemon counts from the start. */
+void top_model_clear(struct top_model *m);
+
+/* The group of this user and name, or NULL. */
+const struct top_group *top_model_find(const struct top_model *m, int64_t uid, const char *name);
+
+const char *top_state_name(enum top_state state);
+
+enum top_sort {
+	TOP_BY_SHARE,
+	TOP_BY_TIME,
+	TOP_BY_NAME,
+	TOP_BY_USER,
+	TOP_BY_PRIORITY,
+	TOP_BY_STATE,
+	TOP_BY_WAIT,
+	TOP_BY_PREEMPT,
+	TOP_BY_P99,
+	TOP_BY_MISSES,
+	TOP_SORTS,
+};
+const char *top_sort_name(enum top_sort sort);
+/* -EINVAL: no such name. */
+int top_sort_parse(const char *name, enum top_sort *sort);
+
+/* The groups of a user (NULL: of all) in order, the largest first (names: in the alphabet's order);
+ * equals by device time, then by name, so that rows do not jump. The caller frees *list. */
+int top_model_order(const struct top_model *m, enum top_sort sort, bool reverse, const char *user,
+	const struct top_group ***list, size_t *n);
+
+/* For scripts: docs/top.md. NULL: no memory. */
+json_t *top_model_json(
+	const struct top_model *m, enum top_sort sort, bool reverse, const char *user);
