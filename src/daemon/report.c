@@ -354,7 +354,7 @@ static void add_brief_ent(
 	json_t *row = json_array();
 
 	append(row, json_string(device));
-	append(row, json_string(state_name(i->state)));
+	append(row, json_string(report_state(i->state)));
 	append_count(row, i->served_ns);
 	append_count(row, i->ready_wait_ns);
 	append_count(row, i->preemptions);
