@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a trace point costs: switched off, and a record, by one thread and by two at once. */
+#include "base/clock.h"
+#include "trace/trace.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOOPS  2000000
+#define ROUNDS 15
+
+static double loop_ns(bool clock)
+{
+	uint64_t start = fm_now();
+
+	for (unsigned i = 0; i < LOOPS; i++)
+		FM_TRACE(gate_placed, clock ? fm_now() : i, 1, 0, i, 0, 0);
+	return (double)(fm_now() - start) / LOOPS;
+}
+
+static void *loop_thread(void *arg)
+{
+	*(double *)arg = loop_ns(false);
+	return NULL;
+}
+
+static double two_ns(void)
+{
+	pthread_t thread;
+	double other = 0, own;
+
+	if (pthread_create(&thread, NULL, loop_thread, &other))
+		exit(1);
+	own = loop_ns(false);
+	pthread_join(thread, NULL);
+	return own > other ? own : other;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void measure(const char *what, int kind)
+{
+	double ns[ROUNDS];
+
+	for (unsigned i = 0; i < ROUNDS; i++)
+		ns[i] = kind == 2 ? two_ns() : loop_ns(kind == 1);
+	qsort(ns, ROUNDS, sizeof(ns[0]), ascending);
+	printf("%-44s %7.2f ns (of %d: %.2f to %.2f)\n", what, ns[ROUNDS / 2], ROUNDS, ns[0],
+		ns[ROUNDS - 1]);
+}
+
+int main(void)
+{
+	int fd = fm_trace_ring_create();
+
+	measure("trace point, off", 0);
+	if (fd < 0 || fm_trace_switch(fd))
+		return 1;
+	measure("record, by a time that is known", 0);
+	measure("record, with a look at the clock", 1);
+	measure("record, two threads into one ring", 2);
+	close(fd);
+	return 0;
+}

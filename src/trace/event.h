@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be traced. This table feeds the writers, the probes, dumps, exports and docs/trace.md;
+ * numbers are given by the order, so that new events go to the end.
+ *
+ * A record is about a group, a device and a queue where that makes sense, and says on whose behalf
+ * (cause) and why (reason). Of the daemon's records group and cause are its numbers for them, of a
+ * client's the group is the client's own index. The rest is in up to three arguments, by event.
+ */
+#pragma once
+#include <stdint.h>
+
+enum fm_trace_unit {
+	FM_TU_NONE,  /* no such argument */
+	FM_TU_COUNT, /* a number */
+	FM_TU_NS,
+	FM_TU_SIGNED,
+	FM_TU_HINT, /* enum fm_hint */
+};
+
+/* X(name, what happened, first argument, its unit, second, its unit, third, its unit) */
+#define FM_TRACE_EVENTS(X)                                                                         \
+	/* The daemon's. served: device time that the group was charged on that device. */         \
+	X(ready, "a group has work on a device", "pending", COUNT, "served", NS, "", NONE)         \
+	X(idle, "a group's work on a device has ended", "", NONE, "served", NS, "", NONE)          \
+	X(decided, "the policy has chosen; the group is the first of those chosen", "chosen",      \
+		COUNT, "ready", COUNT, "everybody", COUNT)                                         \
+	X(gate_closed, "a group is stopped; the cause is who was chosen instead", "pending",       \
+		COUNT, "served", NS, "queues", COUNT)                                              \
+	X(gate_opened, "a group may run", "pending", COUNT, "served", NS, "queues", COUNT)         \
+	X(stalled, "a group whose gates were closed has come to rest", "took", NS, "served", NS,   \
+		"", NONE)                                                                          \
+	X(declared_begin, "a declared stretch of device use begins", "priority", SIGNED, "", NONE, \
+		"", NONE)                                                                          \
+	X(declared_end, "it ends", "", NONE, "", NONE, "", NONE)                                   \
+	X(deadline_missed, "a job of an admitted task took longer than its deadline", "response",  \
+		NS, "deadline", NS, "", NONE)                                                      \
+	X(overrun, "a task used more device time than declared", "used", NS, "declared", NS, "",   \
+		NONE)                                                                              \
+	X(hint, "a hint was set", "hint", HINT, "value", SIGNED, "", NONE)                         \
+	X(suspended, "withheld by hand", "", NONE, "", NONE, "", NONE)                             \
+	X(resumed, "given back by hand", "", NONE, "", NONE, "", NONE)                             \
+	X(policy, "a policy is in force, or has other settings: the reason is its name", "", NONE, \
+		"", NONE, "", NONE)                                                                \
+	X(policy_dropped, "a policy by users has failed: the reason says why", "", NONE, "", NONE, \
+		"", NONE)                                                                          \
+	X(joined, "a client came into a group", "pid", COUNT, "", NONE, "", NONE)                  \
+	X(left, "a client left", "pid", COUNT, "", NONE, "", NONE)                                 \
+	X(queue_added, "a client's queue came into being, or into another group", "queue", COUNT,  \
+		"pid", COUNT, "levels", COUNT)                                                     \
+	X(queue_gone, "a queue left", "queue", COUNT, "pid", COUNT, "", NONE)                      \
+	X(loop_slow, "the daemon was busy with one event for long", "took", NS, "", NONE, "",      \
+		NONE)                                                                              \
+	/* A client's. */                                                                          \
+	X(segment_sealed, "a segment is full: what follows belongs to the next", "segment", COUNT, \
+		"commands", COUNT, "estimate", NS)                                                 \
+	X(segment_done, "the device has finished a segment", "segment", COUNT, "commands", COUNT,  \
+		"took", NS)                                                                        \
+	X(gate_placed, "a closed gate went into the queue", "gates", COUNT, "pending", COUNT, "",  \
+		NONE)                                                                              \
+	X(gates_passed, "so many gates were opened", "gates", COUNT, "pending", COUNT, "", NONE)   \
+	X(rested, "the queue stands at a closed gate", "done", COUNT, "pending", COUNT, "", NONE)  \
+	X(went_on, "the queue goes on behind its gate", "done", COUNT, "pending", COUNT, "", NONE) \
+	X(hold_begin, "level 1: the caller has to wait", "estimate", NS, "pending", COUNT, "",     \
+		NONE)                                                                              \
+	X(hold_end, "level 1: the caller goes on", "waited", NS, "pending", COUNT, "", NONE)       \
+	X(interrupted, "level 3: stopped in the middle of a command", "pending", COUNT, "", NONE,  \
+		"", NONE)                                                                          \
+	X(restored, "level 3: that command goes on", "stood", NS, "pending", COUNT, "", NONE)      \
+	X(daemon_lost, "nobody schedules the client any more", "", NONE, "", NONE, "", NONE)       \
+	X(daemon_found, "a daemon schedules the client", "", NONE, "", NONE, "", NONE)
+
+enum fm_trace_event {
+	FM_EV_NONE,
+#define FM_TRACE_ID(name, what, a, au, b, bu, c, cu) FM_EV_##name,
+	FM_TRACE_EVENTS(FM_TRACE_ID)
+#undef FM_TRACE_ID
+		FM_EV_COUNT
+};
+
+#define FM_TRACE_ARGS 3
+
+struct fm_trace_info {
+	const char *name, *what;
+	struct {
+		const char *name;
+		enum fm_trace_unit unit;
+	} arg[FM_TRACE_ARGS];
+};
+
+/* NULL for a number that is none. */
+const struct fm_trace_info *fm_trace_info(unsigned event);
+const char *fm_trace_unit_name(enum fm_trace_unit unit);
+
+#define FM_TRACE_NO_SLOT UINT16_MAX
+
+/* As read from a ring, and as it stands in files. */
+struct fm_trace_rec {
+	uint64_t position; /* in its ring, from 0 */
+	uint64_t at;       /* CLOCK_MONOTONIC */
+	uint16_t event;    /* enum fm_trace_event */
+	uint16_t slot;     /* of the client's board, or FM_TRACE_NO_SLOT */
+	uint32_t group;    /* 0: none, in the daemon's */
+	uint32_t device;   /* 0: none */
+	uint32_t cause;    /* a group; 0: none, or one that is not shown */
+	uint32_t reason;   /* number of a name; 0: none */
+	uint32_t unused;
+	uint64_t arg[FM_TRACE_ARGS];
+};
+
+_Static_assert(sizeof(struct fm_trace_rec) == 64, "a record is a cache line");

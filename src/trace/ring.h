@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring: records of one process in memory that outlives it. The daemon makes it, and holds its
+ * descriptor; the process writes, whoever records reads by a descriptor that is for reading.
+ *
+ * Writers, any number of threads, never wait and make no system call. A position is drawn by an
+ * atomic increment; the record's first word says which position is in it, and is odd while it is
+ * written. A writer that was overtaken by a whole lap gives its position up, so that no two write
+ * into one record.
+ *
+ *   writer: word = 2 * position + 1, fence, the rest, word = 2 * position + 2 (release)
+ *   reader: word (acquire), the rest, fence, word again: the same, or the record counts as lost
+ *
+ * The reader takes nothing from the memory but records: sizes are constants, and whatever a
+ * hostile writer makes of its ring costs its own records alone.
+ */
+#pragma once
+#include "base/util.h"
+#include "event.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FM_TRACE_MAGIC   0x43525446u /* "FTRC" */
+#define FM_TRACE_VERSION 1
+#define FM_TRACE_RECORDS 16384u /* a power of two */
+#define FM_TRACE_WORDS   8
+
+struct fm_trace_ring {
+	/* Constant after creation. */
+	_Alignas(FM_CACHE_LINE) uint32_t magic;
+	uint32_t version, records, record_size;
+	/* Positions drawn. */
+	_Alignas(FM_CACHE_LINE) _Atomic uint64_t head;
+
+	_Alignas(4096) struct {
+		_Alignas(FM_CACHE_LINE) _Atomic uint64_t word[FM_TRACE_WORDS];
+	} slot[FM_TRACE_RECORDS];
+};
+
+_Static_assert(sizeof(struct fm_trace_ring) == 4096 + 64 * FM_TRACE_RECORDS, "no gaps");
+
+/* Daemon side: a descriptor of a fresh ring, for writing, closed to other users and sealed against
+ * resizing; negative errno. The memory is not mapped, and takes none before it is written. */
+int fm_trace_ring_create(void);
+/* The same for reading alone, to be sent to who records. */
+int fm_trace_ring_reader(int fd);
+
+/* Writer side: map it, where `at` is not NULL in place of the ring that is mapped there. -EINVAL
+ * unless it is a sound ring that nobody can make shrink. The descriptor stays the caller's. */
+int fm_trace_ring_map(struct fm_trace_ring **out, int fd, struct fm_trace_ring *at);
+void fm_trace_ring_unmap(const struct fm_trace_ring *ring);
+
+/* Any thread; async-signal-safe. The record's position is filled in. */
+void fm_trace_write(struct fm_trace_ring *ring, const struct fm_trace_rec *rec);
+
+struct fm_trace_reader {
+	const struct fm_trace_ring *ring;
+	uint64_t next;
+	uint64_t waits;   /* position + 1 that was not written yet at the last look */
+	uint64_t lost;    /* overwritten before they were read, torn, or never written */
+	uint64_t unknown; /* of an event that is none */
+};
+
+/* Map for reading; the same checks. */
+int fm_trace_reader_open(struct fm_trace_reader *r, int fd);
+void fm_trace_reader_close(struct fm_trace_reader *r);
+/* From here on, at most the last lap. */
+void fm_trace_reader_skip(struct fm_trace_reader *r);
+
+/* Take what is there, at most max records, and return how many; fewer than max: there is no more
+ * for now. A record that is being written is waited for until the next call, or, with `last`, not
+ * at all. */
+size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t max, bool last);
