@@ -196,7 +196,7 @@ int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err)
 	case FM_MSG_SEGMENT:
 		return check_segment(m, err);
 	}
-	return 0; /* WELCOME, BELL, WAKE, GATES: any content of the right size will do */
+	return 0; /* WELCOME, BELL, WAKE, GATES, TRACE: any content of the right size will do */
 }
 
 int fm_msg_send(int sock, const union fm_msg *m, int fd)

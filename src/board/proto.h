@@ -7,7 +7,8 @@
  *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE,
  *                      SEGMENT, BELL
  *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT (remember: an
- *                      operator set it)
+ *                      operator set it), TRACE (with the descriptor of a ring: record into it,
+ *                      trace/ring.h; without: not any more)
  *   both, before HELLO and WELCOME: GATES, with the descriptor of the client's gates in strict mode
  *                      (gates.h). To the client: look there. To the daemon: these an earlier one
  *                      gave me.
@@ -23,7 +24,7 @@
 
 #define FM_PROTO_MAGIC 0x4d524546u /* "FERM" */
 #ifndef FM_PROTO_VERSION           /* tests build a daemon of the next version */
-#define FM_PROTO_VERSION 2
+#define FM_PROTO_VERSION 3
 #endif
 #define FM_NAME_MAX   64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
 #define FM_DEVKEY_MAX 96 /* with the NUL; printable ASCII */
@@ -40,7 +41,8 @@
 	X(FM_MSG_SEGMENT, fm_msg_segment)       \
 	X(FM_MSG_BELL, fm_msg_head)             \
 	X(FM_MSG_WAKE, fm_msg_head)             \
-	X(FM_MSG_GATES, fm_msg_head)
+	X(FM_MSG_GATES, fm_msg_head)            \
+	X(FM_MSG_TRACE, fm_msg_head)
 
 enum fm_msg_type {
 	FM_MSG_NONE,

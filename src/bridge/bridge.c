@@ -147,6 +147,7 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_boa
 	if (!c)
 		return -ENOMEM;
 	init_client(c);
+	b->now = now;
 	c->board = board;
 	c->pid = pid;
 	c->ctx = client_ctx;
@@ -172,6 +173,7 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 {
 	struct ent *e = q->ent;
 
+	NOTE_QUEUE(b, queue_gone, q, now);
 	ent_detach_queue(e, q, now);
 	fm_list_del(&q->in_client);
 	q->client->user->queues--;
@@ -186,11 +188,12 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 
 /* Out of every entity first, so that no decision on the way stores into the board of the departed.
  */
-static void drop_queues(struct fm_bclient *c)
+static void drop_queues(struct fm_bridge *b, struct fm_bclient *c)
 {
 	struct queue *q, *tmp;
 
 	fm_list_each_safe (q, tmp, &c->queues, in_client) {
+		NOTE_QUEUE(b, queue_gone, q, b->now);
 		q->ent->usage_gone = fm_add_sat(q->ent->usage_gone, q->usage);
 		fm_list_del(&q->in_ent);
 		fm_list_del(&q->in_client);
@@ -219,7 +222,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 	fm_list_del(&c->in_dirty);
 	fm_list_del(&c->in_gone);
 	client_coverage(c, &b->past);
-	drop_queues(c);
+	drop_queues(b, c);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
 		struct member *m = member_at(c, i);
 

@@ -13,6 +13,7 @@
 #include "board/gates.h"
 #include "board/proto.h"
 #include "sched/sched.h"
+#include "trace/event.h"
 #include <sys/types.h>
 
 struct fm_bridge;
@@ -95,12 +96,16 @@ struct fm_bqueue_info {
 	uint32_t id; /* unique for the life of the bridge: the queue id of the command line */
 	pid_t pid;
 	const char *comm, *api, *device;
+	void *client_ctx;
+	uint32_t slot, device_id;
+	uint64_t since;
 	uint32_t levels, level;
 	uint64_t begun, done, device_ns, gates, held_ns;
 	bool gate_open;
 };
 struct fm_bdevice_info {
 	const char *key;
+	uint32_t id; /* from 1 */
 	const struct fm_hist *preempt;
 };
 struct fm_bgroup *fm_bridge_group_next(
@@ -186,3 +191,27 @@ void fm_bgroup_grant(
 uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devices);
 bool fm_bgroup_is(const struct fm_bgroup *g, uid_t uid, const char *name);
 bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid); /* that process's group 0 */
+
+/*
+ * For a trace: everything that happens here, as it happens (trace/event.h). Callbacks come in the
+ * midst of a call and must not call back, save for questions about what they are handed.
+ */
+struct fm_bridge_note {
+	enum fm_trace_event event;
+	uint64_t at;
+	struct fm_bgroup *group, *cause; /* or NULL */
+	uint32_t device;                 /* 0: none */
+	const char *device_key, *reason; /* or NULL; the reason lives as long as this call */
+	const struct fm_bqueue_info *queue;
+	uint64_t arg[FM_TRACE_ARGS];
+};
+struct fm_bridge_tracer {
+	void *ctx;
+	void (*note)(void *ctx, const struct fm_bridge_note *n); /* NULL: nobody is interested */
+};
+void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t);
+/* Tell the tracer, which there is, how things are now. */
+void fm_bridge_note_all(struct fm_bridge *b, uint64_t now);
+uint32_t fm_bgroup_id(const struct fm_bgroup *g); /* unique for the life of the bridge, from 1 */
+/* The tracer's own word about a group, which starts as 0, and is again when it has another name. */
+uint32_t *fm_bgroup_mark(struct fm_bgroup *g);

@@ -53,6 +53,27 @@ static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
 	fm_list_add_tail(&b->dirty, &c->in_dirty);
 }
 
+/* Whom the policy chose there. */
+static struct fm_bgroup *chosen_on(const struct bdevice *d)
+{
+	struct fm_decision decision;
+
+	fm_sdev_decision(d->sdev, &decision);
+	return decision.first ? ((struct ent *)decision.first)->group : NULL;
+}
+
+static void note_gate(
+	struct fm_bridge *b, struct ent *e, bool open, const char *reason, uint64_t now)
+{
+	struct fm_bgroup *cause = open ? NULL : chosen_on(e->dev);
+
+	e->closed_for = cause && cause != e->group ? cause->id : 0;
+	if (open)
+		NOTE_ENT(b, gate_opened, e, NULL, reason, 0, now);
+	else
+		NOTE_ENT(b, gate_closed, e, cause, reason, 0, now);
+}
+
 static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
 {
 	enum fm_gate gate = open ? FM_GATE_OPEN : FM_GATE_CLOSED;
@@ -73,6 +94,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room)
 			mark_dirty(b, q->client);
 	}
+	note_gate(b, e, open, reason, now);
 }
 
 /* When a queue came to rest. The device that waits for the gate tells no time: then it is now. */
@@ -138,11 +160,56 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 }
 
+static struct fm_bgroup *group_by_id(struct fm_bridge *b, uint32_t id)
+{
+	struct fm_bgroup *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (g->id == id)
+			return g;
+	return NULL;
+}
+
 static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
 {
-	const struct ent *e = data;
+	struct fm_bridge *b = ctx;
+	struct ent *e = data;
 
+	NOTE_ENT(b, stalled, e, group_by_id(b, e->closed_for), NULL, took, at);
 	group_rested(ctx, e->group, took, at);
+}
+
+/* The device's own, or NULL. */
+static const struct bdevice *device_of(struct fm_bridge *b, const struct fm_sdev *sdev)
+{
+	struct bdevice *d;
+
+	fm_list_each (d, &b->devices, link)
+		if (d->sdev == sdev)
+			return d;
+	return NULL;
+}
+
+static void device_decided(void *ctx, const struct fm_sdev *sdev, uint64_t now)
+{
+	struct fm_bridge *b = ctx;
+	const struct bdevice *d;
+	struct fm_decision c;
+
+	FM_PROBE(decided, now, (const char *)NULL, fm_sdev_key(sdev), (const char *)NULL, 0, 0);
+	if (!NOTES(b))
+		return;
+	d = device_of(b, sdev);
+	fm_sdev_decision(sdev, &c);
+	note_out(b, &(struct fm_bridge_note){
+			    .event = FM_EV_decided,
+			    .at = now,
+			    .group = c.first ? ((struct ent *)c.first)->group : NULL,
+			    .device = d ? d->id : 0,
+			    .device_key = fm_sdev_key(sdev),
+			    .reason = c.reason,
+			    .arg = {c.chosen, c.ready, c.all},
+		    });
 }
 
 const struct fm_sched_host bridge_sched_host = {
@@ -151,6 +218,7 @@ const struct fm_sched_host bridge_sched_host = {
 	.usage = ent_usage,
 	.bells = ent_bells,
 	.rested = ent_rested,
+	.decided = device_decided,
 };
 
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
@@ -161,6 +229,9 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	fm_list_each (q, &e->queues, in_ent) {
 		if (fm_slot_pending(q->slot)) {
 			e->ready_at = now;
+			if (!e->works)
+				NOTE_ENT(b, ready, e, NULL, NULL, 0, now);
+			e->works = true;
 			fm_sched_ready(b->sched, e->sent, now, now);
 			group_note(b, e->group, now);
 			return;
@@ -168,6 +239,9 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 		last = FM_MAX(last, CLAIM(q->slot->done_at));
 	}
 	last = clamp(last, FM_MIN(e->ready_at, now), now);
+	if (e->works)
+		NOTE_ENT(b, idle, e, NULL, NULL, 0, last);
+	e->works = false;
 	fm_sched_idle(b->sched, e->sent, last, now);
 	group_note(b, e->group, last);
 }
@@ -295,8 +369,13 @@ static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 
 void policy_changed(struct fm_bridge *b)
 {
+	const char *name = fm_sched_policy_ops(b->sched)->name;
 	struct bdevice *d;
 
+	FM_PROBE(policy, b->now, (const char *)NULL, (const char *)NULL, name, 0, 0);
+	if (NOTES(b))
+		note_out(b, &(struct fm_bridge_note){
+				    .event = FM_EV_policy, .at = b->now, .reason = name});
 	b->policies = fm_sched_policies(b->sched);
 	fm_list_each (d, &b->devices, link)
 		device_contended(b, d, true);
@@ -381,6 +460,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
 	if (shares_of(e) != FM_SHARES_NONE)
 		client_contended(b, q->client);
+	NOTE_QUEUE(b, queue_added, q, b->now);
 }
 
 /* Leaves the queue's words as they are: its client may be gone. */

@@ -71,6 +71,7 @@ static struct fm_bgroup *group_new(
 		return NULL;
 	}
 	g->bridge = b;
+	g->id = ++b->next_group;
 	g->user = u;
 	set_name(g, name);
 	fm_list_init(&g->members);
@@ -103,6 +104,7 @@ static int join_new(struct fm_bridge *b, struct member *m, const char *name, str
 		return reason.code;
 	}
 	fm_list_add_tail(&m->group->members, &m->in_group);
+	NOTE_GROUP(b, joined, m->group, b->now, NULL, m->client->pid, 0, 0);
 	group_came(b, m->group);
 	return 0;
 }
@@ -189,6 +191,7 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *
 	fm_list_del(&m->in_group);
 	fm_list_add_tail(&to->members, &m->in_group);
 	m->group = to;
+	NOTE_GROUP(b, joined, to, now, NULL, m->client->pid, 0, 0);
 	group_put(b, from, now);
 	group_came(b, to);
 	return 0;
@@ -213,12 +216,15 @@ int member_name(
 		return join_new(b, m, name, err);
 	if (!g && sole_member(m)) {
 		set_name(m->group, name);
+		m->group->mark = 0;
+		NOTE_GROUP(b, joined, m->group, now, NULL, m->client->pid, 0, 0);
 		group_came(b, m->group);
 		return 0;
 	}
 	if (g && !m->group) {
 		m->group = g;
 		fm_list_add_tail(&g->members, &m->in_group);
+		NOTE_GROUP(b, joined, g, now, NULL, m->client->pid, 0, 0);
 		group_came(b, g);
 		return 0;
 	}
@@ -244,6 +250,7 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now)
 	if (!m->group)
 		return;
 	rank = group_rank(m->group);
+	NOTE_GROUP(b, left, m->group, now, NULL, m->client->pid, 0, 0);
 	for (; m->segments; m->segments--)
 		fm_sched_segment_end(b->sched, m->group->sgroup, now);
 	group_note(b, m->group, now);

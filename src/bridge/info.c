@@ -91,7 +91,7 @@ void fm_bgroup_each_use(struct fm_bgroup *g, uint64_t now,
 	}
 }
 
-static void queue_info(const struct queue *q, struct fm_bqueue_info *info)
+void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 {
 	const struct fm_slot *s = q->slot;
 
@@ -100,7 +100,11 @@ static void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.pid = q->client->pid,
 		.comm = q->client->comm,
 		.api = q->client->api,
-		.device = fm_sdev_key(q->ent->dev->sdev),
+		.device = q->ent->dev->key,
+		.client_ctx = q->client->ctx,
+		.slot = q->number,
+		.device_id = q->ent->dev->id,
+		.since = q->since,
 		.levels = q->levels,
 		.level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
 		.done = fm_slot_done(s),
@@ -133,7 +137,7 @@ void fm_bridge_each_device(
 	struct bdevice *d;
 
 	fm_list_each (d, &b->devices, link) {
-		struct fm_bdevice_info info = {fm_sdev_key(d->sdev), fm_sdev_preempt_hist(d->sdev)};
+		struct fm_bdevice_info info = {d->key, d->id, fm_sdev_preempt_hist(d->sdev)};
 
 		fn(arg, &info);
 	}

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "bridge.h"
+#include "trace/trace.h"
 
 /* A device lives as long as the bridge, so each user may introduce only so many. */
 #define USER_DEVICES 32
@@ -23,6 +24,8 @@ struct user {
 struct bdevice {
 	struct fm_list link;
 	struct fm_sdev *sdev;
+	uint32_t id;
+	const char *key;
 	struct fm_list ents;
 	unsigned n_ents;
 	uint64_t round;      /* last fm_bridge.round that looked at it */
@@ -37,8 +40,8 @@ struct ent {
 	struct bdevice *dev;
 	struct fm_sent *sent;
 	struct fm_list queues;
-	bool gate_open;
-	uint32_t bells;
+	bool gate_open, works;      /* works: as a trace was told */
+	uint32_t bells, closed_for; /* closed_for: the number of a group, or 0 */
 	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
@@ -71,6 +74,7 @@ struct fm_bgroup {
 	struct fm_bridge *bridge;
 	struct fm_sgroup *sgroup;
 	struct user *user;
+	uint32_t id, mark;
 	char name[FM_NAME_MAX];
 	struct fm_list members, ents;
 	uint64_t used_gone; /* charged on devices that it left */
@@ -110,6 +114,7 @@ static inline struct member *member_at(struct fm_bclient *c, uint32_t index)
 struct fm_bridge {
 	struct fm_bridge_host host;
 	struct fm_bridge_watcher watcher;
+	struct fm_bridge_tracer tracer;
 	struct fm_bridge_limits limits;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
@@ -119,7 +124,7 @@ struct fm_bridge {
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
-	uint32_t next_queue;
+	uint32_t next_queue, next_group, next_device;
 	struct fm_bcoverage past; /* of clients that are gone */
 	bool closing;             /* every gate is to stay open: decisions no longer count */
 };
@@ -130,6 +135,7 @@ struct fm_bridge {
 extern const struct fm_sched_host bridge_sched_host;
 
 /* info.c */
+void queue_info(const struct queue *q, struct fm_bqueue_info *info);
 void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum);
 
 /* ent.c */
@@ -177,6 +183,42 @@ void group_came(struct fm_bridge *b, struct fm_bgroup *g);
 void group_goes(struct fm_bridge *b, struct fm_bgroup *g);
 void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);
 void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at);
+
+/* note.c: what happened, for a trace. With nobody interested each is a probe and a branch. */
+void note_out(struct fm_bridge *b, const struct fm_bridge_note *n);
+void note_queue(struct fm_bridge *b, enum fm_trace_event event, const struct queue *q, uint64_t at);
+void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
+	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at);
+
+#define NOTES(b) FM_UNLIKELY((b)->tracer.note != NULL)
+/* g and d may be NULL constants of their types. */
+#define NOTE_GROUP(b, ev, g, at_, reason_, a, b_, c)                                             \
+	do {                                                                                     \
+		FM_PROBE(ev, (uint64_t)(at_), (g)->name, (const char *)NULL,                     \
+			(const char *)(reason_), (uint64_t)(a), (uint64_t)(b_));                 \
+		if (NOTES(b))                                                                    \
+			note_out(b,                                                              \
+				&(struct fm_bridge_note){.event = FM_EV_##ev,                    \
+					.at = at_,                                               \
+					.group = g,                                              \
+					.reason = reason_,                                       \
+					.arg = {(uint64_t)(a), (uint64_t)(b_), (uint64_t)(c)}}); \
+	} while (0)
+/* took: where the event has that. */
+#define NOTE_ENT(b, ev, e, cause, reason, took, at)                           \
+	do {                                                                  \
+		FM_PROBE(ev, (uint64_t)(at), (e)->group->name, (e)->dev->key, \
+			(const char *)(reason), (uint64_t)(took), 0);         \
+		if (NOTES(b))                                                 \
+			note_ent(b, FM_EV_##ev, e, cause, reason, took, at);  \
+	} while (0)
+#define NOTE_QUEUE(b, ev, q, at)                                                        \
+	do {                                                                            \
+		FM_PROBE(ev, (uint64_t)(at), (q)->ent->group->name, (q)->ent->dev->key, \
+			(const char *)NULL, (q)->id, (q)->client->pid);                 \
+		if (NOTES(b))                                                           \
+			note_queue(b, FM_EV_##ev, q, at);                               \
+	} while (0)
 
 /* bridge.c. Settle: look again where bells changed, wake whose gates changed. */
 void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now);

@@ -33,6 +33,8 @@ static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u,
 		free(d);
 		return fm_err_set(err, -ENOMEM, "out of memory for another device");
 	}
+	d->id = ++b->next_device;
+	d->key = fm_sdev_key(d->sdev);
 	fm_list_init(&d->ents);
 	fm_list_add_tail(&b->devices, &d->link);
 	u->devices++;
@@ -128,6 +130,8 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_br
 	if (rc)
 		return rc;
 	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);
+	if (!rc)
+		NOTE_GROUP(b, hint, g, now, NULL, h, v, 0);
 	if (!rc && (h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND || h == FM_HINT_GANG))
 		group_hinted(b, g);
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
@@ -155,6 +159,7 @@ static int segment_begin(
 	if (rc)
 		return rc;
 	rank = group_rank(m->group);
+	NOTE_GROUP(b, declared_begin, m->group, now, NULL, (int64_t)priority, 0, 0);
 	rc = fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now);
 	if (rc)
 		return fm_err_set(err, -EDQUOT, "too many segments are open in the group");
@@ -176,6 +181,7 @@ static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, stru
 		return fm_err_set(err, -EPERM, "no segment is open in group %u", m->index);
 	m->segments--;
 	rank = group_rank(m->group);
+	NOTE_GROUP(b, declared_end, m->group, now, NULL, 0, 0, 0);
 	fm_sched_segment_end(b->sched, m->group->sgroup, now);
 	group_note(b, m->group, now);
 	if (group_rank(m->group) != rank)
@@ -254,6 +260,10 @@ int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bri
 void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now)
 {
 	b->now = now;
+	if (suspended)
+		NOTE_GROUP(b, suspended, g, now, NULL, 0, 0, 0);
+	else
+		NOTE_GROUP(b, resumed, g, now, NULL, 0, 0, 0);
 	fm_sched_suspend(b->sched, g->sgroup, suspended, now);
 	bridge_settle(b, now);
 }

@@ -50,6 +50,7 @@ int cli_stats(struct cli *cli, int argc, char **argv);
 int cli_study(struct cli *cli, int argc, char **argv);
 int cli_suspend(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
+int cli_trace(struct cli *cli, int argc, char **argv);
 int cli_why(struct cli *cli, int argc, char **argv);
 int cli_version(struct cli *cli, int argc, char **argv);
 

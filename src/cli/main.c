@@ -19,6 +19,7 @@ const struct cli_command cli_commands[] = {
 	{"admit", "Admit real-time tasks, if all deadlines are kept then", cli_admit},
 	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
+	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},

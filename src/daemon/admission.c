@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "policy/policy.h"
+#include "trace.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +115,23 @@ static double ms(uint64_t ns)
 	return (double)ns / FM_MS;
 }
 
+static void note_task(struct daemon *d, const struct task *t, enum fm_trace_event event, uint64_t a,
+	uint64_t b, uint64_t c)
+{
+	if (t->group)
+		trace_note(d, &(struct fm_bridge_note){.event = event,
+				      .at = fm_now(),
+				      .group = t->group,
+				      .arg = {a, b, c}});
+}
+
 static void on_overran(void *ctx, void *data, uint64_t used, int64_t budget)
 {
 	struct daemon *d = ctx;
 	struct task *t = data;
 
+	FM_PROBE(overrun, fm_now(), t->name, NULL, NULL, used, budget);
+	note_task(d, t, FM_EV_overrun, used, (uint64_t)budget, 0);
 	fm_log_limited(&d->log, &d->admission->log, LOG_NOTICE,
 		"task %s (pid %d, user %u) is over its budget: %.3f ms used, %.3f ms declared",
 		t->name, (int)t->owner->pid, t->owner->uid, ms(used), ms((uint64_t)budget));
@@ -131,6 +144,8 @@ static void on_violated(void *ctx, void *data, uint64_t took, bool ended, const 
 	struct task *t = data;
 
 	fm_atask_info(d->admission->admit, t->at, fm_now(), &info);
+	FM_PROBE(job_late, fm_now(), t->name, NULL, why, took, info.bound);
+	note_task(d, t, FM_EV_job_late, took, (uint64_t)info.bound, (uint64_t)info.spec->deadline);
 	fm_log_limited(&d->log, &d->admission->log, LOG_WARNING,
 		"task %s (pid %d, user %u): a job %s %.3f ms, its bound is %.3f ms: %s", t->name,
 		(int)t->owner->pid, t->owner->uid, ended ? "took" : "has taken", ms(took),

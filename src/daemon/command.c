@@ -4,7 +4,7 @@
 #include "admission.h"
 #include "base/clock.h"
 #include "base/parse.h"
-#include "daemon.h"
+#include "trace.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -371,6 +371,13 @@ static json_t *cmd_metrics(struct request *r)
 	return reply ? reply : error_reply(&r->err);
 }
 
+static json_t *cmd_trace(struct request *r)
+{
+	json_t *reply = trace_start(r->daemon, r->peer, r->body, &r->err);
+
+	return reply ? reply : error_reply(&r->err);
+}
+
 static const struct {
 	const char *name;
 	json_t *(*run)(struct request *r);
@@ -389,6 +396,7 @@ static const struct {
 	{"unadmit", cmd_unadmit},
 	{"tasks", cmd_tasks},
 	{"metrics", cmd_metrics},
+	{"trace", cmd_trace},
 };
 
 static json_t *dispatch(struct request *r)
@@ -400,7 +408,7 @@ static json_t *dispatch(struct request *r)
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
 		"commands are version, ps, why, hint, allowed, suspend, resume, policy, reload, "
-		"stats, admit, unadmit, tasks, metrics");
+		"stats, admit, unadmit, tasks, metrics, trace");
 }
 
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)

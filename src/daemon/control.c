@@ -4,7 +4,7 @@
  * further request is: a slow reader costs one reply of memory, and after a while its connection.
  */
 #include "base/clock.h"
-#include "daemon.h"
+#include "trace.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -169,6 +169,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 		rc = take_input(c);
 	if (rc >= 0 && !c->out && line_end(c))
 		rc = answer_one(c, line_end(c));
+	/* It asked for a recording, and is one now. An answer of one line goes out at once. */
+	if (trace_adopt(c->daemon, fd))
+		rc = -ESHUTDOWN;
 	if (rc >= 0)
 		rc = sd_event_source_set_io_events(
 			c->io, c->out || line_end(c) ? EPOLLOUT : EPOLLIN);

@@ -3,6 +3,7 @@
 #include "admission.h"
 #include "base/clock.h"
 #include "strict.h"
+#include "trace.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -45,6 +46,7 @@ int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *er
 	d->access_gid = access_gid(c->access_group);
 	session_settings(d);
 	control_settings(d);
+	trace_settings(d);
 	daemon_idle_check(d);
 	sd_notifyf(0, "STATUS=Policy %s", fm_sched_policy_ops(s)->name);
 	return 0;
@@ -128,6 +130,9 @@ bool daemon_drop_plugin(struct daemon *d)
 	if (!why)
 		return false;
 	snprintf(d->dropped, sizeof(d->dropped), "%s: %s", fm_plugin_ops(d->plugin)->name, why);
+	FM_PROBE(policy_dropped, fm_now(), NULL, NULL, d->dropped, 0, 0);
+	trace_note(d, &(struct fm_bridge_note){
+			      .event = FM_EV_policy_dropped, .at = fm_now(), .reason = d->dropped});
 	if (config_set_policy(&d->config, s, &d->plugin, POLICY_DEFAULT, fm_now(), &err)) {
 		fm_log_limited(&d->log, &d->troubles, LOG_ERR,
 			"policy dropped, but %s stays away: %s", POLICY_DEFAULT, err.text);
@@ -149,6 +154,7 @@ void daemon_run(struct daemon *d)
 		admission_run(d, fm_now());
 		next = fm_bridge_run(d->bridge, fm_now());
 	}
+	trace_run(d);
 	next = FM_MIN(next, admission_next(d));
 	if (next == d->armed)
 		return;
@@ -213,6 +219,8 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	if (rc >= 0)
 		rc = admission_new(d);
 	if (rc >= 0)
+		rc = trace_new(d);
+	if (rc >= 0)
 		rc = watch_all(d);
 	if (rc < 0)
 		return fm_err_set(err, rc, "cannot set up the event loop: %s", strerror(-rc));
@@ -244,6 +252,15 @@ static int survive(struct daemon *d, int rc)
 	return 0;
 }
 
+/* How long it was busy with that. */
+static void note_loop(struct daemon *d)
+{
+	uint64_t woke_us;
+
+	if (trace_on(d) && sd_event_now(d->event, CLOCK_MONOTONIC, &woke_us) == 0)
+		trace_loop(d, woke_us);
+}
+
 /* One event, then what the bridge has due: messages are acted on as they come, ticks in between. */
 int daemon_loop(struct daemon *d)
 {
@@ -258,6 +275,7 @@ int daemon_loop(struct daemon *d)
 		if (d->config.busy_poll_ns)
 			last = fm_now();
 		daemon_run(d);
+		note_loop(d);
 	}
 	sd_notify(0, "STOPPING=1");
 	return 0;
@@ -276,6 +294,7 @@ void daemon_free(struct daemon *d)
 	audit_flush(d);
 	session_free_all(d);
 	control_free_all(d);
+	trace_free(d);
 	d->idle = sd_event_source_disable_unref(d->idle);
 	listen_close(d);
 	d->event = sd_event_unref(d->event);

@@ -74,6 +74,7 @@ struct daemon {
 	} count;
 
 	struct admission *admission;
+	struct tracing *tracing; /* trace.h */
 
 	struct fm_list sessions, controls;
 	struct fm_list pages; /* strict.h */

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "strict.h"
+#include "trace.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -30,7 +31,15 @@ struct session {
 	int offered;               /* gates of an earlier daemon, before HELLO; else -1 */
 	struct page *page;         /* strict mode, else NULL */
 	struct fm_bclient *client; /* NULL before HELLO */
+	struct trace_client trace;
 };
+
+struct trace_client *session_trace(void *session)
+{
+	struct session *s = session;
+
+	return &s->trace;
+}
 
 /* Who leaves with work under way may have been killed, or become another program; a fault of its
  * own, or of nobody: it is said, once, and not asked about. */
@@ -58,6 +67,7 @@ static void session_end(struct session *s, bool dead)
 	}
 	if (s->page)
 		strict_leave(s->page, dead);
+	trace_client_end(d, &s->trace);
 	fm_board_unmap(s->board);
 	fm_close_fd(&s->offered);
 	fm_list_del(&s->link);
@@ -366,11 +376,13 @@ void session_accept(struct daemon *d, int fd)
 	d->n_sessions++;
 	daemon_idle_check(d);
 	s->pidfd = -1;
+	trace_client_init(&s->trace, fd, 0, s->comm);
 	if (peer_of(d, fd, &s->peer)) {
 		session_free(s);
 		return;
 	}
 	read_comm(s);
+	trace_client_init(&s->trace, fd, s->peer.pid, s->comm);
 	if (over_limit(d, s)) {
 		drop(s, &(struct fm_err){.code = -EDQUOT,
 				.text = "the user has reached the limit of clients"});

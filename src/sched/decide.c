@@ -362,6 +362,8 @@ static void arm(struct fm_sdev *d, uint64_t now)
 /* Gates and timer, as chosen. */
 void fm_core_apply(struct fm_sdev *d, uint64_t now)
 {
+	if (d->s->host.decided)
+		d->s->host.decided(d->s->ctx, d, now);
 	if (d->all)
 		apply_all(d, now);
 	else

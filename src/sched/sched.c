@@ -124,6 +124,17 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
 	return &d->preempt;
 }
 
+void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out)
+{
+	*out = (struct fm_decision){
+		.first = d->n_run ? d->run[0]->data : NULL,
+		.chosen = d->n_run,
+		.ready = d->n_ready,
+		.all = d->all,
+		.reason = d->reason,
+	};
+}
+
 static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *data, uint64_t now)
 {
 	FM_CLEAN_FREE struct fm_sent *e = calloc(1, sizeof(*e));

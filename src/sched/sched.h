@@ -43,6 +43,8 @@ struct fm_sched_host {
 	/* An entity whose gate was closed came to rest, at that time, so long after it. May be
 	 * NULL. */
 	void (*rested)(void *ctx, void *ent_data, uint64_t took, uint64_t at);
+	/* A decision goes to the gates: fm_sdev_decision() says which. May be NULL. */
+	void (*decided)(void *ctx, const struct fm_sdev *d, uint64_t now);
 };
 
 struct fm_sched_stats {
@@ -133,6 +135,15 @@ void fm_sched_linger(struct fm_sched *s, uint64_t ns);
 int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key);
 const char *fm_sdev_key(const struct fm_sdev *d);
 const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate closed to stall */
+
+/* What its last decision was. */
+struct fm_decision {
+	void *first; /* data of the first of those chosen; NULL: nobody */
+	unsigned chosen, ready;
+	bool all; /* everybody may run */
+	const char *reason;
+};
+void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out);
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
 void fm_sched_group_del(

@@ -33,8 +33,8 @@ enum fm_trace_unit {
 	X(declared_begin, "a declared stretch of device use begins", "priority", SIGNED, "", NONE, \
 		"", NONE)                                                                          \
 	X(declared_end, "it ends", "", NONE, "", NONE, "", NONE)                                   \
-	X(deadline_missed, "a job of an admitted task took longer than its deadline", "response",  \
-		NS, "deadline", NS, "", NONE)                                                      \
+	X(job_late, "a job of an admitted task took longer than its bound", "response", NS,        \
+		"bound", NS, "deadline", NS)                                                       \
 	X(overrun, "a task used more device time than declared", "used", NS, "declared", NS, "",   \
 		NONE)                                                                              \
 	X(hint, "a hint was set", "hint", HINT, "value", SIGNED, "", NONE)                         \

@@ -11,11 +11,17 @@
 
 _Static_assert((FM_TRACE_RECORDS & (FM_TRACE_RECORDS - 1)) == 0, "a power of two");
 
+int fm_trace_ring_label(int fd)
+{
+	const uint32_t head[4] = {
+		FM_TRACE_MAGIC, FM_TRACE_VERSION, FM_TRACE_RECORDS, sizeof(struct fm_trace_rec)};
+
+	return pwrite(fd, head, sizeof(head), 0) == sizeof(head) ? 0 : -EIO;
+}
+
 int fm_trace_ring_create(void)
 {
 	FM_CLEAN_FD int fd = memfd_create("fermata-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	const uint32_t head[4] = {
-		FM_TRACE_MAGIC, FM_TRACE_VERSION, FM_TRACE_RECORDS, sizeof(struct fm_trace_rec)};
 
 	if (fd < 0)
 		return -errno;
@@ -23,7 +29,7 @@ int fm_trace_ring_create(void)
 		return -errno;
 	if (fcntl(fd, F_ADD_SEALS, SEALS_NEEDED | F_SEAL_SEAL))
 		return -errno;
-	if (pwrite(fd, head, sizeof(head), 0) != sizeof(head))
+	if (fm_trace_ring_label(fd))
 		return -EIO;
 	return fm_take_fd(&fd);
 }

@@ -43,6 +43,8 @@ _Static_assert(sizeof(struct fm_trace_ring) == 4096 + 64 * FM_TRACE_RECORDS, "no
 /* Daemon side: a descriptor of a fresh ring, for writing, closed to other users and sealed against
  * resizing; negative errno. The memory is not mapped, and takes none before it is written. */
 int fm_trace_ring_create(void);
+/* Say in its head what it is: that is done, but where its pages were given back. */
+int fm_trace_ring_label(int fd);
 /* The same for reading alone, to be sent to who records. */
 int fm_trace_ring_reader(int fd);
 

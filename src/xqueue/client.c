@@ -127,6 +127,7 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 
 	if (!l)
 		return;
+	FM_TRACE(daemon_lost, now, FM_TRACE_NO_SLOT, 0, 0, 0, 0);
 	while (atomic_load(&c->ringing))
 		sched_yield();
 	pthread_mutex_lock(&c->lock);
@@ -310,6 +311,7 @@ static void fork_child(void)
 {
 	struct fm_client *c = process.client;
 
+	fm_trace_forked();
 	if (c) {
 		atomic_store(&c->dead, true);
 		atomic_store(&c->link, NULL);

@@ -4,6 +4,7 @@
 #pragma once
 #include "base/list.h"
 #include "board/gates.h"
+#include "trace/trace.h"
 #include "xqueue.h"
 #include <pthread.h>
 #include <sys/types.h>

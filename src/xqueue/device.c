@@ -46,7 +46,7 @@ void fm_xq_device_reach(struct fm_xq *q)
 }
 
 /* What the device has timed meanwhile teaches the estimates. */
-static void collect(struct fm_xq *q)
+static void collect(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t ns;
@@ -55,6 +55,8 @@ static void collect(struct fm_xq *q)
 	while (x->sample_n && q->ops->sampled(q->hwq, &ns, &exact) == 1) {
 		struct fm_segment *s = &x->sample[x->sample_head];
 
+		if (ns)
+			XQ_TRACE(segment_done, now, q, 0, s->n, ns);
 		if (ns)
 			fm_xq_learn(q, s->key, s->n, ns, exact ? FM_EXACT : FM_AT_MOST);
 		x->sample_head = (x->sample_head + 1) % FM_SEG_SAMPLES;
@@ -118,10 +120,12 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	int rc;
 
 	note_progress(q, now);
-	collect(q);
+	collect(q, now);
 	end_sample(q);
 	sample = (curious || ++x->unsampled >= SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
 	x->unsampled = sample ? 0 : x->unsampled;
+	XQ_TRACE(segment_sealed, now, q, 0, atomic_load_explicit(&q->seg_n, memory_order_relaxed),
+		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
 	begin_segment(q, sample);
 	rc = q->ops->gate(q->hwq, &w, mark, sample);
 	if (rc) {
@@ -135,6 +139,8 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	x->sample_edge = atomic_load(&q->edge_at);
 	x->told = mark;
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
+		fm_slot_pending(q->slot), 0);
 	/* What follows stands behind a gate as long as this one is closed. */
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
 }

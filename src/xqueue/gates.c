@@ -39,6 +39,8 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	busy = atomic_load(&s->busy_since);
 	rests = atomic_load(&s->begun) == done;
 	after = rests || done >= atomic_load(&s->released) ? 0 : now;
+	if (!after && !rests)
+		XQ_TRACE(rested, now, q, done, fm_slot_pending(s), 0);
 	if (busy && atomic_compare_exchange_strong(&s->busy_since, &busy, after) && now > busy)
 		atomic_fetch_add_explicit(&s->device_ns, now - busy, memory_order_relaxed);
 	if (rests && atomic_load(&s->bells) & FM_BELL_IDLE)
@@ -152,13 +154,17 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 	if (!opened)
 		return;
 	publish_gates(q);
+	XQ_TRACE(gates_passed, now, q, opened, fm_slot_pending(q->slot), 0);
 	x->progress_at = now;
 	if (fm_slot_pending(q->slot)) {
 		uint64_t none = 0;
 
 		/* It had come to rest at the gate: the segment behind it begins now. */
-		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now))
+		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now)) {
 			x->segment_at = now;
+			XQ_TRACE(went_on, now, q, atomic_load(&q->slot->done),
+				fm_slot_pending(q->slot), 0);
+		}
 	}
 	fm_turn_wake(q);
 }
@@ -181,6 +187,7 @@ static unsigned collect(struct fm_xq *q)
 
 		next = t->next;
 		if (t->index) {
+			XQ_TRACE(segment_done, t->at, q, t->index, t->n, fm_sub_sat(t->at, start));
 			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), FM_EXACT);
 			x->segments_done = FM_MAX(x->segments_done, t->index);
 			x->segment_at = FM_MAX(x->segment_at, t->at);
@@ -283,6 +290,9 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 		fm_xq_device_place(q, curious, now);
 		return;
 	}
+	XQ_TRACE(segment_sealed, now, q, index,
+		atomic_load_explicit(&q->seg_n, memory_order_relaxed),
+		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
 	fm_xq_track(q, index);
 	x->gate_index = index;
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
@@ -297,6 +307,8 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 		x->progress_at = now;
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	publish_gates(q);
+	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
+		fm_slot_pending(q->slot), 0);
 	fm_xq_open_gates(q, now);
 }
 
@@ -313,6 +325,7 @@ static void note_stand(struct fm_xq *q)
 	if (busy && now > busy)
 		atomic_fetch_add(&q->slot->device_ns, now - busy);
 	atomic_store(&q->slot->done_at, now);
+	XQ_TRACE(interrupted, now, q, fm_slot_pending(q->slot), 0, 0);
 }
 
 static uint64_t go_on(struct fm_xq *q, uint64_t now)
@@ -327,6 +340,8 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	x->asked = rc == -EAGAIN;
 	if (x->interrupted) {
 		x->interrupted = false;
+		XQ_TRACE(restored, now, q, fm_sub_sat(now, x->stood_at), fm_slot_pending(q->slot),
+			0);
 		/* What it takes does not include that it stood. */
 		x->segment_at = FM_MAX(atomic_load(&q->edge_at), x->segment_at) +
 				fm_sub_sat(now, x->stood_at);

@@ -51,11 +51,15 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		fm_xq_leave(q);
 		if ((run && !full) || atomic_load(&c->dead))
 			break;
+		if (!held)
+			XQ_TRACE(hold_begin, now, q, est, fm_slot_pending(q->slot), 0);
 		held = true;
 		fm_turn_wait(q, turn, fm_now() + (q->ops->reap && run ? NAP_REAPS : NAP));
 	}
-	if (held)
+	if (held) {
+		XQ_TRACE(hold_end, now, q, now - start, fm_slot_pending(q->slot), 0);
 		atomic_fetch_add_explicit(&q->slot->held_ns, now - start, memory_order_relaxed);
+	}
 	if (!atomic_load(&q->slot->busy_since))
 		atomic_store(&q->slot->busy_since, now);
 }

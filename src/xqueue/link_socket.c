@@ -128,10 +128,17 @@ static bool take(struct fm_link *l, const union fm_msg *m, int *fd)
 		if (!l->strict)
 			fm_client_lax(l->client);
 		l->welcome = true;
+		FM_TRACE(daemon_found, fm_now(), FM_TRACE_NO_SLOT, 0, 0, 0, 0);
+		fm_trace_switch(-1);
 		l->client->backoff = 0;
 		return true;
 	case FM_MSG_REFUSED:
 		return l->welcome;
+	case FM_MSG_TRACE:
+		if (!l->welcome)
+			return false;
+		fm_trace_switch(*fd); /* a ring that is none is left alone */
+		return true;
 	case FM_MSG_HINT:
 		fm_client_remember_hint(l->client, m->hint.group, m->hint.hint, m->hint.value);
 		return true;

@@ -100,6 +100,9 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 /* Level 1 counts its window in as many parts, a tracker each. */
 #define FM_XQ_WINDOW_PARTS 4
 
+/* A trace point about a queue; now and then with what is under way in it. */
+#define XQ_TRACE(ev, now, q, a, b, c) FM_TRACE(ev, now, (q)->slot_index, (q)->group, a, b, c)
+
 /* gates.c. Lock held, save where it says otherwise. */
 bool fm_xq_may_run(struct fm_xq *q); /* any thread */
 /* A closed gate behind what was launched. */

@@ -107,8 +107,11 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	took = fm_sub_sat(now, start);
 	/* When the device passed its last gate nobody here knows. */
-	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates))
+	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates)) {
+		if (n)
+			XQ_TRACE(segment_done, now, q, 0, n, took);
 		fm_xq_learn(q, key, n, took, took_how(q, took, since ? now - since : 0));
+	}
 	fm_xq_leave(q);
 }
 

@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import Fermata, check, eventually, main, program
 
-MAGIC, VERSION = 0x4D524546, 2
+MAGIC, VERSION = 0x4D524546, 3
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
 BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 4, 50432, 128
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

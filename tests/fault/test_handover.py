@@ -74,7 +74,7 @@ def upgrade(stack):
         fermata.stop()
         fermata.start(program=NEXT)
         all_go_on(workers, clients)
-        fermata.says("refused: protocol version 2; this side speaks 3")
+        fermata.says("refused: protocol version 3; this side speaks 4")
         check(not fermata.ps()["groups"], "it has let in whom it does not understand")
         fresh = fermata.worker()  # one that knew no other
         fresh.finish()

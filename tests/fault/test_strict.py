@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import FERMATAD, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
 
 STRICT = "[security]\nstrict = yes\n"
-MAGIC, VERSION = 0x4D524546, 2
+MAGIC, VERSION = 0x4D524546, 3
 HELLO, WELCOME, REFUSED, QUEUE, QUEUE_GONE, BELL, GATES = 1, 2, 3, 6, 7, 9, 11
 BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE, SLOTS = 4, 50432, 256, 384, 128
 GATES_SIZE, GATES_AT, GATE_SIZE = 64 * (1 + SLOTS), 64, 64

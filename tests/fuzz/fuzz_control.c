@@ -3,6 +3,7 @@
  * why not, and a stranger never changes what is not his. */
 #include "base/clock.h"
 #include "daemon/admission.h"
+#include "daemon/trace.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -129,6 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(sd_event_new(&d.event) >= 0);
 	fm_list_init(&d.sessions);
 	must(!admission_new(&d));
+	must(!trace_new(&d));
 	admission_configure(&d);
 	populate(&d, board);
 	ask(&d, &stranger, line, size);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens in the bridge, for a trace. */
+#include "internal.h"
+
+void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t)
+{
+	b->tracer = *t;
+}
+
+uint32_t fm_bgroup_id(const struct fm_bgroup *g)
+{
+	return g->id;
+}
+
+uint32_t *fm_bgroup_mark(struct fm_bgroup *g)
+{
+	return &g->mark;
+}
+
+void note_out(struct fm_bridge *b, const struct fm_bridge_note *n)
+{
+	b->tracer.note(b->tracer.ctx, n);
+}
+
+void note_queue(struct fm_bridge *b, enum fm_trace_event event, const struct queue *q, uint64_t at)
+{
+	struct fm_bqueue_info info;
+
+	queue_info(q, &info);
+	note_out(b, &(struct fm_bridge_note){
+			    .event = event,
+			    .at = at,
+			    .group = q->ent->group,
+			    .device = q->ent->dev->id,
+			    .device_key = q->ent->dev->key,
+			    .queue = &info,
+			    .arg = {q->id, (uint64_t)q->client->pid,
+				    event == FM_EV_queue_added ? q->levels : 0},
+		    });
+}
+
+/* Commands that are launched and not finished; and queues. */
+static uint64_t pending(const struct ent *e, uint64_t *queues)
+{
+	uint64_t sum = 0;
+	struct queue *q;
+
+	*queues = 0;
+	fm_list_each (q, &e->queues, in_ent) {
+		sum = fm_add_sat(sum, fm_slot_pending(q->slot));
+		(*queues)++;
+	}
+	return sum;
+}
+
+void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
+	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at)
+{
+	struct fm_bridge_note n = {
+		.event = event,
+		.at = at,
+		.group = e->group,
+		.cause = cause == e->group ? NULL : cause,
+		.device = e->dev->id,
+		.device_key = e->dev->key,
+		.reason = reason,
+	};
+	struct fm_ent_info info;
+	uint64_t queues;
+
+	fm_sent_info(e->sent, b->now, &info);
+	n.arg[0] = pending(e, &queues);
+	n.arg[1] = info.served_ns;
+	if (event == FM_EV_gate_closed || event == FM_EV_gate_opened)
+		n.arg[2] = queues;
+	else if (event == FM_EV_stalled)
+		n.arg[0] = took;
+	else if (event == FM_EV_idle)
+		n.arg[0] = 0;
+	note_out(b, &n);
+}
+
+static void note_state(struct fm_bridge *b, const struct ent *e, uint64_t now)
+{
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		note_queue(b, FM_EV_queue_added, q, now);
+	if (e->works)
+		note_ent(b, FM_EV_ready, e, NULL, NULL, 0, now);
+	note_ent(
+		b, e->gate_open ? FM_EV_gate_opened : FM_EV_gate_closed, e, NULL, "before", 0, now);
+}
+
+void fm_bridge_note_all(struct fm_bridge *b, uint64_t now)
+{
+	struct fm_bgroup *g;
+	struct ent *e;
+
+	b->now = now;
+	note_out(b, &(struct fm_bridge_note){.event = FM_EV_policy,
+			    .at = now,
+			    .reason = fm_sched_policy_ops(b->sched)->name});
+	fm_list_each (g, &b->groups, link)
+		fm_list_each (e, &g->ents, in_group)
+			note_state(b, e, now);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens goes to the recordings that may see it. */
+#include "trace.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <string.h>
+
+#define SLOW_LOOP (5 * FM_MS)
+
+static bool sees(const struct recording *r, struct fm_bgroup *g)
+{
+	struct fm_bgroup_info info;
+
+	fm_bgroup_info(g, &info);
+	return peer_sees(&r->peer, info.uid);
+}
+
+static bool wants(const struct recording *r, struct fm_bgroup *g)
+{
+	struct fm_bgroup_info info;
+
+	fm_bgroup_info(g, &info);
+	if (!peer_sees(&r->peer, info.uid))
+		return false;
+	for (unsigned i = 0; i < r->n_groups; i++)
+		if (!strcmp(r->group[i], info.name))
+			return true;
+	return !r->n_groups;
+}
+
+/* Numbers are told when they first occur. */
+
+static void tell(struct recording *r, const char *kind, uint32_t id, const char *text)
+{
+	recording_say(r,
+		json_pack("{s:s, s:I, s:s}", "name", kind, "id", (json_int_t)id, "text", text), -1);
+}
+
+static uint32_t group_id(struct recording *r, struct fm_bgroup *g)
+{
+	uint32_t bit = 1u << r->index, *mark;
+	struct fm_bgroup_info info;
+
+	if (!g || !sees(r, g))
+		return 0;
+	mark = fm_bgroup_mark(g);
+	if (!(*mark & bit)) {
+		fm_bgroup_info(g, &info);
+		tell(r, "group", fm_bgroup_id(g), info.name);
+		*mark |= bit;
+	}
+	return fm_bgroup_id(g);
+}
+
+struct introduction {
+	struct recording *recording;
+	uint32_t from;
+};
+
+static void introduce(void *arg, const struct fm_bdevice_info *info)
+{
+	struct introduction *i = arg;
+
+	if (info->id > i->from)
+		tell(i->recording, "device", info->id, info->key);
+}
+
+/* Devices are introduced in the order of their numbers, and stay. */
+static uint32_t device_id(struct recording *r, uint32_t id)
+{
+	uint32_t *known = &r->tracing->devices[r->index];
+	struct introduction i = {r, *known};
+
+	if (id > *known) {
+		fm_bridge_each_device(r->tracing->daemon->bridge, introduce, &i);
+		*known = id;
+	}
+	return id;
+}
+
+static uint32_t reason_find(struct tracing *t, const char *text)
+{
+	struct trace_reason *new = &t->reason[t->n_reasons];
+
+	for (unsigned i = 0; i < t->n_reasons; i++)
+		if (!strncmp(t->reason[i].text, text, sizeof(new->text) - 1))
+			return i + 1;
+	if (t->n_reasons == TRACE_REASONS)
+		return 0;
+	snprintf(new->text, sizeof(new->text), "%s", text);
+	return ++t->n_reasons;
+}
+
+static uint32_t reason_id(struct recording *r, const char *text)
+{
+	uint32_t bit = 1u << r->index, id = text ? reason_find(r->tracing, text) : 0;
+	struct trace_reason *reason = &r->tracing->reason[id ? id - 1 : 0];
+
+	if (id && !(reason->mark & bit)) {
+		tell(r, "reason", id, reason->text);
+		reason->mark |= bit;
+	}
+	return id;
+}
+
+/* A client is told where to record, or not to any more. One that does not read its socket hears of
+ * it later. */
+static void tell_client(struct trace_client *c)
+{
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_TRACE);
+	c->due = fm_msg_send(c->sock, &m, c->viewers ? c->ring : -1) == -EAGAIN;
+}
+
+static int open_ring(struct tracing *t, struct trace_client *c)
+{
+	int fd = c->ring >= 0 ? c->ring : fm_trace_ring_create();
+
+	if (fd < 0)
+		return fd;
+	if (c->ring < 0)
+		fm_list_add_tail(&t->clients, &c->link);
+	c->ring = fd;
+	c->id = ++t->last_ring;
+	return 0;
+}
+
+static void show_client(struct recording *r, struct trace_client *c)
+{
+	FM_CLEAN_FD int fd = -1;
+	bool first = !c->viewers;
+
+	if (c->viewers & 1u << r->index || (first && open_ring(r->tracing, c)))
+		return;
+	fd = fm_trace_ring_reader(c->ring);
+	if (fd < 0)
+		return;
+	c->viewers |= 1u << r->index;
+	recording_say(r,
+		json_pack("{s:s, s:I, s:i, s:s}", "name", "ring", "id", (json_int_t)c->id, "pid",
+			(int)c->pid, "text", c->comm),
+		fd);
+	if (first)
+		tell_client(c);
+}
+
+static void show_queue(struct recording *r, const struct fm_bridge_note *n)
+{
+	const struct fm_bqueue_info *q = n->queue;
+
+	recording_say(r,
+		json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:s}", "name", "queue", "id",
+			(json_int_t)q->id, "pid", (int)q->pid, "slot", (json_int_t)q->slot, "group",
+			(json_int_t)fm_bgroup_id(n->group), "device", (json_int_t)n->device,
+			"since", (json_int_t)q->since, "text", q->comm),
+		-1);
+	show_client(r, session_trace(q->client_ctx));
+}
+
+static void write_note(struct recording *r, const struct fm_bridge_note *n)
+{
+	struct fm_trace_rec rec = {
+		.at = n->at,
+		.event = (uint16_t)n->event,
+		.slot = n->queue ? (uint16_t)n->queue->slot : FM_TRACE_NO_SLOT,
+		.group = n->group ? group_id(r, n->group) : 0,
+		.device = n->device ? device_id(r, n->device) : 0,
+		.cause = n->cause ? group_id(r, n->cause) : 0,
+		.reason = reason_id(r, n->reason),
+		.arg = {n->arg[0], n->arg[1], n->arg[2]},
+	};
+
+	if (n->event == FM_EV_queue_added)
+		show_queue(r, n);
+	fm_trace_write(r->map, &rec);
+}
+
+/* A decision about a device is everybody's to see, but not for whom. */
+static void note(void *ctx, const struct fm_bridge_note *n)
+{
+	struct daemon *d = ctx;
+	struct tracing *t = d->tracing;
+
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++) {
+		struct recording *r = t->recording[i];
+
+		if (!r || r->over || (t->only && t->only != r))
+			continue;
+		if (!n->group || n->event == FM_EV_decided || wants(r, n->group))
+			write_note(r, n);
+	}
+}
+
+bool trace_on(const struct daemon *d)
+{
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		if (d->tracing->recording[i])
+			return true;
+	return false;
+}
+
+void trace_note(struct daemon *d, const struct fm_bridge_note *n)
+{
+	if (trace_on(d))
+		note(d, n);
+}
+
+/* What a recording knew that was here before is not what this one knows. */
+static void forget(struct recording *r)
+{
+	struct tracing *t = r->tracing;
+	uint32_t others = ~(1u << r->index);
+	struct fm_bgroup *g = NULL;
+
+	while ((g = fm_bridge_group_next(t->daemon->bridge, g)))
+		*fm_bgroup_mark(g) &= others;
+	for (unsigned i = 0; i < t->n_reasons; i++)
+		t->reason[i].mark &= others;
+	t->devices[r->index] = 0;
+}
+
+void trace_begin(struct recording *r)
+{
+	const struct fm_bridge_tracer tracer = {.ctx = r->tracing->daemon, .note = note};
+	struct tracing *t = r->tracing;
+	FM_CLEAN_FD int fd = fm_trace_ring_reader(r->ring);
+
+	r->over = fd < 0;
+	forget(r);
+	recording_say(r,
+		json_pack("{s:s, s:i, s:i, s:s}", "name", "ring", "id", 0, "pid", (int)getpid(),
+			"text", "fermatad"),
+		fd);
+	fm_bridge_tracer(t->daemon->bridge, &tracer);
+	t->only = r;
+	fm_bridge_note_all(t->daemon->bridge, fm_now());
+	t->only = NULL;
+}
+
+/* The memory goes back, though the client has the ring mapped for life. It is as new then, save for
+ * who is in the midst of a record: that one will count as lost. */
+static void empty_ring(struct trace_client *c)
+{
+	fallocate(c->ring, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		sizeof(struct fm_trace_ring));
+	fm_trace_ring_label(c->ring);
+}
+
+static void hide_client(struct trace_client *c, uint32_t bit)
+{
+	if (!(c->viewers & bit))
+		return;
+	c->viewers &= ~bit;
+	if (c->viewers)
+		return;
+	tell_client(c);
+	empty_ring(c);
+}
+
+static void end_recording(struct recording *r)
+{
+	const struct fm_bridge_tracer nobody = {0};
+	struct tracing *t = r->tracing;
+	struct daemon *d = t->daemon;
+	struct trace_client *c;
+
+	fm_list_each (c, &t->clients, link)
+		hide_client(c, 1u << r->index);
+	t->recording[r->index] = NULL;
+	recording_free(r);
+	if (!trace_on(d))
+		fm_bridge_tracer(d->bridge, &nobody);
+}
+
+void trace_run(struct daemon *d)
+{
+	struct trace_client *c;
+
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++) {
+		struct recording *r = d->tracing->recording[i];
+
+		if (r && !r->over)
+			recording_flush(r);
+		if (r && r->over)
+			end_recording(r);
+	}
+	fm_list_each (c, &d->tracing->clients, link)
+		if (c->due)
+			tell_client(c);
+}
+
+void trace_loop(struct daemon *d, uint64_t woke_us)
+{
+	uint64_t now = fm_now(), took = fm_sub_sat(now, woke_us * FM_US);
+
+	FM_PROBE(loop_slow, now, (const char *)NULL, (const char *)NULL, (const char *)NULL, took,
+		0);
+	if (took >= SLOW_LOOP)
+		trace_note(d, &(struct fm_bridge_note){
+				      .event = FM_EV_loop_slow, .at = now, .arg = {took}});
+}
+
+void trace_settings(struct daemon *d)
+{
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		if (d->tracing->recording[i])
+			peer_of(d, d->tracing->recording[i]->fd, &d->tracing->recording[i]->peer);
+}
+
+void trace_client_init(struct trace_client *c, int sock, pid_t pid, const char *comm)
+{
+	*c = (struct trace_client){.sock = sock, .ring = -1, .pid = pid, .comm = comm};
+	fm_list_init(&c->link);
+}
+
+void trace_client_end(struct daemon *d, struct trace_client *c)
+{
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		if (c->viewers & 1u << i)
+			recording_say(d->tracing->recording[i],
+				json_pack("{s:I}", "gone", (json_int_t)c->id), -1);
+	fm_list_del(&c->link);
+	fm_close_fd(&c->ring);
+}
+
+int trace_new(struct daemon *d)
+{
+	d->tracing = calloc(1, sizeof(*d->tracing));
+	if (!d->tracing)
+		return -ENOMEM;
+	d->tracing->daemon = d;
+	fm_list_init(&d->tracing->clients);
+	return 0;
+}
+
+/* The bridge and the sessions are gone. */
+void trace_free(struct daemon *d)
+{
+	if (!d->tracing)
+		return;
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		if (d->tracing->recording[i])
+			recording_free(d->tracing->recording[i]);
+	if (d->tracing->fresh)
+		recording_free(d->tracing->fresh);
+	free(d->tracing);
+	d->tracing = NULL;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connections of those who record: lines out, some with a descriptor. Whoever does not read
+ * them is given up, and what he was to be told takes no memory without a limit. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "trace.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SLOW_US (10 * 1000 * 1000)
+
+void recording_say(struct recording *r, json_t *object, int fd)
+{
+	FM_CLEAN_FREE char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	size_t len = text ? strlen(text) : 0;
+	struct trace_line *l = text ? malloc(sizeof(*l) + len + 1) : NULL;
+
+	json_decref(object);
+	if (!l || r->queued + len > TRACE_QUEUED) {
+		free(l);
+		r->over = true;
+		return;
+	}
+	memcpy(l->text, text, len);
+	l->text[len] = '\n';
+	l->len = len + 1;
+	l->sent = 0;
+	l->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+	r->over = r->over || (fd >= 0 && l->fd < 0);
+	r->queued += l->len;
+	fm_list_add_tail(&r->lines, &l->link);
+}
+
+static void drop_line(struct recording *r, struct trace_line *l)
+{
+	fm_list_del(&l->link);
+	r->queued -= l->len;
+	fm_close_fd(&l->fd);
+	free(l);
+}
+
+/* The descriptor goes with the first byte. */
+static ssize_t send_line(int sock, const struct trace_line *l)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (char *)l->text + l->sent, .iov_len = l->len - l->sent};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *c;
+
+	if (l->fd >= 0 && !l->sent) {
+		mh.msg_control = control;
+		mh.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &l->fd, sizeof(int));
+	}
+	return sendmsg(sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int on_slow(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct recording *r = arg;
+
+	fm_log_limited(&r->tracing->daemon->log, &r->tracing->daemon->troubles, LOG_NOTICE,
+		"pid %d does not read what it records: given up", (int)r->peer.pid);
+	r->over = true;
+	return 0;
+}
+
+static int wait_for_peer(struct recording *r)
+{
+	uint64_t at = fm_now() / 1000 + SLOW_US;
+	int rc = sd_event_source_set_io_events(r->io, EPOLLIN | EPOLLOUT);
+
+	if (rc >= 0 && r->slow)
+		return 0;
+	return rc < 0 ? rc
+		      : sd_event_add_time(r->tracing->daemon->event, &r->slow, CLOCK_MONOTONIC, at,
+				0, on_slow, r);
+}
+
+void recording_flush(struct recording *r)
+{
+	while (!fm_list_empty(&r->lines) && !r->over) {
+		struct trace_line *l = fm_list_first(&r->lines, struct trace_line, link);
+		ssize_t n = send_line(r->fd, l);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			r->over = errno != EAGAIN || wait_for_peer(r) < 0;
+			return;
+		}
+		r->slow = sd_event_source_disable_unref(r->slow);
+		l->sent += (size_t)n;
+		if (l->sent == l->len)
+			drop_line(r, l);
+	}
+	if (r->io)
+		sd_event_source_set_io_events(r->io, EPOLLIN);
+}
+
+/* There is nothing more to ask: who records ends it by closing the connection. */
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct recording *r = arg;
+	char ignored[512];
+	ssize_t n;
+
+	if (!(revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return 0;
+	n = recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
+	r->over = r->over || !n || (n < 0 && errno != EAGAIN && errno != EINTR);
+	return 0;
+}
+
+void recording_free(struct recording *r)
+{
+	sd_event_source_disable_unref(r->io);
+	sd_event_source_disable_unref(r->slow);
+	while (!fm_list_empty(&r->lines))
+		drop_line(r, fm_list_first(&r->lines, struct trace_line, link));
+	fm_trace_ring_unmap(r->map);
+	fm_close_fd(&r->ring);
+	fm_close_fd(&r->fd);
+	free(r);
+}
+
+static int parse_groups(struct recording *r, const json_t *groups, struct fm_err *err)
+{
+	if (groups && !json_is_array(groups))
+		return fm_err_set(err, -EINVAL, "\"groups\" is not a list of names");
+	if (json_array_size(groups) > TRACE_GROUPS)
+		return fm_err_set(err, -EINVAL, "more than %d groups", TRACE_GROUPS);
+	for (size_t i = 0; i < json_array_size(groups); i++) {
+		const char *name = json_string_value(json_array_get(groups, i));
+
+		if (!name || !*name || strlen(name) >= FM_NAME_MAX)
+			return fm_err_set(
+				err, -EINVAL, "a group without a name, or with a long one");
+		strcpy(r->group[r->n_groups++], name);
+	}
+	return 0;
+}
+
+/* A place among the few: in bits of a word. */
+static int take_place(struct tracing *t, struct recording *r, struct fm_err *err)
+{
+	unsigned mine = 0, free_at = TRACE_RECORDINGS;
+
+	for (unsigned i = TRACE_RECORDINGS; i-- > 0;) {
+		if (!t->recording[i])
+			free_at = i;
+		else
+			mine += t->recording[i]->peer.uid == r->peer.uid;
+	}
+	r->index = free_at;
+	if (free_at < TRACE_RECORDINGS && (r->peer.steers || mine < TRACE_PER_USER))
+		return 0;
+	fm_err_set(err, -EBUSY, "too many recordings are under way");
+	return fm_err_hint(err, "end another one first");
+}
+
+static int make(struct tracing *t, const struct peer *p, const json_t *body, struct recording **out,
+	struct fm_err *err)
+{
+	struct recording *r = calloc(1, sizeof(*r));
+	int rc;
+
+	if (!r)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	*out = r;
+	fm_list_init(&r->lines);
+	r->tracing = t;
+	r->fd = r->ring = -1;
+	r->peer = *p;
+	rc = take_place(t, r, err);
+	rc = rc ? rc : parse_groups(r, json_object_get(body, "groups"), err);
+	if (rc)
+		return rc;
+	r->ring = fm_trace_ring_create();
+	rc = r->ring < 0 ? r->ring : fm_trace_ring_map(&r->map, r->ring, NULL);
+	return rc ? fm_err_set(err, rc, "no memory to record into: %s", strerror(-rc)) : 0;
+}
+
+json_t *trace_start(struct daemon *d, const struct peer *p, const json_t *body, struct fm_err *err)
+{
+	struct tracing *t = d->tracing;
+
+	if (t->fresh)
+		recording_free(t->fresh);
+	t->fresh = NULL;
+	if (make(t, p, body, &t->fresh, err)) {
+		if (t->fresh)
+			recording_free(t->fresh);
+		t->fresh = NULL;
+		return NULL;
+	}
+	return json_pack("{s:b, s:i, s:i, s:i, s:b}", "ok", 1, "version", FM_TRACE_VERSION,
+		"records", (int)FM_TRACE_RECORDS, "record_size", (int)sizeof(struct fm_trace_rec),
+		"all", p->steers);
+}
+
+bool trace_adopt(struct daemon *d, int fd)
+{
+	struct recording *r = d->tracing->fresh;
+
+	if (!r)
+		return false;
+	d->tracing->fresh = NULL;
+	r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (r->fd < 0 || sd_event_add_io(d->event, &r->io, r->fd, EPOLLIN, on_io, r) < 0) {
+		recording_free(r);
+		return true;
+	}
+	d->tracing->recording[r->index] = r;
+	trace_begin(r);
+	return true;
+}
