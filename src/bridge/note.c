@@ -83,10 +83,11 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 static void note_state(struct fm_bridge *b, const struct ent *e, uint64_t now)
 {
 	struct queue *q;
+	uint64_t queues;
 
 	fm_list_each (q, &e->queues, in_ent)
 		note_queue(b, FM_EV_queue_added, q, now);
-	if (e->works)
+	if (e->works || pending(e, &queues))
 		note_ent(b, FM_EV_ready, e, NULL, NULL, 0, now);
 	note_ent(
 		b, e->gate_open ? FM_EV_gate_opened : FM_EV_gate_closed, e, NULL, "before", 0, now);

@@ -1,6 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace.h"
+#include "trace_tracks.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct export
+{
+	struct cli *cli;
+	const char *path, *to;
+};
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0, "Write FILE (needed); - is the standard output", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct export *e = state->input;
+
+	switch (key) {
+	case 'o':
+		e->to = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (e->path)
+			cli_usage(state, "one file at a time, not '%s' as well", arg);
+		e->path = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!e->path || !e->to)
+			cli_usage(state, e->path ? "where to? give -o FILE" : "which file?");
+		return 0;
+	default:
+		return cli_option(key, arg, e->cli);
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "FILE",
+	.doc = "Make a timeline of FILE for ui.perfetto.dev, or chrome://tracing: tracks for "
+	       "devices, "
+	       "groups and queues, arrows from who wanted to run to who was stopped for it.",
+};
+
+/* False: out of memory. */
+static bool write_events(struct timeline *t)
+{
+	const struct fm_trace_file *file = t->file;
+	struct trace_view v;
+
+	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
+	timeline_begin(t);
+	for (size_t i = 0; i < file->n_items && !ferror(t->out) && !t->failed; i++) {
+		trace_look(file, &file->items[i], &v);
+		timeline_record(t, &v);
+	}
+	timeline_end(t);
+	fprintf(t->out,
+		"\n],\"otherData\":{\"producer\":\"fermata " FM_VERSION
+		"\",\"clock\":\"CLOCK_MONOTONIC\",\"recorded_mono_ns\":%" PRIu64
+		",\"recorded_real_ns\":%" PRIu64 "}}\n",
+		file->head->mono_ns, file->head->real_ns);
+	return !t->failed;
+}
+
+static int finish(struct timeline *t, const char *to, bool whole)
+{
+	bool failed = ferror(t->out);
+	int why = errno;
+
+	if (t->out != stdout && fclose(t->out)) {
+		why = failed ? why : errno;
+		failed = true;
+	}
+	if (!whole)
+		fprintf(stderr, "fermata: out of memory: %s is not whole\n", to);
+	else if (failed)
+		fprintf(stderr, "fermata: %s: cannot write: %s\n", to, strerror(why));
+	return failed || !whole ? CLI_FAILED : CLI_OK;
+}
+
 int trace_export(struct cli *cli, int argc, char **argv)
 {
-	return CLI_FAILED;
+	struct export e = {.cli = cli};
+	struct fm_trace_file file;
+	struct timeline t = {.file = &file};
+	int rc;
+
+	cli_parse(&argp, argc, argv, 0, &e);
+	rc = trace_open(&file, e.path);
+	if (rc)
+		return rc;
+	t.out = strcmp(e.to, "-") ? fopen(e.to, "we") : stdout;
+	if (!t.out) {
+		fprintf(stderr, "fermata: %s: %s\n", e.to, strerror(errno));
+		rc = CLI_FAILED;
+	} else {
+		rc = finish(&t, e.to, write_events(&t));
+	}
+	timeline_free(&t);
+	fm_trace_file_close(&file);
+	return rc;
 }

@@ -288,7 +288,8 @@ static void end_ring(struct recorder *r, size_t i)
 {
 	struct ring *g = r->ring[i];
 
-	drain_ring(r, g, true);
+	/* What a process writes just now is of no recording; what it will never write is lost. */
+	drain_ring(r, g, g->gone);
 	tell_lost(g);
 	r->records += g->written;
 	r->lost = fm_add_sat(r->lost, g->reader.lost);
@@ -335,6 +336,7 @@ static void record(struct recorder *r)
 			r->connected = receive(r, MSG_DONTWAIT) >= 0;
 		take_lines(r);
 		drain(r);
+		fflush(r->f); /* who is killed leaves what there is */
 		r->why = ferror(r->f) && !r->why ? errno : r->why;
 		now = fm_now();
 		if (!r->connected)
@@ -507,6 +509,7 @@ int trace_record(struct cli *cli, int argc, char **argv)
 		return cli_report(&err);
 	}
 	fm_trace_file_begin(r->f, fm_now(), real_now());
+	fflush(r->f);
 	r->connected = true;
 	if (!r->quiet)
 		fprintf(stderr, "fermata: recording into %s%s\n", r->path,

@@ -91,7 +91,7 @@ struct fm_trace_file {
 	const struct fm_trace_file_head *head;
 	void *map;
 	size_t size;
-	struct fm_trace_file_name *names; /* by kind and number, the later ones last */
+	struct fm_trace_file_name *names; /* sorted: by kind, the later ones last */
 	size_t n_names;
 	struct fm_trace_file_ring *rings;
 	size_t n_rings;
@@ -110,7 +110,7 @@ int fm_trace_file_parse(struct fm_trace_file *t, const void *data, size_t size, 
 	struct fm_err *err);
 void fm_trace_file_close(struct fm_trace_file *t);
 
-/* The last that was said; NULL: nothing was. */
+/* The last that was said, of anything but queues; NULL: nothing was. */
 const struct fm_trace_file_name *fm_trace_file_find(
 	const struct fm_trace_file *t, enum fm_trace_kind kind, uint32_t id);
 /* Who had this slot of the process then. */

@@ -167,15 +167,28 @@ static int by_time(const void *a, const void *b)
 	return x->rec < y->rec ? -1 : x->rec > y->rec;
 }
 
+#define COMPARE(x, y)                              \
+	do {                                       \
+		if ((x) != (y))                    \
+			return (x) < (y) ? -1 : 1; \
+	} while (0)
+
+/* Queues by who had the slot, and since when; others by their numbers. */
 static int by_number(const void *a, const void *b)
 {
-	const struct fm_trace_file_name *x = a, *y = b;
+	const struct fm_trace_file_name *i = a, *k = b;
+	const struct fm_trace_name *x = i->name, *y = k->name;
 
-	if (x->name->kind != y->name->kind)
-		return x->name->kind < y->name->kind ? -1 : 1;
-	if (x->name->id != y->name->id)
-		return x->name->id < y->name->id ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	COMPARE(x->kind, y->kind);
+	if (x->kind == FM_TN_QUEUE) {
+		COMPARE(x->pid, y->pid);
+		COMPARE(x->slot, y->slot);
+		COMPARE(x->since, y->since);
+	} else {
+		COMPARE(x->id, y->id);
+	}
+	COMPARE(i->order, k->order);
+	return 0;
 }
 
 static int parse(struct parse *p)
@@ -281,21 +294,29 @@ const struct fm_trace_file_name *fm_trace_file_find(
 	return n && n->name->kind == (uint32_t)kind && n->name->id == id ? n : NULL;
 }
 
-/* Queues are few, and each is said once or twice. */
+static bool is_slot(const struct fm_trace_name *n, int32_t pid, unsigned slot)
+{
+	return n->kind == FM_TN_QUEUE && n->pid == pid && n->slot == slot;
+}
+
+/* The last one up to then; a record from before the first is the first one's. */
 const struct fm_trace_file_name *fm_trace_file_queue(
 	const struct fm_trace_file *t, int32_t pid, unsigned slot, uint64_t at)
 {
-	const struct fm_trace_file_name *best = NULL, *first = NULL;
+	size_t lo = behind(t, FM_TN_QUEUE - 1, UINT32_MAX), hi = t->n_names;
 
-	for (size_t i = behind(t, FM_TN_QUEUE - 1, UINT32_MAX); i < t->n_names; i++) {
-		const struct fm_trace_name *n = t->names[i].name;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct fm_trace_name *n = t->names[mid].name;
 
-		if (n->pid != pid || n->slot != slot)
-			continue;
-		if (!first || n->since < first->name->since)
-			first = &t->names[i];
-		if (n->since <= at && (!best || n->since >= best->name->since))
-			best = &t->names[i];
+		if (n->pid != pid         ? n->pid < pid
+			: n->slot != slot ? n->slot < slot
+					  : n->since <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	return best ? best : first;
+	if (lo && is_slot(t->names[lo - 1].name, pid, slot))
+		return &t->names[lo - 1];
+	return lo < t->n_names && is_slot(t->names[lo].name, pid, slot) ? &t->names[lo] : NULL;
 }

@@ -145,6 +145,14 @@ static enum found take(const struct fm_trace_reader *r, struct fm_trace_rec *to)
 	return fm_trace_info(to->event) ? FOUND : UNKNOWN;
 }
 
+/* Its writer may have lost the processor in the middle, or may never come. */
+static bool look_again(struct fm_trace_reader *r)
+{
+	r->looks = r->waits == r->next + 1 ? r->looks + 1 : 1;
+	r->waits = r->next + 1;
+	return r->looks < FM_TRACE_LOOKS;
+}
+
 size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t max, bool last)
 {
 	uint64_t head = atomic_load_explicit(&r->ring->head, memory_order_acquire);
@@ -160,10 +168,8 @@ size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t 
 	for (; n < max && r->next < head; r->next++) {
 		enum found found = take(r, &to[n]);
 
-		if (found == NOT_YET && !last && r->waits != r->next + 1) {
-			r->waits = r->next + 1;
+		if (found == NOT_YET && !last && look_again(r))
 			break;
-		}
 		n += found == FOUND;
 		r->lost = fm_add_sat(r->lost, found == LOST || found == NOT_YET);
 		r->unknown += found == UNKNOWN;

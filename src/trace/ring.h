@@ -59,7 +59,8 @@ void fm_trace_write(struct fm_trace_ring *ring, const struct fm_trace_rec *rec);
 struct fm_trace_reader {
 	const struct fm_trace_ring *ring;
 	uint64_t next;
-	uint64_t waits;   /* position + 1 that was not written yet at the last look */
+	uint64_t waits;   /* position + 1 that was not written yet at the last looks, */
+	unsigned looks;   /* so many */
 	uint64_t lost;    /* overwritten before they were read, torn, or never written */
 	uint64_t unknown; /* of an event that is none */
 };
@@ -71,6 +72,7 @@ void fm_trace_reader_close(struct fm_trace_reader *r);
 void fm_trace_reader_skip(struct fm_trace_reader *r);
 
 /* Take what is there, at most max records, and return how many; fewer than max: there is no more
- * for now. A record that is being written is waited for until the next call, or, with `last`, not
- * at all. */
+ * for now. A record that is being written is waited for until a later call, but not for ever; with
+ * `last`, not at all. */
+#define FM_TRACE_LOOKS 20
 size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t max, bool last);

@@ -108,7 +108,7 @@ static void what_is_overwritten_is_counted(void **state)
 }
 
 /* As a thread leaves it that was stopped in the middle of a record. */
-static void a_record_that_is_not_whole_is_waited_for_once(void **state)
+static void a_record_that_is_not_whole_is_waited_for(void **state)
 {
 	struct world *w = *state;
 	_Atomic uint64_t *word = w->ring->slot[1].word;
@@ -125,7 +125,9 @@ static void a_record_that_is_not_whole_is_waited_for_once(void **state)
 	put(w, 3);
 	put(w, 4);
 	atomic_store(&w->ring->slot[3].word[0], 0);
-	assert_int_equal(get(w, N), 0);
+	for (unsigned i = 1; i < FM_TRACE_LOOKS; i++)
+		assert_int_equal(get(w, N), 0);
+	assert_int_equal(w->reader.lost, 0);
 	assert_int_equal(get(w, N), 1); /* it never came */
 	assert_is(&w->rec[0], 4);
 	assert_int_equal(w->reader.lost, 1);
@@ -448,7 +450,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RING(what_is_written_is_read_once),
 		WITH_RING(what_is_overwritten_is_counted),
-		WITH_RING(a_record_that_is_not_whole_is_waited_for_once),
+		WITH_RING(a_record_that_is_not_whole_is_waited_for),
 		WITH_RING(nobody_writes_into_a_record_in_the_making),
 		WITH_RING(several_writers_and_a_reader),
 		WITH_RING(an_enemys_ring_harms_nobody),

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""fermata trace: recordings of real programs, what becomes of them when programs, the daemon or the recorder end,
+what an enemy can do with a ring, and whether a timeline shows who stopped whom and why."""
+
+import csv
+import io
+import json
+import mmap
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, FERMATA, Fermata, Skip, check, eventually, lib_client, main  # noqa: E402
+
+RECORD, RECORDS, RING_HEAD = 64, 16384, 4096
+
+
+class Recording:
+    """fermata trace record, as a person would run it."""
+
+    def __init__(self, stack, f, *options, name="trace"):
+        self.f, self.path = f, os.path.join(f.dir, name)
+        self.p = subprocess.Popen([FERMATA, "trace", "record", "-o", self.path, *options], env=f.env, text=True,
+                                  stderr=subprocess.PIPE)
+        stack.callback(self.close)
+        eventually("it records", lambda: os.path.exists(self.path) and os.path.getsize(self.path) > 56)
+        self.error = None
+
+    def close(self):
+        if self.p.poll() is None:
+            self.p.kill()
+        self.p.wait()
+        self.p.stderr.close()
+
+    def end(self, sig=signal.SIGINT, status=0):
+        if self.p.poll() is None:
+            self.p.send_signal(sig)
+        self.error = self.p.communicate(timeout=60)[1]
+        check(self.p.returncode == status, f"it ended with status {self.p.returncode}: {self.error}")
+        return self
+
+    def records(self):
+        r = self.f.cli("trace", "dump", "--json", self.path)
+        return [json.loads(line) for line in r.stdout.splitlines()]
+
+    def timeline(self):
+        to = self.path + ".json"
+        self.f.cli("trace", "export", self.path, "-o", to)
+        with open(to, encoding="utf-8") as f:
+            return json.load(f)["traceEvents"]
+
+
+def seen(records, event, **members):
+    return [r for r in records if r["event"] == event and all(r.get(k) == v for k, v in members.items())]
+
+
+def group(f, stack, name, *options):
+    return lib_client(f, stack, "-", "--group", name, *options)
+
+
+def preempted(stack, *options):
+    """A recording in which `urgent` stops `batch`, and lets it go on."""
+    f = Fermata(stack)
+    batch = group(f, stack, "batch")
+    batch.do("feed")
+    batch.advances()
+    r = Recording(stack, f, *options)
+    urgent = group(f, stack, "urgent", "--priority", "high")
+    for _ in range(3):
+        before = f.preemptions()
+        urgent.do("burst 30")
+        check(f.preemptions() > before, "nobody was stopped")
+        batch.advances()
+    urgent.quit()
+    batch.quit()
+    return r.end()
+
+
+def who_was_stopped_for_whom_and_why(stack):
+    records = preempted(stack).records()
+    check([r["time_ns"] for r in records] == sorted(r["time_ns"] for r in records), "records are not by time")
+    closed = seen(records, "gate_closed", group="batch", cause="urgent", reason="highest priority")
+    check(len(closed) >= 3, f"batch was not stopped for urgent: {closed}")
+    check(seen(records, "ready", group="urgent", device="shared:0"), "urgent was never ready")
+    check(seen(records, "decided", group="urgent", reason="highest priority"), "nobody decided for urgent")
+    stalls = seen(records, "stalled", group="batch", cause="urgent")
+    check(len(stalls) >= 3 and all(s["took"] >= 0 for s in stalls), f"batch never came to rest: {stalls}")
+    check(seen(records, "idle", group="urgent"), "urgent was never idle")
+    check(seen(records, "hint", group="urgent", hint="priority", value=64), "the hint is missing")
+    for event in "segment_sealed", "segment_done", "gate_placed", "gates_passed":
+        check(seen(records, event, group="batch", queue="q1"), f"batch has no record of {event}")
+    check(seen(records, "left", group="urgent"), "urgent did not leave")
+
+
+def is_within(inner, outer):
+    return outer["ts"] <= inner["ts"] <= outer["ts"] + outer["dur"]
+
+
+def check_timeline(events):
+    """What the format asks for: https://chromium.googlesource.com/catapult, TraceEvents. Slices of one track nest."""
+    threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+    flows = {}
+    stacks = {}
+    for i, e in enumerate(events):
+        e["order"] = i
+    for e in sorted((e for e in events if e["ph"] != "M"), key=lambda e: (e["ts"], e["order"])):
+        where = e["pid"], e["tid"]
+        check(where in threads and e["pid"] in processes, f"an event on a track without a name: {e}")
+        check(e["ph"] in "XisfC" and isinstance(e["ts"], (int, float)) and e["name"], f"no event: {e}")
+        stack = stacks.setdefault(where, [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= e["ts"] + 1e-6:
+            stack.pop()
+        if e["ph"] == "X":
+            check(e["dur"] > 0, f"a slice without a length: {e}")
+            check(not stack or e["ts"] + e["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 1e-3,
+                  f"slices overlap: {stack[-1:]} and {e}")
+            stack.append(e)
+        if e["ph"] in "sf":
+            check(stack, f"an arrow that begins or ends at nothing: {e}")
+            flows.setdefault(e["id"], {})[e["ph"]] = dict(e, at=stack[-1], track=threads[where])
+        if e["ph"] == "C":
+            check(isinstance(e["args"]["value"], (int, float)), f"a counter without a value: {e}")
+    check(all(set(f) == {"s", "f"} and f["s"]["ts"] <= f["f"]["ts"] for f in flows.values()), f"a torn arrow: {flows}")
+    return threads, processes, flows
+
+
+def the_timeline_shows_it(stack):
+    events = preempted(stack).timeline()
+    threads, processes, flows = check_timeline(events)
+    check("shared:0" in processes.values() and "fermatad" in processes.values(), f"processes: {processes}")
+    names = " ".join(threads.values())
+    for track in "device: ", "group batch", "group urgent", "queue q1 ", "queue q2 ":
+        check(track in names, f"there is no track {track}: {names}")
+    arrows = [f for f in flows.values() if f["s"]["track"] == "group urgent" and f["f"]["track"] == "group batch"]
+    check(len(arrows) >= 3, f"no arrow from urgent to batch: {flows}")
+    slices = [dict(e, track=threads[e["pid"], e["tid"]]) for e in events if e["ph"] == "X"]
+    for a in arrows:
+        check(a["s"]["args"]["reason"] == "highest priority", f"without a reason: {a}")
+        ready = [s for s in slices if s["track"] == "group urgent" and s["name"] == "ready" and is_within(a["s"], s)]
+        check(ready, f"it does not begin at a ready edge: {a['s']}")
+        stops = [s for s in slices if s["track"] == "group batch" and s["name"] == "stopping for urgent"
+                 and abs(s["ts"] + s["dur"] - a["f"]["ts"]) < 1]
+        check(stops and stops[0]["args"]["cause"] == "urgent", f"it does not end where batch came to rest: {a['f']}")
+        check(stops[0]["args"]["reason"] == "highest priority", f"without a reason: {stops}")
+    for track, name in (("group batch", "waits for urgent"), ("group batch", "runs"), ("group urgent", "runs")):
+        check(any(s["track"] == track and s["name"] == name for s in slices), f"no slice '{name}' on {track}")
+    counters = {e["name"] for e in events if e["ph"] == "C"}
+    for name in "share of the device, percent: batch", "commands under way: urgent", "queue depth: q1 lib_client":
+        check(name in counters, f"no counter '{name}': {counters}")
+
+
+def for_scripts_and_for_people(stack):
+    r = preempted(stack)
+    rows = list(csv.DictReader(io.StringIO(r.f.cli("trace", "dump", "--csv", r.path).stdout)))
+    records = r.records()
+    check(len(rows) == len(records), f"{len(rows)} rows, {len(records)} records")
+    for row, record in zip(rows, records):
+        check(row["event"] == record["event"] and int(row["time_ns"]) == record["time_ns"], f"{row} is not {record}")
+        check(row["group"] == record.get("group", "") and row["cause"] == record.get("cause", ""), f"{row}: {record}")
+    stalled = next(row for row in rows if row["event"] == "stalled")
+    check(stalled["arg1"] == "took" and int(stalled["value1"]) >= 0, f"{stalled}")
+    text = r.f.cli("trace", "dump", r.path).stdout
+    check(re.search(r"ms +gate_closed +batch on shared:0 for urgent \(highest priority\) pending=", text), text[:2000])
+
+
+def a_killed_client_leaves_its_records(stack):
+    f = Fermata(stack)
+    r = Recording(stack, f)
+    c = group(f, stack, "victim")
+    c.do("feed")
+    c.advances(200)
+    c.kill()
+    eventually("it has left", lambda: not f.group(c.pid))
+    r.end()
+    done = seen(r.records(), "segment_done", group="victim")
+    check(len(done) >= 20, f"{len(done)} of its segments")
+    check(seen(r.records(), "left", group="victim"), "its end is missing")
+
+
+def rings_of(pid):
+    """The descriptors of a process that are rings which it may write."""
+    rings = []
+    for name in os.listdir(f"/proc/{pid}/map_files") if os.access(f"/proc/{pid}/map_files", os.X_OK) else []:
+        path = f"/proc/{pid}/map_files/{name}"
+        try:
+            if "fermata-trace" in os.readlink(path):
+                rings.append(path)
+        except OSError:
+            pass
+    return rings
+
+
+def an_enemy_spoils_its_own_trace_alone(stack):
+    """A client that scribbles over all of its ring, again and again, beside one that works."""
+    f = Fermata(stack)
+    r = Recording(stack, f)
+    honest, enemy = group(f, stack, "honest"), group(f, stack, "enemy")
+    honest.do("feed")
+    enemy.do("feed")
+    enemy.advances()
+    path = rings_of(enemy.pid)
+    if not path:
+        raise Skip("only root may look into another process's memory")
+    with open(path[0], "r+b") as ring, mmap.mmap(ring.fileno(), RING_HEAD + RECORDS * RECORD) as m:
+        for i in range(20):
+            junk = os.urandom(1 << 16)
+            for at in range(0, len(m), len(junk)):
+                m[at:at + min(len(junk), len(m) - at)] = junk[:min(len(junk), len(m) - at)]
+            m[64:72] = struct.pack("=Q", (1 << 40) * (i + 1))
+            honest.advances(5)
+    honest.quit()
+    enemy.do("enough")
+    r.end()
+    check("records of lib_client (pid %d) were lost" % enemy.pid in r.error, f"the loss is not told: {r.error}")
+    check("(pid %d) were lost" % honest.pid not in r.error, f"the honest one has lost something: {r.error}")
+    records = [x for x in r.records() if x["pid"] == honest.pid]
+    done = [x["segment"] for x in seen(records, "segment_done", group="honest") if x["segment"]]
+    check(done == sorted(set(done)) and len(done) > 20, f"the segments of the honest one: {done}")
+    check_timeline(r.timeline())
+
+
+def what_is_lost_is_counted(stack):
+    """A recorder that sleeps: its rings are overwritten."""
+    f = Fermata(stack)
+    f.env["FERMATA_INTERVAL_US"] = "10"
+    c = group(f, stack, "busy")
+    r = Recording(stack, f)
+    c.do("feed")
+    c.advances()
+    r.p.send_signal(signal.SIGSTOP)
+    c.advances(RECORDS // 3 + 100)  # three records and more for each command
+    r.p.send_signal(signal.SIGCONT)
+    c.quit()
+    eventually("it has left", lambda: not f.group(c.pid))
+    r.end()
+    told = re.search(r"(\d+) records of lib_client \(pid %d\) were lost" % c.pid, r.error)
+    check(told and int(told[1]) > 0, f"the loss is not told: {r.error}")
+    dump = f.cli("trace", "dump", r.path)
+    check(told[0] in dump.stderr, f"dump does not tell: {dump.stderr}")
+    check(any(e["ph"] == "i" and told[0] in e["name"] for e in r.timeline()), "the timeline does not tell")
+
+
+def nobody_records_and_it_ends(stack):
+    """With the recorder the rings go, however it ends; another recording begins afresh."""
+    f = Fermata(stack)
+    c = group(f, stack, "batch")
+    c.do("feed")
+    first = Recording(stack, f, name="first")
+    c.advances(20)
+    first.p.kill()
+    first.end(status=-signal.SIGKILL)
+    c.advances()
+    dump = f.cli("trace", "dump", first.path)
+    check("cut off" in dump.stderr or "did not end in order" in dump.stderr, f"nothing is said: {dump.stderr}")
+    second = Recording(stack, f, "--duration", "0.3", name="second")
+    check(second.p.wait(60) == 0, "a recording of 0.3 s does not end")
+    second.end()
+    check(seen(second.records(), "segment_done", group="batch"), "the second recording is without segments")
+    third = Recording(stack, f, name="third")
+    f.kill()
+    third.end(status=1)
+    check("the daemon ended the recording, or ended\n  hint: " in third.error, third.error)
+    c.advances()
+    f.start()
+    eventually("it is scheduled again", lambda: f.group(c.pid))
+    c.quit()
+
+
+def one_group_alone(stack):
+    f = Fermata(stack)
+    r = Recording(stack, f, "--group", "one")
+    a, b = group(f, stack, "one"), group(f, stack, "other")
+    a.do("burst 20")
+    b.do("burst 20")
+    a.quit()
+    b.quit()
+    r.end()
+    groups = {x.get("group") for x in r.records() if x["event"] != "decided"}
+    check("one" in groups and "other" not in groups, f"recorded: {groups}")
+    check(not [x for x in r.records() if x["pid"] == b.pid], "the other's process was recorded")
+
+
+def mistakes(stack):
+    f = Fermata(stack)
+    plain = os.path.join(f.dir, "plain")
+    with open(plain, "wb") as out:
+        out.write(b"FMTRACE\0" + b"\1" * 200)
+    for argv, status, text in (
+            (("trace",), 2, "trace needs record, dump or export"),
+            (("trace", "rewind"), 2, "trace does not know 'rewind'"),
+            (("trace", "record"), 2, "where to? give -o FILE"),
+            (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
+            (("trace", "record", "-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
+            (("trace", "dump"), 2, "which file?"),
+            (("trace", "dump", "/dev/null"), 1, "this is no trace of Fermata"),
+            (("trace", "dump", plain), 1, "a trace of version"),
+            (("trace", "export", plain, "-o", "-"), 1, "a trace of version"),
+            (("trace", "dump", os.path.join(f.dir, "none")), 1, "No such file or directory")):
+        r = f.cli(*argv, check_status=False)
+        check(r.returncode == status and text in r.stderr, f"{argv}: status {r.returncode}: {r.stderr}")
+    if os.path.exists("/dev/full"):
+        r = f.cli("trace", "record", "-o", "/dev/full", "-d", "0.1", check_status=False)
+        check(r.returncode == 1 and "/dev/full: cannot write: No space left on device" in r.stderr, f"{r}")
+    f.kill()
+    r = f.cli("trace", "record", "-o", plain, check_status=False)
+    check(r.returncode == 3 and "no daemon runs" in r.stderr, f"{r}")
+
+
+def only_so_many_recordings(stack):
+    f = Fermata(stack)
+    held = [Recording(stack, f, name=f"r{i}") for i in range(8)]
+    r = f.cli("trace", "record", "-o", os.path.join(f.dir, "more"), check_status=False)
+    check(r.returncode == 1 and "too many recordings are under way" in r.stderr, f"{r}")
+    for h in held:
+        h.end()
+
+
+def probes(stack):
+    """At every trace point, where the build has <sys/sdt.h>: those of the daemon, of the library and of the layers."""
+    found = {}
+    for where in "bin/fermatad", "lib/libfermata-opencl.so", "lib/libfermata-cuda.so":
+        r = subprocess.run(["readelf", "-n", os.path.join(BUILD, where)], text=True, capture_output=True, check=True,
+                           env=dict(os.environ, LC_ALL="C"))
+        found[where] = set(re.findall(r"Provider: fermata\s+Name: (\w+)", r.stdout))
+    if not any(found.values()):
+        raise Skip("this build has no <sys/sdt.h>")
+    source = os.path.join(os.environ["SOURCE"], "src", "trace", "event.h") if "SOURCE" in os.environ else None
+    if source:
+        with open(source, encoding="ascii") as f:
+            events = set(re.findall(r"^\tX\((\w+),", f.read(), re.M))
+        check(set().union(*found.values()) == events, f"probes and events differ: {set().union(*found.values()) ^ events}")
+    check({"ready", "decided", "gate_closed", "stalled", "policy_dropped"} <= found["bin/fermatad"], f"{found}")
+    for where in "lib/libfermata-opencl.so", "lib/libfermata-cuda.so":
+        check({"segment_sealed", "gate_placed", "daemon_lost", "interrupted"} <= found[where], f"{where}: {found}")
+
+
+if __name__ == "__main__":
+    main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, for_scripts_and_for_people,
+         a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
+         nobody_records_and_it_ends, one_group_alone, mistakes, only_so_many_recordings, probes)
