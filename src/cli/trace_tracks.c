@@ -224,7 +224,7 @@ static void count(struct timeline *t, struct track *g, const struct trace_view *
 	uint64_t served = r->arg[1];
 
 	if (r->event != FM_EV_stalled)
-		json_counter(t, g, r->at, "commands under way:", v->group,
+		json_counter(t, g, r->at, "commands under way:", v->group, "commands",
 			r->event == FM_EV_idle ? 0 : (double)r->arg[0]);
 	if (!g->counts) {
 		g->sampled_at = r->at;
@@ -234,7 +234,7 @@ static void count(struct timeline *t, struct track *g, const struct trace_view *
 	}
 	if (r->at < g->sampled_at + SHARE_WINDOW)
 		return;
-	json_counter(t, g, g->sampled_at, "share of the device, percent:", v->group,
+	json_counter(t, g, g->sampled_at, "share of the device:", v->group, "percent",
 		100.0 * (double)fm_sub_sat(served, g->sampled) / (double)(r->at - g->sampled_at));
 	g->sampled_at = r->at;
 	g->sampled = served;
@@ -401,7 +401,7 @@ static void queue_depth(struct timeline *t, const struct trace_view *v)
 	if (!q)
 		return;
 	snprintf(name, sizeof(name), "q%u %.31s", v->queue_id, v->program);
-	json_counter(t, q, v->rec->at, "queue depth:", name, (double)v->rec->arg[1]);
+	json_counter(t, q, v->rec->at, "queue depth:", name, "commands", (double)v->rec->arg[1]);
 }
 
 void timeline_record(struct timeline *t, const struct trace_view *v)

@@ -71,5 +71,5 @@ void json_slice(struct timeline *t, const struct draw *d);
 void json_instant(struct timeline *t, const struct draw *d);
 void json_flow(struct timeline *t, size_t arrow);
 void json_counter(struct timeline *t, const struct track *track, uint64_t at, const char *what,
-	const char *of, double value);
+	const char *of, const char *unit, double value);
 void json_name_track(struct timeline *t, const struct track *track, const char *name, bool process);
