@@ -203,6 +203,25 @@ def control_attempts(m, who):
         return (json.loads(m.run(who, "stats", "--json").stdout)["groups"] > 0 and m.seen(who)["devices"]
                 and json.loads(m.run(who, "policy", "--json").stdout)["available"])
 
+    def records():
+        path = os.path.join(m.dir, f"trace-{who['user']}")
+        with open(path, "wb") as out:
+            os.fchown(out.fileno(), who["user"], who["group"])
+        recorder = subprocess.Popen([os.path.join(m.dir, "fermata"), "trace", "record", "-q", "-o", path],
+                                    env=m.env, stderr=subprocess.DEVNULL, **who)
+        try:
+            eventually("it records", lambda: os.path.getsize(path) > 56 or recorder.poll() is not None)
+            fed = m.owner.finished()
+            eventually("it goes on", lambda: m.owner.finished() > fed + 20)
+        finally:
+            recorder.terminate()
+            check(recorder.wait(60) == 0, "the recording has failed")
+        dump = [json.loads(line) for line in m.run(who, "trace", "dump", "--json", path).stdout.splitlines()]
+        seen = [r for r in dump if r.get("group") == "job" or r["pid"] == m.owner.pid]
+        check("job" not in str(dump) or seen, f"its name is told: {dump}")
+        check(not seen or any(r["event"] == "segment_done" for r in seen), f"without segments: {seen}")
+        return bool(seen)
+
     return {
         "sees it: `ps` with hints, queues, calls": sees,
         "sees policy, devices, `stats`": sees_all,
@@ -212,6 +231,7 @@ def control_attempts(m, who):
         "suspends and resumes it": suspend,
         "changes the policy": policy,
         "has the settings read again": lambda: m.cli(who, "reload"),
+        "records it": records,
     }
 
 
@@ -244,12 +264,14 @@ def program_attempts(m):
         "suspends and resumes it": asked({"cmd": "suspend", "target": "job"}),
         "changes the policy": asked({"cmd": "policy", "name": "fair"}),
         "has the settings read again": asked({"cmd": "reload"}),
+        "records it": asked({"cmd": "trace"}),
     }
 
 
 def the_daemon_of_the_system(stack):
     m = Machine(stack, LIMITS, DAEMON, "--system")
-    m.client(identity(OWNER), "job").do("feed")
+    m.owner = m.client(identity(OWNER), "job")
+    m.owner.do("feed")
     eventually("its queue is known", lambda: m.group(OWNER, "job")["queues"])
     who = {
         "root": identity(0),
