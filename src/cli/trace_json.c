@@ -63,6 +63,8 @@ static void put_args(struct timeline *t, const struct draw *d)
 		put_string(t, "reason", d->reason);
 	if (d->cause && *d->cause)
 		put_string(t, "cause", d->cause);
+	if (d->args && *d->args->group)
+		put_string(t, "group", d->args->group);
 	for (unsigned i = 0; d->args && i < FM_TRACE_ARGS; i++) {
 		enum fm_trace_unit unit = d->args->info->arg[i].unit;
 

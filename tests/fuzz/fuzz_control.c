@@ -143,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	admission_run(&d, fm_now());
 	fm_bridge_free(d.bridge);
 	admission_free(&d);
+	trace_free(&d);
 	sd_event_source_disable_unref(d.idle);
 	sd_event_unref(d.event);
 	fm_board_unmap(board);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any trace file: refused with an offset, or every record of it can be looked up, drawn and is in
- * order. And any ring: a lap at most comes of it. */
+ * order. And any ring (what does not begin as a file): a lap at most comes of it. */
 #include "cli/trace_tracks.h"
 #include "trace/ring.h"
 #include <errno.h>
@@ -82,7 +82,9 @@ static void read_ring(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	parse(data, size);
-	read_ring(data, size);
+	if (size && data[0] == FM_TRACE_FILE_MAGIC[0])
+		parse(data, size);
+	else
+		read_ring(data, size);
 	return 0;
 }
