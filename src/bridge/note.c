@@ -12,6 +12,16 @@ uint32_t fm_bgroup_id(const struct fm_bgroup *g)
 	return g->id;
 }
 
+uid_t fm_bgroup_uid(const struct fm_bgroup *g)
+{
+	return g->user->uid;
+}
+
+const char *fm_bgroup_name(const struct fm_bgroup *g)
+{
+	return g->name;
+}
+
 uint32_t *fm_bgroup_mark(struct fm_bgroup *g)
 {
 	return &g->mark;

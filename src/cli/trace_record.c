@@ -124,6 +124,11 @@ static int take_fd(struct recorder *r)
 	return fd;
 }
 
+static void tell_unrecorded(int pid)
+{
+	fprintf(stderr, "fermata: what pid %d does is not recorded: it has no ring\n", pid);
+}
+
 static void add_ring(struct recorder *r, uint32_t id, const json_t *o)
 {
 	FM_CLEAN_FD int fd = take_fd(r);
@@ -133,9 +138,7 @@ static void add_ring(struct recorder *r, uint32_t id, const json_t *o)
 	if (more)
 		r->ring = more;
 	if (!new || !more || ring_find(r, id) || fm_trace_reader_open(&new->reader, fd)) {
-		fprintf(stderr,
-			"fermata: what pid %d does is not recorded: its ring cannot be read\n",
-			(int)cli_num(o, "pid"));
+		tell_unrecorded((int)cli_num(o, "pid"));
 		return;
 	}
 	new->id = id;
@@ -189,6 +192,8 @@ static void take_line(struct recorder *r, const char *text, size_t len)
 
 	if (kind)
 		take_name(r, kind, o);
+	else if (json_object_get(o, "unrecorded"))
+		tell_unrecorded((int)cli_num(o, "unrecorded"));
 	else if (json_object_get(o, "gone")) {
 		gone = ring_find(r, (uint32_t)whole(o, "gone"));
 		if (gone)

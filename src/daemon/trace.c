@@ -10,23 +10,17 @@
 
 #define SLOW_LOOP (5 * FM_MS)
 
-static bool sees(const struct recording *r, struct fm_bgroup *g)
+static bool sees(const struct recording *r, const struct fm_bgroup *g)
 {
-	struct fm_bgroup_info info;
-
-	fm_bgroup_info(g, &info);
-	return peer_sees(&r->peer, info.uid);
+	return peer_sees(&r->peer, fm_bgroup_uid(g));
 }
 
-static bool wants(const struct recording *r, struct fm_bgroup *g)
+static bool wants(const struct recording *r, const struct fm_bgroup *g)
 {
-	struct fm_bgroup_info info;
-
-	fm_bgroup_info(g, &info);
-	if (!peer_sees(&r->peer, info.uid))
+	if (!sees(r, g))
 		return false;
 	for (unsigned i = 0; i < r->n_groups; i++)
-		if (!strcmp(r->group[i], info.name))
+		if (!strcmp(r->group[i], fm_bgroup_name(g)))
 			return true;
 	return !r->n_groups;
 }
@@ -42,14 +36,12 @@ static void tell(struct recording *r, const char *kind, uint32_t id, const char 
 static uint32_t group_id(struct recording *r, struct fm_bgroup *g)
 {
 	uint32_t bit = 1u << r->index, *mark;
-	struct fm_bgroup_info info;
 
 	if (!g || !sees(r, g))
 		return 0;
 	mark = fm_bgroup_mark(g);
 	if (!(*mark & bit)) {
-		fm_bgroup_info(g, &info);
-		tell(r, "group", fm_bgroup_id(g), info.name);
+		tell(r, "group", fm_bgroup_id(g), fm_bgroup_name(g));
 		*mark |= bit;
 	}
 	return fm_bgroup_id(g);
@@ -129,16 +121,20 @@ static int open_ring(struct tracing *t, struct trace_client *c)
 	return 0;
 }
 
+/* What cannot be recorded is said. */
 static void show_client(struct recording *r, struct trace_client *c)
 {
 	FM_CLEAN_FD int fd = -1;
 	bool first = !c->viewers;
 
-	if (c->viewers & 1u << r->index || (first && open_ring(r->tracing, c)))
+	if (c->viewers & 1u << r->index)
 		return;
-	fd = fm_trace_ring_reader(c->ring);
-	if (fd < 0)
+	if (!first || !open_ring(r->tracing, c))
+		fd = fm_trace_ring_reader(c->ring);
+	if (fd < 0) {
+		recording_say(r, json_pack("{s:i}", "unrecorded", (int)c->pid), -1);
 		return;
+	}
 	c->viewers |= 1u << r->index;
 	recording_say(r,
 		json_pack("{s:s, s:I, s:i, s:s}", "name", "ring", "id", (json_int_t)c->id, "pid",

@@ -31,6 +31,8 @@ void recording_say(struct recording *r, json_t *object, int fd)
 	r->over = r->over || (fd >= 0 && l->fd < 0);
 	r->queued += l->len;
 	fm_list_add_tail(&r->lines, &l->link);
+	if (l->fd >= 0) /* descriptors are few, and do not wait */
+		recording_flush(r);
 }
 
 static void drop_line(struct recording *r, struct trace_line *l)
@@ -92,7 +94,8 @@ void recording_flush(struct recording *r)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			r->over = errno != EAGAIN || wait_for_peer(r) < 0;
+			r->over =
+				(errno != EAGAIN && errno != ETOOMANYREFS) || wait_for_peer(r) < 0;
 			return;
 		}
 		r->slow = sd_event_source_disable_unref(r->slow);

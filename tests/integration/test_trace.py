@@ -103,8 +103,52 @@ def nanoseconds(e):
     return e
 
 
-def is_within(inner, outer):
-    return outer["at"] <= inner["at"] < outer["end"]
+def each_level_in_its_own_words(stack):
+    """How a program is stopped depends on the level; each has its events."""
+    for level, events in ((1, ("hold_begin", "hold_end")), (2, ("rested", "went_on")), (3, ("interrupted", "restored"))):
+        f = Fermata(stack)
+        f.env["FERMATA_LEVEL"] = str(level)
+        batch = group(f, stack, "batch")
+        batch.do("feed")
+        batch.advances()
+        r = Recording(stack, f)
+        f.cli("suspend", "batch")
+        batch.stands_still()
+        f.cli("resume", "batch")
+        batch.advances(200)
+        batch.quit()
+        records = r.end().records()
+        for event in events:
+            check(seen(records, event, group="batch", queue="q1"), f"level {level}: no record of {event}")
+        check_timeline(r.timeline())
+
+
+def what_people_and_programs_ask_for(stack):
+    f = Fermata(stack, "[admission]\nepsilon_us = 200\n")
+    c = group(f, stack, "task")
+    c.do("burst 2")
+    r = Recording(stack, f)
+    c.do("segment 9")
+    c.do("end")
+    f.cli("hint", "task", "weight=7")
+    f.cli("suspend", "task")
+    f.cli("resume", "task")
+    check(c.ask("admit 1000 1000").split()[1] == "0", "the task is not admitted")
+    c.do("burst 50")  # ten times what it declared
+    c.do("leave")
+    f.cli("policy", "fair")
+    c.quit()
+    eventually("it has left", lambda: not f.group(c.pid))
+    records = r.end().records()
+    for event, members in (("declared_begin", {"priority": 9}), ("declared_end", {}),
+                           ("hint", {"hint": "weight", "value": 7}), ("suspended", {}), ("resumed", {}),
+                           ("overrun", {"declared": 1000000}), ("job_late", {"deadline": 10**9}),
+                           ("queue_gone", {"pid": c.pid}), ("left", {"pid": c.pid})):
+        check(seen(records, event, group="task", **members), f"no record of {event} with {members}")
+    check(seen(records, "policy", reason="fair"), "no record of the policy")
+    names = {e["name"] for e in r.timeline() if e["ph"] == "i"}
+    check({"hint task", "suspended task", "overrun task", "policy"} <= names, f"the timeline has {names}")
+
 
 
 def check_timeline(events):
@@ -346,5 +390,6 @@ def probes(stack):
 
 if __name__ == "__main__":
     main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, for_scripts_and_for_people,
-         a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
-         nobody_records_and_it_ends, one_group_alone, mistakes, only_so_many_recordings, probes)
+         each_level_in_its_own_words, what_people_and_programs_ask_for, a_killed_client_leaves_its_records,
+         an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted, nobody_records_and_it_ends, one_group_alone,
+         mistakes, only_so_many_recordings, probes)
