@@ -39,7 +39,7 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	busy = atomic_load(&s->busy_since);
 	rests = atomic_load(&s->begun) == done;
 	after = rests || done >= atomic_load(&s->released) ? 0 : now;
-	if (!after && !rests)
+	if (!after && !rests && q->level >= FM_LEVEL_QUEUED)
 		XQ_TRACE(rested, now, q, done, fm_slot_pending(s), 0);
 	if (busy && atomic_compare_exchange_strong(&s->busy_since, &busy, after) && now > busy)
 		atomic_fetch_add_explicit(&s->device_ns, now - busy, memory_order_relaxed);

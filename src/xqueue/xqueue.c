@@ -16,6 +16,8 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->edge_gates, atomic_load_explicit(&q->slot->gates, memory_order_relaxed));
 	if (fm_xq_may_run(q))
 		atomic_store(&s->busy_since, now);
+	else if (q->level >= FM_LEVEL_QUEUED)
+		XQ_TRACE(rested, now, q, atomic_load(&s->done), fm_slot_pending(s), 0);
 	atomic_store(&q->announce, 1);
 }
 
