@@ -59,11 +59,19 @@ class Timeline:
                 self.queues.setdefault(e["args"]["group"], []).append((e["ts"], e["ts"] + e["dur"]))
             elif e["ph"] in "sf":
                 ends.setdefault(e["id"], {})[e["ph"]] = (e["ts"], name[6:])
+        # A group that nobody stops is not asked about its pauses: there the segments tell.
+        self.stops = any(what.startswith("waits") for slices in self.groups.values() for _, _, what in slices)
         self.arrows = [(a["s"], a["f"]) for a in ends.values()]
+
+    def work(self, name):
+        """When the device worked for it, as far as the scheduler tells; bars that touch are one."""
+        if self.stops:
+            return merged((a, b) for a, b, what in self.groups.get(name, []) if what.startswith(("runs", "stopping")))
+        return merged(self.queues.get(name, []))
 
     def window(self):
         """Some of it, from just before a request on, in the middle: where the program worked after a pause."""
-        work = sorted(self.queues.get("serve", []))
+        work = self.work("serve")
         if len(work) < 4:
             raise demo.Failed("the program in front has hardly worked")
         starts = [b[0] for a, b in zip(work, work[1:]) if b[0] - a[1] > 10_000]
@@ -82,7 +90,6 @@ def bars(slices, start, colour, style, y):
 
 
 def merged(slices, gap=40):
-    """Bars that touch are one: a picture of a thousand segments says no more."""
     out = []
     for a, b in sorted(slices):
         if out and a - out[-1][1] < gap:
@@ -102,7 +109,7 @@ def panel(t, title, top):
         yield f'<line x1="{LEFT}" y1="{y + BAR + 5}" x2="{LEFT + WIDTH}" y2="{y + BAR + 5}" stroke="#ddd"/>'
         waits = [(a, b) for a, b, what in t.groups.get(name, []) if what.startswith("waits")]
         yield from bars(waits, start, COLOURS[name], 'fill-opacity="0.15"', y)
-        yield from bars(merged(t.queues.get(name, [])), start, COLOURS[name], "", y)
+        yield from bars(t.work(name), start, COLOURS[name], "", y)
     for (at, who), (stop, victim) in t.arrows:
         if who == "serve" and victim in PROGRAMS and start <= at and stop <= end:
             x1, x2 = (LEFT + (v - start) / (end - start) * WIDTH for v in (at, stop))
@@ -130,7 +137,7 @@ def draw(before, after, p50, to):
         *panel(before, f"before: in the driver's own order (half of the requests take at most {p50[0]:.0f} ms)", 40),
         *panel(after, f"after: under Fermata, serve first ({p50[1]:.0f} ms)", 40 + len(PROGRAMS) * ROW + 40),
         *axis(40 + 2 * len(PROGRAMS) * ROW + 44),
-        f'<text x="{LEFT}" y="{height - 8}" fill="#555">full: the program\'s commands run on the device. pale: it is '
+        f'<text x="{LEFT}" y="{height - 8}" fill="#555">full: the device works for the program. pale: it is '
         "stopped, and waits. arrow: from serve's request to where the other had come to rest.</text>",
         "</svg>",
     ]
