@@ -212,7 +212,6 @@ struct fm_bridge_tracer {
 void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t);
 /* Tell the tracer, which there is, how things are now. */
 void fm_bridge_note_all(struct fm_bridge *b, uint64_t now);
-uint32_t fm_bgroup_id(const struct fm_bgroup *g); /* unique for the life of the bridge, from 1 */
 uid_t fm_bgroup_uid(const struct fm_bgroup *g);
 const char *fm_bgroup_name(const struct fm_bgroup *g);
 /* The tracer's own word about a group, which starts as 0, and is again when it has another name. */

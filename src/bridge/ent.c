@@ -67,7 +67,7 @@ static void note_gate(
 {
 	struct fm_bgroup *cause = open ? NULL : chosen_on(e->dev);
 
-	e->closed_for = cause && cause != e->group ? cause->id : 0;
+	e->closed_for = cause && cause != e->group ? fm_bgroup_id(cause) : 0;
 	if (open)
 		NOTE_ENT(b, gate_opened, e, NULL, reason, 0, now);
 	else
@@ -160,12 +160,12 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 }
 
-static struct fm_bgroup *group_by_id(struct fm_bridge *b, uint32_t id)
+static struct fm_bgroup *group_by_id(struct fm_bridge *b, uint64_t id)
 {
 	struct fm_bgroup *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (g->id == id)
+		if (fm_bgroup_id(g) == id)
 			return g;
 	return NULL;
 }

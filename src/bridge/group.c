@@ -71,7 +71,6 @@ static struct fm_bgroup *group_new(
 		return NULL;
 	}
 	g->bridge = b;
-	g->id = ++b->next_group;
 	g->user = u;
 	set_name(g, name);
 	fm_list_init(&g->members);

@@ -40,8 +40,9 @@ struct ent {
 	struct bdevice *dev;
 	struct fm_sent *sent;
 	struct fm_list queues;
-	bool gate_open, works;      /* works: as a trace was told */
-	uint32_t bells, closed_for; /* closed_for: the number of a group, or 0 */
+	bool gate_open, works; /* works: as a trace was told */
+	uint32_t bells;
+	uint64_t closed_for; /* the number of a group, or 0 */
 	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
@@ -74,7 +75,7 @@ struct fm_bgroup {
 	struct fm_bridge *bridge;
 	struct fm_sgroup *sgroup;
 	struct user *user;
-	uint32_t id, mark;
+	uint32_t mark; /* of whoever records it */
 	char name[FM_NAME_MAX];
 	struct fm_list members, ents;
 	uint64_t used_gone; /* charged on devices that it left */
@@ -124,7 +125,7 @@ struct fm_bridge {
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
-	uint32_t next_queue, next_group, next_device;
+	uint32_t next_queue, next_device;
 	struct fm_bcoverage past; /* of clients that are gone */
 	bool closing;             /* every gate is to stay open: decisions no longer count */
 };

@@ -7,11 +7,6 @@ void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t)
 	b->tracer = *t;
 }
 
-uint32_t fm_bgroup_id(const struct fm_bgroup *g)
-{
-	return g->id;
-}
-
 uid_t fm_bgroup_uid(const struct fm_bgroup *g)
 {
 	return g->user->uid;

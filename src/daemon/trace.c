@@ -41,10 +41,10 @@ static uint32_t group_id(struct recording *r, struct fm_bgroup *g)
 		return 0;
 	mark = fm_bgroup_mark(g);
 	if (!(*mark & bit)) {
-		tell(r, "group", fm_bgroup_id(g), fm_bgroup_name(g));
+		tell(r, "group", (uint32_t)fm_bgroup_id(g), fm_bgroup_name(g));
 		*mark |= bit;
 	}
-	return fm_bgroup_id(g);
+	return (uint32_t)fm_bgroup_id(g);
 }
 
 struct introduction {
