@@ -402,8 +402,9 @@ static int add_all(struct fm_admit *a, const struct fm_admit_spec *spec, size_t 
 		return 0;
 	fm_err_set(
 		err, -ENODATA, "epsilon, what a change of the device's user costs, is not known");
-	return fm_err_hint(err, "set epsilon_us in [admission] of fermatad.conf, or say it with "
-				"the tasks");
+	return fm_err_hint(err,
+		"set epsilon_us or platform in [admission] of fermatad.conf, or say it with "
+		"the tasks");
 }
 
 int fm_admit_ask(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,

@@ -36,13 +36,25 @@ static int prepare(struct analysis *a, struct fm_err *err)
 	return a->bound ? 0 : out_of_memory(err);
 }
 
-int analysis_load(struct analysis *a, const char *file, enum taskset_use use, struct fm_err *err)
+/* What is said by hand, of this set, counts before what was measured. */
+static void fill_in(struct fm_rta_set *set, const struct fm_platform *p)
+{
+	set->epsilon = set->epsilon == FM_RTA_UNSET ? p->epsilon : set->epsilon;
+	set->slice = set->slice == FM_RTA_UNSET ? p->slice : set->slice;
+	set->theta = set->theta == FM_RTA_UNSET ? p->theta : set->theta;
+}
+
+int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
+	const struct fm_platform *platform, struct fm_err *err)
 {
 	int rc = taskset_load(&a->ts, file, use, err);
 
 	a->file = file;
+	a->platform = platform;
 	if (rc)
 		return rc;
+	if (platform)
+		fill_in(&a->ts.set, platform);
 	if (a->ts.unknown[0])
 		fprintf(stderr, "fermata: %s: %s: unknown key, ignored\n", file, a->ts.unknown);
 	return use == TASKSET_RTA ? prepare(a, err) : 0;
@@ -88,9 +100,14 @@ int analysis_run(
 	free(a->level);
 	a->level = NULL;
 	if (lacks) {
-		fm_err_set(err, -EINVAL, "%.120s: %s: is missing, and %s needs it", a->file, lacks,
+		fm_err_set(err, -EINVAL, "%.120s: %s: is missing%s, and %s needs it", a->file,
+			lacks, a->platform ? ", in the platform file, too" : "",
 			fm_rta_method_name(method));
-		fm_err_hint(err, "fermata-analyze(1) describes the file");
+		fm_err_hint(err,
+			a->platform
+				? "it was not measured on that device: say it in the file of tasks"
+				: "fermata-analyze(1) describes the file; `fermata calibrate' "
+				  "measures it for --platform");
 		return -EINVAL;
 	}
 	rc = fm_rta_analyze(a->rta, method, a->bound, &a->base);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum action { ANALYZE, COMPARE, EXPLAIN };
-enum { KEY_GPU_PRIORITY = CLI_KEY_OWN, KEY_CSV, KEY_CPUS, KEY_CHARGE };
+enum { KEY_GPU_PRIORITY = CLI_KEY_OWN, KEY_CSV, KEY_CPUS, KEY_CHARGE, KEY_PLATFORM };
 
 struct analyze {
 	struct cli *cli;
@@ -17,7 +17,8 @@ struct analyze {
 	enum fm_rta_method method;
 	int64_t cpus; /* 0: as the file says */
 	enum fm_gedf_charge charge;
-	const char *task;
+	const char *task, *platform_file;
+	struct fm_platform platform;
 	char **file;
 	size_t files;
 };
@@ -29,6 +30,10 @@ static const struct argp_option options[] = {
 	{"cpus", KEY_CPUS, "N", 0, "Number of CPUs (gedf)", 0},
 	{"charge", KEY_CHARGE, "HOW", 0,
 		"What scheduling the GPU costs the CPUs (gedf): none, dedicated, ceil, floor", 0},
+	{"platform", KEY_PLATFORM, "FILE", 0,
+		"What `fermata calibrate' measured: epsilon, slice and theta where a file of tasks "
+		"does not say them",
+		0},
 	{"task", 't', "TASK", 0, "Whose bound to explain", 0},
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", -2},
 	CLI_OPT_JSON,
@@ -91,6 +96,8 @@ static void check_usage(const struct analyze *a, const struct argp_state *state)
 		cli_usage(state, "gedf has tests, and no bounds to explain");
 	if (!a->gedf && (a->cpus || a->charged))
 		cli_usage(state, "--cpus and --charge belong to --method gedf");
+	if (a->gedf && a->platform_file)
+		cli_usage(state, "gedf knows no device: --platform belongs to the other methods");
 	if (a->gpu_priority && (a->gedf || !fm_rta_method_gpu_priority(a->method)))
 		cli_usage(state, "--gpu-priority belongs to the gcaps methods");
 	if (a->csv && a->cli->json)
@@ -117,6 +124,9 @@ static error_t parse_analyze(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_CHARGE:
 		set_charge(a, state, arg);
+		return 0;
+	case KEY_PLATFORM:
+		a->platform_file = arg;
 		return 0;
 	case 't':
 		a->task = arg;
@@ -174,7 +184,8 @@ static int run_one(
 	const struct analyze *a, struct analysis *one, const char *file, struct fm_err *err)
 {
 	uint32_t cpus;
-	int rc = analysis_load(one, file, a->gedf ? TASKSET_GEDF : TASKSET_RTA, err);
+	int rc = analysis_load(one, file, a->gedf ? TASKSET_GEDF : TASKSET_RTA,
+		a->platform_file ? &a->platform : NULL, err);
 
 	if (rc || a->action == COMPARE)
 		return rc;
@@ -214,6 +225,8 @@ int cli_analyze(struct cli *cli, int argc, char **argv)
 	all = calloc(a.files + 1, sizeof(*all));
 	if (!all)
 		return CLI_FAILED;
+	if (a.platform_file)
+		rc = fm_platform_load(&a.platform, a.platform_file, &err);
 	for (size_t k = 0; !rc && k < a.files; k++)
 		rc = run_one(&a, &all[k], a.file[k], &err);
 	if (!rc) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file under one method, and how it is shown. */
 #pragma once
+#include "platform/platform.h"
 #include "taskset.h"
 
 struct analysis {
 	const char *file;
 	struct taskset ts;
+	const struct fm_platform *platform; /* the caller's; NULL: none */
 	fm_rta *rta;
 
 	enum fm_rta_method method;
@@ -19,8 +21,10 @@ struct analysis {
 	bool passes[FM_GEDF_TESTS]; /* gedf */
 };
 
-/* Read the file and check it. */
-int analysis_load(struct analysis *a, const char *file, enum taskset_use use, struct fm_err *err);
+/* Read the file and check it. platform, which may be NULL: what the file does not say of the
+ * machine. */
+int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
+	const struct fm_platform *platform, struct fm_err *err);
 /* The bounds by a method; again, by another. With gpu_priority, those too. */
 int analysis_run(
 	struct analysis *a, enum fm_rta_method method, bool gpu_priority, struct fm_err *err);

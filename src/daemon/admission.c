@@ -181,8 +181,9 @@ void admission_configure(struct daemon *d)
 		.epsilon = FM_RTA_UNSET,
 		.pause = d->config.linger_ns};
 
-	if (c->epsilon_ns)
-		to.epsilon = (int64_t)FM_MAX(c->epsilon_ns, d->config.linger_ns);
+	if (c->epsilon_ns || c->platform[0])
+		to.epsilon = (int64_t)FM_MAX(
+			c->epsilon_ns ? c->epsilon_ns : c->measured_ns, d->config.linger_ns);
 	fm_admit_configure(d->admission->admit, &to);
 }
 

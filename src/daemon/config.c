@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "config_keys.h"
+#include "platform/platform.h"
 #include <errno.h>
 #include <ini.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct reader {
 	struct fm_sched *scratch; /* where policies and their parameters are tried */
 	struct fm_plugin *plugin; /* of scratch */
 	struct fm_err *err;
-	uint32_t line, policy_line; /* 0: none */
+	uint32_t line, policy_line, platform_line; /* 0: none */
 	int rc;
 	char section[SECTION_MAX_BYTES]; /* "": before the first */
 	struct config_rule *rule;        /* that the section is; NULL: it is none */
@@ -185,6 +186,8 @@ static int set_key(struct reader *r, const char *section, const char *key, const
 		((struct config_limits *)base)->line = r->line;
 	if (k->type == CONFIG_TEXT && !strcmp(key, "policy"))
 		r->policy_line = r->line;
+	if (k->type == CONFIG_FOLDER && !strcmp(key, "platform"))
+		r->platform_line = r->line;
 	return config_key_set(k, base, value, r->err);
 }
 
@@ -271,6 +274,26 @@ static void scratch_bells(void *ctx, void *data, bool want_ready, bool want_idle
 {
 }
 
+/* Read with the settings, so that a bad file is a mistake in its line, and the old settings stay.
+ */
+static int read_platform(struct config_admission *a, struct fm_err *err)
+{
+	struct fm_platform p;
+	int rc;
+
+	if (!a->platform[0])
+		return 0;
+	rc = fm_platform_load(&p, a->platform, err);
+	if (rc)
+		return rc;
+	if (p.epsilon == FM_PLATFORM_UNSET) {
+		fm_err_set(err, -EINVAL, "%.120s: epsilon_ns: was not measured", a->platform);
+		return fm_err_hint(err, "calibrate again, or give epsilon_us instead");
+	}
+	a->measured_ns = (uint64_t)p.epsilon;
+	return 0;
+}
+
 /* What one line cannot tell by itself. */
 static int check_whole(struct config *c, struct reader *r)
 {
@@ -279,6 +302,10 @@ static int check_whole(struct config *c, struct reader *r)
 	if (!rc) {
 		r->line = r->policy_line;
 		rc = config_set_policy(c, r->scratch, &r->plugin, c->policy, 0, r->err);
+	}
+	if (!rc) {
+		r->line = r->platform_line;
+		rc = read_platform(&c->admission, r->err);
 	}
 	if (rc)
 		blame(r, rc);

@@ -37,10 +37,12 @@ struct config_rule {
 
 /* [admission]: of real-time tasks. */
 struct config_admission {
-	uint32_t method;     /* enum fm_rta_method, one of gcaps */
-	uint64_t epsilon_ns; /* 0: not known */
-	uint32_t overrun;    /* enum fm_overrun, where a task does not say */
-	uint32_t tasks;      /* per user; 0: any number */
+	uint32_t method;                  /* enum fm_rta_method, one of gcaps */
+	uint64_t epsilon_ns;              /* 0: as the platform file says, if there is one */
+	char platform[CONFIG_FOLDER_MAX]; /* "": none */
+	uint64_t measured_ns;             /* epsilon of that file */
+	uint32_t overrun;                 /* enum fm_overrun, where a task does not say */
+	uint32_t tasks;                   /* per user; 0: any number */
 };
 
 /* [metrics]: for who hands the numbers on (fermata-exporter). */

@@ -39,6 +39,8 @@ const struct config_key config_keys[] = {
 	{"admission", "method", CONFIG_CHOICE, OF(admission.method), 0, 0, METHODS, 0, 0},
 	{"admission", "epsilon_us", CONFIG_US, OF(admission.epsilon_ns), 0, 1000000, "microseconds",
 		0, 0},
+	{"admission", "platform", CONFIG_FOLDER, OF(admission.platform), 0, CONFIG_FOLDER_MAX - 1,
+		NULL, 0, 0},
 	{"admission", "overrun", CONFIG_CHOICE, OF(admission.overrun), 0, 0, OVERRUNS, 0, 0},
 	{"admission", "tasks", CONFIG_COUNT, OF(admission.tasks), 0, FM_ADMIT_TASKS, "tasks", 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},

@@ -266,6 +266,35 @@ def epsilon_has_to_be_known(stack):
     f.cli("run", "--period", "20", "--gpu-time", "2", "--epsilon", "500us", "--", "true")
 
 
+def epsilon_of_a_platform_file(stack):
+    f = Fermata(stack, "")
+    path, conf = os.path.join(f.dir, "platform.json"), os.path.join(f.dir, "fermatad.conf")
+    wish = write(f, "set", task("a", 20, 2))
+
+    def settings(platform, more=""):
+        with open(path, "w", encoding="ascii") as file:
+            json.dump(platform, file)
+        with open(conf, "w", encoding="ascii") as file:
+            file.write(f"[admission]\nplatform = {path}\n{more}")
+        return f.cli("reload", check_status=False)
+
+    def epsilon():
+        return json.loads(f.cli("admit", "--try", "--json", wish).stdout)["epsilon_ms"]
+
+    f.cli("admit", "--try", wish, check_status=False)
+    settings({"fermata_platform": 1, "epsilon_ns": 750000})
+    check(epsilon() == 0.75, "that of the file")
+    r = settings({"fermata_platform": 1, "slice_ns": 1})
+    check(r.returncode == 1 and f"{conf}:2: {path}: epsilon_ns: was not measured" in r.stderr, r.stderr)
+    r = settings({"fermata_platform": 1, "epsilon_ns": -1})
+    check(r.returncode == 1 and "is negative" in r.stderr, r.stderr)
+    check(epsilon() == 0.75, "the old settings stay")
+    settings({"fermata_platform": 1, "epsilon_ns": 0})
+    check(epsilon() == 0.1, "the linger, at least")
+    settings({"fermata_platform": 1, "epsilon_ns": 750000}, "epsilon_us = 300\n")
+    check(epsilon() == 0.3, "what is said by hand")
+
+
 def what_makes_no_sense(stack):
     f = Fermata(stack, CONFIG)
     for text in ("{", "[]", '{"tasks":[]}', '{"unit":"ms","tasks":[{"name":"a"}]}'):
@@ -360,4 +389,4 @@ if __name__ == "__main__":
     main(refused_until_the_process_ends, all_or_none, an_end_that_was_asked_for, for_another_process,
          groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
-         epsilon_has_to_be_known, what_makes_no_sense, rights)
+         epsilon_has_to_be_known, epsilon_of_a_platform_file, what_makes_no_sense, rights)

@@ -440,5 +440,66 @@ class Limits(Case):
         self.assertIn("schedulable", self.call("compare", self.write(a_set())).stdout)
 
 
+PLATFORM = {"fermata_platform": 1, "epsilon_ns": 500000, "slice_ns": 2000000, "theta_ns": 100000}
+
+
+class Platform(Case):
+    """--platform: what was measured, where a file of tasks does not say it."""
+
+    def bound(self, method, tasks, platform):
+        return [t["wcrt"] for t in self.ask(method, tasks, "--platform", self.write(platform))["tasks"]]
+
+    def test_fills_in_what_is_missing_and_no_more(self):
+        tasks = [one(2, segments=[(6, 2, 4)]), one(1, cpu=1, segments=[(8, 1, 7)])]
+        by_hand = {"epsilon": 0.5, "slice": 2, "theta": 0.1}
+        for method in ("gcaps-suspend", "gcaps-busy", "rr-suspend", "rr-busy"):
+            said = [t["wcrt"] for t in self.ask(method, {"unit": "ms", "tasks": tasks, **by_hand})["tasks"]]
+            self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks}, PLATFORM), said)
+            other = {k: v * 3 for k, v in PLATFORM.items() if k != "fermata_platform"}
+            self.assertNotEqual(self.bound(method, {"unit": "ms", "tasks": tasks}, {**PLATFORM, **other}), said)
+            self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks, **by_hand}, {**PLATFORM, **other}), said)
+        # One from here, one from there.
+        self.assertEqual(self.bound("rr-suspend", {"unit": "ms", "tasks": tasks, "theta": 0.1},
+                                    {"fermata_platform": 1, "slice_ns": 2000000}),
+                         self.bound("rr-suspend", {"unit": "ms", "tasks": tasks}, PLATFORM))
+
+    def test_what_neither_says(self):
+        tasks, platform = self.write({"unit": "ms", "tasks": [one()]}), self.write({"fermata_platform": 1, "slice_ns": 1})
+        for method, lacks in (("gcaps-busy", "epsilon"), ("rr-busy", "theta")):
+            p = self.call("--method", method, "--platform", platform, tasks, status=2)
+            self.assertRegex(p.stderr, f"{tasks}: {lacks}: is missing, in the platform file, too")
+            p = self.call("--method", method, tasks, status=2)
+            self.assertIn("calibrate", p.stderr)
+        self.call("--method", "mpcp-busy", "--platform", platform, tasks)
+        self.assertIn("gedf knows no device", self.call(
+            "--method", "gedf", "--cpus", "2", "--platform", platform, tasks, status=2).stderr)
+        compared = json.loads(self.call("compare", "--json", "--platform", self.write(PLATFORM), tasks).stdout)
+        self.assertNotIn("missing", json.dumps(compared))
+
+    def test_files_that_make_no_sense(self):
+        tasks = self.write({"unit": "ms", "tasks": [one()]})
+        for content, word in [
+                ("", "line 1"), ("{", "line 1"), ("[]", "not an object"), ("{}", "this is no platform file"),
+                ('{"fermata_platform":1,"fermata_platform":1}', "line 1"), (b"\xff{}", "line 1"),
+                ({"fermata_platform": 2, "epsilon_ns": 1}, "is not 1"), ({"fermata_platform": "1"}, "is not a number"),
+                ({"fermata_platform": 1}, "neither epsilon_ns"), ({"fermata_platform": 1, "epsilon_ns": None}, "neither"),
+                *(({**PLATFORM, "epsilon_ns": v}, f"epsilon_ns: {w}") for v, w in (
+                    (-1, "is negative"), (1.5, "is not a whole"), ("1", "is not a whole"), (True, "is not a whole"),
+                    (3600 * 10 ** 9 + 1, "is more than an hour"))),
+                ({**PLATFORM, "slice_ns": 0}, "slice_ns: is not above 0"), ({**PLATFORM, "theta_ns": -5}, "theta_ns: is neg"),
+                ('{"fermata_platform":1,"epsilon_ns":' + "9" * 30 + "}", "line 1"), ("[" * 100000, "line 1"),
+                (" " * (1024 * 1024 + 1), "too large")]:
+            path = self.write(content)
+            p = self.call("--method", "gcaps-busy", "--platform", path, tasks, status=2)
+            self.assertTrue(p.stderr.startswith(f"fermata: {path}: ") and word in p.stderr, (content, p.stderr))
+            self.assertEqual(p.stdout, "")
+        for path, word in ((self.dir.name, "not a plain file"), (self.dir.name + "/none", "No such file"),
+                           ("/dev/zero", "not a plain file")):
+            self.assertIn(word, self.call("--method", "gcaps-busy", "--platform", path, tasks, status=2).stderr)
+        pipe = os.path.join(self.dir.name, "pipe")
+        os.mkfifo(pipe)
+        self.call("--method", "gcaps-busy", "--platform", pipe, tasks, status=2)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

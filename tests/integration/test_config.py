@@ -143,6 +143,9 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "listen: the path is too long", "at most 107", "[metrics]\nlisten = /" + 120 * "x" + "\n"),
     (2, "limit: '0' is out of range", "rows from 1", "[metrics]\nlimit = 0\n"),
     (2, "neither [section], key = value nor a comment", "", "[daemon]\npolicy\nlinger = 1\n"),
+    (2, "platform: the name does not begin with /", "absolute", "[admission]\nplatform = p.json\n"),
+    (2, "/nonexistent: cannot be read: No such file", "", "[admission]\nplatform = /nonexistent\nmethod = gcaps-busy\n"),
+    (2, "/dev/null: is not a plain file", "calibrate", "[admission]\nplatform = /dev/null\n"),
     (2, "line too long, or not text", "", "[daemon]\n#" + 300 * "x" + "\n"),
 ]
 

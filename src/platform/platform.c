@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform.h"
+#include "base/cleanup.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SIZE_LIMIT (1024 * 1024)
+
+static int refuse(const char *name, const char *key, const char *reason, struct fm_err *err)
+{
+	fm_err_set(err, -EINVAL, "%.120s: %s%s%s", name, key, *key ? ": " : "", reason);
+	fm_err_hint(err, "`fermata calibrate -o FILE' writes such a file; "
+			 "fermata-calibrate(1) describes it");
+	return -EINVAL;
+}
+
+static int read_version(const json_t *root, const char *name, struct fm_err *err)
+{
+	const json_t *version = json_object_get(root, "fermata_platform");
+
+	if (!json_is_integer(version))
+		return refuse(name, "fermata_platform",
+			version ? "is not a number" : "is missing: this is no platform file", err);
+	if (json_integer_value(version) != FM_PLATFORM_VERSION)
+		return refuse(name, "fermata_platform", "is not 1, the version known here", err);
+	return 0;
+}
+
+/* null, or nothing at all: it was not measured. */
+static int read_time(const json_t *root, const char *name, const char *key, int64_t min,
+	int64_t *ns, struct fm_err *err)
+{
+	const json_t *value = json_object_get(root, key);
+
+	*ns = FM_PLATFORM_UNSET;
+	if (!value || json_is_null(value))
+		return 0;
+	if (!json_is_integer(value))
+		return refuse(name, key, "is not a whole number of nanoseconds", err);
+	if (json_integer_value(value) < min)
+		return refuse(name, key, min ? "is not above 0" : "is negative", err);
+	if (json_integer_value(value) > FM_PLATFORM_MAX)
+		return refuse(name, key, "is more than an hour", err);
+	*ns = json_integer_value(value);
+	return 0;
+}
+
+static int read_root(
+	struct fm_platform *out, const json_t *root, const char *name, struct fm_err *err)
+{
+	struct fm_platform p;
+	int rc;
+
+	if (!json_is_object(root))
+		return refuse(name, "", "is not an object", err);
+	rc = read_version(root, name, err);
+	if (!rc)
+		rc = read_time(root, name, "epsilon_ns", 0, &p.epsilon, err);
+	if (!rc)
+		rc = read_time(root, name, "slice_ns", 1, &p.slice, err);
+	if (!rc)
+		rc = read_time(root, name, "theta_ns", 0, &p.theta, err);
+	if (rc)
+		return rc;
+	if (p.epsilon == FM_PLATFORM_UNSET && p.slice == FM_PLATFORM_UNSET &&
+		p.theta == FM_PLATFORM_UNSET)
+		return refuse(name, "", "has neither epsilon_ns, slice_ns nor theta_ns", err);
+	*out = p;
+	return 0;
+}
+
+int fm_platform_parse(struct fm_platform *p, const char *name, const char *text, size_t size,
+	struct fm_err *err)
+{
+	char reason[JSON_ERROR_TEXT_LENGTH + 48];
+	json_error_t json;
+	json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &json);
+	int rc;
+
+	if (!root) {
+		snprintf(reason, sizeof(reason), "line %d, column %d: %.100s", json.line,
+			json.column, json.text);
+		return refuse(name, "", reason, err);
+	}
+	rc = read_root(p, root, name, err);
+	json_decref(root);
+	return rc;
+}
+
+/* The name is looked at before it is opened: opening a device may do something. */
+static int open_plain(const char *file, size_t *size)
+{
+	FM_CLEAN_FD int fd = -1;
+	struct stat st;
+
+	if (stat(file, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (st.st_size > SIZE_LIMIT)
+		return -EFBIG;
+	*size = (size_t)st.st_size;
+	return fm_take_fd(&fd);
+}
+
+int fm_platform_load(struct fm_platform *p, const char *file, struct fm_err *err)
+{
+	FM_CLEAN_FREE char *text = NULL;
+	FM_CLEAN_FD int fd = -1;
+	size_t size = 0, got = 0;
+	ssize_t n = 1;
+
+	fd = open_plain(file, &size);
+	if (fd < 0 && fd != -EINVAL)
+		return fm_err_set(err, fd, "%.120s: cannot be read: %s", file, strerror(-fd));
+	if (fd < 0)
+		return refuse(file, "", "is not a plain file", err);
+	text = malloc(size + 1);
+	if (!text)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	while (n > 0 && got < size) {
+		n = read(fd, text + got, size - got);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0)
+		return fm_err_set(err, -errno, "%.120s: cannot be read: %m", file);
+	return fm_platform_parse(p, file, text, got, err);
+}
