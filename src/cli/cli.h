@@ -36,6 +36,8 @@ extern const struct cli_command cli_commands[]; /* ends with a NULL name */
 
 int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_analyze(struct cli *cli, int argc, char **argv);
+int cli_calibrate(struct cli *cli, int argc, char **argv);
+int cli_calibrate_program(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);
 int cli_hint(struct cli *cli, int argc, char **argv);

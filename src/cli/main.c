@@ -18,6 +18,7 @@ const struct cli_command cli_commands[] = {
 	{"reload", "Have the daemon read its settings again", cli_reload},
 	{"admit", "Admit real-time tasks, if all deadlines are kept then", cli_admit},
 	{"analyze", "Bound the response times of real-time tasks, before they run", cli_analyze},
+	{"calibrate", "Measure what analyses need to know of this machine", cli_calibrate},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
 	{"stats", "Show the daemon's counters", cli_stats},
@@ -26,6 +27,7 @@ const struct cli_command cli_commands[] = {
 	{"version", "Show the versions of the command and the daemon", cli_version},
 	{"help", "Explain a command", cli_help},
 	{"_probe", NULL, cli_probe},
+	{"_calibrate", NULL, cli_calibrate_program},
 	{NULL, NULL, NULL},
 };
 

@@ -72,6 +72,13 @@ bool place_cuda(char path[PATH_MAX])
 	return find_file(PLACE_CUDA_FILE, path, self) && !strpbrk(path, ": ");
 }
 
+bool place_library(char path[PATH_MAX])
+{
+	char self[PATH_MAX];
+
+	return find_file(PLACE_LIBRARY_FILE, path, self);
+}
+
 void place_daemon(char path[PATH_MAX])
 {
 	size_t len;

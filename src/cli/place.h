@@ -5,8 +5,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#define PLACE_LAYER_FILE "libfermata-opencl.so"
-#define PLACE_CUDA_FILE  "libfermata-cuda.so"
+#define PLACE_LAYER_FILE   "libfermata-opencl.so"
+#define PLACE_CUDA_FILE    "libfermata-cuda.so"
+#define PLACE_LIBRARY_FILE "libfermata.so.0"
 
 /* Absolute path of the OpenCL layer: in $FERMATA_LIBDIR, else in the library directory beside this
  * program. -ENOENT, with where it looked. */
@@ -16,6 +17,10 @@ int place_layer(char path[PATH_MAX], struct fm_err *err);
  * name.
  */
 bool place_cuda(char path[PATH_MAX]);
+
+/* Absolute path of the library of XQueues, likewise. False: it is where the loader finds it, or not
+ * at all. */
+bool place_library(char path[PATH_MAX]);
 
 /* The daemon's program: beside this one, else "fermatad" for a search in $PATH. */
 void place_daemon(char path[PATH_MAX]);

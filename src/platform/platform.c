@@ -73,8 +73,8 @@ static int read_root(
 	return 0;
 }
 
-int fm_platform_parse(struct fm_platform *p, const char *name, const char *text, size_t size,
-	struct fm_err *err)
+int fm_platform_parse(
+	struct fm_platform *p, const char *name, const char *text, size_t size, struct fm_err *err)
 {
 	char reason[JSON_ERROR_TEXT_LENGTH + 48];
 	json_error_t json;

@@ -22,8 +22,8 @@ struct fm_platform {
 };
 
 /* -EINVAL or -ENOMEM, with err, whose text begins with `name`. On error *p is untouched. */
-int fm_platform_parse(struct fm_platform *p, const char *name, const char *text, size_t size,
-	struct fm_err *err);
+int fm_platform_parse(
+	struct fm_platform *p, const char *name, const char *text, size_t size, struct fm_err *err);
 
 /* Also what keeps the file from being read: -ENOENT, -EACCES and the like. Only plain files are
  * opened, and no large ones: a daemon may be told any name. */

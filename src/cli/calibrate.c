@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calibrate.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/util.h"
+#include <errno.h>
+#include <string.h>
+
+#define DEFAULT_S  10
+#define COMMAND_NS (200 * (int64_t)FM_US)
+#define NEEDED     20 /* samples of each, at least */
+#define ALONE      5
+#define ANSWER_MS  5000
+#define PATIENCE   (60 * FM_S) /* for the samples that are needed, on a busy machine */
+
+struct calibrate {
+	struct cli *cli;
+	const char *device, *file, *config;
+	int64_t seconds, command_ns;
+	uint64_t amount;
+	struct calibrate_daemon daemon;
+	struct calibration c;
+};
+
+enum { KEY_DEVICE = CLI_KEY_OWN, KEY_SECONDS, KEY_COMMAND, KEY_CONFIG, KEY_REALTIME };
+
+static const struct argp_option options[] = {
+	{"device", KEY_DEVICE, "DEVICE", 0,
+		"opencl or opencl:N as `fermata doctor' lists them, cuda or cuda:N, sim; default: "
+		"the first of CUDA, else of OpenCL",
+		0},
+	{"seconds", KEY_SECONDS, "N", 0, "How long to measure; default: 10", 0},
+	{"command", KEY_COMMAND, "TIME", 0,
+		"Length of the commands that compete, default 200us: as long as the longest of "
+		"those that will",
+		0},
+	{"realtime", KEY_REALTIME, 0, 0,
+		"The program that preempts, and the daemon, run as real-time tasks (SCHED_FIFO)", 0},
+	{"config", KEY_CONFIG, "FILE", 0, "Settings of the daemon that is started for this", 0},
+	{"output", 'o', "FILE", 0, "Write what was measured to FILE", 0},
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
+};
+
+static void take_device(struct calibrate *x, const struct argp_state *state, const char *arg)
+{
+	unsigned index;
+
+	if (!load_find(arg, &index))
+		cli_usage(state, "'%s' is neither opencl, cuda nor sim, with or without :NUMBER", arg);
+	x->device = arg;
+}
+
+static void take_number(const struct argp_state *state, const char *arg, int64_t *v)
+{
+	struct fm_err err = {0};
+
+	if (fm_parse_int(arg, 1, 600, v, &err))
+		cli_usage_err(state, &err);
+}
+
+static void take_command(const struct argp_state *state, const char *arg, int64_t *ns)
+{
+	struct fm_err err = {0};
+
+	if (fm_parse_time(arg, ns, &err))
+		cli_usage_err(state, &err);
+	if (*ns < 10 * (int64_t)FM_US || *ns > 100 * (int64_t)FM_MS)
+		cli_usage(state, "commands take from 10us to 100ms");
+}
+
+static error_t parse_calibrate(int key, char *arg, struct argp_state *state)
+{
+	struct calibrate *x = state->input;
+
+	switch (key) {
+	case KEY_DEVICE:
+		take_device(x, state, arg);
+		return 0;
+	case KEY_SECONDS:
+		take_number(state, arg, &x->seconds);
+		return 0;
+	case KEY_COMMAND:
+		take_command(state, arg, &x->command_ns);
+		return 0;
+	case KEY_REALTIME:
+		x->c.realtime = true;
+		return 0;
+	case KEY_CONFIG:
+		x->config = arg;
+		return 0;
+	case 'o':
+		x->file = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_usage(state, "calibrate takes no argument '%s'", arg);
+	case ARGP_KEY_END:
+		if (x->config && x->cli->socket)
+			cli_usage(state, "either --config or --socket: the daemon there has its own");
+		return 0;
+	default:
+		return cli_option(key, arg, x->cli);
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_calibrate,
+	.doc = "Measure on this machine what `fermata analyze --platform' and the admission of "
+	       "tasks need to know: what a change of the device's user costs (epsilon), and the "
+	       "driver's own time slice and change of it (slice, theta).\v"
+	       "Two programs compete for the device meanwhile. A daemon is started for it; with "
+	       "--socket, the one there is measured. Do it with the load that will be there.",
+};
+
+static void progress(const struct calibrate *x, const char *what)
+{
+	if (isatty(STDERR_FILENO) && !x->cli->json)
+		fprintf(stderr, "\r\033[K%s", what);
+}
+
+/* A part of the time, in thousandths. */
+static void let(const struct calibrate *x, unsigned part)
+{
+	const struct timespec t = fm_timespec((uint64_t)x->seconds * FM_S / 1000 * part);
+
+	nanosleep(&t, NULL);
+}
+
+/* Until it has so many; or not, which will be seen. */
+static void await_notes(const struct calibrate_page *page, uint32_t n)
+{
+	const struct timespec pause = fm_timespec(5 * FM_MS);
+	uint64_t end = fm_now() + PATIENCE;
+
+	while (atomic_load(&page->notes) < n && fm_now() < end)
+		nanosleep(&pause, NULL);
+}
+
+static int find_amount(struct calibrate *x, const char *device, struct fm_err *err)
+{
+	CALIBRATE_CLEAN struct calibrate_program p = {0};
+	const struct calibrate_start how = {
+		.device = device, .role = ROLE_SIZE, .amount = (uint64_t)x->command_ns};
+	int rc = calibrate_start(&p, &how, err);
+
+	if (rc)
+		return rc;
+	x->device = device;
+	x->amount = p.page->amount;
+	x->c.command_ns = p.page->command_ns;
+	memcpy(x->c.name, p.page->name, sizeof(x->c.name));
+	memcpy(x->c.platform, p.page->platform, sizeof(x->c.platform));
+	memcpy(x->c.driver, p.page->driver, sizeof(x->c.driver));
+	return 0;
+}
+
+static int find_device(struct calibrate *x, struct fm_err *err)
+{
+	int rc;
+
+	progress(x, "finding the length of commands...");
+	if (x->device)
+		return find_amount(x, x->device, err);
+	if (!find_amount(x, "cuda", NULL))
+		return 0;
+	rc = find_amount(x, "opencl", err);
+	if (rc)
+		fm_err_hint(err, "`fermata doctor' says what is missing; --device sim needs nothing");
+	return rc;
+}
+
+/* One alone, then two at once, without Fermata. */
+static int measure_native(struct calibrate *x, struct fm_err *err)
+{
+	CALIBRATE_CLEAN struct calibrate_program a = {0}, b = {0};
+	const struct calibrate_start how = {
+		.device = x->device, .role = ROLE_BUSY, .amount = x->amount};
+	struct calibrate_page *page[2];
+	uint32_t alone[2], both[2];
+	int rc = calibrate_start(&a, &how, err);
+
+	progress(x, "two programs without Fermata...");
+	rc = rc ? rc : calibrate_start(&b, &how, err);
+	rc = rc ? rc : calibrate_go(&a, GO_WORK, err);
+	if (rc)
+		return rc;
+	let(x, 20);
+	alone[0] = atomic_load(&a.page->notes);
+	let(x, 100);
+	alone[1] = atomic_load(&a.page->notes);
+	rc = calibrate_go(&b, GO_WORK, err);
+	let(x, 20);
+	both[0] = atomic_load(&a.page->notes);
+	both[1] = atomic_load(&b.page->notes);
+	let(x, 160);
+	page[0] = a.page;
+	page[1] = b.page;
+	rc = rc ? rc : calibrate_native(&x->c, page, alone, both);
+	rc = rc ? rc : calibrate_go(&a, GO_WAIT, err);
+	return rc ? rc : calibrate_go(&b, GO_WAIT, err);
+}
+
+static const json_t *busy_group(const json_t *ps)
+{
+	json_t *g;
+	size_t i;
+
+	json_array_foreach (json_object_get(ps, "groups"), i, g)
+		if (!strcmp(cli_str(g, "name"), "calibrate-busy"))
+			return g;
+	return NULL;
+}
+
+/* What the daemon saw of it: the busiest device's stops, and its own share. */
+static int ask_daemon(struct calibrate *x, struct fm_err *err)
+{
+	CLI_CLEAN_JSON json_t *ps = NULL;
+	CLI_CLEAN_JSON json_t *stats = NULL;
+	json_t *d, *most = NULL;
+	const json_t *queues;
+	size_t i;
+	int rc = ctl_call_at(x->daemon.dir, json_pack("{s:s}", "cmd", "ps"), ANSWER_MS, &ps, err);
+
+	if (!rc)
+		rc = ctl_call_at(x->daemon.dir, json_pack("{s:s}", "cmd", "stats"), ANSWER_MS,
+			&stats, err);
+	if (rc)
+		return rc;
+	json_array_foreach (json_object_get(ps, "devices"), i, d) {
+		json_t *h = json_object_get(d, "preempt_us");
+
+		if (!most || cli_num(h, "count") > cli_num(most, "count"))
+			most = h;
+	}
+	queues = json_object_get(busy_group(ps), "queues");
+	x->c.level = (int)cli_num(json_array_get(queues, 0), "level");
+	x->c.stop = json_incref(most);
+	x->c.react = json_incref(json_object_get(stats, "react_us"));
+	return x->c.level ? 0
+			  : fm_err_set(err, -EIO,
+				    "the programs' work did not come under Fermata: they have no "
+				    "queue in the daemon");
+}
+
+static int measure_scheduled(struct calibrate *x, struct fm_err *err)
+{
+	CALIBRATE_CLEAN struct calibrate_program busy = {0}, sporadic = {0};
+	struct calibrate_start how = {.device = x->device,
+		.role = ROLE_BUSY,
+		.amount = x->amount,
+		.dir = x->daemon.dir,
+		.priority = "low"};
+	uint32_t from;
+	int rc = calibrate_start(&busy, &how, err);
+
+	progress(x, "two programs under Fermata...");
+	how.role = ROLE_SPORADIC;
+	how.priority = "realtime";
+	how.realtime = x->c.realtime;
+	rc = rc ? rc : calibrate_start(&sporadic, &how, err);
+	rc = rc ? rc : calibrate_go(&sporadic, GO_WORK, err);
+	let(x, 100);
+	await_notes(sporadic.page, ALONE);
+	rc = rc ? rc : calibrate_go(&sporadic, GO_WAIT, err);
+	rc = rc ? rc : calibrate_alone(&x->c, sporadic.page);
+	rc = rc ? rc : calibrate_go(&busy, GO_WORK, err);
+	rc = rc ? rc : calibrate_go(&sporadic, GO_WORK, err);
+	if (rc)
+		return rc;
+	let(x, 50);
+	from = atomic_load(&sporadic.page->notes);
+	let(x, 550);
+	await_notes(sporadic.page, from + NEEDED);
+	rc = ask_daemon(x, err);
+	rc = rc ? rc : calibrate_go(&sporadic, GO_WAIT, err);
+	rc = rc ? rc : calibrate_go(&busy, GO_WAIT, err);
+	return rc ? rc : calibrate_together(&x->c, busy.page, sporadic.page, from);
+}
+
+/* Somebody's daemon: as it is, if its policy is the one that analyses are about. */
+static int use_daemon(struct calibrate *x, struct fm_err *err)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	const char *name;
+	int rc;
+
+	if (!x->cli->socket)
+		return calibrate_daemon_start(&x->daemon, x->config, x->c.realtime, err);
+	rc = ctl_call(x->cli, json_pack("{s:s}", "cmd", "policy"), &reply, x->daemon.dir, err);
+	name = cli_str(json_object_get(reply, "policy"), "name");
+	if (rc || !strcmp(name, "fixed-priority"))
+		return rc;
+	fm_err_set(err, -EOPNOTSUPP, "the daemon there follows %.40s", name);
+	return fm_err_hint(err, "analyses are about fixed-priority: `fermata policy "
+				"fixed-priority', or leave --socket away");
+}
+
+static int measure(struct calibrate *x, struct fm_err *err)
+{
+	unsigned index;
+	const struct load_ops *ops;
+	int rc = find_device(x, err);
+
+	if (rc)
+		return rc;
+	ops = load_find(x->device, &index);
+	x->c.kind = ops->kind;
+	x->c.seconds = (double)x->seconds;
+	x->c.slowdown = 2 * CALIBRATE_NO_SLOWDOWN;
+	if (ops->native)
+		rc = measure_native(x, err);
+	rc = rc ? rc : use_daemon(x, err);
+	rc = rc ? rc : measure_scheduled(x, err);
+	if (!rc && (x->c.begin.n < NEEDED || x->c.go_on.n < NEEDED)) {
+		fm_err_set(err, -EAGAIN, "%zu and %zu samples are too few", x->c.begin.n,
+			x->c.go_on.n);
+		fm_err_hint(err, "give it more time: --seconds %lld", (long long)x->seconds * 4);
+		rc = -EAGAIN;
+	}
+	if (rc == -ENOMEM && err->code != rc)
+		fm_err_set(err, rc, "out of memory");
+	calibrate_conclude(&x->c);
+	return rc;
+}
+
+static int tell(const struct calibrate *x)
+{
+	CLI_CLEAN_JSON json_t *root = calibration_json(&x->c);
+	struct fm_err err = {0};
+
+	if (!root || (x->file && calibration_write(root, x->file, &err))) {
+		if (!root)
+			fm_err_set(&err, -ENOMEM, "out of memory");
+		return cli_report(&err);
+	}
+	if (x->cli->json)
+		return cli_print_json(root);
+	calibration_show(&x->c);
+	return CLI_OK;
+}
+
+int cli_calibrate(struct cli *cli, int argc, char **argv)
+{
+	struct calibrate x = {.cli = cli, .seconds = DEFAULT_S, .command_ns = COMMAND_NS};
+	struct fm_err err = {0};
+	int rc;
+
+	cli_parse(&argp, argc, argv, 0, &x);
+	rc = measure(&x, &err);
+	progress(&x, "");
+	if (x.daemon.pid)
+		calibrate_daemon_end(&x.daemon);
+	rc = rc ? cli_report(&err) : tell(&x);
+	calibration_free(&x.c);
+	return rc;
+}

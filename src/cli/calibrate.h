@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `fermata calibrate`: two programs of its own on one device, whose commands take the same time.
+ * One always has some queued; the other comes now and then with one, and waits for it. Both note
+ * when each command was asked for and when it had ended, on the clock that all processes share.
+ *
+ * The programs are processes of their own (`fermata _calibrate FD ROLE DEVICE AMOUNT`, its page at
+ * FD), started by `fermata run` where they are to be scheduled: what is measured is what other
+ * programs get.
+ */
+#pragma once
+#include "cli.h"
+#include "ctl.h"
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LOAD_DEPTH 8 /* commands that the busy program keeps queued */
+
+/* A device, and a queue of it. Errors are texts; NULL is none. */
+struct load;
+struct load_ops {
+	const char *kind; /* "sim", "opencl", "cuda" */
+	bool native;      /* programs share it without Fermata, too */
+	bool exact;       /* `amount` is nanoseconds of device time; else it has to be found */
+	const char *(*open)(struct load *l, unsigned index);
+	/* A command into the queue, asynchronously; slot: below LOAD_DEPTH, and not in use. */
+	const char *(*launch)(struct load *l, unsigned slot, uint64_t amount);
+	const char *(*wait)(struct load *l, unsigned slot);
+};
+struct load {
+	const struct load_ops *ops;
+	void *priv;
+	char name[128], platform[128], driver[128];
+};
+extern const struct load_ops load_sim, load_opencl, load_cuda;
+
+/* "opencl:1"; the index is 0 if there is none. NULL: no such kind. */
+const struct load_ops *load_find(const char *device, unsigned *index);
+
+enum calibrate_go { GO_NOT_YET, GO_WORK, GO_WAIT };
+enum calibrate_state { STATE_NEW, STATE_READY, STATE_RESTING, STATE_FAILED };
+
+/* A program's notes, in memory that it shares with who started it. */
+#define NOTES (1u << 18)
+struct calibrate_page {
+	_Atomic uint32_t go;    /* enum calibrate_go: written by who started it */
+	_Atomic uint32_t state; /* the rest by the program */
+	_Atomic uint32_t notes; /* grows to NOTES, and stays there */
+	bool realtime;          /* by who started it, before: be scheduled as real-time tasks are */
+	uint64_t amount;        /* found by who looks for it */
+	uint64_t command_ns;
+	char error[160];
+	char name[128], platform[128], driver[128];
+	struct {
+		uint64_t begin, end;
+	} note[NOTES];
+};
+
+enum calibrate_role { ROLE_SIZE, ROLE_BUSY, ROLE_SPORADIC };
+
+/* One such program. */
+struct calibrate_program {
+	struct calibrate_page *page;
+	pid_t pid;
+};
+
+/* Start a program; with dir, under the daemon there and with that priority; and wait until it is
+ * ready, or has found what it is to find. err says what it said. */
+struct calibrate_start {
+	const char *device;
+	enum calibrate_role role;
+	uint64_t amount; /* of ROLE_SIZE: nanoseconds that a command is to take */
+	const char *dir, *priority;
+	bool realtime;
+};
+int calibrate_start(
+	struct calibrate_program *p, const struct calibrate_start *how, struct fm_err *err);
+/* It works, or rests; 0 when it does, negative errno with err where it has failed. */
+int calibrate_go(struct calibrate_program *p, enum calibrate_go go, struct fm_err *err);
+/* Safe for one that was never started. */
+void calibrate_end(struct calibrate_program *p);
+#define CALIBRATE_CLEAN __attribute__((cleanup(calibrate_end)))
+
+/* A daemon of our own, in a directory of its own. */
+struct calibrate_daemon {
+	char dir[CTL_PATH];
+	pid_t pid; /* 0: it is somebody else's */
+};
+/* config: its settings; NULL: the defaults, or with realtime, that alone. */
+int calibrate_daemon_start(
+	struct calibrate_daemon *d, const char *config, bool realtime, struct fm_err *err);
+void calibrate_daemon_end(struct calibrate_daemon *d);
+
+/* Samples, sorted once they are complete. */
+struct samples {
+	uint64_t *ns;
+	size_t n, cap;
+};
+int samples_add(struct samples *s, uint64_t ns);
+void samples_sort(struct samples *s);
+uint64_t samples_quantile(const struct samples *s, double q);
+void samples_free(struct samples *s);
+
+/* What came out. */
+struct calibration {
+	const char *kind;
+	char name[128], platform[128], driver[128];
+	double seconds;
+	bool realtime;
+	uint64_t command_ns;
+	int level; /* of preemption */
+	struct samples alone, begin, go_on, turn;
+	json_t *stop, *react; /* of the daemon: count, p50, p99, max, in us */
+	/* Of two programs without Fermata, beyond twice as long: -0.5 where they run side by side. */
+	double slowdown;
+	int64_t epsilon, slice, theta; /* ns, with the margin; FM_PLATFORM_UNSET */
+};
+void calibration_free(struct calibration *c);
+
+/* From notes to samples; negative errno. */
+int calibrate_alone(struct calibration *c, const struct calibrate_page *sporadic);
+int calibrate_together(struct calibration *c, const struct calibrate_page *busy,
+	const struct calibrate_page *sporadic, uint32_t from);
+int calibrate_native(
+	struct calibration *c, struct calibrate_page *const page[2], const uint32_t alone[2],
+	const uint32_t both[2]);
+/* From samples to what analyses take. */
+void calibrate_conclude(struct calibration *c);
+
+#define CALIBRATE_MARGIN      20 /* percent beyond the largest that was seen */
+#define CALIBRATE_NO_SLOWDOWN (-0.9) /* what is below was not measured */
+json_t *calibration_json(const struct calibration *c);
+int calibration_write(const json_t *root, const char *file, struct fm_err *err);
+void calibration_show(const struct calibration *c);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The programs that `fermata calibrate` lets compete. They are told by their page what to do, and
+ * end with who started them. */
+#include "base/clock.h"
+#include "base/util.h"
+#include "calibrate.h"
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#define REST_NS   (200 * FM_US)
+#define PAUSE_NS  (2 * FM_MS) /* of the sporadic one: so long at least, and at most so much more: */
+#define JITTER_NS (3 * FM_MS)
+#define WARM_UP   16
+#define SIZINGS   9
+#define RT_PRIO   10 /* of SCHED_FIFO: that of a modest real-time task */
+
+const struct load_ops *load_find(const char *device, unsigned *index)
+{
+	static const struct load_ops *const all[] = {&load_sim, &load_opencl, &load_cuda};
+	size_t len = strcspn(device, ":");
+	char *end = "";
+
+	*index = device[len] ? (unsigned)strtoul(device + len + 1, &end, 10) : 0;
+	if (device[len] && (!device[len + 1] || *end || *index > 63))
+		return NULL;
+	for (size_t i = 0; i < FM_ARRAY_LEN(all); i++)
+		if (strlen(all[i]->kind) == len && !strncmp(all[i]->kind, device, len))
+			return all[i];
+	return NULL;
+}
+
+struct program {
+	struct load load;
+	struct calibrate_page *page;
+	uint64_t amount;
+	uint32_t random;
+};
+
+static void rest(uint64_t ns)
+{
+	const struct timespec t = fm_timespec(ns);
+
+	nanosleep(&t, NULL);
+}
+
+static void note(struct calibrate_page *page, uint64_t begin, uint64_t end)
+{
+	uint32_t n = atomic_load_explicit(&page->notes, memory_order_relaxed);
+
+	if (n == NOTES)
+		return;
+	page->note[n].begin = begin;
+	page->note[n].end = end;
+	atomic_store_explicit(&page->notes, n + 1, memory_order_release);
+}
+
+static const char *once(struct program *p, uint64_t amount, uint64_t *took)
+{
+	uint64_t begin = fm_now();
+	const char *wrong = p->load.ops->launch(&p->load, 0, amount);
+
+	wrong = wrong ? wrong : p->load.ops->wait(&p->load, 0);
+	*took = fm_now() - begin;
+	return wrong;
+}
+
+/* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. */
+static const char *each(struct program *p, uint64_t amount, uint64_t *ns)
+{
+	const char *wrong = NULL;
+
+	*ns = UINT64_MAX;
+	for (int i = 0; !wrong && i < SIZINGS; i++) {
+		uint64_t begin = fm_now();
+
+		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)
+			wrong = p->load.ops->launch(&p->load, k, amount);
+		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)
+			wrong = p->load.ops->wait(&p->load, k);
+		*ns = FM_MIN(*ns, (fm_now() - begin) / LOAD_DEPTH);
+	}
+	return wrong;
+}
+
+/* How much makes a command of `wish` nanoseconds. */
+static const char *size(struct program *p, uint64_t wish)
+{
+	uint64_t amount = p->load.ops->exact ? wish : 256, ns = 0;
+	const char *wrong = each(p, amount, &ns);
+
+	while (!wrong && !p->load.ops->exact && ns < wish / 2 && amount < UINT32_MAX / 2) {
+		amount *= 2;
+		wrong = each(p, amount, &ns);
+	}
+	if (!wrong && !p->load.ops->exact && ns) {
+		amount = FM_MAX((uint64_t)((double)amount * (double)wish / (double)ns), 1u);
+		amount = FM_MIN(amount, (uint64_t)UINT32_MAX);
+		wrong = each(p, amount, &ns);
+	}
+	p->page->amount = amount;
+	p->page->command_ns = ns;
+	return wrong;
+}
+
+static bool told(const struct program *p, enum calibrate_go go)
+{
+	return atomic_load(&p->page->go) == go;
+}
+
+static const char *busy(struct program *p)
+{
+	uint64_t begin[LOAD_DEPTH];
+	const char *wrong = NULL;
+	unsigned k;
+
+	for (k = 0; !wrong && k < LOAD_DEPTH; k++) {
+		begin[k] = fm_now();
+		wrong = p->load.ops->launch(&p->load, k, p->amount);
+	}
+	for (k = 0; !wrong && told(p, GO_WORK); k = (k + 1) % LOAD_DEPTH) {
+		wrong = p->load.ops->wait(&p->load, k);
+		note(p->page, begin[k], fm_now());
+		begin[k] = fm_now();
+		wrong = wrong ? wrong : p->load.ops->launch(&p->load, k, p->amount);
+	}
+	for (unsigned n = 0; !wrong && n < LOAD_DEPTH; n++)
+		wrong = p->load.ops->wait(&p->load, (k + n) % LOAD_DEPTH);
+	return wrong;
+}
+
+static const char *sporadic(struct program *p)
+{
+	const char *wrong = NULL;
+
+	while (!wrong && told(p, GO_WORK)) {
+		uint64_t begin, took;
+
+		p->random = p->random * 1664525u + 1013904223u;
+		rest(PAUSE_NS + (p->random >> 8) % JITTER_NS);
+		begin = fm_now();
+		wrong = once(p, p->amount, &took);
+		note(p->page, begin, begin + took);
+	}
+	return wrong;
+}
+
+static const char *follow(struct program *p, enum calibrate_role role)
+{
+	const char *wrong = NULL;
+	uint64_t took;
+
+	for (int i = 0; !wrong && i < WARM_UP; i++)
+		wrong = once(p, p->amount, &took);
+	/* Behind the threads that the driver has made: those are not a task's. */
+	if (!wrong && p->page->realtime && role == ROLE_SPORADIC &&
+		sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = RT_PRIO}))
+		wrong = "--realtime needs the right to real-time priorities (CAP_SYS_NICE)";
+	if (!wrong)
+		atomic_store(&p->page->state, STATE_READY);
+	while (!wrong) {
+		if (told(p, GO_WORK))
+			wrong = role == ROLE_BUSY ? busy(p) : sporadic(p);
+		if (!wrong && told(p, GO_WAIT))
+			atomic_store(&p->page->state, STATE_RESTING);
+		rest(REST_NS);
+	}
+	return wrong;
+}
+
+static struct calibrate_page *map(int fd)
+{
+	struct calibrate_page *page =
+		mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static const char *run(struct program *p, enum calibrate_role role, unsigned index)
+{
+	const char *wrong = p->load.ops->open(&p->load, index);
+
+	if (wrong)
+		return wrong;
+	strcpy(p->page->name, p->load.name);
+	strcpy(p->page->platform, p->load.platform);
+	strcpy(p->page->driver, p->load.driver);
+	if (role != ROLE_SIZE)
+		return follow(p, role);
+	wrong = size(p, p->amount);
+	if (!wrong)
+		atomic_store(&p->page->state, STATE_READY);
+	return wrong;
+}
+
+int cli_calibrate_program(struct cli *cli, int argc, char **argv)
+{
+	struct program p = {.random = 1};
+	const char *wrong;
+	unsigned index;
+
+	(void)cli;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (argc == 5) {
+		p.page = map(atoi(argv[1]));
+		p.load.ops = load_find(argv[3], &index);
+		p.amount = strtoull(argv[4], NULL, 10);
+	}
+	if (!p.page || !p.load.ops) {
+		fprintf(stderr, "fermata: _calibrate is for `fermata calibrate'\n");
+		return CLI_USAGE;
+	}
+	wrong = run(&p, (enum calibrate_role)atoi(argv[2]), index);
+	if (wrong) {
+		snprintf(p.page->error, sizeof(p.page->error), "%s", wrong);
+		atomic_store(&p.page->state, STATE_FAILED);
+	}
+	/* Without the exit handlers of drivers, which are a place where they hang. */
+	_exit(wrong ? CLI_FAILED : CLI_OK);
+}
