@@ -36,7 +36,8 @@ static const struct argp_option options[] = {
 		"those that will",
 		0},
 	{"realtime", KEY_REALTIME, 0, 0,
-		"The program that preempts, and the daemon, run as real-time tasks (SCHED_FIFO)", 0},
+		"The program that preempts, and the daemon, run as real-time tasks (SCHED_FIFO)",
+		0},
 	{"config", KEY_CONFIG, "FILE", 0, "Settings of the daemon that is started for this", 0},
 	{"output", 'o', "FILE", 0, "Write what was measured to FILE", 0},
 	CLI_OPT_JSON,
@@ -49,7 +50,8 @@ static void take_device(struct calibrate *x, const struct argp_state *state, con
 	unsigned index;
 
 	if (!load_find(arg, &index))
-		cli_usage(state, "'%s' is neither opencl, cuda nor sim, with or without :NUMBER", arg);
+		cli_usage(state, "'%s' is neither opencl, cuda nor sim, with or without :NUMBER",
+			arg);
 	x->device = arg;
 }
 
@@ -98,7 +100,8 @@ static error_t parse_calibrate(int key, char *arg, struct argp_state *state)
 		cli_usage(state, "calibrate takes no argument '%s'", arg);
 	case ARGP_KEY_END:
 		if (x->config && x->cli->socket)
-			cli_usage(state, "either --config or --socket: the daemon there has its own");
+			cli_usage(
+				state, "either --config or --socket: the daemon there has its own");
 		return 0;
 	default:
 		return cli_option(key, arg, x->cli);
@@ -168,7 +171,8 @@ static int find_device(struct calibrate *x, struct fm_err *err)
 		return 0;
 	rc = find_amount(x, "opencl", err);
 	if (rc)
-		fm_err_hint(err, "`fermata doctor' says what is missing; --device sim needs nothing");
+		fm_err_hint(
+			err, "`fermata doctor' says what is missing; --device sim needs nothing");
 	return rc;
 }
 
@@ -225,8 +229,8 @@ static int ask_daemon(struct calibrate *x, struct fm_err *err)
 	int rc = ctl_call_at(x->daemon.dir, json_pack("{s:s}", "cmd", "ps"), ANSWER_MS, &ps, err);
 
 	if (!rc)
-		rc = ctl_call_at(x->daemon.dir, json_pack("{s:s}", "cmd", "stats"), ANSWER_MS,
-			&stats, err);
+		rc = ctl_call_at(
+			x->daemon.dir, json_pack("{s:s}", "cmd", "stats"), ANSWER_MS, &stats, err);
 	if (rc)
 		return rc;
 	json_array_foreach (json_object_get(ps, "devices"), i, d) {

@@ -112,7 +112,8 @@ struct calibration {
 	int level; /* of preemption */
 	struct samples alone, begin, go_on, turn;
 	json_t *stop, *react; /* of the daemon: count, p50, p99, max, in us */
-	/* Of two programs without Fermata, beyond twice as long: -0.5 where they run side by side. */
+	/* Of two programs without Fermata, beyond twice as long: -0.5 where they run side by side.
+	 */
 	double slowdown;
 	int64_t epsilon, slice, theta; /* ns, with the margin; FM_PLATFORM_UNSET */
 };
@@ -122,13 +123,12 @@ void calibration_free(struct calibration *c);
 int calibrate_alone(struct calibration *c, const struct calibrate_page *sporadic);
 int calibrate_together(struct calibration *c, const struct calibrate_page *busy,
 	const struct calibrate_page *sporadic, uint32_t from);
-int calibrate_native(
-	struct calibration *c, struct calibrate_page *const page[2], const uint32_t alone[2],
-	const uint32_t both[2]);
+int calibrate_native(struct calibration *c, struct calibrate_page *const page[2],
+	const uint32_t alone[2], const uint32_t both[2]);
 /* From samples to what analyses take. */
 void calibrate_conclude(struct calibration *c);
 
-#define CALIBRATE_MARGIN      20 /* percent beyond the largest that was seen */
+#define CALIBRATE_MARGIN      20     /* percent beyond the largest that was seen */
 #define CALIBRATE_NO_SLOWDOWN (-0.9) /* what is below was not measured */
 json_t *calibration_json(const struct calibration *c);
 int calibration_write(const json_t *root, const char *file, struct fm_err *err);

@@ -14,19 +14,19 @@
 #define EVENT_BLOCKING 1u
 #define EVENT_NO_TIME  2u
 
-#define FUNCTIONS(X)                                                                 \
-	X(init, "cuInit", (unsigned flags))                                          \
-	X(driver_version, "cuDriverGetVersion", (int *version))                      \
-	X(device_count, "cuDeviceGetCount", (int *n))                                \
-	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d))        \
-	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, CUdevice d))         \
-	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                           \
-	X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags))      \
-	X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))          \
-	X(event_record, "cuEventRecord", (CUevent event, CUstream stream))           \
-	X(event_synchronize, "cuEventSynchronize", (CUevent event))                  \
-	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr * p, size_t size))                \
-	X(memset_async, "cuMemsetD32Async",                                          \
+#define FUNCTIONS(X)                                                            \
+	X(init, "cuInit", (unsigned flags))                                     \
+	X(driver_version, "cuDriverGetVersion", (int *version))                 \
+	X(device_count, "cuDeviceGetCount", (int *n))                           \
+	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d))   \
+	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, CUdevice d))    \
+	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                      \
+	X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags)) \
+	X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))     \
+	X(event_record, "cuEventRecord", (CUevent event, CUstream stream))      \
+	X(event_synchronize, "cuEventSynchronize", (CUevent event))             \
+	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr * p, size_t size))           \
+	X(memset_async, "cuMemsetD32Async",                                     \
 		(CUdeviceptr dst, unsigned value, size_t n, CUstream stream))
 
 struct cuda {

@@ -31,14 +31,13 @@
 #define GROUP 32u
 
 /* Each step needs the one before, so that no compiler shortens it. */
-static const char source[] =
-	"__kernel void spin(__global uint *out, uint steps)\n"
-	"{\n"
-	"	uint x = get_global_id(0);\n"
-	"	for (uint i = 0; i < steps; i++)\n"
-	"		x = (x ^ (x >> 7)) * 2654435761u + i;\n"
-	"	out[get_global_id(0)] = x;\n"
-	"}\n";
+static const char source[] = "__kernel void spin(__global uint *out, uint steps)\n"
+			     "{\n"
+			     "	uint x = get_global_id(0);\n"
+			     "	for (uint i = 0; i < steps; i++)\n"
+			     "		x = (x ^ (x >> 7)) * 2654435761u + i;\n"
+			     "	out[get_global_id(0)] = x;\n"
+			     "}\n";
 
 struct ocl {
 #define MEMBER(name) __typeof__(name) *name;
@@ -151,8 +150,8 @@ static const char *ocl_launch(struct load *l, unsigned slot, uint64_t amount)
 	cl_uint steps = (cl_uint)amount;
 
 	if (o->clSetKernelArg(o->kernel, 1, sizeof(steps), &steps) ||
-		o->clEnqueueNDRangeKernel(o->q, o->kernel, 1, NULL, &o->items, &group, 0, NULL,
-			&o->event[slot]) ||
+		o->clEnqueueNDRangeKernel(
+			o->q, o->kernel, 1, NULL, &o->items, &group, 0, NULL, &o->event[slot]) ||
 		o->clFlush(o->q))
 		return "a kernel was refused";
 	return NULL;

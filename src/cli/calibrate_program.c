@@ -10,8 +10,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#define REST_NS   (200 * FM_US)
-#define PAUSE_NS  (2 * FM_MS) /* of the sporadic one: so long at least, and at most so much more: */
+#define REST_NS (200 * FM_US)
+#define PAUSE_NS                                                                        \
+	(2 * FM_MS) /* of the sporadic one: so long at least, and at most so much more: \
+		     */
 #define JITTER_NS (3 * FM_MS)
 #define WARM_UP   16
 #define SIZINGS   9

@@ -117,9 +117,8 @@ static double per_command(const struct calibrate_page *page, uint32_t from, uint
 
 /* Two without Fermata. What one waits for the other's turn are the pauses between two of its
  * commands beyond the length that they have when it is alone. */
-int calibrate_native(
-	struct calibration *c, struct calibrate_page *const page[2], const uint32_t alone[2],
-	const uint32_t both[2])
+int calibrate_native(struct calibration *c, struct calibrate_page *const page[2],
+	const uint32_t alone[2], const uint32_t both[2])
 {
 	double e1 = per_command(page[0], alone[0], alone[1]), e2[2];
 	int rc = 0;

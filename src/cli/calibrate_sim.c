@@ -52,8 +52,8 @@ static const char *sim_open(struct load *l, unsigned index)
 	if (wrong)
 		return wrong;
 	snprintf(device, sizeof(device), "sim:%u", index);
-	if (s.fm_sim_device_create(&s.dev, device, NULL) ||
-		s.fm_sim_hwqueue_create(&hwq, s.dev) || s.fm_xqueue_create(&s.q, hwq, NULL))
+	if (s.fm_sim_device_create(&s.dev, device, NULL) || s.fm_sim_hwqueue_create(&hwq, s.dev) ||
+		s.fm_xqueue_create(&s.q, hwq, NULL))
 		return "the software device cannot be made";
 	strcpy(l->name, device);
 	strcpy(l->platform, "software device");

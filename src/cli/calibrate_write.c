@@ -37,8 +37,8 @@ static json_t *of_daemon(const json_t *h)
 {
 	if (!json_is_object(h) || !cli_num(h, "count"))
 		return json_null();
-	return json_pack("{s:I, s:I, s:I, s:I}", "count", (json_int_t)cli_num(h, "count"),
-		"p50_ns", (json_int_t)(cli_num(h, "p50") * 1e3), "p99_ns",
+	return json_pack("{s:I, s:I, s:I, s:I}", "count", (json_int_t)cli_num(h, "count"), "p50_ns",
+		(json_int_t)(cli_num(h, "p50") * 1e3), "p99_ns",
 		(json_int_t)(cli_num(h, "p99") * 1e3), "max_ns",
 		(json_int_t)(cli_num(h, "max") * 1e3));
 }
@@ -80,8 +80,8 @@ static json_t *of_measurement(const struct calibration *c)
 	if (gmtime_r(&now, &tm))
 		strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return json_pack("{s:s, s:s, s:f, s:b, s:i, s:I, s:i}", "at", at, "fermata", FM_VERSION,
-		"seconds", c->seconds, "realtime", c->realtime, "level", c->level, "command_ns", (json_int_t)c->command_ns,
-		"margin_percent", CALIBRATE_MARGIN);
+		"seconds", c->seconds, "realtime", c->realtime, "level", c->level, "command_ns",
+		(json_int_t)c->command_ns, "margin_percent", CALIBRATE_MARGIN);
 }
 
 json_t *calibration_json(const struct calibration *c)
@@ -93,8 +93,8 @@ json_t *calibration_json(const struct calibration *c)
 	json_t *device = json_pack("{s:s, s:o, s:o, s:o}", "kind", c->kind, "name", text(c->name),
 		"platform", text(c->platform), "driver", text(c->driver));
 
-	json_object_set_new(
-		samples, "slowdown", c->slowdown < CALIBRATE_NO_SLOWDOWN ? json_null() : json_real(c->slowdown));
+	json_object_set_new(samples, "slowdown",
+		c->slowdown < CALIBRATE_NO_SLOWDOWN ? json_null() : json_real(c->slowdown));
 	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "fermata_platform",
 		FM_PLATFORM_VERSION, "epsilon_ns", time_or_null(c->epsilon), "slice_ns",
 		time_or_null(c->slice), "theta_ns", time_or_null(c->theta), "device", device,
@@ -123,8 +123,8 @@ int calibration_write(const json_t *root, const char *file, struct fm_err *err)
 	return -EIO;
 }
 
-static void add_row(struct table *t, const char *what, double count, double p50, double p99,
-	double max)
+static void add_row(
+	struct table *t, const char *what, double count, double p50, double p99, double max)
 {
 	char buf[TABLE_TIME];
 
@@ -187,6 +187,7 @@ void calibration_show(const struct calibration *c)
 	show_time("epsilon", c->epsilon, "twice the largest of begin and going on, and 20 %");
 	show_time("slice", c->slice, "the longest turn, and 20 %");
 	show_time("theta", c->theta, "what two lose to each other, for each slice");
-	printf("\nThe longest that was seen is no proof. A program whose single commands are longer "
+	printf("\nThe longest that was seen is no proof. A program whose single commands are "
+	       "longer "
 	       "than these\nmakes epsilon longer by so much.\n");
 }

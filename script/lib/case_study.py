@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the case study's tasks (bench/rt_task.c) natively and under Fermata; the longest response times that were seen
+beside those that analysis allows."""
+
+import argparse
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from demo import Failed, Progress, answer, daemon, start  # noqa: E402
+
+# Wang, Liu, Wong, Kim: GCAPS, ECRTS 2024, Table 4: name, what it computes on the device, C, G, T = D in ms, CPU,
+# priority (0: best effort).
+TABLE = [
+    ("histogram", "histogram", 1, 10, 100, 1, 70),
+    ("mmul_gpu_1", "mmul", 2, 12, 150, 2, 69),
+    ("mmul_cpu", "none", 67, 0, 200, 2, 68),
+    ("projection", "projection", 12, 15, 300, 1, 67),
+    ("dxtc", "dxtc", 2, 16, 400, 1, 66),
+    ("mmul_gpu_2", "mmul", 4, 44, 200, 4, 0),
+    ("simpleTexture3D", "texture3d", 4, 27, 67, 4, 0),
+]
+KERNEL_US = 500  # length of a kernel: a segment is as many as it takes
+MEASURED_JOBS = 40
+MARGIN = 1.1  # beyond the longest that was measured
+LEAD_S = 0.5
+PATIENCE_S = 120  # beyond the end, for jobs that are late
+
+# Whose bound: the method of `fermata analyze`; None: there is none.
+APPROACHES = {
+    "native": "rr-suspend",
+    "fixed-priority": "gcaps-suspend",
+    "admission": "gcaps-suspend",
+    "edf": None,
+}
+
+
+class Task:
+    def __init__(self, row, scale, cpus):
+        self.name, self.kernel, c, g, t, cpu, self.priority = row
+        self.cpu_us, self.gpu_us, self.period_us = (int(v * 1000 * scale) for v in (c, g, t))
+        self.cpu = cpus[sorted({r[5] for r in TABLE}).index(cpu) % len(cpus)]
+        self.kernels = max(1, round(self.gpu_us / KERNEL_US)) if self.kernel != "none" else 0
+        self.measured = {}
+
+    def words(self, sizes, device_cpu, fifo):
+        words = [self.kernel, sizes.get(self.kernel, 0), self.kernels, round(sizes["cpu"] * self.cpu_us / 1000)]
+        words += [f"cpu={self.cpu}", f"device-cpu={device_cpu}"]
+        return [str(w) for w in words + ([f"fifo={self.priority}"] if fifo and self.priority else [])]
+
+    def declared(self):
+        """As files of tasks have it, in us: what was measured, with a margin."""
+        up = {k: math.ceil(v * MARGIN) for k, v in self.measured.items() if k.endswith("_us")}
+        task = {"name": self.name, "priority": self.priority or -1, "cpu": self.cpu, "period": self.period_us,
+                "deadline": self.period_us, "cpu_time": up["cpu_us"]}
+        if self.kernels:
+            task["segments"] = [{"total": max(up["total_us"], up["gpu_us"], up["misc_us"]), "misc": up["misc_us"],
+                                 "gpu": up["gpu_us"]}]
+        return task
+
+
+class Study:
+    def __init__(self, args, dir_):
+        self.args, self.dir = args, dir_
+        self.fermata = os.path.join(args.build, "bin", "fermata")
+        self.rt_task = os.path.join(args.build, "bench", "rt_task")
+        cpus = sorted(os.sched_getaffinity(0))
+        # A device that is a CPU has the last one to itself, if there are two.
+        self.device_cpu, self.cpus = cpus[-1], cpus[:-1] or cpus
+        self.tasks = [Task(row, args.scale, self.cpus) for row in TABLE if not args.task or row[0] in args.task]
+        self.platform = args.platform or os.path.join(dir_, "platform.json")
+        self.set = os.path.join(dir_, "set.json")
+        # PoCL: a device of one CPU.
+        self.env = dict(os.environ, POCL_MAX_PTHREAD_COUNT="1", POCL_CPU_MAX_CU_COUNT="1")
+
+    def output(self, argv, env=None, status=(0,)):
+        r = subprocess.run(argv, text=True, capture_output=True, env=env or self.env, timeout=600)
+        if r.returncode not in status:
+            raise Failed(f"{' '.join(argv[:3])}: {r.stderr.strip()}")
+        return r
+
+    def calibrate(self):
+        if self.args.platform:
+            return
+        first = ["nice", "-n", "-20"] if os.geteuid() == 0 else []  # as the device's threads are (bench/rt_task.c)
+        argv = first + [self.fermata, "calibrate", "--device", "opencl", "--seconds", "10", "--command", f"{KERNEL_US}us",
+                "-o", self.platform]
+        self.output(argv + (["--realtime"] if os.geteuid() == 0 else []))
+
+    def size(self):
+        pins = [f"cpu={self.cpus[0]}", f"device-cpu={self.device_cpu}"]
+        lengths = {t.kernel: KERNEL_US for t in self.tasks if t.kernels} | {"cpu": 1000}
+        self.sizes = {name: json.loads(self.output([self.rt_task, "size", name, str(us), *pins]).stdout)["rounds"]
+                      for name, us in lengths.items()}
+
+    def measure(self, progress):
+        """Each alone, under Fermata, whose calls cost something."""
+        with contextlib.ExitStack() as stack:
+            env, _ = self.daemon(stack, "fixed-priority")
+            for t in self.tasks:
+                progress.step(f"measuring {t.name} alone")
+                argv = [self.rt_task, "measure", *t.words(self.sizes, self.device_cpu, True), str(self.args.measured)]
+                t.measured = json.loads(self.output([self.fermata, "run", "--", *argv], env).stdout)
+                if t.measured["wrong"]:
+                    raise Failed(f"{t.name}: wrong results")
+        with open(self.set, "w", encoding="ascii") as f:
+            json.dump({"unit": "us", "tasks": [t.declared() for t in self.tasks]}, f, indent=1)
+
+    def bounds(self, method):
+        """In ms, by task; None: it has none, since it or one before it is not shown to meet its deadline."""
+        argv = [self.fermata, "analyze", "--json", "--method", method, "--platform", self.platform, self.set]
+        reply = json.loads(self.output(argv).stdout)
+        return {t["name"]: None if t["wcrt"] is None else t["wcrt"] / 1000 for t in reply["tasks"]}
+
+    def daemon(self, stack, policy):
+        dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-study-"))
+        settings = f"policy = {policy}\n" + ("realtime = yes\n" if os.geteuid() == 0 else "")
+        settings += f"[admission]\nplatform = {os.path.abspath(self.platform)}\n"
+        return dict(daemon(stack, self.args.build, dir_, settings), **{
+            k: self.env[k] for k in ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT")}), dir_
+
+    def command(self, approach, t):
+        """How the program is started."""
+        argv = [self.rt_task, "run", *t.words(self.sizes, self.device_cpu, True)]
+        run = [self.fermata, "run", "--group", t.name]
+        if approach == "native":
+            return argv
+        if approach == "edf" and t.priority:
+            return run + ["--deadline", f"{t.period_us}us", "--period", f"{t.period_us}us", "--", *argv]
+        if approach == "admission":
+            return run + ([] if t.priority else ["--priority", "low"]) + ["--", *argv]
+        return run + ["--priority", str(100 + t.priority) if t.priority else "low", "--", *argv]
+
+    def admit(self, stack, env):
+        """The real-time tasks, all or none; why not, or "" and the bounds that the daemon gave."""
+        with open(self.set, encoding="ascii") as f:
+            content = json.load(f)
+        content["tasks"] = [dict(t, group=t["name"]) for t in content["tasks"] if t["priority"] >= 0 and "segments" in t]
+        path = os.path.join(self.dir, "admitted.json")
+        with open(path, "w", encoding="ascii") as f:
+            json.dump(content, f)
+        tried = self.output([self.fermata, "admit", "--try", "--json", path], env, status=(0, 1))
+        if tried.returncode:
+            return tried.stderr.strip().split("\n")[0], {}
+        p = start(stack, [self.fermata, "admit", "--json", path], env, stdout=subprocess.PIPE)
+        answer(p, "fermata admit")
+        return "", {t["name"]: t["bound_ms"] for t in json.loads(tried.stdout)["tasks"]}
+
+    def together(self, approach):
+        with contextlib.ExitStack() as stack:
+            env, bounds, refused = self.env, None, ""
+            if approach != "native":
+                env, _ = self.daemon(stack, "edf" if approach == "edf" else "fixed-priority")
+            if approach == "admission":
+                refused, bounds = self.admit(stack, env)
+            if refused:
+                return {"refused": refused, "tasks": {}}
+            running = {t.name: start(stack, self.command(approach, t), env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                       for t in self.tasks}
+            for name, p in running.items():
+                if answer(p, name) != "ready":
+                    raise Failed(f"{name} did not get ready")
+            begin = time.monotonic_ns() + int(LEAD_S * 1e9)
+            end = begin + int(self.args.seconds * 1e9)
+            for t in self.tasks:
+                jobs = max(2, int(self.args.seconds * 1e6 / t.period_us))
+                until = end + (int(PATIENCE_S * 1e9) if t.priority else 0)
+                running[t.name].stdin.write(f"go {begin} {jobs} {t.period_us * 1000} {until}\n")
+                running[t.name].stdin.flush()
+            rows = {name: json.loads(answer(p, name)) for name, p in running.items()}
+            row = {"tasks": rows}
+            if approach != "native":
+                row["preempt_us"] = json.loads(self.output([self.fermata, "ps", "--json"], env).stdout)["devices"]
+            return self.judged(approach, row, bounds)
+
+    def judged(self, approach, row, bounds):
+        method = APPROACHES[approach]
+        by_analysis = self.bounds(method) if method else {}
+        for t in self.tasks:
+            r = row["tasks"][t.name]
+            r["bound_ms"] = by_analysis.get(t.name)
+            if bounds and t.name in bounds:
+                r["bound_ms"] = bounds[t.name]
+            r["mort_ms"] = r["max_us"] / 1000
+            r["held"] = None if r["bound_ms"] is None else r["mort_ms"] <= r["bound_ms"]
+        row["method"] = method
+        return row
+
+    def run(self):
+        approaches = self.args.approach or list(APPROACHES)
+        progress = Progress(2 + len(self.tasks) + len(approaches))
+        try:
+            progress.step("measuring the machine")
+            self.calibrate()
+            progress.step("finding the length of kernels")
+            self.size()
+            self.measure(progress)
+            results = {}
+            for a in approaches:
+                progress.step(f"{a}: all at once ({self.args.seconds:g} s)")
+                results[a] = self.together(a)
+        finally:
+            progress.end()
+        with open(self.platform, encoding="utf-8") as f:
+            platform = json.load(f)
+        with open(self.set, encoding="ascii") as f:
+            set_ = json.load(f)
+        return {"seconds": self.args.seconds, "scale": self.args.scale, "load_average": os.getloadavg()[0],
+                "cpus": self.cpus, "device_cpu": self.device_cpu, "platform": platform, "set": set_,
+                "approaches": results}
+
+
+def ms(v):
+    return "-" if v is None else f"{v:.1f}"
+
+
+def table(r):
+    """MORT and bound of each task and approach, as Table 5 of the paper."""
+    tasks, p = r["set"]["tasks"], r["platform"]
+    yield f"Device       {p.get('device', {}).get('name', '?')} on CPU {r['device_cpu']}; tasks on CPUs {r['cpus']}"
+    costs = ", ".join(f"{k} {p[k + '_ns'] / 1e6:.2f}" for k in ("epsilon", "slice", "theta") if p.get(k + "_ns") is not None)
+    yield f"Costs, ms    {costs}"
+    yield f"Ran          {r['seconds']:g} s each, times by {r['scale']:g}; load average at the end {r['load_average']:.1f}"
+    for a, row in r["approaches"].items():
+        if row.get("refused"):
+            yield f"{a:<12} not run: {row['refused']}"
+    ran = [a for a, row in r["approaches"].items() if row["tasks"]]
+    yield ""
+    yield f"{'ms':<27}" + "".join(f"{a:>22}" for a in ran)
+    yield f"{'TASK':<16}{'PERIOD':>11}" + f"{'MORT':>11}{'BOUND':>11}" * len(ran)
+    for t in tasks:
+        line = f"{t['name']:<16}{t['period'] / 1000:>11.1f}"
+        for a in ran:
+            row = r["approaches"][a]["tasks"][t["name"]]
+            line += f"{ms(row['mort_ms']):>11}{ms(row['bound_ms']) + ('' if row['held'] in (None, True) else ' !'):>11}"
+        yield line
+    yield ""
+    yield "misses       " + "; ".join(
+        f"{a}: " + (", ".join(f"{n} {row['missed']}/{row['jobs']}" for n, row in r["approaches"][a]["tasks"].items()
+                              if row["missed"]) or "none") for a in ran)
+    broken = [f"{n} under {a}" for a in ran for n, row in r["approaches"][a]["tasks"].items() if row["held"] is False]
+    yield "bounds       " + ("exceeded (!) by " + ", ".join(broken) if broken else "none exceeded")
+
+
+def as_csv(r):
+    out = io.StringIO()
+    w = csv.writer(out, lineterminator="\n")
+    w.writerow(["approach", "task", "jobs", "mort_ms", "p50_ms", "p99_ms", "bound_ms", "missed", "wrong"])
+    for a, row in r["approaches"].items():
+        for n, t in row["tasks"].items():
+            w.writerow([a, n, t["jobs"], t["mort_ms"], t["p50_us"] / 1000, t["p99_us"] / 1000,
+                        "" if t["bound_ms"] is None else t["bound_ms"], t["missed"], t["wrong"]])
+    return out.getvalue()
+
+
+def keep(r, study, dir_):
+    os.makedirs(dir_, exist_ok=True)
+    for name, text in (("case-study.json", json.dumps(r, indent=1) + "\n"), ("case-study.csv", as_csv(r)),
+                       ("case-study.txt", "\n".join(table(r)) + "\n")):
+        with open(os.path.join(dir_, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    for name, content in (("set.json", r["set"]), ("platform.json", r["platform"])):
+        with open(os.path.join(dir_, name), "w", encoding="utf-8") as f:
+            f.write(json.dumps(content, indent=1) + "\n")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="script/case-study")
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--scale", type=float, default=4)
+    parser.add_argument("--measured", type=int, default=MEASURED_JOBS, help="jobs of each task that are measured alone")
+    parser.add_argument("--approach", action="append", choices=list(APPROACHES))
+    parser.add_argument("--task", action="append", choices=[row[0] for row in TABLE], help="these alone")
+    parser.add_argument("--platform")
+    parser.add_argument("--out")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if not 0.1 <= args.seconds <= 3600 or not 0.05 <= args.scale <= 100:
+        parser.error("--seconds: from 0.1 to 3600; --scale: from 0.05 to 100")
+    return args
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that children are stopped
+    with tempfile.TemporaryDirectory(prefix="fermata-study-") as dir_:
+        try:
+            study = Study(args, dir_)
+            r = study.run()
+        except (Failed, subprocess.SubprocessError, OSError, ValueError) as e:
+            sys.exit(f"case-study: {e}")
+        if args.out:
+            keep(r, study, args.out)
+    print(json.dumps(r, indent=1) if args.json else "\n".join(table(r)))
+    rows = [t for a in r["approaches"].values() for t in a["tasks"].values()]
+    if any(t["wrong"] for t in rows):
+        sys.exit("case-study: wrong results")
+
+
+if __name__ == "__main__":
+    main()
