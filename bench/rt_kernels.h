@@ -76,7 +76,8 @@ static const char rt_source[] =
 	"		uint p = me * 37 + r * 101, f = p & 255;\n"
 	"		uint a = (p >> 8) % WORDS, b = (a + 1) % WORDS, c = (a + 16) % WORDS;\n"
 	"		uint v = (in[a] & 0xffff) * (256 - f) + (in[b] & 0xffff) * f;\n"
-	"		sum += v + (in[c] & 0xffff) * (256 - f) + (in[(c + 1) % WORDS] & 0xffff) * f;\n"
+	"		sum += v + (in[c] & 0xffff) * (256 - f) + (in[(c + 1) % WORDS] & 0xffff) * "
+	"f;\n"
 	"	}\n"
 	"	out[me] = sum;\n"
 	"}\n";

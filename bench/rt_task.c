@@ -7,7 +7,8 @@
  *   rt_task size KERNEL US        {"rounds", "us"} of one kernel that takes about so long here
  *   rt_task size cpu US           {"rounds", "us"} of the CPU's part
  *   rt_task measure TASK N        N jobs alone: the longest of each part, in us
- *   rt_task run TASK              prints "ready", reads "go FROM JOBS PERIOD UNTIL", prints a report
+ *   rt_task run TASK              prints "ready", reads "go FROM JOBS PERIOD UNTIL", prints a
+ * report
  *
  * TASK is KERNEL ROUNDS KERNELS CPU_ROUNDS [cpu=N] [device-cpu=N] [fifo=P]: so many kernels of so
  * many rounds each a job (KERNEL "none": no segment), CPU rounds in two halves around them; to pin
@@ -194,8 +195,8 @@ static int measure(struct task *t, uint64_t jobs)
 	}
 	printf("{\"jobs\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"cpu_us\": %.1f, "
 	       "\"total_us\": %.1f, \"misc_us\": %.1f, \"gpu_us\": %.1f}\n",
-		jobs, wrong, (double)max.cpu / 1e3, (double)max.total / 1e3,
-		(double)max.misc / 1e3, (double)max.gpu / 1e3);
+		jobs, wrong, (double)max.cpu / 1e3, (double)max.total / 1e3, (double)max.misc / 1e3,
+		(double)max.gpu / 1e3);
 	return wrong != 0;
 }
 

@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
 		"those that will",
 		0},
 	{"realtime", KEY_REALTIME, 0, 0,
-		"The program that preempts, and the daemon, run as real-time tasks (SCHED_FIFO)",
+		"The programs under Fermata, and the daemon, run as real-time tasks (SCHED_FIFO)",
 		0},
 	{"config", KEY_CONFIG, "FILE", 0, "Settings of the daemon that is started for this", 0},
 	{"output", 'o', "FILE", 0, "Write what was measured to FILE", 0},
@@ -256,14 +256,14 @@ static int measure_scheduled(struct calibrate *x, struct fm_err *err)
 		.role = ROLE_BUSY,
 		.amount = x->amount,
 		.dir = x->daemon.dir,
-		.priority = "low"};
+		.priority = "low",
+		.realtime = x->c.realtime};
 	uint32_t from;
 	int rc = calibrate_start(&busy, &how, err);
 
 	progress(x, "two programs under Fermata...");
 	how.role = ROLE_SPORADIC;
 	how.priority = "realtime";
-	how.realtime = x->c.realtime;
 	rc = rc ? rc : calibrate_start(&sporadic, &how, err);
 	rc = rc ? rc : calibrate_go(&sporadic, GO_WORK, err);
 	let(x, 100);

@@ -17,7 +17,7 @@
 #define JITTER_NS (3 * FM_MS)
 #define WARM_UP   16
 #define SIZINGS   9
-#define RT_PRIO   10 /* of SCHED_FIFO: that of a modest real-time task */
+#define RT_PRIO   10 /* of SCHED_FIFO: of the sporadic one; the busy one is just below it */
 
 const struct load_ops *load_find(const char *device, unsigned *index)
 {
@@ -151,14 +151,14 @@ static const char *sporadic(struct program *p)
 
 static const char *follow(struct program *p, enum calibrate_role role)
 {
+	const struct sched_param param = {.sched_priority = RT_PRIO - (role == ROLE_BUSY)};
 	const char *wrong = NULL;
 	uint64_t took;
 
 	for (int i = 0; !wrong && i < WARM_UP; i++)
 		wrong = once(p, p->amount, &took);
-	/* Behind the threads that the driver has made: those are not a task's. */
-	if (!wrong && p->page->realtime && role == ROLE_SPORADIC &&
-		sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = RT_PRIO}))
+	/* Not the threads that the driver has made: those are not a task's. */
+	if (!wrong && p->page->realtime && sched_setscheduler(0, SCHED_FIFO, &param))
 		wrong = "--realtime needs the right to real-time priorities (CAP_SYS_NICE)";
 	if (!wrong)
 		atomic_store(&p->page->state, STATE_READY);
