@@ -144,29 +144,35 @@ class Study:
             return argv
         if approach == "edf" and t.priority:
             return run + ["--deadline", f"{t.period_us}us", "--period", f"{t.period_us}us", "--", *argv]
-        if approach == "admission":
-            return run + ([] if t.priority else ["--priority", "low"]) + ["--", *argv]
+        if approach == "admission":  # who is admitted comes before all others, whatever they say
+            return run + ["--priority", "low", "--", *argv]
         return run + ["--priority", str(100 + t.priority) if t.priority else "low", "--", *argv]
 
     def admit(self, stack, env):
-        """The real-time tasks, all or none; why not, or "" and the bounds that the daemon gave."""
+        """The real-time tasks, the most urgent first, those without segments, too: they take their CPU from others. The
+        bounds that the daemon gave, and why others were refused; both by name."""
         with open(self.set, encoding="ascii") as f:
             content = json.load(f)
-        content["tasks"] = [dict(t, group=t["name"]) for t in content["tasks"] if t["priority"] >= 0 and "segments" in t]
-        path = os.path.join(self.dir, "admitted.json")
-        with open(path, "w", encoding="ascii") as f:
-            json.dump(content, f)
-        tried = self.output([self.fermata, "admit", "--try", "--json", path], env, status=(0, 1))
-        if tried.returncode:
-            return tried.stderr.strip().split("\n")[0], {}
-        # Who takes longer than declared keeps its place, so that its response times are those of the schedule.
-        p = start(stack, [self.fermata, "admit", "--overrun", "report", "--json", path], env, stdout=subprocess.PIPE)
-        answer(p, "fermata admit")
-        return "", {t["name"]: t["bound_ms"] for t in json.loads(tried.stdout)["tasks"]}
+        refused = {}
+        for t in sorted(content["tasks"], key=lambda t: -t["priority"]):
+            if t["priority"] < 0:
+                continue
+            path = os.path.join(self.dir, "admit.json")
+            with open(path, "w", encoding="ascii") as f:
+                json.dump(dict(content, tasks=[dict(t, group=t["name"])]), f)
+            r = self.output([self.fermata, "admit", "--try", path], env, status=(0, 1))
+            if r.returncode:
+                refused[t["name"]] = r.stderr.strip().split("\n")[0]
+                continue
+            # Who takes longer than declared keeps its place, so that its response times are those of the schedule.
+            p = start(stack, [self.fermata, "admit", "--overrun", "report", path], env, stdout=subprocess.PIPE)
+            answer(p, "fermata admit")
+        tasks = json.loads(self.output([self.fermata, "ps", "--tasks", "--json"], env).stdout)["tasks"]
+        return {t["name"]: t["bound_ms"] for t in tasks}, refused
 
     def together(self, approach):
         with contextlib.ExitStack() as stack:
-            env, bounds = self.env, None
+            env, bounds, refused = self.env, None, {}
             if approach != "native":
                 env, _ = self.daemon(stack, "edf" if approach == "edf" else FIXED)
             running = {t.name: start(stack, self.command(approach, t), env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -175,9 +181,7 @@ class Study:
                 if answer(p, name) != "ready":
                     raise Failed(f"{name} did not get ready")
             if approach == "admission":  # now: what they did to get warm is not of their budgets
-                refused, bounds = self.admit(stack, env)
-                if refused:
-                    return {"refused": refused, "tasks": {}}
+                bounds, refused = self.admit(stack, env)
             begin = time.monotonic_ns() + int(LEAD_S * 1e9)
             end = begin + int(self.args.seconds * 1e9)
             for t in self.tasks:
@@ -186,7 +190,7 @@ class Study:
                 running[t.name].stdin.write(f"go {begin} {jobs} {t.period_us * 1000} {until}\n")
                 running[t.name].stdin.flush()
             rows = {name: json.loads(answer(p, name)) for name, p in running.items()}
-            row = {"tasks": rows}
+            row = {"tasks": rows, "refused": refused}
             if approach != "native":
                 row["preempt_us"] = json.loads(self.output([self.fermata, "ps", "--json"], env).stdout)["devices"]
             return self.judged(approach, row, bounds)
@@ -196,9 +200,7 @@ class Study:
         by_analysis = self.bounds(method) if method else {}
         for t in self.tasks:
             r = row["tasks"][t.name]
-            r["bound_ms"] = by_analysis.get(t.name)
-            if bounds and t.name in bounds:
-                r["bound_ms"] = bounds[t.name]
+            r["bound_ms"] = (by_analysis if bounds is None else bounds).get(t.name)
             r["mort_ms"] = r["max_us"] / 1000
             r["held"] = None if r["bound_ms"] is None else r["mort_ms"] <= r["bound_ms"]
         row["method"] = method
@@ -258,9 +260,9 @@ def table(r):
     yield f"Costs, ms    {costs}"
     yield f"Ran          {r['seconds']:g} s each, times by {r['scale']:g}; load average at the end {r['load_average']:.1f}"
     for a, row in r["approaches"].items():
-        if row.get("refused"):
-            yield f"{a:<12} not run: {row['refused']}"
-    ran = [a for a, row in r["approaches"].items() if row["tasks"]]
+        for name, why in row["refused"].items():
+            yield f"{a:<12} without {name}: {why}"
+    ran = list(r["approaches"])
     yield ""
     yield f"{'ms':<27}" + "".join(f"{a:>22}" for a in ran)
     yield f"{'TASK':<16}{'PERIOD':>11}" + f"{'MORT':>11}{'BOUND':>11}" * len(ran)
