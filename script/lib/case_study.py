@@ -55,10 +55,12 @@ class Task:
         self.kernels = max(1, round(self.gpu_us / KERNEL_US)) if self.kernel != "none" else 0
         self.measured = {}
 
-    def words(self, sizes, device_cpu, fifo):
+    def words(self, sizes, device_cpu, first):
         words = [self.kernel, sizes.get(self.kernel, 0), self.kernels, round(sizes["cpu"] * self.cpu_us / 1000)]
+        if not first:
+            return [str(w) for w in words]
         words += [f"cpu={self.cpu}", f"device-cpu={device_cpu}"]
-        return [str(w) for w in words + ([f"fifo={self.priority}"] if fifo and self.priority else [])]
+        return [str(w) for w in words + ([f"fifo={self.priority}"] if self.priority else [])]
 
     def declared(self):
         """As files of tasks have it, in us: what was measured, with a margin."""
@@ -80,6 +82,7 @@ class Study:
         # A device that is a CPU has the last one to itself, if there are two.
         self.device_cpu, self.cpus = cpus[-1], cpus[:-1] or cpus
         self.tasks = [Task(row, args.scale, self.cpus) for row in TABLE if not args.task or row[0] in args.task]
+        self.first = os.geteuid() == 0 and not args.plain
         self.platform = args.platform or os.path.join(dir_, "platform.json")
         self.set = os.path.join(dir_, "set.json")
         # PoCL: a device of one CPU.
@@ -96,16 +99,18 @@ class Study:
             return
         argv = [self.fermata, "calibrate", "--device", "opencl", "--seconds", "10", "--command", f"{KERNEL_US}us",
                 "-o", self.platform]
-        self.output(argv + (["--realtime"] if os.geteuid() == 0 else []), preexec_fn=self.be_device)
+        self.output(argv + (["--realtime"] if self.first else []), preexec_fn=self.be_device)
 
     def be_device(self):
         """In the child: where, and as urgent as, the device's threads are in bench/rt_task.c."""
+        if self.args.plain:
+            return
         os.sched_setaffinity(0, [self.device_cpu])
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, -20)
 
     def size(self):
-        pins = [f"cpu={self.cpus[0]}", f"device-cpu={self.device_cpu}"]
+        pins = [] if self.args.plain else [f"cpu={self.cpus[0]}", f"device-cpu={self.device_cpu}"]
         lengths = {t.kernel: KERNEL_US for t in self.tasks if t.kernels} | {"cpu": 1000}
         self.sizes = {name: json.loads(self.output([self.rt_task, "size", name, str(us), *pins]).stdout)["rounds"]
                       for name, us in lengths.items()}
@@ -116,7 +121,8 @@ class Study:
             env, _ = self.daemon(stack, "fixed-priority")
             for t in self.tasks:
                 progress.step(f"measuring {t.name} alone")
-                argv = [self.rt_task, "measure", *t.words(self.sizes, self.device_cpu, True), str(self.args.measured)]
+                words = t.words(self.sizes, self.device_cpu, not self.args.plain)
+                argv = [self.rt_task, "measure", *words, str(self.args.measured)]
                 t.measured = json.loads(self.output([self.fermata, "run", "--", *argv], env).stdout)
                 if t.measured["wrong"]:
                     raise Failed(f"{t.name}: wrong results")
@@ -131,14 +137,14 @@ class Study:
 
     def daemon(self, stack, policy):
         dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-study-"))
-        settings = f"policy = {policy}\n" + ("realtime = yes\n" if os.geteuid() == 0 else "")
+        settings = f"policy = {policy}\n" + ("realtime = yes\n" if self.first else "")
         settings += f"[admission]\nplatform = {os.path.abspath(self.platform)}\n"
         return dict(daemon(stack, self.args.build, dir_, settings), **{
             k: self.env[k] for k in ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT")}), dir_
 
     def command(self, approach, t):
         """How the program is started."""
-        argv = [self.rt_task, "run", *t.words(self.sizes, self.device_cpu, True)]
+        argv = [self.rt_task, "run", *t.words(self.sizes, self.device_cpu, not self.args.plain)]
         run = [self.fermata, "run", "--group", t.name]
         if approach == "native":
             return argv
@@ -225,7 +231,8 @@ class Study:
             platform = json.load(f)
         with open(self.set, encoding="ascii") as f:
             set_ = json.load(f)
-        return {"seconds": self.args.seconds, "scale": self.args.scale, "load_average": os.getloadavg()[0],
+        return {"seconds": self.args.seconds, "scale": self.args.scale, "plain": self.args.plain,
+                "load_average": os.getloadavg()[0],
                 "cpus": self.cpus, "device_cpu": self.device_cpu, "platform": platform, "set": set_,
                 "approaches": results}
 
@@ -255,7 +262,8 @@ def ms(v):
 def table(r):
     """MORT and bound of each task and approach, as Table 5 of the paper."""
     tasks, p = r["set"]["tasks"], r["platform"]
-    yield f"Device       {p.get('device', {}).get('name', '?')} on CPU {r['device_cpu']}; tasks on CPUs {r['cpus']}"
+    where = "nobody is pinned: bounds promise nothing" if r["plain"] else f"on CPU {r['device_cpu']}; tasks on CPUs {r['cpus']}"
+    yield f"Device       {p.get('device', {}).get('name', '?')}, {where}"
     costs = ", ".join(f"{k} {p[k + '_ns'] / 1e6:.2f}" for k in ("epsilon", "slice", "theta") if p.get(k + "_ns") is not None)
     yield f"Costs, ms    {costs}"
     yield f"Ran          {r['seconds']:g} s each, times by {r['scale']:g}; load average at the end {r['load_average']:.1f}"
@@ -310,6 +318,7 @@ def arguments():
     parser.add_argument("--measured", type=int, default=MEASURED_JOBS, help="jobs of each task that are measured alone")
     parser.add_argument("--approach", action="append", choices=list(APPROACHES))
     parser.add_argument("--task", action="append", choices=[row[0] for row in TABLE], help="these alone")
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--platform")
     parser.add_argument("--out")
     parser.add_argument("--json", action="store_true")
@@ -325,7 +334,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fermata-study-") as dir_:
         try:
             study = Study(args, dir_)
-            with before_other_sessions():
+            with contextlib.nullcontext() if args.plain else before_other_sessions():
                 r = study.run()
         except (Failed, subprocess.SubprocessError, OSError, ValueError) as e:
             sys.exit(f"case-study: {e}")

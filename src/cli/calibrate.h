@@ -42,7 +42,7 @@ enum calibrate_go { GO_NOT_YET, GO_WORK, GO_WAIT };
 enum calibrate_state { STATE_NEW, STATE_READY, STATE_RESTING, STATE_FAILED };
 
 /* A program's notes, in memory that it shares with who started it. */
-#define NOTES (1u << 18)
+#define NOTES (1u << 22) /* memory is used as far as they get */
 struct calibrate_page {
 	_Atomic uint32_t go;    /* enum calibrate_go: written by who started it */
 	_Atomic uint32_t state; /* the rest by the program */

@@ -28,7 +28,7 @@ def study(stack, platform, *more):
     path, out = os.path.join(dir_, "p.json"), os.path.join(dir_, "out")
     with open(path, "w", encoding="ascii") as f:
         json.dump({"fermata_platform": 1, **platform}, f)
-    argv = [sys.executable, os.path.join(SOURCE, "script", "lib", "case_study.py"), "--build", BUILD, "--json",
+    argv = [sys.executable, os.path.join(SOURCE, "script", "lib", "case_study.py"), "--build", BUILD, "--json", "--plain",
             "--seconds", str(SECONDS), "--scale", str(SCALE), "--measured", "3", "--platform", path, "--out", out, *more]
     env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
     r = subprocess.run(argv + [f"--task={t}" for t in TASKS], env=env, text=True, capture_output=True, timeout=240)
