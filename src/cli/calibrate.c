@@ -355,8 +355,7 @@ int cli_calibrate(struct cli *cli, int argc, char **argv)
 	cli_parse(&argp, argc, argv, 0, &x);
 	rc = measure(&x, &err);
 	progress(&x, "");
-	if (x.daemon.pid)
-		calibrate_daemon_end(&x.daemon);
+	calibrate_daemon_end(&x.daemon);
 	rc = rc ? cli_report(&err) : tell(&x);
 	calibration_free(&x.c);
 	return rc;

@@ -85,11 +85,13 @@ void calibrate_end(struct calibrate_program *p);
 /* A daemon of our own, in a directory of its own. */
 struct calibrate_daemon {
 	char dir[CTL_PATH];
-	pid_t pid; /* 0: it is somebody else's */
+	bool own;  /* made for this: to be removed; else it is somebody else's */
+	pid_t pid; /* 0: not running */
 };
 /* config: its settings; NULL: the defaults, or with realtime, that alone. */
 int calibrate_daemon_start(
 	struct calibrate_daemon *d, const char *config, bool realtime, struct fm_err *err);
+/* Safe for one that did not start, and for somebody else's. */
 void calibrate_daemon_end(struct calibrate_daemon *d);
 
 /* Samples, sorted once they are complete. */

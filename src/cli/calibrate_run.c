@@ -185,6 +185,7 @@ int calibrate_daemon_start(
 	if (!mkdtemp(dir))
 		return fm_err_set(err, -errno, "no directory can be made for a daemon: %m");
 	strcpy(d->dir, dir);
+	d->own = true;
 	if (realtime && !config)
 		config = write_realtime(d, path, sizeof(path));
 	fflush(stdout);
@@ -213,7 +214,7 @@ void calibrate_daemon_end(struct calibrate_daemon *d)
 {
 	uint64_t end = fm_now() + STOP_NS;
 
-	if (!d->dir[0])
+	if (!d->own)
 		return;
 	if (d->pid > 0) {
 		kill(d->pid, SIGTERM);

@@ -79,6 +79,7 @@ def the_daemon_there(stack):
     check(f.cli("stats", "--json").stdout and r["samples"]["stop"]["count"] > 0, "its daemon is that one")
     before = json.loads(f.cli("stats", "--json").stdout)["preemptions"]
     check(before > 0, "it was not asked")
+    check(os.path.exists(os.path.join(f.dir, "control.sock")), "it removed somebody else's daemon")
     f.cli("policy", "fair")
     e = fermata("calibrate", "--device", "sim", "--socket", f.dir, status=1).stderr
     check("follows fair" in e and "fixed-priority" in e, e)
@@ -109,6 +110,8 @@ def nothing_is_left(stack):
     tmp = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     fermata("calibrate", "--device", "sim", "--seconds", "1", env={**os.environ, "TMPDIR": tmp})
     check(not os.listdir(tmp), f"it leaves {os.listdir(tmp)}")
+    fermata("calibrate", "--device", "sim", "--config", "/nonexistent", env={**os.environ, "TMPDIR": tmp}, status=1)
+    check(not os.listdir(tmp), f"it leaves {os.listdir(tmp)} where the daemon did not start")
     long = os.path.join(tmp, "x" * 90)
     os.mkdir(long)
     e = fermata("calibrate", "--device", "sim", env={**os.environ, "TMPDIR": long}, status=1).stderr
