@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One machine, while it is simulated. */
+#pragma once
+#include "base/heap.h"
+#include "base/list.h"
+#include "sim.h"
+
+struct machine;
+
+enum event_kind {
+	EV_GROUP,  /* it joins, then its next arrival */
+	EV_LEAVE,  /* a group */
+	EV_TIMER,  /* an entity: its command or its pause ends, or it is flushed off the device */
+	EV_REPORT, /* an entity: the core hears of its edge */
+	EV_COUNT,  /* the warm-up is over */
+};
+
+struct event {
+	struct fm_heap_node node;
+	enum event_kind kind;
+};
+
+struct device {
+	struct machine *m;
+	const struct fm_sim_device *plan;
+	struct fm_sim_device_result *result;
+	struct fm_sdev *sdev;
+	struct fm_list queue; /* entities with a command and an open gate, that wait for a slot */
+	uint32_t index, on;
+	const struct group *last; /* whose command it ran last */
+	uint64_t served, overhead, switches;
+	uint64_t served_before, overhead_before, switches_before; /* of what is counted */
+};
+
+enum state { IDLE, PAUSED, WAITS, ON }; /* ON: the device works for it */
+
+struct ent {
+	struct group *g;
+	struct device *d;
+	struct fm_sent *sent;
+	struct fm_rta_random r; /* of its commands and pauses */
+	struct fm_list queue;
+	struct fm_list edge; /* in the machine's, until the core knows of it */
+	struct event timer, report;
+	enum state state;
+	bool open, reported; /* the gate; what the core was told */
+	bool ending;         /* its command ends at this moment: it keeps its slot until then */
+	bool stopping;       /* on level 3: it is being flushed off the device */
+	uint64_t edge_at;    /* of the edge that the core does not know yet */
+	uint64_t closed_at, off_at;
+	uint32_t step, times; /* the step at hand, and how often it was done */
+	uint64_t left;        /* of the command */
+	uint64_t begin, setup; /* on the device since; of that, before the command goes on */
+	uint64_t segment;      /* level 2: device time since the last gate */
+	uint64_t stretch;      /* device time of commands since it came onto the device */
+	uint64_t served, overhead;
+	uint64_t counted_from, served_before, overhead_before, waits_before, stops_before;
+};
+
+struct job {
+	uint64_t at, length;
+};
+
+struct group {
+	struct machine *m;
+	const struct fm_sim_group *plan;
+	struct fm_sim_group_result *result;
+	uint32_t section, instance;
+	struct fm_rta_random r; /* of its arrivals */
+	struct event timer, leave;
+	struct fm_sgroup *sgroup; /* NULL: not there */
+	struct ent *ent;
+	uint32_t ents, busy; /* busy: entities that have not done their part of the job */
+	bool has_job;
+	struct job job;    /* at hand */
+	struct job *queue; /* a ring */
+	uint32_t cap, head, waiting;
+	uint64_t next;     /* when the next arrival is due, jitter not counted */
+	size_t record;     /* of the trace */
+	uint64_t *followed; /* FM_SIM_AFTER: of each in `before`, jobs that ended and were not used
+			     */
+};
+
+struct machine {
+	const struct fm_sim_plan *plan;
+	const struct fm_sim_watch *watch;
+	struct fm_sim_result *result;
+	uint32_t index;
+	struct fm_sched *s;
+	uint64_t now, events;
+	struct fm_heap queue;
+	struct event count;
+	struct fm_list edges;
+	bool counts;  /* the warm-up is over */
+	bool follows; /* some groups follow others */
+	struct device *device;
+	struct group *group;
+	struct ent *ent;
+	uint32_t devices, groups, ents;
+	struct fm_sched_stats stats; /* at the end of the warm-up */
+	int rc;                      /* of what went wrong within an event */
+};
+
+static inline void note(struct machine *m, enum fm_sim_what what, const struct group *g,
+	const struct device *d, uint64_t ns, const char *reason)
+{
+	if (!m->watch)
+		return;
+	m->watch->event(m->watch->ctx,
+		&(struct fm_sim_event){.what = what,
+			.at = m->now,
+			.ns = ns,
+			.machine = m->index,
+			.group = g->section,
+			.instance = g->instance,
+			.device = d ? d->index : FM_SIM_NO_DEVICE,
+			.reason = reason});
+}
+
+/* Room was reserved for all of them. */
+static inline void at(struct machine *m, struct event *e, uint64_t when)
+{
+	if (fm_heap_has(&e->node))
+		fm_heap_rekey(&m->queue, &e->node, when);
+	else
+		fm_heap_push(&m->queue, &e->node, when);
+}
+
+static inline bool has_work(const struct ent *e)
+{
+	return e->state == WAITS || e->state == ON;
+}
+
+/* device.c: what a device does. None of these calls the core. */
+void device_gate(struct ent *e, bool open);
+void device_wants(struct ent *e); /* it has a command */
+void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
+void device_event(struct ent *e);
+uint64_t device_usage(const struct ent *e);
+void device_progress(const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
+
+/* jobs.c: what a program does. None of these calls the core but the first two. */
+int jobs_join(struct group *g);
+void jobs_leave(struct group *g);
+void jobs_arrival(struct group *g);
+void jobs_resume(struct ent *e); /* a pause ended */
+void jobs_next(struct ent *e);   /* a command ended */
+
+/* machine.c: it may have become ready or idle; the core is told at the end of the event. */
+void machine_edge(struct ent *e);
+
+/* run.c */
+uint32_t fm_sim_groups(const struct fm_sim_plan *p, uint32_t *entities);
+uint32_t fm_sim_places(const struct fm_sim_plan *p, const struct fm_sim_group *g);
+/* Which device of the machine is the n-th of those that a group names. */
+uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t n);
+
+/* count.c */
+void count_begin(struct machine *m); /* the warm-up is over */
+void count_group(struct group *g);   /* that leaves */
+void count_end(struct machine *m);

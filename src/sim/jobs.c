@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What programs do: jobs that arrive, wait, and go through their commands and pauses. */
+#include "internal.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* The next command or pause of its part of the job. false: it has done all of it. */
+static bool advance(struct ent *e)
+{
+	const struct fm_sim_group *plan = e->g->plan;
+	struct machine *m = e->g->m;
+	const struct fm_sim_step *s;
+	uint64_t time;
+
+	if (e->g->job.length) { /* one command, whatever the steps say */
+		e->left = e->g->job.length;
+		if (!e->step++)
+			device_wants(e);
+		return e->step == 1;
+	}
+	for (; e->step < plan->steps; e->step++, e->times = 0) {
+		s = &plan->step[e->step];
+		if (e->times == s->times)
+			continue;
+		e->times++;
+		time = fm_sim_draw(&s->time, &e->r);
+		if (!s->pause) {
+			e->left = FM_MAX(time, FM_SIM_COMMAND);
+			device_wants(e);
+		} else {
+			e->state = PAUSED;
+			at(m, &e->timer, fm_add_sat(m->now, FM_MAX(time, FM_SIM_COMMAND)));
+		}
+		return true;
+	}
+	return false;
+}
+
+static void begin_job(struct group *g)
+{
+	g->job = g->queue[g->head];
+	g->head = (g->head + 1) % g->cap;
+	g->waiting--;
+	g->has_job = true;
+	g->busy = g->ents;
+	for (uint32_t i = 0; i < g->ents; i++) {
+		g->ent[i].step = g->ent[i].times = 0;
+		advance(&g->ent[i]); /* there is a step, so it is one that takes time */
+		machine_edge(&g->ent[i]);
+	}
+}
+
+static int grow(struct group *g)
+{
+	uint32_t cap = g->cap ? 2 * g->cap : 2;
+	struct job *queue = malloc(cap * sizeof(*queue));
+
+	if (!queue)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->waiting; i++)
+		queue[i] = g->queue[(g->head + i) % g->cap];
+	free(g->queue);
+	g->queue = queue;
+	g->cap = cap;
+	g->head = 0;
+	return 0;
+}
+
+static void arrive(struct group *g, uint64_t length)
+{
+	struct machine *m = g->m;
+
+	g->result->arrivals += m->counts;
+	if (g->waiting >= g->plan->queue) {
+		g->result->dropped += m->counts;
+		note(m, FM_SIM_DROPS, g, NULL, 0, NULL);
+		return;
+	}
+	if (g->waiting == g->cap && grow(g)) {
+		m->rc = -ENOMEM;
+		return;
+	}
+	g->queue[(g->head + g->waiting++) % g->cap] = (struct job){m->now, length};
+	note(m, FM_SIM_ARRIVES, g, NULL, length, NULL);
+}
+
+/* One of another group has ended: does that make a job for this one? */
+static void follow(struct group *g, uint32_t which)
+{
+	uint32_t n = g->plan->befores;
+
+	g->followed[which]++;
+	for (uint32_t i = 0; i < n; i++)
+		if (!g->followed[i])
+			return;
+	for (uint32_t i = 0; i < n; i++)
+		g->followed[i]--;
+	arrive(g, 0);
+	if (!g->has_job && g->waiting)
+		begin_job(g);
+}
+
+static void tell_followers(const struct group *g)
+{
+	struct machine *m = g->m;
+
+	for (uint32_t i = 0; i < m->groups; i++) {
+		struct group *o = &m->group[i];
+
+		if (o->plan->arrival != FM_SIM_AFTER || !o->sgroup ||
+			o->instance % g->plan->count != g->instance)
+			continue;
+		for (uint32_t b = 0; b < o->plan->befores; b++)
+			if (o->plan->before[b] == g->section)
+				follow(o, b);
+	}
+}
+
+static void end_job(struct group *g)
+{
+	struct machine *m = g->m;
+	uint64_t took = m->now - g->job.at, think;
+
+	g->has_job = false;
+	note(m, FM_SIM_ENDS, g, NULL, took, NULL);
+	if (m->counts) {
+		g->result->jobs++;
+		g->result->late += g->plan->deadline && took > g->plan->deadline;
+		fm_hist_add(&g->result->response, took);
+	}
+	if (g->plan->arrival == FM_SIM_CLOSED) {
+		think = fm_sim_draw(&g->plan->time, &g->r);
+		if (think)
+			at(m, &g->timer, fm_add_sat(m->now, think));
+		else
+			arrive(g, 0);
+	}
+	if (g->waiting)
+		begin_job(g);
+	if (m->follows)
+		tell_followers(g);
+}
+
+void jobs_next(struct ent *e)
+{
+	if (!advance(e) && !--e->g->busy)
+		end_job(e->g);
+}
+
+void jobs_resume(struct ent *e)
+{
+	e->state = IDLE;
+	jobs_next(e);
+	machine_edge(e);
+}
+
+/* FM_NEVER: it waits for others. */
+static uint64_t first_arrival(struct group *g)
+{
+	const struct fm_sim_group *plan = g->plan;
+	bool fixed = plan->time.shape == FM_SIM_FIXED && plan->time.a;
+	uint64_t now = g->m->now;
+
+	switch (plan->arrival) {
+	case FM_SIM_TRACE:
+		return plan->records ? fm_add_sat(now, plan->record[0].at) : FM_NEVER;
+	case FM_SIM_AFTER:
+		return FM_NEVER;
+	default:
+		break;
+	}
+	if (!plan->random_phase)
+		return fm_add_sat(now, plan->phase);
+	if (fixed)
+		return now + (uint64_t)fm_rta_uniform(&g->r, 0, (int64_t)plan->time.a - 1);
+	return fm_add_sat(now, fm_sim_draw(&plan->time, &g->r));
+}
+
+static uint64_t later(struct group *g, uint64_t when)
+{
+	uint64_t jitter = g->plan->jitter;
+
+	if (jitter)
+		when = fm_add_sat(when, (uint64_t)fm_rta_uniform(&g->r, 0, (int64_t)jitter));
+	return FM_MAX(when, g->m->now);
+}
+
+void jobs_arrival(struct group *g)
+{
+	const struct fm_sim_group *plan = g->plan;
+	struct machine *m = g->m;
+
+	if (plan->arrival == FM_SIM_TRACE) {
+		arrive(g, plan->record[g->record].length);
+		if (++g->record < plan->records)
+			at(m, &g->timer, fm_add_sat(g->next, plan->record[g->record].at));
+	} else if (plan->arrival == FM_SIM_CLOSED) {
+		arrive(g, 0);
+	} else {
+		for (uint32_t i = 0; i < plan->burst; i++)
+			arrive(g, 0);
+		g->next = fm_add_sat(
+			g->next, FM_MAX(fm_sim_draw(&plan->time, &g->r), FM_SIM_COMMAND));
+		at(m, &g->timer, later(g, g->next));
+	}
+	if (!g->has_job && g->waiting)
+		begin_job(g);
+}
+
+static int enter(struct group *g, struct ent *e)
+{
+	struct machine *m = g->m;
+
+	e->reported = e->open = false;
+	e->counted_from = m->now;
+	return fm_sched_ent_add(m->s, &e->sent, g->sgroup, e->d->sdev, e, m->now);
+}
+
+int jobs_join(struct group *g)
+{
+	struct machine *m = g->m;
+	uint64_t first;
+	int rc = fm_sched_group_add(m->s, &g->sgroup);
+
+	if (rc)
+		return rc;
+	for (unsigned h = 0; h < FM_HINT_COUNT && !rc; h++)
+		rc = fm_sched_hint(
+			m->s, g->sgroup, (enum fm_hint)h, g->plan->hints.value[h], m->now);
+	note(m, FM_SIM_JOINS, g, NULL, 0, NULL);
+	for (uint32_t i = 0; i < g->ents && !rc; i++)
+		rc = enter(g, &g->ent[i]);
+	if (rc)
+		return rc;
+	first = first_arrival(g);
+	g->next = g->plan->arrival == FM_SIM_TRACE ? m->now : first;
+	if (first != FM_NEVER)
+		at(m, &g->timer, g->plan->arrival == FM_SIM_TRACE ? first : later(g, first));
+	if (g->plan->stop != FM_NEVER)
+		at(m, &g->leave, FM_MAX(g->plan->stop, m->now));
+	return 0;
+}
+
+void jobs_leave(struct group *g)
+{
+	struct machine *m = g->m;
+
+	count_group(g);
+	fm_heap_del(&m->queue, &g->timer.node);
+	for (uint32_t i = 0; i < g->ents; i++) {
+		device_leave(&g->ent[i]);
+		fm_heap_del(&m->queue, &g->ent[i].report.node);
+		fm_list_del(&g->ent[i].edge);
+	}
+	fm_sched_group_del(m->s, g->sgroup, m->now);
+	g->sgroup = NULL;
+	g->has_job = false;
+	g->waiting = 0;
+	note(m, FM_SIM_LEAVES, g, NULL, 0, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A machine, or many, in virtual time: devices, the programs that use them, and between the two the
+ * scheduler core and the policies that the daemon runs. No I/O, no clock, no floating point: what
+ * comes out depends on the plan and its seed alone, on every machine, to the last bit.
+ *
+ * A plan describes one machine, and how many there are of it. Machines have no part in each other,
+ * so they may be simulated in any order and by several threads; what they come to is added up.
+ *
+ * Programs. Each group has jobs, one at a time, and the others wait for it in the order in which
+ * they arrived. A job is a sequence of commands on the group's device, and of pauses between them;
+ * with several devices, the same on each. A group is ready while a command of it waits or runs.
+ *
+ * Devices. Each runs one command at a time, or as many as it has slots, of groups whose gates are
+ * open: first come, first served, command by command, where there are several. What a closed gate
+ * stops, and when, is a matter of the level. The core hears of every edge at once, or after
+ * `react`.
+ */
+#pragma once
+#include "policy/policy.h"
+#include "sched/sched.h"
+#include <fermata/rta.h>
+#include <stdatomic.h>
+
+#define FM_SIM_PLACES  16 /* device sections that a group names */
+#define FM_SIM_BEFORE  8  /* groups whose jobs one of another waits for */
+#define FM_SIM_STEPS   32
+#define FM_SIM_COMMAND UINT64_C(100) /* ns; no command, and no time between arrivals, is shorter */
+
+enum fm_sim_shape { FM_SIM_FIXED, FM_SIM_UNIFORM, FM_SIM_EXP, FM_SIM_NORMAL, FM_SIM_PARETO };
+
+/* A time at random. uniform: from a to b. exp: mean a. normal: mean a, deviation b, never below 0;
+ * it is the sum of twelve uniform ones. pareto: least a, exponent b / 1000; at most a million a. */
+struct fm_sim_dist {
+	enum fm_sim_shape shape;
+	uint64_t a, b;
+};
+
+uint64_t fm_sim_draw(const struct fm_sim_dist *d, struct fm_rta_random *r);
+/* In parts of 2^32; of log2, 0 < v. */
+uint64_t fm_sim_log2(uint64_t v);
+uint64_t fm_sim_exp2(uint32_t fraction); /* 2^32 to 2^33 */
+
+struct fm_sim_device {
+	const char *name;
+	uint32_t count, slots;
+	uint32_t level;   /* 1, 2 or 3 */
+	uint64_t launch;  /* before each command */
+	uint64_t spacing; /* level 2: device time between two gates */
+	uint64_t gate;    /* level 2: what a gate costs that is open */
+	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
+	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */
+	uint64_t swtch;   /* another group than before */
+};
+
+enum fm_sim_arrival {
+	FM_SIM_CLOSED,   /* `time` after the end of the one before; 0: always busy */
+	FM_SIM_PERIODIC, /* `time` after the one before, the first at `phase`, each up to `jitter`
+			    late */
+	FM_SIM_BURSTS,   /* the same, `burst` at once */
+	FM_SIM_TRACE,    /* at given times */
+	FM_SIM_AFTER,    /* when the groups `before` have ended one each */
+};
+
+struct fm_sim_step {
+	bool pause; /* the device is not needed */
+	uint32_t times;
+	struct fm_sim_dist time;
+};
+
+/* A job of a recorded arrival. */
+struct fm_sim_record {
+	uint64_t at, length; /* since the group's start; length 0: as the steps say */
+};
+
+struct fm_sim_group {
+	const char *name;
+	uint32_t count;
+	struct fm_hints hints;
+	uint64_t start, stop; /* joins, leaves; FM_NEVER: stays */
+	uint32_t place[FM_SIM_PLACES], places;
+	bool everywhere; /* on all of its devices at once; else the instances are dealt out */
+	enum fm_sim_arrival arrival;
+	struct fm_sim_dist time;
+	uint64_t phase, jitter;
+	bool random_phase; /* within one `time` */
+	uint32_t burst;
+	const struct fm_sim_record *record;
+	size_t records;
+	uint32_t before[FM_SIM_BEFORE], befores;
+	uint32_t queue; /* jobs that may wait; further ones are dropped */
+	struct fm_sim_step step[FM_SIM_STEPS];
+	uint32_t steps;
+	uint64_t deadline; /* of the response; 0: none */
+};
+
+struct fm_sim_plan {
+	const struct fm_policy_ops *policy;
+	const char *const *params; /* "key=value" */
+	size_t n_params;
+	uint64_t linger, react, duration;
+	uint64_t warmup; /* of the duration; what happens then is not counted */
+	uint64_t seed;
+	uint32_t machines;
+	const struct fm_sim_device *device;
+	uint32_t devices;
+	const struct fm_sim_group *group;
+	uint32_t groups;
+};
+
+/* What happens, for whoever wants to know. */
+enum fm_sim_what {
+	FM_SIM_JOINS,
+	FM_SIM_LEAVES,
+	FM_SIM_ARRIVES, /* a job */
+	FM_SIM_DROPS,   /* it, for too many wait */
+	FM_SIM_ENDS,    /* it; ns: since its arrival */
+	FM_SIM_READY,
+	FM_SIM_IDLE,
+	FM_SIM_OPENS,  /* the gate; reason */
+	FM_SIM_CLOSES, /* the gate; reason */
+	FM_SIM_RUNS,   /* the device works for it from now on */
+	FM_SIM_STOPS,  /* and no more; ns: of what was done, commands alone */
+};
+
+struct fm_sim_event {
+	enum fm_sim_what what;
+	uint64_t at, ns;
+	uint32_t machine;
+	uint32_t group, instance; /* of the plan; which of those */
+	uint32_t device;          /* of the machine; FM_SIM_NO_DEVICE: of the whole group */
+	const char *reason;
+};
+#define FM_SIM_NO_DEVICE UINT32_MAX
+
+struct fm_sim_watch {
+	void (*event)(void *ctx, const struct fm_sim_event *e);
+	void *ctx;
+};
+
+/* Of all instances of a group, on all machines. Percentiles are of single jobs. */
+struct fm_sim_group_result {
+	uint64_t instances;
+	uint64_t arrivals, dropped, jobs, late; /* late: past the deadline, of jobs that ended */
+	uint64_t served, overhead;              /* device time: of commands; besides */
+	uint64_t present;                       /* entities times the time they were there */
+	uint64_t share_min, share_max;          /* of one entity's time there, parts per million */
+	uint64_t waits, preemptions;            /* ready without a gate; gates closed while ready */
+	uint64_t left;                          /* jobs not ended at the end */
+	struct fm_hist response;                /* from the arrival, whether served then or not */
+};
+
+struct fm_sim_device_result {
+	uint64_t devices, time; /* time: of all slots together */
+	uint64_t served, overhead;
+	uint64_t switches;   /* from one group to another */
+	struct fm_hist stop; /* gate closed to device free, as the core sees it */
+};
+
+struct fm_sim_result {
+	uint64_t machines, events; /* events: arrivals, ends of commands and pauses, stops, ticks */
+	struct fm_sched_stats core;
+	uint32_t groups, devices;
+	struct fm_sim_group_result *group; /* as in the plan */
+	struct fm_sim_device_result *device;
+};
+
+int fm_sim_result_init(struct fm_sim_result *r, const struct fm_sim_plan *p);
+void fm_sim_result_free(struct fm_sim_result *r);
+void fm_sim_result_merge(struct fm_sim_result *into, const struct fm_sim_result *from);
+
+/* Shared with whoever waits for it. */
+struct fm_sim_control {
+	_Atomic uint64_t done_us; /* of virtual time, of all machines together */
+	_Atomic bool stop;        /* it then ends soon, with -EINTR */
+};
+
+/* One machine from the beginning to the end, added to r. watch, control and err may be NULL.
+ * -EINVAL with a text for a policy that does not start, -ENOMEM. */
+int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct fm_sim_watch *watch,
+	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
+/* All of them, by so many threads. What it comes to does not depend on their number. */
+int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_control *control,
+	struct fm_sim_result *r, struct fm_err *err);
+
+/* Of a machine: how many there are, and which of the plan the n-th is. */
+uint32_t fm_sim_devices(const struct fm_sim_plan *p);
+uint32_t fm_sim_device_at(const struct fm_sim_plan *p, uint32_t n, uint32_t *instance);

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machines in virtual time: what a level, a cost and an arrival mean, to the nanosecond, and that
+ * nothing but the plan and its seed decides what happens. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/util.h"
+#include "sim/sim.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* DEVICE() and GROUP() give defaults, and let a test give others. */
+#pragma GCC diagnostic ignored "-Woverride-init"
+
+#define ALL_HINTS(id, name, min, max, def, unit) [id] = def,
+#define DEVICE(...)                                                                       \
+	(struct fm_sim_device)                                                            \
+	{                                                                                 \
+		.name = "gpu", .count = 1, .slots = 1, .level = 2, .spacing = 500 * FM_US, \
+		__VA_ARGS__                                                               \
+	}
+#define COMMANDS(n, ns)                                                            \
+	.steps = 1, .step = {                                                      \
+		{.times = n, .time = {FM_SIM_FIXED, ns, 0}}                        \
+	}
+#define GROUP(...)                                                                            \
+	(struct fm_sim_group)                                                                 \
+	{                                                                                     \
+		.name = "g", .count = 1, .places = 1, .stop = FM_NEVER, .queue = 100,         \
+		.burst = 1, .hints.value = {FM_HINT_MAP(ALL_HINTS)}, __VA_ARGS__              \
+	}
+#define ONCE UINT64_C(1) << 50 /* between arrivals: there is no second */
+
+struct world {
+	struct fm_sim_device device[4];
+	struct fm_sim_group group[8];
+	struct fm_sim_plan plan;
+	struct fm_sim_result r;
+	uint64_t digest, ends[64], runs, stops_at[64];
+	unsigned ended, stopped;
+};
+
+static void mix(struct world *w, uint64_t v)
+{
+	for (int i = 0; i < 8; i++, v >>= 8)
+		w->digest = (w->digest ^ (v & 255)) * UINT64_C(0x100000001b3);
+}
+
+static void on_event(void *ctx, const struct fm_sim_event *e)
+{
+	struct world *w = ctx;
+
+	mix(w, e->what);
+	mix(w, e->at);
+	mix(w, e->ns);
+	mix(w, (uint64_t)e->group << 32 | e->instance);
+	mix(w, e->device);
+	if (e->what == FM_SIM_ENDS && w->ended < 64)
+		w->ends[w->ended++] = e->at;
+	if (e->what == FM_SIM_STOPS && w->stopped < 64)
+		w->stops_at[w->stopped++] = e->at;
+	w->runs += e->what == FM_SIM_RUNS;
+}
+
+static void plan(struct world *w, const char *policy, uint64_t duration)
+{
+	*w = (struct world){0};
+	w->plan = (struct fm_sim_plan){.policy = fm_policy_find(policy),
+		.duration = duration,
+		.seed = 1,
+		.machines = 1,
+		.device = w->device,
+		.group = w->group};
+}
+
+static void add(struct world *w, struct fm_sim_group g)
+{
+	w->group[w->plan.groups++] = g;
+}
+
+static void run(struct world *w)
+{
+	const struct fm_sim_watch watch = {on_event, w};
+	struct fm_err err = {0};
+
+	if (!w->plan.devices) {
+		w->device[0] = DEVICE();
+		w->plan.devices = 1;
+	}
+	w->digest = UINT64_C(0xcbf29ce484222325);
+	assert_int_equal(fm_sim_result_init(&w->r, &w->plan), 0);
+	for (uint32_t i = 0; i < w->plan.machines; i++)
+		if (fm_sim_machine(&w->plan, i, &watch, NULL, &w->r, &err))
+			fail_msg("%s", err.text);
+}
+
+static void end(struct world *w)
+{
+	fm_sim_result_free(&w->r);
+}
+
+static void device(struct world *w, struct fm_sim_device d)
+{
+	w->device[w->plan.devices++] = d;
+}
+
+/* A job of a hundred commands from 0 on, and one that preempts it from 10 ms on. */
+static void two(struct world *w, struct fm_sim_device d, uint64_t command)
+{
+	struct fm_sim_group low = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
+		COMMANDS(100, command));
+	struct fm_sim_group high = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
+		.phase = 10 * FM_MS + 1000, COMMANDS(1, FM_MS));
+
+	plan(w, "fixed-priority", FM_S);
+	device(w, d);
+	high.hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
+	add(w, low);
+	add(w, high);
+	run(w);
+	assert_int_equal(w->r.group[0].jobs, 1);
+	assert_int_equal(w->r.group[1].jobs, 1);
+	assert_int_equal(w->r.group[0].served, 100 * command);
+	assert_int_equal(w->r.device[0].served, 100 * command + FM_MS);
+	assert_int_equal(w->r.group[0].preemptions, 1);
+}
+
+static void level_1_ends_what_the_driver_has(void **state)
+{
+	struct world w;
+
+	/* Commands end at 200 us and so on; the gate closes at 10001 us; the window is over at
+	 * 11001 us, within the command that ends at 11200. */
+	two(&w, DEVICE(.level = 1, .window = FM_MS), 200 * FM_US);
+	assert_int_equal(w.stops_at[0], 11200 * FM_US);
+	assert_int_equal(w.r.group[1].response.max, 11200 * FM_US + FM_MS - 10001 * FM_US);
+	assert_int_equal(w.r.group[0].response.max, 21 * FM_MS);
+	assert_int_equal(w.r.device[0].stop.max, 1199 * FM_US);
+	end(&w);
+}
+
+static void level_2_ends_the_segment(void **state)
+{
+	struct world w;
+
+	/* Gates every third command: at 9600, 10200. */
+	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US), 200 * FM_US);
+	assert_int_equal(w.stops_at[0], 10200 * FM_US);
+	end(&w);
+	/* A command that is longer than the spacing is a segment. */
+	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US), 7 * FM_MS);
+	assert_int_equal(w.stops_at[0], 14 * FM_MS);
+	end(&w);
+}
+
+static void level_3_ends_in_the_middle(void **state)
+{
+	struct world w;
+
+	two(&w, DEVICE(.level = 3, .flush = 40 * FM_US), 7 * FM_MS);
+	assert_int_equal(w.stops_at[0], 10041 * FM_US);
+	assert_int_equal(w.r.device[0].overhead, 40 * FM_US);
+	assert_int_equal(w.r.group[0].response.max, 701 * FM_MS + 40 * FM_US);
+	end(&w);
+}
+
+static void costs_are_paid(void **state)
+{
+	struct world w;
+
+	/* A hundred commands and one, three switches, and a gate after each third command. */
+	two(&w,
+		DEVICE(.level = 2, .spacing = 600 * FM_US, .launch = 3 * FM_US, .gate = 5 * FM_US,
+			.swtch = 70 * FM_US),
+		200 * FM_US);
+	assert_int_equal(w.r.device[0].switches, 3);
+	assert_true(w.r.device[0].overhead >= 101 * 3 * FM_US + 3 * 70 * FM_US + 30 * 5 * FM_US);
+	assert_true(w.r.device[0].overhead <= 101 * 3 * FM_US + 3 * 70 * FM_US + 33 * 5 * FM_US);
+	assert_int_equal(w.r.group[0].overhead + w.r.group[1].overhead, w.r.device[0].overhead);
+	end(&w);
+}
+
+static void slots_work_side_by_side(void **state)
+{
+	struct world w;
+
+	plan(&w, "fifo", FM_S);
+	device(&w, DEVICE(.slots = 2));
+	add(&w, GROUP(.count = 3, COMMANDS(1, FM_MS)));
+	run(&w);
+	assert_int_equal(w.r.device[0].time, 2 * FM_S);
+	assert_in_range(w.r.device[0].served, 2 * FM_S - 3 * FM_MS, 2 * FM_S);
+	assert_in_range(w.r.group[0].share_min, 663000, 667000);
+	assert_in_range(w.r.group[0].share_max, 666000, 670000);
+	end(&w);
+}
+
+static void arrivals_come_when_they_should(void **state)
+{
+	static const struct fm_sim_record record[] = {{FM_MS, 0}, {FM_MS, 5 * FM_MS}, {20 * FM_MS, 0}};
+	static const uint64_t ends[] = {3, 8, 22};
+	struct world w;
+
+	plan(&w, "fixed-priority", FM_S);
+	add(&w, GROUP(.arrival = FM_SIM_TRACE, .record = record, .records = 3,
+			COMMANDS(2, FM_MS)));
+	run(&w);
+	assert_int_equal(w.ended, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(w.ends[i], ends[i] * FM_MS);
+	end(&w);
+
+	plan(&w, "fixed-priority", 100 * FM_MS);
+	add(&w, GROUP(.arrival = FM_SIM_CLOSED, .time.a = 3 * FM_MS, .phase = FM_MS,
+			COMMANDS(2, FM_MS)));
+	run(&w);
+	assert_int_equal(w.r.group[0].jobs, 20);
+	assert_int_equal(w.ends[1], 8 * FM_MS);
+	end(&w);
+
+	/* Three at once, room for two; five come while the first runs. */
+	plan(&w, "fixed-priority", 100 * FM_MS);
+	add(&w, GROUP(.arrival = FM_SIM_BURSTS, .burst = 5, .queue = 2, .time.a = 50 * FM_MS,
+			.deadline = 3 * FM_MS / 2, COMMANDS(1, FM_MS)));
+	run(&w);
+	assert_int_equal(w.r.group[0].arrivals, 10);
+	assert_int_equal(w.r.group[0].dropped, 6);
+	assert_int_equal(w.r.group[0].jobs, 4);
+	assert_int_equal(w.r.group[0].late, 2);
+	end(&w);
+}
+
+static void followers_wait_for_all(void **state)
+{
+	struct world w;
+
+	plan(&w, "fixed-priority", 100 * FM_MS);
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 20 * FM_MS, COMMANDS(1, FM_MS)));
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 40 * FM_MS, .phase = 30 * FM_MS,
+			COMMANDS(1, FM_MS)));
+	add(&w, GROUP(.arrival = FM_SIM_AFTER, .before = {0, 1}, .befores = 2,
+			COMMANDS(1, 2 * FM_MS)));
+	run(&w);
+	assert_int_equal(w.r.group[0].jobs, 5);
+	assert_int_equal(w.r.group[1].jobs, 2);
+	assert_int_equal(w.r.group[2].jobs, 2);
+	assert_int_equal(w.r.group[2].response.max, 2 * FM_MS);
+	end(&w);
+}
+
+static void pauses_leave_the_device(void **state)
+{
+	struct world w;
+
+	plan(&w, "fixed-priority", FM_S);
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 100 * FM_MS, .steps = 3,
+			.step = {{.times = 1, .time.a = FM_MS},
+				{.pause = true, .times = 2, .time.a = 4 * FM_MS},
+				{.times = 1, .time.a = FM_MS}}));
+	run(&w);
+	assert_int_equal(w.r.group[0].response.min, 10 * FM_MS);
+	assert_int_equal(w.r.group[0].response.max, 10 * FM_MS);
+	assert_int_equal(w.r.group[0].served, 20 * FM_MS);
+	assert_int_equal(w.runs, 20);
+	end(&w);
+}
+
+static void who_leaves_is_gone(void **state)
+{
+	struct world w;
+
+	plan(&w, "round-robin", FM_S);
+	add(&w, GROUP(.stop = 600 * FM_MS, COMMANDS(1, FM_MS)));
+	add(&w, GROUP(.start = 200 * FM_MS, COMMANDS(1, FM_MS)));
+	run(&w);
+	/* 200 ms alone, 400 ms together, 400 ms alone. */
+	assert_in_range(w.r.group[0].served, 395 * FM_MS, 405 * FM_MS);
+	assert_in_range(w.r.group[1].served, 595 * FM_MS, 605 * FM_MS);
+	assert_int_equal(w.r.group[0].present, 600 * FM_MS);
+	assert_int_equal(w.r.group[1].present, 800 * FM_MS);
+	assert_in_range(w.r.device[0].served, 999 * FM_MS, FM_S);
+	end(&w);
+}
+
+static void gangs_run_everywhere_or_nowhere(void **state)
+{
+	struct world w;
+
+	plan(&w, "fixed-priority", FM_S);
+	device(&w, DEVICE(.count = 2));
+	add(&w, GROUP(.everywhere = true, .arrival = FM_SIM_PERIODIC, .time.a = 50 * FM_MS,
+			COMMANDS(10, FM_MS)));
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 100 * FM_MS, .phase = 5 * FM_MS,
+			COMMANDS(20, FM_MS)));
+	w.group[1].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
+	run(&w);
+	assert_int_equal(w.r.group[0].jobs, 20);
+	/* Every other job is stopped on both, for the 20 ms that somebody has one of them. */
+	assert_in_range(w.r.group[0].response.max, 29 * FM_MS, 31 * FM_MS);
+	assert_int_equal(w.r.group[0].served, 2 * 20 * 10 * FM_MS);
+	end(&w);
+}
+
+static void the_warm_up_does_not_count(void **state)
+{
+	struct world w;
+
+	plan(&w, "round-robin", FM_S);
+	w.plan.warmup = 500 * FM_MS;
+	add(&w, GROUP(.stop = 400 * FM_MS, COMMANDS(1, FM_MS)));
+	add(&w, GROUP(.count = 2, COMMANDS(1, FM_MS)));
+	run(&w);
+	assert_int_equal(w.r.group[0].jobs, 0);
+	assert_int_equal(w.r.group[0].served, 0);
+	assert_int_equal(w.r.group[1].served, 500 * FM_MS);
+	assert_int_equal(w.r.device[0].time, 500 * FM_MS);
+	assert_int_equal(w.r.device[0].served, 500 * FM_MS);
+	end(&w);
+}
+
+/* The core hears late, and the programs wait so much longer. */
+static void the_core_reacts_late(void **state)
+{
+	struct world w;
+
+	plan(&w, "fixed-priority", FM_S);
+	w.plan.react = 50 * FM_US;
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 10 * FM_MS, COMMANDS(1, FM_MS)));
+	add(&w, GROUP(.phase = FM_MS / 2, COMMANDS(1, 100 * FM_US)));
+	w.group[0].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_LOW;
+	w.group[1].stop = 5 * FM_MS;
+	run(&w);
+	assert_int_equal(w.stops_at[0], FM_MS);
+	assert_in_range(w.r.group[0].response.max, FM_MS, 5500 * FM_US);
+	end(&w);
+}
+
+/* Poisson arrivals at one server, exponential lengths: the mean response is 1 / (mu - lambda). */
+static void queueing_theory_holds(void **state)
+{
+	struct world w;
+	uint64_t mean;
+
+	plan(&w, "fifo", 2000 * FM_S);
+	w.plan.warmup = FM_S;
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time = {FM_SIM_EXP, 10 * FM_MS, 0},
+			.random_phase = true, .queue = 1000000, .steps = 1,
+			.step = {{.times = 1, .time = {FM_SIM_EXP, 5 * FM_MS, 0}}}));
+	run(&w);
+	mean = w.r.group[0].response.sum / w.r.group[0].response.count;
+	assert_in_range(mean, 9700 * FM_US, 10300 * FM_US);
+	assert_in_range(w.r.device[0].served, 990 * FM_S, 1010 * FM_S);
+	end(&w);
+}
+
+static void draws_have_their_mean(void **state)
+{
+	static const struct fm_sim_dist known[] = {
+		{FM_SIM_FIXED, 1000000, 0},
+		{FM_SIM_UNIFORM, 500000, 1500000},
+		{FM_SIM_EXP, 1000000, 0},
+		{FM_SIM_NORMAL, 1000000, 200000},
+		{FM_SIM_PARETO, 600000, 2500},
+	};
+	struct fm_rta_random r;
+
+	for (size_t k = 0; k < FM_ARRAY_LEN(known); k++) {
+		uint64_t sum = 0;
+
+		fm_rta_seed(&r, 7, k);
+		for (unsigned i = 0; i < 400000; i++)
+			sum += fm_sim_draw(&known[k], &r);
+		assert_in_range(sum / 400000, 990000, 1010000);
+	}
+}
+
+/* The same numbers on every machine, whatever its compiler and its C library. */
+static void draws_are_known(void **state)
+{
+	static const struct fm_sim_dist known[] = {
+		{FM_SIM_FIXED, 1000000, 0},
+		{FM_SIM_UNIFORM, 500000, 1500000},
+		{FM_SIM_EXP, 1000000, 0},
+		{FM_SIM_NORMAL, 1000000, 900000},
+		{FM_SIM_PARETO, 600000, 1001},
+	};
+	struct world w = {.digest = UINT64_C(0xcbf29ce484222325)};
+	struct fm_rta_random r;
+
+	for (size_t k = 0; k < FM_ARRAY_LEN(known); k++) {
+		fm_rta_seed(&r, 11, k);
+		for (unsigned i = 0; i < 10000; i++)
+			mix(&w, fm_sim_draw(&known[k], &r));
+	}
+	assert_int_equal(w.digest, UINT64_C(0x268700b07991cc13));
+}
+
+static void logarithms_are_near(void **state)
+{
+	struct fm_rta_random r;
+
+	fm_rta_seed(&r, 3, 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t v = fm_rta_next(&r) >> (i % 60) | 1;
+		double got = (double)fm_sim_log2(v) / 4294967296.0;
+		uint32_t f = (uint32_t)fm_rta_next(&r);
+		double power = (double)fm_sim_exp2(f) / 4294967296.0;
+
+		assert_true(fabs(got - log2((double)v)) < 3e-6);
+		assert_true(fabs(power - exp2(f / 4294967296.0)) < 1e-8);
+	}
+	assert_int_equal(fm_sim_log2(1), 0);
+	assert_int_equal(fm_sim_exp2(0), UINT64_C(1) << 32);
+}
+
+/* Every kind of thing at once. */
+static void everything(struct world *w, const char *policy)
+{
+	plan(w, policy, 3 * FM_S);
+	w->plan.warmup = 100 * FM_MS;
+	w->plan.linger = 100 * FM_US;
+	device(w, DEVICE(.count = 2, .launch = FM_US, .swtch = 20 * FM_US, .gate = FM_US));
+	device(w, DEVICE(.level = 3, .flush = 30 * FM_US, .slots = 2));
+	device(w, DEVICE(.level = 1, .window = FM_MS));
+	add(w, GROUP(.count = 4, .place = {0}, .arrival = FM_SIM_PERIODIC, .random_phase = true,
+			.time = {FM_SIM_EXP, 20 * FM_MS, 0}, .steps = 2,
+			.step = {{.times = 5, .time = {FM_SIM_EXP, 300 * FM_US, 0}},
+				{.pause = true, .times = 1, .time = {FM_SIM_UNIFORM, 0, FM_MS}}}));
+	add(w, GROUP(.count = 3, .place = {0, 1, 2}, .places = 3, COMMANDS(3, 700 * FM_US),
+			.time = {FM_SIM_NORMAL, 4 * FM_MS, 2 * FM_MS}));
+	add(w, GROUP(.everywhere = true, .place = {0, 1}, .places = 2, .deadline = 30 * FM_MS,
+			.arrival = FM_SIM_BURSTS, .burst = 2, .time.a = 90 * FM_MS,
+			.jitter = 10 * FM_MS, COMMANDS(8, 400 * FM_US)));
+	add(w, GROUP(.count = 2, .place = {1}, .arrival = FM_SIM_AFTER, .before = {0}, .befores = 1,
+			.steps = 1, .step = {{.times = 1, .time = {FM_SIM_PARETO, FM_MS, 1500}}}));
+	add(w, GROUP(.count = 2, .place = {2}, COMMANDS(2, 900 * FM_US), .start = FM_S,
+			.stop = 2 * FM_S));
+	w->group[0].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
+	w->group[0].hints.value[FM_HINT_SHARE] = 30;
+	w->group[2].hints.value[FM_HINT_DEADLINE] = 30 * FM_MS;
+}
+
+static uint64_t total(const struct fm_sim_result *r)
+{
+	struct world w = {.digest = 1};
+
+	for (uint32_t i = 0; i < r->groups; i++) {
+		const struct fm_sim_group_result *g = &r->group[i];
+
+		mix(&w, g->jobs);
+		mix(&w, g->served);
+		mix(&w, g->waits);
+		mix(&w, g->response.sum);
+		mix(&w, g->share_max);
+		mix(&w, g->left);
+	}
+	for (uint32_t i = 0; i < r->devices; i++)
+		mix(&w, r->device[i].served ^ r->device[i].overhead << 20 ^ r->device[i].stop.sum);
+	mix(&w, r->events);
+	mix(&w, r->core.decisions);
+	return w.digest;
+}
+
+static void same_seed_same_bytes(void **state)
+{
+	struct world a, b;
+
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		uint64_t served = 0;
+
+		everything(&a, (*p)->name);
+		run(&a);
+		everything(&b, (*p)->name);
+		run(&b);
+		assert_int_equal(a.digest, b.digest);
+		assert_int_equal(total(&a.r), total(&b.r));
+		end(&b);
+		everything(&b, (*p)->name);
+		b.plan.seed = 2;
+		run(&b);
+		assert_int_not_equal(a.digest, b.digest);
+		for (uint32_t i = 0; i < a.r.groups; i++) {
+			served += a.r.group[i].served;
+			assert_true(a.r.group[i].jobs > 0);
+		}
+		for (uint32_t i = 0; i < a.r.devices; i++) {
+			const struct fm_sim_device_result *d = &a.r.device[i];
+
+			assert_true(d->served + d->overhead <= d->time);
+			served -= d->served;
+		}
+		assert_int_equal(served, 0);
+		end(&a);
+		end(&b);
+	}
+}
+
+/* What programs do is the same under every policy: the same jobs arrive, and are as long. */
+static void programs_do_not_depend_on_the_policy(void **state)
+{
+	struct world a, b;
+
+	everything(&a, "fair");
+	everything(&b, "fixed-priority");
+	a.plan.warmup = b.plan.warmup = 0;
+	run(&a);
+	run(&b);
+	assert_int_equal(a.r.group[0].arrivals, b.r.group[0].arrivals);
+	assert_int_equal(a.r.group[2].arrivals, b.r.group[2].arrivals);
+	assert_int_not_equal(a.digest, b.digest);
+	end(&a);
+	end(&b);
+}
+
+static void threads_change_nothing(void **state)
+{
+	uint64_t first = 0;
+
+	for (unsigned threads = 1; threads <= 4; threads++) {
+		struct world w;
+		struct fm_err err = {0};
+
+		everything(&w, "fair");
+		w.plan.machines = 5;
+		w.plan.duration = FM_S;
+		assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
+		assert_int_equal(fm_sim_run(&w.plan, threads, NULL, &w.r, &err), 0);
+		assert_int_equal(w.r.machines, 5);
+		assert_true(!first || first == total(&w.r));
+		first = total(&w.r);
+		end(&w);
+	}
+}
+
+static void it_stops_when_told(void **state)
+{
+	struct fm_sim_control control = {.stop = true};
+	struct fm_err err = {0};
+	struct world w;
+
+	everything(&w, "fair");
+	w.plan.duration = 3600 * FM_S;
+	assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
+	assert_int_equal(fm_sim_run(&w.plan, 1, &control, &w.r, &err), -EINTR);
+	end(&w);
+}
+
+static void a_bad_parameter_is_told(void **state)
+{
+	static const char *const params[] = {"slice=never"};
+	struct fm_err err = {0};
+	struct world w;
+
+	everything(&w, "fair");
+	w.plan.params = params;
+	w.plan.n_params = 1;
+	assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
+	assert_int_equal(fm_sim_run(&w.plan, 1, NULL, &w.r, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "never"));
+	end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(level_1_ends_what_the_driver_has),
+		cmocka_unit_test(level_2_ends_the_segment),
+		cmocka_unit_test(level_3_ends_in_the_middle),
+		cmocka_unit_test(costs_are_paid),
+		cmocka_unit_test(slots_work_side_by_side),
+		cmocka_unit_test(arrivals_come_when_they_should),
+		cmocka_unit_test(followers_wait_for_all),
+		cmocka_unit_test(pauses_leave_the_device),
+		cmocka_unit_test(who_leaves_is_gone),
+		cmocka_unit_test(gangs_run_everywhere_or_nowhere),
+		cmocka_unit_test(the_warm_up_does_not_count),
+		cmocka_unit_test(the_core_reacts_late),
+		cmocka_unit_test(queueing_theory_holds),
+		cmocka_unit_test(draws_have_their_mean),
+		cmocka_unit_test(draws_are_known),
+		cmocka_unit_test(logarithms_are_near),
+		cmocka_unit_test(same_seed_same_bytes),
+		cmocka_unit_test(programs_do_not_depend_on_the_policy),
+		cmocka_unit_test(threads_change_nothing),
+		cmocka_unit_test(it_stops_when_told),
+		cmocka_unit_test(a_bad_parameter_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
