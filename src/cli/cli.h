@@ -48,6 +48,7 @@ int cli_ps(struct cli *cli, int argc, char **argv);
 int cli_reload(struct cli *cli, int argc, char **argv);
 int cli_resume(struct cli *cli, int argc, char **argv);
 int cli_run(struct cli *cli, int argc, char **argv);
+int cli_sim(struct cli *cli, int argc, char **argv);
 int cli_stats(struct cli *cli, int argc, char **argv);
 int cli_study(struct cli *cli, int argc, char **argv);
 int cli_suspend(struct cli *cli, int argc, char **argv);

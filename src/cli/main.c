@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "cli.h"
+#include "plugin/plugin.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -21,6 +22,7 @@ const struct cli_command cli_commands[] = {
 	{"calibrate", "Measure what analyses need to know of this machine", cli_calibrate},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
+	{"sim", "Simulate devices and programs under a policy, in virtual time", cli_sim},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
@@ -171,6 +173,8 @@ int main(int argc, char **argv)
 	const struct cli_command *c;
 	char *plain[] = {"fermata", NULL};
 
+	if (argc == 2 && !strcmp(argv[1], "--policy-host")) /* a process of its own: plugin.h */
+		return fm_plugin_host();
 	occupy_stdio();
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = CLI_USAGE;

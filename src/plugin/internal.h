@@ -23,7 +23,7 @@ struct fm_plugin {
 	uint64_t budget_ns, average_ns;
 	pid_t pid; /* 0: ended */
 	int fd;
-	bool adopted;
+	bool adopted, replay;
 	char failure[160]; /* "": well */
 	struct slot *slots;
 	uint32_t n_slots, free_slot, n_devices;

@@ -205,6 +205,7 @@ static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 	uint64_t took, rest;
 
 	if (ask(in, now, &r, &took)) {
+		took = p->replay ? 0 : took;
 		choice->all = r.all;
 		choice->n = r.all ? 0 : r.n;
 		for (unsigned i = 0; i < choice->n; i++)
@@ -283,6 +284,7 @@ int fm_plugin_open(struct fm_plugin **out, const struct fm_plugin_source *src, c
 	p->free_slot = NO_SLOT;
 	p->fd = -1;
 	p->budget_ns = src->budget_ns;
+	p->replay = src->replay;
 	strcpy(p->name, name); /* fm_plugin_file() has looked at its length */
 	rc = process_start(p, src->host, object, err);
 	if (!rc)

@@ -18,6 +18,7 @@ struct fm_plugin_source {
 	const char *folder;
 	const char *host;   /* an executable that calls fm_plugin_host() when told --policy-host */
 	uint64_t budget_ns; /* for an answer */
+	bool replay;        /* time is virtual: how long an answer took changes nothing */
 };
 
 /* -ENOENT: there is no such file in the folder. */

@@ -137,7 +137,7 @@ static bool passes(const struct ent *e)
 	case 1:
 		return e->g->m->now - e->closed_at < plan->window;
 	case 2:
-		return e->segment < plan->spacing;
+		return e->segment < plan->spacing * (plan->lead + 1);
 	default:
 		return false;
 	}
@@ -148,7 +148,7 @@ static void next_command(struct ent *e)
 	const struct fm_sim_device *plan = e->d->plan;
 	uint64_t setup = plan->launch;
 
-	if (plan->level == 2 && e->segment >= plan->spacing) {
+	if (plan->level == 2 && e->open && e->segment >= plan->spacing) {
 		setup += plan->gate;
 		e->segment = 0;
 	}

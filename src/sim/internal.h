@@ -48,8 +48,8 @@ struct ent {
 	bool stopping;       /* on level 3: it is being flushed off the device */
 	uint64_t edge_at;    /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
-	uint32_t step, times; /* the step at hand, and how often it was done */
-	uint64_t left;        /* of the command */
+	uint32_t step, times;  /* the step at hand, and how often it was done */
+	uint64_t left;         /* of the command */
 	uint64_t begin, setup; /* on the device since; of that, before the command goes on */
 	uint64_t segment;      /* level 2: device time since the last gate */
 	uint64_t stretch;      /* device time of commands since it came onto the device */
@@ -75,8 +75,8 @@ struct group {
 	struct job job;    /* at hand */
 	struct job *queue; /* a ring */
 	uint32_t cap, head, waiting;
-	uint64_t next;     /* when the next arrival is due, jitter not counted */
-	size_t record;     /* of the trace */
+	uint64_t next;      /* when the next arrival is due, jitter not counted */
+	size_t record;      /* of the trace */
 	uint64_t *followed; /* FM_SIM_AFTER: of each in `before`, jobs that ended and were not used
 			     */
 };
@@ -106,15 +106,14 @@ static inline void note(struct machine *m, enum fm_sim_what what, const struct g
 {
 	if (!m->watch)
 		return;
-	m->watch->event(m->watch->ctx,
-		&(struct fm_sim_event){.what = what,
-			.at = m->now,
-			.ns = ns,
-			.machine = m->index,
-			.group = g->section,
-			.instance = g->instance,
-			.device = d ? d->index : FM_SIM_NO_DEVICE,
-			.reason = reason});
+	m->watch->event(m->watch->ctx, &(struct fm_sim_event){.what = what,
+					       .at = m->now,
+					       .ns = ns,
+					       .machine = m->index,
+					       .group = g->section,
+					       .instance = g->instance,
+					       .device = d ? d->index : FM_SIM_NO_DEVICE,
+					       .reason = reason});
 }
 
 /* Room was reserved for all of them. */
@@ -137,7 +136,8 @@ void device_wants(struct ent *e); /* it has a command */
 void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
 void device_event(struct ent *e);
 uint64_t device_usage(const struct ent *e);
-void device_progress(const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
+void device_progress(
+	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
 
 /* jobs.c: what a program does. None of these calls the core but the first two. */
 int jobs_join(struct group *g);

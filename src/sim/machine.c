@@ -263,8 +263,8 @@ static int make_groups(struct machine *m)
 			g->m = m;
 			ents += init_group(g, s, i, ents);
 			g->result->instances++;
-			g->followed = plan->befores ? calloc(plan->befores, sizeof(*g->followed))
-						    : NULL;
+			g->followed =
+				plan->befores ? calloc(plan->befores, sizeof(*g->followed)) : NULL;
 			if (plan->befores && !g->followed)
 				return -ENOMEM;
 			if (plan->start < p->duration)

@@ -25,7 +25,8 @@
 #define FM_SIM_PLACES  16 /* device sections that a group names */
 #define FM_SIM_BEFORE  8  /* groups whose jobs one of another waits for */
 #define FM_SIM_STEPS   32
-#define FM_SIM_COMMAND UINT64_C(100) /* ns; no command, and no time between arrivals, is shorter */
+#define FM_SIM_COMMAND UINT64_C(100) /* ns; no command, and no time between arrivals, is shorter \
+				      */
 
 enum fm_sim_shape { FM_SIM_FIXED, FM_SIM_UNIFORM, FM_SIM_EXP, FM_SIM_NORMAL, FM_SIM_PARETO };
 
@@ -47,6 +48,7 @@ struct fm_sim_device {
 	uint32_t level;   /* 1, 2 or 3 */
 	uint64_t launch;  /* before each command */
 	uint64_t spacing; /* level 2: device time between two gates */
+	uint32_t lead;    /* level 2: gates beyond the next that are open when the word closes */
 	uint64_t gate;    /* level 2: what a gate costs that is open */
 	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
 	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */

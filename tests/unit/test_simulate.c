@@ -19,21 +19,18 @@
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define ALL_HINTS(id, name, min, max, def, unit) [id] = def,
-#define DEVICE(...)                                                                       \
-	(struct fm_sim_device)                                                            \
-	{                                                                                 \
+#define DEVICE(...)                                                                        \
+	(struct fm_sim_device)                                                             \
+	{                                                                                  \
 		.name = "gpu", .count = 1, .slots = 1, .level = 2, .spacing = 500 * FM_US, \
-		__VA_ARGS__                                                               \
+		__VA_ARGS__                                                                \
 	}
-#define COMMANDS(n, ns)                                                            \
-	.steps = 1, .step = {                                                      \
-		{.times = n, .time = {FM_SIM_FIXED, ns, 0}}                        \
-	}
-#define GROUP(...)                                                                            \
-	(struct fm_sim_group)                                                                 \
-	{                                                                                     \
-		.name = "g", .count = 1, .places = 1, .stop = FM_NEVER, .queue = 100,         \
-		.burst = 1, .hints.value = {FM_HINT_MAP(ALL_HINTS)}, __VA_ARGS__              \
+#define COMMANDS(n, ns) .steps = 1, .step = {{.times = n, .time = {FM_SIM_FIXED, ns, 0}}}
+#define GROUP(...)                                                                                \
+	(struct fm_sim_group)                                                                     \
+	{                                                                                         \
+		.name = "g", .count = 1, .places = 1, .stop = FM_NEVER, .queue = 100, .burst = 1, \
+		.hints.value = {FM_HINT_MAP(ALL_HINTS)}, __VA_ARGS__                              \
 	}
 #define ONCE UINT64_C(1) << 50 /* between arrivals: there is no second */
 
@@ -113,8 +110,8 @@ static void device(struct world *w, struct fm_sim_device d)
 /* A job of a hundred commands from 0 on, and one that preempts it from 10 ms on. */
 static void two(struct world *w, struct fm_sim_device d, uint64_t command)
 {
-	struct fm_sim_group low = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
-		COMMANDS(100, command));
+	struct fm_sim_group low =
+		GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, COMMANDS(100, command));
 	struct fm_sim_group high = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
 		.phase = 10 * FM_MS + 1000, COMMANDS(1, FM_MS));
 
@@ -152,6 +149,10 @@ static void level_2_ends_the_segment(void **state)
 	/* Gates every third command: at 9600, 10200. */
 	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US), 200 * FM_US);
 	assert_int_equal(w.stops_at[0], 10200 * FM_US);
+	end(&w);
+	/* The gate after the next is open already. */
+	two(&w, DEVICE(.level = 2, .lead = 1, .spacing = 600 * FM_US), 200 * FM_US);
+	assert_int_equal(w.stops_at[0], 10800 * FM_US);
 	end(&w);
 	/* A command that is longer than the spacing is a segment. */
 	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US), 7 * FM_MS);
@@ -203,13 +204,13 @@ static void slots_work_side_by_side(void **state)
 
 static void arrivals_come_when_they_should(void **state)
 {
-	static const struct fm_sim_record record[] = {{FM_MS, 0}, {FM_MS, 5 * FM_MS}, {20 * FM_MS, 0}};
+	static const struct fm_sim_record record[] = {
+		{FM_MS, 0}, {FM_MS, 5 * FM_MS}, {20 * FM_MS, 0}};
 	static const uint64_t ends[] = {3, 8, 22};
 	struct world w;
 
 	plan(&w, "fixed-priority", FM_S);
-	add(&w, GROUP(.arrival = FM_SIM_TRACE, .record = record, .records = 3,
-			COMMANDS(2, FM_MS)));
+	add(&w, GROUP(.arrival = FM_SIM_TRACE, .record = record, .records = 3, COMMANDS(2, FM_MS)));
 	run(&w);
 	assert_int_equal(w.ended, 3);
 	for (int i = 0; i < 3; i++)
@@ -429,18 +430,18 @@ static void everything(struct world *w, const char *policy)
 	device(w, DEVICE(.level = 3, .flush = 30 * FM_US, .slots = 2));
 	device(w, DEVICE(.level = 1, .window = FM_MS));
 	add(w, GROUP(.count = 4, .place = {0}, .arrival = FM_SIM_PERIODIC, .random_phase = true,
-			.time = {FM_SIM_EXP, 20 * FM_MS, 0}, .steps = 2,
-			.step = {{.times = 5, .time = {FM_SIM_EXP, 300 * FM_US, 0}},
-				{.pause = true, .times = 1, .time = {FM_SIM_UNIFORM, 0, FM_MS}}}));
+		       .time = {FM_SIM_EXP, 20 * FM_MS, 0}, .steps = 2,
+		       .step = {{.times = 5, .time = {FM_SIM_EXP, 300 * FM_US, 0}},
+			       {.pause = true, .times = 1, .time = {FM_SIM_UNIFORM, 0, FM_MS}}}));
 	add(w, GROUP(.count = 3, .place = {0, 1, 2}, .places = 3, COMMANDS(3, 700 * FM_US),
-			.time = {FM_SIM_NORMAL, 4 * FM_MS, 2 * FM_MS}));
+		       .time = {FM_SIM_NORMAL, 4 * FM_MS, 2 * FM_MS}));
 	add(w, GROUP(.everywhere = true, .place = {0, 1}, .places = 2, .deadline = 30 * FM_MS,
-			.arrival = FM_SIM_BURSTS, .burst = 2, .time.a = 90 * FM_MS,
-			.jitter = 10 * FM_MS, COMMANDS(8, 400 * FM_US)));
+		       .arrival = FM_SIM_BURSTS, .burst = 2, .time.a = 90 * FM_MS,
+		       .jitter = 10 * FM_MS, COMMANDS(8, 400 * FM_US)));
 	add(w, GROUP(.count = 2, .place = {1}, .arrival = FM_SIM_AFTER, .before = {0}, .befores = 1,
-			.steps = 1, .step = {{.times = 1, .time = {FM_SIM_PARETO, FM_MS, 1500}}}));
+		       .steps = 1, .step = {{.times = 1, .time = {FM_SIM_PARETO, FM_MS, 1500}}}));
 	add(w, GROUP(.count = 2, .place = {2}, COMMANDS(2, 900 * FM_US), .start = FM_S,
-			.stop = 2 * FM_S));
+		       .stop = 2 * FM_S));
 	w->group[0].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
 	w->group[0].hints.value[FM_HINT_SHARE] = 30;
 	w->group[2].hints.value[FM_HINT_DEADLINE] = 30 * FM_MS;

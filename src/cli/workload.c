@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workload.h"
+#include "base/cleanup.h"
+#include "base/nearest.h"
+#include "base/parse.h"
+#include "workload_keys.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Of inih, with what ends a line or a name. */
+#define LINE_MAX_BYTES    200
+#define SECTION_MAX_BYTES 50
+
+struct reader {
+	struct workload *w;
+	FILE *f;
+	const char *file, *folder;
+	struct fm_err *err;
+	uint32_t line;
+	int rc;
+	enum workload_section section;
+	char policy[WORKLOAD_NAME]; /* of the section */
+};
+
+static void blame(struct reader *r, uint32_t line, int rc)
+{
+	struct fm_err reason = *r->err;
+
+	r->rc = rc;
+	if (line)
+		fm_err_set(r->err, rc, "%.100s:%u: %s", r->file, line, reason.text);
+	else
+		fm_err_set(r->err, rc, "%.100s: %s", r->file, reason.text);
+	if (reason.hint[0])
+		fm_err_hint(r->err, "%s", reason.hint);
+}
+
+/* The word behind "device " and the like. */
+static int name_of(const char *section, char *out, struct fm_err *err)
+{
+	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	const char *name = strchr(section, ' ') + 1;
+
+	name += strspn(name, " ");
+	if (!*name || name[strspn(name, good)]) {
+		fm_err_set(err, -EINVAL, "'%.40s' is no name", name);
+		return fm_err_hint(err, "names are of letters, digits, '-', '_' and '.'");
+	}
+	if (strlen(name) >= WORKLOAD_NAME)
+		return fm_err_set(err, -EINVAL, "the name is longer than %d", WORKLOAD_NAME - 1);
+	strcpy(out, name);
+	return 0;
+}
+
+static int new_device(struct workload *w, const char *name, struct fm_err *err)
+{
+	uint32_t n = w->plan.devices;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(w->device_name[i], name))
+			return fm_err_set(err, -EINVAL, "there are two devices '%s'", name);
+	if (n == WORKLOAD_DEVICES)
+		return fm_err_set(err, -E2BIG, "more than %d sections [device NAME]", n);
+	strcpy(w->device_name[n], name);
+	w->device[n] = (struct fm_sim_device){.count = 1,
+		.slots = 1,
+		.level = 2,
+		.lead = 1,
+		.spacing = 500 * FM_US,
+		.window = FM_MS};
+	w->plan.devices++;
+	return 0;
+}
+
+static int make_room(struct workload *w)
+{
+	uint32_t cap = w->cap ? 2 * w->cap : 8;
+	struct fm_sim_group *group = realloc(w->group, cap * sizeof(*group));
+	struct workload_group *own;
+
+	if (!group)
+		return -ENOMEM;
+	w->group = group;
+	own = realloc(w->own, cap * sizeof(*own));
+	if (!own)
+		return -ENOMEM;
+	w->own = own;
+	w->cap = cap;
+	return 0;
+}
+
+static int new_group(struct workload *w, const char *name, uint32_t line, struct fm_err *err)
+{
+	uint32_t n = w->plan.groups;
+	struct fm_sim_group *g;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(w->own[i].name, name))
+			return fm_err_set(err, -EINVAL, "there are two groups '%s'", name);
+	if (n == WORKLOAD_GROUPS)
+		return fm_err_set(err, -E2BIG, "more than %d sections [group NAME]", n);
+	if (n == w->cap && make_room(w))
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	g = &w->group[n];
+	*g = (struct fm_sim_group){
+		.count = 1, .stop = FM_NEVER, .queue = 1000, .burst = 1, .arrival = FM_SIM_CLOSED};
+#define HINT_DEFAULT(id, word, min, max, def, unit) g->hints.value[id] = def;
+	FM_HINT_MAP(HINT_DEFAULT)
+#undef HINT_DEFAULT
+	w->own[n] = (struct workload_group){.line = line};
+	strcpy(w->own[n].name, name);
+	w->plan.groups++;
+	return 0;
+}
+
+static int unknown_section(const char *section, struct fm_err *err)
+{
+	static const char *const known[] = {"workload", "device", "group", "policy"};
+	struct fm_nearest near = {.typed = section};
+	char word[SECTION_MAX_BYTES];
+
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(section, " "), section);
+	near.typed = word;
+	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
+		fm_nearest_try(&near, known[i]);
+	fm_err_set(err, -EINVAL, "unknown section [%s]", section);
+	if (near.best && strcmp(near.best, word) != 0)
+		return fm_err_hint(err, "did you mean [%s%s]?", near.best,
+			strcmp(near.best, "workload") ? " NAME" : "");
+	return fm_err_hint(
+		err, "sections are [workload], [device NAME], [group NAME], [policy NAME]");
+}
+
+static int open_section(struct reader *r, const char *section)
+{
+	char name[WORKLOAD_NAME] = "";
+	int rc;
+
+	r->section = WL_NONE;
+	if (!strcmp(section, "workload")) {
+		r->section = WL_WORKLOAD;
+		return 0;
+	}
+	if (strncmp(section, "device ", 7) && strncmp(section, "group ", 6) &&
+		strncmp(section, "policy ", 7))
+		return unknown_section(section, r->err);
+	rc = name_of(section, name, r->err);
+	if (rc)
+		return rc;
+	if (*section == 'd')
+		rc = new_device(r->w, name, r->err);
+	else if (*section == 'g')
+		rc = new_group(r->w, name, r->line, r->err);
+	else
+		strcpy(r->policy, name);
+	if (!rc)
+		r->section = *section == 'd' ? WL_DEVICE : *section == 'g' ? WL_GROUP : WL_POLICY;
+	return rc;
+}
+
+/* Of a policy that is built in, tried at once. */
+static int set_param(struct reader *r, const char *key, const char *value)
+{
+	const struct fm_policy_ops *ops = fm_policy_find(r->policy);
+	struct workload *w = r->w;
+	struct workload_param *p = &w->param[w->params];
+	int64_t values[FM_POLICY_PARAMS];
+	const char *setting;
+
+	if (!ops) {
+		fm_err_set(r->err, -EINVAL, "there is no policy '%s' built in", r->policy);
+		return fm_err_hint(r->err, "give a policy's own settings behind its name");
+	}
+	if (w->params == WORKLOAD_PARAMS)
+		return fm_err_set(r->err, -E2BIG, "more than %d settings", WORKLOAD_PARAMS);
+	if (snprintf(p->setting, sizeof(p->setting), "%s=%s", key, value) >=
+		(int)sizeof(p->setting))
+		return fm_err_set(r->err, -EINVAL, "too long");
+	strcpy(p->policy, r->policy);
+	setting = p->setting;
+	w->params++;
+	return fm_policy_parse(ops, &setting, 1, values, r->err);
+}
+
+static int set_hint(struct fm_sim_group *g, const char *key, const char *value, struct fm_err *err)
+{
+	struct fm_err why = {0};
+	enum fm_hint h;
+	int64_t v;
+	int rc = fm_parse_hint(key, value, &h, &v, &why);
+
+	if (!rc) {
+		g->hints.value[h] = v;
+		return 0;
+	}
+	fm_err_set(err, rc, "%s: %s", key, why.text);
+	if (why.hint[0])
+		fm_err_hint(err, "%s", why.hint);
+	return rc;
+}
+
+static int set_key(struct reader *r, const char *key, const char *value)
+{
+	struct workload *w = r->w;
+	struct workload_target to = {.base = w, .line = r->line};
+	const struct workload_key *k;
+	bool hint;
+
+	if (r->section == WL_NONE) {
+		fm_err_set(r->err, -EINVAL, "'%.60s' stands before the first section", key);
+		return fm_err_hint(r->err, "put a section such as [workload] in front");
+	}
+	if (r->section == WL_POLICY)
+		return set_param(r, key, value);
+	k = workload_key_find(r->section, key, &hint, r->err);
+	if (r->section == WL_DEVICE) {
+		to.base = &w->device[w->plan.devices - 1];
+	} else if (r->section == WL_GROUP) {
+		to.base = &w->group[w->plan.groups - 1];
+		to.own = &w->own[w->plan.groups - 1];
+	} else if (!strcmp(key, "policy")) {
+		w->policy_line = r->line;
+	}
+	if (!k)
+		return hint ? set_hint(to.base, key, value, r->err) : -EINVAL;
+	return workload_key_set(k, &to, value, r->err);
+}
+
+static int on_key(void *user, const char *section, const char *key, const char *value)
+{
+	struct reader *r = user;
+	int rc;
+
+	if (r->rc)
+		return 0;
+	rc = set_key(r, key, value ? value : "");
+	if (rc)
+		blame(r, r->line, rc);
+	return !rc;
+}
+
+/* inih does not say where a section begins, and two of one name are two. */
+static int begin_section(struct reader *r, const char *line)
+{
+	size_t len = strcspn(line, "]");
+	char name[SECTION_MAX_BYTES];
+
+	if (line[len] != ']')
+		return 0; /* inih has a word for it */
+	if (len >= sizeof(name))
+		return fm_err_set(r->err, -EINVAL, "the section's name is too long");
+	snprintf(name, sizeof(name), "%.*s", (int)len, line);
+	return open_section(r, name);
+}
+
+/* As in the daemon's settings: an indented line is a line like any other, and one that inih would
+ * cut is an error. */
+static char *read_line(char *str, int num, void *stream)
+{
+	struct reader *r = stream;
+	FM_CLEAN_FREE char *line = NULL;
+	size_t cap = 0, skip;
+	ssize_t n;
+	int rc;
+
+	n = r->rc ? -1 : getline(&line, &cap, r->f);
+	if (n < 0)
+		return NULL;
+	r->line++;
+	skip = strspn(line, " \t");
+	if ((size_t)n != strlen(line) || (size_t)n - skip >= (size_t)num) {
+		fm_err_set(r->err, -EINVAL, "line too long, or not text");
+		fm_err_hint(r->err, "`commands' may be given in several lines");
+		blame(r, r->line, -EINVAL);
+		return NULL;
+	}
+	rc = line[skip] == '[' ? begin_section(r, line + skip + 1) : 0;
+	if (rc) {
+		blame(r, r->line, rc);
+		return NULL;
+	}
+	return strcpy(str, line + skip);
+}
+
+static void defaults(struct workload *w)
+{
+	*w = (struct workload){.policy = "fixed-priority",
+		.plan = {.duration = 10 * FM_S, .linger = 100 * FM_US, .seed = 1, .machines = 1}};
+}
+
+static int parse(struct reader *r)
+{
+	int bad_line = ini_parse_stream(read_line, r, on_key, r);
+
+	/* inih goes on after a line that it cannot read: the first mistake counts. */
+	if (bad_line && (!r->rc || (bad_line > 0 && (unsigned)bad_line < r->line))) {
+		fm_err_set(r->err, -EINVAL, "neither [section], key = value nor a comment");
+		blame(r, bad_line > 0 ? (unsigned)bad_line : r->line, -EINVAL);
+	}
+	if (!r->rc && ferror(r->f)) {
+		fm_err_set(r->err, -EIO, "cannot be read");
+		blame(r, 0, -EIO);
+	}
+	return r->rc;
+}
+
+int workload_read(
+	struct workload *w, FILE *f, const char *file, const char *folder, struct fm_err *err)
+{
+	struct fm_err own = {0};
+	struct reader r = {
+		.w = w, .f = f, .file = file, .folder = folder, .err = &own, .section = WL_NONE};
+	uint32_t line = 0;
+	int rc;
+
+	defaults(w);
+	rc = parse(&r);
+	if (!rc) {
+		rc = workload_finish(w, folder, &line, &own);
+		if (rc)
+			blame(&r, line, rc);
+	}
+	if (!rc)
+		return 0;
+	workload_free(w);
+	if (err)
+		*err = own;
+	return rc;
+}
+
+int workload_load(struct workload *w, const char *file, struct fm_err *err)
+{
+	FM_CLEAN_FILE FILE *f = fopen(file, "re");
+	FM_CLEAN_FREE char *folder = strdup(file);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	int code = -errno;
+
+	defaults(w);
+	if (!f)
+		return fm_err_set(err, code, "%.150s: %s", file, strerror(-code));
+	if (!folder)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	if (slash)
+		slash[1] = '\0'; /* of a file in /, too */
+	return workload_read(w, f, file, slash ? folder : "", err);
+}
+
+void workload_free(struct workload *w)
+{
+	for (uint32_t i = 0; i < w->plan.groups; i++)
+		free((void *)w->group[i].record);
+	free(w->group);
+	free(w->own);
+	defaults(w);
+}

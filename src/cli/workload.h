@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that describe what is to be simulated: fermata-sim(1) has the format. */
+#pragma once
+#include "base/err.h"
+#include "base/util.h"
+#include "sim/sim.h"
+#include <stdio.h>
+
+#define WORKLOAD_DEVICES  64
+#define WORKLOAD_GROUPS   4096
+#define WORKLOAD_PARAMS   32
+#define WORKLOAD_NAME     32
+#define WORKLOAD_POLICY   256
+#define WORKLOAD_SETTING  96
+#define WORKLOAD_ENTITIES 4000000 /* of one machine, and so many devices */
+#define WORKLOAD_RECORDS  10000000
+#define WORKLOAD_TIME     (365 * 86400 * FM_S) /* no time is longer */
+
+struct workload_param {
+	char policy[WORKLOAD_NAME], setting[WORKLOAD_SETTING]; /* "key=value" */
+};
+
+/* A list of names, for when all of them are known. */
+struct workload_names {
+	char text[200];
+	uint32_t line; /* 0: none were given */
+};
+
+struct workload_group {
+	char name[WORKLOAD_NAME];
+	struct workload_names devices, after;
+	uint32_t line;
+};
+
+struct workload {
+	struct fm_sim_plan plan; /* policy and params: by workload_policy() */
+	struct fm_sim_device device[WORKLOAD_DEVICES];
+	char device_name[WORKLOAD_DEVICES][WORKLOAD_NAME];
+	struct fm_sim_group *group;
+	struct workload_group *own; /* what the plan does not have, of each group */
+	uint32_t cap;
+	char policy[WORKLOAD_POLICY]; /* "NAME [key=value...]" */
+	uint32_t policy_line; /* 0: none was given */
+	struct workload_param param[WORKLOAD_PARAMS]; /* of sections [policy NAME] */
+	unsigned params;
+
+	/* As the plan has them; they point into words and param. */
+	char words[WORKLOAD_POLICY];
+	const char *setting[WORKLOAD_PARAMS + WORKLOAD_POLICY / 2];
+};
+
+/* -EINVAL, -ERANGE, -E2BIG, -ENOMEM, -EIO, with "FILE:LINE: reason" in err; then *w is empty.
+ * folder: where the recorded arrivals of traces are; NULL: there are none. */
+int workload_read(
+	struct workload *w, FILE *f, const char *file, const char *folder, struct fm_err *err);
+int workload_load(struct workload *w, const char *file, struct fm_err *err);
+void workload_free(struct workload *w);
+#define WORKLOAD_CLEAN __attribute__((cleanup(workload_free)))
+
+/* The plan is to have this policy, "NAME [key=value...]", after the parameters of its section. ops:
+ * what NAME is where it is not built in; or NULL. */
+int workload_policy(struct workload *w, const char *policy, const struct fm_policy_ops *ops,
+	struct fm_err *err);
+
+/* workload_value.c: values by themselves. */
+int workload_time(const char *word, uint64_t *ns, struct fm_err *err);
+int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err);
+int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *err);
+/* names: those of a job to wait for, or of a file. */
+int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], struct fm_err *err);
+int workload_phase(struct fm_sim_group *g, const char *text, struct fm_err *err);
+
+/* workload_trace.c: recorded arrivals, "TIME [LENGTH]" in each line. To be freed. */
+int workload_trace(FILE *f, const char *file, struct fm_sim_record **out, size_t *n,
+	struct fm_err *err);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workload_keys.h"
+#include "base/nearest.h"
+#include "base/parse.h"
+#include <errno.h>
+#include <string.h>
+
+enum type {
+	TIME,     /* uint64_t, ns */
+	COUNT,    /* uint32_t, min to max */
+	SEED,     /* uint64_t */
+	FLAG,     /* bool */
+	TEXT,     /* of max bytes */
+	COMMANDS, /* of a group, as the others that follow */
+	ARRIVAL,
+	PHASE,
+	DEVICES,
+};
+
+struct workload_key {
+	enum workload_section section;
+	const char *name;
+	enum type type;
+	size_t offset;
+	int64_t min, max;
+};
+
+#define OF_PLAN(member)   offsetof(struct workload, plan.member)
+#define OF_DEVICE(member) offsetof(struct fm_sim_device, member)
+#define OF_GROUP(member)  offsetof(struct fm_sim_group, member)
+
+static const struct workload_key keys[] = {
+	{WL_WORKLOAD, "policy", TEXT, offsetof(struct workload, policy), 1, WORKLOAD_POLICY - 1},
+	{WL_WORKLOAD, "duration", TIME, OF_PLAN(duration), 1, 0},
+	{WL_WORKLOAD, "warmup", TIME, OF_PLAN(warmup), 0, 0},
+	{WL_WORKLOAD, "seed", SEED, OF_PLAN(seed), 0, INT64_MAX},
+	{WL_WORKLOAD, "machines", COUNT, OF_PLAN(machines), 1, 1000000},
+	{WL_WORKLOAD, "linger", TIME, OF_PLAN(linger), 0, 0},
+	{WL_WORKLOAD, "react", TIME, OF_PLAN(react), 0, 0},
+	{WL_DEVICE, "count", COUNT, OF_DEVICE(count), 1, 100000},
+	{WL_DEVICE, "slots", COUNT, OF_DEVICE(slots), 1, 64},
+	{WL_DEVICE, "level", COUNT, OF_DEVICE(level), 1, 3},
+	{WL_DEVICE, "launch", TIME, OF_DEVICE(launch), 0, 0},
+	{WL_DEVICE, "switch", TIME, OF_DEVICE(swtch), 0, 0},
+	{WL_DEVICE, "window", TIME, OF_DEVICE(window), 0, 0},
+	{WL_DEVICE, "spacing", TIME, OF_DEVICE(spacing), 0, 0},
+	{WL_DEVICE, "lead", COUNT, OF_DEVICE(lead), 0, 100},
+	{WL_DEVICE, "gate", TIME, OF_DEVICE(gate), 0, 0},
+	{WL_DEVICE, "flush", TIME, OF_DEVICE(flush), 0, 0},
+	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
+	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
+	{WL_GROUP, "together", FLAG, OF_GROUP(everywhere), 0, 0},
+	{WL_GROUP, "arrive", ARRIVAL, 0, 0, 0},
+	{WL_GROUP, "phase", PHASE, 0, 0, 0},
+	{WL_GROUP, "jitter", TIME, OF_GROUP(jitter), 0, 0},
+	{WL_GROUP, "queue", COUNT, OF_GROUP(queue), 1, 10000000},
+	{WL_GROUP, "commands", COMMANDS, 0, 0, 0},
+	{WL_GROUP, "start", TIME, OF_GROUP(start), 0, 0},
+	{WL_GROUP, "stop", TIME, OF_GROUP(stop), 0, 0},
+};
+
+static const char *const titles[] = {"workload", "device NAME", "group NAME"};
+
+static void suggest(enum workload_section section, const char *name, struct fm_err *err)
+{
+	struct fm_nearest near = {.typed = name};
+	char list[200] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(keys); i++) {
+		if (keys[i].section != section) {
+			if (!strcmp(keys[i].name, name)) {
+				fm_err_hint(err, "'%.40s' belongs into [%s]", name,
+					titles[keys[i].section]);
+				return;
+			}
+			continue;
+		}
+		fm_nearest_try(&near, keys[i].name);
+		if (len < sizeof(list))
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
+				len ? ", " : "", keys[i].name);
+	}
+	for (unsigned h = 0; section == WL_GROUP && h < FM_HINT_COUNT; h++)
+		fm_nearest_try(&near, fm_hint_name((enum fm_hint)h));
+	if (near.best)
+		fm_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		fm_err_hint(err, "keys are %s%s", list, section == WL_GROUP ? ", and hints" : "");
+}
+
+const struct workload_key *workload_key_find(
+	enum workload_section section, const char *name, bool *hint, struct fm_err *err)
+{
+	*hint = false;
+	for (size_t i = 0; i < FM_ARRAY_LEN(keys); i++)
+		if (keys[i].section == section && !strcmp(keys[i].name, name))
+			return &keys[i];
+	for (unsigned h = 0; section == WL_GROUP && h < FM_HINT_COUNT; h++)
+		*hint |= !strcmp(name, fm_hint_name((enum fm_hint)h));
+	if (*hint)
+		return NULL;
+	fm_err_set(err, -EINVAL, "unknown key '%.60s' in [%s]", name, titles[section]);
+	suggest(section, name, err);
+	return NULL;
+}
+
+static int set_names(struct workload_names *names, const char *value, uint32_t line,
+	struct fm_err *err)
+{
+	if (!value[strspn(value, " \t,")])
+		return fm_err_set(err, -EINVAL, "there is no value");
+	if (snprintf(names->text, sizeof(names->text), "%s", value) >= (int)sizeof(names->text))
+		return fm_err_set(err, -EINVAL, "the value is too long");
+	names->line = line;
+	return 0;
+}
+
+static int set_text(const struct workload_key *k, char *out, const char *value, struct fm_err *err)
+{
+	if (!value[strspn(value, " \t")])
+		return fm_err_set(err, -EINVAL, "there is no value");
+	if (strlen(value) > (size_t)k->max)
+		return fm_err_set(err, -EINVAL, "the value is too long");
+	strcpy(out, value);
+	return 0;
+}
+
+static int set_arrival(const struct workload_target *to, const char *value, struct fm_err *err)
+{
+	char names[200] = "";
+	int rc = workload_arrival(to->base, value, names, err);
+
+	to->own->after.line = 0;
+	if (!rc && names[0])
+		rc = set_names(&to->own->after, names, to->line, err);
+	return rc;
+}
+
+static int set_value(const struct workload_key *k, const struct workload_target *to,
+	const char *value, struct fm_err *err)
+{
+	void *member = (char *)to->base + k->offset;
+	int64_t v = 0;
+	int rc;
+
+	switch (k->type) {
+	case TIME:
+		rc = workload_time(value, member, err);
+		if (!rc && *(uint64_t *)member < (uint64_t)k->min)
+			rc = fm_err_set(err, -ERANGE, "it must not be 0");
+		return rc;
+	case COUNT:
+		rc = fm_parse_int(value, k->min, k->max, &v, err);
+		*(uint32_t *)member = (uint32_t)v;
+		return rc;
+	case SEED:
+		rc = fm_parse_int(value, k->min, k->max, &v, err);
+		*(uint64_t *)member = (uint64_t)v;
+		return rc;
+	case FLAG:
+		return fm_parse_bool(value, member, err);
+	case TEXT:
+		return set_text(k, member, value, err);
+	case COMMANDS:
+		return workload_commands(to->base, value, err);
+	case ARRIVAL:
+		return set_arrival(to, value, err);
+	case PHASE:
+		return workload_phase(to->base, value, err);
+	case DEVICES:
+		return set_names(&to->own->devices, value, to->line, err);
+	}
+	return -EINVAL;
+}
+
+int workload_key_set(const struct workload_key *k, const struct workload_target *to,
+	const char *value, struct fm_err *err)
+{
+	struct fm_err why = {0};
+	int rc = set_value(k, to, value, &why);
+
+	if (!rc)
+		return 0;
+	fm_err_set(err, rc, "%s: %s", k->name, why.text);
+	if (why.hint[0])
+		fm_err_hint(err, "%s", why.hint);
+	return rc;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sections and keys of workload files: one table. */
+#pragma once
+#include "workload.h"
+
+enum workload_section { WL_WORKLOAD, WL_DEVICE, WL_GROUP, WL_POLICY, WL_NONE };
+
+struct workload_key;
+
+/* The value goes to base + offset; for names of groups, own is what the plan does not have. */
+struct workload_target {
+	void *base;
+	struct workload_group *own;
+	uint32_t line;
+};
+
+/* NULL with an error that names what may have been meant. Hints are keys of a group that are not in
+ * the table: then *hint is set and no key is returned, without an error. */
+const struct workload_key *workload_key_find(
+	enum workload_section section, const char *name, bool *hint, struct fm_err *err);
+int workload_key_set(const struct workload_key *k, const struct workload_target *to,
+	const char *value, struct fm_err *err);
+
+/* workload_finish.c: after the last line. *line: which one is to blame; 0: none. */
+int workload_finish(struct workload *w, const char *folder, uint32_t *line, struct fm_err *err);

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`fermata sim`: the same bytes for a seed, whatever the threads; what the examples say; and mistakes in workloads, each
+with file, line, reason and what may have been meant."""
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+FERMATA = os.path.join(os.environ["BUILD"], "bin", "fermata")
+SOURCE = os.environ["SOURCE"]
+EXAMPLES = os.path.join(SOURCE, "examples", "sim")
+
+BASE = """[workload]
+duration = 2s
+[device gpu]
+[group a]
+commands = 3 x 1ms
+"""
+
+# Lines behind BASE, which has five: the line of the mistake, and what is said.
+BAD = [
+    ("nonsense\n", 6, "neither [section]"),
+    ("[wrkload]\n", 6, "did you mean [workload]?"),
+    ("[device]\n", 6, "sections are"),
+    ("[group]\n", 6, "sections are"),
+    ("[group b/c]\ncommands = 1ms\n", 6, "is no name"),
+    ("[group a]\n", 6, "two groups 'a'"),
+    ("[device gpu]\n", 6, "two devices 'gpu'"),
+    ("[group " + 60 * "x" + "]\n", 6, "too long"),
+    ("comands = 1ms\n", 6, "did you mean 'commands'?"),
+    ("lvel = 1\n", 6, "unknown key 'lvel' in [group NAME]"),
+    ("level = 1\n", 6, "'level' belongs into [device NAME]"),
+    ("count = 0\n", 6, "count: '0' is out of range"),
+    ("count = many\n", 6, "count: 'many' is not a whole number"),
+    ("commands = 5 x\n", 6, "commands: there is no time"),
+    ("commands = 5 x expp 3ms\n", 6, "did you mean 'exp'?"),
+    ("commands = uniform 3ms\n", 6, "write uniform LEAST MOST"),
+    ("commands = uniform 3ms 1ms\n", 6, "the most is less than the least"),
+    ("commands = pareto 3ms 0.5\n", 6, "above 1"),
+    ("commands = 1ms 2ms\n", 6, "wrong number of words"),
+    ("commands = 400d\n", 6, "'400d' is not a time"),
+    ("commands = 999999999s\n", 6, "longer than a year"),
+    ("commands = " + ",".join(["1ms"] * 32) + "\n", 6, "a job of more than 32 steps"),
+    ("commands = " + "1ms," * 100 + "\n", 6, "line too long"),
+    ("arrive = evry 5ms\n", 6, "did you mean 'every'?"),
+    ("arrive = every\n", 6, "there is no time"),
+    ("arrive = poisson\n", 6, "poisson takes one time"),
+    ("arrive = poisson 0\n", 6, "no time between"),
+    ("arrive = burst 5 1ms\n", 6, "write burst COUNT every TIME"),
+    ("arrive = after\n", 6, "'after' of what?"),
+    ("arrive = after b\n", 6, "there is no group 'b'"),
+    ("arrive = after a\n", 6, "follows itself"),
+    ("arrive = trace nowhere.trace\n", 6, "No such file"),
+    ("arrive = trace /dev/zero\n", 6, "not a regular file"),
+    ("arrive = always 5ms\n", 6, "stands alone"),
+    ("[group b]\narrive = after c\ncommands = 1ms\n[group c]\narrive = after b\ncommands = 1ms\n", 7,
+     "follows itself, by others"),
+    ("devices = gup\n", 6, "did you mean 'gpu'?"),
+    ("devices = gpu gpu\n", 6, "stands there twice"),
+    ("devices =\n", 6, "there is no value"),
+    ("priority = 300\n", 6, "priority: "),
+    ("priority = urgent\n", 6, "priority: "),
+    ("deadline = soon\n", 6, "'soon' is not a time"),
+    ("start = 5s\nstop = 4s\n", 4, "stops before it starts"),
+    ("[group b]\n", 6, "has no commands"),
+    ("[group b]\ncommands = pause 1ms\n", 6, "has no commands"),
+    ("[policy fair]\nslcie = 5\n", 7, "did you mean 'slice'?"),
+    ("[policy fiar]\nslice = 5\n", 7, "no policy 'fiar'"),
+    ("[workload]\npolicy = fiar\n", 7, "did you mean 'fair'?"),
+    ("[workload]\npolicy = fair slice=0\n", 7, "out of range"),
+    ("[workload]\nduration = 0\n", 7, "must not be 0"),
+    ("[workload]\nwarmup = 3s\n", 0, "warm-up is as long"),
+    ("count = 1000000\n[device big]\ncount = 100\n[group b]\ntogether = yes\ncount = 100000\ncommands = 1ms\n", 0,
+     "machines = N"),
+]
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir.name, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def call(self, *args, status=0):
+        p = subprocess.run([FERMATA, "sim", *args], timeout=120, capture_output=True, text=True, check=False)
+        self.assertEqual(p.returncode, status, p.stderr)
+        return p
+
+    def json(self, *args):
+        return json.loads(self.call(*args, "--json").stdout)
+
+    def test_mistakes_are_told(self):
+        for text, line, reason in BAD:
+            path = self.write("bad.ini", BASE + text)
+            p = self.call(path, status=1)
+            where = f"fermata: {path}:{line}: " if line else f"fermata: {path}: "
+            self.assertTrue(p.stderr.startswith(where), (text, p.stderr))
+            self.assertIn(reason, p.stderr, text)
+            self.assertEqual(p.stdout, "")
+
+    def test_nothing_is_told_too(self):
+        for text, reason in (("", "there is no device"), ("[device gpu]\n", "there is no group"),
+                             ("count = 5\n", "stands before the first section")):
+            self.assertIn(reason, self.call(self.write("bad.ini", text), status=1).stderr)
+        self.assertIn("No such file", self.call(os.path.join(self.dir.name, "none.ini"), status=1).stderr)
+        self.assertIn("no file given", self.call(status=2).stderr)
+
+    def test_threads_do_not_matter(self):
+        path = os.path.join(EXAMPLES, "fleet.ini")
+        args = (path, "--machines", "12", "--duration", "10s", "--csv")
+        one, three = self.call(*args, "-j", "1"), self.call(*args, "-j", "3")
+        self.assertEqual(one.stdout, three.stdout)
+        self.assertNotEqual(one.stdout, self.call(*args, "--seed", "2").stdout)
+
+    def test_same_bytes_everywhere(self):
+        """What this machine says is what another has said: tests/data/sim. After a change of a policy or of the core
+        that is meant, run this file with --write."""
+        for name in ("inference", "pipeline", "tenants"):
+            known = os.path.join(SOURCE, "tests", "data", "sim", name)
+            svg = os.path.join(self.dir.name, "line.svg")
+            out = self.call(os.path.join(EXAMPLES, name + ".ini"), "--duration", "5s", "--json", "--svg", svg,
+                            "--until", "1.2s").stdout
+            with open(svg, "rb") as f:
+                out += hashlib.sha256(f.read()).hexdigest() + "\n"
+            if "--write" in sys.argv:
+                with open(known, "w", encoding="utf-8") as f:
+                    f.write(out)
+            with open(known, encoding="utf-8") as f:
+                self.assertEqual(f.read(), out, name)
+
+    def test_the_policy_matters(self):
+        path = os.path.join(EXAMPLES, "inference.ini")
+        late = {p: self.json(path, "--policy", p)["groups"][0]["late"] for p in ("fixed-priority", "fifo", "fair slice=20")}
+        self.assertLess(late["fixed-priority"], 30)
+        self.assertGreater(late["fifo"], 20 * late["fixed-priority"])
+        self.assertGreater(late["fair slice=20"], 5 * late["fixed-priority"])
+
+    def test_numbers_agree(self):
+        path = os.path.join(EXAMPLES, "tenants.ini")
+        r = self.json(path)
+        served = sum(g["served_ns"] for g in r["groups"])
+        self.assertEqual(served, sum(d["served_ns"] for d in r["devices"]))
+        gold = r["groups"][0]
+        self.assertEqual(gold["name"], "gold")
+        self.assertGreater(gold["share_least_ppm"], 490000)
+        rows = list(csv.reader(self.call(path, "--csv").stdout.splitlines()))
+        self.assertEqual([int(row[4]) for row in rows[1:6]], [g["jobs"] for g in r["groups"]])
+        self.assertIn("everywhere", self.call(path).stdout)
+
+    def test_speed_is_told(self):
+        self.assertRegex(self.call(os.path.join(EXAMPLES, "inference.ini")).stderr,
+                         r"^fermata: \d+ events in [0-9.]+ s, [0-9.]+ million a second, \d+ MiB\n$")
+
+    def test_time_line(self):
+        svg = os.path.join(self.dir.name, "line.svg")
+        self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--svg", svg, "--from", "600ms", "--until", "700ms")
+        doc = xml.dom.minidom.parse(svg)
+        texts = [t.firstChild.data for t in doc.getElementsByTagName("text")]
+        self.assertIn("edf", texts)
+        self.assertIn("detect gpu", texts)
+        self.assertIn("background.1 npu", texts)
+        self.assertGreater(len(doc.getElementsByTagName("rect")), 20)
+        # A picture has limits, and says so.
+        self.call(os.path.join(EXAMPLES, "fleet.ini"), "--machines", "1", "--duration", "20s", "--svg", svg,
+                  "--until", "20s")
+        self.assertLess(os.path.getsize(svg), 4 << 20)
+        self.assertIn("not all of it", xml.dom.minidom.parse(svg).toxml())
+        p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--svg", svg, "--from", "2s", "--until", "1s", status=1)
+        self.assertIn("after it begins", p.stderr)
+
+    def test_recorded_arrivals(self):
+        self.write("a.trace", "# when, how long\n1ms\n1ms 5ms # both\n\n20ms\n")
+        path = self.write("trace.ini", BASE + "arrive = trace a.trace\n")
+        g = self.json(path)["groups"][0]
+        self.assertEqual((g["jobs"], g["served_ns"]), (3, 11000000))
+        for text, line, reason in (("1ms\nsoon\n", 2, "not a time"), ("2ms\n1ms\n", 2, "before the arrival"),
+                                   ("1ms 2ms 3ms\n", 1, "more than a time and a length")):
+            self.write("a.trace", text)
+            p = self.call(path, status=1)
+            self.assertIn(f"a.trace:{line}: ", p.stderr)
+            self.assertIn(reason, p.stderr)
+
+    def test_a_policy_of_ones_own(self):
+        so = os.path.join(self.dir.name, "first.so")
+        source = self.write("first.c", """
+            #include <fermata/policy.h>
+            static struct fm_policy_group *all[64];
+            static unsigned n;
+            static int join(void *s, struct fm_policy_group *g, uint64_t now) { all[n++ % 64] = g; return 0; }
+            static void decide(void *s, uint64_t now, struct fm_policy_answer *a) {
+                for (unsigned i = 0; i < n && !a->n; i++)
+                    if (all[i]->ready)
+                        a->run[a->n++] = all[i];
+            }
+            const struct fm_policy fm_policy = { .abi = FM_POLICY_ABI, .size = sizeof(struct fm_policy),
+                .summary = "whoever came first", .join = join, .decide = decide };
+            """)
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(SOURCE, "include"), source, "-o", so], check=True)
+        path = os.path.join(EXAMPLES, "inference.ini")
+        args = (path, "--duration", "3s", "--policy", so, "--json")
+        self.assertEqual(self.call(*args).stdout, self.call(*args).stdout)
+        self.assertEqual(json.loads(self.call(*args).stdout)["policy"], "first")
+        p = self.call(path, "--policy", os.path.join(self.dir.name, "none.so"), status=1)
+        self.assertIn("none.so", p.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[a for a in sys.argv if a != "--write"])
