@@ -15,8 +15,16 @@
 #define LOOK        (100 * FM_MS) /* how often the bar moves */
 #define PICTURE     (200 * FM_MS) /* what it shows if nobody says how much */
 
-enum { KEY_POLICY = CLI_KEY_OWN, KEY_SEED, KEY_DURATION, KEY_MACHINES, KEY_CSV, KEY_SVG, KEY_FROM,
-	KEY_UNTIL };
+enum {
+	KEY_POLICY = CLI_KEY_OWN,
+	KEY_SEED,
+	KEY_DURATION,
+	KEY_MACHINES,
+	KEY_CSV,
+	KEY_SVG,
+	KEY_FROM,
+	KEY_UNTIL
+};
 
 struct options {
 	struct cli *cli;
@@ -123,8 +131,8 @@ static int open_own(const char *policy, struct fm_plugin **own, struct fm_err *e
 }
 
 /* What the command line gives instead of the file. */
-static int prepare(struct workload *w, const struct options *o, struct fm_plugin **own,
-	struct fm_err *err)
+static int prepare(
+	struct workload *w, const struct options *o, struct fm_plugin **own, struct fm_err *err)
 {
 	const char *policy = o->policy ? o->policy : w->policy;
 	int rc = open_own(policy, own, err);
@@ -233,8 +241,8 @@ static int picture(const struct options *o, const struct fm_sim_plan *p, struct 
 	return simulate_svg(p, from, until, o->svg, err);
 }
 
-static int run(const struct options *o, struct workload *wl, struct fm_plugin **own,
-	struct fm_err *err)
+static int run(
+	const struct options *o, struct workload *wl, struct fm_plugin **own, struct fm_err *err)
 {
 	struct work w = {.plan = &wl->plan};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);

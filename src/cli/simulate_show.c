@@ -94,8 +94,7 @@ int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 	char buf[TABLE_TIME];
 	int rc;
 
-	printf("%s, %s", p->policy->name,
-		table_ms((double)(p->duration - p->warmup) / 1e6, buf));
+	printf("%s, %s", p->policy->name, table_ms((double)(p->duration - p->warmup) / 1e6, buf));
 	if (p->warmup)
 		printf(" after %s", table_ms((double)p->warmup / 1e6, buf));
 	printf(", seed %llu", (unsigned long long)p->seed);
@@ -127,8 +126,8 @@ static json_t *group_json(const struct fm_sim_group *g, const struct fm_sim_grou
 
 	if (!o)
 		return NULL;
-	json_object_set_new(o, "share_least_ppm",
-		json_integer((json_int_t)(r->present ? r->share_min : 0)));
+	json_object_set_new(
+		o, "share_least_ppm", json_integer((json_int_t)(r->present ? r->share_min : 0)));
 	json_object_set_new(o, "share_most_ppm", json_integer((json_int_t)r->share_max));
 	json_object_set_new(o, "waits_ns", json_integer((json_int_t)r->waits));
 	json_object_set_new(o, "preemptions", json_integer((json_int_t)r->preemptions));

@@ -33,8 +33,8 @@ struct picture {
 /* In hundredths of a pixel, by integers alone: the same bytes everywhere. */
 static void put_x(FILE *f, const struct picture *p, uint64_t t)
 {
-	uint64_t x = (uint64_t)((unsigned __int128)(t - p->from) * PLOT_W * 100 /
-				(p->until - p->from));
+	uint64_t x =
+		(uint64_t)((unsigned __int128)(t - p->from) * PLOT_W * 100 / (p->until - p->from));
 
 	fprintf(f, "%llu.%02llu", (unsigned long long)(LEFT + x / 100),
 		(unsigned long long)(x % 100));
@@ -161,8 +161,7 @@ static void frame(struct picture *p, int height)
 		fprintf(p->f, " %dV%d\" stroke=\"#ddd\"/>\n<text text-anchor=\"middle\" x=\"",
 			TOP - 8, height - 10);
 		put_x(p->f, p, t);
-		fprintf(p->f, "\" y=\"%d\">%s</text>\n", TOP - 14,
-			table_ms((double)t / 1e6, buf));
+		fprintf(p->f, "\" y=\"%d\">%s</text>\n", TOP - 14, table_ms((double)t / 1e6, buf));
 	}
 }
 

@@ -42,7 +42,8 @@ static void blame(struct reader *r, uint32_t line, int rc)
 /* The word behind "device " and the like. */
 static int name_of(const char *section, char *out, struct fm_err *err)
 {
-	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	static const char good[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 	const char *name = strchr(section, ' ') + 1;
 
 	name += strspn(name, " ");

@@ -39,8 +39,8 @@ struct workload {
 	struct fm_sim_group *group;
 	struct workload_group *own; /* what the plan does not have, of each group */
 	uint32_t cap;
-	char policy[WORKLOAD_POLICY]; /* "NAME [key=value...]" */
-	uint32_t policy_line; /* 0: none was given */
+	char policy[WORKLOAD_POLICY];                 /* "NAME [key=value...]" */
+	uint32_t policy_line;                         /* 0: none was given */
 	struct workload_param param[WORKLOAD_PARAMS]; /* of sections [policy NAME] */
 	unsigned params;
 
@@ -71,5 +71,5 @@ int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], 
 int workload_phase(struct fm_sim_group *g, const char *text, struct fm_err *err);
 
 /* workload_trace.c: recorded arrivals, "TIME [LENGTH]" in each line. To be freed. */
-int workload_trace(FILE *f, const char *file, struct fm_sim_record **out, size_t *n,
-	struct fm_err *err);
+int workload_trace(
+	FILE *f, const char *file, struct fm_sim_record **out, size_t *n, struct fm_err *err);

@@ -62,8 +62,8 @@ static int resolve(const struct workload *w, const struct workload_names *names,
 	return 0;
 }
 
-static int load_trace(struct fm_sim_group *g, const char *name, const char *folder,
-	struct fm_err *err)
+static int load_trace(
+	struct fm_sim_group *g, const char *name, const char *folder, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *path = NULL;
 	FM_CLEAN_FILE FILE *f = NULL;
@@ -103,8 +103,8 @@ static int finish_arrival(
 	*line = own->after.line;
 	if (g->arrival == FM_SIM_TRACE)
 		return load_trace(g, own->after.text, folder, err);
-	rc = resolve(w, &own->after, group_name, "group", g->before, &g->befores, FM_SIM_BEFORE,
-		err);
+	rc = resolve(
+		w, &own->after, group_name, "group", g->before, &g->befores, FM_SIM_BEFORE, err);
 	for (uint32_t b = 0; b < g->befores && !rc; b++)
 		if (g->before[b] == i)
 			rc = fm_err_set(err, -EINVAL, "group '%s' follows itself", own->name);
@@ -140,8 +140,8 @@ static int finish_group(
 	if (rc || !own->devices.line)
 		return rc;
 	*line = own->devices.line;
-	return resolve(w, &own->devices, device_name, "device", g->place, &g->places,
-		FM_SIM_PLACES, err);
+	return resolve(
+		w, &own->devices, device_name, "device", g->place, &g->places, FM_SIM_PLACES, err);
 }
 
 /* Who follows whom must come to an end: otherwise nobody begins. */
@@ -248,8 +248,8 @@ static int no_policy(const char *name, struct fm_err *err)
 	return fm_err_hint(err, "fermata-policy(1) lists them; one of your own is ./NAME.so");
 }
 
-int workload_policy(struct workload *w, const char *policy, const struct fm_policy_ops *ops,
-	struct fm_err *err)
+int workload_policy(
+	struct workload *w, const char *policy, const struct fm_policy_ops *ops, struct fm_err *err)
 {
 	int64_t values[FM_POLICY_PARAMS];
 	char *save, *name, *word;

@@ -105,8 +105,8 @@ const struct workload_key *workload_key_find(
 	return NULL;
 }
 
-static int set_names(struct workload_names *names, const char *value, uint32_t line,
-	struct fm_err *err)
+static int set_names(
+	struct workload_names *names, const char *value, uint32_t line, struct fm_err *err)
 {
 	if (!value[strspn(value, " \t,")])
 		return fm_err_set(err, -EINVAL, "there is no value");

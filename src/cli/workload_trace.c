@@ -42,8 +42,8 @@ static int append(struct fm_sim_record **at, size_t n, struct fm_sim_record r, s
 	return 0;
 }
 
-int workload_trace(FILE *f, const char *file, struct fm_sim_record **out, size_t *n,
-	struct fm_err *err)
+int workload_trace(
+	FILE *f, const char *file, struct fm_sim_record **out, size_t *n, struct fm_err *err)
 {
 	FM_CLEAN_FREE struct fm_sim_record *at = NULL;
 	FM_CLEAN_FREE char *line = NULL;

@@ -62,7 +62,8 @@ static int exponent_of(const char *word, uint64_t *v, struct fm_err *err)
 	if (!*c && c > word && *v > 1000 && *v <= 100000)
 		return 0;
 	fm_err_set(err, -EINVAL, "'%.40s' is no exponent of a pareto distribution", word);
-	return fm_err_hint(err, "give a number above 1, to 100; the less it is the longer the tail");
+	return fm_err_hint(
+		err, "give a number above 1, to 100; the less it is the longer the tail");
 }
 
 static const struct shape {
@@ -111,7 +112,8 @@ static int dist_of(char *const *word, unsigned n, struct fm_sim_dist *d, struct 
 	if (!s && !strchr("0123456789.+-", word[0][0]))
 		return no_shape(word[0], err);
 	if (n != (s ? s->words + 1 : 1)) {
-		fm_err_set(err, -EINVAL, "'%.40s' has the wrong number of words behind it", word[0]);
+		fm_err_set(
+			err, -EINVAL, "'%.40s' has the wrong number of words behind it", word[0]);
 		return fm_err_hint(err, "write %s", s ? s->use : "a time as one word, 200us");
 	}
 	if (!s)

@@ -25,8 +25,7 @@
 #define FM_SIM_PLACES  16 /* device sections that a group names */
 #define FM_SIM_BEFORE  8  /* groups whose jobs one of another waits for */
 #define FM_SIM_STEPS   32
-#define FM_SIM_COMMAND UINT64_C(100) /* ns; no command, and no time between arrivals, is shorter \
-				      */
+#define FM_SIM_COMMAND UINT64_C(100) /* ns; the shortest command, and time between arrivals */
 
 enum fm_sim_shape { FM_SIM_FIXED, FM_SIM_UNIFORM, FM_SIM_EXP, FM_SIM_NORMAL, FM_SIM_PARETO };
 
