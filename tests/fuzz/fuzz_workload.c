@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file: refused with a reason and its line, or a plan that can be simulated, twice with the same
- * outcome. The same of recorded arrivals. */
+/* Any file: refused with a reason and its line, or a plan that can be simulated, twice with the
+ * same outcome. The same of recorded arrivals. */
 #include "base/cleanup.h"
 #include "cli/workload.h"
 #include <string.h>
@@ -21,7 +21,8 @@ static void must(bool ok)
 static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 {
 	static const char *const heads[] = {"", "[device d]\n[group g]\ncommands = 1ms\n",
-		"[device d]\n[group g]\ncommands = ", "[device d]\n[group g]\ncommands = 1ms\narrive = ",
+		"[device d]\n[group g]\ncommands = ",
+		"[device d]\n[group g]\ncommands = 1ms\narrive = ",
 		"[device d]\ncount = 2\n[group g]\ncommands = 3 x 1ms\ntogether = yes\n",
 		"[group g]\ncommands=1ms\n[group h]\ncommands=1ms\narrive = after g\n[device d]\n",
 		"[workload]\npolicy = ", "[device d]\n[group g]\ncommands = 1ms\n[policy fair]\n"};

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include "base/util.h"
+#include "lab.h"
+
+#define LAB_DEVICES 3
+#define LAB_GROUPS  8
+#define LAB_ENTS    1024
+
+/* An entity, as its events show it. */
+struct lab_ent {
+	bool there, ready, open, on;
+	uint64_t hungry; /* ready, and not on the device since */
+	uint64_t starved; /* the longest of these */
+};
+
+struct lab_device {
+	unsigned slots;
+	unsigned ready, on, let; /* let: ready, and the gate open */
+	unsigned most;           /* of those let at a time */
+	uint64_t since;          /* of the last change */
+	uint64_t wasted;         /* fewer on it than are ready, and than it has slots for */
+};
+
+struct lab {
+	const struct fm_lab_subject *subject;
+	const struct fm_lab_report *report;
+	const char *scenario;
+	unsigned failed;
+	bool enough; /* whoever listens has heard enough */
+	struct fm_sim_device device[LAB_DEVICES];
+	struct fm_sim_group group[LAB_GROUPS];
+	struct fm_sim_plan plan;
+	struct fm_sim_result r;
+
+	/* What was seen. */
+	struct lab_ent ent[LAB_ENTS];
+	uint32_t first[LAB_GROUPS + 1]; /* entity of each group */
+	struct lab_device seen[LAB_DEVICES];
+	uint64_t shut;     /* gates closed to somebody with work */
+	uint64_t together; /* time in which the groups `a` and `b` were on a device at once */
+	uint64_t both_since;
+	unsigned a, b;
+};
+
+struct lab_scenario {
+	const char *name;
+	uint32_t needs; /* promises that it is about; 0: for everybody */
+	void (*make)(struct lab *l);
+	void (*check)(struct lab *l); /* besides what holds always; may be NULL */
+};
+
+extern const struct lab_scenario lab_scenarios[]; /* ends with a NULL name */
+
+static inline bool lab_promises(const struct lab *l, enum fm_lab_promise p)
+{
+	return l->subject->promises & FM_LAB_BIT(p);
+}
+
+/* lab.c */
+void lab_expect(struct lab *l, bool holds, const char *property, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* lab_watch.c */
+void lab_watch_begin(struct lab *l);
+void lab_watch_end(struct lab *l); /* up to the end of the plan */
+void lab_watch(void *ctx, const struct fm_sim_event *e);
+uint64_t lab_starved(const struct lab *l, uint32_t group); /* the longest of its instances */
