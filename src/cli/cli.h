@@ -43,6 +43,7 @@ int cli_help(struct cli *cli, int argc, char **argv);
 int cli_hint(struct cli *cli, int argc, char **argv);
 int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_policy(struct cli *cli, int argc, char **argv);
+int cli_policy_test(struct cli *cli, int argc, char **argv);
 int cli_probe(struct cli *cli, int argc, char **argv);
 int cli_ps(struct cli *cli, int argc, char **argv);
 int cli_reload(struct cli *cli, int argc, char **argv);

@@ -23,6 +23,7 @@ const struct cli_command cli_commands[] = {
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
 	{"sim", "Simulate devices and programs under a policy, in virtual time", cli_sim},
+	{"policy-test", "Try what a policy promises, in simulated scenarios", cli_policy_test},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},
 	{"doctor", "Check what works on this machine, and say how to mend the rest", cli_doctor},
@@ -74,7 +75,7 @@ static char *list_commands(int key, const char *text, void *input)
 	fputs("Commands:\n", f);
 	for (const struct cli_command *c = cli_commands; c->name; c++)
 		if (c->summary)
-			fprintf(f, "  %-10s %s\n", c->name, c->summary);
+			fprintf(f, "  %-11s %s\n", c->name, c->summary);
 	fputs("\n`fermata help COMMAND' explains a command; fermata(1) tells the whole story.", f);
 	return fclose(f) ? NULL : list;
 }

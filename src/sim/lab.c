@@ -56,8 +56,7 @@ const char *fm_lab_promise_text(enum fm_lab_promise p)
 
 void lab_expect(struct lab *l, bool holds, const char *property, const char *fmt, ...)
 {
-	struct fm_lab_finding f = {
-		.scenario = l->scenario, .property = property, .holds = holds};
+	struct fm_lab_finding f = {.scenario = l->scenario, .property = property, .holds = holds};
 	va_list ap;
 
 	va_start(ap, fmt);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The laboratory: what a policy promises, tried in scenarios and checked on the events of a
- * simulation. A scenario is run for a policy that promises all that it is about; what holds for every
- * promise at all times is checked in all of them.
+ * simulation. A scenario is run for a policy that promises all that it is about; what holds for
+ * every promise at all times is checked in all of them.
  */
 #pragma once
 #include "sim.h"
 
 /* X(ID, name, what it means). */
-#define FM_LAB_PROMISES(X)                                                                     \
-	X(FM_LAB_CONSERVES, "conserves", "no device is idle while a group on it has work")     \
-	X(FM_LAB_ALONE, "alone", "no more groups run at a time than it says")                  \
-	X(FM_LAB_CALM, "calm", "no more stops than turns of 2 ms and jobs make")               \
-	X(FM_LAB_OPEN, "open", "no gate is ever closed to a group with work")                  \
-	X(FM_LAB_SERVES, "serves", "nobody starves, whatever the hints")                       \
-	X(FM_LAB_EQUAL, "equal", "groups without hints have equal parts")                      \
-	X(FM_LAB_WEIGHT, "weight", "parts are as the weights")                                 \
-	X(FM_LAB_SHARE, "share", "reserved parts are kept")                                    \
-	X(FM_LAB_PRIORITY, "priority", "the highest priority never waits for lower ones")      \
-	X(FM_LAB_ORDER, "order", "nor on another device")                                      \
-	X(FM_LAB_FOREGROUND, "foreground", "nor does the foreground for the background")       \
-	X(FM_LAB_DEADLINE, "deadline", "deadlines are kept where that is possible")            \
-	X(FM_LAB_SHORT, "short", "short jobs come before long ones, without hints")            \
+#define FM_LAB_PROMISES(X)                                                                 \
+	X(FM_LAB_CONSERVES, "conserves", "no device is idle while a group on it has work") \
+	X(FM_LAB_ALONE, "alone", "no more groups run at a time than it says")              \
+	X(FM_LAB_CALM, "calm", "no more stops than turns of 2 ms and jobs make")           \
+	X(FM_LAB_OPEN, "open", "no gate is ever closed to a group with work")              \
+	X(FM_LAB_SERVES, "serves", "nobody starves, whatever the hints")                   \
+	X(FM_LAB_EQUAL, "equal", "groups without hints have equal parts")                  \
+	X(FM_LAB_WEIGHT, "weight", "parts are as the weights")                             \
+	X(FM_LAB_SHARE, "share", "reserved parts are kept")                                \
+	X(FM_LAB_PRIORITY, "priority", "the highest priority never waits for lower ones")  \
+	X(FM_LAB_ORDER, "order", "nor on another device")                                  \
+	X(FM_LAB_FOREGROUND, "foreground", "nor does the foreground for the background")   \
+	X(FM_LAB_DEADLINE, "deadline", "deadlines are kept where that is possible")        \
+	X(FM_LAB_SHORT, "short", "short jobs come before long ones, without hints")        \
 	X(FM_LAB_WAKES, "wakes", "who works little runs soon")
 
 enum fm_lab_promise {

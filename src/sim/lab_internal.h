@@ -10,7 +10,7 @@
 /* An entity, as its events show it. */
 struct lab_ent {
 	bool there, ready, open, on;
-	uint64_t hungry; /* ready, and not on the device since */
+	uint64_t hungry;  /* ready, and not on the device since */
 	uint64_t starved; /* the longest of these */
 };
 

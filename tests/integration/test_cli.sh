@@ -120,14 +120,14 @@ help_texts() {
     expect 0 "--help" "$fermata" --help
     silent
     cp "$tmp/out" "$tmp/help"
-    for c in run ps why hint suspend resume policy reload admit analyze calibrate study sim stats doctor version help; do
+    for c in run ps why hint suspend resume policy reload admit analyze calibrate study sim policy-test stats doctor version help; do
         that "--help lists $c" grep -qE "^  $c +[A-Z]" "$tmp/help"
         expect 0 "$c --help" "$fermata" "$c" --help
         out_has "^Usage: fermata $c"
         cp "$tmp/out" "$tmp/by-option"
         expect 0 "help $c" "$fermata" help "$c"
         [[ $c == help ]] || that "help $c is $c --help" cmp -s "$tmp/out" "$tmp/by-option"
-        that "fermata(1) names $c" grep -qE "\\b$c\\b" "$SOURCE/man/fermata.1"
+        that "fermata(1) names $c" grep -qE "\\b${c/-/\\\\-}\\b" "$SOURCE/man/fermata.1" # "\\-" is a hyphen there
     done
     that "what is hidden is not listed" bash -c "! grep -q _probe '$tmp/help'"
     expect 0 "help" "$fermata" help

@@ -259,8 +259,8 @@ static bool on_binds(const void *self)
 	return b->copy->of->binds_alone && b->copy->of->binds_alone(b->inner);
 }
 
-static void make_copy(
-	struct fm_policy_ops *ops, struct copy *copy, const struct fm_policy_ops *of, enum fault fault)
+static void make_copy(struct fm_policy_ops *ops, struct copy *copy, const struct fm_policy_ops *of,
+	enum fault fault)
 {
 	*copy = (struct copy){.of = of, .fault = fault};
 #define DEFAULTS(id, name, min, max, def, unit) copy->none.value[id] = def;
@@ -311,8 +311,8 @@ static bool on_finding(void *ctx, const struct fm_lab_finding *f)
 	return f->holds || !s->first_only;
 }
 
-static unsigned try(const struct fm_lab_subject *subject, const struct fm_policy_ops *ops,
-	struct seen *s)
+static unsigned try(
+	const struct fm_lab_subject *subject, const struct fm_policy_ops *ops, struct seen *s)
 {
 	const struct fm_lab_report report = {on_finding, s};
 	struct fm_err err = {0};
