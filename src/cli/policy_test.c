@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata policy-test`: the laboratory's scenarios, for the policies built in and for one's own. */
+/* `fermata policy-test`: the laboratory's scenarios, for the policies built in and for one's own.
+ */
 #include "base/cleanup.h"
 #include "base/nearest.h"
 #include "base/parse.h"
@@ -11,9 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SOUND                                                          \
-	(FM_LAB_BIT(FM_LAB_CONSERVES) | FM_LAB_BIT(FM_LAB_ALONE) | \
-		FM_LAB_BIT(FM_LAB_CALM))
+#define SOUND (FM_LAB_BIT(FM_LAB_CONSERVES) | FM_LAB_BIT(FM_LAB_ALONE) | FM_LAB_BIT(FM_LAB_CALM))
 
 enum { KEY_PROMISE = CLI_KEY_OWN, KEY_AT_ONCE, KEY_LIST };
 

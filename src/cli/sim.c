@@ -174,7 +174,7 @@ static void *work_main(void *arg)
 static void bar(const struct work *w)
 {
 	const struct fm_sim_plan *p = w->plan;
-	uint64_t all = p->duration / FM_US * p->machines;
+	uint64_t all = p->duration / FM_US * p->machines * fm_sim_devices(p);
 	uint64_t done = atomic_load_explicit(&w->control.done_us, memory_order_relaxed);
 	unsigned percent = all ? (unsigned)((unsigned __int128)done * 100 / all) : 100;
 	char text[51];
@@ -209,15 +209,24 @@ static int simulate(struct work *w)
 	return w->rc;
 }
 
+static double seconds(struct timeval tv)
+{
+	return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
+}
+
+/* Of processor time: others may be at work here, too. */
 static void tell_speed(const struct work *w, uint64_t took)
 {
 	struct rusage usage = {0};
-	double s = (double)took / 1e9;
+	double spent;
 
 	getrusage(RUSAGE_SELF, &usage);
-	fprintf(stderr, "fermata: %llu events in %.2f s, %.2f million a second, %ld MiB\n",
-		(unsigned long long)w->result.events, s,
-		s > 0 ? (double)w->result.events / s / 1e6 : 0, usage.ru_maxrss / 1024);
+	spent = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+	fprintf(stderr,
+		"fermata: %llu events in %.2f s, %.2f million for each second of processor, %ld "
+		"MiB\n",
+		(unsigned long long)w->result.events, (double)took / 1e9,
+		spent > 0 ? (double)w->result.events / spent / 1e6 : 0, usage.ru_maxrss / 1024);
 }
 
 static int show(const struct options *o, const struct work *w)

@@ -119,7 +119,6 @@ void count_end(struct machine *m)
 	stats.preemptions -= m->stats.preemptions;
 	stats.gate_stores -= m->stats.gate_stores;
 	add_stats(&r->core, &stats);
-	r->machines++;
 	r->events += m->events;
 }
 

@@ -91,8 +91,10 @@ struct machine {
 	struct fm_heap queue;
 	struct event count;
 	struct fm_list edges;
-	bool counts;  /* the warm-up is over */
-	bool follows; /* some groups follow others */
+	bool counts;    /* the warm-up is over */
+	bool follows;   /* some groups follow others */
+	bool whole;     /* or one device of it: */
+	uint32_t first; /* that one */
 	struct device *device;
 	struct group *group;
 	struct ent *ent;
@@ -149,11 +151,16 @@ void jobs_next(struct ent *e);   /* a command ended */
 /* machine.c: it may have become ready or idle; the core is told at the end of the event. */
 void machine_edge(struct ent *e);
 
+/* machine.c: one device of a machine of which each device is by itself. */
+int fm_sim_island(const struct fm_sim_plan *p, uint32_t machine, uint32_t device,
+	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
+
 /* run.c */
-uint32_t fm_sim_groups(const struct fm_sim_plan *p, uint32_t *entities);
+/* How many devices of a machine a group names; which of all is the n-th of them, again from the
+ * first after the last; and which of them a device is: UINT32_MAX, none. */
 uint32_t fm_sim_places(const struct fm_sim_plan *p, const struct fm_sim_group *g);
-/* Which device of the machine is the n-th of those that a group names. */
 uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t n);
+uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t device);
 
 /* count.c */
 void count_begin(struct machine *m); /* the warm-up is over */

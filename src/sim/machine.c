@@ -154,12 +154,13 @@ static uint64_t next_time(const struct machine *m)
 	return FM_MIN(n ? n->key : FM_NEVER, fm_sched_next(m->s));
 }
 
-static void progress(struct fm_sim_control *c, uint64_t *told, uint64_t now)
+static void progress(struct machine *m, struct fm_sim_control *c, uint64_t *told)
 {
-	if (!c)
-		return;
-	atomic_fetch_add_explicit(&c->done_us, (now - *told) / FM_US, memory_order_relaxed);
-	*told += (now - *told) / FM_US * FM_US;
+	uint64_t us = (m->now - *told) / FM_US;
+
+	*told += us * FM_US;
+	if (c)
+		atomic_fetch_add_explicit(&c->done_us, us * m->devices, memory_order_relaxed);
 }
 
 static int simulate(struct machine *m, struct fm_sim_control *c)
@@ -171,12 +172,12 @@ static int simulate(struct machine *m, struct fm_sim_control *c)
 		if (m->events < look)
 			continue;
 		look += LOOK_EVERY;
-		progress(c, &told, m->now);
+		progress(m, c, &told);
 		if (c && atomic_load_explicit(&c->stop, memory_order_relaxed))
 			return -EINTR;
 	}
 	m->now = end;
-	progress(c, &told, end);
+	progress(m, c, &told);
 	return m->rc;
 }
 
@@ -201,14 +202,14 @@ static int make_devices(struct machine *m)
 
 	for (uint32_t i = 0; i < m->devices && !rc; i++) {
 		struct device *d = &m->device[i];
-		uint32_t which, section = fm_sim_device_at(p, i, &which);
+		uint32_t which, section = fm_sim_device_at(p, m->first + i, &which);
 
 		d->m = m;
 		d->plan = &p->device[section];
 		d->result = &m->result->device[section];
-		d->index = i;
+		d->index = m->first + i;
 		fm_list_init(&d->queue);
-		snprintf(key, sizeof(key), "%u", i);
+		snprintf(key, sizeof(key), "%u", d->index);
 		rc = fm_sched_device_add(m->s, &d->sdev, key);
 	}
 	return rc;
@@ -226,13 +227,12 @@ static void init_ent(struct ent *e, struct group *g, struct device *d, uint64_t 
 }
 
 /* Every group and each of its entities has random numbers of its own, so that what a program does
- * is the same whatever the policy, and whatever the others are. */
-static uint32_t init_group(struct group *g, uint32_t section, uint32_t instance, uint32_t ents)
+ * is the same whatever the policy, and whatever the others are. number: of all of the machine. */
+static void init_group(struct group *g, uint32_t section, uint32_t instance, uint32_t number)
 {
 	struct machine *m = g->m;
 	const struct fm_sim_group *plan = &m->plan->group[section];
-	uint64_t stream = (uint64_t)m->index << 32 | (uint64_t)(g - m->group);
-	uint32_t n = plan->everywhere ? fm_sim_places(m->plan, plan) : 1;
+	uint64_t stream = (uint64_t)m->index << 32 | number;
 
 	g->plan = plan;
 	g->result = &m->result->group[section];
@@ -240,29 +240,57 @@ static uint32_t init_group(struct group *g, uint32_t section, uint32_t instance,
 	g->instance = instance;
 	g->timer.kind = EV_GROUP;
 	g->leave.kind = EV_LEAVE;
-	g->ent = &m->ent[ents];
+	g->ent = &m->ent[m->ents];
+	g->ents = plan->everywhere ? fm_sim_places(m->plan, plan) : 1;
+	m->ents += g->ents;
 	fm_rta_seed(&g->r, m->plan->seed, ~stream);
-	for (uint32_t k = 0; k < n; k++)
-		init_ent(&g->ent[k], g, &m->device[fm_sim_place(m->plan, plan, instance + k)],
+	for (uint32_t k = 0; k < g->ents; k++)
+		init_ent(&g->ent[k], g,
+			&m->device[fm_sim_place(m->plan, plan, instance + k) - m->first],
 			stream + ((uint64_t)(k + 1) << 56));
-	return g->ents = n;
+	g->result->instances++;
+}
+
+/* Of a group's instances those that are here: *first, and each so many after it. */
+static uint32_t instances(const struct machine *m, const struct fm_sim_group *g, uint32_t *first)
+{
+	*first = 0;
+	if (m->whole)
+		return 1;
+	*first = fm_sim_offset(m->plan, g, m->first);
+	return *first == UINT32_MAX ? 1 : fm_sim_places(m->plan, g);
+}
+
+static void count_members(const struct machine *m, size_t *groups, size_t *ents)
+{
+	const struct fm_sim_plan *p = m->plan;
+
+	*groups = *ents = 0;
+	for (uint32_t s = 0; s < p->groups; s++) {
+		const struct fm_sim_group *g = &p->group[s];
+		uint32_t first, every = instances(m, g, &first);
+		size_t n = first < g->count ? (g->count - first - 1) / every + 1 : 0;
+
+		*groups += n;
+		*ents += n * (g->everywhere ? fm_sim_places(p, g) : 1);
+	}
 }
 
 static int make_groups(struct machine *m)
 {
 	const struct fm_sim_plan *p = m->plan;
-	uint32_t ents = 0, n = 0;
+	uint32_t number = 0;
 
-	for (uint32_t s = 0; s < p->groups; s++) {
+	for (uint32_t s = 0; s < p->groups; number += p->group[s++].count) {
 		const struct fm_sim_group *plan = &p->group[s];
+		uint32_t i, every = instances(m, plan, &i);
 
 		m->follows |= plan->arrival == FM_SIM_AFTER;
-		for (uint32_t i = 0; i < plan->count; i++, n++) {
-			struct group *g = &m->group[n];
+		for (; i < plan->count; i += every) {
+			struct group *g = &m->group[m->groups++];
 
 			g->m = m;
-			ents += init_group(g, s, i, ents);
-			g->result->instances++;
+			init_group(g, s, i, number + i);
 			g->followed =
 				plan->befores ? calloc(plan->befores, sizeof(*g->followed)) : NULL;
 			if (plan->befores && !g->followed)
@@ -277,17 +305,17 @@ static int make_groups(struct machine *m)
 static int make(struct machine *m, struct fm_err *err)
 {
 	const struct fm_sim_plan *p = m->plan;
+	size_t groups, ents;
 	int rc;
 
-	m->devices = fm_sim_devices(p);
-	m->groups = fm_sim_groups(p, &m->ents);
+	count_members(m, &groups, &ents);
 	m->device = calloc(m->devices + 1, sizeof(*m->device));
-	m->group = calloc(m->groups + 1, sizeof(*m->group));
-	m->ent = calloc(m->ents + 1, sizeof(*m->ent));
+	m->group = calloc(groups + 1, sizeof(*m->group));
+	m->ent = calloc(ents + 1, sizeof(*m->ent));
 	fm_list_init(&m->edges);
 	if (!m->device || !m->group || !m->ent)
 		return -ENOMEM;
-	rc = fm_heap_reserve(&m->queue, 2 * ((size_t)m->groups + m->ents) + 1);
+	rc = fm_heap_reserve(&m->queue, 2 * (groups + ents) + 1);
 	rc = rc ? rc : fm_sched_new(&m->s, &host, m);
 	if (rc)
 		return rc;
@@ -303,17 +331,15 @@ static int make(struct machine *m, struct fm_err *err)
 	return rc;
 }
 
-int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct fm_sim_watch *watch,
-	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err)
+static int run_machine(struct machine *m, struct fm_sim_control *control, struct fm_err *err)
 {
-	struct machine m = {.plan = p, .watch = watch, .result = r, .index = machine};
 	struct fm_err own = {0};
-	int rc = make(&m, &own);
+	int rc = make(m, &own);
 
-	rc = rc ? rc : simulate(&m, control);
+	rc = rc ? rc : simulate(m, control);
 	if (!rc)
-		count_end(&m);
-	free_machine(&m);
+		count_end(m);
+	free_machine(m);
 	if (!rc)
 		return 0;
 	if (!own.code)
@@ -321,4 +347,26 @@ int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct f
 	if (err)
 		*err = own;
 	return rc;
+}
+
+int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct fm_sim_watch *watch,
+	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err)
+{
+	struct machine m = {.plan = p,
+		.watch = watch,
+		.result = r,
+		.index = machine,
+		.whole = true,
+		.devices = fm_sim_devices(p)};
+
+	return run_machine(&m, control, err);
+}
+
+int fm_sim_island(const struct fm_sim_plan *p, uint32_t machine, uint32_t device,
+	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err)
+{
+	struct machine m = {
+		.plan = p, .result = r, .index = machine, .first = device, .devices = 1};
+
+	return run_machine(&m, control, err);
 }

@@ -44,18 +44,26 @@ uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g,
 	return first + n;
 }
 
-uint32_t fm_sim_groups(const struct fm_sim_plan *p, uint32_t *entities)
+uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t device)
 {
-	uint32_t n = 0;
+	uint32_t instance, section = fm_sim_device_at(p, device, &instance), before = 0;
 
-	*entities = 0;
-	for (uint32_t i = 0; i < p->groups; i++) {
-		const struct fm_sim_group *g = &p->group[i];
+	for (uint32_t k = 0; k < g->places; before += p->device[g->place[k++]].count)
+		if (g->place[k] == section)
+			return before + instance;
+	return UINT32_MAX;
+}
 
-		n += g->count;
-		*entities += g->count * (g->everywhere ? fm_sim_places(p, g) : 1);
-	}
-	return n;
+/* Is each device of a machine by itself? Then one after the other is simulated, which comes to the
+ * same, and takes a small part of the memory at a time. */
+static bool has_islands(const struct fm_sim_plan *p)
+{
+	if (p->policy->shared_size)
+		return false;
+	for (uint32_t i = 0; i < p->groups; i++)
+		if (p->group[i].arrival == FM_SIM_AFTER || p->group[i].everywhere)
+			return false;
+	return true;
 }
 
 struct crew {
@@ -63,15 +71,17 @@ struct crew {
 	struct fm_sim_control *control;
 	struct fm_sim_result *result;
 	struct fm_err *err;
+	uint32_t islands; /* of a machine; 1: it is whole */
+	bool whole;
 	pthread_mutex_t lock; /* of what follows, and of *result */
-	uint32_t next;
+	uint64_t next;
 	int rc;
 };
 
-/* The next machine; UINT32_MAX: there is no more to do. rc: of the one before. */
-static uint32_t take(struct crew *c, int rc, const struct fm_err *err)
+/* The next island; UINT64_MAX: there is no more to do. rc: of the one before. */
+static uint64_t take(struct crew *c, int rc, const struct fm_err *err)
 {
-	uint32_t next = UINT32_MAX;
+	uint64_t next = UINT64_MAX;
 
 	pthread_mutex_lock(&c->lock);
 	if (rc && !c->rc) {
@@ -79,10 +89,19 @@ static uint32_t take(struct crew *c, int rc, const struct fm_err *err)
 		if (c->err)
 			*c->err = *err;
 	}
-	if (!c->rc && c->next < c->plan->machines)
+	if (!c->rc && c->next < (uint64_t)c->plan->machines * c->islands)
 		next = c->next++;
 	pthread_mutex_unlock(&c->lock);
 	return next;
+}
+
+static int run_one(struct crew *c, uint64_t island, struct fm_sim_result *r, struct fm_err *err)
+{
+	uint32_t machine = (uint32_t)(island / c->islands);
+
+	if (c->whole)
+		return fm_sim_machine(c->plan, machine, NULL, c->control, r, err);
+	return fm_sim_island(c->plan, machine, (uint32_t)(island % c->islands), c->control, r, err);
 }
 
 static void *work(void *arg)
@@ -90,7 +109,7 @@ static void *work(void *arg)
 	struct crew *c = arg;
 	struct fm_sim_result r;
 	struct fm_err err = {0};
-	uint32_t machine;
+	uint64_t island;
 	int rc = fm_sim_result_init(&r, c->plan);
 
 	if (rc) {
@@ -98,8 +117,8 @@ static void *work(void *arg)
 		take(c, rc, &err);
 		return NULL;
 	}
-	while ((machine = take(c, rc, &err)) != UINT32_MAX)
-		rc = fm_sim_machine(c->plan, machine, NULL, c->control, &r, &err);
+	while ((island = take(c, rc, &err)) != UINT64_MAX)
+		rc = run_one(c, island, &r, &err);
 	pthread_mutex_lock(&c->lock);
 	fm_sim_result_merge(c->result, &r);
 	pthread_mutex_unlock(&c->lock);
@@ -114,7 +133,9 @@ int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_cont
 	pthread_t *thread;
 	unsigned n = 0;
 
-	threads = FM_MIN(FM_MAX(threads, 1u), p->machines);
+	c.whole = !has_islands(p);
+	c.islands = c.whole ? 1 : fm_sim_devices(p);
+	threads = (unsigned)FM_MIN(FM_MAX(threads, 1u), (uint64_t)p->machines * c.islands);
 	thread = calloc(threads, sizeof(*thread));
 	if (!thread)
 		return fm_err_set(err, -ENOMEM, "out of memory");
@@ -126,5 +147,6 @@ int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_cont
 		pthread_join(thread[--n], NULL);
 	pthread_mutex_destroy(&c.lock);
 	free(thread);
+	r->machines += c.rc ? 0 : p->machines;
 	return c.rc;
 }

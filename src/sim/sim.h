@@ -159,7 +159,8 @@ struct fm_sim_device_result {
 };
 
 struct fm_sim_result {
-	uint64_t machines, events; /* events: arrivals, ends of commands and pauses, stops, ticks */
+	uint64_t machines; /* by fm_sim_run() */
+	uint64_t events;   /* events: arrivals, ends of commands and pauses, stops, ticks */
 	struct fm_sched_stats core;
 	uint32_t groups, devices;
 	struct fm_sim_group_result *group; /* as in the plan */
@@ -172,7 +173,7 @@ void fm_sim_result_merge(struct fm_sim_result *into, const struct fm_sim_result 
 
 /* Shared with whoever waits for it. */
 struct fm_sim_control {
-	_Atomic uint64_t done_us; /* of virtual time, of all machines together */
+	_Atomic uint64_t done_us; /* of virtual time, of all devices together */
 	_Atomic bool stop;        /* it then ends soon, with -EINTR */
 };
 

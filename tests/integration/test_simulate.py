@@ -160,7 +160,7 @@ class Simulate(unittest.TestCase):
 
     def test_speed_is_told(self):
         self.assertRegex(self.call(os.path.join(EXAMPLES, "inference.ini")).stderr,
-                         r"^fermata: \d+ events in [0-9.]+ s, [0-9.]+ million a second, \d+ MiB\n$")
+                         r"^fermata: \d+ events in [0-9.]+ s, [0-9.]+ million for each second of processor, \d+ MiB\n$")
 
     def test_time_line(self):
         svg = os.path.join(self.dir.name, "line.svg")

@@ -539,6 +539,32 @@ static void threads_change_nothing(void **state)
 	}
 }
 
+/* Devices of a machine that have nothing to do with each other may be simulated one by one: all but
+ * the number of events is the same, for one tick serves several devices. */
+static void islands_are_as_the_whole(void **state)
+{
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		struct world whole, parts;
+		struct fm_err err = {0};
+
+		everything(&whole, (*p)->name);
+		everything(&parts, (*p)->name);
+		for (int i = 2; i < 4; i++) {
+			whole.group[i].everywhere = parts.group[i].everywhere = false;
+			whole.group[i].arrival = parts.group[i].arrival = FM_SIM_PERIODIC;
+			whole.group[i].time.a = parts.group[i].time.a = 7 * FM_MS;
+			whole.group[i].count = parts.group[i].count = 5;
+		}
+		run(&whole);
+		assert_int_equal(fm_sim_result_init(&parts.r, &parts.plan), 0);
+		assert_int_equal(fm_sim_run(&parts.plan, 2, NULL, &parts.r, &err), 0);
+		parts.r.events = whole.r.events;
+		assert_int_equal(total(&whole.r), total(&parts.r));
+		end(&whole);
+		end(&parts);
+	}
+}
+
 static void it_stops_when_told(void **state)
 {
 	struct fm_sim_control control = {.stop = true};
@@ -589,6 +615,7 @@ int main(void)
 		cmocka_unit_test(same_seed_same_bytes),
 		cmocka_unit_test(programs_do_not_depend_on_the_policy),
 		cmocka_unit_test(threads_change_nothing),
+		cmocka_unit_test(islands_are_as_the_whole),
 		cmocka_unit_test(it_stops_when_told),
 		cmocka_unit_test(a_bad_parameter_is_told),
 	};
