@@ -66,13 +66,22 @@ int fm_spend_new(struct fm_spend **out, uint64_t now)
 
 void fm_spend_free(struct fm_spend *p)
 {
-	if (!p)
-		return;
-	for (unsigned i = 0; i < FM_PLACES; i++)
-		fm_who_put(p->who[i]);
-	for (unsigned i = 0; i < FM_CULPRITS; i++)
-		fm_who_put(p->past[i].who);
+	struct fm_blame *b = p ? p->blame : NULL;
+
+	for (unsigned i = 0; b && i < FM_PLACES; i++)
+		fm_who_put(b->who[i]);
+	for (unsigned i = 0; b && i < FM_CULPRITS; i++)
+		fm_who_put(b->past[i].who);
+	free(b);
 	free(p);
+}
+
+/* Most of a thousand groups never wait. */
+static struct fm_blame *blame_of(struct fm_spend *p)
+{
+	if (!p->blame)
+		p->blame = calloc(1, sizeof(*p->blame));
+	return p->blame;
 }
 
 /* Several who hold it at once share the time. */
@@ -234,11 +243,11 @@ void fm_account_holder(struct fm_sdev *d, uint64_t t)
 
 static void blame(struct fm_spend *p, struct fm_who *w, uint64_t ns)
 {
-	struct fm_past *least = p->past, *q;
+	struct fm_past *past = p->blame->past, *least = past, *q;
 
 	if (!ns)
 		return;
-	for (q = p->past; q < p->past + FM_CULPRITS; q++) {
+	for (q = past; q < past + FM_CULPRITS; q++) {
 		if (!q->who || q->who == w) {
 			set_who(&q->who, w);
 			q->ns += ns;
@@ -262,18 +271,19 @@ static void follow(struct fm_sent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
+	struct fm_blame *b = p->blame;
 
 	for (unsigned i = 0; i < FM_PLACES; i++) {
 		uint64_t ns = p->held[i] + (e->counts ? h->taken[i] : 0);
 
 		if (h->since[i] <= p->changes)
 			continue;
-		if (p->who[i] && (!e->counts || h->before[i] <= p->changes))
-			blame(p, p->who[i], ns);
+		if (b->who[i] && (!e->counts || h->before[i] <= p->changes))
+			blame(p, b->who[i], ns);
 		else
 			p->others += ns;
 		p->held[i] = e->counts ? -h->taken[i] : 0;
-		set_who(&p->who[i], h->who[i]);
+		set_who(&b->who[i], h->who[i]);
 	}
 	p->changes = h->changes;
 }
@@ -283,6 +293,8 @@ void fm_account_begin(struct fm_sent *e, uint64_t now)
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
 
+	if (!blame_of(p))
+		return;
 	if (!h->waiting) {
 		h->at = now;
 		fm_account_holder(e->d, now);
@@ -358,7 +370,8 @@ static void waited(struct fm_spend *p, uint64_t ns)
 		return;
 	p->waits++;
 	p->longest = FM_MAX(p->longest, ns);
-	p->bucket[bucket_of(ns)]++;
+	if (blame_of(p))
+		p->blame->bucket[bucket_of(ns)]++;
 }
 
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
@@ -381,8 +394,8 @@ static uint64_t quantile(const struct fm_spend *p, double q)
 	uint64_t rank = (uint64_t)(q * (double)p->waits + 0.5), seen = 0;
 
 	rank = FM_MAX(rank, UINT64_C(1));
-	for (unsigned i = 0; p->waits && i < FM_WAIT_BUCKETS; i++) {
-		seen += p->bucket[i];
+	for (unsigned i = 0; p->blame && p->waits && i < FM_WAIT_BUCKETS; i++) {
+		seen += p->blame->bucket[i];
 		if (seen >= rank)
 			return FM_MIN(bucket_top(i), p->longest);
 	}
@@ -394,14 +407,14 @@ const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS] = {
 
 void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS])
 {
-	const struct fm_spend *p = e->spend;
+	const struct fm_blame *b = e->spend->blame;
 	uint64_t seen = 0;
 	unsigned i = 0;
 
 	/* The last bucket has no end. */
 	for (unsigned n = 0; n < FM_WAIT_BOUNDS; n++) {
-		for (; i < FM_WAIT_BUCKETS - 1 && bucket_top(i) <= fm_wait_bounds[n]; i++)
-			seen += p->bucket[i];
+		for (; b && i < FM_WAIT_BUCKETS - 1 && bucket_top(i) <= fm_wait_bounds[n]; i++)
+			seen += b->bucket[i];
 		upto[n] = seen;
 	}
 }
@@ -427,23 +440,26 @@ static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
 
 static void list_culprits(const struct fm_spend *p, struct fm_account *a)
 {
+	const struct fm_blame *b = p->blame;
 	const struct fm_past *q;
 	uint64_t ns;
 
-	for (q = p->past; q < p->past + FM_CULPRITS; q++) {
+	if (!b)
+		return;
+	for (q = b->past; q < b->past + FM_CULPRITS; q++) {
 		ns = q->ns;
 		for (unsigned i = 0; i < FM_PLACES; i++)
-			ns += q->who && p->who[i] == q->who ? p->held[i] : 0;
+			ns += q->who && b->who[i] == q->who ? p->held[i] : 0;
 		if (ns)
 			put(a, q->who, ns);
 	}
 	for (unsigned i = 0; i < FM_PLACES; i++) {
-		bool listed = !p->who[i] || !p->held[i];
+		bool listed = !b->who[i] || !p->held[i];
 
-		for (q = p->past; q < p->past + FM_CULPRITS; q++)
-			listed |= q->who == p->who[i];
+		for (q = b->past; q < b->past + FM_CULPRITS; q++)
+			listed |= q->who == b->who[i];
 		if (!listed)
-			put(a, p->who[i], p->held[i]);
+			put(a, b->who[i], p->held[i]);
 	}
 }
 

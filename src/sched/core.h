@@ -60,9 +60,19 @@ struct fm_hold {
 	uint64_t rated[FM_PLACES]; /* what of ns is no merit of who any more */
 };
 
-/* What an entity spent its time on, and for whom it waited; what an event touches stands in the
- * first two lines of the cache. */
+/* For whom an entity waited that has ever had to. */
 #define FM_WAIT_BUCKETS 128
+struct fm_blame {
+	struct fm_who *who[FM_PLACES]; /* whose the places are, as far as followed */
+	struct fm_past {
+		struct fm_who *who;
+		uint64_t ns;
+	} past[FM_CULPRITS]; /* of those who lost theirs */
+	uint32_t bucket[FM_WAIT_BUCKETS];
+};
+
+/* What an entity spent its time on; what an event touches stands in the first two lines of the
+ * cache. */
 struct fm_spend {
 	/* By place: waited for it; while it counts, less what the device had counted at the
 	 * beginning of this wait. */
@@ -71,14 +81,8 @@ struct fm_spend {
 	uint64_t nobody;    /* as held, of this wait */
 	uint64_t changes;   /* of places, as far as followed */
 	uint64_t ns[FM_SPENT_COUNT], joined;
-
-	struct fm_who *who[FM_PLACES]; /* whose the places are, as far as followed */
-	struct fm_past {
-		struct fm_who *who;
-		uint64_t ns;
-	} past[FM_CULPRITS]; /* of those who lost theirs */
 	uint64_t others, waits, longest;
-	uint32_t bucket[FM_WAIT_BUCKETS];
+	struct fm_blame *blame; /* from its first wait on; NULL, too, where there was no memory */
 };
 
 struct fm_sched {
