@@ -31,7 +31,7 @@ build()
 	mkdir "$tmp/lib"
 	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
-		src/backend/cuda/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/shim/cuda/*.c
+		src/backend/cuda/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/shim/cuda/*.c
 	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c
 	for set in $sets; do
 		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda_kernels.ptx\"" -o "$tmp/$set" "tests/integration/$set.c"

@@ -4,7 +4,7 @@
 
 static void gate_word_stops_the_queue(unsigned level)
 {
-	struct feeder f = {.from = 0, .to = 1500};
+	struct feeder f = {.from = 0, .to = 1500, .until = 400};
 	uint64_t gates;
 
 	start_device(level);
@@ -17,6 +17,7 @@ static void gate_word_stops_the_queue(unsigned level)
 		eventually(w.n >= 50 * part);
 		set_gate(f.q, FM_GATE_CLOSED);
 		assert_rests(f.q, 1500);
+		f.until = part < 3 ? 400 * (part + 1) : 0;
 		set_gate(f.q, FM_GATE_OPEN);
 	}
 	pthread_join(f.thread, NULL);

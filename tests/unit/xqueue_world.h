@@ -209,14 +209,17 @@ struct feeder {
 	pthread_t thread;
 	struct fm_xq *q;
 	unsigned from, to;
+	atomic_uint until; /* not further for now; 0: to the end */
 };
 
 static inline void *feed(void *arg)
 {
 	struct feeder *f = arg;
 
-	for (unsigned i = f->from; i < f->to; i++)
+	for (unsigned i = f->from; i < f->to; i++) {
+		eventually(!f->until || i < f->until);
 		assert_int_equal(launch(f->q, i), 0);
+	}
 	return NULL;
 }
 
