@@ -124,7 +124,7 @@ static void test_hang_hurts_nobody_else(void **state)
  */
 static void test_fails_open_and_rejoins(void **state)
 {
-	struct feeder f = {.from = 0, .to = 1500};
+	struct feeder f = {.from = 0, .to = 1500, .until = 400};
 
 	start_device(2);
 	f.q = new_queue(false, 0);
@@ -133,6 +133,7 @@ static void test_fails_open_and_rejoins(void **state)
 	eventually(w.n >= 20);
 	set_gate(f.q, FM_GATE_CLOSED);
 	assert_rests(f.q, 1500);
+	f.until = 0;
 	peer.refuse = true;
 	peer.gone = true;
 	fm_client_wake(f.q->client);
