@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/timeline.svg: a program that answers requests beside two that compute (bench/demo_client.c), recorded twice
+"""Draws docs/pictures/timeline.svg: a program that answers requests beside two that compute (bench/demo_client.c), recorded twice
 with `fermata trace`: in the driver's own order (policy fifo, which stops nobody) and by priority. What is drawn comes from
 the exported timelines alone."""
 
