@@ -43,10 +43,9 @@ static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, c
 
 static void set_name(struct fm_bgroup *g, const char *name)
 {
-	_Static_assert(sizeof(g->name) <= FM_WHO_NAME, "a name is remembered as it is");
+	_Static_assert(FM_NAME_MAX <= FM_WHO_NAME, "a name is remembered as it is");
 
-	snprintf(g->name, sizeof(g->name), "%s", name);
-	fm_sched_label(g->sgroup, g->user->uid, g->name);
+	g->name = fm_sched_label(g->sgroup, g->user->uid, name);
 }
 
 static struct fm_bgroup *group_new(

@@ -75,8 +75,8 @@ struct fm_bgroup {
 	struct fm_bridge *bridge;
 	struct fm_sgroup *sgroup;
 	struct user *user;
-	uint32_t mark; /* of whoever records it */
-	char name[FM_NAME_MAX];
+	uint32_t mark;    /* of whoever records it */
+	const char *name; /* the core keeps it */
 	struct fm_list members, ents;
 	uint64_t used_gone; /* charged on devices that it left */
 
@@ -95,7 +95,7 @@ struct fm_bclient {
 	uint64_t gone_at;                   /* when they open */
 	struct user *user;
 	pid_t pid;
-	char comm[32], api[16];
+	char comm[16], api[16];
 	void *ctx;
 	struct fm_list queues;
 	uint64_t usage_gone; /* of queues that left */

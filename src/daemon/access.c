@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "daemon.h"
 #include <errno.h>
-#include <grp.h>
+#include <string.h>
 #include <sys/socket.h>
 
 /* All groups of the peer as it connected, the primary one first; the caller frees *out. Where the
@@ -40,14 +40,44 @@ static bool has_group(const gid_t *gids, size_t n, gid_t wanted)
 	return false;
 }
 
-int peer_of(const struct daemon *d, int fd, struct peer *p)
+/* Without memory for them: those of everybody. */
+static const struct config_limits *share(struct daemon *d, const struct config_limits *limits)
 {
+	struct shared_limits *l = d->limits;
+
+	while (l && memcmp(&l->limits, limits, sizeof(*limits)) != 0)
+		l = l->next;
+	if (l)
+		return &l->limits;
+	l = malloc(sizeof(*l));
+	if (!l)
+		return &d->config.limits;
+	l->limits = *limits;
+	l->next = d->limits;
+	d->limits = l;
+	return &l->limits;
+}
+
+void peer_limits_free(struct shared_limits *l)
+{
+	struct shared_limits *next;
+
+	for (; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+}
+
+int peer_of(struct daemon *d, int fd, struct peer *p)
+{
+	struct config_limits limits;
 	FM_CLEAN_FREE gid_t *groups = NULL;
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
 	const gid_t *gids;
 	size_t n;
 
+	p->limits = &d->config.limits;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
 		return -errno;
 	p->uid = cred.uid;
@@ -55,7 +85,8 @@ int peer_of(const struct daemon *d, int fd, struct peer *p)
 	n = groups_of(fd, &cred.gid, &groups);
 	gids = groups ? groups : &cred.gid;
 	p->steers = !cred.uid || cred.uid == geteuid() || has_group(gids, n, d->access_gid);
-	config_limits_for(&d->config, cred.uid, gids, n, &p->limits);
+	config_limits_for(&d->config, cred.uid, gids, n, &limits);
+	p->limits = share(d, &limits);
 	return 0;
 }
 
@@ -66,7 +97,7 @@ bool peer_sees(const struct peer *p, uid_t owner)
 
 gid_t access_gid(const char *group)
 {
-	const struct group *g = *group ? getgrnam(group) : NULL;
+	uint32_t gid;
 
-	return g ? g->gr_gid : (gid_t)-1;
+	return *group && lookup_id(group, true, &gid) ? gid : (gid_t)-1;
 }

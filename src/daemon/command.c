@@ -157,7 +157,7 @@ static json_t *steer(struct request *r, struct steering *st)
 static int apply_hints(struct steering *st, struct fm_bgroup *g)
 {
 	struct request *r = st->request;
-	const struct fm_bridge_limits *by = r->peer->steers ? NULL : &r->peer->limits.of;
+	const struct fm_bridge_limits *by = r->peer->steers ? NULL : &r->peer->limits->of;
 	int rc = 0;
 
 	for (unsigned i = 0; i < st->hints && !rc; i++)
@@ -240,7 +240,7 @@ static json_t *cmd_hint(struct request *r)
  * like others. */
 static json_t *cmd_allowed(struct request *r)
 {
-	const struct fm_bridge_limits *by = r->peer->uid ? &r->peer->limits.of : NULL;
+	const struct fm_bridge_limits *by = r->peer->uid ? &r->peer->limits->of : NULL;
 	struct steering st = {0};
 	json_t *refused;
 

@@ -2,9 +2,8 @@
 /* Limits of single users and of the members of a group, in place of those in [limits]. */
 #include "base/parse.h"
 #include "config_keys.h"
+#include "daemon.h"
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <string.h>
 
 uint32_t config_limits_bit(const struct config_key *k)
@@ -20,22 +19,17 @@ uint32_t config_limits_bit(const struct config_key *k)
 /* A number is taken as it is, so that a rule can stand where the name cannot be looked up. */
 static int look_up(const char *name, bool group, uint32_t *id, struct fm_err *err)
 {
-	const struct passwd *pw;
-	const struct group *gr;
 	int64_t v;
 
 	if (!fm_parse_int(name, 0, (int64_t)UINT32_MAX - 1, &v, NULL)) {
 		*id = (uint32_t)v;
 		return 0;
 	}
-	pw = group ? NULL : getpwnam(name);
-	gr = group ? getgrnam(name) : NULL;
-	if (!pw && !gr) {
+	if (!lookup_id(name, group, id)) {
 		fm_err_set(err, -EINVAL, "there is no %s '%.40s'", group ? "group" : "user", name);
 		return fm_err_hint(err, "`getent %s' lists them; a number is taken as it is",
 			group ? "group" : "passwd");
 	}
-	*id = pw ? pw->pw_uid : gr->gr_gid;
 	return 0;
 }
 

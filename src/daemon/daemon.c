@@ -32,6 +32,7 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
+	struct shared_limits *before = d->limits;
 	int rc = admission_check_policy(d, c, wanted_policy(d, c), err);
 
 	if (!rc)
@@ -44,9 +45,11 @@ int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *er
 	strict_configured(d);
 	admission_configure(d);
 	d->access_gid = access_gid(c->access_group);
+	d->limits = NULL;
 	session_settings(d);
 	control_settings(d);
 	trace_settings(d);
+	peer_limits_free(before);
 	daemon_idle_check(d);
 	sd_notifyf(0, "STATUS=Policy %s", fm_sched_policy_ops(s)->name);
 	return 0;
@@ -295,6 +298,8 @@ void daemon_free(struct daemon *d)
 	session_free_all(d);
 	control_free_all(d);
 	trace_free(d);
+	peer_limits_free(d->limits);
+	d->limits = NULL;
 	d->idle = sd_event_source_disable_unref(d->idle);
 	listen_close(d);
 	d->event = sd_event_unref(d->event);

@@ -18,6 +18,12 @@ struct peer {
 	uid_t uid;
 	pid_t pid;
 	bool steers; /* may see and steer everything; limits bind what its programs ask for */
+	const struct config_limits *limits; /* until the settings change */
+};
+
+/* Limits that bind some peer, each once: of a thousand peers most have the same. */
+struct shared_limits {
+	struct shared_limits *next;
 	struct config_limits limits;
 };
 
@@ -49,6 +55,7 @@ struct daemon {
 	struct fm_log_limit troubles, departures;
 	struct audit audit;
 	struct config config;
+	struct shared_limits *limits;
 	const char *config_file; /* as named or found; NULL: none was looked for */
 	bool config_required;
 	const char *policy_option; /* --policy, which comes before the file's */
@@ -112,9 +119,13 @@ void control_accept(struct daemon *d, int fd);
 void control_free_all(struct daemon *d);
 
 /* access.c */
-int peer_of(const struct daemon *d, int fd, struct peer *p);
+int peer_of(struct daemon *d, int fd, struct peer *p);
+void peer_limits_free(struct shared_limits *l);
 bool peer_sees(const struct peer *p, uid_t owner);
 gid_t access_gid(const char *group);
+
+/* lookup.c: of a user, or of a group; false: there is none, or whoever knows does not answer. */
+bool lookup_id(const char *name, bool group, uint32_t *id);
 
 /* audit.c: a line for each attempt to steer, so many for each user and second; what goes beyond is
  * counted, and the count is written a second later. */

@@ -25,7 +25,7 @@ struct session {
 	int fd, pidfd;
 	sd_event_source *io, *life, *deadline;
 	struct peer peer;
-	char comm[32];
+	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
 	ino_t board_ino;           /* all boards are on the one file system of memfds */
 	int offered;               /* gates of an earlier daemon, before HELLO; else -1 */
@@ -118,7 +118,7 @@ const struct fm_bridge_limits *session_limits(void *session)
 {
 	const struct session *s = session;
 
-	return &s->peer.limits.of;
+	return &s->peer.limits->of;
 }
 
 void session_settings(struct daemon *d)
@@ -351,12 +351,12 @@ static bool over_limit(const struct daemon *d, const struct session *new)
 	struct session *s;
 	uint32_t n = 0;
 
-	if (!new->peer.uid || !new->peer.limits.clients)
+	if (!new->peer.uid || !new->peer.limits->clients)
 		return false;
 	fm_list_each (s, &d->sessions, link)
 		if (s->peer.uid == new->peer.uid)
 			n++;
-	return n > new->peer.limits.clients;
+	return n > new->peer.limits->clients;
 }
 
 void session_accept(struct daemon *d, int fd)

@@ -19,6 +19,7 @@
 
 #define FM_HOT_MAX       16
 #define FM_SEGMENT_DEPTH 32
+#define FM_KEEP16        INT16_MIN    /* FM_SEGMENT_KEEP, where there are many of them */
 #define FM_POLL_MIN      (50 * FM_US) /* how often a draining entity is looked at when nobody rings */
 #define FM_POLL_MAX      (10 * FM_MS)
 
@@ -162,7 +163,7 @@ struct fm_sgroup {
 	uint64_t whole_since;          /* not held */
 	uint64_t circle;               /* the round in which it last stood back to break one */
 
-	int32_t segment[FM_SEGMENT_DEPTH]; /* priorities, outermost first */
+	int16_t segment[FM_SEGMENT_DEPTH]; /* priorities, outermost first, or FM_KEEP16 */
 };
 
 struct fm_sent {

@@ -36,10 +36,11 @@ void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
 	free(g);
 }
 
-void fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name)
+const char *fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name)
 {
 	g->who->uid = uid;
 	snprintf(g->who->name, sizeof(g->who->name), "%s", name);
+	return g->who->name;
 }
 
 uint64_t fm_sgroup_id(const struct fm_sgroup *g)
@@ -88,7 +89,7 @@ static bool update_effective(struct fm_sgroup *g)
 	bool changed = false;
 
 	for (unsigned i = 0; i < g->depth; i++)
-		if (g->segment[i] != FM_SEGMENT_KEEP)
+		if (g->segment[i] != FM_KEEP16)
 			eff.value[FM_HINT_PRIORITY] = g->segment[i];
 	if (g->grant == FM_GRANT_PLACE)
 		eff.value[FM_HINT_PRIORITY] = FM_PRIORITY_MAX + 1 + g->place;
@@ -192,10 +193,11 @@ int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t prio
 	now = fm_core_now(s, now);
 	if (priority != FM_SEGMENT_KEEP && fm_hint_check(FM_HINT_PRIORITY, priority, NULL))
 		return -ERANGE;
+	_Static_assert(FM_PRIORITY_MIN > FM_KEEP16 && FM_PRIORITY_MAX <= INT16_MAX, "fits");
 	if (g->depth >= FM_SEGMENT_DEPTH)
 		return -EOVERFLOW;
 	settle_group(g, now);
-	g->segment[g->depth++] = priority;
+	g->segment[g->depth++] = priority == FM_SEGMENT_KEEP ? FM_KEEP16 : (int16_t)priority;
 	apply_group(g, update_effective(g), now);
 	return 0;
 }

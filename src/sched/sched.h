@@ -149,8 +149,9 @@ int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
 void fm_sched_group_del(
 	struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
 
-/* What others that waited for it know it by. Its number is its own for the life of the core. */
-void fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name);
+/* What others that waited for it know it by; returned as it is kept, for the life of the group. Its
+ * number is its own for the life of the core. */
+const char *fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name);
 uint64_t fm_sgroup_id(const struct fm_sgroup *g);
 
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */

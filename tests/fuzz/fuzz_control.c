@@ -115,8 +115,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char line[4096], request[256];
 	static const struct fm_bridge_host host = {.wake = on_wake};
-	const struct peer stranger = {.uid = 2000, .pid = getpid()};
-	const struct peer root = {.steers = true, .pid = getpid()};
+	static const struct config_limits none;
+	const struct peer stranger = {.uid = 2000, .pid = getpid(), .limits = &none};
+	const struct peer root = {.steers = true, .pid = getpid(), .limits = &none};
 	static const char first[] = "{\"cmd\":\"admit\",\"epsilon_ns\":5000,\"for\":%d,\"tasks\":"
 				    "[{\"name\":\"t\",\"group\":\"g\",\"period_ns\":1000000,"
 				    "\"segments\":[{\"gpu_ns\":100000}]}]}";
