@@ -187,13 +187,7 @@ void listen_close(struct daemon *d)
 	d->lock = -1;
 }
 
-static int resume(sd_event_source *s, uint64_t usec, void *arg)
-{
-	struct listener *l = arg;
-
-	sd_event_source_set_enabled(l->io, SD_EVENT_ON);
-	return 0;
-}
+static int resume(sd_event_source *s, uint64_t usec, void *arg);
 
 /* The connection that cannot be accepted stays pending and would wake us again at once. */
 static void pause_listener(struct listener *l, int error)
@@ -267,6 +261,15 @@ static int on_connection(sd_event_source *s, int listening, uint32_t revents, vo
 			control_accept(d, fd);
 	}
 	return 0;
+}
+
+/* Whether it goes on is known, and said, at once, though nobody may have come meanwhile. */
+static int resume(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct listener *l = arg;
+
+	sd_event_source_set_enabled(l->io, SD_EVENT_ON);
+	return on_connection(l->io, l->fd, EPOLLIN, l);
 }
 
 int listen_watch(struct daemon *d)
