@@ -3,41 +3,20 @@
 #include "base/cleanup.h"
 #include "base/nearest.h"
 #include "base/parse.h"
+#include "ini/ini.h"
 #include "workload_keys.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of inih, with what ends a line or a name. */
-#define LINE_MAX_BYTES    200
-#define SECTION_MAX_BYTES 50
-
 struct reader {
+	struct fm_ini in;
 	struct workload *w;
-	FILE *f;
-	const char *file, *folder;
-	struct fm_err *err;
-	uint32_t line;
-	int rc;
 	enum workload_section section;
 	char policy[WORKLOAD_NAME]; /* of the section */
 };
-
-static void blame(struct reader *r, uint32_t line, int rc)
-{
-	struct fm_err reason = *r->err;
-
-	r->rc = rc;
-	if (line)
-		fm_err_set(r->err, rc, "%.100s:%u: %s", r->file, line, reason.text);
-	else
-		fm_err_set(r->err, rc, "%.100s: %s", r->file, reason.text);
-	if (reason.hint[0])
-		fm_err_hint(r->err, "%s", reason.hint);
-}
 
 /* The word behind "device " and the like. */
 static int name_of(const char *section, char *out, struct fm_err *err)
@@ -122,7 +101,7 @@ static int unknown_section(const char *section, struct fm_err *err)
 {
 	static const char *const known[] = {"workload", "device", "group", "policy"};
 	struct fm_nearest near = {.typed = section};
-	char word[SECTION_MAX_BYTES];
+	char word[FM_INI_SECTION];
 
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(section, " "), section);
 	near.typed = word;
@@ -136,9 +115,10 @@ static int unknown_section(const char *section, struct fm_err *err)
 		err, "sections are [workload], [device NAME], [group NAME], [policy NAME]");
 }
 
-static int open_section(struct reader *r, const char *section)
+static int on_section(void *ctx, const char *section, struct fm_err *err)
 {
 	char name[WORKLOAD_NAME] = "";
+	struct reader *r = ctx;
 	int rc;
 
 	r->section = WL_NONE;
@@ -148,14 +128,14 @@ static int open_section(struct reader *r, const char *section)
 	}
 	if (strncmp(section, "device ", 7) && strncmp(section, "group ", 6) &&
 		strncmp(section, "policy ", 7))
-		return unknown_section(section, r->err);
-	rc = name_of(section, name, r->err);
+		return unknown_section(section, err);
+	rc = name_of(section, name, err);
 	if (rc)
 		return rc;
 	if (*section == 'd')
-		rc = new_device(r->w, name, r->err);
+		rc = new_device(r->w, name, err);
 	else if (*section == 'g')
-		rc = new_group(r->w, name, r->line, r->err);
+		rc = new_group(r->w, name, r->in.line, err);
 	else
 		strcpy(r->policy, name);
 	if (!rc)
@@ -164,7 +144,7 @@ static int open_section(struct reader *r, const char *section)
 }
 
 /* Of a policy that is built in, tried at once. */
-static int set_param(struct reader *r, const char *key, const char *value)
+static int set_param(struct reader *r, const char *key, const char *value, struct fm_err *err)
 {
 	const struct fm_policy_ops *ops = fm_policy_find(r->policy);
 	struct workload *w = r->w;
@@ -173,18 +153,18 @@ static int set_param(struct reader *r, const char *key, const char *value)
 	const char *setting;
 
 	if (!ops) {
-		fm_err_set(r->err, -EINVAL, "there is no policy '%s' built in", r->policy);
-		return fm_err_hint(r->err, "give a policy's own settings behind its name");
+		fm_err_set(err, -EINVAL, "there is no policy '%s' built in", r->policy);
+		return fm_err_hint(err, "give a policy's own settings behind its name");
 	}
 	if (w->params == WORKLOAD_PARAMS)
-		return fm_err_set(r->err, -E2BIG, "more than %d settings", WORKLOAD_PARAMS);
+		return fm_err_set(err, -E2BIG, "more than %d settings", WORKLOAD_PARAMS);
 	if (snprintf(p->setting, sizeof(p->setting), "%s=%s", key, value) >=
 		(int)sizeof(p->setting))
-		return fm_err_set(r->err, -EINVAL, "too long");
+		return fm_err_set(err, -EINVAL, "too long");
 	strcpy(p->policy, r->policy);
 	setting = p->setting;
 	w->params++;
-	return fm_policy_parse(ops, &setting, 1, values, r->err);
+	return fm_policy_parse(ops, &setting, 1, values, err);
 }
 
 static int set_hint(struct fm_sim_group *g, const char *key, const char *value, struct fm_err *err)
@@ -204,87 +184,33 @@ static int set_hint(struct fm_sim_group *g, const char *key, const char *value, 
 	return rc;
 }
 
-static int set_key(struct reader *r, const char *key, const char *value)
+static int on_key(
+	void *ctx, const char *section, const char *key, const char *value, struct fm_err *err)
 {
+	struct reader *r = ctx;
 	struct workload *w = r->w;
-	struct workload_target to = {.base = w, .line = r->line};
+	struct workload_target to = {.base = w, .line = r->in.line};
 	const struct workload_key *k;
 	bool hint;
 
 	if (r->section == WL_NONE) {
-		fm_err_set(r->err, -EINVAL, "'%.60s' stands before the first section", key);
-		return fm_err_hint(r->err, "put a section such as [workload] in front");
+		fm_err_set(err, -EINVAL, "'%.60s' stands before the first section", key);
+		return fm_err_hint(err, "put a section such as [workload] in front");
 	}
 	if (r->section == WL_POLICY)
-		return set_param(r, key, value);
-	k = workload_key_find(r->section, key, &hint, r->err);
+		return set_param(r, key, value, err);
+	k = workload_key_find(r->section, key, &hint, err);
 	if (r->section == WL_DEVICE) {
 		to.base = &w->device[w->plan.devices - 1];
 	} else if (r->section == WL_GROUP) {
 		to.base = &w->group[w->plan.groups - 1];
 		to.own = &w->own[w->plan.groups - 1];
 	} else if (!strcmp(key, "policy")) {
-		w->policy_line = r->line;
+		w->policy_line = r->in.line;
 	}
 	if (!k)
-		return hint ? set_hint(to.base, key, value, r->err) : -EINVAL;
-	return workload_key_set(k, &to, value, r->err);
-}
-
-static int on_key(void *user, const char *section, const char *key, const char *value)
-{
-	struct reader *r = user;
-	int rc;
-
-	if (r->rc)
-		return 0;
-	rc = set_key(r, key, value ? value : "");
-	if (rc)
-		blame(r, r->line, rc);
-	return !rc;
-}
-
-/* inih does not say where a section begins, and two of one name are two. */
-static int begin_section(struct reader *r, const char *line)
-{
-	size_t len = strcspn(line, "]");
-	char name[SECTION_MAX_BYTES];
-
-	if (line[len] != ']')
-		return 0; /* inih has a word for it */
-	if (len >= sizeof(name))
-		return fm_err_set(r->err, -EINVAL, "the section's name is too long");
-	snprintf(name, sizeof(name), "%.*s", (int)len, line);
-	return open_section(r, name);
-}
-
-/* As in the daemon's settings: an indented line is a line like any other, and one that inih would
- * cut is an error. */
-static char *read_line(char *str, int num, void *stream)
-{
-	struct reader *r = stream;
-	FM_CLEAN_FREE char *line = NULL;
-	size_t cap = 0, skip;
-	ssize_t n;
-	int rc;
-
-	n = r->rc ? -1 : getline(&line, &cap, r->f);
-	if (n < 0)
-		return NULL;
-	r->line++;
-	skip = strspn(line, " \t");
-	if ((size_t)n != strlen(line) || (size_t)n - skip >= (size_t)num) {
-		fm_err_set(r->err, -EINVAL, "line too long, or not text");
-		fm_err_hint(r->err, "`commands' may be given in several lines");
-		blame(r, r->line, -EINVAL);
-		return NULL;
-	}
-	rc = line[skip] == '[' ? begin_section(r, line + skip + 1) : 0;
-	if (rc) {
-		blame(r, r->line, rc);
-		return NULL;
-	}
-	return strcpy(str, line + skip);
+		return hint ? set_hint(to.base, key, value, err) : -EINVAL;
+	return workload_key_set(k, &to, value, err);
 }
 
 static void defaults(struct workload *w)
@@ -293,37 +219,27 @@ static void defaults(struct workload *w)
 		.plan = {.duration = 10 * FM_S, .linger = 100 * FM_US, .seed = 1, .machines = 1}};
 }
 
-static int parse(struct reader *r)
-{
-	int bad_line = ini_parse_stream(read_line, r, on_key, r);
-
-	/* inih goes on after a line that it cannot read: the first mistake counts. */
-	if (bad_line && (!r->rc || (bad_line > 0 && (unsigned)bad_line < r->line))) {
-		fm_err_set(r->err, -EINVAL, "neither [section], key = value nor a comment");
-		blame(r, bad_line > 0 ? (unsigned)bad_line : r->line, -EINVAL);
-	}
-	if (!r->rc && ferror(r->f)) {
-		fm_err_set(r->err, -EIO, "cannot be read");
-		blame(r, 0, -EIO);
-	}
-	return r->rc;
-}
-
 int workload_read(
 	struct workload *w, FILE *f, const char *file, const char *folder, struct fm_err *err)
 {
 	struct fm_err own = {0};
-	struct reader r = {
-		.w = w, .f = f, .file = file, .folder = folder, .err = &own, .section = WL_NONE};
+	struct reader r = {.w = w,
+		.section = WL_NONE,
+		.in = {.f = f,
+			.file = file,
+			.section = on_section,
+			.key = on_key,
+			.ctx = &r,
+			.too_long = "`commands' may be given in several lines"}};
 	uint32_t line = 0;
 	int rc;
 
 	defaults(w);
-	rc = parse(&r);
+	rc = fm_ini_read(&r.in, &own);
 	if (!rc) {
 		rc = workload_finish(w, folder, &line, &own);
 		if (rc)
-			blame(&r, line, rc);
+			fm_ini_blame(file, line, rc, &own);
 	}
 	if (!rc)
 		return 0;

@@ -4,27 +4,18 @@
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "config_keys.h"
+#include "ini/ini.h"
 #include "platform/platform.h"
 #include <errno.h>
-#include <ini.h>
 #include <string.h>
 
-/* Longest line that inih hands out unbroken, with its newline and NUL. */
-#define LINE_MAX_BYTES 200
-/* And section, with its NUL. */
-#define SECTION_MAX_BYTES 50
-
 struct reader {
-	FILE *f;
-	const char *file;
+	struct fm_ini in;
 	struct config *c;
-	struct fm_sched *scratch; /* where policies and their parameters are tried */
-	struct fm_plugin *plugin; /* of scratch */
-	struct fm_err *err;
-	uint32_t line, policy_line, platform_line; /* 0: none */
-	int rc;
-	char section[SECTION_MAX_BYTES]; /* "": before the first */
-	struct config_rule *rule;        /* that the section is; NULL: it is none */
+	struct fm_sched *scratch;            /* where policies and their parameters are tried */
+	struct fm_plugin *plugin;            /* of scratch */
+	uint32_t policy_line, platform_line; /* 0: none */
+	struct config_rule *rule;            /* that the section is; NULL: it is none */
 };
 
 void config_defaults(struct config *c)
@@ -101,7 +92,8 @@ static int use_policy(const struct config *c, struct fm_sched *s, struct fm_plug
 }
 
 /* Tried at once, so that a mistake is reported at its own line. */
-static int set_param(struct reader *r, const char *policy, const char *key, const char *value)
+static int set_param(struct reader *r, const char *policy, const char *key, const char *value,
+	struct fm_err *err)
 {
 	struct config_param p, *slot = NULL;
 	const char *setting = p.setting;
@@ -110,8 +102,8 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 	if (snprintf(p.policy, sizeof(p.policy), "%s", policy) >= (int)sizeof(p.policy) ||
 		snprintf(p.setting, sizeof(p.setting), "%s=%s", key, value) >=
 			(int)sizeof(p.setting))
-		return fm_err_set(r->err, -EINVAL, "too long");
-	rc = use_policy(r->c, r->scratch, &r->plugin, p.policy, &setting, 1, 0, r->err);
+		return fm_err_set(err, -EINVAL, "too long");
+	rc = use_policy(r->c, r->scratch, &r->plugin, p.policy, &setting, 1, 0, err);
 	if (rc)
 		return rc;
 	for (unsigned i = 0; i < r->c->params; i++)
@@ -119,14 +111,14 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 			!strncmp(r->c->param[i].setting, p.setting, strlen(key) + 1))
 			slot = &r->c->param[i];
 	if (!slot && r->c->params == CONFIG_PARAMS)
-		return fm_err_set(r->err, -EINVAL, "more than %d policy parameters", CONFIG_PARAMS);
+		return fm_err_set(err, -EINVAL, "more than %d policy parameters", CONFIG_PARAMS);
 	if (!slot)
 		slot = &r->c->param[r->c->params++];
 	*slot = p;
 	return 0;
 }
 
-static int unknown_section(struct reader *r, const char *section)
+static int unknown_section(const char *section, struct fm_err *err)
 {
 	static const char *const known[] = {"daemon", "policies", "limits", "access", "admission",
 		"security", "metrics", "policy NAME", "limits user NAME", "limits group NAME"};
@@ -134,48 +126,45 @@ static int unknown_section(struct reader *r, const char *section)
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
 		fm_nearest_try(&near, known[i]);
-	fm_err_set(r->err, -EINVAL, "unknown section [%s]", section);
+	fm_err_set(err, -EINVAL, "unknown section [%s]", section);
 	if (near.best)
-		return fm_err_hint(r->err, "did you mean [%s]?", near.best);
-	return fm_err_hint(r->err,
+		return fm_err_hint(err, "did you mean [%s]?", near.best);
+	return fm_err_hint(err,
 		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
 		"[limits group NAME], [access], [admission], [security], [metrics]");
 }
 
 /* A name that is known; for limits of somebody, the rule. */
-static int open_section(struct reader *r, const char *section)
+static int on_section(void *ctx, const char *section, struct fm_err *err)
 {
 	const struct config_key *k = config_keys;
+	struct reader *r = ctx;
 
 	r->rule = NULL;
-	snprintf(r->section, sizeof(r->section), "%s", section);
 	if (!strncmp(section, "policy ", 7))
 		return 0;
 	if (!strncmp(section, "limits ", 7))
-		return config_rule_get(
-			r->c, section + 7 + strspn(section + 7, " "), &r->rule, r->err);
+		return config_rule_get(r->c, section + 7 + strspn(section + 7, " "), &r->rule, err);
 	while (k->name && strcmp(k->section, section) != 0)
 		k++;
-	return k->name ? 0 : unknown_section(r, section);
+	return k->name ? 0 : unknown_section(section, err);
 }
 
-static int set_key(struct reader *r, const char *section, const char *key, const char *value)
+static int on_key(
+	void *ctx, const char *section, const char *key, const char *value, struct fm_err *err)
 {
 	bool limits = !strncmp(section, "limits", 6);
 	const struct config_key *k;
+	struct reader *r = ctx;
 	void *base = r->c;
-	int rc;
 
 	if (!*section) {
-		fm_err_set(r->err, -EINVAL, "'%s' stands before the first section", key);
-		return fm_err_hint(r->err, "put a section such as [daemon] in front");
+		fm_err_set(err, -EINVAL, "'%s' stands before the first section", key);
+		return fm_err_hint(err, "put a section such as [daemon] in front");
 	}
-	rc = strcmp(section, r->section) ? open_section(r, section) : 0;
-	if (rc)
-		return rc;
 	if (!strncmp(section, "policy ", 7))
-		return set_param(r, section + 7 + strspn(section + 7, " "), key, value);
-	k = config_key_find(limits ? "limits" : section, key, r->err);
+		return set_param(r, section + 7 + strspn(section + 7, " "), key, value, err);
+	k = config_key_find(limits ? "limits" : section, key, err);
 	if (!k)
 		return -EINVAL;
 	if (limits)
@@ -183,82 +172,12 @@ static int set_key(struct reader *r, const char *section, const char *key, const
 	if (r->rule)
 		r->rule->set |= config_limits_bit(k);
 	if (k->type == CONFIG_RANGE)
-		((struct config_limits *)base)->line = r->line;
+		((struct config_limits *)base)->line = r->in.line;
 	if (k->type == CONFIG_TEXT && !strcmp(key, "policy"))
-		r->policy_line = r->line;
+		r->policy_line = r->in.line;
 	if (k->type == CONFIG_FOLDER && !strcmp(key, "platform"))
-		r->platform_line = r->line;
-	return config_key_set(k, base, value, r->err);
-}
-
-/* Put "FILE:LINE: " in front of the reason; only the first error counts. */
-static void blame(struct reader *r, int rc)
-{
-	struct fm_err reason = *r->err;
-
-	r->rc = rc;
-	if (r->line)
-		fm_err_set(r->err, rc, "%s:%u: %s", r->file, r->line, reason.text);
-	else
-		fm_err_set(r->err, rc, "%s: %s", r->file, reason.text);
-	if (reason.hint[0])
-		fm_err_hint(r->err, "%s", reason.hint);
-}
-
-static int on_key(void *user, const char *section, const char *key, const char *value)
-{
-	struct reader *r = user;
-	int rc;
-
-	if (r->rc)
-		return 0;
-	rc = set_key(r, section, key, value ? value : "");
-	if (rc)
-		blame(r, rc);
-	return !rc;
-}
-
-/* A section is looked at where it begins: it may hold no key. Its text is cut where inih cuts it.
- */
-static int begin_section(struct reader *r, const char *line)
-{
-	size_t len = strcspn(line, "]");
-	char name[SECTION_MAX_BYTES];
-
-	if (line[len] != ']')
-		return 0; /* inih has a word for it */
-	if (len >= sizeof(name))
-		return fm_err_set(r->err, -EINVAL, "the section's name is too long");
-	snprintf(name, sizeof(name), "%.*s", (int)len, line);
-	return open_section(r, name);
-}
-
-/* inih takes an indented line for more of the value before: here it is a line like any other. Lines
- * too long for inih, which would cut them without a word, are errors. */
-static char *read_line(char *str, int num, void *stream)
-{
-	struct reader *r = stream;
-	FM_CLEAN_FREE char *line = NULL;
-	size_t cap = 0, skip;
-	ssize_t n;
-
-	if (r->rc)
-		return NULL;
-	n = getline(&line, &cap, r->f);
-	if (n < 0)
-		return NULL;
-	r->line++;
-	skip = strspn(line, " \t");
-	if ((size_t)n != strlen(line) || (size_t)n - skip >= (size_t)num) {
-		fm_err_set(r->err, -EINVAL, "line too long, or not text");
-		blame(r, -EINVAL);
-		return NULL;
-	}
-	if (line[skip] == '[' && begin_section(r, line + skip + 1)) {
-		blame(r, -EINVAL);
-		return NULL;
-	}
-	return strcpy(str, line + skip);
+		r->platform_line = r->in.line;
+	return config_key_set(k, base, value, err);
 }
 
 static bool scratch_stalled(void *ctx, void *data, uint64_t *since)
@@ -295,21 +214,20 @@ static int read_platform(struct config_admission *a, struct fm_err *err)
 }
 
 /* What one line cannot tell by itself. */
-static int check_whole(struct config *c, struct reader *r)
+static int check_whole(struct config *c, struct reader *r, struct fm_err *err)
 {
-	int rc = config_limits_finish(c, &r->line, r->err);
+	uint32_t line = r->in.line;
+	int rc = config_limits_finish(c, &line, err);
 
 	if (!rc) {
-		r->line = r->policy_line;
-		rc = config_set_policy(c, r->scratch, &r->plugin, c->policy, 0, r->err);
+		line = r->policy_line;
+		rc = config_set_policy(c, r->scratch, &r->plugin, c->policy, 0, err);
 	}
 	if (!rc) {
-		r->line = r->platform_line;
-		rc = read_platform(&c->admission, r->err);
+		line = r->platform_line;
+		rc = read_platform(&c->admission, err);
 	}
-	if (rc)
-		blame(r, rc);
-	return rc;
+	return rc ? fm_ini_blame(r->in.file, line, rc, err) : 0;
 }
 
 static int scratch_new(struct fm_sched **s)
@@ -324,25 +242,16 @@ int config_read(struct config *out, FILE *f, const char *file, struct fm_err *er
 {
 	struct config c;
 	struct fm_err own;
-	struct reader r = {.f = f, .file = file, .c = &c, .err = err ? err : &own};
-	int bad_line, rc = scratch_new(&r.scratch);
+	struct reader r = {.c = &c,
+		.in = {.f = f, .file = file, .section = on_section, .key = on_key, .ctx = &r}};
+	int rc = scratch_new(&r.scratch);
 
+	err = err ? err : &own;
 	if (rc)
 		return fm_err_set(err, rc, "%s: out of memory", file);
 	config_defaults(&c);
-	bad_line = ini_parse_stream(read_line, &r, on_key, &r);
-	/* inih goes on after a line that it cannot read: the first mistake counts. */
-	if (bad_line && (!r.rc || (bad_line > 0 && (unsigned)bad_line < r.line))) {
-		r.line = bad_line > 0 ? (unsigned)bad_line : r.line;
-		fm_err_set(r.err, -EINVAL, "neither [section], key = value nor a comment");
-		blame(&r, -EINVAL);
-	}
-	if (!r.rc && ferror(f)) {
-		fm_err_set(r.err, -EIO, "cannot be read");
-		r.line = 0;
-		blame(&r, -EIO);
-	}
-	rc = r.rc ? r.rc : check_whole(&c, &r);
+	rc = fm_ini_read(&r.in, err);
+	rc = rc ? rc : check_whole(&c, &r, err);
 	fm_sched_free(r.scratch);
 	fm_plugin_close(r.plugin);
 	if (!rc)

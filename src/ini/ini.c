@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ini.h"
+#include "base/cleanup.h"
+#include <errno.h>
+#include <ini.h>
+#include <string.h>
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
+int fm_ini_blame(const char *file, uint32_t line, int rc, struct fm_err *err)
+{
+	struct fm_err reason = *err;
+
+	if (line)
+		fm_err_set(err, rc, "%.150s:%u: %s", file, line, reason.text);
+	else
+		fm_err_set(err, rc, "%.150s: %s", file, reason.text);
+	if (reason.hint[0])
+		fm_err_hint(err, "%s", reason.hint);
+	return rc;
+}
+
+static void fail(struct fm_ini *in, uint32_t line, int rc)
+{
+	in->rc = fm_ini_blame(in->file, line, rc, in->err);
+}
+
+static int on_key(void *user, const char *section, const char *key, const char *value)
+{
+	struct fm_ini *in = user;
+	int rc;
+
+	if (in->rc)
+		return 0;
+	rc = in->key(in->ctx, section, key, value ? value : "", in->err);
+	if (rc)
+		fail(in, in->line, rc);
+	return !rc;
+}
+
+/* Its text is cut where inih cuts it. */
+static int begin_section(struct fm_ini *in, const char *line)
+{
+	size_t len = strcspn(line, "]");
+	char name[FM_INI_SECTION];
+
+	if (line[len] != ']')
+		return 0; /* inih has a word for it */
+	if (len >= sizeof(name))
+		return fm_err_set(in->err, -EINVAL, "the section's name is too long");
+	snprintf(name, sizeof(name), "%.*s", (int)len, line);
+	return in->section(in->ctx, name, in->err);
+}
+
+static int too_long(struct fm_ini *in)
+{
+	fm_err_set(in->err, -EINVAL, "line too long, or not text");
+	return in->too_long ? fm_err_hint(in->err, "%s", in->too_long) : -EINVAL;
+}
+
+static char *read_line(char *str, int num, void *stream)
+{
+	struct fm_ini *in = stream;
+	FM_CLEAN_FREE char *line = NULL;
+	size_t cap = 0, skip;
+	ssize_t n;
+	int rc = 0;
+
+	n = in->rc ? -1 : getline(&line, &cap, in->f);
+	if (n < 0)
+		return NULL;
+	in->line++;
+	skip = in->line == 1 && !strncmp(line, BYTE_ORDER_MARK, 3) ? 3 : 0;
+	skip += strspn(line + skip, " \t");
+	if ((size_t)n != strlen(line) || (size_t)n - skip >= (size_t)num)
+		rc = too_long(in);
+	else if (line[skip] == '[')
+		rc = begin_section(in, line + skip + 1);
+	if (!rc)
+		return strcpy(str, line + skip);
+	fail(in, in->line, rc);
+	return NULL;
+}
+
+int fm_ini_read(struct fm_ini *in, struct fm_err *err)
+{
+	int bad_line;
+
+	in->err = err;
+	bad_line = ini_parse_stream(read_line, in, on_key, in);
+	/* inih goes on after a line that it cannot read: the first mistake counts. */
+	if (bad_line && (!in->rc || (bad_line > 0 && (uint32_t)bad_line < in->line))) {
+		fm_err_set(err, -EINVAL, "neither [section], key = value nor a comment");
+		fail(in, bad_line > 0 ? (uint32_t)bad_line : in->line, -EINVAL);
+	}
+	if (!in->rc && ferror(in->f)) {
+		fm_err_set(err, -EIO, "cannot be read");
+		fail(in, 0, -EIO);
+	}
+	return in->rc;
+}
