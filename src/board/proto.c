@@ -199,16 +199,14 @@ int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err)
 	return 0; /* WELCOME, BELL, WAKE, GATES, TRACE: any content of the right size will do */
 }
 
-int fm_msg_send(int sock, const union fm_msg *m, int fd)
+long fm_send_bytes(int sock, const void *bytes, size_t size, int fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {.iov_base = (void *)m, .iov_len = msg_size(m->head.type)};
+	struct iovec iov = {.iov_base = (void *)bytes, .iov_len = size};
 	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
 	ssize_t n;
 
-	if (!iov.iov_len)
-		return -EINVAL;
 	if (fd >= 0) {
 		mh.msg_control = control;
 		mh.msg_controllen = sizeof(control);
@@ -221,7 +219,15 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd)
 	do
 		n = sendmsg(sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return n < 0 ? -errno : n;
+}
+
+int fm_msg_send(int sock, const union fm_msg *m, int fd)
+{
+	size_t size = msg_size(m->head.type);
+	long n = size ? fm_send_bytes(sock, m, size, fd) : -EINVAL;
+
+	return n < 0 ? (int)n : 0;
 }
 
 /* The only descriptor that came, or -1; all others are closed. */

@@ -134,6 +134,10 @@ size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type);
  * printable. 0, or -EBADMSG (malformed), -EPROTONOSUPPORT (other version) with a text in err. */
 int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err);
 
+/* Send bytes, with a descriptor unless fd is -1: how many went, or a negative errno. Never blocks
+ * (-EAGAIN), never raises SIGPIPE. */
+long fm_send_bytes(int sock, const void *bytes, size_t size, int fd);
+
 /* Send one message, with a descriptor unless fd is -1; never blocks (-EAGAIN), never raises
  * SIGPIPE. */
 int fm_msg_send(int sock, const union fm_msg *m, int fd);

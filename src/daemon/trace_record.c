@@ -3,6 +3,7 @@
  * them is given up, and what he was to be told takes no memory without a limit. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "board/proto.h"
 #include "trace.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,26 +44,6 @@ static void drop_line(struct recording *r, struct trace_line *l)
 	free(l);
 }
 
-/* The descriptor goes with the first byte. */
-static ssize_t send_line(int sock, const struct trace_line *l)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {.iov_base = (char *)l->text + l->sent, .iov_len = l->len - l->sent};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c;
-
-	if (l->fd >= 0 && !l->sent) {
-		mh.msg_control = control;
-		mh.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &l->fd, sizeof(int));
-	}
-	return sendmsg(sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 static int on_slow(sd_event_source *source, uint64_t usec, void *arg)
 {
 	struct recording *r = arg;
@@ -89,13 +70,12 @@ void recording_flush(struct recording *r)
 {
 	while (!fm_list_empty(&r->lines) && !r->over) {
 		struct trace_line *l = fm_list_first(&r->lines, struct trace_line, link);
-		ssize_t n = send_line(r->fd, l);
+		/* The descriptor goes with the first byte. */
+		long n = fm_send_bytes(
+			r->fd, l->text + l->sent, l->len - l->sent, l->sent ? -1 : l->fd);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0) {
-			r->over =
-				(errno != EAGAIN && errno != ETOOMANYREFS) || wait_for_peer(r) < 0;
+			r->over = (n != -EAGAIN && n != -ETOOMANYREFS) || wait_for_peer(r) < 0;
 			return;
 		}
 		r->slow = sd_event_source_disable_unref(r->slow);
