@@ -112,19 +112,18 @@ struct fm_bgroup *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
 uint64_t fm_bgroup_id(const struct fm_bgroup *g);
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
-void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info,
-		const struct fm_account *account),
-	void *arg);
-/* The same devices in the same order, as the boards show them now: also of a group that is alone on
- * its device, of which the core hears nothing. */
-struct fm_buse {
+/* A group on a device. Of one that is alone there, or under an order in which nobody waits, the
+ * core hears nothing: what it does then its boards say, and it runs, and has run, by what they say.
+ */
+struct fm_bent_info {
+	const char *device;
+	struct fm_ent_info ent;
+	struct fm_account account;
 	uint64_t device_ns;             /* as its programs measure it; never falling */
-	bool works;                     /* has commands, and an open gate */
 	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sent_waits() */
 };
-void fm_bgroup_each_use(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const struct fm_buse *use), void *arg);
+void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_bent_info *info), void *arg);
 void fm_bgroup_each_queue(
 	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 void fm_bridge_each_device(

@@ -47,6 +47,24 @@ uint64_t ent_used(struct ent *e, uint64_t now)
 	return e->used;
 }
 
+static bool is_heard(const struct ent *e)
+{
+	return e->bells & FM_BELL_READY;
+}
+
+/* Where it worked and was idle in turn, nobody knows for how long at once: at most as long as the
+ * core took it to be idle. */
+void ent_look(struct ent *e, uint64_t now)
+{
+	uint64_t used = ent_used(e, now), idle = fm_sent_idle(e->sent, now);
+
+	if (!is_heard(e))
+		e->unheard +=
+			FM_MIN(fm_sub_sat(used, e->seen_used), fm_sub_sat(idle, e->seen_idle));
+	e->seen_used = used;
+	e->seen_idle = idle;
+}
+
 static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
 {
 	fm_list_del(&c->in_dirty);
@@ -151,6 +169,8 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 
 	if (bells == e->bells || b->closing)
 		return;
+	if ((bells ^ e->bells) & FM_BELL_READY)
+		ent_look(e, b->now);
 	if (bells & ~e->bells) {
 		fm_list_del(&e->in_recheck);
 		fm_list_add_tail(&b->recheck, &e->in_recheck);
@@ -226,6 +246,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	uint64_t last = 0;
 	struct queue *q;
 
+	if (!is_heard(e))
+		ent_look(e, now);
 	fm_list_each (q, &e->queues, in_ent) {
 		if (fm_slot_pending(q->slot)) {
 			e->ready_at = now;

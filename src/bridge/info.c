@@ -52,22 +52,6 @@ void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
 			info->queues++;
 }
 
-void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const char *device, const struct fm_ent_info *info,
-		const struct fm_account *account),
-	void *arg)
-{
-	struct fm_account account;
-	struct fm_ent_info info;
-	struct ent *e;
-
-	fm_list_each (e, &g->ents, in_group) {
-		fm_sent_info(e->sent, now, &info);
-		fm_sent_account(e->sent, now, &account);
-		fn(arg, fm_sdev_key(e->dev->sdev), &info, &account);
-	}
-}
-
 static bool works(const struct ent *e)
 {
 	struct queue *q;
@@ -78,16 +62,33 @@ static bool works(const struct ent *e)
 	return false;
 }
 
-void fm_bgroup_each_use(struct fm_bgroup *g, uint64_t now,
-	void (*fn)(void *arg, const struct fm_buse *use), void *arg)
+static void ent_info(struct ent *e, uint64_t now, struct fm_bent_info *info)
 {
-	struct fm_buse use;
+	struct fm_account *a = &info->account;
+	uint64_t unheard;
+
+	*info = (struct fm_bent_info){.device = fm_sdev_key(e->dev->sdev)};
+	ent_look(e, now);
+	info->device_ns = e->used;
+	fm_sent_waits(e->sent, info->waits);
+	fm_sent_info(e->sent, now, &info->ent);
+	fm_sent_account(e->sent, now, a);
+	if (info->ent.state == FM_ENT_IDLE && works(e))
+		info->ent.state = FM_ENT_RUNNING;
+	unheard = FM_MIN(e->unheard, a->idle_ns);
+	a->ran_ns += unheard;
+	a->idle_ns -= unheard;
+}
+
+void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
+	void (*fn)(void *arg, const struct fm_bent_info *info), void *arg)
+{
+	struct fm_bent_info info;
 	struct ent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
-		use = (struct fm_buse){.device_ns = ent_used(e, now), .works = works(e)};
-		fm_sent_waits(e->sent, use.waits);
-		fn(arg, &use);
+		ent_info(e, now, &info);
+		fn(arg, &info);
 	}
 }
 

@@ -47,7 +47,9 @@ struct ent {
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
 	uint64_t used, used_at, used_by;  /* told so far; when, and by which usage */
-	uint64_t round;                   /* last fm_bridge.round that looked at it */
+	uint64_t seen_used, seen_idle;    /* as it was last looked at */
+	uint64_t unheard; /* device time while the core heard nothing and counted it as idle */
+	uint64_t round;   /* last fm_bridge.round that looked at it */
 };
 
 struct queue {
@@ -148,6 +150,8 @@ void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 /* Device time as the programs measure it, never more than has passed since it was asked before. */
 uint64_t ent_used(struct ent *e, uint64_t now);
+/* Count what it did unheard: whenever somebody asks, and before the core hears of it again. */
+void ent_look(struct ent *e, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
 int64_t group_rank(const struct fm_bgroup *g); /* by its hints, or the segment it is inside */
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */

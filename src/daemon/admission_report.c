@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of tasks. Out of memory a reply lacks members. */
 #include "admission_internal.h"
-#include "base/clock.h"
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
+#include "reply.h"
 
 static json_t *ms_of(int64_t ns)
 {

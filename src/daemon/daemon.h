@@ -154,6 +154,7 @@ void report_account(json_t *ent, const struct fm_account *a, const struct peer *
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);
+void report_coverage(json_t *o, struct fm_bcoverage c);
 const char *report_state(enum fm_ent_state state);
 long report_rss_kib(void);
 double report_cpu_ms(void);

@@ -5,8 +5,8 @@
  * written is src/metrics' business. Times are whole nanoseconds: exact, and cheap to print.
  */
 #include "admission.h"
-#include "base/clock.h"
 #include "daemon.h"
+#include "reply.h"
 #include <errno.h>
 #include <string.h>
 
@@ -27,20 +27,8 @@ struct page {
 
 struct group_page {
 	json_t *devices, *processes;
-	size_t uses;
 	unsigned more;
 };
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
-
-/* JSON integers are signed, and counters may be claims of clients. */
-static json_t *number(uint64_t n)
-{
-	return json_integer((json_int_t)(n & INT64_MAX));
-}
 
 static json_t *numbers(const uint64_t *values, unsigned n)
 {
@@ -73,13 +61,6 @@ static json_t *settings(const struct daemon *d)
 		m->loopback_groups);
 }
 
-static void set_coverage(json_t *o, struct fm_bcoverage c)
-{
-	set(o, "governed", number(c.governed));
-	set(o, "ungoverned", number(c.ungoverned));
-	set(o, "undivided", number(c.undivided));
-}
-
 static json_t *of_daemon(struct daemon *d, uint64_t now)
 {
 	const struct fm_sched *s = fm_bridge_sched(d->bridge);
@@ -101,7 +82,7 @@ static json_t *of_daemon(struct daemon *d, uint64_t now)
 	set(o, "preemptions", number(st.preemptions));
 	set(o, "gate_stores", number(st.gate_stores));
 	set(o, "tasks", json_integer((json_int_t)admission_count(d)));
-	set_coverage(o, fm_bridge_coverage(d->bridge));
+	report_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react", metrics_histogram(&d->react));
 	set(o, "cpu_ns", number((uint64_t)(report_cpu_ms() * FM_MS)));
 	set(o, "rss_bytes", number((uint64_t)report_rss_kib() * 1024));
@@ -147,59 +128,42 @@ static void devices_page(struct page *p)
 /* By cause, in ns. */
 static json_t *waited_why(const struct fm_account *a)
 {
-	static const char *const names[FM_WAITS] = {
-		[FM_WAIT_POLICY] = "policy",
-		[FM_WAIT_NOBODY] = "nobody",
-		[FM_WAIT_GANG] = "gang",
-		[FM_WAIT_DEMOTED] = "demoted",
-		[FM_WAIT_DRAINING] = "draining",
-	};
 	json_t *o = json_object();
 
 	for (unsigned i = 0; i < FM_WAITS; i++)
-		set(o, names[i], number(a->wait_ns[i]));
+		set(o, fm_wait_name((enum fm_wait)i), number(a->wait_ns[i]));
 	return o;
 }
 
-/* The sum is of those under way, too. How they are spread is added by add_use(). */
-static json_t *waits(const struct fm_account *a)
+/* The sum is of those under way, too. */
+static json_t *waits(const struct fm_bent_info *i)
 {
 	json_t *o = json_object();
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < FM_WAITS; i++)
-		sum += a->wait_ns[i];
-	set(o, "count", number(a->waits));
+	for (unsigned k = 0; k < FM_WAITS; k++)
+		sum += i->account.wait_ns[k];
+	set(o, "count", number(i->account.waits));
 	set(o, "sum_ns", number(sum));
+	set(o, "upto", numbers(i->waits, FM_WAIT_BOUNDS));
 	return o;
 }
 
-static void add_ent(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void add_ent(void *arg, const struct fm_bent_info *i)
 {
+	const struct fm_account *a = &i->account;
 	struct group_page *g = arg;
 	json_t *o = json_object();
 
-	set(o, "device", json_string(device));
-	set(o, "state", json_string(report_state(i->state)));
-	set(o, "charged_ns", number(i->served_ns));
+	set(o, "device", json_string(i->device));
+	set(o, "state", json_string(report_state(i->ent.state)));
+	set(o, "device_ns", number(i->device_ns));
+	set(o, "charged_ns", number(i->ent.served_ns));
 	set(o, "waited_why", waited_why(a));
-	set(o, "waits", waits(a));
+	set(o, "waits", waits(i));
 	set(o, "suspended_ns", number(a->by_hand_ns + a->over_budget_ns));
-	set(o, "preemptions", number(i->preemptions));
+	set(o, "preemptions", number(i->ent.preemptions));
 	json_array_append_new(g->devices, o);
-}
-
-/* Of one that is alone on its device the core knows neither when it works nor how long. */
-static void add_use(void *arg, const struct fm_buse *use)
-{
-	struct group_page *g = arg;
-	json_t *o = json_array_get(g->devices, g->uses++);
-
-	set(o, "device_ns", number(use->device_ns));
-	set(json_object_get(o, "waits"), "upto", numbers(use->waits, FM_WAIT_BOUNDS));
-	if (use->works && !strcmp(json_string_value(json_object_get(o, "state")), "idle"))
-		set(o, "state", json_string(report_state(FM_ENT_RUNNING)));
 }
 
 static void add_process(void *arg, const struct fm_bprocess_info *i)
@@ -217,7 +181,7 @@ static void add_process(void *arg, const struct fm_bprocess_info *i)
 		set(o, "program", json_string(i->comm));
 		set(o, "api", json_string(i->api));
 		set(o, "device_ns", number(i->device_ns));
-		set_coverage(o, i->calls);
+		report_coverage(o, i->calls);
 	}
 	json_array_append_new(g->processes, o);
 }
@@ -230,7 +194,6 @@ static size_t add_group(struct page *p, struct fm_bgroup *g, const struct fm_bgr
 	size_t size;
 
 	fm_bgroup_each_ent(g, p->now, add_ent, &parts);
-	fm_bgroup_each_use(g, p->now, add_use, &parts);
 	fm_bgroup_each_process(g, p->now, add_process, &parts);
 	size = 1 + json_array_size(parts.devices) + json_array_size(parts.processes);
 	set(o, "name", json_string(i->name));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replies are made of. Out of memory a reply lacks members: jansson's setters take a NULL
- * value and do nothing. */
+/* What replies are made of. */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/parse.h"
 #include "daemon.h"
+#include "reply.h"
 #include <inttypes.h>
 #include <pwd.h>
 #include <string.h>
@@ -22,21 +21,6 @@ struct names {
 	uid_t uid[16];
 	json_t *name[16];
 };
-
-static json_t *ms(uint64_t ns)
-{
-	return json_real((double)ns / FM_MS);
-}
-
-static json_t *us(uint64_t ns)
-{
-	return json_real((double)ns / FM_US);
-}
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
 
 /* The name from /etc/passwd alone: a directory service may take seconds, and nobody is scheduled
  * while the daemon waits. Whoever is not there is shown by number. */
@@ -101,20 +85,21 @@ static const char *gate_name(bool open)
 	return open ? "open" : "closed";
 }
 
-static void add_ent(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void add_ent(void *arg, const struct fm_bent_info *info)
 {
+	const struct fm_ent_info *i = &info->ent;
 	struct walk *w = arg;
 	json_t *o = json_object();
 
-	set(o, "device", json_string(device));
+	set(o, "device", json_string(info->device));
 	set(o, "state", json_string(report_state(i->state)));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
-	set(o, "device_ms", ms(i->served_ns));
+	set(o, "device_ms", ms(info->device_ns));
+	set(o, "charged_ms", ms(i->served_ns));
 	set(o, "wait_ms", ms(i->ready_wait_ns));
-	set(o, "preemptions", json_integer((json_int_t)i->preemptions));
+	set(o, "preemptions", number(i->preemptions));
 	set(o, "reason", i->reason ? json_string(i->reason) : json_null());
-	report_account(o, a, w->peer);
+	report_account(o, &info->account, w->peer);
 	json_array_append_new(w->list, o);
 }
 
@@ -140,21 +125,20 @@ static void add_queue(void *arg, const struct fm_bqueue_info *i)
 	set(o, "device", json_string(i->device));
 	set(o, "level", json_integer(i->level));
 	set(o, "levels", levels_array(i->levels));
-	/* Counters are claims of clients; JSON integers are signed. */
-	set(o, "submitted", json_integer((json_int_t)(i->begun & INT64_MAX)));
-	set(o, "done", json_integer((json_int_t)(i->done & INT64_MAX)));
+	set(o, "submitted", number(i->begun));
+	set(o, "done", number(i->done));
 	set(o, "device_ms", ms(i->device_ns));
-	set(o, "gates", json_integer((json_int_t)(i->gates & INT64_MAX)));
+	set(o, "gates", number(i->gates));
 	set(o, "held_ms", ms(i->held_ns));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
 	json_array_append_new(w->list, o);
 }
 
-static void set_coverage(json_t *o, struct fm_bcoverage c)
+void report_coverage(json_t *o, struct fm_bcoverage c)
 {
-	set(o, "governed", json_integer((json_int_t)(c.governed & INT64_MAX)));
-	set(o, "ungoverned", json_integer((json_int_t)(c.ungoverned & INT64_MAX)));
-	set(o, "undivided", json_integer((json_int_t)(c.undivided & INT64_MAX)));
+	set(o, "governed", number(c.governed));
+	set(o, "ungoverned", number(c.ungoverned));
+	set(o, "undivided", number(c.undivided));
 }
 
 static json_t *calls_array(struct fm_bgroup *g)
@@ -167,8 +151,8 @@ static json_t *calls_array(struct fm_bgroup *g)
 		json_t *o = json_object();
 
 		set(o, "call", json_string(calls[i].name));
-		set(o, "ungoverned", json_integer((json_int_t)(calls[i].ungoverned & INT64_MAX)));
-		set(o, "undivided", json_integer((json_int_t)(calls[i].undivided & INT64_MAX)));
+		set(o, "ungoverned", number(calls[i].ungoverned));
+		set(o, "undivided", number(calls[i].undivided));
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -183,14 +167,14 @@ static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
 	fm_bgroup_each_ent(g, now, add_ent, &ents);
 	fm_bgroup_each_queue(g, add_queue, &queues);
 	set(o, "name", json_string(i->name));
-	set(o, "id", json_integer((json_int_t)i->id));
+	set(o, "id", number(i->id));
 	set(o, "uid", json_integer(i->uid));
 	set(o, "user", user_name(names, i->uid));
 	set(o, "suspended", json_boolean(i->suspended));
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
 	set(o, "effective_priority", json_integer(i->priority));
-	set_coverage(o, fm_bgroup_coverage(g));
+	report_coverage(o, fm_bgroup_coverage(g));
 	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);
 	set(o, "queues", queues.list);
@@ -201,7 +185,7 @@ static json_t *histogram_us(const struct fm_hist *h)
 {
 	json_t *o = json_object();
 
-	set(o, "count", json_integer((json_int_t)h->count));
+	set(o, "count", number(h->count));
 	set(o, "p50", us(fm_hist_quantile(h, 0.50)));
 	set(o, "p99", us(fm_hist_quantile(h, 0.99)));
 	set(o, "max", us(h->max));
@@ -215,7 +199,7 @@ static void add_device(void *arg, const struct fm_bdevice_info *i)
 	json_t *o = json_object();
 
 	set(o, "key", json_string(i->key));
-	set(o, "preemptions", json_integer((json_int_t)h->count));
+	set(o, "preemptions", number(h->count));
 	set(o, "preempt_us", histogram_us(h));
 	json_array_append_new(w->list, o);
 }
@@ -344,18 +328,19 @@ static void append(json_t *row, json_t *value)
 
 static void append_count(json_t *row, uint64_t n)
 {
-	append(row, json_integer((json_int_t)(n & INT64_MAX)));
+	append(row, number(n));
 }
 
-static void add_brief_ent(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void add_brief_ent(void *arg, const struct fm_bent_info *info)
 {
+	const struct fm_ent_info *i = &info->ent;
+	const struct fm_account *a = &info->account;
 	struct walk *w = arg;
 	json_t *row = json_array();
 
-	append(row, json_string(device));
+	append(row, json_string(info->device));
 	append(row, json_string(report_state(i->state)));
-	append_count(row, i->served_ns);
+	append_count(row, info->device_ns);
 	append_count(row, i->ready_wait_ns);
 	append_count(row, i->preemptions);
 	append_count(row, a->waits);
@@ -469,15 +454,15 @@ json_t *report_stats(struct daemon *d)
 	}
 	fm_sched_get_stats(fm_bridge_sched(d->bridge), &st);
 	set(o, "ok", json_true());
-	set(o, "events", json_integer((json_int_t)st.events));
-	set(o, "decisions", json_integer((json_int_t)st.decisions));
-	set(o, "preemptions", json_integer((json_int_t)st.preemptions));
-	set(o, "gate_stores", json_integer((json_int_t)st.gate_stores));
+	set(o, "events", number(st.events));
+	set(o, "decisions", number(st.decisions));
+	set(o, "preemptions", number(st.preemptions));
+	set(o, "gate_stores", number(st.gate_stores));
 	set(o, "clients", json_integer(d->n_sessions));
 	set(o, "groups", json_integer(groups));
 	set(o, "queues", json_integer(queues));
 	set(o, "devices", devices_array(d, fm_now()));
-	set_coverage(o, fm_bridge_coverage(d->bridge));
+	report_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react_us", histogram_us(&d->react));
 	set(o, "cpu_ms", json_real(report_cpu_ms()));
 	set(o, "rss_kib", json_integer(report_rss_kib()));

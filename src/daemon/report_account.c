@@ -1,35 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of where the time of a group on a device went. Out of memory it lacks members. */
-#include "base/clock.h"
 #include "daemon.h"
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-	json_object_set_new(object, key, value);
-}
-
-static json_t *ms(uint64_t ns)
-{
-	return json_real((double)ns / FM_MS);
-}
-
-static json_t *us(uint64_t ns)
-{
-	return json_real((double)ns / FM_US);
-}
-
-static const char *cause(enum fm_wait w)
-{
-	static const char *const names[FM_WAITS] = {
-		[FM_WAIT_POLICY] = "policy",
-		[FM_WAIT_NOBODY] = "nobody",
-		[FM_WAIT_GANG] = "gang",
-		[FM_WAIT_DEMOTED] = "demoted",
-		[FM_WAIT_DRAINING] = "draining",
-	};
-
-	return names[w];
-}
+#include "reply.h"
 
 /* NULL: nobody, or a group that the peer does not see. */
 static json_t *who_object(const struct fm_who *w, const struct peer *p, uint64_t ns)
@@ -38,7 +10,7 @@ static json_t *who_object(const struct fm_who *w, const struct peer *p, uint64_t
 
 	if (w && peer_sees(p, w->uid)) {
 		set(o, "group", json_string(w->name));
-		set(o, "id", json_integer((json_int_t)w->id));
+		set(o, "id", number(w->id));
 		set(o, "user", json_integer(w->uid));
 	} else {
 		set(o, "group", json_null());
@@ -72,7 +44,7 @@ static json_t *waited_why(const struct fm_account *a)
 
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		if (a->wait_ns[i])
-			set(o, cause((enum fm_wait)i), ms(a->wait_ns[i]));
+			set(o, fm_wait_name((enum fm_wait)i), ms(a->wait_ns[i]));
 	return o;
 }
 
@@ -84,7 +56,7 @@ static json_t *waiting(const struct fm_account *a, const struct peer *p)
 	if (!a->waiting)
 		return json_null();
 	o = who_object(a->holder, p, a->waiting_ns);
-	set(o, "why", json_string(cause(a->why)));
+	set(o, "why", json_string(fm_wait_name(a->why)));
 	set(o, "rule", a->rule ? json_string(a->rule) : json_null());
 	set(o, "hidden", json_boolean(a->holder && !peer_sees(p, a->holder->uid)));
 	return o;
@@ -94,7 +66,7 @@ static json_t *waits_object(const struct fm_account *a)
 {
 	json_t *o = json_object();
 
-	set(o, "count", json_integer((json_int_t)a->waits));
+	set(o, "count", number(a->waits));
 	set(o, "p50_us", us(a->wait_p50));
 	set(o, "p99_us", us(a->wait_p99));
 	set(o, "max_us", us(a->wait_max));

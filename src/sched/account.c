@@ -20,6 +20,19 @@
 /* So often a group takes the place of another that is still there. */
 #define PLACE_EVERY (100 * FM_MS)
 
+const char *fm_wait_name(enum fm_wait w)
+{
+	static const char *const names[FM_WAITS] = {
+		[FM_WAIT_POLICY] = "policy",
+		[FM_WAIT_NOBODY] = "nobody",
+		[FM_WAIT_GANG] = "gang",
+		[FM_WAIT_DEMOTED] = "demoted",
+		[FM_WAIT_DRAINING] = "draining",
+	};
+
+	return (unsigned)w < FM_WAITS ? names[w] : "?";
+}
+
 int fm_who_new(struct fm_who **out, uint64_t id)
 {
 	struct fm_who *w = calloc(1, sizeof(*w));
@@ -540,6 +553,14 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 	make_exact(a);
 	tell_now(e, a);
 	fm_account_wait(e, now);
+}
+
+uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now)
+{
+	const struct fm_spend *p = e->spend;
+	uint64_t more = e->spends == FM_SPENT_IDLE ? fm_sub_sat(now, p->to) : 0;
+
+	return p->ns[FM_SPENT_IDLE] + more;
 }
 
 /* Ready and its gate closed, up to t. */

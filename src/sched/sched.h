@@ -75,6 +75,7 @@ enum fm_wait {
 	FM_WAIT_DRAINING, /* chosen, and who had the device before had not come to rest */
 	FM_WAITS
 };
+const char *fm_wait_name(enum fm_wait w);
 
 #define FM_CULPRITS 8
 #define FM_WHO_NAME 64
@@ -191,6 +192,8 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
 void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a);
+/* Of that, idle_ns alone. Falls when it is reported late that the entity has work. */
+uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now);
 /* How many of its waits were not above each of these, 10 us to 10 s. What shares a bucket, a fifth
  * wide, with a bound counts as above it. */
 #define FM_WAIT_BOUNDS 7

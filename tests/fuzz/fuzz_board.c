@@ -102,9 +102,9 @@ static struct fm_bclient *join(struct world *w, struct fm_board *board, unsigned
 	return c;
 }
 
-static void see_ent(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void see_ent(void *arg, const struct fm_bent_info *info)
 {
+	const struct fm_ent_info *i = &info->ent;
 	const struct world *w = arg;
 
 	must(i->state <= FM_ENT_SUSPENDED);

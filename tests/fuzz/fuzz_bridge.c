@@ -174,13 +174,13 @@ static void scribble(struct client *c, struct input *in)
 		s->bells = s->gate = (uint32_t)take_u64(in);
 }
 
-static void see_ent(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void see_ent(void *arg, const struct fm_bent_info *i)
 {
+	const struct fm_account *a = &i->account;
 	uint64_t spent = a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns;
 	uint64_t waited = 0, blamed = a->others_ns;
 
-	must(*device && i->state <= FM_ENT_SUSPENDED);
+	must(*i->device && i->ent.state <= FM_ENT_SUSPENDED);
 	for (unsigned k = 0; k < FM_WAITS; k++)
 		waited += a->wait_ns[k];
 	for (unsigned k = 0; k < a->n_culprits; k++)

@@ -128,6 +128,46 @@ def in_words(stack):
     r.do("enough")
 
 
+def alone(stack):
+    """Of one alone the daemon hears nothing, and every command tells what its board shows."""
+    f = Fermata(stack)
+    job = lib_client(f, stack, "job")
+    check(account(f, "job")["ran_ms"] == 0, f"it has run: {account(f, 'job')}")
+    job.do("feed")
+
+    def works():
+        """It has commands under way, but may have none for a moment."""
+        device = next(g for g in f.ps()["groups"] if g["name"] == "job")["devices"][0]
+        adds_up(device["account"])
+        check(device["state"] in ("running", "idle"), f"state: {device}")
+        return device["state"] == "running" and device["account"]["ran_ms"] > 100
+
+    eventually("it runs, and has for a while", works)
+    device = device_of(f)
+    check(device["account"]["ran_ms"] >= device["device_ms"] - 0.001 > 90, f"ran, and device time: {device}")
+    check(device["charged_ms"] < device["device_ms"] / 2, f"what it is charged: {device}")
+    eventually("why says so", lambda: about(f, "job")[1]["doing"] == "has the device")
+    eventually("so do its tables", lambda: " running " in f.cli("ps").stdout)
+    top = json.loads(f.cli("top", "--once", "--json", "-d", "0.5").stdout)["groups"]
+    check([g["share"] > 0.2 and g["device_ms"] > 90 for g in top if g["name"] == "job"] == [True], f"top: {top}")
+    job.do("enough")
+    job.ask("burst 1")  # which it waits for: the board knows of the end
+    eventually("it is idle", lambda: device_of(f)["state"] == "idle")
+    before = device_of(f)["account"]
+    eventually("that is counted", lambda: device_of(f)["account"]["idle_ms"] > before["idle_ms"] + 50)
+    check(device_of(f)["account"]["ran_ms"] == before["ran_ms"], f"ran: {before}, then {device_of(f)['account']}")
+    rival = lib_client(f, stack, "rival")
+    check(account(f, "job")["ran_ms"] == before["ran_ms"], f"ran: {before}, then {account(f, 'job')}")
+    adds_up(account(f, "job"))
+    rival.do("feed")
+    rival.advances()
+    check(account(f, "job")["ran_ms"] == before["ran_ms"], f"ran: {before}, then {account(f, 'job')}")
+
+
+def device_of(f):
+    return about(f, "job")[1]
+
+
 def errors_are_told(stack):
     f = Fermata(stack)
     lib_client(f, stack, "job")
@@ -303,6 +343,6 @@ def who_reads_no_hint_gets_none(stack):
     check(account(f, "job")["waited_ms"] == 0 and about(f, "job")[0]["advice"] == [], "under fifo nobody waits")
 
 
-main(who_waits_is_told_for_whom, in_words, errors_are_told, a_name_is_no_command, resumed, priority_helps,
+main(who_waits_is_told_for_whom, in_words, alone, errors_are_told, a_name_is_no_command, resumed, priority_helps,
      less_than_the_highest_helps, foreground_helps, a_deadline_helps, a_deadline_helps_at_one_of_many_places,
      shares_help, a_limit_is_a_cause, a_gang_waits_for_a_device, a_task_is_above_hints, who_reads_no_hint_gets_none)

@@ -34,18 +34,29 @@ static void the_urgent_stop_the_others(void **state)
 	assert_true(open_gate(&w->a, 0));
 }
 
-static void count_running(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void keep(void *arg, const struct fm_bent_info *i)
 {
-	*(unsigned *)arg += i->state == FM_ENT_RUNNING;
+	*(struct fm_bent_info *)arg = *i;
 }
 
-static unsigned running(const struct world *w, const struct client *c)
+/* On its one device. Each moment counts once. */
+static struct fm_bent_info told(const struct world *w, const struct client *c)
 {
-	unsigned n = 0;
+	struct fm_bent_info i = {0};
+	const struct fm_account *a = &i.account;
+	uint64_t sum;
 
-	fm_bgroup_each_ent(group_of(c, 0), w->now, count_running, &n);
-	return n;
+	fm_bgroup_each_ent(group_of(c, 0), w->now, keep, &i);
+	sum = a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns;
+	for (unsigned k = 0; k < FM_WAITS; k++)
+		sum += a->wait_ns[k];
+	assert_int_equal(sum, a->age_ns);
+	return i;
+}
+
+static bool running(const struct world *w, const struct client *c)
+{
+	return told(w, c).ent.state == FM_ENT_RUNNING;
 }
 
 /* While alone, a client rings for nothing; when the second comes, the first is looked at again. */
@@ -56,9 +67,11 @@ static void work_begun_before_the_bell_was_wanted_is_seen(void **state)
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
 	assert_int_equal(atomic_load(&w->a.board->slot[0].bells), 0);
 	begin(&w->a, 0, 1);
-	assert_int_equal(running(w, &w->a), 0);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, 0); /* and measured nothing */
 	assert_int_equal(add_queue(w, &w->z, 5), 0);
-	assert_int_equal(running(w, &w->a), 1);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, FM_MS);
 	assert_int_equal(atomic_load(&w->z.board->slot[5].bells), FM_BELL_READY);
 }
 
@@ -68,7 +81,78 @@ static void work_begun_before_it_joined_is_seen(void **state)
 
 	begin(&w->a, 0, 1); /* under a daemon before this one */
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
-	assert_int_equal(running(w, &w->a), 1);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, FM_MS);
+}
+
+static void work_for(struct world *w, struct client *c, uint64_t ns)
+{
+	struct fm_slot *s = &c->board->slot[0];
+
+	begin(c, 0, 1);
+	atomic_store(&s->busy_since, w->now);
+	pass(w, ns);
+	finish(w, c, 0);
+	atomic_store(&s->busy_since, 0);
+	atomic_fetch_add(&s->device_ns, ns);
+}
+
+static void what_one_alone_does_its_board_says(void **state)
+{
+	struct fm_slot *s = &((struct world *)*state)->a.board->slot[0];
+	struct world *w = *state;
+	struct fm_bent_info i;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	work_for(w, &w->a, 3 * FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, 3 * FM_MS);
+	assert_int_equal(told(w, &w->a).device_ns, 3 * FM_MS);
+	pass(w, 2 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.ent.state, FM_ENT_IDLE);
+	assert_int_equal(i.account.ran_ns, 3 * FM_MS);
+	assert_int_equal(i.account.idle_ns, 2 * FM_MS);
+	begin(&w->a, 0, 1);
+	atomic_store(&s->busy_since, w->now);
+	pass(w, FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.ent.state, FM_ENT_RUNNING);
+	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
+	assert_int_equal(i.account.idle_ns, 2 * FM_MS);
+	finish(w, &w->a, 0);
+	atomic_store(&s->device_ns, INT64_MAX); /* more than there was since somebody asked */
+	atomic_store(&s->busy_since, 0);
+	pass(w, FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.account.ran_ns, 5 * FM_MS);
+	assert_int_equal(i.device_ns, 5 * FM_MS);
+}
+
+/* Of who is heard the core knows better than its board. */
+static void what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count(void **state)
+{
+	struct world *w = *state;
+	struct fm_bent_info i;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	work_for(w, &w->a, 3 * FM_MS);
+	assert_int_equal(add_queue(w, &w->z, 5), 0); /* nobody asked before */
+	atomic_fetch_add(&w->a.board->slot[0].device_ns, 5 * FM_MS);
+	pass(w, 10 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.device_ns, 8 * FM_MS);
+	assert_int_equal(i.account.ran_ns, 3 * FM_MS);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, FM_MS);
+	finish(w, &w->a, 0);
+	atomic_fetch_add(&w->a.board->slot[0].device_ns, FM_MS);
+	pass(w, FM_MS);
+	ring(w, &w->a);
+	pass(w, 5 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.device_ns, 9 * FM_MS);
+	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
 }
 
 static void sleepers_are_woken_once(void **state)
@@ -496,6 +580,8 @@ int main(void)
 		TEST(work_begun_before_the_bell_was_wanted_is_seen),
 		TEST(calls_are_counted_past_the_end_of_a_client),
 		TEST(work_begun_before_it_joined_is_seen),
+		TEST(what_one_alone_does_its_board_says),
+		TEST(what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count),
 		TEST(sleepers_are_woken_once),
 		TEST(slots_are_taken_and_given_back),
 		TEST(messages_of_a_daemon_are_lies),

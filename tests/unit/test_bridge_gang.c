@@ -37,11 +37,10 @@ static void rest(struct world *w, struct client *c)
 	pass(w, FM_MS);
 }
 
-static void find_reason(
-	void *arg, const char *device, const struct fm_ent_info *i, const struct fm_account *a)
+static void find_reason(void *arg, const struct fm_bent_info *i)
 {
-	if (!strcmp(device, "sim:1"))
-		*(const char **)arg = i->reason;
+	if (!strcmp(i->device, "sim:1"))
+		*(const char **)arg = i->ent.reason;
 }
 
 static void ranks_stop_and_go_together(void **state)
