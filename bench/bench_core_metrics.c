@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the daemon is busy with one page of its metrics, and with all of them: the time in which
- * it decides nothing. One line a number, with its unit.
+ * How long the daemon is busy with one page of its metrics, and with all of them, as an exporter
+ * and as `fermata top` ask for them: the time in which it decides nothing. One line a number, with
+ * its unit.
  *
  *   bench_core_metrics [--groups N] [--rounds R]
  *
@@ -71,27 +72,39 @@ static void print(const char *name, const struct fm_hist *h)
 	printf("%s_max %.1f us\n", name, (double)h->max / FM_US);
 }
 
+static void all_pages(
+	struct daemon *d, const char *part, struct fm_hist *pages, struct fm_hist *whole)
+{
+	uint64_t start = fm_now();
+	json_int_t after = 0;
+
+	do
+		after = page(d, part, after, pages);
+	while (after);
+	fm_hist_add(whole, fm_now() - start);
+}
+
 static void measure(struct daemon *d, unsigned rounds)
 {
-	static struct fm_hist pages, whole, head;
+	static struct fm_hist pages, rows, groups, looks, head;
 
 	fm_hist_reset(&pages);
-	fm_hist_reset(&whole);
+	fm_hist_reset(&rows);
+	fm_hist_reset(&groups);
+	fm_hist_reset(&looks);
 	fm_hist_reset(&head);
 	for (unsigned i = 0; i < rounds; i++) {
-		uint64_t start = fm_now();
-		json_int_t after = 0;
-
 		page(d, "daemon", 0, &head);
-		do
-			after = page(d, "groups", after, &pages);
-		while (after);
-		fm_hist_add(&whole, fm_now() - start);
+		all_pages(d, "groups", &pages, &groups);
+		all_pages(d, "rows", &rows, &looks);
 	}
 	print("metrics_daemon_page", &head);
 	print("metrics_groups_page", &pages);
-	print("metrics_scrape", &whole);
-	printf("metrics_pages %.0f 1\n", (double)pages.count / rounds);
+	print("metrics_groups_all", &groups);
+	printf("metrics_groups_pages %.0f 1\n", (double)pages.count / rounds);
+	print("metrics_rows_page", &rows);
+	print("metrics_rows_all", &looks);
+	printf("metrics_rows_pages %.0f 1\n", (double)rows.count / rounds);
 }
 
 int main(int argc, char **argv)

@@ -21,7 +21,7 @@ enum top_key {
 };
 
 enum top_about {
-	TOP_PS,
+	TOP_PAGE, /* of groups */
 	TOP_TASKS,
 	TOP_GROUP,    /* "ps" of one group, in full */
 	TOP_POLICIES, /* "policy" */
@@ -31,6 +31,7 @@ enum top_about {
 struct top_request {
 	enum top_about about;
 	json_t *body;
+	unsigned walk; /* whose page or tasks */
 	char what[96]; /* shown when it is done */
 };
 
@@ -53,14 +54,23 @@ struct top_lines {
 	size_t n;
 };
 
+/* A look that is under way. One that begins ends the one before. */
+struct top_walk {
+	unsigned number, pages;
+	json_t *groups, *tasks; /* what came: as top_model_take() wants it */
+	bool whole, told;       /* no page is missing; nor the tasks */
+	json_t *users;          /* names by number */
+};
+
 struct top {
 	struct top_model model;
+	struct top_walk walk;
+	const char *passwd; /* names of users */
 	struct top_grid grid;
 	struct top_request request[TOP_REQUESTS]; /* a ring */
 	unsigned first_request, requests;
 	unsigned changes; /* that were asked for and not answered */
 	bool stale;       /* something was changed, and the screen is older */
-	json_t *ps;       /* came, and its tasks did not yet */
 
 	/* What the user chose. */
 	enum top_sort sort;
@@ -96,13 +106,17 @@ void top_press(struct top *t, int key);
 
 /* Ask for what there is to be seen now: at each interval. */
 void top_look(struct top *t);
+/* A reply to its pages or tasks (NULL: refused). True: the look is whole. */
+bool top_walk_take(struct top *t, const struct top_request *r, json_t *reply);
+void top_walk_end(struct top *t); /* forget it */
 
 /* The oldest request, for the caller to send and to free; false: none. */
 bool top_next_request(struct top *t, struct top_request *r);
 void top_request_free(struct top_request *r);
 
-/* A reply to a request (its reference is taken) that came at `now`. */
-void top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64_t now);
+/* A reply to a request (its reference is taken) that came at `now`. True: there may be something
+ * else to show. */
+bool top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64_t now);
 
 /* The daemon is lost: what it was asked is forgotten, what was seen stays on the screen. Then, when
  * there is one again: */

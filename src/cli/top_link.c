@@ -100,6 +100,7 @@ static int deliver(struct top_link *l, struct top *t, const char *end, uint64_t 
 	size_t len = (size_t)(end - l->in);
 	struct top_request r = l->request;
 	json_t *reply = json_loadb(l->in, len, 0, NULL);
+	int rc;
 
 	l->in_len -= len + 1;
 	memmove(l->in, end + 1, l->in_len);
@@ -108,9 +109,9 @@ static int deliver(struct top_link *l, struct top *t, const char *end, uint64_t 
 		return -EPROTO;
 	}
 	l->request.body = NULL;
-	top_reply(t, &r, reply, now);
+	rc = top_reply(t, &r, reply, now);
 	top_request_free(&r);
-	return 1;
+	return rc;
 }
 
 int top_link_step(struct top_link *l, struct top *t, uint64_t now)

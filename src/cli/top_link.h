@@ -26,6 +26,6 @@ int top_link_send(struct top_link *l, struct top *t, uint64_t now);
 /* The events that poll() should wait for. */
 short top_link_events(const struct top_link *l);
 
-/* After poll(): send, receive, and hand the reply to t. 1: there was one; 0; or a negative errno:
- * the connection is of no use any more. */
+/* After poll(): send, receive, and hand the reply to t. 1: there may be something else to show; 0;
+ * or a negative errno: the connection is of no use any more. */
 int top_link_step(struct top_link *l, struct top *t, uint64_t now);

@@ -73,7 +73,7 @@ static void read_device(struct top_device *d, const json_t *o)
 	quantiles(json_object_get(o, "preempt_us"), "p50", "p99", &d->p50_us, &d->p99_us);
 }
 
-/* Rows of the brief ps, as docs/protocol.md has them. */
+/* Rows, as docs/protocol.md has them, with names of users. */
 enum {
 	G_NAME,
 	G_UID,
@@ -84,7 +84,8 @@ enum {
 	G_QUEUE,
 	G_LOW,
 	G_HIGH,
-	G_DEVICES
+	G_DEVICES,
+	G_AT
 };
 enum { E_DEVICE, E_STATE, E_DEVICE_NS, E_WAIT_NS, E_PREEMPTIONS, E_WAITS, E_P50_NS, E_P99_NS };
 
@@ -145,6 +146,7 @@ static void read_group(struct top_sample *s, struct top_group *g, const json_t *
 		.level_max = int_at(row, G_HIGH, 0, 9),
 		.queues = (unsigned)int_at(row, G_QUEUES, 0, 1 << 20),
 		.ent = &s->ent[*ents],
+		.at = count_at(row, G_AT),
 	};
 	json_array_foreach (json_array_get(row, G_DEVICES), i, e) {
 		struct top_ent *ent = &s->ent[*ents];
@@ -266,6 +268,15 @@ static void compare_devices(struct top_model *m)
 	}
 }
 
+/* Pages are not of one moment. */
+static double seconds_of(
+	const struct top_model *m, const struct top_group *g, const struct top_group *was)
+{
+	double ns = was && g->at > 0 && was->at > 0 ? g->at - was->at : 0;
+
+	return ns > 0 ? ns / 1e9 : m->seconds;
+}
+
 /* Both samples are sorted: each group's predecessor is at or behind the last one's. */
 static void compare(struct top_model *m)
 {
@@ -285,7 +296,8 @@ static void compare(struct top_model *m)
 			struct top_device *d = &m->now.device[e->device];
 
 			if (m->seconds > 0)
-				compare_ent(e, find_ent(&m->base, was, d->key), m->seconds);
+				compare_ent(
+					e, find_ent(&m->base, was, d->key), seconds_of(m, g, was));
 			add_counts(&g->n, &e->n);
 			d->share = FM_MIN(d->share + e->n.share, 1.0);
 			d->groups++;

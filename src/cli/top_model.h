@@ -30,6 +30,7 @@ struct top_group {
 	const char *name, *user;
 	const char *queue; /* one of its queues, which names the group without doubt; NULL: none */
 	int64_t uid;
+	double at; /* ns; when it was counted. 0: with the sample */
 	int priority;
 	int level_min, level_max; /* 0: no queue */
 	unsigned queues;
@@ -50,7 +51,7 @@ struct top_device {
 		p99_us; /* gate closed to device at rest, since the daemon began; NAN: none */
 };
 
-/* One reply to "ps", brief, and one to "tasks". Texts are those of the replies, which it keeps. */
+/* What top_model_take() was given. Texts are those of the replies, which it keeps. */
 struct top_sample {
 	json_t *ps, *tasks;
 	uint64_t at; /* ns */
@@ -66,7 +67,9 @@ struct top_model {
 	double seconds; /* from base to now; 0: nothing to compare with, rates are not known */
 };
 
-/* Take both replies (their references; tasks may be NULL) as what is at `at`. It is compared with
+/* Take both replies (their references; tasks may be NULL) as what is at `at`: one with "policy",
+ * "devices" and, as "groups", the rows of docs/protocol.md with the user's name behind the number;
+ * and the one to "tasks". It is compared with
  * one that is at least so old, if there is one: replies that were asked for out of turn do not make
  * rates jump. -ENOMEM: the model is as it was. */
 int top_model_take(struct top_model *m, json_t *ps, json_t *tasks, uint64_t at, uint64_t least);

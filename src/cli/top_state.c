@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What replies and requests change. */
 #include "base/clock.h"
+#include "base/user.h"
 #include "base/util.h"
 #include "cli.h"
 #include "top.h"
@@ -12,7 +13,7 @@
 
 void top_init(struct top *t)
 {
-	*t = (struct top){.interval = 1};
+	*t = (struct top){.interval = 1, .passwd = FM_PASSWD};
 }
 
 void top_lines_free(struct top_lines *l)
@@ -35,8 +36,7 @@ static void forget_requests(struct top *t)
 
 	while (top_next_request(t, &r))
 		top_request_free(&r);
-	json_decref(t->ps);
-	t->ps = NULL;
+	top_walk_end(t);
 	t->changes = 0;
 	t->stale = false;
 	t->wished.name[0] = '\0';
@@ -78,6 +78,7 @@ void top_ask(struct top *t, enum top_about about, json_t *body, const char *what
 		return;
 	}
 	r->about = about;
+	r->walk = t->walk.number;
 	r->body = body;
 	va_start(ap, what);
 	vsnprintf(r->what, sizeof(r->what), what, ap);
@@ -94,17 +95,6 @@ bool top_next_request(struct top *t, struct top_request *r)
 	t->first_request = (t->first_request + 1) % FM_ARRAY_LEN(t->request);
 	t->requests--;
 	return true;
-}
-
-void top_look(struct top *t)
-{
-	const struct top_group *g = top_selected(t);
-
-	top_ask(t, TOP_PS, json_pack("{s:s, s:b}", "cmd", "ps", "brief", 1), "%s", "");
-	top_ask(t, TOP_TASKS, json_pack("{s:s}", "cmd", "tasks"), "%s", "");
-	if (t->panel == TOP_DETAIL && g && g->queue)
-		top_ask(t, TOP_GROUP, json_pack("{s:s, s:s}", "cmd", "ps", "target", g->queue),
-			"%s", "");
 }
 
 static void set_who(struct top_who *w, const struct top_group *g)
@@ -196,21 +186,18 @@ static uint64_t time_of(const json_t *ps, uint64_t now)
 	return ms > 0 && ms < 1e12 ? (uint64_t)(ms * 1e6) : now;
 }
 
-static void take_sample(struct top *t, json_t *tasks, uint64_t now)
+static void take_sample(struct top *t, uint64_t now)
 {
-	json_t *ps = t->ps;
+	json_t *groups = t->walk.groups, *tasks = t->walk.tasks;
 
-	t->ps = NULL;
-	if (!ps) {
-		json_decref(tasks);
-		return;
-	}
-	if (top_model_take(
-		    &t->model, ps, tasks, time_of(ps, now), (uint64_t)(t->interval / 2 * FM_S))) {
+	t->walk.groups = t->walk.tasks = NULL;
+	t->walk.whole = false;
+	if (top_model_take(&t->model, groups, tasks, time_of(groups, now),
+		    (uint64_t)(t->interval / 2 * FM_S))) {
 		top_say(t, true, "out of memory: the screen is old");
 		return;
 	}
-	if (!t->changes)
+	if (!t->changes && !t->stale)
 		t->wished.name[0] = '\0';
 	/* The list points into the sample before. */
 	top_arrange(t);
@@ -241,17 +228,17 @@ static void take_policies(struct top *t, json_t *reply)
 			t->cursor = i;
 }
 
-void top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64_t now)
+bool top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64_t now)
 {
-	bool ok = json_is_true(json_object_get(reply, "ok"));
+	bool ok = json_is_true(json_object_get(reply, "ok")), shows = true;
 
 	switch (r->about) {
-	case TOP_PS:
-		json_decref(t->ps);
-		t->ps = ok ? json_incref(reply) : NULL;
-		break;
+	case TOP_PAGE:
 	case TOP_TASKS:
-		take_sample(t, ok ? json_incref(reply) : NULL, now);
+		shows = top_walk_take(t, r, ok ? reply : NULL);
+		if (shows)
+			take_sample(t, now);
+		shows = shows || !ok;
 		break;
 	case TOP_GROUP:
 		if (ok && t->panel == TOP_DETAIL)
@@ -275,6 +262,7 @@ void top_reply(struct top *t, const struct top_request *r, json_t *reply, uint64
 		t->stale = false;
 		top_look(t);
 	}
+	return shows;
 }
 
 void top_lost(struct top *t, const char *why)

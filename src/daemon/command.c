@@ -84,9 +84,8 @@ static json_t *cmd_version(struct request *r)
 
 static json_t *cmd_ps(struct request *r)
 {
-	return report_groups(r->daemon, r->peer,
-		json_string_value(json_object_get(r->body, "target")),
-		json_is_true(json_object_get(r->body, "brief")), r->now);
+	return report_groups(
+		r->daemon, r->peer, json_string_value(json_object_get(r->body, "target")), r->now);
 }
 
 static json_t *cmd_stats(struct request *r)

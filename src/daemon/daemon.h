@@ -147,9 +147,9 @@ json_t *metrics_histogram(const struct fm_hist *h);
 
 /* report.c: the parts of replies. */
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
-/* target: of these groups alone, or NULL; brief: what a monitor asks for each second. */
-json_t *report_groups(
-	struct daemon *d, const struct peer *p, const char *target, bool brief, uint64_t now);
+/* target: of these groups alone, or NULL. */
+json_t *report_groups(struct daemon *d, const struct peer *p, const char *target, uint64_t now);
+json_t *report_devices(struct daemon *d, uint64_t now);
 void report_account(json_t *ent, const struct fm_account *a, const struct peer *p);
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);

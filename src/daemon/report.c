@@ -2,10 +2,10 @@
 /* What replies are made of. */
 #include "base/cleanup.h"
 #include "base/parse.h"
+#include "base/user.h"
 #include "daemon.h"
 #include "reply.h"
 #include <inttypes.h>
-#include <pwd.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -22,27 +22,16 @@ struct names {
 	json_t *name[16];
 };
 
-/* The name from /etc/passwd alone: a directory service may take seconds, and nobody is scheduled
- * while the daemon waits. Whoever is not there is shown by number. */
-static json_t *find_user(uid_t uid)
-{
-	FM_CLEAN_FILE FILE *f = fopen("/etc/passwd", "re");
-	struct passwd *pw;
-
-	while (f && (pw = fgetpwent(f)))
-		if (pw->pw_uid == uid)
-			return json_string(pw->pw_name);
-	return json_sprintf("%u", uid);
-}
-
 static json_t *user_name(struct names *names, uid_t uid)
 {
+	char text[FM_USER];
 	json_t *name;
 
 	for (unsigned i = 0; i < names->n; i++)
 		if (names->uid[i] == uid)
 			return json_incref(names->name[i]);
-	name = find_user(uid);
+	fm_user_name(FM_PASSWD, uid, text);
+	name = json_string(text);
 	if (name && names->n < FM_ARRAY_LEN(names->uid)) {
 		names->uid[names->n] = uid;
 		names->name[names->n++] = json_incref(name);
@@ -204,7 +193,7 @@ static void add_device(void *arg, const struct fm_bdevice_info *i)
 	json_array_append_new(w->list, o);
 }
 
-static json_t *devices_array(struct daemon *d, uint64_t now)
+json_t *report_devices(struct daemon *d, uint64_t now)
 {
 	struct walk w = {json_array(), now, NULL};
 
@@ -306,80 +295,11 @@ json_t *report_available(const struct daemon *d)
 	return f.list;
 }
 
-/* What a monitor needs of a queue: the levels in use, and a word by which its group is named
- * without doubt. */
-struct brief {
-	unsigned low, high, first;
-};
-
-static void look_at_queue(void *arg, const struct fm_bqueue_info *i)
-{
-	struct brief *b = arg;
-
-	b->low = b->first ? FM_MIN(b->low, i->level) : i->level;
-	b->high = FM_MAX(b->high, i->level);
-	b->first = b->first ? FM_MIN(b->first, i->id) : i->id;
-}
-
-static void append(json_t *row, json_t *value)
-{
-	json_array_append_new(row, value);
-}
-
-static void append_count(json_t *row, uint64_t n)
-{
-	append(row, number(n));
-}
-
-static void add_brief_ent(void *arg, const struct fm_bent_info *info)
-{
-	const struct fm_ent_info *i = &info->ent;
-	const struct fm_account *a = &info->account;
-	struct walk *w = arg;
-	json_t *row = json_array();
-
-	append(row, json_string(info->device));
-	append(row, json_string(report_state(i->state)));
-	append_count(row, info->device_ns);
-	append_count(row, i->ready_wait_ns);
-	append_count(row, i->preemptions);
-	append_count(row, a->waits);
-	append_count(row, a->wait_p50);
-	append_count(row, a->wait_p99);
-	append(w->list, row);
-}
-
-/* Arrays of whole numbers, in the order that docs/protocol.md has: a tenth of the work of
- * group_object(). It may be asked for every second, with a thousand groups, and nobody is scheduled
- * meanwhile. */
-static json_t *brief_row(struct fm_bgroup *g, const struct fm_bgroup_info *i, const struct peer *p,
-	struct names *names, uint64_t now)
-{
-	struct walk ents = {json_array(), now, p};
-	struct brief queues = {0};
-	json_t *row = json_array();
-
-	fm_bgroup_each_ent(g, now, add_brief_ent, &ents);
-	fm_bgroup_each_queue(g, look_at_queue, &queues);
-	append(row, json_string(i->name));
-	append(row, json_integer(i->uid));
-	append(row, user_name(names, i->uid));
-	append(row, json_boolean(i->suspended));
-	append(row, json_integer(i->hints->value[FM_HINT_PRIORITY]));
-	append(row, json_integer(i->queues));
-	append(row, i->queues ? json_sprintf("q%u", queues.first) : json_null());
-	append(row, json_integer(queues.low));
-	append(row, json_integer(queues.high));
-	append(row, ents.list);
-	return row;
-}
-
 struct wanted {
 	const struct peer *peer;
 	json_t *groups;
 	struct names names;
 	uint64_t now;
-	bool brief;
 };
 
 static int add_group(void *arg, struct fm_bgroup *g)
@@ -389,15 +309,14 @@ static int add_group(void *arg, struct fm_bgroup *g)
 
 	fm_bgroup_info(g, &info);
 	if (peer_sees(w->peer, info.uid))
-		json_array_append_new(w->groups, (w->brief ? brief_row : group_object)(
-							 g, &info, w->peer, &w->names, w->now));
+		json_array_append_new(
+			w->groups, group_object(g, &info, w->peer, &w->names, w->now));
 	return 0;
 }
 
-json_t *report_groups(
-	struct daemon *d, const struct peer *p, const char *target, bool brief, uint64_t now)
+json_t *report_groups(struct daemon *d, const struct peer *p, const char *target, uint64_t now)
 {
-	struct wanted w = {.peer = p, .groups = json_array(), .brief = brief, .now = now};
+	struct wanted w = {.peer = p, .groups = json_array(), .now = now};
 	json_t *o = json_object();
 	struct fm_bgroup *g = NULL;
 
@@ -410,14 +329,14 @@ json_t *report_groups(
 	set(o, "ok", json_true());
 	set(o, "at_ms", ms(now));
 	set(o, "policy", report_policy(d));
-	set(o, "devices", devices_array(d, now));
+	set(o, "devices", report_devices(d, now));
 	set(o, "groups", w.groups);
 	return o;
 }
 
 json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
 {
-	return report_groups(d, p, NULL, false, now);
+	return report_groups(d, p, NULL, now);
 }
 
 long report_rss_kib(void)
@@ -461,7 +380,7 @@ json_t *report_stats(struct daemon *d)
 	set(o, "clients", json_integer(d->n_sessions));
 	set(o, "groups", json_integer(groups));
 	set(o, "queues", json_integer(queues));
-	set(o, "devices", devices_array(d, fm_now()));
+	set(o, "devices", report_devices(d, fm_now()));
 	report_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react_us", histogram_us(&d->react));
 	set(o, "cpu_ms", json_real(report_cpu_ms()));

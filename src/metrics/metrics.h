@@ -70,6 +70,11 @@ int fm_snapshot_connect(const char *dir, unsigned wait_ms, int *fd, struct fm_er
 int fm_snapshot_daemon(int fd, unsigned wait_ms, json_t **out, struct fm_err *err);
 void fm_snapshot_free(struct fm_snapshot *s);
 
+/* Is there another page behind this reply, and behind which number? Never the same again, so that
+ * after FM_PAGES_MAX at the latest somebody has stopped asking. */
+#define FM_PAGES_MAX 100000
+bool fm_page_next(const json_t *reply, json_int_t *after);
+
 /* The rows of a snapshot, which they outlive, with their labels. NULL snapshot: the daemon does not
  * answer. */
 struct fm_rows;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a process is: its container and pod; and the numbers of GPUs. */
 #include "base/cleanup.h"
+#include "base/user.h"
 #include "base/util.h"
 #include "metrics.h"
 #include <string.h>
@@ -12,7 +13,7 @@ const struct fm_sources fm_sources_default = {
 	.proc = "/proc",
 	.gpus = "/proc/driver/nvidia/gpus",
 	.pods = "/var/log/containers",
-	.passwd = "/etc/passwd",
+	.passwd = FM_PASSWD,
 };
 
 struct fm_places {

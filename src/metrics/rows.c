@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's objects become rows, each with its labels; they are written as often as wanted. */
 #include "rows.h"
-#include "base/cleanup.h"
+#include "base/user.h"
 #include "base/util.h"
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct user {
 	uid_t uid;
-	char name[64];
+	char name[FM_USER];
 };
 
 struct builder {
@@ -140,20 +139,6 @@ static void labels_end(
 	b->failed = true;
 }
 
-/* As `fermata ps` names users: by /etc/passwd alone, else by number. */
-static void find_user(const struct builder *b, struct user *u)
-{
-	FM_CLEAN_FILE FILE *f = fopen(b->from->passwd, "re");
-	const struct passwd *pw;
-
-	snprintf(u->name, sizeof(u->name), "%u", u->uid);
-	while (f && (pw = fgetpwent(f)))
-		if (pw->pw_uid == u->uid) {
-			snprintf(u->name, sizeof(u->name), "%s", pw->pw_name);
-			return;
-		}
-}
-
 static const char *user_name(struct builder *b, json_int_t uid)
 {
 	struct user *more;
@@ -167,7 +152,7 @@ static const char *user_name(struct builder *b, json_int_t uid)
 	b->user = more;
 	more += b->users++;
 	more->uid = (uid_t)uid;
-	find_user(b, more);
+	fm_user_name(b->from->passwd, more->uid, more->name);
 	return more->name;
 }
 

@@ -11,7 +11,6 @@
 
 #define CONTROL   "control.sock"
 #define REPLY_MAX ((size_t)16 << 20)
-#define PAGES_MAX 100000
 
 struct line {
 	int fd;
@@ -127,6 +126,16 @@ static int ask_daemon(struct line *l, json_t **out, struct fm_err *err)
 	return *out ? 0 : fm_err_set(err, -EPROTO, "the daemon tells nothing of itself");
 }
 
+bool fm_page_next(const json_t *reply, json_int_t *after)
+{
+	const json_t *next = json_object_get(reply, "next");
+
+	if (!json_is_integer(next) || json_integer_value(next) <= *after)
+		return false;
+	*after = json_integer_value(next);
+	return true;
+}
+
 /* All pages of a part, in one list. */
 static int ask_part(struct line *l, const char *part, json_t **out, struct fm_err *err)
 {
@@ -134,8 +143,8 @@ static int ask_part(struct line *l, const char *part, json_t **out, struct fm_er
 	char request[128];
 
 	*out = json_array();
-	for (int i = 0; i < PAGES_MAX; i++) {
-		json_t *reply, *next;
+	for (int i = 0; i < FM_PAGES_MAX; i++) {
+		json_t *reply;
 		bool more;
 		int rc;
 
@@ -147,9 +156,7 @@ static int ask_part(struct line *l, const char *part, json_t **out, struct fm_er
 		if (rc)
 			return rc;
 		json_array_extend(*out, json_object_get(reply, "items"));
-		next = json_object_get(reply, "next");
-		more = json_is_integer(next) && json_integer_value(next) > after;
-		after = json_integer_value(next);
+		more = fm_page_next(reply, &after);
 		json_decref(reply);
 		if (!more)
 			return 0;

@@ -12,6 +12,7 @@
  * segment P, end      begin a segment of priority P; end it
  * admit US PERIOD_MS   a real-time task "lib" of so many us of the device; how it was answered
  * leave               it leaves
+ * more N              N groups more, with a queue each: "PID.0" and so on
  * suspend, resume     this queue alone, and wait for it
  * fork                do the same work in a child
  * quit                wait for all, check the results, end
@@ -139,6 +140,23 @@ static int set_up(struct client *c, const char *group, const char *device)
 	return rc ? rc : fm_xqueue_create(&c->q, hwq, &o);
 }
 
+static int add_groups(struct client *c, int n)
+{
+	struct fm_xqueue_options o = {.size = sizeof(o)};
+	fm_hwqueue *hwq;
+	fm_xqueue *q;
+	char name[32];
+	int rc = 0;
+
+	for (int i = 0; i < n && !rc; i++) {
+		snprintf(name, sizeof(name), "%d.%d", (int)getpid(), i);
+		rc = fm_group_create(&o.group, name);
+		rc = rc ? rc : fm_sim_hwqueue_create(&hwq, c->dev);
+		rc = rc ? rc : fm_xqueue_create(&q, hwq, &o);
+	}
+	return rc;
+}
+
 static int tear_down(struct client *c)
 {
 	int rc;
@@ -195,6 +213,8 @@ static int obey(struct client *c, const char *word, int value)
 		return fm_segment_begin(c->group, value);
 	if (strcmp(word, "end") == 0)
 		return fm_segment_end(c->group);
+	if (strcmp(word, "more") == 0)
+		return add_groups(c, value);
 	if (strcmp(word, "leave") == 0)
 		return fm_task_leave("lib");
 	if (strcmp(word, "suspend") == 0)

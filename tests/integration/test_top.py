@@ -271,8 +271,8 @@ class Hostile(threading.Thread):
     def serve(self, peer):
         policy = {"name": EVIL, "params": {EVIL: EVIL}}
         ent = [EVIL, EVIL, 5, 5, 5, 5, 5, 5]
-        ps = {"ok": True, "policy": policy, "devices": [{"key": EVIL}],
-              "groups": [[EVIL, 1, EVIL, False, 1, 1, EVIL, 1, 2, [ent]], ["x" * 3000, 2, "u", True, 0, 0, None, 0, 0, []]]}
+        page = {"ok": True, "policy": policy, "devices": [{"key": EVIL}], "next": None,
+                "items": [[EVIL, 1, False, 1, 1, EVIL, 1, 2, [ent], 5], ["x" * 3000, 2, True, 0, 0, None, 0, 0, [], 5]]}
         full = {"ok": True, "groups": [{"name": EVIL, "hints": {EVIL: 1}, "devices": [{"device": EVIL, "reason": EVIL}],
                                         "queues": [{"id": EVIL, "program": EVIL}]}]}
         error = {"ok": False, "error": {"text": EVIL, "hint": EVIL}}
@@ -281,7 +281,7 @@ class Hostile(threading.Thread):
             for line in lines:
                 request = json.loads(line)
                 reply = {"version": {"ok": True}, "tasks": {"ok": True, "tasks": []}, "policy": available,
-                         "ps": ps if request.get("brief") else full}.get(request["cmd"], error)
+                         "metrics": page, "ps": full}.get(request["cmd"], error)
                 peer.sendall(json.dumps(reply).encode() + b"\n")
 
 
@@ -293,7 +293,7 @@ def names_do_not_steer_the_terminal(stack):
     t.tmux("pipe-pane", f"cat >{t.folder}/raw")
     t.sees(r"evil\?\[31m\?2J\?\?\? ", r" x{10,}~ ")
     t.keys("Enter")
-    t.sees(r"^evil.* of evil", r"on evil\?")
+    t.sees(r"^evil.* of \w+ \(uid 1\)", r"on evil\?")
     t.keys("q", "s")
     t.sees(r"^evil\?\[31m\?2J\?\?\?: evil")
     t.keys("P")
@@ -384,28 +384,42 @@ def misses(stack):
     check(json.loads(f.cli("ps", "--tasks", "--json").stdout)["tasks"][0]["misses"] >= 1, "ps tells as well")
 
 
-def one_group_in_full(stack):
-    """ps for one target alone."""
+def asked(stack):
+    """ps for one target alone; rows of groups in pages."""
     f = Fermata(stack)
     two_groups(stack, f)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
         s.connect(os.path.join(f.dir, "control.sock"))
         with s.makefile("r") as replies:
-            def ask(**more):
-                s.sendall(json.dumps({"cmd": "ps", **more}).encode() + b"\n")
+            def ask(cmd="ps", **more):
+                s.sendall(json.dumps({"cmd": cmd, **more}).encode() + b"\n")
                 return json.loads(replies.readline())
 
             queue = by_name(f, "beta")["queues"][0]["id"]
             check([g["name"] for g in ask(target=queue)["groups"]] == ["beta"], "by its queue")
             check([g["name"] for g in ask(target="alpha")["groups"]] == ["alpha"], "by its name")
             check(ask(target="nobody")["groups"] == [], "nobody")
-            rows = ask(brief=True)["groups"]
-            row = next(r for r in rows if r[0] == "beta")
-            check(len(row) == 10 and row[6] == queue and row[7:9] == [3, 3] and row[9][0][0] == "shared:0", row)
-            check(ask(brief=True, target=queue)["groups"][0][:3] == row[:3], "both")
+            page = ask("metrics", part="rows")
+            row = next(r for r in page["items"] if r[0] == "beta")
+            check(len(row) == 10 and row[1:3] == [os.getuid(), False] and row[5] == queue and row[6:8] == [3, 3]
+                  and row[8][0][0] == "shared:0" and page["at_ms"] * 1e6 <= row[9] + 1000, row)
+            check(page["policy"]["name"] and page["devices"][0]["key"] == "shared:0" and page["next"] is None, page)
             check(ask()["at_ms"] > 0, "when it was")
+
+
+def more_groups_than_a_page_has(stack):
+    f = Fermata(stack)
+    clients = [lib_client(f, stack) for _ in range(4)]
+    for c in clients:
+        c.do("more 15")
+    page = json.loads(f.cli("top", "--once", "--json", "-d", "0.1").stdout)
+    names = sorted(g["name"] for g in page["groups"])
+    check(names == sorted([f"lib_client-{c.pid}" for c in clients] + [f"{c.pid}.{i}" for c in clients for i in range(15)]),
+          f"{len(names)} groups: {names}")
+    check(page["devices"][0]["groups"] == 64, page["devices"])
+    check({g["user"] for g in page["groups"]} == {g["user"] for g in f.ps()["groups"]}, page["groups"][0])
 
 
 if __name__ == "__main__":
     main(steering, sizes, daemons_come_and_go, signals, colours, terminals_that_will_not_do,
-         names_do_not_steer_the_terminal, only_changes_are_sent, scripts, misses, one_group_in_full)
+         names_do_not_steer_the_terminal, only_changes_are_sent, scripts, misses, asked, more_groups_than_a_page_has)

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -32,7 +33,7 @@ static json_t *parse(const char *fmt, ...)
 	return v;
 }
 
-/* A group on gpu:0 as the brief ps has it. */
+/* A group on gpu:0 as the model wants it. */
 static const char *group(char *buf, size_t size, const char *name, int uid, const char *state,
 	double device_ms, double wait_ms, int preemptions)
 {
@@ -43,6 +44,8 @@ static const char *group(char *buf, size_t size, const char *name, int uid, cons
 		device_ms * 1e6, wait_ms * 1e6, preemptions);
 	return buf;
 }
+
+static char passwd[64]; /* a file with the users u1 and u2 */
 
 static json_t *ps(double at_ms, int preemptions, const char *groups)
 {
@@ -245,11 +248,25 @@ static void json_has_null_for_what_is_not_known(void **state)
 
 /* The view. */
 
+/* As the daemon sends it: a page, whose rows lack the user's name. */
+static json_t *page(json_t *reply, json_int_t next)
+{
+	json_t *rows = json_object_get(reply, "groups"), *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row)
+		json_array_remove(row, 2);
+	json_object_set(reply, "items", rows);
+	json_object_del(reply, "groups");
+	json_object_set_new(reply, "next", next ? json_integer(next) : json_null());
+	return reply;
+}
+
 static void give(struct top *t, json_t *reply, json_t *tasks)
 {
-	struct top_request r = {.about = TOP_PS};
+	struct top_request r = {.about = TOP_PAGE, .walk = t->walk.number};
 
-	top_reply(t, &r, reply, 0);
+	top_reply(t, &r, page(reply, 0), 0);
 	r.about = TOP_TASKS;
 	top_reply(t, &r, tasks ? tasks : parse("{\"ok\":true,\"tasks\":[]}"), 0);
 }
@@ -257,6 +274,7 @@ static void give(struct top *t, json_t *reply, json_t *tasks)
 static void set_up(struct top *t, int rows, int columns)
 {
 	top_init(t);
+	t->passwd = passwd;
 	assert_int_equal(top_grid_resize(&t->grid, rows, columns), 0);
 	give(t, pair(1), NULL);
 	give(t, pair(2), NULL);
@@ -512,7 +530,7 @@ static void changes_are_seen_and_refusals_are_told(void **state)
 	answer(&t, parse("{\"ok\":true,\"groups\":[\"a\"]}"));
 	top_draw(&t);
 	line_is(&t, 23, "a is suspended");
-	asks(&t, TOP_PS, "{\"brief\":true,\"cmd\":\"ps\"}");
+	asks(&t, TOP_PAGE, "{\"after\":0,\"cmd\":\"metrics\",\"part\":\"rows\"}");
 	asks(&t, TOP_TASKS, "{\"cmd\":\"tasks\"}");
 	give(&t, ps(1, 0, group(g, sizeof(g), "a", 1, "suspended", 1, 1, 1)), NULL);
 	top_press(&t, 's');
@@ -524,6 +542,68 @@ static void changes_are_seen_and_refusals_are_told(void **state)
 	top_draw(&t);
 	line_is(&t, 23, "'q1' belongs to another user: ask its owner");
 	top_free(&t);
+}
+
+static json_t *one(const char *name, double n)
+{
+	char g[1024];
+
+	return ps(1e3 * n, 0, group(g, sizeof(g), name, 1, "running", 500 * n, 0, 0));
+}
+
+static void a_look_is_of_all_pages_and_of_no_other(void **state)
+{
+	struct top_request first, tasks, second, old = {0};
+	struct top t;
+
+	set_up(&t, 24, 80);
+	top_look(&t);
+	assert_true(top_next_request(&t, &first) && top_next_request(&t, &tasks));
+	assert_false(top_reply(&t, &first, page(one("x", 3), 7), 0));
+	top_reply(&t, &tasks, parse("{\"ok\":true,\"tasks\":[]}"), 0);
+	assert_string_equal(t.list[0]->name, "a"); /* what is not whole is not shown */
+	assert_true(top_next_request(&t, &second));
+	assert_int_equal(json_integer_value(json_object_get(second.body, "after")), 7);
+	assert_true(top_reply(&t, &second, page(one("y", 3), 0), 0));
+	assert_int_equal(t.groups, 2);
+	assert_string_equal(t.list[0]->name, "x");
+	assert_string_equal(t.list[1]->user, "u1");
+	top_request_free(&first);
+	top_request_free(&tasks);
+	asks_nothing(&t);
+	/* A number that does not rise is no other page. */
+	top_reply(&t, &second, page(one("z", 4), 7), 0);
+	top_request_free(&second);
+	asks_nothing(&t);
+	assert_int_equal(t.groups, 1);
+	/* Replies to a look that was given up. */
+	top_look(&t);
+	assert_true(top_next_request(&t, &old));
+	top_look(&t);
+	top_reply(&t, &old, page(one("old", 5), 9), 0);
+	top_request_free(&old);
+	assert_true(top_next_request(&t, &tasks));
+	top_reply(&t, &tasks, parse("{\"ok\":true,\"tasks\":[]}"), 0);
+	top_request_free(&tasks);
+	assert_string_equal(t.list[0]->name, "z");
+	asks(&t, TOP_PAGE, "{\"after\":0,\"cmd\":\"metrics\",\"part\":\"rows\"}");
+	top_free(&t);
+}
+
+/* Pages are not of one moment: each row says when it was counted. */
+static void rates_are_of_the_time_of_each_row(void **state)
+{
+	static const char row[] =
+		"{\"ok\":true,\"devices\":[{\"key\":\"gpu:0\"}],\"groups\":[[\"g\","
+		"0,\"u\",false,0,1,\"q1\",2,2,[[\"gpu:0\",\"running\",%d,0,0,0,0,"
+		"0]],%d]]}";
+	struct top_model m = {0};
+
+	assert_int_equal(top_model_take(&m, parse(row, 0, 500000000), NULL, 0, 0), 0);
+	assert_int_equal(top_model_take(&m, parse(row, 1000000000, 2000000000), NULL, FM_S, 0), 0);
+	near(m.seconds, 1);
+	near(top_model_find(&m, 0, "g")->n.share, 2.0 / 3);
+	top_model_clear(&m);
 }
 
 /* A group's name may be a number, which the daemon would take for a process. */
@@ -693,7 +773,7 @@ static json_t *nonsense(unsigned *seed, int depth)
 		"state", "key", "device", "queue", "queues", "device_ms", "waits", "count",
 		"p99_us", "policy", "params", "available", "tasks", "misses", "error", "text",
 		"hint", "hints", "account", "waited_for", "waited_why", "preempt_us", "level_min",
-		"priority", "at_ms", "group"};
+		"priority", "at_ms", "group", "items", "next"};
 	static const double numbers[] = {0, -1, 1e308, 5e-324, 1e18, 0.5, 7};
 	static const char *const texts[] = {
 		"", "a", "gpu:0", "suspended", "\033[2J", "\u4e16\u754c", "x%s%n"};
@@ -750,7 +830,8 @@ static void nonsense_breaks_nothing(void **state)
 
 	set_up(&t, 12, 50);
 	for (int i = 0; i < 3000; i++) {
-		struct top_request r = {.about = (enum top_about)(rand_r(&seed) % 5)};
+		struct top_request r = {.about = (enum top_about)(rand_r(&seed) % 5),
+			.walk = t.walk.number - !(rand_r(&seed) % 4)};
 		json_t *reply = nonsense(&seed, 5);
 
 		if (json_is_object(reply) && rand_r(&seed) % 8)
@@ -773,6 +854,23 @@ static void nonsense_breaks_nothing(void **state)
 	top_free(&t);
 }
 
+static int make_users(void **state)
+{
+	FILE *f;
+
+	snprintf(passwd, sizeof(passwd), "/tmp/fermata-test-top-%d", (int)getpid());
+	f = fopen(passwd, "we");
+	if (!f)
+		return -1;
+	fputs("u1:x:1:1::/:/bin/sh\nu2:x:2:2::/:/bin/sh\n", f);
+	return fclose(f);
+}
+
+static int remove_users(void **state)
+{
+	return unlink(passwd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -791,6 +889,8 @@ int main(void)
 		cmocka_unit_test(the_selected_stays_in_sight),
 		cmocka_unit_test(keys_steer_the_selected_group),
 		cmocka_unit_test(changes_are_seen_and_refusals_are_told),
+		cmocka_unit_test(a_look_is_of_all_pages_and_of_no_other),
+		cmocka_unit_test(rates_are_of_the_time_of_each_row),
 		cmocka_unit_test(only_queues_name_groups),
 		cmocka_unit_test(a_prompt_is_about_whom_it_was_opened_for),
 		cmocka_unit_test(policies_are_chosen_from_a_list),
@@ -801,5 +901,5 @@ int main(void)
 	};
 
 	setlocale(LC_CTYPE, "C.UTF-8");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_users, remove_users);
 }
