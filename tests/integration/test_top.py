@@ -291,6 +291,7 @@ def names_do_not_steer_the_terminal(stack):
     t = Terminal(stack, f)
     t.on("-o", "group")
     t.tmux("pipe-pane", f"cat >{t.folder}/raw")
+    eventually("somebody listens", lambda: os.path.exists(f"{t.folder}/raw"))
     t.sees(r"evil\?\[31m\?2J\?\?\? ", r" x{10,}~ ")
     t.keys("Enter")
     t.sees(r"^evil.* of \w+ \(uid 1\)", r"on evil\?")
