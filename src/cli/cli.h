@@ -72,6 +72,13 @@ enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };
 	}
 error_t cli_option(int key, char *arg, struct cli *cli);
 
+/* The parser of commands that take these options and one target. */
+struct cli_target {
+	struct cli *cli;
+	const char *target;
+};
+error_t cli_target(int key, char *arg, struct argp_state *state);
+
 /* Parse, with `input` for the parser; ends the program on --help and on wrong usage. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 

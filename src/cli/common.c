@@ -19,6 +19,23 @@ error_t cli_option(int key, char *arg, struct cli *cli)
 	}
 }
 
+error_t cli_target(int key, char *arg, struct argp_state *state)
+{
+	struct cli_target *t = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			cli_usage(state, "one target at a time, please: '%s'", arg);
+		t->target = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		cli_usage(state, "no target given");
+	default:
+		return cli_option(key, arg, t->cli);
+	}
+}
+
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input)
 {
 	error_t rc = argp_parse(argp, argc, argv, flags, NULL, input);

@@ -106,27 +106,10 @@ int cli_hint(struct cli *cli, int argc, char **argv)
 		json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints));
 }
 
-static error_t parse_target(int key, char *arg, struct argp_state *state)
-{
-	struct request *r = state->input;
-
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (state->arg_num > 0)
-			cli_usage(state, "one target at a time, please: '%s'", arg);
-		r->target = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		cli_usage(state, "no target given");
-	default:
-		return cli_option(key, arg, r->cli);
-	}
-}
-
 static int send_target(
 	struct cli *cli, const struct argp *argp, const char *cmd, int argc, char **argv)
 {
-	struct request r = {.cli = cli};
+	struct cli_target r = {.cli = cli};
 
 	cli_parse(argp, argc, argv, 0, &r);
 	return send_to_groups(cli, json_pack("{s:s, s:s}", "cmd", cmd, "target", r.target));
@@ -136,7 +119,7 @@ int cli_suspend(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse_target,
+		.parser = cli_target,
 		.args_doc = "TARGET",
 		.doc = "Take the device away from a group until `fermata resume'.\v"
 		       "TARGET is a group's name, a process id, or a queue such as q3. The program "
@@ -151,7 +134,7 @@ int cli_resume(struct cli *cli, int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse_target,
+		.parser = cli_target,
 		.args_doc = "TARGET",
 		.doc = "Give a suspended group back to the policy.\v"
 		       "TARGET is a group's name, a process id, or a queue such as q3.",

@@ -6,28 +6,6 @@
 #include "table.h"
 #include <string.h>
 
-struct request {
-	struct cli *cli;
-	const char *target;
-};
-
-static error_t parse_why(int key, char *arg, struct argp_state *state)
-{
-	struct request *r = state->input;
-
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (state->arg_num > 0)
-			cli_usage(state, "one target at a time, please: '%s'", arg);
-		r->target = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		cli_usage(state, "no target given");
-	default:
-		return cli_option(key, arg, r->cli);
-	}
-}
-
 static const struct argp_option options[] = {
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
@@ -36,7 +14,7 @@ static const struct argp_option options[] = {
 
 static const struct argp argp = {
 	.options = options,
-	.parser = parse_why,
+	.parser = cli_target,
 	.args_doc = "TARGET",
 	.doc = "Say what a group does now, what it has waited for and how long, and what would "
 	       "change that.\v"
@@ -352,7 +330,7 @@ static int as_json(const json_t *reply, json_t *groups)
 int cli_why(struct cli *cli, int argc, char **argv)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL, *groups = NULL, *request = NULL;
-	struct request r = {.cli = cli};
+	struct cli_target r = {.cli = cli};
 	struct fm_err err = {0};
 	json_t *g;
 	size_t i;
