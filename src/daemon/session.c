@@ -129,19 +129,20 @@ void session_settings(struct daemon *d)
 		peer_of(d, s->fd, &s->peer);
 }
 
+/* The line is written before the answer is sent: who has the answer finds the line. */
 static void refuse(struct session *s, const struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
 	union fm_msg m = {.refused = {.code = err->code}};
 
-	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
-		err->text);
-	fm_msg_init(&m, FM_MSG_REFUSED);
-	fm_msg_send(s->fd, &m, -1);
 	d->count.refused++;
 	if (audit_admit(d, &s->peer, false))
 		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", s->comm,
 			(int)s->peer.pid, s->peer.uid, err->text);
+	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
+		err->text);
+	fm_msg_init(&m, FM_MSG_REFUSED);
+	fm_msg_send(s->fd, &m, -1);
 }
 
 static void drop(struct session *s, const struct fm_err *err)
