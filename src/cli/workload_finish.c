@@ -117,14 +117,21 @@ static int finish_group(
 	struct fm_sim_group *g = &w->group[i];
 	const struct workload_group *own = &w->own[i];
 	int64_t deadline = g->hints.value[FM_HINT_DEADLINE];
-	bool works = false;
+	bool works = false, computes = false;
 	int rc;
 
 	*line = own->line;
 	g->name = own->name;
 	g->deadline = (uint64_t)(deadline ? deadline : g->hints.value[FM_HINT_PERIOD]);
-	for (uint32_t s = 0; s < g->steps; s++)
+	for (uint32_t s = 0; s < g->steps; s++) {
 		works |= !g->step[s].pause;
+		computes |= g->step[s].cpu;
+	}
+	if (!g->has_cpu && (computes || g->spins)) {
+		fm_err_set(err, -EINVAL, "group '%s' %s, and has no cpu", own->name,
+			computes ? "computes" : "spins");
+		return fm_err_hint(err, "give it one: cpu = 0");
+	}
 	if (!works) {
 		fm_err_set(err, -EINVAL, "group '%s' has no commands", own->name);
 		return fm_err_hint(err, "give it some: commands = 10 x 200us");

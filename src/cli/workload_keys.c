@@ -12,6 +12,7 @@ enum type {
 	FLAG,     /* bool */
 	TEXT,     /* of max bytes */
 	COMMANDS, /* of a group, as the others that follow */
+	CPU,
 	ARRIVAL,
 	PHASE,
 	DEVICES,
@@ -55,6 +56,9 @@ static const struct workload_key keys[] = {
 	{WL_GROUP, "jitter", TIME, OF_GROUP(jitter), 0, 0},
 	{WL_GROUP, "queue", COUNT, OF_GROUP(queue), 1, 10000000},
 	{WL_GROUP, "commands", COMMANDS, 0, 0, 0},
+	{WL_GROUP, "cpu", CPU, 0, 0, FM_SIM_CPUS - 1},
+	{WL_GROUP, "cpu-priority", COUNT, OF_GROUP(cpu_priority), 0, 1000000},
+	{WL_GROUP, "spins", FLAG, OF_GROUP(spins), 0, 0},
 	{WL_GROUP, "start", TIME, OF_GROUP(start), 0, 0},
 	{WL_GROUP, "stop", TIME, OF_GROUP(stop), 0, 0},
 };
@@ -162,6 +166,11 @@ static int set_value(const struct workload_key *k, const struct workload_target 
 		return fm_parse_bool(value, member, err);
 	case TEXT:
 		return set_text(k, member, value, err);
+	case CPU:
+		rc = fm_parse_int(value, k->min, k->max, &v, err);
+		((struct fm_sim_group *)to->base)->cpu = (uint32_t)v;
+		((struct fm_sim_group *)to->base)->has_cpu = !rc;
+		return rc;
 	case COMMANDS:
 		return workload_commands(to->base, value, err);
 	case ARRIVAL:

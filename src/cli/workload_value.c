@@ -137,7 +137,7 @@ int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err)
 	return rc ? rc : dist_of(w.word, w.n, d, err);
 }
 
-/* "[COUNT x] [pause] TIME" */
+/* "[COUNT x] [pause|cpu] TIME" */
 static int one_step(const char *text, struct fm_sim_step *s, struct fm_err *err)
 {
 	struct words w;
@@ -155,7 +155,8 @@ static int one_step(const char *text, struct fm_sim_step *s, struct fm_err *err)
 		return rc;
 	s->times = (uint32_t)times;
 	s->pause = at < w.n && !strcmp(w.word[at], "pause");
-	at += s->pause;
+	s->cpu = at < w.n && !strcmp(w.word[at], "cpu");
+	at += s->pause || s->cpu;
 	return dist_of(w.word + at, w.n - at, &s->time, err);
 }
 

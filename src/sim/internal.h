@@ -4,6 +4,8 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "sim.h"
+#include <errno.h>
+#include <stdlib.h>
 
 struct machine;
 
@@ -32,12 +34,22 @@ struct device {
 	uint64_t served_before, overhead_before, switches_before; /* of what is counted */
 };
 
-enum state { IDLE, PAUSED, WAITS, ON }; /* ON: the device works for it */
+/* A processor of the machine. */
+struct cpu {
+	struct fm_heap queue; /* entities that want it, the most urgent first */
+	struct ent *on;
+	uint32_t users;
+};
+
+/* ON: the device works for it. COMPUTES: or would, were the processor its. */
+enum state { IDLE, PAUSED, COMPUTES, WAITS, ON };
 
 struct ent {
 	struct group *g;
 	struct device *d;
 	struct fm_sent *sent;
+	struct cpu *cpu; /* NULL: it has none */
+	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
 	struct fm_list queue;
 	struct fm_list edge; /* in the machine's, until the core knows of it */
@@ -49,8 +61,9 @@ struct ent {
 	uint64_t edge_at;    /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
 	uint32_t step, times;  /* the step at hand, and how often it was done */
-	uint64_t left;         /* of the command */
-	uint64_t begin, setup; /* on the device since; of that, before the command goes on */
+	uint64_t left;         /* of the command, or on the processor */
+	uint64_t begin, setup; /* on the device, or the processor, since; of that, before the
+				  command goes on */
 	uint64_t segment;      /* level 2: device time since the last gate */
 	uint64_t stretch;      /* device time of commands since it came onto the device */
 	uint64_t served, overhead;
@@ -98,7 +111,8 @@ struct machine {
 	struct device *device;
 	struct group *group;
 	struct ent *ent;
-	uint32_t devices, groups, ents;
+	struct cpu *cpu;
+	uint32_t devices, groups, ents, cpus;
 	struct fm_sched_stats stats; /* at the end of the warm-up */
 	int rc;                      /* of what went wrong within an event */
 };
@@ -147,6 +161,14 @@ void jobs_leave(struct group *g);
 void jobs_arrival(struct group *g);
 void jobs_resume(struct ent *e); /* a pause ended */
 void jobs_next(struct ent *e);   /* a command ended */
+
+/* cpu.c: what processors do. None of these calls the core. */
+int cpu_make(struct machine *m);
+void cpu_free(struct machine *m);
+void cpu_settle(
+	struct ent *e);        /* what it does has changed: it may want its processor, or no more */
+void cpu_leave(struct ent *e); /* a job begins, and lines up behind its equals */
+void cpu_event(struct ent *e);
 
 /* machine.c: it may have become ready or idle; the core is told at the end of the event. */
 void machine_edge(struct ent *e);

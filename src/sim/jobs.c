@@ -24,12 +24,14 @@ static bool advance(struct ent *e)
 			continue;
 		e->times++;
 		time = fm_sim_draw(&s->time, &e->r);
-		if (!s->pause) {
-			e->left = FM_MAX(time, FM_SIM_COMMAND);
+		e->left = FM_MAX(time, FM_SIM_COMMAND);
+		if (s->cpu) {
+			e->state = COMPUTES;
+		} else if (!s->pause) {
 			device_wants(e);
 		} else {
 			e->state = PAUSED;
-			at(m, &e->timer, fm_add_sat(m->now, FM_MAX(time, FM_SIM_COMMAND)));
+			at(m, &e->timer, fm_add_sat(m->now, e->left));
 		}
 		return true;
 	}
@@ -45,7 +47,9 @@ static void begin_job(struct group *g)
 	g->busy = g->ents;
 	for (uint32_t i = 0; i < g->ents; i++) {
 		g->ent[i].step = g->ent[i].times = 0;
+		cpu_leave(&g->ent[i]);
 		advance(&g->ent[i]); /* there is a step, so it is one that takes time */
+		cpu_settle(&g->ent[i]);
 		machine_edge(&g->ent[i]);
 	}
 }
@@ -143,7 +147,10 @@ static void end_job(struct group *g)
 
 void jobs_next(struct ent *e)
 {
-	if (!advance(e) && !--e->g->busy)
+	bool done = !advance(e);
+
+	cpu_settle(e);
+	if (done && !--e->g->busy)
 		end_job(e->g);
 }
 
@@ -249,6 +256,7 @@ void jobs_leave(struct group *g)
 	fm_heap_del(&m->queue, &g->timer.node);
 	for (uint32_t i = 0; i < g->ents; i++) {
 		device_leave(&g->ent[i]);
+		cpu_settle(&g->ent[i]);
 		fm_heap_del(&m->queue, &g->ent[i].report.node);
 		fm_list_del(&g->ent[i].edge);
 	}

@@ -113,6 +113,8 @@ static void dispatch(struct machine *m, struct event *ev)
 
 		if (e->state == ON)
 			device_event(e);
+		else if (e->state == COMPUTES)
+			cpu_event(e);
 		else
 			jobs_resume(e);
 		break;
@@ -189,6 +191,7 @@ static void free_machine(struct machine *m)
 		free(m->group[i].queue);
 		free(m->group[i].followed);
 	}
+	cpu_free(m);
 	free(m->group);
 	free(m->device);
 	free(m->ent);
@@ -323,6 +326,7 @@ static int make(struct machine *m, struct fm_err *err)
 	rc = make_devices(m);
 	rc = rc ? rc : fm_sched_use(m->s, p->policy, p->params, p->n_params, 0, err);
 	rc = rc ? rc : make_groups(m);
+	rc = rc ? rc : cpu_make(m);
 	m->count.kind = EV_COUNT;
 	if (!rc && p->warmup)
 		at(m, &m->count, p->warmup);

@@ -61,7 +61,8 @@ static bool has_islands(const struct fm_sim_plan *p)
 	if (p->policy->shared_size)
 		return false;
 	for (uint32_t i = 0; i < p->groups; i++)
-		if (p->group[i].arrival == FM_SIM_AFTER || p->group[i].everywhere)
+		if (p->group[i].arrival == FM_SIM_AFTER || p->group[i].everywhere ||
+			p->group[i].has_cpu)
 			return false;
 	return true;
 }

@@ -15,6 +15,10 @@
  * open: first come, first served, command by command, where there are several. What a closed gate
  * stops, and when, is a matter of the level. The core hears of every edge at once, or after
  * `react`.
+ *
+ * Processors. Groups may have one of the machine's, for the parts of a job that compute: the
+ * highest priority runs, equals one after the other. A group that spins has its place there while
+ * the device works for it, too. Who has none computes nowhere.
  */
 #pragma once
 #include "policy/policy.h"
@@ -25,6 +29,7 @@
 #define FM_SIM_PLACES  16 /* device sections that a group names */
 #define FM_SIM_BEFORE  8  /* groups whose jobs one of another waits for */
 #define FM_SIM_STEPS   32
+#define FM_SIM_CPUS    1024
 #define FM_SIM_COMMAND UINT64_C(100) /* ns; the shortest command, and time between arrivals */
 
 enum fm_sim_shape { FM_SIM_FIXED, FM_SIM_UNIFORM, FM_SIM_EXP, FM_SIM_NORMAL, FM_SIM_PARETO };
@@ -65,6 +70,7 @@ enum fm_sim_arrival {
 
 struct fm_sim_step {
 	bool pause; /* the device is not needed */
+	bool cpu;   /* but the processor */
 	uint32_t times;
 	struct fm_sim_dist time;
 };
@@ -81,6 +87,8 @@ struct fm_sim_group {
 	uint64_t start, stop; /* joins, leaves; FM_NEVER: stays */
 	uint32_t place[FM_SIM_PLACES], places;
 	bool everywhere; /* on all of its devices at once; else the instances are dealt out */
+	bool has_cpu, spins;
+	uint32_t cpu, cpu_priority; /* larger: more urgent */
 	enum fm_sim_arrival arrival;
 	struct fm_sim_dist time;
 	uint64_t phase, jitter;
