@@ -23,7 +23,8 @@ enum {
 	KEY_CSV,
 	KEY_SVG,
 	KEY_FROM,
-	KEY_UNTIL
+	KEY_UNTIL,
+	KEY_ARRIVALS,
 };
 
 struct options {
@@ -32,6 +33,7 @@ struct options {
 	int64_t seed, machines, threads; /* -1, 0 and 0: not given */
 	uint64_t duration, from, until;  /* 0: not given */
 	bool csv;
+	bool open, closed; /* how recorded jobs arrive, instead of as the file says */
 };
 
 static const struct argp_option options[] = {
@@ -40,6 +42,11 @@ static const struct argp_option options[] = {
 	{"seed", KEY_SEED, "N", 0, "Of the random numbers, instead of the file's", 0},
 	{"duration", KEY_DURATION, "TIME", 0, "Instead of the file's", 0},
 	{"machines", KEY_MACHINES, "N", 0, "Instead of the file's", 0},
+	{"arrivals", KEY_ARRIVALS, "HOW", 0,
+		"Of recorded jobs, instead of the file's: open, when they came; closed, so long "
+		"after "
+		"the end of the one before",
+		0},
 	{"threads", 'j', "N", 0, "Default: as many as there are processors", 0},
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", 0},
 	{"svg", KEY_SVG, "FILE", 0, "Write a time line of the first machine", 0},
@@ -85,6 +92,12 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'j':
 		set_number(state, arg, 1, THREADS_MAX, &o->threads);
+		return 0;
+	case KEY_ARRIVALS:
+		o->open = !strcmp(arg, "open");
+		o->closed = !strcmp(arg, "closed");
+		if (!o->open && !o->closed)
+			cli_usage(state, "arrivals are open or closed, not '%s'", arg);
 		return 0;
 	case KEY_CSV:
 		o->csv = true;
@@ -139,6 +152,8 @@ static int prepare(
 
 	if (!rc && (o->policy || *own))
 		rc = workload_policy(w, policy, *own ? fm_plugin_ops(*own) : NULL, err);
+	if (!rc && (o->open || o->closed))
+		rc = workload_closed(w, o->closed, err);
 	if (rc)
 		return rc;
 	if (o->seed >= 0)

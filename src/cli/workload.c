@@ -268,8 +268,10 @@ int workload_load(struct workload *w, const char *file, struct fm_err *err)
 
 void workload_free(struct workload *w)
 {
-	for (uint32_t i = 0; i < w->plan.groups; i++)
-		free((void *)w->group[i].record);
+	for (uint32_t i = 0; i < w->plan.groups; i++) {
+		free(w->own[i].record);
+		free(w->own[i].change);
+	}
 	free(w->group);
 	free(w->own);
 	defaults(w);

@@ -14,6 +14,7 @@
 #define WORKLOAD_SETTING  96
 #define WORKLOAD_ENTITIES 4000000 /* of one machine, and so many devices */
 #define WORKLOAD_RECORDS  10000000
+#define WORKLOAD_CHANGES  100000               /* of one group */
 #define WORKLOAD_TIME     (365 * 86400 * FM_S) /* no time is longer */
 
 struct workload_param {
@@ -28,8 +29,13 @@ struct workload_names {
 
 struct workload_group {
 	char name[WORKLOAD_NAME];
-	struct workload_names devices, after;
+	struct workload_names devices, after; /* after: of a trace, its file */
 	uint32_t line;
+	struct fm_sim_record *record; /* recorded jobs, as the plan has them in the end */
+	size_t records;
+	uint32_t job_line; /* of the first that stands here; 0: none does */
+	struct fm_sim_change *change;
+	size_t changes;
 };
 
 struct workload {
@@ -70,6 +76,15 @@ int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *e
 int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], struct fm_err *err);
 int workload_phase(struct fm_sim_group *g, const char *text, struct fm_err *err);
 
-/* workload_trace.c: recorded arrivals, "TIME [LENGTH]" in each line. To be freed. */
+/* Recorded jobs come when they did (false), or so long after the end of the one before as they did.
+ * -EINVAL where a pause between two is not known. */
+int workload_closed(struct workload *w, bool closed, struct fm_err *err);
+
+/* workload_trace.c: recorded jobs, "TIME [LENGTH [COMMANDS [PAUSE]]]". A pause that is not given is
+ * WORKLOAD_NO_PAUSE. Append one, *n counts them; and all lines of a file. To be freed. */
+#define WORKLOAD_NO_PAUSE UINT64_MAX
+int workload_job(const char *text, struct fm_sim_record **at, size_t *n, struct fm_err *err);
+/* "TIME HINT=VALUE": a change of a hint. */
+int workload_change(const char *text, struct fm_sim_change **at, size_t *n, struct fm_err *err);
 int workload_trace(
 	FILE *f, const char *file, struct fm_sim_record **out, size_t *n, struct fm_err *err);

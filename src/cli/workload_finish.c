@@ -63,11 +63,10 @@ static int resolve(const struct workload *w, const struct workload_names *names,
 }
 
 static int load_trace(
-	struct fm_sim_group *g, const char *name, const char *folder, struct fm_err *err)
+	struct workload_group *own, const char *name, const char *folder, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *path = NULL;
 	FM_CLEAN_FILE FILE *f = NULL;
-	struct fm_sim_record *record = NULL;
 	struct stat st;
 	int fd, rc;
 
@@ -86,23 +85,104 @@ static int load_trace(
 	}
 	if (!S_ISREG(st.st_mode))
 		return fm_err_set(err, -EINVAL, "%.100s is not a regular file", path);
-	rc = workload_trace(f, name, &record, &g->records, err);
-	g->record = record;
+	return workload_trace(f, name, &own->record, &own->records, err);
+}
+
+static bool is_recorded(const struct fm_sim_group *g)
+{
+	return g->arrival == FM_SIM_TRACE || g->arrival == FM_SIM_CHAIN;
+}
+
+/* The first has none: it comes when it came. */
+static int check_pauses(const struct fm_sim_group *g, struct fm_err *err)
+{
+	for (size_t i = 1; i < g->records; i++)
+		if (g->record[i].pause == WORKLOAD_NO_PAUSE) {
+			fm_err_set(err, -EINVAL,
+				"group '%s': job %zu does not say how long it came after the one "
+				"before",
+				g->name, i + 1);
+			return fm_err_hint(err, "give it behind the commands, or let jobs come "
+						"when they did: trace");
+		}
+	return 0;
+}
+
+int workload_closed(struct workload *w, bool closed, struct fm_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->plan.groups && !rc; i++) {
+		struct fm_sim_group *g = &w->group[i];
+
+		if (!is_recorded(g))
+			continue;
+		g->arrival = closed ? FM_SIM_CHAIN : FM_SIM_TRACE;
+		rc = closed ? check_pauses(g, err) : 0;
+	}
 	return rc;
+}
+
+/* Of a file, or those that stand here. */
+static int finish_recorded(struct fm_sim_group *g, struct workload_group *own, const char *folder,
+	uint32_t *line, struct fm_err *err)
+{
+	int rc = 0;
+
+	if (own->job_line && (own->after.line || !is_recorded(g))) {
+		*line = own->job_line;
+		fm_err_set(
+			err, -EINVAL, "group '%s' has jobs here, and comes otherwise", own->name);
+		return fm_err_hint(err, "write arrive = trace, without a file");
+	}
+	if (own->after.line && is_recorded(g)) {
+		*line = own->after.line;
+		rc = load_trace(own, own->after.text, folder, err);
+	}
+	g->record = own->record;
+	g->records = own->records;
+	g->change = own->change;
+	g->changes = own->changes;
+	return rc || g->arrival != FM_SIM_CHAIN ? rc : check_pauses(g, err);
+}
+
+static int check_commands(const struct fm_sim_group *g, struct fm_err *err)
+{
+	bool works = is_recorded(g) && !g->steps;
+
+	for (size_t i = 0; i < g->records && works; i++)
+		works = g->record[i].length > 0;
+	for (uint32_t s = 0; s < g->steps; s++)
+		works |= !g->step[s].pause;
+	if (works)
+		return 0;
+	fm_err_set(err, -EINVAL, "group '%s' has no commands", g->name);
+	return fm_err_hint(err, "give it some: commands = 10 x 200us");
+}
+
+static int check_cpu(const struct fm_sim_group *g, struct fm_err *err)
+{
+	bool computes = false;
+
+	for (uint32_t s = 0; s < g->steps; s++)
+		computes |= g->step[s].cpu;
+	if (g->has_cpu || (!computes && !g->spins))
+		return 0;
+	fm_err_set(err, -EINVAL, "group '%s' %s, and has no cpu", g->name,
+		computes ? "computes" : "spins");
+	return fm_err_hint(err, "give it one: cpu = 0");
 }
 
 static int finish_arrival(
 	struct workload *w, uint32_t i, const char *folder, uint32_t *line, struct fm_err *err)
 {
 	struct fm_sim_group *g = &w->group[i];
-	const struct workload_group *own = &w->own[i];
-	int rc = 0;
+	struct workload_group *own = &w->own[i];
+	int rc = finish_recorded(g, own, folder, line, err);
 
-	if (!own->after.line)
-		return 0;
+	if (rc || g->arrival != FM_SIM_AFTER)
+		return rc;
 	*line = own->after.line;
-	if (g->arrival == FM_SIM_TRACE)
-		return load_trace(g, own->after.text, folder, err);
 	rc = resolve(
 		w, &own->after, group_name, "group", g->before, &g->befores, FM_SIM_BEFORE, err);
 	for (uint32_t b = 0; b < g->befores && !rc; b++)
@@ -116,26 +196,14 @@ static int finish_group(
 {
 	struct fm_sim_group *g = &w->group[i];
 	const struct workload_group *own = &w->own[i];
-	int64_t deadline = g->hints.value[FM_HINT_DEADLINE];
-	bool works = false, computes = false;
 	int rc;
 
 	*line = own->line;
 	g->name = own->name;
-	g->deadline = (uint64_t)(deadline ? deadline : g->hints.value[FM_HINT_PERIOD]);
-	for (uint32_t s = 0; s < g->steps; s++) {
-		works |= !g->step[s].pause;
-		computes |= g->step[s].cpu;
-	}
-	if (!g->has_cpu && (computes || g->spins)) {
-		fm_err_set(err, -EINVAL, "group '%s' %s, and has no cpu", own->name,
-			computes ? "computes" : "spins");
-		return fm_err_hint(err, "give it one: cpu = 0");
-	}
-	if (!works) {
-		fm_err_set(err, -EINVAL, "group '%s' has no commands", own->name);
-		return fm_err_hint(err, "give it some: commands = 10 x 200us");
-	}
+	g->deadline = fm_sim_deadline(&g->hints);
+	rc = check_cpu(g, err);
+	if (rc)
+		return rc;
 	if (g->stop <= g->start)
 		return fm_err_set(err, -EINVAL, "group '%s' stops before it starts", own->name);
 	if (!own->devices.line) {
@@ -144,6 +212,10 @@ static int finish_group(
 			g->place[k] = k;
 	}
 	rc = finish_arrival(w, i, folder, line, err);
+	if (!rc) {
+		*line = own->line;
+		rc = check_commands(g, err);
+	}
 	if (rc || !own->devices.line)
 		return rc;
 	*line = own->devices.line;

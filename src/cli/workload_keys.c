@@ -16,6 +16,8 @@ enum type {
 	ARRIVAL,
 	PHASE,
 	DEVICES,
+	JOB,
+	CHANGE,
 };
 
 struct workload_key {
@@ -52,6 +54,8 @@ static const struct workload_key keys[] = {
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
 	{WL_GROUP, "together", FLAG, OF_GROUP(everywhere), 0, 0},
 	{WL_GROUP, "arrive", ARRIVAL, 0, 0, 0},
+	{WL_GROUP, "job", JOB, 0, 0, 0},
+	{WL_GROUP, "change", CHANGE, 0, 0, 0},
 	{WL_GROUP, "phase", PHASE, 0, 0, 0},
 	{WL_GROUP, "jitter", TIME, OF_GROUP(jitter), 0, 0},
 	{WL_GROUP, "queue", COUNT, OF_GROUP(queue), 1, 10000000},
@@ -141,6 +145,15 @@ static int set_arrival(const struct workload_target *to, const char *value, stru
 	return rc;
 }
 
+static int set_job(const struct workload_target *to, const char *value, struct fm_err *err)
+{
+	struct workload_group *own = to->own;
+
+	if (!own->job_line)
+		own->job_line = to->line;
+	return workload_job(value, &own->record, &own->records, err);
+}
+
 static int set_value(const struct workload_key *k, const struct workload_target *to,
 	const char *value, struct fm_err *err)
 {
@@ -179,6 +192,10 @@ static int set_value(const struct workload_key *k, const struct workload_target 
 		return workload_phase(to->base, value, err);
 	case DEVICES:
 		return set_names(&to->own->devices, value, to->line, err);
+	case JOB:
+		return set_job(to, value, err);
+	case CHANGE:
+		return workload_change(value, &to->own->change, &to->own->changes, err);
 	}
 	return -EINVAL;
 }

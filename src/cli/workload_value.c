@@ -188,7 +188,7 @@ static const struct {
 	[CLOSED] = {"closed", "closed TIME"},
 	[ALWAYS] = {"always", "always"},
 	[BURST] = {"burst", "burst COUNT every TIME"},
-	[TRACE] = {"trace", "trace FILE"},
+	[TRACE] = {"trace", "trace [FILE]"},
 	[AFTER] = {"after", "after GROUP..."},
 };
 
@@ -231,13 +231,31 @@ static int burst(struct fm_sim_group *g, struct words *w, struct fm_err *err)
 	return rc ? rc : dist_of(w->word + 3, w->n - 3, &g->time, err);
 }
 
-static int name_list(const struct words *w, const char *text, char names[200], struct fm_err *err)
+/* What stands behind so many words. */
+static void name_list(const char *text, unsigned words, char names[200])
+{
+	while (words--) {
+		text += strspn(text, " \t");
+		text += strcspn(text, " \t");
+	}
+	snprintf(names, 200, "%s", text + strspn(text, " \t"));
+}
+
+static int closed(struct fm_sim_group *g, const struct words *w, const char *text, char names[200],
+	struct fm_err *err)
+{
+	if (w->n < 2 || strcmp(w->word[1], "trace"))
+		return dist_of(w->word + 1, w->n - 1, &g->time, err);
+	g->arrival = FM_SIM_CHAIN;
+	name_list(text, 2, names);
+	return 0;
+}
+
+static int after(const struct words *w, const char *text, char names[200], struct fm_err *err)
 {
 	if (w->n < 2)
 		return fm_err_set(err, -EINVAL, "'%s' of what?", w->word[0]);
-	text += strspn(text, " \t");
-	text += strcspn(text, " \t");
-	snprintf(names, 200, "%s", text + strspn(text, " \t"));
+	name_list(text, 1, names);
 	return 0;
 }
 
@@ -262,8 +280,9 @@ int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], 
 	g->burst = 1;
 	switch ((enum process)k) {
 	case EVERY:
-	case CLOSED:
 		return dist_of(w.word + 1, w.n - 1, &g->time, err);
+	case CLOSED:
+		return closed(g, &w, text, names, err);
 	case POISSON:
 		return poisson(g, &w, err);
 	case ALWAYS:
@@ -271,8 +290,10 @@ int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], 
 	case BURST:
 		return burst(g, &w, err);
 	case TRACE:
+		name_list(text, 1, names);
+		return 0;
 	case AFTER:
-		return name_list(&w, text, names, err);
+		return after(&w, text, names, err);
 	}
 	return -EINVAL;
 }

@@ -12,6 +12,7 @@ struct machine;
 enum event_kind {
 	EV_GROUP,  /* it joins, then its next arrival */
 	EV_LEAVE,  /* a group */
+	EV_CHANGE, /* a group: of hints */
 	EV_TIMER,  /* an entity: its command or its pause ends, or it is flushed off the device */
 	EV_REPORT, /* an entity: the core hears of its edge */
 	EV_COUNT,  /* the warm-up is over */
@@ -72,6 +73,7 @@ struct ent {
 
 struct job {
 	uint64_t at, length;
+	uint32_t commands;
 };
 
 struct group {
@@ -80,7 +82,7 @@ struct group {
 	struct fm_sim_group_result *result;
 	uint32_t section, instance;
 	struct fm_rta_random r; /* of its arrivals */
-	struct event timer, leave;
+	struct event timer, leave, change;
 	struct fm_sgroup *sgroup; /* NULL: not there */
 	struct ent *ent;
 	uint32_t ents, busy; /* busy: entities that have not done their part of the job */
@@ -88,8 +90,11 @@ struct group {
 	struct job job;    /* at hand */
 	struct job *queue; /* a ring */
 	uint32_t cap, head, waiting;
-	uint64_t next;      /* when the next arrival is due, jitter not counted */
-	size_t record;      /* of the trace */
+	uint64_t next;  /* when the next arrival is due, jitter not counted */
+	size_t record;  /* of the trace */
+	size_t changed; /* hints so far */
+	struct fm_hints hints;
+	uint64_t deadline;
 	uint64_t *followed; /* FM_SIM_AFTER: of each in `before`, jobs that ended and were not used
 			     */
 };
@@ -155,10 +160,12 @@ uint64_t device_usage(const struct ent *e);
 void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
 
-/* jobs.c: what a program does. None of these calls the core but the first two. */
+/* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
+ */
 int jobs_join(struct group *g);
 void jobs_leave(struct group *g);
 void jobs_arrival(struct group *g);
+void jobs_change(struct group *g);
 void jobs_resume(struct ent *e); /* a pause ended */
 void jobs_next(struct ent *e);   /* a command ended */
 

@@ -4,6 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Its commands add up to its length, to the nanosecond. */
+static bool advance_recorded(struct ent *e)
+{
+	uint64_t length = e->g->job.length, n = FM_MAX(e->g->job.commands, 1u);
+
+	n = FM_MIN(n, FM_MAX(length / FM_SIM_COMMAND, UINT64_C(1)));
+	if (e->step == n)
+		return false;
+	e->left = (uint64_t)((unsigned __int128)length * (e->step + 1) / n) -
+		  (uint64_t)((unsigned __int128)length * e->step / n);
+	e->step++;
+	device_wants(e);
+	return true;
+}
+
 /* The next command or pause of its part of the job. false: it has done all of it. */
 static bool advance(struct ent *e)
 {
@@ -12,12 +27,8 @@ static bool advance(struct ent *e)
 	const struct fm_sim_step *s;
 	uint64_t time;
 
-	if (e->g->job.length) { /* one command, whatever the steps say */
-		e->left = e->g->job.length;
-		if (!e->step++)
-			device_wants(e);
-		return e->step == 1;
-	}
+	if (e->g->job.length) /* whatever the steps say */
+		return advance_recorded(e);
 	for (; e->step < plan->steps; e->step++, e->times = 0) {
 		s = &plan->step[e->step];
 		if (e->times == s->times)
@@ -70,7 +81,7 @@ static int grow(struct group *g)
 	return 0;
 }
 
-static void arrive(struct group *g, uint64_t length)
+static void arrive(struct group *g, uint64_t length, uint32_t commands)
 {
 	struct machine *m = g->m;
 
@@ -84,7 +95,7 @@ static void arrive(struct group *g, uint64_t length)
 		m->rc = -ENOMEM;
 		return;
 	}
-	g->queue[(g->head + g->waiting++) % g->cap] = (struct job){m->now, length};
+	g->queue[(g->head + g->waiting++) % g->cap] = (struct job){m->now, length, commands};
 	note(m, FM_SIM_ARRIVES, g, NULL, length, NULL);
 }
 
@@ -99,7 +110,7 @@ static void follow(struct group *g, uint32_t which)
 			return;
 	for (uint32_t i = 0; i < n; i++)
 		g->followed[i]--;
-	arrive(g, 0);
+	arrive(g, 0, 0);
 	if (!g->has_job && g->waiting)
 		begin_job(g);
 }
@@ -120,25 +131,40 @@ static void tell_followers(const struct group *g)
 	}
 }
 
+static void arrive_as_recorded(struct group *g)
+{
+	const struct fm_sim_record *r = &g->plan->record[g->record];
+
+	arrive(g, r->length, r->commands);
+}
+
+/* The next one, so long after the end of the one before. */
+static void arrive_after(struct group *g, uint64_t pause)
+{
+	if (pause)
+		at(g->m, &g->timer, fm_add_sat(g->m->now, pause));
+	else if (g->plan->arrival == FM_SIM_CHAIN)
+		arrive_as_recorded(g);
+	else
+		arrive(g, 0, 0);
+}
+
 static void end_job(struct group *g)
 {
 	struct machine *m = g->m;
-	uint64_t took = m->now - g->job.at, think;
+	uint64_t took = m->now - g->job.at;
 
 	g->has_job = false;
 	note(m, FM_SIM_ENDS, g, NULL, took, NULL);
 	if (m->counts) {
 		g->result->jobs++;
-		g->result->late += g->plan->deadline && took > g->plan->deadline;
+		g->result->late += g->deadline && took > g->deadline;
 		fm_hist_add(&g->result->response, took);
 	}
-	if (g->plan->arrival == FM_SIM_CLOSED) {
-		think = fm_sim_draw(&g->plan->time, &g->r);
-		if (think)
-			at(m, &g->timer, fm_add_sat(m->now, think));
-		else
-			arrive(g, 0);
-	}
+	if (g->plan->arrival == FM_SIM_CLOSED)
+		arrive_after(g, fm_sim_draw(&g->plan->time, &g->r));
+	else if (g->plan->arrival == FM_SIM_CHAIN && ++g->record < g->plan->records)
+		arrive_after(g, g->plan->record[g->record].pause);
 	if (g->waiting)
 		begin_job(g);
 	if (m->follows)
@@ -170,6 +196,7 @@ static uint64_t first_arrival(struct group *g)
 
 	switch (plan->arrival) {
 	case FM_SIM_TRACE:
+	case FM_SIM_CHAIN:
 		return plan->records ? fm_add_sat(now, plan->record[0].at) : FM_NEVER;
 	case FM_SIM_AFTER:
 		return FM_NEVER;
@@ -198,20 +225,49 @@ void jobs_arrival(struct group *g)
 	struct machine *m = g->m;
 
 	if (plan->arrival == FM_SIM_TRACE) {
-		arrive(g, plan->record[g->record].length);
+		arrive_as_recorded(g);
 		if (++g->record < plan->records)
 			at(m, &g->timer, fm_add_sat(g->next, plan->record[g->record].at));
+	} else if (plan->arrival == FM_SIM_CHAIN) {
+		arrive_as_recorded(g);
 	} else if (plan->arrival == FM_SIM_CLOSED) {
-		arrive(g, 0);
+		arrive(g, 0, 0);
 	} else {
 		for (uint32_t i = 0; i < plan->burst; i++)
-			arrive(g, 0);
+			arrive(g, 0, 0);
 		g->next = fm_add_sat(
 			g->next, FM_MAX(fm_sim_draw(&plan->time, &g->r), FM_SIM_COMMAND));
 		at(m, &g->timer, later(g, g->next));
 	}
 	if (!g->has_job && g->waiting)
 		begin_job(g);
+}
+
+uint64_t fm_sim_deadline(const struct fm_hints *hints)
+{
+	int64_t deadline = hints->value[FM_HINT_DEADLINE];
+
+	return (uint64_t)(deadline ? deadline : hints->value[FM_HINT_PERIOD]);
+}
+
+/* All that are due. */
+void jobs_change(struct group *g)
+{
+	const struct fm_sim_group *plan = g->plan;
+	uint64_t now = g->m->now, due;
+
+	for (; g->changed < plan->changes; g->changed++) {
+		const struct fm_sim_change *c = &plan->change[g->changed];
+
+		due = fm_add_sat(plan->start, c->at);
+		if (due > now) {
+			at(g->m, &g->change, due);
+			return;
+		}
+		g->hints.value[c->hint] = c->value;
+		g->deadline = fm_sim_deadline(&g->hints);
+		fm_sched_hint(g->m->s, g->sgroup, c->hint, c->value, now);
+	}
 }
 
 static int enter(struct group *g, struct ent *e)
@@ -225,6 +281,7 @@ static int enter(struct group *g, struct ent *e)
 
 int jobs_join(struct group *g)
 {
+	bool recorded = g->plan->arrival == FM_SIM_TRACE || g->plan->arrival == FM_SIM_CHAIN;
 	struct machine *m = g->m;
 	uint64_t first;
 	int rc = fm_sched_group_add(m->s, &g->sgroup);
@@ -239,10 +296,13 @@ int jobs_join(struct group *g)
 		rc = enter(g, &g->ent[i]);
 	if (rc)
 		return rc;
+	g->hints = g->plan->hints;
+	g->deadline = g->plan->deadline;
+	jobs_change(g);
 	first = first_arrival(g);
-	g->next = g->plan->arrival == FM_SIM_TRACE ? m->now : first;
+	g->next = recorded ? m->now : first;
 	if (first != FM_NEVER)
-		at(m, &g->timer, g->plan->arrival == FM_SIM_TRACE ? first : later(g, first));
+		at(m, &g->timer, recorded ? first : later(g, first));
 	if (g->plan->stop != FM_NEVER)
 		at(m, &g->leave, FM_MAX(g->plan->stop, m->now));
 	return 0;
@@ -254,6 +314,7 @@ void jobs_leave(struct group *g)
 
 	count_group(g);
 	fm_heap_del(&m->queue, &g->timer.node);
+	fm_heap_del(&m->queue, &g->change.node);
 	for (uint32_t i = 0; i < g->ents; i++) {
 		device_leave(&g->ent[i]);
 		cpu_settle(&g->ent[i]);

@@ -105,6 +105,9 @@ static void dispatch(struct machine *m, struct event *ev)
 	case EV_GROUP:
 		group_event(m, fm_container(ev, struct group, timer));
 		break;
+	case EV_CHANGE:
+		jobs_change(fm_container(ev, struct group, change));
+		break;
 	case EV_LEAVE:
 		jobs_leave(fm_container(ev, struct group, leave));
 		break;
@@ -243,6 +246,7 @@ static void init_group(struct group *g, uint32_t section, uint32_t instance, uin
 	g->instance = instance;
 	g->timer.kind = EV_GROUP;
 	g->leave.kind = EV_LEAVE;
+	g->change.kind = EV_CHANGE;
 	g->ent = &m->ent[m->ents];
 	g->ents = plan->everywhere ? fm_sim_places(m->plan, plan) : 1;
 	m->ents += g->ents;
@@ -318,7 +322,7 @@ static int make(struct machine *m, struct fm_err *err)
 	fm_list_init(&m->edges);
 	if (!m->device || !m->group || !m->ent)
 		return -ENOMEM;
-	rc = fm_heap_reserve(&m->queue, 2 * (groups + ents) + 1);
+	rc = fm_heap_reserve(&m->queue, 3 * (groups + ents) + 1);
 	rc = rc ? rc : fm_sched_new(&m->s, &host, m);
 	if (rc)
 		return rc;

@@ -65,6 +65,7 @@ enum fm_sim_arrival {
 			    late */
 	FM_SIM_BURSTS,   /* the same, `burst` at once */
 	FM_SIM_TRACE,    /* at given times */
+	FM_SIM_CHAIN,    /* each of the same so long after the end of the one before */
 	FM_SIM_AFTER,    /* when the groups `before` have ended one each */
 };
 
@@ -78,6 +79,15 @@ struct fm_sim_step {
 /* A job of a recorded arrival. */
 struct fm_sim_record {
 	uint64_t at, length; /* since the group's start; length 0: as the steps say */
+	uint64_t pause;      /* FM_SIM_CHAIN: since the end of the one before */
+	uint32_t commands;   /* of the length, alike and one after the other; 0: one */
+};
+
+/* A hint of a group that is there changes. */
+struct fm_sim_change {
+	uint64_t at; /* since the group's start */
+	enum fm_hint hint;
+	int64_t value;
 };
 
 struct fm_sim_group {
@@ -96,11 +106,13 @@ struct fm_sim_group {
 	uint32_t burst;
 	const struct fm_sim_record *record;
 	size_t records;
+	const struct fm_sim_change *change; /* by time */
+	size_t changes;
 	uint32_t before[FM_SIM_BEFORE], befores;
 	uint32_t queue; /* jobs that may wait; further ones are dropped */
 	struct fm_sim_step step[FM_SIM_STEPS];
 	uint32_t steps;
-	uint64_t deadline; /* of the response; 0: none */
+	uint64_t deadline; /* of the response, until a hint changes; 0: none */
 };
 
 struct fm_sim_plan {
@@ -189,6 +201,8 @@ struct fm_sim_control {
  * -EINVAL with a text for a policy that does not start, -ENOMEM. */
 int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct fm_sim_watch *watch,
 	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
+/* Of the response, by these hints; 0: none. */
+uint64_t fm_sim_deadline(const struct fm_hints *hints);
 /* All of them, by so many threads. What it comes to does not depend on their number. */
 int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_control *control,
 	struct fm_sim_result *r, struct fm_err *err);

@@ -58,6 +58,18 @@ BAD = [
     ("arrive = after a\n", 6, "follows itself"),
     ("arrive = trace nowhere.trace\n", 6, "No such file"),
     ("arrive = trace /dev/zero\n", 6, "not a regular file"),
+    ("arrive = trace\njob = 1ms\n[group b]\narrive = trace\njob = 1ms\n", 8, "has no commands"),
+    ("arrive = trace\njob = soon\n", 7, "job: 'soon' is not a time"),
+    ("arrive = trace\njob = \n", 7, "job: there is no value"),
+    ("arrive = trace\njob = 2ms 1ms 0\n", 7, "job: '0' is out of range"),
+    ("arrive = trace\njob = 2ms\njob = 1ms\n", 8, "job: it is before the arrival"),
+    ("job = 2ms\n", 6, "write arrive = trace"),
+    ("arrive = trace a.trace\njob = 2ms\n", 7, "without a file"),
+    ("arrive = closed trace\njob = 2ms 1ms 1\njob = 4ms 1ms 1\n", 4, "job 2 does not say how long it came after"),
+    ("change = 1ms\n", 6, "write TIME HINT=VALUE"),
+    ("change = 1ms prority=3\n", 6, "unknown hint 'prority'"),
+    ("change = 1ms priority=999\n", 6, "change: "),
+    ("change = 2ms weight=3\nchange = 1ms weight=4\n", 7, "before the change in front"),
     ("arrive = always 5ms\n", 6, "stands alone"),
     ("[group b]\narrive = after c\ncommands = 1ms\n[group c]\narrive = after b\ncommands = 1ms\n", 7,
      "follows itself, by others"),
@@ -190,11 +202,44 @@ class Simulate(unittest.TestCase):
         g = self.json(path)["groups"][0]
         self.assertEqual((g["jobs"], g["served_ns"]), (3, 11000000))
         for text, line, reason in (("1ms\nsoon\n", 2, "not a time"), ("2ms\n1ms\n", 2, "before the arrival"),
-                                   ("1ms 2ms 3ms\n", 1, "more than a time and a length")):
+                                   ("1ms 2ms 3ms\n", 1, "'3ms' is not a whole number"),
+                                   ("1ms 2ms 3 4ms 5ms\n", 1, "more than a time, a length, commands and a pause")):
             self.write("a.trace", text)
             p = self.call(path, status=1)
             self.assertIn(f"a.trace:{line}: ", p.stderr)
             self.assertIn(reason, p.stderr)
+
+    def test_recorded_jobs(self):
+        """They come when they came, or so long after the end of the one before; of several commands each, so that they
+        can be stopped; and hints change on the way."""
+        path = self.write("jobs.ini", """[workload]
+            duration = 1s
+            [device gpu]
+            [group fast]
+            arrive = closed trace
+            job = 100ms 10ms 10
+            job = 150ms 3333333ns 7 40ms
+            job = 190ms 2ms 1 30ms
+            [group slow]
+            arrive = trace
+            job = 0 500ms 500
+            change = 120ms priority=high
+            """)
+        fast, slow = self.json(path)["groups"]
+        self.assertEqual((fast["jobs"], fast["served_ns"]), (3, 15333333))
+        self.assertEqual((slow["jobs"], slow["served_ns"]), (1, 500000000))
+        # From 120 ms on `fast' has to wait for the end of `slow': so it is with its second job, and not with the third.
+        self.assertGreater(fast["response"]["max_ns"], 300000000)
+        self.assertLess(fast["response"]["min_ns"], 3000000)
+        open_ = self.json(path, "--arrivals", "open")["groups"][0]
+        self.assertEqual((open_["jobs"], open_["served_ns"]), (3, 15333333))
+        self.assertGreater(open_["response"]["p50_ns"], 300000000)
+        self.assertIn("open or closed", self.call(path, "--arrivals", "ajar", status=2).stderr)
+        self.assertIn("job 2 does not say how long", self.call(self.write("j.ini", """[device gpu]
+            [group a]
+            arrive = trace
+            job = 1ms 1ms
+            job = 2ms 1ms"""), "--arrivals", "closed", status=1).stderr)
 
     def test_a_policy_of_ones_own(self):
         so = os.path.join(self.dir.name, "first.so")
