@@ -209,6 +209,8 @@ struct fm_bridge_tracer {
 	void (*note)(void *ctx, const struct fm_bridge_note *n); /* NULL: nobody is interested */
 };
 void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t);
+/* Hear of each job at once, also of who is alone on a device. It costs two bells for each. */
+void fm_bridge_exact(struct fm_bridge *b, bool exact, uint64_t now);
 /* Tell the tracer, which there is, how things are now. */
 void fm_bridge_note_all(struct fm_bridge *b, uint64_t now);
 uid_t fm_bgroup_uid(const struct fm_bgroup *g);

@@ -396,8 +396,7 @@ void policy_changed(struct fm_bridge *b)
 
 	FM_PROBE(policy, b->now, (const char *)NULL, (const char *)NULL, name, 0, 0);
 	if (NOTES(b))
-		note_out(b, &(struct fm_bridge_note){
-				    .event = FM_EV_policy, .at = b->now, .reason = name});
+		note_policy(b, b->now);
 	b->policies = fm_sched_policies(b->sched);
 	fm_list_each (d, &b->devices, link)
 		device_contended(b, d, true);

@@ -195,6 +195,8 @@ void note_queue(struct fm_bridge *b, enum fm_trace_event event, const struct que
 void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
 	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at);
 
+void note_policy(struct fm_bridge *b, uint64_t now);
+
 #define NOTES(b) FM_UNLIKELY((b)->tracer.note != NULL)
 /* g and d may be NULL constants of their types. */
 #define NOTE_GROUP(b, ev, g, at_, reason_, a, b_, c)                                             \

@@ -85,6 +85,51 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 	note_out(b, &n);
 }
 
+static void note_setting(struct fm_bridge *b, const char *name, int64_t value, uint64_t now)
+{
+	note_out(b, &(struct fm_bridge_note){.event = FM_EV_setting,
+			    .at = now,
+			    .reason = name,
+			    .arg = {(uint64_t)value}});
+}
+
+/* Which is in force, with all of its settings. */
+void note_policy(struct fm_bridge *b, uint64_t now)
+{
+	const struct fm_policy_ops *ops = fm_sched_policy_ops(b->sched);
+	const int64_t *value = fm_sched_policy_params(b->sched);
+	const struct fm_policy_param *p = ops->params;
+
+	note_out(b,
+		&(struct fm_bridge_note){.event = FM_EV_policy, .at = now, .reason = ops->name});
+	for (; p && p->name; p++)
+		note_setting(b, p->name, *value++, now);
+	note_setting(b, "linger", (int64_t)fm_sched_get_linger(b->sched), now);
+}
+
+static void note_group(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+{
+	static const int64_t usual[FM_HINT_COUNT] = {
+#define HINT_DEFAULT(id, word, min, max, def, unit) [id] = def,
+		FM_HINT_MAP(HINT_DEFAULT)
+#undef HINT_DEFAULT
+	};
+	const struct fm_hints *hints = fm_sgroup_hints(g->sgroup);
+
+	for (uint64_t h = 0; h < FM_HINT_COUNT; h++)
+		if (hints->value[h] != usual[h])
+			note_out(b, &(struct fm_bridge_note){.event = FM_EV_hint,
+					    .at = now,
+					    .group = g,
+					    .reason = "before",
+					    .arg = {h, (uint64_t)hints->value[h]}});
+	if (fm_sgroup_suspended(g->sgroup))
+		note_out(b, &(struct fm_bridge_note){.event = FM_EV_suspended,
+				    .at = now,
+				    .group = g,
+				    .reason = "before"});
+}
+
 static void note_state(struct fm_bridge *b, const struct ent *e, uint64_t now)
 {
 	struct queue *q;
@@ -104,10 +149,22 @@ void fm_bridge_note_all(struct fm_bridge *b, uint64_t now)
 	struct ent *e;
 
 	b->now = now;
-	note_out(b, &(struct fm_bridge_note){.event = FM_EV_policy,
-			    .at = now,
-			    .reason = fm_sched_policy_ops(b->sched)->name});
-	fm_list_each (g, &b->groups, link)
+	note_policy(b, now);
+	fm_list_each (g, &b->groups, link) {
+		note_group(b, g, now);
 		fm_list_each (e, &g->ents, in_group)
 			note_state(b, e, now);
+	}
+}
+
+void fm_bridge_exact(struct fm_bridge *b, bool exact, uint64_t now)
+{
+	struct fm_bgroup *g;
+
+	b->now = now;
+	if (!fm_sched_exact(b->sched, exact, now))
+		return;
+	fm_list_each (g, &b->groups, link)
+		group_hinted(b, g); /* clients are told what is shared */
+	bridge_settle(b, now);
 }

@@ -357,7 +357,7 @@ static void record(struct recorder *r)
 
 static json_t *request(const struct recorder *r)
 {
-	json_t *o = json_pack("{s:s}", "cmd", "trace"), *groups = json_array();
+	json_t *o = json_pack("{s:s,s:b}", "cmd", "trace", "exact", 1), *groups = json_array();
 
 	for (unsigned i = 0; i < r->n_groups; i++)
 		json_array_append_new(groups, json_string(r->group[i]));

@@ -157,7 +157,8 @@ void daemon_run(struct daemon *d)
 		admission_run(d, fm_now());
 		next = fm_bridge_run(d->bridge, fm_now());
 	}
-	trace_run(d);
+	if (trace_run(d))
+		next = fm_bridge_run(d->bridge, fm_now());
 	next = FM_MIN(next, admission_next(d));
 	if (next == d->armed)
 		return;

@@ -219,6 +219,16 @@ static void forget(struct recording *r)
 	t->devices[r->index] = 0;
 }
 
+/* As long as somebody wants it. */
+static void update_exact(struct tracing *t)
+{
+	bool exact = false;
+
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		exact = exact || (t->recording[i] && t->recording[i]->exact);
+	fm_bridge_exact(t->daemon->bridge, exact, fm_now());
+}
+
 void trace_begin(struct recording *r)
 {
 	const struct fm_bridge_tracer tracer = {.ctx = r->tracing->daemon, .note = note};
@@ -235,6 +245,7 @@ void trace_begin(struct recording *r)
 	t->only = r;
 	fm_bridge_note_all(t->daemon->bridge, fm_now());
 	t->only = NULL;
+	update_exact(t);
 }
 
 /* The memory goes back, though the client has the ring mapped for life. It is as new then, save for
@@ -270,23 +281,28 @@ static void end_recording(struct recording *r)
 	recording_free(r);
 	if (!trace_on(d))
 		fm_bridge_tracer(d->bridge, &nobody);
+	update_exact(t);
 }
 
-void trace_run(struct daemon *d)
+bool trace_run(struct daemon *d)
 {
 	struct trace_client *c;
+	bool ended = false;
 
 	for (unsigned i = 0; i < TRACE_RECORDINGS; i++) {
 		struct recording *r = d->tracing->recording[i];
 
 		if (r && !r->over)
 			recording_flush(r);
-		if (r && r->over)
+		if (r && r->over) {
 			end_recording(r);
+			ended = true;
+		}
 	}
 	fm_list_each (c, &d->tracing->clients, link)
 		if (c->due)
 			tell_client(c);
+	return ended;
 }
 
 void trace_loop(struct daemon *d, uint64_t woke_us)

@@ -43,6 +43,7 @@ struct recording {
 	struct fm_list lines;
 	size_t queued;
 	bool over; /* to be freed */
+	bool exact; /* it wants to hear of each job */
 	unsigned n_groups;
 	char group[TRACE_GROUPS][FM_NAME_MAX]; /* these alone, if any */
 };
@@ -72,8 +73,9 @@ void trace_free(struct daemon *d);
 bool trace_on(const struct daemon *d);
 /* What the daemon does itself; no-op where nobody records. */
 void trace_note(struct daemon *d, const struct fm_bridge_note *n);
-/* Lines out, and recordings that are over away: after each event. */
-void trace_run(struct daemon *d);
+/* Lines out, and recordings that are over away: after each event. Did one end? The bridge may have
+ * something to do then. */
+bool trace_run(struct daemon *d);
 /* So long was the daemon busy with one event. */
 void trace_loop(struct daemon *d, uint64_t woke_us);
 void trace_settings(struct daemon *d);

@@ -183,9 +183,11 @@ json_t *trace_start(struct daemon *d, const struct peer *p, const json_t *body, 
 		t->fresh = NULL;
 		return NULL;
 	}
-	return json_pack("{s:b, s:i, s:i, s:i, s:b}", "ok", 1, "version", FM_TRACE_VERSION,
+	/* It costs others bells, so it is for who may steer them. */
+	t->fresh->exact = p->steers && json_is_true(json_object_get(body, "exact"));
+	return json_pack("{s:b, s:i, s:i, s:i, s:b, s:b}", "ok", 1, "version", FM_TRACE_VERSION,
 		"records", (int)FM_TRACE_RECORDS, "record_size", (int)sizeof(struct fm_trace_rec),
-		"all", p->steers);
+		"all", p->steers, "exact", t->fresh->exact);
 }
 
 bool trace_adopt(struct daemon *d, int fd)

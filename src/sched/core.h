@@ -94,6 +94,7 @@ struct fm_sched {
 	uint64_t policies; /* fm_sched_policy() so far */
 	void *shared;      /* the object that the policy's instances share, or NULL */
 	uint64_t linger;
+	bool exact;   /* both edges of everybody are wanted */
 	uint64_t now; /* of the latest call: time does not go back */
 	struct fm_list devices, groups;
 	struct fm_heap timers;  /* struct fm_sdev.timer, one each */

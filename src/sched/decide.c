@@ -88,8 +88,8 @@ static void set_bells(struct fm_sent *e)
 	struct fm_sched *s = d->s;
 	bool watched = e->g->grant != FM_GRANT_NONE;
 	bool shared = d->n_ents > 1 || d->binds_alone || watched || fm_gang_shared(e);
-	bool heard = !d->all && !e->g->suspended && shared;
-	bool exact = s->ops->exact_jobs || watched;
+	bool heard = !e->g->suspended && (s->exact || (shared && !d->all));
+	bool exact = s->ops->exact_jobs || watched || s->exact;
 	bool others = d->binds_alone || exact || d->n_ready > e->ready;
 	bool ready = heard && !e->work;
 	bool idle = heard && e->work && others && !fm_list_empty(&e->active);

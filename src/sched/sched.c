@@ -83,6 +83,26 @@ void fm_sched_linger(struct fm_sched *s, uint64_t ns)
 	s->linger = ns;
 }
 
+uint64_t fm_sched_get_linger(const struct fm_sched *s)
+{
+	return s->linger;
+}
+
+bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now)
+{
+	struct fm_sdev *d;
+
+	now = fm_core_now(s, now);
+	if (s->exact == exact)
+		return false;
+	s->exact = exact;
+	fm_list_each (d, &s->devices, node)
+		fm_core_touch_all(d);
+	fm_list_each (d, &s->devices, node)
+		fm_core_decide(d, now);
+	return true;
+}
+
 int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key)
 {
 	FM_CLEAN_FREE struct fm_sdev *d = calloc(1, sizeof(*d));

@@ -132,6 +132,11 @@ const int64_t *fm_sched_policy_params(
 /* How long an entity that went idle keeps the device, so that a program's short pauses between two
  * commands of a job do not hand it away. Default 100 us. */
 void fm_sched_linger(struct fm_sched *s, uint64_t ns);
+uint64_t fm_sched_get_linger(const struct fm_sched *s);
+
+/* Report both edges of everybody at once, of one alone on its device and under native order too:
+ * for a recording that has to know every job. Is that new? */
+bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now);
 
 int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key);
 const char *fm_sdev_key(const struct fm_sdev *d);

@@ -68,7 +68,10 @@ enum fm_trace_unit {
 		"", NONE)                                                                          \
 	X(restored, "level 3: that command goes on", "stood", NS, "pending", COUNT, "", NONE)      \
 	X(daemon_lost, "nobody schedules the client any more", "", NONE, "", NONE, "", NONE)       \
-	X(daemon_found, "a daemon schedules the client", "", NONE, "", NONE, "", NONE)
+	X(daemon_found, "a daemon schedules the client", "", NONE, "", NONE, "", NONE)             \
+	/* The daemon's. */                                                                        \
+	X(setting, "of the policy in force, or the linger: the reason is its name", "value",       \
+		SIGNED, "", NONE, "", NONE)
 
 enum fm_trace_event {
 	FM_EV_NONE,

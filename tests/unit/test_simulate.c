@@ -205,7 +205,7 @@ static void slots_work_side_by_side(void **state)
 static void arrivals_come_when_they_should(void **state)
 {
 	static const struct fm_sim_record record[] = {
-		{FM_MS, 0}, {FM_MS, 5 * FM_MS}, {20 * FM_MS, 0}};
+		{.at = FM_MS}, {.at = FM_MS, .length = 5 * FM_MS}, {.at = 20 * FM_MS}};
 	static const uint64_t ends[] = {3, 8, 22};
 	struct world w;
 
