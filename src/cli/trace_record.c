@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recording: the daemon sends names, and descriptors of rings that are for reading; the rings are
- * drained into a file every few milliseconds. A ring is a process's own memory: what is in it is
+ * drained into a file. Nobody wakes the recorder for records: it looks now and then, the less often
+ * the less it finds, and as a batch job, which does not take a processor from those it records. A
+ * ring is a process's own memory: what is in it is
  * taken as if an enemy had written it (trace/ring.h), and shows in the records of that process
  * alone.
  */
@@ -14,12 +16,17 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
-#define DRAIN_NS  (5 * FM_MS)
+#define NAP_MIN   (2 * FM_MS)
+#define NAP_MAX   (50 * FM_MS)
+#define NICE      5
+#define BUFFER    (256 * 1024)
 #define SHOW_NS   FM_S
 #define LINE_MAX_ (64 * 1024)
 #define GROUPS    16
@@ -264,17 +271,15 @@ static void take_lines(struct recorder *r)
 	}
 }
 
+/* Once: who writes without a pause shall not keep us from the others. */
 static void drain_ring(struct recorder *r, struct ring *g, bool last)
 {
-	size_t n;
+	size_t n = fm_trace_read(&g->reader, r->buf, FM_TRACE_RECORDS, last);
 
-	do {
-		n = fm_trace_read(&g->reader, r->buf, FM_TRACE_RECORDS, last);
-		if (n || g->reader.lost != g->lost_told)
-			fm_trace_file_records(r->f, g->id, g->reader.lost, r->buf, (uint32_t)n);
-		g->lost_told = g->reader.lost;
-		g->written += n;
-	} while (n == FM_TRACE_RECORDS && !last);
+	if (n || g->reader.lost != g->lost_told)
+		fm_trace_file_records(r->f, g->id, g->reader.lost, r->buf, (uint32_t)n);
+	g->lost_told = g->reader.lost;
+	g->written += n;
 }
 
 static void tell_lost(const struct ring *g)
@@ -303,14 +308,41 @@ static void end_ring(struct recorder *r, size_t i)
 	r->ring[i] = r->ring[--r->n_rings];
 }
 
-static void drain(struct recorder *r)
+/* Returns how many records the fullest lane had. */
+static unsigned drain(struct recorder *r)
 {
+	unsigned fill = 0;
+
 	for (size_t i = r->n_rings; i-- > 0;) {
-		if (r->ring[i]->gone)
+		if (r->ring[i]->gone) {
 			end_ring(r, i);
-		else
+		} else {
 			drain_ring(r, r->ring[i], false);
+			fill = FM_MAX(fill, r->ring[i]->reader.fill);
+		}
 	}
+	return fill;
+}
+
+/* So long that the fullest lane will be a quarter full, if it goes on as in the last time. */
+static uint64_t nap_ns(unsigned fill, uint64_t took)
+{
+	uint64_t quarter = took * (FM_TRACE_LANE / 4) / FM_MAX(fill, 1u);
+
+	return FM_MIN(FM_MAX(quarter, NAP_MIN), NAP_MAX);
+}
+
+/* It waits for a processor that is free rather than take one; also behind others' batch jobs. Where
+ * that cannot be had, as it is. */
+static void step_back(void)
+{
+	const struct sched_param none = {0};
+
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		return;
+	sched_setscheduler(0, SCHED_BATCH, &none);
+	if (getpriority(PRIO_PROCESS, 0) < NICE)
+		setpriority(PRIO_PROCESS, 0, NICE);
 }
 
 static void show(const struct recorder *r, uint64_t since)
@@ -329,21 +361,24 @@ static void show(const struct recorder *r, uint64_t since)
 /* Until a signal, the time, or the end of the daemon. */
 static void record(struct recorder *r)
 {
-	uint64_t begin = fm_now(), shown = begin, now = begin;
+	uint64_t begin = fm_now(), shown = begin, now = begin, drained;
 	uint64_t end = r->duration > 0 ? begin + (uint64_t)(r->duration * (double)FM_S) : FM_NEVER;
 	struct pollfd fds[2] = {{r->sock, POLLIN, 0}, {r->signals, POLLIN, 0}};
-	struct timespec nap = fm_timespec(DRAIN_NS);
+	struct timespec nap = fm_timespec(NAP_MIN);
 	bool live = !r->quiet && isatty(STDERR_FILENO);
+	unsigned fill;
 
 	while (now < end && !(fds[1].revents & POLLIN) && !ferror(r->f)) {
 		ppoll(fds, 2, &nap, NULL);
 		if (fds[0].revents)
 			r->connected = receive(r, MSG_DONTWAIT) >= 0;
 		take_lines(r);
-		drain(r);
+		fill = drain(r);
 		fflush(r->f); /* who is killed leaves what there is */
 		r->why = ferror(r->f) && !r->why ? errno : r->why;
+		drained = now;
 		now = fm_now();
+		nap = fm_timespec(FM_MIN(nap_ns(fill, now - drained), fm_sub_sat(end, now)));
 		if (!r->connected)
 			break;
 		if (live && now - shown > SHOW_NS) {
@@ -513,6 +548,8 @@ int trace_record(struct cli *cli, int argc, char **argv)
 		fm_err_set(&err, -errno, "%s: %s", r->path, strerror(errno));
 		return cli_report(&err);
 	}
+	setvbuf(r->f, NULL, _IOFBF, BUFFER);
+	step_back();
 	fm_trace_file_begin(r->f, fm_now(), real_now());
 	fflush(r->f);
 	r->connected = true;

@@ -99,7 +99,7 @@ const char *fm_trace_unit_name(enum fm_trace_unit unit);
 
 /* As read from a ring, and as it stands in files. */
 struct fm_trace_rec {
-	uint64_t position; /* in its ring, from 0 */
+	uint64_t position; /* in its lane of its ring (ring.h), from 0 */
 	uint64_t at;       /* CLOCK_MONOTONIC */
 	uint16_t event;    /* enum fm_trace_event */
 	uint16_t slot;     /* of the client's board, or FM_TRACE_NO_SLOT */
@@ -107,7 +107,7 @@ struct fm_trace_rec {
 	uint32_t device;   /* 0: none */
 	uint32_t cause;    /* a group; 0: none, or one that is not shown */
 	uint32_t reason;   /* number of a name; 0: none */
-	uint32_t unused;
+	uint32_t lane;
 	uint64_t arg[FM_TRACE_ARGS];
 };
 

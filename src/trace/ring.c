@@ -9,7 +9,11 @@
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW)
 
-_Static_assert((FM_TRACE_RECORDS & (FM_TRACE_RECORDS - 1)) == 0, "a power of two");
+_Static_assert((FM_TRACE_LANE & (FM_TRACE_LANE - 1)) == 0, "a power of two");
+
+/* The thread's lane, and one more; 0: it has none yet. They are given in turn. */
+static __thread unsigned own_lane __attribute__((tls_model("initial-exec")));
+static _Atomic unsigned lanes_given;
 
 int fm_trace_ring_label(int fd)
 {
@@ -82,10 +86,19 @@ void fm_trace_ring_unmap(const struct fm_trace_ring *ring)
 		munmap((void *)ring, sizeof(*ring));
 }
 
+static unsigned lane_of_thread(void)
+{
+	if (FM_UNLIKELY(!own_lane))
+		own_lane = 1 + atomic_fetch_add_explicit(&lanes_given, 1, memory_order_relaxed) %
+				       FM_TRACE_LANES;
+	return own_lane - 1;
+}
+
 void fm_trace_write(struct fm_trace_ring *ring, const struct fm_trace_rec *rec)
 {
-	uint64_t pos = atomic_fetch_add_explicit(&ring->head, 1, memory_order_relaxed);
-	_Atomic uint64_t *word = ring->slot[pos & (FM_TRACE_RECORDS - 1)].word;
+	unsigned lane = lane_of_thread();
+	uint64_t pos = atomic_fetch_add_explicit(&ring->lane[lane].head, 1, memory_order_relaxed);
+	_Atomic uint64_t *word = ring->slot[lane][pos & (FM_TRACE_LANE - 1)].word;
 	uint64_t seen = atomic_load_explicit(&word[0], memory_order_relaxed), done = 2 * pos + 2;
 	uint64_t copy[FM_TRACE_WORDS];
 
@@ -120,17 +133,13 @@ void fm_trace_reader_close(struct fm_trace_reader *r)
 	r->ring = NULL;
 }
 
-void fm_trace_reader_skip(struct fm_trace_reader *r)
-{
-	r->next = atomic_load_explicit(&r->ring->head, memory_order_acquire);
-}
-
 enum found { FOUND, LOST, UNKNOWN, NOT_YET };
 
-static enum found take(const struct fm_trace_reader *r, struct fm_trace_rec *to)
+static enum found take(const struct fm_trace_reader *r, unsigned lane, struct fm_trace_rec *to)
 {
-	const _Atomic uint64_t *word = r->ring->slot[r->next & (FM_TRACE_RECORDS - 1)].word;
-	uint64_t copy[FM_TRACE_WORDS] = {r->next}, done = 2 * r->next + 2;
+	uint64_t next = r->lane[lane].next, done = 2 * next + 2;
+	const _Atomic uint64_t *word = r->ring->slot[lane][next & (FM_TRACE_LANE - 1)].word;
+	uint64_t copy[FM_TRACE_WORDS] = {next};
 	uint64_t seen = atomic_load_explicit(&word[0], memory_order_acquire);
 
 	if (seen != done)
@@ -141,38 +150,63 @@ static enum found take(const struct fm_trace_reader *r, struct fm_trace_rec *to)
 	if (atomic_load_explicit(&word[0], memory_order_relaxed) != done)
 		return LOST;
 	memcpy(to, copy, sizeof(*to));
-	to->unused = 0;
+	to->lane = lane;
 	return fm_trace_info(to->event) ? FOUND : UNKNOWN;
 }
 
 /* Its writer may have lost the processor in the middle, or may never come. */
-static bool look_again(struct fm_trace_reader *r)
+static bool look_again(struct fm_trace_lane *l)
 {
-	r->looks = r->waits == r->next + 1 ? r->looks + 1 : 1;
-	r->waits = r->next + 1;
-	return r->looks < FM_TRACE_LOOKS;
+	l->looks = l->waits == l->next + 1 ? l->looks + 1 : 1;
+	l->waits = l->next + 1;
+	return l->looks < FM_TRACE_LOOKS;
 }
 
-size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t max, bool last)
+/* An older kernel does not know the call, and does without. */
+static void find_memory(const struct fm_trace_reader *r, unsigned lane)
 {
-	uint64_t head = atomic_load_explicit(&r->ring->head, memory_order_acquire);
+#ifdef MADV_POPULATE_READ
+	madvise((void *)&r->ring->slot[lane], sizeof(r->ring->slot[lane]), MADV_POPULATE_READ);
+#endif
+}
+
+static size_t read_lane(
+	struct fm_trace_reader *r, unsigned lane, struct fm_trace_rec *to, size_t max, bool last)
+{
+	uint64_t head = atomic_load_explicit(&r->ring->lane[lane].head, memory_order_acquire);
+	struct fm_trace_lane *l = &r->lane[lane];
 	size_t n = 0;
 
-	/* One lap is all there can be, and a position that goes back is a lie. */
-	if (head < r->next)
-		return 0;
-	if (head - r->next > FM_TRACE_RECORDS) {
-		r->lost = fm_add_sat(r->lost, head - r->next - FM_TRACE_RECORDS);
-		r->next = head - FM_TRACE_RECORDS;
+	if (head && !l->used) {
+		l->used = true;
+		find_memory(r, lane);
 	}
-	for (; n < max && r->next < head; r->next++) {
-		enum found found = take(r, &to[n]);
+	/* One lap is all there can be, and a position that goes back is a lie. */
+	if (head < l->next)
+		return 0;
+	if (head - l->next > FM_TRACE_LANE) {
+		r->lost = fm_add_sat(r->lost, head - l->next - FM_TRACE_LANE);
+		l->next = head - FM_TRACE_LANE;
+	}
+	r->fill = FM_MAX(r->fill, (unsigned)(head - l->next));
+	for (; n < max && l->next < head; l->next++) {
+		enum found found = take(r, lane, &to[n]);
 
-		if (found == NOT_YET && !last && look_again(r))
+		if (found == NOT_YET && !last && look_again(l))
 			break;
 		n += found == FOUND;
 		r->lost = fm_add_sat(r->lost, found == LOST || found == NOT_YET);
 		r->unknown += found == UNKNOWN;
 	}
+	return n;
+}
+
+size_t fm_trace_read(struct fm_trace_reader *r, struct fm_trace_rec *to, size_t max, bool last)
+{
+	size_t n = 0;
+
+	r->fill = 0;
+	for (unsigned i = 0; i < FM_TRACE_LANES && n < max; i++)
+		n += read_lane(r, i, to + n, max - n, last);
 	return n;
 }

@@ -68,9 +68,11 @@ static void read_ring(const uint8_t *data, size_t size)
 
 	if (size < 16)
 		return;
-	memcpy(&r.next, data, 8);
-	memcpy(&ring.head, data + 8, 8);
-	memcpy(&ring.slot, data + 16, FM_MIN(size - 16, sizeof(ring.slot)));
+	for (unsigned i = 0; i < FM_TRACE_LANES; i++) {
+		memcpy(&r.lane[i].next, data, 8);
+		memcpy(&ring.lane[i].head, data + 8, 8);
+		memcpy(&ring.slot[i], data + 16, FM_MIN(size - 16, sizeof(ring.slot[i])));
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		size_t n = fm_trace_read(&r, taken, FM_TRACE_RECORDS, i);
 

@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, FERMATA, Fermata, Skip, check, eventually, lib_client, main  # noqa: E402
 
-RECORD, RECORDS, RING_HEAD = 64, 16384, 4096
+RECORD, LANES, LANE, RING_HEAD = 64, 4, 8192, 4096
 
 
 class Recording:
@@ -258,12 +258,13 @@ def an_enemy_spoils_its_own_trace_alone(stack):
     enemy.do("feed")
     enemy.advances()
     path = eventually("it has a ring", lambda: rings_of(enemy.pid))
-    with open(path[0], "r+b") as ring, mmap.mmap(ring.fileno(), RING_HEAD + RECORDS * RECORD) as m:
+    with open(path[0], "r+b") as ring, mmap.mmap(ring.fileno(), RING_HEAD + LANES * LANE * RECORD) as m:
         for i in range(20):
             junk = os.urandom(1 << 16)
             for at in range(0, len(m), len(junk)):
                 m[at:at + min(len(junk), len(m) - at)] = junk[:min(len(junk), len(m) - at)]
-            m[64:72] = struct.pack("=Q", (1 << 40) * (i + 1))
+            for lane in range(LANES):
+                m[64 + 64 * lane:72 + 64 * lane] = struct.pack("=Q", (1 << 40) * (i + 1))
             honest.advances(5)
     honest.quit()
     enemy.do("enough")
@@ -285,7 +286,7 @@ def what_is_lost_is_counted(stack):
     c.do("feed")
     c.advances()
     r.p.send_signal(signal.SIGSTOP)
-    c.advances(RECORDS // 3 + 100)  # three records and more for each command
+    c.advances(LANES * LANE // 3 + 100)  # three records and more for each command
     r.p.send_signal(signal.SIGCONT)
     c.quit()
     eventually("it has left", lambda: not f.group(c.pid))

@@ -16,14 +16,20 @@
 
 #include <cmocka.h>
 
-#define N FM_TRACE_RECORDS
+#define N FM_TRACE_LANE /* what one thread writes into */
 
 struct world {
 	int fd, reader_fd;
 	struct fm_trace_ring *ring;
 	struct fm_trace_reader reader;
-	struct fm_trace_rec rec[N];
+	unsigned lane; /* of this thread */
+	struct fm_trace_rec rec[FM_TRACE_RECORDS];
 };
+
+static void put(struct world *w, uint64_t i)
+{
+	fm_trace_client(w->ring, FM_EV_gate_placed, i, i & 127, i & 15, i, 2 * i, 3 * i);
+}
 
 static int setup(void **state)
 {
@@ -35,6 +41,11 @@ static int setup(void **state)
 	assert_true(w->reader_fd >= 0);
 	assert_int_equal(fm_trace_ring_map(&w->ring, w->fd, NULL), 0);
 	assert_int_equal(fm_trace_reader_open(&w->reader, w->reader_fd), 0);
+	put(w, 0); /* which lane is this thread's? */
+	while (!atomic_load(&w->ring->lane[w->lane].head))
+		w->lane++;
+	atomic_store(&w->ring->lane[w->lane].head, 0);
+	atomic_store(&w->ring->slot[w->lane][0].word[0], 0);
 	*state = w;
 	return 0;
 }
@@ -49,11 +60,6 @@ static int teardown(void **state)
 	close(w->reader_fd);
 	free(w);
 	return 0;
-}
-
-static void put(struct world *w, uint64_t i)
-{
-	fm_trace_client(w->ring, FM_EV_gate_placed, i, i & 127, i & 15, i, 2 * i, 3 * i);
 }
 
 /* Every field says the same number. */
@@ -111,7 +117,7 @@ static void what_is_overwritten_is_counted(void **state)
 static void a_record_that_is_not_whole_is_waited_for(void **state)
 {
 	struct world *w = *state;
-	_Atomic uint64_t *word = w->ring->slot[1].word;
+	_Atomic uint64_t *word = w->ring->slot[w->lane][1].word;
 
 	put(w, 0);
 	put(w, 1);
@@ -124,7 +130,7 @@ static void a_record_that_is_not_whole_is_waited_for(void **state)
 	assert_is(&w->rec[0], 1);
 	put(w, 3);
 	put(w, 4);
-	atomic_store(&w->ring->slot[3].word[0], 0);
+	atomic_store(&w->ring->slot[w->lane][3].word[0], 0);
 	for (unsigned i = 1; i < FM_TRACE_LOOKS; i++)
 		assert_int_equal(get(w, N), 0);
 	assert_int_equal(w->reader.lost, 0);
@@ -132,7 +138,7 @@ static void a_record_that_is_not_whole_is_waited_for(void **state)
 	assert_is(&w->rec[0], 4);
 	assert_int_equal(w->reader.lost, 1);
 	put(w, 5);
-	atomic_store(&w->ring->slot[5].word[0], 11);
+	atomic_store(&w->ring->slot[w->lane][5].word[0], 11);
 	assert_int_equal(fm_trace_read(&w->reader, w->rec, N, true), 0);
 	assert_int_equal(w->reader.lost, 2);
 }
@@ -142,7 +148,7 @@ static void a_record_that_is_not_whole_is_waited_for(void **state)
 static void nobody_writes_into_a_record_in_the_making(void **state)
 {
 	struct world *w = *state;
-	_Atomic uint64_t *word = w->ring->slot[0].word;
+	_Atomic uint64_t *word = w->ring->slot[w->lane][0].word;
 
 	put(w, 0);
 	atomic_store(&word[0], 1);
@@ -151,12 +157,44 @@ static void nobody_writes_into_a_record_in_the_making(void **state)
 	assert_int_equal(atomic_load(&word[0]), 1);
 	assert_int_equal(atomic_load(&word[1]), 0);
 	atomic_store(&word[0], 2 * (5 * N) + 2);
-	atomic_store(&w->ring->head, 2 * N);
+	atomic_store(&w->ring->lane[w->lane].head, 2 * N);
 	put(w, 77);
 	assert_int_equal(atomic_load(&word[1]), 0);
 }
 
-#define WRITERS 4
+/* A thread keeps to one lane, and as many threads as there are lanes never meet in one. */
+
+static void *write_one(void *arg)
+{
+	put(arg, 1);
+	put(arg, 2);
+	return NULL;
+}
+
+static void threads_have_lanes(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned i = 0; i < FM_TRACE_LANES; i++) {
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, write_one, w), 0);
+		pthread_join(thread, NULL);
+	}
+	for (unsigned i = 0; i < FM_TRACE_LANES; i++)
+		assert_int_equal(atomic_load(&w->ring->lane[i].head), 2);
+	assert_int_equal(get(w, 3), 3);
+	assert_int_equal(w->rec[0].lane, 0);
+	assert_int_equal(w->rec[1].position, 1);
+	assert_int_equal(w->rec[2].lane, 1);
+	assert_int_equal(get(w, FM_TRACE_RECORDS), 2 * FM_TRACE_LANES - 3);
+	assert_int_equal(w->reader.fill, 2);
+	assert_int_equal(get(w, FM_TRACE_RECORDS), 0);
+	assert_int_equal(w->reader.fill, 0);
+	assert_int_equal(w->reader.lost, 0);
+}
+
+#define WRITERS 6 /* more than lanes */
 #define EACH    50000u
 
 static void *write_many(void *arg)
@@ -173,23 +211,23 @@ static void several_writers_and_a_reader(void **state)
 {
 	struct world *w = *state;
 	pthread_t thread[WRITERS];
-	uint64_t seen = 0, last = 0;
+	uint64_t seen = 0, next[FM_TRACE_LANES] = {0};
 	size_t n;
 
 	for (unsigned i = 0; i < WRITERS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, write_many, w), 0);
 	while (seen + w->reader.lost < WRITERS * EACH / 2) {
-		n = get(w, N);
-		for (size_t i = 0; i < n; i++) {
+		n = get(w, FM_TRACE_RECORDS);
+		for (size_t i = 0; i < n; i++, seen++) {
 			assert_is(&w->rec[i], w->rec[i].at);
-			assert_true(!seen || w->rec[i].position > last);
-			last = w->rec[i].position;
-			seen++;
+			assert_true(w->rec[i].lane < FM_TRACE_LANES);
+			assert_true(w->rec[i].position >= next[w->rec[i].lane]);
+			next[w->rec[i].lane] = w->rec[i].position + 1;
 		}
 	}
 	for (unsigned i = 0; i < WRITERS; i++)
 		pthread_join(thread[i], NULL);
-	while ((n = fm_trace_read(&w->reader, w->rec, N, true)))
+	while ((n = fm_trace_read(&w->reader, w->rec, FM_TRACE_RECORDS, true)))
 		for (size_t i = 0; i < n; i++, seen++)
 			assert_is(&w->rec[i], w->rec[i].at);
 	assert_int_equal(seen + w->reader.lost, WRITERS * EACH);
@@ -212,17 +250,20 @@ static void an_enemys_ring_harms_nobody(void **state)
 			word[i] = round % 2 ? random % (3 * N) : random;
 		}
 		for (unsigned calls = 0; calls < 4; calls++) {
-			size_t n = fm_trace_read(&w->reader, w->rec, N, calls == 3);
+			size_t n = fm_trace_read(&w->reader, w->rec, FM_TRACE_RECORDS, calls == 3);
 
-			assert_true(n <= N);
+			assert_true(n <= FM_TRACE_RECORDS);
 			for (size_t i = 0; i < n; i++)
 				assert_non_null(fm_trace_info(w->rec[i].event));
 		}
-		if (w->reader.next > UINT64_MAX / 2)
-			w->reader.next = 0;
+		for (unsigned i = 0; i < FM_TRACE_LANES; i++)
+			if (w->reader.lane[i].next > UINT64_MAX / 2)
+				w->reader.lane[i].next = 0;
 	}
-	atomic_store(&w->ring->head, 0);
-	w->reader.next = 5;
+	for (unsigned i = 0; i < FM_TRACE_LANES; i++) {
+		atomic_store(&w->ring->lane[i].head, 0);
+		w->reader.lane[i].next = 5;
+	}
 	assert_int_equal(get(w, N), 0);
 }
 
@@ -329,10 +370,10 @@ static void the_ring_outlives_its_process(void **state)
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	n = fm_trace_read(&w->reader, w->rec, N, true);
-	assert_true(n + w->reader.lost > 0 || next == atomic_load(&w->ring->head));
+	assert_true(n + w->reader.lost > 0 || next == atomic_load(&w->ring->lane[w->lane].head));
 	for (size_t i = 0; i < n; i++)
 		assert_is(&w->rec[i], w->rec[i].position);
-	assert_int_equal(w->reader.next, atomic_load(&w->ring->head));
+	assert_int_equal(w->reader.lane[w->lane].next, atomic_load(&w->ring->lane[w->lane].head));
 }
 
 /* Files. */
@@ -452,6 +493,7 @@ int main(void)
 		WITH_RING(what_is_overwritten_is_counted),
 		WITH_RING(a_record_that_is_not_whole_is_waited_for),
 		WITH_RING(nobody_writes_into_a_record_in_the_making),
+		WITH_RING(threads_have_lanes),
 		WITH_RING(several_writers_and_a_reader),
 		WITH_RING(an_enemys_ring_harms_nobody),
 		WITH_RING(unknown_events_are_left_out_and_counted),
