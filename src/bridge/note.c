@@ -87,6 +87,7 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 
 static void note_setting(struct fm_bridge *b, const char *name, int64_t value, uint64_t now)
 {
+	FM_PROBE(setting, now, (const char *)NULL, (const char *)NULL, name, (uint64_t)value, 0);
 	note_out(b, &(struct fm_bridge_note){.event = FM_EV_setting,
 			    .at = now,
 			    .reason = name,
