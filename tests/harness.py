@@ -222,6 +222,12 @@ class LibClient(Program):
         eventually("it has come to rest", lambda: self.state()["stalled"])
         return self.finished()
 
+    def stood(self, before):
+        """Nothing ran since stands_still() gave `before`. A gate that was being opened when it was closed lets a segment
+        out yet, and the end of a command may be told of late."""
+        ran = self.finished() - before
+        check(ran <= 4, f"{ran} commands of {self.pid} ran, which should have waited")
+
     @contextlib.contextmanager
     def segment(self, priority=-(2**31)):
         """Ready throughout, however late its thread comes with the next command; FM_SEGMENT_KEEP."""
@@ -283,16 +289,21 @@ class Fermata:
         check(self.daemon.poll() is None, f"the daemon ended with status {self.daemon.returncode}")
         return self.cli("ps", "--json", check_status=False).returncode == 0
 
+    def knows(self, pid):
+        """Wait until the daemon has read that a process has queues, and so what it said before. What a program has
+        sent, and the answer to its first launch, say nothing of when the daemon reads it."""
+        eventually(f"the daemon knows {pid}", lambda: self.group(pid))
+
     def cuda_worker(self, *options, us=1000):
         """tests/fault/cuda_worker.c, known to the daemon and making progress."""
-        w = self.program([program("cuda_worker"), str(us)], *options, cls=Worker)
+        w = self.cuda_worker_behind(*options, us=us)
         w.line("ready")
         return w
 
     def cuda_worker_behind(self, *options, us=1000):
         """The same, which is known to the daemon, and may have to wait for its first turn."""
         w = self.program([program("cuda_worker"), str(us)], *options, cls=Worker)
-        eventually("the daemon knows it", lambda: self.group(w.pid))
+        self.knows(w.pid)
         return w
 
     def stop(self):
@@ -357,10 +368,12 @@ class Fermata:
         self.stack.callback(p.close)
         return p
 
-    def worker(self, *options, iters=64):
-        """A worker that is known to the daemon and makes progress."""
+    def worker(self, *options, iters=64, scheduled=True):
+        """A worker that makes progress, and is known to the daemon if there is one; or that none schedules."""
         w = self.program([program("worker"), str(iters)], *options, cls=Worker)
         w.line("ready")
+        if self.daemon and scheduled:
+            self.knows(w.pid)
         return w
 
 
@@ -370,7 +383,8 @@ def lib_client(f, stack, group="-", *options, device=None):
     if not options:
         stack.callback(p.close)
     check(p.line("ready") == "ready 0", "the client could not set itself up")
-    eventually("the daemon has it", lambda: p.state()["daemon"])
+    f.knows(p.pid)
+    eventually("it has the daemon", lambda: p.state()["daemon"])
     return p
 
 

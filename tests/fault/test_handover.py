@@ -76,7 +76,7 @@ def upgrade(stack):
         all_go_on(workers, clients)
         fermata.says("refused: protocol version 3; this side speaks 4")
         check(not fermata.ps()["groups"], "it has let in whom it does not understand")
-        fresh = fermata.worker()  # one that knew no other
+        fresh = fermata.worker(scheduled=False)  # one that knew no other
         fresh.finish()
         fermata.stop()
         fermata.start()
@@ -93,10 +93,13 @@ def refused_by_the_next_once_a_while(stack):
     """Who is refused asks again ever more seldom."""
     fermata = Fermata(stack, start=False)
     fermata.start(program=NEXT)
+    begin = time.monotonic()
     c = lib_client_unscheduled(stack, fermata)
-    time.sleep(4)
+    fermata.says("refused", times=5)
     refusals = sum("refused" in line for line in fermata.log())
-    check(1 <= refusals <= 10, f"{refusals} refusals in 4 s")
+    # Before the next attempt it waits for 50 ms, 100 ms, and so on, and no machine makes that less.
+    least = 0.05 * (2 ** (refusals - 1) - 1)
+    check(time.monotonic() - begin >= least, f"{refusals} refusals within less than {least} s")
     c.tell("quit")
     check(c.wait() == 0, f"status {c.p.returncode}")
 
@@ -177,7 +180,9 @@ def configured_while_suspended(stack):
     fermata.says("settings read again")
     with c.segment(100):  # declared by the program that stands
         other.advances()
-    check((w.position(), c.finished()) == seen, "it ran although it was suspended")
+    # What had ended may be told of late: one report.
+    check(w.position() <= seen[0] + 4, f"it ran although it was suspended: {w.position()}, {seen}")
+    c.stood(seen[1])
     for p in (w, c):
         fermata.cli("resume", str(p.pid))
         p.advances()
@@ -185,7 +190,7 @@ def configured_while_suspended(stack):
     fermata.cli("hint", str(c.pid), "priority=high")
     fermata.cli("suspend", str(c.pid))
     fermata.cli("policy", "fixed-priority")
-    c.do("resume")
+    c.do("resume")  # of its own queue
     check(not c.state()["scheduled"], "the program has undone what the operator did")
     fermata.cli("resume", str(c.pid))
     c.advances()

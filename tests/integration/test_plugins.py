@@ -126,7 +126,7 @@ def the_example_decides(stack):
         late.advances(50)
         before = early.stands_still()
         late.advances(50)
-        check(early.finished() - before <= 4, "the group that became ready first ran, too")
+        early.stood(before)
         reasons = {d["reason"] for g in f.ps()["groups"] for d in g["devices"]}
         check("became ready last" in reasons, f"the reasons are {reasons}")
     f.cli("policy", "latest", "turn=2ms")
@@ -208,7 +208,7 @@ WITH(.join = come, .leave = go, .decide = decide)""")
             ahead.advances(50)
             before = behind.stands_still()
             ahead.advances(50)
-            check(behind.finished() - before <= 4, "one of a lower priority ran, too")
+            behind.stood(before)
 
     only(c[2], c[1])
     f.cli("hint", str(c[1].pid), "priority=30")

@@ -40,9 +40,8 @@ def holds_back(ahead, *behind):
         still = [c.stands_still() for c in behind]
         for c in ahead:
             c.advances(50)
-        ran = [c.finished() - before for c, before in zip(behind, still)]
-        # A gate that was being opened when it was closed lets a segment out yet.
-        check(max(ran) <= 4, f"of those who should have waited, {ran} commands ran")
+        for c, before in zip(behind, still):
+            c.stood(before)
 
 
 def heterogeneous_priority_quiets_the_other_device(stack):
@@ -90,7 +89,7 @@ def k_edf_runs_the_k_earliest(stack):
     c = [client(f, stack, "-", "--deadline", t) for t in ("3600s", "1800s", "60s")]
     feed(*c)
     holds_back(c[1:], c[0])
-    check(all(x.state()["scheduled"] for x in c[1:]), "the two earliest do not run at once")
+    eventually("the two earliest run at once", lambda: all(x.state()["scheduled"] for x in c[1:]))
     f.cli("policy", "k-edf", "k=1")
     holds_back(c[2:], *c[:2])
     f.cli("policy", "k-edf", "k=3")
