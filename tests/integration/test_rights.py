@@ -106,17 +106,22 @@ class Machine:
         self.stack.callback(c.close)
         c.line("ready 0")
         if joins:
-            eventually("the daemon has it", lambda: c.state()["daemon"])
+            eventually("the daemon knows it", lambda: self.group_of(c.pid))
         return c
+
+    def group_of(self, pid):
+        """As root sees it; None."""
+        for g in self.seen(identity(0))["groups"]:
+            if pid in [q["pid"] for q in g["queues"]]:
+                return g
+        return None
 
     def joins(self, who):
         """Does a program of this user come into the owner's group by giving its name?"""
         with contextlib.closing(self.client(who, "job")) as c:
-            def where():
-                return [g for g in self.seen(identity(0))["groups"] if c.pid in [q["pid"] for q in g["queues"]]]
-            eventually("its queue is known", where)
-            check(where()[0]["name"] == "job", f"its group is {where()}")
-            return where()[0]["uid"] == OWNER and where()[0]["clients"] == 2
+            g = self.group_of(c.pid)
+            check(g["name"] == "job", f"its group is {g}")
+            return g["uid"] == OWNER and g["clients"] == 2
 
     def as_user(self, uid, fn):
         """What fn() gives, a number, in a process of that user."""
@@ -209,18 +214,29 @@ def control_attempts(m, who):
             os.fchown(out.fileno(), who["user"], who["group"])
         recorder = subprocess.Popen([os.path.join(m.dir, "fermata"), "trace", "record", "-q", "-o", path],
                                     env=m.env, stderr=subprocess.DEVNULL, **who)
+
+        def dump():
+            return [json.loads(line) for line in m.run(who, "trace", "dump", "--json", path).stdout.splitlines()]
+
+        def seen(records):
+            return [r for r in records if r.get("group") == "job" or r["pid"] == m.owner.pid]
+
         try:
             eventually("it records", lambda: os.path.getsize(path) > 56 or recorder.poll() is not None)
-            fed = m.owner.finished()
-            eventually("it goes on", lambda: m.owner.finished() > fed + 20)
+            policy = "fifo" if m.seen(who)["policy"]["name"] != "fifo" else "fixed-priority"
+            for argv in ["suspend", "job"], ["resume", "job"], ["policy", policy]:
+                check(m.cli(identity(0), *argv), f"root may not {argv}")
+            # All are told of the policy; what was before that, and may be told, is there then.
+            eventually("it is told of the policy", lambda: [r for r in dump() if r["event"] == "policy"])
+            may = bool(seen(dump()))
+            if may:
+                eventually("there are segments", lambda: any(r["event"] == "segment_done" for r in seen(dump())))
         finally:
             recorder.terminate()
             check(recorder.wait(60) == 0, "the recording has failed")
-        dump = [json.loads(line) for line in m.run(who, "trace", "dump", "--json", path).stdout.splitlines()]
-        seen = [r for r in dump if r.get("group") == "job" or r["pid"] == m.owner.pid]
-        check("job" not in str(dump) or seen, f"its name is told: {dump}")
-        check(not seen or any(r["event"] == "segment_done" for r in seen), f"without segments: {seen}")
-        return bool(seen)
+        check(may or not seen(dump()), "it is told of late")
+        check(may or "job" not in str(dump()), f"its name is told: {dump()}")
+        return may
 
     return {
         "sees it: `ps` with hints, queues, calls": sees,
@@ -272,7 +288,6 @@ def the_daemon_of_the_system(stack):
     m = Machine(stack, LIMITS, DAEMON, "--system")
     m.owner = m.client(identity(OWNER), "job")
     m.owner.do("feed")
-    eventually("its queue is known", lambda: m.group(OWNER, "job")["queues"])
     who = {
         "root": identity(0),
         "the daemon's user": identity(DAEMON),
@@ -298,14 +313,13 @@ def whom_one_waits_for(stack):
         account = reply["groups"][0]["devices"][0]["account"]
         return account["waiting"] and account["waited_ms"] > 100 and (account, reply)
 
-    eventually("it waits", lambda: waits(identity(OWNER)))
-    account, reply = waits(identity(OWNER))
+    account, reply = eventually("it waits", lambda: waits(identity(OWNER)))
     check("rival" not in json.dumps(reply) and str(OTHER) not in json.dumps(reply), f"told to the owner: {reply}")
     check([w["group"] for w in account["waited_for"]] == [None], f"told to the owner: {account}")
     check(account["waiting"]["group"] is None and account["waiting"]["hidden"], f"told to the owner: {account}")
     text = m.run(identity(OWNER), "why", "job").stdout
     check("a group that you may not see has the device" in text, f"in words: {text}")
-    account, _ = waits(identity(0))
+    account, _ = eventually("it waits", lambda: waits(identity(0)))
     first = account["waited_for"][0]
     check((first["group"], first["user"], account["waiting"]["group"]) == ("rival", OTHER, "rival"), f"told to root: {account}")
     check(not m.cli(identity(OWNER), "why", "rival"), "another's is told")
@@ -337,7 +351,7 @@ def root_is_no_member_of_the_machine(stack):
             s.sendall(json.dumps({"cmd": "ps", "target": "q1"}).encode() + b"\n")
             return len(json.loads(replies.readline())["groups"])
 
-    eventually("its user sees its queue", lambda: m.as_user(OWNER, one) == 1)
+    check(m.as_user(OWNER, one) == 1, "its user does not see its queue")
     check(m.as_user(OTHER, one) == 0, "others who know the id of a queue see it")
     check(m.cli(identity(OWNER), "suspend", "job") and m.cli(identity(0), "resume", "job"), "its user and root steer it")
 
