@@ -48,6 +48,11 @@ class Recording:
         r = self.f.cli("trace", "dump", "--json", self.path)
         return [json.loads(line) for line in r.stdout.splitlines()]
 
+    def hears(self, c):
+        """Wait until there are records of its own. A client that works is sent its ring, and takes it, at some time
+        after the recording has begun."""
+        eventually(f"{c.pid} is recorded", lambda: seen(self.records(), "segment_done", pid=c.pid))
+
     def timeline(self):
         to = self.path + ".json"
         self.f.cli("trace", "export", self.path, "-o", to)
@@ -70,12 +75,18 @@ def preempted(stack, *options):
     batch.do("feed")
     batch.advances()
     r = Recording(stack, f, *options)
+    r.hears(batch)
     urgent = group(f, stack, "urgent", "--priority", "high")
-    for _ in range(3):
+
+    def stopped():
+        """A short job may end before the daemon looks, and batch may be at rest just then."""
         before = f.preemptions()
         urgent.do("burst 30")
-        check(f.preemptions() > before, "nobody was stopped")
         batch.advances()
+        return f.preemptions() > before
+
+    for _ in range(3):
+        eventually("batch is stopped", stopped)
     urgent.quit()
     batch.quit()
     return r.end()
@@ -110,17 +121,21 @@ def each_level_in_its_own_words(stack):
         f.env["FERMATA_LEVEL"] = str(level)
         batch = group(f, stack, "batch")
         batch.do("feed")
-        batch.advances()
         r = Recording(stack, f)
-        f.cli("suspend", "batch")
-        batch.stands_still()
-        f.cli("resume", "batch")
-        batch.advances(200)
+        r.hears(batch)
+
+        def all_seen():
+            """It may have nothing under way just when it is stopped."""
+            f.cli("suspend", "batch")
+            batch.stands_still()
+            f.cli("resume", "batch")
+            batch.advances()
+            records = r.records()
+            return all(seen(records, event, group="batch", queue="q1") for event in events)  # noqa: B023
+
+        eventually(f"level {level}: records of {events}", all_seen)
         batch.quit()
-        records = r.end().records()
-        for event in events:
-            check(seen(records, event, group="batch", queue="q1"), f"level {level}: no record of {event}")
-        check_timeline(r.timeline())
+        check_timeline(r.end().timeline())
 
 
 def what_people_and_programs_ask_for(stack):
@@ -134,7 +149,13 @@ def what_people_and_programs_ask_for(stack):
     f.cli("suspend", "task")
     f.cli("resume", "task")
     check(c.ask("admit 1000 1000").split()[1] == "0", "the task is not admitted")
-    c.do("burst 50")  # ten times what it declared
+
+    def noticed():
+        c.do("burst 50")  # ten times what it declared; the daemon may look too late
+        (t,) = json.loads(f.cli("ps", "--tasks", "--json").stdout)["tasks"]
+        return t["overruns"] and t["violations"]
+
+    eventually("that is noticed", noticed)
     c.do("leave")
     f.cli("policy", "fair")
     c.quit()
@@ -225,6 +246,7 @@ def a_killed_client_leaves_its_records(stack):
     r = Recording(stack, f)
     c = group(f, stack, "victim")
     c.do("feed")
+    r.hears(c)
     c.advances(200)
     c.kill()
     eventually("it has left", lambda: not f.group(c.pid))
@@ -254,9 +276,15 @@ def an_enemy_spoils_its_own_trace_alone(stack):
     f = Fermata(stack)
     r = Recording(stack, f)
     honest, enemy = group(f, stack, "honest"), group(f, stack, "enemy")
-    honest.do("feed")
     enemy.do("feed")
-    enemy.advances()
+    r.hears(enemy)
+
+    def works():
+        """Less in all than its ring holds, however late the recorder comes."""
+        honest.do("burst 5")
+        return seen(r.records(), "segment_done", group="honest")
+
+    eventually("the honest one is recorded", works)
     path = eventually("it has a ring", lambda: rings_of(enemy.pid))
     with open(path[0], "r+b") as ring, mmap.mmap(ring.fileno(), RING_HEAD + LANES * LANE * RECORD) as m:
         for i in range(20):
@@ -265,7 +293,7 @@ def an_enemy_spoils_its_own_trace_alone(stack):
                 m[at:at + min(len(junk), len(m) - at)] = junk[:min(len(junk), len(m) - at)]
             for lane in range(LANES):
                 m[64 + 64 * lane:72 + 64 * lane] = struct.pack("=Q", (1 << 40) * (i + 1))
-            honest.advances(5)
+            honest.do("burst 5")
     honest.quit()
     enemy.do("enough")
     r.end()
@@ -273,7 +301,7 @@ def an_enemy_spoils_its_own_trace_alone(stack):
     check("(pid %d) were lost" % honest.pid not in r.error, f"the honest one has lost something: {r.error}")
     records = [x for x in r.records() if x["pid"] == honest.pid]
     done = [x["segment"] for x in seen(records, "segment_done", group="honest") if x["segment"]]
-    check(done == sorted(set(done)) and len(done) > 20, f"the segments of the honest one: {done}")
+    check(done == sorted(set(done)) and len(done) > 5, f"the segments of the honest one: {done}")
     check_timeline(r.timeline())
 
 
@@ -284,7 +312,7 @@ def what_is_lost_is_counted(stack):
     c = group(f, stack, "busy")
     r = Recording(stack, f)
     c.do("feed")
-    c.advances()
+    r.hears(c)
     r.p.send_signal(signal.SIGSTOP)
     c.advances(LANES * LANE // 3 + 100)  # three records and more for each command
     r.p.send_signal(signal.SIGCONT)
@@ -304,16 +332,18 @@ def nobody_records_and_it_ends(stack):
     c = group(f, stack, "batch")
     c.do("feed")
     first = Recording(stack, f, name="first")
-    c.advances(20)
+    first.hears(c)
     first.p.kill()
     first.end(status=-signal.SIGKILL)
     c.advances()
     dump = f.cli("trace", "dump", first.path)
     check("cut off" in dump.stderr or "did not end in order" in dump.stderr, f"nothing is said: {dump.stderr}")
-    second = Recording(stack, f, "--duration", "0.3", name="second")
-    check(second.p.wait(60) == 0, "a recording of 0.3 s does not end")
+    second = Recording(stack, f, name="second")
+    second.hears(c)
     second.end()
-    check(seen(second.records(), "segment_done", group="batch"), "the second recording is without segments")
+    short = Recording(stack, f, "--duration", "0.3", name="short")
+    check(short.p.wait(60) == 0, "a recording of 0.3 s does not end")
+    short.end()
     third = Recording(stack, f, name="third")
     f.kill()
     third.end(status=1)
@@ -328,8 +358,13 @@ def one_group_alone(stack):
     f = Fermata(stack)
     r = Recording(stack, f, "--group", "one")
     a, b = group(f, stack, "one"), group(f, stack, "other")
-    a.do("burst 20")
-    b.do("burst 20")
+
+    def works():
+        for c in (a, b):
+            c.do("burst 20")
+        return seen(r.records(), "segment_done", pid=a.pid)
+
+    eventually("it is recorded", works)
     a.quit()
     b.quit()
     r.end()
