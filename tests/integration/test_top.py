@@ -179,7 +179,7 @@ def daemons_come_and_go(stack):
         f.start()
         f.cli("policy", "round-robin")
         eventually("they have joined again", lambda: by_name(f, "alpha") and by_name(f, "beta"))
-        t.sees("groups", " alpha .*(ready|running)")
+        t.sees(" 4 groups, ", " alpha .*(ready|running)")
         check(not by_name(f, "alpha")["suspended"], "a key that was pressed for the daemon before is not its")
     f.daemon.send_signal(signal.SIGSTOP)
     t.sees("^the daemon does not answer")
@@ -339,9 +339,15 @@ def scripts(stack):
     f = round_robin(stack)
     two_groups(stack, f)
     f.cli("hint", "beta", "priority=3")
-    r = json.loads(f.cli("top", "--once", "--json", "-d", "0.5").stdout)
+
+    def ran():
+        """A look in which both have had the device, and waited for it."""
+        r = json.loads(f.cli("top", "--once", "--json", "-d", "0.2").stdout)
+        groups = {g["name"]: g for g in r["groups"]}
+        return all(groups[n]["share"] > 0 and (groups[n]["wait_p99_us"] or 0) > 0 for n in ("alpha", "beta")) and (r, groups)
+
+    r, groups = eventually("both run", ran)
     check(r["policy"]["name"] == "round-robin" and r["interval_s"] > 0.1, r)
-    groups = {g["name"]: g for g in r["groups"]}
     alpha, beta = groups["alpha"], groups["beta"]
     check(beta["priority"] == 3 and beta["queues"] == 1 and beta["level_max"] == 3, beta)
     check(0 < alpha["share"] <= 1 and alpha["devices"][0]["device"] == "shared:0", alpha)
@@ -397,6 +403,7 @@ def asked(stack):
                 return json.loads(replies.readline())
 
             queue = by_name(f, "beta")["queues"][0]["id"]
+            eventually("alpha is on the device", lambda: by_name(f, "alpha")["devices"])
             check([g["name"] for g in ask(target=queue)["groups"]] == ["beta"], "by its queue")
             check([g["name"] for g in ask(target="alpha")["groups"]] == ["alpha"], "by its name")
             check(ask(target="nobody")["groups"] == [], "nobody")
@@ -413,6 +420,7 @@ def more_groups_than_a_page_has(stack):
     clients = [lib_client(f, stack) for _ in range(4)]
     for c in clients:
         c.do("more 15")
+    eventually("all are known", lambda: f.stats()["queues"] == 64)
     page = json.loads(f.cli("top", "--once", "--json", "-d", "0.1").stdout)
     names = sorted(g["name"] for g in page["groups"])
     check(names == sorted([f"lib_client-{c.pid}" for c in clients] + [f"{c.pid}.{i}" for c in clients for i in range(15)]),
