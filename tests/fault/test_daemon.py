@@ -9,9 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, FERMATAD, Fermata, Skip, check, eventually, main, program
-
-GENEROUS_MS = 5000  # the promise is 100; a loaded test machine is no measure
+from harness import FERMATA, FERMATAD, PATIENCE, Fermata, Skip, check, eventually, main, program
 
 
 def first_step(worker, after_ns):
@@ -45,8 +43,7 @@ def killed_with_suspended_clients(stack):
     killed = time.monotonic_ns()
     fermata.kill()
     late = max((first_step(w, killed) - killed) / 1e6 for w in workers)
-    print(f"         all three went on within {late:.1f} ms")
-    check(late < GENEROUS_MS, f"{late:.0f} ms until all went on")
+    print(f"         all three went on within {late:.1f} ms")  # how soon is for a quiet machine: bench/
     for w in workers:
         w.advances()
         w.finish()
@@ -215,7 +212,7 @@ def busy_polling(stack):
     for w in workers:
         w.finish()
     fermata.daemon.terminate()
-    check(fermata.daemon.wait(10) == 0, "it ended with an error")
+    check(fermata.daemon.wait(PATIENCE) == 0, "it ended with an error")
 
 
 MALFORMED = (

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, eventually, main, program
+from harness import PATIENCE, Fermata, check, eventually, main, program
 
 MAGIC, VERSION = 0x4D524546, 3
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
@@ -47,7 +47,7 @@ def board(size=BOARD_SIZE, seals=SEALS, magic=BOARD_MAGIC):
 
 def client(fermata):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.settimeout(20)
+    s.settimeout(PATIENCE)
     s.connect(os.path.join(fermata.dir, "client.sock"))
     return s
 
@@ -280,7 +280,7 @@ def killed_mid_handshake(stack):
 
 def control(fermata):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    s.settimeout(20)
+    s.settimeout(PATIENCE)
     s.connect(os.path.join(fermata.dir, "control.sock"))
     return s
 
