@@ -101,8 +101,8 @@ void note_policy(struct fm_bridge *b, uint64_t now)
 	const int64_t *value = fm_sched_policy_params(b->sched);
 	const struct fm_policy_param *p = ops->params;
 
-	note_out(b,
-		&(struct fm_bridge_note){.event = FM_EV_policy, .at = now, .reason = ops->name});
+	note_out(
+		b, &(struct fm_bridge_note){.event = FM_EV_policy, .at = now, .reason = ops->name});
 	for (; p && p->name; p++)
 		note_setting(b, p->name, *value++, now);
 	note_setting(b, "linger", (int64_t)fm_sched_get_linger(b->sched), now);

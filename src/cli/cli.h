@@ -46,6 +46,7 @@ int cli_policy(struct cli *cli, int argc, char **argv);
 int cli_policy_test(struct cli *cli, int argc, char **argv);
 int cli_probe(struct cli *cli, int argc, char **argv);
 int cli_ps(struct cli *cli, int argc, char **argv);
+int cli_record(struct cli *cli, int argc, char **argv);
 int cli_reload(struct cli *cli, int argc, char **argv);
 int cli_resume(struct cli *cli, int argc, char **argv);
 int cli_run(struct cli *cli, int argc, char **argv);

@@ -22,6 +22,7 @@ const struct cli_command cli_commands[] = {
 	{"calibrate", "Measure what analyses need to know of this machine", cli_calibrate},
 	{"study", "Repeat schedulability experiments with random sets of tasks", cli_study},
 	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
+	{"record", "Record what programs do, as a workload to simulate", cli_record},
 	{"sim", "Simulate devices and programs under a policy, in virtual time", cli_sim},
 	{"policy-test", "Try what a policy promises, in simulated scenarios", cli_policy_test},
 	{"stats", "Show the daemon's counters", cli_stats},

@@ -8,6 +8,34 @@ int trace_record(struct cli *cli, int argc, char **argv);
 int trace_dump(struct cli *cli, int argc, char **argv);
 int trace_export(struct cli *cli, int argc, char **argv);
 
+/* recorder.c: a recording, for `trace record' and `record'. */
+#define TRACE_GROUPS 16
+struct trace_wishes {
+	const char *group[TRACE_GROUPS]; /* these alone, if any */
+	unsigned n_groups;
+	double duration; /* seconds; 0: none */
+	bool quiet;
+	bool exact;     /* every job's edges, if the daemon grants it */
+	bool jobs;      /* only what tells of jobs is kept */
+	uint64_t limit; /* it ends with so many records; 0: never */
+};
+struct trace_outcome {
+	uint64_t records, lost;
+	bool gone;  /* the daemon is, or ended it */
+	bool full;  /* the limit is reached */
+	bool exact; /* it was granted */
+};
+struct recorder;
+
+/* Ask the daemon; from here on signals that end a recording are held back. */
+int trace_connect(struct recorder **out, const struct cli *cli, const struct trace_wishes *wishes,
+	struct fm_err *err);
+/* Record into f, until a signal, the time, the limit, the daemon's end, or until a descriptor can
+ * be read (-1: none). -errno where f could not be written. */
+int trace_run(struct recorder *r, FILE *f, int until, struct trace_outcome *out);
+void trace_disconnect(struct recorder **r);
+#define TRACE_CLEAN __attribute__((cleanup(trace_disconnect)))
+
 /* Open a file, and say on stderr what is not whole in it. The exit code; not 0: said already. */
 int trace_open(struct fm_trace_file *t, const char *path);
 

@@ -42,7 +42,7 @@ struct recording {
 	struct peer peer;
 	struct fm_list lines;
 	size_t queued;
-	bool over; /* to be freed */
+	bool over;  /* to be freed */
 	bool exact; /* it wants to hear of each job */
 	unsigned n_groups;
 	char group[TRACE_GROUPS][FM_NAME_MAX]; /* these alone, if any */

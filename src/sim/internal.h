@@ -85,10 +85,10 @@ struct group {
 	struct event timer, leave, change;
 	struct fm_sgroup *sgroup; /* NULL: not there */
 	struct ent *ent;
-	uint32_t ents, busy; /* busy: entities that have not done their part of the job */
-	bool has_job;
-	struct job job;    /* at hand */
-	struct job *queue; /* a ring */
+	uint32_t ents, busy;   /* busy: entities that have not done their part of the job */
+	bool has_job, leaving; /* leaving: when its recorded jobs have ended */
+	struct job job;        /* at hand */
+	struct job *queue;     /* a ring */
 	uint32_t cap, head, waiting;
 	uint64_t next;  /* when the next arrival is due, jitter not counted */
 	size_t record;  /* of the trace */

@@ -149,6 +149,17 @@ static void arrive_after(struct group *g, uint64_t pause)
 		arrive(g, 0, 0);
 }
 
+static bool is_recorded(const struct group *g)
+{
+	return g->plan->arrival == FM_SIM_TRACE || g->plan->arrival == FM_SIM_CHAIN;
+}
+
+/* A program that was recorded ends when it has done what it did, and here that may be later. */
+static bool has_more(const struct group *g)
+{
+	return is_recorded(g) && (g->has_job || g->waiting || g->record < g->plan->records);
+}
+
 static void end_job(struct group *g)
 {
 	struct machine *m = g->m;
@@ -169,6 +180,8 @@ static void end_job(struct group *g)
 		begin_job(g);
 	if (m->follows)
 		tell_followers(g);
+	if (g->leaving && !has_more(g))
+		at(m, &g->leave, m->now);
 }
 
 void jobs_next(struct ent *e)
@@ -281,7 +294,7 @@ static int enter(struct group *g, struct ent *e)
 
 int jobs_join(struct group *g)
 {
-	bool recorded = g->plan->arrival == FM_SIM_TRACE || g->plan->arrival == FM_SIM_CHAIN;
+	bool recorded = is_recorded(g);
 	struct machine *m = g->m;
 	uint64_t first;
 	int rc = fm_sched_group_add(m->s, &g->sgroup);
@@ -312,6 +325,9 @@ void jobs_leave(struct group *g)
 {
 	struct machine *m = g->m;
 
+	g->leaving = has_more(g);
+	if (g->leaving)
+		return;
 	count_group(g);
 	fm_heap_del(&m->queue, &g->timer.node);
 	fm_heap_del(&m->queue, &g->change.node);

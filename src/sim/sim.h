@@ -94,7 +94,8 @@ struct fm_sim_group {
 	const char *name;
 	uint32_t count;
 	struct fm_hints hints;
-	uint64_t start, stop; /* joins, leaves; FM_NEVER: stays */
+	uint64_t start,
+		stop; /* joins, leaves (not before its recorded jobs ended); FM_NEVER: stays */
 	uint32_t place[FM_SIM_PLACES], places;
 	bool everywhere; /* on all of its devices at once; else the instances are dealt out */
 	bool has_cpu, spins;

@@ -15,8 +15,14 @@
 
 #define ALL_HINTS(id, name, min, max, def, unit) [id] = def,
 #define ONCE                                     (UINT64_C(1) << 50) /* between arrivals: there is no second */
-#define CPU(ms)                                  {.times = 1, .cpu = true, .time = {FM_SIM_FIXED, (ms) * FM_MS, 0}}
-#define COMMAND(ms)                              {.times = 1, .time = {FM_SIM_FIXED, (ms) * FM_MS, 0}}
+#define CPU(ms)                                                                  \
+	{                                                                        \
+		.times = 1, .cpu = true, .time = { FM_SIM_FIXED, (ms)*FM_MS, 0 } \
+	}
+#define COMMAND(ms)                                                 \
+	{                                                           \
+		.times = 1, .time = { FM_SIM_FIXED, (ms)*FM_MS, 0 } \
+	}
 #define GROUP(...)                                                                                \
 	(struct fm_sim_group)                                                                     \
 	{                                                                                         \

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `fermata record`: what the daemon saw, as a workload that `fermata sim` takes. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "ctl.h"
+#include "recorded.h"
+#include "trace.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* The records are on disk until the end, and then this many need about 1 GiB of memory. */
+#define LIMIT (UINT64_C(1) << 24)
+
+enum { KEY_FROM = CLI_KEY_OWN, KEY_ARRIVALS, KEY_FORCE };
+
+struct options {
+	struct cli *cli;
+	const char *output, *from;
+	char how; /* recorded_write() */
+	bool force;
+	struct trace_wishes wishes;
+	char **argv; /* to be run meanwhile, or NULL */
+};
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0,
+		"Write the workload into FILE (needed); - is the standard output", 0},
+	{"duration", 'd', "SECONDS", 0, "End after so many seconds; else with Ctrl-C", 0},
+	{"group", 'g', "NAME", 0, "Only this group; may be given several times", 0},
+	{"from", KEY_FROM, "TRACE", 0,
+		"Make it of a file of `fermata trace record', instead of recording", 0},
+	{"arrivals", KEY_ARRIVALS, "HOW", 0,
+		"Jobs come when they came (open), so long after the end of the one before "
+		"(closed), or "
+		"as it looks, of each group (auto, the default)",
+		0},
+	{"force", KEY_FORCE, 0, 0, "Replace FILE if it is there", 0},
+	{"quiet", 'q', 0, 0, "No word about the progress", 0},
+	CLI_OPT_SOCKET,
+	{0},
+};
+
+static void set_how(struct options *o, const char *arg, const struct argp_state *state)
+{
+	if (strcmp(arg, "auto") != 0 && strcmp(arg, "open") != 0 && strcmp(arg, "closed") != 0)
+		cli_usage(state, "arrivals are auto, open or closed, not '%s'", arg);
+	o->how = *arg;
+}
+
+static void set_duration(struct options *o, const char *arg, const struct argp_state *state)
+{
+	char *end;
+
+	o->wishes.duration = strtod(arg, &end);
+	if (end == arg || *end || !(o->wishes.duration > 0 && o->wishes.duration < 1e9))
+		cli_usage(state, "'%s' is no number of seconds", arg);
+}
+
+static void check(const struct options *o, const struct argp_state *state)
+{
+	const struct trace_wishes *w = &o->wishes;
+
+	if (!o->output)
+		cli_usage(state, "where to? give -o FILE");
+	if (o->from && (o->argv || w->duration > 0 || w->n_groups))
+		cli_usage(state, "--from takes neither a duration, nor groups, nor a command");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'o':
+		o->output = arg;
+		return 0;
+	case 'd':
+		set_duration(o, arg, state);
+		return 0;
+	case 'g':
+		if (o->wishes.n_groups == TRACE_GROUPS)
+			cli_usage(state, "more than %d groups", TRACE_GROUPS);
+		o->wishes.group[o->wishes.n_groups++] = arg;
+		return 0;
+	case 'q':
+		o->wishes.quiet = true;
+		return 0;
+	case KEY_FROM:
+		o->from = arg;
+		return 0;
+	case KEY_ARRIVALS:
+		set_how(o, arg, state);
+		return 0;
+	case KEY_FORCE:
+		o->force = true;
+		return 0;
+	case ARGP_KEY_ARGS:
+		o->argv = state->argv + state->next;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		check(o, state);
+		return 0;
+	default:
+		return cli_option(key, arg, o->cli);
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "-o FILE [-- COMMAND [ARGUMENT...]]\n--from TRACE -o FILE",
+	.doc = "Record what programs do, as a workload that `fermata sim' takes: until Ctrl-C, or "
+	       "while COMMAND runs, under Fermata.\vfermata-record(1) tells the whole story.",
+};
+
+static bool to_stdout(const struct options *o)
+{
+	return !strcmp(o->output, "-");
+}
+
+/* Before anything is recorded for nothing. */
+static int check_output(const struct options *o, struct fm_err *err)
+{
+	struct stat st;
+
+	if (to_stdout(o) || stat(o->output, &st))
+		return 0;
+	if (!S_ISREG(st.st_mode))
+		return fm_err_set(err, -EINVAL, "%s is not a regular file", o->output);
+	if (o->force)
+		return 0;
+	fm_err_set(err, -EEXIST, "%s is there already", o->output);
+	return fm_err_hint(err, "--force replaces it");
+}
+
+static int cannot_write(const char *path, int rc, struct fm_err *err)
+{
+	return fm_err_set(err, rc, "%s: cannot write: %s", path, strerror(-rc));
+}
+
+/* A file beside `path', with its name but for what mkstemp() makes of the end. */
+static int open_beside(const char *path, char **name, FILE **f, struct fm_err *err)
+{
+	int fd, rc;
+
+	if (asprintf(name, "%s.XXXXXX", path) < 0) {
+		*name = NULL;
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	}
+	fd = mkostemp(*name, O_CLOEXEC);
+	*f = fd < 0 ? NULL : fdopen(fd, "w+");
+	if (*f)
+		return 0;
+	rc = -errno;
+	if (fd >= 0) {
+		close(fd);
+		unlink(*name);
+	}
+	return cannot_write(path, rc, err);
+}
+
+static mode_t usual_mode(void)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	return 0666 & ~mask;
+}
+
+/* Where nobody asked for it, what came there meanwhile stays. */
+static int put_in_place(const struct options *o, const char *fresh)
+{
+	if (o->force)
+		return rename(fresh, o->output) ? -errno : 0;
+	if (link(fresh, o->output)) {
+		if (errno == EEXIST ||
+			renameat2(AT_FDCWD, fresh, AT_FDCWD, o->output, RENAME_NOREPLACE))
+			return -errno;
+		return 0;
+	}
+	unlink(fresh);
+	return 0;
+}
+
+static int save(
+	const struct options *o, const struct recorded *r, const char *from, struct fm_err *err)
+{
+	FM_CLEAN_FREE char *fresh = NULL;
+	FILE *f = NULL;
+	bool good;
+	int rc;
+
+	if (to_stdout(o))
+		return recorded_write(r, stdout, from, o->how)
+			       ? 0
+			       : cannot_write("the standard output", -EIO, err);
+	rc = open_beside(o->output, &fresh, &f, err);
+	if (rc)
+		return rc;
+	errno = 0;
+	good = recorded_write(r, f, from, o->how);
+	good = !fflush(f) && good && !fchmod(fileno(f), usual_mode());
+	rc = good ? 0 : errno ? -errno : -EIO;
+	if (fclose(f) && !rc)
+		rc = -errno;
+	rc = rc ? rc : put_in_place(o, fresh);
+	if (!rc)
+		return 0;
+	unlink(fresh);
+	return cannot_write(o->output, rc, err);
+}
+
+static void tell(const struct options *o, const struct recorded *r)
+{
+	size_t jobs = 0;
+
+	for (uint32_t i = 0; i < r->groups; i++)
+		jobs += r->group[i].jobs;
+	if (!o->wishes.quiet)
+		fprintf(stderr, "fermata: %zu jobs of %u groups on %u devices, %.3f s, in %s\n",
+			jobs, r->groups, r->devices, (double)(r->end - r->begin) / FM_S, o->output);
+	if (r->lost)
+		fprintf(stderr,
+			"fermata: %" PRIu64
+			" records were lost: jobs are missing, or are two in one\n",
+			r->lost);
+	for (uint32_t i = 0; i < r->groups; i++)
+		if (r->group[i].elsewhere)
+			fprintf(stderr,
+				"fermata: group %s works on other devices, too: here each is by "
+				"itself\n",
+				r->group[i].name);
+}
+
+static int convert(const struct options *o, const struct fm_trace_file *t, const char *from,
+	uint64_t until, struct fm_err *err)
+{
+	RECORDED_CLEAN struct recorded r = {0};
+	int rc = recorded_read(&r, t, until, err);
+
+	if (!rc && !r.groups) {
+		fm_err_set(err, -ENODATA, "no program used a device meanwhile: nothing is written");
+		fm_err_hint(err, "`fermata ps' shows whose queues there are");
+		rc = -ENODATA;
+	}
+	rc = rc ? rc : save(o, &r, from, err);
+	if (!rc)
+		tell(o, &r);
+	return rc;
+}
+
+static int from_file(const struct options *o)
+{
+	struct fm_trace_file t;
+	struct fm_err err = {0};
+	int rc = trace_open(&t, o->from);
+
+	if (rc)
+		return rc;
+	rc = convert(o, &t, o->from, 0, &err);
+	fm_trace_file_close(&t);
+	return rc ? cli_report(&err) : CLI_OK;
+}
+
+/* A program that is ours to wait for. */
+struct child {
+	pid_t pid; /* 0: none */
+	int fd;
+};
+
+/* Under Fermata, by this same command, and with the signals that are held back here. */
+static int start(const struct options *o, struct child *c, struct fm_err *err)
+{
+	size_t n = 0, extra = 0;
+	FM_CLEAN_FREE char **argv = NULL;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int rc;
+
+	while (o->argv[n])
+		n++;
+	argv = calloc(n + 6, sizeof(*argv));
+	if (!argv)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	argv[extra++] = (char *)"fermata";
+	if (o->cli->socket) {
+		argv[extra++] = (char *)"--socket";
+		argv[extra++] = (char *)o->cli->socket;
+	}
+	argv[extra++] = (char *)"run";
+	argv[extra++] = (char *)"--";
+	memcpy(argv + extra, o->argv, n * sizeof(*argv));
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	rc = posix_spawn(&c->pid, "/proc/self/exe", NULL, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	if (rc)
+		return fm_err_set(err, -rc, "cannot run `fermata run': %s", strerror(rc));
+	c->fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	return c->fd >= 0 ? 0 : fm_err_set(err, -errno, "cannot watch it: %s", strerror(errno));
+}
+
+/* It goes on if the recording ends first; how it ended is told. */
+static int reap(struct child *c)
+{
+	int status = 0;
+
+	if (!c->pid || waitpid(c->pid, &status, 0) != c->pid)
+		return CLI_OK;
+	close(c->fd);
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return CLI_OK;
+	fprintf(stderr, "fermata: the command ended with %s %d\n",
+		WIFEXITED(status) ? "status" : "signal",
+		WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	return CLI_FAILED;
+}
+
+/* One that answers, or the user's own: the recording has to be there before the command is. */
+static int need_daemon(const struct options *o, struct fm_err *err)
+{
+	char dir[CTL_PATH];
+	CLI_CLEAN_JSON json_t *version = NULL;
+	int rc = ctl_call(o->cli, json_pack("{s:s}", "cmd", "version"), &version, dir, err);
+
+	if (rc != -ENOTCONN || !o->argv || ctl_dir_given(o->cli) || personal_dir(dir))
+		return rc;
+	return personal_start(dir, err);
+}
+
+static void tell_outcome(const struct options *o, const struct trace_outcome *out)
+{
+	if (out->gone)
+		fputs("fermata: the daemon ended the recording, or ended: what there is is "
+		      "written\n",
+			stderr);
+	if (out->full)
+		fprintf(stderr,
+			"fermata: %" PRIu64 " records: that is all that one recording holds\n",
+			LIMIT);
+	if (!out->exact)
+		fputs("fermata: of a group that is alone on its device several jobs may be one: "
+		      "who "
+		      "may steer all can have it exactly\n",
+			stderr);
+	if (!o->wishes.quiet)
+		fprintf(stderr, "fermata: %" PRIu64 " records, %" PRIu64 " lost\n", out->records,
+			out->lost);
+}
+
+static int of_records(
+	const struct options *o, FILE *f, const struct trace_outcome *out, struct fm_err *err)
+{
+	char path[64];
+	struct fm_trace_file t;
+	uint64_t until = fm_now();
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(f));
+	rc = fm_trace_file_open(&t, path, err);
+	if (rc)
+		return rc;
+	tell_outcome(o, out);
+	rc = convert(o, &t, "the daemon", out->gone ? 0 : until, err);
+	fm_trace_file_close(&t);
+	return rc;
+}
+
+/* The records of it are in a file without a name, on the disk that the workload is to be on. */
+static int record(const struct options *o, struct recorder *r, struct fm_err *err)
+{
+	FM_CLEAN_FREE char *name = NULL;
+	FM_CLEAN_FILE FILE *f = NULL;
+	struct child c = {.fd = -1};
+	struct trace_outcome out;
+	int rc = open_beside(to_stdout(o) ? "/tmp/fermata-record" : o->output, &name, &f, err), end;
+
+	if (rc)
+		return rc;
+	unlink(name);
+	rc = o->argv ? start(o, &c, err) : 0;
+	if (!rc && !o->wishes.quiet)
+		fprintf(stderr, "fermata: recording into %s%s\n", o->output,
+			o->wishes.duration > 0 || o->argv ? "" : "; Ctrl-C ends it");
+	if (!rc) {
+		rc = trace_run(r, f, c.fd, &out);
+		rc = rc ? cannot_write(o->output, rc, err) : of_records(o, f, &out, err);
+	}
+	end = reap(&c);
+	if (!rc && (end || out.gone))
+		rc = fm_err_set(err, -ECANCELED, "%s",
+			out.gone ? "the recording is cut short"
+				 : "the command failed; what it did is written");
+	return rc;
+}
+
+int cli_record(struct cli *cli, int argc, char **argv)
+{
+	TRACE_CLEAN struct recorder *r = NULL;
+	struct options o = {
+		.cli = cli, .how = 'a', .wishes = {.exact = true, .jobs = true, .limit = LIMIT}};
+	struct fm_err err = {0};
+
+	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &o);
+	if (check_output(&o, &err))
+		return cli_report(&err);
+	if (o.from)
+		return from_file(&o);
+	if (need_daemon(&o, &err) || trace_connect(&r, cli, &o.wishes, &err) || record(&o, r, &err))
+		return cli_report(&err);
+	return CLI_OK;
+}
