@@ -74,6 +74,12 @@ void fm_hist_upto(const struct fm_hist *h, uint64_t upto[FM_HIST_BOUNDS])
 	}
 }
 
+uint64_t fm_hist_bucket(const struct fm_hist *h, unsigned bucket, uint64_t *upto)
+{
+	*upto = FM_MAX(FM_MIN(bucket_top(bucket), h->max), h->min);
+	return h->bucket[bucket];
+}
+
 uint64_t fm_hist_quantile(const struct fm_hist *h, double q)
 {
 	uint64_t rank, seen = 0;

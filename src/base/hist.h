@@ -25,6 +25,10 @@ extern const uint64_t fm_hist_bounds[FM_HIST_BOUNDS];
 /* How many were not above each of them. What shares a bucket with a bound counts as above it. */
 void fm_hist_upto(const struct fm_hist *h, uint64_t upto[FM_HIST_BOUNDS]);
 
+/* How many are in a bucket, and up to which value they are: the upper edge of the bucket, but no
+ * value beyond the least and the greatest. */
+uint64_t fm_hist_bucket(const struct fm_hist *h, unsigned bucket, uint64_t *upto);
+
 /* The value at quantile q in [0, 1]: the upper edge of its bucket, never above the maximum. 0 when
  * empty. */
 uint64_t fm_hist_quantile(const struct fm_hist *h, double q);

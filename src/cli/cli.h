@@ -38,6 +38,7 @@ int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_analyze(struct cli *cli, int argc, char **argv);
 int cli_calibrate(struct cli *cli, int argc, char **argv);
 int cli_calibrate_program(struct cli *cli, int argc, char **argv);
+int cli_compare(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);
 int cli_hint(struct cli *cli, int argc, char **argv);

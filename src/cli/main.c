@@ -24,6 +24,7 @@ const struct cli_command cli_commands[] = {
 	{"trace", "Record what is scheduled and why; print it, or make a timeline", cli_trace},
 	{"record", "Record what programs do, as a workload to simulate", cli_record},
 	{"sim", "Simulate devices and programs under a policy, in virtual time", cli_sim},
+	{"compare", "Put two runs side by side: recorded, or simulated", cli_compare},
 	{"policy-test", "Try what a policy promises, in simulated scenarios", cli_policy_test},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},

@@ -11,6 +11,11 @@ static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "Record into FILE (needed)", 0},
 	{"duration", 'd', "SECONDS", 0, "End after so many seconds; else with Ctrl-C", 0},
 	{"group", 'g', "NAME", 0, "Only this group; may be given several times", 0},
+	{"exact", 'e', 0, 0,
+		"Of who is alone on a device each job, too, which costs him a little; for those "
+		"who "
+		"may steer all",
+		0},
 	{"quiet", 'q', 0, 0, "No word about the progress", 0},
 	CLI_OPT_SOCKET,
 	{0},
@@ -41,6 +46,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (w->n_groups == TRACE_GROUPS)
 			cli_usage(state, "more than %d groups", TRACE_GROUPS);
 		w->group[w->n_groups++] = arg;
+		return 0;
+	case 'e':
+		w->exact = true;
 		return 0;
 	case 'q':
 		w->quiet = true;
@@ -74,6 +82,8 @@ static int finish(const struct options *o, const struct trace_outcome *out, int 
 	if (!o->wishes.quiet)
 		fprintf(stderr, "fermata: %" PRIu64 " records in %s, %" PRIu64 " lost\n",
 			out->records, o->path, out->lost);
+	if (o->wishes.exact && !out->exact)
+		fputs("fermata: not exact: you may not steer all\n", stderr);
 	if (!out->gone)
 		return CLI_OK;
 	fprintf(stderr, "fermata: the daemon ended the recording, or ended\n"
