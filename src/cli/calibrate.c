@@ -292,7 +292,8 @@ static int use_daemon(struct calibrate *x, struct fm_err *err)
 	int rc;
 
 	if (!x->cli->socket)
-		return calibrate_daemon_start(&x->daemon, x->config, x->c.realtime, err);
+		return calibrate_daemon_start(
+			&x->daemon, "fixed-priority", x->config, x->c.realtime, err);
 	rc = ctl_call(x->cli, json_pack("{s:s}", "cmd", "policy"), &reply, x->daemon.dir, err);
 	name = cli_str(json_object_get(reply, "policy"), "name");
 	if (rc || !strcmp(name, "fixed-priority"))

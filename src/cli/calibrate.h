@@ -9,34 +9,12 @@
  * programs get.
  */
 #pragma once
+#include "bench/load.h"
 #include "cli.h"
 #include "ctl.h"
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-#define LOAD_DEPTH 8 /* commands that the busy program keeps queued */
-
-/* A device, and a queue of it. Errors are texts; NULL is none. */
-struct load;
-struct load_ops {
-	const char *kind; /* "sim", "opencl", "cuda" */
-	bool native;      /* programs share it without Fermata, too */
-	bool exact;       /* `amount` is nanoseconds of device time; else it has to be found */
-	const char *(*open)(struct load *l, unsigned index);
-	/* A command into the queue, asynchronously; slot: below LOAD_DEPTH, and not in use. */
-	const char *(*launch)(struct load *l, unsigned slot, uint64_t amount);
-	const char *(*wait)(struct load *l, unsigned slot);
-};
-struct load {
-	const struct load_ops *ops;
-	void *priv;
-	char name[128], platform[128], driver[128];
-};
-extern const struct load_ops load_sim, load_opencl, load_cuda;
-
-/* "opencl:1"; the index is 0 if there is none. NULL: no such kind. */
-const struct load_ops *load_find(const char *device, unsigned *index);
 
 enum calibrate_go { GO_NOT_YET, GO_WORK, GO_WAIT };
 enum calibrate_state { STATE_NEW, STATE_READY, STATE_RESTING, STATE_FAILED };
@@ -89,8 +67,8 @@ struct calibrate_daemon {
 	pid_t pid; /* 0: not running */
 };
 /* config: its settings; NULL: the defaults, or with realtime, that alone. */
-int calibrate_daemon_start(
-	struct calibrate_daemon *d, const char *config, bool realtime, struct fm_err *err);
+int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const char *config,
+	bool realtime, struct fm_err *err);
 /* Safe for one that did not start, and for somebody else's. */
 void calibrate_daemon_end(struct calibrate_daemon *d);
 

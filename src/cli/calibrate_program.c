@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "calibrate.h"
+#include "place.h"
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -16,23 +17,7 @@
 		     */
 #define JITTER_NS (3 * FM_MS)
 #define WARM_UP   16
-#define SIZINGS   9
 #define RT_PRIO   10 /* of SCHED_FIFO: of the sporadic one; the busy one is just below it */
-
-const struct load_ops *load_find(const char *device, unsigned *index)
-{
-	static const struct load_ops *const all[] = {&load_sim, &load_opencl, &load_cuda};
-	size_t len = strcspn(device, ":");
-	char *end = "";
-
-	*index = device[len] ? (unsigned)strtoul(device + len + 1, &end, 10) : 0;
-	if (device[len] && (!device[len + 1] || *end || *index > 63))
-		return NULL;
-	for (size_t i = 0; i < FM_ARRAY_LEN(all); i++)
-		if (strlen(all[i]->kind) == len && !strncmp(all[i]->kind, device, len))
-			return all[i];
-	return NULL;
-}
 
 struct program {
 	struct load load;
@@ -62,48 +47,10 @@ static void note(struct calibrate_page *page, uint64_t begin, uint64_t end)
 static const char *once(struct program *p, uint64_t amount, uint64_t *took)
 {
 	uint64_t begin = fm_now();
-	const char *wrong = p->load.ops->launch(&p->load, 0, amount);
+	const char *wrong = p->load.ops->launch(&p->load, 0, amount, 0);
 
 	wrong = wrong ? wrong : p->load.ops->wait(&p->load, 0);
 	*took = fm_now() - begin;
-	return wrong;
-}
-
-/* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. */
-static const char *each(struct program *p, uint64_t amount, uint64_t *ns)
-{
-	const char *wrong = NULL;
-
-	*ns = UINT64_MAX;
-	for (int i = 0; !wrong && i < SIZINGS; i++) {
-		uint64_t begin = fm_now();
-
-		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)
-			wrong = p->load.ops->launch(&p->load, k, amount);
-		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)
-			wrong = p->load.ops->wait(&p->load, k);
-		*ns = FM_MIN(*ns, (fm_now() - begin) / LOAD_DEPTH);
-	}
-	return wrong;
-}
-
-/* How much makes a command of `wish` nanoseconds. */
-static const char *size(struct program *p, uint64_t wish)
-{
-	uint64_t amount = p->load.ops->exact ? wish : 256, ns = 0;
-	const char *wrong = each(p, amount, &ns);
-
-	while (!wrong && !p->load.ops->exact && ns < wish / 2 && amount < UINT32_MAX / 2) {
-		amount *= 2;
-		wrong = each(p, amount, &ns);
-	}
-	if (!wrong && !p->load.ops->exact && ns) {
-		amount = FM_MAX((uint64_t)((double)amount * (double)wish / (double)ns), 1u);
-		amount = FM_MIN(amount, (uint64_t)UINT32_MAX);
-		wrong = each(p, amount, &ns);
-	}
-	p->page->amount = amount;
-	p->page->command_ns = ns;
 	return wrong;
 }
 
@@ -120,13 +67,13 @@ static const char *busy(struct program *p)
 
 	for (k = 0; !wrong && k < LOAD_DEPTH; k++) {
 		begin[k] = fm_now();
-		wrong = p->load.ops->launch(&p->load, k, p->amount);
+		wrong = p->load.ops->launch(&p->load, k, p->amount, 0);
 	}
 	for (k = 0; !wrong && told(p, GO_WORK); k = (k + 1) % LOAD_DEPTH) {
 		wrong = p->load.ops->wait(&p->load, k);
 		note(p->page, begin[k], fm_now());
 		begin[k] = fm_now();
-		wrong = wrong ? wrong : p->load.ops->launch(&p->load, k, p->amount);
+		wrong = wrong ? wrong : p->load.ops->launch(&p->load, k, p->amount, 0);
 	}
 	for (unsigned n = 0; !wrong && n < LOAD_DEPTH; n++)
 		wrong = p->load.ops->wait(&p->load, (k + n) % LOAD_DEPTH);
@@ -186,12 +133,12 @@ static const char *run(struct program *p, enum calibrate_role role, unsigned ind
 
 	if (wrong)
 		return wrong;
-	strcpy(p->page->name, p->load.name);
-	strcpy(p->page->platform, p->load.platform);
-	strcpy(p->page->driver, p->load.driver);
+	strcpy(p->page->name, p->load.about.name);
+	strcpy(p->page->platform, p->load.about.platform);
+	strcpy(p->page->driver, p->load.about.driver);
 	if (role != ROLE_SIZE)
 		return follow(p, role);
-	wrong = size(p, p->amount);
+	wrong = load_size(&p->load, p->amount, 0, &p->page->amount, &p->page->command_ns);
 	if (!wrong)
 		atomic_store(&p->page->state, STATE_READY);
 	return wrong;
@@ -200,6 +147,7 @@ static const char *run(struct program *p, enum calibrate_role role, unsigned ind
 int cli_calibrate_program(struct cli *cli, int argc, char **argv)
 {
 	struct program p = {.random = 1};
+	char library[PATH_MAX];
 	const char *wrong;
 	unsigned index;
 
@@ -208,6 +156,7 @@ int cli_calibrate_program(struct cli *cli, int argc, char **argv)
 	if (argc == 5) {
 		p.page = map(atoi(argv[1]));
 		p.load.ops = load_find(argv[3], &index);
+		p.load.libfermata = place_library(library) ? library : NULL;
 		p.amount = strtoull(argv[4], NULL, 10);
 	}
 	if (!p.page || !p.load.ops) {

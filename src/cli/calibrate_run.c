@@ -126,10 +126,10 @@ void calibrate_end(struct calibrate_program *p)
 	*p = (struct calibrate_program){0};
 }
 
-static void exec_daemon(const char *dir, const char *config)
+static void exec_daemon(const char *dir, const char *policy, const char *config)
 {
 	char path[PATH_MAX];
-	char *argv[] = {"fermatad", "--dir", (char *)dir, "--policy", "fixed-priority", "--config",
+	char *argv[] = {"fermatad", "--dir", (char *)dir, "--policy", (char *)policy, "--config",
 		(char *)(config ? config : "/dev/null"), NULL};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -174,8 +174,8 @@ static const char *write_realtime(const struct calibrate_daemon *d, char *path, 
 	return f ? path : NULL;
 }
 
-int calibrate_daemon_start(
-	struct calibrate_daemon *d, const char *config, bool realtime, struct fm_err *err)
+int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const char *config,
+	bool realtime, struct fm_err *err)
 {
 	const char *tmp = secure_getenv("TMPDIR");
 	char dir[DIR_MAX], path[CTL_PATH + 32];
@@ -195,7 +195,7 @@ int calibrate_daemon_start(
 		return fm_err_set(err, -errno, "cannot start a process: %m");
 	}
 	if (!d->pid)
-		exec_daemon(d->dir, config);
+		exec_daemon(d->dir, policy, config);
 	return await_daemon(d, err);
 }
 

@@ -36,6 +36,8 @@ extern const struct cli_command cli_commands[]; /* ends with a NULL name */
 
 int cli_admit(struct cli *cli, int argc, char **argv);
 int cli_analyze(struct cli *cli, int argc, char **argv);
+int cli_bench(struct cli *cli, int argc, char **argv);
+int cli_bench_client(struct cli *cli, int argc, char **argv);
 int cli_calibrate(struct cli *cli, int argc, char **argv);
 int cli_calibrate_program(struct cli *cli, int argc, char **argv);
 int cli_compare(struct cli *cli, int argc, char **argv);
@@ -88,7 +90,10 @@ void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, v
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 
-/* The same, from an error; one without a hint is sent to the help. */
+/* Wrong usage unless it is a built-in policy with its parameters: "NAME [KEY=VALUE...]". */
+void cli_check_policy(const struct argp_state *state, const char *policy);
+
+/* As cli_usage(), from an error; one without a hint is sent to the help. */
 void cli_usage_err(const struct argp_state *state, struct fm_err *err) __attribute__((noreturn));
 
 /* Print "fermata: text" and "  hint: ..." to stderr; the exit code that fits. */

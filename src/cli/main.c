@@ -25,6 +25,7 @@ const struct cli_command cli_commands[] = {
 	{"record", "Record what programs do, as a workload to simulate", cli_record},
 	{"sim", "Simulate devices and programs under a policy, in virtual time", cli_sim},
 	{"compare", "Put two runs side by side: recorded, or simulated", cli_compare},
+	{"bench", "Measure what clients of a device get: latency, throughput", cli_bench},
 	{"policy-test", "Try what a policy promises, in simulated scenarios", cli_policy_test},
 	{"stats", "Show the daemon's counters", cli_stats},
 	{"metrics", "Print the daemon's numbers as Prometheus reads them", cli_metrics},
@@ -33,6 +34,7 @@ const struct cli_command cli_commands[] = {
 	{"help", "Explain a command", cli_help},
 	{"_probe", NULL, cli_probe},
 	{"_calibrate", NULL, cli_calibrate_program},
+	{"_bench", NULL, cli_bench_client},
 	{NULL, NULL, NULL},
 };
 

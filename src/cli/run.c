@@ -119,7 +119,7 @@ __attribute__((noreturn)) static void no_policy(const struct argp_state *state, 
 	cli_usage_err(state, &err);
 }
 
-static void check_local(const struct argp_state *state, const char *local)
+void cli_check_policy(const struct argp_state *state, const char *local)
 {
 	FM_CLEAN_FREE char *words = strdup(local);
 	const char *params[FM_POLICY_PARAMS];
@@ -220,7 +220,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 			cli_usage_err(state, &err);
 		return 0;
 	case KEY_LOCAL:
-		check_local(state, arg);
+		cli_check_policy(state, arg);
 		run->local = arg;
 		return 0;
 	case KEY_GPU_TIME ... KEY_ADMIT:

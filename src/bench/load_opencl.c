@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel that computes for as long as it is told, by plain OpenCL. */
 #include "base/util.h"
-#include "calibrate.h"
+#include "load.h"
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -24,9 +25,16 @@
 	X(clCreateKernel)            \
 	X(clSetKernelArg)            \
 	X(clEnqueueNDRangeKernel)    \
+	X(clEnqueueWriteBuffer)      \
+	X(clEnqueueReadBuffer)       \
 	X(clFlush)                   \
 	X(clWaitForEvents)           \
-	X(clReleaseEvent)
+	X(clReleaseEvent)            \
+	X(clReleaseMemObject)        \
+	X(clReleaseKernel)           \
+	X(clReleaseProgram)          \
+	X(clReleaseCommandQueue)     \
+	X(clReleaseContext)
 
 #define GROUP 32u
 
@@ -47,8 +55,11 @@ struct ocl {
 	cl_device_id dev;
 	cl_context ctx;
 	cl_command_queue q;
+	cl_program program;
 	cl_kernel kernel;
-	size_t items;
+	cl_mem out, copied; /* copied: as large as was asked for */
+	size_t items, bytes;
+	char *host; /* of the same size */
 	cl_event event[LOAD_DEPTH];
 };
 
@@ -93,13 +104,15 @@ static bool find(struct ocl *o, unsigned index)
 
 static void describe(struct ocl *o, struct load *l)
 {
-	if (o->clGetDeviceInfo(o->dev, CL_DEVICE_NAME, sizeof(l->name) - 1, l->name, NULL))
-		strcpy(l->name, "-");
-	if (o->clGetDeviceInfo(o->dev, CL_DRIVER_VERSION, sizeof(l->driver) - 1, l->driver, NULL))
-		strcpy(l->driver, "-");
+	struct fm_bench_device *a = &l->about;
+
+	if (o->clGetDeviceInfo(o->dev, CL_DEVICE_NAME, sizeof(a->name) - 1, a->name, NULL))
+		strcpy(a->name, "-");
+	if (o->clGetDeviceInfo(o->dev, CL_DRIVER_VERSION, sizeof(a->driver) - 1, a->driver, NULL))
+		strcpy(a->driver, "-");
 	if (o->clGetPlatformInfo(
-		    o->platform, CL_PLATFORM_NAME, sizeof(l->platform) - 1, l->platform, NULL))
-		strcpy(l->platform, "-");
+		    o->platform, CL_PLATFORM_NAME, sizeof(a->platform) - 1, a->platform, NULL))
+		strcpy(a->platform, "-");
 }
 
 /* As many work-items as keep every compute unit busy. */
@@ -107,8 +120,6 @@ static const char *prepare(struct ocl *o)
 {
 	const char *text = source;
 	cl_uint units = 1;
-	cl_program program;
-	cl_mem out;
 	cl_int rc;
 
 	o->clGetDeviceInfo(o->dev, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
@@ -117,41 +128,46 @@ static const char *prepare(struct ocl *o)
 	if (!o->ctx)
 		return "no context can be created";
 	o->q = o->clCreateCommandQueue(o->ctx, o->dev, 0, &rc);
-	out = o->clCreateBuffer(o->ctx, CL_MEM_READ_WRITE, o->items * sizeof(cl_uint), NULL, &rc);
-	if (!o->q || !out)
+	o->out = o->clCreateBuffer(o->ctx, CL_MEM_READ_WRITE,
+		FM_MAX(o->items, (size_t)LOAD_BLOCKS * GROUP) * sizeof(cl_uint), NULL, &rc);
+	if (!o->q || !o->out)
 		return "no queue or buffer can be created";
-	program = o->clCreateProgramWithSource(o->ctx, 1, &text, NULL, &rc);
-	if (!program || o->clBuildProgram(program, 1, &o->dev, "", NULL, NULL))
+	o->program = o->clCreateProgramWithSource(o->ctx, 1, &text, NULL, &rc);
+	if (!o->program || o->clBuildProgram(o->program, 1, &o->dev, "", NULL, NULL))
 		return "a kernel does not build";
-	o->kernel = o->clCreateKernel(program, "spin", &rc);
-	if (!o->kernel || o->clSetKernelArg(o->kernel, 0, sizeof(out), &out))
+	o->kernel = o->clCreateKernel(o->program, "spin", &rc);
+	if (!o->kernel || o->clSetKernelArg(o->kernel, 0, sizeof(o->out), &o->out))
 		return "a kernel cannot be created";
 	return NULL;
 }
 
 static const char *ocl_open(struct load *l, unsigned index)
 {
-	static struct ocl o;
-	const char *wrong = load(&o);
+	struct ocl *o = calloc(1, sizeof(*o));
+	const char *wrong;
 
-	if (!wrong && !find(&o, index))
+	if (!o)
+		return "out of memory";
+	l->priv = o;
+	wrong = load(o);
+	if (!wrong && !find(o, index))
 		wrong = "OpenCL has no such device; `fermata doctor' lists them";
 	if (wrong)
 		return wrong;
-	describe(&o, l);
-	l->priv = &o;
-	return prepare(&o);
+	describe(o, l);
+	return prepare(o);
 }
 
-static const char *ocl_launch(struct load *l, unsigned slot, uint64_t amount)
+static const char *ocl_launch(struct load *l, unsigned slot, uint64_t amount, uint32_t blocks)
 {
 	struct ocl *o = l->priv;
-	const size_t group = GROUP;
-	cl_uint steps = (cl_uint)amount;
+	const size_t group = GROUP, items = blocks ? (size_t)blocks * GROUP : o->items;
+	const cl_uint steps = (cl_uint)amount;
+	cl_event *event = slot < LOAD_DEPTH ? &o->event[slot] : NULL;
 
 	if (o->clSetKernelArg(o->kernel, 1, sizeof(steps), &steps) ||
 		o->clEnqueueNDRangeKernel(
-			o->q, o->kernel, 1, NULL, &o->items, &group, 0, NULL, &o->event[slot]) ||
+			o->q, o->kernel, 1, NULL, &items, &group, 0, NULL, event) ||
 		o->clFlush(o->q))
 		return "a kernel was refused";
 	return NULL;
@@ -166,5 +182,63 @@ static const char *ocl_wait(struct load *l, unsigned slot)
 	return rc ? "a kernel failed" : NULL;
 }
 
-const struct load_ops load_opencl = {
-	.kind = "opencl", .native = true, .open = ocl_open, .launch = ocl_launch, .wait = ocl_wait};
+static bool make_room(struct ocl *o, size_t bytes)
+{
+	cl_int rc;
+
+	if (bytes <= o->bytes)
+		return true;
+	if (o->copied)
+		o->clReleaseMemObject(o->copied);
+	free(o->host);
+	o->bytes = 0;
+	o->host = calloc(1, bytes);
+	o->copied = o->clCreateBuffer(o->ctx, CL_MEM_READ_WRITE, bytes, NULL, &rc);
+	o->bytes = o->host && o->copied ? bytes : 0;
+	return o->bytes > 0;
+}
+
+static const char *ocl_copy(struct load *l, bool back, size_t bytes)
+{
+	struct ocl *o = l->priv;
+	cl_int rc;
+
+	if (!make_room(o, bytes))
+		return "no memory to copy";
+	rc = back ? o->clEnqueueReadBuffer(
+			    o->q, o->copied, CL_TRUE, 0, bytes, o->host, 0, NULL, NULL)
+		  : o->clEnqueueWriteBuffer(
+			    o->q, o->copied, CL_TRUE, 0, bytes, o->host, 0, NULL, NULL);
+	return rc ? "a copy failed" : NULL;
+}
+
+static void ocl_close(struct load *l)
+{
+	struct ocl *o = l->priv;
+
+	if (!o)
+		return;
+	if (o->kernel)
+		o->clReleaseKernel(o->kernel);
+	if (o->program)
+		o->clReleaseProgram(o->program);
+	if (o->copied)
+		o->clReleaseMemObject(o->copied);
+	if (o->out)
+		o->clReleaseMemObject(o->out);
+	if (o->q)
+		o->clReleaseCommandQueue(o->q);
+	if (o->ctx)
+		o->clReleaseContext(o->ctx);
+	free(o->host);
+	free(o);
+	l->priv = NULL;
+}
+
+const struct load_ops load_opencl = {.kind = "opencl",
+	.native = true,
+	.open = ocl_open,
+	.launch = ocl_launch,
+	.wait = ocl_wait,
+	.copy = ocl_copy,
+	.close = ocl_close};

@@ -3,8 +3,10 @@
  * whose length goes by its size. */
 #include "backend/cuda/driver.h"
 #include "base/util.h"
-#include "calibrate.h"
+#include "load.h"
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What is set, in words, again and again: more than caches hold is the same to all. */
@@ -70,29 +72,34 @@ static const char *prepare(struct cuda *c, CUdevice d)
 
 static const char *cuda_open(struct load *l, unsigned index)
 {
-	static struct cuda c;
-	const char *wrong = load(&c);
+	struct cuda *c = calloc(1, sizeof(*c));
+	struct fm_bench_device *a = &l->about;
+	const char *wrong;
 	int n = 0, v = 0;
 
+	if (!c)
+		return "out of memory";
+	l->priv = c;
+	wrong = load(c);
 	if (wrong)
 		return wrong;
-	if (c.init(0) || c.device_count(&n))
+	if (c->init(0) || c->device_count(&n))
 		return "the CUDA driver does not start; `fermata doctor' says why";
 	if (index >= (unsigned)n)
 		return "CUDA has no such device";
-	c.device_name(l->name, sizeof(l->name) - 1, (CUdevice)index);
-	c.driver_version(&v);
-	snprintf(l->driver, sizeof(l->driver), "%d.%d", v / 1000, v % 1000 / 10);
-	strcpy(l->platform, "CUDA");
-	l->priv = &c;
-	return prepare(&c, (CUdevice)index);
+	c->device_name(a->name, sizeof(a->name) - 1, (CUdevice)index);
+	c->driver_version(&v);
+	snprintf(a->driver, sizeof(a->driver), "%d.%d", v / 1000, v % 1000 / 10);
+	strcpy(a->platform, "CUDA");
+	return prepare(c, (CUdevice)index);
 }
 
 /* amount: words to set; as many calls as that takes, and what follows them is one command. */
-static const char *cuda_launch(struct load *l, unsigned slot, uint64_t amount)
+static const char *cuda_launch(struct load *l, unsigned slot, uint64_t amount, uint32_t blocks)
 {
 	struct cuda *c = l->priv;
 
+	(void)blocks; /* memory is set by as many as the driver likes */
 	for (uint64_t left = amount; left;) {
 		size_t n = (size_t)FM_MIN(left, (uint64_t)WORDS);
 
@@ -100,6 +107,8 @@ static const char *cuda_launch(struct load *l, unsigned slot, uint64_t amount)
 			return "a command was refused";
 		left -= n;
 	}
+	if (slot == LOAD_NEVER)
+		return NULL;
 	return c->event_record(c->event[slot], c->stream) ? "an event was refused" : NULL;
 }
 
@@ -110,8 +119,16 @@ static const char *cuda_wait(struct load *l, unsigned slot)
 	return c->event_synchronize(c->event[slot]) ? "a command failed" : NULL;
 }
 
+/* The driver's own things go with the process. */
+static void cuda_close(struct load *l)
+{
+	free(l->priv);
+	l->priv = NULL;
+}
+
 const struct load_ops load_cuda = {.kind = "cuda",
 	.native = true,
 	.open = cuda_open,
 	.launch = cuda_launch,
-	.wait = cuda_wait};
+	.wait = cuda_wait,
+	.close = cuda_close};
