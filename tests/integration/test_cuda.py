@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, Program, Worker, check, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
