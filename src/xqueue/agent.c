@@ -54,6 +54,7 @@ static uint64_t service_link(struct fm_client *c)
 		fm_client_disconnect(c, now);
 	if (now >= c->connect_at && fm_client_connect(c, now))
 		return now;
+	fm_client_fail_open(c);
 	return c->connect_at;
 }
 

@@ -145,6 +145,15 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 	c->connect_at = now + c->backoff;
 }
 
+void fm_client_fail_open(struct fm_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+		if (c->queue[i] && atomic_load(&c->board->slot[i].gate) != FM_GATE_OPEN)
+			atomic_store(&c->board->slot[i].gate, FM_GATE_OPEN);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* Lock held. */
 static void look_at_gates(struct fm_client *c, bool strict)
 {

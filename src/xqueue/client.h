@@ -112,6 +112,9 @@ int fm_client_send(struct fm_client *c, const union fm_msg *m);       /* lock he
 int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q); /* lock held */
 bool fm_client_connect(struct fm_client *c, uint64_t now);    /* agent, or before it starts */
 void fm_client_disconnect(struct fm_client *c, uint64_t now); /* agent */
+/* While there is no link: a daemon that has not heard of our leaving may close a gate yet, and for
+ * as long as a forked child holds copies of our descriptors it does not hear. The agent. */
+void fm_client_fail_open(struct fm_client *c);
 /* Where the gate word of a slot is. Lock held. */
 static inline _Atomic uint32_t *fm_client_gate(struct fm_client *c, unsigned slot)
 {

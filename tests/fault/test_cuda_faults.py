@@ -209,6 +209,23 @@ def closed_descriptors(stack):
         fermata.stop()
 
 
+def closed_descriptors_and_then_stopped(stack):
+    """A child holds copies, so that the daemon takes it to be there, and stops it: it fails open all the same."""
+    want = native(stack, "closed descriptors", 1, points=2)
+    fermata = world(stack)
+    p = faulty(fermata, "closed descriptors", 1, options=("--priority", "low"))
+    p.to_point()
+    fermata.knows(p.pid)
+    p.go()
+    p.to_point()
+    busy = fermata.cuda_worker("--priority", "high")
+    busy.advances(40)
+    p.go()
+    same(p, want)
+    busy.advances()
+    busy.finish()
+
+
 def streams_without_context(stack):
     want = native(stack, "streams without context")
     fermata = world(stack)
@@ -342,5 +359,6 @@ def parts(stack):
 
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
-         device_lost_in_a_worker, closed_descriptors, streams_without_context, context_again, own_stream, forks, forks_first, execs, spawns,
+         device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
+         streams_without_context, context_again, own_stream, forks, forks_first, execs, spawns,
          devices, parts)
