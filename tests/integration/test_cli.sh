@@ -94,10 +94,10 @@ skip() {
     skips=$((skips + 1))
     echo "skipped: $1"
 }
-# eventually COMMAND...: within 20 s.
+# eventually COMMAND...: within a minute.
 eventually() {
     local i
-    for ((i = 0; i < 400; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.05
     done
@@ -447,7 +447,7 @@ own_daemon() {
     # The daemon must not hold the pipes of whoever caused it.
     exec 9> >(cat >/dev/null)
     rc=0
-    timeout 10 bash -c "'$fermata' run true | cat; exit \${PIPESTATUS[0]}" >"$tmp/out" 2>"$tmp/err" || rc=$?
+    timeout 60 bash -c "'$fermata' run true | cat; exit \${PIPESTATUS[0]}" >"$tmp/out" 2>"$tmp/err" || rc=$?
     exec 9>&-
     [[ $rc == 0 ]] || fail "after a kill -9 the next run starts another, and holds no pipe"
     checks=$((checks + 1))
