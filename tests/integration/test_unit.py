@@ -100,7 +100,8 @@ def client(stack, name):
     c = LibClient(["/usr/bin/lib_client", name], env=dict(os.environ, FERMATA_SOCKET=DIR), **SOMEBODY)
     stack.callback(c.close)
     c.line("ready 0")
-    eventually("the daemon has it", lambda: c.state()["daemon"])
+    eventually("the daemon knows it", lambda: c.pid in [
+        q["pid"] for g in json.loads(fermata("ps", "--json"))["groups"] for q in g["queues"]])
     c.do("feed")
     return c
 
