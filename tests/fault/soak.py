@@ -183,8 +183,12 @@ class Soak:
             p.kill()
             p.wait()
             self.place[i] = None
+        elif how == "fork-exit":
+            p.line("forked", mark)
         else:
-            p.line("forked" if how == "fork-exit" else "child ended 0", mark)
+            p.line("child [0-9]", mark)
+            p.tell("stop")  # which the child reads
+            p.line("child ended 0", mark)
 
     def do_daemon_killed(self):
         pause = self.rng.choice((0, 0, 0.2))

@@ -153,6 +153,7 @@ def spawns(stack):
     child = int(parent.line("child ", mark).split()[1])
     group = eventually("the child joins", lambda: fermata.group(child))
     check(group["hints"]["priority"] == 64, f"the child has priority {group['hints']['priority']}")
+    parent.tell("stop")  # which the child reads
     check(parent.line("child ended", mark) == "child ended 0", "the child's results are wrong")
     gone(fermata, child)
     parent.advances()

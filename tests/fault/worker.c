@@ -6,7 +6,7 @@
  *   stop         finish, print "done KERNELS wrong N", exit (0 if nothing is wrong)
  *   fork-exit    a child comes and goes:          "forked"
  *   fork-hold    a child stays, with all it has:  "child PID"
- *   spawn        a child runs this program anew:  "child PID", then "child ended STATUS"
+ *   spawn        a child runs this program anew, and obeys instead: "child PID", "child ended STATUS"
  *   exec         become a program without OpenCL, which reads stdin to its end
  *
  * At the end of stdin it exits at once, so that it never outlives its test.
@@ -86,7 +86,7 @@ static void fork_hold(void)
 
 static void spawn(struct job *j)
 {
-	char *argv[] = {j->self, j->iters, (char *)"50", NULL};
+	char *argv[] = {j->self, j->iters, NULL};
 	posix_spawn_file_actions_t quiet;
 	int status;
 	pid_t pid;
