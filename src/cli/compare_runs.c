@@ -62,8 +62,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "A B",
-	.doc = "Put two runs side by side, each a file of `fermata trace record' or what `fermata sim "
-	       "--json' has printed: response times with a verdict on whether they differ, parts of "
+	.doc = "Put two runs side by side, each a file of `fermata trace record' or what `fermata "
+	       "sim "
+	       "--json' has printed: response times with a verdict on whether they differ, parts "
+	       "of "
 	       "the devices, throughput, deadlines, stops.\vfermata-compare(1) says how.",
 };
 
@@ -126,8 +128,8 @@ static int pair_up(struct comparison *c, struct fm_err *err)
 		const struct run_group *other = run_find(b, a->group[i].name);
 
 		for (size_t q = 0; other && q < QUANTILES; q++)
-			c->test[c->pairs * QUANTILES + q] = (struct run_test){
-				.a = &a->group[i], .b = other, .q = quantiles[q]};
+			c->test[c->pairs * QUANTILES + q] =
+				(struct run_test){.a = &a->group[i], .b = other, .q = quantiles[q]};
 		c->pairs += other != NULL;
 	}
 	if (!c->pairs) {
@@ -232,9 +234,9 @@ static void only_in(const struct comparison *c, unsigned which)
 
 static int as_table(const struct comparison *c)
 {
-	static const struct table_column columns[] = {{"GROUP", false, true}, {"WHAT", false, false},
-		{"A", true, false}, {"B", true, false}, {"CHANGE", true, false},
-		{"95% OF IT", false, false}, {"VERDICT", false, false}};
+	static const struct table_column columns[] = {{"GROUP", false, true},
+		{"WHAT", false, false}, {"A", true, false}, {"B", true, false},
+		{"CHANGE", true, false}, {"95% OF IT", false, false}, {"VERDICT", false, false}};
 	TABLE_CLEAN struct table t;
 
 	title('A', &c->run[0]);
@@ -254,7 +256,8 @@ static int as_table(const struct comparison *c)
 	putchar('\n');
 	only_in(c, 0);
 	only_in(c, 1);
-	printf("Response times in B: %zu slower, %zu faster, %zu without a difference that shows, %zu "
+	printf("Response times in B: %zu slower, %zu faster, %zu without a difference that shows, "
+	       "%zu "
 	       "with too few jobs (5%%, %u resamples, seed %" PRId64 ")\n",
 		count(c, RUN_SLOWER), count(c, RUN_FASTER), count(c, RUN_SAME),
 		count(c, RUN_TOO_FEW), c->resamples, c->seed);
@@ -277,8 +280,8 @@ static json_t *test_json(const struct run_test *t)
 			"b_ns", (json_int_t)t->at[1], "low_ns", "high_ns", "p", "verdict",
 			words[t->verdict]);
 	return json_pack("{s:I, s:I, s:I, s:I, s:f, s:s}", "a_ns", (json_int_t)t->at[0], "b_ns",
-		(json_int_t)t->at[1], "low_ns", (json_int_t)t->low, "high_ns",
-		(json_int_t)t->high, "p", t->p, "verdict", words[t->verdict]);
+		(json_int_t)t->at[1], "low_ns", (json_int_t)t->low, "high_ns", (json_int_t)t->high,
+		"p", t->p, "verdict", words[t->verdict]);
 }
 
 static json_t *pair_json(const struct comparison *c, const struct run_test *t)
@@ -316,8 +319,8 @@ static int as_json(const struct comparison *c)
 	bool bad = !o;
 
 	for (size_t i = 0; i < c->pairs && !bad; i++)
-		bad = json_array_append_new(json_object_get(o, "groups"),
-			pair_json(c, &c->test[i * QUANTILES]));
+		bad = json_array_append_new(
+			json_object_get(o, "groups"), pair_json(c, &c->test[i * QUANTILES]));
 	if (!bad)
 		return cli_print_json(o);
 	fprintf(stderr, "fermata: out of memory\n");

@@ -93,8 +93,8 @@ static bool group_of_trace(struct run_group *to, const struct recorded_group *g,
 	return to->name && take_histogram(to, h);
 }
 
-static int of_recorded(struct run *r, const struct recorded *rec, const char *path,
-	struct fm_err *err)
+static int of_recorded(
+	struct run *r, const struct recorded *rec, const char *path, struct fm_err *err)
 {
 	FM_CLEAN_FREE struct fm_hist *h = malloc(sizeof(*h));
 
@@ -221,8 +221,8 @@ int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *e
 	for (size_t i = 0; i < n; i++) {
 		r->groups++;
 		if (!group_of_json(&r->group[i], json_array_get(groups, i)))
-			return not_a_run(path, "a group that is not as `fermata sim --json' tells it",
-				err);
+			return not_a_run(
+				path, "a group that is not as `fermata sim --json' tells it", err);
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(r->group[k].name, r->group[i].name))
 				return not_a_run(path, "two groups of one name", err);
@@ -238,7 +238,8 @@ static int open_json(struct run *r, FILE *f, const char *path, struct fm_err *er
 	if (o)
 		return run_parse(r, o, path, err);
 	fm_err_set(err, -EINVAL, "%.150s:%d: %.100s", path, why.line, why.text);
-	return fm_err_hint(err, "a workload is no run: compare what `fermata sim --json' makes of it");
+	return fm_err_hint(
+		err, "a workload is no run: compare what `fermata sim --json' makes of it");
 }
 
 int run_open(struct run *r, const char *path, struct fm_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata compare`: two runs side by side, each a trace or what `fermata sim --json` has printed. */
+/* `fermata compare`: two runs side by side, each a trace or what `fermata sim --json` has printed.
+ */
 #pragma once
 #include "cli.h"
 #include <stdint.h>
@@ -49,7 +50,7 @@ enum run_verdict {
 struct run_test {
 	const struct run_group *a, *b;
 	double q;
-	uint64_t at[2]; /* a's and b's */
+	uint64_t at[2];   /* a's and b's */
 	double low, high; /* of b's less a's: 95 %, in ns */
 	double p;
 	enum run_verdict verdict;

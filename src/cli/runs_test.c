@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a quantile differs, by the bootstrap (Efron, Tibshirani: An Introduction to the Bootstrap,
- * 1993, chapters 13 and 16). Nothing is resampled job by job: the r-th smallest of n draws from n
- * jobs is the job of rank ceil(U n), where U, the r-th smallest of n uniform numbers, has the
- * distribution Beta(r, n - r + 1). Of many tests at once some would find a difference by chance: Holm
- * (Scand. J. Statistics 6, 1979).
+ * Whether a quantile differs, by the bootstrap (Efron, Tibshirani: An Introduction to the
+ * Bootstrap, 1993, chapters 13 and 16). Nothing is resampled job by job: the r-th smallest of n
+ * draws from n jobs is the job of rank ceil(U n), where U, the r-th smallest of n uniform numbers,
+ * has the distribution Beta(r, n - r + 1). Of many tests at once some would find a difference by
+ * chance: Holm (Scand. J. Statistics 6, 1979).
  */
 #include "base/cleanup.h"
 #include "base/util.h"
@@ -147,8 +147,8 @@ static int by_p(const void *a, const void *b)
 	return x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* The least p is taken times the number of tests, the next times one less, and so on up to the first
- * that fails. */
+/* The least p is taken times the number of tests, the next times one less, and so on up to the
+ * first that fails. */
 static void correct(struct run_test **order, size_t n)
 {
 	double least = 0;
@@ -167,7 +167,8 @@ static void correct(struct run_test **order, size_t n)
 unsigned run_tests(struct run_test *t, size_t n, uint64_t seed)
 {
 	FM_CLEAN_FREE struct run_test **order = calloc(n + 1, sizeof(*order));
-	unsigned resamples = (unsigned)FM_MIN(FM_MAX((size_t)RUN_RESAMPLES, 80 * n), (size_t)RESAMPLES_MAX);
+	unsigned resamples =
+		(unsigned)FM_MIN(FM_MAX((size_t)RUN_RESAMPLES, 80 * n), (size_t)RESAMPLES_MAX);
 	FM_CLEAN_FREE double *d = calloc(resamples, sizeof(*d));
 	struct fm_rta_random r;
 	size_t tested = 0;
