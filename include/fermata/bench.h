@@ -9,7 +9,8 @@
  *
  * Errors are texts, which stay valid until the client's next call; NULL is none. A client's
  * functions are called from one thread alone, open included; those of several clients at once, in
- * one process (--threads) or in processes of their own.
+ * one process (--threads) or in processes of their own. Clients of one process open one after the
+ * other.
  */
 #ifndef FERMATA_BENCH_H
 #define FERMATA_BENCH_H

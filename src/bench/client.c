@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REST_NS (100 * FM_MS) /* before it is measured alone, as libdisb has it */
-
 struct run {
 	const struct bench_client *c;
 	const struct bench_task *task;
@@ -57,8 +55,7 @@ static void tell_others(struct run *r, uint64_t end)
 {
 	uint64_t n = atomic_load_explicit(&r->seat->results, memory_order_relaxed);
 
-	atomic_store_explicit(
-		&r->seat->result[n % BENCH_RESULTS], end, memory_order_relaxed);
+	atomic_store_explicit(&r->seat->result[n % BENCH_RESULTS], end, memory_order_relaxed);
 	atomic_store(&r->seat->results, n + 1);
 	for (uint64_t left = r->after; left; left &= left - 1)
 		bench_ring(&r->page->seat[__builtin_ctzll(left)]);
@@ -217,7 +214,7 @@ static const char *alone(struct run *r)
 
 	for (uint32_t i = 0; !wrong && i < r->page->warm_up; i++)
 		wrong = serve(r, at);
-	sleep_until(r, fm_now() + REST_NS);
+	sleep_until(r, fm_now() + r->page->rest);
 	for (uint32_t i = 0; !wrong && !stopped(r) && i < r->page->alone; i++) {
 		wrong = serve(r, at);
 		for (int p = 0; !wrong && p < FM_BENCH_PHASES; p++)
@@ -280,6 +277,8 @@ static const char *open_model(struct run *r)
 static const char *act(struct run *r, enum bench_go go)
 {
 	switch (go) {
+	case BENCH_WAIT:
+		return NULL;
 	case BENCH_OPEN:
 		return open_model(r);
 	case BENCH_CALIBRATE:
@@ -316,7 +315,7 @@ void bench_client_run(const struct bench_client *c)
 		.page = c->page,
 		.seat = &c->page->seat[c->task],
 		.deadline = (uint64_t)bench_task_hint(&w->task[c->task], FM_HINT_DEADLINE)};
-	enum bench_go go = BENCH_OPEN;
+	enum bench_go go = BENCH_WAIT;
 	const char *wrong;
 
 	for (uint32_t i = 0; i < w->tasks; i++)

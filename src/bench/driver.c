@@ -43,12 +43,11 @@ static bool take_device(char *path, unsigned *device)
 	return n < DEVICES;
 }
 
-static int check_object(
-	const struct fm_bench_driver *ops, const char *path, struct fm_err *err)
+static int check_object(const struct fm_bench_driver *ops, const char *path, struct fm_err *err)
 {
 	if (!ops)
-		return fm_err_set(err, -EPROTO,
-			"%.120s: does not know version %u of the interface", path, FM_BENCH_ABI);
+		return fm_err_set(err, -EPROTO, "%.120s: does not know version %u of the interface",
+			path, FM_BENCH_ABI);
 	if (ops->abi != FM_BENCH_ABI || ops->size < sizeof(*ops) || !ops->open || !ops->phase ||
 		!ops->name)
 		return fm_err_set(

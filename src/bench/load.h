@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOAD_DEPTH 8          /* commands that can be waited for at a time */
-#define LOAD_NEVER LOAD_DEPTH /* a slot of a command that nobody will wait for */
-#define LOAD_BLOCKS 16384     /* work-groups of a command, at most */
+#define LOAD_DEPTH  8          /* commands that can be waited for at a time */
+#define LOAD_NEVER  LOAD_DEPTH /* a slot of a command that nobody will wait for */
+#define LOAD_BLOCKS 16384      /* work-groups of a command, at most */
 
 struct load;
 struct load_ops {

@@ -9,8 +9,8 @@
 
 static struct bench_page *map(int fd)
 {
-	void *page = mmap(
-		NULL, sizeof(struct bench_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *page =
+		mmap(NULL, sizeof(struct bench_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	return page == MAP_FAILED ? NULL : page;
 }

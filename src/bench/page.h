@@ -13,7 +13,7 @@
 #define BENCH_TEXT    160
 
 /* What a client is told to do next, one at a time; it says when it has done it. */
-enum bench_go { BENCH_OPEN, BENCH_CALIBRATE, BENCH_ALONE, BENCH_RUN, BENCH_CLOSE };
+enum bench_go { BENCH_WAIT, BENCH_OPEN, BENCH_CALIBRATE, BENCH_ALONE, BENCH_RUN, BENCH_CLOSE };
 #define BENCH_FAILED UINT32_MAX /* in the place of what was done */
 
 struct bench_counts {
@@ -21,8 +21,8 @@ struct bench_counts {
 	uint64_t waiting; /* due before the end, and not begun: in `latency`, as long as they waited
 			   */
 	uint64_t phase_ns[FM_BENCH_PHASES]; /* sums */
-	struct fm_hist service; /* from the begin of a request to its end */
-	struct fm_hist latency; /* from when it was due */
+	struct fm_hist service;             /* from the begin of a request to its end */
+	struct fm_hist latency;             /* from when it was due */
 };
 
 struct bench_seat {
@@ -46,6 +46,7 @@ struct bench_page {
 	uint32_t warm_up, alone; /* requests before the run: thrown away, and measured */
 	bool drop;               /* late ones, as libdisb does */
 	bool threads;            /* one process has all clients */
+	uint64_t rest;           /* of the device, before it is measured alone, ns */
 	uint64_t begin, end;     /* of the run, on CLOCK_MONOTONIC */
 	_Atomic uint64_t stop;   /* 0, or since when it is to end early */
 	struct fm_bench_device device;

@@ -27,8 +27,8 @@ int bench_whole(const struct bench_place *p, const json_t *from, const char *key
 
 int bench_read_models(struct bench_place *p);
 /* The index of one for such batches, which is made when it is first asked for. -EINVAL with err. */
-int bench_find_model(struct bench_place *p, const char *key, const char *name, uint32_t batch,
-	uint32_t *index);
+int bench_find_model(
+	struct bench_place *p, const char *key, const char *name, uint32_t batch, uint32_t *index);
 /* All of a task but its place in the order, and what it depends on. */
 int bench_read_task(struct bench_place *p, const json_t *from, struct bench_task *t);
 int bench_read_before(struct bench_place *p, const json_t *from, struct bench_task *t);

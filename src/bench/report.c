@@ -43,8 +43,8 @@ void bench_numbers(const struct bench_outcome *o, uint32_t task, struct bench_nu
 {
 	const struct bench_seat *s = &o->page->seat[task];
 
-	*n = (struct bench_numbers){.arrivals = arrivals(o, task),
-		.seconds = (double)length(o) / (double)FM_S};
+	*n = (struct bench_numbers){
+		.arrivals = arrivals(o, task), .seconds = (double)length(o) / (double)FM_S};
 	for (int p = 0; p < FM_BENCH_PHASES; p++) {
 		n->alone_ns += s->alone_ns[p];
 		n->service_ns += phase_mean(&s->counts, p);
@@ -120,9 +120,9 @@ json_t *bench_report_disb(const struct bench_outcome *o)
 		seconds == (double)(json_int_t)seconds ? json_integer((json_int_t)seconds)
 						       : json_real(seconds));
 	for (uint32_t i = 0; i < o->w->tasks; i++)
-		json_array_append_new(results, json_pack("{s:s, s:[o]}", "clientName",
-						       o->w->task[i].name, "analyzers",
-						       disb_basic(o, i)));
+		json_array_append_new(
+			results, json_pack("{s:s, s:[o]}", "clientName", o->w->task[i].name,
+					 "analyzers", disb_basic(o, i)));
 	json_object_set_new(r, "results", results);
 	return r;
 }
@@ -137,11 +137,9 @@ static json_t *histogram(const struct fm_hist *h)
 
 	json_object_set_new(r, "count", json_integer((json_int_t)h->count));
 	json_object_set_new(r, "min", json_real(h->count ? us(h->min) : 0));
-	json_object_set_new(
-		r, "mean", json_real(h->count ? us(h->sum) / (double)h->count : 0));
+	json_object_set_new(r, "mean", json_real(h->count ? us(h->sum) / (double)h->count : 0));
 	for (size_t i = 0; i < FM_ARRAY_LEN(at); i++)
-		json_object_set_new(
-			r, at[i].name, json_real(us(fm_hist_quantile(h, at[i].q))));
+		json_object_set_new(r, at[i].name, json_real(us(fm_hist_quantile(h, at[i].q))));
 	json_object_set_new(r, "max", json_real(us(h->max)));
 	return r;
 }
@@ -188,6 +186,7 @@ json_t *bench_report_run(const struct bench_outcome *o)
 	for (uint32_t i = 0; i < o->w->tasks; i++)
 		json_array_append_new(tasks, one_task(o, i));
 	json_object_set_new(r, "mode", json_string(o->mode));
+	json_object_set_new(r, "policy", o->policy ? json_string(o->policy) : json_null());
 	json_object_set_new(r, "complete", json_boolean(o->complete));
 	json_object_set_new(r, "seconds", json_real((double)length(o) / (double)FM_S));
 	json_object_set_new(r, "tasks", tasks);
@@ -217,9 +216,9 @@ json_t *bench_report_models(const struct bench_workload *w, const struct bench_p
 					"us", us(one->ns), "blocks", (json_int_t)one->blocks,
 					"measured_us", us(one->measured)));
 		}
-		json_array_append_new(r, json_pack("{s:s, s:b, s:I, s:o}", "name", m->name,
-						 "built_in", m->built_in, "batch",
-						 (json_int_t)m->batch, "kernels", kernels));
+		json_array_append_new(
+			r, json_pack("{s:s, s:b, s:I, s:o}", "name", m->name, "built_in",
+				   m->built_in, "batch", (json_int_t)m->batch, "kernels", kernels));
 	}
 	return r;
 }

@@ -8,10 +8,11 @@
 struct bench_outcome {
 	const struct bench_workload *w;
 	struct bench_page *page;
-	const char *mode;      /* "native", "fermata" or "local" */
-	time_t begin;          /* by the calendar */
-	bool complete;         /* it went on to its end */
-	const char **failed;   /* of each task: NULL, or what happened */
+	const char *mode;    /* "native", "fermata" or "local" */
+	const char *policy;  /* NULL: natively */
+	time_t begin;        /* by the calendar */
+	bool complete;       /* it went on to its end */
+	const char **failed; /* of each task: NULL, or what happened */
 };
 
 struct bench_numbers {

@@ -111,15 +111,14 @@ static const char *phase(void *client, enum fm_bench_phase phase)
 	}
 }
 
-#define SYNTHETIC(api)                                                            \
-	static const struct synthetic api = {                                     \
-		.driver = {.size = sizeof(struct fm_bench_driver),                \
-			.abi = FM_BENCH_ABI,                                      \
-			.name = #api,                                             \
-			.open = open_client,                                      \
-			.calibrate = calibrate,                                   \
-			.phase = phase,                                           \
-			.close = close_client},                                   \
+#define SYNTHETIC(api)                                                                          \
+	static const struct synthetic api = {.driver = {.size = sizeof(struct fm_bench_driver), \
+						     .abi = FM_BENCH_ABI,                       \
+						     .name = #api,                              \
+						     .open = open_client,                       \
+						     .calibrate = calibrate,                    \
+						     .phase = phase,                            \
+						     .close = close_client},                    \
 		.load = &load_##api}
 SYNTHETIC(sim);
 SYNTHETIC(opencl);

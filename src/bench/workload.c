@@ -86,8 +86,8 @@ static int read_tasks(struct bench_workload *w, struct bench_place *p)
 	return rc ? rc : read_dependencies(w, p, list);
 }
 
-static int read_root(struct bench_workload *w, const char *name, const json_error_t *json,
-	struct fm_err *err)
+static int read_root(
+	struct bench_workload *w, const char *name, const json_error_t *json, struct fm_err *err)
 {
 	static const char *const known[] = {"time", "tasks", "models", NULL};
 	struct bench_place p = {.file = name, .w = w, .err = err};

@@ -72,6 +72,7 @@ const char *bench_load_name(enum bench_load load);
 #define BENCH_GROUP (BENCH_NAME + 8)
 void bench_group(const struct bench_task *t, char name[BENCH_GROUP]);
 int64_t bench_task_hint(const struct bench_task *t, enum fm_hint hint); /* 0: not given */
+void bench_task_set_hint(struct bench_task *t, enum fm_hint hint, int64_t value);
 
 /* The rows of a built-in model; NULL: there is none of that name. A suffix of DISB's ("-imagenet")
  * does not count. */

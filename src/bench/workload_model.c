@@ -25,8 +25,7 @@ static int add_model(struct bench_place *p, const struct bench_model *m)
 static int add_kernel(struct bench_place *p, const struct fm_bench_kernel *k)
 {
 	if (p->w->kernels == BENCH_KERNELS)
-		return bench_bad(
-			p, NULL, "more than %d kernels in all models", BENCH_KERNELS);
+		return bench_bad(p, NULL, "more than %d kernels in all models", BENCH_KERNELS);
 	p->w->kernel[p->w->kernels++] = *k;
 	return 0;
 }
@@ -44,8 +43,10 @@ static int read_kernel(struct bench_place *p, const json_t *from)
 	rc = bench_real(p, from, "us", 0.001, KERNEL_US, true, &us);
 	rc = rc ? rc : bench_whole(p, from, "count", 1, BENCH_COUNT, false, &count);
 	rc = rc ? rc : bench_whole(p, from, "blocks", 0, LOAD_BLOCKS, false, &blocks);
-	return rc ? rc : add_kernel(p, &(struct fm_bench_kernel){.ns = (uint64_t)(us * FM_US + 0.5),
-				       .count = (uint32_t)count, .blocks = (uint32_t)blocks});
+	return rc ? rc
+		  : add_kernel(p, &(struct fm_bench_kernel){.ns = (uint64_t)(us * FM_US + 0.5),
+					  .count = (uint32_t)count,
+					  .blocks = (uint32_t)blocks});
 }
 
 static int read_model(struct bench_place *p, const char *name, const json_t *from)
@@ -164,14 +165,13 @@ static int find_single(struct bench_place *p, const char *key, const char *name,
 				    "that is built in");
 		return -EINVAL;
 	}
-	rc = b ? add_built_in(p, b)
-	       : add_model(p, &(struct bench_model){.name = name, .batch = 1});
+	rc = b ? add_built_in(p, b) : add_model(p, &(struct bench_model){.name = name, .batch = 1});
 	*index = p->w->models - 1;
 	return rc;
 }
 
-int bench_find_model(struct bench_place *p, const char *key, const char *name, uint32_t batch,
-	uint32_t *index)
+int bench_find_model(
+	struct bench_place *p, const char *key, const char *name, uint32_t batch, uint32_t *index)
 {
 	const struct bench_model *one;
 	int rc = find_single(p, key, name, index);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define TRACE_MS  (BENCH_SECONDS * 1000.0)
-#define PRIORITY  64 /* of who serves requests, where nothing is said: FM_PRIORITY_HIGH */
 #define BATCH_MAX 4096
 
 static const struct {
@@ -39,6 +38,16 @@ int64_t bench_task_hint(const struct bench_task *t, enum fm_hint hint)
 		if (t->hint[i].hint == (int)hint)
 			return t->hint[i].value;
 	return 0;
+}
+
+void bench_task_set_hint(struct bench_task *t, enum fm_hint hint, int64_t value)
+{
+	size_t k = 0;
+
+	while (k < t->hints && t->hint[k].hint != (int)hint)
+		k++;
+	t->hint[k] = (struct fm_bench_hint){.hint = (int)hint, .value = value};
+	t->hints += k == t->hints;
 }
 
 static int read_rate(struct bench_place *p, const json_t *from, struct bench_task *t)
@@ -75,8 +84,8 @@ static int read_trace(struct bench_place *p, const json_t *from, struct bench_ta
 			char key[40];
 
 			snprintf(key, sizeof(key), "trace[%zu]", k);
-			return bench_bad(p, key, "is not a number of milliseconds from 0 to %g",
-				TRACE_MS);
+			return bench_bad(
+				p, key, "is not a number of milliseconds from 0 to %g", TRACE_MS);
 		}
 		t->trace[t->traces++] = (uint64_t)(v * FM_MS + 0.5);
 	}
@@ -86,8 +95,8 @@ static int read_trace(struct bench_place *p, const json_t *from, struct bench_ta
 
 static int read_load(struct bench_place *p, const json_t *from, struct bench_task *t)
 {
-	static const char *const known[] = {"type", "frequency", "rate_fraction", "priority",
-		"trace", "prev_task_ids", NULL};
+	static const char *const known[] = {
+		"type", "frequency", "rate_fraction", "priority", "trace", "prev_task_ids", NULL};
 	const char *type = json_string_value(json_object_get(from, "type"));
 	int64_t priority = 0;
 	size_t i = 0;
@@ -100,8 +109,8 @@ static int read_load(struct bench_place *p, const json_t *from, struct bench_tas
 	while (i < FM_ARRAY_LEN(loads) && strcmp(loads[i].name, type))
 		i++;
 	if (i == FM_ARRAY_LEN(loads))
-		return bench_bad(p, "type",
-			"is neither continuous, periodic, poisson, trace nor dependent");
+		return bench_bad(
+			p, "type", "is neither continuous, periodic, poisson, trace nor dependent");
 	t->load = loads[i].load;
 	if (bench_whole(p, from, "priority", INT32_MIN, INT32_MAX, false, &priority))
 		return -EINVAL;
@@ -130,17 +139,13 @@ static int read_client(struct bench_place *p, const json_t *from, struct bench_t
 	t->client = json_dumps(from, JSON_COMPACT);
 	if (!t->client)
 		return fm_err_set(p->err, -ENOMEM, "out of memory");
-	return bench_find_model(p, "model_name", model ? json_string_value(model) : "default",
-		t->batch, &t->model);
-}
-
-static void add_hint(struct bench_task *t, enum fm_hint hint, int64_t value)
-{
-	t->hint[t->hints++] = (struct fm_bench_hint){.hint = (int)hint, .value = value};
+	return bench_find_model(
+		p, "model_name", model ? json_string_value(model) : "default", t->batch, &t->model);
 }
 
 /* A number, or words as `fermata run' takes them. */
-static int read_hint(struct bench_place *p, const char *key, const json_t *from, struct bench_task *t)
+static int read_hint(
+	struct bench_place *p, const char *key, const json_t *from, struct bench_task *t)
 {
 	const char *text = json_string_value(from);
 	struct fm_err err = {0};
@@ -156,7 +161,7 @@ static int read_hint(struct bench_place *p, const char *key, const json_t *from,
 		return bench_bad(p, key, "is neither a string nor a whole number");
 	if (fm_parse_hint(key, text, &hint, &value, &err))
 		return bench_bad(p, key, "%.110s", err.text);
-	add_hint(t, hint, value);
+	bench_task_set_hint(t, hint, value);
 	return 0;
 }
 
@@ -168,7 +173,7 @@ static int read_hints(struct bench_place *p, const json_t *from, struct bench_ta
 	int rc;
 
 	if (!hints && t->realtime)
-		add_hint(t, FM_HINT_PRIORITY, PRIORITY);
+		bench_task_set_hint(t, FM_HINT_PRIORITY, FM_PRIORITY_HIGH);
 	if (hints && !json_is_object(hints))
 		return bench_bad(p, "hints", "is not an object");
 	json_object_foreach ((json_t *)hints, key, value) {

@@ -15,6 +15,8 @@
 #define ALONE        20
 #define DISB_WARM_UP 100
 #define DISB_ALONE   200
+#define REST         (5 * FM_MS)
+#define DISB_REST    (100 * FM_MS)
 #define HINTS        64
 
 enum {
@@ -159,8 +161,9 @@ static void check(const struct given *g, const struct argp_state *state)
 	struct bench_options *o = &g->b->o;
 
 	if (o->native + o->compare > 1 || (o->native && (o->policy || o->local)))
-		cli_usage(state, "--native, --compare, --policy and --local: --compare goes with one "
-				 "of the last two, the others stand alone");
+		cli_usage(state,
+			"--native, --compare, --policy and --local: --compare goes with one "
+			"of the last two, the others stand alone");
 	if (!!o->policy + !!o->local + !!g->b->cli->socket > 1)
 		cli_usage(state, "either --policy, --local or --socket");
 	if (o->local && !o->threads)
@@ -227,7 +230,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_bench,
 	.args_doc = "WORKLOAD",
-	.doc = "Put clients onto a device, each with a model and a pattern of requests, and measure "
+	.doc = "Put clients onto a device, each with a model and a pattern of requests, and "
+	       "measure "
 	       "what they get: latency from when a request was due, and what DISB reports.\v"
 	       "WORKLOAD is a file in the JSON of DISB 1.0, or - for the standard input. Ctrl-C "
 	       "ends the run early, with what there is.",
@@ -251,18 +255,12 @@ static int apply_hint(struct bench *b, const char *text, struct fm_err *err)
 		return fm_err_set(err, -EINVAL, "'%.80s' is not TASK:NAME=VALUE", text);
 	*value++ = '\0';
 	if (fm_parse_hint(name, value, &hint, &v, err))
-		return err->code;
+		return err->code = -EINVAL;
 	for (uint32_t i = 0; i < b->w.tasks; i++) {
-		struct bench_task *t = &b->w.task[i];
-		size_t k = 0;
-
-		if (fnmatch(copy, t->id, 0))
+		if (fnmatch(copy, b->w.task[i].id, 0))
 			continue;
 		found = true;
-		while (k < t->hints && t->hint[k].hint != (int)hint)
-			k++;
-		t->hint[k] = (struct fm_bench_hint){.hint = (int)hint, .value = v};
-		t->hints += k == t->hints;
+		bench_task_set_hint(&b->w.task[i], hint, v);
 	}
 	return found ? 0 : fm_err_set(err, -EINVAL, "no task fits '%.80s'", copy);
 }
@@ -289,24 +287,34 @@ static int share_workload(struct bench *b, struct fm_err *err)
 	return 0;
 }
 
-/* As the children will see it. */
+static json_t *hints_json(const struct bench_task *t)
+{
+	json_t *hints = json_object();
+
+	for (size_t h = 0; h < t->hints; h++) {
+		enum fm_hint id = (enum fm_hint)t->hint[h].hint;
+		const char *unit = strcmp(fm_hint_unit(id), "ns") ? "" : "ns";
+
+		json_object_set_new(hints, fm_hint_name(id),
+			json_sprintf(
+				"%" JSON_INTEGER_FORMAT "%s", (json_int_t)t->hint[h].value, unit));
+	}
+	return hints;
+}
+
+/* In the workload that the children will read. */
 static void keep_hints(struct bench *b)
 {
-	size_t k;
 	json_t *one;
+	size_t k;
 
 	json_array_foreach (json_object_get(b->w.root, "tasks"), k, one) {
 		const char *id = json_string_value(json_object_get(one, "id"));
-		json_t *hints = json_object();
+		uint32_t i = 0;
 
-		for (uint32_t i = 0; i < b->w.tasks; i++)
-			for (size_t h = 0; !strcmp(b->w.task[i].id, id) && h < b->w.task[i].hints; h++)
-				json_object_set_new(hints,
-					fm_hint_name((enum fm_hint)b->w.task[i].hint[h].hint),
-					json_sprintf("%" JSON_INTEGER_FORMAT "%s",
-						(json_int_t)b->w.task[i].hint[h].value,
-						strcmp(fm_hint_unit((enum fm_hint)b->w.task[i].hint[h].hint), "ns") ? "" : "ns"));
-		json_object_set_new(one, "hints", hints);
+		while (strcmp(b->w.task[i].id, id))
+			i++;
+		json_object_set_new(one, "hints", hints_json(&b->w.task[i]));
 	}
 }
 
@@ -319,12 +327,13 @@ static void fill_page(struct bench *b)
 	page->alone = (uint32_t)b->o.alone;
 	page->drop = b->o.drop;
 	page->threads = b->o.threads;
+	page->rest = b->o.disb ? DISB_REST : REST;
 	page->tasks = b->w.tasks;
 	page->kernels = b->w.kernels;
 	memcpy(page->kernel, b->w.kernel, sizeof(page->kernel));
 	for (uint32_t k = 0; k < b->w.kernels; k++)
-		page->kernel[k].ns = FM_MAX(
-			(uint64_t)((double)page->kernel[k].ns * b->o.scale), UINT64_C(1));
+		page->kernel[k].ns =
+			FM_MAX((uint64_t)((double)page->kernel[k].ns * b->o.scale), UINT64_C(1));
 }
 
 static int check_workload(const struct bench *b, struct fm_err *err)
@@ -335,8 +344,9 @@ static int check_workload(const struct bench *b, struct fm_err *err)
 		const struct bench_task *t = &b->w.task[i];
 
 		if (t->rate * seconds > ARRIVALS_MAX)
-			return fm_err_set(err, -EINVAL, "task '%s': more than %.0f requests in %g s",
-				t->id, ARRIVALS_MAX, seconds);
+			return fm_err_set(err, -EINVAL,
+				"task '%s': more than %.0f requests in %g s", t->id, ARRIVALS_MAX,
+				seconds);
 		if (t->fraction > 0 && !b->o.alone)
 			return fm_err_set(err, -EINVAL,
 				"task '%s': its rate_fraction needs --alone above 0", t->id);
@@ -361,6 +371,9 @@ static int prepare(struct given *g, struct fm_err *err)
 	if (b->w.unknown[0])
 		fprintf(stderr, "fermata: %s: ignored, '%s' means nothing here\n", b->o.file,
 			b->w.unknown);
+	if (b->driver.built_in && b->driver.native && b->o.threads && !b->o.native)
+		fprintf(stderr, "fermata: clients of one process are one group there: their hints "
+				"have no effect\n");
 	keep_hints(b);
 	rc = share_workload(b, err);
 	if (rc)
@@ -374,10 +387,12 @@ static int one_run(struct bench *b, enum bench_mode mode, struct fm_err *err)
 	static struct bench_processes p;
 	const char *failed[BENCH_TASKS] = {NULL};
 	struct bench_outcome o = {.w = &b->w, .page = b->page, .failed = failed};
-	int rc = bench_run(b, mode, &p, &o.begin, err);
+	int rc = mode == BENCH_FERMATA ? bench_find_daemon(b, err) : 0;
 
+	rc = rc ? rc : bench_run(b, mode, &p, &o.begin, err);
 	if (rc)
 		return rc;
+	o.policy = mode == BENCH_FERMATA ? b->policy : mode == BENCH_LOCAL ? b->o.local : NULL;
 	o.mode = mode == BENCH_NATIVE ? "native" : mode == BENCH_LOCAL ? "local" : "fermata";
 	o.complete = !atomic_load(&b->page->stop);
 	for (uint32_t i = 0; i < b->w.tasks; i++) {
@@ -414,7 +429,11 @@ int cli_bench(struct cli *cli, int argc, char **argv)
 {
 	static struct bench b = {.page_fd = -1,
 		.text_fd = -1,
-		.o = {.driver = "opencl", .scale = 1, .seed = 1, .warm_up = WARM_UP, .alone = ALONE}};
+		.o = {.driver = "opencl",
+			.scale = 1,
+			.seed = 1,
+			.warm_up = WARM_UP,
+			.alone = ALONE}};
 	struct given g = {.b = &b};
 	struct fm_err err = {0};
 	int rc;
@@ -431,6 +450,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
 	json_decref(b.runs);
 	if (!rc)
 		return b.failed ? CLI_FAILED : CLI_OK;
-	cli_report(&err);
-	return rc == -EINVAL ? CLI_USAGE : CLI_FAILED;
+	return cli_report(&err) == CLI_NO_DAEMON ? CLI_NO_DAEMON
+	       : rc == -EINVAL                   ? CLI_USAGE
+						 : CLI_FAILED;
 }

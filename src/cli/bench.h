@@ -37,6 +37,8 @@ struct bench {
 	int page_fd, text_fd;
 	bool calibrated;
 	struct calibrate_daemon daemon; /* with --policy */
+	char dir[CTL_PATH];             /* of the daemon under which they are, "": none */
+	char policy[64];                /* that it follows */
 	json_t *runs;                   /* with --json */
 	bool failed;
 };
@@ -45,6 +47,8 @@ struct bench {
  * be made of it. Negative errno with err where it did not get as far as to begin. */
 int bench_run(struct bench *b, enum bench_mode mode, struct bench_processes *p, time_t *begin,
 	struct fm_err *err);
+/* Under which daemon programs will be: one is started where none was named. Negative errno. */
+int bench_find_daemon(struct bench *b, struct fm_err *err);
 /* Has somebody asked for the end? How often. */
 int bench_interrupts(void);
 void bench_catch_interrupts(void);

@@ -52,8 +52,7 @@ static bool read_workload(struct bench_workload *w, int fd, bool any_model)
 		return false;
 	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	return text != MAP_FAILED &&
-	       !bench_workload_parse(
-		       w, "workload", text, (size_t)st.st_size, any_model, &err);
+	       !bench_workload_parse(w, "workload", text, (size_t)st.st_size, any_model, &err);
 }
 
 static int refuse(void)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #define READY_NS  (120 * FM_S) /* a kernel may have to be compiled, on a busy machine */
-#define BEGIN_NS  (100 * FM_MS)
+#define BEGIN_NS  (50 * FM_MS)
 #define GRACE_NS  (30 * FM_S) /* for the last request of each */
 #define CLOSE_NS  (5 * FM_S)
 #define POLL_NS   (5 * FM_MS)
@@ -48,6 +48,28 @@ static void pause_a_little(void)
 	nanosleep(&t, NULL);
 }
 
+int bench_find_daemon(struct bench *b, struct fm_err *err)
+{
+	struct cli at = *b->cli;
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	int rc;
+
+	if (b->daemon.own)
+		at.socket = b->daemon.dir;
+	rc = ctl_call(&at, json_pack("{s:s}", "cmd", "policy"), &reply, b->dir, err);
+	if (rc == -ENOTCONN && !ctl_dir_given(&at)) {
+		rc = personal_dir(b->dir);
+		rc = rc ? fm_err_set(err, rc, "no safe directory for a daemon of your own")
+			: personal_start(b->dir, err);
+		at.socket = b->dir;
+		rc = rc ? rc
+			: ctl_call(&at, json_pack("{s:s}", "cmd", "policy"), &reply, NULL, err);
+	}
+	snprintf(b->policy, sizeof(b->policy), "%s",
+		cli_str(json_object_get(reply, "policy"), "name"));
+	return rc;
+}
+
 /* Arguments of `fermata run`, with the texts that they need. */
 struct command {
 	char *argv[ARGUMENTS];
@@ -72,19 +94,18 @@ static void add_hints(struct command *c, const struct bench_task *t)
 }
 
 /* By `fermata run', as everybody; natively without it. */
-static void make_command(const struct bench *b, enum bench_mode mode, uint32_t task, struct command *c)
+static void make_command(
+	const struct bench *b, enum bench_mode mode, uint32_t task, struct command *c)
 {
-	const char *dir = b->daemon.own ? b->daemon.dir : b->cli->socket;
-
 	if (mode != BENCH_NATIVE) {
 		add(c, "fermata");
 		add(c, "run");
 		if (mode == BENCH_LOCAL) {
 			add(c, "--local");
 			add(c, b->o.local);
-		} else if (dir) {
+		} else {
 			add(c, "--socket");
-			add(c, dir);
+			add(c, b->dir);
 		}
 		if (!b->o.threads) {
 			bench_group(&b->w.task[task], c->group);
@@ -126,7 +147,8 @@ static void exec_client(const struct bench *b, enum bench_mode mode, uint32_t ta
 	_exit(CLI_CANNOT_EXECUTE);
 }
 
-static int start(struct bench *b, enum bench_mode mode, struct bench_processes *p, struct fm_err *err)
+static int start(
+	struct bench *b, enum bench_mode mode, struct bench_processes *p, struct fm_err *err)
 {
 	uint32_t n = b->o.threads ? 1 : b->w.tasks;
 
@@ -188,7 +210,8 @@ static void look(struct bench *b, struct bench_processes *p)
 	}
 }
 
-static bool has_done(const struct bench *b, const struct bench_processes *p, uint32_t task, enum bench_go go)
+static bool has_done(
+	const struct bench *b, const struct bench_processes *p, uint32_t task, enum bench_go go)
 {
 	return p->failed[task][0] || atomic_load(&b->page->seat[task].done) == go + 1u;
 }
@@ -206,7 +229,8 @@ static int first_failure(const struct bench *b, const struct bench_processes *p,
 {
 	for (uint32_t i = 0; i < b->w.tasks; i++)
 		if (p->failed[i][0])
-			return fm_err_set(err, -EIO, "task '%s': %s", b->w.task[i].id, p->failed[i]);
+			return fm_err_set(
+				err, -EIO, "task '%s': %s", b->w.task[i].id, p->failed[i]);
 	return 0;
 }
 
@@ -244,9 +268,21 @@ static void progress(const struct bench *b, const char *what, uint32_t task)
 
 	if (!line && !b->o.progress)
 		return;
-	fprintf(stderr, "%s%s%s%s%s", line ? "\r\033[K" : "", what,
-		task < b->w.tasks ? " " : "", task < b->w.tasks ? b->w.task[task].id : "",
-		line ? "" : "\n");
+	fprintf(stderr, "%s%s%s%s%s", line ? "\r\033[K" : "", what, task < b->w.tasks ? " " : "",
+		task < b->w.tasks ? b->w.task[task].id : "", line ? "" : "\n");
+}
+
+/* In one process one after the other: not every driver bears more at a time. */
+static int open_all(struct bench *b, struct bench_processes *p, struct fm_err *err)
+{
+	int rc = await(b, p, -1, BENCH_WAIT, err);
+
+	for (uint32_t i = 0; !rc && i < b->w.tasks; i++) {
+		bench_tell(&b->page->seat[i], BENCH_OPEN);
+		if (b->o.threads)
+			rc = await(b, p, i, BENCH_OPEN, err);
+	}
+	return rc ? rc : await(b, p, -1, BENCH_OPEN, err);
 }
 
 /* One after the other, each with the device to itself. */
@@ -255,7 +291,7 @@ static int measure_alone(struct bench *b, struct bench_processes *p, struct fm_e
 	int rc;
 
 	progress(b, "starting clients", UINT32_MAX);
-	rc = await(b, p, -1, BENCH_OPEN, err);
+	rc = open_all(b, p, err);
 	if (!rc && !b->calibrated) {
 		progress(b, "finding the length of kernels", UINT32_MAX);
 		rc = tell(b, p, 0, BENCH_CALIBRATE, err);

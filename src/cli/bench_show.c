@@ -25,14 +25,15 @@ json_t *bench_head_json(const struct bench *b)
 {
 	const struct fm_bench_device *d = &b->page->device;
 
-	return json_pack("{s:i, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s, s:I, s:s, s:b, s:f, s:I, s:I, "
-			 "s:o}",
-		"fermata_bench", 1, "fermata", FM_VERSION, "workload", b->o.file, "device", "driver",
-		b->driver.ops->name, "name", d->name, "platform", d->platform, "version", d->driver,
-		"clients", b->o.threads ? "threads" : "processes", "seed", (json_int_t)b->o.seed,
-		"late", b->o.drop ? "drop" : "queue", "disb", b->o.disb, "scale", b->o.scale,
-		"warm_up", (json_int_t)b->o.warm_up, "alone", (json_int_t)b->o.alone, "models",
-		bench_report_models(&b->w, b->page));
+	return json_pack(
+		"{s:i, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s, s:I, s:s, s:b, s:f, s:I, s:I, "
+		"s:o}",
+		"fermata_bench", 1, "fermata", FM_VERSION, "workload", b->o.file, "device",
+		"driver", b->driver.ops->name, "name", d->name, "platform", d->platform, "version",
+		d->driver, "clients", b->o.threads ? "threads" : "processes", "seed",
+		(json_int_t)b->o.seed, "late", b->o.drop ? "drop" : "queue", "disb", b->o.disb,
+		"scale", b->o.scale, "warm_up", (json_int_t)b->o.warm_up, "alone",
+		(json_int_t)b->o.alone, "models", bench_report_models(&b->w, b->page));
 }
 
 static const struct table_column columns[] = {
@@ -81,7 +82,8 @@ static void show_notes(const struct bench_outcome *o)
 		if (o->failed[i])
 			printf("%s: %s\n", id, o->failed[i]);
 		if (c->dropped)
-			printf("%s: %" PRIu64 " dropped, since a later one was due\n", id, c->dropped);
+			printf("%s: %" PRIu64 " dropped, since a later one was due\n", id,
+				c->dropped);
 		if (c->waiting)
 			printf("%s: %" PRIu64 " still waited at the end; they count with the time "
 			       "until then\n",
@@ -102,7 +104,8 @@ int bench_show_run(const struct bench_outcome *o)
 	for (uint32_t i = 0; i < o->w->tasks; i++)
 		add_task(&t, o, i);
 	bench_numbers(o, 0, &n);
-	printf("\n%s, %.1f s%s\n", o->mode, n.seconds, o->complete ? "" : ", interrupted");
+	printf("\n%s%s%s, %.1f s%s\n", o->mode, o->policy ? ": " : "", o->policy ? o->policy : "",
+		n.seconds, o->complete ? "" : ", interrupted");
 	rc = table_print(&t);
 	show_notes(o);
 	bench_overall(o, &all);
