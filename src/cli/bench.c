@@ -68,7 +68,8 @@ static const struct argp_option options[] = {
 		"Under a daemon of its own, with this policy: \"POLICY [PARAMETER=VALUE...]\"", 1},
 	{"local", KEY_LOCAL, "POLICY", 0,
 		"With --threads: without a daemon, each client a group, where the driver can", 1},
-	{"progress", KEY_PROGRESS, 0, 0, "Say each second on stderr how far it is", 1},
+	{"progress", KEY_PROGRESS, "TIME", OPTION_ARG_OPTIONAL,
+		"Say each second, or so often, on stderr how far it is, and who has failed", 1},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -96,7 +97,7 @@ static void take_time(const struct argp_state *state, const char *arg, int64_t *
 	if (fm_parse_time(arg, ns, &err))
 		cli_usage_err(state, &err);
 	if (*ns < (int64_t)FM_MS || *ns > (int64_t)(BENCH_SECONDS * FM_S))
-		cli_usage(state, "a run takes from 1ms to %d s", BENCH_SECONDS);
+		cli_usage(state, "times are from 1ms to %d s", BENCH_SECONDS);
 }
 
 static void take_scale(const struct argp_state *state, const char *arg, double *scale)
@@ -210,7 +211,10 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
 	case KEY_COMPARE:
 		return o->compare = true, 0;
 	case KEY_PROGRESS:
-		return o->progress = true, 0;
+		o->progress_ns = (int64_t)FM_S;
+		if (arg)
+			take_time(state, arg, &o->progress_ns);
+		return 0;
 	case ARGP_KEY_ARG:
 		if (o->file)
 			cli_usage(state, "one workload at a time, please: '%s'", arg);

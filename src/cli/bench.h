@@ -19,13 +19,15 @@ struct bench_options {
 	const char *file, *models, *driver, *policy, *local;
 	double scale;
 	int64_t seed, seconds_ns, warm_up, alone; /* seconds_ns 0: as the workload says */
-	bool disb, drop, threads, native, compare, progress;
+	int64_t progress_ns;                      /* 0: only on a terminal */
+	bool disb, drop, threads, native, compare;
 };
 
 /* The programs of a run; a client's process is that of its task, with threads the first. */
 struct bench_processes {
 	pid_t pid[BENCH_TASKS];
 	char failed[BENCH_TASKS][BENCH_TEXT]; /* "": not */
+	bool told[BENCH_TASKS];               /* that it has */
 };
 
 struct bench {

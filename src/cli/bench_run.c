@@ -208,6 +208,11 @@ static void look(struct bench *b, struct bench_processes *p)
 		for (uint32_t k = i; k < (b->o.threads ? b->w.tasks : i + 1); k++)
 			note_end(b, p, k, status);
 	}
+	for (uint32_t i = 0; b->o.progress_ns && i < b->w.tasks; i++) {
+		if (p->failed[i][0] && !p->told[i])
+			fprintf(stderr, "task '%s': %s\n", b->w.task[i].id, p->failed[i]);
+		p->told[i] = p->failed[i][0];
+	}
 }
 
 static bool has_done(
@@ -264,9 +269,9 @@ static int tell(struct bench *b, struct bench_processes *p, uint32_t task, enum 
 
 static void progress(const struct bench *b, const char *what, uint32_t task)
 {
-	bool line = isatty(STDERR_FILENO) && !b->cli->json && !b->o.progress;
+	bool line = isatty(STDERR_FILENO) && !b->cli->json && !b->o.progress_ns;
 
-	if (!line && !b->o.progress)
+	if (!line && !b->o.progress_ns)
 		return;
 	fprintf(stderr, "%s%s%s%s%s", line ? "\r\033[K" : "", what, task < b->w.tasks ? " " : "",
 		task < b->w.tasks ? b->w.task[task].id : "", line ? "" : "\n");
@@ -357,7 +362,7 @@ static void show_progress(const struct bench *b, uint64_t *next)
 		(double)fm_sub_sat(now, b->page->begin) / (double)FM_S,
 		(double)(b->page->end - b->page->begin) / (double)FM_S, done);
 	progress(b, text, UINT32_MAX);
-	*next = now + FM_S;
+	*next = now + (b->o.progress_ns ? (uint64_t)b->o.progress_ns : FM_S);
 }
 
 static void watch(struct bench *b, struct bench_processes *p)
@@ -390,7 +395,7 @@ static void play(struct bench *b, struct bench_processes *p, time_t *begin)
 	for (uint32_t i = 0; i < b->w.tasks; i++)
 		bench_tell(&b->page->seat[i], BENCH_RUN);
 	watch(b, p);
-	if (!b->o.progress)
+	if (!b->o.progress_ns)
 		progress(b, "", UINT32_MAX);
 }
 

@@ -26,13 +26,15 @@ static void arrivals(const struct bench_task *t)
 	bench_arrivals_init(&a, t, 7, t->rate, 0);
 	bench_arrivals_init(&b, t, 7, t->rate, 0);
 	for (int i = 0; i < ARRIVALS && bench_arrivals_due(&a) != FM_NEVER; i++) {
-		must(bench_arrivals_due(&a) >= last && bench_arrivals_due(&a) == bench_arrivals_due(&b));
+		must(bench_arrivals_due(&a) >= last &&
+			bench_arrivals_due(&a) == bench_arrivals_due(&b));
 		last = bench_arrivals_due(&a);
 		bench_arrivals_pass(&a);
 		bench_arrivals_pass(&b);
 	}
 	must(t->load != BENCH_TRACE || t->traces > ARRIVALS ||
-		bench_arrivals_count((bench_arrivals_init(&a, t, 1, 0, 0), a), FM_NEVER) == t->traces);
+		bench_arrivals_count((bench_arrivals_init(&a, t, 1, 0, 0), a), FM_NEVER) ==
+			t->traces);
 }
 
 static void sound(const struct bench_workload *w)
@@ -66,8 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fm_err err = {0};
 
 	for (int any_model = 0; any_model < 2; any_model++) {
-		int rc = bench_workload_parse(
-			&w, "fuzz", (const char *)data, size, any_model, &err);
+		int rc =
+			bench_workload_parse(&w, "fuzz", (const char *)data, size, any_model, &err);
 
 		if (rc) {
 			must(rc == -EINVAL && err.code == rc && !strncmp(err.text, "fuzz: ", 6));

@@ -47,6 +47,8 @@ static const char *act(struct client *c)
 		return "it is tired";
 	if (!strcmp(c->what, "die"))
 		kill(getpid(), SIGKILL);
+	if (!strcmp(c->what, "stuck"))
+		fputs("it is stuck\n", stderr);
 	while (!strcmp(c->what, "stuck"))
 		pause();
 	return NULL;

@@ -7,6 +7,7 @@ asked for."""
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def deadlines_and_relative_rates(stack):
     file = workload(stack, task("a", rate("periodic", 400), "five", hints={"deadline": "4ms"}),
                     task("b", {"type": "poisson", "rate_fraction": 0.2}))
     r, _, t = one(*SIM, file)
-    check(t["a"]["missed"] >= t["a"]["finished"] > 0 and t["a"]["hints"] == {"deadline": 4000000}, t["a"])
+    check(t["a"]["missed"] >= t["a"]["finished"] and t["a"]["hints"] == {"deadline": 4000000}, t["a"])
     check(abs(t["b"]["rate_hz"] * t["b"]["alone_us"] / 1e6 - 0.2) < 1e-3, t["b"])
     check([m["kernels"][0]["us"] for m in r["models"]] == [100, 1000], r["models"])
     r, _, t = one(*SIM, "--scale", "0.5", "--hint", "?:weight=7", "--hint", "a:deadline=1s", file)
@@ -107,11 +108,13 @@ def deadlines_and_relative_rates(stack):
 
 
 def who_depends_on_others(stack):
-    file = workload(stack, task("a", rate("periodic", 100)), task("b", rate("periodic", 50)),
+    file = workload(stack, task("a", {"type": "trace", "trace": [0, 1, 2]}), task("b", {"type": "trace", "trace": [30, 5]}),
                     task("c", {"type": "dependent", "prev_task_ids": ["a", "b"]}),
                     task("d", {"type": "dependent", "prev_task_ids": ["c"]}))
-    t = one(*SIM, file)[2]
-    check(0 < t["c"]["arrivals"] <= t["b"]["finished"] and t["d"]["arrivals"] <= t["c"]["finished"], t)
+    r = Running(stack, *SIM, file)
+    r.serves(9)
+    t = r.interrupt()[1]
+    check({k: v["finished"] for k, v in t.items()} == {"a": 3, "b": 2, "c": 2, "d": 2}, t)
 
 
 DISB_KEYS = {"type", "avgThroughput(req/s)", "standAloneTotalLatency(us)", "avgPrepareInputLatency(us)",
@@ -139,16 +142,18 @@ def as_disb_has_it(stack):
         check(len(c["analyzers"]) == 1 and set(c["analyzers"][0]) == DISB_KEYS, c)
         a = c["analyzers"][0]
         check(isinstance(a["avgTotalLatency(us)"], int) and a["type"] == "basic", a)
-        check(abs(a["avgTotalLatency(us)"] - a["avgInferLatency(us)"]) <= 1000, "the rest takes no time there")
+        phases = sum(a[f"avg{p}Latency(us)"] for p in ("PrepareInput", "Preprocess", "CopyInput", "Infer", "CopyOutput",
+                                                       "Postprocess"))
+        check(0 <= a["avgTotalLatency(us)"] - phases <= 6, f"its phases are not all of it: {a}")
     check(t["task_s"]["arrivals"] == 3 and t["task_d"]["realtime"] and not t["task_f"]["realtime"], t)
 
 
 class Running:
-    """A bench that goes on until it is told, with lines of its progress."""
+    """A bench of 600 seconds, which is told when to end."""
 
     def __init__(self, stack, *argv, env=None):
-        self.p = subprocess.Popen([FERMATA, "bench", "--json", "--progress", *argv], text=True, env=env,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.p = subprocess.Popen([FERMATA, "bench", "--json", "--progress=20ms", "--time", "600s", *argv], text=True,
+                                  env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stack.callback(self.close)
         self.said = ""
 
@@ -157,39 +162,46 @@ class Running:
             self.p.kill()
         self.p.communicate()
 
+    def line(self):
+        line = self.p.stderr.readline()
+        check(line, f"it ended early: {self.said}")
+        self.said += line
+        return line
+
     def says(self, word):
         while word not in self.said:
-            line = self.p.stderr.readline()
-            check(line, f"it ended without '{word}': {self.said}")
-            self.said += line
+            self.line()
 
-    def works(self):
-        """Until a request has been served."""
-        while not any(w.endswith("requests") and not w.endswith(" 0 requests") for w in self.said.splitlines()):
-            line = self.p.stderr.readline()
-            check(line, f"it ended early: {self.said}")
-            self.said += line
+    def serves(self, requests):
+        """So many more than at the last look."""
+        goal = self.served() + requests
+        while self.served() < goal:
+            self.line()
+
+    def served(self):
+        return max([int(n) for n in re.findall(r"(\d+) requests", self.said)], default=0)
 
     def interrupt(self, status=0):
         self.p.send_signal(signal.SIGINT)
         out, err = self.p.communicate(timeout=PATIENCE)
-        check(self.p.returncode == status, f"{self.p.returncode} {err}")
-        return json.loads(out)
+        check(self.p.returncode == status, f"{self.p.returncode} {self.said} {err}")
+        run = json.loads(out)["runs"][0]
+        check(not run["complete"] and run["seconds"] < 600, run)
+        return run, sound(run)
 
 
 def under_a_daemon(stack):
     """Its clients are groups that the daemon knows, with the hints that the workload gives."""
     f = Fermata(stack)
-    file = workload(stack, task("hi", rate("periodic", 50)), task("lo", "continuous", "five", hints={"priority": "low"}),
-                    seconds=600)
+    file = workload(stack, task("hi", rate("periodic", 50)), task("lo", "continuous", "five", hints={"priority": "low"}))
     r = Running(stack, "--driver", "sim", *QUICK, "--socket", f.dir, file, env=f.env)
-    r.works()
+    r.serves(2)
     eventually("both are there", lambda: {"bench-hi", "bench-lo"} <= {g["name"] for g in f.ps()["groups"]})
     hints = {g["name"]: g["hints"]["priority"] for g in f.ps()["groups"]}
     check(hints["bench-hi"] == 64 and hints["bench-lo"] == -64, hints)
-    run = r.interrupt()["runs"][0]
-    check(not run["complete"] and run["mode"] == "fermata" and run["policy"] == "fixed-priority", run)
-    check(run["seconds"] < 600 and sum(t["finished"] for t in sound(run).values()) > 0, run)
+    run, t = r.interrupt()
+    check(run["mode"] == "fermata" and run["policy"] == "fixed-priority", run)
+    check(sum(x["finished"] for x in t.values()) > 0, t)
     e = bench("--driver", "sim", "--socket", os.path.join(f.dir, "no"), file, status=3).stderr
     check("no daemon" in e, e)
 
@@ -203,7 +215,7 @@ def beside_each_other(stack):
     for run in r["runs"]:
         check(sound(run)["hi"]["arrivals"] == 30, run)
     _, run, t = one("--driver", "sim", "--threads", *QUICK, "--local", "fixed-priority", file)
-    check(run["mode"] == "local" and run["policy"] == "fixed-priority" and t["lo"]["finished"] > 0, run)
+    check(run["mode"] == "local" and run["policy"] == "fixed-priority" and t["up"]["arrivals"] == 6000, run)
     text = bench("--driver", "sim", *QUICK, "--policy", "fixed-priority", file).stdout
     for word in ("software device", "fermata: fixed-priority", "hi", "continuous", "overall", "real-time", "P99",
                  "still waited at the end"):
@@ -213,7 +225,7 @@ def beside_each_other(stack):
 def opencl(stack):
     models = {"m": {"kernels": [{"us": 200, "count": 3}, {"us": 300, "blocks": 2}], "input_bytes": 4096,
                     "output_bytes": 64}}
-    file = workload(stack, task("a", rate("poisson", 40), "m"), task("b", "continuous", "m"), seconds=0.4, models=models)
+    file = workload(stack, task("a", rate("poisson", 40), "m"), task("b", "continuous", "m"), seconds=0.2, models=models)
     try:
         r, _, t = one("--native", *QUICK, file)
     except AssertionError as e:
@@ -222,9 +234,10 @@ def opencl(stack):
         raise
     check(r["device"]["driver"] == "opencl" and r["device"]["name"], r)
     check(all(k["measured_us"] > 0 for m in r["models"] for k in m["kernels"]), r["models"])
-    check(t["b"]["finished"] > 0 and t["a"]["arrivals"] > 0, t)
-    _, run, _ = one(*QUICK, "--policy", "fixed-priority", file)
-    check(run["policy"] == "fixed-priority", run)
+    check(t["b"]["alone_us"] > 0 and t["a"]["arrivals"] > 0, t)
+    r = Running(stack, *QUICK, "--policy", "fixed-priority", file)
+    r.serves(3)
+    check(r.interrupt()[0]["policy"] == "fixed-priority", "another policy")
     one(*QUICK, "--native", "--threads", "--time", "100ms", file)
 
 
@@ -235,44 +248,50 @@ def cuda(stack):
     check(r["device"]["platform"] == "CUDA", r)
 
 
-def drivers_of_others(stack):
-    def file(model):
-        return workload(stack, task("good", "continuous", "ok"), task("bad", "continuous", model), seconds=0.2)
+PLAIN = ("--native", "--driver", DRIVER, "--warm-up", "0", "--alone", "1")
 
-    plain = ("--native", "--driver", DRIVER, "--warm-up", "0", "--alone", "1")
+
+def beside_a_good_one(stack, model):
+    return workload(stack, task("good", "continuous", "ok"), task("bad", "continuous", model), seconds=0.2)
+
+
+def drivers_of_others(stack):
     for threads in ((), ("--threads",)):
-        r, _, t = one(*plain[:2], DRIVER + ":3", *plain[3:], *threads, file("ok:1"))
+        r, _, t = one("--native", "--driver", DRIVER + ":3", *PLAIN[3:], *threads, beside_a_good_one(stack, "ok:1"))
         check(r["device"]["name"] == "test:3" and '"name":"BAD"' in r["device"]["platform"], r["device"])
-        check(t["good"]["finished"] > 0 and t["bad"]["finished"] > 0, t)
-        _, run, t = one(*plain, *threads, file("infer:4"), status=1)
-        check(t["bad"]["failed"] == "it is tired" and t["bad"]["finished"] == 2 and run["complete"], t)
+        check(t["good"]["alone_us"] >= 1000 and t["bad"]["service_us"]["count"] == t["bad"]["finished"], t)
+        r = Running(stack, *PLAIN, *threads, beside_a_good_one(stack, "infer:4"))
+        r.says("task 'bad': it is tired")
+        r.serves(5)
+        t = r.interrupt(status=1)[1]
+        check(t["bad"]["failed"] == "it is tired" and t["bad"]["finished"] == 2, t)
         check(t["good"]["failed"] is None and t["good"]["finished"] > 0, t)
-    check("task 'bad': it is shut" in bench(*plain, file("open"), status=1).stderr, "a client that does not open")
+    file = beside_a_good_one(stack, "open")
+    check("task 'bad': it is shut" in bench(*PLAIN, file, status=1).stderr, "a client that does not open")
     env = dict(os.environ, BENCH_DRIVER="old")
-    check("version 1" in bench(*plain, file("ok"), env=env, status=1).stderr, "of another version")
+    check("version 1" in bench(*PLAIN, file, env=env, status=1).stderr, "of another version")
     env["BENCH_DRIVER"] = "torn"
-    check("not sound" in bench(*plain, file("ok"), env=env, status=1).stderr, "half a table")
+    check("not sound" in bench(*PLAIN, file, env=env, status=1).stderr, "half a table")
     other = os.path.join(BUILD, "lib", "libfermata.so")
-    check("exports no fm_bench_driver" in bench("--driver", other, file("ok"), status=1).stderr, "another library")
-    check("cannot open" in bench("--driver", "./none.so", file("ok"), status=1).stderr, "no library")
+    check("exports no fm_bench_driver" in bench("--driver", other, file, status=1).stderr, "another library")
+    check("cannot open" in bench("--driver", "./none.so", file, status=1).stderr, "no library")
 
 
 def killed_and_stuck(stack):
     """Who is killed is reported, with what it had done, and the others go on; who does not end, too."""
-    plain = ("--native", "--driver", DRIVER, "--warm-up", "0", "--alone", "1")
-    file = workload(stack, task("good", "continuous", "ok"), task("bad", "continuous", "die:5"))
-    _, run, t = one(*plain, file, status=1)
+    file = beside_a_good_one(stack, "die:5")
+    r = Running(stack, *PLAIN, file)
+    r.says("task 'bad': its process was killed by signal 9")
+    r.serves(5)
+    t = r.interrupt(status=1)[1]
     check("killed by signal 9" in t["bad"]["failed"] and t["bad"]["finished"] == 3, t)
-    check(t["good"]["failed"] is None and t["good"]["finished"] > 0 and run["complete"], t)
-    text = bench(*plain, file, status=1).stdout
-    check("bad: its process was killed by signal 9" in text, text)
-    _, _, t = one(*plain, "--threads", file, status=1)
-    check(all("killed by signal 9" in x["failed"] for x in t.values()), t)
-    e = bench(*plain[:-1], "9", file, status=1).stderr
+    check(t["good"]["failed"] is None and t["good"]["finished"] > 0, t)
+    text = bench(*PLAIN, "--threads", "--time", "600s", file, status=1).stdout
+    check("bad: its process was killed by signal 9" in text and "good: its process was killed" in text, text)
+    e = bench(*PLAIN[:-1], "9", file, status=1).stderr
     check("task 'bad': its process was killed" in e, e)
-    file = workload(stack, task("good", "continuous", "ok"), task("bad", "continuous", "stuck:5"), seconds=600)
-    r = Running(stack, *plain, file)
-    r.works()
+    r = Running(stack, *PLAIN, beside_a_good_one(stack, "stuck:5"))
+    r.says("it is stuck")
 
     def ended():
         with contextlib.suppress(ProcessLookupError):
@@ -293,7 +312,7 @@ def the_examples(stack):
     for name in sorted(os.listdir(EXAMPLES)):
         if name == "mlp.json":
             r, _, t = one("--native", "--driver", so, *QUICK, "--time", "200ms", os.path.join(EXAMPLES, name))
-            check(r["device"]["name"] == "processor" and t["large"]["finished"] > 0, t)
+            check(r["device"]["name"] == "processor" and t["large"]["alone_us"] > 0, t)
         elif name.endswith(".json"):
             one(*SIM, "--scale", "0.02", "--time", "50ms", os.path.join(EXAMPLES, name))
     e = bench("--native", "--driver", so, os.path.join(EXAMPLES, "a.json"), status=1).stderr

@@ -57,8 +57,8 @@ static void poisson_loads_are_of_their_seed_and_name(void **state)
 	struct bench_arrivals a, b, other, later;
 	uint64_t n;
 
-	parse(&w, WITH(TASK("a", "{\"type\": \"poisson\", \"frequency\": 1000}") ","
-			       TASK("b", "{\"type\": \"poisson\", \"frequency\": 1000}")));
+	parse(&w, WITH(TASK("a", "{\"type\": \"poisson\", \"frequency\": 1000}") "," TASK(
+			  "b", "{\"type\": \"poisson\", \"frequency\": 1000}")));
 	bench_arrivals_init(&a, &w.task[0], 1, 1000, 0);
 	bench_arrivals_init(&b, &w.task[0], 1, 1000, 0);
 	bench_arrivals_init(&other, &w.task[1], 1, 1000, 0);
@@ -98,9 +98,12 @@ static void dependencies_and_classes(void **state)
 {
 	static struct bench_workload w;
 
-	parse(&w, WITH(TASK("z", "{\"type\": \"dependent\", \"prev_task_ids\": [\"b\", \"a\"]}") ","
-		TASK("b", "{\"type\": \"periodic\", \"frequency\": 1, \"priority\": 1}") ","
-		TASK("a", "{\"type\": \"continuous\"}")));
+	parse(
+		&w, WITH(
+			    TASK("z", "{\"type\": \"dependent\", \"prev_task_ids\": [\"b\", "
+				      "\"a\"]}") "," TASK(
+				    "b", "{\"type\": \"periodic\", \"frequency\": 1, \"priority\": "
+					 "1}") "," TASK("a", "{\"type\": \"continuous\"}")));
 	assert_string_equal(w.task[0].id, "a"); /* as libdisb sorts them */
 	assert_int_equal(task(&w, "z")->before, 3);
 	assert_true(task(&w, "z")->realtime);
@@ -117,7 +120,8 @@ static void models_and_batches(void **state)
 	static struct bench_workload w;
 	const struct bench_model *one, *four, *own;
 
-	parse(&w, "{\"time\": 1, \"models\": {\"vgg19\": {\"kernels\": [{\"us\": 1.5, \"count\": 3}], "
+	parse(&w, "{\"time\": 1, \"models\": {\"vgg19\": {\"kernels\": [{\"us\": 1.5, \"count\": "
+		  "3}], "
 		  "\"input_bytes\": 10}}, \"tasks\": ["
 		  "{\"id\": \"a\", \"load\": {\"type\": \"continuous\"}, "
 		  "\"client\": {\"model_name\": \"resnet152-imagenet\"}}, "
