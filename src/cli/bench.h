@@ -38,6 +38,11 @@ struct bench {
 	struct bench_page *page;
 	int page_fd, text_fd;
 	bool calibrated;
+	struct {
+		bool made;
+		double rate[BENCH_TASKS];
+		uint64_t delay[BENCH_TASKS];
+	} plan;                         /* of the first run, for the second, too */
 	struct calibrate_daemon daemon; /* with --policy */
 	char dir[CTL_PATH];             /* of the daemon under which they are, "": none */
 	char policy[64];                /* that it follows */

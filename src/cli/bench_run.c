@@ -318,25 +318,33 @@ static uint64_t alone_ns(const struct bench_seat *s)
 	return sum;
 }
 
-/* Rates that are relative; and, with --disb, what libdisb's coordinator does: periodic real-time
- * tasks of one frequency begin one after the other. */
-static void plan(struct bench *b)
+/* With --disb, what libdisb's coordinator does: periodic real-time tasks of one frequency begin one
+ * after the other. */
+static uint64_t delay_of(const struct bench *b, uint32_t task)
+{
+	const struct bench_task *t = b->w.task;
+	uint64_t delay = 0;
+
+	if (!b->o.disb || t[task].load != BENCH_PERIODIC || !t[task].realtime)
+		return 0;
+	for (uint32_t k = 0; k < task; k++)
+		if (t[k].load == BENCH_PERIODIC && t[k].realtime &&
+			(int64_t)b->plan.rate[k] == (int64_t)b->plan.rate[task])
+			delay += alone_ns(&b->page->seat[k]);
+	return delay;
+}
+
+static void make_plan(struct bench *b)
 {
 	for (uint32_t i = 0; i < b->w.tasks; i++) {
 		const struct bench_task *t = &b->w.task[i];
-		struct bench_seat *s = &b->page->seat[i];
+		double alone = (double)FM_MAX(alone_ns(&b->page->seat[i]), UINT64_C(1));
+		double rate = t->fraction > 0 ? t->fraction * (double)FM_S / alone : t->rate;
 
-		s->rate = t->fraction > 0 ? t->fraction * (double)FM_S /
-						    (double)FM_MAX(alone_ns(s), UINT64_C(1))
-					  : t->rate;
-		s->rate = FM_MIN(s->rate, (double)BENCH_RATE);
-		if (!b->o.disb || t->load != BENCH_PERIODIC || !t->realtime)
-			continue;
-		for (uint32_t k = 0; k < i; k++)
-			if (b->w.task[k].load == BENCH_PERIODIC && b->w.task[k].realtime &&
-				(int64_t)b->page->seat[k].rate == (int64_t)s->rate)
-				s->delay += alone_ns(&b->page->seat[k]);
+		b->plan.rate[i] = FM_MIN(rate, (double)BENCH_RATE);
+		b->plan.delay[i] = delay_of(b, i);
 	}
+	b->plan.made = true;
 }
 
 /* Everybody wakes up and sees it. */
@@ -388,7 +396,12 @@ static void play(struct bench *b, struct bench_processes *p, time_t *begin)
 {
 	double seconds = b->o.seconds_ns ? (double)b->o.seconds_ns / (double)FM_S : b->w.seconds;
 
-	plan(b);
+	if (!b->plan.made)
+		make_plan(b);
+	for (uint32_t i = 0; i < b->w.tasks; i++) {
+		b->page->seat[i].rate = b->plan.rate[i];
+		b->page->seat[i].delay = b->plan.delay[i];
+	}
 	*begin = time(NULL);
 	b->page->begin = fm_now() + BEGIN_NS;
 	b->page->end = b->page->begin + (uint64_t)(seconds * (double)FM_S);

@@ -208,12 +208,14 @@ def under_a_daemon(stack):
 
 def beside_each_other(stack):
     """Natively and under a policy, by a daemon of its own; and in one process."""
-    file = workload(stack, task("hi", rate("periodic", 100)), task("lo", "continuous"), task("up", rate("periodic", 2e4)))
+    file = workload(stack, task("hi", rate("periodic", 100)), task("lo", "continuous"), task("up", rate("periodic", 2e4)),
+                    task("rel", {"type": "poisson", "rate_fraction": 0.01}))
     r = json.loads(bench("--json", "--driver", "sim", "--threads", *QUICK, "--compare", "--policy", "fair slice=1ms",
                          file).stdout)
     check([(x["mode"], x["policy"]) for x in r["runs"]] == [("native", None), ("fermata", "fair")], r)
     for run in r["runs"]:
         check(sound(run)["hi"]["arrivals"] == 30, run)
+    check(len({sound(run)["rel"]["rate_hz"] for run in r["runs"]}) == 1, "relative rates are of the first run")
     _, run, t = one("--driver", "sim", "--threads", *QUICK, "--local", "fixed-priority", file)
     check(run["mode"] == "local" and run["policy"] == "fixed-priority" and t["up"]["arrivals"] == 6000, run)
     text = bench("--driver", "sim", *QUICK, "--policy", "fixed-priority", file).stdout

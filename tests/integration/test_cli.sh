@@ -125,7 +125,7 @@ help_texts() {
     expect 0 "--help" "$fermata" --help
     silent
     cp "$tmp/out" "$tmp/help"
-    for c in run ps why hint suspend resume policy reload admit analyze calibrate study sim policy-test stats doctor version help; do
+    for c in run ps why hint suspend resume policy reload admit analyze calibrate study sim bench policy-test stats doctor version help; do
         that "--help lists $c" grep -qE "^  $c +[A-Z]" "$tmp/help"
         expect 0 "$c --help" "$fermata" "$c" --help
         out_has "^Usage: fermata $c"

@@ -98,12 +98,10 @@ static void dependencies_and_classes(void **state)
 {
 	static struct bench_workload w;
 
-	parse(
-		&w, WITH(
-			    TASK("z", "{\"type\": \"dependent\", \"prev_task_ids\": [\"b\", "
-				      "\"a\"]}") "," TASK(
-				    "b", "{\"type\": \"periodic\", \"frequency\": 1, \"priority\": "
-					 "1}") "," TASK("a", "{\"type\": \"continuous\"}")));
+	parse(&w, WITH(TASK("z", "{\"type\": \"dependent\", \"prev_task_ids\": [\"b\", "
+				 "\"a\"]}") "," TASK("b",
+			  "{\"type\": \"periodic\", \"frequency\": 1, \"priority\": "
+			  "1}") "," TASK("a", "{\"type\": \"continuous\"}")));
 	assert_string_equal(w.task[0].id, "a"); /* as libdisb sorts them */
 	assert_int_equal(task(&w, "z")->before, 3);
 	assert_true(task(&w, "z")->realtime);
