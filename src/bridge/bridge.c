@@ -19,6 +19,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->users);
 	fm_list_init(&b->recheck);
 	fm_list_init(&b->dirty);
+	fm_list_init(&b->ended);
 	fm_list_init(&b->gone);
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
@@ -112,6 +113,7 @@ void bridge_settle(struct fm_bridge *b, uint64_t now)
 		ent_refresh(b, e, now);
 	}
 	wake_dirty(b);
+	group_end_jobs(b);
 }
 
 static bool plain(char c)

@@ -112,6 +112,16 @@ struct fm_bgroup *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
 uint64_t fm_bgroup_id(const struct fm_bgroup *g);
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
+/* What became of a group's hint `deadline`. A job is a stretch in which the group has work on a
+ * device, or is inside a declared segment; those that were under way when the hint was set do not
+ * count. One that outlasts its deadline is missed from then on, and counts among the ended when it
+ * has. */
+struct fm_bgroup_jobs {
+	uint64_t deadline; /* ns; 0: none */
+	uint64_t ended, missed;
+};
+struct fm_bgroup_jobs fm_bgroup_jobs(const struct fm_bgroup *g, uint64_t now);
+
 /* A group on a device. Of one that is alone there, or under an order in which nobody waits, the
  * core hears nothing: what it does then its boards say, and it runs, and has run, by what they say.
  */

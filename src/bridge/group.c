@@ -74,6 +74,7 @@ static struct fm_bgroup *group_new(
 	set_name(g, name);
 	fm_list_init(&g->members);
 	fm_list_init(&g->ents);
+	fm_list_init(&g->ended);
 	fm_list_add_tail(&b->groups, &g->link);
 	u->groups++;
 	limits_start(b, g, l);
@@ -87,6 +88,7 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	group_goes(b, g);
 	fm_sched_group_del(b->sched, g->sgroup, now);
 	fm_list_del(&g->link);
+	fm_list_del(&g->ended);
 	g->user->groups--;
 	free(g);
 }

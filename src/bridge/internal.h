@@ -84,8 +84,14 @@ struct fm_bgroup {
 
 	/* watch.c */
 	void *watch;
-	bool busy;     /* as the watcher was told */
-	bool declared; /* inside a declared segment since it became busy */
+	bool busy;            /* as the watcher was told */
+	bool declared;        /* inside a declared segment since it became busy */
+	bool works;           /* it is busy, */
+	bool counts;          /* and was not when it got its deadline: this job can be judged, */
+	uint64_t job_at;      /* which began then */
+	struct fm_list ended; /* in that of the bridge: it seems to have ended, */
+	uint64_t ended_at;
+	uint64_t jobs, missed;
 };
 
 struct fm_bclient {
@@ -123,6 +129,7 @@ struct fm_bridge {
 	struct fm_list clients, groups, devices, users;
 	struct fm_list recheck; /* entities whose bells changed */
 	struct fm_list dirty;   /* clients whose gates changed */
+	struct fm_list ended;   /* groups whose job has, perhaps */
 	struct fm_list gone;    /* clients with gates that no queue has */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
@@ -183,7 +190,10 @@ void gate_enter(struct queue *q);
 void gate_open_gone(struct fm_bclient *c);
 uint64_t gate_run(struct fm_bridge *b, uint64_t now);
 
-/* watch.c: to whom it may concern. note: after whatever may have made a group busy or idle. */
+/* watch.c: its deadline was set, or is set anew. */
+void group_deadline(struct fm_bgroup *g);
+void group_end_jobs(struct fm_bridge *b); /* at the end of each call */
+/* To whom it may concern. note: after whatever may have made a group busy or idle. */
 void group_came(struct fm_bridge *b, struct fm_bgroup *g);
 void group_goes(struct fm_bridge *b, struct fm_bgroup *g);
 void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);

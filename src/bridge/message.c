@@ -122,6 +122,13 @@ static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slo
 	return 0;
 }
 
+/* What a client is told of depends on it: who is first, who is alone and heard all the same. */
+static bool changes_clients(enum fm_hint h)
+{
+	return h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND || h == FM_HINT_GANG ||
+	       h == FM_HINT_DEADLINE;
+}
+
 static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
 	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err)
 {
@@ -132,7 +139,9 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_br
 	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);
 	if (!rc)
 		NOTE_GROUP(b, hint, g, now, NULL, h, v, 0);
-	if (!rc && (h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND || h == FM_HINT_GANG))
+	if (!rc && h == FM_HINT_DEADLINE)
+		group_deadline(g);
+	if (!rc && changes_clients(h))
 		group_hinted(b, g);
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For an admission control: who comes and goes, when the groups that it watches work, and what it
- * has granted to them. */
+ * has granted to them. And the jobs of groups with a deadline, which nobody has to admit. */
 #include "internal.h"
 #include <string.h>
 
@@ -21,10 +21,77 @@ void group_goes(struct fm_bridge *b, struct fm_bgroup *g)
 		b->watcher.group(b->watcher.ctx, g, true);
 }
 
+static uint64_t deadline_of(const struct fm_bgroup *g)
+{
+	int64_t v = fm_sgroup_hints(g->sgroup)->value[FM_HINT_DEADLINE];
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+void group_deadline(struct fm_bgroup *g)
+{
+	g->counts = false;
+}
+
+/* A job is a stretch in which the group is busy. When a bell tells of two devices at once, work may
+ * end on the one before it is seen that it has begun on the other: whether a job has ended is
+ * settled at the end of the call. */
+static void note_job(struct fm_bridge *b, struct fm_bgroup *g, bool busy, uint64_t at)
+{
+	if (busy == g->works)
+		return;
+	g->works = busy;
+	if (!busy) {
+		g->ended_at = at;
+		fm_list_add_tail(&b->ended, &g->ended);
+		return;
+	}
+	if (!fm_list_empty(&g->ended)) {
+		fm_list_del(&g->ended); /* it goes on */
+		return;
+	}
+	g->job_at = at;
+	g->counts = deadline_of(g) > 0;
+}
+
+static void end_job(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	uint64_t deadline = deadline_of(g), took = fm_sub_sat(g->ended_at, g->job_at);
+
+	if (!g->counts)
+		return;
+	g->counts = false;
+	g->jobs++;
+	if (took <= deadline)
+		return;
+	g->missed++;
+	NOTE_GROUP(b, deadline_missed, g, g->ended_at, NULL, took, deadline, 0);
+}
+
+void group_end_jobs(struct fm_bridge *b)
+{
+	while (!fm_list_empty(&b->ended)) {
+		struct fm_bgroup *g = fm_list_first(&b->ended, struct fm_bgroup, ended);
+
+		fm_list_del(&g->ended);
+		end_job(b, g);
+	}
+}
+
+struct fm_bgroup_jobs fm_bgroup_jobs(const struct fm_bgroup *g, uint64_t now)
+{
+	uint64_t deadline = deadline_of(g);
+	bool late = g->works && g->counts && fm_sub_sat(now, g->job_at) > deadline;
+
+	return (struct fm_bgroup_jobs){
+		.deadline = deadline, .ended = g->jobs, .missed = g->missed + late};
+}
+
 void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
 {
 	struct fm_bgroup_edge edge = {.at = at, .busy = fm_sgroup_busy(g->sgroup)};
 
+	note_job(b, g, edge.busy, at);
 	if (!g->watch || !b->watcher.edge || edge.busy == g->busy)
 		return;
 	g->busy = edge.busy;

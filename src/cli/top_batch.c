@@ -67,7 +67,7 @@ static void add_group(struct table *t, const struct top_group *g, bool known)
 	table_add(t, "%s", top_rate(g->n.preempt_s, known, buf));
 	table_add(t, "%s", top_us(g->n.p50_us, buf));
 	table_add(t, "%s", top_us(g->n.p99_us, buf));
-	if (g->tasks)
+	if (top_misses_known(g))
 		table_add(t, "%.0f", g->misses);
 	else
 		table_add(t, "-");

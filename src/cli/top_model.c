@@ -85,7 +85,8 @@ enum {
 	G_LOW,
 	G_HIGH,
 	G_DEVICES,
-	G_AT
+	G_AT,
+	G_MISSES
 };
 enum { E_DEVICE, E_STATE, E_DEVICE_NS, E_WAIT_NS, E_PREEMPTIONS, E_WAITS, E_P50_NS, E_P99_NS };
 
@@ -147,6 +148,8 @@ static void read_group(struct top_sample *s, struct top_group *g, const json_t *
 		.queues = (unsigned)int_at(row, G_QUEUES, 0, 1 << 20),
 		.ent = &s->ent[*ents],
 		.at = count_at(row, G_AT),
+		.deadline = json_is_integer(json_array_get(row, G_MISSES)),
+		.misses = count_at(row, G_MISSES),
 	};
 	json_array_foreach (json_array_get(row, G_DEVICES), i, e) {
 		struct top_ent *ent = &s->ent[*ents];
@@ -196,6 +199,9 @@ static void read_tasks(struct top_sample *s)
 
 		if (!g)
 			continue;
+		/* What was promised comes before what was wished for. */
+		if (!g->tasks)
+			g->misses = 0;
 		g->tasks = true;
 		g->misses += count_of(t, "misses");
 		g->overruns += count_of(t, "overruns");

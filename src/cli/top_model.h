@@ -16,7 +16,7 @@ struct top_counts {
 	double device_ms, wait_ms, preemptions; /* since it joined */
 	double share, waited;  /* parts of the interval: had a device, waited for one */
 	double preempt_s;      /* preemptions a second */
-	double p50_us, p99_us; /* waits since it joined; NAN: none known */
+	double p50_us, p99_us; /* waits of the last minute; NAN: none known */
 };
 
 /* A group on a device. */
@@ -35,12 +35,19 @@ struct top_group {
 	int level_min, level_max; /* 0: no queue */
 	unsigned queues;
 	enum top_state state; /* the most active */
-	bool tasks;           /* real-time tasks are its: the next two are known */
-	double misses, overruns;
-	struct top_counts n; /* shares are sums: two devices all the time are 2 */
+	bool tasks;           /* real-time tasks are its, */
+	bool deadline;        /* or it has a deadline as a hint */
+	double misses;        /* of the tasks, else of the hint: known where it has either */
+	double overruns;      /* of the tasks */
+	struct top_counts n;  /* shares are sums: two devices all the time are 2 */
 	struct top_ent *ent;
 	size_t ents;
 };
+
+static inline bool top_misses_known(const struct top_group *g)
+{
+	return g->tasks || g->deadline;
+}
 
 struct top_device {
 	const char *key;

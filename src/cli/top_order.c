@@ -59,7 +59,7 @@ static double value_of(const struct top_group *g, enum top_sort sort)
 	case TOP_BY_P99:
 		return isnan(g->n.p99_us) ? -1 : g->n.p99_us;
 	case TOP_BY_MISSES:
-		return g->tasks ? g->misses : -1;
+		return top_misses_known(g) ? g->misses : -1;
 	default:
 		return g->n.device_ms;
 	}
@@ -165,7 +165,7 @@ static json_t *group_json(const struct top_model *m, const struct top_group *g, 
 	set(o, "level_min", g->queues ? json_integer(g->level_min) : json_null());
 	set(o, "level_max", g->queues ? json_integer(g->level_max) : json_null());
 	set_counts(o, &g->n, rates);
-	set(o, "deadline_misses", g->tasks ? whole(g->misses) : json_null());
+	set(o, "deadline_misses", top_misses_known(g) ? whole(g->misses) : json_null());
 	set(o, "overruns", g->tasks ? whole(g->overruns) : json_null());
 	set(o, "devices", ents);
 	return o;

@@ -12,7 +12,7 @@
 
 static const char *const help[] = {
 	"Groups, those that had most of a device first. Bars show who had it; the mark before",
-	"a group's name is its part. Rates are over the last interval, waits since it joined.",
+	"a group's name is its part. Rates are over the last interval.",
 	"",
 	"  arrows, j k, PgUp PgDn, Home End   select a group",
 	"  Enter        its hints, devices, queues, tasks, and whom it waited for",
@@ -29,8 +29,8 @@ static const char *const help[] = {
 	"          on several devices the sum",
 	"  TIME    time that it had a device, since it joined",
 	"  PRE/S   preemptions a second: stopped with work left",
-	"  P50 P99 of its waits, from having work to having the device",
-	"  MISS    jobs of its real-time tasks that ended after their deadline",
+	"  P50 P99 of its waits in the last minute, from having work to having the device",
+	"  MISS    jobs that took longer than the deadline of its tasks, else of its hint",
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct top_lines *l, const char *fmt, ...)
@@ -94,7 +94,8 @@ static void describe_account(struct top_lines *l, const json_t *account)
 static void describe_device(struct top_lines *l, const json_t *d)
 {
 	const char *reason = json_string_value(json_object_get(d, "reason"));
-	const json_t *waits = json_object_get(d, "waits");
+	const json_t *waits = json_object_get(d, "waits"),
+		     *recent = json_object_get(waits, "recent");
 	char a[TABLE_TIME], b[TABLE_TIME], p50[16], p99[16], max[16];
 
 	add(l, "%s", "");
@@ -103,9 +104,13 @@ static void describe_device(struct top_lines *l, const json_t *d)
 	add(l, "    had it for %s, waited %s, preempted %.0f times",
 		table_ms(cli_num(d, "device_ms"), a), table_ms(cli_num(d, "wait_ms"), b),
 		cli_num(d, "preemptions"));
+	if (cli_num(recent, "count") > 0)
+		add(l, "    %.0f waits in the last minute: P50 %s, P99 %s",
+			cli_num(recent, "count"), top_us(cli_num(recent, "p50_us"), p50),
+			top_us(cli_num(recent, "p99_us"), p99));
 	if (cli_num(waits, "count") > 0)
-		add(l, "    %.0f waits: P50 %s, P99 %s, longest %s", cli_num(waits, "count"),
-			top_us(cli_num(waits, "p50_us"), p50),
+		add(l, "    %.0f waits since it joined: P50 %s, P99 %s, longest %s",
+			cli_num(waits, "count"), top_us(cli_num(waits, "p50_us"), p50),
 			top_us(cli_num(waits, "p99_us"), p99),
 			top_us(cli_num(waits, "max_us"), max));
 	describe_account(l, json_object_get(d, "account"));
@@ -170,6 +175,9 @@ void top_describe(struct top *t, const json_t *reply)
 	add(l, "  hints:%s", hints && hints[0] ? hints : " none");
 	add(l, "  %.0f calls governed, %.0f not, %.0f not divided", cli_num(full, "governed"),
 		cli_num(full, "ungoverned"), cli_num(full, "undivided"));
+	if (json_object_get(full, "deadline_jobs"))
+		add(l, "  %.0f jobs ended while it had a deadline, %.0f took longer",
+			cli_num(full, "deadline_jobs"), cli_num(full, "deadline_misses"));
 	json_array_foreach (json_object_get(full, "devices"), i, o)
 		describe_device(l, o);
 	describe_tasks(t, g);

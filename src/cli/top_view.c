@@ -310,7 +310,7 @@ static const char *cell_text(const struct top *t, const struct top_group *g, int
 	case P99:
 		return top_us(g->n.p99_us, buf);
 	case MISS:
-		return count_text(g->misses, g->tasks, buf);
+		return count_text(g->misses, top_misses_known(g), buf);
 	default:
 		return count_text(g->queues, true, buf);
 	}

@@ -155,6 +155,7 @@ json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);
 void report_coverage(json_t *o, struct fm_bcoverage c);
+void report_jobs(json_t *o, struct fm_bgroup_jobs j);
 const char *report_state(enum fm_ent_state state);
 long report_rss_kib(void);
 double report_cpu_ms(void);

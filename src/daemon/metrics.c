@@ -206,6 +206,9 @@ static size_t add_group(struct page *p, struct fm_bgroup *g, const struct fm_bgr
 	set(o, "priority", json_integer(i->hints->value[FM_HINT_PRIORITY]));
 	set(o, "weight", json_integer(i->hints->value[FM_HINT_WEIGHT]));
 	set(o, "share", json_integer(i->hints->value[FM_HINT_SHARE]));
+	report_jobs(o, fm_bgroup_jobs(g, p->now));
+	if (i->hints->value[FM_HINT_DEADLINE] > 0)
+		set(o, "deadline_ns", json_integer(i->hints->value[FM_HINT_DEADLINE]));
 	set(o, "devices", parts.devices);
 	set(o, "processes", parts.processes);
 	set(o, "more_processes", json_integer(parts.more));
@@ -242,9 +245,9 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 	append(row, number(i->device_ns));
 	append(row, number(i->ent.ready_wait_ns));
 	append(row, number(i->ent.preemptions));
-	append(row, number(i->account.waits));
-	append(row, number(i->account.wait_p50));
-	append(row, number(i->account.wait_p99));
+	append(row, number(i->account.recent));
+	append(row, number(i->account.recent_p50));
+	append(row, number(i->account.recent_p99));
 	append(list, row);
 }
 
@@ -253,6 +256,7 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 static size_t add_row(struct page *p, struct fm_bgroup *g, const struct fm_bgroup_info *i)
 {
 	json_t *row = json_array(), *ents = json_array();
+	struct fm_bgroup_jobs jobs = fm_bgroup_jobs(g, p->now);
 	struct queues q = {0};
 	size_t size;
 
@@ -269,6 +273,7 @@ static size_t add_row(struct page *p, struct fm_bgroup *g, const struct fm_bgrou
 	append(row, json_integer(q.high));
 	append(row, ents);
 	append(row, number(p->now));
+	append(row, jobs.deadline || jobs.ended ? number(jobs.missed) : json_null());
 	append(p->items, row);
 	return size;
 }

@@ -130,6 +130,15 @@ void report_coverage(json_t *o, struct fm_bcoverage c)
 	set(o, "undivided", number(c.undivided));
 }
 
+/* Of a group that has a deadline, or had one. */
+void report_jobs(json_t *o, struct fm_bgroup_jobs j)
+{
+	if (!j.deadline && !j.ended)
+		return;
+	set(o, "deadline_jobs", number(j.ended));
+	set(o, "deadline_misses", number(j.missed));
+}
+
 static json_t *calls_array(struct fm_bgroup *g)
 {
 	struct fm_call calls[64];
@@ -163,6 +172,7 @@ static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
 	set(o, "effective_priority", json_integer(i->priority));
+	report_jobs(o, fm_bgroup_jobs(g, now));
 	report_coverage(o, fm_bgroup_coverage(g));
 	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);

@@ -70,6 +70,9 @@ static json_t *waits_object(const struct fm_account *a)
 	set(o, "p50_us", us(a->wait_p50));
 	set(o, "p99_us", us(a->wait_p99));
 	set(o, "max_us", us(a->wait_max));
+	set(o, "recent",
+		json_pack("{s:o, s:o, s:o}", "count", number(a->recent), "p50_us",
+			us(a->recent_p50), "p99_us", us(a->recent_p99)));
 	return o;
 }
 

@@ -107,6 +107,13 @@ static const struct family families[] = {
 	{"fermata_group_weight", GAUGE, ROW_GROUP, NUMBER, "weight", NULL, "The hint weight."},
 	{"fermata_group_share_ratio", GAUGE, ROW_GROUP, RATIO, "share", NULL,
 		"The hint share; 0: none."},
+	{"fermata_group_deadline_seconds", GAUGE, ROW_GROUP, SECONDS, "deadline_ns", NULL,
+		"The hint deadline, where there is one."},
+	{"fermata_group_deadline_jobs_total", COUNTER, ROW_GROUP, NUMBER, "deadline_jobs", NULL,
+		"Jobs of the group that ended while it had the hint deadline: stretches in which "
+		"it had work, or was inside a declared segment."},
+	{"fermata_group_deadline_misses_total", COUNTER, ROW_GROUP, NUMBER, "deadline_misses", NULL,
+		"Those that took longer, and the one under way if it does."},
 	{"fermata_group_queues", GAUGE, ROW_GROUP, NUMBER, "queues", NULL, "XQueues."},
 	{"fermata_group_processes", GAUGE, ROW_GROUP, NUMBER, "clients", NULL, "Processes."},
 

@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two. */
-#define WAIT_SHIFT 10 /* the first bucket is below 1 us */
-
 /* So often a group takes the place of another that is still there. */
 #define PLACE_EVERY (100 * FM_MS)
 
@@ -89,8 +86,7 @@ void fm_spend_free(struct fm_spend *p)
 	free(p);
 }
 
-/* Most of a thousand groups never wait. */
-static struct fm_blame *blame_of(struct fm_spend *p)
+struct fm_blame *fm_blame_of(struct fm_spend *p)
 {
 	if (!p->blame)
 		p->blame = calloc(1, sizeof(*p->blame));
@@ -306,7 +302,7 @@ void fm_account_begin(struct fm_sent *e, uint64_t now)
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
 
-	if (!blame_of(p))
+	if (!fm_blame_of(p))
 		return;
 	if (!h->waiting) {
 		h->at = now;
@@ -358,35 +354,6 @@ static void settle(struct fm_sent *e, uint64_t t)
 	p->ns[e->spends] += ns;
 }
 
-static unsigned bucket_of(uint64_t ns)
-{
-	unsigned exp = 63 - (unsigned)__builtin_clzll(ns | 1);
-
-	if (exp < WAIT_SHIFT)
-		return 0;
-	exp = 1 + 4 * (exp - WAIT_SHIFT) + (unsigned)((ns >> (exp - 2)) & 3);
-	return FM_MIN(exp, FM_WAIT_BUCKETS - 1u);
-}
-
-static uint64_t bucket_top(unsigned i)
-{
-	unsigned exp = WAIT_SHIFT + (i - 1) / 4;
-
-	if (!i)
-		return (UINT64_C(1) << WAIT_SHIFT) - 1;
-	return ((UINT64_C(5) + (i - 1) % 4) << (exp - 2)) - 1;
-}
-
-static void waited(struct fm_spend *p, uint64_t ns)
-{
-	if (!ns)
-		return;
-	p->waits++;
-	p->longest = FM_MAX(p->longest, ns);
-	if (blame_of(p))
-		p->blame->bucket[bucket_of(ns)]++;
-}
-
 void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
 {
 	struct fm_spend *p = e->spend;
@@ -396,40 +363,10 @@ void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
 	if (waits && !has_waited)
 		p->since = p->to;
 	else if (has_waited && on == FM_SPENT_RAN)
-		waited(p, p->to - p->since);
+		fm_waits_add(p, p->to - p->since);
 	e->spends = (uint8_t)on;
 	if (waits)
 		fm_core_touch(e); /* it counts from when its device has been decided about */
-}
-
-static uint64_t quantile(const struct fm_spend *p, double q)
-{
-	uint64_t rank = (uint64_t)(q * (double)p->waits + 0.5), seen = 0;
-
-	rank = FM_MAX(rank, UINT64_C(1));
-	for (unsigned i = 0; p->blame && p->waits && i < FM_WAIT_BUCKETS; i++) {
-		seen += p->blame->bucket[i];
-		if (seen >= rank)
-			return FM_MIN(bucket_top(i), p->longest);
-	}
-	return p->longest;
-}
-
-const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS] = {
-	10 * FM_US, 100 * FM_US, FM_MS, 10 * FM_MS, 100 * FM_MS, FM_S, 10 * FM_S};
-
-void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS])
-{
-	const struct fm_blame *b = e->spend->blame;
-	uint64_t seen = 0;
-	unsigned i = 0;
-
-	/* The last bucket has no end. */
-	for (unsigned n = 0; n < FM_WAIT_BOUNDS; n++) {
-		for (; b && i < FM_WAIT_BUCKETS - 1 && bucket_top(i) <= fm_wait_bounds[n]; i++)
-			seen += b->bucket[i];
-		upto[n] = seen;
-	}
 }
 
 static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
@@ -542,11 +479,8 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 		.by_hand_ns = p->ns[FM_SPENT_BY_HAND],
 		.over_budget_ns = p->ns[FM_SPENT_OVER_BUDGET],
 		.others_ns = p->others + p->held[FM_OTHERS] + p->ns[FM_SPENT_WAIT + FM_WAIT_NOBODY],
-		.waits = p->waits,
-		.wait_p50 = quantile(p, 0.50),
-		.wait_p99 = quantile(p, 0.99),
-		.wait_max = p->longest,
 	};
+	fm_waits_tell(p, a);
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		a->wait_ns[i] = p->ns[FM_SPENT_WAIT + i];
 	list_culprits(p, a);

@@ -63,13 +63,17 @@ struct fm_hold {
 
 /* For whom an entity waited that has ever had to. */
 #define FM_WAIT_BUCKETS 128
+#define FM_WAIT_PAST    2 /* of bucket[] */
 struct fm_blame {
 	struct fm_who *who[FM_PLACES]; /* whose the places are, as far as followed */
 	struct fm_past {
 		struct fm_who *who;
 		uint64_t ns;
 	} past[FM_CULPRITS]; /* of those who lost theirs */
-	uint32_t bucket[FM_WAIT_BUCKETS];
+	/* By length: those of the present and of the last stretch of FM_RECENT, in turn, and all
+	 * before. */
+	uint64_t stretch;
+	uint32_t bucket[3][FM_WAIT_BUCKETS];
 };
 
 /* What an entity spent its time on; what an event touches stands in the first two lines of the
@@ -238,6 +242,11 @@ void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t);
 void fm_account_begin(struct fm_sent *e, uint64_t now);
 void fm_account_holder(struct fm_sdev *d, uint64_t t);
 uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t);
+/* Most of a thousand groups never wait. NULL: no memory. */
+struct fm_blame *fm_blame_of(struct fm_spend *p);
+/* waits.c: one that ends now, if it was any; all of them. */
+void fm_waits_add(struct fm_spend *p, uint64_t ns);
+void fm_waits_tell(const struct fm_spend *p, struct fm_account *a);
 int fm_who_new(struct fm_who **out, uint64_t id);
 void fm_who_put(struct fm_who *w);
 void fm_hold_fini(struct fm_hold *h);

@@ -82,13 +82,19 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 	s->host.gate(s->ctx, e->data, open, reason, now);
 }
 
+/* Whose jobs are counted is heard in any case. */
+static bool is_watched(const struct fm_sgroup *g)
+{
+	return g->grant != FM_GRANT_NONE || g->hints.value[FM_HINT_DEADLINE] > 0;
+}
+
 static void set_bells(struct fm_sent *e)
 {
 	const struct fm_sdev *d = e->d;
 	struct fm_sched *s = d->s;
-	bool watched = e->g->grant != FM_GRANT_NONE;
+	bool watched = is_watched(e->g);
 	bool shared = d->n_ents > 1 || d->binds_alone || watched || fm_gang_shared(e);
-	bool heard = !e->g->suspended && (s->exact || (shared && !d->all));
+	bool heard = !e->g->suspended && (s->exact || (shared && (!d->all || watched)));
 	bool exact = s->ops->exact_jobs || watched || s->exact;
 	bool others = d->binds_alone || exact || d->n_ready > e->ready;
 	bool ready = heard && !e->work;

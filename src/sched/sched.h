@@ -78,6 +78,7 @@ enum fm_wait {
 const char *fm_wait_name(enum fm_wait w);
 
 #define FM_CULPRITS 8
+#define FM_RECENT   (30 * FM_S)
 #define FM_WHO_NAME 64
 
 /* A group, known for as long as somebody remembers to have waited for it. */
@@ -110,6 +111,8 @@ struct fm_account {
 	uint64_t waiting_ns;
 	/* Waits that ended with running. Quantiles to a fifth. */
 	uint64_t waits, wait_p50, wait_p99, wait_max;
+	/* Of those, the ones of the last FM_RECENT to twice as long. */
+	uint64_t recent, recent_p50, recent_p99;
 };
 
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx);
@@ -178,7 +181,8 @@ enum fm_grant { FM_GRANT_NONE, FM_GRANT_PLACE, FM_GRANT_DEMOTED, FM_GRANT_STOPPE
 #define FM_PLACE_MAX ((INT64_C(1) << 62) - 1)
 void fm_sched_grant(
 	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now);
-/* Has it work on a device, or is it inside a segment? */
+/* Has it work on a device, or is it inside a segment? Of a group with a deadline, too, both edges
+ * are reported at once. */
 bool fm_sgroup_busy(const struct fm_sgroup *g);
 
 /* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until

@@ -71,7 +71,9 @@ enum fm_trace_unit {
 	X(daemon_found, "a daemon schedules the client", "", NONE, "", NONE, "", NONE)             \
 	/* The daemon's. */                                                                        \
 	X(setting, "of the policy in force, or the linger: the reason is its name", "value",       \
-		SIGNED, "", NONE, "", NONE)
+		SIGNED, "", NONE, "", NONE)                                                        \
+	X(deadline_missed, "a job took longer than the deadline that its group has as a hint",     \
+		"response", NS, "deadline", NS, "", NONE)
 
 enum fm_trace_event {
 	FM_EV_NONE,

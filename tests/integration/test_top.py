@@ -409,7 +409,7 @@ def asked(stack):
             check(ask(target="nobody")["groups"] == [], "nobody")
             page = ask("metrics", part="rows")
             row = next(r for r in page["items"] if r[0] == "beta")
-            check(len(row) == 10 and row[1:3] == [os.getuid(), False] and row[5] == queue and row[6:8] == [3, 3]
+            check(len(row) == 11 and row[10] is None and row[1:3] == [os.getuid(), False] and row[5] == queue and row[6:8] == [3, 3]
                   and row[8][0][0] == "shared:0" and page["at_ms"] * 1e6 <= row[9] + 1000, row)
             check(page["policy"]["name"] and page["devices"][0]["key"] == "shared:0" and page["next"] is None, page)
             check(ask()["at_ms"] > 0, "when it was")

@@ -172,6 +172,34 @@ def what_people_and_programs_ask_for(stack):
 
 
 
+def misses_its_deadline(f, c):
+    """Jobs of ten milliseconds and more, as far as the daemon hears of their beginning in time."""
+    c.do("burst 100")
+    return f.group(c.pid)["deadline_misses"] > 0
+
+
+def who_misses_a_wish(stack):
+    """The hint `deadline`, of a program that has the device to itself, and hears of no admission."""
+    f = Fermata(stack)
+    c = group(f, stack, "late", "--deadline", "1ms")
+    r = Recording(stack, f)
+    eventually("a job takes longer than its deadline", lambda: misses_its_deadline(f, c))
+    g = f.group(c.pid)
+    check(g["deadline_jobs"] >= g["deadline_misses"] >= 1, f"{g}")
+    top = json.loads(f.cli("top", "--once", "--json").stdout)["groups"][0]
+    check(top["name"] == "late" and top["deadline_misses"] >= g["deadline_misses"], f"{top}")
+    metrics = f.cli("metrics").stdout
+    for name, least in (("deadline_misses_total", g["deadline_misses"]), ("deadline_jobs_total", g["deadline_jobs"]),
+                        ("deadline_seconds", 0.001)):
+        found = re.search(r'^fermata_group_%s\{group="late",.*\} (\S+)$' % name, metrics, re.M)
+        check(found and float(found[1]) >= least, f"{name}: {metrics}")
+    other = group(f, stack, "other")
+    check("deadline_misses" not in f.group(other.pid), "who has no deadline misses none")
+    c.quit()
+    records = seen(r.end().records(), "deadline_missed", group="late", deadline=1000000)
+    check(records and all(x["response"] > 1000000 for x in records), f"{records}")
+
+
 def check_timeline(events):
     """The rules of the format, and of Perfetto's importer: events by time and then by their order in the file, slices
     of one track nest or follow each other, an arrow's ends are bound to the innermost slice that is open there."""
@@ -429,6 +457,6 @@ def probes(stack):
 
 if __name__ == "__main__":
     main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, for_scripts_and_for_people,
-         each_level_in_its_own_words, what_people_and_programs_ask_for, a_killed_client_leaves_its_records,
-         an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted, nobody_records_and_it_ends, one_group_alone,
-         mistakes, only_so_many_recordings, probes)
+         each_level_in_its_own_words, what_people_and_programs_ask_for, who_misses_a_wish,
+         a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
+         nobody_records_and_it_ends, one_group_alone, mistakes, only_so_many_recordings, probes)

@@ -81,6 +81,48 @@ static void each_moment_counts_once(void **state)
 }
 
 /* Asked in the midst of it, and as often as one likes. */
+/* e has to wait for o for so long; both end. */
+static void wait_once(struct fix *f, struct ent *e, struct ent *o, uint64_t at, uint64_t ns)
+{
+	ready(f, o, at);
+	ready(f, e, at + FM_US);
+	idle(f, o, at + FM_US + ns);
+	idle(f, e, at + FM_US + ns + FM_MS);
+}
+
+static void waits_of_late_are_told_apart(void **state)
+{
+	uint64_t later = T0 + 10 * FM_RECENT, upto[FM_WAIT_BOUNDS];
+	struct fm_account a;
+	struct ent *e, *o;
+	struct fix f;
+
+	start(&f, NULL);
+	o = add(&f, 1);
+	e = add(&f, 0);
+	for (unsigned i = 0; i < 3; i++)
+		wait_once(&f, e, o, T0 + i * 10 * FM_MS, 3 * FM_MS);
+	a = account(e, T0 + FM_S);
+	assert_int_equal(a.recent, 3);
+	assert_int_equal(a.recent_p99, a.wait_p99);
+	assert_int_equal(account(e, T0 + FM_RECENT).recent, 3);
+	a = account(e, later - FM_S); /* nobody has waited meanwhile */
+	assert_int_equal(a.recent, 0);
+	assert_int_equal(a.recent_p50, 0);
+	assert_int_equal(a.waits, 3);
+	wait_once(&f, e, o, later, 40 * FM_MS);
+	wait_once(&f, e, o, later + FM_RECENT, 80 * FM_MS);
+	a = account(e, later + FM_RECENT + FM_S);
+	assert_int_equal(a.recent, 2);
+	assert_true(a.recent_p50 >= 32 * FM_MS && a.recent_p99 >= 64 * FM_MS);
+	assert_int_equal(a.waits, 5);
+	assert_true(a.wait_p50 <= 4 * FM_MS);
+	assert_int_equal(account(e, later + 2 * FM_RECENT + FM_S).recent, 1);
+	fm_sent_waits(e->e, upto);
+	assert_int_equal(upto[FM_WAIT_BOUNDS - 1], 5);
+	fm_sched_free(f.s);
+}
+
 static void a_wait_that_lasts_is_told(void **state)
 {
 	struct ent *e, *first, *second;
@@ -434,6 +476,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_moment_counts_once),
+		cmocka_unit_test(waits_of_late_are_told_apart),
 		cmocka_unit_test(a_wait_that_lasts_is_told),
 		cmocka_unit_test(suspended_is_not_waiting),
 		cmocka_unit_test(who_stalls_late_is_waited_for),

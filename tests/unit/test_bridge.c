@@ -155,6 +155,102 @@ static void what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_coun
 	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
 }
 
+static struct fm_bgroup_jobs jobs(struct world *w, struct client *c)
+{
+	return fm_bgroup_jobs(group_of(c, 0), w->now);
+}
+
+static void assert_jobs(struct world *w, struct client *c, uint64_t ended, uint64_t missed)
+{
+	struct fm_bgroup_jobs j = jobs(w, c);
+
+	assert_int_equal(j.ended, ended);
+	assert_int_equal(j.missed, missed);
+}
+
+/* A job that takes so long, heard by its bells alone. */
+static void job(struct world *w, struct client *c, uint64_t ns)
+{
+	assert_int_equal(atomic_load(&c->board->slot[0].bells), FM_BELL_READY);
+	begin(c, 0, 1);
+	ring(w, c);
+	assert_int_equal(atomic_load(&c->board->slot[0].bells), FM_BELL_IDLE);
+	pass(w, ns);
+	finish(w, c, 0);
+	ring(w, c);
+}
+
+static void jobs_of_who_has_a_deadline_are_counted(void **state)
+{
+	static const char *const policies[] = {"fixed-priority", "edf", "fifo"};
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, FM_S);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 10 * (int64_t)FM_MS), 0);
+	finish(w, &w->a, 0);
+	ring(w, &w->a); /* began before there was a deadline */
+	assert_jobs(w, &w->a, 0, 0);
+	for (unsigned i = 0; i < FM_ARRAY_LEN(policies); i++) {
+		assert_int_equal(
+			fm_sched_policy(w->b->sched, policies[i], NULL, 0, w->now, NULL), 0);
+		job(w, &w->a, 9 * FM_MS);
+		assert_jobs(w, &w->a, 2 * i + 1, i);
+		pass(w, 30 * FM_MS);
+		job(w, &w->a, 11 * FM_MS);
+		assert_jobs(w, &w->a, 2 * i + 2, i + 1);
+	}
+	assert_int_equal(jobs(w, &w->a).deadline, 10 * FM_MS);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_jobs(w, &w->a, 6, 3);
+	pass(w, FM_MS); /* late from now on, and once */
+	assert_jobs(w, &w->a, 6, 4);
+	pass(w, FM_S);
+	assert_jobs(w, &w->a, 6, 4);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	assert_jobs(w, &w->a, 7, 4);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->slot[0].bells), 0);
+}
+
+/* Queues on two devices: one job as long as either works. A declared segment is one with its
+ * pauses. */
+static void a_job_is_the_groups(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 0, "sim:1"), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 10 * (int64_t)FM_MS), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 6 * FM_MS);
+	begin(&w->a, 1, 1);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	pass(w, 6 * FM_MS);
+	finish(w, &w->a, 1);
+	ring(w, &w->a);
+	assert_jobs(w, &w->a, 1, 1);
+	assert_int_equal(segment(w, &w->a, 1, FM_SEGMENT_KEEP), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		begin(&w->a, 0, 1);
+		ring(w, &w->a);
+		pass(w, 4 * FM_MS);
+		finish(w, &w->a, 0);
+		ring(w, &w->a);
+		pass(w, 4 * FM_MS);
+	}
+	assert_jobs(w, &w->a, 1, 2);
+	assert_int_equal(segment(w, &w->a, 0, 0), 0);
+	assert_jobs(w, &w->a, 2, 2);
+}
+
 static void sleepers_are_woken_once(void **state)
 {
 	struct world *w = *state;
@@ -582,6 +678,8 @@ int main(void)
 		TEST(work_begun_before_it_joined_is_seen),
 		TEST(what_one_alone_does_its_board_says),
 		TEST(what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count),
+		TEST(jobs_of_who_has_a_deadline_are_counted),
+		TEST(a_job_is_the_groups),
 		TEST(sleepers_are_woken_once),
 		TEST(slots_are_taken_and_given_back),
 		TEST(messages_of_a_daemon_are_lies),

@@ -251,6 +251,11 @@ static void check_account(struct fuzz *f, struct ent *e)
 		assert_int_equal(b.wait_ns[FM_WAIT_DRAINING], a.wait_ns[FM_WAIT_DRAINING]);
 }
 
+static bool has_deadline(const struct group *g)
+{
+	return fm_sgroup_hints(g->g)->value[FM_HINT_DEADLINE] > 0;
+}
+
 static void check_ent(struct fuzz *f, struct ent *e)
 {
 	const struct group *g = &f->group[e->group];
@@ -265,6 +270,10 @@ static void check_ent(struct fuzz *f, struct ent *e)
 	assert_false(g->suspended && e->open);
 	assert_false(e->bell_ready && e->work);
 	assert_false(e->bell_idle && !e->work);
+	if (has_deadline(g) && !g->suspended) { /* heard in any case */
+		assert_true(e->bell_ready == !e->work);
+		assert_true(e->bell_idle || !e->work || !e->open);
+	}
 	assert_true(i.served_ns <= f->now && i.ready_wait_ns <= f->now);
 	if (!rnd(f, 20))
 		check_account(f, e);
@@ -309,7 +318,8 @@ static void check_device(struct fuzz *f, unsigned d)
 	if (n == 1 && !ready && !suspended && is_single(f, last))
 		assert_true(last->open);
 	if (n == 1 && !f->capped)
-		assert_false((last->bell_idle || last->bell_ready) && is_lone(f, last));
+		assert_false((last->bell_idle || last->bell_ready) && is_lone(f, last) &&
+			     !has_deadline(&f->group[last->group]));
 }
 
 static int64_t priority(const struct group *g)

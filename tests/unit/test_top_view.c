@@ -167,11 +167,13 @@ static void one_group_in_full(void **state)
 	answer(&t,
 		parse("{\"ok\":true,\"groups\":[{\"name\":\"a\",\"hints\":{\"priority\":1,"
 		      "\"weight\":0,"
-		      "\"deadline_ms\":20},\"governed\":10,\"devices\":[{\"device\":\"gpu:0\","
+		      "\"deadline_ms\":20},\"deadline_jobs\":12,\"deadline_misses\":3,\"governed\":"
+		      "10,\"devices\":[{\"device\":\"gpu:0\","
 		      "\"state\":\"ready\",\"gate\":\"closed\",\"device_ms\":1500,\"wait_ms\":200,"
 		      "\"preemptions\":20,\"reason\":\"b "
 		      "runs\",\"waits\":{\"count\":9,\"p50_us\":150,"
-		      "\"p99_us\":2500,\"max_us\":3000},\"account\":{\"since_ms\":2000,\"ran_ms\":"
+		      "\"p99_us\":2500,\"max_us\":3000,\"recent\":{\"count\":4,\"p50_us\":70,"
+		      "\"p99_us\":90}},\"account\":{\"since_ms\":2000,\"ran_ms\":"
 		      "1500,"
 		      "\"waited_ms\":200,\"suspended_ms\":0,\"idle_ms\":300,\"waited_for\":[{"
 		      "\"group\":"
@@ -186,7 +188,10 @@ static void one_group_in_full(void **state)
 	line_is(&t, 4, "  hints:  priority=1  deadline_ms=20");
 	assert_true(screen_has(&t, "on gpu:0: ready, gate closed, b runs"));
 	assert_true(screen_has(&t, "had it for 1.50 s, waited 200.0 ms, preempted 20 times"));
-	assert_true(screen_has(&t, "9 waits: P50 150us, P99 2.50ms, longest 3.00ms"));
+	assert_true(screen_has(&t, "4 waits in the last minute: P50 70us, P99 90us"));
+	assert_true(
+		screen_has(&t, "9 waits since it joined: P50 150us, P99 2.50ms, longest 3.00ms"));
+	assert_true(screen_has(&t, "12 jobs ended while it had a deadline, 3 took longer"));
 	assert_true(screen_has(&t, "2.00 s: ran 75.0%, waited 10.0%, suspended 0.0%, idle 15.0%"));
 	assert_true(screen_has(&t, "waited for b: 150.0 ms"));
 	assert_true(screen_has(&t, "waited for others: 50.0 ms"));
