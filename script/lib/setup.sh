@@ -8,7 +8,8 @@ cd "$ROOT" || exit
 # Debian 12 packages: to build and to run the demo; and, besides, to run all tests.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libinih-dev libjansson-dev libmicrohttpd-dev
-    libncurses-dev systemtap-sdt-dev libcmocka-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd python3-minimal)
+    libncurses-dev liblz4-dev libzstd-dev systemtap-sdt-dev libcmocka-dev opencl-headers ocl-icd-opencl-dev
+    pocl-opencl-icd python3-minimal)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm g++ shellcheck man-db python3 python3-pyopencl
     python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests systemd prometheus tmux

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fatbins: images for several architectures in one, each packed or not. */
+#pragma once
+#include "bytes.h"
+
+#define FM_FATBIN_MAGIC   0xba55ed50u
+#define FM_FATBIN_WRAPPER 0x466243b1u
+
+/* What the driver would take for a device. */
+struct fm_fatbin_pick {
+	const uint8_t *data; /* as it stands in the fatbin, or unpacked */
+	size_t size;
+	uint8_t *unpacked; /* to be freed */
+	unsigned sm;
+	bool text;
+};
+
+bool fm_is_fatbin(const void *image, size_t size);
+enum fm_image_why fm_fatbin_pick(
+	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
+
+/* Unpacks exactly *size bytes. -EILSEQ, -ENOMEM. */
+int fm_unpack_lz4(const uint8_t *packed, size_t n, uint8_t *out, size_t size);
+int fm_unpack_zstd(const uint8_t *packed, size_t n, uint8_t *out, size_t size);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx.h"
+#include "bytes.h"
+#include "cubin.h"
+#include "guardian.h"
+#include "ptx_scan.h"
+#include <stdio.h>
+
+bool fm_is_ptx(const void *text, size_t size)
+{
+	const char *s = text;
+
+	return size &&
+	       (*s == '.' || *s == '/' || *s == ' ' || *s == '\n' || *s == '\r' || *s == '\t') &&
+	       memmem(s, size, ".version", 8);
+}
+
+static void add_text(struct fm_buf *out, const char *s)
+{
+	fm_buf_add(out, s, strlen(s));
+}
+
+static void add_params(struct fm_buf *out, const char *text, const struct fm_ptx_kernel *k)
+{
+	static const char *const ours[FM_GUARD_PARAMS] = {
+		"_fermata_stop", "_fermata_block", "_fermata_launch"};
+
+	if (!k->has_list)
+		add_text(out, "(");
+	for (unsigned i = 0; i < FM_GUARD_PARAMS; i++) {
+		add_text(out, i || k->has_params ? ",\n\t.param .u64 " : "\n\t.param .u64 ");
+		fm_buf_add(out, text + k->name, k->name_len);
+		add_text(out, ours[i]);
+	}
+	add_text(out, k->has_list ? "\n" : "\n)");
+}
+
+/* The guardian with the kernel's name and labels of its own. */
+static void add_guardian(
+	struct fm_buf *out, const char *text, const struct fm_ptx_kernel *k, unsigned n)
+{
+	char label[32];
+	const char *s = fm_guardian_ptx, *next;
+
+	snprintf(label, sizeof(label), "$FERMATA_%u", n);
+	add_text(out, "\n");
+	for (;; s = next) {
+		const char *name = strstr(s, "NAME"), *at = strstr(s, "LABEL");
+		bool is_name = name && (!at || name < at);
+
+		next = is_name ? name : at;
+		if (!next)
+			break;
+		fm_buf_add(out, s, (size_t)(next - s));
+		if (is_name)
+			fm_buf_add(out, text + k->name, k->name_len);
+		else
+			add_text(out, label);
+		next += is_name ? 4 : 5;
+	}
+	add_text(out, s);
+}
+
+/* Old versions of the language take no more parameters. Registers are the compiler's to find. */
+static enum fm_kernel_why decide(const struct fm_ptx_kernel *k)
+{
+	return ((k->bytes + 7) & ~7u) + FM_GUARD_BYTES > FM_PARAMS_V1 ? FM_KERNEL_PARAMS
+								      : FM_KERNEL_REWRITTEN;
+}
+
+static bool note(const char *text, struct fm_ptx_kernel *from, struct fm_kernel *k)
+{
+	k->name = strndup(text + from->name, from->name_len);
+	k->why = decide(from);
+	k->traits = from->traits;
+	if (k->why)
+		return k->name;
+	k->n_params = from->n_params;
+	k->params = from->params;
+	from->params = NULL;
+	k->param_bytes = (uint16_t)from->bytes;
+	k->guard_at = (uint16_t)((from->bytes + 7) & ~7u);
+	return k->name;
+}
+
+static void write_text(const char *text, const struct fm_ptx *p, const struct fm_kernel *kernel,
+	struct fm_buf *out)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct fm_ptx_kernel *k = &p->kernel[i];
+		size_t list = k->has_list ? k->list_end : k->name + k->name_len;
+
+		if (kernel[i].why)
+			continue;
+		fm_buf_add(out, text + at, list - at);
+		add_params(out, text, k);
+		fm_buf_add(out, text + list, k->body - list);
+		add_guardian(out, text, k, i);
+		at = k->body;
+	}
+	fm_buf_add(out, text + at, p->size - at);
+	fm_buf_add(out, NULL, 1);
+}
+
+/* Read again, each kernel has three parameters more where they were put. The text mentions ours,
+ * which fm_ptx_scan takes for having been here before, so they are called otherwise in the copy. */
+static bool verify(const struct fm_buf *made, const struct fm_image *out)
+{
+	char *copy = malloc(made->size), *s;
+	struct fm_ptx p = {0};
+	bool right = false;
+
+	if (!copy)
+		return false;
+	memcpy(copy, made->data, made->size);
+	for (s = copy; (s = strstr(s, "_fermata_"));)
+		*s = 'X';
+	for (s = copy; (s = strstr(s, "%fm_"));)
+		s[3] = 'X';
+	if (!fm_ptx_scan(copy, made->size - 1, &p) && p.n == out->n) {
+		right = true;
+		for (unsigned i = 0; i < p.n && right; i++) {
+			const struct fm_ptx_kernel *is = &p.kernel[i];
+			const struct fm_kernel *was = &out->kernel[i];
+			unsigned first = is->n_params - FM_GUARD_PARAMS;
+
+			if (was->why)
+				continue;
+			right = is->n_params == was->n_params + FM_GUARD_PARAMS &&
+				is->params[first].at == was->guard_at &&
+				is->bytes == was->guard_at + (unsigned)FM_GUARD_BYTES &&
+				(!was->n_params || !memcmp(is->params, was->params,
+							   was->n_params * sizeof(*was->params)));
+		}
+	}
+	fm_ptx_free(&p);
+	free(copy);
+	return right;
+}
+
+static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_image *out)
+{
+	struct fm_buf made = {0};
+
+	out->kernel = calloc(p->n, sizeof(*out->kernel));
+	if (!out->kernel)
+		return FM_IMAGE_MEMORY;
+	for (; out->n < p->n; out->n++) {
+		struct fm_kernel *k = &out->kernel[out->n];
+
+		if (!note(text, &p->kernel[out->n], k))
+			return FM_IMAGE_MEMORY;
+		out->n_rewritten += k->why == FM_KERNEL_REWRITTEN;
+	}
+	if (!out->n_rewritten)
+		return FM_IMAGE_NO_KERNEL;
+	write_text(text, p, out->kernel, &made);
+	if (made.failed || !verify(&made, out)) {
+		enum fm_image_why why = made.failed ? FM_IMAGE_MEMORY : FM_IMAGE_VERIFY;
+
+		fm_buf_free(&made);
+		return why;
+	}
+	out->data = made.data;
+	out->size = made.size;
+	out->text = true;
+	return FM_IMAGE_OK;
+}
+
+enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, struct fm_image *out)
+{
+	struct fm_ptx p;
+	enum fm_image_why why;
+
+	size = strnlen(text, size);
+	why = fm_ptx_scan(text, size, &p);
+	out->sm = p.sm;
+	if (!why)
+		why = rewrite(text, &p, out);
+	fm_ptx_free(&p);
+	return why;
+}

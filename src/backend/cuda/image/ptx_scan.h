@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels found in a PTX text. */
+#pragma once
+#include "bytes.h"
+
+struct fm_ptx_kernel {
+	size_t name, name_len;
+	size_t list, list_end; /* behind the `(` of the parameters, and at the `)` */
+	bool has_list, has_params;
+	size_t body, body_end; /* behind the `{` and at the `}` */
+	unsigned n_params;
+	struct fm_param *params; /* to be freed */
+	uint32_t bytes;
+	unsigned traits;
+};
+
+struct fm_ptx {
+	char *text; /* with comments and strings blanked out, of the same length */
+	size_t size;
+	unsigned sm;
+	unsigned n;
+	struct fm_ptx_kernel *kernel;
+};
+
+enum fm_image_why fm_ptx_scan(const char *text, size_t size, struct fm_ptx *out);
+void fm_ptx_free(struct fm_ptx *p);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the tests of images: those of tests/data/images, and places in them. */
+#pragma once
+#include "backend/cuda/image/attr.h"
+#include "backend/cuda/image/elf.h"
+#include "backend/cuda/image/image.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct file {
+	uint8_t *data;
+	size_t size;
+};
+
+static inline struct file load(const char *name)
+{
+	char path[512];
+	struct file f = {malloc(1 << 20), 0};
+	FILE *from;
+
+	snprintf(path, sizeof(path), "%s/%s", IMAGES, name);
+	from = fopen(path, "rb");
+	assert_non_null(from);
+	f.size = fread(f.data, 1, 1 << 20, from);
+	fclose(from);
+	/* To its exact size, so that a read behind it is seen. */
+	f.data = realloc(f.data, f.size);
+	assert_true(f.size > 0 && f.size < 1 << 20);
+	return f;
+}
+
+static inline struct fm_elf elf_of(const void *data, size_t size)
+{
+	struct fm_elf e;
+
+	assert_int_equal(fm_elf_read(data, size, &e), FM_IMAGE_OK);
+	return e;
+}
+
+static inline unsigned section(const struct fm_elf *e, const char *prefix, const char *kernel)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s%s", prefix, kernel);
+	for (unsigned i = 1; i < e->n; i++)
+		if (!strcmp(e->s[i].name, name))
+			return i;
+	fail_msg("no section %s", name);
+	return 0;
+}
+
+static inline unsigned symbol(const struct fm_elf *e, const char *name)
+{
+	for (unsigned i = 1; i < e->n_symbols; i++) {
+		Elf64_Sym s = fm_elf_symbol(e, i);
+
+		if (ELF64_ST_TYPE(s.st_info) == STT_FUNC && !strcmp(fm_elf_name(e, &s), name))
+			return i;
+	}
+	fail_msg("no symbol %s", name);
+	return 0;
+}
+
+static inline const struct fm_kernel *kernel(const struct fm_image *i, const char *name)
+{
+	for (unsigned k = 0; k < i->n; k++)
+		if (!strcmp(i->kernel[k].name, name))
+			return &i->kernel[k];
+	fail_msg("no kernel %s", name);
+	return NULL;
+}
+
+/* The first attribute of a kind; false if there is none. */
+static inline bool attribute(const struct fm_section *s, uint8_t kind, struct fm_attr *a)
+{
+	size_t at = 0;
+
+	while (fm_attr_next(s->data, s->size, &at, a) > 0)
+		if (a->kind == kind)
+			return true;
+	return false;
+}
