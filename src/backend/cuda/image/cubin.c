@@ -5,7 +5,8 @@
 #include "index.h"
 #include "sass.h"
 
-#define TEXT ".text."
+#define TEXT     ".text."
+#define REGS_MAX 255
 
 struct work {
 	struct fm_elf *e;
@@ -40,7 +41,8 @@ static enum fm_kernel_why find_parts(const struct work *w, const Elf64_Sym *s, s
 	if (s->st_value || s->st_size != text->size || text->size % FM_SASS_BYTES ||
 		text->size < 2 * FM_SASS_BYTES || (w->x.text[p->text] & FM_TEXT_SHARED))
 		return FM_KERNEL_SECTIONS;
-	if (!w->x.regs[p->symbol])
+	if (!w->x.regs[p->symbol] ||
+		fm_get32(e->s[w->x.general].data + w->x.regs[p->symbol]) > REGS_MAX)
 		return FM_KERNEL_ATTRIBUTES;
 	if (w->x.address[p->symbol])
 		return FM_KERNEL_ADDRESS;

@@ -350,11 +350,11 @@ enum fm_image_why fm_elf_write(const struct fm_elf *e, struct fm_buf *out)
 	FM_CLEAN_FREE Elf64_Shdr *heads = calloc(e->n, sizeof(*heads));
 	Elf64_Ehdr h = e->h;
 	enum fm_image_why why;
-	uint64_t size = sizeof(h);
+	uint64_t size = sizeof(h) + sizeof(*heads);
 
 	if (!heads)
 		return FM_IMAGE_MEMORY;
-	for (unsigned i = 0; i < e->n; i++)
+	for (unsigned i = 1; i < e->n; i++)
 		size += fm_elf_size(&e->s[i]) + e->s[i].h.sh_addralign + sizeof(*heads);
 	fm_buf_reserve(out, size + h.e_phnum * sizeof(Elf64_Phdr));
 	fm_buf_add(out, e->in, sizeof(h));

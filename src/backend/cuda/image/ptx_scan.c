@@ -5,6 +5,7 @@
 
 #define PARAMS_MAX 8192
 #define BYTES_MAX  32764
+#define NO_END     SIZE_MAX
 
 static bool is_word(char c)
 {
@@ -16,7 +17,8 @@ static bool is_blank(char c)
 	return isspace((unsigned char)c);
 }
 
-/* Where the comment or string that begins at i ends; i, if none does; 0, if it does not end. */
+/* Where the comment or string that begins at i ends; i, if none does; NO_END, if it does not end.
+ */
 static size_t past_comment(const char *s, size_t i, size_t size)
 {
 	const char *end;
@@ -27,7 +29,7 @@ static size_t past_comment(const char *s, size_t i, size_t size)
 				return j + 1;
 			j += s[j] == '\\';
 		}
-		return 0;
+		return NO_END;
 	}
 	if (s[i] != '/' || i + 1 >= size)
 		return i;
@@ -38,7 +40,7 @@ static size_t past_comment(const char *s, size_t i, size_t size)
 	if (s[i + 1] != '*')
 		return i;
 	end = memmem(s + i + 2, size - i - 2, "*/", 2);
-	return end ? (size_t)(end - s) + 2 : 0;
+	return end ? (size_t)(end - s) + 2 : NO_END;
 }
 
 static bool blank_out(char *s, size_t size)
@@ -46,7 +48,7 @@ static bool blank_out(char *s, size_t size)
 	for (size_t i = 0; i < size;) {
 		size_t end = past_comment(s, i, size);
 
-		if (!end)
+		if (end == NO_END)
 			return false;
 		for (size_t j = i; j < end; j++)
 			if (s[j] != '\n')

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever the image: it is left alone with a reason, or what is made of it passes its own check,
+ * and is not rewritten again. The first byte is the device. */
+#include "backend/cuda/image/image.h"
+#include "base/util.h"
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void look(const struct fm_image *image)
+{
+	unsigned rewritten = 0;
+
+	must(image->why < FM_IMAGE_WHYS && fm_image_reason(image->why)[0] != '?');
+	must(image->why != FM_IMAGE_VERIFY);
+	must((image->why == FM_IMAGE_OK) == (image->data != NULL));
+	for (unsigned i = 0; i < image->n; i++) {
+		const struct fm_kernel *k = &image->kernel[i];
+		unsigned end = 0;
+
+		must(k->name && k->why < FM_KERNEL_WHYS);
+		must(k->traits < 1u << FM_KERNEL_TRAITS);
+		if (k->why)
+			continue;
+		rewritten++;
+		must(k->guard_at % 8 == 0 && k->guard_at >= k->param_bytes &&
+			k->guard_at < k->param_bytes + 8);
+		for (unsigned p = 0; p < k->n_params; p++) {
+			must(k->params[p].at >= end);
+			end = k->params[p].at + k->params[p].size;
+		}
+		must(end <= k->param_bytes);
+	}
+	must(rewritten == image->n_rewritten);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const unsigned devices[] = {90, 80, 86, 87, 89, 100, 75};
+	struct fm_image image, again;
+	unsigned sm;
+
+	if (!size)
+		return 0;
+	sm = devices[data[0] % FM_ARRAY_LEN(devices)];
+	fm_image_rewrite(data + 1, size - 1, sm, &image);
+	look(&image);
+	if (!image.why) {
+		fm_image_rewrite(image.data, image.size, sm, &again);
+		look(&again);
+		must(again.why == (image.text ? FM_IMAGE_TEXT : FM_IMAGE_NO_KERNEL));
+		fm_image_free(&again);
+	}
+	fm_image_free(&image);
+	return 0;
+}

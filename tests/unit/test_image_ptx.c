@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PTX: where parameters and guardian go, and what is refused. */
+#include "image_files.h"
+
+#define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"
+#define OURS(k)                                                 \
+	"\n\t.param .u64 " k "_fermata_stop,\n\t.param .u64 " k \
+	"_fermata_block,\n\t.param .u64 " k "_fermata_launch"
+
+static enum fm_image_why why(const char *text)
+{
+	struct fm_image image;
+	/* In a place of its own, so that a read behind the end is seen. */
+	char *copy = malloc(strlen(text) + 1);
+	enum fm_image_why w;
+
+	memcpy(copy, text, strlen(text) + 1);
+	w = fm_image_rewrite(copy, strlen(copy), 90, &image);
+	assert_true(w ? !image.data : image.text && !image.data[image.size - 1]);
+	fm_image_free(&image);
+	free(copy);
+	return w;
+}
+
+/* `expected`: the text with $ where the guardian stands. */
+static struct fm_image rewrites(const char *text, const char *expected)
+{
+	struct fm_image image;
+	const char *p;
+
+	assert_int_equal(fm_image_rewrite(text, strlen(text), 90, &image), FM_IMAGE_OK);
+	assert_int_equal(image.size, strlen((char *)image.data) + 1);
+	for (p = (const char *)image.data; *expected; expected++) {
+		if (*expected == '$') {
+			assert_memory_equal(p, "\n{\n\t.reg .pred %fm_p", 20);
+			p = strstr(p, "_GO:\n}\n");
+			assert_non_null(p);
+			p += strlen("_GO:\n}\n");
+		} else {
+			assert_int_equal(*p, *expected);
+			p++;
+		}
+	}
+	assert_string_equal(p, "");
+	return image;
+}
+
+static void lists(void **state)
+{
+	struct fm_image i;
+
+	i = rewrites(HEAD ".visible .entry k()\n{ ret; }\n",
+		HEAD ".visible .entry k(" OURS("k") "\n)\n{$ ret; }\n");
+	fm_image_free(&i);
+	i = rewrites(HEAD ".entry k\n{ ret; }", HEAD ".entry k(" OURS("k") "\n)\n{$ ret; }");
+	fm_image_free(&i);
+	i = rewrites(HEAD ".entry k ( .param .u32 a ) .maxntid 1, 2, 3 .minnctapersm 1 { ret; }",
+		HEAD ".entry k ( .param .u32 a ," OURS(
+			"k") "\n) .maxntid 1, 2, 3 .minnctapersm 1 {$ ret; }");
+	assert_int_equal(i.kernel[0].n_params, 1);
+	assert_int_equal(i.kernel[0].guard_at, 8);
+	fm_image_free(&i);
+	i = rewrites(HEAD
+		".entry a() { ret; } .func f() { ret; }\n.entry b(.param .b8 x) {{ } ret; }",
+		HEAD ".entry a(" OURS("a") "\n) {$ ret; } .func f() { ret; }\n.entry b(.param .b8 "
+					   "x," OURS("b") "\n) {${ } ret; }");
+	assert_int_equal(i.n, 2);
+	assert_int_equal(i.n_rewritten, 2);
+	assert_string_equal(i.kernel[1].name, "b");
+	fm_image_free(&i);
+}
+
+static void comments(void **state)
+{
+	struct fm_image i =
+		rewrites("// .version 1\n" HEAD
+			 "/* .entry x() { */ // .entry y\n.file 1 \".entry \\\" z(){\"\n"
+			 ".entry /* name */ k(/* none ) { */) // {\n{ // }\n ret; /* } */ }",
+			"// .version 1\n" HEAD
+			"/* .entry x() { */ // .entry y\n.file 1 \".entry \\\" z(){\"\n"
+			".entry /* name */ k(/* none ) { */" OURS(
+				"k") "\n) // {\n{$ // }\n ret; /* } */ }");
+
+	assert_int_equal(i.n, 1);
+	fm_image_free(&i);
+}
+
+/* Offsets as the language lays parameters out. */
+static void places(void **state)
+{
+	static const struct fm_param want[] = {
+		{0, 1}, {8, 8}, {16, 2}, {32, 20}, {52, 4}, {56, 8}, {64, 2}};
+	struct fm_image i;
+	const char *text =
+		HEAD ".entry k(.param .u8 a, .param .u64 .ptr .global .align 16 b, .param .s16 c,\n"
+		     ".param .align 16 .b8 d[20], .param .f32 e, .param .u64 .ptr f, .param .b16 "
+		     "g[1])\n{}";
+
+	assert_int_equal(fm_image_rewrite(text, strlen(text), 90, &i), FM_IMAGE_OK);
+	assert_int_equal(i.kernel[0].n_params, 7);
+	for (unsigned p = 0; p < 7; p++) {
+		assert_int_equal(i.kernel[0].params[p].at, want[p].at);
+		assert_int_equal(i.kernel[0].params[p].size, want[p].size);
+	}
+	assert_int_equal(i.kernel[0].param_bytes, 66);
+	assert_int_equal(i.kernel[0].guard_at, 72);
+	fm_image_free(&i);
+}
+
+static unsigned traits(const char *head, const char *body)
+{
+	char text[512];
+	struct fm_image i;
+	unsigned t;
+
+	snprintf(
+		text, sizeof(text), HEAD ".entry k() %s {%s}\n.entry other() { ret; }", head, body);
+	assert_int_equal(fm_image_rewrite(text, strlen(text), 90, &i), FM_IMAGE_OK);
+	assert_int_equal(i.kernel[1].traits, 0);
+	t = i.kernel[0].traits;
+	fm_image_free(&i);
+	return t;
+}
+
+static void what_is_seen(void **state)
+{
+	assert_int_equal(traits("", "ret;"), 0);
+	assert_int_equal(traits(".reqnctapercluster 2, 1, 1", "ret;"), FM_KERNEL_CLUSTER);
+	assert_int_equal(traits(".explicitcluster", "ret;"), FM_KERNEL_CLUSTER);
+	assert_int_equal(traits("", "barrier.cluster.arrive;"), FM_KERNEL_CLUSTER);
+	assert_int_equal(traits("", "griddepcontrol.wait;"), FM_KERNEL_OVERLAPS);
+	assert_int_equal(traits("", "setmaxnreg.inc.sync.aligned.u32 232;"), FM_KERNEL_SETMAXREG);
+	assert_int_equal(traits("", "ld.volatile.global.u32 %r1, [%rd1];"), FM_KERNEL_WAITS);
+	assert_int_equal(traits("", "ld.acquire.gpu.u32 %r1, [%rd1];"), FM_KERNEL_WAITS);
+	assert_int_equal(traits("", "atom.global.add.u32 %r1, [%rd1], 1;"), FM_KERNEL_WAITS);
+	assert_int_equal(traits("", "call.uni f, ();"), FM_KERNEL_CALLS);
+	assert_int_equal(traits("", "// atom.\n"), 0);
+}
+
+static void refused(void **state)
+{
+	assert_int_equal(why(HEAD), FM_IMAGE_NO_KERNEL);
+	assert_int_equal(why("// .version 8.0 alone is none"), FM_IMAGE_FOREIGN);
+	assert_int_equal(
+		why(".version 2.3\n.target sm_80\n.address_size 64\n.entry k() {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(".version 8.0\n.target sm_80\n.entry k() {}"), FM_IMAGE_TEXT);
+	assert_int_equal(
+		why(".version 8.0\n.target sm_80\n.address_size 32\n.entry k() {}"), FM_IMAGE_TEXT);
+	assert_int_equal(
+		why(".version 8.0\n.target texmode_unified\n.address_size 64\n.entry k() {}"),
+		FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k();"),
+		FM_IMAGE_TEXT); /* declared, and maybe launched elsewhere */
+	assert_int_equal(why(HEAD ".entry k() {"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k() { /* }"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k() { } \"open"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .u32) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .texref t) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .v4 .u32 a) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(
+		why(HEAD ".entry k(.param .u32 a[99999999999999999999]) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .u32 a[9999]) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .align 3 .u32 a) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry k(.param .u32 a,) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry 	(.param .u32 a) {}"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".entry"), FM_IMAGE_TEXT);
+	assert_int_equal(
+		why(HEAD ".entry k() { } .func g() { .reg .u32 %fm_stop; }"), FM_IMAGE_TEXT);
+	assert_int_equal(why(HEAD ".extern .func cudaGetParameterBufferV2;\n.entry k() {}"),
+		FM_IMAGE_LAUNCHES);
+	assert_int_equal(why(HEAD ".entry k() {}"), FM_IMAGE_OK);
+}
+
+/* One with too many parameters is left alone, the other is not. */
+static void room(void **state)
+{
+	struct fm_image i = rewrites(HEAD ".entry k(.param .align 4 .b8 a[4329]) { ret; } .entry "
+					  "j(.param .b8 a[4328]) { ret; }",
+		HEAD
+		".entry k(.param .align 4 .b8 a[4329]) { ret; } .entry j(.param .b8 a[4328]," OURS(
+			"j") "\n) {$ ret; }");
+
+	assert_int_equal(i.kernel[0].why, FM_KERNEL_PARAMS);
+	assert_int_equal(i.kernel[1].why, FM_KERNEL_REWRITTEN);
+	fm_image_free(&i);
+	assert_int_equal(why(HEAD ".entry k(.param .b8 a[4329]) { ret; }"), FM_IMAGE_NO_KERNEL);
+}
+
+/* What nvcc makes; the kernels are those of the machine code. */
+static void from_compiler(void **state)
+{
+	struct file f = load("kernels.ptx"), cubin = load("sm90.cubin");
+	struct fm_image text, code, again;
+
+	assert_int_equal(fm_image_rewrite(f.data, f.size, 90, &text), FM_IMAGE_OK);
+	assert_int_equal(fm_image_rewrite(cubin.data, cubin.size, 90, &code), FM_IMAGE_OK);
+	assert_int_equal(text.sm, 90);
+	assert_int_equal(text.n, code.n);
+	for (unsigned i = 0; i < code.n; i++) {
+		const struct fm_kernel *c = &code.kernel[i], *t = kernel(&text, c->name);
+
+		assert_int_equal(c->why, FM_KERNEL_REWRITTEN);
+		assert_int_equal(
+			t->why, c->param_bytes > 4300 ? FM_KERNEL_PARAMS : FM_KERNEL_REWRITTEN);
+		/* Without a look at loops it takes more for waiting. */
+		assert_int_equal(t->traits & c->traits, c->traits);
+		if (t->why)
+			continue;
+		assert_int_equal(t->n_params, c->n_params);
+		assert_int_equal(t->guard_at, c->guard_at);
+		assert_memory_equal(t->params, c->params, c->n_params * sizeof(*c->params));
+	}
+	/* Twice is refused. */
+	assert_int_equal(fm_image_rewrite(text.data, text.size, 90, &again), FM_IMAGE_TEXT);
+	fm_image_free(&again);
+	fm_image_free(&text);
+	fm_image_free(&code);
+	free(f.data);
+	free(cubin.data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists),
+		cmocka_unit_test(comments),
+		cmocka_unit_test(places),
+		cmocka_unit_test(what_is_seen),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(room),
+		cmocka_unit_test(from_compiler),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
