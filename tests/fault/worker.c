@@ -6,8 +6,8 @@
  *   stop         finish, print "done KERNELS wrong N", exit (0 if nothing is wrong)
  *   fork-exit    a child comes and goes:          "forked"
  *   fork-hold    a child stays, with all it has:  "child PID"
- *   spawn        a child runs this program anew, and obeys instead: "child PID", "child ended
- * STATUS" exec         become a program without OpenCL, which reads stdin to its end
+ *   spawn        a child runs this program, and obeys: "child PID", then "child ended STATUS"
+ *   exec         become a program without OpenCL, which reads stdin to its end
  *
  * At the end of stdin it exits at once, so that it never outlives its test.
  */

@@ -17,7 +17,7 @@
 
 #define eventually(condition)                                      \
 	do {                                                       \
-		uint64_t limit_ = fm_now() + 30 * FM_S;            \
+		uint64_t limit_ = fm_now() + 60 * FM_S;            \
 		bool met_;                                         \
 		while (!(met_ = (condition)) && fm_now() < limit_) \
 			usleep(200);                               \

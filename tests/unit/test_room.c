@@ -62,8 +62,8 @@ static void test_long_commands_make_room_in_their_middle(void **state)
 	struct fm_xq *q = busy_queue(LONG_NS, 50);
 
 	set_gate(q, FM_GATE_CLOSED);
+	eventually(peer.room == FM_ROOM_AT_ONCE);
 	usleep(20000);
-	assert_int_equal(peer.room, FM_ROOM_AT_ONCE);
 	assert_int_equal(peer.rooms, 1);
 	finish(q);
 	assert_int_equal(peer.rooms, 2);
