@@ -20,7 +20,7 @@ BUILD = os.environ.get("BUILD") or sys.exit("BUILD: set it to the build director
 SANITIZE = os.environ.get("SANITIZE", "")
 FERMATA = os.path.join(BUILD, "bin", "fermata")
 FERMATAD = os.path.join(BUILD, "bin", "fermatad")
-PATIENCE = 60  # seconds after which something that should happen counts as never happening
+PATIENCE = 120  # seconds after which something that should happen counts as never happening
 
 
 class Skip(Exception):
