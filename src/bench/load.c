@@ -7,6 +7,7 @@
 
 #define SIZINGS 9
 #define FIRST   256
+#define ENOUGH  (1 * FM_S) /* of trying the same length */
 
 const struct load_ops *const load_all[] = {&load_sim, &load_opencl, &load_cuda, NULL};
 
@@ -27,10 +28,11 @@ const struct load_ops *load_find(const char *device, unsigned *index)
 /* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. */
 static const char *each(struct load *l, uint64_t amount, uint32_t blocks, uint64_t *ns)
 {
+	uint64_t first = fm_now();
 	const char *wrong = NULL;
 
 	*ns = UINT64_MAX;
-	for (int i = 0; !wrong && i < SIZINGS; i++) {
+	for (int i = 0; !wrong && i < SIZINGS && (!i || fm_now() - first < ENOUGH); i++) {
 		uint64_t begin = fm_now();
 
 		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)

@@ -138,6 +138,7 @@ static void exec_client(const struct bench *b, enum bench_mode mode, uint32_t ta
 	unsetenv("FERMATA_LOCAL");
 	unsetenv("FERMATA_GROUP");
 	unsetenv("FERMATA_HINTS");
+	unsetenv("FERMATA_DISABLE");
 	if (mode == BENCH_NATIVE)
 		setenv("FERMATA_DISABLE", "1", 1);
 	make_command(b, mode, task, &c);
@@ -246,13 +247,13 @@ static int await(struct bench *b, struct bench_processes *p, int64_t task, enum 
 	uint64_t end = fm_now() + READY_NS;
 
 	for (;;) {
+		if (bench_interrupts())
+			return fm_err_set(err, -EINTR, "interrupted before anything was measured");
 		look(b, p);
 		if (first_failure(b, p, err))
 			return err->code;
 		if (task < 0 ? all_have_done(b, p, go) : has_done(b, p, (uint32_t)task, go))
 			return 0;
-		if (bench_interrupts())
-			return fm_err_set(err, -EINTR, "interrupted before anything was measured");
 		if (fm_now() > end)
 			return fm_err_set(err, -ETIMEDOUT, "a client hung for %u s",
 				(unsigned)(READY_NS / FM_S));
