@@ -113,7 +113,8 @@ void bridge_settle(struct fm_bridge *b, uint64_t now)
 		ent_refresh(b, e, now);
 	}
 	wake_dirty(b);
-	group_end_jobs(b);
+	if (!fm_list_empty(&b->ended))
+		group_end_jobs(b);
 }
 
 static bool plain(char c)

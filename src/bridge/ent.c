@@ -74,16 +74,17 @@ static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
 /* Whom the policy chose there. */
 static struct fm_bgroup *chosen_on(const struct bdevice *d)
 {
-	struct fm_decision decision;
+	const struct ent *first = fm_sdev_first(d->sdev);
 
-	fm_sdev_decision(d->sdev, &decision);
-	return decision.first ? ((struct ent *)decision.first)->group : NULL;
+	return first ? first->group : NULL;
 }
 
 static void note_gate(
 	struct fm_bridge *b, struct ent *e, bool open, const char *reason, uint64_t now)
 {
-	struct fm_bgroup *cause = open ? NULL : chosen_on(e->dev);
+	/* Who is idle is not stopped for anybody: only a trace wants to know. */
+	bool asked = !open && (e->works || NOTES(b));
+	struct fm_bgroup *cause = asked ? chosen_on(e->dev) : NULL;
 
 	e->closed_for = cause && cause != e->group ? fm_bgroup_id(cause) : 0;
 	if (open)
@@ -106,7 +107,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		e->closed_at = now;
 	fm_list_each (q, &e->queues, in_ent) {
 		gate_store(q, gate);
-		if (open)
+		if (open && !fm_list_empty(&q->client->in_gone))
 			gate_open_gone(q->client);
 		/* A closed gate stalls what is queued without the client's help (level 2). */
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room)
@@ -246,10 +247,10 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	uint64_t last = 0;
 	struct queue *q;
 
-	if (!is_heard(e))
-		ent_look(e, now);
 	fm_list_each (q, &e->queues, in_ent) {
 		if (fm_slot_pending(q->slot)) {
+			if (!e->works && !is_heard(e))
+				ent_look(e, now);
 			e->ready_at = now;
 			if (!e->works)
 				NOTE_ENT(b, ready, e, NULL, NULL, 0, now);
@@ -260,6 +261,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 		}
 		last = FM_MAX(last, CLAIM(q->slot->done_at));
 	}
+	if (!is_heard(e))
+		ent_look(e, now);
 	last = clamp(last, FM_MIN(e->ready_at, now), now);
 	if (e->works)
 		NOTE_ENT(b, idle, e, NULL, NULL, 0, last);

@@ -3,15 +3,6 @@
  * write. */
 #include "internal.h"
 
-void gate_store(struct queue *q, enum fm_gate gate)
-{
-	struct fm_gates *g = q->client->gates;
-
-	if (g)
-		atomic_store_explicit(&g->slot[q->number].gate, gate, memory_order_release);
-	atomic_store_explicit(&q->slot->gate, gate, memory_order_release);
-}
-
 enum fm_gate gate_load(const struct queue *q)
 {
 	const struct fm_gates *g = q->client->gates;

@@ -84,8 +84,10 @@ struct fm_bgroup {
 
 	/* watch.c */
 	void *watch;
-	bool busy;            /* as the watcher was told */
-	bool declared;        /* inside a declared segment since it became busy */
+	bool busy;     /* as the watcher was told */
+	bool declared; /* inside a declared segment since it became busy */
+	/* Of one with a deadline (watch.c). */
+	uint64_t deadline;    /* the hint; 0: none, and the rest is not kept up */
 	bool works;           /* it is busy, */
 	bool counts;          /* and was not when it got its deadline: this job can be judged, */
 	uint64_t job_at;      /* which began then */
@@ -180,7 +182,14 @@ const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const st
 void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *l);
 
 /* gate.c: the gate words of a queue, wherever they are. */
-void gate_store(struct queue *q, enum fm_gate gate);
+static inline void gate_store(struct queue *q, enum fm_gate gate)
+{
+	struct fm_gates *g = q->client->gates;
+
+	if (g)
+		atomic_store_explicit(&g->slot[q->number].gate, gate, memory_order_release);
+	atomic_store_explicit(&q->slot->gate, gate, memory_order_release);
+}
 enum fm_gate gate_load(const struct queue *q);
 /* The queue is gone, or is there. */
 void gate_leave(struct fm_bridge *b, struct queue *q, uint64_t now);
@@ -196,7 +205,12 @@ void group_end_jobs(struct fm_bridge *b); /* at the end of each call */
 /* To whom it may concern. note: after whatever may have made a group busy or idle. */
 void group_came(struct fm_bridge *b, struct fm_bgroup *g);
 void group_goes(struct fm_bridge *b, struct fm_bgroup *g);
-void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);
+void group_edge(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);
+static inline void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
+{
+	if (g->watch || g->deadline)
+		group_edge(b, g, at);
+}
 void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at);
 
 /* note.c: what happened, for a trace. With nobody interested each is a probe and a branch. */

@@ -78,4 +78,5 @@ void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_brid
 		v = meant(h, v) < l->range[h].min ? l->range[h].min : l->range[h].max;
 		fm_sched_hint(b->sched, g->sgroup, h, v, b->now);
 	}
+	group_deadline(g);
 }

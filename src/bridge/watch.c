@@ -21,16 +21,14 @@ void group_goes(struct fm_bridge *b, struct fm_bgroup *g)
 		b->watcher.group(b->watcher.ctx, g, true);
 }
 
-static uint64_t deadline_of(const struct fm_bgroup *g)
+void group_deadline(struct fm_bgroup *g)
 {
 	int64_t v = fm_sgroup_hints(g->sgroup)->value[FM_HINT_DEADLINE];
 
-	return v > 0 ? (uint64_t)v : 0;
-}
-
-void group_deadline(struct fm_bgroup *g)
-{
+	g->deadline = v > 0 ? (uint64_t)v : 0;
+	g->works = fm_sgroup_busy(g->sgroup);
 	g->counts = false;
+	fm_list_del(&g->ended);
 }
 
 /* A job is a stretch in which the group is busy. When a bell tells of two devices at once, work may
@@ -51,21 +49,21 @@ static void note_job(struct fm_bridge *b, struct fm_bgroup *g, bool busy, uint64
 		return;
 	}
 	g->job_at = at;
-	g->counts = deadline_of(g) > 0;
+	g->counts = true;
 }
 
 static void end_job(struct fm_bridge *b, struct fm_bgroup *g)
 {
-	uint64_t deadline = deadline_of(g), took = fm_sub_sat(g->ended_at, g->job_at);
+	uint64_t took = fm_sub_sat(g->ended_at, g->job_at);
 
 	if (!g->counts)
 		return;
 	g->counts = false;
 	g->jobs++;
-	if (took <= deadline)
+	if (took <= g->deadline)
 		return;
 	g->missed++;
-	NOTE_GROUP(b, deadline_missed, g, g->ended_at, NULL, took, deadline, 0);
+	NOTE_GROUP(b, deadline_missed, g, g->ended_at, NULL, took, g->deadline, 0);
 }
 
 void group_end_jobs(struct fm_bridge *b)
@@ -80,18 +78,18 @@ void group_end_jobs(struct fm_bridge *b)
 
 struct fm_bgroup_jobs fm_bgroup_jobs(const struct fm_bgroup *g, uint64_t now)
 {
-	uint64_t deadline = deadline_of(g);
-	bool late = g->works && g->counts && fm_sub_sat(now, g->job_at) > deadline;
+	bool late = g->works && g->counts && fm_sub_sat(now, g->job_at) > g->deadline;
 
 	return (struct fm_bgroup_jobs){
-		.deadline = deadline, .ended = g->jobs, .missed = g->missed + late};
+		.deadline = g->deadline, .ended = g->jobs, .missed = g->missed + late};
 }
 
-void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
+void group_edge(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
 {
 	struct fm_bgroup_edge edge = {.at = at, .busy = fm_sgroup_busy(g->sgroup)};
 
-	note_job(b, g, edge.busy, at);
+	if (g->deadline)
+		note_job(b, g, edge.busy, at);
 	if (!g->watch || !b->watcher.edge || edge.busy == g->busy)
 		return;
 	g->busy = edge.busy;

@@ -63,8 +63,9 @@ static void opened(struct fm_sent *e, uint64_t now)
 void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now)
 {
 	struct fm_sched *s = e->d->s;
+	bool fresh = e->fresh;
 
-	if (e->gate_open == open && !e->fresh)
+	if (e->gate_open == open && !fresh)
 		return;
 	e->fresh = false;
 	if (e->gate_open != open) {
@@ -78,7 +79,9 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 	s->stats.gate_stores++;
 	if (e->ready)
 		fm_account_note(e, now);
-	fm_core_touch(e);
+	/* Of who is idle the gate says nothing about its bells. */
+	if (e->ready || e->draining || fresh)
+		fm_core_touch(e);
 	s->host.gate(s->ctx, e->data, open, reason, now);
 }
 

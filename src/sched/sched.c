@@ -144,10 +144,15 @@ const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
 	return &d->preempt;
 }
 
+void *fm_sdev_first(const struct fm_sdev *d)
+{
+	return d->n_run ? d->run[0]->data : NULL;
+}
+
 void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out)
 {
 	*out = (struct fm_decision){
-		.first = d->n_run ? d->run[0]->data : NULL,
+		.first = fm_sdev_first(d),
 		.chosen = d->n_run,
 		.ready = d->n_ready,
 		.all = d->all,

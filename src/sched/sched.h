@@ -152,6 +152,7 @@ struct fm_decision {
 	bool all; /* everybody may run */
 	const char *reason;
 };
+void *fm_sdev_first(const struct fm_sdev *d);
 void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out);
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
