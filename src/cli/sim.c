@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "own_policy.h"
 #include "simulate.h"
+#include "simulate_out.h"
 #include "workload.h"
 #include <errno.h>
 #include <pthread.h>
@@ -25,11 +26,13 @@ enum {
 	KEY_FROM,
 	KEY_UNTIL,
 	KEY_ARRIVALS,
+	KEY_TRACE,
+	KEY_METRICS,
 };
 
 struct options {
 	struct cli *cli;
-	const char *file, *policy, *svg;
+	const char *file, *policy, *svg, *trace, *metrics;
 	int64_t seed, machines, threads; /* -1, 0 and 0: not given */
 	uint64_t duration, from, until;  /* 0: not given */
 	bool csv;
@@ -52,6 +55,9 @@ static const struct argp_option options[] = {
 	{"svg", KEY_SVG, "FILE", 0, "Write a time line of the first machine", 0},
 	{"from", KEY_FROM, "TIME", 0, "Where the time line begins; default: after the warm-up", 0},
 	{"until", KEY_UNTIL, "TIME", 0, "Where it ends; default: 200 ms later", 0},
+	{"trace", KEY_TRACE, "FILE", 0, "Write all that happens, for `fermata trace'", 0},
+	{"metrics", KEY_METRICS, "FILE", 0,
+		"Write the end of it as `fermata metrics' would; -: print that alone", 0},
 	CLI_OPT_JSON,
 	{0},
 };
@@ -110,6 +116,12 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_UNTIL:
 		set_time(state, arg, &o->until);
+		return 0;
+	case KEY_TRACE:
+		o->trace = arg;
+		return 0;
+	case KEY_METRICS:
+		o->metrics = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num)
@@ -170,6 +182,7 @@ static int prepare(
 struct work {
 	const struct fm_sim_plan *plan;
 	unsigned threads;
+	struct simulate_out *out; /* or NULL */
 	struct fm_sim_control control;
 	struct fm_sim_result result;
 	struct fm_err err;
@@ -181,7 +194,8 @@ static void *work_main(void *arg)
 {
 	struct work *w = arg;
 
-	w->rc = fm_sim_run(w->plan, w->threads, &w->control, &w->result, &w->err);
+	w->rc = fm_sim_run(w->plan, w->threads, simulate_out_audience(w->out), &w->control,
+		&w->result, &w->err);
 	atomic_store(&w->done, true);
 	return NULL;
 }
@@ -265,6 +279,22 @@ static int picture(const struct options *o, const struct fm_sim_plan *p, struct 
 	return simulate_svg(p, from, until, o->svg, err);
 }
 
+/* And what it leaves besides its summary. */
+static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_err *err)
+{
+	struct fm_err why = {0};
+	int rc = simulate(w);
+
+	if (rc)
+		*err = w->err;
+	if (!rc && fm_plugin_failure(own))
+		rc = fm_err_set(err, -EINVAL, "policy %s: %s", w->plan->policy->name,
+			fm_plugin_failure(own));
+	if (simulate_out_close(w->out, rc ? NULL : &w->result, &why))
+		*err = why; /* that is why, where the simulation ended early */
+	return rc ? rc : why.code;
+}
+
 static int run(
 	const struct options *o, struct workload *wl, struct fm_plugin **own, struct fm_err *err)
 {
@@ -280,17 +310,16 @@ static int run(
 	if (*own)
 		w.threads = 1; /* its process answers one at a time */
 	began = fm_now();
-	rc = simulate(&w);
-	if (rc)
-		*err = w.err;
-	if (!rc && fm_plugin_failure(*own))
-		rc = fm_err_set(err, -EINVAL, "policy %s: %s", wl->plan.policy->name,
-			fm_plugin_failure(*own));
+	rc = o->trace || o->metrics
+		     ? simulate_out_open(&w.out, &wl->plan, o->trace, o->metrics, err)
+		     : 0;
+	if (!rc)
+		rc = simulate_all(&w, *own, err);
 	if (!rc) {
 		tell_speed(&w, fm_now() - began);
 		rc = o->svg ? picture(o, &wl->plan, err) : 0;
 	}
-	if (!rc && show(o, &w) != CLI_OK)
+	if (!rc && !(o->metrics && !strcmp(o->metrics, "-")) && show(o, &w) != CLI_OK)
 		rc = fm_err_set(err, -EIO, "cannot write the answer");
 	fm_sim_result_free(&w.result);
 	return rc;

@@ -15,6 +15,11 @@
 #define BAR    12
 #define GRID   10
 
+#define WANTS                                                                                   \
+	(FM_SIM_BIT(FM_SIM_ARRIVES) | FM_SIM_BIT(FM_SIM_RUNS) | FM_SIM_BIT(FM_SIM_STOPS) |      \
+		FM_SIM_BIT(FM_SIM_READY) | FM_SIM_BIT(FM_SIM_IDLE) | FM_SIM_BIT(FM_SIM_OPENS) | \
+		FM_SIM_BIT(FM_SIM_CLOSES))
+
 struct lane {
 	uint32_t group, instance, device;
 	bool on, ready, open;
@@ -167,7 +172,7 @@ static void frame(struct picture *p, int height)
 
 static int draw(struct picture *p, FILE *out, struct fm_err *err)
 {
-	const struct fm_sim_watch watch = {on_event, p};
+	const struct fm_sim_watch watch = {on_event, p, WANTS};
 	struct fm_sim_plan part = *p->plan;
 	struct fm_sim_result r;
 	FM_CLEAN_FREE char *bars = NULL;

@@ -447,6 +447,9 @@ void timeline_record(struct timeline *t, const struct trace_view *v)
 	case FM_EV_queue_added:
 	case FM_EV_queue_gone:
 		return; /* shown by others */
+	case FM_EV_job_arrived:
+	case FM_EV_job_ended:
+		return; /* too many; those that were late are told of by themselves */
 	default:
 		daemon_event(t, v);
 	}

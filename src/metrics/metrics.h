@@ -59,6 +59,7 @@ void fm_label(FILE *f, const char *name, const char *value);
 struct fm_snapshot {
 	json_t *daemon, *devices, *groups, *tasks;
 	uint64_t took_ns;
+	size_t more_groups; /* that are not in it; then devices count the states of all groups */
 };
 
 /* Ask the daemon at the other end of this connection, for at most so long. On error *s is empty.

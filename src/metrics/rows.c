@@ -139,9 +139,14 @@ static void labels_end(
 	b->failed = true;
 }
 
-static const char *user_name(struct builder *b, json_int_t uid)
+/* "": it has none. */
+static const char *user_name(struct builder *b, const json_t *of)
 {
+	json_int_t uid = integer(of, "uid");
 	struct user *more;
+
+	if (!json_object_get(of, "uid"))
+		return "";
 
 	for (size_t i = 0; i < b->users; i++)
 		if (b->user[i].uid == (uid_t)uid)
@@ -227,7 +232,7 @@ static void add_processes(struct builder *b, json_t *group)
 			return;
 		fm_place_of(b->places, (pid_t)integer(process, "pid"), &place);
 		label(l.f, "group", text(group, "name"));
-		label(l.f, "user", user_name(b, uid));
+		label(l.f, "user", user_name(b, group));
 		label(l.f, "program", text(process, "program"));
 		label(l.f, "api", text(process, "api"));
 		label_place(l.f, integer(process, "pid"), &place);
@@ -239,7 +244,7 @@ static void add_group(struct builder *b, json_t *group)
 {
 	json_t *list = json_object_get(group, "devices"), *entity;
 	json_int_t uid = integer(group, "uid"), pid;
-	const char *user = user_name(b, uid);
+	const char *user = user_name(b, group);
 	struct fm_place place;
 	struct labels l;
 	size_t i;
@@ -324,10 +329,12 @@ static void add_devices(struct builder *b, json_t *devices)
 	size_t i;
 
 	json_array_foreach (devices, i, device) {
-		counts = json_pack("{s:i, s:i, s:i, s:i}", "idle", 0, "ready", 0, "running", 0,
-			"suspended", 0);
-		json_object_set_new(b->devices, text(device, "device"), counts);
-		json_object_set(device, "groups", counts);
+		if (!json_object_get(device, "groups")) {
+			counts = json_pack("{s:i, s:i, s:i, s:i}", "idle", 0, "ready", 0, "running",
+				0, "suspended", 0);
+			json_object_set_new(b->devices, text(device, "device"), counts);
+			json_object_set(device, "groups", counts);
+		}
 		if (!labels_begin(b, &l))
 			return;
 		label_device(b, l.f, text(device, "device"));
@@ -355,7 +362,7 @@ static void add_tasks(struct builder *b, json_t *tasks)
 		label_number(l.f, "id", integer(task, "id"));
 		label(l.f, "task", text(task, "name"));
 		label(l.f, "group", text(task, "group"));
-		label(l.f, "user", user_name(b, uid));
+		label(l.f, "user", user_name(b, task));
 		label_place(l.f, pid, &place);
 		labels_end(b, &l, ROW_TASK, task, uid);
 	}
@@ -382,6 +389,7 @@ static void build(struct builder *b, const struct fm_snapshot *s)
 
 	b->limit = limit > 0 ? (size_t)limit : 1000;
 	if (s) {
+		b->left_out[ROW_GROUP] = s->more_groups;
 		b->rows->bounds = json_incref(json_object_get(s->daemon, "bounds_ns"));
 		b->rows->wait_bounds = json_incref(json_object_get(s->daemon, "wait_bounds_ns"));
 		add_row(b, ROW_DAEMON, strdup(""), s->daemon, 0);

@@ -50,8 +50,10 @@ static void start(struct ent *e)
 	fm_list_del(&e->queue);
 	d->on++;
 	e->state = ON;
-	e->segment = e->stretch = 0;
-	note(d->m, FM_SIM_RUNS, e->g, d, 0, NULL);
+	e->segment = e->stretch = e->commands = 0;
+	e->on_at = d->m->now;
+	e->nth++;
+	note_ent(e, FM_SIM_RUNS, 0, NULL);
 	go_on(e, setup);
 }
 
@@ -73,7 +75,7 @@ static void leave_slot(struct ent *e)
 
 	d->on--;
 	e->off_at = d->m->now;
-	note(d->m, FM_SIM_STOPS, e->g, d, e->stretch, NULL);
+	note_ent(e, FM_SIM_STOPS, e->stretch, NULL);
 }
 
 void device_wants(struct ent *e)
@@ -162,6 +164,7 @@ static void end_command(struct ent *e)
 
 	book(e, left, setup);
 	e->segment += left + setup;
+	e->commands++;
 	e->left = 0;
 	e->ending = true;
 	e->state = IDLE;

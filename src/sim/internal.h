@@ -59,14 +59,17 @@ struct ent {
 	bool open, reported; /* the gate; what the core was told */
 	bool ending;         /* its command ends at this moment: it keeps its slot until then */
 	bool stopping;       /* on level 3: it is being flushed off the device */
-	uint64_t edge_at;    /* of the edge that the core does not know yet */
+	const struct group *closed_for; /* who was chosen when its gate closed, for who watches */
+	uint64_t edge_at;               /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
-	uint32_t step, times;  /* the step at hand, and how often it was done */
-	uint64_t left;         /* of the command, or on the processor */
-	uint64_t begin, setup; /* on the device, or the processor, since; of that, before the
-				  command goes on */
-	uint64_t segment;      /* level 2: device time since the last gate */
-	uint64_t stretch;      /* device time of commands since it came onto the device */
+	uint32_t step, times;   /* the step at hand, and how often it was done */
+	uint64_t left;          /* of the command, or on the processor */
+	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
+				   command goes on */
+	uint64_t segment;       /* level 2: device time since the last gate */
+	uint64_t stretch;       /* device time of commands since it came onto the device, */
+	uint64_t on_at;         /* then, */
+	uint32_t nth, commands; /* for the nth time; and how many have ended since */
 	uint64_t served, overhead;
 	uint64_t counted_from, served_before, overhead_before, waits_before, stops_before;
 };
@@ -102,6 +105,7 @@ struct group {
 struct machine {
 	const struct fm_sim_plan *plan;
 	const struct fm_sim_watch *watch;
+	uint32_t wants; /* what it wants; 0: there is none */
 	struct fm_sim_result *result;
 	uint32_t index;
 	struct fm_sched *s;
@@ -122,19 +126,31 @@ struct machine {
 	int rc;                      /* of what went wrong within an event */
 };
 
-static inline void note(struct machine *m, enum fm_sim_what what, const struct group *g,
-	const struct device *d, uint64_t ns, const char *reason)
+static inline bool watched(const struct machine *m, enum fm_sim_what what)
 {
-	if (!m->watch)
-		return;
-	m->watch->event(m->watch->ctx, &(struct fm_sim_event){.what = what,
-					       .at = m->now,
-					       .ns = ns,
-					       .machine = m->index,
-					       .group = g->section,
-					       .instance = g->instance,
-					       .device = d ? d->index : FM_SIM_NO_DEVICE,
-					       .reason = reason});
+	return FM_UNLIKELY(m->wants & FM_SIM_BIT(what));
+}
+
+/* watch.c: for whoever watches. Where nobody does: one load and one branch. */
+void watch_group(const struct group *g, enum fm_sim_what what, uint64_t ns);
+void watch_ent(
+	const struct ent *e, enum fm_sim_what what, uint64_t at, uint64_t ns, const char *reason);
+void watch_decision(struct machine *m, const struct fm_sdev *sdev);
+const struct group *watch_chosen(const struct ent *e); /* by the last decision about its device */
+void watch_begin(struct machine *m);                   /* its devices are there */
+void watch_end(struct machine *m);
+
+static inline void note_group(const struct group *g, enum fm_sim_what what, uint64_t ns)
+{
+	if (watched(g->m, what))
+		watch_group(g, what, ns);
+}
+
+static inline void note_ent(
+	const struct ent *e, enum fm_sim_what what, uint64_t ns, const char *reason)
+{
+	if (watched(e->g->m, what))
+		watch_ent(e, what, e->g->m->now, ns, reason);
 }
 
 /* Room was reserved for all of them. */
@@ -182,14 +198,8 @@ void machine_edge(struct ent *e);
 
 /* machine.c: one device of a machine of which each device is by itself. */
 int fm_sim_island(const struct fm_sim_plan *p, uint32_t machine, uint32_t device,
-	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
-
-/* run.c */
-/* How many devices of a machine a group names; which of all is the n-th of them, again from the
- * first after the last; and which of them a device is: UINT32_MAX, none. */
-uint32_t fm_sim_places(const struct fm_sim_plan *p, const struct fm_sim_group *g);
-uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t n);
-uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t device);
+	const struct fm_sim_watch *watch, struct fm_sim_control *control, struct fm_sim_result *r,
+	struct fm_err *err);
 
 /* count.c */
 void count_begin(struct machine *m); /* the warm-up is over */

@@ -88,7 +88,7 @@ static void arrive(struct group *g, uint64_t length, uint32_t commands)
 	g->result->arrivals += m->counts;
 	if (g->waiting >= g->plan->queue) {
 		g->result->dropped += m->counts;
-		note(m, FM_SIM_DROPS, g, NULL, 0, NULL);
+		note_group(g, FM_SIM_DROPS, 0);
 		return;
 	}
 	if (g->waiting == g->cap && grow(g)) {
@@ -96,7 +96,7 @@ static void arrive(struct group *g, uint64_t length, uint32_t commands)
 		return;
 	}
 	g->queue[(g->head + g->waiting++) % g->cap] = (struct job){m->now, length, commands};
-	note(m, FM_SIM_ARRIVES, g, NULL, length, NULL);
+	note_group(g, FM_SIM_ARRIVES, length);
 }
 
 /* One of another group has ended: does that make a job for this one? */
@@ -166,7 +166,7 @@ static void end_job(struct group *g)
 	uint64_t took = m->now - g->job.at;
 
 	g->has_job = false;
-	note(m, FM_SIM_ENDS, g, NULL, took, NULL);
+	note_group(g, FM_SIM_ENDS, took);
 	if (m->counts) {
 		g->result->jobs++;
 		g->result->late += g->deadline && took > g->deadline;
@@ -304,7 +304,7 @@ int jobs_join(struct group *g)
 	for (unsigned h = 0; h < FM_HINT_COUNT && !rc; h++)
 		rc = fm_sched_hint(
 			m->s, g->sgroup, (enum fm_hint)h, g->plan->hints.value[h], m->now);
-	note(m, FM_SIM_JOINS, g, NULL, 0, NULL);
+	note_group(g, FM_SIM_JOINS, 0);
 	for (uint32_t i = 0; i < g->ents && !rc; i++)
 		rc = enter(g, &g->ent[i]);
 	if (rc)
@@ -341,5 +341,5 @@ void jobs_leave(struct group *g)
 	g->sgroup = NULL;
 	g->has_job = false;
 	g->waiting = 0;
-	note(m, FM_SIM_LEAVES, g, NULL, 0, NULL);
+	note_group(g, FM_SIM_LEAVES, 0);
 }

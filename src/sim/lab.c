@@ -118,7 +118,7 @@ static void check_always(struct lab *l)
 static int run_scenario(struct lab *l, const struct lab_scenario *s,
 	const struct fm_policy_ops *ops, struct fm_err *err)
 {
-	const struct fm_sim_watch watch = {lab_watch, l};
+	const struct fm_sim_watch watch = {lab_watch, l, LAB_WANTS};
 	size_t n = 0;
 	int rc;
 

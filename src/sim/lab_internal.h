@@ -62,6 +62,10 @@ void lab_expect(struct lab *l, bool holds, const char *property, const char *fmt
 	__attribute__((format(printf, 4, 5)));
 
 /* lab_watch.c */
+#define LAB_WANTS                                                                               \
+	(FM_SIM_BIT(FM_SIM_LEAVES) | FM_SIM_BIT(FM_SIM_RUNS) | FM_SIM_BIT(FM_SIM_STOPS) |       \
+		FM_SIM_BIT(FM_SIM_READY) | FM_SIM_BIT(FM_SIM_IDLE) | FM_SIM_BIT(FM_SIM_OPENS) | \
+		FM_SIM_BIT(FM_SIM_CLOSES))
 void lab_watch_begin(struct lab *l);
 void lab_watch_end(struct lab *l); /* up to the end of the plan */
 void lab_watch(void *ctx, const struct fm_sim_event *e);

@@ -11,10 +11,12 @@
 
 static void on_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
 {
-	struct machine *m = ctx;
+	const struct machine *m = ctx;
 	struct ent *e = data;
 
-	note(m, open ? FM_SIM_OPENS : FM_SIM_CLOSES, e->g, e->d, 0, reason);
+	if (!open && FM_UNLIKELY(m->wants))
+		e->closed_for = watch_chosen(e);
+	note_ent(e, open ? FM_SIM_OPENS : FM_SIM_CLOSES, 0, reason);
 	device_gate(e, open);
 }
 
@@ -40,6 +42,13 @@ static void on_rested(void *ctx, void *data, uint64_t took, uint64_t rested)
 
 	if (m->counts)
 		fm_hist_add(&e->d->result->stop, took);
+	if (watched(m, FM_SIM_RESTS))
+		watch_ent(e, FM_SIM_RESTS, rested, took, NULL);
+}
+
+static void on_decided(void *ctx, const struct fm_sdev *sdev, uint64_t now)
+{
+	watch_decision(ctx, sdev);
 }
 
 static const struct fm_sched_host host = {
@@ -47,6 +56,14 @@ static const struct fm_sched_host host = {
 	.stalled = on_stalled,
 	.usage = on_usage,
 	.rested = on_rested,
+};
+
+static const struct fm_sched_host host_of_watched = {
+	.gate = on_gate,
+	.stalled = on_stalled,
+	.usage = on_usage,
+	.rested = on_rested,
+	.decided = on_decided,
 };
 
 void machine_edge(struct ent *e)
@@ -63,7 +80,7 @@ static void report(struct ent *e, uint64_t when)
 	if (work == e->reported)
 		return;
 	e->reported = work;
-	note(m, work ? FM_SIM_READY : FM_SIM_IDLE, e->g, e->d, 0, NULL);
+	note_ent(e, work ? FM_SIM_READY : FM_SIM_IDLE, 0, NULL);
 	if (work)
 		fm_sched_ready(m->s, e->sent, when, m->now);
 	else
@@ -323,11 +340,14 @@ static int make(struct machine *m, struct fm_err *err)
 	if (!m->device || !m->group || !m->ent)
 		return -ENOMEM;
 	rc = fm_heap_reserve(&m->queue, 3 * (groups + ents) + 1);
-	rc = rc ? rc : fm_sched_new(&m->s, &host, m);
+	rc = rc ? rc
+		: fm_sched_new(&m->s, watched(m, FM_SIM_DECIDED) ? &host_of_watched : &host, m);
 	if (rc)
 		return rc;
 	fm_sched_linger(m->s, p->linger);
 	rc = make_devices(m);
+	if (!rc)
+		watch_begin(m);
 	rc = rc ? rc : fm_sched_use(m->s, p->policy, p->params, p->n_params, 0, err);
 	rc = rc ? rc : make_groups(m);
 	rc = rc ? rc : cpu_make(m);
@@ -342,11 +362,16 @@ static int make(struct machine *m, struct fm_err *err)
 static int run_machine(struct machine *m, struct fm_sim_control *control, struct fm_err *err)
 {
 	struct fm_err own = {0};
-	int rc = make(m, &own);
+	int rc;
+
+	m->wants = m->watch ? m->watch->wants : 0;
+	rc = make(m, &own);
 
 	rc = rc ? rc : simulate(m, control);
 	if (!rc)
 		count_end(m);
+	if (!rc && m->wants)
+		watch_end(m);
 	free_machine(m);
 	if (!rc)
 		return 0;
@@ -371,10 +396,15 @@ int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct f
 }
 
 int fm_sim_island(const struct fm_sim_plan *p, uint32_t machine, uint32_t device,
-	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err)
+	const struct fm_sim_watch *watch, struct fm_sim_control *control, struct fm_sim_result *r,
+	struct fm_err *err)
 {
-	struct machine m = {
-		.plan = p, .result = r, .index = machine, .first = device, .devices = 1};
+	struct machine m = {.plan = p,
+		.watch = watch,
+		.result = r,
+		.index = machine,
+		.first = device,
+		.devices = 1};
 
 	return run_machine(&m, control, err);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint32_t fm_sim_devices(const struct fm_sim_plan *p)
 {
@@ -69,6 +70,7 @@ static bool has_islands(const struct fm_sim_plan *p)
 
 struct crew {
 	const struct fm_sim_plan *plan;
+	const struct fm_sim_audience *audience; /* or NULL */
 	struct fm_sim_control *control;
 	struct fm_sim_result *result;
 	struct fm_err *err;
@@ -96,13 +98,34 @@ static uint64_t take(struct crew *c, int rc, const struct fm_err *err)
 	return next;
 }
 
-static int run_one(struct crew *c, uint64_t island, struct fm_sim_result *r, struct fm_err *err)
+static int run_one(struct crew *c, uint64_t island, const struct fm_sim_watch *watch,
+	struct fm_sim_result *r, struct fm_err *err)
 {
 	uint32_t machine = (uint32_t)(island / c->islands);
 
 	if (c->whole)
-		return fm_sim_machine(c->plan, machine, NULL, c->control, r, err);
-	return fm_sim_island(c->plan, machine, (uint32_t)(island % c->islands), c->control, r, err);
+		return fm_sim_machine(c->plan, machine, watch, c->control, r, err);
+	return fm_sim_island(
+		c->plan, machine, (uint32_t)(island % c->islands), watch, c->control, r, err);
+}
+
+static int run_watched(struct crew *c, uint64_t island, struct fm_sim_result *r, struct fm_err *err)
+{
+	const struct fm_sim_audience *a = c->audience;
+	struct fm_sim_watch watch = {0};
+	int rc, end;
+
+	if (!a)
+		return run_one(c, island, NULL, r, err);
+	rc = a->begin(a->ctx, island, &watch);
+	if (!rc)
+		rc = run_one(c, island, &watch, r, err);
+	else
+		fm_err_set(err, rc, "the simulation cannot be watched: %s", strerror(-rc));
+	end = a->end(a->ctx, island, &watch, rc != 0);
+	if (!rc && end)
+		fm_err_set(err, end, "the simulation cannot be watched: %s", strerror(-end));
+	return rc ? rc : end;
 }
 
 static void *work(void *arg)
@@ -119,7 +142,7 @@ static void *work(void *arg)
 		return NULL;
 	}
 	while ((island = take(c, rc, &err)) != UINT64_MAX)
-		rc = run_one(c, island, &r, &err);
+		rc = run_watched(c, island, &r, &err);
 	pthread_mutex_lock(&c->lock);
 	fm_sim_result_merge(c->result, &r);
 	pthread_mutex_unlock(&c->lock);
@@ -127,10 +150,12 @@ static void *work(void *arg)
 	return NULL;
 }
 
-int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_control *control,
+int fm_sim_run(const struct fm_sim_plan *p, unsigned threads,
+	const struct fm_sim_audience *audience, struct fm_sim_control *control,
 	struct fm_sim_result *r, struct fm_err *err)
 {
-	struct crew c = {.plan = p, .control = control, .result = r, .err = err};
+	struct crew c = {
+		.plan = p, .audience = audience, .control = control, .result = r, .err = err};
 	pthread_t *thread;
 	unsigned n = 0;
 

@@ -132,6 +132,7 @@ struct fm_sim_plan {
 
 /* What happens, for whoever wants to know. */
 enum fm_sim_what {
+	FM_SIM_THERE, /* a device, before all else */
 	FM_SIM_JOINS,
 	FM_SIM_LEAVES,
 	FM_SIM_ARRIVES, /* a job */
@@ -139,24 +140,50 @@ enum fm_sim_what {
 	FM_SIM_ENDS,    /* it; ns: since its arrival */
 	FM_SIM_READY,
 	FM_SIM_IDLE,
-	FM_SIM_OPENS,  /* the gate; reason */
-	FM_SIM_CLOSES, /* the gate; reason */
-	FM_SIM_RUNS,   /* the device works for it from now on */
-	FM_SIM_STOPS,  /* and no more; ns: of what was done, commands alone */
+	FM_SIM_OPENS,   /* the gate; reason */
+	FM_SIM_CLOSES,  /* the gate; reason */
+	FM_SIM_RUNS,    /* the device works for it from now on */
+	FM_SIM_STOPS,   /* and no more, for the nth time; ns: of what was done, commands alone */
+	FM_SIM_RESTS,   /* it came to rest; ns: so long after its gate had closed */
+	FM_SIM_DECIDED, /* about the device: sdev has the decision; the group is the first chosen */
+	/* When all is over: */
+	FM_SIM_STAYS, /* the group is there, with this entity; ns: device time it used */
+	FM_SIM_AGED,  /* the device: sdev knows how long stops took */
+	FM_SIM_OVER,  /* of all, the last: sched knows how much there was to do */
+	FM_SIM_WHATS
 };
+#define FM_SIM_BIT(what) (1u << (what))
 
+/* What is pointed to is valid within the call. */
 struct fm_sim_event {
 	enum fm_sim_what what;
 	uint64_t at, ns;
 	uint32_t machine;
-	uint32_t group, instance; /* of the plan; which of those */
-	uint32_t device;          /* of the machine; FM_SIM_NO_DEVICE: of the whole group */
+	uint32_t group, instance;       /* of the plan; which of those; FM_SIM_NOBODY */
+	uint32_t device;                /* of the machine; FM_SIM_NO_DEVICE: of the whole group */
+	uint32_t cause, cause_instance; /* CLOSES, RESTS: the first chosen instead; FM_SIM_NOBODY */
+	uint64_t since;                 /* STOPS: it began to work */
+	uint32_t nth, commands;         /* STOPS: commands that ended */
 	const char *reason;
+	struct fm_sent *sent; /* NULL: it is about no entity */
+	const struct fm_sdev *sdev;
+	const struct fm_sched *sched;
 };
 #define FM_SIM_NO_DEVICE UINT32_MAX
+#define FM_SIM_NOBODY    UINT32_MAX
 
 struct fm_sim_watch {
 	void (*event)(void *ctx, const struct fm_sim_event *e);
+	void *ctx;
+	uint32_t wants; /* bits of enum fm_sim_what */
+};
+
+/* For all machines: each part of them (a machine, or one device of it) is watched by itself. Parts
+ * are begun in the order of their numbers, by whatever thread; each that is begun is ended, by the
+ * same thread, also if something failed. end is told so. A negative errno ends all of it. */
+struct fm_sim_audience {
+	int (*begin)(void *ctx, uint64_t part, struct fm_sim_watch *watch);
+	int (*end)(void *ctx, uint64_t part, struct fm_sim_watch *watch, bool failed);
 	void *ctx;
 };
 
@@ -204,10 +231,18 @@ int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct f
 	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
 /* Of the response, by these hints; 0: none. */
 uint64_t fm_sim_deadline(const struct fm_hints *hints);
-/* All of them, by so many threads. What it comes to does not depend on their number. */
-int fm_sim_run(const struct fm_sim_plan *p, unsigned threads, struct fm_sim_control *control,
+/* All of them, by so many threads. What it comes to does not depend on their number. audience may
+ * be NULL. */
+int fm_sim_run(const struct fm_sim_plan *p, unsigned threads,
+	const struct fm_sim_audience *audience, struct fm_sim_control *control,
 	struct fm_sim_result *r, struct fm_err *err);
 
 /* Of a machine: how many there are, and which of the plan the n-th is. */
 uint32_t fm_sim_devices(const struct fm_sim_plan *p);
 uint32_t fm_sim_device_at(const struct fm_sim_plan *p, uint32_t n, uint32_t *instance);
+/* How many devices of a machine a group names; which of all is the n-th of them, again from the
+ * first after the last; and which of them a device is: UINT32_MAX, none. A group that is everywhere
+ * has its k-th entity on the (instance + k)-th, any other its only one on the instance-th. */
+uint32_t fm_sim_places(const struct fm_sim_plan *p, const struct fm_sim_group *g);
+uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t n);
+uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t device);

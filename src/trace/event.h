@@ -73,7 +73,11 @@ enum fm_trace_unit {
 	X(setting, "of the policy in force, or the linger: the reason is its name", "value",       \
 		SIGNED, "", NONE, "", NONE)                                                        \
 	X(deadline_missed, "a job took longer than the deadline that its group has as a hint",     \
-		"response", NS, "deadline", NS, "", NONE)
+		"response", NS, "deadline", NS, "", NONE)                                          \
+	/* Of simulations alone, whose programs tell of their jobs. */                             \
+	X(job_arrived, "a job came", "", NONE, "", NONE, "", NONE)                                 \
+	X(job_dropped, "it was dropped, for too many wait", "", NONE, "", NONE, "", NONE)          \
+	X(job_ended, "a job has ended", "response", NS, "deadline", NS, "", NONE)
 
 enum fm_trace_event {
 	FM_EV_NONE,

@@ -83,7 +83,7 @@ static void add(struct world *w, struct fm_sim_group g)
 
 static void run(struct world *w)
 {
-	const struct fm_sim_watch watch = {on_event, w};
+	const struct fm_sim_watch watch = {on_event, w, ~0u};
 	struct fm_err err = {0};
 
 	if (!w->plan.devices) {
@@ -531,7 +531,7 @@ static void threads_change_nothing(void **state)
 		w.plan.machines = 5;
 		w.plan.duration = FM_S;
 		assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
-		assert_int_equal(fm_sim_run(&w.plan, threads, NULL, &w.r, &err), 0);
+		assert_int_equal(fm_sim_run(&w.plan, threads, NULL, NULL, &w.r, &err), 0);
 		assert_int_equal(w.r.machines, 5);
 		assert_true(!first || first == total(&w.r));
 		first = total(&w.r);
@@ -557,7 +557,7 @@ static void islands_are_as_the_whole(void **state)
 		}
 		run(&whole);
 		assert_int_equal(fm_sim_result_init(&parts.r, &parts.plan), 0);
-		assert_int_equal(fm_sim_run(&parts.plan, 2, NULL, &parts.r, &err), 0);
+		assert_int_equal(fm_sim_run(&parts.plan, 2, NULL, NULL, &parts.r, &err), 0);
 		parts.r.events = whole.r.events;
 		assert_int_equal(total(&whole.r), total(&parts.r));
 		end(&whole);
@@ -574,7 +574,7 @@ static void it_stops_when_told(void **state)
 	everything(&w, "fair");
 	w.plan.duration = 3600 * FM_S;
 	assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
-	assert_int_equal(fm_sim_run(&w.plan, 1, &control, &w.r, &err), -EINTR);
+	assert_int_equal(fm_sim_run(&w.plan, 1, NULL, &control, &w.r, &err), -EINTR);
 	end(&w);
 }
 
@@ -588,7 +588,7 @@ static void a_bad_parameter_is_told(void **state)
 	w.plan.params = params;
 	w.plan.n_params = 1;
 	assert_int_equal(fm_sim_result_init(&w.r, &w.plan), 0);
-	assert_int_equal(fm_sim_run(&w.plan, 1, NULL, &w.r, &err), -EINVAL);
+	assert_int_equal(fm_sim_run(&w.plan, 1, NULL, NULL, &w.r, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "never"));
 	end(&w);
 }
