@@ -151,9 +151,9 @@ static void add_ent(struct simulate_metrics *m, const struct fm_sim_event *e)
 			simulate_device_name(m->names,
 				simulate_device_id(m->names, e->machine, e->device), device),
 			"state", states[info.state], "device_ns", number(e->ns), "charged_ns",
-			number(info.served_ns), "waited_why", waited_why(&a), "waits",
-			waits(e, &a), "suspended_ns", number(a.by_hand_ns + a.over_budget_ns),
-			"preemptions", number(info.preemptions)));
+			number(info.served_ns), "waited_why", waited_why(&a), "waits", waits(e, &a),
+			"suspended_ns", number(a.by_hand_ns + a.over_budget_ns), "preemptions",
+			number(info.preemptions)));
 }
 
 void simulate_metrics_note(struct simulate_metrics *m, const struct fm_sim_event *e)

@@ -7,7 +7,7 @@
 
 struct simulate_names {
 	const struct fm_sim_plan *plan;
-	uint32_t devices;       /* of a machine */
+	uint32_t devices;        /* of a machine */
 	uint64_t groups, queues; /* a queue is a group on one of its devices */
 	uint64_t *group, *queue; /* of each section: how many are in front of it */
 };

@@ -70,8 +70,8 @@ static int begin(void *ctx, uint64_t part, struct fm_sim_watch *watch)
 	p->turn = (struct simulate_turn){.out = o, .part = part};
 	watch->ctx = p;
 	watch->event = on_event;
-	watch->wants = (o->trace ? SIMULATE_TRACE_WANTS : 0) |
-		       (o->metrics ? SIMULATE_METRICS_WANTS : 0);
+	watch->wants =
+		(o->trace ? SIMULATE_TRACE_WANTS : 0) | (o->metrics ? SIMULATE_METRICS_WANTS : 0);
 	if (!o->trace)
 		return 0;
 	p->trace = simulate_trace_part(o->trace, &p->turn);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define ROOM    4096 /* records of a chunk */
-#define REASONS 256 /* those beyond are not named */
+#define REASONS 256  /* those beyond are not named */
 #define REASON  128
 
 enum { RING_CORE, RING_DEVICES, RINGS }; /* also their processes */
@@ -223,9 +223,8 @@ static struct fm_trace_rec *add(
 static uint32_t group_id(
 	const struct simulate_trace_part *p, uint32_t machine, uint32_t group, uint32_t instance)
 {
-	return group == FM_SIM_NOBODY
-		       ? 0
-		       : simulate_group_id(p->t->names, machine, group, instance);
+	return group == FM_SIM_NOBODY ? 0
+				      : simulate_group_id(p->t->names, machine, group, instance);
 }
 
 static struct fm_trace_rec *add_core(
@@ -314,7 +313,6 @@ static void note_hints(struct simulate_trace_part *p, const struct fm_sim_event 
 		r->arg[1] = (uint64_t)hints->value[h];
 	}
 }
-
 
 /* A gang has one on each of its devices. */
 static void note_member(struct simulate_trace_part *p, const struct fm_sim_event *e)

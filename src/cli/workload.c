@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 #include "base/parse.h"
 #include "ini/ini.h"
+#include "workload_json.h"
 #include "workload_keys.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +14,18 @@
 
 struct reader {
 	struct fm_ini in;
+	struct workload_json json;
+	bool is_json;
 	struct workload *w;
 	enum workload_section section;
 	char policy[WORKLOAD_NAME]; /* of the section */
 };
+
+/* What is to blame for a mistake that shows later: a line of INI, or a place in JSON. */
+static uint32_t place(const struct reader *r)
+{
+	return r->is_json ? r->json.place : r->in.line;
+}
 
 /* The word behind "device " and the like. */
 static int name_of(const char *section, char *out, struct fm_err *err)
@@ -135,7 +144,7 @@ static int on_section(void *ctx, const char *section, struct fm_err *err)
 	if (*section == 'd')
 		rc = new_device(r->w, name, err);
 	else if (*section == 'g')
-		rc = new_group(r->w, name, r->in.line, err);
+		rc = new_group(r->w, name, place(r), err);
 	else
 		strcpy(r->policy, name);
 	if (!rc)
@@ -189,7 +198,7 @@ static int on_key(
 {
 	struct reader *r = ctx;
 	struct workload *w = r->w;
-	struct workload_target to = {.base = w, .line = r->in.line};
+	struct workload_target to = {.base = w, .line = place(r)};
 	const struct workload_key *k;
 	bool hint;
 
@@ -206,7 +215,7 @@ static int on_key(
 		to.base = &w->group[w->plan.groups - 1];
 		to.own = &w->own[w->plan.groups - 1];
 	} else if (!strcmp(key, "policy")) {
-		w->policy_line = r->in.line;
+		w->policy_line = place(r);
 	}
 	if (!k)
 		return hint ? set_hint(to.base, key, value, err) : -EINVAL;
@@ -217,6 +226,28 @@ static void defaults(struct workload *w)
 {
 	*w = (struct workload){.policy = "fixed-priority",
 		.plan = {.duration = 10 * FM_S, .linger = 100 * FM_US, .seed = 1, .machines = 1}};
+}
+
+/* By its first byte, with which no INI begins, or its name. */
+static bool is_json(FILE *f, const char *file)
+{
+	const char *end = strrchr(file, '.');
+	int first = getc(f);
+
+	ungetc(first, f);
+	return first == '{' || (end && !strcmp(end, ".json"));
+}
+
+static int finish(struct reader *r, const char *folder, struct fm_err *err)
+{
+	uint32_t line = 0;
+	int rc = workload_finish(r->w, folder, &line, err);
+
+	if (rc && r->is_json)
+		workload_json_blame(&r->json, line, rc, err);
+	else if (rc)
+		fm_ini_blame(r->in.file, line, rc, err);
+	return rc;
 }
 
 int workload_read(
@@ -230,17 +261,16 @@ int workload_read(
 			.section = on_section,
 			.key = on_key,
 			.ctx = &r,
-			.too_long = "`commands' may be given in several lines"}};
-	uint32_t line = 0;
+			.too_long = "`commands' may be given in several lines"},
+		.json = {.f = f, .file = file, .section = on_section, .key = on_key, .ctx = &r},
+		.is_json = is_json(f, file)};
 	int rc;
 
 	defaults(w);
-	rc = fm_ini_read(&r.in, &own);
-	if (!rc) {
-		rc = workload_finish(w, folder, &line, &own);
-		if (rc)
-			fm_ini_blame(file, line, rc, &own);
-	}
+	rc = r.is_json ? workload_json_read(&r.json, &own) : fm_ini_read(&r.in, &own);
+	if (!rc)
+		rc = finish(&r, folder, &own);
+	workload_json_free(&r.json);
 	if (!rc)
 		return 0;
 	workload_free(w);

@@ -55,7 +55,8 @@ struct workload {
 	const char *setting[WORKLOAD_PARAMS + WORKLOAD_POLICY / 2];
 };
 
-/* -EINVAL, -ERANGE, -E2BIG, -ENOMEM, -EIO, with "FILE:LINE: reason" in err; then *w is empty.
+/* INI, or JSON (workload_json.h). -EINVAL, -ERANGE, -E2BIG, -ENOMEM, -EIO, with "FILE:LINE: reason"
+ * in err, of JSON "FILE: PATH: reason"; then *w is empty.
  * folder: where the recorded arrivals of traces are; NULL: there are none. */
 int workload_read(
 	struct workload *w, FILE *f, const char *file, const char *folder, struct fm_err *err);

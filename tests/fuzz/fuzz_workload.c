@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file: refused with a reason and its line, or a plan that can be simulated, twice with the
- * same outcome. The same of recorded arrivals. */
+/* Any file, INI or JSON: refused with a reason and its line or path, or a plan that can be
+ * simulated, twice with the same outcome. The same of recorded arrivals. */
 #include "base/cleanup.h"
 #include "cli/workload.h"
 #include <string.h>
@@ -26,11 +26,17 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 		"[device d]\ncount = 2\n[group g]\ncommands = 3 x 1ms\ntogether = yes\n",
 		"[group g]\ncommands=1ms\n[group h]\ncommands=1ms\narrive = after g\n[device d]\n",
 		"[workload]\npolicy = ", "[device d]\n[group g]\ncommands = 1ms\n[policy fair]\n"};
+	static const char *const json[] = {"{",
+		"{\"device\":{\"d\":{}},\"group\":{\"g\":{\"commands\":",
+		"{\"device\":{\"d\":{}},\"group\":{\"g\":{\"commands\":1,",
+		"{\"group\":{\"g\":{\"commands\":[1,\"1ms\"]}},\"device\":{\"d\":{",
+		"{\"device\":{\"d\":{}},\"group\":{\"g\":{\"commands\":1}},\"policy\":{\"fair\":{"};
 	size_t head;
 
 	if (!size)
 		return NULL;
-	strcpy(text, heads[*data % FM_ARRAY_LEN(heads)]);
+	strcpy(text, *data & 0x80 ? json[*data % FM_ARRAY_LEN(json)]
+				  : heads[*data % FM_ARRAY_LEN(heads)]);
 	head = strlen(text);
 	size = FM_MIN(size - 1, cap - head);
 	memcpy(text + head, data + 1, size);

@@ -98,6 +98,47 @@ BAD = [
 ]
 
 
+# Beside a device "gpu" in a JSON workload: the path of the mistake, and what is said.
+BAD_JSON = [
+    ("grup", "unknown section 'grup'", {"grup": {}}),
+    ("group", "this is no object", {"group": 5}),
+    ("group.a.level", "'level' belongs into [device NAME]", {"group": {"a": {"level": 1}}}),
+    ("group.a.comands", "did you mean 'commands'?", {"group": {"a": {"comands": "1ms"}}}),
+    ("group.a.commands[1]", "there is no time", {"group": {"a": {"commands": ["1ms", "5 x"]}}}),
+    ("group.a.commands[0]", "this is no value", {"group": {"a": {"commands": [None]}}}),
+    ("group.a.queue", "is not a whole number", {"group": {"a": {"queue": 1.5}}}),
+    ("group.a.together", "neither yes nor no", {"group": {"a": {"together": 2}}}),
+    ("group.a.arrive", "there is no group 'b'", {"group": {"a": {"commands": 1, "arrive": "after b"}}}),
+    ("group.a.devices", "did you mean 'gpu'?", {"group": {"a": {"commands": 1, "devices": ["gup"]}}}),
+    ("group.a", "has no commands", {"group": {"a": {}}}),
+    ("group.a", "this is no object", {"group": {"a": []}}),
+    ("group.a b", "is no name", {"group": {"a b": {}}}),
+    ("device." + "x" * 60, "too long", {"device": {"x" * 100: {}}}),
+    ("policy.fair.slcie", "did you mean 'slice'?", {"policy": {"fair": {"slcie": 5}}}),
+    ("workload.policy", "did you mean 'fair'?",
+     {"workload": {"policy": "fiar"}, "group": {"a": {"commands": 1}}}),
+]
+
+
+def as_json(path):
+    """An INI workload's sections and keys."""
+    out, at = {}, None
+    with open(path, encoding="ascii") as f:
+        lines = [line.split("#")[0].strip() for line in f]
+    for line in filter(None, lines):
+        if line[0] == "[":
+            kind, _, name = line[1:-1].partition(" ")
+            at = out.setdefault(kind, {}).setdefault(name, {}) if name else out.setdefault(kind, {})
+            continue
+        key, _, value = (part.strip() for part in line.partition("="))
+        value = int(value) if value.isdigit() else value == "yes" if value in ("yes", "no") else value
+        if key == "commands":
+            at.setdefault(key, []).extend(step.strip() for step in str(value).split(","))
+        else:
+            at[key] = value.split() if key == "devices" else value
+    return out
+
+
 class Simulate(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -125,6 +166,29 @@ class Simulate(unittest.TestCase):
             self.assertTrue(p.stderr.startswith(where), (text, p.stderr))
             self.assertIn(reason, p.stderr, text)
             self.assertEqual(p.stdout, "")
+
+    def test_json_is_as_good(self):
+        for name in ("inference", "pipeline", "tenants", "fleet"):
+            ini = os.path.join(EXAMPLES, name + ".ini")
+            path = self.write("workload", json.dumps(as_json(ini), indent=1))
+            args = ("--duration", "3s", "--machines", "1", "--json")
+            self.assertEqual(self.call(path, *args).stdout, self.call(ini, *args).stdout, name)
+
+    def test_mistakes_in_json_are_told(self):
+        for where, reason, parts in BAD_JSON:
+            path = self.write("bad.json", json.dumps({"device": {"gpu": {}}, **parts}))
+            p = self.call(path, status=1)
+            self.assertTrue(p.stderr.startswith(f"fermata: {path}: {where}: "), (where, p.stderr))
+            self.assertIn(reason, p.stderr)
+            self.assertEqual(p.stderr.count("queue"), where.count("queue"))
+        for text, line, reason in (("{\n\"device\": {,}}", 2, "string or '}' expected"), ("{\n}\n5", 3, "end of file"),
+                                   ('{"a": {},\n"a": {}}', 2, "duplicate")):
+            p = self.call(self.write("bad", text), status=1)
+            self.assertTrue(p.stderr.startswith(f"fermata: {self.dir.name}/bad:{line}: "), p.stderr)
+            self.assertIn(reason, p.stderr)
+        self.assertIn("there is no device", self.call(self.write("bad", "{}"), status=1).stderr)
+        self.assertIn("invalid token", self.call(self.write("bad.json", "[group a]"), status=1).stderr)
+        self.assertIn("this is no object", self.call(self.write("bad.json", "[]"), status=1).stderr)
 
     def test_nothing_is_told_too(self):
         for text, reason in (("", "there is no device"), ("[device gpu]\n", "there is no group"),

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workloads in JSON: the same sections and keys as in INI, told in the same words.
+ *
+ *   {"workload": {KEY: VALUE...}, "device": {NAME: {KEY: VALUE...}...}, "group": ..., "policy": ...}
+ *
+ * A value is a text as in INI, a number, true or false, or a list of these: of `commands' each is
+ * a line, of other keys they are words of one.
+ */
+#pragma once
+#include "base/err.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define WORKLOAD_PATH 200
+
+struct workload_json {
+	/* Of the caller, as of struct fm_ini. */
+	FILE *f;
+	const char *file;
+	int (*section)(void *ctx, const char *name, struct fm_err *err);
+	int (*key)(void *ctx, const char *section, const char *key, const char *value,
+		struct fm_err *err);
+	void *ctx;
+
+	uint32_t place; /* at hand: of all sections and values, from 1 */
+	char path[WORKLOAD_PATH];
+	json_t *root;
+	uint32_t stop_at; /* when it is looked for; else 0 */
+};
+
+/* 0, or a negative errno with "FILE: PATH: reason" in err, "FILE:LINE: reason" for what is no
+ * JSON. To be freed in any case. */
+int workload_json_read(struct workload_json *j, struct fm_err *err);
+/* After the reading: put "FILE: PATH: " of that place in front; "FILE: " if it is 0. Returns rc. */
+int workload_json_blame(struct workload_json *j, uint32_t place, int rc, struct fm_err *err);
+void workload_json_free(struct workload_json *j);
