@@ -181,7 +181,7 @@ static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *o
 	static const struct table_column columns[] = {{"SCENARIO", false, false},
 		{"PROPERTY", false, false}, {"", false, false}, {"SEEN", false, true}};
 	struct trial t = {.findings = json ? json_array() : NULL};
-	const struct fm_lab_report report = {on_finding, &t};
+	const struct fm_lab_report report = {.finding = on_finding, .ctx = &t};
 	struct fm_err err = {0};
 	unsigned failed = 0;
 	int rc;

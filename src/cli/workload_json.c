@@ -33,8 +33,8 @@ static int add_value(char *out, size_t *len, const json_t *value, struct fm_err 
 	case JSON_STRING:
 		return add_text(out, len, json_string_value(value), err);
 	case JSON_INTEGER:
-		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
-			json_integer_value(value));
+		snprintf(
+			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 		return add_text(out, len, number, err);
 	case JSON_REAL:
 		/* Times: of milliseconds, far below what counts. */
@@ -45,7 +45,8 @@ static int add_value(char *out, size_t *len, const json_t *value, struct fm_err 
 		return add_text(out, len, json_is_true(value) ? "1" : "0", err);
 	default:
 		fm_err_set(err, -EINVAL, "this is no value");
-		return fm_err_hint(err, "values are texts, numbers, true, false, and lists of these");
+		return fm_err_hint(
+			err, "values are texts, numbers, true, false, and lists of these");
 	}
 }
 

@@ -2,7 +2,8 @@
 /*
  * Workloads in JSON: the same sections and keys as in INI, told in the same words.
  *
- *   {"workload": {KEY: VALUE...}, "device": {NAME: {KEY: VALUE...}...}, "group": ..., "policy": ...}
+ *   {"workload": {KEY: VALUE...}, "device": {NAME: {KEY: VALUE...}...}, "group": ..., "policy":
+ * ...}
  *
  * A value is a text as in INI, a number, true or false, or a list of these: of `commands' each is
  * a line, of other keys they are words of one.

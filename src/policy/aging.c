@@ -62,7 +62,8 @@ void fm_aging_move(struct fm_aging *a, struct fm_aging_ent *e, uint64_t delay)
 	wait_on(a, e);
 }
 
-/* Whoever runs by the policy's own order has had its turn, however short it was. */
+/* Whoever runs by the policy's own order has had its turn, however short it was; but not who was
+ * chosen and had nothing of it, as a gang that is held for another device. */
 static void put_back(struct fm_aging *a, uint64_t now)
 {
 	struct fm_aging_ent *e = a->on;
@@ -70,7 +71,7 @@ static void put_back(struct fm_aging *a, uint64_t now)
 
 	if (!e)
 		return;
-	over = !a->aged || e->used >= a->slice;
+	over = a->aged ? e->used >= a->slice : e->used > 0;
 	if (over) {
 		e->since = now;
 		e->used = 0;

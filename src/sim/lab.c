@@ -103,15 +103,17 @@ static void check_open(struct lab *l)
 		(unsigned long long)l->shut);
 }
 
-static void check_always(struct lab *l)
+static void check_always(struct lab *l, uint32_t but)
 {
-	if (lab_promises(l, FM_LAB_CONSERVES))
+	uint32_t promised = l->subject->promises & ~but;
+
+	if (promised & B(CONSERVES))
 		check_conserves(l);
-	if (lab_promises(l, FM_LAB_ALONE))
+	if (promised & B(ALONE))
 		check_alone(l);
-	if (lab_promises(l, FM_LAB_CALM))
+	if (promised & B(CALM))
 		check_calm(l);
-	if (lab_promises(l, FM_LAB_OPEN))
+	if (promised & B(OPEN))
 		check_open(l);
 }
 
@@ -142,12 +144,17 @@ static int run_scenario(struct lab *l, const struct lab_scenario *s,
 	rc = fm_sim_machine(&l->plan, 0, &watch, NULL, &l->r, err);
 	lab_watch_end(l);
 	if (!rc) {
-		check_always(l);
+		check_always(l, s->but);
 		if (s->check)
 			s->check(l);
 	}
 	fm_sim_result_free(&l->r);
 	return rc;
+}
+
+static bool wants(const struct fm_lab_report *r, const char *scenario)
+{
+	return !r || !r->wants || r->wants(r->ctx, scenario);
 }
 
 int fm_lab_run(const struct fm_lab_subject *subject, const struct fm_policy_ops *ops,
@@ -161,7 +168,7 @@ int fm_lab_run(const struct fm_lab_subject *subject, const struct fm_policy_ops 
 	l->subject = subject;
 	l->report = report;
 	for (const struct lab_scenario *s = lab_scenarios; s->name && !rc && !l->enough; s++)
-		if ((s->needs & subject->promises) == s->needs)
+		if ((s->needs & subject->promises) == s->needs && wants(report, s->name))
 			rc = run_scenario(l, s, ops, err);
 	*failed = l->failed;
 	free(l);

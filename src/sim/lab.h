@@ -53,10 +53,12 @@ struct fm_lab_finding {
 	char text[120]; /* what was seen */
 };
 
-/* finding() answers whether to go on with the next scenario. */
+/* finding() answers whether to go on with the next scenario; wants(), whether to try this one.
+ * NULL: all. */
 struct fm_lab_report {
 	bool (*finding)(void *ctx, const struct fm_lab_finding *f);
 	void *ctx;
+	bool (*wants)(void *ctx, const char *scenario);
 };
 
 /* All scenarios that bear on the subject. ops: what its policy is. *failed counts what does not

@@ -41,16 +41,49 @@ struct lab {
 	uint64_t together; /* time in which the groups `a` and `b` were on a device at once */
 	uint64_t both_since;
 	unsigned a, b;
+	/* Time in which a gang was let on some of the devices on which it has work, but not on all.
+	 */
+	uint64_t apart, apart_since[LAB_GROUPS];
 };
 
 struct lab_scenario {
 	const char *name;
 	uint32_t needs; /* promises that it is about; 0: for everybody */
+	uint32_t but;   /* promises that hold always, but not here */
 	void (*make)(struct lab *l);
 	void (*check)(struct lab *l); /* besides what holds always; may be NULL */
 };
 
 extern const struct lab_scenario lab_scenarios[]; /* ends with a NULL name */
+
+/* What scenarios are made of and by: lab_make.c */
+#define LAB_ALWAYS  UINT64_C(0)
+#define LAB_COMMAND FM_MS
+#define LAB_POINTS  20000 /* parts per million by which a share may be off: 2 percentage points */
+#define LAB_HUNGER  (2 * FM_S) /* longer is starvation, with few groups */
+
+struct fm_sim_device *lab_device(struct lab *l, uint32_t level);
+/* Jobs of so many commands; the next one `time` after the one before has ended, or has come. */
+struct fm_sim_group *lab_group(struct lab *l, const char *name, uint32_t commands, uint64_t time);
+struct fm_sim_group *lab_periodic(
+	struct lab *l, const char *name, uint32_t commands, uint64_t period);
+/* On these two devices at once. */
+struct fm_sim_group *lab_gang(
+	struct lab *l, const char *name, uint32_t commands, uint64_t time, uint32_t a, uint32_t b);
+
+uint64_t lab_share(const struct lab *l, uint32_t group); /* of all its instances, ppm */
+/* Properties. Shares are of each instance. */
+void lab_expect_share(
+	struct lab *l, uint32_t group, uint64_t want, uint64_t off, const char *property);
+void lab_expect_response(struct lab *l, uint32_t group, uint64_t most, const char *property);
+void lab_expect_served(struct lab *l, uint64_t most);
+/* lab_gangs.c */
+void lab_make_gang(struct lab *l);
+void lab_check_gang(struct lab *l);
+void lab_make_urgent_gang(struct lab *l);
+void lab_check_urgent_gang(struct lab *l);
+void lab_make_circle(struct lab *l);
+void lab_check_circle(struct lab *l);
 
 static inline bool lab_promises(const struct lab *l, enum fm_lab_promise p)
 {

@@ -3,15 +3,21 @@
 #include "lab_internal.h"
 #include <string.h>
 
+static uint32_t ents_of(const struct fm_sim_group *g)
+{
+	return g->everywhere ? g->places : 1;
+}
+
 void lab_watch_begin(struct lab *l)
 {
 	memset(l->ent, 0, sizeof(l->ent));
 	memset(l->seen, 0, sizeof(l->seen));
-	l->shut = l->together = l->both_since = 0;
+	memset(l->apart_since, 0, sizeof(l->apart_since));
+	l->shut = l->together = l->both_since = l->apart = 0;
 	for (uint32_t i = 0; i < l->plan.devices; i++)
 		l->seen[i].slots = l->device[i].slots;
 	for (uint32_t i = 0; i < l->plan.groups; i++)
-		l->first[i + 1] = l->first[i] + l->group[i].count;
+		l->first[i + 1] = l->first[i] + l->group[i].count * ents_of(&l->group[i]);
 }
 
 /* What is true for no time is in the middle of a decision. */
@@ -30,12 +36,42 @@ static void end_hunger(struct lab_ent *e, uint64_t now)
 		e->starved = FM_MAX(e->starved, now - e->hungry);
 }
 
-/* Of a group with one device: gangs are not tried here. */
-static struct lab_ent *ent_of(struct lab *l, const struct fm_sim_event *e)
+/* Sections of devices have one here. */
+static struct lab_ent *ent_of(struct lab *l, const struct fm_sim_event *e, uint32_t device)
 {
-	uint32_t i = l->first[e->group] + e->instance;
+	const struct fm_sim_group *g = &l->group[e->group];
+	uint32_t i = l->first[e->group] + e->instance * ents_of(g);
 
-	return i < LAB_ENTS ? &l->ent[i] : NULL;
+	for (uint32_t k = 0; k < ents_of(g); k++)
+		if (g->place[k] == device)
+			return i + k < LAB_ENTS ? &l->ent[i + k] : NULL;
+	return NULL;
+}
+
+static bool is_apart(const struct lab *l, uint32_t group)
+{
+	uint32_t n = ents_of(&l->group[group]);
+
+	for (uint32_t i = l->first[group]; i < l->first[group + 1]; i += n) {
+		uint32_t ready = 0, let = 0;
+
+		for (uint32_t k = i; k < i + n; k++) {
+			ready += l->ent[k].ready;
+			let += l->ent[k].ready && l->ent[k].open;
+		}
+		if (let && let < ready)
+			return true;
+	}
+	return false;
+}
+
+static void note_apart(struct lab *l, uint32_t group, uint64_t now)
+{
+	if (!l->group[group].everywhere)
+		return;
+	if (is_apart(l, group))
+		l->apart += now - l->apart_since[group];
+	l->apart_since[group] = now;
 }
 
 static bool on_device(const struct lab *l, unsigned group)
@@ -86,21 +122,30 @@ static void change(struct lab_device *d, struct lab_ent *e, const struct fm_sim_
 	d->let += e->ready && e->open;
 }
 
-void lab_watch(void *ctx, const struct fm_sim_event *ev)
+static void on_device_event(struct lab *l, const struct fm_sim_event *ev, uint32_t device)
 {
-	struct lab *l = ctx;
-	struct lab_ent *e = ent_of(l, ev);
-	uint32_t device = ev->device;
+	struct lab_ent *e = ent_of(l, ev, device);
 
-	if (ev->what == FM_SIM_LEAVES) /* of the whole group, which has one device */
-		device = l->group[ev->group].place[0];
 	if (!e || device >= LAB_DEVICES)
 		return;
 	l->shut += ev->what == FM_SIM_CLOSES && e->ready;
 	note_both(l, ev->at);
+	note_apart(l, ev->group, ev->at);
 	pass_time(&l->seen[device], ev->at);
 	end_hunger(e, ev->at);
 	change(&l->seen[device], e, ev);
+}
+
+void lab_watch(void *ctx, const struct fm_sim_event *ev)
+{
+	struct lab *l = ctx;
+
+	if (ev->what != FM_SIM_LEAVES) {
+		on_device_event(l, ev, ev->device);
+		return;
+	}
+	for (uint32_t k = 0; k < ents_of(&l->group[ev->group]); k++)
+		on_device_event(l, ev, l->group[ev->group].place[k]);
 }
 
 void lab_watch_end(struct lab *l)
@@ -108,6 +153,8 @@ void lab_watch_end(struct lab *l)
 	uint64_t now = l->plan.duration;
 
 	note_both(l, now);
+	for (uint32_t i = 0; i < l->plan.groups; i++)
+		note_apart(l, i, now);
 	for (unsigned i = 0; i < LAB_DEVICES; i++)
 		pass_time(&l->seen[i], now);
 	for (unsigned i = 0; i < LAB_ENTS; i++)

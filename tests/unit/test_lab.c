@@ -9,22 +9,27 @@
 #include <cmocka.h>
 
 #include "base/list.h"
-#include "sim/lab.h"
+#include "sim/lab_internal.h"
 #include <stdio.h>
 #include <string.h>
+
+#define NAP  (10 * FM_MS)
+#define FLAP (400 * FM_US)
 
 enum fault {
 	IDLES,    /* now and then it lets nobody run */
 	STICKS,   /* who runs goes on until it is idle */
 	CROWDS,   /* one more than it should */
-	THRASHES, /* another one every 500 us */
 	STARVES,  /* the newest never runs beside others */
+	NAPS,     /* half of the time it lets nobody run, 10 ms each */
+	FLAPS,    /* the same, 400 us each */
+	THRASHES, /* another one every 500 us */
 	DEAF,     /* hints are as if nobody had given any */
 	FAULTS
 };
 
 static const char *const fault_name[FAULTS] = {
-	"idles", "sticks", "crowds", "thrashes", "starves", "is deaf"};
+	"idles", "sticks", "crowds", "starves", "naps", "flaps", "thrashes", "is deaf"};
 
 /* A copy of a policy that does what the policy does, but for its fault. */
 struct copy {
@@ -197,6 +202,15 @@ static void starve(struct broken *b, struct fm_choice *c)
 			c->run[i] = other ? other : c->run[--c->n];
 }
 
+static void nap(struct fm_choice *c, uint64_t length, uint64_t now)
+{
+	c->next = FM_MIN(c->next, (now / length + 1) * length);
+	if (now / length % 2)
+		return;
+	c->all = false;
+	c->n = 0;
+}
+
 static void spoil(struct broken *b, uint64_t now, struct fm_choice *c)
 {
 	struct fm_ent *other;
@@ -230,6 +244,10 @@ static void spoil(struct broken *b, uint64_t now, struct fm_choice *c)
 		return;
 	case STARVES:
 		starve(b, c);
+		return;
+	case NAPS:
+	case FLAPS:
+		nap(c, b->copy->fault == NAPS ? NAP : FLAP, now);
 		return;
 	default:
 		return;
@@ -314,7 +332,7 @@ static bool on_finding(void *ctx, const struct fm_lab_finding *f)
 static unsigned try(
 	const struct fm_lab_subject *subject, const struct fm_policy_ops *ops, struct seen *s)
 {
-	const struct fm_lab_report report = {on_finding, s};
+	const struct fm_lab_report report = {.finding = on_finding, .ctx = s};
 	struct fm_err err = {0};
 	unsigned failed = 0;
 
@@ -402,6 +420,133 @@ static void broken_copies_do_not(void **state)
 	}
 }
 
+/* What is looked at: properties of scenarios, and which of them some broken copy has failed. */
+#define CHECKS 200
+struct checks {
+	unsigned n;
+	struct {
+		const char *scenario, *property;
+		bool failed;
+	} check[CHECKS];
+};
+
+static bool may_fail(const struct checks *c, unsigned i)
+{
+	return !c->check[i].failed && strcmp(c->check[i].property, "gang");
+}
+
+/* Those where there is something left to fail. */
+static bool wants_scenario(void *ctx, const char *scenario)
+{
+	const struct checks *c = ctx;
+	bool wanted = false;
+
+	for (unsigned i = 0; i < c->n; i++)
+		wanted |= may_fail(c, i) && !strcmp(c->check[i].scenario, scenario);
+	return wanted;
+}
+
+static bool note_check(void *ctx, const struct fm_lab_finding *f)
+{
+	struct checks *c = ctx;
+	unsigned i = 0;
+
+	while (i < c->n && (strcmp(c->check[i].scenario, f->scenario) ||
+				   strcmp(c->check[i].property, f->property)))
+		i++;
+	assert_true(i < CHECKS);
+	if (i == c->n) {
+		c->check[i].scenario = f->scenario;
+		c->check[i].property = f->property;
+		c->n++;
+	}
+	c->check[i].failed |= !f->holds;
+	return true;
+}
+
+/* A check that nothing fails is none. Whether a gang is whole is the core's business, which no
+ * policy can spoil: see the next. */
+static void every_check_can_fail(void **state)
+{
+	static struct checks c;
+	struct fm_lab_report report = {.finding = note_check, .ctx = &c};
+	struct fm_err err = {0};
+	unsigned never = 0, failed;
+
+	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++)
+		assert_int_equal(
+			fm_lab_run(s, fm_policy_find(s->policy), &report, &failed, &err), 0);
+	report.wants = wants_scenario;
+	for (unsigned f = 0; f < FAULTS; f++) {
+		for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+			struct fm_policy_ops ops;
+			struct copy copy;
+
+			make_copy(&ops, &copy, fm_policy_find(s->policy), (enum fault)f);
+			assert_int_equal(fm_lab_run(s, &ops, &report, &failed, &err), 0);
+		}
+	}
+	for (unsigned i = 0; i < c.n; i++) {
+		if (!may_fail(&c, i))
+			continue;
+		print_error("nothing fails %s: %s\n", c.check[i].scenario, c.check[i].property);
+		never++;
+	}
+	assert_int_equal(never, 0);
+	assert_true(c.n >= 60);
+}
+
+#define GANG 2 /* of lab_make_gang() */
+
+static void tell(struct lab *l, enum fm_sim_what what, uint64_t at, uint32_t device)
+{
+	lab_watch(
+		l, &(struct fm_sim_event){.what = what, .at = at, .group = GANG, .device = device});
+}
+
+static bool take_finding(void *ctx, const struct fm_lab_finding *f)
+{
+	if (!strcmp(f->property, "gang"))
+		*(bool *)ctx = f->holds;
+	return true;
+}
+
+/* Whole, as a core would say it that lets a gang onto its second device after so long. */
+static bool is_whole(uint64_t late)
+{
+	static struct lab l;
+	bool whole = false;
+	const struct fm_lab_report report = {.finding = take_finding, .ctx = &whole};
+
+	l = (struct lab){.subject = fm_lab_subjects, .report = &report, .scenario = "a gang"};
+	l.plan.group = l.group;
+	l.plan.device = l.device;
+	l.plan.duration = FM_S;
+	lab_make_gang(&l);
+	assert_int_equal(l.plan.groups, GANG + 1);
+	lab_watch_begin(&l);
+	for (uint32_t i = 0; i < 2; i++)
+		tell(&l, FM_SIM_READY, FM_MS, i);
+	for (uint32_t i = 0; i < 2; i++)
+		tell(&l, FM_SIM_OPENS, 2 * FM_MS + i * late, i);
+	for (uint32_t i = 0; i < 2; i++)
+		tell(&l, FM_SIM_RUNS, 2 * FM_MS + late, i);
+	/* Alone on a device on which it has no more work it is whole. */
+	tell(&l, FM_SIM_IDLE, 5 * FM_MS, 1);
+	tell(&l, FM_SIM_CLOSES, 6 * FM_MS, 1);
+	tell(&l, FM_SIM_LEAVES, 9 * FM_MS, FM_SIM_NO_DEVICE);
+	lab_watch_end(&l);
+	assert_int_equal(l.apart, late);
+	lab_check_gang(&l);
+	return whole;
+}
+
+static void a_gang_that_is_torn_shows(void **state)
+{
+	assert_true(is_whole(0));
+	assert_false(is_whole(50 * FM_US));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +554,8 @@ int main(void)
 		cmocka_unit_test(every_policy_is_tried),
 		cmocka_unit_test(copies_keep_them_too),
 		cmocka_unit_test(broken_copies_do_not),
+		cmocka_unit_test(every_check_can_fail),
+		cmocka_unit_test(a_gang_that_is_torn_shows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
