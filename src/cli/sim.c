@@ -2,6 +2,7 @@
 /* `fermata sim`: a workload in virtual time, under the policies and the core of the daemon. */
 #include "base/parse.h"
 #include "base/util.h"
+#include "cli.h"
 #include "own_policy.h"
 #include "simulate.h"
 #include "simulate_out.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata sim`: what a simulation came to, for people and programs. */
 #pragma once
-#include "cli.h"
 #include "sim/sim.h"
+#include <stdio.h>
 
+/* Exit codes. */
 int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r);
 int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r);
 void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_result *r);

@@ -3,6 +3,7 @@
 #include "base/util.h"
 #include "ini/ini.h"
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 
 #define VALUE 512 /* no value is longer */

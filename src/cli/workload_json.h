@@ -10,7 +10,6 @@
  */
 #pragma once
 #include "base/err.h"
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +27,7 @@ struct workload_json {
 
 	uint32_t place; /* at hand: of all sections and values, from 1 */
 	char path[WORKLOAD_PATH];
-	json_t *root;
+	struct json_t *root;
 	uint32_t stop_at; /* when it is looked for; else 0 */
 };
 

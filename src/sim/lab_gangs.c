@@ -2,7 +2,7 @@
 /* Gangs: on all of their devices or on none, under every policy; and what is promised to them. */
 #include "lab_internal.h"
 
-#define APART      FM_US /* what is true for no time is in the middle of a decision */
+#define APART FM_US /* what is true for no time is in the middle of a decision */
 
 static void expect_whole(struct lab *l)
 {

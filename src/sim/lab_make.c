@@ -15,8 +15,7 @@ struct fm_sim_device *lab_device(struct lab *l, uint32_t level)
 	return &l->device[n];
 }
 
-struct fm_sim_group *lab_group(
-	struct lab *l, const char *name, uint32_t commands, uint64_t time)
+struct fm_sim_group *lab_group(struct lab *l, const char *name, uint32_t commands, uint64_t time)
 {
 	struct fm_sim_group *g = &l->group[l->plan.groups++];
 
@@ -51,7 +50,8 @@ uint64_t lab_share(const struct lab *l, uint32_t group)
 	return g->present ? (uint64_t)((unsigned __int128)g->served * 1000000 / g->present) : 0;
 }
 
-void lab_expect_share(struct lab *l, uint32_t group, uint64_t want, uint64_t off, const char *property)
+void lab_expect_share(
+	struct lab *l, uint32_t group, uint64_t want, uint64_t off, const char *property)
 {
 	const struct fm_sim_group_result *g = &l->r.group[group];
 	bool holds = g->share_min + off >= want && g->share_max <= want + off;
@@ -85,7 +85,6 @@ void lab_expect_served(struct lab *l, uint64_t most)
 		l->group[who].name, (unsigned long long)(starved / FM_US),
 		(unsigned long long)(most / FM_US));
 }
-
 
 struct fm_sim_group *lab_gang(
 	struct lab *l, const char *name, uint32_t commands, uint64_t time, uint32_t a, uint32_t b)
