@@ -50,6 +50,7 @@ static const struct workload_key keys[] = {
 	{WL_DEVICE, "lead", COUNT, OF_DEVICE(lead), 0, 100},
 	{WL_DEVICE, "gate", TIME, OF_DEVICE(gate), 0, 0},
 	{WL_DEVICE, "flush", TIME, OF_DEVICE(flush), 0, 0},
+	{WL_DEVICE, "slice", TIME, OF_DEVICE(slice), 0, 0},
 	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
 	{WL_GROUP, "together", FLAG, OF_GROUP(everywhere), 0, 0},

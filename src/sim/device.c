@@ -27,14 +27,21 @@ uint64_t device_usage(const struct ent *e)
 	return e->served + e->overhead + served + overhead;
 }
 
-/* It is on the device, and goes on with its command after so much else. */
+static uint64_t rest_of_turn(const struct ent *e)
+{
+	return e->d->plan->slice ? fm_sub_sat(e->d->plan->slice, e->turn) : 0;
+}
+
+/* It is on the device, and goes on with its command after so much else: to its end, or that of the
+ * turn. What a closed gate lets run on is not taken off the device. */
 static void go_on(struct ent *e, uint64_t setup)
 {
 	struct machine *m = e->g->m;
+	uint64_t rest = rest_of_turn(e);
 
 	e->begin = m->now;
 	e->setup = setup;
-	at(m, &e->timer, m->now + setup + e->left);
+	at(m, &e->timer, m->now + setup + (rest && e->open ? FM_MIN(rest, e->left) : e->left));
 }
 
 static void start(struct ent *e)
@@ -51,6 +58,7 @@ static void start(struct ent *e)
 	d->on++;
 	e->state = ON;
 	e->segment = e->stretch = e->commands = 0;
+	e->turn = 0;
 	e->on_at = d->m->now;
 	e->nth++;
 	note_ent(e, FM_SIM_RUNS, 0, NULL);
@@ -158,19 +166,48 @@ static void next_command(struct ent *e)
 	go_on(e, setup);
 }
 
+/* Does the device go on with it, whoever waits? */
+static bool has_device(struct ent *e)
+{
+	if (!e->open)
+		return passes(e);
+	if (rest_of_turn(e))
+		return true;
+	e->turn = 0;
+	return fm_list_empty(&e->d->queue);
+}
+
+/* In the middle of a command, which it goes on with at its next turn. */
+static void end_turn(struct ent *e, uint64_t served)
+{
+	book(e, served, e->setup);
+	e->segment += served + e->setup;
+	e->turn += served;
+	e->left -= served;
+	if (!e->open || has_device(e)) {
+		go_on(e, 0);
+		return;
+	}
+	e->state = WAITS;
+	leave_slot(e);
+	line_up(e);
+	fill(e->d);
+}
+
 static void end_command(struct ent *e)
 {
 	uint64_t setup = e->setup, left = e->left;
 
 	book(e, left, setup);
 	e->segment += left + setup;
+	e->turn += left;
 	e->commands++;
 	e->left = 0;
 	e->ending = true;
 	e->state = IDLE;
 	jobs_next(e);
 	e->ending = false;
-	if (e->state == WAITS && (e->open ? fm_list_empty(&e->d->queue) : passes(e))) {
+	if (e->state == WAITS && has_device(e)) {
 		next_command(e);
 		return;
 	}
@@ -183,8 +220,14 @@ static void end_command(struct ent *e)
 
 void device_event(struct ent *e)
 {
+	uint64_t served, overhead;
+
+	device_progress(e, &served, &overhead);
 	if (!e->stopping) {
-		end_command(e);
+		if (served < e->left)
+			end_turn(e, served);
+		else
+			end_command(e);
 		return;
 	}
 	book(e, 0, e->setup);

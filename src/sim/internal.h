@@ -66,6 +66,7 @@ struct ent {
 	uint64_t left;          /* of the command, or on the processor */
 	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
 				   command goes on */
+	uint64_t turn;          /* of a slice, device time that it has had */
 	uint64_t segment;       /* level 2: device time since the last gate */
 	uint64_t stretch;       /* device time of commands since it came onto the device, */
 	uint64_t on_at;         /* then, */

@@ -12,9 +12,9 @@
  * with several devices, the same on each. A group is ready while a command of it waits or runs.
  *
  * Devices. Each runs one command at a time, or as many as it has slots, of groups whose gates are
- * open: first come, first served, command by command, where there are several. What a closed gate
- * stops, and when, is a matter of the level. The core hears of every edge at once, or after
- * `react`.
+ * open: first come, first served, where there are several, command by command, or by slices. What a
+ * closed gate stops, and when, is a matter of the level. The core hears of every edge at once, or
+ * after `react`.
  *
  * Processors. Groups may have one of the machine's, for the parts of a job that compute: the
  * highest priority runs, equals one after the other. A group that spins has its place there while
@@ -57,6 +57,7 @@ struct fm_sim_device {
 	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
 	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */
 	uint64_t swtch;   /* another group than before */
+	uint64_t slice;   /* its own turns among several groups; 0: command by command */
 };
 
 enum fm_sim_arrival {

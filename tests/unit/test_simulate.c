@@ -187,6 +187,38 @@ static void costs_are_paid(void **state)
 	end(&w);
 }
 
+/* Turns of 3 ms among two who compute always, in the middle of commands of 5 ms, and a third who
+ * comes with two of 2 ms: it waits for the rest of one turn, has one, waits for two, and ends. */
+static void a_driver_has_slices(void **state)
+{
+	struct world w;
+
+	plan(&w, "fifo", 101 * FM_MS);
+	device(&w, DEVICE(.slice = 3 * FM_MS, .swtch = 10));
+	add(&w, GROUP(.count = 2, COMMANDS(100, 5 * FM_MS)));
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, .phase = 19 * FM_MS,
+			COMMANDS(2, 2 * FM_MS)));
+	run(&w);
+	assert_in_range(w.stops_at[0], 3 * FM_MS + 10, 3 * FM_MS + 10);
+	assert_in_range(w.stops_at[5], 18 * FM_MS + 60, 18 * FM_MS + 60);
+	/* 19 ms: within the turn that ends at 21; then its own, one of each other, and one of 1 ms.
+	 */
+	assert_int_equal(w.r.group[1].jobs, 1);
+	assert_in_range(w.r.group[1].response.max, 15 * FM_MS, 15 * FM_MS + 200);
+	assert_in_range(w.r.group[0].share_min, 460000, 500000);
+	assert_int_equal(w.r.device[0].served + w.r.device[0].overhead, 101 * FM_MS);
+	end(&w);
+	/* Alone, a turn after the other without a change; and where one at a time may run there are
+	 * none. */
+	plan(&w, "round-robin", 100 * FM_MS);
+	device(&w, DEVICE(.slice = FM_MS, .level = 3));
+	add(&w, GROUP(COMMANDS(100, 5 * FM_MS)));
+	add(&w, GROUP(COMMANDS(100, 5 * FM_MS)));
+	run(&w);
+	assert_in_range(w.r.device[0].switches, 20, 21);
+	end(&w);
+}
+
 static void slots_work_side_by_side(void **state)
 {
 	struct world w;
@@ -600,6 +632,7 @@ int main(void)
 		cmocka_unit_test(level_2_ends_the_segment),
 		cmocka_unit_test(level_3_ends_in_the_middle),
 		cmocka_unit_test(costs_are_paid),
+		cmocka_unit_test(a_driver_has_slices),
 		cmocka_unit_test(slots_work_side_by_side),
 		cmocka_unit_test(arrivals_come_when_they_should),
 		cmocka_unit_test(followers_wait_for_all),
