@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZINGS 9
+#define SIZINGS UINT64_C(9)
 #define FIRST   256
-#define ENOUGH  (1 * FM_S) /* of trying the same length */
+#define ENOUGH  (8 * FM_S) /* of trying the same length, where it is long */
 
 const struct load_ops *const load_all[] = {&load_sim, &load_opencl, &load_cuda, NULL};
 
@@ -25,14 +25,17 @@ const struct load_ops *load_find(const char *device, unsigned *index)
 	return NULL;
 }
 
-/* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. */
-static const char *each(struct load *l, uint64_t amount, uint32_t blocks, uint64_t *ns)
+/* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. How
+ * often it is tried depends on the length that is wished for, not on the time that it took: on a
+ * busy machine that says nothing. */
+static const char *each(
+	struct load *l, uint64_t wish, uint64_t amount, uint32_t blocks, uint64_t *ns)
 {
-	uint64_t first = fm_now();
+	uint64_t tries = FM_MIN(ENOUGH / LOAD_DEPTH / FM_MAX(wish, UINT64_C(1)), SIZINGS);
 	const char *wrong = NULL;
 
 	*ns = UINT64_MAX;
-	for (int i = 0; !wrong && i < SIZINGS && (!i || fm_now() - first < ENOUGH); i++) {
+	for (uint64_t i = 0; !wrong && i < FM_MAX(tries, UINT64_C(1)); i++) {
 		uint64_t begin = fm_now();
 
 		for (unsigned k = 0; !wrong && k < LOAD_DEPTH; k++)
@@ -49,16 +52,16 @@ const char *load_size(
 {
 	bool exact = l->ops->exact;
 	uint64_t n = exact ? wish : FIRST;
-	const char *wrong = each(l, n, blocks, took);
+	const char *wrong = each(l, wish, n, blocks, took);
 
 	while (!wrong && !exact && *took < wish / 2 && n < UINT32_MAX / 2) {
 		n *= 2;
-		wrong = each(l, n, blocks, took);
+		wrong = each(l, wish, n, blocks, took);
 	}
 	if (!wrong && !exact && *took) {
 		n = FM_MAX((uint64_t)((double)n * (double)wish / (double)*took), 1u);
 		n = FM_MIN(n, (uint64_t)UINT32_MAX);
-		wrong = each(l, n, blocks, took);
+		wrong = each(l, wish, n, blocks, took);
 	}
 	*amount = n;
 	return wrong;

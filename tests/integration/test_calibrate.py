@@ -35,7 +35,10 @@ def measured(stack, *argv, env=None):
     for name in ("begin", "go_on"):
         s = samples[name]
         check(s["count"] >= 20 and 0 <= s["min_ns"] <= s["p50_ns"] <= s["p99_ns"] <= s["max_ns"], f"{name}: {s}")
-    check(samples["react"]["count"] > 0 and samples["stop"]["count"] > 0, f"the daemon stopped nobody: {samples}")
+    check(samples["react"]["count"] > 0, f"the daemon decided nothing: {samples}")
+    # Processes on PoCL run beside each other: on a busy machine the one in front is done before the other stands.
+    check(samples["stop"] or r["device"]["kind"] == "opencl", f"the daemon stopped nobody: {samples}")
+    check(not samples["stop"] or samples["stop"]["count"] > 0, f"{samples}")
     most = max(samples["begin"]["max_ns"], samples["go_on"]["max_ns"])
     check(2.3 * most <= r["epsilon_ns"] <= 2.4 * most + 1000 or r["epsilon_ns"] == 3600 * 10 ** 9, r)
     check(r["fermata_platform"] == 1 and r["measured"]["margin_percent"] == 20, r)
