@@ -3,6 +3,7 @@
 """The case study, short: every job of every task is done, with right results, under each approach; bounds are those of
 analyze and of the daemon; the report is whole in each of its forms. No time is looked at."""
 
+import contextlib
 import csv
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, SANITIZE, Skip, check, main  # noqa: E402
+from harness import BUILD, FERMATA, SANITIZE, Fermata, Program, Skip, check, main  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 RT_TASK = os.path.join(BUILD, "bench", "rt_task")
@@ -88,6 +89,22 @@ def nobody_is_admitted_whose_deadline_cannot_be_kept(stack):
         check("admission    without histogram: fermata: not admitted" in f.read(), "the table does not say so")
 
 
+def nobody_looks_for_callbacks_of_a_processor(stack):
+    """On one CPU a driver that is a processor seems late with its callbacks. Who looks for them takes the device's
+    time: under Fermata there is one thread more, which waits for the daemon, and no other."""
+    if SANITIZE or not os.path.exists(RT_TASK):
+        raise Skip("bench/rt_task is not built, or there are threads of the sanitizer's")
+    cpu = str(min(os.sched_getaffinity(0)))
+    argv = [RT_TASK, "run", "mmul", "10", "20", "10", f"cpu={cpu}", f"device-cpu={cpu}"]
+    fermata = Fermata(stack)
+    threads = []
+    for words, env in ((argv, dict(os.environ)), (fermata.run_argv(argv), fermata.env)):
+        p = stack.enter_context(contextlib.closing(Program(words, env)))
+        p.line("ready")
+        threads.append(len(os.listdir(f"/proc/{p.pid}/task")))
+    check(threads[1] == threads[0] + 1, f"threads without and with Fermata: {threads}")
+
+
 def a_task_that_makes_no_sense(stack):
     if not os.path.exists(RT_TASK):
         raise Skip("bench/rt_task is not built")
@@ -98,4 +115,4 @@ def a_task_that_makes_no_sense(stack):
 
 
 if __name__ == "__main__":
-    main(report_is_whole, nobody_is_admitted_whose_deadline_cannot_be_kept, a_task_that_makes_no_sense)
+    main(nobody_looks_for_callbacks_of_a_processor, report_is_whole, nobody_is_admitted_whose_deadline_cannot_be_kept, a_task_that_makes_no_sense)

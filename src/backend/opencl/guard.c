@@ -366,18 +366,17 @@ struct fm_cl_guard *fm_cl_guard_new(const struct fm_cl_queue *q, const char **wh
 {
 	const cl_icd_dispatch *cl = q->cl;
 	cl_device_svm_capabilities svm = 0;
-	cl_device_type type = 0;
 	cl_device_id device = NULL;
+	cl_device_type type = 0;
 	struct fm_cl_guard *g;
 
 	cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
 	if (!q->in_order) {
 		*why = "out-of-order queue";
 		return NULL;
 	}
-	/* A processor's are late because it is busy, and less so at other times. */
-	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
-	if (q->watched && !(type & CL_DEVICE_TYPE_CPU)) {
+	if (q->watched) {
 		*why = "late callbacks";
 		return NULL;
 	}

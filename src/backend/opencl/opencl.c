@@ -193,7 +193,9 @@ static bool mostly_late(struct fm_cl_queue *q)
 	return late > in_time;
 }
 
-/* What was found is remembered by device. */
+/* What was found is remembered by device. A processor's callbacks are late when it is busy, and
+ * whoever looks for them takes the device's own time: as much again where it is one CPU. So nobody
+ * does. */
 static bool callbacks_late(struct fm_cl_queue *q)
 {
 	static struct {
@@ -203,9 +205,13 @@ static bool callbacks_late(struct fm_cl_queue *q)
 		unsigned n;
 	} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	cl_device_id device = NULL;
+	cl_device_type type = 0;
 	bool late;
 
 	q->cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	q->cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	if (type & CL_DEVICE_TYPE_CPU)
+		return false;
 	pthread_mutex_lock(&known.lock);
 	for (unsigned i = 0; i < known.n; i++) {
 		if (known.device[i] != device)
