@@ -23,12 +23,12 @@ struct trial {
 	enum fm_rta_method method;
 	int64_t update, epsilon; /* gcaps: how long an update takes; what is declared */
 	int64_t theta, declared; /* rr: the same of a switch */
-	bool holds;              /* gcaps: who has asked for the GPU has it from then on, in misc, too */
+	bool holds; /* gcaps: who has asked for the GPU has it from then on, in misc, too */
 };
 
-/* Of sets. MANY: as they are found, the urgent are the frequent. FEW: tasks that delay each other for
- * long. LATE: one that comes seldom and takes long, one that comes often and is made late by it, so
- * that two jobs of it follow each other closely, and one that both delay. */
+/* Of sets. MANY: as they are found, the urgent are the frequent. FEW: tasks that delay each other
+ * for long. LATE: one that comes seldom and takes long, one that comes often and is made late by
+ * it, so that two jobs of it follow each other closely, and one that both delay. */
 enum shape { MANY, FEW, LATE };
 
 struct plan {
@@ -41,10 +41,10 @@ struct plan {
 struct job {
 	bool active;
 	int64_t release, next, left, worst, asked;
-	int64_t entered; /* the step, when */
+	int64_t entered;  /* the step, when */
 	size_t waits_for; /* it is released when this task enters that step; TASKS: in time */
 	int waits_for_step;
-	int64_t patience; /* but so much late at most */
+	int64_t patience;      /* but so much late at most */
 	int64_t length[STEPS]; /* of this one */
 	int step;
 	bool updates; /* it has the lock of updates */
@@ -63,11 +63,11 @@ struct world {
 	size_t tasks, cpus;
 	bool busy, locks, turns; /* by method: tasks spin; there is a lock; there are turns */
 	enum shape shape;
-	bool varies;             /* jobs are shorter than they may be, at random */
-	bool sporadic;           /* and come later */
-	bool unlucky;            /* of two who ask at the same moment, the less urgent is first */
-	size_t first_user;       /* of the GPU: its context is there at the beginning */
-	size_t turn;             /* whose, */
+	bool varies;       /* jobs are shorter than they may be, at random */
+	bool sporadic;     /* and come later */
+	bool unlucky;      /* of two who ask at the same moment, the less urgent is first */
+	size_t first_user; /* of the GPU: its context is there at the beginning */
+	size_t turn;       /* whose, */
 	int64_t turn_left, switch_left;
 	uint64_t jobs;
 };
@@ -157,7 +157,8 @@ static inline void make_set(struct world *w, const struct trial *trial, uint64_t
 	w->shape = (enum shape)draw(w, MANY, LATE);
 	w->tasks = w->shape == LATE ? 3 : (size_t)draw(w, 2, w->shape == FEW ? 4 : TASKS);
 	w->cpus = (size_t)draw(w, 1, 3);
-	best_effort = w->shape == LATE || draw(w, 0, 2) ? 0 : (size_t)draw(w, 0, (int64_t)w->tasks / 2);
+	best_effort =
+		w->shape == LATE || draw(w, 0, 2) ? 0 : (size_t)draw(w, 0, (int64_t)w->tasks / 2);
 	w->set = (struct fm_rta_set){.task = w->task,
 		.tasks = w->tasks,
 		.epsilon = trial->epsilon,
@@ -298,8 +299,8 @@ static inline void begin_update(struct world *w, const size_t *chosen)
 		w->job[best].updates = true;
 }
 
-/* Does k get the lock before o, who is more urgent? By priority; but who is unlucky comes the moment
- * after somebody else, or after the lock was given away to who has waited. */
+/* Does k get the lock before o, who is more urgent? By priority; but who is unlucky comes the
+ * moment after somebody else, or after the lock was given away to who has waited. */
 static inline bool overtakes(const struct world *w, size_t k, size_t o, int64_t now)
 {
 	int64_t a = w->job[k].asked, b = w->job[o].asked;
@@ -407,14 +408,15 @@ static inline void begin(struct world *w)
 	w->varies = !draw(w, 0, 2);
 	w->sporadic = draw(w, 0, 1);
 	w->unlucky = draw(w, 0, 1);
-	for (size_t k = 0; k < w->tasks; k++)
-	{
+	for (size_t k = 0; k < w->tasks; k++) {
 		struct job *j = &w->job[k];
 		size_t other = w->shape == LATE ? 1 : (size_t)draw(w, 0, (int64_t)w->tasks - 1);
 
 		j->next = together ? 0 : draw(w, 0, 40);
-		j->waits_for = sly && other != k && (w->shape == LATE || draw(w, 0, 1)) ? other : TASKS;
-		j->waits_for_step = w->shape == LATE && !k ? 0 : (int)draw(w, 0, w->plan[other].steps - 1);
+		j->waits_for =
+			sly && other != k && (w->shape == LATE || draw(w, 0, 1)) ? other : TASKS;
+		j->waits_for_step =
+			w->shape == LATE && !k ? 0 : (int)draw(w, 0, w->plan[other].steps - 1);
 		j->patience = draw(w, 10, 80);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tests of global EDF against an exact simulation, tick by tick: sets that pass miss no deadline,
- * together or apart, whether jobs come as often as they may or later. And each test passes sets of
- * which one task must not take a tick longer.
+ * The tests of global EDF against an exact simulation, tick by tick: sets that pass miss no
+ * deadline, together or apart, whether jobs come as often as they may or later. And each test
+ * passes sets of which one task must not take a tick longer.
  *
  *   test_gedf_sim               some seconds
  *   test_gedf_sim SETS [SEED]   prints what came of it
@@ -49,7 +49,8 @@ static void make_set(struct world *w, uint64_t seed, size_t *n, uint32_t *cpus)
 	*n = (size_t)draw(w, *cpus, *cpus + 1 < TASKS ? *cpus + 3 : TASKS);
 	for (size_t k = 0; k < *n; k++) {
 		w->task[k].period = draw(w, 2, 16);
-		w->task[k].cpu_time = draw(w, 1, 1 + w->task[k].period * (draw(w, 0, 2) ? 1 : 2) / 2);
+		w->task[k].cpu_time =
+			draw(w, 1, 1 + w->task[k].period * (draw(w, 0, 2) ? 1 : 2) / 2);
 		if (w->task[k].cpu_time > w->task[k].period)
 			w->task[k].cpu_time = w->task[k].period;
 	}
@@ -178,7 +179,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(who_passes_misses_nothing)};
 
 	if (argc == 2 || argc == 3)
-		return print_all(strtoull(argv[1], NULL, 10),
-			argc == 3 ? strtoull(argv[2], NULL, 10) : 1);
+		return print_all(
+			strtoull(argv[1], NULL, 10), argc == 3 ? strtoull(argv[2], NULL, 10) : 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

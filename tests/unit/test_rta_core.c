@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bounds of gcaps against the scheduler that they are to bound: random sets, as the studies have
- * them, run in virtual time under the daemon's core and its fixed-priority. Costs are drawn too, and
- * epsilon is their sum, as a user would reckon it.
+ * them, run in virtual time under the daemon's core and its fixed-priority. Costs are drawn too,
+ * and epsilon is their sum, as a user would reckon it.
  *
  *   test_rta_core               some seconds
  *   test_rta_core SETS [SEED]   prints what came of it
@@ -112,12 +112,8 @@ static struct fm_rta_set *draw_set(struct world *w, uint64_t seed)
 	react = (uint64_t)fm_rta_uniform(&w->r, 0, 400000);
 	flush = (uint64_t)fm_rta_uniform(&w->r, 0, 400000);
 	swtch = (uint64_t)fm_rta_uniform(&w->r, 0, 200000);
-	w->device[0] = (struct fm_sim_device){.name = "gpu",
-		.count = 1,
-		.slots = 1,
-		.level = 3,
-		.flush = flush,
-		.swtch = swtch};
+	w->device[0] = (struct fm_sim_device){
+		.name = "gpu", .count = 1, .slots = 1, .level = 3, .flush = flush, .swtch = swtch};
 	w->plan = (struct fm_sim_plan){.policy = fm_policy_find("fixed-priority"),
 		.react = react,
 		.seed = seed,
@@ -144,9 +140,9 @@ static void one_set(uint64_t seed, struct tally *t)
 
 	assert_int_equal(fm_rta_new(&rta, set, NULL), 0);
 	for (int busy = 0; busy < 2; busy++) {
-		assert_int_equal(fm_rta_analyze(rta,
-					 busy ? FM_RTA_GCAPS_BUSY : FM_RTA_GCAPS_SUSPEND, bound,
-					 &ok),
+		assert_int_equal(
+			fm_rta_analyze(
+				rta, busy ? FM_RTA_GCAPS_BUSY : FM_RTA_GCAPS_SUSPEND, bound, &ok),
 			0);
 		t->sets += ok;
 		for (int sporadic = 0; ok && sporadic < 2; sporadic++) {
