@@ -394,12 +394,9 @@ static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 
 void policy_changed(struct fm_bridge *b)
 {
-	const char *name = fm_sched_policy_ops(b->sched)->name;
 	struct bdevice *d;
 
-	FM_PROBE(policy, b->now, (const char *)NULL, (const char *)NULL, name, 0, 0);
-	if (NOTES(b))
-		note_policy(b, b->now);
+	note_policy(b, b->now);
 	b->policies = fm_sched_policies(b->sched);
 	fm_list_each (d, &b->devices, link)
 		device_contended(b, d, true);

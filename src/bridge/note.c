@@ -88,10 +88,11 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 static void note_setting(struct fm_bridge *b, const char *name, int64_t value, uint64_t now)
 {
 	FM_PROBE(setting, now, (const char *)NULL, (const char *)NULL, name, (uint64_t)value, 0);
-	note_out(b, &(struct fm_bridge_note){.event = FM_EV_setting,
-			    .at = now,
-			    .reason = name,
-			    .arg = {(uint64_t)value}});
+	if (NOTES(b))
+		note_out(b, &(struct fm_bridge_note){.event = FM_EV_setting,
+				    .at = now,
+				    .reason = name,
+				    .arg = {(uint64_t)value}});
 }
 
 /* Which is in force, with all of its settings. */
@@ -101,8 +102,10 @@ void note_policy(struct fm_bridge *b, uint64_t now)
 	const int64_t *value = fm_sched_policy_params(b->sched);
 	const struct fm_policy_param *p = ops->params;
 
-	note_out(
-		b, &(struct fm_bridge_note){.event = FM_EV_policy, .at = now, .reason = ops->name});
+	FM_PROBE(policy, now, (const char *)NULL, (const char *)NULL, ops->name, 0, 0);
+	if (NOTES(b))
+		note_out(b, &(struct fm_bridge_note){
+				    .event = FM_EV_policy, .at = now, .reason = ops->name});
 	for (; p && p->name; p++)
 		note_setting(b, p->name, *value++, now);
 	note_setting(b, "linger", (int64_t)fm_sched_get_linger(b->sched), now);
