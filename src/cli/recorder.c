@@ -241,6 +241,19 @@ static size_t keep_wanted(struct recorder *r, size_t n)
 }
 
 /* Once: who writes without a pause shall not keep us from the others. */
+/* All that there is, so that its end is seen even where a signal comes with it. false: it is over.
+ */
+static bool hear(struct recorder *r)
+{
+	int rc;
+
+	do {
+		rc = receive(r, MSG_DONTWAIT);
+		take_lines(r);
+	} while (rc > 0);
+	return !rc;
+}
+
 static void drain_ring(struct recorder *r, struct ring *g, bool last)
 {
 	size_t n = fm_trace_read(&g->reader, r->buf, FM_TRACE_RECORDS, last);
@@ -361,8 +374,8 @@ static void record(struct recorder *r, int until)
 	while (now < end && !is_over(r, fds)) {
 		ppoll(fds, 3, &nap, NULL);
 		if (fds[0].revents)
-			r->connected = receive(r, MSG_DONTWAIT) >= 0;
-		take_lines(r);
+			r->connected = hear(r);
+		take_lines(r); /* some may have come with the answer */
 		fill = drain(r);
 		fflush(r->f); /* who is killed leaves what there is */
 		r->why = ferror(r->f) && !r->why ? errno : r->why;
