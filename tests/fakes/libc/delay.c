@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A machine on which programs come late: calls by which processes and threads hear of each other are
- * delayed at random, before and after. Preloaded; script/delays does it.
+ * A machine on which programs come late: calls by which processes and threads hear of each other
+ * are delayed at random, before and after. Preloaded; script/delays does it.
  *
  *   DELAY_IN    programs that are meant, by the names of their files: "fermatad,fermata"; "all", or
  *               "others": all but the daemon
@@ -107,18 +107,18 @@ static void *next_of(const char *name)
 	return fn ? fn : dlsym(RTLD_NEXT, name);
 }
 
-#define LATE(type, name, parameters, arguments)                     \
-	type name parameters                                        \
-	{                                                           \
-		static type(*_Atomic next) parameters;              \
-		type result;                                        \
-                                                                    \
-		if (!next)                                          \
-			next = (type(*) parameters)next_of(#name);  \
-		nap();                                              \
-		result = next arguments;                            \
-		nap();                                              \
-		return result;                                      \
+#define LATE(type, name, parameters, arguments)                    \
+	type name parameters                                       \
+	{                                                          \
+		static type(*_Atomic next) parameters;             \
+		type result;                                       \
+                                                                   \
+		if (!next)                                         \
+			next = (type(*) parameters)next_of(#name); \
+		nap();                                             \
+		result = next arguments;                           \
+		nap();                                             \
+		return result;                                     \
 	}
 
 LATE(int, connect, (int s, const struct sockaddr *a, socklen_t n), (s, a, n))
@@ -130,9 +130,10 @@ LATE(ssize_t, recvmsg, (int s, struct msghdr *m, int flags), (s, m, flags))
 LATE(ssize_t, write, (int fd, const void *buf, size_t n), (fd, buf, n))
 LATE(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
 LATE(int, close, (int fd), (fd))
-LATE(int, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms))
-LATE(int, ppoll, (struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *m), (p, n, t, m))
+LATE(int, poll, (struct pollfd * p, nfds_t n, int ms), (p, n, ms))
+LATE(int, ppoll, (struct pollfd * p, nfds_t n, const struct timespec *t, const sigset_t *m),
+	(p, n, t, m))
 LATE(int, epoll_wait, (int e, struct epoll_event *v, int n, int ms), (e, v, n, ms))
-LATE(int, pthread_mutex_unlock, (pthread_mutex_t *m), (m))
-LATE(int, pthread_cond_signal, (pthread_cond_t *c), (c))
-LATE(int, pthread_cond_broadcast, (pthread_cond_t *c), (c))
+LATE(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
+LATE(int, pthread_cond_signal, (pthread_cond_t * c), (c))
+LATE(int, pthread_cond_broadcast, (pthread_cond_t * c), (c))
