@@ -82,7 +82,7 @@ static void run(struct world *w, const struct fm_rta_set *set, bool busy, bool s
 	w->plan.duration = 3 * FM_S;
 	w->plan.seed++;
 	assert_int_equal(fm_sim_result_init(&w->result, &w->plan), 0);
-	assert_int_equal(fm_sim_run(&w->plan, 1, NULL, &w->result, NULL), 0);
+	assert_int_equal(fm_sim_run(&w->plan, 1, NULL, NULL, &w->result, NULL), 0);
 }
 
 static void judge(struct world *w, const struct fm_rta_set *set, const struct fm_rta_bound *bound,
