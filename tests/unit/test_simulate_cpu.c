@@ -66,7 +66,7 @@ static void add(struct world *w, struct fm_sim_group g)
 
 static void run(struct world *w)
 {
-	const struct fm_sim_watch watch = {on_event, w};
+	const struct fm_sim_watch watch = {on_event, w, FM_SIM_BIT(FM_SIM_ENDS)};
 
 	assert_int_equal(fm_sim_result_init(&w->r, &w->plan), 0);
 	assert_int_equal(fm_sim_machine(&w->plan, 0, &watch, NULL, &w->r, NULL), 0);
