@@ -9,8 +9,8 @@
  * Model. Sporadic tasks with constrained deadlines, each on one CPU, by fixed priorities
  * (rate-monotonic or not; larger is more urgent, and no two real-time tasks have the same). A job
  * computes for cpu_time on its CPU, and uses the GPU in segments. A segment takes `total` at most:
- * `misc` of it on the CPU (launching, copying), `gpu` of it on the GPU alone; total may be less
- * than their sum, where they overlap. Best-effort tasks have no bound, but use the GPU as well.
+ * `misc` of it on the CPU (launching, copying), `gpu` of it on the GPU alone; total is no less than
+ * the two together. Best-effort tasks have no bound, but use the GPU as well.
  *
  * Sources, by method:
  *   gcaps-*  Wang, Liu, Wong, Kim: GCAPS, ECRTS 2024, section 6.3 and 6.4: a GPU segment is

@@ -68,7 +68,7 @@ class Task:
         task = {"name": self.name, "priority": self.priority or -1, "cpu": self.cpu, "period": self.period_us,
                 "deadline": self.period_us, "cpu_time": up["cpu_us"]}
         if self.kernels:
-            task["segments"] = [{"total": max(up["total_us"], up["gpu_us"], up["misc_us"]), "misc": up["misc_us"],
+            task["segments"] = [{"total": max(up["total_us"], up["gpu_us"] + up["misc_us"]), "misc": up["misc_us"],
                                  "gpu": up["gpu_us"]}]
         return task
 

@@ -289,6 +289,9 @@ static int read_tasks(struct taskset *ts, struct place *p, enum taskset_use use)
 
 	if (!json_is_array(tasks))
 		return bad(p, "tasks", "is missing or not an array");
+	if (json_array_size(tasks) > TASKSET_TASKS)
+		return bad(
+			p, "tasks", "are %zu, more than %d", json_array_size(tasks), TASKSET_TASKS);
 	ts->set.tasks = json_array_size(tasks);
 	ts->name = calloc(ts->set.tasks + 1, sizeof(*ts->name));
 	ts->task = calloc(ts->set.tasks + 1, sizeof(*ts->task));

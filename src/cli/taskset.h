@@ -4,6 +4,8 @@
 #include "cli.h"
 #include <fermata/rta.h>
 
+#define TASKSET_TASKS 20000 /* more would take minutes: each looks at all before it */
+
 enum taskset_use {
 	TASKSET_RTA,  /* fixed priorities: each task with priority and cpu */
 	TASKSET_GEDF, /* global EDF: cpu_time and period, which is the deadline */

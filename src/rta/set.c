@@ -30,8 +30,8 @@ static int check_segment(const struct check *c, const struct fm_rta_segment *s)
 		return wrong(c, -EINVAL, "misc", "is negative");
 	if (s->gpu < 0)
 		return wrong(c, -EINVAL, "gpu", "is negative");
-	if (s->total < s->misc || s->total < s->gpu)
-		return wrong(c, -EINVAL, "total", "is less than one of its parts");
+	if (s->total < s->misc || s->total - s->misc < s->gpu)
+		return wrong(c, -EINVAL, "total", "is less than misc and gpu together");
 	return 0;
 }
 
