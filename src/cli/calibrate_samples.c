@@ -158,6 +158,7 @@ void calibrate_conclude(struct calibration *c)
 	if (!c->turn.n || c->slowdown < CALIBRATE_NO_SLOWDOWN)
 		return;
 	c->slice = with_margin(samples_quantile(&c->turn, 1));
-	theta = c->slowdown > 0 ? c->slowdown * (double)c->slice : 0;
+	/* Twice: the analysis leaves out the switch back to the task itself. */
+	theta = c->slowdown > 0 ? 2 * c->slowdown * (double)c->slice : 0;
 	c->theta = with_margin((uint64_t)FM_MIN(theta, (double)FM_PLATFORM_MAX));
 }

@@ -186,7 +186,7 @@ void calibration_show(const struct calibration *c)
 	putchar('\n');
 	show_time("epsilon", c->epsilon, "twice the largest of begin and going on, and 20 %");
 	show_time("slice", c->slice, "the longest turn, and 20 %");
-	show_time("theta", c->theta, "what two lose to each other, for each slice");
+	show_time("theta", c->theta, "twice what two lose to each other, for each slice");
 	printf("\nThe longest that was seen is no proof. A program whose single commands are "
 	       "longer "
 	       "than these\nmakes epsilon longer by so much.\n");
