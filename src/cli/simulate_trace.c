@@ -332,16 +332,15 @@ static void note_member(struct simulate_trace_part *p, const struct fm_sim_event
 
 static void note_end_of_job(struct simulate_trace_part *p, const struct fm_sim_event *e)
 {
-	uint64_t deadline = p->t->names->plan->group[e->group].deadline;
 	struct fm_trace_rec *r = add_core(p, FM_EV_job_ended, e);
 
 	r->arg[0] = e->ns;
-	r->arg[1] = deadline;
-	if (!deadline || e->ns <= deadline)
+	r->arg[1] = e->deadline;
+	if (!e->deadline || e->ns <= e->deadline)
 		return;
-	r = add_core(p, FM_EV_job_late, e);
+	r = add_core(p, FM_EV_deadline_missed, e);
 	r->arg[0] = e->ns;
-	r->arg[1] = r->arg[2] = deadline;
+	r->arg[1] = e->deadline;
 }
 
 /* The device has worked for it; which of a gang's devices that is, its queue says. */
@@ -374,6 +373,8 @@ static void note_there(struct simulate_trace_part *p, const struct fm_sim_event 
 
 void simulate_trace_note(struct simulate_trace_part *p, const struct fm_sim_event *e)
 {
+	struct fm_trace_rec *r;
+
 	switch (e->what) {
 	case FM_SIM_THERE:
 		note_there(p, e);
@@ -390,6 +391,11 @@ void simulate_trace_note(struct simulate_trace_part *p, const struct fm_sim_even
 		break;
 	case FM_SIM_ENDS:
 		note_end_of_job(p, e);
+		break;
+	case FM_SIM_HINTED:
+		r = add_core(p, FM_EV_hint, e);
+		r->arg[0] = e->nth;
+		r->arg[1] = e->ns;
 		break;
 	case FM_SIM_READY:
 	case FM_SIM_IDLE:

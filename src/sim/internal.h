@@ -136,6 +136,7 @@ static inline bool watched(const struct machine *m, enum fm_sim_what what)
 void watch_group(const struct group *g, enum fm_sim_what what, uint64_t ns);
 void watch_ent(
 	const struct ent *e, enum fm_sim_what what, uint64_t at, uint64_t ns, const char *reason);
+void watch_hint(const struct group *g, enum fm_hint hint, int64_t value);
 void watch_decision(struct machine *m, const struct fm_sdev *sdev);
 const struct group *watch_chosen(const struct ent *e); /* by the last decision about its device */
 void watch_begin(struct machine *m);                   /* its devices are there */

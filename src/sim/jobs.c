@@ -279,6 +279,8 @@ void jobs_change(struct group *g)
 		}
 		g->hints.value[c->hint] = c->value;
 		g->deadline = fm_sim_deadline(&g->hints);
+		if (watched(g->m, FM_SIM_HINTED))
+			watch_hint(g, c->hint, c->value);
 		fm_sched_hint(g->m->s, g->sgroup, c->hint, c->value, now);
 	}
 }

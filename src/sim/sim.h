@@ -139,6 +139,7 @@ enum fm_sim_what {
 	FM_SIM_ARRIVES, /* a job */
 	FM_SIM_DROPS,   /* it, for too many wait */
 	FM_SIM_ENDS,    /* it; ns: since its arrival */
+	FM_SIM_HINTED,  /* a hint of the group, the nth, has changed to ns, which is signed */
 	FM_SIM_READY,
 	FM_SIM_IDLE,
 	FM_SIM_OPENS,   /* the gate; reason */
@@ -164,6 +165,7 @@ struct fm_sim_event {
 	uint32_t device;                /* of the machine; FM_SIM_NO_DEVICE: of the whole group */
 	uint32_t cause, cause_instance; /* CLOSES, RESTS: the first chosen instead; FM_SIM_NOBODY */
 	uint64_t since;                 /* STOPS: it began to work */
+	uint64_t deadline;              /* ENDS: of the response; 0: none */
 	uint32_t nth, commands;         /* STOPS: commands that ended */
 	const char *reason;
 	struct fm_sent *sent; /* NULL: it is about no entity */

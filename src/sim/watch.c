@@ -26,6 +26,16 @@ void watch_group(const struct group *g, enum fm_sim_what what, uint64_t ns)
 	struct fm_sim_event e = about(g, what, g->m->now);
 
 	e.ns = ns;
+	e.deadline = what == FM_SIM_ENDS ? g->deadline : 0;
+	tell(g->m, &e);
+}
+
+void watch_hint(const struct group *g, enum fm_hint hint, int64_t value)
+{
+	struct fm_sim_event e = about(g, FM_SIM_HINTED, g->m->now);
+
+	e.nth = (uint32_t)hint;
+	e.ns = (uint64_t)value;
 	tell(g->m, &e);
 }
 

@@ -111,7 +111,7 @@ def the_trace_says_what_the_summary_says(stack):
         check(count["job_ended", name] == g["jobs"] > 10, (name, count["job_ended", name], g))
         check(count["job_arrived", name] == g["arrivals"] - g["dropped"], (name, g))
         check(count["job_dropped", name] == g["dropped"], (name, g))
-        check(count["job_late", name] == g["late"], (name, g))
+        check(count["deadline_missed", name] == g["late"], (name, g))
         check(sum(response[name]) // len(response[name]) == g["response"]["mean_ns"], (name, g))
         check(max(response[name]) == g["response"]["max_ns"], (name, g))
         closed = sum(r["event"] == "gate_closed" and r["pending"] and section(r["group"]) == name for r in records)
