@@ -59,11 +59,16 @@ static int tell_key(struct workload_json *j, const char *section, const char *ke
 	return j->stop_at ? 0 : j->key(j->ctx, section, key, value, err);
 }
 
-/* Of `commands' each member is a line by itself. */
+/* Keys that INI may have in several lines: each member is one. */
+static bool has_lines(const char *key)
+{
+	return !strcmp(key, "commands") || !strcmp(key, "job") || !strcmp(key, "change");
+}
+
 static int walk_list(struct workload_json *j, const char *section, const char *key,
 	const json_t *list, struct fm_err *err)
 {
-	bool lines = !strcmp(key, "commands");
+	bool lines = has_lines(key);
 	size_t i, len = 0, path = strlen(j->path);
 	char text[VALUE] = "";
 	json_t *value;

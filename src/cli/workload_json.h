@@ -5,8 +5,8 @@
  *   {"workload": {KEY: VALUE...}, "device": {NAME: {KEY: VALUE...}...}, "group": ..., "policy":
  * ...}
  *
- * A value is a text as in INI, a number, true or false, or a list of these: of `commands' each is
- * a line, of other keys they are words of one.
+ * A value is a text as in INI, a number, true or false, or a list of these: of `commands', `job'
+ * and `change' each is a line, of other keys they are words of one.
  */
 #pragma once
 #include "base/err.h"
