@@ -221,8 +221,10 @@ def a_trace_has_the_same_in_it(stack):
     for name in "one", "other":
         served = [e["served"] for e in records if e["event"] == "ready" and e.get("group") == name]
         jobs = w.jobs(name)
-        check(len(jobs) == len(served) >= 2, f"{len(jobs)} jobs, {len(served)} ready edges of {name}")
-        exact += sum(j[1] == after - before for j, before, after in zip(jobs, served, served[1:]))
+        # At a ready edge that the daemon hears of late there may be nothing to do any more: no job.
+        check(2 <= len(jobs) <= len(served), f"{len(jobs)} jobs, {len(served)} ready edges of {name}")
+        charged = {after - before for before, after in zip(served, served[1:])}
+        exact += sum(j[1] in charged for j in jobs)
     check(exact >= 1, "no job is as long as it was charged")
     # Live and simulated, side by side, by the same names.
     run = os.path.join(f.dir, "run.json")

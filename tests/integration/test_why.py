@@ -66,13 +66,13 @@ def take(f, target, begins):
     """Follow the one advice that has a command, and say what it was. There may be another, or none, as long as most of
     what it has waited is the time in which who had the device came to rest."""
 
-    def commands():
-        return [a["argv"] for a in about(f, target)[0]["advice"] if "argv" in a]
+    def command():
+        commands = [a["argv"] for a in about(f, target)[0]["advice"] if "argv" in a]
+        return [" ".join(c).startswith(begins) for c in commands] == [True] and commands[0]
 
-    eventually(f"the advice is '{begins}'", lambda: [" ".join(c).startswith(begins) for c in commands()] == [True])
-    (command,) = commands()
-    f.cli(*command)
-    return command
+    argv = eventually(f"the advice is '{begins}'", command)
+    f.cli(*argv)
+    return argv
 
 
 def ran(f, *targets):
