@@ -4,12 +4,13 @@
  * fatbins, or the file itself. Says how many kernels were rewritten, why others were not, what was
  * seen in them, and how long it took, the files being in memory.
  *
- *   bench_cuda_images [--sm N] [--write DIR] FILE|DIR...
+ *   bench_cuda_images [--sm N] [--write DIR] [--cache DIR] FILE|DIR...
  *
- * With --write each result is kept as DIR/NUMBER.cubin (or .ptx). Exit status 1 if an image was
- * broken, or the result of one was not as it should be.
+ * With --write each result is kept as DIR/NUMBER.cubin (or .ptx). With --cache images are looked
+ * for there first (and kept there), so that a second run says what that costs. Exit status 1 if an
+ * image was broken, or the result of one was not as it should be.
  */
-#include "backend/cuda/image/image.h"
+#include "backend/cuda/cache/cache.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
@@ -34,8 +35,9 @@ struct count {
 
 struct bench {
 	unsigned sm;
-	const char *write;
+	const char *write, *keep;
 	unsigned written;
+	struct fm_cache cache;
 	struct count all;
 };
 
@@ -59,7 +61,7 @@ static void rewrite(struct bench *b, struct count *c, const void *data, size_t s
 	struct fm_image image;
 	int64_t from = (int64_t)fm_now(), took;
 
-	fm_image_rewrite(data, size, b->sm, &image);
+	fm_cache_rewrite(b->keep ? &b->cache : NULL, data, size, b->sm, &image);
 	took = (int64_t)fm_now() - from;
 	c->ns += took;
 	c->longest_ns = FM_MAX(c->longest_ns, took);
@@ -232,11 +234,18 @@ int main(int argc, char **argv)
 			b.sm = (unsigned)strtoul(argv[i + 1], NULL, 10);
 		else if (!strcmp(argv[i], "--write"))
 			b.write = argv[i + 1];
+		else if (!strcmp(argv[i], "--cache"))
+			b.keep = argv[i + 1];
 		else
 			break;
 	}
 	if (i == argc || argv[i][0] == '-') {
-		fprintf(stderr, "usage: bench_cuda_images [--sm N] [--write DIR] FILE|DIR...\n");
+		fprintf(stderr, "usage: bench_cuda_images [--sm N] [--write DIR] [--cache DIR] "
+				"FILE|DIR...\n");
+		return 2;
+	}
+	if (b.keep && fm_cache_open(&b.cache, b.keep, 64ull << 30)) {
+		fprintf(stderr, "bench_cuda_images: %s cannot be used as a cache\n", b.keep);
 		return 2;
 	}
 	for (; i < argc; i++) {

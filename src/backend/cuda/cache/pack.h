@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rewritten image as bytes, and back. */
+#pragma once
+#include "backend/cuda/image/bytes.h"
+
+/* Changes whenever what is in a file, or what would be made of an image, does. The guardian's code
+ * is part of the key besides. */
+#define FM_PACK_VERSION 1
+
+void fm_pack(const struct fm_image *image, struct fm_buf *out);
+/* -EBADMSG, -ENOMEM; the bytes may be anything. */
+int fm_unpack(const uint8_t *data, size_t size, struct fm_image *out);
