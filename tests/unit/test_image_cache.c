@@ -119,7 +119,7 @@ static struct fm_image one(const char *name, uint8_t key[FM_HASH_BYTES])
 	struct fm_image image;
 
 	assert_int_equal(fm_image_rewrite(f.data, f.size, 90, &image), FM_IMAGE_OK);
-	fm_cache_key(f.data, f.size, 90, key);
+	assert_true(fm_cache_key(f.data, f.size, 90, key));
 	free(f.data);
 	return image;
 }
@@ -175,16 +175,28 @@ static void by_the_way(void **state)
 static void keys(void **state)
 {
 	uint8_t a[FM_HASH_BYTES], b[FM_HASH_BYTES];
+	struct file f = load("pack-none.fatbin");
 
-	fm_cache_key("image", 5, 90, a);
-	fm_cache_key("image", 5, 90, b);
+	assert_true(fm_cache_key("image", 5, 90, a));
+	assert_true(fm_cache_key("image", 5, 90, b));
 	assert_memory_equal(a, b, sizeof(a));
-	fm_cache_key("image", 5, 80, b);
+	assert_true(fm_cache_key("image", 5, 80, b));
 	assert_memory_not_equal(a, b, sizeof(a));
-	fm_cache_key("imagf", 5, 90, b);
+	assert_true(fm_cache_key("imagf", 5, 90, b));
 	assert_memory_not_equal(a, b, sizeof(a));
-	fm_cache_key("image", 4, 90, b);
+	assert_true(fm_cache_key("image", 4, 90, b));
 	assert_memory_not_equal(a, b, sizeof(a));
+	/* Of a fatbin the entry that is taken counts: here the first, its last byte not being the
+	 * file's. */
+	assert_true(fm_cache_key(f.data, f.size, 80, a));
+	f.data[f.size - 1] ^= 1;
+	assert_true(fm_cache_key(f.data, f.size, 80, b));
+	assert_memory_equal(a, b, sizeof(a));
+	f.data[16 + 64 + 100] ^= 1;
+	assert_true(fm_cache_key(f.data, f.size, 80, b));
+	assert_memory_not_equal(a, b, sizeof(a));
+	assert_false(fm_cache_key(f.data, f.size, 75, b));
+	free(f.data);
 }
 
 /* Whatever byte is wrong, or is missing: it is not believed, is removed, and can be written again.
@@ -225,7 +237,7 @@ static void corrupted(void **state)
 	fm_cache_close(&c);
 }
 
-/* The hash of a file is right, and yet what is in it is not what was asked for. */
+/* The sum of a file is right, and yet what is in it is not what was asked for. */
 static void of_another(void **state)
 {
 	struct fm_cache c = cache(1 << 20);
@@ -502,6 +514,25 @@ static void default_place(void **state)
 	assert_int_equal(fm_cache_open(&c, "/proc/nowhere/at/all", 1), -ENOENT);
 }
 
+/* Any byte changes the sum, and so does the order of words and the number of zeros. */
+static void sums(void **state)
+{
+	uint8_t data[300] = {0};
+	uint64_t sum = fm_sum(data, sizeof(data));
+
+	assert_true(fm_sum(data, sizeof(data) - 1) != sum);
+	for (size_t i = 0; i < sizeof(data); i++) {
+		data[i] = 1;
+		assert_true(fm_sum(data, sizeof(data)) != sum);
+		if (i >= 64)
+			data[i - 64] = 1;
+		data[i] = 0;
+		if (i >= 64)
+			assert_true(fm_sum(data, sizeof(data)) != sum);
+		memset(data, 0, sizeof(data));
+	}
+}
+
 /* Bytes of a file that nobody vouches for: whatever they are, no more is read than there are. */
 static void unpacked_with_care(void **state)
 {
@@ -547,6 +578,7 @@ int main(void)
 		IN_PLACE(leftovers),
 		IN_PLACE(processes),
 		IN_PLACE(default_place),
+		cmocka_unit_test(sums),
 		cmocka_unit_test(unpacked_with_care),
 	};
 

@@ -19,7 +19,7 @@
 struct head {
 	char magic[8];
 	uint8_t key[FM_HASH_BYTES];
-	uint8_t hash[FM_HASH_BYTES]; /* of what follows */
+	uint64_t sum; /* of what follows */
 	uint64_t size;
 };
 
@@ -29,27 +29,23 @@ static void name_of(const uint8_t key[FM_HASH_BYTES], char name[FM_CACHE_NAME])
 		snprintf(name + 2 * i, 3, "%02x", key[i]);
 }
 
-static void hash_of(const void *data, size_t size, uint8_t out[FM_HASH_BYTES])
+bool fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HASH_BYTES])
 {
+	uint64_t numbers[2] = {FM_PACK_VERSION, sm};
 	struct fm_hash h;
+	const void *part;
+	size_t n;
 
-	fm_hash_begin(&h);
-	fm_hash_add(&h, data, size);
-	fm_hash_end(&h, out);
-}
-
-void fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HASH_BYTES])
-{
-	uint64_t numbers[3] = {FM_PACK_VERSION, sm, size};
-	struct fm_hash h;
-
+	if (fm_image_part(image, size, sm, &part, &n))
+		return false;
 	fm_hash_begin(&h);
 	fm_hash_add(&h, numbers, sizeof(numbers));
 	fm_hash_add(&h, fm_guardian_ptx, strlen(fm_guardian_ptx));
 	for (unsigned i = 0; i < fm_n_guardians; i++)
 		fm_hash_add(&h, fm_guardians[i].code, fm_guardians[i].words * sizeof(uint64_t));
-	fm_hash_add(&h, image, size);
+	fm_hash_add(&h, part, n);
 	fm_hash_end(&h, key);
+	return true;
 }
 
 /* All of a file, if it is one that this user alone can have written. */
@@ -90,15 +86,13 @@ static int read_all(int dir, const char *name, uint8_t **data, size_t *size)
 
 static int check(const uint8_t key[FM_HASH_BYTES], const uint8_t *data, size_t size)
 {
-	uint8_t hash[FM_HASH_BYTES];
 	struct head h;
 
 	memcpy(&h, data, sizeof(h));
 	if (memcmp(h.magic, MAGIC, sizeof(h.magic)) || memcmp(h.key, key, sizeof(h.key)) ||
 		h.size != size - sizeof(h))
 		return -EBADMSG;
-	hash_of(data + sizeof(h), size - sizeof(h), hash);
-	return memcmp(hash, h.hash, sizeof(hash)) ? -EBADMSG : 0;
+	return fm_sum(data + sizeof(h), h.size) == h.sum ? 0 : -EBADMSG;
 }
 
 int fm_cache_get(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], struct fm_image *out)
@@ -177,7 +171,7 @@ int fm_cache_put(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], const str
 		return -ENOMEM;
 	}
 	h.size = data.size - sizeof(h);
-	hash_of(data.data + sizeof(h), h.size, h.hash);
+	h.sum = fm_sum(data.data + sizeof(h), h.size);
 	memcpy(data.data, &h, sizeof(h));
 	name_of(key, name);
 	/* One that would push out most others is not worth it. */
@@ -195,9 +189,8 @@ enum fm_image_why fm_cache_rewrite(
 {
 	uint8_t key[FM_HASH_BYTES];
 
-	if (!c)
+	if (!c || !fm_cache_key(image, size, sm, key))
 		return fm_image_rewrite(image, size, sm, out);
-	fm_cache_key(image, size, sm, key);
 	if (!fm_cache_get(c, key, out))
 		return FM_IMAGE_OK;
 	if (!fm_image_rewrite(image, size, sm, out))

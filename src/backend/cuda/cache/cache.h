@@ -2,7 +2,7 @@
 /*
  * Rewritten images kept on disk, by the contents of what they were made of: a file for each, in a
  * folder of the user's own. Any number of processes use it at once. A file appears whole or not at
- * all, is read once and checked by its hash, and is believed only if nobody but the user could have
+ * all, is read once and checked by its sum, and is believed only if nobody but the user could have
  * written it; whatever is wrong with one, it is removed and the image is rewritten again.
  *
  * Nothing here has to succeed: without a folder, space or memory images are rewritten each time.
@@ -27,8 +27,9 @@ struct fm_cache {
 int fm_cache_open(struct fm_cache *c, const char *dir, uint64_t max);
 void fm_cache_close(struct fm_cache *c);
 
-/* What an image is found by: its bytes, the device, and what would be made of it. */
-void fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HASH_BYTES]);
+/* What an image is found by: the bytes that matter on this device, and what would be made of them.
+ * False: nothing would be. */
+bool fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HASH_BYTES]);
 
 /* -ENOENT; -EBADMSG: there was one that is not to be believed, and which is gone now; or other
  * errors. Threads may use one cache at once. */

@@ -7,6 +7,9 @@
  * is part of the key besides. */
 #define FM_PACK_VERSION 1
 
+/* Against accidents, not against people: as fast as memory. */
+uint64_t fm_sum(const uint8_t *data, size_t size);
+
 void fm_pack(const struct fm_image *image, struct fm_buf *out);
 /* -EBADMSG, -ENOMEM; the bytes may be anything. */
 int fm_unpack(const uint8_t *data, size_t size, struct fm_image *out);

@@ -25,7 +25,7 @@ enum {
 struct entry {
 	unsigned kind, version, sm;
 	uint64_t flags;
-	const uint8_t *data;
+	const uint8_t *head, *data;
 	uint64_t size, packed, unpacked; /* in the file; of that the packed bytes; when unpacked */
 };
 
@@ -44,6 +44,7 @@ static bool read_entry(const uint8_t **p, const uint8_t *end, struct entry *e)
 		return false;
 	header = fm_get32(q + 4);
 	*e = (struct entry){
+		.head = q,
 		.kind = fm_get16(q),
 		.version = fm_get16(q + 2),
 		.size = fm_get64(q + 8),
@@ -110,16 +111,14 @@ static enum fm_image_why unpack(const struct entry *e, struct fm_fatbin_pick *ou
 	return FM_IMAGE_OK;
 }
 
-enum fm_image_why fm_fatbin_pick(
-	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out)
+static enum fm_image_why choose(const uint8_t *p, size_t size, unsigned sm, struct entry *best)
 {
-	const uint8_t *p = image, *end;
-	struct entry e, best = {0};
+	const uint8_t *end;
 	unsigned best_fit = 0;
 	bool tied = false;
+	struct entry e;
 
-	*out = (struct fm_fatbin_pick){0};
-	if (!fm_is_fatbin(image, size))
+	if (!fm_is_fatbin(p, size))
 		return FM_IMAGE_FOREIGN;
 	if (fm_get16(p + 4) != VERSION || fm_get16(p + 6) != HEADER)
 		return FM_IMAGE_UNKNOWN;
@@ -135,17 +134,38 @@ enum fm_image_why fm_fatbin_pick(
 		if (fit && fit == best_fit)
 			tied = true;
 		if (fit > best_fit) {
-			best = e;
+			*best = e;
 			best_fit = fit;
 			tied = false;
 		}
 	}
 	if (!best_fit)
 		return FM_IMAGE_NO_CODE;
-	out->sm = best.sm;
-	out->text = best.kind == KIND_PTX;
-	if (tied)
-		return FM_IMAGE_AMBIGUOUS;
+	return tied ? FM_IMAGE_AMBIGUOUS : FM_IMAGE_OK;
+}
+
+enum fm_image_why fm_fatbin_entry(
+	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size)
+{
+	struct entry best = {0};
+	enum fm_image_why why = choose(image, size, sm, &best);
+
+	if (why)
+		return why;
+	*entry = best.head;
+	*entry_size = (size_t)(best.data - best.head) + best.size;
+	return FM_IMAGE_OK;
+}
+
+enum fm_image_why fm_fatbin_pick(
+	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out)
+{
+	struct entry best = {0};
+	enum fm_image_why why = choose(image, size, sm, &best);
+
+	*out = (struct fm_fatbin_pick){.sm = best.sm, .text = best.kind == KIND_PTX};
+	if (why)
+		return why;
 	if (best.version != ENTRY_VERSION || best.flags & ~(uint64_t)FLAGS_KNOWN)
 		return FM_IMAGE_UNKNOWN;
 	return unpack(&best, out);

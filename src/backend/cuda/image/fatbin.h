@@ -19,6 +19,10 @@ bool fm_is_fatbin(const void *image, size_t size);
 enum fm_image_why fm_fatbin_pick(
 	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
 
+/* The bytes of the entry that would be taken, its header among them. */
+enum fm_image_why fm_fatbin_entry(
+	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size);
+
 /* Unpacks exactly *size bytes. -EILSEQ, -ENOMEM. */
 int fm_unpack_lz4(const uint8_t *packed, size_t n, uint8_t *out, size_t size);
 int fm_unpack_zstd(const uint8_t *packed, size_t n, uint8_t *out, size_t size);

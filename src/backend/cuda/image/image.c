@@ -100,6 +100,17 @@ enum fm_image_why fm_image_rewrite(
 	return out->why;
 }
 
+enum fm_image_why fm_image_part(
+	const void *image, size_t size, unsigned sm, const void **part, size_t *part_size)
+{
+	*part = image;
+	*part_size = size;
+	if (size > FM_IMAGE_MAX)
+		return FM_IMAGE_LARGE;
+	return fm_is_fatbin(image, size) ? fm_fatbin_entry(image, size, sm, part, part_size)
+					 : FM_IMAGE_OK;
+}
+
 void fm_image_free(struct fm_image *image)
 {
 	for (unsigned i = 0; i < image->n; i++) {

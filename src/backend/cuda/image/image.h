@@ -126,6 +126,11 @@ enum fm_image_why fm_image_rewrite(
 	const void *image, size_t size, unsigned sm, struct fm_image *out);
 void fm_image_free(struct fm_image *image);
 
+/* The part of an image that decides what is made of it, on this device: all of it, but of a fatbin
+ * the entry that is taken. */
+enum fm_image_why fm_image_part(
+	const void *image, size_t size, unsigned sm, const void **part, size_t *part_size);
+
 /* The size of an image of which the driver is told only where it begins: by its own headers, which
  * have to be believed so far. 0: it is none of the kinds above. Of the wrapper that nvcc puts
  * around a fatbin (and hands to the driver), *image is moved to the fatbin. */
