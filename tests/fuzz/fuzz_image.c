@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever the image: it is left alone with a reason, or what is made of it passes its own check,
  * and is not rewritten again. The first byte is the device. */
-#include "backend/cuda/image/image.h"
+#include "backend/cuda/cache/pack.h"
 #include "base/util.h"
 #include <stdlib.h>
 
@@ -58,5 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fm_image_free(&again);
 	}
 	fm_image_free(&image);
+	/* The same as what a cache holds. */
+	if (!fm_unpack(data + 1, size - 1, &image))
+		fm_image_free(&image);
 	return 0;
 }
