@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -255,6 +256,37 @@ def the_timeline_shows_it(stack):
         check(name in counters, f"no counter '{name}': {counters}")
 
 
+def in_perfettos_words(stack):
+    """The same, asked of Perfetto's own reader, where it is installed."""
+    reader = shutil.which(os.environ.get("TRACE_PROCESSOR", "trace_processor_shell"))
+    if not reader:
+        raise Skip("there is no trace_processor_shell of Perfetto's; TRACE_PROCESSOR may name one")
+    r = preempted(stack)
+    r.timeline()
+
+    def ask(question):
+        query = r.path + ".sql"
+        with open(query, "w", encoding="ascii") as f:
+            f.write(question)
+        answer = subprocess.run([reader, "-q", query, r.path + ".json"], text=True, capture_output=True, check=True)
+        return list(csv.reader(io.StringIO(answer.stdout)))[1:]
+
+    wrong = ask("select name, value from stats where severity in ('error', 'data_loss') and value > 0")
+    check(not wrong, f"it did not understand: {wrong}")
+    who = ask("""
+        select cause.name, causes.name, effect.name, effects.name, extract_arg(effect.arg_set_id, 'args.reason')
+        from flow
+        join slice cause on flow.slice_out = cause.id join thread_track ct on cause.track_id = ct.id
+        join slice effect on flow.slice_in = effect.id join thread_track et on effect.track_id = et.id
+        join thread causes on ct.utid = causes.utid join thread effects on et.utid = effects.utid""")
+    arrow = ["ready", "group urgent", "waits for urgent", "group batch", "highest priority"]
+    check(who.count(arrow) >= 3, f"who stopped whom, and why: {who}")
+    shares = ask("""
+        select t.name, max(c.value) from counter c join counter_track t on c.track_id = t.id group by 1""")
+    share = [float(row[1]) for row in shares if row[0].startswith("share of the device: batch")]
+    check(len(share) == 1 and 0 < share[0] <= 100.1, f"counters: {shares}")
+
+
 def for_scripts_and_for_people(stack):
     r = preempted(stack)
     rows = list(csv.DictReader(io.StringIO(r.f.cli("trace", "dump", "--csv", r.path).stdout)))
@@ -456,7 +488,7 @@ def probes(stack):
 
 
 if __name__ == "__main__":
-    main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, for_scripts_and_for_people,
+    main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, in_perfettos_words, for_scripts_and_for_people,
          each_level_in_its_own_words, what_people_and_programs_ask_for, who_misses_a_wish,
          a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
          nobody_records_and_it_ends, one_group_alone, mistakes, only_so_many_recordings, probes)
