@@ -349,6 +349,12 @@ static unsigned crowd(const struct world *w, const struct program *p)
 	return most;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define SEEDS 60 /* each takes ten times as long */
+#else
+#define SEEDS 180
+#endif
+
 /* Whatever groups share whatever devices: nobody is torn (run() looks at each step), nobody
  * starves, and nobody is kept much below an equal share of the most crowded of his devices. */
 static void nobody_starves_whoever_shares_what(void **state)
@@ -357,7 +363,7 @@ static void nobody_starves_whoever_shares_what(void **state)
 	static const char *const policies[] = {"fixed-priority", "round-robin", "fair", "bandwidth",
 		"edf", "mlfq", "foreground", "least-laxity", "heterogeneous-priority"};
 
-	for (uint64_t seed = 1; seed <= 180; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		uint64_t r = seed * UINT64_C(0x9e3779b97f4a7c15);
 		struct world w;
 

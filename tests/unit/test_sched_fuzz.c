@@ -571,6 +571,12 @@ static void event(struct fuzz *f)
 	f->in_call = false;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define SEEDS 15 /* each takes ten times as long */
+#else
+#define SEEDS 40
+#endif
+
 static void survives(uint64_t seed, int events, bool dense)
 {
 	struct fuzz f = {
@@ -599,7 +605,7 @@ static void random_events_one_long(void **state)
 /* Few entities are added before the end: devices with one and two of them are common here. */
 static void random_events_many_short(void **state)
 {
-	for (uint64_t seed = 1; seed <= 40; seed++)
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
 		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, false);
 }
 
