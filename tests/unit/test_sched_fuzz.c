@@ -18,7 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS  200000
+#ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
+#define EVENTS 70000
+#define SEEDS  15
+#else
+#define EVENTS 200000
+#define SEEDS  40
+#endif
 #define GROUPS  40
 #define DEVICES 3
 #define ENTS    120
@@ -570,12 +576,6 @@ static void event(struct fuzz *f)
 		check_patience(f);
 	f->in_call = false;
 }
-
-#ifdef __SANITIZE_ADDRESS__
-#define SEEDS 15 /* each takes ten times as long */
-#else
-#define SEEDS 40
-#endif
 
 static void survives(uint64_t seed, int events, bool dense)
 {
