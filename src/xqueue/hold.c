@@ -63,3 +63,27 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 	if (!atomic_load(&q->slot->busy_since))
 		atomic_store(&q->slot->busy_since, now);
 }
+
+/* As above, what is under way may wait for this very caller; a closed gate word holds it all the
+ * same. */
+void fm_xq_await_gates(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now(), since = now, moved = 0;
+
+	for (; atomic_load(&q->gates_pending) && !atomic_load(&q->client->dead); now = fm_now()) {
+		uint32_t turn = atomic_load(&x->turn);
+		uint64_t done = atomic_load(&q->slot->done);
+
+		if (done != moved || !fm_xq_may_run(q))
+			since = now;
+		moved = done;
+		if (now - since >= FM_XQ_PATIENCE * q->spacing)
+			break;
+		pthread_mutex_lock(&x->lock);
+		fm_xq_reap(q);
+		fm_xq_leave(q);
+		if (atomic_load(&q->gates_pending))
+			fm_turn_wait(q, turn, fm_now() + (q->ops->reap ? NAP_REAPS : NAP));
+	}
+}

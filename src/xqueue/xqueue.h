@@ -192,6 +192,10 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	return est;
 }
 
+/* For a command that must not be enqueued behind a closed gate: until all have opened. Holds the
+ * caller while its group may not run. */
+void fm_xq_await_gates(struct fm_xq *q);
+
 /* Somebody schedules this queue. */
 static inline bool fm_xq_scheduled(struct fm_xq *q)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* XQueues stop and go on: by the gate word and by their own program, at each level. */
+#include "xqueue/segment.h"
 #include "xqueue_world.h"
 
 static void gate_word_stops_the_queue(unsigned level)
@@ -249,6 +250,68 @@ static void test_unscheduled_has_no_gates(void **state)
 	stop_device();
 }
 
+struct clear {
+	pthread_t thread;
+	struct fm_xq *q;
+	_Atomic bool over;
+};
+
+static void *await_gates(void *arg)
+{
+	struct clear *c = arg;
+
+	fm_xq_await_gates(c->q);
+	c->over = true;
+	return NULL;
+}
+
+/* Who must not stand behind a closed gate waits while the queue is stopped, and no longer. */
+static void test_way_is_clear(void **state)
+{
+	struct clear c = {0};
+
+	start_device(2);
+	c.q = new_queue(false, 0);
+	fm_xq_await_gates(c.q);
+	warm_up(c.q);
+	w.pause = true;
+	for (unsigned i = 0; i < 100; i++)
+		launch(c.q, i);
+	set_gate(c.q, FM_GATE_CLOSED);
+	w.pause = false;
+	assert_rests(c.q, 100);
+	assert_int_equal(pthread_create(&c.thread, NULL, await_gates, &c), 0);
+	eventually(atomic_load(&c.q->cold->waiters));
+	device_goes_on(100);
+	assert_false(c.over);
+	set_gate(c.q, FM_GATE_OPEN);
+	pthread_join(c.thread, NULL);
+	wait_all(c.q);
+	assert_in_order(100);
+	assert_int_equal(atomic_load(&c.q->gates_pending), 0);
+	stop_device();
+}
+
+/* The device waits for what this very thread does next: it is not kept for ever. */
+static void test_way_is_never_clear(void **state)
+{
+	struct fm_xq *q;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	warm_up(q);
+	w.pause = true;
+	for (unsigned i = 0; i < 100; i++)
+		launch(q, i);
+	assert_true(atomic_load(&q->gates_pending));
+	fm_xq_await_gates(q);
+	assert_true(atomic_load(&q->gates_pending));
+	w.pause = false;
+	wait_all(q);
+	assert_in_order(100);
+	stop_device();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gate_word_stops_level_1),
 	cmocka_unit_test(test_gate_word_stops_level_2),
@@ -269,6 +332,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_own_suspension_level_2),
 	cmocka_unit_test(test_own_suspension_level_3),
 	cmocka_unit_test(test_unscheduled_has_no_gates),
+	cmocka_unit_test(test_way_is_clear),
+	cmocka_unit_test(test_way_is_never_clear),
 };
 
 int main(int argc, char **argv)

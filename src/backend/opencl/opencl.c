@@ -229,6 +229,19 @@ static bool callbacks_late(struct fm_cl_queue *q)
 	return late;
 }
 
+#define VENDOR_NVIDIA 0x10de
+
+/* Not tried: whether it goes wrong depends on what else the program has mapped. */
+static bool by_nvidia(struct fm_cl_queue *q)
+{
+	cl_device_id device = NULL;
+	cl_uint vendor = 0;
+
+	q->cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	q->cl->clGetDeviceInfo(device, CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor, NULL);
+	return vendor == VENDOR_NVIDIA;
+}
+
 /* Tried, not assumed: an OpenCL 1.0 device has no user events, and its driver says so. */
 static unsigned levels(void *hwq)
 {
@@ -248,6 +261,7 @@ static unsigned levels(void *hwq)
 		bits |= 1u << 2;
 	q->cl->clReleaseEvent(user);
 	q->watched = callbacks_late(q);
+	q->unmaps_at_once = by_nvidia(q);
 	if (bits & 1u << 2)
 		q->guard = fm_cl_guard_new(q, &q->no_guard);
 	return q->guard ? bits | 1u << 3 : bits;

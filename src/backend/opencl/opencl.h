@@ -43,6 +43,8 @@ struct fm_cl_queue {
 
 	/* Set by the backend: the driver's callbacks come late, so events are watched (watch.h). */
 	bool watched;
+	/* Likewise: an unmap may not be enqueued behind a closed gate (fm_xq_await_gates()). */
+	bool unmaps_at_once;
 	struct fm_cl_guard *guard; /* level 3; NULL: not here, for the reason in no_guard */
 	const char *no_guard;
 	struct fm_list trackers, in_watch;

@@ -64,6 +64,21 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_qu
 	return rc;
 }
 
+/* NVIDIA's driver (580) writes stale data back when an object is mapped again before an unmap of it
+ * that waits for a user event, as our gates are, has begun. */
+static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueUnmapMemObject(
+	cl_command_queue queue, cl_mem mem, void *ptr, EVENTS)
+{
+	struct launch l = begin(queue, key_bytes(14, 0), "clEnqueueUnmapMemObject");
+	cl_int rc;
+
+	if (l.q && FM_UNLIKELY(l.q->hw.unmaps_at_once))
+		fm_xq_await_gates(l.q->xq);
+	rc = fm_cl_layer.next.clEnqueueUnmapMemObject(queue, mem, ptr, EVENT_ARGS);
+	end(l, false);
+	return rc;
+}
+
 #define MAP(name, blocks, key, params, args)                     \
 	static CL_API_ENTRY void *CL_API_CALL shim_##name params \
 	{                                                        \
@@ -116,6 +131,7 @@ void fm_shim_enqueues(cl_icd_dispatch *own)
 		own->name = (__typeof__(own->name))shim_##name;
 	FM_CL_ENQUEUES(ENTRY)
 	FM_CL_RANGES(ENTRY)
+	FM_CL_UNMAPS(ENTRY)
 	FM_CL_BARRIERS(ENTRY)
 	FM_CL_MAPS(ENTRY)
 }
