@@ -44,18 +44,21 @@ static bool lock(struct entry *e)
 
 static void unlock(struct entry *e)
 {
-	atomic_fetch_add_explicit(&e->seq, 1, memory_order_release);
+	uint32_t seq = atomic_load_explicit(&e->seq, memory_order_relaxed);
+
+	atomic_store_explicit(&e->seq, seq + 1, memory_order_release);
 }
 
+/* Without the lock: at worst an event that takes the entry at this moment goes without. Seen before
+ * what the caller does next. */
 void fm_cuda_event_forget(CUevent event)
 {
 	struct entry *e = entry_of(event);
 
-	if (!event || !is(e, event) || !lock(e))
+	if (!event || !is(e, event))
 		return;
-	if (is(e, event))
-		atomic_store_explicit(&e->event, 0, memory_order_relaxed);
-	unlock(e);
+	atomic_store_explicit(&e->event, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
 }
 
 void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m)
