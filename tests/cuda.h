@@ -11,6 +11,8 @@
 
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgreenCtx_st *CUgreenCtx;
@@ -24,8 +26,11 @@ enum {
 	CU_INVALID_DEVICE = 101,
 	CU_INVALID_IMAGE = 200,
 	CU_INVALID_CONTEXT = 201,
+	CU_NO_BINARY = 209,
 	CU_ECC_UNCORRECTABLE = 214,
 	CU_INVALID_PTX = 218,
+	CU_UNSUPPORTED_PTX = 222,
+	CU_FILE_NOT_FOUND = 301,
 	CU_INVALID_HANDLE = 400,
 	CU_NOT_FOUND = 500,
 	CU_ILLEGAL_ADDRESS = 700,
@@ -78,11 +83,12 @@ struct cu_launch_params {
 	void **params;
 };
 
+/* Before CUDA 12 it ended with `extra`. */
 struct cu_kernel_node {
 	CUfunction f;
 	unsigned grid[3], block[3], shared;
 	void **params, **extra;
-	void *kernel;
+	CUkernel kernel; /* if there is no function */
 	CUcontext ctx;
 };
 
@@ -268,6 +274,36 @@ struct cu_copy_2d {
 	P(cuGraphUpload, cuGraphUpload, 11010, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream)) \
 	P(cuGraphLaunch, cuGraphLaunch, 10000, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 
+#define CUDA_CODE_API(X, P) \
+	X(cuModuleLoad, cuModuleLoad, 2000, (CUmodule *m, const char *path)) \
+	X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000, (CUmodule *m, const void *fatbin)) \
+	X(cuModuleGetGlobal_v2, cuModuleGetGlobal, 3020, (CUdeviceptr *d, size_t *size, CUmodule m, const char *name)) \
+	X(cuModuleGetFunctionCount, cuModuleGetFunctionCount, 12040, (unsigned *n, CUmodule m)) \
+	X(cuModuleEnumerateFunctions, cuModuleEnumerateFunctions, 12040, (CUfunction *f, unsigned n, CUmodule m)) \
+	X(cuLibraryLoadData, cuLibraryLoadData, 12000, (CUlibrary *l, const void *image, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
+	X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000, (CUlibrary *l, const char *path, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
+	X(cuLibraryUnload, cuLibraryUnload, 12000, (CUlibrary l)) \
+	X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, (CUkernel *k, CUlibrary l, const char *name)) \
+	X(cuLibraryGetKernelCount, cuLibraryGetKernelCount, 12040, (unsigned *n, CUlibrary l)) \
+	X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, (CUkernel *k, unsigned n, CUlibrary l)) \
+	X(cuLibraryGetModule, cuLibraryGetModule, 12000, (CUmodule *m, CUlibrary l)) \
+	X(cuLibraryGetGlobal, cuLibraryGetGlobal, 12000, (CUdeviceptr *d, size_t *size, CUlibrary l, const char *name)) \
+	X(cuKernelGetFunction, cuKernelGetFunction, 12000, (CUfunction *f, CUkernel k)) \
+	X(cuKernelGetLibrary, cuKernelGetLibrary, 12050, (CUlibrary *l, CUkernel k)) \
+	X(cuKernelGetName, cuKernelGetName, 12030, (const char **name, CUkernel k)) \
+	X(cuKernelGetParamInfo, cuKernelGetParamInfo, 12040, (CUkernel k, size_t i, size_t *at, size_t *size)) \
+	X(cuKernelGetAttribute, cuKernelGetAttribute, 12000, (int *value, int which, CUkernel k, CUdevice dev)) \
+	X(cuKernelSetAttribute, cuKernelSetAttribute, 12000, (int which, int value, CUkernel k, CUdevice dev)) \
+	X(cuFuncGetModule, cuFuncGetModule, 11000, (CUmodule *m, CUfunction f)) \
+	X(cuFuncGetName, cuFuncGetName, 12030, (const char **name, CUfunction f)) \
+	X(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, (CUfunction f, size_t i, size_t *at, size_t *size)) \
+	X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, (int *value, int which, CUfunction f)) \
+	X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, (CUfunction f, int which, int value)) \
+	X(cuFuncSetCacheConfig, cuFuncSetCacheConfig, 3000, (CUfunction f, int config)) \
+	X(cuFuncIsLoaded, cuFuncIsLoaded, 12040, (int *loaded, CUfunction f)) \
+	X(cuFuncLoad, cuFuncLoad, 12040, (CUfunction f)) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, (int *n, CUfunction f, int threads, size_t shared))
+
 #define CUDA_LAUNCH_API(X, P) \
 	X(cuModuleLoadData, cuModuleLoadData, 2000, (CUmodule *m, const void *image)) \
 	X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, (CUmodule *m, const void *image, unsigned n, int *options, void **values)) \
@@ -279,6 +315,8 @@ struct cu_copy_2d {
 	X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, (struct cu_launch_params *list, unsigned n, unsigned flags)) \
 	X(cuFuncSetBlockShape, cuFuncSetBlockShape, 2000, (CUfunction f, int x, int y, int z)) \
 	X(cuParamSetSize, cuParamSetSize, 2000, (CUfunction f, unsigned size)) \
+	X(cuParamSeti, cuParamSeti, 2000, (CUfunction f, int at, unsigned v)) \
+	X(cuParamSetf, cuParamSetf, 2000, (CUfunction f, int at, float v)) \
 	X(cuParamSetv, cuParamSetv, 2000, (CUfunction f, int at, void *p, unsigned size)) \
 	X(cuLaunch, cuLaunch, 2000, (CUfunction f)) \
 	X(cuLaunchGrid, cuLaunchGrid, 2000, (CUfunction f, int w, int h)) \
@@ -291,6 +329,7 @@ struct cu_copy_2d {
 	CUDA_MEMORY_API(X, P) \
 	CUDA_STREAM_API(X, P) \
 	CUDA_GRAPH_API(X, P) \
+	CUDA_CODE_API(X, P) \
 	CUDA_LAUNCH_API(X, P)
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,18 @@ fm_cu_result fk_enter_ctx(void)
 	if (fk.lost || !fk_ctx())
 		return fk_leave(CU_INVALID_CONTEXT);
 	return fk_ctx()->live ? FM_CU_SUCCESS : fk_leave(CU_CONTEXT_IS_DESTROYED);
+}
+
+void fk_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("fake_cuda: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	abort();
 }
 
 void fk_lose(fm_cu_result rc)

@@ -56,11 +56,7 @@ struct fk_work {
 			CUstream stream; /* as the program named it */
 			void *arg;
 		} host;
-		struct {
-			const struct fk_kernel *kernel;
-			unsigned grid, block;
-			unsigned char params[64];
-		} kernel;
+		struct fk_launch *launch;
 		struct {
 			union fm_cu_mem_op *op;
 			unsigned n;
@@ -73,10 +69,32 @@ struct fk_work {
 	};
 };
 
+/* A launch of a kernel; not changed once it is made, and shared by all that may execute it. */
+struct fk_launch {
+	_Atomic unsigned refs;
+	struct fk_image *image;
+	const struct fk_entry *entry; /* of the image */
+	struct fk_variables *variables;
+	unsigned grid[3], block[3], shared;
+	size_t size;
+	unsigned char params[]; /* as they stand in the constants, a guardian's included */
+};
+
+/* What a kernel in C is told of the block that it is to do; x and n: of the grid's first dimension,
+ * number and total: of all. */
+struct fk_block {
+	const struct fk_launch *launch;
+	const void *params;
+	unsigned x, n, threads;
+	uint64_t number, total;
+	struct fk_run *run;
+};
+
 struct fk_kernel {
 	const char *name;
-	unsigned char size[6]; /* of the parameters; ends with 0 */
-	void (*run)(const struct fk_work *w);
+	unsigned short size[6]; /* of the parameters; ends with 0 */
+	void (*run)(const struct fk_block *b);
+	bool together; /* its blocks wait for each other */
 };
 
 struct fk_op {
@@ -173,7 +191,9 @@ struct fk_capture {
 	bool shared; /* the program has the graph already */
 };
 
-#define FK_DEVICES 8
+#define FK_DEVICES    8
+#define FK_SMS        132   /* of each: multiprocessors */
+#define FK_PARAMS_MAX 32764 /* bytes of a kernel's parameters */
 
 struct fk {
 	pthread_mutex_t lock;
@@ -254,7 +274,10 @@ fm_cu_result fk_record_on(CUevent e, CUstream s);
 enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
 enum fk_place fk_place(const void *p);
 bool fk_writable(const void *p); /* by the device */
+bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
 void fk_memory_ctx_gone(CUcontext ctx);
+void *fk_memory_static(size_t size); /* of a module: the device's, all zero; free() ends it */
+void fk_memory_static_gone(void *p);
 
 /* capture.c */
 fm_cu_result fk_unsafe(void);           /* a call that captures of the mode global forbid */
@@ -274,9 +297,50 @@ fm_cu_result fk_graph_add(
 void fk_graph_put(CUgraph g);
 void fk_graph_publish(CUgraph g); /* the program has it now */
 
-/* module.c: a launch as a work; the function and the shape are checked. */
+/* module.c */
+struct fk_variables {
+	_Atomic unsigned refs; /* the module's and its launches' */
+	unsigned n;
+	struct {
+		const char *name;
+		void *at;
+		size_t size;
+	} variable[];
+};
+struct CUfunc_st {
+	const struct fk_entry *entry; /* of the module's image */
+	CUmodule module;
+	unsigned block[3], size; /* and parameters: for the launches that take none */
+	unsigned char *params;
+};
+CUfunction fk_function(CUfunction f); /* NULL: it is none; that of the context, for a CUkernel */
+struct fk_image *fk_module_image(CUmodule m);
+struct fk_variables *fk_module_variables(CUmodule m);
+CUfunction fk_module_function(CUmodule m, unsigned i);
+void *fk_variable(const struct fk_launch *l, const char *name);
+void fk_variables_put(struct fk_variables *v);
+fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *out);
+void fk_module_free(CUmodule m);
+CUmodule fk_module_of(CUlibrary library, CUcontext ctx); /* of any, if NULL; NULL: there is none */
+void fk_modules_ctx_gone(CUcontext ctx);
+
+/* library.c */
+CUfunction fk_kernel_function(CUfunction f); /* f is a CUkernel, or NULL comes back */
+
+/* launch.c: a launch as a work; the function and the shape are checked. */
 fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
-	const unsigned *block, void **params, void **extra);
+	const unsigned *block, unsigned shared, void **params, void **extra);
+
+/* guardian.c */
+void fk_launch_run(const struct fk_launch *l);
+/* For a block that waits for what others do: lets the processor go. False: it waits in vain. */
+bool fk_block_pause(const struct fk_block *b);
+/* Is the launch's stop word set? */
+bool fk_block_stopped(const struct fk_block *b);
 
 /* kernels.c */
 const struct fk_kernel *fk_kernel_find(const char *name);
+
+/* What the real driver would not forgive, or answers with nonsense, and no test may do: says so and
+ * ends the process. */
+__attribute__((noreturn, format(printf, 1, 2))) void fk_die(const char *fmt, ...);

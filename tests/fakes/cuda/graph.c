@@ -297,7 +297,7 @@ fm_cu_result cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUg
 	FK_TRY(fk_enter_ctx());
 	if (!node || !*find_graph(graph) || !k || (n && !deps))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	rc = fk_kernel_work(&w, k->f, k->grid, k->block, k->params, k->extra);
+	rc = fk_kernel_work(&w, k->f, k->grid, k->block, k->shared, k->params, k->extra);
 	return fk_leave(rc ? rc : fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));
 }
 

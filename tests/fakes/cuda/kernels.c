@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of tests/integration/cuda_kernels.cu as the fake device executes them. */
+/* The kernels of tests/integration/cuda_kernels.cu as the fake device executes them: what all
+ * threads of one block do. */
 #include "fake.h"
 #include <string.h>
 #include <time.h>
@@ -9,15 +10,21 @@ static uint32_t *pointer(CUdeviceptr d)
 	return (uint32_t *)(uintptr_t)d;
 }
 
-static void mix(const struct fk_work *w)
+/* The elements of a block, where the grid strides through n of them. */
+#define FOR_EACH(i, b, count)                                                    \
+	for (uint64_t at_ = (uint64_t)(b)->x * (b)->threads; at_ < (count);      \
+		at_ += (uint64_t)(b)->n * (b)->threads)                          \
+		for (uint32_t i = (uint32_t)at_; i < (count) && i < at_ + (b)->threads; i++)
+
+static void mix(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr x;
 		uint32_t n, number, rounds;
 	} p;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
-	for (uint32_t i = 0; i < p.n; i++) {
+	memcpy(&p, b->params, 20);
+	FOR_EACH (i, b, p.n) {
 		uint32_t v = pointer(p.x)[i] ^ (p.number + i);
 
 		for (uint32_t k = 0; k < p.rounds; k++)
@@ -26,44 +33,44 @@ static void mix(const struct fk_work *w)
 	}
 }
 
-static void join(const struct fk_work *w)
+static void join(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr out, a, b;
 		uint32_t n;
 	} p;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
-	for (uint32_t i = 0; i < p.n; i++)
+	memcpy(&p, b->params, 28);
+	FOR_EACH (i, b, p.n)
 		pointer(p.out)[i] = pointer(p.a)[i] * 31u + (pointer(p.b)[i] ^ 0x9e3779b9u);
 }
 
-static void fill(const struct fk_work *w)
+static void fill(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr x;
 		uint32_t n, value;
 	} p;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
-	for (uint32_t i = 0; i < p.n; i++)
+	memcpy(&p, b->params, sizeof(p));
+	FOR_EACH (i, b, p.n)
 		pointer(p.x)[i] = p.value + i;
 }
 
-static void count(const struct fk_work *w)
+static void count(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr x;
 		uint32_t n;
 	} p;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
-	for (uint32_t i = 0; i < p.n; i++)
+	memcpy(&p, b->params, 12);
+	FOR_EACH (i, b, p.n)
 		atomic_fetch_add((_Atomic uint32_t *)&pointer(p.x)[i & 63], i + 1);
 }
 
 /* Busy without using a processor, of which a test's machine has few. */
-static void spin(const struct fk_work *w)
+static void spin(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr out;
@@ -71,40 +78,144 @@ static void spin(const struct fk_work *w)
 	} p;
 	struct timespec t;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
+	memcpy(&p, b->params, sizeof(p));
 	t = (struct timespec){(time_t)(p.ns / 1000000000u), (long)(p.ns % 1000000000u)};
 	nanosleep(&t, NULL);
 	pointer(p.out)[0] = pointer(p.out)[0] * 3u + 1u;
 }
 
-static void relay(const struct fk_work *w)
+static void relay(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr x;
 		uint32_t n, steps;
 		CUdeviceptr arrived;
 	} p;
+	_Atomic uint32_t *arrived;
 
-	memcpy(&p, w->kernel.params, sizeof(p));
+	memcpy(&p, b->params, sizeof(p));
+	arrived = (_Atomic uint32_t *)pointer(p.arrived);
 	for (uint32_t s = 0; s < p.steps; s++) {
 		const uint32_t *from = pointer(p.x) + (s & 1) * p.n;
 		uint32_t *to = pointer(p.x) + (~s & 1) * p.n;
 
-		for (uint32_t i = 0; i < p.n; i++)
+		FOR_EACH (i, b, p.n)
 			to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + s;
+		atomic_fetch_add(arrived, 1);
+		while (atomic_load(arrived) < (s + 1) * b->n)
+			if (!fk_block_pause(b))
+				return;
 	}
-	pointer(p.arrived)[0] += p.steps * w->kernel.grid;
+}
+
+/* --- those of tests/data/guard/guard.cu --- */
+
+static void step(const struct fk_block *b)
+{
+	CUdeviceptr out;
+
+	memcpy(&out, b->params, sizeof(out));
+	pointer(out)[b->x] += 1;
+}
+
+static void chain(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr x;
+		uint32_t n, number;
+	} p;
+	const uint32_t *from;
+	uint32_t *to;
+
+	memcpy(&p, b->params, sizeof(p));
+	from = pointer(p.x) + (p.number & 1) * p.n;
+	to = pointer(p.x) + (~p.number & 1) * p.n;
+	FOR_EACH (i, b, p.n)
+		to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + p.number;
+}
+
+/* Takes no time of its own. A gate lets the blocks before gate[1] pass, and those that have begun
+ * when the launch is to stop: how far a launch gets between two stops is known. */
+static void toil(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr out;
+		uint64_t ns;
+		CUdeviceptr gate;
+	} p;
+	_Atomic uint32_t *gate;
+
+	memcpy(&p, b->params, sizeof(p));
+	gate = (_Atomic uint32_t *)pointer(p.gate);
+	if (gate) {
+		atomic_fetch_add(&gate[0], 1);
+		while (atomic_load(&gate[1]) <= b->x && !fk_block_stopped(b))
+			if (!fk_block_pause(b))
+				return;
+	}
+	pointer(p.out)[b->x] += 1;
+}
+
+static void tick(const struct fk_block *b)
+{
+	atomic_fetch_add((_Atomic uint32_t *)fk_variable(b->launch, "ticks"), 1);
+}
+
+static void odd(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr out;
+		uint32_t width;
+		uint16_t step;
+		int8_t sign;
+	} p;
+
+	memcpy(&p, b->params, 15);
+	pointer(p.out)[b->number * p.width] += (uint32_t)(p.step * p.sign);
+}
+
+/* The array begins the parameters, the pointer ends them. */
+static void add_array(const struct fk_block *b, uint32_t n)
+{
+	const unsigned char *params = b->params;
+	CUdeviceptr out;
+
+	memcpy(&out, params + (n * sizeof(uint32_t) + 7) / 8 * 8, sizeof(out));
+	FOR_EACH (i, b, n) {
+		uint32_t v;
+
+		memcpy(&v, params + i * sizeof(v), sizeof(v));
+		pointer(out)[i] = pointer(out)[i] * 3u + v;
+	}
+}
+
+static void large(const struct fk_block *b)
+{
+	add_array(b, 1010);
+}
+
+static void beyond(const struct fk_block *b)
+{
+	add_array(b, 1500);
 }
 
 const struct fk_kernel *fk_kernel_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
-		{"mix", {8, 4, 4, 4}, mix},
-		{"join", {8, 8, 8, 4}, join},
-		{"fill", {8, 4, 4}, fill},
-		{"count", {8, 4}, count},
-		{"spin", {8, 8}, spin},
-		{"relay", {8, 4, 4, 8}, relay},
+		{"mix", {8, 4, 4, 4}, mix, false},
+		{"join", {8, 8, 8, 4}, join, false},
+		{"fill", {8, 4, 4}, fill, false},
+		{"count", {8, 4}, count, false},
+		{"spin", {8, 8}, spin, false},
+		{"relay", {8, 4, 4, 8}, relay, true},
+		{"step", {8}, step, false},
+		{"chain", {8, 4, 4}, chain, false},
+		{"toil", {8, 8, 8}, toil, false},
+		{"meet", {8, 4, 4, 8}, relay, true},
+		{"tick", {0}, tick, false},
+		{"odd", {8, 4, 2, 1}, odd, false},
+		{"large", {4040, 8}, large, false},
+		{"beyond", {6000, 8}, beyond, false},
 	};
 
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)

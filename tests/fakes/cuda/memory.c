@@ -3,6 +3,7 @@
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct block {
 	struct block *next;
@@ -38,6 +39,13 @@ bool fk_writable(const void *p)
 	struct block *b = *find(p, 1);
 
 	return b && !b->read_only;
+}
+
+bool fk_within(const void *p, size_t n)
+{
+	struct block *b = *find(p, 1);
+
+	return b && n <= b->size - (size_t)((const unsigned char *)p - b->p);
 }
 
 /* Memory is never a green context's. */
@@ -93,6 +101,17 @@ static fm_cu_result allocate(void **p, size_t size, enum fk_place place)
 	return rc;
 }
 
+void *fk_memory_static(size_t size)
+{
+	void *p = aligned_alloc(256, (size + 256) & ~(size_t)255);
+
+	if (p && add(p, size ? size : 1, FK_DEVICE, true)) {
+		free(p);
+		return NULL;
+	}
+	return p ? memset(p, 0, size) : NULL;
+}
+
 static struct block **begins_at(const void *p, enum fk_place place, bool registered)
 {
 	struct block **b = find(p, 1);
@@ -100,6 +119,14 @@ static struct block **begins_at(const void *p, enum fk_place place, bool registe
 	return p && *b && (*b)->p == p && (*b)->place == place && (*b)->registered == registered
 		       ? b
 		       : NULL;
+}
+
+void fk_memory_static_gone(void *p)
+{
+	struct block **b = begins_at(p, FK_DEVICE, true);
+
+	if (b)
+		drop(b);
 }
 
 /* All that was submitted may still use the memory, so it is waited for. */

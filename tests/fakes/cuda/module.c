@@ -1,68 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules are PTX; what counts of it are the names of its kernels, which kernels.c has in C. */
-#include "fake.h"
-#include <ctype.h>
+/* Modules: an image in a context, with the variables that it has there. */
+#include "image.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MODULE_KERNELS 16
-
-struct CUfunc_st {
-	const struct fk_kernel *kernel;
-	unsigned block[3]; /* and parameters: for the launches that take none */
-	unsigned char params[64];
-};
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct CUmod_st {
 	struct CUmod_st *next;
-	unsigned n;
-	struct CUfunc_st function[MODULE_KERNELS];
+	CUcontext ctx;
+	CUlibrary library; /* whose it is, or NULL */
+	struct fk_image *image;
+	struct fk_variables *variables;
+	struct CUfunc_st function[]; /* one for each kernel of the image */
 };
 
 static CUmodule modules;
 
-static void read_entries(CUmodule m, const char *text)
+struct fk_image *fk_module_image(CUmodule m)
 {
-	static const char entry[] = ".visible .entry ";
-	char name[64];
+	return m->image;
+}
 
-	while ((text = strstr(text, entry)) && m->n < MODULE_KERNELS) {
-		size_t n = 0;
+struct fk_variables *fk_module_variables(CUmodule m)
+{
+	return m->variables;
+}
 
-		text += sizeof(entry) - 1;
-		while (n < sizeof(name) - 1 && (isalnum((unsigned char)text[n]) || text[n] == '_'))
-			n++;
-		memcpy(name, text, n);
-		name[n] = 0;
-		m->function[m->n].kernel = fk_kernel_find(name);
-		m->n += m->function[m->n].kernel != NULL;
+CUfunction fk_module_function(CUmodule m, unsigned i)
+{
+	return &m->function[i];
+}
+
+/* --- variables --- */
+
+void fk_variables_put(struct fk_variables *v)
+{
+	if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
+		return;
+	for (unsigned i = 0; i < v->n; i++)
+		free(v->variable[i].at);
+	free(v);
+}
+
+void *fk_variable(const struct fk_launch *l, const char *name)
+{
+	struct fk_variables *v = l->variables;
+
+	for (unsigned i = 0; i < v->n; i++)
+		if (!strcmp(v->variable[i].name, name))
+			return v->variable[i].at;
+	fk_die("%s looks for a variable '%s' that its image lacks", l->entry->name, name);
+}
+
+/* The names are the image's, which is there for as long. */
+static struct fk_variables *new_variables(const struct fk_image *image)
+{
+	size_t n = image->n_variables;
+	struct fk_variables *v = calloc(1, sizeof(*v) + n * sizeof(*v->variable));
+
+	if (!v)
+		return NULL;
+	v->refs = 1;
+	for (; v->n < n; v->n++) {
+		v->variable[v->n].name = image->variable[v->n].name;
+		v->variable[v->n].size = image->variable[v->n].size;
+		v->variable[v->n].at = fk_memory_static(image->variable[v->n].size);
+		if (!v->variable[v->n].at)
+			fk_die("no memory for a variable");
 	}
+	return v;
 }
 
-fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
-{
-	CUmodule m;
-
-	if (!module || !image)
-		return FM_CU_ERROR_INVALID_VALUE;
-	if (!strstr(image, ".version"))
-		return CU_INVALID_IMAGE;
-	FK_TRY(fk_enter_ctx());
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		return fk_leave(CU_OUT_OF_MEMORY);
-	read_entries(m, image);
-	m->next = modules;
-	modules = m;
-	*module = m;
-	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuModuleLoadDataEx(
-	CUmodule *module, const void *image, unsigned n, int *options, void **values)
-{
-	return cuModuleLoadData(module, image);
-}
+/* --- modules --- */
 
 static CUmodule *find_module(CUmodule module)
 {
@@ -73,17 +84,129 @@ static CUmodule *find_module(CUmodule module)
 	return m;
 }
 
-/* What was launched keeps running: the kernels are not the module's. */
-fm_cu_result cuModuleUnload(CUmodule module)
+fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *out)
 {
-	CUmodule *m;
+	CUmodule m = calloc(1, sizeof(*m) + image->n * sizeof(*m->function));
+
+	if (!m)
+		return CU_OUT_OF_MEMORY;
+	m->variables = new_variables(image);
+	if (!m->variables) {
+		free(m);
+		return CU_OUT_OF_MEMORY;
+	}
+	m->ctx = fk_ctx();
+	m->library = library;
+	m->image = image;
+	atomic_fetch_add(&image->refs, 1);
+	for (unsigned i = 0; i < image->n; i++) {
+		m->function[i].entry = &image->entry[i];
+		m->function[i].module = m;
+	}
+	m->next = modules;
+	modules = m;
+	*out = m;
+	return FM_CU_SUCCESS;
+}
+
+/* What was launched keeps what it needs. */
+void fk_module_free(CUmodule m)
+{
+	*find_module(m) = m->next;
+	for (unsigned i = 0; i < m->image->n; i++)
+		free(m->function[i].params);
+	for (unsigned i = 0; i < m->variables->n; i++)
+		fk_memory_static_gone(m->variables->variable[i].at);
+	fk_variables_put(m->variables);
+	fk_image_put(m->image);
+	free(m);
+}
+
+void fk_modules_ctx_gone(CUcontext ctx)
+{
+	CUmodule *m = &modules;
+
+	while (*m)
+		if ((*m)->ctx == ctx)
+			fk_module_free(*m);
+		else
+			m = &(*m)->next;
+}
+
+CUmodule fk_module_of(CUlibrary library, CUcontext ctx)
+{
+	CUmodule m = modules;
+
+	while (m && (m->library != library || m->ctx != ctx))
+		m = m->next;
+	return m;
+}
+
+/* Images are copied by whoever loads them, if they are needed any longer. */
+fm_cu_result fk_image_of_file(const char *path, struct fk_image **image)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	fm_cu_result rc = CU_FILE_NOT_FOUND;
+	struct stat st;
+	char *data;
+
+	if (fd < 0)
+		return rc;
+	data = fstat(fd, &st) ? NULL : calloc(1, (size_t)st.st_size + 1);
+	if (data && read(fd, data, (size_t)st.st_size) == st.st_size)
+		rc = fk_image_read(data, image);
+	free(data);
+	close(fd);
+	return rc;
+}
+
+static fm_cu_result load(CUmodule *module, const void *data, const char *path)
+{
+	struct fk_image *image;
+	fm_cu_result rc;
 
 	FK_TRY(fk_enter_ctx());
-	m = find_module(module);
-	if (!*m)
-		return fk_leave(CU_INVALID_HANDLE);
-	*m = module->next;
-	free(module);
+	rc = path ? fk_image_of_file(path, &image) : fk_image_read(data, &image);
+	if (rc)
+		return fk_leave(rc);
+	rc = fk_module_new(image, NULL, module);
+	fk_image_put(image);
+	return fk_leave(rc);
+}
+
+fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
+{
+	return module && path ? load(module, NULL, path) : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return module && image ? load(module, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result cuModuleLoadDataEx(
+	CUmodule *module, const void *image, unsigned n, int *options, void **values)
+{
+	return cuModuleLoadData(module, image);
+}
+
+fm_cu_result cuModuleLoadFatBinary(CUmodule *module, const void *fatbin)
+{
+	return cuModuleLoadData(module, fatbin);
+}
+
+static fm_cu_result enter_module(CUmodule module)
+{
+	FK_TRY(fk_enter_ctx());
+	return *find_module(module) ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
+}
+
+fm_cu_result cuModuleUnload(CUmodule module)
+{
+	FK_TRY(enter_module(module));
+	if (module->library)
+		return fk_leave(CU_NOT_PERMITTED);
+	fk_module_free(module);
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -91,11 +214,9 @@ fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *nam
 {
 	if (!f || !name)
 		return FM_CU_ERROR_INVALID_VALUE;
-	FK_TRY(fk_enter_ctx());
-	if (!*find_module(module))
-		return fk_leave(CU_INVALID_HANDLE);
-	for (unsigned i = 0; i < module->n; i++) {
-		if (!strcmp(module->function[i].kernel->name, name)) {
+	FK_TRY(enter_module(module));
+	for (unsigned i = 0; i < module->image->n; i++) {
+		if (!strcmp(module->image->entry[i].name, name)) {
 			*f = &module->function[i];
 			return fk_leave(FM_CU_SUCCESS);
 		}
@@ -103,185 +224,151 @@ fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *nam
 	return fk_leave(CU_NOT_FOUND);
 }
 
-static bool function_known(CUfunction f)
+fm_cu_result cuModuleGetFunctionCount(unsigned *n, CUmodule module)
+{
+	if (!n)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(enter_module(module));
+	*n = module->image->n;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule module)
+{
+	if (!f && n)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(enter_module(module));
+	for (unsigned i = 0; i < n && i < module->image->n; i++)
+		f[i] = &module->function[i];
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuModuleGetGlobal_v2(CUdeviceptr *d, size_t *size, CUmodule module, const char *name)
+{
+	if (!name)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(enter_module(module));
+	for (unsigned i = 0; i < module->variables->n; i++) {
+		if (strcmp(module->variables->variable[i].name, name))
+			continue;
+		if (d)
+			*d = (uintptr_t)module->variables->variable[i].at;
+		if (size)
+			*size = module->variables->variable[i].size;
+		return fk_leave(FM_CU_SUCCESS);
+	}
+	return fk_leave(CU_NOT_FOUND);
+}
+
+/* --- functions --- */
+
+CUfunction fk_function(CUfunction f)
 {
 	for (CUmodule m = modules; m; m = m->next)
-		if (f >= m->function && f < m->function + m->n)
-			return true;
-	return false;
+		if (f >= m->function && f < m->function + m->image->n)
+			return f;
+	return fk_kernel_function(f);
 }
 
-/* The ways to give parameters: a pointer to each, or a packed buffer that `extra` names. */
-enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
-
-static fm_cu_result read_params(struct fk_work *w, void **params, void **extra)
-{
-	const unsigned char *size = w->kernel.kernel->size;
-	const char *packed = NULL;
-	size_t at = 0;
-
-	if (!params == !extra)
-		return FM_CU_ERROR_INVALID_VALUE;
-	for (; extra && (uintptr_t)extra[0] != EXTRA_END; extra += 2)
-		if ((uintptr_t)extra[0] == EXTRA_BUFFER)
-			packed = extra[1];
-	for (unsigned i = 0; size[i]; i++) {
-		at = (at + size[i] - 1) / size[i] * size[i];
-		memcpy(w->kernel.params + at, packed ? packed + at : params[i], size[i]);
-		at += size[i];
-	}
-	return FM_CU_SUCCESS;
-}
-
-/* FAKE_CUDA_LOST=ERROR@N: the N-th kernel is the device's last. */
-static bool fatal(void)
-{
-	const char *lost = fk_env("FAKE_CUDA_LOST"), *at = lost ? strchr(lost, '@') : NULL;
-
-	if (!at || atomic_fetch_add(&fk.kernels, 1) + 1 != (unsigned)atoi(at + 1))
-		return false;
-	pthread_mutex_lock(&fk.lock);
-	fk_lose(atoi(lost));
-	pthread_mutex_unlock(&fk.lock);
-	return true;
-}
-
-static void run_kernel(struct fk_work *w)
-{
-	if (!fatal())
-		w->kernel.kernel->run(w);
-}
-
-static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)
-{
-	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-
-	if (!threads || threads > 1024 || block[2] > 64)
-		return FM_CU_ERROR_INVALID_VALUE;
-	if (!grid[0] || !grid[1] || !grid[2] || grid[0] > INT32_MAX || grid[1] > 65535 ||
-		grid[2] > 65535)
-		return FM_CU_ERROR_INVALID_VALUE;
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
-	const unsigned *block, void **params, void **extra)
-{
-	if (!f || !function_known(f))
-		return CU_INVALID_HANDLE;
-	FK_TRY(check_shape(grid, block));
-	*w = (struct fk_work){.run = run_kernel};
-	w->kernel.kernel = f->kernel;
-	w->kernel.grid = grid[0] * grid[1] * grid[2];
-	w->kernel.block = block[0] * block[1] * block[2];
-	return read_params(w, params, extra);
-}
-
-static fm_cu_result launch(
-	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
-{
-	struct fk_work w;
-	fm_cu_result rc;
-	CUstream s;
-
-	if (!f || !function_known(f))
-		return CU_INVALID_HANDLE;
-	FK_TRY(fk_stream_find(c->stream, &s));
-	rc = fk_kernel_work(&w, f, c->grid, c->block, params, extra);
-	if (rc && s->capture)
-		s->capture->invalid = true;
-	FK_TRY(rc);
-	return fk_enqueue(c->stream, &w, NULL);
-}
-
-fm_cu_result cuLaunchKernelEx(
-	const struct cu_launch_config *config, CUfunction f, void **params, void **extra)
-{
-	if (!config)
-		return FM_CU_ERROR_INVALID_VALUE;
-	FK_TRY(fk_enter_ctx());
-	return fk_leave(launch(config, f, params, extra));
-}
-
-fm_cu_result cuLaunchKernel(CU_LAUNCH_PARAMS, void **extra)
-{
-	struct cu_launch_config c = {
-		.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
-
-	return cuLaunchKernelEx(&c, f, params, extra);
-}
-
-/* All blocks must be on the device at once. */
-fm_cu_result cuLaunchCooperativeKernel(CU_LAUNCH_PARAMS)
-{
-	if ((uint64_t)gx * gy * gz * bx * by * bz > 16 * 2048)
-		return 720; /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
-	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
-}
-
-/* A kernel on several devices, of which there is one. */
-fm_cu_result cuLaunchCooperativeKernelMultiDevice(
-	struct cu_launch_params *list, unsigned n, unsigned flags)
-{
-	const unsigned *g, *b;
-
-	if (!list || n != 1 || flags > 3 ||
-		(uintptr_t)list->stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD)
-		return FM_CU_ERROR_INVALID_VALUE;
-	g = list->grid;
-	b = list->block;
-	return cuLaunchCooperativeKernel(list->f, g[0], g[1], g[2], b[0], b[1], b[2], list->shared,
-		list->stream, list->params);
-}
-
-/* --- before CUDA 4.0: shape and parameters belong to the function --- */
-
-static fm_cu_result function(CUfunction f)
+static fm_cu_result enter_function(CUfunction f)
 {
 	FK_TRY(fk_enter_ctx());
-	return function_known(f) ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
+	return f && fk_function(f) == f ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
 }
 
-fm_cu_result cuFuncSetBlockShape(CUfunction f, int x, int y, int z)
+fm_cu_result cuFuncGetModule(CUmodule *module, CUfunction f)
 {
-	FK_TRY(function(f));
-	f->block[0] = (unsigned)x;
-	f->block[1] = (unsigned)y;
-	f->block[2] = (unsigned)z;
+	if (!module)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(enter_function(f));
+	*module = f->module;
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-fm_cu_result cuParamSetSize(CUfunction f, unsigned size)
+fm_cu_result cuFuncGetName(const char **name, CUfunction f)
 {
-	return size <= sizeof(f->params) ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+	if (!name)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(enter_function(f));
+	*name = f->entry->name;
+	return fk_leave(FM_CU_SUCCESS);
 }
 
-fm_cu_result cuParamSetv(CUfunction f, int at, void *p, unsigned size)
+fm_cu_result fk_param_info(const struct fk_entry *e, size_t i, size_t *at, size_t *size)
 {
-	FK_TRY(function(f));
-	if (at < 0 || (unsigned)at + size > sizeof(f->params))
+	if (i >= e->n_params || !at)
+		return FM_CU_ERROR_INVALID_VALUE;
+	*at = e->param[i].at;
+	if (size)
+		*size = e->param[i].size;
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size)
+{
+	FK_TRY(enter_function(f));
+	return fk_leave(fk_param_info(f->entry, i, at, size));
+}
+
+/* As for machine code of this device. */
+fm_cu_result fk_attribute(const struct fk_entry *e, int which, int *value)
+{
+	enum { MAX_THREADS, SHARED, CONSTANT, LOCAL, REGS, PTX, BINARY, CACHE, DYNAMIC };
+
+	if (!value || which < 0 || which > 15)
+		return FM_CU_ERROR_INVALID_VALUE;
+	*value = 0;
+	if (which == MAX_THREADS)
+		*value = e->max_threads ? (int)e->max_threads : 1024;
+	else if (which == SHARED)
+		*value = (int)e->shared;
+	else if (which == REGS)
+		*value = (int)e->regs;
+	else if (which == PTX || which == BINARY)
+		*value = FK_SM;
+	else if (which == DYNAMIC)
+		*value = 48 * 1024;
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuFuncGetAttribute(int *value, int which, CUfunction f)
+{
+	FK_TRY(enter_function(f));
+	return fk_leave(fk_attribute(f->entry, which, value));
+}
+
+fm_cu_result cuFuncSetAttribute(CUfunction f, int which, int value)
+{
+	FK_TRY(enter_function(f));
+	return fk_leave(which < 0 || which > 15 ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+}
+
+fm_cu_result cuFuncSetCacheConfig(CUfunction f, int config)
+{
+	FK_TRY(enter_function(f));
+	return fk_leave(config < 0 || config > 3 ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+}
+
+/* All is loaded at once. */
+fm_cu_result cuFuncIsLoaded(int *loaded, CUfunction f)
+{
+	FK_TRY(enter_function(f));
+	*loaded = 1;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuFuncLoad(CUfunction f)
+{
+	FK_TRY(enter_function(f));
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *n, CUfunction f, int threads, size_t shared)
+{
+	FK_TRY(enter_function(f));
+	if (!n || threads < 1 || threads > 1024)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	memcpy(f->params + at, p, size);
+	*n = 2048 / ((threads + 31) / 32 * 32);
 	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuLaunchGridAsync(CUfunction f, int w, int h, CUstream stream)
-{
-	size_t size = sizeof(f->params);
-	void *extra[] = {(void *)EXTRA_BUFFER, f->params, (void *)EXTRA_SIZE, &size, NULL};
-	struct cu_launch_config c = {.grid = {(unsigned)w, (unsigned)h, 1}, .stream = stream};
-
-	FK_TRY(function(f));
-	memcpy(c.block, f->block, sizeof(c.block));
-	return fk_leave(launch(&c, f, NULL, extra));
-}
-
-fm_cu_result cuLaunchGrid(CUfunction f, int w, int h)
-{
-	return cuLaunchGridAsync(f, w, h, NULL);
-}
-
-fm_cu_result cuLaunch(CUfunction f)
-{
-	return cuLaunchGrid(f, 1, 1);
 }

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches executed block by block. In front of each block of a kernel that was rewritten stands the
+ * guardian, with the same effect on the same words, in the same order, as the one that real devices
+ * run (src/backend/cuda/image/guardian.ptx).
+ */
+#include "image.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A launch that is executed: by its stream's thread, which helpers may join. */
+struct fk_run {
+	struct fk_run *more;
+	const struct fk_launch *launch;
+	_Atomic uint64_t next; /* block to be begun */
+	uint64_t total;
+	_Atomic bool left_out; /* a block, at least */
+	unsigned helpers;      /* with the pool's lock */
+	/* The guardian's parameters; stop is NULL if there are none, or all goes. */
+	_Atomic uint32_t *stop;
+	unsigned char *block;
+	uint64_t number;
+	unsigned mode;
+};
+
+/* --- the guardian --- */
+
+static _Atomic uint64_t *word64(const struct fk_run *r, unsigned at)
+{
+	return (_Atomic uint64_t *)(void *)(r->block + at);
+}
+
+static void count_out(const struct fk_run *r)
+{
+	atomic_fetch_add((_Atomic uint32_t *)(void *)(r->block + 4), 1);
+}
+
+/* The first launch to leave out a block leaves its number. Was it, or is it, this one? */
+static bool is_first(const struct fk_run *r)
+{
+	uint64_t first = 0;
+
+	return atomic_compare_exchange_strong(word64(r, 8), &first, r->number) ||
+	       first == r->number;
+}
+
+/* Modes 0 and 1: a block decides for itself. */
+static bool leaves_block(const struct fk_run *r, uint64_t b, uint32_t stop)
+{
+	_Atomic uint32_t *map = (_Atomic uint32_t *)(void *)(r->block + 64 + b / 32 * 4);
+	uint32_t bit = (uint32_t)1 << (b & 31);
+
+	if (r->mode) {
+		if (!(atomic_load(map) & bit))
+			return true; /* it ran before */
+		if (!stop) {
+			atomic_fetch_and(map, ~bit);
+			return false;
+		}
+	} else if (!stop) {
+		return false;
+	}
+	if (is_first(r))
+		atomic_fetch_or(map, bit);
+	count_out(r);
+	return true;
+}
+
+/* Mode 2: the first to look decides for the launch. */
+static bool leaves_grid(const struct fk_run *r, uint32_t stop)
+{
+	uint64_t decided = atomic_load(word64(r, 16)), mine = r->number << 2 | (stop ? 2 : 1);
+
+	while (decided >> 2 != r->number)
+		if (atomic_compare_exchange_strong(word64(r, 16), &decided, mine))
+			decided = mine;
+	if (!(decided & 2))
+		return false;
+	is_first(r);
+	count_out(r);
+	return true;
+}
+
+static bool leaves(const struct fk_run *r, uint64_t b)
+{
+	uint32_t stop = r->stop ? atomic_load(r->stop) : 0;
+
+	if (!r->stop || !(r->mode | stop))
+		return false;
+	return r->mode == 2 ? leaves_grid(r, stop) : leaves_block(r, b, stop);
+}
+
+static uint64_t guard_param(const struct fk_launch *l, unsigned i)
+{
+	const struct fk_entry *e = l->entry;
+	uint64_t v = 0;
+
+	if (e->guarded)
+		memcpy(&v, l->params + e->param[e->n_params - FK_GUARD_PARAMS + i].at, sizeof(v));
+	return v;
+}
+
+/* --- blocks --- */
+
+/* The guardian asks before each, the kernel's own code does the rest. */
+static void run_block(struct fk_run *r, uint64_t number)
+{
+	const struct fk_launch *l = r->launch;
+	struct fk_block b = {.launch = l,
+		.params = l->params,
+		.x = (unsigned)(number % l->grid[0]),
+		.n = l->grid[0],
+		.threads = l->block[0] * l->block[1] * l->block[2],
+		.number = number,
+		.total = r->total,
+		.run = r};
+
+	if (fk.lost)
+		return;
+	if (leaves(r, number))
+		r->left_out = true;
+	else
+		l->entry->kernel->run(&b);
+}
+
+bool fk_block_pause(const struct fk_block *b)
+{
+	const struct fk_launch *l = b->launch;
+
+	if (l->entry->kernel->together && b->run->left_out)
+		fk_die("some blocks of %s were left out, and others wait for them", l->entry->name);
+	usleep(20);
+	return !fk.lost;
+}
+
+bool fk_block_stopped(const struct fk_block *b)
+{
+	return b->run->stop && atomic_load(b->run->stop);
+}
+
+static void run_blocks(struct fk_run *r)
+{
+	for (uint64_t n; (n = atomic_fetch_add(&r->next, 1)) < r->total;)
+		run_block(r, n);
+}
+
+/* --- several blocks at once: on the stream's thread, and two that help whoever has blocks --- */
+
+#define HELPERS 2
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more, done;
+	pthread_once_t once;
+	struct fk_run *runs;
+} pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
+	PTHREAD_ONCE_INIT, NULL};
+
+static struct fk_run *runs_with_blocks(void)
+{
+	struct fk_run *r = pool.runs;
+
+	while (r && atomic_load(&r->next) >= r->total)
+		r = r->more;
+	return r;
+}
+
+static void *helper(void *unused)
+{
+	struct fk_run *r;
+
+	pthread_mutex_lock(&pool.lock);
+	for (;;) {
+		while (!(r = runs_with_blocks()))
+			pthread_cond_wait(&pool.more, &pool.lock);
+		r->helpers++;
+		pthread_mutex_unlock(&pool.lock);
+		run_blocks(r);
+		pthread_mutex_lock(&pool.lock);
+		r->helpers--;
+		pthread_cond_broadcast(&pool.done);
+	}
+	return unused;
+}
+
+static void start_helpers(void)
+{
+	pthread_t t;
+
+	for (unsigned i = 0; i < HELPERS; i++)
+		if (!pthread_create(&t, NULL, helper, NULL))
+			pthread_detach(t);
+}
+
+static void run_helped(struct fk_run *r)
+{
+	struct fk_run **at = &pool.runs;
+
+	pthread_once(&pool.once, start_helpers);
+	pthread_mutex_lock(&pool.lock);
+	r->more = pool.runs;
+	pool.runs = r;
+	pthread_cond_broadcast(&pool.more);
+	pthread_mutex_unlock(&pool.lock);
+	run_blocks(r);
+	pthread_mutex_lock(&pool.lock);
+	while (*at != r)
+		at = &(*at)->more;
+	*at = r->more;
+	while (r->helpers)
+		pthread_cond_wait(&pool.done, &pool.lock);
+	pthread_mutex_unlock(&pool.lock);
+}
+
+/* --- all blocks at once, each on a thread of its own --- */
+
+struct resident {
+	struct fk_run *run;
+	uint64_t number;
+	pthread_t thread;
+};
+
+static void *run_resident(void *arg)
+{
+	struct resident *r = arg;
+
+	run_block(r->run, r->number);
+	return NULL;
+}
+
+static void run_together(struct fk_run *r)
+{
+	struct resident *b = calloc(r->total, sizeof(*b));
+	pthread_attr_t small;
+
+	if (!b)
+		fk_die("no memory for %llu blocks", (unsigned long long)r->total);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 256 * 1024);
+	for (uint64_t i = 0; i < r->total; i++) {
+		b[i].run = r;
+		b[i].number = i;
+		if (pthread_create(&b[i].thread, &small, run_resident, &b[i]))
+			fk_die("no thread for a block");
+	}
+	for (uint64_t i = 0; i < r->total; i++)
+		pthread_join(b[i].thread, NULL);
+	pthread_attr_destroy(&small);
+	free(b);
+}
+
+void fk_launch_run(const struct fk_launch *l)
+{
+	uint64_t launch = guard_param(l, 2);
+	struct fk_run r = {.launch = l,
+		.total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
+		.stop = (_Atomic uint32_t *)(uintptr_t)guard_param(l, 0),
+		.block = (unsigned char *)(uintptr_t)guard_param(l, 1),
+		.number = launch >> 2,
+		.mode = (unsigned)(launch & 3)};
+
+	if (l->entry->kernel->together)
+		run_together(&r);
+	else if (r.stop && r.total > 1)
+		run_helped(&r);
+	else
+		run_blocks(&r);
+}

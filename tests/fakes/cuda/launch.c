@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches of kernels, with what their parameters are in the end. */
+#include "image.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { COOPERATIVE_TOO_LARGE = 720 };
+
+/* What the device can hold at once. */
+#define RESIDENT (FK_SMS * 2048ull)
+
+/* The ways to give parameters: a pointer to each, or a packed buffer that `extra` names. */
+enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
+
+/* --- a guardian's parameters, which a launch may lack: then there is anything in their place --- */
+
+/* A copy by the system, which says so when there is no such memory. */
+static bool safe_read(void *to, const void *from, size_t n)
+{
+	struct iovec own = {to, n}, other = {(void *)(uintptr_t)from, n};
+
+	return process_vm_readv(getpid(), &own, 1, &other, 1, 0) == (ssize_t)n;
+}
+
+static uint64_t guard_param(const struct fk_launch *l, unsigned i)
+{
+	const struct fk_entry *e = l->entry;
+	uint64_t v;
+
+	memcpy(&v, l->params + e->param[e->n_params - FK_GUARD_PARAMS + i].at, sizeof(v));
+	return v;
+}
+
+/* Memory of the device, all of it one allocation's? */
+static bool on_device(uint64_t at, uint64_t n)
+{
+	return fk_place((void *)(uintptr_t)at) == FK_DEVICE &&
+	       fk_within((void *)(uintptr_t)at, n);
+}
+
+static void check_guard(const struct fk_launch *l)
+{
+	uint64_t stop = guard_param(l, 0), block = guard_param(l, 1), launch = guard_param(l, 2);
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	uint64_t map = (launch & 3) == 2 ? 0 : (blocks + 31) / 32 * 4;
+
+	if (!stop)
+		return;
+	if (stop % 4 || !on_device(stop, 4))
+		fk_die("a launch of %s whose stop word is at %#llx, which is not the device's: were the "
+		       "guardian's parameters left out?",
+			l->entry->name, (unsigned long long)stop);
+	if (block % 8 || !on_device(block, map ? 64 + map : 24))
+		fk_die("a launch of %s whose control block, at %#llx, has no room for %llu blocks",
+			l->entry->name, (unsigned long long)block, (unsigned long long)blocks);
+	if ((launch & 3) == 3 || !(launch >> 2))
+		fk_die("a launch of %s with number and mode %#llx", l->entry->name,
+			(unsigned long long)launch);
+}
+
+/* --- parameters --- */
+
+static fm_cu_result copy_each(struct fk_launch *l, void **params)
+{
+	const struct fk_entry *e = l->entry;
+	unsigned own = e->n_params - (e->guarded ? FK_GUARD_PARAMS : 0);
+	void *at;
+
+	for (unsigned i = 0; i < own; i++)
+		memcpy(l->params + e->param[i].at, params[i], e->param[i].size);
+	for (unsigned i = own; i < e->n_params; i++)
+		if (!safe_read(&at, &params[i], sizeof(at)) ||
+			!safe_read(l->params + e->param[i].at, at, e->param[i].size))
+			fk_die("a launch of %s without the guardian's parameters", e->name);
+	return FM_CU_SUCCESS;
+}
+
+static fm_cu_result copy_packed(struct fk_launch *l, void **extra)
+{
+	const struct fk_entry *e = l->entry;
+	const void *packed = NULL;
+	const size_t *size = NULL;
+
+	for (; (uintptr_t)extra[0] != EXTRA_END; extra += 2) {
+		if ((uintptr_t)extra[0] == EXTRA_BUFFER)
+			packed = extra[1];
+		else if ((uintptr_t)extra[0] == EXTRA_SIZE)
+			size = extra[1];
+		else
+			return FM_CU_ERROR_INVALID_VALUE;
+	}
+	if (!packed || !size)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (*size < e->bytes && e->guarded)
+		fk_die("a launch of %s without the guardian's parameters: %zu bytes of %u", e->name,
+			*size, e->bytes);
+	if (*size < e->bytes)
+		return FM_CU_ERROR_INVALID_VALUE;
+	memcpy(l->params, packed, e->bytes);
+	return FM_CU_SUCCESS;
+}
+
+static fm_cu_result read_params(struct fk_launch *l, void **params, void **extra)
+{
+	const struct fk_entry *e = l->entry;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (params && extra)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (e->guarded && !params && !extra)
+		fk_die("a launch of %s with no parameters, not the guardian's either", e->name);
+	if (e->n_params && !params && !extra)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (e->n_params)
+		rc = extra ? copy_packed(l, extra) : copy_each(l, params);
+	if (!rc && e->guarded)
+		check_guard(l);
+	return rc;
+}
+
+/* --- launches as works --- */
+
+/* FAKE_CUDA_LOST=ERROR@N: the N-th kernel is the device's last. */
+static bool fatal(void)
+{
+	const char *lost = fk_env("FAKE_CUDA_LOST"), *at = lost ? strchr(lost, '@') : NULL;
+
+	if (!at || atomic_fetch_add(&fk.kernels, 1) + 1 != (unsigned)atoi(at + 1))
+		return false;
+	pthread_mutex_lock(&fk.lock);
+	fk_lose(atoi(lost));
+	pthread_mutex_unlock(&fk.lock);
+	return true;
+}
+
+static void run_kernel(struct fk_work *w)
+{
+	if (!fatal())
+		fk_launch_run(w->launch);
+}
+
+static void end_kernel(struct fk_work *w)
+{
+	struct fk_launch *l = w->launch;
+
+	if (atomic_fetch_sub(&l->refs, 1) != 1)
+		return;
+	fk_image_put(l->image);
+	fk_variables_put(l->variables);
+	free(l);
+}
+
+static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)
+{
+	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+
+	if (!threads || threads > 1024 || block[2] > 64)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (!grid[0] || !grid[1] || !grid[2] || grid[0] > INT32_MAX || grid[1] > 65535 ||
+		grid[2] > 65535)
+		return FM_CU_ERROR_INVALID_VALUE;
+	return FM_CU_SUCCESS;
+}
+
+static struct fk_launch *new_launch(CUfunction f, const unsigned *grid, const unsigned *block)
+{
+	struct fk_launch *l = calloc(1, sizeof(*l) + f->entry->bytes + 1);
+
+	if (!l)
+		return NULL;
+	l->refs = 1;
+	l->image = fk_module_image(f->module);
+	l->variables = fk_module_variables(f->module);
+	atomic_fetch_add(&l->image->refs, 1);
+	atomic_fetch_add(&l->variables->refs, 1);
+	l->entry = f->entry;
+	memcpy(l->grid, grid, sizeof(l->grid));
+	memcpy(l->block, block, sizeof(l->block));
+	l->size = f->entry->bytes;
+	return l;
+}
+
+fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
+	const unsigned *block, unsigned shared, void **params, void **extra)
+{
+	fm_cu_result rc;
+
+	f = fk_function(f);
+	if (!f)
+		return CU_INVALID_HANDLE;
+	FK_TRY(check_shape(grid, block));
+	if (!f->entry->kernel)
+		return FM_CU_ERROR_NOT_SUPPORTED; /* nobody knows what it does */
+	*w = (struct fk_work){.run = run_kernel, .end = end_kernel};
+	w->launch = new_launch(f, grid, block);
+	if (!w->launch)
+		return CU_OUT_OF_MEMORY;
+	w->launch->shared = shared;
+	rc = read_params(w->launch, params, extra);
+	if (rc)
+		end_kernel(w);
+	return rc;
+}
+
+static fm_cu_result launch(
+	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
+{
+	struct fk_work w;
+	fm_cu_result rc;
+	CUstream s;
+
+	if (!fk_function(f))
+		return CU_INVALID_HANDLE;
+	FK_TRY(fk_stream_find(c->stream, &s));
+	rc = fk_kernel_work(&w, f, c->grid, c->block, c->shared, params, extra);
+	if (rc && s->capture)
+		s->capture->invalid = true;
+	FK_TRY(rc);
+	return fk_enqueue(c->stream, &w, NULL);
+}
+
+/* All blocks must be on the device at once. */
+static bool too_large(const unsigned *grid, const unsigned *block)
+{
+	return (uint64_t)grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2] > RESIDENT;
+}
+
+fm_cu_result cuLaunchKernelEx(
+	const struct cu_launch_config *config, CUfunction f, void **params, void **extra)
+{
+	if (!config)
+		return FM_CU_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < config->attr_count; i++)
+		if (config->attrs[i].id == CU_LAUNCH_COOPERATIVE &&
+			config->attrs[i].value.cooperative &&
+			too_large(config->grid, config->block))
+			return COOPERATIVE_TOO_LARGE;
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(launch(config, f, params, extra));
+}
+
+fm_cu_result cuLaunchKernel(CU_LAUNCH_PARAMS, void **extra)
+{
+	struct cu_launch_config c = {
+		.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
+
+	return cuLaunchKernelEx(&c, f, params, extra);
+}
+
+fm_cu_result cuLaunchCooperativeKernel(CU_LAUNCH_PARAMS)
+{
+	if (too_large((unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}))
+		return COOPERATIVE_TOO_LARGE;
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
+}
+
+/* A kernel on several devices, of which there is one. */
+fm_cu_result cuLaunchCooperativeKernelMultiDevice(
+	struct cu_launch_params *list, unsigned n, unsigned flags)
+{
+	const unsigned *g, *b;
+
+	if (!list || n != 1 || flags > 3 ||
+		(uintptr_t)list->stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD)
+		return FM_CU_ERROR_INVALID_VALUE;
+	g = list->grid;
+	b = list->block;
+	return cuLaunchCooperativeKernel(list->f, g[0], g[1], g[2], b[0], b[1], b[2], list->shared,
+		list->stream, list->params);
+}
+
+/* --- before CUDA 4.0: shape and parameters belong to the function --- */
+
+static fm_cu_result function(CUfunction f)
+{
+	FK_TRY(fk_enter_ctx());
+	return f && fk_function(f) == f ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
+}
+
+fm_cu_result cuFuncSetBlockShape(CUfunction f, int x, int y, int z)
+{
+	FK_TRY(function(f));
+	f->block[0] = (unsigned)x;
+	f->block[1] = (unsigned)y;
+	f->block[2] = (unsigned)z;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuParamSetSize(CUfunction f, unsigned size)
+{
+	FK_TRY(function(f));
+	if (size > FK_PARAMS_MAX)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	f->size = size;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuParamSetv(CUfunction f, int at, void *p, unsigned size)
+{
+	FK_TRY(function(f));
+	if (at < 0 || (unsigned)at + size > FK_PARAMS_MAX)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (!f->params)
+		f->params = malloc(FK_PARAMS_MAX);
+	if (!f->params)
+		return fk_leave(CU_OUT_OF_MEMORY);
+	memcpy(f->params + at, p, size);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuParamSeti(CUfunction f, int at, unsigned v)
+{
+	return cuParamSetv(f, at, &v, sizeof(v));
+}
+
+fm_cu_result cuParamSetf(CUfunction f, int at, float v)
+{
+	return cuParamSetv(f, at, &v, sizeof(v));
+}
+
+fm_cu_result cuLaunchGridAsync(CUfunction f, int w, int h, CUstream stream)
+{
+	struct cu_launch_config c = {.grid = {(unsigned)w, (unsigned)h, 1}, .stream = stream};
+	void *extra[] = {(void *)EXTRA_BUFFER, NULL, (void *)EXTRA_SIZE, NULL, NULL};
+	size_t size;
+
+	FK_TRY(function(f));
+	size = f->size;
+	extra[1] = f->params;
+	extra[3] = &size;
+	memcpy(c.block, f->block, sizeof(c.block));
+	return fk_leave(launch(&c, f, NULL, extra));
+}
+
+fm_cu_result cuLaunchGrid(CUfunction f, int w, int h)
+{
+	return cuLaunchGridAsync(f, w, h, NULL);
+}
+
+fm_cu_result cuLaunch(CUfunction f)
+{
+	return cuLaunchGrid(f, 1, 1);
+}
