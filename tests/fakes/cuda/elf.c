@@ -136,8 +136,8 @@ static unsigned count_params(const unsigned char *at, const unsigned char *end)
 }
 
 /* From the last to the first, as they stand there, or in any other order. */
-static bool read_attrs(const struct elf *e, const Elf64_Shdr *info, struct fk_entry *k,
-	struct bank *bank)
+static bool read_attrs(
+	const struct elf *e, const Elf64_Shdr *info, struct fk_entry *k, struct bank *bank)
 {
 	const unsigned char *at = e->data + info->sh_offset, *end = at + info->sh_size;
 	struct attr a;

@@ -273,7 +273,7 @@ fm_cu_result fk_record_on(CUevent e, CUstream s);
 /* memory.c */
 enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
 enum fk_place fk_place(const void *p);
-bool fk_writable(const void *p); /* by the device */
+bool fk_writable(const void *p);         /* by the device */
 bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
 void fk_memory_ctx_gone(CUcontext ctx);
 void *fk_memory_static(size_t size); /* of a module: the device's, all zero; free() ends it */

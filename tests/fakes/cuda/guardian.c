@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches executed block by block. In front of each block of a kernel that was rewritten stands the
- * guardian, with the same effect on the same words, in the same order, as the one that real devices
- * run (src/backend/cuda/image/guardian.ptx).
+ * Launches executed block by block. In front of each block of a kernel that was rewritten stands
+ * the guardian, with the same effect on the same words, in the same order, as the one that real
+ * devices run (src/backend/cuda/image/guardian.ptx).
  */
 #include "image.h"
 #include <sched.h>

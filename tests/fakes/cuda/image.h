@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of code as the driver takes them: an ELF, a fatbin, or PTX. What counts of one are the names
- * of its kernels, which kernels.c has in C, what their parameters are, and whether a guardian stands
- * in front of them (src/backend/cuda/image/guardian.ptx). Nothing here is of the code under test: who
- * rewrites wrongly is found out.
+ * Images of code as the driver takes them: an ELF, a fatbin, or PTX. What counts of one are the
+ * names of its kernels, which kernels.c has in C, what their parameters are, and whether a guardian
+ * stands in front of them (src/backend/cuda/image/guardian.ptx). Nothing here is of the code under
+ * test: who rewrites wrongly is found out.
  */
 #pragma once
 #include "fake.h"

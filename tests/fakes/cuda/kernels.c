@@ -11,9 +11,9 @@ static uint32_t *pointer(CUdeviceptr d)
 }
 
 /* The elements of a block, where the grid strides through n of them. */
-#define FOR_EACH(i, b, count)                                                    \
-	for (uint64_t at_ = (uint64_t)(b)->x * (b)->threads; at_ < (count);      \
-		at_ += (uint64_t)(b)->n * (b)->threads)                          \
+#define FOR_EACH(i, b, count)                                               \
+	for (uint64_t at_ = (uint64_t)(b)->x * (b)->threads; at_ < (count); \
+		at_ += (uint64_t)(b)->n * (b)->threads)                     \
 		for (uint32_t i = (uint32_t)at_; i < (count) && i < at_ + (b)->threads; i++)
 
 static void mix(const struct fk_block *b)
@@ -24,7 +24,8 @@ static void mix(const struct fk_block *b)
 	} p;
 
 	memcpy(&p, b->params, 20);
-	FOR_EACH (i, b, p.n) {
+	FOR_EACH(i, b, p.n)
+	{
 		uint32_t v = pointer(p.x)[i] ^ (p.number + i);
 
 		for (uint32_t k = 0; k < p.rounds; k++)
@@ -41,8 +42,8 @@ static void join(const struct fk_block *b)
 	} p;
 
 	memcpy(&p, b->params, 28);
-	FOR_EACH (i, b, p.n)
-		pointer(p.out)[i] = pointer(p.a)[i] * 31u + (pointer(p.b)[i] ^ 0x9e3779b9u);
+	FOR_EACH(i, b, p.n)
+	pointer(p.out)[i] = pointer(p.a)[i] * 31u + (pointer(p.b)[i] ^ 0x9e3779b9u);
 }
 
 static void fill(const struct fk_block *b)
@@ -53,8 +54,8 @@ static void fill(const struct fk_block *b)
 	} p;
 
 	memcpy(&p, b->params, sizeof(p));
-	FOR_EACH (i, b, p.n)
-		pointer(p.x)[i] = p.value + i;
+	FOR_EACH(i, b, p.n)
+	pointer(p.x)[i] = p.value + i;
 }
 
 static void count(const struct fk_block *b)
@@ -65,8 +66,8 @@ static void count(const struct fk_block *b)
 	} p;
 
 	memcpy(&p, b->params, 12);
-	FOR_EACH (i, b, p.n)
-		atomic_fetch_add((_Atomic uint32_t *)&pointer(p.x)[i & 63], i + 1);
+	FOR_EACH(i, b, p.n)
+	atomic_fetch_add((_Atomic uint32_t *)&pointer(p.x)[i & 63], i + 1);
 }
 
 /* Busy without using a processor, of which a test's machine has few. */
@@ -99,8 +100,8 @@ static void relay(const struct fk_block *b)
 		const uint32_t *from = pointer(p.x) + (s & 1) * p.n;
 		uint32_t *to = pointer(p.x) + (~s & 1) * p.n;
 
-		FOR_EACH (i, b, p.n)
-			to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + s;
+		FOR_EACH(i, b, p.n)
+		to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + s;
 		atomic_fetch_add(arrived, 1);
 		while (atomic_load(arrived) < (s + 1) * b->n)
 			if (!fk_block_pause(b))
@@ -130,8 +131,8 @@ static void chain(const struct fk_block *b)
 	memcpy(&p, b->params, sizeof(p));
 	from = pointer(p.x) + (p.number & 1) * p.n;
 	to = pointer(p.x) + (~p.number & 1) * p.n;
-	FOR_EACH (i, b, p.n)
-		to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + p.number;
+	FOR_EACH(i, b, p.n)
+	to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + p.number;
 }
 
 /* Takes no time of its own. A gate lets the blocks before gate[1] pass, and those that have begun
@@ -181,7 +182,8 @@ static void add_array(const struct fk_block *b, uint32_t n)
 	CUdeviceptr out;
 
 	memcpy(&out, params + (n * sizeof(uint32_t) + 7) / 8 * 8, sizeof(out));
-	FOR_EACH (i, b, n) {
+	FOR_EACH(i, b, n)
+	{
 		uint32_t v;
 
 		memcpy(&v, params + i * sizeof(v), sizeof(v));

@@ -14,7 +14,8 @@ enum { COOPERATIVE_TOO_LARGE = 720 };
 /* The ways to give parameters: a pointer to each, or a packed buffer that `extra` names. */
 enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
 
-/* --- a guardian's parameters, which a launch may lack: then there is anything in their place --- */
+/* --- a guardian's parameters, which a launch may lack: then there is anything in their place ---
+ */
 
 /* A copy by the system, which says so when there is no such memory. */
 static bool safe_read(void *to, const void *from, size_t n)
@@ -36,8 +37,7 @@ static uint64_t guard_param(const struct fk_launch *l, unsigned i)
 /* Memory of the device, all of it one allocation's? */
 static bool on_device(uint64_t at, uint64_t n)
 {
-	return fk_place((void *)(uintptr_t)at) == FK_DEVICE &&
-	       fk_within((void *)(uintptr_t)at, n);
+	return fk_place((void *)(uintptr_t)at) == FK_DEVICE && fk_within((void *)(uintptr_t)at, n);
 }
 
 static void check_guard(const struct fk_launch *l)
@@ -49,7 +49,8 @@ static void check_guard(const struct fk_launch *l)
 	if (!stop)
 		return;
 	if (stop % 4 || !on_device(stop, 4))
-		fk_die("a launch of %s whose stop word is at %#llx, which is not the device's: were the "
+		fk_die("a launch of %s whose stop word is at %#llx, which is not the device's: "
+		       "were the "
 		       "guardian's parameters left out?",
 			l->entry->name, (unsigned long long)stop);
 	if (block % 8 || !on_device(block, map ? 64 + map : 24))
