@@ -13,6 +13,7 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
+typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgreenCtx_st *CUgreenCtx;
@@ -49,6 +50,8 @@ enum {
 	CU_CAPTURE_IMPLICIT = 906,
 	CU_CAPTURED_EVENT = 907,
 	CU_CAPTURE_WRONG_THREAD = 908,
+	CU_INVALID_RESOURCE_TYPE = 914,
+	CU_INVALID_RESOURCE_CONFIGURATION = 915,
 };
 enum { CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_EXTERNAL = 1 };
@@ -90,6 +93,17 @@ struct cu_kernel_node {
 	void **params, **extra;
 	CUkernel kernel; /* if there is no function */
 	CUcontext ctx;
+};
+
+/* CUgraphNodeParams */
+struct cu_node {
+	int type, pad[3];
+	union {
+		struct cu_kernel_node kernel; /* type 0 */
+		CUgraph graph;                /* type 4 */
+		uint64_t room[29];
+	};
+	uint64_t pad2;
 };
 
 struct cu_instantiate {
@@ -185,6 +199,8 @@ struct cu_copy_2d {
 	X(cuDeviceGetDevResource, cuDeviceGetDevResource, 12040, (CUdevice dev, struct cu_resource *r, int type)) \
 	X(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount, 12040, (struct cu_resource *parts, unsigned *n, const struct cu_resource *whole, struct cu_resource *rest, unsigned flags, unsigned least)) \
 	X(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc, 12040, (CUdevResourceDesc *desc, struct cu_resource *r, unsigned n)) \
+	X(cuCtxGetDevResource, cuCtxGetDevResource, 12040, (CUcontext ctx, struct cu_resource *r, int type)) \
+	X(cuGreenCtxGetDevResource, cuGreenCtxGetDevResource, 12040, (CUgreenCtx green, struct cu_resource *r, int type)) \
 	X(cuGreenCtxCreate, cuGreenCtxCreate, 12040, (CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned flags)) \
 	X(cuGreenCtxDestroy, cuGreenCtxDestroy, 12040, (CUgreenCtx green)) \
 	X(cuCtxFromGreenCtx, cuCtxFromGreenCtx, 12040, (CUcontext *ctx, CUgreenCtx green)) \
@@ -262,6 +278,18 @@ struct cu_copy_2d {
 	X(cuGraphCreate, cuGraphCreate, 10000, (CUgraph *graph, unsigned flags)) \
 	X(cuGraphClone, cuGraphClone, 10000, (CUgraph *clone, CUgraph graph)) \
 	X(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_kernel_node *kernel)) \
+	X(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_kernel_node *kernel)) \
+	X(cuGraphAddNode, cuGraphAddNode, 12020, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_node *what)) \
+	X(cuGraphAddNode_v2, cuGraphAddNode, 12030, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const void *edges, size_t n, struct cu_node *what)) \
+	X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (CUgraphNode node, int *type)) \
+	X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams, 10000, (CUgraphNode node, struct cu_kernel_node *kernel)) \
+	X(cuGraphKernelNodeGetParams_v2, cuGraphKernelNodeGetParams, 12000, (CUgraphNode node, struct cu_kernel_node *kernel)) \
+	X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, (CUgraphNode node, const struct cu_kernel_node *kernel)) \
+	X(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000, (CUgraphNode node, const struct cu_kernel_node *kernel)) \
+	X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, (CUgraphNode node, struct cu_node *what)) \
+	X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
+	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
+	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, (CUgraphExec exec, CUgraphNode node, struct cu_node *what)) \
 	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
 	X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (CUgraphNode node, CUgraph *graph)) \
 	P(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, _ptsz, (CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how), (exec, graph, how)) \
@@ -280,6 +308,10 @@ struct cu_copy_2d {
 	X(cuModuleGetGlobal_v2, cuModuleGetGlobal, 3020, (CUdeviceptr *d, size_t *size, CUmodule m, const char *name)) \
 	X(cuModuleGetFunctionCount, cuModuleGetFunctionCount, 12040, (unsigned *n, CUmodule m)) \
 	X(cuModuleEnumerateFunctions, cuModuleEnumerateFunctions, 12040, (CUfunction *f, unsigned n, CUmodule m)) \
+	X(cuLinkCreate_v2, cuLinkCreate, 6050, (unsigned n, int *options, void **values, CUlinkState *state)) \
+	X(cuLinkAddData_v2, cuLinkAddData, 6050, (CUlinkState state, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values)) \
+	X(cuLinkComplete, cuLinkComplete, 5050, (CUlinkState state, void **cubin, size_t *size)) \
+	X(cuLinkDestroy, cuLinkDestroy, 5050, (CUlinkState state)) \
 	X(cuLibraryLoadData, cuLibraryLoadData, 12000, (CUlibrary *l, const void *image, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
 	X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000, (CUlibrary *l, const char *path, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
 	X(cuLibraryUnload, cuLibraryUnload, 12000, (CUlibrary l)) \

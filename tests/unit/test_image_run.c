@@ -253,7 +253,7 @@ static void images(void **state)
 		for (uint32_t k = 0; k < n; k++)
 			words[k] = k;
 		launch("large", 3, (void *[]){words, &out}, 2, 1, FM_GUARD_BLOCK);
-		launch("tick", 7, NULL, 0, 2, FM_GUARD_BLOCK);
+		launch("tick", 7, (void *[]){NULL}, 0, 2, FM_GUARD_BLOCK);
 		finish();
 		assert_memory_equal((void *)t.out, words, n * sizeof(*words));
 		assert_int_equal(cuModuleGetGlobal_v2(&ticks, &size, t.module, "ticks"), 0);

@@ -37,7 +37,8 @@ struct fk_point {
 /* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
 struct fk_work {
 	void (*run)(struct fk_work *w);
-	void (*end)(struct fk_work *w); /* may be NULL: frees what the work owns */
+	void (*end)(struct fk_work *w);   /* may be NULL: frees what the work owns */
+	void (*share)(struct fk_work *w); /* may be NULL: of a copy, lets it own that as well */
 	union {
 		struct {
 			void *dst;
@@ -66,6 +67,7 @@ struct fk_work {
 			CUevent event; /* of a node: what a launch of the graph records */
 		} record;
 		CUgraph graph; /* all that is in it */
+		struct fk_plan *plan;
 	};
 };
 
@@ -75,8 +77,9 @@ struct fk_launch {
 	struct fk_image *image;
 	const struct fk_entry *entry; /* of the image */
 	struct fk_variables *variables;
+	CUfunction function;
 	unsigned grid[3], block[3], shared;
-	size_t size;
+	void **param;           /* pointers to each */
 	unsigned char params[]; /* as they stand in the constants, a guardian's included */
 };
 
@@ -124,6 +127,7 @@ struct CUctx_st {
 
 struct CUgreenCtx_st {
 	struct CUctx_st ctx;
+	unsigned sms;
 };
 
 enum fk_kind { FK_OWN, FK_LEGACY, FK_PER_THREAD };
@@ -165,19 +169,12 @@ struct CUgraphNode_st {
 };
 
 /* Nodes stand in the order in which they were added, which any replay may keep. Kept by the
- * program, by a capture, by launches that are under way and by what was made of it. */
+ * program, by a capture, and by what was made of it. */
 struct CUgraph_st {
 	struct CUgraph_st *next;
 	_Atomic unsigned refs;
-	CUgraph source; /* of a copy: its nodes are that one's, and it takes no more */
 	CUgraphNode first, *last;
 	size_t n;
-};
-
-struct CUgraphExec_st {
-	struct CUgraphExec_st *next;
-	CUgraph graph;
-	struct fk_point last; /* launch: they do not overlap */
 };
 
 struct fk_capture {
@@ -264,6 +261,7 @@ void fk_wait(struct fk_point at); /* lets the lock go meanwhile */
 void fk_wake_all(void);
 void fk_wait_ctx(CUcontext ctx);
 void fk_work_end(struct fk_work *w);
+void fk_work_share(struct fk_work *copy); /* of a work that lives on */
 
 /* event.c */
 void fk_record_put(struct fk_record *r);
@@ -295,7 +293,13 @@ struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n);
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node);
 void fk_graph_put(CUgraph g);
-void fk_graph_publish(CUgraph g); /* the program has it now */
+void fk_graph_publish(CUgraph g);             /* the program has it now */
+CUgraph fk_graph_of(const struct fk_work *w); /* if it is one; or NULL */
+struct cu_kernel_node fk_node_v1(const void *v1);
+fm_cu_result fk_node_set(struct fk_work *at, const struct cu_kernel_node *k);
+
+/* exec.c */
+CUgraph fk_plan_graph(const struct fk_work *w); /* if it is a plan; or NULL */
 
 /* module.c */
 struct fk_variables {
@@ -330,6 +334,7 @@ CUfunction fk_kernel_function(CUfunction f); /* f is a CUkernel, or NULL comes b
 /* launch.c: a launch as a work; the function and the shape are checked. */
 fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
 	const unsigned *block, unsigned shared, void **params, void **extra);
+struct fk_launch *fk_work_launch(const struct fk_work *w); /* if it is one; or NULL */
 
 /* guardian.c */
 void fk_launch_run(const struct fk_launch *l);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: lists of works that a launch executes as one command. */
-#include "fake.h"
+/* Graphs: lists of works, as a program composes them. exec.c makes of them what can be launched. */
+#include "image.h"
 #include <stdlib.h>
+#include <string.h>
 
 static CUgraph graphs;
-static CUgraphExec execs;
 
 CUgraph fk_graph_new(void)
 {
@@ -23,10 +23,6 @@ void fk_graph_put(CUgraph g)
 
 	if (atomic_fetch_sub(&g->refs, 1) != 1)
 		return;
-	if (g->source) {
-		fk_graph_put(g->source);
-		g->first = NULL;
-	}
 	while ((n = g->first)) {
 		g->first = n->next;
 		fk_work_end(&n->work);
@@ -45,7 +41,7 @@ void fk_graph_publish(CUgraph g)
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node)
 {
-	CUgraphNode n = g->source ? NULL : calloc(1, sizeof(*n)); /* enough for the tests */
+	CUgraphNode n = calloc(1, sizeof(*n));
 
 	if (!n) {
 		free(after);
@@ -69,16 +65,35 @@ static CUgraph *find_graph(CUgraph graph)
 	return g;
 }
 
+/* --- graphs as parts of others --- */
+
+/* What is launched is a plan of it. */
 static void run_graph(struct fk_work *w)
 {
-	for (CUgraphNode n = w->graph->first; n; n = n->next)
-		if (n->work.run)
-			n->work.run(&n->work);
+	fk_die("a graph is executed that was not instantiated");
 }
 
 static void end_graph(struct fk_work *w)
 {
 	fk_graph_put(w->graph);
+}
+
+static CUgraph copy(CUgraph graph);
+
+static void share_graph(struct fk_work *w)
+{
+	w->graph = copy(w->graph);
+}
+
+static struct fk_work part(CUgraph graph)
+{
+	return (struct fk_work){
+		.run = run_graph, .end = end_graph, .share = share_graph, .graph = copy(graph)};
+}
+
+CUgraph fk_graph_of(const struct fk_work *w)
+{
+	return w->run == run_graph ? w->graph : fk_plan_graph(w);
 }
 
 /* Also one that is a part of another. */
@@ -88,7 +103,7 @@ bool fk_graph_known(CUgraph graph)
 		if (g == graph)
 			return true;
 		for (CUgraphNode n = g->first; n; n = n->next)
-			if (n->work.run == run_graph && n->work.graph == graph)
+			if (fk_graph_of(&n->work) == graph)
 				return true;
 	}
 	return false;
@@ -103,15 +118,6 @@ struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n)
 	for (; copy->n < n; copy->n++)
 		copy->node[copy->n] = node[copy->n];
 	return copy;
-}
-
-static CUgraphExec *find_exec(CUgraphExec exec)
-{
-	CUgraphExec *e = &execs;
-
-	while (*e && *e != exec)
-		e = &(*e)->next;
-	return e;
 }
 
 fm_cu_result cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
@@ -140,119 +146,6 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
-{
-	CUgraphExec e;
-
-	FK_TRY(fk_enter_ctx());
-	if (!exec || !*find_graph(graph) || flags > 15)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return fk_leave(CU_OUT_OF_MEMORY);
-	e->graph = graph;
-	atomic_fetch_add(&graph->refs, 1);
-	e->next = execs;
-	execs = e;
-	*exec = e;
-	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuGraphInstantiate_v2(
-	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
-{
-	if (node)
-		*node = NULL;
-	if (log && size)
-		*log = 0;
-	return cuGraphInstantiateWithFlags(exec, graph, 0);
-}
-
-fm_cu_result cuGraphInstantiateWithParams(
-	CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how)
-{
-	fm_cu_result rc = how ? cuGraphInstantiateWithFlags(exec, graph, how->flags)
-			      : FM_CU_ERROR_INVALID_VALUE;
-
-	if (how) {
-		how->failed = NULL;
-		how->result = rc ? 1 : 0;
-	}
-	return rc;
-}
-
-/* The shape must be the same: here, the number of nodes. */
-fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_update *result)
-{
-	FK_TRY(fk_enter());
-	if (!*find_exec(exec) || !*find_graph(graph) || !result)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*result = (struct cu_update){0};
-	if (exec->graph->n != graph->n) {
-		result->result = 2; /* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED */
-		return fk_leave(910);
-	}
-	atomic_fetch_add(&graph->refs, 1);
-	fk_graph_put(exec->graph);
-	exec->graph = graph;
-	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
-{
-	CUgraphExec *e;
-
-	FK_TRY(fk_enter());
-	e = find_exec(exec);
-	if (!*e)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*e = exec->next;
-	fk_graph_put(exec->graph);
-	free(exec);
-	return fk_leave(FM_CU_SUCCESS);
-}
-
-static bool records(const struct fk_work *w)
-{
-	return !w->run && w->record.event;
-}
-
-static fm_cu_result launch(CUgraphExec exec, CUstream stream)
-{
-	struct fk_work w = {.run = run_graph, .end = end_graph, .graph = exec->graph};
-	CUstream s;
-
-	FK_TRY(fk_stream_find(stream, &s));
-	FK_TRY(fk_implicit(s));
-	atomic_fetch_add(&exec->graph->refs, 1); /* the work's */
-	if (s->capture)
-		FK_TRY(fk_capture_add(s, &w));
-	else
-		FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
-	for (CUgraphNode n = exec->graph->first; n && !s->capture; n = n->next)
-		if (records(&n->work) && fk_event_known(n->work.record.event))
-			FK_TRY(fk_record_on(n->work.record.event, s));
-	return FM_CU_SUCCESS;
-}
-
-fm_cu_result cuGraphLaunch(CUgraphExec exec, CUstream stream)
-{
-	FK_TRY(fk_enter());
-	if (!*find_exec(exec))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(launch(exec, stream));
-}
-
-fm_cu_result cuGraphUpload(CUgraphExec exec, CUstream stream)
-{
-	struct fk_work nothing = {0};
-
-	FK_TRY(fk_enter());
-	if (!*find_exec(exec))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(fk_enqueue(stream, &nothing, NULL));
-}
-
 /* --- graphs composed node by node --- */
 
 fm_cu_result cuGraphCreate(CUgraph *graph, unsigned flags)
@@ -265,16 +158,39 @@ fm_cu_result cuGraphCreate(CUgraph *graph, unsigned flags)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+static CUgraphNode nth(CUgraph graph, size_t i)
+{
+	CUgraphNode n = graph->first;
+
+	while (i--)
+		n = n->next;
+	return n;
+}
+
+static size_t index_of(CUgraph graph, CUgraphNode node)
+{
+	size_t i = 0;
+
+	for (CUgraphNode n = graph->first; n != node; n = n->next)
+		i++;
+	return i;
+}
+
 static CUgraph copy(CUgraph graph)
 {
 	CUgraph g = fk_graph_new();
+	CUgraphNode made;
 
-	if (!graph->n)
-		return g;
-	atomic_fetch_add(&graph->refs, 1);
-	g->source = graph;
-	g->first = graph->first;
-	g->n = graph->n;
+	for (CUgraphNode n = graph->first; n; n = n->next) {
+		struct fk_nodes *after = fk_nodes_copy(n->after->node, n->after->n);
+		struct fk_work w = n->work;
+
+		for (unsigned i = 0; i < after->n; i++)
+			after->node[i] = nth(g, index_of(graph, after->node[i]));
+		fk_work_share(&w);
+		if (fk_graph_add(g, &w, after, &made))
+			abort();
+	}
 	return g;
 }
 
@@ -288,6 +204,45 @@ fm_cu_result cuGraphClone(CUgraph *clone, CUgraph graph)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+fm_cu_result cuGraphAddChildGraphNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
+{
+	struct fk_work w;
+
+	FK_TRY(fk_enter());
+	if (!node || !*find_graph(graph) || !*find_graph(child) || graph == child || (n && !deps))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	w = part(child);
+	return fk_leave(fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));
+}
+
+fm_cu_result cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
+{
+	FK_TRY(fk_enter());
+	if (!node || !graph || !fk_graph_of(&node->work))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*graph = fk_graph_of(&node->work);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* --- kernels in graphs --- */
+
+static fm_cu_result node_work(struct fk_work *w, const struct cu_kernel_node *k)
+{
+	CUfunction f = k->f ? k->f : (CUfunction)(void *)k->kernel;
+
+	return fk_kernel_work(w, f, k->grid, k->block, k->shared, k->params, k->extra);
+}
+
+/* As it was before CUDA 12. */
+struct cu_kernel_node fk_node_v1(const void *v1)
+{
+	struct cu_kernel_node k = {0};
+
+	memcpy(&k, v1, offsetof(struct cu_kernel_node, kernel));
+	return k;
+}
+
 fm_cu_result cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	size_t n, const struct cu_kernel_node *k)
 {
@@ -295,29 +250,115 @@ fm_cu_result cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUg
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter_ctx());
-	if (!node || !*find_graph(graph) || !k || (n && !deps))
+	if (!node || !fk_graph_known(graph) || !k || (n && !deps))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	rc = fk_kernel_work(&w, k->f, k->grid, k->block, k->shared, k->params, k->extra);
+	rc = node_work(&w, k);
 	return fk_leave(rc ? rc : fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));
 }
 
-fm_cu_result cuGraphAddChildGraphNode(
-	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
+fm_cu_result cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	size_t n, const struct cu_kernel_node *v1)
 {
-	struct fk_work w = {.run = run_graph, .end = end_graph};
+	struct cu_kernel_node k;
 
-	FK_TRY(fk_enter());
-	if (!node || !*find_graph(graph) || !*find_graph(child) || graph == child || (n && !deps))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	w.graph = copy(child);
-	return fk_leave(fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));
+	if (!v1)
+		return FM_CU_ERROR_INVALID_VALUE;
+	k = fk_node_v1(v1);
+	return cuGraphAddKernelNode_v2(node, graph, deps, n, &k);
 }
 
-fm_cu_result cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
+/* Of this type alone. */
+enum { NODE_KERNEL, NODE_HOST = 3, NODE_GRAPH, NODE_EMPTY };
+
+fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	const void *edges, size_t n, struct cu_node *what)
+{
+	if (!what || edges)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (what->type == NODE_GRAPH)
+		return cuGraphAddChildGraphNode(node, graph, deps, n, what->graph);
+	if (what->type != NODE_KERNEL)
+		return FM_CU_ERROR_NOT_SUPPORTED;
+	return cuGraphAddKernelNode_v2(node, graph, deps, n, &what->kernel);
+}
+
+fm_cu_result cuGraphAddNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_node *what)
+{
+	return cuGraphAddNode_v2(node, graph, deps, NULL, n, what);
+}
+
+/* A copy, a fill and what else there is are of a type that is not asked for. */
+fm_cu_result cuGraphNodeGetType(CUgraphNode node, int *type)
 {
 	FK_TRY(fk_enter());
-	if (!node || !graph || node->work.run != run_graph)
+	if (!node || !type)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*graph = node->work.graph;
+	*type = fk_work_launch(&node->work) ? NODE_KERNEL
+		: fk_graph_of(&node->work)  ? NODE_GRAPH
+					    : NODE_EMPTY;
 	return fk_leave(FM_CU_SUCCESS);
+}
+
+static fm_cu_result get_params(CUgraphNode node, struct cu_kernel_node *k, size_t size)
+{
+	struct cu_kernel_node all = {0};
+	struct fk_launch *l;
+
+	FK_TRY(fk_enter());
+	l = node ? fk_work_launch(&node->work) : NULL;
+	if (!l || !k)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	all.f = l->function;
+	memcpy(all.grid, l->grid, sizeof(all.grid));
+	memcpy(all.block, l->block, sizeof(all.block));
+	all.shared = l->shared;
+	all.params = l->param;
+	memcpy(k, &all, size);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphKernelNodeGetParams_v2(CUgraphNode node, struct cu_kernel_node *k)
+{
+	return get_params(node, k, sizeof(*k));
+}
+
+fm_cu_result cuGraphKernelNodeGetParams(CUgraphNode node, struct cu_kernel_node *v1)
+{
+	return get_params(node, v1, offsetof(struct cu_kernel_node, kernel));
+}
+
+fm_cu_result fk_node_set(struct fk_work *at, const struct cu_kernel_node *k)
+{
+	struct fk_work w;
+
+	if (!at || !k || !fk_work_launch(at))
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(node_work(&w, k));
+	fk_work_end(at);
+	*at = w;
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuGraphKernelNodeSetParams_v2(CUgraphNode node, const struct cu_kernel_node *k)
+{
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(fk_node_set(node ? &node->work : NULL, k));
+}
+
+fm_cu_result cuGraphKernelNodeSetParams(CUgraphNode node, const struct cu_kernel_node *v1)
+{
+	struct cu_kernel_node k;
+
+	if (!v1)
+		return FM_CU_ERROR_INVALID_VALUE;
+	k = fk_node_v1(v1);
+	return cuGraphKernelNodeSetParams_v2(node, &k);
+}
+
+fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct cu_node *what)
+{
+	if (!what || what->type != NODE_KERNEL)
+		return what ? FM_CU_ERROR_NOT_SUPPORTED : FM_CU_ERROR_INVALID_VALUE;
+	return cuGraphKernelNodeSetParams_v2(node, &what->kernel);
 }

@@ -12,6 +12,21 @@ struct CUdevResourceDesc_st {
 /* All that were ever given out: there is no call to give one back. */
 static _Atomic(CUdevResourceDesc) descriptors;
 
+/* As on sm_90; who ignores that some have to be scheduled together may have smaller parts. */
+enum { SMS_LEAST = 8, SMS_LEAST_ALONE = 2, SPLIT_ALONE = 1, SPLIT_FLAGS = 3 };
+
+/* A part of a device has a part of them. */
+static unsigned sms(void)
+{
+	return fk_env("FAKE_CUDA_MIG") ? FK_SMS / 8 / SMS_LEAST * SMS_LEAST : FK_SMS;
+}
+
+static struct cu_resource resource(unsigned count)
+{
+	return (struct cu_resource){
+		.type = count ? CU_RESOURCE_SM : 0, .sm = {count, SMS_LEAST, SMS_LEAST}};
+}
+
 fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int type)
 {
 	fm_cu_result rc;
@@ -19,30 +34,31 @@ fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int typ
 	FK_TRY(fk_enter());
 	rc = fk_device(r, dev);
 	if (!rc && type != CU_RESOURCE_SM)
-		rc = FM_CU_ERROR_INVALID_VALUE;
+		rc = CU_INVALID_RESOURCE_TYPE;
 	if (!rc)
-		*r = (struct cu_resource){.type = type, .sm = {16, 2, 2}};
+		*r = resource(sms());
 	return fk_leave(rc);
 }
 
+/* Without `parts`, *n becomes how many there could be. */
 fm_cu_result cuDevSmResourceSplitByCount(struct cu_resource *parts, unsigned *n,
 	const struct cu_resource *whole, struct cu_resource *rest, unsigned flags, unsigned least)
 {
-	unsigned each = (least + 1) / 2 * 2, most;
+	unsigned step = flags & SPLIT_ALONE ? SMS_LEAST_ALONE : SMS_LEAST, each, most;
 
-	if (!n || !whole || whole->type != CU_RESOURCE_SM || least > whole->sm.count || flags > 3)
+	if (!n || !whole || flags > SPLIT_FLAGS || (parts && !*n))
 		return FM_CU_ERROR_INVALID_VALUE;
-	each = each ? each : 2;
+	if (whole->type != CU_RESOURCE_SM)
+		return CU_INVALID_RESOURCE_TYPE;
+	each = least ? (least + step - 1) / step * step : step;
 	most = whole->sm.count / each;
+	if (!most)
+		return CU_INVALID_RESOURCE_CONFIGURATION;
 	*n = parts && *n < most ? *n : most;
-	for (unsigned i = 0; parts && i < *n; i++) {
-		parts[i] = *whole;
-		parts[i].sm.count = each;
-	}
-	if (rest) {
-		*rest = *whole;
-		rest->sm.count -= *n * each;
-	}
+	for (unsigned i = 0; parts && i < *n; i++)
+		parts[i] = resource(each);
+	if (rest)
+		*rest = resource(whole->sm.count - *n * each);
 	return FM_CU_SUCCESS;
 }
 
@@ -50,6 +66,9 @@ fm_cu_result cuDevResourceGenerateDesc(CUdevResourceDesc *desc, struct cu_resour
 {
 	if (!desc || !r || !n)
 		return FM_CU_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n; i++)
+		if (r[i].type != CU_RESOURCE_SM)
+			return CU_INVALID_RESOURCE_TYPE;
 	*desc = calloc(1, sizeof(**desc));
 	if (!*desc)
 		return CU_OUT_OF_MEMORY;
@@ -84,6 +103,7 @@ fm_cu_result cuGreenCtxCreate(
 		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
 	g->ctx.green = g;
 	g->ctx.dev = dev;
+	g->sms = desc->sms;
 	rc = fk_primary_retain(dev);
 	rc = rc ? rc : fk_ctx_revive(&g->ctx);
 	*green = g;
@@ -122,4 +142,26 @@ fm_cu_result cuGreenCtxStreamCreate(
 	if (!rc)
 		(*stream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
 	return fk_leave(rc);
+}
+
+fm_cu_result cuGreenCtxGetDevResource(CUgreenCtx green, struct cu_resource *r, int type)
+{
+	FK_TRY(fk_enter());
+	if (!r || !find(green))
+		return fk_leave(r ? CU_INVALID_CONTEXT : FM_CU_ERROR_INVALID_VALUE);
+	if (type != CU_RESOURCE_SM)
+		return fk_leave(CU_INVALID_RESOURCE_TYPE);
+	*r = resource(green->sms);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuCtxGetDevResource(CUcontext ctx, struct cu_resource *r, int type)
+{
+	FK_TRY(fk_enter());
+	if (!r || !fk_ctx_known(ctx))
+		return fk_leave(r ? CU_INVALID_CONTEXT : FM_CU_ERROR_INVALID_VALUE);
+	if (type != CU_RESOURCE_SM)
+		return fk_leave(CU_INVALID_RESOURCE_TYPE);
+	*r = resource(ctx->green ? ctx->green->sms : sms());
+	return fk_leave(FM_CU_SUCCESS);
 }

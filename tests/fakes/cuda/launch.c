@@ -150,7 +150,18 @@ static void end_kernel(struct fk_work *w)
 		return;
 	fk_image_put(l->image);
 	fk_variables_put(l->variables);
+	free(l->param);
 	free(l);
+}
+
+static void share_kernel(struct fk_work *w)
+{
+	atomic_fetch_add(&w->launch->refs, 1);
+}
+
+struct fk_launch *fk_work_launch(const struct fk_work *w)
+{
+	return w->run == run_kernel ? w->launch : NULL;
 }
 
 static fm_cu_result check_shape(const unsigned *grid, const unsigned *block)
@@ -171,7 +182,15 @@ static struct fk_launch *new_launch(CUfunction f, const unsigned *grid, const un
 
 	if (!l)
 		return NULL;
+	l->param = calloc(f->entry->n_params + 1, sizeof(*l->param));
+	if (!l->param) {
+		free(l);
+		return NULL;
+	}
+	for (unsigned i = 0; i < f->entry->n_params; i++)
+		l->param[i] = l->params + f->entry->param[i].at;
 	l->refs = 1;
+	l->function = f;
 	l->image = fk_module_image(f->module);
 	l->variables = fk_module_variables(f->module);
 	atomic_fetch_add(&l->image->refs, 1);
@@ -179,7 +198,6 @@ static struct fk_launch *new_launch(CUfunction f, const unsigned *grid, const un
 	l->entry = f->entry;
 	memcpy(l->grid, grid, sizeof(l->grid));
 	memcpy(l->block, block, sizeof(l->block));
-	l->size = f->entry->bytes;
 	return l;
 }
 
@@ -194,7 +212,7 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 	FK_TRY(check_shape(grid, block));
 	if (!f->entry->kernel)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* nobody knows what it does */
-	*w = (struct fk_work){.run = run_kernel, .end = end_kernel};
+	*w = (struct fk_work){.run = run_kernel, .end = end_kernel, .share = share_kernel};
 	w->launch = new_launch(f, grid, block);
 	if (!w->launch)
 		return CU_OUT_OF_MEMORY;

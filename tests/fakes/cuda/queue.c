@@ -54,6 +54,12 @@ void fk_work_end(struct fk_work *w)
 		w->end(w);
 }
 
+void fk_work_share(struct fk_work *copy)
+{
+	if (copy->share)
+		copy->share(copy);
+}
+
 static void *worker(void *arg)
 {
 	CUstream s = arg;

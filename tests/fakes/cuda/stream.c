@@ -232,6 +232,16 @@ static void end_memop(struct fk_work *w)
 	free(w->memop.op);
 }
 
+static void share_memop(struct fk_work *w)
+{
+	size_t size = w->memop.n * sizeof(*w->memop.op);
+	union fm_cu_mem_op *op = malloc(size);
+
+	if (!op)
+		fk_die("no memory for operations on words");
+	w->memop.op = memcpy(op, w->memop.op, size);
+}
+
 static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 {
 	bool wide = op->op.operation & (FM_CU_OP_WAIT_VALUE_64);
@@ -259,7 +269,7 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 fm_cu_result cuStreamBatchMemOp_v2(
 	CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
 {
-	struct fk_work w = {.run = run_memop, .end = end_memop, .memop.n = n};
+	struct fk_work w = {.run = run_memop, .end = end_memop, .share = share_memop, .memop.n = n};
 	fm_cu_result rc = FM_CU_SUCCESS;
 
 	const char *slow = fk_env("FAKE_CUDA_SLOW_MEMOPS");

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs that are launched: plans, which are what a graph was when it was instantiated. */
+#include "image.h"
+#include <stdlib.h>
+
+/* Shared by the executable graph, its launches, and graphs that one was captured into; whoever
+ * changes one that others have takes a copy. */
+struct fk_plan {
+	_Atomic unsigned refs;
+	CUgraph graph; /* of which it was made */
+	size_t n;
+	struct {
+		CUgraphNode node; /* of the graph */
+		struct fk_work work;
+	} step[];
+};
+
+struct CUgraphExec_st {
+	struct CUgraphExec_st *next;
+	struct fk_plan *plan;
+	struct fk_point last; /* launch: they do not overlap */
+};
+
+static CUgraphExec execs;
+
+static void run_plan(struct fk_work *w)
+{
+	for (size_t i = 0; i < w->plan->n; i++) {
+		struct fk_work *step = &w->plan->step[i].work;
+
+		if (step->run)
+			step->run(step);
+	}
+}
+
+static void put(struct fk_plan *p)
+{
+	if (atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < p->n; i++)
+		fk_work_end(&p->step[i].work);
+	fk_graph_put(p->graph);
+	free(p);
+}
+
+static void end_plan(struct fk_work *w)
+{
+	put(w->plan);
+}
+
+static void share_plan(struct fk_work *w)
+{
+	atomic_fetch_add(&w->plan->refs, 1);
+}
+
+static struct fk_work work_of(struct fk_plan *p)
+{
+	return (struct fk_work){.run = run_plan, .end = end_plan, .share = share_plan, .plan = p};
+}
+
+CUgraph fk_plan_graph(const struct fk_work *w)
+{
+	return w->run == run_plan ? w->plan->graph : NULL;
+}
+
+static struct fk_plan *new_plan(CUgraph graph, size_t n)
+{
+	struct fk_plan *p = calloc(1, sizeof(*p) + n * sizeof(p->step[0]));
+
+	if (!p)
+		fk_die("no memory for a graph");
+	p->refs = 1;
+	p->graph = graph;
+	p->n = n;
+	atomic_fetch_add(&graph->refs, 1);
+	return p;
+}
+
+static struct fk_plan *plan(CUgraph graph)
+{
+	struct fk_plan *p = new_plan(graph, graph->n);
+	CUgraphNode n = graph->first;
+
+	for (size_t i = 0; i < p->n; i++, n = n->next) {
+		p->step[i].node = n;
+		p->step[i].work = n->work;
+		if (fk_graph_of(&n->work) && !fk_plan_graph(&n->work))
+			p->step[i].work = work_of(plan(fk_graph_of(&n->work)));
+		else
+			fk_work_share(&p->step[i].work);
+	}
+	return p;
+}
+
+/* One that nobody else has. */
+static struct fk_plan *own(struct fk_plan **plan_at)
+{
+	struct fk_plan *was = *plan_at, *p;
+
+	if (atomic_load(&was->refs) == 1)
+		return was;
+	p = new_plan(was->graph, was->n);
+	for (size_t i = 0; i < p->n; i++) {
+		p->step[i] = was->step[i];
+		fk_work_share(&p->step[i].work);
+	}
+	put(was);
+	return *plan_at = p;
+}
+
+static bool has(const struct fk_plan *p, CUgraphNode node)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->step[i].node == node ||
+			(fk_plan_graph(&p->step[i].work) && has(p->step[i].work.plan, node)))
+			return true;
+	return false;
+}
+
+/* To be changed. NULL: there is no such node in it. */
+static struct fk_work *step_of(struct fk_plan **plan_at, CUgraphNode node)
+{
+	struct fk_plan *p;
+
+	if (!has(*plan_at, node))
+		return NULL;
+	p = own(plan_at);
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->step[i].node == node)
+			return &p->step[i].work;
+		if (fk_plan_graph(&p->step[i].work) && has(p->step[i].work.plan, node))
+			return step_of(&p->step[i].work.plan, node);
+	}
+	return NULL;
+}
+
+static CUgraphExec *find(CUgraphExec exec)
+{
+	CUgraphExec *e = &execs;
+
+	while (*e && *e != exec)
+		e = &(*e)->next;
+	return e;
+}
+
+fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	CUgraphExec e;
+
+	FK_TRY(fk_enter_ctx());
+	if (!exec || !fk_graph_known(graph) || flags > 15)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return fk_leave(CU_OUT_OF_MEMORY);
+	e->plan = plan(graph);
+	e->next = execs;
+	execs = e;
+	*exec = e;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphInstantiate_v2(
+	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
+{
+	if (node)
+		*node = NULL;
+	if (log && size)
+		*log = 0;
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+fm_cu_result cuGraphInstantiateWithParams(
+	CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how)
+{
+	fm_cu_result rc = how ? cuGraphInstantiateWithFlags(exec, graph, how->flags)
+			      : FM_CU_ERROR_INVALID_VALUE;
+
+	if (how) {
+		how->failed = NULL;
+		how->result = rc ? 1 : 0;
+	}
+	return rc;
+}
+
+/* The nodes keep the names that the first graph gave them. */
+static void update(CUgraphExec exec, CUgraph graph)
+{
+	struct fk_plan *p = plan(graph);
+
+	for (size_t i = 0; i < p->n; i++)
+		p->step[i].node = exec->plan->step[i].node;
+	atomic_fetch_add(&exec->plan->graph->refs, 1);
+	fk_graph_put(p->graph);
+	p->graph = exec->plan->graph;
+	put(exec->plan);
+	exec->plan = p;
+}
+
+/* The shape must be the same: here, the number of nodes. */
+fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_update *result)
+{
+	FK_TRY(fk_enter());
+	if (!*find(exec) || !fk_graph_known(graph) || !result)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*result = (struct cu_update){0};
+	if (exec->plan->n != graph->n) {
+		result->result = 2; /* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED */
+		return fk_leave(910);
+	}
+	update(exec, graph);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
+{
+	CUgraphExec *e;
+
+	FK_TRY(fk_enter());
+	e = find(exec);
+	if (!*e)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*e = exec->next;
+	put(exec->plan);
+	free(exec);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+static bool records(const struct fk_work *w)
+{
+	return !w->run && w->record.event;
+}
+
+static fm_cu_result launch(CUgraphExec exec, CUstream stream)
+{
+	struct fk_work w = work_of(exec->plan);
+	CUstream s;
+
+	FK_TRY(fk_stream_find(stream, &s));
+	FK_TRY(fk_implicit(s));
+	share_plan(&w);
+	if (s->capture)
+		return fk_capture_add(s, &w);
+	FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
+	for (size_t i = 0; i < exec->plan->n; i++) {
+		const struct fk_work *step = &exec->plan->step[i].work;
+
+		if (records(step) && fk_event_known(step->record.event))
+			FK_TRY(fk_record_on(step->record.event, s));
+	}
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	FK_TRY(fk_enter());
+	if (!*find(exec))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(launch(exec, stream));
+}
+
+fm_cu_result cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+	struct fk_work nothing = {0};
+
+	FK_TRY(fk_enter());
+	if (!*find(exec))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(fk_enqueue(stream, &nothing, NULL));
+}
+
+/* Of launches from now on. */
+fm_cu_result cuGraphExecKernelNodeSetParams_v2(
+	CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *k)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!*find(exec))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(fk_node_set(step_of(&exec->plan, node), k));
+}
+
+fm_cu_result cuGraphExecKernelNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *v1)
+{
+	struct cu_kernel_node k;
+
+	if (!v1)
+		return FM_CU_ERROR_INVALID_VALUE;
+	k = fk_node_v1(v1);
+	return cuGraphExecKernelNodeSetParams_v2(exec, node, &k);
+}
+
+fm_cu_result cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, struct cu_node *what)
+{
+	if (!what || what->type)
+		return what ? FM_CU_ERROR_NOT_SUPPORTED : FM_CU_ERROR_INVALID_VALUE;
+	return cuGraphExecKernelNodeSetParams_v2(exec, node, &what->kernel);
+}
