@@ -30,8 +30,8 @@ extern "C" __global__ void chain(u32 *x, u32 n, u32 number)
 		to[i] = from[(i + 17) % n] * 31u + from[(i + n / 2) % n] + number;
 }
 
-// As step, but each block takes so long. The fake driver takes no time; where there is a gate, block b waits there until
-// gate[1] is beyond b or the launch's stop word is set, and gate[0] counts the blocks that came.
+// As step, but each block takes so long. On the fake driver there may be a gate besides: block b waits until gate[1] is
+// beyond b or the launch's stop word is set, and gate[0] counts the blocks that came.
 extern "C" __global__ void toil(u32 *out, u64 ns, u32 *gate)
 {
 	if (threadIdx.x == 0) {
@@ -77,7 +77,7 @@ extern "C" __global__ void odd(u32 *out, u32 width, unsigned short step, char si
 {
 	u32 b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
 
-	if (threadIdx.x == 0)
+	if (threadIdx.x + threadIdx.y + threadIdx.z == 0)
 		out[b * width] += (u32)(step * sign);
 }
 

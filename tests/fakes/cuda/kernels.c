@@ -71,17 +71,22 @@ static void count(const struct fk_block *b)
 }
 
 /* Busy without using a processor, of which a test's machine has few. */
+static void take(uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	nanosleep(&t, NULL);
+}
+
 static void spin(const struct fk_block *b)
 {
 	struct {
 		CUdeviceptr out;
 		uint64_t ns;
 	} p;
-	struct timespec t;
 
 	memcpy(&p, b->params, sizeof(p));
-	t = (struct timespec){(time_t)(p.ns / 1000000000u), (long)(p.ns % 1000000000u)};
-	nanosleep(&t, NULL);
+	take(p.ns);
 	pointer(p.out)[0] = pointer(p.out)[0] * 3u + 1u;
 }
 
@@ -135,7 +140,7 @@ static void chain(const struct fk_block *b)
 	to[i] = from[(i + 17) % p.n] * 31u + from[(i + p.n / 2) % p.n] + p.number;
 }
 
-/* Takes no time of its own. A gate lets the blocks before gate[1] pass, and those that have begun
+/* A gate lets the blocks before gate[1] pass, and those that have begun
  * when the launch is to stop: how far a launch gets between two stops is known. */
 static void toil(const struct fk_block *b)
 {
@@ -154,6 +159,7 @@ static void toil(const struct fk_block *b)
 			if (!fk_block_pause(b))
 				return;
 	}
+	take(p.ns);
 	pointer(p.out)[b->x] += 1;
 }
 
