@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+#include "base/util.h"
+#include <string.h>
+
+/* A buffer that is too long for the kernel stays so, for the driver to judge. */
+#define TOO_LONG 8u
+
+/* What a list of `extra` names. False: it is none that is known. */
+static bool read_extra(void **extra, const char **buffer, size_t *size)
+{
+	const size_t *given = NULL;
+
+	*buffer = NULL;
+	for (; extra[0] != FM_CU_EXTRA_END; extra += 2) {
+		if (extra[0] == FM_CU_EXTRA_BUFFER)
+			*buffer = extra[1];
+		else if (extra[0] == FM_CU_EXTRA_SIZE)
+			given = extra[1];
+		else
+			return false;
+	}
+	*size = given ? *given : 0;
+	return true;
+}
+
+/* The program's buffer is that of a kernel without our parameters. What it lacks is zero. */
+static bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_t *size)
+{
+	const char *buffer;
+	size_t n;
+
+	if (!read_extra(extra, &buffer, size))
+		return false;
+	n = FM_MIN(*size, (size_t)k->param_bytes);
+	if (n && !buffer)
+		return false;
+	if (n)
+		memcpy(to, buffer, n);
+	memset(to + n, 0, k->guard_at - n);
+	return true;
+}
+
+size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed)
+{
+	return packed ? fm_cuda_args_bytes(k) + TOO_LONG
+		      : ((size_t)k->n_params + FM_GUARD_PARAMS) * sizeof(void *);
+}
+
+static void add_ours(struct fm_cuda_args *a, const struct fm_kernel *k, void **list)
+{
+	for (unsigned i = 0; i < FM_GUARD_PARAMS; i++)
+		list[k->n_params + i] = &a->ours[i];
+	a->params = list;
+}
+
+static bool pack(struct fm_cuda_args *a, const struct fm_kernel *k, void **extra, char *room)
+{
+	size_t given;
+
+	if (!copy_packed(k, extra, room, &given))
+		return false;
+	memcpy(room + k->guard_at, a->ours, sizeof(a->ours));
+	a->size = fm_cuda_args_bytes(k);
+	if (given > k->guard_at) {
+		memset(room + a->size, 0, TOO_LONG);
+		a->size += TOO_LONG;
+	}
+	a->list[0] = FM_CU_EXTRA_BUFFER;
+	a->list[1] = room;
+	a->list[2] = FM_CU_EXTRA_SIZE;
+	a->list[3] = &a->size;
+	a->list[4] = FM_CU_EXTRA_END;
+	a->params = NULL;
+	a->extra = a->list;
+	return true;
+}
+
+bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params, void **extra,
+	const uint64_t ours[FM_GUARD_PARAMS], void *room)
+{
+	memcpy(a->ours, ours, sizeof(a->ours));
+	if (extra)
+		return !params && pack(a, k, extra, room);
+	if (!params && k->n_params)
+		return false;
+	if (k->n_params)
+		memcpy(room, params, k->n_params * sizeof(*params));
+	add_ours(a, k, room);
+	a->extra = NULL;
+	return true;
+}
+
+bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
+{
+	char *to = copy;
+	size_t given;
+
+	if (extra)
+		return !params && copy_packed(k, extra, to, &given);
+	if (!params && k->n_params)
+		return false;
+	memset(to, 0, k->guard_at);
+	for (unsigned i = 0; i < k->n_params; i++)
+		memcpy(to + k->params[i].at, params[i], k->params[i].size);
+	return true;
+}
+
+void fm_cuda_args_again(struct fm_cuda_args *a, const struct fm_kernel *k, void *copy,
+	const uint64_t ours[FM_GUARD_PARAMS], void *room)
+{
+	void **list = room;
+
+	memcpy(a->ours, ours, sizeof(a->ours));
+	for (unsigned i = 0; i < k->n_params; i++)
+		list[i] = (char *)copy + k->params[i].at;
+	add_ours(a, k, list);
+	a->extra = NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that the driver was given rewritten (docs/cuda-images.md): which of the program's functions
+ * are kernels that take three parameters more. Each launch of one has to pass them, whatever the
+ * path; a stop word of address 0 means that the launch is not guarded.
+ */
+#pragma once
+#include "args.h"
+#include "types.h"
+#include <stdatomic.h>
+
+struct fm_cuda_kernel {
+	const struct fm_kernel *image; /* its name and its own parameters; see args.h */
+	enum fm_guard_mode mode;       /* of a first launch, unless it is cooperative */
+};
+
+/* Images are rewritten in this process. Set before main() if the environment asks for it
+ * (FERMATA_GUARDIAN=1), and never taken back; what was loaded before stays as it is. */
+extern _Atomic bool fm_cuda_rewrites;
+void fm_cuda_rewrite_images(void);
+
+/* Some image was rewritten: functions have to be looked at. */
+extern _Atomic bool fm_cuda_rewrote;
+const struct fm_cuda_kernel *fm_cuda_kernel_find(CUfunction f);
+
+/* f: a CUfunction or a CUkernel. NULL: it takes the program's own parameters alone. Without a lock
+ * if the handle is known, as all are that our functions have handed out. Valid until its module or
+ * library is unloaded, or its context ends. */
+static inline const struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
+{
+	if (__builtin_expect(!atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed), 1))
+		return NULL;
+	return fm_cuda_kernel_find(f);
+}
