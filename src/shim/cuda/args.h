@@ -32,8 +32,8 @@ size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed);
  * What to give the driver for the program's params and extra, of which either may be NULL. `a` and
  * `room` (of fm_cuda_args_room(k, extra != NULL), aligned to 8) are used by the driver's call.
  * False: the program's own are such that the driver would not take them: the call fails with
- * FM_CU_ERROR_INVALID_VALUE, and the driver is not called, since what it were to read for ours would
- * be anything.
+ * FM_CU_ERROR_INVALID_VALUE, and the driver is not called, since what it were to read for ours
+ * would be anything.
  */
 bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params, void **extra,
 	const uint64_t ours[FM_GUARD_PARAMS], void *room);

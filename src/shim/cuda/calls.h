@@ -110,22 +110,39 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 
 /* clang-format off */
 #define FM_CUDA_LAUNCHES(X) \
-	FM_CUDA_KERNELS(X) FM_CUDA_COPIES(X) FM_CUDA_COPIES_ASYNC(X) FM_CUDA_SETS(X) \
-	FM_CUDA_MEMORY(X) FM_CUDA_ORDER(X)
+	FM_CUDA_KERNELS(X) FM_CUDA_COOPERATIVE(X) FM_CUDA_OTHER_WORK(X)
 
+/* All but kernels. */
+#define FM_CUDA_OTHER_WORK(X) \
+	FM_CUDA_COPIES(X) FM_CUDA_COPIES_ASYNC(X) FM_CUDA_SETS(X) FM_CUDA_MEMORY(X) FM_CUDA_ORDER(X)
+
+/* Kernels: the key's and the program's parameters are `f`, `params` and `extra` (kernels.c). */
 #define FM_CUDA_KERNELS(X) \
 	X(cuLaunchKernel, , ptsz, 4000, stream, 1, 0, KEY_DIMS, \
 		(CUfunction f, DIMS, CUstream stream, void **params, void **extra), \
 		(f, DIM_ARGS, stream, params, extra)) \
 	X(cuLaunchKernelEx, , ptsz, 11060, config_stream(config), 1, 0, key_config(f, config), \
 		(const struct CUlaunchConfig_st *config, CUfunction f, void **params, void **extra), \
-		(config, f, params, extra)) \
+		(config, f, params, extra))
+
+/* The same without `extra`. */
+#define FM_CUDA_COOPERATIVE(X) \
 	X(cuLaunchCooperativeKernel, , ptsz, 9000, stream, 1, 0, KEY_DIMS, \
 		(CUfunction f, DIMS, CUstream stream, void **params), \
-		(f, DIM_ARGS, stream, params)) \
-	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, 0, \
-		(CUgraphExec graph, CUstream stream), \
-		(graph, stream))
+		(f, DIM_ARGS, stream, params))
+
+/* Kernels whose parameters were given before. Without clones:
+ * X(name, suffix, since, stream, work, waits, key, params, args). */
+#define FM_CUDA_KERNELS_OLD(X) \
+	X(cuLaunch, , 2000, NULL, 1, 0, key_grid(f, 1, 1), \
+		(CUfunction f), \
+		(f)) \
+	X(cuLaunchGrid, , 2000, NULL, 1, 0, key_grid(f, w, h), \
+		(CUfunction f, int w, int h), \
+		(f, w, h)) \
+	X(cuLaunchGridAsync, , 2000, stream, 1, 0, key_grid(f, w, h), \
+		(CUfunction f, int w, int h, CUstream stream), \
+		(f, w, h, stream))
 
 #define FM_CUDA_COPIES(X) \
 	X(cuMemcpy, , ptds, 4000, NULL, 1, 0, key_bytes(1, n), \
@@ -295,6 +312,9 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(stream, ptr, n, flags))
 
 #define FM_CUDA_ORDER(X) \
+	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, 0, \
+		(CUgraphExec graph, CUstream stream), \
+		(graph, stream)) \
 	X(cuStreamWaitEvent, , ptsz, 3020, stream, 0, 0, 0, \
 		(CUstream stream, CUevent event, unsigned flags), \
 		(stream, event, flags)) \
@@ -358,15 +378,9 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 
 /* The same without clones: X(name, suffix, since, stream, work, waits, key, params, args). */
 #define FM_CUDA_SINGLES(X) \
-	X(cuLaunch, , 2000, NULL, 1, 0, key_grid(f, 1, 1), \
-		(CUfunction f), \
-		(f)) \
-	X(cuLaunchGrid, , 2000, NULL, 1, 0, key_grid(f, w, h), \
-		(CUfunction f, int w, int h), \
-		(f, w, h)) \
-	X(cuLaunchGridAsync, , 2000, stream, 1, 0, key_grid(f, w, h), \
-		(CUfunction f, int w, int h, CUstream stream), \
-		(f, w, h, stream)) \
+	FM_CUDA_KERNELS_OLD(X) FM_CUDA_OTHER_SINGLES(X)
+
+#define FM_CUDA_OTHER_SINGLES(X) \
 	X(cuGLUnmapBufferObject, , 2000, NULL, 0, 0, 0, \
 		(unsigned buffer), \
 		(buffer)) \
@@ -458,4 +472,44 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuEventDestroy, _v2, 4000, "follows the event's life", (CUevent event)) \
 	F(cuCtxRecordEvent, , 12050, "follows the event's life", (CUcontext ctx, CUevent event)) \
 	F(cuGreenCtxRecordEvent, , 12040, "follows the event's life", (CUgreenCtx ctx, CUevent event))
+
+/* What loads code, gives its functions, and gives them parameters elsewhere than in a launch: of
+ * use only where images are rewritten (modules.c, nodes.c). As the table above. */
+#define FM_CUDA_CODE_CALLS(F) \
+	F(cuModuleLoad, , 2000, "rewrites the image", (CUmodule *module, const char *path)) \
+	F(cuModuleLoadData, , 2000, "rewrites the image", (CUmodule *module, const void *image)) \
+	F(cuModuleLoadDataEx, , 2010, "rewrites the image", \
+		(CUmodule *module, const void *image, unsigned n, int *options, void **values)) \
+	F(cuModuleLoadFatBinary, , 2000, "rewrites the image", (CUmodule *module, const void *image)) \
+	F(cuModuleUnload, , 2000, "follows the module's life", (CUmodule module)) \
+	F(cuModuleGetFunction, , 2000, "knows rewritten kernels", (CUfunction *f, CUmodule module, const char *name)) \
+	F(cuModuleEnumerateFunctions, , 12040, "knows rewritten kernels", (CUfunction *f, unsigned n, CUmodule module)) \
+	F(cuLibraryLoadData, , 12000, "rewrites the image", \
+		(CUlibrary *library, const void *image, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
+	F(cuLibraryLoadFromFile, , 12000, "rewrites the image", \
+		(CUlibrary *library, const char *path, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
+	F(cuLibraryUnload, , 12000, "follows the library's life", (CUlibrary library)) \
+	F(cuLibraryGetKernel, , 12000, "knows rewritten kernels", (CUkernel *k, CUlibrary library, const char *name)) \
+	F(cuLibraryEnumerateKernels, , 12040, "knows rewritten kernels", (CUkernel *k, unsigned n, CUlibrary library)) \
+	F(cuLibraryGetModule, , 12000, "knows rewritten kernels", (CUmodule *module, CUlibrary library)) \
+	F(cuKernelGetFunction, , 12000, "knows rewritten kernels", (CUfunction *f, CUkernel k)) \
+	F(cuFuncGetParamInfo, , 12040, "hides the shim's parameters", (CUfunction f, size_t i, size_t *at, size_t *size)) \
+	F(cuFuncGetParamCount, , 13020, "hides the shim's parameters", (CUfunction f, size_t *n)) \
+	F(cuKernelGetParamInfo, , 12040, "hides the shim's parameters", (CUkernel k, size_t i, size_t *at, size_t *size)) \
+	F(cuKernelGetParamCount, , 13020, "hides the shim's parameters", (CUkernel k, size_t *n)) \
+	F(cuGraphAddKernelNode, , 10000, "adds the shim's parameters", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct CUDA_KERNEL_NODE_PARAMS_st *what)) \
+	F(cuGraphAddKernelNode, _v2, 12000, "adds the shim's parameters", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what)) \
+	F(cuGraphKernelNodeSetParams, , 10000, "adds the shim's parameters", \
+		(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what)) \
+	F(cuGraphKernelNodeSetParams, _v2, 12000, "adds the shim's parameters", \
+		(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what)) \
+	F(cuGraphExecKernelNodeSetParams, , 10010, "adds the shim's parameters", \
+		(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what)) \
+	F(cuGraphExecKernelNodeSetParams, _v2, 12000, "adds the shim's parameters", \
+		(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what)) \
+	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what)) \
+	F(cuGraphExecNodeSetParams, , 12020, "adds the shim's parameters", \
+		(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what))
 /* clang-format on */

@@ -8,6 +8,7 @@
  * A later one may take an earlier one's place. Of what is not there nothing is known, and nothing
  * is said.
  */
+#include "modules.h"
 #include "shim.h"
 
 #define GRAPHS 4096u
@@ -141,7 +142,13 @@ static void node_added(CUgraph graph, const struct CUgraphNodeParams_st *what)
 fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
 	struct CUgraphNodeParams_st *what)
 {
+	struct CUgraphNodeParams_st copy;
+	struct fm_cuda_args a;
+
 	node_added(graph, what);
+	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
+	if (!what)
+		return FM_CU_ERROR_INVALID_VALUE;
 	return NEXT(FM_CUDA_cuGraphAddNode,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
 			struct CUgraphNodeParams_st *),
@@ -151,7 +158,13 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const struct CUgraphEdgeData_st *data, size_t n, struct CUgraphNodeParams_st *what)
 {
+	struct CUgraphNodeParams_st copy;
+	struct fm_cuda_args a;
+
 	node_added(graph, what);
+	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
+	if (!what)
+		return FM_CU_ERROR_INVALID_VALUE;
 	return NEXT(FM_CUDA_cuGraphAddNode_v2,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
 			size_t, struct CUgraphNodeParams_st *),

@@ -5,6 +5,7 @@
  * tells us the driver's.
  */
 #include "hook.h"
+#include "modules.h"
 #include "shim.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,13 +18,15 @@
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
 #define ONE(name, suffix, tail, since, per_thread) \
-	{#name #suffix #tail, #name, since, per_thread, (void *)name##suffix##tail, NULL},
+	{#name #suffix #tail, #name, since, per_thread, false, (void *)name##suffix##tail, NULL},
 #define CLONES(name, suffix, clone, since, ...) \
 	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
 #define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
-struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
-		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
-			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE)};
+#define CODE(name, suffix, since, ...) \
+	{#name #suffix, #name, since, false, true, (void *)name##suffix, NULL},
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(
+	CLONES) FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
+		FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)};
 
 static void *real_dlsym(void *handle, const char *symbol)
 {
@@ -99,6 +102,8 @@ const struct fm_cu_driver *fm_cuda_driver(void)
 
 static void *use(struct fm_cuda_call *call, void *fn)
 {
+	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))
+		return fn;
 	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
 		atomic_store_explicit(&call->next, fn, memory_order_relaxed);
 	return call->wrapper;

@@ -4,6 +4,7 @@
  * What only orders work (events, waits, host functions) takes the device no time, stands behind the
  * gates of the work before it anyway, and is not counted.
  */
+#include "modules.h"
 #include "shim.h"
 
 struct launch {
@@ -90,9 +91,97 @@ static inline void end(struct launch l, bool waited)
 		key, params, args)
 #define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, work, waits, key, params, args)
-FM_CUDA_LAUNCHES(LAUNCH)
-FM_CUDA_SINGLES(SINGLE)
+FM_CUDA_OTHER_WORK(LAUNCH)
+FM_CUDA_OTHER_SINGLES(SINGLE)
 #undef ONE
+
+/* --- kernels --- */
+
+/* For what takes parameters of ours, and is not guarded. */
+static const uint64_t unguarded[FM_GUARD_PARAMS];
+
+/* The kernel that is launched, if parameters of ours are to be added. A call of the driver's own
+ * that gets here has them already. */
+static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
+{
+	return FM_LIKELY(!fm_cu_inside) ? fm_cuda_kernel(f) : NULL;
+}
+
+/* The room is on the stack of the function that says this, to its end. */
+#define ADD_OURS(args, kernel, params, extra)                         \
+	fm_cuda_args(args, (kernel)->image, params, extra, unguarded, \
+		__builtin_alloca(fm_cuda_args_room((kernel)->image, extra != NULL)))
+
+/* `packed`: the parameter of this name, or a variable that is NULL. */
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, more) \
+	fm_cu_result symbol decl                                           \
+	{                                                                  \
+		const struct fm_cuda_kernel *kernel = rewritten(f);        \
+		struct fm_cuda_args a;                                     \
+		struct launch l;                                           \
+		fm_cu_result rc;                                           \
+		more                                                       \
+                                                                           \
+			if (FM_UNLIKELY(kernel))                           \
+		{                                                          \
+			if (!ADD_OURS(&a, kernel, params, packed))         \
+				return FM_CU_ERROR_INVALID_VALUE;          \
+			params = a.params;                                 \
+			packed = a.extra;                                  \
+		}                                                          \
+		l = begin(stream, per_thread, key, id);                    \
+		fm_cu_inside++;                                            \
+		rc = NEXT(id, decl, call);                                 \
+		fm_cu_inside--;                                            \
+		end(l, false);                                             \
+		return rc;                                                 \
+	}
+#define KERNEL(name, suffix, clone, since, stream, work, waits, key, decl, call)                 \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, extra, )   \
+	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl, \
+		call, extra, )
+#define COOPERATIVE(name, suffix, clone, since, stream, work, waits, key, decl, call)            \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, none,      \
+		void **none = NULL;)                                                             \
+	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl, \
+		call, none, void **none = NULL;)
+FM_CUDA_KERNELS(KERNEL)
+FM_CUDA_COOPERATIVE(COOPERATIVE)
+#undef ONE
+
+/* The program's parameters lie in the function already; ours go behind them. */
+static fm_cu_result set_ours(CUfunction f)
+{
+	const struct fm_cuda_kernel *kernel = rewritten(f);
+	fm_cu_result (*size)(CUfunction, unsigned), (*set)(CUfunction, int, const void *, unsigned);
+	fm_cu_result rc;
+
+	if (FM_LIKELY(!kernel))
+		return FM_CU_SUCCESS;
+	size = fm_cuda_symbol("cuParamSetSize");
+	set = fm_cuda_symbol("cuParamSetv");
+	if (!size || !set)
+		return FM_CU_ERROR_NOT_SUPPORTED;
+	rc = size(f, (unsigned)fm_cuda_args_bytes(kernel->image));
+	return rc ? rc : set(f, kernel->image->guard_at, unguarded, sizeof(unguarded));
+}
+
+#define OLD(name, suffix, since, stream, work, waits, key, decl, call)     \
+	fm_cu_result name##suffix decl                                     \
+	{                                                                  \
+		fm_cu_result rc = set_ours(f);                             \
+		struct launch l;                                           \
+                                                                           \
+		if (rc)                                                    \
+			return rc;                                         \
+		l = begin(stream, false, key, FM_CUDA_ID(name, suffix, )); \
+		fm_cu_inside++;                                            \
+		rc = NEXT(FM_CUDA_ID(name, suffix, ), decl, call);         \
+		fm_cu_inside--;                                            \
+		end(l, false);                                             \
+		return rc;                                                 \
+	}
+FM_CUDA_KERNELS_OLD(OLD)
 
 /* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
 static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
@@ -162,12 +251,11 @@ FM_CUDA_GRAPHS(LAUNCH)
 /* One kernel on several devices, a stream each: a launch of each of them. */
 #define MULTI_MAX 64
 
-fm_cu_result cuLaunchCooperativeKernelMultiDevice(
-	struct CUDA_LAUNCH_PARAMS_st *list, unsigned n, unsigned flags)
+/* begin and end around the driver's call. */
+static fm_cu_result launch_multi(
+	const struct fm_cu_launch_params *p, unsigned launches, unsigned n, unsigned flags)
 {
-	const struct fm_cu_launch_params *p = (const void *)list;
 	struct launch l[MULTI_MAX];
-	unsigned launches = p ? FM_MIN(n, (unsigned)MULTI_MAX) : 0;
 	fm_cu_result rc;
 
 	for (unsigned i = 0; i < launches; i++)
@@ -178,9 +266,32 @@ fm_cu_result cuLaunchCooperativeKernelMultiDevice(
 			FM_CUDA_cuLaunchCooperativeKernelMultiDevice);
 	fm_cu_inside++;
 	rc = NEXT(FM_CUDA_cuLaunchCooperativeKernelMultiDevice,
-		(struct CUDA_LAUNCH_PARAMS_st *, unsigned, unsigned), (list, n, flags));
+		(const struct fm_cu_launch_params *, unsigned, unsigned), (p, n, flags));
 	fm_cu_inside--;
 	for (unsigned i = 0; i < launches; i++)
 		end(l[i], false);
 	return rc;
+}
+
+fm_cu_result cuLaunchCooperativeKernelMultiDevice(
+	struct CUDA_LAUNCH_PARAMS_st *list, unsigned n, unsigned flags)
+{
+	const struct fm_cu_launch_params *given = (const void *)list;
+	const unsigned launches = given ? FM_MIN(n, (unsigned)MULTI_MAX) : 0;
+	struct fm_cu_launch_params p[MULTI_MAX];
+	struct fm_cuda_args a[MULTI_MAX];
+	void **const none = NULL;
+
+	for (unsigned i = 0; i < launches; i++) {
+		const struct fm_cuda_kernel *kernel = rewritten(given[i].function);
+
+		p[i] = given[i];
+		if (kernel && !ADD_OURS(&a[i], kernel, given[i].params, none))
+			return FM_CU_ERROR_INVALID_VALUE;
+		if (kernel)
+			p[i].params = a[i].params;
+	}
+	if (launches < n && atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed))
+		return FM_CU_ERROR_INVALID_VALUE; /* more than there can be devices */
+	return launch_multi(launches == n ? p : given, launches, n, flags);
 }

@@ -9,9 +9,13 @@
 #include "types.h"
 #include <stdatomic.h>
 
+struct fm_cuda_code;
+
 struct fm_cuda_kernel {
 	const struct fm_kernel *image; /* its name and its own parameters; see args.h */
 	enum fm_guard_mode mode;       /* of a first launch, unless it is cooperative */
+	const char *why;               /* it is not rewritten: the reason, in a word or two */
+	struct fm_cuda_code *code;     /* where it is from */
 };
 
 /* Images are rewritten in this process. Set before main() if the environment asks for it
@@ -21,14 +25,34 @@ void fm_cuda_rewrite_images(void);
 
 /* Some image was rewritten: functions have to be looked at. */
 extern _Atomic bool fm_cuda_rewrote;
-const struct fm_cuda_kernel *fm_cuda_kernel_find(CUfunction f);
+const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f);
 
-/* f: a CUfunction or a CUkernel. NULL: it takes the program's own parameters alone. Without a lock
- * if the handle is known, as all are that our functions have handed out. Valid until its module or
- * library is unloaded, or its context ends. */
+/*
+ * f: a CUfunction or a CUkernel. NULL: it takes the program's own parameters alone. Without a lock
+ * if the handle is known, as all are that our functions have handed out; else the driver is asked.
+ * Valid until its module or library is unloaded, or its context ends.
+ */
 static inline const struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 {
+	const struct fm_cuda_kernel *k;
+
 	if (__builtin_expect(!atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed), 1))
 		return NULL;
-	return fm_cuda_kernel_find(f);
+	k = fm_cuda_kernel_known(f);
+	return k->image ? k : NULL;
 }
+
+/* Why a kernel is not rewritten, in a word or two; NULL: it is, or nobody wants it to be. */
+const char *fm_cuda_kernel_why(CUfunction f);
+
+/* What has become of all code that the program has loaded so far. */
+struct fm_cuda_code_counts {
+	unsigned images, refused; /* rewritten; of these by the driver, which has the original */
+	unsigned left[FM_IMAGE_WHYS];
+	unsigned kernels;      /* rewritten, in images that the driver took */
+	unsigned kernels_left; /* in such images */
+};
+void fm_cuda_code_count(struct fm_cuda_code_counts *counts);
+
+/* The driver has ended the context. */
+void fm_cuda_code_context_gone(CUcontext ctx);

@@ -15,6 +15,7 @@ struct fm_cuda_call {
 	const char *symbol, *name;
 	int since;
 	bool per_thread;
+	bool code; /* of use where images are rewritten: else programs get the driver's */
 	void *wrapper;
 	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
 };
@@ -26,7 +27,7 @@ struct fm_cuda_call {
 enum fm_cuda_id {
 	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_GRAPHS(CLONES)
 		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE)
-			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CALLS
+			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(SINGLE) FM_CUDA_CALLS
 };
 #undef CLONES
 #undef SINGLE
@@ -50,6 +51,7 @@ FM_CUDA_STREAM_CALLS(STREAM_CALL)
 FM_CUDA_SINGLES(SINGLE)
 FM_CUDA_MULTIS(MULTI)
 FM_CUDA_OTHER_CALLS(OTHER_CALL)
+FM_CUDA_CODE_CALLS(OTHER_CALL)
 #undef LAUNCH
 #undef STREAM_CALL
 #undef SINGLE
@@ -173,6 +175,14 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
 /* Before the driver's call that ends them. */
 void fm_cuda_close_stream(CUstream stream);
 void fm_cuda_close_context(CUcontext ctx);
+
+/* --- nodes.c --- */
+/* The parameters of a node, as the driver is to be given them: `what`, or *copy, with ours in `a`
+ * and `room` (of fm_cuda_node_room(what)). NULL: it would not take them. */
+struct fm_cuda_args;
+size_t fm_cuda_node_room(const struct CUgraphNodeParams_st *what);
+struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
+	struct CUgraphNodeParams_st *copy, struct fm_cuda_args *a, void *room);
 
 /* --- events.c: what an event stands behind. Lossy: the last 1024 or so. --- */
 void fm_cuda_event_forget(CUevent event);

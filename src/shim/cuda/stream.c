@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, and the lives of streams, contexts and events. */
+#include "modules.h"
 #include "shim.h"
 
 #define DEVICES 64
@@ -154,6 +155,8 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client())
 		fm_cu_context_gone(ctx);
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_context_gone(ctx);
 	return rc;
 }
 
@@ -270,7 +273,8 @@ static CUcontext resetting(CUdevice dev)
 	int active = 0;
 	CUcontext ctx = NULL;
 
-	if (!fm_cuda_has_client() || !state || state(dev, &flags, &active) || !active)
+	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites)) || !state ||
+		state(dev, &flags, &active) || !active)
 		return NULL;
 	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
 		return NULL;

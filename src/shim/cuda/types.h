@@ -6,7 +6,10 @@
 #pragma once
 #include "backend/cuda/driver.h"
 
+typedef struct CUmod_st *CUmodule;
+typedef struct CUlib_st *CUlibrary;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUkern_st *CUkernel;
 typedef struct CUarray_st *CUarray;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
@@ -30,13 +33,35 @@ struct CUgraphEdgeData_st;
 struct CUgraphExecUpdateResultInfo_st;
 struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+struct CUDA_KERNEL_NODE_PARAMS_st;
+struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
-struct CUgraphNodeParams_st { /* what we read of it */
-	int type;
+struct fm_cu_kernel_node_old { /* CUDA_KERNEL_NODE_PARAMS of before CUDA 12 */
+	CUfunction function;
+	unsigned grid[3], block[3], shared;
+	void **params, **extra;
 };
 
-enum { FM_CU_NODE_GRAPH = 4, FM_CU_NODE_CONDITIONAL = 13 };
+struct fm_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2, _v3 */
+	struct fm_cu_kernel_node_old old;
+	CUkernel kernel; /* if there is no function */
+	CUcontext ctx;
+};
+
+struct CUgraphNodeParams_st {
+	int type, reserved[3];
+	union {
+		struct fm_cu_kernel_node kernel; /* what we read of it */
+		long long any[29];
+	};
+	long long reserved_too;
+};
+_Static_assert(sizeof(struct CUgraphNodeParams_st) == 256, "as CUgraphNodeParams");
+
+enum { FM_CU_NODE_KERNEL = 0, FM_CU_NODE_GRAPH = 4, FM_CU_NODE_CONDITIONAL = 13 };
+
+enum { FM_CU_LIBRARY_PRESERVED = 1 }; /* CU_LIBRARY_BINARY_IS_PRESERVED */
 
 struct fm_cu_location { /* CUmemLocation, passed by value */
 	int type, id;

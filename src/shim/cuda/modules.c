@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls that load code: the driver is given the image rewritten, and the program's own if it
+ * does not take that one. From then on the program has handles of the driver, as without us.
+ */
+#include "code.h"
+#include <string.h>
+
+/* --- loading --- */
+
+#define JIT_OPTIONS     36u /* those of CUDA 13.0, and one more: none says where anything is */
+#define LIBRARY_OPTIONS 2u
+
+struct load {
+	/* The driver's call: of this image, or as the program made it. */
+	fm_cu_result (*call)(const struct load *l, const void *image);
+	void *handle; /* where the program wants it */
+	bool library;
+	const void *image; /* or */
+	const char *path;
+	int *jit;
+	void **jit_values;
+	unsigned n_jit;
+	int *options; /* of libraries */
+	void **values;
+	unsigned n;
+};
+
+static void *handle_of(const struct load *l)
+{
+	void *handle;
+
+	memcpy(&handle, l->handle, sizeof(handle));
+	return handle;
+}
+
+static bool all_below(const int *list, void *const *values, unsigned n, unsigned end)
+{
+	if (n && (!list || !values))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if ((unsigned)list[i] >= end)
+			return false;
+	return true;
+}
+
+static bool understood(const struct load *l)
+{
+	return l->n_jit <= JIT_OPTIONS && all_below(l->jit, l->jit_values, l->n_jit, JIT_OPTIONS) &&
+	       all_below(l->options, l->values, l->n, LIBRARY_OPTIONS);
+}
+
+/* The driver goes on reading the image that it was given. */
+static bool preserved(const struct load *l)
+{
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->options[i] == FM_CU_LIBRARY_PRESERVED)
+			return l->values[i] != NULL;
+	return false;
+}
+
+static struct fm_cuda_code *make(const struct load *l)
+{
+	if (!l->handle || !(l->image || l->path))
+		return NULL;
+	if (!understood(l) || (l->path && preserved(l)))
+		return fm_cuda_code_make(NULL, 0, l->library);
+	return l->path ? fm_cuda_code_make_file(l->path, l->library)
+		       : fm_cuda_code_make(l->image, 0, l->library);
+}
+
+static fm_cu_result call(const struct load *l, const void *image)
+{
+	fm_cu_result rc;
+
+	fm_cu_inside++;
+	rc = l->call(l, image);
+	fm_cu_inside--;
+	return rc;
+}
+
+static void unload(void *handle, bool library)
+{
+	fm_cu_inside++;
+	if (library)
+		NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (handle));
+	else
+		NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (handle));
+	fm_cu_inside--;
+}
+
+/* What the driver says of our image it says in the program's options, some of which it reads again.
+ */
+static bool load_ours(const struct load *l, struct fm_cuda_code *c)
+{
+	void *values[JIT_OPTIONS];
+
+	if (l->n_jit)
+		memcpy(values, l->jit_values, l->n_jit * sizeof(*values));
+	if (call(l, fm_cuda_code_data(c)) == FM_CU_SUCCESS) {
+		if (fm_cuda_code_loaded(c, handle_of(l), preserved(l)))
+			return true;
+		unload(handle_of(l), l->library);
+	}
+	if (l->n_jit)
+		memcpy(l->jit_values, values, l->n_jit * sizeof(*values));
+	fm_cuda_code_refused(c);
+	return false;
+}
+
+static fm_cu_result load(const struct load *l)
+{
+	struct fm_cuda_code *c = make(l);
+	fm_cu_result rc;
+
+	if (c && fm_cuda_code_data(c) && load_ours(l, c))
+		return FM_CU_SUCCESS;
+	rc = call(l, NULL);
+	if (c && (rc || !fm_cuda_code_loaded(c, handle_of(l), false)))
+		fm_cuda_code_free(c);
+	return rc;
+}
+
+static fm_cu_result call_data(const struct load *l, const void *image)
+{
+	return NEXT(FM_CUDA_cuModuleLoadData, (CUmodule *, const void *),
+		(l->handle, image ? image : l->image));
+}
+
+static fm_cu_result call_file(const struct load *l, const void *image)
+{
+	return image ? call_data(l, image)
+		     : NEXT(FM_CUDA_cuModuleLoad, (CUmodule *, const char *), (l->handle, l->path));
+}
+
+/* Ours is no fatbin. */
+static fm_cu_result call_fatbin(const struct load *l, const void *image)
+{
+	return image ? call_data(l, image)
+		     : NEXT(FM_CUDA_cuModuleLoadFatBinary, (CUmodule *, const void *),
+			       (l->handle, l->image));
+}
+
+static fm_cu_result call_options(const struct load *l, const void *image)
+{
+	return NEXT(FM_CUDA_cuModuleLoadDataEx,
+		(CUmodule *, const void *, unsigned, int *, void **),
+		(l->handle, image ? image : l->image, l->n_jit, l->jit, l->jit_values));
+}
+
+static fm_cu_result call_library(const struct load *l, const void *image)
+{
+	return NEXT(FM_CUDA_cuLibraryLoadData,
+		(CUlibrary *, const void *, int *, void **, unsigned, int *, void **, unsigned),
+		(l->handle, image ? image : l->image, l->jit, l->jit_values, l->n_jit, l->options,
+			l->values, l->n));
+}
+
+static fm_cu_result call_library_file(const struct load *l, const void *image)
+{
+	return image ? call_library(l, image)
+		     : NEXT(FM_CUDA_cuLibraryLoadFromFile,
+			       (CUlibrary *, const char *, int *, void **, unsigned, int *, void **,
+				       unsigned),
+			       (l->handle, l->path, l->jit, l->jit_values, l->n_jit, l->options,
+				       l->values, l->n));
+}
+
+fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
+{
+	return load(&(struct load){.call = call_file, .handle = module, .path = path});
+}
+
+fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return load(&(struct load){.call = call_data, .handle = module, .image = image});
+}
+
+fm_cu_result cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	return load(&(struct load){.call = call_fatbin, .handle = module, .image = image});
+}
+
+fm_cu_result cuModuleLoadDataEx(
+	CUmodule *module, const void *image, unsigned n, int *options, void **values)
+{
+	return load(&(struct load){.call = call_options,
+		.handle = module,
+		.image = image,
+		.jit = options,
+		.jit_values = values,
+		.n_jit = n});
+}
+
+fm_cu_result cuLibraryLoadData(CUlibrary *library, const void *image, int *jit, void **jit_values,
+	unsigned n_jit, int *options, void **values, unsigned n)
+{
+	return load(&(struct load){.call = call_library,
+		.handle = library,
+		.library = true,
+		.image = image,
+		.jit = jit,
+		.jit_values = jit_values,
+		.n_jit = n_jit,
+		.options = options,
+		.values = values,
+		.n = n});
+}
+
+fm_cu_result cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *jit,
+	void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)
+{
+	return load(&(struct load){.call = call_library_file,
+		.handle = library,
+		.library = true,
+		.path = path,
+		.jit = jit,
+		.jit_values = jit_values,
+		.n_jit = n_jit,
+		.options = options,
+		.values = values,
+		.n = n});
+}
+
+fm_cu_result cuModuleUnload(CUmodule module)
+{
+	struct fm_cuda_code *c = fm_cuda_code_unload(module, false);
+	fm_cu_result rc = NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (module));
+
+	fm_cuda_code_unloaded(c, rc);
+	return rc;
+}
+
+fm_cu_result cuLibraryUnload(CUlibrary library)
+{
+	struct fm_cuda_code *c = fm_cuda_code_unload(library, true);
+	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (library));
+
+	fm_cuda_code_unloaded(c, rc);
+	return rc;
+}
+
+/* --- functions --- */
+
+fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuModuleGetFunction,
+		(CUfunction *, CUmodule, const char *), (f, module, name));
+
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_function(module, false, name, *f);
+	return rc;
+}
+
+fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryGetKernel, (CUkernel *, CUlibrary, const char *),
+		(k, library, name));
+
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_function(library, true, name, *k);
+	return rc;
+}
+
+/* Handles that were asked for: no more are there than the driver has. */
+static unsigned there(const char *count_symbol, const void *of, unsigned asked)
+{
+	fm_cu_result (*count)(unsigned *, const void *) = fm_cuda_symbol(count_symbol);
+	unsigned n;
+
+	return count && !count(&n, of) ? FM_MIN(n, asked) : 0;
+}
+
+fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule module)
+{
+	fm_cu_result (*name_of)(const char **, CUfunction) = fm_cuda_symbol("cuFuncGetName");
+	fm_cu_result rc = NEXT(FM_CUDA_cuModuleEnumerateFunctions,
+		(CUfunction *, unsigned, CUmodule), (f, n, module));
+	const char *name;
+
+	if (rc || !name_of)
+		return rc;
+	n = there("cuModuleGetFunctionCount", module, n);
+	for (unsigned i = 0; i < n; i++)
+		if (!name_of(&name, f[i]))
+			fm_cuda_code_function(module, false, name, f[i]);
+	return rc;
+}
+
+fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary library)
+{
+	fm_cu_result (*name_of)(const char **, CUkernel) = fm_cuda_symbol("cuKernelGetName");
+	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryEnumerateKernels,
+		(CUkernel *, unsigned, CUlibrary), (k, n, library));
+	const char *name;
+
+	if (rc || !name_of)
+		return rc;
+	n = there("cuLibraryGetKernelCount", library, n);
+	for (unsigned i = 0; i < n; i++)
+		if (!name_of(&name, k[i]))
+			fm_cuda_code_function(library, true, name, k[i]);
+	return rc;
+}
+
+fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+	fm_cu_result rc =
+		NEXT(FM_CUDA_cuLibraryGetModule, (CUmodule *, CUlibrary), (module, library));
+
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_module(library, *module);
+	return rc;
+}
+
+fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuKernelGetFunction, (CUfunction *, CUkernel), (f, k));
+
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_kernel_function(k, *f);
+	return rc;
+}
+
+/* --- what is said of their parameters --- */
+
+static bool hidden(CUfunction f, size_t i)
+{
+	const struct fm_cuda_kernel *kernel = fm_cu_inside ? NULL : fm_cuda_kernel(f);
+
+	return kernel && i >= kernel->image->n_params;
+}
+
+/* rc: what the driver has said of it. */
+static fm_cu_result less_ours(CUfunction f, size_t *n, fm_cu_result rc)
+{
+	const struct fm_cuda_kernel *kernel = rc || fm_cu_inside ? NULL : fm_cuda_kernel(f);
+
+	if (kernel)
+		*n = kernel->image->n_params;
+	return rc;
+}
+
+fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size)
+{
+	if (hidden(f, i))
+		return FM_CU_ERROR_INVALID_VALUE;
+	return NEXT(FM_CUDA_cuFuncGetParamInfo, (CUfunction, size_t, size_t *, size_t *),
+		(f, i, at, size));
+}
+
+fm_cu_result cuKernelGetParamInfo(CUkernel k, size_t i, size_t *at, size_t *size)
+{
+	if (hidden((CUfunction)k, i))
+		return FM_CU_ERROR_INVALID_VALUE;
+	return NEXT(FM_CUDA_cuKernelGetParamInfo, (CUkernel, size_t, size_t *, size_t *),
+		(k, i, at, size));
+}
+
+fm_cu_result cuFuncGetParamCount(CUfunction f, size_t *n)
+{
+	return less_ours(f, n, NEXT(FM_CUDA_cuFuncGetParamCount, (CUfunction, size_t *), (f, n)));
+}
+
+fm_cu_result cuKernelGetParamCount(CUkernel k, size_t *n)
+{
+	return less_ours((CUfunction)k, n,
+		NEXT(FM_CUDA_cuKernelGetParamCount, (CUkernel, size_t *), (k, n)));
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0: gates
+ * in front of a graph stop it, not the guardian. What the driver tells of a node has our parameters
+ * behind the program's own, where nobody looks for any; given back to it, they are ours again.
+ */
+#include "modules.h"
+#include "shim.h"
+
+static const uint64_t unguarded[FM_GUARD_PARAMS];
+
+static const struct fm_cuda_kernel *rewritten(CUfunction f, CUkernel kernel)
+{
+	return fm_cu_inside ? NULL : fm_cuda_kernel(f ? f : (CUfunction)kernel);
+}
+
+static bool add_ours(struct fm_cu_kernel_node_old *node, const struct fm_cuda_kernel *kernel,
+	struct fm_cuda_args *a, void *room)
+{
+	if (!fm_cuda_args(a, kernel->image, node->params, node->extra, unguarded, room))
+		return false;
+	node->params = a->params;
+	node->extra = a->extra;
+	return true;
+}
+
+/* --- nodes of any kind --- */
+
+static const struct fm_cuda_kernel *kernel_of(const struct CUgraphNodeParams_st *what)
+{
+	return what && what->type == FM_CU_NODE_KERNEL
+		       ? rewritten(what->kernel.old.function, what->kernel.kernel)
+		       : NULL;
+}
+
+size_t fm_cuda_node_room(const struct CUgraphNodeParams_st *what)
+{
+	const struct fm_cuda_kernel *kernel = kernel_of(what);
+
+	return kernel ? fm_cuda_args_room(kernel->image, what->kernel.old.extra != NULL) : 0;
+}
+
+struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
+	struct CUgraphNodeParams_st *copy, struct fm_cuda_args *a, void *room)
+{
+	const struct fm_cuda_kernel *kernel = kernel_of(what);
+
+	if (!kernel)
+		return what;
+	*copy = *what;
+	return add_ours(&copy->kernel.old, kernel, a, room) ? copy : NULL;
+}
+
+#define ANY(id, symbol, decl, call)                                                              \
+	fm_cu_result symbol decl                                                                 \
+	{                                                                                        \
+		struct CUgraphNodeParams_st copy;                                                \
+		struct fm_cuda_args a;                                                           \
+                                                                                                 \
+		what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what))); \
+		return what ? NEXT(id, decl, call) : FM_CU_ERROR_INVALID_VALUE;                  \
+	}
+ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams,
+	(CUgraphNode node, struct CUgraphNodeParams_st *what), (node, what))
+ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what),
+	(exec, node, what))
+
+/* --- nodes of kernels --- */
+
+/* `old`: the part that came first. `handle`: what names the kernel if there is no function. */
+#define ONE(id, symbol, type, old, handle, decl, call)                                            \
+	fm_cu_result symbol decl                                                                  \
+	{                                                                                         \
+		const type *given = (const void *)what;                                           \
+		const struct fm_cuda_kernel *kernel =                                             \
+			given ? rewritten(given->old function, handle) : NULL;                    \
+		type copy;                                                                        \
+		struct fm_cuda_args a;                                                            \
+                                                                                                  \
+		if (kernel) {                                                                     \
+			copy = *given;                                                            \
+			if (!add_ours((struct fm_cu_kernel_node_old *)(void *)&copy, kernel, &a,  \
+				    __builtin_alloca(fm_cuda_args_room(                           \
+					    kernel->image, copy.old extra != NULL))))             \
+				return FM_CU_ERROR_INVALID_VALUE;                                 \
+			what = (const void *)&copy;                                               \
+		}                                                                                 \
+		return NEXT(id, decl, call);                                                      \
+	}
+#define OLD(symbol, decl, call) \
+	ONE(FM_CUDA_##symbol, symbol, struct fm_cu_kernel_node_old, , NULL, decl, call)
+#define NEW(symbol, decl, call) \
+	ONE(FM_CUDA_##symbol, symbol, struct fm_cu_kernel_node, old., given->kernel, decl, call)
+
+OLD(cuGraphAddKernelNode,
+	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
+		const struct CUDA_KERNEL_NODE_PARAMS_st *what),
+	(node, graph, deps, n, what))
+NEW(cuGraphAddKernelNode_v2,
+	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
+		const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
+	(node, graph, deps, n, what))
+OLD(cuGraphKernelNodeSetParams, (CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what),
+	(node, what))
+NEW(cuGraphKernelNodeSetParams_v2,
+	(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what), (node, what))
+OLD(cuGraphExecKernelNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what),
+	(exec, node, what))
+NEW(cuGraphExecKernelNodeSetParams_v2,
+	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
+	(exec, node, what))
