@@ -33,7 +33,7 @@ _Atomic bool fm_cuda_rewrote;
 /* Maps are read without the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fm_cuda_code *loaded;
-static struct fm_handles functions; /* struct fm_cuda_kernel, by CUfunction or CUkernel */
+static struct fm_handles functions;     /* struct fm_cuda_kernel, by CUfunction or CUkernel */
 static struct fm_handles containers[2]; /* struct fm_cuda_code, by CUmodule; by CUlibrary */
 static struct fm_cuda_code_counts counts;
 
@@ -67,7 +67,7 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 static void find_questions(void)
 {
 	ask.all = true;
-#define ENTRY(name, symbol, params)                                 \
+#define ENTRY(name, symbol, params)                                \
 	ask.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
 	ask.all = ask.all && ask.name;
 	QUESTIONS(ENTRY)
@@ -123,8 +123,8 @@ static int order(const void *a, const void *b, void *of)
 {
 	const struct fm_image *image = of;
 
-	return strcmp(image->kernel[*(const unsigned *)a].name,
-		image->kernel[*(const unsigned *)b].name);
+	return strcmp(
+		image->kernel[*(const unsigned *)a].name, image->kernel[*(const unsigned *)b].name);
 }
 
 static bool index_kernels(struct fm_cuda_code *c)

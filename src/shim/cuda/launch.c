@@ -112,39 +112,37 @@ static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
 	fm_cuda_args(args, (kernel)->image, params, extra, unguarded, \
 		__builtin_alloca(fm_cuda_args_room((kernel)->image, extra != NULL)))
 
-/* `packed`: the parameter of this name, or a variable that is NULL. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, more) \
-	fm_cu_result symbol decl                                           \
-	{                                                                  \
-		const struct fm_cuda_kernel *kernel = rewritten(f);        \
-		struct fm_cuda_args a;                                     \
-		struct launch l;                                           \
-		fm_cu_result rc;                                           \
-		more                                                       \
-                                                                           \
-			if (FM_UNLIKELY(kernel))                           \
-		{                                                          \
-			if (!ADD_OURS(&a, kernel, params, packed))         \
-				return FM_CU_ERROR_INVALID_VALUE;          \
-			params = a.params;                                 \
-			packed = a.extra;                                  \
-		}                                                          \
-		l = begin(stream, per_thread, key, id);                    \
-		fm_cu_inside++;                                            \
-		rc = NEXT(id, decl, call);                                 \
-		fm_cu_inside--;                                            \
-		end(l, false);                                             \
-		return rc;                                                 \
+/* `packed`: the parameter `extra`, or, where there is none, `none`. */
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed) \
+	fm_cu_result symbol decl                                     \
+	{                                                            \
+		const struct fm_cuda_kernel *kernel = rewritten(f);  \
+		void **none __attribute__((unused)) = NULL;          \
+		struct fm_cuda_args a;                               \
+		struct launch l;                                     \
+		fm_cu_result rc;                                     \
+                                                                     \
+		if (FM_UNLIKELY(kernel)) {                           \
+			if (!ADD_OURS(&a, kernel, params, packed))   \
+				return FM_CU_ERROR_INVALID_VALUE;    \
+			params = a.params;                           \
+			packed = a.extra;                            \
+		}                                                    \
+		l = begin(stream, per_thread, key, id);              \
+		fm_cu_inside++;                                      \
+		rc = NEXT(id, decl, call);                           \
+		fm_cu_inside--;                                      \
+		end(l, false);                                       \
+		return rc;                                           \
 	}
-#define KERNEL(name, suffix, clone, since, stream, work, waits, key, decl, call)                 \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, extra, )   \
+#define BOTH(name, suffix, clone, stream, key, decl, call, packed)                               \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed)    \
 	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl, \
-		call, extra, )
-#define COOPERATIVE(name, suffix, clone, since, stream, work, waits, key, decl, call)            \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, none,      \
-		void **none = NULL;)                                                             \
-	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl, \
-		call, none, void **none = NULL;)
+		call, packed)
+#define KERNEL(name, suffix, clone, since, stream, work, waits, key, decl, call) \
+	BOTH(name, suffix, clone, stream, key, decl, call, extra)
+#define COOPERATIVE(name, suffix, clone, since, stream, work, waits, key, decl, call) \
+	BOTH(name, suffix, clone, stream, key, decl, call, none)
 FM_CUDA_KERNELS(KERNEL)
 FM_CUDA_COOPERATIVE(COOPERATIVE)
 #undef ONE

@@ -244,8 +244,8 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuModuleGetFunction,
-		(CUfunction *, CUmodule, const char *), (f, module, name));
+	fm_cu_result rc = NEXT(FM_CUDA_cuModuleGetFunction, (CUfunction *, CUmodule, const char *),
+		(f, module, name));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(module, false, name, *f);
@@ -290,8 +290,8 @@ fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule modu
 fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary library)
 {
 	fm_cu_result (*name_of)(const char **, CUkernel) = fm_cuda_symbol("cuKernelGetName");
-	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryEnumerateKernels,
-		(CUkernel *, unsigned, CUlibrary), (k, n, library));
+	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryEnumerateKernels, (CUkernel *, unsigned, CUlibrary),
+		(k, n, library));
 	const char *name;
 
 	if (rc || !name_of)

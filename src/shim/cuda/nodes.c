@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0: gates
- * in front of a graph stop it, not the guardian. What the driver tells of a node has our parameters
- * behind the program's own, where nobody looks for any; given back to it, they are ours again.
+ * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0:
+ * gates in front of a graph stop it, not the guardian. What the driver tells of a node has our
+ * parameters behind the program's own, where nobody looks for any; given back to it, they are ours
+ * again.
  */
 #include "modules.h"
 #include "shim.h"
@@ -63,30 +64,29 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams,
 	(CUgraphNode node, struct CUgraphNodeParams_st *what), (node, what))
 ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
-	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what),
-	(exec, node, what))
+	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what), (exec, node, what))
 
 /* --- nodes of kernels --- */
 
 /* `old`: the part that came first. `handle`: what names the kernel if there is no function. */
-#define ONE(id, symbol, type, old, handle, decl, call)                                            \
-	fm_cu_result symbol decl                                                                  \
-	{                                                                                         \
-		const type *given = (const void *)what;                                           \
-		const struct fm_cuda_kernel *kernel =                                             \
-			given ? rewritten(given->old function, handle) : NULL;                    \
-		type copy;                                                                        \
-		struct fm_cuda_args a;                                                            \
-                                                                                                  \
-		if (kernel) {                                                                     \
-			copy = *given;                                                            \
-			if (!add_ours((struct fm_cu_kernel_node_old *)(void *)&copy, kernel, &a,  \
-				    __builtin_alloca(fm_cuda_args_room(                           \
-					    kernel->image, copy.old extra != NULL))))             \
-				return FM_CU_ERROR_INVALID_VALUE;                                 \
-			what = (const void *)&copy;                                               \
-		}                                                                                 \
-		return NEXT(id, decl, call);                                                      \
+#define ONE(id, symbol, type, old, handle, decl, call)                                           \
+	fm_cu_result symbol decl                                                                 \
+	{                                                                                        \
+		const type *given = (const void *)what;                                          \
+		const struct fm_cuda_kernel *kernel =                                            \
+			given ? rewritten(given->old function, handle) : NULL;                   \
+		type copy;                                                                       \
+		struct fm_cuda_args a;                                                           \
+                                                                                                 \
+		if (kernel) {                                                                    \
+			copy = *given;                                                           \
+			if (!add_ours((struct fm_cu_kernel_node_old *)(void *)&copy, kernel, &a, \
+				    __builtin_alloca(fm_cuda_args_room(                          \
+					    kernel->image, copy.old extra != NULL))))            \
+				return FM_CU_ERROR_INVALID_VALUE;                                \
+			what = (const void *)&copy;                                              \
+		}                                                                                \
+		return NEXT(id, decl, call);                                                     \
 	}
 #define OLD(symbol, decl, call) \
 	ONE(FM_CUDA_##symbol, symbol, struct fm_cu_kernel_node_old, , NULL, decl, call)
