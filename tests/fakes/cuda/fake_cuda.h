@@ -6,6 +6,7 @@ enum fake_cuda_thing {
 	FAKE_CUDA_MEMORY, /* allocations fail: out of memory */
 	FAKE_CUDA_EVENTS, /* events cannot be created: the same */
 	FAKE_CUDA_STREAMS,
+	FAKE_CUDA_GUARDED, /* images with a guardian are not taken */
 	FAKE_CUDA_THINGS
 };
 

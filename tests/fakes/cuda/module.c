@@ -2,6 +2,7 @@
 /* Modules: an image in a context, with the variables that it has there. */
 #include "image.h"
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,7 +138,7 @@ CUmodule fk_module_of(CUlibrary library, CUcontext ctx)
 {
 	CUmodule m = modules;
 
-	while (m && (m->library != library || m->ctx != ctx))
+	while (m && (m->library != library || (ctx && m->ctx != ctx)))
 		m = m->next;
 	return m;
 }
@@ -184,10 +185,34 @@ fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
 	return module && image ? load(module, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
 }
 
+enum { ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };
+
+/* The size is that of the buffer, and becomes that of what was written. */
+static void write_log(const char *text, unsigned n, const int *options, void **values)
+{
+	void **size = NULL;
+	char *log = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		log = options[i] == ERROR_LOG ? values[i] : log;
+		size = options[i] == ERROR_LOG_SIZE ? &values[i] : size;
+	}
+	if (!size || !log || !*size)
+		return;
+	snprintf(log, (size_t)*size, "%s", text);
+	*size = (void *)(strlen(log) + 1);
+}
+
 fm_cu_result cuModuleLoadDataEx(
 	CUmodule *module, const void *image, unsigned n, int *options, void **values)
 {
-	return cuModuleLoadData(module, image);
+	fm_cu_result rc = cuModuleLoadData(module, image);
+	bool guarded = fk.refuse[FAKE_CUDA_GUARDED];
+
+	if (rc)
+		write_log(guarded ? "guarded" : "nothing that this driver can load", n, options,
+			values);
+	return rc;
 }
 
 fm_cu_result cuModuleLoadFatBinary(CUmodule *module, const void *fatbin)

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose images are rewritten see what they see without: images loaded and kernels launched in every way
+(cuda_images.c), and the conformance sets of test_cuda.py. The driver is the fake one, which ends a program that
+launches a rewritten kernel without the parameters that it takes."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, check, cuda_env, main, need_cuda_shim, program
+
+SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
+WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
+             for ptds in ((), ("--ptds",)))
+
+
+def run(name, *way, guardian=None, cache="", **env):
+    env = {**cuda_env(os.environ), "XDG_CACHE_HOME": cache, **env}
+    if guardian is not None:
+        env.update(LD_PRELOAD=SHIM, FERMATA_GUARDIAN=guardian, FERMATA_SOCKET="/nowhere")
+    p = subprocess.run([program(name), *way], env=env, capture_output=True, text=True, timeout=120)
+    check(p.returncode == 0, f"{name} {' '.join(way)} {env.get('FERMATA_GUARDIAN')}: {p.returncode}: {p.stderr}")
+    return p.stdout.splitlines()
+
+
+def same(got, want, text):
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
+    check(got == want, f"{text}: {len(got)} notes of {len(want)}:\n{differ}")
+
+
+def files(cache):
+    return [f for _, _, names in os.walk(cache) for f in names if not f.startswith(".")]
+
+
+def in_every_way(stack):
+    """Rewritten at first, then taken from the cache; not rewritten where nobody wants it."""
+    need_cuda_shim()
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    native = run("cuda_images")
+    for way in WAYS:
+        same(run("cuda_images", *way, guardian="1", cache=cache), native, f"rewritten, {way}")
+    check(len(files(cache)) >= 3, f"the cache has {files(cache)}")
+    before = set(files(cache))
+    same(run("cuda_images", guardian="0", cache=cache), native, "not wanted")
+    same(run("cuda_images", guardian="0", cache=cache, FERMATA_GUARDIAN="yes"), native, "not wanted so")
+    check(set(files(cache)) == before, "and nothing more in the cache")
+
+
+def without_a_cache(stack):
+    """Nowhere to keep what is rewritten: it is rewritten each time."""
+    need_cuda_shim()
+    same(run("cuda_images", guardian="1", cache="/proc/none"), run("cuda_images"), "no cache")
+
+
+def several_devices(stack):
+    """Devices that are alike share a library."""
+    need_cuda_shim()
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    native = run("cuda_images", FAKE_CUDA_DEVICES="2")
+    same(run("cuda_images", guardian="1", cache=cache, FAKE_CUDA_DEVICES="2"), native, "two devices")
+
+
+def other_sets(stack):
+    """The programs of test_cuda.py, of which two end contexts and have two devices."""
+    need_cuda_shim()
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    for name in ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices"):
+        native = run(name, FAKE_CUDA_DEVICES="2")
+        for way in ((), ("--via", "proc", "--ptds")):
+            got = run(name, *way, guardian="1", cache=cache, FAKE_CUDA_DEVICES="2")
+            same(got, native, f"{name} {way}")
+
+
+def an_old_driver(stack):
+    """One that could not tell where a function is from gets images as they are."""
+    need_cuda_shim()
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    old = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
+    native = run("cuda_launch", "--via", "dlsym", **old)
+    same(run("cuda_launch", "--via", "dlsym", guardian="1", cache=cache, **old), native, "an old driver")
+    check(not files(cache), "nothing was rewritten")
+
+
+if __name__ == "__main__":
+    main(in_every_way, without_a_cache, several_devices, other_sets, an_old_driver)
