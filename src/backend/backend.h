@@ -31,6 +31,8 @@ struct fm_gate_words {
 	size_t gate_map_size;
 	_Atomic uint32_t *gate, *waiting;
 	_Atomic uint64_t *progress;
+	_Atomic uint32_t
+		*hold; /* in `map`; NULL: none. Behind the gate the device waits for it, too */
 };
 
 struct fm_backend_ops {
@@ -62,12 +64,12 @@ struct fm_backend_ops {
 
 	/* Level 2 where the device itself can wait for a word of memory, in place of the two above.
 	 * gate: when all that was launched has finished the device writes 2 * finished + 1 to
-	 * w->progress; then it waits for *w->gate to be zero, and writes 2 * finished. tell: the
-	 * last alone; it may be called while the program uses the hwqueue, and answers -EBUSY when
-	 * it must not be touched just now. With `sample` the stretch from
-	 * this gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0:
-	 * it could not be timed), 0 when there is none yet; not exact: the device may have waited
-	 * for the program meanwhile. inner: a gate inside a command that the program composes (a
+	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold, and writes 2 *
+	 * finished. tell: the last alone; it may be called while the program uses the hwqueue, and
+	 * answers -EBUSY when it must not be touched just now. With `sample` the stretch from this
+	 * gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0: it
+	 * could not be timed), 0 when there is none yet; not exact: the device may have waited for
+	 * the program meanwhile. inner: a gate inside a command that the program composes (a
 	 * graph): *w->waiting is 1 as long as it waits; no progress. lost: has the device failed,
 	 * so that nothing that was launched will end, or be told of? May be NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);

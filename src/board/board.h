@@ -48,6 +48,12 @@ enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNI
  * the policy never makes it wait for others. */
 enum fm_shares { FM_SHARES_NONE, FM_SHARES, FM_SHARES_FIRST };
 
+/* The program itself holds a queue, whatever the scheduler says. STOPS: it may still be on the
+ * device. RESTS: it has no use for the device. GOES_ON: it has, and is let go when its gate is
+ * open.
+ */
+enum fm_hold { FM_HOLD_NONE, FM_HOLD_STOPS, FM_HOLD_RESTS, FM_HOLD_GOES_ON };
+
 /* One XQueue. */
 struct fm_slot {
 	/* Written by the daemon (or by local mode). */
@@ -71,6 +77,8 @@ struct fm_slot {
 	FM_LINE _Atomic uint64_t gates; /* gates placed */
 	_Atomic uint64_t held_ns;       /* time callers were held back (level 1) */
 	_Atomic uint32_t level;         /* enum fm_level in use */
+	_Atomic uint32_t hold;          /* enum fm_hold; a device may wait for zero behind `gate` */
+	_Atomic uint32_t hears; /* 1: wake the agent when the gate closes, too, at any level */
 
 	/* Written by the device, where it can (backend.h, gate): twice the commands that it has
 	 * finished, and one more while it waits for `gate` behind them; 1 while it waits for `gate`

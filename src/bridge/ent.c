@@ -110,7 +110,8 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		if (open && !fm_list_empty(&q->client->in_gone))
 			gate_open_gone(q->client);
 		/* A closed gate stalls what is queued without the client's help (level 2). */
-		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room)
+		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room ||
+			CLAIM(q->slot->hears))
 			mark_dirty(b, q->client);
 	}
 	note_gate(b, e, open, reason, now);
@@ -248,7 +249,7 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	struct queue *q;
 
 	fm_list_each (q, &e->queues, in_ent) {
-		if (fm_slot_pending(q->slot)) {
+		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS) {
 			if (!e->works && !is_heard(e))
 				ent_look(e, now);
 			e->ready_at = now;
@@ -322,7 +323,7 @@ static enum fm_shares shares_of(const struct ent *e)
 void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 {
 	enum fm_shares shares = FM_SHARES_NONE;
-	bool makes_room = false;
+	bool makes_room = false, urgent = false;
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {
@@ -330,7 +331,9 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 
 		shares = of_both(shares, shares_of(q->ent));
 		makes_room |= d->n_ents > 1 && d->background == 1 && in_background(q->ent);
+		urgent |= !in_background(q->ent);
 	}
+	makes_room = makes_room && !urgent; /* what it does for others it does to all its queues */
 	if (CLAIM(c->board->contended) != shares) {
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
 		/* Its agent has to watch for the end of work whose beginning it slept over. */

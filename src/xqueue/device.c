@@ -21,12 +21,13 @@ static struct fm_gate_words words(struct fm_xq *q)
 	_Atomic uint32_t *gate = atomic_load(&q->gate);
 	struct fm_client *c = q->client;
 	struct fm_slot *s = q->slot;
+	_Atomic uint32_t *hold = q->steered ? &s->hold : NULL;
 
 	if (gate == &s->gate)
 		return (struct fm_gate_words){c->board, sizeof(*c->board), c->board,
-			sizeof(*c->board), gate, &s->waiting, &s->progress};
+			sizeof(*c->board), gate, &s->waiting, &s->progress, hold};
 	return (struct fm_gate_words){c->board, sizeof(*c->board), c->gates, sizeof(*c->gates),
-		gate, &s->waiting, &s->progress};
+		gate, &s->waiting, &s->progress, hold};
 }
 
 void fm_xq_device_reach(struct fm_xq *q)
@@ -107,7 +108,7 @@ static void begin_segment(struct fm_xq *q, bool sample)
 {
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
-	if (!fm_client_ungated(q->client))
+	if (!fm_xq_ungated(q))
 		atomic_store(&q->interval, sample ? q->spacing : spacing(q));
 }
 

@@ -127,7 +127,7 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
-	bool ungated = fm_client_ungated(c);
+	bool ungated = fm_xq_ungated(q);
 	bool stuck = !q->in_order && now - x->progress_at > FM_XQ_PATIENCE * q->spacing;
 	size_t opened = 0;
 
@@ -319,6 +319,7 @@ static void note_stand(struct fm_xq *q)
 	uint64_t now = fm_now(), busy;
 
 	x->interrupted = true;
+	atomic_fetch_add_explicit(&x->interrupts, 1, memory_order_relaxed);
 	x->stood_at = now;
 	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
 	busy = atomic_exchange(&q->slot->busy_since, 0);

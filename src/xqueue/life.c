@@ -30,7 +30,7 @@ static uint64_t let_past(struct fm_xq *q)
 
 /* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
  * closed, else after an interval, so that short bursts cost nothing. */
-static uint64_t watch_tail(struct fm_xq *q, uint64_t now)
+uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
@@ -90,6 +90,7 @@ static void retire(struct fm_xq *q)
 	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
 	/* A graph may have gates that look at it. */
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
+	atomic_store(&q->slot->hold, FM_HOLD_NONE);
 	c->queue[q->slot_index] = NULL;
 	c->spoilt[q->slot_index] = q->cold->told > fm_slot_progress(q->slot);
 	fm_client_send(c, &m);
@@ -103,7 +104,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t next, look;
-	bool over;
+	bool over, changes;
 
 	pthread_mutex_lock(&x->lock);
 	fm_xq_leave(q);
@@ -112,13 +113,17 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	look = fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
 	fm_xq_device_reach(q);
-	next = q->device_gates ? fm_xq_device_pump(q, now) : watch_tail(q, now);
+	next = q->device_gates ? fm_xq_device_pump(q, now) : fm_xq_watch_tail(q, now);
 	next = FM_MIN(next, look);
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
+	changes = fm_xq_steer(q);
 	open_last_gates(q);
 	over = x->gone = finished(q);
 	fm_xq_leave(q);
+	fm_xq_tell_turn(q);
+	if (changes)
+		fm_client_bell(q->client);
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_turn_wake(q);
 	if (over)
@@ -131,7 +136,7 @@ void fm_xq_set_interval(struct fm_xq *q)
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
 	uint64_t interval = q->level < FM_LEVEL_QUEUED ? part : q->spacing;
 
-	atomic_store(&q->interval, fm_client_ungated(q->client) ? UINT64_MAX : interval);
+	atomic_store(&q->interval, fm_xq_ungated(q) ? UINT64_MAX : interval);
 }
 
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
@@ -195,6 +200,7 @@ static int enter(struct fm_xq *q)
 		atomic_store(&q->gate, fm_client_gate(c, i));
 		atomic_store(&q->slot->released, UINT64_MAX);
 		atomic_store(&q->slot->level, q->level);
+		atomic_store(&q->slot->hears, q->cold->turned != NULL);
 		fm_xq_set_interval(q);
 		fm_client_send_queue(c, q);
 		rc = 0;
@@ -220,6 +226,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->hwq = config->hwq;
 	q->group = config->group;
 	q->in_order = config->in_order;
+	q->steered = config->steered;
 	q->est = fm_estimates;
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
@@ -229,6 +236,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->levels = q->ops->levels(q->hwq);
 	fm_xq_set_level(q, choose_level(q->levels, wish));
 	q->cold = x;
+	x->turned = config->turned;
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
 	pthread_mutex_init(&x->lock, NULL);
@@ -255,6 +263,7 @@ void fm_xq_close(struct fm_xq *q)
 	/* Once it is closing the agent may retire it at any time. */
 	atomic_fetch_add(&q->refs, 1);
 	pthread_mutex_lock(&x->lock);
+	fm_xq_let_go(q);
 	if (q->device_gates)
 		fm_xq_device_close(q);
 	else if (q->ops->reap) /* nobody will ask for it */
@@ -267,35 +276,6 @@ void fm_xq_close(struct fm_xq *q)
 	fm_xq_leave(q);
 	fm_client_wake(c);
 	fm_xq_unref(q);
-}
-
-int fm_xq_suspend(struct fm_xq *q)
-{
-	struct fm_xq_cold *x = q->cold;
-	uint64_t now = fm_now();
-
-	pthread_mutex_lock(&x->lock);
-	atomic_store(&q->own_suspended, true);
-	if (q->level >= FM_LEVEL_QUEUED && !x->gate_n)
-		fm_xq_place_gate(q, false, now);
-	fm_xq_interrupt(q, now);
-	watch_tail(q, now);
-	fm_xq_leave(q);
-	return 0;
-}
-
-int fm_xq_resume(struct fm_xq *q)
-{
-	struct fm_xq_cold *x = q->cold;
-	uint64_t now = fm_now();
-
-	pthread_mutex_lock(&x->lock);
-	atomic_store(&q->own_suspended, false);
-	fm_xq_interrupt(q, now);
-	fm_xq_open_gates(q, now);
-	fm_xq_leave(q);
-	fm_turn_wake(q);
-	return 0;
 }
 
 int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)

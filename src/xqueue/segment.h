@@ -42,18 +42,21 @@ struct fm_xq_cold {
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t held_at_done,
-		held_since;  /* level 1: the window is full, with so many done, since */
-	bool interrupted;    /* level 3: it stands in the middle of a command, */
-	uint64_t stood_at;   /* since */
-	bool asked;          /* it was asked to stand, or to go on once more */
-	bool gone;           /* the slot is another's */
+		held_since; /* level 1: the window is full, with so many done, since */
+	bool interrupted;   /* level 3: it stands in the middle of a command, */
+	uint64_t stood_at;  /* since */
+	bool asked;         /* it was asked to stand, or to go on once more */
+	bool gone;          /* the slot is another's */
+	bool stopped;       /* as config.turned was told */
+	_Atomic uint64_t interrupts;
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
 	uint64_t told;       /* device gates: the device will write this progress */
 	uint64_t asked_at;   /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
-	bool page_tried;    /* device gates: was the page of strict mode made known to it? */
-	bool gave_up;       /* device gates: that end counts as come, and nobody knows */
+	void (*turned)(void *hwq, bool stopped, uint64_t now);
+	bool page_tried; /* device gates: was the page of strict mode made known to it? */
+	bool gave_up;    /* device gates: that end counts as come, and nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -133,12 +136,29 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
 
+/* life.c: see to it that the end of what is under way is noticed; when to look again. Lock held. */
+uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
+
 /* xqueue.c: the queue was idle, and has work: fm_xq_announce() is due. Any thread. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now);
 
 /* hold.c: level 1, the caller waits. est: the device time of the command it is about to launch. No
  * lock. */
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
+
+/* steer.c: what the program does about this queue alone. Agent only, lock held: look whether it has
+ * come to rest, or goes on. True: the scheduler is to look, too. */
+bool fm_xq_steer(struct fm_xq *q);
+/* Tell config.turned, if there is something to tell. No lock. */
+void fm_xq_tell_turn(struct fm_xq *q);
+/* Not held any more. Lock held. */
+void fm_xq_let_go(struct fm_xq *q);
+
+/* No gates from now on, and those that are closed open. */
+static inline bool fm_xq_ungated(const struct fm_xq *q)
+{
+	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);
+}
 
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
 /* In strict mode: level 1, unless the device can read what the program cannot write. */

@@ -101,6 +101,7 @@ struct fm_xq {
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
 	_Atomic uint32_t seg_n;         /* commands since the last gate */
+	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
 	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
 	struct fm_est_set *est; /* fm_estimates */
@@ -113,12 +114,12 @@ struct fm_xq {
 	unsigned levels;             /* bits that the hwqueue can do */
 	_Atomic enum fm_level level; /* in use */
 	bool in_order, closing;
+	bool steered;              /* fm_xq_config */
 	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
 	uint64_t spacing;          /* device time of a segment while others share the device */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
 	_Atomic unsigned refs;     /* the owner, the agent's list, each tracker under way */
-	_Atomic bool own_suspended;  /* by fm_xq_suspend: this queue alone */
-	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
+	_Atomic uint64_t edge_at;  /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	struct fm_xq_cold *cold;     /* segment.h */
@@ -131,6 +132,12 @@ struct fm_xq_config {
 	void *hwq;
 	enum fm_level level_wish; /* at most this deep; FM_LEVEL_NONE: as deep as it goes */
 	bool in_order;            /* commands finish in order of submission */
+	/* The program suspends this queue itself: gates stand also while nobody schedules us, and a
+	 * device that looks at them looks for fm_xq_suspend() as well. */
+	bool steered;
+	/* Told by the agent, without a lock: it has work, and has come to rest because it may not
+	 * run; or that is over. Must not wait. May be NULL. */
+	void (*turned)(void *hwq, bool stopped, uint64_t now);
 	uint64_t interval_ns; /* a segment's device time where nobody wishes another; 0: 500 us */
 };
 
@@ -175,7 +182,8 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = fm_slot_done(s) == before;
 	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
-	bool closed = atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN &&
+	bool closed = (atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN ||
+			      atomic_load_explicit(&q->own_suspended, memory_order_relaxed)) &&
 		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||
@@ -252,10 +260,15 @@ void fm_xq_stands(struct fm_xq *q);
 void fm_xq_keep(struct fm_xq *q);
 void fm_xq_unref(struct fm_xq *q);
 
-/* For the library: this queue alone, besides what the scheduler says. */
+/* This queue alone, besides what the scheduler says. Where the device looks at gates itself, of a
+ * steered one: else -EOPNOTSUPP. */
 int fm_xq_suspend(struct fm_xq *q);
 int fm_xq_resume(struct fm_xq *q);
+/* Wait until it is at rest; -ETIMEDOUT after timeout_ns. For one that is suspended. */
+int fm_xq_wait_rest(struct fm_xq *q, uint64_t timeout_ns);
 /* Wait until `count` commands are done; -ETIMEDOUT after timeout_ns (FM_NEVER: no limit). */
 int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns);
 /* Is it at rest at a closed gate (or idle)? */
 bool fm_xq_stalled(struct fm_xq *q);
+/* How often it has been stopped in the middle of a command. */
+uint64_t fm_xq_interrupts(const struct fm_xq *q);

@@ -187,6 +187,19 @@ static union fm_cu_mem_op wait_op(const struct fm_cu_queue *q, const struct fm_g
 	return o;
 }
 
+/* Fills in what a gate waits for; how many operations that is. */
+#define WAITS 2
+static unsigned waits(
+	const struct fm_cu_queue *q, const struct fm_gate_words *w, union fm_cu_mem_op ops[WAITS])
+{
+	ops[0] = wait_op(q, w);
+	if (!w->hold)
+		return 1;
+	ops[1] = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->hold, 0);
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	return 2;
+}
+
 static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 {
 	fm_cu_result rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
@@ -296,14 +309,13 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	if (!reach_page_from_afar(q, w)) {
 		rc = -EOPNOTSUPP;
 	} else if (reach_from_afar(q)) {
-		union fm_cu_mem_op ops[3] = {
-			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished + 1),
-			wait_op(q, w),
-			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished),
-		};
+		union fm_cu_mem_op ops[2 + WAITS] = {
+			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished + 1)};
+		unsigned n = 1 + waits(q, w, ops + 1);
 
+		ops[n++] = mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
 		end_sample(q);
-		rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+		rc = enqueue(q, ops, n);
 		if (!rc && sample)
 			begin_sample(q);
 	}
@@ -313,15 +325,13 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 
 static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 {
-	union fm_cu_mem_op ops[3] = {
-		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1),
-		wait_op(q, w),
-		mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0),
-	};
+	union fm_cu_mem_op ops[2 + WAITS] = {mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1)};
+	unsigned n = 1 + waits(q, w, ops + 1);
 	int rc;
 
+	ops[n++] = mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0);
 	fm_cu_inside++;
-	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+	rc = enqueue(q, ops, n);
 	fm_cu_inside--;
 	return rc;
 }

@@ -31,6 +31,8 @@ static bool pass_word(struct fm_simq *q, struct fm_sim_entry *e)
 	if (e->words.gate) {
 		if (atomic_load(e->words.gate) && !e->open)
 			return false;
+		if (e->words.hold && atomic_load(e->words.hold) && !e->open)
+			return false;
 		atomic_store(e->words.progress, 2 * e->progress);
 		q->sampling = e->sample;
 		q->sample_since = q->dev->clock;
