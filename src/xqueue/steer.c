@@ -32,8 +32,8 @@ void fm_xq_let_go(struct fm_xq *q)
 {
 	if (!atomic_exchange(&q->own_suspended, false))
 		return;
-	atomic_store(&q->slot->hold, q->device_gates && !gate_open(q) ? FM_HOLD_GOES_ON
-								      : FM_HOLD_NONE);
+	atomic_store(
+		&q->slot->hold, q->device_gates && !gate_open(q) ? FM_HOLD_GOES_ON : FM_HOLD_NONE);
 }
 
 bool fm_xq_steer(struct fm_xq *q)

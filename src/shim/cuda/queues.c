@@ -2,6 +2,7 @@
 #include "backend/cuda/timeslice.h"
 #include "local/local.h"
 #include "shim.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -27,7 +28,17 @@ static const void *self(void)
 
 static void release(struct fm_cu_queue *hw)
 {
-	free(fm_container(hw, struct fm_cuda_queue, hw));
+	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
+
+	fm_cuda_watch_put(q->watch);
+	free(q);
+}
+
+/* It is in the map no more. */
+static void close_queue(struct fm_cuda_queue *q, bool wait)
+{
+	fm_cuda_watch_end(q->watch, wait);
+	fm_xq_close(q->xq); /* frees q in the end */
 }
 
 /* --- keys --- */
@@ -90,6 +101,8 @@ static void fork_child(void)
 	fm_cuda_events_clear();
 	fm_cuda_captures_clear();
 	fm_cuda_graphs_clear();
+	fm_cuda_watch_fork_child();
+	fm_cuda_server_fork_child();
 }
 
 static void thread_ended(void *unused);
@@ -112,10 +125,12 @@ static void makes_room(enum fm_room room)
 	fm_cu_timeslice(slice_us[room]);
 }
 
-static struct fm_client *client(void)
+struct fm_client *fm_cuda_client(void)
 {
-	static const struct fm_client_config config = {
-		.api = "cuda", .local = &fm_link_local, .makes_room = makes_room};
+	const struct fm_client_config config = {.api = "cuda",
+		.local = &fm_link_local,
+		.local_policy = atomic_load(&fm_cuda_local_policy),
+		.makes_room = makes_room};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
 
@@ -138,8 +153,15 @@ static void ungoverned(const char *call)
 		fm_client_count_ungoverned(c, call);
 }
 
+static void turned(void *hwq, bool stopped, uint64_t now)
+{
+	struct fm_cu_queue *hw = hwq;
+
+	fm_cuda_watch_turned(fm_container(hw, struct fm_cuda_queue, hw)->watch, stopped, now);
+}
+
 /* In a context on whose device it is. */
-static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q)
+static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum fm_level level)
 {
 	const struct fm_cu_driver *cu = q->hw.cu;
 	char key[FM_DEVKEY_MAX];
@@ -147,6 +169,10 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q)
 		.ops = &fm_backend_cuda,
 		.hwq = &q->hw,
 		.in_order = true,
+		.group = q->group,
+		.level_wish = level,
+		.steered = q->bound,
+		.turned = q->watch ? turned : NULL,
 		.interval_ns = fm_cu_shares_context(cu) ? FM_CU_INTERVAL_SHARED : FM_CU_INTERVAL};
 	struct fm_xq *xq;
 
@@ -156,7 +182,9 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q)
 	return xq;
 }
 
-static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontext ctx)
+/* terms: NULL, or as it is bound. */
+static struct fm_cuda_queue *make(
+	struct fm_client *c, CUstream stream, CUcontext ctx, const struct fm_cuda_terms *terms)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	CUcontext base = fm_cu_base_context(cu, ctx, stream), now = fm_cuda_current(), old;
@@ -170,7 +198,12 @@ static struct fm_cuda_queue *make(struct fm_client *c, CUstream stream, CUcontex
 	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, release);
 	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
 	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
-	q->xq = make_xq(c, q);
+	if (terms) {
+		q->bound = true;
+		q->group = terms->group;
+		q->watch = terms->watch;
+	}
+	q->xq = make_xq(c, q, terms ? terms->level : FM_LEVEL_NONE);
 	if (push)
 		cu->ctx_pop(&old);
 	if (q->xq)
@@ -205,7 +238,7 @@ static struct fm_cuda_queue *first_of_thread(struct fm_client *c, CUcontext ctx)
 	if (thread_refused == ctx)
 		return &fm_cuda_refused;
 	if (thread_ends_made && !pthread_setspecific(thread_ends, self()))
-		q = make(c, FM_CU_STREAM_PER_THREAD, ctx);
+		q = make(c, FM_CU_STREAM_PER_THREAD, ctx, NULL);
 	if (!q) {
 		thread_refused = ctx;
 		return &fm_cuda_refused;
@@ -226,12 +259,12 @@ static struct fm_cuda_queue *first(CUstream stream)
 		ctx = fm_cuda_current();
 	else if (cu->stream_get_ctx(stream, &ctx))
 		ctx = NULL;
-	c = ctx ? client() : NULL;
+	c = ctx ? fm_cuda_client() : NULL;
 	if (!c)
 		return NULL;
 	if (stream == FM_CU_STREAM_PER_THREAD)
 		return first_of_thread(c, ctx);
-	q = make(c, stream, ctx);
+	q = make(c, stream, ctx, NULL);
 	return q ? insert(q, q->key) : insert(&fm_cuda_refused, fm_cuda_key(stream));
 }
 
@@ -317,7 +350,7 @@ void fm_cuda_close_stream(CUstream stream)
 	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
 	pthread_mutex_unlock(&map_lock);
 	if (q && q != &fm_cuda_refused)
-		fm_xq_close(q->xq);
+		close_queue(q, false);
 }
 
 /* All of a context, or, if ctx is NULL, of a thread. */
@@ -339,7 +372,7 @@ static void close_all(CUcontext ctx, const void *thread)
 		fm_map_erase(&fm_cuda_map, legacy); /* if it was refused */
 	pthread_mutex_unlock(&map_lock);
 	for (size_t i = 0; i < n; i++)
-		fm_xq_close(found[i]->xq);
+		close_queue(found[i], false);
 }
 
 void fm_cuda_close_context(CUcontext ctx)
@@ -353,4 +386,111 @@ static void thread_ended(void *unused)
 {
 	if (fm_cuda_has_client())
 		close_all(NULL, self());
+}
+
+/* --- binding: by who is the only one to use the stream --- */
+
+/* With a context of its device current. Whether it is idle the driver says, which settles what the
+ * XQueue counts as well. */
+static int look_idle(CUstream stream)
+{
+	fm_cu_result rc = cuStreamQuery(stream);
+
+	if (rc == FM_CU_SUCCESS)
+		return 0;
+	return rc == FM_CU_ERROR_NOT_READY ? -EBUSY : -EIO;
+}
+
+static int check_idle(CUstream stream, CUcontext *ctx)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUcontext old;
+	int rc;
+
+	if (!cu || !cu->ctx_push || !cu->ctx_pop)
+		return -ENODEV;
+	if (fm_cuda_is_default(stream) || cu->stream_get_ctx(stream, ctx))
+		return -EINVAL;
+	if (atomic_load(&fm_cu_captures))
+		return -EBUSY;
+	if (cu->ctx_push(fm_cu_base_context(cu, *ctx, stream)))
+		return -EIO;
+	rc = look_idle(stream);
+	cu->ctx_pop(&old);
+	return rc;
+}
+
+/* In the place of what was there: its commands are finished. False: the map is full. */
+static bool replace(struct fm_cuda_queue *q, struct fm_cuda_queue **was)
+{
+	bool ok;
+
+	pthread_mutex_lock(&map_lock);
+	*was = fm_map_erase(&fm_cuda_map, q->key);
+	q->generation = ++generations;
+	ok = fm_map_insert(&fm_cuda_map, q->key, q);
+	pthread_mutex_unlock(&map_lock);
+	return ok;
+}
+
+int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
+{
+	struct fm_client *c = fm_cuda_client();
+	struct fm_cuda_queue *q, *was;
+	CUcontext ctx;
+	int rc = c ? check_idle(stream, &ctx) : -ENODEV;
+
+	if (rc)
+		return rc;
+	q = make(c, stream, ctx, terms);
+	if (!q)
+		return -ENOSPC;
+	if (!replace(q, &was)) {
+		q->watch = NULL; /* the caller's */
+		fm_xq_close(q->xq);
+		return -ENOSPC;
+	}
+	if (was && was != &fm_cuda_refused)
+		close_queue(was, true);
+	return 0;
+}
+
+int fm_cuda_unbind_queue(CUstream stream)
+{
+	struct fm_cuda_view v;
+	struct fm_cuda_queue *q;
+	CUcontext ctx;
+	int rc;
+
+	if (!fm_cuda_view(stream, &v))
+		return -ENOENT;
+	fm_xq_unref(v.xq);
+	if (!v.bound)
+		return -ENOENT;
+	rc = check_idle(stream, &ctx);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&map_lock);
+	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
+	pthread_mutex_unlock(&map_lock);
+	if (q && q != &fm_cuda_refused)
+		close_queue(q, true);
+	return 0;
+}
+
+bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v)
+{
+	struct fm_cuda_queue *q;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_cuda_is_default(stream) ? NULL : fm_map_find(&fm_cuda_map, (uintptr_t)stream);
+	if (q == &fm_cuda_refused)
+		q = NULL;
+	if (q) {
+		fm_xq_keep(q->xq);
+		*v = (struct fm_cuda_view){
+			q->xq, q->bound, q->group, fm_cuda_watch_stops(q->watch)};
+	}
+	pthread_mutex_unlock(&map_lock);
+	return q;
 }

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "calls.h"
 #include "shim/map.h"
+#include "watch.h"
 #include "xqueue/xqueue.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -85,9 +86,12 @@ void fm_cuda_find_dlsym(void);
 struct fm_cuda_queue {
 	struct fm_cu_queue hw;
 	struct fm_xq *xq;
-	uintptr_t key;       /* in the map */
-	uint64_t generation; /* of all queues that ever were under this key */
-	const void *thread;  /* whose default stream it is; NULL: any thread's */
+	uintptr_t key;               /* in the map */
+	uint64_t generation;         /* of all queues that ever were under this key */
+	const void *thread;          /* whose default stream it is; NULL: any thread's */
+	bool bound;                  /* by the program, to a group of its choice, */
+	unsigned group;              /* of the client */
+	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
 
 	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
 	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
@@ -137,6 +141,35 @@ struct fm_cuda_queue *fm_cuda_first(
 uintptr_t fm_cuda_key(CUstream stream);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
+
+/* server.c: of <fermata/cuda.h>. local_policy: NULL, or of fm_cuda_init. */
+extern _Atomic(const char *) fm_cuda_local_policy;
+void fm_cuda_server_fork_child(void);
+
+/* The process's, made at first use; NULL: switched off, or out of resources. */
+struct fm_client *fm_cuda_client(void);
+
+/* What a program binds a stream to. */
+struct fm_cuda_terms {
+	unsigned group;
+	enum fm_level level;
+	struct fm_cuda_watch *watch; /* taken over, unless it fails */
+};
+/* The stream is idle, and no other thread uses it. Its XQueue is made anew by these terms. 0;
+ * -EINVAL: it is no stream; -EBUSY: not idle, or something is being captured; -ENOSPC; -ENODEV. */
+int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms);
+/* -ENOENT: it was not bound. -EBUSY. */
+int fm_cuda_unbind_queue(CUstream stream);
+/* What is known of a stream that has an XQueue, for who is not launching on it: with a reference to
+ * that (fm_xq_unref). False: it has none. */
+struct fm_cuda_view {
+	struct fm_xq *xq;
+	bool bound;
+	unsigned group;
+	uint64_t stops;
+};
+bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
+
 /* A queue was made, or tried to, in this process. */
 bool fm_cuda_has_client(void);
 

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server in small, which uses <fermata/cuda.h>: one case of those below, in which two streams of
+ * one process stop each other, or the program stops one itself. Whatever is not as it should be
+ * ends it with a text.
+ *
+ * It is built twice: as it is, with nothing of Fermata in it, and as cuda_server_linked.
+ *
+ * usage: [--via link|dlsym|proc] CASE [POLICY]    POLICY: of fm_cuda_init; none: by a daemon, or not
+ */
+#include "cuda_conform.h"
+#include <errno.h>
+#include <fermata/cuda.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#define KERNELS   200
+#define KERNEL_NS 300000
+
+static struct conform c;
+static CUstream urgent, batch;
+static CUdeviceptr out[2]; /* of both; their first words are counted in by spin() */
+static volatile uint32_t *words[2], *flag;
+static CUdeviceptr flag_on_device;
+
+static struct {
+	_Atomic unsigned preempted, resumed, amiss;
+	_Atomic bool blocks;
+} told;
+
+#define EVENTUALLY(condition)                                                      \
+	do {                                                                       \
+		for (int i_ = 0; !(condition); i_++, usleep(500))                  \
+			if (i_ == 120000)                                          \
+				die("%s:%d: never: " #condition, __FILE__, __LINE__); \
+	} while (0)
+#define MUST(condition)                                                                  \
+	do {                                                                             \
+		if (!(condition))                                                        \
+			die("%s:%d: it must be: " #condition, __FILE__, __LINE__);       \
+	} while (0)
+#define IS(value, call)                                                                  \
+	do {                                                                             \
+		int rc_ = (call);                                                        \
+		if (rc_ != (value))                                                      \
+			die("%s:%d: " #call " is %d", __FILE__, __LINE__, rc_);          \
+	} while (0)
+
+static void on_preempted(CUstream s, uint64_t at, void *ctx)
+{
+	told.amiss += s != batch || ctx != &told || !at;
+	told.preempted++;
+	while (told.blocks)
+		usleep(200);
+}
+
+static void on_resumed(CUstream s, uint64_t at, void *ctx)
+{
+	told.amiss += s != batch || ctx != &told || !at;
+	told.resumed++;
+	told.amiss += told.resumed > told.preempted;
+}
+
+static volatile uint32_t *host_words(CUdeviceptr *d)
+{
+	void *p;
+
+	CU(cuMemHostAlloc(&p, 4096, 1 | 2)); /* portable, mapped */
+	memset(p, 0, 4096);
+	CU(cuMemHostGetDevicePointer_v2(d, p, 0));
+	return p;
+}
+
+static struct fm_cuda_binding binding(const char *group, int priority)
+{
+	return (struct fm_cuda_binding){
+		.size = sizeof(struct fm_cuda_binding), .group = group, .priority = priority};
+}
+
+static struct fm_cuda_info info(CUstream s)
+{
+	struct fm_cuda_info i = {.size = sizeof(i)};
+
+	IS(0, fm_cuda_query(s, &i));
+	return i;
+}
+
+static void open_streams(void)
+{
+	conform_open(&c);
+	urgent = new_stream(CU_STREAM_NON_BLOCKING);
+	batch = new_stream(CU_STREAM_NON_BLOCKING);
+	words[0] = host_words(&out[0]);
+	words[1] = host_words(&out[1]);
+	flag = host_words(&flag_on_device);
+}
+
+static void bind_both(unsigned level)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH);
+	struct fm_cuda_binding b = binding("batch", FM_PRIORITY_LOW);
+
+	b.preempted = on_preempted;
+	b.resumed = on_resumed;
+	b.ctx = &told;
+	b.level = u.level = level;
+	IS(0, fm_cuda_bind(urgent, &u));
+	IS(0, fm_cuda_bind(batch, &b));
+}
+
+static void work(CUstream s, CUdeviceptr d, unsigned kernels)
+{
+	for (unsigned i = 0; i < kernels; i++)
+		spin(&c, s, d, KERNEL_NS);
+}
+
+/* Of a word behind so many kernels. */
+static uint32_t after(unsigned kernels)
+{
+	uint32_t v = 0;
+
+	while (kernels--)
+		v = v * 3 + 1;
+	return v;
+}
+
+/* What follows in the stream waits until the flag is raised, whatever Fermata does. */
+static void stand(CUstream s)
+{
+	*flag = 0;
+	CU(cuStreamWaitValue32_v2(s, flag_on_device, 1, CU_WAIT_EQ));
+}
+
+/* Nothing of it runs. */
+static void rests(CUstream s, unsigned which)
+{
+	uint32_t before = words[which][0];
+
+	usleep(20000);
+	MUST(words[which][0] == before);
+	MUST(info(s).stalled);
+}
+
+/* The urgent stream has work: so the other one stops, in the middle of its queue. */
+static void stops(void)
+{
+	bind_both(0);
+	MUST(fm_cuda_scheduled());
+	work(batch, out[1], KERNELS);
+	EVENTUALLY(words[1][0]);
+	stand(urgent);
+	work(urgent, out[0], 1);
+	EVENTUALLY(told.preempted);
+	rests(batch, 1);
+	MUST(!told.resumed);
+	MUST(info(batch).completed < KERNELS);
+	MUST(!info(batch).scheduled);
+	MUST(!info(batch).suspended);
+	MUST(info(batch).preemptions == 1);
+	MUST(info(urgent).scheduled);
+	*flag = 1;
+	CU(cuStreamSynchronize(urgent));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[0][0] == after(1));
+	MUST(words[1][0] == after(KERNELS));
+	EVENTUALLY(told.resumed == told.preempted);
+	MUST(!told.amiss);
+}
+
+static void suspends(void)
+{
+	bind_both(0);
+	work(batch, out[1], KERNELS);
+	EVENTUALLY(words[1][0]);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	IS(0, fm_cuda_suspend(batch, true, 0));
+	rests(batch, 1);
+	work(batch, out[1], KERNELS);
+	rests(batch, 1);
+	MUST(info(batch).suspended);
+	MUST(info(batch).completed < info(batch).submitted);
+	MUST(cu.cuStreamQuery(batch) == FM_CU_ERROR_NOT_READY);
+	EVENTUALLY(told.preempted == 1);
+	work(urgent, out[0], 10);
+	CU(cuStreamSynchronize(urgent));
+	rests(batch, 1);
+	IS(0, fm_cuda_resume(batch));
+	IS(0, fm_cuda_resume(batch));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(2 * KERNELS));
+	MUST(!info(batch).suspended);
+	EVENTUALLY(told.resumed == told.preempted);
+	MUST(!told.amiss);
+}
+
+/* While it has not come to a gate nobody can say that it rests. */
+static void suspend_takes_its_time(void)
+{
+	bind_both(0);
+	stand(batch);
+	work(batch, out[1], 1);
+	IS(-ETIMEDOUT, fm_cuda_suspend(batch, true, 1000000));
+	MUST(info(batch).suspended);
+	*flag = 1;
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	work(batch, out[1], 1);
+	rests(batch, 1);
+	IS(0, fm_cuda_resume(batch));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(2));
+}
+
+/* A stream of high priority that its program has suspended is in nobody's way. */
+static void suspended_is_not_in_the_way(void)
+{
+	bind_both(0);
+	IS(0, fm_cuda_suspend(urgent, true, FM_FOREVER));
+	work(urgent, out[0], 10);
+	work(batch, out[1], KERNELS);
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(KERNELS));
+	rests(urgent, 0);
+	MUST(!words[0][0]);
+	work(batch, out[1], KERNELS);
+	IS(0, fm_cuda_resume(urgent));
+	CU(cuStreamSynchronize(urgent));
+	MUST(words[0][0] == after(10));
+	CU(cuStreamSynchronize(batch));
+}
+
+static void *launch_one(void *launched)
+{
+	CU(cuCtxSetCurrent(c.ctx));
+	work(batch, out[1], 1);
+	*(_Atomic bool *)launched = true;
+	return NULL;
+}
+
+static void at_level_1(void)
+{
+	_Atomic bool launched = false;
+	pthread_t thread;
+
+	bind_both(1);
+	MUST(info(batch).level == 1);
+	work(batch, out[1], 4);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	MUST(!pthread_create(&thread, NULL, launch_one, (void *)&launched));
+	usleep(20000);
+	MUST(!launched);
+	IS(0, fm_cuda_resume(batch));
+	pthread_join(thread, NULL);
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(5));
+}
+
+static void binds_what_is_idle(void)
+{
+	struct fm_cuda_binding other = binding("other", FM_CUDA_PRIORITY_KEEP), own = binding(NULL, 0);
+
+	bind_both(0);
+	stand(batch);
+	work(batch, out[1], 1);
+	IS(-EBUSY, fm_cuda_bind(batch, &other));
+	IS(-EBUSY, fm_cuda_unbind(batch));
+	MUST(info(batch).bound);
+	*flag = 1;
+	CU(cuStreamSynchronize(batch));
+	IS(0, fm_cuda_bind(batch, &other));
+	MUST(info(batch).submitted == 0);
+	work(batch, out[1], 10);
+	CU(cuStreamSynchronize(batch));
+	IS(0, fm_cuda_bind(batch, &own));
+	IS(0, fm_cuda_hint(batch, FM_HINT_WEIGHT, 5));
+	work(batch, out[1], 10);
+	CU(cuStreamSynchronize(batch));
+	IS(0, fm_cuda_unbind(batch));
+	IS(-ENOENT, fm_cuda_unbind(batch));
+	work(batch, out[1], 10);
+	CU(cuStreamSynchronize(batch));
+	MUST(!info(batch).bound);
+	MUST(info(batch).submitted == 10);
+	MUST(words[1][0] == after(31));
+	MUST(!told.preempted);
+}
+
+static void *unbind_one(void *unbound)
+{
+	CU(cuCtxSetCurrent(c.ctx));
+	IS(0, fm_cuda_unbind(batch));
+	*(_Atomic bool *)unbound = true;
+	return NULL;
+}
+
+/* Unbinding waits for a function of the program that is under way. */
+static void unbinds_when_nobody_is_told(void)
+{
+	_Atomic bool unbound = false;
+	pthread_t thread;
+
+	bind_both(0);
+	told.blocks = true;
+	work(batch, out[1], KERNELS);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	EVENTUALLY(told.preempted);
+	IS(0, fm_cuda_resume(batch));
+	CU(cuStreamSynchronize(batch));
+	MUST(!pthread_create(&thread, NULL, unbind_one, (void *)&unbound));
+	usleep(20000);
+	MUST(!unbound);
+	told.blocks = false;
+	pthread_join(thread, NULL);
+	MUST(!told.resumed && !told.amiss);
+}
+
+/* What was suspended with work is destroyed: its work is done all the same. */
+static void destroyed_while_suspended(void)
+{
+	bind_both(0);
+	work(batch, out[1], KERNELS);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	CU(cuStreamDestroy_v2(batch));
+	EVENTUALLY(words[1][0] == after(KERNELS));
+	IS(-ENOENT, fm_cuda_resume(batch));
+	work(urgent, out[0], 10);
+	CU(cuStreamSynchronize(urgent));
+}
+
+static void ends_while_suspended(void)
+{
+	bind_both(0);
+	work(batch, out[1], KERNELS);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	exit(0);
+}
+
+static void errors(void)
+{
+	struct fm_cuda_binding b = binding("group", 0);
+	struct fm_cuda_options small = {.size = 1}, wrong = {sizeof(wrong), "no-such-policy", false};
+	struct fm_cuda_info i = {.size = 1};
+	CUstream other = new_stream(0);
+	char name[16];
+
+	IS(-EINVAL, fm_cuda_init(&small));
+	IS(-EINVAL, fm_cuda_init(&wrong));
+	IS(-ENOENT, fm_cuda_unbind(other));
+	IS(-ENOENT, fm_cuda_suspend(other, false, 0));
+	IS(-ENOENT, fm_cuda_resume(other));
+	IS(-ENOENT, fm_cuda_hint(other, FM_HINT_WEIGHT, 1));
+	IS(-EINVAL, fm_cuda_query(other, &i));
+	i.size = sizeof(i);
+	IS(-ENOENT, fm_cuda_query(other, &i));
+	IS(-EINVAL, fm_cuda_bind(NULL, &b));
+	IS(-EINVAL, fm_cuda_bind(FM_CU_STREAM_LEGACY, &b));
+	IS(-EINVAL, fm_cuda_bind(FM_CU_STREAM_PER_THREAD, &b));
+	IS(-EINVAL, fm_cuda_bind(other, NULL));
+	b.priority = 1000;
+	IS(-ERANGE, fm_cuda_bind(other, &b));
+	b.priority = 0;
+	b.level = 4;
+	IS(-EINVAL, fm_cuda_bind(other, &b));
+	b.level = 0;
+	b.group = "two words";
+	IS(-EINVAL, fm_cuda_bind(other, &b));
+	b.group = "";
+	IS(-EINVAL, fm_cuda_bind(other, &b));
+	b.group = name;
+	for (int n = 1; n <= 15; n++) {
+		snprintf(name, sizeof(name), "group-%d", n);
+		IS(0, fm_cuda_bind(other, &b));
+	}
+	strcpy(name, "one-more");
+	IS(-ENOSPC, fm_cuda_bind(other, &b));
+	strcpy(name, "group-3");
+	IS(0, fm_cuda_bind(other, &b));
+	IS(-EINVAL, fm_cuda_hint(other, FM_HINT_COUNT, 1));
+	IS(-ERANGE, fm_cuda_hint(other, FM_HINT_WEIGHT, -1));
+	IS(-EBUSY, fm_cuda_init(NULL));
+	CU(cuStreamDestroy_v2(other));
+	IS(-ENOENT, fm_cuda_query(other, &i));
+}
+
+/* Any number of streams in the life of a process. */
+static void comes_and_goes(void)
+{
+	for (unsigned i = 0; i < 300; i++) {
+		struct fm_cuda_binding b = binding(i & 1 ? "odd" : "even", 0);
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+
+		b.preempted = on_preempted;
+		IS(0, fm_cuda_bind(s, &b));
+		spin(&c, s, out[0], 1000);
+		if (i & 2)
+			CU(cuStreamSynchronize(s));
+		CU(cuStreamDestroy_v2(s));
+	}
+	EVENTUALLY(words[0][0] == after(300));
+}
+
+/* While the test looks at it from outside. */
+static void stays(void)
+{
+	char line[16];
+
+	bind_both(0);
+	work(urgent, out[0], 1);
+	work(batch, out[1], 1);
+	CU(cuStreamSynchronize(urgent));
+	puts("ready");
+	fflush(stdout);
+	MUST(fgets(line, sizeof(line), stdin));
+}
+
+/* Switched off, or without the library: as the header says. */
+static void without(int rc)
+{
+	struct fm_cuda_binding b = binding("group", 0);
+	struct fm_cuda_info i = {.size = sizeof(i)};
+	int none = rc == -ENOSYS ? -ENOSYS : -ENOENT;
+
+	MUST(!fm_cuda_scheduled());
+	IS(rc, fm_cuda_bind(batch, &b));
+	IS(none, fm_cuda_unbind(batch));
+	IS(none, fm_cuda_suspend(batch, true, 0));
+	IS(none, fm_cuda_resume(batch));
+	IS(none, fm_cuda_hint(batch, FM_HINT_WEIGHT, 1));
+	IS(none, fm_cuda_query(batch, &i));
+	work(batch, out[1], 10);
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(10));
+}
+
+static void off(void)
+{
+	without(-ENODEV);
+}
+
+static void absent(void)
+{
+	IS(-ENOSYS, fm_cuda_init(NULL));
+	without(-ENOSYS);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"stops", stops},
+	{"suspends", suspends},
+	{"suspend-takes-its-time", suspend_takes_its_time},
+	{"suspended-is-not-in-the-way", suspended_is_not_in_the_way},
+	{"at-level-1", at_level_1},
+	{"binds-what-is-idle", binds_what_is_idle},
+	{"unbinds-when-nobody-is-told", unbinds_when_nobody_is_told},
+	{"destroyed-while-suspended", destroyed_while_suspended},
+	{"ends-while-suspended", ends_while_suspended},
+	{"errors", errors},
+	{"comes-and-goes", comes_and_goes},
+	{"stays", stays},
+	{"off", off},
+	{"absent", absent},
+};
+
+int main(int argc, char **argv)
+{
+	struct fm_cuda_options o = {.size = sizeof(o)};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	conform_options(&argc, &argv);
+	if (argc < 2)
+		die("usage: CASE [POLICY]");
+	o.local_policy = argc > 2 ? argv[2] : NULL;
+	if (o.local_policy)
+		IS(0, fm_cuda_init(&o));
+	open_streams();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (!strcmp(cases[i].name, argv[1])) {
+			cases[i].run();
+			return 0;
+		}
+	die("no case %s", argv[1]);
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A server that binds its streams by <fermata/cuda.h> (cuda_server.c): linked with the shim, with the shim preloaded,
+by `fermata run`; scheduled in its own process, by a daemon, or by nobody. The driver is the fake one."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
+
+SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
+SUSPENSIONS = ("suspends", "suspend-takes-its-time", "destroyed-while-suspended", "ends-while-suspended",
+               "unbinds-when-nobody-is-told", "at-level-1")
+CASES = ("stops", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", *SUSPENSIONS)
+SCHEDULED = tuple(c for c in CASES if c != "errors")  # that one is done with groups
+
+
+def found(env):
+    """Where who is linked with the shim finds it."""
+    env = cuda_env(env)
+    return {**env, "LD_LIBRARY_PATH": ":".join(filter(None, [env.get("LD_LIBRARY_PATH"), os.path.join(BUILD, "lib")]))}
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+    return {**found(env), "FERMATA_SOCKET": "/nonexistent", **more}
+
+
+def run(argv, env):
+    r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    check(r.returncode == 0, f"{' '.join(argv)} ended with status {r.returncode}: {r.stdout}{r.stderr}")
+
+
+def linked(stack):
+    """And scheduled in its own process; however it gets at the driver."""
+    for case in CASES:
+        run([program("cuda_server_linked"), case, "fixed-priority"], environment())
+    for via in ("link", "proc"):
+        run([program("cuda_server_linked"), "--via", via, "stops", "fixed-priority"], environment())
+
+
+def preloaded(stack):
+    """Built without any of it, as a server that may run without Fermata."""
+    need_cuda_shim()
+    for case in ("stops", "suspends", "binds-what-is-idle"):
+        run([program("cuda_server"), case, "fixed-priority"], environment(LD_PRELOAD=SHIM))
+    run([program("cuda_server"), "stops"], environment(LD_PRELOAD=SHIM, FERMATA_LOCAL="fixed-priority"))
+    run([program("cuda_server"), "off"], environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
+
+
+def absent(stack):
+    run([program("cuda_server"), "absent"], environment())
+
+
+def unscheduled(stack):
+    """With nobody to schedule it a program suspends its streams all the same."""
+    for case in SUSPENSIONS:
+        run([program("cuda_server_linked"), case], environment())
+
+
+def world(stack, **more):
+    need_cuda_shim()
+    fermata = Fermata(stack, **more)
+    fermata.env = cuda_env(fermata.env)
+    return fermata
+
+
+def by_run(stack):
+    fermata = world(stack)
+    for case in SCHEDULED:
+        p = fermata.program([program("cuda_server"), case])
+        check(p.wait() == 0, f"{case} ended with status {p.p.returncode} under a daemon")
+
+
+def strict(stack):
+    fermata = world(stack, config="[security]\nstrict = yes\n")
+    for case in ("stops", *SUSPENSIONS):
+        p = fermata.program([program("cuda_server"), case])
+        check(p.wait() == 0, f"{case} ended with status {p.p.returncode} under a strict daemon")
+
+
+def seen_from_outside(stack):
+    """Two groups of one process, by their names; an operator's word counts for one of them alone."""
+    fermata = world(stack)
+    p = Program([program("cuda_server_linked"), "stays"], env=found(fermata.env))
+    stack.callback(p.close)
+    p.line("ready")
+
+    def groups():
+        return {g["name"]: g for g in fermata.ps()["groups"] if any(q["pid"] == p.pid for q in g["queues"])}
+
+    eventually("the daemon knows both", lambda: groups().keys() == {"urgent", "batch"})
+    eventually("it knows their priorities", lambda: [groups()[g]["hints"]["priority"] for g in ("urgent", "batch")] == [64, -64])
+    check(all(len(g["queues"]) == 1 for g in groups().values()), f"{groups()}")
+    fermata.cli("hint", "batch", "priority=3")
+    eventually("one was changed", lambda: groups()["batch"]["hints"]["priority"] == 3)
+    check(groups()["urgent"]["hints"]["priority"] == 64, "the other was changed, too")
+    p.tell("end")
+    check(p.wait() == 0, f"it ended with status {p.p.returncode}")
+
+
+if __name__ == "__main__":
+    main(linked, preloaded, absent, unscheduled, by_run, strict, seen_from_outside)
