@@ -181,8 +181,8 @@ FM_CUDA_API int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_
  * launched before (by an event, where the stream changes). The whole device, once streams in the
  * partition have been idle for idle_ns; else the rest. What was launched stays where it is: batches
  * should be short. Both streams are bound as `binding` says. Use by one thread at a time.
- * fm_cuda_elastic_destroy destroys the streams, whose commands go on to their end; -EBUSY while one
- * of them is suspended.
+ * Not while the streams are captured. fm_cuda_elastic_destroy destroys the streams, whose commands
+ * go on to their end.
  */
 struct fm_cuda_elastic;
 FM_CUDA_API int fm_cuda_elastic_create(

@@ -6,7 +6,8 @@
  *
  * It is built twice: as it is, with nothing of Fermata in it, and as cuda_server_linked.
  *
- * usage: [--via link|dlsym|proc] CASE [POLICY]    POLICY: of fm_cuda_init; none: by a daemon, or not
+ * usage: [--via link|dlsym|proc] CASE [POLICY]    POLICY: of fm_cuda_init; none: by a daemon, or
+ * not
  */
 #include "cuda_conform.h"
 #include <errno.h>
@@ -28,22 +29,22 @@ static struct {
 	_Atomic bool blocks;
 } told;
 
-#define EVENTUALLY(condition)                                                      \
-	do {                                                                       \
-		for (int i_ = 0; !(condition); i_++, usleep(500))                  \
-			if (i_ == 120000)                                          \
+#define EVENTUALLY(condition)                                                         \
+	do {                                                                          \
+		for (int i_ = 0; !(condition); i_++, usleep(500))                     \
+			if (i_ == 120000)                                             \
 				die("%s:%d: never: " #condition, __FILE__, __LINE__); \
 	} while (0)
-#define MUST(condition)                                                                  \
-	do {                                                                             \
-		if (!(condition))                                                        \
-			die("%s:%d: it must be: " #condition, __FILE__, __LINE__);       \
+#define MUST(condition)                                                            \
+	do {                                                                       \
+		if (!(condition))                                                  \
+			die("%s:%d: it must be: " #condition, __FILE__, __LINE__); \
 	} while (0)
-#define IS(value, call)                                                                  \
-	do {                                                                             \
-		int rc_ = (call);                                                        \
-		if (rc_ != (value))                                                      \
-			die("%s:%d: " #call " is %d", __FILE__, __LINE__, rc_);          \
+#define IS(value, call)                                                         \
+	do {                                                                    \
+		int rc_ = (call);                                               \
+		if (rc_ != (value))                                             \
+			die("%s:%d: " #call " is %d", __FILE__, __LINE__, rc_); \
 	} while (0)
 
 static void on_preempted(CUstream s, uint64_t at, void *ctx)
@@ -256,7 +257,8 @@ static void at_level_1(void)
 
 static void binds_what_is_idle(void)
 {
-	struct fm_cuda_binding other = binding("other", FM_CUDA_PRIORITY_KEEP), own = binding(NULL, 0);
+	struct fm_cuda_binding other = binding("other", FM_CUDA_PRIORITY_KEEP),
+			       own = binding(NULL, 0);
 
 	bind_both(0);
 	stand(batch);
@@ -337,7 +339,8 @@ static void ends_while_suspended(void)
 static void errors(void)
 {
 	struct fm_cuda_binding b = binding("group", 0);
-	struct fm_cuda_options small = {.size = 1}, wrong = {sizeof(wrong), "no-such-policy", false};
+	struct fm_cuda_options small = {.size = 1},
+			       wrong = {sizeof(wrong), "no-such-policy", false};
 	struct fm_cuda_info i = {.size = 1};
 	CUstream other = new_stream(0);
 	char name[16];
@@ -396,6 +399,99 @@ static void comes_and_goes(void)
 		CU(cuStreamDestroy_v2(s));
 	}
 	EVENTUALLY(words[0][0] == after(300));
+}
+
+/* In a partition the urgent stream stops those on the whole device, and not those in the rest. */
+static void partition(void)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH), b = binding("batch", 0),
+			       r = binding("beside", 0);
+	unsigned got = 0, again = 0;
+	CUstream rest;
+
+	IS(-ENOENT, fm_cuda_stream_create(&rest, FM_CUDA_REST, &r));
+	IS(-EINVAL, fm_cuda_reserve(0, &got));
+	IS(-ENOSPC, fm_cuda_reserve(100000, &got));
+	IS(0, fm_cuda_reserve(1, &got));
+	IS(0, fm_cuda_reserve(got, &again));
+	MUST(got && got == again);
+	IS(-EBUSY, fm_cuda_reserve(got + 1, NULL));
+	IS(-EINVAL, fm_cuda_stream_create(&rest, FM_CUDA_REST, NULL));
+	IS(0, fm_cuda_stream_create(&rest, FM_CUDA_REST, &r));
+	IS(0, fm_cuda_stream_create(&urgent, FM_CUDA_PARTITION, &u));
+	b.preempted = on_preempted;
+	b.ctx = &told;
+	IS(0, fm_cuda_stream_create(&batch, FM_CUDA_WHOLE, &b));
+	work(batch, out[1], KERNELS);
+	work(rest, flag_on_device + 64, KERNELS);
+	EVENTUALLY(words[1][0]);
+	stand(urgent);
+	work(urgent, out[0], 1);
+	EVENTUALLY(told.preempted);
+	CU(cuStreamSynchronize(rest));
+	MUST(flag[16] == after(KERNELS));
+	rests(batch, 1);
+	*flag = 1;
+	CU(cuStreamSynchronize(urgent));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(KERNELS));
+	CU(cuStreamDestroy_v2(rest));
+}
+
+static void no_partition(void)
+{
+	IS(-EOPNOTSUPP, fm_cuda_reserve(8, NULL));
+}
+
+static void check_mixed(CUdeviceptr x, uint32_t numbers)
+{
+	uint32_t seen[WORDS];
+
+	CU(cuMemcpyDtoH_v2(seen, x, BYTES));
+	for (uint32_t i = 0; i < WORDS; i += 100) {
+		uint32_t v = 0;
+
+		for (uint32_t n = 0; n < numbers; n++) {
+			v ^= n + i;
+			for (int k = 0; k < 40; k++)
+				v = v * 1664525u + 1013904223u;
+		}
+		MUST(seen[i] == v);
+	}
+}
+
+/* Wherever it launches, its commands run in order. */
+static void elastic(void)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH), b = binding("batch", 0);
+	struct fm_cuda_elastic *e = NULL;
+	CUstream on[4];
+	CUdeviceptr x;
+	uint32_t n = 0;
+
+	CU(cuMemAlloc_v2(&x, BYTES));
+	CU(cuMemsetD8_v2(x, 0, BYTES));
+	CU(cuStreamSynchronize(NULL));
+	IS(-ENOENT, fm_cuda_elastic_create(&e, 0, &b));
+	IS(0, fm_cuda_reserve(2, NULL));
+	IS(0, fm_cuda_stream_create(&urgent, FM_CUDA_PARTITION, &u));
+	IS(0, fm_cuda_elastic_create(&e, 0, &b));
+	for (int turn = 0; turn < 4; turn++) {
+		if (turn & 1) {
+			stand(urgent);
+			work(urgent, out[0], 1);
+		}
+		IS(0, fm_cuda_elastic_stream(e, &on[turn]));
+		for (int i = 0; i < 50; i++)
+			mix(&c, on[turn], x, n++);
+		*flag = 1;
+		CU(cuStreamSynchronize(urgent));
+	}
+	MUST(on[0] == on[2] && on[1] == on[3] && on[0] != on[1]);
+	CU(cuStreamSynchronize(on[3]));
+	check_mixed(x, n);
+	IS(0, fm_cuda_elastic_destroy(e));
+	IS(0, fm_cuda_elastic_destroy(NULL));
 }
 
 /* While the test looks at it from outside. */
@@ -457,6 +553,9 @@ static const struct {
 	{"ends-while-suspended", ends_while_suspended},
 	{"errors", errors},
 	{"comes-and-goes", comes_and_goes},
+	{"partition", partition},
+	{"no-partition", no_partition},
+	{"elastic", elastic},
 	{"stays", stays},
 	{"off", off},
 	{"absent", absent},

@@ -12,7 +12,7 @@ from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventual
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 SUSPENSIONS = ("suspends", "suspend-takes-its-time", "destroyed-while-suspended", "ends-while-suspended",
                "unbinds-when-nobody-is-told", "at-level-1")
-CASES = ("stops", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", *SUSPENSIONS)
+CASES = ("stops", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", "partition", "elastic", *SUSPENSIONS)
 SCHEDULED = tuple(c for c in CASES if c != "errors")  # that one is done with groups
 
 
@@ -47,6 +47,13 @@ def preloaded(stack):
         run([program("cuda_server"), case, "fixed-priority"], environment(LD_PRELOAD=SHIM))
     run([program("cuda_server"), "stops"], environment(LD_PRELOAD=SHIM, FERMATA_LOCAL="fixed-priority"))
     run([program("cuda_server"), "off"], environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
+
+
+def no_partition(stack):
+    """A driver from before green contexts."""
+    need_cuda_shim()
+    old = os.path.join(BUILD, "tests", "fakes", "old")
+    run([program("cuda_server"), "no-partition"], environment(LD_PRELOAD=SHIM, LD_LIBRARY_PATH=old))
 
 
 def absent(stack):
@@ -101,4 +108,4 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, preloaded, absent, unscheduled, by_run, strict, seen_from_outside)
+    main(linked, preloaded, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)

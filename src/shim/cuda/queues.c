@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fm_map fm_cuda_map;
 struct fm_cuda_queue fm_cuda_refused;
@@ -103,6 +104,7 @@ static void fork_child(void)
 	fm_cuda_graphs_clear();
 	fm_cuda_watch_fork_child();
 	fm_cuda_server_fork_child();
+	fm_cuda_partition_fork_child();
 }
 
 static void thread_ended(void *unused);
@@ -153,6 +155,20 @@ static void ungoverned(const char *call)
 		fm_client_count_ungoverned(c, call);
 }
 
+#define REST ":rest"
+
+/* Whose streams it is one of; only where there are partitions. */
+static CUgreenCtx green_of(const struct fm_cu_driver *cu, CUstream stream)
+{
+	CUgreenCtx green = NULL;
+	CUcontext base;
+
+	if (fm_cuda_is_default(stream) || !cu->stream_get_both ||
+		cu->stream_get_both(stream, &base, &green))
+		return NULL;
+	return fm_cuda_place_of(green) == FM_CUDA_WHOLE ? NULL : green;
+}
+
 static void turned(void *hwq, bool stopped, uint64_t now)
 {
 	struct fm_cu_queue *hw = hwq;
@@ -177,7 +193,12 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	struct fm_xq *xq;
 
 	fm_cu_timeslice_refresh(); /* the context may be new */
-	if (!fm_cu_device_key(cu, key, FM_DEVKEY_MAX) || fm_xq_create(&xq, c, &config))
+	if (!fm_cu_device_key(cu, key, FM_DEVKEY_MAX - sizeof(REST)))
+		return NULL;
+	/* What a partition leaves is a device of its own: what runs there waits for nobody else. */
+	if (fm_cuda_place_of(q->green) == FM_CUDA_REST)
+		strcat(key, REST);
+	if (fm_xq_create(&xq, c, &config))
 		return NULL;
 	return xq;
 }
@@ -198,6 +219,7 @@ static struct fm_cuda_queue *make(
 	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, release);
 	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
 	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
+	q->green = green_of(cu, stream);
 	if (terms) {
 		q->bound = true;
 		q->group = terms->group;
@@ -476,6 +498,24 @@ int fm_cuda_unbind_queue(CUstream stream)
 	if (q && q != &fm_cuda_refused)
 		close_queue(q, true);
 	return 0;
+}
+
+bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns)
+{
+	uint64_t now = fm_now(), last = 0;
+	struct fm_cuda_queue *q;
+	bool busy = false;
+
+	pthread_mutex_lock(&map_lock);
+	for (size_t i = 0; i < FM_MAP_SLOTS && !busy; i++) {
+		q = at(i);
+		if (!q || q->green != green)
+			continue;
+		busy = fm_slot_pending(q->xq->slot);
+		last = FM_MAX(last, atomic_load(&q->xq->slot->done_at));
+	}
+	pthread_mutex_unlock(&map_lock);
+	return !busy && (!last || fm_sub_sat(now, last) >= ns);
 }
 
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v)

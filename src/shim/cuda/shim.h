@@ -91,6 +91,7 @@ struct fm_cuda_queue {
 	const void *thread;          /* whose default stream it is; NULL: any thread's */
 	bool bound;                  /* by the program, to a group of its choice, */
 	unsigned group;              /* of the client */
+	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
 	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
 
 	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
@@ -145,6 +146,14 @@ CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 /* server.c: of <fermata/cuda.h>. local_policy: NULL, or of fm_cuda_init. */
 extern _Atomic(const char *) fm_cuda_local_policy;
 void fm_cuda_server_fork_child(void);
+
+/* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
+enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
+/* The driver has ended the context. */
+void fm_cuda_partition_gone(CUcontext ctx);
+void fm_cuda_partition_fork_child(void);
+/* No stream of a green context has had work for so long, as far as is known. */
+bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns);
 
 /* The process's, made at first use; NULL: switched off, or out of resources. */
 struct fm_client *fm_cuda_client(void);

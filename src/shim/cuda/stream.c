@@ -157,6 +157,8 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 		fm_cu_context_gone(ctx);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_context_gone(ctx);
+	if (rc == FM_CU_SUCCESS && ctx)
+		fm_cuda_partition_gone(ctx);
 	return rc;
 }
 
