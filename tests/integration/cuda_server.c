@@ -315,6 +315,30 @@ static void unbinds_when_nobody_is_told(void)
 	MUST(!told.resumed && !told.amiss);
 }
 
+/* What comes while the program is told is told afterwards, as far as it still counts. */
+static void turns_while_told(void)
+{
+	unsigned kernels = 0;
+
+	bind_both(0);
+	told.blocks = true;
+	while (info(batch).preemptions < 4) {
+		work(batch, out[1], 20);
+		kernels += 20;
+		IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+		usleep(1000);
+		IS(0, fm_cuda_resume(batch));
+		usleep(1000);
+	}
+	MUST(told.preempted == 1 && !told.resumed);
+	told.blocks = false;
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(kernels));
+	EVENTUALLY(told.resumed == told.preempted);
+	MUST(!told.amiss);
+	IS(0, fm_cuda_unbind(batch));
+}
+
 /* What was suspended with work is destroyed: its work is done all the same. */
 static void destroyed_while_suspended(void)
 {
@@ -549,6 +573,7 @@ static const struct {
 	{"at-level-1", at_level_1},
 	{"binds-what-is-idle", binds_what_is_idle},
 	{"unbinds-when-nobody-is-told", unbinds_when_nobody_is_told},
+	{"turns-while-told", turns_while_told},
 	{"destroyed-while-suspended", destroyed_while_suspended},
 	{"ends-while-suspended", ends_while_suspended},
 	{"errors", errors},

@@ -11,7 +11,7 @@ from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventual
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 SUSPENSIONS = ("suspends", "suspend-takes-its-time", "destroyed-while-suspended", "ends-while-suspended",
-               "unbinds-when-nobody-is-told", "at-level-1")
+               "unbinds-when-nobody-is-told", "turns-while-told", "at-level-1")
 CASES = ("stops", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", "partition", "elastic", *SUSPENSIONS)
 SCHEDULED = tuple(c for c in CASES if c != "errors")  # that one is done with groups
 

@@ -73,7 +73,8 @@ static void *teller(void *unused)
 		w->refs++;
 		if (w->turns && !w->dead)
 			tell(w);
-		if (w->turns && !w->dead)
+		/* While it was told another turn may have put it back. */
+		if (w->turns && !w->dead && fm_list_empty(&w->link))
 			fm_list_add_tail(&watches.list, &w->link);
 		put(w);
 	}
