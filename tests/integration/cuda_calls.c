@@ -63,8 +63,7 @@ static void several(struct job *j, int n)
 		.params = (void *[]){&j->x, &words, &steps, &j->arrived}};
 
 	for (int i = 0; i < n; i++) {
-		CU(cuStreamSynchronize(j->s));
-		CU(cuMemcpyHtoD_v2(j->arrived, (uint32_t[]){0}, sizeof(uint32_t)));
+		CU(cuMemsetD32Async(j->arrived, 0, 1, j->s));
 		CU(cuLaunchCooperativeKernelMultiDevice(&one, 1, 0));
 	}
 }
