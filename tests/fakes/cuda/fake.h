@@ -3,6 +3,12 @@
  * A CUDA driver without a device: streams are threads of the process, device memory is host memory.
  * It is for tests, so it keeps the rules of order of the driver exactly, and none of its speed.
  *
+ * Code is images as the real driver takes them. What the kernels do is written in C (kernels.c), by
+ * their names; parameters are those of the image. Blocks are executed one by one. A kernel that was
+ * rewritten (docs/cuda-images.md) has the guardian in front of each, exactly; what would go wrong
+ * silently on a device, like a launch of it without the guardian's parameters, ends the process
+ * with a word.
+ *
  * One lock guards all; it is not held while a command runs. Streams complete their commands in
  * order, therefore a moment of a stream's work is a number: a point.
  *
@@ -15,6 +21,7 @@
  *   FAKE_CUDA_NO_READ_ONLY     nor can memory that the process may only read
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
+ *   FAKE_CUDA_NO_GUARD=ERROR   rewritten images are refused; 1: as invalid
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
  * and by the program itself while it runs (fake_cuda.h).
  */

@@ -251,6 +251,22 @@ static void run_together(struct fk_run *r)
 	free(b);
 }
 
+/* What the guardian touches must be there still when the launch begins; else the device is lost. */
+static bool words_are_there(const struct fk_run *r)
+{
+	bool there;
+
+	if (!r->stop)
+		return true;
+	pthread_mutex_lock(&fk.lock);
+	there = fk_place(r->block) == FK_DEVICE &&
+		fk_place((void *)(uintptr_t)r->stop) == FK_DEVICE;
+	if (!there)
+		fk_lose(CU_ILLEGAL_ADDRESS);
+	pthread_mutex_unlock(&fk.lock);
+	return there;
+}
+
 void fk_launch_run(const struct fk_launch *l)
 {
 	uint64_t launch = guard_param(l, 2);
@@ -261,6 +277,8 @@ void fk_launch_run(const struct fk_launch *l)
 		.number = launch >> 2,
 		.mode = (unsigned)(launch & 3)};
 
+	if (!words_are_there(&r))
+		return;
 	if (l->entry->kernel->together)
 		run_together(&r);
 	else if (r.stop && r.total > 1)
