@@ -264,24 +264,6 @@ static void images(void **state)
 	t.module = was;
 }
 
-/* A driver that does not take what was made has taken what it was made of. */
-static void images_refused(void **state)
-{
-	struct fm_image image;
-	CUmodule m;
-	size_t size;
-	void *data = read_file("all.fatbin", &size);
-
-	assert_int_equal(fm_image_rewrite(data, size, 90, &image), FM_IMAGE_OK);
-	setenv("FAKE_CUDA_NO_GUARD", "209", 1);
-	assert_int_equal(cuModuleLoadData(&m, image.data), 209);
-	assert_int_equal(cuModuleLoadData(&m, data), 0);
-	unsetenv("FAKE_CUDA_NO_GUARD");
-	assert_int_equal(cuModuleUnload(m), 0);
-	fm_image_free(&image);
-	free(data);
-}
-
 static void beyond_4_kb(void **state)
 {
 	uint32_t words[1500];
@@ -446,7 +428,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(complaints),
 		cmocka_unit_test_setup(images, set_up),
-		cmocka_unit_test_setup(images_refused, set_up),
 		cmocka_unit_test_setup(beyond_4_kb, set_up),
 		cmocka_unit_test_setup(not_guarded, set_up),
 		cmocka_unit_test_setup(never_stopped, set_up),

@@ -21,7 +21,6 @@
  *   FAKE_CUDA_NO_READ_ONLY     nor can memory that the process may only read
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
- *   FAKE_CUDA_NO_GUARD=ERROR   rewritten images are refused; 1: as invalid
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
  * and by the program itself while it runs (fake_cuda.h).
  */

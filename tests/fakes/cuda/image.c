@@ -190,21 +190,6 @@ static void check_guardian(const struct fk_entry *e)
 				i, e->param[n + i].size, e->param[n + i].at);
 }
 
-/* FAKE_CUDA_NO_GUARD=ERROR: what was rewritten is refused; 1: as an image that is none. */
-static fm_cu_result check_entry(struct fk_entry *e)
-{
-	const struct fk_kernel *k = fk_kernel_find(e->name);
-	const char *refused = e->guarded ? fk_env("FAKE_CUDA_NO_GUARD") : NULL;
-
-	if (refused)
-		return atoi(refused) > 1 ? atoi(refused) : CU_INVALID_IMAGE;
-	if (e->guarded)
-		check_guardian(e);
-	if (k && same_params(e, k))
-		e->kernel = k;
-	return FM_CU_SUCCESS;
-}
-
 fm_cu_result fk_image_read(const void *image, struct fk_image **out)
 {
 	struct fk_image *i = calloc(1, sizeof(*i));
@@ -214,8 +199,15 @@ fm_cu_result fk_image_read(const void *image, struct fk_image **out)
 		return CU_OUT_OF_MEMORY;
 	i->refs = 1;
 	rc = read_any(image, i);
-	for (unsigned n = 0; !rc && n < i->n; n++)
-		rc = check_entry(&i->entry[n]);
+	for (unsigned n = 0; !rc && n < i->n; n++) {
+		struct fk_entry *e = &i->entry[n];
+		const struct fk_kernel *k = fk_kernel_find(e->name);
+
+		if (e->guarded)
+			check_guardian(e);
+		if (k && same_params(e, k))
+			e->kernel = k;
+	}
 	if (rc)
 		fk_image_put(i);
 	else
