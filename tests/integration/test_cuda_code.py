@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, cuda_env, main, need_cuda_shim, program
+from harness import Fermata, Program, check, cuda_env, main, need_cuda_shim, program
 
 SETS = ("cuda_guard", "cuda_code", "cuda_nodes")
 ENV = cuda_env(dict(os.environ))
@@ -71,5 +71,32 @@ def suspended_at_random(stack):
     check(suspensions > 0, "nobody was suspended")
 
 
+def at_the_gate(start, *between):
+    """A kernel whose blocks are let through bit by bit, each once."""
+    p = start([program("cuda_gate"), "40"])
+    p.line("came 1 done 0")
+    for n, do in enumerate(between, 1):
+        do(p)
+        p.tell(f"let {7 * n}")
+        p.line(f"came {7 * n + 1} done {7 * n}")
+    p.tell("open")
+    p.line("right")
+    check(p.wait() == 0, f"the program ended with status {p.p.returncode}")
+    p.close()
+
+
+def gates(stack):
+    """Natively, and under Fermata; there suspended inside the kernel, which at level 2 goes on to its end."""
+    at_the_gate(lambda argv: Program(argv, env=ENV), lambda p: None, lambda p: None)
+    fermata = world(stack)
+
+    def suspended(p):
+        fermata.knows(p.p.pid)
+        fermata.cli("suspend", str(p.p.pid))
+
+    at_the_gate(fermata.program, suspended, lambda p: fermata.cli("resume", str(p.p.pid)))
+
+
 if __name__ == "__main__":
-    main(natively, by_other_ways, together, suspended_at_random)
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (gates,)
+    main(natively, by_other_ways, together, suspended_at_random, *fake_only)
