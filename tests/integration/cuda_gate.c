@@ -55,14 +55,22 @@ static void on_host(void *arg)
 
 static void begin(struct job *j)
 {
-	uint64_t ns = 0;
-
 	conform_open(&j->c);
 	guard_open(&j->g);
 	j->s = new_stream(CU_STREAM_NON_BLOCKING);
 	j->out = mapped(&j->d_out);
 	j->counted = mapped(&j->d_counted);
 	j->gate = mapped(&j->d_gate);
+	launch(j->g.tick, 1, 1, j->s, NULL);
+	CU(cuStreamSynchronize(j->s));
+	puts("ready");
+	fflush(stdout);
+}
+
+static void go(struct job *j)
+{
+	uint64_t ns = 0;
+
 	launch(j->g.toil, j->blocks, 32, j->s, (void *[]){&j->d_out, &ns, &j->d_gate});
 	for (int i = 0; i < STEPS; i++)
 		launch(j->g.step, j->blocks, 32, j->s, (void *[]){&j->d_counted});
@@ -123,7 +131,9 @@ int main(int argc, char **argv)
 			_exit(1);
 		if (!strcmp(line, "open\n"))
 			return end(&j);
-		if (!strncmp(line, "let ", 4))
+		if (!strcmp(line, "go\n"))
+			go(&j);
+		else if (!strncmp(line, "let ", 4))
 			atomic_store(&j.gate[1], (uint32_t)atoi(line + 4));
 	}
 }

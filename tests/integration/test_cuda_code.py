@@ -74,6 +74,8 @@ def suspended_at_random(stack):
 def at_the_gate(start, *between):
     """A kernel whose blocks are let through bit by bit, each once."""
     p = start([program("cuda_gate"), "40"])
+    p.line("ready")
+    p.tell("go")
     p.line("came 1 done 0")
     for n, do in enumerate(between, 1):
         do(p)
