@@ -107,6 +107,84 @@ static void places(void **state)
 	fm_image_free(&i);
 }
 
+/* Compiled by ptxas: `middle` are the places of b, d and ours in k, `first` those of b and ours in
+ * j, where b is aligned to 1 << index. */
+static const struct {
+	unsigned sm;
+	uint16_t middle[8][3], first[8][2];
+} aligned[] = {
+	{80,
+		{{1, 32, 40}, {2, 32, 40}, {4, 32, 40}, {8, 32, 40}, {16, 32, 40}, {32, 64, 72},
+			{32, 64, 72}, {32, 64, 72}},
+		{{0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {32, 168}, {32, 168}}},
+	{90,
+		{{1, 16, 24}, {2, 16, 24}, {4, 48, 56}, {8, 48, 56}, {16, 48, 56}, {16, 48, 56},
+			{48, 80, 88}, {112, 144, 152}},
+		{{0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {16, 152}, {48, 184},
+			{112, 248}}},
+	{100,
+		{{1, 32, 40}, {2, 32, 40}, {4, 32, 40}, {8, 32, 40}, {16, 32, 40}, {32, 64, 72},
+			{64, 96, 104}, {128, 160, 168}},
+		{{0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}, {0, 136}}},
+};
+
+static struct fm_image with_alignment(unsigned sm, unsigned align)
+{
+	char text[512];
+	struct fm_image i;
+
+	snprintf(text, sizeof(text),
+		HEAD ".entry k(.param .u8 a, .param .align %u .b8 b[12], .param .u16 c, .param "
+		     ".align 32 .b8 d[3]) {}\n"
+		     ".entry j(.param .align %u .b8 b[128], .param .u32 c) {}\n.entry other() {}",
+		align, align);
+	assert_int_equal(fm_image_rewrite(text, strlen(text), sm, &i), FM_IMAGE_OK);
+	assert_int_equal(i.n, 3);
+	return i;
+}
+
+/* It is the place in the constant bank that is aligned, and that begins elsewhere on each device.
+ */
+static void alignments(void **state)
+{
+	for (size_t d = 0; d < sizeof(aligned) / sizeof(*aligned); d++)
+		for (unsigned a = 0; a < 8; a++) {
+			struct fm_image i = with_alignment(aligned[d].sm, 1u << a);
+			const struct fm_kernel *k = &i.kernel[0], *j = &i.kernel[1];
+
+			assert_int_equal(k->params[1].at, aligned[d].middle[a][0]);
+			assert_int_equal(k->params[3].at, aligned[d].middle[a][1]);
+			assert_int_equal(k->guard_at, aligned[d].middle[a][2]);
+			assert_int_equal(j->params[0].at, aligned[d].first[a][0]);
+			assert_int_equal(j->guard_at, aligned[d].first[a][1]);
+			fm_image_free(&i);
+		}
+}
+
+/* Where it is not known, such kernels are left alone. */
+static void alignments_elsewhere(void **state)
+{
+	static const unsigned unknown[] = {0, 61, 190};
+
+	for (unsigned u = 0; u < 3; u++)
+		for (unsigned a = 0; a < 8; a++) {
+			char text[256];
+			struct fm_image i;
+
+			snprintf(text, sizeof(text),
+				HEAD
+				".entry k(.param .u8 a, .param .align %u .b8 b[12]) {}\n.entry "
+				"other() {}",
+				1u << a);
+			assert_int_equal(
+				fm_image_rewrite(text, strlen(text), unknown[u], &i), FM_IMAGE_OK);
+			assert_int_equal(
+				i.kernel[0].why, a > 4 ? FM_KERNEL_PARAMS : FM_KERNEL_REWRITTEN);
+			assert_int_equal(i.kernel[1].why, FM_KERNEL_REWRITTEN);
+			fm_image_free(&i);
+		}
+}
+
 static unsigned traits(const char *head, const char *body)
 {
 	char text[512];
@@ -225,6 +303,8 @@ int main(void)
 		cmocka_unit_test(lists),
 		cmocka_unit_test(comments),
 		cmocka_unit_test(places),
+		cmocka_unit_test(alignments),
+		cmocka_unit_test(alignments_elsewhere),
 		cmocka_unit_test(what_is_seen),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(room),

@@ -64,12 +64,13 @@ enum fm_guard_mode fm_kernel_mode(unsigned traits)
 	return FM_GUARD_BLOCK;
 }
 
-static enum fm_image_why rewrite_plain(const void *image, size_t size, struct fm_image *out)
+static enum fm_image_why rewrite_plain(
+	const void *image, size_t size, unsigned sm, struct fm_image *out)
 {
 	if (size >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG))
 		return fm_cubin_rewrite(image, size, out);
 	if (fm_is_ptx(image, size))
-		return fm_ptx_rewrite(image, size, out);
+		return fm_ptx_rewrite(image, size, sm, out);
 	return FM_IMAGE_FOREIGN;
 }
 
@@ -81,7 +82,7 @@ static enum fm_image_why rewrite_fatbin(
 
 	out->sm = pick.sm;
 	if (!why)
-		why = pick.text ? fm_ptx_rewrite((const char *)pick.data, pick.size, out)
+		why = pick.text ? fm_ptx_rewrite((const char *)pick.data, pick.size, sm, out)
 				: fm_cubin_rewrite(pick.data, pick.size, out);
 	free(pick.unpacked);
 	return why;
@@ -96,7 +97,7 @@ enum fm_image_why fm_image_rewrite(
 	else if (fm_is_fatbin(image, size))
 		out->why = rewrite_fatbin(image, size, sm, out);
 	else
-		out->why = rewrite_plain(image, size, out);
+		out->why = rewrite_plain(image, size, sm, out);
 	return out->why;
 }
 

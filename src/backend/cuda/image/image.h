@@ -46,7 +46,7 @@ enum fm_kernel_why {
 	FM_KERNEL_SECTIONS,   /* lacks attributes or a constant bank, or they are not where they
 				 should be */
 	FM_KERNEL_ATTRIBUTES, /* has one that is not known, or that contradicts another */
-	FM_KERNEL_PARAMS,     /* no room for ours */
+	FM_KERNEL_PARAMS,     /* no room for ours, or it is not known where they will be */
 	FM_KERNEL_ENTRY,      /* does not begin as compilers begin */
 	FM_KERNEL_RELOCATED,  /* the linker changes its first instruction */
 	FM_KERNEL_LOOPS,      /* jumps to its own first instruction */

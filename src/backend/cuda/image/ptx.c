@@ -61,17 +61,30 @@ static void add_guardian(
 	add_text(out, s);
 }
 
-/* Old versions of the language take no more parameters. Registers are the compiler's to find. */
-static enum fm_kernel_why decide(const struct fm_ptx_kernel *k)
+/* Where parameters begin in the constant bank: 0 where that is not known, a multiple of SURELY
+ * anywhere. */
+#define SURELY 16
+static unsigned param_base(unsigned sm)
 {
-	return ((k->bytes + 7) & ~7u) + FM_GUARD_BYTES > FM_PARAMS_V1 ? FM_KERNEL_PARAMS
-								      : FM_KERNEL_REWRITTEN;
+	if (sm < 70 || sm > 121)
+		return 0;
+	return sm < 90 ? 0x160 : sm < 100 ? 0x210 : 0x380;
 }
 
-static bool note(const char *text, struct fm_ptx_kernel *from, struct fm_kernel *k)
+/* Old versions of the language take no more parameters. Registers are the compiler's to find. */
+static enum fm_kernel_why decide(const struct fm_ptx *p, const struct fm_ptx_kernel *k)
+{
+	return (!p->base && k->align > SURELY) ||
+			       ((k->bytes + 7) & ~7u) + FM_GUARD_BYTES > FM_PARAMS_V1
+		       ? FM_KERNEL_PARAMS
+		       : FM_KERNEL_REWRITTEN;
+}
+
+static bool note(
+	const char *text, const struct fm_ptx *p, struct fm_ptx_kernel *from, struct fm_kernel *k)
 {
 	k->name = strndup(text + from->name, from->name_len);
-	k->why = decide(from);
+	k->why = decide(p, from);
 	k->traits = from->traits;
 	if (k->why)
 		return k->name;
@@ -106,7 +119,7 @@ static void write_text(const char *text, const struct fm_ptx *p, const struct fm
 
 /* Read again, each kernel has three parameters more where they were put. The text mentions ours,
  * which fm_ptx_scan takes for having been here before, so they are called otherwise in the copy. */
-static bool verify(const struct fm_buf *made, const struct fm_image *out)
+static bool verify(const struct fm_buf *made, unsigned base, const struct fm_image *out)
 {
 	char *copy = malloc(made->size), *s;
 	struct fm_ptx p = {0};
@@ -119,7 +132,7 @@ static bool verify(const struct fm_buf *made, const struct fm_image *out)
 		*s = 'X';
 	for (s = copy; (s = strstr(s, "%fm_"));)
 		s[3] = 'X';
-	if (!fm_ptx_scan(copy, made->size - 1, &p) && p.n == out->n) {
+	if (!fm_ptx_scan(copy, made->size - 1, base, &p) && p.n == out->n) {
 		right = true;
 		for (unsigned i = 0; i < p.n && right; i++) {
 			const struct fm_ptx_kernel *is = &p.kernel[i];
@@ -150,14 +163,14 @@ static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_i
 	for (; out->n < p->n; out->n++) {
 		struct fm_kernel *k = &out->kernel[out->n];
 
-		if (!note(text, &p->kernel[out->n], k))
+		if (!note(text, p, &p->kernel[out->n], k))
 			return FM_IMAGE_MEMORY;
 		out->n_rewritten += k->why == FM_KERNEL_REWRITTEN;
 	}
 	if (!out->n_rewritten)
 		return FM_IMAGE_NO_KERNEL;
 	write_text(text, p, out->kernel, &made);
-	if (made.failed || !verify(&made, out)) {
+	if (made.failed || !verify(&made, p->base, out)) {
 		enum fm_image_why why = made.failed ? FM_IMAGE_MEMORY : FM_IMAGE_VERIFY;
 
 		fm_buf_free(&made);
@@ -169,13 +182,13 @@ static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_i
 	return FM_IMAGE_OK;
 }
 
-enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, struct fm_image *out)
+enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, unsigned sm, struct fm_image *out)
 {
 	struct fm_ptx p;
 	enum fm_image_why why;
 
 	size = strnlen(text, size);
-	why = fm_ptx_scan(text, size, &p);
+	why = fm_ptx_scan(text, size, param_base(sm), &p);
 	out->sm = p.sm;
 	if (!why)
 		why = rewrite(text, &p, out);

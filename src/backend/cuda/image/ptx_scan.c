@@ -145,8 +145,9 @@ static void pointee(struct cursor *c)
 	}
 }
 
-/* .param [.align N] TYPE [.ptr [.SPACE] [.align N]] NAME [[COUNT]] */
-static bool param(struct cursor *c, struct fm_ptx_kernel *k)
+/* .param [.align N] TYPE [.ptr [.SPACE] [.align N]] NAME [[COUNT]]. What is aligned is the place in
+ * the constant bank. */
+static bool param(struct cursor *c, unsigned base, struct fm_ptx_kernel *k)
 {
 	const char *w;
 	size_t len = word(c, &w);
@@ -169,7 +170,8 @@ static bool param(struct cursor *c, struct fm_ptx_kernel *k)
 	if (accept(c, '[') && (!number(c, BYTES_MAX, &count) || !accept(c, ']')))
 		return false;
 	align = FM_MAX(align, size);
-	k->bytes = (k->bytes + align - 1) & ~(align - 1);
+	k->align = FM_MAX(k->align, align);
+	k->bytes = ((k->bytes + base + align - 1) & ~(align - 1)) - base;
 	if (k->n_params >= PARAMS_MAX || k->bytes + (uint64_t)size * count > BYTES_MAX)
 		return false;
 	if (!(k->n_params & (k->n_params - 1))) {
@@ -183,7 +185,7 @@ static bool param(struct cursor *c, struct fm_ptx_kernel *k)
 	return true;
 }
 
-static bool params(struct cursor *c, struct fm_ptx_kernel *k)
+static bool params(struct cursor *c, unsigned base, struct fm_ptx_kernel *k)
 {
 	k->has_list = accept(c, '(');
 	k->list = c->at;
@@ -195,7 +197,7 @@ static bool params(struct cursor *c, struct fm_ptx_kernel *k)
 	}
 	k->has_params = true;
 	do {
-		if (!param(c, k))
+		if (!param(c, base, k))
 			return false;
 	} while (accept(c, ','));
 	k->list_end = c->at;
@@ -270,7 +272,7 @@ static enum fm_image_why kernel(struct cursor *c, struct fm_ptx *p)
 	*k = (struct fm_ptx_kernel){0};
 	k->name_len = word(c, &w);
 	k->name = (size_t)(w - p->text);
-	if (!k->name_len || *w == '.' || !params(c, k) || !directives(c, k) || !body(c, k))
+	if (!k->name_len || *w == '.' || !params(c, p->base, k) || !directives(c, k) || !body(c, k))
 		return FM_IMAGE_TEXT;
 	k->traits |= body_traits(p->text + k->body, k->body_end - k->body);
 	return FM_IMAGE_OK;
@@ -328,11 +330,11 @@ static bool mentions(const struct fm_ptx *p, const char *what)
 	return memmem(p->text, p->size, what, strlen(what));
 }
 
-enum fm_image_why fm_ptx_scan(const char *text, size_t size, struct fm_ptx *out)
+enum fm_image_why fm_ptx_scan(const char *text, size_t size, unsigned base, struct fm_ptx *out)
 {
 	enum fm_image_why why;
 
-	*out = (struct fm_ptx){.size = size, .text = malloc(size + 1)};
+	*out = (struct fm_ptx){.size = size, .base = base, .text = malloc(size + 1)};
 	if (!out->text)
 		return FM_IMAGE_MEMORY;
 	memcpy(out->text, text, size);

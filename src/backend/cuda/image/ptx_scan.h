@@ -11,16 +11,19 @@ struct fm_ptx_kernel {
 	unsigned n_params;
 	struct fm_param *params; /* to be freed */
 	uint32_t bytes;
+	uint32_t align; /* the largest of a parameter */
 	unsigned traits;
 };
 
 struct fm_ptx {
 	char *text; /* with comments and strings blanked out, of the same length */
 	size_t size;
+	unsigned base;
 	unsigned sm;
 	unsigned n;
 	struct fm_ptx_kernel *kernel;
 };
 
-enum fm_image_why fm_ptx_scan(const char *text, size_t size, struct fm_ptx *out);
+/* `base`: where parameters begin in the constant bank of the device it will be compiled for. */
+enum fm_image_why fm_ptx_scan(const char *text, size_t size, unsigned base, struct fm_ptx *out);
 void fm_ptx_free(struct fm_ptx *p);
