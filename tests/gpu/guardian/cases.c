@@ -4,7 +4,19 @@
 #include "world.h"
 #include <string.h>
 
-enum { MAX_DYNAMIC_SHARED = 8 };
+enum { MAX_DYNAMIC_SHARED = 8, STATIC_SHARED = 16384 };
+
+/* So much shared memory that only so many blocks run at the same time on a multiprocessor: a stop
+ * finds a kernel of which others have not begun. */
+static unsigned scarce(struct world *w, unsigned blocks)
+{
+	return ((unsigned)w->dev.shared_most - STATIC_SHARED) / blocks;
+}
+
+static void prepare_scarce(struct world *w, enum form form)
+{
+	CU(cuFuncSetAttribute(w->f[form][0].handle, MAX_DYNAMIC_SHARED, (int)scarce(w, 1)));
+}
 
 static void inc(struct world *w, struct function *f)
 {
@@ -27,10 +39,12 @@ static void many(struct world *w, struct function *f)
 
 static void chain(struct world *w, struct function *f)
 {
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 60; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {WORDS / 256}, .block = {256}}),
+		LAUNCH(&w->q, f[0],
+			((struct dims){
+				.grid = {WORDS / 256}, .block = {256}, .shared = scarce(w, 2)}),
 			ARG(w->x), ARG(i), ARG(cycles));
 }
 
@@ -48,10 +62,12 @@ static void short_chain(struct world *w, struct function *f)
 static void threads(struct world *w, struct function *f)
 {
 	static const unsigned size[] = {1, 31, 33, 97, 1000};
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 40; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {260}, .block = {size[i % 5]}}),
+		LAUNCH(&w->q, f[0],
+			((struct dims){
+				.grid = {260}, .block = {size[i % 5]}, .shared = scarce(w, 1)}),
 			ARG(w->x), ARG(i), ARG(cycles));
 }
 
@@ -69,7 +85,9 @@ static void ping_pong(
 
 static void cross(struct world *w, struct function *f)
 {
-	ping_pong(w, f, (struct dims){.grid = {WORDS / 256}, .block = {256}}, 20000, 40);
+	ping_pong(w, f,
+		(struct dims){.grid = {WORDS / 256}, .block = {256}, .shared = scarce(w, 2)}, 10000,
+		40);
 }
 
 static void overlap(struct world *w, struct function *f)
@@ -94,13 +112,14 @@ static void large(struct world *w, struct function *f)
 	static struct {
 		unsigned w[4000];
 	} p;
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 4000; i++)
 		p.w[i] = i * 2654435761u;
 	for (unsigned i = 0; i < 40; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {528}, .block = {256}}), ARG(p),
-			ARG(w->x), ARG(i), ARG(cycles));
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {528}, .block = {256}, .shared = scarce(w, 2)}),
+			ARG(p), ARG(w->x), ARG(i), ARG(cycles));
 }
 
 static void almost(struct world *w, struct function *f)
@@ -108,24 +127,26 @@ static void almost(struct world *w, struct function *f)
 	static struct {
 		unsigned w[1085];
 	} p;
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 1085; i++)
 		p.w[i] = i * 2654435761u;
 	for (unsigned i = 0; i < 40; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {528}, .block = {256}}), ARG(p),
-			ARG(w->x), ARG(i), ARG(cycles));
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {528}, .block = {256}, .shared = scarce(w, 2)}),
+			ARG(p), ARG(w->x), ARG(i), ARG(cycles));
 }
 
 static void odd(struct world *w, struct function *f)
 {
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 40; i++) {
 		char o = (char)(i * 7);
 
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {1000}, .block = {256}}), ARG(w->x),
-			ARG(cycles), ARG(o));
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {1000}, .block = {256}, .shared = scarce(w, 2)}),
+			ARG(w->x), ARG(cycles), ARG(o));
 	}
 }
 
@@ -157,27 +178,32 @@ static void setmaxreg(struct world *w, struct function *f)
 
 static void of_256(struct world *w, struct function *f)
 {
-	plain(w, f, (struct dims){.grid = {1000}, .block = {256}}, 20000, 40);
+	plain(w, f, (struct dims){.grid = {1000}, .block = {256}, .shared = scarce(w, 2)}, 10000,
+		40);
 }
 
 static void of_128(struct world *w, struct function *f)
 {
-	plain(w, f, (struct dims){.grid = {1000}, .block = {128}}, 20000, 40);
+	plain(w, f, (struct dims){.grid = {1000}, .block = {128}, .shared = scarce(w, 2)}, 10000,
+		40);
 }
 
 static void of_512(struct world *w, struct function *f)
 {
-	plain(w, f, (struct dims){.grid = {500}, .block = {512}}, 20000, 40);
+	plain(w, f, (struct dims){.grid = {500}, .block = {512}, .shared = scarce(w, 2)}, 10000,
+		40);
 }
 
 static void wide(struct world *w, struct function *f)
 {
-	plain(w, f, (struct dims){.grid = {256}, .block = {1024}}, 20000, 60);
+	plain(w, f, (struct dims){.grid = {256}, .block = {1024}, .shared = scarce(w, 1)}, 10000,
+		60);
 }
 
 static void solid(struct world *w, struct function *f)
 {
-	plain(w, f, (struct dims){.grid = {9, 11, 7}, .block = {8, 4, 7}}, 20000, 40);
+	plain(w, f, (struct dims){.grid = {9, 11, 7}, .block = {8, 4, 7}, .shared = scarce(w, 2)},
+		10000, 40);
 }
 
 static void cluster(struct world *w, struct function *f)
@@ -201,8 +227,9 @@ static void tensor(struct world *w, struct function *f)
 
 	memcpy(map.bytes, w->map, sizeof(map.bytes));
 	for (unsigned i = 0; i < 40; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {32, 32}, .block = {256}}), ARG(map),
-			ARG(w->y), ARG(i), ARG(cycles));
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {32, 32}, .block = {256}, .shared = scarce(w, 2)}),
+			ARG(map), ARG(w->y), ARG(i), ARG(cycles));
 }
 
 static void prepare_tensor(struct world *w, enum form form)
@@ -211,6 +238,7 @@ static void prepare_tensor(struct world *w, enum form form)
 	uint64_t size[2] = {512, 512}, pitch[1] = {2048};
 	uint32_t box[2] = {16, 16}, step[2] = {1, 1};
 
+	prepare_scarce(w, form);
 	CU(cuTensorMapEncodeTiled(
 		w->map, UINT32, 2, (void *)(uintptr_t)w->x, size, pitch, box, step, 0, 0, 0, 0));
 }
@@ -236,11 +264,12 @@ static void lookback(struct world *w, struct function *f)
 
 static void atomics(struct world *w, struct function *f)
 {
-	unsigned cycles = 20000;
+	unsigned cycles = 10000;
 
 	for (unsigned i = 0; i < 30; i++)
-		LAUNCH(&w->q, f[0], ((struct dims){.grid = {2000}, .block = {256}}), ARG(w->x),
-			ARG(cycles));
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {2000}, .block = {256}, .shared = scarce(w, 2)}),
+			ARG(w->x), ARG(cycles));
 }
 
 /* Of several kinds, one behind the other: by blocks, whole grids, and again by blocks. */
@@ -264,25 +293,25 @@ static void mixed(struct world *w, struct function *f)
 const struct test_case cases[] = {
 	{"inc", {"k_inc"}, FM_GUARD_BLOCK, NULL, inc},
 	{"many", {"k_inc"}, FM_GUARD_BLOCK, NULL, many},
-	{"chain", {"k_chain"}, FM_GUARD_BLOCK, NULL, chain},
+	{"chain", {"k_chain"}, FM_GUARD_BLOCK, prepare_scarce, chain},
 	{"short", {"k_chain"}, FM_GUARD_BLOCK, NULL, short_chain},
-	{"threads", {"k_chain"}, FM_GUARD_BLOCK, NULL, threads},
-	{"cross", {"k_cross"}, FM_GUARD_BLOCK, NULL, cross},
+	{"threads", {"k_chain"}, FM_GUARD_BLOCK, prepare_scarce, threads},
+	{"cross", {"k_cross"}, FM_GUARD_BLOCK, prepare_scarce, cross},
 	{"none", {"k_none"}, FM_GUARD_BLOCK, prepare_none, none},
-	{"almost", {"k_almost"}, FM_GUARD_BLOCK, NULL, almost},
-	{"large", {"k_large"}, FM_GUARD_BLOCK, NULL, large},
-	{"odd", {"k_odd"}, FM_GUARD_BLOCK, NULL, odd},
+	{"almost", {"k_almost"}, FM_GUARD_BLOCK, prepare_scarce, almost},
+	{"large", {"k_large"}, FM_GUARD_BLOCK, prepare_scarce, large},
+	{"odd", {"k_odd"}, FM_GUARD_BLOCK, prepare_scarce, odd},
 	{"shared", {"k_shared"}, FM_GUARD_BLOCK, prepare_shared, shared},
 	{"setmaxreg", {"k_setmaxreg"}, FM_GUARD_BLOCK, NULL, setmaxreg},
-	{"bulk", {"k_bulk"}, FM_GUARD_BLOCK, NULL, of_256},
+	{"bulk", {"k_bulk"}, FM_GUARD_BLOCK, prepare_scarce, of_256},
 	{"tensor", {"k_tensor"}, FM_GUARD_BLOCK, prepare_tensor, tensor},
-	{"wide", {"k_wide"}, FM_GUARD_BLOCK, NULL, wide},
-	{"3d", {"k_3d"}, FM_GUARD_BLOCK, NULL, solid},
-	{"barriers", {"k_barriers"}, FM_GUARD_BLOCK, NULL, of_512},
-	{"stack", {"k_stack"}, FM_GUARD_BLOCK, NULL, of_256},
-	{"registers", {"k_registers"}, FM_GUARD_BLOCK, NULL, of_128},
-	{"atomics", {"k_atomics"}, FM_GUARD_BLOCK, NULL, atomics},
-	{"calls", {"k_calls"}, FM_GUARD_GRID, NULL, of_256},
+	{"wide", {"k_wide"}, FM_GUARD_BLOCK, prepare_scarce, wide},
+	{"3d", {"k_3d"}, FM_GUARD_BLOCK, prepare_scarce, solid},
+	{"barriers", {"k_barriers"}, FM_GUARD_BLOCK, prepare_scarce, of_512},
+	{"stack", {"k_stack"}, FM_GUARD_BLOCK, prepare_scarce, of_256},
+	{"registers", {"k_registers"}, FM_GUARD_BLOCK, prepare_scarce, of_128},
+	{"atomics", {"k_atomics"}, FM_GUARD_BLOCK, prepare_scarce, atomics},
+	{"calls", {"k_calls"}, FM_GUARD_GRID, prepare_scarce, of_256},
 	{"cluster", {"k_cluster"}, FM_GUARD_GRID, NULL, cluster},
 	{"cluster-launch", {"k_cluster_launch"}, FM_GUARD_GRID, NULL, cluster_launch},
 	{"overlap", {"k_overlap"}, FM_GUARD_GRID, NULL, overlap},

@@ -10,12 +10,13 @@
 
 struct driver cu;
 const char *volatile doing = "nothing yet";
+char whose[64] = "gpu_guardian";
 
 _Noreturn void fail(const char *form, ...)
 {
 	va_list list;
 
-	printf("       while: %s\n       failed: ", doing);
+	printf("failed %s; while: %s\n       ", whose, doing);
 	va_start(list, form);
 	vprintf(form, list);
 	va_end(list);

@@ -78,8 +78,9 @@ struct driver {
 };
 extern struct driver cu;
 
-/* What the program is at, for who looks at why it failed or hangs. */
+/* What the program is at, and for which case, for who looks at why it failed or hangs. */
 extern const char *volatile doing;
+extern char whose[64];
 
 _Noreturn void fail(const char *form, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void fail_call(const char *call, int rc, const char *file, int line);

@@ -4,187 +4,246 @@
  * driver's API, launched, stopped at random and gone on with; what is computed must be what it is
  * natively, bit for bit.
  *
- *   gpu_guardian [--images DIR] [--seconds S] [--jobs N] [--limit S] [--form elf|ptx] [WHAT...]
- *   gpu_guardian [--images DIR] [--seconds S] [--limit S] one WHAT elf|ptx
+ *   gpu_guardian [OPTION VALUE]... [--never-stop] [WHAT...]
  *   gpu_guardian load FILE...
  *
- * WHAT is the name of a case, or "launching", "latency", "cost"; without any, all. S is for how
- * long each case is stopped at random, in each form; N cases run at the same time. Each runs in a
- * process of its own, since an error of CUDA's stays, and for --limit seconds at most; "one" runs
- * in this process, for other tools (compute-sanitizer). "load" loads images as they are: those that
- * bench_cuda_images --write leaves. DIR holds what make-images makes. Exit status 0: all ok; 1:
- * something failed; 77: no device to try it on.
+ *   --images DIR       what make-images makes
+ *   --form elf|ptx     machine code alone, or PTX
+ *   --jobs N           so many cases at the same time, in processes of their own; 0: in this one,
+ * for other tools
+ *   --seconds S        for how long each case is stopped at random, in each form
+ *   --within S         less of that where all of it would take longer than this
+ *   --limit S          a case that has not ended then hangs
+ *   --never-stop       natively, rewritten, and guarded, but nobody stops it: for tools under which
+ * streams wait for each other (compute-sanitizer)
+ *
+ * WHAT is the name of a case, or "launching"; without any, all. "latency" and "cost" measure. A
+ * process ends with the first error, since one of CUDA's stays; another goes on with the next case.
+ * "load" loads images as they are: those that bench_cuda_images --write leaves. Exit status 0: all
+ * ok; 1: something failed; 77: no device to try it on.
  */
 #include "world.h"
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_JOBS = 16, GRACE_S = 15, SKIP = 77 };
+enum {
+	MOST_JOBS = 16,
+	MOST_ITEMS = 128,
+	GRACE_S = 15,
+	SKIP = 77,
+	NOTHING = -1,
+	FEWEST_STOPS = 1000
+};
 
 struct options {
-	const char *images, *seconds, *form, *limit;
-	int jobs;
+	const char *images, *form;
+	double seconds, within;
+	int jobs, limit;
+	bool never_stop;
 };
 
-struct running {
-	pid_t pid;
-	FILE *out;
-	char what[64];
-	uint64_t since;
+struct item {
+	const char *what;
+	enum form form;
+	const struct test_case *c; /* NULL: not a case */
 };
 
-static struct running running[MOST_JOBS];
-static int n_running, failures, done;
-static unsigned long long stops, inside;
+/* Seen by all processes. */
+struct shared {
+	atomic_int next;
+	struct worker {
+		atomic_int item; /* what it is at */
+		_Atomic uint64_t since;
+	} worker[MOST_JOBS];
+	_Atomic uint64_t stops, inside;
+};
 
-static void show(FILE *out)
+static struct item item[MOST_ITEMS];
+static int n_items;
+static struct shared *shared;
+static uint64_t deadline;
+
+static void add(const struct options *o, const char *what, const struct test_case *c, bool texts)
 {
-	unsigned long long s, i;
-	char line[4096];
-
-	rewind(out);
-	while (fgets(line, sizeof(line), out))
-		if (sscanf(line, "#stops %llu %llu", &s, &i) == 2) {
-			stops += s;
-			inside += i;
-		} else {
-			fputs(line, stdout);
-		}
-	fclose(out);
+	for (enum form form = REWRITTEN; form <= (texts ? TEXT : REWRITTEN); form++)
+		if ((!o->form || strcmp(o->form, form_name[form]) == 0) && n_items < MOST_ITEMS)
+			item[n_items++] = (struct item){what, form, c};
 }
 
-static void ended(struct running *r, int status)
+static bool add_named(const struct options *o, const char *what)
 {
-	show(r->out);
-	done++;
-	if (WIFSIGNALED(status))
-		printf("failed %s: killed by signal %d%s\n", r->what, WTERMSIG(status),
-			WTERMSIG(status) == SIGKILL ? " (it did not end by itself)" : "");
-	else if (WEXITSTATUS(status) == SKIP)
-		exit(SKIP);
-	else if (WEXITSTATUS(status))
-		printf("failed %s\n", r->what);
-	failures += status != 0;
-	fflush(stdout);
-	*r = running[--n_running];
-}
-
-/* Until at most so many run. */
-static void wait_for(const struct options *o, int most)
-{
-	uint64_t limit = (uint64_t)(atoi(o->limit) + GRACE_S) * 1000000000;
-
-	while (n_running > most) {
-		for (int i = 0; i < n_running; i++) {
-			int status;
-
-			if (waitpid(running[i].pid, &status, WNOHANG) == running[i].pid)
-				ended(&running[i--], status);
-			else if (now_ns() - running[i].since > limit)
-				kill(running[i].pid, SIGKILL);
-		}
-		nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-	}
-}
-
-static void start(const struct options *o, const char *what, const char *form)
-{
-	struct running *r;
-
-	wait_for(o, o->jobs - 1);
-	r = &running[n_running++];
-	*r = (struct running){.out = tmpfile(), .since = now_ns()};
-	snprintf(r->what, sizeof(r->what), "%-15s %s", what, form);
-	if (!r->out || (r->pid = fork()) < 0) {
-		perror("gpu_guardian");
-		exit(1);
-	}
-	if (r->pid)
-		return;
-	dup2(fileno(r->out), STDOUT_FILENO);
-	execl("/proc/self/exe", "gpu_guardian", "--images", o->images, "--seconds", o->seconds,
-		"--limit", o->limit, "one", what, form, NULL);
-	_exit(127);
-}
-
-static bool wanted(char **names, const char *name)
-{
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (strcmp(*names, name) == 0)
-			return true;
-	return false;
-}
-
-static int run_all(const struct options *o, char **names)
-{
-	static const char *const forms[] = {"elf", "ptx"};
-
 	for (unsigned i = 0; i < n_cases; i++)
-		for (int k = 0; k < 2; k++)
-			if (wanted(names, cases[i].name) &&
-				(!o->form || strcmp(o->form, forms[k]) == 0))
-				start(o, cases[i].name, forms[k]);
-	if (wanted(names, "launching"))
-		start(o, "launching", "elf");
-	wait_for(o, 0);
-	if (wanted(names, "latency"))
-		start(o, "latency", "elf");
-	wait_for(o, 0);
-	if (wanted(names, "cost"))
-		for (int k = 0; k < 2; k++)
-			if (!o->form || strcmp(o->form, forms[k]) == 0) {
-				start(o, "cost", forms[k]);
-				wait_for(o, 0);
-			}
-	printf("\n%d done, %d failed; %llu stops, %llu of them inside a kernel\n", done, failures,
-		stops, inside);
-	if (!*names && stops < 1000) {
-		printf("failed: fewer than 1,000 stops\n");
-		failures++;
-	}
-	return failures != 0 || !done;
+		if (strcmp(cases[i].name, what) == 0) {
+			add(o, what, &cases[i], true);
+			return true;
+		}
+	if (strcmp(what, "launching") && strcmp(what, "latency") && strcmp(what, "cost"))
+		return false;
+	add(o, what, NULL, strcmp(what, "cost") == 0);
+	return true;
 }
 
+/* Nothing but this program's main loop is interrupted: a wait. */
 static void late(int signal)
 {
-	static const char text[] = "       hangs; while: ";
-	const char *what = doing;
+	char line[256];
+	int n = snprintf(line, sizeof(line), "failed %s: hangs; while: %s\n", whose, doing);
 
-	fflush(stdout); /* nothing but this program's main loop is interrupted: a wait */
-	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0 ||
-		write(STDOUT_FILENO, what, strlen(what)) < 0 || write(STDOUT_FILENO, "\n", 1) < 0)
+	fflush(stdout);
+	if (write(STDOUT_FILENO, line, (size_t)n) < 0)
 		_exit(1);
 	_exit(1);
 }
 
-static int run_one(const struct options *o, const char *what, const char *form_wanted)
+/* Of what is left until the deadline, its part. */
+static double seconds_for(const struct options *o, int index)
+{
+	double left = ((double)deadline - (double)now_ns()) / 1e9;
+	double part = left * (o->jobs ? o->jobs : 1) / (n_items - index) / 2;
+
+	if (!o->within || part > o->seconds)
+		return o->seconds;
+	return part > 0 ? part : 0;
+}
+
+static void run_item(struct world *w, const struct options *o, const struct item *it)
+{
+	if (it->c)
+		run_case(w, it->c, it->form, o->images);
+	else if (strcmp(it->what, "launching") == 0)
+		run_launching(w, o->images);
+	else if (strcmp(it->what, "latency") == 0)
+		measure_latency(w, o->images);
+	else
+		measure_cost(w, o->images, it->form);
+}
+
+/* One item after the other, until none is left. Each leaves its lines at once, so that those of
+ * others do not come between. */
+static void work(const struct options *o, struct worker *self)
 {
 	static struct world w;
-	enum form form = strcmp(form_wanted, "ptx") == 0 ? TEXT : REWRITTEN;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	signal(SIGALRM, late);
-	alarm((unsigned)atoi(o->limit));
-	w.dev = open_device();
-	w.seconds = atof(o->seconds);
-	if (strcmp(what, "launching") == 0)
-		run_launching(&w, o->images);
-	else if (strcmp(what, "latency") == 0)
-		measure_latency(&w, o->images);
-	else if (strcmp(what, "cost") == 0)
-		measure_cost(&w, o->images, form);
-	for (unsigned i = 0; i < n_cases; i++)
-		if (strcmp(cases[i].name, what) == 0)
-			run_case(&w, &cases[i], form, o->images);
+	alarm((unsigned)o->limit);
+	self->since = now_ns();
+	world_open(&w);
+	w.never_stop = o->never_stop;
+	for (;;) {
+		int i = shared->next++;
+
+		if (i >= n_items)
+			break;
+		self->item = i;
+		self->since = now_ns();
+		alarm((unsigned)o->limit);
+		w.seconds = seconds_for(o, i);
+		snprintf(whose, sizeof(whose), "%-15s %s", item[i].what, form_name[item[i].form]);
+		run_item(&w, o, &item[i]);
+		fflush(stdout);
+		shared->stops += w.q.stops;
+		shared->inside += w.q.inside;
+		w.q.stops = w.q.inside = 0;
+		self->item = NOTHING;
+	}
+}
+
+static pid_t start(const struct options *o, struct worker *self)
+{
+	pid_t pid;
+
+	self->item = NOTHING;
+	self->since = now_ns();
 	fflush(stdout);
-	_exit(0);
+	pid = fork();
+	if (pid < 0) {
+		perror("gpu_guardian");
+		exit(1);
+	}
+	if (!pid) {
+		work(o, self);
+		_exit(0); /* without the driver's own end */
+	}
+	return pid;
+}
+
+/* Whether another process may go on. One that failed has said so itself. */
+static bool ended(const struct worker *self, int status)
+{
+	const struct item *it = self->item == NOTHING ? NULL : &item[self->item];
+
+	if (!it && WIFEXITED(status) && WEXITSTATUS(status) == SKIP)
+		exit(SKIP);
+	if (WIFSIGNALED(status))
+		printf("failed %s %s: killed by signal %d%s\n", it ? it->what : "",
+			it ? form_name[it->form] : "", WTERMSIG(status),
+			WTERMSIG(status) == SIGKILL ? " (it did not end by itself)" : "");
+	fflush(stdout);
+	return it;
+}
+
+/* The number of items that failed. */
+static int run_workers(const struct options *o)
+{
+	uint64_t limit = (uint64_t)(o->limit + GRACE_S) * 1000000000;
+	pid_t pid[MOST_JOBS];
+	int running = 0, failures = 0;
+
+	for (; running < o->jobs && running < n_items; running++)
+		pid[running] = start(o, &shared->worker[running]);
+	for (int n = running; running;) {
+		for (int i = 0; i < n; i++) {
+			struct worker *self = &shared->worker[i];
+			int status;
+
+			if (!pid[i])
+				continue;
+			if (now_ns() > self->since + limit)
+				kill(pid[i], SIGKILL);
+			if (waitpid(pid[i], &status, WNOHANG) != pid[i])
+				continue;
+			failures += status != 0;
+			pid[i] = status && ended(self, status) && shared->next < n_items
+					 ? start(o, self)
+					 : 0;
+			running -= !pid[i];
+		}
+		nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+	}
+	return failures;
+}
+
+static int run_all(const struct options *o, bool enough_to_count)
+{
+	uint64_t from = now_ns();
+	int failures = 0;
+
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 1;
+	deadline = from + (uint64_t)(o->within * 1e9);
+	if (o->jobs)
+		failures = run_workers(o);
+	else
+		work(o, &shared->worker[0]);
+	printf("\n%d done, %d failed, %.0f s; %llu stops, %llu of them inside a kernel\n", n_items,
+		failures, (double)(now_ns() - from) / 1e9, (unsigned long long)shared->stops,
+		(unsigned long long)shared->inside);
+	if (enough_to_count && shared->stops < FEWEST_STOPS) {
+		printf("failed: fewer than %d stops\n", FEWEST_STOPS);
+		failures++;
+	}
+	fflush(stdout);
+	return failures != 0 || !n_items;
 }
 
 static int load_all(char **file)
@@ -199,53 +258,57 @@ static int load_all(char **file)
 	return load_files(n, file);
 }
 
-static bool known(const char *name)
-{
-	for (unsigned i = 0; i < n_cases; i++)
-		if (strcmp(cases[i].name, name) == 0)
-			return true;
-	return strcmp(name, "launching") == 0 || strcmp(name, "latency") == 0 ||
-	       strcmp(name, "cost") == 0;
-}
-
 static int usage(void)
 {
-	fputs("usage: gpu_guardian [--images DIR] [--seconds S] [--jobs N] [--limit S] [--form "
-	      "elf|ptx] "
-	      "[WHAT...]\n"
-	      "       gpu_guardian [--images DIR] [--seconds S] [--limit S] one WHAT elf|ptx\n"
+	fputs("usage: gpu_guardian [--images DIR] [--form elf|ptx] [--jobs N] [--seconds S] "
+	      "[--within S] [--limit S]\n"
+	      "                    [--never-stop] [WHAT...]\n"
 	      "       gpu_guardian load FILE...\n",
 		stderr);
 	return 2;
 }
 
+static bool option(struct options *o, const char *name, const char *value)
+{
+	if (strcmp(name, "--images") == 0)
+		o->images = value;
+	else if (strcmp(name, "--form") == 0)
+		o->form = value;
+	else if (strcmp(name, "--seconds") == 0)
+		o->seconds = atof(value);
+	else if (strcmp(name, "--within") == 0)
+		o->within = atof(value);
+	else if (strcmp(name, "--limit") == 0)
+		o->limit = atoi(value);
+	else if (strcmp(name, "--jobs") == 0)
+		o->jobs = atoi(value);
+	else
+		return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	struct options o = {.images = "images", .seconds = "0.5", .limit = "25", .jobs = 1};
+	struct options o = {.images = "images", .seconds = 0.5, .limit = 25, .jobs = 1};
 
 	argv++;
-	for (; argv[0] && argv[1] && argv[0][0] == '-'; argv += 2) {
-		if (strcmp(*argv, "--images") == 0)
-			o.images = argv[1];
-		else if (strcmp(*argv, "--seconds") == 0)
-			o.seconds = argv[1];
-		else if (strcmp(*argv, "--form") == 0)
-			o.form = argv[1];
-		else if (strcmp(*argv, "--limit") == 0)
-			o.limit = argv[1];
-		else if (strcmp(*argv, "--jobs") == 0)
-			o.jobs = atoi(argv[1]);
-		else
+	for (; *argv && **argv == '-'; argv++)
+		if (strcmp(*argv, "--never-stop") == 0)
+			o.never_stop = true;
+		else if (!argv[1] || !option(&o, argv[0], argv[1]))
 			return usage();
-	}
-	if (o.jobs < 1 || o.jobs > MOST_JOBS)
+		else
+			argv++;
+	if (o.jobs < 0 || o.jobs > MOST_JOBS || o.limit < 1)
 		return usage();
 	if (*argv && strcmp(*argv, "load") == 0)
 		return load_all(argv + 1);
-	if (*argv && strcmp(*argv, "one") == 0)
-		return argv[1] && argv[2] ? run_one(&o, argv[1], argv[2]) : usage();
 	for (char **name = argv; *name; name++)
-		if (!known(*name))
+		if (!add_named(&o, *name))
 			return usage();
-	return run_all(&o, argv);
+	for (unsigned i = 0; !*argv && i < n_cases; i++)
+		add(&o, cases[i].name, &cases[i], true);
+	if (!*argv)
+		add(&o, "launching", NULL, false);
+	return run_all(&o, !*argv && !o.never_stop);
 }

@@ -127,7 +127,7 @@ void measure_latency(struct world *w, const char *folder)
 	struct victim v = {.guard = GUARDED, .stop = true};
 	struct urgent u;
 
-	queue_init(&w->q);
+	queue_clear(&w->q);
 	u = urgent_new(w, folder);
 	v.f = kernel(w, folder, REWRITTEN, "k_spin");
 	v.cycles = (unsigned)w->dev.khz / 10; /* 100 us */
@@ -214,7 +214,7 @@ void measure_cost(struct world *w, const char *folder, enum form form)
 	float a = 1;
 	event from, to;
 
-	queue_init(&w->q);
+	queue_clear(&w->q);
 	for (int i = 0; i < 3; i++)
 		memory(w, &m[i], (size_t)N * N * 4);
 	for (int i = 0; i < 2; i++)

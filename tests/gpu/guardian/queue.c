@@ -88,6 +88,13 @@ void queue_init(struct queue *q)
 		fail("no memory");
 }
 
+void queue_clear(struct queue *q)
+{
+	CU(cuMemsetD8_v2(q->block, 0, MAP + MAP_BYTES));
+	CU(cuCtxSynchronize());
+	q->stops = q->inside = q->again = q->launches_again = 0;
+}
+
 void queue_begin(struct queue *q, enum guard guard)
 {
 	q->guard = guard;

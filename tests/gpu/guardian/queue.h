@@ -86,6 +86,8 @@ struct queue {
 };
 
 void queue_init(struct queue *q);
+/* As nobody had used it. */
+void queue_clear(struct queue *q);
 void queue_begin(struct queue *q, enum guard guard);
 void queue_launch(
 	struct queue *q, struct function f, struct dims d, unsigned n, const struct arg *args);

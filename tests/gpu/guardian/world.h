@@ -16,6 +16,7 @@ struct world {
 	struct function f[N_FORMS][MOST_KERNELS];
 	_Alignas(64) char map[128]; /* a tensor map of x: 512 x 512, in tiles of 16 x 16 */
 	double seconds;             /* of stops, for each case and form */
+	bool never_stop;
 };
 
 struct test_case {
@@ -28,6 +29,8 @@ struct test_case {
 extern const struct test_case cases[];
 extern const unsigned n_cases;
 
+/* Opens the device; once in a process. */
+void world_open(struct world *w);
 /* Each prints a line, or ends the program. */
 void run_case(struct world *w, const struct test_case *c, enum form form, const char *folder);
 void run_launching(struct world *w, const char *folder);
