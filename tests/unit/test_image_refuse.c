@@ -359,7 +359,7 @@ static void attributes(void **state)
 	in_attribute(&c, "k_add", FM_EIATTR_MAXREG_COUNT)[0] = 7;
 	end(&c, "k_add", FM_KERNEL_ATTRIBUTES);
 	c = begin();
-	in_attribute(&c, "k_add", FM_EIATTR_MAXREG_COUNT)[2] = 16;
+	in_attribute(&c, "k_add", FM_EIATTR_MAXREG_COUNT)[2] = 15;
 	end(&c, "k_add", FM_KERNEL_REGISTERS);
 	c = begin(); /* the same ordinal twice */
 	in_attribute(&c, "k_add", FM_EIATTR_KPARAM_INFO)[8] = 0;

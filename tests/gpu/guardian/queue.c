@@ -249,15 +249,15 @@ static struct record *find(struct queue *q, uint64_t number)
 		(unsigned long long)number, q->n, (unsigned long long)q->number);
 }
 
-/* From the first that was left out to the last, on the inner stream. The decision of a grid is kept
- * by number: it gets another one, or the decision is forgotten; both must do. */
+/* From the first that was left out to the last, on the inner stream. What was decided of the last
+ * grid is kept by number: all get others, or the decision is forgotten; both must do. */
 static void launch_again(struct queue *q, struct record *first)
 {
 	unsigned mode = mode_of(q, first) == FM_GUARD_GRID ? FM_GUARD_GRID : FM_GUARD_AGAIN;
 
-	if (mode == FM_GUARD_GRID && dice() % 2)
+	if (dice() % 2)
 		CU(cuMemsetD32Async(q->block + DECIDED, 0, 2, q->inner));
-	else if (mode == FM_GUARD_GRID)
+	else
 		for (struct record *r = first; r < q->record + q->n; r++)
 			r->number = ++q->number;
 	for (struct record *r = first; r < q->record + q->n; r++) {

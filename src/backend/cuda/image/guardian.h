@@ -10,9 +10,9 @@ struct fm_guardian {
 	uint16_t sm;
 	uint16_t regs; /* that it needs */
 	uint16_t base; /* where its parameters begin in the constant bank, as it stands here */
-	const uint64_t *code; /* two words for each instruction; runs off its end when the kernel
-				 may go on */
+	const uint64_t *code; /* two words for each instruction */
 	unsigned words;
+	unsigned go;            /* four words of room for what is done when the kernel may go on */
 	const uint16_t *places; /* words that hold the place of a parameter */
 	unsigned n_places;
 	const uint16_t *exits; /* words that begin an EXIT */

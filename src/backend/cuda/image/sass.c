@@ -31,9 +31,10 @@ enum {
 static const uint64_t stack_loads[] = {
 	0x00000a0000017a02u, 0x00000a00ff017624u, 0x00000a00ff017b82u};
 
-#define NOP_0 0x0000000000007918u
-#define NOP_1 0x000fc00000000000u
-#define BRA_1 0x000fea0003800000u /* no predicate, stalls for five cycles */
+#define GO_WORDS 4
+#define NOP_0    0x0000000000007918u
+#define NOP_1    0x000fc00000000000u
+#define BRA_1    0x000fea0003800000u /* no predicate, stalls for five cycles */
 /* Wait for all six scoreboards before this instruction. */
 #define WAIT_ALL (0x3full << 52)
 
@@ -183,11 +184,10 @@ static size_t aligned(size_t size)
 	return (size + 127) & ~(size_t)127;
 }
 
-/* The guardian, the instruction that it stands in for, the branch back, and a branch to itself, as
- * compilers end a kernel. */
+/* The guardian, and a branch to itself, as compilers end a kernel. */
 static size_t tail_bytes(const struct fm_guardian *guardian)
 {
-	return guardian->words * sizeof(uint64_t) + 3 * FM_SASS_BYTES;
+	return guardian->words * sizeof(uint64_t) + FM_SASS_BYTES;
 }
 
 size_t fm_sass_growth(size_t size, const struct fm_guardian *guardian)
@@ -226,12 +226,14 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 	c = tail->data;
 	pad(c, 0, start - size);
 	put_guardian(c + start - size, guardian, params);
-	at = start - size + guardian->words * sizeof(uint64_t);
+	/* In the room for it: the instruction that the guardian stands in for, and the branch back.
+	 */
+	at = start - size + guardian->go * sizeof(uint64_t);
 	fm_put64(c + at, fm_get64(code));
 	fm_put64(c + at + 8, fm_get64(code + 8) | WAIT_ALL);
 	at += FM_SASS_BYTES;
 	encode_branch(c + at, -(int64_t)(size + at), guardian->sm, BRA_1 | WAIT_ALL);
-	at += FM_SASS_BYTES;
+	at = start - size + guardian->words * sizeof(uint64_t);
 	encode_branch(c + at, -FM_SASS_BYTES, guardian->sm, 0x000fc00003800000u);
 	pad(c, at + FM_SASS_BYTES, tail->size);
 	encode_branch(first, (int64_t)start - FM_SASS_BYTES, guardian->sm, BRA_1);
@@ -242,7 +244,7 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 bool fm_sass_guarded(const uint8_t *before, size_t n_before, const uint8_t *after, size_t n_after,
 	const struct fm_guardian *guardian, unsigned params)
 {
-	size_t start = aligned(n_before), back = start + guardian->words * sizeof(uint64_t);
+	size_t start = aligned(n_before), back = start + guardian->go * sizeof(uint64_t);
 
 	if (n_before < FM_SASS_BYTES || n_after != n_before + fm_sass_growth(n_before, guardian))
 		return false;
@@ -256,6 +258,8 @@ bool fm_sass_guarded(const uint8_t *before, size_t n_before, const uint8_t *afte
 			 was = guardian->code[i];
 		bool place = p < guardian->n_places && guardian->places[p] == i;
 
+		if (i - guardian->go < GO_WORDS)
+			continue;
 		p += place;
 		if (place ? ((is >> 38) & 0xffff) !=
 					((was >> 38) & 0xffff) + params - guardian->base

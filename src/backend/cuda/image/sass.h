@@ -20,8 +20,8 @@ struct fm_sass_facts {
 /* Looks at a kernel's code; `size` is a multiple of 16. -ENOMEM, else 0. */
 int fm_sass_look(const uint8_t *code, size_t size, unsigned sm, struct fm_sass_facts *facts);
 
-/* What the code is to begin with, and to end with besides: a branch to the guardian, which ends
- * with the first instruction that there was, and a branch back behind it. `params` is where the
+/* What the code is to begin with, and to end with besides: a branch to the guardian, in which the
+ * first instruction that there was is done, and a branch back behind it. `params` is where the
  * guardian's parameters begin in the constant bank. Returns where the guardian will begin. */
 size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian *guardian,
 	unsigned params, uint8_t first[FM_SASS_BYTES], struct fm_buf *tail);
