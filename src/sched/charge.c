@@ -75,12 +75,20 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
 	return due(e, t, is_measured(d), &usage);
 }
 
+/* Of those that were at rest at once nobody had to look. */
+static void learn_rest(struct fm_sdev *d, uint64_t took)
+{
+	if (took)
+		d->rests = (3 * d->rests + FM_MIN(took, FM_POLL_MAX)) / 4;
+}
+
 void fm_core_drained(struct fm_sent *e, uint64_t since)
 {
 	const struct fm_sched *s = e->d->s;
 	uint64_t took = fm_sub_sat(since, e->closed_at);
 
 	fm_hist_add(&e->d->preempt, took);
+	learn_rest(e->d, took);
 	if (s->host.rested)
 		s->host.rested(s->ctx, e->data, took, since);
 	e->draining = false;
@@ -108,6 +116,7 @@ static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
 			free_from = t;
 			continue;
 		}
+		d->silent = since == t;
 		since = FM_MAX(since, e->closed_at);
 		charge(e, since, false);
 		fm_core_drained(e, since);

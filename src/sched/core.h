@@ -19,9 +19,10 @@
 
 #define FM_HOT_MAX       16
 #define FM_SEGMENT_DEPTH 32
-#define FM_KEEP16        INT16_MIN    /* FM_SEGMENT_KEEP, where there are many of them */
-#define FM_POLL_MIN      (50 * FM_US) /* how often a draining entity is looked at when nobody rings */
-#define FM_POLL_MAX      (10 * FM_MS)
+#define FM_KEEP16        INT16_MIN /* FM_SEGMENT_KEEP, where there are many of them */
+/* How often a draining entity is looked at when nobody rings. */
+#define FM_POLL_MIN (50 * FM_US)
+#define FM_POLL_MAX (10 * FM_MS)
 
 enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
@@ -141,6 +142,8 @@ struct fm_sdev {
 	uint64_t visit;               /* of fm_sdev_each_active() */
 	uint64_t wish;                /* the policy's next */
 	uint64_t poll_at, poll_every; /* while n_draining */
+	uint64_t rests;               /* how long that takes of late, */
+	bool silent; /* and the last of them did not say itself since when: it was seen */
 	struct fm_hold hold;
 	struct fm_hist preempt;
 };

@@ -20,14 +20,18 @@ void fm_core_touch_all(struct fm_sdev *d)
 		fm_core_touch(e);
 }
 
+/* Each look is a wake-up, and before it takes that long it is in vain. Who says since when he is at
+ * rest is charged right however late that is seen; whoever does not should be seen soon. */
 static void start_drain(struct fm_sent *e, uint64_t now)
 {
 	struct fm_sdev *d = e->d;
+	uint64_t first = d->silent ? d->rests - d->rests / 4 : 2 * d->rests;
 
+	first = FM_MIN(FM_MAX(first, FM_POLL_MIN), FM_POLL_MAX);
 	e->draining = true;
 	d->n_draining++;
-	d->poll_every = FM_POLL_MIN;
-	d->poll_at = now + FM_POLL_MIN;
+	d->poll_at = now + first;
+	d->poll_every = d->silent ? FM_MAX(first / 6, FM_POLL_MIN / 2) : first;
 }
 
 static void closed(struct fm_sent *e, uint64_t now)

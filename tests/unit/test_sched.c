@@ -229,106 +229,6 @@ static void edge_reported_within_bells(void **state)
 	fm_sched_free(f.s);
 }
 
-static void late_stall_is_charged_and_measured(void **state)
-{
-	struct fix f;
-	struct ent *a, *b;
-	const struct fm_hist *h;
-	uint64_t look;
-
-	setup(&f, &host, NULL);
-	a = add(&f, 0);
-	b = add(&f, 10);
-	h = fm_sdev_preempt_hist(f.d);
-	ready(&f, a, T0);
-	a->stalled = false;
-	ready(&f, b, T0 + 5 * FM_MS);
-	look = fm_sched_next(f.s); /* somebody must look */
-	assert_true(look > T0 + 5 * FM_MS && look <= T0 + 6 * FM_MS);
-	fm_sched_tick(f.s, look);
-	assert_int_equal(fm_sched_next(f.s) - look, 2 * (look - T0 - 5 * FM_MS)); /* less often */
-	assert_int_equal(info(a, T0 + 7 * FM_MS).served_ns, 7 * FM_MS);
-	assert_int_equal(info(b, T0 + 7 * FM_MS).served_ns, 0);
-	a->stalled = true;
-	a->since = T0 + 7 * FM_MS;
-	fm_sched_tick(f.s, T0 + 8 * FM_MS);
-	assert_int_equal(info(a, T0 + 8 * FM_MS).served_ns, 7 * FM_MS);
-	assert_int_equal(info(b, T0 + 8 * FM_MS).served_ns, FM_MS);
-	assert_int_equal(h->count, 1);
-	assert_int_equal(h->max, 2 * FM_MS);
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER); /* quiet again */
-	fm_sched_free(f.s);
-}
-
-static void drain_that_ends_idle_or_reopened(void **state)
-{
-	struct fix f;
-	struct ent *a, *b;
-	const struct fm_hist *h;
-
-	setup(&f, &host, NULL);
-	fm_sched_linger(f.s, 0);
-	a = add(&f, 0);
-	b = add(&f, 10);
-	h = fm_sdev_preempt_hist(f.d);
-	ready(&f, a, T0);
-	a->stalled = false;
-	ready(&f, b, T0 + FM_MS);
-	assert_true(a->bell_idle); /* still on the device */
-	idle(&f, b, T0 + 2 * FM_MS);
-	assert_true(a->open);
-	assert_int_equal(h->count, 0); /* it never stalled: no sample, no gap */
-	assert_int_equal(info(a, T0 + 2 * FM_MS).served_ns, 2 * FM_MS);
-	ready(&f, b, T0 + 3 * FM_MS);
-	idle(&f, a, T0 + 3 * FM_MS + 700 * FM_US);
-	assert_int_equal(h->count, 1); /* its last command ended: that is a stall */
-	assert_int_equal(h->max, 700 * FM_US);
-	assert_int_equal(info(a, T0 + 9 * FM_MS).served_ns, 3 * FM_MS + 700 * FM_US);
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	fm_sched_free(f.s);
-}
-
-static void deleted_while_it_drains(void **state)
-{
-	struct fix f;
-	struct ent *a, *b;
-
-	setup(&f, &host, NULL);
-	a = add(&f, 0);
-	b = add(&f, 10);
-	add(&f, 0);
-	a->stalled = false;
-	ready(&f, a, T0);
-	ready(&f, b, T0 + FM_MS);
-	assert_int_not_equal(fm_sched_next(f.s), FM_NEVER);
-	f.log[0] = '\0';
-	fm_sched_ent_del(f.s, a->e, T0 + 2 * FM_MS);
-	assert_null(strchr(f.log, 'a'));
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->count, 0);
-	assert_int_equal(info(b, T0 + 3 * FM_MS).served_ns, FM_MS);
-	fm_sched_ent_del(f.s, b->e, T0 + 3 * FM_MS); /* and while it runs */
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	fm_sched_free(f.s);
-}
-
-static void nothing_in_flight_stalls_at_once(void **state)
-{
-	struct fix f;
-	struct ent *a, *b;
-
-	setup(&f, &host, NULL);
-	a = add(&f, 0);
-	b = add(&f, 10);
-	ready(&f, a, T0);
-	a->since = T0; /* its last command ended before the gate closed */
-	ready(&f, b, T0 + FM_MS);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->count, 1);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->max, 0);
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	fm_sched_free(f.s);
-}
-
 static void alone_is_charged_what_it_used(void **state)
 {
 	struct fix f;
@@ -603,10 +503,6 @@ int main(void)
 		cmocka_unit_test(bells_only_where_needed),
 		cmocka_unit_test(exact_jobs_cost_bells),
 		cmocka_unit_test(edge_reported_within_bells),
-		cmocka_unit_test(late_stall_is_charged_and_measured),
-		cmocka_unit_test(drain_that_ends_idle_or_reopened),
-		cmocka_unit_test(deleted_while_it_drains),
-		cmocka_unit_test(nothing_in_flight_stalls_at_once),
 		cmocka_unit_test(alone_is_charged_what_it_used),
 		cmocka_unit_test(suspend_withholds),
 		cmocka_unit_test(suspended_alone_and_at_birth),
