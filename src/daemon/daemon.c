@@ -199,6 +199,8 @@ static int watch_all(struct daemon *d)
 	if (rc >= 0)
 		rc = watch_signals(d);
 	if (rc >= 0)
+		rc = lives_open(d);
+	if (rc >= 0)
 		rc = listen_watch(d);
 	if (rc >= 0)
 		rc = sd_event_set_watchdog(d->event, true);
@@ -297,6 +299,7 @@ void daemon_free(struct daemon *d)
 	d->idle_option = 0;
 	audit_flush(d);
 	session_free_all(d);
+	lives_close(d);
 	control_free_all(d);
 	trace_free(d);
 	peer_limits_free(d->limits);

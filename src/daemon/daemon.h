@@ -68,7 +68,7 @@ struct daemon {
 	struct listener client, control;
 
 	sd_event *event;
-	sd_event_source *timer, *idle;
+	sd_event_source *timer, *idle, *lives;
 	uint64_t armed; /* what the timer is set to */
 	struct fm_bridge *bridge;
 	struct fm_plugin *plugin; /* in force, or NULL */
@@ -111,6 +111,7 @@ void session_accept(struct daemon *d, int fd);
 void session_free_all(struct daemon *d);
 void session_wake(void *session);
 void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value);
+void session_died(void *session); /* its process has */
 const struct fm_bridge_limits *session_limits(void *session);
 /* The settings changed: who may do what is asked anew. */
 void session_settings(struct daemon *d);
@@ -123,6 +124,13 @@ int peer_of(struct daemon *d, int fd, struct peer *p);
 void peer_limits_free(struct shared_limits *l);
 bool peer_sees(const struct peer *p, uid_t owner);
 gid_t access_gid(const char *group);
+
+/* lives.c: session_died() when the process has ended. Taken away before the descriptor is closed.
+ */
+int lives_open(struct daemon *d);
+void lives_close(struct daemon *d);
+int lives_add(struct daemon *d, int pidfd, void *session);
+void lives_del(struct daemon *d, int pidfd);
 
 /* lookup.c: of a user, or of a group; false: there is none, or whoever knows does not answer. */
 bool lookup_id(const char *name, bool group, uint32_t *id);

@@ -23,7 +23,7 @@ struct session {
 	struct fm_list link;
 	struct daemon *daemon;
 	int fd, pidfd;
-	sd_event_source *io, *life, *deadline;
+	sd_event_source *io, *deadline;
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
@@ -59,8 +59,9 @@ static void session_end(struct session *s, bool dead)
 	struct daemon *d = s->daemon;
 
 	sd_event_source_disable_unref(s->io);
-	sd_event_source_disable_unref(s->life);
 	sd_event_source_disable_unref(s->deadline);
+	if (s->pidfd >= 0)
+		lives_del(d, s->pidfd);
 	if (s->client) {
 		note_departure(s);
 		fm_bridge_detach(d->bridge, s->client, fm_now());
@@ -295,10 +296,9 @@ static int on_message(sd_event_source *source, int sock, uint32_t revents, void 
 
 /* The socket may outlive its process, in a child that inherited it: the process is watched as well.
  */
-static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
+void session_died(void *session)
 {
-	session_end(arg, true);
-	return 0;
+	session_end(session, true);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)
@@ -343,7 +343,7 @@ static int watch(struct session *s)
 		rc = sd_event_add_time(
 			event, &s->deadline, CLOCK_MONOTONIC, deadline, 0, on_deadline, s);
 	if (rc >= 0 && s->pidfd >= 0)
-		rc = sd_event_add_io(event, &s->life, s->pidfd, EPOLLIN, on_death, s);
+		rc = lives_add(s->daemon, s->pidfd, s);
 	return rc;
 }
 

@@ -98,7 +98,7 @@ def full_table_of_the_daemon(stack):
     for c in clients:
         c.do("burst 20")
     fermata.says("cannot accept on .*client.sock: Too many open files")
-    eventually("operators see who is there", lambda: len(fermata.ps()["groups"]) >= 8)
+    eventually("operators see who is there", lambda: len(fermata.ps()["groups"]) >= 6)
     for c in clients[:20]:
         c.quit()
     fermata.says("accepting on .* again")

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of all sessions are watched by one source: of a thousand, each its own, the event
+ * loop's books would be a tenth of the daemon's memory. */
+#include "daemon.h"
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* One at a time: what the next event points to may end with this one. */
+static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct epoll_event dead;
+
+	if (epoll_wait(fd, &dead, 1, 0) == 1)
+		session_died(dead.data.ptr);
+	return 0;
+}
+
+int lives_open(struct daemon *d)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC), rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = sd_event_add_io(d->event, &d->lives, fd, EPOLLIN, on_death, d);
+	if (rc < 0)
+		close(fd);
+	else
+		sd_event_source_set_io_fd_own(d->lives, true);
+	return rc;
+}
+
+void lives_close(struct daemon *d)
+{
+	d->lives = sd_event_source_disable_unref(d->lives);
+}
+
+int lives_add(struct daemon *d, int pidfd, void *session)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = session};
+
+	return epoll_ctl(sd_event_source_get_io_fd(d->lives), EPOLL_CTL_ADD, pidfd, &e) ? -errno : 0;
+}
+
+/* Not left to close(): a child that was forked a moment ago may hold the descriptor, too. */
+void lives_del(struct daemon *d, int pidfd)
+{
+	epoll_ctl(sd_event_source_get_io_fd(d->lives), EPOLL_CTL_DEL, pidfd, NULL);
+}
