@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workload.h"
-#include "base/cleanup.h"
 #include "read.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@ static int check_ids(const struct bench_workload *w, struct bench_place *p)
 {
 	for (uint32_t i = 1; i < w->tasks; i++)
 		if (!strcmp(w->task[i - 1].id, w->task[i].id))
-			return bench_bad(p, "tasks", "two are called '%s'", w->task[i].id);
+			return fm_json_bad(&p->j, "tasks", "two are called '%s'", w->task[i].id);
 	return 0;
 }
 
@@ -33,7 +31,7 @@ static int check_circles(const struct bench_workload *w, const struct bench_plac
 				found = true;
 			}
 	}
-	return left ? bench_bad(p, "tasks", "task '%s' waits for itself, or for who does",
+	return left ? fm_json_bad(&p->j, "tasks", "task '%s' waits for itself, or for who does",
 			      w->task[__builtin_ctzll(left)].id)
 		    : 0;
 }
@@ -54,12 +52,12 @@ static int read_dependencies(struct bench_workload *w, struct bench_place *p, co
 		size_t k = place_of(list, w->task[i].id);
 		int rc;
 
-		bench_at(p, "tasks[%zu].load", k);
+		fm_json_at(&p->j, "tasks[%zu].load", k);
 		rc = bench_read_before(p, json_array_get(list, k), &w->task[i]);
 		if (rc)
 			return rc;
 	}
-	bench_at(p, "%s", "");
+	fm_json_at(&p->j, "%s", "");
 	return check_circles(w, p);
 }
 
@@ -71,38 +69,40 @@ static int read_tasks(struct bench_workload *w, struct bench_place *p)
 	int rc;
 
 	if (!json_is_array(list) || !json_array_size(list))
-		return bench_bad(p, "tasks", "is missing, empty or not an array");
+		return fm_json_bad(&p->j, "tasks", "is missing, empty or not an array");
 	if (json_array_size(list) > BENCH_TASKS)
-		return bench_bad(p, "tasks", "has more than %d", BENCH_TASKS);
+		return fm_json_bad(&p->j, "tasks", "has more than %d", BENCH_TASKS);
 	json_array_foreach (list, k, one) {
-		bench_at(p, "tasks[%zu]", k);
+		fm_json_at(&p->j, "tasks[%zu]", k);
 		rc = bench_read_task(p, one, &w->task[w->tasks++]);
 		if (rc)
 			return rc;
 	}
-	bench_at(p, "%s", "");
+	fm_json_at(&p->j, "%s", "");
 	qsort(w->task, w->tasks, sizeof(w->task[0]), by_id);
 	rc = check_ids(w, p);
 	return rc ? rc : read_dependencies(w, p, list);
 }
 
-static int read_root(
-	struct bench_workload *w, const char *name, const json_error_t *json, struct fm_err *err)
+static int read_root(struct bench_place *p)
 {
 	static const char *const known[] = {"time", "tasks", "models", NULL};
-	struct bench_place p = {.file = name, .w = w, .err = err};
-	int rc;
+	struct bench_workload *w = p->w;
+	int rc = fm_json_object(&p->j, w->root, known);
 
-	if (!w->root) {
-		bench_at(&p, "line %d, column %d", json->line, json->column);
-		return bench_bad(&p, NULL, "%.100s", json->text);
-	}
-	if (!json_is_object(w->root))
-		return bench_bad(&p, NULL, "is not an object");
-	bench_note_unknown(&p, w->root, known);
-	rc = bench_real(&p, w->root, "time", 0.001, BENCH_SECONDS, true, &w->seconds);
-	rc = rc ? rc : bench_read_models(&p);
-	return rc ? rc : read_tasks(w, &p);
+	rc = rc ? rc
+		: fm_json_real(&p->j, w->root, "time", 0.001, BENCH_SECONDS, true, &w->seconds);
+	rc = rc ? rc : bench_read_models(p);
+	return rc ? rc : read_tasks(w, p);
+}
+
+static struct bench_place place(struct bench_workload *w, const char *file, struct fm_err *err)
+{
+	return (struct bench_place){.j = {.file = file,
+					    .hint = "fermata-bench(1) describes the file",
+					    .unknown = w->unknown,
+					    .err = err},
+		.w = w};
 }
 
 static int finish(struct bench_workload *w, int rc)
@@ -115,43 +115,32 @@ static int finish(struct bench_workload *w, int rc)
 int bench_workload_parse(struct bench_workload *w, const char *name, const char *text, size_t size,
 	bool any_model, struct fm_err *err)
 {
-	json_error_t json;
+	struct bench_place p = place(w, name, err);
+	int rc;
 
 	*w = (struct bench_workload){.any_model = any_model};
-	w->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &json);
-	return finish(w, read_root(w, name, &json, err));
+	rc = fm_json_parse(&p.j, text, size, &w->root);
+	return finish(w, rc ? rc : read_root(&p));
 }
 
-static json_t *load_json(const char *file, json_error_t *json, struct fm_err *err)
+static int load_json(struct fm_json *j, json_t **root)
 {
-	bool in = !strcmp(file, "-");
-	FM_CLEAN_FILE FILE *f = in ? NULL : fopen(file, "re");
-
-	if (!in && !f) {
-		fm_err_set(err, -EINVAL, "%.120s: cannot be read: %s", file, strerror(errno));
-		return NULL;
-	}
-	err->code = 0;
-	return json_loadf(in ? stdin : f, JSON_REJECT_DUPLICATES, json);
+	if (strcmp(j->file, "-"))
+		return fm_json_load(j, root);
+	j->file = "standard input";
+	return fm_json_read(j, stdin, root);
 }
 
 /* What the workload itself says of a model counts. */
 static int merge_models(struct bench_workload *w, const char *file, struct fm_err *err)
 {
-	struct bench_place p = {.file = file, .w = w, .err = err};
-	json_error_t json;
-	json_t *more = load_json(file, &json, err), *own = json_object_get(w->root, "models");
-	int rc = err->code;
+	struct bench_place p = place(w, file, err);
+	json_t *more, *own = json_object_get(w->root, "models");
+	int rc = load_json(&p.j, &more);
 
-	if (!more && !rc) {
-		bench_at(&p, "line %d, column %d", json.line, json.column);
-		return bench_bad(&p, NULL, "%.100s", json.text);
-	}
-	if (!rc && !json_is_object(more))
-		rc = bench_bad(&p, NULL, "is not an object of models");
 	if (!rc && (own ? json_object_update_missing(own, more)
 			: json_object_set(w->root, "models", more)))
-		rc = bench_bad(&p, NULL, "the workload's models are not an object");
+		rc = fm_json_bad(&p.j, NULL, "the workload's models are not an object");
 	json_decref(more);
 	return rc;
 }
@@ -159,15 +148,14 @@ static int merge_models(struct bench_workload *w, const char *file, struct fm_er
 int bench_workload_load(struct bench_workload *w, const char *file, const char *models,
 	bool any_model, struct fm_err *err)
 {
-	json_error_t json;
+	struct bench_place p = place(w, file, err);
+	int rc;
 
 	*w = (struct bench_workload){.any_model = any_model};
-	w->root = load_json(file, &json, err);
-	if (!w->root && err->code)
-		return err->code;
-	if (json_is_object(w->root) && models && merge_models(w, models, err))
-		return finish(w, err->code);
-	return finish(w, read_root(w, strcmp(file, "-") ? file : "standard input", &json, err));
+	rc = load_json(&p.j, &w->root);
+	if (!rc && models)
+		rc = merge_models(w, models, err);
+	return finish(w, rc ? rc : read_root(&p));
 }
 
 void bench_workload_free(struct bench_workload *w)

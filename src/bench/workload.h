@@ -6,9 +6,9 @@
  */
 #pragma once
 #include "base/err.h"
+#include "json/json.h"
 #include <fermata/bench.h>
 #include <fermata/hint.h>
-#include <jansson.h>
 #include <stdbool.h>
 
 #define BENCH_TASKS   64
@@ -53,7 +53,7 @@ struct bench_workload {
 	struct fm_bench_kernel kernel[BENCH_KERNELS];
 	uint32_t kernels;
 	bool any_model;
-	char unknown[128]; /* the first member that means nothing here */
+	char unknown[FM_JSON_UNKNOWN]; /* the first member that means nothing here */
 };
 
 /* -EINVAL or -ENOMEM, with err: what it says begins with `name`, the path within the file follows.

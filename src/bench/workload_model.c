@@ -16,7 +16,7 @@ static int add_model(struct bench_place *p, const struct bench_model *m)
 	struct bench_model *more = realloc(w->model, (w->models + 1) * sizeof(*more));
 
 	if (!more)
-		return fm_err_set(p->err, -ENOMEM, "out of memory");
+		return fm_err_set(p->j.err, -ENOMEM, "out of memory");
 	w->model = more;
 	w->model[w->models++] = *m;
 	return 0;
@@ -25,7 +25,8 @@ static int add_model(struct bench_place *p, const struct bench_model *m)
 static int add_kernel(struct bench_place *p, const struct fm_bench_kernel *k)
 {
 	if (p->w->kernels == BENCH_KERNELS)
-		return bench_bad(p, NULL, "more than %d kernels in all models", BENCH_KERNELS);
+		return fm_json_bad(
+			&p->j, NULL, "more than %d kernels in all models", BENCH_KERNELS);
 	p->w->kernel[p->w->kernels++] = *k;
 	return 0;
 }
@@ -37,12 +38,11 @@ static int read_kernel(struct bench_place *p, const json_t *from)
 	double us = 0;
 	int rc;
 
-	if (!json_is_object(from))
-		return bench_bad(p, NULL, "is not an object");
-	bench_note_unknown(p, from, known);
-	rc = bench_real(p, from, "us", 0.001, KERNEL_US, true, &us);
-	rc = rc ? rc : bench_whole(p, from, "count", 1, BENCH_COUNT, false, &count);
-	rc = rc ? rc : bench_whole(p, from, "blocks", 0, LOAD_BLOCKS, false, &blocks);
+	if (fm_json_object(&p->j, from, known))
+		return -EINVAL;
+	rc = fm_json_real(&p->j, from, "us", 0.001, KERNEL_US, true, &us);
+	rc = rc ? rc : fm_json_whole(&p->j, from, "count", 1, BENCH_COUNT, false, &count);
+	rc = rc ? rc : fm_json_whole(&p->j, from, "blocks", 0, LOAD_BLOCKS, false, &blocks);
 	return rc ? rc
 		  : add_kernel(p, &(struct fm_bench_kernel){.ns = (uint64_t)(us * FM_US + 0.5),
 					  .count = (uint32_t)count,
@@ -58,17 +58,16 @@ static int read_model(struct bench_place *p, const char *name, const json_t *fro
 	size_t k;
 	int rc;
 
-	if (!json_is_object(from))
-		return bench_bad(p, NULL, "is not an object");
-	bench_note_unknown(p, from, known);
-	rc = bench_whole(p, from, "input_bytes", 0, BYTES, false, &in);
-	rc = rc ? rc : bench_whole(p, from, "output_bytes", 0, BYTES, false, &out);
+	if (fm_json_object(&p->j, from, known))
+		return -EINVAL;
+	rc = fm_json_whole(&p->j, from, "input_bytes", 0, BYTES, false, &in);
+	rc = rc ? rc : fm_json_whole(&p->j, from, "output_bytes", 0, BYTES, false, &out);
 	if (rc)
 		return rc;
 	if (!json_is_array(list) || !json_array_size(list))
-		return bench_bad(p, "kernels", "is missing, empty or not an array");
+		return fm_json_bad(&p->j, "kernels", "is missing, empty or not an array");
 	json_array_foreach (list, k, one) {
-		bench_at(p, "models.%.60s.kernels[%zu]", name, k);
+		fm_json_at(&p->j, "models.%.60s.kernels[%zu]", name, k);
 		rc = read_kernel(p, one);
 		if (rc)
 			return rc;
@@ -87,14 +86,14 @@ int bench_read_models(struct bench_place *p)
 	int rc;
 
 	if (models && !json_is_object(models))
-		return bench_bad(p, "models", "is not an object");
+		return fm_json_bad(&p->j, "models", "is not an object");
 	json_object_foreach ((json_t *)models, name, one) {
-		bench_at(p, "models.%.60s", name);
+		fm_json_at(&p->j, "models.%.60s", name);
 		rc = read_model(p, name, one);
 		if (rc)
 			return rc;
 	}
-	bench_at(p, "%s", "");
+	fm_json_at(&p->j, "%s", "");
 	return 0;
 }
 
@@ -160,9 +159,10 @@ static int find_single(struct bench_place *p, const char *key, const char *name,
 	if (find(p->w, name, false, 1, index) || (b && find(p->w, b->name, true, 1, index)))
 		return 0;
 	if (!b && !p->w->any_model) {
-		bench_bad(p, key, "no model '%.60s'", name);
-		fm_err_hint(p->err, "give it in \"models\", as fermata-bench(1) tells, or name one "
-				    "that is built in");
+		fm_json_bad(&p->j, key, "no model '%.60s'", name);
+		fm_err_hint(p->j.err,
+			"give it in \"models\", as fermata-bench(1) tells, or name one "
+			"that is built in");
 		return -EINVAL;
 	}
 	rc = b ? add_built_in(p, b) : add_model(p, &(struct bench_model){.name = name, .batch = 1});

@@ -55,9 +55,10 @@ static int read_rate(struct bench_place *p, const json_t *from, struct bench_tas
 	const json_t *fraction = json_object_get(from, "rate_fraction");
 
 	if (fraction && json_object_get(from, "frequency"))
-		return bench_bad(p, "rate_fraction", "and frequency: one of them, please");
-	return fraction ? bench_real(p, from, "rate_fraction", 0.0001, 100, true, &t->fraction)
-			: bench_real(p, from, "frequency", 0, BENCH_RATE, true, &t->rate);
+		return fm_json_bad(&p->j, "rate_fraction", "and frequency: one of them, please");
+	return fraction
+		       ? fm_json_real(&p->j, from, "rate_fraction", 0.0001, 100, true, &t->fraction)
+		       : fm_json_real(&p->j, from, "frequency", 0, BENCH_RATE, true, &t->rate);
 }
 
 static int by_time(const void *a, const void *b)
@@ -73,10 +74,10 @@ static int read_trace(struct bench_place *p, const json_t *from, struct bench_ta
 	size_t k;
 
 	if (!json_is_array(list))
-		return bench_bad(p, "trace", "is missing or not an array");
+		return fm_json_bad(&p->j, "trace", "is missing or not an array");
 	t->trace = calloc(json_array_size(list) + 1, sizeof(*t->trace));
 	if (!t->trace)
-		return fm_err_set(p->err, -ENOMEM, "out of memory");
+		return fm_err_set(p->j.err, -ENOMEM, "out of memory");
 	json_array_foreach (list, k, ms) {
 		double v = json_number_value(ms);
 
@@ -84,8 +85,8 @@ static int read_trace(struct bench_place *p, const json_t *from, struct bench_ta
 			char key[40];
 
 			snprintf(key, sizeof(key), "trace[%zu]", k);
-			return bench_bad(
-				p, key, "is not a number of milliseconds from 0 to %g", TRACE_MS);
+			return fm_json_bad(&p->j, key,
+				"is not a number of milliseconds from 0 to %g", TRACE_MS);
 		}
 		t->trace[t->traces++] = (uint64_t)(v * FM_MS + 0.5);
 	}
@@ -101,18 +102,17 @@ static int read_load(struct bench_place *p, const json_t *from, struct bench_tas
 	int64_t priority = 0;
 	size_t i = 0;
 
-	if (!json_is_object(from))
-		return bench_bad(p, NULL, from ? "is not an object" : "is missing");
-	bench_note_unknown(p, from, known);
+	if (fm_json_object(&p->j, from, known))
+		return -EINVAL;
 	if (!type)
-		return bench_bad(p, "type", "is missing or not a string");
+		return fm_json_bad(&p->j, "type", "is missing or not a string");
 	while (i < FM_ARRAY_LEN(loads) && strcmp(loads[i].name, type))
 		i++;
 	if (i == FM_ARRAY_LEN(loads))
-		return bench_bad(
-			p, "type", "is neither continuous, periodic, poisson, trace nor dependent");
+		return fm_json_bad(&p->j, "type",
+			"is neither continuous, periodic, poisson, trace nor dependent");
 	t->load = loads[i].load;
-	if (bench_whole(p, from, "priority", INT32_MIN, INT32_MAX, false, &priority))
+	if (fm_json_whole(&p->j, from, "priority", INT32_MIN, INT32_MAX, false, &priority))
 		return -EINVAL;
 	t->realtime = t->load != BENCH_CLOSED && priority <= 0;
 	if (t->load == BENCH_PERIODIC || t->load == BENCH_POISSON)
@@ -126,19 +126,19 @@ static int read_client(struct bench_place *p, const json_t *from, struct bench_t
 	const json_t *name = json_object_get(from, "name");
 	int64_t batch = 1;
 
-	if (!json_is_object(from))
-		return bench_bad(p, NULL, from ? "is not an object" : "is missing");
+	if (fm_json_object(&p->j, from, NULL))
+		return -EINVAL;
 	if (name && !json_is_string(name))
-		return bench_bad(p, "name", "is not a string");
+		return fm_json_bad(&p->j, "name", "is not a string");
 	if (model && !json_is_string(model))
-		return bench_bad(p, "model_name", "is not a string");
+		return fm_json_bad(&p->j, "model_name", "is not a string");
 	t->name = name ? json_string_value(name) : "Unknown"; /* as libdisb calls it */
-	if (bench_whole(p, from, "batch_size", 1, BATCH_MAX, false, &batch))
+	if (fm_json_whole(&p->j, from, "batch_size", 1, BATCH_MAX, false, &batch))
 		return -EINVAL;
 	t->batch = (uint32_t)batch;
 	t->client = json_dumps(from, JSON_COMPACT);
 	if (!t->client)
-		return fm_err_set(p->err, -ENOMEM, "out of memory");
+		return fm_err_set(p->j.err, -ENOMEM, "out of memory");
 	return bench_find_model(
 		p, "model_name", model ? json_string_value(model) : "default", t->batch, &t->model);
 }
@@ -158,9 +158,9 @@ static int read_hint(
 		text = number;
 	}
 	if (!text)
-		return bench_bad(p, key, "is neither a string nor a whole number");
+		return fm_json_bad(&p->j, key, "is neither a string nor a whole number");
 	if (fm_parse_hint(key, text, &hint, &value, &err))
-		return bench_bad(p, key, "%.110s", err.text);
+		return fm_json_bad(&p->j, key, "%.110s", err.text);
 	bench_task_set_hint(t, hint, value);
 	return 0;
 }
@@ -175,11 +175,11 @@ static int read_hints(struct bench_place *p, const json_t *from, struct bench_ta
 	if (!hints && t->realtime)
 		bench_task_set_hint(t, FM_HINT_PRIORITY, FM_PRIORITY_HIGH);
 	if (hints && !json_is_object(hints))
-		return bench_bad(p, "hints", "is not an object");
+		return fm_json_bad(&p->j, "hints", "is not an object");
 	json_object_foreach ((json_t *)hints, key, value) {
 		struct bench_place at = *p;
 
-		bench_at(&at, "%.120s.hints", p->path);
+		fm_json_at(&at.j, "%.120s.hints", p->j.path);
 		rc = read_hint(&at, key, value, t);
 		if (rc)
 			return rc;
@@ -192,12 +192,12 @@ static int read_id(struct bench_place *p, const json_t *from, struct bench_task 
 {
 	t->id = json_string_value(json_object_get(from, "id"));
 	if (!t->id)
-		return bench_bad(p, "id", "is missing or not a string");
+		return fm_json_bad(&p->j, "id", "is missing or not a string");
 	if (!t->id[0] || strlen(t->id) >= BENCH_NAME)
-		return bench_bad(p, "id", "does not have 1 to %d characters", BENCH_NAME - 1);
+		return fm_json_bad(&p->j, "id", "does not have 1 to %d characters", BENCH_NAME - 1);
 	for (const char *c = t->id; *c; c++)
 		if (*c <= ' ' || *c > '~' || strchr("/\"'`\\", *c))
-			return bench_bad(p, "id",
+			return fm_json_bad(&p->j, "id",
 				"is not printable ASCII without spaces, '/', '\\' or quotes");
 	return 0;
 }
@@ -208,13 +208,12 @@ int bench_read_task(struct bench_place *p, const json_t *from, struct bench_task
 	struct bench_place at = *p;
 	int rc;
 
-	if (!json_is_object(from))
-		return bench_bad(p, NULL, "is not an object");
-	bench_note_unknown(p, from, known);
+	if (fm_json_object(&p->j, from, known))
+		return -EINVAL;
 	rc = read_id(p, from, t);
-	bench_at(&at, "%.120s.load", p->path);
+	fm_json_at(&at.j, "%.120s.load", p->j.path);
 	rc = rc ? rc : read_load(&at, json_object_get(from, "load"), t);
-	bench_at(&at, "%.120s.client", p->path);
+	fm_json_at(&at.j, "%.120s.client", p->j.path);
 	rc = rc ? rc : read_client(&at, json_object_get(from, "client"), t);
 	return rc ? rc : read_hints(p, from, t);
 }
@@ -228,7 +227,7 @@ int bench_read_before(struct bench_place *p, const json_t *from, struct bench_ta
 	if (t->load != BENCH_DEPENDENT)
 		return 0;
 	if (!json_is_array(list) || !json_array_size(list))
-		return bench_bad(p, "prev_task_ids", "is missing, empty or not an array");
+		return fm_json_bad(&p->j, "prev_task_ids", "is missing, empty or not an array");
 	json_array_foreach (list, k, one) {
 		const char *id = json_string_value(one);
 		uint32_t i = 0;
@@ -236,7 +235,8 @@ int bench_read_before(struct bench_place *p, const json_t *from, struct bench_ta
 		while (id && i < w->tasks && strcmp(w->task[i].id, id))
 			i++;
 		if (!id || i == w->tasks)
-			return bench_bad(p, "prev_task_ids", "no task '%.40s'", id ? id : "?");
+			return fm_json_bad(
+				&p->j, "prev_task_ids", "no task '%.40s'", id ? id : "?");
 		t->before |= UINT64_C(1) << i;
 	}
 	return 0;

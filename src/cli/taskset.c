@@ -4,46 +4,9 @@
 #include "base/util.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
-/* Where in the file: for what an error says. */
-struct place {
-	const char *file;
-	char path[96];
-	struct fm_err *err;
-};
-
-static int bad(const struct place *p, const char *key, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int bad(const struct place *p, const char *key, const char *fmt, ...)
-{
-	char reason[120];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
-	va_end(ap);
-	fm_err_set(p->err, -EINVAL, "%.120s: %s%s%s%s%s", p->file, p->path,
-		p->path[0] && key ? "." : "", key ? key : "", p->path[0] || key ? ": " : "",
-		reason);
-	fm_err_hint(p->err, "fermata-analyze(1) describes the file");
-	return -EINVAL;
-}
-
-static void at(struct place *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void at(struct place *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(p->path, sizeof(p->path), fmt, ap);
-	va_end(ap);
-}
-
-static int find_unit(struct taskset *ts, const struct place *p)
+static int find_unit(struct taskset *ts, const struct fm_json *p)
 {
 	static const struct {
 		const char *name;
@@ -58,7 +21,7 @@ static int find_unit(struct taskset *ts, const struct place *p)
 		ts->scale = units[k].scale;
 		return 0;
 	}
-	return bad(p, "unit", "is missing, or neither \"ns\", \"us\" nor \"ms\"");
+	return fm_json_bad(p, "unit", "is missing, or neither \"ns\", \"us\" nor \"ms\"");
 }
 
 #define EXACT 9007199254740992.0 /* 2^53 */
@@ -75,25 +38,25 @@ static int from_real(const struct taskset *ts, double value, int64_t *ns)
 	return (double)*ns / (double)ts->scale == value ? 0 : -EINVAL;
 }
 
-static int read_time(const struct taskset *ts, const struct place *p, const json_t *value,
+static int read_time(const struct taskset *ts, const struct fm_json *p, const json_t *value,
 	const char *key, int64_t *ns)
 {
 	int rc;
 
 	if (!json_is_number(value))
-		return bad(p, key, value ? "is not a number" : "is missing");
+		return fm_json_bad(p, key, value ? "is not a number" : "is missing");
 	if (json_is_integer(value))
 		rc = __builtin_mul_overflow(json_integer_value(value), ts->scale, ns) ? -ERANGE : 0;
 	else
 		rc = from_real(ts, json_real_value(value), ns);
 	if (rc == -ERANGE)
-		return bad(p, key, "overflow: does not fit 64 bits of nanoseconds");
+		return fm_json_bad(p, key, "overflow: does not fit 64 bits of nanoseconds");
 	if (rc)
-		return bad(p, key, "is not a whole number of nanoseconds");
-	return *ns < 0 ? bad(p, key, "is negative") : 0;
+		return fm_json_bad(p, key, "is not a whole number of nanoseconds");
+	return *ns < 0 ? fm_json_bad(p, key, "is negative") : 0;
 }
 
-static int optional_time(const struct taskset *ts, const struct place *p, const json_t *from,
+static int optional_time(const struct taskset *ts, const struct fm_json *p, const json_t *from,
 	const char *key, int64_t *ns)
 {
 	const json_t *value = json_object_get(from, key);
@@ -102,46 +65,14 @@ static int optional_time(const struct taskset *ts, const struct place *p, const 
 	return value && !json_is_null(value) ? read_time(ts, p, value, key, ns) : 0;
 }
 
-static int read_integer(const struct place *p, const json_t *from, const char *key, int64_t *v)
-{
-	const json_t *value = json_object_get(from, key);
-
-	if (!json_is_integer(value))
-		return bad(p, key, value ? "is not a whole number" : "is missing");
-	*v = json_integer_value(value);
-	return 0;
-}
-
-static void note_unknown(
-	struct taskset *ts, const struct place *p, const json_t *object, const char *const *known)
-{
-	const char *key;
-	json_t *value;
-
-	if (ts->unknown[0])
-		return;
-	json_object_foreach ((json_t *)object, key, value) {
-		const char *const *k = known;
-
-		while (*k && strcmp(*k, key))
-			k++;
-		if (*k)
-			continue;
-		snprintf(ts->unknown, sizeof(ts->unknown), "%.60s%s%.60s", p->path,
-			p->path[0] ? "." : "", key);
-		return;
-	}
-}
-
 static int read_segment(
-	struct taskset *ts, const struct place *p, const json_t *from, struct fm_rta_segment *s)
+	struct taskset *ts, const struct fm_json *p, const json_t *from, struct fm_rta_segment *s)
 {
 	static const char *const known[] = {"total", "misc", "gpu", NULL};
 	int rc;
 
-	if (!json_is_object(from))
-		return bad(p, NULL, "is not an object");
-	note_unknown(ts, p, from, known);
+	if (fm_json_object(p, from, known))
+		return -EINVAL;
 	rc = read_time(ts, p, json_object_get(from, "total"), "total", &s->total);
 	if (!rc)
 		rc = read_time(ts, p, json_object_get(from, "misc"), "misc", &s->misc);
@@ -149,7 +80,7 @@ static int read_segment(
 }
 
 /* A task's segments to *next, which moves on. */
-static int read_segments(struct taskset *ts, size_t task, struct place *p, const json_t *from,
+static int read_segments(struct taskset *ts, size_t task, struct fm_json *p, const json_t *from,
 	struct fm_rta_segment **next)
 {
 	const json_t *list = json_object_get(from, "segments");
@@ -158,31 +89,31 @@ static int read_segments(struct taskset *ts, size_t task, struct place *p, const
 	int rc;
 
 	if (list && !json_is_array(list))
-		return bad(p, "segments", "is not an array");
+		return fm_json_bad(p, "segments", "is not an array");
 	ts->task[task].segment = *next;
 	ts->task[task].segments = json_array_size(list);
 	json_array_foreach (list, k, s) {
-		at(p, "tasks[%zu].segments[%zu]", task, k);
+		fm_json_at(p, "tasks[%zu].segments[%zu]", task, k);
 		rc = read_segment(ts, p, s, (*next)++);
 		if (rc)
 			return rc;
 	}
-	at(p, "tasks[%zu]", task);
+	fm_json_at(p, "tasks[%zu]", task);
 	return 0;
 }
 
-static int read_name(struct taskset *ts, size_t task, const struct place *p, const json_t *from)
+static int read_name(struct taskset *ts, size_t task, const struct fm_json *p, const json_t *from)
 {
 	const char *name = json_string_value(json_object_get(from, "name"));
 
 	if (!name || !name[0])
-		return bad(p, "name", "is missing, empty or not a string");
+		return fm_json_bad(p, "name", "is missing, empty or not a string");
 	ts->name[task] = name;
 	return 0;
 }
 
 static int read_times(
-	struct taskset *ts, const struct place *p, const json_t *from, struct fm_rta_task *t)
+	struct taskset *ts, const struct fm_json *p, const json_t *from, struct fm_rta_task *t)
 {
 	int rc = read_time(ts, p, json_object_get(from, "period"), "period", &t->period);
 
@@ -193,16 +124,17 @@ static int read_times(
 	return rc ? rc : optional_time(ts, p, from, "gpu_total", &t->gpu_total);
 }
 
-static int check_gedf(const struct place *p, const struct fm_rta_task *t)
+static int check_gedf(const struct fm_json *p, const struct fm_rta_task *t)
 {
 	if (!t->period)
-		return bad(p, "period", "is not above 0");
+		return fm_json_bad(p, "period", "is not above 0");
 	if (t->deadline != t->period)
-		return bad(p, "deadline", "is not the period, for which no test of gedf holds");
+		return fm_json_bad(
+			p, "deadline", "is not the period, for which no test of gedf holds");
 	return 0;
 }
 
-static int read_task(struct taskset *ts, size_t task, struct place *p, const json_t *from,
+static int read_task(struct taskset *ts, size_t task, struct fm_json *p, const json_t *from,
 	enum taskset_use use, struct fm_rta_segment **next)
 {
 	static const char *const known[] = {"name", "priority", "cpu", "period", "deadline",
@@ -210,15 +142,14 @@ static int read_task(struct taskset *ts, size_t task, struct place *p, const jso
 	struct fm_rta_task *t = &ts->task[task];
 	int rc;
 
-	at(p, "tasks[%zu]", task);
-	if (!json_is_object(from))
-		return bad(p, NULL, "is not an object");
-	note_unknown(ts, p, from, known);
+	fm_json_at(p, "tasks[%zu]", task);
+	if (fm_json_object(p, from, known))
+		return -EINVAL;
 	rc = read_name(ts, task, p, from);
 	if (!rc && use == TASKSET_RTA)
-		rc = read_integer(p, from, "priority", &t->priority);
+		rc = fm_json_whole(p, from, "priority", INT64_MIN, INT64_MAX, true, &t->priority);
 	if (!rc && use == TASKSET_RTA)
-		rc = read_integer(p, from, "cpu", &t->cpu);
+		rc = fm_json_whole(p, from, "cpu", INT64_MIN, INT64_MAX, true, &t->cpu);
 	if (!rc)
 		rc = read_times(ts, p, from, t);
 	if (!rc && use == TASKSET_GEDF)
@@ -231,7 +162,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int check_names(const struct taskset *ts, struct place *p)
+static int check_names(const struct taskset *ts, struct fm_json *p)
 {
 	size_t n = ts->set.tasks;
 	FM_CLEAN_FREE const char **sorted = calloc(n + 1, sizeof(*sorted));
@@ -241,22 +172,23 @@ static int check_names(const struct taskset *ts, struct place *p)
 	if (n)
 		memcpy(sorted, ts->name, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), by_name);
-	at(p, "tasks");
+	fm_json_at(p, "tasks");
 	for (size_t k = 1; k < n; k++)
 		if (!strcmp(sorted[k - 1], sorted[k]))
-			return bad(p, NULL, "two are called '%.40s'", sorted[k]);
+			return fm_json_bad(p, NULL, "two are called '%.40s'", sorted[k]);
 	return 0;
 }
 
-static int read_head(struct taskset *ts, const struct place *p)
+static int read_head(struct taskset *ts, const struct fm_json *p)
 {
 	static const char *const known[] = {
 		"unit", "epsilon", "slice", "theta", "cpus", "tasks", NULL};
 	const json_t *cpus = json_object_get(ts->root, "cpus");
 	int64_t n = json_integer_value(cpus);
-	int rc = find_unit(ts, p);
+	int rc = fm_json_object(p, ts->root, known);
 
-	note_unknown(ts, p, ts->root, known);
+	if (!rc)
+		rc = find_unit(ts, p);
 	if (!rc)
 		rc = optional_time(ts, p, ts->root, "epsilon", &ts->set.epsilon);
 	if (!rc)
@@ -264,7 +196,7 @@ static int read_head(struct taskset *ts, const struct place *p)
 	if (!rc)
 		rc = optional_time(ts, p, ts->root, "theta", &ts->set.theta);
 	if (!rc && cpus && (n < 1 || n > FM_GEDF_CPUS))
-		rc = bad(p, "cpus", "is not a number from 1 to %d", FM_GEDF_CPUS);
+		rc = fm_json_bad(p, "cpus", "is not a number from 1 to %d", FM_GEDF_CPUS);
 	ts->cpus = cpus ? (uint32_t)n : 0;
 	return rc;
 }
@@ -279,7 +211,7 @@ static size_t count_segments(const json_t *tasks)
 	return n;
 }
 
-static int read_tasks(struct taskset *ts, struct place *p, enum taskset_use use)
+static int read_tasks(struct taskset *ts, struct fm_json *p, enum taskset_use use)
 {
 	const json_t *tasks = json_object_get(ts->root, "tasks");
 	struct fm_rta_segment *next;
@@ -288,9 +220,9 @@ static int read_tasks(struct taskset *ts, struct place *p, enum taskset_use use)
 	int rc;
 
 	if (!json_is_array(tasks))
-		return bad(p, "tasks", "is missing or not an array");
+		return fm_json_bad(p, "tasks", "is missing or not an array");
 	if (json_array_size(tasks) > TASKSET_TASKS)
-		return bad(
+		return fm_json_bad(
 			p, "tasks", "are %zu, more than %d", json_array_size(tasks), TASKSET_TASKS);
 	ts->set.tasks = json_array_size(tasks);
 	ts->name = calloc(ts->set.tasks + 1, sizeof(*ts->name));
@@ -307,24 +239,19 @@ static int read_tasks(struct taskset *ts, struct place *p, enum taskset_use use)
 	return check_names(ts, p);
 }
 
-static int read_root(struct taskset *ts, const char *name, const json_error_t *json,
-	enum taskset_use use, struct fm_err *err)
+static struct fm_json place(struct taskset *ts, const char *file, struct fm_err *err)
 {
-	struct place p = {.file = name, .err = err};
-	int rc;
-
-	if (!ts->root) {
-		at(&p, "line %d, column %d", json->line, json->column);
-		return bad(&p, NULL, "%.100s", json->text);
-	}
-	if (!json_is_object(ts->root))
-		return bad(&p, NULL, "is not an object");
-	rc = read_head(ts, &p);
-	return rc ? rc : read_tasks(ts, &p, use);
+	*ts = (struct taskset){0};
+	return (struct fm_json){.file = file,
+		.hint = "fermata-analyze(1) describes the file",
+		.unknown = ts->unknown,
+		.err = err};
 }
 
-static int finish(struct taskset *ts, int rc)
+static int finish(struct taskset *ts, struct fm_json *p, enum taskset_use use, int rc)
 {
+	rc = rc ? rc : read_head(ts, p);
+	rc = rc ? rc : read_tasks(ts, p, use);
 	if (rc)
 		taskset_free(ts);
 	return rc;
@@ -333,25 +260,16 @@ static int finish(struct taskset *ts, int rc)
 int taskset_parse(struct taskset *ts, const char *name, const char *text, size_t size,
 	enum taskset_use use, struct fm_err *err)
 {
-	json_error_t json;
+	struct fm_json p = place(ts, name, err);
 
-	*ts = (struct taskset){0};
-	ts->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &json);
-	return finish(ts, read_root(ts, name, &json, use, err));
+	return finish(ts, &p, use, fm_json_parse(&p, text, size, &ts->root));
 }
 
 int taskset_load(struct taskset *ts, const char *file, enum taskset_use use, struct fm_err *err)
 {
-	FM_CLEAN_FILE FILE *f = fopen(file, "re");
-	json_error_t json;
+	struct fm_json p = place(ts, file, err);
 
-	*ts = (struct taskset){0};
-	if (!f) {
-		fm_err_set(err, -EINVAL, "%.120s: cannot be read: %s", file, strerror(errno));
-		return -EINVAL;
-	}
-	ts->root = json_loadf(f, JSON_REJECT_DUPLICATES, &json);
-	return finish(ts, read_root(ts, file, &json, use, err));
+	return finish(ts, &p, use, fm_json_load(&p, &ts->root));
 }
 
 void taskset_free(struct taskset *ts)

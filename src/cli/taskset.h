@@ -2,6 +2,7 @@
 /* Files that describe sets of tasks: fermata-analyze(1) has the format. */
 #pragma once
 #include "cli.h"
+#include "json/json.h"
 #include <fermata/rta.h>
 
 #define TASKSET_TASKS 20000 /* more would take minutes: each looks at all before it */
@@ -20,7 +21,7 @@ struct taskset {
 	struct fm_rta_segment *segment; /* of all tasks */
 	struct fm_rta_set set;          /* made of the above */
 	uint32_t cpus;                  /* 0: the file does not say */
-	char unknown[128];              /* the first key that means nothing here */
+	char unknown[FM_JSON_UNKNOWN];  /* the first key that means nothing here */
 };
 
 /* -EINVAL or -ENOMEM, with err; what it says begins with `name`, the path within the file follows.

@@ -39,7 +39,8 @@ int lives_add(struct daemon *d, int pidfd, void *session)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = session};
 
-	return epoll_ctl(sd_event_source_get_io_fd(d->lives), EPOLL_CTL_ADD, pidfd, &e) ? -errno : 0;
+	return epoll_ctl(sd_event_source_get_io_fd(d->lives), EPOLL_CTL_ADD, pidfd, &e) ? -errno
+											: 0;
 }
 
 /* Not left to close(): a child that was forked a moment ago may hold the descriptor, too. */

@@ -1,38 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform.h"
 #include "base/cleanup.h"
+#include "json/json.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define SIZE_LIMIT (1024 * 1024)
 
-static int refuse(const char *name, const char *key, const char *reason, struct fm_err *err)
-{
-	fm_err_set(err, -EINVAL, "%.120s: %s%s%s", name, key, *key ? ": " : "", reason);
-	fm_err_hint(err, "`fermata calibrate -o FILE' writes such a file; "
-			 "fermata-calibrate(1) describes it");
-	return -EINVAL;
-}
-
-static int read_version(const json_t *root, const char *name, struct fm_err *err)
+static int read_version(const struct fm_json *j, const json_t *root)
 {
 	const json_t *version = json_object_get(root, "fermata_platform");
 
 	if (!json_is_integer(version))
-		return refuse(name, "fermata_platform",
-			version ? "is not a number" : "is missing: this is no platform file", err);
+		return fm_json_bad(j, "fermata_platform",
+			version ? "is not a number" : "is missing: this is no platform file");
 	if (json_integer_value(version) != FM_PLATFORM_VERSION)
-		return refuse(name, "fermata_platform", "is not 1, the version known here", err);
+		return fm_json_bad(j, "fermata_platform", "is not 1, the version known here");
 	return 0;
 }
 
 /* null, or nothing at all: it was not measured. */
-static int read_time(const json_t *root, const char *name, const char *key, int64_t min,
-	int64_t *ns, struct fm_err *err)
+static int read_time(
+	const struct fm_json *j, const json_t *root, const char *key, int64_t min, int64_t *ns)
 {
 	const json_t *value = json_object_get(root, key);
 
@@ -40,53 +31,51 @@ static int read_time(const json_t *root, const char *name, const char *key, int6
 	if (!value || json_is_null(value))
 		return 0;
 	if (!json_is_integer(value))
-		return refuse(name, key, "is not a whole number of nanoseconds", err);
+		return fm_json_bad(j, key, "is not a whole number of nanoseconds");
 	if (json_integer_value(value) < min)
-		return refuse(name, key, min ? "is not above 0" : "is negative", err);
+		return fm_json_bad(j, key, min ? "is not above 0" : "is negative");
 	if (json_integer_value(value) > FM_PLATFORM_MAX)
-		return refuse(name, key, "is more than an hour", err);
+		return fm_json_bad(j, key, "is more than an hour");
 	*ns = json_integer_value(value);
 	return 0;
 }
 
-static int read_root(
-	struct fm_platform *out, const json_t *root, const char *name, struct fm_err *err)
+static int read_root(const struct fm_json *j, struct fm_platform *out, const json_t *root)
 {
 	struct fm_platform p;
-	int rc;
+	int rc = read_version(j, root);
 
-	if (!json_is_object(root))
-		return refuse(name, "", "is not an object", err);
-	rc = read_version(root, name, err);
 	if (!rc)
-		rc = read_time(root, name, "epsilon_ns", 0, &p.epsilon, err);
+		rc = read_time(j, root, "epsilon_ns", 0, &p.epsilon);
 	if (!rc)
-		rc = read_time(root, name, "slice_ns", 1, &p.slice, err);
+		rc = read_time(j, root, "slice_ns", 1, &p.slice);
 	if (!rc)
-		rc = read_time(root, name, "theta_ns", 0, &p.theta, err);
+		rc = read_time(j, root, "theta_ns", 0, &p.theta);
 	if (rc)
 		return rc;
 	if (p.epsilon == FM_PLATFORM_UNSET && p.slice == FM_PLATFORM_UNSET &&
 		p.theta == FM_PLATFORM_UNSET)
-		return refuse(name, "", "has neither epsilon_ns, slice_ns nor theta_ns", err);
+		return fm_json_bad(j, NULL, "has neither epsilon_ns, slice_ns nor theta_ns");
 	*out = p;
 	return 0;
+}
+
+static struct fm_json place(const char *file, struct fm_err *err)
+{
+	return (struct fm_json){.file = file,
+		.hint = "`fermata calibrate -o FILE' writes such a file; "
+			"fermata-calibrate(1) describes it",
+		.err = err};
 }
 
 int fm_platform_parse(
 	struct fm_platform *p, const char *name, const char *text, size_t size, struct fm_err *err)
 {
-	char reason[JSON_ERROR_TEXT_LENGTH + 48];
-	json_error_t json;
-	json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &json);
-	int rc;
+	struct fm_json j = place(name, err);
+	json_t *root;
+	int rc = fm_json_parse(&j, text, size, &root);
 
-	if (!root) {
-		snprintf(reason, sizeof(reason), "line %d, column %d: %.100s", json.line,
-			json.column, json.text);
-		return refuse(name, "", reason, err);
-	}
-	rc = read_root(p, root, name, err);
+	rc = rc ? rc : read_root(&j, p, root);
 	json_decref(root);
 	return rc;
 }
@@ -114,6 +103,7 @@ static int open_plain(const char *file, size_t *size)
 
 int fm_platform_load(struct fm_platform *p, const char *file, struct fm_err *err)
 {
+	const struct fm_json j = place(file, err);
 	FM_CLEAN_FREE char *text = NULL;
 	FM_CLEAN_FD int fd = -1;
 	size_t size = 0, got = 0;
@@ -123,7 +113,7 @@ int fm_platform_load(struct fm_platform *p, const char *file, struct fm_err *err
 	if (fd < 0 && fd != -EINVAL)
 		return fm_err_set(err, fd, "%.120s: cannot be read: %s", file, strerror(-fd));
 	if (fd < 0)
-		return refuse(file, "", "is not a plain file", err);
+		return fm_json_bad(&j, NULL, "is not a plain file");
 	text = malloc(size + 1);
 	if (!text)
 		return fm_err_set(err, -ENOMEM, "out of memory");
