@@ -86,7 +86,7 @@ static void note_gate(
 	bool asked = !open && (e->works || NOTES(b));
 	struct fm_bgroup *cause = asked ? chosen_on(e->dev) : NULL;
 
-	e->closed_for = cause && cause != e->group ? fm_bgroup_id(cause) : 0;
+	e->closed_for = cause != e->group ? cause : NULL;
 	if (open)
 		NOTE_ENT(b, gate_opened, e, NULL, reason, 0, now);
 	else
@@ -182,14 +182,15 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 }
 
-static struct fm_bgroup *group_by_id(struct fm_bridge *b, uint64_t id)
+void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g)
 {
-	struct fm_bgroup *g;
+	struct bdevice *d;
+	struct ent *e;
 
-	fm_list_each (g, &b->groups, link)
-		if (fm_bgroup_id(g) == id)
-			return g;
-	return NULL;
+	fm_list_each (d, &b->devices, link)
+		fm_list_each (e, &d->ents, in_device)
+			if (e->closed_for == g)
+				e->closed_for = NULL;
 }
 
 static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
@@ -197,7 +198,7 @@ static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
 	struct fm_bridge *b = ctx;
 	struct ent *e = data;
 
-	NOTE_ENT(b, stalled, e, group_by_id(b, e->closed_for), NULL, took, at);
+	NOTE_ENT(b, stalled, e, e->closed_for, NULL, took, at);
 	group_rested(ctx, e->group, took, at);
 }
 

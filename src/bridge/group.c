@@ -86,6 +86,7 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	if (!fm_list_empty(&g->members))
 		return;
 	group_goes(b, g);
+	ents_forget(b, g);
 	fm_sched_group_del(b->sched, g->sgroup, now);
 	fm_list_del(&g->link);
 	fm_list_del(&g->ended);

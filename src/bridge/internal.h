@@ -42,7 +42,7 @@ struct ent {
 	struct fm_list queues;
 	bool gate_open, works; /* works: as a trace was told */
 	uint32_t bells;
-	uint64_t closed_for; /* the number of a group, or 0 */
+	struct fm_bgroup *closed_for; /* whom the policy chose instead, or NULL */
 	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
@@ -154,6 +154,7 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum);
 struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now);
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now); /* frees it when it has no queues */
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
+void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g); /* it goes */
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);

@@ -160,3 +160,36 @@ static inline struct fm_bgroup *group_of(const struct client *c, uint32_t index)
 {
 	return member_at(c->c, index)->group;
 }
+
+static inline void two_on_a_device(struct world *w)
+{
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_LOW), 0);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+}
+
+static inline void keep(void *arg, const struct fm_bent_info *i)
+{
+	*(struct fm_bent_info *)arg = *i;
+}
+
+/* On its one device. Each moment counts once. */
+static inline struct fm_bent_info told(const struct world *w, const struct client *c)
+{
+	struct fm_bent_info i = {0};
+	const struct fm_account *a = &i.account;
+	uint64_t sum;
+
+	fm_bgroup_each_ent(group_of(c, 0), w->now, keep, &i);
+	sum = a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns;
+	for (unsigned k = 0; k < FM_WAITS; k++)
+		sum += a->wait_ns[k];
+	assert_int_equal(sum, a->age_ns);
+	return i;
+}
+
+static inline bool running(const struct world *w, const struct client *c)
+{
+	return told(w, c).ent.state == FM_ENT_RUNNING;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the bridge says of the time that a group has used, and of its jobs. */
+#include "bridge_world.h"
+
+/* While alone, a client rings for nothing; when the second comes, the first is looked at again. */
+static void work_begun_before_the_bell_was_wanted_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->slot[0].bells), 0);
+	begin(&w->a, 0, 1);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, 0); /* and measured nothing */
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, FM_MS);
+	assert_int_equal(atomic_load(&w->z.board->slot[5].bells), FM_BELL_READY);
+}
+
+static void work_begun_before_it_joined_is_seen(void **state)
+{
+	struct world *w = *state;
+
+	begin(&w->a, 0, 1); /* under a daemon before this one */
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	pass(w, FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, FM_MS);
+}
+
+static void work_for(struct world *w, struct client *c, uint64_t ns)
+{
+	struct fm_slot *s = &c->board->slot[0];
+
+	begin(c, 0, 1);
+	atomic_store(&s->busy_since, w->now);
+	pass(w, ns);
+	finish(w, c, 0);
+	atomic_store(&s->busy_since, 0);
+	atomic_fetch_add(&s->device_ns, ns);
+}
+
+static void what_one_alone_does_its_board_says(void **state)
+{
+	struct fm_slot *s = &((struct world *)*state)->a.board->slot[0];
+	struct world *w = *state;
+	struct fm_bent_info i;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	work_for(w, &w->a, 3 * FM_MS);
+	assert_int_equal(told(w, &w->a).account.ran_ns, 3 * FM_MS);
+	assert_int_equal(told(w, &w->a).device_ns, 3 * FM_MS);
+	pass(w, 2 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.ent.state, FM_ENT_IDLE);
+	assert_int_equal(i.account.ran_ns, 3 * FM_MS);
+	assert_int_equal(i.account.idle_ns, 2 * FM_MS);
+	begin(&w->a, 0, 1);
+	atomic_store(&s->busy_since, w->now);
+	pass(w, FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.ent.state, FM_ENT_RUNNING);
+	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
+	assert_int_equal(i.account.idle_ns, 2 * FM_MS);
+	finish(w, &w->a, 0);
+	atomic_store(&s->device_ns, INT64_MAX); /* more than there was since somebody asked */
+	atomic_store(&s->busy_since, 0);
+	pass(w, FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.account.ran_ns, 5 * FM_MS);
+	assert_int_equal(i.device_ns, 5 * FM_MS);
+}
+
+/* Of who is heard the core knows better than its board. */
+static void what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count(void **state)
+{
+	struct world *w = *state;
+	struct fm_bent_info i;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	work_for(w, &w->a, 3 * FM_MS);
+	assert_int_equal(add_queue(w, &w->z, 5), 0); /* nobody asked before */
+	atomic_fetch_add(&w->a.board->slot[0].device_ns, 5 * FM_MS);
+	pass(w, 10 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.device_ns, 8 * FM_MS);
+	assert_int_equal(i.account.ran_ns, 3 * FM_MS);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, FM_MS);
+	finish(w, &w->a, 0);
+	atomic_fetch_add(&w->a.board->slot[0].device_ns, FM_MS);
+	pass(w, FM_MS);
+	ring(w, &w->a);
+	pass(w, 5 * FM_MS);
+	i = told(w, &w->a);
+	assert_int_equal(i.device_ns, 9 * FM_MS);
+	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
+}
+
+static struct fm_bgroup_jobs jobs(struct world *w, struct client *c)
+{
+	return fm_bgroup_jobs(group_of(c, 0), w->now);
+}
+
+static void assert_jobs(struct world *w, struct client *c, uint64_t ended, uint64_t missed)
+{
+	struct fm_bgroup_jobs j = jobs(w, c);
+
+	assert_int_equal(j.ended, ended);
+	assert_int_equal(j.missed, missed);
+}
+
+/* A job that takes so long, heard by its bells alone. */
+static void job(struct world *w, struct client *c, uint64_t ns)
+{
+	assert_int_equal(atomic_load(&c->board->slot[0].bells), FM_BELL_READY);
+	begin(c, 0, 1);
+	ring(w, c);
+	assert_int_equal(atomic_load(&c->board->slot[0].bells), FM_BELL_IDLE);
+	pass(w, ns);
+	finish(w, c, 0);
+	ring(w, c);
+}
+
+static void jobs_of_who_has_a_deadline_are_counted(void **state)
+{
+	static const char *const policies[] = {"fixed-priority", "edf", "fifo"};
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, FM_S);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 10 * (int64_t)FM_MS), 0);
+	finish(w, &w->a, 0);
+	ring(w, &w->a); /* began before there was a deadline */
+	assert_jobs(w, &w->a, 0, 0);
+	for (unsigned i = 0; i < FM_ARRAY_LEN(policies); i++) {
+		assert_int_equal(
+			fm_sched_policy(w->b->sched, policies[i], NULL, 0, w->now, NULL), 0);
+		job(w, &w->a, 9 * FM_MS);
+		assert_jobs(w, &w->a, 2 * i + 1, i);
+		pass(w, 30 * FM_MS);
+		job(w, &w->a, 11 * FM_MS);
+		assert_jobs(w, &w->a, 2 * i + 2, i + 1);
+	}
+	assert_int_equal(jobs(w, &w->a).deadline, 10 * FM_MS);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_jobs(w, &w->a, 6, 3);
+	pass(w, FM_MS); /* late from now on, and once */
+	assert_jobs(w, &w->a, 6, 4);
+	pass(w, FM_S);
+	assert_jobs(w, &w->a, 6, 4);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	assert_jobs(w, &w->a, 7, 4);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->slot[0].bells), 0);
+}
+
+/* Queues on two devices: one job as long as either works. A declared segment is one with its
+ * pauses. */
+static void a_job_is_the_groups(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 0, "sim:1"), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 10 * (int64_t)FM_MS), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 6 * FM_MS);
+	begin(&w->a, 1, 1);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	pass(w, 6 * FM_MS);
+	finish(w, &w->a, 1);
+	ring(w, &w->a);
+	assert_jobs(w, &w->a, 1, 1);
+	assert_int_equal(segment(w, &w->a, 1, FM_SEGMENT_KEEP), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		begin(&w->a, 0, 1);
+		ring(w, &w->a);
+		pass(w, 4 * FM_MS);
+		finish(w, &w->a, 0);
+		ring(w, &w->a);
+		pass(w, 4 * FM_MS);
+	}
+	assert_jobs(w, &w->a, 1, 2);
+	assert_int_equal(segment(w, &w->a, 0, 0), 0);
+	assert_jobs(w, &w->a, 2, 2);
+}
+
+static void time_used_is_believed_within_reason(void **state)
+{
+	struct world *w = *state;
+	struct fm_slot *s = &w->a.board->slot[0];
+	struct queue *q;
+
+	atomic_store(&s->device_ns, 5 * FM_S); /* used under a daemon before this one */
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	q = fm_list_first(&w->a.c->queues, struct queue, in_client);
+	assert_int_equal(queue_usage(q, T0 + FM_S), 0);
+	atomic_fetch_add(&s->device_ns, FM_MS);
+	assert_int_equal(queue_usage(q, T0 + FM_S), FM_MS);
+	atomic_store(&s->busy_since, T0 + FM_S);
+	assert_int_equal(queue_usage(q, T0 + FM_S + FM_MS), 2 * FM_MS);
+	atomic_store(&s->busy_since, T0 + 99 * FM_S); /* in the future */
+	atomic_store(&s->device_ns, 0);               /* backwards */
+	assert_int_equal(queue_usage(q, T0 + 2 * FM_S), 2 * FM_MS);
+	atomic_store(&s->device_ns, UINT64_MAX); /* more than there was */
+	assert_int_equal(queue_usage(q, T0 + 2 * FM_S), 2 * FM_S);
+	atomic_store(&s->busy_since, 1); /* before it joined */
+	assert_int_equal(queue_usage(q, T0 + 3 * FM_S), 3 * FM_S);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(work_begun_before_the_bell_was_wanted_is_seen),
+		TEST(work_begun_before_it_joined_is_seen),
+		TEST(what_one_alone_does_its_board_says),
+		TEST(what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count),
+		TEST(jobs_of_who_has_a_deadline_are_counted),
+		TEST(a_job_is_the_groups),
+		TEST(time_used_is_believed_within_reason),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
