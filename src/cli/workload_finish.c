@@ -281,6 +281,12 @@ static int check_whole(const struct workload *w, struct fm_err *err)
 		fm_err_set(err, -EINVAL, "there is no device");
 		return fm_err_hint(err, "give it one: [device gpu]");
 	}
+	for (uint32_t i = 0; i < w->plan.devices; i++)
+		if (w->device[i].fair && w->device[i].slots > 1) {
+			fm_err_set(err, -EINVAL, "device '%s': fair turns of more than one slot",
+				w->device_name[i]);
+			return fm_err_hint(err, "give it one slot, or turns = in-order");
+		}
 	if (!w->plan.groups) {
 		fm_err_set(err, -EINVAL, "there is no group");
 		return fm_err_hint(err, "give it one: [group work], commands = 10 x 200us");

@@ -8,6 +8,8 @@
 enum type {
 	TIME,     /* uint64_t, ns */
 	COUNT,    /* uint32_t, min to max */
+	DIST,     /* struct fm_sim_dist */
+	TURNS,    /* bool: fair */
 	SEED,     /* uint64_t */
 	FLAG,     /* bool */
 	TEXT,     /* of max bytes */
@@ -50,7 +52,9 @@ static const struct workload_key keys[] = {
 	{WL_DEVICE, "lead", COUNT, OF_DEVICE(lead), 0, 100},
 	{WL_DEVICE, "gate", TIME, OF_DEVICE(gate), 0, 0},
 	{WL_DEVICE, "flush", TIME, OF_DEVICE(flush), 0, 0},
-	{WL_DEVICE, "slice", TIME, OF_DEVICE(slice), 0, 0},
+	{WL_DEVICE, "open", TIME, OF_DEVICE(open), 0, 0},
+	{WL_DEVICE, "slice", DIST, OF_DEVICE(slice), 0, 0},
+	{WL_DEVICE, "turns", TURNS, OF_DEVICE(fair), 0, 0},
 	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
 	{WL_GROUP, "together", FLAG, OF_GROUP(everywhere), 0, 0},
@@ -155,6 +159,15 @@ static int set_job(const struct workload_target *to, const char *value, struct f
 	return workload_job(value, &own->record, &own->records, err);
 }
 
+static int set_turns(const char *value, bool *fair, struct fm_err *err)
+{
+	*fair = !strcmp(value, "fair");
+	if (*fair || !strcmp(value, "in-order"))
+		return 0;
+	fm_err_set(err, -EINVAL, "'%.40s' is no way to take turns", value);
+	return fm_err_hint(err, "ways are in-order and fair");
+}
+
 static int set_value(const struct workload_key *k, const struct workload_target *to,
 	const char *value, struct fm_err *err)
 {
@@ -178,6 +191,10 @@ static int set_value(const struct workload_key *k, const struct workload_target 
 		return rc;
 	case FLAG:
 		return fm_parse_bool(value, member, err);
+	case DIST:
+		return workload_dist(value, member, err);
+	case TURNS:
+		return set_turns(value, member, err);
 	case TEXT:
 		return set_text(k, member, value, err);
 	case CPU:

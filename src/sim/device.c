@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device does: slots, costs, and how a closed gate stops it, by level. */
+/* What a device does: slots, turns, costs, and how a closed gate stops it, by level. */
 #include "internal.h"
 
 static void book(struct ent *e, uint64_t served, uint64_t overhead)
@@ -7,6 +7,7 @@ static void book(struct ent *e, uint64_t served, uint64_t overhead)
 	e->served += served;
 	e->overhead += overhead;
 	e->stretch += served;
+	e->had += served + overhead;
 	e->d->served += served;
 	e->d->overhead += overhead;
 }
@@ -27,13 +28,31 @@ uint64_t device_usage(const struct ent *e)
 	return e->served + e->overhead + served + overhead;
 }
 
+static bool has_turns(const struct device *d)
+{
+	return d->plan->slice.a || d->plan->slice.b;
+}
+
+/* Of a queue that is in nobody's way it stands at a gate, or it has nothing to do. */
+bool device_holds(const struct ent *e)
+{
+	return e->state == ON || !fm_list_empty(&e->queue);
+}
+
+static void begin_turn(struct ent *e)
+{
+	e->turn = 0;
+	e->slice = has_turns(e->d) ? fm_sim_draw(&e->d->plan->slice, &e->d->r) : 0;
+	e->slice = FM_MAX(e->slice, FM_SIM_COMMAND);
+}
+
 static uint64_t rest_of_turn(const struct ent *e)
 {
-	return e->d->plan->slice ? fm_sub_sat(e->d->plan->slice, e->turn) : 0;
+	return has_turns(e->d) ? fm_sub_sat(e->slice, e->turn) : 0;
 }
 
 /* It is on the device, and goes on with its command after so much else: to its end, or that of the
- * turn. What a closed gate lets run on is not taken off the device. */
+ * turn. */
 static void go_on(struct ent *e, uint64_t setup)
 {
 	struct machine *m = e->g->m;
@@ -41,13 +60,38 @@ static void go_on(struct ent *e, uint64_t setup)
 
 	e->begin = m->now;
 	e->setup = setup;
-	at(m, &e->timer, m->now + setup + (rest && e->open ? FM_MIN(rest, e->left) : e->left));
+	at(m, &e->timer, m->now + setup + (rest ? FM_MIN(rest, e->left) : e->left));
+}
+
+/* Does its next command belong to the segment at hand? A client asks the same of what it estimates.
+ */
+static bool fits(const struct ent *e)
+{
+	const struct fm_sim_device *plan = e->d->plan;
+
+	return plan->level != 2 || !e->segment ||
+	       fm_add_sat(e->segment, fm_add_sat(plan->launch, e->left)) <= plan->spacing;
+}
+
+/* What its next command costs besides: that of the gate in front of it, too. */
+static uint64_t begin_command(struct ent *e)
+{
+	const struct fm_sim_device *plan = e->d->plan;
+	uint64_t setup = plan->launch;
+
+	if (!e->begun && !fits(e)) {
+		setup += plan->gate;
+		e->segment = 0;
+		e->past += !e->open;
+	}
+	e->begun = false;
+	return setup;
 }
 
 static void start(struct ent *e)
 {
 	struct device *d = e->d;
-	uint64_t setup = d->plan->launch;
+	uint64_t setup = begin_command(e);
 
 	if (d->last != e->g) {
 		d->last = e->g;
@@ -56,25 +100,40 @@ static void start(struct ent *e)
 	}
 	fm_list_del(&e->queue);
 	d->on++;
+	d->running = e;
 	e->state = ON;
-	e->segment = e->stretch = e->commands = 0;
-	e->turn = 0;
+	e->stretch = e->commands = 0;
 	e->on_at = d->m->now;
 	e->nth++;
+	begin_turn(e);
 	note_ent(e, FM_SIM_RUNS, 0, NULL);
 	go_on(e, setup);
 }
 
-static void fill(struct device *d)
+/* Who had least of those that wait; of equals the last that came. NULL: nobody waits. */
+static struct ent *hungriest(struct device *d)
 {
-	while (d->on < d->plan->slots && !fm_list_empty(&d->queue))
-		start(fm_list_first(&d->queue, struct ent, queue));
+	struct ent *e, *best = NULL;
+
+	fm_list_each (e, &d->queue, queue)
+		if (!best || e->had <= best->had)
+			best = e;
+	return best;
 }
 
-static void line_up(struct ent *e)
+static struct ent *next_of(struct device *d)
 {
-	if (e->open)
-		fm_list_add_tail(&e->d->queue, &e->queue);
+	if (d->plan->fair)
+		return hungriest(d);
+	return fm_list_empty(&d->queue) ? NULL : fm_list_first(&d->queue, struct ent, queue);
+}
+
+static void fill(struct device *d)
+{
+	struct ent *next;
+
+	while (d->on < d->plan->slots && (next = next_of(d)))
+		start(next);
 }
 
 static void leave_slot(struct ent *e)
@@ -82,8 +141,76 @@ static void leave_slot(struct ent *e)
 	struct device *d = e->d;
 
 	d->on--;
+	d->running = NULL;
 	e->off_at = d->m->now;
 	note_ent(e, FM_SIM_STOPS, e->stretch, NULL);
+}
+
+static void account(struct ent *e, uint64_t served, uint64_t overhead)
+{
+	book(e, served, overhead);
+	e->segment += served + overhead;
+	e->turn += served;
+	e->left -= served;
+}
+
+/* In the middle of a command, which it goes on with at its next turn. */
+static void take_off(struct ent *e)
+{
+	e->begun = true;
+	e->state = WAITS;
+	leave_slot(e);
+	fm_list_add_tail(&e->d->queue, &e->queue);
+}
+
+/* Who comes has had no less than those who are there on the average: nobody saves up. */
+static void catch_up(struct ent *e)
+{
+	struct device *d = e->d;
+	const struct ent *other;
+	unsigned __int128 sum = 0;
+	uint64_t n = 0, served, overhead;
+
+	fm_list_each (other, &d->queue, queue) {
+		sum += other->had;
+		n++;
+	}
+	if (d->running) {
+		device_progress(d->running, &served, &overhead);
+		sum += d->running->had + served + overhead;
+		n++;
+	}
+	if (n)
+		d->average = (uint64_t)(sum / n);
+	e->had = FM_MAX(e->had, d->average);
+}
+
+/* Who comes has the device at once, unless it has had more than who is there. */
+static void push_off(struct ent *e)
+{
+	struct ent *on = e->d->running;
+	uint64_t served, overhead;
+
+	if (!on || on->ending || on->stopping || on->state != ON)
+		return;
+	device_progress(on, &served, &overhead);
+	if (served == on->left || on->had + served + overhead < e->had)
+		return;
+	fm_heap_del(&e->g->m->queue, &on->timer.node);
+	account(on, served, overhead);
+	take_off(on);
+}
+
+static void line_up(struct ent *e)
+{
+	if (!e->open)
+		return;
+	if (e->d->plan->fair) {
+		catch_up(e);
+		push_off(e);
+	}
+	fm_list_add_tail(&e->d->queue, &e->queue);
+	fill(e->d);
 }
 
 void device_wants(struct ent *e)
@@ -91,8 +218,8 @@ void device_wants(struct ent *e)
 	e->state = WAITS;
 	if (e->ending)
 		return;
+	e->segment = 0; /* its queue was idle */
 	line_up(e);
-	fill(e->d);
 }
 
 /* A command that is interrupted keeps what was done of it. What is left ends now anyway if its
@@ -119,23 +246,52 @@ static void take_back(struct ent *e)
 	go_on(e, 0);
 }
 
+/* Where devices have turns of their own, one that waits for its turn has let some past its gates
+ * already. */
+static void close_gate(struct ent *e)
+{
+	const struct fm_sim_device *plan = e->d->plan;
+
+	e->closed_at = e->g->m->now;
+	e->past = 0;
+	if (e->state == WAITS && !e->ending) {
+		fm_heap_del(&e->g->m->queue, &e->timer.node);
+		if (!has_turns(e->d) || plan->level == 3)
+			fm_list_del(&e->queue);
+	} else if (e->state == ON && plan->level == 3) {
+		interrupt(e);
+	}
+}
+
+void device_goes_on(struct ent *e)
+{
+	e->segment = 0;
+	line_up(e);
+}
+
+static void open_gate(struct ent *e)
+{
+	struct machine *m = e->g->m;
+
+	if (e->stopping)
+		take_back(e);
+	else if (e->state != WAITS || e->ending || !fm_list_empty(&e->queue))
+		return;
+	else if (e->d->plan->open)
+		at(m, &e->timer, m->now + e->d->plan->open);
+	else
+		device_goes_on(e);
+}
+
 void device_gate(struct ent *e, bool open)
 {
 	if (e->open == open)
 		return;
 	e->open = open;
-	if (!open) {
-		e->closed_at = e->g->m->now;
-		if (e->state == WAITS)
-			fm_list_del(&e->queue);
-		else if (e->state == ON && e->d->plan->level == 3 && !e->ending)
-			interrupt(e);
-	} else if (e->stopping) {
-		take_back(e);
-	} else if (e->state == WAITS && !e->ending) {
-		line_up(e);
-		fill(e->d);
-	}
+	if (open)
+		open_gate(e);
+	else
+		close_gate(e);
 }
 
 /* The gate is closed: does the device go on to the next command all the same? */
@@ -147,7 +303,7 @@ static bool passes(const struct ent *e)
 	case 1:
 		return e->g->m->now - e->closed_at < plan->window;
 	case 2:
-		return e->segment < plan->spacing * (plan->lead + 1);
+		return fits(e) || e->past < plan->lead;
 	default:
 		return false;
 	}
@@ -155,65 +311,54 @@ static bool passes(const struct ent *e)
 
 static void next_command(struct ent *e)
 {
-	const struct fm_sim_device *plan = e->d->plan;
-	uint64_t setup = plan->launch;
-
-	if (plan->level == 2 && e->open && e->segment >= plan->spacing) {
-		setup += plan->gate;
-		e->segment = 0;
-	}
 	e->state = ON;
-	go_on(e, setup);
+	go_on(e, begin_command(e));
 }
 
-/* Does the device go on with it, whoever waits? */
-static bool has_device(struct ent *e)
+/* Does the device stay with it, whoever waits? */
+static bool has_turn(struct ent *e)
 {
-	if (!e->open)
-		return passes(e);
+	struct ent *other = next_of(e->d);
+
+	if (!has_turns(e->d))
+		return !e->open || !other;
 	if (rest_of_turn(e))
 		return true;
-	e->turn = 0;
-	return fm_list_empty(&e->d->queue);
+	if (other && (!e->d->plan->fair || other->had <= e->had))
+		return false;
+	begin_turn(e);
+	return true;
 }
 
-/* In the middle of a command, which it goes on with at its next turn. */
 static void end_turn(struct ent *e, uint64_t served)
 {
-	book(e, served, e->setup);
-	e->segment += served + e->setup;
-	e->turn += served;
-	e->left -= served;
-	if (!e->open || has_device(e)) {
+	account(e, served, e->setup);
+	if (has_turn(e)) {
 		go_on(e, 0);
 		return;
 	}
-	e->state = WAITS;
-	leave_slot(e);
-	line_up(e);
+	take_off(e);
 	fill(e->d);
 }
 
 static void end_command(struct ent *e)
 {
-	uint64_t setup = e->setup, left = e->left;
+	bool goes_on;
 
-	book(e, left, setup);
-	e->segment += left + setup;
-	e->turn += left;
+	account(e, e->left, e->setup);
 	e->commands++;
-	e->left = 0;
 	e->ending = true;
 	e->state = IDLE;
 	jobs_next(e);
 	e->ending = false;
-	if (e->state == WAITS && has_device(e)) {
+	goes_on = e->state == WAITS && (e->open || passes(e));
+	if (goes_on && has_turn(e)) {
 		next_command(e);
 		return;
 	}
 	leave_slot(e);
-	if (e->state == WAITS)
-		line_up(e);
+	if (goes_on)
+		fm_list_add_tail(&e->d->queue, &e->queue);
 	machine_edge(e);
 	fill(e->d);
 }
@@ -249,6 +394,6 @@ void device_leave(struct ent *e)
 		leave_slot(e);
 	}
 	e->state = IDLE;
-	e->stopping = false;
+	e->stopping = e->begun = false;
 	fill(e->d);
 }

@@ -13,7 +13,8 @@ enum event_kind {
 	EV_GROUP,  /* it joins, then its next arrival */
 	EV_LEAVE,  /* a group */
 	EV_CHANGE, /* a group: of hints */
-	EV_TIMER,  /* an entity: its command or its pause ends, or it is flushed off the device */
+	EV_TIMER,  /* an entity: its command or its pause ends, it is flushed off the device, or
+		    * knows  that its gate is open */
 	EV_REPORT, /* an entity: the core hears of its edge */
 	EV_COUNT,  /* the warm-up is over */
 };
@@ -28,7 +29,11 @@ struct device {
 	const struct fm_sim_device *plan;
 	struct fm_sim_device_result *result;
 	struct fm_sdev *sdev;
-	struct fm_list queue; /* entities with a command and an open gate, that wait for a slot */
+	struct fm_list
+		queue; /* entities with a command that they may begin, that wait for a slot */
+	struct fm_rta_random r; /* of its turns */
+	struct ent *running;    /* with one slot: who has it */
+	uint64_t average;       /* fair: what those had who were there when the last one came */
 	uint32_t index, on;
 	const struct group *last; /* whose command it ran last */
 	uint64_t served, overhead, switches;
@@ -58,6 +63,7 @@ struct ent {
 	enum state state;
 	bool open, reported; /* the gate; what the core was told */
 	bool ending;         /* its command ends at this moment: it keeps its slot until then */
+	bool begun;          /* its command was taken off the device in its midst */
 	bool stopping;       /* on level 3: it is being flushed off the device */
 	const struct group *closed_for; /* who was chosen when its gate closed, for who watches */
 	uint64_t edge_at;               /* of the edge that the core does not know yet */
@@ -66,8 +72,10 @@ struct ent {
 	uint64_t left;          /* of the command, or on the processor */
 	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
 				   command goes on */
-	uint64_t turn;          /* of a slice, device time that it has had */
-	uint64_t segment;       /* level 2: device time since the last gate */
+	uint64_t slice, turn;   /* its turn of the device; of that, device time that it has had */
+	uint64_t had;           /* device time, by which turns are fair */
+	uint64_t segment;       /* level 2: device time since the last gate, */
+	uint32_t past;          /* and gates that it has passed since the word was closed */
 	uint64_t stretch;       /* device time of commands since it came onto the device, */
 	uint64_t on_at;         /* then, */
 	uint32_t nth, commands; /* for the nth time; and how many have ended since */
@@ -174,6 +182,8 @@ void device_gate(struct ent *e, bool open);
 void device_wants(struct ent *e); /* it has a command */
 void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
 void device_event(struct ent *e);
+void device_goes_on(struct ent *e);     /* it knows that its gate is open */
+bool device_holds(const struct ent *e); /* its gate is closed: has it not come to rest yet? */
 uint64_t device_usage(const struct ent *e);
 void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */

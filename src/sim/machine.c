@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_EVERY 65536 /* events between two looks at the control */
+#define LOOK_EVERY 65536                /* events between two looks at the control */
+#define TURNS      UINT64_C(0x7475726e) /* so that devices draw nothing that groups draw */
 
 static void on_gate(void *ctx, void *data, bool open, const char *reason, uint64_t now)
 {
@@ -24,7 +25,7 @@ static bool on_stalled(void *ctx, void *data, uint64_t *since)
 {
 	const struct ent *e = data;
 
-	if (e->state == ON)
+	if (device_holds(e))
 		return false;
 	*since = FM_MAX(e->off_at, e->closed_at);
 	return true;
@@ -135,6 +136,8 @@ static void dispatch(struct machine *m, struct event *ev)
 			device_event(e);
 		else if (e->state == COMPUTES)
 			cpu_event(e);
+		else if (e->state == WAITS)
+			device_goes_on(e);
 		else
 			jobs_resume(e);
 		break;
@@ -232,6 +235,7 @@ static int make_devices(struct machine *m)
 		d->result = &m->result->device[section];
 		d->index = m->first + i;
 		fm_list_init(&d->queue);
+		fm_rta_seed(&d->r, p->seed ^ TURNS, (uint64_t)m->index << 32 | d->index);
 		snprintf(key, sizeof(key), "%u", d->index);
 		rc = fm_sched_device_add(m->s, &d->sdev, key);
 	}

@@ -51,13 +51,17 @@ struct fm_sim_device {
 	uint32_t count, slots;
 	uint32_t level;   /* 1, 2 or 3 */
 	uint64_t launch;  /* before each command */
-	uint64_t spacing; /* level 2: device time between two gates */
+	uint64_t spacing; /* level 2: device time between two gates, as far as commands fit */
 	uint32_t lead;    /* level 2: gates beyond the next that are open when the word closes */
 	uint64_t gate;    /* level 2: what a gate costs that is open */
 	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
 	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */
 	uint64_t swtch;   /* another group than before */
-	uint64_t slice;   /* its own turns among several groups; 0: command by command */
+	uint64_t open;    /* from a gate's opening until who stood there goes on */
+	/* Its own turns among several groups, also with one whose gate has closed, until that has
+	 * come to rest. 0: command by command, and nobody before that. */
+	struct fm_sim_dist slice;
+	bool fair; /* the next turn is whose share is least; who comes has it at once. One slot */
 };
 
 enum fm_sim_arrival {

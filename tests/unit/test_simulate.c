@@ -146,9 +146,9 @@ static void level_2_ends_the_segment(void **state)
 {
 	struct world w;
 
-	/* Gates every third command: at 9600, 10200. */
+	/* As many commands as fit between two gates: at 10000, 10400. */
 	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US), 200 * FM_US);
-	assert_int_equal(w.stops_at[0], 10200 * FM_US);
+	assert_int_equal(w.stops_at[0], 10400 * FM_US);
 	end(&w);
 	/* The gate after the next is open already. */
 	two(&w, DEVICE(.level = 2, .lead = 1, .spacing = 600 * FM_US), 200 * FM_US);
@@ -177,7 +177,7 @@ static void costs_are_paid(void **state)
 
 	/* A hundred commands and one, three switches, and a gate after each third command. */
 	two(&w,
-		DEVICE(.level = 2, .spacing = 600 * FM_US, .launch = 3 * FM_US, .gate = 5 * FM_US,
+		DEVICE(.level = 2, .spacing = 620 * FM_US, .launch = 3 * FM_US, .gate = 5 * FM_US,
 			.swtch = 70 * FM_US),
 		200 * FM_US);
 	assert_int_equal(w.r.device[0].switches, 3);
@@ -194,7 +194,7 @@ static void a_driver_has_slices(void **state)
 	struct world w;
 
 	plan(&w, "fifo", 101 * FM_MS);
-	device(&w, DEVICE(.slice = 3 * FM_MS, .swtch = 10));
+	device(&w, DEVICE(.slice.a = 3 * FM_MS, .swtch = 10));
 	add(&w, GROUP(.count = 2, COMMANDS(100, 5 * FM_MS)));
 	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, .phase = 19 * FM_MS,
 			COMMANDS(2, 2 * FM_MS)));
@@ -211,11 +211,76 @@ static void a_driver_has_slices(void **state)
 	/* Alone, a turn after the other without a change; and where one at a time may run there are
 	 * none. */
 	plan(&w, "round-robin", 100 * FM_MS);
-	device(&w, DEVICE(.slice = FM_MS, .level = 3));
+	device(&w, DEVICE(.slice.a = FM_MS, .level = 3));
 	add(&w, GROUP(COMMANDS(100, 5 * FM_MS)));
 	add(&w, GROUP(COMMANDS(100, 5 * FM_MS)));
 	run(&w);
 	assert_in_range(w.r.device[0].switches, 20, 21);
+	end(&w);
+}
+
+/* Who is stopped goes on beside the newcomer until it has come to rest. */
+static void a_stop_takes_turns(void **state)
+{
+	struct world w;
+
+	/* Its turn ends at 10.5 ms, with its command; it has one more, after the newcomer's turn.
+	 */
+	two(&w, DEVICE(.lead = 1, .slice.a = 700 * FM_US), 500 * FM_US);
+	assert_int_equal(w.stops_at[0], 10500 * FM_US);
+	assert_int_equal(w.r.device[0].stop.max, 1699 * FM_US);
+	assert_int_equal(w.r.group[1].response.max, 1999 * FM_US);
+	end(&w);
+	/* The newcomer has the first turn; then there are 499 us left of the other's command. */
+	two(&w, DEVICE(.slice.a = 700 * FM_US, .fair = true), 500 * FM_US);
+	assert_int_equal(w.stops_at[0], 10001 * FM_US);
+	assert_int_equal(w.stops_at[1], 10701 * FM_US);
+	assert_int_equal(w.r.device[0].stop.max, 1199 * FM_US);
+	assert_int_equal(w.r.group[1].response.max, 1499 * FM_US);
+	end(&w);
+	/* At level 3 nothing of it is left. */
+	two(&w, DEVICE(.level = 3, .slice.a = 700 * FM_US, .fair = true), 2 * FM_MS);
+	assert_int_equal(w.r.group[1].response.max, FM_MS);
+	end(&w);
+}
+
+/* Of three who have had as much, a fourth is the last to be served, and then has as much as they.
+ */
+static void turns_are_fair(void **state)
+{
+	struct world w;
+
+	plan(&w, "fifo", 100 * FM_MS);
+	device(&w, DEVICE(.slice = {FM_SIM_UNIFORM, FM_MS, 3 * FM_MS}, .fair = true));
+	add(&w, GROUP(.count = 3, COMMANDS(1000, FM_MS)));
+	add(&w, GROUP(.start = 40 * FM_MS, COMMANDS(1000, FM_MS)));
+	run(&w);
+	assert_in_range(w.r.group[1].served, 13 * FM_MS, 17 * FM_MS);
+	assert_in_range(w.r.group[0].share_min, 260000, 300000);
+	assert_in_range(w.r.group[0].share_max, 260000, 310000);
+	assert_int_equal(w.r.device[0].served, 100 * FM_MS);
+	end(&w);
+	/* Who comes, and has had less than who is there, has it at once: not so in order. */
+	for (unsigned fair = 0; fair < 2; fair++) {
+		plan(&w, "fifo", 100 * FM_MS);
+		device(&w, DEVICE(.slice.a = 5 * FM_MS, .fair = fair));
+		add(&w, GROUP(COMMANDS(1000, FM_MS)));
+		add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, .phase = 12 * FM_MS + 1,
+				COMMANDS(2, FM_MS)));
+		run(&w);
+		assert_int_equal(w.r.group[1].response.max, fair ? 2 * FM_MS : 5 * FM_MS - 1);
+		end(&w);
+	}
+}
+
+static void who_stands_at_a_gate_hears_late_of_it(void **state)
+{
+	struct world w;
+
+	/* The high one is never stopped; the other goes on 50 us after it: 10.4 to 11.45. */
+	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US, .open = 50 * FM_US), 200 * FM_US);
+	assert_int_equal(w.r.group[1].response.max, FM_MS + 399 * FM_US);
+	assert_int_equal(w.r.group[0].response.max, 21 * FM_MS + 50 * FM_US);
 	end(&w);
 }
 
@@ -633,6 +698,9 @@ int main(void)
 		cmocka_unit_test(level_3_ends_in_the_middle),
 		cmocka_unit_test(costs_are_paid),
 		cmocka_unit_test(a_driver_has_slices),
+		cmocka_unit_test(a_stop_takes_turns),
+		cmocka_unit_test(turns_are_fair),
+		cmocka_unit_test(who_stands_at_a_gate_hears_late_of_it),
 		cmocka_unit_test(slots_work_side_by_side),
 		cmocka_unit_test(arrivals_come_when_they_should),
 		cmocka_unit_test(followers_wait_for_all),
