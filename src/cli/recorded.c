@@ -278,6 +278,7 @@ static void leave(struct reading *x, struct member *m, uint64_t at)
 
 	job_end(x, m, &end);
 	job_cut(x, m);
+	turns_rest(x, m, at);
 	g->present = false;
 	g->stop = at;
 	m->group = NONE;
@@ -336,10 +337,24 @@ static void on_stalled(struct reading *x, const struct member *m, const struct f
 {
 	struct recorded_device *d = &x->r->device[x->r->group[m->group].device];
 
-	if (!d->stop)
-		d->stop = malloc(RECORDED_SAMPLES * sizeof(*d->stop));
-	if (d->stop && d->n_stop < RECORDED_SAMPLES)
-		d->stop[d->n_stop++] = FM_MIN(rec->arg[0], FM_S);
+	job_sample(&d->stop, &d->n_stop, FM_MIN(rec->arg[0], FM_S));
+}
+
+static void on_gate(struct reading *x, struct member *m, bool open, uint64_t at)
+{
+	bool stops = !open && m->works && m->open;
+
+	if (stops)
+		x->r->group[m->group].preemptions++;
+	job_gate(m, open, at);
+	if (m->group == NONE)
+		return;
+	if (stops)
+		turns_stop(x, m);
+	else if (open && m->works && !m->stopping)
+		m->opened_at = at;
+	if (open)
+		turns_rest(x, m, at);
 }
 
 /* What it does on a device. */
@@ -357,18 +372,18 @@ static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 		return;
 	case FM_EV_gate_opened:
 	case FM_EV_gate_closed:
-		if (rec->event == FM_EV_gate_closed && m->works && m->open)
-			x->r->group[m->group].preemptions++;
-		job_gate(m, rec->event == FM_EV_gate_opened, rec->at);
-		return;
-	case FM_EV_stalled:
-		if (m->group != NONE)
-			on_stalled(x, m, rec);
+		on_gate(x, m, rec->event == FM_EV_gate_opened, rec->at);
 		return;
 	default:
-		if (m->group != NONE)
-			job_end(x, m, rec);
+		break;
 	}
+	if (m->group == NONE)
+		return;
+	if (rec->event == FM_EV_stalled)
+		on_stalled(x, m, rec);
+	else
+		job_end(x, m, rec);
+	turns_rest(x, m, rec->at);
 }
 
 /* The one that is in force at the beginning; its settings follow it. */
@@ -457,6 +472,8 @@ static void of_client(struct reading *x, const struct fm_trace_item *item)
 	d = &x->r->device[x->r->group[m->group].device];
 	if (rec->event == FM_EV_segment_done)
 		job_segment(x, m, rec);
+	else if (rec->event == FM_EV_went_on)
+		turns_went_on(x, m, rec->at);
 	d->stopped[1] += rec->event == FM_EV_hold_begin;
 	d->stopped[2] += rec->event == FM_EV_rested;
 	d->stopped[3] += rec->event == FM_EV_interrupted;
@@ -514,6 +531,11 @@ static int read_all(struct reading *x, uint64_t until, struct fm_err *err)
 	for (uint32_t i = 0; i < x->members && !x->rc; i++)
 		if (x->member[i].group != NONE)
 			job_cut(x, &x->member[i]);
+	if (!x->rc)
+		turns_end(x);
+	for (uint32_t i = 0; i < r->groups; i++)
+		for (size_t k = 0; k < r->group[i].jobs; k++)
+			r->how[r->group[i].job[k].how]++;
 	for (size_t i = 0; i < t->n_rings; i++)
 		r->lost = fm_add_sat(r->lost, t->rings[i].lost);
 	r->unknown = t->unknown;
@@ -528,6 +550,7 @@ int recorded_read(
 
 	*r = (struct recorded){.linger = 100 * FM_US};
 	rc = read_all(&x, until, err);
+	turns_free(&x);
 	free(x.program);
 	free(x.member);
 	free(x.by_group.slot);
@@ -547,6 +570,8 @@ void recorded_free(struct recorded *r)
 	for (uint32_t i = 0; i < r->devices; i++) {
 		free(r->device[i].took);
 		free(r->device[i].stop);
+		free(r->device[i].open);
+		free(r->device[i].turn);
 	}
 	free(r->group);
 	*r = (struct recorded){0};

@@ -10,11 +10,16 @@
 
 #define RECORDED_POLICY 256
 
+/* What a job's length is: recorded_jobs.c, recorded_turns.c */
+enum recorded_how { RECORDED_CHARGED, RECORDED_MEASURED, RECORDED_ELAPSED, RECORDED_APART };
+
 struct recorded_job {
 	uint64_t at, end; /* CLOCK_MONOTONIC; end: FM_NEVER, not before the recording's */
 	uint64_t length;  /* device time */
+	uint64_t alone;   /* of its segments, of those that had the device to themselves */
 	uint64_t deadline;
-	uint32_t commands;
+	uint32_t commands, counted; /* counted: in its segments */
+	enum recorded_how how;
 	bool before; /* it began before the recording */
 };
 
@@ -40,10 +45,16 @@ struct recorded_device {
 	char name[WORKLOAD_NAME], label[FM_TRACE_TEXT];
 	uint32_t levels;     /* bits of what queues can do */
 	uint64_t stopped[4]; /* by level: how often one was seen to stop */
-	uint64_t *took;      /* of segments; */
-	uint64_t *stop;      /* of stops */
-	size_t n_took,
-		n_stop; /* of these as many as there were, and at most RECORDED_SAMPLES kept */
+	/* As many as there were, and at most RECORDED_SAMPLES kept. */
+	uint64_t *took; /* of segments, */
+	uint64_t *stop; /* stops, */
+	uint64_t *open; /* from a gate's opening until who stood there went on, */
+	uint64_t *turn; /* and what others had of the device while somebody came to rest */
+	size_t n_took, n_stop, n_open, n_turn;
+	uint64_t took_all, commands; /* of the segments in `took' */
+	/* Who came to rest and who was chosen had the device in turns: recorded_turns.c. And did he
+	 * come first? */
+	bool turns, fair;
 };
 #define RECORDED_SAMPLES 4096u
 
@@ -56,7 +67,7 @@ struct recorded {
 	struct recorded_group *group;
 	uint32_t groups, cap;
 	uint64_t lost, unknown;
-	uint64_t charged, measured, elapsed; /* jobs whose length is what: recorded_jobs.c */
+	uint64_t how[RECORDED_APART + 1]; /* jobs */
 };
 
 /* -EINVAL, -E2BIG or -ENOMEM with a text. until: when the recording ended, or 0: with its last
@@ -73,8 +84,9 @@ uint64_t recorded_pause(const struct recorded_group *g, size_t job);
  * a few words. */
 bool recorded_clocked(const struct recorded_group *g, const char **why);
 
-/* The median of n, which are put into order. */
+/* The median of n, which are put into order. And what is above so many hundredths of them. */
 uint64_t recorded_median(uint64_t *v, size_t n);
+uint64_t recorded_quantile(uint64_t *v, size_t n, unsigned percent);
 
 /* As a file that `fermata sim` reads. how: a job comes when it came ('o'), or so long after the end
  * of the one before ('c'), or either as recorded_clocked() says ('a'). false: it could not all be

@@ -5,7 +5,7 @@
  * charged too little: a short one that ran beside somebody who was still coming to rest, who was
  * charged instead, and one that the end of the recording cuts off. Of these the segments that the
  * program's own client measured are counted; and where there are none, the time in which the job's
- * gate was open.
+ * gate was open. Where a device has turns of its own none of this holds: recorded_turns.c.
  */
 #include "base/clock.h"
 #include "recorded_state.h"
@@ -72,7 +72,7 @@ void job_end(struct reading *x, struct member *m, const struct fm_trace_rec *rec
 	g->job[g->jobs - 1].deadline = deadline_of(x, m);
 }
 
-static void sample(uint64_t **v, size_t *n, uint64_t value)
+void job_sample(uint64_t **v, size_t *n, uint64_t value)
 {
 	if (!*v)
 		*v = malloc(RECORDED_SAMPLES * sizeof(**v));
@@ -86,15 +86,14 @@ void job_segment(struct reading *x, struct member *m, const struct fm_trace_rec 
 	struct recorded_group *g = group_of(x, m);
 	uint64_t commands = FM_MIN(rec->arg[1], UINT64_C(1) << 30);
 	uint64_t took = FM_MIN(rec->arg[2], FM_S * 3600);
-	struct recorded_device *d = &x->r->device[g->device];
 
 	if (!took || !commands)
 		return;
 	m->all_measured = fm_add_sat(m->all_measured, took);
 	m->all_commands = fm_add_sat(m->all_commands, commands);
-	sample(&d->took, &d->n_took, took);
 	if (!g->jobs || rec->at < g->job[g->jobs - 1].at)
 		return;
+	turns_segment(x, m, rec, &(struct segment){took, commands});
 	m->measured = fm_add_sat(m->measured, took);
 	m->commands = fm_add_sat(m->commands, commands);
 }
@@ -127,13 +126,13 @@ static void set_length(struct reading *x, const struct member *m, uint64_t charg
 	charged = FM_MIN(charged, most);
 	if (charged && (cut ? charged >= measured : charged >= measured / 2)) {
 		j->length = charged;
-		x->r->charged++;
+		j->how = RECORDED_CHARGED;
 	} else if (measured) {
 		j->length = measured;
-		x->r->measured++;
+		j->how = RECORDED_MEASURED;
 	} else {
 		j->length = m->open_ns;
-		x->r->elapsed++;
+		j->how = RECORDED_ELAPSED;
 	}
 	j->length = FM_MAX(j->length, FM_SIM_COMMAND);
 	j->commands = commands_in(x, m, j->length);
@@ -168,10 +167,15 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-uint64_t recorded_median(uint64_t *v, size_t n)
+uint64_t recorded_quantile(uint64_t *v, size_t n, unsigned percent)
 {
 	qsort(v, n, sizeof(*v), by_size);
-	return n ? v[n / 2] : 0;
+	return n ? v[FM_MIN(n * percent / 100, n - 1)] : 0;
+}
+
+uint64_t recorded_median(uint64_t *v, size_t n)
+{
+	return recorded_quantile(v, n, 50);
 }
 
 /* Between the first quarter and the last. */

@@ -35,6 +35,32 @@ struct member {
 	uint64_t open_since, open_ns;        /* its gate was open so long while it had work */
 	bool settled;                        /* it has a job, whose length is not known yet */
 	uint64_t all_measured, all_commands; /* of all segments */
+	bool stopping;                       /* its gate is closed, and it has not come to rest */
+	uint64_t rested_at;                  /* it had not before */
+	uint64_t opened_at;    /* its gate, where it had come to rest; 0: it goes on */
+	struct segment *alone; /* those that had the device to themselves, the first of them */
+	size_t n_alone;
+	uint64_t each; /* of these, a command, by their median */
+};
+
+struct segment {
+	uint64_t took, commands;
+};
+
+/* A segment that ended while somebody on its device came to rest, or that began before. */
+struct shared_segment {
+	struct segment segment;
+	uint32_t member, group;
+	size_t job;
+	bool stopping; /* its own gate was closed */
+};
+
+/* Of a device: who comes to rest there. */
+struct sharing {
+	uint32_t stopping;    /* so many do */
+	uint64_t until;       /* nobody does since */
+	bool first;           /* nobody has finished a segment since the last of them was stopped */
+	uint64_t own, others; /* segments that were the first then */
 };
 
 struct reading {
@@ -45,6 +71,9 @@ struct reading {
 	uint32_t programs, programs_cap, members, members_cap;
 	struct number_map by_group, by_member, by_queue; /* queue: to its member */
 	const struct fm_trace_file_name *policy;
+	struct sharing sharing[WORKLOAD_DEVICES];
+	struct shared_segment *shared;
+	size_t n_shared, shared_cap;
 	int rc;
 };
 
@@ -55,4 +84,14 @@ void job_gate(struct member *m, bool open, uint64_t at);
 void job_segment(struct reading *x, struct member *m, const struct fm_trace_rec *rec);
 /* charged: what the group was charged in all, before the next job. */
 void job_settle(struct reading *x, struct member *m, uint64_t charged);
-void job_cut(struct reading *x, struct member *m); /* the recording ends in its midst */
+void job_cut(struct reading *x, struct member *m);        /* the recording ends in its midst */
+void job_sample(uint64_t **v, size_t *n, uint64_t value); /* up to RECORDED_SAMPLES */
+
+/* recorded_turns.c */
+void turns_stop(struct reading *x, struct member *m); /* its gate was closed to its work */
+void turns_rest(struct reading *x, struct member *m, uint64_t at); /* or it may go on */
+void turns_went_on(struct reading *x, struct member *m, uint64_t at);
+void turns_segment(struct reading *x, struct member *m, const struct fm_trace_rec *rec,
+	const struct segment *s);
+void turns_end(struct reading *x); /* all is read: devices, and the lengths of jobs */
+void turns_free(struct reading *x);

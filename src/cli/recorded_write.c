@@ -18,13 +18,16 @@ static void comment(FILE *f, const char *text)
 
 static void head_lengths(const struct recorded *r, FILE *f)
 {
-	uint64_t all = r->charged + r->measured + r->elapsed;
+	const uint64_t *how = r->how;
 
 	fprintf(f,
 		"# %" PRIu64 " jobs: of %" PRIu64
 		" the length is what the scheduler charged, of %" PRIu64 " what the program\n"
 		"# measured, of %" PRIu64 " for how long its gate was open.\n",
-		all, r->charged, r->measured, r->elapsed);
+		how[RECORDED_CHARGED] + how[RECORDED_MEASURED] + how[RECORDED_ELAPSED] +
+			how[RECORDED_APART],
+		how[RECORDED_CHARGED], how[RECORDED_MEASURED] + how[RECORDED_APART],
+		how[RECORDED_ELAPSED]);
 }
 
 static void head(const struct recorded *r, FILE *f, const char *from)
@@ -73,6 +76,29 @@ static unsigned level_of(const struct recorded_device *d)
 	return best ? best : 2;
 }
 
+/* A little more than there was in most: a gate stands in front of the first command that does not
+ * fit. */
+static uint64_t spacing_of(const struct recorded_device *d)
+{
+	uint64_t median = recorded_median(d->took, d->n_took);
+	uint64_t more = d->took_all / FM_MAX(4 * d->commands, UINT64_C(1));
+
+	return FM_MAX(median + FM_MIN(more, median / 4), 10 * FM_US);
+}
+
+/* From the quarter to the three quarters of what was seen there is half of what is even. */
+static void put_slice(const struct recorded_device *d, FILE *f)
+{
+	uint64_t low = recorded_quantile(d->turn, d->n_turn, 25);
+	uint64_t high = recorded_quantile(d->turn, d->n_turn, 75);
+	uint64_t edge = (high - low) / 2;
+
+	fputs("# Who was stopped and who was chosen had it in such turns.\n", f);
+	fprintf(f, "slice = uniform %" PRIu64 "ns %" PRIu64 "ns\nturns = %s\n",
+		FM_MAX(fm_sub_sat(low, edge), FM_SIM_COMMAND), high + edge,
+		d->fair ? "fair" : "in-order");
+}
+
 static void put_device(const struct recorded_device *d, FILE *f)
 {
 	unsigned level = level_of(d);
@@ -81,9 +107,8 @@ static void put_device(const struct recorded_device *d, FILE *f)
 	comment(f, d->label);
 	fprintf(f, "\n[device %s]\nlevel = %u\n", d->name, level);
 	if (level == 2 && d->n_took >= RECORDED_SAMPLES / 256) {
-		fputs("# The median of its segments.\n", f);
-		fprintf(f, "spacing = %" PRIu64 "ns\n",
-			FM_MAX(recorded_median(d->took, d->n_took), 10 * FM_US));
+		fputs("# The median of its segments, and a quarter of a command.\n", f);
+		fprintf(f, "spacing = %" PRIu64 "ns\n", spacing_of(d));
 	}
 	if (level == 2 && !strncmp(d->label, "cuda", 4))
 		fputs("lead = 0\n", f);
@@ -91,6 +116,12 @@ static void put_device(const struct recorded_device *d, FILE *f)
 		fputs("# The median of its stops.\n", f);
 		fprintf(f, "flush = %" PRIu64 "ns\n", recorded_median(d->stop, d->n_stop));
 	}
+	if (d->n_open >= STOPS_FEW) {
+		fputs("# From an open gate until commands went on, the median.\n", f);
+		fprintf(f, "open = %" PRIu64 "ns\n", recorded_median(d->open, d->n_open));
+	}
+	if (level < 3 && d->turns)
+		put_slice(d, f);
 }
 
 static void put_hint(FILE *f, const struct fm_sim_change *c, const char *between)

@@ -391,6 +391,66 @@ def how_long_jobs_are(stack):
     check([j[3] for j in jobs] == [None, 5 * MS, 8 * MS, 3 * MS], f"pauses: {jobs}")
 
 
+def two_take_turns(f, turn, own_first=False, cycles=24):
+    """A victim that always works and one who comes, each with segments of 1 ms. In each cycle the victim is stopped in the midst of
+    one; the other has the device for turn(cycle) in between, and for three segments more."""
+    t = one_group(f, "victim")
+    t.name(t.GROUP, 2, "comer")
+    for group in (1, 2):
+        t.name(t.RING, group + 4, "program", pid=76 + group)
+        t.name(t.QUEUE, group + 8, "program", pid=76 + group, slot=3, group=group, device=1)
+        t.add(1000, "queue_added", group + 8, 76 + group, 6, group=group, device=1)
+    victim, comer = ({"group": group, "device": 1} for group in (1, 2))
+
+    def segment(ring, end, took=MS):
+        t.add(end, "segment_done", 0, 1, took, ring=ring, slot=3)
+
+    now = MS
+    t.add(now, "ready", 1, 0, **victim)
+    for k in range(cycles):
+        for _ in range(3):
+            now += MS
+            segment(5, now)
+        now += MS // 2
+        t.add(now, "ready", 1, 0, **comer)
+        t.add(now, "gate_closed", 1, 0, 1, **victim)
+        if own_first:
+            now += MS // 2
+            segment(5, now)
+        for n in range(1, turn(k) + 1):
+            segment(6, now + n * MS)
+        now += turn(k) * MS + (MS if own_first else MS // 2)
+        segment(5, now, turn(k) * MS + MS)
+        t.add(now, "stalled", 0, 0, **victim)
+        now += MS
+        segment(6, now, 2 * MS if own_first else 3 * MS // 2)
+        for _ in range(2):
+            now += MS
+            segment(6, now)
+        t.add(now, "idle", 0, 0, **comer)
+        t.add(now, "gate_opened", 1, 0, 1, **victim)
+        now += 50000
+        t.add(now, "went_on", 0, 1, ring=5, slot=3)
+    t.add(now, "idle", 0, 0, **victim)
+    return workload_of(t)
+
+
+def devices_with_turns(stack):
+    """What is charged and measured while two share a device is not what it did for each: the workload knows."""
+    f = Fermata(stack, start=False)
+    for own_first in (False, True):
+        w = two_take_turns(f, lambda k: 2 + k % 2 * 2, own_first)
+        check(w.one("device cuda_0", "slice") == "uniform 1000000ns 5000000ns", w.text)
+        check(w.one("device cuda_0", "turns") == ("in-order" if own_first else "fair"), w.text)
+        check(w.one("device cuda_0", "open") == "50000ns", w.text)
+        check([j[1:3] for j in w.jobs("comer")] == [(n * MS, n) for n in (5, 7) * 12], w.text)
+        segments = 24 * (5 if own_first else 4)
+        check([j[1:3] for j in w.jobs("victim")] == [(segments * MS, segments)], w.text)
+        check("of 25 what the program" in w.text, w.text)
+    for few in (two_take_turns(f, lambda k: 0), two_take_turns(f, lambda k: 2, cycles=8)):
+        check("slice" not in few.sections["device cuda_0"], "too few turns to tell")
+
+
 def who_comes_goes_and_changes(stack):
     f = Fermata(stack, start=False)
     t = one_group(f, "A b[1]\n")
@@ -556,5 +616,5 @@ def runs_that_are_none(stack):
 if __name__ == "__main__":
     check(os.path.isdir(BUILD), "no build")
     main(a_run_on_the_simulated_device, a_trace_has_the_same_in_it, a_command_is_recorded, opencl_programs,
-         the_daemon_ends, what_is_lost_is_told, mistakes, how_long_jobs_are, who_comes_goes_and_changes,
+         the_daemon_ends, what_is_lost_is_told, mistakes, how_long_jobs_are, devices_with_turns, who_comes_goes_and_changes,
          by_a_clock_or_one_after_the_other, too_much, two_runs_side_by_side, runs_that_are_none)
