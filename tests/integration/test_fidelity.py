@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The study of the simulator's fidelity, short: programs run under each kind of policy with right results, the workloads
-that it keeps give what it says of the simulation, and errors are what live and simulated numbers make. How large they
-are is not looked at: this machine is not quiet."""
+"""The study of the simulator's fidelity, short: programs run with right results, the workloads that it keeps give what it
+says of the simulation, errors are what live and simulated numbers make, and costs what recordings and counts make. How large
+errors are is not looked at: this machine is not quiet."""
 
 import csv
 import json
@@ -17,91 +17,147 @@ from harness import BUILD, FERMATA, SANITIZE, Skip, check, main  # noqa: E402
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 sys.path.insert(0, os.path.join(SOURCE, "script", "lib"))
 import fidelity  # noqa: E402
+import fidelity_live  # noqa: E402
 
 RT_TASK = os.path.join(BUILD, "bench", "rt_task")
-SAMPLES = {"begin": 900_000, "react": 20_000, "stop": 600_000, "turn": 3_000_000}
+COSTS = {"kernel_us": 400, "job_us": 300, "pause_us": 50, "react_us": 20}
+DEVICE = {"level": "2", "spacing": "500us", "lead": "1", "open": "50us", "slice": "uniform 1ms 5ms", "turns": "fair"}
 
 
-COSTS = {"kernel_us": 400, "job_us": 300, "react_us": 20, "gate_us": 10, "switch_us": 50, "slice_us": 3000}
-
-
-def study(stack, *more, costs=None):
+def study(stack, *more, costs=False):
     if SANITIZE or not os.path.exists(RT_TASK):
         raise Skip("bench/rt_task is not built, or slow")
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
-    path, out = os.path.join(dir_, "p.json"), os.path.join(dir_, "out")
-    with open(path, "w", encoding="ascii") as f:
-        json.dump({"fermata_platform": 1, "epsilon_ns": 1, "samples": {k: {"p50_ns": v} for k, v in SAMPLES.items()}}, f)
+    out = os.path.join(dir_, "out")
     if costs:
         before = os.path.join(dir_, "costs.json")
         with open(before, "w", encoding="ascii") as f:
-            json.dump({"costs": costs, "rounds": 10}, f)
+            json.dump({"costs": COSTS, "device": DEVICE, "rounds": 10}, f)
         more += ("--costs", before)
-    argv = [sys.executable, os.path.join(SOURCE, "script", "lib", "fidelity.py"), "--build", BUILD, "--json", "--plain",
-            "--seconds", "1", "--measured", "4", "--times", "1", "--platform", path, "--out", out, *more]
+    argv = [os.path.join(SOURCE, "script", "fidelity"), "--build", BUILD, "--json", "--plain", "--out", out, *more]
     env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
     r = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=240, check=False)
     check(r.returncode == 0, f"{r.returncode}: {r.stderr}")
     return json.loads(r.stdout), out
 
 
-def shares(out, policy):
-    """Of the workload that was kept, by the summary."""
-    r = subprocess.run([FERMATA, "sim", os.path.join(out, policy + ".ini"), "--json"], text=True, capture_output=True,
-                       check=True, timeout=60)
+def simulated(out, policy):
+    """The shares of the workload that was kept, by the summary."""
+    r = subprocess.run([FERMATA, "sim", os.path.join(out, policy + ".ini"), "--json", "--seed", "1"], text=True,
+                       capture_output=True, check=True, timeout=60)
     summary = json.loads(r.stdout)
     kernels = {g["name"]: g["jobs"] * fidelity.GROUPS[g["name"]][0] for g in summary["groups"]}
     check(summary["policy"] == ("fifo" if policy == "none" else policy), summary["policy"])
     return {name: 100 * n / max(1, sum(kernels.values())) for name, n in kernels.items()}
 
 
+def sound(r, policies, replays):
+    check(list(r["policies"]) == policies and list(r["replays"]) == replays, r)
+    for part in ("policies", "replays"):
+        for row in r[part].values():
+            check(set(row["groups"]) == set(fidelity.GROUPS), row)
+            for name, g in row["groups"].items():
+                check(("p50" in g) == ("p99" in g) == bool(fidelity.GROUPS[name][1]), g)
+            check(("throughput" in row) == (part == "policies"), row)
+
+
 def it_is_whole(stack):
-    r, out = study(stack, "--policy", "edf", costs=COSTS)
-    check(list(r["policies"]) == ["edf"] and r["costs"] == COSTS, r)
-    for policy, row in r["policies"].items():
-        check(set(row["groups"]) == set(fidelity.GROUPS), row)
-        known = shares(out, policy)
-        for name, g in row["groups"].items():
-            check(abs(g["share"]["sim"] - known[name]) < 1e-6, f"{policy} {name}: {g} {known}")
-            check(("p50" in g) == ("p99" in g) == bool(fidelity.GROUPS[name][1]), g)
-        did = sum(g["share"]["live"] for g in row["groups"].values())
-        check(abs(did - 100) < 1e-6 or row["throughput"]["live"] == did == 0, row)
+    r, out = study(stack, "--policy", "edf", "--seconds", "1", "--times", "2", costs=True)
+    check(r["costs"] == COSTS and r["device"] == DEVICE and r["rounds"] == 10, r)
+    sound(r, ["edf"], ["edf > edf"])
+    known = simulated(out, "edf")
+    for name, g in r["policies"]["edf"]["groups"].items():
+        check(abs(g["share"]["sim"] - known[name]) < 3, f"{name}: {g} {known}")  # the median of several seeds
     with open(os.path.join(out, "fidelity.csv"), encoding="ascii") as f:
         rows = list(csv.DictReader(f))
-    check(len(rows) == 4 + 2 * 2 + 1, rows)
+    check([row["part"] for row in rows] == ["policies"] * 9 + ["replays"] * 8, rows)
     with open(os.path.join(out, "fidelity.txt"), encoding="utf-8") as f:
         text = f.read()
-    check("edf             batch-b" in text and "bounds  " in text, text)
+    check("edf             batch-b" in text and "edf > edf" in text and "of 9 within the bounds" in text, text)
     with open(os.path.join(out, "edf.ini"), encoding="ascii") as f:
-        check("deadline = 20000us" in f.read(), "the hints are the same")
+        text = f.read()
+    check("deadline = 20000us" in text and "turns = fair" in text and "8 x 400.000us" in text, text)
 
 
 def costs_are_measured(stack):
-    r, out = study(stack, "--policy", "none")
-    check(r["costs"]["kernel_us"] > 0 and r["costs"]["react_us"] == 20 and r["costs"]["switch_us"] == 280, r["costs"])
-    check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["rounds"] > 0, r["costs"])
-    shares(out, "none")
+    r, out = study(stack, "--policy", "none", "--seconds", "1", "--times", "1", "--measured", "2")
+    check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
+    check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
+    sound(r, ["none"], [])
+    simulated(out, "none")
+
+
+def with_fermata_bench(stack):
+    r, out = study(stack, "--driver", "sim", "--policy", "fair", "--seconds", "1", "--times", "1", "--measured", "1")
+    check(r["driver"] == "sim" and r["costs"]["kernel_us"] > 0 and "switch" in r["device"], r)
+    sound(r, ["fair"], ["fair > fair"])
+    simulated(out, "fair")
 
 
 def errors_are_errors(_):
-    same = {name: {"p50": 10.0, "p99": 20.0, "kernels": 100} for name in fidelity.GROUPS}
-    good = {"policies": {"fair": fidelity.compare(same, same, 10)}}
-    check(not list(fidelity.beyond(good)), good)
-    for what, value, off in (("p50", 11.5, ("requests", "p50")), ("p99", 14.0, ("requests", "p99"))):
+    same = {name: {"p50": 10.0, "p99": 20.0, "work": 100} for name in fidelity.GROUPS}
+
+    def found(live, sim):
+        return [(name, of) for _, name, of, _ in fidelity.beyond({"fair": fidelity.compare(live, sim, 10)})]
+
+    check(not found([same], [same]), "the same is the same")
+    for what, value in (("p50", 11.5), ("p99", 14.0)):
         other = {name: dict(row) for name, row in same.items()}
         other["requests"][what] = value
-        found = [(name, of) for _, name, of, _ in fidelity.beyond({"policies": {"fair": fidelity.compare(same, other, 10)}})]
-        check(found == [off], f"{found}")
+        check(found([same], [other]) == [("requests", what)], what)
+        check(not found([same], [other, same, same]), "medians")
+        check(not found([same, same, other], [other]), "live runs differ by as much")
         other["requests"][what] = same["requests"][what] * 1.09
-        check(not list(fidelity.beyond({"policies": {"fair": fidelity.compare(same, other, 10)}})), what)
-    less = {name: dict(row, kernels=80) for name, row in same.items()}
-    found = [(of, round(e)) for _, _, of, e in fidelity.beyond({"policies": {"fair": fidelity.compare(same, less, 10)}})]
-    check(found == [("throughput", -20)], f"{found}")
-    nothing = fidelity.pair(0, 5)
-    check(nothing["error"] == 100 and fidelity.pair(None, 5)["error"] is None, nothing)
+        check(not found([same], [other]), what)
+    less = fidelity.compare([same], [{name: dict(row, work=80) for name, row in same.items()}], 10)
+    check([(of, round(e)) for _, _, of, e in fidelity.beyond({"fair": less})] == [("throughput", -20)], less)
+    check("8 of 9 within" in fidelity.verdict({"fair": less}), fidelity.verdict({"fair": less}))
+    check(fidelity.pair([0], [5])["error"] == 100 and fidelity.pair([None], [5])["error"] is None, "nothing")
+    check(fidelity.pair([9, 10, 12], [11]) == {"live": 10, "sim": 11, "error": 10, "spread": 20}, "spread")
+    check(fidelity.off({"error": None}, "p50") == "!", "what cannot be said is not within")
     check(fidelity.quantile([], 50) is None and fidelity.quantile([1, 2, 3, 4], 50) == 2, "quantiles")
     check(fidelity.quantile(list(range(1, 101)), 99) == 99 and fidelity.quantile([7], 99) == 7, "quantiles")
 
 
+def counts_make_costs(_):
+    """A device on which kernels of 300 us are 310 among others, and a change costs 150: what is counted gives them back."""
+    alone = {name: 60 + n * 300 for name, (n, _, _) in fidelity.GROUPS.items()}
+
+    def done(policy, costs, device):
+        changes = 4000 if policy == fidelity_live.MANY_CHANGES else 400
+        return (10e6 - changes * float(device["switch"][:-2])) / costs["kernel_us"]
+
+    def a_run(policy):
+        kernels = done(policy, {"kernel_us": 310}, {"switch": "150us"})
+        return {name: {"work": kernels / 4} for name in fidelity.GROUPS}, {"alone_us": alone, "react_us": 7}
+
+    many, few = (a_run(policy) for policy in (fidelity_live.MANY_CHANGES, fidelity_live.FEW_CHANGES))
+    costs, device = fidelity_live.costs_of(many, few, {"level": "2"}, done)
+    check(abs(costs["kernel_us"] - 310) < 4 and abs(costs["pause_us"] - 60) < 1e-6 and costs["react_us"] == 7, costs)
+    check(costs["job_us"] == 0 and costs["parts"] in (15, 16) and device["level"] == "2", costs)
+    check(130 < float(device["switch"][:-2]) < 180, device)
+
+
+def what_is_missing_is_found(_):
+    """A cost that is longer as long as the simulation does too much; and one that was seen is no shorter."""
+    check(690 < fidelity_live.found(0, 2000, lambda us: 700 - us) <= 700, "by halves")
+    check(fidelity_live.found(60, 2000, lambda us: -us) == 60, "it does less than was seen already")
+    check(1990 < fidelity_live.found(60, 2000, lambda us: 1) < 2000, "it ends")
+    check(fidelity_live.found(3000, 2000, lambda us: 1) == 3000, "longer than is looked for")
+
+
+def recordings_are_read(_):
+    text = ("[workload]\npolicy = fair\n[device gpu]\n# a = b\nopen = 60000ns\nslice = uniform 1ns 2ns\n[group bench-requests]\n"
+            "start = 500ns\narrive = trace\njob = 100ns 3000ns 8\njob = 900ns 5000ns 9 40000ns\n[group stream]\n"
+            "job = 700ns 1000ns 1\n")
+    device, groups = fidelity_live.read_recording(text)
+    check(device == {"open": "60000ns", "slice": "uniform 1ns 2ns"}, device)
+    check(groups["requests"] == [(3, 8, None), (5, 9, 40)] and groups["stream"] == [(1, 1, None)], groups)
+    later = fidelity.since(text, 700)
+    check(fidelity_live.read_recording(later)[1]["requests"] == [(5, 9, 40)], "600 ns are before")
+    check("job = 700ns" in later and later.count("\n") == text.count("\n") - 1, later)
+
+
 if __name__ == "__main__":
-    main(it_is_whole, costs_are_measured, errors_are_errors)
+    main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, what_is_missing_is_found,
+         recordings_are_read)

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live side of script/fidelity: the programs, and what they cost, on OpenCL (bench/rt_task.c) and by `fermata bench`."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+from demo import Failed, answer, daemon, start
+
+KERNEL_US = 400
+LEAD_S = 0.5
+# Turns by which costs are measured, which none of the runs has that are compared: many changes, and few.
+MANY_CHANGES, FEW_CHANGES = "round-robin slice=2ms", "round-robin slice=20ms"
+PART_US = 20  # where gates stand between parts of kernels, in commands
+CHANGE_US = 2000  # at most
+
+# Kernels of a job, period in us (0: the next at once), deadline in us.
+GROUPS = {
+    "requests": (8, 37000, 20000),
+    "stream": (40, 101000, 80000),
+    "batch-a": (25, 0, 0),
+    "batch-b": (25, 0, 0),
+}
+PRIORITIES = {"requests": "high", "stream": "normal", "batch-a": "low", "batch-b": "low"}
+
+
+def run(argv, env=None, **more):
+    r = subprocess.run(argv, text=True, capture_output=True, env=env, timeout=300, check=False, **more)
+    if r.returncode:
+        raise Failed(f"{' '.join(argv[:3])}: {r.stderr.strip()}")
+    return r.stdout
+
+
+def end_recorder(p):
+    p.send_signal(signal.SIGINT)
+    text = p.stderr.read()
+    p.stderr.close()
+    if p.wait(30):
+        raise Failed(f"the recording failed: {text.strip()}")
+
+
+class Live:
+    """One driver. run() answers what each group did, {p50, p99 (ms), work (kernels)}, and what was seen besides: from_ns, since
+    when it was meant (the recording may have begun before), and react_us."""
+
+    def __init__(self, args, dir_, env):
+        self.args, self.dir, self.env = args, dir_, env
+        self.fermata = os.path.join(args.build, "bin", "fermata")
+
+    def daemon(self, stack, policy):
+        dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-study-"))
+        ours = daemon(stack, self.args.build, dir_, f"policy = {policy}\n")
+        return {**self.env, "FERMATA_SOCKET": ours["FERMATA_SOCKET"]}
+
+    def recorder(self, stack, env, trace):
+        """It records when this returns."""
+        p = start(stack, [self.fermata, "trace", "record", "--exact", "-o", trace], env, stderr=subprocess.PIPE)
+        said = p.stderr.readline()
+        if "recording into" not in said:
+            raise Failed(f"nothing is recorded: {said.strip()}")
+        return p
+
+    def react_us(self, env):
+        return (json.loads(run([self.fermata, "stats", "--json"], env)).get("react_us") or {}).get("p50", 0)
+
+
+class OpenCL(Live):
+    """Programs of bench/rt_task.c. A device that is a CPU has the last one to itself, if there are two."""
+
+    def __init__(self, args, dir_):
+        # PoCL: a device of one CPU.
+        super().__init__(args, dir_, dict(os.environ, POCL_MAX_PTHREAD_COUNT="1", POCL_CPU_MAX_CU_COUNT="1"))
+        cpus = sorted(os.sched_getaffinity(0))
+        self.rt_task = os.path.join(args.build, "bench", "rt_task")
+        self.pins = [] if args.plain else [f"cpu={(cpus[:-1] or cpus)[0]}", f"device-cpu={cpus[-1]}"]
+        self.rounds = None
+
+    def prepare(self, before):
+        self.rounds = before["rounds"] if before else json.loads(
+            run([self.rt_task, "size", "mmul", str(KERNEL_US), *self.pins], self.env))["rounds"]
+
+    def kept(self):
+        return {"rounds": self.rounds}
+
+    def name(self):
+        with contextlib.suppress(Failed, ValueError, KeyError, IndexError):
+            return json.loads(run([self.fermata, "doctor", "--json"], self.env))["opencl"]["devices"][0]["name"]
+        return "OpenCL"
+
+    def command(self, policy, name):
+        argv = [self.rt_task, "run", "mmul", str(self.rounds), str(GROUPS[name][0]), "0", *self.pins]
+        if policy == "none":
+            return argv
+        hints = ["--priority", PRIORITIES[name]]
+        hints += ["--deadline", f"{GROUPS[name][2]}us"] if GROUPS[name][2] else []
+        return [self.fermata, "run", "--level", "2", "--group", name, *hints, "--", *argv]
+
+    def run(self, policy, seconds, trace):
+        with contextlib.ExitStack() as stack:
+            env = self.env if policy == "none" else self.daemon(stack, policy)
+            running = {name: start(stack, self.command(policy, name), env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                       for name in GROUPS}
+            for name, p in running.items():
+                if answer(p, name) != "ready":
+                    raise Failed(f"{name} did not get ready")
+            recorder = self.recorder(stack, env, trace) if trace else None
+            begin = time.monotonic_ns() + int(LEAD_S * 1e9)
+            end = begin + int(seconds * 1e9)
+            for name, p in running.items():
+                period = GROUPS[name][1]
+                jobs = int(seconds * 1e6 / period) if period else 100000
+                p.stdin.write(f"go {begin} {jobs} {period * 1000 or 1} {end}\n")
+                p.stdin.flush()
+            reports = {name: json.loads(answer(p, name)) for name, p in running.items()}
+            react = 0 if policy == "none" else self.react_us(env)
+            if recorder:
+                end_recorder(recorder)
+        if any(r["wrong"] for r in reports.values()):
+            raise Failed(f"wrong results under {policy}")
+        return {name: {"p50": r["p50_us"] / 1000, "p99": r["p99_us"] / 1000, "work": r["jobs"] * GROUPS[name][0]}
+                for name, r in reports.items()}, {"react_us": react, "from_ns": begin}
+
+    def calibrate(self, sim, done):
+        """By the same programs under another policy: what `fermata record` says of the device, and of their jobs. Each is
+        two commands more than its kernels: its input and its output. What the device did not do besides is what a change
+        costs; done() says how many kernels are, by simulation."""
+        trace, path = (os.path.join(self.dir, f"costs.{end}") for end in ("fmt", "ini"))
+        live, seen = self.run(MANY_CHANGES, self.args.measured, trace)
+        run([self.fermata, "record", "-q", "--force", "--arrivals", "closed", "--from", trace, "-o", path])
+        with open(path, encoding="ascii") as f:
+            device, groups = read_recording(f.read())
+        jobs = {name: sum(n for _, n, _ in groups[name]) / (kernels + 2) for name, (kernels, _, _) in GROUPS.items()}
+        time_us = sum(us for g in groups.values() for us, _, _ in g)
+        if not all(jobs.values()):
+            raise Failed("not everybody had the device in the run by which costs are measured: --measured")
+        few = GROUPS["requests"][0]
+        one = statistics.median(us * (few + 2) / n for us, n, _ in groups["requests"])
+        kernels = sum(jobs[name] * GROUPS[name][0] for name in GROUPS)
+        # kernels * kernel + jobs * job = time, and few * kernel + job = one; but a job costs something, and so does a kernel.
+        most = time_us / kernels
+        kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
+        kernel = min(max(kernel, most / 2), most)
+        # Of those that the daemon saw: it looks late at shorter ones.
+        pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in groups[name] if p is not None]
+        costs = {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
+                 "pause_us": statistics.median(pauses or [0.0]), "react_us": seen["react_us"]}
+        wanted = sum(g["work"] for g in live.values())
+
+        def with_open(us):
+            return {**device, "open": f"{us:.3f}us"}
+
+        seen_us = int(device.get("open", "0ns").removesuffix("ns")) / 1e3
+        return costs, with_open(found(seen_us, CHANGE_US, lambda us: done(MANY_CHANGES, costs, with_open(us)) - wanted))
+
+
+def found(low, high, more):
+    """A cost: as long as the device then still does more() than it did, but from low to high."""
+    if low >= high or more(low) <= 0:
+        return low
+    for _ in range(8):
+        middle = (low + high) / 2
+        low, high = (middle, high) if more(middle) > 0 else (low, middle)
+    return low
+
+
+def read_recording(text):
+    """The keys of the device, without the comments; of each group its jobs: length in us, commands, pause in us."""
+    device, groups, section = {}, {name: [] for name in GROUPS}, ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif " = " in line and not line.startswith("#"):
+            key, value = line.split(" = ", 1)
+            if section.startswith("device "):
+                device[key] = value
+            elif section.startswith("group ") and key == "job":
+                _, length, commands, *pause = value.split()
+                groups[section[6:].removeprefix("bench-")].append(
+                    (int(length[:-2]) / 1e3, int(commands), int(pause[0][:-2]) / 1e3 if pause else None))
+    return device, groups
+
+
+class Bench(Live):
+    """Programs of `fermata bench`, with a driver whose device time nobody traces: costs follow from how much is done."""
+
+    def __init__(self, args, dir_, driver):
+        super().__init__(args, dir_, dict(os.environ, FERMATA_LEVEL="2"))
+        self.driver, self.device = driver, "?"
+
+    def prepare(self, before):
+        tasks = [{"id": name, "client": {"name": name, "model_name": name},
+                  "load": {"type": "periodic", "frequency": 1e6 / period} if period else {"type": "continuous"},
+                  "hints": {"priority": PRIORITIES[name], **({"deadline": f"{deadline}us"} if deadline else {})}}
+                 for name, (_, period, deadline) in GROUPS.items()]
+        models = {name: {"kernels": [{"us": KERNEL_US, "count": kernels}]} for name, (kernels, _, _) in GROUPS.items()}
+        self.workload = os.path.join(self.dir, "workload.json")
+        with open(self.workload, "w", encoding="ascii") as f:
+            json.dump({"time": 1, "models": models, "tasks": tasks}, f)
+
+    def kept(self):
+        return {}
+
+    def name(self):
+        return self.device
+
+    def run(self, policy, seconds, trace):
+        with contextlib.ExitStack() as stack:
+            env = self.env if policy == "none" else self.daemon(stack, policy)
+            where = ["--native"] if policy == "none" else ["--socket", env["FERMATA_SOCKET"]]
+            argv = [self.fermata, "bench", "--driver", self.driver, "--json", "--progress=100ms", "--time", f"{seconds:g}s",
+                    "--warm-up", "2", "--alone", "10", *where, self.workload]
+            recorder = self.recorder(stack, env, trace) if trace else None
+            p = start(stack, argv, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            # It says at once when the run has begun. Nobody must wait for a reader.
+            said, begun = [], []
+            reader = threading.Thread(target=self.listen, args=(p.stderr, said, begun), daemon=True)
+            reader.start()
+            text = p.stdout.read()
+            reader.join(30)
+            react = 0 if policy == "none" else self.react_us(env)
+            if recorder:
+                end_recorder(recorder)
+        groups, seen = self.report(policy, text, said)
+        return groups, {**seen, "react_us": react, "from_ns": begun[0] if begun else 0}
+
+    @staticmethod
+    def listen(stream, said, begun):
+        for line in stream:
+            said.append(line.strip())
+            if not begun and re.match(r"\d+ s of \d+: ", line):
+                begun.append(time.monotonic_ns())
+        stream.close()
+
+    def report(self, policy, text, said):
+        try:
+            r = json.loads(text)
+            tasks = {t["id"]: t for t in r["runs"][0]["tasks"]}
+        except (ValueError, LookupError) as e:
+            raise Failed(f"fermata bench under {policy}: {' '.join(said[-2:])}") from e
+        failed = [f"{name}: {t['failed']}" for name, t in tasks.items() if t["failed"]]
+        if failed:
+            raise Failed(f"under {policy}: {failed[0]}")
+        device = r.get("device")
+        self.device = device.get("name", "?") if isinstance(device, dict) else str(device)
+        return {name: {**{q: (t["latency_us"].get(q) or 0) / 1000 for q in ("p50", "p99")},
+                       "work": t["finished"] * GROUPS[name][0]} for name, t in tasks.items()}, \
+            {"alone_us": {name: t["alone_us"] or 0 for name, t in tasks.items()}}
+
+    def calibrate(self, sim, done):
+        many, few = (self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES))
+        return costs_of(many, few, device_of(self.driver), done)
+
+
+def costs_of(many, few, device, done):
+    """Of two runs, (groups, seen). A job alone is its kernels and what is around them. Where there are few changes, what the
+    device did not do is what a kernel is longer among others (gates); where there are many, what a change costs."""
+    alone = {name: min(seen["alone_us"][name] for _, seen in (many, few)) for name in GROUPS}
+    small, large = GROUPS["requests"][0], GROUPS["stream"][0]
+    least = max(1.0, (alone["stream"] - alone["requests"]) / (large - small))
+    wanted = [sum(g["work"] for g in groups.values()) for groups, _ in (many, few)]
+
+    def costs(kernel):
+        return {"kernel_us": kernel, "job_us": 0.0, "pause_us": max(0.0, alone["requests"] - small * least),
+                "react_us": many[1]["react_us"], "parts": max(1, round(kernel / PART_US))}
+
+    def with_switch(us):
+        return {**device, "switch": f"{us:.3f}us"}
+
+    kernel, switch = least, 0.0
+    for _ in range(2):
+        kernel = found(least, 2 * least, lambda us: done(FEW_CHANGES, costs(us), with_switch(switch)) - wanted[1])
+        switch = found(0.0, CHANGE_US, lambda us: done(MANY_CHANGES, costs(kernel), with_switch(us)) - wanted[0])
+    return costs(kernel), with_switch(switch)
+
+
+def device_of(driver):
+    """Where gates are is a matter of the driver: docs/design/decisions.md."""
+    return {"level": "2", **({"spacing": "180us", "lead": "0"} if driver == "cuda" else {"spacing": "500us", "lead": "1"})}
