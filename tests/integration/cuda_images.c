@@ -7,7 +7,7 @@
 #include "../fakes/cuda/fake_cuda.h"
 #include "cuda_conform.h"
 
-#define BLOCKS 24
+#define BLOCKS      24
 #define IMAGE(name) GUARD_IMAGES "/" name
 
 /* The kernels of data/guard, and where their parameters lie. */
@@ -71,7 +71,8 @@ static void launch_old(const struct call *l, CUfunction f, CUstream s)
 static void launch_call(struct call *l, CUfunction f, CUstream s, enum form form)
 {
 	const unsigned *g = l->grid;
-	struct cu_launch_config how = {.grid = {g[0], g[1], g[2]}, .block = {32, 1, 1}, .stream = s};
+	struct cu_launch_config how = {
+		.grid = {g[0], g[1], g[2]}, .block = {32, 1, 1}, .stream = s};
 	struct cu_launch_params one = {
 		f, {g[0], g[1], g[2]}, {32, 1, 1}, 0, s, l->k->n ? l->params : NULL};
 
@@ -165,9 +166,9 @@ static void look(struct conform *c, CUfunction f, const struct kernel *k, bool k
 	if (ask && more != (guardian && !strcmp(guardian, "1")))
 		die("%s is %srewritten", k->name, more ? "" : "not ");
 	for (unsigned i = 0; i <= k->n; i++) {
-		fm_cu_result rc =
-			kernel_handle ? cu.cuKernelGetParamInfo((CUkernel)f, i, &at, &size)
-				      : cu.cuFuncGetParamInfo(f, i, &at, &size);
+		fm_cu_result rc = kernel_handle
+					  ? cu.cuKernelGetParamInfo((CUkernel)f, i, &at, &size)
+					  : cu.cuFuncGetParamInfo(f, i, &at, &size);
 
 		if (rc)
 			note(c, "%s: parameter %u: error %d", k->name, i, rc);
@@ -306,8 +307,8 @@ static void run_module(struct conform *c, const char *what, CUmodule m, bool tex
 
 static void modules(struct conform *c)
 {
-	static const char *const files[] = {IMAGE("sm90.cubin"), IMAGE("text.ptx"),
-		IMAGE("all.fatbin"), IMAGE("text.fatbin")};
+	static const char *const files[] = {
+		IMAGE("sm90.cubin"), IMAGE("text.ptx"), IMAGE("all.fatbin"), IMAGE("text.fatbin")};
 	void *image;
 	CUmodule m;
 
@@ -668,8 +669,7 @@ static void note_log(struct conform *c, const void *image)
 	void *values[] = {(void *)sizeof(log), log};
 	CUmodule m;
 
-	note(c, "with a log: error %d",
-		cu.cuModuleLoadDataEx(&m, image, 2, options, values));
+	note(c, "with a log: error %d", cu.cuModuleLoadDataEx(&m, image, 2, options, values));
 	note(c, "log: %zu bytes: %s", (size_t)values[0], log);
 }
 
