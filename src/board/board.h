@@ -119,6 +119,11 @@ struct fm_board {
 	FM_LINE _Atomic uint64_t governed;
 	_Atomic uint64_t ungoverned;
 	_Atomic uint64_t undivided; /* of those governed: struct fm_board_call */
+	/* Images of code that were rewritten, so that their kernels can be stopped in the middle,
+	 * and those left as they are; kernels in the former, in the same way. By reason, images
+	 * left stand among the calls below, each as one undivided; not in the sum above. */
+	_Atomic uint64_t images, images_left;
+	_Atomic uint64_t kernels, kernels_left;
 
 	struct fm_slot slot[FM_BOARD_SLOTS];
 

@@ -151,6 +151,10 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 	sum->governed = fm_add_sat(sum->governed, CLAIM(c->board->governed));
 	sum->ungoverned = fm_add_sat(sum->ungoverned, CLAIM(c->board->ungoverned));
 	sum->undivided = fm_add_sat(sum->undivided, CLAIM(c->board->undivided));
+	sum->images = fm_add_sat(sum->images, CLAIM(c->board->images));
+	sum->images_left = fm_add_sat(sum->images_left, CLAIM(c->board->images_left));
+	sum->kernels = fm_add_sat(sum->kernels, CLAIM(c->board->kernels));
+	sum->kernels_left = fm_add_sat(sum->kernels_left, CLAIM(c->board->kernels_left));
 	fm_list_each (q, &c->queues, in_client)
 		sum->governed = fm_add_sat(sum->governed, CLAIM(q->slot->begun));
 }

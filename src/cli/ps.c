@@ -293,6 +293,34 @@ static void add_calls(struct table *t, const json_t *group)
 		add_call(t, group, "(others)", rest);
 }
 
+/* What has become of images of code, where any were looked at. */
+static int show_images(const json_t *groups)
+{
+	static const struct table_column columns[] = {
+		{"GROUP", false, true},
+		{"IMAGES", true, false},
+		{"LEFT", true, false},
+		{"KERNELS", true, false},
+		{"LEFT", true, false},
+	};
+	static const char *const keys[] = {"images", "images_left", "kernels", "kernels_left"};
+	TABLE_CLEAN struct table t;
+	bool any = false;
+	json_t *g;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (groups, i, g) {
+		if (!json_object_get(g, "images"))
+			continue;
+		any = true;
+		table_add(&t, "%s", cli_str(g, "name"));
+		for (size_t k = 0; k < FM_ARRAY_LEN(keys); k++)
+			table_add(&t, "%.0f", cli_num(g, keys[k]));
+	}
+	return any ? table_print(&t) : 0;
+}
+
 static int show_calls(const json_t *groups)
 {
 	static const struct table_column columns[] = {
@@ -308,7 +336,7 @@ static int show_calls(const json_t *groups)
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
 	json_array_foreach (groups, i, g)
 		add_calls(&t, g);
-	return table_print(&t);
+	return table_print(&t) || show_images(groups);
 }
 
 static void add_ms(struct table *t, const json_t *task, const char *key)

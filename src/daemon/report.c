@@ -128,6 +128,12 @@ void report_coverage(json_t *o, struct fm_bcoverage c)
 	set(o, "governed", number(c.governed));
 	set(o, "ungoverned", number(c.ungoverned));
 	set(o, "undivided", number(c.undivided));
+	if (!c.images && !c.images_left)
+		return;
+	set(o, "images", number(c.images));
+	set(o, "images_left", number(c.images_left));
+	set(o, "kernels", number(c.kernels));
+	set(o, "kernels_left", number(c.kernels_left));
 }
 
 /* Of a group that has a deadline, or had one. */

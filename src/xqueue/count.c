@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is counted of calls, by their names, for people. */
 #include "client.h"
+#include <stdio.h>
+#include <string.h>
 
 static struct fm_board_call *find(struct fm_client *c, unsigned from, unsigned n, const char *name)
 {
@@ -46,4 +48,25 @@ void fm_client_count_undivided(struct fm_client *c, const char *call)
 	atomic_fetch_add_explicit(&c->board->undivided, 1, memory_order_relaxed);
 	if (row)
 		atomic_fetch_add_explicit(&row->undivided, 1, memory_order_release);
+}
+
+void fm_client_count_images(struct fm_client *c, const struct fm_client_images *n)
+{
+	atomic_store_explicit(&c->board->images, n->images, memory_order_relaxed);
+	atomic_store_explicit(&c->board->images_left, n->images_left, memory_order_relaxed);
+	atomic_store_explicit(&c->board->kernels, n->kernels, memory_order_relaxed);
+	atomic_store_explicit(&c->board->kernels_left, n->kernels_left, memory_order_relaxed);
+}
+
+void fm_client_count_left(struct fm_client *c, const char *why, unsigned n)
+{
+	struct fm_board_call *row;
+	char name[FM_CALL_MAX], *comma;
+
+	snprintf(name, sizeof(name), "image (%s)", why);
+	while ((comma = strchr(name, ',')))
+		*comma = '-';
+	row = row_of(c, name);
+	if (row)
+		atomic_fetch_add_explicit(&row->undivided, n, memory_order_release);
 }

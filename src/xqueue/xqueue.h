@@ -53,6 +53,13 @@ int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t p
 void fm_client_count_ungoverned(struct fm_client *c, const char *call);
 /* A call through an XQueue that cannot be stopped in its middle, though it is long (fm_xq_long). */
 void fm_client_count_undivided(struct fm_client *c, const char *call);
+/* What has become of images of code (board.h): all so far. */
+struct fm_client_images {
+	uint64_t images, images_left, kernels, kernels_left;
+};
+void fm_client_count_images(struct fm_client *c, const struct fm_client_images *n);
+/* So many more were left as they are for one reason, in a word or two. */
+void fm_client_count_left(struct fm_client *c, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 /* Kernels that take so long, or longer, are to be stopped in their middle; UINT64_MAX: none. */
 uint64_t fm_client_guard_from(const struct fm_client *c);

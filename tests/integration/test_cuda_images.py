@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, check, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
@@ -63,14 +63,13 @@ def several_devices(stack):
 
 
 def other_sets(stack):
-    """The programs of test_cuda.py, of which two end contexts and have two devices."""
+    """The programs of test_cuda.py and test_cuda_code.py, some of which end contexts and have two devices."""
     need_cuda_shim()
     cache = stack.enter_context(tempfile.TemporaryDirectory())
-    for name in ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices"):
+    for name in ("cuda_graph", "cuda_launch", "cuda_devices", "cuda_code", "cuda_nodes"):
         native = run(name, FAKE_CUDA_DEVICES="2")
-        for way in ((), ("--via", "proc", "--ptds")):
-            got = run(name, *way, guardian="1", cache=cache, FAKE_CUDA_DEVICES="2")
-            same(got, native, f"{name} {way}")
+        got = run(name, "--via", "proc", "--ptds", guardian="1", cache=cache, FAKE_CUDA_DEVICES="2")
+        same(got, native, name)
 
 
 def an_old_driver(stack):
@@ -83,5 +82,31 @@ def an_old_driver(stack):
     check(not files(cache), "nothing was rewritten")
 
 
+def counted(stack):
+    """Before the first launch, and after; what is left as it is, by its reason."""
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env = {**cuda_env(fermata.env), "FERMATA_GUARDIAN": "1",
+                   "XDG_CACHE_HOME": stack.enter_context(tempfile.TemporaryDirectory())}
+    p = fermata.program([program("cuda_calls")])
+    p.line("ready")
+    p.tell("kernels 1")
+    p.line("kernels")
+    counts = {"images": 1, "images_left": 0, "kernels": 6, "kernels_left": 0}
+    eventually("it is counted", lambda: (fermata.group(p.pid) or {}).items() >= counts.items())
+    group = fermata.group(p.pid)
+    check(not group["calls"], f"nothing was left: {group['calls']}")
+    table = [line.split() for line in fermata.cli("ps", "--calls").stdout.splitlines()]
+    check(table[-2:] == [["GROUP", "IMAGES", "LEFT", "KERNELS", "LEFT"], [group["name"], "1", "0", "6", "0"]],
+          f"ps --calls: {table}")
+    check(fermata.stats()["kernels"] == 6 and "kernels rewritten" in fermata.cli("stats").stdout, "stats")
+    p.close()
+    p = fermata.program([program("cuda_images"), "600", "ours refused"])
+    eventually("there are some", lambda: (fermata.group(p.pid) or {}).get("calls"))
+    group = fermata.group(p.pid)
+    check([c["call"] for c in group["calls"]] == ["image (refused by the driver)"], f"named: {group['calls']}")
+    check(group["images_left"] and group["calls"][0]["undivided"] and not group["undivided"], f"counted: {group}")
+
+
 if __name__ == "__main__":
-    main(in_every_way, without_a_cache, several_devices, other_sets, an_old_driver)
+    main(in_every_way, without_a_cache, several_devices, other_sets, an_old_driver, counted)

@@ -97,8 +97,7 @@ static void check_params(const struct launch *l, const struct fm_cuda_args *a)
 
 	assert_null(a->extra);
 	for (unsigned i = 0; i < n; i++)
-		assert_memory_equal(
-			a->params[i], l->want + l->k.params[i].at, l->k.params[i].size);
+		assert_memory_equal(a->params[i], l->want + l->k.params[i].at, l->k.params[i].size);
 	for (unsigned i = 0; i < FM_GUARD_PARAMS; i++)
 		assert_memory_equal(a->params[n + i], &ours[i], 8);
 }

@@ -35,7 +35,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fm_cuda_code *loaded;
 static struct fm_handles functions;     /* struct fm_cuda_kernel, by CUfunction or CUkernel */
 static struct fm_handles containers[2]; /* struct fm_cuda_code, by CUmodule; by CUlibrary */
-static struct fm_cuda_code_counts counts;
+
+static const char refused[] = "refused by the driver";
+
+/* What has become of all code so far, and what the client was told of it. */
+#define REFUSED FM_IMAGE_OK /* as a reason to be left as it is: the driver did not take ours */
+static struct {
+	struct fm_client *client;
+	struct fm_client_images sum;
+	unsigned left[FM_IMAGE_WHYS], told[FM_IMAGE_WHYS];
+} counts;
 
 /* Functions of code that we have not seen loaded. */
 static struct fm_cuda_code strangers;
@@ -80,7 +89,7 @@ static void fork_child(void)
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	loaded = NULL;
 	functions = containers[0] = containers[1] = (struct fm_handles){0};
-	counts = (struct fm_cuda_code_counts){0};
+	memset(&counts, 0, sizeof(counts));
 	strangers = (struct fm_cuda_code){0};
 	atomic_store(&fm_cuda_rewrote, false);
 }
@@ -230,8 +239,8 @@ const void *fm_cuda_code_data(const struct fm_cuda_code *c)
 
 void fm_cuda_code_refused(struct fm_cuda_code *c)
 {
-	drop_image(c, FM_IMAGE_OK);
-	c->other.why = "refused by the driver";
+	drop_image(c, REFUSED);
+	c->other.why = refused;
 }
 
 void fm_cuda_code_free(struct fm_cuda_code *c)
@@ -286,17 +295,41 @@ static void take_back(struct fm_cuda_code *c, CUcontext ctx)
 	c->n_handed = n;
 }
 
+static void tell(void)
+{
+	if (!counts.client)
+		return;
+	fm_client_count_images(counts.client, &counts.sum);
+	for (unsigned i = 0; i < FM_IMAGE_WHYS; i++) {
+		const char *why = i == REFUSED ? refused : fm_image_reason(i);
+
+		if (counts.left[i] != counts.told[i])
+			fm_client_count_left(counts.client, why, counts.left[i] - counts.told[i]);
+		counts.told[i] = counts.left[i];
+	}
+}
+
 static void count(const struct fm_cuda_code *c)
 {
 	if (c->kernel) {
-		counts.images++;
-		counts.kernels += c->image.n_rewritten;
-		counts.kernels_left += c->image.n - c->image.n_rewritten;
-	} else if (c->image.why) {
-		counts.left[c->image.why]++;
+		counts.sum.images++;
+		counts.sum.kernels += c->image.n_rewritten;
+		counts.sum.kernels_left += c->image.n - c->image.n_rewritten;
 	} else {
-		counts.refused++;
+		counts.sum.images_left++;
+		counts.left[c->image.why]++;
 	}
+	tell();
+}
+
+void fm_cuda_code_tell(struct fm_client *c)
+{
+	if (!atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&lock);
+	counts.client = c;
+	tell();
+	pthread_mutex_unlock(&lock);
 }
 
 bool fm_cuda_code_loaded(struct fm_cuda_code *c, void *handle, bool preserved)
@@ -497,11 +530,4 @@ void fm_cuda_code_kernel_function(CUkernel kernel, CUfunction function)
 const char *fm_cuda_kernel_why(CUfunction f)
 {
 	return wanted() ? fm_cuda_kernel_known(f)->why : NULL;
-}
-
-void fm_cuda_code_count(struct fm_cuda_code_counts *out)
-{
-	pthread_mutex_lock(&lock);
-	*out = counts;
-	pthread_mutex_unlock(&lock);
 }

@@ -45,14 +45,9 @@ static inline const struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 /* Why a kernel is not rewritten, in a word or two; NULL: it is, or nobody wants it to be. */
 const char *fm_cuda_kernel_why(CUfunction f);
 
-/* What has become of all code that the program has loaded so far. */
-struct fm_cuda_code_counts {
-	unsigned images, refused; /* rewritten; of these by the driver, which has the original */
-	unsigned left[FM_IMAGE_WHYS];
-	unsigned kernels;      /* rewritten, in images that the driver took */
-	unsigned kernels_left; /* in such images */
-};
-void fm_cuda_code_count(struct fm_cuda_code_counts *counts);
+/* Tell the client, from now on too, what has become of all code that was loaded. */
+struct fm_client;
+void fm_cuda_code_tell(struct fm_client *c);
 
 /* The driver has ended the context. */
 void fm_cuda_code_context_gone(CUcontext ctx);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/timeslice.h"
 #include "local/local.h"
+#include "modules.h"
 #include "shim.h"
 #include <errno.h>
 #include <pthread.h>
@@ -140,6 +141,8 @@ struct fm_client *fm_cuda_client(void)
 		return c;
 	pthread_once(&once, handlers);
 	c = fm_client_get(&config);
+	if (c)
+		fm_cuda_code_tell(c);
 	atomic_store_explicit(&client_made, c, memory_order_release);
 	atomic_store(&off, !c);
 	return c;
