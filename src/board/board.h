@@ -121,7 +121,8 @@ struct fm_board {
 	_Atomic uint64_t undivided; /* of those governed: struct fm_board_call */
 	/* Images of code that were rewritten, so that their kernels can be stopped in the middle,
 	 * and those left as they are; kernels in the former, in the same way. By reason, images
-	 * left stand among the calls below, each as one undivided; not in the sum above. */
+	 * left, and kernels left that were asked for, stand among the calls below, each as one
+	 * undivided; not in the sum above. */
 	_Atomic uint64_t images, images_left;
 	_Atomic uint64_t kernels, kernels_left;
 

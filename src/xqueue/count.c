@@ -58,14 +58,14 @@ void fm_client_count_images(struct fm_client *c, const struct fm_client_images *
 	atomic_store_explicit(&c->board->kernels_left, n->kernels_left, memory_order_relaxed);
 }
 
-void fm_client_count_left(struct fm_client *c, const char *why, unsigned n)
+void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n)
 {
 	struct fm_board_call *row;
 	char name[FM_CALL_MAX], *comma;
 
-	snprintf(name, sizeof(name), "image (%s)", why);
-	while ((comma = strchr(name, ',')))
-		*comma = '-';
+	snprintf(name, sizeof(name), "%s (%s)", what, why);
+	while ((comma = strchr(name, ','))) /* no part of a name */
+		memmove(comma, comma + 1, strlen(comma));
 	row = row_of(c, name);
 	if (row)
 		atomic_fetch_add_explicit(&row->undivided, n, memory_order_release);

@@ -58,8 +58,8 @@ struct fm_client_images {
 	uint64_t images, images_left, kernels, kernels_left;
 };
 void fm_client_count_images(struct fm_client *c, const struct fm_client_images *n);
-/* So many more were left as they are for one reason, in a word or two. */
-void fm_client_count_left(struct fm_client *c, const char *why, unsigned n);
+/* So many more images, or kernels of others, were left as they are for one reason. */
+void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
 /* Kernels that take so long, or longer, are to be stopped in their middle; UINT64_MAX: none. */
 uint64_t fm_client_guard_from(const struct fm_client *c);

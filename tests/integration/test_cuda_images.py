@@ -106,6 +106,10 @@ def counted(stack):
     group = fermata.group(p.pid)
     check([c["call"] for c in group["calls"]] == ["image (refused by the driver)"], f"named: {group['calls']}")
     check(group["images_left"] and group["calls"][0]["undivided"] and not group["undivided"], f"counted: {group}")
+    p.close()
+    p = fermata.program([program("cuda_images"), "600", "unseen", "linked"])
+    reason = "kernel (no room for more parameters)"  # in PTX beyond 4 KB
+    eventually("a kernel was left", lambda: reason in [c["call"] for c in (fermata.group(p.pid) or {}).get("calls", [])])
 
 
 if __name__ == "__main__":

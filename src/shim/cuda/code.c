@@ -40,10 +40,14 @@ static const char refused[] = "refused by the driver";
 
 /* What has become of all code so far, and what the client was told of it. */
 #define REFUSED FM_IMAGE_OK /* as a reason to be left as it is: the driver did not take ours */
+struct left {
+	const char *why; /* NULL: nothing was */
+	unsigned n, told;
+};
 static struct {
 	struct fm_client *client;
 	struct fm_client_images sum;
-	unsigned left[FM_IMAGE_WHYS], told[FM_IMAGE_WHYS];
+	struct left image[FM_IMAGE_WHYS], kernel[FM_KERNEL_WHYS + 1];
 } counts;
 
 /* Functions of code that we have not seen loaded. */
@@ -295,18 +299,23 @@ static void take_back(struct fm_cuda_code *c, CUcontext ctx)
 	c->n_handed = n;
 }
 
+static void tell_left(const char *what, struct left *left, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (left[i].n != left[i].told)
+			fm_client_count_left(
+				counts.client, what, left[i].why, left[i].n - left[i].told);
+		left[i].told = left[i].n;
+	}
+}
+
 static void tell(void)
 {
 	if (!counts.client)
 		return;
 	fm_client_count_images(counts.client, &counts.sum);
-	for (unsigned i = 0; i < FM_IMAGE_WHYS; i++) {
-		const char *why = i == REFUSED ? refused : fm_image_reason(i);
-
-		if (counts.left[i] != counts.told[i])
-			fm_client_count_left(counts.client, why, counts.left[i] - counts.told[i]);
-		counts.told[i] = counts.left[i];
-	}
+	tell_left("image", counts.image, FM_ARRAY_LEN(counts.image));
+	tell_left("kernel", counts.kernel, FM_ARRAY_LEN(counts.kernel));
 }
 
 static void count(const struct fm_cuda_code *c)
@@ -317,8 +326,25 @@ static void count(const struct fm_cuda_code *c)
 		counts.sum.kernels_left += c->image.n - c->image.n_rewritten;
 	} else {
 		counts.sum.images_left++;
-		counts.left[c->image.why]++;
+		counts.image[c->image.why].why = c->other.why;
+		counts.image[c->image.why].n++;
 	}
+	tell();
+}
+
+/* A kernel that the program wants and that was left as it is, in an image that was not. */
+static void count_kernel(struct fm_cuda_kernel *k)
+{
+	unsigned i = 0;
+
+	if (k->image || k->counted || !(k->code->kernel || k == &stranger))
+		return;
+	k->counted = k != &stranger;
+	while (i < FM_ARRAY_LEN(counts.kernel) - 1 && counts.kernel[i].why &&
+		counts.kernel[i].why != k->why)
+		i++;
+	counts.kernel[i].why = k->why;
+	counts.kernel[i].n++;
 	tell();
 }
 
@@ -436,7 +462,8 @@ static void function_is(struct fm_cuda_kernel *k, const void *function, CUcontex
 	if (fm_handles_find(&functions, (uintptr_t)function) == k)
 		return;
 	pthread_mutex_lock(&lock);
-	hand(k->code, &functions, function, k, ctx);
+	if (hand(k->code, &functions, function, k, ctx))
+		count_kernel(k);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -525,9 +552,4 @@ void fm_cuda_code_kernel_function(CUkernel kernel, CUfunction function)
 	if (wanted())
 		function_is((struct fm_cuda_kernel *)fm_cuda_kernel_known((CUfunction)kernel),
 			function, fm_cuda_current());
-}
-
-const char *fm_cuda_kernel_why(CUfunction f)
-{
-	return wanted() ? fm_cuda_kernel_known(f)->why : NULL;
 }

@@ -16,6 +16,7 @@ struct fm_cuda_kernel {
 	enum fm_guard_mode mode;       /* of a first launch, unless it is cooperative */
 	const char *why;               /* it is not rewritten: the reason, in a word or two */
 	struct fm_cuda_code *code;     /* where it is from */
+	bool counted;                  /* as left, when the program first wanted it */
 };
 
 /* Images are rewritten in this process. Set before main() if the environment asks for it
@@ -41,9 +42,6 @@ static inline const struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 	k = fm_cuda_kernel_known(f);
 	return k->image ? k : NULL;
 }
-
-/* Why a kernel is not rewritten, in a word or two; NULL: it is, or nobody wants it to be. */
-const char *fm_cuda_kernel_why(CUfunction f);
 
 /* Tell the client, from now on too, what has become of all code that was loaded. */
 struct fm_client;
