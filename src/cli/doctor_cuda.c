@@ -135,6 +135,35 @@ static void judge_strict(struct doctor *d, const struct probe_result *result)
 	}
 }
 
+/* What servers may ask for (<fermata/cuda.h>); no fault where it is not. */
+static void judge_partition(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-", *error;
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+		int sms = (int)json_integer_value(json_object_get(line, "sms"));
+		int rest = (int)json_integer_value(json_object_get(line, "rest"));
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "partition"))
+			continue;
+		error = cli_str(line, "error");
+		if (*error)
+			snprintf(text, sizeof(text), "%s: no partitions (%s)", device, error);
+		else
+			snprintf(text, sizeof(text),
+				"%s: a server's urgent stream can have multiprocessors of its own, "
+				"%d or more of %d",
+				device, sms, sms + rest);
+		doctor_found(d, GOOD, "partition", text, NULL);
+	}
+}
+
 /* The other half of a choice that is the operator's. */
 static void judge_mps(struct doctor *d, const struct probe_result *result)
 {
@@ -218,6 +247,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 		judge_devices(d, result);
 		judge_gates(d, result);
 		judge_strict(d, result);
+		judge_partition(d, result);
 		judge_mps(d, result);
 		judge_parts(d);
 		judge_slices(d, result);

@@ -3,6 +3,7 @@
  * when it opens? The same operations as the backend's, on memory of our own. Else, can it be said
  * when a stream has come so far (level 1)? */
 #include "backend/cuda/driver.h"
+#include "backend/cuda/partition.h"
 #include "backend/cuda/timeslice.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -52,11 +53,18 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 	return fm_cu_ioctl(fd, request, arg);
 }
 
+static void *lib;
+
+static void *symbol_of(const char *name)
+{
+	return dlsym(lib, name);
+}
+
 static bool load(struct cuda *c, FILE *out)
 {
-	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	const char *missing = NULL;
 
+	lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
 		probe_tell(out, json_pack("{s:s, s:b, s:s}", "step", "cuda", "absent", true,
 					"error", dlerror()));
@@ -250,6 +258,34 @@ static void try_strict(struct cuda *c, FILE *out, struct trial *t)
 				rc ? error_name(c, rc) : ""));
 }
 
+/* The smallest there is: does a stream in it run? */
+static const char *use_partition(
+	struct cuda *c, CUdevice d, const struct fm_cu_green *g, struct fm_cu_partition *p)
+{
+	struct trial t = {.refused = NULL};
+	int code = 0, rc = fm_cu_partition(p, g, d, 1, &code);
+	bool runs;
+
+	if (rc)
+		return code ? error_name(c, code) : "it has too few multiprocessors";
+	code = g->stream_create(&t.stream, p->green, FM_CU_STREAM_NON_BLOCKING, 0);
+	runs = !code && track(c, &t);
+	g->destroy(p->green);
+	g->destroy(p->rest);
+	return runs ? NULL : code ? error_name(c, code) : "a stream in one does not run";
+}
+
+static void try_partition(struct cuda *c, FILE *out, CUdevice d)
+{
+	struct fm_cu_partition p = {0};
+	struct fm_cu_green g;
+	const char *error = fm_cu_green_load(&g, symbol_of) ? use_partition(c, d, &g, &p)
+							    : "the driver has no green contexts";
+
+	probe_tell(out, json_pack("{s:s, s:s, s:i, s:i}", "step", "partition", "error",
+				error ? error : "", "sms", (int)p.sms, "rest", (int)p.rest_sms));
+}
+
 static void tell_refused(struct cuda *c, FILE *out, struct trial *t, int deepest)
 {
 	if (!t->refused)
@@ -279,6 +315,8 @@ static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *versio
 		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", t.text));
 	if (deepest == 2)
 		try_strict(c, out, &t);
+	if (deepest)
+		try_partition(c, out, d);
 	if (c->cu.device_get_attribute &&
 		!c->cu.device_get_attribute(&shared, FM_CU_ATTRIBUTE_MPS_ENABLED, d) && shared)
 		probe_tell(out, json_pack("{s:s}", "step", "shared"));

@@ -41,6 +41,14 @@ def well(stack):
     check(not {"gates", "mps", "mig"} & checks.keys(), f"{checks}")
 
 
+def partition(stack):
+    """The smallest that the driver makes, by its own account; none before CUDA 12.5."""
+    checks, _ = doctor(stack)
+    says(checks, "partition", "ok", "multiprocessors of its own, ")
+    checks, _ = doctor(stack, **OLD)
+    says(checks, "partition", "ok", "no green contexts")
+
+
 def untried(stack):
     """The fake driver has no channel groups: nothing is said of their time slices."""
     checks, _ = doctor(stack)
@@ -165,5 +173,5 @@ def unreadable_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, partition, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          unreadable_node)
