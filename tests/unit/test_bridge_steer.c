@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs with groups of their own, and queues that they hold themselves. */
+#include "bridge_world.h"
+
+static void hold(struct client *c, uint32_t slot, enum fm_hold hold)
+{
+	atomic_store(&c->board->slot[slot].hold, hold);
+}
+
+static int hint(struct world *w, struct client *c, uint32_t group, enum fm_hint h, int64_t v)
+{
+	union fm_msg m = {.hint = {.group = group, .hint = h, .value = v}};
+
+	return tell(w, c, m, FM_MSG_HINT);
+}
+
+/* It has work, and its program keeps it from the device: others have that. */
+static void a_held_queue_is_not_in_the_way(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	begin(&w->z, 0, 1);
+	ring(w, &w->z);
+	pass(w, FM_MS);
+	assert_true(open_gate(&w->a, 0));
+	assert_false(open_gate(&w->z, 0));
+	hold(&w->a, 0, FM_HOLD_STOPS);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_false(open_gate(&w->z, 0));
+	hold(&w->a, 0, FM_HOLD_RESTS);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->z, 0));
+	hold(&w->a, 0, FM_HOLD_GOES_ON);
+	ring(w, &w->a);
+	pass(w, FM_MS);
+	assert_true(open_gate(&w->a, 0));
+	assert_false(open_gate(&w->z, 0));
+}
+
+/* Of several queues it is the others that count. */
+static void one_of_two_queues_is_held(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->a, 1), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+	begin(&w->a, 0, 1);
+	begin(&w->a, 1, 1);
+	ring(w, &w->a);
+	begin(&w->z, 0, 1);
+	ring(w, &w->z);
+	hold(&w->a, 0, FM_HOLD_RESTS);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_false(open_gate(&w->z, 0));
+	finish(w, &w->a, 1);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->z, 0));
+}
+
+/* A gate that closes wakes nobody at level 2, unless somebody wants to hear of it. */
+static void who_hears_is_woken(void **state)
+{
+	struct world *w = *state;
+	unsigned before;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+	atomic_store(&w->z.board->slot[0].level, FM_LEVEL_QUEUED);
+	atomic_store(&w->z.board->agent_sleeps, 1);
+	for (unsigned hears = 0; hears < 2; hears++) {
+		atomic_store(&w->z.board->slot[0].hears, hears);
+		begin(&w->z, 0, 1);
+		ring(w, &w->z);
+		assert_true(open_gate(&w->z, 0));
+		before = w->z.wakes;
+		begin(&w->a, 0, 1);
+		ring(w, &w->a);
+		assert_false(open_gate(&w->z, 0));
+		assert_int_equal(w->z.wakes - before, hears);
+		finish(w, &w->a, 0);
+		ring(w, &w->a);
+		pass(w, 10 * FM_MS);
+		finish(w, &w->z, 0);
+		ring(w, &w->z);
+	}
+}
+
+/* Two groups of one program share a device: the urgent one stops the other. It makes room for
+ * nobody else as long as one of its groups is not in the background. */
+static void groups_of_one_program(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(name_group(w, &w->a, 1, "urgent"), 0);
+	assert_int_equal(name_group(w, &w->a, 2, "batch"), 0);
+	assert_int_equal(hint(w, &w->a, 1, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+	assert_int_equal(hint(w, &w->a, 2, FM_HINT_PRIORITY, FM_PRIORITY_LOW), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 2, 2, DEVICE), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->makes_room), 1);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 1, DEVICE), 0);
+	assert_int_equal(atomic_load(&w->a.board->makes_room), 0);
+	begin(&w->a, 2, 1);
+	ring(w, &w->a);
+	assert_true(open_gate(&w->a, 2));
+	begin(&w->a, 1, 1);
+	ring(w, &w->a);
+	pass(w, FM_MS);
+	assert_true(open_gate(&w->a, 1));
+	assert_false(open_gate(&w->a, 2));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_held_queue_is_not_in_the_way),
+		TEST(one_of_two_queues_is_held),
+		TEST(who_hears_is_woken),
+		TEST(groups_of_one_program),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
