@@ -15,14 +15,16 @@ install(EXPORT fermata NAMESPACE fermata:: FILE fermata-targets.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fermata-config.cmake.in
     ${CMAKE_BINARY_DIR}/fermata-config.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata
+    PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/fermata-config-version.cmake
     COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/fermata-config.cmake ${CMAKE_BINARY_DIR}/fermata-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-rta.pc.in ${CMAKE_BINARY_DIR}/fermata-rta.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/fermata.pc ${CMAKE_BINARY_DIR}/fermata-rta.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-cuda.pc.in ${CMAKE_BINARY_DIR}/fermata-cuda.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/fermata.pc ${CMAKE_BINARY_DIR}/fermata-rta.pc ${CMAKE_BINARY_DIR}/fermata-cuda.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/contrib/fermata-active-window DESTINATION ${CMAKE_INSTALL_BINDIR})
 

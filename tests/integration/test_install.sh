@@ -98,6 +98,42 @@ while read -r symbol; do
 done <"$tmp/listed"
 [ -s "$tmp/exported" ] || fail "the bounds' library shows nothing"
 
+# A CUDA server: linked with the shim, by either way, or with nothing of it and none there.
+cat >"$tmp/server.cc" <<'END'
+#include <fermata/cuda.h>
+#include <fermata/fermata.h>
+#include <cstdio>
+int main()
+{
+	fm_cuda_binding b = fm_cuda_binding();
+	b.size = sizeof(b);
+	b.group = "urgent";
+	return std::printf("%d %d\n", fm_cuda_bind(reinterpret_cast<CUstream_st *>(64), &b), fm_cuda_scheduled()) < 0;
+}
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/server.cc" -o "$tmp/server" \
+	$(pkg-config --define-variable=prefix="$prefix" --cflags --libs fermata-cuda) || fail "build with the shim"
+[ "$("$tmp/server")" = "-19 0" ] || fail "a server without a driver says $("$tmp/server")"
+# shellcheck disable=SC2086
+c++ $flags -std=c++11 -fPIE -pie -Wall -Wextra -Werror -DFERMATA_CUDA_OPTIONAL -I"$prefix/include" "$tmp/server.cc" \
+	-o "$tmp/optional" || fail "build without the shim"
+[ "$("$tmp/optional")" = "-38 0" ] || fail "a server without Fermata says $("$tmp/optional")"
+mkdir "$tmp/find"
+cat >"$tmp/find/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(server CXX)
+find_package(fermata REQUIRED)
+add_executable(server $tmp/server.cc)
+target_link_libraries(server fermata::cuda)
+END
+{ cmake -S "$tmp/find" -B "$tmp/find/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS="$flags" &&
+	cmake --build "$tmp/find/build"; } >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "build with fermata::cuda"; }
+[ "$("$tmp/find/build/server")" = "-19 0" ] || fail "a server built by CMake says $("$tmp/find/build/server")"
+nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*/\1/p' | sort >"$tmp/exported"
+grep -o '\<fm_cuda_[a-z_]*(' "$prefix/include/fermata/cuda.h" | tr -d '(' | sort -u | grep -vx fm_cuda_callback >"$tmp/listed"
+cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
+
 # The library shows what the header declares, under one version, and needs libc alone.
 sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
 nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
