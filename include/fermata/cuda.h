@@ -32,7 +32,7 @@
  * Errors: functions return 0 or a negative errno, and what they did not do has no effect. -ENODEV:
  * Fermata is switched off (FERMATA_DISABLE=1), or there is no driver. -EINVAL: an argument makes no
  * sense, such as a `size` that is too small. Nothing prints, exits, or blocks without bound, save
- *the waits asked for. Times are nanoseconds on CLOCK_MONOTONIC.
+ * the waits asked for. Times are nanoseconds on CLOCK_MONOTONIC.
  *
  * Threads: every function may be called from any thread, with two exceptions: while a stream is
  * bound or unbound no other thread may use it; and, as of CUDA, none may be called from a function
@@ -64,9 +64,9 @@ struct CUstream_st;
 #endif
 
 /*
- * Optional, before the first command of any stream, the first binding, and, for the guardian,
- * before modules are loaded (so before the first call of a CUDA library): -EBUSY afterwards. NULL:
- * the defaults.
+ * Optional, before the first command of any stream and the first binding: -EBUSY afterwards. With
+ * the guardian before modules are loaded, and so before any CUDA library is used: what was loaded
+ * stays as it is. NULL: the defaults.
  */
 struct fm_cuda_options {
 	size_t size; /* sizeof(struct fm_cuda_options) */
@@ -127,8 +127,8 @@ FM_CUDA_API int fm_cuda_hint(struct CUstream_st *stream, enum fm_hint hint, int6
  * 1 blocks. Whoever waits for the stream (cuStreamSynchronize) waits until it is resumed. Both are
  * idempotent, and do not count. wait: until the device has let go of it: -ETIMEDOUT after
  * timeout_ns (suspended all the same). How long that takes depends on the level: with 2, until the
- * commands before its next gate are finished, some hundred microseconds or one command. -ENOENT:
- * not bound.
+ * commands before its next gate are finished, some hundred microseconds or one command. -ECANCELED:
+ * it was resumed, or destroyed, meanwhile. -ENOENT: not bound.
  */
 FM_CUDA_API int fm_cuda_suspend(struct CUstream_st *stream, bool wait, uint64_t timeout_ns);
 FM_CUDA_API int fm_cuda_resume(struct CUstream_st *stream);
