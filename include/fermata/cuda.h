@@ -65,8 +65,8 @@ struct CUstream_st;
 
 /*
  * Optional, before the first command of any stream and the first binding: -EBUSY afterwards. With
- * the guardian before modules are loaded, and so before any CUDA library is used: what was loaded
- * stays as it is. NULL: the defaults.
+ * the guardian before the program, or the CUDA runtime for it, has looked for the driver's
+ * functions: as the first thing that has to do with CUDA. NULL: the defaults.
  */
 struct fm_cuda_options {
 	size_t size; /* sizeof(struct fm_cuda_options) */

@@ -6,8 +6,8 @@
  *
  * It is built twice: as it is, with nothing of Fermata in it, and as cuda_server_linked.
  *
- * usage: [--via link|dlsym|proc] CASE [POLICY]    POLICY: of fm_cuda_init; none: by a daemon, or
- * not
+ * usage: [--via link|dlsym|proc] CASE [POLICY [IMAGE]]
+ * POLICY: of fm_cuda_init; none: by a daemon, or not. IMAGE: with the guardian, and this is loaded.
  */
 #include "cuda_conform.h"
 #include <errno.h>
@@ -286,9 +286,9 @@ static void binds_what_is_idle(void)
 	MUST(!told.preempted);
 }
 
+/* In a thread without a context. */
 static void *unbind_one(void *unbound)
 {
-	CU(cuCtxSetCurrent(c.ctx));
 	IS(0, fm_cuda_unbind(batch));
 	*(_Atomic bool *)unbound = true;
 	return NULL;
@@ -586,18 +586,31 @@ static const struct {
 	{"absent", absent},
 };
 
-int main(int argc, char **argv)
+/* Before the driver's functions are looked for. */
+static const char *begin(int argc, char **argv)
 {
 	struct fm_cuda_options o = {.size = sizeof(o)};
+	int at = argc > 1 && !strcmp(argv[1], "--via") ? 3 : 1;
+
+	if (argc <= at)
+		die("usage: [--via link|dlsym|proc] CASE [POLICY [IMAGE]]");
+	o.local_policy = argc > at + 1 ? argv[at + 1] : NULL;
+	o.guardian = argc > at + 2;
+	if (o.local_policy)
+		IS(0, fm_cuda_init(&o));
+	return o.guardian ? argv[at + 2] : NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *image = begin(argc, argv);
+	CUmodule m;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	conform_options(&argc, &argv);
-	if (argc < 2)
-		die("usage: CASE [POLICY]");
-	o.local_policy = argc > 2 ? argv[2] : NULL;
-	if (o.local_policy)
-		IS(0, fm_cuda_init(&o));
 	open_streams();
+	if (image)
+		CU(cuModuleLoad(&m, image));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		if (!strcmp(cases[i].name, argv[1])) {
 			cases[i].run();

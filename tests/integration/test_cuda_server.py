@@ -5,11 +5,13 @@ by `fermata run`; scheduled in its own process, by a daemon, or by nobody. The d
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
+IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "guard", "all.fatbin")
 SUSPENSIONS = ("suspends", "suspend-takes-its-time", "destroyed-while-suspended", "ends-while-suspended",
                "unbinds-when-nobody-is-told", "turns-while-told", "at-level-1")
 CASES = ("stops", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", "partition", "elastic", *SUSPENSIONS)
@@ -38,6 +40,22 @@ def linked(stack):
         run([program("cuda_server_linked"), case, "fixed-priority"], environment())
     for via in ("link", "proc"):
         run([program("cuda_server_linked"), "--via", via, "stops", "fixed-priority"], environment())
+
+
+def guarded(stack):
+    """With the program's images rewritten, because it says so before it loads them."""
+    cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    argv = [program("cuda_server_linked"), "stops", "fixed-priority", IMAGE]
+
+    def kept():
+        return any(files for _, _, files in os.walk(cache))
+
+    run([argv[0], "off", *argv[2:]], environment(XDG_CACHE_HOME=cache, FERMATA_DISABLE="1"))
+    check(not kept(), "an image was rewritten for who switched it off")
+    run(argv, environment(XDG_CACHE_HOME=cache))
+    check(kept(), "no image was rewritten")
+    argv[1] = "suspends"
+    run(argv, environment(XDG_CACHE_HOME=cache))
 
 
 def preloaded(stack):
@@ -108,4 +126,4 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, preloaded, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)
+    main(linked, guarded, preloaded, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)

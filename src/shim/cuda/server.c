@@ -6,14 +6,12 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "local/local.h"
+#include "modules.h"
 #include "shim.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* With the guardian: images are rewritten from now on. */
-__attribute__((weak, visibility("hidden"))) void fm_cuda_rewrite_images(void);
 
 _Atomic(const char *) fm_cuda_local_policy; /* kept for children, never freed */
 
@@ -60,6 +58,13 @@ static int group_of(struct fm_client *c, const char *name)
 	return index;
 }
 
+static bool switched_off(void)
+{
+	const char *off = getenv("FERMATA_DISABLE");
+
+	return off && *off && strcmp(off, "0") != 0;
+}
+
 int fm_cuda_init(const struct fm_cuda_options *options)
 {
 	FM_CLEAN_FREE char *policy = NULL;
@@ -77,7 +82,7 @@ int fm_cuda_init(const struct fm_cuda_options *options)
 		if (!policy)
 			return -ENOMEM;
 	}
-	if (options && options->guardian && fm_cuda_rewrite_images)
+	if (options && options->guardian && !switched_off())
 		fm_cuda_rewrite_images();
 	atomic_store(&fm_cuda_local_policy, fm_take_ptr(policy));
 	return 0;
