@@ -351,6 +351,8 @@ bool fk_block_stopped(const struct fk_block *b);
 
 /* kernels.c */
 const struct fk_kernel *fk_kernel_find(const char *name);
+/* nets.c: those of examples/server */
+const struct fk_kernel *fk_net_find(const char *name);
 
 /* What the real driver would not forgive, or answers with nonsense, and no test may do: says so and
  * ends the process. */

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- models --- */
+
+static bool name_is_fine(const char *name, size_t n)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+	return n && n < MODEL_NAME && strspn(name, letters) >= n;
+}
+
+struct engine_model *engine_find(struct engine *e, const char *name)
+{
+	for (unsigned i = 0; i < e->models; i++)
+		if (!strcmp(e->model[i].model.name, name))
+			return &e->model[i];
+	return NULL;
+}
+
+const char *engine_add(struct engine *e, const char *text, bool urgent)
+{
+	size_t n = strcspn(text, "=");
+	struct engine_model *m = &e->model[e->models];
+
+	if (e->models == ENGINE_MODELS)
+		return wrong("there may be %d models", ENGINE_MODELS);
+	if (!name_is_fine(text, n) || !text[n])
+		return wrong("`%s' is not NAME=KIND, with a name of letters and digits", text);
+	memcpy(m->model.name, text, n);
+	m->model.name[n] = 0;
+	if (engine_find(e, m->model.name))
+		return wrong("there are two models `%s'", m->model.name);
+	TRY(net_make(&m->model.net, text + n + 1));
+	m->urgent = urgent;
+	e->models++;
+	return NULL;
+}
+
+/* --- lanes --- */
+
+/* With the lock. */
+static void append(struct lane *l, struct request *r)
+{
+	int class = !r->model->urgent;
+
+	r->next = NULL;
+	*l->tail[class] = r;
+	l->tail[class] = &r->next;
+	r->model->counts.waiting++;
+	atomic_fetch_add(&l->length, 1);
+}
+
+static bool take_out(struct lane *l, struct request *r)
+{
+	int class = !r->model->urgent;
+	struct request **at = &l->head[class];
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = r->next;
+	if (l->tail[class] == &r->next)
+		l->tail[class] = at;
+	r->model->counts.waiting--;
+	atomic_fetch_sub(&l->length, 1);
+	return true;
+}
+
+/* Who waits for urgent requests, and has a processor to spare, is sooner there than who sleeps. */
+static void spin(const struct lane *l)
+{
+	uint64_t until = l->spin_ns ? now() + l->spin_ns : 0;
+
+	while (until && !atomic_load(&l->length) && !atomic_load(&l->ending) && now() < until)
+		;
+}
+
+/* The next request; NULL: there are none any more. */
+static struct request *next(struct lane *l)
+{
+	struct request *r;
+
+	spin(l);
+	pthread_mutex_lock(&l->lock);
+	while (!l->head[0] && !l->head[1] && !l->ending)
+		pthread_cond_wait(&l->changed, &l->lock);
+	r = l->head[0] ? l->head[0] : l->head[1];
+	if (r)
+		take_out(l, r);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+static const char *next_stream(void *ctx, CUstream *stream)
+{
+	return stream_next(ctx, stream);
+}
+
+__attribute__((format(printf, 3, 4))) static void refuse(
+	struct request *r, const char *code, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(r->text, sizeof(r->text), format, ap);
+	va_end(ap);
+	r->code = code;
+}
+
+static void count(struct lane *l, const struct request *r)
+{
+	struct engine_counts *c = &r->model->counts;
+	uint64_t ns = r->ended - r->begun;
+
+	pthread_mutex_lock(&l->lock);
+	c->served += !r->code;
+	c->failed += r->code != NULL;
+	c->run_ns += r->code ? 0 : ns;
+	c->run_max_ns = !r->code && ns > c->run_max_ns ? ns : c->run_max_ns;
+	pthread_mutex_unlock(&l->lock);
+}
+
+static const char *run(struct lane *l, struct request *r)
+{
+	const struct launcher launcher = {next_stream, &l->stream};
+
+	TRY(device_use(&l->engine->device));
+	return model_run(&r->model->model, &launcher, r->picture, &r->answer);
+}
+
+static void *lane_main(void *arg)
+{
+	const uint64_t one = 1;
+	struct lane *l = arg;
+	struct request *r;
+
+	while ((r = next(l))) {
+		const char *failed;
+
+		r->begun = now();
+		failed = run(l, r);
+		r->ended = now();
+		if (failed)
+			refuse(r, "device", "%s", failed);
+		count(l, r);
+		/* It is the asker's again. His eventfd is 0, and takes it at once. */
+		while (write(r->event, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+	return NULL;
+}
+
+static const char *start_lane(struct engine *e, bool urgent)
+{
+	struct lane *l = &e->lane[e->lanes++];
+
+	*l = (struct lane){.engine = e, .spin_ns = urgent ? e->spin_ns : 0};
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->changed, NULL);
+	l->tail[0] = &l->head[0];
+	l->tail[1] = &l->head[1];
+	TRY(stream_open(&e->streams, urgent, &l->stream));
+	if (pthread_create(&l->thread, NULL, lane_main, l))
+		return "no thread can be had";
+	l->started = true;
+	return NULL;
+}
+
+/* --- from begin to end --- */
+
+static const char *start_lanes(struct engine *e)
+{
+	bool urgent = false;
+
+	for (unsigned i = 0; i < e->models; i++)
+		urgent |= e->model[i].urgent;
+	if (e->streams.mode == MODE_SEQUENTIAL)
+		TRY(start_lane(e, urgent));
+	for (unsigned i = 0; i < e->models; i++) {
+		if (e->streams.mode != MODE_SEQUENTIAL)
+			TRY(start_lane(e, e->model[i].urgent));
+		e->model[i].lane = &e->lane[e->lanes - 1];
+	}
+	return NULL;
+}
+
+const char *engine_start(struct engine *e, int device, const void *image)
+{
+	TRY(device_open(&e->device, device));
+	e->streams.device = &e->device;
+	TRY(streams_init(&e->streams));
+	TRY(kernels_load(&e->kernels, image));
+	for (unsigned i = 0; i < e->models; i++)
+		TRY(model_load(&e->model[i].model, &e->kernels));
+	return start_lanes(e);
+}
+
+void engine_drain(struct engine *e)
+{
+	atomic_store(&e->ending, true);
+}
+
+void engine_stop(struct engine *e)
+{
+	engine_drain(e);
+	for (unsigned i = 0; i < e->lanes; i++) {
+		struct lane *l = &e->lane[i];
+
+		pthread_mutex_lock(&l->lock);
+		atomic_store(&l->ending, true);
+		pthread_cond_broadcast(&l->changed);
+		pthread_mutex_unlock(&l->lock);
+		if (l->started)
+			pthread_join(l->thread, NULL);
+		stream_close(&l->stream);
+		pthread_cond_destroy(&l->changed);
+		pthread_mutex_destroy(&l->lock);
+	}
+	for (unsigned i = 0; i < e->models; i++)
+		model_free(&e->model[i].model);
+}
+
+/* --- askers --- */
+
+/* False: refused. Else it is the lane's, until that writes to the event. */
+static bool submit(struct engine *e, struct request *r)
+{
+	struct engine_model *m = r->model;
+	struct lane *l = m->lane;
+	bool taken = false;
+
+	r->arrived = now();
+	r->code = NULL;
+	pthread_mutex_lock(&l->lock);
+	if (atomic_load(&e->ending)) {
+		refuse(r, "ending", "the server is ending");
+	} else if (m->counts.waiting >= e->limit) {
+		refuse(r, "overloaded", "%u requests wait for %s already", e->limit, m->model.name);
+		m->counts.refused++;
+	} else {
+		append(l, r);
+		taken = true;
+		pthread_cond_signal(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return taken;
+}
+
+/* Who asked is gone. False: it has begun. */
+static bool give_up(struct request *r)
+{
+	struct lane *l = r->model->lane;
+	bool waited;
+
+	pthread_mutex_lock(&l->lock);
+	waited = take_out(l, r);
+	r->model->counts.left += waited;
+	pthread_mutex_unlock(&l->lock);
+	if (waited)
+		refuse(r, "left", "who asked is gone");
+	return waited;
+}
+
+void engine_ask(struct engine *e, struct request *r, int client)
+{
+	struct pollfd at[] = {{.fd = -1, .events = POLLIN}, {.fd = client}};
+	uint64_t until, ignored;
+
+	if (!submit(e, r))
+		return;
+	at[0].fd = r->event;
+	until = r->model->urgent && e->spin_ns ? now() + e->spin_ns : 0;
+	for (;;) {
+		if (poll(at, 2, until && now() < until ? 0 : -1) <= 0)
+			continue;
+		if (at[0].revents & POLLIN)
+			break;
+		if ((at[1].revents & (POLLHUP | POLLERR)) && give_up(r))
+			return;
+		if (at[1].revents)
+			at[1].fd = -1;
+	}
+	while (read(r->event, &ignored, sizeof(ignored)) < 0 && errno == EINTR)
+		;
+}
+
+/* --- what there is --- */
+
+static void show_plain(const char *text, FILE *to)
+{
+	for (; *text; text++)
+		if (*text >= ' ' && *text <= '~' && *text != '"' && *text != '\\')
+			putc(*text, to);
+}
+
+static void show_model(struct engine_model *m, FILE *to)
+{
+	typedef unsigned long long ull;
+	struct engine_counts c;
+	struct stops s;
+
+	pthread_mutex_lock(&m->lane->lock);
+	c = m->counts;
+	pthread_mutex_unlock(&m->lane->lock);
+	fprintf(to, "{\"name\": \"%s\", \"kind\": \"%s\", \"class\": \"%s\", \"kernels\": %u, ",
+		m->model.name, m->model.net.kind, m->urgent ? "real-time" : "best-effort",
+		net_kernels(&m->model.net));
+	fprintf(to, "\"waiting\": %u, \"served\": %llu, \"failed\": %llu, \"refused\": %llu, ",
+		c.waiting, (ull)c.served, (ull)c.failed, (ull)c.refused);
+	fprintf(to, "\"left\": %llu, \"mean_us\": %.1f, \"max_us\": %.1f", (ull)c.left,
+		c.served ? (double)c.run_ns / 1e3 / (double)c.served : 0,
+		(double)c.run_max_ns / 1e3);
+	if (stream_stops(&m->lane->stream, &s))
+		fprintf(to, ", \"level\": %u, \"preemptions\": %llu, \"interrupts\": %llu", s.level,
+			(ull)s.preemptions, (ull)s.interrupts);
+	fprintf(to, "}");
+}
+
+void engine_stats(struct engine *e, FILE *to)
+{
+	fprintf(to, "{\"mode\": \"%s\", \"device\": \"", mode_names[e->streams.mode]);
+	show_plain(e->device.name, to);
+	fprintf(to, "\", \"reserved_sms\": %u, \"models\": [",
+		e->streams.mode == MODE_PARTITION ? e->streams.reserve : 0);
+	for (unsigned i = 0; i < e->models; i++) {
+		fprintf(to, i ? ", " : "");
+		show_model(&e->model[i], to);
+	}
+	fprintf(to, "]}");
+}

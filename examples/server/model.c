@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* kernels.ptx, as text. SERVER_PTX: its path, from the build. */
+extern const char server_ptx[];
+__asm__(".section .rodata\n"
+	".type server_ptx, @object\n"
+	"server_ptx: .incbin \"" SERVER_PTX "\"\n"
+	".byte 0\n"
+	".size server_ptx, . - server_ptx\n"
+	".previous");
+
+const char *kernels_load(struct kernels *k, const void *image)
+{
+	CUmodule module;
+
+	CU(cuModuleLoadData(&module, image ? image : server_ptx));
+	CU(cuModuleGetFunction(&k->conv, module, "net_conv"));
+	CU(cuModuleGetFunction(&k->finish, module, "net_finish"));
+	CU(cuModuleGetFunction(&k->pool, module, "net_pool"));
+	CU(cuModuleGetFunction(&k->mean, module, "net_mean"));
+	CU(cuModuleGetFunction(&k->input, module, "net_input"));
+	return NULL;
+}
+
+static uint32_t scramble(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+/* So that what goes through many layers neither grows nor fades: of as many inputs as a layer has,
+ * each half of the time cut off. */
+static void make_layer(const struct layer *l, float *all, uint32_t *state)
+{
+	uint64_t inputs = (uint64_t)l->shape.kernel * l->shape.kernel * l->shape.inputs;
+	float scale = sqrtf(6.0f / (float)inputs) / 2147483648.0f;
+	float *w = all + l->weights, *bias = all + l->bias;
+
+	for (uint64_t i = 0; i < inputs * l->shape.outputs; i++)
+		w[i] = (float)(int32_t)scramble(state) * scale;
+	for (unsigned i = 0; i < l->shape.outputs; i++)
+		bias[i] = (float)(int32_t)scramble(state) / 2147483648.0f / 16.0f;
+}
+
+static const char *make_weights(struct model *m)
+{
+	float *all = malloc(m->net.weights * sizeof(float));
+	const char *failed = NULL;
+	uint32_t state = 1;
+	int rc;
+
+	if (!all)
+		return "out of memory";
+	for (unsigned i = 0; i < m->net.layers; i++)
+		if (m->net.layer[i].kind == LAYER_CONV)
+			make_layer(&m->net.layer[i], all, &state);
+	rc = cu.cuMemcpyHtoD_v2(m->weights, all, m->net.weights * sizeof(float));
+	/* It returns before all of it is there; other streams would not wait. */
+	rc = rc ? rc : cu.cuStreamSynchronize(NULL);
+	if (rc)
+		failed = cu_wrong("cuMemcpyHtoD_v2", rc);
+	free(all);
+	return failed;
+}
+
+const char *model_load(struct model *m, const struct kernels *k)
+{
+	const struct net *n = &m->net;
+
+	m->kernels = k;
+	CU(cuMemAlloc_v2(&m->weights, n->weights * sizeof(float)));
+	CU(cuMemAlloc_v2(&m->part, n->part * sizeof(float)));
+	CU(cuMemAlloc_v2(&m->input, n->input));
+	for (int i = 0; i < NET_BUFFERS; i++)
+		if (n->buffer[i])
+			CU(cuMemAlloc_v2(&m->buffer[i], n->buffer[i] * sizeof(float)));
+	CU(cuMemHostAlloc(&m->host_input, n->input, 0));
+	CU(cuMemHostAlloc((void **)&m->host_output, n->output * sizeof(float), 0));
+	return make_weights(m);
+}
+
+void model_free(struct model *m)
+{
+	const CUdeviceptr device[] = {m->weights, m->part, m->input};
+
+	for (size_t i = 0; i < sizeof(device) / sizeof(*device); i++)
+		if (device[i])
+			cu.cuMemFree_v2(device[i]);
+	for (int i = 0; i < NET_BUFFERS; i++)
+		if (m->buffer[i])
+			cu.cuMemFree_v2(m->buffer[i]);
+	if (m->host_input)
+		cu.cuMemFreeHost(m->host_input);
+	if (m->host_output)
+		cu.cuMemFreeHost(m->host_output);
+	memset(m, 0, sizeof(*m));
+}
+
+static unsigned blocks(uint64_t n, unsigned each)
+{
+	return (unsigned)((n + each - 1) / each);
+}
+
+static const char *each(CUfunction f, uint64_t n, CUstream s, void **params)
+{
+	CU(cuLaunchKernel(
+		f, blocks(n, EACH_THREADS), 1, 1, EACH_THREADS, 1, 1, 0, s, params, NULL));
+	return NULL;
+}
+
+static const char *run_conv(struct model *m, const struct layer *l, CUstream s)
+{
+	CUdeviceptr weights = m->weights + l->weights * sizeof(float);
+	CUdeviceptr bias = m->weights + l->bias * sizeof(float);
+	CUdeviceptr residual = l->residual == NET_NONE ? 0 : m->buffer[l->residual];
+	struct conv_shape shape = l->shape;
+	struct finish_shape finish = {.count = (unsigned)(l->rows * shape.outputs),
+		.outputs = shape.outputs,
+		.parts = l->parts,
+		.relu = l->relu};
+	void *a[] = {&m->part, &m->buffer[l->from], &weights, &shape};
+	void *b[] = {&m->buffer[l->to], &m->part, &bias, &residual, &finish};
+
+	CU(cuLaunchKernel(m->kernels->conv, blocks(l->rows, CONV_ROWS),
+		blocks(shape.outputs, CONV_COLUMNS), l->parts, CONV_THREADS, 1, 1, 0, s, a, NULL));
+	return each(m->kernels->finish, finish.count, s, b);
+}
+
+static const char *run_layer(struct model *m, const struct layer *l, CUstream s)
+{
+	struct pool_shape shape = {
+		l->shape.batch, l->shape.height, l->shape.width, l->shape.inputs};
+	void *params[] = {&m->buffer[l->to], &m->buffer[l->from], &shape};
+
+	if (l->kind == LAYER_CONV)
+		return run_conv(m, l, s);
+	return each(l->kind == LAYER_POOL ? m->kernels->pool : m->kernels->mean,
+		l->rows * shape.channels, s, params);
+}
+
+static const char *run_input(struct model *m, uint32_t picture, CUstream s)
+{
+	struct input_shape shape = {(unsigned)m->net.input, m->net.o.batch};
+	void *params[] = {&m->buffer[0], &m->input, &shape};
+	uint32_t state = picture * 2654435761u + 1, *words = m->host_input;
+	unsigned char *bytes = m->host_input;
+
+	state = state ? state : 1;
+	for (size_t i = 0; i < m->net.input / 4; i++)
+		words[i] = scramble(&state);
+	for (size_t i = m->net.input / 4 * 4; i < m->net.input; i++)
+		bytes[i] = (unsigned char)scramble(&state);
+	CU(cuMemcpyHtoDAsync_v2(m->input, m->host_input, m->net.input, s));
+	return each(m->kernels->input, m->net.input * m->net.o.batch, s, params);
+}
+
+static void read_answer(const struct model *m, struct answer *a)
+{
+	const unsigned char *bytes = (const unsigned char *)m->host_output;
+	uint64_t word;
+
+	a->class = 0;
+	for (unsigned i = 1; i < NET_CLASSES; i++)
+		if (m->host_output[i] > m->host_output[a->class])
+			a->class = i;
+	a->digest = 14695981039346656037u;
+	for (size_t i = 0; i + sizeof(word) <= m->net.output * sizeof(float); i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word));
+		a->digest = (a->digest ^ word) * 1099511628211u;
+		a->digest ^= a->digest >> 29;
+	}
+}
+
+const char *model_run(
+	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer)
+{
+	CUstream s;
+
+	TRY(l->stream(l->ctx, &s));
+	TRY(run_input(m, picture, s));
+	for (unsigned i = 0; i < m->net.layers; i++) {
+		TRY(l->stream(l->ctx, &s));
+		TRY(run_layer(m, &m->net.layer[i], s));
+	}
+	CU(cuMemcpyDtoHAsync_v2(
+		m->host_output, m->buffer[m->net.last], m->net.output * sizeof(float), s));
+	CU(cuStreamSynchronize(s));
+	read_answer(m, answer);
+	return NULL;
+}

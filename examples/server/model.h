@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network on a device, with room for one request at a time. */
+#pragma once
+#include "device.h"
+#include "nets.h"
+
+#define MODEL_NAME 32
+
+/* The kernels of all models. image: PTX, a cubin or a fatbin; NULL: the PTX that is built in. */
+struct kernels {
+	CUfunction conv, finish, pool, mean, input;
+};
+const char *kernels_load(struct kernels *k, const void *image);
+
+struct answer {
+	uint64_t digest; /* of all that the network said, bit by bit */
+	unsigned class;  /* what it takes the first picture for */
+};
+
+struct model {
+	char name[MODEL_NAME];
+	struct net net;
+	const struct kernels *kernels;
+	CUdeviceptr weights, part, input, buffer[NET_BUFFERS];
+	void *host_input; /* pinned */
+	float *host_output;
+};
+
+/* The device is current to the thread. A model that did not load is to be freed, too. */
+const char *model_load(struct model *m, const struct kernels *k);
+void model_free(struct model *m);
+
+/* Where the next layer of a request goes: asked before each. */
+struct launcher {
+	const char *(*stream)(void *ctx, CUstream *stream);
+	void *ctx;
+};
+
+/* A request, from picture to answer; by one thread at a time. The picture is made from a number. */
+const char *model_run(
+	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer);

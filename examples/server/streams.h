@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where models run, in each mode. All that the server knows of Fermata is in streams.c. */
+#pragma once
+#include "device.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mode {
+	MODE_SEQUENTIAL, /* one request at a time, on one stream */
+	MODE_STREAMS,    /* a stream for each model */
+	MODE_PRIORITY,   /* those of urgent models have the driver's highest priority */
+	/* The same, and while an urgent model has work Fermata has the others stopped: */
+	MODE_LEVEL2,   /* between two kernels */
+	MODE_GUARDIAN, /* between two blocks of a kernel */
+	/* Nobody is stopped: urgent models have multiprocessors of their own, by Fermata. */
+	MODE_PARTITION,
+	MODES
+};
+extern const char *const mode_names[MODES];
+int mode_find(const char *name); /* or -1 */
+
+struct streams {
+	enum mode mode;
+	/* For the mode partition: how many multiprocessors urgent models have, and after how much
+	 * time without work the others may use those as well; 0: never. */
+	unsigned reserve;
+	uint64_t elastic_ns;
+	const struct device *device;
+};
+
+/* With the device open, and before kernels are loaded. reserve becomes what there is. */
+const char *streams_init(struct streams *s);
+
+struct model_stream {
+	CUstream stream;
+	struct fm_cuda_elastic *elastic; /* or NULL; it tells the stream, anew each time */
+	_Atomic uint64_t stops;
+};
+const char *stream_open(const struct streams *s, bool urgent, struct model_stream *m);
+/* The one for the next kernel. */
+const char *stream_next(struct model_stream *m, CUstream *stream);
+void stream_close(struct model_stream *m);
+
+/* How it was stopped so far. False: nobody stops it. */
+struct stops {
+	unsigned level;                   /* as deep as it may be: 1 to 3 */
+	uint64_t preemptions, interrupts; /* interrupts: within a kernel */
+};
+bool stream_stops(const struct model_stream *m, struct stops *stops);

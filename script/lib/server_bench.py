@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the example server (examples/server) in its modes, asks it by `fermata bench`; see script/server-bench."""
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from demo import Failed, Progress, start  # noqa: E402
+from server_svg import draw  # noqa: E402
+
+MODES = ("sequential", "streams", "priority-streams", "level2", "guardian", "partition")
+GIVEN = {"elastic": ("partition", "--elastic", "1000")}  # what is a mode here, and an option there
+UNDER_FERMATA = ("level2", "guardian", "partition")
+SHAPES = {"a": 1, "c": 4}  # best-effort models, as in DISB's mixes of these letters
+LOAD = 0.5  # of what the real-time model can do alone
+# Kernels of some 10 us, and of 0.3 to 2 ms with many blocks of some 100 us, on an H200.
+RT = "resnet50"
+BE = ("resnet50,batch=64,depth=512", "mlp,batch=16", "vgg16,batch=8,depth=512", "resnet18,batch=64,depth=512")
+SMALL_RT = "resnet18,size=16,width=4"
+SMALL_BE = ("resnet50,size=16,width=4", "mlp,size=8,width=8", "vgg16,size=16,width=4", "resnet18,size=16,width=4,batch=2")
+START_S = 60
+PICTURES = 2
+
+
+class Server:
+    """One server with all models, in one mode; and the ways to ask it."""
+
+    def __init__(self, bench, stack, mode):
+        self.bench, self.mode = bench, mode
+        self.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-server-"))
+        self.socket = os.path.join(self.dir, "socket")
+        mode, *options = GIVEN.get(mode, (mode,))
+        env = dict(bench.env)
+        if mode in UNDER_FERMATA:
+            env["LD_PRELOAD"] = os.path.join(bench.args.build, "lib", "libfermata-cuda.so")
+        if mode == "partition":
+            options += ["--reserve-sms", str(bench.args.reserve)]
+        models = [o for name, kind in bench.models.items() for o in ("-r" if name == "rt" else "-b", f"{name}={kind}")]
+        argv = [os.path.join(bench.args.build, "bin", "inference_server"), "--socket", self.socket, "--mode", mode, *models,
+                *options, "--spin", str(bench.spin_us)]
+        self.said = stack.enter_context(open(os.path.join(self.dir, "stderr"), "w+", encoding="utf-8"))
+        self.p = start(stack, argv, env, stdout=subprocess.PIPE, stderr=self.said)
+        self.wait_ready()
+
+    def wait_ready(self):
+        there, _, _ = select.select([self.p.stdout], [], [], START_S)
+        line = self.p.stdout.readline() if there else ""
+        if not line.startswith("ready: "):
+            self.said.seek(0)
+            said = self.said.read().strip().splitlines() or ["it does not start"]
+            raise Failed(said[-1].removeprefix("server: "))
+
+    def ask(self, *lines):
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as s:
+            s.settimeout(START_S)
+            s.connect(self.socket)
+            with s.makefile("rw") as f:
+                answers = []
+                for line in lines:
+                    f.write(line + "\n")
+                    f.flush()
+                    answers.append(f.readline().strip())
+        for answer in answers:
+            if not answer.startswith("ok "):
+                raise Failed(f"{answer or 'the server is gone'}")
+        return answers
+
+    def digests(self):
+        """Of all models' answers, one after the other."""
+        asked = [f"infer {m} {p}" for m in self.bench.models for p in range(PICTURES)]
+        return [a.split("digest=")[1].split()[0] for a in self.ask(*asked)]
+
+    def stats(self):
+        return json.loads(self.ask("stats")[0][3:])
+
+    def run(self, tasks, seconds):
+        """tasks: a load of each model. Of each: its requests, (begin, end, time of the server) in ns."""
+        workload, log = (os.path.join(self.dir, name) for name in ("workload", "log"))
+        with open(workload, "w", encoding="ascii") as f:
+            json.dump({"time": seconds, "tasks": [
+                {"id": m, "load": load, "client": {"name": m, "model_name": m}} for m, load in tasks.items()]}, f)
+        argv = [self.bench.fermata, "bench", "--native", "--threads", "--driver", self.bench.driver, "--warm-up", "1",
+                "--alone", "1", "--json", workload]
+        env = dict(self.bench.env, INFERENCE_SOCKET=self.socket, INFERENCE_LOG=log,
+                   INFERENCE_SPIN_US=str(self.bench.spin_us))
+        try:
+            r = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=seconds + START_S)
+        except subprocess.TimeoutExpired:
+            raise Failed("requests hang") from None
+        if not r.stdout.startswith("{"):
+            raise Failed((r.stderr.strip().splitlines() or ["`fermata bench' says nothing"])[-1])
+        found = {t["id"]: t for t in json.loads(r.stdout)["runs"][0]["tasks"]}
+        return {m: self.requests(f"{log}.{m}", found[m]) for m in tasks}
+
+    def requests(self, log, task):
+        if task["failed"]:
+            raise Failed(f"{task['id']}: {task['failed']}")
+        with open(log, encoding="ascii") as f:
+            requests = [tuple(map(int, line.split())) for line in f]
+        os.unlink(log)
+        return requests[len(requests) - task["finished"]:]
+
+
+def percentile(values, p):
+    """The least that so many are not above."""
+    values = sorted(values)
+    return values[min(len(values) - 1, max(0, -int(-p * len(values) // 1) - 1))] if values else None
+
+
+def latencies(requests, interval, seconds):
+    """Each from when it was due, in us. Nobody begins early: the one that was least late tells the schedule. Who still
+    waited at the end counts with the time until then."""
+    begin = min((b - k * interval for k, (b, _, _) in enumerate(requests)), default=0)
+    due = range(len(requests), int(seconds * 1e9 / interval))
+    return ([(end - begin - k * interval) / 1e3 for k, (_, end, _) in enumerate(requests)]
+            + [(seconds * 1e9 - k * interval) / 1e3 for k in due])
+
+
+def summary(us):
+    return {"p50_us": percentile(us, 0.5), "p99_us": percentile(us, 0.99), "max_us": max(us, default=None),
+            "mean_us": sum(us) / len(us) if us else None}
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.fermata = os.path.join(args.build, "bin", "fermata")
+        self.driver = os.path.join(args.build, "lib", "inference_bench.so")
+        rt = args.rt or (SMALL_RT if args.small else RT)
+        be = args.be or (SMALL_BE if args.small else BE)
+        self.models = {"rt": rt} | {f"be{i + 1}": kind for i, kind in enumerate(be)}
+        self.shapes = {s: min(SHAPES[s], len(be)) for s in args.shapes}
+        # Threads that spin need processors to do it on, beside those that compute nothing either.
+        self.spin_us = 3000 if len(os.sched_getaffinity(0)) >= 8 else 0
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+        self.alone_us, self.alone_latencies = {}, []
+
+    def progress_total(self):
+        return 3 + len(self.args.modes) * (1 + len(self.shapes))
+
+    def alone(self, server, progress):
+        """What each can do with the device to itself, and the real-time model at the rate that it is asked."""
+        progress.step("alone: each model, again and again")
+        for m in self.models:
+            seconds, n = self.args.seconds / 4, []
+            while len(n) < 2:
+                if seconds > START_S:
+                    raise Failed(f"a request to {m} takes longer than {seconds / 4:.0f} s")
+                n, seconds = server.run({m: {"type": "continuous"}}, seconds)[m], seconds * 4
+            self.alone_us[m] = (n[-1][1] - n[0][0]) / len(n) / 1e3
+        self.interval = round(self.alone_us["rt"] * 1e3 / LOAD)
+
+    def periodic(self):
+        # The command cuts nanoseconds off.
+        return {"type": "periodic", "priority": 0, "frequency": 1e9 / (self.interval + 0.5)}
+
+    def alone_at_rate(self, server, progress):
+        progress.step("alone: the real-time model at the rate that it is asked")
+        seconds = self.args.seconds
+        self.alone_latencies += latencies(server.run({"rt": self.periodic()}, seconds)["rt"], self.interval, seconds)
+
+    def shape(self, server, n, seconds):
+        before = {m["name"]: m for m in server.stats()["models"]}
+        best = [f"be{i + 1}" for i in range(n)]
+        found = server.run({"rt": self.periodic()} | {m: {"type": "continuous"} for m in best}, seconds)
+        us = latencies(found["rt"], self.interval, seconds)
+        per_s = {m: len(r) / seconds for m, r in found.items()}
+        after = {m["name"]: m for m in server.stats()["models"]}
+        stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best) for k in ("preemptions", "interrupts")}
+        return summary(us) | {"server_p99_us": percentile([r / 1e3 for _, _, r in found["rt"]], 0.99),
+                              "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
+                              "level": max((after[m].get("level", 0) for m in best), default=0)} | stops
+
+    def mode(self, name, progress):
+        """Of each shape; or why not."""
+        with contextlib.ExitStack() as stack:
+            progress.step(f"{name}: loading")
+            server = Server(self, stack, name)
+            if server.digests() != self.digests:
+                raise Failed(f"answers differ from those in the mode {MODES[0]}")
+            found = {}
+            for s, n in self.shapes.items():
+                progress.step(f"{name}: shape {s.upper()}")
+                found[s] = self.shape(server, n, self.args.seconds)
+            return found
+
+    def run(self):
+        progress, rows, wrong = Progress(self.progress_total()), {}, []
+        try:
+            with contextlib.ExitStack() as stack:
+                server = Server(self, stack, MODES[0])
+                self.device, self.digests = server.stats()["device"], server.digests()
+                self.alone(server, progress)
+                self.alone_at_rate(server, progress)
+            for name in self.args.modes:
+                try:
+                    rows[name] = self.mode(name, progress)
+                except Failed as e:
+                    rows[name] = {"failed": str(e)}
+            with contextlib.ExitStack() as stack:
+                self.alone_at_rate(Server(self, stack, MODES[0]), progress)
+        finally:
+            progress.end()
+        return self.result(rows)
+
+    def result(self, rows):
+        alone = summary(self.alone_latencies)
+        for shapes in rows.values():
+            for s, r in shapes.items():
+                if s == "failed":
+                    continue
+                base = rows.get("sequential", {}).get(s)
+                r["p50_ratio"], r["p99_ratio"] = (r[k] / alone[k] if r[k] else None for k in ("p50_us", "p99_us"))
+                r["throughput_ratio"] = r["of_alone"] / base["of_alone"] if base else None
+        return {"device": self.device, "seconds": self.args.seconds, "spin_us": self.spin_us, "reserve_sms": self.args.reserve,
+                "models": self.models, "alone_us": self.alone_us, "interval_us": self.interval / 1e3,
+                "alone": alone | {"of_alone": self.alone_us["rt"] / self.interval * 1e3}, "shapes": self.shapes,
+                "modes": rows}
+
+
+def table(r):
+    yield f"Device       {r['device']}"
+    yield f"Real-time    {r['models']['rt']}: {r['alone_us']['rt']:.0f} us, asked every {r['interval_us']:.0f} us"
+    for m, kind in r["models"].items():
+        if m != "rt":
+            yield f"Best effort  {m}: {kind}: {r['alone_us'][m] / 1e3:.2f} ms"
+    a = r["alone"]
+    yield f"Alone        P50 {a['p50_us']:.0f}, P99 {a['p99_us']:.0f}, max {a['max_us']:.0f} us"
+    for s, n in r["shapes"].items():
+        yield ""
+        yield f"{s.upper()}: 1 + {n:<13}   real-time latency, us (to alone)      requests/s     of alone  throughput    stops"
+        yield "                         P50              P99       max       rt      be       (sum)  to sequential  (in kernels)"
+        for name, shapes in r["modes"].items():
+            if s not in shapes:
+                yield f"{name:<17} -    {shapes['failed']}"
+                continue
+            yield f"{name:<17}" + row(shapes[s])
+
+
+def row(v):
+    def us(key, ratio):
+        return f"{v[key]:8.0f} ({v[ratio]:5.2f}x)" if v[key] else f"{'-':>17}"
+
+    rt, be = v["per_s"]["rt"], sum(n for m, n in v["per_s"].items() if m != "rt")
+    to = f"{v['throughput_ratio']:7.3f}x" if v["throughput_ratio"] else f"{'-':>8}"
+    return (us("p50_us", "p50_ratio") + us("p99_us", "p99_ratio") + (f"{v['max_us']:10.0f}" if v["max_us"] else f"{'-':>10}")
+            + f"{rt:9.1f}{be:8.1f}{v['of_alone']:12.3f}{to:>15}{v['preemptions']:9} ({v['interrupts']})")
+
+
+def words(text, all_, what, parser):
+    found = text.split(",")
+    for w in found:
+        if w not in all_:
+            parser.error(f"{what}: `{w}' is none of {', '.join(all_)}")
+    return list(dict.fromkeys(found))
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="script/server-bench")
+    p.add_argument("--build", required=True)
+    p.add_argument("--seconds", type=float, default=5)
+    p.add_argument("--modes", default=",".join(MODES))
+    p.add_argument("--shapes", default=",".join(SHAPES))
+    p.add_argument("--rt")
+    p.add_argument("--be", action="append")
+    p.add_argument("--reserve", type=int, default=32)
+    p.add_argument("--json")
+    p.add_argument("--svg")
+    p.add_argument("--small", action="store_true")
+    args = p.parse_args()
+    if not 0.1 <= args.seconds <= 600:
+        p.error("--seconds: from 0.1 to 600")
+    if args.be and len(args.be) > 4:
+        p.error("--be: at most four")
+    args.modes = words(args.modes, (*MODES, *GIVEN), "--modes", p)
+    args.shapes = words(args.shapes, tuple(SHAPES), "--shapes", p)
+    return args
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that children are stopped
+    begin = time.monotonic()
+    try:
+        r = Bench(args).run()
+    except Failed as e:
+        print(f"server-bench: {e}", file=sys.stderr)
+        sys.exit(77 if "there is no CUDA driver" in str(e) else 1)
+    print("\n".join(table(r)))
+    print(f"\n{time.monotonic() - begin:.0f} s in all")
+    for path, write in ((args.json, lambda f: f.write(json.dumps(r, indent=2) + "\n")), (args.svg, lambda f: f.write(draw(r)))):
+        if path:
+            with open(path, "w", encoding="ascii") as f:
+                write(f)
+    sys.exit(any("failed" in shapes for shapes in r["modes"].values()))
+
+
+if __name__ == "__main__":
+    main()
