@@ -84,10 +84,18 @@ struct fm_backend_ops {
 
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore
 	 * continues it. Both are idempotent. interrupt: 0, it stands; -EINPROGRESS, it will, if the
-	 * command is one that can be stopped: the backend's owner then says so by fm_xq_stands().
+	 * command is one that can be stopped: the backend's owner then says so by fm_xq_stands(),
+	 * or, where the device looks at gates, it is asked again; -EALREADY: it does not run, or
+	 * rests between two commands.
 	 * restore: -EAGAIN: it shall be called once more a little later. */
 	int (*interrupt)(void *hwq);
 	int (*restore)(void *hwq);
+	/* Where the device looks at gates. uncovered: no gate has been put since commands that were
+	 * launched to be stopped in their middle, so their end must not be asked for. busy: it has
+	 * not gone on as it was yet, and nobody may take it for ended. May be NULL: no. */
+	bool (*uncovered)(void *hwq);
+	bool (*busy)(void *hwq);
+	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
 	 * the driver's. What is tracked counts as reached. May be NULL. */

@@ -76,6 +76,7 @@ struct fm_slot {
 	/* Written by the client, seldom. */
 	FM_LINE _Atomic uint64_t gates; /* gates placed */
 	_Atomic uint64_t held_ns;       /* time callers were held back (level 1) */
+	_Atomic uint64_t interrupts;    /* times it was stopped in the middle of a command */
 	_Atomic uint32_t level;         /* enum fm_level in use */
 	_Atomic uint32_t hold;          /* enum fm_hold; a device may wait for zero behind `gate` */
 	_Atomic uint32_t hears; /* 1: wake the agent when the gate closes, too, at any level */

@@ -100,7 +100,7 @@ struct fm_bqueue_info {
 	uint32_t slot, device_id;
 	uint64_t since;
 	uint32_t levels, level;
-	uint64_t begun, done, device_ns, gates, held_ns;
+	uint64_t begun, done, device_ns, gates, held_ns, interrupts;
 	bool gate_open;
 };
 struct fm_bdevice_info {

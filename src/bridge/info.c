@@ -113,6 +113,7 @@ void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.device_ns = CLAIM(s->device_ns),
 		.gates = CLAIM(s->gates),
 		.held_ns = CLAIM(s->held_ns),
+		.interrupts = CLAIM(s->interrupts),
 		.gate_open = q->ent->gate_open,
 	};
 }

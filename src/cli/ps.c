@@ -201,6 +201,7 @@ static void add_queue(struct table *t, const json_t *group, const json_t *q)
 	table_add(t, "%s", table_ms(cli_num(q, "device_ms"), time));
 	table_add(t, "%.0f", cli_num(q, "gates"));
 	table_add(t, "%s", table_ms(cli_num(q, "held_ms"), held));
+	table_add(t, "%.0f", cli_num(q, "interrupts"));
 }
 
 static int show_queues(const json_t *groups)
@@ -219,6 +220,7 @@ static int show_queues(const json_t *groups)
 		{"DEVICE TIME", true, false},
 		{"GATES", true, false},
 		{"HELD", true, false},
+		{"INSIDE", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *g, *q;

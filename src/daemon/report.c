@@ -119,6 +119,7 @@ static void add_queue(void *arg, const struct fm_bqueue_info *i)
 	set(o, "device_ms", ms(i->device_ns));
 	set(o, "gates", number(i->gates));
 	set(o, "held_ms", ms(i->held_ns));
+	set(o, "interrupts", number(i->interrupts));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
 	json_array_append_new(w->list, o);
 }

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define STOP_MS 200
+/* When the process exits, at a millisecond each: what was stopped goes on. */
+#define LAST_LOOKS 100
 
 /* A program that closes our descriptors wakes the agent up, which hears the other end of its pipe
  * go. Not where a forked child holds that, too: then the agent looks so often. */
@@ -83,8 +85,24 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 		(void)!read(c->wake_rd.fd, drain, sizeof(drain));
 }
 
+/* A command that was stopped in its middle has not gone on as it was. */
+static bool busy(struct fm_client *c)
+{
+	bool yes = false;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		const struct fm_xq *q = c->queue[i];
+
+		yes |= q && q->ops->busy && q->ops->busy(q->hwq);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return yes;
+}
+
 static void *agent(void *arg)
 {
+	const struct timespec ms = {.tv_nsec = 1000000};
 	struct fm_client *c = arg;
 	uint64_t next, link_next;
 
@@ -105,6 +123,10 @@ static void *agent(void *arg)
 	fm_client_disconnect(c, fm_now());
 	fm_client_lax(c);
 	pump_all(c);
+	for (unsigned i = 0; i < LAST_LOOKS && busy(c); i++) {
+		nanosleep(&ms, NULL);
+		pump_all(c);
+	}
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
 		if (c->queue[i] && c->queue[i]->ops->quiesce)

@@ -197,28 +197,50 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	return now;
 }
 
+static bool uncovered(struct fm_xq *q)
+{
+	return q->ops->uncovered && q->ops->uncovered(q->hwq);
+}
+
 /* The device shall write when it has finished what was launched so far. When it cannot take even
- * that, nothing will come of the rest either. */
-static void tell(struct fm_xq *q, uint64_t now)
+ * that, nothing will come of the rest either. Order held. */
+static void tell_in_order(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	uint64_t mark = fm_xq_mark(q);
+	bool gate = uncovered(q);
 	int rc;
 
-	if (x->told >= mark)
+	if (x->told >= mark && !gate)
 		return;
 	rc = q->ops->tell(q->hwq, &w, mark);
 	if (rc == -EBUSY) {
 		x->tail_at = now + FM_MS;
-		give_up(q, mark, now);
+		if (!gate)
+			give_up(q, mark, now);
 		return;
 	}
+	if (!rc && gate)
+		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	x->tail_at = 0;
 	if (rc)
 		fm_xq_advance(q, mark, now);
 	else
 		x->told = mark;
+}
+
+/* Who launches may wait for the device, which may wait for the agent. */
+static void tell(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (pthread_mutex_trylock(&x->order)) {
+		x->tail_at = now + FM_XQ_LOOK;
+		return;
+	}
+	tell_in_order(q, now);
+	pthread_mutex_unlock(&x->order);
 }
 
 /* What the device was to write may never come. Asked now and then while nothing moves. */
@@ -257,6 +279,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		return q->closing ? now + 100 * FM_MS : FM_NEVER; /* woken when it opens */
 	}
 	if (q->closing) {
+		if (q->cold->asked)
+			x->progress_at = now;
 		if (now - FM_MIN(now, x->progress_at) > FM_XQ_GIVE_UP)
 			fm_xq_advance(q, fm_xq_mark(q), now);
 		return now + FM_XQ_LOOK_MAX;
@@ -281,7 +305,7 @@ void fm_xq_device_close(struct fm_xq *q)
 
 	q->cold->progress_at = now;
 	if (fm_slot_pending(q->slot))
-		tell(q, now);
+		tell_in_order(q, now);
 }
 
 /* What a kind of command was thought to take when it first went into a graph, so that gates stand

@@ -17,6 +17,9 @@
  * needs help with that. */
 #define STUCK_LOOK (10 * FM_MS)
 
+/* So long one that is at a gate, as it says, is looked at. */
+#define LATE_LOOK FM_MS
+
 bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
@@ -223,7 +226,8 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now)
 bool fm_xq_end_matters(struct fm_xq *q)
 {
 	return !q->closing && fm_slot_pending(q->slot) &&
-	       (!fm_xq_may_run(q) || atomic_load(&q->client->board->contended));
+	       (!fm_xq_may_run(q) || atomic_load(&q->client->board->contended) ||
+		       (q->device_gates && q->cold->asked));
 }
 
 /* The agent is woken for what only it does. */
@@ -319,14 +323,35 @@ static void note_stand(struct fm_xq *q)
 	uint64_t now = fm_now(), busy;
 
 	x->interrupted = true;
-	atomic_fetch_add_explicit(&x->interrupts, 1, memory_order_relaxed);
 	x->stood_at = now;
 	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
 	busy = atomic_exchange(&q->slot->busy_since, 0);
 	if (busy && now > busy)
 		atomic_fetch_add(&q->slot->device_ns, now - busy);
 	atomic_store(&q->slot->done_at, now);
+	atomic_fetch_add_explicit(&q->slot->interrupts, 1, memory_order_relaxed);
 	XQ_TRACE(interrupted, now, q, fm_slot_pending(q->slot), 0, 0);
+}
+
+/* When to look again at one that was told to stand, or to go on, and has not yet. */
+static uint64_t look_again(struct fm_xq *q, bool open, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->device_gates)
+		return open ? now + STUCK_LOOK : FM_NEVER;
+	if (!x->stop_at || x->stop_open != open)
+		x->stop_at = now;
+	x->stop_open = open;
+	return now + fm_xq_look(x->stop_at, now);
+}
+
+/* It seems to be at a gate. That may have been true until just now. */
+static uint64_t look_once_more(struct fm_xq *q, uint64_t now)
+{
+	uint64_t at = look_again(q, false, now);
+
+	return now - q->cold->stop_at < LATE_LOOK ? at : FM_NEVER;
 }
 
 static uint64_t go_on(struct fm_xq *q, uint64_t now)
@@ -335,8 +360,10 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	int rc;
 
 	/* A gate that closes and opens is seen, maybe, by the device alone. */
-	if (!x->asked && !x->interrupted && !q->partly)
+	if (!x->asked && !x->interrupted && !q->partly) {
+		x->stop_at = 0;
 		return FM_NEVER;
+	}
 	rc = q->ops->restore(q->hwq);
 	x->asked = rc == -EAGAIN;
 	if (x->interrupted) {
@@ -350,7 +377,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		if (fm_slot_pending(q->slot))
 			atomic_store(&q->slot->busy_since, now);
 	}
-	return x->asked ? now + STUCK_LOOK : FM_NEVER;
+	return x->asked ? look_again(q, true, now) : FM_NEVER;
 }
 
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
@@ -365,10 +392,12 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 	if (x->interrupted || !fm_slot_pending(q->slot))
 		return FM_NEVER;
 	rc = q->ops->interrupt(q->hwq);
-	x->asked |= rc == -EINPROGRESS;
+	x->asked |= rc == -EINPROGRESS || (q->ops->busy && q->ops->busy(q->hwq));
 	if (!rc)
 		note_stand(q);
-	return FM_NEVER;
+	if (q->device_gates && rc == -EALREADY)
+		return look_once_more(q, now);
+	return rc == -EINPROGRESS ? look_again(q, false, now) : FM_NEVER;
 }
 
 void fm_xq_stands(struct fm_xq *q)

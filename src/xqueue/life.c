@@ -11,6 +11,7 @@ void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
 		return;
+	pthread_mutex_destroy(&q->cold->order);
 	pthread_mutex_destroy(&q->cold->lock);
 	free(q->cold->gate);
 	free(q->cold);
@@ -239,6 +240,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	x->turned = config->turned;
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
+	pthread_mutex_init(&x->order, NULL);
 	pthread_mutex_init(&x->lock, NULL);
 	rc = enter(q);
 	if (rc) {
@@ -262,6 +264,7 @@ void fm_xq_close(struct fm_xq *q)
 		return;
 	/* Once it is closing the agent may retire it at any time. */
 	atomic_fetch_add(&q->refs, 1);
+	fm_xq_order_take(q);
 	pthread_mutex_lock(&x->lock);
 	fm_xq_let_go(q);
 	if (q->device_gates)
@@ -274,6 +277,7 @@ void fm_xq_close(struct fm_xq *q)
 	if (q->ops->close)
 		q->ops->close(q->hwq);
 	fm_xq_leave(q);
+	fm_xq_order_give(q);
 	fm_client_wake(c);
 	fm_xq_unref(q);
 }

@@ -29,6 +29,8 @@ struct fm_segment {
 #define FM_SEG_SAMPLES 8
 
 struct fm_xq_cold {
+	pthread_mutex_t order;   /* fm_xq_order_take(); before the other. Who has that one already
+				    only tries */
 	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
 				    callbacks */
 	struct fm_xq_gate *gate; /* ring of closed gates */
@@ -42,13 +44,14 @@ struct fm_xq_cold {
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t held_at_done,
-		held_since; /* level 1: the window is full, with so many done, since */
-	bool interrupted;   /* level 3: it stands in the middle of a command, */
-	uint64_t stood_at;  /* since */
-	bool asked;         /* it was asked to stand, or to go on once more */
-	bool gone;          /* the slot is another's */
-	bool stopped;       /* as config.turned was told */
-	_Atomic uint64_t interrupts;
+		held_since;  /* level 1: the window is full, with so many done, since */
+	bool interrupted;    /* level 3: it stands in the middle of a command, */
+	uint64_t stood_at;   /* since */
+	uint64_t stop_at;    /* it was asked to stand, or to go on; 0: not since the gate changed */
+	bool stop_open;      /* which of them */
+	bool asked;          /* it was asked to stand, or to go on once more */
+	bool gone;           /* the slot is another's */
+	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
 	uint64_t told;       /* device gates: the device will write this progress */
 	uint64_t asked_at;   /* device gates: when it was last asked for, whether it is lost */
@@ -171,7 +174,7 @@ bool fm_xq_device_curious(struct fm_xq *q);
 #define FM_XQ_UNKNOWN_PARTS 8
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
-void fm_xq_device_close(struct fm_xq *q);
+void fm_xq_device_close(struct fm_xq *q);                  /* order held */
 /* life.c: from now on. Lock held, or not in use yet. */
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level);
 

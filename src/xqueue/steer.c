@@ -126,5 +126,5 @@ int fm_xq_wait_rest(struct fm_xq *q, uint64_t timeout_ns)
 
 uint64_t fm_xq_interrupts(const struct fm_xq *q)
 {
-	return atomic_load_explicit(&q->cold->interrupts, memory_order_relaxed);
+	return atomic_load_explicit(&q->slot->interrupts, memory_order_relaxed);
 }

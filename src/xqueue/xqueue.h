@@ -126,6 +126,8 @@ struct fm_xq {
 	uint64_t spacing;          /* device time of a segment while others share the device */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
 	_Atomic unsigned refs;     /* the owner, the agent's list, each tracker under way */
+	_Atomic bool stops_alone;  /* it may be suspended alone, by fm_xq_suspend: commands are
+				      launched so that they can stop, whoever shares the device */
 	_Atomic uint64_t edge_at;  /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
@@ -216,6 +218,26 @@ static inline bool fm_xq_scheduled(struct fm_xq *q)
 {
 	return atomic_load_explicit(&q->interval, memory_order_relaxed) != UINT64_MAX;
 }
+
+/*
+ * Where a backend counts commands in the order of its hwqueue (backend.h, uncovered) they and
+ * gates come one at a time: from before fm_xq_begin() to after fm_xq_end(), or to
+ * before the driver's call for those that need not be counted. A lock, before all others of ours.
+ */
+void fm_xq_order_take(struct fm_xq *q);
+void fm_xq_order_give(struct fm_xq *q);
+/* Such commands have been launched since the last gate, and something comes that shall see them
+ * finished: a gate. Without that lock, or with it. */
+void fm_xq_cover(struct fm_xq *q);
+void fm_xq_cover_in_order(struct fm_xq *q);
+/* And wait for them: until they have finished, or nobody will ever say so. */
+void fm_xq_drain(struct fm_xq *q);
+/* Wait until fewer commands than that are under way: the driver would wait for the device, with
+ * locks of its own, that the agent may need to let it go on. Without that lock. */
+void fm_xq_ahead(struct fm_xq *q, uint64_t most);
+
+/* May it be stopped at all: for it shares the device, or by who says that it stops alone? */
+bool fm_xq_is_shared(const struct fm_xq *q);
 
 /* After the launch, also after one that failed (a command that never was counts as finished in
  * order). */

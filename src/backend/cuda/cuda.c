@@ -249,8 +249,11 @@ static unsigned levels(void *hwq)
 				&q->reach->gates, takes_gates(q) ? FM_CU_GATES : FM_CU_NO_GATES);
 		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
 	}
+	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
+	if (gates && q->guarded && !bound(q) && q->ctx == q->base)
+		q->guard = fm_cu_guard_new(cu, q->base);
 	fm_cu_leave(cu, mode);
-	return 1u << 1 | (unsigned)gates << 2;
+	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
 }
 
 static int sync_stream(void *hwq)
@@ -301,6 +304,30 @@ static void begin_sample(struct fm_cu_queue *q)
 	s->begun = make_events(q, s) && !q->cu->event_record(s->start, q->stream);
 }
 
+/* Of what is said when all before has finished. */
+static union fm_cu_mem_op passed_op(
+	const struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	return mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
+}
+
+static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	uint64_t waiting = q->guard ? fm_cu_guard_waiting(q->guard) : 2 * finished + 1;
+	union fm_cu_mem_op ops[3 + WAITS] = {
+		mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, waiting)};
+	unsigned n = 1 + waits(q, w, ops + 1);
+	int rc;
+
+	if (q->guard)
+		ops[n++] = fm_cu_guard_wait(q->guard);
+	ops[n++] = passed_op(q, w, finished);
+	rc = enqueue(q, ops, n);
+	if (!rc && q->guard)
+		fm_cu_guard_gated(q->guard, w->progress, finished);
+	return rc;
+}
+
 static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
 {
 	struct fm_cu_queue *q = hwq;
@@ -309,13 +336,8 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	if (!reach_page_from_afar(q, w)) {
 		rc = -EOPNOTSUPP;
 	} else if (reach_from_afar(q)) {
-		union fm_cu_mem_op ops[2 + WAITS] = {
-			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished + 1)};
-		unsigned n = 1 + waits(q, w, ops + 1);
-
-		ops[n++] = mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
 		end_sample(q);
-		rc = enqueue(q, ops, n);
+		rc = enqueue_gate(q, w, finished);
 		if (!rc && sample)
 			begin_sample(q);
 	}
@@ -342,7 +364,8 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 	return reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
 }
 
-/* From the agent, or from the thread that destroys the stream. */
+/* From the agent, or from the thread that destroys the stream. What launches that left blocks out
+ * have finished nobody can say: they need a gate. */
 static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
 	struct fm_cu_queue *q = hwq;
@@ -351,11 +374,15 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 	if (rc)
 		return rc;
 	rc = -EIO;
-	if (reach(q)) {
-		union fm_cu_mem_op op =
-			mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
+	if (reach(q) && fm_cu_uncovered(q)) {
+		if (reach_page(q, w))
+			rc = enqueue_gate(q, w, finished);
+	} else if (reach(q)) {
+		union fm_cu_mem_op op = passed_op(q, w, finished);
 
 		rc = enqueue(q, &op, 1);
+		if (!rc && q->guard)
+			fm_cu_guard_gated(q->guard, w->progress, finished);
 	}
 	fm_cu_untouch(q);
 	return rc;
@@ -418,12 +445,16 @@ static void close_stream(void *hwq)
 	q->no_events = true;
 	fm_cu_leave(q->cu, mode);
 	fm_cu_track_close(q);
+	if (q->guard && q->ctx_ends)
+		fm_cu_guard_abandon(q->guard);
 }
 
 static void release(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
 
+	if (q->guard)
+		fm_cu_guard_release(q->guard);
 	if (q->release)
 		q->release(q);
 }
@@ -451,12 +482,14 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
 void fm_cu_context_gone(CUcontext ctx)
 {
 	fm_cu_reach_forget(ctx);
+	fm_cu_guards_forget(ctx);
 }
 
 void fm_cu_fork_child(void)
 {
 	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	fm_cu_reach_fork_child();
+	fm_cu_guard_fork_child();
 	fm_cu_timeslice_fork_child();
 }
 
@@ -501,6 +534,11 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.sampled = sampled,
 	.inner = inner,
 	.lost = lost,
+	.uncovered = fm_cu_uncovered,
+	.interrupt = fm_cu_interrupt,
+	.restore = fm_cu_restore,
+	.busy = fm_cu_busy,
+	.pending = fm_cu_pending,
 	.close = close_stream,
 	.release = release,
 };

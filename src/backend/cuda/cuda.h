@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "driver.h"
+#include "guard.h"
 #include <pthread.h>
 
 #define FM_CU_SAMPLES 8 /* segments being timed */
@@ -34,6 +35,10 @@ struct fm_cu_queue {
 			    else  ctx itself. Any thread may make it current */
 	CUstream stream; /* never NULL: FM_CU_STREAM_LEGACY or FM_CU_STREAM_PER_THREAD instead */
 	void (*release)(struct fm_cu_queue *q); /* the XQueue lets go: the last use of q */
+	bool guarded;  /* by whoever makes it: launches shall stop in their middle, if it
+			  can be had */
+	bool ctx_ends; /* likewise, before it is closed: its context goes, too */
+	struct fm_cu_guard *guard; /* NULL: they do not. From fm_xq_create() on */
 
 	/* Within the room. */
 	void *map; /* the board */

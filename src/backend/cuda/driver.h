@@ -17,6 +17,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUfunc_st *CUfunction;
 
 enum {
 	FM_CU_SUCCESS = 0,
@@ -38,6 +39,7 @@ enum {
 	FM_CU_HOST_REGISTER_READ_ONLY = 8,
 	FM_CU_WAIT_VALUE_EQ = 1,
 	FM_CU_EVENT_DEFAULT = 0,
+	FM_CU_STREAM_NON_BLOCKING = 1,
 	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
 	FM_CU_CAPTURE_ACTIVE = 1,
@@ -63,6 +65,37 @@ enum {
 };
 _Static_assert(sizeof(union fm_cu_mem_op) == 48, "as CUstreamBatchMemOpParams");
 
+/* CUlaunchAttribute, CUlaunchConfig */
+struct fm_cu_attribute {
+	uint32_t id; /* FM_CU_LAUNCH_* */
+	uint32_t pad;
+	uint64_t value[8];
+};
+struct fm_cu_launch_config {
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	const struct fm_cu_attribute *attributes;
+	unsigned n_attributes;
+};
+enum {
+	FM_CU_LAUNCH_IGNORE = 0,
+	FM_CU_LAUNCH_WINDOW = 1, /* of accesses that stay in the cache */
+	FM_CU_LAUNCH_COOPERATIVE = 2,
+	FM_CU_LAUNCH_CLUSTER = 4,
+	FM_CU_LAUNCH_CLUSTER_POLICY = 5,
+	FM_CU_LAUNCH_OVERLAPS = 6, /* programmatic stream serialization */
+	FM_CU_LAUNCH_PRIORITY = 8,
+	FM_CU_LAUNCH_DOMAIN_MAP = 9,
+	FM_CU_LAUNCH_DOMAIN = 10,
+	FM_CU_LAUNCH_PREFERRED_CLUSTER = 11,
+	FM_CU_LAUNCH_CARVEOUT = 14,
+};
+
+/* Kernels take their parameters as one buffer by such a list. */
+#define FM_CU_EXTRA_END    ((void *)0)
+#define FM_CU_EXTRA_BUFFER ((void *)1)
+#define FM_CU_EXTRA_SIZE   ((void *)2) /* the address of a size_t */
+
 struct fm_cu_uuid { /* CUuuid */
 	unsigned char bytes[16];
 };
@@ -78,6 +111,17 @@ struct fm_cu_uuid { /* CUuuid */
 	X(device_get_whole_uuid, "cuDeviceGetUuid", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(device_get_uuid, "cuDeviceGetUuid_v2", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(host_register, "cuMemHostRegister_v2", (void *p, size_t size, unsigned flags)) \
+	X(host_alloc, "cuMemHostAlloc", (void **p, size_t size, unsigned flags)) \
+	X(host_free, "cuMemFreeHost", (void *p)) \
+	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr *d, size_t size)) \
+	X(mem_free, "cuMemFree_v2", (CUdeviceptr d)) \
+	X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
+	X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
+	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
+	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
+	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \
+	X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream)) \
+	X(stream_flags, "cuStreamGetFlags", (CUstream stream, unsigned *flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \
 	X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext *ctx)) \
 	X(stream_get_both, "cuStreamGetCtx_v2", (CUstream stream, CUcontext *ctx, CUgreenCtx *green)) \

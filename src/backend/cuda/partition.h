@@ -15,7 +15,7 @@ union fm_cu_resource {
 	} sm;
 	uint64_t room[64];
 };
-enum { FM_CU_RESOURCE_SM = 1, FM_CU_GREEN_DEFAULT_STREAM = 1, FM_CU_STREAM_NON_BLOCKING = 1 };
+enum { FM_CU_RESOURCE_SM = 1, FM_CU_GREEN_DEFAULT_STREAM = 1 };
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 
 /* X(name here, symbol of the library, parameters): CUDA 12.5 has them all. */

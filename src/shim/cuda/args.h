@@ -7,12 +7,8 @@
  * Nothing is allocated: what the driver is given lies in room that the caller has, on its stack.
  */
 #pragma once
+#include "backend/cuda/driver.h"
 #include "backend/cuda/image/image.h"
-
-/* `extra` is a list of pairs, up to an end. */
-#define FM_CU_EXTRA_END    ((void *)0)
-#define FM_CU_EXTRA_BUFFER ((void *)1)
-#define FM_CU_EXTRA_SIZE   ((void *)2) /* the address of a size_t */
 
 /* A kernel with more parameters is not launched by way of us: its image stays as it is. */
 #define FM_CUDA_PARAMS_MAX 4096u

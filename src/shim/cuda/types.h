@@ -8,7 +8,6 @@
 
 typedef struct CUmod_st *CUmodule;
 typedef struct CUlib_st *CUlibrary;
-typedef struct CUfunc_st *CUfunction;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUarray_st *CUarray;
 typedef struct CUgraphExec_st *CUgraphExec;
@@ -21,6 +20,7 @@ typedef void (*fm_cu_host_fn)(void *user);
 typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
 
 struct CUlaunchConfig_st;
+struct CUmipmappedArray_st;
 struct CUDA_LAUNCH_PARAMS_st;
 struct CUDA_MEMCPY2D_st;
 struct CUDA_MEMCPY3D_st;
@@ -68,11 +68,6 @@ struct fm_cu_location { /* CUmemLocation, passed by value */
 };
 
 enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
-
-struct fm_cu_launch_config { /* CUlaunchConfig */
-	unsigned grid[3], block[3], shared;
-	CUstream stream;
-};
 
 struct fm_cu_launch_params { /* CUDA_LAUNCH_PARAMS */
 	CUfunction function;

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/cuda/image/image.h"
+#include "base/util.h"
+#include "guard_internal.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
+
+/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one. */
+static struct {
+	pthread_mutex_t lock;
+	struct fm_cu_guard *first;
+} unused = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct fm_cu_guard *take(CUcontext ctx)
+{
+	struct fm_cu_guard **at = &unused.first, *g;
+
+	pthread_mutex_lock(&unused.lock);
+	while (*at && (*at)->ctx != ctx)
+		at = &(*at)->next;
+	g = *at;
+	if (g)
+		*at = g->next;
+	pthread_mutex_unlock(&unused.lock);
+	return g;
+}
+
+/* Numbers go on: the control block may know the last one. */
+static void reset(struct fm_cu_guard *g)
+{
+	fm_cu_records_reset(&g->records);
+	atomic_store(&g->covered, atomic_load(&g->launched));
+	g->progress = NULL;
+	g->said = 0;
+}
+
+static void discard(struct fm_cu_guard *g)
+{
+	if (g->again)
+		g->cu->stream_destroy(g->again);
+	if (g->control)
+		g->cu->stream_destroy(g->control);
+	if (g->shared)
+		g->cu->host_free(g->shared);
+	if (g->block)
+		g->cu->mem_free(g->block);
+	free(g->records.ring);
+	free(g);
+}
+
+static bool has_all(const struct fm_cu_driver *cu)
+{
+	return cu->ctx_push && cu->ctx_pop && cu->stream_mem_ops && cu->host_alloc &&
+	       cu->host_free && cu->host_device_pointer && cu->mem_alloc && cu->mem_free &&
+	       cu->copy_to_device && cu->copy_to_host && cu->launch && cu->priority_range &&
+	       cu->stream_create && cu->stream_destroy && cu->stream_synchronize &&
+	       cu->stream_query;
+}
+
+/* The streams are of the highest priority, to be apart from the program's: where streams share a
+ * channel, ours must not come to stand behind one of the program's that waits for it. Zeros come
+ * by a copy, which waits for no kernel. */
+static bool furnish(struct fm_cu_guard *g)
+{
+	static const char zeros[BLOCK_BYTES];
+	const struct fm_cu_driver *cu = g->cu;
+	int least = 0, greatest = 0;
+	void *shared = NULL;
+
+	if (!fm_cu_records_init(&g->records) || cu->priority_range(&least, &greatest) ||
+		cu->mem_alloc(&g->block, BLOCK_BYTES) ||
+		cu->host_alloc(&shared, sizeof(*g->shared),
+			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
+		return false;
+	g->shared = shared;
+	*g->shared = (struct fm_cu_shared){0};
+	return !cu->host_device_pointer(&g->shared_at, shared, 0) &&
+	       !cu->stream_create(&g->control, FM_CU_STREAM_NON_BLOCKING, greatest) &&
+	       !cu->stream_create(&g->again, FM_CU_STREAM_NON_BLOCKING, greatest) &&
+	       !cu->copy_to_device(g->block, zeros, BLOCK_BYTES, g->control) &&
+	       !cu->stream_synchronize(g->control);
+}
+
+struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	struct fm_cu_guard *g = take(ctx);
+	bool ok;
+	int mode;
+
+	if (g || !has_all(cu))
+		return g;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->cu = cu;
+	g->ctx = ctx;
+	mode = fm_cu_enter(cu);
+	ok = furnish(g);
+	if (!ok)
+		discard(g);
+	fm_cu_leave(cu, mode);
+	return ok ? g : NULL;
+}
+
+void fm_cu_guard_abandon(struct fm_cu_guard *g)
+{
+	atomic_store(&g->broken, true);
+	g->stage = FM_CU_RUNS;
+	atomic_store(&g->shared->hold, 0);
+}
+
+/* One that the device may still write to is never used again. */
+void fm_cu_guard_release(struct fm_cu_guard *g)
+{
+	uint64_t past = g->progress ? fm_cu_records_past(&g->records, atomic_load(g->progress)) : 0;
+
+	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS || past != atomic_load(&g->launched))
+		return;
+	reset(g);
+	pthread_mutex_lock(&unused.lock);
+	g->next = unused.first;
+	unused.first = g;
+	pthread_mutex_unlock(&unused.lock);
+}
+
+/* What they have of the driver's went with the context. */
+void fm_cu_guards_forget(CUcontext ctx)
+{
+	struct fm_cu_guard *g;
+
+	while ((g = take(ctx))) {
+		free(g->records.ring);
+		free(g);
+	}
+}
+
+void fm_cu_guard_fork_child(void)
+{
+	unused.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	unused.first = NULL;
+}
+
+bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode)
+{
+	*mode = fm_cu_enter(g->cu);
+	if (!g->cu->ctx_push(g->ctx))
+		return true;
+	fm_cu_leave(g->cu, *mode);
+	return false;
+}
+
+void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
+{
+	CUcontext old;
+
+	g->cu->ctx_pop(&old);
+	fm_cu_leave(g->cu, mode);
+}
+
+/* --- launching --- */
+
+/* Attributes that mean the same when the launch is made again. Not those that record an event. */
+static bool can_repeat(const struct fm_cu_launch_config *c, bool *whole)
+{
+	for (unsigned i = 0; i < c->n_attributes; i++) {
+		const struct fm_cu_attribute *a = &c->attributes[i];
+
+		switch (a->id) {
+		case FM_CU_LAUNCH_COOPERATIVE:
+		case FM_CU_LAUNCH_OVERLAPS:
+			*whole |= (uint32_t)a->value[0] != 0;
+			break;
+		case FM_CU_LAUNCH_CLUSTER:
+		case FM_CU_LAUNCH_PREFERRED_CLUSTER:
+			*whole = true;
+			break;
+		case FM_CU_LAUNCH_IGNORE:
+		case FM_CU_LAUNCH_WINDOW:
+		case FM_CU_LAUNCH_CLUSTER_POLICY:
+		case FM_CU_LAUNCH_PRIORITY:
+		case FM_CU_LAUNCH_DOMAIN_MAP:
+		case FM_CU_LAUNCH_DOMAIN:
+		case FM_CU_LAUNCH_CARVEOUT:
+			break;
+		default:
+			return false;
+		}
+	}
+	return true;
+}
+
+void *fm_cu_guard_begin(
+	struct fm_cu_guard *g, const struct fm_cu_guarded *l, uint64_t ours[FM_GUARD_PARAMS])
+{
+	struct fm_cu_record *rec;
+	bool whole = l->whole;
+
+	if (atomic_load_explicit(&g->broken, memory_order_relaxed) ||
+		!can_repeat(l->config, &whole))
+		return NULL;
+	rec = fm_cu_records_room(&g->records, l->config, l->bytes);
+	if (!rec)
+		return NULL;
+	rec->function = l->function;
+	rec->number = g->records.next;
+	rec->whole = whole || rec->blocks > FM_CU_BLOCKS_MAX;
+	ours[0] = g->block;
+	ours[1] = g->block;
+	ours[2] = rec->number << 2 | (rec->whole ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+	return rec->params;
+}
+
+void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
+{
+	if (!launched)
+		return;
+	fm_cu_records_add(&g->records);
+	atomic_store_explicit(&g->launched, g->records.next - 1, memory_order_release);
+}
+
+bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
+{
+	return atomic_load_explicit(&g->launched, memory_order_acquire) !=
+	       atomic_load_explicit(&g->covered, memory_order_relaxed);
+}
+
+/* --- gates --- */
+
+uint64_t fm_cu_guard_waiting(const struct fm_cu_guard *g)
+{
+	return 2 * g->said + 1;
+}
+
+union fm_cu_mem_op fm_cu_guard_wait(const struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = FM_CU_OP_WAIT_VALUE_32;
+	o.op.address = g->shared_at + offsetof(struct fm_cu_shared, hold);
+	o.op.flags = FM_CU_WAIT_VALUE_EQ;
+	return o;
+}
+
+void fm_cu_guard_gated(struct fm_cu_guard *g, _Atomic uint64_t *progress, uint64_t finished)
+{
+	uint64_t launched = atomic_load(&g->launched);
+
+	g->progress = progress;
+	fm_cu_records_retire(&g->records, atomic_load(progress));
+	if (launched != atomic_load(&g->covered))
+		fm_cu_records_cover(&g->records, 2 * g->said + 1, 2 * finished);
+	atomic_store_explicit(&g->covered, launched, memory_order_release);
+	g->said = FM_MAX(g->said, finished);
+}

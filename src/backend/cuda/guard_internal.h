@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between guard.c (making, launching, gates) and guard_stop.c (stopping, going on). */
+#pragma once
+#include "guard.h"
+#include "guard_records.h"
+#include "internal.h"
+
+/* Of the control block (image/guardian.ptx), which begins with the stop word. */
+enum {
+	FM_CU_BLOCK_COUNT = 4,
+	FM_CU_BLOCK_FIRST = 8,
+	FM_CU_BLOCK_HEAD = 16, /* bytes that are read */
+	FM_CU_BLOCK_MAP = 64,
+};
+/* Launches of more blocks are all or none: a bit each is 64 KiB. */
+#define FM_CU_BLOCKS_MAX (UINT64_C(1) << 19)
+
+/* How far a stop is. */
+enum fm_cu_stage {
+	FM_CU_RUNS,
+	FM_CU_STOPPING, /* the stop word is set, gates are held: the queue runs dry */
+	FM_CU_LOOKING,  /* at rest; the stop word is taken back, the control block being read */
+	FM_CU_PARKED,   /* at rest, and what is left is known */
+	FM_CU_AGAIN     /* at rest; what was left out runs, in a stream of ours */
+};
+
+/* Memory of the host's that the device reaches. */
+struct fm_cu_shared {
+	_Atomic uint32_t hold; /* gates wait for 0 */
+	uint32_t unused;
+	struct {
+		uint32_t stop, count;
+		uint64_t first;
+	} head; /* of the control block, as it was read */
+};
+
+struct fm_cu_guard {
+	struct fm_cu_guard *next; /* of those that serve nobody */
+	const struct fm_cu_driver *cu;
+	CUcontext ctx;
+	CUdeviceptr block, shared_at;
+	struct fm_cu_shared *shared;
+	CUstream control, again; /* words and copies; launches that are made again */
+	_Atomic bool broken;     /* nothing is guarded any more */
+
+	/* Under the order, and read by any thread. */
+	_Atomic uint64_t launched, covered;
+	struct fm_cu_records
+		records; /* under the order and the lock, or what is in front of a gate */
+
+	/* Under the lock. */
+	_Atomic uint64_t *progress; /* the queue's; NULL: no gate yet */
+	uint64_t said;              /* finished, by the last gate */
+	_Atomic enum fm_cu_stage stage;
+	bool stop; /* the stop word, as written last */
+	uint64_t rest_progress;
+	uint64_t rest;   /* the last launch in front of the gate where it rests */
+	uint64_t todo;   /* the next one to be made again; none: rest + 1 */
+	bool first;      /* it has left blocks out, and the control block says so */
+	uint64_t half;   /* which launch that was the last time; 0: none */
+	uint64_t left;   /* and how many blocks of it are left */
+	bool inside;     /* some have run */
+	uint64_t number; /* of launches that are made again */
+	uint32_t count;  /* blocks left out, until the last look */
+};
+
+/* Around calls of ours to the driver from any thread, which touch our own streams alone: captures
+ * do not mind. False: the context is gone. */
+bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode);
+void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);

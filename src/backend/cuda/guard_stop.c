@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping, and going on. All of it under the XQueue's lock.
+ *
+ * The queue says 2 * n + 1 (odd) when it waits at a gate, and 2 * m when it goes on; it looks at
+ * `hold` in between. What it says may be a moment old: it has seen the gate open, and does not say
+ * so yet. Therefore `hold` is set first; only if the queue then says that it runs is the stop word
+ * set. From then on, odd means that it stands at a gate, since it has come there after `hold` was
+ * set, and all behind that gate is still to begin.
+ */
+#include "backend/cuda/image/image.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "guard_internal.h"
+#include <errno.h>
+
+/* Launches that are made again at one time: less than a stream takes without blocking. */
+#define CHUNK 256u
+/* How long the agent waits for a step on the spot. */
+#define PATIENCE (30 * FM_US)
+
+static bool waits(const struct fm_cu_guard *g)
+{
+	return g->progress && atomic_load(g->progress) & 1;
+}
+
+/* Some launch has not ended, or nobody knows. */
+static bool in_flight(struct fm_cu_guard *g)
+{
+	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
+
+	return atomic_load(&g->launched) > fm_cu_records_past(&g->records, progress);
+}
+
+static union fm_cu_mem_op write_op(uint32_t operation, CUdeviceptr at, uint64_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = at;
+	o.op.value = value;
+	return o;
+}
+
+/* A call to the driver in the guard's context. False: it fails. */
+static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g))
+{
+	bool ok;
+	int mode;
+
+	if (!fm_cu_guard_enter(g, &mode))
+		return false;
+	ok = call(g);
+	fm_cu_guard_leave(g, mode);
+	return ok;
+}
+
+static bool put_stop(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, g->block, 1);
+
+	return !g->cu->stream_mem_ops(g->control, 1, &op, 0);
+}
+
+static bool put_look(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, g->block, 0);
+
+	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) &&
+	       !g->cu->copy_to_host(&g->shared->head, g->block, FM_CU_BLOCK_HEAD, g->control);
+}
+
+/* A launch once more, under another number: the control block knows what was decided of the last
+ * one. Its bits stay. */
+static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest_of_it)
+{
+	struct fm_cu_launch_config config = rec->config;
+	size_t bytes = rec->bytes;
+	void *extra[] = {
+		FM_CU_EXTRA_BUFFER, rec->params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
+	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES);
+
+	config.stream = g->again;
+	rec->number = UINT64_C(1) << 60 | ++g->number;
+	ours[0] = g->block;
+	ours[1] = g->block;
+	ours[2] = rec->number << 2 | (rec->whole          ? FM_GUARD_GRID
+					     : rest_of_it ? FM_GUARD_AGAIN
+							  : FM_GUARD_BLOCK);
+	return !g->cu->launch(&config, rec->function, NULL, extra);
+}
+
+static bool put_chunk(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_64, g->block + FM_CU_BLOCK_FIRST, 0);
+
+	if (g->first && g->cu->stream_mem_ops(g->again, 1, &op, 0))
+		return false;
+	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
+		bool rest_of_it = g->first;
+
+		g->first = false;
+		if (!put_again(g, fm_cu_record(&g->records, g->todo++), rest_of_it))
+			return false;
+	}
+	return true;
+}
+
+/* The progress of a queue that rests is written by nobody else. */
+static void say(struct fm_cu_guard *g, bool stands)
+{
+	if (g->progress)
+		atomic_store(
+			g->progress, stands ? g->rest_progress : g->rest_progress & ~UINT64_C(1));
+}
+
+/* Fail open: the device does not answer as it should, and most likely never will. */
+static void give_up(struct fm_cu_guard *g)
+{
+	if (g->stage == FM_CU_AGAIN)
+		say(g, true);
+	fm_cu_guard_abandon(g);
+}
+
+static void look(struct fm_cu_guard *g)
+{
+	g->stage = FM_CU_LOOKING;
+	g->stop = false;
+	if (!in_context(g, put_look))
+		give_up(g);
+}
+
+/* What the control block says: which launch was the first to leave blocks out, and how many were in
+ * all. Those behind it, up to `last`, have left out all of theirs. */
+static void learn(struct fm_cu_guard *g, uint64_t last)
+{
+	uint64_t out = (uint32_t)(g->shared->head.count - g->count);
+	uint64_t number = g->shared->head.first, n = g->records.first;
+	struct fm_cu_record *rec;
+
+	g->count = g->shared->head.count;
+	g->inside = g->first = number != 0;
+	if (!number) {
+		g->half = 0;
+		return;
+	}
+	while (n <= last && fm_cu_record(&g->records, n)->number != number)
+		n++;
+	if (n > last) {
+		give_up(g); /* the program has written where it should not */
+		return;
+	}
+	rec = fm_cu_record(&g->records, n);
+	for (uint64_t i = n + 1; i <= last; i++)
+		out = fm_sub_sat(out, fm_cu_record(&g->records, i)->blocks);
+	g->inside = !rec->whole && out < (n == g->half ? g->left : rec->blocks);
+	g->half = n;
+	g->left = out;
+	g->todo = n;
+}
+
+static bool idle(struct fm_cu_guard *g, CUstream stream)
+{
+	fm_cu_result rc;
+	int mode;
+
+	if (!fm_cu_guard_enter(g, &mode)) {
+		give_up(g);
+		return false;
+	}
+	rc = g->cu->stream_query(stream);
+	fm_cu_guard_leave(g, mode);
+	if (rc && rc != FM_CU_ERROR_NOT_READY)
+		give_up(g);
+	return !rc;
+}
+
+static void open_gates(struct fm_cu_guard *g)
+{
+	if (g->stage == FM_CU_AGAIN)
+		say(g, true);
+	g->stage = FM_CU_RUNS;
+	atomic_store(&g->shared->hold, 0);
+}
+
+static void launch_again(struct fm_cu_guard *g)
+{
+	if (g->stage != FM_CU_AGAIN)
+		say(g, false);
+	g->stage = FM_CU_AGAIN;
+	if (!in_context(g, put_chunk))
+		give_up(g);
+}
+
+/* From stage to stage, as far as nobody needs to be waited for. */
+static void step(struct fm_cu_guard *g)
+{
+	switch (g->stage) {
+	case FM_CU_STOPPING:
+		if (!waits(g))
+			return;
+		g->rest_progress = atomic_load(g->progress);
+		g->rest = fm_cu_records_rest(&g->records, g->rest_progress);
+		g->todo = g->rest + 1;
+		g->half = 0;
+		look(g);
+		return;
+	case FM_CU_LOOKING:
+		if (!idle(g, g->control))
+			return;
+		g->stage = FM_CU_PARKED;
+		learn(g, g->todo - 1);
+		return;
+	case FM_CU_AGAIN:
+		if (!idle(g, g->again))
+			return;
+		if (g->stop) {
+			say(g, true);
+			look(g);
+		} else if (g->todo <= g->rest) {
+			launch_again(g);
+		} else {
+			open_gates(g);
+		}
+		return;
+	default:
+		return;
+	}
+}
+
+static void begin_stop(struct fm_cu_guard *g)
+{
+	atomic_store(&g->shared->hold, 1);
+	if (waits(g)) {
+		atomic_store(&g->shared->hold, 0);
+		return;
+	}
+	g->stage = FM_CU_STOPPING;
+	g->stop = true;
+	if (!in_context(g, put_stop))
+		give_up(g);
+}
+
+static bool is_there(const struct fm_cu_queue *q)
+{
+	return q->guard && !atomic_load(&q->guard->broken);
+}
+
+int fm_cu_interrupt(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	struct fm_cu_guard *g = q->guard;
+
+	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
+		return -EALREADY;
+	if (g->stage == FM_CU_RUNS)
+		begin_stop(g);
+	if (g->stage == FM_CU_AGAIN && !g->stop) {
+		g->stop = true;
+		if (!in_context(g, put_stop))
+			give_up(g);
+	}
+	step(g);
+	step(g);
+	if (g->stage == FM_CU_RUNS)
+		return -EALREADY;
+	if (g->stage != FM_CU_PARKED)
+		return -EINPROGRESS;
+	return g->inside ? 0 : -EALREADY;
+}
+
+int fm_cu_restore(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	struct fm_cu_guard *g = q->guard;
+	uint64_t until = fm_now() + PATIENCE;
+
+	while (is_there(q) && g->stage != FM_CU_RUNS) {
+		enum fm_cu_stage before = g->stage;
+
+		if (g->stage != FM_CU_PARKED)
+			step(g);
+		else if (g->todo <= g->rest)
+			launch_again(g);
+		else
+			open_gates(g);
+		if (g->stage == before && fm_now() >= until)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+bool fm_cu_busy(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && q->guard->stage != FM_CU_RUNS;
+}
+
+bool fm_cu_pending(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
+}
+
+bool fm_cu_uncovered(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && fm_cu_guard_uncovered(q->guard);
+}

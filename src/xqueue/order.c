@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For backends that count commands in the order of their hwqueue. */
+#include "segment.h"
+
+/* The device wakes nobody. */
+#define AHEAD_LOOK (100 * FM_US)
+/* A queue that may run, and does not move for so long, waits for something else. */
+#define AHEAD_MOST FM_S
+/* Now and then a look whether the device is lost. */
+#define LOSS_LOOKS 500u
+
+void fm_xq_order_take(struct fm_xq *q)
+{
+	pthread_mutex_lock(&q->cold->order);
+}
+
+void fm_xq_order_give(struct fm_xq *q)
+{
+	pthread_mutex_unlock(&q->cold->order);
+}
+
+bool fm_xq_is_shared(const struct fm_xq *q)
+{
+	const struct fm_board *b = q->client->board;
+
+	return q->level == FM_LEVEL_RUNNING &&
+	       (atomic_load_explicit(&b->contended, memory_order_relaxed) == FM_SHARES ||
+		       atomic_load_explicit(&q->stops_alone, memory_order_relaxed));
+}
+
+static bool uncovered(struct fm_xq *q)
+{
+	return q->ops->uncovered && q->ops->uncovered(q->hwq);
+}
+
+/* A gate, if there is a reason for one by now. Order held. */
+static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q))
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (atomic_load(&q->client->dead))
+		return;
+	pthread_mutex_lock(&x->lock);
+	if (!q->closing && !x->gone && q->device_gates && reason(q))
+		fm_xq_place_gate(q, false, fm_now());
+	fm_xq_leave(q);
+}
+
+void fm_xq_cover_in_order(struct fm_xq *q)
+{
+	if (uncovered(q))
+		place(q, uncovered);
+}
+
+void fm_xq_cover(struct fm_xq *q)
+{
+	fm_xq_order_take(q);
+	place(q, uncovered);
+	fm_xq_order_give(q);
+}
+
+/* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
+static bool drained(struct fm_xq *q, bool ask)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool yes;
+
+	pthread_mutex_lock(&x->lock);
+	yes = x->gone || q->closing || !q->ops->pending || !q->ops->pending(q->hwq) ||
+	      (ask && q->ops->lost && q->ops->lost(q->hwq));
+	fm_xq_leave(q);
+	return yes;
+}
+
+void fm_xq_drain(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	for (unsigned i = 1; !atomic_load(&q->client->dead) && !drained(q, i % LOSS_LOOKS == 0);
+		i++)
+		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + AHEAD_LOOK);
+}
+
+static bool untold(struct fm_xq *q)
+{
+	return q->cold->told < fm_xq_mark(q);
+}
+
+void fm_xq_ahead(struct fm_xq *q, uint64_t most)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t since = fm_now(), now = since, moved = since, done = fm_slot_done(q->slot);
+
+	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
+		return;
+	fm_xq_order_take(q);
+	place(q, untold); /* the device says how far it has come at gates alone */
+	fm_xq_order_give(q);
+	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&
+		now - moved < AHEAD_MOST) {
+		fm_turn_wait(q, atomic_load(&x->turn), now + AHEAD_LOOK);
+		now = fm_now();
+		if (!fm_xq_may_run(q) || fm_slot_done(q->slot) != done)
+			moved = now;
+		done = fm_slot_done(q->slot);
+	}
+	atomic_fetch_add_explicit(&q->slot->held_ns, now - since, memory_order_relaxed);
+}
