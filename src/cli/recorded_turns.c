@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that have turns of their own, as a processor has under Linux: while somebody whose gate was
- * closed comes to rest, the one who was chosen has the device in between. What the core charges then is
- * not what the device did, for it charges the first of them until it rests; nor is what a client
- * measures. A segment counts there as what it measured while nobody came to rest, and else for no
- * more than as many such commands of this group take. What is beyond that in the segments of those
- * who came to rest is what the others had: the turns.
+ * Devices that have turns of their own, as a processor has under Linux: while somebody whose gate
+ * was closed comes to rest, the one who was chosen has the device in between. What the core charges
+ * then is not what the device did, for it charges the first of them until it rests; nor is what a
+ * client measures. A segment counts there as what it measured while nobody came to rest, and else
+ * for no more than as many such commands of this group take. What is beyond that in the segments of
+ * those who came to rest is what the others had: the turns.
  */
 #include "base/clock.h"
 #include "recorded_state.h"
@@ -137,8 +137,7 @@ static uint64_t usual(struct segment *s, size_t n)
 /* Of a shared segment; 0: nothing is known of this group's. */
 static uint64_t length_of(const struct reading *x, const struct shared_segment *s)
 {
-	unsigned __int128 most =
-		(unsigned __int128)x->member[s->member].each * s->segment.commands;
+	unsigned __int128 most = (unsigned __int128)x->member[s->member].each * s->segment.commands;
 
 	return most < s->segment.took ? (uint64_t)most : s->segment.took;
 }
@@ -177,7 +176,8 @@ static void set_lengths(struct reading *x)
 	struct recorded_job *j;
 
 	for (uint32_t i = 0; i < r->groups; i++)
-		for (size_t k = 0; r->device[r->group[i].device].turns && k < r->group[i].jobs; k++) {
+		for (size_t k = 0; r->device[r->group[i].device].turns && k < r->group[i].jobs;
+			k++) {
 			j = &r->group[i].job[k];
 			if (!j->counted)
 				continue;

@@ -21,6 +21,7 @@ struct run {
 	} hint[FM_HINT_COUNT];
 	const char *group, *local;
 	int64_t level; /* 0: not given */
+	bool guardian;
 	struct run_task task;
 	char **command; /* ends with NULL */
 };
@@ -30,6 +31,7 @@ enum {
 	KEY_GROUP = KEY_HINT + FM_HINT_COUNT,
 	KEY_LEVEL,
 	KEY_LOCAL,
+	KEY_GUARDIAN,
 	KEY_GPU_TIME,
 	KEY_CPU_TIME,
 	KEY_CPU,
@@ -66,6 +68,10 @@ static const struct argp_option options[] = {
 	{"local", KEY_LOCAL, "POLICY", 0,
 		"Schedule inside the program itself, without a daemon: \"POLICY "
 		"[PARAMETER=VALUE...]\"",
+		1},
+	{"guardian", KEY_GUARDIAN, NULL, 0,
+		"CUDA: rewrite kernels as they are loaded, so that they can be stopped between two "
+		"of their blocks (level 3)",
 		1},
 	{"gpu-time", KEY_GPU_TIME, "TIME", 0,
 		"A real-time task: a job uses the device for so long at most. It is admitted "
@@ -223,6 +229,9 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		cli_check_policy(state, arg);
 		run->local = arg;
 		return 0;
+	case KEY_GUARDIAN:
+		run->guardian = true;
+		return 0;
 	case KEY_GPU_TIME ... KEY_ADMIT:
 		parse_task(run, key, arg, state);
 		return 0;
@@ -348,6 +357,17 @@ static int set_preload(struct fm_err *err)
 	return set_env("LD_PRELOAD", list, err);
 }
 
+/* Each guarded stream has two more: with few channels of the driver's to share, they would wait for
+ * each other. */
+static int set_guardian(struct fm_err *err)
+{
+	int rc = set_env("FERMATA_GUARDIAN", "1", err);
+
+	if (!rc && !getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
+		rc = set_env("CUDA_DEVICE_MAX_CONNECTIONS", "32", err);
+	return rc;
+}
+
 static int set_environment(struct run *run, struct fm_err *err)
 {
 	char level[2] = {(char)('0' + run->level), '\0'};
@@ -359,6 +379,8 @@ static int set_environment(struct run *run, struct fm_err *err)
 		rc = set_env("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
 		rc = set_env("FERMATA_LOCAL", run->local, err);
+	if (!rc && run->guardian)
+		rc = set_guardian(err);
 	return rc ? rc : set_layer(err);
 }
 

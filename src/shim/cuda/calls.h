@@ -110,7 +110,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 
 /* clang-format off */
 #define FM_CUDA_LAUNCHES(X) \
-	FM_CUDA_KERNELS(X) FM_CUDA_COOPERATIVE(X) FM_CUDA_OTHER_WORK(X)
+	FM_CUDA_KERNELS(X) FM_CUDA_KERNELS_EX(X) FM_CUDA_COOPERATIVE(X) FM_CUDA_OTHER_WORK(X)
 
 /* All but kernels. */
 #define FM_CUDA_OTHER_WORK(X) \
@@ -120,7 +120,10 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 #define FM_CUDA_KERNELS(X) \
 	X(cuLaunchKernel, , ptsz, 4000, stream, 1, 0, KEY_DIMS, \
 		(CUfunction f, DIMS, CUstream stream, void **params, void **extra), \
-		(f, DIM_ARGS, stream, params, extra)) \
+		(f, DIM_ARGS, stream, params, extra))
+
+/* The same with a `config`. */
+#define FM_CUDA_KERNELS_EX(X) \
 	X(cuLaunchKernelEx, , ptsz, 11060, config_stream(config), 1, 0, key_config(f, config), \
 		(const struct CUlaunchConfig_st *config, CUfunction f, void **params, void **extra), \
 		(config, f, params, extra))
@@ -476,6 +479,12 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 /* What loads code, gives its functions, and gives them parameters elsewhere than in a launch: of
  * use only where images are rewritten (modules.c, nodes.c). As the table above. */
 #define FM_CUDA_CODE_CALLS(F) \
+	F(cuMemFree, , 2000, "waits for guarded launches", (CUdeviceptr ptr)) \
+	F(cuMemFree, _v2, 3020, "waits for guarded launches", (CUdeviceptr ptr)) \
+	F(cuMemFreeHost, , 2000, "waits for guarded launches", (void *ptr)) \
+	F(cuMemHostUnregister, , 4000, "waits for guarded launches", (void *ptr)) \
+	F(cuArrayDestroy, , 2000, "waits for guarded launches", (CUarray array)) \
+	F(cuMipmappedArrayDestroy, , 5000, "waits for guarded launches", (struct CUmipmappedArray_st *array)) \
 	F(cuModuleLoad, , 2000, "rewrites the image", (CUmodule *module, const char *path)) \
 	F(cuModuleLoadData, , 2000, "rewrites the image", (CUmodule *module, const void *image)) \
 	F(cuModuleLoadDataEx, , 2010, "rewrites the image", \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "code.h"
+#include "guarded.h"
 #include "handles.h"
 #include "rewrite.h"
 #include <pthread.h>
@@ -159,6 +160,7 @@ static bool index_kernels(struct fm_cuda_code *c)
 		}
 		c->kernel[i].image = k;
 		c->kernel[i].mode = fm_kernel_mode(k->traits);
+		c->kernel[i].left = fm_cuda_guard_list(k->name, &c->kernel[i].mode);
 	}
 	qsort_r(c->by_name, n, sizeof(*c->by_name), order, &c->image);
 	return true;

@@ -4,8 +4,7 @@
  * What only orders work (events, waits, host functions) takes the device no time, stands behind the
  * gates of the work before it anyway, and is not counted.
  */
-#include "modules.h"
-#include "shim.h"
+#include "guarded.h"
 
 struct launch {
 	struct fm_cuda_queue *q;
@@ -24,7 +23,9 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 	return true;
 }
 
-static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+/* guards: there may be some. Of a queue that has one the order is held from here on. */
+static inline struct launch enter(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, bool guards)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -38,11 +39,25 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
-		if (!l.q)
+		if (!l.q) {
+			fm_cuda_cover(stream);
 			return l;
+		}
 	}
+	if (guards)
+		fm_cuda_guard_enter(l.q, stream);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_xq_begin(l.q->xq, key, key_waits(key));
+	return l;
+}
+
+static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+{
+	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed));
+	struct launch l = enter(given, per_thread, key, id, guards);
+
+	if (guards && l.q && l.q->hw.guard)
+		fm_cuda_guard_pass(l.q);
 	return l;
 }
 
@@ -53,6 +68,7 @@ static inline void ordering(CUstream given, bool per_thread)
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return;
+	fm_cuda_cover(fm_cuda_stream(given, per_thread));
 	q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
 	if (q)
 		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
@@ -112,38 +128,93 @@ static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
 	fm_cuda_args(args, (kernel)->image, params, extra, unguarded, \
 		__builtin_alloca(fm_cuda_args_room((kernel)->image, extra != NULL)))
 
-/* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed) \
-	fm_cu_result symbol decl                                     \
-	{                                                            \
-		const struct fm_cuda_kernel *kernel = rewritten(f);  \
-		void **none __attribute__((unused)) = NULL;          \
-		struct fm_cuda_args a;                               \
-		struct launch l;                                     \
-		fm_cu_result rc;                                     \
-                                                                     \
-		if (FM_UNLIKELY(kernel)) {                           \
-			if (!ADD_OURS(&a, kernel, params, packed))   \
-				return FM_CU_ERROR_INVALID_VALUE;    \
-			params = a.params;                           \
-			packed = a.extra;                            \
-		}                                                    \
-		l = begin(stream, per_thread, key, id);              \
-		fm_cu_inside++;                                      \
-		rc = NEXT(id, decl, call);                           \
-		fm_cu_inside--;                                      \
-		end(l, false);                                       \
-		return rc;                                           \
+/* How a launch is made, where images are rewritten: never in haste. */
+struct launch_plan {
+	struct launch l;
+	bool guarded; /* the queue's order is held until its end */
+};
+
+static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
+	enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
+	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
+{
+	bool guards = atomic_load(&fm_cuda_guards);
+	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards)};
+
+	if (!guards || !p.l.q || !p.l.q->hw.guard)
+		return p;
+	p.guarded =
+		kernel && config && fm_cuda_guard_launch(p.l.q, kernel, f, config, cooperative, a);
+	if (!p.guarded)
+		fm_cuda_guard_pass(p.l.q);
+	return p;
+}
+
+static void end_kernel(struct launch_plan p, fm_cu_result rc)
+{
+	end(p.l, false);
+	if (p.guarded)
+		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
+}
+
+#define GIVEN_BY_DIMS                                                          \
+	&(const struct fm_cu_launch_config)                                    \
+	{                                                                      \
+		.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, \
 	}
-#define BOTH(name, suffix, clone, stream, key, decl, call, packed)                               \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed)    \
-	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl, \
-		call, packed)
+#define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
+
+/* `packed`: the parameter `extra`, or, where there is none, `none`. */
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)          \
+	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                   \
+	{                                                                                       \
+		const struct fm_cuda_kernel *kernel = rewritten(f);                             \
+		void **none __attribute__((unused)) = NULL;                                     \
+		struct fm_cuda_args a;                                                          \
+		struct launch_plan p;                                                           \
+		fm_cu_result rc;                                                                \
+                                                                                                \
+		if (kernel) {                                                                   \
+			if (!ADD_OURS(&a, kernel, params, packed))                              \
+				return FM_CU_ERROR_INVALID_VALUE;                               \
+			params = a.params;                                                      \
+			packed = a.extra;                                                       \
+		}                                                                               \
+		p = begin_kernel(                                                               \
+			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a);  \
+		fm_cu_inside++;                                                                 \
+		rc = NEXT(id, decl, call);                                                      \
+		fm_cu_inside--;                                                                 \
+		end_kernel(p, rc);                                                              \
+		return rc;                                                                      \
+	}                                                                                       \
+	fm_cu_result symbol decl                                                                \
+	{                                                                                       \
+		struct launch l;                                                                \
+		fm_cu_result rc;                                                                \
+                                                                                                \
+		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))) \
+			return symbol##_rewritten call;                                         \
+		l = enter(stream, per_thread, key, id, false);                                  \
+		fm_cu_inside++;                                                                 \
+		rc = NEXT(id, decl, call);                                                      \
+		fm_cu_inside--;                                                                 \
+		end(l, false);                                                                  \
+		return rc;                                                                      \
+	}
+#define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
+		cooperative)                                                                       \
+	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl,   \
+		call, packed, how, cooperative)
 #define KERNEL(name, suffix, clone, since, stream, work, waits, key, decl, call) \
-	BOTH(name, suffix, clone, stream, key, decl, call, extra)
+	BOTH(name, suffix, clone, stream, key, decl, call, extra, BY_DIMS, false)
+#define KERNEL_EX(name, suffix, clone, since, stream, work, waits, key, decl, call) \
+	BOTH(name, suffix, clone, stream, key, decl, call, extra, BY_CONFIG, false)
 #define COOPERATIVE(name, suffix, clone, since, stream, work, waits, key, decl, call) \
-	BOTH(name, suffix, clone, stream, key, decl, call, none)
+	BOTH(name, suffix, clone, stream, key, decl, call, none, BY_DIMS, true)
 FM_CUDA_KERNELS(KERNEL)
+FM_CUDA_KERNELS_EX(KERNEL_EX)
 FM_CUDA_COOPERATIVE(COOPERATIVE)
 #undef ONE
 
@@ -189,6 +260,7 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return false;
+	fm_cuda_cover(stream);
 	q = fm_cuda_find_governed(stream);
 	if (!q || (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
 			  fm_cuda_capturing(stream)))

@@ -14,6 +14,7 @@ struct fm_cuda_code;
 struct fm_cuda_kernel {
 	const struct fm_kernel *image; /* its name and its own parameters; see args.h */
 	enum fm_guard_mode mode;       /* of a first launch, unless it is cooperative */
+	bool left;                     /* it is never guarded: by wish */
 	const char *why;               /* it is not rewritten: the reason, in a word or two */
 	struct fm_cuda_code *code;     /* where it is from */
 	bool counted;                  /* as left, when the program first wanted it */

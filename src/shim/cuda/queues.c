@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/timeslice.h"
+#include "guarded.h"
 #include "local/local.h"
-#include "modules.h"
-#include "shim.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -228,7 +227,9 @@ static struct fm_cuda_queue *make(
 		q->group = terms->group;
 		q->watch = terms->watch;
 	}
+	fm_cuda_guard_wish(q);
 	q->xq = make_xq(c, q, terms ? terms->level : FM_LEVEL_NONE);
+	fm_cuda_guard_made(q);
 	if (push)
 		cu->ctx_pop(&old);
 	if (q->xq)
@@ -363,6 +364,34 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 	return n;
 }
 
+size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
+	bool (*besides)(const struct fm_cuda_queue *q))
+{
+	struct fm_cuda_queue *q;
+	size_t n = 0;
+
+	if (!fm_cuda_has_client())
+		return 0;
+	pthread_mutex_lock(&map_lock);
+	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
+		q = at(i);
+		if (!q || (ctx && !of_context(q, ctx)) || !is(q) || (besides && !besides(q)))
+			continue;
+		fm_xq_keep(q->xq);
+		xq[n++] = q->xq;
+	}
+	pthread_mutex_unlock(&map_lock);
+	return n;
+}
+
+struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx)
+{
+	struct fm_cuda_queue *q =
+		ctx ? fm_map_find(&fm_cuda_map, default_key(FM_CU_STREAM_LEGACY, ctx)) : NULL;
+
+	return q && q != &fm_cuda_refused && q->hw.ctx == ctx ? q : NULL;
+}
+
 /* --- closing: out of the map first, so that nobody finds it any more --- */
 
 void fm_cuda_close_stream(CUstream stream)
@@ -391,8 +420,10 @@ static void close_all(CUcontext ctx, const void *thread)
 		if (q && (ctx ? of_context(q, ctx) : q->thread == thread))
 			found[n++] = q;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		found[i]->hw.ctx_ends = ctx;
 		fm_map_erase(&fm_cuda_map, found[i]->key);
+	}
 	if (legacy)
 		fm_map_erase(&fm_cuda_map, legacy); /* if it was refused */
 	pthread_mutex_unlock(&map_lock);
@@ -402,8 +433,10 @@ static void close_all(CUcontext ctx, const void *thread)
 
 void fm_cuda_close_context(CUcontext ctx)
 {
-	if (ctx && fm_cuda_has_client())
-		close_all(ctx, NULL);
+	if (!ctx || !fm_cuda_has_client())
+		return;
+	fm_cuda_drain(ctx);
+	close_all(ctx, NULL);
 }
 
 /* The thread's default streams end with it. */

@@ -93,6 +93,7 @@ struct fm_cuda_queue {
 	unsigned group;              /* of the client */
 	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
 	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
+	bool blocking;               /* the legacy stream waits for it, and it for that one */
 
 	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
 	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
@@ -213,6 +214,13 @@ static inline void fm_cuda_finished(
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since);
 /* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
+
+/* The XQueues of a context, or, if ctx is NULL, of all, that both are true of (NULL: any), each
+ * with a reference (fm_xq_unref); how many. */
+size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
+	bool (*besides)(const struct fm_cuda_queue *q));
+/* The queue of a context's legacy stream; NULL: none. */
+struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx);
 
 /* Before the driver's call that ends them. */
 void fm_cuda_close_stream(CUstream stream);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, and the lives of streams, contexts and events. */
-#include "modules.h"
-#include "shim.h"
+#include "guarded.h"
 
 #define DEVICES 64
 
@@ -15,8 +14,10 @@ struct wait {
 
 static struct wait wait_begin(CUstream stream, bool per_thread)
 {
-	struct wait w = {.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
+	struct wait w;
 
+	fm_cuda_cover(fm_cuda_stream(stream, per_thread));
+	w = (struct wait){.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
 	if (w.q) {
 		w.mark = fm_cuda_mark(w.q);
 		w.since = fm_now();
@@ -62,6 +63,13 @@ BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_
 
 /* --- capture --- */
 
+/* Nobody but the program touches streams then, and no launch is guarded. */
+static void capture_begins(void)
+{
+	fm_cu_capture_begin();
+	fm_cuda_cover_all(NULL);
+}
+
 static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -75,10 +83,10 @@ static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, f
 }
 
 #define BEGIN(id) capture_begun(stream, per_thread, true, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamBeginCapture, , (CUstream stream), fm_cu_capture_begin(), BEGIN)
+BOTH(cuStreamBeginCapture, , (CUstream stream), capture_begins(), BEGIN)
 #define BEGIN_V2(id) \
 	capture_begun(stream, per_thread, true, NEXT(id, (CUstream, unsigned), (stream, mode)))
-BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), fm_cu_capture_begin(), BEGIN_V2)
+BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), capture_begins(), BEGIN_V2)
 
 #define GRAPH_PARAMS                                              \
 	(CUstream stream, CUgraph graph, const CUgraphNode *deps, \
@@ -86,7 +94,7 @@ BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), fm_cu_capture_
 #define BEGIN_GRAPH(id)                          \
 	capture_begun(stream, per_thread, false, \
 		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
-BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, fm_cu_capture_begin(), BEGIN_GRAPH)
+BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(), BEGIN_GRAPH)
 
 /* It may fail because there was none, or in the wrong thread, and then goes on. */
 static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
@@ -315,6 +323,8 @@ static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
 	if (!ctx)
 		ctx = fm_cuda_current();
 	if (ctx)
+		fm_cuda_cover_all(ctx);
+	if (ctx)
 		w->n = fm_cuda_marks(ctx, w->mark);
 	w->since = fm_now();
 }
@@ -381,12 +391,14 @@ fm_cu_result cuEventDestroy_v2(CUevent event)
 /* Behind all streams of a context: no mark says that. */
 fm_cu_result cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
+	fm_cuda_cover_all(ctx);
 	fm_cuda_event_forget(event);
 	return NEXT(FM_CUDA_cuCtxRecordEvent, (CUcontext, CUevent), (ctx, event));
 }
 
 fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
 {
+	fm_cuda_cover_all(NULL);
 	fm_cuda_event_forget(event);
 	return NEXT(FM_CUDA_cuGreenCtxRecordEvent, (CUgreenCtx, CUevent), (ctx, event));
 }

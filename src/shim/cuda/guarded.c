@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guarded.h"
+#include <string.h>
+
+/* A stream takes about a thousand commands before the driver waits for the device. */
+#define AHEAD 512u
+
+_Atomic bool fm_cuda_guards;
+
+/* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
+ * behind. */
+static _Atomic uint64_t blocking_launches, blocking_covered;
+
+void fm_cuda_guard_wish(struct fm_cuda_queue *q)
+{
+	const struct fm_cu_driver *cu = q->hw.cu;
+	unsigned flags = 0;
+
+	q->hw.guarded = atomic_load(&fm_cuda_rewrites);
+	q->blocking = q->hw.stream != FM_CU_STREAM_LEGACY &&
+		      (q->hw.stream == FM_CU_STREAM_PER_THREAD || !cu->stream_flags ||
+			      cu->stream_flags(q->hw.stream, &flags) ||
+			      !(flags & FM_CU_STREAM_NON_BLOCKING));
+}
+
+void fm_cuda_guard_made(struct fm_cuda_queue *q)
+{
+	if (!q->hw.guard)
+		return;
+	if (q->xq) {
+		atomic_store(&q->xq->stops_alone, q->bound);
+		atomic_store(&fm_cuda_guards, true);
+	} else {
+		fm_cu_guard_release(q->hw.guard);
+	}
+}
+
+/* --- covers --- */
+
+static bool uncovered(const struct fm_cuda_queue *q)
+{
+	return q->hw.guard && fm_cu_guard_uncovered(q->hw.guard);
+}
+
+static bool is_blocking(const struct fm_cuda_queue *q)
+{
+	return q->blocking;
+}
+
+static bool is_any(const struct fm_cuda_queue *q)
+{
+	return true;
+}
+
+static void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q), bool guarded,
+	void (*call)(struct fm_xq *xq))
+{
+	struct fm_xq *found[FM_BOARD_SLOTS];
+	size_t n = fm_cuda_keep(ctx, found, which, guarded ? NULL : uncovered);
+
+	while (n) {
+		call(found[--n]);
+		fm_xq_unref(found[n]);
+	}
+}
+
+/* The legacy stream waits for those of its context that block, and they for it. */
+static void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
+{
+	uint64_t launches;
+	struct fm_cuda_queue *legacy;
+
+	if (stream == FM_CU_STREAM_LEGACY) {
+		launches = atomic_load(&blocking_launches);
+		if (launches == atomic_load(&blocking_covered))
+			return;
+		for_all(fm_cuda_current(), is_blocking, false, fm_xq_cover);
+		atomic_store(&blocking_covered, launches);
+	} else if (!q || q->blocking) {
+		legacy = fm_cuda_find_legacy(q ? q->hw.ctx : fm_cuda_current());
+		if (legacy && uncovered(legacy))
+			fm_xq_cover(legacy->xq);
+	}
+}
+
+void fm_cuda_cover_slow(CUstream stream)
+{
+	struct fm_cuda_queue *q = fm_cuda_find_governed(stream);
+
+	cover_implicit(stream, q);
+	if (q && uncovered(q))
+		fm_xq_cover(q->xq);
+}
+
+void fm_cuda_cover_all(CUcontext ctx)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		for_all(ctx, is_any, false, fm_xq_cover);
+}
+
+void fm_cuda_drain(CUcontext ctx)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		return;
+	fm_cuda_cover_all(ctx);
+	for_all(ctx, is_any, true, fm_xq_drain);
+}
+
+/* --- launches --- */
+
+void fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream)
+{
+	cover_implicit(stream, q);
+	if (!q->hw.guard)
+		return;
+	fm_xq_ahead(q->xq, AHEAD);
+	fm_xq_order_take(q->xq);
+}
+
+void fm_cuda_guard_pass(struct fm_cuda_queue *q)
+{
+	fm_xq_cover_in_order(q->xq);
+	fm_xq_order_give(q->xq);
+}
+
+static bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
+{
+	return fm_xq_is_shared(q->xq) && !kernel->left &&
+	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
+}
+
+/* Ours in place of those of a launch that is not guarded. */
+static void put_ours(
+	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
+{
+	memcpy(a->ours, ours, sizeof(a->ours));
+	if (a->extra)
+		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
+}
+
+bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
+	struct fm_cuda_args *a)
+{
+	const struct fm_cu_attribute together = {.id = FM_CU_LAUNCH_COOPERATIVE, .value = {1}};
+	struct fm_cu_launch_config c = *config;
+	struct fm_cu_guarded l = {.function = f,
+		.config = &c,
+		.bytes = fm_cuda_args_bytes(kernel->image),
+		.whole = cooperative || kernel->mode == FM_GUARD_GRID};
+	uint64_t ours[FM_GUARD_PARAMS];
+	void *copy;
+
+	if (!to_be_guarded(q, kernel))
+		return false;
+	if (cooperative) {
+		c.attributes = &together;
+		c.n_attributes = 1;
+	}
+	copy = fm_cu_guard_begin(q->hw.guard, &l, ours);
+	if (!copy || !fm_cuda_args_copy(kernel->image, a->params, a->extra, copy))
+		return false;
+	put_ours(a, kernel->image, ours);
+	return true;
+}
+
+void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
+{
+	fm_cu_guard_end(q->hw.guard, launched);
+	if (launched && q->blocking)
+		atomic_fetch_add(&blocking_launches, 1);
+	fm_xq_order_give(q->xq);
+}

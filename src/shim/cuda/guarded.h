@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarded launches: which they are, and what has to have a gate in front of it, since it might see
+ * that they have ended although they have not (docs/cuda-guardian.md).
+ */
+#pragma once
+#include "modules.h"
+#include "shim.h"
+
+/* Some stream has a guard, or has had one. */
+extern _Atomic bool fm_cuda_guards;
+
+/* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
+ * one before fm_xq_create(); and what came of it, after. */
+void fm_cuda_guard_wish(struct fm_cuda_queue *q);
+void fm_cuda_guard_made(struct fm_cuda_queue *q);
+
+/* --- covers: gates in front of what comes next --- */
+
+/* In front of something on this stream (of fm_cuda_stream()) that is no guarded launch, for it and
+ * for streams that it waits for by the driver's rules. */
+void fm_cuda_cover_slow(CUstream stream);
+static inline void fm_cuda_cover(CUstream stream)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		fm_cuda_cover_slow(stream);
+}
+/* In front of something that waits for all streams of a context; NULL: of all contexts. */
+void fm_cuda_cover_all(CUcontext ctx);
+/* And wait for what was guarded: before a call in which the driver waits, and may hold locks that
+ * it takes to make launches again; or that ends what they use. NULL: all contexts. */
+void fm_cuda_drain(CUcontext ctx);
+
+/* --- launches: around fm_xq_begin() and fm_xq_end() --- */
+
+/* Covers what the driver has it wait for; of a queue with a guard, takes its order. */
+void fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream);
+/* It is no guarded launch: a gate if it needs one, and gives the order back. */
+void fm_cuda_guard_pass(struct fm_cuda_queue *q);
+/* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,
+ * after fm_xq_end(). */
+bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
+	struct fm_cuda_args *a);
+void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched);
+
+/* --- lists.c: what users say of kernels --- */
+
+/* By its name, from FERMATA_GUARDIAN_LEAVE and FERMATA_GUARDIAN_GRID. True: never guarded. */
+bool fm_cuda_guard_list(const char *name, enum fm_guard_mode *mode);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that is given back, for which the driver waits until no kernel uses it. Guarded launches
+ * may have to be made again, and the driver may hold locks while it waits that they need: they are
+ * waited for before.
+ */
+#include "guarded.h"
+
+#define FREE(symbol, type)                                     \
+	fm_cu_result symbol(type what)                         \
+	{                                                      \
+		if (FM_LIKELY(!fm_cu_inside))                  \
+			fm_cuda_drain(NULL);                   \
+		return NEXT(FM_CUDA_##symbol, (type), (what)); \
+	}
+
+FREE(cuMemFree, CUdeviceptr)
+FREE(cuMemFree_v2, CUdeviceptr)
+FREE(cuMemFreeHost, void *)
+FREE(cuMemHostUnregister, void *)
+FREE(cuArrayDestroy, CUarray)
+FREE(cuMipmappedArrayDestroy, struct CUmipmappedArray_st *)

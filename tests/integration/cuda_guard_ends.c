@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What ends, begins or is counted while launches that were stopped wait to be made again: streams,
+ * contexts, libraries, captures, children; and streams that several threads use. */
+#include "cuda_guard.h"
+#include <sys/wait.h>
+
+/* The driver carries on with what is in a stream that is destroyed. */
+static void streams_destroyed(struct conform *c)
+{
+	CUdeviceptr x = new_words(1);
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 12; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+
+		toil(&g, s, x);
+		chain(&g, s, x, i);
+		toil(&g, s, x);
+		CU(cuStreamDestroy_v2(s));
+		CU(cuCtxSynchronize());
+	}
+	note_words(c, "x", x, NULL);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+}
+
+/* And nobody waits for it, but for what another stream does behind an event. */
+static void destroyed_behind_an_event(struct conform *c)
+{
+	CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(2);
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 12; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+
+		order(other, s);
+		toil(&g, s, x);
+		order(s, other);
+		CU(cuStreamDestroy_v2(s));
+		chain(&g, other, x, i);
+	}
+	note_words(c, "x", x, other);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(other));
+}
+
+/* A capture begins while launches are under way, on its stream and on another. */
+static void captures_between(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING), o = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(3), y = new_words(4);
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 12; i++) {
+		CUgraph graph;
+		CUgraphExec exec;
+
+		toil(&g, s, x);
+		toil(&g, o, y);
+		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_THREAD_LOCAL));
+		chain(&g, s, x, 2 * i);
+		toil(&g, o, y);
+		toil(&g, s, x);
+		CU(cuStreamEndCapture(s, &graph));
+		CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+		chain(&g, s, x, 2 * i + 1);
+		CU(cuGraphLaunch(exec, s));
+		toil(&g, s, x);
+		chain(&g, o, y, i);
+		CU(cuStreamSynchronize(s));
+		CU(cuGraphExecDestroy(exec));
+		CU(cuGraphDestroy(graph));
+	}
+	note_words(c, "x", x, s);
+	note_words(c, "y", y, o);
+	guard_close(&g);
+	free_all((CUdeviceptr[]){x, y}, 2);
+	CU(cuStreamDestroy_v2(s));
+	CU(cuStreamDestroy_v2(o));
+}
+
+struct sharer {
+	CUcontext ctx;
+	struct guard *g;
+	CUstream s;
+	CUdeviceptr x;
+};
+
+static void *share(void *arg)
+{
+	struct sharer *t = arg;
+
+	CU(cuCtxSetCurrent(t->ctx));
+	for (int i = 0; i < 60; i++)
+		step(t->g, t->s, t->x);
+	CU(cuStreamSynchronize(t->s));
+	return NULL;
+}
+
+/* Their launches come in any order, and each once. */
+static void shared_stream(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(5);
+	struct guard g;
+	struct sharer t = {c->ctx, &g, s, x};
+	pthread_t id[3];
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (int i = 0; i < 3; i++)
+		if (pthread_create(&id[i], NULL, share, &t))
+			die("no thread");
+	for (int i = 0; i < 3; i++)
+		pthread_join(id[i], NULL);
+	note_words(c, "180 steps", x, s);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* A child has no device of its parent's, and leaves it alone. */
+static void children(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(6);
+	struct guard g;
+
+	guard_open(&g);
+	for (uint32_t i = 0; i < 6; i++) {
+		int status = -1;
+		pid_t pid;
+
+		toil(&g, s, x);
+		pid = fork();
+		if (!pid)
+			_exit(3);
+		toil(&g, s, x);
+		waitpid(pid, &status, 0);
+		note(c, "status %d", WEXITSTATUS(status));
+		chain(&g, s, x, i);
+	}
+	note_words(c, "x", x, s);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* A kernel without our parameters in between, and one that the driver refuses. */
+static void refused(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(7);
+	struct guard g;
+
+	guard_open(&g);
+	for (uint32_t i = 0; i < 20; i++) {
+		toil(&g, s, x);
+		note(c, "%d",
+			cu.cuLaunchKernel(g.step, 1, 1, 1, 2048, 1, 1, 0, s, (void *[]){&x}, NULL));
+		mix(c, s, x, i);
+		note(c, "%d",
+			cu.cuLaunchKernel(g.step, 0, 1, 1, 32, 1, 1, 0, s, (void *[]){&x}, NULL));
+		step(&g, s, x);
+	}
+	note_words(c, "x", x, s);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct conform_case cases[] = {
+		{"streams destroyed", streams_destroyed},
+		{"destroyed behind an event", destroyed_behind_an_event},
+		{"captures between", captures_between},
+		{"shared stream", shared_stream},
+		{"children", children},
+		{"refused", refused},
+		{NULL, NULL},
+	};
+
+	return conform_main(argc, argv, cases);
+}

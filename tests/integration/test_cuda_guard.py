@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Level 3 inside a CUDA program: the conformance sets note with guarded launches what they note natively, while they
+are suspended and resumed at random, share the device, and lose their daemon; and kernels are left in the middle. The
+driver is the fake one; FERMATA_TEST_CUDA=real takes the machine's."""
+import os
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
+
+SETS = ("cuda_guard", "cuda_guard_ends", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
+ENV = cuda_env(dict(os.environ))
+
+
+def run_native(name):
+    return subprocess.run([program(name)], env=ENV, capture_output=True, text=True, timeout=120)
+
+
+NATIVE = {name: run_native(name) for name in SETS}
+if NATIVE[SETS[0]].returncode:
+    print("no CUDA device")
+    sys.exit(77)
+
+
+def world(stack, **more):
+    need_cuda_shim()
+    fermata = Fermata(stack, **more)
+    fermata.env = cuda_env({**fermata.env, "FERMATA_GUARDIAN": "1"})
+    return fermata
+
+
+def same(name, p, text):
+    check(p.wait() == 0, f"{name} ended with status {p.p.returncode} {text}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    want = NATIVE[name].stdout.splitlines()
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
+    check(got == want, f"{name} differs {text}:\n{differ}")
+
+
+def queues(fermata, pid):
+    group = fermata.group(pid)
+    return group["queues"] if group else []
+
+
+def inside(fermata, pid):
+    """How often a queue that it has at present was stopped in the middle of a kernel."""
+    return sum(q["interrupts"] for q in queues(fermata, pid))
+
+
+def suspended_at_random(stack):
+    fermata = world(stack)
+    running = {name: fermata.program([program(name)]) for name in SETS}
+    suspensions = fermata.suspend_at_random(random.Random(7), list(running.values()), 0.01, 0.005)
+    for name, p in running.items():
+        same(name, p, "when suspended at random")
+    check(suspensions > 0, "nobody was suspended")
+
+
+def others_on_the_device(stack):
+    """Under a policy: equals take turns, and one of higher priority comes and goes."""
+    fermata = world(stack)
+    running = {name: fermata.program([program(name)]) for name in SETS[:2]}
+    equal = fermata.cuda_worker()
+    high = fermata.cuda_worker("--priority", "high")
+    high.advances()
+    high.finish()
+    for name, p in running.items():
+        same(name, p, "beside other programs")
+    equal.finish()
+
+
+def strict(stack):
+    """With gates that programs cannot write."""
+    fermata = world(stack, config="[security]\nstrict = yes\n")
+    running = {name: fermata.program([program(name)]) for name in SETS[1:2]}
+    fermata.suspend_at_random(random.Random(9), list(running.values()), 0.01, 0.005)
+    for name, p in running.items():
+        same(name, p, "in strict mode")
+
+
+def daemon_goes_and_comes(stack):
+    fermata = world(stack)
+    running = {name: fermata.program([program(name)]) for name in SETS[1:2]}
+    with_others = fermata.cuda_worker()
+    for _ in range(3):
+        for p in running.values():
+            if p.p.poll() is None:
+                fermata.cli("suspend", str(p.pid), check_status=False)
+        fermata.kill()
+        fermata.start()
+    for name, p in running.items():
+        same(name, p, "when the daemon goes and comes")
+    with_others.finish()
+
+
+def endless(fermata, *options):
+    """A program with kernels of many blocks, each round of which has to be as the first, and another beside it."""
+    fermata.env["CUDA_GUARD_BLOCKS"] = "500"
+    p = fermata.program([program("cuda_guard"), "600", "steps", "chains"], *options)
+    worker = fermata.cuda_worker()
+    eventually("it has a queue", lambda: queues(fermata, p.pid))
+    return p, worker
+
+
+def again(fermata, p):
+    fermata.cli("suspend", str(p.pid))
+    fermata.cli("resume", str(p.pid))
+    check(p.p.poll() is None, "a round differed from the first")
+
+
+def left_in_the_middle(stack):
+    fermata = world(stack)
+    p, _ = endless(fermata)
+    check(all(q["level"] == 3 and q["levels"] == [1, 2, 3] for q in queues(fermata, p.pid)), "it is not at level 3")
+
+    def stopped():
+        again(fermata, p)
+        return inside(fermata, p.pid) >= 5
+
+    eventually("it is stopped in the middle of kernels", stopped)
+
+
+def not_by_wish(stack, env, *options):
+    """Kernels that are left alone, or all or nothing, are never stopped in their middle."""
+    fermata = world(stack)
+    fermata.env.update(env)
+    p, _ = endless(fermata, *options)
+    for _ in range(10):
+        again(fermata, p)
+        check(inside(fermata, p.pid) == 0, f"stopped in the middle of a kernel with {env} {options}")
+
+
+def left_alone(stack):
+    not_by_wish(stack, {"FERMATA_GUARDIAN_LEAVE": "nobody:*e[px]:chain:toil"})
+
+
+def all_or_nothing(stack):
+    not_by_wish(stack, {"FERMATA_GUARDIAN_GRID": "*"})
+
+
+def at_level_2(stack):
+    not_by_wish(stack, {}, "--level", "2")
+
+
+def asked_for(stack):
+    """fermata run --guardian says so to what it runs, and to nobody else."""
+    fermata = world(stack)
+    del fermata.env["FERMATA_GUARDIAN"]
+    names = "FERMATA_GUARDIAN", "CUDA_DEVICE_MAX_CONNECTIONS"
+
+    def told(*options):
+        run = subprocess.run(fermata.run_argv(["env"], *options), env=fermata.env, check=True, capture_output=True,
+                             text=True)
+        lines = dict(line.split("=", 1) for line in run.stdout.splitlines() if "=" in line)
+        return tuple(lines.get(name) for name in names)
+
+    check(told() == (None, None), "without the option")
+    check(told("--guardian") == ("1", "32"), "with it")
+    fermata.env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+    check(told("--guardian") == ("1", "1"), "what is set stays")
+
+
+def driver_without(stack):
+    """A driver that lacks what it takes: as ever."""
+    for knob in ("FAKE_CUDA_NO_MEMOPS", "FAKE_CUDA_FAIL_REGISTER", "FAKE_CUDA_OLD"):
+        fermata = world(stack)
+        fermata.env[knob] = "1"
+        native = subprocess.run([program("cuda_order"), "0", "in order"], env={**ENV, knob: "1"}, capture_output=True,
+                                text=True, timeout=120)
+        p = fermata.program([program("cuda_order"), "0", "in order"])
+        check(p.wait() == native.returncode, f"it ended otherwise with {knob}")
+        p.reader.join()
+        check([line for line in p.lines if line is not None] == native.stdout.splitlines(), f"it differs with {knob}")
+
+
+if __name__ == "__main__":
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
+    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, left_alone,
+         all_or_nothing, at_level_2, asked_for, *fake_only)
