@@ -324,11 +324,13 @@ struct cu_copy_2d {
 	X(cuKernelGetLibrary, cuKernelGetLibrary, 12050, (CUlibrary *l, CUkernel k)) \
 	X(cuKernelGetName, cuKernelGetName, 12030, (const char **name, CUkernel k)) \
 	X(cuKernelGetParamInfo, cuKernelGetParamInfo, 12040, (CUkernel k, size_t i, size_t *at, size_t *size)) \
+	X(cuKernelGetParamCount, cuKernelGetParamCount, 13020, (CUkernel k, size_t *n)) \
 	X(cuKernelGetAttribute, cuKernelGetAttribute, 12000, (int *value, int which, CUkernel k, CUdevice dev)) \
 	X(cuKernelSetAttribute, cuKernelSetAttribute, 12000, (int which, int value, CUkernel k, CUdevice dev)) \
 	X(cuFuncGetModule, cuFuncGetModule, 11000, (CUmodule *m, CUfunction f)) \
 	X(cuFuncGetName, cuFuncGetName, 12030, (const char **name, CUfunction f)) \
 	X(cuFuncGetParamInfo, cuFuncGetParamInfo, 12040, (CUfunction f, size_t i, size_t *at, size_t *size)) \
+	X(cuFuncGetParamCount, cuFuncGetParamCount, 13020, (CUfunction f, size_t *n)) \
 	X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, (int *value, int which, CUfunction f)) \
 	X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, (CUfunction f, int which, int value)) \
 	X(cuFuncSetCacheConfig, cuFuncSetCacheConfig, 3000, (CUfunction f, int config)) \

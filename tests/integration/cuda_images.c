@@ -154,6 +154,20 @@ static void *own(const char *symbol)
 /* The driver is told not to take what was rewritten. */
 static bool refuses;
 
+/* As of CUDA 13.2: cuGetProcAddress may not have it. What is noted must not depend on that. */
+static void count_params(CUfunction f, const struct kernel *k, bool kernel_handle)
+{
+	size_t n = k->n;
+	fm_cu_result rc = 0;
+
+	if (kernel_handle && cu.cuKernelGetParamCount)
+		rc = cu.cuKernelGetParamCount((CUkernel)f, &n);
+	else if (!kernel_handle && cu.cuFuncGetParamCount)
+		rc = cu.cuFuncGetParamCount(f, &n);
+	if (rc || n != k->n)
+		die("%s: %zu parameters, error %d", k->name, n, rc);
+}
+
 /* The driver counts three parameters more, which the program is not told of. */
 static void look(struct conform *c, CUfunction f, const struct kernel *k, bool kernel_handle)
 {
@@ -165,6 +179,7 @@ static void look(struct conform *c, CUfunction f, const struct kernel *k, bool k
 
 	if (ask && more != (guardian && !strcmp(guardian, "1")))
 		die("%s is %srewritten", k->name, more ? "" : "not ");
+	count_params(f, k, kernel_handle);
 	for (unsigned i = 0; i <= k->n; i++) {
 		fm_cu_result rc = kernel_handle
 					  ? cu.cuKernelGetParamInfo((CUkernel)f, i, &at, &size)
@@ -458,6 +473,53 @@ static void again_and_again(struct conform *c)
 	end_run(&r);
 }
 
+#define THREADS 4
+
+struct thread {
+	pthread_t id;
+	struct run r;
+	CUcontext ctx;
+	uint64_t digest;
+};
+
+static void *load_and_unload(void *arg)
+{
+	struct thread *t = arg;
+	uint32_t words[WORDS];
+	CUmodule m;
+
+	CU(cuCtxSetCurrent(t->ctx));
+	for (uint32_t i = 0; i < 12; i++) {
+		m = load_module(i & 1 ? IMAGE("text.ptx") : IMAGE("sm90.cubin"));
+		for (unsigned k = 0; k < KERNELS; k++)
+			CU(cuModuleGetFunction(&t->r.f[k], m, kernels[k].name));
+		for (unsigned k = 0; k < KERNELS; k++)
+			one(&t->r, k, i, i % 3 ? PARAMS : EXTRA);
+		CU(cuStreamSynchronize(t->r.s));
+		CU(cuModuleUnload(m));
+	}
+	CU(cuMemcpyDtoHAsync_v2(words, t->r.out, BYTES, t->r.s));
+	CU(cuStreamSynchronize(t->r.s));
+	t->digest = digest(words, BYTES);
+	return NULL;
+}
+
+static void threads(struct conform *c)
+{
+	struct thread t[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		t[i] = (struct thread){.r = begin_run(c), .ctx = c->ctx};
+		if (pthread_create(&t[i].id, NULL, load_and_unload, &t[i]))
+			die("no thread");
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(t[i].id, NULL);
+		note(c, "%016llx", (unsigned long long)t[i].digest);
+		end_run(&t[i].r);
+	}
+}
+
 /* With a context ends what was loaded there; the next one gets its own. */
 static void contexts(struct conform *c)
 {
@@ -725,6 +787,7 @@ int main(int argc, char **argv)
 		{"unseen", unseen},
 		{"enumerated", enumerated},
 		{"again and again", again_and_again},
+		{"threads", threads},
 		{"contexts", contexts},
 		{"linked", linked},
 		{"nodes", nodes},

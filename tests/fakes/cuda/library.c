@@ -208,6 +208,13 @@ fm_cu_result cuKernelGetParamInfo(CUkernel kernel, size_t i, size_t *at, size_t 
 	return fk_leave(fk_param_info(kernel->entry, i, at, size));
 }
 
+fm_cu_result cuKernelGetParamCount(CUkernel kernel, size_t *n)
+{
+	FK_TRY(enter_kernel(kernel));
+	*n = kernel->entry->n_params;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuKernelGetAttribute(int *value, int which, CUkernel kernel, CUdevice dev)
 {
 	FK_TRY(enter_kernel(kernel));

@@ -335,6 +335,13 @@ fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size
 	return fk_leave(fk_param_info(f->entry, i, at, size));
 }
 
+fm_cu_result cuFuncGetParamCount(CUfunction f, size_t *n)
+{
+	FK_TRY(enter_function(f));
+	*n = f->entry->n_params;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 /* As for machine code of this device. */
 fm_cu_result fk_attribute(const struct fk_entry *e, int which, int *value)
 {
