@@ -753,6 +753,29 @@ static void refused(struct conform *c)
 	note_log(c, garbage);
 }
 
+/* Functions of code that is gone, whose handles may be those of others now, unseen. */
+static void same_handles(struct conform *c, bool context)
+{
+	fm_cu_result (*function)(CUfunction *, CUmodule, const char *) = own("cuModuleGetFunction");
+	CUcontext ctx;
+	struct run r;
+	CUmodule m;
+
+	if (context)
+		CU(cuCtxCreate_v2(&ctx, 0, c->dev));
+	r = begin_run(c);
+	m = load_module(IMAGE("sm90.cubin"));
+	for (unsigned i = 0; i < KERNELS && function; i++)
+		function(&r.f[i], m, kernels[i].name);
+	all_kernels(&r, "the same handles", PARAMS);
+	if (!context)
+		CU(cuModuleUnload(m));
+	end_run(&r);
+	if (context)
+		CU(cuCtxDestroy_v2(ctx));
+	CU(cuCtxSetCurrent(c->ctx));
+}
+
 /* The driver takes the program's image alone, and says what it says of that. */
 static void ours_refused(struct conform *c)
 {
@@ -771,8 +794,12 @@ static void ours_refused(struct conform *c)
 	run_library(c, "library", l);
 	CU(cuLibraryUnload(l));
 	note_log(c, garbage);
-	if (refuse)
-		refuse(FAKE_CUDA_GUARDED, false);
+	for (int i = 0; i < 80; i++) {
+		refuses = refuse && (i % 40 < 12 || 0x9e3779b1u >> i % 32 & 1);
+		if (refuse)
+			refuse(FAKE_CUDA_GUARDED, refuses);
+		same_handles(c, i >= 40);
+	}
 	refuses = false;
 	free(image);
 }

@@ -17,7 +17,8 @@ WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("
 
 
 def run(name, *way, guardian=None, cache="", **env):
-    env = {**cuda_env(os.environ), "XDG_CACHE_HOME": cache, **env}
+    # What is freed is overwritten at once.
+    env = {**cuda_env(os.environ), "XDG_CACHE_HOME": cache, "MALLOC_PERTURB_": "85", **env}
     if guardian is not None:
         env.update(LD_PRELOAD=SHIM, FERMATA_GUARDIAN=guardian, FERMATA_SOCKET="/nowhere")
     p = subprocess.run([program(name), *way], env=env, capture_output=True, text=True, timeout=120)

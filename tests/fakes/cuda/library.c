@@ -12,6 +12,7 @@ struct CUkern_st {
 struct CUlib_st {
 	struct CUlib_st *next;
 	struct fk_image *image;
+	const void *preserved;     /* where the image is, if it was to stay there */
 	struct CUkern_st kernel[]; /* one for each of the image */
 };
 
@@ -71,10 +72,29 @@ static fm_cu_result load(CUlibrary *library, const void *data, const char *path)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+enum { BINARY_IS_PRESERVED = 1 };
+
 fm_cu_result cuLibraryLoadData(CUlibrary *library, const void *image, int *jit, void **jit_values,
 	unsigned n_jit, int *options, void **values, unsigned n)
 {
-	return library && image ? load(library, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
+	fm_cu_result rc = library && image ? load(library, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
+
+	for (unsigned i = 0; !rc && i < n; i++)
+		if (options[i] == BINARY_IS_PRESERVED && values[i])
+			(*library)->preserved = image;
+	return rc;
+}
+
+/* It was said to stay where it is: somebody may look there at any time. */
+static void look_again(CUlibrary l)
+{
+	struct fk_image *image;
+
+	if (!l->preserved)
+		return;
+	if (fk_image_read(l->preserved, &image) || image->n != l->image->n)
+		fk_die("the image of a library was to be preserved, and is not there any more");
+	fk_image_put(image);
 }
 
 fm_cu_result cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *jit,
@@ -101,6 +121,7 @@ static fm_cu_result module_of(CUlibrary library, CUmodule *module)
 {
 	if (!fk_ctx_known(fk_ctx()))
 		return CU_INVALID_CONTEXT;
+	look_again(library);
 	*module = fk_module_of(library, fk_ctx());
 	return *module ? FM_CU_SUCCESS : fk_module_new(library->image, library, module);
 }
