@@ -402,6 +402,44 @@ static void attributes(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* As much as a function, or a kernel of a library, was allowed. */
+static void shared_memory(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_ones();
+	void *params[] = {&x};
+	CUlibrary l = load_library(guard_cubin, NULL);
+	CUfunction f[2];
+	CUkernel k;
+	struct guard g;
+	int most = 0;
+
+	guard_open(&g);
+	CU(cuLibraryGetKernel(&k, l, "step"));
+	f[0] = g.step;
+	f[1] = (CUfunction)(void *)k;
+	for (int i = 0; i < 2; i++) {
+		for (unsigned kb = 40; kb <= 100; kb += 60)
+			note(c, "%u KB %d", kb,
+				cu.cuLaunchKernel(
+					f[i], BLOCKS, 1, 1, 32, 1, 1, kb << 10, s, params, NULL));
+		if (i)
+			CU(cuKernelSetAttribute(8, 100 << 10, k, c->dev));
+		else
+			CU(cuFuncSetAttribute(f[i], 8, 100 << 10));
+		note(c, "100 KB, allowed %d",
+			cu.cuLaunchKernel(
+				f[i], BLOCKS, 1, 1, 32, 1, 1, 100 << 10, s, params, NULL));
+	}
+	CU(cuFuncGetAttribute(&most, 8, g.step));
+	note(c, "up to %d", most);
+	note_words(c, "x", x, s);
+	CU(cuLibraryUnload(l));
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 static void wrong_launches(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
@@ -437,6 +475,7 @@ int main(int argc, char **argv)
 		{"packed", packed},
 		{"old launches", old_launches},
 		{"attributes", attributes},
+		{"shared memory", shared_memory},
 		{"wrong launches", wrong_launches},
 		{NULL, NULL},
 	};

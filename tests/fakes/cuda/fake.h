@@ -320,6 +320,7 @@ struct fk_variables {
 struct CUfunc_st {
 	const struct fk_entry *entry; /* of the module's image */
 	CUmodule module;
+	unsigned dynamic; /* shared memory that a launch may have besides; 0: as if never set */
 	unsigned block[3], size; /* and parameters: for the launches that take none */
 	unsigned char *params;
 };

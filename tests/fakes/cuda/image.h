@@ -47,6 +47,8 @@ void fk_image_put(struct fk_image *image);
 fm_cu_result fk_image_of_file(const char *path, struct fk_image **out);
 fm_cu_result fk_param_info(const struct fk_entry *e, size_t i, size_t *at, size_t *size);
 fm_cu_result fk_attribute(const struct fk_entry *e, int which, int *value);
+fm_cu_result fk_set_attribute(const struct fk_entry *e, int which, int value, unsigned *dynamic);
+unsigned fk_dynamic_most(CUfunction f);
 
 /* For who reads: a new one of its kind, all zero. NULL: there is no more memory. */
 struct fk_entry *fk_image_entry(struct fk_image *image, const char *name, size_t len);

@@ -210,6 +210,8 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 	if (!f)
 		return CU_INVALID_HANDLE;
 	FK_TRY(check_shape(grid, block));
+	if (shared > fk_dynamic_most(f))
+		return FM_CU_ERROR_INVALID_VALUE;
 	if (!f->entry->kernel)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* nobody knows what it does */
 	*w = (struct fk_work){.run = run_kernel, .end = end_kernel, .share = share_kernel};

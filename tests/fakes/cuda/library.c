@@ -7,6 +7,7 @@
 struct CUkern_st {
 	const struct fk_entry *entry;
 	CUlibrary library;
+	unsigned dynamic; /* as of a function, in all contexts */
 };
 
 struct CUlib_st {
@@ -65,7 +66,7 @@ static fm_cu_result load(CUlibrary *library, const void *data, const char *path)
 	}
 	l->image = image;
 	for (unsigned i = 0; i < image->n; i++)
-		l->kernel[i] = (struct CUkern_st){&image->entry[i], l};
+		l->kernel[i] = (struct CUkern_st){&image->entry[i], l, 0};
 	l->next = libraries;
 	libraries = l;
 	*library = l;
@@ -186,6 +187,8 @@ static fm_cu_result function_of(CUkernel k, CUfunction *f)
 
 	FK_TRY(module_of(k->library, &m));
 	*f = fk_module_function(m, (unsigned)(k - k->library->kernel));
+	if (k->dynamic)
+		(*f)->dynamic = k->dynamic;
 	return FM_CU_SUCCESS;
 }
 
@@ -245,5 +248,5 @@ fm_cu_result cuKernelGetAttribute(int *value, int which, CUkernel kernel, CUdevi
 fm_cu_result cuKernelSetAttribute(int which, int value, CUkernel kernel, CUdevice dev)
 {
 	FK_TRY(enter_kernel(kernel));
-	return fk_leave(which < 0 || which > 15 ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+	return fk_leave(fk_set_attribute(kernel->entry, which, value, &kernel->dynamic));
 }

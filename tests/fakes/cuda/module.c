@@ -342,11 +342,19 @@ fm_cu_result cuFuncGetParamCount(CUfunction f, size_t *n)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+enum { MAX_THREADS, SHARED, CONSTANT, LOCAL, REGS, PTX, BINARY, CACHE, DYNAMIC };
+
+/* In bytes, with what is static: unless asked for more, and at most. */
+enum { SHARED_USUAL = 48 * 1024, SHARED_MOST = 227 * 1024 };
+
+unsigned fk_dynamic_most(CUfunction f)
+{
+	return f->dynamic ? f->dynamic : SHARED_USUAL - f->entry->shared;
+}
+
 /* As for machine code of this device. */
 fm_cu_result fk_attribute(const struct fk_entry *e, int which, int *value)
 {
-	enum { MAX_THREADS, SHARED, CONSTANT, LOCAL, REGS, PTX, BINARY, CACHE, DYNAMIC };
-
 	if (!value || which < 0 || which > 15)
 		return FM_CU_ERROR_INVALID_VALUE;
 	*value = 0;
@@ -359,20 +367,36 @@ fm_cu_result fk_attribute(const struct fk_entry *e, int which, int *value)
 	else if (which == PTX || which == BINARY)
 		*value = FK_SM;
 	else if (which == DYNAMIC)
-		*value = 48 * 1024;
+		*value = (int)(SHARED_USUAL - e->shared);
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result fk_set_attribute(const struct fk_entry *e, int which, int value, unsigned *dynamic)
+{
+	if (which < 0 || which > 15 || value < 0)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (which == DYNAMIC && (unsigned)value + e->shared > SHARED_MOST)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (which == DYNAMIC)
+		*dynamic = (unsigned)value;
 	return FM_CU_SUCCESS;
 }
 
 fm_cu_result cuFuncGetAttribute(int *value, int which, CUfunction f)
 {
+	fm_cu_result rc;
+
 	FK_TRY(enter_function(f));
-	return fk_leave(fk_attribute(f->entry, which, value));
+	rc = fk_attribute(f->entry, which, value);
+	if (!rc && which == DYNAMIC)
+		*value = (int)fk_dynamic_most(f);
+	return fk_leave(rc);
 }
 
 fm_cu_result cuFuncSetAttribute(CUfunction f, int which, int value)
 {
 	FK_TRY(enter_function(f));
-	return fk_leave(which < 0 || which > 15 ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+	return fk_leave(fk_set_attribute(f->entry, which, value, &f->dynamic));
 }
 
 fm_cu_result cuFuncSetCacheConfig(CUfunction f, int config)
