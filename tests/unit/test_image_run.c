@@ -220,6 +220,50 @@ static void blocks_that_wait_are_split(void)
 	finish();
 }
 
+/* Each is refused after launches that left out their blocks. */
+static void left_out(void)
+{
+	t.c->stop = 1;
+	step(1, FM_GUARD_BLOCK);
+	step(2, FM_GUARD_BLOCK);
+}
+
+static void copy_runs_ahead(void)
+{
+	uint32_t word;
+
+	left_out();
+	assert_int_equal(cuMemcpyDtoHAsync_v2(&word, (uintptr_t)&t.c->stop, 4, t.s), 0);
+	cuMemcpyDtoHAsync_v2(&word, (uintptr_t)t.out, 4, t.s);
+}
+
+static void kernel_runs_ahead(void)
+{
+	uint64_t out = (uintptr_t)t.out, none = 0;
+
+	left_out();
+	cuLaunchKernel(function("step"), 1, 1, 1, 1, 1, 1, 0, t.s,
+		(void *[]){&out, &none, &none, &none}, NULL);
+	finish();
+}
+
+static void see(void *arg)
+{
+}
+
+static void host_runs_ahead(void)
+{
+	left_out();
+	cuLaunchHostFunc(t.s, see, NULL);
+	finish();
+}
+
+static void guarded_in_a_graph(void)
+{
+	cuStreamBeginCapture_v2(t.s, CU_CAPTURE_GLOBAL);
+	step(1, FM_GUARD_BLOCK);
+}
+
 /* In processes of their own, and before this one has a driver, which would not outlive fork(). */
 static void complaints(void **state)
 {
@@ -229,6 +273,10 @@ static void complaints(void **state)
 	dies(stop_word_of_the_host, "which is not the device's");
 	dies(small_control_block, "has no room for 2049 blocks");
 	dies(blocks_that_wait_are_split, "others wait for them");
+	dies(copy_runs_ahead, "a copy runs ahead of blocks");
+	dies(kernel_runs_ahead, "step runs ahead of blocks");
+	dies(host_runs_ahead, "a command runs ahead of blocks");
+	dies(guarded_in_a_graph, "step in a graph has a stop word");
 }
 
 /* --- all kinds of images --- */
@@ -397,6 +445,24 @@ static void whole_grids(void **state)
 	assert_int_equal(cuMemFree_v2(arrived), 0);
 }
 
+/* Who resumes may read the control block and write words, in the stream itself; then the way is
+ * free for what is behind. */
+static void resumed_in_the_stream(void **state)
+{
+	struct control head;
+	uint32_t last;
+
+	t.c->stop = 1;
+	step(1, FM_GUARD_BLOCK);
+	assert_int_equal(cuMemcpyDtoHAsync_v2(&head, (uintptr_t)t.c, 24, t.s), 0);
+	assert_int_equal(head.first, 1);
+	assert_int_equal(cuStreamWriteValue32_v2(t.s, (uintptr_t)&t.c->stop, 0, 0), 0);
+	assert_int_equal(cuStreamWriteValue64_v2(t.s, (uintptr_t)&t.c->first, 0, 0), 0);
+	step(1, FM_GUARD_AGAIN);
+	assert_int_equal(cuMemcpyDtoHAsync_v2(&last, (uintptr_t)&t.out[BLOCKS - 1], 4, t.s), 0);
+	assert_int_equal(last, 1);
+}
+
 /* A grid of three dimensions: the bit is the block's number, not its first coordinate. */
 static void dimensions(void **state)
 {
@@ -433,6 +499,7 @@ int main(void)
 		cmocka_unit_test_setup(never_stopped, set_up),
 		cmocka_unit_test_setup(stopped_before, set_up),
 		cmocka_unit_test_setup(stopped_in_the_middle, set_up),
+		cmocka_unit_test_setup(resumed_in_the_stream, set_up),
 		cmocka_unit_test_setup(whole_grids, set_up),
 		cmocka_unit_test_setup(dimensions, set_up),
 	};

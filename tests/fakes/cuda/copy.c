@@ -45,6 +45,7 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	struct fk_point at;
 	CUstream s;
 
+	w->what = FK_COPY;
 	w->run = run_copy;
 	w->end = end_copy;
 	if (!w->copy.width || !w->copy.height)

@@ -60,7 +60,7 @@ static void end_record(struct fk_work *w)
 
 fm_cu_result fk_record_on(CUevent e, CUstream s)
 {
-	struct fk_work w = {.run = run_record, .end = end_record};
+	struct fk_work w = {.what = FK_RECORD, .run = run_record, .end = end_record};
 	struct fk_record *r = calloc(1, sizeof(*r));
 	fm_cu_result rc;
 

@@ -40,8 +40,11 @@ struct fk_point {
 	uint64_t seq;
 };
 
+enum fk_what { FK_OTHER, FK_COPY, FK_WORDS, FK_RECORD };
+
 /* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
 struct fk_work {
+	enum fk_what what;
 	void (*run)(struct fk_work *w);
 	void (*end)(struct fk_work *w);   /* may be NULL: frees what the work owns */
 	void (*share)(struct fk_work *w); /* may be NULL: of a copy, lets it own that as well */
@@ -150,6 +153,7 @@ struct CUstream_st {
 	struct fk_op *head, **tail;
 	uint64_t submitted, done;
 	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
+	const unsigned char *guard;   /* control block of its latest guarded launch, or NULL */
 	struct fk_capture *capture;
 	struct fk_nodes *leaves; /* the nodes that the next one depends on, while it captures */
 };
@@ -344,6 +348,10 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 struct fk_launch *fk_work_launch(const struct fk_work *w); /* if it is one; or NULL */
 
 /* guardian.c */
+/* Before a command: may it run? What is not a guarded launch may not while blocks of one in front
+ * of it are left out. With the lock. */
+void fk_guard_check(CUstream s, const struct fk_work *w);
+bool fk_launch_guarded(const struct fk_launch *l);
 void fk_launch_run(const struct fk_launch *l);
 /* For a block that waits for what others do: lets the processor go. False: it waits in vain. */
 bool fk_block_pause(const struct fk_block *b);

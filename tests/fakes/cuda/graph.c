@@ -38,11 +38,19 @@ void fk_graph_publish(CUgraph g)
 	graphs = g;
 }
 
+/* Each time that a graph is launched its kernels have the same number. */
+static void check_launch(const struct fk_work *w)
+{
+	if (fk_work_launch(w) && fk_launch_guarded(fk_work_launch(w)))
+		fk_die("a launch of %s in a graph has a stop word", fk_work_launch(w)->entry->name);
+}
+
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node)
 {
 	CUgraphNode n = calloc(1, sizeof(*n));
 
+	check_launch(work);
 	if (!n) {
 		free(after);
 		return CU_OUT_OF_MEMORY;
@@ -335,6 +343,7 @@ fm_cu_result fk_node_set(struct fk_work *at, const struct cu_kernel_node *k)
 	if (!at || !k || !fk_work_launch(at))
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(node_work(&w, k));
+	check_launch(&w);
 	fk_work_end(at);
 	*at = w;
 	return FM_CU_SUCCESS;

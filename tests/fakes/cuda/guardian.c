@@ -102,6 +102,45 @@ static uint64_t guard_param(const struct fk_launch *l, unsigned i)
 	return v;
 }
 
+bool fk_launch_guarded(const struct fk_launch *l)
+{
+	return guard_param(l, 0);
+}
+
+/* --- what must not run ahead of blocks that were left out --- */
+
+static bool has_left_out(const unsigned char *block)
+{
+	return block && fk_within(block, 24) && fk_place(block) == FK_DEVICE &&
+	       atomic_load((_Atomic uint64_t *)(uintptr_t)(block + 8));
+}
+
+/* Who resumes launches looks at the control block, by copies and operations on words, and may
+ * record events of its own. */
+static bool of_the_guard(const unsigned char *block, const struct fk_work *w)
+{
+	uintptr_t at = (uintptr_t)block, src = (uintptr_t)w->copy.src, dst = (uintptr_t)w->copy.dst;
+
+	if (w->what == FK_WORDS || w->what == FK_RECORD)
+		return true;
+	return w->what == FK_COPY && ((src >= at && src < at + 64) || (dst >= at && dst < at + 64));
+}
+
+void fk_guard_check(CUstream s, const struct fk_work *w)
+{
+	const struct fk_launch *l = fk_work_launch(w);
+
+	if (l && fk_launch_guarded(l)) {
+		s->guard = (unsigned char *)(uintptr_t)guard_param(l, 1);
+		return;
+	}
+	if (w->run && has_left_out(s->guard) && !of_the_guard(s->guard, w))
+		fk_die("%s runs ahead of blocks that a launch in front of it has left out",
+			l                    ? l->entry->name
+			: w->what == FK_COPY ? "a copy"
+					     : "a command");
+}
+
 /* --- blocks --- */
 
 /* The guardian asks before each, the kernel's own code does the rest. */

@@ -74,6 +74,7 @@ static void *worker(void *arg)
 			fk_wait(op->after[i]);
 		while (fk.lost)
 			pthread_cond_wait(&s->wake, &fk.lock);
+		fk_guard_check(s, &op->work);
 		pthread_mutex_unlock(&fk.lock);
 		if (op->work.run)
 			op->work.run(&op->work);
@@ -125,6 +126,7 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 	s->kind = kind;
 	s->flags = flags;
 	s->priority = 0;
+	s->guard = NULL;
 	s->live = true;
 	*stream = s;
 	return FM_CU_SUCCESS;

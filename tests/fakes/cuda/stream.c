@@ -269,7 +269,11 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 fm_cu_result cuStreamBatchMemOp_v2(
 	CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
 {
-	struct fk_work w = {.run = run_memop, .end = end_memop, .share = share_memop, .memop.n = n};
+	struct fk_work w = {.what = FK_WORDS,
+		.run = run_memop,
+		.end = end_memop,
+		.share = share_memop,
+		.memop.n = n};
 	fm_cu_result rc = FM_CU_SUCCESS;
 
 	const char *slow = fk_env("FAKE_CUDA_SLOW_MEMOPS");
