@@ -21,7 +21,7 @@
 static struct conform c;
 static CUstream urgent, batch;
 static CUdeviceptr out[2]; /* of both; their first words are counted in by spin() */
-static volatile uint32_t *words[2], *flag;
+static _Atomic uint32_t *words[2], *flag;
 static CUdeviceptr flag_on_device;
 
 static struct {
@@ -62,7 +62,7 @@ static void on_resumed(CUstream s, uint64_t at, void *ctx)
 	told.amiss += told.resumed > told.preempted;
 }
 
-static volatile uint32_t *host_words(CUdeviceptr *d)
+static _Atomic uint32_t *host_words(CUdeviceptr *d)
 {
 	void *p;
 
