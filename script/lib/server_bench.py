@@ -126,9 +126,14 @@ def latencies(requests, interval, seconds):
             + [(seconds * 1e9 - k * interval) / 1e3 for k in due])
 
 
-def summary(us):
+def summary(us, requests):
+    """Latencies from when they were due; besides, from when a client turned to a request, which leaves out how late its
+    thread woke up, and how long it had waited for the one before."""
+    served = [(end - begin) / 1e3 for begin, end, _ in requests]
     return {"p50_us": percentile(us, 0.5), "p99_us": percentile(us, 0.99), "max_us": max(us, default=None),
-            "mean_us": sum(us) / len(us) if us else None}
+            "mean_us": sum(us) / len(us) if us else None, "service_p50_us": percentile(served, 0.5),
+            "service_p99_us": percentile(served, 0.99),
+            "server_p99_us": percentile([run / 1e3 for _, _, run in requests], 0.99)}
 
 
 class Bench:
@@ -143,7 +148,7 @@ class Bench:
         # Threads that spin need processors to do it on, beside those that compute nothing either.
         self.spin_us = 3000 if len(os.sched_getaffinity(0)) >= 8 else 0
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
-        self.alone_us, self.alone_latencies = {}, []
+        self.alone_us, self.alone_latencies, self.alone_requests = {}, [], []
 
     def progress_total(self):
         return 3 + len(self.args.modes) * (1 + len(self.shapes))
@@ -167,7 +172,9 @@ class Bench:
     def alone_at_rate(self, server, progress):
         progress.step("alone: the real-time model at the rate that it is asked")
         seconds = self.args.seconds
-        self.alone_latencies += latencies(server.run({"rt": self.periodic()}, seconds)["rt"], self.interval, seconds)
+        requests = server.run({"rt": self.periodic()}, seconds)["rt"]
+        self.alone_requests += requests
+        self.alone_latencies += latencies(requests, self.interval, seconds)
 
     def shape(self, server, n, seconds):
         before = {m["name"]: m for m in server.stats()["models"]}
@@ -177,9 +184,9 @@ class Bench:
         per_s = {m: len(r) / seconds for m, r in found.items()}
         after = {m["name"]: m for m in server.stats()["models"]}
         stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best) for k in ("preemptions", "interrupts")}
-        return summary(us) | {"server_p99_us": percentile([r / 1e3 for _, _, r in found["rt"]], 0.99),
-                              "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
-                              "level": max((after[m].get("level", 0) for m in best), default=0)} | stops
+        return summary(us, found["rt"]) | stops | {
+            "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
+            "level": max((after[m].get("level", 0) for m in best), default=0)}
 
     def mode(self, name, progress):
         """Of each shape; or why not."""
@@ -214,13 +221,14 @@ class Bench:
         return self.result(rows)
 
     def result(self, rows):
-        alone = summary(self.alone_latencies)
+        alone = summary(self.alone_latencies, self.alone_requests)
         for shapes in rows.values():
             for s, r in shapes.items():
                 if s == "failed":
                     continue
                 base = rows.get("sequential", {}).get(s)
-                r["p50_ratio"], r["p99_ratio"] = (r[k] / alone[k] if r[k] else None for k in ("p50_us", "p99_us"))
+                for k in ("p50", "p99", "service_p99"):
+                    r[k + "_ratio"] = r[k + "_us"] / alone[k + "_us"] if r[k + "_us"] else None
                 r["throughput_ratio"] = r["of_alone"] / base["of_alone"] if base else None
         return {"device": self.device, "seconds": self.args.seconds, "spin_us": self.spin_us, "reserve_sms": self.args.reserve,
                 "models": self.models, "alone_us": self.alone_us, "interval_us": self.interval / 1e3,
@@ -238,8 +246,10 @@ def table(r):
     yield f"Alone        P50 {a['p50_us']:.0f}, P99 {a['p99_us']:.0f}, max {a['max_us']:.0f} us"
     for s, n in r["shapes"].items():
         yield ""
-        yield f"{s.upper()}: 1 + {n:<13}   real-time latency, us (to alone)      requests/s     of alone  throughput    stops"
-        yield "                         P50              P99       max       rt      be       (sum)  to sequential  (in kernels)"
+        yield (f"{s.upper()}: 1 + {n:<21}real-time latency, us (to alone)                  requests/s  of alone"
+               "     throughput        stops")
+        yield ("                              P50              P99   P99 from begin       max       rt      be     (sum)"
+               "  to sequential  (in kernels)")
         for name, shapes in r["modes"].items():
             if s not in shapes:
                 yield f"{name:<17} -    {shapes['failed']}"
@@ -253,8 +263,10 @@ def row(v):
 
     rt, be = v["per_s"]["rt"], sum(n for m, n in v["per_s"].items() if m != "rt")
     to = f"{v['throughput_ratio']:7.3f}x" if v["throughput_ratio"] else f"{'-':>8}"
-    return (us("p50_us", "p50_ratio") + us("p99_us", "p99_ratio") + (f"{v['max_us']:10.0f}" if v["max_us"] else f"{'-':>10}")
-            + f"{rt:9.1f}{be:8.1f}{v['of_alone']:12.3f}{to:>15}{v['preemptions']:9} ({v['interrupts']})")
+    stops = f"{v['preemptions']} ({v['interrupts']})"
+    return ("".join(us(f"{k}_us", f"{k}_ratio") for k in ("p50", "p99", "service_p99"))
+            + (f"{v['max_us']:10.0f}" if v["max_us"] else f"{'-':>10}")
+            + f"{rt:9.1f}{be:8.1f}{v['of_alone']:10.3f}{to:>15}{stops:>14}")
 
 
 def words(text, all_, what, parser):
