@@ -32,6 +32,16 @@ START_S = 60
 PICTURES = 2
 
 
+class Interrupted(Exception):
+    """Somebody has enough; what was measured is told all the same."""
+
+
+def interrupt(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise Interrupted
+
+
 class Server:
     """One server with all models, in one mode; and the ways to ask it."""
 
@@ -216,6 +226,10 @@ class Bench:
                     rows[name] = {"failed": str(e)}
             with contextlib.ExitStack() as stack:
                 self.alone_at_rate(Server(self, stack, MODES[0]), progress)
+        except Interrupted:
+            if not self.alone_latencies:
+                raise Failed("interrupted") from None
+            rows |= {name: {"failed": "interrupted"} for name in self.args.modes if name not in rows}
         finally:
             progress.end()
         return self.result(rows)
@@ -301,7 +315,8 @@ def arguments():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that children are stopped
+    signal.signal(signal.SIGTERM, interrupt)  # unwinds, so that children are stopped
+    signal.signal(signal.SIGINT, interrupt)
     begin = time.monotonic()
     try:
         r = Bench(args).run()
