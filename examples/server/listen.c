@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SEND_SECONDS 5
@@ -86,9 +87,12 @@ static void turn_away(int fd)
 void listener_accept(struct listener *l)
 {
 	const struct timeval patience = {.tv_sec = SEND_SECONDS};
+	struct guest *g = find_place(l); /* first: those who are gone have descriptors, too */
 	int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
-	struct guest *g = fd >= 0 ? find_place(l) : NULL;
 
+	/* Without descriptors or memory he waits, and the caller must not ask again at once. */
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 	if (fd < 0)
 		return;
 	if (!g) {

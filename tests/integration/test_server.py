@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -217,6 +218,27 @@ def too_many_connections(stack):
             return Client(mine, server).ask("infer rt 0").startswith("ok ")
 
     eventually("the place of who has gone is free", let_in)
+    server.end()
+
+
+def no_descriptors_left(stack):
+    server = Server(stack)
+    here = [Client(stack, server) for _ in range(2)]
+    check(all(c.infer("rt", 0) for c in here), "nobody")
+    used = {int(fd) for fd in os.listdir(f"/proc/{server.pid}/fd")}
+    most = max(used) + 1
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.ExitStack() as mine:
+        for _ in range(most):
+            Client(mine, server)
+        check(here[0].infer("rt", 1) == ANSWERS["rt"][1], "who is there is not served")
+        here[1].close()
+
+    def let_in():
+        with contextlib.ExitStack() as mine, contextlib.suppress(ConnectionError):
+            return Client(mine, server).ask("infer rt 0").startswith("ok ")
+
+    eventually("somebody is let in again", let_in)
     server.end()
 
 
@@ -452,5 +474,5 @@ def bench_script(stack):
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
-     too_many_connections, clients_that_die, ends_in_order, second_server, options, without_fermata, under_fermata, device_lost,
+     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, options, without_fermata, under_fermata, device_lost,
      http, benchmark, benchmark_compares, bench_script)
