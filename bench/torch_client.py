@@ -4,6 +4,7 @@
   torch_client.py loop WORK          iterations without end; answers with the time of one
   torch_client.py serve WORK PERIOD  a request each PERIOD us (0: one after the other); answers with latencies
   torch_client.py touch              the least use of a GPU, and out
+  torch_client.py first WORK...      how long the first iteration of each takes, in ms, once there is a context; and out
 Each says "ready", answers each "go BEGIN END" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
 import json
 import sys
@@ -122,12 +123,24 @@ def serve(step, period_us, begin, end):
     return {"us": [round(t, 1) for t in took]}
 
 
+def first(works):
+    torch.zeros(1).cuda()
+    took = {}
+    for work in works:
+        begin = time.monotonic_ns()
+        WORK[work]()()
+        torch.cuda.synchronize()
+        took[work] = (time.monotonic_ns() - begin) / 1e6
+    print(json.dumps(took))
+
+
 def main():
     what = sys.argv[1]
+    if what == "first":
+        return first(sys.argv[2:])
     if what == "touch":
         torch.zeros(1).cuda()
-        torch.cuda.synchronize()
-        return
+        return torch.cuda.synchronize()
     step = WORK[sys.argv[2]]()
     for _ in range(20):
         step()

@@ -172,8 +172,16 @@ def pageable_copies():
     return host
 
 
+def waves():
+    """Kernels of many waves of blocks, in place: one that runs twice, or not at all, shows in the sums."""
+    x = torch.arange(1 << 26, dtype=torch.int32, device=DEV)
+    for i in range(40):
+        x.mul_(5).add_(i)
+    return x.view(-1, 1 << 13).sum(dim=0, dtype=torch.int64) & 0xFFFF
+
+
 CASES = (sgemm, bf16_matmul, linear_bias, batched_gemm, softmax_sort, triton_kernel, resnet50_fp32, resnet50_fp16, attention,
-         training_step, graph_replay, allocation_churn, two_streams, pageable_copies)
+         training_step, graph_replay, allocation_churn, two_streams, pageable_copies, waves)
 
 
 def digest(t):
