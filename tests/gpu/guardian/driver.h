@@ -48,6 +48,7 @@ struct launch_config {
 	X(cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *))                            \
 	X(cuFuncGetAttribute, (int *, int, void *))                                            \
 	X(cuFuncSetAttribute, (void *, int, int))                                              \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))           \
 	X(cuMemAlloc_v2, (device_ptr *, size_t))                                               \
 	X(cuMemHostAlloc, (void **, size_t, unsigned))                                         \
 	X(cuMemHostGetDevicePointer_v2, (device_ptr *, void *, unsigned))                      \

@@ -371,6 +371,17 @@ KERNEL k_spin(unsigned cycles)
 	linger(cycles);
 }
 
+// Loads in a row, from zeros: it takes as long, and leaves the multiprocessor to others.
+KERNEL k_chase(unsigned *x, unsigned n)
+{
+	unsigned at = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		at = __ldcg(x + thread() + at);
+	if (at)
+		x[0] = at;
+}
+
 // Says when it has run, to who looks from the host; takes all the shared memory of a multiprocessor.
 KERNEL k_urgent(unsigned *x, volatile unsigned *seen, unsigned value)
 {

@@ -182,6 +182,17 @@ static double once(
 	return ms * 1e3 / j->launches;
 }
 
+/* Registers and a barrier more might leave room for fewer blocks. */
+static void say_fewer(const struct job *j, struct function native, struct function ours)
+{
+	int threads = (int)(j->d.block[0]), was, is;
+
+	CU(cuOccupancyMaxActiveBlocksPerMultiprocessor(&was, native.handle, threads, 0));
+	CU(cuOccupancyMaxActiveBlocksPerMultiprocessor(&is, ours.handle, threads, 0));
+	if (was != is)
+		printf("   %d blocks at a time on a multiprocessor, not %d", is, was);
+}
+
 static void cost(
 	struct world *w, const struct job *j, const char *folder, enum form form, event a, event b)
 {
@@ -202,13 +213,14 @@ static void cost(
 	for (int i = 1; i < WAYS; i++)
 		printf("   %6.3fx %+8.3f", part_of(ratio[i], ROUNDS, 0.5),
 			part_of(us[i], ROUNDS, 0.5) - median);
+	say_fewer(j, native, ours);
 	putchar('\n');
 }
 
 void measure_cost(struct world *w, const char *folder, enum form form)
 {
 	enum { N = 2048 };
-	unsigned none = 0, n = N, us2 = (unsigned)w->dev.khz / 500, us10 = us2 * 5,
+	unsigned none = 0, n = N, loads = 6, us2 = (unsigned)w->dev.khz / 500, us10 = us2 * 5,
 		 us100 = us2 * 50;
 	device_ptr m[3], big[2];
 	float a = 1;
@@ -240,6 +252,8 @@ void measure_cost(struct world *w, const char *folder, enum form form)
 			3, {ARG(big[0]), ARG(big[1]), ARG(a)}},
 		{"memory, 3 MB, 256 blocks", "k_saxpy", 300, {.grid = {256}, .block = {256}}, 3,
 			{ARG(big[0]), ARG(big[1]), ARG(a)}},
+		{"6 loads in a row, 2,112 blocks", "k_chase", 300, {.grid = {2112}, .block = {128}},
+			2, {ARG(big[0]), ARG(loads)}},
 	};
 	doing = "measuring the cost";
 	printf("\nqueued launches, %s: us natively; then by what it is more: rewritten, not "
