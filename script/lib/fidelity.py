@@ -110,10 +110,13 @@ def workload(policy, c, device, seconds):
     for name, (kernels, period, _) in GROUPS.items():
         steps = [f"pause {c['pause_us']:.3f}us"] if c["pause_us"] >= 0.1 else []
         steps += [f"{c['job_us']:.3f}us"] if c["job_us"] >= 0.1 else []
-        steps += [f"{kernels * parts} x {c['kernel_us'] / parts:.3f}us"]
+        extra_us, extra = c.get("extra", {}).get(name, (0, None))
+        steps += [f"{kernels * parts} x {(c['kernel_us'] - extra_us / kernels) / parts:.3f}us"]
         yield f"[group {name}]"
         yield f"arrive = every {period}us" if period else "arrive = always"
         yield f"commands = {', '.join(steps)}"
+        if extra:
+            yield f"extra = {extra}"
         yield from (f"{k} = {v}" for k, v in hints(name).items())
 
 
@@ -136,7 +139,7 @@ class Study:
     def calibrate(self):
         """Each time anew, for machines change their pace; those of the median kernel count, all of one run."""
         if not self.args.costs:
-            self.measured.append(self.live.calibrate(self.sim, self.done))
+            self.measured.append(self.live.calibrate(self.done))
         by_kernel = sorted(self.measured, key=lambda m: m[0]["kernel_us"])
         self.costs, self.device = by_kernel[(len(by_kernel) - 1) // 2]
 
@@ -284,7 +287,7 @@ def verdict(part):
 def table(r):
     yield f"Device       {r['device_name']} ({r['driver']}); load average at the end {r['load_average']:.1f}"
     yield "Costs        " + ", ".join(f"{k[:-3] if k.endswith('_us') else k} {v:.0f}{' us' if k.endswith('_us') else ''}"
-                                    for k, v in r["costs"].items())
+                                    for k, v in r["costs"].items() if k != "extra")
     yield "             " + ", ".join(f"{k} = {v}" for k, v in r["device"].items())
     yield f"Ran          {r['times']} times {r['seconds']:g} s each; +- is the most that one of them is from the median"
     yield ""
@@ -334,7 +337,7 @@ def options():
     few = args.driver != "opencl"
     args.seconds = args.seconds or (6 if few else 8)
     args.times = args.times or (1 if few else 3)
-    args.measured = args.measured or (6 if few else 8)
+    args.measured = args.measured or 6
     if not 1 <= args.seconds <= 3600 or not 1 <= args.measured <= 3600:
         parser.error("--seconds, --measured: from 1 to 3600")
     if not 1 <= args.times <= 100:

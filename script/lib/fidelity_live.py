@@ -127,37 +127,67 @@ class OpenCL(Live):
         return {name: {"p50": r["p50_us"] / 1000, "p99": r["p99_us"] / 1000, "work": r["jobs"] * GROUPS[name][0]}
                 for name, r in reports.items()}, {"react_us": react, "from_ns": begin}
 
-    def calibrate(self, sim, done):
-        """By the same programs under another policy: what `fermata record` says of the device, and of their jobs. Each is
-        two commands more than its kernels: its input and its output. What the device did not do besides is what a change
-        costs; done() says how many kernels are, by simulation."""
+    def calibrate(self, done):
+        """By the same programs under other policies: what `fermata record` says of the device, and of their jobs."""
         trace, path = (os.path.join(self.dir, f"costs.{end}") for end in ("fmt", "ini"))
-        live, seen = self.run(MANY_CHANGES, self.args.measured, trace)
+        many, seen = self.run(MANY_CHANGES, self.args.measured, trace)
+        few, _ = self.run(FEW_CHANGES, self.args.measured, None)
         run([self.fermata, "record", "-q", "--force", "--arrivals", "closed", "--from", trace, "-o", path])
         with open(path, encoding="ascii") as f:
             device, groups = read_recording(f.read())
-        jobs = {name: sum(n for _, n, _ in groups[name]) / (kernels + 2) for name, (kernels, _, _) in GROUPS.items()}
-        time_us = sum(us for g in groups.values() for us, _, _ in g)
-        if not all(jobs.values()):
-            raise Failed("not everybody had the device in the run by which costs are measured: --measured")
-        few = GROUPS["requests"][0]
-        one = statistics.median(us * (few + 2) / n for us, n, _ in groups["requests"])
-        kernels = sum(jobs[name] * GROUPS[name][0] for name in GROUPS)
-        # kernels * kernel + jobs * job = time, and few * kernel + job = one; but a job costs something, and so does a kernel.
-        most = time_us / kernels
-        kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
-        kernel = min(max(kernel, most / 2), most)
-        # Of those that the daemon saw: it looks late at shorter ones.
-        pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in groups[name] if p is not None]
-        costs = {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
-                 "pause_us": statistics.median(pauses or [0.0]), "react_us": seen["react_us"]}
-        wanted = sum(g["work"] for g in live.values())
+        costs = costs_of_jobs(groups, seen["react_us"])
+        kernel, seen_us = costs["kernel_us"], int(device.get("open", "0ns").removesuffix("ns")) / 1e3
+        return fitted(lambda us: {**costs, "kernel_us": us}, lambda us: {**device, "open": f"{us:.3f}us"},
+                      (0.7 * kernel, 1.5 * kernel), (seen_us, CHANGE_US), (many, few), done)
 
-        def with_open(us):
-            return {**device, "open": f"{us:.3f}us"}
 
-        seen_us = int(device.get("open", "0ns").removesuffix("ns")) / 1e3
-        return costs, with_open(found(seen_us, CHANGE_US, lambda us: done(MANY_CHANGES, costs, with_open(us)) - wanted))
+def costs_of_jobs(groups, react_us):
+    """Of a recording. A job is two commands more than its kernels: its input and its output."""
+    jobs = {name: sum(n for _, n, _ in groups[name]) / (kernels + 2) for name, (kernels, _, _) in GROUPS.items()}
+    time_us = sum(us for g in groups.values() for us, _, _ in g)
+    if not all(jobs.values()):
+        raise Failed("not everybody had the device in the run by which costs are measured: --measured")
+    few = GROUPS["requests"][0]
+    one = statistics.median(us * (few + 2) / n for us, n, _ in groups["requests"])
+    kernels = sum(jobs[name] * GROUPS[name][0] for name in GROUPS)
+    # kernels * kernel + jobs * job = time, and few * kernel + job = one; but a job costs something, and so does a kernel.
+    most = time_us / kernels
+    kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
+    kernel = min(max(kernel, most / 2), most)
+    # Of those that the daemon saw: it looks late at shorter ones.
+    pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in groups[name] if p is not None]
+    return {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
+            "pause_us": statistics.median(pauses or [0.0]), "react_us": react_us,
+            "extra": {name: extra_of([us * (n + 2) / commands for us, commands, _ in groups[name]], n * kernel / 2)
+                      for name, (n, period, _) in GROUPS.items() if period}}
+
+
+def fitted(costs, device, kernel_range, change_range, runs, done):
+    """What the device did not do where there are few changes makes a kernel longer (by what else is on the machine, and gates),
+    and where there are many, a change. Of the two live runs the one with many is the first; done() says how many kernels are,
+    by simulation."""
+    many, few = (sum(g["work"] for g in groups.values()) for groups in runs)
+    change = change_range[0]
+    for _ in range(2):
+        kernel = found(*kernel_range, lambda us: done(FEW_CHANGES, costs(us), device(change)) - few)
+        change = found(*change_range, lambda us: done(MANY_CHANGES, costs(kernel), device(us)) - many)
+    return costs(kernel), device(change)
+
+
+def extra_of(lengths, most):
+    """What jobs are longer than the shortest twentieth: its mean, and as a distribution. By quartiles, for a few were cut in
+    the wrong place."""
+    low = quantile(lengths, 5)
+    mean = min(most, max(0.0, statistics.mean(min(v, quantile(lengths, 95)) for v in lengths) - low))
+    deviation = (quantile(lengths, 75) - quantile(lengths, 25)) / 1.35
+    if mean < 1:
+        return 0.0, None
+    return mean, f"exp {mean:.3f}us" if deviation > 0.8 * mean else f"normal {mean:.3f}us {deviation:.3f}us"
+
+
+def quantile(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, len(values) * q // 100)]
 
 
 def found(low, high, more):
@@ -253,31 +283,23 @@ class Bench(Live):
                        "work": t["finished"] * GROUPS[name][0]} for name, t in tasks.items()}, \
             {"alone_us": {name: t["alone_us"] or 0 for name, t in tasks.items()}}
 
-    def calibrate(self, sim, done):
+    def calibrate(self, done):
         many, few = (self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES))
-        return costs_of(many, few, device_of(self.driver), done)
+        return costs_of_counts(many, few, device_of(self.driver), done)
 
 
-def costs_of(many, few, device, done):
-    """Of two runs, (groups, seen). A job alone is its kernels and what is around them. Where there are few changes, what the
-    device did not do is what a kernel is longer among others (gates); where there are many, what a change costs."""
+def costs_of_counts(many, few, device, done):
+    """Of two runs, (groups, seen). A job alone is its kernels and what is around them."""
     alone = {name: min(seen["alone_us"][name] for _, seen in (many, few)) for name in GROUPS}
     small, large = GROUPS["requests"][0], GROUPS["stream"][0]
     least = max(1.0, (alone["stream"] - alone["requests"]) / (large - small))
-    wanted = [sum(g["work"] for g in groups.values()) for groups, _ in (many, few)]
 
     def costs(kernel):
         return {"kernel_us": kernel, "job_us": 0.0, "pause_us": max(0.0, alone["requests"] - small * least),
                 "react_us": many[1]["react_us"], "parts": max(1, round(kernel / PART_US))}
 
-    def with_switch(us):
-        return {**device, "switch": f"{us:.3f}us"}
-
-    kernel, switch = least, 0.0
-    for _ in range(2):
-        kernel = found(least, 2 * least, lambda us: done(FEW_CHANGES, costs(us), with_switch(switch)) - wanted[1])
-        switch = found(0.0, CHANGE_US, lambda us: done(MANY_CHANGES, costs(kernel), with_switch(us)) - wanted[0])
-    return costs(kernel), with_switch(switch)
+    return fitted(costs, lambda us: {**device, "switch": f"{us:.3f}us"}, (least, 2 * least), (0.0, CHANGE_US),
+                  (many[0], few[0]), done)
 
 
 def device_of(driver):

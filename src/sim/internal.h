@@ -69,6 +69,7 @@ struct ent {
 	uint64_t edge_at;               /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
 	uint32_t step, times;   /* the step at hand, and how often it was done */
+	uint64_t extra;         /* of each command of the job at hand */
 	uint64_t left;          /* of the command, or on the processor */
 	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
 				   command goes on */

@@ -39,6 +39,7 @@ static bool advance(struct ent *e)
 		if (s->cpu) {
 			e->state = COMPUTES;
 		} else if (!s->pause) {
+			e->left = fm_add_sat(e->left, e->extra);
 			device_wants(e);
 		} else {
 			e->state = PAUSED;
@@ -47,6 +48,18 @@ static bool advance(struct ent *e)
 		return true;
 	}
 	return false;
+}
+
+static void draw_extra(struct ent *e)
+{
+	const struct fm_sim_group *plan = e->g->plan;
+	uint64_t commands = 0;
+
+	if (!plan->extra.a && !plan->extra.b)
+		return;
+	for (uint32_t i = 0; i < plan->steps; i++)
+		commands += plan->step[i].pause || plan->step[i].cpu ? 0 : plan->step[i].times;
+	e->extra = fm_sim_draw(&plan->extra, &e->r) / FM_MAX(commands, UINT64_C(1));
 }
 
 static void begin_job(struct group *g)
@@ -59,6 +72,7 @@ static void begin_job(struct group *g)
 	for (uint32_t i = 0; i < g->ents; i++) {
 		g->ent[i].step = g->ent[i].times = 0;
 		cpu_leave(&g->ent[i]);
+		draw_extra(&g->ent[i]);
 		advance(&g->ent[i]); /* there is a step, so it is one that takes time */
 		cpu_settle(&g->ent[i]);
 		machine_edge(&g->ent[i]);

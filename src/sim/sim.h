@@ -118,6 +118,8 @@ struct fm_sim_group {
 	uint32_t queue; /* jobs that may wait; further ones are dropped */
 	struct fm_sim_step step[FM_SIM_STEPS];
 	uint32_t steps;
+	struct fm_sim_dist
+		extra;     /* device time more of each job, dealt out to its commands evenly */
 	uint64_t deadline; /* of the response, until a hint changes; 0: none */
 };
 

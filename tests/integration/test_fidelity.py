@@ -80,7 +80,9 @@ def it_is_whole(stack):
 
 
 def costs_are_measured(stack):
-    r, out = study(stack, "--policy", "none", "--seconds", "1", "--times", "1", "--measured", "2")
+    r, out = study(stack, "--policy", "none", "--seconds", "1", "--times", "1", "--measured", "1")
+    extra = r["costs"].pop("extra")
+    check(set(extra) == {"requests", "stream"} and all(us >= 0 for us, _ in extra.values()), extra)
     check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
     check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
     sound(r, ["none"], [])
@@ -132,10 +134,23 @@ def counts_make_costs(_):
         return {name: {"work": kernels / 4} for name in fidelity.GROUPS}, {"alone_us": alone, "react_us": 7}
 
     many, few = (a_run(policy) for policy in (fidelity_live.MANY_CHANGES, fidelity_live.FEW_CHANGES))
-    costs, device = fidelity_live.costs_of(many, few, {"level": "2"}, done)
+    costs, device = fidelity_live.costs_of_counts(many, few, {"level": "2"}, done)
     check(abs(costs["kernel_us"] - 310) < 4 and abs(costs["pause_us"] - 60) < 1e-6 and costs["react_us"] == 7, costs)
     check(costs["job_us"] == 0 and costs["parts"] in (15, 16) and device["level"] == "2", costs)
     check(130 < float(device["switch"][:-2]) < 180, device)
+
+
+def recordings_make_costs(_):
+    """Jobs of 8, 40 and 25 kernels of 400 us, with 200 us for input and output; those of the last are two in one."""
+    groups = {name: [(n * 400 + 200, n + 2, 90)] * 100 if period else [(2 * (n * 400 + 200), 2 * (n + 2), 70)] * 200
+              for name, (n, period, _) in fidelity.GROUPS.items()}
+    costs = fidelity_live.costs_of_jobs(groups, 9)
+    check(abs(costs["kernel_us"] - 400) < 1e-6 and abs(costs["job_us"] - 200) < 1e-6, costs)
+    check(costs["pause_us"] == 70 and costs["react_us"] == 9, costs)
+    check(costs["extra"] == {"requests": (0.0, None), "stream": (0.0, None)}, costs)
+    mean, text = fidelity_live.extra_of([1000 + i for i in range(100)], 1e6)
+    check(44 < mean < 46 and text.startswith("normal ") or text.startswith("exp "), f"{mean} {text}")
+    check(fidelity_live.extra_of([1000 + i for i in range(100)], 10)[0] == 10, "no more than that")
 
 
 def what_is_missing_is_found(_):
@@ -159,5 +174,5 @@ def recordings_are_read(_):
 
 
 if __name__ == "__main__":
-    main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, what_is_missing_is_found,
-         recordings_are_read)
+    main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, recordings_make_costs,
+         what_is_missing_is_found, recordings_are_read)

@@ -352,6 +352,30 @@ static void followers_wait_for_all(void **state)
 	end(&w);
 }
 
+/* Dealt out to commands, not to pauses; at random once for each job. */
+static void jobs_take_longer(void **state)
+{
+	struct world w;
+
+	plan(&w, "fifo", 10 * FM_S);
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 100 * FM_MS, .queue = 10, .steps = 2,
+			.step = {{.times = 1, .pause = true, .time.a = FM_MS},
+				{.times = 10, .time.a = FM_MS}},
+			.extra.a = 5 * FM_MS));
+	run(&w);
+	assert_int_equal(w.r.group[0].jobs, 100);
+	assert_int_equal(w.r.group[0].response.max, 16 * FM_MS);
+	assert_int_equal(w.r.group[0].served, 100 * 15 * FM_MS);
+	end(&w);
+	plan(&w, "fifo", 1000 * FM_S);
+	add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = 100 * FM_MS, .queue = 10,
+			COMMANDS(10, FM_MS), .extra = {FM_SIM_UNIFORM, 0, 20 * FM_MS}));
+	run(&w);
+	assert_in_range(w.r.group[0].response.max, 295 * FM_MS / 10, 30 * FM_MS);
+	assert_in_range(w.r.group[0].response.sum / 10000, 198 * FM_MS / 10, 202 * FM_MS / 10);
+	end(&w);
+}
+
 static void pauses_leave_the_device(void **state)
 {
 	struct world w;
@@ -704,6 +728,7 @@ int main(void)
 		cmocka_unit_test(slots_work_side_by_side),
 		cmocka_unit_test(arrivals_come_when_they_should),
 		cmocka_unit_test(followers_wait_for_all),
+		cmocka_unit_test(jobs_take_longer),
 		cmocka_unit_test(pauses_leave_the_device),
 		cmocka_unit_test(who_leaves_is_gone),
 		cmocka_unit_test(gangs_run_everywhere_or_nowhere),
