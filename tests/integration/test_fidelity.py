@@ -62,7 +62,7 @@ def sound(r, policies, replays):
 
 
 def it_is_whole(stack):
-    r, out = study(stack, "--policy", "edf", "--seconds", "1", "--times", "2", costs=True)
+    r, out = study(stack, "--policy", "edf", "--seconds", "1", "--times", "1", costs=True)
     check(r["costs"] == COSTS and r["device"] == DEVICE and r["rounds"] == 10, r)
     sound(r, ["edf"], ["edf > edf"])
     known = simulated(out, "edf")
