@@ -5,8 +5,10 @@
 #include "strict.h"
 #include "trace.h"
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -18,10 +20,7 @@ static const struct fm_bridge_host bridge_host = {
 
 #define POLICY_DEFAULT "fixed-priority"
 
-/* For want of memory the timer could not be set, or the loop not wait: how soon it is tried again.
- */
-#define UNARMED  0
-#define RETRY_US (10 * 1000)
+#define RETRY_US (10 * 1000) /* for want of memory the loop could not wait */
 
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
 {
@@ -114,14 +113,6 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	return sd_event_exit(d->event, 0);
 }
 
-static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
-{
-	struct daemon *d = arg;
-
-	d->armed = FM_NEVER; /* the source is one-shot; daemon_run() follows every event */
-	return 0;
-}
-
 /* The default is built in and its defaults are sound, so only memory can fail it: then the table of
  * the plug-in goes on, which asks nobody any more, and the next event tries again. */
 bool daemon_drop_plugin(struct daemon *d)
@@ -159,17 +150,7 @@ void daemon_run(struct daemon *d)
 	}
 	if (trace_run(d))
 		next = fm_bridge_run(d->bridge, fm_now());
-	next = FM_MIN(next, admission_next(d));
-	if (next == d->armed)
-		return;
-	d->armed = next;
-	if (next == FM_NEVER) {
-		sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
-		return;
-	}
-	if (sd_event_source_set_time(d->timer, next / 1000 + (next % 1000 != 0)) < 0 ||
-		sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT) < 0)
-		d->armed = UNARMED;
+	d->due = FM_MIN(next, admission_next(d));
 }
 
 static int watch_signals(struct daemon *d)
@@ -188,16 +169,10 @@ static int watch_signals(struct daemon *d)
 	return rc;
 }
 
-/* The timer comes first: with an accuracy of 1 us, where the default of sd-event is 250 ms. */
 static int watch_all(struct daemon *d)
 {
-	int rc =
-		sd_event_add_time(d->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, d);
+	int rc = watch_signals(d);
 
-	if (rc >= 0)
-		rc = sd_event_source_set_priority(d->timer, SD_EVENT_PRIORITY_IMPORTANT);
-	if (rc >= 0)
-		rc = watch_signals(d);
 	if (rc >= 0)
 		rc = lives_open(d);
 	if (rc >= 0)
@@ -215,7 +190,8 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	fm_list_init(&d->controls);
 	fm_list_init(&d->pages);
 	d->started = fm_now();
-	d->armed = FM_NEVER;
+	d->due = FM_NEVER;
+	prctl(PR_SET_TIMERSLACK, 1ul);
 	rc = listen_setup(d, err);
 	if (rc)
 		return rc;
@@ -234,18 +210,47 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	return daemon_configure(d, &d->config, err);
 }
 
+/* May what is due change what the event loop waits for? The bridge alone does not. */
+static bool is_more_than_bridge(const struct daemon *d)
+{
+	return d->config.busy_poll_ns || d->plugin || admission_count(d) || trace_on(d);
+}
+
+static int sleep_until(const struct daemon *d, uint64_t due)
+{
+	struct pollfd p = {.fd = sd_event_get_fd(d->event), .events = POLLIN};
+	struct timespec ts = fm_timespec(fm_sub_sat(due, fm_now()));
+
+	return ppoll(&p, 1, due == FM_NEVER ? NULL : &ts, NULL);
+}
+
+/* One event, or what is due. That is no timer of the loop's, which would be read and set each time:
+ * a quarter of what a tick costs. After one the loop is as it was, prepared to wait. */
+static int run_event(struct daemon *d)
+{
+	int rc = d->prepared ? 0 : sd_event_prepare(d->event);
+
+	if (!rc) {
+		d->prepared = !sleep_until(d, d->due) && !is_more_than_bridge(d);
+		if (d->prepared)
+			return 0;
+		rc = sd_event_wait(d->event, 0);
+	}
+	return rc > 0 ? sd_event_dispatch(d->event) : rc;
+}
+
 /* The next event. While they come close together nobody sleeps, if the configuration says so. */
 static int next_event(struct daemon *d, uint64_t last)
 {
 	uint64_t poll = d->config.busy_poll_ns;
 	int rc;
 
-	while (poll && fm_now() - last < poll) {
+	while (poll && !d->prepared && fm_now() - last < poll && fm_now() < d->due) {
 		rc = sd_event_run(d->event, 0);
 		if (rc || sd_event_get_state(d->event) == SD_EVENT_FINISHED)
 			return rc;
 	}
-	return sd_event_run(d->event, d->armed == UNARMED ? RETRY_US : UINT64_MAX);
+	return run_event(d);
 }
 
 /* Whoever ends for want of memory takes everybody's schedule along: it may be there again soon. */
@@ -295,7 +300,6 @@ void daemon_free(struct daemon *d)
 	admission_free(d);
 	fm_plugin_close(d->plugin);
 	d->plugin = NULL;
-	sd_event_source_disable_unref(d->timer);
 	d->idle_option = 0;
 	audit_flush(d);
 	session_free_all(d);

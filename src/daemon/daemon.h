@@ -68,8 +68,9 @@ struct daemon {
 	struct listener client, control;
 
 	sd_event *event;
-	sd_event_source *timer, *idle, *lives;
-	uint64_t armed; /* what the timer is set to */
+	sd_event_source *idle, *lives;
+	uint64_t due;  /* something is, then, without an event */
+	bool prepared; /* the loop is, to wait */
 	struct fm_bridge *bridge;
 	struct fm_plugin *plugin; /* in force, or NULL */
 	char dropped[256];        /* the last plug-in that failed, and why; "": none */
