@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS)
 	const unsigned t = threadIdx.x, row = blockIdx.x * CONV_ROWS, column = blockIdx.y * CONV_COLUMNS;
 	const unsigned all = s.kernel * s.kernel * s.inputs, ty = t / 16 * 4, tx = t % 16 * 4;
 	const unsigned rows = s.batch * out_of(s.height, s.kernel, s.stride) * out_of(s.width, s.kernel, s.stride);
-	unsigned k = blockIdx.z * s.depth, end = k + s.depth;
+	unsigned k = blockIdx.z * s.depth, end = k + s.depth < all ? k + s.depth : all;
 	float sum[4][4] = {};
 	place mine[4];
 

@@ -38,9 +38,10 @@ static float look(const struct conv *p, unsigned row, unsigned at)
 static float sum_up(const struct conv *p, unsigned row, unsigned column, unsigned from)
 {
 	unsigned all = p->s.kernel * p->s.kernel * p->s.inputs;
+	unsigned steps = (all + CONV_STEP - 1) / CONV_STEP * CONV_STEP, end = from + p->s.depth;
 	float sum = 0;
 
-	for (unsigned k = from; k < from + p->s.depth; k++) {
+	for (unsigned k = from; k < end && k < steps; k++) {
 		float b = k < all ? floats(p->weights)[(size_t)k * p->s.outputs + column] : 0;
 
 		sum = fmaf(look(p, row, k), b, sum);
