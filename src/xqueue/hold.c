@@ -64,26 +64,40 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		atomic_store(&q->slot->busy_since, now);
 }
 
+/* Does a gate stand in front of what is launched next that the hwqueue has not passed? Lock held.
+ */
+static bool behind_gate(struct fm_xq *q)
+{
+	uint64_t told = q->cold->told;
+
+	if (!q->device_gates)
+		return atomic_load(&q->gates_pending);
+	return fm_slot_progress(q->slot) < told ||
+	       atomic_load_explicit(&q->slot->progress, memory_order_acquire) == 2 * told + 1;
+}
+
 /* As above, what is under way may wait for this very caller; a closed gate word holds it all the
- * same. */
+ * same. A device that looks at gates itself tells nobody when it has passed one. */
 void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), since = now, moved = 0;
+	bool polled = q->device_gates || q->ops->reap;
 
-	for (; atomic_load(&q->gates_pending) && !atomic_load(&q->client->dead); now = fm_now()) {
+	for (; !atomic_load(&q->client->dead); now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
-		uint64_t done = atomic_load(&q->slot->done);
+		uint64_t done = fm_slot_done(q->slot);
+		bool run = fm_xq_may_run(q), behind;
 
-		if (done != moved || !fm_xq_may_run(q))
+		if (done != moved || !run)
 			since = now;
 		moved = done;
-		if (now - since >= FM_XQ_PATIENCE * q->spacing)
-			break;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
+		behind = behind_gate(q);
 		fm_xq_leave(q);
-		if (atomic_load(&q->gates_pending))
-			fm_turn_wait(q, turn, fm_now() + (q->ops->reap ? NAP_REAPS : NAP));
+		if (!behind || now - since >= FM_XQ_PATIENCE * q->spacing)
+			break;
+		fm_turn_wait(q, turn, fm_now() + (polled && run ? NAP_REAPS : NAP));
 	}
 }

@@ -266,11 +266,11 @@ static void *await_gates(void *arg)
 }
 
 /* Who must not stand behind a closed gate waits while the queue is stopped, and no longer. */
-static void test_way_is_clear(void **state)
+static void way_is_clear(unsigned level)
 {
 	struct clear c = {0};
 
-	start_device(2);
+	start_device(level);
 	c.q = new_queue(false, 0);
 	fm_xq_await_gates(c.q);
 	warm_up(c.q);
@@ -290,6 +290,16 @@ static void test_way_is_clear(void **state)
 	assert_in_order(100);
 	assert_int_equal(atomic_load(&c.q->gates_pending), 0);
 	stop_device();
+}
+
+static void test_way_is_clear_level_2(void **state)
+{
+	way_is_clear(2);
+}
+
+static void test_way_is_clear_words(void **state)
+{
+	way_is_clear(WORDS);
 }
 
 /* The device waits for what this very thread does next: it is not kept for ever. */
@@ -332,7 +342,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_own_suspension_level_2),
 	cmocka_unit_test(test_own_suspension_level_3),
 	cmocka_unit_test(test_unscheduled_has_no_gates),
-	cmocka_unit_test(test_way_is_clear),
+	cmocka_unit_test(test_way_is_clear_level_2),
+	cmocka_unit_test(test_way_is_clear_words),
 	cmocka_unit_test(test_way_is_never_clear),
 };
 
