@@ -86,8 +86,9 @@ FM_CUDA_API bool fm_cuda_scheduled(void);
 /*
  * Bind a stream to a group. The group is what is scheduled: streams of equal group run and stop
  * together, in this process and in others of the same user that use the name; at most 15 names in a
- * process, which live as long as it does (-ENOSPC). So does a 129th stream under the scheduler.
- * Names are printable ASCII without spaces, quotes and slashes, at most 63 (-EINVAL).
+ * process, which live as long as it does (-ENOSPC). Likewise, a 129th stream under the
+ * scheduler, of which one that was destroyed is one until its work is done. Names are printable
+ * ASCII without spaces, quotes and slashes, at most 63 (-EINVAL).
  *
  * The stream must be idle: -EBUSY while it has unfinished commands (cuStreamSynchronize helps) or
  * any stream is being captured. A stream that was bound before is bound anew. The strings and the
