@@ -37,6 +37,7 @@ static struct fm_xq *steered(void)
 static void finish(struct fm_xq *q, unsigned all)
 {
 	wait_all(q);
+	eventually(w.n == all); /* a command is told of after its end is known */
 	assert_in_order(all);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == 1);
@@ -126,6 +127,7 @@ static void test_nobody_schedules_it(void **state)
 	assert_rests(q, 100);
 	assert_int_equal(fm_xq_resume(q), 0);
 	wait_all(q);
+	eventually(w.n == 100);
 	assert_in_order(100);
 	fm_xq_close(q);
 	stop_device();
@@ -139,6 +141,7 @@ static void test_closed_it_is_let_go(void **state)
 	assert_int_equal(fm_xq_wait_rest(q, 60 * FM_S), 0);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == 1);
+	eventually(w.n == 100);
 	assert_in_order(100);
 	stop_device();
 }
