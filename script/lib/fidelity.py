@@ -63,10 +63,10 @@ class Simulator:
     def __init__(self, fermata, dir_):
         self.fermata, self.dir = fermata, dir_
 
-    def responses(self, path, *options):
-        """Response times of all jobs that ended, and device time of each group, of each of several seeds."""
+    def responses(self, path, seeds, *options):
+        """Response times of all jobs that ended, and device time of each group, of each seed."""
         trace = os.path.join(self.dir, "sim.trace")
-        for seed in range(1, SEEDS + 1):
+        for seed in seeds:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(trace)
             summary = run([self.fermata, "sim", "--json", "--seed", str(seed), "--trace", trace, *options, path])
@@ -156,7 +156,7 @@ class Study:
         with open(path, "w", encoding="ascii") as f:
             f.write("\n".join(workload(policy, self.costs, self.device, self.args.seconds)) + "\n")
         return [{name: {**of_times(name, times), "work": len(times) * GROUPS[name][0]} for name, times in ended.items()}
-                for ended, _ in self.sim.responses(path)]
+                for ended, _ in self.sim.responses(path, range(1, SEEDS + 1))]
 
     def trace(self, policy, n):
         return os.path.join(self.dir, f"{policy}.{n}.fmt")
@@ -174,19 +174,21 @@ class Study:
         return path, {name: sum(us for us, _, _ in jobs) for name, jobs in read_recording(text)[1].items()}
 
     def replays(self, policies):
-        """The first recording under each policy, replayed under the same, and that of the first policy under each: beside the
-        live runs there, as the daemon saw both."""
+        """What was recorded under each policy replayed under the same, and under the first policy under each: beside the live
+        runs there, as the daemon saw both."""
         seen, recording = {}, {}
+        seeds = range(1, 2 if self.args.times > 1 else SEEDS + 1)
         for p in policies:
             for n in range(self.args.times):
                 path, work = self.record(p, n)
-                recording.setdefault(p, path)
+                recording.setdefault(p, []).append(path)
                 edges = self.sim.edges(self.trace(p, n), self.from_ns[p][n])
                 seen.setdefault(p, []).append({name: {**of_times(name, edges[name]), "work": work[name]} for name in GROUPS})
         pairs = [(p, p) for p in policies] + [(policies[0], p) for p in policies[1:]]
         for recorded, policy in pairs:
             there = [{name: {**of_times(name, ended[name]), "work": work[name]} for name in GROUPS}
-                     for ended, work in self.sim.responses(recording[recorded], "--policy", policy)]
+                     for path in recording[recorded]
+                     for ended, work in self.sim.responses(path, seeds, "--policy", policy)]
             yield f"{recorded} > {policy}", compare(seen[policy], there, None)
 
     def run(self):
