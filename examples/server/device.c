@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct cu cu;
@@ -47,6 +48,9 @@ const char *device_open(struct device *d, int index)
 {
 	int device;
 
+	/* Streams share so many queues of the device, usually 8: one that is stopped must not stand
+	 * in front of another. */
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	CU(cuInit(0));
 	CU(cuDeviceGet(&device, index));
 	CU(cuDeviceGetName(d->name, sizeof(d->name) - 1, device));

@@ -29,6 +29,12 @@
  * here. The default streams (NULL, legacy, per thread) cannot be bound: -EINVAL. A stream that was
  * destroyed is bound no more.
  *
+ * Streams share the device's queues, 8 of them usually, and one that is stopped holds up those that
+ * share its own: a process with more streams has CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment,
+ * the most there is, before the first call of CUDA. Copies of a bound stream wait in the call until
+ * no gate is in front of them; so does, where kernels stop in their middle, what is launched while
+ * its stream is stopped.
+ *
  * Errors: functions return 0 or a negative errno, and what they did not do has no effect. -ENODEV:
  * Fermata is switched off (FERMATA_DISABLE=1), or there is no driver. -EINVAL: an argument makes no
  * sense, such as a `size` that is too small. Nothing prints, exits, or blocks without bound, save

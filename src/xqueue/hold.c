@@ -77,14 +77,15 @@ static bool behind_gate(struct fm_xq *q)
 }
 
 /* As above, what is under way may wait for this very caller; a closed gate word holds it all the
- * same. A device that looks at gates itself tells nobody when it has passed one. */
+ * same, unless the program itself has stopped the queue, and this thread may be the one to let it
+ * go on. A device that looks at gates itself tells nobody when it has passed one. */
 void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), since = now, moved = 0;
 	bool polled = q->device_gates || q->ops->reap;
 
-	for (; !atomic_load(&q->client->dead); now = fm_now()) {
+	for (; !atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended); now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
 		uint64_t done = fm_slot_done(q->slot);
 		bool run = fm_xq_may_run(q), behind;

@@ -110,7 +110,6 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 #define XQ_TRACE(ev, now, q, a, b, c) FM_TRACE(ev, now, (q)->slot_index, (q)->group, a, b, c)
 
 /* gates.c. Lock held, save where it says otherwise. */
-bool fm_xq_may_run(struct fm_xq *q); /* any thread */
 /* A closed gate behind what was launched. */
 void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: device.c */
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those that are due */

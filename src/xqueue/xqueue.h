@@ -209,6 +209,8 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	return est;
 }
 
+/* Is its gate open, as the scheduler and its own program say? Any thread. */
+bool fm_xq_may_run(struct fm_xq *q);
 /* For a command that must not be enqueued behind a closed gate: until all have opened. Holds the
  * caller while its group may not run. */
 void fm_xq_await_gates(struct fm_xq *q);

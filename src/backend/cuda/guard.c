@@ -7,10 +7,18 @@
 
 #define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
 
-/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one. */
+#define CONTEXTS 16
+
+/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one. And
+ * the streams of our own, a pair for a context: a driver has few queues of the device's, which
+ * streams share, and one of ours must not come to stand behind one of the program's. */
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_guard *first;
+	struct {
+		CUcontext ctx;
+		CUstream control, again;
+	} streams[CONTEXTS];
 } unused = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct fm_cu_guard *take(CUcontext ctx)
@@ -38,10 +46,6 @@ static void reset(struct fm_cu_guard *g)
 
 static void discard(struct fm_cu_guard *g)
 {
-	if (g->again)
-		g->cu->stream_destroy(g->again);
-	if (g->control)
-		g->cu->stream_destroy(g->control);
 	if (g->shared)
 		g->cu->host_free(g->shared);
 	if (g->block)
@@ -59,17 +63,52 @@ static bool has_all(const struct fm_cu_driver *cu)
 	       cu->stream_query;
 }
 
-/* The streams are of the highest priority, to be apart from the program's: where streams share a
- * channel, ours must not come to stand behind one of the program's that waits for it. Zeros come
- * by a copy, which waits for no kernel. */
+/* Of the highest priority, to be apart from the program's. They last as long as the context. */
+static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstream *again)
+{
+	int least = 0, greatest = 0;
+
+	if (cu->priority_range(&least, &greatest) ||
+		cu->stream_create(control, FM_CU_STREAM_NON_BLOCKING, greatest))
+		return false;
+	if (!cu->stream_create(again, FM_CU_STREAM_NON_BLOCKING, greatest))
+		return true;
+	cu->stream_destroy(*control);
+	return false;
+}
+
+static bool find_streams(struct fm_cu_guard *g)
+{
+	unsigned i = 0;
+	bool ok;
+
+	pthread_mutex_lock(&unused.lock);
+	while (i < CONTEXTS && unused.streams[i].ctx != g->ctx)
+		i++;
+	ok = i < CONTEXTS;
+	for (i = ok ? i : 0; i < CONTEXTS && !ok; i++) {
+		if (unused.streams[i].ctx)
+			continue;
+		ok = make_streams(g->cu, &unused.streams[i].control, &unused.streams[i].again);
+		unused.streams[i].ctx = ok ? g->ctx : NULL;
+		break;
+	}
+	if (ok) {
+		g->control = unused.streams[i].control;
+		g->again = unused.streams[i].again;
+	}
+	pthread_mutex_unlock(&unused.lock);
+	return ok;
+}
+
+/* Zeros come by a copy, which waits for no kernel. */
 static bool furnish(struct fm_cu_guard *g)
 {
 	static const char zeros[BLOCK_BYTES];
 	const struct fm_cu_driver *cu = g->cu;
-	int least = 0, greatest = 0;
 	void *shared = NULL;
 
-	if (!fm_cu_records_init(&g->records) || cu->priority_range(&least, &greatest) ||
+	if (!fm_cu_records_init(&g->records) || !find_streams(g) ||
 		cu->mem_alloc(&g->block, BLOCK_BYTES) ||
 		cu->host_alloc(&shared, sizeof(*g->shared),
 			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
@@ -77,8 +116,6 @@ static bool furnish(struct fm_cu_guard *g)
 	g->shared = shared;
 	*g->shared = (struct fm_cu_shared){0};
 	return !cu->host_device_pointer(&g->shared_at, shared, 0) &&
-	       !cu->stream_create(&g->control, FM_CU_STREAM_NON_BLOCKING, greatest) &&
-	       !cu->stream_create(&g->again, FM_CU_STREAM_NON_BLOCKING, greatest) &&
 	       !cu->copy_to_device(g->block, zeros, BLOCK_BYTES, g->control) &&
 	       !cu->stream_synchronize(g->control);
 }
@@ -134,12 +171,19 @@ void fm_cu_guards_forget(CUcontext ctx)
 		free(g->records.ring);
 		free(g);
 	}
+	pthread_mutex_lock(&unused.lock);
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (unused.streams[i].ctx == ctx)
+			unused.streams[i].ctx = NULL;
+	pthread_mutex_unlock(&unused.lock);
 }
 
 void fm_cu_guard_fork_child(void)
 {
 	unused.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	unused.first = NULL;
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		unused.streams[i].ctx = NULL;
 }
 
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode)

@@ -5,7 +5,7 @@
  *
  * A guard is what one queue has for that: a control block in device memory, which the guardian
  * knows, a word of the host's that gates wait for besides the board's (hold), records of the
- * launches that may have to be made again, and two streams of its own.
+ * launches that may have to be made again, and two streams of its context.
  *
  * Threads. Who launches, and who puts a gate, holds the queue's order (xqueue.h, fm_xq_order_take);
  * gates are put, and the rest is done, under the XQueue's lock. So the numbers of launches are in

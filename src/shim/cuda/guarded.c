@@ -113,6 +113,10 @@ void fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream)
 	cover_implicit(stream, q);
 	if (!q->hw.guard)
 		return;
+	/* To go on takes calls to the driver, and one of the program's that waits for the device in
+	 * there may keep ours waiting: whoever has been stopped makes none. */
+	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)))
+		fm_xq_await_gates(q->xq);
 	fm_xq_ahead(q->xq, AHEAD);
 	fm_xq_order_take(q->xq);
 }

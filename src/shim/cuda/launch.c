@@ -52,8 +52,9 @@ static inline struct launch enter(
 }
 
 /* The copies of all streams of a process share few queues of the driver: one that waits behind a
- * closed gate there keeps those of other streams waiting, too, for which the gate may be closed. So
- * where streams of one process stop each other a copy is made when no gate is in front of it. */
+ * closed gate there keeps those of other streams waiting, too, for which the gate may be closed; or
+ * ours, without which launches that were stopped do not go on. So where streams of one process stop
+ * each other, or kernels stop in their middle, a copy is made when no gate is in front of it. */
 static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed));
@@ -61,7 +62,7 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
-	if (FM_UNLIKELY(l.q && l.q->xq->steered) && key_waits(key))
+	if (FM_UNLIKELY(l.q && (l.q->xq->steered || l.q->hw.guard)) && key_waits(key))
 		fm_xq_await_gates(l.q->xq);
 	return l;
 }
