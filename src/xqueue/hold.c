@@ -9,6 +9,8 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
+/* And where nobody tells that a gate has been passed, while it is closed. */
+#define NAP_CLOSED (500 * FM_US)
 
 /* Is there as much under way as the window allows? What is under way may itself wait for
  * something that this very caller is to do next (set a user event): when nothing has moved for
@@ -99,6 +101,6 @@ void fm_xq_await_gates(struct fm_xq *q)
 		fm_xq_leave(q);
 		if (!behind || now - since >= FM_XQ_PATIENCE * q->spacing)
 			break;
-		fm_turn_wait(q, turn, fm_now() + (polled && run ? NAP_REAPS : NAP));
+		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
 	}
 }
