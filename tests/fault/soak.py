@@ -52,6 +52,9 @@ class Soak:
         self.place = [None] * PLACES
         self.said = stack.enter_context(open(os.path.join(self.fermata.dir, "said"), "ab"))
         self.start_daemon()
+        # What it makes for its first client it keeps: a timer of the event loop.
+        self.end(self.worker("lib", "normal"))
+        eventually("the first program is gone", lambda: not self.fermata.ps()["groups"])
         self.fresh = daemon_state(self.fermata)
         self.witness = [self.worker("opencl", "normal"), self.worker("lib", "normal")]
 
