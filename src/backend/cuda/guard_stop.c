@@ -195,7 +195,9 @@ static void launch_again(struct fm_cu_guard *g)
 /* From stage to stage, as far as nobody needs to be waited for. */
 static void step(struct fm_cu_guard *g)
 {
-	switch (g->stage) {
+	enum fm_cu_stage stage = g->stage;
+
+	switch (stage) {
 	case FM_CU_STOPPING:
 		if (!waits(g))
 			return;
