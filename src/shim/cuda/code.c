@@ -93,7 +93,7 @@ static void fork_child(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	loaded = NULL;
-	functions = containers[0] = containers[1] = (struct fm_handles){NULL};
+	functions = containers[0] = containers[1] = (struct fm_handles){.table = NULL};
 	memset(&counts, 0, sizeof(counts));
 	strangers = (struct fm_cuda_code){0};
 	atomic_store(&fm_cuda_rewrote, false);
