@@ -153,6 +153,7 @@ static void test_stops_are_told(void **state)
 
 	assert_true(atomic_load(&q->slot->hears));
 	set_gate(q, FM_GATE_CLOSED);
+	device_goes_on(20); /* the agent sleeps again */
 	launch(q, 0);
 	eventually(told.stopped == 1);
 	assert_int_equal(told.resumed, 0);
