@@ -28,8 +28,8 @@ void fm_xq_announce(struct fm_xq *q)
 	if (atomic_load(&q->slot->bells) & FM_BELL_READY)
 		fm_client_bell(q->client);
 	fm_watch_wake(q->client);
-	/* While others wait for the device, or it is stopped, the agent watches for our end, also if
-	 * nobody here waits. */
+	/* While others wait for the device, or it is stopped, the agent watches for our end, also
+	 * if nobody here waits. */
 	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
 		!fm_xq_may_run(q))
 		fm_client_wake(q->client);

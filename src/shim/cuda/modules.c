@@ -270,43 +270,40 @@ fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name
 }
 
 /* Handles that were asked for: no more are there than the driver has. */
-static unsigned there(const char *count_symbol, const void *of, unsigned asked)
+static void enumerated(const void *of, bool library, void *const *handle, unsigned asked)
 {
-	fm_cu_result (*count)(unsigned *, const void *) = fm_cuda_symbol(count_symbol);
+	fm_cu_result (*count)(unsigned *, const void *) =
+		fm_cuda_symbol(library ? "cuLibraryGetKernelCount" : "cuModuleGetFunctionCount");
+	fm_cu_result (*name_of)(const char **, void *) =
+		fm_cuda_symbol(library ? "cuKernelGetName" : "cuFuncGetName");
+	const char *name;
 	unsigned n;
 
-	return count && !count(&n, of) ? FM_MIN(n, asked) : 0;
+	if (!count || !name_of || count(&n, of))
+		return;
+	n = FM_MIN(n, asked);
+	for (unsigned i = 0; i < n; i++)
+		if (!name_of(&name, handle[i]))
+			fm_cuda_code_function(of, library, name, handle[i]);
 }
 
 fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule module)
 {
-	fm_cu_result (*name_of)(const char **, CUfunction) = fm_cuda_symbol("cuFuncGetName");
 	fm_cu_result rc = NEXT(FM_CUDA_cuModuleEnumerateFunctions,
 		(CUfunction *, unsigned, CUmodule), (f, n, module));
-	const char *name;
 
-	if (rc || !name_of)
-		return rc;
-	n = there("cuModuleGetFunctionCount", module, n);
-	for (unsigned i = 0; i < n; i++)
-		if (!name_of(&name, f[i]))
-			fm_cuda_code_function(module, false, name, f[i]);
+	if (rc == FM_CU_SUCCESS)
+		enumerated(module, false, (void *const *)f, n);
 	return rc;
 }
 
 fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary library)
 {
-	fm_cu_result (*name_of)(const char **, CUkernel) = fm_cuda_symbol("cuKernelGetName");
 	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryEnumerateKernels, (CUkernel *, unsigned, CUlibrary),
 		(k, n, library));
-	const char *name;
 
-	if (rc || !name_of)
-		return rc;
-	n = there("cuLibraryGetKernelCount", library, n);
-	for (unsigned i = 0; i < n; i++)
-		if (!name_of(&name, k[i]))
-			fm_cuda_code_function(library, true, name, k[i]);
+	if (rc == FM_CU_SUCCESS)
+		enumerated(library, true, (void *const *)k, n);
 	return rc;
 }
 
