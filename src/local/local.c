@@ -11,13 +11,15 @@
 /* One word for the policy, one for each setting and one that is too many. */
 #define WORDS (1 + FM_POLICY_PARAMS + 1)
 
+#define ROUNDS 4
+
 struct fm_link {
 	struct fm_client *client;
 	pthread_mutex_t lock; /* of the bridge, which has no locks of its own */
 	struct fm_bridge *bridge;
 	struct fm_bclient *self;
 	uint64_t next;     /* when the agent means to call service() */
-	_Atomic bool rung; /* bell() since the last service() */
+	_Atomic bool rung; /* bell() since somebody last looked */
 };
 
 /* From under the lock: it only writes to a pipe. */
@@ -100,28 +102,60 @@ static void local_close(struct fm_link *l)
 	free(l);
 }
 
+/* Lock held. */
+static uint64_t run(struct fm_link *l, uint64_t now)
+{
+	if (atomic_exchange(&l->rung, false))
+		fm_bridge_bell(l->bridge, l->self, now);
+	return fm_bridge_run(l->bridge, now);
+}
+
+/* Who finds it locked has rung before, and goes: whoever unlocks it looks again. */
+static void unlock(struct fm_link *l)
+{
+	pthread_mutex_unlock(&l->lock);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Who rings decides at once, in its own thread, if nobody else does: what is urgent must not wait
+ * for the agent to wake up before others are stopped for it. So often, and then it is the
+ * agent's. */
+static void decide(struct fm_link *l)
+{
+	bool agent = false;
+
+	for (int i = 0; i < ROUNDS && atomic_load(&l->rung); i++) {
+		if (pthread_mutex_trylock(&l->lock))
+			break;
+		agent |= run(l, fm_now()) < l->next;
+		unlock(l);
+	}
+	if (agent || atomic_load(&l->rung))
+		fm_client_wake(l->client);
+}
+
 /* What the bridge refuses (a limit, a name that is taken) is no failure of the link: over a socket
  * the client would not hear of it either. */
 static int local_send(struct fm_link *l, const union fm_msg *m)
 {
-	uint64_t now = fm_now(), next;
+	uint64_t now = fm_now();
 	bool sooner;
 	int rc;
 
 	pthread_mutex_lock(&l->lock);
 	rc = fm_bridge_message(l->bridge, l->self, m, now, NULL);
-	next = fm_bridge_run(l->bridge, now);
-	sooner = next < l->next;
-	pthread_mutex_unlock(&l->lock);
+	sooner = run(l, now) < l->next;
+	unlock(l);
 	if (sooner)
 		fm_client_wake(l->client);
+	decide(l);
 	return rc == -EBADMSG || rc == -ENOMEM ? rc : 0;
 }
 
 static void local_bell(struct fm_link *l)
 {
 	atomic_store(&l->rung, true);
-	fm_client_wake(l->client);
+	decide(l);
 }
 
 static int local_fd(const struct fm_link *l)
@@ -134,11 +168,10 @@ static uint64_t local_service(struct fm_link *l, uint64_t now)
 	uint64_t next;
 
 	pthread_mutex_lock(&l->lock);
-	if (atomic_exchange(&l->rung, false))
-		fm_bridge_bell(l->bridge, l->self, now);
-	next = fm_bridge_run(l->bridge, now);
+	next = run(l, now);
 	l->next = next;
-	pthread_mutex_unlock(&l->lock);
+	unlock(l);
+	decide(l);
 	return FM_MAX(next, UINT64_C(1)); /* 0 would say that the other end is gone */
 }
 

@@ -19,7 +19,7 @@ struct fm_link_ops {
 
 	/* Any thread. */
 	int (*send)(struct fm_link *l, const union fm_msg *m);
-	void (*bell)(struct fm_link *l); /* async-signal-safe, takes no lock, never blocks */
+	void (*bell)(struct fm_link *l); /* under any lock of a client; never blocks */
 
 	/* Agent thread only. Descriptor to poll for input, or -1. service() handles what is there;
 	 * it returns when it wants to be called again (absolute), or 0: the other end is gone. */

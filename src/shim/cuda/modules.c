@@ -270,7 +270,7 @@ fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name
 }
 
 /* Handles that were asked for: no more are there than the driver has. */
-static void enumerated(const void *of, bool library, void *const *handle, unsigned asked)
+static void enumerated(void *of, bool library, void *const *handle, unsigned asked)
 {
 	fm_cu_result (*count)(unsigned *, const void *) =
 		fm_cuda_symbol(library ? "cuLibraryGetKernelCount" : "cuModuleGetFunctionCount");
