@@ -62,7 +62,7 @@ static void queued_work_stops(unsigned level)
 	start_device(level);
 	q = new_queue(false, 0);
 	warm_up(q);
-	w.pause = true;
+	pause_device();
 	for (unsigned i = 0; i < 300; i++)
 		launch(q, i);
 	set_gate(q, FM_GATE_CLOSED);
@@ -99,7 +99,7 @@ static void launched_behind_a_stop(unsigned level)
 	start_device(level);
 	q = new_queue(false, 0);
 	warm_up(q);
-	w.pause = true;
+	pause_device();
 	for (unsigned i = 0; i < 100; i++)
 		launch(q, i);
 	w.pause = false;
@@ -274,7 +274,7 @@ static void way_is_clear(unsigned level)
 	c.q = new_queue(false, 0);
 	fm_xq_await_gates(c.q);
 	warm_up(c.q);
-	w.pause = true;
+	pause_device();
 	for (unsigned i = 0; i < 100; i++)
 		launch(c.q, i);
 	set_gate(c.q, FM_GATE_CLOSED);
@@ -310,7 +310,7 @@ static void test_way_is_never_clear(void **state)
 	start_device(2);
 	q = new_queue(false, 0);
 	warm_up(q);
-	w.pause = true;
+	pause_device();
 	for (unsigned i = 0; i < 100; i++)
 		launch(q, i);
 	assert_true(atomic_load(&q->gates_pending));

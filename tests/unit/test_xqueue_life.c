@@ -23,7 +23,7 @@ static void test_wait_has_a_limit(void **state)
 
 	start_device(3);
 	q = new_queue(false, 0);
-	w.pause = true;
+	pause_device();
 	launch(q, 0);
 	assert_int_equal(fm_xq_wait(q, 1, 0), -ETIMEDOUT);
 	assert_int_equal(fm_xq_wait(q, 1, FM_MS), -ETIMEDOUT);
@@ -175,7 +175,7 @@ static void test_bells(void **state)
 	assert_true(peer.bells <= 2); /* the second launch may have found the queue idle, or not */
 	atomic_store(&q->slot->bells, FM_BELL_IDLE);
 	peer.bells = 0;
-	w.pause = true;
+	pause_device();
 	launch(q, 2);
 	launch(q, 3);
 	assert_true(peer.bells <= 1); /* the end of the launch before may be told of late */

@@ -48,7 +48,7 @@ static void finish(struct fm_xq *q, unsigned all)
 /* Suspended with so many commands launched, of which the device has begun with none. */
 static void suspend_with(struct fm_xq *q, unsigned commands)
 {
-	w.pause = true;
+	pause_device();
 	for (unsigned i = 0; i < commands; i++)
 		launch(q, i);
 	assert_int_equal(fm_xq_suspend(q), 0);

@@ -104,7 +104,7 @@ static struct {
 	struct fm_simdev *dev;
 	bool words; /* the device looks at gates itself */
 	pthread_t ticker;
-	_Atomic bool stop, pause;
+	_Atomic bool stop, pause, rests; /* rests: it has seen that it is to pause */
 	_Atomic unsigned n;
 	_Atomic unsigned result[MOST];
 } w;
@@ -112,7 +112,10 @@ static struct {
 static inline void *tick(void *arg)
 {
 	while (!w.stop) {
-		if (!w.pause)
+		bool pause = w.pause;
+
+		w.rests = pause;
+		if (!pause)
 			fm_simdev_advance(w.dev, COMMAND_NS);
 		usleep(TICK_US);
 	}
@@ -138,6 +141,14 @@ static inline void stop_device(void)
 	w.stop = true;
 	pthread_join(w.ticker, NULL);
 	fm_simdev_free(w.dev);
+}
+
+/* From here on the device does nothing, until `pause` is false again. */
+static inline void pause_device(void)
+{
+	w.rests = false;
+	w.pause = true;
+	eventually(w.rests);
 }
 
 static inline void done(void *arg)
@@ -176,9 +187,11 @@ static inline int launch(struct fm_xq *q, unsigned i)
 	return launch_of(q, COMMAND_NS, i);
 }
 
+/* Until all has ended, and been told of: a device that says itself how far it is says so before. */
 static inline void wait_all(struct fm_xq *q)
 {
 	assert_int_equal(fm_xq_wait(q, fm_xq_mark(q), 60 * FM_S), 0);
+	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
 }
 
 /* Commands that teach the estimate, one by one. */
@@ -236,11 +249,14 @@ static inline void assert_in_order(unsigned n)
 }
 
 /* The device rests: with time given to it, nothing more comes out. A launch on its way to a closed
- * gate shows as work for a moment. */
+ * gate shows as work for a moment; a device that has just seen the gate open says so a moment
+ * later.
+ */
 static inline void assert_rests(struct fm_xq *q, unsigned all)
 {
 	unsigned n;
 
+	device_goes_on(1);
 	eventually(fm_xq_stalled(q));
 	device_goes_on(2); /* what had finished then has been told */
 	n = w.n;
