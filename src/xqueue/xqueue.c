@@ -67,7 +67,7 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 	if (atomic_load(&q->client->dead))
 		return est;
 	now = fm_now();
-	if (fm_slot_done(q->slot) == before)
+	if (fm_xq_was_idle(q, before))
 		fm_xq_edge(q, now);
 	if (waits || q->level < FM_LEVEL_QUEUED || !fm_xq_may_run(q))
 		fm_xq_announce(q);

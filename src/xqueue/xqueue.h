@@ -171,6 +171,14 @@ static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
 	return FM_LIKELY(e) ? atomic_load_explicit(&e->ns, memory_order_relaxed) : UINT64_MAX;
 }
 
+/* Had all finished that was begun before? More may have: of threads that begin at one time each
+ * takes the others for busy, and the one that was first looks last, when the others are done
+ * already. It is then the one that says so. */
+static inline bool fm_xq_was_idle(const struct fm_xq *q, uint64_t before)
+{
+	return fm_slot_done(q->slot) >= before;
+}
+
 /*
  * Before a launch of a command of kind `key` (the same key for commands that cost alike; not 0).
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
@@ -189,7 +197,7 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	uint64_t est = fm_xq_estimate(q, key);
 	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
-	bool idle = fm_slot_done(s) == before;
+	bool idle = fm_xq_was_idle(q, before);
 	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
 	bool closed = (atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN ||
 			      atomic_load_explicit(&q->own_suspended, memory_order_relaxed)) &&

@@ -185,6 +185,29 @@ static void test_bells(void **state)
 	stop_device();
 }
 
+/* Two threads begin at one time: one is stopped as soon as it has counted its command, and when it
+ * looks whether the queue was idle, the other's is over, who took it for busy. */
+static void test_who_looks_last_tells(void **state)
+{
+	struct fm_xq *q;
+	uint64_t before;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	warm_up(q);
+	atomic_store(&q->slot->bells, FM_BELL_READY);
+	before = atomic_fetch_add(&q->slot->begun, 1);
+	launch(q, 0);
+	wait_all(q);
+	assert_int_equal(peer.bells, 0);
+	assert_true(fm_xq_was_idle(q, before));
+	fm_xq_begin_slow(q, before, COMMAND_NS, true);
+	assert_int_equal(peer.bells, 1);
+	fm_xq_end(q);
+	wait_all(q);
+	stop_device();
+}
+
 /* While others wait for the device, the end of the work is noticed though nobody here waits for it.
  */
 static void test_contended_queue_reports_its_end(void **state)
@@ -373,6 +396,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_hang_hurts_nobody_else),
 	cmocka_unit_test(test_fails_open_and_rejoins),
 	cmocka_unit_test(test_bells),
+	cmocka_unit_test(test_who_looks_last_tells),
 	cmocka_unit_test(test_contended_queue_reports_its_end),
 	cmocka_unit_test(test_threads_on_one_queue),
 	cmocka_unit_test(test_many_queues),
