@@ -264,6 +264,23 @@ void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 		tell(q, now);
 }
 
+/* Nothing is to be done until the gate opens, of which the agent is told. But it may have seen the
+ * gate open just before that closed, and go on (board.h): nobody would notice its end then. So
+ * there is one more look. */
+static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t again;
+
+	x->progress_at = now;
+	if (q->closing)
+		return now + 100 * FM_MS;
+	if (!x->seen_at_gate)
+		x->seen_at_gate = now;
+	again = x->seen_at_gate + FM_XQ_LATE_LOOK;
+	return now < again ? again : FM_NEVER;
+}
+
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -274,10 +291,9 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_at = 0;
 		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}
-	if (!open && fm_slot_waits(q->slot)) {
-		x->progress_at = now;
-		return q->closing ? now + 100 * FM_MS : FM_NEVER; /* woken when it opens */
-	}
+	if (!open && fm_slot_waits(q->slot))
+		return stands_at_gate(q, now);
+	x->seen_at_gate = 0;
 	if (q->closing) {
 		if (q->cold->asked)
 			x->progress_at = now;

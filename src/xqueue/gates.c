@@ -17,9 +17,6 @@
  * needs help with that. */
 #define STUCK_LOOK (10 * FM_MS)
 
-/* So long one that is at a gate, as it says, is looked at. */
-#define LATE_LOOK FM_MS
-
 bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
@@ -351,7 +348,7 @@ static uint64_t look_once_more(struct fm_xq *q, uint64_t now)
 {
 	uint64_t at = look_again(q, false, now);
 
-	return now - q->cold->stop_at < LATE_LOOK ? at : FM_NEVER;
+	return now - q->cold->stop_at < FM_XQ_LATE_LOOK ? at : FM_NEVER;
 }
 
 static uint64_t go_on(struct fm_xq *q, uint64_t now)

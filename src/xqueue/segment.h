@@ -54,7 +54,8 @@ struct fm_xq_cold {
 	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
 	uint64_t told;       /* device gates: the device will write this progress */
-	uint64_t asked_at;   /* device gates: when it was last asked for, whether it is lost */
+	uint64_t seen_at_gate; /* device gates: it stands at a closed one, as it says, since */
+	uint64_t asked_at;     /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
@@ -102,6 +103,9 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
  * busy, within these. */
 #define FM_XQ_LOOK     (100 * FM_US)
 #define FM_XQ_LOOK_MAX (2 * FM_MS)
+
+/* So long one that is at a gate, as it says, is looked at. */
+#define FM_XQ_LATE_LOOK FM_MS
 
 /* Level 1 counts its window in as many parts, a tracker each. */
 #define FM_XQ_WINDOW_PARTS 4

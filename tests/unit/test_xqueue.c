@@ -322,6 +322,43 @@ static void test_way_is_never_clear(void **state)
 	stop_device();
 }
 
+/* The device has seen its gate open just before that closed, and says so a little later, when the
+ * agent has looked, and once more before it sleeps: its end is noticed all the same. */
+static struct {
+	struct fm_slot *_Atomic slot;
+	_Atomic unsigned looks;
+} about_to_go;
+
+static void says_it_stands(void)
+{
+	struct fm_slot *s = about_to_go.slot;
+
+	if (s && atomic_load(&s->gate) == FM_GATE_CLOSED)
+		atomic_store(&s->waiting, ++about_to_go.looks <= 2);
+}
+
+static void test_passes_a_gate_that_closes(void **state)
+{
+	struct fm_xq *q;
+
+	start_device(WORDS);
+	q = new_queue(false, 0);
+	warm_up(q);
+	pause_device();
+	launch(q, 0);
+	about_to_go.slot = q->slot;
+	peer.looks = says_it_stands;
+	set_gate(q, FM_GATE_CLOSED);
+	eventually(about_to_go.looks > 2);
+	w.pause = false;
+	eventually(!fm_slot_pending(q->slot));
+	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
+	assert_in_order(1);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gate_word_stops_level_1),
 	cmocka_unit_test(test_gate_word_stops_level_2),
@@ -334,6 +371,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_launched_behind_a_stop_words),
 	cmocka_unit_test(test_launched_behind_a_stop_level_3),
 	cmocka_unit_test(test_running_command_stops_level_3),
+	cmocka_unit_test(test_passes_a_gate_that_closes),
 	cmocka_unit_test(test_closed_while_idle_level_1),
 	cmocka_unit_test(test_closed_while_idle_level_2),
 	cmocka_unit_test(test_closed_while_idle_words),

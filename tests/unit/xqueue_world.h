@@ -23,6 +23,7 @@ static struct {
 	_Atomic bool refuse, gone;
 	_Atomic unsigned opened, closed, bells, queues, queues_gone, hints, groups, segments;
 	_Atomic unsigned room, rooms; /* as last told; how often */
+	void (*_Atomic looks)(void);  /* called by the agent before it looks at its queues */
 } peer;
 
 struct fm_link {
@@ -70,6 +71,10 @@ static inline int peer_fd(const struct fm_link *l)
 
 static inline uint64_t peer_service(struct fm_link *l, uint64_t now)
 {
+	void (*looks)(void) = peer.looks;
+
+	if (looks)
+		looks();
 	return peer.gone ? 0 : FM_NEVER;
 }
 
