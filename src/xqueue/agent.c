@@ -113,8 +113,8 @@ static void *agent(void *arg)
 		/* Announce the sleep, then look once more: whoever changes a gate after that look
 		 * sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
-		next = fm_room_tell(c, fm_now());
 		link_next = service_link(c);
+		next = fm_room_tell(c, fm_now());
 		next = FM_MIN(next, pump_all(c));
 		next = FM_MIN(next, fm_watch(c, fm_now()));
 		sleep_until(c, FM_MIN(next, link_next));

@@ -162,10 +162,12 @@ void fm_xq_reaches(struct fm_xq *q, enum fm_level level)
 	atomic_store(&q->slot->level, level);
 	if (level < FM_LEVEL_RUNNING || fm_xq_may_run(q))
 		return;
-	/* Whoever closed the gate meanwhile may have thought that nothing is to be done for it. */
+	/* Whoever closed the gate meanwhile may have thought that nothing is to be done for it. The
+	 * agent asks again, where the device does not stand at once. */
 	pthread_mutex_lock(&x->lock);
 	fm_xq_interrupt(q, fm_now());
 	fm_xq_leave(q);
+	fm_client_wake(q->client);
 }
 
 void fm_xq_keep(struct fm_xq *q)
