@@ -109,6 +109,10 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		gate_store(q, gate);
 		if (open && !fm_list_empty(&q->client->in_gone))
 			gate_open_gone(q->client);
+	}
+	/* A client that comes to another level says so, then looks at its gate. */
+	atomic_thread_fence(memory_order_seq_cst);
+	fm_list_each (q, &e->queues, in_ent) {
 		/* A closed gate stalls what is queued without the client's help (level 2). */
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room ||
 			CLAIM(q->slot->hears))
@@ -160,6 +164,11 @@ static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 	return true;
 }
 
+static bool is_alone(const struct ent *e)
+{
+	return e->dev->n_ents < 2;
+}
+
 /* The look that must follow (board.h, memory order) may report an edge, which the core does not
  * expect within its own call: it is left to bridge_settle(). */
 static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
@@ -178,8 +187,11 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		fm_list_add_tail(&b->recheck, &e->in_recheck);
 	}
 	e->bells = bells;
-	fm_list_each (q, &e->queues, in_ent)
+	fm_list_each (q, &e->queues, in_ent) {
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
+		if (bells && is_alone(e))
+			client_contended(b, q->client); /* it is heard all the same */
+	}
 }
 
 void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g)
@@ -297,7 +309,7 @@ static bool in_background(const struct ent *e)
 
 static enum fm_shares shares_device(const struct ent *e)
 {
-	if (e->dev->n_ents < 2)
+	if (is_alone(e))
 		return FM_SHARES_NONE;
 	return e->dev->first == e ? FM_SHARES_FIRST : FM_SHARES;
 }

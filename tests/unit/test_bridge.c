@@ -332,6 +332,23 @@ static void a_lone_one_may_be_stopped_for_another_device(void **state)
 	assert_int_equal(atomic_load(&w->z.board->contended), 0);
 }
 
+/* Whose jobs are counted is heard also alone, save while it is suspended: then it keeps its
+ * progress up to date again. */
+static void a_lone_one_that_is_heard_again_is_told(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, (int64_t)FM_S), 0);
+	atomic_store(&w->a.board->agent_sleeps, 1);
+	fm_bgroup_suspend(w->b, group_of(&w->a, 0), false, w->now);
+	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
+	assert_true(atomic_load(&w->a.board->slot[0].bells) & FM_BELL_READY);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 0), 0);
+	assert_int_equal(atomic_load(&w->a.board->contended), 0);
+}
+
 static void a_liar_cannot_keep_the_urgent_out(void **state)
 {
 	struct world *w = *state;
@@ -490,6 +507,7 @@ int main(void)
 		TEST(those_who_share_a_device_are_told),
 		TEST(who_is_first_depends_on_the_policy),
 		TEST(a_lone_one_may_be_stopped_for_another_device),
+		TEST(a_lone_one_that_is_heard_again_is_told),
 		TEST(a_liar_cannot_keep_the_urgent_out),
 		TEST(segments_belong_to_their_client),
 		TEST(targets_name_groups),
