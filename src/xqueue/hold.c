@@ -38,7 +38,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 
 	for (;; now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
-		bool run = fm_xq_may_run(q), full;
+		bool run = fm_xq_may_run(q), waits;
 
 		pthread_mutex_lock(&x->lock);
 		if (!counted && atomic_load(&q->seg_n)) {
@@ -48,10 +48,11 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		}
 		counted = true;
 		fm_xq_reap(q);
-		full = window_full(q, now);
+		waits = (!run || window_full(q, now)) && !atomic_load(&c->dead);
+		x->holds += (unsigned)waits - held;
 		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
 		fm_xq_leave(q);
-		if ((run && !full) || atomic_load(&c->dead))
+		if (!waits)
 			break;
 		if (!held)
 			XQ_TRACE(hold_begin, now, q, est, fm_slot_pending(q->slot), 0);
@@ -61,6 +62,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 	if (held) {
 		XQ_TRACE(hold_end, now, q, now - start, fm_slot_pending(q->slot), 0);
 		atomic_fetch_add_explicit(&q->slot->held_ns, now - start, memory_order_relaxed);
+		fm_client_wake(c); /* it slept; the gate may be closed again */
 	}
 	if (!atomic_load(&q->slot->busy_since))
 		atomic_store(&q->slot->busy_since, now);

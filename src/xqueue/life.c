@@ -29,6 +29,14 @@ static uint64_t let_past(struct fm_xq *q)
 	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
 }
 
+/* Until the gate opens, of which the agent is told; and it is woken when they go on. */
+static bool all_are_held(struct fm_xq *q)
+{
+	uint64_t begun = atomic_load(&q->slot->begun);
+
+	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
+}
+
 /* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
  * closed, else after an interval, so that short bursts cost nothing. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
@@ -49,7 +57,7 @@ uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 		return x->tail_at;
 	x->tail_at = 0;
 	if (fm_xq_mark(q) <= atomic_load(&q->slot->done)) /* a launch is under way right now */
-		return now + 50 * FM_US;
+		return all_are_held(q) ? FM_NEVER : now + 50 * FM_US;
 	if (!fm_xq_track(q, 0)) {
 		fm_xq_refused(q, let_past(q), now);
 		return now + FM_XQ_LOOK_MAX;

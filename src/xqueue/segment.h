@@ -45,6 +45,7 @@ struct fm_xq_cold {
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t held_at_done,
 		held_since;  /* level 1: the window is full, with so many done, since */
+	unsigned holds;      /* level 1: callers that are held back */
 	bool interrupted;    /* level 3: it stands in the middle of a command, */
 	uint64_t stood_at;   /* since */
 	uint64_t stop_at;    /* it was asked to stand, or to go on; 0: not since the gate changed */

@@ -322,6 +322,37 @@ static void test_way_is_never_clear(void **state)
 	stop_device();
 }
 
+static _Atomic unsigned looks;
+
+static void count_looks(void)
+{
+	looks++;
+}
+
+/* A caller that is held back at a closed gate has nothing to be looked after. */
+static void test_held_back_it_costs_nothing(void **state)
+{
+	struct feeder f = {.to = 3};
+	unsigned before;
+
+	start_device(1);
+	f.q = new_queue(false, 0);
+	warm_up(f.q);
+	set_gate(f.q, FM_GATE_CLOSED);
+	start_feeder(&f);
+	eventually(atomic_load(&f.q->cold->waiters));
+	device_goes_on(20); /* the agent sleeps again */
+	peer.looks = count_looks;
+	before = looks;
+	device_goes_on(500);
+	assert_true(looks - before <= 20);
+	set_gate(f.q, FM_GATE_OPEN);
+	pthread_join(f.thread, NULL);
+	wait_all(f.q);
+	assert_in_order(3);
+	stop_device();
+}
+
 /* The device has seen its gate open just before that closed, and says so a little later, when the
  * agent has looked, and once more before it sleeps: its end is noticed all the same. */
 static struct {
@@ -371,6 +402,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_launched_behind_a_stop_words),
 	cmocka_unit_test(test_launched_behind_a_stop_level_3),
 	cmocka_unit_test(test_running_command_stops_level_3),
+	cmocka_unit_test(test_held_back_it_costs_nothing),
 	cmocka_unit_test(test_passes_a_gate_that_closes),
 	cmocka_unit_test(test_closed_while_idle_level_1),
 	cmocka_unit_test(test_closed_while_idle_level_2),
