@@ -27,7 +27,10 @@
  * foreground: 1: the group that the user works with at present. latency-nice: below 0 the group's
  * turns under `fair` come sooner and are shorter, above 0 later and longer; its share stays.
  * gang: 1, where the group works on several devices it runs on all of them or on none; 0, each
- * device decides for itself. docs/policies.md says which policy reads what. */
+ * device decides for itself. level: how deep its queues are stopped, at most: 2, at gates alone; 3,
+ * in the middle of a command, where that can be done. guard-from: in the middle of commands that
+ * take so long, or longer; 0: as the device has it. docs/policies.md says which policy reads what.
+ */
 #define FM_HINT_MAP(X)                                                           \
 	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \
 	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                             \
@@ -38,7 +41,9 @@
 	X(FM_HINT_RUNTIME, "runtime", 0, INT64_C(3600000000000), 0, "ns")        \
 	X(FM_HINT_FOREGROUND, "foreground", 0, 1, 0, "")                         \
 	X(FM_HINT_LATENCY_NICE, "latency-nice", -20, 19, 0, "")                  \
-	X(FM_HINT_GANG, "gang", 0, 1, 1, "")
+	X(FM_HINT_GANG, "gang", 0, 1, 1, "")                                     \
+	X(FM_HINT_LEVEL, "level", 2, 3, 3, "")                                   \
+	X(FM_HINT_GUARD_FROM, "guard-from", 0, INT64_C(10000000000), 0, "ns")
 
 enum fm_hint {
 #define FM_HINT_ID(id, name, min, max, def, unit) id,

@@ -59,6 +59,10 @@ struct fm_slot {
 	/* Written by the daemon (or by local mode). */
 	FM_LINE _Atomic uint32_t gate; /* enum fm_gate */
 	_Atomic uint32_t bells;        /* FM_BELL_*; written by the daemon, FM_BELL_* wanted */
+	/* As the group and the device are set at present. deepest: enum fm_level, 0: as deep as the
+	 * queue can. guard_us: commands that take so long are stopped in their middle; 0: as the
+	 * client has it. For stops that begin, and launches that come. */
+	_Atomic uint32_t deepest, guard_us;
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun;  /* commands whose launch has begun */

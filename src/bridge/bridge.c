@@ -34,6 +34,8 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 static void release_queue(struct queue *q)
 {
 	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
+	atomic_store_explicit(&q->slot->deepest, 0, memory_order_release);
+	atomic_store_explicit(&q->slot->guard_us, 0, memory_order_release);
 	gate_store(q, FM_GATE_OPEN);
 }
 

@@ -43,11 +43,23 @@ struct fm_bridge_limits {
 	} range[FM_HINT_COUNT];
 };
 
+/* How commands are stopped on the devices whose key matches (fnmatch(3)). */
+struct fm_bridge_way {
+	char device[FM_DEVKEY_MAX];
+	uint32_t level;    /* at most; 0: not said */
+	uint64_t guard_ns; /* FM_HINT_GUARD_FROM; FM_NEVER: not said */
+};
+
 int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host);
 void fm_bridge_free(struct fm_bridge *b); /* opens every gate first */
 struct fm_sched *fm_bridge_sched(struct fm_bridge *b);
 /* Of every user, where the host does not say. What was granted before stays. */
 void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l);
+
+/* Of each thing the first that says it counts; groups may say otherwise (FM_HINT_LEVEL: the lesser;
+ * FM_HINT_GUARD_FROM). From now on, also for queues that are there. Kept until the next call. */
+void fm_bridge_set_ways(
+	struct fm_bridge *b, const struct fm_bridge_way *ways, unsigned n, uint64_t now);
 
 /* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
  */

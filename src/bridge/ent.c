@@ -65,7 +65,7 @@ void ent_look(struct ent *e, uint64_t now)
 	e->seen_idle = idle;
 }
 
-static void mark_dirty(struct fm_bridge *b, struct fm_bclient *c)
+void client_dirty(struct fm_bridge *b, struct fm_bclient *c)
 {
 	fm_list_del(&c->in_dirty);
 	fm_list_add_tail(&b->dirty, &c->in_dirty);
@@ -116,7 +116,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		/* A closed gate stalls what is queued without the client's help (level 2). */
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room ||
 			CLAIM(q->slot->hears))
-			mark_dirty(b, q->client);
+			client_dirty(b, q->client);
 	}
 	note_gate(b, e, open, reason, now);
 }
@@ -351,12 +351,12 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
 		/* Its agent has to watch for the end of work whose beginning it slept over. */
 		if (shares != FM_SHARES_NONE)
-			mark_dirty(b, c);
+			client_dirty(b, c);
 	}
 	c->makes_room = makes_room;
 	if (CLAIM(c->board->makes_room) != makes_room) {
 		atomic_store_explicit(&c->board->makes_room, makes_room, memory_order_release);
-		mark_dirty(b, c);
+		client_dirty(b, c);
 	}
 }
 
@@ -489,10 +489,11 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	q->ent = e;
 	fm_list_add_tail(&e->queues, &q->in_ent);
 	atomic_store_explicit(&q->slot->bells, e->bells, memory_order_release);
+	way_store(b, q);
 	gate_enter(q);
 	gate_store(q, gate);
 	if (changes)
-		mark_dirty(b, q->client);
+		client_dirty(b, q->client);
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
 	if (shares_of(e) != FM_SHARES_NONE)

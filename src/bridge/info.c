@@ -107,7 +107,7 @@ void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.device_id = q->ent->dev->id,
 		.since = q->since,
 		.levels = q->levels,
-		.level = FM_MIN(CLAIM(s->level), (uint32_t)FM_LEVEL_RUNNING),
+		.level = way_level(q),
 		.done = fm_slot_done(s),
 		.begun = CLAIM(s->begun),
 		.device_ns = CLAIM(s->device_ns),

@@ -59,6 +59,7 @@ struct queue {
 	struct ent *ent;
 	struct fm_slot *slot;
 	uint32_t number, id, levels;
+	uint32_t deepest;           /* as its board was told: at most; 0: as deep as it can */
 	uint64_t since;             /* joined */
 	uint64_t usage_base, usage; /* claimed when it joined; believed since, never falling */
 };
@@ -127,6 +128,8 @@ struct fm_bridge {
 	struct fm_bridge_watcher watcher;
 	struct fm_bridge_tracer tracer;
 	struct fm_bridge_limits limits;
+	const struct fm_bridge_way *ways;
+	unsigned n_ways;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
 	struct fm_list recheck; /* entities whose bells changed */
@@ -163,6 +166,7 @@ uint64_t ent_used(struct ent *e, uint64_t now);
 /* Count what it did unheard: whenever somebody asks, and before the core hears of it again. */
 void ent_look(struct ent *e, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);
+void client_dirty(struct fm_bridge *b, struct fm_bclient *c); /* wake it, if it sleeps */
 int64_t group_rank(const struct fm_bgroup *g); /* by its hints, or the segment it is inside */
 void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */
 void policy_changed(struct fm_bridge *b);
@@ -199,6 +203,16 @@ void gate_enter(struct queue *q);
  */
 void gate_open_gone(struct fm_bclient *c);
 uint64_t gate_run(struct fm_bridge *b, uint64_t now);
+
+/* way.c: how its queues are stopped, to their boards: of one that came, of all. */
+void way_store(struct fm_bridge *b, struct queue *q);
+void group_ways(struct fm_bridge *b, struct fm_bgroup *g);
+static inline enum fm_level way_level(const struct queue *q)
+{
+	uint32_t level = FM_MIN(CLAIM(q->slot->level), (uint32_t)FM_LEVEL_RUNNING);
+
+	return (enum fm_level)(q->deepest ? FM_MIN(level, q->deepest) : level);
+}
 
 /* watch.c: its deadline was set, or is set anew. */
 void group_deadline(struct fm_bgroup *g);

@@ -143,6 +143,8 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_br
 		group_deadline(g);
 	if (!rc && changes_clients(h))
 		group_hinted(b, g);
+	if (!rc && (h == FM_HINT_LEVEL || h == FM_HINT_GUARD_FROM))
+		group_ways(b, g);
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }
 

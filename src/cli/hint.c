@@ -65,9 +65,9 @@ static const struct argp hint_argp = {
 	       "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
 	       "them.\n"
 	       "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
-	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), "
-	       "deadline, period, runtime and slice (times such as 20ms; a bare number is "
-	       "milliseconds). A policy reads the hints it knows and ignores the rest.",
+	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), level (2 or 3), "
+	       "deadline, period, runtime, slice and guard-from (times such as 20ms; a bare number "
+	       "is milliseconds). A policy reads the hints it knows and ignores the rest.",
 };
 
 /* Send, and name the groups that it concerned, one a line. */

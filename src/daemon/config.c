@@ -16,6 +16,7 @@ struct reader {
 	struct fm_plugin *plugin;            /* of scratch */
 	uint32_t policy_line, platform_line; /* 0: none */
 	struct config_rule *rule;            /* that the section is; NULL: it is none */
+	struct fm_bridge_way *way;           /* likewise */
 };
 
 void config_defaults(struct config *c)
@@ -24,6 +25,7 @@ void config_defaults(struct config *c)
 		.policy = "fixed-priority",
 		.linger_ns = 100 * FM_US,
 		.budget_ns = 10 * FM_MS,
+		.way[0] = {.device = "*", .level = FM_LEVEL_RUNNING},
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
 		.admission = {.tasks = 1024},
@@ -121,7 +123,8 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 static int unknown_section(const char *section, struct fm_err *err)
 {
 	static const char *const known[] = {"daemon", "policies", "limits", "access", "admission",
-		"security", "metrics", "policy NAME", "limits user NAME", "limits group NAME"};
+		"security", "metrics", "device", "device NAME", "policy NAME", "limits user NAME",
+		"limits group NAME"};
 	struct fm_nearest near = {.typed = section};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
@@ -130,21 +133,50 @@ static int unknown_section(const char *section, struct fm_err *err)
 	if (near.best)
 		return fm_err_hint(err, "did you mean [%s]?", near.best);
 	return fm_err_hint(err,
-		"sections are [daemon], [policies], [policy NAME], [limits], [limits user NAME], "
-		"[limits group NAME], [access], [admission], [security], [metrics]");
+		"sections are [daemon], [policies], [policy NAME], [device], [device NAME], "
+		"[limits], [limits user NAME], [limits group NAME], [access], [admission], "
+		"[security], [metrics]");
 }
 
-/* A name that is known; for limits of somebody, the rule. */
+/* The section of a device, new or there already. That of all others stays the last. */
+static int way_get(
+	struct config *c, const char *name, struct fm_bridge_way **out, struct fm_err *err)
+{
+	struct fm_bridge_way *w = c->way;
+
+	if (!*name || strlen(name) >= sizeof(w->device)) {
+		fm_err_set(err, -EINVAL, "[device %.40s] names no device", name);
+		return fm_err_hint(
+			err, "write [device NAME], as `fermata ps --devices' has it, or [device]");
+	}
+	while (w < c->way + c->ways && strcmp(w->device, name) != 0)
+		w++;
+	if (w == c->way + c->ways) {
+		if (c->ways == CONFIG_WAYS)
+			return fm_err_set(
+				err, -E2BIG, "more than %d sections [device NAME]", CONFIG_WAYS);
+		c->way[++c->ways] = *w;
+		*w = (struct fm_bridge_way){.guard_ns = FM_NEVER};
+		snprintf(w->device, sizeof(w->device), "%s", name);
+	}
+	*out = w;
+	return 0;
+}
+
+/* A name that is known; for limits of somebody, and for a device, the rule. */
 static int on_section(void *ctx, const char *section, struct fm_err *err)
 {
 	const struct config_key *k = config_keys;
 	struct reader *r = ctx;
 
 	r->rule = NULL;
+	r->way = &r->c->way[r->c->ways];
 	if (!strncmp(section, "policy ", 7))
 		return 0;
 	if (!strncmp(section, "limits ", 7))
 		return config_rule_get(r->c, section + 7 + strspn(section + 7, " "), &r->rule, err);
+	if (!strncmp(section, "device ", 7))
+		return way_get(r->c, section + 7 + strspn(section + 7, " "), &r->way, err);
 	while (k->name && strcmp(k->section, section) != 0)
 		k++;
 	return k->name ? 0 : unknown_section(section, err);
@@ -153,7 +185,7 @@ static int on_section(void *ctx, const char *section, struct fm_err *err)
 static int on_key(
 	void *ctx, const char *section, const char *key, const char *value, struct fm_err *err)
 {
-	bool limits = !strncmp(section, "limits", 6);
+	bool limits = !strncmp(section, "limits", 6), device = !strncmp(section, "device", 6);
 	const struct config_key *k;
 	struct reader *r = ctx;
 	void *base = r->c;
@@ -164,9 +196,11 @@ static int on_key(
 	}
 	if (!strncmp(section, "policy ", 7))
 		return set_param(r, section + 7 + strspn(section + 7, " "), key, value, err);
-	k = config_key_find(limits ? "limits" : section, key, err);
+	k = config_key_find(limits ? "limits" : device ? "device" : section, key, err);
 	if (!k)
 		return -EINVAL;
+	if (device)
+		base = r->way;
 	if (limits)
 		base = r->rule ? &r->rule->limits : &r->c->limits;
 	if (r->rule)
@@ -288,18 +322,40 @@ static void print_params(const struct config *c, FILE *f)
 	}
 }
 
+/* What a section of its own does not say. */
+static bool is_said(const struct config_key *k, const struct fm_bridge_way *w)
+{
+	return k->type == CONFIG_COUNT ? w->level != 0 : w->guard_ns != FM_NEVER;
+}
+
+static void print_ways(const struct config *c, FILE *f)
+{
+	for (unsigned i = 0; i < c->ways; i++) {
+		fprintf(f, "\n[device %s]\n", c->way[i].device);
+		for (const struct config_key *k = config_keys; k->name; k++)
+			if (!strcmp(k->section, "device") && is_said(k, &c->way[i]))
+				config_key_print(k, &c->way[i], f);
+	}
+}
+
+static const void *base_of(const struct config *c, const char *section)
+{
+	if (!strcmp(section, "limits"))
+		return &c->limits;
+	return strcmp(section, "device") ? (const void *)c : &c->way[c->ways];
+}
+
 void config_print(const struct config *c, FILE *f)
 {
 	const char *section = "";
 
 	for (const struct config_key *k = config_keys; k->name; k++) {
-		bool limits = !strcmp(k->section, "limits");
-
 		if (strcmp(k->section, section) != 0)
 			fprintf(f, "%s[%s]\n", *section ? "\n" : "", k->section);
 		section = k->section;
-		config_key_print(k, limits ? (const void *)&c->limits : c, f);
+		config_key_print(k, base_of(c, section), f);
 	}
+	print_ways(c, f);
 	for (unsigned i = 0; i < c->rules; i++) {
 		const struct config_rule *r = &c->rule[i];
 

@@ -12,6 +12,7 @@
 #define CONFIG_FOLDER_MAX 256
 #define CONFIG_NAME_MAX   64
 #define CONFIG_RULES      64
+#define CONFIG_WAYS       64
 
 struct config_param {
 	char policy[32];
@@ -63,6 +64,8 @@ struct config {
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */
 	bool realtime;
+	struct fm_bridge_way way[CONFIG_WAYS + 1]; /* [device NAME] as they stand, then [device] */
+	unsigned ways;                             /* without the last */
 	struct config_limits limits;
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
 	unsigned rules;

@@ -11,6 +11,7 @@
 
 #define OF(member)        offsetof(struct config, member)
 #define OF_LIMITS(member) offsetof(struct config_limits, member)
+#define OF_WAY(member)    offsetof(struct fm_bridge_way, member)
 #define RANGE_ENDS(id, name, min, max, def, unit)                                        \
 	{"limits", name "_min", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, false}, \
 		{"limits", name "_max", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, true},
@@ -30,6 +31,9 @@ const struct config_key config_keys[] = {
 	{"daemon", "realtime", CONFIG_BOOL, OF(realtime), 0, 1, NULL, 0, 0},
 	{"policies", "folder", CONFIG_FOLDER, OF(folder), 0, CONFIG_FOLDER_MAX - 1, NULL, 0, 0},
 	{"policies", "budget_us", CONFIG_US, OF(budget_ns), 50, 1000000, "microseconds", 0, 0},
+	{"device", "level", CONFIG_COUNT, OF_WAY(level), FM_LEVEL_QUEUED, FM_LEVEL_RUNNING,
+		"levels", 0, 0},
+	{"device", "guard_from_us", CONFIG_US, OF_WAY(guard_ns), 0, 10000000, "microseconds", 0, 0},
 	{"limits", "clients", CONFIG_COUNT, OF_LIMITS(clients), 0, INT32_MAX, "clients", 0, 0},
 	{"limits", "groups", CONFIG_COUNT, OF_LIMITS(of.groups), 0, INT32_MAX, "groups", 0, 0},
 	{"limits", "queues", CONFIG_COUNT, OF_LIMITS(of.queues), 0, INT32_MAX, "queues", 0, 0},

@@ -20,7 +20,8 @@ enum config_type {
 struct config_key {
 	const char *section, *name;
 	enum config_type type;
-	size_t offset; /* in struct config; of [limits] in struct config_limits */
+	size_t offset; /* in struct config; of [limits] in struct config_limits, of [device] in
+			  struct fm_bridge_way */
 	int64_t min, max;
 	const char *unit; /* for people; texts: none */
 	enum fm_hint hint;
@@ -32,7 +33,7 @@ extern const struct config_key config_keys[]; /* ends with a NULL name */
 /* "" or what may have been meant, as a hint. */
 const struct config_key *config_key_find(const char *section, const char *name, struct fm_err *err);
 
-/* base: a struct config, or a struct config_limits for keys of [limits]. */
+/* base: a struct config; for keys of [limits] and [device] what their offsets are in. */
 int config_key_set(const struct config_key *k, void *base, const char *value, struct fm_err *err);
 void config_key_copy(const struct config_key *k, void *to, const void *from);
 void config_key_print(const struct config_key *k, const void *base, FILE *f);

@@ -41,6 +41,7 @@ int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *er
 	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
 	d->config = *c;
+	fm_bridge_set_ways(d->bridge, d->config.way, d->config.ways + 1, fm_now());
 	strict_configured(d);
 	admission_configure(d);
 	d->access_gid = access_gid(c->access_group);

@@ -241,7 +241,7 @@ int fm_xqueue_query(fm_xqueue *q, struct fm_xqueue_info *info)
 	if (q->xq) {
 		struct fm_slot *s = q->xq->slot;
 
-		i.level = q->xq->level;
+		i.level = fm_xq_level(q->xq);
 		i.device_ns = atomic_load(&s->device_ns);
 		i.gates = atomic_load(&s->gates);
 		i.suspended = atomic_load(&q->xq->own_suspended);

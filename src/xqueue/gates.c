@@ -356,6 +356,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	int rc;
 
+	x->shut_at = 0;
 	/* A gate that closes and opens is seen, maybe, by the device alone. */
 	if (!x->asked && !x->interrupted && !q->partly) {
 		x->stop_at = 0;
@@ -377,9 +378,33 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	return x->asked ? look_again(q, true, now) : FM_NEVER;
 }
 
+/*
+ * Is a stop in the middle of a command to begin now? Not where gates are to do; nor while one is
+ * near: nothing that is known to take longer is under way, and so much time has not passed. Else
+ * *look: when that may have changed. What has begun goes on to its end, and is none of these: nor
+ * is what a device does by itself (partly).
+ */
+static bool to_begin(struct fm_xq *q, uint64_t now, uint64_t *look)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t from = fm_xq_guard_from(q, 0);
+
+	*look = FM_NEVER;
+	if (x->asked || q->partly)
+		return true;
+	if (from == UINT64_MAX)
+		return false;
+	x->shut_at = x->shut_at ? x->shut_at : now;
+	if (!q->device_gates || fm_slot_done(q->slot) < x->guard_mark || now >= x->shut_at + from)
+		return true;
+	*look = x->shut_at + from;
+	return false;
+}
+
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
+	uint64_t look;
 	int rc;
 
 	if (q->level < FM_LEVEL_RUNNING || x->gone)
@@ -388,6 +413,8 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return go_on(q, now);
 	if (x->interrupted || !fm_slot_pending(q->slot))
 		return FM_NEVER;
+	if (!to_begin(q, now, &look))
+		return look;
 	rc = q->ops->interrupt(q->hwq);
 	x->asked |= rc == -EINPROGRESS || (q->ops->busy && q->ops->busy(q->hwq));
 	if (!rc)

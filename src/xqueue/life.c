@@ -160,6 +160,13 @@ void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 	fm_xq_set_interval(q);
 }
 
+enum fm_level fm_xq_level(const struct fm_xq *q)
+{
+	uint32_t level = atomic_load(&q->slot->level), deepest = atomic_load(&q->slot->deepest);
+
+	return (enum fm_level)(deepest ? FM_MIN(level, deepest) : level);
+}
+
 void fm_xq_reaches(struct fm_xq *q, enum fm_level level)
 {
 	struct fm_xq_cold *x = q->cold;

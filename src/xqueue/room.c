@@ -16,6 +16,7 @@ struct view {
 	bool stopped; /* by the scheduler, or by hand */
 	bool moves;   /* and a queue has not come to its gate */
 	bool in_long; /* a command that gates do not divide */
+	bool gates;   /* they alone are to do it, for one of its queues at least */
 };
 
 static struct view look(struct fm_client *c)
@@ -26,6 +27,7 @@ static struct view look(struct fm_client *c)
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
 		struct fm_xq *q = c->queue[i];
 
+		v.gates |= q && fm_xq_gates_only(q);
 		if (!q || !fm_slot_pending(q->slot))
 			continue;
 		v.stopped |= !fm_xq_may_run(q);
@@ -39,6 +41,8 @@ static struct view look(struct fm_client *c)
 /* When the next look is due: in *next. */
 static enum fm_room wanted(struct fm_room_state *r, struct view v, uint64_t now, uint64_t *next)
 {
+	if (v.gates)
+		return FM_ROOM_NONE;
 	if (!v.stopped) {
 		r->last_stop = r->stopped_at ? now - r->stopped_at : r->last_stop;
 		r->stopped_at = 0;

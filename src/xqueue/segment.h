@@ -51,6 +51,8 @@ struct fm_xq_cold {
 	uint64_t stop_at;    /* it was asked to stand, or to go on; 0: not since the gate changed */
 	bool stop_open;      /* which of them */
 	bool asked;          /* it was asked to stand, or to go on once more */
+	uint64_t shut_at;    /* its gate was seen closed, and that waited for; 0: not now */
+	uint64_t guard_mark; /* the last command that is not to be waited for (fm_xq_guard_from) */
 	bool gone;           /* the slot is another's */
 	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */

@@ -46,6 +46,8 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	if (est > LONG && est != UINT64_MAX)
 		atomic_store(
 			&q->long_mark, atomic_load_explicit(&q->slot->begun, memory_order_relaxed));
+	if (est != UINT64_MAX && est >= fm_xq_guard_from(q, 0))
+		q->cold->guard_mark = atomic_load_explicit(&q->slot->begun, memory_order_relaxed);
 	/* Alone in its segment, unless gates cost the device more than an error does. */
 	if (q->device_gates && est == UINT64_MAX) {
 		est = q->spacing / FM_XQ_UNKNOWN_PARTS;

@@ -61,7 +61,8 @@ void fm_client_count_images(struct fm_client *c, const struct fm_client_images *
 /* So many more images, or kernels of others, were left as they are for one reason. */
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
-/* Kernels that take so long, or longer, are to be stopped in their middle; UINT64_MAX: none. */
+/* Kernels that take so long, or longer, are to be stopped in their middle, where nobody else says
+ * from when on (fm_xq_guard_from); UINT64_MAX: none. */
 uint64_t fm_client_guard_from(const struct fm_client *c);
 
 #define FM_SEG_KEYS 64
@@ -288,6 +289,32 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
 
 /* Is a command of this kind known to take longer than a segment, while somebody schedules us? */
 bool fm_xq_long(struct fm_xq *q, uint64_t key);
+
+/*
+ * How this queue is to be stopped, as whoever schedules it says at present (board.h): for stops
+ * that begin, and launches that come. One that was stopped in the middle of a command keeps its way
+ * until it has gone on.
+ */
+static inline bool fm_xq_gates_only(const struct fm_xq *q)
+{
+	uint32_t deepest = atomic_load_explicit(&q->slot->deepest, memory_order_relaxed);
+
+	return deepest && deepest < FM_LEVEL_RUNNING;
+}
+
+/* Commands that take so long, or longer, are stopped in their middle; UINT64_MAX: none. own: where
+ * nobody says. */
+static inline uint64_t fm_xq_guard_from(const struct fm_xq *q, uint64_t own)
+{
+	uint32_t us = atomic_load_explicit(&q->slot->guard_us, memory_order_relaxed);
+
+	if (own == UINT64_MAX || fm_xq_gates_only(q))
+		return UINT64_MAX;
+	return us ? us * FM_US : own;
+}
+
+/* The level in use, then. */
+enum fm_level fm_xq_level(const struct fm_xq *q);
 
 /* Level 3 where it depends on the command: what the last one that may be long can do, 3 or 2. To be
  * called once when the queue has been made. */

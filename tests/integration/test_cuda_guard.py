@@ -146,6 +146,75 @@ def at_level_2(stack):
     not_by_wish(stack, {}, "--level", "2")
 
 
+def at_gates_alone(fermata, p):
+    """What had begun when that was said ends; from then on no stop is inside a kernel."""
+
+    def none():
+        before = inside(fermata, p.pid)
+        for _ in range(15):
+            again(fermata, p)
+        return inside(fermata, p.pid) == before
+
+    eventually("it is stopped at gates alone", none)
+
+
+def inside_kernels(fermata, p):
+    before = inside(fermata, p.pid)
+
+    def more():
+        again(fermata, p)
+        return inside(fermata, p.pid) >= before + 3
+
+    eventually("it is stopped in the middle of kernels", more)
+
+
+def level(fermata, p):
+    return {q["level"] for q in queues(fermata, p.pid)}
+
+
+def as_a_hint_says(stack):
+    """While it runs, and back."""
+    fermata = world(stack)
+    p, worker = endless(fermata)
+    inside_kernels(fermata, p)
+    fermata.cli("hint", str(p.pid), "level=2")
+    check(level(fermata, p) == {2} and level(fermata, worker) != {2}, "another level is told")
+    at_gates_alone(fermata, p)
+    fermata.cli("hint", str(p.pid), "level=3")
+    check(level(fermata, p) == {3}, "another level is told")
+    inside_kernels(fermata, p)
+    fermata.cli("hint", str(p.pid), "guard-from=10s")
+    at_gates_alone(fermata, p)
+    fermata.cli("hint", str(p.pid), "guard-from=0")
+    inside_kernels(fermata, p)
+
+
+def as_the_settings_say(stack):
+    """For a device; read again, while programs run."""
+    fermata = world(stack, config="[device]\nlevel = 2\n")
+    p, _ = endless(fermata)
+    check(level(fermata, p) == {2}, "another level is told")
+    at_gates_alone(fermata, p)
+    with open(os.path.join(fermata.dir, "fermatad.conf"), "a", encoding="ascii") as f:
+        f.write(f"[device {queues(fermata, p.pid)[0]['device'][:8]}*]\nlevel = 3\n")
+    fermata.cli("reload")
+    inside_kernels(fermata, p)
+
+
+def ways_at_random(stack):
+    fermata = world(stack)
+    running = {name: fermata.program([program(name)]) for name in SETS[:2]}
+    rng = random.Random(11)
+    while any(p.p.poll() is None for p in running.values()):
+        p = rng.choice(list(running.values()))
+        steps = [("hint", str(p.pid), rng.choice(("level=2", "level=3", "guard-from=50us", "guard-from=0"))),
+                 ("suspend", str(p.pid)), ("resume", str(p.pid))]
+        for step in steps[:1] + rng.sample(steps[1:], 2) + steps[2:]:
+            fermata.cli(*step, check_status=False)
+    for name, p in running.items():
+        same(name, p, "when it is stopped in one way and the other")
+
+
 def asked_for(stack):
     """fermata run --guardian says so to what it runs, and to nobody else."""
     fermata = world(stack)
@@ -180,4 +249,4 @@ def driver_without(stack):
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, left_alone,
-         all_or_nothing, at_level_2, asked_for, *fake_only)
+         all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random, asked_for, *fake_only)

@@ -57,6 +57,8 @@ static void event_hint(struct fuzz *f, struct group *g)
 		[FM_HINT_FOREGROUND] = {0, 1, 0, 1},
 		[FM_HINT_LATENCY_NICE] = {-20, 0, 3, 19},
 		[FM_HINT_GANG] = {0, 1, 1, 1},
+		[FM_HINT_LEVEL] = {2, 3, 3, 3},
+		[FM_HINT_GUARD_FROM] = {0, 1, FM_MS, FM_S},
 	};
 	enum fm_hint h = (enum fm_hint)rnd(f, FM_HINT_COUNT);
 	int64_t v = values[h][rnd(f, 4)];

@@ -203,7 +203,7 @@ static void describe(const struct fm_cuda_view *v, struct fm_cuda_info *i)
 	struct fm_xq *q = v->xq;
 	struct fm_slot *s = q->slot;
 
-	i->level = atomic_load(&s->level);
+	i->level = fm_xq_level(q);
 	i->levels = q->levels;
 	i->completed = fm_slot_done(s);
 	i->submitted = fm_xq_mark(q);

@@ -54,7 +54,8 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_qu
 	struct launch l = begin(queue, key, "clEnqueueNDRangeKernel");
 	cl_int rc = CL_SUCCESS;
 
-	if (FM_LIKELY(!l.q || l.est < l.q->guard_from || !fm_xq_scheduled(l.q->xq)) ||
+	if (FM_LIKELY(!l.q || l.est < fm_xq_guard_from(l.q->xq, l.q->guard_from) ||
+		      !fm_xq_scheduled(l.q->xq)) ||
 		!fm_shim_guarded(l.q,
 			&(struct fm_shim_range){kernel, dim, offset, global, local, n, wait, event},
 			key, l.est))

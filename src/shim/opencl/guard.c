@@ -62,7 +62,7 @@ static bool may_be_long(struct fm_shim_queue *q, struct fm_shim_kernel *k,
 	k->last_items = items;
 	per = k->ns_per_item;
 	pthread_mutex_unlock(&k->lock);
-	return per <= 0 || 4 * per * items > (double)q->guard_from;
+	return per <= 0 || 4 * per * items > (double)fm_xq_guard_from(q->xq, q->guard_from);
 }
 
 static bool one_group(const struct fm_shim_range *r)
@@ -144,7 +144,8 @@ bool fm_shim_guarded(
 	const char *why;
 	bool done = false;
 
-	if (q->guard_from == UINT64_MAX || r->dim < 1 || r->dim > 3 || !r->global)
+	if (fm_xq_guard_from(q->xq, q->guard_from) == UINT64_MAX || r->dim < 1 || r->dim > 3 ||
+		!r->global)
 		return false;
 	k = fm_shim_kernel_find(r->kernel);
 	if (est == UINT64_MAX && k && !may_be_long(q, k, r, key)) {

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How deep queues are stopped, and from which length of a command on: by the hints of the group and
+ * the settings of the device, told in the board. The client does it. */
+#include "internal.h"
+#include <fnmatch.h>
+
+/* What a hint can say. */
+#define GUARD_MAX (10 * FM_S)
+
+static struct fm_bridge_way of_device(const struct fm_bridge *b, const char *key)
+{
+	struct fm_bridge_way way = {.level = 0, .guard_ns = FM_NEVER};
+
+	for (unsigned i = 0; i < b->n_ways; i++) {
+		const struct fm_bridge_way *w = &b->ways[i];
+
+		if (fnmatch(w->device, key, 0))
+			continue;
+		way.level = way.level ? way.level : w->level;
+		way.guard_ns = way.guard_ns != FM_NEVER ? way.guard_ns : w->guard_ns;
+	}
+	way.guard_ns = way.guard_ns != FM_NEVER ? way.guard_ns : 0;
+	return way;
+}
+
+/* The hint's default says nothing, and neither does the device's. */
+static uint32_t lesser(uint32_t device, int64_t hint)
+{
+	uint32_t level = FM_MIN(device ? device : FM_LEVEL_RUNNING, (uint32_t)hint);
+
+	return level < FM_LEVEL_RUNNING ? level : 0;
+}
+
+void way_store(struct fm_bridge *b, struct queue *q)
+{
+	const struct fm_hints *h = fm_sgroup_hints(q->ent->group->sgroup);
+	struct fm_bridge_way way = of_device(b, q->ent->dev->key);
+	int64_t hint = h->value[FM_HINT_GUARD_FROM];
+	uint64_t guard = FM_MIN(hint ? (uint64_t)hint : way.guard_ns, GUARD_MAX);
+	uint32_t deepest = lesser(way.level, h->value[FM_HINT_LEVEL]);
+	uint32_t guard_us = (uint32_t)((guard + FM_US - 1) / FM_US);
+
+	q->deepest = deepest;
+	if (deepest == CLAIM(q->slot->deepest) && guard_us == CLAIM(q->slot->guard_us))
+		return;
+	atomic_store_explicit(&q->slot->guard_us, guard_us, memory_order_release);
+	atomic_store_explicit(&q->slot->deepest, deepest, memory_order_release);
+	/* It may be about to wait for a gate that it need not wait for any more. */
+	client_dirty(b, q->client);
+}
+
+void group_ways(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			way_store(b, q);
+}
+
+void fm_bridge_set_ways(
+	struct fm_bridge *b, const struct fm_bridge_way *ways, unsigned n, uint64_t now)
+{
+	struct fm_bgroup *g;
+
+	b->now = now;
+	b->ways = ways;
+	b->n_ways = n;
+	fm_list_each (g, &b->groups, link)
+		group_ways(b, g);
+	bridge_settle(b, now);
+}
