@@ -342,6 +342,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	check_rights(&d);
 	check_layer(&d);
 	doctor_cuda(&d);
+	doctor_guard(&d);
 	check_opencl(&d);
 	check_layers(&d);
 	if (cli->json) {

@@ -32,3 +32,5 @@ void doctor_devices(struct doctor *d, const struct probe_result *result);
 void doctor_progress(const struct doctor *d, const char *text);
 
 void doctor_cuda(struct doctor *d);
+const char *doctor_cuda_remedy(int code); /* CUresult */
+void doctor_guard(struct doctor *d);

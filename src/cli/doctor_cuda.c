@@ -62,7 +62,7 @@ static const char *no_device(void)
 	return "`nvidia-smi' shows whether there is one, and who may use it";
 }
 
-static const char *remedy_of(int code)
+const char *doctor_cuda_remedy(int code)
 {
 	if (code == NO_DEVICE)
 		return no_device();
@@ -87,7 +87,7 @@ static const char *gates_remedy(const char *text, int code)
 		return "update the driver to 515 (CUDA 11.7) or newer; a virtual GPU may have none";
 	if (code == NOT_SUPPORTED)
 		return "none: this machine cannot show its memory to the device";
-	return remedy_of(code);
+	return doctor_cuda_remedy(code);
 }
 
 static void judge_gates(struct doctor *d, const struct probe_result *result)
@@ -241,7 +241,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 				"install the user-space part of the NVIDIA driver (Debian: "
 				"libcuda1)");
 	} else if (json_object_get(cuda, "error")) {
-		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), remedy_of(code));
+		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), doctor_cuda_remedy(code));
 		judge_mps(d, result);
 	} else {
 		judge_devices(d, result);

@@ -247,7 +247,8 @@ static void probe_layer(struct probe *p)
 	probe_devices(p);
 }
 
-/* fermata _probe FD opencl|layer|cuda: FD takes the lines, out of reach of a driver that prints. */
+/* fermata _probe FD opencl|layer|cuda|guardian: FD takes the lines, out of reach of a driver that
+ * prints. */
 int cli_probe(struct cli *cli, int argc, char **argv)
 {
 	struct probe p = {0};
@@ -262,6 +263,8 @@ int cli_probe(struct cli *cli, int argc, char **argv)
 		return CLI_FAILED;
 	if (!strcmp(argv[2], "cuda"))
 		probe_cuda(p.out);
+	else if (!strcmp(argv[2], "guardian"))
+		probe_guard(p.out);
 	else if (load(&p) && !strcmp(argv[2], "layer"))
 		probe_layer(&p);
 	else if (p.cl.clGetPlatformIDs)

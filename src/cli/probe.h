@@ -12,7 +12,11 @@
  *   {"step":"gates","refused":...,"code":CUresult}          CUDA: why a device has no level 2
  *   {"step":"strict","works":bool,"error":...}              CUDA: level 2 in strict mode, too?
  *   {"step":"slices","groups":N,"refused":bool}             CUDA: could time slices be set?
+ *   {"step":"partition","error":...,"sms":N,"rest":N}       CUDA: the smallest partition
  *   {"step":"shared"}                                       CUDA: its contexts are MPS's
+ *   {"step":"guardian","reason":...,"text":...,"code":CUresult,"blocks":N,"shared":bool}
+ *                                                           "guardian": reason: ""; it works
+ *   {"step":"cache","error":...}                            "guardian": rewritten kernels on disk
  *   {"step":"end"}
  */
 #pragma once
@@ -23,8 +27,8 @@ struct probe_result {
 	char died[128]; /* how it ended before its end, or "" */
 };
 
-/* Try "opencl", without any layer; "layer": OpenCL with the layer at this path; "cuda". 0 or
- * negative errno when it could not be run at all. */
+/* Try "opencl", without any layer; "layer": OpenCL with the layer at this path; "cuda";
+ * "guardian". 0 or negative errno when it could not be run at all. */
 int probe_run(const char *what, const char *layer, unsigned limit_ms, struct probe_result *result);
 
 /* The first object with that step, or NULL. */
@@ -33,3 +37,4 @@ const json_t *probe_step(const struct probe_result *result, const char *step);
 /* In the child. tell: each line leaves at once, since what follows it may crash. */
 void probe_tell(FILE *out, json_t *line);
 void probe_cuda(FILE *out);
+void probe_guard(FILE *out);

@@ -2,13 +2,11 @@
 /* Trying CUDA's devices, in the probe's process: does a stream stall at a closed gate, and go on
  * when it opens? The same operations as the backend's, on memory of our own. Else, can it be said
  * when a stream has come so far (level 1)? */
-#include "backend/cuda/driver.h"
+#include "probe_cuda.h"
 #include "backend/cuda/partition.h"
 #include "backend/cuda/timeslice.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/util.h"
-#include "probe.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -17,29 +15,11 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#define DEVICES   16
-#define PAGE      4096
+#define PAGE      PROBE_PAGE
 #define STALL_NS  (20 * FM_MS)
-#define FINISH_NS (5 * FM_S)
+#define FINISH_NS PROBE_FINISH_NS
 
 #define NO_DEVICE 100
-
-#define OWN_FUNCTIONS(X)                                                        \
-	X(init, "cuInit", (unsigned flags))                                     \
-	X(driver_version, "cuDriverGetVersion", (int *version))                 \
-	X(device_count, "cuDeviceGetCount", (int *n))                           \
-	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d))   \
-	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, CUdevice d))    \
-	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                      \
-	X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags)) \
-	X(error_name, "cuGetErrorName", (fm_cu_result rc, const char **name))
-
-struct cuda {
-	struct fm_cu_driver cu;
-#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
-	OWN_FUNCTIONS(MEMBER)
-#undef MEMBER
-};
 
 /* In the driver's ioctls are the channel groups whose time slice can be set. */
 __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
@@ -55,12 +35,12 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 
 static void *lib;
 
-static void *symbol_of(const char *name)
+void *probe_cuda_symbol(const char *name)
 {
 	return dlsym(lib, name);
 }
 
-static bool load(struct cuda *c, FILE *out)
+bool probe_cuda_load(struct probe_cuda *c, FILE *out)
 {
 	const char *missing = NULL;
 
@@ -76,7 +56,7 @@ static bool load(struct cuda *c, FILE *out)
 #define LOAD(name, symbol, params)               \
 	*(void **)&c->name = dlsym(lib, symbol); \
 	missing = c->name ? missing : symbol;
-	OWN_FUNCTIONS(LOAD)
+	PROBE_CUDA_FUNCTIONS(LOAD)
 #undef LOAD
 	if (missing)
 		probe_tell(out, json_pack("{s:s, s:s+}", "step", "cuda", "error",
@@ -84,7 +64,7 @@ static bool load(struct cuda *c, FILE *out)
 	return !missing;
 }
 
-static const char *error_name(struct cuda *c, fm_cu_result rc)
+const char *probe_cuda_error(struct probe_cuda *c, fm_cu_result rc)
 {
 	const char *name = NULL;
 
@@ -123,16 +103,15 @@ static bool refused(struct trial *t, fm_cu_result rc, const char *what)
 	return true;
 }
 
-static fm_cu_result open_stream(struct cuda *c, CUdevice d, CUstream *stream)
+fm_cu_result probe_cuda_open(struct probe_cuda *c, CUdevice d, CUcontext *ctx, CUstream *stream)
 {
-	CUcontext ctx;
-	fm_cu_result rc = c->retain(&ctx, d);
+	fm_cu_result rc = c->retain(ctx, d);
 
-	rc = rc ? rc : c->set_current(ctx);
+	rc = rc ? rc : c->set_current(*ctx);
 	return rc ? rc : c->stream_create(stream, 1);
 }
 
-static fm_cu_result enqueue_gate(struct cuda *c, struct trial *t)
+static fm_cu_result enqueue_gate(struct probe_cuda *c, struct trial *t)
 {
 	union fm_cu_mem_op ops[3] = {{.pad = {0}}, {.pad = {0}}, {.pad = {0}}};
 
@@ -147,7 +126,7 @@ static fm_cu_result enqueue_gate(struct cuda *c, struct trial *t)
 }
 
 /* Is a gate taken? */
-static bool place_gate(struct cuda *c, struct trial *t)
+static bool place_gate(struct probe_cuda *c, struct trial *t)
 {
 	if (!c->cu.stream_mem_ops || !c->cu.host_register)
 		return !refused(
@@ -175,7 +154,7 @@ static bool pass_gate(struct trial *t)
 }
 
 /* Where there are no gates launches are held back, by how far events say that the device is. */
-static bool track(struct cuda *c, struct trial *t)
+static bool track(struct probe_cuda *c, struct trial *t)
 {
 	const struct timespec pause = fm_timespec(100 * FM_US);
 	uint64_t end = fm_now() + FINISH_NS;
@@ -193,11 +172,13 @@ static bool track(struct cuda *c, struct trial *t)
 }
 
 /* Returns the deepest level. */
-static int try_levels(struct cuda *c, CUdevice d, struct trial *t)
+static int try_levels(struct probe_cuda *c, CUdevice d, struct trial *t)
 {
+	CUcontext ctx;
+
 	t->words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t->words == MAP_FAILED ||
-		refused(t, open_stream(c, d, &t->stream), "no context can be made"))
+		refused(t, probe_cuda_open(c, d, &ctx, &t->stream), "no context can be made"))
 		return 0;
 	if (place_gate(c, t)) {
 		if (!pass_gate(t))
@@ -225,7 +206,7 @@ static void *map_read_only(void)
 }
 
 /* Strict mode: does a stream wait there? It is zero, so that it goes on at once. */
-static fm_cu_result wait_read_only(struct cuda *c, struct trial *t, void *page)
+static fm_cu_result wait_read_only(struct probe_cuda *c, struct trial *t, void *page)
 {
 	unsigned flags = FM_CU_HOST_REGISTER_DEVICEMAP | FM_CU_HOST_REGISTER_READ_ONLY;
 	union fm_cu_mem_op ops[2] = {{.pad = {0}}, {.pad = {0}}};
@@ -246,7 +227,7 @@ static fm_cu_result wait_read_only(struct cuda *c, struct trial *t, void *page)
 	return rc || await(&t->words->passed, FINISH_NS) ? rc : FM_CU_ERROR_NOT_READY;
 }
 
-static void try_strict(struct cuda *c, FILE *out, struct trial *t)
+static void try_strict(struct probe_cuda *c, FILE *out, struct trial *t)
 {
 	void *page = map_read_only();
 	fm_cu_result rc;
@@ -255,49 +236,50 @@ static void try_strict(struct cuda *c, FILE *out, struct trial *t)
 		return;
 	rc = wait_read_only(c, t, page);
 	probe_tell(out, json_pack("{s:s, s:b, s:s}", "step", "strict", "works", !rc, "error",
-				rc ? error_name(c, rc) : ""));
+				rc ? probe_cuda_error(c, rc) : ""));
 }
 
 /* The smallest there is: does a stream in it run? */
 static const char *use_partition(
-	struct cuda *c, CUdevice d, const struct fm_cu_green *g, struct fm_cu_partition *p)
+	struct probe_cuda *c, CUdevice d, const struct fm_cu_green *g, struct fm_cu_partition *p)
 {
 	struct trial t = {.refused = NULL};
 	int code = 0, rc = fm_cu_partition(p, g, d, 1, &code);
 	bool runs;
 
 	if (rc)
-		return code ? error_name(c, code) : "it has too few multiprocessors";
+		return code ? probe_cuda_error(c, code) : "it has too few multiprocessors";
 	code = g->stream_create(&t.stream, p->green, FM_CU_STREAM_NON_BLOCKING, 0);
 	runs = !code && track(c, &t);
 	g->destroy(p->green);
 	g->destroy(p->rest);
-	return runs ? NULL : code ? error_name(c, code) : "a stream in one does not run";
+	return runs ? NULL : code ? probe_cuda_error(c, code) : "a stream in one does not run";
 }
 
-static void try_partition(struct cuda *c, FILE *out, CUdevice d)
+static void try_partition(struct probe_cuda *c, FILE *out, CUdevice d)
 {
 	struct fm_cu_partition p = {0};
 	struct fm_cu_green g;
-	const char *error = fm_cu_green_load(&g, symbol_of) ? use_partition(c, d, &g, &p)
-							    : "the driver has no green contexts";
+	const char *error = fm_cu_green_load(&g, probe_cuda_symbol)
+				    ? use_partition(c, d, &g, &p)
+				    : "the driver has no green contexts";
 
 	probe_tell(out, json_pack("{s:s, s:s, s:i, s:i}", "step", "partition", "error",
 				error ? error : "", "sms", (int)p.sms, "rest", (int)p.rest_sms));
 }
 
-static void tell_refused(struct cuda *c, FILE *out, struct trial *t, int deepest)
+static void tell_refused(struct probe_cuda *c, FILE *out, struct trial *t, int deepest)
 {
 	if (!t->refused)
 		return;
 	snprintf(t->text, sizeof(t->text), "%s%s%s%s%s", t->refused, t->rc ? " (" : "",
-		t->rc ? error_name(c, t->rc) : "", t->rc ? ")" : "",
+		t->rc ? probe_cuda_error(c, t->rc) : "", t->rc ? ")" : "",
 		deepest ? "; launches are held back instead" : "");
 	probe_tell(out,
 		json_pack("{s:s, s:s, s:i}", "step", "gates", "refused", t->text, "code", t->rc));
 }
 
-static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *version)
+static void try_device(struct probe_cuda *c, FILE *out, CUdevice d, const char *version)
 {
 	struct trial t = {.text = "memory is short"};
 	json_t *levels = json_array();
@@ -322,33 +304,41 @@ static void try_device(struct cuda *c, FILE *out, CUdevice d, const char *versio
 		probe_tell(out, json_pack("{s:s}", "step", "shared"));
 }
 
-static void tell_error(struct cuda *c, FILE *out, fm_cu_result rc)
+static void tell_error(struct probe_cuda *c, FILE *out, fm_cu_result rc)
 {
 	probe_tell(out, json_pack("{s:s, s:s+, s:i}", "step", "cuda", "error",
-				"it does not start: ", error_name(c, rc), "code", rc));
+				"it does not start: ", probe_cuda_error(c, rc), "code", rc));
+}
+
+int probe_cuda_start(struct probe_cuda *c, FILE *out)
+{
+	fm_cu_result rc = c->init(0);
+	int n = 0;
+
+	rc = rc ? rc : c->device_count(&n);
+	if (!rc && n > 0)
+		return n < PROBE_DEVICES ? n : PROBE_DEVICES;
+	tell_error(c, out, rc ? rc : NO_DEVICE);
+	return 0;
 }
 
 void probe_cuda(FILE *out)
 {
-	struct cuda c = {0};
+	struct probe_cuda c = {0};
 	char version[32] = "-";
-	fm_cu_result rc;
-	int v = 0, n = 0;
+	int v = 0, n, groups;
 
-	if (!load(&c, out))
+	if (!probe_cuda_load(&c, out))
 		return;
-	rc = c.init(0);
-	rc = rc ? rc : c.device_count(&n);
-	if (rc || !n) {
-		tell_error(&c, out, rc ? rc : NO_DEVICE);
+	n = probe_cuda_start(&c, out);
+	if (!n)
 		return;
-	}
 	if (!c.driver_version(&v))
 		snprintf(version, sizeof(version), "%d.%d", v / 1000, v % 1000 / 10);
 	probe_tell(out, json_pack("{s:s, s:s}", "step", "cuda", "version", version));
-	for (CUdevice d = 0; d < n && d < DEVICES; d++)
+	for (CUdevice d = 0; d < n; d++)
 		try_device(&c, out, d, version);
-	n = fm_cu_timeslice_try();
-	probe_tell(out, json_pack("{s:s, s:i, s:b}", "step", "slices", "groups", n > 0 ? n : 0,
-				"refused", n < 0));
+	groups = fm_cu_timeslice_try();
+	probe_tell(out, json_pack("{s:s, s:i, s:b}", "step", "slices", "groups",
+				groups > 0 ? groups : 0, "refused", groups < 0));
 }

@@ -18,7 +18,7 @@ def doctor(stack, before=(), driver=True, **env):
     """Its checks by name, and its devices of CUDA."""
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_"))}
-    full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, **env}
+    full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, "XDG_CACHE_HOME": where, **env}
     run = subprocess.run([*before, FERMATA, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
     check(run.returncode in (0, 1), f"status {run.returncode}: {run.stderr}")
     report = json.loads(run.stdout)
@@ -47,6 +47,40 @@ def partition(stack):
     says(checks, "partition", "ok", "multiprocessors of its own, ")
     checks, _ = doctor(stack, **OLD)
     says(checks, "partition", "ok", "no green contexts")
+
+
+def guardian(stack):
+    """A kernel is rewritten, loaded, stopped in its middle and gone on with; from machine code and from text."""
+    for sm in "90", "120":
+        checks, _ = doctor(stack, FAKE_CUDA_SM=sm)
+        says(checks, "guardian", "ok", "a kernel of 1056 blocks stopped between two of them, and went on")
+        check("cache" not in checks, f"{checks}")
+
+
+def no_guardian(stack):
+    for env, text, remedy in ((OLD, "lacks (cu", "555"),
+                              ({"FAKE_CUDA_SM": "75"}, "architecture are not rewritten", "level 2"),
+                              ({"FAKE_CUDA_NO_GUARDED": "1"}, "refuses a rewritten kernel (", "report it"),
+                              ({"FAKE_CUDA_NO_MEMOPS": "1"}, "no gates", "see `gates'")):
+        checks, _ = doctor(stack, **env)
+        says(checks, "guardian", "warning", text, remedy)
+
+
+def guardian_at_fault(stack):
+    """A kernel that never ends, computes something else, or takes the driver with it: no harm to the rest."""
+    for fault, text in (("hang", "a kernel "), ("wrong", "computed something else (1 of 1056 blocks"),
+                        ("crash", "crashed with signal")):
+        checks, devices = doctor(stack, FAKE_CUDA_TRIAL=fault)
+        says(checks, "guardian", "warning", text, "do without --guardian")
+        check(devices[0]["levels"] == [1, 2] and "layers" in checks, f"{checks}")
+    checks, _ = doctor(stack, FAKE_CUDA_TRIAL="wrong", FAKE_CUDA_MPS="1")
+    says(checks, "guardian", "warning", "something else", "MPS")
+
+
+def guardian_without_a_disk(stack):
+    checks, _ = doctor(stack, XDG_CACHE_HOME="/proc")
+    says(checks, "guardian", "ok", "stopped between two")
+    says(checks, "cache", "warning", "cannot be kept", "XDG_CACHE_HOME")
 
 
 def untried(stack):
@@ -173,5 +207,5 @@ def unreadable_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, partition, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          unreadable_node)

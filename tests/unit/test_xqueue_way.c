@@ -90,7 +90,8 @@ static void test_taken_back(void **state)
 	let_end(q, 1);
 }
 
-/* What stands in the middle of a command goes on from there, and is stopped at gates from then on. */
+/* What stands in the middle of a command goes on from there, and is stopped at gates from then on.
+ */
 static void test_it_keeps_its_way(void **state)
 {
 	struct fm_xq *q = divisible();

@@ -141,6 +141,7 @@ fm_cu_result cuDeviceGetAttribute(int *value, int which, CUdevice dev)
 		{16, FK_SMS}, {31, 1}, {39, 2048}, {41, 1}, {75, 9}, {76, 0}, {95, 1}, {99, 1},
 		{106, 32}, {115, 1}};
 	bool memops = !fk_env("FAKE_CUDA_NO_MEMOPS");
+	const char *sm = fk_env("FAKE_CUDA_SM"); /* 75 for compute capability 7.5 */
 
 	FK_TRY(device(value, dev));
 	*value = (which == 92 || which == 93 || which == 122) &&
@@ -152,6 +153,8 @@ fm_cu_result cuDeviceGetAttribute(int *value, int which, CUdevice dev)
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (known[i][0] == which)
 			*value = known[i][1];
+	if (sm && (which == 75 || which == 76))
+		*value = which == 75 ? atoi(sm) / 10 : atoi(sm) % 10;
 	return FM_CU_SUCCESS;
 }
 

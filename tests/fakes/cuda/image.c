@@ -205,7 +205,7 @@ fm_cu_result fk_image_read(const void *image, struct fk_image **out)
 
 		if (e->guarded)
 			check_guardian(e);
-		if (e->guarded && fk.refuse[FAKE_CUDA_GUARDED])
+		if (e->guarded && (fk.refuse[FAKE_CUDA_GUARDED] || fk_env("FAKE_CUDA_NO_GUARDED")))
 			rc = CU_INVALID_IMAGE;
 		if (k && same_params(e, k))
 			e->kernel = k;

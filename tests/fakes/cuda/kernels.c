@@ -2,6 +2,7 @@
 /* The kernels of tests/integration/cuda_kernels.cu as the fake device executes them: what all
  * threads of one block do. */
 #include "fake.h"
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -165,6 +166,27 @@ static void toil(const struct fk_block *b)
 	atomic_store(out, atomic_load_explicit(out, memory_order_relaxed) + 1);
 }
 
+/* That of `fermata doctor` (src/cli/trial.cu), which can be made to be at fault. */
+static void fermata_trial(const struct fk_block *b)
+{
+	const char *fault = fk_env("FAKE_CUDA_TRIAL");
+	struct {
+		CUdeviceptr out;
+		uint64_t ns;
+	} p;
+	_Atomic uint32_t *out;
+
+	memcpy(&p, b->params, sizeof(p));
+	out = (_Atomic uint32_t *)pointer(p.out) + b->x;
+	if (fault && !strcmp(fault, "crash"))
+		raise(SIGSEGV);
+	while (fault && !strcmp(fault, "hang") && b->x > 7)
+		if (!fk_block_pause(b))
+			return;
+	take(p.ns / 20); /* one block at a time runs here */
+	atomic_fetch_add(out, fault && !strcmp(fault, "wrong") && b->x == 7 ? 2 : 1);
+}
+
 static void tick(const struct fk_block *b)
 {
 	atomic_fetch_add((_Atomic uint32_t *)fk_variable(b->launch, "ticks"), 1);
@@ -222,6 +244,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"chain", {8, 4, 4}, chain, false},
 		{"toil", {8, 8, 8}, toil, false},
 		{"meet", {8, 4, 4, 8}, relay, true},
+		{"fermata_trial", {8, 8}, fermata_trial, false},
 		{"tick", {0}, tick, false},
 		{"odd", {8, 4, 2, 1}, odd, false},
 		{"large", {4040, 8}, large, false},

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between probe_cuda.c (what the driver and its devices can do) and probe_guard.c (the guardian).
+ */
+#pragma once
+#include "backend/cuda/driver.h"
+#include "base/clock.h"
+#include "probe.h"
+
+#define PROBE_DEVICES   16
+#define PROBE_PAGE      4096
+#define PROBE_FINISH_NS (5 * FM_S)
+
+#define PROBE_CUDA_FUNCTIONS(X)                                                 \
+	X(init, "cuInit", (unsigned flags))                                     \
+	X(driver_version, "cuDriverGetVersion", (int *version))                 \
+	X(device_count, "cuDeviceGetCount", (int *n))                           \
+	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice d))   \
+	X(retain, "cuDevicePrimaryCtxRetain", (CUcontext * ctx, CUdevice d))    \
+	X(set_current, "cuCtxSetCurrent", (CUcontext ctx))                      \
+	X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned flags)) \
+	X(error_name, "cuGetErrorName", (fm_cu_result rc, const char **name))
+
+struct probe_cuda {
+	struct fm_cu_driver cu;
+#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
+	PROBE_CUDA_FUNCTIONS(MEMBER)
+#undef MEMBER
+};
+
+/* Load the driver; false: told why not. Start it: how many devices; 0: told why. */
+bool probe_cuda_load(struct probe_cuda *c, FILE *out);
+int probe_cuda_start(struct probe_cuda *c, FILE *out);
+void *probe_cuda_symbol(const char *name);
+const char *probe_cuda_error(struct probe_cuda *c, fm_cu_result rc);
+/* Its primary context, which becomes current, and a stream. */
+fm_cu_result probe_cuda_open(struct probe_cuda *c, CUdevice d, CUcontext *ctx, CUstream *stream);
+
+/* trial_image.c */
+extern const unsigned char probe_trial_image[];
+extern const size_t probe_trial_size;
