@@ -173,10 +173,15 @@ FM_CUDA_API int fm_cuda_query(struct CUstream_st *stream, struct fm_cuda_info *i
  *                      ("GPU-...:rest"): streams elsewhere do not stop it, nor it them.
  *   FM_CUDA_WHOLE      on the whole device, as cuStreamCreate does. A stream in the partition that
  *                      has work stops it, if its group is of lower priority.
+ *   FM_CUDA_BY_GROUP   as whoever runs the program says, by names of groups: `fermata run
+ *                      --partition`, FERMATA_PARTITION="16:urgent:rt-*". With the first such stream
+ *                      on a device so many multiprocessors are reserved; streams of these groups
+ *                      are in the partition, others in the rest. Where nothing is said, or there
+ *                      is no partition to be had: the whole device.
  * -ENOENT: there is no partition. A kernel whose blocks wait for each other must fit into the
  * multiprocessors it gets: cooperative launches are checked by the driver, others by nobody.
  */
-enum fm_cuda_place { FM_CUDA_WHOLE, FM_CUDA_PARTITION, FM_CUDA_REST };
+enum fm_cuda_place { FM_CUDA_WHOLE, FM_CUDA_PARTITION, FM_CUDA_REST, FM_CUDA_BY_GROUP };
 FM_CUDA_API int fm_cuda_reserve(unsigned sms, unsigned *got);
 FM_CUDA_API int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_place place,
 	const struct fm_cuda_binding *binding);

@@ -22,6 +22,7 @@ struct run {
 	const char *group, *local;
 	int64_t level; /* 0: not given */
 	bool guardian;
+	const char *partition;
 	struct run_task task;
 	char **command; /* ends with NULL */
 };
@@ -32,6 +33,7 @@ enum {
 	KEY_LEVEL,
 	KEY_LOCAL,
 	KEY_GUARDIAN,
+	KEY_PARTITION,
 	KEY_GPU_TIME,
 	KEY_CPU_TIME,
 	KEY_CPU,
@@ -76,6 +78,11 @@ static const struct argp_option options[] = {
 		"CUDA: rewrite kernels as they are loaded, so that they can be stopped between two "
 		"of their blocks (level 3)",
 		1},
+	{"partition", KEY_PARTITION, "SMS:GROUP...", 0,
+		"CUDA: a server's streams of these groups have so many multiprocessors of their "
+		"own, "
+		"where it leaves that to you",
+		1},
 	{"gpu-time", KEY_GPU_TIME, "TIME", 0,
 		"A real-time task: a job uses the device for so long at most. It is admitted "
 		"before "
@@ -112,6 +119,20 @@ static void check_group(const struct argp_state *state, const char *name)
 			"a group's name is made of printable ASCII without spaces, '/' or quotes");
 	if (name[digits] && !name[digits + strspn(name + digits, "0123456789")])
 		cli_usage(state, "'%s' would be taken for a process or a queue", name);
+}
+
+/* SMS:GROUP[:GROUP...], as partition.c of the shim reads it. */
+static void check_partition(const struct argp_state *state, const char *text)
+{
+	const char *groups = strchr(text, ':');
+	size_t digits = strspn(text, "0123456789");
+	long n = digits && digits < 5 ? strtol(text, NULL, 10) : 0;
+
+	if (!groups || groups != text + digits || n < 1 || n > 1024)
+		cli_usage(state, "'%s' does not begin with a number of multiprocessors and a colon",
+			text);
+	if (!groups[1 + strspn(groups + 1, ":")])
+		cli_usage(state, "'%s' names no group, such as 16:urgent", text);
 }
 
 __attribute__((noreturn)) static void no_policy(const struct argp_state *state, const char *name)
@@ -234,6 +255,10 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_GUARDIAN:
 		run->guardian = true;
+		return 0;
+	case KEY_PARTITION:
+		check_partition(state, arg);
+		run->partition = arg;
 		return 0;
 	case KEY_GPU_TIME ... KEY_ADMIT:
 		parse_task(run, key, arg, state);
@@ -384,6 +409,8 @@ static int set_environment(struct run *run, struct fm_err *err)
 		rc = set_env("FERMATA_LOCAL", run->local, err);
 	if (!rc && run->guardian)
 		rc = set_guardian(err);
+	if (!rc && run->partition)
+		rc = set_env("FERMATA_PARTITION", run->partition, err);
 	return rc ? rc : set_layer(err);
 }
 

@@ -349,9 +349,59 @@ static void partition(void)
 	CU(cuStreamDestroy_v2(rest));
 }
 
+/* As FERMATA_PARTITION says: where batch is in what a partition leaves, urgent does not stop it. */
+static void by_group(bool partition, bool apart)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH), b = binding("batch", 0);
+	struct fm_cuda_elastic *e = NULL;
+
+	IS(0, fm_cuda_stream_create(&batch, FM_CUDA_BY_GROUP, &b));
+	IS(0, fm_cuda_stream_create(&urgent, FM_CUDA_BY_GROUP, &u));
+	IS(partition ? 0 : -ENOENT, fm_cuda_elastic_create(&e, 0, &b));
+	stand(batch);
+	work(batch, out[1], KERNELS);
+	stand(urgent);
+	work(urgent, out[0], 1);
+	if (apart) {
+		let_go(batch);
+		CU(cuStreamSynchronize(batch));
+	} else {
+		EVENTUALLY(!info(batch).scheduled);
+		let_go(batch);
+		EVENTUALLY(info(batch).stalled);
+		rests(batch, 1);
+	}
+	let_go(urgent);
+	CU(cuStreamSynchronize(urgent));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(KERNELS));
+	IS(0, fm_cuda_elastic_destroy(e));
+}
+
+static void by_group_apart(void)
+{
+	by_group(true, true);
+}
+
+static void by_group_together(void)
+{
+	by_group(true, false);
+}
+
+static void by_group_whole(void)
+{
+	by_group(false, false);
+}
+
 static void no_partition(void)
 {
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH);
+
 	IS(-EOPNOTSUPP, fm_cuda_reserve(8, NULL));
+	IS(0, fm_cuda_stream_create(&urgent, FM_CUDA_BY_GROUP, &u));
+	work(urgent, out[0], 1);
+	CU(cuStreamSynchronize(urgent));
+	MUST(words[0][0] == after(1));
 }
 
 static void check_mixed(CUdeviceptr x, uint32_t numbers)
@@ -466,6 +516,9 @@ static const struct {
 	{"errors", errors},
 	{"comes-and-goes", comes_and_goes},
 	{"partition", partition},
+	{"by-group-apart", by_group_apart},
+	{"by-group-together", by_group_together},
+	{"by-group-whole", by_group_whole},
 	{"no-partition", no_partition},
 	{"elastic", elastic},
 	{"stays", stays},

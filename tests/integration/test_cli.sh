@@ -190,7 +190,13 @@ version argument
 doctor argument
 policy fair slice
 hint x gang=2
+hint x level=1
+hint x guard-from=11s
 run --gang yes true
+run --partition 16 true
+run --partition 16: true
+run --partition :urgent true
+run --partition 2000:urgent true
 LINES
     expect 2 "an empty group" "$fermata" run --group '' true
     expect 2 "a group with a space" "$fermata" run --group 'a b' true
@@ -330,8 +336,10 @@ run_environment() {
     environment_has 'FERMATA_HINTS=priority=64 weight=5 share=25 deadline=20000000 period=33000000 slice=1500000 gang=0'
     environment_has 'FERMATA_GROUP=my.group'
     environment_has 'FERMATA_LEVEL=3'
-    expect 0 "the other hints" "$fermata" run --runtime 800us --foreground 1 --latency-nice=-5 "${show[@]}"
-    environment_has 'FERMATA_HINTS=runtime=800000 foreground=1 latency-nice=-5'
+    expect 0 "the other hints" "$fermata" run --runtime 800us --foreground 1 --latency-nice=-5 --guard-from 50us \
+        --partition 16:urgent "${show[@]}"
+    environment_has 'FERMATA_HINTS=runtime=800000 foreground=1 latency-nice=-5 guard-from=50000'
+    environment_has 'FERMATA_PARTITION=16:urgent'
     expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
     expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 "${show[@]}"

@@ -67,11 +67,26 @@ def preloaded(stack):
     run([program("cuda_server"), "off"], environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
 
 
+def as_who_runs_it_says(stack):
+    """Which groups have a partition of their own, where the program leaves that open."""
+    argv = [program("cuda_server_linked"), None, "fixed-priority"]
+    for said, case in ((None, "whole"), ("2:urg*", "apart"), ("8:other:urgent", "apart"), ("2:nobody", "together"),
+                       ("2:*", "together"), ("urgent", "whole"), ("2", "whole"), ("0:urgent", "whole"),
+                       ("9999:urgent", "whole"), ("1000:urgent", "whole")):
+        argv[1] = f"by-group-{case}"
+        run(argv, environment(**({"FERMATA_PARTITION": said} if said else {})))
+    fermata = Fermata(stack)
+    fermata.env = cuda_env(fermata.env)
+    p = fermata.program([program("cuda_server"), "by-group-apart"], "--partition", "2:urgent")
+    check(p.wait() == 0, "with a daemon and fermata run")
+
+
 def no_partition(stack):
     """A driver from before green contexts."""
     need_cuda_shim()
     old = os.path.join(BUILD, "tests", "fakes", "old")
-    run([program("cuda_server"), "no-partition"], environment(LD_PRELOAD=SHIM, LD_LIBRARY_PATH=old))
+    run([program("cuda_server"), "no-partition"],
+        environment(LD_PRELOAD=SHIM, LD_LIBRARY_PATH=old, FERMATA_PARTITION="8:urgent"))
 
 
 def absent(stack):
@@ -126,4 +141,4 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, guarded, preloaded, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)
+    main(linked, guarded, preloaded, as_who_runs_it_says, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)

@@ -13,8 +13,7 @@ static const char whole[] = "*ncclDevKernel*:*ncclKernel*:*[sS]tream[kK]*:*strea
 			    "*Onesweep*:*DeviceSelect*:*DeviceReduceByKey*:*DevicePartition*:"
 			    "*DeviceRunLengthEncode*:*nvshmem*";
 
-/* Patterns with colons between them. */
-static bool is_in(const char *list, const char *name)
+bool fm_cuda_listed(const char *list, const char *name)
 {
 	char pattern[PATTERN_MAX];
 
@@ -34,7 +33,7 @@ static bool is_in(const char *list, const char *name)
 
 bool fm_cuda_guard_list(const char *name, enum fm_guard_mode *mode)
 {
-	if (is_in(whole, name) || is_in(getenv("FERMATA_GUARDIAN_GRID"), name))
+	if (fm_cuda_listed(whole, name) || fm_cuda_listed(getenv("FERMATA_GUARDIAN_GRID"), name))
 		*mode = FM_GUARD_GRID;
-	return is_in(getenv("FERMATA_GUARDIAN_LEAVE"), name);
+	return fm_cuda_listed(getenv("FERMATA_GUARDIAN_LEAVE"), name);
 }

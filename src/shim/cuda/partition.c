@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define DEVICES 64
+#define SMS_MAX 1024
 
 static struct {
 	pthread_mutex_t lock; /* held over driver calls */
@@ -163,14 +164,53 @@ static int create(CUstream *stream, enum fm_cuda_place place)
 											  : 0;
 }
 
+/* FERMATA_PARTITION: how many multiprocessors, and the groups whose streams are there. NULL: it
+ * does not say, or makes no sense. */
+static const char *wanted(unsigned *sms)
+{
+	const char *text = getenv("FERMATA_PARTITION");
+	unsigned long n;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return NULL;
+	n = strtoul(text, &end, 10);
+	*sms = (unsigned)n;
+	return n > 0 && n <= SMS_MAX && *end == ':' ? end + 1 : NULL;
+}
+
+/* As whoever runs the program says. A wish: where there is no partition to be had, the whole
+ * device. */
+static enum fm_cuda_place by_group(const char *group)
+{
+	unsigned sms;
+	const char *groups = wanted(&sms), *own = getenv("FERMATA_GROUP");
+	CUcontext ctx;
+	CUdevice dev;
+
+	if (!groups || current(&dev, &ctx))
+		return FM_CUDA_WHOLE;
+	fm_cuda_reserve(
+		sms, NULL); /* or there is one of another size, which the program has made */
+	if (!green_of(FM_CUDA_PARTITION, dev))
+		return FM_CUDA_WHOLE;
+	return fm_cuda_listed(groups, group ? group
+				      : own ? own
+					    : "")
+		       ? FM_CUDA_PARTITION
+		       : FM_CUDA_REST;
+}
+
 int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_place place,
 	const struct fm_cuda_binding *binding)
 {
 	CUstream s;
 	int rc;
 
-	if (!stream || (unsigned)place > FM_CUDA_REST || !binding)
+	if (!stream || (unsigned)place > FM_CUDA_BY_GROUP || !binding)
 		return -EINVAL;
+	if (place == FM_CUDA_BY_GROUP)
+		place = by_group(binding->group);
 	rc = create(&s, place);
 	if (rc)
 		return rc;

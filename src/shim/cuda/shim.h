@@ -148,6 +148,9 @@ CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 extern _Atomic(const char *) fm_cuda_local_policy;
 void fm_cuda_server_fork_child(void);
 
+/* lists.c: does a name fit one of the patterns, with colons between them? NULL: there are none. */
+bool fm_cuda_listed(const char *list, const char *name);
+
 /* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* The driver has ended the context. */
