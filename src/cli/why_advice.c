@@ -339,10 +339,11 @@ static void by_victim(const struct advice *a)
 	if (queue)
 		say(a,
 			"%s comes to rest late when it is stopped, at level %.0f: long commands; "
-			"no hint changes that",
+			"of hints only its own `level' and `guard-from' bear on that",
 			name_of(a->culprit), cli_num(queue, "level"));
 	else
-		say(a, "who had the device came to rest late: long commands; no hint changes that");
+		say(a, "who had the device came to rest late: long commands; no hint of yours "
+		       "changes that");
 }
 
 static void by_gang(const struct advice *a)

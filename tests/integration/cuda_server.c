@@ -69,6 +69,19 @@ static void suspends(void)
 	MUST(!told.amiss);
 }
 
+/* How deep a group is stopped its program can say, too, as it runs. */
+static void hinted(void)
+{
+	bind_both(0);
+	MUST(info(batch).level == 3 && info(urgent).level == 3);
+	IS(0, fm_cuda_hint(batch, FM_HINT_LEVEL, 2));
+	EVENTUALLY(info(batch).level == 2);
+	MUST(info(urgent).level == 3 && info(batch).levels & 1u << 3);
+	IS(-ERANGE, fm_cuda_hint(batch, FM_HINT_LEVEL, 1));
+	IS(0, fm_cuda_hint(batch, FM_HINT_LEVEL, 3));
+	EVENTUALLY(info(batch).level == 3);
+}
+
 /* While it has not come to a gate nobody can say that it rests. */
 static void suspend_takes_its_time(void)
 {
@@ -505,6 +518,7 @@ static const struct {
 } cases[] = {
 	{"stops", stops},
 	{"suspends", suspends},
+	{"hinted", hinted},
 	{"suspend-takes-its-time", suspend_takes_its_time},
 	{"suspended-is-not-in-the-way", suspended_is_not_in_the_way},
 	{"at-level-1", at_level_1},

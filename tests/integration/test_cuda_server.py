@@ -54,8 +54,8 @@ def guarded(stack):
     check(not kept(), "an image was rewritten for who switched it off")
     run(argv, environment(XDG_CACHE_HOME=cache))
     check(kept(), "no image was rewritten")
-    argv[1] = "suspends"
-    run(argv, environment(XDG_CACHE_HOME=cache))
+    for argv[1] in "suspends", "hinted":
+        run(argv, environment(XDG_CACHE_HOME=cache))
 
 
 def preloaded(stack):

@@ -193,6 +193,30 @@ def switched_off(stack):
     p.ends(1, FEW)
 
 
+def as_a_hint_says(stack):
+    """As it runs: each launch by what is said when it is made."""
+    fermata = Fermata(stack)
+    p = guarded(fermata, groups=FEW)
+    p.ends(1, FEW)
+    steer = Steering(stack, fermata)
+    for n, hints in (2, ["guard-from=10s"]), (3, ["guard-from=0", "level=2"]):
+        fermata.cli("hint", str(p.pid), *hints)
+        p.launch()
+        p.counts_on()
+        steer("suspend", p.pid)
+        eventually("all groups begin", lambda n=n: p.count() == n * FEW)
+        steer("resume", p.pid)
+        p.ends(n, FEW)
+    check(queue(fermata, p)["level"] == 2, f"the level shown: {queue(fermata, p)}")
+    fermata.cli("hint", str(p.pid), "level=3")
+    p.launch()
+    p.counts_on()
+    steer("suspend", p.pid)
+    check(p.stands() < 4 * FEW, "the kernel ran to its end")
+    steer("resume", p.pid)
+    p.ends(4, FEW)
+
+
 REASONS = {
     "printf": "printf",
     "waits": "groups may wait",
@@ -233,4 +257,4 @@ def not_rewritten(stack):
 
 if __name__ == "__main__":
     main(stopped_in_its_middle, several_launches, groups_that_wait, gives_way, daemon_dies, program_dies, quits, switched_off,
-         not_rewritten)
+         as_a_hint_says, not_rewritten)
