@@ -8,6 +8,16 @@
 #define LONG  FM_S /* of the device's time: it does not come to its end by itself */
 #define LATER UINT32_MAX
 
+/* The device takes its time to stand. */
+static _Atomic bool slow;
+static _Atomic unsigned asked;
+
+static int interrupt(void *hwq)
+{
+	asked++;
+	return slow ? -EINPROGRESS : fm_simq_ops.interrupt(hwq);
+}
+
 /* A device that looks at gates itself, and stops commands. */
 static struct fm_xq *divisible(void)
 {
@@ -17,7 +27,7 @@ static struct fm_xq *divisible(void)
 
 	start_device(3);
 	ops = fm_simq_word_ops;
-	ops.interrupt = fm_simq_ops.interrupt;
+	ops.interrupt = interrupt;
 	ops.restore = fm_simq_ops.restore;
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {
@@ -114,6 +124,19 @@ static void test_it_keeps_its_way(void **state)
 	let_end(q, 101);
 }
 
+static void test_what_has_begun_comes_to_its_end(void **state)
+{
+	struct fm_xq *q = divisible();
+
+	slow = true;
+	close_over_a_long_one(q);
+	eventually(asked > 0);
+	set_way(q, FM_LEVEL_QUEUED, LATER);
+	slow = false;
+	eventually(fm_xq_interrupts(q) == 1);
+	let_end(q, 1);
+}
+
 /* Nothing is known of the command, and the time is not over. */
 static void test_a_gate_is_waited_for(void **state)
 {
@@ -168,12 +191,15 @@ static void test_from_which_length_on(void **state)
 {
 	struct fm_xq *q = divisible();
 
+	atomic_store(&peer.board->contended, FM_SHARES);
+	assert_true(fm_xq_is_shared(q));
 	assert_int_equal(fm_xq_guard_from(q, 7), 7);
 	set_way(q, FM_LEVEL_NONE, 3);
 	assert_int_equal(fm_xq_guard_from(q, 7), 3000);
 	assert_int_equal(fm_xq_guard_from(q, UINT64_MAX), UINT64_MAX);
 	set_way(q, FM_LEVEL_QUEUED, 3);
 	assert_int_equal(fm_xq_guard_from(q, 7), UINT64_MAX);
+	assert_false(fm_xq_is_shared(q)); /* nothing is launched so that it can stop */
 	set_way(q, FM_LEVEL_RUNNING, 0);
 	assert_int_equal(fm_xq_guard_from(q, 7), 7);
 	let_end(q, 0);
@@ -183,6 +209,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gates_alone),
 	cmocka_unit_test(test_taken_back),
 	cmocka_unit_test(test_it_keeps_its_way),
+	cmocka_unit_test(test_what_has_begun_comes_to_its_end),
 	cmocka_unit_test(test_a_gate_is_waited_for),
 	cmocka_unit_test(test_not_for_longer),
 	cmocka_unit_test(test_not_for_a_long_one),
