@@ -28,8 +28,9 @@ def output(argv, env=None, limit=240):
 def both(stack, argv, *options, works=True):
     """The outputs of a native run and of one under Fermata, which governs what it does."""
     fermata = Fermata(stack)
+    governed = fermata.run_argv(foreign(argv), *options)
     native = output(argv)
-    ours = output(fermata.run_argv(foreign(argv), *options), env=fermata.env)
+    ours = output(governed, env=fermata.env)
     if works:
         eventually(f"{argv}: what it did was governed", lambda: fermata.stats()["governed"] > 0)
     return native, ours
@@ -101,14 +102,14 @@ def two_at_once(stack):
     """A latency-critical program beside a batch program: both right, and the second was preempted."""
     need("ffmpeg")
     need_pyopencl()
-    batch = [PYTHON, os.path.join(HERE, "pyopencl_work.py"), "40"]
+    batch = foreign([PYTHON, os.path.join(HERE, "pyopencl_work.py"), "40"])
     expected = {"ffmpeg": output(AVGBLUR(1).split()), "batch": output(batch)}
     fermata = Fermata(stack)
 
     def once():
-        low = fermata.program(foreign(batch), "--priority", "low")
+        low = fermata.program(batch, "--priority", "low")
         for _ in range(3):
-            high = output(fermata.run_argv(foreign(AVGBLUR(1).split()), "--priority", "high"), env=fermata.env)
+            high = output(fermata.run_argv(AVGBLUR(1).split(), "--priority", "high"), env=fermata.env)
             check(high == expected["ffmpeg"], "ffmpeg prints something else beside a batch program")
         check(low.wait(240) == 0, f"the batch program ended with status {low.p.returncode}")
         low.reader.join()
