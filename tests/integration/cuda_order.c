@@ -161,7 +161,8 @@ static void diamond(struct conform *c)
 static void events(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
-	CUdeviceptr x = new_words(10);
+	CUdeviceptr x = new_words(10), d;
+	uint32_t *word = mapped_words(&d);
 	CUevent e[3], plain = new_event();
 	float ms = -1;
 
@@ -170,10 +171,12 @@ static void events(struct conform *c)
 	note(c, "never recorded %d, its time %d", cu.cuEventQuery(e[0]),
 		cu.cuEventElapsedTime(&ms, e[0], e[1]));
 	CU(cuEventRecord(e[0], s));
+	CU(cuStreamWaitValue32_v2(s, d, 1, CU_WAIT_EQ));
 	spin(c, s, x, 3000000);
 	CU(cuEventRecord(e[1], s));
 	CU(cuEventRecord(e[2], s));
 	note(c, "pending %d", cu.cuEventQuery(e[1]));
+	put(word, 1);
 	CU(cuEventSynchronize(e[1]));
 	note(c, "done %d", cu.cuEventQuery(e[1]));
 	CU(cuEventSynchronize(e[2]));
@@ -192,6 +195,7 @@ static void events(struct conform *c)
 	CU(cuEventDestroy_v2(e[2]));
 	CU(cuEventDestroy_v2(plain));
 	CU(cuMemFree_v2(x));
+	CU(cuMemFreeHost(word));
 	CU(cuStreamDestroy_v2(s));
 }
 
