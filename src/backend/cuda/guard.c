@@ -14,24 +14,24 @@
  * streams share, and one of ours must not come to stand behind one of the program's. */
 static struct {
 	pthread_mutex_t lock;
-	struct fm_cu_guard *first;
+	struct fm_cu_guard *unused;
 	struct {
 		CUcontext ctx;
 		CUstream control, again;
 	} streams[CONTEXTS];
-} unused = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct fm_cu_guard *take(CUcontext ctx)
 {
-	struct fm_cu_guard **at = &unused.first, *g;
+	struct fm_cu_guard **at = &kept.unused, *g;
 
-	pthread_mutex_lock(&unused.lock);
+	pthread_mutex_lock(&kept.lock);
 	while (*at && (*at)->ctx != ctx)
 		at = &(*at)->next;
 	g = *at;
 	if (g)
 		*at = g->next;
-	pthread_mutex_unlock(&unused.lock);
+	pthread_mutex_unlock(&kept.lock);
 	return g;
 }
 
@@ -82,22 +82,22 @@ static bool find_streams(struct fm_cu_guard *g)
 	unsigned i = 0;
 	bool ok;
 
-	pthread_mutex_lock(&unused.lock);
-	while (i < CONTEXTS && unused.streams[i].ctx != g->ctx)
+	pthread_mutex_lock(&kept.lock);
+	while (i < CONTEXTS && kept.streams[i].ctx != g->ctx)
 		i++;
 	ok = i < CONTEXTS;
 	for (i = ok ? i : 0; i < CONTEXTS && !ok; i++) {
-		if (unused.streams[i].ctx)
+		if (kept.streams[i].ctx)
 			continue;
-		ok = make_streams(g->cu, &unused.streams[i].control, &unused.streams[i].again);
-		unused.streams[i].ctx = ok ? g->ctx : NULL;
+		ok = make_streams(g->cu, &kept.streams[i].control, &kept.streams[i].again);
+		kept.streams[i].ctx = ok ? g->ctx : NULL;
 		break;
 	}
 	if (ok) {
-		g->control = unused.streams[i].control;
-		g->again = unused.streams[i].again;
+		g->control = kept.streams[i].control;
+		g->again = kept.streams[i].again;
 	}
-	pthread_mutex_unlock(&unused.lock);
+	pthread_mutex_unlock(&kept.lock);
 	return ok;
 }
 
@@ -156,10 +156,10 @@ void fm_cu_guard_release(struct fm_cu_guard *g)
 	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS || past != atomic_load(&g->launched))
 		return;
 	reset(g);
-	pthread_mutex_lock(&unused.lock);
-	g->next = unused.first;
-	unused.first = g;
-	pthread_mutex_unlock(&unused.lock);
+	pthread_mutex_lock(&kept.lock);
+	g->next = kept.unused;
+	kept.unused = g;
+	pthread_mutex_unlock(&kept.lock);
 }
 
 /* What they have of the driver's went with the context. */
@@ -171,19 +171,19 @@ void fm_cu_guards_forget(CUcontext ctx)
 		free(g->records.ring);
 		free(g);
 	}
-	pthread_mutex_lock(&unused.lock);
+	pthread_mutex_lock(&kept.lock);
 	for (unsigned i = 0; i < CONTEXTS; i++)
-		if (unused.streams[i].ctx == ctx)
-			unused.streams[i].ctx = NULL;
-	pthread_mutex_unlock(&unused.lock);
+		if (kept.streams[i].ctx == ctx)
+			kept.streams[i].ctx = NULL;
+	pthread_mutex_unlock(&kept.lock);
 }
 
 void fm_cu_guard_fork_child(void)
 {
-	unused.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	unused.first = NULL;
+	kept.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	kept.unused = NULL;
 	for (unsigned i = 0; i < CONTEXTS; i++)
-		unused.streams[i].ctx = NULL;
+		kept.streams[i].ctx = NULL;
 }
 
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode)
