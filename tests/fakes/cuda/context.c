@@ -26,6 +26,7 @@ fm_cu_result fk_ctx_revive(CUcontext c)
 		fk.contexts = c;
 	}
 	c->live = true;
+	fk_hw_open(c);
 	if (!c->green)
 		fk_channels_open(c);
 	return fk_stream_new(c, FK_LEGACY, 0, &c->legacy);

@@ -80,6 +80,7 @@ fm_cu_result fk_enter(void)
 fm_cu_result fk_enter_ctx(void)
 {
 	FK_TRY(fk_enter());
+	fk_hw_lock(fk_ctx());
 	if (fk.lost || !fk_ctx())
 		return fk_leave(CU_INVALID_CONTEXT);
 	return fk_ctx()->live ? FM_CU_SUCCESS : fk_leave(CU_CONTEXT_IS_DESTROYED);

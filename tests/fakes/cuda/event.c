@@ -13,6 +13,7 @@ bool fk_event_known(CUevent event)
 static fm_cu_result find(CUevent event)
 {
 	FK_TRY(fk_enter());
+	fk_hw_lock(fk_ctx());
 	return fk_event_known(event) ? FM_CU_SUCCESS : fk_leave(CU_INVALID_HANDLE);
 }
 
@@ -107,6 +108,7 @@ fm_cu_result cuEventRecord(CUevent event, CUstream stream)
 fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	struct fk_work nothing = {0};
+	struct fk_point at;
 	fm_cu_result rc;
 	CUstream s;
 
@@ -123,7 +125,8 @@ fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 		return fk_leave(CU_CAPTURE_ISOLATION);
 	if (!event->record)
 		return fk_leave(FM_CU_SUCCESS);
-	return fk_leave(fk_submit(s, &nothing, &event->record->at, 1, NULL));
+	at = event->record->at;
+	return fk_leave(fk_submit(s, &nothing, &at, 1, NULL));
 }
 
 /* What asks about a captured event is answered by nobody, and spoils the capture. */

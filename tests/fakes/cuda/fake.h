@@ -10,7 +10,8 @@
  * with a word.
  *
  * One lock guards all; it is not held while a command runs. Streams complete their commands in
- * order, therefore a moment of a stream's work is a number: a point.
+ * order, therefore a moment of a stream's work is a number: a point. They may share a few channels
+ * of finite length, as on a device (hwqueues.c): what a program may not rely on it does not get.
  *
  * What it can be made to do, from the environment (unset or 0: not so):
  *   FAKE_CUDA_DEVICES=N        so many devices; CUDA_VISIBLE_DEVICES chooses of them
@@ -22,7 +23,10 @@
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
- * and by the program itself while it runs (fake_cuda.h).
+ *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
+ *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
+ *   FAKE_CUDA_NARROW           streams share channels (hwqueues.c); else each has one, of any
+ * length and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
@@ -112,6 +116,8 @@ struct fk_kernel {
 struct fk_op {
 	struct fk_op *next;
 	struct fk_work work;
+	struct fk_channel *channel; /* NULL: none */
+	uint64_t ticket;            /* its place there */
 	unsigned n;
 	struct fk_point after[];
 };
@@ -130,6 +136,7 @@ struct CUctx_st {
 	CUdevice dev;
 	unsigned retained;
 	CUstream legacy;
+	struct fk_hw *hw;    /* NULL: each stream has a queue of its own */
 	CUgreenCtx green;    /* or NULL */
 	const void *current; /* green: to one thread at a time */
 };
@@ -150,6 +157,7 @@ struct CUstream_st {
 	const void *thread; /* of a per-thread default stream */
 	unsigned flags;
 	int priority;
+	struct fk_channel *channel; /* NULL: none yet */
 	struct fk_op *head, **tail;
 	uint64_t submitted, done;
 	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
@@ -251,6 +259,22 @@ fm_cu_result fk_device(
 void fk_channels_open(CUcontext ctx);
 void fk_channels_close(CUcontext ctx);
 
+/* hwqueues.c; all with the lock, and they may let it go meanwhile where they say that they wait. */
+void fk_hw_open(CUcontext ctx);
+void fk_hw_assign(CUstream s);
+void fk_hw_wake_all(void);
+/* Wait until nobody waits for the device with the context's lock; and be the one who does. NULL: no
+ * context. */
+void fk_hw_lock(CUcontext ctx);
+bool fk_hw_hold(CUcontext ctx);
+void fk_hw_let_go(CUcontext ctx, bool held);
+/* The channel for a command that is put next: waits until it has room. */
+struct fk_channel *fk_hw_room(CUstream s, const struct fk_work *w);
+void fk_hw_put(struct fk_op *op, struct fk_channel *c);
+void fk_hw_turn(const struct fk_op *op); /* waits until it is at the head */
+void fk_hw_begins(const struct fk_op *op);
+void fk_hw_ended(const struct fk_op *op);
+
 /* context.c */
 fm_cu_result fk_ctx_revive(CUcontext ctx);
 void fk_ctx_kill(CUcontext ctx);
@@ -284,6 +308,7 @@ enum fk_place fk_place(const void *p);
 bool fk_writable(const void *p);         /* by the device */
 bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
 void fk_memory_ctx_gone(CUcontext ctx);
+void fk_wait_device(void);           /* with the lock of the current context */
 void *fk_memory_static(size_t size); /* of a module: the device's, all zero; free() ends it */
 void fk_memory_static_gone(void *p);
 

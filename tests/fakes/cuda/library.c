@@ -109,6 +109,8 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 	CUmodule m;
 
 	FK_TRY(enter(library));
+	if (fk_ctx_known(fk_ctx()))
+		fk_wait_device();
 	while ((m = fk_module_of(library, NULL)))
 		fk_module_free(m);
 	*find(library) = library->next;

@@ -130,12 +130,22 @@ void fk_memory_static_gone(void *p)
 }
 
 /* All that was submitted may still use the memory, so it is waited for. */
+/* With the context's lock. */
+void fk_wait_device(void)
+{
+	CUcontext ctx = owner();
+	bool held = fk_hw_hold(ctx);
+
+	fk_wait_ctx(ctx);
+	fk_hw_let_go(ctx, held);
+}
+
 static fm_cu_result release(void *p, enum fk_place place)
 {
 	FK_TRY(fk_unsafe());
 	if (!begins_at(p, place, false))
 		return FM_CU_ERROR_INVALID_VALUE;
-	fk_wait_ctx(owner());
+	fk_wait_device();
 	if (fk.lost || !begins_at(p, place, false))
 		return FM_CU_ERROR_INVALID_VALUE;
 	drop(begins_at(p, place, false));
@@ -246,6 +256,8 @@ fm_cu_result cuMemHostUnregister(void *p)
 	struct block **b;
 
 	FK_TRY(fk_enter_ctx());
+	if (begins_at(p, FK_PINNED, true))
+		fk_wait_device();
 	b = begins_at(p, FK_PINNED, true);
 	if (b)
 		drop(b);

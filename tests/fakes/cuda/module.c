@@ -231,6 +231,7 @@ fm_cu_result cuModuleUnload(CUmodule module)
 	FK_TRY(enter_module(module));
 	if (module->library)
 		return fk_leave(CU_NOT_PERMITTED);
+	fk_wait_device();
 	fk_module_free(module);
 	return fk_leave(FM_CU_SUCCESS);
 }

@@ -27,6 +27,7 @@ void fk_wake_all(void)
 {
 	for (CUstream s = fk.streams; s; s = s->next)
 		pthread_cond_broadcast(&s->changed);
+	fk_hw_wake_all();
 }
 
 /* The primary context stands for the green ones as well. */
@@ -70,14 +71,19 @@ static void *worker(void *arg)
 		while (!s->head)
 			pthread_cond_wait(&s->wake, &fk.lock);
 		op = s->head;
+		fk_hw_turn(op);
 		for (unsigned i = 0; i < op->n; i++)
 			fk_wait(op->after[i]);
 		while (fk.lost)
 			pthread_cond_wait(&s->wake, &fk.lock);
 		fk_guard_check(s, &op->work);
+		fk_hw_begins(op);
 		pthread_mutex_unlock(&fk.lock);
 		if (op->work.run)
 			op->work.run(&op->work);
+		pthread_mutex_lock(&fk.lock);
+		fk_hw_ended(op);
+		pthread_mutex_unlock(&fk.lock);
 		fk_work_end(&op->work);
 		pthread_mutex_lock(&fk.lock);
 		s->head = op->next;
@@ -126,6 +132,7 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 	s->kind = kind;
 	s->flags = flags;
 	s->priority = 0;
+	s->channel = NULL;
 	s->guard = NULL;
 	s->live = true;
 	*stream = s;
@@ -213,6 +220,7 @@ fm_cu_result fk_submit(CUstream s, const struct fk_work *work, const struct fk_p
 	unsigned n, struct fk_point *at)
 {
 	struct fk_point implicit[AFTER_MAX];
+	struct fk_channel *channel = fk_hw_room(s, work);
 	unsigned more = implicit_order(s, implicit);
 	struct fk_op *op = calloc(1, sizeof(*op) + (n + more) * sizeof(*after));
 
@@ -223,6 +231,7 @@ fm_cu_result fk_submit(CUstream s, const struct fk_work *work, const struct fk_p
 	if (n)
 		memcpy(op->after, after, n * sizeof(*after));
 	memcpy(op->after + n, implicit, more * sizeof(*after));
+	fk_hw_put(op, channel);
 	*s->tail = op;
 	s->tail = &op->next;
 	s->submitted++;

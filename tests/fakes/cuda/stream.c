@@ -16,6 +16,8 @@ fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
 	rc = fk_stream_new(fk_ctx(), FK_OWN, flags, stream);
 	if (!rc)
 		(*stream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	if (!rc)
+		fk_hw_assign(*stream);
 	return fk_leave(rc);
 }
 
@@ -44,6 +46,7 @@ static fm_cu_result find(CUstream stream, CUstream *s)
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
+	fk_hw_lock(fk_ctx());
 	rc = fk_stream_find(stream, s);
 	return rc ? fk_leave(rc) : FM_CU_SUCCESS;
 }
@@ -133,12 +136,16 @@ fm_cu_result cuStreamGetPriority(CUstream stream, int *priority)
 /* Within it the driver's functions are forbidden. */
 static void run_host(struct fk_work *w)
 {
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&one_at_a_time);
 	fk_self.in_callback = true;
 	if (w->host.fn)
 		w->host.fn(w->host.arg);
 	else
 		w->host.callback(w->host.stream, FM_CU_SUCCESS, w->host.arg);
 	fk_self.in_callback = false;
+	pthread_mutex_unlock(&one_at_a_time);
 }
 
 fm_cu_result cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
