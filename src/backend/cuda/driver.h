@@ -18,6 +18,7 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUmod_st *CUmodule;
 
 enum {
 	FM_CU_SUCCESS = 0,
@@ -117,6 +118,9 @@ struct fm_cu_uuid { /* CUuuid */
 	X(mem_free, "cuMemFree_v2", (CUdeviceptr d)) \
 	X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
 	X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
+	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
+	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
+	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \
 	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
 	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \

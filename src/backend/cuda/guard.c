@@ -18,6 +18,7 @@ static struct {
 	struct {
 		CUcontext ctx;
 		CUstream control, again;
+		CUfunction look;
 	} streams[CONTEXTS];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -91,20 +92,30 @@ static bool find_streams(struct fm_cu_guard *g)
 			continue;
 		ok = make_streams(g->cu, &kept.streams[i].control, &kept.streams[i].again);
 		kept.streams[i].ctx = ok ? g->ctx : NULL;
+		kept.streams[i].look = ok ? fm_cu_look_load(g->cu) : NULL;
 		break;
 	}
 	if (ok) {
 		g->control = kept.streams[i].control;
 		g->again = kept.streams[i].again;
+		g->look = kept.streams[i].look;
 	}
 	pthread_mutex_unlock(&kept.lock);
 	return ok;
 }
 
-/* Zeros come by a copy, which waits for no kernel. */
-static bool furnish(struct fm_cu_guard *g)
+/* Neither waits for a kernel of the program's; a copy may wait for others. */
+static bool clear(struct fm_cu_guard *g)
 {
 	static const char zeros[BLOCK_BYTES];
+
+	if (g->cu->fill)
+		return !g->cu->fill(g->block, 0, BLOCK_BYTES / 4, g->control);
+	return !g->cu->copy_to_device(g->block, zeros, BLOCK_BYTES, g->control);
+}
+
+static bool furnish(struct fm_cu_guard *g)
+{
 	const struct fm_cu_driver *cu = g->cu;
 	void *shared = NULL;
 
@@ -115,9 +126,11 @@ static bool furnish(struct fm_cu_guard *g)
 		return false;
 	g->shared = shared;
 	*g->shared = (struct fm_cu_shared){0};
-	return !cu->host_device_pointer(&g->shared_at, shared, 0) &&
-	       !cu->copy_to_device(g->block, zeros, BLOCK_BYTES, g->control) &&
-	       !cu->stream_synchronize(g->control);
+	if (cu->host_device_pointer(&g->shared_at, shared, 0) || !clear(g) ||
+		cu->stream_synchronize(g->control))
+		return false;
+	fm_cu_look_try(g);
+	return true;
 }
 
 struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx)

@@ -40,7 +40,8 @@ struct fm_cu_guard {
 	CUcontext ctx;
 	CUdeviceptr block, shared_at;
 	struct fm_cu_shared *shared;
-	CUstream control, again; /* words and copies; launches that are made again */
+	CUstream control, again; /* words, and looks; launches that are made again */
+	CUfunction look;         /* NULL: the driver would not have it, and copies do */
 	_Atomic bool broken;     /* nothing is guarded any more */
 
 	/* Under the order, and read by any thread. */
@@ -63,6 +64,12 @@ struct fm_cu_guard {
 	uint64_t number; /* of launches that are made again */
 	uint32_t count;  /* blocks left out, until the last look */
 };
+
+/* guard_look.c, in the context. The kernel that reads a control block, or NULL; have a look, into
+ * shared->head, in the control stream; try it, with a block of zeros. */
+CUfunction fm_cu_look_load(const struct fm_cu_driver *cu);
+bool fm_cu_look(struct fm_cu_guard *g);
+void fm_cu_look_try(struct fm_cu_guard *g);
 
 /* Around calls of ours to the driver from any thread, which touch our own streams alone: captures
  * do not mind. False: the context is gone. */

@@ -66,8 +66,7 @@ static bool put_look(struct fm_cu_guard *g)
 {
 	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, g->block, 0);
 
-	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) &&
-	       !g->cu->copy_to_host(&g->shared->head, g->block, FM_CU_BLOCK_HEAD, g->control);
+	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
 }
 
 /* A launch once more, under another number: the control block knows what was decided of the last
