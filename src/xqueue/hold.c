@@ -9,6 +9,9 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
+/* A queue that may run, and does not move for so long, waits for something else: for this caller,
+ * perhaps. */
+#define AWAIT_MOST (250 * FM_MS)
 /* And where nobody tells that a gate has been passed, while it is closed. */
 #define NAP_CLOSED (500 * FM_US)
 
@@ -101,7 +104,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		fm_xq_reap(q);
 		behind = behind_gate(q);
 		fm_xq_leave(q);
-		if (!behind || now - since >= FM_XQ_PATIENCE * q->spacing)
+		if (!behind || now - since >= AWAIT_MOST)
 			break;
 		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
 	}

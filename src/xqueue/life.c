@@ -127,6 +127,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
 	changes = fm_xq_steer(q);
+	changes = fm_xq_yield(q, now) || changes;
 	open_last_gates(q);
 	over = x->gone = finished(q);
 	fm_xq_leave(q);

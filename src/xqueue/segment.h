@@ -66,9 +66,11 @@ struct fm_xq_cold {
 	bool gave_up;    /* device gates: that end counts as come, and nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
-	bool sampling;        /* since the last gate */
-	unsigned unsampled;   /* segments since one was timed */
-	uint64_t sample_edge; /* the queue's edge_at then */
+	bool sampling;                                    /* since the last gate */
+	unsigned unsampled;                               /* segments since one was timed */
+	uint64_t sample_edge;                             /* the queue's edge_at then */
+	bool yields;                                      /* device gates: yield.c */
+	uint64_t still_since, still_progress, still_done; /* it has not moved since */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
@@ -158,6 +160,9 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 /* steer.c: what the program does about this queue alone. Agent only, lock held: look whether it has
  * come to rest, or goes on. True: the scheduler is to look, too. */
 bool fm_xq_steer(struct fm_xq *q);
+/* yield.c: one that may run and does not move lets others of its process go on. Agent only, lock
+ * held. True: the scheduler is to look. */
+bool fm_xq_yield(struct fm_xq *q, uint64_t now);
 /* Tell config.turned, if there is something to tell. No lock. */
 void fm_xq_tell_turn(struct fm_xq *q);
 /* Not held any more. Lock held. */

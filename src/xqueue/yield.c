@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of one process share what the driver has few of: channels of the device, in which commands
+ * wait in order whosesoever they are. So one that may run can come to stand behind another that the
+ * scheduler has stopped for it, and both would stand for ever. That cannot be seen; but a queue
+ * that has work, may run and does not move, beside others of the process that stand at their gates,
+ * may be in such a place. It says then that it has no use for the device, until it moves again: the
+ * others go on, and it with them.
+ *
+ * Of one whose command takes longer than that it costs its precedence within the process.
+ */
+#include "segment.h"
+
+#define STILL (100 * FM_MS)
+
+static bool stands(const struct fm_xq *q)
+{
+	return q && q->device_gates && fm_slot_pending(q->slot) && fm_slot_waits(q->slot) &&
+	       atomic_load(atomic_load(&q->gate)) != FM_GATE_OPEN;
+}
+
+static bool somebody_stands(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	bool yes = false;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && !yes; i++)
+		yes = c->queue[i] != q && stands(c->queue[i]);
+	pthread_mutex_unlock(&c->lock);
+	return yes;
+}
+
+static bool set(struct fm_xq *q, bool yields)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->yields == yields)
+		return false;
+	x->yields = yields;
+	if (!atomic_load(&q->own_suspended))
+		atomic_store(&q->slot->hold, yields ? FM_HOLD_RESTS : FM_HOLD_NONE);
+	return true;
+}
+
+bool fm_xq_yield(struct fm_xq *q, uint64_t now)
+{
+	uint64_t progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
+	uint64_t done = fm_slot_done(q->slot);
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->device_gates || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) ||
+		progress != x->still_progress || done != x->still_done) {
+		x->still_since = now;
+		x->still_progress = progress;
+		x->still_done = done;
+		return set(q, false);
+	}
+	return now - x->still_since >= STILL && !x->yields && somebody_stands(q) && set(q, true);
+}
