@@ -66,7 +66,7 @@ struct fm_backend_ops {
 	 * gate: when all that was launched has finished the device writes 2 * finished + 1 to
 	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold, and writes 2 *
 	 * finished. tell: the last alone; it may be called while the program uses the hwqueue, and
-	 * answers -EBUSY when it must not be touched just now. With `sample` the stretch from this
+	 * answers -EBUSY when it must not be touched just now, -EAGAIN when it will be soon. With `sample` the stretch from this
 	 * gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0: it
 	 * could not be timed), 0 when there is none yet; not exact: the device may have waited for
 	 * the program meanwhile. inner: a gate inside a command that the program composes (a
@@ -95,7 +95,6 @@ struct fm_backend_ops {
 	 * not gone on as it was yet, and nobody may take it for ended. May be NULL: no. */
 	bool (*uncovered)(void *hwq);
 	bool (*busy)(void *hwq);
-	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
 	 * the driver's. What is tracked counts as reached. May be NULL. */

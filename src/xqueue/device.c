@@ -215,9 +215,9 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 	if (x->told >= mark && !gate)
 		return;
 	rc = q->ops->tell(q->hwq, &w, mark);
-	if (rc == -EBUSY) {
+	if (rc == -EBUSY || rc == -EAGAIN) {
 		x->tail_at = now + FM_MS;
-		if (!gate)
+		if (!gate && rc == -EBUSY)
 			give_up(q, mark, now);
 		return;
 	}

@@ -6,8 +6,6 @@
 #define AHEAD_LOOK (100 * FM_US)
 /* A queue that may run, and does not move for so long, waits for something else. */
 #define AHEAD_MOST FM_S
-/* Now and then a look whether the device is lost. */
-#define LOSS_LOOKS 500u
 
 void fm_xq_order_take(struct fm_xq *q)
 {
@@ -59,40 +57,18 @@ void fm_xq_cover(struct fm_xq *q)
 	fm_xq_order_give(q);
 }
 
-/* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
-static bool drained(struct fm_xq *q, bool ask)
-{
-	struct fm_xq_cold *x = q->cold;
-	bool yes;
-
-	pthread_mutex_lock(&x->lock);
-	yes = x->gone || q->closing || !q->ops->pending || !q->ops->pending(q->hwq) ||
-	      (ask && q->ops->lost && q->ops->lost(q->hwq));
-	fm_xq_leave(q);
-	return yes;
-}
-
-void fm_xq_drain(struct fm_xq *q)
-{
-	struct fm_xq_cold *x = q->cold;
-
-	for (unsigned i = 1; !atomic_load(&q->client->dead) && !drained(q, i % LOSS_LOOKS == 0);
-		i++)
-		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + AHEAD_LOOK);
-}
-
 static bool untold(struct fm_xq *q)
 {
 	return q->cold->told < fm_xq_mark(q);
 }
 
-void fm_xq_ahead(struct fm_xq *q, uint64_t most)
+bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t since = fm_now(), now = since, moved = since, done = fm_slot_done(q->slot);
 
 	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
-		return;
+		return true;
 	fm_xq_order_take(q);
 	place(q, untold); /* the device says how far it has come at gates alone */
 	fm_xq_order_give(q);
@@ -105,4 +81,5 @@ void fm_xq_ahead(struct fm_xq *q, uint64_t most)
 		done = fm_slot_done(q->slot);
 	}
 	atomic_fetch_add_explicit(&q->slot->held_ns, now - since, memory_order_relaxed);
+	return fm_slot_pending(q->slot) < most;
 }

@@ -66,11 +66,12 @@ struct fm_xq_cold {
 	bool gave_up;    /* device gates: that end counts as come, and nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
-	bool sampling;                                    /* since the last gate */
-	unsigned unsampled;                               /* segments since one was timed */
-	uint64_t sample_edge;                             /* the queue's edge_at then */
-	bool yields;                                      /* device gates: yield.c */
-	uint64_t still_since, still_progress, still_done; /* it has not moved since */
+	bool sampling;        /* since the last gate */
+	unsigned unsampled;   /* segments since one was timed */
+	uint64_t sample_edge; /* the queue's edge_at then */
+	bool yields;          /* device gates: yield.c */
+	uint64_t yields_since, patience;
+	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */

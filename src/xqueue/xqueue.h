@@ -241,11 +241,10 @@ void fm_xq_order_give(struct fm_xq *q);
  * finished: a gate. Without that lock, or with it. */
 void fm_xq_cover(struct fm_xq *q);
 void fm_xq_cover_in_order(struct fm_xq *q);
-/* And wait for them: until they have finished, or nobody will ever say so. */
-void fm_xq_drain(struct fm_xq *q);
 /* Wait until fewer commands than that are under way: the driver would wait for the device, with
- * locks of its own, that the agent may need to let it go on. Without that lock. */
-void fm_xq_ahead(struct fm_xq *q, uint64_t most);
+ * locks of its own, that the agent may need to let it go on. False: they do not get fewer, for they
+ * wait for something else. Without that lock. */
+bool fm_xq_ahead(struct fm_xq *q, uint64_t most);
 
 /* May it be stopped at all: for it shares the device, or by who says that it stops alone? */
 bool fm_xq_is_shared(const struct fm_xq *q);

@@ -7,11 +7,17 @@
  * may be in such a place. It says then that it has no use for the device, until it moves again: the
  * others go on, and it with them.
  *
- * Of one whose command takes longer than that it costs its precedence within the process.
+ * Of one whose command takes longer than that it costs its precedence within the process. So it is
+ * done late, and sooner where it has helped.
  */
 #include "segment.h"
 
-#define STILL (100 * FM_MS)
+#define STILL_MOST  FM_S
+#define STILL_LEAST (20 * FM_MS)
+/* It is looked at more often than that while its end matters: else nobody knows since when. */
+#define UNSEEN (50 * FM_MS)
+/* It has helped if the queue moves within such a time. */
+#define HELPED (20 * FM_MS)
 
 static bool stands(const struct fm_xq *q)
 {
@@ -31,16 +37,26 @@ static bool somebody_stands(struct fm_xq *q)
 	return yes;
 }
 
-static bool set(struct fm_xq *q, bool yields)
+static bool set(struct fm_xq *q, bool yields, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
 	if (x->yields == yields)
 		return false;
 	x->yields = yields;
+	x->yields_since = now;
 	if (!atomic_load(&q->own_suspended))
 		atomic_store(&q->slot->hold, yields ? FM_HOLD_RESTS : FM_HOLD_NONE);
 	return true;
+}
+
+/* Of this queue: how long to wait the next time. */
+static void learn(struct fm_xq_cold *x, uint64_t now)
+{
+	bool helped = now - x->yields_since < HELPED;
+
+	x->patience =
+		helped ? FM_MAX(x->patience / 2, STILL_LEAST) : FM_MIN(x->patience * 2, STILL_MOST);
 }
 
 bool fm_xq_yield(struct fm_xq *q, uint64_t now)
@@ -48,13 +64,21 @@ bool fm_xq_yield(struct fm_xq *q, uint64_t now)
 	uint64_t progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
 	uint64_t done = fm_slot_done(q->slot);
 	struct fm_xq_cold *x = q->cold;
+	bool unseen = now - x->still_seen > UNSEEN;
 
-	if (!q->device_gates || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) ||
+	x->still_seen = now;
+
+	if (!q->device_gates || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) || unseen ||
 		progress != x->still_progress || done != x->still_done) {
+		if (x->yields)
+			learn(x, now);
 		x->still_since = now;
 		x->still_progress = progress;
 		x->still_done = done;
-		return set(q, false);
+		return set(q, false, now);
 	}
-	return now - x->still_since >= STILL && !x->yields && somebody_stands(q) && set(q, true);
+	if (!x->patience)
+		x->patience = STILL_MOST;
+	return now - x->still_since >= x->patience && !x->yields && somebody_stands(q) &&
+	       set(q, true, now);
 }

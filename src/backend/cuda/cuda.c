@@ -57,9 +57,13 @@ static bool bound(const struct fm_cu_queue *q)
  * begins in the middle of it. */
 static int visit(struct fm_cu_queue *q)
 {
+	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(q);
 	int rc = 0;
 
+	if (!fm_cu_visit_begin(t))
+		return -EAGAIN;
 	pthread_mutex_lock(&capture_lock);
+	q->visited = t;
 	fm_cu_inside++;
 	if (atomic_load(&fm_cu_captures))
 		rc = -EBUSY;
@@ -69,6 +73,7 @@ static int visit(struct fm_cu_queue *q)
 		return 0;
 	fm_cu_inside--;
 	pthread_mutex_unlock(&capture_lock);
+	fm_cu_visit_end(t);
 	return rc;
 }
 
@@ -79,11 +84,13 @@ int fm_cu_touch(struct fm_cu_queue *q)
 
 void fm_cu_untouch(struct fm_cu_queue *q)
 {
+	struct fm_cu_turnstile *t = q->visited;
 	CUcontext old;
 
 	q->cu->ctx_pop(&old);
 	fm_cu_inside--;
 	pthread_mutex_unlock(&capture_lock);
+	fm_cu_visit_end(t);
 }
 
 static bool is_of(const struct fm_cu_reach *r, const struct fm_cu_queue *q)
@@ -449,6 +456,12 @@ static void close_stream(void *hwq)
 		fm_cu_guard_abandon(q->guard);
 }
 
+/* The agent ends: what it has not brought to its end it never will. */
+static void quiesce(void *hwq)
+{
+	fm_cu_turnstile_over();
+}
+
 static void release(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
@@ -538,7 +551,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.interrupt = fm_cu_interrupt,
 	.restore = fm_cu_restore,
 	.busy = fm_cu_busy,
-	.pending = fm_cu_pending,
 	.close = close_stream,
 	.release = release,
+	.quiesce = quiesce,
 };

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "driver.h"
 #include "guard.h"
+#include "turnstile.h"
 #include <pthread.h>
 
 #define FM_CU_SAMPLES 8 /* segments being timed */
@@ -41,7 +42,9 @@ struct fm_cu_queue {
 	struct fm_cu_guard *guard; /* NULL: they do not. From fm_xq_create() on */
 
 	/* Within the room. */
-	void *map; /* the board */
+	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
+	struct fm_cu_turnstile *visited;   /* under capture_lock */
+	void *map;                         /* the board */
 	size_t map_size;
 	struct fm_cu_reach *reach; /* while it is base's */
 	struct fm_cu_reach *page;  /* strict mode: likewise, of the page of gates */
@@ -54,6 +57,14 @@ struct fm_cu_queue {
 };
 
 extern const struct fm_backend_ops fm_backend_cuda;
+
+/* Of its context; NULL: none yet. */
+static inline struct fm_cu_turnstile *fm_cu_queue_turnstile(struct fm_cu_queue *q)
+{
+	if (!q->turnstile)
+		q->turnstile = fm_cu_turnstile(q->base, false);
+	return q->turnstile;
+}
 
 /* Of ctx, the current context or that of `stream`: the one that holds what it uses. */
 CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/image/image.h"
+#include "base/clock.h"
 #include "base/util.h"
 #include "guard_internal.h"
 #include <pthread.h>
@@ -8,6 +9,9 @@
 #define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
 
 #define CONTEXTS 16
+
+/* So long a new queue waits for those that are stopped. Then it does without. */
+#define MAKE_MOST FM_S
 
 /* To give memory back the driver waits for kernels: what a queue leaves waits for the next one. And
  * the streams of our own, a pair for a context: a driver has few queues of the device's, which
@@ -136,29 +140,43 @@ static bool furnish(struct fm_cu_guard *g)
 struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx)
 {
 	struct fm_cu_guard *g = take(ctx);
+	struct fm_cu_turnstile *turnstile;
 	bool ok;
 	int mode;
 
 	if (g || !has_all(cu))
 		return g;
-	g = calloc(1, sizeof(*g));
-	if (!g)
+	turnstile = fm_cu_turnstile(ctx, true);
+	if (!turnstile)
 		return NULL;
+	g = calloc(1, sizeof(*g));
+	if (!g || !fm_cu_wait_begin(turnstile, MAKE_MOST)) {
+		free(g);
+		return NULL;
+	}
 	g->cu = cu;
 	g->ctx = ctx;
+	g->turnstile = turnstile;
 	mode = fm_cu_enter(cu);
 	ok = furnish(g);
 	if (!ok)
 		discard(g);
 	fm_cu_leave(cu, mode);
+	fm_cu_wait_end(turnstile);
 	return ok ? g : NULL;
+}
+
+void fm_cu_guard_runs(struct fm_cu_guard *g)
+{
+	if (atomic_exchange(&g->stage, FM_CU_RUNS) != FM_CU_RUNS)
+		fm_cu_stop_end(g->turnstile);
 }
 
 void fm_cu_guard_abandon(struct fm_cu_guard *g)
 {
 	atomic_store(&g->broken, true);
-	g->stage = FM_CU_RUNS;
 	atomic_store(&g->shared->hold, 0);
+	fm_cu_guard_runs(g);
 }
 
 /* One that the device may still write to is never used again. */
@@ -166,8 +184,11 @@ void fm_cu_guard_release(struct fm_cu_guard *g)
 {
 	uint64_t past = g->progress ? fm_cu_records_past(&g->records, atomic_load(g->progress)) : 0;
 
-	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS || past != atomic_load(&g->launched))
+	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS ||
+		past != atomic_load(&g->launched)) {
+		fm_cu_guard_runs(g);
 		return;
+	}
 	reset(g);
 	pthread_mutex_lock(&kept.lock);
 	g->next = kept.unused;
@@ -189,10 +210,12 @@ void fm_cu_guards_forget(CUcontext ctx)
 		if (kept.streams[i].ctx == ctx)
 			kept.streams[i].ctx = NULL;
 	pthread_mutex_unlock(&kept.lock);
+	fm_cu_turnstile_forget(ctx);
 }
 
 void fm_cu_guard_fork_child(void)
 {
+	fm_cu_turnstile_fork_child();
 	kept.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	kept.unused = NULL;
 	for (unsigned i = 0; i < CONTEXTS; i++)

@@ -4,6 +4,7 @@
 #include "guard.h"
 #include "guard_records.h"
 #include "internal.h"
+#include "turnstile.h"
 
 /* Of the control block (image/guardian.ptx), which begins with the stop word. */
 enum {
@@ -38,6 +39,7 @@ struct fm_cu_guard {
 	struct fm_cu_guard *next; /* of those that serve nobody */
 	const struct fm_cu_driver *cu;
 	CUcontext ctx;
+	struct fm_cu_turnstile *turnstile;
 	CUdeviceptr block, shared_at;
 	struct fm_cu_shared *shared;
 	CUstream control, again; /* words, and looks; launches that are made again */
@@ -70,6 +72,9 @@ struct fm_cu_guard {
 CUfunction fm_cu_look_load(const struct fm_cu_driver *cu);
 bool fm_cu_look(struct fm_cu_guard *g);
 void fm_cu_look_try(struct fm_cu_guard *g);
+
+/* Nothing of it is stopped any more. */
+void fm_cu_guard_runs(struct fm_cu_guard *g);
 
 /* Around calls of ours to the driver from any thread, which touch our own streams alone: captures
  * do not mind. False: the context is gone. */

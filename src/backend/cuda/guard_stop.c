@@ -178,8 +178,8 @@ static void open_gates(struct fm_cu_guard *g)
 {
 	if (g->stage == FM_CU_AGAIN)
 		say(g, true);
-	g->stage = FM_CU_RUNS;
 	atomic_store(&g->shared->hold, 0);
+	fm_cu_guard_runs(g);
 }
 
 static void launch_again(struct fm_cu_guard *g)
@@ -229,17 +229,21 @@ static void step(struct fm_cu_guard *g)
 	}
 }
 
-static void begin_stop(struct fm_cu_guard *g)
+/* False: not now, for the program has a call in the driver that may wait for the device. */
+static bool begin_stop(struct fm_cu_guard *g)
 {
+	if (!fm_cu_stop_begin(g->turnstile))
+		return false;
+	g->stage = FM_CU_STOPPING;
 	atomic_store(&g->shared->hold, 1);
 	if (waits(g)) {
-		atomic_store(&g->shared->hold, 0);
-		return;
+		open_gates(g);
+		return true;
 	}
-	g->stage = FM_CU_STOPPING;
 	g->stop = true;
 	if (!in_context(g, put_stop))
 		give_up(g);
+	return true;
 }
 
 static bool is_there(const struct fm_cu_queue *q)
@@ -254,8 +258,8 @@ int fm_cu_interrupt(void *hwq)
 
 	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
 		return -EALREADY;
-	if (g->stage == FM_CU_RUNS)
-		begin_stop(g);
+	if (g->stage == FM_CU_RUNS && !begin_stop(g))
+		return -EINPROGRESS;
 	if (g->stage == FM_CU_AGAIN && !g->stop) {
 		g->stop = true;
 		if (!in_context(g, put_stop))
@@ -296,13 +300,6 @@ bool fm_cu_busy(void *hwq)
 	const struct fm_cu_queue *q = hwq;
 
 	return is_there(q) && q->guard->stage != FM_CU_RUNS;
-}
-
-bool fm_cu_pending(void *hwq)
-{
-	const struct fm_cu_queue *q = hwq;
-
-	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
 }
 
 bool fm_cu_uncovered(void *hwq)

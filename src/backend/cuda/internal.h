@@ -11,7 +11,7 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
 
 /* Around what any thread puts onto the stream: no capture begins in the middle of it, and the
  * stream's context is current. 0; -EBUSY when the stream must not be touched from here just now,
- * -EIO when the driver refuses. */
+ * -EAGAIN when the call might wait for the device, -EIO when the driver refuses. */
 int fm_cu_touch(struct fm_cu_queue *q);
 void fm_cu_untouch(struct fm_cu_queue *q);
 

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
 #include <string.h>
+#include <time.h>
 
-/* A stream takes about a thousand commands before the driver waits for the device. */
-#define AHEAD 512u
+/* A channel takes about a thousand commands before the driver waits for the device. Streams share
+ * channels, and so they share this; but each may be ahead a little. */
+#define AHEAD       512u
+#define AHEAD_LEAST 16u
+/* So long the next copy waits for what is in front of it. */
+#define IDLE_MOST (250 * FM_MS)
+/* And for what is stopped elsewhere. */
+#define WAIT_MOST (20 * FM_MS)
 
-_Atomic bool fm_cuda_guards;
+_Atomic bool fm_cuda_guards, fm_cuda_bound;
+static _Atomic unsigned guards; /* queues that have one */
 
 /* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
  * behind. */
@@ -29,6 +37,7 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 		return;
 	if (q->xq) {
 		atomic_store(&q->xq->stops_alone, q->bound);
+		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
 	} else {
 		fm_cu_guard_release(q->hw.guard);
@@ -98,27 +107,134 @@ void fm_cuda_cover_all(CUcontext ctx)
 		for_all(ctx, is_any, false, fm_xq_cover);
 }
 
-void fm_cuda_drain(CUcontext ctx)
+void fm_cuda_guard_gone(struct fm_cuda_queue *q)
+{
+	if (q->hw.guard)
+		atomic_fetch_sub(&guards, 1);
+}
+
+/* --- calls into the driver --- */
+
+/* Streams of a process that has bound some stop each other: one that runs does not wait for one
+ * that is stopped. */
+static bool apart(void)
+{
+	return atomic_load_explicit(&fm_cuda_bound, memory_order_relaxed);
+}
+
+static enum fm_cuda_way push(struct fm_cuda_queue *q)
+{
+	fm_cu_push_begin(fm_cu_queue_turnstile(&q->hw), apart());
+	return FM_CUDA_PUSHES;
+}
+
+/* A call that may well wait. */
+static enum fm_cuda_way wait(struct fm_cuda_queue *q)
+{
+	if (apart() || !fm_cu_wait_begin(fm_cu_queue_turnstile(&q->hw), WAIT_MOST))
+		return push(q);
+	return FM_CUDA_WAITS;
+}
+
+void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
+{
+	if (way == FM_CUDA_PUSHES)
+		fm_cu_push_end(q->hw.turnstile);
+	else if (way == FM_CUDA_WAITS)
+		fm_cu_wait_end(q->hw.turnstile);
+}
+
+/* All that was put into it has finished, also what only orders? */
+static bool is_idle(struct fm_cuda_queue *q)
+{
+	const struct fm_cu_driver *cu = q->hw.cu;
+
+	return !cu->stream_query || cu->stream_query(q->hw.stream) != FM_CU_ERROR_NOT_READY;
+}
+
+/* What it waits for may be this very caller. */
+static void await_idle(struct fm_cuda_queue *q)
+{
+	const struct timespec nap = {.tv_nsec = 50 * FM_US};
+	uint64_t until = fm_now() + IDLE_MOST;
+
+	fm_cu_inside++;
+	while (!is_idle(q) && fm_now() < until)
+		nanosleep(&nap, NULL);
+	fm_cu_inside--;
+}
+
+enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way)
+{
+	fm_cuda_way_end(q, way);
+	if (stream == FM_CU_STREAM_LEGACY && apart())
+		for_all(fm_cuda_current(), is_blocking, true, fm_xq_await_gates);
+	fm_xq_await_gates(q->xq);
+	if (atomic_load(&q->ordered) && !atomic_load(&q->xq->own_suspended)) {
+		atomic_store(&q->ordered, false);
+		await_idle(q);
+	}
+	return wait(q);
+}
+
+enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
+{
+	return q->hw.guard ? push(q) : FM_CUDA_FREE;
+}
+
+struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
+{
+	struct fm_cu_turnstile *t = NULL;
+
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		t = fm_cu_turnstile(ctx ? ctx : fm_cuda_current(), false);
+	fm_cu_wait_begin(t, FM_NEVER);
+	return t;
+}
+
+bool fm_cuda_wait_begin_all(void)
 {
 	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
-		return;
-	fm_cuda_cover_all(ctx);
-	for_all(ctx, is_any, true, fm_xq_drain);
+		return false;
+	fm_cu_wait_begin_all();
+	return true;
+}
+
+void fm_cuda_wait_end_all(bool begun)
+{
+	if (begun)
+		fm_cu_wait_end_all();
 }
 
 /* --- launches --- */
 
-void fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream)
+/* Of one that the program itself has suspended the same thread may be the one to let it go on. */
+static unsigned ahead(const struct fm_cuda_queue *q)
 {
-	cover_implicit(stream, q);
-	if (!q->hw.guard)
-		return;
+	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed);
+
+	if (atomic_load_explicit(&q->xq->own_suspended, memory_order_relaxed))
+		return AHEAD;
+	n = FM_MAX(n, 1u);
+	return FM_MAX(AHEAD / n, AHEAD_LEAST);
+}
+
+enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream)
+{
+	enum fm_cuda_way way;
+
+	if (!q->hw.guard) {
+		cover_implicit(stream, q);
+		return FM_CUDA_FREE;
+	}
 	/* To go on takes calls to the driver, and one of the program's that waits for the device in
 	 * there may keep ours waiting: whoever has been stopped makes none. */
 	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)))
 		fm_xq_await_gates(q->xq);
-	fm_xq_ahead(q->xq, AHEAD);
+	way = fm_xq_ahead(q->xq, ahead(q)) ? push(q) : wait(q);
+	cover_implicit(stream, q);
 	fm_xq_order_take(q->xq);
+	return way;
 }
 
 void fm_cuda_guard_pass(struct fm_cuda_queue *q)

@@ -7,13 +7,15 @@
 #include "modules.h"
 #include "shim.h"
 
-/* Some stream has a guard, or has had one. */
-extern _Atomic bool fm_cuda_guards;
+/* Some stream has a guard, or has had one; and some stream is, or was, bound. */
+extern _Atomic bool fm_cuda_guards, fm_cuda_bound;
 
 /* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
  * one before fm_xq_create(); and what came of it, after. */
 void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
+/* The queue goes. */
+void fm_cuda_guard_gone(struct fm_cuda_queue *q);
 
 /* --- covers: gates in front of what comes next --- */
 
@@ -27,14 +29,26 @@ static inline void fm_cuda_cover(CUstream stream)
 }
 /* In front of something that waits for all streams of a context; NULL: of all contexts. */
 void fm_cuda_cover_all(CUcontext ctx);
-/* And wait for what was guarded: before a call in which the driver waits, and may hold locks that
- * it takes to make launches again; or that ends what they use. NULL: all contexts. */
-void fm_cuda_drain(CUcontext ctx);
+
+/* --- calls into the driver (turnstile.h) --- */
+
+/* A call that puts something into a stream, and may wait for the device in that, is made as... */
+enum fm_cuda_way { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_WAITS };
+void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way);
+/* One that only orders: between this and fm_cuda_way_end(). */
+enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q);
+/* A copy, which so far has come that way: waits until no gate is in front of it. */
+enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
+/* Around a call that may wait for all of the device, or ends what launches may use that are to be
+ * made again. Of a context, and of all. */
+struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
+bool fm_cuda_wait_begin_all(void);
+void fm_cuda_wait_end_all(bool begun);
 
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
 /* Covers what the driver has it wait for; of a queue with a guard, takes its order. */
-void fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream);
+enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream);
 /* It is no guarded launch: a gate if it needs one, and gives the order back. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
 /* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,

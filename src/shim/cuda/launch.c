@@ -9,6 +9,7 @@
 struct launch {
 	struct fm_cuda_queue *q;
 	uint64_t mark;
+	enum fm_cuda_way way;
 };
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
@@ -45,7 +46,7 @@ static inline struct launch enter(
 		}
 	}
 	if (guards)
-		fm_cuda_guard_enter(l.q, stream);
+		l.way = fm_cuda_guard_enter(l.q, stream);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_xq_begin(l.q->xq, key, key_waits(key));
 	return l;
@@ -63,21 +64,33 @@ static inline struct launch begin(CUstream given, bool per_thread, uint64_t key,
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
 	if (FM_UNLIKELY(l.q && (l.q->xq->steered || l.q->hw.guard)) && key_waits(key))
-		fm_xq_await_gates(l.q->xq);
+		l.way = fm_cuda_copy_enter(l.q, fm_cuda_stream(given, per_thread), l.way);
 	return l;
 }
 
 /* A command that only orders: counted apart, for what queries answer. */
-static inline void ordering(CUstream given, bool per_thread)
+static inline struct launch ordering(CUstream given, bool per_thread)
 {
-	struct fm_cuda_queue *q;
+	struct launch l = {0};
 
 	if (FM_UNLIKELY(fm_cu_inside))
-		return;
+		return l;
+	l.q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
+	if (!l.q) {
+		fm_cuda_cover(fm_cuda_stream(given, per_thread));
+		return l;
+	}
+	l.way = fm_cuda_order_enter(l.q);
 	fm_cuda_cover(fm_cuda_stream(given, per_thread));
-	q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
-	if (q)
-		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l.q->orders, 1, memory_order_relaxed);
+	atomic_store_explicit(&l.q->ordered, true, memory_order_relaxed);
+	return l;
+}
+
+static inline void ordered(struct launch l)
+{
+	if (FM_UNLIKELY(l.way))
+		fm_cuda_way_end(l.q, l.way);
 }
 
 /* A call that waited has waited for all before it on the stream, and for itself. */
@@ -86,6 +99,8 @@ static inline void end(struct launch l, bool waited)
 	if (FM_UNLIKELY(!l.q))
 		return;
 	fm_xq_end(l.q->xq);
+	if (FM_UNLIKELY(l.way))
+		fm_cuda_way_end(l.q, l.way);
 	if (waited)
 		fm_xq_synced(l.q->xq, l.mark + 1);
 }
@@ -99,11 +114,14 @@ static inline void end(struct launch l, bool waited)
 		if (work)                                                   \
 			l = begin(stream, per_thread, key, id);             \
 		else                                                        \
-			ordering(stream, per_thread);                       \
+			l = ordering(stream, per_thread);                   \
 		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
 		fm_cu_inside--;                                             \
-		end(l, rc == FM_CU_SUCCESS && (waits));                     \
+		if (work)                                                   \
+			end(l, rc == FM_CU_SUCCESS && (waits));             \
+		else                                                        \
+			ordered(l);                                         \
 		return rc;                                                  \
 	}
 #define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args)                 \
@@ -259,15 +277,17 @@ static fm_cu_result set_ours(CUfunction f)
 FM_CUDA_KERNELS_OLD(OLD)
 
 /* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
-static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
+static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m, struct launch *l)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_queue *q;
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return false;
+	l->q = q = fm_cuda_find_governed(stream);
+	if (q)
+		l->way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
-	q = fm_cuda_find_governed(stream);
 	if (!q || (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
 			  fm_cuda_capturing(stream)))
 		return false;
@@ -282,13 +302,15 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m)
 	fm_cu_result symbol params                                          \
 	{                                                                   \
 		struct fm_cuda_mark m;                                      \
-		bool known = look(stream, per_thread, &m);                  \
+		struct launch l = {0};                                      \
+		bool known = look(stream, per_thread, &m, &l);              \
 		fm_cu_result rc;                                            \
                                                                             \
 		fm_cuda_event_forget(event);                                \
 		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
 		fm_cu_inside--;                                             \
+		ordered(l);                                                 \
 		if (known && rc == FM_CU_SUCCESS)                           \
 			fm_cuda_event_set(event, &m);                       \
 		return rc;                                                  \

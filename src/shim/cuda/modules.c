@@ -225,24 +225,22 @@ fm_cu_result cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *ji
 
 fm_cu_result cuModuleUnload(CUmodule module)
 {
-	struct fm_cuda_code *c;
-	fm_cu_result rc;
+	bool waits = fm_cuda_wait_begin_all();
+	struct fm_cuda_code *c = fm_cuda_code_unload(module, false);
+	fm_cu_result rc = NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (module));
 
-	fm_cuda_drain(NULL);
-	c = fm_cuda_code_unload(module, false);
-	rc = NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (module));
+	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
 	return rc;
 }
 
 fm_cu_result cuLibraryUnload(CUlibrary library)
 {
-	struct fm_cuda_code *c;
-	fm_cu_result rc;
+	bool waits = fm_cuda_wait_begin_all();
+	struct fm_cuda_code *c = fm_cuda_code_unload(library, true);
+	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (library));
 
-	fm_cuda_drain(NULL);
-	c = fm_cuda_code_unload(library, true);
-	rc = NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (library));
+	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
 	return rc;
 }

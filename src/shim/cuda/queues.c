@@ -32,6 +32,7 @@ static void release(struct fm_cu_queue *hw)
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
 
 	fm_cuda_watch_put(q->watch);
+	fm_cuda_guard_gone(q);
 	free(q);
 }
 
@@ -433,10 +434,13 @@ static void close_all(CUcontext ctx, const void *thread)
 
 void fm_cuda_close_context(CUcontext ctx)
 {
+	struct fm_cu_turnstile *t;
+
 	if (!ctx || !fm_cuda_has_client())
 		return;
-	fm_cuda_drain(ctx);
+	t = fm_cuda_wait_begin(ctx);
 	close_all(ctx, NULL);
+	fm_cu_wait_end(t);
 }
 
 /* The thread's default streams end with it. */
@@ -508,6 +512,7 @@ int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 		fm_xq_close(q->xq);
 		return -ENOSPC;
 	}
+	atomic_store(&fm_cuda_bound, true);
 	if (was && was != &fm_cuda_refused)
 		close_queue(was, true);
 	return 0;

@@ -96,6 +96,7 @@ struct fm_cuda_queue {
 	bool blocking;               /* the legacy stream waits for it, and it for that one */
 
 	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
+	_Atomic bool ordered;     /* one of them may wait for others, in front of the next copy */
 	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
 };
 

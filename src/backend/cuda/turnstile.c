@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each side says first that it comes, and looks then whether the other is there: one of two that
+ * come at once sees the other, and steps back. Who waits here has no lock that the agent needs.
+ */
+#include "turnstile.h"
+#include "base/clock.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define CONTEXTS 16
+#define NAP      (50 * FM_US)
+/* So long the agent waits for those who are inside: a call that does not wait takes less. */
+#define PATIENCE (200 * FM_US)
+/* What is being stopped may itself wait for something that the program is to put into a stream
+ * next, and come to no rest before. So long others wait for it. */
+#define PUSH_MOST (20 * FM_MS)
+
+struct fm_cu_turnstile {
+	_Atomic(CUcontext) ctx;
+	_Atomic unsigned stops;          /* guards that have something stopped, or just now go on */
+	_Atomic unsigned comes;          /* calls that may wait, and are not inside yet */
+	_Atomic unsigned waits;          /* those that are */
+	_Atomic unsigned pushes, visits; /* others that are inside */
+	_Atomic bool waited_for; /* what is stopped now waits for the program, most likely */
+};
+
+static struct fm_cu_turnstile turnstiles[CONTEXTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* to make one */
+static _Atomic bool over;
+
+/* Such calls of this thread's: what it does meanwhile waits for nobody. */
+static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
+
+static void nap(void)
+{
+	const struct timespec ts = {.tv_nsec = NAP};
+
+	nanosleep(&ts, NULL);
+}
+
+static struct fm_cu_turnstile *find(CUcontext ctx)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (atomic_load(&turnstiles[i].ctx) == ctx)
+			return &turnstiles[i];
+	return NULL;
+}
+
+struct fm_cu_turnstile *fm_cu_turnstile(CUcontext ctx, bool make)
+{
+	struct fm_cu_turnstile *t = find(ctx);
+
+	if (t || !make)
+		return t;
+	pthread_mutex_lock(&lock);
+	t = find(ctx);
+	if (!t) {
+		t = find(NULL);
+		if (t)
+			atomic_store(&t->ctx, ctx);
+	}
+	pthread_mutex_unlock(&lock);
+	return t;
+}
+
+void fm_cu_turnstile_forget(CUcontext ctx)
+{
+	struct fm_cu_turnstile *t = ctx ? find(ctx) : NULL;
+
+	if (t)
+		atomic_store(&t->ctx, NULL);
+}
+
+void fm_cu_turnstile_fork_child(void)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		struct fm_cu_turnstile *t = &turnstiles[i];
+
+		atomic_store(&t->ctx, NULL);
+		atomic_store(&t->stops, 0);
+		atomic_store(&t->comes, 0);
+		atomic_store(&t->waits, 0);
+		atomic_store(&t->pushes, 0);
+		atomic_store(&t->visits, 0);
+	}
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&over, false);
+}
+
+void fm_cu_turnstile_over(void)
+{
+	atomic_store(&over, true);
+}
+
+static bool stopped(struct fm_cu_turnstile *t)
+{
+	return atomic_load(&t->stops) && !atomic_load(&over);
+}
+
+/* Inside then, unless it is false: there was something stopped for all that time. */
+static bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+{
+	uint64_t until = most == FM_NEVER ? FM_NEVER : fm_now() + most;
+
+	for (;; nap()) {
+		atomic_fetch_add(inside, 1);
+		if (!stopped(t))
+			return true;
+		atomic_fetch_sub(inside, 1);
+		if (until != FM_NEVER && (fm_now() > until || atomic_load(&t->waited_for)))
+			return false;
+	}
+}
+
+void fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
+{
+	if (!t || (!anyway && enter(t, &t->pushes, PUSH_MOST)))
+		return;
+	if (!anyway)
+		atomic_store(&t->waited_for, true);
+	atomic_fetch_add(&t->pushes, 1);
+}
+
+void fm_cu_push_end(struct fm_cu_turnstile *t)
+{
+	if (t)
+		atomic_fetch_sub(&t->pushes, 1);
+}
+
+bool fm_cu_wait_begin(struct fm_cu_turnstile *t, uint64_t most)
+{
+	bool in;
+
+	if (!t)
+		return true;
+	atomic_fetch_add(&t->comes, 1);
+	in = enter(t, &t->waits, most);
+	atomic_fetch_sub(&t->comes, 1);
+	if (!in)
+		return false;
+	own_waits++;
+	/* They are short: none begins while a call is inside that may wait. */
+	while (atomic_load(&t->visits) && !atomic_load(&over))
+		nap();
+	return true;
+}
+
+void fm_cu_wait_end(struct fm_cu_turnstile *t)
+{
+	if (!t)
+		return;
+	own_waits--;
+	atomic_fetch_sub(&t->waits, 1);
+}
+
+void fm_cu_wait_begin_all(void)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		fm_cu_wait_begin(&turnstiles[i], FM_NEVER);
+}
+
+void fm_cu_wait_end_all(void)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		fm_cu_wait_end(&turnstiles[i]);
+}
+
+/* Was there a moment without? Those who come later wait outside, or are known to find room. */
+static bool leave(struct fm_cu_turnstile *t)
+{
+	uint64_t until = fm_now() + PATIENCE;
+
+	while (atomic_load(&t->pushes))
+		if (fm_now() > until)
+			return false;
+	return true;
+}
+
+bool fm_cu_stop_begin(struct fm_cu_turnstile *t)
+{
+	if (!t)
+		return true;
+	if (atomic_load(&t->comes) || atomic_load(&t->waits))
+		return false;
+	atomic_fetch_add(&t->stops, 1);
+	if (!atomic_load(&t->waits) && leave(t))
+		return true;
+	fm_cu_stop_end(t);
+	return false;
+}
+
+void fm_cu_stop_end(struct fm_cu_turnstile *t)
+{
+	if (t && atomic_fetch_sub(&t->stops, 1) == 1)
+		atomic_store(&t->waited_for, false);
+}
+
+bool fm_cu_visit_begin(struct fm_cu_turnstile *t)
+{
+	if (!t)
+		return true;
+	atomic_fetch_add(&t->visits, 1);
+	if (!atomic_load(&t->waits) || own_waits)
+		return true;
+	atomic_fetch_sub(&t->visits, 1);
+	return false;
+}
+
+void fm_cu_visit_end(struct fm_cu_turnstile *t)
+{
+	if (t)
+		atomic_fetch_sub(&t->visits, 1);
+}
