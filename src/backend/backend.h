@@ -66,12 +66,13 @@ struct fm_backend_ops {
 	 * gate: when all that was launched has finished the device writes 2 * finished + 1 to
 	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold, and writes 2 *
 	 * finished. tell: the last alone; it may be called while the program uses the hwqueue, and
-	 * answers -EBUSY when it must not be touched just now, -EAGAIN when it will be soon. With `sample` the stretch from this
-	 * gate to the next is timed; sampled gives these times, oldest first: 1 with *ns (0: it
-	 * could not be timed), 0 when there is none yet; not exact: the device may have waited for
-	 * the program meanwhile. inner: a gate inside a command that the program composes (a
-	 * graph): *w->waiting is 1 as long as it waits; no progress. lost: has the device failed,
-	 * so that nothing that was launched will end, or be told of? May be NULL. */
+	 * answers -EBUSY when it must not be touched just now, -EAGAIN when it will be soon. With
+	 * `sample` the stretch from this gate to the next is timed; sampled gives these times,
+	 * oldest first: 1 with *ns (0: it could not be timed), 0 when there is none yet; not exact:
+	 * the device may have waited for the program meanwhile. inner: a gate inside a command that
+	 * the program composes (a graph): *w->waiting is 1 as long as it waits; no progress. lost:
+	 * has the device failed, so that nothing that was launched will end, or be told of? May be
+	 * NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
 	/* Gate words will be in a mapping of their own: can the device wait for them there? Any
 	 * thread, at any time. -EBUSY: not to be said just now. May be NULL: then it can. gate
