@@ -19,7 +19,8 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 	static const char *const heads[] = {"", "[daemon]\npolicy=", "[daemon]\nlinger_us=",
 		"[daemon]\nrealtime = ", "[policy fair]\nslice=", "[limits]\npriority_min = ",
 		"[limits]\ngroups=", "[access]\ngroup=", "[policy ", "[limits]\nhints = ",
-		"[limits user 7]\ndeadline_max = ", "[limits group 7]\nweight_", "[limits user "};
+		"[limits user 7]\ndeadline_max = ", "[limits group 7]\nweight_", "[limits user ",
+		"[device]\nguard_from_us=", "[device a*]\nlevel = ", "[device "};
 	size_t head;
 
 	if (!size)
