@@ -501,6 +501,72 @@ static void without(int rc)
 	MUST(words[1][0] == after(10));
 }
 
+/* The streams may share a channel, in which the urgent one then stands behind the gates of the
+ * other. */
+static void in_one_channel(void)
+{
+	bind_both(0);
+	work(batch, out[1], KERNELS);
+	for (unsigned i = 0; i < 3; i++) {
+		work(urgent, out[0], 1);
+		CU(cuStreamSynchronize(urgent));
+	}
+	CU(cuStreamSynchronize(batch));
+	MUST(words[0][0] == after(3));
+	MUST(words[1][0] == after(KERNELS));
+}
+
+/* One stream's requests: in, kernels, out. */
+struct requests {
+	CUstream s;
+	CUdeviceptr d;
+	uint32_t *pinned;
+	unsigned n;
+};
+
+static void *serve(void *arg)
+{
+	struct requests *r = arg;
+
+	CU(cuCtxSetCurrent(c.ctx));
+	for (unsigned i = 0; i < r->n; i++) {
+		CU(cuMemcpyHtoDAsync_v2(r->d, r->pinned, BYTES, r->s));
+		for (uint32_t j = 0; j < 10; j++)
+			mix(&c, r->s, r->d, j);
+		CU(cuMemcpyDtoHAsync_v2(r->pinned, r->d, BYTES, r->s));
+		CU(cuStreamSynchronize(r->s));
+	}
+	return NULL;
+}
+
+/* All copies of a process share few channels, in whatever stream they are. */
+#define SERVED 5
+static void copies_of_many(void)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH),
+			       b = binding("batch", FM_PRIORITY_LOW);
+	struct requests r[SERVED];
+	pthread_t t[SERVED];
+
+	for (unsigned i = 0; i < SERVED; i++) {
+		void *p;
+
+		r[i].s = new_stream(CU_STREAM_NON_BLOCKING);
+		r[i].n = 30;
+		r[i].d = new_words(1);
+		CU(cuMemHostAlloc(&p, BYTES, 0));
+		r[i].pinned = p;
+		seed_words(r[i].pinned, WORDS, 7);
+		IS(0, fm_cuda_bind(r[i].s, i ? &b : &u));
+	}
+	for (unsigned i = 0; i < SERVED; i++)
+		MUST(!pthread_create(&t[i], NULL, serve, &r[i]));
+	for (unsigned i = 0; i < SERVED; i++)
+		pthread_join(t[i], NULL);
+	for (unsigned i = 1; i < SERVED; i++)
+		MUST(!memcmp(r[i].pinned, r[0].pinned, BYTES));
+}
+
 static void off(void)
 {
 	without(-ENODEV);
@@ -535,6 +601,8 @@ static const struct {
 	{"by-group-whole", by_group_whole},
 	{"no-partition", no_partition},
 	{"elastic", elastic},
+	{"in-one-channel", in_one_channel},
+	{"copies-of-many", copies_of_many},
 	{"stays", stays},
 	{"off", off},
 	{"absent", absent},

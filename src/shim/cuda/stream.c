@@ -125,10 +125,24 @@ fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 		stream, NEXT(FM_CUDA_cuStreamCreate, (CUstream *, unsigned), (stream, flags)));
 }
 
+/* The highest is for streams of ours alone (guard.c): one of the program's would share channels
+ * with them, in which it may wait for what they are to let go on. */
+static int spared(int priority)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	int least = 0, greatest = 0;
+
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) ||
+		fm_cu_inside || !cu || !cu->priority_range ||
+		cu->priority_range(&least, &greatest) || greatest >= least)
+		return priority;
+	return FM_MAX(priority, greatest + 1);
+}
+
 fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
 	return created(stream, NEXT(FM_CUDA_cuStreamCreateWithPriority, (CUstream *, unsigned, int),
-				       (stream, flags, priority)));
+				       (stream, flags, spared(priority))));
 }
 
 fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)

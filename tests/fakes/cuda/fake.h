@@ -10,7 +10,7 @@
  * with a word.
  *
  * One lock guards all; it is not held while a command runs. Streams complete their commands in
- * order, therefore a moment of a stream's work is a number: a point. They may share a few channels
+ * order, therefore a moment of a stream's work is a number: a point. They can share a few channels
  * of finite length, as on a device (hwqueues.c): what a program may not rely on it does not get.
  *
  * What it can be made to do, from the environment (unset or 0: not so):
@@ -25,8 +25,8 @@
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
- *   FAKE_CUDA_NARROW           streams share channels (hwqueues.c); else each has one, of any
- * length and by the program itself while it runs (fake_cuda.h).
+ *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
+ * and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #define COMPUTE 32
+#define LEVELS  5 /* of higher priority, each with channels of its own */
 #define HIGH    2
 #define ROOM    1024
 
@@ -26,7 +27,7 @@ struct fk_channel {
 };
 
 struct fk_hw {
-	struct fk_channel compute[COMPUTE], high[HIGH], copy[COPIES];
+	struct fk_channel compute[COMPUTE], high[LEVELS][HIGH], copy[COPIES];
 	unsigned n, room, next, next_high;
 	const void *holder; /* the thread that waits with the lock; or NULL */
 	pthread_cond_t free;
@@ -44,8 +45,8 @@ static void each(struct fk_hw *hw, void (*call)(struct fk_channel *c))
 {
 	for (unsigned i = 0; i < COMPUTE; i++)
 		call(&hw->compute[i]);
-	for (unsigned i = 0; i < HIGH; i++)
-		call(&hw->high[i]);
+	for (unsigned i = 0; i < LEVELS * HIGH; i++)
+		call(&hw->high[i / HIGH][i % HIGH]);
 	for (unsigned i = 0; i < COPIES; i++)
 		call(&hw->copy[i]);
 }
@@ -94,7 +95,7 @@ void fk_hw_assign(CUstream s)
 	if (!hw)
 		s->channel = NULL;
 	else if (s->priority)
-		s->channel = &hw->high[hw->next_high++ % HIGH];
+		s->channel = &hw->high[-s->priority - 1][hw->next_high++ % HIGH];
 	else
 		s->channel = &hw->compute[hw->next++ % hw->n];
 }

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What streams that share channels of the device must not be kept from: calls in the patterns of a
+ * framework for learning, with its allocator, its threads and its streams for copies. */
+#include "cuda_guard.h"
+
+#define STREAMS 40
+#define URGENT  -5 /* the highest priority of streams */
+
+struct learner {
+	struct conform *c;
+	struct guard g;
+	CUstream main, side;
+	CUdeviceptr x, workspace;
+	uint32_t *pinned;
+	CUevent done;
+};
+
+static void learner_open(struct learner *l, struct conform *c, uint32_t seed)
+{
+	void *p;
+
+	*l = (struct learner){.c = c,
+		.main = new_stream(CU_STREAM_NON_BLOCKING),
+		.side = new_stream(CU_STREAM_NON_BLOCKING),
+		.x = new_words(seed),
+		.done = new_event()};
+	CU(cuMemAlloc_v2(&l->workspace, BYTES));
+	CU(cuMemHostAlloc(&p, BYTES, 0));
+	l->pinned = p;
+	seed_words(l->pinned, WORDS, seed + 1);
+	guard_open(&l->g);
+}
+
+static void learner_close(struct learner *l)
+{
+	note_words(l->c, "x", l->x, l->main);
+	guard_close(&l->g);
+	CU(cuMemFreeHost(l->pinned));
+	free_all((CUdeviceptr[]){l->x, l->workspace}, 2);
+	CU(cuEventDestroy_v2(l->done));
+	CU(cuStreamDestroy_v2(l->side));
+	CU(cuStreamDestroy_v2(l->main));
+}
+
+static void forward(struct learner *l, CUstream s, uint32_t i)
+{
+	CU(cuMemsetD32Async(l->workspace, i, WORDS, s));
+	chain(&l->g, s, l->x, i);
+	join(l->c, s, l->x, l->x, l->workspace);
+	toil(&l->g, s, l->workspace);
+}
+
+/* One word, into memory that is not page-locked: the call waits for the stream. */
+static uint32_t item(struct learner *l, CUstream s)
+{
+	uint32_t v;
+
+	CU(cuMemcpyDtoHAsync_v2(&v, l->x, sizeof(v), s));
+	CU(cuStreamSynchronize(s));
+	return v;
+}
+
+static void items(struct conform *c)
+{
+	struct learner l;
+
+	learner_open(&l, c, 1);
+	for (uint32_t i = 0; i < 30; i++) {
+		forward(&l, l.main, i);
+		if (i % 3 == 0)
+			note(c, "item %08x", item(&l, l.main));
+	}
+	learner_close(&l);
+}
+
+/* Memory is kept and given out again when an event says so, and given back at times. */
+static void allocator(struct conform *c)
+{
+	CUdeviceptr block[8] = {0};
+	CUevent used[8];
+	struct learner l;
+
+	learner_open(&l, c, 2);
+	for (unsigned i = 0; i < 8; i++)
+		used[i] = new_event();
+	for (uint32_t i = 0; i < 48; i++) {
+		unsigned n = i % 8;
+
+		if (block[n] && cu.cuEventQuery(used[n]) == FM_CU_ERROR_NOT_READY)
+			CU(cuEventSynchronize(used[n]));
+		if (!block[n])
+			CU(cuMemAlloc_v2(&block[n], BYTES));
+		forward(&l, l.main, i);
+		CU(cuMemcpyDtoDAsync_v2(block[n], l.x, BYTES, l.main));
+		join(c, l.main, l.x, l.x, block[n]);
+		CU(cuEventRecord(used[n], l.main));
+		if (i % 16 == 7) {
+			free_all(block, 8);
+			memset(block, 0, sizeof(block));
+		}
+	}
+	free_all(block, 8);
+	for (unsigned i = 0; i < 8; i++)
+		CU(cuEventDestroy_v2(used[i]));
+	learner_close(&l);
+}
+
+/* Batches come by a stream of their own, which waits for the one that uses them, and the other way
+ * round. */
+static void loader(struct conform *c)
+{
+	CUdeviceptr batch[2] = {new_words(3), new_words(4)};
+	struct learner l;
+
+	learner_open(&l, c, 5);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 30; i++) {
+		CU(cuMemcpyHtoDAsync_v2(batch[i & 1], l.pinned, BYTES, l.side));
+		mix(c, l.side, batch[i & 1], i);
+		order(l.side, l.main);
+		join(c, l.main, l.x, l.x, batch[i & 1]);
+		forward(&l, l.main, i);
+		order(l.main, l.side);
+	}
+	learner_close(&l);
+	free_all(batch, 2);
+}
+
+/* The way back is launched by a thread of its own, into the same stream, and joined. */
+static void *backward(void *arg)
+{
+	struct learner *l = arg;
+
+	CU(cuCtxSetCurrent(l->c->ctx));
+	for (uint32_t i = 0; i < 6; i++)
+		forward(l, l->main, ~i);
+	CU(cuEventRecord(l->done, l->main));
+	return NULL;
+}
+
+static void autograd(struct conform *c)
+{
+	struct learner l;
+	pthread_t t;
+
+	learner_open(&l, c, 6);
+	for (uint32_t i = 0; i < 8; i++) {
+		for (uint32_t j = 0; j < 6; j++)
+			forward(&l, l.main, j);
+		if (pthread_create(&t, NULL, backward, &l))
+			die("no thread");
+		pthread_join(t, NULL);
+		CU(cuStreamWaitEvent(l.side, l.done, 0));
+		chain(&l.g, l.side, l.x, i);
+		order(l.side, l.main);
+		note(c, "loss %08x", item(&l, l.main));
+	}
+	learner_close(&l);
+}
+
+/* The legacy stream, to which all that block are ordered. */
+static void legacy(struct conform *c)
+{
+	CUstream s = new_stream(0);
+	struct learner l;
+
+	learner_open(&l, c, 7);
+	for (uint32_t i = 0; i < 20; i++) {
+		chain(&l.g, s, l.x, i);
+		forward(&l, FM_CU_STREAM_LEGACY, i);
+		if (i % 4 == 0)
+			CU(cuMemcpyHtoD_v2(l.workspace, l.pinned, BYTES));
+		join(c, s, l.x, l.x, l.workspace);
+		if (i % 5 == 0)
+			note(c, "item %08x", item(&l, FM_CU_STREAM_LEGACY));
+	}
+	CU(cuStreamSynchronize(s));
+	learner_close(&l);
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* More streams than there are channels, each with copies, and some of the highest priority. */
+static void many_streams(struct conform *c)
+{
+	CUstream s[STREAMS];
+	CUdeviceptr x[STREAMS];
+	struct learner l;
+
+	learner_open(&l, c, 8);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		x[i] = new_words(i);
+		CU(cuStreamCreateWithPriority(&s[i], CU_STREAM_NON_BLOCKING, i % 8 ? 0 : URGENT));
+	}
+	CU(cuCtxSynchronize());
+	for (uint32_t round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < STREAMS; i++) {
+			chain(&l.g, s[i], x[i], i + round);
+			CU(cuMemcpyHtoDAsync_v2(x[i], l.pinned + i, 64 * sizeof(uint32_t), s[i]));
+			chain(&l.g, s[i], x[i], round);
+			if (i)
+				order(s[i - 1], s[i]);
+			join(c, s[i], x[i], x[i], x[i ? i - 1 : 0]);
+			order(s[i], l.main);
+		}
+		for (unsigned i = 0; i < STREAMS; i++)
+			order(l.main, s[i]);
+	}
+	for (unsigned i = 0; i < STREAMS; i++) {
+		note_words(c, "of many", x[i], s[i]);
+		CU(cuStreamDestroy_v2(s[i]));
+	}
+	free_all(x, STREAMS);
+	learner_close(&l);
+}
+
+static const struct conform_case cases[] = {
+	{"items", items},
+	{"allocator", allocator},
+	{"loader", loader},
+	{"autograd", autograd},
+	{"legacy", legacy},
+	{"many streams", many_streams},
+	{NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	return conform_main(argc, argv, cases);
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Streams share few channels of the device, of finite length, and copies share fewer (fakes/cuda/hwqueues.c): what
+stands there for a stream that was stopped keeps others waiting, the agent's own among them. Nothing hangs for that, and
+results are as natively. The driver is the fake one."""
+import os
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, PATIENCE, Fermata, check, cuda_env, main, need_cuda_shim, program
+
+SET = program("cuda_channels")
+# Fewer channels than a device has, as many as it has and as it can have, and some that are soon full.
+DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "3"}, {}, {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "64"})
+
+
+def native(**device):
+    r = subprocess.run([SET], env=cuda_env({**os.environ, "FAKE_CUDA_NARROW": "1", **device}), capture_output=True, text=True, timeout=PATIENCE)
+    check(r.returncode == 0, f"natively it ends with status {r.returncode} on {device}: {r.stderr}")
+    return r.stdout.splitlines()
+
+
+WANT = native(FAKE_CUDA_NARROW="0")
+
+
+def same(p, text):
+    check(p.wait() == 0, f"it ended with status {p.p.returncode} {text}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, WANT) if g != w)
+    check(got == WANT, f"it differs {text}:\n{differ}")
+
+
+def natively(stack):
+    for device in DEVICES:
+        check(native(**device) == WANT, f"it differs natively on {device}")
+
+
+def world(stack, **env):
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env = cuda_env({**fermata.env, "FAKE_CUDA_NARROW": "1", **env})
+    return fermata
+
+
+def at_random(stack, **env):
+    fermata = world(stack, **env)
+    plain, running = fermata.env, []
+    for device in DEVICES:
+        fermata.env = {**plain, **device}
+        running.append((device, fermata.program([SET])))
+    fermata.env = plain
+    fermata.suspend_at_random(random.Random(11), [p for _, p in running], 0.01, 0.005)
+    for device, p in running:
+        same(p, f"when suspended at random on {device}")
+
+
+def guarded(stack):
+    """Stopped in the middle of kernels."""
+    at_random(stack, FERMATA_GUARDIAN="1")
+
+
+def gates(stack):
+    """Stopped between them."""
+    at_random(stack)
+
+
+def of_one_process(stack):
+    """Streams that stop each other, in fewer channels than there are streams: scheduled in the process, and by a daemon."""
+    lib = os.path.join(BUILD, "lib")
+    env = cuda_env({**os.environ, "FERMATA_SOCKET": "/nonexistent", "FAKE_CUDA_NARROW": "1"})
+    env["LD_LIBRARY_PATH"] = ":".join(filter(None, [env.get("LD_LIBRARY_PATH"), lib]))
+    image = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "guard", "all.fatbin")
+    for case, n in (("in-one-channel", "1"), ("copies-of-many", "1"), ("copies-of-many", "8")):
+        for more in ([], [image]):
+            r = subprocess.run([program("cuda_server_linked"), case, "fixed-priority", *more], capture_output=True, text=True,
+                               env={**env, "CUDA_DEVICE_MAX_CONNECTIONS": n}, timeout=PATIENCE)
+            check(r.returncode == 0, f"{case} with {n} channels {more}: status {r.returncode}: {r.stdout}{r.stderr}")
+    fermata = world(stack, CUDA_DEVICE_MAX_CONNECTIONS="1")
+    p = fermata.program([program("cuda_server"), "in-one-channel"])
+    check(p.wait() == 0, f"in-one-channel ended with status {p.p.returncode} under a daemon")
+
+
+if __name__ == "__main__":
+    main(natively, guarded, gates, of_one_process)
