@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define DEFAULT_INTERVAL (500 * FM_US)
+#define LAUNCH_LOOK      (50 * FM_US)
 
 void fm_xq_unref(struct fm_xq *q)
 {
@@ -37,6 +38,15 @@ static bool all_are_held(struct fm_xq *q)
 	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
 }
 
+/* A launch is under way. Mostly it is over soon; but a call that waits for its end, behind a closed
+ * gate, can take any time, and tells that end itself. */
+static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
+{
+	if (!x->launch_at)
+		x->launch_at = now;
+	return now + FM_MIN(FM_MAX(now - x->launch_at, LAUNCH_LOOK), FM_XQ_LOOK_MAX);
+}
+
 /* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
  * closed, else after an interval, so that short bursts cost nothing. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
@@ -44,7 +54,7 @@ uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 
 	if (x->tracks || !fm_xq_end_matters(q)) {
-		x->tail_at = 0;
+		x->tail_at = x->launch_at = 0;
 		return x->tracks && q->ops->reap && fm_xq_end_matters(q)
 			       ? now + fm_xq_look(atomic_load(&q->edge_at), now)
 			       : FM_NEVER;
@@ -56,8 +66,9 @@ uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 	if (now < x->tail_at)
 		return x->tail_at;
 	x->tail_at = 0;
-	if (fm_xq_mark(q) <= atomic_load(&q->slot->done)) /* a launch is under way right now */
-		return all_are_held(q) ? FM_NEVER : now + 50 * FM_US;
+	if (fm_xq_mark(q) <= atomic_load(&q->slot->done))
+		return all_are_held(q) ? FM_NEVER : after_launch(x, now);
+	x->launch_at = 0;
 	if (!fm_xq_track(q, 0)) {
 		fm_xq_refused(q, let_past(q), now);
 		return now + FM_XQ_LOOK_MAX;

@@ -43,6 +43,7 @@ struct fm_xq_cold {
 	unsigned tracks;      /* under way */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
+	uint64_t launch_at;   /* it is put off for a launch under way, since; 0: it is not */
 	uint64_t held_at_done,
 		held_since;  /* level 1: the window is full, with so many done, since */
 	unsigned holds;      /* level 1: callers that are held back */

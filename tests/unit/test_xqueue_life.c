@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* XQueues in trouble and in numbers: faults, a scheduler that goes, threads, fork, bells, messages.
  */
+#include "xqueue/segment.h"
 #include "xqueue_world.h"
 
 static void test_level_wish(void **state)
@@ -225,6 +226,34 @@ static void test_contended_queue_reports_its_end(void **state)
 	stop_device();
 }
 
+/* A call that waits behind a closed gate is looked at less and less often, and its end as soon as it
+ * has begun to be one that can be asked for. */
+static void test_launch_that_lasts(void **state)
+{
+	struct fm_xq *q;
+	uint64_t now;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	warm_up(q);
+	atomic_store(&peer.board->contended, FM_SHARES);
+	set_gate(q, FM_GATE_CLOSED);
+	fm_xq_begin(q, 1, true);
+	pthread_mutex_lock(&q->cold->lock);
+	now = fm_now();
+	assert_in_range(fm_xq_watch_tail(q, now) - now, 1, FM_XQ_LOOK_MAX);
+	now += 10 * FM_MS;
+	assert_int_equal(fm_xq_watch_tail(q, now) - now, FM_XQ_LOOK_MAX);
+	fm_xq_end(q);
+	fm_xq_watch_tail(q, now);
+	assert_int_equal(q->cold->tracks, 1);
+	assert_int_equal(q->cold->launch_at, 0);
+	fm_xq_leave(q);
+	set_gate(q, FM_GATE_OPEN);
+	wait_all(q);
+	stop_device();
+}
+
 static void test_threads_on_one_queue(void **state)
 {
 	struct feeder f[4];
@@ -398,6 +427,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bells),
 	cmocka_unit_test(test_who_looks_last_tells),
 	cmocka_unit_test(test_contended_queue_reports_its_end),
+	cmocka_unit_test(test_launch_that_lasts),
 	cmocka_unit_test(test_threads_on_one_queue),
 	cmocka_unit_test(test_many_queues),
 	cmocka_unit_test(test_close_idle_queue_of_a_stopped_group),
