@@ -296,8 +296,23 @@ int workload_load(struct workload *w, const char *file, struct fm_err *err)
 	return workload_read(w, f, file, slash ? folder : "", err);
 }
 
+static void free_dists(struct workload *w)
+{
+	for (uint32_t i = 0; i < w->plan.devices; i++)
+		workload_dist_free(&w->device[i].slice);
+	for (uint32_t i = 0; i < w->plan.groups; i++) {
+		struct fm_sim_group *g = &w->group[i];
+
+		workload_dist_free(&g->time);
+		workload_dist_free(&g->extra);
+		for (uint32_t s = 0; s < g->steps; s++)
+			workload_dist_free(&g->step[s].time);
+	}
+}
+
 void workload_free(struct workload *w)
 {
+	free_dists(w);
 	for (uint32_t i = 0; i < w->plan.groups; i++) {
 		free(w->own[i].record);
 		free(w->own[i].change);

@@ -71,7 +71,8 @@ int workload_policy(struct workload *w, const char *policy, const struct fm_poli
 
 /* workload_value.c: values by themselves. */
 int workload_time(const char *word, uint64_t *ns, struct fm_err *err);
-int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err);
+int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err); /* replaces it */
+void workload_dist_free(struct fm_sim_dist *d);
 int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *err);
 /* names: those of a job to wait for, or of a file. */
 int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], struct fm_err *err);

@@ -4,13 +4,14 @@
 #include "base/parse.h"
 #include "workload.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define WORDS     16
+#define WORDS     (FM_SIM_POINTS + 4)
 #define TEXT      200
 #define TIMES_MAX 1000000
 #define BURST_MAX 100000
-#define TIME_HINT "write a time as 200us, or exp, uniform, normal, pareto with theirs"
+#define TIME_HINT "write a time as 200us, or exp, uniform, normal, pareto, measured with theirs"
 
 struct words {
 	char text[TEXT];
@@ -76,6 +77,7 @@ static const struct shape {
 	{"uniform", FM_SIM_UNIFORM, 2, "uniform LEAST MOST"},
 	{"normal", FM_SIM_NORMAL, 2, "normal MEAN DEVIATION"},
 	{"pareto", FM_SIM_PARETO, 2, "pareto LEAST EXPONENT"},
+	{"measured", FM_SIM_MEASURED, 0, "measured 0:LEAST PERCENT:TIME... 100:MOST"},
 };
 
 static const struct shape *shape_of(const char *word)
@@ -98,13 +100,90 @@ static int no_shape(const char *word, struct fm_err *err)
 	return fm_err_hint(err, TIME_HINT);
 }
 
+/* "12.5", in thousandths. */
+static bool percent_of(const char *word, uint64_t *v)
+{
+	unsigned long long n = 0, unit = 1000;
+	const char *c = word;
+
+	for (; *c >= '0' && *c <= '9' && n <= 100; c++)
+		n = 10 * n + (unsigned)(*c - '0');
+	*v = n * 1000;
+	if (*c == '.' && c > word)
+		for (c++; *c >= '0' && *c <= '9' && unit > 1; c++) {
+			unit /= 10;
+			*v += unit * (unsigned)(*c - '0');
+		}
+	return c > word && !*c && *v <= 100000;
+}
+
+/* "PERCENT:TIME" */
+static int point_of(const char *word, struct fm_sim_points *p, struct fm_err *err)
+{
+	const char *colon = strchr(word, ':');
+	uint64_t percent = 0, ns = 0;
+	char text[16] = "";
+	int rc;
+
+	if (colon && (size_t)(colon - word) < sizeof(text))
+		memcpy(text, word, (size_t)(colon - word));
+	if (!percent_of(text, &percent))
+		return fm_err_set(err, -EINVAL, "'%.40s' is no percentile and its time", word);
+	rc = workload_time(colon + 1, &ns, err);
+	if (rc)
+		return rc;
+	percent = (percent << 32) / 100000;
+	if (p->n && (percent <= p->point[p->n - 1].part || ns < p->point[p->n - 1].ns))
+		return fm_err_set(err, -EINVAL, "'%.40s' does not ascend", word);
+	p->point[p->n].part = percent;
+	p->point[p->n++].ns = ns;
+	return 0;
+}
+
+static int points_of(char *const *word, unsigned n, struct fm_sim_points *p, struct fm_err *err)
+{
+	int rc = n <= FM_SIM_POINTS ? 0
+				    : fm_err_set(err, -E2BIG, "more than %d percentiles",
+					      FM_SIM_POINTS);
+
+	for (unsigned i = 0; i < n && !rc; i++)
+		rc = point_of(word[i], p, err);
+	if (!rc && (n < 2 || p->point[0].part || p->point[n - 1].part >> 32 != 1))
+		rc = fm_err_set(err, -EINVAL, "percentiles go from 0 to 100");
+	if (rc)
+		fm_err_hint(err, "write measured 0:LEAST PERCENT:TIME... 100:MOST");
+	return rc;
+}
+
+static int measured(char *const *word, unsigned n, struct fm_sim_dist *d, struct fm_err *err)
+{
+	struct fm_sim_points *p = calloc(1, sizeof(*p));
+	int rc = p ? points_of(word, n, p, err) : fm_err_set(err, -ENOMEM, "out of memory");
+
+	if (rc) {
+		free(p);
+		return rc;
+	}
+	d->shape = FM_SIM_MEASURED;
+	d->points = p;
+	return 0;
+}
+
+void workload_dist_free(struct fm_sim_dist *d)
+{
+	free(d->points);
+	*d = (struct fm_sim_dist){0};
+}
+
 /* All of the words. */
 static int dist_of(char *const *word, unsigned n, struct fm_sim_dist *d, struct fm_err *err)
 {
 	const struct shape *s = n ? shape_of(word[0]) : NULL;
 	int rc;
 
-	*d = (struct fm_sim_dist){0};
+	workload_dist_free(d);
+	if (s && s->shape == FM_SIM_MEASURED)
+		return measured(word + 1, n - 1, d, err);
 	if (!n) {
 		fm_err_set(err, -EINVAL, "there is no time");
 		return fm_err_hint(err, TIME_HINT);
@@ -276,7 +355,7 @@ int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], 
 	if (k == FM_ARRAY_LEN(processes))
 		return no_process(w.word[0], err);
 	g->arrival = as[k];
-	g->time = (struct fm_sim_dist){0};
+	workload_dist_free(&g->time);
 	g->burst = 1;
 	switch ((enum process)k) {
 	case EVERY:

@@ -30,7 +30,7 @@ uint64_t device_usage(const struct ent *e)
 
 static bool has_turns(const struct device *d)
 {
-	return d->plan->slice.a || d->plan->slice.b;
+	return fm_sim_takes_time(&d->plan->slice);
 }
 
 /* Of a queue that is in nobody's way it stands at a gate, or it has nothing to do. */

@@ -87,6 +87,20 @@ static uint64_t draw_pareto(uint64_t least, uint64_t thousandths, struct fm_rta_
 	return saturate((unsigned __int128)least * fm_sim_exp2((uint32_t)log) >> (32 - whole));
 }
 
+static uint64_t draw_measured(const struct fm_sim_points *p, struct fm_rta_random *r)
+{
+	uint64_t part = fm_rta_next(r) >> 32, from, to;
+	uint32_t i = 1;
+
+	while (i < p->n - 1 && p->point[i].part <= part)
+		i++;
+	from = p->point[i - 1].part;
+	to = p->point[i].part;
+	return p->point[i - 1].ns +
+	       (uint64_t)((unsigned __int128)(p->point[i].ns - p->point[i - 1].ns) *
+			  (part - from) / (to - from));
+}
+
 uint64_t fm_sim_draw(const struct fm_sim_dist *d, struct fm_rta_random *r)
 {
 	switch (d->shape) {
@@ -100,6 +114,8 @@ uint64_t fm_sim_draw(const struct fm_sim_dist *d, struct fm_rta_random *r)
 		return draw_normal(d->a, d->b, r);
 	case FM_SIM_PARETO:
 		return draw_pareto(d->a, d->b, r);
+	case FM_SIM_MEASURED:
+		return draw_measured(d->points, r);
 	}
 	return d->a;
 }

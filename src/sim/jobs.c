@@ -55,7 +55,7 @@ static void draw_extra(struct ent *e)
 	const struct fm_sim_group *plan = e->g->plan;
 	uint64_t commands = 0;
 
-	if (!plan->extra.a && !plan->extra.b)
+	if (!fm_sim_takes_time(&plan->extra))
 		return;
 	for (uint32_t i = 0; i < plan->steps; i++)
 		commands += plan->step[i].pause || plan->step[i].cpu ? 0 : plan->step[i].times;

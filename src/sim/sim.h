@@ -32,14 +32,39 @@
 #define FM_SIM_CPUS    1024
 #define FM_SIM_COMMAND UINT64_C(100) /* ns; the shortest command, and time between arrivals */
 
-enum fm_sim_shape { FM_SIM_FIXED, FM_SIM_UNIFORM, FM_SIM_EXP, FM_SIM_NORMAL, FM_SIM_PARETO };
+#define FM_SIM_POINTS 16 /* of a distribution that was measured */
+
+enum fm_sim_shape {
+	FM_SIM_FIXED,
+	FM_SIM_UNIFORM,
+	FM_SIM_EXP,
+	FM_SIM_NORMAL,
+	FM_SIM_PARETO,
+	FM_SIM_MEASURED,
+};
+
+/* A part of all draws, of 2^32, is no longer than that: both ascend, parts from 0 to 2^32. Between
+ * two points all times are alike likely. */
+struct fm_sim_points {
+	uint32_t n; /* from 2 */
+	struct {
+		uint64_t part, ns;
+	} point[FM_SIM_POINTS];
+};
 
 /* A time at random. uniform: from a to b. exp: mean a. normal: mean a, deviation b, never below 0;
  * it is the sum of twelve uniform ones. pareto: least a, exponent b / 1000; at most a million a. */
 struct fm_sim_dist {
 	enum fm_sim_shape shape;
 	uint64_t a, b;
+	struct fm_sim_points *points; /* FM_SIM_MEASURED; whose the plan is, these are */
 };
+
+/* Is it ever more than 0? */
+static inline bool fm_sim_takes_time(const struct fm_sim_dist *d)
+{
+	return d->a || d->b || d->points;
+}
 
 uint64_t fm_sim_draw(const struct fm_sim_dist *d, struct fm_rta_random *r);
 /* In parts of 2^32; of log2, 0 < v. */

@@ -376,14 +376,22 @@ static void queueing_theory_holds(void **state)
 	end(&w);
 }
 
+#define PART (UINT64_C(1) << 32)
+
+/* Of what was measured: a half is from 0 to 400 us, 0.4 from there to 1 ms, the rest to 11 ms. */
+static struct fm_sim_points measured_points = {4,
+	{{0, 0}, {PART / 2, 400 * FM_US}, {PART / 10 * 9, FM_MS}, {PART, 11 * FM_MS}}};
+static const struct fm_sim_dist measured = {
+	.shape = FM_SIM_MEASURED, .points = &measured_points};
+
 static void draws_have_their_mean(void **state)
 {
-	static const struct fm_sim_dist known[] = {
-		{FM_SIM_FIXED, 1000000, 0},
-		{FM_SIM_UNIFORM, 500000, 1500000},
-		{FM_SIM_EXP, 1000000, 0},
-		{FM_SIM_NORMAL, 1000000, 200000},
-		{FM_SIM_PARETO, 600000, 2500},
+	const struct fm_sim_dist known[] = {
+		{FM_SIM_FIXED, 1000000, 0, NULL},
+		{FM_SIM_UNIFORM, 500000, 1500000, NULL},
+		{FM_SIM_EXP, 1000000, 0, NULL},
+		{FM_SIM_NORMAL, 1000000, 200000, NULL},
+		{FM_SIM_PARETO, 600000, 2500, NULL},
 	};
 	struct fm_rta_random r;
 
@@ -397,15 +405,35 @@ static void draws_have_their_mean(void **state)
 	}
 }
 
+static void draws_are_as_measured(void **state)
+{
+	unsigned half = 0, most = 0, n = 400000;
+	struct fm_rta_random r;
+	uint64_t sum = 0, v;
+
+	fm_rta_seed(&r, 13, 0);
+	for (unsigned i = 0; i < n; i++) {
+		v = fm_sim_draw(&measured, &r);
+		assert_in_range(v, 0, 11 * FM_MS);
+		half += v < 400 * FM_US;
+		most += v >= FM_MS;
+		sum += v;
+	}
+	assert_in_range(half, n / 2 - n / 100, n / 2 + n / 100);
+	assert_in_range(most, n / 10 - n / 100, n / 10 + n / 100);
+	assert_in_range(sum / n, 970 * FM_US, 990 * FM_US); /* 100 + 280 + 600 us */
+}
+
 /* The same numbers on every machine, whatever its compiler and its C library. */
 static void draws_are_known(void **state)
 {
-	static const struct fm_sim_dist known[] = {
-		{FM_SIM_FIXED, 1000000, 0},
-		{FM_SIM_UNIFORM, 500000, 1500000},
-		{FM_SIM_EXP, 1000000, 0},
-		{FM_SIM_NORMAL, 1000000, 900000},
-		{FM_SIM_PARETO, 600000, 1001},
+	const struct fm_sim_dist known[] = {
+		{FM_SIM_FIXED, 1000000, 0, NULL},
+		{FM_SIM_UNIFORM, 500000, 1500000, NULL},
+		{FM_SIM_EXP, 1000000, 0, NULL},
+		{FM_SIM_NORMAL, 1000000, 900000, NULL},
+		{FM_SIM_PARETO, 600000, 1001, NULL},
+		measured,
 	};
 	struct world w = {.digest = UINT64_C(0xcbf29ce484222325)};
 	struct fm_rta_random r;
@@ -415,7 +443,7 @@ static void draws_are_known(void **state)
 		for (unsigned i = 0; i < 10000; i++)
 			mix(&w, fm_sim_draw(&known[k], &r));
 	}
-	assert_int_equal(w.digest, UINT64_C(0x268700b07991cc13));
+	assert_int_equal(w.digest, UINT64_C(0xa35a7ba67f39cc00));
 }
 
 static void logarithms_are_near(void **state)
@@ -458,7 +486,8 @@ int main(void)
 		cmocka_unit_test(the_core_reacts_late),
 		cmocka_unit_test(queueing_theory_holds),
 		cmocka_unit_test(draws_have_their_mean),
-		cmocka_unit_test(draws_are_known),
+		cmocka_unit_test(draws_are_as_measured),
+	cmocka_unit_test(draws_are_known),
 		cmocka_unit_test(logarithms_are_near),
 	};
 
