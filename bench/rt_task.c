@@ -37,7 +37,8 @@ struct task {
 	cl_uint rounds, kernels;
 	uint64_t cpu_rounds;
 	int cpu, device_cpu, fifo; /* -1: not so */
-	bool is_fifo;
+	bool is_fifo, apart;
+	const char *times; /* where each job's release and response are written; NULL: nowhere */
 
 	struct ocl o;
 	cl_command_queue q;
@@ -117,6 +118,12 @@ static void be_device(int cpu)
 		setpriority(PRIO_PROCESS, 0, -20);
 }
 
+static void be_host(int cpu)
+{
+	pin(cpu);
+	setpriority(PRIO_PROCESS, 0, 0); /* of this thread alone */
+}
+
 static void open_device(struct task *t)
 {
 	uint32_t seed = 1;
@@ -124,6 +131,8 @@ static void open_device(struct task *t)
 
 	be_device(t->device_cpu);
 	ocl_open(&t->o);
+	if (t->apart)
+		be_host(t->cpu);
 	t->q = ocl_queue(&t->o, 0);
 	p = ocl_program(&t->o, rt_source);
 	t->kernel = ocl_kernel(p, t->kernel_name);
@@ -166,8 +175,7 @@ static void begin_task(struct task *t)
 
 	if (t->kernel_name)
 		open_device(t);
-	pin(t->cpu);
-	setpriority(PRIO_PROCESS, 0, 0); /* of this thread alone */
+	be_host(t->cpu);
 	t->cpu_sum = compute(t->cpu_rounds / 2) ^ compute(t->cpu_rounds - t->cpu_rounds / 2);
 	for (int i = 0; i < WARM_UP; i++)
 		job(t, &p);
@@ -228,6 +236,18 @@ static void report(const struct task *t, uint64_t *response, size_t n, uint64_t 
 		n ? (double)response[n - 1] / 1e3 : 0);
 }
 
+static void write_times(const char *path, uint64_t from, uint64_t period, const uint64_t *response, size_t n)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f)
+		die("%s: %s", path, strerror(errno));
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%" PRIu64 " %" PRIu64 "\n", from + i * period, response[i]);
+	if (fclose(f))
+		die("%s: %s", path, strerror(errno));
+}
+
 static int run(struct task *t)
 {
 	static uint64_t response[JOBS_MAX];
@@ -251,6 +271,8 @@ static int run(struct task *t)
 		wrong += !job(t, &p);
 		response[n] = now_ns() - at;
 	}
+	if (t->times)
+		write_times(t->times, from, period, response, n);
 	report(t, response, n, jobs, wrong, period);
 	return wrong != 0;
 }
@@ -324,8 +346,12 @@ static void option(struct task *t, const char *word)
 		t->device_cpu = (int)number(word + 11, 0, CPU_SETSIZE - 1);
 	else if (!strncmp(word, "fifo=", 5))
 		t->fifo = (int)number(word + 5, 1, 99);
+	else if (!strcmp(word, "apart"))
+		t->apart = true;
+	else if (!strncmp(word, "times=", 6))
+		t->times = word + 6;
 	else
-		die("%s: neither cpu=N, device-cpu=N nor fifo=P", word);
+		die("%s: neither cpu=N, device-cpu=N, fifo=P nor times=FILE", word);
 }
 
 /* KERNEL ROUNDS KERNELS CPU_ROUNDS and options. */

@@ -8,34 +8,21 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import signal
-import statistics
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from case_study import before_other_sessions  # noqa: E402
 from demo import Failed, Progress  # noqa: E402
-from fidelity_live import GROUPS, PRIORITIES, Bench, OpenCL, read_recording, run  # noqa: E402
+from fidelity_live import (GROUPS, PRIORITIES, WARM_UP_US, Bench, OpenCL, median, of_times, quantile, read_recording,  # noqa: E402
+                           run, warm)
 
 SEEDS = 3
 BOUNDS = {"p50": 10, "p99": 25, "share": 10, "throughput": 10}  # percent
 POLICIES = ("none", "fixed-priority", "round-robin", "fair", "edf")
-
-
-def quantile(sorted_, q):
-    return sorted_[min(len(sorted_) - 1, max(0, -(-len(sorted_) * q // 100) - 1))] if sorted_ else None
-
-
-def median(values):
-    values = [v for v in values if v is not None]
-    return statistics.median(values) if values else None
-
-
-def of_times(name, times):
-    """P50 and P99 in ms, of those whose response means something: who always has work responds as fast as it is served."""
-    return {q: quantile(sorted(times), int(q[1:])) for q in ("p50", "p99")} if GROUPS[name][1] else {}
 
 
 def hints(name):
@@ -108,7 +95,8 @@ def workload(policy, c, device, seconds):
     yield from (f"{k} = {v}" for k, v in device.items())
     parts = c.get("parts", 1)
     for name, (kernels, period, _) in GROUPS.items():
-        steps = [f"pause {c['pause_us']:.3f}us"] if c["pause_us"] >= 0.1 else []
+        pause = c.get("pause") or f"{c['pause_us']:.3f}us"
+        steps = [f"pause {pause}"] if c["pause_us"] >= 0.1 else []
         steps += [f"{c['job_us']:.3f}us"] if c["job_us"] >= 0.1 else []
         extra_us, extra = c.get("extra", {}).get(name, (0, None))
         steps += [f"{kernels * parts} x {(c['kernel_us'] - extra_us / kernels) / parts:.3f}us"]
@@ -128,20 +116,18 @@ class Study:
         self.live = OpenCL(args, dir_) if args.driver == "opencl" else Bench(args, dir_, args.driver)
 
     def prepare(self):
-        self.measured = []
-        before = None
+        self.measured, before = [], None
+        self.costs = self.device = None
         if self.args.costs:
             with open(self.args.costs, encoding="utf-8") as f:
                 before = json.load(f)
-            self.measured.append((before["costs"], before["device"]))
+            self.costs, self.device = before["costs"], before["device"]
         self.live.prepare(before)
 
     def calibrate(self):
-        """Each time anew, for machines change their pace; those of the median kernel count, all of one run."""
-        if not self.args.costs:
-            self.measured.append(self.live.calibrate(self.done))
-        by_kernel = sorted(self.measured, key=lambda m: m[0]["kernel_us"])
-        self.costs, self.device = by_kernel[(len(by_kernel) - 1) // 2]
+        """Each time anew, for machines change their pace; all together make the costs."""
+        if not self.costs:
+            self.measured.append(self.live.calibrate())
 
     def done(self, policy, costs, device):
         """Kernels in as long a run as costs are measured by."""
@@ -155,8 +141,9 @@ class Study:
         path = os.path.join(self.dir, f"{policy}.ini")
         with open(path, "w", encoding="ascii") as f:
             f.write("\n".join(workload(policy, self.costs, self.device, self.args.seconds)) + "\n")
-        return [{name: {**of_times(name, times), "work": len(times) * GROUPS[name][0]} for name, times in ended.items()}
-                for ended, _ in self.sim.responses(path, range(1, SEEDS + 1))]
+        seeds = max(SEEDS, self.args.times)
+        return [{name: {**of_times(name, times[warm(name):]), "work": len(times) * GROUPS[name][0]}
+                 for name, times in ended.items()} for ended, _ in self.sim.responses(path, range(1, seeds + 1))]
 
     def trace(self, policy, n):
         return os.path.join(self.dir, f"{policy}.{n}.fmt")
@@ -168,10 +155,14 @@ class Study:
         with open(path, encoding="ascii") as f:
             text = f.read().replace("[group bench-", "[group ")
         text = text.replace("[workload]\n", f"[workload]\nreact = {self.costs['react_us']:.3f}us\n")
-        text = since(text, self.from_ns[policy][n] - self.sim.begin(self.trace(policy, n)))
+        text = since(text, self.counted(policy, n) - self.sim.begin(self.trace(policy, n)))
         with open(path, "w", encoding="ascii") as f:
             f.write(text)
         return path, {name: sum(us for us, _, _ in jobs) for name, jobs in read_recording(text)[1].items()}
+
+    def counted(self, policy, n):
+        """Since then."""
+        return self.from_ns[policy][n] + WARM_UP_US * 1000
 
     def replays(self, policies):
         """What was recorded under each policy replayed under the same, and under the first policy under each: beside the live
@@ -182,7 +173,7 @@ class Study:
             for n in range(self.args.times):
                 path, work = self.record(p, n)
                 recording.setdefault(p, []).append(path)
-                edges = self.sim.edges(self.trace(p, n), self.from_ns[p][n])
+                edges = self.sim.edges(self.trace(p, n), self.counted(p, n))
                 seen.setdefault(p, []).append({name: {**of_times(name, edges[name]), "work": work[name]} for name in GROUPS})
         pairs = [(p, p) for p in policies] + [(policies[0], p) for p in policies[1:]]
         for recorded, policy in pairs:
@@ -207,6 +198,8 @@ class Study:
                     live[p].append(groups)
                     self.from_ns[p].append(seen["from_ns"])
             progress.step("simulating")
+            if not self.costs:
+                self.costs, self.device = self.live.costs(self.measured, self.done)
             result = {p: compare(live[p], self.simulated(p), self.args.seconds) for p in policies}
             replays = dict(self.replays([p for p in policies if p != "none"]))
         finally:
@@ -216,34 +209,53 @@ class Study:
                 **self.live.kept(), "costs": self.costs, "device": self.device, "policies": result, "replays": replays}
 
 
-def pair(live, sim):
-    """Medians, the error in percent, and the most that a live run is from their median; where the device gave nothing,
-    whatever the simulation gave is wrong."""
-    a, b = median(live), median(sim)
+def twice_error(runs, of):
+    """Of what several runs come to together: twice its standard error, by leaving out one run after the other."""
+    n = len(runs)
+    if n < 2:
+        return 0.0
+    without = [of(runs[:i] + runs[i + 1:]) for i in range(n)]
+    mean = sum(without) / n
+    return 2 * math.sqrt((n - 1) / n * sum((v - mean) ** 2 for v in without))
+
+
+def pair(live, sim, of):
+    """What of() makes of all live runs, and of all simulated ones; the error in percent; and how sure the live one is, in percent
+    of it. Where the device gave nothing, whatever the simulation gave is wrong."""
+    a, b = of(live), of(sim)
     if a is None or b is None:
         return {"live": a, "sim": b, "error": None, "spread": None}
     return {"live": a, "sim": b, "error": 0.0 if a == b else 100 * (b - a) / a if a else 100.0,
-            "spread": max(100 * abs(v - a) / a for v in live if v is not None) if a else 0.0}
+            "spread": 100 * twice_error(live, of) / a if a else 0.0}
+
+
+def percentile(name, q):
+    """Of the response times of all jobs; where a driver does not tell them, the median of its runs."""
+    def of(runs):
+        if any("times" not in r[name] for r in runs):
+            return median([r[name][q] for r in runs])
+        return quantile(sorted(t for r in runs for t in r[name]["times"]), int(q[1:]))
+
+    return of
 
 
 def compare(live, sim, seconds):
-    """Lists of runs. Shares are of the work that all did, in percent; throughput is kernels a second."""
-    def shares(runs, name):
-        return [100 * r[name]["work"] / max(1, sum(g["work"] for g in r.values())) for r in runs]
+    """Lists of runs, each taken together. Shares are of the work that all did, in percent; throughput is kernels a second."""
+    def work(runs):
+        return sum(g["work"] for r in runs for g in r.values())
 
     rows = {}
     for name, (_, period, _) in GROUPS.items():
-        row = rows[name] = {"share": pair(shares(live, name), shares(sim, name))}
+        row = rows[name] = {"share": pair(live, sim, lambda runs, n=name: 100 * sum(r[n]["work"] for r in runs) / max(1, work(runs)))}
         if period:
-            row.update({q: pair([r[name][q] for r in live], [r[name][q] for r in sim]) for q in ("p50", "p99")})
+            row.update({q: pair(live, sim, percentile(name, q)) for q in ("p50", "p99")})
     if not seconds:
         return {"groups": rows}
-    sums = [[sum(g["work"] for g in r.values()) / seconds for r in runs] for runs in (live, sim)]
-    return {"groups": rows, "throughput": pair(*sums)}
+    return {"groups": rows, "throughput": pair(live, sim, lambda runs: work(runs) / len(runs) / seconds)}
 
 
 def off(v, what):
-    """`!': beyond its bound; `~': but by no more than live runs differ."""
+    """`!': beyond its bound; `~': but by no more than the live value is unsure."""
     if v["error"] is None or abs(v["error"]) <= BOUNDS[what]:
         return "!" if v["error"] is None else " "
     return "~" if abs(v["error"]) <= (v["spread"] or 0) else "!"
@@ -282,16 +294,16 @@ def part_of_table(part, title, width, whole):
 
 def verdict(part):
     marks = [off(v, what) for _, _, what, v in rows_of(part)]
-    return (f"{marks.count(' ')} of {len(marks)} within the bounds; of the others {marks.count('~')} (~) are no further from the "
-            f"median than live runs are, {marks.count('!')} (!) are")
+    return (f"{marks.count(' ')} of {len(marks)} within the bounds; of the others {marks.count('~')} (~) are off by no more than the "
+            f"live value is unsure, {marks.count('!')} (!) by more")
 
 
 def table(r):
     yield f"Device       {r['device_name']} ({r['driver']}); load average at the end {r['load_average']:.1f}"
     yield "Costs        " + ", ".join(f"{k[:-3] if k.endswith('_us') else k} {v:.0f}{' us' if k.endswith('_us') else ''}"
-                                    for k, v in r["costs"].items() if k != "extra")
+                                    for k, v in r["costs"].items() if k not in ("extra", "pause"))
     yield "             " + ", ".join(f"{k} = {v}" for k, v in r["device"].items())
-    yield f"Ran          {r['times']} times {r['seconds']:g} s each; +- is the most that one of them is from the median"
+    yield f"Ran          {r['times']} times {r['seconds']:g} s each, taken together; +- is twice the standard error by run"
     yield ""
     yield from part_of_table(r["policies"], "POLICY", 16, True)
     yield verdict(r["policies"])
@@ -337,9 +349,9 @@ def options():
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     few = args.driver != "opencl"
-    args.seconds = args.seconds or (6 if few else 8)
-    args.times = args.times or (1 if few else 3)
-    args.measured = args.measured or 6
+    args.seconds = args.seconds or (6 if few else 5)
+    args.times = args.times or (1 if few else 6)
+    args.measured = args.measured or (6 if few else 3)
     if not 1 <= args.seconds <= 3600 or not 1 <= args.measured <= 3600:
         parser.error("--seconds, --measured: from 1 to 3600")
     if not 1 <= args.times <= 100:

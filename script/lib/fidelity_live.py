@@ -16,8 +16,10 @@ from demo import Failed, answer, daemon, start
 
 KERNEL_US = 400
 LEAD_S = 0.5
+WARM_UP_US = 200000  # of each run, in which all begin at once: no response of a job released then is counted
 # Turns by which costs are measured, which none of the runs has that are compared: many changes, and few.
 MANY_CHANGES, FEW_CHANGES = "round-robin slice=2ms", "round-robin slice=20ms"
+PERCENTILES = (5, 15, 25, 35, 45, 55, 65, 75, 85, 92, 96, 98)  # by which a distribution is given
 PART_US = 20  # where gates stand between parts of kernels, in commands
 CHANGE_US = 2000  # at most
 
@@ -46,18 +48,54 @@ def end_recorder(p):
         raise Failed(f"the recording failed: {text.strip()}")
 
 
+def quantile(sorted_, q):
+    return sorted_[min(len(sorted_) - 1, max(0, -(-len(sorted_) * q // 100) - 1))] if sorted_ else None
+
+
+def median(values):
+    values = [v for v in values if v is not None]
+    return statistics.median(values) if values else None
+
+
+def of_times(name, times):
+    """P50 and P99 in ms, of those whose response means something: who always has work responds as fast as it is served. And
+    the times, by which runs are put together."""
+    if not GROUPS[name][1]:
+        return {}
+    times = sorted(times)
+    return {"p50": quantile(times, 50), "p99": quantile(times, 99), "times": times}
+
+
+def warm(name):
+    """The first jobs of a run, that are not counted."""
+    period = GROUPS[name][1]
+    return -(-WARM_UP_US // period) if period else 0
+
+
 class Live:
-    """One driver. run() answers what each group did, {p50, p99 (ms), work (kernels)}, and what was seen besides: from_ns, since
-    when it was meant (the recording may have begun before), and react_us."""
+    """One driver. run() answers what each group did, {p50, p99 (ms), work (kernels)}, maybe with its times, and what was seen
+    besides: from_ns, since when it was meant (the recording may have begun before), and react_us. calibrate() makes the runs by
+    which costs are measured; costs() makes one of what several of them answered."""
 
     def __init__(self, args, dir_, env):
         self.args, self.dir, self.env = args, dir_, env
         self.fermata = os.path.join(args.build, "bin", "fermata")
 
+    def answers(self, env):
+        r = subprocess.run([self.fermata, "stats", "--json"], env=env, capture_output=True, timeout=30, check=False)
+        return r.returncode == 0
+
     def daemon(self, stack, policy):
         dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-study-"))
-        ours = daemon(stack, self.args.build, dir_, f"policy = {policy}\n")
-        return {**self.env, "FERMATA_SOCKET": ours["FERMATA_SOCKET"]}
+        realtime = "" if self.args.plain else "realtime = yes\n"
+        ours = daemon(stack, self.args.build, dir_, f"policy = {policy}\n{realtime}")
+        env = {**self.env, "FERMATA_SOCKET": ours["FERMATA_SOCKET"]}
+        until = time.monotonic() + 10
+        while not self.answers(env):  # its socket may be there a little earlier
+            if time.monotonic() > until:
+                raise Failed("the daemon does not answer")
+            time.sleep(0.01)
+        return env
 
     def recorder(self, stack, env, trace):
         """It records when this returns."""
@@ -79,8 +117,11 @@ class OpenCL(Live):
         super().__init__(args, dir_, dict(os.environ, POCL_MAX_PTHREAD_COUNT="1", POCL_CPU_MAX_CU_COUNT="1"))
         cpus = sorted(os.sched_getaffinity(0))
         self.rt_task = os.path.join(args.build, "bench", "rt_task")
-        self.pins = [] if args.plain else [f"cpu={(cpus[:-1] or cpus)[0]}", f"device-cpu={cpus[-1]}"]
+        self.pins = [] if args.plain else [f"cpu={(cpus[:-1] or cpus)[0]}", f"device-cpu={cpus[-1]}", "apart"]
         self.rounds = None
+        # What a device does keeps no daemon waiting. So nothing of the study is on that CPU: all is started by this process.
+        if not args.plain and len(cpus) > 1:
+            os.sched_setaffinity(0, cpus[:-1])
 
     def prepare(self, before):
         self.rounds = before["rounds"] if before else json.loads(
@@ -94,8 +135,11 @@ class OpenCL(Live):
             return json.loads(run([self.fermata, "doctor", "--json"], self.env))["opencl"]["devices"][0]["name"]
         return "OpenCL"
 
+    def times(self, name):
+        return os.path.join(self.dir, f"{name}.times")
+
     def command(self, policy, name):
-        argv = [self.rt_task, "run", "mmul", str(self.rounds), str(GROUPS[name][0]), "0", *self.pins]
+        argv = [self.rt_task, "run", "mmul", str(self.rounds), str(GROUPS[name][0]), "0", *self.pins, f"times={self.times(name)}"]
         if policy == "none":
             return argv
         hints = ["--priority", PRIORITIES[name]]
@@ -124,21 +168,45 @@ class OpenCL(Live):
                 end_recorder(recorder)
         if any(r["wrong"] for r in reports.values()):
             raise Failed(f"wrong results under {policy}")
-        return {name: {"p50": r["p50_us"] / 1000, "p99": r["p99_us"] / 1000, "work": r["jobs"] * GROUPS[name][0]}
+        return {name: {**of_times(name, self.responses(name)), "work": r["jobs"] * GROUPS[name][0]}
                 for name, r in reports.items()}, {"react_us": react, "from_ns": begin}
 
-    def calibrate(self, done):
-        """By the same programs under other policies: what `fermata record` says of the device, and of their jobs."""
+    def responses(self, name):
+        with open(self.times(name), encoding="ascii") as f:
+            return [int(line.split()[1]) / 1e6 for line in f][warm(name):]
+
+    def recorded(self, policy):
+        """A run, and what `fermata record` says of it: of the device, and of the jobs."""
         trace, path = (os.path.join(self.dir, f"costs.{end}") for end in ("fmt", "ini"))
-        many, seen = self.run(MANY_CHANGES, self.args.measured, trace)
-        few, _ = self.run(FEW_CHANGES, self.args.measured, None)
+        groups, seen = self.run(policy, self.args.measured, trace)
         run([self.fermata, "record", "-q", "--force", "--arrivals", "closed", "--from", trace, "-o", path])
         with open(path, encoding="ascii") as f:
-            device, groups = read_recording(f.read())
-        costs = costs_of_jobs(groups, seen["react_us"])
+            device, jobs = read_recording(f.read())
+        return {"work": sum(g["work"] for g in groups.values()), "react_us": seen["react_us"], "device": device, "jobs": jobs}
+
+    def calibrate(self):
+        """By the same programs under other policies."""
+        return {"many": self.recorded(MANY_CHANGES), "few": self.recorded(FEW_CHANGES)}
+
+    def costs(self, measured, done):
+        many, few = ([m[which] for m in measured] for which in ("many", "few"))
+        jobs = {name: [job for r in many + few for job in r["jobs"][name]] for name in GROUPS}
+        costs = costs_of_jobs(jobs, median([r["react_us"] for r in many + few]))
+        device = device_of_all([r["device"] for r in many])
         kernel, seen_us = costs["kernel_us"], int(device.get("open", "0ns").removesuffix("ns")) / 1e3
         return fitted(lambda us: {**costs, "kernel_us": us}, lambda us: {**device, "open": f"{us:.3f}us"},
-                      (0.7 * kernel, 1.5 * kernel), (seen_us, CHANGE_US), (many, few), done)
+                      (0.7 * kernel, 1.5 * kernel), (seen_us, CHANGE_US),
+                      [statistics.mean(r["work"] for r in runs) for runs in (many, few)], done)
+
+
+def device_of_all(devices):
+    """Several recordings of one device: the median of each number, word by word."""
+    def together(values):
+        words = list(zip(*(v.split() for v in values)))
+        return " ".join(f"{round(median([int(w[:-2]) for w in word]))}ns" if all(re.fullmatch(r"\d+ns", w) for w in word)
+                        else statistics.mode(word) for word in words)
+
+    return {key: together([d[key] for d in devices if key in d]) for key in devices[0]}
 
 
 def costs_of_jobs(groups, react_us):
@@ -154,19 +222,18 @@ def costs_of_jobs(groups, react_us):
     most = time_us / kernels
     kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
     kernel = min(max(kernel, most / 2), most)
-    # Of those that the daemon saw: it looks late at shorter ones.
     pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in groups[name] if p is not None]
     return {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
-            "pause_us": statistics.median(pauses or [0.0]), "react_us": react_us,
+            "pause_us": statistics.median(pauses or [0.0]), "pause": percentiles_of(pauses or [0.0]), "react_us": react_us,
             "extra": {name: extra_of([us * (n + 2) / commands for us, commands, _ in groups[name]], n * kernel / 2)
                       for name, (n, period, _) in GROUPS.items() if period}}
 
 
-def fitted(costs, device, kernel_range, change_range, runs, done):
+def fitted(costs, device, kernel_range, change_range, work, done):
     """What the device did not do where there are few changes makes a kernel longer (by what else is on the machine, and gates),
-    and where there are many, a change. Of the two live runs the one with many is the first; done() says how many kernels are,
+    and where there are many, a change. work: kernels of the live runs, first of that with many; done() says how many there are,
     by simulation."""
-    many, few = (sum(g["work"] for g in groups.values()) for groups in runs)
+    many, few = work
     change = change_range[0]
     for _ in range(2):
         kernel = found(*kernel_range, lambda us: done(FEW_CHANGES, costs(us), device(change)) - few)
@@ -174,20 +241,23 @@ def fitted(costs, device, kernel_range, change_range, runs, done):
     return costs(kernel), device(change)
 
 
+def percentiles_of(values, low=0.0, part=1.0):
+    """As workloads have them; of so large a part of what values are above the low. Not the ends: a few jobs are cut in the wrong
+    place."""
+    values = sorted(values)
+    points = [(0, quantile(values, 1)), *((q, quantile(values, q)) for q in PERCENTILES), (100, quantile(values, 99))]
+    return "measured " + " ".join(f"{q}:{part * max(0.0, v - low):.0f}us" for q, v in points)
+
+
 def extra_of(lengths, most):
-    """What jobs are longer than the shortest twentieth: its mean, and as a distribution. By quartiles, for a few were cut in
-    the wrong place."""
+    """What jobs are longer than the shortest twentieth: its mean, but not more than that, and the distribution."""
+    lengths = sorted(lengths)
     low = quantile(lengths, 5)
-    mean = min(most, max(0.0, statistics.mean(min(v, quantile(lengths, 95)) for v in lengths) - low))
-    deviation = (quantile(lengths, 75) - quantile(lengths, 25)) / 1.35
+    mean = statistics.mean(min(max(0.0, v - low), quantile(lengths, 99) - low) for v in lengths)
     if mean < 1:
         return 0.0, None
-    return mean, f"exp {mean:.3f}us" if deviation > 0.8 * mean else f"normal {mean:.3f}us {deviation:.3f}us"
-
-
-def quantile(values, q):
-    values = sorted(values)
-    return values[min(len(values) - 1, len(values) * q // 100)]
+    part = min(1.0, most / mean)
+    return part * mean, percentiles_of(lengths, low, part)
 
 
 def found(low, high, more):
@@ -283,23 +353,26 @@ class Bench(Live):
                        "work": t["finished"] * GROUPS[name][0]} for name, t in tasks.items()}, \
             {"alone_us": {name: t["alone_us"] or 0 for name, t in tasks.items()}}
 
-    def calibrate(self, done):
-        many, few = (self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES))
-        return costs_of_counts(many, few, device_of(self.driver), done)
+    def calibrate(self):
+        return [self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES)]
+
+    def costs(self, measured, done):
+        return costs_of_counts(measured, device_of(self.driver), done)
 
 
-def costs_of_counts(many, few, device, done):
-    """Of two runs, (groups, seen). A job alone is its kernels and what is around them."""
-    alone = {name: min(seen["alone_us"][name] for _, seen in (many, few)) for name in GROUPS}
+def costs_of_counts(measured, device, done):
+    """Of pairs of runs, (groups, seen), with many changes and with few. A job alone is its kernels and what is around them."""
+    seen = [s for runs in measured for _, s in runs]
+    alone = {name: min(s["alone_us"][name] for s in seen) for name in GROUPS}
+    work = [statistics.mean(sum(g["work"] for g in runs[i][0].values()) for runs in measured) for i in (0, 1)]
     small, large = GROUPS["requests"][0], GROUPS["stream"][0]
     least = max(1.0, (alone["stream"] - alone["requests"]) / (large - small))
 
     def costs(kernel):
         return {"kernel_us": kernel, "job_us": 0.0, "pause_us": max(0.0, alone["requests"] - small * least),
-                "react_us": many[1]["react_us"], "parts": max(1, round(kernel / PART_US))}
+                "react_us": median([s["react_us"] for s in seen]), "parts": max(1, round(kernel / PART_US))}
 
-    return fitted(costs, lambda us: {**device, "switch": f"{us:.3f}us"}, (least, 2 * least), (0.0, CHANGE_US),
-                  (many[0], few[0]), done)
+    return fitted(costs, lambda us: {**device, "switch": f"{us:.3f}us"}, (least, 2 * least), (0.0, CHANGE_US), work, done)
 
 
 def device_of(driver):

@@ -81,7 +81,8 @@ def it_is_whole(stack):
 
 def costs_are_measured(stack):
     r, out = study(stack, "--policy", "none", "--seconds", "1", "--times", "1", "--measured", "1")
-    extra = r["costs"].pop("extra")
+    extra, pause = r["costs"].pop("extra"), r["costs"].pop("pause")
+    check(pause.startswith("measured 0:"), pause)
     check(set(extra) == {"requests", "stream"} and all(us >= 0 for us, _ in extra.values()), extra)
     check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
     check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
@@ -107,16 +108,23 @@ def errors_are_errors(_):
         other = {name: dict(row) for name, row in same.items()}
         other["requests"][what] = value
         check(found([same], [other]) == [("requests", what)], what)
-        check(not found([same], [other, same, same]), "medians")
-        check(not found([same, same, other], [other]), "live runs differ by as much")
+        check(not found([same], [other, same, same]), "medians, where there are no times")
+        check(not found([same, other], [other]), "the live value is as unsure")
         other["requests"][what] = same["requests"][what] * 1.09
         check(not found([same], [other]), what)
     less = fidelity.compare([same], [{name: dict(row, work=80) for name, row in same.items()}], 10)
     check([(of, round(e)) for _, _, of, e in fidelity.beyond({"fair": less})] == [("throughput", -20)], less)
     check("8 of 9 within" in fidelity.verdict({"fair": less}), fidelity.verdict({"fair": less}))
-    check(fidelity.pair([0], [5])["error"] == 100 and fidelity.pair([None], [5])["error"] is None, "nothing")
-    check(fidelity.pair([9, 10, 12], [11]) == {"live": 10, "sim": 11, "error": 10, "spread": 20}, "spread")
+    one = sum
+    check(fidelity.pair([0], [5], one)["error"] == 100, "nothing")
+    check(fidelity.pair([None], [5], fidelity.median)["error"] is None, "nothing")
+    check(fidelity.pair([10], [11], one) == {"live": 10, "sim": 11, "error": 10, "spread": 0}, "a single run")
+    # Of means of 9, 10 and 14: 2 * sqrt(variance / 3), which is 7.
+    mean = fidelity.pair([9, 10, 14], [11], lambda v: sum(v) / len(v))
+    check(mean["live"] == 11 and abs(mean["spread"] * 11 / 100 - 2 * (7 / 3) ** 0.5) < 1e-9, mean)
     check(fidelity.off({"error": None}, "p50") == "!", "what cannot be said is not within")
+    runs = [{"requests": {"p99": 0, "times": times}} for times in ([5.0] * 99, [7.0], [1.0] * 100)]
+    check(fidelity.percentile("requests", "p99")(runs) == 5 and fidelity.percentile("requests", "p50")(runs) == 1, "together")
     check(fidelity.quantile([], 50) is None and fidelity.quantile([1, 2, 3, 4], 50) == 2, "quantiles")
     check(fidelity.quantile(list(range(1, 101)), 99) == 99 and fidelity.quantile([7], 99) == 7, "quantiles")
 
@@ -133,8 +141,8 @@ def counts_make_costs(_):
         kernels = done(policy, {"kernel_us": 310}, {"switch": "150us"})
         return {name: {"work": kernels / 4} for name in fidelity.GROUPS}, {"alone_us": alone, "react_us": 7}
 
-    many, few = (a_run(policy) for policy in (fidelity_live.MANY_CHANGES, fidelity_live.FEW_CHANGES))
-    costs, device = fidelity_live.costs_of_counts(many, few, {"level": "2"}, done)
+    runs = [a_run(policy) for policy in (fidelity_live.MANY_CHANGES, fidelity_live.FEW_CHANGES)]
+    costs, device = fidelity_live.costs_of_counts([runs, runs], {"level": "2"}, done)
     check(abs(costs["kernel_us"] - 310) < 4 and abs(costs["pause_us"] - 60) < 1e-6 and costs["react_us"] == 7, costs)
     check(costs["job_us"] == 0 and costs["parts"] in (15, 16) and device["level"] == "2", costs)
     check(130 < float(device["switch"][:-2]) < 180, device)
@@ -149,8 +157,17 @@ def recordings_make_costs(_):
     check(costs["pause_us"] == 70 and costs["react_us"] == 9, costs)
     check(costs["extra"] == {"requests": (0.0, None), "stream": (0.0, None)}, costs)
     mean, text = fidelity_live.extra_of([1000 + i for i in range(100)], 1e6)
-    check(44 < mean < 46 and text.startswith("normal ") or text.startswith("exp "), f"{mean} {text}")
-    check(fidelity_live.extra_of([1000 + i for i in range(100)], 10)[0] == 10, "no more than that")
+    check(45 < mean < 46 and text.startswith("measured 0:0us 5:0us 15:10us ") and text.endswith(" 98:93us 100:94us"), f"{mean} {text}")
+    check(costs["pause"].startswith("measured 0:70us 5:70us ") and costs["pause"].endswith(" 100:70us"), costs)
+    mean, less = fidelity_live.extra_of([1000 + i for i in range(100)], mean / 2)
+    check(22 < mean < 23 and " 15:5us " in less, "no more than that")
+
+
+def recordings_make_one_device(_):
+    devices = [{"level": "2", "open": f"{us}000ns", "slice": f"uniform {us}ns 9ns", "turns": turns}
+               for us, turns in ((7, "fair"), (1, "in-order"), (3, "fair"))]
+    check(fidelity_live.device_of_all(devices) == {"level": "2", "open": "3000ns", "slice": "uniform 3ns 9ns", "turns": "fair"},
+          fidelity_live.device_of_all(devices))
 
 
 def what_is_missing_is_found(_):
@@ -175,4 +192,4 @@ def recordings_are_read(_):
 
 if __name__ == "__main__":
     main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, recordings_make_costs,
-         what_is_missing_is_found, recordings_are_read)
+         recordings_make_one_device, what_is_missing_is_found, recordings_are_read)
