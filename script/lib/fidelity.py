@@ -44,6 +44,22 @@ def since(text, ns):
     return "\n".join(lines) + "\n"
 
 
+def as_meant(text, device, react_ns):
+    """A recording, with the turns of the device as they are known; and with pauses as programs made them: the daemon hears of
+    the end of one a little later, and here it will again."""
+    lines, turns = [], {k: device[k] for k in ("slice", "tick", "turns") if "tick" in device}
+    for line in text.splitlines():
+        key, _, value = line.partition(" = ")
+        words = value.split()
+        if key == "job" and len(words) == 4:
+            line = f"job = {' '.join(words[:3])} {max(0, int(words[3].removesuffix('ns')) - react_ns)}ns"
+        if key not in turns:
+            lines.append(line)
+        if line.startswith("[device "):
+            lines += [f"{k} = {v}" for k, v in turns.items()]
+    return "\n".join(lines) + "\n"
+
+
 class Simulator:
     """Runs workloads; what it finds in traces, of its own and of live runs."""
 
@@ -90,7 +106,7 @@ class Simulator:
 def workload(policy, c, device, seconds):
     """By the table of groups and what was measured."""
     yield f"[workload]\npolicy = {'fifo' if policy == 'none' else policy}\nduration = {seconds:g}s"
-    yield f"react = {c['react_us']:.3f}us"
+    yield f"react = {c['react_us']:.3f}us\nlate = {c.get('late_us', 0):.3f}us"
     yield "[device it]"
     yield from (f"{k} = {v}" for k, v in device.items())
     parts = c.get("parts", 1)
@@ -155,6 +171,7 @@ class Study:
         with open(path, encoding="ascii") as f:
             text = f.read().replace("[group bench-", "[group ")
         text = text.replace("[workload]\n", f"[workload]\nreact = {self.costs['react_us']:.3f}us\n")
+        text = as_meant(text, self.device, round(self.costs["react_us"] * 1000))
         text = since(text, self.counted(policy, n) - self.sim.begin(self.trace(policy, n)))
         with open(path, "w", encoding="ascii") as f:
             f.write(text)

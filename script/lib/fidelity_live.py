@@ -2,6 +2,7 @@
 """The live side of script/fidelity: the programs, and what they cost, on OpenCL (bench/rt_task.c) and by `fermata bench`."""
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -181,8 +182,11 @@ class OpenCL(Live):
         groups, seen = self.run(policy, self.args.measured, trace)
         run([self.fermata, "record", "-q", "--force", "--arrivals", "closed", "--from", trace, "-o", path])
         with open(path, encoding="ascii") as f:
-            device, jobs = read_recording(f.read())
-        return {"work": sum(g["work"] for g in groups.values()), "react_us": seen["react_us"], "device": device, "jobs": jobs}
+            text = f.read()
+        device, jobs = read_recording(text)
+        late = re.search(r"^late = (\d+ns)$", text, re.MULTILINE)
+        return {"work": sum(g["work"] for g in groups.values()), "react_us": seen["react_us"], "device": device, "jobs": jobs,
+                "late_us": us_of(late[1]) if late else 0.0}
 
     def calibrate(self):
         """By the same programs under other policies."""
@@ -191,12 +195,16 @@ class OpenCL(Live):
     def costs(self, measured, done):
         many, few = ([m[which] for m in measured] for which in ("many", "few"))
         jobs = {name: [job for r in many + few for job in r["jobs"][name]] for name in GROUPS}
-        costs = costs_of_jobs(jobs, median([r["react_us"] for r in many + few]))
+        pauses = [p for r in many for name in GROUPS if not GROUPS[name][1] for _, _, p in r["jobs"][name] if p is not None]
+        costs = costs_of_jobs(jobs, pauses, median([r["react_us"] for r in many + few]))
+        costs["late_us"] = median([r["late_us"] for r in many])
         device = device_of_all([r["device"] for r in many])
-        kernel, seen_us = costs["kernel_us"], int(device.get("open", "0ns").removesuffix("ns")) / 1e3
-        return fitted(lambda us: {**costs, "kernel_us": us}, lambda us: {**device, "open": f"{us:.3f}us"},
-                      (0.7 * kernel, 1.5 * kernel), (seen_us, CHANGE_US),
-                      [statistics.mean(r["work"] for r in runs) for runs in (many, few)], done)
+        if "slice" in device:
+            device.update(linux_turns())
+        work = sum(statistics.mean(r["work"] for r in runs) for runs in (many, few))
+        kernel = found(0.7 * costs["kernel_us"], 1.5 * costs["kernel_us"], lambda us: sum(
+            done(policy, {**costs, "kernel_us": us}, device) for policy in (MANY_CHANGES, FEW_CHANGES)) - work)
+        return {**costs, "kernel_us": kernel}, device
 
 
 def device_of_all(devices):
@@ -209,8 +217,9 @@ def device_of_all(devices):
     return {key: together([d[key] for d in devices if key in d]) for key in devices[0]}
 
 
-def costs_of_jobs(groups, react_us):
-    """Of a recording. A job is two commands more than its kernels: its input and its output."""
+def costs_of_jobs(groups, pauses, react_us):
+    """Of recordings. A job is two commands more than its kernels: its input and its output. A pause is as long as the daemon saw
+    it, who hears of its end a little later."""
     jobs = {name: sum(n for _, n, _ in groups[name]) / (kernels + 2) for name, (kernels, _, _) in GROUPS.items()}
     time_us = sum(us for g in groups.values() for us, _, _ in g)
     if not all(jobs.values()):
@@ -222,9 +231,9 @@ def costs_of_jobs(groups, react_us):
     most = time_us / kernels
     kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
     kernel = min(max(kernel, most / 2), most)
-    pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in groups[name] if p is not None]
+    pauses = [max(0.0, p - react_us) for p in pauses or [0.0]]
     return {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
-            "pause_us": statistics.median(pauses or [0.0]), "pause": percentiles_of(pauses or [0.0]), "react_us": react_us,
+            "pause_us": statistics.median(pauses), "pause": percentiles_of(pauses), "react_us": react_us,
             "extra": {name: extra_of([us * (n + 2) / commands for us, commands, _ in groups[name]], n * kernel / 2)
                       for name, (n, period, _) in GROUPS.items() if period}}
 
@@ -268,6 +277,23 @@ def found(low, high, more):
         middle = (low + high) / 2
         low, high = (middle, high) if more(middle) > 0 else (low, middle)
     return low
+
+
+def us_of(text):
+    """As recordings have times."""
+    return int(text.removesuffix("ns")) / 1e3
+
+
+def linux_turns():
+    """How this machine's Linux shares a processor: who has it keeps it for a slice, and until a tick then. {} if it does not
+    say so (before 6.12)."""
+    attr = (ctypes.c_uint32 * 14)(56)  # struct sched_attr: its size first
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.uname().machine != "x86_64" or libc.syscall(315, 0, attr, 56, 0) or attr[1] != os.SCHED_OTHER:
+        return {}
+    slice_ns = attr[6] | attr[7] << 32  # sched_runtime
+    tick_ns = round(time.clock_getres(6) * 1e9)  # CLOCK_MONOTONIC_COARSE
+    return {"slice": f"{slice_ns}ns", "tick": f"{tick_ns}ns", "turns": "fair"} if slice_ns and tick_ns > 1000 else {}
 
 
 def read_recording(text):

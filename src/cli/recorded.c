@@ -357,6 +357,44 @@ static void on_gate(struct reading *x, struct member *m, bool open, uint64_t at)
 		turns_rest(x, m, at);
 }
 
+static struct claim *claim_of(struct reading *x, uint32_t device)
+{
+	for (uint32_t i = 0; i < x->r->devices; i++)
+		if (x->r->device[i].id == device)
+			return &x->claim[i];
+	return NULL;
+}
+
+/* Who goes idle keeps the device for the linger, unless somebody is told of sooner. */
+static void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec)
+{
+	struct claim *c = m->works && m->open ? claim_of(x, rec->device) : NULL;
+
+	if (c)
+		*c = (struct claim){.member = (uint32_t)(m - x->member), .at = rec->at};
+}
+
+static void claim_kept(struct reading *x, const struct member *m, uint32_t device)
+{
+	struct claim *c = claim_of(x, device);
+
+	if (c && c->member == (uint32_t)(m - x->member))
+		c->at = 0;
+}
+
+static void on_decided(struct reading *x, const struct fm_trace_rec *rec)
+{
+	struct claim *c = claim_of(x, rec->device);
+	uint64_t until;
+
+	if (!c || !c->at)
+		return;
+	until = fm_add_sat(c->at, x->r->linger);
+	if (x->r->linger && rec->at > until)
+		job_sample(&x->r->late, &x->r->n_late, FM_MIN(rec->at - until, FM_S));
+	c->at = 0;
+}
+
 /* What it does on a device. */
 static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 {
@@ -366,6 +404,7 @@ static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 		return;
 	switch (rec->event) {
 	case FM_EV_ready:
+		claim_kept(x, m, rec->device);
 		enter(x, m, rec);
 		if (!m->works && m->group != NONE)
 			job_begin(x, m, rec);
@@ -379,10 +418,12 @@ static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 	}
 	if (m->group == NONE)
 		return;
-	if (rec->event == FM_EV_stalled)
+	if (rec->event == FM_EV_stalled) {
 		on_stalled(x, m, rec);
-	else
+	} else {
+		claim_begin(x, m, rec);
 		job_end(x, m, rec);
+	}
 	turns_rest(x, m, rec->at);
 }
 
@@ -425,6 +466,9 @@ static void of_daemon(struct reading *x, const struct fm_trace_rec *rec)
 		return;
 	case FM_EV_setting:
 		on_setting(x, rec);
+		return;
+	case FM_EV_decided:
+		on_decided(x, rec);
 		return;
 	default:
 		break;
@@ -574,5 +618,6 @@ void recorded_free(struct recorded *r)
 		free(r->device[i].turn);
 	}
 	free(r->group);
+	free(r->late);
 	*r = (struct recorded){0};
 }

@@ -60,6 +60,8 @@ struct recorded_device {
 
 struct recorded {
 	uint64_t begin, end, linger;
+	uint64_t *late; /* how long after the end of a claim the core looked */
+	size_t n_late;
 	char policy[RECORDED_POLICY]; /* "NAME [key=value...]"; "": it was not told */
 	uint64_t policies;            /* changes of it */
 	struct recorded_device device[WORKLOAD_DEVICES];

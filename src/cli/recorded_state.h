@@ -72,6 +72,11 @@ struct reading {
 	struct number_map by_group, by_member, by_queue; /* queue: to its member */
 	const struct fm_trace_file_name *policy;
 	struct sharing sharing[WORKLOAD_DEVICES];
+	struct claim {
+		uint32_t id;     /* of the device */
+		uint32_t member; /* is idle, with its gate open */
+		uint64_t at;     /* since then; 0: nobody is */
+	} claim[WORKLOAD_DEVICES];
 	struct shared_segment *shared;
 	size_t n_shared, shared_cap;
 	int rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define STOPS_FEW 5
+#define LATE_FEW  5
 
 /* Text of others in a comment: on one line, and nothing that steers a terminal. */
 static void comment(FILE *f, const char *text)
@@ -204,6 +205,10 @@ bool recorded_write(const struct recorded *r, FILE *f, const char *from, char ho
 	put_policy(r, f);
 	fprintf(f, "duration = %" PRIu64 "ns\nlinger = %" PRIu64 "ns\n",
 		FM_MAX(r->end - r->begin, UINT64_C(1)), r->linger);
+	if (r->n_late >= LATE_FEW) {
+		fputs("# How late the daemon was where it waited for a time, the median.\n", f);
+		fprintf(f, "late = %" PRIu64 "ns\n", recorded_median(r->late, r->n_late));
+	}
 	for (uint32_t i = 0; i < r->devices; i++)
 		put_device(&r->device[i], f);
 	for (uint32_t i = 0; i < r->groups; i++)

@@ -39,16 +39,33 @@ bool device_holds(const struct ent *e)
 	return e->state == ON || !fm_list_empty(&e->queue);
 }
 
+/* The first tick from then on. */
+static uint64_t tick_from(const struct device *d, uint64_t when)
+{
+	uint64_t tick = d->plan->tick, past = (when + tick - d->phase) % tick;
+
+	return past ? fm_add_sat(when, tick - past) : when;
+}
+
 static void begin_turn(struct ent *e)
 {
+	struct device *d = e->d;
+
 	e->turn = 0;
-	e->slice = has_turns(e->d) ? fm_sim_draw(&e->d->plan->slice, &e->d->r) : 0;
+	e->slice = has_turns(d) ? fm_sim_draw(&d->plan->slice, &d->r) : 0;
 	e->slice = FM_MAX(e->slice, FM_SIM_COMMAND);
+	e->used_at = fm_add_sat(d->m->now, e->slice);
+	if (d->plan->tick)
+		e->turn_end = tick_from(d, e->used_at);
 }
 
 static uint64_t rest_of_turn(const struct ent *e)
 {
-	return has_turns(e->d) ? fm_sub_sat(e->slice, e->turn) : 0;
+	if (!has_turns(e->d))
+		return 0;
+	if (e->d->plan->tick)
+		return fm_sub_sat(e->turn_end, e->d->m->now);
+	return fm_sub_sat(e->slice, e->turn);
 }
 
 /* It is on the device, and goes on with its command after so much else: to its end, or that of the
@@ -185,13 +202,16 @@ static void catch_up(struct ent *e)
 	e->had = FM_MAX(e->had, d->average);
 }
 
-/* Who comes has the device at once, unless it has had more than who is there. */
+/* Who comes has the device at once, unless it has had more than who is there; where there are ticks,
+ * not before that one's slice is used up. */
 static void push_off(struct ent *e)
 {
 	struct ent *on = e->d->running;
 	uint64_t served, overhead;
 
 	if (!on || on->ending || on->stopping || on->state != ON)
+		return;
+	if (on->d->plan->tick && on->used_at > on->d->m->now)
 		return;
 	device_progress(on, &served, &overhead);
 	if (served == on->left || on->had + served + overhead < e->had)

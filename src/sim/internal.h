@@ -34,6 +34,7 @@ struct device {
 	struct fm_rta_random r; /* of its turns */
 	struct ent *running;    /* with one slot: who has it */
 	uint64_t average;       /* fair: what those had who were there when the last one came */
+	uint64_t phase;         /* of its ticks */
 	uint32_t index, on;
 	const struct group *last; /* whose command it ran last */
 	uint64_t served, overhead, switches;
@@ -74,6 +75,8 @@ struct ent {
 	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
 				   command goes on */
 	uint64_t slice, turn;   /* its turn of the device; of that, device time that it has had */
+	uint64_t used_at;       /* the slice is used up, if it keeps the device until then; */
+	uint64_t turn_end;      /* with ticks: and the turn ends */
 	uint64_t had;           /* device time, by which turns are fair */
 	uint64_t segment;       /* level 2: device time since the last gate, */
 	uint32_t past;          /* and gates that it has passed since the word was closed */

@@ -154,11 +154,16 @@ static void dispatch(struct machine *m, struct event *ev)
 	}
 }
 
+static uint64_t next_wish(const struct machine *m)
+{
+	return fm_add_sat(fm_sched_next(m->s), m->plan->late);
+}
+
 /* What happens at one moment: first what happens, then what the core wants at that time. */
 static void step(struct machine *m)
 {
 	struct fm_heap_node *n = fm_heap_min(&m->queue);
-	uint64_t wish = fm_sched_next(m->s);
+	uint64_t wish = next_wish(m);
 
 	m->events++;
 	if (!n || wish < n->key) {
@@ -176,7 +181,7 @@ static uint64_t next_time(const struct machine *m)
 {
 	const struct fm_heap_node *n = fm_heap_min(&m->queue);
 
-	return FM_MIN(n ? n->key : FM_NEVER, fm_sched_next(m->s));
+	return FM_MIN(n ? n->key : FM_NEVER, next_wish(m));
 }
 
 static void progress(struct machine *m, struct fm_sim_control *c, uint64_t *told)
@@ -236,6 +241,8 @@ static int make_devices(struct machine *m)
 		d->index = m->first + i;
 		fm_list_init(&d->queue);
 		fm_rta_seed(&d->r, p->seed ^ TURNS, (uint64_t)m->index << 32 | d->index);
+		if (d->plan->tick)
+			d->phase = (uint64_t)fm_rta_uniform(&d->r, 0, (int64_t)d->plan->tick - 1);
 		snprintf(key, sizeof(key), "%u", d->index);
 		rc = fm_sched_device_add(m->s, &d->sdev, key);
 	}
