@@ -39,24 +39,17 @@ bool device_holds(const struct ent *e)
 	return e->state == ON || !fm_list_empty(&e->queue);
 }
 
-/* The first tick from then on. */
-static uint64_t tick_from(const struct device *d, uint64_t when)
-{
-	uint64_t tick = d->plan->tick, past = (when + tick - d->phase) % tick;
-
-	return past ? fm_add_sat(when, tick - past) : when;
-}
-
 static void begin_turn(struct ent *e)
 {
 	struct device *d = e->d;
 
+	if (d->plan->tick) {
+		ticks_begin(e);
+		return;
+	}
 	e->turn = 0;
 	e->slice = has_turns(d) ? fm_sim_draw(&d->plan->slice, &d->r) : 0;
 	e->slice = FM_MAX(e->slice, FM_SIM_COMMAND);
-	e->used_at = fm_add_sat(d->m->now, e->slice);
-	if (d->plan->tick)
-		e->turn_end = tick_from(d, e->used_at);
 }
 
 static uint64_t rest_of_turn(const struct ent *e)
@@ -140,6 +133,8 @@ static struct ent *hungriest(struct device *d)
 
 static struct ent *next_of(struct device *d)
 {
+	if (d->plan->tick)
+		return ticks_next(d);
 	if (d->plan->fair)
 		return hungriest(d);
 	return fm_list_empty(&d->queue) ? NULL : fm_list_first(&d->queue, struct ent, queue);
@@ -157,6 +152,8 @@ static void leave_slot(struct ent *e)
 {
 	struct device *d = e->d;
 
+	if (d->plan->tick)
+		ticks_leave(e);
 	d->on--;
 	d->running = NULL;
 	e->off_at = d->m->now;
@@ -202,8 +199,7 @@ static void catch_up(struct ent *e)
 	e->had = FM_MAX(e->had, d->average);
 }
 
-/* Who comes has the device at once, unless it has had more than who is there; where there are ticks,
- * not before that one's slice is used up. */
+/* Who comes has the device at once, unless it has had more than who is there. */
 static void push_off(struct ent *e)
 {
 	struct ent *on = e->d->running;
@@ -211,10 +207,10 @@ static void push_off(struct ent *e)
 
 	if (!on || on->ending || on->stopping || on->state != ON)
 		return;
-	if (on->d->plan->tick && on->used_at > on->d->m->now)
-		return;
 	device_progress(on, &served, &overhead);
-	if (served == on->left || on->had + served + overhead < e->had)
+	if (served == on->left)
+		return;
+	if (e->d->plan->tick ? !ticks_push_off(on) : on->had + served + overhead < e->had)
 		return;
 	fm_heap_del(&e->g->m->queue, &on->timer.node);
 	account(on, served, overhead);
@@ -225,6 +221,13 @@ static void line_up(struct ent *e)
 {
 	if (!e->open)
 		return;
+	if (e->d->plan->tick) {
+		ticks_come(e);
+		fm_list_add_tail(&e->d->queue, &e->queue);
+		push_off(e);
+		fill(e->d);
+		return;
+	}
 	if (e->d->plan->fair) {
 		catch_up(e);
 		push_off(e);
@@ -344,6 +347,8 @@ static bool has_turn(struct ent *e)
 		return !e->open || !other;
 	if (rest_of_turn(e))
 		return true;
+	if (e->d->plan->tick)
+		return ticks_goes_on(e);
 	if (other && (!e->d->plan->fair || other->had <= e->had))
 		return false;
 	begin_turn(e);
@@ -353,6 +358,7 @@ static bool has_turn(struct ent *e)
 static void end_turn(struct ent *e, uint64_t served)
 {
 	account(e, served, e->setup);
+	e->begin = e->g->m->now;
 	if (has_turn(e)) {
 		go_on(e, 0);
 		return;

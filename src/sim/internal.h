@@ -75,9 +75,11 @@ struct ent {
 	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
 				   command goes on */
 	uint64_t slice, turn;   /* its turn of the device; of that, device time that it has had */
-	uint64_t used_at;       /* the slice is used up, if it keeps the device until then; */
-	uint64_t turn_end;      /* with ticks: and the turn ends */
 	uint64_t had;           /* device time, by which turns are fair */
+	uint64_t deadline;      /* with ticks: of what it asks for, in what it will have had; */
+	uint64_t keeps;         /* until when it keeps the device, likewise; */
+	uint64_t turn_end;      /* and until which tick; */
+	uint64_t owed;          /* what it had less than its share when it left */
 	uint64_t segment;       /* level 2: device time since the last gate, */
 	uint32_t past;          /* and gates that it has passed since the word was closed */
 	uint64_t stretch;       /* device time of commands since it came onto the device, */
@@ -191,6 +193,14 @@ bool device_holds(const struct ent *e); /* its gate is closed: has it not come t
 uint64_t device_usage(const struct ent *e);
 void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
+
+/* ticks.c: whose turn it is on a device with ticks. */
+struct ent *ticks_next(struct device *d); /* of those who wait, and who has it; NULL: nobody */
+void ticks_begin(struct ent *e);          /* it has the device */
+bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
+void ticks_come(struct ent *e);
+void ticks_leave(struct ent *e);        /* it has the device until now */
+bool ticks_push_off(struct ent *on);    /* somebody has come: does `on' lose the device? */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
  */
