@@ -236,7 +236,8 @@ static void report(const struct task *t, uint64_t *response, size_t n, uint64_t 
 		n ? (double)response[n - 1] / 1e3 : 0);
 }
 
-static void write_times(const char *path, uint64_t from, uint64_t period, const uint64_t *response, size_t n)
+static void write_times(
+	const char *path, uint64_t from, uint64_t period, const uint64_t *response, size_t n)
 {
 	FILE *f = fopen(path, "w");
 

@@ -10,9 +10,11 @@ import io
 import json
 import math
 import os
+import resource
 import signal
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from case_study import before_other_sessions  # noqa: E402
@@ -58,6 +60,27 @@ def as_meant(text, device, react_ns):
         if line.startswith("[device "):
             lines += [f"{k} = {v}" for k, v in turns.items()]
     return "\n".join(lines) + "\n"
+
+
+class Others:
+    """What else the machine did, in percent of one processor: others' programs, and what its host took for itself."""
+
+    def __init__(self):
+        self.began, self.busy, self.stolen, self.own = self.now()
+
+    @staticmethod
+    def now():
+        with open("/proc/stat", encoding="ascii") as f:
+            user, nice, system, _, _, irq, softirq, steal = (int(v) for v in f.readline().split()[1:9])
+        ticks = os.sysconf("SC_CLK_TCK")
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return (time.monotonic(), (user + nice + system + irq + softirq) / ticks, steal / ticks,
+                sum(u.ru_utime + u.ru_stime for u in used))
+
+    def percent(self):
+        now, busy, stolen, own = self.now()
+        for_one = 100 / (now - self.began)
+        return {"others": for_one * max(0.0, busy - self.busy - (own - self.own)), "stolen": for_one * (stolen - self.stolen)}
 
 
 class Simulator:
@@ -203,6 +226,7 @@ class Study:
         policies = self.args.policy or [p for p in POLICIES if p != "none" or self.args.driver == "opencl"]
         progress = Progress(1 + (1 + len(policies)) * self.args.times)
         live, self.from_ns = {p: [] for p in policies}, {p: [] for p in policies}
+        others = Others()
         try:
             self.prepare()
             for n in range(self.args.times):
@@ -214,6 +238,7 @@ class Study:
                     groups, seen = self.live.run(p, self.args.seconds, trace)
                     live[p].append(groups)
                     self.from_ns[p].append(seen["from_ns"])
+            meanwhile = others.percent()
             progress.step("simulating")
             if not self.costs:
                 self.costs, self.device = self.live.costs(self.measured, self.done)
@@ -222,7 +247,7 @@ class Study:
         finally:
             progress.end()
         return {"driver": self.args.driver, "device_name": self.live.name(), "seconds": self.args.seconds,
-                "times": self.args.times, "plain": self.args.plain, "load_average": os.getloadavg()[0],
+                "times": self.args.times, "plain": self.args.plain, "meanwhile": meanwhile,
                 **self.live.kept(), "costs": self.costs, "device": self.device, "policies": result, "replays": replays}
 
 
@@ -316,7 +341,8 @@ def verdict(part):
 
 
 def table(r):
-    yield f"Device       {r['device_name']} ({r['driver']}); load average at the end {r['load_average']:.1f}"
+    yield (f"Device       {r['device_name']} ({r['driver']}); meanwhile others used {r['meanwhile']['others']:.0f} % of a processor, "
+           f"and the machine's host {r['meanwhile']['stolen']:.0f} %")
     yield "Costs        " + ", ".join(f"{k[:-3] if k.endswith('_us') else k} {v:.0f}{' us' if k.endswith('_us') else ''}"
                                     for k, v in r["costs"].items() if k not in ("extra", "pause"))
     yield "             " + ", ".join(f"{k} = {v}" for k, v in r["device"].items())

@@ -287,6 +287,13 @@ static int check_whole(const struct workload *w, struct fm_err *err)
 				w->device_name[i]);
 			return fm_err_hint(err, "give it one slot, or turns = in-order");
 		}
+	for (uint32_t i = 0; i < w->plan.devices; i++)
+		if (w->device[i].tick &&
+			(!w->device[i].fair || !fm_sim_takes_time(&w->device[i].slice))) {
+			fm_err_set(err, -EINVAL, "device '%s': a tick without fair turns",
+				w->device_name[i]);
+			return fm_err_hint(err, "give it turns = fair, and a slice");
+		}
 	if (!w->plan.groups) {
 		fm_err_set(err, -EINVAL, "there is no group");
 		return fm_err_hint(err, "give it one: [group work], commands = 10 x 200us");

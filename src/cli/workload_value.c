@@ -142,9 +142,9 @@ static int point_of(const char *word, struct fm_sim_points *p, struct fm_err *er
 
 static int points_of(char *const *word, unsigned n, struct fm_sim_points *p, struct fm_err *err)
 {
-	int rc = n <= FM_SIM_POINTS ? 0
-				    : fm_err_set(err, -E2BIG, "more than %d percentiles",
-					      FM_SIM_POINTS);
+	int rc = n <= FM_SIM_POINTS
+			 ? 0
+			 : fm_err_set(err, -E2BIG, "more than %d percentiles", FM_SIM_POINTS);
 
 	for (unsigned i = 0; i < n && !rc; i++)
 		rc = point_of(word[i], p, err);

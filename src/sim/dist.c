@@ -97,8 +97,8 @@ static uint64_t draw_measured(const struct fm_sim_points *p, struct fm_rta_rando
 	from = p->point[i - 1].part;
 	to = p->point[i].part;
 	return p->point[i - 1].ns +
-	       (uint64_t)((unsigned __int128)(p->point[i].ns - p->point[i - 1].ns) *
-			  (part - from) / (to - from));
+	       (uint64_t)((unsigned __int128)(p->point[i].ns - p->point[i - 1].ns) * (part - from) /
+			  (to - from));
 }
 
 uint64_t fm_sim_draw(const struct fm_sim_dist *d, struct fm_rta_random *r)

@@ -199,8 +199,8 @@ struct ent *ticks_next(struct device *d); /* of those who wait, and who has it; 
 void ticks_begin(struct ent *e);          /* it has the device */
 bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
 void ticks_come(struct ent *e);
-void ticks_leave(struct ent *e);        /* it has the device until now */
-bool ticks_push_off(struct ent *on);    /* somebody has come: does `on' lose the device? */
+void ticks_leave(struct ent *e);     /* it has the device until now */
+bool ticks_push_off(struct ent *on); /* somebody has come: does `on' lose the device? */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
  */

@@ -86,8 +86,8 @@ struct fm_sim_device {
 	/* Its own turns among several groups, also with one whose gate has closed, until that has
 	 * come to rest. 0: command by command, and nobody before that. */
 	struct fm_sim_dist slice;
-	/* Turns end at ticks alone, the first at which the slice is used up; nor does who comes
-	 * have the device before it is. 0: there are none */
+	/* Fair turns as Linux has them (ticks.c): they end at ticks, the first at which the slice
+	 * is used up, and so long nobody who comes has the device. 0: there are none */
 	uint64_t tick;
 	bool fair; /* the next turn is whose share is least; who comes has it at once. One slot */
 };
@@ -156,7 +156,7 @@ struct fm_sim_plan {
 	const char *const *params; /* "key=value" */
 	size_t n_params;
 	uint64_t linger, react, duration;
-	uint64_t late; /* so much later than it wished is the core asked again */
+	uint64_t late;   /* so much later than it wished is the core asked again */
 	uint64_t warmup; /* of the duration; what happens then is not counted */
 	uint64_t seed;
 	uint32_t machines;

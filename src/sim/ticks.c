@@ -2,9 +2,9 @@
 /*
  * Turns on a device that looks at ticks who has it, as Linux shares a processor since 6.6 (EEVDF).
  * Who is there asks for a slice, to be had by a deadline: what he has had, and the slice. Of those
- * who have had no more than the average, whoever has the earliest deadline is next. Who has it keeps
- * it until what he asked for then is used up, and until a tick, or until somebody else comes. Who
- * leaves the device before he had his share, has that much less when he comes again.
+ * who have had no more than the average, whoever has the earliest deadline is next. Who has it
+ * keeps it until what he asked for then is used up, and until a tick, or until somebody else comes.
+ * Who leaves the device before he had his share, has that much less when he comes again.
  */
 #include "internal.h"
 
@@ -92,7 +92,8 @@ bool ticks_goes_on(struct ent *e)
 
 void ticks_leave(struct ent *e)
 {
-	uint64_t n, mean = average(e->d, &n), most = 2 * FM_MAX(e->d->plan->slice.a, e->d->plan->tick / 2);
+	uint64_t n, mean = average(e->d, &n),
+		    most = 2 * FM_MAX(e->d->plan->slice.a, e->d->plan->tick / 2);
 
 	e->owed = FM_MIN(fm_sub_sat(mean, had(e)), most);
 }

@@ -64,6 +64,7 @@ def sound(r, policies, replays):
 def it_is_whole(stack):
     r, out = study(stack, "--policy", "edf", "--seconds", "1", "--times", "1", costs=True)
     check(r["costs"] == COSTS and r["device"] == DEVICE and r["rounds"] == 10, r)
+    check(min(r["meanwhile"].values()) >= 0 and max(r["meanwhile"].values()) <= 100 * os.cpu_count(), r["meanwhile"])
     sound(r, ["edf"], ["edf > edf"])
     known = simulated(out, "edf")
     for name, g in r["policies"]["edf"]["groups"].items():
@@ -84,6 +85,7 @@ def costs_are_measured(stack):
     extra, pause = r["costs"].pop("extra"), r["costs"].pop("pause")
     check(pause.startswith("measured 0:"), pause)
     check(set(extra) == {"requests", "stream"} and all(us >= 0 for us, _ in extra.values()), extra)
+    check(r["costs"].pop("late_us") >= 0, r)
     check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
     check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
     sound(r, ["none"], [])
@@ -152,7 +154,7 @@ def recordings_make_costs(_):
     """Jobs of 8, 40 and 25 kernels of 400 us, with 200 us for input and output; those of the last are two in one."""
     groups = {name: [(n * 400 + 200, n + 2, 90)] * 100 if period else [(2 * (n * 400 + 200), 2 * (n + 2), 70)] * 200
               for name, (n, period, _) in fidelity.GROUPS.items()}
-    costs = fidelity_live.costs_of_jobs(groups, 9)
+    costs = fidelity_live.costs_of_jobs(groups, [79, 79, 79], 9)
     check(abs(costs["kernel_us"] - 400) < 1e-6 and abs(costs["job_us"] - 200) < 1e-6, costs)
     check(costs["pause_us"] == 70 and costs["react_us"] == 9, costs)
     check(costs["extra"] == {"requests": (0.0, None), "stream": (0.0, None)}, costs)
@@ -178,6 +180,14 @@ def what_is_missing_is_found(_):
     check(fidelity_live.found(3000, 2000, lambda us: 1) == 3000, "longer than is looked for")
 
 
+def recordings_are_as_meant(_):
+    text = "[workload]\nlinger = 9ns\n[device gpu]\nlevel = 2\nslice = uniform 1ns 2ns\nturns = fair\n[group g]\njob = 1ns 2ns 3\njob = 4ns 5ns 6 70ns\n"
+    meant = fidelity.as_meant(text, {"slice": "5ns", "tick": "9ns", "turns": "fair", "open": "1ns"}, 20)
+    check(meant == "[workload]\nlinger = 9ns\n[device gpu]\nslice = 5ns\ntick = 9ns\nturns = fair\nlevel = 2\n[group g]\n"
+                   "job = 1ns 2ns 3\njob = 4ns 5ns 6 50ns\n", meant)
+    check(fidelity.as_meant(text, {"slice": "5ns", "turns": "fair"}, 0) == text, "no turns that are known")
+
+
 def recordings_are_read(_):
     text = ("[workload]\npolicy = fair\n[device gpu]\n# a = b\nopen = 60000ns\nslice = uniform 1ns 2ns\n[group bench-requests]\n"
             "start = 500ns\narrive = trace\njob = 100ns 3000ns 8\njob = 900ns 5000ns 9 40000ns\n[group stream]\n"
@@ -192,4 +202,4 @@ def recordings_are_read(_):
 
 if __name__ == "__main__":
     main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, recordings_make_costs,
-         recordings_make_one_device, what_is_missing_is_found, recordings_are_read)
+         recordings_make_one_device, what_is_missing_is_found, recordings_are_as_meant, recordings_are_read)

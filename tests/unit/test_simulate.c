@@ -168,6 +168,76 @@ static void turns_are_fair(void **state)
 	}
 }
 
+#define TICKS .slice.a = 1400 * FM_US, .tick = 4 * FM_MS, .fair = true
+
+/* Two who always want it change at ticks, at each. */
+static void turns_end_at_ticks(void **state)
+{
+	struct world w;
+
+	plan(&w, "fifo", 100 * FM_MS);
+	device(&w, DEVICE(TICKS));
+	add(&w, GROUP(.count = 2, COMMANDS(1000, 300 * FM_US)));
+	run(&w);
+	assert_in_range(w.stopped, 24, 25);
+	for (unsigned i = 1; i < w.stopped; i++)
+		assert_int_equal(w.stops_at[i] - w.stops_at[i - 1], 4 * FM_MS);
+	assert_in_range(w.r.group[0].share_min, 460000, 500000);
+	assert_int_equal(w.r.device[0].served, 100 * FM_MS);
+	end(&w);
+}
+
+/* Who comes has the device at once if the slice of who is there is used up, and at the tick else.
+ */
+static void who_comes_waits_for_a_slice(void **state)
+{
+	uint64_t at, waits, tick = 0;
+	unsigned at_once = 0;
+	struct world w;
+
+	for (unsigned k = 0; k < 8; k++) {
+		at = 20 * FM_MS + k * 500 * FM_US + 1;
+		plan(&w, "fifo", 100 * FM_MS);
+		device(&w, DEVICE(TICKS));
+		add(&w, GROUP(COMMANDS(1000, 300 * FM_US)));
+		add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, .phase = at,
+				COMMANDS(1, FM_MS)));
+		run(&w);
+		waits = w.r.group[1].response.max - FM_MS;
+		end(&w);
+		at_once += !waits;
+		if (!waits)
+			continue;
+		assert_in_range(waits, 2600 * FM_US, 4 * FM_MS);
+		if (tick)
+			assert_int_equal((at + waits) % (4 * FM_MS), tick);
+		tick = (at + waits) % (4 * FM_MS);
+	}
+	assert_in_range(at_once, 5, 6);
+}
+
+/* The linger of who pauses runs out at 2.1 ms; 30 us later it has come back, and keeps its turn if
+ * nobody has looked. */
+static void a_core_that_looks_late_hears_first(void **state)
+{
+	struct world w;
+
+	for (unsigned late = 0; late < 2; late++) {
+		plan(&w, "round-robin", 14 * FM_MS);
+		w.plan.linger = 100 * FM_US;
+		w.plan.late = late * 50 * FM_US;
+		device(&w, DEVICE(.level = 3));
+		add(&w, GROUP(.steps = 2,
+				.step = {{.times = 1, .time.a = 2 * FM_MS},
+					{.pause = true, .times = 1, .time.a = 130 * FM_US}}));
+		add(&w, GROUP(.start = FM_MS, COMMANDS(1, 2 * FM_MS)));
+		run(&w);
+		assert_int_equal(w.ends[0], 2130 * FM_US);
+		assert_int_equal(w.ends[1], late ? 4260 * FM_US : 4100 * FM_US);
+		end(&w);
+	}
+}
+
 static void who_stands_at_a_gate_hears_late_of_it(void **state)
 {
 	struct world w;
@@ -379,10 +449,9 @@ static void queueing_theory_holds(void **state)
 #define PART (UINT64_C(1) << 32)
 
 /* Of what was measured: a half is from 0 to 400 us, 0.4 from there to 1 ms, the rest to 11 ms. */
-static struct fm_sim_points measured_points = {4,
-	{{0, 0}, {PART / 2, 400 * FM_US}, {PART / 10 * 9, FM_MS}, {PART, 11 * FM_MS}}};
-static const struct fm_sim_dist measured = {
-	.shape = FM_SIM_MEASURED, .points = &measured_points};
+static struct fm_sim_points measured_points = {
+	4, {{0, 0}, {PART / 2, 400 * FM_US}, {PART / 10 * 9, FM_MS}, {PART, 11 * FM_MS}}};
+static const struct fm_sim_dist measured = {.shape = FM_SIM_MEASURED, .points = &measured_points};
 
 static void draws_have_their_mean(void **state)
 {
@@ -474,6 +543,9 @@ int main(void)
 		cmocka_unit_test(a_driver_has_slices),
 		cmocka_unit_test(a_stop_takes_turns),
 		cmocka_unit_test(turns_are_fair),
+		cmocka_unit_test(turns_end_at_ticks),
+		cmocka_unit_test(who_comes_waits_for_a_slice),
+		cmocka_unit_test(a_core_that_looks_late_hears_first),
 		cmocka_unit_test(who_stands_at_a_gate_hears_late_of_it),
 		cmocka_unit_test(slots_work_side_by_side),
 		cmocka_unit_test(arrivals_come_when_they_should),
@@ -487,7 +559,7 @@ int main(void)
 		cmocka_unit_test(queueing_theory_holds),
 		cmocka_unit_test(draws_have_their_mean),
 		cmocka_unit_test(draws_are_as_measured),
-	cmocka_unit_test(draws_are_known),
+		cmocka_unit_test(draws_are_known),
 		cmocka_unit_test(logarithms_are_near),
 	};
 

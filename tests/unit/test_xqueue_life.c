@@ -226,8 +226,8 @@ static void test_contended_queue_reports_its_end(void **state)
 	stop_device();
 }
 
-/* A call that waits behind a closed gate is looked at less and less often, and its end as soon as it
- * has begun to be one that can be asked for. */
+/* A call that waits behind a closed gate is looked at less and less often, and its end as soon as
+ * it has begun to be one that can be asked for. */
 static void test_launch_that_lasts(void **state)
 {
 	struct fm_xq *q;
