@@ -357,44 +357,6 @@ static void on_gate(struct reading *x, struct member *m, bool open, uint64_t at)
 		turns_rest(x, m, at);
 }
 
-static struct claim *claim_of(struct reading *x, uint32_t device)
-{
-	for (uint32_t i = 0; i < x->r->devices; i++)
-		if (x->r->device[i].id == device)
-			return &x->claim[i];
-	return NULL;
-}
-
-/* Who goes idle keeps the device for the linger, unless somebody is told of sooner. */
-static void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec)
-{
-	struct claim *c = m->works && m->open ? claim_of(x, rec->device) : NULL;
-
-	if (c)
-		*c = (struct claim){.member = (uint32_t)(m - x->member), .at = rec->at};
-}
-
-static void claim_kept(struct reading *x, const struct member *m, uint32_t device)
-{
-	struct claim *c = claim_of(x, device);
-
-	if (c && c->member == (uint32_t)(m - x->member))
-		c->at = 0;
-}
-
-static void on_decided(struct reading *x, const struct fm_trace_rec *rec)
-{
-	struct claim *c = claim_of(x, rec->device);
-	uint64_t until;
-
-	if (!c || !c->at)
-		return;
-	until = fm_add_sat(c->at, x->r->linger);
-	if (x->r->linger && rec->at > until)
-		job_sample(&x->r->late, &x->r->n_late, FM_MIN(rec->at - until, FM_S));
-	c->at = 0;
-}
-
 /* What it does on a device. */
 static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 {
@@ -468,7 +430,7 @@ static void of_daemon(struct reading *x, const struct fm_trace_rec *rec)
 		on_setting(x, rec);
 		return;
 	case FM_EV_decided:
-		on_decided(x, rec);
+		claim_ends(x, rec);
 		return;
 	default:
 		break;

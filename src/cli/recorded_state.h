@@ -92,6 +92,11 @@ void job_settle(struct reading *x, struct member *m, uint64_t charged);
 void job_cut(struct reading *x, struct member *m);        /* the recording ends in its midst */
 void job_sample(uint64_t **v, size_t *n, uint64_t value); /* up to RECORDED_SAMPLES */
 
+/* recorded_claims.c */
+void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec);
+void claim_kept(struct reading *x, const struct member *m, uint32_t device);
+void claim_ends(struct reading *x, const struct fm_trace_rec *rec);
+
 /* recorded_turns.c */
 void turns_stop(struct reading *x, struct member *m); /* its gate was closed to its work */
 void turns_rest(struct reading *x, struct member *m, uint64_t at); /* or it may go on */

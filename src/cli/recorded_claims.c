@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How late the core looks where it waits for a time: at the end of the linger of who has gone idle. */
+#include "base/clock.h"
+#include "recorded_state.h"
+
+static struct claim *claim_of(struct reading *x, uint32_t device)
+{
+	for (uint32_t i = 0; i < x->r->devices; i++)
+		if (x->r->device[i].id == device)
+			return &x->claim[i];
+	return NULL;
+}
+
+/* Who goes idle keeps the device for the linger, unless somebody is told of sooner. */
+void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec)
+{
+	struct claim *c = m->works && m->open ? claim_of(x, rec->device) : NULL;
+
+	if (c)
+		*c = (struct claim){.member = (uint32_t)(m - x->member), .at = rec->at};
+}
+
+void claim_kept(struct reading *x, const struct member *m, uint32_t device)
+{
+	struct claim *c = claim_of(x, device);
+
+	if (c && c->member == (uint32_t)(m - x->member))
+		c->at = 0;
+}
+
+void claim_ends(struct reading *x, const struct fm_trace_rec *rec)
+{
+	struct claim *c = claim_of(x, rec->device);
+	uint64_t until;
+
+	if (!c || !c->at)
+		return;
+	until = fm_add_sat(c->at, x->r->linger);
+	if (x->r->linger && rec->at > until)
+		job_sample(&x->r->late, &x->r->n_late, FM_MIN(rec->at - until, FM_S));
+	c->at = 0;
+}
