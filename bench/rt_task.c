@@ -10,11 +10,14 @@
  *   rt_task run TASK              prints "ready", reads "go FROM JOBS PERIOD UNTIL", prints a
  * report
  *
- * TASK is KERNEL ROUNDS KERNELS CPU_ROUNDS [cpu=N] [device-cpu=N] [fifo=P]: so many kernels of so
- * many rounds each a job (KERNEL "none": no segment), CPU rounds in two halves around them; to pin
- * it to a CPU; by SCHED_FIFO, where that is allowed. device-cpu: the device is a CPU, this one. The
- * driver's threads, which are then the device, are pinned to it, and come before other programs
- * there (nice -20), where that is allowed: a device of its own would not be slowed by those.
+ * TASK is KERNEL ROUNDS KERNELS CPU_ROUNDS [WORD...], words being cpu=N, device-cpu=N, apart,
+ * fifo=P and times=FILE: so many kernels of so many rounds each a job (KERNEL "none": no segment),
+ * CPU rounds in two halves around them; to pin it to a CPU; by SCHED_FIFO, where that is allowed.
+ * device-cpu: the device is a CPU, this one. The driver's threads, which are then the device, are
+ * pinned to it, and come before other programs there (nice -20), where that is allowed: a device of
+ * its own would not be slowed by those. apart: what else is made with a queue (threads of layers)
+ * is on the task's CPU, as beside such a device. times: run writes there when each job was
+ * released, and its response time, in ns.
  *
  * run: jobs are released at FROM, FROM + PERIOD, ... (ns on CLOCK_MONOTONIC), each that many, but
  * none begins after UNTIL. A response time is from the release, however late the job could begin.
@@ -352,14 +355,15 @@ static void option(struct task *t, const char *word)
 	else if (!strncmp(word, "times=", 6))
 		t->times = word + 6;
 	else
-		die("%s: neither cpu=N, device-cpu=N, fifo=P nor times=FILE", word);
+		die("%s: neither cpu=N, device-cpu=N, apart, fifo=P nor times=FILE", word);
 }
 
 /* KERNEL ROUNDS KERNELS CPU_ROUNDS and options. */
 static void take_task(struct task *t, char **word, int n)
 {
 	if (n < 4)
-		die("a task is KERNEL ROUNDS KERNELS CPU_ROUNDS [cpu=N] [device-cpu=N] [fifo=P]");
+		die("a task is KERNEL ROUNDS KERNELS CPU_ROUNDS [cpu=N] [device-cpu=N] [apart] "
+		    "[fifo=P] [times=FILE]");
 	t->kernel_name = strcmp(word[0], "none") ? word[0] : NULL;
 	t->rounds = (cl_uint)number(word[1], 0, UINT32_MAX);
 	t->kernels = (cl_uint)number(word[2], 0, 1000000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How late the core looks where it waits for a time: at the end of the linger of who has gone idle. */
+/* How late the core looks where it waits for a time: at the end of the linger of who has gone idle.
+ */
 #include "base/clock.h"
 #include "recorded_state.h"
 
