@@ -35,7 +35,7 @@ BAD = [
     ("[group " + 60 * "x" + "]\n", 6, "too long"),
     ("comands = 1ms\n", 6, "did you mean 'commands'?"),
     ("lvel = 1\n", 6, "unknown key 'lvel' in [group NAME]"),
-    ("level = 1\n", 6, "'level' belongs into [device NAME]"),
+    ("spacing = 1ms\n", 6, "'spacing' belongs into [device NAME]"),
     ("count = 0\n", 6, "count: '0' is out of range"),
     ("count = many\n", 6, "count: 'many' is not a whole number"),
     ("commands = 5 x\n", 6, "commands: there is no time"),
@@ -115,7 +115,7 @@ BAD = [
 BAD_JSON = [
     ("grup", "unknown section 'grup'", {"grup": {}}),
     ("group", "this is no object", {"group": 5}),
-    ("group.a.level", "'level' belongs into [device NAME]", {"group": {"a": {"level": 1}}}),
+    ("group.a.spacing", "'spacing' belongs into [device NAME]", {"group": {"a": {"spacing": 1}}}),
     ("group.a.comands", "did you mean 'commands'?", {"group": {"a": {"comands": "1ms"}}}),
     ("group.a.commands[1]", "there is no time", {"group": {"a": {"commands": ["1ms", "5 x"]}}}),
     ("group.a.commands[0]", "this is no value", {"group": {"a": {"commands": [None]}}}),
