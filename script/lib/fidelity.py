@@ -19,8 +19,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from case_study import before_other_sessions  # noqa: E402
 from demo import Failed, Progress  # noqa: E402
-from fidelity_live import (GROUPS, PRIORITIES, WARM_UP_US, Bench, OpenCL, median, of_times, quantile, read_recording,  # noqa: E402
-                           run, warm)
+from fidelity_live import (  # noqa: E402
+    GROUPS, PRIORITIES, WARM_UP_US, Bench, OpenCL, median, of_times, quantile, read_recording, run, warm)
 
 SEEDS = 3
 BOUNDS = {"p50": 10, "p99": 25, "share": 10, "throughput": 10}  # percent
@@ -288,7 +288,8 @@ def compare(live, sim, seconds):
 
     rows = {}
     for name, (_, period, _) in GROUPS.items():
-        row = rows[name] = {"share": pair(live, sim, lambda runs, n=name: 100 * sum(r[n]["work"] for r in runs) / max(1, work(runs)))}
+        row = rows[name] = {"share": pair(
+            live, sim, lambda runs, n=name: 100 * sum(r[n]["work"] for r in runs) / max(1, work(runs)))}
         if period:
             row.update({q: pair(live, sim, percentile(name, q)) for q in ("p50", "p99")})
     if not seconds:
@@ -336,13 +337,13 @@ def part_of_table(part, title, width, whole):
 
 def verdict(part):
     marks = [off(v, what) for _, _, what, v in rows_of(part)]
-    return (f"{marks.count(' ')} of {len(marks)} within the bounds; of the others {marks.count('~')} (~) are off by no more than the "
-            f"live value is unsure, {marks.count('!')} (!) by more")
+    return (f"{marks.count(' ')} of {len(marks)} within the bounds; of the others {marks.count('~')} (~) are off by no more than "
+            f"the live value is unsure, {marks.count('!')} (!) by more")
 
 
 def table(r):
-    yield (f"Device       {r['device_name']} ({r['driver']}); meanwhile others used {r['meanwhile']['others']:.0f} % of a processor, "
-           f"and the machine's host {r['meanwhile']['stolen']:.0f} %")
+    yield (f"Device       {r['device_name']} ({r['driver']}); meanwhile others used {r['meanwhile']['others']:.0f} % of a "
+           f"processor, and the machine's host {r['meanwhile']['stolen']:.0f} %")
     yield "Costs        " + ", ".join(f"{k[:-3] if k.endswith('_us') else k} {v:.0f}{' us' if k.endswith('_us') else ''}"
                                     for k, v in r["costs"].items() if k not in ("extra", "pause"))
     yield "             " + ", ".join(f"{k} = {v}" for k, v in r["device"].items())

@@ -86,7 +86,7 @@ bool ticks_goes_on(struct ent *e)
 	ask_again(e);
 	if (ticks_next(e->d) != e)
 		return false;
-	e->turn_end = tick_from(e->d, e->d->m->now + 1);
+	e->turn_end = tick_from(e->d, fm_add_sat(e->d->m->now, FM_SIM_COMMAND));
 	return true;
 }
 

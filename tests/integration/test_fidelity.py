@@ -159,7 +159,8 @@ def recordings_make_costs(_):
     check(costs["pause_us"] == 70 and costs["react_us"] == 9, costs)
     check(costs["extra"] == {"requests": (0.0, None), "stream": (0.0, None)}, costs)
     mean, text = fidelity_live.extra_of([1000 + i for i in range(100)], 1e6)
-    check(45 < mean < 46 and text.startswith("measured 0:0us 5:0us 15:10us ") and text.endswith(" 98:93us 100:94us"), f"{mean} {text}")
+    check(45 < mean < 46 and text.startswith("measured 0:0us 5:0us 15:10us "), f"{mean} {text}")
+    check(text.endswith(" 98:93us 100:94us"), text)
     check(costs["pause"].startswith("measured 0:70us 5:70us ") and costs["pause"].endswith(" 100:70us"), costs)
     mean, less = fidelity_live.extra_of([1000 + i for i in range(100)], mean / 2)
     check(22 < mean < 23 and " 15:5us " in less, "no more than that")
@@ -181,7 +182,8 @@ def what_is_missing_is_found(_):
 
 
 def recordings_are_as_meant(_):
-    text = "[workload]\nlinger = 9ns\n[device gpu]\nlevel = 2\nslice = uniform 1ns 2ns\nturns = fair\n[group g]\njob = 1ns 2ns 3\njob = 4ns 5ns 6 70ns\n"
+    text = ("[workload]\nlinger = 9ns\n[device gpu]\nlevel = 2\nslice = uniform 1ns 2ns\nturns = fair\n[group g]\n"
+            "job = 1ns 2ns 3\njob = 4ns 5ns 6 70ns\n")
     meant = fidelity.as_meant(text, {"slice": "5ns", "tick": "9ns", "turns": "fair", "open": "1ns"}, 20)
     check(meant == "[workload]\nlinger = 9ns\n[device gpu]\nslice = 5ns\ntick = 9ns\nturns = fair\nlevel = 2\n[group g]\n"
                    "job = 1ns 2ns 3\njob = 4ns 5ns 6 50ns\n", meant)
