@@ -226,6 +226,18 @@ static void test_contended_queue_reports_its_end(void **state)
 	stop_device();
 }
 
+static bool nothing_is_tracked(struct fm_xq *q)
+{
+	bool yes;
+
+	pthread_mutex_lock(&q->cold->lock);
+	fm_xq_leave(q);
+	pthread_mutex_lock(&q->cold->lock);
+	yes = !q->cold->tracks;
+	fm_xq_leave(q);
+	return yes;
+}
+
 /* A call that waits behind a closed gate is looked at less and less often, and its end as soon as
  * it has begun to be one that can be asked for. */
 static void test_launch_that_lasts(void **state)
@@ -239,6 +251,7 @@ static void test_launch_that_lasts(void **state)
 	atomic_store(&peer.board->contended, FM_SHARES);
 	set_gate(q, FM_GATE_CLOSED);
 	fm_xq_begin(q, 1, true);
+	eventually(nothing_is_tracked(q)); /* in front of its gate */
 	pthread_mutex_lock(&q->cold->lock);
 	now = fm_now();
 	assert_in_range(fm_xq_watch_tail(q, now) - now, 1, FM_XQ_LOOK_MAX);
