@@ -220,6 +220,7 @@ static void turns_while_told(void)
 		kernels += 20;
 		IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
 		usleep(1000);
+		EVENTUALLY(told.preempted == 1 || !info(batch).preemptions);
 		IS(0, fm_cuda_resume(batch));
 		usleep(1000);
 	}
