@@ -71,7 +71,9 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		atomic_store(&q->slot->busy_since, now);
 }
 
-/* Does a gate stand in front of what is launched next that the hwqueue has not passed? Lock held.
+/* Does a gate stand in front of what is launched next that the hwqueue has not passed? One that was
+ * just put behind no new work it may not have come to yet. Without work nobody opens one. Lock
+ * held.
  */
 static bool behind_gate(struct fm_xq *q)
 {
@@ -102,7 +104,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
-		behind = behind_gate(q);
+		behind = behind_gate(q) || (!run && fm_slot_pending(q->slot));
 		fm_xq_leave(q);
 		if (!behind || now - since >= AWAIT_MOST)
 			break;

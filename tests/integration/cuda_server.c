@@ -553,7 +553,7 @@ static void copies_of_many(void)
 		void *p;
 
 		r[i].s = new_stream(CU_STREAM_NON_BLOCKING);
-		r[i].n = 30;
+		r[i].n = 6;
 		r[i].d = new_words(1);
 		CU(cuMemHostAlloc(&p, BYTES, 0));
 		r[i].pinned = p;
