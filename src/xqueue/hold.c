@@ -9,8 +9,8 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
-/* A queue that may run, and does not move for so long, waits for something else: for this caller,
- * perhaps. */
+/* Where the device looks at gates itself: a queue that may run, and does not move for so long,
+ * waits for something else, for this caller perhaps. */
 #define AWAIT_MOST (250 * FM_MS)
 /* And where nobody tells that a gate has been passed, while it is closed. */
 #define NAP_CLOSED (500 * FM_US)
@@ -92,6 +92,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), since = now, moved = 0;
+	uint64_t most = q->device_gates ? AWAIT_MOST : FM_XQ_PATIENCE * q->spacing;
 	bool polled = q->device_gates || q->ops->reap;
 
 	for (; !atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended); now = fm_now()) {
@@ -106,7 +107,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		fm_xq_reap(q);
 		behind = behind_gate(q) || (!run && fm_slot_pending(q->slot));
 		fm_xq_leave(q);
-		if (!behind || now - since >= AWAIT_MOST)
+		if (!behind || now - since >= most)
 			break;
 		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
 	}

@@ -17,7 +17,8 @@ DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "3"}, {}, {"CUDA_DEVICE_MAX_CONNECTIO
 
 
 def native(**device):
-    r = subprocess.run([SET], env=cuda_env({**os.environ, "FAKE_CUDA_NARROW": "1", **device}), capture_output=True, text=True, timeout=PATIENCE)
+    env = cuda_env({**os.environ, "FAKE_CUDA_NARROW": "1", **device})
+    r = subprocess.run([SET], env=env, capture_output=True, text=True, timeout=PATIENCE)
     check(r.returncode == 0, f"natively it ends with status {r.returncode} on {device}: {r.stderr}")
     return r.stdout.splitlines()
 
@@ -68,15 +69,16 @@ def gates(stack):
 
 
 def of_one_process(stack):
-    """Streams that stop each other, in fewer channels than there are streams: scheduled in the process, and by a daemon."""
+    """Streams that stop each other, in fewer channels than streams: scheduled in the process, and by a daemon."""
     lib = os.path.join(BUILD, "lib")
     env = cuda_env({**os.environ, "FERMATA_SOCKET": "/nonexistent", "FAKE_CUDA_NARROW": "1"})
     env["LD_LIBRARY_PATH"] = ":".join(filter(None, [env.get("LD_LIBRARY_PATH"), lib]))
     image = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "guard", "all.fatbin")
     for case, n in (("in-one-channel", "1"), ("copies-of-many", "8")):
         for more in ([], [image]):
-            r = subprocess.run([program("cuda_server_linked"), case, "fixed-priority", *more], capture_output=True, text=True,
-                               env={**env, "CUDA_DEVICE_MAX_CONNECTIONS": n}, timeout=PATIENCE)
+            argv = [program("cuda_server_linked"), case, "fixed-priority", *more]
+            r = subprocess.run(argv, env={**env, "CUDA_DEVICE_MAX_CONNECTIONS": n}, capture_output=True, text=True,
+                               timeout=PATIENCE)
             check(r.returncode == 0, f"{case} with {n} channels {more}: status {r.returncode}: {r.stdout}{r.stderr}")
     fermata = world(stack, CUDA_DEVICE_MAX_CONNECTIONS="1")
     p = fermata.program([program("cuda_server"), "in-one-channel"])
