@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, FERMATA, Fermata, check, eventually, lib_client, main, program  # noqa: E402
@@ -539,6 +540,22 @@ def too_much(stack):
     check("no record of the daemon" in workload_of(t, status=1).stderr, "an empty trace")
 
 
+def how_late_the_core_looks(stack):
+    """Where it waits for the end of a linger: what was simulated is what is recorded of it."""
+    dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    path, trace, again = (os.path.join(dir_, name) for name in ("in.ini", "t.fmt", "out.ini"))
+    for late in ("37000ns", None):
+        with open(path, "w", encoding="ascii") as out:
+            out.write("[workload]\npolicy = round-robin\nduration = 2s\n" + (f"late = {late}\n" if late else "") +
+                      "[device d]\nlevel = 3\n[group a]\ncommands = 2ms, pause 200us\n[group b]\ncommands = 3ms, pause 300us\n")
+        fermata("sim", "--trace", trace, path)
+        fermata("record", "-q", "--force", "--from", trace, "-o", again)
+        with open(again, encoding="ascii") as f:
+            found = re.search(r"^late = (.*)$", f.read(), re.MULTILINE)
+        check((found and found[1]) == late, f"{late}: {found}")
+        os.unlink(trace)
+
+
 def two_runs_side_by_side(stack):
     f = Fermata(stack, start=False)
     example = os.path.join(SOURCE, "examples", "sim", "inference.ini")
@@ -617,4 +634,4 @@ if __name__ == "__main__":
     check(os.path.isdir(BUILD), "no build")
     main(a_run_on_the_simulated_device, a_trace_has_the_same_in_it, a_command_is_recorded, opencl_programs,
          the_daemon_ends, what_is_lost_is_told, mistakes, how_long_jobs_are, devices_with_turns, who_comes_goes_and_changes,
-         by_a_clock_or_one_after_the_other, too_much, two_runs_side_by_side, runs_that_are_none)
+         by_a_clock_or_one_after_the_other, too_much, how_late_the_core_looks, two_runs_side_by_side, runs_that_are_none)
