@@ -106,6 +106,13 @@ struct cu_node {
 	uint64_t pad2;
 };
 
+struct cu_words_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
+	CUcontext ctx;
+	unsigned n;
+	union fm_cu_mem_op *op;
+	unsigned flags;
+};
+
 struct cu_instantiate {
 	uint64_t flags;
 	CUstream upload;
@@ -282,6 +289,10 @@ struct cu_copy_2d {
 	X(cuGraphAddNode, cuGraphAddNode, 12020, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_node *what)) \
 	X(cuGraphAddNode_v2, cuGraphAddNode, 12030, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const void *edges, size_t n, struct cu_node *what)) \
 	X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (CUgraphNode node, int *type)) \
+	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
+	X(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, (CUgraphNode node, int id, void *value)) \
+	X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (CUgraphNode node, struct cu_words_node *words)) \
+	X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams, 10000, (CUgraphNode node, struct cu_kernel_node *kernel)) \
 	X(cuGraphKernelNodeGetParams_v2, cuGraphKernelNodeGetParams, 12000, (CUgraphNode node, struct cu_kernel_node *kernel)) \
 	X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, (CUgraphNode node, const struct cu_kernel_node *kernel)) \

@@ -222,7 +222,8 @@ static void run_set(struct fk_work *w)
 
 static fm_cu_result set(CUdeviceptr dst, unsigned value, unsigned width, size_t n, CUstream stream)
 {
-	struct fk_work w = {.run = run_set,
+	struct fk_work w = {.what = FK_FILL,
+		.run = run_set,
 		.set = {.dst = (void *)(uintptr_t)dst, .n = n, .value = value, .width = width}};
 	fm_cu_result rc;
 	CUstream s;

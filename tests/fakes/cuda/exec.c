@@ -11,6 +11,7 @@ struct fk_plan {
 	size_t n;
 	struct {
 		CUgraphNode node; /* of the graph */
+		bool disabled;
 		struct fk_work work;
 	} step[];
 };
@@ -23,11 +24,20 @@ struct CUgraphExec_st {
 
 static CUgraphExec execs;
 
+const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i)
+{
+	while (*i < p->n && p->step[*i].disabled)
+		++*i;
+	return *i < p->n ? &p->step[(*i)++].work : NULL;
+}
+
 static void run_plan(struct fk_work *w)
 {
-	for (size_t i = 0; i < w->plan->n; i++) {
-		struct fk_work *step = &w->plan->step[i].work;
+	size_t i = 0;
 
+	fk_guard_check_graph(w->plan);
+	for (struct fk_work *step; (step = (struct fk_work *)fk_plan_next(w->plan, &i));) {
+		fk_guard_check_node(step);
 		if (step->run)
 			step->run(step);
 	}
@@ -117,8 +127,8 @@ static bool has(const struct fk_plan *p, CUgraphNode node)
 	return false;
 }
 
-/* To be changed. NULL: there is no such node in it. */
-static struct fk_work *step_of(struct fk_plan **plan_at, CUgraphNode node)
+/* To be changed. NULL: there is no such node in it. disable: NULL, or what becomes of it. */
+static struct fk_work *step_of(struct fk_plan **plan_at, CUgraphNode node, const bool *disable)
 {
 	struct fk_plan *p;
 
@@ -126,10 +136,12 @@ static struct fk_work *step_of(struct fk_plan **plan_at, CUgraphNode node)
 		return NULL;
 	p = own(plan_at);
 	for (size_t i = 0; i < p->n; i++) {
-		if (p->step[i].node == node)
+		if (p->step[i].node == node) {
+			p->step[i].disabled = disable ? *disable : p->step[i].disabled;
 			return &p->step[i].work;
+		}
 		if (fk_plan_graph(&p->step[i].work) && has(p->step[i].work.plan, node))
-			return step_of(&p->step[i].work.plan, node);
+			return step_of(&p->step[i].work.plan, node, disable);
 	}
 	return NULL;
 }
@@ -226,14 +238,10 @@ fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-static bool records(const struct fk_work *w)
-{
-	return !w->run && w->record.event;
-}
-
 static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 {
 	struct fk_work w = work_of(exec->plan);
+	const struct fk_work *step;
 	CUstream s;
 
 	FK_TRY(fk_stream_find(stream, &s));
@@ -242,12 +250,9 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 	if (s->capture)
 		return fk_capture_add(s, &w);
 	FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
-	for (size_t i = 0; i < exec->plan->n; i++) {
-		const struct fk_work *step = &exec->plan->step[i].work;
-
-		if (records(step) && fk_event_known(step->record.event))
+	for (size_t i = 0; (step = fk_plan_next(exec->plan, &i));)
+		if (fk_node_records(step) && fk_event_known(step->record.event))
 			FK_TRY(fk_record_on(step->record.event, s));
-	}
 	return FM_CU_SUCCESS;
 }
 
@@ -276,7 +281,20 @@ fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	FK_TRY(fk_enter_ctx());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(fk_node_set(step_of(&exec->plan, node), k));
+	return fk_leave(fk_node_set(step_of(&exec->plan, node, NULL), k));
+}
+
+/* Of kernels alone, copies and fills: others cannot be left out. */
+fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
+{
+	const bool disable = !enabled;
+	int type;
+
+	FK_TRY(cuGraphNodeGetType(node, &type));
+	FK_TRY(fk_enter_ctx());
+	if (!*find(exec) || type > 2 || !step_of(&exec->plan, node, &disable))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(FM_CU_SUCCESS);
 }
 
 fm_cu_result cuGraphExecKernelNodeSetParams(

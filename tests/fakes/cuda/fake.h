@@ -44,7 +44,7 @@ struct fk_point {
 	uint64_t seq;
 };
 
-enum fk_what { FK_OTHER, FK_COPY, FK_WORDS, FK_RECORD };
+enum fk_what { FK_OTHER, FK_COPY, FK_FILL, FK_HOST, FK_FREE, FK_WORDS, FK_RECORD };
 
 /* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
 struct fk_work {
@@ -92,6 +92,8 @@ struct fk_launch {
 	struct fk_variables *variables;
 	CUfunction function;
 	unsigned grid[3], block[3], shared;
+	struct cu_launch_attribute attr[4]; /* the first of those that were given */
+	unsigned n_attr;
 	void **param;           /* pointers to each */
 	unsigned char params[]; /* as they stand in the constants, a guardian's included */
 };
@@ -162,6 +164,7 @@ struct CUstream_st {
 	uint64_t submitted, done;
 	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
 	const unsigned char *guard;   /* control block of its latest guarded launch, or NULL */
+	bool guard_of_graph;          /* which was one of a graph's */
 	struct fk_capture *capture;
 	struct fk_nodes *leaves; /* the nodes that the next one depends on, while it captures */
 };
@@ -335,6 +338,11 @@ fm_cu_result fk_node_set(struct fk_work *at, const struct cu_kernel_node *k);
 
 /* exec.c */
 CUgraph fk_plan_graph(const struct fk_work *w); /* if it is a plan; or NULL */
+/* Its works, the next ones from *i on; NULL: there are no more. */
+const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i);
+
+/* nodes.c */
+bool fk_node_records(const struct fk_work *w); /* an event, each time */
 
 /* module.c */
 struct fk_variables {
@@ -376,6 +384,11 @@ struct fk_launch *fk_work_launch(const struct fk_work *w); /* if it is one; or N
 /* Before a command: may it run? What is not a guarded launch may not while blocks of one in front
  * of it are left out. With the lock. */
 void fk_guard_check(CUstream s, const struct fk_work *w);
+/* The same, before a graph, and before each of its nodes. Without the lock. */
+void fk_guard_check_graph(const struct fk_plan *p);
+void fk_guard_check_node(const struct fk_work *w);
+/* The stream whose thread this is. */
+extern _Thread_local CUstream fk_worker;
 bool fk_launch_guarded(const struct fk_launch *l);
 void fk_launch_run(const struct fk_launch *l);
 /* For a block that waits for what others do: lets the processor go. False: it waits in vain. */

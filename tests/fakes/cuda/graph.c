@@ -38,7 +38,7 @@ void fk_graph_publish(CUgraph g)
 	graphs = g;
 }
 
-/* Each time that a graph is launched its kernels have the same number. */
+/* What is made of a graph may have them, of which there may be several. */
 static void check_launch(const struct fk_work *w)
 {
 	if (fk_work_launch(w) && fk_launch_guarded(fk_work_launch(w)))
@@ -275,8 +275,8 @@ fm_cu_result cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgrap
 	return cuGraphAddKernelNode_v2(node, graph, deps, n, &k);
 }
 
-/* Of this type alone. */
-enum { NODE_KERNEL, NODE_HOST = 3, NODE_GRAPH, NODE_EMPTY };
+/* Of these types alone. */
+enum { NODE_KERNEL, NODE_GRAPH = 4 };
 
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const void *edges, size_t n, struct cu_node *what)
@@ -294,18 +294,6 @@ fm_cu_result cuGraphAddNode(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_node *what)
 {
 	return cuGraphAddNode_v2(node, graph, deps, NULL, n, what);
-}
-
-/* A copy, a fill and what else there is are of a type that is not asked for. */
-fm_cu_result cuGraphNodeGetType(CUgraphNode node, int *type)
-{
-	FK_TRY(fk_enter());
-	if (!node || !type)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*type = fk_work_launch(&node->work) ? NODE_KERNEL
-		: fk_graph_of(&node->work)  ? NODE_GRAPH
-					    : NODE_EMPTY;
-	return fk_leave(FM_CU_SUCCESS);
 }
 
 static fm_cu_result get_params(CUgraphNode node, struct cu_kernel_node *k, size_t size)
@@ -336,23 +324,35 @@ fm_cu_result cuGraphKernelNodeGetParams(CUgraphNode node, struct cu_kernel_node 
 	return get_params(node, v1, offsetof(struct cu_kernel_node, kernel));
 }
 
+/* The attributes stay as they are. */
 fm_cu_result fk_node_set(struct fk_work *at, const struct cu_kernel_node *k)
 {
+	struct fk_launch *was = at ? fk_work_launch(at) : NULL;
 	struct fk_work w;
 
-	if (!at || !k || !fk_work_launch(at))
+	if (!was || !k)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(node_work(&w, k));
-	check_launch(&w);
+	w.launch->n_attr = was->n_attr;
+	memcpy(w.launch->attr, was->attr, sizeof(was->attr));
 	fk_work_end(at);
 	*at = w;
 	return FM_CU_SUCCESS;
 }
 
+static fm_cu_result set_params(CUgraphNode node, const struct cu_kernel_node *k)
+{
+	fm_cu_result rc = fk_node_set(node ? &node->work : NULL, k);
+
+	if (!rc)
+		check_launch(&node->work);
+	return rc;
+}
+
 fm_cu_result cuGraphKernelNodeSetParams_v2(CUgraphNode node, const struct cu_kernel_node *k)
 {
 	FK_TRY(fk_enter_ctx());
-	return fk_leave(fk_node_set(node ? &node->work : NULL, k));
+	return fk_leave(set_params(node, k));
 }
 
 fm_cu_result cuGraphKernelNodeSetParams(CUgraphNode node, const struct cu_kernel_node *v1)

@@ -115,6 +115,51 @@ static bool has_left_out(const unsigned char *block)
 	       atomic_load((_Atomic uint64_t *)(uintptr_t)(block + 8));
 }
 
+/* Whose launch it was that left out blocks last: a block serves others later. Who resumes launches
+ * does so in streams of the highest priority, which do not count. */
+static struct leaver {
+	struct leaver *next;
+	const unsigned char *block;
+	CUstream stream;
+} * leavers;
+
+static struct leaver *leaver_of(const unsigned char *block)
+{
+	struct leaver *l = leavers;
+
+	while (l && l->block != block)
+		l = l->next;
+	return l;
+}
+
+static void note_leaver(const unsigned char *block, CUstream s)
+{
+	struct leaver *l;
+
+	if (!s || s->priority < 0)
+		return;
+	pthread_mutex_lock(&fk.lock);
+	l = leaver_of(block);
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			abort();
+		l->block = block;
+		l->next = leavers;
+		leavers = l;
+	}
+	l->stream = s;
+	pthread_mutex_unlock(&fk.lock);
+}
+
+/* Has a launch in front of what comes next in the stream left out blocks? */
+static bool is_behind(CUstream s)
+{
+	const struct leaver *l = s->guard ? leaver_of(s->guard) : NULL;
+
+	return l && l->stream == s && has_left_out(s->guard);
+}
+
 /* Who resumes launches looks at the control block, by copies and operations on words, and may
  * record events of its own. */
 static bool of_the_guard(const unsigned char *block, const struct fk_work *w)
@@ -126,19 +171,79 @@ static bool of_the_guard(const unsigned char *block, const struct fk_work *w)
 	return w->what == FK_COPY && ((src >= at && src < at + 64) || (dst >= at && dst < at + 64));
 }
 
+static unsigned char *block_of(const struct fk_launch *l)
+{
+	return (unsigned char *)(uintptr_t)guard_param(l, 1);
+}
+
+static void ahead(const struct fk_work *w)
+{
+	const struct fk_launch *l = fk_work_launch(w);
+
+	fk_die("%s runs ahead of blocks that a launch in front of it has left out",
+		l                      ? l->entry->name
+		: w->what == FK_COPY   ? "a copy"
+		: w->what == FK_WORDS  ? "an operation on words"
+		: w->what == FK_RECORD ? "an event"
+				       : "a command");
+}
+
+/* A launch with another control block does not know of what was left out in a graph. */
+static void check_other(CUstream s, const struct fk_launch *l)
+{
+	if (s->guard_of_graph && s->guard != block_of(l) && is_behind(s))
+		fk_die("%s runs ahead of blocks that a graph in front of it has left out",
+			l->entry->name);
+}
+
 void fk_guard_check(CUstream s, const struct fk_work *w)
 {
 	const struct fk_launch *l = fk_work_launch(w);
 
 	if (l && fk_launch_guarded(l)) {
-		s->guard = (unsigned char *)(uintptr_t)guard_param(l, 1);
+		check_other(s, l);
+		s->guard = block_of(l);
+		s->guard_of_graph = false;
 		return;
 	}
-	if (w->run && has_left_out(s->guard) && !of_the_guard(s->guard, w))
-		fk_die("%s runs ahead of blocks that a launch in front of it has left out",
-			l                    ? l->entry->name
-			: w->what == FK_COPY ? "a copy"
-					     : "a command");
+	if (w->run && is_behind(s) && !of_the_guard(s->guard, w))
+		ahead(w);
+}
+
+/* Its kernels have the same numbers each time: what one launch has left out has to be made good
+ * before the next begins. */
+void fk_guard_check_graph(const struct fk_plan *p)
+{
+	const struct fk_launch *l;
+	const struct fk_work *w;
+
+	pthread_mutex_lock(&fk.lock);
+	for (size_t i = 0; (w = fk_plan_next(p, &i));) {
+		l = fk_work_launch(w);
+		if (l && fk_launch_guarded(l) && has_left_out(block_of(l)))
+			fk_die("a graph is launched again ahead of blocks that it has left out");
+	}
+	pthread_mutex_unlock(&fk.lock);
+}
+
+/* Operations on words stand in graphs as gates: several at a time, that wait and say so. */
+void fk_guard_check_node(const struct fk_work *w)
+{
+	const struct fk_launch *l = fk_work_launch(w);
+	CUstream s = fk_worker;
+	bool gate = w->what == FK_WORDS && w->memop.n > 2;
+
+	if (fk_graph_of(w))
+		return; /* its own nodes come */
+	pthread_mutex_lock(&fk.lock);
+	if (l && fk_launch_guarded(l)) {
+		check_other(s, l);
+		s->guard = block_of(l);
+		s->guard_of_graph = true;
+	} else if (!gate && (w->run || fk_node_records(w)) && is_behind(s)) {
+		ahead(w);
+	}
+	pthread_mutex_unlock(&fk.lock);
 }
 
 /* --- blocks --- */
@@ -324,4 +429,6 @@ void fk_launch_run(const struct fk_launch *l)
 		run_helped(&r);
 	else
 		run_blocks(&r);
+	if (r.left_out)
+		note_leaver(r.block, fk_worker);
 }

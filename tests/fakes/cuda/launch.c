@@ -239,6 +239,9 @@ static fm_cu_result launch(
 	if (rc && s->capture)
 		s->capture->invalid = true;
 	FK_TRY(rc);
+	w.launch->n_attr = c->attr_count < 4 ? c->attr_count : 4;
+	if (c->attr_count)
+		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
 	return fk_enqueue(c->stream, &w, NULL);
 }
 
@@ -272,9 +275,15 @@ fm_cu_result cuLaunchKernel(CU_LAUNCH_PARAMS, void **extra)
 
 fm_cu_result cuLaunchCooperativeKernel(CU_LAUNCH_PARAMS)
 {
-	if (too_large((unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}))
-		return COOPERATIVE_TOO_LARGE;
-	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
+	struct cu_launch_attribute together = {.id = CU_LAUNCH_COOPERATIVE, .value.cooperative = 1};
+	struct cu_launch_config c = {.grid = {gx, gy, gz},
+		.block = {bx, by, bz},
+		.shared = shared,
+		.stream = stream,
+		.attrs = &together,
+		.attr_count = 1};
+
+	return cuLaunchKernelEx(&c, f, params, NULL);
 }
 
 /* A kernel on several devices, of which there is one. */

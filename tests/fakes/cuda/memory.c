@@ -331,7 +331,7 @@ fm_cu_result cuMemAllocAsync(CUdeviceptr *d, size_t size, CUstream stream)
 
 fm_cu_result cuMemFreeAsync(CUdeviceptr d, CUstream stream)
 {
-	struct fk_work w = {.run = run_free, .set.dst = (void *)(uintptr_t)d};
+	struct fk_work w = {.what = FK_FREE, .run = run_free, .set.dst = (void *)(uintptr_t)d};
 	fm_cu_result rc;
 	CUstream s;
 

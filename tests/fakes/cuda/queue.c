@@ -61,11 +61,14 @@ void fk_work_share(struct fk_work *copy)
 		copy->share(copy);
 }
 
+_Thread_local CUstream fk_worker;
+
 static void *worker(void *arg)
 {
 	CUstream s = arg;
 	struct fk_op *op;
 
+	fk_worker = s;
 	pthread_mutex_lock(&fk.lock);
 	for (;;) {
 		while (!s->head)
@@ -134,6 +137,7 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 	s->priority = 0;
 	s->channel = NULL;
 	s->guard = NULL;
+	s->guard_of_graph = false;
 	s->live = true;
 	*stream = s;
 	return FM_CU_SUCCESS;

@@ -150,7 +150,7 @@ static void run_host(struct fk_work *w)
 
 fm_cu_result cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
 {
-	struct fk_work w = {.run = run_host, .host = {.fn = fn, .arg = arg}};
+	struct fk_work w = {.what = FK_HOST, .run = run_host, .host = {.fn = fn, .arg = arg}};
 
 	if (!fn)
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -160,8 +160,9 @@ fm_cu_result cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
 
 fm_cu_result cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *arg, unsigned flags)
 {
-	struct fk_work w = {
-		.run = run_host, .host = {.callback = fn, .stream = stream, .arg = arg}};
+	struct fk_work w = {.what = FK_HOST,
+		.run = run_host,
+		.host = {.callback = fn, .stream = stream, .arg = arg}};
 	fm_cu_result rc;
 	CUstream s;
 
