@@ -96,6 +96,7 @@ struct fm_backend_ops {
 	 * not gone on as it was yet, and nobody may take it for ended. May be NULL: no. */
 	bool (*uncovered)(void *hwq);
 	bool (*busy)(void *hwq);
+	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
 	 * the driver's. What is tracked counts as reached. May be NULL. */

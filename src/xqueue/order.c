@@ -6,6 +6,8 @@
 #define AHEAD_LOOK (100 * FM_US)
 /* A queue that may run, and does not move for so long, waits for something else. */
 #define AHEAD_MOST FM_S
+/* Now and then a look whether the device is lost. */
+#define LOSS_LOOKS 500u
 
 void fm_xq_order_take(struct fm_xq *q)
 {
@@ -50,11 +52,53 @@ void fm_xq_cover_in_order(struct fm_xq *q)
 		place(q, uncovered);
 }
 
+static bool always(struct fm_xq *q)
+{
+	return true;
+}
+
+void fm_xq_gate_in_order(struct fm_xq *q)
+{
+	place(q, always);
+}
+
 void fm_xq_cover(struct fm_xq *q)
 {
 	fm_xq_order_take(q);
 	place(q, uncovered);
 	fm_xq_order_give(q);
+}
+
+/* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
+static bool drained(struct fm_xq *q, bool ask)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool yes;
+
+	pthread_mutex_lock(&x->lock);
+	yes = x->gone || !q->ops->pending || !q->ops->pending(q->hwq) ||
+	      (ask && !q->closing && q->ops->lost && q->ops->lost(q->hwq));
+	fm_xq_leave(q);
+	return yes;
+}
+
+void fm_xq_outlast(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	for (unsigned i = 1; !atomic_load(&q->client->dead) && !drained(q, i % LOSS_LOOKS == 0);
+		i++)
+		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + AHEAD_LOOK);
+}
+
+bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
+{
+	bool yes;
+
+	pthread_mutex_lock(&q->cold->lock);
+	yes = !q->cold->gone && fm_slot_progress(q->slot) > more_than;
+	fm_xq_leave(q);
+	return yes;
 }
 
 static bool untold(struct fm_xq *q)

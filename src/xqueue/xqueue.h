@@ -241,6 +241,13 @@ void fm_xq_order_give(struct fm_xq *q);
  * finished: a gate. Without that lock, or with it. */
 void fm_xq_cover(struct fm_xq *q);
 void fm_xq_cover_in_order(struct fm_xq *q);
+/* A gate, whatever there is in front of it. With that lock. */
+void fm_xq_gate_in_order(struct fm_xq *q);
+/* Wait until such commands have finished, or nobody will ever say so; also of one that is closing.
+ * Without that lock. */
+void fm_xq_outlast(struct fm_xq *q);
+/* Has the device said that more than so many have finished? Not known of one that is gone: no. */
+bool fm_xq_said(struct fm_xq *q, uint64_t more_than);
 /* Wait until fewer commands than that are under way: the driver would wait for the device, with
  * locks of its own, that the agent may need to let it go on. False: they do not get fewer, for they
  * wait for something else. Without that lock. */

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
-SETS = ("cuda_guard", "cuda_guard_ends", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
+SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
 ENV = cuda_env(dict(os.environ))
 
 
@@ -97,10 +97,14 @@ def daemon_goes_and_comes(stack):
     with_others.finish()
 
 
-def endless(fermata, *options):
+STEPS = "cuda_guard", "steps", "chains"
+GRAPHS = "cuda_guard_graphs", "replays"
+
+
+def endless(fermata, *options, what=STEPS):
     """A program with kernels of many blocks, each round of which has to be as the first, and another beside it."""
     fermata.env["CUDA_GUARD_BLOCKS"] = "500"
-    p = fermata.program([program("cuda_guard"), "600", "steps", "chains"], *options)
+    p = fermata.program([program(what[0]), "600", *what[1:]], *options)
     worker = fermata.cuda_worker()
     eventually("it has a queue", lambda: queues(fermata, p.pid))
     return p, worker
@@ -112,9 +116,9 @@ def again(fermata, p):
     check(p.p.poll() is None, "a round differed from the first")
 
 
-def left_in_the_middle(stack):
+def left_in_the_middle(stack, what=STEPS):
     fermata = world(stack)
-    p, _ = endless(fermata)
+    p, _ = endless(fermata, what=what)
     check(all(q["level"] == 3 and q["levels"] == [1, 2, 3] for q in queues(fermata, p.pid)), "it is not at level 3")
 
     def stopped():
@@ -124,11 +128,15 @@ def left_in_the_middle(stack):
     eventually("it is stopped in the middle of kernels", stopped)
 
 
-def not_by_wish(stack, env, *options):
+def in_graphs(stack):
+    left_in_the_middle(stack, GRAPHS)
+
+
+def not_by_wish(stack, env, *options, what=STEPS):
     """Kernels that are left alone, or all or nothing, are never stopped in their middle."""
     fermata = world(stack)
     fermata.env.update(env)
-    p, _ = endless(fermata, *options)
+    p, _ = endless(fermata, *options, what=what)
     for _ in range(10):
         again(fermata, p)
         check(inside(fermata, p.pid) == 0, f"stopped in the middle of a kernel with {env} {options}")
@@ -140,6 +148,23 @@ def left_alone(stack):
 
 def all_or_nothing(stack):
     not_by_wish(stack, {"FERMATA_GUARDIAN_GRID": "*"})
+
+
+def not_in_graphs(stack):
+    not_by_wish(stack, {"FERMATA_GUARDIAN_GRAPHS": "0"}, what=GRAPHS)
+
+
+def graphs_that_cannot(stack):
+    """Those are counted, by the reason."""
+    fermata = world(stack)
+    p = fermata.program([program(GRAPHS[0]), "600", "other nodes"])
+
+    def counted():
+        return {c["call"]: c["undivided"] for c in (fermata.group(p.pid) or {}).get("calls", ())}
+
+    want = {"graph (not of kernels alone)", "graph (branches)"}
+    eventually("graphs are counted", lambda: want <= counted().keys())
+    check(all(counted()[name] > 0 for name in want), f"so many: {counted()}")
 
 
 def at_level_2(stack):
@@ -248,5 +273,6 @@ def driver_without(stack):
 
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
-    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, left_alone,
-         all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random, asked_for, *fake_only)
+    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, in_graphs,
+         not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
+         asked_for, *fake_only)

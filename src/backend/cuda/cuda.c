@@ -551,6 +551,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.interrupt = fm_cu_interrupt,
 	.restore = fm_cu_restore,
 	.busy = fm_cu_busy,
+	.pending = fm_cu_pending,
 	.close = close_stream,
 	.release = release,
 	.quiesce = quiesce,

@@ -40,9 +40,23 @@ static struct fm_cu_guard *take(CUcontext ctx)
 	return g;
 }
 
+/* Those launched up to that one are over. */
+static void forget_graphs(struct fm_cu_guard *g, uint64_t last)
+{
+	for (uint64_t n = g->records.first; g->graphs && n <= last; n++) {
+		struct fm_cu_record *rec = fm_cu_record(&g->records, n);
+
+		if (!rec->graph)
+			continue;
+		fm_cu_graph_put(rec->graph);
+		g->graphs--;
+	}
+}
+
 /* Numbers go on: the control block may know the last one. */
 static void reset(struct fm_cu_guard *g)
 {
+	forget_graphs(g, g->records.next - 1);
 	fm_cu_records_reset(&g->records);
 	atomic_store(&g->covered, atomic_load(&g->launched));
 	g->progress = NULL;
@@ -59,7 +73,7 @@ static void discard(struct fm_cu_guard *g)
 	free(g);
 }
 
-static bool has_all(const struct fm_cu_driver *cu)
+bool fm_cu_guard_has_all(const struct fm_cu_driver *cu)
 {
 	return cu->ctx_push && cu->ctx_pop && cu->stream_mem_ops && cu->host_alloc &&
 	       cu->host_free && cu->host_device_pointer && cu->mem_alloc && cu->mem_free &&
@@ -82,27 +96,28 @@ static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstr
 	return false;
 }
 
-static bool find_streams(struct fm_cu_guard *g)
+bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
+	CUstream *again, CUfunction *look)
 {
 	unsigned i = 0;
 	bool ok;
 
 	pthread_mutex_lock(&kept.lock);
-	while (i < CONTEXTS && kept.streams[i].ctx != g->ctx)
+	while (i < CONTEXTS && kept.streams[i].ctx != ctx)
 		i++;
 	ok = i < CONTEXTS;
 	for (i = ok ? i : 0; i < CONTEXTS && !ok; i++) {
 		if (kept.streams[i].ctx)
 			continue;
-		ok = make_streams(g->cu, &kept.streams[i].control, &kept.streams[i].again);
-		kept.streams[i].ctx = ok ? g->ctx : NULL;
-		kept.streams[i].look = ok ? fm_cu_look_load(g->cu) : NULL;
+		ok = make_streams(cu, &kept.streams[i].control, &kept.streams[i].again);
+		kept.streams[i].ctx = ok ? ctx : NULL;
+		kept.streams[i].look = ok ? fm_cu_look_load(cu) : NULL;
 		break;
 	}
 	if (ok) {
-		g->control = kept.streams[i].control;
-		g->again = kept.streams[i].again;
-		g->look = kept.streams[i].look;
+		*control = kept.streams[i].control;
+		*again = kept.streams[i].again;
+		*look = kept.streams[i].look;
 	}
 	pthread_mutex_unlock(&kept.lock);
 	return ok;
@@ -123,7 +138,8 @@ static bool furnish(struct fm_cu_guard *g)
 	const struct fm_cu_driver *cu = g->cu;
 	void *shared = NULL;
 
-	if (!fm_cu_records_init(&g->records) || !find_streams(g) ||
+	if (!fm_cu_records_init(&g->records) ||
+		!fm_cu_guard_streams(cu, g->ctx, &g->control, &g->again, &g->look) ||
 		cu->mem_alloc(&g->block, BLOCK_BYTES) ||
 		cu->host_alloc(&shared, sizeof(*g->shared),
 			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
@@ -144,7 +160,7 @@ struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx
 	bool ok;
 	int mode;
 
-	if (g || !has_all(cu))
+	if (g || !fm_cu_guard_has_all(cu))
 		return g;
 	turnstile = fm_cu_turnstile(ctx, true);
 	if (!turnstile)
@@ -175,6 +191,8 @@ void fm_cu_guard_runs(struct fm_cu_guard *g)
 void fm_cu_guard_abandon(struct fm_cu_guard *g)
 {
 	atomic_store(&g->broken, true);
+	if (g->graph && g->stage != FM_CU_RUNS)
+		fm_cu_graph_spoilt(g->graph);
 	atomic_store(&g->shared->hold, 0);
 	fm_cu_guard_runs(g);
 }
@@ -211,6 +229,7 @@ void fm_cu_guards_forget(CUcontext ctx)
 			kept.streams[i].ctx = NULL;
 	pthread_mutex_unlock(&kept.lock);
 	fm_cu_turnstile_forget(ctx);
+	fm_cu_graphs_forget(ctx);
 }
 
 void fm_cu_guard_fork_child(void)
@@ -220,6 +239,7 @@ void fm_cu_guard_fork_child(void)
 	kept.unused = NULL;
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		kept.streams[i].ctx = NULL;
+	fm_cu_graphs_fork_child();
 }
 
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode)
@@ -241,8 +261,7 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 /* --- launching --- */
 
-/* Attributes that mean the same when the launch is made again. Not those that record an event. */
-static bool can_repeat(const struct fm_cu_launch_config *c, bool *whole)
+bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 {
 	for (unsigned i = 0; i < c->n_attributes; i++) {
 		const struct fm_cu_attribute *a = &c->attributes[i];
@@ -278,7 +297,7 @@ void *fm_cu_guard_begin(
 	bool whole = l->whole;
 
 	if (atomic_load_explicit(&g->broken, memory_order_relaxed) ||
-		!can_repeat(l->config, &whole))
+		!fm_cu_guard_repeats(l->config, &whole) || fm_cu_guard_graph_open(g))
 		return NULL;
 	rec = fm_cu_records_room(&g->records, l->config, l->bytes);
 	if (!rec)
@@ -286,6 +305,8 @@ void *fm_cu_guard_begin(
 	rec->function = l->function;
 	rec->number = g->records.next;
 	rec->whole = whole || rec->blocks > FM_CU_BLOCKS_MAX;
+	rec->graph = NULL;
+	g->graph_last = false;
 	ours[0] = g->block;
 	ours[1] = g->block;
 	ours[2] = rec->number << 2 | (rec->whole ? FM_GUARD_GRID : FM_GUARD_BLOCK);
@@ -294,8 +315,14 @@ void *fm_cu_guard_begin(
 
 void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 {
+	struct fm_cu_graph *graph = fm_cu_record(&g->records, g->records.next)->graph;
+
 	if (!launched)
 		return;
+	if (graph) {
+		fm_cu_graph_keep(graph);
+		g->graphs++;
+	}
 	fm_cu_records_add(&g->records);
 	atomic_store_explicit(&g->launched, g->records.next - 1, memory_order_release);
 }
@@ -304,6 +331,35 @@ bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
 {
 	return atomic_load_explicit(&g->launched, memory_order_acquire) !=
 	       atomic_load_explicit(&g->covered, memory_order_relaxed);
+}
+
+/* --- launching graphs --- */
+
+bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)
+{
+	return g->graph_last && fm_cu_guard_uncovered(g);
+}
+
+uint64_t fm_cu_guard_said(const struct fm_cu_guard *g)
+{
+	return g->said;
+}
+
+bool fm_cu_guard_graph(struct fm_cu_guard *g, struct fm_cu_graph *graph, CUstream stream)
+{
+	static const struct fm_cu_launch_config none;
+	struct fm_cu_record *rec;
+
+	if (atomic_load_explicit(&g->broken, memory_order_relaxed) || fm_cu_guard_uncovered(g) ||
+		graph->ctx != g->ctx || atomic_load(&graph->loose))
+		return false;
+	rec = fm_cu_records_room(&g->records, &none, 0);
+	if (!rec || !fm_cu_graph_prepare(graph, stream))
+		return false;
+	rec->graph = graph;
+	rec->from = 2 * g->said;
+	g->graph_last = true;
+	return true;
 }
 
 /* --- gates --- */
@@ -328,6 +384,7 @@ void fm_cu_guard_gated(struct fm_cu_guard *g, _Atomic uint64_t *progress, uint64
 	uint64_t launched = atomic_load(&g->launched);
 
 	g->progress = progress;
+	forget_graphs(g, fm_cu_records_past(&g->records, atomic_load(progress)));
 	fm_cu_records_retire(&g->records, atomic_load(progress));
 	if (launched != atomic_load(&g->covered))
 		fm_cu_records_cover(&g->records, 2 * g->said + 1, 2 * finished);

@@ -38,6 +38,10 @@ struct fm_cu_guarded {
 	bool whole;
 };
 
+/* Do its attributes mean the same when the launch is made again? Not those that record an event.
+ * whole: becomes true if they make it one of all blocks or none. */
+bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole);
+
 /*
  * The launch is to be guarded. Returns where its parameters, without ours, are to be copied,
  * aligned to 16; and ours. NULL: this one goes unguarded, behind a gate: no room, or something in
@@ -46,6 +50,18 @@ struct fm_cu_guarded {
  */
 void *fm_cu_guard_begin(struct fm_cu_guard *g, const struct fm_cu_guarded *l, uint64_t ours[3]);
 void fm_cu_guard_end(struct fm_cu_guard *g, bool launched);
+
+/*
+ * A launch of a graph whose kernels are guarded (guard_graph.h) is one launch here. Nothing
+ * uncovered may stand in front of it, and a gate has to come before the next launch, whatever it
+ * is: the two would not stop by one word. False: it goes unguarded. Then fm_cu_guard_end().
+ */
+struct fm_cu_graph;
+bool fm_cu_guard_graph(struct fm_cu_guard *g, struct fm_cu_graph *graph, CUstream stream);
+/* The last launch was a graph's, and no gate stands behind it. With the order held. */
+bool fm_cu_guard_graph_open(const struct fm_cu_guard *g);
+/* What the last gate has said, or will say, is finished. With the order held. */
+uint64_t fm_cu_guard_said(const struct fm_cu_guard *g);
 
 /* Were there guarded launches since the last gate? Any thread; exact with the order held. */
 bool fm_cu_guard_uncovered(const struct fm_cu_guard *g);
@@ -66,4 +82,5 @@ int fm_cu_interrupt(void *hwq);
 int fm_cu_restore(void *hwq);
 /* Are there launches that will be made again, once it may go on? */
 bool fm_cu_busy(void *hwq);
+bool fm_cu_pending(void *hwq);
 bool fm_cu_uncovered(void *hwq);

@@ -2,6 +2,7 @@
 /* Between guard.c (making, launching, gates) and guard_stop.c (stopping, going on). */
 #pragma once
 #include "guard.h"
+#include "guard_graph.h"
 #include "guard_records.h"
 #include "internal.h"
 #include "turnstile.h"
@@ -10,7 +11,8 @@
 enum {
 	FM_CU_BLOCK_COUNT = 4,
 	FM_CU_BLOCK_FIRST = 8,
-	FM_CU_BLOCK_HEAD = 16, /* bytes that are read */
+	FM_CU_BLOCK_HEAD = 16,    /* bytes that are read */
+	FM_CU_BLOCK_DECIDED = 16, /* of the last launch that was all or none */
 	FM_CU_BLOCK_MAP = 64,
 };
 /* Launches of more blocks are all or none: a bit each is 64 KiB. */
@@ -48,12 +50,15 @@ struct fm_cu_guard {
 
 	/* Under the order, and read by any thread. */
 	_Atomic uint64_t launched, covered;
+	bool graph_last; /* of the launches, a graph's */
+	unsigned graphs; /* launches of graphs that are kept */
 	struct fm_cu_records
 		records; /* under the order and the lock, or what is in front of a gate */
 
 	/* Under the lock. */
 	_Atomic uint64_t *progress; /* the queue's; NULL: no gate yet */
-	uint64_t said;              /* finished, by the last gate */
+	uint64_t said;              /* finished, by the last gate; also under the order */
+	struct fm_cu_graph *graph;  /* that is stopped; NULL: launches of the stream */
 	_Atomic enum fm_cu_stage stage;
 	bool stop; /* the stop word, as written last */
 	uint64_t rest_progress;
@@ -66,6 +71,12 @@ struct fm_cu_guard {
 	uint64_t number; /* of launches that are made again */
 	uint32_t count;  /* blocks left out, until the last look */
 };
+
+/* What is stopped: launches of the stream, or a graph that runs in it. */
+static inline CUdeviceptr fm_cu_guard_block(const struct fm_cu_guard *g)
+{
+	return g->graph ? g->graph->block : g->block;
+}
 
 /* guard_look.c, in the context. The kernel that reads a control block, or NULL; have a look, into
  * shared->head, in the control stream; try it, with a block of zeros. */
@@ -80,3 +91,8 @@ void fm_cu_guard_runs(struct fm_cu_guard *g);
  * do not mind. False: the context is gone. */
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode);
 void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);
+
+/* guard.c, for who makes what else takes part. Those of a context, which is current. */
+bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
+	CUstream *again, CUfunction *look);
+bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);

@@ -38,12 +38,12 @@ bool fm_cu_look(struct fm_cu_guard *g)
 {
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = g->control};
-	CUdeviceptr from = g->block, to = g->shared_at + offsetof(struct fm_cu_shared, head);
+	CUdeviceptr from = fm_cu_guard_block(g),
+		    to = g->shared_at + offsetof(struct fm_cu_shared, head);
 	void *params[] = {&from, &to};
 
 	if (!g->look)
-		return !g->cu->copy_to_host(
-			&g->shared->head, g->block, FM_CU_BLOCK_HEAD, g->control);
+		return !g->cu->copy_to_host(&g->shared->head, from, FM_CU_BLOCK_HEAD, g->control);
 	return !g->cu->launch(&config, g->look, params, NULL);
 }
 

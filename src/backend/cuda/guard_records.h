@@ -19,6 +19,10 @@ struct fm_cu_record {
 	uint32_t bytes; /* of the parameters */
 	bool whole;
 	char *params;
+	/* A launch of a graph, in place of all that (guard_graph.h), or NULL; and what the queue's
+	 * progress says at least when it has begun, or may have. */
+	struct fm_cu_graph *graph;
+	uint64_t from;
 };
 
 /* A gate, with launches between it and the one before. */

@@ -55,16 +55,22 @@ static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g
 	return ok;
 }
 
+/* Of the launches that may be left out, the n-th. */
+static struct fm_cu_record *launch(struct fm_cu_guard *g, uint64_t n)
+{
+	return g->graph ? &g->graph->node[n - 1] : fm_cu_record(&g->records, n);
+}
+
 static bool put_stop(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, g->block, 1);
+	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 1);
 
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0);
 }
 
 static bool put_look(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, g->block, 0);
+	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 0);
 
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
 }
@@ -80,9 +86,11 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES);
 
 	config.stream = g->again;
-	rec->number = UINT64_C(1) << 60 | ++g->number;
-	ours[0] = g->block;
-	ours[1] = g->block;
+	if (g->graph)
+		g->graph->renumbered = true;
+	rec->number = UINT64_C(1) << 60 | ++*(g->graph ? &g->graph->number : &g->number);
+	ours[0] = fm_cu_guard_block(g);
+	ours[1] = fm_cu_guard_block(g);
 	ours[2] = rec->number << 2 | (rec->whole          ? FM_GUARD_GRID
 					     : rest_of_it ? FM_GUARD_AGAIN
 							  : FM_GUARD_BLOCK);
@@ -91,7 +99,8 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 
 static bool put_chunk(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_64, g->block + FM_CU_BLOCK_FIRST, 0);
+	union fm_cu_mem_op op =
+		write_op(FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
 
 	if (g->first && g->cu->stream_mem_ops(g->again, 1, &op, 0))
 		return false;
@@ -99,7 +108,7 @@ static bool put_chunk(struct fm_cu_guard *g)
 		bool rest_of_it = g->first;
 
 		g->first = false;
-		if (!put_again(g, fm_cu_record(&g->records, g->todo++), rest_of_it))
+		if (!put_again(g, launch(g, g->todo++), rest_of_it))
 			return false;
 	}
 	return true;
@@ -133,25 +142,26 @@ static void look(struct fm_cu_guard *g)
  * all. Those behind it, up to `last`, have left out all of theirs. */
 static void learn(struct fm_cu_guard *g, uint64_t last)
 {
-	uint64_t out = (uint32_t)(g->shared->head.count - g->count);
-	uint64_t number = g->shared->head.first, n = g->records.first;
+	uint32_t *count = g->graph ? &g->graph->count : &g->count;
+	uint64_t out = (uint32_t)(g->shared->head.count - *count);
+	uint64_t number = g->shared->head.first, n = g->graph ? 1 : g->records.first;
 	struct fm_cu_record *rec;
 
-	g->count = g->shared->head.count;
+	*count = g->shared->head.count;
 	g->inside = g->first = number != 0;
 	if (!number) {
 		g->half = 0;
 		return;
 	}
-	while (n <= last && fm_cu_record(&g->records, n)->number != number)
+	while (n <= last && launch(g, n)->number != number)
 		n++;
 	if (n > last) {
 		give_up(g); /* the program has written where it should not */
 		return;
 	}
-	rec = fm_cu_record(&g->records, n);
+	rec = launch(g, n);
 	for (uint64_t i = n + 1; i <= last; i++)
-		out = fm_sub_sat(out, fm_cu_record(&g->records, i)->blocks);
+		out = fm_sub_sat(out, launch(g, i)->blocks);
 	g->inside = !rec->whole && out < (n == g->half ? g->left : rec->blocks);
 	g->half = n;
 	g->left = out;
@@ -201,7 +211,8 @@ static void step(struct fm_cu_guard *g)
 		if (!waits(g))
 			return;
 		g->rest_progress = atomic_load(g->progress);
-		g->rest = fm_cu_records_rest(&g->records, g->rest_progress);
+		g->rest =
+			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
 		g->todo = g->rest + 1;
 		g->half = 0;
 		look(g);
@@ -229,14 +240,34 @@ static void step(struct fm_cu_guard *g)
 	}
 }
 
+/* Which word stops what runs, in a queue whose progress is this: between two gates are launches of
+ * the stream, or of one graph. False: that graph is still to come, behind a gate. */
+static bool choose(struct fm_cu_guard *g, uint64_t progress)
+{
+	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
+	struct fm_cu_record *rec =
+		n <= atomic_load(&g->launched) ? fm_cu_record(&g->records, n) : NULL;
+
+	g->graph = rec ? rec->graph : NULL;
+	if (!g->graph)
+		return true;
+	if (progress < rec->from)
+		return false;
+	fm_cu_graph_number(g->graph);
+	return true;
+}
+
 /* False: not now, for the program has a call in the driver that may wait for the device. */
 static bool begin_stop(struct fm_cu_guard *g)
 {
+	uint64_t progress;
+
 	if (!fm_cu_stop_begin(g->turnstile))
 		return false;
 	g->stage = FM_CU_STOPPING;
 	atomic_store(&g->shared->hold, 1);
-	if (waits(g)) {
+	progress = g->progress ? atomic_load(g->progress) : 0;
+	if (progress & 1 || !choose(g, progress)) {
 		open_gates(g);
 		return true;
 	}
@@ -249,6 +280,13 @@ static bool begin_stop(struct fm_cu_guard *g)
 static bool is_there(const struct fm_cu_queue *q)
 {
 	return q->guard && !atomic_load(&q->guard->broken);
+}
+
+/* A graph stands at a gate of its own. When that opens it runs dry, and then what it has left out
+ * is made good: nothing is to be done before. */
+static bool at_inner_gate(const struct fm_cu_guard *g)
+{
+	return g->graph && fm_cu_graph_stands(g->graph);
 }
 
 int fm_cu_interrupt(void *hwq)
@@ -270,7 +308,7 @@ int fm_cu_interrupt(void *hwq)
 	if (g->stage == FM_CU_RUNS)
 		return -EALREADY;
 	if (g->stage != FM_CU_PARKED)
-		return -EINPROGRESS;
+		return g->stage == FM_CU_STOPPING && at_inner_gate(g) ? -EALREADY : -EINPROGRESS;
 	return g->inside ? 0 : -EALREADY;
 }
 
@@ -300,6 +338,13 @@ bool fm_cu_busy(void *hwq)
 	const struct fm_cu_queue *q = hwq;
 
 	return is_there(q) && q->guard->stage != FM_CU_RUNS;
+}
+
+bool fm_cu_pending(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
 }
 
 bool fm_cu_uncovered(void *hwq)

@@ -7,6 +7,7 @@
 
 struct area {
 	void *map;
+	size_t size;
 	struct fm_cu_reach at[CONTEXTS];
 	unsigned n;
 };
@@ -87,12 +88,32 @@ struct fm_cu_reach *fm_cu_reach(
 	pthread_mutex_lock(&reaches.lock);
 	if (!a->map)
 		a->map = map;
+	a->size = a->map == map ? size : a->size;
 	if (a->map == map)
 		r = find(a, ctx);
 	if (!r && a->map == map)
 		r = make(cu, ctx, area, size);
 	pthread_mutex_unlock(&reaches.lock);
 	return r;
+}
+
+void *fm_cu_reach_host(CUdeviceptr at)
+{
+	void *host = NULL;
+
+	pthread_mutex_lock(&reaches.lock);
+	for (unsigned i = 0; i < FM_CU_AREAS; i++) {
+		struct area *a = &reaches.area[i];
+
+		for (unsigned k = 0; k < a->n && !host; k++) {
+			const struct fm_cu_reach *r = &a->at[k];
+
+			if (atomic_load(&r->ctx) && at >= r->device && at - r->device < a->size)
+				host = (char *)a->map + (at - r->device);
+		}
+	}
+	pthread_mutex_unlock(&reaches.lock);
+	return host;
 }
 
 void fm_cu_reach_forget(CUcontext ctx)

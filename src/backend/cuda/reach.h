@@ -29,6 +29,9 @@ enum fm_cu_area { FM_CU_BOARD, FM_CU_GATE_PAGE, FM_CU_AREAS };
 struct fm_cu_reach *fm_cu_reach(
 	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, void *map, size_t size);
 
+/* What stands in an area at that address of the device's, in any context; NULL: nothing does. */
+void *fm_cu_reach_host(CUdeviceptr at);
+
 /* The context has ended, or its streams do not reach the areas this way any more. */
 void fm_cu_reach_forget(CUcontext ctx);
 

@@ -8,6 +8,7 @@
  * A later one may take an earlier one's place. Of what is not there nothing is known, and nothing
  * is said.
  */
+#include "graph_guard.h"
 #include "modules.h"
 #include "shim.h"
 
@@ -62,6 +63,7 @@ void fm_cuda_graphs_clear(void)
 {
 	for (size_t i = 0; i < GRAPHS; i++)
 		atomic_store(&graphs[i], 0);
+	fm_cuda_exec_fork_child();
 }
 
 /* --- captures --- */
@@ -101,6 +103,7 @@ void fm_cuda_graph_gated(CUstream stream)
 void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec)
 {
 	add(captured(stream), known(exec));
+	fm_cuda_exec_nested(exec);
 }
 
 /* --- composition --- */
@@ -180,17 +183,20 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 
 /* --- what is launched --- */
 
-static fm_cu_result instantiated(const CUgraphExec *exec, CUgraph graph, fm_cu_result rc)
+static fm_cu_result instantiated(
+	const CUgraphExec *exec, CUgraph graph, uint64_t flags, fm_cu_result rc)
 {
-	if (rc == FM_CU_SUCCESS)
-		set(*exec, known(graph));
+	if (rc != FM_CU_SUCCESS)
+		return rc;
+	set(*exec, known(graph));
+	fm_cuda_exec_made(*exec, graph, flags);
 	return rc;
 }
 
 fm_cu_result cuGraphInstantiate(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	return instantiated(exec, graph,
+	return instantiated(exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate,
 			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
 			(exec, graph, node, log, size)));
@@ -199,7 +205,7 @@ fm_cu_result cuGraphInstantiate(
 fm_cu_result cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	return instantiated(exec, graph,
+	return instantiated(exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate_v2,
 			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
 			(exec, graph, node, log, size)));
@@ -207,7 +213,7 @@ fm_cu_result cuGraphInstantiate_v2(
 
 fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	return instantiated(exec, graph,
+	return instantiated(exec, graph, flags,
 		NEXT(FM_CUDA_cuGraphInstantiateWithFlags,
 			(CUgraphExec *, CUgraph, unsigned long long), (exec, graph, flags)));
 }
@@ -215,15 +221,21 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 #define WITH_PARAMS \
 	(CUgraphExec * exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st * how)
 
+/* They begin with the flags, and the driver writes into what follows. */
+static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
+{
+	return how ? *(const uint64_t *)(const void *)how : 0;
+}
+
 fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
 {
-	return instantiated(exec, graph,
+	return instantiated(exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams, WITH_PARAMS, (exec, graph, how)));
 }
 
 fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 {
-	return instantiated(exec, graph,
+	return instantiated(exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
 }
 
@@ -237,6 +249,7 @@ static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
 
 fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)
 {
+	fm_cuda_exec_changes(exec);
 	return updated(exec, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
 			(exec, graph, node, result)));
@@ -245,6 +258,7 @@ fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *nod
 fm_cu_result cuGraphExecUpdate_v2(
 	CUgraphExec exec, CUgraph graph, struct CUgraphExecUpdateResultInfo_st *result)
 {
+	fm_cuda_exec_changes(exec);
 	return updated(exec, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
@@ -254,5 +268,6 @@ fm_cu_result cuGraphExecUpdate_v2(
 fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 {
 	set(exec, UNKNOWN);
+	fm_cuda_exec_ends(exec);
 	return NEXT(FM_CUDA_cuGraphExecDestroy, (CUgraphExec), (exec));
 }

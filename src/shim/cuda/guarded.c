@@ -277,6 +277,8 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 		c.attributes = &together;
 		c.n_attributes = 1;
 	}
+	if (fm_cu_guard_graph_open(q->hw.guard))
+		fm_xq_cover_in_order(q->xq);
 	copy = fm_cu_guard_begin(q->hw.guard, &l, ours);
 	if (!copy || !fm_cuda_args_copy(kernel->image, a->params, a->extra, copy))
 		return false;

@@ -4,7 +4,7 @@
  * What only orders work (events, waits, host functions) takes the device no time, stands behind the
  * gates of the work before it anyway, and is not counted.
  */
-#include "guarded.h"
+#include "graph_guard.h"
 
 struct launch {
 	struct fm_cuda_queue *q;
@@ -156,6 +156,7 @@ static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
 struct launch_plan {
 	struct launch l;
 	bool guarded; /* the queue's order is held until its end */
+	bool ordered; /* likewise, though it is not guarded */
 };
 
 static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
@@ -179,6 +180,8 @@ static void end_kernel(struct launch_plan p, fm_cu_result rc)
 	end(p.l, false);
 	if (p.guarded)
 		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
+	else if (p.ordered)
+		fm_xq_order_give(p.l.q->xq);
 }
 
 #define GIVEN_BY_DIMS                                                          \
@@ -318,13 +321,40 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 FM_CUDA_RECORDS(LAUNCH)
 #undef ONE
 
+static __attribute__((noinline)) struct launch_plan begin_exec(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, struct fm_cuda_exec *e)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct launch_plan p = {0};
+
+	fm_cuda_exec_settle(e, stream);
+	p.l = enter(given, per_thread, key, id, true);
+	p.ordered = p.l.q && p.l.q->hw.guard;
+	if (p.ordered)
+		p.guarded = fm_cuda_exec_guard(e, p.l.q);
+	else if (p.l.q || !atomic_load(&fm_cu_captures) || !fm_cuda_capturing(stream))
+		fm_cuda_exec_astray(e, stream);
+	return p;
+}
+
+static inline struct launch_plan begin_graph(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, CUgraphExec graph)
+{
+	struct fm_cuda_exec *e = fm_cu_inside ? NULL : fm_cuda_exec_find(graph);
+
+	if (FM_LIKELY(!e))
+		return (struct launch_plan){.l = begin(given, per_thread, key, id)};
+	return begin_exec(given, per_thread, key, id, e);
+}
+
 /* A graph without gates runs to its end once it has begun: those that are long are counted. One
  * that is captured becomes a part of another. */
-static inline void graph_launched(struct launch l, CUgraphExec graph, uint64_t key, CUstream stream)
+static inline void graph_launched(
+	struct launch_plan p, CUgraphExec graph, uint64_t key, CUstream stream)
 {
-	if (FM_LIKELY(l.q)) {
-		if (fm_cuda_graph_plain(graph) && fm_xq_long(l.q->xq, key))
-			fm_client_count_undivided(l.q->xq->client, "cuGraphLaunch");
+	if (FM_LIKELY(p.l.q)) {
+		if (!p.guarded && fm_cuda_graph_plain(graph) && fm_xq_long(p.l.q->xq, key))
+			fm_client_count_undivided(p.l.q->xq->client, "cuGraphLaunch");
 	} else if (atomic_load(&fm_cu_captures) && !fm_cu_inside) {
 		fm_cuda_graph_nested(stream, graph);
 	}
@@ -333,15 +363,15 @@ static inline void graph_launched(struct launch l, CUgraphExec graph, uint64_t k
 #define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                \
 	fm_cu_result symbol params                                                         \
 	{                                                                                  \
-		struct launch l = begin(stream, per_thread, key, id);                      \
+		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);    \
 		fm_cu_result rc;                                                           \
                                                                                            \
 		fm_cu_inside++;                                                            \
 		rc = NEXT(id, params, args);                                               \
 		fm_cu_inside--;                                                            \
 		if (rc == FM_CU_SUCCESS)                                                   \
-			graph_launched(l, graph, key, fm_cuda_stream(stream, per_thread)); \
-		end(l, false);                                                             \
+			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread)); \
+		end_kernel(p, rc);                                                         \
 		return rc;                                                                 \
 	}
 FM_CUDA_GRAPHS(LAUNCH)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0:
- * gates in front of a graph stop it, not the guardian. What the driver tells of a node has our
+ * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0: what
+ * is made of a graph may get others (graph_guard.h). What the driver tells of a node has our
  * parameters behind the program's own, where nobody looks for any; given back to it, they are ours
  * again.
  */
+#include "graph_guard.h"
 #include "modules.h"
 #include "shim.h"
 
@@ -52,24 +53,25 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 	return add_ours(&copy->kernel.old, kernel, a, room) ? copy : NULL;
 }
 
-#define ANY(id, symbol, decl, call)                                                              \
+#define ANY(id, symbol, change, decl, call)                                                      \
 	fm_cu_result symbol decl                                                                 \
 	{                                                                                        \
 		struct CUgraphNodeParams_st copy;                                                \
 		struct fm_cuda_args a;                                                           \
                                                                                                  \
 		what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what))); \
+		change;                                                                          \
 		return what ? NEXT(id, decl, call) : FM_CU_ERROR_INVALID_VALUE;                  \
 	}
-ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams,
+ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams, (void)0,
 	(CUgraphNode node, struct CUgraphNodeParams_st *what), (node, what))
-ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
+ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, fm_cuda_exec_changes(exec),
 	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what), (exec, node, what))
 
 /* --- nodes of kernels --- */
 
 /* `old`: the part that came first. `handle`: what names the kernel if there is no function. */
-#define ONE(id, symbol, type, old, handle, decl, call)                                           \
+#define ONE(id, symbol, change, type, old, handle, decl, call)                                   \
 	fm_cu_result symbol decl                                                                 \
 	{                                                                                        \
 		const type *given = (const void *)what;                                          \
@@ -86,28 +88,37 @@ ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
 				return FM_CU_ERROR_INVALID_VALUE;                                \
 			what = (const void *)&copy;                                              \
 		}                                                                                \
+		change;                                                                          \
 		return NEXT(id, decl, call);                                                     \
 	}
-#define OLD(symbol, decl, call) \
-	ONE(FM_CUDA_##symbol, symbol, struct fm_cu_kernel_node_old, , NULL, decl, call)
-#define NEW(symbol, decl, call) \
-	ONE(FM_CUDA_##symbol, symbol, struct fm_cu_kernel_node, old., given->kernel, decl, call)
+#define OLD(symbol, change, decl, call) \
+	ONE(FM_CUDA_##symbol, symbol, change, struct fm_cu_kernel_node_old, , NULL, decl, call)
+#define NEW(symbol, change, decl, call)                                                            \
+	ONE(FM_CUDA_##symbol, symbol, change, struct fm_cu_kernel_node, old., given->kernel, decl, \
+		call)
 
-OLD(cuGraphAddKernelNode,
+OLD(cuGraphAddKernelNode, (void)0,
 	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
 		const struct CUDA_KERNEL_NODE_PARAMS_st *what),
 	(node, graph, deps, n, what))
-NEW(cuGraphAddKernelNode_v2,
+NEW(cuGraphAddKernelNode_v2, (void)0,
 	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
 		const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
 	(node, graph, deps, n, what))
-OLD(cuGraphKernelNodeSetParams, (CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what),
-	(node, what))
-NEW(cuGraphKernelNodeSetParams_v2,
+OLD(cuGraphKernelNodeSetParams, (void)0,
+	(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what), (node, what))
+NEW(cuGraphKernelNodeSetParams_v2, (void)0,
 	(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what), (node, what))
-OLD(cuGraphExecKernelNodeSetParams,
+OLD(cuGraphExecKernelNodeSetParams, fm_cuda_exec_changes(exec),
 	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what),
 	(exec, node, what))
-NEW(cuGraphExecKernelNodeSetParams_v2,
+NEW(cuGraphExecKernelNodeSetParams_v2, fm_cuda_exec_changes(exec),
 	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
 	(exec, node, what))
+
+fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
+{
+	fm_cuda_exec_changes(exec);
+	return NEXT(FM_CUDA_cuGraphNodeSetEnabled, (CUgraphExec, CUgraphNode, unsigned),
+		(exec, node, enabled));
+}

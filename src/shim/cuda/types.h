@@ -59,7 +59,19 @@ struct CUgraphNodeParams_st {
 };
 _Static_assert(sizeof(struct CUgraphNodeParams_st) == 256, "as CUgraphNodeParams");
 
-enum { FM_CU_NODE_KERNEL = 0, FM_CU_NODE_GRAPH = 4, FM_CU_NODE_CONDITIONAL = 13 };
+enum {
+	FM_CU_NODE_KERNEL = 0,
+	FM_CU_NODE_GRAPH = 4,
+	FM_CU_NODE_WORDS = 12,
+	FM_CU_NODE_CONDITIONAL = 13
+};
+
+struct fm_cu_words_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
+	CUcontext ctx;
+	unsigned n;
+	union fm_cu_mem_op *op;
+	unsigned flags;
+};
 
 enum { FM_CU_LIBRARY_PRESERVED = 1 }; /* CU_LIBRARY_BINARY_IS_PRESERVED */
 

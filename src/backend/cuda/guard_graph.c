@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/cuda/image/image.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "guard_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN       16u
+#define BLOCK_LEAST 512u
+/* So long it waits for what is stopped, to allocate memory. */
+#define MAKE_MOST (100 * FM_MS)
+
+/* To give memory back the driver waits for kernels: blocks wait for the next graph, by their size,
+ * a power of two. */
+struct unused_block {
+	struct unused_block *next;
+	CUcontext ctx;
+	CUdeviceptr at;
+	size_t bytes;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct fm_cu_graph *graphs;
+	struct unused_block *unused;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* --- blocks --- */
+
+static CUdeviceptr take_unused(CUcontext ctx, size_t bytes)
+{
+	struct unused_block **at = &all.unused, *b;
+	CUdeviceptr block = 0;
+
+	pthread_mutex_lock(&all.lock);
+	while ((b = *at) && (b->ctx != ctx || b->bytes != bytes))
+		at = &b->next;
+	if (b) {
+		*at = b->next;
+		block = b->at;
+	}
+	pthread_mutex_unlock(&all.lock);
+	free(b);
+	return block;
+}
+
+/* Without memory for the note the block is never used again. */
+static void leave_unused(CUcontext ctx, CUdeviceptr block, size_t bytes)
+{
+	struct unused_block *b = malloc(sizeof(*b));
+
+	if (!b)
+		return;
+	*b = (struct unused_block){.ctx = ctx, .at = block, .bytes = bytes};
+	pthread_mutex_lock(&all.lock);
+	b->next = all.unused;
+	all.unused = b;
+	pthread_mutex_unlock(&all.lock);
+}
+
+static bool clear(const struct fm_cu_driver *cu, CUcontext ctx, CUdeviceptr block, size_t bytes)
+{
+	static const char zeros[128u << 10];
+	CUstream control, again;
+	CUfunction look;
+
+	if (bytes > sizeof(zeros) || !fm_cu_guard_streams(cu, ctx, &control, &again, &look))
+		return false;
+	if (cu->fill ? cu->fill(block, 0, bytes / 4, control)
+		     : cu->copy_to_device(block, zeros, bytes, control))
+		return false;
+	return !cu->stream_synchronize(control);
+}
+
+static bool find_block(struct fm_cu_graph *g)
+{
+	const struct fm_cu_driver *cu = g->cu;
+	struct fm_cu_turnstile *turnstile = fm_cu_turnstile(g->ctx, true);
+	bool ok;
+	int mode;
+
+	if (!turnstile || !fm_cu_wait_begin(turnstile, MAKE_MOST))
+		return false;
+	mode = fm_cu_enter(cu);
+	g->block = take_unused(g->ctx, g->bytes);
+	ok = g->block || !cu->mem_alloc(&g->block, g->bytes);
+	if (ok && !clear(cu, g->ctx, g->block, g->bytes)) {
+		leave_unused(g->ctx, g->block, g->bytes);
+		ok = false;
+	}
+	fm_cu_leave(cu, mode);
+	fm_cu_wait_end(turnstile);
+	return ok;
+}
+
+/* --- making --- */
+
+static size_t aligned(size_t n)
+{
+	return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+static size_t attribute_bytes(const struct fm_cu_guarded *l)
+{
+	return aligned(l->config->n_attributes * sizeof(struct fm_cu_attribute));
+}
+
+static size_t size_of(const struct fm_cu_guarded *l, unsigned n)
+{
+	size_t size = aligned(sizeof(struct fm_cu_graph) + n * sizeof(struct fm_cu_record));
+
+	for (unsigned i = 0; i < n; i++)
+		size += attribute_bytes(&l[i]) + aligned(l[i].bytes);
+	return size;
+}
+
+/* Returns what is behind it. */
+static char *fill_node(struct fm_cu_record *node, const struct fm_cu_guarded *l, char *room)
+{
+	size_t bytes = attribute_bytes(l);
+	const unsigned *grid = l->config->grid;
+
+	node->config = *l->config;
+	node->config.stream = NULL;
+	node->config.attributes = (const struct fm_cu_attribute *)(const void *)room;
+	if (bytes)
+		memcpy(room, l->config->attributes,
+			l->config->n_attributes * sizeof(struct fm_cu_attribute));
+	node->function = l->function;
+	node->bytes = (uint32_t)l->bytes;
+	node->params = room + bytes;
+	node->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+	node->whole = l->whole || node->blocks > FM_CU_BLOCKS_MAX;
+	return room + bytes + aligned(l->bytes);
+}
+
+static size_t block_bytes(const struct fm_cu_graph *g)
+{
+	size_t most = 0, bytes = BLOCK_LEAST;
+
+	for (unsigned i = 0; i < g->n; i++)
+		if (!g->node[i].whole)
+			most = FM_MAX(most, FM_CU_BLOCK_MAP + (g->node[i].blocks + 31) / 32 * 4);
+	while (bytes < most)
+		bytes *= 2;
+	return bytes;
+}
+
+struct fm_cu_graph *fm_cu_graph_new(
+	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_guarded *l, unsigned n)
+{
+	size_t nodes = aligned(sizeof(struct fm_cu_graph) + n * sizeof(struct fm_cu_record));
+	struct fm_cu_graph *g;
+	char *room;
+
+	if (!fm_cu_guard_has_all(cu))
+		return NULL;
+	g = aligned_alloc(ALIGN, size_of(l, n));
+	if (!g)
+		return NULL;
+	*g = (struct fm_cu_graph){.refs = 1, .cu = cu, .ctx = ctx, .n = n, .renumbered = true};
+	room = (char *)g + nodes;
+	for (unsigned i = 0; i < n; i++) {
+		g->node[i] = (struct fm_cu_record){0};
+		room = fill_node(&g->node[i], &l[i], room);
+		g->whole += g->node[i].whole;
+	}
+	fm_cu_graph_number(g);
+	g->bytes = block_bytes(g);
+	if (!find_block(g)) {
+		free(g);
+		return NULL;
+	}
+	pthread_mutex_lock(&all.lock);
+	g->next = all.graphs;
+	all.graphs = g;
+	pthread_mutex_unlock(&all.lock);
+	return g;
+}
+
+void *fm_cu_graph_node(struct fm_cu_graph *g, unsigned i, uint64_t ours[FM_GUARD_PARAMS])
+{
+	const struct fm_cu_record *node = &g->node[i];
+
+	ours[0] = g->block;
+	ours[1] = g->block;
+	ours[2] = node->number << 2 | (node->whole ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+	return node->params;
+}
+
+void fm_cu_graph_keep(struct fm_cu_graph *g)
+{
+	atomic_fetch_add(&g->refs, 1);
+}
+
+void fm_cu_graph_put(struct fm_cu_graph *g)
+{
+	struct fm_cu_graph **at = &all.graphs;
+	bool gone;
+
+	if (atomic_fetch_sub(&g->refs, 1) != 1)
+		return;
+	pthread_mutex_lock(&all.lock);
+	while (*at && *at != g)
+		at = &(*at)->next;
+	if (*at)
+		*at = g->next;
+	gone = g->gone;
+	pthread_mutex_unlock(&all.lock);
+	if (!gone && !atomic_load(&g->spoilt))
+		leave_unused(g->ctx, g->block, g->bytes);
+	free(g);
+}
+
+void fm_cu_graph_loosen(struct fm_cu_graph *g)
+{
+	atomic_store(&g->loose, true);
+}
+
+/* --- launching and stopping --- */
+
+void fm_cu_graph_spoilt(struct fm_cu_graph *g)
+{
+	atomic_store(&g->spoilt, true);
+	fm_cu_graph_loosen(g);
+}
+
+/* The decision about a launch that is all or none is kept by its number, until the next such
+ * launch: where there is one alone, it has to be forgotten. */
+bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream)
+{
+	static const unsigned at[] = {FM_CU_BLOCK_DECIDED, FM_CU_BLOCK_FIRST, 0};
+	union fm_cu_mem_op op[FM_ARRAY_LEN(at)];
+	unsigned n = atomic_load(&g->spoilt) ? FM_ARRAY_LEN(at) : g->whole == 1;
+	fm_cu_result rc;
+	int mode;
+
+	if (!n)
+		return true;
+	for (unsigned i = 0; i < n; i++) {
+		op[i] = (union fm_cu_mem_op){.pad = {0}};
+		op[i].op.operation = FM_CU_OP_WRITE_VALUE_64;
+		op[i].op.address = g->block + at[i];
+	}
+	mode = fm_cu_enter(g->cu);
+	rc = g->cu->stream_mem_ops(stream, n, op, 0);
+	fm_cu_leave(g->cu, mode);
+	return !rc;
+}
+
+void fm_cu_graph_number(struct fm_cu_graph *g)
+{
+	for (unsigned i = 0; g->renumbered && i < g->n; i++)
+		g->node[i].number = i + 1;
+	g->renumbered = false;
+}
+
+bool fm_cu_graph_stands(const struct fm_cu_graph *g)
+{
+	return g->waiting && atomic_load(g->waiting);
+}
+
+/* --- lives of contexts --- */
+
+void fm_cu_graphs_forget(CUcontext ctx)
+{
+	struct unused_block **at = &all.unused, *b;
+
+	pthread_mutex_lock(&all.lock);
+	while ((b = *at)) {
+		if (b->ctx != ctx) {
+			at = &b->next;
+			continue;
+		}
+		*at = b->next;
+		free(b);
+	}
+	for (struct fm_cu_graph *g = all.graphs; g; g = g->next) {
+		if (g->ctx != ctx)
+			continue;
+		g->gone = true;
+		fm_cu_graph_loosen(g);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+void fm_cu_graphs_fork_child(void)
+{
+	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	all.graphs = NULL;
+	all.unused = NULL;
+}

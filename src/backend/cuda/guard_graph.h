@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An executable graph whose kernels are guarded (docs/cuda-guardian.md, "Graphs"): a chain of
+ * kernels, and of gates of ours. What its nodes pass stays the same over all launches, so it has a
+ * control block of its own, in which the nodes are launches 1 to n; and, for each, what it takes to
+ * make it again outside of the graph.
+ *
+ * It is launched in one stream at a time, in front of which and behind which stand gates; so its
+ * control block is under the lock of that stream's XQueue, as a guard's is.
+ */
+#pragma once
+#include "guard.h"
+#include "guard_records.h"
+
+struct fm_cu_graph {
+	struct fm_cu_graph *next; /* of all */
+	_Atomic unsigned refs;
+	const struct fm_cu_driver *cu;
+	CUcontext ctx;
+	CUdeviceptr block;
+	size_t bytes;              /* of the block */
+	_Atomic bool loose;        /* it is launched unguarded from now on */
+	_Atomic bool spoilt;       /* a stop of it has gone wrong: its words may be anything */
+	bool gone;                 /* with its context; under the lock of all */
+	unsigned n, whole;         /* nodes, and how many are all or none */
+	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
+
+	/* Under the lock of the XQueue that it was launched in last. */
+	uint64_t number; /* of launches that are made again */
+	uint32_t count;  /* blocks left out, until the last look */
+	bool renumbered;
+
+	struct fm_cu_record node[];
+};
+
+/* In a context of that name, which is current: for n such launches, whose attributes can be
+ * repeated. NULL: the driver has not all it takes, or no memory. With one reference. */
+struct fm_cu_graph *fm_cu_graph_new(
+	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_guarded *l, unsigned n);
+/* Where the parameters of node i (from 0) are to be copied, and ours, which stay its own. */
+void *fm_cu_graph_node(struct fm_cu_graph *g, unsigned i, uint64_t ours[3]);
+void fm_cu_graph_keep(struct fm_cu_graph *g);
+void fm_cu_graph_put(struct fm_cu_graph *g);
+
+/* Launches from now on are not guarded: what the records say of them is not true any more. */
+void fm_cu_graph_loosen(struct fm_cu_graph *g);
+/* A stop has failed, and its stop word may stay set. */
+void fm_cu_graph_spoilt(struct fm_cu_graph *g);
+/* In front of a launch, in its stream: words that have to be as they were at the first one. Of an
+ * unguarded launch only those of a graph that is spoilt do. */
+bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream);
+
+/* --- while it is stopped --- */
+
+/* The nodes' numbers, as they are in the graph. */
+void fm_cu_graph_number(struct fm_cu_graph *g);
+/* It stands at a closed gate of its own, as the device says. */
+bool fm_cu_graph_stands(const struct fm_cu_graph *g);
+
+/* --- lives of contexts --- */
+void fm_cu_graphs_forget(CUcontext ctx);
+void fm_cu_graphs_fork_child(void);

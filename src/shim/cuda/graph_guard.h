@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs whose kernels are guarded: which they are, and what their launches need
+ * (docs/cuda-guardian.md, "Graphs"). A graph that is not here has none, and goes as ever.
+ *
+ * A program uses an executable graph in one thread at a time, as the driver wants it.
+ */
+#pragma once
+#include "guarded.h"
+
+struct fm_cuda_exec;
+
+/* Some graph is guarded, or was. */
+extern _Atomic bool fm_cuda_exec_any;
+
+/* The driver has made exec of the graph, with these flags: if its kernels can be guarded, their
+ * nodes get parameters of ours. */
+void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags);
+/* Before the driver's call. What its nodes are is not what was seen any more. */
+void fm_cuda_exec_changes(CUgraphExec exec);
+/* A launch of it was captured: its nodes are in another graph, too. */
+void fm_cuda_exec_nested(CUgraphExec exec);
+/* Before the driver's call. */
+void fm_cuda_exec_ends(CUgraphExec exec);
+void fm_cuda_exec_fork_child(void);
+
+struct fm_cuda_exec *fm_cuda_exec_find_slow(CUgraphExec exec);
+static inline struct fm_cuda_exec *fm_cuda_exec_find(CUgraphExec exec)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_exec_any, memory_order_relaxed)))
+		return NULL;
+	return fm_cuda_exec_find_slow(exec);
+}
+
+/* --- around a launch in a stream of fm_cuda_stream() --- */
+
+/* Before all else: if its last launch was in another stream it waits for that one. */
+void fm_cuda_exec_settle(struct fm_cuda_exec *e, CUstream stream);
+/* q has a guard, and its order is held, to the end of the launch. True: this one is guarded. */
+bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q);
+/* In a stream without. */
+void fm_cuda_exec_astray(struct fm_cuda_exec *e, CUstream stream);

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a graph is made of, as the driver tells. Guarded is a chain of kernels, with gates of ours
+ * among them: what is no kernel would run ahead of one that has left out blocks, and so would a
+ * kernel beside it.
+ */
+#include "graph_read.h"
+#include "backend/cuda/guard_graph.h"
+#include "backend/cuda/reach.h"
+#include "shim.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+#define NODES_MAX 16384u
+
+/* X(name here, symbol, parameters) */
+#define GRAPH_CALLS(X)                                                                            \
+	X(nodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode * nodes, size_t * n))             \
+	X(type, "cuGraphNodeGetType", (CUgraphNode node, int *type))                              \
+	X(deps, "cuGraphNodeGetDependencies", (CUgraphNode node, CUgraphNode * deps, size_t * n)) \
+	X(params, "cuGraphKernelNodeGetParams_v2",                                                \
+		(CUgraphNode node, struct fm_cu_kernel_node * params))                            \
+	X(attribute, "cuGraphKernelNodeGetAttribute",                                             \
+		(CUgraphNode node, uint32_t id, void *value))                                     \
+	X(words, "cuGraphBatchMemOpNodeGetParams",                                                \
+		(CUgraphNode node, struct fm_cu_words_node * params))
+
+static struct {
+#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
+	GRAPH_CALLS(MEMBER)
+#undef MEMBER
+	bool all;
+} calls;
+
+static void find_calls(void)
+{
+	calls.all = true;
+#define FIND(name, symbol, params)                                   \
+	calls.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
+	calls.all &= calls.name != NULL;
+	GRAPH_CALLS(FIND)
+#undef FIND
+}
+
+/* Nodes, and which of them comes behind which. */
+struct order {
+	CUgraphNode *node;
+	uint32_t *next; /* plus one; 0: none */
+	size_t n, first;
+};
+
+static void order_free(struct order *o)
+{
+	free(o->node);
+	free(o->next);
+}
+
+static const char *order_nodes(struct order *o, CUgraph graph)
+{
+	if (calls.nodes(graph, NULL, &o->n))
+		return "not told of";
+	if (!o->n)
+		return "empty";
+	if (o->n > NODES_MAX)
+		return "large";
+	o->node = calloc(o->n, sizeof(*o->node));
+	o->next = calloc(o->n, sizeof(*o->next));
+	if (!o->node || !o->next || calls.nodes(graph, o->node, &o->n))
+		return "not told of";
+	return NULL;
+}
+
+/* Mostly the one before. */
+static size_t index_of(const struct order *o, CUgraphNode node, size_t before)
+{
+	for (size_t i = before; i--;)
+		if (o->node[i] == node)
+			return i;
+	for (size_t i = before; i < o->n; i++)
+		if (o->node[i] == node)
+			return i;
+	return o->n;
+}
+
+/* An edge that says more than "after" is an error to this question. */
+static const char *order_edges(struct order *o)
+{
+	unsigned roots = 0;
+
+	for (size_t i = 0; i < o->n; i++) {
+		CUgraphNode before;
+		size_t n = 0, at;
+
+		if (calls.deps(o->node[i], NULL, &n))
+			return "edges";
+		if (n > 1 || (!n && roots++))
+			return "branches";
+		if (!n) {
+			o->first = i;
+			continue;
+		}
+		if (calls.deps(o->node[i], &before, &n) || n != 1)
+			return "edges";
+		at = index_of(o, before, i);
+		if (at == o->n || o->next[at])
+			return "branches";
+		o->next[at] = (uint32_t)i + 1;
+	}
+	return roots == 1 ? NULL : "branches";
+}
+
+/* All its words are of the board, of which the program does not know where it is. */
+static bool is_gate(struct fm_cuda_chain *c, CUgraphNode node)
+{
+	struct fm_cu_words_node words = {0};
+	void *waiting;
+
+	if (calls.words(node, &words) || !words.n || !words.op)
+		return false;
+	for (unsigned i = 0; i < words.n; i++)
+		if (!fm_cu_reach_host(words.op[i].op.address))
+			return false;
+	waiting = fm_cu_reach_host(words.op[0].op.address);
+	if (!c->waiting)
+		c->waiting = waiting;
+	return true;
+}
+
+static bool is_set(const struct fm_cu_attribute *a)
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(a->value); i++)
+		any |= a->value[i];
+	return any;
+}
+
+/* An attribute that a driver does not know no node has, but for one that all know. */
+static bool has(CUgraphNode node, uint32_t id, struct fm_cu_attribute *a)
+{
+	*a = (struct fm_cu_attribute){.id = id};
+	return !calls.attribute(node, id, a->value) && is_set(a);
+}
+
+static bool read_attributes(struct fm_cuda_link *l)
+{
+	static const uint32_t kept[FM_CUDA_ATTRIBUTES] = {FM_CU_LAUNCH_WINDOW,
+		FM_CU_LAUNCH_COOPERATIVE, FM_CU_LAUNCH_CLUSTER, FM_CU_LAUNCH_CLUSTER_POLICY,
+		FM_CU_LAUNCH_PRIORITY, FM_CU_LAUNCH_DOMAIN_MAP, FM_CU_LAUNCH_DOMAIN,
+		FM_CU_LAUNCH_PREFERRED_CLUSTER, FM_CU_LAUNCH_CARVEOUT};
+	static const uint32_t refused[] = {FM_CU_LAUNCH_OVERLAPS, FM_CU_LAUNCH_EVENT,
+		FM_CU_LAUNCH_BEGUN_EVENT, FM_CU_LAUNCH_UPDATABLE};
+	struct fm_cu_attribute a = {0};
+
+	if (calls.attribute(l->node, FM_CU_LAUNCH_COOPERATIVE, a.value))
+		return false;
+	for (size_t i = 0; i < FM_ARRAY_LEN(refused); i++)
+		if (has(l->node, refused[i], &a))
+			return false;
+	for (size_t i = 0; i < FM_ARRAY_LEN(kept); i++)
+		if (has(l->node, kept[i], &a))
+			l->attribute[l->config.n_attributes++] = a;
+	l->config.attributes = l->attribute;
+	return true;
+}
+
+static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
+{
+	struct fm_cuda_link *l = &c->link[c->n];
+	const struct fm_cu_kernel_node_old *k = &l->params.old;
+	CUfunction f;
+	bool whole = false;
+
+	l->node = node;
+	if (calls.params(node, &l->params))
+		return "not told of";
+	f = k->function ? k->function : (CUfunction)l->params.kernel;
+	l->kernel = f ? fm_cuda_kernel(f) : NULL;
+	if (!l->kernel || l->kernel->left)
+		return "a kernel that is left as it is";
+	if (l->params.ctx && l->params.ctx != fm_cuda_current())
+		return "another context";
+	l->config = (struct fm_cu_launch_config){.grid = {k->grid[0], k->grid[1], k->grid[2]},
+		.block = {k->block[0], k->block[1], k->block[2]},
+		.shared = k->shared};
+	if (!read_attributes(l) || !fm_cu_guard_repeats(&l->config, &whole))
+		return "attributes";
+	c->launch[c->n++] = (struct fm_cu_guarded){.function = f,
+		.config = &l->config,
+		.bytes = fm_cuda_args_bytes(l->kernel->image),
+		.whole = whole || l->kernel->mode == FM_GUARD_GRID};
+	return NULL;
+}
+
+static const char *read_nodes(struct fm_cuda_chain *c, const struct order *o)
+{
+	const char *why = NULL;
+	size_t seen = 0;
+
+	for (size_t i = o->first + 1; i && !why; i = o->next[i - 1], seen++) {
+		CUgraphNode node = o->node[i - 1];
+		int type = -1;
+
+		if (calls.type(node, &type))
+			why = "not told of";
+		else if (type == FM_CU_NODE_KERNEL)
+			why = read_kernel(c, node);
+		else if (type != FM_CU_NODE_WORDS || !is_gate(c, node))
+			why = "not of kernels alone";
+	}
+	if (!why && seen != o->n)
+		why = "branches";
+	return why || c->n ? why : "no kernel";
+}
+
+const char *fm_cuda_chain_read(struct fm_cuda_chain *c, CUgraph graph)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct order o = {0};
+	const char *why;
+
+	*c = (struct fm_cuda_chain){0};
+	pthread_once(&once, find_calls);
+	if (!calls.all)
+		return "an old driver";
+	why = order_nodes(&o, graph);
+	if (!why)
+		why = order_edges(&o);
+	if (!why) {
+		c->link = calloc(o.n, sizeof(*c->link));
+		c->launch = calloc(o.n, sizeof(*c->launch));
+		why = c->link && c->launch ? read_nodes(c, &o) : "no memory";
+	}
+	order_free(&o);
+	if (why)
+		fm_cuda_chain_free(c);
+	return why;
+}
+
+void fm_cuda_chain_free(struct fm_cuda_chain *c)
+{
+	free(c->link);
+	free(c->launch);
+	c->link = NULL;
+	c->launch = NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph as a chain of kernels that can be guarded (docs/cuda-guardian.md, "Graphs"). */
+#pragma once
+#include "modules.h"
+
+#define FM_CUDA_ATTRIBUTES 9u
+
+/* A kernel: its node, what the driver says of it, and how it is launched alone. */
+struct fm_cuda_link {
+	CUgraphNode node;
+	struct fm_cu_kernel_node params;
+	const struct fm_cuda_kernel *kernel;
+	struct fm_cu_launch_config config;
+	struct fm_cu_attribute attribute[FM_CUDA_ATTRIBUTES];
+};
+
+struct fm_cuda_chain {
+	struct fm_cuda_link *link;
+	struct fm_cu_guarded *launch; /* each of them */
+	unsigned n;
+	_Atomic uint32_t *waiting; /* 1 while it stands at a gate in it; NULL: there is none */
+};
+
+/* NULL: it is one, to be freed by fm_cuda_chain_free(); else why it is not. The context that is
+ * current is its kernels'. */
+const char *fm_cuda_chain_read(struct fm_cuda_chain *c, CUgraph graph);
+void fm_cuda_chain_free(struct fm_cuda_chain *c);

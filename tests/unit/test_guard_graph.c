@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Graphs whose kernels stop between two blocks: launched again and again by the same numbers, among
+ * other launches, with gates of their own inside. */
+#include "guard_world.h"
+
+#define NODES 5u
+
+/* As the shim has one (shim/cuda/graph_guard.c). */
+struct graph {
+	struct fm_cu_graph *g;
+	uint64_t ours[NODES][3];
+	uint32_t kernel[NODES];
+	bool bare;
+	uint64_t seen;
+};
+
+/* whole: bits of nodes that are all or nothing. */
+static bool try_graph(struct graph *gr, uint32_t kernel, unsigned whole)
+{
+	const struct fm_cu_launch_config config = {.grid = {BLOCKS, 1, 1}, .block = {1, 1, 1}};
+	struct fm_cu_guarded l[NODES];
+
+	*gr = (struct graph){0};
+	for (unsigned i = 0; i < NODES; i++)
+		l[i] = (struct fm_cu_guarded){
+			(CUfunction)16, &config, 8 + FM_GUARD_BYTES, whole >> i & 1};
+	gr->g = fm_cu_graph_new(&driver, (CUcontext)8, l, NODES);
+	if (!gr->g)
+		return false;
+	for (unsigned i = 0; i < NODES; i++) {
+		uint64_t *copy = fm_cu_graph_node(gr->g, i, gr->ours[i]);
+
+		gr->kernel[i] = kernel + i;
+		*copy = gr->kernel[i];
+	}
+	gr->g->waiting = &board.words.waiting;
+	return true;
+}
+
+static void new_graph(struct graph *gr, uint32_t kernel, unsigned whole)
+{
+	assert_true(try_graph(gr, kernel, whole));
+}
+
+static void free_graph(struct graph *gr)
+{
+	CUdeviceptr block = gr->g->block;
+
+	assert_int_equal(atomic_load(&gr->g->refs), 1);
+	fm_cu_graph_put(gr->g);
+	fm_cu_graphs_forget((CUcontext)8);
+	free((void *)(uintptr_t)block);
+}
+
+static void put_inner_gate(void)
+{
+	struct command *c = add(&dev.stream[0], OPS);
+
+	c->n = 3;
+	for (unsigned i = 0; i < 3; i++) {
+		c->op[i].op.operation = i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32;
+		c->op[i].op.address =
+			(uintptr_t)(i == 1 ? &board.words.gate : &board.words.waiting);
+		c->op[i].op.value = i == 0;
+	}
+}
+
+static void put_nodes(const struct graph *gr)
+{
+	for (unsigned i = 0; i < NODES; i++) {
+		struct command *c = add(&dev.stream[0], KERNEL);
+
+		c->n = BLOCKS;
+		c->kernel = gr->kernel[i];
+		memcpy(c->ours, gr->ours[i], sizeof(c->ours));
+		if (i == 2)
+			put_inner_gate();
+		p.log[p.kernels++] = gr->kernel[i];
+	}
+	p.counted++;
+}
+
+/* True: it was guarded. */
+static bool launch_graph(struct graph *gr, bool wanted)
+{
+	struct fm_cu_guard *g = p.q.guard;
+	bool guarded = false;
+
+	cover();
+	if (wanted && gr->bare && fm_cu_guard_said(g) == gr->seen)
+		put_gate();
+	if (wanted && (!gr->bare || fm_cu_guard_said(g) != gr->seen))
+		guarded = fm_cu_guard_graph(g, gr->g, &dev.stream[0]);
+	gr->bare = !guarded;
+	gr->seen = fm_cu_guard_said(g);
+	put_nodes(gr);
+	if (guarded)
+		fm_cu_guard_end(g, true);
+	return guarded;
+}
+
+static void stop_it(void)
+{
+	set_gate(true);
+	while (pump() == -EINPROGRESS)
+		advance_any(1);
+}
+
+/* Gates know it when no launch refers to a graph any more. */
+static void finish_all(void)
+{
+	finish();
+	put_gate();
+	finish();
+	assert_exact();
+}
+
+static void test_stops_inside_a_graph(void **state)
+{
+	struct graph gr;
+
+	start(1);
+	make();
+	new_graph(&gr, 100, 0);
+	assert_true(launch_graph(&gr, true));
+	for (unsigned i = 0; i < BLOCKS + 3; i++)
+		assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	assert_int_equal(pump(), -EINPROGRESS);
+	cover();
+	assert_true(advance(&dev.stream[1])); /* the stop word is set */
+	set_gate(false);                      /* its own gate shall not hold it */
+	while (advance(&dev.stream[0]))
+		;
+	set_gate(true);
+	stop_it();
+	assert_int_equal(p.inside, 1);
+	assert_int_equal(atomic_load(&board.words.progress), 1);
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+/* At its own gate it stands; nobody looks at it again until that opens. */
+static void test_stands_at_its_own_gate(void **state)
+{
+	struct graph gr;
+
+	start(2);
+	make();
+	new_graph(&gr, 100, 0);
+	launch_graph(&gr, true);
+	set_gate(true);
+	while (advance(&dev.stream[0]))
+		;
+	assert_int_equal(atomic_load(&board.words.waiting), 1);
+	assert_int_equal(pump(), -EALREADY);
+	assert_true(ops->busy(&p.q));
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+/* The same numbers again: what was decided of the launch before does not count. */
+static void test_each_launch_is_decided_anew(void **state)
+{
+	struct graph gr;
+
+	for (unsigned whole = 0; whole < 1u << NODES; whole++) {
+		start(3 + whole);
+		make();
+		new_graph(&gr, 100, whole);
+		for (unsigned i = 0; i < 6; i++) {
+			assert_true(launch_graph(&gr, true));
+			cover();
+			advance_any(draw(60));
+			stop_it();
+			set_gate(false);
+			pump();
+		}
+		finish_all();
+		free_graph(&gr);
+		stop();
+	}
+}
+
+/* One that was not guarded runs when the next one, which is, is told to stop: not by that word. */
+static void test_not_the_one_in_front(void **state)
+{
+	struct graph gr;
+
+	start(40);
+	make();
+	new_graph(&gr, 100, 0);
+	assert_false(launch_graph(&gr, false));
+	assert_true(launch_graph(&gr, true));
+	advance(&dev.stream[0]);
+	set_gate(true);
+	assert_int_equal(pump(), -EALREADY);
+	assert_int_equal(p.q.guard->shared->hold, 0);
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+/* Nor does it go into a segment with others. */
+static void test_needs_gates(void **state)
+{
+	const struct fm_cu_launch_config config = {.grid = {BLOCKS, 1, 1}, .block = {1, 1, 1}};
+	const struct fm_cu_guarded l = {(CUfunction)16, &config, 8 + FM_GUARD_BYTES, false};
+	uint64_t ours[3];
+	struct graph gr;
+
+	start(41);
+	make();
+	new_graph(&gr, 100, 0);
+	launch();
+	assert_false(fm_cu_guard_graph(p.q.guard, gr.g, &dev.stream[0]));
+	assert_true(launch_graph(&gr, true));
+	assert_true(fm_cu_guard_graph_open(p.q.guard));
+	assert_null(fm_cu_guard_begin(p.q.guard, &l, ours));
+	p.unguarded = 0;
+	launch(); /* puts one */
+	assert_int_equal(p.unguarded, 0);
+	assert_false(fm_cu_guard_graph_open(p.q.guard));
+	fm_cu_graph_loosen(gr.g);
+	assert_false(launch_graph(&gr, true));
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+/* Of a graph that has left out all there is to it, nothing has run. */
+static void test_counts_for_itself(void **state)
+{
+	struct graph gr;
+
+	start(43);
+	make();
+	launch();
+	cover();
+	while (!dev.runs[0] && !dev.runs[1] && !dev.runs[2])
+		assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	pump();
+	assert_true(advance(&dev.stream[1])); /* the stop word is set */
+	stop_it();
+	assert_int_equal(p.inside, 1);
+	finish();
+	new_graph(&gr, 100, 0);
+	launch_graph(&gr, true);
+	p.inside = 0;
+	set_gate(true);
+	pump();
+	put_gate();
+	assert_true(advance(&dev.stream[1])); /* the stop word is set */
+	set_gate(false);
+	while (advance(&dev.stream[0]))
+		;
+	set_gate(true);
+	stop_it();
+	assert_int_equal(p.inside, 0);
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+static void random_program(uint64_t seed, struct graph gr[2])
+{
+	start(seed);
+	make();
+	new_graph(&gr[0], 100, 0);
+	new_graph(&gr[1], 201, draw(1u << NODES));
+	p.whole = draw(4);
+	for (unsigned i = 0; i < 1500; i++) {
+		switch (draw(14)) {
+		case 0:
+			set_gate(!p.closed);
+			break;
+		case 1:
+			put_gate();
+			break;
+		case 2:
+			cover();
+			break;
+		case 3:
+			if (p.closed || !fm_cu_guard_uncovered(p.q.guard))
+				assert_int_equal(ops->tell(&p.q, &words, p.counted), 0);
+			break;
+		case 4:
+			launch();
+			break;
+		case 5:
+		case 6:
+			launch_graph(&gr[draw(2)], draw(5));
+			break;
+		case 7:
+			pump();
+			break;
+		default:
+			advance_any(draw(16));
+		}
+	}
+	finish_all();
+}
+
+static void test_any_order_is_exact(void **state)
+{
+	struct graph gr[2];
+	unsigned inside = 0;
+
+	for (uint64_t seed = 1; seed <= 400; seed++) {
+		random_program(seed, gr);
+		inside += p.inside;
+		free_graph(&gr[0]);
+		free_graph(&gr[1]);
+		stop();
+	}
+	assert_true(inside > 400);
+}
+
+/* It may be given back by the program at once. */
+static void test_given_back_under_way(void **state)
+{
+	struct graph gr;
+	CUdeviceptr block;
+
+	start(42);
+	make();
+	new_graph(&gr, 100, 0);
+	block = gr.g->block;
+	launch_graph(&gr, true);
+	fm_cu_graph_put(gr.g);
+	advance(&dev.stream[0]);
+	stop_it();
+	finish_all();
+	/* Its block serves the next one. */
+	new_graph(&gr, 200, 0);
+	assert_true(gr.g->block == block);
+	launch_graph(&gr, true);
+	advance(&dev.stream[0]);
+	stop_it();
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
+static void test_no_graph(void **state)
+{
+	struct graph gr;
+	unsigned made = 0;
+
+	for (unsigned at = 1; at < 8; at++) {
+		start(at);
+		make();
+		dev.fails_at = dev.calls + at;
+		if (try_graph(&gr, 100, 0)) {
+			made++;
+			dev.fails_at = 0;
+			free_graph(&gr);
+		}
+		dev.fails_at = 0;
+		stop();
+	}
+	assert_in_range(made, 1, 5);
+}
+
+/* The driver fails from some call on: nobody is held for ever. */
+static void test_fails_open(void **state)
+{
+	struct graph gr;
+
+	for (unsigned at = 1; at < 40; at++) {
+		start(at);
+		make();
+		new_graph(&gr, 100, 4);
+		launch_graph(&gr, true);
+		cover();
+		advance(&dev.stream[0]);
+		dev.fails_at = dev.calls + at;
+		set_gate(true);
+		for (unsigned i = 0; i < 20; i++) {
+			pump();
+			advance_any(20);
+		}
+		set_gate(false);
+		for (unsigned i = 0; i < 1000 && ops->busy(&p.q); i++) {
+			pump();
+			advance_any(20);
+		}
+		assert_false(ops->busy(&p.q));
+		assert_int_equal(p.q.guard->shared->hold, 0);
+		dev.fails_at = 0;
+		/* What was launched last may be told to stop still: not what comes. */
+		if (atomic_load(&gr.g->spoilt)) {
+			assert_false(launch_graph(&gr, true));
+			assert_true(fm_cu_graph_prepare(gr.g, &dev.stream[0]));
+			while (moves())
+				advance_any(20);
+			assert_int_equal(*(uint32_t *)(uintptr_t)gr.g->block, 0);
+		}
+		free((void *)(uintptr_t)gr.g->block);
+		fm_cu_graphs_forget((CUcontext)8);
+		while (atomic_load(&gr.g->refs) > 1)
+			fm_cu_graph_put(gr.g);
+		fm_cu_graph_put(gr.g);
+		stop();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stops_inside_a_graph),
+		cmocka_unit_test(test_stands_at_its_own_gate),
+		cmocka_unit_test(test_each_launch_is_decided_anew),
+		cmocka_unit_test(test_not_the_one_in_front),
+		cmocka_unit_test(test_needs_gates),
+		cmocka_unit_test(test_counts_for_itself),
+		cmocka_unit_test(test_any_order_is_exact),
+		cmocka_unit_test(test_given_back_under_way),
+		cmocka_unit_test(test_no_graph),
+		cmocka_unit_test(test_fails_open),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
