@@ -257,7 +257,7 @@ fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	if (least)
 		*least = 0;
 	if (greatest)
-		*greatest = -5;
+		*greatest = FK_PRIORITY_GREATEST;
 	return fk_leave(FM_CU_SUCCESS);
 }
 

@@ -209,9 +209,10 @@ struct fk_capture {
 	bool shared; /* the program has the graph already */
 };
 
-#define FK_DEVICES    8
-#define FK_SMS        132   /* of each: multiprocessors */
-#define FK_PARAMS_MAX 32764 /* bytes of a kernel's parameters */
+#define FK_DEVICES           8
+#define FK_PRIORITY_GREATEST (-5)  /* of streams */
+#define FK_SMS               132   /* of each: multiprocessors */
+#define FK_PARAMS_MAX        32764 /* bytes of a kernel's parameters */
 
 struct fk {
 	pthread_mutex_t lock;

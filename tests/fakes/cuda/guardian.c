@@ -136,7 +136,7 @@ static void note_leaver(const unsigned char *block, CUstream s)
 {
 	struct leaver *l;
 
-	if (!s || s->priority < 0)
+	if (!s || s->priority == FK_PRIORITY_GREATEST)
 		return;
 	pthread_mutex_lock(&fk.lock);
 	l = leaver_of(block);
