@@ -293,13 +293,13 @@ static void changed(struct conform *c)
 	note(c, "%zu kernels", kernels_of(graph, nodes, 8));
 	k = (struct cu_kernel_node){
 		.f = g.chain, .grid = {16, 1, 1}, .block = {BLOCK, 1, 1}, .params = params};
-	for (uint32_t i = 0; i < 24; i++) {
+	for (uint32_t i = 0; i < 36; i++) {
 		CU(cuGraphLaunch(exec[i % 3], s));
-		if (i == 9)
-			CU(cuGraphExecKernelNodeSetParams_v2(exec[0], nodes[0], &k));
-		if (i == 10)
+		if (i == 3)
+			CU(cuGraphExecKernelNodeSetParams_v2(exec[0], nodes[4], &k));
+		if (i == 4)
 			CU(cuGraphNodeSetEnabled(exec[1], nodes[3], 0));
-		if (i == 14)
+		if (i == 22)
 			CU(cuGraphNodeSetEnabled(exec[1], nodes[3], 1));
 		if (i == 17)
 			note(c, "updated: %d", cu.cuGraphExecUpdate_v2(exec[2], other, &result));
