@@ -65,6 +65,30 @@ static void replays(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* No gate of the graph's own is in its way. */
+static void one_kernel(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(27);
+	CUgraphExec exec;
+	CUgraph graph;
+	struct guard g;
+
+	guard_open(&g);
+	begin(s);
+	toil(&g, s, x);
+	graph = end(s);
+	exec = instantiate(graph);
+	CU(cuGraphDestroy(graph));
+	for (int i = 0; i < 30; i++)
+		CU(cuGraphLaunch(exec, s));
+	note_words(c, "30 launches of one kernel", x, s);
+	CU(cuGraphExecDestroy(exec));
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* More kernels than are launched again at a time. */
 static void long_graph(struct conform *c)
 {
@@ -530,6 +554,7 @@ int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
 		{"replays", replays},
+		{"one kernel", one_kernel},
 		{"long graph", long_graph},
 		{"all or nothing", all_or_nothing},
 		{"among work", among_work},
