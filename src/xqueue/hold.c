@@ -105,7 +105,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
-		behind = behind_gate(q) || (!run && fm_slot_pending(q->slot));
+		behind = behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot));
 		fm_xq_leave(q);
 		if (!behind || now - since >= most)
 			break;
