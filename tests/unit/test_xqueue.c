@@ -102,9 +102,11 @@ static void launched_behind_a_stop(unsigned level)
 	pause_device();
 	for (unsigned i = 0; i < 100; i++)
 		launch(q, i);
+	w.pause_at = 5;
 	w.pause = false;
-	eventually(w.n >= 5);
+	eventually(w.pause);
 	set_gate(q, FM_GATE_CLOSED);
+	w.pause = false;
 	assert_rests(q, 100);
 	for (unsigned i = 100; i < 200; i++)
 		launch(q, i);

@@ -276,12 +276,14 @@ static void test_threads_on_one_queue(void **state)
 	start_device(3);
 	f[0].q = new_queue(false, 0);
 	warm_up(f[0].q);
+	w.pause_at = 50;
 	for (unsigned i = 0; i < 4; i++) {
 		f[i] = (struct feeder){.q = f[0].q, .from = i * 100, .to = i * 100 + 100};
 		start_feeder(&f[i]);
 	}
-	eventually(w.n >= 50);
+	eventually(w.pause);
 	set_gate(f[0].q, FM_GATE_CLOSED);
+	w.pause = false;
 	assert_rests(f[0].q, 400);
 	set_gate(f[0].q, FM_GATE_OPEN);
 	for (unsigned i = 0; i < 4; i++)

@@ -110,7 +110,7 @@ static struct {
 	bool words; /* the device looks at gates itself */
 	pthread_t ticker;
 	_Atomic bool stop, pause, rests; /* rests: it has seen that it is to pause */
-	_Atomic unsigned n;
+	_Atomic unsigned n, pause_at;    /* when so many are done the device pauses */
 	_Atomic unsigned result[MOST];
 } w;
 
@@ -159,6 +159,8 @@ static inline void pause_device(void)
 static inline void done(void *arg)
 {
 	w.result[w.n++] = (unsigned)(uintptr_t)arg;
+	if (w.n == w.pause_at)
+		w.pause = true;
 }
 
 static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
