@@ -75,6 +75,10 @@ def as_who_runs_it_says(stack):
                        ("9999:urgent", "whole"), ("1000:urgent", "whole")):
         argv[1] = f"by-group-{case}"
         run(argv, environment(**({"FERMATA_PARTITION": said} if said else {})))
+
+
+def as_fermata_run_says(stack):
+    need_cuda_shim()
     fermata = Fermata(stack)
     fermata.env = cuda_env(fermata.env)
     p = fermata.program([program("cuda_server"), "by-group-apart"], "--partition", "2:urgent")
@@ -141,4 +145,5 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, guarded, preloaded, as_who_runs_it_says, no_partition, absent, unscheduled, by_run, strict, seen_from_outside)
+    main(linked, guarded, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
+         seen_from_outside)
