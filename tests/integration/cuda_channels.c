@@ -213,6 +213,24 @@ static void many_streams(struct conform *c)
 	learner_close(&l);
 }
 
+/* As it is told, whatever that is; and what is beyond is the highest. */
+static void priorities(struct conform *c)
+{
+	int least, greatest, got;
+	CUstream s;
+
+	CU(cuCtxGetStreamPriorityRange(&least, &greatest));
+	note(c, "there is a higher one: %d", greatest < least);
+	CU(cuCtxGetStreamPriorityRange(NULL, NULL));
+	for (int p = greatest - 3; p <= least; p++) {
+		CU(cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, p));
+		CU(cuStreamGetPriority(s, &got));
+		if (got != (p < greatest ? greatest : p))
+			note(c, "asked for %d of %d to %d, got %d", p, least, greatest, got);
+		CU(cuStreamDestroy_v2(s));
+	}
+}
+
 static const struct conform_case cases[] = {
 	{"items", items},
 	{"allocator", allocator},
@@ -220,6 +238,7 @@ static const struct conform_case cases[] = {
 	{"autograd", autograd},
 	{"legacy", legacy},
 	{"many streams", many_streams},
+	{"priorities", priorities},
 	{NULL, NULL},
 };
 

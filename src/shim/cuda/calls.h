@@ -518,6 +518,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what)) \
 	F(cuGraphExecKernelNodeSetParams, _v2, 12000, "adds the shim's parameters", \
 		(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what)) \
+	F(cuCtxGetStreamPriorityRange, , 5050, "keeps the highest for the shim", (int *least, int *greatest)) \
 	F(cuGraphNodeSetEnabled, , 11060, "follows what is guarded", (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphExecNodeSetParams, , 12020, "adds the shim's parameters", \

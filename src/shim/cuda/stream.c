@@ -126,7 +126,8 @@ fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 }
 
 /* The highest is for streams of ours alone (guard.c): one of the program's would share channels
- * with them, in which it may wait for what they are to let go on. */
+ * with them, in which it may wait for what they are to let go on. To the program there is none
+ * such. */
 static int spared(int priority)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
@@ -139,6 +140,16 @@ static int spared(int priority)
 	return FM_MAX(priority, greatest + 1);
 }
 
+fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	fm_cu_result rc =
+		NEXT(FM_CUDA_cuCtxGetStreamPriorityRange, (int *, int *), (least, greatest));
+
+	if (rc == FM_CU_SUCCESS && greatest)
+		*greatest = spared(*greatest);
+	return rc;
+}
+
 fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
 	return created(stream, NEXT(FM_CUDA_cuStreamCreateWithPriority, (CUstream *, unsigned, int),
@@ -149,7 +160,7 @@ fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned f
 {
 	return created(stream,
 		NEXT(FM_CUDA_cuGreenCtxStreamCreate, (CUstream *, CUgreenCtx, unsigned, int),
-			(stream, ctx, flags, priority)));
+			(stream, ctx, flags, spared(priority))));
 }
 
 static void destroying(CUstream stream)
