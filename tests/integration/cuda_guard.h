@@ -79,3 +79,34 @@ static inline void chain(struct guard *g, CUstream s, CUdeviceptr x, uint32_t nu
 
 	launch(g->chain, 16, BLOCK, s, (void *[]){&x, &n, &number});
 }
+
+struct thread {
+	struct conform *c;
+	struct guard *g;
+	CUdeviceptr x;
+};
+
+#define THREADS_MOST 4
+
+/* Threads with one module, each on words of its own. */
+static inline void in_threads(struct conform *c, unsigned n, void *(*main)(void *))
+{
+	struct thread t[THREADS_MOST];
+	pthread_t id[THREADS_MOST];
+	struct guard g;
+
+	guard_open(&g);
+	for (uint32_t i = 0; i < n; i++)
+		t[i] = (struct thread){c, &g, new_words(30 + i)};
+	CU(cuCtxSynchronize());
+	for (unsigned i = 0; i < n; i++)
+		if (pthread_create(&id[i], NULL, main, &t[i]))
+			die("no thread");
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(id[i], NULL);
+	for (unsigned i = 0; i < n; i++) {
+		note_words(c, "x", t[i].x, FM_CU_STREAM_LEGACY);
+		CU(cuMemFree_v2(t[i].x));
+	}
+	guard_close(&g);
+}

@@ -500,12 +500,6 @@ static void queries(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
-struct thread {
-	struct conform *c;
-	struct guard *g;
-	CUdeviceptr x;
-};
-
 static void *thread_main(void *arg)
 {
 	struct thread *t = arg;
@@ -530,24 +524,7 @@ static void *thread_main(void *arg)
 /* Each with graphs of its own, captured while others launch. */
 static void threads(struct conform *c)
 {
-	struct thread t[3];
-	pthread_t id[3];
-	struct guard g;
-
-	guard_open(&g);
-	for (uint32_t i = 0; i < 3; i++)
-		t[i] = (struct thread){c, &g, new_words(30 + i)};
-	CU(cuCtxSynchronize());
-	for (int i = 0; i < 3; i++)
-		if (pthread_create(&id[i], NULL, thread_main, &t[i]))
-			die("no thread");
-	for (int i = 0; i < 3; i++)
-		pthread_join(id[i], NULL);
-	for (int i = 0; i < 3; i++) {
-		note_words(c, "x", t[i].x, FM_CU_STREAM_LEGACY);
-		CU(cuMemFree_v2(t[i].x));
-	}
-	guard_close(&g);
+	in_threads(c, 3, thread_main);
 }
 
 int main(int argc, char **argv)

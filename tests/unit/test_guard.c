@@ -225,20 +225,7 @@ static void test_fails_open(void **state)
 			launch();
 		cover();
 		advance(&dev.stream[0]);
-		dev.fails_at = dev.calls + at;
-		set_gate(true);
-		for (unsigned i = 0; i < 20; i++) {
-			pump();
-			advance_any(20);
-		}
-		set_gate(false);
-		for (unsigned i = 0; i < 1000 && ops->busy(&p.q); i++) {
-			pump();
-			advance_any(20);
-		}
-		assert_false(ops->busy(&p.q));
-		assert_int_equal(p.q.guard->shared->hold, 0);
-		dev.fails_at = 0;
+		stop_failing(at);
 		stop();
 	}
 }
