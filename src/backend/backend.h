@@ -97,6 +97,9 @@ struct fm_backend_ops {
 	bool (*uncovered)(void *hwq);
 	bool (*busy)(void *hwq);
 	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
+	/* May a stop begin while so many hwqueues of the process have work? To be asked before
+	 * interrupt is called of one that is not busy. May be NULL: yes. */
+	bool (*has_room)(const void *hwq, unsigned at_work);
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
 	 * the driver's. What is tracked counts as reached. May be NULL. */

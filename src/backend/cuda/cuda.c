@@ -552,6 +552,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.restore = fm_cu_restore,
 	.busy = fm_cu_busy,
 	.pending = fm_cu_pending,
+	.has_room = fm_cu_has_room,
 	.close = close_stream,
 	.release = release,
 	.quiesce = quiesce,

@@ -5,10 +5,15 @@
 #include "guard_internal.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
 
 #define CONTEXTS 16
+
+/* Of the device's channels, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise. */
+#define CHANNELS      8u
+#define CHANNELS_MOST 32u
 
 /* So long a new queue waits for those that are stopped. Then it does without. */
 #define MAKE_MOST FM_S
@@ -96,6 +101,25 @@ static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstr
 	return false;
 }
 
+/* As long as the context lasts, too. */
+static bool make_words(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	struct fm_cu_turnstile *t = fm_cu_turnstile(ctx, true);
+	CUdeviceptr at;
+	void *words;
+
+	if (!t || cu->host_alloc(&words, FM_CU_SETTLE_BYTES,
+			  FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
+		return false;
+	if (cu->host_device_pointer(&at, words, 0)) {
+		cu->host_free(words);
+		return false;
+	}
+	memset(words, 0, FM_CU_SETTLE_BYTES);
+	fm_cu_settle_init(fm_cu_turnstile_settle(t), words, at);
+	return true;
+}
+
 bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
 	CUstream *again, CUfunction *look)
 {
@@ -109,7 +133,8 @@ bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream 
 	for (i = ok ? i : 0; i < CONTEXTS && !ok; i++) {
 		if (kept.streams[i].ctx)
 			continue;
-		ok = make_streams(cu, &kept.streams[i].control, &kept.streams[i].again);
+		ok = make_words(cu, ctx) &&
+		     make_streams(cu, &kept.streams[i].control, &kept.streams[i].again);
 		kept.streams[i].ctx = ok ? ctx : NULL;
 		kept.streams[i].look = ok ? fm_cu_look_load(cu) : NULL;
 		break;
@@ -121,6 +146,23 @@ bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream 
 	}
 	pthread_mutex_unlock(&kept.lock);
 	return ok;
+}
+
+static _Atomic unsigned channels = CHANNELS;
+
+/* The driver has read it when it was initialized. */
+static void count_channels(void)
+{
+	const char *v = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int n = v ? atoi(v) : 0;
+
+	if (n > 0)
+		atomic_store(&channels, FM_MIN((unsigned)n, CHANNELS_MOST));
+}
+
+unsigned fm_cu_channels(void)
+{
+	return atomic_load_explicit(&channels, memory_order_relaxed);
 }
 
 /* Neither waits for a kernel of the program's; a copy may wait for others. */
@@ -173,6 +215,7 @@ struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx
 	g->cu = cu;
 	g->ctx = ctx;
 	g->turnstile = turnstile;
+	count_channels();
 	mode = fm_cu_enter(cu);
 	ok = furnish(g);
 	if (!ok)

@@ -96,3 +96,5 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);
 bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
 	CUstream *again, CUfunction *look);
 bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);
+/* Of the device, that this process has, as the driver's documentation says. */
+unsigned fm_cu_channels(void);

@@ -15,7 +15,8 @@
 #include <errno.h>
 
 /* Launches that are made again at one time: less than a stream takes without blocking. */
-#define CHUNK 256u
+#define CHUNK         256u
+#define CHANNELS_KEPT 4u
 /* How long the agent waits for a step on the spot. */
 #define PATIENCE (30 * FM_US)
 
@@ -345,6 +346,13 @@ bool fm_cu_pending(void *hwq)
 	const struct fm_cu_queue *q = hwq;
 
 	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
+}
+
+/* Streams that have work have the device's channels, which the driver gives out as it comes; two
+ * are for ours, and some for those that get work while something is stopped. */
+bool fm_cu_has_room(const void *hwq, unsigned at_work)
+{
+	return !is_there(hwq) || at_work + CHANNELS_KEPT <= fm_cu_channels();
 }
 
 bool fm_cu_uncovered(void *hwq)

@@ -24,6 +24,7 @@ struct fm_cu_turnstile {
 	_Atomic unsigned waits;          /* those that are */
 	_Atomic unsigned pushes, visits; /* others that are inside */
 	_Atomic bool waited_for; /* what is stopped now waits for the program, most likely */
+	struct fm_cu_settle settle;
 };
 
 static struct fm_cu_turnstile turnstiles[CONTEXTS];
@@ -65,12 +66,19 @@ struct fm_cu_turnstile *fm_cu_turnstile(CUcontext ctx, bool make)
 	return t;
 }
 
+struct fm_cu_settle *fm_cu_turnstile_settle(struct fm_cu_turnstile *t)
+{
+	return &t->settle;
+}
+
 void fm_cu_turnstile_forget(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = ctx ? find(ctx) : NULL;
 
-	if (t)
-		atomic_store(&t->ctx, NULL);
+	if (!t)
+		return;
+	fm_cu_settle_forget(&t->settle);
+	atomic_store(&t->ctx, NULL);
 }
 
 void fm_cu_turnstile_fork_child(void)
@@ -84,6 +92,7 @@ void fm_cu_turnstile_fork_child(void)
 		atomic_store(&t->waits, 0);
 		atomic_store(&t->pushes, 0);
 		atomic_store(&t->visits, 0);
+		fm_cu_settle_forget(&t->settle);
 	}
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&over, false);
@@ -103,13 +112,16 @@ static bool stopped(struct fm_cu_turnstile *t)
 static bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
 	uint64_t until = most == FM_NEVER ? FM_NEVER : fm_now() + most;
+	bool insists = most > PUSH_MOST;
 
 	for (;; nap()) {
 		atomic_fetch_add(inside, 1);
 		if (!stopped(t))
 			return true;
 		atomic_fetch_sub(inside, 1);
-		if (until != FM_NEVER && (fm_now() > until || atomic_load(&t->waited_for)))
+		if (!insists && atomic_load(&t->waited_for))
+			return false;
+		if (until != FM_NEVER && fm_now() > until)
 			return false;
 	}
 }
@@ -185,7 +197,7 @@ bool fm_cu_stop_begin(struct fm_cu_turnstile *t)
 	if (atomic_load(&t->comes) || atomic_load(&t->waits))
 		return false;
 	atomic_fetch_add(&t->stops, 1);
-	if (!atomic_load(&t->waits) && leave(t))
+	if (!atomic_load(&t->waits) && fm_cu_settled(&t->settle) && leave(t))
 		return true;
 	fm_cu_stop_end(t);
 	return false;

@@ -9,12 +9,14 @@
  * A NULL turnstile is one that everybody passes.
  */
 #pragma once
-#include "driver.h"
+#include "settle.h"
 
 struct fm_cu_turnstile;
 
 /* That of a context: made when the first asks, if `make`. NULL: there is none, or no room. */
 struct fm_cu_turnstile *fm_cu_turnstile(CUcontext ctx, bool make);
+/* Launches of its context that are to be gone past before anything is stopped. */
+struct fm_cu_settle *fm_cu_turnstile_settle(struct fm_cu_turnstile *t);
 /* The context has ended; in the child after a fork; the process exits: from now on everybody passes
  * all of them. */
 void fm_cu_turnstile_forget(CUcontext ctx);
@@ -27,7 +29,8 @@ void fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway);
 void fm_cu_push_end(struct fm_cu_turnstile *t);
 
 /* A call that may wait for all of the device. False: something was stopped for so long (FM_NEVER:
- * waits for it), and the call is not to be made. */
+ * waits for it), and the call is not to be made; who waits for but a moment, waits not at all where
+ * what is stopped most likely waits for the program. */
 bool fm_cu_wait_begin(struct fm_cu_turnstile *t, uint64_t most);
 void fm_cu_wait_end(struct fm_cu_turnstile *t);
 /* Of all devices. */

@@ -523,4 +523,34 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphExecNodeSetParams, , 12020, "adds the shim's parameters", \
 		(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what))
+
+/* What may load code, and wait for the device in that: likewise. F(name, suffix, since, what for,
+ * whose code (NULL: nobody knows), params, args). Each has a function in first.c. */
+#define FM_CUDA_LOAD_CALLS(F) \
+	F(cuFuncGetAttribute, , 2020, "may load a function", f, (int *value, int which, CUfunction f), (value, which, f)) \
+	F(cuFuncSetAttribute, , 9000, "may load a function", f, (CUfunction f, int which, int value), (f, which, value)) \
+	F(cuFuncSetCacheConfig, , 3000, "may load a function", f, (CUfunction f, int config), (f, config)) \
+	F(cuFuncSetSharedMemConfig, , 4020, "may load a function", f, (CUfunction f, int config), (f, config)) \
+	F(cuFuncLoad, , 12040, "loads a function", f, (CUfunction f), (f)) \
+	F(cuKernelGetAttribute, , 12000, "may load a function", k, \
+		(int *value, int which, CUkernel k, CUdevice dev), (value, which, k, dev)) \
+	F(cuKernelSetAttribute, , 12000, "may load a function", k, \
+		(int which, int value, CUkernel k, CUdevice dev), (which, value, k, dev)) \
+	F(cuKernelSetCacheConfig, , 12000, "may load a function", k, (CUkernel k, int config, CUdevice dev), (k, config, dev)) \
+	F(cuOccupancyMaxActiveBlocksPerMultiprocessor, , 6050, "may load a function", f, \
+		(int *n, CUfunction f, int threads, size_t shared), (n, f, threads, shared)) \
+	F(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, , 7000, "may load a function", f, \
+		(int *n, CUfunction f, int threads, size_t shared, unsigned flags), (n, f, threads, shared, flags)) \
+	F(cuOccupancyAvailableDynamicSMemPerBlock, , 10020, "may load a function", f, \
+		(size_t *bytes, CUfunction f, int blocks, int threads), (bytes, f, blocks, threads)) \
+	F(cuOccupancyMaxPotentialClusterSize, , 11070, "may load a function", f, \
+		(int *n, CUfunction f, const struct CUlaunchConfig_st *config), (n, f, config)) \
+	F(cuOccupancyMaxActiveClusters, , 11070, "may load a function", f, \
+		(int *n, CUfunction f, const struct CUlaunchConfig_st *config), (n, f, config)) \
+	F(cuModuleGetGlobal, , 2000, "may load a module", NULL, \
+		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
+	F(cuModuleGetGlobal, _v2, 3020, "may load a module", NULL, \
+		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
+	F(cuLibraryGetGlobal, , 12000, "may load a module", NULL, \
+		(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name), (at, size, library, name))
 /* clang-format on */

@@ -183,9 +183,11 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 
 /* --- what is launched --- */
 
-static fm_cu_result instantiated(
-	const CUgraphExec *exec, CUgraph graph, uint64_t flags, fm_cu_result rc)
+/* l: since before the driver's call, which may load what the nodes launch. */
+static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *exec, CUgraph graph,
+	uint64_t flags, fm_cu_result rc)
 {
+	fm_cuda_load_end(l, rc);
 	if (rc != FM_CU_SUCCESS)
 		return rc;
 	set(*exec, known(graph));
@@ -196,7 +198,9 @@ static fm_cu_result instantiated(
 fm_cu_result cuGraphInstantiate(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	return instantiated(exec, graph, 0,
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+
+	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate,
 			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
 			(exec, graph, node, log, size)));
@@ -205,7 +209,9 @@ fm_cu_result cuGraphInstantiate(
 fm_cu_result cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	return instantiated(exec, graph, 0,
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+
+	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate_v2,
 			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
 			(exec, graph, node, log, size)));
@@ -213,7 +219,9 @@ fm_cu_result cuGraphInstantiate_v2(
 
 fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	return instantiated(exec, graph, flags,
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+
+	return instantiated(l, exec, graph, flags,
 		NEXT(FM_CUDA_cuGraphInstantiateWithFlags,
 			(CUgraphExec *, CUgraph, unsigned long long), (exec, graph, flags)));
 }
@@ -229,13 +237,17 @@ static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 
 fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
 {
-	return instantiated(exec, graph, flags_of(how),
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+
+	return instantiated(l, exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams, WITH_PARAMS, (exec, graph, how)));
 }
 
 fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 {
-	return instantiated(exec, graph, flags_of(how),
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+
+	return instantiated(l, exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
 }
 

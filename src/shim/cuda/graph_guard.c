@@ -96,6 +96,7 @@ void fm_cuda_exec_ends(CUgraphExec exec)
 {
 	struct fm_cuda_exec **at, *e;
 
+	fm_cuda_first_forget_graphs();
 	if (!atomic_load(&fm_cuda_exec_any))
 		return;
 	pthread_mutex_lock(&execs.lock);
@@ -316,6 +317,7 @@ void fm_cuda_exec_changes(CUgraphExec exec)
 {
 	struct fm_cuda_exec *e = fm_cuda_exec_find(exec);
 
+	fm_cuda_first_forget_graphs();
 	if (e)
 		fm_cu_graph_loosen(e->graph);
 }

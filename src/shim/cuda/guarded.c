@@ -11,6 +11,8 @@
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
 #define WAIT_MOST (20 * FM_MS)
+/* And so long a first launch. */
+#define FIRST_MOST (2 * FM_S)
 
 _Atomic bool fm_cuda_guards, fm_cuda_bound;
 static _Atomic unsigned guards; /* queues that have one */
@@ -136,6 +138,16 @@ static enum fm_cuda_way wait(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
+/* One that waits for sure. What is being stopped may itself wait for what this thread is to launch
+ * next; what stands since it is suspended does not. */
+static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
+{
+	while (!fm_cu_wait_begin(fm_cu_queue_turnstile(&q->hw), FIRST_MOST))
+		if (!apart() && fm_xq_may_run(q->xq))
+			return push(q);
+	return FM_CUDA_WAITS;
+}
+
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
 {
 	if (way == FM_CUDA_PUSHES)
@@ -219,19 +231,26 @@ static unsigned ahead(const struct fm_cuda_queue *q)
 	return FM_MAX(AHEAD / n, AHEAD_LEAST);
 }
 
-enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream)
+enum fm_cuda_way fm_cuda_guard_enter(
+	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first)
 {
-	enum fm_cuda_way way;
+	enum fm_cuda_way way = FM_CUDA_FREE;
 
+	*first = what && fm_cuda_is_first(q->hw.base, what);
 	if (!q->hw.guard) {
+		if (*first)
+			way = wait_first(q);
 		cover_implicit(stream, q);
-		return FM_CUDA_FREE;
+		return way;
 	}
 	/* To go on takes calls to the driver, and one of the program's that waits for the device in
 	 * there may keep ours waiting: whoever has been stopped makes none. */
 	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)))
 		fm_xq_await_gates(q->xq);
-	way = fm_xq_ahead(q->xq, ahead(q)) ? push(q) : wait(q);
+	if (*first)
+		way = wait_first(q);
+	else
+		way = fm_xq_ahead(q->xq, ahead(q)) ? push(q) : wait(q);
 	cover_implicit(stream, q);
 	fm_xq_order_take(q->xq);
 	return way;

@@ -45,10 +45,39 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
 bool fm_cuda_wait_begin_all(void);
 void fm_cuda_wait_end_all(bool begun);
 
+/* --- first.c: what a driver may load, and wait for the device in that --- */
+
+/* Has it, a function, a kernel or a graph, not been launched in this context? And now it was. */
+bool fm_cuda_is_first(CUcontext ctx, const void *what);
+void fm_cuda_first_launched(CUcontext ctx, const void *what, CUstream stream);
+/* Handles are used again: what is known of all is forgotten; of graphs, also when they change. */
+void fm_cuda_first_forget(void);
+extern _Atomic uint64_t fm_cuda_graphs_age;
+static inline void fm_cuda_first_forget_graphs(void)
+{
+	atomic_fetch_add(&fm_cuda_graphs_age, 1);
+}
+static inline const void *fm_cuda_first_graph(CUgraphExec exec)
+{
+	return (const void *)((uintptr_t)exec ^ atomic_load(&fm_cuda_graphs_age) << 48);
+}
+
+/* Around another call that may load it; NULL: nobody knows what. */
+struct fm_cuda_loading {
+	CUcontext ctx;
+	const void *what;
+	struct fm_cu_turnstile *turnstile;
+};
+struct fm_cuda_loading fm_cuda_load_begin(const void *what);
+void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
+
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
-/* Covers what the driver has it wait for; of a queue with a guard, takes its order. */
-enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream);
+/* Covers what the driver has it wait for; of a queue with a guard, takes its order. *first: the
+ * launch is the first of `what` (NULL: it is of nothing that is loaded); fm_cuda_first_launched()
+ * has to follow, before fm_cuda_way_end(). */
+enum fm_cuda_way fm_cuda_guard_enter(
+	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first);
 /* It is no guarded launch: a gate if it needs one, and gives the order back. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
 /* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,

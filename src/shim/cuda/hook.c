@@ -24,9 +24,10 @@
 #define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
 #define CODE(name, suffix, since, ...) \
 	{#name #suffix, #name, since, false, true, (void *)name##suffix, NULL},
-struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(
-	CLONES) FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
-		FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)};
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
+		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
+			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)
+				FM_CUDA_LOAD_CALLS(CODE)};
 
 static void *real_dlsym(void *handle, const char *symbol)
 {

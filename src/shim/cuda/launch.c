@@ -10,6 +10,7 @@ struct launch {
 	struct fm_cuda_queue *q;
 	uint64_t mark;
 	enum fm_cuda_way way;
+	bool first; /* of its kind: first.c */
 };
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
@@ -24,9 +25,10 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 	return true;
 }
 
-/* guards: there may be some. Of a queue that has one the order is held from here on. */
-static inline struct launch enter(
-	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, bool guards)
+/* guards: there may be some. Of a queue that has one the order is held from here on. what: the
+ * function or the graph that is launched, if it is one. */
+static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
+	bool guards, const void *what)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -46,7 +48,7 @@ static inline struct launch enter(
 		}
 	}
 	if (guards)
-		l.way = fm_cuda_guard_enter(l.q, stream);
+		l.way = fm_cuda_guard_enter(l.q, stream, what, &l.first);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_xq_begin(l.q->xq, key, key_waits(key));
 	return l;
@@ -56,10 +58,11 @@ static inline struct launch enter(
  * closed gate there keeps those of other streams waiting, too, for which the gate may be closed; or
  * ours, without which launches that were stopped do not go on. So where streams of one process stop
  * each other, or kernels stop in their middle, a copy is made when no gate is in front of it. */
-static inline struct launch begin(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+static inline struct launch begin(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards);
+	struct launch l = enter(given, per_thread, key, id, guards, what);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -93,6 +96,13 @@ static inline void ordered(struct launch l)
 		fm_cuda_way_end(l.q, l.way);
 }
 
+/* Before end(). */
+static inline void launched(struct launch l, const void *what, CUstream stream, fm_cu_result rc)
+{
+	if (FM_UNLIKELY(l.first && rc == FM_CU_SUCCESS))
+		fm_cuda_first_launched(l.q->hw.base, what, stream);
+}
+
 /* A call that waited has waited for all before it on the stream, and for itself. */
 static inline void end(struct launch l, bool waited)
 {
@@ -112,7 +122,7 @@ static inline void end(struct launch l, bool waited)
 		fm_cu_result rc;                                            \
                                                                             \
 		if (work)                                                   \
-			l = begin(stream, per_thread, key, id);             \
+			l = begin(stream, per_thread, key, id, NULL);       \
 		else                                                        \
 			l = ordering(stream, per_thread);                   \
 		fm_cu_inside++;                                             \
@@ -155,8 +165,9 @@ static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
 /* How a launch is made, where images are rewritten: never in haste. */
 struct launch_plan {
 	struct launch l;
-	bool guarded; /* the queue's order is held until its end */
-	bool ordered; /* likewise, though it is not guarded */
+	bool guarded;                   /* the queue's order is held until its end */
+	bool ordered;                   /* likewise, though it is not guarded */
+	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned */
 };
 
 static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
@@ -164,8 +175,10 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_guards);
-	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards)};
+	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f)};
 
+	if (guards && !p.l.q)
+		p.loading = fm_cuda_load_begin(f);
 	if (!guards || !p.l.q || !p.l.q->hw.guard)
 		return p;
 	p.guarded =
@@ -175,8 +188,10 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	return p;
 }
 
-static void end_kernel(struct launch_plan p, fm_cu_result rc)
+static void end_kernel(struct launch_plan p, const void *what, CUstream stream, fm_cu_result rc)
 {
+	launched(p.l, what, stream, rc);
+	fm_cuda_load_end(p.loading, rc);
 	end(p.l, false);
 	if (p.guarded)
 		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
@@ -212,7 +227,7 @@ static void end_kernel(struct launch_plan p, fm_cu_result rc)
 		fm_cu_inside++;                                                                 \
 		rc = NEXT(id, decl, call);                                                      \
 		fm_cu_inside--;                                                                 \
-		end_kernel(p, rc);                                                              \
+		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                       \
 		return rc;                                                                      \
 	}                                                                                       \
 	fm_cu_result symbol decl                                                                \
@@ -222,7 +237,7 @@ static void end_kernel(struct launch_plan p, fm_cu_result rc)
                                                                                                 \
 		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))) \
 			return symbol##_rewritten call;                                         \
-		l = enter(stream, per_thread, key, id, false);                                  \
+		l = enter(stream, per_thread, key, id, false, NULL);                            \
 		fm_cu_inside++;                                                                 \
 		rc = NEXT(id, decl, call);                                                      \
 		fm_cu_inside--;                                                                 \
@@ -262,20 +277,21 @@ static fm_cu_result set_ours(CUfunction f)
 	return rc ? rc : set(f, kernel->image->guard_at, unguarded, sizeof(unguarded));
 }
 
-#define OLD(name, suffix, since, stream, work, waits, key, decl, call)     \
-	fm_cu_result name##suffix decl                                     \
-	{                                                                  \
-		fm_cu_result rc = set_ours(f);                             \
-		struct launch l;                                           \
-                                                                           \
-		if (rc)                                                    \
-			return rc;                                         \
-		l = begin(stream, false, key, FM_CUDA_ID(name, suffix, )); \
-		fm_cu_inside++;                                            \
-		rc = NEXT(FM_CUDA_ID(name, suffix, ), decl, call);         \
-		fm_cu_inside--;                                            \
-		end(l, false);                                             \
-		return rc;                                                 \
+#define OLD(name, suffix, since, stream, work, waits, key, decl, call)        \
+	fm_cu_result name##suffix decl                                        \
+	{                                                                     \
+		fm_cu_result rc = set_ours(f);                                \
+		struct launch l;                                              \
+                                                                              \
+		if (rc)                                                       \
+			return rc;                                            \
+		l = begin(stream, false, key, FM_CUDA_ID(name, suffix, ), f); \
+		fm_cu_inside++;                                               \
+		rc = NEXT(FM_CUDA_ID(name, suffix, ), decl, call);            \
+		fm_cu_inside--;                                               \
+		launched(l, f, fm_cuda_stream(stream, false), rc);            \
+		end(l, false);                                                \
+		return rc;                                                    \
 	}
 FM_CUDA_KERNELS_OLD(OLD)
 
@@ -321,14 +337,14 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 FM_CUDA_RECORDS(LAUNCH)
 #undef ONE
 
-static __attribute__((noinline)) struct launch_plan begin_exec(
-	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, struct fm_cuda_exec *e)
+static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, bool per_thread,
+	uint64_t key, enum fm_cuda_id id, CUgraphExec graph, struct fm_cuda_exec *e)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true);
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph));
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
@@ -343,8 +359,9 @@ static inline struct launch_plan begin_graph(
 	struct fm_cuda_exec *e = fm_cu_inside ? NULL : fm_cuda_exec_find(graph);
 
 	if (FM_LIKELY(!e))
-		return (struct launch_plan){.l = begin(given, per_thread, key, id)};
-	return begin_exec(given, per_thread, key, id, e);
+		return (struct launch_plan){
+			.l = begin(given, per_thread, key, id, fm_cuda_first_graph(graph))};
+	return begin_exec(given, per_thread, key, id, graph, e);
 }
 
 /* A graph without gates runs to its end once it has begun: those that are long are counted. One
@@ -360,19 +377,19 @@ static inline void graph_launched(
 	}
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                \
-	fm_cu_result symbol params                                                         \
-	{                                                                                  \
-		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);    \
-		fm_cu_result rc;                                                           \
-                                                                                           \
-		fm_cu_inside++;                                                            \
-		rc = NEXT(id, params, args);                                               \
-		fm_cu_inside--;                                                            \
-		if (rc == FM_CU_SUCCESS)                                                   \
-			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread)); \
-		end_kernel(p, rc);                                                         \
-		return rc;                                                                 \
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                        \
+	fm_cu_result symbol params                                                                 \
+	{                                                                                          \
+		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);            \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(id, params, args);                                                       \
+		fm_cu_inside--;                                                                    \
+		if (rc == FM_CU_SUCCESS)                                                           \
+			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));         \
+		end_kernel(p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
+		return rc;                                                                         \
 	}
 FM_CUDA_GRAPHS(LAUNCH)
 
@@ -391,13 +408,15 @@ static fm_cu_result launch_multi(
 			key_kernel(p[i].function,
 				(uint64_t)p[i].grid[0] * p[i].grid[1] * p[i].grid[2],
 				(uint64_t)p[i].block[0] * p[i].block[1] * p[i].block[2]),
-			FM_CUDA_cuLaunchCooperativeKernelMultiDevice);
+			FM_CUDA_cuLaunchCooperativeKernelMultiDevice, p[i].function);
 	fm_cu_inside++;
 	rc = NEXT(FM_CUDA_cuLaunchCooperativeKernelMultiDevice,
 		(const struct fm_cu_launch_params *, unsigned, unsigned), (p, n, flags));
 	fm_cu_inside--;
-	for (unsigned i = 0; i < launches; i++)
+	for (unsigned i = 0; i < launches; i++) {
+		launched(l[i], p[i].function, fm_cuda_stream(p[i].stream, false), rc);
 		end(l[i], false);
+	}
 	return rc;
 }
 

@@ -112,13 +112,15 @@ static bool load_ours(const struct load *l, struct fm_cuda_code *c)
 static fm_cu_result load(const struct load *l)
 {
 	struct fm_cuda_code *c = make(l);
-	fm_cu_result rc;
+	struct fm_cuda_loading waits = fm_cuda_load_begin(NULL);
+	fm_cu_result rc = FM_CU_SUCCESS;
 
-	if (c && fm_cuda_code_data(c) && load_ours(l, c))
-		return FM_CU_SUCCESS;
-	rc = call(l, NULL);
-	if (c && (rc || !fm_cuda_code_loaded(c, handle_of(l), false)))
-		fm_cuda_code_free(c);
+	if (!c || !fm_cuda_code_data(c) || !load_ours(l, c)) {
+		rc = call(l, NULL);
+		if (c && (rc || !fm_cuda_code_loaded(c, handle_of(l), false)))
+			fm_cuda_code_free(c);
+	}
+	fm_cuda_load_end(waits, rc);
 	return rc;
 }
 
@@ -229,6 +231,7 @@ fm_cu_result cuModuleUnload(CUmodule module)
 	struct fm_cuda_code *c = fm_cuda_code_unload(module, false);
 	fm_cu_result rc = NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (module));
 
+	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
 	return rc;
@@ -240,6 +243,7 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 	struct fm_cuda_code *c = fm_cuda_code_unload(library, true);
 	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (library));
 
+	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
 	return rc;
@@ -249,9 +253,11 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 	fm_cu_result rc = NEXT(FM_CUDA_cuModuleGetFunction, (CUfunction *, CUmodule, const char *),
 		(f, module, name));
 
+	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(module, false, name, *f);
 	return rc;
@@ -307,9 +313,11 @@ fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary librar
 
 fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 	fm_cu_result rc =
 		NEXT(FM_CUDA_cuLibraryGetModule, (CUmodule *, CUlibrary), (module, library));
 
+	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_module(library, *module);
 	return rc;
@@ -317,8 +325,10 @@ fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 
 fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
 {
+	struct fm_cuda_loading l = fm_cuda_load_begin(k);
 	fm_cu_result rc = NEXT(FM_CUDA_cuKernelGetFunction, (CUfunction *, CUkernel), (f, k));
 
+	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_kernel_function(k, *f);
 	return rc;

@@ -28,7 +28,8 @@ struct fm_cuda_call {
 enum fm_cuda_id {
 	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_GRAPHS(CLONES)
 		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE)
-			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(SINGLE) FM_CUDA_CALLS
+			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(SINGLE)
+				FM_CUDA_LOAD_CALLS(SINGLE) FM_CUDA_CALLS
 };
 #undef CLONES
 #undef SINGLE
@@ -45,6 +46,8 @@ extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
 	EXPORT fm_cu_result name##suffix params;
 #define MULTI(name, suffix, since, params)            EXPORT fm_cu_result name##suffix params;
 #define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
+#define LOAD_CALL(name, suffix, since, why, what, params, args) \
+	EXPORT fm_cu_result name##suffix params;
 FM_CUDA_LAUNCHES(LAUNCH)
 FM_CUDA_RECORDS(LAUNCH)
 FM_CUDA_GRAPHS(LAUNCH)
@@ -53,11 +56,13 @@ FM_CUDA_SINGLES(SINGLE)
 FM_CUDA_MULTIS(MULTI)
 FM_CUDA_OTHER_CALLS(OTHER_CALL)
 FM_CUDA_CODE_CALLS(OTHER_CALL)
+FM_CUDA_LOAD_CALLS(LOAD_CALL)
 #undef LAUNCH
 #undef STREAM_CALL
 #undef SINGLE
 #undef MULTI
 #undef OTHER_CALL
+#undef LOAD_CALL
 
 /* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
  * so, whatever its parameters. */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens for the first time. A driver may load a function's code when it is launched first,
+ * or when something is asked of it, and memory for it may have to grow: it waits for all of the
+ * device then, with locks that the agent needs to have stopped kernels go on. So those are calls
+ * that wait (turnstile.h), and nothing is stopped in its middle until the device has gone past the
+ * launch (settle.h).
+ *
+ * Known are, by a hash, what was launched and what was loaded. Who is forgotten, since handles are
+ * used again, or the table is full, is a first one once more.
+ */
+#include "guarded.h"
+
+#define KNOWN (1u << 13)
+#define PROBE 16u
+
+enum { LAUNCHED = 1, LOADED = 2 };
+
+static _Atomic uint64_t known[KNOWN]; /* hashes; 0: none */
+static _Atomic uint64_t age;          /* in each hash: those of before are forgotten */
+
+/* The finalizer of splitmix64. */
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+_Atomic uint64_t fm_cuda_graphs_age;
+
+static uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
+{
+	uint64_t h = mix((uintptr_t)what + how);
+
+	h = mix(h + (uintptr_t)ctx);
+	return mix(h + atomic_load(&age)) | 1;
+}
+
+static bool is_known(uint64_t h)
+{
+	for (unsigned i = 0; i < PROBE; i++)
+		if (atomic_load_explicit(&known[(h / 2 + i) % KNOWN], memory_order_relaxed) == h)
+			return true;
+	return false;
+}
+
+void fm_cuda_first_forget(void)
+{
+	atomic_fetch_add(&age, 1);
+	for (unsigned i = 0; i < KNOWN; i++)
+		atomic_store_explicit(&known[i], 0, memory_order_relaxed);
+}
+
+static void add(uint64_t h)
+{
+	if (is_known(h))
+		return;
+	for (unsigned i = 0; i < PROBE; i++) {
+		uint64_t none = 0;
+
+		if (atomic_compare_exchange_strong(&known[(h / 2 + i) % KNOWN], &none, h))
+			return;
+	}
+	fm_cuda_first_forget();
+}
+
+bool fm_cuda_is_first(CUcontext ctx, const void *what)
+{
+	return !is_known(hash(ctx, what, LAUNCHED));
+}
+
+void fm_cuda_first_launched(CUcontext ctx, const void *what, CUstream stream)
+{
+	struct fm_cu_turnstile *t = fm_cu_turnstile(ctx, false);
+
+	if (t)
+		fm_cu_settle_behind(fm_cu_turnstile_settle(t), fm_cuda_driver(), stream);
+	add(hash(ctx, what, LAUNCHED));
+	add(hash(ctx, what, LOADED));
+}
+
+/* --- calls that load --- */
+
+struct fm_cuda_loading fm_cuda_load_begin(const void *what)
+{
+	struct fm_cuda_loading l = {0};
+
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)) || fm_cu_inside)
+		return l;
+	l.what = what;
+	l.ctx = fm_cuda_current();
+	if (!what || !is_known(hash(l.ctx, what, LOADED)))
+		l.turnstile = fm_cuda_wait_begin(l.ctx);
+	return l;
+}
+
+void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc)
+{
+	fm_cu_wait_end(l.turnstile);
+	if (l.turnstile && l.what && rc == FM_CU_SUCCESS)
+		add(hash(l.ctx, l.what, LOADED));
+}
+
+#define LOADS(name, suffix, since, why, what, params, args)                       \
+	fm_cu_result name##suffix params                                          \
+	{                                                                         \
+		struct fm_cuda_loading l = fm_cuda_load_begin(what);              \
+		fm_cu_result rc = NEXT(FM_CUDA_ID(name, suffix, ), params, args); \
+                                                                                  \
+		fm_cuda_load_end(l, rc);                                          \
+		return rc;                                                        \
+	}
+FM_CUDA_LOAD_CALLS(LOADS)
