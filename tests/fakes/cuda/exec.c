@@ -238,6 +238,21 @@ fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+/* What is assumed: its functions are launched the first time when it is. */
+static bool first(const struct fk_plan *p)
+{
+	const struct fk_work *w;
+	bool keeps_back = false;
+
+	for (size_t i = 0; (w = fk_plan_next(p, &i));) {
+		if (fk_plan_graph(w))
+			keeps_back |= first(w->plan);
+		else if (fk_work_launch(w))
+			keeps_back |= fk_hw_first(fk_work_launch(w));
+	}
+	return keeps_back;
+}
+
 static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 {
 	struct fk_work w = work_of(exec->plan);
@@ -249,6 +264,7 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 	share_plan(&w);
 	if (s->capture)
 		return fk_capture_add(s, &w);
+	w.keeps_back = first(w.plan);
 	FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
 	for (size_t i = 0; (step = fk_plan_next(exec->plan, &i));)
 		if (fk_node_records(step) && fk_event_known(step->record.event))

@@ -26,7 +26,9 @@
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
  *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
- * and by the program itself while it runs (fake_cuda.h).
+ *   FAKE_CUDA_FIRST=wait,order then the first launch of a function waits for the device; or
+ * returns, and all that is put into the context later waits for the kernel; or either, by the
+ * function and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
@@ -52,6 +54,7 @@ struct fk_work {
 	void (*run)(struct fk_work *w);
 	void (*end)(struct fk_work *w);   /* may be NULL: frees what the work owns */
 	void (*share)(struct fk_work *w); /* may be NULL: of a copy, lets it own that as well */
+	bool keeps_back; /* all that is put into the context later, until it has run */
 	union {
 		struct {
 			void *dst;
@@ -138,8 +141,8 @@ struct CUctx_st {
 	CUdevice dev;
 	unsigned retained;
 	CUstream legacy;
-	struct fk_hw *hw;    /* NULL: each stream has a queue of its own */
-	CUgreenCtx green;    /* or NULL */
+	struct fk_hw *hw; /* NULL: each stream has a queue of its own; green: the primary one's */
+	CUgreenCtx green; /* or NULL */
 	const void *current; /* green: to one thread at a time */
 };
 
@@ -150,6 +153,8 @@ struct CUgreenCtx_st {
 
 enum fk_kind { FK_OWN, FK_LEGACY, FK_PER_THREAD };
 
+enum fk_pool { FK_COMPUTE, FK_TO_DEVICE, FK_TO_HOST, FK_WITHIN, FK_POOLS };
+
 /* Never freed: those that are destroyed and empty serve again, so that old points stay true. */
 struct CUstream_st {
 	struct CUstream_st *next;
@@ -159,7 +164,7 @@ struct CUstream_st {
 	const void *thread; /* of a per-thread default stream */
 	unsigned flags;
 	int priority;
-	struct fk_channel *channel; /* NULL: none yet */
+	struct fk_channel *channel[FK_POOLS]; /* NULL: none */
 	struct fk_op *head, **tail;
 	uint64_t submitted, done;
 	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
@@ -265,7 +270,7 @@ void fk_channels_close(CUcontext ctx);
 
 /* hwqueues.c; all with the lock, and they may let it go meanwhile where they say that they wait. */
 void fk_hw_open(CUcontext ctx);
-void fk_hw_assign(CUstream s);
+void fk_hw_idle(CUstream s); /* it has nothing pending any more */
 void fk_hw_wake_all(void);
 /* Wait until nobody waits for the device with the context's lock; and be the one who does. NULL: no
  * context. */
@@ -274,10 +279,15 @@ bool fk_hw_hold(CUcontext ctx);
 void fk_hw_let_go(CUcontext ctx, bool held);
 /* The channel for a command that is put next: waits until it has room. */
 struct fk_channel *fk_hw_room(CUstream s, const struct fk_work *w);
-void fk_hw_put(struct fk_op *op, struct fk_channel *c);
+/* What else it comes after; how many. */
+unsigned fk_hw_after(CUcontext ctx, struct fk_point *after);
+void fk_hw_put(CUstream s, struct fk_op *op, struct fk_channel *c);
 void fk_hw_turn(const struct fk_op *op); /* waits until it is at the head */
 void fk_hw_begins(const struct fk_op *op);
 void fk_hw_ended(const struct fk_op *op);
+/* Is about to be launched: waits for the device if that is the first time, or says that what comes
+ * later has to wait for it. */
+bool fk_hw_first(const struct fk_launch *l);
 
 /* context.c */
 fm_cu_result fk_ctx_revive(CUcontext ctx);
@@ -348,6 +358,7 @@ bool fk_node_records(const struct fk_work *w); /* an event, each time */
 /* module.c */
 struct fk_variables {
 	_Atomic unsigned refs; /* the module's and its launches' */
+	bool *launched;        /* of each of its functions; with the lock */
 	unsigned n;
 	struct {
 		const char *name;

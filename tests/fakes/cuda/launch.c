@@ -242,6 +242,8 @@ static fm_cu_result launch(
 	w.launch->n_attr = c->attr_count < 4 ? c->attr_count : 4;
 	if (c->attr_count)
 		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
+	if (!s->capture)
+		w.keeps_back = fk_hw_first(w.launch);
 	return fk_enqueue(c->stream, &w, NULL);
 }
 

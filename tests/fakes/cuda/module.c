@@ -42,6 +42,7 @@ void fk_variables_put(struct fk_variables *v)
 		return;
 	for (unsigned i = 0; i < v->n; i++)
 		free(v->variable[i].at);
+	free(v->launched);
 	free(v);
 }
 
@@ -64,6 +65,9 @@ static struct fk_variables *new_variables(const struct fk_image *image)
 	if (!v)
 		return NULL;
 	v->refs = 1;
+	v->launched = calloc(image->n + 1, sizeof(*v->launched));
+	if (!v->launched)
+		fk_die("no memory for functions");
 	for (; v->n < n; v->n++) {
 		v->variable[v->n].name = image->variable[v->n].name;
 		v->variable[v->n].size = image->variable[v->n].size;
@@ -167,6 +171,8 @@ static fm_cu_result load(CUmodule *module, const void *data, const char *path)
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter_ctx());
+	if (fk_ctx()->hw)
+		fk_wait_device();
 	rc = path ? fk_image_of_file(path, &image) : fk_image_read(data, &image);
 	if (rc)
 		return fk_leave(rc);

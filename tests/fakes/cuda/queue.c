@@ -93,6 +93,8 @@ static void *worker(void *arg)
 		if (!s->head)
 			s->tail = &s->head;
 		s->done++;
+		if (s->done == s->submitted)
+			fk_hw_idle(s);
 		free(op);
 		pthread_cond_broadcast(&s->changed);
 	}
@@ -135,7 +137,6 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 	s->kind = kind;
 	s->flags = flags;
 	s->priority = 0;
-	s->channel = NULL;
 	s->guard = NULL;
 	s->guard_of_graph = false;
 	s->live = true;
@@ -223,11 +224,13 @@ static unsigned implicit_order(CUstream s, struct fk_point *after)
 fm_cu_result fk_submit(CUstream s, const struct fk_work *work, const struct fk_point *after,
 	unsigned n, struct fk_point *at)
 {
-	struct fk_point implicit[AFTER_MAX];
+	struct fk_point implicit[AFTER_MAX + 1];
 	struct fk_channel *channel = fk_hw_room(s, work);
 	unsigned more = implicit_order(s, implicit);
-	struct fk_op *op = calloc(1, sizeof(*op) + (n + more) * sizeof(*after));
+	struct fk_op *op;
 
+	more += fk_hw_after(s->ctx, implicit + more);
+	op = calloc(1, sizeof(*op) + (n + more) * sizeof(*after));
 	if (!op)
 		return CU_OUT_OF_MEMORY;
 	op->work = *work;
@@ -235,7 +238,7 @@ fm_cu_result fk_submit(CUstream s, const struct fk_work *work, const struct fk_p
 	if (n)
 		memcpy(op->after, after, n * sizeof(*after));
 	memcpy(op->after + n, implicit, more * sizeof(*after));
-	fk_hw_put(op, channel);
+	fk_hw_put(s, op, channel);
 	*s->tail = op;
 	s->tail = &op->next;
 	s->submitted++;

@@ -16,8 +16,6 @@ fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
 	rc = fk_stream_new(fk_ctx(), FK_OWN, flags, stream);
 	if (!rc)
 		(*stream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
-	if (!rc)
-		fk_hw_assign(*stream);
 	return fk_leave(rc);
 }
 
