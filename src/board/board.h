@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 4
+#define FM_BOARD_VERSION 5
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 #define FM_BOARD_CALLS   16
@@ -63,6 +63,7 @@ struct fm_slot {
 	 * queue can. guard_us: commands that take so long are stopped in their middle; 0: as the
 	 * client has it. For stops that begin, and launches that come. */
 	_Atomic uint32_t deepest, guard_us;
+	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, of this queue alone */
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun;  /* commands whose launch has begun */

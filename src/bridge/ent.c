@@ -342,6 +342,7 @@ void client_contended(struct fm_bridge *b, struct fm_bclient *c)
 	fm_list_each (q, &c->queues, in_client) {
 		const struct bdevice *d = q->ent->dev;
 
+		atomic_store_explicit(&q->slot->shares, shares_of(q->ent), memory_order_release);
 		shares = of_both(shares, shares_of(q->ent));
 		makes_room |= d->n_ents > 1 && d->background == 1 && in_background(q->ent);
 		urgent |= !in_background(q->ent);

@@ -138,6 +138,7 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 		atomic_store(&c->board->slot[i].bells, 0);
 		atomic_store(&c->board->slot[i].deepest, 0);
 		atomic_store(&c->board->slot[i].guard_us, 0);
+		atomic_store(&c->board->slot[i].shares, 0);
 		atomic_store(&c->board->slot[i].gate, FM_GATE_OPEN);
 		fm_xq_set_interval(c->queue[i]);
 	}

@@ -8,7 +8,7 @@
 #include "segment.h"
 #include <errno.h>
 
-/* Gates stand so much farther apart when nobody may stop this program, for it is alone on the
+/* Gates stand so much farther apart when nobody may stop this queue, for its group is alone on the
  * device or first. Graphs that are captured then keep them so. */
 #define UNSTOPPED 8
 
@@ -96,11 +96,11 @@ bool fm_xq_device_curious(struct fm_xq *q)
 	return !q->cold->sampling && q->cold->sample_n < FM_SEG_SAMPLES;
 }
 
-static uint64_t spacing(struct fm_xq *q)
+static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares)
 {
-	uint32_t shares = atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
+	bool stopped = atomic_load_explicit(shares, memory_order_relaxed) == FM_SHARES;
 
-	return q->spacing * (shares == FM_SHARES ? 1 : UNSTOPPED);
+	return q->spacing * (stopped ? 1 : UNSTOPPED);
 }
 
 /* A segment that is timed is a short one: so it holds few kinds. */
@@ -109,7 +109,7 @@ static void begin_segment(struct fm_xq *q, bool sample)
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	if (!fm_xq_ungated(q))
-		atomic_store(&q->interval, sample ? q->spacing : spacing(q));
+		atomic_store(&q->interval, sample ? q->spacing : spacing(q, &q->slot->shares));
 }
 
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
@@ -344,11 +344,11 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	return ns;
 }
 
-/* Likewise. */
+/* Likewise: of all queues. */
 static uint64_t graph_spacing(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
-	uint64_t none = 0, wanted = spacing(q);
+	uint64_t none = 0, wanted = spacing(q, &c->board->contended);
 
 	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
 }

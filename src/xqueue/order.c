@@ -21,10 +21,8 @@ void fm_xq_order_give(struct fm_xq *q)
 
 bool fm_xq_is_shared(const struct fm_xq *q)
 {
-	const struct fm_board *b = q->client->board;
-
 	return q->level == FM_LEVEL_RUNNING && !fm_xq_gates_only(q) &&
-	       (atomic_load_explicit(&b->contended, memory_order_relaxed) == FM_SHARES ||
+	       (atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES ||
 		       atomic_load_explicit(&q->stops_alone, memory_order_relaxed));
 }
 

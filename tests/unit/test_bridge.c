@@ -277,6 +277,25 @@ static void those_who_share_a_device_are_told(void **state)
 	assert_int_equal(atomic_load(&w->z.board->contended), 0);
 }
 
+/* A server's groups: who is never stopped need not pay for gates, the others stop as soon as they
+ * can. */
+static void queues_of_a_client_are_told_apart(void **state)
+{
+	struct world *w = *state;
+	struct fm_board *b = w->a.board;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(atomic_load(&b->slot[0].shares), FM_SHARES_NONE);
+	assert_int_equal(name_group(w, &w->a, 1, "batch"), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 1, DEVICE), 0);
+	assert_int_equal(atomic_load(&b->slot[0].shares), FM_SHARES);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, 5), 0);
+	assert_int_equal(atomic_load(&b->slot[0].shares), FM_SHARES_FIRST);
+	assert_int_equal(atomic_load(&b->slot[1].shares), FM_SHARES);
+	assert_int_equal(atomic_load(&b->contended), FM_SHARES);
+	pass(w, FM_MS);
+}
+
 /* With aging, whoever is first waits for others now and then; the active window is first. */
 static void who_is_first_depends_on_the_policy(void **state)
 {
@@ -505,6 +524,7 @@ int main(void)
 		TEST(the_departed_board_is_not_written),
 		TEST(the_end_opens_every_gate),
 		TEST(those_who_share_a_device_are_told),
+		TEST(queues_of_a_client_are_told_apart),
 		TEST(who_is_first_depends_on_the_policy),
 		TEST(a_lone_one_may_be_stopped_for_another_device),
 		TEST(a_lone_one_that_is_heard_again_is_told),

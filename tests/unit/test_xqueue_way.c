@@ -191,7 +191,7 @@ static void test_from_which_length_on(void **state)
 {
 	struct fm_xq *q = divisible();
 
-	atomic_store(&peer.board->contended, FM_SHARES);
+	atomic_store(&peer.board->slot[0].shares, FM_SHARES);
 	assert_true(fm_xq_is_shared(q));
 	assert_int_equal(fm_xq_guard_from(q, 7), 7);
 	set_way(q, FM_LEVEL_NONE, 3);
