@@ -86,8 +86,8 @@ struct fm_backend_ops {
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore
 	 * continues it. Both are idempotent. interrupt: 0, it stands; -EINPROGRESS, it will, if the
 	 * command is one that can be stopped: the backend's owner then says so by fm_xq_stands(),
-	 * or, where the device looks at gates, it is asked again; -EALREADY: it does not run, or
-	 * rests between two commands.
+	 * or, where the device looks at gates, it is asked again; -EAGAIN: not just now, and it is
+	 * asked again at once; -EALREADY: it does not run, or rests between two commands.
 	 * restore: -EAGAIN: it shall be called once more a little later. */
 	int (*interrupt)(void *hwq);
 	int (*restore)(void *hwq);

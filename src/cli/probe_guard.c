@@ -213,7 +213,7 @@ static int stop(struct trial *t)
 	while (ran(t) == before && fm_now() < end)
 		nap();
 	atomic_store(&t->words->gate, 1);
-	while ((rc = ops->interrupt(&t->q)) == -EINPROGRESS && fm_now() < end)
+	while (((rc = ops->interrupt(&t->q)) == -EINPROGRESS || rc == -EAGAIN) && fm_now() < end)
 		nap();
 	return rc;
 }

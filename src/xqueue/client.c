@@ -390,6 +390,7 @@ static struct fm_client *create(const struct fm_client_config *config)
 	c->board_fd.fd = c->gates_fd.fd = c->wake_rd.fd = c->wake_wr.fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	fm_settings_read(&c->set);
+	c->set.spin_ns = config->spin_ns ? config->spin_ns : c->set.spin_ns;
 	init_group0(c);
 	choose_link(c);
 	if (fm_board_create(&c->board, &fd) == 0)

@@ -22,6 +22,7 @@ struct fm_settings {
 	uint64_t window_ns;   /* of work under way (level 1) */
 	uint64_t guard_ns;    /* kernels from here on are guarded (level 3) */
 	unsigned lead;        /* segments opened ahead of the one that runs */
+	uint64_t spin_ns;     /* so long the agent looks before it sleeps */
 	enum fm_level level_wish;
 	char group[FM_NAME_MAX];
 	char dir[108];
@@ -145,5 +146,7 @@ void fm_agent_stop(struct fm_client *c); /* the process exits */
 
 /* life.c: do what is due for one queue; returns when to look again. Agent only. */
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now);
+/* Of that, what stops it, if it is to stop in its middle. */
+void fm_xq_pump_stop(struct fm_xq *q);
 /* Gates from now on (somebody schedules us) or no more. */
 void fm_xq_set_interval(struct fm_xq *q);

@@ -16,6 +16,8 @@
 /* A command that goes on is looked at again so much later, when it could not be said yet whether it
  * needs help with that. */
 #define STUCK_LOOK (10 * FM_MS)
+/* One that could not be told to stop just now, or that is to go on, is looked at so much later. */
+#define LOOK_LEAST (20 * FM_US)
 
 bool fm_xq_may_run(struct fm_xq *q)
 {
@@ -343,6 +345,15 @@ static uint64_t look_again(struct fm_xq *q, bool open, uint64_t now)
 	return now + fm_xq_look(x->stop_at, now);
 }
 
+/* Likewise, of one for which somebody waits meanwhile, or the device: the longer that takes, the
+ * longer. */
+static uint64_t look_soon(struct fm_xq *q, bool open, uint64_t now)
+{
+	uint64_t at = look_again(q, open, now), tried = now - q->cold->stop_at;
+
+	return q->device_gates ? FM_MIN(at, now + FM_MAX(tried / 8, LOOK_LEAST)) : at;
+}
+
 /* It seems to be at a gate. That may have been true until just now. */
 static uint64_t look_once_more(struct fm_xq *q, uint64_t now)
 {
@@ -375,7 +386,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		if (fm_slot_pending(q->slot))
 			atomic_store(&q->slot->busy_since, now);
 	}
-	return x->asked ? look_again(q, true, now) : FM_NEVER;
+	return x->asked ? look_soon(q, true, now) : FM_NEVER;
 }
 
 /*
@@ -438,6 +449,8 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		note_stand(q);
 	if (q->device_gates && rc == -EALREADY)
 		return look_once_more(q, now);
+	if (rc == -EAGAIN)
+		return look_soon(q, false, now);
 	return rc == -EINPROGRESS ? look_again(q, false, now) : FM_NEVER;
 }
 

@@ -120,6 +120,15 @@ static void retire(struct fm_xq *q)
 	fm_xq_unref(q);
 }
 
+void fm_xq_pump_stop(struct fm_xq *q)
+{
+	if (q->level < FM_LEVEL_RUNNING || !q->device_gates || fm_xq_may_run(q))
+		return;
+	pthread_mutex_lock(&q->cold->lock);
+	fm_xq_interrupt(q, fm_now());
+	fm_xq_leave(q);
+}
+
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;

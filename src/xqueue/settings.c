@@ -76,6 +76,7 @@ void fm_settings_read(struct fm_settings *s)
 		.window_ns =
 			number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
 		.guard_ns = number("FERMATA_GUARD_US", 0, 1000000, DEFAULT_GUARD / FM_US) * FM_US,
+		.spin_ns = number("FERMATA_SPIN_US", 0, 10000, 0) * FM_US,
 		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),
 		.level_wish = (enum fm_level)number("FERMATA_LEVEL", 1, 3, FM_LEVEL_NONE),
 	};

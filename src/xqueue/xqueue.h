@@ -35,6 +35,8 @@ struct fm_client_config {
 	/* Told by the agent when it changes, first when it is not NONE: this process alone is to
 	 * make room for others. Not where a lesser level is wished. May be NULL. */
 	void (*makes_room)(enum fm_room room);
+	uint64_t spin_ns;  /* the agent looks for so long before it sleeps, while the device is
+			      shared; 0: as $FERMATA_SPIN_US says */
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
 			      own queues */
 };

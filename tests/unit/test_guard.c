@@ -69,6 +69,27 @@ static void test_opens_too_soon(void **state)
 	stop();
 }
 
+/* A call of the program's is inside the driver, maybe to wait for the device: nothing is begun, and
+ * what asks may ask again at once. */
+static void test_is_put_off_for_a_call(void **state)
+{
+	start(14);
+	make();
+	launch();
+	advance(&dev.stream[0]);
+	set_gate(true);
+	fm_cu_push_begin(p.q.guard->turnstile, true);
+	assert_int_equal(pump(), -EAGAIN);
+	assert_int_equal(p.q.guard->shared->hold, 0);
+	assert_false(ops->busy(&p.q));
+	fm_cu_push_end(p.q.guard->turnstile);
+	assert_int_equal(pump(), -EINPROGRESS);
+	assert_true(ops->busy(&p.q));
+	finish();
+	assert_exact();
+	stop();
+}
+
 /* Stopped again while what was left out is made good. */
 static void test_stops_again_and_again(void **state)
 {
@@ -284,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_stops_inside_a_kernel),
 		cmocka_unit_test(test_leaves_alone_what_waits),
 		cmocka_unit_test(test_opens_too_soon),
+		cmocka_unit_test(test_is_put_off_for_a_call),
 		cmocka_unit_test(test_stops_again_and_again),
 		cmocka_unit_test(test_any_order_is_exact),
 		cmocka_unit_test(test_full_ring),

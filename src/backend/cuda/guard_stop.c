@@ -298,7 +298,7 @@ int fm_cu_interrupt(void *hwq)
 	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
 		return -EALREADY;
 	if (g->stage == FM_CU_RUNS && !begin_stop(g))
-		return -EINPROGRESS;
+		return -EAGAIN;
 	if (g->stage == FM_CU_AGAIN && !g->stop) {
 		g->stop = true;
 		if (!in_context(g, put_stop))

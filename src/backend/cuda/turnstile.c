@@ -11,8 +11,9 @@
 
 #define CONTEXTS 16
 #define NAP      (50 * FM_US)
-/* So long the agent waits for those who are inside: a call that does not wait takes less. */
-#define PATIENCE (200 * FM_US)
+/* So long the agent waits for a moment in which nobody is inside. It holds the lock of the queue
+ * that is to stop, which one of those may want to put a gate: then it is asked again. */
+#define PATIENCE (20 * FM_US)
 /* What is being stopped may itself wait for something that the program is to put into a stream
  * next, and come to no rest before. So long others wait for it. */
 #define PUSH_MOST (20 * FM_MS)
