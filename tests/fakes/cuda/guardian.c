@@ -248,6 +248,19 @@ void fk_guard_check_node(const struct fk_work *w)
 
 /* --- blocks --- */
 
+static void linger(void)
+{
+	static _Atomic int us = -1;
+	const char *given;
+
+	if (us < 0) {
+		given = fk_env("FAKE_CUDA_BLOCK_US");
+		us = given ? atoi(given) : 0;
+	}
+	if (us > 0)
+		usleep((useconds_t)us);
+}
+
 /* The guardian asks before each, the kernel's own code does the rest. */
 static void run_block(struct fk_run *r, uint64_t number)
 {
@@ -263,10 +276,12 @@ static void run_block(struct fk_run *r, uint64_t number)
 
 	if (fk.lost)
 		return;
-	if (leaves(r, number))
+	if (leaves(r, number)) {
 		r->left_out = true;
-	else
-		l->entry->kernel->run(&b);
+		return;
+	}
+	l->entry->kernel->run(&b);
+	linger();
 }
 
 bool fk_block_pause(const struct fk_block *b)
