@@ -206,7 +206,7 @@ const char *engine_start(struct engine *e, int device, const void *image)
 {
 	TRY(device_open(&e->device, device));
 	e->streams.device = &e->device;
-	TRY(streams_init(&e->streams));
+	TRY(streams_share(&e->streams));
 	TRY(kernels_load(&e->kernels, image));
 	for (unsigned i = 0; i < e->models; i++)
 		TRY(model_load(&e->model[i].model, &e->kernels));
@@ -329,17 +329,35 @@ static void show_model(struct engine_model *m, FILE *to)
 		c.served ? (double)c.run_ns / 1e3 / (double)c.served : 0,
 		(double)c.run_max_ns / 1e3);
 	if (stream_stops(&m->lane->stream, &s))
-		fprintf(to, ", \"level\": %u, \"preemptions\": %llu, \"interrupts\": %llu", s.level,
-			(ull)s.preemptions, (ull)s.interrupts);
+		fprintf(to,
+			", \"level\": %u, \"preemptions\": %llu, \"interrupts\": %llu, "
+			"\"guarded\": %llu",
+			s.level, (ull)s.preemptions, (ull)s.interrupts, (ull)s.guarded);
 	fprintf(to, "}");
+}
+
+/* What became of the kernels, in the modes that have them made so that they can be stopped. */
+static void show_kernels(struct engine *e, FILE *to)
+{
+	struct stops s;
+
+	if (!e->lanes || !stream_stops(&e->lane[0].stream, &s))
+		return;
+	fprintf(to,
+		"\"rewritten\": {\"kernels\": %llu, \"kernels_left\": %llu, "
+		"\"images_left\": %llu}, ",
+		(unsigned long long)s.kernels, (unsigned long long)s.kernels_left,
+		(unsigned long long)s.images_left);
 }
 
 void engine_stats(struct engine *e, FILE *to)
 {
 	fprintf(to, "{\"mode\": \"%s\", \"device\": \"", mode_names[e->streams.mode]);
 	show_plain(e->device.name, to);
-	fprintf(to, "\", \"reserved_sms\": %u, \"models\": [",
+	fprintf(to, "\", \"reserved_sms\": %u, ",
 		e->streams.mode == MODE_PARTITION ? e->streams.reserve : 0);
+	show_kernels(e, to);
+	fprintf(to, "\"models\": [");
 	for (unsigned i = 0; i < e->models; i++) {
 		fprintf(to, i ? ", " : "");
 		show_model(&e->model[i], to);

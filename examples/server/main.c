@@ -122,7 +122,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		s->engine.streams.elastic_ns = number(state, arg, 1, 1000000) * (uint64_t)1000;
 		return 0;
 	case KEY_SPIN:
-		s->engine.spin_ns = number(state, arg, 0, 1000000) * (uint64_t)1000;
+		s->engine.spin_ns = number(state, arg, 0, 10000) * (uint64_t)1000;
+		s->engine.streams.spin_ns = s->engine.spin_ns;
 		return 0;
 	case ARGP_KEY_ARG:
 		return ARGP_ERR_UNKNOWN;
@@ -170,6 +171,7 @@ static const char *start(struct server *s, char **image)
 {
 	const char *failed = NULL;
 
+	TRY(streams_init(&s->engine.streams));
 	TRY(driver_load());
 	if (s->image)
 		TRY(read_image(s->image, image));

@@ -26,12 +26,17 @@ static const char *explain(const char *what, int rc)
 }
 
 /* clang-format off */
-const char *streams_init(struct streams *s)
+const char *streams_init(const struct streams *s)
 {
-	struct fm_cuda_options o = {sizeof(o), "fixed-priority", s->mode == MODE_GUARDIAN}; /* Fermata */
+	struct fm_cuda_options o = {sizeof(o), "fixed-priority", s->mode == MODE_GUARDIAN, s->spin_ns}; /* Fermata */
 
 	if (s->mode >= MODE_LEVEL2)
-		TRY(explain("fm_cuda_init", fm_cuda_init(&o))); /* Fermata */
+		return explain("fm_cuda_init", fm_cuda_init(&o)); /* Fermata */
+	return NULL;
+}
+
+const char *streams_share(struct streams *s)
+{
 	if (s->mode == MODE_PARTITION)
 		TRY(explain("fm_cuda_reserve", fm_cuda_reserve(s->reserve, &s->reserve))); /* Fermata */
 	return NULL;
@@ -42,7 +47,7 @@ static void stopped(CUstream stream, uint64_t at_ns, void *m);
 const char *stream_open(const struct streams *s, bool urgent, struct model_stream *m)
 {
 	struct fm_cuda_binding b = {.size = sizeof(b), .group = urgent ? "urgent" : "others", .ctx = m, .preempted = stopped, /* Fermata */
-		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = s->mode == MODE_LEVEL2 ? 2 : 0}; /* Fermata */
+		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = urgent || s->mode == MODE_LEVEL2 ? 2 : 0}; /* Fermata */
 
 	if (s->mode == MODE_PARTITION && !urgent && s->elastic_ns)
 		return explain("fm_cuda_elastic_create", fm_cuda_elastic_create(&m->elastic, s->elastic_ns, &b)); /* Fermata */
@@ -87,6 +92,7 @@ bool stream_stops(const struct model_stream *m, struct stops *stops)
 
 	if (!m->stream || fm_cuda_query(m->stream, &i) || !i.bound)
 		return false;
-	*stops = (struct stops){i.level, atomic_load(&m->stops), i.interrupts};
+	*stops = (struct stops){i.level, atomic_load(&m->stops), i.interrupts, i.guarded, i.kernels,
+		i.kernels_left, i.images_left};
 	return true;
 }

@@ -26,11 +26,15 @@ struct streams {
 	 * time without work the others may use those as well; 0: never. */
 	unsigned reserve;
 	uint64_t elastic_ns;
+	uint64_t spin_ns; /* Fermata's thread looks for so long before it sleeps */
 	const struct device *device;
 };
 
-/* With the device open, and before kernels are loaded. reserve becomes what there is. */
-const char *streams_init(struct streams *s);
+/* Before all else that has to do with CUDA: whatever looks for the driver's functions earlier gets
+ * those that load kernels as they are. */
+const char *streams_init(const struct streams *s);
+/* With the device open. reserve becomes what there is. */
+const char *streams_share(struct streams *s);
 
 struct model_stream {
 	CUstream stream;
@@ -46,5 +50,8 @@ void stream_close(struct model_stream *m);
 struct stops {
 	unsigned level;                   /* as deep as it may be: 1 to 3 */
 	uint64_t preemptions, interrupts; /* interrupts: within a kernel */
+	uint64_t guarded;                 /* kernels that could be */
+	/* Of the whole process: kernels that were made so, and kernels and images left alone. */
+	uint64_t kernels, kernels_left, images_left;
 };
 bool stream_stops(const struct model_stream *m, struct stops *stops);

@@ -72,7 +72,8 @@ struct CUstream_st;
 /*
  * Optional, before the first command of any stream and the first binding: -EBUSY afterwards. With
  * the guardian before the program, or the CUDA runtime for it, has looked for the driver's
- * functions: as the first thing that has to do with CUDA. NULL: the defaults.
+ * functions that load kernels: as the first thing that has to do with CUDA. -EBUSY afterwards, too,
+ * for those would not be rewritten. NULL: the defaults.
  */
 struct fm_cuda_options {
 	size_t size; /* sizeof(struct fm_cuda_options) */
@@ -83,6 +84,11 @@ struct fm_cuda_options {
 	/* Stop kernels between two of their blocks (level 3), not only between two kernels. A wish:
 	 * fm_cuda_query tells what a stream can do. FERMATA_GUARDIAN=1 says the same. */
 	bool guardian;
+	/* While groups share the device, Fermata's thread keeps looking for so long before it
+	 * sleeps: it stops others, and lets them go on, some ten microseconds earlier each time,
+	 * and needs a processor for itself. At most 10 ms; 0: as FERMATA_SPIN_US says, else it
+	 * sleeps at once. */
+	uint64_t spin_ns;
 };
 FM_CUDA_API int fm_cuda_init(const struct fm_cuda_options *options);
 
@@ -150,6 +156,10 @@ struct fm_cuda_info {
 	uint64_t gates;       /* placed */
 	uint64_t preemptions; /* stops as preempted() is told of; counted where it was given */
 	uint64_t interrupts;  /* stops in the middle of a kernel */
+	uint64_t guarded;     /* launches that could be stopped so */
+	/* Of the process, with the guardian: kernels that were rewritten for that; and kernels, and
+	 * whole images, that were left as they are. */
+	uint64_t kernels, kernels_left, images_left;
 	bool bound;
 	bool suspended; /* by fm_cuda_suspend */
 	bool stalled;   /* at rest: idle, or stopped */

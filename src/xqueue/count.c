@@ -58,6 +58,14 @@ void fm_client_count_images(struct fm_client *c, const struct fm_client_images *
 	atomic_store_explicit(&c->board->kernels_left, n->kernels_left, memory_order_relaxed);
 }
 
+void fm_client_images(const struct fm_client *c, struct fm_client_images *n)
+{
+	*n = (struct fm_client_images){.images = atomic_load(&c->board->images),
+		.images_left = atomic_load(&c->board->images_left),
+		.kernels = atomic_load(&c->board->kernels),
+		.kernels_left = atomic_load(&c->board->kernels_left)};
+}
+
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n)
 {
 	struct fm_board_call *row;

@@ -60,6 +60,7 @@ struct fm_client_images {
 	uint64_t images, images_left, kernels, kernels_left;
 };
 void fm_client_count_images(struct fm_client *c, const struct fm_client_images *n);
+void fm_client_images(const struct fm_client *c, struct fm_client_images *n);
 /* So many more images, or kernels of others, were left as they are for one reason. */
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */

@@ -265,7 +265,7 @@ static void errors(void)
 {
 	struct fm_cuda_binding b = binding("group", 0);
 	struct fm_cuda_options small = {.size = 1},
-			       wrong = {sizeof(wrong), "no-such-policy", false};
+			       wrong = {.size = sizeof(wrong), .local_policy = "no-such-policy"};
 	struct fm_cuda_info i = {.size = 1};
 	CUstream other = new_stream(0);
 	char name[16];
@@ -307,6 +307,26 @@ static void errors(void)
 	IS(-EBUSY, fm_cuda_init(NULL));
 	CU(cuStreamDestroy_v2(other));
 	IS(-ENOENT, fm_cuda_query(other, &i));
+}
+
+/* The driver's functions have been looked for: images would go past the library. */
+static void too_late(void)
+{
+	struct fm_cuda_options o = {.size = sizeof(o), .guardian = true};
+
+	IS(-EBUSY, fm_cuda_init(&o));
+	o.guardian = false;
+	IS(0, fm_cuda_init(&o));
+	bind_both(0);
+}
+
+/* Those that come first when the program is linked, or that say so before. */
+static void in_time(void)
+{
+	struct fm_cuda_options o = {.size = sizeof(o), .guardian = true};
+
+	IS(0, fm_cuda_init(&o));
+	bind_both(0);
 }
 
 /* Any number of streams in the life of a process. One that was destroyed leaves its place a little
@@ -602,6 +622,8 @@ static const struct {
 	{"destroyed-while-suspended", destroyed_while_suspended},
 	{"ends-while-suspended", ends_while_suspended},
 	{"errors", errors},
+	{"too-late", too_late},
+	{"in-time", in_time},
 	{"comes-and-goes", comes_and_goes},
 	{"partition", partition},
 	{"by-group-apart", by_group_apart},

@@ -58,6 +58,16 @@ def guarded(stack):
         run(argv, environment(XDG_CACHE_HOME=cache))
 
 
+def guarded_too_late(stack):
+    """Who has looked for the driver's functions already is told so, rather than left without."""
+    cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    env = environment(XDG_CACHE_HOME=cache)
+    for via in ("dlsym", "proc"):
+        run([program("cuda_server_linked"), "--via", via, "too-late"], env)
+    run([program("cuda_server_linked"), "--via", "link", "in-time"], env)
+    run([program("cuda_server_linked"), "--via", "dlsym", "in-time"], {**env, "FERMATA_GUARDIAN": "1"})
+
+
 def preloaded(stack):
     """Built without any of it, as a server that may run without Fermata."""
     need_cuda_shim()
@@ -145,5 +155,5 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, guarded, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
+    main(linked, guarded, guarded_too_late, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
          seen_from_outside)

@@ -357,6 +357,26 @@ def under_fermata(stack):
         server.end()
 
 
+def under_the_guardian(stack):
+    """Its kernels are rewritten, launched so that they can stop between two blocks, and do."""
+    need_cuda_shim()
+    server = Server(stack, "--mode", "guardian", shim=True, env=dict(os.environ, FAKE_CUDA_BLOCK_US="50"))
+    c = Client(stack, server)
+
+    def stopped_inside():
+        for m, found in together(stack, server).items():
+            check(found == [ANSWERS[m]] * 3, f"{m}: {found}")
+        return sum(m["interrupts"] for m in c.stats()["models"]) > 0
+
+    eventually("somebody was stopped inside a kernel", stopped_inside)
+    stats = c.stats()
+    check(stats["rewritten"] == {"kernels": 5, "kernels_left": 0, "images_left": 0}, stats)
+    for m in stats["models"]:
+        check((m["guarded"] > 0) == (m["class"] == "best-effort"), m)
+        check(m["level"] == (3 if m["class"] == "best-effort" else 2), m)
+    server.end()
+
+
 def device_lost(stack):
     if os.environ.get("FERMATA_TEST_CUDA") == "real":
         raise Skip("for a driver that can be made to fail")
@@ -474,5 +494,5 @@ def bench_script(stack):
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
-     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, options, without_fermata, under_fermata, device_lost,
+     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, options, without_fermata, under_fermata, under_the_guardian, device_lost,
      http, benchmark, benchmark_compares, bench_script)

@@ -308,6 +308,8 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
 {
 	fm_cu_guard_end(q->hw.guard, launched);
+	if (launched)
+		atomic_fetch_add_explicit(&q->guarded, 1, memory_order_relaxed);
 	if (launched && q->blocking)
 		atomic_fetch_add(&blocking_launches, 1);
 	fm_xq_order_give(q->xq);

@@ -101,10 +101,20 @@ const struct fm_cu_driver *fm_cuda_driver(void)
 	return atomic_load(&ready) ? &table : NULL;
 }
 
+/* The program has a call of the driver's own that loads code, or hands out functions of it. */
+static _Atomic bool code_given;
+
+bool fm_cuda_code_given(void)
+{
+	return atomic_load(&code_given);
+}
+
 static void *use(struct fm_cuda_call *call, void *fn)
 {
-	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))
+	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) {
+		atomic_store_explicit(&code_given, true, memory_order_relaxed);
 		return fn;
+	}
 	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
 		atomic_store_explicit(&call->next, fn, memory_order_relaxed);
 	return call->wrapper;

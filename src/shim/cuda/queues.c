@@ -133,6 +133,7 @@ struct fm_client *fm_cuda_client(void)
 	const struct fm_client_config config = {.api = "cuda",
 		.local = &fm_link_local,
 		.local_policy = atomic_load(&fm_cuda_local_policy),
+		.spin_ns = atomic_load(&fm_cuda_spin_ns),
 		.makes_room = makes_room};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
@@ -569,8 +570,8 @@ bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v)
 		q = NULL;
 	if (q) {
 		fm_xq_keep(q->xq);
-		*v = (struct fm_cuda_view){
-			q->xq, q->bound, q->group, fm_cuda_watch_stops(q->watch)};
+		*v = (struct fm_cuda_view){q->xq, q->bound, q->group, fm_cuda_watch_stops(q->watch),
+			atomic_load(&q->guarded)};
 	}
 	pthread_mutex_unlock(&map_lock);
 	return q;

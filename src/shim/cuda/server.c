@@ -5,6 +5,7 @@
 #pragma GCC visibility pop
 #include "base/cleanup.h"
 #include "base/parse.h"
+#include "hook.h"
 #include "local/local.h"
 #include "modules.h"
 #include "shim.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 
 _Atomic(const char *) fm_cuda_local_policy; /* kept for children, never freed */
+_Atomic uint64_t fm_cuda_spin_ns;
 
 /* Of the client; other groups are nobody else's to make. Index 0 is the process's own. */
 static struct {
@@ -65,14 +67,22 @@ static bool switched_off(void)
 	return off && *off && strcmp(off, "0") != 0;
 }
 
+/* Images that are loaded past us would never be rewritten. */
+static bool too_late_for_guardian(void)
+{
+	return !atomic_load(&fm_cuda_rewrites) && fm_cuda_code_given();
+}
+
 int fm_cuda_init(const struct fm_cuda_options *options)
 {
 	FM_CLEAN_FREE char *policy = NULL;
+	bool guardian;
 	int rc;
 
-	if (options && options->size < sizeof(*options))
+	if (options && (options->size < sizeof(*options) || options->spin_ns > 10 * FM_MS))
 		return -EINVAL;
-	if (fm_cuda_has_client())
+	guardian = options && options->guardian && !switched_off();
+	if (fm_cuda_has_client() || (guardian && too_late_for_guardian()))
 		return -EBUSY;
 	if (options && options->local_policy) {
 		rc = fm_local_check(options->local_policy, NULL);
@@ -82,9 +92,10 @@ int fm_cuda_init(const struct fm_cuda_options *options)
 		if (!policy)
 			return -ENOMEM;
 	}
-	if (options && options->guardian && !switched_off())
+	if (guardian)
 		fm_cuda_rewrite_images();
 	atomic_store(&fm_cuda_local_policy, fm_take_ptr(policy));
+	atomic_store(&fm_cuda_spin_ns, options ? options->spin_ns : 0);
 	return 0;
 }
 
@@ -201,8 +212,10 @@ int fm_cuda_resume(struct CUstream_st *stream)
 static void describe(const struct fm_cuda_view *v, struct fm_cuda_info *i)
 {
 	struct fm_xq *q = v->xq;
+	struct fm_client_images n;
 	struct fm_slot *s = q->slot;
 
+	fm_client_images(q->client, &n);
 	i->level = fm_xq_level(q);
 	i->levels = q->levels;
 	i->completed = fm_slot_done(s);
@@ -211,6 +224,10 @@ static void describe(const struct fm_cuda_view *v, struct fm_cuda_info *i)
 	i->gates = atomic_load(&s->gates);
 	i->preemptions = v->stops;
 	i->interrupts = fm_xq_interrupts(q);
+	i->guarded = v->guarded;
+	i->kernels = n.kernels;
+	i->kernels_left = n.kernels_left;
+	i->images_left = n.images_left;
 	i->bound = v->bound;
 	i->suspended = atomic_load(&q->own_suspended);
 	i->stalled = fm_xq_stalled(q);

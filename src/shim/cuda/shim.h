@@ -102,6 +102,7 @@ struct fm_cuda_queue {
 
 	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
 	_Atomic bool ordered;     /* one of them may wait for others, in front of the next copy */
+	_Atomic uint64_t guarded; /* launches */
 	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
 };
 
@@ -152,6 +153,7 @@ CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
 /* server.c: of <fermata/cuda.h>. local_policy: NULL, or of fm_cuda_init. */
 extern _Atomic(const char *) fm_cuda_local_policy;
+extern _Atomic uint64_t fm_cuda_spin_ns;
 void fm_cuda_server_fork_child(void);
 
 /* lists.c: does a name fit one of the patterns, with colons between them? NULL: there are none. */
@@ -186,6 +188,7 @@ struct fm_cuda_view {
 	bool bound;
 	unsigned group;
 	uint64_t stops;
+	uint64_t guarded; /* launches */
 };
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
 
