@@ -159,9 +159,11 @@ class Bench:
         self.spin_us = 3000 if len(os.sched_getaffinity(0)) >= 8 else 0
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
         self.alone_us, self.alone_latencies, self.alone_requests = {}, [], []
+        self.under = {}
 
     def progress_total(self):
-        return 3 + len(self.args.modes) * (1 + len(self.shapes))
+        under = sum(GIVEN.get(name, (name,))[0] in UNDER_FERMATA for name in self.args.modes)
+        return 3 + len(self.args.modes) * (1 + len(self.shapes)) + under
 
     def alone(self, server, progress):
         """What each can do with the device to itself, and the real-time model at the rate that it is asked."""
@@ -193,10 +195,19 @@ class Bench:
         us = latencies(found["rt"], self.interval, seconds)
         per_s = {m: len(r) / seconds for m, r in found.items()}
         after = {m["name"]: m for m in server.stats()["models"]}
-        stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best) for k in ("preemptions", "interrupts")}
+        stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best)
+                 for k in ("preemptions", "interrupts", "guarded")}
+        stops["launched"] = sum((after[m]["served"] - before[m]["served"]) * after[m]["kernels"] for m in best)
         return summary(us, found["rt"]) | stops | {
             "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
             "level": max((after[m].get("level", 0) for m in best), default=0)}
+
+    def own_cost(self, server, name, progress):
+        """What a mode costs the real-time model when the others have nothing to do; and what became of its kernels."""
+        progress.step(f"{name}: the real-time model alone")
+        seconds = self.args.seconds
+        requests = server.run({"rt": self.periodic()}, seconds)["rt"]
+        self.under[name] = summary(latencies(requests, self.interval, seconds), requests) | server.stats().get("rewritten", {})
 
     def mode(self, name, progress):
         """Of each shape; or why not."""
@@ -206,6 +217,8 @@ class Bench:
             if server.digests() != self.digests:
                 raise Failed(f"answers differ from those in the mode {MODES[0]}")
             found = {}
+            if GIVEN.get(name, (name,))[0] in UNDER_FERMATA:
+                self.own_cost(server, name, progress)
             for s, n in self.shapes.items():
                 progress.step(f"{name}: shape {s.upper()}")
                 found[s] = self.shape(server, n, self.args.seconds)
@@ -244,10 +257,13 @@ class Bench:
                 for k in ("p50", "p99", "service_p99"):
                     r[k + "_ratio"] = r[k + "_us"] / alone[k + "_us"] if r[k + "_us"] else None
                 r["throughput_ratio"] = r["of_alone"] / base["of_alone"] if base else None
+        for r in self.under.values():
+            for k in ("p50", "p99"):
+                r[k + "_ratio"] = r[k + "_us"] / alone[k + "_us"]
         return {"device": self.device, "seconds": self.args.seconds, "spin_us": self.spin_us, "reserve_sms": self.args.reserve,
                 "models": self.models, "alone_us": self.alone_us, "interval_us": self.interval / 1e3,
                 "alone": alone | {"of_alone": self.alone_us["rt"] / self.interval * 1e3}, "shapes": self.shapes,
-                "modes": rows}
+                "modes": rows, "under_fermata": self.under}
 
 
 def table(r):
@@ -269,6 +285,22 @@ def table(r):
                 yield f"{name:<17} -    {shapes['failed']}"
                 continue
             yield f"{name:<17}" + row(shapes[s])
+    if r["under_fermata"]:
+        yield ""
+        yield "Under Fermata     real-time model alone, us (to alone)   kernels         launches of the others"
+        yield "                              P50              P99     rewritten  left  that could stop inside"
+    for name, v in r["under_fermata"].items():
+        yield f"{name:<17}" + cost(v, r["modes"][name])
+
+
+def cost(v, shapes):
+    def us(key):
+        return f"{v[key + '_us']:8.0f} ({v[key + '_ratio']:5.2f}x)" if v[key + "_us"] else f"{'-':>17}"
+
+    launched, guarded = (sum(s.get(k, 0) for s in shapes.values() if isinstance(s, dict)) for k in ("launched", "guarded"))
+    left = v.get("kernels_left", 0) + v.get("images_left", 0)
+    part = f"{100 * guarded / launched:.0f} %" if launched else "-"
+    return us("p50") + us("p99") + f"{v.get('kernels', 0):12}{left:6}{part:>17}"
 
 
 def row(v):

@@ -265,6 +265,7 @@ static void errors(void)
 {
 	struct fm_cuda_binding b = binding("group", 0);
 	struct fm_cuda_options small = {.size = 1},
+			       busy = {.size = sizeof(busy), .spin_ns = 1000000000},
 			       wrong = {.size = sizeof(wrong), .local_policy = "no-such-policy"};
 	struct fm_cuda_info i = {.size = 1};
 	CUstream other = new_stream(0);
@@ -272,6 +273,7 @@ static void errors(void)
 
 	IS(-EINVAL, fm_cuda_init(&small));
 	IS(-EINVAL, fm_cuda_init(&wrong));
+	IS(-EINVAL, fm_cuda_init(&busy));
 	IS(-ENOENT, fm_cuda_unbind(other));
 	IS(-ENOENT, fm_cuda_suspend(other, false, 0));
 	IS(-ENOENT, fm_cuda_resume(other));

@@ -56,6 +56,8 @@ def guarded(stack):
     check(kept(), "no image was rewritten")
     for argv[1] in "suspends", "hinted":
         run(argv, environment(XDG_CACHE_HOME=cache))
+    for argv[1] in "stops", "suspends":  # with an agent that does not sleep
+        run(argv, environment(XDG_CACHE_HOME=cache, FERMATA_SPIN_US="2000"))
 
 
 def guarded_too_late(stack):

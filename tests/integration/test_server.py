@@ -473,16 +473,17 @@ def benchmark_compares(stack):
 
 
 def bench_script(stack):
+    need_cuda_shim()
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     to = {name: os.path.join(dir_, name) for name in ("json", "svg")}
     argv = [os.path.join(SOURCE, "script", "server-bench"), "--build", BUILD, "--seconds", "0.3", "--modes",
-            "sequential,streams", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
+            "sequential,streams,guardian", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
             "--svg", to["svg"]]
     r = subprocess.run(argv, env=cuda_env(os.environ), text=True, capture_output=True, timeout=4 * PATIENCE)
     check(r.returncode == 0, r)
     with open(to["json"], encoding="ascii") as f:
         found = json.load(f)
-    check(list(found["modes"]) == ["sequential", "streams"] and list(found["alone_us"]) == ["rt", "be1"], found)
+    check(list(found["modes"]) == ["sequential", "streams", "guardian"] and list(found["alone_us"]) == ["rt", "be1"], found)
     for row in (m["a"] for m in found["modes"].values()):
         check(row["p50_us"] <= row["p99_us"] <= row["max_us"] and row["per_s"]["be1"] > 0, row)
         check(abs(row["p99_ratio"] * found["alone"]["p99_us"] - row["p99_us"]) < 1e-3 * row["p99_us"], row)
@@ -491,6 +492,10 @@ def bench_script(stack):
     tree = xml.etree.ElementTree.parse(to["svg"])
     words = {e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")}
     check({"sequential", "streams"} <= words, words)
+    under = found["under_fermata"]
+    check(list(under) == ["guardian"] and under["guardian"]["kernels"] == 5 and under["guardian"]["kernels_left"] == 0, under)
+    check(under["guardian"]["p50_us"] > 0 and found["modes"]["guardian"]["a"]["guarded"] > 0, found["modes"]["guardian"])
+    check(re.search(r"^guardian .* 5 +0 +\d+ %$", r.stdout, re.M), r.stdout)
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
