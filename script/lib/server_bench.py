@@ -57,7 +57,7 @@ class Server:
             options += ["--reserve-sms", str(bench.args.reserve)]
         models = [o for name, kind in bench.models.items() for o in ("-r" if name == "rt" else "-b", f"{name}={kind}")]
         argv = [os.path.join(bench.args.build, "bin", "inference_server"), "--socket", self.socket, "--mode", mode, *models,
-                *options, "--spin", str(bench.spin_us)]
+                *options, "--spin", str(bench.spin_us), *(("--image", bench.args.image) if bench.args.image else ())]
         self.said = stack.enter_context(open(os.path.join(self.dir, "stderr"), "w+", encoding="utf-8"))
         self.p = start(stack, argv, env, stdout=subprocess.PIPE, stderr=self.said)
         self.wait_ready()
@@ -332,6 +332,7 @@ def arguments():
     p.add_argument("--rt")
     p.add_argument("--be", action="append")
     p.add_argument("--reserve", type=int, default=32)
+    p.add_argument("--image")
     p.add_argument("--json")
     p.add_argument("--svg")
     p.add_argument("--small", action="store_true")
