@@ -175,7 +175,7 @@ def pageable_copies():
 def waves():
     """Kernels of many waves of blocks, in place: one that runs twice, or not at all, shows in the sums."""
     x = torch.arange(1 << 26, dtype=torch.int32, device=DEV)
-    for i in range(40):
+    for i in range(400):
         x.mul_(5).add_(i)
     return x.view(-1, 1 << 13).sum(dim=0, dtype=torch.int64) & 0xFFFF
 
