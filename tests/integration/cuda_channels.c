@@ -213,6 +213,175 @@ static void many_streams(struct conform *c)
 	learner_close(&l);
 }
 
+/* As many streams, each with kernels alone, of which none waits for those of another: what is gated
+ * has kernels behind its gates, in all channels. */
+static void kernels_of_many(struct conform *c)
+{
+	CUstream s[STREAMS];
+	CUdeviceptr x[STREAMS];
+	struct guard g;
+
+	guard_open(&g);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		x[i] = new_words(50 + i);
+		CU(cuStreamCreateWithPriority(&s[i], CU_STREAM_NON_BLOCKING, i % 8 ? 0 : URGENT));
+	}
+	CU(cuCtxSynchronize());
+	for (uint32_t round = 0; round < 4; round++) {
+		for (uint32_t j = 0; j < 3; j++)
+			for (unsigned i = 0; i < STREAMS; i++) {
+				chain(&g, s[i], x[i], j);
+				step(&g, s[i], x[i]);
+			}
+		for (unsigned i = round; i < STREAMS; i += 7)
+			toil(&g, s[i], x[i]);
+		CU(cuStreamSynchronize(s[round * 9]));
+	}
+	for (unsigned i = 0; i < STREAMS; i++) {
+		note_words(c, "of many", x[i], s[i]);
+		CU(cuStreamDestroy_v2(s[i]));
+	}
+	free_all(x, STREAMS);
+	guard_close(&g);
+}
+
+/* --- kernels that are launched for the first time: some by themselves, some in a graph --- */
+
+#define NEW 6 /* libraries for one stream */
+
+struct news {
+	CUlibrary library[NEW];
+	struct guard g[NEW]; /* their kernels */
+	CUstream capture;
+	CUdeviceptr arrived;
+};
+
+static void kernel(CUfunction *f, CUlibrary l, const char *name)
+{
+	CU(cuLibraryGetKernel((CUkernel *)f, l, name));
+}
+
+static void news_open(struct news *n)
+{
+	n->capture = new_stream(CU_STREAM_NON_BLOCKING);
+	CU(cuMemAlloc_v2(&n->arrived, sizeof(uint32_t)));
+	for (unsigned i = 0; i < NEW; i++) {
+		CU(cuLibraryLoadData(&n->library[i], guard_cubin, NULL, NULL, 0, NULL, NULL, 0));
+		kernel(&n->g[i].step, n->library[i], "step");
+		kernel(&n->g[i].chain, n->library[i], "chain");
+		kernel(&n->g[i].toil, n->library[i], "toil");
+		kernel(&n->g[i].meet, n->library[i], "meet");
+	}
+}
+
+static void news_close(struct news *n)
+{
+	CU(cuMemFree_v2(n->arrived));
+	CU(cuStreamDestroy_v2(n->capture));
+	for (unsigned i = 0; i < NEW; i++)
+		CU(cuLibraryUnload(n->library[i]));
+}
+
+static void together(struct news *n, struct guard *g, CUstream s, CUdeviceptr x)
+{
+	uint32_t half = WORDS / 2, steps = 2;
+
+	CU(cuMemsetD32Async(n->arrived, 0, 1, s));
+	CU(cuLaunchCooperativeKernel(
+		g->meet, 4, 1, 1, BLOCK, 1, 1, 0, s, (void *[]){&x, &half, &steps, &n->arrived}));
+}
+
+static void in_a_graph(struct news *n, struct guard *g, CUstream s, CUdeviceptr x)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(n->capture, CU_CAPTURE_THREAD_LOCAL));
+	chain(g, n->capture, x, 0);
+	step(g, n->capture, x);
+	CU(cuStreamEndCapture(n->capture, &graph));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, s));
+	CU(cuGraphLaunch(exec, s));
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+}
+
+/* Of one library, each behind kernels that have been launched before. */
+static void launch_new(struct news *n, unsigned i, struct guard *known, CUstream s, CUdeviceptr x)
+{
+	struct guard *g = &n->g[i];
+
+	chain(known, s, x, i);
+	if (i % 3 == 2) {
+		in_a_graph(n, g, s, x);
+		return;
+	}
+	step(g, s, x);
+	chain(known, s, x, i + 1);
+	chain(g, s, x, i);
+	toil(known, s, x);
+	toil(g, s, x);
+	step(known, s, x);
+	together(n, g, s, x);
+}
+
+/* In streams that do not wait for each other, but for the legacy one and one that blocks. */
+static void new_kernels(struct conform *c)
+{
+	CUstream s[] = {new_stream(CU_STREAM_NON_BLOCKING), FM_CU_STREAM_LEGACY,
+		new_stream(CU_STREAM_NON_BLOCKING), new_stream(0)};
+	struct news n[4];
+	CUdeviceptr x[4];
+	struct guard g;
+
+	guard_open(&g);
+	for (unsigned i = 0; i < 4; i++) {
+		x[i] = new_words(100 + i);
+		news_open(&n[i]);
+	}
+	CU(cuCtxSynchronize());
+	for (unsigned j = 0; j < NEW; j++)
+		for (unsigned i = 0; i < 4; i++)
+			launch_new(&n[i], j, &g, s[i], x[i]);
+	for (unsigned i = 0; i < 4; i++) {
+		note_words(c, "x", x[i], s[i]);
+		news_close(&n[i]);
+	}
+	free_all(x, 4);
+	for (unsigned i = 0; i < 4; i++)
+		if (s[i] != FM_CU_STREAM_LEGACY)
+			CU(cuStreamDestroy_v2(s[i]));
+	guard_close(&g);
+}
+
+static void *launch_new_ones(void *arg)
+{
+	struct thread *t = arg;
+	struct guard loaded;
+	struct news n;
+	CUstream s;
+
+	CU(cuCtxSetCurrent(t->c->ctx));
+	s = new_stream(CU_STREAM_NON_BLOCKING);
+	news_open(&n);
+	for (unsigned j = 0; j < NEW; j++)
+		launch_new(&n, j, t->g, s, t->x);
+	guard_open(&loaded); /* behind what is under way */
+	step(&loaded, s, t->x);
+	chain(&loaded, s, t->x, NEW);
+	CU(cuStreamSynchronize(s));
+	CU(cuModuleUnload(loaded.module));
+	news_close(&n);
+	CU(cuStreamDestroy_v2(s));
+	return NULL;
+}
+
+static void new_kernels_of_threads(struct conform *c)
+{
+	in_threads(c, 3, launch_new_ones);
+}
+
 /* As it is told, whatever that is; and what is beyond is the highest. */
 static void priorities(struct conform *c)
 {
@@ -238,6 +407,9 @@ static const struct conform_case cases[] = {
 	{"autograd", autograd},
 	{"legacy", legacy},
 	{"many streams", many_streams},
+	{"kernels of many", kernels_of_many},
+	{"new kernels", new_kernels},
+	{"new kernels of threads", new_kernels_of_threads},
 	{"priorities", priorities},
 	{NULL, NULL},
 };

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Streams share few channels of the device, of finite length, and copies share fewer (fakes/cuda/hwqueues.c): what
-stands there for a stream that was stopped keeps others waiting, the agent's own among them. Nothing hangs for that, and
-results are as natively. The driver is the fake one."""
+stands there for a stream that was stopped keeps others waiting, the agent's own among them; and the first launch of a
+kernel waits for the device, or has it wait for the kernel. Nothing hangs for that, and results are as natively. The
+driver is the fake one."""
 import os
 import random
 import subprocess
@@ -13,7 +14,11 @@ from harness import BUILD, PATIENCE, Fermata, check, cuda_env, main, need_cuda_s
 
 SET = program("cuda_channels")
 # Fewer channels than a device has, as many as it has and as it can have, and some that are soon full.
-DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "3"}, {}, {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "64"})
+DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, {"CUDA_DEVICE_MAX_CONNECTIONS": "3"}, {},
+           {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "64"})
+# What a first launch does: the one or the other, by the kernel; always the one.
+FIRST = ({}, {"FAKE_CUDA_FIRST": "wait"}, {"FAKE_CUDA_FIRST": "order"})
+NEW = ["new kernels", "new kernels of threads"]
 
 
 def native(**device):
@@ -26,16 +31,16 @@ def native(**device):
 WANT = native(FAKE_CUDA_NARROW="0")
 
 
-def same(p, text):
+def same(p, want, text):
     check(p.wait() == 0, f"it ended with status {p.p.returncode} {text}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
-    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, WANT) if g != w)
-    check(got == WANT, f"it differs {text}:\n{differ}")
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
+    check(got == want, f"it differs {text}:\n{differ}")
 
 
 def natively(stack):
-    for device in DEVICES:
+    for device in DEVICES + FIRST:
         check(native(**device) == WANT, f"it differs natively on {device}")
 
 
@@ -46,16 +51,25 @@ def world(stack, **env):
     return fermata
 
 
-def at_random(stack, **env):
+def at_random(stack, devices=DEVICES, args=(), want=WANT, **env):
+    """Suspended at random while it does the cases, for as long as the arguments say."""
     fermata = world(stack, **env)
     plain, running = fermata.env, []
-    for device in DEVICES:
+    for device in devices:
         fermata.env = {**plain, **device}
-        running.append((device, fermata.program([SET])))
+        running.append((device, fermata.program([SET, *args])))
     fermata.env = plain
-    fermata.suspend_at_random(random.Random(11), [p for _, p in running], 0.01, 0.005)
+    n = fermata.suspend_at_random(random.Random(11), [p for _, p in running], 0.01, 0.005)
     for device, p in running:
-        same(p, f"when suspended at random on {device}")
+        same(p, want, f"when suspended at random on {device}")
+    check(n, "nothing was suspended")
+
+
+def first_launches(stack):
+    """Nothing but such, again and again."""
+    want = [line for line in WANT if line.split(":")[0] in NEW]
+    for guardian in ("1", "0"):
+        at_random(stack, FIRST, ["2", *NEW], want, FERMATA_GUARDIAN=guardian)
 
 
 def guarded(stack):
@@ -86,4 +100,4 @@ def of_one_process(stack):
 
 
 if __name__ == "__main__":
-    main(natively, guarded, gates, of_one_process)
+    main(natively, first_launches, guarded, gates, of_one_process)
