@@ -326,10 +326,12 @@ class Fermata:
 
     def suspend_at_random(self, rng, programs, hold=0.002, pause=0.002):
         """Until the programs end; how often that was."""
-        n = 0
+        n, until = 0, time.monotonic() + PATIENCE
         with contextlib.ExitStack() as stack:
             steer = Steering(stack, self)
             while any(p.p.poll() is None for p in programs):
+                left = [p.pid for p in programs if p.p.poll() is None]
+                check(time.monotonic() < until, f"{left} have not ended in {PATIENCE} s, suspended {n} times in all")
                 p = rng.choice(programs)
                 n += steer("suspend", p.pid)
                 time.sleep(rng.uniform(0, hold))
