@@ -97,9 +97,12 @@ struct fm_backend_ops {
 	bool (*uncovered)(void *hwq);
 	bool (*busy)(void *hwq);
 	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
-	/* May a stop begin while so many hwqueues of the process have work? To be asked before
-	 * interrupt is called of one that is not busy. May be NULL: yes. */
-	bool (*has_room)(const void *hwq, unsigned at_work);
+	/* What is no command, and takes room in the device all the same (it orders commands), may
+	 * be under way, so far as is known: of so many commands it has finished all. ask: is it?
+	 * The driver is asked, for all that was there when `mark` commands had been passed to it.
+	 * May be NULL. */
+	bool (*ordered)(void *hwq, uint64_t done);
+	void (*ask)(void *hwq, uint64_t mark);
 
 	/* The program is about to destroy the hwqueue, in this thread: the last call that may use
 	 * the driver's. What is tracked counts as reached. May be NULL. */

@@ -22,6 +22,7 @@
 static uint64_t pump_all(struct fm_client *c)
 {
 	struct fm_xq *held[FM_CLIENT_QUEUES];
+	bool asks = fm_client_asks(c, fm_now());
 	uint64_t next = FM_NEVER;
 	unsigned n = 0;
 
@@ -38,8 +39,11 @@ static uint64_t pump_all(struct fm_client *c)
 	for (unsigned i = 0; i < n; i++)
 		fm_xq_pump_stop(held[i]);
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t at = fm_xq_pump(held[i], fm_now());
+		uint64_t at;
 
+		if (FM_UNLIKELY(asks))
+			fm_xq_ask(held[i]);
+		at = fm_xq_pump(held[i], fm_now());
 		next = FM_MIN(next, at);
 		fm_xq_unref(held[i]);
 	}

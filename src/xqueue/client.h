@@ -87,6 +87,8 @@ struct fm_client {
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
 	struct fm_room_state room;
+	_Atomic bool crowded; /* at_work.c */
+	uint64_t ask_at;      /* the agent's */
 	uint64_t connect_at, backoff;
 
 	/* watch.c, the agent's, but for `dozes`: who begins a command wakes the agent then. */
@@ -130,6 +132,11 @@ static inline bool fm_client_ungated(struct fm_client *c)
 {
 	return atomic_load(&c->stop) || (fm_client_free_run(c) && !c->config.gates_always);
 }
+
+/* at_work.c, the agent alone: is it time to ask of queues whether they have something under way? Of
+ * one that nobody knows it of. */
+bool fm_client_asks(struct fm_client *c, uint64_t now);
+void fm_xq_ask(struct fm_xq *q);
 
 /* watch.c: does the daemon still listen? Agent only; returns when to look again. */
 uint64_t fm_watch(struct fm_client *c, uint64_t now);

@@ -412,21 +412,6 @@ static bool to_begin(struct fm_xq *q, uint64_t now, uint64_t *look)
 	return false;
 }
 
-/* Hwqueues of a process share what the driver has for them. Lock held. */
-static bool has_room(struct fm_xq *q)
-{
-	struct fm_client *c = q->client;
-	unsigned n = 0;
-
-	if (!q->ops->has_room || q->ops->busy(q->hwq))
-		return true;
-	pthread_mutex_lock(&c->lock);
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
-		n += c->queue[i] && fm_slot_pending(c->queue[i]->slot);
-	pthread_mutex_unlock(&c->lock);
-	return q->ops->has_room(q->hwq, n);
-}
-
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -441,8 +426,6 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))
 		return look;
-	if (!has_room(q))
-		return look_again(q, false, now);
 	rc = q->ops->interrupt(q->hwq);
 	x->asked |= rc == -EINPROGRESS || (q->ops->busy && q->ops->busy(q->hwq));
 	if (!rc)

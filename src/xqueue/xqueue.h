@@ -256,6 +256,13 @@ bool fm_xq_said(struct fm_xq *q, uint64_t more_than);
  * wait for something else. Without that lock. */
 bool fm_xq_ahead(struct fm_xq *q, uint64_t most);
 
+/* Has it something under way, a command or what only orders some, as far as is known? How many
+ * queues of its process have? No lock of a queue is taken. There are too many: the agent is to ask
+ * about those of which it is not known. */
+bool fm_xq_is_at_work(struct fm_xq *q);
+unsigned fm_xq_at_work(struct fm_xq *q);
+void fm_xq_crowded(struct fm_xq *q);
+
 /* May it be stopped at all: for it shares the device, or by who says that it stops alone? */
 bool fm_xq_is_shared(const struct fm_xq *q);
 

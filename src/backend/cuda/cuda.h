@@ -41,6 +41,15 @@ struct fm_cu_queue {
 	bool ctx_ends; /* likewise, before it is closed: its context goes, too */
 	struct fm_cu_guard *guard; /* NULL: they do not. From fm_xq_create() on */
 
+	/* What is put into the stream besides commands, by who puts it there. */
+	_Atomic uint64_t orders;     /* so many */
+	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
+	_Atomic uint64_t order_from; /* has this command finished, so has that one */
+	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
+	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
+	/* May a stop begin, while as many streams have work as do? NULL: nobody knows. */
+	bool (*has_room)(struct fm_cu_queue *q);
+
 	/* Within the room. */
 	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
 	struct fm_cu_turnstile *visited;   /* under capture_lock */
@@ -65,6 +74,20 @@ static inline struct fm_cu_turnstile *fm_cu_queue_turnstile(struct fm_cu_queue *
 		q->turnstile = fm_cu_turnstile(q->base, false);
 	return q->turnstile;
 }
+
+/* Something that is no command was put into it, when so many commands had begun, and `mark` had
+ * been passed to the driver. */
+void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark);
+/* May such be under way, as far as is known? Of so many commands all have finished. */
+bool fm_cu_ordered(void *hwq, uint64_t done);
+/* The driver is asked whether all is over that was there when `mark` commands had been passed to
+ * it. From the agent. */
+void fm_cu_ask(void *hwq, uint64_t mark);
+/* The driver has said that so many in all, of both kinds, are finished. */
+void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all);
+/* Is there a channel for one more stream, while so many have work (itself included), so that those
+ * are left that the agent's streams need? */
+bool fm_cu_room_for(unsigned at_work);
 
 /* Of ctx, the current context or that of `stream`: the one that holds what it uses. */
 CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream);

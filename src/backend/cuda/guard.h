@@ -83,5 +83,4 @@ int fm_cu_restore(void *hwq);
 /* Are there launches that will be made again, once it may go on? */
 bool fm_cu_busy(void *hwq);
 bool fm_cu_pending(void *hwq);
-bool fm_cu_has_room(const void *hwq, unsigned at_work);
 bool fm_cu_uncovered(void *hwq);

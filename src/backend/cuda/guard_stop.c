@@ -15,8 +15,7 @@
 #include <errno.h>
 
 /* Launches that are made again at one time: less than a stream takes without blocking. */
-#define CHUNK         256u
-#define CHANNELS_KEPT 4u
+#define CHUNK 256u
 /* How long the agent waits for a step on the spot. */
 #define PATIENCE (30 * FM_US)
 
@@ -258,24 +257,41 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 	return true;
 }
 
-/* False: not now, for the program has a call in the driver that may wait for the device. */
-static bool begin_stop(struct fm_cu_guard *g)
+/* Streams that have work have the device's channels, which the driver gives out as it comes: two
+ * are for ours, one for what nobody here knows of, and one for those that get work during a stop.
+ */
+#define CHANNELS_KEPT 3u
+
+bool fm_cu_room_for(unsigned at_work)
 {
+	return at_work + CHANNELS_KEPT <= fm_cu_channels();
+}
+
+/* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device;
+ * -EINPROGRESS: too many streams have work. Those are counted when nobody is about to give some to
+ * another any more without looking. */
+static int begin_stop(struct fm_cu_queue *q)
+{
+	struct fm_cu_guard *g = q->guard;
 	uint64_t progress;
 
 	if (!fm_cu_stop_begin(g->turnstile))
-		return false;
+		return -EAGAIN;
+	if (q->has_room && !q->has_room(q)) {
+		fm_cu_stop_end(g->turnstile);
+		return -EINPROGRESS;
+	}
 	g->stage = FM_CU_STOPPING;
 	atomic_store(&g->shared->hold, 1);
 	progress = g->progress ? atomic_load(g->progress) : 0;
 	if (progress & 1 || !choose(g, progress)) {
 		open_gates(g);
-		return true;
+		return 0;
 	}
 	g->stop = true;
 	if (!in_context(g, put_stop))
 		give_up(g);
-	return true;
+	return 0;
 }
 
 static bool is_there(const struct fm_cu_queue *q)
@@ -294,11 +310,13 @@ int fm_cu_interrupt(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
 	struct fm_cu_guard *g = q->guard;
+	int rc;
 
 	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
 		return -EALREADY;
-	if (g->stage == FM_CU_RUNS && !begin_stop(g))
-		return -EAGAIN;
+	rc = g->stage == FM_CU_RUNS ? begin_stop(q) : 0;
+	if (rc)
+		return rc;
 	if (g->stage == FM_CU_AGAIN && !g->stop) {
 		g->stop = true;
 		if (!in_context(g, put_stop))
@@ -346,13 +364,6 @@ bool fm_cu_pending(void *hwq)
 	const struct fm_cu_queue *q = hwq;
 
 	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
-}
-
-/* Streams that have work have the device's channels, which the driver gives out as it comes; two
- * are for ours, and some for those that get work while something is stopped. */
-bool fm_cu_has_room(const void *hwq, unsigned at_work)
-{
-	return !is_there(hwq) || at_work + CHANNELS_KEPT <= fm_cu_channels();
 }
 
 bool fm_cu_uncovered(void *hwq)

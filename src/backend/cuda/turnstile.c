@@ -127,13 +127,14 @@ static bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t 
 	}
 }
 
-void fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
+bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 {
 	if (!t || (!anyway && enter(t, &t->pushes, PUSH_MOST)))
-		return;
+		return true;
 	if (!anyway)
 		atomic_store(&t->waited_for, true);
 	atomic_fetch_add(&t->pushes, 1);
+	return anyway && !stopped(t);
 }
 
 void fm_cu_push_end(struct fm_cu_turnstile *t)

@@ -24,8 +24,9 @@ void fm_cu_turnstile_fork_child(void);
 void fm_cu_turnstile_over(void);
 
 /* A call that puts something into a stream. It may wait, too, where a channel is full: so it is
- * begun a little later while something is stopped, unless `anyway`. */
-void fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway);
+ * begun a little later while something is stopped, unless `anyway`. False: something still is; else
+ * nothing is stopped before there was a moment without such calls. */
+bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway);
 void fm_cu_push_end(struct fm_cu_turnstile *t);
 
 /* A call that may wait for all of the device. False: something was stopped for so long (FM_NEVER:

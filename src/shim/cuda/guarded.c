@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +12,8 @@
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
 #define WAIT_MOST (20 * FM_MS)
+/* For a channel, while something is. */
+#define ROOM_MOST (2 * FM_S)
 /* And so long a first launch. */
 #define FIRST_MOST (2 * FM_S)
 
@@ -33,11 +36,26 @@ void fm_cuda_guard_wish(struct fm_cuda_queue *q)
 			      !(flags & FM_CU_STREAM_NON_BLOCKING));
 }
 
+static bool has_room(struct fm_cuda_queue *q, unsigned more)
+{
+	if (fm_cu_room_for(fm_xq_at_work(q->xq) + more))
+		return true;
+	fm_xq_crowded(q->xq);
+	return false;
+}
+
+/* For a stop to begin, and one more stream to get something while it lasts. */
+static bool has_room_to_stop(struct fm_cu_queue *hw)
+{
+	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
+}
+
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
 	if (!q->hw.guard)
 		return;
 	if (q->xq) {
+		q->hw.has_room = has_room_to_stop;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
@@ -124,10 +142,51 @@ static bool apart(void)
 	return atomic_load_explicit(&fm_cuda_bound, memory_order_relaxed);
 }
 
+static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+
+/* While something is stopped. What has work keeps its channel: for who sees it so after having
+ * said that he comes, it counts for all others until he is through. */
+static bool come(struct fm_cuda_queue *q)
+{
+	bool ok;
+
+	atomic_fetch_add(&q->hw.coming, 1);
+	if (fm_slot_pending(q->xq->slot))
+		return true;
+	atomic_fetch_sub(&q->hw.coming, 1);
+	pthread_mutex_lock(&one_by_one);
+	ok = has_room(q, !fm_xq_is_at_work(q->xq));
+	atomic_fetch_add(&q->hw.coming, ok);
+	pthread_mutex_unlock(&one_by_one);
+	return ok;
+}
+
+/* What is stopped may wait for what this thread is to launch next, and this thread may be the one
+ * to let it go on. */
+static enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
+{
+	const struct timespec nap = {.tv_nsec = 50 * FM_US};
+	uint64_t until = fm_now() + ROOM_MOST;
+
+	while (!come(q)) {
+		if (fm_now() > until && (apart() || fm_xq_may_run(q->xq)))
+			return FM_CUDA_PUSHES;
+		fm_cu_push_end(t);
+		nanosleep(&nap, NULL);
+		if (fm_cu_push_begin(t, true))
+			return FM_CUDA_PUSHES;
+	}
+	return FM_CUDA_COMES;
+}
+
 static enum fm_cuda_way push(struct fm_cuda_queue *q)
 {
-	fm_cu_push_begin(fm_cu_queue_turnstile(&q->hw), apart());
-	return FM_CUDA_PUSHES;
+	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
+
+	if (FM_LIKELY(fm_cu_push_begin(t, apart())) ||
+		atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))
+		return FM_CUDA_PUSHES;
+	return push_beside(q, t);
 }
 
 /* A call that may well wait. */
@@ -150,7 +209,9 @@ static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
 {
-	if (way == FM_CUDA_PUSHES)
+	if (way == FM_CUDA_COMES)
+		atomic_fetch_sub(&q->hw.coming, 1);
+	if (way == FM_CUDA_PUSHES || way == FM_CUDA_COMES)
 		fm_cu_push_end(q->hw.turnstile);
 	else if (way == FM_CUDA_WAITS)
 		fm_cu_wait_end(q->hw.turnstile);
@@ -191,7 +252,14 @@ enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, en
 
 enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
 {
-	return q->hw.guard ? push(q) : FM_CUDA_FREE;
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		return FM_CUDA_FREE;
+	return push(q);
+}
+
+void fm_cuda_order_put(struct fm_cuda_queue *q)
+{
+	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
 }
 
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
@@ -238,8 +306,7 @@ enum fm_cuda_way fm_cuda_guard_enter(
 
 	*first = what && fm_cuda_is_first(q->hw.base, what);
 	if (!q->hw.guard) {
-		if (*first)
-			way = wait_first(q);
+		way = *first ? wait_first(q) : push(q);
 		cover_implicit(stream, q);
 		return way;
 	}

@@ -33,10 +33,12 @@ void fm_cuda_cover_all(CUcontext ctx);
 /* --- calls into the driver (turnstile.h) --- */
 
 /* A call that puts something into a stream, and may wait for the device in that, is made as... */
-enum fm_cuda_way { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_WAITS };
+enum fm_cuda_way { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way);
-/* One that only orders: between this and fm_cuda_way_end(). */
+/* One that only orders: between this and fm_cuda_way_end(), before which it is noted that it was
+ * put there. */
 enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q);
+void fm_cuda_order_put(struct fm_cuda_queue *q);
 /* A copy, which so far has come that way: waits until no gate is in front of it. */
 enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
 /* Around a call that may wait for all of the device, or ends what launches may use that are to be

@@ -85,15 +85,17 @@ static inline struct launch ordering(CUstream given, bool per_thread)
 	}
 	l.way = fm_cuda_order_enter(l.q);
 	fm_cuda_cover(fm_cuda_stream(given, per_thread));
-	atomic_fetch_add_explicit(&l.q->orders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
 	atomic_store_explicit(&l.q->ordered, true, memory_order_relaxed);
 	return l;
 }
 
 static inline void ordered(struct launch l)
 {
-	if (FM_UNLIKELY(l.way))
-		fm_cuda_way_end(l.q, l.way);
+	if (FM_LIKELY(!l.way))
+		return;
+	fm_cuda_order_put(l.q);
+	fm_cuda_way_end(l.q, l.way);
 }
 
 /* Before end(). */
@@ -312,7 +314,7 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 		return false;
 	*m = fm_cuda_mark(q);
 	m->all++;
-	atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&q->hw.orders, 1, memory_order_relaxed);
 	return true;
 }
 

@@ -100,10 +100,8 @@ struct fm_cuda_queue {
 	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
 	bool blocking;               /* the legacy stream waits for it, and it for that one */
 
-	_Atomic uint64_t orders;  /* commands that the XQueue does not count */
-	_Atomic bool ordered;     /* one of them may wait for others, in front of the next copy */
+	_Atomic bool ordered; /* what only orders may wait for others, in front of the next copy */
 	_Atomic uint64_t guarded; /* launches */
-	_Atomic uint64_t idle_at; /* the driver has said that so many in all were finished */
 };
 
 extern struct fm_map fm_cuda_map;
@@ -210,7 +208,7 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 	return (struct fm_cuda_mark){.key = q->key,
 		.generation = q->generation,
 		.mark = mark,
-		.all = mark + atomic_load_explicit(&q->orders, memory_order_acquire)};
+		.all = mark + atomic_load_explicit(&q->hw.orders, memory_order_acquire)};
 }
 
 /* The driver has said that all before m is finished. The caller owns a use of q. since: as in
@@ -218,8 +216,7 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 static inline void fm_cuda_finished(
 	struct fm_cuda_queue *q, const struct fm_cuda_mark *m, uint64_t since)
 {
-	if (atomic_load_explicit(&q->idle_at, memory_order_relaxed) < m->all)
-		atomic_store_explicit(&q->idle_at, m->all, memory_order_release);
+	fm_cu_idle_at(&q->hw, m->all);
 	fm_xq_waited(q->xq, m->mark, since);
 }
 

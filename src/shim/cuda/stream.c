@@ -53,7 +53,7 @@ BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream
 /* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
-	if (w.q && rc == FM_CU_ERROR_NOT_READY && atomic_load(&w.q->idle_at) >= w.mark.all)
+	if (w.q && rc == FM_CU_ERROR_NOT_READY && atomic_load(&w.q->hw.idle_at) >= w.mark.all)
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is put into streams besides commands, and only orders those: it has a channel of the device as
+ * they do, and its end nobody tells. */
+#include "internal.h"
+
+bool fm_cu_ordered(void *hwq, uint64_t done)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (atomic_load(&q->coming))
+		return true;
+	return atomic_load(&q->order_from) > done &&
+	       atomic_load(&q->order_all) > atomic_load(&q->idle_at);
+}
+
+void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark)
+{
+	uint64_t all = atomic_fetch_add(&q->orders, 1) + 1 + mark;
+
+	atomic_store(&q->order_all, all);
+	atomic_store(&q->order_from, begun + 1);
+}
+
+void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
+{
+	uint64_t before = atomic_load_explicit(&q->idle_at, memory_order_relaxed);
+
+	while (before < all && !atomic_compare_exchange_weak(&q->idle_at, &before, all))
+		;
+}
+
+void fm_cu_ask(void *hwq, uint64_t mark)
+{
+	struct fm_cu_queue *q = hwq;
+	uint64_t all = mark + atomic_load(&q->orders);
+	fm_cu_result rc;
+
+	if (!q->cu->stream_query || fm_cu_touch(q))
+		return;
+	rc = q->cu->stream_query(q->stream);
+	fm_cu_untouch(q);
+	if (!rc)
+		fm_cu_idle_at(q, all);
+}

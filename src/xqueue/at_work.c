@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of one process share what the driver has few of (yield.c), and what has to be put to a
+ * device in spite of all that stands there needs some of it: so others are counted. Besides
+ * commands there is what only orders them, the end of which nobody tells; the driver is asked, where
+ * it matters.
+ */
+#include "segment.h"
+
+/* So often. */
+#define ASK_EVERY (200 * FM_US)
+
+static bool only_orders(struct fm_xq *q)
+{
+	return q->ops->ordered && q->ops->ordered(q->hwq, fm_slot_done(q->slot));
+}
+
+bool fm_xq_is_at_work(struct fm_xq *q)
+{
+	return fm_slot_pending(q->slot) || only_orders(q);
+}
+
+unsigned fm_xq_at_work(struct fm_xq *q)
+{
+	struct fm_client *c = q->client;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+		n += c->queue[i] && fm_xq_is_at_work(c->queue[i]);
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+void fm_xq_crowded(struct fm_xq *q)
+{
+	if (!atomic_exchange(&q->client->crowded, true))
+		fm_client_wake(q->client);
+}
+
+void fm_xq_ask(struct fm_xq *q)
+{
+	pthread_mutex_lock(&q->cold->lock);
+	if (!q->closing && !q->cold->gone && q->ops->ask && !fm_slot_pending(q->slot) &&
+		only_orders(q))
+		q->ops->ask(q->hwq, fm_xq_mark(q));
+	fm_xq_leave(q);
+}
+
+bool fm_client_asks(struct fm_client *c, uint64_t now)
+{
+	if (!atomic_load(&c->crowded) || now < c->ask_at)
+		return false;
+	atomic_store(&c->crowded, false);
+	c->ask_at = now + ASK_EVERY;
+	return true;
+}
