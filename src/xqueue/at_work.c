@@ -2,8 +2,8 @@
 /*
  * Queues of one process share what the driver has few of (yield.c), and what has to be put to a
  * device in spite of all that stands there needs some of it: so others are counted. Besides
- * commands there is what only orders them, the end of which nobody tells; the driver is asked, where
- * it matters.
+ * commands there is what only orders them, the end of which nobody tells; the driver is asked,
+ * where it matters.
  */
 #include "segment.h"
 
@@ -40,7 +40,8 @@ void fm_xq_crowded(struct fm_xq *q)
 
 void fm_xq_ask(struct fm_xq *q)
 {
-	pthread_mutex_lock(&q->cold->lock);
+	if (pthread_mutex_trylock(&q->cold->lock))
+		return;
 	if (!q->closing && !q->cold->gone && q->ops->ask && !fm_slot_pending(q->slot) &&
 		only_orders(q))
 		q->ops->ask(q->hwq, fm_xq_mark(q));

@@ -7,6 +7,8 @@
 
 #define DEFAULT_INTERVAL (500 * FM_US)
 #define LAUNCH_LOOK      (50 * FM_US)
+/* So long the agent tries to get a lock. */
+#define LOCK_MOST (50 * FM_US)
 
 void fm_xq_unref(struct fm_xq *q)
 {
@@ -120,11 +122,41 @@ static void retire(struct fm_xq *q)
 	fm_xq_unref(q);
 }
 
+/* Who has the lock may wait in the driver until the device has gone on, and the device for us. What
+ * else there is to be done for the queue has time; but it may be the one that keeps it waiting. */
+static uint64_t shut_out(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!x->shut_out_at)
+		x->shut_out_at = now;
+	if (fm_xq_yield(q, false, now))
+		fm_client_bell(q->client);
+	return now + fm_xq_look(x->shut_out_at, now);
+}
+
+/* False: not now. Mostly it is free before long. */
+static bool lock_to_pump(struct fm_xq *q)
+{
+	uint64_t until;
+
+	if (!q->device_gates || atomic_load(&q->client->stop)) {
+		pthread_mutex_lock(&q->cold->lock);
+		return true;
+	}
+	if (!pthread_mutex_trylock(&q->cold->lock))
+		return true;
+	until = fm_now() + LOCK_MOST;
+	while (pthread_mutex_trylock(&q->cold->lock))
+		if (fm_now() > until)
+			return false;
+	return true;
+}
+
 void fm_xq_pump_stop(struct fm_xq *q)
 {
-	if (q->level < FM_LEVEL_RUNNING || !q->device_gates || fm_xq_may_run(q))
+	if (q->level < FM_LEVEL_RUNNING || !q->device_gates || fm_xq_may_run(q) || !lock_to_pump(q))
 		return;
-	pthread_mutex_lock(&q->cold->lock);
 	fm_xq_interrupt(q, fm_now());
 	fm_xq_leave(q);
 }
@@ -135,9 +167,12 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	uint64_t next, look;
 	bool over, changes;
 
-	pthread_mutex_lock(&x->lock);
+	if (!lock_to_pump(q))
+		return shut_out(q, now);
 	fm_xq_leave(q);
-	pthread_mutex_lock(&x->lock);
+	if (!lock_to_pump(q))
+		return shut_out(q, now);
+	x->shut_out_at = 0;
 	fm_xq_reap(q);
 	look = fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
@@ -147,7 +182,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
 	changes = fm_xq_steer(q);
-	changes = fm_xq_yield(q, now) || changes;
+	changes = fm_xq_yield(q, true, now) || changes;
 	open_last_gates(q);
 	over = x->gone = finished(q);
 	fm_xq_leave(q);

@@ -73,6 +73,7 @@ struct fm_xq_cold {
 	bool yields;          /* device gates: yield.c */
 	uint64_t yields_since, patience;
 	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
+	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
@@ -163,8 +164,8 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
  * come to rest, or goes on. True: the scheduler is to look, too. */
 bool fm_xq_steer(struct fm_xq *q);
 /* yield.c: one that may run and does not move lets others of its process go on. Agent only, lock
- * held. True: the scheduler is to look. */
-bool fm_xq_yield(struct fm_xq *q, uint64_t now);
+ * held; without it, it does not end that yet. True: the scheduler is to look. */
+bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now);
 /* Tell config.turned, if there is something to tell. No lock. */
 void fm_xq_tell_turn(struct fm_xq *q);
 /* Not held any more. Lock held. */

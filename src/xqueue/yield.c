@@ -39,6 +39,7 @@ static bool somebody_stands(struct fm_xq *q)
 
 static bool set(struct fm_xq *q, bool yields, uint64_t now)
 {
+	uint32_t is = yields ? FM_HOLD_NONE : FM_HOLD_RESTS;
 	struct fm_xq_cold *x = q->cold;
 
 	if (x->yields == yields)
@@ -46,7 +47,8 @@ static bool set(struct fm_xq *q, bool yields, uint64_t now)
 	x->yields = yields;
 	x->yields_since = now;
 	if (!atomic_load(&q->own_suspended))
-		atomic_store(&q->slot->hold, yields ? FM_HOLD_RESTS : FM_HOLD_NONE);
+		atomic_compare_exchange_strong(
+			&q->slot->hold, &is, yields ? FM_HOLD_RESTS : FM_HOLD_NONE);
 	return true;
 }
 
@@ -59,7 +61,7 @@ static void learn(struct fm_xq_cold *x, uint64_t now)
 		helped ? FM_MAX(x->patience / 2, STILL_LEAST) : FM_MIN(x->patience * 2, STILL_MOST);
 }
 
-bool fm_xq_yield(struct fm_xq *q, uint64_t now)
+bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 {
 	uint64_t progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
 	uint64_t done = fm_slot_done(q->slot);
@@ -70,6 +72,8 @@ bool fm_xq_yield(struct fm_xq *q, uint64_t now)
 
 	if (!q->device_gates || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) || unseen ||
 		progress != x->still_progress || done != x->still_done) {
+		if (x->yields && !locked)
+			return false;
 		if (x->yields)
 			learn(x, now);
 		x->still_since = now;

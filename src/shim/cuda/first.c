@@ -86,7 +86,7 @@ struct fm_cuda_loading fm_cuda_load_begin(const void *what)
 {
 	struct fm_cuda_loading l = {0};
 
-	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)) || fm_cu_inside)
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)) || fm_cu_inside)
 		return l;
 	l.what = what;
 	l.ctx = fm_cuda_current();

@@ -17,7 +17,7 @@
 /* And so long a first launch. */
 #define FIRST_MOST (2 * FM_S)
 
-_Atomic bool fm_cuda_guards, fm_cuda_bound;
+_Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful;
 static _Atomic unsigned guards; /* queues that have one */
 
 /* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
@@ -59,9 +59,18 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
+		atomic_store(&fm_cuda_ways, true);
 	} else {
 		fm_cu_guard_release(q->hw.guard);
 	}
+}
+
+void fm_cuda_guard_bound(struct fm_cuda_queue *q)
+{
+	fm_cu_turnstile(q->hw.base, true);
+	atomic_store(&fm_cuda_bound, true);
+	atomic_store(&fm_cuda_ways, true);
+	atomic_store(&fm_cuda_careful, true);
 }
 
 /* --- covers --- */
@@ -183,6 +192,8 @@ static enum fm_cuda_way push(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
+	if (!t)
+		return FM_CUDA_FREE;
 	if (FM_LIKELY(fm_cu_push_begin(t, apart())) ||
 		atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))
 		return FM_CUDA_PUSHES;
@@ -192,7 +203,9 @@ static enum fm_cuda_way push(struct fm_cuda_queue *q)
 /* A call that may well wait. */
 static enum fm_cuda_way wait(struct fm_cuda_queue *q)
 {
-	if (apart() || !fm_cu_wait_begin(fm_cu_queue_turnstile(&q->hw), WAIT_MOST))
+	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
+
+	if (apart() || !t || !fm_cu_wait_begin(t, WAIT_MOST))
 		return push(q);
 	return FM_CUDA_WAITS;
 }
@@ -201,7 +214,11 @@ static enum fm_cuda_way wait(struct fm_cuda_queue *q)
  * next; what stands since it is suspended does not. */
 static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 {
-	while (!fm_cu_wait_begin(fm_cu_queue_turnstile(&q->hw), FIRST_MOST))
+	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
+
+	if (!t)
+		return FM_CUDA_FREE;
+	while (!fm_cu_wait_begin(t, FIRST_MOST))
 		if (!apart() && fm_xq_may_run(q->xq))
 			return push(q);
 	return FM_CUDA_WAITS;
@@ -266,7 +283,7 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = NULL;
 
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		t = fm_cu_turnstile(ctx ? ctx : fm_cuda_current(), false);
 	fm_cu_wait_begin(t, FM_NEVER);
 	return t;
@@ -274,7 +291,7 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 
 bool fm_cuda_wait_begin_all(void)
 {
-	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		return false;
 	fm_cu_wait_begin_all();
 	return true;
@@ -306,7 +323,10 @@ enum fm_cuda_way fm_cuda_guard_enter(
 
 	*first = what && fm_cuda_is_first(q->hw.base, what);
 	if (!q->hw.guard) {
-		way = *first ? wait_first(q) : push(q);
+		if (*first)
+			way = wait_first(q);
+		else if (atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed))
+			way = push(q);
 		cover_implicit(stream, q);
 		return way;
 	}

@@ -7,13 +7,17 @@
 #include "modules.h"
 #include "shim.h"
 
-/* Some stream has a guard, or has had one; and some stream is, or was, bound. */
-extern _Atomic bool fm_cuda_guards, fm_cuda_bound;
+/* Some stream has a guard, or has had one; some stream is, or was, bound; the one or the other, so
+ * that calls into the driver may come in each other's way; launches need more than to be counted,
+ * or may yet. */
+extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful;
 
 /* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
  * one before fm_xq_create(); and what came of it, after. */
 void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
+/* It was bound. */
+void fm_cuda_guard_bound(struct fm_cuda_queue *q);
 /* The queue goes. */
 void fm_cuda_guard_gone(struct fm_cuda_queue *q);
 

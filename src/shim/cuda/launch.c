@@ -61,7 +61,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
-	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed));
+	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
 	struct launch l = enter(given, per_thread, key, id, guards, what);
 
 	if (guards && l.q && l.q->hw.guard)
@@ -176,7 +176,7 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
-	bool guards = atomic_load(&fm_cuda_guards);
+	bool guards = atomic_load(&fm_cuda_ways);
 	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f)};
 
 	if (guards && !p.l.q)
@@ -209,42 +209,42 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)          \
-	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                   \
-	{                                                                                       \
-		const struct fm_cuda_kernel *kernel = rewritten(f);                             \
-		void **none __attribute__((unused)) = NULL;                                     \
-		struct fm_cuda_args a;                                                          \
-		struct launch_plan p;                                                           \
-		fm_cu_result rc;                                                                \
-                                                                                                \
-		if (kernel) {                                                                   \
-			if (!ADD_OURS(&a, kernel, params, packed))                              \
-				return FM_CU_ERROR_INVALID_VALUE;                               \
-			params = a.params;                                                      \
-			packed = a.extra;                                                       \
-		}                                                                               \
-		p = begin_kernel(                                                               \
-			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a);  \
-		fm_cu_inside++;                                                                 \
-		rc = NEXT(id, decl, call);                                                      \
-		fm_cu_inside--;                                                                 \
-		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                       \
-		return rc;                                                                      \
-	}                                                                                       \
-	fm_cu_result symbol decl                                                                \
-	{                                                                                       \
-		struct launch l;                                                                \
-		fm_cu_result rc;                                                                \
-                                                                                                \
-		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed))) \
-			return symbol##_rewritten call;                                         \
-		l = enter(stream, per_thread, key, id, false, NULL);                            \
-		fm_cu_inside++;                                                                 \
-		rc = NEXT(id, decl, call);                                                      \
-		fm_cu_inside--;                                                                 \
-		end(l, false);                                                                  \
-		return rc;                                                                      \
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)         \
+	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                  \
+	{                                                                                      \
+		const struct fm_cuda_kernel *kernel = rewritten(f);                            \
+		void **none __attribute__((unused)) = NULL;                                    \
+		struct fm_cuda_args a;                                                         \
+		struct launch_plan p;                                                          \
+		fm_cu_result rc;                                                               \
+                                                                                               \
+		if (kernel) {                                                                  \
+			if (!ADD_OURS(&a, kernel, params, packed))                             \
+				return FM_CU_ERROR_INVALID_VALUE;                              \
+			params = a.params;                                                     \
+			packed = a.extra;                                                      \
+		}                                                                              \
+		p = begin_kernel(                                                              \
+			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
+		fm_cu_inside++;                                                                \
+		rc = NEXT(id, decl, call);                                                     \
+		fm_cu_inside--;                                                                \
+		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                      \
+		return rc;                                                                     \
+	}                                                                                      \
+	fm_cu_result symbol decl                                                               \
+	{                                                                                      \
+		struct launch l;                                                               \
+		fm_cu_result rc;                                                               \
+                                                                                               \
+		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
+			return symbol##_rewritten call;                                        \
+		l = enter(stream, per_thread, key, id, false, NULL);                           \
+		fm_cu_inside++;                                                                \
+		rc = NEXT(id, decl, call);                                                     \
+		fm_cu_inside--;                                                                \
+		end(l, false);                                                                 \
+		return rc;                                                                     \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \

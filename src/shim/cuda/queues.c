@@ -513,7 +513,7 @@ int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 		fm_xq_close(q->xq);
 		return -ENOSPC;
 	}
-	atomic_store(&fm_cuda_bound, true);
+	fm_cuda_guard_bound(q);
 	if (was && was != &fm_cuda_refused)
 		close_queue(was, true);
 	return 0;
