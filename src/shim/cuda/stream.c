@@ -125,9 +125,8 @@ fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 		stream, NEXT(FM_CUDA_cuStreamCreate, (CUstream *, unsigned), (stream, flags)));
 }
 
-/* The highest is for streams of ours alone (guard.c): one of the program's would share channels
- * with them, in which it may wait for what they are to let go on. To the program there is none
- * such. */
+/* The highest is for streams of ours alone (guard.c): what they are to do comes onto the
+ * multiprocessors before anything of the program's. To the program there is none such. */
 static int spared(int priority)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
