@@ -256,6 +256,8 @@ static void await_idle(struct fm_cuda_queue *q)
 
 enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way)
 {
+	if (fm_xq_is_first(q->xq)) /* its gates stay open */
+		return way;
 	fm_cuda_way_end(q, way);
 	if (stream == FM_CU_STREAM_LEGACY && apart())
 		for_all(fm_cuda_current(), is_blocking, true, fm_xq_await_gates);
