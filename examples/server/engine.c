@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Models that take turns; those after them run beside each other. */
+#define GROUPS 12
+
 static uint64_t now(void)
 {
 	struct timespec t;
@@ -168,7 +171,8 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
-static const char *start_lane(struct engine *e, bool urgent)
+/* name: of its model, or of all. */
+static const char *start_lane(struct engine *e, bool urgent, const char *name)
 {
 	struct lane *l = &e->lane[e->lanes++];
 
@@ -177,7 +181,7 @@ static const char *start_lane(struct engine *e, bool urgent)
 	pthread_cond_init(&l->changed, NULL);
 	l->tail[0] = &l->head[0];
 	l->tail[1] = &l->head[1];
-	TRY(stream_open(&e->streams, urgent, &l->stream));
+	TRY(stream_open(&e->streams, urgent, name, &l->stream));
 	if (pthread_create(&l->thread, NULL, lane_main, l))
 		return "no thread can be had";
 	l->started = true;
@@ -193,10 +197,11 @@ static const char *start_lanes(struct engine *e)
 	for (unsigned i = 0; i < e->models; i++)
 		urgent |= e->model[i].urgent;
 	if (e->streams.mode == MODE_SEQUENTIAL)
-		TRY(start_lane(e, urgent));
+		TRY(start_lane(e, urgent, "all"));
 	for (unsigned i = 0; i < e->models; i++) {
 		if (e->streams.mode != MODE_SEQUENTIAL)
-			TRY(start_lane(e, e->model[i].urgent));
+			TRY(start_lane(e, e->model[i].urgent,
+				i < GROUPS ? e->model[i].model.name : "others"));
 		e->model[i].lane = &e->lane[e->lanes - 1];
 	}
 	return NULL;

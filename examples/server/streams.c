@@ -44,9 +44,10 @@ const char *streams_share(struct streams *s)
 
 static void stopped(CUstream stream, uint64_t at_ns, void *m);
 
-const char *stream_open(const struct streams *s, bool urgent, struct model_stream *m)
+const char *stream_open(const struct streams *s, bool urgent, const char *name, struct model_stream *m)
 {
-	struct fm_cuda_binding b = {.size = sizeof(b), .group = urgent ? "urgent" : "others", .ctx = m, .preempted = stopped, /* Fermata */
+	bool turns = s->mode != MODE_PARTITION; /* there the others run beside each other */
+	struct fm_cuda_binding b = {.size = sizeof(b), .group = urgent ? "urgent" : turns ? name : "others", .ctx = m, .preempted = stopped, /* Fermata */
 		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = urgent || s->mode == MODE_LEVEL2 ? 2 : 0}; /* Fermata */
 
 	if (s->mode == MODE_PARTITION && !urgent && s->elastic_ns)

@@ -41,7 +41,8 @@ struct model_stream {
 	struct fm_cuda_elastic *elastic; /* or NULL; it tells the stream, anew each time */
 	_Atomic uint64_t stops;
 };
-const char *stream_open(const struct streams *s, bool urgent, struct model_stream *m);
+const char *stream_open(
+	const struct streams *s, bool urgent, const char *name, struct model_stream *m);
 /* The one for the next kernel. */
 const char *stream_next(struct model_stream *m, CUstream *stream);
 void stream_close(struct model_stream *m);
