@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is put into streams besides commands, and only orders those: it has a channel of the device as
- * they do, and its end nobody tells. */
+/* What is put into streams besides commands, and only orders those: it has a channel of the device
+ * as they do, and its end nobody tells. */
 #include "internal.h"
 
 bool fm_cu_ordered(void *hwq, uint64_t done)
