@@ -5,6 +5,7 @@
 #include "cubin.h"
 #include "fatbin.h"
 #include "ptx.h"
+#include <fnmatch.h>
 
 static const char *const image_reasons[FM_IMAGE_WHYS] = {
 	[FM_IMAGE_OK] = "rewritten",
@@ -36,6 +37,20 @@ static const char *const kernel_reasons[FM_KERNEL_WHYS] = {
 	[FM_KERNEL_REGISTERS] = "held to too few registers",
 };
 
+static const char *const loop_reasons[FM_LOOP_WHYS] = {
+	[FM_LOOP_UNASKED] = "not asked for",
+	[FM_LOOP_POLLED] = "polled",
+	[FM_LOOP_CODE] = "machine code",
+	[FM_LOOP_GRID] = "all blocks or none",
+	[FM_LOOP_NONE] = "no loop",
+	[FM_LOOP_TOGETHER] = "threads wait for each other",
+	[FM_LOOP_SHARED] = "shared memory",
+	[FM_LOOP_LOCAL] = "local memory",
+	[FM_LOOP_PLACE] = "reads where or when it runs",
+	[FM_LOOP_LARGE] = "too large",
+	[FM_LOOP_TEXT] = "not understood",
+};
+
 const struct fm_trait fm_kernel_trait[FM_KERNEL_TRAITS] = {
 	{"cluster", true,
 		"blocks of a cluster read each other's shared memory, and wait for each other"},
@@ -56,6 +71,32 @@ const char *fm_kernel_reason(enum fm_kernel_why why)
 	return (unsigned)why < FM_KERNEL_WHYS ? kernel_reasons[why] : "?";
 }
 
+const char *fm_loop_reason(enum fm_loop_why why)
+{
+	return (unsigned)why < FM_LOOP_WHYS ? loop_reasons[why] : "?";
+}
+
+/* A pattern: so long at most; the rest of a longer one is not looked at. */
+#define PATTERN_MAX 256
+
+bool fm_listed(const char *list, const char *name)
+{
+	char pattern[PATTERN_MAX];
+
+	while (list && *list) {
+		size_t n = strcspn(list, ":");
+
+		if (n && n < sizeof(pattern)) {
+			memcpy(pattern, list, n);
+			pattern[n] = '\0';
+			if (!fnmatch(pattern, name, 0))
+				return true;
+		}
+		list += n + (list[n] != '\0');
+	}
+	return false;
+}
+
 enum fm_guard_mode fm_kernel_mode(unsigned traits)
 {
 	for (unsigned i = 0; i < FM_KERNEL_TRAITS; i++)
@@ -64,41 +105,59 @@ enum fm_guard_mode fm_kernel_mode(unsigned traits)
 	return FM_GUARD_BLOCK;
 }
 
+/* Of machine code none can be. */
+static enum fm_image_why rewrite_code(
+	const void *image, size_t size, const char *loops, struct fm_image *out)
+{
+	enum fm_image_why why = fm_cubin_rewrite(image, size, out);
+
+	for (unsigned i = 0; loops && i < out->n; i++)
+		if (!out->kernel[i].why && fm_listed(loops, out->kernel[i].name))
+			out->kernel[i].loops = FM_LOOP_CODE;
+	return why;
+}
+
 static enum fm_image_why rewrite_plain(
-	const void *image, size_t size, unsigned sm, struct fm_image *out)
+	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
 {
 	if (size >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG))
-		return fm_cubin_rewrite(image, size, out);
+		return rewrite_code(image, size, loops, out);
 	if (fm_is_ptx(image, size))
-		return fm_ptx_rewrite(image, size, sm, out);
+		return fm_ptx_rewrite(image, size, sm, loops, out);
 	return FM_IMAGE_FOREIGN;
 }
 
 static enum fm_image_why rewrite_fatbin(
-	const void *image, size_t size, unsigned sm, struct fm_image *out)
+	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
 {
 	struct fm_fatbin_pick pick;
 	enum fm_image_why why = fm_fatbin_pick(image, size, sm, &pick);
 
 	out->sm = pick.sm;
 	if (!why)
-		why = pick.text ? fm_ptx_rewrite((const char *)pick.data, pick.size, sm, out)
-				: fm_cubin_rewrite(pick.data, pick.size, out);
+		why = pick.text ? fm_ptx_rewrite((const char *)pick.data, pick.size, sm, loops, out)
+				: rewrite_code(pick.data, pick.size, loops, out);
 	free(pick.unpacked);
 	return why;
 }
 
-enum fm_image_why fm_image_rewrite(
-	const void *image, size_t size, unsigned sm, struct fm_image *out)
+enum fm_image_why fm_image_rewrite_loops(
+	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
 {
 	*out = (struct fm_image){0};
 	if (size > FM_IMAGE_MAX)
 		out->why = FM_IMAGE_LARGE;
 	else if (fm_is_fatbin(image, size))
-		out->why = rewrite_fatbin(image, size, sm, out);
+		out->why = rewrite_fatbin(image, size, sm, loops, out);
 	else
-		out->why = rewrite_plain(image, size, sm, out);
+		out->why = rewrite_plain(image, size, sm, loops, out);
 	return out->why;
+}
+
+enum fm_image_why fm_image_rewrite(
+	const void *image, size_t size, unsigned sm, struct fm_image *out)
+{
+	return fm_image_rewrite_loops(image, size, sm, NULL, out);
 }
 
 enum fm_image_why fm_image_part(

@@ -55,9 +55,26 @@ enum fm_kernel_why {
 	FM_KERNEL_WHYS
 };
 
+/* Whether a kernel can be left in the middle of a loop, where that was asked for; or why not. */
+enum fm_loop_why {
+	FM_LOOP_UNASKED,
+	FM_LOOP_POLLED,
+	FM_LOOP_CODE,     /* it is machine code */
+	FM_LOOP_GRID,     /* its blocks run all or none */
+	FM_LOOP_NONE,     /* it has no loop */
+	FM_LOOP_TOGETHER, /* its threads wait for each other, or exchange values */
+	FM_LOOP_SHARED,   /* it has shared memory */
+	FM_LOOP_LOCAL,    /* it has local memory */
+	FM_LOOP_PLACE,    /* it reads what is another on another multiprocessor, as its clock */
+	FM_LOOP_LARGE,    /* too many instructions, or too much to be kept */
+	FM_LOOP_TEXT,     /* something in it is not understood */
+	FM_LOOP_WHYS
+};
+
 /* In a word or two, for people. */
 const char *fm_image_reason(enum fm_image_why why);
 const char *fm_kernel_reason(enum fm_kernel_why why);
+const char *fm_loop_reason(enum fm_loop_why why);
 
 /* What was seen of a kernel that matters for how it may be stopped. */
 enum {
@@ -92,6 +109,17 @@ enum fm_guard_mode fm_kernel_mode(unsigned traits);
 #define FM_GUARD_PARAMS 3
 #define FM_GUARD_BYTES  (FM_GUARD_PARAMS * 8)
 
+/*
+ * The save area of a queue, for kernels that can be left in a loop, in device memory: which words
+ * of the control block say where it is and how many bytes of values it has room for (0: there is
+ * none, and no kernel is left so), and how many blocks were left in a loop, in all. It begins with
+ * four bytes for each thread, all zero but for what was left, and behind all these are the values.
+ */
+enum { FM_LOOP_AREA = 32, FM_LOOP_BYTES = 40, FM_LOOP_LEFT = 48 };
+#define FM_LOOP_STATE   4u
+#define FM_LOOP_THREADS (UINT32_C(1) << 19) /* a launch of more is not left in a loop */
+#define FM_LOOP_VALUES  (FM_LOOP_STATE * FM_LOOP_THREADS)
+
 struct fm_param {
 	uint16_t at, size;
 };
@@ -105,6 +133,9 @@ struct fm_kernel {
 	uint16_t param_bytes;    /* its own, all together */
 	uint16_t guard_at;       /* where ours begin */
 	uint16_t regs[2];        /* before and after; of PTX unknown: 0 */
+	enum fm_loop_why loops;
+	uint16_t n_loops;    /* branches at which it can be left */
+	uint16_t save_bytes; /* that are kept of a thread, at most; FM_LOOP_STATE besides */
 };
 
 struct fm_image {
@@ -124,7 +155,15 @@ struct fm_image {
  */
 enum fm_image_why fm_image_rewrite(
 	const void *image, size_t size, unsigned sm, struct fm_image *out);
+/* The same; and kernels whose names these patterns match (as the shell has them, with colons in
+ * between; NULL: none), which can be left in the middle of a loop, where that is possible
+ * (ptx_loop.h). */
+enum fm_image_why fm_image_rewrite_loops(
+	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out);
 void fm_image_free(struct fm_image *image);
+
+/* Does a pattern of such a list match? */
+bool fm_listed(const char *list, const char *name);
 
 /* The part of an image that decides what is made of it, on this device: all of it, but of a fatbin
  * the entry that is taken. */

@@ -3,8 +3,7 @@
 #include "bytes.h"
 #include "cubin.h"
 #include "guardian.h"
-#include "ptx_scan.h"
-#include <stdio.h>
+#include "ptx_loop.h"
 
 bool fm_is_ptx(const void *text, size_t size)
 {
@@ -33,32 +32,6 @@ static void add_params(struct fm_buf *out, const char *text, const struct fm_ptx
 		add_text(out, ours[i]);
 	}
 	add_text(out, k->has_list ? "\n" : "\n)");
-}
-
-/* The guardian with the kernel's name and labels of its own. */
-static void add_guardian(
-	struct fm_buf *out, const char *text, const struct fm_ptx_kernel *k, unsigned n)
-{
-	char label[32];
-	const char *s = fm_guardian_ptx, *next;
-
-	snprintf(label, sizeof(label), "$FERMATA_%u", n);
-	add_text(out, "\n");
-	for (;; s = next) {
-		const char *name = strstr(s, "NAME"), *at = strstr(s, "LABEL");
-		bool is_name = name && (!at || name < at);
-
-		next = is_name ? name : at;
-		if (!next)
-			break;
-		fm_buf_add(out, s, (size_t)(next - s));
-		if (is_name)
-			fm_buf_add(out, text + k->name, k->name_len);
-		else
-			add_text(out, label);
-		next += is_name ? 4 : 5;
-	}
-	add_text(out, s);
 }
 
 /* Where parameters begin in the constant bank: 0 where that is not known, a multiple of SURELY
@@ -96,8 +69,26 @@ static bool note(
 	return k->name;
 }
 
-static void write_text(const char *text, const struct fm_ptx *p, const struct fm_kernel *kernel,
-	struct fm_buf *out)
+/* The body, if the kernel is to be left in loops and can be. */
+static bool write_loops(const char *text, const struct fm_ptx *p, unsigned i, const char *asked,
+	struct fm_kernel *kernel, struct fm_buf *out)
+{
+	struct fm_ptx_loops l;
+
+	if (!fm_listed(asked, kernel->name))
+		return false;
+	kernel->loops = fm_ptx_loops_find(p, &p->kernel[i], &l);
+	if (kernel->loops == FM_LOOP_POLLED) {
+		kernel->n_loops = (uint16_t)l.n;
+		kernel->save_bytes = l.save_bytes;
+		fm_ptx_loops_write(&l, text, &p->kernel[i], i, out);
+	}
+	fm_ptx_loops_free(&l);
+	return kernel->loops == FM_LOOP_POLLED;
+}
+
+static void write_text(const char *text, const struct fm_ptx *p, const char *asked,
+	struct fm_kernel *kernel, struct fm_buf *out)
 {
 	size_t at = 0;
 
@@ -110,8 +101,9 @@ static void write_text(const char *text, const struct fm_ptx *p, const struct fm
 		fm_buf_add(out, text + at, list - at);
 		add_params(out, text, k);
 		fm_buf_add(out, text + list, k->body - list);
-		add_guardian(out, text, k, i);
-		at = k->body;
+		add_text(out, "\n");
+		fm_ptx_add_text(out, fm_guardian_ptx, text, k, i);
+		at = write_loops(text, p, i, asked, &kernel[i], out) ? k->body_end : k->body;
 	}
 	fm_buf_add(out, text + at, p->size - at);
 	fm_buf_add(out, NULL, 1);
@@ -153,7 +145,8 @@ static bool verify(const struct fm_buf *made, unsigned base, const struct fm_ima
 	return right;
 }
 
-static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_image *out)
+static enum fm_image_why rewrite(
+	const char *text, struct fm_ptx *p, const char *loops, struct fm_image *out)
 {
 	struct fm_buf made = {0};
 
@@ -169,7 +162,7 @@ static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_i
 	}
 	if (!out->n_rewritten)
 		return FM_IMAGE_NO_KERNEL;
-	write_text(text, p, out->kernel, &made);
+	write_text(text, p, loops, out->kernel, &made);
 	if (made.failed || !verify(&made, p->base, out)) {
 		enum fm_image_why why = made.failed ? FM_IMAGE_MEMORY : FM_IMAGE_VERIFY;
 
@@ -182,7 +175,8 @@ static enum fm_image_why rewrite(const char *text, struct fm_ptx *p, struct fm_i
 	return FM_IMAGE_OK;
 }
 
-enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, unsigned sm, struct fm_image *out)
+enum fm_image_why fm_ptx_rewrite(
+	const char *text, size_t size, unsigned sm, const char *loops, struct fm_image *out)
 {
 	struct fm_ptx p;
 	enum fm_image_why why;
@@ -191,7 +185,7 @@ enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, unsigned sm, str
 	why = fm_ptx_scan(text, size, param_base(sm), &p);
 	out->sm = p.sm;
 	if (!why)
-		why = rewrite(text, &p, out);
+		why = rewrite(text, &p, loops, out);
 	fm_ptx_free(&p);
 	return why;
 }

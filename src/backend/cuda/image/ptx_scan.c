@@ -308,8 +308,12 @@ static enum fm_image_why head(struct fm_ptx *p)
 
 	if (!is(w, len, ".version"))
 		return FM_IMAGE_FOREIGN;
-	if (!number(&c, 99, &v) || v < 3 || !accept(&c, '.') || !number(&c, 99, &v))
+	if (!number(&c, 99, &v) || v < 3)
 		return FM_IMAGE_TEXT;
+	p->version = 10 * v;
+	if (!accept(&c, '.') || !number(&c, 99, &v))
+		return FM_IMAGE_TEXT;
+	p->version += FM_MIN(v, 9u);
 	len = word(&c, &w);
 	if (!is(w, len, ".target"))
 		return FM_IMAGE_TEXT;

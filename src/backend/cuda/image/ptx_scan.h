@@ -20,6 +20,7 @@ struct fm_ptx {
 	size_t size;
 	unsigned base;
 	unsigned sm;
+	unsigned version; /* of the language: 62 for 6.2 */
 	unsigned n;
 	struct fm_ptx_kernel *kernel;
 };
