@@ -70,7 +70,7 @@ static void rewrite(struct bench *b, struct count *c, const void *data, size_t s
 	struct fm_image image;
 	int64_t from = cpu_ns(), took;
 
-	fm_cache_rewrite(b->keep ? &b->cache : NULL, data, size, b->sm, &image);
+	fm_cache_rewrite(b->keep ? &b->cache : NULL, data, size, b->sm, NULL, &image);
 	took = cpu_ns() - from;
 	c->ns += took;
 	c->longest_ns = FM_MAX(c->longest_ns, took);

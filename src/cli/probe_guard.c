@@ -287,7 +287,7 @@ static void try_cache(const struct trial *t, FILE *out)
 	int rc = fm_cache_open(&cache, NULL, FM_CACHE_DEFAULT);
 
 	if (!rc) {
-		if (!fm_cache_key(probe_trial_image, probe_trial_size, t->sm, key))
+		if (!fm_cache_key(probe_trial_image, probe_trial_size, t->sm, NULL, key))
 			rc = -ENOMEM;
 		rc = rc ? rc : fm_cache_put(&cache, key, &t->image);
 		rc = rc ? rc : fm_cache_get(&cache, key, &again);

@@ -22,6 +22,7 @@ struct run {
 	const char *group, *local;
 	int64_t level; /* 0: not given */
 	bool guardian;
+	const char *loops;
 	const char *partition;
 	struct run_task task;
 	char **command; /* ends with NULL */
@@ -33,6 +34,7 @@ enum {
 	KEY_LEVEL,
 	KEY_LOCAL,
 	KEY_GUARDIAN,
+	KEY_LOOPS,
 	KEY_PARTITION,
 	KEY_GPU_TIME,
 	KEY_CPU_TIME,
@@ -77,6 +79,11 @@ static const struct argp_option options[] = {
 	{"guardian", KEY_GUARDIAN, NULL, 0,
 		"CUDA: rewrite kernels as they are loaded, so that they can be stopped between two "
 		"of their blocks (level 3)",
+		1},
+	{"guardian-loops", KEY_LOOPS, "PATTERN:...", 0,
+		"CUDA: kernels of these names, if they come as PTX, can be stopped in the middle "
+		"of "
+		"a loop, too. Includes --guardian",
 		1},
 	{"partition", KEY_PARTITION, "SMS:GROUP...", 0,
 		"CUDA: a server's streams of these groups have so many multiprocessors of their "
@@ -256,6 +263,10 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case KEY_GUARDIAN:
 		run->guardian = true;
 		return 0;
+	case KEY_LOOPS:
+		run->guardian = true;
+		run->loops = arg;
+		return 0;
 	case KEY_PARTITION:
 		check_partition(state, arg);
 		run->partition = arg;
@@ -387,9 +398,12 @@ static int set_preload(struct fm_err *err)
 
 /* Each guarded stream has two more: with few channels of the driver's to share, they would wait for
  * each other. */
-static int set_guardian(struct fm_err *err)
+static int set_guardian(const struct run *run, struct fm_err *err)
 {
 	int rc = set_env("FERMATA_GUARDIAN", "1", err);
+
+	if (!rc && run->loops)
+		rc = set_env("FERMATA_GUARDIAN_LOOPS", run->loops, err);
 
 	if (!rc && !getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
 		rc = set_env("CUDA_DEVICE_MAX_CONNECTIONS", "32", err);
@@ -408,7 +422,7 @@ static int set_environment(struct run *run, struct fm_err *err)
 	if (!rc && run->local)
 		rc = set_env("FERMATA_LOCAL", run->local, err);
 	if (!rc && run->guardian)
-		rc = set_guardian(err);
+		rc = set_guardian(run, err);
 	if (!rc && run->partition)
 		rc = set_env("FERMATA_PARTITION", run->partition, err);
 	return rc ? rc : set_layer(err);

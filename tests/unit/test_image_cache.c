@@ -119,7 +119,7 @@ static struct fm_image one(const char *name, uint8_t key[FM_HASH_BYTES])
 	struct fm_image image;
 
 	assert_int_equal(fm_image_rewrite(f.data, f.size, 90, &image), FM_IMAGE_OK);
-	assert_true(fm_cache_key(f.data, f.size, 90, key));
+	assert_true(fm_cache_key(f.data, f.size, 90, NULL, key));
 	free(f.data);
 	return image;
 }
@@ -153,18 +153,18 @@ static void by_the_way(void **state)
 	struct fm_image a, b;
 	uint64_t bytes;
 
-	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, &a), FM_IMAGE_OK);
+	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, NULL, &a), FM_IMAGE_OK);
 	assert_int_equal(files(&bytes), 1);
-	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, &b), FM_IMAGE_OK);
+	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, NULL, &b), FM_IMAGE_OK);
 	same(&a, &b);
 	fm_image_free(&b);
-	assert_int_equal(fm_cache_rewrite(NULL, f.data, f.size, 90, &b), FM_IMAGE_OK);
+	assert_int_equal(fm_cache_rewrite(NULL, f.data, f.size, 90, NULL, &b), FM_IMAGE_OK);
 	same(&a, &b);
 	fm_image_free(&a);
 	fm_image_free(&b);
 	/* What is left as it is, is not kept. */
 	f.data[18] ^= 1;
-	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, &a), FM_IMAGE_FOREIGN);
+	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, NULL, &a), FM_IMAGE_FOREIGN);
 	assert_int_equal(fm_cache_put(&c, (uint8_t[FM_HASH_BYTES]){0}, &a), -EINVAL);
 	fm_image_free(&a);
 	assert_int_equal(files(&bytes), 1);
@@ -177,25 +177,25 @@ static void keys(void **state)
 	uint8_t a[FM_HASH_BYTES], b[FM_HASH_BYTES];
 	struct file f = load("pack-none.fatbin");
 
-	assert_true(fm_cache_key("image", 5, 90, a));
-	assert_true(fm_cache_key("image", 5, 90, b));
+	assert_true(fm_cache_key("image", 5, 90, NULL, a));
+	assert_true(fm_cache_key("image", 5, 90, NULL, b));
 	assert_memory_equal(a, b, sizeof(a));
-	assert_true(fm_cache_key("image", 5, 80, b));
+	assert_true(fm_cache_key("image", 5, 80, NULL, b));
 	assert_memory_not_equal(a, b, sizeof(a));
-	assert_true(fm_cache_key("imagf", 5, 90, b));
+	assert_true(fm_cache_key("imagf", 5, 90, NULL, b));
 	assert_memory_not_equal(a, b, sizeof(a));
-	assert_true(fm_cache_key("image", 4, 90, b));
+	assert_true(fm_cache_key("image", 4, 90, NULL, b));
 	assert_memory_not_equal(a, b, sizeof(a));
 	/* Of a fatbin the entry that is taken counts: here the first, its last byte not being the
 	 * file's. */
-	assert_true(fm_cache_key(f.data, f.size, 80, a));
+	assert_true(fm_cache_key(f.data, f.size, 80, NULL, a));
 	f.data[f.size - 1] ^= 1;
-	assert_true(fm_cache_key(f.data, f.size, 80, b));
+	assert_true(fm_cache_key(f.data, f.size, 80, NULL, b));
 	assert_memory_equal(a, b, sizeof(a));
 	f.data[16 + 64 + 100] ^= 1;
-	assert_true(fm_cache_key(f.data, f.size, 80, b));
+	assert_true(fm_cache_key(f.data, f.size, 80, NULL, b));
 	assert_memory_not_equal(a, b, sizeof(a));
-	assert_false(fm_cache_key(f.data, f.size, 75, b));
+	assert_false(fm_cache_key(f.data, f.size, 75, NULL, b));
 	free(f.data);
 }
 

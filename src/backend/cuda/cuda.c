@@ -258,7 +258,7 @@ static unsigned levels(void *hwq)
 	}
 	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
 	if (gates && q->guarded && !bound(q) && q->ctx == q->base)
-		q->guard = fm_cu_guard_new(cu, q->base);
+		q->guard = fm_cu_guard_new(cu, q->base, q->loops);
 	fm_cu_leave(cu, mode);
 	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
 }

@@ -38,6 +38,7 @@ struct fm_cu_queue {
 	void (*release)(struct fm_cu_queue *q); /* the XQueue lets go: the last use of q */
 	bool guarded;  /* by whoever makes it: launches shall stop in their middle, if it
 			  can be had */
+	bool loops;    /* likewise: also in the middle of their loops */
 	bool ctx_ends; /* likewise, before it is closed: its context goes, too */
 	struct fm_cu_guard *guard; /* NULL: they do not. From fm_xq_create() on */
 

@@ -72,6 +72,8 @@ static void discard(struct fm_cu_guard *g)
 {
 	if (g->shared)
 		g->cu->host_free(g->shared);
+	if (g->area)
+		g->cu->mem_free(g->area);
 	if (g->block)
 		g->cu->mem_free(g->block);
 	free(g->records.ring);
@@ -175,7 +177,7 @@ static bool clear(struct fm_cu_guard *g)
 	return !g->cu->copy_to_device(g->block, zeros, BLOCK_BYTES, g->control);
 }
 
-static bool furnish(struct fm_cu_guard *g)
+static bool furnish(struct fm_cu_guard *g, bool loops)
 {
 	const struct fm_cu_driver *cu = g->cu;
 	void *shared = NULL;
@@ -192,10 +194,10 @@ static bool furnish(struct fm_cu_guard *g)
 		cu->stream_synchronize(g->control))
 		return false;
 	fm_cu_look_try(g);
-	return true;
+	return !loops || fm_cu_area_make(g);
 }
 
-struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx)
+struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx, bool loops)
 {
 	struct fm_cu_guard *g = take(ctx);
 	struct fm_cu_turnstile *turnstile;
@@ -217,7 +219,7 @@ struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx
 	g->turnstile = turnstile;
 	count_channels();
 	mode = fm_cu_enter(cu);
-	ok = furnish(g);
+	ok = furnish(g, loops);
 	if (!ok)
 		discard(g);
 	fm_cu_leave(cu, mode);

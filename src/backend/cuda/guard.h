@@ -19,8 +19,8 @@ struct fm_cu_queue;
 struct fm_cu_guard;
 
 /* In a context of that name, which is current. NULL: the driver has not all it takes, or no memory.
- */
-struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx);
+ * loops: with a save area, for kernels that can be left in a loop, if there is memory for it. */
+struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx, bool loops);
 /* No more calls for it. It may serve again, in the same context. */
 void fm_cu_guard_release(struct fm_cu_guard *g);
 /* Its context ends: nothing will be launched again, and nothing is held back. */

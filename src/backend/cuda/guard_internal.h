@@ -11,8 +11,9 @@
 enum {
 	FM_CU_BLOCK_COUNT = 4,
 	FM_CU_BLOCK_FIRST = 8,
-	FM_CU_BLOCK_HEAD = 16,    /* bytes that are read */
 	FM_CU_BLOCK_DECIDED = 16, /* of the last launch that was all or none */
+	FM_CU_BLOCK_LEFT = 48,    /* FM_LOOP_LEFT */
+	FM_CU_BLOCK_HEAD = 56,    /* bytes that are read */
 	FM_CU_BLOCK_MAP = 64,
 };
 /* Launches of more blocks are all or none: a bit each is 64 KiB. */
@@ -34,7 +35,9 @@ struct fm_cu_shared {
 	struct {
 		uint32_t stop, count;
 		uint64_t first;
-	} head; /* of the control block, as it was read */
+		uint64_t unused[4];
+		uint64_t left; /* blocks, in loops */
+	} head;                /* of the control block, as it was read */
 };
 
 struct fm_cu_guard {
@@ -43,6 +46,7 @@ struct fm_cu_guard {
 	CUcontext ctx;
 	struct fm_cu_turnstile *turnstile;
 	CUdeviceptr block, shared_at;
+	CUdeviceptr area; /* where kernels that are left in a loop are kept; 0: they are not */
 	struct fm_cu_shared *shared;
 	CUstream control, again; /* words, and looks; launches that are made again */
 	CUfunction look;         /* NULL: the driver would not have it, and copies do */
@@ -70,6 +74,7 @@ struct fm_cu_guard {
 	bool inside;     /* some have run */
 	uint64_t number; /* of launches that are made again */
 	uint32_t count;  /* blocks left out, until the last look */
+	uint64_t loops;  /* and in loops */
 };
 
 /* What is stopped: launches of the stream, or a graph that runs in it. */
@@ -83,6 +88,10 @@ static inline CUdeviceptr fm_cu_guard_block(const struct fm_cu_guard *g)
 CUfunction fm_cu_look_load(const struct fm_cu_driver *cu);
 bool fm_cu_look(struct fm_cu_guard *g);
 void fm_cu_look_try(struct fm_cu_guard *g);
+
+/* guard_area.c, likewise: a save area, of a guard whose control block is all zeros. Where there is
+ * no memory for one it does without. False: the driver fails. */
+bool fm_cu_area_make(struct fm_cu_guard *g);
 
 /* Nothing of it is stopped any more. */
 void fm_cu_guard_runs(struct fm_cu_guard *g);

@@ -12,13 +12,15 @@ static const char image[] = ".version 7.0\n"
 			    ".address_size 64\n"
 			    ".visible .entry fermata_look(.param .u64 from, .param .u64 to)\n"
 			    "{\n"
-			    ".reg .b64 %at, %to, %a, %b;\n"
+			    ".reg .b64 %at, %to, %a, %b, %c;\n"
 			    "ld.param.u64 %at, [from];\n"
 			    "ld.param.u64 %to, [to];\n"
 			    "ld.volatile.global.u64 %a, [%at];\n"
 			    "ld.volatile.global.u64 %b, [%at+8];\n"
+			    "ld.volatile.global.u64 %c, [%at+48];\n"
 			    "st.volatile.global.u64 [%to], %a;\n"
 			    "st.volatile.global.u64 [%to+8], %b;\n"
+			    "st.volatile.global.u64 [%to+48], %c;\n"
 			    "membar.sys;\n"
 			    "ret;\n"
 			    "}\n";
@@ -54,10 +56,10 @@ void fm_cu_look_try(struct fm_cu_guard *g)
 	if (!g->look)
 		return;
 	g->shared->head.count = 1;
-	g->shared->head.first = 1;
+	g->shared->head.first = g->shared->head.left = 1;
 	if (!fm_cu_look(g) || g->cu->stream_synchronize(g->control) || g->shared->head.count ||
-		g->shared->head.first)
+		g->shared->head.first || g->shared->head.left)
 		g->look = NULL;
 	g->shared->head.count = 0;
-	g->shared->head.first = 0;
+	g->shared->head.first = g->shared->head.left = 0;
 }

@@ -138,6 +138,18 @@ static void look(struct fm_cu_guard *g)
 		give_up(g);
 }
 
+/* Of a launch in whose loops blocks were left something has run, whatever is left of it. A graph
+ * has no save area. */
+static bool left_in_loops(struct fm_cu_guard *g)
+{
+	uint64_t before = g->loops;
+
+	if (g->graph)
+		return false;
+	g->loops = g->shared->head.left;
+	return g->loops != before;
+}
+
 /* What the control block says: which launch was the first to leave blocks out, and how many were in
  * all. Those behind it, up to `last`, have left out all of theirs. */
 static void learn(struct fm_cu_guard *g, uint64_t last)
@@ -145,6 +157,7 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 	uint32_t *count = g->graph ? &g->graph->count : &g->count;
 	uint64_t out = (uint32_t)(g->shared->head.count - *count);
 	uint64_t number = g->shared->head.first, n = g->graph ? 1 : g->records.first;
+	bool in_loops = left_in_loops(g);
 	struct fm_cu_record *rec;
 
 	*count = g->shared->head.count;
@@ -162,7 +175,7 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 	rec = launch(g, n);
 	for (uint64_t i = n + 1; i <= last; i++)
 		out = fm_sub_sat(out, launch(g, i)->blocks);
-	g->inside = !rec->whole && out < (n == g->half ? g->left : rec->blocks);
+	g->inside = !rec->whole && (in_loops || out < (n == g->half ? g->left : rec->blocks));
 	g->half = n;
 	g->left = out;
 	g->todo = n;

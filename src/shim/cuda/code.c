@@ -48,7 +48,7 @@ struct left {
 static struct {
 	struct fm_client *client;
 	struct fm_client_images sum;
-	struct left image[FM_IMAGE_WHYS], kernel[FM_KERNEL_WHYS + 1];
+	struct left image[FM_IMAGE_WHYS], kernel[FM_KERNEL_WHYS + 1], loops[FM_LOOP_WHYS];
 } counts;
 
 /* Functions of code that we have not seen loaded. */
@@ -319,6 +319,7 @@ static void tell(void)
 	fm_client_count_images(counts.client, &counts.sum);
 	tell_left("image", counts.image, FM_ARRAY_LEN(counts.image));
 	tell_left("kernel", counts.kernel, FM_ARRAY_LEN(counts.kernel));
+	tell_left("loops", counts.loops, FM_ARRAY_LEN(counts.loops));
 }
 
 static void count(const struct fm_cuda_code *c)
@@ -335,11 +336,26 @@ static void count(const struct fm_cuda_code *c)
 	tell();
 }
 
+/* A kernel that the program wants, and that cannot be left in loops as was asked for. */
+static void count_loops(struct fm_cuda_kernel *k)
+{
+	enum fm_loop_why why = k->image->loops;
+
+	if (k->counted || why == FM_LOOP_UNASKED || why == FM_LOOP_POLLED)
+		return;
+	k->counted = true;
+	counts.loops[why].why = fm_loop_reason(why);
+	counts.loops[why].n++;
+	tell();
+}
+
 /* A kernel that the program wants and that was left as it is, in an image that was not. */
 static void count_kernel(struct fm_cuda_kernel *k)
 {
 	unsigned i = 0;
 
+	if (k->image)
+		count_loops(k);
 	if (k->image || k->counted || !(k->code->kernel || k == &stranger))
 		return;
 	k->counted = k != &stranger;

@@ -30,6 +30,7 @@ void fm_cuda_guard_wish(struct fm_cuda_queue *q)
 	unsigned flags = 0;
 
 	q->hw.guarded = atomic_load(&fm_cuda_rewrites);
+	q->hw.loops = fm_cuda_loops();
 	q->blocking = q->hw.stream != FM_CU_STREAM_LEGACY &&
 		      (q->hw.stream == FM_CU_STREAM_PER_THREAD || !cu->stream_flags ||
 			      cu->stream_flags(q->hw.stream, &flags) ||

@@ -97,3 +97,5 @@ void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched);
 
 /* By its name, from FERMATA_GUARDIAN_LEAVE and FERMATA_GUARDIAN_GRID. True: never guarded. */
 bool fm_cuda_guard_list(const char *name, enum fm_guard_mode *mode);
+/* Those that are to be left in the middle of a loop, too: FERMATA_GUARDIAN_LOOPS. NULL: none. */
+const char *fm_cuda_loops(void);

@@ -17,7 +17,8 @@ struct fm_cuda_kernel {
 	bool left;                     /* it is never guarded: by wish */
 	const char *why;               /* it is not rewritten: the reason, in a word or two */
 	struct fm_cuda_code *code;     /* where it is from */
-	bool counted;                  /* as left, when the program first wanted it */
+	bool counted;                  /* as left, or for its loops, when the program first
+					  wanted it */
 };
 
 /* Images are rewritten in this process. Set before main() if the environment asks for it

@@ -3,6 +3,7 @@
 #pragma GCC visibility push(default)
 #include <fermata/cuda.h>
 #pragma GCC visibility pop
+#include "backend/cuda/image/image.h"
 #include "backend/cuda/partition.h"
 #include "shim.h"
 #include <errno.h>
@@ -194,11 +195,7 @@ static enum fm_cuda_place by_group(const char *group)
 		sms, NULL); /* or there is one of another size, which the program has made */
 	if (!green_of(FM_CUDA_PARTITION, dev))
 		return FM_CUDA_WHOLE;
-	return fm_cuda_listed(groups, group ? group
-				      : own ? own
-					    : "")
-		       ? FM_CUDA_PARTITION
-		       : FM_CUDA_REST;
+	return fm_listed(groups, group ? group : own ? own : "") ? FM_CUDA_PARTITION : FM_CUDA_REST;
 }
 
 int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_place place,

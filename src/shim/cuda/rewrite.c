@@ -3,7 +3,7 @@
 #include "args.h"
 #include "backend/cuda/cache/cache.h"
 #include "base/cleanup.h"
-#include "shim.h"
+#include "guarded.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -133,7 +133,7 @@ enum fm_image_why fm_cuda_rewrite(
 		size = fm_image_extent(&image);
 	if (!size)
 		return without(out, FM_IMAGE_FOREIGN);
-	fm_cache_rewrite(cache(), image, size, sm, out);
+	fm_cache_rewrite(cache(), image, size, sm, fm_cuda_loops(), out);
 	if (!out->why && !sound(out))
 		return without(out, FM_IMAGE_VERIFY);
 	return out->why;

@@ -154,9 +154,6 @@ extern _Atomic(const char *) fm_cuda_local_policy;
 extern _Atomic uint64_t fm_cuda_spin_ns;
 void fm_cuda_server_fork_child(void);
 
-/* lists.c: does a name fit one of the patterns, with colons between them? NULL: there are none. */
-bool fm_cuda_listed(const char *list, const char *name);
-
 /* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* The driver has ended the context. */

@@ -237,7 +237,7 @@ static void look(const struct fk_block *b)
 	CUdeviceptr p[2];
 
 	memcpy(p, b->params, sizeof(p));
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 7; i += i == 1 ? 5 : 1)
 		atomic_store((_Atomic uint64_t *)(uintptr_t)p[1] + i,
 			atomic_load((_Atomic uint64_t *)(uintptr_t)p[0] + i));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache.h"
 #include "backend/cuda/image/guardian.h"
+#include "backend/cuda/image/ptx_loop.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "folder.h"
@@ -29,9 +30,10 @@ static void name_of(const uint8_t key[FM_HASH_BYTES], char name[FM_CACHE_NAME])
 		snprintf(name + 2 * i, 3, "%02x", key[i]);
 }
 
-bool fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HASH_BYTES])
+bool fm_cache_key(
+	const void *image, size_t size, unsigned sm, const char *loops, uint8_t key[FM_HASH_BYTES])
 {
-	uint64_t numbers[2] = {FM_PACK_VERSION, sm};
+	uint64_t numbers[3] = {FM_PACK_VERSION, sm, loops ? strlen(loops) + 1 : 0};
 	struct fm_hash h;
 	const void *part;
 	size_t n;
@@ -43,6 +45,10 @@ bool fm_cache_key(const void *image, size_t size, unsigned sm, uint8_t key[FM_HA
 	fm_hash_add(&h, fm_guardian_ptx, strlen(fm_guardian_ptx));
 	for (unsigned i = 0; i < fm_n_guardians; i++)
 		fm_hash_add(&h, fm_guardians[i].code, fm_guardians[i].words * sizeof(uint64_t));
+	if (loops)
+		fm_hash_add(&h, loops, strlen(loops));
+	for (unsigned i = 0; loops && fm_ptx_loop_text[i]; i++)
+		fm_hash_add(&h, fm_ptx_loop_text[i], strlen(fm_ptx_loop_text[i]));
 	fm_hash_add(&h, part, n);
 	fm_hash_end(&h, key);
 	return true;
@@ -184,16 +190,16 @@ int fm_cache_put(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], const str
 	return rc;
 }
 
-enum fm_image_why fm_cache_rewrite(
-	struct fm_cache *c, const void *image, size_t size, unsigned sm, struct fm_image *out)
+enum fm_image_why fm_cache_rewrite(struct fm_cache *c, const void *image, size_t size, unsigned sm,
+	const char *loops, struct fm_image *out)
 {
 	uint8_t key[FM_HASH_BYTES];
 
-	if (!c || !fm_cache_key(image, size, sm, key))
-		return fm_image_rewrite(image, size, sm, out);
+	if (!c || !fm_cache_key(image, size, sm, loops, key))
+		return fm_image_rewrite_loops(image, size, sm, loops, out);
 	if (!fm_cache_get(c, key, out))
 		return FM_IMAGE_OK;
-	if (!fm_image_rewrite(image, size, sm, out))
+	if (!fm_image_rewrite_loops(image, size, sm, loops, out))
 		fm_cache_put(c, key, out);
 	return out->why;
 }

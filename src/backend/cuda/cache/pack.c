@@ -4,9 +4,10 @@
 
 /* sm, text, kernels, kernels rewritten; the size; then each kernel; then the data. */
 #define HEAD 24
-/* why, traits, parameters, bytes of them, where ours begin, registers before and after, length of
- * the name; then the name, then place and size of each parameter. */
-#define KERNEL 20
+/* why, traits, parameters, bytes of them, where ours begin, registers before and after, loops: why
+ * not, how many, bytes that are kept; length of the name; then the name, then place and size of
+ * each parameter. */
+#define KERNEL 24
 
 /* Eight lanes, so that none waits for another; each word counts by its place, and so does the size.
  */
@@ -53,7 +54,9 @@ static void pack_kernel(const struct fm_kernel *k, struct fm_buf *out)
 	put16(out, k->guard_at);
 	put16(out, k->regs[0]);
 	put16(out, k->regs[1]);
-	put16(out, 0);
+	put16(out, (uint16_t)k->loops);
+	put16(out, k->n_loops);
+	put16(out, k->save_bytes);
 	put32(out, (uint32_t)name);
 	fm_buf_add(out, k->name, name);
 	for (unsigned i = 0; i < n; i++) {
@@ -106,11 +109,14 @@ static int unpack_kernel(struct reader *r, struct fm_kernel *k)
 	k->guard_at = fm_get16(p + 8);
 	k->regs[0] = fm_get16(p + 10);
 	k->regs[1] = fm_get16(p + 12);
-	len = fm_get32(p + 16);
+	k->loops = fm_get16(p + 14);
+	k->n_loops = fm_get16(p + 16);
+	k->save_bytes = fm_get16(p + 18);
+	len = fm_get32(p + 20);
 	name = take(r, len);
 	params = name ? take(r, (uint64_t)k->n_params * 4) : NULL;
-	if (!params || k->why >= FM_KERNEL_WHYS || k->traits >> FM_KERNEL_TRAITS ||
-		memchr(name, 0, len))
+	if (!params || k->why >= FM_KERNEL_WHYS || k->loops >= FM_LOOP_WHYS ||
+		k->traits >> FM_KERNEL_TRAITS || memchr(name, 0, len))
 		return -EBADMSG;
 	k->name = strndup((const char *)name, len);
 	k->params = calloc(k->n_params + 1u, sizeof(*k->params));

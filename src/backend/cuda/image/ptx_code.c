@@ -66,14 +66,14 @@ static void *grow(struct reader *r, void *list, uint32_t *room, size_t size)
 }
 
 /* Room for one more. False: there is no memory. */
-#define ROOM(r, c, what)                                                                         \
-	({                                                                                       \
-		void *more_ = (c)->what;                                                         \
-		if ((c)->n_##what##s == (c)->room_##what##s)                                     \
-			more_ = grow(r, more_, &(c)->room_##what##s, sizeof(*(c)->what));        \
-		if (more_)                                                                       \
-			(c)->what = more_;                                                       \
-		more_ != NULL;                                                                   \
+#define ROOM(r, c, what)                                                                  \
+	({                                                                                \
+		void *more_ = (c)->what;                                                  \
+		if ((c)->n_##what##s == (c)->room_##what##s)                              \
+			more_ = grow(r, more_, &(c)->room_##what##s, sizeof(*(c)->what)); \
+		if (more_)                                                                \
+			(c)->what = more_;                                                \
+		more_ != NULL;                                                            \
 	})
 
 static void skip(struct reader *r)
@@ -246,8 +246,8 @@ static const char *const special[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%la
 	"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%dynamic_smem_size",
 	"%total_smem_size"};
 /* And of these it does. */
-static const char *const placed[] = {"%clock", "%clock64", "%clock_hi", "%smid", "%nsmid",
-	"%warpid", "%nwarpid", "%gridid"};
+static const char *const placed[] = {
+	"%clock", "%clock64", "%clock_hi", "%smid", "%nsmid", "%warpid", "%nwarpid", "%gridid"};
 
 static bool listed(const char *const *list, size_t n, const char *s, size_t len)
 {
@@ -320,8 +320,8 @@ static bool operand(struct reader *r, bool writes)
 		return add_operand(r, reg, writes);
 	if (*s != '%' || listed(special, FM_ARRAY_LEN(special), s, len))
 		return true;
-	return fails(r, listed(placed, FM_ARRAY_LEN(placed), s, len) ? FM_LOOP_PLACE
-								     : FM_LOOP_TEXT);
+	return fails(
+		r, listed(placed, FM_ARRAY_LEN(placed), s, len) ? FM_LOOP_PLACE : FM_LOOP_TEXT);
 }
 
 /* To behind the `;`. dest: the first of them is written, where it is no address. */
@@ -387,10 +387,8 @@ static bool guard(struct reader *r, struct fm_ptx_insn *insn)
 static bool instruction(struct reader *r)
 {
 	struct fm_ptx_code *c = r->code;
-	struct fm_ptx_insn insn = {.at = r->at,
-		.operand = c->n_operands,
-		.guard = FM_PTX_NONE,
-		.target = FM_PTX_NONE};
+	struct fm_ptx_insn insn = {
+		.at = r->at, .operand = c->n_operands, .guard = FM_PTX_NONE, .target = FM_PTX_NONE};
 	size_t from;
 	unsigned what;
 
@@ -400,8 +398,7 @@ static bool instruction(struct reader *r)
 		return false;
 	skip(r);
 	from = r->at;
-	while (r->at < r->end &&
-		(is_word(r->s[r->at]) || r->s[r->at] == '.' || r->s[r->at] == ':'))
+	while (r->at < r->end && (is_word(r->s[r->at]) || r->s[r->at] == '.' || r->s[r->at] == ':'))
 		r->at++;
 	if (!classify(r, r->s + from, r->at - from, &what))
 		return false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Liveness, backwards over blocks of instructions, of those registers that live across blocks. */
-#include "ptx_code.h"
 #include "base/util.h"
+#include "ptx_code.h"
 
-#define WORDS_MAX  (4u << 20)   /* of all sets together */
-#define STEPS_MAX  (256u << 20) /* words that are looked at */
-#define BACKS_MAX  255u
-#define SLOTS_MAX  (1u << 20)
+#define WORDS_MAX (4u << 20)   /* of all sets together */
+#define STEPS_MAX (256u << 20) /* words that are looked at */
+#define BACKS_MAX 255u
+#define SLOTS_MAX (1u << 20)
 
 struct live {
 	const struct fm_ptx_code *code;
@@ -157,8 +157,7 @@ static bool leads_back(const struct fm_ptx_code *c, uint32_t i)
 
 static bool collect(const struct live *l, struct fm_ptx_back *b)
 {
-	const uint64_t *in =
-		l->in + (size_t)l->block_of[l->code->insn[b->insn].target] * l->words;
+	const uint64_t *in = l->in + (size_t)l->block_of[l->code->insn[b->insn].target] * l->words;
 
 	b->reg = malloc((l->n + 1u) * sizeof(*b->reg));
 	if (!b->reg)

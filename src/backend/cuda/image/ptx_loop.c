@@ -138,11 +138,8 @@ const char *const fm_ptx_loop_text[] = {
 
 /* --- whether --- */
 
-static const unsigned char bytes_of[] = {[FM_PTX_PRED] = 4,
-	[FM_PTX_8] = 4,
-	[FM_PTX_16] = 4,
-	[FM_PTX_32] = 4,
-	[FM_PTX_64] = 8};
+static const unsigned char bytes_of[] = {
+	[FM_PTX_PRED] = 4, [FM_PTX_8] = 4, [FM_PTX_16] = 4, [FM_PTX_32] = 4, [FM_PTX_64] = 8};
 
 /* What has to be kept where a branch leads back. False: a register that is not known there. */
 static bool saved_bytes(const struct fm_ptx_loops *l, const struct fm_ptx_back *b, uint32_t *bytes)
@@ -269,7 +266,8 @@ static void add(const struct writer *w, const char *pattern, const char *other)
 }
 
 /* A line of ours, whose labels are LABEL_... */
-static __attribute__((format(printf, 2, 3))) void line(const struct writer *w, const char *form, ...)
+static __attribute__((format(printf, 2, 3))) void line(
+	const struct writer *w, const char *form, ...)
 {
 	char s[256];
 	va_list list;
