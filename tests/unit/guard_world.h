@@ -22,7 +22,7 @@
 
 /* --- the device --- */
 
-enum kind { OPS, KERNEL, TO_HOST, TO_DEVICE };
+enum kind { OPS, KERNEL, TO_HOST, TO_DEVICE, FILL };
 
 struct command {
 	enum kind kind;
@@ -38,6 +38,7 @@ struct command {
 struct CUstream_st {
 	struct command *command;
 	unsigned first, n;
+	bool inside; /* one of its blocks is in its loop */
 };
 
 static struct {
@@ -46,7 +47,10 @@ static struct {
 	uint64_t random;
 	unsigned calls, fails_at; /* the driver's; from which on they fail. 0: never */
 	bool passes_slowly;
+	unsigned loops; /* blocks go through a loop so often, and can be left there */
+	void (*meanwhile)(unsigned round);
 	uint32_t a[BLOCKS], b[BLOCKS];
+	unsigned rounds[BLOCKS], left_in_loops;
 	unsigned runs[BLOCKS]; /* of the kernel that counts them */
 } dev;
 
@@ -135,14 +139,58 @@ static void compute(unsigned k, unsigned block, uint32_t *a, uint32_t *b)
 	to[block] = from[(block + 1) % BLOCKS] * 31 + from[(block + 3) % BLOCKS] + k;
 }
 
-static void run_block(struct command *c)
+static bool advance(CUstream s);
+
+/* What others do meanwhile. */
+static void others_advance(CUstream s)
+{
+	CUstream other = &dev.stream[draw(dev.streams)];
+
+	if (other != s && !other->inside)
+		advance(other);
+}
+
+/* A block in its loop, which looks as it goes round. False: it was left there. */
+static bool loops(CUstream s, const struct command *c, unsigned block)
+{
+	char *base = (char *)(uintptr_t)c->ours[1];
+	uint32_t *stop = (uint32_t *)(uintptr_t)c->ours[0], *state = NULL, round = 0;
+	uint64_t *first = (uint64_t *)(base + 8), mode = c->ours[2] & 3;
+
+	if (stop && mode != FM_GUARD_GRID)
+		state = (uint32_t *)(uintptr_t) * (uint64_t *)(base + FM_LOOP_AREA);
+	if (state && mode == FM_GUARD_AGAIN && state[block]) {
+		round = state[block];
+		state[block] = 0;
+	}
+	s->inside = true;
+	for (; round < dev.loops; round++) {
+		others_advance(s);
+		if (dev.meanwhile)
+			dev.meanwhile(round);
+		if (round && state && *stop && (!*first || *first == c->ours[2] >> 2)) {
+			state[block] = round;
+			*first = c->ours[2] >> 2;
+			*(uint32_t *)(base + 64) |= 1u << block;
+			++*(uint32_t *)(base + 4);
+			++*(uint64_t *)(base + FM_LOOP_LEFT);
+			dev.left_in_loops++;
+			break;
+		}
+		dev.rounds[block]++;
+	}
+	s->inside = false;
+	return round == dev.loops;
+}
+
+static void run_block(CUstream s, struct command *c)
 {
 	unsigned block = draw(BLOCKS);
 
 	while (c->started & 1u << block)
 		block = (block + 1) % BLOCKS;
 	c->started |= 1u << block;
-	if (!c->ours[0] || !left_out(c, block)) {
+	if ((!c->ours[0] || !left_out(c, block)) && loops(s, c, block)) {
 		compute(c->kernel, block, dev.a, dev.b);
 		dev.runs[block]++;
 	}
@@ -172,9 +220,11 @@ static bool advance(CUstream s)
 	if (c->kind == OPS && !run_op(&c->op[c->at]))
 		return false;
 	if (c->kind == KERNEL)
-		run_block(c);
+		run_block(s, c);
 	if (c->kind == TO_HOST || c->kind == TO_DEVICE)
 		memcpy(c->to, c->from, c->size);
+	if (c->kind == FILL)
+		memset(c->to, 0, c->size);
 	if (++c->at >= c->n)
 		s->first++;
 	return true;
@@ -264,6 +314,12 @@ static fm_cu_result drv_to_host(void *to, CUdeviceptr from, size_t size, CUstrea
 	return copy(s, TO_HOST, to, (void *)(uintptr_t)from, size);
 }
 
+static fm_cu_result drv_fill(CUdeviceptr to, unsigned value, size_t n, CUstream s)
+{
+	assert_int_equal(value, 0);
+	return copy(s, FILL, (void *)(uintptr_t)to, NULL, 4 * n);
+}
+
 static fm_cu_result drv_launch(
 	const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)
 {
@@ -340,6 +396,7 @@ static const struct fm_cu_driver driver = {
 	.mem_free = drv_free,
 	.copy_to_device = drv_to_device,
 	.copy_to_host = drv_to_host,
+	.fill = drv_fill,
 	.launch = drv_launch,
 	.priority_range = drv_range,
 	.stream_create = drv_stream,
@@ -378,20 +435,24 @@ static void start(uint64_t seed)
 	for (unsigned i = 0; i < 8; i++) {
 		struct command *keep = dev.stream[i].command;
 
-		dev.stream[i] =
-			(struct CUstream_st){keep ? keep : malloc(COMMANDS * sizeof(*keep)), 0, 0};
+		dev.stream[i] = (struct CUstream_st){
+			keep ? keep : malloc(COMMANDS * sizeof(*keep)), 0, 0, false};
 		assert_non_null(dev.stream[i].command);
 	}
 	dev.streams = 1;
 	dev.random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	dev.calls = dev.fails_at = 0;
 	memset(dev.runs, 0, sizeof(dev.runs));
+	memset(dev.rounds, 0, sizeof(dev.rounds));
+	dev.left_in_loops = 0;
+	dev.meanwhile = NULL;
 	for (unsigned i = 0; i < BLOCKS; i++)
 		dev.a[i] = dev.b[i] = i;
 	memset(&board, 0, sizeof(board));
 	memset(&p, 0, sizeof(p));
 	fm_cu_queue_init(&p.q, &driver, (CUcontext)8, (CUcontext)8, &dev.stream[0], NULL);
 	p.q.guarded = true;
+	p.q.loops = dev.loops;
 	ops->reach(&p.q, &board, sizeof(board));
 }
 
@@ -404,7 +465,7 @@ static void make(void)
 /* The driver frees what it has given out when the context ends. */
 static void stop(void)
 {
-	CUdeviceptr block = p.q.guard->block;
+	CUdeviceptr block = p.q.guard->block, area = p.q.guard->area;
 	void *shared = p.q.guard->shared;
 
 	p.q.ctx_ends = true;
@@ -412,6 +473,7 @@ static void stop(void)
 	free(p.q.guard->records.ring);
 	free(p.q.guard);
 	free((void *)(uintptr_t)block);
+	free((void *)(uintptr_t)area);
 	free(shared);
 	fm_cu_context_gone((CUcontext)8);
 }
@@ -530,4 +592,6 @@ static void assert_exact(void)
 	assert_memory_equal(b, dev.b, sizeof(b));
 	for (unsigned i = 0; i < BLOCKS; i++)
 		assert_int_equal(dev.runs[i], p.kernels);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		assert_int_equal(dev.rounds[i], dev.loops * p.kernels);
 }

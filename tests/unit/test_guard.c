@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Launches that stop between two blocks and are made again. */
-#include "guard_world.h"
+#include "guard_program.h"
 
 static void test_stops_inside_a_kernel(void **state)
 {
@@ -114,47 +114,12 @@ static void test_stops_again_and_again(void **state)
 	stop();
 }
 
-static void random_program(uint64_t seed, unsigned whole)
-{
-	start(seed);
-	make();
-	p.whole = whole;
-	for (unsigned i = 0; i < 2000; i++) {
-		switch (draw(12)) {
-		case 0:
-			set_gate(!p.closed);
-			break;
-		case 1:
-			put_gate();
-			break;
-		case 2:
-			cover();
-			break;
-		case 3:
-			if (fm_cu_guard_uncovered(p.q.guard) && p.closed)
-				assert_int_equal(ops->tell(&p.q, &words, p.counted), 0);
-			break;
-		case 4:
-		case 5:
-			launch();
-			break;
-		case 6:
-			pump();
-			break;
-		default:
-			advance_any(draw(8));
-		}
-	}
-	finish();
-	assert_exact();
-}
-
 static void test_any_order_is_exact(void **state)
 {
 	unsigned inside = 0;
 
 	for (uint64_t seed = 1; seed <= 400; seed++) {
-		random_program(seed, seed % 3 ? (unsigned)(seed % 5) : 0);
+		any_program(seed, seed % 3 ? (unsigned)(seed % 5) : 0);
 		inside += p.inside;
 		stop();
 	}

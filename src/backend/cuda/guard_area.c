@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The save area of a guard (image.h, FM_LOOP_AREA): what kernels that can be left in the middle of a
- * loop keep there until they go on. Of all launches between two gates one at most is left so, since
- * those behind it do not begin: one area does for a stream.
+ * The save area of a guard (image.h, FM_LOOP_AREA): what kernels that can be left in the middle of
+ * a loop keep there until they go on. Of all launches between two gates one at most is left so,
+ * since those behind it do not begin: one area does for a stream.
  */
 #include "backend/cuda/image/image.h"
 #include "guard_internal.h"

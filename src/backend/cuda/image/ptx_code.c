@@ -359,9 +359,7 @@ static bool operands(struct reader *r, bool dest)
 
 static bool flow(struct reader *r, struct fm_ptx_insn *insn, const char *op, size_t len)
 {
-	/* Threads of a warp may come here at other times than they would have. */
-	if (insn->guard != FM_PTX_NONE && has(op, len, ".uni"))
-		return fails(r, FM_LOOP_TEXT);
+	insn->uniform = insn->guard != FM_PTX_NONE && has(op, len, ".uni");
 	insn->flow = *op == 'b' ? FM_PTX_BRANCH : FM_PTX_END;
 	if (insn->flow == FM_PTX_BRANCH) {
 		insn->label_len = word(r, &insn->label);
@@ -509,13 +507,20 @@ static bool find_targets(struct reader *r)
 		struct fm_ptx_insn *insn = &c->insn[i];
 		struct label wanted = {r->s + insn->label, insn->label_len, 0}, *found;
 
-		if (insn->flow != FM_PTX_BRANCH)
+		if (insn->flow != FM_PTX_BRANCH) {
+			if (insn->uniform)
+				return fails(r, FM_LOOP_TEXT);
 			continue;
+		}
 		found = r->n_labels ? bsearch(&wanted, r->label, r->n_labels, sizeof(wanted), order)
 				    : NULL;
 		if (!found)
 			return fails(r, FM_LOOP_TEXT);
 		insn->target = found->insn;
+		/* Of a warp that was left some threads may have been through a loop once more than
+		 * others. Branches back are made anew, and say nothing of that. */
+		if (insn->uniform && insn->target > i)
+			return fails(r, FM_LOOP_TEXT);
 	}
 	return true;
 }

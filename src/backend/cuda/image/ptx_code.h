@@ -31,6 +31,7 @@ struct fm_ptx_insn {
 	uint32_t label_len; /* until all are known, with target FM_PTX_NONE */
 	uint16_t weight;    /* about how long it keeps a thread, in instructions */
 	bool negated;       /* its guard */
+	bool uniform;       /* it says that all threads of a warp agree on the guard */
 	enum fm_ptx_flow flow;
 };
 

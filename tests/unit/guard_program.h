@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program that launches, beside a scheduler that stops it, in an order that is drawn. */
+#pragma once
+#include "guard_world.h"
+
+static inline void any_program(uint64_t seed, unsigned whole)
+{
+	start(seed);
+	make();
+	p.whole = whole;
+	for (unsigned i = 0; i < 2000; i++) {
+		switch (draw(12)) {
+		case 0:
+			set_gate(!p.closed);
+			break;
+		case 1:
+			put_gate();
+			break;
+		case 2:
+			cover();
+			break;
+		case 3:
+			if (fm_cu_guard_uncovered(p.q.guard) && p.closed)
+				assert_int_equal(ops->tell(&p.q, &words, p.counted), 0);
+			break;
+		case 4:
+		case 5:
+			launch();
+			break;
+		case 6:
+			pump();
+			break;
+		default:
+			advance_any(draw(8));
+		}
+	}
+	finish();
+	assert_exact();
+}
