@@ -46,7 +46,8 @@ static void test_leaves_a_loop(void **state)
 	for (unsigned i = 0; i < 10000 && !p.closed; i++)
 		advance_any(1);
 	come_to_rest();
-	assert_int_equal(pump(), 0); /* in the middle of a launch, although none of its blocks ended */
+	assert_int_equal(
+		pump(), 0); /* in the middle of a launch, although none of its blocks ended */
 	assert_int_equal(dev.left_in_loops, 1);
 	assert_true(kept());
 	for (unsigned i = 0; i < BLOCKS; i++) {
@@ -116,7 +117,8 @@ static void test_any_order_is_exact(void **state)
 	assert_true(left > 200);
 }
 
-/* A driver that has no memory for an area, or cannot fill one: kernels stop between their blocks. */
+/* A driver that has no memory for an area, or cannot fill one: kernels stop between their blocks.
+ */
 static void test_without_an_area(void **state)
 {
 	static struct fm_cu_driver without;

@@ -5,7 +5,7 @@
 #include "image_files.h"
 
 #define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"
-#define REGS                                                                       \
+#define REGS                                                                         \
 	".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg " \
 	".f64 %f<3>;\n"
 
@@ -57,8 +57,8 @@ static void which(void **state)
 static void refused(void **state)
 {
 	assert_int_equal(why(LOOP("bar.sync 0;")), FM_LOOP_TOGETHER);
-	assert_int_equal(why(LOOP("shfl.sync.bfly.b32 %r1|%p2, %r2, 1, 31, -1;")),
-		FM_LOOP_TOGETHER);
+	assert_int_equal(
+		why(LOOP("shfl.sync.bfly.b32 %r1|%p2, %r2, 1, 31, -1;")), FM_LOOP_TOGETHER);
 	assert_int_equal(why(LOOP("vote.sync.any.pred %p1, %p2, -1;")), FM_LOOP_TOGETHER);
 	assert_int_equal(why(LOOP("cp.async.wait_all;")), FM_LOOP_TOGETHER);
 	assert_int_equal(why(LOOP(".shared .b32 s[4];")), FM_LOOP_SHARED);
@@ -146,12 +146,14 @@ static void liveness(void **state)
 		   "@%p1 bra M; add.u32 %r3, %r3, %r1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L;",
 		" %r1 %r2 %r3 %r4, %r2 %r3 %r4");
 	/* Of loops side by side each has its own. */
-	lives(REGS "L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 9; @%p1 bra L;\n"
-		   "mov.u32 %r2, 0;\nM: add.u32 %r2, %r2, %r3; setp.lt.u32 %p1, %r2, 9; @%p1 bra M;",
+	lives(REGS
+		"L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 9; @%p1 bra L;\n"
+		"mov.u32 %r2, 0;\nM: add.u32 %r2, %r2, %r3; setp.lt.u32 %p1, %r2, 9; @%p1 bra M;",
 		" %r1 %r3, %r2 %r3");
 	/* One name in two scopes. */
-	lives(REGS ".reg .b32 s; L: { .reg .b32 s; mov.u32 s, 1; add.u32 %r1, %r1, s; } @%p1 bra L;\n"
-		   "st.global.u32 [%d1], s;",
+	lives(REGS
+		".reg .b32 s; L: { .reg .b32 s; mov.u32 s, 1; add.u32 %r1, %r1, s; } @%p1 bra L;\n"
+		"st.global.u32 [%d1], s;",
 		" %r1 %p1 %d1 s");
 	/* A loop that never ends needs nothing of what is behind it. */
 	lives(REGS "L: add.u32 %r1, %r1, 1; bra L; st.global.u32 [%d1], %r2;", " %r1");
@@ -163,10 +165,10 @@ static void liveness(void **state)
 
 static void text(void **state)
 {
-	struct fm_image i = rewrite(HEAD ".entry k()\n{\n" REGS
-					 "L: @!%p1 bra.uni L; // so\nM:\n\tbra M;\n}\n"
-					 ".entry other()\n{\nL: bra L;\n}\n",
-		"none:k");
+	struct fm_image i =
+		rewrite(HEAD ".entry k()\n{\n" REGS "L: @!%p1 bra.uni L; // so\nM:\n\tbra M;\n}\n"
+			     ".entry other()\n{\nL: bra L;\n}\n",
+			"none:k");
 	const char *s = (const char *)i.data;
 
 	assert_non_null(strstr(s, "L: sub.s32 %fm_left, %fm_left, 1;\n"
@@ -187,10 +189,11 @@ static void text(void **state)
 /* A loop that computes for long looks each time, one that does little looks seldom. */
 static void weights(void **state)
 {
-	struct fm_image i = rewrite(HEAD ".entry k()\n{\n" REGS
-					 "L: ld.global.u32 %r1, [%d1]; ld.param.u32 %r2, [x]; @%p1 bra L;"
-					 "M: div.s32 %r1, %r1, %r2; st.global.u32 [%d1], %r1; bra M;}",
-		"*");
+	struct fm_image i =
+		rewrite(HEAD ".entry k()\n{\n" REGS
+			     "L: ld.global.u32 %r1, [%d1]; ld.param.u32 %r2, [x]; @%p1 bra L;"
+			     "M: div.s32 %r1, %r1, %r2; st.global.u32 [%d1], %r1; bra M;}",
+			"*");
 
 	assert_non_null(strstr((char *)i.data, "%fm_left, 130;"));
 	assert_non_null(strstr((char *)i.data, "%fm_left, 49;"));
@@ -265,8 +268,7 @@ static void other_images(void **state)
 		struct file f = load(images[n].name);
 		struct fm_image i;
 
-		assert_int_equal(
-			fm_image_rewrite_loops(f.data, f.size, 90, "k_a*:k_barrier", &i),
+		assert_int_equal(fm_image_rewrite_loops(f.data, f.size, 90, "k_a*:k_barrier", &i),
 			FM_IMAGE_OK);
 		assert_int_equal(kernel(&i, "k_add")->loops, images[n].k_add);
 		assert_int_equal(kernel(&i, "k_barrier")->loops, images[n].k_barrier);

@@ -290,6 +290,71 @@ static void mixed(struct world *w, struct function *f)
 	}
 }
 
+/* --- loops --- */
+
+static void loop_grind(struct world *w, struct function *f)
+{
+	unsigned n = 20000;
+
+	for (unsigned i = 0; i < 6; i++)
+		LAUNCH(&w->q, f[0], ((struct dims){.grid = {1000}, .block = {256}}), ARG(w->x),
+			ARG(n));
+}
+
+/* Blocks that are no whole number of warps, in three directions, and threads that end early. */
+static void loop_rounds(struct world *w, struct function *f)
+{
+	static const unsigned size[] = {1, 33, 97, 250};
+	unsigned n = 30000;
+
+	for (unsigned i = 0; i < 12; i++)
+		LAUNCH(&w->q, f[0],
+			((struct dims){.grid = {60, 2, 2}, .block = {size[i % 4], 2, 2}}),
+			ARG(w->x), ARG(n));
+}
+
+static void loop_nested(struct world *w, struct function *f)
+{
+	unsigned n = 300, mask = 15;
+
+	for (unsigned i = 0; i < 8; i++)
+		LAUNCH(&w->q, f[0], ((struct dims){.grid = {700}, .block = {192}}), ARG(w->x),
+			ARG(n), ARG(mask));
+}
+
+static void loop_stride(struct world *w, struct function *f)
+{
+	unsigned n = WORDS, rounds = 200;
+
+	for (unsigned i = 0; i < 6; i++)
+		LAUNCH(&w->q, f[0], ((struct dims){.grid = {132}, .block = {512}}), ARG(w->x),
+			ARG(w->y), ARG(n), ARG(rounds));
+}
+
+static void loop_red(struct world *w, struct function *f)
+{
+	unsigned n = 1000;
+
+	for (unsigned i = 0; i < 6; i++)
+		LAUNCH(&w->q, f[0], ((struct dims){.grid = {132}, .block = {256}}), ARG(w->x),
+			ARG(n));
+}
+
+/* Those that can be left in a loop, and between two of them those that cannot. */
+static void loop_mixed(struct world *w, struct function *f)
+{
+	unsigned n = 10000, mask = 7, rounds = 100, few = 100;
+
+	for (unsigned i = 0; i < 5; i++) {
+		LAUNCH(&w->q, f[0], ((struct dims){.grid = {500}, .block = {256}}), ARG(w->x),
+			ARG(n));
+		LAUNCH(&w->q, f[1], ((struct dims){.grid = {500}, .block = {64}}), ARG(w->x),
+			ARG(few), ARG(mask));
+		LAUNCH(&w->q, f[2], ((struct dims){.grid = {132}, .block = {256}}), ARG(w->x),
+			ARG(w->y), ARG(n), ARG(rounds));
+	}
+}
+
 const struct test_case cases[] = {
 	{"inc", {"k_inc"}, FM_GUARD_BLOCK, NULL, inc},
 	{"many", {"k_inc"}, FM_GUARD_BLOCK, NULL, many},
@@ -317,6 +382,13 @@ const struct test_case cases[] = {
 	{"overlap", {"k_overlap"}, FM_GUARD_GRID, NULL, overlap},
 	{"grid-sync", {"k_grid_sync"}, FM_GUARD_GRID, NULL, grid_sync},
 	{"lookback", {"k_lookback"}, FM_GUARD_GRID, NULL, lookback},
+	{"loop-grind", {"k_loop_grind"}, FM_GUARD_BLOCK, NULL, loop_grind},
+	{"loop-rounds", {"k_loop_rounds"}, FM_GUARD_BLOCK, NULL, loop_rounds},
+	{"loop-nested", {"k_loop_nested"}, FM_GUARD_BLOCK, NULL, loop_nested},
+	{"loop-stride", {"k_loop_stride"}, FM_GUARD_BLOCK, NULL, loop_stride},
+	{"loop-red", {"k_loop_red"}, FM_GUARD_BLOCK, NULL, loop_red},
+	{"loop-mixed", {"k_loop_grind", "k_loop_nested", "k_loop_stride"}, FM_GUARD_BLOCK, NULL,
+		loop_mixed},
 	{"mixed", {"k_chain", "k_grid_sync", "k_cluster", "k_inc"}, FM_GUARD_BLOCK, NULL, mixed},
 };
 const unsigned n_cases = sizeof(cases) / sizeof(*cases);

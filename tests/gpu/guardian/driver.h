@@ -50,6 +50,7 @@ struct launch_config {
 	X(cuFuncSetAttribute, (void *, int, int))                                              \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, void *, int, size_t))           \
 	X(cuMemAlloc_v2, (device_ptr *, size_t))                                               \
+	X(cuMemFree_v2, (device_ptr))                                                          \
 	X(cuMemHostAlloc, (void **, size_t, unsigned))                                         \
 	X(cuMemHostGetDevicePointer_v2, (device_ptr *, void *, unsigned))                      \
 	X(cuMemcpyHtoD_v2, (device_ptr, const void *, size_t))                                 \

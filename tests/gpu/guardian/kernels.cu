@@ -360,6 +360,88 @@ KERNEL __launch_bounds__(128) k_registers(unsigned *x, unsigned round, unsigned 
 	x[thread()] = v[0];
 }
 
+// --- loops that can be left in their middle, where they come as PTX: threads that go their own ways ---
+
+KERNEL k_loop_grind(unsigned *x, unsigned n)
+{
+	unsigned v = x[thread()];
+
+#pragma unroll 1
+	for (unsigned i = 0; i < n; i++)
+		v = v * 1664525u + i;
+	x[thread()] = v;
+}
+
+// Each thread as often as its own word says, in every direction of blocks and threads.
+KERNEL k_loop_rounds(unsigned *x, unsigned n)
+{
+	unsigned b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+	unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+	unsigned i = b * (blockDim.x * blockDim.y * blockDim.z) + t, v = x[i];
+
+	for (unsigned r = v % n; r; r--)
+		v = v * 1664525u + 1013904223u;
+	x[i] = v;
+}
+
+// A loop in a loop, and values of all kinds.
+KERNEL k_loop_nested(unsigned *x, unsigned n, unsigned mask)
+{
+	unsigned v = x[thread()];
+	unsigned long long w = v * 3ull;
+	double d = v;
+	bool odd = v & 1;
+	short s = v;
+
+	for (unsigned r = 0; r < n; r++) {
+		v = v * 1664525u + 1013904223u + r;
+		if (v & 8) {
+			d += v * 0.5;
+			odd = !odd;
+		}
+		s += v >> 3;
+		for (unsigned k = 0; k < (v >> 4 & mask); k++) {
+			d = d * 0.75 + k;
+			w = w * 6364136223846793005ull + k;
+			if ((w & 63) == 3)
+				break;
+			if ((k & 3) != 2)
+				s ^= k;
+		}
+	}
+	x[thread()] = v + (odd ? 1 : 0) + s + (unsigned)(w >> 32) + (unsigned)(d > 0 && d < 4e9 ? d : 0);
+}
+
+// Reads and writes memory as it goes, several times over; what is done twice shows.
+KERNEL k_loop_stride(unsigned *x, const unsigned *y, unsigned n, unsigned rounds)
+{
+	for (unsigned r = 0; r < rounds; r++)
+		for (unsigned i = thread(); i < n; i += gridDim.x * blockDim.x)
+			x[i] = x[i] * 3 + y[(i + r) % n] + r;
+}
+
+KERNEL k_loop_red(unsigned *x, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		asm volatile("red.global.add.u32 [%0], %1;" ::"l"(x + (thread() * 7 + i) % 4099), "r"(i * (thread() + 1)));
+}
+
+// Eight chains at once, so that the units are busy.
+KERNEL k_loop_fma(float *x, unsigned n)
+{
+	float v[8];
+
+	for (int k = 0; k < 8; k++)
+		v[k] = x[thread()] + k;
+	for (unsigned i = 0; i < n; i++)
+#pragma unroll
+		for (int k = 0; k < 8; k++)
+			v[k] = v[k] * 0.999f + 0.001f * k;
+	for (int k = 1; k < 8; k++)
+		v[0] += v[k];
+	x[thread()] = v[0];
+}
+
 // --- for measuring ---
 
 KERNEL k_empty()

@@ -8,7 +8,7 @@
  *   gpu_guardian load FILE...
  *
  *   --images DIR       what make-images makes
- *   --form elf|ptx     machine code alone, or PTX
+ *   --form elf|ptx|loops  machine code alone, or PTX, or PTX whose kernels can be left in loops
  *   --jobs N           so many cases at the same time, in processes of their own; 0: in this one,
  * for other tools
  *   --seconds S        for how long each case is stopped at random, in each form
@@ -17,10 +17,10 @@
  *   --never-stop       natively, rewritten, and guarded, but nobody stops it: for tools under which
  * streams wait for each other (compute-sanitizer)
  *
- * WHAT is the name of a case, or "launching"; without any, all. "latency" and "cost" measure. A
- * process ends with the first error, since one of CUDA's stays; another goes on with the next case.
- * "load" loads images as they are: those that bench_cuda_images --write leaves. Exit status 0: all
- * ok; 1: something failed; 77: no device to try it on.
+ * WHAT is the name of a case, or "launching"; without any, all. "latency", "cost" and "loops"
+ * measure. A process ends with the first error, since one of CUDA's stays; another goes on with the
+ * next case. "load" loads images as they are: those that bench_cuda_images --write leaves. Exit
+ * status 0: all ok; 1: something failed; 77: no device to try it on.
  */
 #include "world.h"
 #include <signal.h>
@@ -72,8 +72,9 @@ static uint64_t deadline;
 
 static void add(const struct options *o, const char *what, const struct test_case *c, bool texts)
 {
-	for (enum form form = REWRITTEN; form <= (texts ? TEXT : REWRITTEN); form++)
-		if ((!o->form || strcmp(o->form, form_name[form]) == 0) && n_items < MOST_ITEMS)
+	for (enum form form = REWRITTEN; form <= (texts ? LOOPS : REWRITTEN); form++)
+		if ((form < LOOPS || (c && strncmp(c->name, "loop-", 5) == 0)) &&
+			(!o->form || strcmp(o->form, form_name[form]) == 0) && n_items < MOST_ITEMS)
 			item[n_items++] = (struct item){what, form, c};
 }
 
@@ -84,7 +85,8 @@ static bool add_named(const struct options *o, const char *what)
 			add(o, what, &cases[i], true);
 			return true;
 		}
-	if (strcmp(what, "launching") && strcmp(what, "latency") && strcmp(what, "cost"))
+	if (strcmp(what, "launching") && strcmp(what, "latency") && strcmp(what, "cost") &&
+		strcmp(what, "loops"))
 		return false;
 	add(o, what, NULL, strcmp(what, "cost") == 0);
 	return true;
@@ -121,6 +123,8 @@ static void run_item(struct world *w, const struct options *o, const struct item
 		run_launching(w, o->images);
 	else if (strcmp(it->what, "latency") == 0)
 		measure_latency(w, o->images);
+	else if (strcmp(it->what, "loops") == 0)
+		measure_loops(w, o->images);
 	else
 		measure_cost(w, o->images, it->form);
 }
@@ -260,7 +264,7 @@ static int load_all(char **file)
 
 static int usage(void)
 {
-	fputs("usage: gpu_guardian [--images DIR] [--form elf|ptx] [--jobs N] [--seconds S] "
+	fputs("usage: gpu_guardian [--images DIR] [--form elf|ptx|loops] [--jobs N] [--seconds S] "
 	      "[--within S] [--limit S]\n"
 	      "                    [--never-stop] [WHAT...]\n"
 	      "       gpu_guardian load FILE...\n",

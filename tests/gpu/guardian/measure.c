@@ -1,34 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How soon a stopped queue leaves the device to others, and what the guardian costs who is never
  * stopped. */
-#include "world.h"
+#include "measure.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DYNAMIC_SHARED = 8, URGENT = 2, GATE = 3, WAIT_EQ = 1, SAMPLES = 200 };
+enum { MAX_DYNAMIC_SHARED = 8, URGENT = 2, GATE = 3, WAIT_EQ = 1 };
 
-static struct function kernel(struct world *w, const char *folder, enum form form, const char *name)
+struct function measured_kernel(
+	struct world *w, const char *folder, enum form form, const char *name)
 {
 	images_load(&w->images, folder, form);
 	doing = name;
 	return function_of(&w->images, form, name);
 }
 
-static void memory(struct world *w, device_ptr *at, size_t bytes)
+void measured_memory(struct world *w, device_ptr *at, size_t bytes)
 {
 	CU(cuMemAlloc_v2(at, bytes));
 	CU(cuMemsetD8_v2(*at, 0, bytes));
 	CU(cuCtxSynchronize());
 }
 
-/* A kernel that takes every multiprocessor for itself; its result is seen from here. */
-struct urgent {
-	struct function f;
-	device_ptr count, seen;
-	unsigned value, blocks, shared;
-};
-
-static void urgent_launch(struct world *w, struct urgent *u)
+void urgent_launch(struct world *w, struct urgent *u)
 {
 	void *params[] = {&u->count, &u->seen, &u->value};
 
@@ -37,7 +31,7 @@ static void urgent_launch(struct world *w, struct urgent *u)
 		u->f.handle, u->blocks, 1, 1, 256, 1, 1, u->shared, w->q.urgent, params, NULL));
 }
 
-static void urgent_wait(struct world *w, const struct urgent *u)
+void urgent_wait(struct world *w, const struct urgent *u)
 {
 	uint64_t end = now_ns() + 5000000000;
 
@@ -46,14 +40,14 @@ static void urgent_wait(struct world *w, const struct urgent *u)
 			fail("the urgent kernel did not run in 5 s");
 }
 
-static struct urgent urgent_new(struct world *w, const char *folder)
+struct urgent urgent_new(struct world *w, const char *folder)
 {
-	struct urgent u = {.f = kernel(w, folder, NATIVE, "k_urgent"),
+	struct urgent u = {.f = measured_kernel(w, folder, NATIVE, "k_urgent"),
 		.seen = w->q.host_at + 4 * URGENT,
 		.blocks = (unsigned)w->dev.multiprocessors,
 		.shared = (unsigned)w->dev.shared_most};
 
-	memory(w, &u.count, 4);
+	measured_memory(w, &u.count, 4);
 	CU(cuFuncSetAttribute(u.f.handle, MAX_DYNAMIC_SHARED, w->dev.shared_most));
 	for (int i = 0; i < 20; i++) {
 		urgent_launch(w, &u);
@@ -127,9 +121,10 @@ void measure_latency(struct world *w, const char *folder)
 	struct victim v = {.guard = GUARDED, .stop = true};
 	struct urgent u;
 
+	queue_loops(&w->q, false);
 	queue_clear(&w->q);
 	u = urgent_new(w, folder);
-	v.f = kernel(w, folder, REWRITTEN, "k_spin");
+	v.f = measured_kernel(w, folder, REWRITTEN, "k_spin");
 	v.cycles = (unsigned)w->dev.khz / 10; /* 100 us */
 	doing = "measuring the latency of stops";
 	printf("\nfrom the request until an urgent kernel that needs the whole device has ended, "
@@ -154,16 +149,7 @@ void measure_latency(struct world *w, const char *folder)
 
 /* --- cost --- */
 
-struct job {
-	const char *name, *kernel;
-	unsigned launches;
-	struct dims d;
-	unsigned n;
-	struct arg args[4];
-};
-
-/* Device time of a launch, us, all of them being queued before the first begins. */
-static double once(
+double measured_once(
 	struct world *w, const struct job *j, struct function f, enum guard guard, event a, event b)
 {
 	static uint32_t gate;
@@ -198,13 +184,14 @@ static void cost(
 {
 	enum { ROUNDS = 15, WAYS = 4 };
 	static const enum guard guards[WAYS] = {UNGUARDED, UNGUARDED, GUARDED, GUARDED_GRID};
-	struct function native = kernel(w, folder, NATIVE, j->kernel),
-			ours = kernel(w, folder, form, j->kernel);
+	struct function native = measured_kernel(w, folder, NATIVE, j->kernel),
+			ours = measured_kernel(w, folder, form, j->kernel);
 	double us[WAYS][ROUNDS], ratio[WAYS][ROUNDS], median;
 
 	for (int r = -2; r < ROUNDS; r++)
 		for (int i = 0; i < WAYS; i++)
-			us[i][r < 0 ? 0 : r] = once(w, j, i ? ours : native, guards[i], a, b);
+			us[i][r < 0 ? 0 : r] =
+				measured_once(w, j, i ? ours : native, guards[i], a, b);
 	for (int r = 0; r < ROUNDS; r++)
 		for (int i = 0; i < WAYS; i++)
 			ratio[i][r] = us[i][r] / us[0][r];
@@ -226,11 +213,12 @@ void measure_cost(struct world *w, const char *folder, enum form form)
 	float a = 1;
 	event from, to;
 
+	queue_loops(&w->q, false);
 	queue_clear(&w->q);
 	for (int i = 0; i < 3; i++)
-		memory(w, &m[i], (size_t)N * N * 4);
+		measured_memory(w, &m[i], (size_t)N * N * 4);
 	for (int i = 0; i < 2; i++)
-		memory(w, &big[i], 256u << 20);
+		measured_memory(w, &big[i], 256u << 20);
 	CU(cuEventCreate(&from, 0));
 	CU(cuEventCreate(&to, 0));
 	const struct job jobs[] = {

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOP = 0, FIRST = 8, DECIDED = 16, HOLD = 24, MAP = 64 };
+enum { STOP = 0, FIRST = 8, DECIDED = 16, HOLD = 24, AREA = FM_LOOP_AREA, MAP = 64 };
 enum { ARRIVED, PASSED };
 enum { WAIT_GEQ = 0, WAIT_EQ = 1 };
 #define ARGS_BYTES (8u << 20)
+#define AREA_BYTES (64u << 20)
 
-const char *const form_name[N_FORMS] = {"native", "elf", "ptx"};
+const char *const form_name[N_FORMS] = {"native", "elf", "ptx", "loops"};
 
 void images_load(struct images *i, const char *folder, enum form form)
 {
@@ -20,16 +21,16 @@ void images_load(struct images *i, const char *folder, enum form form)
 
 	if (i->module[form])
 		return;
-	snprintf(path, sizeof(path), "%s/kernels.%s", folder, form == TEXT ? "ptx" : "cubin");
+	snprintf(path, sizeof(path), "%s/kernels.%s", folder, form >= TEXT ? "ptx" : "cubin");
 	doing = "loading the image";
 	data = file_contents(path, &size);
 	if (form == NATIVE) {
 		i->module[form] = load_image("kernels.cubin", data);
 		return;
 	}
-	if (fm_image_rewrite(data, size, 90, out))
+	if (fm_image_rewrite_loops(data, size, 90, form == LOOPS ? "k_loop_*" : NULL, out))
 		fail("%s was not rewritten: %s", path, fm_image_reason(out->why));
-	snprintf(what, sizeof(what), "the rewritten %s", form == TEXT ? "PTX" : "ELF");
+	snprintf(what, sizeof(what), "the rewritten %s", form >= TEXT ? "PTX" : "ELF");
 	i->module[form] = load_image(what, out->data);
 }
 
@@ -51,6 +52,9 @@ struct function function_of(struct images *i, enum form form, const char *name)
 		if (strcmp(kernel->name, name) != 0 || kernel->why)
 			continue;
 		f.guarded = true;
+		if (form == LOOPS && kernel->loops != FM_LOOP_POLLED)
+			fail("%s cannot be left in its loops: %s", name,
+				fm_loop_reason(kernel->loops));
 		f.traits = kernel->traits;
 		f.mode = fm_kernel_mode(kernel->traits);
 		while (!cu.cuFuncGetParamInfo(f.handle, n, &at, &size))
@@ -88,11 +92,35 @@ void queue_init(struct queue *q)
 		fail("no memory");
 }
 
+static void tell_area(struct queue *q)
+{
+	uint64_t words[2] = {q->area, AREA_BYTES - FM_LOOP_VALUES};
+
+	if (q->area)
+		CU(cuMemcpyHtoD_v2(q->block + AREA, words, sizeof(words)));
+}
+
+void queue_loops(struct queue *q, bool on)
+{
+	if (q->area)
+		CU(cuMemFree_v2(q->area));
+	q->area = 0;
+	if (!on)
+		return;
+	if (!q->states)
+		CU(cuMemHostAlloc((void **)&q->states, FM_LOOP_VALUES, 0));
+	CU(cuMemAlloc_v2(&q->area, AREA_BYTES));
+	CU(cuMemsetD8_v2(q->area, 0, FM_LOOP_VALUES));
+	tell_area(q);
+	CU(cuCtxSynchronize());
+}
+
 void queue_clear(struct queue *q)
 {
 	CU(cuMemsetD8_v2(q->block, 0, MAP + MAP_BYTES));
+	tell_area(q);
 	CU(cuCtxSynchronize());
-	q->stops = q->inside = q->again = q->launches_again = 0;
+	q->stops = q->inside = q->again = q->launches_again = q->in_loops = 0;
 }
 
 void queue_begin(struct queue *q, enum guard guard)
@@ -221,7 +249,7 @@ struct head queue_head(struct queue *q)
 }
 
 /* Whether `r`, which left blocks out, has run others. */
-static bool partly(struct queue *q, const struct record *r)
+static bool partly(struct queue *q, const struct record *r, uint64_t in_loops)
 {
 	uint64_t blocks = (uint64_t)r->d.grid[0] * r->d.grid[1] * r->d.grid[2], set = 0;
 	const uint32_t *map;
@@ -236,7 +264,7 @@ static bool partly(struct queue *q, const struct record *r)
 	if (!set || set > blocks)
 		fail("launch of %s left out blocks, %llu bits of %llu are set", r->f.name,
 			(unsigned long long)set, (unsigned long long)blocks);
-	return set < blocks;
+	return set < blocks || q->seen->in_loops != in_loops;
 }
 
 static struct record *find(struct queue *q, uint64_t number)
@@ -268,8 +296,11 @@ static void launch_again(struct queue *q, struct record *first)
 
 static void count_stop(struct queue *q, const struct record *first)
 {
+	uint64_t before = q->in_loops;
+
+	q->in_loops = queue_head(q).in_loops;
 	q->stops++;
-	q->inside += partly(q, first);
+	q->inside += partly(q, first, before);
 }
 
 void queue_restore(struct queue *q, uint64_t stop_within_ns)
@@ -305,6 +336,8 @@ void queue_restore(struct queue *q, uint64_t stop_within_ns)
 void queue_drop(struct queue *q)
 {
 	CU(cuStreamSynchronize(q->stopper));
+	if (q->area)
+		fail("what is in the save area cannot be dropped");
 	CU(cuMemsetD32Async(q->block, 0, (MAP + MAP_BYTES) / 4, q->inner));
 	CU(cuStreamSynchronize(q->inner));
 	queue_finish(q);
@@ -327,6 +360,14 @@ void queue_check(struct queue *q)
 	for (unsigned i = 0; i < MAP_BYTES / 4; i++)
 		if (map[i])
 			fail("all is done, and word %u of the map is %08x", i, map[i]);
+	if (q->area) {
+		CU(cuMemcpyDtoHAsync_v2(q->states, q->area, FM_LOOP_VALUES, q->inner));
+		CU(cuStreamSynchronize(q->inner));
+		for (unsigned i = 0; i < FM_LOOP_THREADS; i++)
+			if (q->states[i])
+				fail("all is done, and thread %u is left in loop %u", i,
+					q->states[i]);
+	}
 	if (q->seen->stop || q->seen->first || q->seen->hold)
 		fail("all is done, and stop is %u, first %llu, hold %u", q->seen->stop,
 			(unsigned long long)q->seen->first, q->seen->hold);

@@ -14,6 +14,7 @@ enum form {
 	NATIVE,    /* the image as it is */
 	REWRITTEN, /* machine code, rewritten */
 	TEXT,      /* PTX, rewritten; the driver compiles it */
+	LOOPS,     /* likewise; kernels named k_loop_* can be left in their loops */
 	N_FORMS
 };
 extern const char *const form_name[N_FORMS];
@@ -65,11 +66,14 @@ struct head {
 	uint32_t stop, left_out;
 	uint64_t first, decided;
 	uint32_t hold;
+	uint64_t area, room, in_loops;
 };
 
 struct queue {
 	stream s, inner, stopper, urgent;
 	device_ptr block;        /* control block */
+	device_ptr area;         /* save area; 0: there is none */
+	uint32_t *states;        /* what it begins with, as it was read */
 	volatile uint32_t *host; /* +0 arrived, +4 passed, +8 urgent, +12 gate */
 	device_ptr host_at;
 	struct head *seen; /* pinned */
@@ -80,14 +84,16 @@ struct queue {
 	struct record *record;
 	char *args;
 	size_t args_used;
+	uint64_t in_loops; /* blocks that were left so, until the last look */
 	uint64_t stops, inside, again,
 		launches_again; /* stops that left something out; so in the middle of a launch; in a
 				   replay; launches made again */
 };
 
 void queue_init(struct queue *q);
-/* As nobody had used it. */
+/* As nobody had used it; and with a save area or without. */
 void queue_clear(struct queue *q);
+void queue_loops(struct queue *q, bool on);
 void queue_begin(struct queue *q, enum guard guard);
 void queue_launch(
 	struct queue *q, struct function f, struct dims d, unsigned n, const struct arg *args);
@@ -106,5 +112,5 @@ void queue_restore(struct queue *q, uint64_t stop_within_ns);
 void queue_drop(struct queue *q);
 void queue_finish(struct queue *q);
 struct head queue_head(struct queue *q);
-/* No bit is left in the map. */
+/* No bit is left in the map, and no thread in the save area. */
 void queue_check(struct queue *q);

@@ -193,6 +193,7 @@ void run_case(struct world *w, const struct test_case *c, enum form form, const 
 	uint64_t took;
 
 	w->extra_bytes = 0;
+	queue_loops(&w->q, form == LOOPS);
 	queue_clear(&w->q);
 	took = natively(w, c, folder);
 	find_kernels(w, c, form, folder);
@@ -236,6 +237,7 @@ void run_launching(struct world *w, const char *folder)
 	size_t size;
 	void *data, *module;
 
+	queue_loops(&w->q, false);
 	queue_clear(&w->q);
 	snprintf(path, sizeof(path), "%s/launch.cubin", folder);
 	doing = "kernels that launch kernels";

@@ -20,7 +20,7 @@ struct world {
 };
 
 struct test_case {
-	const char *name;
+	const char *name; /* loop-...: also as PTX that can be left in its loops */
 	const char *kernel[MOST_KERNELS];
 	unsigned mode; /* of the first kernel's machine code */
 	void (*prepare)(struct world *w, enum form form);
@@ -35,5 +35,6 @@ void world_open(struct world *w);
 void run_case(struct world *w, const struct test_case *c, enum form form, const char *folder);
 void run_launching(struct world *w, const char *folder);
 void measure_latency(struct world *w, const char *folder);
+void measure_loops(struct world *w, const char *folder);
 void measure_cost(struct world *w, const char *folder, enum form form);
 int load_files(int n, char **file);
