@@ -11,7 +11,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
-SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch")
+LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
+SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch",
+        "cuda_loops")
 ENV = cuda_env(dict(os.environ))
 
 
@@ -126,6 +128,43 @@ def left_in_the_middle(stack, what=STEPS, times=5):
         return inside(fermata, p.pid) >= times
 
     eventually("it is stopped in the middle of kernels", stopped)
+
+
+def in_loops(stack):
+    """A kernel all of whose blocks run at once is left in their middle, and goes on there; where nobody has asked for that,
+    it never is."""
+    for env in (LOOPS, {}):
+        fermata = world(stack)
+        fermata.env.update(env)
+        p, _ = endless(fermata, what=("cuda_loops", "one wave"))
+        if env:
+            inside_kernels(fermata, p)
+        else:
+            for _ in range(5):
+                again(fermata, p)
+            check(inside(fermata, p.pid) == 0, "stopped in the middle of a block")
+
+
+def loops_at_random(stack):
+    fermata = world(stack)
+    fermata.env.update(LOOPS)
+    running = {name: fermata.program([program(name)]) for name in ("cuda_loops", "cuda_guard_ends")}
+    fermata.suspend_at_random(random.Random(3), list(running.values()), 0.01, 0.005)
+    for name, p in running.items():
+        same(name, p, "when left in loops")
+
+
+def loops_that_cannot(stack):
+    """Those that were asked for are counted, by the reason; of others, and of machine code that nobody names, nothing is said."""
+    fermata = world(stack)
+    fermata.env["FERMATA_GUARDIAN_LOOPS"] = "step:grind"
+    p = fermata.program([program("cuda_guard"), "600", "steps"])
+
+    def counted():
+        return {c["call"]: c["undivided"] for c in (fermata.group(p.pid) or {}).get("calls", ()) if "loops" in c["call"]}
+
+    eventually("kernels are counted", counted)
+    check(counted().keys() == {"loops (machine code)"}, f"so many: {counted()}")
 
 
 def in_graphs(stack):
@@ -244,7 +283,7 @@ def asked_for(stack):
     """fermata run --guardian says so to what it runs, and to nobody else."""
     fermata = world(stack)
     del fermata.env["FERMATA_GUARDIAN"]
-    names = "FERMATA_GUARDIAN", "CUDA_DEVICE_MAX_CONNECTIONS"
+    names = "FERMATA_GUARDIAN", "CUDA_DEVICE_MAX_CONNECTIONS", "FERMATA_GUARDIAN_LOOPS"
 
     def told(*options):
         run = subprocess.run(fermata.run_argv(["env"], *options), env=fermata.env, check=True, capture_output=True,
@@ -252,10 +291,11 @@ def asked_for(stack):
         lines = dict(line.split("=", 1) for line in run.stdout.splitlines() if "=" in line)
         return tuple(lines.get(name) for name in names)
 
-    check(told() == (None, None), "without the option")
-    check(told("--guardian") == ("1", "32"), "with it")
+    check(told() == (None, None, None), "without the option")
+    check(told("--guardian") == ("1", "32", None), "with it")
+    check(told("--guardian-loops", "a*:b") == ("1", "32", "a*:b"), "with loops")
     fermata.env["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
-    check(told("--guardian") == ("1", "1"), "what is set stays")
+    check(told("--guardian") == ("1", "1", None), "what is set stays")
 
 
 def driver_without(stack):
@@ -273,6 +313,7 @@ def driver_without(stack):
 
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
-    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, in_graphs,
+    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, in_loops, loops_at_random,
+         loops_that_cannot, in_graphs,
          not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)

@@ -17,6 +17,17 @@ KERNEL rounds(unsigned *x)
 	x[thread()] = v;
 }
 
+// For as long as it is told.
+KERNEL grind(unsigned *x, unsigned n)
+{
+	unsigned v = x[thread()];
+
+#pragma unroll 1
+	for (unsigned i = 0; i < n; i++)
+		v = v * 1664525u + i;
+	x[thread()] = v;
+}
+
 // A loop in a loop, and values of all sizes: predicates, 16, 32 and 64 bits, and floating point.
 KERNEL nested(unsigned *x, const float *f, unsigned n, int mask)
 {

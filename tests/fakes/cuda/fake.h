@@ -409,6 +409,12 @@ bool fk_block_pause(const struct fk_block *b);
 /* Is the launch's stop word set? */
 bool fk_block_stopped(const struct fk_block *b);
 
+/* In a kernel with a loop, whose threads all go through it together, with a value each. Where it
+ * begins: in which round. What was left is taken back. */
+uint32_t fk_loop_begin(const struct fk_block *b, uint32_t *v);
+/* Before a round. True: it is left here, and the block ends. */
+bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v);
+
 /* kernels.c */
 const struct fk_kernel *fk_kernel_find(const char *name);
 /* nets.c: those of examples/server */

@@ -246,6 +246,66 @@ void fk_guard_check_node(const struct fk_work *w)
 	pthread_mutex_unlock(&fk.lock);
 }
 
+/* --- loops: what a thread does that is left in one, and goes on --- */
+
+#define SAVE_VALUES 2097152 /* of an area, behind the state of all threads */
+
+struct save {
+	uint32_t *state, *value, *round; /* of the block's threads */
+	_Atomic uint64_t *left;          /* blocks, in all */
+};
+
+/* False: it cannot be left in a loop. */
+static bool save_of(const struct fk_block *b, struct save *s)
+{
+	const struct fk_run *r = b->run;
+	uint64_t area, bytes, threads = b->total * b->threads, first = b->number * b->threads;
+
+	if (!r->stop || !b->launch->entry->polls || r->mode == 2)
+		return false;
+	area = atomic_load(word64(r, 32));
+	bytes = atomic_load(word64(r, 40));
+	if (!area || threads > SAVE_VALUES / 4 || 8 * threads > bytes)
+		return false;
+	s->state = (uint32_t *)(uintptr_t)area + first;
+	s->value = (uint32_t *)(uintptr_t)(area + SAVE_VALUES) + first;
+	s->round = s->value + threads;
+	s->left = word64(r, 48);
+	return true;
+}
+
+uint32_t fk_loop_begin(const struct fk_block *b, uint32_t *v)
+{
+	struct save s;
+
+	if (!save_of(b, &s) || b->run->mode != 1 || !*s.state)
+		return 0;
+	memcpy(v, s.value, b->threads * sizeof(*v));
+	memset(s.state, 0, b->threads * sizeof(*s.state));
+	return *s.round;
+}
+
+bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v)
+{
+	struct fk_run *r = b->run;
+	_Atomic uint32_t *map;
+	struct save s;
+
+	if (!fk_block_stopped(b) || !save_of(b, &s) || !is_first(r))
+		return false;
+	memcpy(s.value, v, b->threads * sizeof(*v));
+	for (unsigned i = 0; i < b->threads; i++) {
+		s.state[i] = 1;
+		s.round[i] = round;
+	}
+	map = (_Atomic uint32_t *)(void *)(r->block + 64 + b->number / 32 * 4);
+	atomic_fetch_or(map, (uint32_t)1 << (b->number & 31));
+	count_out(r);
+	atomic_fetch_add(s.left, 1);
+	r->left_out = true;
+	return true;
+}
+
 /* --- blocks --- */
 
 static void linger(void)

@@ -187,6 +187,30 @@ static void fermata_trial(const struct fk_block *b)
 	atomic_fetch_add(out, fault && !strcmp(fault, "wrong") && b->x == 7 ? 2 : 1);
 }
 
+/* That of tests/data/loops, where it looks at the stop word seldom. */
+static void grind(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr x;
+		uint32_t n;
+	} p;
+	uint32_t v[1024], *x;
+
+	memcpy(&p, b->params, 12);
+	x = pointer(p.x) + b->number * b->threads;
+	memcpy(v, x, b->threads * sizeof(*v));
+	for (uint32_t i = fk_loop_begin(b, v); i < p.n; i++) {
+		if (i % 1024 == 0) {
+			if (fk.lost || fk_loop_leaves(b, i, v))
+				return;
+			take(20000);
+		}
+		for (unsigned t = 0; t < b->threads; t++)
+			v[t] = v[t] * 1664525u + i;
+	}
+	memcpy(x, v, b->threads * sizeof(*v));
+}
+
 static void tick(const struct fk_block *b)
 {
 	atomic_fetch_add((_Atomic uint32_t *)fk_variable(b->launch, "ticks"), 1);
@@ -256,6 +280,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"toil", {8, 8, 8}, toil, false},
 		{"meet", {8, 4, 4, 8}, relay, true},
 		{"fermata_trial", {8, 8}, fermata_trial, false},
+		{"grind", {8, 4}, grind, false},
 		{"tick", {0}, tick, false},
 		{"odd", {8, 4, 2, 1}, odd, false},
 		{"fermata_look", {8, 8}, look, false},

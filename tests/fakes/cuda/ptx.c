@@ -131,6 +131,26 @@ static bool guarded(const struct fk_entry *k, const char *body)
 	return load && load < end;
 }
 
+static const char *skip_body(const char *s)
+{
+	unsigned depth = 0;
+
+	do {
+		depth += *s == '{';
+		depth -= *s == '}';
+		s++;
+	} while (depth && *s);
+	return s;
+}
+
+/* It has a place where threads go that are left in a loop. */
+static bool polls(const char *body)
+{
+	const char *away = strstr(body, "_AWAY:");
+
+	return away && away < skip_body(body);
+}
+
 static const char *read_entry(const char *s, struct fk_image *out)
 {
 	struct fk_entry *k;
@@ -145,6 +165,7 @@ static const char *read_entry(const char *s, struct fk_image *out)
 	s += strcspn(s, "{;");
 	k->max_threads = 1024;
 	k->guarded = *s == '{' && guarded(k, s);
+	k->polls = k->guarded && polls(s);
 	return s;
 }
 
@@ -155,18 +176,6 @@ static const char *read_variable(const char *s, struct fk_image *out)
 
 	s = declaration(s, &d);
 	return !d.name || fk_image_variable(out, d.name, d.len, d.size) ? s : NULL;
-}
-
-static const char *skip_body(const char *s)
-{
-	unsigned depth = 0;
-
-	do {
-		depth += *s == '{';
-		depth -= *s == '}';
-		s++;
-	} while (depth && *s);
-	return s;
 }
 
 static fm_cu_result read_all(const char *s, struct fk_image *out)

@@ -125,7 +125,8 @@ static void stops(struct world *w, struct urgent *u, const struct wave *v, const
 	doing = "stopping kernels of one wave in their loops";
 	for (int i = 0; i < STOPS; i++)
 		stop_one(w, u, v, v->f, &s, i);
-	printf("%-14s %*s in loops         urgent P50 %8.1f P99 %8.1f max %8.1f   queue at rest P50 "
+	printf("%-14s %*s in loops         urgent P50 %8.1f P99 %8.1f max %8.1f   queue at rest "
+	       "P50 "
 	       "%7.1f P99 %7.1f   a stop in all: %+.1f us of run time P50   %llu of %d in a loop; "
 	       "equal\n",
 		"", 22, "", part_of(s.urgent, STOPS, 0.5), part_of(s.urgent, STOPS, 0.99),
