@@ -36,8 +36,35 @@ static void look(const struct fm_image *image)
 			end = k->params[p].at + k->params[p].size;
 		}
 		must(end <= k->param_bytes);
+		must(k->loops < FM_LOOP_WHYS && fm_loop_reason(k->loops)[0] != '?');
+		must((k->loops == FM_LOOP_POLLED) == (k->n_loops > 0));
+		must(k->loops == FM_LOOP_POLLED || !k->save_bytes);
+		must(k->save_bytes % 8 == 0 && k->save_bytes <= 1024);
 	}
 	must(rewritten == image->n_rewritten);
+}
+
+/* Whether or not kernels are to be left in loops: the same kernels, with the same parameters. */
+static void look_at_loops(const uint8_t *data, size_t size, unsigned sm, const struct fm_image *is)
+{
+	struct fm_image image, again;
+
+	fm_image_rewrite_loops(data, size, sm, "*", &image);
+	look(&image);
+	must(image.why == is->why && image.n == is->n && image.size >= is->size);
+	for (unsigned i = 0; i < image.n; i++) {
+		const struct fm_kernel *k = &image.kernel[i];
+
+		must(k->why == is->kernel[i].why && k->guard_at == is->kernel[i].guard_at);
+		must(k->why || k->loops != FM_LOOP_UNASKED);
+		must(image.text || k->loops <= FM_LOOP_CODE);
+	}
+	if (!image.why && image.text) {
+		fm_image_rewrite_loops(image.data, image.size, sm, "*", &again);
+		must(again.why == FM_IMAGE_TEXT);
+		fm_image_free(&again);
+	}
+	fm_image_free(&image);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -51,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sm = devices[data[0] % FM_ARRAY_LEN(devices)];
 	fm_image_rewrite(data + 1, size - 1, sm, &image);
 	look(&image);
+	look_at_loops(data + 1, size - 1, sm, &image);
 	if (!image.why) {
 		fm_image_rewrite(image.data, image.size, sm, &again);
 		look(&again);

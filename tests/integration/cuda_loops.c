@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of so few blocks that all run at once, for so long that nobody wants to wait for the end of
- * one: what they compute must not change where they are stopped in the middle of their loops. */
+/* Kernels of so few blocks that all run at once, for so long that nobody wants to wait for the end
+ * of one: what they compute must not change where they are stopped in the middle of their loops. */
 #include "cuda_guard.h"
 
 GUARD_IMAGE(loops_text, "../loops/loops.ptx")

@@ -35,6 +35,42 @@ def rewritten(path, sm=90):
     return made.stdout, kernels
 
 
+def drawn(seed):
+    """A kernel whose blocks of instructions, and the branches between them, are drawn; those back are taken as often as the
+    fuel lasts. All that it has computed ends in its word."""
+    rng, registers, n = random.Random(seed), [f"%r{i}" for i in range(7)], rng_size(seed)
+    lines = [".version 8.1", ".target sm_80", ".address_size 64", ".visible .entry k(.param .u64 k_x)", "{",
+             ".reg .pred %p<4>; .reg .b32 %r<8>, %fuel; .reg .b64 %rd<3>; .reg .b16 %h<2>;", "ld.param.u64 %rd1, [k_x];",
+             "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mad.lo.u32 %r0, %r1, %r2, %r0;",
+             "mul.wide.u32 %rd2, %r0, 4; add.u64 %rd1, %rd1, %rd2; ld.global.u32 %r1, [%rd1];",
+             "and.b32 %fuel, %r1, 63; cvt.u16.u32 %h0, %r1; cvt.u16.u32 %h1, %r0;"]
+    lines += [f"mad.lo.u32 {r}, %r1, {i * 77 + 1}, %r0;" for i, r in enumerate(registers) if i > 1]
+    lines += [f"setp.lt.u32 %p{i}, %r{i + 2}, {rng.getrandbits(31)};" for i in range(4)]
+
+    def some():
+        a, b, c, p = rng.choice(registers), rng.choice(registers), rng.choice(registers), f"%p{rng.randrange(4)}"
+        guard = rng.choice(("", "", f"@{p} ", f"@!{p} "))
+        return rng.choice((f"{guard}mad.lo.u32 {a}, {b}, {c}, {rng.getrandbits(8)};", f"{guard}xor.b32 {a}, {b}, {c};",
+                           f"{guard}mov.u32 {a}, {b};", f"selp.b32 {a}, {b}, {c}, {p};", f"setp.lt.u32 {p}, {a}, {b};",
+                           f"setp.ge.and.u32 {p}, {a}, {b}, !%p{rng.randrange(4)};", f"cvt.u16.u32 %h0, {a};",
+                           "add.u16 %h1, %h0, %h1;", f"cvt.u32.u16 {a}, %h{rng.randrange(2)};"))
+
+    for i in range(n):
+        lines += [f"L{i}:"] + [some() for _ in range(rng.randint(0, 4))]
+        target, p = rng.randrange(n + 1), f"%p{rng.randrange(4)}"
+        if target > i:
+            lines.append(rng.choice(("", f"@{p} ", f"@!{p} ")) + f"bra L{target};")
+        else:
+            lines += ["sub.u32 %fuel, %fuel, 1;", "setp.gt.s32 %p0, %fuel, 0;",
+                      rng.choice((f"@%p0 bra L{target};", f"@!%p0 bra L{n};\nbra L{target};"))]
+    lines += [f"L{n}:", "cvt.u32.u16 %r7, %h1;"] + [f"mad.lo.u32 %r7, %r7, 31, {r};" for r in rng.sample(registers, 4)]
+    return "\n".join(lines + ["st.global.u32 [%rd1], %r7;", "ret;", "}", ""])
+
+
+def rng_size(seed):
+    return 2 + seed % 9
+
+
 class Case:
     """A kernel as it is and as it is made, and how to launch it."""
     def __init__(self, name, path, params, block=(7, 1, 1), grid=(4, 1, 1)):
@@ -143,6 +179,26 @@ def stopped_at_any_time(_):
         check(inside > 4, f"{case.name} was hardly ever left in a loop")
 
 
+def drawn_kernels(_):
+    """What lives where is told by whether the value that comes out is right."""
+    inside = tried = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(60):
+            path = os.path.join(folder, f"{seed}.ptx")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(drawn(seed))
+            if rewritten(path)[1]["k"][3] == "no loop":
+                continue
+            case = Case("k", path, [X], block=(5, 1, 1), grid=(3, 1, 1))
+            memory = case.memory()
+            case.native(memory, 2)
+            whole = case.guarded(case.memory(), 1, EACH, random.Random(1), None, stop=0)
+            inside += sum(trial(case, 10 * seed + i, whole, values(memory)) for i in range(3))
+            tried += 1
+    print(f"{tried} kernels, {inside} times left in a loop")
+    check(tried > 30 and inside > 60, "hardly any was left in a loop")
+
+
 def never_left(_):
     """Not guarded, as a whole grid, and without an area or with too small a one: a stop changes nothing for what runs."""
     for case in cases():
@@ -189,4 +245,4 @@ def assembled(_):
 
 
 if __name__ == "__main__":
-    main(stopped_at_any_time, never_left, assembled)
+    main(stopped_at_any_time, drawn_kernels, never_left, assembled)
