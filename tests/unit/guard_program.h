@@ -37,3 +37,23 @@ static inline void any_program(uint64_t seed, unsigned whole)
 	finish();
 	assert_exact();
 }
+
+/* A stop, and what comes of it, in which the driver fails from that call on: it ends all the same.
+ */
+static inline void stop_failing(unsigned at)
+{
+	dev.fails_at = dev.calls + at;
+	set_gate(true);
+	for (unsigned i = 0; i < 20; i++) {
+		pump();
+		advance_any(20);
+	}
+	set_gate(false);
+	for (unsigned i = 0; i < 1000 && ops->busy(&p.q); i++) {
+		pump();
+		advance_any(20);
+	}
+	assert_false(ops->busy(&p.q));
+	assert_int_equal(p.q.guard->shared->hold, 0);
+	dev.fails_at = 0;
+}

@@ -47,6 +47,7 @@ static struct {
 	uint64_t random;
 	unsigned calls, fails_at; /* the driver's; from which on they fail. 0: never */
 	bool passes_slowly;
+	bool halted;    /* it does nothing while the agent asks */
 	unsigned loops; /* blocks go through a loop so often, and can be left there */
 	void (*meanwhile)(unsigned round);
 	uint32_t a[BLOCKS], b[BLOCKS];
@@ -232,8 +233,12 @@ static bool advance(CUstream s)
 
 static void advance_any(unsigned n)
 {
-	while (n--)
-		advance(&dev.stream[draw(dev.streams)]);
+	while (n--) {
+		CUstream s = &dev.stream[draw(dev.streams)];
+
+		if (!s->inside)
+			advance(s);
+	}
 }
 
 /* --- its driver --- */
@@ -368,7 +373,8 @@ static fm_cu_result drv_sync(CUstream s)
 static fm_cu_result drv_query(CUstream s)
 {
 	TRY();
-	advance_any(draw(4));
+	if (!dev.halted)
+		advance_any(draw(4));
 	return empty(s) ? 0 : FM_CU_ERROR_NOT_READY;
 }
 
@@ -557,26 +563,6 @@ static void finish(void)
 		assert_true(i < 1000000);
 	}
 	assert_int_equal(atomic_load(&board.words.progress), 2 * p.counted);
-}
-
-/* A stop, and what comes of it, in which the driver fails from that call on: it ends all the same.
- */
-static void stop_failing(unsigned at)
-{
-	dev.fails_at = dev.calls + at;
-	set_gate(true);
-	for (unsigned i = 0; i < 20; i++) {
-		pump();
-		advance_any(20);
-	}
-	set_gate(false);
-	for (unsigned i = 0; i < 1000 && ops->busy(&p.q); i++) {
-		pump();
-		advance_any(20);
-	}
-	assert_false(ops->busy(&p.q));
-	assert_int_equal(p.q.guard->shared->hold, 0);
-	dev.fails_at = 0;
 }
 
 static void assert_exact(void)

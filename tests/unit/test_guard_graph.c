@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs whose kernels stop between two blocks: launched again and again by the same numbers, among
  * other launches, with gates of their own inside. */
-#include "guard_world.h"
+#include "guard_program.h"
 
 #define NODES 5u
 

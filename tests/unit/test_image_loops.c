@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of PTX that can be left in the middle of a loop: which, what is kept of them, and what
  * becomes of their branches. What the text does is tried by integration/test_ptx_loops.py. */
+#include "backend/cuda/cache/cache.h"
+#include "backend/cuda/cache/pack.h"
 #include "backend/cuda/image/ptx_loop.h"
 #include "image_files.h"
 
@@ -300,6 +302,33 @@ static void not_asked(void **state)
 	fm_image_free(&a);
 }
 
+/* What a cache keeps of it, and that it is another for who asks for other kernels. */
+static void cached(void **state)
+{
+	static const char *const lists[] = {NULL, "k", "k*"};
+	const char *text = HEAD ".entry k() { .reg .b64 %r<2>; L: add.u64 %r1, %r1, 1; bra L; }\n"
+				".entry other() { ret; }\n";
+	struct fm_image made = rewrite(text, "*"), got;
+	struct fm_buf data = {0};
+	uint8_t key[4][FM_HASH_BYTES];
+
+	fm_pack(&made, &data);
+	assert_int_equal(fm_unpack(data.data, data.size, &got), 0);
+	assert_int_equal(got.kernel[0].loops, FM_LOOP_POLLED);
+	assert_int_equal(got.kernel[0].n_loops, 1);
+	assert_int_equal(got.kernel[0].save_bytes, 8);
+	assert_int_equal(got.kernel[1].loops, FM_LOOP_NONE);
+	fm_image_free(&got);
+	fm_buf_free(&data);
+	fm_image_free(&made);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(fm_cache_key(text, strlen(text), 90, lists[i], key[i]));
+	assert_true(fm_cache_key(text, strlen(text), 90, "k", key[3]));
+	assert_memory_equal(key[1], key[3], sizeof(key[1]));
+	assert_memory_not_equal(key[0], key[1], sizeof(key[1]));
+	assert_memory_not_equal(key[1], key[2], sizeof(key[1]));
+}
+
 static void lists(void **state)
 {
 	assert_true(fm_listed("a:b*", "bc"));
@@ -322,6 +351,7 @@ int main(void)
 		cmocka_unit_test(room),
 		cmocka_unit_test(other_images),
 		cmocka_unit_test(not_asked),
+		cmocka_unit_test(cached),
 		cmocka_unit_test(lists),
 	};
 
