@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, Skip, check, main
+from harness import Fermata, Skip, Steering, check, main
 
 WORK = os.environ.get("TORCH_WORK", os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_work.py"))
 ROUNDS = os.environ.get("ROUNDS", "3")
@@ -94,6 +95,36 @@ def suspended_at_random(stack):
     check(inside > INSIDE, "too few of them in the middle of a kernel")
 
 
+def soak(stack):
+    """FERMATA_TEST_SOAK="PROGRAMS SECONDS": so many at the same time for so long, each of which is always one that may be
+    suspended. What they have done until then is compared."""
+    if "FERMATA_TEST_SOAK" not in os.environ:
+        raise Skip("FERMATA_TEST_SOAK is not set")
+    n, seconds = map(int, os.environ["FERMATA_TEST_SOAK"].split())
+    fermata = world(stack)
+    argv = [sys.executable, WORK, "100000"]
+    begin_at = time.monotonic()
+    programs = [fermata.program(argv, "--guardian") for _ in range(n)]
+    watch = Watch(fermata, programs)
+    stops, rng, steer = 0, random.Random(2), Steering(stack, fermata)
+    while time.monotonic() < begin_at + seconds:
+        p = rng.choice(programs)
+        check(p.p.poll() is None, f"a program ended with status {p.p.returncode}")
+        stops += steer("suspend", p.pid)
+        time.sleep(rng.uniform(0, 0.002))
+        steer("resume", p.pid)
+        time.sleep(rng.uniform(0, 0.001))
+    inside = watch.end()
+    done = [[line for line in list(p.lines) if line] for p in programs]
+    took = time.monotonic() - begin_at
+    right = {line.split(" ", 1)[1] for line in EXPECTED}
+    wrong = [line for lines in done for line in lines if line.split(" ", 1)[1] not in right]
+    print(f"         {n} programs for {took:.0f} s ({n * took / 3600:.2f} hours in all): {stops} suspensions, {inside} times in "
+          f"the middle of a kernel; {sum(map(len, done))} results, {len(wrong)} of them wrong")
+    check(not wrong, f"other results: {wrong[:5]}")
+    check(all(done), f"programs without a result: {[p.pid for p, d in zip(programs, done) if not d]}")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="fermata-test-cache-") as CACHE:
         try:
@@ -101,4 +132,4 @@ if __name__ == "__main__":
         except Skip as e:
             print(f"skipped: {e}")
             sys.exit(77)
-        main(alone, suspended_at_random)
+        main(alone, suspended_at_random, soak)
