@@ -266,7 +266,7 @@ void fm_xq_crowded(struct fm_xq *q);
 /* May it be stopped at all: for it shares the device, or by who says that it stops alone? */
 bool fm_xq_is_shared(const struct fm_xq *q);
 /* It shares the device with others, none of which it has to wait for; and it may run. */
-static inline bool fm_xq_is_first(const struct fm_xq *q)
+static inline bool fm_xq_is_first(struct fm_xq *q)
 {
 	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES_FIRST &&
 	       fm_xq_may_run(q);

@@ -260,7 +260,9 @@ enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, en
 	if (fm_xq_is_first(q->xq)) /* its gates stay open */
 		return way;
 	fm_cuda_way_end(q, way);
-	if (stream == FM_CU_STREAM_LEGACY && apart())
+	if (!apart())
+		return wait(q);
+	if (stream == FM_CU_STREAM_LEGACY)
 		for_all(fm_cuda_current(), is_blocking, true, fm_xq_await_gates);
 	fm_xq_await_gates(q->xq);
 	if (atomic_load(&q->ordered) && !atomic_load(&q->xq->own_suspended)) {

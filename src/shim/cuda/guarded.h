@@ -43,7 +43,8 @@ void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way);
  * put there. */
 enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q);
 void fm_cuda_order_put(struct fm_cuda_queue *q);
-/* A copy, which so far has come that way: waits until no gate is in front of it. */
+/* A copy, which so far has come that way: waits until no gate is in front of it, where that matters
+ * to other streams of the process. */
 enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
 /* Around a call that may wait for all of the device, or ends what launches may use that are to be
  * made again. Of a context, and of all. */

@@ -54,10 +54,10 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	return l;
 }
 
-/* The copies of all streams of a process share few queues of the driver: one that waits behind a
- * closed gate there keeps those of other streams waiting, too, for which the gate may be closed; or
- * ours, without which launches that were stopped do not go on. So where streams of one process stop
- * each other, or kernels stop in their middle, a copy is made when no gate is in front of it. */
+/* The copies of all streams of a process share few channels: one that stands behind a closed gate
+ * there keeps those of other streams waiting, too, for which the gate may be closed. So where
+ * streams of one process stop each other a copy is made when no gate is in front of it. Elsewhere
+ * all of them stand together; but a call that copies may wait for the device. */
 static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
