@@ -18,6 +18,11 @@ void fm_cu_settle_forget(struct fm_cu_settle *s)
 	atomic_store(&s->never, false);
 }
 
+void fm_cu_settle_fork_child(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 /* For this stream: that of its launch before, which stands in front of this one, or a free one. The
  * default stream of a thread has a name that all threads have. */
 static unsigned place(const struct fm_cu_settle *s, _Atomic uint32_t *words, CUstream stream)

@@ -32,6 +32,7 @@ struct fm_cu_settle {
 void fm_cu_settle_init(struct fm_cu_settle *s, void *words, CUdeviceptr at);
 /* The context is gone. */
 void fm_cu_settle_forget(struct fm_cu_settle *s);
+void fm_cu_settle_fork_child(void);
 
 /* Something was just launched in the stream, by this thread. Its context is current. */
 void fm_cu_settle_behind(struct fm_cu_settle *s, const struct fm_cu_driver *cu, CUstream stream);

@@ -96,6 +96,7 @@ void fm_cu_turnstile_fork_child(void)
 		fm_cu_settle_forget(&t->settle);
 	}
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_cu_settle_fork_child();
 	atomic_store(&over, false);
 }
 
