@@ -232,7 +232,7 @@ def costs_of_jobs(groups, pauses, react_us):
     kernel = (time_us - sum(jobs.values()) * one) / (kernels - sum(jobs.values()) * few)
     kernel = min(max(kernel, most / 2), most)
     pauses = [max(0.0, p - react_us) for p in pauses or [0.0]]
-    return {"kernel_us": kernel, "job_us": (time_us - kernels * kernel) / sum(jobs.values()),
+    return {"kernel_us": kernel, "job_us": max(0.0, (time_us - kernels * kernel) / sum(jobs.values())),
             "pause_us": statistics.median(pauses), "pause": percentiles_of(pauses), "react_us": react_us,
             "extra": {name: extra_of([us * (n + 2) / commands for us, commands, _ in groups[name]], n * kernel / 2)
                       for name, (n, period, _) in GROUPS.items() if period}}
