@@ -45,3 +45,13 @@ gpu_setup() {
         exit 77
     fi
 }
+
+# The images that gpu_guardian rewrites, made where nvcc is if they are not there, or older than what they are made of.
+# False: there are none.
+guardian_images() {
+    local dir=$BUILD/tests/guardian
+    if [[ ! -e $dir/kernels.cubin || $ROOT/tests/gpu/guardian/kernels.cu -nt $dir/kernels.cubin ]]; then
+        "$ROOT/tests/gpu/guardian/make-images" "$dir" >/dev/null 2>&1 || true
+    fi
+    [[ -e $dir/kernels.cubin ]]
+}
