@@ -468,7 +468,16 @@ static void make(void)
 	assert_non_null(p.q.guard);
 }
 
-/* The driver frees what it has given out when the context ends. */
+/* The driver frees what it has given out when the context ends: here what belongs to no queue. */
+static void end_context(void)
+{
+	struct fm_cu_turnstile *t = fm_cu_turnstile((CUcontext)8, false);
+	void *words = t ? atomic_load(&fm_cu_turnstile_settle(t)->words) : NULL;
+
+	fm_cu_context_gone((CUcontext)8);
+	free(words);
+}
+
 static void stop(void)
 {
 	CUdeviceptr block = p.q.guard->block, area = p.q.guard->area;
@@ -481,7 +490,7 @@ static void stop(void)
 	free((void *)(uintptr_t)block);
 	free((void *)(uintptr_t)area);
 	free(shared);
-	fm_cu_context_gone((CUcontext)8);
+	end_context();
 }
 
 static void put_gate(void)

@@ -226,7 +226,7 @@ static void test_no_guard(void **state)
 		if (p.q.guard)
 			stop();
 		else
-			fm_cu_context_gone((CUcontext)8);
+			end_context();
 	}
 	start(9);
 	p.q.guarded = false;
@@ -234,7 +234,7 @@ static void test_no_guard(void **state)
 	assert_null(p.q.guard);
 	assert_int_equal(ops->interrupt(&p.q), -EALREADY);
 	assert_int_equal(ops->restore(&p.q), 0);
-	fm_cu_context_gone((CUcontext)8);
+	end_context();
 }
 
 /* Launches that record an event cannot be made again. */

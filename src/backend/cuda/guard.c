@@ -110,6 +110,8 @@ static bool make_words(const struct fm_cu_driver *cu, CUcontext ctx)
 	CUdeviceptr at;
 	void *words;
 
+	if (t && atomic_load(&fm_cu_turnstile_settle(t)->words))
+		return true; /* the streams could not be had */
 	if (!t || cu->host_alloc(&words, FM_CU_SETTLE_BYTES,
 			  FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
 		return false;
