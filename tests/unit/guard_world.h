@@ -472,10 +472,10 @@ static void make(void)
 static void end_context(void)
 {
 	struct fm_cu_turnstile *t = fm_cu_turnstile((CUcontext)8, false);
-	void *words = t ? atomic_load(&fm_cu_turnstile_settle(t)->words) : NULL;
+	void *settle = t ? atomic_load(&fm_cu_turnstile_settle(t)->words) : NULL;
 
 	fm_cu_context_gone((CUcontext)8);
-	free(words);
+	free(settle);
 }
 
 static void stop(void)
