@@ -98,10 +98,11 @@ static inline void ordered(struct launch l)
 	fm_cuda_way_end(l.q, l.way);
 }
 
-/* Before end(). */
+/* Before end(). One that was let in while something was stopped may itself be left out: a word
+ * behind it would run ahead of it, and it stays a first one. */
 static inline void launched(struct launch l, const void *what, CUstream stream, fm_cu_result rc)
 {
-	if (FM_UNLIKELY(l.first && rc == FM_CU_SUCCESS))
+	if (FM_UNLIKELY(l.first && l.way == FM_CUDA_WAITS && rc == FM_CU_SUCCESS))
 		fm_cuda_first_launched(l.q->hw.base, what, stream);
 }
 
