@@ -152,7 +152,13 @@ static bool apart(void)
 	return atomic_load_explicit(&fm_cuda_bound, memory_order_relaxed);
 }
 
+/* Of threads that come at one time not all are to find the same channel free. */
 static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+
+void fm_cuda_guard_fork_child(void)
+{
+	one_by_one = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
 
 /* While something is stopped. What has work keeps its channel: for who sees it so after having
  * said that he comes, it counts for all others until he is through. */

@@ -18,6 +18,7 @@ void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
 /* It was bound. */
 void fm_cuda_guard_bound(struct fm_cuda_queue *q);
+void fm_cuda_guard_fork_child(void);
 /* The queue goes. */
 void fm_cuda_guard_gone(struct fm_cuda_queue *q);
 

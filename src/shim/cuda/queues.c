@@ -106,6 +106,7 @@ static void fork_child(void)
 	fm_cuda_watch_fork_child();
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
+	fm_cuda_guard_fork_child();
 }
 
 static void thread_ended(void *unused);
