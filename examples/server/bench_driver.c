@@ -6,8 +6,8 @@
  *
  *     INFERENCE_SOCKET=PATH fermata bench --native --threads --driver inference_bench.so WORKLOAD
  *
- * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep. INFERENCE_LOG: of
- * each client a file of that name, a dot and its model's, with a line for each request: when it
+ * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep; INFERENCE_SPIN_MODEL:
+ * only those of this model. INFERENCE_LOG: of each client a file of that name, a dot and its model's, with a line for each request: when it
  * began and ended (CLOCK_MONOTONIC, ns), and how long the server says that it ran. The command's
  * own histograms are of coarser stuff.
  */
@@ -87,12 +87,14 @@ static const char *ask(struct client *c, unsigned picture, uint64_t *digest)
 static const char *dial(struct client *c)
 {
 	const char *path = getenv("INFERENCE_SOCKET"), *spin = getenv("INFERENCE_SPIN_US");
+	const char *spins = getenv("INFERENCE_SPIN_MODEL");
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 
 	if (!path || strlen(path) >= sizeof(at.sun_path))
 		return "INFERENCE_SOCKET is not the path of the server's socket";
 	strcpy(at.sun_path, path);
-	c->spin_ns = spin ? strtoull(spin, NULL, 10) * 1000 : 0;
+	if (spin && (!spins || !strcmp(spins, c->model)))
+		c->spin_ns = strtoull(spin, NULL, 10) * 1000;
 	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)&at, sizeof(at))) {
 		snprintf(c->text, sizeof(c->text), "%s: %s", path, strerror(errno));

@@ -9,11 +9,13 @@
 
 typedef struct CUstream_st *CUstream;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef unsigned long long CUdeviceptr;
 
 enum { STREAM_NON_BLOCKING = 1 };
+enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
 
 #define CU_FUNCTIONS(X)                                                                         \
 	X(cuInit, (unsigned flags))                                                             \
@@ -34,6 +36,10 @@ enum { STREAM_NON_BLOCKING = 1 };
 	X(cuStreamCreateWithPriority, (CUstream * s, unsigned flags, int priority))             \
 	X(cuStreamDestroy_v2, (CUstream s))                                                     \
 	X(cuStreamSynchronize, (CUstream s))                                                    \
+	X(cuEventCreate, (CUevent * e, unsigned flags))                                         \
+	X(cuEventRecord, (CUevent e, CUstream s))                                               \
+	X(cuEventSynchronize, (CUevent e))                                                      \
+	X(cuEventDestroy_v2, (CUevent e))                                                       \
 	X(cuGetErrorString, (int error, const char **text))                                     \
 	X(cuLaunchKernel,                                                                       \
 		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \

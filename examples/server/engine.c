@@ -143,7 +143,7 @@ static void count(struct lane *l, const struct request *r)
 
 static const char *run(struct lane *l, struct request *r)
 {
-	const struct launcher launcher = {next_stream, &l->stream};
+	const struct launcher launcher = {next_stream, &l->stream, l->asleep};
 
 	TRY(device_use(&l->engine->device));
 	return model_run(&r->model->model, &launcher, r->picture, &r->answer);
@@ -182,6 +182,8 @@ static const char *start_lane(struct engine *e, bool urgent, const char *name)
 	l->tail[0] = &l->head[0];
 	l->tail[1] = &l->head[1];
 	TRY(stream_open(&e->streams, urgent, name, &l->stream));
+	if (!urgent)
+		CU(cuEventCreate(&l->asleep, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING));
 	if (pthread_create(&l->thread, NULL, lane_main, l))
 		return "no thread can be had";
 	l->started = true;
@@ -235,6 +237,8 @@ void engine_stop(struct engine *e)
 		pthread_mutex_unlock(&l->lock);
 		if (l->started)
 			pthread_join(l->thread, NULL);
+		if (l->asleep)
+			cu.cuEventDestroy_v2(l->asleep);
 		stream_close(&l->stream);
 		pthread_cond_destroy(&l->changed);
 		pthread_mutex_destroy(&l->lock);

@@ -51,6 +51,7 @@ struct lane {
 	pthread_t thread;
 	bool started;
 	struct model_stream stream;
+	CUevent asleep; /* of a lane that is not urgent: it wants no processor while it waits */
 };
 
 struct engine {

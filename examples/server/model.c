@@ -177,6 +177,17 @@ static void read_answer(const struct model *m, struct answer *a)
 	}
 }
 
+static const char *wait_for(const struct launcher *l, CUstream s)
+{
+	if (!l->asleep) {
+		CU(cuStreamSynchronize(s));
+		return NULL;
+	}
+	CU(cuEventRecord(l->asleep, s));
+	CU(cuEventSynchronize(l->asleep));
+	return NULL;
+}
+
 const char *model_run(
 	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer)
 {
@@ -190,7 +201,7 @@ const char *model_run(
 	}
 	CU(cuMemcpyDtoHAsync_v2(
 		m->host_output, m->buffer[m->net.last], m->net.output * sizeof(float), s));
-	CU(cuStreamSynchronize(s));
+	TRY(wait_for(l, s));
 	read_answer(m, answer);
 	return NULL;
 }

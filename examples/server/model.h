@@ -34,6 +34,7 @@ void model_free(struct model *m);
 struct launcher {
 	const char *(*stream)(void *ctx, CUstream *stream);
 	void *ctx;
+	CUevent asleep; /* to wait for the answer with; NULL: the thread looks for it all the time */
 };
 
 /* A request, from picture to answer; by one thread at a time. The picture is made from a number. */

@@ -102,7 +102,7 @@ class Server:
         argv = [self.bench.fermata, "bench", "--native", "--threads", "--driver", self.bench.driver, "--warm-up", "1",
                 "--alone", "1", "--json", workload]
         env = dict(self.bench.env, INFERENCE_SOCKET=self.socket, INFERENCE_LOG=log,
-                   INFERENCE_SPIN_US=str(self.bench.spin_us))
+                   INFERENCE_SPIN_US=str(self.bench.spin_us), INFERENCE_SPIN_MODEL="rt")
         try:
             r = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=seconds + START_S)
         except subprocess.TimeoutExpired:
