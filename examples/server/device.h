@@ -10,11 +10,14 @@
 typedef struct CUstream_st *CUstream;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef unsigned long long CUdeviceptr;
 
 enum { STREAM_NON_BLOCKING = 1 };
+enum { CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
 
 #define CU_FUNCTIONS(X)                                                                         \
@@ -40,6 +43,13 @@ enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
 	X(cuEventRecord, (CUevent e, CUstream s))                                               \
 	X(cuEventSynchronize, (CUevent e))                                                      \
 	X(cuEventDestroy_v2, (CUevent e))                                                       \
+	X(cuStreamBeginCapture_v2, (CUstream s, int mode))                                      \
+	X(cuStreamEndCapture, (CUstream s, CUgraph * graph))                                    \
+	X(cuGraphInstantiateWithFlags,                                                          \
+		(CUgraphExec * exec, CUgraph graph, unsigned long long flags))                  \
+	X(cuGraphDestroy, (CUgraph graph))                                                      \
+	X(cuGraphExecDestroy, (CUgraphExec exec))                                               \
+	X(cuGraphLaunch, (CUgraphExec exec, CUstream s))                                        \
 	X(cuGetErrorString, (int error, const char **text))                                     \
 	X(cuLaunchKernel,                                                                       \
 		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \

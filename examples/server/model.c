@@ -95,6 +95,8 @@ void model_free(struct model *m)
 	for (int i = 0; i < NET_BUFFERS; i++)
 		if (m->buffer[i])
 			cu.cuMemFree_v2(m->buffer[i]);
+	if (m->graph)
+		cu.cuGraphExecDestroy(m->graph);
 	if (m->host_input)
 		cu.cuMemFreeHost(m->host_input);
 	if (m->host_output)
@@ -177,6 +179,48 @@ static void read_answer(const struct model *m, struct answer *a)
 	}
 }
 
+static const char *run_layers(struct model *m, const struct launcher *l)
+{
+	CUstream s;
+
+	for (unsigned i = 0; i < m->net.layers; i++) {
+		TRY(l->stream(l->ctx, &s));
+		TRY(run_layer(m, &m->net.layer[i], s));
+	}
+	return NULL;
+}
+
+/* What is launched for the first time may have to be loaded: not while a stream is captured. */
+static const char *make_graph(struct model *m, const struct launcher *l, CUstream s)
+{
+	const char *failed;
+	CUgraph graph;
+	int rc;
+
+	CU(cuStreamBeginCapture_v2(s, CAPTURE_MODE_THREAD_LOCAL));
+	failed = run_layers(m, l);
+	CU(cuStreamEndCapture(s, &graph));
+	if (failed) {
+		cu.cuGraphDestroy(graph);
+		return failed;
+	}
+	rc = cu.cuGraphInstantiateWithFlags(&m->graph, graph, 0);
+	cu.cuGraphDestroy(graph);
+	return rc ? cu_wrong("cuGraphInstantiateWithFlags", rc) : NULL;
+}
+
+static const char *run_all(struct model *m, const struct launcher *l, CUstream s)
+{
+	if (!l->graph || !m->warm) {
+		m->warm = true;
+		return run_layers(m, l);
+	}
+	if (!m->graph)
+		TRY(make_graph(m, l, s));
+	CU(cuGraphLaunch(m->graph, s));
+	return NULL;
+}
+
 static const char *wait_for(const struct launcher *l, CUstream s)
 {
 	if (!l->asleep) {
@@ -195,10 +239,8 @@ const char *model_run(
 
 	TRY(l->stream(l->ctx, &s));
 	TRY(run_input(m, picture, s));
-	for (unsigned i = 0; i < m->net.layers; i++) {
-		TRY(l->stream(l->ctx, &s));
-		TRY(run_layer(m, &m->net.layer[i], s));
-	}
+	TRY(run_all(m, l, s));
+	TRY(l->stream(l->ctx, &s));
 	CU(cuMemcpyDtoHAsync_v2(
 		m->host_output, m->buffer[m->net.last], m->net.output * sizeof(float), s));
 	TRY(wait_for(l, s));

@@ -24,6 +24,8 @@ struct model {
 	CUdeviceptr weights, part, input, buffer[NET_BUFFERS];
 	void *host_input; /* pinned */
 	float *host_output;
+	CUgraphExec graph; /* of the layers, for launchers that take one; NULL: not yet */
+	bool warm;         /* all kernels have been launched before */
 };
 
 /* The device is current to the thread. A model that did not load is to be freed, too. */
@@ -34,6 +36,7 @@ void model_free(struct model *m);
 struct launcher {
 	const char *(*stream)(void *ctx, CUstream *stream);
 	void *ctx;
+	bool graph;     /* all layers at once, in one graph: the stream is always the same */
 	CUevent asleep; /* to wait for the answer with; NULL: the thread looks for it all the time */
 };
 
