@@ -6,10 +6,11 @@
  *
  *     INFERENCE_SOCKET=PATH fermata bench --native --threads --driver inference_bench.so WORKLOAD
  *
- * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep; INFERENCE_SPIN_MODEL:
- * only those of this model. INFERENCE_LOG: of each client a file of that name, a dot and its model's, with a line for each request: when it
- * began and ended (CLOCK_MONOTONIC, ns), and how long the server says that it ran. The command's
- * own histograms are of coarser stuff.
+ * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep;
+ * INFERENCE_SPIN_MODEL: only those of this model. INFERENCE_LOG: of each client a file of that
+ * name, a dot and its model's, with a line for each request: when it began and ended
+ * (CLOCK_MONOTONIC, ns), and how long the server says that it ran. The command's own histograms are
+ * of coarser stuff.
  */
 #include <errno.h>
 #include <fermata/bench.h>

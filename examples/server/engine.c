@@ -143,8 +143,7 @@ static void count(struct lane *l, const struct request *r)
 
 static const char *run(struct lane *l, struct request *r)
 {
-	const struct launcher launcher = {
-		next_stream, &l->stream, r->model->urgent, l->asleep};
+	const struct launcher launcher = {next_stream, &l->stream, r->model->urgent, l->asleep};
 
 	TRY(device_use(&l->engine->device));
 	return model_run(&r->model->model, &launcher, r->picture, &r->answer);

@@ -37,7 +37,8 @@ struct launcher {
 	const char *(*stream)(void *ctx, CUstream *stream);
 	void *ctx;
 	bool graph;     /* all layers at once, in one graph: the stream is always the same */
-	CUevent asleep; /* to wait for the answer with; NULL: the thread looks for it all the time */
+	CUevent asleep; /* to wait for the answer with; NULL: the thread looks for it all the time
+			 */
 };
 
 /* A request, from picture to answer; by one thread at a time. The picture is made from a number. */

@@ -73,7 +73,7 @@ struct fm_client {
 	unsigned groups;
 	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */
 
-	_Atomic uint64_t graph_spacing; /* of gates in graphs, as first used; 0: not used yet */
+	_Atomic uint64_t graph_spacing; /* fm_xq_graph_spacing(), of queues that are not bound */
 
 	/* The link is closed by the agent alone, when no thread is inside `ringing`. */
 	const struct fm_link_ops *link_ops;

@@ -344,13 +344,16 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	return ns;
 }
 
-/* Likewise: of all queues. */
+/* Likewise: of all queues. One that the program has bound knows by itself whether it ever waits for
+ * others, and what is captured on it is launched on it. */
 static uint64_t graph_spacing(struct fm_xq *q)
 {
-	struct fm_client *c = q->client;
-	uint64_t none = 0, wanted = spacing(q, &c->board->contended);
+	const _Atomic uint32_t *shares =
+		q->steered ? &q->slot->shares : &q->client->board->contended;
+	uint64_t none = 0, wanted = spacing(q, shares);
 
-	return atomic_compare_exchange_strong(&c->graph_spacing, &none, wanted) ? wanted : none;
+	return atomic_compare_exchange_strong(fm_xq_graph_spacing(q), &none, wanted) ? wanted
+										     : none;
 }
 
 bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)

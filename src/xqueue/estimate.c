@@ -110,7 +110,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 /* Longer than what gates divide graphs into, if they do: alone on the device that is more. */
 bool fm_xq_long(struct fm_xq *q, uint64_t key)
 {
-	uint64_t most = FM_MAX(q->spacing, atomic_load(&q->client->graph_spacing));
+	uint64_t most = FM_MAX(q->spacing, atomic_load(fm_xq_graph_spacing(q)));
 	struct fm_est *e = fm_est_find(q->est, key);
 
 	return e && atomic_load_explicit(&q->interval, memory_order_relaxed) != UINT64_MAX &&

@@ -76,6 +76,7 @@ struct fm_xq_cold {
 	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
+	_Atomic uint64_t graph_spacing;     /* as fm_xq_graph_spacing() says */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
 	_Atomic uint32_t waiters;
@@ -106,6 +107,12 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
  * another thread (the per-thread default streams), or is closed and makes no progress, for the
  * program has destroyed the context. */
 #define FM_XQ_GIVE_UP (50 * FM_MS)
+
+/* Device time between gates in graphs, as first used; 0: not used yet. */
+static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
+{
+	return q->steered ? &q->cold->graph_spacing : &q->client->graph_spacing;
+}
 
 /* How often a queue is looked at that nobody tells us of: an eighth of the time that it has been
  * busy, within these. */

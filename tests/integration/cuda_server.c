@@ -40,6 +40,39 @@ static void stops(void)
 	MUST(!told.amiss);
 }
 
+/* Gates in a graph of so many kernels, captured on this stream; it is launched, too. */
+static uint64_t gates_captured(CUstream s, CUdeviceptr d, unsigned kernels)
+{
+	uint64_t before = info(s).gates, gates;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+	work(s, d, kernels);
+	gates = info(s).gates - before;
+	CU(cuStreamEndCapture(s, &graph));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, s));
+	CU(cuStreamSynchronize(s));
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+	return gates;
+}
+
+/* Who never waits for the other has few gates in its graphs. */
+static void graphs(void)
+{
+	uint64_t few, many;
+
+	stops();
+	many = gates_captured(batch, out[1], KERNELS);
+	few = gates_captured(urgent, out[0], KERNELS);
+	MUST(many >= 8);
+	MUST(few <= many / 4);
+	MUST(words[0][0] == after(1 + KERNELS));
+	MUST(words[1][0] == after(2 * KERNELS));
+}
+
 static void suspends(void)
 {
 	bind_both(0);
@@ -613,6 +646,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"stops", stops},
+	{"graphs", graphs},
 	{"suspends", suspends},
 	{"hinted", hinted},
 	{"suspend-takes-its-time", suspend_takes_its_time},
