@@ -131,6 +131,7 @@ struct fm_board {
 	 * undivided; not in the sum above. */
 	_Atomic uint64_t images, images_left;
 	_Atomic uint64_t kernels, kernels_left;
+	_Atomic uint64_t images_ns; /* that all of it took, or to find it in the cache */
 
 	struct fm_slot slot[FM_BOARD_SLOTS];
 

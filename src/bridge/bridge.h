@@ -154,7 +154,7 @@ void fm_bridge_each_device(
  * clients there have been. */
 struct fm_bcoverage {
 	uint64_t governed, ungoverned, undivided; /* the last: of the first, as in board.h */
-	uint64_t images, images_left, kernels, kernels_left;
+	uint64_t images, images_left, kernels, kernels_left, images_ns;
 };
 struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);

@@ -156,6 +156,7 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 	sum->images_left = fm_add_sat(sum->images_left, CLAIM(c->board->images_left));
 	sum->kernels = fm_add_sat(sum->kernels, CLAIM(c->board->kernels));
 	sum->kernels_left = fm_add_sat(sum->kernels_left, CLAIM(c->board->kernels_left));
+	sum->images_ns = fm_add_sat(sum->images_ns, CLAIM(c->board->images_ns));
 	fm_list_each (q, &c->queues, in_client)
 		sum->governed = fm_add_sat(sum->governed, CLAIM(q->slot->begun));
 }

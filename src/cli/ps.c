@@ -304,6 +304,7 @@ static int show_images(const json_t *groups)
 		{"LEFT", true, false},
 		{"KERNELS", true, false},
 		{"LEFT", true, false},
+		{"MS", true, false},
 	};
 	static const char *const keys[] = {"images", "images_left", "kernels", "kernels_left"};
 	TABLE_CLEAN struct table t;
@@ -319,6 +320,7 @@ static int show_images(const json_t *groups)
 		table_add(&t, "%s", cli_str(g, "name"));
 		for (size_t k = 0; k < FM_ARRAY_LEN(keys); k++)
 			table_add(&t, "%.0f", cli_num(g, keys[k]));
+		table_add(&t, "%.1f", cli_num(g, "images_ms"));
 	}
 	return any ? table_print(&t) : 0;
 }

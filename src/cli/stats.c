@@ -37,6 +37,8 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		{"images_left", "images left as they are"},
 		{"kernels", "kernels rewritten"},
 		{"kernels_left", "kernels left as they are, in rewritten images"},
+		{"images_ms", "time that programs took to rewrite them, or to find them in the "
+			      "cache, ms"},
 		{"events", "events seen"},
 		{"decisions", "decisions of the policy"},
 		{"preemptions", "groups stopped with work left"},

@@ -135,6 +135,7 @@ void report_coverage(json_t *o, struct fm_bcoverage c)
 	set(o, "images_left", number(c.images_left));
 	set(o, "kernels", number(c.kernels));
 	set(o, "kernels_left", number(c.kernels_left));
+	set(o, "images_ms", ms(c.images_ns));
 }
 
 /* Of a group that has a deadline, or had one. */

@@ -56,6 +56,7 @@ void fm_client_count_images(struct fm_client *c, const struct fm_client_images *
 	atomic_store_explicit(&c->board->images_left, n->images_left, memory_order_relaxed);
 	atomic_store_explicit(&c->board->kernels, n->kernels, memory_order_relaxed);
 	atomic_store_explicit(&c->board->kernels_left, n->kernels_left, memory_order_relaxed);
+	atomic_store_explicit(&c->board->images_ns, n->ns, memory_order_relaxed);
 }
 
 void fm_client_images(const struct fm_client *c, struct fm_client_images *n)
@@ -63,7 +64,8 @@ void fm_client_images(const struct fm_client *c, struct fm_client_images *n)
 	*n = (struct fm_client_images){.images = atomic_load(&c->board->images),
 		.images_left = atomic_load(&c->board->images_left),
 		.kernels = atomic_load(&c->board->kernels),
-		.kernels_left = atomic_load(&c->board->kernels_left)};
+		.kernels_left = atomic_load(&c->board->kernels_left),
+		.ns = atomic_load(&c->board->images_ns)};
 }
 
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n)

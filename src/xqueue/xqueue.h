@@ -57,7 +57,7 @@ void fm_client_count_ungoverned(struct fm_client *c, const char *call);
 void fm_client_count_undivided(struct fm_client *c, const char *call);
 /* What has become of images of code (board.h): all so far. */
 struct fm_client_images {
-	uint64_t images, images_left, kernels, kernels_left;
+	uint64_t images, images_left, kernels, kernels_left, ns;
 };
 void fm_client_count_images(struct fm_client *c, const struct fm_client_images *n);
 void fm_client_images(const struct fm_client *c, struct fm_client_images *n);

@@ -316,6 +316,7 @@ static void tell(void)
 {
 	if (!counts.client)
 		return;
+	counts.sum.ns = fm_cuda_rewrite_ns();
 	fm_client_count_images(counts.client, &counts.sum);
 	tell_left("image", counts.image, FM_ARRAY_LEN(counts.image));
 	tell_left("kernel", counts.kernel, FM_ARRAY_LEN(counts.kernel));

@@ -3,6 +3,7 @@
 #include "args.h"
 #include "backend/cuda/cache/cache.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "guarded.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -121,8 +122,14 @@ static enum fm_image_why without(struct fm_image *out, enum fm_image_why why)
 	return out->why = why;
 }
 
-enum fm_image_why fm_cuda_rewrite(
-	const void *image, size_t size, bool library, struct fm_image *out)
+static _Atomic uint64_t took_ns;
+
+uint64_t fm_cuda_rewrite_ns(void)
+{
+	return atomic_load(&took_ns);
+}
+
+static enum fm_image_why rewrite(const void *image, size_t size, bool library, struct fm_image *out)
 {
 	unsigned sm = wanted_sm(library);
 
@@ -137,6 +144,16 @@ enum fm_image_why fm_cuda_rewrite(
 	if (!out->why && !sound(out))
 		return without(out, FM_IMAGE_VERIFY);
 	return out->why;
+}
+
+enum fm_image_why fm_cuda_rewrite(
+	const void *image, size_t size, bool library, struct fm_image *out)
+{
+	uint64_t start = fm_now();
+	enum fm_image_why why = rewrite(image, size, library, out);
+
+	atomic_fetch_add(&took_ns, fm_now() - start);
+	return why;
 }
 
 /* Whole, with a zero behind it, which PTX may lack. */
