@@ -71,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned devices[] = {90, 80, 86, 87, 89, 100, 75};
 	struct fm_image image, again;
+	uint8_t *held;
 	unsigned sm;
 
 	if (!size)
@@ -87,7 +88,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	fm_image_free(&image);
 	/* The same as what a cache holds. */
-	if (!fm_unpack(data + 1, size - 1, &image))
+	held = malloc(size);
+	must(held != NULL);
+	memcpy(held, data + 1, size - 1);
+	if (fm_unpack(held, size - 1, &image))
+		free(held);
+	else
 		fm_image_free(&image);
 	return 0;
 }

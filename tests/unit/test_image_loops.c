@@ -319,7 +319,6 @@ static void cached(void **state)
 	assert_int_equal(got.kernel[0].save_bytes, 8);
 	assert_int_equal(got.kernel[1].loops, FM_LOOP_NONE);
 	fm_image_free(&got);
-	fm_buf_free(&data);
 	fm_image_free(&made);
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(fm_cache_key(text, strlen(text), 90, lists[i], key[i]));

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -54,15 +55,46 @@ bool fm_cache_key(
 	return true;
 }
 
-/* All of a file, if it is one that this user alone can have written. */
-static int read_all(int dir, const char *name, uint8_t **data, size_t *size)
+static int read_some(int fd, void *to, size_t size)
+{
+	size_t got = 0;
+
+	while (got < size) {
+		ssize_t n = read(fd, (uint8_t *)to + got, size - got);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EBADMSG;
+		got += (size_t)n;
+	}
+	return 0;
+}
+
+/* Where all that is read is new, the pages of it cost more than the reading. */
+static void *room_for(size_t size)
+{
+	enum { HUGE = 2 << 20 };
+	void *to;
+
+	if (size < 2 * HUGE)
+		return malloc(size);
+	size = (size + HUGE - 1) / HUGE * HUGE;
+	to = aligned_alloc(HUGE, size);
+	if (to)
+		madvise(to, size, MADV_HUGEPAGE);
+	return to;
+}
+
+/* All of a file, if it is one that this user alone can have written: its head, and the rest. */
+static int read_all(int dir, const char *name, struct head *h, uint8_t **data, size_t *size)
 {
 	/* Not to wait for the other end of a pipe. */
 	FM_CLEAN_FD int fd =
 		openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	FM_CLEAN_FREE uint8_t *to = NULL;
 	struct stat st;
-	size_t got = 0;
+	int rc;
 
 	if (fd < 0)
 		return errno == ELOOP ? -EBADMSG : -errno;
@@ -71,50 +103,46 @@ static int read_all(int dir, const char *name, uint8_t **data, size_t *size)
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) ||
 		(size_t)st.st_size < sizeof(struct head) || st.st_size > FM_IMAGE_MAX)
 		return -EBADMSG;
-	*size = (size_t)st.st_size;
-	to = malloc(*size);
+	*size = (size_t)st.st_size - sizeof(*h);
+	to = room_for(*size + 1);
 	if (!to)
 		return -ENOMEM;
-	while (got < *size) {
-		ssize_t n = read(fd, to + got, *size - got);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EBADMSG;
-		got += (size_t)n;
-	}
+	rc = read_some(fd, h, sizeof(*h));
+	rc = rc ? rc : read_some(fd, to, *size);
+	if (rc)
+		return rc;
 	/* It was of use now. */
 	futimens(fd, NULL);
 	*data = fm_take_ptr(to);
 	return 0;
 }
 
-static int check(const uint8_t key[FM_HASH_BYTES], const uint8_t *data, size_t size)
+static int check(
+	const struct head *h, const uint8_t key[FM_HASH_BYTES], const uint8_t *data, size_t size)
 {
-	struct head h;
-
-	memcpy(&h, data, sizeof(h));
-	if (memcmp(h.magic, MAGIC, sizeof(h.magic)) || memcmp(h.key, key, sizeof(h.key)) ||
-		h.size != size - sizeof(h))
+	if (memcmp(h->magic, MAGIC, sizeof(h->magic)) || memcmp(h->key, key, sizeof(h->key)) ||
+		h->size != size)
 		return -EBADMSG;
-	return fm_sum(data + sizeof(h), h.size) == h.sum ? 0 : -EBADMSG;
+	return fm_sum(data, size) == h->sum ? 0 : -EBADMSG;
 }
 
 int fm_cache_get(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], struct fm_image *out)
 {
 	FM_CLEAN_FREE uint8_t *data = NULL;
 	char name[FM_CACHE_NAME];
-	size_t size;
+	struct head h;
+	size_t size = 0;
 	int rc;
 
 	*out = (struct fm_image){0};
 	name_of(key, name);
-	rc = read_all(c->dir, name, &data, &size);
+	rc = read_all(c->dir, name, &h, &data, &size);
 	if (!rc)
-		rc = check(key, data, size);
+		rc = check(&h, key, data, size);
 	if (!rc)
-		rc = fm_unpack(data + sizeof(struct head), size - sizeof(struct head), out);
+		rc = fm_unpack(data, size, out);
+	if (!rc)
+		data = NULL; /* the image's */
 	if (rc == -EBADMSG)
 		unlinkat(c->dir, name, 0);
 	return rc;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pack.h"
+#include "base/util.h"
 #include <errno.h>
 
-/* sm, text, kernels, kernels rewritten; the size; then each kernel; then the data. */
-#define HEAD 24
+/* The data; then each kernel; and at the end: sm, text, kernels, kernels rewritten, size of the
+ * data.
+ */
+#define TAIL 24
 /* why, traits, parameters, bytes of them, where ours begin, registers before and after, loops: why
  * not, how many, bytes that are kept; length of the name; then the name, then place and size of
  * each parameter. */
 #define KERNEL 24
 
-/* Eight lanes, so that none waits for another; each word counts by its place, and so does the size.
- */
+/* Eight lanes, so that none waits for another, of products of halves, which vectors can do, as XXH3
+ * has it; each word counts by its place, and so does the size. */
 uint64_t fm_sum(const uint8_t *data, size_t size)
 {
 	const uint64_t odd = 0x9e3779b97f4a7c15;
-	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8}, block[8], sum = size;
+	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8}, block[8], place = odd, sum = size;
 
 	for (size_t at = 0; at < size; at += sizeof(block)) {
 		size_t n = size - at < sizeof(block) ? size - at : sizeof(block);
@@ -23,9 +26,11 @@ uint64_t fm_sum(const uint8_t *data, size_t size)
 			memset(block, 0, sizeof(block));
 		memcpy(block, data + at, n);
 		for (unsigned i = 0; i < 8; i++) {
-			lane[i] = (lane[i] ^ block[i]) * odd;
-			lane[i] ^= lane[i] >> 29;
+			uint64_t x = block[i] ^ place;
+
+			lane[i] += (x & UINT32_MAX) * (x >> 32) + block[i ^ 1];
 		}
+		place += odd;
 	}
 	for (unsigned i = 0; i < 8; i++)
 		sum = ((sum ^ lane[i]) * odd) ^ (sum >> 31);
@@ -69,14 +74,14 @@ void fm_pack(const struct fm_image *image, struct fm_buf *out)
 {
 	uint64_t size = image->size;
 
+	fm_buf_add(out, image->data, image->size);
+	for (unsigned i = 0; i < image->n; i++)
+		pack_kernel(&image->kernel[i], out);
 	put32(out, image->sm);
 	put32(out, image->text);
 	put32(out, image->n);
 	put32(out, image->n_rewritten);
 	fm_buf_add(out, &size, sizeof(size));
-	for (unsigned i = 0; i < image->n; i++)
-		pack_kernel(&image->kernel[i], out);
-	fm_buf_add(out, image->data, image->size);
 }
 
 struct reader {
@@ -128,48 +133,44 @@ static int unpack_kernel(struct reader *r, struct fm_kernel *k)
 	return 0;
 }
 
-static int unpack(struct reader *r, struct fm_image *out)
+static int unpack(uint8_t *data, size_t all, struct fm_image *out)
 {
-	const uint8_t *p = take(r, HEAD);
-	uint32_t n;
+	struct reader r = {data, 0, fm_sub_sat(all, TAIL)};
+	const uint8_t *p = data + r.size;
 	uint64_t size;
+	uint32_t n;
 
-	if (!p)
+	if (all < TAIL)
 		return -EBADMSG;
 	out->sm = fm_get32(p);
 	out->text = fm_get32(p + 4);
 	n = fm_get32(p + 8);
 	size = fm_get64(p + 16);
-	if (!n || n > r->size / KERNEL)
+	if (!n || n > r.size / KERNEL || !size || !take(&r, size))
 		return -EBADMSG;
 	out->kernel = calloc(n, sizeof(*out->kernel));
 	if (!out->kernel)
 		return -ENOMEM;
 	while (out->n < n) {
-		int rc = unpack_kernel(r, &out->kernel[out->n++]);
+		int rc = unpack_kernel(&r, &out->kernel[out->n++]);
 
 		if (rc)
 			return rc;
 		out->n_rewritten += out->kernel[out->n - 1].why == FM_KERNEL_REWRITTEN;
 	}
-	if (!size || size != r->size - r->at || out->n_rewritten != fm_get32(p + 12) ||
-		(out->text && r->data[r->size - 1]))
+	if (r.at != r.size || out->n_rewritten != fm_get32(p + 12) || (out->text && data[size - 1]))
 		return -EBADMSG;
-	out->data = malloc(size);
-	if (!out->data)
-		return -ENOMEM;
-	memcpy(out->data, r->data + r->at, size);
+	out->data = data;
 	out->size = size;
 	return 0;
 }
 
-int fm_unpack(const uint8_t *data, size_t size, struct fm_image *out)
+int fm_unpack(uint8_t *data, size_t size, struct fm_image *out)
 {
-	struct reader r = {data, 0, size};
 	int rc;
 
 	*out = (struct fm_image){0};
-	rc = unpack(&r, out);
+	rc = unpack(data, size, out);
 	if (rc)
 		fm_image_free(out);
 	return rc;

@@ -5,11 +5,12 @@
 
 /* Changes whenever what is in a file, or what would be made of an image, does. The guardian's code
  * is part of the key besides. */
-#define FM_PACK_VERSION 2
+#define FM_PACK_VERSION 3
 
 /* Against accidents, not against people: as fast as memory. */
 uint64_t fm_sum(const uint8_t *data, size_t size);
 
 void fm_pack(const struct fm_image *image, struct fm_buf *out);
-/* -EBADMSG, -ENOMEM; the bytes may be anything. */
-int fm_unpack(const uint8_t *data, size_t size, struct fm_image *out);
+/* -EBADMSG, -ENOMEM; the bytes may be anything. They are the image's from then on (malloc()),
+ * unless it fails: what the driver is to get is what they begin with, and is not copied. */
+int fm_unpack(uint8_t *data, size_t size, struct fm_image *out);
