@@ -115,7 +115,7 @@ static bool left_out(struct command *c, unsigned block)
 		if (!(*decided & 2))
 			return false;
 		*first = *first ? *first : launch;
-		++*count;
+		*count += *first == launch;
 		return true;
 	}
 	if (mode == FM_GUARD_AGAIN && !(*map & bit))
@@ -127,8 +127,8 @@ static bool left_out(struct command *c, unsigned block)
 	if (!*first || *first == launch) {
 		*first = launch;
 		*map |= bit;
+		++*count;
 	}
-	++*count;
 	return true;
 }
 

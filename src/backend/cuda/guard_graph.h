@@ -27,7 +27,7 @@ struct fm_cu_graph {
 
 	/* Under the lock of the XQueue that it was launched in last. */
 	uint64_t number; /* of launches that are made again */
-	uint32_t count;  /* blocks left out, until the last look */
+	uint32_t count;  /* blocks left out by first launches, until the last look */
 	bool renumbered;
 
 	struct fm_cu_record node[];

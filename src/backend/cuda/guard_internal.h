@@ -73,7 +73,7 @@ struct fm_cu_guard {
 	uint64_t left;   /* and how many blocks of it are left */
 	bool inside;     /* some have run */
 	uint64_t number; /* of launches that are made again */
-	uint32_t count;  /* blocks left out, until the last look */
+	uint32_t count;  /* blocks left out by first launches, until the last look */
 	uint64_t loops;  /* and in loops */
 };
 

@@ -150,8 +150,8 @@ static bool left_in_loops(struct fm_cu_guard *g)
 	return g->loops != before;
 }
 
-/* What the control block says: which launch was the first to leave blocks out, and how many were in
- * all. Those behind it, up to `last`, have left out all of theirs. */
+/* What the control block says: which launch was the first to leave blocks out, and how many of its
+ * own. Those behind it, up to `last`, have left out all of theirs. */
 static void learn(struct fm_cu_guard *g, uint64_t last)
 {
 	uint32_t *count = g->graph ? &g->graph->count : &g->count;
@@ -173,8 +173,6 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 		return;
 	}
 	rec = launch(g, n);
-	for (uint64_t i = n + 1; i <= last; i++)
-		out = fm_sub_sat(out, launch(g, i)->blocks);
 	g->inside = !rec->whole && (in_loops || out < (n == g->half ? g->left : rec->blocks));
 	g->half = n;
 	g->left = out;

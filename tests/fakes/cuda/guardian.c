@@ -37,12 +37,13 @@ static void count_out(const struct fk_run *r)
 	atomic_fetch_add((_Atomic uint32_t *)(void *)(r->block + 4), 1);
 }
 
-/* The first launch to leave out a block leaves its number. Was it, or is it, this one? */
+/* The first launch to leave out a block leaves its number. Was it, or is it, this one? Others leave
+ * nothing. */
 static bool is_first(const struct fk_run *r)
 {
-	uint64_t first = 0;
+	uint64_t first = atomic_load(word64(r, 8));
 
-	return atomic_compare_exchange_strong(word64(r, 8), &first, r->number) ||
+	return (!first && atomic_compare_exchange_strong(word64(r, 8), &first, r->number)) ||
 	       first == r->number;
 }
 
@@ -62,9 +63,10 @@ static bool leaves_block(const struct fk_run *r, uint64_t b, uint32_t stop)
 	} else if (!stop) {
 		return false;
 	}
-	if (is_first(r))
+	if (is_first(r)) {
 		atomic_fetch_or(map, bit);
-	count_out(r);
+		count_out(r);
+	}
 	return true;
 }
 
@@ -78,8 +80,8 @@ static bool leaves_grid(const struct fk_run *r, uint32_t stop)
 			decided = mine;
 	if (!(decided & 2))
 		return false;
-	is_first(r);
-	count_out(r);
+	if (is_first(r))
+		count_out(r);
 	return true;
 }
 
