@@ -245,6 +245,11 @@ void device_wants(struct ent *e)
 	line_up(e);
 }
 
+void device_seals(struct ent *e)
+{
+	e->segment = FM_MAX(e->d->plan->spacing, UINT64_C(1));
+}
+
 /* A command that is interrupted keeps what was done of it. What is left ends now anyway if its
  * time is up. */
 static void interrupt(struct ent *e)

@@ -14,7 +14,7 @@ enum event_kind {
 	EV_LEAVE,  /* a group */
 	EV_CHANGE, /* a group: of hints */
 	EV_TIMER,  /* an entity: its command or its pause ends, it is flushed off the device, or
-		    * knows  that its gate is open */
+		    * knows that its gate is open, or the device hears of its next command */
 	EV_REPORT, /* an entity: the core hears of its edge */
 	EV_COUNT,  /* the warm-up is over */
 };
@@ -48,8 +48,9 @@ struct cpu {
 	uint32_t users;
 };
 
-/* ON: the device works for it. COMPUTES: or would, were the processor its. */
-enum state { IDLE, PAUSED, COMPUTES, WAITS, ON };
+/* ON: the device works for it. COMPUTES: or would, were the processor its. STANDS: it has work, of
+ * which the device has not heard yet. */
+enum state { IDLE, PAUSED, COMPUTES, STANDS, WAITS, ON };
 
 struct ent {
 	struct group *g;
@@ -66,6 +67,9 @@ struct ent {
 	bool ending;         /* its command ends at this moment: it keeps its slot until then */
 	bool begun;          /* its command was taken off the device in its midst */
 	bool stopping;       /* on level 3: it is being flushed off the device */
+	bool begins;         /* the next is what its job begins with, */
+	bool behind;         /* or what comes behind that, */
+	bool met;            /* and its gate was open when that came */
 	const struct group *closed_for; /* who was chosen when its gate closed, for who watches */
 	uint64_t edge_at;               /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
@@ -180,12 +184,13 @@ static inline void at(struct machine *m, struct event *e, uint64_t when)
 
 static inline bool has_work(const struct ent *e)
 {
-	return e->state == WAITS || e->state == ON;
+	return e->state == WAITS || e->state == ON || e->state == STANDS;
 }
 
 /* device.c: what a device does. None of these calls the core. */
 void device_gate(struct ent *e, bool open);
 void device_wants(struct ent *e); /* it has a command */
+void device_seals(struct ent *e); /* there is a gate in front of its next */
 void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
 void device_event(struct ent *e);
 void device_goes_on(struct ent *e);     /* it knows that its gate is open */

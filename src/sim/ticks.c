@@ -114,7 +114,9 @@ void ticks_come(struct ent *e)
 
 bool ticks_push_off(struct ent *on)
 {
-	if (had(on) < on->keeps)
+	uint64_t n;
+
+	if (had(on) < on->keeps && had(on) <= average(on->d, &n))
 		return false;
 	ask_again(on);
 	return ticks_next(on->d) != on;
