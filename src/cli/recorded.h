@@ -35,13 +35,13 @@ struct recorded_group {
 	size_t jobs;
 	struct fm_sim_change *change; /* at: CLOCK_MONOTONIC */
 	size_t changes;
-	struct fm_hints hints; /* at the end */
-	uint64_t preemptions;  /* gates closed to it while it had work */
-	uint64_t *first;       /* of its jobs the first segments, where they are one command, */
-	size_t n_first;        /* up to RECORDED_SAMPLES */
+	struct fm_hints hints;    /* at the end */
+	uint64_t preemptions;     /* gates closed to it while it had work */
+	uint64_t *first;          /* of its jobs the first segments, where they are one command, */
+	size_t n_first;           /* up to RECORDED_SAMPLES */
 	uint64_t alone, commands; /* of the segments that had the device to themselves */
 	uint64_t input;           /* by itself, with which jobs begin; 0: they do not */
-	bool elsewhere;        /* its programs use other devices, too */
+	bool elsewhere;           /* its programs use other devices, too */
 	bool present;
 };
 

@@ -52,8 +52,8 @@ void turns_went_on(struct reading *x, struct member *m, uint64_t at)
 	m->opened_at = 0;
 }
 
-static void keep_shared(
-	struct reading *x, const struct member *m, const struct segment *s, bool stopping, bool first)
+static void keep_shared(struct reading *x, const struct member *m, const struct segment *s,
+	bool stopping, bool first)
 {
 	struct shared_segment *more;
 

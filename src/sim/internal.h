@@ -30,7 +30,8 @@ struct device {
 	struct fm_sim_device_result *result;
 	struct fm_sdev *sdev;
 	struct fm_list
-		queue; /* entities with a command that they may begin, that wait for a slot */
+		queue;       /* entities with a command that they may begin, that wait for a slot */
+	struct fm_list away; /* with ticks: those that left before their time, ticks.c */
 	struct fm_rta_random r; /* of its turns */
 	struct ent *running;    /* with one slot: who has it */
 	uint64_t average;       /* fair: what those had who were there when the last one came */
@@ -59,7 +60,7 @@ struct ent {
 	struct cpu *cpu; /* NULL: it has none */
 	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
-	struct fm_list queue;
+	struct fm_list queue, away;
 	struct fm_list edge; /* in the machine's, until the core knows of it */
 	struct event timer, report;
 	enum state state;
@@ -200,12 +201,12 @@ void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
 
 /* ticks.c: whose turn it is on a device with ticks. */
-struct ent *ticks_next(struct device *d); /* of those who wait, and who has it; NULL: nobody */
+struct ent *ticks_next(struct device *d); /* of those who wait; NULL: nobody */
 void ticks_begin(struct ent *e);          /* it has the device */
 bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
 void ticks_come(struct ent *e);
-void ticks_leave(struct ent *e);     /* it has the device until now */
-bool ticks_push_off(struct ent *on); /* somebody has come: does `on' lose the device? */
+void ticks_leave(struct ent *e); /* it had the device until now, and does not wait for it */
+bool ticks_push_off(struct ent *on, const struct ent *e); /* who has come: does `on' lose it? */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
  */

@@ -85,7 +85,7 @@ def costs_are_measured(stack):
     extra, pause = r["costs"].pop("extra"), r["costs"].pop("pause")
     check(pause.startswith("measured 0:"), pause)
     check(set(extra) == {"requests", "stream"} and all(us >= 0 for us, _ in extra.values()), extra)
-    check(r["costs"].pop("late_us") >= 0, r)
+    check(r["costs"].pop("late_us") >= 0 and r["costs"].pop("input_us") >= 0, r)
     check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
     check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
     sound(r, ["none"], [])
