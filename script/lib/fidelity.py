@@ -131,7 +131,8 @@ def workload(policy, c, device, seconds):
     yield f"[workload]\npolicy = {'fifo' if policy == 'none' else policy}\nduration = {seconds:g}s"
     yield f"react = {c['react_us']:.3f}us\nlate = {c.get('late_us', 0):.3f}us"
     yield "[device it]"
-    yield from (f"{k} = {v}" for k, v in device.items())
+    # Without Fermata there is nobody who has to hear of a gate.
+    yield from (f"{k} = {v}" for k, v in device.items() if policy != "none" or k != "open")
     parts = c.get("parts", 1)
     for name, (kernels, period, _) in GROUPS.items():
         pause = c.get("pause") or f"{c['pause_us']:.3f}us"

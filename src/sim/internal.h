@@ -31,7 +31,7 @@ struct device {
 	struct fm_sdev *sdev;
 	struct fm_list
 		queue;       /* entities with a command that they may begin, that wait for a slot */
-	struct fm_list away; /* with ticks: those that left before their time, ticks.c */
+	struct fm_list away; /* with ticks: who has left, and counts as there; ticks.c */
 	struct fm_rta_random r; /* of its turns */
 	struct ent *running;    /* with one slot: who has it */
 	uint64_t average;       /* fair: what those had who were there when the last one came */
