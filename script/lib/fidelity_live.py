@@ -185,8 +185,9 @@ class OpenCL(Live):
             text = f.read()
         device, jobs = read_recording(text)
         late = re.search(r"^late = (\d+ns)$", text, re.MULTILINE)
+        inputs = re.findall(r"^input = (\d+ns)$", text, re.MULTILINE)
         return {"work": sum(g["work"] for g in groups.values()), "react_us": seen["react_us"], "device": device, "jobs": jobs,
-                "late_us": us_of(late[1]) if late else 0.0}
+                "late_us": us_of(late[1]) if late else 0.0, "inputs_us": [us_of(v) for v in inputs]}
 
     def calibrate(self):
         """By the same programs under other policies."""
@@ -198,6 +199,7 @@ class OpenCL(Live):
         pauses = [p for r in many for name in GROUPS if not GROUPS[name][1] for _, _, p in r["jobs"][name] if p is not None]
         costs = costs_of_jobs(jobs, pauses, median([r["react_us"] for r in many + few]))
         costs["late_us"] = median([r["late_us"] for r in many])
+        costs["input_us"] = median([us for r in many + few for us in r["inputs_us"]]) or 0.0
         device = device_of_all([r["device"] for r in many])
         if "slice" in device:
             device.update(linux_turns())

@@ -571,6 +571,7 @@ void recorded_free(struct recorded *r)
 {
 	for (uint32_t i = 0; i < r->groups; i++) {
 		free(r->group[i].job);
+		free(r->group[i].first);
 		free(r->group[i].change);
 	}
 	for (uint32_t i = 0; i < r->devices; i++) {

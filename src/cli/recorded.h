@@ -17,6 +17,7 @@ struct recorded_job {
 	uint64_t at, end; /* CLOCK_MONOTONIC; end: FM_NEVER, not before the recording's */
 	uint64_t length;  /* device time */
 	uint64_t alone;   /* of its segments, of those that had the device to themselves */
+	uint64_t first;   /* of these the first of all, if it is one command */
 	uint64_t deadline;
 	uint32_t commands, counted; /* counted: in its segments */
 	enum recorded_how how;
@@ -34,9 +35,13 @@ struct recorded_group {
 	size_t jobs;
 	struct fm_sim_change *change; /* at: CLOCK_MONOTONIC */
 	size_t changes;
-	struct fm_hints hints; /* at the end */
-	uint64_t preemptions;  /* gates closed to it while it had work */
-	bool elsewhere;        /* its programs use other devices, too */
+	struct fm_hints hints;    /* at the end */
+	uint64_t preemptions;     /* gates closed to it while it had work */
+	uint64_t *first;          /* of its jobs the first segments, where they are one command, */
+	size_t n_first;           /* up to RECORDED_SAMPLES */
+	uint64_t alone, commands; /* of the segments that had the device to themselves */
+	uint64_t input;           /* by itself, with which jobs begin; 0: they do not */
+	bool elsewhere;           /* its programs use other devices, too */
 	bool present;
 };
 

@@ -53,6 +53,7 @@ struct shared_segment {
 	uint32_t member, group;
 	size_t job;
 	bool stopping; /* its own gate was closed */
+	bool first;    /* of its job, and one command */
 };
 
 /* Of a device: who comes to rest there. */

@@ -12,7 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FEW 16 /* of segments, or turns: nothing can be said */
+#define FEW           16 /* of segments, or turns: nothing can be said */
+#define INPUT_PERCENT 5  /* of what was seen of an input is shorter than it is said to be */
 
 static struct sharing *sharing_of(struct reading *x, const struct member *m)
 {
@@ -51,8 +52,8 @@ void turns_went_on(struct reading *x, struct member *m, uint64_t at)
 	m->opened_at = 0;
 }
 
-static void keep_shared(
-	struct reading *x, const struct member *m, const struct segment *s, bool stopping)
+static void keep_shared(struct reading *x, const struct member *m, const struct segment *s,
+	bool stopping, bool first)
 {
 	struct shared_segment *more;
 
@@ -69,15 +70,20 @@ static void keep_shared(
 		.member = (uint32_t)(m - x->member),
 		.group = m->group,
 		.job = x->r->group[m->group].jobs - 1,
-		.stopping = stopping};
+		.stopping = stopping,
+		.first = first};
 }
 
-static void keep_alone(struct reading *x, struct member *m, const struct segment *s)
+static void keep_alone(struct reading *x, struct member *m, const struct segment *s, bool first)
 {
 	struct recorded_group *g = &x->r->group[m->group];
 	struct recorded_device *d = &x->r->device[g->device];
 
 	g->job[g->jobs - 1].alone = fm_add_sat(g->job[g->jobs - 1].alone, s->took);
+	g->alone = fm_add_sat(g->alone, s->took);
+	g->commands += s->commands;
+	if (first)
+		g->job[g->jobs - 1].first = s->took;
 	if (d->n_took < RECORDED_SAMPLES) {
 		job_sample(&d->took, &d->n_took, s->took);
 		d->took_all += s->took;
@@ -97,7 +103,10 @@ void turns_segment(struct reading *x, struct member *m, const struct fm_trace_re
 	struct recorded_group *g = &x->r->group[m->group];
 	struct recorded_job *j = &g->job[g->jobs - 1];
 	uint64_t begin = fm_sub_sat(rec->at, s->took);
+	bool first = !j->counted && s->commands == 1;
 
+	if (first)
+		job_sample(&g->first, &g->n_first, s->took);
 	j->counted += (uint32_t)FM_MIN(s->commands, (uint64_t)(UINT32_MAX - j->counted));
 	if (sharing->first && m->stopping)
 		sharing->own++;
@@ -105,9 +114,9 @@ void turns_segment(struct reading *x, struct member *m, const struct fm_trace_re
 		sharing->others++;
 	sharing->first = false;
 	if (sharing->stopping || begin < sharing->until)
-		keep_shared(x, m, s, m->stopping || begin < m->rested_at);
+		keep_shared(x, m, s, m->stopping || begin < m->rested_at, first);
 	else
-		keep_alone(x, m, s);
+		keep_alone(x, m, s, first);
 }
 
 static int by_each(const void *a, const void *b)
@@ -138,7 +147,10 @@ static uint64_t usual(struct segment *s, size_t n)
 static uint64_t length_of(const struct reading *x, const struct shared_segment *s)
 {
 	unsigned __int128 most = (unsigned __int128)x->member[s->member].each * s->segment.commands;
+	uint64_t input = x->r->group[s->group].input;
 
+	if (s->first && input)
+		return FM_MIN(s->segment.took, input);
 	return most < s->segment.took ? (uint64_t)most : s->segment.took;
 }
 
@@ -182,6 +194,8 @@ static void set_lengths(struct reading *x)
 			if (!j->counted)
 				continue;
 			j->length = j->alone;
+			if (r->group[i].input)
+				j->length -= fm_sub_sat(j->first, r->group[i].input);
 			j->commands = FM_MIN(j->counted, 1000000000u);
 			j->how = RECORDED_APART;
 		}
@@ -199,6 +213,16 @@ static void set_lengths(struct reading *x)
 				bound(r, &r->group[i].job[k]);
 }
 
+/* Most first segments are longer than the command is, by what the others had meanwhile, and until
+ * somebody heard of their end. */
+static void find_input(struct recorded_group *g)
+{
+	uint64_t input = recorded_quantile(g->first, g->n_first, INPUT_PERCENT);
+
+	if (g->n_first >= FEW && g->commands && input < g->alone / g->commands / 2)
+		g->input = input;
+}
+
 void turns_end(struct reading *x)
 {
 	for (uint32_t i = 0; i < x->members; i++) {
@@ -206,6 +230,8 @@ void turns_end(struct reading *x)
 
 		m->each = m->n_alone >= FEW ? usual(m->alone, m->n_alone) : 0;
 	}
+	for (uint32_t i = 0; i < x->r->groups; i++)
+		find_input(&x->r->group[i]);
 	find_turns(x);
 	set_lengths(x);
 }

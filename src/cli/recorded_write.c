@@ -164,6 +164,14 @@ static void put_jobs(const struct recorded_group *g, FILE *f)
 	}
 }
 
+static void put_input(const struct recorded_group *g, FILE *f)
+{
+	if (!g->input)
+		return;
+	fputs("# Its jobs begin with a command that is shorter than the others.\n", f);
+	fprintf(f, "input = %" PRIu64 "ns\n", g->input);
+}
+
 static void put_arrivals(const struct recorded_group *g, FILE *f, char how)
 {
 	const char *why = "asked for";
@@ -194,6 +202,7 @@ static void put_group(const struct recorded *r, const struct recorded_group *g, 
 	if (g->stop < r->end)
 		fprintf(f, "stop = %" PRIu64 "ns\n", FM_MAX(g->stop, g->start + 1) - r->begin);
 	put_hints(g, g->start, f);
+	put_input(g, f);
 	put_arrivals(g, f, how);
 	put_jobs(g, f);
 }

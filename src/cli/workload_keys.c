@@ -67,6 +67,7 @@ static const struct workload_key keys[] = {
 	{WL_GROUP, "jitter", TIME, OF_GROUP(jitter), 0, 0},
 	{WL_GROUP, "queue", COUNT, OF_GROUP(queue), 1, 10000000},
 	{WL_GROUP, "commands", COMMANDS, 0, 0, 0},
+	{WL_GROUP, "input", TIME, OF_GROUP(input), 0, 0},
 	{WL_GROUP, "extra", DIST, OF_GROUP(extra), 0, 0},
 	{WL_GROUP, "cpu", CPU, 0, 0, FM_SIM_CPUS - 1},
 	{WL_GROUP, "cpu-priority", COUNT, OF_GROUP(cpu_priority), 0, 1000000},

@@ -152,8 +152,6 @@ static void leave_slot(struct ent *e)
 {
 	struct device *d = e->d;
 
-	if (d->plan->tick)
-		ticks_leave(e);
 	d->on--;
 	d->running = NULL;
 	e->off_at = d->m->now;
@@ -210,7 +208,7 @@ static void push_off(struct ent *e)
 	device_progress(on, &served, &overhead);
 	if (served == on->left)
 		return;
-	if (e->d->plan->tick ? !ticks_push_off(on) : on->had + served + overhead < e->had)
+	if (e->d->plan->tick ? !ticks_push_off(on, e) : on->had + served + overhead < e->had)
 		return;
 	fm_heap_del(&e->g->m->queue, &on->timer.node);
 	account(on, served, overhead);
@@ -243,6 +241,11 @@ void device_wants(struct ent *e)
 		return;
 	e->segment = 0; /* its queue was idle */
 	line_up(e);
+}
+
+void device_seals(struct ent *e)
+{
+	e->segment = FM_MAX(e->d->plan->spacing, UINT64_C(1));
 }
 
 /* A command that is interrupted keeps what was done of it. What is left ends now anyway if its
@@ -341,14 +344,15 @@ static void next_command(struct ent *e)
 /* Does the device stay with it, whoever waits? */
 static bool has_turn(struct ent *e)
 {
-	struct ent *other = next_of(e->d);
+	struct ent *other;
 
-	if (!has_turns(e->d))
-		return !e->open || !other;
 	if (rest_of_turn(e))
 		return true;
 	if (e->d->plan->tick)
 		return ticks_goes_on(e);
+	other = next_of(e->d);
+	if (!has_turns(e->d))
+		return !e->open || !other;
 	if (other && (!e->d->plan->fair || other->had <= e->had))
 		return false;
 	begin_turn(e);
@@ -382,6 +386,8 @@ static void end_command(struct ent *e)
 		next_command(e);
 		return;
 	}
+	if (e->d->plan->tick && !goes_on)
+		ticks_leave(e);
 	leave_slot(e);
 	if (goes_on)
 		fm_list_add_tail(&e->d->queue, &e->queue);
@@ -404,6 +410,8 @@ void device_event(struct ent *e)
 	book(e, 0, e->setup);
 	e->stopping = false;
 	e->state = WAITS;
+	if (e->d->plan->tick)
+		ticks_leave(e);
 	leave_slot(e);
 	fill(e->d);
 }
@@ -414,6 +422,7 @@ void device_leave(struct ent *e)
 
 	fm_heap_del(&e->g->m->queue, &e->timer.node);
 	fm_list_del(&e->queue);
+	fm_list_del(&e->away);
 	if (e->state == ON) {
 		device_progress(e, &served, &overhead);
 		book(e, served, overhead);

@@ -14,7 +14,7 @@ enum event_kind {
 	EV_LEAVE,  /* a group */
 	EV_CHANGE, /* a group: of hints */
 	EV_TIMER,  /* an entity: its command or its pause ends, it is flushed off the device, or
-		    * knows  that its gate is open */
+		    * knows that its gate is open, or the device hears of its next command */
 	EV_REPORT, /* an entity: the core hears of its edge */
 	EV_COUNT,  /* the warm-up is over */
 };
@@ -30,7 +30,8 @@ struct device {
 	struct fm_sim_device_result *result;
 	struct fm_sdev *sdev;
 	struct fm_list
-		queue; /* entities with a command that they may begin, that wait for a slot */
+		queue;       /* entities with a command that they may begin, that wait for a slot */
+	struct fm_list away; /* with ticks: who has left, and counts as there; ticks.c */
 	struct fm_rta_random r; /* of its turns */
 	struct ent *running;    /* with one slot: who has it */
 	uint64_t average;       /* fair: what those had who were there when the last one came */
@@ -48,8 +49,9 @@ struct cpu {
 	uint32_t users;
 };
 
-/* ON: the device works for it. COMPUTES: or would, were the processor its. */
-enum state { IDLE, PAUSED, COMPUTES, WAITS, ON };
+/* ON: the device works for it. COMPUTES: or would, were the processor its. STANDS: it has work, of
+ * which the device has not heard yet. */
+enum state { IDLE, PAUSED, COMPUTES, STANDS, WAITS, ON };
 
 struct ent {
 	struct group *g;
@@ -58,7 +60,7 @@ struct ent {
 	struct cpu *cpu; /* NULL: it has none */
 	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
-	struct fm_list queue;
+	struct fm_list queue, away;
 	struct fm_list edge; /* in the machine's, until the core knows of it */
 	struct event timer, report;
 	enum state state;
@@ -66,6 +68,9 @@ struct ent {
 	bool ending;         /* its command ends at this moment: it keeps its slot until then */
 	bool begun;          /* its command was taken off the device in its midst */
 	bool stopping;       /* on level 3: it is being flushed off the device */
+	bool begins;         /* the next is what its job begins with, */
+	bool behind;         /* or what comes behind that, */
+	bool met;            /* and its gate was open when that came */
 	const struct group *closed_for; /* who was chosen when its gate closed, for who watches */
 	uint64_t edge_at;               /* of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
@@ -180,12 +185,13 @@ static inline void at(struct machine *m, struct event *e, uint64_t when)
 
 static inline bool has_work(const struct ent *e)
 {
-	return e->state == WAITS || e->state == ON;
+	return e->state == WAITS || e->state == ON || e->state == STANDS;
 }
 
 /* device.c: what a device does. None of these calls the core. */
 void device_gate(struct ent *e, bool open);
 void device_wants(struct ent *e); /* it has a command */
+void device_seals(struct ent *e); /* there is a gate in front of its next */
 void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
 void device_event(struct ent *e);
 void device_goes_on(struct ent *e);     /* it knows that its gate is open */
@@ -195,12 +201,12 @@ void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
 
 /* ticks.c: whose turn it is on a device with ticks. */
-struct ent *ticks_next(struct device *d); /* of those who wait, and who has it; NULL: nobody */
+struct ent *ticks_next(struct device *d); /* of those who wait; NULL: nobody */
 void ticks_begin(struct ent *e);          /* it has the device */
 bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
 void ticks_come(struct ent *e);
-void ticks_leave(struct ent *e);     /* it has the device until now */
-bool ticks_push_off(struct ent *on); /* somebody has come: does `on' lose the device? */
+void ticks_leave(struct ent *e); /* it had the device until now, and does not wait for it */
+bool ticks_push_off(struct ent *on, const struct ent *e); /* who has come: does `on' lose it? */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
  */

@@ -4,11 +4,48 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Of a recorded job it is one of its commands, where it is the least of them. */
+static uint64_t input_of(const struct group *g)
+{
+	const struct job *j = &g->job;
+
+	if (!j->length)
+		return g->plan->input;
+	return j->commands > 1 && j->length / j->commands >= g->plan->input ? g->plan->input : 0;
+}
+
+/* What a job begins with is a segment by itself. Where it met an open gate, its client opens the
+ * next when it has heard of its end; else several at once. */
+static bool advance_input(struct ent *e)
+{
+	const struct fm_sim_device *plan = e->d->plan;
+
+	if (e->begins) {
+		e->begins = false;
+		e->behind = true;
+		e->met = e->open;
+		e->left = FM_MAX(input_of(e->g), FM_SIM_COMMAND);
+		device_wants(e);
+		return true;
+	}
+	e->behind = false;
+	if (!e->met || plan->level != 2 || !plan->open) {
+		device_seals(e);
+		return false;
+	}
+	e->state = STANDS;
+	at(e->g->m, &e->timer, fm_add_sat(e->g->m->now, plan->open));
+	return true;
+}
+
 /* Its commands add up to its length, to the nanosecond. */
 static bool advance_recorded(struct ent *e)
 {
-	uint64_t length = e->g->job.length, n = FM_MAX(e->g->job.commands, 1u);
+	uint64_t input = input_of(e->g), length = e->g->job.length - input;
+	uint64_t n = FM_MAX(e->g->job.commands - !!input, 1u);
 
+	if ((e->begins || e->behind) && advance_input(e))
+		return true;
 	n = FM_MIN(n, FM_MAX(length / FM_SIM_COMMAND, UINT64_C(1)));
 	if (e->step == n)
 		return false;
@@ -33,6 +70,8 @@ static bool advance(struct ent *e)
 		s = &plan->step[e->step];
 		if (e->times == s->times)
 			continue;
+		if ((e->begins || e->behind) && !s->pause && !s->cpu && advance_input(e))
+			return true;
 		e->times++;
 		time = fm_sim_draw(&s->time, &e->r);
 		e->left = FM_MAX(time, FM_SIM_COMMAND);
@@ -71,6 +110,8 @@ static void begin_job(struct group *g)
 	g->busy = g->ents;
 	for (uint32_t i = 0; i < g->ents; i++) {
 		g->ent[i].step = g->ent[i].times = 0;
+		g->ent[i].begins = input_of(g) > 0;
+		g->ent[i].behind = false;
 		cpu_leave(&g->ent[i]);
 		draw_extra(&g->ent[i]);
 		advance(&g->ent[i]); /* there is a step, so it is one that takes time */

@@ -240,6 +240,7 @@ static int make_devices(struct machine *m)
 		d->result = &m->result->device[section];
 		d->index = m->first + i;
 		fm_list_init(&d->queue);
+		fm_list_init(&d->away);
 		fm_rta_seed(&d->r, p->seed ^ TURNS, (uint64_t)m->index << 32 | d->index);
 		if (d->plan->tick)
 			d->phase = (uint64_t)fm_rta_uniform(&d->r, 0, (int64_t)d->plan->tick - 1);
@@ -256,6 +257,7 @@ static void init_ent(struct ent *e, struct group *g, struct device *d, uint64_t 
 	e->timer.kind = EV_TIMER;
 	e->report.kind = EV_REPORT;
 	fm_list_init(&e->queue);
+	fm_list_init(&e->away);
 	fm_list_init(&e->edge);
 	fm_rta_seed(&e->r, g->m->plan->seed, stream);
 }

@@ -82,7 +82,7 @@ struct fm_sim_device {
 	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
 	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */
 	uint64_t swtch;   /* another group than before */
-	uint64_t open;    /* from a gate's opening until who stood there goes on */
+	uint64_t open;    /* from a gate's opening, or the end of a job's input, until it goes on */
 	/* Its own turns among several groups, also with one whose gate has closed, until that has
 	 * come to rest. 0: command by command, and nobody before that. */
 	struct fm_sim_dist slice;
@@ -146,6 +146,7 @@ struct fm_sim_group {
 	uint32_t queue; /* jobs that may wait; further ones are dropped */
 	struct fm_sim_step step[FM_SIM_STEPS];
 	uint32_t steps;
+	uint64_t input; /* device time of a command by itself with which each job begins; 0: none */
 	struct fm_sim_dist
 		extra;     /* device time more of each job, dealt out to its commands evenly */
 	uint64_t deadline; /* of the response, until a hint changes; 0: none */

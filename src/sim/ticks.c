@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a device that looks at ticks who has it, as Linux shares a processor since 6.6 (EEVDF).
+ * Turns on a device that looks at ticks who has it, as Linux shares a processor since 6.12 (EEVDF).
  * Who is there asks for a slice, to be had by a deadline: what he has had, and the slice. Of those
  * who have had no more than the average, whoever has the earliest deadline is next. Who has it
- * keeps it until what he asked for then is used up, and until a tick, or until somebody else comes.
- * Who leaves the device before he had his share, has that much less when he comes again.
+ * keeps it until what he asked for then is used up, and until a tick; or until somebody comes who
+ * is next, which he is not while the one who has it has had no more than the average. Who leaves
+ * the device before he had his share, has that much less when he comes again. Who has had more
+ * counts as there until it is his turn.
  */
 #include "internal.h"
 
@@ -21,6 +23,12 @@ static uint64_t had(const struct ent *e)
 	return e->had + served + overhead;
 }
 
+static void add(const struct ent *e, unsigned __int128 *sum, uint64_t *n)
+{
+	*sum += had(e);
+	++*n;
+}
+
 /* What those have had on the average who are there; *n counts them. */
 static uint64_t average(const struct device *d, uint64_t *n)
 {
@@ -28,36 +36,52 @@ static uint64_t average(const struct device *d, uint64_t *n)
 	unsigned __int128 sum = 0;
 
 	*n = 0;
-	fm_list_each (e, &d->queue, queue) {
-		sum += e->had;
-		++*n;
-	}
-	if (d->running) {
-		sum += had(d->running);
-		++*n;
-	}
+	fm_list_each (e, &d->queue, queue)
+		add(e, &sum, n);
+	fm_list_each (e, &d->away, away)
+		add(e, &sum, n);
+	if (d->running)
+		add(d->running, &sum, n);
 	return *n ? (uint64_t)(sum / *n) : d->average;
 }
 
-static const struct ent *sooner(const struct ent *a, const struct ent *b)
+struct pick {
+	const struct ent *best, *least;
+	uint64_t mean;
+};
+
+static void consider(struct pick *p, const struct ent *e)
 {
-	return !a || b->deadline < a->deadline ? b : a;
+	if (!p->least || had(e) < had(p->least))
+		p->least = e;
+	if (had(e) <= p->mean && (!p->best || e->deadline < p->best->deadline))
+		p->best = e;
+}
+
+/* Of all who count as there. */
+static struct ent *pick(const struct device *d)
+{
+	struct pick p = {0};
+	const struct ent *e;
+	uint64_t n;
+
+	p.mean = average(d, &n);
+	fm_list_each (e, &d->queue, queue)
+		consider(&p, e);
+	fm_list_each (e, &d->away, away)
+		consider(&p, e);
+	if (d->running)
+		consider(&p, d->running);
+	return (struct ent *)(p.best ? p.best : p.least);
 }
 
 struct ent *ticks_next(struct device *d)
 {
-	const struct ent *e, *best = NULL, *least = NULL;
-	uint64_t n, mean = average(d, &n);
+	struct ent *e;
 
-	fm_list_each (e, &d->queue, queue) {
-		if (!least || e->had < least->had)
-			least = e;
-		if (e->had <= mean)
-			best = sooner(best, e);
-	}
-	if (d->running && had(d->running) <= mean)
-		best = sooner(best, d->running);
-	return (struct ent *)(best ? best : least);
+	while ((e = pick(d)) && !fm_list_empty(&e->away))
+		fm_list_del(&e->away);
+	return e;
 }
 
 /* The first tick from then on. */
@@ -96,6 +120,21 @@ void ticks_leave(struct ent *e)
 		    most = 2 * FM_MAX(e->d->plan->slice.a, e->d->plan->tick / 2);
 
 	e->owed = FM_MIN(fm_sub_sat(mean, had(e)), most);
+	if (had(e) > mean)
+		fm_list_add_tail(&e->d->away, &e->away);
+}
+
+/* It counts as there, and goes on as it is: it has had its share. */
+static bool comes_back(struct ent *e)
+{
+	uint64_t n;
+	bool stays;
+
+	if (fm_list_empty(&e->away))
+		return false;
+	stays = had(e) >= average(e->d, &n);
+	fm_list_del(&e->away);
+	return stays;
 }
 
 void ticks_come(struct ent *e)
@@ -103,8 +142,10 @@ void ticks_come(struct ent *e)
 	struct device *d = e->d;
 	uint64_t n;
 
+	if (comes_back(e))
+		return;
 	d->average = average(d, &n);
-	if (e->owed && n)
+	if (n)
 		e->had = fm_sub_sat(d->average, e->owed * (n + 1) / n);
 	else
 		e->had = FM_MAX(e->had, d->average);
@@ -112,10 +153,15 @@ void ticks_come(struct ent *e)
 	e->deadline = e->had + slice_of(e);
 }
 
-bool ticks_push_off(struct ent *on)
+bool ticks_push_off(struct ent *on, const struct ent *e)
 {
-	if (had(on) < on->keeps)
+	uint64_t n, mean = average(on->d, &n);
+	bool keeps = had(on) < on->keeps;
+
+	if (keeps && had(on) <= mean)
 		return false;
 	ask_again(on);
-	return ticks_next(on->d) != on;
+	if (!keeps && n > 2)
+		return ticks_next(on->d) != on;
+	return pick(on->d) == e;
 }

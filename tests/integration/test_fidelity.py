@@ -85,7 +85,7 @@ def costs_are_measured(stack):
     extra, pause = r["costs"].pop("extra"), r["costs"].pop("pause")
     check(pause.startswith("measured 0:"), pause)
     check(set(extra) == {"requests", "stream"} and all(us >= 0 for us, _ in extra.values()), extra)
-    check(r["costs"].pop("late_us") >= 0, r)
+    check(r["costs"].pop("late_us") >= 0 and r["costs"].pop("input_us") >= 0, r)
     check(set(r["costs"]) == set(COSTS) and min(r["costs"].values()) >= 0 and r["costs"]["kernel_us"] > 0, r["costs"])
     check(r["device"]["level"] == "2" and r["rounds"] > 0, r)
     sound(r, ["none"], [])
@@ -173,6 +173,13 @@ def recordings_make_one_device(_):
           fidelity_live.device_of_all(devices))
 
 
+def an_input_is_of_the_job(_):
+    text = "\n".join(fidelity.workload("fair", {**COSTS, "input_us": 25}, DEVICE, 1))
+    check(text.count("input = 25.000us") == 4 and text.count("pause 50.000us, 275.000us, ") == 4, text)
+    text = "\n".join(fidelity.workload("fair", {**COSTS, "input_us": 300}, DEVICE, 1))
+    check(text.count("input = 300.000us") == 4 and text.count("commands = pause 50.000us, 8 x 400.000us") == 1, text)
+
+
 def what_is_missing_is_found(_):
     """A cost that is longer as long as the simulation does too much; and one that was seen is no shorter."""
     check(690 < fidelity_live.found(0, 2000, lambda us: 700 - us) <= 700, "by halves")
@@ -204,4 +211,4 @@ def recordings_are_read(_):
 
 if __name__ == "__main__":
     main(it_is_whole, costs_are_measured, with_fermata_bench, errors_are_errors, counts_make_costs, recordings_make_costs,
-         recordings_make_one_device, what_is_missing_is_found, recordings_are_as_meant, recordings_are_read)
+         recordings_make_one_device, an_input_is_of_the_job, what_is_missing_is_found, recordings_are_as_meant, recordings_are_read)

@@ -392,9 +392,10 @@ def how_long_jobs_are(stack):
     check([j[3] for j in jobs] == [None, 5 * MS, 8 * MS, 3 * MS], f"pauses: {jobs}")
 
 
-def two_take_turns(f, turn, own_first=False, cycles=24):
+def two_take_turns(f, turn, own_first=False, cycles=24, inputs=()):
     """A victim that always works and one who comes, each with segments of 1 ms. In each cycle the victim is stopped in the midst of
-    one; the other has the device for turn(cycle) in between, and for three segments more."""
+    one; the other has the device for turn(cycle) in between, and for three segments more. Its jobs begin with the inputs, one after
+    the other."""
     t = one_group(f, "victim")
     t.name(t.GROUP, 2, "comer")
     for group in (1, 2):
@@ -418,6 +419,8 @@ def two_take_turns(f, turn, own_first=False, cycles=24):
         if own_first:
             now += MS // 2
             segment(5, now)
+        if inputs:
+            segment(6, now + inputs[k % len(inputs)], inputs[k % len(inputs)])
         for n in range(1, turn(k) + 1):
             segment(6, now + n * MS)
         now += turn(k) * MS + (MS if own_first else MS // 2)
@@ -448,6 +451,11 @@ def devices_with_turns(stack):
         segments = 24 * (5 if own_first else 4)
         check([j[1:3] for j in w.jobs("victim")] == [(segments * MS, segments)], w.text)
         check("of 25 what the program" in w.text, w.text)
+    # A short command that jobs begin with is by itself; where it took longer, others had the device.
+    w = two_take_turns(f, lambda k: 2, inputs=(MS // 10, MS * 9 // 10))
+    check(w.one("group comer", "input") == "100000ns" and "input" not in w.sections["group victim"], w.text)
+    check([j[1:3] for j in w.jobs("comer")] == [(5 * MS + MS // 10, 6)] * 24, w.text)
+    check("input" not in two_take_turns(f, lambda k: 2, inputs=(MS * 8 // 10,)).sections["group comer"], "as long as others")
     for few in (two_take_turns(f, lambda k: 0), two_take_turns(f, lambda k: 2, cycles=8)):
         check("slice" not in few.sections["device cuda_0"], "too few turns to tell")
 

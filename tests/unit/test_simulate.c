@@ -168,54 +168,6 @@ static void turns_are_fair(void **state)
 	}
 }
 
-#define TICKS .slice.a = 1400 * FM_US, .tick = 4 * FM_MS, .fair = true
-
-/* Two who always want it change at ticks, at each. */
-static void turns_end_at_ticks(void **state)
-{
-	struct world w;
-
-	plan(&w, "fifo", 100 * FM_MS);
-	device(&w, DEVICE(TICKS));
-	add(&w, GROUP(.count = 2, COMMANDS(1000, 300 * FM_US)));
-	run(&w);
-	assert_in_range(w.stopped, 24, 25);
-	for (unsigned i = 1; i < w.stopped; i++)
-		assert_int_equal(w.stops_at[i] - w.stops_at[i - 1], 4 * FM_MS);
-	assert_in_range(w.r.group[0].share_min, 460000, 500000);
-	assert_int_equal(w.r.device[0].served, 100 * FM_MS);
-	end(&w);
-}
-
-/* Who comes has the device at once if the slice of who is there is used up, and at the tick else.
- */
-static void who_comes_waits_for_a_slice(void **state)
-{
-	uint64_t at, waits, tick = 0;
-	unsigned at_once = 0;
-	struct world w;
-
-	for (unsigned k = 0; k < 8; k++) {
-		at = 20 * FM_MS + k * 500 * FM_US + 1;
-		plan(&w, "fifo", 100 * FM_MS);
-		device(&w, DEVICE(TICKS));
-		add(&w, GROUP(COMMANDS(1000, 300 * FM_US)));
-		add(&w, GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE, .phase = at,
-				COMMANDS(1, FM_MS)));
-		run(&w);
-		waits = w.r.group[1].response.max - FM_MS;
-		end(&w);
-		at_once += !waits;
-		if (!waits)
-			continue;
-		assert_in_range(waits, 2600 * FM_US, 4 * FM_MS);
-		if (tick)
-			assert_int_equal((at + waits) % (4 * FM_MS), tick);
-		tick = (at + waits) % (4 * FM_MS);
-	}
-	assert_in_range(at_once, 5, 6);
-}
-
 /* The linger of who pauses runs out at 2.1 ms; 30 us later it has come back, and keeps its turn if
  * nobody has looked. */
 static void a_core_that_looks_late_hears_first(void **state)
@@ -246,6 +198,46 @@ static void who_stands_at_a_gate_hears_late_of_it(void **state)
 	two(&w, DEVICE(.level = 2, .spacing = 500 * FM_US, .open = 50 * FM_US), 200 * FM_US);
 	assert_int_equal(w.r.group[1].response.max, FM_MS + 399 * FM_US);
 	assert_int_equal(w.r.group[0].response.max, 21 * FM_MS + 50 * FM_US);
+	end(&w);
+}
+
+/* An input of 10 us, a segment by itself: behind it an open gate is heard of; what waited at a
+ * closed one comes with it. */
+static void jobs_begin_with_an_input(void **state)
+{
+	struct fm_sim_group high = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
+				    COMMANDS(1, 5 * FM_MS)),
+			    low = GROUP(.arrival = FM_SIM_PERIODIC, .time.a = ONCE,
+				    .input = 10 * FM_US, COMMANDS(2, 100 * FM_US));
+	const struct fm_sim_record record = {.length = 310 * FM_US, .commands = 4};
+	struct world w;
+
+	for (uint32_t level = 2; level <= 3; level++) {
+		plan(&w, "fifo", FM_S);
+		device(&w, DEVICE(.level = level, .open = 50 * FM_US));
+		add(&w, low);
+		run(&w);
+		assert_int_equal(w.ends[0], level == 2 ? 260 * FM_US : 210 * FM_US);
+		assert_int_equal(w.r.device[0].served, 210 * FM_US);
+		end(&w);
+	}
+	plan(&w, "fixed-priority", FM_S);
+	device(&w, DEVICE(.open = 50 * FM_US));
+	high.hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
+	low.phase = FM_MS;
+	add(&w, high);
+	add(&w, low);
+	run(&w);
+	assert_int_equal(w.ends[1], 5260 * FM_US);
+	end(&w);
+	/* It is one of the commands of a recorded job, within its length. */
+	plan(&w, "fifo", FM_S);
+	device(&w, DEVICE());
+	add(&w, GROUP(.arrival = FM_SIM_TRACE, .record = &record, .records = 1, .input = 10 * FM_US,
+			COMMANDS(1, FM_MS)));
+	run(&w);
+	assert_int_equal(w.ends[0], 310 * FM_US);
+	assert_int_equal(w.r.device[0].served, 310 * FM_US);
 	end(&w);
 }
 
@@ -543,10 +535,9 @@ int main(void)
 		cmocka_unit_test(a_driver_has_slices),
 		cmocka_unit_test(a_stop_takes_turns),
 		cmocka_unit_test(turns_are_fair),
-		cmocka_unit_test(turns_end_at_ticks),
-		cmocka_unit_test(who_comes_waits_for_a_slice),
 		cmocka_unit_test(a_core_that_looks_late_hears_first),
 		cmocka_unit_test(who_stands_at_a_gate_hears_late_of_it),
+		cmocka_unit_test(jobs_begin_with_an_input),
 		cmocka_unit_test(slots_work_side_by_side),
 		cmocka_unit_test(arrivals_come_when_they_should),
 		cmocka_unit_test(followers_wait_for_all),
