@@ -43,7 +43,9 @@ struct CUstream_st {
 
 static struct {
 	struct CUstream_st stream[8];
-	unsigned streams;
+	unsigned streams, destroyed;
+	CUgreenCtx green; /* whose streams the program's are; NULL: no such */
+	bool no_green;    /* it has no room for one more */
 	uint64_t random;
 	unsigned calls, fails_at; /* the driver's; from which on they fail. 0: never */
 	bool passes_slowly;
@@ -357,8 +359,22 @@ static fm_cu_result drv_stream(CUstream *s, unsigned flags, int priority)
 	return 0;
 }
 
+static fm_cu_result drv_green_stream(CUstream *s, CUgreenCtx green, unsigned flags, int priority)
+{
+	assert_non_null(green);
+	return dev.no_green ? 2 : drv_stream(s, flags, priority);
+}
+
+static fm_cu_result drv_get_both(CUstream s, CUcontext *ctx, CUgreenCtx *green)
+{
+	*ctx = (CUcontext)8;
+	*green = dev.green;
+	return 0;
+}
+
 static fm_cu_result drv_stream_destroy(CUstream s)
 {
+	dev.destroyed++;
 	return 0;
 }
 
@@ -406,6 +422,8 @@ static const struct fm_cu_driver driver = {
 	.launch = drv_launch,
 	.priority_range = drv_range,
 	.stream_create = drv_stream,
+	.green_stream_create = drv_green_stream,
+	.stream_get_both = drv_get_both,
 	.stream_destroy = drv_stream_destroy,
 	.stream_synchronize = drv_sync,
 	.stream_query = drv_query,
@@ -446,6 +464,7 @@ static void start(uint64_t seed)
 		assert_non_null(dev.stream[i].command);
 	}
 	dev.streams = 1;
+	dev.destroyed = 0;
 	dev.random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	dev.calls = dev.fails_at = 0;
 	memset(dev.runs, 0, sizeof(dev.runs));
@@ -456,7 +475,8 @@ static void start(uint64_t seed)
 		dev.a[i] = dev.b[i] = i;
 	memset(&board, 0, sizeof(board));
 	memset(&p, 0, sizeof(p));
-	fm_cu_queue_init(&p.q, &driver, (CUcontext)8, (CUcontext)8, &dev.stream[0], NULL);
+	fm_cu_queue_init(&p.q, &driver, dev.green ? (CUcontext)40 : (CUcontext)8, (CUcontext)8,
+		&dev.stream[0], NULL);
 	p.q.guarded = true;
 	p.q.loops = dev.loops;
 	ops->reach(&p.q, &board, sizeof(board));
@@ -485,6 +505,8 @@ static void stop(void)
 
 	p.q.ctx_ends = true;
 	ops->close(&p.q);
+	if (p.q.guard->place)
+		fm_cu_place_put(p.q.guard->place);
 	free(p.q.guard->records.ring);
 	free(p.q.guard);
 	free((void *)(uintptr_t)block);

@@ -239,6 +239,23 @@ static void see_board(void *hwq, void *map, size_t size)
 	q->map_size = size;
 }
 
+/* What a guard has is of the base, which may not be current: a green context is, or nothing. */
+static struct fm_cu_guard *new_guard(struct fm_cu_queue *q)
+{
+	const struct fm_cu_driver *cu = q->cu;
+	struct fm_cu_guard *guard;
+	CUgreenCtx green = NULL;
+	CUcontext base, old;
+
+	if (cu->stream_get_both && cu->stream_get_both(q->stream, &base, &green))
+		return NULL;
+	if (cu->ctx_push(q->base))
+		return NULL;
+	guard = fm_cu_guard_new(cu, q->base, green, q->loops);
+	cu->ctx_pop(&old);
+	return guard;
+}
+
 /* Tried, with the first queue of each context. */
 static unsigned levels(void *hwq)
 {
@@ -257,8 +274,8 @@ static unsigned levels(void *hwq)
 		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
 	}
 	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
-	if (gates && q->guarded && !bound(q) && q->ctx == q->base)
-		q->guard = fm_cu_guard_new(cu, q->base, q->loops);
+	if (gates && q->guarded && !bound(q))
+		q->guard = new_guard(q);
 	fm_cu_leave(cu, mode);
 	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
 }

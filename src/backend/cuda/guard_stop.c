@@ -85,7 +85,7 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 		FM_CU_EXTRA_BUFFER, rec->params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
 	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES);
 
-	config.stream = g->again;
+	config.stream = fm_cu_guard_again(g);
 	if (g->graph)
 		g->graph->renumbered = true;
 	rec->number = UINT64_C(1) << 60 | ++*(g->graph ? &g->graph->number : &g->number);
@@ -102,7 +102,7 @@ static bool put_chunk(struct fm_cu_guard *g)
 	union fm_cu_mem_op op =
 		write_op(FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
 
-	if (g->first && g->cu->stream_mem_ops(g->again, 1, &op, 0))
+	if (g->first && g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0))
 		return false;
 	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
 		bool rest_of_it = g->first;
@@ -237,7 +237,7 @@ static void step(struct fm_cu_guard *g)
 		learn(g, g->todo - 1);
 		return;
 	case FM_CU_AGAIN:
-		if (!idle(g, g->again))
+		if (!idle(g, fm_cu_guard_again(g)))
 			return;
 		if (g->stop) {
 			say(g, true);
@@ -271,13 +271,13 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 }
 
 /* Streams that have work have the device's channels, which the driver gives out as it comes: two
- * are for ours, one for what nobody here knows of, and one for those that get work during a stop.
- */
+ * are for ours, and one more for each green context, one for what nobody here knows of, and one for
+ * those that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
 bool fm_cu_room_for(unsigned at_work)
 {
-	return at_work + CHANNELS_KEPT <= fm_cu_channels();
+	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
 }
 
 /* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device;

@@ -103,7 +103,7 @@ static inline void ordered(struct launch l)
 static inline void launched(struct launch l, const void *what, CUstream stream, fm_cu_result rc)
 {
 	if (FM_UNLIKELY(l.first && l.way == FM_CUDA_WAITS && rc == FM_CU_SUCCESS))
-		fm_cuda_first_launched(l.q->hw.base, what, stream);
+		fm_cuda_first_launched(l.q, what, stream);
 }
 
 /* A call that waited has waited for all before it on the stream, and for itself. */

@@ -227,11 +227,17 @@ fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 {
 	fm_cu_result (*convert)(CUcontext *, CUgreenCtx) = fm_cuda_symbol("cuCtxFromGreenCtx");
-	CUcontext ctx = NULL;
+	CUcontext base = fm_cu_guard_green_base(green), ctx = NULL;
+	struct fm_cu_turnstile *t = base ? fm_cuda_wait_begin(base) : NULL;
+	fm_cu_result rc;
 
 	if (convert && convert(&ctx, green) == FM_CU_SUCCESS)
 		fm_cuda_close_context(ctx);
-	return NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	if (base)
+		fm_cu_guard_green_ends(fm_cuda_driver(), green);
+	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	fm_cu_wait_end(t);
+	return rc;
 }
 
 /*
