@@ -271,8 +271,10 @@ void fm_cu_guard_runs(struct fm_cu_guard *g)
 void fm_cu_guard_abandon(struct fm_cu_guard *g)
 {
 	atomic_store(&g->broken, true);
-	if (g->graph && g->stage != FM_CU_RUNS)
+	if (g->graph && g->stage != FM_CU_RUNS) {
 		fm_cu_graph_spoilt(g->graph);
+		fm_cu_graph_let_go(g->graph);
+	}
 	atomic_store(&g->shared->hold, 0);
 	fm_cu_guard_runs(g);
 }

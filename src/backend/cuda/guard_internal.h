@@ -66,7 +66,8 @@ struct fm_cu_guard {
 	uint64_t said;              /* finished, by the last gate; also under the order */
 	struct fm_cu_graph *graph;  /* that is stopped; NULL: launches of the stream */
 	_Atomic enum fm_cu_stage stage;
-	bool stop; /* the stop word, as written last */
+	bool stop;  /* the stop word, as written last */
+	bool cover; /* of the graph's: there it rests, and not at a gate of the queue's */
 	uint64_t rest_progress;
 	uint64_t rest;   /* the last launch in front of the gate where it rests */
 	uint64_t todo;   /* the next one to be made again; none: rest + 1 */

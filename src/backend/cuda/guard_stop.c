@@ -125,7 +125,9 @@ static void say(struct fm_cu_guard *g, bool stands)
 /* Fail open: the device does not answer as it should, and most likely never will. */
 static void give_up(struct fm_cu_guard *g)
 {
-	if (g->stage == FM_CU_AGAIN)
+	if (g->cover)
+		say(g, false);
+	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
 	fm_cu_guard_abandon(g);
 }
@@ -199,8 +201,12 @@ static bool idle(struct fm_cu_guard *g, CUstream stream)
 
 static void open_gates(struct fm_cu_guard *g)
 {
-	if (g->stage == FM_CU_AGAIN)
+	if (g->cover)
+		say(g, false); /* what comes next says the device */
+	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
+	if (g->graph)
+		fm_cu_graph_let_go(g->graph);
 	atomic_store(&g->shared->hold, 0);
 	fm_cu_guard_runs(g);
 }
@@ -214,6 +220,26 @@ static void launch_again(struct fm_cu_guard *g)
 		give_up(g);
 }
 
+/* At a gate, or at a cover of the graph's: there the queue says nothing, and the agent in its place
+ * that it stands. */
+static bool rests(struct fm_cu_guard *g)
+{
+	uint64_t last = 0;
+
+	g->cover = !waits(g) && g->graph && fm_cu_graph_covered(g->graph, &last);
+	if (!g->cover && !waits(g))
+		return false;
+	g->rest_progress = g->progress ? atomic_load(g->progress) | g->cover : 0;
+	if (g->cover)
+		g->rest = last;
+	else
+		g->rest =
+			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
+	if (g->cover)
+		say(g, true);
+	return true;
+}
+
 /* From stage to stage, as far as nobody needs to be waited for. */
 static void step(struct fm_cu_guard *g)
 {
@@ -221,11 +247,8 @@ static void step(struct fm_cu_guard *g)
 
 	switch (stage) {
 	case FM_CU_STOPPING:
-		if (!waits(g))
+		if (!rests(g))
 			return;
-		g->rest_progress = atomic_load(g->progress);
-		g->rest =
-			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
 		g->todo = g->rest + 1;
 		g->half = 0;
 		look(g);
@@ -235,6 +258,7 @@ static void step(struct fm_cu_guard *g)
 			return;
 		g->stage = FM_CU_PARKED;
 		learn(g, g->todo - 1);
+		g->inside |= g->cover;
 		return;
 	case FM_CU_AGAIN:
 		if (!idle(g, fm_cu_guard_again(g)))
@@ -295,11 +319,17 @@ static int begin_stop(struct fm_cu_queue *q)
 		return -EINPROGRESS;
 	}
 	g->stage = FM_CU_STOPPING;
+	g->cover = false;
+	g->graph = NULL;
 	atomic_store(&g->shared->hold, 1);
 	progress = g->progress ? atomic_load(g->progress) : 0;
 	if (progress & 1 || !choose(g, progress)) {
 		open_gates(g);
 		return 0;
+	}
+	if (g->graph && !fm_cu_graph_hold(g->graph)) {
+		open_gates(g);
+		return -EAGAIN;
 	}
 	g->stop = true;
 	if (!in_context(g, put_stop))
