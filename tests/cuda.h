@@ -291,6 +291,7 @@ struct cu_copy_2d {
 	X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (CUgraphNode node, int *type)) \
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
 	X(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, (CUgraphNode node, int id, void *value)) \
+	X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, (CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)) \
 	X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (CUgraphNode node, struct cu_words_node *words)) \
 	X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams, 10000, (CUgraphNode node, struct cu_kernel_node *kernel)) \

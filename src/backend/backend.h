@@ -70,7 +70,9 @@ struct fm_backend_ops {
 	 * `sample` the stretch from this gate to the next is timed; sampled gives these times,
 	 * oldest first: 1 with *ns (0: it could not be timed), 0 when there is none yet; not exact:
 	 * the device may have waited for the program meanwhile. inner: a gate inside a command that
-	 * the program composes (a graph): *w->waiting is 1 as long as it waits; no progress. lost:
+	 * the program composes (a graph): *w->waiting is 1 as long as it waits; no progress. seam:
+	 * a place in one where a gate of its own may be made later, and which nothing waits at
+	 * until then. May be NULL. lost:
 	 * has the device failed, so that nothing that was launched will end, or be told of? May be
 	 * NULL. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
@@ -81,6 +83,7 @@ struct fm_backend_ops {
 	int (*tell)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
 	int (*sampled)(void *hwq, uint64_t *ns, bool *exact);
 	int (*inner)(void *hwq, const struct fm_gate_words *w);
+	int (*seam)(void *hwq);
 	bool (*lost)(void *hwq);
 
 	/* Level 3. interrupt stops the running command and keeps what it has done; restore

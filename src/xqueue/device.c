@@ -381,3 +381,16 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
 	pthread_mutex_unlock(&x->lock);
 	return placed;
 }
+
+bool fm_xq_capture_seam(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool placed;
+
+	if (!q->device_gates || !q->ops->seam || atomic_load(&q->client->dead))
+		return false;
+	pthread_mutex_lock(&x->lock);
+	placed = !q->ops->seam(q->hwq);
+	pthread_mutex_unlock(&x->lock);
+	return placed;
+}

@@ -308,6 +308,8 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
  * this, as after begin. True: a gate was.
  */
 bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
+/* In front of a command that is composed: a seam (backend.h). False: it was not to be had. */
+bool fm_xq_capture_seam(struct fm_xq *q);
 
 /* Is a command of this kind known to take longer than a segment, while somebody schedules us? */
 bool fm_xq_long(struct fm_xq *q, uint64_t key);

@@ -1,28 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs whose kernels are stopped between their blocks: what is launched again and again with the
  * same numbers, changed, copied, launched elsewhere and given back, while it is under way. */
-#include "cuda_guard.h"
-
-static CUgraphExec instantiate(CUgraph graph)
-{
-	CUgraphExec exec;
-
-	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-	return exec;
-}
-
-static void begin(CUstream s)
-{
-	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_THREAD_LOCAL));
-}
-
-static CUgraph end(CUstream s)
-{
-	CUgraph graph;
-
-	CU(cuStreamEndCapture(s, &graph));
-	return graph;
-}
+#include "cuda_guard_graph.h"
 
 /* One kernel behind the other, that all depend on all blocks of the one before. */
 static CUgraph chains(struct guard *g, CUstream s, CUdeviceptr x, uint32_t n)
@@ -148,20 +127,6 @@ static void all_or_nothing(struct conform *c)
 	guard_close(&g);
 	free_all((CUdeviceptr[]){x, arrived}, 2);
 	CU(cuStreamDestroy_v2(s));
-}
-
-struct witness {
-	const uint32_t *words;
-	uint32_t calls, sum;
-};
-
-static void on_host(void *arg)
-{
-	struct witness *w = arg;
-
-	w->calls++;
-	for (uint32_t i = 0; i < WORDS; i++)
-		w->sum = w->sum * 31 + w->words[i];
 }
 
 /* All kinds of work around launches of a graph. */

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
-SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch",
+SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_guard_copies", "cuda_guard_green", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch",
         "cuda_loops")
 ENV = cuda_env(dict(os.environ))
 
@@ -34,11 +34,11 @@ def world(stack, **more):
     return fermata
 
 
-def same(name, p, text):
+def same(name, p, text, native=None):
     check(p.wait() == 0, f"{name} ended with status {p.p.returncode} {text}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
-    want = NATIVE[name].stdout.splitlines()
+    want = (native or NATIVE[name]).stdout.splitlines()
     differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
     check(got == want, f"{name} differs {text}:\n{differ}")
 
@@ -101,6 +101,8 @@ def daemon_goes_and_comes(stack):
 
 STEPS = "cuda_guard", "steps", "chains"
 GRAPHS = "cuda_guard_graphs", "one kernel"
+COPIES = "cuda_guard_copies", "copies"
+GREEN = "cuda_guard_green", "in a partition"
 
 
 def endless(fermata, *options, what=STEPS):
@@ -171,6 +173,39 @@ def in_graphs(stack):
     left_in_the_middle(stack, GRAPHS, 1)
 
 
+def to_their_end(stack, what, blocks):
+    """Programs that were stopped inside kernels, and note at their end what they note natively."""
+    fermata = world(stack)
+    fermata.env["CUDA_GUARD_BLOCKS"] = blocks
+    argv = [program(what[0]), "0", *what[1:]]
+    want = subprocess.run(argv, env={**ENV, "CUDA_GUARD_BLOCKS": blocks}, capture_output=True, text=True, timeout=120)
+    check(want.returncode == 0 and want.stdout, f"natively it ends with status {want.returncode}")
+    fermata.cuda_worker()
+    stopped = []
+
+    def one_more():
+        p, most = fermata.program(argv), 0
+        while p.p.poll() is None:
+            fermata.cli("suspend", str(p.pid), check_status=False)
+            most = max(most, inside(fermata, p.pid))
+            fermata.cli("resume", str(p.pid), check_status=False)
+        same(what[0], p, "when stopped inside kernels", want)
+        stopped.append(most)
+        return sum(stopped) >= 5
+
+    eventually("they are stopped in the middle of kernels", one_more)
+
+
+def in_green_contexts(stack):
+    """What is left out of a kernel there runs on the multiprocessors of the green context."""
+    to_their_end(stack, GREEN, "500")
+
+
+def in_graphs_with_copies(stack):
+    """Whatever stands between the kernels of a graph waits for what was left of them."""
+    to_their_end(stack, COPIES, "200")
+
+
 def not_by_wish(stack, env, *options, what=STEPS):
     """Kernels that are left alone, or all or nothing, are never stopped in their middle."""
     fermata = world(stack)
@@ -196,12 +231,12 @@ def not_in_graphs(stack):
 def graphs_that_cannot(stack):
     """Those are counted, by the reason."""
     fermata = world(stack)
-    p = fermata.program([program(GRAPHS[0]), "600", "other nodes"])
+    p = fermata.program([program(GRAPHS[0]), "600", "other nodes", "graphs in graphs"])
 
     def counted():
         return {c["call"]: c["undivided"] for c in (fermata.group(p.pid) or {}).get("calls", ())}
 
-    want = {"graph (not of kernels alone)", "graph (branches)"}
+    want = {"graph (other nodes)", "graph (branches)"}
     eventually("graphs are counted", lambda: want <= counted().keys())
     check(all(counted()[name] > 0 for name in want), f"so many: {counted()}")
 
@@ -317,6 +352,6 @@ def driver_without(stack):
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, in_loops, loops_at_random,
-         loops_that_cannot, in_graphs,
+         loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs whose kernels stop between two blocks: launched again and again by the same numbers, among
  * other launches, with gates of their own inside. */
+#include "base/util.h"
 #include "guard_program.h"
 
 #define NODES 5u
+
+/* Behind so many nodes something comes that is not guarded, with a cover in front of it. */
+static const uint32_t seams[] = {1, 3};
+static bool with_covers;
 
 /* As the shim has one (shim/cuda/graph_guard.c). */
 struct graph {
@@ -24,7 +29,8 @@ static bool try_graph(struct graph *gr, uint32_t kernel, unsigned whole)
 	for (unsigned i = 0; i < NODES; i++)
 		l[i] = (struct fm_cu_guarded){
 			(CUfunction)16, &config, 8 + FM_GUARD_BYTES, whole >> i & 1};
-	gr->g = fm_cu_graph_new(&driver, (CUcontext)8, l, NODES);
+	gr->g = fm_cu_graph_new(&driver, (CUcontext)8,
+		&(struct fm_cu_chain){l, seams, NODES, with_covers ? FM_ARRAY_LEN(seams) : 0});
 	if (!gr->g)
 		return false;
 	for (unsigned i = 0; i < NODES; i++) {
@@ -65,11 +71,33 @@ static void put_inner_gate(void)
 	}
 }
 
+static void put_other(uint32_t kernel)
+{
+	struct command *c = add(&dev.stream[0], KERNEL);
+
+	c->n = BLOCKS;
+	c->kernel = kernel;
+	p.log[p.kernels++] = kernel;
+}
+
+static void put_cover(const struct graph *gr, unsigned i)
+{
+	struct command *c = add(&dev.stream[0], OPS);
+
+	c->n = FM_CU_COVER_OPS;
+	fm_cu_graph_cover(gr->g, i, c->op);
+	put_other(gr->kernel[0] + 50 + i);
+}
+
 static void put_nodes(const struct graph *gr)
 {
 	for (unsigned i = 0; i < NODES; i++) {
-		struct command *c = add(&dev.stream[0], KERNEL);
+		struct command *c;
 
+		for (unsigned k = 0; k < gr->g->covers; k++)
+			if (seams[k] == i)
+				put_cover(gr, k);
+		c = add(&dev.stream[0], KERNEL);
 		c->n = BLOCKS;
 		c->kernel = gr->kernel[i];
 		memcpy(c->ours, gr->ours[i], sizeof(c->ours));
@@ -141,6 +169,75 @@ static void test_stops_inside_a_graph(void **state)
 	stop();
 }
 
+/* What is behind a cover waits for what was left out in front of it, and no longer. */
+static void test_stops_at_a_cover(void **state)
+{
+	struct graph gr;
+	unsigned covers = 0;
+
+	with_covers = true;
+	for (uint64_t seed = 60; seed < 120; seed++) {
+		start(seed);
+		make();
+		new_graph(&gr, 100, 0);
+		assert_true(launch_graph(&gr, true));
+		while (!dev.runs[0] && !dev.runs[1] && !dev.runs[2])
+			assert_true(advance(&dev.stream[0]));
+		set_gate(true);
+		assert_int_equal(pump(), -EINPROGRESS);
+		cover();
+		assert_true(advance(&dev.stream[1])); /* the stop word is set */
+		set_gate(false);                      /* its own gate shall not hold it */
+		while (advance(&dev.stream[0]))
+			;
+		assert_int_equal(gr.g->words->place, 1);
+		assert_int_equal(p.q.guard->stage, FM_CU_STOPPING);
+		set_gate(true);
+		stop_it();
+		assert_int_equal(p.inside, 1);
+		assert_int_equal(atomic_load(&board.words.progress), 1);
+		assert_true(p.q.guard->cover);
+		/* Now and then it is stopped again, at another one. */
+		for (unsigned i = 0; i < 6; i++) {
+			set_gate(false);
+			pump();
+			advance_any(draw(30));
+			stop_it();
+			covers += p.q.guard->cover && ops->busy(&p.q);
+		}
+		finish_all();
+		free_graph(&gr);
+		stop();
+	}
+	assert_true(covers > 20);
+	with_covers = false;
+}
+
+/* One that it is just about to go past holds nobody up: the stop begins when it has. */
+static void test_goes_past_a_cover(void **state)
+{
+	struct graph gr;
+
+	with_covers = true;
+	start(7);
+	make();
+	new_graph(&gr, 100, 0);
+	launch_graph(&gr, true);
+	while (gr.g->words->place != 1)
+		assert_true(advance(&dev.stream[0]));
+	assert_true(advance(&dev.stream[0])); /* it has seen that nothing holds */
+	set_gate(true);
+	assert_int_equal(pump(), -EAGAIN);
+	assert_false(ops->busy(&p.q));
+	assert_int_equal(gr.g->words->hold, 0);
+	assert_true(advance(&dev.stream[0]));
+	assert_int_equal(pump(), -EINPROGRESS);
+	finish_all();
+	free_graph(&gr);
+	stop();
+	with_covers = false;
+}
+
 /* At its own gate it stands; nobody looks at it again until that opens. */
 static void test_stands_at_its_own_gate(void **state)
 {
@@ -167,6 +264,7 @@ static void test_each_launch_is_decided_anew(void **state)
 	struct graph gr;
 
 	for (unsigned whole = 0; whole < 1u << NODES; whole++) {
+		with_covers = whole & 1;
 		start(3 + whole);
 		make();
 		new_graph(&gr, 100, whole);
@@ -182,6 +280,7 @@ static void test_each_launch_is_decided_anew(void **state)
 		free_graph(&gr);
 		stop();
 	}
+	with_covers = false;
 }
 
 /* One that was not guarded runs when the next one, which is, is told to stop: not by that word. */
@@ -310,6 +409,7 @@ static void test_any_order_is_exact(void **state)
 	unsigned inside = 0;
 
 	for (uint64_t seed = 1; seed <= 400; seed++) {
+		with_covers = seed % 2;
 		random_program(seed, gr);
 		inside += p.inside;
 		free_graph(&gr[0]);
@@ -317,6 +417,7 @@ static void test_any_order_is_exact(void **state)
 		stop();
 	}
 	assert_true(inside > 400);
+	with_covers = false;
 }
 
 /* It may be given back by the program at once. */
@@ -350,10 +451,11 @@ static void test_no_graph(void **state)
 	struct graph gr;
 	unsigned made = 0;
 
-	for (unsigned at = 1; at < 8; at++) {
+	for (unsigned at = 1; at < 20; at++) {
+		with_covers = at >= 10;
 		start(at);
 		make();
-		dev.fails_at = dev.calls + at;
+		dev.fails_at = dev.calls + at % 10;
 		made += try_graph(&gr, 100, 0);
 		dev.fails_at = 0;
 		if (!gr.g) /* what was begun serves the next one */
@@ -361,7 +463,8 @@ static void test_no_graph(void **state)
 		free_graph(&gr);
 		stop();
 	}
-	assert_in_range(made, 1, 5);
+	assert_in_range(made, 4, 14);
+	with_covers = false;
 }
 
 /* The driver fails from some call on: nobody is held for ever. */
@@ -369,14 +472,15 @@ static void test_fails_open(void **state)
 {
 	struct graph gr;
 
-	for (unsigned at = 1; at < 40; at++) {
+	for (unsigned at = 1; at < 80; at++) {
+		with_covers = at >= 40;
 		start(at);
 		make();
 		new_graph(&gr, 100, 4);
 		launch_graph(&gr, true);
 		cover();
 		advance(&dev.stream[0]);
-		stop_failing(at);
+		stop_failing(at % 40);
 		/* What was launched last may be told to stop still: not what comes. */
 		if (atomic_load(&gr.g->spoilt)) {
 			assert_false(launch_graph(&gr, true));
@@ -384,6 +488,7 @@ static void test_fails_open(void **state)
 			while (moves())
 				advance_any(20);
 			assert_int_equal(*(uint32_t *)(uintptr_t)gr.g->block, 0);
+			assert_true(!gr.g->words || !gr.g->words->hold);
 		}
 		free((void *)(uintptr_t)gr.g->block);
 		fm_cu_graphs_forget((CUcontext)8);
@@ -392,12 +497,15 @@ static void test_fails_open(void **state)
 		fm_cu_graph_put(gr.g);
 		stop();
 	}
+	with_covers = false;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stops_inside_a_graph),
+		cmocka_unit_test(test_stops_at_a_cover),
+		cmocka_unit_test(test_goes_past_a_cover),
 		cmocka_unit_test(test_stands_at_its_own_gate),
 		cmocka_unit_test(test_each_launch_is_decided_anew),
 		cmocka_unit_test(test_not_the_one_in_front),

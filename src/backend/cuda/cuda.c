@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
+#include "guard_graph.h"
 #include "internal.h"
 #include "reach.h"
 #include "timeslice.h"
@@ -239,6 +240,23 @@ static void see_board(void *hwq, void *map, size_t size)
 	q->map_size = size;
 }
 
+/* What a guard has is of the base, which may not be current: a green context is, or nothing. */
+static struct fm_cu_guard *new_guard(struct fm_cu_queue *q)
+{
+	const struct fm_cu_driver *cu = q->cu;
+	struct fm_cu_guard *guard;
+	CUgreenCtx green = NULL;
+	CUcontext base, old;
+
+	if (cu->stream_get_both && cu->stream_get_both(q->stream, &base, &green))
+		return NULL;
+	if (cu->ctx_push(q->base))
+		return NULL;
+	guard = fm_cu_guard_new(cu, q->base, green, q->loops);
+	cu->ctx_pop(&old);
+	return guard;
+}
+
 /* Tried, with the first queue of each context. */
 static unsigned levels(void *hwq)
 {
@@ -257,8 +275,8 @@ static unsigned levels(void *hwq)
 		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
 	}
 	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
-	if (gates && q->guarded && !bound(q) && q->ctx == q->base)
-		q->guard = fm_cu_guard_new(cu, q->base, q->loops);
+	if (gates && q->guarded && !bound(q))
+		q->guard = new_guard(q);
 	fm_cu_leave(cu, mode);
 	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
 }
@@ -268,47 +286,6 @@ static int sync_stream(void *hwq)
 	struct fm_cu_queue *q = hwq;
 
 	return q->cu->stream_synchronize(q->stream) ? -EIO : 0;
-}
-
-static bool make_events(struct fm_cu_queue *q, struct fm_cu_sample *s)
-{
-	if (s->end)
-		return true;
-	if (q->no_events || !q->cu->event_elapsed || q->cu->event_create(&s->start, 0))
-		return false;
-	if (!q->cu->event_create(&s->end, 0))
-		return true;
-	q->cu->event_destroy(s->start);
-	q->no_events = true;
-	return false;
-}
-
-static struct fm_cu_sample *next_sample(struct fm_cu_queue *q)
-{
-	return &q->sample[(q->sample_head + q->sample_n) % FM_CU_SAMPLES];
-}
-
-static void end_sample(struct fm_cu_queue *q)
-{
-	struct fm_cu_sample *s = next_sample(q);
-
-	if (!q->sampling)
-		return;
-	q->sampling = false;
-	q->sample_n++;
-	s->span = fm_now() - s->at;
-	/* All of it was launched before the device began with it. */
-	s->behind = s->begun && q->cu->event_query(s->start) == FM_CU_ERROR_NOT_READY;
-	s->lost = !s->begun || q->cu->event_record(s->end, q->stream);
-}
-
-static void begin_sample(struct fm_cu_queue *q)
-{
-	struct fm_cu_sample *s = next_sample(q);
-
-	q->sampling = true;
-	s->at = fm_now();
-	s->begun = make_events(q, s) && !q->cu->event_record(s->start, q->stream);
 }
 
 /* Of what is said when all before has finished. */
@@ -343,10 +320,10 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	if (!reach_page_from_afar(q, w)) {
 		rc = -EOPNOTSUPP;
 	} else if (reach_from_afar(q)) {
-		end_sample(q);
+		fm_cu_sample_end(q);
 		rc = enqueue_gate(q, w, finished);
 		if (!rc && sample)
-			begin_sample(q);
+			fm_cu_sample_begin(q);
 	}
 	fm_cu_leave(q->cu, mode);
 	return rc;
@@ -369,6 +346,27 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 static int inner(void *hwq, const struct fm_gate_words *w)
 {
 	return reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
+}
+
+/* The beginning of the board is as it is, so that this waits for nothing, wherever the graph gets
+ * to. An executable graph whose kernels are guarded has other words there (guard_graph.h). */
+static int seam(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	uint32_t head = *(const uint32_t *)q->map;
+	union fm_cu_mem_op ops[FM_CU_COVER_OPS];
+	int rc;
+
+	if (!reaches(q))
+		return -EIO;
+	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
+		ops[i] = mem_op(
+			q, i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32, q->map, head);
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	fm_cu_inside++;
+	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+	fm_cu_inside--;
+	return rc;
 }
 
 /* From the agent, or from the thread that destroys the stream. What launches that left blocks out
@@ -408,49 +406,11 @@ static bool lost(void *hwq)
 	return rc && rc != FM_CU_ERROR_NOT_READY;
 }
 
-static int sampled(void *hwq, uint64_t *ns, bool *exact)
-{
-	struct fm_cu_queue *q = hwq;
-	struct fm_cu_sample *s = &q->sample[q->sample_head];
-	float ms = 0;
-	int mode, rc;
-
-	if (!q->sample_n)
-		return 0;
-	*ns = 0;
-	*exact = false;
-	if (!s->lost) {
-		mode = fm_cu_enter(q->cu);
-		rc = q->cu->event_query(s->end);
-		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
-			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
-		/* Or it was launched in so little time that the device can have waited but little.
-		 */
-		*exact = s->behind || 4 * s->span < *ns;
-		fm_cu_leave(q->cu, mode);
-		if (rc == FM_CU_ERROR_NOT_READY)
-			return 0;
-	}
-	q->sample_head = (q->sample_head + 1) % FM_CU_SAMPLES;
-	q->sample_n--;
-	return 1;
-}
-
-/* The driver keeps an event that is under way until it has come. */
 static void close_stream(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
-	int mode = fm_cu_enter(q->cu);
 
-	for (unsigned i = 0; i < FM_CU_SAMPLES; i++) {
-		if (!q->sample[i].end)
-			continue;
-		q->cu->event_destroy(q->sample[i].start);
-		q->cu->event_destroy(q->sample[i].end);
-		q->sample[i] = (struct fm_cu_sample){.lost = true};
-	}
-	q->no_events = true;
-	fm_cu_leave(q->cu, mode);
+	fm_cu_sample_close(q);
 	fm_cu_track_close(q);
 	if (q->guard && q->ctx_ends)
 		fm_cu_guard_abandon(q->guard);
@@ -544,8 +504,9 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.gate = gate,
 	.reach_gates = reach_gates,
 	.tell = tell,
-	.sampled = sampled,
+	.sampled = fm_cu_sampled,
 	.inner = inner,
+	.seam = seam,
 	.lost = lost,
 	.uncovered = fm_cu_uncovered,
 	.interrupt = fm_cu_interrupt,

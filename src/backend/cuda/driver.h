@@ -127,6 +127,7 @@ struct fm_cu_uuid { /* CUuuid */
 	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
 	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \
+	X(green_stream_create, "cuGreenCtxStreamCreate", (CUstream *stream, CUgreenCtx green, unsigned flags, int priority)) \
 	X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream)) \
 	X(stream_flags, "cuStreamGetFlags", (CUstream stream, unsigned *flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \

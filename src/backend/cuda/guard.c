@@ -199,23 +199,16 @@ static bool furnish(struct fm_cu_guard *g, bool loops)
 	return !loops || fm_cu_area_make(g);
 }
 
-struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx, bool loops)
+/* Nothing is stopped meanwhile. */
+static struct fm_cu_guard *make(
+	const struct fm_cu_driver *cu, CUcontext ctx, struct fm_cu_turnstile *turnstile, bool loops)
 {
-	struct fm_cu_guard *g = take(ctx);
-	struct fm_cu_turnstile *turnstile;
+	struct fm_cu_guard *g = calloc(1, sizeof(*g));
 	bool ok;
 	int mode;
 
-	if (g || !fm_cu_guard_has_all(cu))
-		return g;
-	turnstile = fm_cu_turnstile(ctx, true);
-	if (!turnstile)
+	if (!g)
 		return NULL;
-	g = calloc(1, sizeof(*g));
-	if (!g || !fm_cu_wait_begin(turnstile, MAKE_MOST)) {
-		free(g);
-		return NULL;
-	}
 	g->cu = cu;
 	g->ctx = ctx;
 	g->turnstile = turnstile;
@@ -225,8 +218,48 @@ struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx
 	if (!ok)
 		discard(g);
 	fm_cu_leave(cu, mode);
-	fm_cu_wait_end(turnstile);
 	return ok ? g : NULL;
+}
+
+static void keep(struct fm_cu_guard *g)
+{
+	pthread_mutex_lock(&kept.lock);
+	g->next = kept.unused;
+	kept.unused = g;
+	pthread_mutex_unlock(&kept.lock);
+}
+
+static bool find_place(struct fm_cu_guard *g, CUgreenCtx green)
+{
+	int mode = fm_cu_enter(g->cu);
+
+	g->place = fm_cu_place_take(g->cu, g->ctx, green, g->again);
+	fm_cu_leave(g->cu, mode);
+	return g->place;
+}
+
+struct fm_cu_guard *fm_cu_guard_new(
+	const struct fm_cu_driver *cu, CUcontext ctx, CUgreenCtx green, bool loops)
+{
+	struct fm_cu_guard *g = take(ctx);
+	struct fm_cu_turnstile *turnstile;
+
+	if ((g && !green) || !fm_cu_guard_has_all(cu))
+		return g;
+	turnstile = fm_cu_turnstile(ctx, true);
+	if (!turnstile || !fm_cu_wait_begin(turnstile, MAKE_MOST)) {
+		if (g)
+			keep(g);
+		return NULL;
+	}
+	if (!g)
+		g = make(cu, ctx, turnstile, loops);
+	if (g && green && !find_place(g, green)) {
+		keep(g);
+		g = NULL;
+	}
+	fm_cu_wait_end(turnstile);
+	return g;
 }
 
 void fm_cu_guard_runs(struct fm_cu_guard *g)
@@ -238,8 +271,10 @@ void fm_cu_guard_runs(struct fm_cu_guard *g)
 void fm_cu_guard_abandon(struct fm_cu_guard *g)
 {
 	atomic_store(&g->broken, true);
-	if (g->graph && g->stage != FM_CU_RUNS)
+	if (g->graph && g->stage != FM_CU_RUNS) {
 		fm_cu_graph_spoilt(g->graph);
+		fm_cu_graph_let_go(g->graph);
+	}
 	atomic_store(&g->shared->hold, 0);
 	fm_cu_guard_runs(g);
 }
@@ -249,16 +284,29 @@ void fm_cu_guard_release(struct fm_cu_guard *g)
 {
 	uint64_t past = g->progress ? fm_cu_records_past(&g->records, atomic_load(g->progress)) : 0;
 
+	if (g->place)
+		fm_cu_place_put(g->place);
+	g->place = NULL;
 	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS ||
 		past != atomic_load(&g->launched)) {
 		fm_cu_guard_runs(g);
 		return;
 	}
 	reset(g);
-	pthread_mutex_lock(&kept.lock);
-	g->next = kept.unused;
-	kept.unused = g;
-	pthread_mutex_unlock(&kept.lock);
+	keep(g);
+}
+
+CUcontext fm_cu_guard_green_base(CUgreenCtx green)
+{
+	return fm_cu_places() ? fm_cu_place_base(green) : NULL;
+}
+
+void fm_cu_guard_green_ends(const struct fm_cu_driver *cu, CUgreenCtx green)
+{
+	int mode = fm_cu_enter(cu);
+
+	fm_cu_place_ends(cu, green);
+	fm_cu_leave(cu, mode);
 }
 
 /* What they have of the driver's went with the context. */
@@ -275,6 +323,7 @@ void fm_cu_guards_forget(CUcontext ctx)
 		if (kept.streams[i].ctx == ctx)
 			kept.streams[i].ctx = NULL;
 	pthread_mutex_unlock(&kept.lock);
+	fm_cu_places_forget(ctx);
 	fm_cu_turnstile_forget(ctx);
 	fm_cu_graphs_forget(ctx);
 }
@@ -286,6 +335,7 @@ void fm_cu_guard_fork_child(void)
 	kept.unused = NULL;
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		kept.streams[i].ctx = NULL;
+	fm_cu_places_fork_child();
 	fm_cu_graphs_fork_child();
 }
 
@@ -398,7 +448,7 @@ bool fm_cu_guard_graph(struct fm_cu_guard *g, struct fm_cu_graph *graph, CUstrea
 	struct fm_cu_record *rec;
 
 	if (atomic_load_explicit(&g->broken, memory_order_relaxed) || fm_cu_guard_uncovered(g) ||
-		graph->ctx != g->ctx || atomic_load(&graph->loose))
+		graph->ctx != g->ctx || g->place || atomic_load(&graph->loose))
 		return false;
 	rec = fm_cu_records_room(&g->records, &none, 0);
 	if (!rec || !fm_cu_graph_prepare(graph, stream))

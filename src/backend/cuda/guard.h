@@ -18,13 +18,19 @@
 struct fm_cu_queue;
 struct fm_cu_guard;
 
-/* In a context of that name, which is current. NULL: the driver has not all it takes, or no memory.
- * loops: with a save area, for kernels that can be left in a loop, if there is memory for it. */
-struct fm_cu_guard *fm_cu_guard_new(const struct fm_cu_driver *cu, CUcontext ctx, bool loops);
+/* In a context of that name, which is current; green: for a stream of that green context on it, or
+ * NULL. NULL: the driver has not all it takes, or no memory. loops: with a save area, for kernels
+ * that can be left in a loop, if there is memory for it. */
+struct fm_cu_guard *fm_cu_guard_new(
+	const struct fm_cu_driver *cu, CUcontext ctx, CUgreenCtx green, bool loops);
 /* No more calls for it. It may serve again, in the same context. */
 void fm_cu_guard_release(struct fm_cu_guard *g);
 /* Its context ends: nothing will be launched again, and nothing is held back. */
 void fm_cu_guard_abandon(struct fm_cu_guard *g);
+/* What a green context stands on; NULL: it has no guards. When it is about to end, and nothing of
+ * that is stopped. */
+CUcontext fm_cu_guard_green_base(CUgreenCtx green);
+void fm_cu_guard_green_ends(const struct fm_cu_driver *cu, CUgreenCtx green);
 /* Guards of a context that has ended, and, in the child after a fork, all. */
 void fm_cu_guards_forget(CUcontext ctx);
 void fm_cu_guard_fork_child(void);

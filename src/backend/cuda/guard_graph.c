@@ -20,10 +20,22 @@ struct unused_block {
 	size_t bytes;
 };
 
+/* Likewise words, of which a page is allocated at a time. */
+#define WORDS_BYTES 4096u
+#define WORDS_EACH  64u /* a cache line */
+
+struct unused_words {
+	struct unused_words *next;
+	CUcontext ctx;
+	struct fm_cu_graph_words *words;
+	CUdeviceptr at;
+};
+
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_graph *graphs;
 	struct unused_block *unused;
+	struct unused_words *words;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- blocks --- */
@@ -73,6 +85,60 @@ static bool clear(const struct fm_cu_driver *cu, CUcontext ctx, CUdeviceptr bloc
 	return !cu->stream_synchronize(control);
 }
 
+static bool take_words(struct fm_cu_graph *g)
+{
+	struct unused_words **at = &all.words, *w;
+
+	pthread_mutex_lock(&all.lock);
+	while ((w = *at) && w->ctx != g->ctx)
+		at = &w->next;
+	if (w) {
+		*at = w->next;
+		g->words = w->words;
+		g->words_at = w->at;
+	}
+	pthread_mutex_unlock(&all.lock);
+	free(w);
+	return g->words;
+}
+
+static void leave_words(CUcontext ctx, struct fm_cu_graph_words *words, CUdeviceptr words_at)
+{
+	struct unused_words *w = malloc(sizeof(*w));
+
+	if (!w)
+		return;
+	*w = (struct unused_words){.ctx = ctx, .words = words, .at = words_at};
+	pthread_mutex_lock(&all.lock);
+	w->next = all.words;
+	all.words = w;
+	pthread_mutex_unlock(&all.lock);
+}
+
+static bool make_words(struct fm_cu_graph *g)
+{
+	const struct fm_cu_driver *cu = g->cu;
+	CUdeviceptr at;
+	void *page;
+
+	if (cu->host_alloc(&page, WORDS_BYTES,
+		    FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
+		return false;
+	if (cu->host_device_pointer(&at, page, 0)) {
+		cu->host_free(page);
+		return false;
+	}
+	memset(page, 0, WORDS_BYTES);
+	for (unsigned i = 0; i < WORDS_BYTES; i += WORDS_EACH)
+		leave_words(g->ctx, (void *)((char *)page + i), at + i);
+	return take_words(g);
+}
+
+static bool find_words(struct fm_cu_graph *g)
+{
+	return !g->covers || take_words(g) || make_words(g);
+}
+
 static bool find_block(struct fm_cu_graph *g)
 {
 	const struct fm_cu_driver *cu = g->cu;
@@ -86,6 +152,10 @@ static bool find_block(struct fm_cu_graph *g)
 	g->block = take_unused(g->ctx, g->bytes);
 	ok = g->block || !cu->mem_alloc(&g->block, g->bytes);
 	if (ok && !clear(cu, g->ctx, g->block, g->bytes)) {
+		leave_unused(g->ctx, g->block, g->bytes);
+		ok = false;
+	}
+	if (ok && !find_words(g)) {
 		leave_unused(g->ctx, g->block, g->bytes);
 		ok = false;
 	}
@@ -106,12 +176,22 @@ static size_t attribute_bytes(const struct fm_cu_guarded *l)
 	return aligned(l->config->n_attributes * sizeof(struct fm_cu_attribute));
 }
 
-static size_t size_of(const struct fm_cu_guarded *l, unsigned n)
+static size_t node_bytes(const struct fm_cu_chain *c)
 {
-	size_t size = aligned(sizeof(struct fm_cu_graph) + n * sizeof(struct fm_cu_record));
+	return aligned(sizeof(struct fm_cu_graph) + c->n * sizeof(struct fm_cu_record));
+}
 
-	for (unsigned i = 0; i < n; i++)
-		size += attribute_bytes(&l[i]) + aligned(l[i].bytes);
+static size_t cover_bytes(const struct fm_cu_chain *c)
+{
+	return aligned(c->covers * sizeof(*c->last));
+}
+
+static size_t size_of(const struct fm_cu_chain *c)
+{
+	size_t size = node_bytes(c) + cover_bytes(c);
+
+	for (unsigned i = 0; i < c->n; i++)
+		size += attribute_bytes(&c->launch[i]) + aligned(c->launch[i].bytes);
 	return size;
 }
 
@@ -148,22 +228,30 @@ static size_t block_bytes(const struct fm_cu_graph *g)
 }
 
 struct fm_cu_graph *fm_cu_graph_new(
-	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_guarded *l, unsigned n)
+	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_chain *c)
 {
-	size_t nodes = aligned(sizeof(struct fm_cu_graph) + n * sizeof(struct fm_cu_record));
 	struct fm_cu_graph *g;
 	char *room;
 
 	if (!fm_cu_guard_has_all(cu))
 		return NULL;
-	g = aligned_alloc(ALIGN, size_of(l, n));
+	g = aligned_alloc(ALIGN, size_of(c));
 	if (!g)
 		return NULL;
-	*g = (struct fm_cu_graph){.refs = 1, .cu = cu, .ctx = ctx, .n = n, .renumbered = true};
-	room = (char *)g + nodes;
-	for (unsigned i = 0; i < n; i++) {
+	*g = (struct fm_cu_graph){.refs = 1,
+		.cu = cu,
+		.ctx = ctx,
+		.n = c->n,
+		.covers = c->covers,
+		.renumbered = true};
+	room = (char *)g + node_bytes(c);
+	g->last = (uint32_t *)(void *)room;
+	if (c->covers)
+		memcpy(g->last, c->last, c->covers * sizeof(*c->last));
+	room += cover_bytes(c);
+	for (unsigned i = 0; i < c->n; i++) {
 		g->node[i] = (struct fm_cu_record){0};
-		room = fill_node(&g->node[i], &l[i], room);
+		room = fill_node(&g->node[i], &c->launch[i], room);
 		g->whole += g->node[i].whole;
 	}
 	fm_cu_graph_number(g);
@@ -208,8 +296,11 @@ void fm_cu_graph_put(struct fm_cu_graph *g)
 		*at = g->next;
 	gone = g->gone;
 	pthread_mutex_unlock(&all.lock);
-	if (!gone && !atomic_load(&g->spoilt))
+	if (!gone && !atomic_load(&g->spoilt)) {
 		leave_unused(g->ctx, g->block, g->bytes);
+		if (g->words)
+			leave_words(g->ctx, g->words, g->words_at);
+	}
 	free(g);
 }
 
@@ -256,12 +347,75 @@ void fm_cu_graph_number(struct fm_cu_graph *g)
 	g->renumbered = false;
 }
 
+static union fm_cu_mem_op word_op(uint32_t operation, CUdeviceptr at, uint32_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = at;
+	o.op.value = value;
+	return o;
+}
+
+void fm_cu_graph_cover(
+	const struct fm_cu_graph *g, unsigned i, union fm_cu_mem_op op[FM_CU_COVER_OPS])
+{
+	CUdeviceptr hold = g->words_at + offsetof(struct fm_cu_graph_words, hold);
+	CUdeviceptr place = g->words_at + offsetof(struct fm_cu_graph_words, place);
+
+	op[0] = word_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 1);
+	op[1] = word_op(FM_CU_OP_WAIT_VALUE_32, hold, 0);
+	op[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	op[2] = word_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 2);
+}
+
+/* What `place` says may be a moment old, as with gates (guard_stop.c). Each launch leaves it even.
+ */
+bool fm_cu_graph_hold(struct fm_cu_graph *g)
+{
+	if (!g->words)
+		return true;
+	atomic_store(&g->words->hold, 1);
+	return !(atomic_load(&g->words->place) & 1);
+}
+
+void fm_cu_graph_let_go(struct fm_cu_graph *g)
+{
+	if (g->words)
+		atomic_store(&g->words->hold, 0);
+}
+
+bool fm_cu_graph_covered(const struct fm_cu_graph *g, uint64_t *last)
+{
+	uint32_t place = g->words ? atomic_load(&g->words->place) : 0;
+
+	if (!(place & 1) || place / 2 >= g->covers)
+		return false;
+	*last = g->last[place / 2];
+	return true;
+}
+
 bool fm_cu_graph_stands(const struct fm_cu_graph *g)
 {
 	return g->waiting && atomic_load(g->waiting);
 }
 
 /* --- lives of contexts --- */
+
+/* With the lock. */
+static void forget_words(CUcontext ctx)
+{
+	struct unused_words **at = &all.words, *w;
+
+	while ((w = *at)) {
+		if (w->ctx != ctx) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		free(w);
+	}
+}
 
 void fm_cu_graphs_forget(CUcontext ctx)
 {
@@ -276,6 +430,7 @@ void fm_cu_graphs_forget(CUcontext ctx)
 		*at = b->next;
 		free(b);
 	}
+	forget_words(ctx);
 	for (struct fm_cu_graph *g = all.graphs; g; g = g->next) {
 		if (g->ctx != ctx)
 			continue;
@@ -290,4 +445,5 @@ void fm_cu_graphs_fork_child(void)
 	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	all.graphs = NULL;
 	all.unused = NULL;
+	all.words = NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An executable graph whose kernels are guarded (docs/cuda-guardian.md, "Graphs"): a chain of
- * kernels, and of gates of ours. What its nodes pass stays the same over all launches, so it has a
- * control block of its own, in which the nodes are launches 1 to n; and, for each, what it takes to
- * make it again outside of the graph.
+ * kernels, of gates of ours, and of other nodes with covers in front. What its nodes pass stays the
+ * same over all launches, so it has a control block of its own, in which the nodes are launches 1
+ * to n; and, for each, what it takes to make it again outside of the graph.
  *
  * It is launched in one stream at a time, in front of which and behind which stand gates; so its
  * control block is under the lock of that stream's XQueue, as a guard's is.
@@ -24,6 +24,10 @@ struct fm_cu_graph {
 	bool gone;                 /* with its context; under the lock of all */
 	unsigned n, whole;         /* nodes, and how many are all or none */
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
+	unsigned covers;
+	uint32_t *last;                  /* of the nodes in front of each cover; ascending */
+	struct fm_cu_graph_words *words; /* NULL: it has no covers */
+	CUdeviceptr words_at;
 
 	/* Under the lock of the XQueue that it was launched in last. */
 	uint64_t number; /* of launches that are made again */
@@ -33,10 +37,28 @@ struct fm_cu_graph {
 	struct fm_cu_record node[];
 };
 
-/* In a context of that name, which is current: for n such launches, whose attributes can be
- * repeated. NULL: the driver has not all it takes, or no memory. With one reference. */
+/* What a graph with covers has of the host's memory. */
+struct fm_cu_graph_words {
+	_Atomic uint32_t hold;  /* covers wait for 0 */
+	_Atomic uint32_t place; /* 2 * i + 1 while it waits at cover i, then 2 * i + 2 */
+};
+
+/* Of a chain of n launches, whose attributes can be repeated, and of covers: behind so many
+ * launches, ascending, each in front of something that must not run ahead of those. */
+struct fm_cu_chain {
+	const struct fm_cu_guarded *launch;
+	const uint32_t *last;
+	unsigned n, covers;
+};
+
+/* In a context of that name, which is current. NULL: the driver has not all it takes, or no memory.
+ * With one reference. */
 struct fm_cu_graph *fm_cu_graph_new(
-	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_guarded *l, unsigned n);
+	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_chain *c);
+/* What cover i does, in the executable graph. */
+#define FM_CU_COVER_OPS 3
+void fm_cu_graph_cover(
+	const struct fm_cu_graph *g, unsigned i, union fm_cu_mem_op op[FM_CU_COVER_OPS]);
 /* Where the parameters of node i (from 0) are to be copied, and ours, which stay its own. */
 void *fm_cu_graph_node(struct fm_cu_graph *g, unsigned i, uint64_t ours[3]);
 void fm_cu_graph_keep(struct fm_cu_graph *g);
@@ -54,6 +76,11 @@ bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream);
 
 /* The nodes' numbers, as they are in the graph. */
 void fm_cu_graph_number(struct fm_cu_graph *g);
+/* Its covers hold from now on. False: it is just about to go past one, or stands there for that. */
+bool fm_cu_graph_hold(struct fm_cu_graph *g);
+void fm_cu_graph_let_go(struct fm_cu_graph *g);
+/* It has come to a cover since they hold, and stands there; behind so many launches. */
+bool fm_cu_graph_covered(const struct fm_cu_graph *g, uint64_t *last);
 /* It stands at a closed gate of its own, as the device says. */
 bool fm_cu_graph_stands(const struct fm_cu_graph *g);
 

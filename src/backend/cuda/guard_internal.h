@@ -3,6 +3,7 @@
 #pragma once
 #include "guard.h"
 #include "guard_graph.h"
+#include "guard_place.h"
 #include "guard_records.h"
 #include "internal.h"
 #include "turnstile.h"
@@ -48,9 +49,10 @@ struct fm_cu_guard {
 	CUdeviceptr block, shared_at;
 	CUdeviceptr area; /* where kernels that are left in a loop are kept; 0: they are not */
 	struct fm_cu_shared *shared;
-	CUstream control, again; /* words, and looks; launches that are made again */
-	CUfunction look;         /* NULL: the driver would not have it, and copies do */
-	_Atomic bool broken;     /* nothing is guarded any more */
+	CUstream control, again;   /* words, and looks; launches that are made again, */
+	struct fm_cu_place *place; /* but those of a green context; NULL: it is of none */
+	CUfunction look;           /* NULL: the driver would not have it, and copies do */
+	_Atomic bool broken;       /* nothing is guarded any more */
 
 	/* Under the order, and read by any thread. */
 	_Atomic uint64_t launched, covered;
@@ -64,7 +66,8 @@ struct fm_cu_guard {
 	uint64_t said;              /* finished, by the last gate; also under the order */
 	struct fm_cu_graph *graph;  /* that is stopped; NULL: launches of the stream */
 	_Atomic enum fm_cu_stage stage;
-	bool stop; /* the stop word, as written last */
+	bool stop;  /* the stop word, as written last */
+	bool cover; /* of the graph's: there it rests, and not at a gate of the queue's */
 	uint64_t rest_progress;
 	uint64_t rest;   /* the last launch in front of the gate where it rests */
 	uint64_t todo;   /* the next one to be made again; none: rest + 1 */
@@ -76,6 +79,12 @@ struct fm_cu_guard {
 	uint32_t count;  /* blocks left out by first launches, until the last look */
 	uint64_t loops;  /* and in loops */
 };
+
+/* Where launches are made again. */
+static inline CUstream fm_cu_guard_again(const struct fm_cu_guard *g)
+{
+	return g->place ? fm_cu_place_stream(g->place) : g->again;
+}
 
 /* What is stopped: launches of the stream, or a graph that runs in it. */
 static inline CUdeviceptr fm_cu_guard_block(const struct fm_cu_guard *g)

@@ -85,7 +85,7 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 		FM_CU_EXTRA_BUFFER, rec->params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
 	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES);
 
-	config.stream = g->again;
+	config.stream = fm_cu_guard_again(g);
 	if (g->graph)
 		g->graph->renumbered = true;
 	rec->number = UINT64_C(1) << 60 | ++*(g->graph ? &g->graph->number : &g->number);
@@ -102,7 +102,7 @@ static bool put_chunk(struct fm_cu_guard *g)
 	union fm_cu_mem_op op =
 		write_op(FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
 
-	if (g->first && g->cu->stream_mem_ops(g->again, 1, &op, 0))
+	if (g->first && g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0))
 		return false;
 	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
 		bool rest_of_it = g->first;
@@ -125,7 +125,9 @@ static void say(struct fm_cu_guard *g, bool stands)
 /* Fail open: the device does not answer as it should, and most likely never will. */
 static void give_up(struct fm_cu_guard *g)
 {
-	if (g->stage == FM_CU_AGAIN)
+	if (g->cover)
+		say(g, false);
+	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
 	fm_cu_guard_abandon(g);
 }
@@ -197,8 +199,12 @@ static bool idle(struct fm_cu_guard *g, CUstream stream)
 
 static void open_gates(struct fm_cu_guard *g)
 {
-	if (g->stage == FM_CU_AGAIN)
+	if (g->cover)
+		say(g, false); /* what comes next says the device */
+	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
+	if (g->graph)
+		fm_cu_graph_let_go(g->graph);
 	atomic_store(&g->shared->hold, 0);
 	fm_cu_guard_runs(g);
 }
@@ -212,6 +218,26 @@ static void launch_again(struct fm_cu_guard *g)
 		give_up(g);
 }
 
+/* At a gate, or at a cover of the graph's: there the queue says nothing, and the agent in its place
+ * that it stands. */
+static bool rests(struct fm_cu_guard *g)
+{
+	uint64_t last = 0;
+
+	g->cover = !waits(g) && g->graph && fm_cu_graph_covered(g->graph, &last);
+	if (!g->cover && !waits(g))
+		return false;
+	g->rest_progress = g->progress ? atomic_load(g->progress) | g->cover : 0;
+	if (g->cover)
+		g->rest = last;
+	else
+		g->rest =
+			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
+	if (g->cover)
+		say(g, true);
+	return true;
+}
+
 /* From stage to stage, as far as nobody needs to be waited for. */
 static void step(struct fm_cu_guard *g)
 {
@@ -219,11 +245,8 @@ static void step(struct fm_cu_guard *g)
 
 	switch (stage) {
 	case FM_CU_STOPPING:
-		if (!waits(g))
+		if (!rests(g))
 			return;
-		g->rest_progress = atomic_load(g->progress);
-		g->rest =
-			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
 		g->todo = g->rest + 1;
 		g->half = 0;
 		look(g);
@@ -233,9 +256,10 @@ static void step(struct fm_cu_guard *g)
 			return;
 		g->stage = FM_CU_PARKED;
 		learn(g, g->todo - 1);
+		g->inside |= g->cover;
 		return;
 	case FM_CU_AGAIN:
-		if (!idle(g, g->again))
+		if (!idle(g, fm_cu_guard_again(g)))
 			return;
 		if (g->stop) {
 			say(g, true);
@@ -269,13 +293,13 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 }
 
 /* Streams that have work have the device's channels, which the driver gives out as it comes: two
- * are for ours, one for what nobody here knows of, and one for those that get work during a stop.
- */
+ * are for ours, and one more for each green context, one for what nobody here knows of, and one for
+ * those that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
 bool fm_cu_room_for(unsigned at_work)
 {
-	return at_work + CHANNELS_KEPT <= fm_cu_channels();
+	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
 }
 
 /* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device;
@@ -293,11 +317,17 @@ static int begin_stop(struct fm_cu_queue *q)
 		return -EINPROGRESS;
 	}
 	g->stage = FM_CU_STOPPING;
+	g->cover = false;
+	g->graph = NULL;
 	atomic_store(&g->shared->hold, 1);
 	progress = g->progress ? atomic_load(g->progress) : 0;
 	if (progress & 1 || !choose(g, progress)) {
 		open_gates(g);
 		return 0;
+	}
+	if (g->graph && !fm_cu_graph_hold(g->graph)) {
+		open_gates(g);
+		return -EAGAIN;
 	}
 	g->stop = true;
 	if (!in_context(g, put_stop))

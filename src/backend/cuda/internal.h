@@ -15,6 +15,12 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
 int fm_cu_touch(struct fm_cu_queue *q);
 void fm_cu_untouch(struct fm_cu_queue *q);
 
+/* sample.c: the gate that is put next ends what is timed, and begins it. */
+void fm_cu_sample_end(struct fm_cu_queue *q);
+void fm_cu_sample_begin(struct fm_cu_queue *q);
+int fm_cu_sampled(void *hwq, uint64_t *ns, bool *exact);
+void fm_cu_sample_close(struct fm_cu_queue *q);
+
 /* track.c: the ops of level 1. */
 int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie);
 void fm_cu_reap(void *hwq);

@@ -65,19 +65,20 @@ static void add(uint64_t h)
 	fm_cuda_first_forget();
 }
 
-bool fm_cuda_is_first(CUcontext ctx, const void *what)
+/* In a green context, too: what a driver has for each is its own business. */
+bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what)
 {
-	return !is_known(hash(ctx, what, LAUNCHED));
+	return !is_known(hash(q->hw.ctx, what, LAUNCHED));
 }
 
-void fm_cuda_first_launched(CUcontext ctx, const void *what, CUstream stream)
+void fm_cuda_first_launched(struct fm_cuda_queue *q, const void *what, CUstream stream)
 {
-	struct fm_cu_turnstile *t = fm_cu_turnstile(ctx, false);
+	struct fm_cu_turnstile *t = fm_cu_turnstile(q->hw.base, false);
 
 	if (t)
 		fm_cu_settle_behind(fm_cu_turnstile_settle(t), fm_cuda_driver(), stream);
-	add(hash(ctx, what, LAUNCHED));
-	add(hash(ctx, what, LOADED));
+	add(hash(q->hw.ctx, what, LAUNCHED));
+	add(hash(q->hw.base, what, LOADED));
 }
 
 /* --- calls that load --- */
@@ -91,7 +92,7 @@ struct fm_cuda_loading fm_cuda_load_begin(const void *what)
 	l.what = what;
 	l.ctx = fm_cuda_current();
 	if (!what || !is_known(hash(l.ctx, what, LOADED)))
-		l.turnstile = fm_cuda_wait_begin(l.ctx);
+		l.turnstile = fm_cuda_wait_begin(NULL);
 	return l;
 }
 

@@ -152,20 +152,55 @@ static bool set_node(CUgraphExec exec, struct fm_cu_graph *g, unsigned i,
 	return !rc;
 }
 
-/* Of nodes that have ours already nobody knows how to take them back: they are never told to stop.
- * False: nothing was done. */
-static bool set_nodes(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_cuda_chain *c)
+typedef fm_cu_result set_words_fn(
+	CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *params);
+
+/* A cover waits for a word of this graph's. */
+static bool set_cover(CUgraphExec exec, struct fm_cu_graph *g, unsigned i,
+	const struct fm_cuda_seam *s, set_words_fn *set)
+{
+	union fm_cu_mem_op op[FM_CU_COVER_OPS];
+	struct fm_cu_words_node words = s->words;
+	fm_cu_result rc;
+
+	fm_cu_graph_cover(g, i, op);
+	words.op = op;
+	fm_cu_inside++;
+	rc = set(exec, s->node, &words);
+	fm_cu_inside--;
+	return !rc;
+}
+
+/* How many were set. */
+static unsigned set_all(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_cuda_chain *c)
 {
 	set_params_fn *set = (set_params_fn *)fm_cuda_symbol("cuGraphExecKernelNodeSetParams_v2");
+	set_words_fn *cover = NULL;
+	unsigned n = 0;
 
-	for (unsigned i = 0; i < c->n; i++) {
-		if (set && set_node(exec, g, i, &c->link[i], set))
-			continue;
-		if (i)
-			fm_cu_graph_keep(g); /* for good: its words are in the driver's hands */
-		return false;
-	}
-	return true;
+	if (c->seams)
+		cover = (set_words_fn *)fm_cuda_symbol("cuGraphExecBatchMemOpNodeSetParams");
+	if (!set || (c->seams && !cover))
+		return 0;
+	while (n < c->seams && set_cover(exec, g, n, &c->seam[n], cover))
+		n++;
+	while (n >= c->seams && n < c->seams + c->n &&
+		set_node(exec, g, n - c->seams, &c->link[n - c->seams], set))
+		n++;
+	return n;
+}
+
+/* Of nodes that have ours already nobody knows how to take them back: they are never told to stop.
+ */
+static bool set_nodes(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_cuda_chain *c)
+{
+	unsigned n = set_all(exec, g, c);
+
+	if (n == c->seams + c->n)
+		return true;
+	if (n)
+		fm_cu_graph_keep(g); /* for good: its words are in the driver's hands */
+	return false;
 }
 
 static const char *guard(struct fm_cuda_exec *e, CUgraph graph)
@@ -175,7 +210,8 @@ static const char *guard(struct fm_cuda_exec *e, CUgraph graph)
 
 	if (why)
 		return why;
-	e->graph = fm_cu_graph_new(fm_cuda_driver(), fm_cuda_current(), c.launch, c.n);
+	e->graph = fm_cu_graph_new(fm_cuda_driver(), fm_cuda_current(),
+		&(struct fm_cu_chain){c.launch, c.last, c.n, c.seams});
 	if (!e->graph) {
 		why = "no memory";
 	} else if (!set_nodes(e->exec, e->graph, &c)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a graph is made of, as the driver tells. Guarded is a chain of kernels, with gates of ours
- * among them: what is no kernel would run ahead of one that has left out blocks, and so would a
- * kernel beside it.
+ * among them. What is no kernel would run ahead of one that has left out blocks, and needs a cover
+ * in front of it; a kernel beside it would do so, too.
  */
 #include "graph_read.h"
 #include "backend/cuda/guard_graph.h"
@@ -126,6 +126,26 @@ static bool is_gate(struct fm_cuda_chain *c, CUgraphNode node)
 	return true;
 }
 
+/* As it is captured: all three operations are about one word of the board (cuda.h). */
+static bool is_seam(struct fm_cuda_chain *c, CUgraphNode node)
+{
+	struct fm_cuda_seam s = {.node = node};
+
+	if (calls.words(node, &s.words) || s.words.n != FM_CU_COVER_OPS || !s.words.op)
+		return false;
+	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
+		if (s.words.op[i].op.address != s.words.op[0].op.address)
+			return false;
+	if (!fm_cu_reach_host(s.words.op[0].op.address))
+		return false;
+	if (c->open) {
+		c->last[c->seams] = c->n;
+		c->seam[c->seams++] = s;
+	}
+	c->open = false;
+	return true;
+}
+
 static bool is_set(const struct fm_cu_attribute *a)
 {
 	uint64_t any = 0;
@@ -177,7 +197,7 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 	f = k->function ? k->function : (CUfunction)l->params.kernel;
 	l->kernel = f ? fm_cuda_kernel(f) : NULL;
 	if (!l->kernel || l->kernel->left)
-		return "a kernel that is left as it is";
+		return c->open ? "a kernel that is left as it is" : NULL;
 	if (l->params.ctx && l->params.ctx != fm_cuda_current())
 		return "another context";
 	l->config = (struct fm_cu_launch_config){.grid = {k->grid[0], k->grid[1], k->grid[2]},
@@ -185,6 +205,7 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 		.shared = k->shared};
 	if (!read_attributes(l) || !fm_cu_guard_repeats(&l->config, &whole))
 		return "attributes";
+	c->open = true;
 	c->launch[c->n++] = (struct fm_cu_guarded){.function = f,
 		.config = &l->config,
 		.bytes = fm_cuda_args_bytes(l->kernel->image),
@@ -192,22 +213,37 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 	return NULL;
 }
 
+/* That nothing is left out of, and that takes nothing but what is in front of it. */
+static bool is_other(CUgraphNode node, int type)
+{
+	return type == FM_CU_NODE_COPY || type == FM_CU_NODE_FILL || type == FM_CU_NODE_HOST ||
+	       type == FM_CU_NODE_WORDS;
+}
+
+static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
+{
+	int type = -1;
+
+	if (calls.type(node, &type))
+		return "not told of";
+	if (type == FM_CU_NODE_KERNEL)
+		return read_kernel(c, node);
+	if (type == FM_CU_NODE_EMPTY)
+		return NULL;
+	if (type == FM_CU_NODE_WORDS && (is_seam(c, node) || is_gate(c, node)))
+		return NULL;
+	if (!is_other(node, type))
+		return "other nodes";
+	return c->open ? "not covered" : NULL;
+}
+
 static const char *read_nodes(struct fm_cuda_chain *c, const struct order *o)
 {
 	const char *why = NULL;
 	size_t seen = 0;
 
-	for (size_t i = o->first + 1; i && !why; i = o->next[i - 1], seen++) {
-		CUgraphNode node = o->node[i - 1];
-		int type = -1;
-
-		if (calls.type(node, &type))
-			why = "not told of";
-		else if (type == FM_CU_NODE_KERNEL)
-			why = read_kernel(c, node);
-		else if (type != FM_CU_NODE_WORDS || !is_gate(c, node))
-			why = "not of kernels alone";
-	}
+	for (size_t i = o->first + 1; i && !why; i = o->next[i - 1], seen++)
+		why = read_node(c, o->node[i - 1]);
 	if (!why && seen != o->n)
 		why = "branches";
 	return why || c->n ? why : "no kernel";
@@ -229,7 +265,9 @@ const char *fm_cuda_chain_read(struct fm_cuda_chain *c, CUgraph graph)
 	if (!why) {
 		c->link = calloc(o.n, sizeof(*c->link));
 		c->launch = calloc(o.n, sizeof(*c->launch));
-		why = c->link && c->launch ? read_nodes(c, &o) : "no memory";
+		c->seam = calloc(o.n, sizeof(*c->seam));
+		c->last = calloc(o.n, sizeof(*c->last));
+		why = c->link && c->launch && c->seam && c->last ? read_nodes(c, &o) : "no memory";
 	}
 	order_free(&o);
 	if (why)
@@ -241,6 +279,10 @@ void fm_cuda_chain_free(struct fm_cuda_chain *c)
 {
 	free(c->link);
 	free(c->launch);
+	free(c->seam);
+	free(c->last);
+	c->seam = NULL;
+	c->last = NULL;
 	c->link = NULL;
 	c->launch = NULL;
 }

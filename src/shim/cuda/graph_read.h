@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as a chain of kernels that can be guarded (docs/cuda-guardian.md, "Graphs"). */
+/* A graph as a chain of kernels that can be guarded, and of other nodes that wait for them at
+ * covers (docs/cuda-guardian.md, "Graphs"). */
 #pragma once
 #include "modules.h"
 
@@ -14,10 +15,20 @@ struct fm_cuda_link {
 	struct fm_cu_attribute attribute[FM_CUDA_ATTRIBUTES];
 };
 
+/* A cover: its node, as captured, where it waits for nothing. */
+struct fm_cuda_seam {
+	CUgraphNode node;
+	struct fm_cu_words_node words;
+};
+
 struct fm_cuda_chain {
 	struct fm_cuda_link *link;
 	struct fm_cu_guarded *launch; /* each of them */
 	unsigned n;
+	struct fm_cuda_seam *seam;
+	uint32_t *last; /* of the kernels in front of each */
+	unsigned seams;
+	bool open;                 /* kernels stand behind the last of them */
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate in it; NULL: there is none */
 };
 

@@ -113,10 +113,10 @@ static void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
 		launches = atomic_load(&blocking_launches);
 		if (launches == atomic_load(&blocking_covered))
 			return;
-		for_all(fm_cuda_current(), is_blocking, false, fm_xq_cover);
+		for_all(NULL, is_blocking, false, fm_xq_cover);
 		atomic_store(&blocking_covered, launches);
 	} else if (!q || q->blocking) {
-		legacy = fm_cuda_find_legacy(q ? q->hw.ctx : fm_cuda_current());
+		legacy = fm_cuda_find_legacy(q ? q->hw.base : fm_cuda_current());
 		if (legacy && uncovered(legacy))
 			fm_xq_cover(legacy->xq);
 	}
@@ -290,12 +290,24 @@ void fm_cuda_order_put(struct fm_cuda_queue *q)
 	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
 }
 
+/* A green context has that of the one it stands on. */
+static struct fm_cu_turnstile *current_turnstile(void)
+{
+	CUcontext ctx = fm_cuda_current();
+	struct fm_cu_turnstile *t = ctx ? fm_cu_turnstile(ctx, false) : NULL;
+
+	if (t || !ctx)
+		return t;
+	ctx = fm_cu_base_context(fm_cuda_driver(), ctx, FM_CU_STREAM_LEGACY);
+	return fm_cu_turnstile(ctx, false);
+}
+
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = NULL;
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
-		t = fm_cu_turnstile(ctx ? ctx : fm_cuda_current(), false);
+		t = ctx ? fm_cu_turnstile(ctx, false) : current_turnstile();
 	fm_cu_wait_begin(t, FM_NEVER);
 	return t;
 }
@@ -332,7 +344,7 @@ enum fm_cuda_way fm_cuda_guard_enter(
 {
 	enum fm_cuda_way way = FM_CUDA_FREE;
 
-	*first = what && fm_cuda_is_first(q->hw.base, what);
+	*first = what && fm_cuda_is_first(q, what);
 	if (!q->hw.guard) {
 		if (*first)
 			way = wait_first(q);

@@ -55,9 +55,10 @@ void fm_cuda_wait_end_all(bool begun);
 
 /* --- first.c: what a driver may load, and wait for the device in that --- */
 
-/* Has it, a function, a kernel or a graph, not been launched in this context? And now it was. */
-bool fm_cuda_is_first(CUcontext ctx, const void *what);
-void fm_cuda_first_launched(CUcontext ctx, const void *what, CUstream stream);
+/* Has it, a function, a kernel or a graph, not been launched in this queue's context? And now it
+ * was. */
+bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what);
+void fm_cuda_first_launched(struct fm_cuda_queue *q, const void *what, CUstream stream);
 /* Handles are used again: what is known of all is forgotten; of graphs, also when they change. */
 void fm_cuda_first_forget(void);
 extern _Atomic uint64_t fm_cuda_graphs_age;

@@ -13,12 +13,25 @@ struct launch {
 	bool first; /* of its kind: first.c */
 };
 
+/* In front of what must not run ahead of kernels that were captured before it. */
+static void seal(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&q->unsealed, memory_order_relaxed)))
+		return;
+	if (fm_cuda_graph_takes_gates(stream) && fm_xq_capture_seam(q->xq))
+		atomic_store(&q->unsealed, false);
+}
+
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
+static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
+	if (q && q != &fm_cuda_refused && kernel)
+		atomic_store(&q->unsealed, true);
+	else if (q && q != &fm_cuda_refused)
+		seal(q, stream);
 	if (q && q != &fm_cuda_refused && fm_cuda_graph_takes_gates(stream) &&
 		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no)))
 		fm_cuda_graph_gated(stream);
@@ -26,9 +39,9 @@ static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
 }
 
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. */
+ * function or the graph that is launched, if it is one. kernel: one that can be guarded. */
 static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
-	bool guards, const void *what)
+	bool guards, const void *what, bool kernel)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -38,7 +51,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key))
+		captured(l.q, stream, key, kernel))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
@@ -62,7 +75,7 @@ static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what);
+	struct launch l = enter(given, per_thread, key, id, guards, what, false);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -71,14 +84,23 @@ static inline struct launch begin(
 	return l;
 }
 
+/* Captured, it is no node. */
+static inline bool waits_for_event(enum fm_cuda_id id)
+{
+	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
+}
+
 /* A command that only orders: counted apart, for what queries answer. */
-static inline struct launch ordering(CUstream given, bool per_thread)
+static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
 {
 	struct launch l = {0};
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return l;
 	l.q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) && l.q &&
+		!waits_for_event(id) && fm_cuda_capturing(fm_cuda_stream(given, per_thread)))
+		seal(l.q, fm_cuda_stream(given, per_thread));
 	if (!l.q) {
 		fm_cuda_cover(fm_cuda_stream(given, per_thread));
 		return l;
@@ -103,7 +125,7 @@ static inline void ordered(struct launch l)
 static inline void launched(struct launch l, const void *what, CUstream stream, fm_cu_result rc)
 {
 	if (FM_UNLIKELY(l.first && l.way == FM_CUDA_WAITS && rc == FM_CU_SUCCESS))
-		fm_cuda_first_launched(l.q->hw.base, what, stream);
+		fm_cuda_first_launched(l.q, what, stream);
 }
 
 /* A call that waited has waited for all before it on the stream, and for itself. */
@@ -127,7 +149,7 @@ static inline void end(struct launch l, bool waited)
 		if (work)                                                   \
 			l = begin(stream, per_thread, key, id, NULL);       \
 		else                                                        \
-			l = ordering(stream, per_thread);                   \
+			l = ordering(stream, per_thread, id);               \
 		fm_cu_inside++;                                             \
 		rc = NEXT(id, params, args);                                \
 		fm_cu_inside--;                                             \
@@ -178,7 +200,8 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_ways);
-	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f)};
+	struct launch_plan p = {
+		.l = enter(stream, per_thread, key, id, guards, f, kernel && !kernel->left)};
 
 	if (guards && !p.l.q)
 		p.loading = fm_cuda_load_begin(f);
@@ -240,7 +263,7 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
                                                                                                \
 		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
 			return symbol##_rewritten call;                                        \
-		l = enter(stream, per_thread, key, id, false, NULL);                           \
+		l = enter(stream, per_thread, key, id, false, NULL, false);                    \
 		fm_cu_inside++;                                                                \
 		rc = NEXT(id, decl, call);                                                     \
 		fm_cu_inside--;                                                                \
@@ -347,7 +370,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph));
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false);
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);

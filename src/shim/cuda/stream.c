@@ -63,9 +63,19 @@ BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_
 
 /* --- capture --- */
 
-/* Nobody but the program touches streams then, and no launch is guarded. */
-static void capture_begins(void)
+/* What it takes to put gates into a graph is made before: a thread that captures may not. */
+static void find_queue(CUstream stream)
 {
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	if (!q && atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed))
+		fm_cuda_first(stream, q, "cuStreamBeginCapture");
+}
+
+/* Nobody but the program touches streams then, and no launch is guarded. */
+static void capture_begins(CUstream given, bool per_thread)
+{
+	find_queue(fm_cuda_stream(given, per_thread));
 	fm_cu_capture_begin();
 	fm_cuda_cover_all(NULL);
 }
@@ -73,8 +83,11 @@ static void capture_begins(void)
 static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct fm_cuda_queue *q = fm_cuda_find_governed(stream);
 
 	fm_cuda_capture_begun(stream, rc);
+	if (q && fresh && rc == FM_CU_SUCCESS)
+		atomic_store(&q->unsealed, false);
 	if (!fresh)
 		fm_cuda_graph_entered();
 	else if (rc == FM_CU_SUCCESS)
@@ -83,10 +96,11 @@ static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, f
 }
 
 #define BEGIN(id) capture_begun(stream, per_thread, true, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamBeginCapture, , (CUstream stream), capture_begins(), BEGIN)
+BOTH(cuStreamBeginCapture, , (CUstream stream), capture_begins(stream, per_thread), BEGIN)
 #define BEGIN_V2(id) \
 	capture_begun(stream, per_thread, true, NEXT(id, (CUstream, unsigned), (stream, mode)))
-BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), capture_begins(), BEGIN_V2)
+BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode),
+	capture_begins(stream, per_thread), BEGIN_V2)
 
 #define GRAPH_PARAMS                                              \
 	(CUstream stream, CUgraph graph, const CUgraphNode *deps, \
@@ -94,7 +108,7 @@ BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode), capture_begins
 #define BEGIN_GRAPH(id)                          \
 	capture_begun(stream, per_thread, false, \
 		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
-BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(), BEGIN_GRAPH)
+BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(stream, per_thread), BEGIN_GRAPH)
 
 /* It may fail because there was none, or in the wrong thread, and then goes on. */
 static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
@@ -227,11 +241,17 @@ fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 {
 	fm_cu_result (*convert)(CUcontext *, CUgreenCtx) = fm_cuda_symbol("cuCtxFromGreenCtx");
-	CUcontext ctx = NULL;
+	CUcontext base = fm_cu_guard_green_base(green), ctx = NULL;
+	struct fm_cu_turnstile *t = base ? fm_cuda_wait_begin(base) : NULL;
+	fm_cu_result rc;
 
 	if (convert && convert(&ctx, green) == FM_CU_SUCCESS)
 		fm_cuda_close_context(ctx);
-	return NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	if (base)
+		fm_cu_guard_green_ends(fm_cuda_driver(), green);
+	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	fm_cu_wait_end(t);
+	return rc;
 }
 
 /*

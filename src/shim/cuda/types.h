@@ -61,7 +61,11 @@ _Static_assert(sizeof(struct CUgraphNodeParams_st) == 256, "as CUgraphNodeParams
 
 enum {
 	FM_CU_NODE_KERNEL = 0,
+	FM_CU_NODE_COPY = 1,
+	FM_CU_NODE_FILL = 2,
+	FM_CU_NODE_HOST = 3,
 	FM_CU_NODE_GRAPH = 4,
+	FM_CU_NODE_EMPTY = 5,
 	FM_CU_NODE_WORDS = 12,
 	FM_CU_NODE_CONDITIONAL = 13
 };

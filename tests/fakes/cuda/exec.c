@@ -2,6 +2,7 @@
 /* Graphs that are launched: plans, which are what a graph was when it was instantiated. */
 #include "image.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Shared by the executable graph, its launches, and graphs that one was captured into; whoever
  * changes one that others have takes a copy. */
@@ -298,6 +299,28 @@ fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(fk_node_set(step_of(&exec->plan, node, NULL), k));
+}
+
+static fm_cu_result set_words(struct fk_work *w, const struct cu_words_node *words)
+{
+	if (!w || w->what != FK_WORDS || !words || words->n != w->memop.n)
+		return FM_CU_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < words->n; i++)
+		if (words->op[i].op.operation != w->memop.op[i].op.operation ||
+			words->op[i].op.flags != w->memop.op[i].op.flags)
+			return FM_CU_ERROR_INVALID_VALUE;
+	memcpy(w->memop.op, words->op, words->n * sizeof(*words->op));
+	return FM_CU_SUCCESS;
+}
+
+/* Addresses and values: neither how many operations there are, nor of what kind. */
+fm_cu_result cuGraphExecBatchMemOpNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!*find(exec))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(set_words(step_of(&exec->plan, node, NULL), words));
 }
 
 /* Of kernels alone, copies and fills: others cannot be left out. */

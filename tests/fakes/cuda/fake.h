@@ -149,7 +149,7 @@ struct CUctx_st {
 
 struct CUgreenCtx_st {
 	struct CUctx_st ctx;
-	unsigned sms;
+	unsigned first, sms; /* multiprocessors */
 };
 
 enum fk_kind { FK_OWN, FK_LEGACY, FK_PER_THREAD };
@@ -406,6 +406,8 @@ bool fk_launch_guarded(const struct fk_launch *l);
 void fk_launch_run(const struct fk_launch *l);
 /* For a block that waits for what others do: lets the processor go. False: it waits in vain. */
 bool fk_block_pause(const struct fk_block *b);
+/* The multiprocessor on which it runs: any that its stream's context has. */
+unsigned fk_block_sm(const struct fk_block *b);
 /* Is the launch's stop word set? */
 bool fk_block_stopped(const struct fk_block *b);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Green contexts: a primary context with some of its multiprocessors. Which ones makes no
- * difference here. */
+/* Green contexts: a primary context with some of its multiprocessors, one behind the other. */
 #include "fake.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct CUdevResourceDesc_st {
-	unsigned sms;
+	unsigned first, sms;
 	CUdevResourceDesc next;
 };
 
@@ -21,10 +21,21 @@ static unsigned sms(void)
 	return fk_env("FAKE_CUDA_MIG") ? FK_SMS / 8 / SMS_LEAST * SMS_LEAST : FK_SMS;
 }
 
-static struct cu_resource resource(unsigned count)
+static struct cu_resource resource(unsigned first, unsigned count)
 {
-	return (struct cu_resource){
+	struct cu_resource r = {
 		.type = count ? CU_RESOURCE_SM : 0, .sm = {count, SMS_LEAST, SMS_LEAST}};
+
+	memcpy(r.pad, &first, sizeof(first));
+	return r;
+}
+
+static unsigned first_of(const struct cu_resource *r)
+{
+	unsigned first;
+
+	memcpy(&first, r->pad, sizeof(first));
+	return first;
 }
 
 fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int type)
@@ -36,7 +47,7 @@ fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int typ
 	if (!rc && type != CU_RESOURCE_SM)
 		rc = CU_INVALID_RESOURCE_TYPE;
 	if (!rc)
-		*r = resource(sms());
+		*r = resource(0, sms());
 	return fk_leave(rc);
 }
 
@@ -56,9 +67,9 @@ fm_cu_result cuDevSmResourceSplitByCount(struct cu_resource *parts, unsigned *n,
 		return CU_INVALID_RESOURCE_CONFIGURATION;
 	*n = parts && *n < most ? *n : most;
 	for (unsigned i = 0; parts && i < *n; i++)
-		parts[i] = resource(each);
+		parts[i] = resource(first_of(whole) + i * each, each);
 	if (rest)
-		*rest = resource(whole->sm.count - *n * each);
+		*rest = resource(first_of(whole) + *n * each, whole->sm.count - *n * each);
 	return FM_CU_SUCCESS;
 }
 
@@ -72,6 +83,7 @@ fm_cu_result cuDevResourceGenerateDesc(CUdevResourceDesc *desc, struct cu_resour
 	*desc = calloc(1, sizeof(**desc));
 	if (!*desc)
 		return CU_OUT_OF_MEMORY;
+	(*desc)->first = first_of(r);
 	for (unsigned i = 0; i < n; i++)
 		(*desc)->sms += r[i].sm.count;
 	(*desc)->next = atomic_load(&descriptors);
@@ -103,6 +115,7 @@ fm_cu_result cuGreenCtxCreate(
 		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
 	g->ctx.green = g;
 	g->ctx.dev = dev;
+	g->first = desc->first;
 	g->sms = desc->sms;
 	rc = fk_primary_retain(dev);
 	rc = rc ? rc : fk_ctx_revive(&g->ctx);
@@ -151,7 +164,7 @@ fm_cu_result cuGreenCtxGetDevResource(CUgreenCtx green, struct cu_resource *r, i
 		return fk_leave(r ? CU_INVALID_CONTEXT : FM_CU_ERROR_INVALID_VALUE);
 	if (type != CU_RESOURCE_SM)
 		return fk_leave(CU_INVALID_RESOURCE_TYPE);
-	*r = resource(green->sms);
+	*r = resource(green->first, green->sms);
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -162,6 +175,6 @@ fm_cu_result cuCtxGetDevResource(CUcontext ctx, struct cu_resource *r, int type)
 		return fk_leave(r ? CU_INVALID_CONTEXT : FM_CU_ERROR_INVALID_VALUE);
 	if (type != CU_RESOURCE_SM)
 		return fk_leave(CU_INVALID_RESOURCE_TYPE);
-	*r = resource(ctx->green ? ctx->green->sms : sms());
+	*r = ctx->green ? resource(ctx->green->first, ctx->green->sms) : resource(0, sms());
 	return fk_leave(FM_CU_SUCCESS);
 }

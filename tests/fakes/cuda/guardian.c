@@ -14,6 +14,7 @@
 struct fk_run {
 	struct fk_run *more;
 	const struct fk_launch *launch;
+	CUstream stream;
 	_Atomic uint64_t next; /* block to be begun */
 	uint64_t total;
 	_Atomic bool left_out; /* a block, at least */
@@ -356,6 +357,15 @@ bool fk_block_pause(const struct fk_block *b)
 	return !fk.lost;
 }
 
+unsigned fk_block_sm(const struct fk_block *b)
+{
+	const struct CUgreenCtx_st *green = b->run->stream->ctx->green;
+	static _Atomic unsigned turn;
+	unsigned n = atomic_fetch_add(&turn, 1);
+
+	return green ? green->first + n % green->sms : n % FK_SMS;
+}
+
 bool fk_block_stopped(const struct fk_block *b)
 {
 	return b->run->stop && atomic_load(b->run->stop);
@@ -492,6 +502,7 @@ void fk_launch_run(const struct fk_launch *l)
 {
 	uint64_t launch = guard_param(l, 2);
 	struct fk_run r = {.launch = l,
+		.stream = fk_worker,
 		.total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
 		.stop = (_Atomic uint32_t *)(uintptr_t)guard_param(l, 0),
 		.block = (unsigned char *)(uintptr_t)guard_param(l, 1),

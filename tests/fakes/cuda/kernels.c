@@ -166,6 +166,20 @@ static void toil(const struct fk_block *b)
 	atomic_store(out, atomic_load_explicit(out, memory_order_relaxed) + 1);
 }
 
+/* That of tests/integration/cuda_guard_green.c. */
+static void place(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr out, seen;
+		uint64_t ns;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	atomic_store((_Atomic uint32_t *)pointer(p.seen) + fk_block_sm(b), 1);
+	take(p.ns);
+	pointer(p.out)[b->x] += 1;
+}
+
 /* That of `fermata doctor` (src/cli/trial.cu), which can be made to be at fault. */
 static void fermata_trial(const struct fk_block *b)
 {
@@ -279,6 +293,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"chain", {8, 4, 4}, chain, false},
 		{"toil", {8, 8, 8}, toil, false},
 		{"meet", {8, 4, 4, 8}, relay, true},
+		{"place", {8, 8, 8}, place, false},
 		{"fermata_trial", {8, 8}, fermata_trial, false},
 		{"grind", {8, 4}, grind, false},
 		{"tick", {0}, tick, false},
