@@ -13,9 +13,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, PATIENCE, Fermata, check, cuda_env, main, need_cuda_shim, program
 
 SET = program("cuda_channels")
-# Fewer channels than a device has, as many as it has and as it can have, and some that are soon full.
+# Fewer channels than a device has, as many as it has and as it can have, and some that are sooner full: with much less room than
+# that the agent may come to stand behind what waits for it (docs/cuda-guardian.md, "What remains").
 DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, {"CUDA_DEVICE_MAX_CONNECTIONS": "3"}, {},
-           {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "64"})
+           {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "640"})
 # What a first launch does: the one or the other, by the kernel; always the one.
 FIRST = ({}, {"FAKE_CUDA_FIRST": "wait"}, {"FAKE_CUDA_FIRST": "order"})
 NEW = ["new kernels", "new kernels of threads"]
@@ -40,7 +41,7 @@ def same(p, want, text):
 
 
 def natively(stack):
-    for device in DEVICES[:-1] + FIRST:  # the last has less room than launches may be ahead
+    for device in DEVICES[:-1] + FIRST:
         check(native(**device) == WANT, f"it differs natively on {device}")
 
 
@@ -87,7 +88,7 @@ def set_at_random(stack, name):
     check(native_run.returncode == 0, f"natively it ends with status {native_run.returncode}")
     fermata = world(stack, FERMATA_GUARDIAN="1")
     plain, running = fermata.env, []
-    for device in DEVICES[:-1] + FIRST:  # the last has less room than launches may be ahead
+    for device in DEVICES[:-1] + FIRST:
         fermata.env = {**plain, **device}
         running.append((device, fermata.program([program(name)])))
     fermata.env = plain
