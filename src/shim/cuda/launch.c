@@ -15,20 +15,27 @@ struct launch {
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key)
+static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool divisible)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
 	if (q && q != &fm_cuda_refused && fm_cuda_graph_takes_gates(stream) &&
-		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no)))
+		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no), divisible))
 		fm_cuda_graph_gated(stream);
 	return true;
 }
 
+/* While graphs are captured: this may fork one, or join, or become a node that is no kernel. */
+static void captured_besides(struct fm_cuda_queue *q)
+{
+	fm_xq_capture_whole(q->xq, atomic_load(&fm_cu_capture_no));
+}
+
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. */
+ * function or the graph that is launched, if it is one. divisible: a graph of such launches can be
+ * guarded. */
 static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
-	bool guards, const void *what)
+	bool guards, const void *what, bool divisible)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -38,7 +45,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key))
+		captured(l.q, stream, key, divisible))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
@@ -62,7 +69,7 @@ static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what);
+	struct launch l = enter(given, per_thread, key, id, guards, what, false);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -83,6 +90,8 @@ static inline struct launch ordering(CUstream given, bool per_thread)
 		fm_cuda_cover(fm_cuda_stream(given, per_thread));
 		return l;
 	}
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
+		captured_besides(l.q);
 	l.way = fm_cuda_order_enter(l.q);
 	fm_cuda_cover(fm_cuda_stream(given, per_thread));
 	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
@@ -178,7 +187,9 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_ways);
-	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f)};
+	bool divisible =
+		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);
+	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f, divisible)};
 
 	if (guards && !p.l.q)
 		p.loading = fm_cuda_load_begin(f);
@@ -240,7 +251,7 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
                                                                                                \
 		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
 			return symbol##_rewritten call;                                        \
-		l = enter(stream, per_thread, key, id, false, NULL);                           \
+		l = enter(stream, per_thread, key, id, false, NULL, false);                    \
 		fm_cu_inside++;                                                                \
 		rc = NEXT(id, decl, call);                                                     \
 		fm_cu_inside--;                                                                \
@@ -307,6 +318,8 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 	if (FM_UNLIKELY(fm_cu_inside))
 		return false;
 	l->q = q = fm_cuda_find_governed(stream);
+	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
+		captured_besides(q);
 	if (q)
 		l->way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
@@ -347,7 +360,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph));
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false);
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
