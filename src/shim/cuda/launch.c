@@ -34,8 +34,8 @@ static void captured_besides(struct fm_cuda_queue *q)
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
  * function or the graph that is launched, if it is one. divisible: a graph of such launches can be
  * guarded. */
-static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
-	bool guards, const void *what, bool divisible)
+static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64_t key,
+	enum fm_cuda_id id, bool guards, const void *what, bool divisible)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -182,35 +182,36 @@ struct launch_plan {
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned */
 };
 
-static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
-	enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
+static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per_thread,
+	uint64_t key, enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_ways);
 	bool divisible =
 		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);
-	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f, divisible)};
 
-	if (guards && !p.l.q)
-		p.loading = fm_cuda_load_begin(f);
-	if (!guards || !p.l.q || !p.l.q->hw.guard)
-		return p;
-	p.guarded =
-		kernel && config && fm_cuda_guard_launch(p.l.q, kernel, f, config, cooperative, a);
-	if (!p.guarded)
-		fm_cuda_guard_pass(p.l.q);
-	return p;
+	*p = (struct launch_plan){.l = enter(stream, per_thread, key, id, guards, f, divisible)};
+	if (guards && !p->l.q)
+		p->loading = fm_cuda_load_begin(f);
+	if (!guards || !p->l.q || !p->l.q->hw.guard)
+		return;
+	p->guarded =
+		kernel && config && fm_cuda_guard_launch(p->l.q, kernel, f, config, cooperative, a);
+	if (!p->guarded)
+		fm_cuda_guard_pass(p->l.q);
 }
 
-static void end_kernel(struct launch_plan p, const void *what, CUstream stream, fm_cu_result rc)
+static FM_HOT void end_kernel(
+	const struct launch_plan *p, const void *what, CUstream stream, fm_cu_result rc)
 {
-	launched(p.l, what, stream, rc);
-	fm_cuda_load_end(p.loading, rc);
-	end(p.l, false);
-	if (p.guarded)
-		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
-	else if (p.ordered)
-		fm_xq_order_give(p.l.q->xq);
+	launched(p->l, what, stream, rc);
+	if (FM_UNLIKELY(!p->l.q))
+		fm_cuda_load_end(p->loading, rc);
+	end(p->l, false);
+	if (p->guarded)
+		fm_cuda_guard_leave(p->l.q, rc == FM_CU_SUCCESS);
+	else if (p->ordered)
+		fm_xq_order_give(p->l.q->xq);
 }
 
 #define GIVEN_BY_DIMS                                                          \
@@ -221,42 +222,42 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)         \
-	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                  \
-	{                                                                                      \
-		const struct fm_cuda_kernel *kernel = rewritten(f);                            \
-		void **none __attribute__((unused)) = NULL;                                    \
-		struct fm_cuda_args a;                                                         \
-		struct launch_plan p;                                                          \
-		fm_cu_result rc;                                                               \
-                                                                                               \
-		if (kernel) {                                                                  \
-			if (!ADD_OURS(&a, kernel, params, packed))                             \
-				return FM_CU_ERROR_INVALID_VALUE;                              \
-			params = a.params;                                                     \
-			packed = a.extra;                                                      \
-		}                                                                              \
-		p = begin_kernel(                                                              \
-			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
-		fm_cu_inside++;                                                                \
-		rc = NEXT(id, decl, call);                                                     \
-		fm_cu_inside--;                                                                \
-		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                      \
-		return rc;                                                                     \
-	}                                                                                      \
-	fm_cu_result symbol decl                                                               \
-	{                                                                                      \
-		struct launch l;                                                               \
-		fm_cu_result rc;                                                               \
-                                                                                               \
-		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
-			return symbol##_rewritten call;                                        \
-		l = enter(stream, per_thread, key, id, false, NULL, false);                    \
-		fm_cu_inside++;                                                                \
-		rc = NEXT(id, decl, call);                                                     \
-		fm_cu_inside--;                                                                \
-		end(l, false);                                                                 \
-		return rc;                                                                     \
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)             \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl               \
+	{                                                                                          \
+		const struct fm_cuda_kernel *kernel = rewritten(f);                                \
+		void **none __attribute__((unused)) = NULL;                                        \
+		struct fm_cuda_args a;                                                             \
+		struct launch_plan p;                                                              \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		if (kernel) {                                                                      \
+			if (!ADD_OURS(&a, kernel, params, packed))                                 \
+				return FM_CU_ERROR_INVALID_VALUE;                                  \
+			params = a.params;                                                         \
+			packed = a.extra;                                                          \
+		}                                                                                  \
+		begin_kernel(                                                                      \
+			&p, stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(id, decl, call);                                                         \
+		fm_cu_inside--;                                                                    \
+		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
+		return rc;                                                                         \
+	}                                                                                          \
+	FM_HOT fm_cu_result symbol decl                                                            \
+	{                                                                                          \
+		struct launch l;                                                                   \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)))     \
+			return symbol##_rewritten call;                                            \
+		l = enter(stream, per_thread, key, id, false, NULL, false);                        \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(id, decl, call);                                                         \
+		fm_cu_inside--;                                                                    \
+		end(l, false);                                                                     \
+		return rc;                                                                         \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
@@ -393,19 +394,20 @@ static inline void graph_launched(
 	}
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                        \
-	fm_cu_result symbol params                                                                 \
-	{                                                                                          \
-		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);            \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(id, params, args);                                                       \
-		fm_cu_inside--;                                                                    \
-		if (rc == FM_CU_SUCCESS)                                                           \
-			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));         \
-		end_kernel(p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
-		return rc;                                                                         \
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                      \
+	fm_cu_result symbol params                                                               \
+	{                                                                                        \
+		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);          \
+		fm_cu_result rc;                                                                 \
+                                                                                                 \
+		fm_cu_inside++;                                                                  \
+		rc = NEXT(id, params, args);                                                     \
+		fm_cu_inside--;                                                                  \
+		if (rc == FM_CU_SUCCESS)                                                         \
+			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));       \
+		end_kernel(                                                                      \
+			&p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
+		return rc;                                                                       \
 	}
 FM_CUDA_GRAPHS(LAUNCH)
 
