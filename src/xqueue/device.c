@@ -12,6 +12,12 @@
  * device or first. Graphs that are captured then keep them so. */
 #define UNSTOPPED 8
 
+/* Where all that was launched since the last gate can be stopped in its middle gates are not what
+ * stops it: there it comes to rest, and what has left out something is launched again up to there.
+ * Both take as long as there are commands. So they stand as far apart, but no farther than this:
+ * there are times at which nothing can be stopped but at a gate. */
+#define FAR_MOST FM_MS
+
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
 #define SAMPLE_EVERY 16
@@ -103,11 +109,34 @@ static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares)
 	return q->spacing * (stopped ? 1 : UNSTOPPED);
 }
 
+static uint64_t far_spacing(const struct fm_xq *q)
+{
+	return FM_MAX(q->spacing, FM_MIN(q->spacing * UNSTOPPED, FAR_MOST));
+}
+
+bool fm_xq_device_far(struct fm_xq *q, uint64_t est)
+{
+	uint64_t ns = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+	unsigned n = atomic_load_explicit(&q->seg_n, memory_order_relaxed), most;
+
+	/* One that waits for gates first (guard-from) shall find them. */
+	if (!q->ops->far || q->cold->sampling || ns > far_spacing(q) || fm_xq_guard_from(q, 0) ||
+		fm_xq_ungated(q))
+		return false;
+	most = q->ops->far(q->hwq, n);
+	if (n >= most)
+		return false;
+	atomic_store(&q->interval, far_spacing(q));
+	atomic_store_explicit(&q->seg_most, most, memory_order_relaxed);
+	return true;
+}
+
 /* A segment that is timed is a short one: so it holds few kinds. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_most, UINT32_MAX, memory_order_relaxed);
 	if (!fm_xq_ungated(q))
 		atomic_store(&q->interval, sample ? q->spacing : spacing(q, &q->slot->shares));
 }
@@ -221,8 +250,11 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 			give_up(q, mark, now);
 		return;
 	}
-	if (!rc && gate)
+	if (!rc && gate) {
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+		if (!x->sampling)
+			begin_segment(q, false);
+	}
 	x->tail_at = 0;
 	if (rc)
 		fm_xq_advance(q, mark, now);
@@ -281,6 +313,18 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	return now < again ? again : FM_NEVER;
 }
 
+/* Has it no work for a moment alone? */
+static uint64_t linger(struct fm_xq *q, uint64_t now)
+{
+	uint64_t since = atomic_load_explicit(&q->slot->done_at, memory_order_relaxed);
+
+	if (q->closing || !atomic_load_explicit(&q->back_soon, memory_order_relaxed) ||
+		!atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
+		fm_sub_sat(now, since) >= FM_XQ_LINGER)
+		return FM_NEVER;
+	return now + FM_XQ_LOOK;
+}
+
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -289,7 +333,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	note_progress(q, now);
 	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
 		x->tail_at = 0;
-		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
+		return fm_slot_pending(q->slot) ? FM_NEVER
+						: FM_MIN(take_back(q, now), linger(q, now));
 	}
 	if (!open && fm_slot_waits(q->slot))
 		return stands_at_gate(q, now);
@@ -356,24 +401,49 @@ static uint64_t graph_spacing(struct fm_xq *q)
 										     : none;
 }
 
-bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
+/* By what is captured, and nothing else, gates stand. */
+static void enter_graph(struct fm_xq *q, uint64_t graph)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->inner_graph == graph)
+		return;
+	x->inner_graph = graph;
+	x->inner_ns = 0;
+	x->inner_whole = q->level < FM_LEVEL_RUNNING;
+}
+
+void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->device_gates || atomic_load(&q->client->dead))
+		return;
+	pthread_mutex_lock(&x->lock);
+	enter_graph(q, graph);
+	x->inner_whole = true;
+	pthread_mutex_unlock(&x->lock);
+}
+
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	bool placed = false;
-	uint64_t est;
+	uint64_t est, most;
 
 	if (!q->device_gates || atomic_load(&q->interval) == UINT64_MAX ||
 		atomic_load(&q->client->dead))
 		return false;
 	pthread_mutex_lock(&x->lock);
-	if (x->inner_graph != graph) {
-		x->inner_graph = graph;
-		x->inner_ns = 0;
-	}
+	enter_graph(q, graph);
+	x->inner_whole |= !divisible;
 	est = graph_estimate(q, key);
 	x->inner_ns += est;
-	if (x->inner_ns > graph_spacing(q) && !q->ops->inner(q->hwq, &w)) {
+	most = graph_spacing(q);
+	if (!x->inner_whole)
+		most = FM_MAX(most, q->spacing * UNSTOPPED);
+	if (x->inner_ns > most && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 		placed = true;

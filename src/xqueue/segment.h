@@ -76,6 +76,7 @@ struct fm_xq_cold {
 	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
+	bool inner_whole;     /* its commands will not stop in their middle */
 	_Atomic uint64_t graph_spacing;     /* as fm_xq_graph_spacing() says */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
@@ -118,6 +119,10 @@ static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
  * busy, within these. */
 #define FM_XQ_LOOK     (100 * FM_US)
 #define FM_XQ_LOOK_MAX (2 * FM_MS)
+
+/* One that has work again after a shorter pause than that is looked at for as long when it is idle:
+ * then nobody needs to wake the agent for it. */
+#define FM_XQ_LINGER (500 * FM_US)
 
 /* So long one that is at a gate, as it says, is looked at. */
 #define FM_XQ_LATE_LOOK FM_MS
@@ -191,6 +196,8 @@ void fm_xq_device_reach(struct fm_xq *q);
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* A command of a kind not seen before comes: a gate in front of it, to time it? */
 bool fm_xq_device_curious(struct fm_xq *q);
+/* The segment has come to its end, with this one: may it go on? Then it does. */
+bool fm_xq_device_far(struct fm_xq *q, uint64_t est);
 /* So many of a kind not seen before are taken to make up a segment. */
 #define FM_XQ_UNKNOWN_PARTS 8
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */

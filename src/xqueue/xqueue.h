@@ -111,7 +111,8 @@ struct fm_xq {
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
-	_Atomic uint32_t seg_n;         /* commands since the last gate */
+	_Atomic uint32_t seg_n;         /* commands since the last gate, */
+	_Atomic uint32_t seg_most;      /* and with so many it ends */
 	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
 	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
@@ -133,6 +134,7 @@ struct fm_xq {
 	_Atomic bool stops_alone;  /* it may be suspended alone, by fm_xq_suspend: commands are
 				      launched so that they can stop, whoever shares the device */
 	_Atomic uint64_t edge_at;  /* when the queue last went from idle to busy */
+	_Atomic bool back_soon;    /* before that it had been idle for a moment alone */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	struct fm_xq_cold *cold;     /* segment.h */
@@ -208,7 +210,8 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||
-			seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
+			seg > atomic_load_explicit(&q->interval, memory_order_relaxed) ||
+			n >= atomic_load_explicit(&q->seg_most, memory_order_relaxed))) {
 		est = fm_xq_begin_slow(q, before, est, waits);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
@@ -304,10 +307,13 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
  * In place of begin and end for a launch that the program composes into a graph, on a hwqueue that
  * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. They
  * stand at the same places whenever the same launches are composed anew, so that a program can
- * update a graph by another. graph: a number for each graph, in order. The driver is called after
- * this, as after begin. True: a gate was.
+ * update a graph by another. graph: a number for each graph, in order. divisible: as far as this
+ * launch goes, the graph's commands will be such that stop in their middle. The driver is called
+ * after this, as after begin. True: a gate was.
  */
-bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph);
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible);
+/* What is composed into that graph now will keep its commands from stopping in their middle. */
+void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph);
 /* In front of a command that is composed: a seam (backend.h). False: it was not to be had. */
 bool fm_xq_capture_seam(struct fm_xq *q);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard_records.h"
+#include "base/util.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,14 +26,14 @@ void fm_cu_records_reset(struct fm_cu_records *r)
 	r->cover_first = r->cover_n = 0;
 }
 
-struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
+FM_HOT struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
 {
 	return (struct fm_cu_record *)(r->ring + r->at[n % FM_CU_RECORDS]);
 }
 
 /* Where so many bytes are free in one piece; SIZE_MAX: nowhere. The head never comes to stand on
  * the oldest record: then it were as if there were none. */
-static size_t place(const struct fm_cu_records *r, size_t need)
+static FM_HOT size_t place(const struct fm_cu_records *r, size_t need)
 {
 	size_t tail = r->at[r->first % FM_CU_RECORDS];
 
@@ -45,7 +46,7 @@ static size_t place(const struct fm_cu_records *r, size_t need)
 	return need < tail - r->head ? r->head : SIZE_MAX;
 }
 
-struct fm_cu_record *fm_cu_records_room(
+FM_HOT struct fm_cu_record *fm_cu_records_room(
 	struct fm_cu_records *r, const struct fm_cu_launch_config *config, size_t bytes)
 {
 	size_t attributes = config->n_attributes * sizeof(struct fm_cu_attribute);
@@ -73,7 +74,7 @@ struct fm_cu_record *fm_cu_records_room(
 	return rec;
 }
 
-void fm_cu_records_add(struct fm_cu_records *r)
+FM_HOT void fm_cu_records_add(struct fm_cu_records *r)
 {
 	r->next++;
 }

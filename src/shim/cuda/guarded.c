@@ -8,6 +8,9 @@
  * channels, and so they share this; but each may be ahead a little. */
 #define AHEAD       512u
 #define AHEAD_LEAST 16u
+/* To leave out one launch takes the device, and to make it again the agent, two to three
+ * microseconds: at most so many between two gates. */
+#define FAR 128u
 /* So long the next copy waits for what is in front of it. */
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
@@ -51,12 +54,15 @@ static bool has_room_to_stop(struct fm_cu_queue *hw)
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
 }
 
+static unsigned far(struct fm_cu_queue *hw);
+
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
 	if (!q->hw.guard)
 		return;
 	if (q->xq) {
 		q->hw.has_room = has_room_to_stop;
+		q->hw.far = far;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
@@ -104,7 +110,7 @@ static void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q),
 }
 
 /* The legacy stream waits for those of its context that block, and they for it. */
-static void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
+static FM_HOT void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
 {
 	uint64_t launches;
 	struct fm_cuda_queue *legacy;
@@ -195,7 +201,7 @@ static enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnst
 	return FM_CUDA_COMES;
 }
 
-static enum fm_cuda_way push(struct fm_cuda_queue *q)
+static FM_HOT enum fm_cuda_way push(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -231,7 +237,7 @@ static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
-void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
+FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
 {
 	if (way == FM_CUDA_COMES)
 		atomic_fetch_sub(&q->hw.coming, 1);
@@ -339,7 +345,18 @@ static unsigned ahead(const struct fm_cuda_queue *q)
 	return FM_MAX(AHEAD / n, AHEAD_LEAST);
 }
 
-enum fm_cuda_way fm_cuda_guard_enter(
+/* Who is ahead waits for what the device says at its gates: it passes two before that. Where
+ * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
+static unsigned far(struct fm_cu_queue *hw)
+{
+	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
+
+	if (!fm_cu_room_for(fm_xq_at_work(q->xq) + 1))
+		return 0;
+	return FM_MIN(FAR, ahead(q) / 2);
+}
+
+FM_HOT enum fm_cuda_way fm_cuda_guard_enter(
 	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first)
 {
 	enum fm_cuda_way way = FM_CUDA_FREE;
@@ -366,20 +383,20 @@ enum fm_cuda_way fm_cuda_guard_enter(
 	return way;
 }
 
-void fm_cuda_guard_pass(struct fm_cuda_queue *q)
+FM_HOT void fm_cuda_guard_pass(struct fm_cuda_queue *q)
 {
 	fm_xq_cover_in_order(q->xq);
 	fm_xq_order_give(q->xq);
 }
 
-static bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
+static FM_HOT bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
 {
 	return fm_xq_is_shared(q->xq) && !kernel->left &&
 	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
 }
 
 /* Ours in place of those of a launch that is not guarded. */
-static void put_ours(
+static FM_HOT void put_ours(
 	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
 {
 	memcpy(a->ours, ours, sizeof(a->ours));
@@ -387,7 +404,7 @@ static void put_ours(
 		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
 }
 
-bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
 	struct fm_cuda_args *a)
 {
@@ -415,11 +432,13 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 	return true;
 }
 
-void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
+FM_HOT void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
 {
 	fm_cu_guard_end(q->hw.guard, launched);
-	if (launched)
-		atomic_fetch_add_explicit(&q->guarded, 1, memory_order_relaxed);
+	if (launched) /* by who has the order alone */
+		atomic_store_explicit(&q->guarded,
+			atomic_load_explicit(&q->guarded, memory_order_relaxed) + 1,
+			memory_order_relaxed);
 	if (launched && q->blocking)
 		atomic_fetch_add(&blocking_launches, 1);
 	fm_xq_order_give(q->xq);
