@@ -246,7 +246,7 @@ def gates_in_graphs(stack):
 
         for _ in range(2):
             check(gates("kernels") == (1 if far else 12), f"gates of a chain with {more} {options}")
-            check(gates("fill", 1) == 12, f"gates behind a fill with {more} {options}")
+            check(gates("fill", 1) == (1 if far else 12), f"gates behind a fill with {more} {options}")
             check(gates("fork", 2) == 12, f"gates behind a fork with {more} {options}")
 
 
