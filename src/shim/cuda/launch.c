@@ -35,7 +35,7 @@ static bool captured(
 		atomic_store(&q->unsealed, true);
 	} else {
 		seal(q, stream);
-		divisible = !atomic_load(&q->unsealed);
+		divisible = divisible && !atomic_load(&q->unsealed);
 	}
 	if (fm_cuda_graph_takes_gates(stream) &&
 		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no), divisible))
@@ -87,7 +87,7 @@ static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what, false, false);
+	struct launch l = enter(given, per_thread, key, id, guards, what, false, !what);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
