@@ -100,15 +100,11 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 		fds[0].fd = -1;
 		next = FM_MIN(next, now + FM_MS);
 	}
-	/* Said while it sleeps, and taken back before it looks: what began before that look, by who
-	 * has seen it said, is seen in it (board.h, memory order). */
-	atomic_store(&c->looks_at, next);
 	if (!spin(c, fds, next)) {
 		struct timespec ts = fm_timespec(fm_sub_sat(next, fm_now()));
 
 		ppoll(fds, 2, next == FM_NEVER ? NULL : &ts, NULL);
 	}
-	atomic_store(&c->looks_at, 0);
 	if (fds[0].revents & POLLIN)
 		(void)!read(c->wake_rd.fd, drain, sizeof(drain));
 }

@@ -86,8 +86,6 @@ struct fm_client {
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
-	_Atomic uint64_t looks_at; /* the agent sleeps, and looks at its queues then in any case;
-				      0: nobody knows */
 	struct fm_room_state room;
 	_Atomic bool crowded; /* at_work.c */
 	uint64_t ask_at;      /* the agent's */

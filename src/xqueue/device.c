@@ -313,18 +313,6 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	return now < again ? again : FM_NEVER;
 }
 
-/* Has it no work for a moment alone? */
-static uint64_t linger(struct fm_xq *q, uint64_t now)
-{
-	uint64_t since = atomic_load_explicit(&q->slot->done_at, memory_order_relaxed);
-
-	if (q->closing || !atomic_load_explicit(&q->back_soon, memory_order_relaxed) ||
-		!atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
-		fm_sub_sat(now, since) >= FM_XQ_LINGER)
-		return FM_NEVER;
-	return now + FM_XQ_LOOK;
-}
-
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -333,8 +321,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	note_progress(q, now);
 	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
 		x->tail_at = 0;
-		return fm_slot_pending(q->slot) ? FM_NEVER
-						: FM_MIN(take_back(q, now), linger(q, now));
+		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}
 	if (!open && fm_slot_waits(q->slot))
 		return stands_at_gate(q, now);

@@ -120,10 +120,6 @@ static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
 #define FM_XQ_LOOK     (100 * FM_US)
 #define FM_XQ_LOOK_MAX (2 * FM_MS)
 
-/* One that has work again after a shorter pause than that is looked at for as long when it is idle:
- * then nobody needs to wake the agent for it. */
-#define FM_XQ_LINGER (500 * FM_US)
-
 /* So long one that is at a gate, as it says, is looked at. */
 #define FM_XQ_LATE_LOOK FM_MS
 

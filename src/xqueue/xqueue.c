@@ -13,24 +13,12 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now)
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	atomic_store(&q->edge_at, now);
-	atomic_store_explicit(&q->back_soon,
-		fm_sub_sat(now, atomic_load_explicit(&s->done_at, memory_order_relaxed)) <
-			FM_XQ_LINGER,
-		memory_order_relaxed);
 	atomic_store(&q->edge_gates, atomic_load_explicit(&q->slot->gates, memory_order_relaxed));
 	if (fm_xq_may_run(q))
 		atomic_store(&s->busy_since, now);
 	else if (q->level >= FM_LEVEL_QUEUED)
 		XQ_TRACE(rested, now, q, atomic_load(&s->done), fm_slot_pending(s), 0);
 	atomic_store(&q->announce, 1);
-}
-
-/* The agent sleeps, and will see in time by itself that the queue has work. */
-static bool agent_looks_soon(struct fm_xq *q)
-{
-	uint64_t at = atomic_load(&q->client->looks_at);
-
-	return at && at <= atomic_load(&q->edge_at) + FM_XQ_LOOK;
 }
 
 void fm_xq_announce(struct fm_xq *q)
@@ -42,9 +30,8 @@ void fm_xq_announce(struct fm_xq *q)
 	fm_watch_wake(q->client);
 	/* While others wait for the device, or it is stopped, the agent watches for our end, also
 	 * if nobody here waits. */
-	if (!fm_xq_may_run(q) ||
-		(atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) &&
-			!agent_looks_soon(q)))
+	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
+		!fm_xq_may_run(q))
 		fm_client_wake(q->client);
 }
 

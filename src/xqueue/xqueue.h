@@ -134,7 +134,6 @@ struct fm_xq {
 	_Atomic bool stops_alone;  /* it may be suspended alone, by fm_xq_suspend: commands are
 				      launched so that they can stop, whoever shares the device */
 	_Atomic uint64_t edge_at;  /* when the queue last went from idle to busy */
-	_Atomic bool back_soon;    /* before that it had been idle for a moment alone */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	struct fm_xq_cold *cold;     /* segment.h */

@@ -429,26 +429,6 @@ static void test_fork(void **state)
 	stop_device();
 }
 
-/* Whoever comes back soon does not wake the agent, which looks by itself: and it does, after
- * whatever pause. */
-static void test_ends_are_heard(void **state)
-{
-	struct fm_xq *q;
-
-	start_device(WORDS);
-	q = new_queue(false, 0);
-	atomic_store(&peer.board->contended, 1);
-	for (unsigned i = 0; i < 300; i++) {
-		launch(q, i);
-		eventually(!fm_slot_pending(q->slot));
-		usleep(i % 8 * 100);
-	}
-	assert_in_order(300);
-	fm_xq_close(q);
-	eventually(peer.queues_gone == 1);
-	stop_device();
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_level_wish),
 	cmocka_unit_test(test_wait_has_a_limit),
@@ -469,7 +449,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_messages),
 	cmocka_unit_test(test_disabled),
 	cmocka_unit_test(test_fork),
-	cmocka_unit_test(test_ends_are_heard),
 };
 
 int main(int argc, char **argv)
