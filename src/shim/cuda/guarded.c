@@ -8,9 +8,6 @@
  * channels, and so they share this; but each may be ahead a little. */
 #define AHEAD       512u
 #define AHEAD_LEAST 16u
-/* To leave out one launch takes the device, and to make it again the agent, two to three
- * microseconds: at most so many between two gates. */
-#define FAR 128u
 /* So long the next copy waits for what is in front of it. */
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
@@ -54,15 +51,12 @@ static bool has_room_to_stop(struct fm_cu_queue *hw)
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
 }
 
-static unsigned far(struct fm_cu_queue *hw);
-
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
 	if (!q->hw.guard)
 		return;
 	if (q->xq) {
 		q->hw.has_room = has_room_to_stop;
-		q->hw.far = far;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
@@ -343,17 +337,6 @@ static unsigned ahead(const struct fm_cuda_queue *q)
 		return AHEAD;
 	n = FM_MAX(n, 1u);
 	return FM_MAX(AHEAD / n, AHEAD_LEAST);
-}
-
-/* Who is ahead waits for what the device says at its gates: it passes two before that. Where
- * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
-static unsigned far(struct fm_cu_queue *hw)
-{
-	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
-
-	if (!fm_cu_room_for(fm_xq_at_work(q->xq) + 1))
-		return 0;
-	return FM_MIN(FAR, ahead(q) / 2);
 }
 
 FM_HOT enum fm_cuda_way fm_cuda_guard_enter(
