@@ -8,9 +8,6 @@
 #define FM_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define FM_LIKELY(x)    __builtin_expect(!!(x), 1)
 #define FM_UNLIKELY(x)  __builtin_expect(!!(x), 0)
-/* Called at each launch of a program whose own code fills the caches: all such functions stand
- * together. */
-#define FM_HOT __attribute__((hot))
 #define FM_MIN(a, b)                    \
 	({                              \
 		__typeof__(a) a_ = (a); \

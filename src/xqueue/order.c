@@ -9,24 +9,24 @@
 /* Now and then a look whether the device is lost. */
 #define LOSS_LOOKS 500u
 
-FM_HOT void fm_xq_order_take(struct fm_xq *q)
+void fm_xq_order_take(struct fm_xq *q)
 {
 	pthread_mutex_lock(&q->cold->order);
 }
 
-FM_HOT void fm_xq_order_give(struct fm_xq *q)
+void fm_xq_order_give(struct fm_xq *q)
 {
 	pthread_mutex_unlock(&q->cold->order);
 }
 
-FM_HOT bool fm_xq_is_shared(const struct fm_xq *q)
+bool fm_xq_is_shared(const struct fm_xq *q)
 {
 	return q->level == FM_LEVEL_RUNNING && !fm_xq_gates_only(q) &&
 	       (atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES ||
 		       atomic_load_explicit(&q->stops_alone, memory_order_relaxed));
 }
 
-static FM_HOT bool uncovered(struct fm_xq *q)
+static bool uncovered(struct fm_xq *q)
 {
 	return q->ops->uncovered && q->ops->uncovered(q->hwq);
 }
@@ -44,7 +44,7 @@ static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q))
 	fm_xq_leave(q);
 }
 
-FM_HOT void fm_xq_cover_in_order(struct fm_xq *q)
+void fm_xq_cover_in_order(struct fm_xq *q)
 {
 	if (uncovered(q))
 		place(q, uncovered);
@@ -104,11 +104,13 @@ static bool untold(struct fm_xq *q)
 	return q->cold->told < fm_xq_mark(q);
 }
 
-static bool wait_for_others(struct fm_xq *q, uint64_t most)
+bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t since = fm_now(), now = since, moved = since, done = fm_slot_done(q->slot);
 
+	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
+		return true;
 	fm_xq_order_take(q);
 	place(q, untold); /* the device says how far it has come at gates alone */
 	fm_xq_order_give(q);
@@ -122,10 +124,4 @@ static bool wait_for_others(struct fm_xq *q, uint64_t most)
 	}
 	atomic_fetch_add_explicit(&q->slot->held_ns, now - since, memory_order_relaxed);
 	return fm_slot_pending(q->slot) < most;
-}
-
-FM_HOT bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
-{
-	return FM_LIKELY(fm_slot_pending(q->slot) < most) || atomic_load(&q->client->dead) ||
-	       wait_for_others(q, most);
 }

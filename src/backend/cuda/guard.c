@@ -358,7 +358,7 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 /* --- launching --- */
 
-FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
+bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 {
 	for (unsigned i = 0; i < c->n_attributes; i++) {
 		const struct fm_cu_attribute *a = &c->attributes[i];
@@ -387,7 +387,7 @@ FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole
 	return true;
 }
 
-FM_HOT void *fm_cu_guard_begin(
+void *fm_cu_guard_begin(
 	struct fm_cu_guard *g, const struct fm_cu_guarded *l, uint64_t ours[FM_GUARD_PARAMS])
 {
 	struct fm_cu_record *rec;
@@ -410,7 +410,7 @@ FM_HOT void *fm_cu_guard_begin(
 	return rec->params;
 }
 
-FM_HOT void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
+void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 {
 	struct fm_cu_graph *graph = fm_cu_record(&g->records, g->records.next)->graph;
 
@@ -424,7 +424,7 @@ FM_HOT void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 	atomic_store_explicit(&g->launched, g->records.next - 1, memory_order_release);
 }
 
-FM_HOT bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
+bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
 {
 	return atomic_load_explicit(&g->launched, memory_order_acquire) !=
 	       atomic_load_explicit(&g->covered, memory_order_relaxed);
@@ -432,7 +432,7 @@ FM_HOT bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
 
 /* --- launching graphs --- */
 
-FM_HOT bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)
+bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)
 {
 	return g->graph_last && fm_cu_guard_uncovered(g);
 }

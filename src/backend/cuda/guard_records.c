@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard_records.h"
-#include "base/util.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +25,14 @@ void fm_cu_records_reset(struct fm_cu_records *r)
 	r->cover_first = r->cover_n = 0;
 }
 
-FM_HOT struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
+struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
 {
 	return (struct fm_cu_record *)(r->ring + r->at[n % FM_CU_RECORDS]);
 }
 
 /* Where so many bytes are free in one piece; SIZE_MAX: nowhere. The head never comes to stand on
  * the oldest record: then it were as if there were none. */
-static FM_HOT size_t place(const struct fm_cu_records *r, size_t need)
+static size_t place(const struct fm_cu_records *r, size_t need)
 {
 	size_t tail = r->at[r->first % FM_CU_RECORDS];
 
@@ -46,7 +45,7 @@ static FM_HOT size_t place(const struct fm_cu_records *r, size_t need)
 	return need < tail - r->head ? r->head : SIZE_MAX;
 }
 
-FM_HOT struct fm_cu_record *fm_cu_records_room(
+struct fm_cu_record *fm_cu_records_room(
 	struct fm_cu_records *r, const struct fm_cu_launch_config *config, size_t bytes)
 {
 	size_t attributes = config->n_attributes * sizeof(struct fm_cu_attribute);
@@ -74,7 +73,7 @@ FM_HOT struct fm_cu_record *fm_cu_records_room(
 	return rec;
 }
 
-FM_HOT void fm_cu_records_add(struct fm_cu_records *r)
+void fm_cu_records_add(struct fm_cu_records *r)
 {
 	r->next++;
 }

@@ -5,7 +5,6 @@
  */
 #include "turnstile.h"
 #include "base/clock.h"
-#include "base/util.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -111,38 +110,25 @@ static bool stopped(struct fm_cu_turnstile *t)
 	return atomic_load(&t->stops) && !atomic_load(&over);
 }
 
-static inline bool try_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside)
-{
-	atomic_fetch_add(inside, 1);
-	if (FM_LIKELY(!stopped(t)))
-		return true;
-	atomic_fetch_sub(inside, 1);
-	return false;
-}
-
 /* Inside then, unless it is false: there was something stopped for all that time. */
-static bool wait_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+static bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
-	uint64_t until = fm_add_sat(fm_now(), most);
+	uint64_t until = most == FM_NEVER ? FM_NEVER : fm_now() + most;
 	bool insists = most > PUSH_MOST;
 
-	for (;;) {
+	for (;; nap()) {
+		atomic_fetch_add(inside, 1);
+		if (!stopped(t))
+			return true;
+		atomic_fetch_sub(inside, 1);
 		if (!insists && atomic_load(&t->waited_for))
 			return false;
 		if (until != FM_NEVER && fm_now() > until)
 			return false;
-		nap();
-		if (try_to_enter(t, inside))
-			return true;
 	}
 }
 
-static inline bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
-{
-	return try_to_enter(t, inside) || wait_to_enter(t, inside, most);
-}
-
-FM_HOT bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
+bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 {
 	if (!t || (!anyway && enter(t, &t->pushes, PUSH_MOST)))
 		return true;
@@ -152,7 +138,7 @@ FM_HOT bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 	return anyway && !stopped(t);
 }
 
-FM_HOT void fm_cu_push_end(struct fm_cu_turnstile *t)
+void fm_cu_push_end(struct fm_cu_turnstile *t)
 {
 	if (t)
 		atomic_fetch_sub(&t->pushes, 1);
@@ -176,7 +162,7 @@ bool fm_cu_wait_begin(struct fm_cu_turnstile *t, uint64_t most)
 	return true;
 }
 
-FM_HOT void fm_cu_wait_end(struct fm_cu_turnstile *t)
+void fm_cu_wait_end(struct fm_cu_turnstile *t)
 {
 	if (!t)
 		return;

@@ -41,7 +41,7 @@ static bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_
 	return true;
 }
 
-FM_HOT size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed)
+size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed)
 {
 	return packed ? fm_cuda_args_bytes(k) + TOO_LONG
 		      : ((size_t)k->n_params + FM_GUARD_PARAMS) * sizeof(void *);
@@ -76,8 +76,8 @@ static bool pack(struct fm_cuda_args *a, const struct fm_kernel *k, void **extra
 	return true;
 }
 
-FM_HOT bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params,
-	void **extra, const uint64_t ours[FM_GUARD_PARAMS], void *room)
+bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params, void **extra,
+	const uint64_t ours[FM_GUARD_PARAMS], void *room)
 {
 	memcpy(a->ours, ours, sizeof(a->ours));
 	if (extra)
@@ -91,18 +91,7 @@ FM_HOT bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void
 	return true;
 }
 
-/* Mostly a pointer or a number. */
-static inline void copy_one(char *to, const void *from, size_t size)
-{
-	if (FM_LIKELY(size == 8))
-		memcpy(to, from, 8);
-	else if (size == 4)
-		memcpy(to, from, 4);
-	else
-		memcpy(to, from, size);
-}
-
-FM_HOT bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
+bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
 {
 	char *to = copy;
 	size_t given;
@@ -113,7 +102,7 @@ FM_HOT bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **e
 		return false;
 	memset(to, 0, k->guard_at);
 	for (unsigned i = 0; i < k->n_params; i++)
-		copy_one(to + k->params[i].at, params[i], k->params[i].size);
+		memcpy(to + k->params[i].at, params[i], k->params[i].size);
 	return true;
 }
 

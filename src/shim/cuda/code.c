@@ -552,7 +552,7 @@ static struct fm_cuda_kernel *look_up(CUfunction f)
 	return k ? k : &stranger;
 }
 
-FM_HOT const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f)
+const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f)
 {
 	struct fm_cuda_kernel *k = fm_handles_find(&functions, (uintptr_t)f);
 

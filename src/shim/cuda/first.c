@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t z)
 
 _Atomic uint64_t fm_cuda_graphs_age;
 
-static FM_HOT uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
+static uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
 {
 	uint64_t h = mix((uintptr_t)what + how);
 
@@ -37,7 +37,7 @@ static FM_HOT uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
 	return mix(h + atomic_load(&age)) | 1;
 }
 
-static FM_HOT bool is_known(uint64_t h)
+static bool is_known(uint64_t h)
 {
 	for (unsigned i = 0; i < PROBE; i++)
 		if (atomic_load_explicit(&known[(h / 2 + i) % KNOWN], memory_order_relaxed) == h)
@@ -66,7 +66,7 @@ static void add(uint64_t h)
 }
 
 /* In a green context, too: what a driver has for each is its own business. */
-FM_HOT bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what)
+bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what)
 {
 	return !is_known(hash(q->hw.ctx, what, LAUNCHED));
 }

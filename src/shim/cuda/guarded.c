@@ -104,7 +104,7 @@ static void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q),
 }
 
 /* The legacy stream waits for those of its context that block, and they for it. */
-static FM_HOT void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
+static void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
 {
 	uint64_t launches;
 	struct fm_cuda_queue *legacy;
@@ -195,7 +195,7 @@ static enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnst
 	return FM_CUDA_COMES;
 }
 
-static FM_HOT enum fm_cuda_way push(struct fm_cuda_queue *q)
+static enum fm_cuda_way push(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -231,7 +231,7 @@ static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
-FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
+void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
 {
 	if (way == FM_CUDA_COMES)
 		atomic_fetch_sub(&q->hw.coming, 1);
@@ -339,7 +339,7 @@ static unsigned ahead(const struct fm_cuda_queue *q)
 	return FM_MAX(AHEAD / n, AHEAD_LEAST);
 }
 
-FM_HOT enum fm_cuda_way fm_cuda_guard_enter(
+enum fm_cuda_way fm_cuda_guard_enter(
 	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first)
 {
 	enum fm_cuda_way way = FM_CUDA_FREE;
@@ -366,20 +366,20 @@ FM_HOT enum fm_cuda_way fm_cuda_guard_enter(
 	return way;
 }
 
-FM_HOT void fm_cuda_guard_pass(struct fm_cuda_queue *q)
+void fm_cuda_guard_pass(struct fm_cuda_queue *q)
 {
 	fm_xq_cover_in_order(q->xq);
 	fm_xq_order_give(q->xq);
 }
 
-static FM_HOT bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
+static bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
 {
 	return fm_xq_is_shared(q->xq) && !kernel->left &&
 	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
 }
 
 /* Ours in place of those of a launch that is not guarded. */
-static FM_HOT void put_ours(
+static void put_ours(
 	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
 {
 	memcpy(a->ours, ours, sizeof(a->ours));
@@ -387,7 +387,7 @@ static FM_HOT void put_ours(
 		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
 }
 
-FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
 	struct fm_cuda_args *a)
 {
@@ -415,13 +415,11 @@ FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_k
 	return true;
 }
 
-FM_HOT void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
+void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
 {
 	fm_cu_guard_end(q->hw.guard, launched);
-	if (launched) /* by who has the order alone */
-		atomic_store_explicit(&q->guarded,
-			atomic_load_explicit(&q->guarded, memory_order_relaxed) + 1,
-			memory_order_relaxed);
+	if (launched)
+		atomic_fetch_add_explicit(&q->guarded, 1, memory_order_relaxed);
 	if (launched && q->blocking)
 		atomic_fetch_add(&blocking_launches, 1);
 	fm_xq_order_give(q->xq);

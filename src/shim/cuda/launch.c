@@ -24,36 +24,24 @@ static void seal(struct fm_cuda_queue *q, CUstream stream)
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(
-	struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel, bool divisible)
+static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
-	if (!q || q == &fm_cuda_refused)
-		return true;
-	if (kernel) {
+	if (q && q != &fm_cuda_refused && kernel)
 		atomic_store(&q->unsealed, true);
-	} else {
+	else if (q && q != &fm_cuda_refused)
 		seal(q, stream);
-		divisible = divisible && !atomic_load(&q->unsealed);
-	}
-	if (fm_cuda_graph_takes_gates(stream) &&
-		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no), divisible))
+	if (q && q != &fm_cuda_refused && fm_cuda_graph_takes_gates(stream) &&
+		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no)))
 		fm_cuda_graph_gated(stream);
 	return true;
 }
 
-/* While graphs are captured: this may fork one, or join, or become a node that nothing covers. */
-static void captured_besides(struct fm_cuda_queue *q)
-{
-	fm_xq_capture_whole(q->xq, atomic_load(&fm_cu_capture_no));
-}
-
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. kernel: one that can be guarded. divisible:
- * in a graph, too. */
-static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64_t key,
-	enum fm_cuda_id id, bool guards, const void *what, bool kernel, bool divisible)
+ * function or the graph that is launched, if it is one. kernel: one that can be guarded. */
+static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
+	bool guards, const void *what, bool kernel)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -63,7 +51,7 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key, kernel, divisible))
+		captured(l.q, stream, key, kernel))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
@@ -87,7 +75,7 @@ static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what, false, !what);
+	struct launch l = enter(given, per_thread, key, id, guards, what, false);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -102,15 +90,6 @@ static inline bool waits_for_event(enum fm_cuda_id id)
 	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
 }
 
-/* While graphs are captured. */
-static void captured_order(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id)
-{
-	if (!waits_for_event(id) && fm_cuda_capturing(stream))
-		seal(q, stream);
-	if (waits_for_event(id) || atomic_load(&q->unsealed))
-		captured_besides(q);
-}
-
 /* A command that only orders: counted apart, for what queries answer. */
 static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
 {
@@ -119,12 +98,13 @@ static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cu
 	if (FM_UNLIKELY(fm_cu_inside))
 		return l;
 	l.q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) && l.q &&
+		!waits_for_event(id) && fm_cuda_capturing(fm_cuda_stream(given, per_thread)))
+		seal(l.q, fm_cuda_stream(given, per_thread));
 	if (!l.q) {
 		fm_cuda_cover(fm_cuda_stream(given, per_thread));
 		return l;
 	}
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
-		captured_order(l.q, fm_cuda_stream(given, per_thread), id);
 	l.way = fm_cuda_order_enter(l.q);
 	fm_cuda_cover(fm_cuda_stream(given, per_thread));
 	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
@@ -215,37 +195,34 @@ struct launch_plan {
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned */
 };
 
-static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per_thread,
-	uint64_t key, enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
+static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
+	enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_ways);
-	bool divisible =
-		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);
+	struct launch_plan p = {
+		.l = enter(stream, per_thread, key, id, guards, f, kernel && !kernel->left)};
 
-	*p = (struct launch_plan){.l = enter(stream, per_thread, key, id, guards, f,
-					  kernel && !kernel->left, divisible)};
-	if (guards && !p->l.q)
-		p->loading = fm_cuda_load_begin(f);
-	if (!guards || !p->l.q || !p->l.q->hw.guard)
-		return;
-	p->guarded =
-		kernel && config && fm_cuda_guard_launch(p->l.q, kernel, f, config, cooperative, a);
-	if (!p->guarded)
-		fm_cuda_guard_pass(p->l.q);
+	if (guards && !p.l.q)
+		p.loading = fm_cuda_load_begin(f);
+	if (!guards || !p.l.q || !p.l.q->hw.guard)
+		return p;
+	p.guarded =
+		kernel && config && fm_cuda_guard_launch(p.l.q, kernel, f, config, cooperative, a);
+	if (!p.guarded)
+		fm_cuda_guard_pass(p.l.q);
+	return p;
 }
 
-static FM_HOT void end_kernel(
-	const struct launch_plan *p, const void *what, CUstream stream, fm_cu_result rc)
+static void end_kernel(struct launch_plan p, const void *what, CUstream stream, fm_cu_result rc)
 {
-	launched(p->l, what, stream, rc);
-	if (FM_UNLIKELY(!p->l.q))
-		fm_cuda_load_end(p->loading, rc);
-	end(p->l, false);
-	if (p->guarded)
-		fm_cuda_guard_leave(p->l.q, rc == FM_CU_SUCCESS);
-	else if (p->ordered)
-		fm_xq_order_give(p->l.q->xq);
+	launched(p.l, what, stream, rc);
+	fm_cuda_load_end(p.loading, rc);
+	end(p.l, false);
+	if (p.guarded)
+		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
+	else if (p.ordered)
+		fm_xq_order_give(p.l.q->xq);
 }
 
 #define GIVEN_BY_DIMS                                                          \
@@ -256,42 +233,42 @@ static FM_HOT void end_kernel(
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)             \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl               \
-	{                                                                                          \
-		const struct fm_cuda_kernel *kernel = rewritten(f);                                \
-		void **none __attribute__((unused)) = NULL;                                        \
-		struct fm_cuda_args a;                                                             \
-		struct launch_plan p;                                                              \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		if (kernel) {                                                                      \
-			if (!ADD_OURS(&a, kernel, params, packed))                                 \
-				return FM_CU_ERROR_INVALID_VALUE;                                  \
-			params = a.params;                                                         \
-			packed = a.extra;                                                          \
-		}                                                                                  \
-		begin_kernel(                                                                      \
-			&p, stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(id, decl, call);                                                         \
-		fm_cu_inside--;                                                                    \
-		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
-		return rc;                                                                         \
-	}                                                                                          \
-	FM_HOT fm_cu_result symbol decl                                                            \
-	{                                                                                          \
-		struct launch l;                                                                   \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)))     \
-			return symbol##_rewritten call;                                            \
-		l = enter(stream, per_thread, key, id, false, NULL, false, false);                 \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(id, decl, call);                                                         \
-		fm_cu_inside--;                                                                    \
-		end(l, false);                                                                     \
-		return rc;                                                                         \
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)         \
+	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                  \
+	{                                                                                      \
+		const struct fm_cuda_kernel *kernel = rewritten(f);                            \
+		void **none __attribute__((unused)) = NULL;                                    \
+		struct fm_cuda_args a;                                                         \
+		struct launch_plan p;                                                          \
+		fm_cu_result rc;                                                               \
+                                                                                               \
+		if (kernel) {                                                                  \
+			if (!ADD_OURS(&a, kernel, params, packed))                             \
+				return FM_CU_ERROR_INVALID_VALUE;                              \
+			params = a.params;                                                     \
+			packed = a.extra;                                                      \
+		}                                                                              \
+		p = begin_kernel(                                                              \
+			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
+		fm_cu_inside++;                                                                \
+		rc = NEXT(id, decl, call);                                                     \
+		fm_cu_inside--;                                                                \
+		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                      \
+		return rc;                                                                     \
+	}                                                                                      \
+	fm_cu_result symbol decl                                                               \
+	{                                                                                      \
+		struct launch l;                                                               \
+		fm_cu_result rc;                                                               \
+                                                                                               \
+		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
+			return symbol##_rewritten call;                                        \
+		l = enter(stream, per_thread, key, id, false, NULL, false);                    \
+		fm_cu_inside++;                                                                \
+		rc = NEXT(id, decl, call);                                                     \
+		fm_cu_inside--;                                                                \
+		end(l, false);                                                                 \
+		return rc;                                                                     \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
@@ -353,8 +330,6 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 	if (FM_UNLIKELY(fm_cu_inside))
 		return false;
 	l->q = q = fm_cuda_find_governed(stream);
-	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
-		captured_besides(q);
 	if (q)
 		l->way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
@@ -395,7 +370,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false, false);
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false);
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
@@ -428,20 +403,19 @@ static inline void graph_launched(
 	}
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                      \
-	fm_cu_result symbol params                                                               \
-	{                                                                                        \
-		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);          \
-		fm_cu_result rc;                                                                 \
-                                                                                                 \
-		fm_cu_inside++;                                                                  \
-		rc = NEXT(id, params, args);                                                     \
-		fm_cu_inside--;                                                                  \
-		if (rc == FM_CU_SUCCESS)                                                         \
-			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));       \
-		end_kernel(                                                                      \
-			&p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
-		return rc;                                                                       \
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                        \
+	fm_cu_result symbol params                                                                 \
+	{                                                                                          \
+		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);            \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(id, params, args);                                                       \
+		fm_cu_inside--;                                                                    \
+		if (rc == FM_CU_SUCCESS)                                                           \
+			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));         \
+		end_kernel(p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
+		return rc;                                                                         \
 	}
 FM_CUDA_GRAPHS(LAUNCH)
 

@@ -186,6 +186,9 @@ static void ahead(const struct fk_work *w)
 	fk_die("%s runs ahead of blocks that a launch in front of it has left out",
 		l                      ? l->entry->name
 		: w->what == FK_COPY   ? "a copy"
+		: w->what == FK_FILL   ? "a fill"
+		: w->what == FK_HOST   ? "a host function"
+		: w->what == FK_FREE   ? "memory that is freed"
 		: w->what == FK_WORDS  ? "an operation on words"
 		: w->what == FK_RECORD ? "an event"
 				       : "a command");
