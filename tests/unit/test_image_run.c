@@ -275,7 +275,7 @@ static void complaints(void **state)
 	dies(blocks_that_wait_are_split, "others wait for them");
 	dies(copy_runs_ahead, "a copy runs ahead of blocks");
 	dies(kernel_runs_ahead, "step runs ahead of blocks");
-	dies(host_runs_ahead, "a command runs ahead of blocks");
+	dies(host_runs_ahead, "a host function runs ahead of blocks");
 	dies(guarded_in_a_graph, "step in a graph has a stop word");
 }
 
