@@ -169,8 +169,10 @@ static int by_size(const void *a, const void *b)
 
 uint64_t recorded_quantile(uint64_t *v, size_t n, unsigned percent)
 {
+	if (!n)
+		return 0;
 	qsort(v, n, sizeof(*v), by_size);
-	return n ? v[FM_MIN(n * percent / 100, n - 1)] : 0;
+	return v[FM_MIN(n * percent / 100, n - 1)];
 }
 
 uint64_t recorded_median(uint64_t *v, size_t n)
