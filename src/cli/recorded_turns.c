@@ -134,7 +134,8 @@ static uint64_t usual(struct segment *s, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		all += s[i].took;
-	qsort(s, n, sizeof(*s), by_each);
+	if (n)
+		qsort(s, n, sizeof(*s), by_each);
 	for (size_t i = 0; i < n; i++) {
 		half += s[i].took;
 		if (half >= all / 2)
