@@ -353,12 +353,13 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 static int seam(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
-	uint32_t head = *(const uint32_t *)q->map;
 	union fm_cu_mem_op ops[FM_CU_COVER_OPS];
+	uint32_t head;
 	int rc;
 
 	if (!reaches(q))
 		return -EIO;
+	head = *(const uint32_t *)q->map;
 	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
 		ops[i] = mem_op(
 			q, i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32, q->map, head);

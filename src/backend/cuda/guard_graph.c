@@ -347,26 +347,16 @@ void fm_cu_graph_number(struct fm_cu_graph *g)
 	g->renumbered = false;
 }
 
-static union fm_cu_mem_op word_op(uint32_t operation, CUdeviceptr at, uint32_t value)
-{
-	union fm_cu_mem_op o = {.pad = {0}};
-
-	o.op.operation = operation;
-	o.op.address = at;
-	o.op.value = value;
-	return o;
-}
-
 void fm_cu_graph_cover(
 	const struct fm_cu_graph *g, unsigned i, union fm_cu_mem_op op[FM_CU_COVER_OPS])
 {
 	CUdeviceptr hold = g->words_at + offsetof(struct fm_cu_graph_words, hold);
 	CUdeviceptr place = g->words_at + offsetof(struct fm_cu_graph_words, place);
 
-	op[0] = word_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 1);
-	op[1] = word_op(FM_CU_OP_WAIT_VALUE_32, hold, 0);
+	op[0] = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 1);
+	op[1] = fm_cu_guard_op(FM_CU_OP_WAIT_VALUE_32, hold, 0);
 	op[1].op.flags = FM_CU_WAIT_VALUE_EQ;
-	op[2] = word_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 2);
+	op[2] = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 2);
 }
 
 /* What `place` says may be a moment old, as with gates (guard_stop.c). Each launch leaves it even.

@@ -80,6 +80,16 @@ struct fm_cu_guard {
 	uint64_t loops;  /* and in loops */
 };
 
+static inline union fm_cu_mem_op fm_cu_guard_op(uint32_t operation, CUdeviceptr at, uint64_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = at;
+	o.op.value = value;
+	return o;
+}
+
 /* Where launches are made again. */
 static inline CUstream fm_cu_guard_again(const struct fm_cu_guard *g)
 {

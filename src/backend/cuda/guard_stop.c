@@ -32,16 +32,6 @@ static bool in_flight(struct fm_cu_guard *g)
 	return atomic_load(&g->launched) > fm_cu_records_past(&g->records, progress);
 }
 
-static union fm_cu_mem_op write_op(uint32_t operation, CUdeviceptr at, uint64_t value)
-{
-	union fm_cu_mem_op o = {.pad = {0}};
-
-	o.op.operation = operation;
-	o.op.address = at;
-	o.op.value = value;
-	return o;
-}
-
 /* A call to the driver in the guard's context. False: it fails. */
 static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g))
 {
@@ -63,14 +53,14 @@ static struct fm_cu_record *launch(struct fm_cu_guard *g, uint64_t n)
 
 static bool put_stop(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 1);
+	union fm_cu_mem_op op = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 1);
 
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0);
 }
 
 static bool put_look(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op = write_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 0);
+	union fm_cu_mem_op op = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 0);
 
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
 }
@@ -99,8 +89,8 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 
 static bool put_chunk(struct fm_cu_guard *g)
 {
-	union fm_cu_mem_op op =
-		write_op(FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
+	union fm_cu_mem_op op = fm_cu_guard_op(
+		FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
 
 	if (g->first && g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0))
 		return false;

@@ -214,7 +214,7 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 }
 
 /* That nothing is left out of, and that takes nothing but what is in front of it. */
-static bool is_other(CUgraphNode node, int type)
+static bool is_other(int type)
 {
 	return type == FM_CU_NODE_COPY || type == FM_CU_NODE_FILL || type == FM_CU_NODE_HOST ||
 	       type == FM_CU_NODE_WORDS;
@@ -232,7 +232,7 @@ static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
 		return NULL;
 	if (type == FM_CU_NODE_WORDS && (is_seam(c, node) || is_gate(c, node)))
 		return NULL;
-	if (!is_other(node, type))
+	if (!is_other(type))
 		return "other nodes";
 	return c->open ? "not covered" : NULL;
 }
