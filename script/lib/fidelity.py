@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from case_study import before_other_sessions  # noqa: E402
 from demo import Failed, Progress  # noqa: E402
 from fidelity_live import (  # noqa: E402
-    GROUPS, PRIORITIES, WARM_UP_US, Bench, OpenCL, median, of_times, quantile, read_recording, run, warm)
+    GROUPS, PRIORITIES, WARM_UP_US, Bench, OpenCL, median, of_times, quantile, read_recording, run, since, warm)
 
 SEEDS = 4  # of the simulation, for each live run
 BOUNDS = {"p50": 10, "p99": 25, "share": 10, "throughput": 10}  # percent
@@ -30,20 +30,6 @@ POLICIES = ("none", "fixed-priority", "round-robin", "fair", "edf")
 def hints(name):
     _, _, deadline = GROUPS[name]
     return {"priority": PRIORITIES[name], **({"deadline": f"{deadline}us"} if deadline else {})}
-
-
-def since(text, ns):
-    """Without the jobs before that: those by which the programs were got ready."""
-    lines, start = [], 0
-    for line in text.splitlines():
-        if line.startswith("["):
-            start = 0
-        elif line.startswith("start = "):
-            start = int(line.split()[2].removesuffix("ns"))
-        elif line.startswith("job = ") and start + int(line.split()[2].removesuffix("ns")) < ns:
-            continue
-        lines.append(line)
-    return "\n".join(lines) + "\n"
 
 
 def as_meant(text, device, react_ns):
@@ -107,13 +93,6 @@ class Simulator:
             if any(w in line for w in wanted):
                 yield json.loads(line)
 
-    def begin(self, trace):
-        """Of the recording: the daemon's first record."""
-        for line in run([self.fermata, "trace", "dump", "--json", trace]).splitlines():
-            if '"program":"fermatad"' in line:
-                return json.loads(line)["time_ns"]
-        raise Failed("a recording without a record of the daemon")
-
     def edges(self, trace, from_ns):
         """Of a live run, as the daemon saw it: from each ready edge since then to the idle one."""
         begun, ended = {}, {name: [] for name in GROUPS}
@@ -135,8 +114,9 @@ def workload(policy, c, device, seconds):
     yield from (f"{k} = {v}" for k, v in device.items() if policy != "none" or k != "open")
     parts = c.get("parts", 1)
     for name, (kernels, period, _) in GROUPS.items():
-        pause = c.get("pause") or f"{c['pause_us']:.3f}us"
-        steps = [f"pause {pause}"] if c["pause_us"] >= 0.1 else []
+        pause_us = c.get("around_us", c["pause_us"]) if period else c["pause_us"]
+        pause = f"{pause_us:.3f}us" if period and "around_us" in c else c.get("pause") or f"{pause_us:.3f}us"
+        steps = [f"pause {pause}"] if pause_us >= 0.1 else []
         input_us = c.get("input_us", 0)
         steps += [f"{c['job_us'] - input_us:.3f}us"] if c["job_us"] - input_us >= 0.1 else []
         extra_us, extra = c.get("extra", {}).get(name, (0, None))
@@ -199,7 +179,7 @@ class Study:
             text = f.read().replace("[group bench-", "[group ")
         text = text.replace("[workload]\n", f"[workload]\nreact = {self.costs['react_us']:.3f}us\n")
         text = as_meant(text, self.device, round(self.costs["react_us"] * 1000))
-        text = since(text, self.counted(policy, n) - self.sim.begin(self.trace(policy, n)))
+        text = since(text, self.counted(policy, n) - self.live.begin(self.trace(policy, n)))
         with open(path, "w", encoding="ascii") as f:
             f.write(text)
         return path, {name: sum(us for us, _, _ in jobs) for name, jobs in read_recording(text)[1].items()}

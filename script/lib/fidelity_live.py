@@ -41,6 +41,20 @@ def run(argv, env=None, **more):
     return r.stdout
 
 
+def since(text, ns):
+    """Without the jobs before that: those by which the programs were got ready."""
+    lines, start = [], 0
+    for line in text.splitlines():
+        if line.startswith("["):
+            start = 0
+        elif line.startswith("start = "):
+            start = int(line.split()[2].removesuffix("ns"))
+        elif line.startswith("job = ") and start + int(line.split()[2].removesuffix("ns")) < ns:
+            continue
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def end_recorder(p):
     p.send_signal(signal.SIGINT)
     text = p.stderr.read()
@@ -105,6 +119,13 @@ class Live:
         if "recording into" not in said:
             raise Failed(f"nothing is recorded: {said.strip()}")
         return p
+
+    def begin(self, trace):
+        """Of the recording: the daemon's first record."""
+        for line in run([self.fermata, "trace", "dump", "--json", trace]).splitlines():
+            if '"program":"fermatad"' in line:
+                return json.loads(line)["time_ns"]
+        raise Failed("a recording without a record of the daemon")
 
     def react_us(self, env):
         return (json.loads(run([self.fermata, "stats", "--json"], env)).get("react_us") or {}).get("p50", 0)
@@ -381,24 +402,40 @@ class Bench(Live):
                        "work": t["finished"] * GROUPS[name][0]} for name, t in tasks.items()}, \
             {"alone_us": {name: t["alone_us"] or 0 for name, t in tasks.items()}}
 
+    def recorded(self, policy):
+        """A run, with the pauses between jobs of those who always have work, as the daemon saw them."""
+        trace, path = (os.path.join(self.dir, f"costs.{end}") for end in ("fmt", "ini"))
+        groups, seen = self.run(policy, self.args.measured, trace)
+        run([self.fermata, "record", "-q", "--force", "--from", trace, "-o", path])
+        with open(path, encoding="ascii") as f:
+            _, jobs = read_recording(since(f.read(), seen["from_ns"] + WARM_UP_US * 1000 - self.begin(trace)))
+        pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in jobs[name] if p is not None]
+        return groups, {**seen, "pauses": pauses}
+
     def calibrate(self):
-        return [self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES)]
+        return [self.recorded(policy) for policy in (MANY_CHANGES, FEW_CHANGES)]
 
     def costs(self, measured, done):
         return costs_of_counts(measured, device_of(self.driver), done)
 
 
 def costs_of_counts(measured, device, done):
-    """Of pairs of runs, (groups, seen), with many changes and with few. A job alone is its kernels and what is around them."""
+    """Of pairs of runs, (groups, seen), with many changes and with few. A job alone is its kernels and what is around them; who
+    always has work is away for as long as the daemon sees him pause where nothing else is recorded of a job."""
     seen = [s for runs in measured for _, s in runs]
     alone = {name: min(s["alone_us"][name] for s in seen) for name in GROUPS}
     work = [statistics.mean(sum(g["work"] for g in runs[i][0].values()) for runs in measured) for i in (0, 1)]
     small, large = GROUPS["requests"][0], GROUPS["stream"][0]
     least = max(1.0, (alone["stream"] - alone["requests"]) / (large - small))
 
+    react = median([s["react_us"] for s in seen])
+    pauses = [max(0.0, p - react) for runs in measured for p in runs[0][1].get("pauses", ())]
+    around = max(0.0, alone["requests"] - small * least)
+
     def costs(kernel):
-        return {"kernel_us": kernel, "job_us": 0.0, "pause_us": max(0.0, alone["requests"] - small * least),
-                "react_us": median([s["react_us"] for s in seen]), "parts": max(1, round(kernel / PART_US))}
+        return {"kernel_us": kernel, "job_us": 0.0, "around_us": around, "pause_us": median(pauses) if pauses else around,
+                **({"pause": percentiles_of(pauses)} if pauses else {}), "react_us": react,
+                "parts": max(1, round(kernel / PART_US))}
 
     return fitted(costs, lambda us: {**device, "switch": f"{us:.3f}us"}, (least, 2 * least), (0.0, CHANGE_US), work, done)
 
