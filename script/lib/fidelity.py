@@ -114,9 +114,8 @@ def workload(policy, c, device, seconds):
     yield from (f"{k} = {v}" for k, v in device.items() if policy != "none" or k != "open")
     parts = c.get("parts", 1)
     for name, (kernels, period, _) in GROUPS.items():
-        pause_us = c.get("around_us", c["pause_us"]) if period else c["pause_us"]
-        pause = f"{pause_us:.3f}us" if period and "around_us" in c else c.get("pause") or f"{pause_us:.3f}us"
-        steps = [f"pause {pause}"] if pause_us >= 0.1 else []
+        pause_us = c["around_us"] if period and "around_us" in c else c["pause_us"]
+        steps = [f"pause {c.get('pause') or f'{pause_us:.3f}us'}"] if pause_us >= 0.1 else []
         input_us = c.get("input_us", 0)
         steps += [f"{c['job_us'] - input_us:.3f}us"] if c["job_us"] - input_us >= 0.1 else []
         extra_us, extra = c.get("extra", {}).get(name, (0, None))
@@ -246,23 +245,41 @@ def twice_error(runs, of):
 
 
 def pair(live, sim, of):
-    """What of() makes of all live runs, and of all simulated ones; the error in percent; and how sure the live one is, in percent
-    of it. Where the device gave nothing, whatever the simulation gave is wrong."""
+    """What of() makes of all live runs, and of all simulated ones; the error in percent; and how sure the live one is towards the
+    simulated one, in percent of it. Where the device gave nothing, whatever the simulation gave is wrong."""
     a, b = of(live), of(sim)
     if a is None or b is None:
         return {"live": a, "sim": b, "error": None, "spread": None}
+    least, most = of.ends(live) if hasattr(of, "ends") else (a, a)
+    unsure = max(twice_error(live, of), most - a if b > a else a - least)
     return {"live": a, "sim": b, "error": 0.0 if a == b else 100 * (b - a) / a if a else 100.0,
-            "spread": 100 * twice_error(live, of) / a if a else 0.0}
+            "spread": 100 * unsure / a if a else 0.0}
 
 
-def percentile(name, q):
+class Percentile:
     """Of the response times of all jobs; where a driver does not tell them, the median of its runs."""
-    def of(runs):
-        if any("times" not in r[name] for r in runs):
-            return median([r[name][q] for r in runs])
-        return quantile(sorted(t for r in runs for t in r[name]["times"]), int(q[1:]))
 
-    return of
+    def __init__(self, name, q):
+        self.name, self.q = name, q
+
+    def times(self, runs):
+        if any("times" not in r[self.name] for r in runs):
+            return None
+        return sorted(t for r in runs for t in r[self.name]["times"])
+
+    def __call__(self, runs):
+        times = self.times(runs)
+        return median([r[self.name][self.q] for r in runs]) if times is None else quantile(times, int(self.q[1:]))
+
+    def ends(self, runs):
+        """Between which it is with 95 % if jobs are independent: by how many of n jobs are below it (binomial). That of a hundred
+        is one job's."""
+        times = self.times(runs)
+        if not times:
+            return self(runs), self(runs)
+        n, part = len(times), int(self.q[1:]) / 100
+        off_by = 2 * math.sqrt(n * part * (1 - part))
+        return times[max(0, math.floor(n * part - off_by) - 1)], times[min(n - 1, math.ceil(n * part + off_by) - 1)]
 
 
 def compare(live, sim, seconds):
@@ -275,7 +292,7 @@ def compare(live, sim, seconds):
         row = rows[name] = {"share": pair(
             live, sim, lambda runs, n=name: 100 * sum(r[n]["work"] for r in runs) / max(1, work(runs)))}
         if period:
-            row.update({q: pair(live, sim, percentile(name, q)) for q in ("p50", "p99")})
+            row.update({q: pair(live, sim, Percentile(name, q)) for q in ("p50", "p99")})
     if not seconds:
         return {"groups": rows}
     return {"groups": rows, "throughput": pair(live, sim, lambda runs: work(runs) / len(runs) / seconds)}
@@ -377,9 +394,9 @@ def options():
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     few = args.driver != "opencl"
-    args.seconds = args.seconds or (6 if few else 5)
-    args.times = args.times or (1 if few else 6)
-    args.measured = args.measured or (6 if few else 3)
+    args.seconds = args.seconds or (4 if few else 5)
+    args.times = args.times or (3 if few else 6)
+    args.measured = args.measured or (4 if few else 3)
     if not 1 <= args.seconds <= 3600 or not 1 <= args.measured <= 3600:
         parser.error("--seconds, --measured: from 1 to 3600")
     if not 1 <= args.times <= 100:

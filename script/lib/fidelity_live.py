@@ -42,17 +42,37 @@ def run(argv, env=None, **more):
 
 
 def since(text, ns):
-    """Without the jobs before that: those by which the programs were got ready."""
-    lines, start = [], 0
-    for line in text.splitlines():
+    """Without the jobs before that: those by which the programs were got ready. Of one of a closed loop that is under way then
+    the rest is left: who always has work may be busy from beginning to end."""
+    lines, start, end, closed, before = [], 0, 0, False, None
+
+    def rest(until):
+        if not closed or before is None or until <= ns:
+            return
+        at, length, commands = before
+        part = (until - ns) / (until - at)
+        lines.append(f"job = {ns - start}ns {max(1, round(length * part))}ns {max(1, round(commands * part))}")
+
+    for line in [*text.splitlines(), "["]:
+        words = line.split()
         if line.startswith("["):
-            start = 0
+            rest(end)
+            start, closed, before = 0, False, None
+        elif line.startswith("duration = "):
+            end = int(words[2].removesuffix("ns"))
         elif line.startswith("start = "):
-            start = int(line.split()[2].removesuffix("ns"))
-        elif line.startswith("job = ") and start + int(line.split()[2].removesuffix("ns")) < ns:
-            continue
+            start = int(words[2].removesuffix("ns"))
+        elif line.startswith("arrive = "):
+            closed = words[2] == "closed"
+        elif line.startswith("job = "):
+            at = start + int(words[2].removesuffix("ns"))
+            if at < ns:
+                before = at, int(words[3].removesuffix("ns")), int(words[4])
+                continue
+            rest(at - int(words[5].removesuffix("ns")) if len(words) > 5 else at)
+            before = None
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines[:-1]) + "\n"
 
 
 def end_recorder(p):
@@ -398,44 +418,29 @@ class Bench(Live):
             raise Failed(f"under {policy}: {failed[0]}")
         device = r.get("device")
         self.device = device.get("name", "?") if isinstance(device, dict) else str(device)
-        return {name: {**{q: (t["latency_us"].get(q) or 0) / 1000 for q in ("p50", "p99")},
+        return {name: {**of_times(name, [int(upto) / 1e6 for upto, n in t["latency_histogram"].items() for _ in range(n)]),
                        "work": t["finished"] * GROUPS[name][0]} for name, t in tasks.items()}, \
             {"alone_us": {name: t["alone_us"] or 0 for name, t in tasks.items()}}
 
-    def recorded(self, policy):
-        """A run, with the pauses between jobs of those who always have work, as the daemon saw them."""
-        trace, path = (os.path.join(self.dir, f"costs.{end}") for end in ("fmt", "ini"))
-        groups, seen = self.run(policy, self.args.measured, trace)
-        run([self.fermata, "record", "-q", "--force", "--from", trace, "-o", path])
-        with open(path, encoding="ascii") as f:
-            _, jobs = read_recording(since(f.read(), seen["from_ns"] + WARM_UP_US * 1000 - self.begin(trace)))
-        pauses = [p for name in GROUPS if not GROUPS[name][1] for _, _, p in jobs[name] if p is not None]
-        return groups, {**seen, "pauses": pauses}
-
     def calibrate(self):
-        return [self.recorded(policy) for policy in (MANY_CHANGES, FEW_CHANGES)]
+        return [self.run(policy, self.args.measured, None) for policy in (MANY_CHANGES, FEW_CHANGES)]
 
     def costs(self, measured, done):
         return costs_of_counts(measured, device_of(self.driver), done)
 
 
 def costs_of_counts(measured, device, done):
-    """Of pairs of runs, (groups, seen), with many changes and with few. A job alone is its kernels and what is around them; who
-    always has work is away for as long as the daemon sees him pause where nothing else is recorded of a job."""
+    """Of pairs of runs, (groups, seen), with many changes and with few. A job alone is its kernels and what is around them. Who
+    always has work launches the next before the scheduler has heard of the end, and does not pause."""
     seen = [s for runs in measured for _, s in runs]
     alone = {name: min(s["alone_us"][name] for s in seen) for name in GROUPS}
     work = [statistics.mean(sum(g["work"] for g in runs[i][0].values()) for runs in measured) for i in (0, 1)]
     small, large = GROUPS["requests"][0], GROUPS["stream"][0]
     least = max(1.0, (alone["stream"] - alone["requests"]) / (large - small))
 
-    react = median([s["react_us"] for s in seen])
-    pauses = [max(0.0, p - react) for runs in measured for p in runs[0][1].get("pauses", ())]
-    around = max(0.0, alone["requests"] - small * least)
-
     def costs(kernel):
-        return {"kernel_us": kernel, "job_us": 0.0, "around_us": around, "pause_us": median(pauses) if pauses else around,
-                **({"pause": percentiles_of(pauses)} if pauses else {}), "react_us": react,
-                "parts": max(1, round(kernel / PART_US))}
+        return {"kernel_us": kernel, "job_us": 0.0, "around_us": max(0.0, alone["requests"] - small * least), "pause_us": 0.0,
+                "react_us": median([s["react_us"] for s in seen]), "parts": max(1, round(kernel / PART_US))}
 
     return fitted(costs, lambda us: {**device, "switch": f"{us:.3f}us"}, (least, 2 * least), (0.0, CHANGE_US), work, done)
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "json/json.h"
 
 static double us(uint64_t ns)
 {
@@ -127,7 +128,7 @@ json_t *bench_report_disb(const struct bench_outcome *o)
 	return r;
 }
 
-static json_t *histogram(const struct fm_hist *h)
+static json_t *summary(const struct fm_hist *h)
 {
 	static const struct {
 		const char *name;
@@ -170,8 +171,9 @@ static json_t *one_task(const struct bench_outcome *o, uint32_t task)
 		(json_int_t)n->finished, "dropped", (json_int_t)n->dropped, "waiting",
 		(json_int_t)n->waiting, "missed", (json_int_t)n->missed, "throughput_hz",
 		numbers.throughput, "alone_us", us(numbers.alone_ns));
-	json_object_set_new(r, "latency_us", histogram(&n->latency));
-	json_object_set_new(r, "service_us", histogram(&n->service));
+	json_object_set_new(r, "latency_us", summary(&n->latency));
+	json_object_set_new(r, "service_us", summary(&n->service));
+	json_object_set_new(r, "latency_histogram", fm_json_histogram(&n->latency));
 	json_object_set_new(
 		r, "failed", o->failed[task] ? json_string(o->failed[task]) : json_null());
 	return r;

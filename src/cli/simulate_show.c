@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "simulate.h"
 #include "table.h"
+#include "json/json.h"
 
 #define PERCENT 32
 
@@ -117,23 +118,6 @@ static json_t *times(const struct fm_hist *h)
 }
 
 /* How many took how long, for `fermata compare'. */
-static json_t *histogram(const struct fm_hist *h)
-{
-	json_t *o = json_object();
-	uint64_t jobs, upto;
-	char key[24];
-
-	for (unsigned i = 0; i < FM_HIST_BUCKETS && h->count; i++) {
-		jobs = fm_hist_bucket(h, i, &upto);
-		snprintf(key, sizeof(key), "%llu", (unsigned long long)upto);
-		if (jobs && json_object_set_new(o, key, json_integer((json_int_t)jobs))) {
-			json_decref(o);
-			return NULL;
-		}
-	}
-	return o;
-}
-
 static json_t *group_json(const struct fm_sim_group *g, const struct fm_sim_group_result *r)
 {
 	json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name",
@@ -150,7 +134,7 @@ static json_t *group_json(const struct fm_sim_group *g, const struct fm_sim_grou
 	json_object_set_new(o, "share_most_ppm", json_integer((json_int_t)r->share_max));
 	json_object_set_new(o, "waits_ns", json_integer((json_int_t)r->waits));
 	json_object_set_new(o, "preemptions", json_integer((json_int_t)r->preemptions));
-	json_object_set_new(o, "response_histogram", histogram(&r->response));
+	json_object_set_new(o, "response_histogram", fm_json_histogram(&r->response));
 	return o;
 }
 

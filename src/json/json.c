@@ -128,3 +128,20 @@ int fm_json_whole(const struct fm_json *j, const json_t *from, const char *key, 
 	*v = n;
 	return 0;
 }
+
+json_t *fm_json_histogram(const struct fm_hist *h)
+{
+	json_t *o = json_object();
+	uint64_t n, upto;
+	char key[24];
+
+	for (unsigned i = 0; i < FM_HIST_BUCKETS && h->count; i++) {
+		n = fm_hist_bucket(h, i, &upto);
+		snprintf(key, sizeof(key), "%llu", (unsigned long long)upto);
+		if (n && json_object_set_new(o, key, json_integer((json_int_t)n))) {
+			json_decref(o);
+			return NULL;
+		}
+	}
+	return o;
+}

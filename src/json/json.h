@@ -2,10 +2,11 @@
 /*
  * JSON files as we read them all: one object, no member twice, numbers within their limits. A
  * mistake is told as "FILE: PATH.KEY: reason", or with line and column where it is no JSON; a
- * member that nobody knows is remembered, for who wants to say so.
+ * member that nobody knows is remembered, for who wants to say so. And what several commands print.
  */
 #pragma once
 #include "base/err.h"
+#include "base/hist.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,3 +44,7 @@ int fm_json_real(const struct fm_json *j, const json_t *from, const char *key, d
 	double max, bool required, double *v);
 int fm_json_whole(const struct fm_json *j, const json_t *from, const char *key, int64_t min,
 	int64_t max, bool required, int64_t *v);
+
+/* {"nanoseconds": how many took at most so long}, each counted once, of the buckets that are not
+ * empty. NULL without memory. */
+json_t *fm_json_histogram(const struct fm_hist *h);

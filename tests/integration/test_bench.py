@@ -58,6 +58,9 @@ def sound(run):
         check(t["failed"] or t["arrivals"] == t["finished"] + unserved, f"requests came and went otherwise: {t}")
         check(service["count"] == t["finished"] and latency["count"] == t["finished"] + t["waiting"], t)
         check(t["waiting"] or latency["mean"] >= service["mean"], f"from its begin it takes longer than from its due: {t}")
+        counted = sorted((int(upto), n) for upto, n in t["latency_histogram"].items())
+        check(sum(n for _, n in counted) == latency["count"], t)
+        check(not counted or abs(counted[-1][0] / 1e3 - latency["max"]) < 0.01, t)
         check(latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["p99.9"] <= latency["max"], t)
     return tasks
 

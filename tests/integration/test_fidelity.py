@@ -126,7 +126,13 @@ def errors_are_errors(_):
     check(mean["live"] == 11 and abs(mean["spread"] * 11 / 100 - 2 * (7 / 3) ** 0.5) < 1e-9, mean)
     check(fidelity.off({"error": None}, "p50") == "!", "what cannot be said is not within")
     runs = [{"requests": {"p99": 0, "times": times}} for times in ([5.0] * 99, [7.0], [1.0] * 100)]
-    check(fidelity.percentile("requests", "p99")(runs) == 5 and fidelity.percentile("requests", "p50")(runs) == 1, "together")
+    check(fidelity.Percentile("requests", "p99")(runs) == 5 and fidelity.Percentile("requests", "p50")(runs) == 1, "together")
+    # A P99 of 100 jobs is as unsure as its one job: the second largest, and from the fourth on all of them.
+    times = [{"requests": {"times": [float(v) for v in range(1, 101)]}}]
+    p99 = fidelity.Percentile("requests", "p99")
+    check(p99(times) == 99 and p99.ends(times) == (97, 100), p99.ends(times))
+    more = [{"requests": {"times": [120.0] * 100}}]
+    check(abs(fidelity.pair(times, more, p99)["spread"] - 100 / 99) < 1e-9, fidelity.pair(times, more, p99))
     check(fidelity.quantile([], 50) is None and fidelity.quantile([1, 2, 3, 4], 50) == 2, "quantiles")
     check(fidelity.quantile(list(range(1, 101)), 99) == 99 and fidelity.quantile([7], 99) == 7, "quantiles")
 
@@ -145,7 +151,10 @@ def counts_make_costs(_):
 
     runs = [a_run(policy) for policy in (fidelity_live.MANY_CHANGES, fidelity_live.FEW_CHANGES)]
     costs, device = fidelity_live.costs_of_counts([runs, runs], {"level": "2"}, done)
-    check(abs(costs["kernel_us"] - 310) < 4 and abs(costs["pause_us"] - 60) < 1e-6 and costs["react_us"] == 7, costs)
+    check(abs(costs["kernel_us"] - 310) < 4 and abs(costs["around_us"] - 60) < 1e-6 and costs["react_us"] == 7, costs)
+    check(costs["pause_us"] == 0, costs)
+    text = "\n".join(fidelity.workload("edf", costs, device, 1))
+    check(text.count("pause 60.000us") == 2 and text.count("pause") == 2, f"who always has work does not pause: {text}")
     check(costs["job_us"] == 0 and costs["parts"] in (15, 16) and device["level"] == "2", costs)
     check(130 < float(device["switch"][:-2]) < 180, device)
 
@@ -207,6 +216,13 @@ def recordings_are_read(_):
     later = fidelity.since(text, 700)
     check(fidelity_live.read_recording(later)[1]["requests"] == [(5, 9, 40)], "600 ns are before")
     check("job = 700ns" in later and later.count("\n") == text.count("\n") - 1, later)
+    # A job of a loop that is half over counts for the rest: until 200 ns before the next, or the end.
+    loop = "[workload]\nduration = 9200ns\n[group g]\nstart = 100ns\narrive = closed trace\n"
+    jobs = "job = 0ns 400ns 40\njob = 1100ns 3000ns 8 200ns\n"
+    check(fidelity.since(loop + jobs, 550) == loop + "job = 450ns 200ns 20\njob = 1100ns 3000ns 8 200ns\n", "under way")
+    check(fidelity.since(loop + jobs, 1100) == loop + "job = 1100ns 3000ns 8 200ns\n", "between jobs")
+    check(fidelity.since(loop + jobs, 5200) == loop + "job = 5100ns 1500ns 4\n", "the last")
+    check(fidelity.since((loop + jobs).replace("closed ", ""), 5200) == loop.replace("closed ", ""), "of a clock")
 
 
 if __name__ == "__main__":
