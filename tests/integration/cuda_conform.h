@@ -191,6 +191,17 @@ static inline CUdeviceptr new_words(uint32_t seed)
 	return d;
 }
 
+/* Memory of the host that the device sees, of zeros. */
+static inline uint32_t *mapped_words(CUdeviceptr *d)
+{
+	void *p;
+
+	CU(cuMemHostAlloc(&p, BYTES, 2 /* mapped */));
+	memset(p, 0, BYTES);
+	CU(cuMemHostGetDevicePointer_v2(d, p, 0));
+	return p;
+}
+
 /* The copy is of the stream itself; into pageable memory it returns with the data. */
 static inline void note_words(struct conform *c, const char *what, CUdeviceptr d, CUstream s)
 {

@@ -177,6 +177,35 @@ static void refused(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* One stream may be far ahead while others, which have been used as well, have nothing under way.
+ */
+static void far_ahead(struct conform *c)
+{
+	enum { STREAMS = 4, LAUNCHES = 200 };
+	CUstream s[STREAMS];
+	CUdeviceptr x = new_words(8), d;
+
+	uint32_t *word = mapped_words(&d);
+	struct guard g;
+
+	guard_open(&g);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+		chain(&g, s[i], x, i);
+		CU(cuStreamSynchronize(s[i]));
+	}
+	CU(cuStreamWaitValue32_v2(s[0], d, 1, CU_WAIT_EQ));
+	for (uint32_t i = 0; i < LAUNCHES; i++)
+		chain(&g, s[0], x, i);
+	atomic_store((_Atomic uint32_t *)word, 1);
+	note_words(c, "x", x, s[0]);
+	guard_close(&g);
+	for (unsigned i = 0; i < STREAMS; i++)
+		CU(cuStreamDestroy_v2(s[i]));
+	CU(cuMemFreeHost(word));
+	CU(cuMemFree_v2(x));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
@@ -186,6 +215,7 @@ int main(int argc, char **argv)
 		{"shared stream", shared_stream},
 		{"children", children},
 		{"refused", refused},
+		{"far ahead", far_ahead},
 		{NULL, NULL},
 	};
 

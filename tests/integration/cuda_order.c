@@ -59,16 +59,6 @@ static void null_stream(struct conform *c)
 	CU(cuMemFree_v2(x));
 }
 
-static uint32_t *mapped_words(CUdeviceptr *d)
-{
-	void *p;
-
-	CU(cuMemHostAlloc(&p, BYTES, 2 /* mapped */));
-	memset(p, 0, BYTES);
-	CU(cuMemHostGetDevicePointer_v2(d, p, 0));
-	return p;
-}
-
 static void put(uint32_t *word, uint32_t value)
 {
 	atomic_store((_Atomic uint32_t *)word, value);

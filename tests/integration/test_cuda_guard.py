@@ -132,6 +132,22 @@ def left_in_the_middle(stack, what=STEPS, times=5):
     eventually("it is stopped in the middle of kernels", stopped)
 
 
+def far_ahead(stack):
+    """How many launches may be under way is shared by the streams that have some. Where none comes to its end who may not go on
+    waits a second at a time: in each round."""
+    fermata = world(stack)
+    p = fermata.program([program("cuda_guard_ends"), "3", "far ahead"])
+    held = []
+
+    def ended():
+        held.extend(q["held_ms"] for q in queues(fermata, p.pid))
+        return p.p.poll() is not None
+
+    eventually("it ends", ended)
+    check(p.p.returncode == 0 and held, f"status {p.p.returncode}, {len(held)} looks")
+    check(max(held) < 900, f"held for {max(held)} ms")
+
+
 def in_loops(stack):
     """A kernel all of whose blocks run at once is left in their middle, and goes on there; where nobody has asked for that,
     it never is."""
@@ -351,7 +367,7 @@ def driver_without(stack):
 
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
-    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, in_loops, loops_at_random,
+    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)

@@ -8,6 +8,8 @@
  * channels, and so they share this; but each may be ahead a little. */
 #define AHEAD       512u
 #define AHEAD_LEAST 16u
+/* It is told anew for every so many launches of who has more than an equal part of it. */
+#define AHEAD_TOLD 16u
 /* So long the next copy waits for what is in front of it. */
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
@@ -328,15 +330,26 @@ void fm_cuda_wait_end_all(bool begun)
 
 /* --- launches --- */
 
-/* Of one that the program itself has suspended the same thread may be the one to let it go on. */
-static unsigned ahead(const struct fm_cuda_queue *q)
+/* An equal part, or, beyond that, one of as many parts as queues have something under way. Of one
+ * that the program itself has suspended the same thread may be the one to let it go on. */
+static unsigned ahead(struct fm_cuda_queue *q)
 {
-	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed);
+	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
+	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
 
 	if (atomic_load_explicit(&q->xq->own_suspended, memory_order_relaxed))
 		return AHEAD;
 	n = FM_MAX(n, 1u);
-	return FM_MAX(AHEAD / n, AHEAD_LEAST);
+	part = FM_MAX(AHEAD / n, AHEAD_LEAST);
+	if (n == 1 || fm_slot_pending(q->xq->slot) < part)
+		return part;
+	if (begun - atomic_load_explicit(&q->told_at, memory_order_relaxed) >= AHEAD_TOLD) {
+		n = FM_MAX(fm_xq_at_work(q->xq), 1u);
+		atomic_store_explicit(
+			&q->part, FM_MAX(AHEAD / n, AHEAD_LEAST), memory_order_relaxed);
+		atomic_store_explicit(&q->told_at, begun, memory_order_relaxed);
+	}
+	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
 }
 
 enum fm_cuda_way fm_cuda_guard_enter(

@@ -102,7 +102,9 @@ struct fm_cuda_queue {
 
 	_Atomic bool ordered; /* what only orders may wait for others, in front of the next copy */
 	_Atomic uint64_t guarded; /* launches */
-	_Atomic bool unsealed;    /* kernels were captured that a graph could leave blocks of out */
+	_Atomic uint64_t told_at; /* launches, when it was told how many may be under way: */
+	_Atomic unsigned part;
+	_Atomic bool unsealed; /* kernels were captured that a graph could leave blocks of out */
 };
 
 extern struct fm_map fm_cuda_map;
