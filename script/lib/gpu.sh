@@ -6,14 +6,16 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$ROOT/build
 build_it=yes
+gpu_rest=()
 
-# Options of both: --build DIR (a build made elsewhere; nothing is installed or built).
+# Options of both: --build DIR (a build made elsewhere; nothing is installed or built). What is none is in gpu_rest.
 gpu_options() {
     while (($#)); do
         case $1 in
         --build) BUILD=$(cd "${2:?--build needs a directory}" && pwd); build_it=no; shift ;;
         -h | --help) usage; exit 0 ;;
-        *) usage >&2; exit 2 ;;
+        -*) usage >&2; exit 2 ;;
+        *) gpu_rest+=("$1") ;;
         esac
         shift
     done

@@ -6,6 +6,8 @@
 #define AHEAD_LOOK (100 * FM_US)
 /* A queue that may run, and does not move for so long, waits for something else. */
 #define AHEAD_MOST FM_S
+/* So many gates at least among the commands of who may not be further ahead. */
+#define AHEAD_GATES 4u
 /* Now and then a look whether the device is lost. */
 #define LOSS_LOOKS 500u
 
@@ -26,44 +28,44 @@ bool fm_xq_is_shared(const struct fm_xq *q)
 		       atomic_load_explicit(&q->stops_alone, memory_order_relaxed));
 }
 
-static bool uncovered(struct fm_xq *q)
+static bool uncovered(struct fm_xq *q, uint64_t far)
 {
 	return q->ops->uncovered && q->ops->uncovered(q->hwq);
 }
 
 /* A gate, if there is a reason for one by now. Order held. */
-static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q))
+static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far), uint64_t far)
 {
 	struct fm_xq_cold *x = q->cold;
 
 	if (atomic_load(&q->client->dead))
 		return;
 	pthread_mutex_lock(&x->lock);
-	if (!q->closing && !x->gone && q->device_gates && reason(q))
+	if (!q->closing && !x->gone && q->device_gates && reason(q, far))
 		fm_xq_place_gate(q, false, fm_now());
 	fm_xq_leave(q);
 }
 
 void fm_xq_cover_in_order(struct fm_xq *q)
 {
-	if (uncovered(q))
-		place(q, uncovered);
+	if (uncovered(q, 0))
+		place(q, uncovered, 0);
 }
 
-static bool always(struct fm_xq *q)
+static bool always(struct fm_xq *q, uint64_t far)
 {
 	return true;
 }
 
 void fm_xq_gate_in_order(struct fm_xq *q)
 {
-	place(q, always);
+	place(q, always, 0);
 }
 
 void fm_xq_cover(struct fm_xq *q)
 {
 	fm_xq_order_take(q);
-	place(q, uncovered);
+	place(q, uncovered, 0);
 	fm_xq_order_give(q);
 }
 
@@ -99,9 +101,10 @@ bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
 	return yes;
 }
 
-static bool untold(struct fm_xq *q)
+/* Is the last gate so far back? */
+static bool untold(struct fm_xq *q, uint64_t far)
 {
-	return q->cold->told < fm_xq_mark(q);
+	return fm_xq_mark(q) >= q->cold->told + far;
 }
 
 bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
@@ -112,7 +115,9 @@ bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
 		return true;
 	fm_xq_order_take(q);
-	place(q, untold); /* the device says how far it has come at gates alone */
+	/* The device says how far it has come at gates alone. One for each launch would cost more
+	 * than all else. */
+	place(q, untold, FM_MAX(most / AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&
 		now - moved < AHEAD_MOST) {

@@ -178,10 +178,12 @@ static void refused(struct conform *c)
 }
 
 /* One stream may be far ahead while others, which have been used as well, have nothing under way.
- */
+ * CUDA_GUARD_AHEAD: by how many launches. */
 static void far_ahead(struct conform *c)
 {
-	enum { STREAMS = 4, LAUNCHES = 200 };
+	enum { STREAMS = 4 };
+	const char *ahead = getenv("CUDA_GUARD_AHEAD");
+	uint32_t launches = ahead ? (uint32_t)atoi(ahead) : 200;
 	CUstream s[STREAMS];
 	CUdeviceptr x = new_words(8), d;
 
@@ -195,7 +197,7 @@ static void far_ahead(struct conform *c)
 		CU(cuStreamSynchronize(s[i]));
 	}
 	CU(cuStreamWaitValue32_v2(s[0], d, 1, CU_WAIT_EQ));
-	for (uint32_t i = 0; i < LAUNCHES; i++)
+	for (uint32_t i = 0; i < launches; i++)
 		chain(&g, s[0], x, i);
 	atomic_store((_Atomic uint32_t *)word, 1);
 	note_words(c, "x", x, s[0]);

@@ -148,6 +148,21 @@ def far_ahead(stack):
     check(max(held) < 900, f"held for {max(held)} ms")
 
 
+def as_far_as_it_may(stack):
+    """Who would be further ahead waits, and puts no gate behind each of its launches."""
+    fermata = world(stack)
+    p = fermata.program(["env", "CUDA_GUARD_AHEAD=517", program("cuda_guard_ends"), "0", "far ahead"])
+    gates = []
+
+    def ended():
+        gates.extend((q["submitted"], q["gates"]) for q in queues(fermata, p.pid) if q["submitted"] > 513)
+        return p.p.poll() is not None
+
+    eventually("it ends", ended)
+    check(p.p.returncode == 0 and gates and gates[-1][0] > 514, f"status {p.p.returncode}, seen {gates[-3:]}")
+    check(gates[-1][1] <= gates[0][1] + 1, f"gates: {gates[0]} to {gates[-1]}")
+
+
 def in_loops(stack):
     """A kernel all of whose blocks run at once is left in their middle, and goes on there; where nobody has asked for that,
     it never is."""
@@ -367,7 +382,7 @@ def driver_without(stack):
 
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
-    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, in_loops, loops_at_random,
+    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)

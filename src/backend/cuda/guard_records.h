@@ -7,7 +7,7 @@
 #pragma once
 #include "driver.h"
 
-#define FM_CU_RECORD_BYTES (512u << 10)
+#define FM_CU_RECORD_BYTES (1u << 20)
 #define FM_CU_RECORDS      4096u
 #define FM_CU_COVERS       1024u
 
