@@ -329,6 +329,33 @@ static void test_needs_gates(void **state)
 	stop();
 }
 
+/* What is kept of a launch of a graph is not mistaken for the launch behind it, whatever was in that
+ * memory before. */
+static void test_record_of_a_graph(void **state)
+{
+	uint64_t *word;
+	struct graph gr;
+
+	start(44);
+	make();
+	new_graph(&gr, 100, 0);
+	word = (uint64_t *)(void *)p.q.guard->records.ring;
+	for (size_t i = 0; i < FM_CU_RECORD_BYTES / sizeof(*word); i++)
+		word[i] = 2; /* the number of launch() below */
+	assert_true(launch_graph(&gr, true));
+	launch();
+	cover();
+	while (dev.runs[0] + dev.runs[1] + dev.runs[2] <= 3 * NODES)
+		assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	assert_int_equal(pump(), -EINPROGRESS);
+	stop_it();
+	assert_int_equal(p.inside, 1);
+	finish_all();
+	free_graph(&gr);
+	stop();
+}
+
 /* Of a graph that has left out all there is to it, nothing has run. */
 static void test_counts_for_itself(void **state)
 {
@@ -510,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_each_launch_is_decided_anew),
 		cmocka_unit_test(test_not_the_one_in_front),
 		cmocka_unit_test(test_needs_gates),
+		cmocka_unit_test(test_record_of_a_graph),
 		cmocka_unit_test(test_counts_for_itself),
 		cmocka_unit_test(test_any_order_is_exact),
 		cmocka_unit_test(test_given_back_under_way),

@@ -453,6 +453,7 @@ bool fm_cu_guard_graph(struct fm_cu_guard *g, struct fm_cu_graph *graph, CUstrea
 	rec = fm_cu_records_room(&g->records, &none, 0);
 	if (!rec || !fm_cu_graph_prepare(graph, stream))
 		return false;
+	rec->number = 0; /* the stream's own block does not know it */
 	rec->graph = graph;
 	rec->from = 2 * g->said;
 	g->graph_last = true;
