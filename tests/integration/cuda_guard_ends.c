@@ -50,6 +50,44 @@ static void destroyed_behind_an_event(struct conform *c)
 	CU(cuStreamDestroy_v2(other));
 }
 
+static void takes_long(void *unused)
+{
+	usleep(300000);
+}
+
+/* Long before the device gets to what is in it; another stream comes meanwhile. */
+static void destroyed_long_before(struct conform *c)
+{
+	CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(8);
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 3; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING), next;
+
+		CU(cuLaunchHostFunc(other, takes_long, NULL));
+		order(other, s);
+		step(&g, s, x);
+		order(s, other);
+		CU(cuStreamDestroy_v2(s));
+		usleep(100000);
+		next = new_stream(CU_STREAM_NON_BLOCKING);
+		order(other, next);
+		for (int k = 0; k < 4; k++) {
+			step(&g, next, x);
+			usleep(5000);
+		}
+		CU(cuStreamSynchronize(next));
+		CU(cuStreamDestroy_v2(next));
+	}
+	note_words(c, "x", x, other);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(other));
+}
+
 /* A capture begins while launches are under way, on its stream and on another. */
 static void captures_between(struct conform *c)
 {
@@ -213,6 +251,7 @@ int main(int argc, char **argv)
 	static const struct conform_case cases[] = {
 		{"streams destroyed", streams_destroyed},
 		{"destroyed behind an event", destroyed_behind_an_event},
+		{"destroyed long before", destroyed_long_before},
 		{"captures between", captures_between},
 		{"shared stream", shared_stream},
 		{"children", children},

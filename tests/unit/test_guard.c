@@ -172,6 +172,14 @@ static void test_many_left_out(void **state)
 	stop();
 }
 
+static void another_queue(void)
+{
+	fm_cu_queue_init(&p.q, &driver, (CUcontext)8, (CUcontext)8, &dev.stream[0], NULL);
+	p.q.guarded = true;
+	ops->reach(&p.q, &board, sizeof(board));
+	p.counted = 0;
+}
+
 /* A guard serves another queue of the context, with what the first has left in its block. */
 static void test_serves_again(void **state)
 {
@@ -185,10 +193,7 @@ static void test_serves_again(void **state)
 	finish();
 	first = p.q.guard;
 	ops->release(&p.q);
-	fm_cu_queue_init(&p.q, &driver, (CUcontext)8, (CUcontext)8, &dev.stream[0], NULL);
-	p.q.guarded = true;
-	ops->reach(&p.q, &board, sizeof(board));
-	p.counted = 0;
+	another_queue();
 	atomic_store(&board.words.progress, 0);
 	make();
 	assert_ptr_equal(p.q.guard, first);
@@ -198,6 +203,33 @@ static void test_serves_again(void **state)
 	pump();
 	finish();
 	assert_exact();
+	stop();
+}
+
+/* But none at whose gate a stream may still come to stand, of which nobody hears any more. */
+static void test_serves_when_its_gate_is_passed(void **state)
+{
+	struct fm_cu_guard *first, *second;
+
+	start(15);
+	make();
+	p.counted = 1; /* and was not guarded */
+	put_gate();
+	first = p.q.guard;
+	ops->release(&p.q);
+	another_queue();
+	make();
+	second = p.q.guard;
+	assert_ptr_not_equal(second, first);
+	while (advance(&dev.stream[0]))
+		;
+	p.q.guard = fm_cu_guard_new(&driver, (CUcontext)8, NULL, false);
+	assert_ptr_equal(p.q.guard, first);
+	assert_false(fm_cu_guard_uncovered(first));
+	free((void *)(uintptr_t)second->block);
+	free(second->shared);
+	free(second->records.ring);
+	free(second);
 	stop();
 }
 
@@ -276,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_full_ring),
 		cmocka_unit_test(test_many_left_out),
 		cmocka_unit_test(test_serves_again),
+		cmocka_unit_test(test_serves_when_its_gate_is_passed),
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_no_guard),
 		cmocka_unit_test(test_attributes),

@@ -329,8 +329,8 @@ static void test_needs_gates(void **state)
 	stop();
 }
 
-/* What is kept of a launch of a graph is not mistaken for the launch behind it, whatever was in that
- * memory before. */
+/* What is kept of a launch of a graph is not mistaken for the launch behind it, whatever was in
+ * that memory before. */
 static void test_record_of_a_graph(void **state)
 {
 	uint64_t *word;

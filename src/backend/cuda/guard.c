@@ -31,12 +31,20 @@ static struct {
 	} streams[CONTEXTS];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct fm_cu_guard *take(CUcontext ctx)
+/* In a stream that was destroyed, and of which nobody heard any more, a gate may be that has still
+ * to go past its hold; and others may wait for that stream. */
+static bool pending(const struct fm_cu_guard *g)
+{
+	return g->progress && atomic_load(g->progress) < 2 * g->said;
+}
+
+/* ended: the context has. */
+static struct fm_cu_guard *take(CUcontext ctx, bool ended)
 {
 	struct fm_cu_guard **at = &kept.unused, *g;
 
 	pthread_mutex_lock(&kept.lock);
-	while (*at && (*at)->ctx != ctx)
+	while (*at && ((*at)->ctx != ctx || (!ended && pending(*at))))
 		at = &(*at)->next;
 	g = *at;
 	if (g)
@@ -241,9 +249,11 @@ static bool find_place(struct fm_cu_guard *g, CUgreenCtx green)
 struct fm_cu_guard *fm_cu_guard_new(
 	const struct fm_cu_driver *cu, CUcontext ctx, CUgreenCtx green, bool loops)
 {
-	struct fm_cu_guard *g = take(ctx);
+	struct fm_cu_guard *g = take(ctx, false);
 	struct fm_cu_turnstile *turnstile;
 
+	if (g)
+		reset(g);
 	if ((g && !green) || !fm_cu_guard_has_all(cu))
 		return g;
 	turnstile = fm_cu_turnstile(ctx, true);
@@ -279,20 +289,18 @@ void fm_cu_guard_abandon(struct fm_cu_guard *g)
 	fm_cu_guard_runs(g);
 }
 
-/* One that the device may still write to is never used again. */
+/* One that the device may still write to, without a gate behind that, is never used again. */
 void fm_cu_guard_release(struct fm_cu_guard *g)
 {
-	uint64_t past = g->progress ? fm_cu_records_past(&g->records, atomic_load(g->progress)) : 0;
-
 	if (g->place)
 		fm_cu_place_put(g->place);
 	g->place = NULL;
-	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS ||
-		past != atomic_load(&g->launched)) {
+	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS || fm_cu_guard_uncovered(g)) {
 		fm_cu_guard_runs(g);
 		return;
 	}
-	reset(g);
+	if (!pending(g))
+		reset(g);
 	keep(g);
 }
 
@@ -314,7 +322,7 @@ void fm_cu_guards_forget(CUcontext ctx)
 {
 	struct fm_cu_guard *g;
 
-	while ((g = take(ctx))) {
+	while ((g = take(ctx, true))) {
 		free(g->records.ring);
 		free(g);
 	}
