@@ -314,13 +314,17 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 
-/* The hwqueue is there for the last time: what comes of it later is in the board. */
+/* The hwqueue is there for the last time: what comes of it later is in the board. What can be
+ * stopped in its middle needs a gate behind it, to come to rest; the caller is the program's, which
+ * may call the driver whoever else is in there. */
 void fm_xq_device_close(struct fm_xq *q)
 {
 	uint64_t now = fm_now();
 
 	q->cold->progress_at = now;
-	if (fm_slot_pending(q->slot))
+	if (uncovered(q))
+		fm_xq_device_place(q, false, now);
+	else if (fm_slot_pending(q->slot))
 		tell_in_order(q, now);
 }
 

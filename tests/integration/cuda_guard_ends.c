@@ -88,6 +88,52 @@ static void destroyed_long_before(struct conform *c)
 	CU(cuStreamDestroy_v2(other));
 }
 
+struct beside {
+	CUcontext ctx;
+	_Atomic bool stop;
+};
+
+/* It waits for the device, each time. */
+static void *frees(void *arg)
+{
+	struct beside *b = arg;
+	CUdeviceptr d;
+
+	CU(cuCtxSetCurrent(b->ctx));
+	while (!atomic_load(&b->stop)) {
+		CU(cuMemAlloc_v2(&d, 4096));
+		CU(cuMemFree_v2(d));
+	}
+	return NULL;
+}
+
+/* Another thread waits for the device meanwhile. */
+static void destroyed_beside_others(struct conform *c)
+{
+	struct beside b = {.ctx = c->ctx};
+	CUdeviceptr x = new_words(9);
+	struct guard g;
+	pthread_t id;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	if (pthread_create(&id, NULL, frees, &b))
+		die("no thread");
+	for (uint32_t i = 0; i < 20; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+
+		for (int k = 0; k < 4; k++)
+			toil(&g, s, x);
+		CU(cuStreamDestroy_v2(s));
+		CU(cuCtxSynchronize());
+	}
+	atomic_store(&b.stop, true);
+	pthread_join(id, NULL);
+	note_words(c, "x", x, NULL);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+}
+
 /* A capture begins while launches are under way, on its stream and on another. */
 static void captures_between(struct conform *c)
 {
@@ -252,6 +298,7 @@ int main(int argc, char **argv)
 		{"streams destroyed", streams_destroyed},
 		{"destroyed behind an event", destroyed_behind_an_event},
 		{"destroyed long before", destroyed_long_before},
+		{"destroyed beside others", destroyed_beside_others},
 		{"captures between", captures_between},
 		{"shared stream", shared_stream},
 		{"children", children},
