@@ -9,8 +9,8 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
-/* Where the device looks at gates itself: a queue that may run, and does not move for so long,
- * waits for something else, for this caller perhaps. */
+/* Where the device looks at gates itself: a queue that is held at none, and does not move for so
+ * long in all, waits for something else, for this caller perhaps. */
 #define AWAIT_MOST (250 * FM_MS)
 /* And where nobody tells that a gate has been passed, while it is closed. */
 #define NAP_CLOSED (500 * FM_US)
@@ -85,30 +85,31 @@ static bool behind_gate(struct fm_xq *q)
 	       atomic_load_explicit(&q->slot->progress, memory_order_acquire) == 2 * told + 1;
 }
 
-/* As above, what is under way may wait for this very caller; a closed gate word holds it all the
- * same, unless the program itself has stopped the queue, and this thread may be the one to let it
- * go on. A device that looks at gates itself tells nobody when it has passed one. */
+/* As above, what is under way may wait for this very caller; what has come to a closed gate is held
+ * all the same, unless the program itself has stopped the queue, and this thread may be the one to
+ * let it go on. A device that looks at gates itself tells nobody when it has passed one. */
 void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t now = fm_now(), since = now, moved = 0;
+	uint64_t now = fm_now(), still = 0, moved = 0;
 	uint64_t most = q->device_gates ? AWAIT_MOST : FM_XQ_PATIENCE * q->spacing;
 	bool polled = q->device_gates || q->ops->reap;
 
-	for (; !atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended); now = fm_now()) {
+	while (!atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended)) {
 		uint32_t turn = atomic_load(&x->turn);
 		uint64_t done = fm_slot_done(q->slot);
-		bool run = fm_xq_may_run(q), behind;
+		bool run = fm_xq_may_run(q), is_free = fm_xq_free(q), behind;
 
-		if (done != moved || !run)
-			since = now;
+		if (done != moved)
+			still = 0;
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
 		behind = behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot));
 		fm_xq_leave(q);
-		if (!behind || now - since >= most)
+		if (!behind || (is_free && still >= most))
 			break;
 		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
+		still += fm_xq_free_ns(q, is_free, &now);
 	}
 }

@@ -110,7 +110,7 @@ static bool untold(struct fm_xq *q, uint64_t far)
 bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t since = fm_now(), now = since, moved = since, done = fm_slot_done(q->slot);
+	uint64_t since = fm_now(), now = since, still = 0, done = fm_slot_done(q->slot);
 
 	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
 		return true;
@@ -120,11 +120,13 @@ bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 	place(q, untold, FM_MAX(most / AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&
-		now - moved < AHEAD_MOST) {
+		still < AHEAD_MOST) {
+		bool is_free = fm_xq_free(q);
+
 		fm_turn_wait(q, atomic_load(&x->turn), now + AHEAD_LOOK);
-		now = fm_now();
-		if (!fm_xq_may_run(q) || fm_slot_done(q->slot) != done)
-			moved = now;
+		still += fm_xq_free_ns(q, is_free, &now);
+		if (fm_slot_done(q->slot) != done)
+			still = 0;
 		done = fm_slot_done(q->slot);
 	}
 	atomic_fetch_add_explicit(&q->slot->held_ns, now - since, memory_order_relaxed);

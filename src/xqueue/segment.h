@@ -184,6 +184,22 @@ static inline bool fm_xq_ungated(const struct fm_xq *q)
 	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);
 }
 
+/* Nothing holds what it has under way: it may run, or has not come to its gate. */
+static inline bool fm_xq_free(struct fm_xq *q)
+{
+	return fm_xq_may_run(q) || (q->device_gates && !fm_slot_waits(q->slot));
+}
+
+/* For who waits until it moves, and not for ever, since it may wait for this very thread: how much
+ * of the time since *now, which becomes the present, it was free. was_free: it was then. */
+static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *now)
+{
+	uint64_t since = *now;
+
+	*now = fm_now();
+	return was_free && fm_xq_free(q) ? *now - since : 0;
+}
+
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
 /* In strict mode: level 1, unless the device can read what the program cannot write. */
 void fm_xq_device_reach(struct fm_xq *q);

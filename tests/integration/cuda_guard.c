@@ -229,6 +229,37 @@ static bool in_time(uint64_t since)
 	return now_ns() < since + UINT64_C(60000000000);
 }
 
+static void until_set(void *flag)
+{
+	while (!atomic_load((_Atomic bool *)flag))
+		usleep(100);
+}
+
+/* One waits for the thread that still launches what comes behind it. */
+static void waited_for(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(20);
+	struct guard g;
+
+	guard_open(&g);
+	for (uint32_t i = 0; i < 4; i++) {
+		_Atomic bool launched = false;
+
+		CU(cuLaunchHostFunc(s, until_set, &launched));
+		for (uint32_t k = 0; k < 3; k++) {
+			chain(&g, s, x, 3 * i + k);
+			usleep(3000);
+		}
+		atomic_store(&launched, true);
+		CU(cuStreamSynchronize(s));
+	}
+	note_words(c, "x", x, s);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* By queries alone: what an event stands behind is done when it says so. */
 static void event_queries(struct conform *c)
 {
@@ -447,6 +478,7 @@ int main(int argc, char **argv)
 		{"copies between", copies_between},
 		{"fills between", fills_between},
 		{"host functions", host_functions},
+		{"waited for", waited_for},
 		{"event queries", event_queries},
 		{"polled memory", polled_memory},
 		{"words of memory", words_of_memory},
