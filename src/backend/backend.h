@@ -98,6 +98,10 @@ struct fm_backend_ops {
 	 * launched to be stopped in their middle, so their end must not be asked for. busy: it has
 	 * not gone on as it was yet, and nobody may take it for ended. May be NULL: no. */
 	bool (*uncovered)(void *hwq);
+	/* So many commands have been launched since the last gate: if each of them would stop in
+	 * its middle just now, how many may there be until the next one? 0: not all would. May be
+	 * NULL: none. */
+	unsigned (*far)(void *hwq, unsigned n);
 	bool (*busy)(void *hwq);
 	bool (*pending)(void *hwq); /* busy, or some such command has not finished */
 	/* What is no command, and takes room in the device all the same (it orders commands), may

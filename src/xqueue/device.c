@@ -12,6 +12,14 @@
  * device or first. Graphs that are captured then keep them so. */
 #define UNSTOPPED 8
 
+/* Where all that was launched since the last gate can be stopped in its middle gates are not what
+ * stops it: there it comes to rest, and what has left out something is launched again up to there.
+ * Both take as long as there are commands. So they stand as far apart, but no farther than this:
+ * there are times at which nothing can be stopped but at a gate. */
+#define FAR_MOST FM_MS
+/* And of who has not been stopped so for that long: who is stopped often shall be at rest soon. */
+#define CALM FM_S
+
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
 #define SAMPLE_EVERY 16
@@ -103,11 +111,34 @@ static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares)
 	return q->spacing * (stopped ? 1 : UNSTOPPED);
 }
 
+static uint64_t far_spacing(const struct fm_xq *q)
+{
+	return FM_MAX(q->spacing, FM_MIN(q->spacing * UNSTOPPED, FAR_MOST));
+}
+
+bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
+{
+	uint64_t ns = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+	unsigned n = atomic_load_explicit(&q->seg_n, memory_order_relaxed), most;
+
+	/* One that waits for gates first (guard-from) shall find them. */
+	if (!q->ops->far || q->cold->sampling || ns > far_spacing(q) || fm_xq_guard_from(q, 0) ||
+		fm_xq_ungated(q) || now - q->cold->stood_at < CALM)
+		return false;
+	most = q->ops->far(q->hwq, n);
+	if (n >= most)
+		return false;
+	atomic_store(&q->interval, far_spacing(q));
+	atomic_store_explicit(&q->seg_most, most, memory_order_relaxed);
+	return true;
+}
+
 /* A segment that is timed is a short one: so it holds few kinds. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->seg_most, UINT32_MAX, memory_order_relaxed);
 	if (!fm_xq_ungated(q))
 		atomic_store(&q->interval, sample ? q->spacing : spacing(q, &q->slot->shares));
 }
@@ -221,8 +252,11 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 			give_up(q, mark, now);
 		return;
 	}
-	if (!rc && gate)
+	if (!rc && gate) {
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+		if (!x->sampling)
+			begin_segment(q, false);
+	}
 	x->tail_at = 0;
 	if (rc)
 		fm_xq_advance(q, mark, now);

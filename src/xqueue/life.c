@@ -202,6 +202,7 @@ void fm_xq_set_interval(struct fm_xq *q)
 	uint64_t interval = q->level < FM_LEVEL_QUEUED ? part : q->spacing;
 
 	atomic_store(&q->interval, fm_xq_ungated(q) ? UINT64_MAX : interval);
+	atomic_store(&q->seg_most, UINT32_MAX);
 }
 
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level)

@@ -207,6 +207,8 @@ void fm_xq_device_reach(struct fm_xq *q);
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* A command of a kind not seen before comes: a gate in front of it, to time it? */
 bool fm_xq_device_curious(struct fm_xq *q);
+/* The segment has come to its end, with this one: may it go on? Then it does. */
+bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now);
 /* So many of a kind not seen before are taken to make up a segment. */
 #define FM_XQ_UNKNOWN_PARTS 8
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */

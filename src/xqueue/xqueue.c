@@ -53,8 +53,12 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 		est = q->spacing / FM_XQ_UNKNOWN_PARTS;
 		curious = fm_xq_device_curious(q);
 	}
-	full = fm_add_sat(atomic_load(&q->seg_ns), est) > interval && atomic_load(&q->seg_n);
+	full = atomic_load(&q->seg_n) &&
+	       (fm_add_sat(atomic_load(&q->seg_ns), est) > interval ||
+		       atomic_load(&q->seg_n) >= atomic_load(&q->seg_most));
 	closed = !fm_xq_may_run(q) && !atomic_load(&q->gates_pending);
+	if (full && !closed && !curious && q->device_gates)
+		full = !fm_xq_device_far(q, est, now);
 	/* Another thread may just have seen that there are none. */
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
 		fm_xq_place_gate(q, curious, now);

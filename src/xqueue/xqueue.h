@@ -111,7 +111,8 @@ struct fm_xq {
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t gates_pending; /* gates that are still closed */
-	_Atomic uint32_t seg_n;         /* commands since the last gate */
+	_Atomic uint32_t seg_n;         /* commands since the last gate, */
+	_Atomic uint32_t seg_most;      /* and with so many it ends */
 	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
 	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
@@ -208,7 +209,8 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
 
 	if (FM_UNLIKELY(idle || closed ||
-			seg > atomic_load_explicit(&q->interval, memory_order_relaxed))) {
+			seg > atomic_load_explicit(&q->interval, memory_order_relaxed) ||
+			n >= atomic_load_explicit(&q->seg_most, memory_order_relaxed))) {
 		est = fm_xq_begin_slow(q, before, est, waits);
 		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);

@@ -510,6 +510,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.seam = seam,
 	.lost = lost,
 	.uncovered = fm_cu_uncovered,
+	.far = fm_cu_far,
 	.interrupt = fm_cu_interrupt,
 	.restore = fm_cu_restore,
 	.busy = fm_cu_busy,

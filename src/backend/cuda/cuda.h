@@ -50,6 +50,9 @@ struct fm_cu_queue {
 	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
 	/* May a stop begin, while as many streams have work as do? NULL: nobody knows. */
 	bool (*has_room)(struct fm_cu_queue *q);
+	/* How many launches that can be stopped may stand between two gates; 0: as few as of
+	 * others. NULL likewise. */
+	unsigned (*far)(struct fm_cu_queue *q);
 
 	/* Within the room. */
 	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */

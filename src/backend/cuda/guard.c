@@ -438,6 +438,12 @@ bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
 	       atomic_load_explicit(&g->covered, memory_order_relaxed);
 }
 
+uint64_t fm_cu_guard_open(const struct fm_cu_guard *g)
+{
+	return atomic_load_explicit(&g->launched, memory_order_relaxed) -
+	       atomic_load_explicit(&g->covered, memory_order_relaxed);
+}
+
 /* --- launching graphs --- */
 
 bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)

@@ -72,6 +72,9 @@ uint64_t fm_cu_guard_said(const struct fm_cu_guard *g);
 /* Were there guarded launches since the last gate? Any thread; exact with the order held. */
 bool fm_cu_guard_uncovered(const struct fm_cu_guard *g);
 
+/* How many were there? With the order held. */
+uint64_t fm_cu_guard_open(const struct fm_cu_guard *g);
+
 /* --- within the room: gates (cuda.c) --- */
 
 /* What the queue says of itself while it waits at the next gate, in place of 2 * finished + 1: what
@@ -90,3 +93,4 @@ int fm_cu_restore(void *hwq);
 bool fm_cu_busy(void *hwq);
 bool fm_cu_pending(void *hwq);
 bool fm_cu_uncovered(void *hwq);
+unsigned fm_cu_far(void *hwq, unsigned n);

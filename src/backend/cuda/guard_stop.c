@@ -397,6 +397,13 @@ bool fm_cu_pending(void *hwq)
 	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
 }
 
+unsigned fm_cu_far(void *hwq, unsigned n)
+{
+	struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && q->far && fm_cu_guard_open(q->guard) >= n ? q->far(q) : 0;
+}
+
 bool fm_cu_uncovered(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;

@@ -10,6 +10,9 @@
 #define AHEAD_LEAST 16u
 /* It is told anew for every so many launches of who has more than an equal part of it. */
 #define AHEAD_TOLD 16u
+/* To leave out one launch takes the device, and to make it again the agent, two to three
+ * microseconds: at most so many between two gates. */
+#define FAR 128u
 /* So long the next copy waits for what is in front of it. */
 #define IDLE_MOST (250 * FM_MS)
 /* And for what is stopped elsewhere. */
@@ -53,12 +56,15 @@ static bool has_room_to_stop(struct fm_cu_queue *hw)
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
 }
 
+static unsigned far(struct fm_cu_queue *hw);
+
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
 	if (!q->hw.guard)
 		return;
 	if (q->xq) {
 		q->hw.has_room = has_room_to_stop;
+		q->hw.far = far;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
@@ -350,6 +356,17 @@ static unsigned ahead(struct fm_cuda_queue *q)
 		atomic_store_explicit(&q->told_at, begun, memory_order_relaxed);
 	}
 	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
+}
+
+/* Who is ahead waits for what the device says at its gates: it passes two before that. Where
+ * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
+static unsigned far(struct fm_cu_queue *hw)
+{
+	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
+
+	if (!fm_cu_room_for(fm_xq_at_work(q->xq) + 1))
+		return 0;
+	return FM_MIN(FAR, ahead(q) / 2);
 }
 
 enum fm_cuda_way fm_cuda_guard_enter(

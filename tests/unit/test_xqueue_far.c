@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How far apart gates stand on a device that looks at them itself: where all in front of the next
+ * one can be stopped in its middle, farther. */
+#include "xqueue_world.h"
+
+#include "xqueue/segment.h"
+
+#define COMMANDS 40u
+#define NEAR     7u /* gates among them, one in 500 us */
+#define FAR      3u /* one in a millisecond */
+
+static unsigned most;          /* as `far` answers */
+static _Atomic bool uncovered; /* as it says */
+
+static unsigned is_far(void *hwq, unsigned n)
+{
+	return most;
+}
+
+static bool is_uncovered(void *hwq)
+{
+	return uncovered;
+}
+
+/* What a command takes is known. */
+static struct fm_xq *shared_queue(unsigned level)
+{
+	static struct fm_backend_ops ops;
+	struct fm_simq *simq;
+	struct fm_xq *q;
+
+	start_device(level);
+	ops = fm_simq_word_ops;
+	ops.interrupt = fm_simq_ops.interrupt;
+	ops.restore = fm_simq_ops.restore;
+	ops.far = is_far;
+	ops.uncovered = is_uncovered;
+	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
+	const struct fm_xq_config config = {
+		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
+	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	atomic_store(&q->slot->shares, FM_SHARES);
+	fm_est_put(fm_estimates, COMMAND_NS, COMMAND_NS);
+	most = UINT32_MAX;
+	return q;
+}
+
+static void over(struct fm_xq *q)
+{
+	w.pause = false;
+	wait_all(q);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
+/* Gates among so many commands that are launched at one time. */
+static uint64_t gates(struct fm_xq *q, unsigned n)
+{
+	uint64_t before = atomic_load(&q->slot->gates);
+
+	pause_device();
+	for (unsigned i = 0; i < n; i++)
+		launch(q, i);
+	return atomic_load(&q->slot->gates) - before;
+}
+
+static void test_farther_apart(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	assert_int_equal(gates(q, COMMANDS), FAR);
+	over(q);
+}
+
+static void test_so_many_commands(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	most = 7;
+	assert_int_equal(gates(q, COMMANDS), (COMMANDS - 1) / 7);
+	over(q);
+}
+
+static void test_not_of_others(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	most = 0;
+	assert_int_equal(gates(q, COMMANDS), NEAR);
+	over(q);
+}
+
+static void test_not_where_gates_are_waited_for(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	atomic_store(&q->slot->guard_us, 200);
+	assert_int_equal(gates(q, COMMANDS), NEAR);
+	over(q);
+}
+
+static void test_not_where_gates_alone_stop_it(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	atomic_store(&q->slot->deepest, FM_LEVEL_QUEUED);
+	assert_int_equal(gates(q, COMMANDS), NEAR);
+	over(q);
+}
+
+/* One that the agent puts behind the last command ends the segment as any other: what comes then
+ * has its own. */
+static void test_the_last_gate_ends_it(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	gates(q, 8);
+	uncovered = true;
+	w.pause = false;
+	wait_all(q);
+	uncovered = false;
+	most = 0;
+	assert_int_equal(gates(q, COMMANDS), NEAR);
+	over(q);
+}
+
+/* Not of one that was stopped in the middle of a command a moment ago. */
+static void test_not_of_who_was_just_stopped(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	q->cold->stood_at = fm_now();
+	assert_int_equal(gates(q, COMMANDS), NEAR);
+	over(q);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_farther_apart),
+	cmocka_unit_test(test_so_many_commands),
+	cmocka_unit_test(test_not_of_others),
+	cmocka_unit_test(test_not_where_gates_are_waited_for),
+	cmocka_unit_test(test_not_where_gates_alone_stop_it),
+	cmocka_unit_test(test_the_last_gate_ends_it),
+	cmocka_unit_test(test_not_of_who_was_just_stopped),
+};
+
+int main(int argc, char **argv)
+{
+	return RUN_OWN_PROCESSES(tests, argc, argv);
+}
