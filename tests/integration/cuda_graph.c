@@ -423,14 +423,14 @@ static void composed(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
-/* A graph as a node of another; a launch of one, captured; and a capture into one that is there. */
+/* A graph as a node of another, and a capture into one that is there. */
 static void graphs_in_graphs(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
 	CUdeviceptr x = new_words(16);
-	CUgraph child = by_node(c, x, 0), graph, captured;
-	CUgraphExec inner, outer;
-	CUgraphNode node;
+	CUgraph child = by_node(c, x, 0), graph, captured, twice;
+	CUgraphExec outer;
+	CUgraphNode node, second;
 
 	CU(cuGraphCreate(&graph, 0));
 	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
@@ -439,18 +439,44 @@ static void graphs_in_graphs(struct conform *c)
 	chain(c, s, x);
 	CU(cuStreamEndCapture(s, &captured));
 	note(c, "the same graph: %s", captured == graph ? "yes" : "no");
-	inner = instantiate(graph);
-	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_GLOBAL));
-	mix(c, s, x, 1);
-	CU(cuGraphLaunch(inner, s));
-	mix(c, s, x, 2);
-	CU(cuGraphLaunch(inner, s));
-	outer = end_capture(s);
+	CU(cuGraphCreate(&twice, 0));
+	CU(cuGraphAddChildGraphNode(&node, twice, NULL, 0, graph));
+	CU(cuGraphAddChildGraphNode(&second, twice, &node, 1, graph));
+	CU(cuGraphDestroy(graph));
+	outer = instantiate(twice);
 	for (int i = 0; i < 20; i++)
 		CU(cuGraphLaunch(outer, s));
 	note_words(c, "launched", x, s);
-	CU(cuGraphExecDestroy(inner));
 	CU(cuGraphExecDestroy(outer));
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* A launch of a graph that is captured: drivers refuse it, or make a node of it. */
+static void launches_captured(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(18);
+	CUgraphExec inner = instantiate(by_node(c, x, 0)), outer;
+	CUgraph graph = NULL;
+	fm_cu_result launched, ended;
+
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_GLOBAL));
+	mix(c, s, x, 1);
+	launched = cu.cuGraphLaunch(inner, s);
+	if (!launched)
+		mix(c, s, x, 2);
+	ended = cu.cuStreamEndCapture(s, &graph);
+	note(c, "captured %d, ended %d", launched, ended);
+	if (!launched && !ended) {
+		outer = instantiate(graph);
+		for (int i = 0; i < 20; i++)
+			CU(cuGraphLaunch(outer, s));
+		CU(cuGraphExecDestroy(outer));
+	}
+	CU(cuGraphLaunch(inner, s));
+	note_words(c, "launched", x, s);
+	CU(cuGraphExecDestroy(inner));
 	CU(cuMemFree_v2(x));
 	CU(cuStreamDestroy_v2(s));
 }
@@ -469,6 +495,7 @@ int main(int argc, char **argv)
 		{"external event", external_event},
 		{"composed", composed},
 		{"graphs in graphs", graphs_in_graphs},
+		{"launches captured", launches_captured},
 		{NULL, NULL},
 	};
 

@@ -17,6 +17,9 @@ SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_guard_copies
 ENV = cuda_env(dict(os.environ))
 
 
+NESTED = (("cuda_graph", "launches captured"), ("cuda_guard_graphs", "graphs in graphs"))
+
+
 def run_native(name):
     return subprocess.run([program(name)], env=ENV, capture_output=True, text=True, timeout=120)
 
@@ -35,10 +38,12 @@ def world(stack, **more):
 
 
 def same(name, p, text, native=None):
+    native = native or NATIVE[name]
+    check(native.returncode == 0, f"{name} fails natively: {native.stderr}")
     check(p.wait() == 0, f"{name} ended with status {p.p.returncode} {text}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
-    want = (native or NATIVE[name]).stdout.splitlines()
+    want = native.stdout.splitlines()
     differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
     check(got == want, f"{name} differs {text}:\n{differ}")
 
@@ -272,6 +277,19 @@ def graphs_that_cannot(stack):
     check(all(counted()[name] > 0 for name in want), f"so many: {counted()}")
 
 
+def launches_captured(stack):
+    """On a driver that makes a node of them."""
+    native = {name: subprocess.run([program(name), "0", case], env={**ENV, "FAKE_CUDA_NESTED": "1"}, capture_output=True, text=True,
+                                   timeout=120) for name, case in NESTED}
+    fermata = world(stack)
+    fermata.env["FAKE_CUDA_NESTED"] = "1"
+    running = {name: fermata.program([program(name), "0", case]) for name, case in NESTED}
+    fermata.suspend_at_random(random.Random(5), list(running.values()), 0.01, 0.005)
+    for name, p in running.items():
+        check("captured 0, ended 0" in native[name].stdout, native[name].stdout)
+        same(name, p, "with launches captured", native[name])
+
+
 def at_level_2(stack):
     not_by_wish(stack, {}, "--level", "2")
 
@@ -381,7 +399,7 @@ def driver_without(stack):
 
 
 if __name__ == "__main__":
-    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without,)
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,

@@ -261,6 +261,11 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 	CUstream s;
 
 	FK_TRY(fk_stream_find(stream, &s));
+	/* As driver 580 does. What becomes of the capture is assumed. */
+	if (s->capture && !fk_env("FAKE_CUDA_NESTED")) {
+		s->capture->invalid = true;
+		return CU_CAPTURE_UNSUPPORTED;
+	}
 	FK_TRY(fk_implicit(s));
 	share_plan(&w);
 	if (s->capture)
