@@ -394,24 +394,49 @@ static uint64_t graph_spacing(struct fm_xq *q)
 										     : none;
 }
 
-bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph)
+/* By what is captured, and nothing else, gates stand. */
+static void enter_graph(struct fm_xq *q, uint64_t graph)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->inner_graph == graph)
+		return;
+	x->inner_graph = graph;
+	x->inner_ns = 0;
+	x->inner_whole = q->level < FM_LEVEL_RUNNING;
+}
+
+void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->device_gates || atomic_load(&q->client->dead))
+		return;
+	pthread_mutex_lock(&x->lock);
+	enter_graph(q, graph);
+	x->inner_whole = true;
+	pthread_mutex_unlock(&x->lock);
+}
+
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	bool placed = false;
-	uint64_t est;
+	uint64_t est, most;
 
 	if (!q->device_gates || atomic_load(&q->interval) == UINT64_MAX ||
 		atomic_load(&q->client->dead))
 		return false;
 	pthread_mutex_lock(&x->lock);
-	if (x->inner_graph != graph) {
-		x->inner_graph = graph;
-		x->inner_ns = 0;
-	}
+	enter_graph(q, graph);
+	x->inner_whole |= !divisible;
 	est = graph_estimate(q, key);
 	x->inner_ns += est;
-	if (x->inner_ns > graph_spacing(q) && !q->ops->inner(q->hwq, &w)) {
+	most = graph_spacing(q);
+	if (!x->inner_whole)
+		most = FM_MAX(most, q->spacing * UNSTOPPED);
+	if (x->inner_ns > most && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 		placed = true;

@@ -76,6 +76,7 @@ struct fm_xq_cold {
 	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
+	bool inner_whole;     /* its commands will not stop in their middle */
 	_Atomic uint64_t graph_spacing;     /* as fm_xq_graph_spacing() says */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */

@@ -264,6 +264,28 @@ def not_in_graphs(stack):
     not_by_wish(stack, {"FERMATA_GUARDIAN_GRAPHS": "0"}, what=GRAPHS)
 
 
+def gates_in_graphs(stack):
+    """Gates stand farther apart in a graph as long as it is one that can be guarded, and where they stood, each time."""
+    env = {"FERMATA_GUARDIAN_GRAPHS": "0"}
+    for more, options, far in (({}, (), True), (env, (), False), ({"FERMATA_GUARDIAN_LEAVE": "step"}, (), False), ({}, ("--level", "2"), False)):
+        fermata = world(stack)
+        fermata.env.update(more)
+        fermata.cuda_worker().advances()
+        p = fermata.program([program("cuda_inner")], *options)
+        p.line("ready")
+        eventually("it is known", lambda: queues(fermata, p.pid))
+
+        def gates(what, besides=0):
+            after = p.mark()
+            p.tell(f"{what} 100")
+            return int(p.line("nodes ", after=after).split()[1]) - 100 - besides
+
+        for _ in range(2):
+            check(gates("kernels") == (1 if far else 12), f"gates of a chain with {more} {options}")
+            check(gates("fill", 1) == (1 if far else 12), f"gates behind a fill with {more} {options}")
+            check(gates("fork", 2) == 12, f"gates behind a fork with {more} {options}")
+
+
 def graphs_that_cannot(stack):
     """Those are counted, by the reason."""
     fermata = world(stack)
@@ -402,5 +424,5 @@ if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
-         not_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
+         not_in_graphs, gates_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)

@@ -9,7 +9,7 @@
 #define NEAR     7u /* gates among them, one in 500 us */
 #define FAR      3u /* one in a millisecond */
 
-static unsigned most;          /* as `far` answers */
+static unsigned most, inner;   /* as `far` answers; gates in graphs */
 static _Atomic bool uncovered; /* as it says */
 
 static unsigned is_far(void *hwq, unsigned n)
@@ -20,6 +20,12 @@ static unsigned is_far(void *hwq, unsigned n)
 static bool is_uncovered(void *hwq)
 {
 	return uncovered;
+}
+
+static int put_inner(void *hwq, const struct fm_gate_words *words)
+{
+	inner++;
+	return 0;
 }
 
 /* What a command takes is known. */
@@ -35,6 +41,7 @@ static struct fm_xq *shared_queue(unsigned level)
 	ops.restore = fm_simq_ops.restore;
 	ops.far = is_far;
 	ops.uncovered = is_uncovered;
+	ops.inner = put_inner;
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {
 		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
@@ -135,6 +142,56 @@ static void test_not_of_who_was_just_stopped(void **state)
 	over(q);
 }
 
+/* --- graphs --- */
+
+/* Gates in a graph of so many commands. */
+static unsigned captured(struct fm_xq *q, uint64_t graph, unsigned n, bool divisible)
+{
+	unsigned before = inner;
+
+	for (unsigned i = 0; i < n; i++)
+		fm_xq_capture(q, COMMAND_NS, graph, divisible);
+	return inner - before;
+}
+
+/* 500 us, and eight times as much; and the same each time. */
+static void test_in_graphs(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	atomic_store(&peer.board->contended, 1);
+	for (unsigned graph = 1; graph < 10; graph += 3) {
+		assert_int_equal(captured(q, graph, 100, true), 2);
+		assert_int_equal(captured(q, graph + 1, 100, false), 19);
+		/* From there on. */
+		assert_int_equal(captured(q, graph + 2, 20, true), 0);
+		assert_int_equal(captured(q, graph + 2, 1, false), 1);
+		assert_int_equal(captured(q, graph + 2, 10, true), 2);
+	}
+	over(q);
+}
+
+static void test_in_graphs_with_other_nodes(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+
+	atomic_store(&peer.board->contended, 1);
+	fm_xq_capture_whole(q, 1);
+	assert_int_equal(captured(q, 1, 100, true), 19);
+	assert_int_equal(captured(q, 2, 100, true), 2);
+	over(q);
+}
+
+/* Whatever is said of the commands. */
+static void test_in_graphs_at_level_2(void **state)
+{
+	struct fm_xq *q = shared_queue(WORDS);
+
+	atomic_store(&peer.board->contended, 1);
+	assert_int_equal(captured(q, 1, 100, true), 19);
+	over(q);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_farther_apart),
 	cmocka_unit_test(test_so_many_commands),
@@ -143,6 +200,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_not_where_gates_alone_stop_it),
 	cmocka_unit_test(test_the_last_gate_ends_it),
 	cmocka_unit_test(test_not_of_who_was_just_stopped),
+	cmocka_unit_test(test_in_graphs),
+	cmocka_unit_test(test_in_graphs_with_other_nodes),
+	cmocka_unit_test(test_in_graphs_at_level_2),
 };
 
 int main(int argc, char **argv)

@@ -239,6 +239,25 @@ static bool wanted(void)
 	return atomic_load(&fm_cuda_rewrote) && fm_cuda_driver() && (!v || strcmp(v, "0") != 0);
 }
 
+/* An edge of a graph says what this attribute says in a stream. */
+static bool overlaps(const struct fm_cu_launch_config *c)
+{
+	for (unsigned i = 0; i < c->n_attributes; i++)
+		if (c->attributes[i].id == FM_CU_LAUNCH_OVERLAPS &&
+			(uint32_t)c->attributes[i].value[0])
+			return true;
+	return false;
+}
+
+bool fm_cuda_exec_takes(
+	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config)
+{
+	bool whole = false;
+
+	return kernel && !kernel->left && config && fm_cu_guard_repeats(config, &whole) &&
+	       !overlaps(config) && wanted();
+}
+
 void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 {
 	struct fm_cuda_exec *e;

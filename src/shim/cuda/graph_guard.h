@@ -16,6 +16,9 @@ extern _Atomic bool fm_cuda_exec_any;
 /* The driver has made exec of the graph, with these flags: if its kernels can be guarded, their
  * nodes get parameters of ours. */
 void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags);
+/* Can such a kernel be in a graph that is guarded? */
+bool fm_cuda_exec_takes(
+	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config);
 /* Before the driver's call. What its nodes are is not what was seen any more. */
 void fm_cuda_exec_changes(CUgraphExec exec);
 /* A launch of it was captured: its nodes are in another graph, too. */

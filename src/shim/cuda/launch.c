@@ -24,24 +24,36 @@ static void seal(struct fm_cuda_queue *q, CUstream stream)
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel)
+static bool captured(
+	struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel, bool divisible)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
-	if (q && q != &fm_cuda_refused && kernel)
+	if (!q || q == &fm_cuda_refused)
+		return true;
+	if (kernel) {
 		atomic_store(&q->unsealed, true);
-	else if (q && q != &fm_cuda_refused)
+	} else {
 		seal(q, stream);
-	if (q && q != &fm_cuda_refused && fm_cuda_graph_takes_gates(stream) &&
-		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no)))
+		divisible = divisible && !atomic_load(&q->unsealed);
+	}
+	if (fm_cuda_graph_takes_gates(stream) &&
+		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no), divisible))
 		fm_cuda_graph_gated(stream);
 	return true;
 }
 
+/* While graphs are captured: this may fork one, or join, or become a node that nothing covers. */
+static void captured_besides(struct fm_cuda_queue *q)
+{
+	fm_xq_capture_whole(q->xq, atomic_load(&fm_cu_capture_no));
+}
+
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. kernel: one that can be guarded. */
+ * function or the graph that is launched, if it is one. kernel: one that can be guarded. divisible:
+ * in a graph, too. */
 static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
-	bool guards, const void *what, bool kernel)
+	bool guards, const void *what, bool kernel, bool divisible)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -51,7 +63,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key, kernel))
+		captured(l.q, stream, key, kernel, divisible))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
@@ -75,7 +87,7 @@ static inline struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what, false);
+	struct launch l = enter(given, per_thread, key, id, guards, what, false, !what);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -90,6 +102,15 @@ static inline bool waits_for_event(enum fm_cuda_id id)
 	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
 }
 
+/* While graphs are captured. */
+static void captured_order(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id)
+{
+	if (!waits_for_event(id) && fm_cuda_capturing(stream))
+		seal(q, stream);
+	if (waits_for_event(id) || atomic_load(&q->unsealed))
+		captured_besides(q);
+}
+
 /* A command that only orders: counted apart, for what queries answer. */
 static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
 {
@@ -98,13 +119,12 @@ static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cu
 	if (FM_UNLIKELY(fm_cu_inside))
 		return l;
 	l.q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) && l.q &&
-		!waits_for_event(id) && fm_cuda_capturing(fm_cuda_stream(given, per_thread)))
-		seal(l.q, fm_cuda_stream(given, per_thread));
 	if (!l.q) {
 		fm_cuda_cover(fm_cuda_stream(given, per_thread));
 		return l;
 	}
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
+		captured_order(l.q, fm_cuda_stream(given, per_thread), id);
 	l.way = fm_cuda_order_enter(l.q);
 	fm_cuda_cover(fm_cuda_stream(given, per_thread));
 	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
@@ -200,8 +220,10 @@ static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_
 	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
 {
 	bool guards = atomic_load(&fm_cuda_ways);
-	struct launch_plan p = {
-		.l = enter(stream, per_thread, key, id, guards, f, kernel && !kernel->left)};
+	bool divisible =
+		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);
+	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f,
+					kernel && !kernel->left, divisible)};
 
 	if (guards && !p.l.q)
 		p.loading = fm_cuda_load_begin(f);
@@ -263,7 +285,7 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
                                                                                                \
 		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
 			return symbol##_rewritten call;                                        \
-		l = enter(stream, per_thread, key, id, false, NULL, false);                    \
+		l = enter(stream, per_thread, key, id, false, NULL, false, false);             \
 		fm_cu_inside++;                                                                \
 		rc = NEXT(id, decl, call);                                                     \
 		fm_cu_inside--;                                                                \
@@ -330,6 +352,8 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 	if (FM_UNLIKELY(fm_cu_inside))
 		return false;
 	l->q = q = fm_cuda_find_governed(stream);
+	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
+		captured_besides(q);
 	if (q)
 		l->way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
@@ -370,7 +394,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false);
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false, false);
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
