@@ -107,13 +107,11 @@ static bool untold(struct fm_xq *q, uint64_t far)
 	return fm_xq_mark(q) >= q->cold->told + far;
 }
 
-bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
+static bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t since = fm_now(), now = since, still = 0, done = fm_slot_done(q->slot);
 
-	if (fm_slot_pending(q->slot) < most || atomic_load(&q->client->dead))
-		return true;
 	fm_xq_order_take(q);
 	/* The device says how far it has come at gates alone. One for each launch would cost more
 	 * than all else. */
@@ -131,4 +129,10 @@ bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 	}
 	atomic_fetch_add_explicit(&q->slot->held_ns, now - since, memory_order_relaxed);
 	return fm_slot_pending(q->slot) < most;
+}
+
+bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
+{
+	return FM_LIKELY(fm_slot_pending(q->slot) < most) || atomic_load(&q->client->dead) ||
+	       wait_to_have_fewer(q, most);
 }

@@ -5,6 +5,7 @@
  */
 #include "turnstile.h"
 #include "base/clock.h"
+#include "base/util.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -110,22 +111,35 @@ static bool stopped(struct fm_cu_turnstile *t)
 	return atomic_load(&t->stops) && !atomic_load(&over);
 }
 
-/* Inside then, unless it is false: there was something stopped for all that time. */
-static bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+static inline bool try_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside)
 {
-	uint64_t until = most == FM_NEVER ? FM_NEVER : fm_now() + most;
+	atomic_fetch_add(inside, 1);
+	if (FM_LIKELY(!stopped(t)))
+		return true;
+	atomic_fetch_sub(inside, 1);
+	return false;
+}
+
+static bool wait_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+{
+	uint64_t until = fm_add_sat(fm_now(), most);
 	bool insists = most > PUSH_MOST;
 
-	for (;; nap()) {
-		atomic_fetch_add(inside, 1);
-		if (!stopped(t))
-			return true;
-		atomic_fetch_sub(inside, 1);
+	do {
 		if (!insists && atomic_load(&t->waited_for))
 			return false;
 		if (until != FM_NEVER && fm_now() > until)
 			return false;
-	}
+		nap();
+	} while (!try_to_enter(t, inside));
+	return true;
+}
+
+/* Inside then, unless it is false: there was something stopped for all that time. Who finds nothing
+ * stopped, as each launch does, looks at no clock. */
+static inline bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+{
+	return try_to_enter(t, inside) || wait_to_enter(t, inside, most);
 }
 
 bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)

@@ -91,6 +91,17 @@ bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **para
 	return true;
 }
 
+/* Mostly a pointer or a number. */
+static inline void copy_one(char *to, const void *from, size_t size)
+{
+	if (FM_LIKELY(size == 8))
+		memcpy(to, from, 8);
+	else if (size == 4)
+		memcpy(to, from, 4);
+	else
+		memcpy(to, from, size);
+}
+
 bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
 {
 	char *to = copy;
@@ -102,7 +113,7 @@ bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, v
 		return false;
 	memset(to, 0, k->guard_at);
 	for (unsigned i = 0; i < k->n_params; i++)
-		memcpy(to + k->params[i].at, params[i], k->params[i].size);
+		copy_one(to + k->params[i].at, params[i], k->params[i].size);
 	return true;
 }
 
