@@ -315,19 +315,26 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	fm_xq_open_gates(q, now);
 }
 
-/* It stands in the middle of a command: the time until it goes on is nobody's. */
-static void note_stand(struct fm_xq *q)
+void fm_xq_note_rest(struct fm_xq *q, uint64_t now)
 {
-	struct fm_xq_cold *x = q->cold;
-	uint64_t now = fm_now(), busy;
+	uint64_t busy;
 
-	x->interrupted = true;
-	x->stood_at = now;
 	atomic_store(&q->slot->released, atomic_load(&q->slot->done));
 	busy = atomic_exchange(&q->slot->busy_since, 0);
 	if (busy && now > busy)
 		atomic_fetch_add(&q->slot->device_ns, now - busy);
 	atomic_store(&q->slot->done_at, now);
+}
+
+/* It stands in the middle of a command. */
+static void note_stand(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+
+	x->interrupted = true;
+	x->stood_at = now;
+	fm_xq_note_rest(q, now);
 	atomic_fetch_add_explicit(&q->slot->interrupts, 1, memory_order_relaxed);
 	XQ_TRACE(interrupted, now, q, fm_slot_pending(q->slot), 0, 0);
 }

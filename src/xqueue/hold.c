@@ -9,27 +9,52 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
+/* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
+#define STILL_MOST FM_S
 /* Where the device looks at gates itself: a queue that is held at none, and does not move for so
  * long in all, waits for something else, for this caller perhaps. */
 #define AWAIT_MOST (250 * FM_MS)
 /* And where nobody tells that a gate has been passed, while it is closed. */
 #define NAP_CLOSED (500 * FM_US)
 
-/* Is there as much under way as the window allows? What is under way may itself wait for
- * something that this very caller is to do next (set a user event): when nothing has moved for
- * FM_XQ_PATIENCE intervals, the window does not count until something moves. Lock held. */
-static bool window_full(struct fm_xq *q, uint64_t now)
+/* What is under way may itself wait for something that this very caller is to do next (set a user
+ * event, or what a host function waits for): for how long have callers been held, and it has not
+ * moved? Lock held. */
+static void look_still(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t done = atomic_load(&q->slot->done);
 
-	if (fm_client_free_run(q->client) || x->gate_index < x->segments_done + FM_XQ_WINDOW_PARTS)
-		return false;
-	if (done != x->held_at_done) {
-		x->held_at_done = done;
-		x->held_since = now;
-	}
-	return now - x->held_since < FM_XQ_PATIENCE * q->spacing;
+	if (done != x->held_done || done >= fm_xq_mark(q))
+		x->held_still = 0;
+	else if (x->holds)
+		x->held_still += fm_sub_sat(now, x->held_seen);
+	x->held_done = done;
+	x->held_seen = now;
+}
+
+/* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does
+ * not count until something moves. Lock held. */
+static bool window_full(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	return !fm_client_free_run(q->client) &&
+	       x->gate_index >= x->segments_done + FM_XQ_WINDOW_PARTS &&
+	       x->held_still < FM_XQ_PATIENCE * q->spacing;
+}
+
+/* How far it may get. A group that may not run is held for as long as that takes; but who does not
+ * come to rest, since it waits for this caller, would keep all others from the device, and so never
+ * have it again: it counts as at rest, until it moves. Lock held. */
+static void publish(struct fm_xq *q, bool run, uint64_t now)
+{
+	struct fm_slot *s = q->slot;
+
+	if (run || q->cold->held_still < STILL_MOST)
+		atomic_store(&s->released, run ? UINT64_MAX : fm_xq_mark(q));
+	else if (atomic_load(&s->released) != q->cold->held_done)
+		fm_xq_note_rest(q, now);
 }
 
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
@@ -51,9 +76,10 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		}
 		counted = true;
 		fm_xq_reap(q);
-		waits = (!run || window_full(q, now)) && !atomic_load(&c->dead);
+		look_still(q, now);
+		waits = (!run || window_full(q)) && !atomic_load(&c->dead);
 		x->holds += (unsigned)waits - held;
-		atomic_store(&q->slot->released, run ? UINT64_MAX : fm_xq_mark(q));
+		publish(q, run, now);
 		fm_xq_leave(q);
 		if (!waits)
 			break;

@@ -44,11 +44,12 @@ struct fm_xq_cold {
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t launch_at;   /* it is put off for a launch under way, since; 0: it is not */
-	uint64_t held_at_done,
-		held_since;  /* level 1: the window is full, with so many done, since */
-	unsigned holds;      /* level 1: callers that are held back */
-	bool interrupted;    /* level 3: it stands in the middle of a command, */
-	uint64_t stood_at;   /* since */
+	uint64_t held_still;  /* level 1: callers were held, and nothing finished, for so long, */
+	uint64_t held_done;   /* with so many done, */
+	uint64_t held_seen;   /* as seen last */
+	unsigned holds;       /* level 1: callers that are held back */
+	bool interrupted;     /* level 3: it stands in the middle of a command, */
+	uint64_t stood_at;    /* since */
 	uint64_t stop_at;    /* it was asked to stand, or to go on; 0: not since the gate changed */
 	bool stop_open;      /* which of them */
 	bool asked;          /* it was asked to stand, or to go on once more */
@@ -139,6 +140,8 @@ bool fm_xq_track(struct fm_xq *q, uint64_t index);
 /* Level 3: as the gate says. Returns when to call again. To let it go on is the agent's, or that of
  * the program's own thread. */
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);
+/* It gets no further than it is: the time until it goes on is nobody's. */
+void fm_xq_note_rest(struct fm_xq *q, uint64_t now);
 /* Take over what trackers say: of those, too, that must be asked for. */
 void fm_xq_reap(struct fm_xq *q);
 /* How long to sleep before the next look at a queue that others wait for, busy since `since`. */

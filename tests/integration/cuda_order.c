@@ -304,6 +304,24 @@ static void host_functions(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* One waits for the thread that still launches what comes behind it. */
+static void waited_for(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(16);
+	atomic_bool launched = false;
+
+	CU(cuLaunchHostFunc(s, until_set, &launched));
+	for (uint32_t i = 0; i < 40; i++) {
+		mix(c, s, x, i);
+		usleep(1000);
+	}
+	launched = true;
+	note_words(c, "x", x, s);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 static void cooperative(struct conform *c)
 {
 	CUstream s = new_stream(0);
@@ -560,6 +578,7 @@ int main(int argc, char **argv)
 		{"words of memory", words_of_memory},
 		{"batch of words", batch_of_words},
 		{"host functions", host_functions},
+		{"waited for", waited_for},
 		{"cooperative", cooperative},
 		{"clusters", clusters},
 		{"errors", errors},

@@ -197,6 +197,36 @@ static void test_closed_while_idle_level_3(void **state)
 	closed_while_idle(3);
 }
 
+/* What is under way does not move, for all that is known since it waits for the caller: who is held
+ * stays so, and the queue counts as at rest, until its gate opens. */
+static void test_waited_for_level_1(void **state)
+{
+	struct feeder f = {.from = 1, .to = 2};
+	uint64_t since;
+
+	start_device(1);
+	f.q = new_queue(false, 0);
+	warm_up(f.q);
+	pause_device();
+	launch(f.q, 0);
+	since = fm_now();
+	set_gate(f.q, FM_GATE_CLOSED);
+	start_feeder(&f);
+	eventually(fm_xq_stalled(f.q));
+	assert_true(fm_now() - since >= FM_S);
+	assert_int_equal(fm_xq_mark(f.q), 21);
+	assert_int_equal(fm_slot_pending(f.q->slot), 2);
+	set_gate(f.q, FM_GATE_OPEN);
+	pthread_join(f.thread, NULL);
+	set_gate(f.q, FM_GATE_CLOSED);
+	assert_false(fm_xq_stalled(f.q));
+	set_gate(f.q, FM_GATE_OPEN);
+	w.pause = false;
+	wait_all(f.q);
+	assert_in_order(2);
+	stop_device();
+}
+
 static void own_suspension(unsigned level)
 {
 	struct feeder f = {.from = 0, .to = 1500, .until = 400};
@@ -410,6 +440,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_closed_while_idle_level_2),
 	cmocka_unit_test(test_closed_while_idle_words),
 	cmocka_unit_test(test_closed_while_idle_level_3),
+	cmocka_unit_test(test_waited_for_level_1),
 	cmocka_unit_test(test_own_suspension_level_1),
 	cmocka_unit_test(test_own_suspension_level_2),
 	cmocka_unit_test(test_own_suspension_level_3),
