@@ -630,6 +630,55 @@ static void copies_of_many(void)
 		MUST(!memcmp(r[i].pinned, r[0].pinned, BYTES));
 }
 
+static void *launch_and_tell(void *arg)
+{
+	CU(cuCtxSetCurrent(c.ctx));
+	work(batch, out[1], 1);
+	*(_Atomic bool *)arg = true;
+	return NULL;
+}
+
+static void *capture(void *arg)
+{
+	CUgraph graph;
+
+	CU(cuCtxSetCurrent(c.ctx));
+	CU(cuStreamBeginCapture_v2(urgent, CU_CAPTURE_THREAD_LOCAL));
+	EVENTUALLY(*(_Atomic bool *)arg);
+	CU(cuStreamEndCapture(urgent, &graph));
+	CU(cuGraphDestroy(graph));
+	return NULL;
+}
+
+/* A capture begins while another thread's launch is in the driver, which waits for the device: it
+ * has a gate behind it all the same, for nobody could put one there as long as the capture lasts.
+ */
+static void captures_beside_a_launch(void)
+{
+	_Atomic bool launched = false, over = false;
+	pthread_t t[2];
+	uint64_t gates;
+
+	bind_both(0);
+	stand(batch);
+	MUST(!pthread_create(&t[0], NULL, launch_and_tell, &launched));
+	EVENTUALLY(!info(batch).stalled);
+	usleep(20000); /* it is in the driver */
+	MUST(!launched);
+	gates = info(batch).gates;
+	MUST(!pthread_create(&t[1], NULL, capture, &over));
+	usleep(20000); /* it begins */
+	let_go(batch);
+	pthread_join(t[0], NULL);
+	EVENTUALLY(launched);
+	MUST(info(batch).guarded == 1);
+	EVENTUALLY(info(batch).gates > gates);
+	over = true;
+	pthread_join(t[1], NULL);
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(1));
+}
+
 static void off(void)
 {
 	without(-ENODEV);
@@ -669,6 +718,7 @@ static const struct {
 	{"elastic", elastic},
 	{"in-one-channel", in_one_channel},
 	{"copies-of-many", copies_of_many},
+	{"captures-beside-a-launch", captures_beside_a_launch},
 	{"stays", stays},
 	{"off", off},
 	{"absent", absent},

@@ -60,6 +60,12 @@ def guarded(stack):
         run(argv, environment(XDG_CACHE_HOME=cache, FERMATA_SPIN_US="2000"))
 
 
+def captures(stack):
+    """While another thread's launch, the first of its kind, waits for the device."""
+    run([program("cuda_server_linked"), "captures-beside-a-launch", "fixed-priority", IMAGE],
+        environment(FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="wait"))
+
+
 def guarded_too_late(stack):
     """Who has looked for the driver's functions already is told so, rather than left without."""
     cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
@@ -159,5 +165,5 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, guarded, guarded_too_late, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
+    main(linked, guarded, captures, guarded_too_late, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
          seen_from_outside)

@@ -145,6 +145,19 @@ void fm_cuda_cover_all(CUcontext ctx)
 		for_all(ctx, is_any, false, fm_xq_cover);
 }
 
+static bool has_guard(const struct fm_cuda_queue *q)
+{
+	return q->hw.guard;
+}
+
+/* Of a launch that has not come back nobody can tell: its queue is asked when its order can be had,
+ * and those that come after it see the capture. */
+void fm_cuda_cover_capture(void)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
+		for_all(NULL, has_guard, true, fm_xq_cover);
+}
+
 void fm_cuda_guard_gone(struct fm_cuda_queue *q)
 {
 	if (q->hw.guard)

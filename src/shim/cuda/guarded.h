@@ -34,6 +34,9 @@ static inline void fm_cuda_cover(CUstream stream)
 }
 /* In front of something that waits for all streams of a context; NULL: of all contexts. */
 void fm_cuda_cover_all(CUcontext ctx);
+/* While something is captured nothing can be put behind what is stopped, by the agent: in front of
+ * a capture that was announced, so that no launch is left uncovered. */
+void fm_cuda_cover_capture(void);
 
 /* --- calls into the driver (turnstile.h) --- */
 

@@ -77,7 +77,7 @@ static void capture_begins(CUstream given, bool per_thread)
 {
 	find_queue(fm_cuda_stream(given, per_thread));
 	fm_cu_capture_begin();
-	fm_cuda_cover_all(NULL);
+	fm_cuda_cover_capture();
 }
 
 static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
