@@ -115,6 +115,10 @@ struct fm_backend_ops {
 	 * the driver's. What is tracked counts as reached. May be NULL. */
 	void (*close)(void *hwq);
 
+	/* Before release: the device may still have to go past a gate, and nobody will hear when it
+	 * has. May be NULL. */
+	void (*adrift)(void *hwq);
+
 	/* The XQueue lets go of the hwqueue: the last call for it. May be NULL. */
 	void (*release)(void *hwq);
 

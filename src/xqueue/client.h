@@ -68,7 +68,8 @@ struct fm_client {
 
 	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
-	bool spoilt[FM_CLIENT_QUEUES]; /* a device may still write there: never used again */
+	uint64_t owed[FM_CLIENT_QUEUES]; /* of slots without one: what their progress has yet to
+					    come to, for a device still looks at them. 0: nothing */
 	struct fm_cgroup group[FM_BOARD_GROUPS];
 	unsigned groups;
 	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */

@@ -92,11 +92,14 @@ static void end_sample(struct fm_xq *q)
 static void note_progress(struct fm_xq *q, uint64_t now)
 {
 	uint64_t done = fm_slot_done(q->slot);
+	struct fm_xq_cold *x = q->cold;
 
+	if (x->pass == FM_PASS_SEEN && atomic_load(&q->slot->progress) == 2 * x->told + 1)
+		x->pass = FM_PASS_SAID;
 	if (done <= atomic_load(&q->slot->done))
 		return;
 	fm_xq_advance(q, done, now);
-	q->cold->progress_at = now;
+	x->progress_at = now;
 }
 
 bool fm_xq_device_curious(struct fm_xq *q)
@@ -143,6 +146,16 @@ static void begin_segment(struct fm_xq *q, bool sample)
 		atomic_store(&q->interval, sample ? q->spacing : spacing(q, &q->slot->shares));
 }
 
+/* The device will, behind a gate or not. */
+static void tells(struct fm_xq_cold *x, uint64_t mark, bool gate)
+{
+	x->pass = !gate || mark > x->told ? FM_PASS_SAID
+		  : x->gate_told          ? FM_PASS_UNKNOWN
+					  : FM_PASS_SEEN;
+	x->gate_told = gate;
+	x->told = mark;
+}
+
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
@@ -169,7 +182,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	}
 	x->sampling = sample;
 	x->sample_edge = atomic_load(&q->edge_at);
-	x->told = mark;
+	tells(x, mark, true);
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
@@ -261,7 +274,7 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 	if (rc)
 		fm_xq_advance(q, mark, now);
 	else
-		x->told = mark;
+		tells(x, mark, gate);
 }
 
 /* Who launches may wait for the device, which may wait for the agent. */
@@ -360,6 +373,15 @@ void fm_xq_device_close(struct fm_xq *q)
 		fm_xq_device_place(q, false, now);
 	else if (fm_slot_pending(q->slot))
 		tell_in_order(q, now);
+}
+
+uint64_t fm_xq_device_owes(const struct fm_xq *q)
+{
+	const struct fm_xq_cold *x = q->cold;
+
+	if (atomic_load(&x->synced) >= atomic_load(&q->slot->begun))
+		return 0;
+	return x->pass == FM_PASS_SAID ? 2 * x->told : UINT64_MAX;
 }
 
 /* What a kind of command was thought to take when it first went into a graph, so that gates stand

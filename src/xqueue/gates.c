@@ -218,8 +218,10 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now)
 		x->refused = mark;
 		x->refused_at = now;
 	}
-	if (now - x->refused_at > FM_XQ_GIVE_UP)
-		fm_xq_advance(q, mark, now);
+	if (now - x->refused_at <= FM_XQ_GIVE_UP)
+		return;
+	atomic_store(&q->guessed, true);
+	fm_xq_advance(q, mark, now);
 }
 
 bool fm_xq_end_matters(struct fm_xq *q)

@@ -101,10 +101,20 @@ static bool finished(struct fm_xq *q)
 	       (!q->device_gates || !fm_slot_pending(q->slot));
 }
 
+/* The device has passed the last gate that looks at the slot. Odd: it stands there, or goes past
+ * just now. */
+static bool is_passed(const struct fm_client *c, unsigned slot)
+{
+	uint64_t progress = atomic_load(&c->board->slot[slot].progress);
+
+	return !c->owed[slot] || (!(progress & 1) && progress >= c->owed[slot]);
+}
+
 static void retire(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
 	union fm_msg m;
+	uint64_t owes;
 
 	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
 	m.queue_gone.slot = q->slot_index;
@@ -114,9 +124,13 @@ static void retire(struct fm_xq *q)
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	atomic_store(&q->slot->hold, FM_HOLD_NONE);
 	c->queue[q->slot_index] = NULL;
-	c->spoilt[q->slot_index] = q->cold->told > fm_slot_progress(q->slot);
+	c->owed[q->slot_index] = owes = fm_xq_device_owes(q);
+	if (is_passed(c, q->slot_index))
+		c->owed[q->slot_index] = 0;
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
+	if (owes == UINT64_MAX && q->ops->adrift)
+		q->ops->adrift(q->hwq);
 	if (q->ops->release)
 		q->ops->release(q->hwq);
 	fm_xq_unref(q);
@@ -257,31 +271,48 @@ static enum fm_level choose_level(unsigned levels, enum fm_level wish)
 	return level;
 }
 
+/* What the one before was left with may wait for what its slot says (adrift): such slots come last.
+ */
+static unsigned find_slot(const struct fm_client *c)
+{
+	unsigned found = FM_CLIENT_QUEUES;
+
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		if (c->queue[i])
+			continue;
+		if (!c->owed[i])
+			return i;
+		if (found == FM_CLIENT_QUEUES && is_passed(c, i))
+			found = i;
+	}
+	return found;
+}
+
 /* A slot for the queue, fresh as at the start; the daemon learns of it. */
 static int enter(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
-	int rc = -ENOSPC;
+	unsigned i;
 
 	pthread_mutex_lock(&c->lock);
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES && rc; i++) {
-		if (c->queue[i] || c->spoilt[i])
-			continue;
-		c->queue[i] = q;
-		q->slot_index = i;
-		q->slot = &c->board->slot[i];
-		memset(q->slot, 0, sizeof(*q->slot));
-		atomic_store(&q->slot->gate, FM_GATE_OPEN);
-		atomic_store(&q->gate, fm_client_gate(c, i));
-		atomic_store(&q->slot->released, UINT64_MAX);
-		atomic_store(&q->slot->level, q->level);
-		atomic_store(&q->slot->hears, q->cold->turned != NULL);
-		fm_xq_set_interval(q);
-		fm_client_send_queue(c, q);
-		rc = 0;
+	i = find_slot(c);
+	if (i == FM_CLIENT_QUEUES) {
+		pthread_mutex_unlock(&c->lock);
+		return -ENOSPC;
 	}
+	c->queue[i] = q;
+	q->slot_index = i;
+	q->slot = &c->board->slot[i];
+	memset(q->slot, 0, sizeof(*q->slot));
+	atomic_store(&q->slot->gate, FM_GATE_OPEN);
+	atomic_store(&q->gate, fm_client_gate(c, i));
+	atomic_store(&q->slot->released, UINT64_MAX);
+	atomic_store(&q->slot->level, q->level);
+	atomic_store(&q->slot->hears, q->cold->turned != NULL);
+	fm_xq_set_interval(q);
+	fm_client_send_queue(c, q);
 	pthread_mutex_unlock(&c->lock);
-	return rc;
+	return 0;
 }
 
 int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config)

@@ -28,6 +28,11 @@ struct fm_segment {
 };
 #define FM_SEG_SAMPLES 8
 
+/* When has the device passed the last gate? With the progress that it writes then; or it had
+ * written that already, and first has to be seen at the gate; or nobody can tell it from the one
+ * before. */
+enum fm_pass { FM_PASS_SAID, FM_PASS_SEEN, FM_PASS_UNKNOWN };
+
 struct fm_xq_cold {
 	pthread_mutex_t order;   /* fm_xq_order_take(); before the other. Who has that one already
 				    only tries */
@@ -59,8 +64,11 @@ struct fm_xq_cold {
 	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
 	uint64_t told;       /* device gates: the device will write this progress */
-	uint64_t seen_at_gate; /* device gates: it stands at a closed one, as it says, since */
-	uint64_t asked_at;     /* device gates: when it was last asked for, whether it is lost */
+	bool gate_told;      /* and the last thing that does is a gate, */
+	enum fm_pass pass;   /* of which is known that it was passed, */
+	_Atomic uint64_t synced; /* so many have finished, as the driver says */
+	uint64_t seen_at_gate;   /* device gates: it stands at a closed one, as it says, since */
+	uint64_t asked_at;       /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
@@ -218,6 +226,9 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now);
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);                  /* order held */
+/* Of one that is done: the progress with which the device has passed its last gate. 0: it has;
+ * UINT64_MAX: nobody will know. */
+uint64_t fm_xq_device_owes(const struct fm_xq *q);
 /* life.c: from now on. Lock held, or not in use yet. */
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level);
 

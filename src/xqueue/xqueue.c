@@ -98,12 +98,17 @@ static enum fm_took took_how(const struct fm_xq *q, uint64_t took, uint64_t wait
 void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t now, start, took, key[FM_SEG_KEYS];
+	uint64_t now, start, took, key[FM_SEG_KEYS], synced = atomic_load(&x->synced);
 	unsigned n;
 
 	if (atomic_load(&q->client->dead))
 		return;
 	now = fm_now();
+	while (synced < mark && !atomic_compare_exchange_weak(&x->synced, &synced, mark))
+		;
+	atomic_store(&q->guessed, false);
+	if (atomic_load(&q->slot->done) >= mark)
+		return; /* nothing else is new */
 	fm_xq_advance(q, mark, now);
 	if (mark != fm_xq_mark(q))
 		return;

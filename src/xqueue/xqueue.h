@@ -115,6 +115,7 @@ struct fm_xq {
 	_Atomic uint32_t seg_most;      /* and with so many it ends */
 	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
 	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
+	_Atomic bool guessed;      /* what counts as finished may not have (fm_xq_refused) */
 	_Atomic uint64_t seg_key[FM_SEG_KEYS];
 	struct fm_est_set *est; /* fm_estimates */
 
@@ -293,7 +294,8 @@ static inline uint64_t fm_xq_mark(struct fm_xq *q)
  * them in the driver, from then on; 0: it has not, or nobody knows. */
 static inline void fm_xq_waited(struct fm_xq *q, uint64_t mark, uint64_t since)
 {
-	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark)
+	if (atomic_load_explicit(&q->slot->done, memory_order_relaxed) < mark ||
+		FM_UNLIKELY(atomic_load_explicit(&q->guessed, memory_order_relaxed)))
 		fm_xq_synced_slow(q, mark, since);
 }
 

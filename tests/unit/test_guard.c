@@ -206,6 +206,14 @@ static void test_serves_again(void **state)
 	stop();
 }
 
+static void free_guard(struct fm_cu_guard *g)
+{
+	free((void *)(uintptr_t)g->block);
+	free(g->shared);
+	free(g->records.ring);
+	free(g);
+}
+
 /* But none at whose gate a stream may still come to stand, of which nobody hears any more. */
 static void test_serves_when_its_gate_is_passed(void **state)
 {
@@ -226,10 +234,28 @@ static void test_serves_when_its_gate_is_passed(void **state)
 	p.q.guard = fm_cu_guard_new(&driver, (CUcontext)8, NULL, false);
 	assert_ptr_equal(p.q.guard, first);
 	assert_false(fm_cu_guard_uncovered(first));
-	free((void *)(uintptr_t)second->block);
-	free(second->shared);
-	free(second->records.ring);
-	free(second);
+	free_guard(second);
+	stop();
+}
+
+/* And none when nobody will hear whether that gate has been passed: it is the first of all. */
+static void test_serves_nobody_when_adrift(void **state)
+{
+	struct fm_cu_guard *first;
+
+	start(16);
+	make();
+	put_gate();
+	first = p.q.guard;
+	ops->adrift(&p.q);
+	ops->release(&p.q);
+	another_queue();
+	make();
+	assert_ptr_not_equal(p.q.guard, first);
+	while (advance(&dev.stream[0]))
+		;
+	assert_int_equal(atomic_load(&first->shared->hold), 0);
+	free_guard(first);
 	stop();
 }
 
@@ -309,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_many_left_out),
 		cmocka_unit_test(test_serves_again),
 		cmocka_unit_test(test_serves_when_its_gate_is_passed),
+		cmocka_unit_test(test_serves_nobody_when_adrift),
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_no_guard),
 		cmocka_unit_test(test_attributes),

@@ -423,6 +423,15 @@ static void quiesce(void *hwq)
 	fm_cu_turnstile_over();
 }
 
+/* At the hold of its guard, which serves no other one then. */
+static void adrift(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (q->guard)
+		fm_cu_guard_abandon(q->guard);
+}
+
 static void release(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
@@ -518,6 +527,7 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.ordered = fm_cu_ordered,
 	.ask = fm_cu_ask,
 	.close = close_stream,
+	.adrift = adrift,
 	.release = release,
 	.quiesce = quiesce,
 };

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Slots of the board that a device still looks at when their queue is gone: a stream was destroyed
+ * long before the device gets to what is in it, and its end could not be asked for. */
+#include "xqueue_world.h"
+
+#include "xqueue/segment.h"
+
+static struct {
+	int tell; /* what the last gate is asked for with: 0, it can be */
+	_Atomic unsigned adrift;
+} mock;
+
+static int tell(void *hwq, const struct fm_gate_words *words, uint64_t finished)
+{
+	return mock.tell ? mock.tell : fm_simq_word_ops.tell(hwq, words, finished);
+}
+
+static void adrift(void *hwq)
+{
+	mock.adrift++;
+}
+
+static int make(struct fm_xq **q)
+{
+	static struct fm_backend_ops ops;
+	struct fm_simq *simq;
+	int rc;
+
+	ops = fm_simq_word_ops;
+	ops.tell = tell;
+	ops.adrift = adrift;
+	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
+	const struct fm_xq_config config = {
+		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
+	rc = fm_xq_create(q, client(false), &config);
+	if (rc)
+		ops.release(simq);
+	return rc;
+}
+
+static struct fm_xq *queue(void)
+{
+	struct fm_xq *q;
+
+	assert_int_equal(make(&q), 0);
+	return q;
+}
+
+/* What is in front of all gates, and is no command: the device waits there. */
+static void stand(struct fm_xq *q)
+{
+	const struct fm_command c = {.device_ns = COMMAND_NS, .done = done};
+
+	pause_device();
+	assert_int_equal(fm_simq_ops.launch(q->hwq, &c), 0);
+}
+
+/* One gate, in front of the command. */
+static void launch_behind_a_gate(struct fm_xq *q)
+{
+	uint64_t gates = atomic_load(&q->slot->gates);
+
+	set_gate(q, FM_GATE_CLOSED);
+	launch(q, 1);
+	assert_int_equal(atomic_load(&q->slot->gates), gates + 1);
+}
+
+static void close_untold(struct fm_xq *q, int tell_rc)
+{
+	unsigned gone = peer.queues_gone;
+
+	mock.tell = tell_rc;
+	set_gate(q, FM_GATE_OPEN);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == gone + 1);
+	mock.tell = 0;
+}
+
+static void close_all(struct fm_xq **q, unsigned n)
+{
+	unsigned gone = peer.queues_gone;
+
+	for (unsigned i = 0; i < n; i++)
+		fm_xq_close(q[i]);
+	eventually(peer.queues_gone == gone + n);
+}
+
+/* How many queues there is a slot for; one of them is this one. */
+static unsigned fill(unsigned slot, bool *has)
+{
+	struct fm_xq *q[FM_BOARD_SLOTS], *more;
+	unsigned n = 0;
+
+	*has = false;
+	while (n < FM_BOARD_SLOTS && !make(&q[n]))
+		*has |= q[n++]->slot_index == slot;
+	assert_int_equal(make(&more), -ENOSPC);
+	close_all(q, n);
+	return n;
+}
+
+/* The first gate of all has nothing finished in front of it: what the device says does not tell
+ * whether it was passed. */
+static void first_gate(int tell_rc)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	stand(q);
+	launch_behind_a_gate(q);
+	assert_int_equal(q->cold->told, 0);
+	close_untold(q, tell_rc);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
+	assert_false(has);
+	assert_int_equal(mock.adrift, 1);
+	w.pause = false;
+	eventually(w.n == 2);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
+	assert_false(has);
+	stop_device();
+}
+
+static void test_first_gate_in_a_capture(void **state)
+{
+	first_gate(-EBUSY);
+}
+
+static void test_first_gate_beside_a_call_that_waits(void **state)
+{
+	first_gate(-EAGAIN);
+}
+
+/* Likewise one behind what the device has said before. */
+static void test_gate_behind_what_was_told(void **state)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	launch(q, 0);
+	wait_all(q);
+	stand(q);
+	launch_behind_a_gate(q);
+	assert_int_equal(q->cold->told, 1);
+	close_untold(q, -EBUSY);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
+	assert_false(has);
+	assert_int_equal(mock.adrift, 1);
+	stop_device();
+}
+
+/* Unless it was seen to stand there. */
+static void test_gate_where_it_stood(void **state)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	launch_behind_a_gate(q);
+	assert_int_equal(q->cold->told, 0);
+	eventually(q->cold->pass == FM_PASS_SAID);
+	close_untold(q, -EBUSY);
+	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
+	assert_true(has);
+	stop_device();
+}
+
+/* Of two at one place nobody knows at which it stood. */
+static void test_two_gates_at_one_place(void **state)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	set_gate(q, FM_GATE_CLOSED);
+	fm_xq_begin(q, COMMAND_NS, true);
+	fm_xq_order_take(q);
+	fm_xq_gate_in_order(q);
+	fm_xq_order_give(q);
+	fm_xq_end(q);
+	eventually(q->cold->seen_at_gate);
+	close_untold(q, -EBUSY);
+	assert_int_equal(mock.adrift, 1);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
+	assert_false(has);
+	stop_device();
+}
+
+/* Or the program has waited for all that was launched. */
+static void test_gate_that_was_waited_for(void **state)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	mock.tell = -EBUSY;
+	q = queue();
+	slot = q->slot_index;
+	stand(q);
+	launch_behind_a_gate(q);
+	set_gate(q, FM_GATE_OPEN);
+	w.pause = false;
+	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
+	fm_xq_synced(q, fm_xq_mark(q)); /* whatever was guessed meanwhile */
+	close_untold(q, -EBUSY);
+	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
+	assert_true(has);
+	stop_device();
+}
+
+/* Where the device says that it has passed the last gate the slot serves again from then on. */
+static void test_slot_serves_again(void **state)
+{
+	struct fm_xq *q;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	mock.tell = -EBUSY; /* so that the gate stands where none was told of */
+	stand(q);
+	launch(q, 0);
+	launch_behind_a_gate(q);
+	assert_int_equal(q->cold->told, 1);
+	close_untold(q, -EBUSY);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
+	assert_false(has);
+	assert_int_equal(mock.adrift, 0);
+	w.pause = false;
+	eventually(atomic_load(&peer.board->slot[slot].progress) == 2);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
+	assert_true(has);
+	stop_device();
+}
+
+/* While it is still there, the gate open again, it has not gone past. */
+static void test_stands_at_the_last_gate(void **state)
+{
+	struct fm_xq *q, *next;
+	unsigned slot;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	mock.tell = -EBUSY;
+	launch(q, 0);
+	launch_behind_a_gate(q);
+	eventually(atomic_load(&q->slot->progress) == 3);
+	pause_device();
+	close_untold(q, -EBUSY);
+	next = queue();
+	assert_int_not_equal(next->slot_index, slot);
+	w.pause = false;
+	fm_xq_close(next);
+	eventually(peer.queues_gone == 2);
+	stop_device();
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_first_gate_in_a_capture),
+	cmocka_unit_test(test_first_gate_beside_a_call_that_waits),
+	cmocka_unit_test(test_gate_behind_what_was_told),
+	cmocka_unit_test(test_gate_where_it_stood),
+	cmocka_unit_test(test_two_gates_at_one_place),
+	cmocka_unit_test(test_gate_that_was_waited_for),
+	cmocka_unit_test(test_slot_serves_again),
+	cmocka_unit_test(test_stands_at_the_last_gate),
+};
+
+int main(int argc, char **argv)
+{
+	return RUN_OWN_PROCESSES(tests, argc, argv);
+}
