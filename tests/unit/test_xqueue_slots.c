@@ -6,7 +6,7 @@
 #include "xqueue/segment.h"
 
 static struct {
-	int tell; /* what the last gate is asked for with: 0, it can be */
+	_Atomic int tell; /* what the last gate is asked for with: 0, it can be */
 	_Atomic unsigned adrift;
 } mock;
 
@@ -26,9 +26,11 @@ static int make(struct fm_xq **q)
 	struct fm_simq *simq;
 	int rc;
 
-	ops = fm_simq_word_ops;
-	ops.tell = tell;
-	ops.adrift = adrift;
+	if (!ops.adrift) { /* the agent reads them from then on */
+		ops = fm_simq_word_ops;
+		ops.tell = tell;
+		ops.adrift = adrift;
+	}
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {
 		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
@@ -45,6 +47,16 @@ static struct fm_xq *queue(void)
 	assert_int_equal(make(&q), 0);
 	return q;
 }
+
+/* What the agent writes is read as it would. */
+#define LOCKED(q, type, field)                          \
+	({                                              \
+		type v_;                                \
+		pthread_mutex_lock(&(q)->cold->lock);   \
+		v_ = (q)->cold->field;                  \
+		pthread_mutex_unlock(&(q)->cold->lock); \
+		v_;                                     \
+	})
 
 /* What is in front of all gates, and is no command: the device waits there. */
 static void stand(struct fm_xq *q)
@@ -108,11 +120,12 @@ static void first_gate(int tell_rc)
 	bool has;
 
 	start_device(WORDS);
+	mock.tell = tell_rc;
 	q = queue();
 	slot = q->slot_index;
 	stand(q);
 	launch_behind_a_gate(q);
-	assert_int_equal(q->cold->told, 0);
+	assert_int_equal(LOCKED(q, uint64_t, told), 0);
 	close_untold(q, tell_rc);
 	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
 	assert_false(has);
@@ -146,9 +159,11 @@ static void test_gate_behind_what_was_told(void **state)
 	slot = q->slot_index;
 	launch(q, 0);
 	wait_all(q);
+	eventually(LOCKED(q, uint64_t, told) == 1);
+	mock.tell = -EBUSY;
 	stand(q);
 	launch_behind_a_gate(q);
-	assert_int_equal(q->cold->told, 1);
+	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
 	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
 	assert_false(has);
@@ -164,11 +179,12 @@ static void test_gate_where_it_stood(void **state)
 	bool has;
 
 	start_device(WORDS);
+	mock.tell = -EBUSY;
 	q = queue();
 	slot = q->slot_index;
 	launch_behind_a_gate(q);
-	assert_int_equal(q->cold->told, 0);
-	eventually(q->cold->pass == FM_PASS_SAID);
+	assert_int_equal(LOCKED(q, uint64_t, told), 0);
+	eventually(LOCKED(q, enum fm_pass, pass) == FM_PASS_SAID);
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 0);
 	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
@@ -184,6 +200,7 @@ static void test_two_gates_at_one_place(void **state)
 	bool has;
 
 	start_device(WORDS);
+	mock.tell = -EBUSY;
 	q = queue();
 	slot = q->slot_index;
 	set_gate(q, FM_GATE_CLOSED);
@@ -192,7 +209,7 @@ static void test_two_gates_at_one_place(void **state)
 	fm_xq_gate_in_order(q);
 	fm_xq_order_give(q);
 	fm_xq_end(q);
-	eventually(q->cold->seen_at_gate);
+	eventually(LOCKED(q, uint64_t, seen_at_gate));
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 1);
 	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
@@ -238,7 +255,7 @@ static void test_slot_serves_again(void **state)
 	stand(q);
 	launch(q, 0);
 	launch_behind_a_gate(q);
-	assert_int_equal(q->cold->told, 1);
+	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
 	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
 	assert_false(has);
