@@ -52,14 +52,15 @@ void fm_xq_cover_in_order(struct fm_xq *q)
 		place(q, uncovered, 0);
 }
 
-static bool always(struct fm_xq *q, uint64_t far)
+/* Is the last gate so far back? */
+static bool untold(struct fm_xq *q, uint64_t far)
 {
-	return true;
+	return fm_xq_mark(q) >= q->cold->told + far;
 }
 
 void fm_xq_gate_in_order(struct fm_xq *q)
 {
-	place(q, always, 0);
+	place(q, untold, 0);
 }
 
 void fm_xq_cover(struct fm_xq *q)
@@ -99,12 +100,6 @@ bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
 	yes = !q->cold->gone && fm_slot_progress(q->slot) > more_than;
 	fm_xq_leave(q);
 	return yes;
-}
-
-/* Is the last gate so far back? */
-static bool untold(struct fm_xq *q, uint64_t far)
-{
-	return fm_xq_mark(q) >= q->cold->told + far;
 }
 
 static bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)

@@ -111,29 +111,39 @@ static unsigned fill(unsigned slot, bool *has)
 	return n;
 }
 
+/* Whether one of the queues that there are slots for has this one. */
+static void serves(unsigned slot, bool yes)
+{
+	bool has;
+
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - !yes);
+	assert_int_equal(has, yes);
+}
+
+/* A queue whose end cannot be asked for, from the beginning; 0: it can. */
+static struct fm_xq *begin(int tell_rc)
+{
+	start_device(WORDS);
+	mock.tell = tell_rc;
+	return queue();
+}
+
 /* The first gate of all has nothing finished in front of it: what the device says does not tell
  * whether it was passed. */
 static void first_gate(int tell_rc)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(tell_rc);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	mock.tell = tell_rc;
-	q = queue();
-	slot = q->slot_index;
 	stand(q);
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 0);
 	close_untold(q, tell_rc);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
-	assert_false(has);
+	serves(slot, false);
 	assert_int_equal(mock.adrift, 1);
 	w.pause = false;
 	eventually(w.n == 2);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
-	assert_false(has);
+	serves(slot, false);
 	stop_device();
 }
 
@@ -150,13 +160,9 @@ static void test_first_gate_beside_a_call_that_waits(void **state)
 /* Likewise one behind what the device has said before. */
 static void test_gate_behind_what_was_told(void **state)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(0);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	q = queue();
-	slot = q->slot_index;
 	launch(q, 0);
 	wait_all(q);
 	eventually(LOCKED(q, uint64_t, told) == 1);
@@ -165,8 +171,7 @@ static void test_gate_behind_what_was_told(void **state)
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
-	assert_false(has);
+	serves(slot, false);
 	assert_int_equal(mock.adrift, 1);
 	stop_device();
 }
@@ -174,35 +179,24 @@ static void test_gate_behind_what_was_told(void **state)
 /* Unless it was seen to stand there. */
 static void test_gate_where_it_stood(void **state)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(-EBUSY);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	mock.tell = -EBUSY;
-	q = queue();
-	slot = q->slot_index;
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 0);
 	eventually(LOCKED(q, enum fm_pass, pass) == FM_PASS_SAID);
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 0);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
-	assert_true(has);
+	serves(slot, true);
 	stop_device();
 }
 
 /* Of two at one place nobody knows at which it stood. */
 static void test_two_gates_at_one_place(void **state)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(-EBUSY);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	mock.tell = -EBUSY;
-	q = queue();
-	slot = q->slot_index;
 	set_gate(q, FM_GATE_CLOSED);
 	fm_xq_begin(q, COMMAND_NS, true);
 	fm_xq_order_take(q);
@@ -212,22 +206,16 @@ static void test_two_gates_at_one_place(void **state)
 	eventually(LOCKED(q, uint64_t, seen_at_gate));
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 1);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
-	assert_false(has);
+	serves(slot, false);
 	stop_device();
 }
 
 /* Or the program has waited for all that was launched. */
 static void test_gate_that_was_waited_for(void **state)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(-EBUSY);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	mock.tell = -EBUSY;
-	q = queue();
-	slot = q->slot_index;
 	stand(q);
 	launch_behind_a_gate(q);
 	set_gate(q, FM_GATE_OPEN);
@@ -236,34 +224,27 @@ static void test_gate_that_was_waited_for(void **state)
 	fm_xq_synced(q, fm_xq_mark(q)); /* whatever was guessed meanwhile */
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 0);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
-	assert_true(has);
+	serves(slot, true);
 	stop_device();
 }
 
 /* Where the device says that it has passed the last gate the slot serves again from then on. */
 static void test_slot_serves_again(void **state)
 {
-	struct fm_xq *q;
-	unsigned slot;
-	bool has;
+	struct fm_xq *q = begin(0);
+	unsigned slot = q->slot_index;
 
-	start_device(WORDS);
-	q = queue();
-	slot = q->slot_index;
 	mock.tell = -EBUSY; /* so that the gate stands where none was told of */
 	stand(q);
 	launch(q, 0);
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS - 1);
-	assert_false(has);
+	serves(slot, false);
 	assert_int_equal(mock.adrift, 0);
 	w.pause = false;
 	eventually(atomic_load(&peer.board->slot[slot].progress) == 2);
-	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
-	assert_true(has);
+	serves(slot, true);
 	stop_device();
 }
 
