@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "cli.h"
+#include "json/json.h"
 #include "simulate.h"
 #include "table.h"
-#include "json/json.h"
 
 #define PERCENT 32
 
@@ -117,7 +117,6 @@ static json_t *times(const struct fm_hist *h)
 		(json_int_t)fm_hist_quantile(h, 0.99), "max_ns", (json_int_t)h->max);
 }
 
-/* How many took how long, for `fermata compare'. */
 static json_t *group_json(const struct fm_sim_group *g, const struct fm_sim_group_result *r)
 {
 	json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name",
