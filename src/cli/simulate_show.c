@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "cli.h"
-#include "json/json.h"
 #include "simulate.h"
 #include "table.h"
+#include "json/json.h"
 
 #define PERCENT 32
 
