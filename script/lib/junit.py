@@ -1,9 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""junit.py FILE...: sums up CTest's JUnit files: "N passed, N failed, N skipped". Names what failed."""
+"""junit.py FILE...: sums up CTest's JUnit files: "N passed, N failed, N skipped". Before it, what failed and how that ended."""
 
+import os
 import sys
 import xml.etree.ElementTree as ET
+
+
+TAIL = 60  # lines
+
+
+def report(build, case):
+    lines = (case.findtext("system-out") or "").rstrip().splitlines()
+    print(f"---- {case.get('name')} ({build})", *lines[-TAIL:], sep="\n")
 
 
 def main(files):
@@ -17,7 +26,7 @@ def main(files):
                 skipped += 1
             else:
                 failed += 1
-                print(f"failed: {case.get('name')} ({file})", file=sys.stderr)
+                report(os.path.basename(file).removesuffix(".xml"), case)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 
