@@ -238,6 +238,26 @@ static void children(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* The context ends soon after its streams, and another of the same name comes. */
+static void contexts_between(struct conform *c)
+{
+	for (uint32_t i = 0; i < 8; i++) {
+		CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+		CUdeviceptr x = new_words(10 + i);
+		struct guard g;
+
+		guard_open(&g);
+		CU(cuCtxSynchronize());
+		for (int k = 0; k < 6; k++)
+			toil(&g, s, x);
+		note_words(c, "x", x, s);
+		toil(&g, s, x);
+		CU(cuStreamDestroy_v2(s));
+		CU(cuDevicePrimaryCtxReset_v2(c->dev));
+	}
+	conform_load(c);
+}
+
 /* A kernel without our parameters in between, and one that the driver refuses. */
 static void refused(struct conform *c)
 {
@@ -302,6 +322,7 @@ int main(int argc, char **argv)
 		{"captures between", captures_between},
 		{"shared stream", shared_stream},
 		{"children", children},
+		{"contexts between", contexts_between},
 		{"refused", refused},
 		{"far ahead", far_ahead},
 		{NULL, NULL},

@@ -78,14 +78,11 @@ static void stop(void)
 
 	p.q.ctx_ends = true;
 	ops->close(&p.q);
-	if (p.q.guard->place)
-		fm_cu_place_put(p.q.guard->place);
-	free(p.q.guard->records.ring);
-	free(p.q.guard);
+	end_context();
+	ops->release(&p.q);
 	free((void *)(uintptr_t)block);
 	free((void *)(uintptr_t)area);
 	free(shared);
-	end_context();
 }
 
 static void put_gate(void)

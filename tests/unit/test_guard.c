@@ -206,12 +206,11 @@ static void test_serves_again(void **state)
 	stop();
 }
 
-static void free_guard(struct fm_cu_guard *g)
+/* What the driver does when the context ends. */
+static void free_memory(struct fm_cu_guard *g)
 {
 	free((void *)(uintptr_t)g->block);
 	free(g->shared);
-	free(g->records.ring);
-	free(g);
 }
 
 /* But none at whose gate a stream may still come to stand, of which nobody hears any more. */
@@ -234,7 +233,8 @@ static void test_serves_when_its_gate_is_passed(void **state)
 	p.q.guard = fm_cu_guard_new(&driver, (CUcontext)8, NULL, false);
 	assert_ptr_equal(p.q.guard, first);
 	assert_false(fm_cu_guard_uncovered(first));
-	free_guard(second);
+	fm_cu_guard_release(second);
+	free_memory(second);
 	stop();
 }
 
@@ -255,7 +255,35 @@ static void test_serves_nobody_when_adrift(void **state)
 	while (advance(&dev.stream[0]))
 		;
 	assert_int_equal(atomic_load(&first->shared->hold), 0);
-	free_guard(first);
+	free_memory(first);
+	stop();
+}
+
+/* And none of a context that has ended, though it was still in use then: another context of that
+ * name has guards of its own. What is said of it later touches nothing that the context had. */
+static void test_serves_no_other_context(void **state)
+{
+	struct fm_cu_guard *g;
+	struct fm_cu_shared *shared;
+
+	start(17);
+	make();
+	launch();
+	cover();
+	finish();
+	g = p.q.guard;
+	shared = g->shared;
+	fm_cu_guards_end((CUcontext)8);
+	assert_int_equal(ops->interrupt(&p.q), -EALREADY);
+	end_context();
+	shared->hold = 3;
+	ops->adrift(&p.q);
+	assert_int_equal(shared->hold, 3);
+	free_memory(g);
+	ops->release(&p.q);
+	another_queue();
+	make();
+	assert_false(atomic_load(&p.q.guard->broken));
 	stop();
 }
 
@@ -336,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_serves_again),
 		cmocka_unit_test(test_serves_when_its_gate_is_passed),
 		cmocka_unit_test(test_serves_nobody_when_adrift),
+		cmocka_unit_test(test_serves_no_other_context),
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_no_guard),
 		cmocka_unit_test(test_attributes),

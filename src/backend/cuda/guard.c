@@ -18,12 +18,13 @@
 /* So long a new queue waits for those that are stopped. Then it does without. */
 #define MAKE_MOST FM_S
 
-/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one. And
- * the streams of our own, a pair for a context: a driver has few queues of the device's, which
- * streams share, and one of ours must not come to stand behind one of the program's. */
+/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one, or
+ * for the end of its context. And the streams of our own, a pair for a context: a driver has few
+ * queues of the device's, which streams share, and one of ours must not come to stand behind one of
+ * the program's. */
 static struct {
 	pthread_mutex_t lock;
-	struct fm_cu_guard *unused;
+	struct fm_cu_guard *guards; /* all */
 	struct {
 		CUcontext ctx;
 		CUstream control, again;
@@ -38,17 +39,20 @@ static bool pending(const struct fm_cu_guard *g)
 	return g->progress && atomic_load(g->progress) < 2 * g->said;
 }
 
-/* ended: the context has. */
-static struct fm_cu_guard *take(CUcontext ctx, bool ended)
+static bool is_free(const struct fm_cu_guard *g, CUcontext ctx)
 {
-	struct fm_cu_guard **at = &kept.unused, *g;
+	return g->ctx == ctx && !g->serves && !atomic_load(&g->broken) && !pending(g);
+}
+
+static struct fm_cu_guard *take(CUcontext ctx)
+{
+	struct fm_cu_guard *g;
 
 	pthread_mutex_lock(&kept.lock);
-	while (*at && ((*at)->ctx != ctx || (!ended && pending(*at))))
-		at = &(*at)->next;
-	g = *at;
+	for (g = kept.guards; g && !is_free(g, ctx);)
+		g = g->next;
 	if (g)
-		*at = g->next;
+		g->serves = true;
 	pthread_mutex_unlock(&kept.lock);
 	return g;
 }
@@ -226,15 +230,33 @@ static struct fm_cu_guard *make(
 	if (!ok)
 		discard(g);
 	fm_cu_leave(cu, mode);
-	return ok ? g : NULL;
+	if (!ok)
+		return NULL;
+	g->serves = true;
+	pthread_mutex_lock(&kept.lock);
+	g->next = kept.guards;
+	kept.guards = g;
+	pthread_mutex_unlock(&kept.lock);
+	return g;
+}
+
+static void forget(struct fm_cu_guard *g)
+{
+	forget_graphs(g, g->records.next - 1);
+	free(g->records.ring);
+	free(g);
 }
 
 static void keep(struct fm_cu_guard *g)
 {
+	bool gone;
+
 	pthread_mutex_lock(&kept.lock);
-	g->next = kept.unused;
-	kept.unused = g;
+	g->serves = false;
+	gone = g->gone;
 	pthread_mutex_unlock(&kept.lock);
+	if (gone)
+		forget(g);
 }
 
 static bool find_place(struct fm_cu_guard *g, CUgreenCtx green)
@@ -249,7 +271,7 @@ static bool find_place(struct fm_cu_guard *g, CUgreenCtx green)
 struct fm_cu_guard *fm_cu_guard_new(
 	const struct fm_cu_driver *cu, CUcontext ctx, CUgreenCtx green, bool loops)
 {
-	struct fm_cu_guard *g = take(ctx, false);
+	struct fm_cu_guard *g = take(ctx);
 	struct fm_cu_turnstile *turnstile;
 
 	if (g)
@@ -280,7 +302,8 @@ void fm_cu_guard_runs(struct fm_cu_guard *g)
 
 void fm_cu_guard_abandon(struct fm_cu_guard *g)
 {
-	atomic_store(&g->broken, true);
+	if (atomic_exchange(&g->broken, true))
+		return; /* its context may be gone by now */
 	if (g->graph && g->stage != FM_CU_RUNS) {
 		fm_cu_graph_spoilt(g->graph);
 		fm_cu_graph_let_go(g->graph);
@@ -295,12 +318,12 @@ void fm_cu_guard_release(struct fm_cu_guard *g)
 	if (g->place)
 		fm_cu_place_put(g->place);
 	g->place = NULL;
-	if (atomic_load(&g->broken) || g->stage != FM_CU_RUNS || fm_cu_guard_uncovered(g)) {
+	if (g->stage != FM_CU_RUNS || fm_cu_guard_uncovered(g)) {
+		atomic_store(&g->broken, true);
 		fm_cu_guard_runs(g);
-		return;
-	}
-	if (!pending(g))
+	} else if (!atomic_load(&g->broken) && !pending(g)) {
 		reset(g);
+	}
 	keep(g);
 }
 
@@ -317,20 +340,50 @@ void fm_cu_guard_green_ends(const struct fm_cu_driver *cu, CUgreenCtx green)
 	fm_cu_leave(cu, mode);
 }
 
-/* What they have of the driver's went with the context. */
+void fm_cu_guards_end(CUcontext ctx)
+{
+	pthread_mutex_lock(&kept.lock);
+	for (struct fm_cu_guard *g = kept.guards; g; g = g->next)
+		if (g->ctx == ctx)
+			fm_cu_guard_abandon(g);
+	pthread_mutex_unlock(&kept.lock);
+}
+
+/* What they have of the driver's went with the context. Those that serve still are given back yet.
+ */
+static struct fm_cu_guard *take_gone(CUcontext ctx)
+{
+	struct fm_cu_guard **at = &kept.guards, *g, *unused = NULL;
+
+	while ((g = *at)) {
+		if (g->ctx != ctx) {
+			at = &g->next;
+			continue;
+		}
+		*at = g->next;
+		g->gone = true;
+		if (g->serves)
+			continue;
+		g->next = unused;
+		unused = g;
+	}
+	return unused;
+}
+
 void fm_cu_guards_forget(CUcontext ctx)
 {
-	struct fm_cu_guard *g;
+	struct fm_cu_guard *unused, *g;
 
-	while ((g = take(ctx, true))) {
-		free(g->records.ring);
-		free(g);
-	}
 	pthread_mutex_lock(&kept.lock);
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		if (kept.streams[i].ctx == ctx)
 			kept.streams[i].ctx = NULL;
+	unused = take_gone(ctx);
 	pthread_mutex_unlock(&kept.lock);
+	while ((g = unused)) {
+		unused = g->next;
+		forget(g);
+	}
 	fm_cu_places_forget(ctx);
 	fm_cu_turnstile_forget(ctx);
 	fm_cu_graphs_forget(ctx);
@@ -340,7 +393,7 @@ void fm_cu_guard_fork_child(void)
 {
 	fm_cu_turnstile_fork_child();
 	kept.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	kept.unused = NULL;
+	kept.guards = NULL;
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		kept.streams[i].ctx = NULL;
 	fm_cu_places_fork_child();

@@ -31,6 +31,9 @@ void fm_cu_guard_abandon(struct fm_cu_guard *g);
  * that is stopped. */
 CUcontext fm_cu_guard_green_base(CUgreenCtx green);
 void fm_cu_guard_green_ends(const struct fm_cu_driver *cu, CUgreenCtx green);
+/* Before a context ends, while nothing of it is stopped: none of its guards is used any more, those
+ * of streams that were destroyed included. */
+void fm_cu_guards_end(CUcontext ctx);
 /* Guards of a context that has ended, and, in the child after a fork, all. */
 void fm_cu_guards_forget(CUcontext ctx);
 void fm_cu_guard_fork_child(void);

@@ -42,7 +42,8 @@ struct fm_cu_shared {
 };
 
 struct fm_cu_guard {
-	struct fm_cu_guard *next; /* of those that serve nobody */
+	struct fm_cu_guard *next; /* of all */
+	bool serves, gone;        /* a queue; with its context. guard.c, under its lock */
 	const struct fm_cu_driver *cu;
 	CUcontext ctx;
 	struct fm_cu_turnstile *turnstile;

@@ -442,6 +442,7 @@ void fm_cuda_close_context(CUcontext ctx)
 		return;
 	t = fm_cuda_wait_begin(ctx);
 	close_all(ctx, NULL);
+	fm_cu_guards_end(ctx);
 	fm_cu_wait_end(t);
 }
 
