@@ -16,6 +16,8 @@
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
  *                 many nodes each has then
+ *   unended N     N captures that nobody ends: of a stream, and of this thread's default stream, in
+ *                 turn; each time the context is reset, and begun anew
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
  *                 a look at a name that means another function since a version
  *
@@ -200,6 +202,28 @@ static void learn(struct job *j, int n)
 	}
 }
 
+static void begin(struct job *j)
+{
+	j->s = new_stream(CU_STREAM_NON_BLOCKING);
+	j->x = new_words(1);
+	j->arrived = new_words(2);
+	kernels(j, 1);
+	CU(cuStreamSynchronize(j->s));
+}
+
+static void unended(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++) {
+		CUstream s = i % 2 ? FM_CU_STREAM_PER_THREAD : new_stream(CU_STREAM_NON_BLOCKING);
+
+		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+		mix(&j->c, s, j->x, (uint32_t)i);
+		CU(cuDevicePrimaryCtxReset_v2(j->c.dev));
+		conform_load(&j->c);
+		begin(j);
+	}
+}
+
 static void newer(struct job *j, int n)
 {
 	fm_cu_result (*set)(CUdeviceptr, unsigned char, size_t, unsigned, CUstream);
@@ -223,7 +247,8 @@ static const struct {
 	void (*run)(struct job *j, int n);
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"clone", cloned}, {"child", child},
-	{"nested", nested}, {"learn", learn}, {"inside", inside}, {"newer", newer}};
+	{"nested", nested}, {"learn", learn}, {"inside", inside}, {"unended", unended},
+	{"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {
@@ -248,11 +273,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	conform_options(&argc, &argv);
 	conform_open(&j.c);
-	j.s = new_stream(CU_STREAM_NON_BLOCKING);
-	j.x = new_words(1);
-	j.arrived = new_words(2);
-	kernels(&j, 1);
-	CU(cuStreamSynchronize(j.s));
+	begin(&j);
 	puts("ready");
 	while (scanf("%31s %d", name, &n) == 2)
 		obey(&j, name, n);

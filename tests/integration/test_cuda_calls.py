@@ -100,6 +100,15 @@ def parts_take_no_gates(stack):
     check(int(w.p.line("its own: ").split()[-1]) > 20, "another graph has gates besides")
 
 
+def captures_that_nobody_ends(stack):
+    """They end with their context: what comes then is governed."""
+    w = World(stack)
+    w.run("unended", 2)
+    eventually("its launches are governed again", w.group)
+    w.do("kernels", 10, governed=10, ungoverned=0, undivided=0)
+    check(w.group()["ungoverned"] == 0, f"ungoverned: {w.group()['calls']}")
+
+
 def nobody_to_divide_for(stack):
     """Captured while no daemon was there, a graph has no gates; without one nothing is counted."""
     w = World(stack, start=False)
@@ -112,4 +121,4 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, parts_take_no_gates,
-         nobody_to_divide_for)
+         captures_that_nobody_ends, nobody_to_divide_for)

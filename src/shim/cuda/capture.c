@@ -7,7 +7,10 @@
 
 #define ORIGINS 64
 
-static _Atomic uintptr_t origin[ORIGINS];
+static struct {
+	_Atomic uintptr_t key;
+	_Atomic(CUcontext) ctx; /* of a default stream; of another, once that context is to end */
+} origin[ORIGINS];
 
 bool fm_cuda_capturing(CUstream stream)
 {
@@ -33,28 +36,67 @@ void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc)
 	key = fm_cuda_key(stream);
 	for (size_t i = 0; i < ORIGINS; i++) {
 		none = 0;
-		if (atomic_compare_exchange_strong(&origin[i], &none, key))
-			return;
+		if (!atomic_compare_exchange_strong(&origin[i].key, &none, key))
+			continue;
+		atomic_store(&origin[i].ctx, fm_cuda_is_default(stream) ? fm_cuda_current() : NULL);
+		return;
 	}
+}
+
+static bool end(size_t i, uintptr_t key)
+{
+	bool yes = atomic_compare_exchange_strong(&origin[i].key, &key, 0);
+
+	if (yes)
+		fm_cu_capture_end();
+	return yes;
 }
 
 /* The stream's capture was ended, or the stream is about to be destroyed. */
 void fm_cuda_capture_ended(CUstream stream)
 {
-	uintptr_t key = fm_cuda_key(stream), expected;
+	uintptr_t key = fm_cuda_key(stream);
 
-	for (size_t i = 0; key && i < ORIGINS; i++) {
-		expected = key;
-		if (atomic_compare_exchange_strong(&origin[i], &expected, 0)) {
-			fm_cu_capture_end();
+	for (size_t i = 0; key && i < ORIGINS; i++)
+		if (end(i, key))
 			return;
-		}
+}
+
+/* A stream that is captured is there: it ends with its capture (fm_cuda_capture_ended()). */
+static void ask(const struct fm_cu_driver *cu, size_t i)
+{
+	uintptr_t key = atomic_load(&origin[i].key);
+	CUcontext ctx = NULL;
+
+	if (key && !atomic_load(&origin[i].ctx) && !cu->stream_get_ctx((CUstream)key, &ctx))
+		atomic_store(&origin[i].ctx, ctx);
+}
+
+void fm_cuda_captures_look(void)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+
+	if (!atomic_load(&fm_cu_captures) || !cu)
+		return;
+	fm_cu_inside++;
+	for (size_t i = 0; i < ORIGINS; i++)
+		ask(cu, i);
+	fm_cu_inside--;
+}
+
+void fm_cuda_captures_gone(CUcontext ctx)
+{
+	for (size_t i = 0; i < ORIGINS; i++) {
+		uintptr_t key = atomic_load(&origin[i].key);
+
+		if (key && atomic_load(&origin[i].ctx) == ctx)
+			end(i, key);
 	}
 }
 
 void fm_cuda_captures_clear(void)
 {
 	for (size_t i = 0; i < ORIGINS; i++)
-		atomic_store(&origin[i], 0);
+		atomic_store(&origin[i].key, 0);
 	atomic_store(&fm_cu_captures, 0);
 }

@@ -440,6 +440,7 @@ void fm_cuda_close_context(CUcontext ctx)
 
 	if (!ctx || !fm_cuda_has_client())
 		return;
+	fm_cuda_captures_look();
 	t = fm_cuda_wait_begin(ctx);
 	close_all(ctx, NULL);
 	fm_cu_guards_end(ctx);

@@ -253,6 +253,9 @@ void fm_cuda_events_clear(void);
 bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
 void fm_cuda_capture_ended(CUstream stream);
+/* A context is about to end: of which are those? And it has ended. */
+void fm_cuda_captures_look(void);
+void fm_cuda_captures_gone(CUcontext ctx);
 void fm_cuda_captures_clear(void);
 
 /* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is

@@ -122,6 +122,13 @@ fm_cu_result fk_capture_event(CUstream s, CUevent e)
 	return FM_CU_SUCCESS;
 }
 
+void fk_captures_ctx_gone(CUcontext ctx)
+{
+	for (CUstream s = fk.streams; s; s = s->next)
+		if (s->ctx == ctx && s->capture)
+			part(s);
+}
+
 /* Makes the stream part of the event's capture, if it is not. */
 fm_cu_result fk_capture_wait(CUstream s, CUevent e)
 {

@@ -42,6 +42,7 @@ void fk_ctx_kill(CUcontext ctx)
 	for (CUstream s = fk.streams; s; s = s->next)
 		if (s->ctx == ctx)
 			s->live = false;
+	fk_captures_ctx_gone(ctx);
 	fk_modules_ctx_gone(ctx);
 	fk_memory_ctx_gone(ctx);
 }
