@@ -382,6 +382,32 @@ static void new_kernels_of_threads(struct conform *c)
 	in_threads(c, 3, launch_new_ones);
 }
 
+/* A library outlives the context, and its kernels are loaded anew in the next one of that name. */
+static void new_contexts(struct conform *c)
+{
+	struct news n;
+
+	news_open(&n);
+	for (unsigned i = 0; i < NEW; i++) {
+		CUstream busy = new_stream(CU_STREAM_NON_BLOCKING),
+			 s = new_stream(CU_STREAM_NON_BLOCKING);
+		CUdeviceptr x = new_words(110), y = new_words(111);
+
+		toil(&n.g[0], s, y);
+		for (unsigned k = 0; k < 80; k++)
+			toil(&n.g[0], busy, x);
+		usleep(10000);
+		step(&n.g[0], s, y);
+		chain(&n.g[0], s, y, i);
+		note_words(c, "busy", x, busy);
+		note_words(c, "first", y, s);
+		CU(cuDevicePrimaryCtxReset_v2(c->dev));
+	}
+	for (unsigned i = 0; i < NEW; i++)
+		CU(cuLibraryUnload(n.library[i]));
+	conform_load(c);
+}
+
 /* As it is told, whatever that is; and what is beyond is the highest. */
 static void priorities(struct conform *c)
 {
@@ -410,6 +436,7 @@ static const struct conform_case cases[] = {
 	{"kernels of many", kernels_of_many},
 	{"new kernels", new_kernels},
 	{"new kernels of threads", new_kernels_of_threads},
+	{"new contexts", new_contexts},
 	{"priorities", priorities},
 	{NULL, NULL},
 };

@@ -52,7 +52,7 @@ def world(stack, **env):
     return fermata
 
 
-def at_random(stack, devices=DEVICES, args=(), want=WANT, **env):
+def at_random(stack, devices=DEVICES, args=(), want=WANT, hold=0.01, **env):
     """Suspended at random while it does the cases, for as long as the arguments say."""
     fermata = world(stack, **env)
     plain, running = fermata.env, []
@@ -60,7 +60,7 @@ def at_random(stack, devices=DEVICES, args=(), want=WANT, **env):
         fermata.env = {**plain, **device}
         running.append((device, fermata.program([SET, *args])))
     fermata.env = plain
-    n = fermata.suspend_at_random(random.Random(11), [p for _, p in running], 0.01, 0.005)
+    n = fermata.suspend_at_random(random.Random(11), [p for _, p in running], hold, 0.005)
     for device, p in running:
         same(p, want, f"when suspended at random on {device}")
     check(n, "nothing was suspended")
@@ -71,6 +71,12 @@ def first_launches(stack):
     want = [line for line in WANT if line.split(":")[0] in NEW]
     for guardian in ("1", "0"):
         at_random(stack, FIRST, ["2", *NEW], want, FERMATA_GUARDIAN=guardian)
+
+
+def new_contexts(stack):
+    """What was launched in a context that has ended is launched for the first time in the next one."""
+    want = [line for line in WANT if line.split(":")[0] == "new contexts"]
+    at_random(stack, FIRST, ["0", "new contexts"], want, hold=0.08, FERMATA_GUARDIAN="1")
 
 
 def guarded(stack):
@@ -126,4 +132,4 @@ def of_one_process(stack):
 
 
 if __name__ == "__main__":
-    main(natively, first_launches, guarded, gates, green, graphs, of_one_process)
+    main(natively, first_launches, new_contexts, guarded, gates, green, graphs, of_one_process)

@@ -199,8 +199,10 @@ fm_cu_result cuStreamDestroy_v2(CUstream stream)
 
 static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 {
-	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client())
+	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client()) {
 		fm_cu_context_gone(ctx);
+		fm_cuda_first_forget();
+	}
 	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
 		fm_cuda_captures_gone(ctx);
 	if (rc == FM_CU_SUCCESS)
