@@ -70,6 +70,7 @@ struct fm_client {
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
 	uint64_t owed[FM_CLIENT_QUEUES]; /* of slots without one: what their progress has yet to
 					    come to, for a device still looks at them. 0: nothing */
+	_Atomic bool captured[FM_CLIENT_QUEUES]; /* gates in graphs look at that slot */
 	struct fm_cgroup group[FM_BOARD_GROUPS];
 	unsigned groups;
 	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */

@@ -460,6 +460,7 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible
 		most = FM_MAX(most, q->spacing * UNSTOPPED);
 	if (x->inner_ns > most && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
+		atomic_store(&q->client->captured[q->slot_index], true);
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 		placed = true;
 	}

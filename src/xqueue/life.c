@@ -271,19 +271,31 @@ static enum fm_level choose_level(unsigned levels, enum fm_level wish)
 	return level;
 }
 
-/* What the one before was left with may wait for what its slot says (adrift): such slots come last.
- */
+/* How little a slot is wanted; WANTED_NOT: it cannot be had. What the one before was left with may
+ * wait for what its slot says (adrift). A graph may be launched in any stream for as long as the
+ * program lives: where its gates look nobody else shall be stopped, unless there is no other. */
+enum { WANTED, WANTED_LATE, WANTED_LAST, WANTED_NOT };
+
+static unsigned unwanted(const struct fm_client *c, unsigned i)
+{
+	if (c->queue[i] || !is_passed(c, i))
+		return WANTED_NOT;
+	if (atomic_load(&c->captured[i]))
+		return WANTED_LAST;
+	return c->owed[i] ? WANTED_LATE : WANTED;
+}
+
 static unsigned find_slot(const struct fm_client *c)
 {
-	unsigned found = FM_CLIENT_QUEUES;
+	unsigned found = FM_CLIENT_QUEUES, best = WANTED_NOT;
 
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
-		if (c->queue[i])
-			continue;
-		if (!c->owed[i])
-			return i;
-		if (found == FM_CLIENT_QUEUES && is_passed(c, i))
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && best != WANTED; i++) {
+		unsigned is = unwanted(c, i);
+
+		if (is < best) {
+			best = is;
 			found = i;
+		}
 	}
 	return found;
 }

@@ -73,6 +73,32 @@ static void graphs(void)
 	MUST(words[1][0] == after(2 * KERNELS));
 }
 
+/* It has gates of the stream that it was captured on: another one that comes later has its own. */
+static void graph_outlives_stream(void)
+{
+	struct fm_cuda_binding b = binding("batch", FM_PRIORITY_LOW), u = binding("urgent", 0);
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUgraphExec exec;
+	CUgraph graph;
+
+	IS(0, fm_cuda_bind(urgent, &u));
+	IS(0, fm_cuda_bind(s, &u));
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+	work(s, out[0], KERNELS);
+	MUST(info(s).gates);
+	CU(cuStreamEndCapture(s, &graph));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuStreamDestroy_v2(s));
+	usleep(100000);
+	IS(0, fm_cuda_bind(batch, &b));
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	CU(cuGraphLaunch(exec, urgent));
+	EVENTUALLY(words[0][0] == after(KERNELS));
+	IS(0, fm_cuda_resume(batch));
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+}
+
 static void suspends(void)
 {
 	bind_both(0);
@@ -696,6 +722,7 @@ static const struct {
 } cases[] = {
 	{"stops", stops},
 	{"graphs", graphs},
+	{"graph-outlives-stream", graph_outlives_stream},
 	{"suspends", suspends},
 	{"hinted", hinted},
 	{"suspend-takes-its-time", suspend_takes_its_time},

@@ -20,6 +20,11 @@ static void adrift(void *hwq)
 	mock.adrift++;
 }
 
+static int inner(void *hwq, const struct fm_gate_words *words)
+{
+	return 0;
+}
+
 static int make(struct fm_xq **q)
 {
 	static struct fm_backend_ops ops;
@@ -30,6 +35,7 @@ static int make(struct fm_xq **q)
 		ops = fm_simq_word_ops;
 		ops.tell = tell;
 		ops.adrift = adrift;
+		ops.inner = inner;
 	}
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {
@@ -271,6 +277,27 @@ static void test_stands_at_the_last_gate(void **state)
 	stop_device();
 }
 
+/* Where gates of graphs look nobody else is stopped, while there are other slots. */
+static void test_gates_in_graphs(void **state)
+{
+	struct fm_xq *q, *next;
+	unsigned slot;
+	bool has;
+
+	start_device(WORDS);
+	q = queue();
+	slot = q->slot_index;
+	while (!fm_xq_capture(q, COMMAND_NS, 1, false))
+		;
+	close_untold(q, 0);
+	next = queue();
+	assert_int_not_equal(next->slot_index, slot);
+	close_untold(next, 0);
+	assert_int_equal(fill(slot, &has), FM_BOARD_SLOTS);
+	assert_true(has);
+	stop_device();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_first_gate_in_a_capture),
 	cmocka_unit_test(test_first_gate_beside_a_call_that_waits),
@@ -280,6 +307,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gate_that_was_waited_for),
 	cmocka_unit_test(test_slot_serves_again),
 	cmocka_unit_test(test_stands_at_the_last_gate),
+	cmocka_unit_test(test_gates_in_graphs),
 };
 
 int main(int argc, char **argv)
