@@ -238,6 +238,38 @@ static void test_serves_when_its_gate_is_passed(void **state)
 	stop();
 }
 
+/* Nor one at whose gate it stands, though the device has said all that it will. */
+static void test_serves_not_while_it_stands(void **state)
+{
+	struct fm_cu_guard *first, *second;
+
+	start(18);
+	make();
+	p.counted = 1;
+	put_gate();
+	while (advance(&dev.stream[0]))
+		;
+	set_gate(true);
+	put_gate();
+	while (advance(&dev.stream[0]))
+		;
+	assert_int_equal(atomic_load(&board.words.progress), 3);
+	first = p.q.guard;
+	ops->release(&p.q);
+	another_queue();
+	make();
+	second = p.q.guard;
+	assert_ptr_not_equal(second, first);
+	set_gate(false);
+	while (advance(&dev.stream[0]))
+		;
+	p.q.guard = fm_cu_guard_new(&driver, (CUcontext)8, NULL, false);
+	assert_ptr_equal(p.q.guard, first);
+	fm_cu_guard_release(second);
+	free_memory(second);
+	stop();
+}
+
 /* And none when nobody will hear whether that gate has been passed: it is the first of all. */
 static void test_serves_nobody_when_adrift(void **state)
 {
@@ -363,6 +395,7 @@ int main(void)
 		cmocka_unit_test(test_many_left_out),
 		cmocka_unit_test(test_serves_again),
 		cmocka_unit_test(test_serves_when_its_gate_is_passed),
+		cmocka_unit_test(test_serves_not_while_it_stands),
 		cmocka_unit_test(test_serves_nobody_when_adrift),
 		cmocka_unit_test(test_serves_no_other_context),
 		cmocka_unit_test(test_fails_open),

@@ -33,10 +33,12 @@ static struct {
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* In a stream that was destroyed, and of which nobody heard any more, a gate may be that has still
- * to go past its hold; and others may wait for that stream. */
+ * to go past its hold, or stands there; and others may wait for that stream. */
 static bool pending(const struct fm_cu_guard *g)
 {
-	return g->progress && atomic_load(g->progress) < 2 * g->said;
+	uint64_t progress = g->progress ? atomic_load(g->progress) : 2 * g->said;
+
+	return progress & 1 || progress < 2 * g->said;
 }
 
 static bool is_free(const struct fm_cu_guard *g, CUcontext ctx)
