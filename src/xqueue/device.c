@@ -187,6 +187,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
 	/* What follows stands behind a gate as long as this one is closed. */
+	atomic_store(&q->gate_mark, mark);
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
 }
 

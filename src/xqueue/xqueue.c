@@ -56,7 +56,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	full = atomic_load(&q->seg_n) &&
 	       (fm_add_sat(atomic_load(&q->seg_ns), est) > interval ||
 		       atomic_load(&q->seg_n) >= atomic_load(&q->seg_most));
-	closed = !fm_xq_may_run(q) && !atomic_load(&q->gates_pending);
+	closed = !fm_xq_may_run(q) && !fm_xq_is_behind(q);
 	if (full && !closed && !curious && q->device_gates)
 		full = !fm_xq_device_far(q, est, now);
 	/* Another thread may just have seen that there are none. */

@@ -110,7 +110,7 @@ struct fm_xq {
 	struct fm_client *client;
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
-	_Atomic uint32_t gates_pending; /* gates that are still closed */
+	_Atomic uint32_t gates_pending; /* gates that are still closed, or were (fm_xq_is_behind) */
 	_Atomic uint32_t seg_n;         /* commands since the last gate, */
 	_Atomic uint32_t seg_most;      /* and with so many it ends */
 	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
@@ -131,10 +131,11 @@ struct fm_xq {
 	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
 	uint64_t spacing;          /* device time of a segment while others share the device */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
-	_Atomic unsigned refs;     /* the owner, the agent's list, each tracker under way */
-	_Atomic bool stops_alone;  /* it may be suspended alone, by fm_xq_suspend: commands are
-				      launched so that they can stop, whoever shares the device */
-	_Atomic uint64_t edge_at;  /* when the queue last went from idle to busy */
+	_Atomic uint64_t gate_mark;  /* then: of the last gate, so many commands in front of it */
+	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
+	_Atomic bool stops_alone;    /* it may be suspended alone, by fm_xq_suspend: commands are
+					launched so that they can stop, whoever shares the device */
+	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	struct fm_xq_cold *cold;     /* segment.h */
@@ -185,6 +186,19 @@ static inline bool fm_xq_was_idle(const struct fm_xq *q, uint64_t before)
 	return fm_slot_done(q->slot) >= before;
 }
 
+/* Does what is launched now stand behind a closed gate? Where the device looks at gates itself
+ * nobody here hears when it goes past one, and the gate word may be closed again by then. */
+static inline bool fm_xq_is_behind(const struct fm_xq *q)
+{
+	uint64_t mark, progress;
+
+	if (!atomic_load_explicit(&q->gates_pending, memory_order_relaxed))
+		return false;
+	mark = atomic_load_explicit(&q->gate_mark, memory_order_relaxed);
+	progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
+	return !q->device_gates || progress >> 1 < mark || progress == 2 * mark + 1;
+}
+
 /*
  * Before a launch of a command of kind `key` (the same key for commands that cost alike; not 0).
  * No lock, no allocation, no system call, unless a segment ends here, the queue was idle while
@@ -207,7 +221,7 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
 	bool closed = (atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN ||
 			      atomic_load_explicit(&q->own_suspended, memory_order_relaxed)) &&
-		      !atomic_load_explicit(&q->gates_pending, memory_order_relaxed);
+		      !fm_xq_is_behind(q);
 
 	if (FM_UNLIKELY(idle || closed ||
 			seg > atomic_load_explicit(&q->interval, memory_order_relaxed) ||

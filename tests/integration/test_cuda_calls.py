@@ -100,6 +100,21 @@ def parts_take_no_gates(stack):
     check(int(w.p.line("its own: ").split()[-1]) > 20, "another graph has gates besides")
 
 
+def launches_of_who_is_stopped(stack):
+    """Each burst that begins while it is stopped stands behind a gate of its own, however often that was."""
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        w = World(stack, **env)
+        count = lambda what: sum(q[what] for q in w.group()["queues"])
+        for burst in range(5):
+            w.fermata.cli("suspend", str(w.p.pid))
+            gates, launches, at = count("gates"), count("submitted"), w.p.mark()
+            w.p.tell("kernels 1")
+            eventually("it is launched", lambda: count("submitted") == launches + 1)
+            check(count("gates") == gates + 1, f"burst {burst} is behind no gate with {env}")
+            w.fermata.cli("resume", str(w.p.pid))
+            w.p.line("kernels", after=at)
+
+
 def captures_that_nobody_ends(stack):
     """They end with their context: what comes then is governed."""
     w = World(stack)
@@ -121,4 +136,4 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, parts_take_no_gates,
-         captures_that_nobody_ends, nobody_to_divide_for)
+         launches_of_who_is_stopped, captures_that_nobody_ends, nobody_to_divide_for)
