@@ -131,7 +131,8 @@ void fm_xq_await_gates(struct fm_xq *q)
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
-		behind = behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot));
+		behind = !x->gone &&
+			 (behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot)));
 		fm_xq_leave(q);
 		if (!behind || (is_free && still >= most))
 			break;

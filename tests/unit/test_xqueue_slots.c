@@ -313,6 +313,27 @@ static void test_gates_in_graphs(void **state)
 	stop_device();
 }
 
+/* Who waits for the gates of a queue that is gone does not wait for those of the next one. */
+static void test_awaits_nobody(void **state)
+{
+	struct fm_xq *q = begin(0), *next;
+
+	launch(q, 0);
+	launch_behind_a_gate(q);
+	set_gate(q, FM_GATE_OPEN);
+	wait_all(q);
+	fm_xq_keep(q);
+	close_untold(q, 0);
+	next = queue();
+	assert_int_equal(next->slot_index, q->slot_index);
+	launch_behind_a_gate(next);
+	eventually(fm_slot_waits(next->slot));
+	fm_xq_await_gates(q);
+	fm_xq_unref(q);
+	close_untold(next, 0);
+	stop_device();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_first_gate_in_a_capture),
 	cmocka_unit_test(test_first_gate_beside_a_call_that_waits),
@@ -324,6 +345,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_slot_serves_again),
 	cmocka_unit_test(test_stands_at_the_last_gate),
 	cmocka_unit_test(test_gates_in_graphs),
+	cmocka_unit_test(test_awaits_nobody),
 };
 
 int main(int argc, char **argv)
