@@ -7,6 +7,7 @@
  *   kernels N   one behind the other
  *   fill N      behind a fill
  *   fork N      behind a kernel that another stream's runs beside
+ *   beside N    likewise, and another graph is captured meanwhile
  */
 #include "cuda_guard.h"
 #include <signal.h>
@@ -15,7 +16,7 @@
 struct job {
 	struct conform c;
 	struct guard g;
-	CUstream s, other;
+	CUstream s, other, third;
 	CUevent event[2];
 	CUdeviceptr x;
 };
@@ -30,6 +31,16 @@ static void forked(struct job *j)
 	CU(cuStreamWaitEvent(j->s, j->event[1], 0));
 }
 
+static void another(struct job *j)
+{
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(j->third, CU_CAPTURE_THREAD_LOCAL));
+	step(&j->g, j->third, j->x);
+	CU(cuStreamEndCapture(j->third, &graph));
+	CU(cuGraphDestroy(graph));
+}
+
 static size_t nodes(struct job *j, const char *what, unsigned kernels)
 {
 	CUgraph graph;
@@ -38,10 +49,13 @@ static size_t nodes(struct job *j, const char *what, unsigned kernels)
 	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_THREAD_LOCAL));
 	if (!strcmp(what, "fill"))
 		CU(cuMemsetD32Async(j->x, 0, 1, j->s));
-	if (!strcmp(what, "fork"))
+	if (!strcmp(what, "fork") || !strcmp(what, "beside"))
 		forked(j);
-	for (unsigned i = 0; i < kernels; i++)
+	for (unsigned i = 0; i < kernels; i++) {
+		if (i == kernels / 2 && !strcmp(what, "beside"))
+			another(j);
 		step(&j->g, j->s, j->x);
+	}
 	CU(cuStreamEndCapture(j->s, &graph));
 	CU(cuGraphGetNodes(graph, NULL, &n));
 	CU(cuGraphDestroy(graph));
@@ -55,6 +69,7 @@ static void begin(struct job *j)
 	guard_open(&j->g);
 	j->s = new_stream(CU_STREAM_NON_BLOCKING);
 	j->other = new_stream(CU_STREAM_NON_BLOCKING);
+	j->third = new_stream(CU_STREAM_NON_BLOCKING);
 	j->x = new_words(1);
 	for (int i = 0; i < 2; i++)
 		CU(cuEventCreate(&j->event[i], 0));
@@ -73,6 +88,7 @@ static void end(struct job *j)
 	guard_close(&j->g);
 	CU(cuStreamDestroy_v2(j->s));
 	CU(cuStreamDestroy_v2(j->other));
+	CU(cuStreamDestroy_v2(j->third));
 	conform_close(&j->c);
 }
 

@@ -284,6 +284,7 @@ def gates_in_graphs(stack):
             check(gates("kernels") == (1 if far else 12), f"gates of a chain with {more} {options}")
             check(gates("fill", 1) == (1 if far else 12), f"gates behind a fill with {more} {options}")
             check(gates("fork", 2) == 12, f"gates behind a fork with {more} {options}")
+            check(gates("beside", 2) == 12, f"gates beside another graph with {more} {options}")
 
 
 def graphs_that_cannot(stack):

@@ -80,6 +80,19 @@ static CUgraph captured(CUstream stream)
 	return status == FM_CU_CAPTURE_ACTIVE ? graph : NULL;
 }
 
+uint64_t fm_cuda_graph_number(CUstream stream)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	int status = FM_CU_CAPTURE_NONE;
+	uint64_t id;
+
+	if (!cu || !cu->stream_capture_info ||
+		cu->stream_capture_info(stream, &status, &id, NULL, NULL, NULL) ||
+		status != FM_CU_CAPTURE_ACTIVE)
+		return atomic_load(&fm_cu_capture_no);
+	return id + 1;
+}
+
 void fm_cuda_graph_begun(CUstream stream)
 {
 	set(captured(stream), PLAIN);

@@ -10,7 +10,8 @@ struct launch {
 	struct fm_cuda_queue *q;
 	uint64_t mark;
 	enum fm_cuda_way way;
-	bool first; /* of its kind: first.c */
+	bool first;     /* of its kind: first.c */
+	CUstream joins; /* it may, by this, take part in a capture; or NULL */
 };
 
 /* In front of what must not run ahead of kernels that were captured before it. */
@@ -38,15 +39,16 @@ static bool captured(
 		divisible = divisible && !atomic_load(&q->unsealed);
 	}
 	if (fm_cuda_graph_takes_gates(stream) &&
-		fm_xq_capture(q->xq, key, atomic_load(&fm_cu_capture_no), divisible))
+		fm_xq_capture(q->xq, key, fm_cuda_graph_number(stream), divisible))
 		fm_cuda_graph_gated(stream);
 	return true;
 }
 
 /* While graphs are captured: this may fork one, or join, or become a node that nothing covers. */
-static void captured_besides(struct fm_cuda_queue *q)
+static void captured_besides(struct fm_cuda_queue *q, CUstream stream)
 {
-	fm_xq_capture_whole(q->xq, atomic_load(&fm_cu_capture_no));
+	if (fm_cuda_capturing(stream))
+		fm_xq_capture_whole(q->xq, fm_cuda_graph_number(stream));
 }
 
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
@@ -103,30 +105,36 @@ static inline bool waits_for_event(enum fm_cuda_id id)
 }
 
 /* While graphs are captured. */
-static void captured_order(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id)
+static void captured_order(struct fm_cuda_queue *q, CUstream stream)
 {
-	if (!waits_for_event(id) && fm_cuda_capturing(stream))
-		seal(q, stream);
-	if (waits_for_event(id) || atomic_load(&q->unsealed))
-		captured_besides(q);
+	if (!fm_cuda_capturing(stream))
+		return;
+	seal(q, stream);
+	if (atomic_load(&q->unsealed))
+		captured_besides(q, stream);
 }
 
 /* A command that only orders: counted apart, for what queries answer. */
 static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
 {
+	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return l;
-	l.q = fm_cuda_find_governed(fm_cuda_stream(given, per_thread));
+	l.q = fm_cuda_find_governed(stream);
 	if (!l.q) {
-		fm_cuda_cover(fm_cuda_stream(given, per_thread));
+		fm_cuda_cover(stream);
 		return l;
 	}
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
-		captured_order(l.q, fm_cuda_stream(given, per_thread), id);
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
+		if (!waits_for_event(id))
+			captured_order(l.q, stream);
+		else if (stream != FM_CU_STREAM_LEGACY) /* to ask about it spoils captures */
+			l.joins = stream;
+	}
 	l.way = fm_cuda_order_enter(l.q);
-	fm_cuda_cover(fm_cuda_stream(given, per_thread));
+	fm_cuda_cover(stream);
 	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
 	atomic_store_explicit(&l.q->ordered, true, memory_order_relaxed);
 	return l;
@@ -134,6 +142,8 @@ static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cu
 
 static inline void ordered(struct launch l)
 {
+	if (FM_UNLIKELY(l.joins))
+		captured_besides(l.q, l.joins);
 	if (FM_LIKELY(!l.way))
 		return;
 	fm_cuda_order_put(l.q);
@@ -353,7 +363,7 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 		return false;
 	l->q = q = fm_cuda_find_governed(stream);
 	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
-		captured_besides(q);
+		captured_besides(q, stream);
 	if (q)
 		l->way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);

@@ -262,6 +262,9 @@ void fm_cuda_captures_clear(void);
  * known. --- */
 void fm_cuda_graph_begun(CUstream stream); /* a capture: its graph is empty */
 void fm_cuda_graph_entered(void);          /* a capture into a graph that was there */
+/* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
+ * driver that does not tell, how many have begun. */
+uint64_t fm_cuda_graph_number(CUstream stream);
 /* Gates may stand in the graph that the stream is captured into. The bodies of conditional nodes
  * take none, and cannot be told from other graphs that we have not seen made. */
 bool fm_cuda_graph_takes_gates(CUstream stream);
