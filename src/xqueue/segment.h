@@ -196,10 +196,12 @@ static inline bool fm_xq_ungated(const struct fm_xq *q)
 	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);
 }
 
-/* Nothing holds what it has under way: it may run, or has not come to its gate. */
+/* Nothing holds what it has under way: it may run, or has not come to its gate. Nor does what the
+ * program itself has suspended: this thread may be the one to let it go on. */
 static inline bool fm_xq_free(struct fm_xq *q)
 {
-	return fm_xq_may_run(q) || (q->device_gates && !fm_slot_waits(q->slot));
+	return fm_xq_may_run(q) || atomic_load(&q->own_suspended) ||
+	       (q->device_gates && !fm_slot_waits(q->slot));
 }
 
 /* For who waits until it moves, and not for ever, since it may wait for this very thread: how much

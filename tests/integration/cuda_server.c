@@ -128,6 +128,17 @@ static void suspends(void)
 	MUST(!told.amiss);
 }
 
+/* Who suspends a stream may put more into it than may be under way before letting it go on. */
+static void suspended_far_ahead(void)
+{
+	bind_both(0);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	work(batch, out[1], 514);
+	IS(0, fm_cuda_resume(batch));
+	CU(cuStreamSynchronize(batch));
+	MUST(words[1][0] == after(514));
+}
+
 /* How deep a group is stopped its program can say, too, as it runs. */
 static void hinted(void)
 {
@@ -724,6 +735,7 @@ static const struct {
 	{"graphs", graphs},
 	{"graph-outlives-stream", graph_outlives_stream},
 	{"suspends", suspends},
+	{"suspended-far-ahead", suspended_far_ahead},
 	{"hinted", hinted},
 	{"suspend-takes-its-time", suspend_takes_its_time},
 	{"suspended-is-not-in-the-way", suspended_is_not_in_the_way},
