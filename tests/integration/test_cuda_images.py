@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose images are rewritten see what they see without: images loaded and kernels launched in every way
-(cuda_images.c), and the conformance sets of test_cuda.py. The driver is the fake one, which ends a program that
-launches a rewritten kernel without the parameters that it takes."""
+"""Programs whose images are rewritten see what they see without: images loaded in every way (cuda_images.c), kernels
+launched in every way (cuda_image_launches.c), and the conformance sets of test_cuda.py. The driver is the fake one, which
+ends a program that launches a rewritten kernel without the parameters that it takes."""
 import os
 import subprocess
 import sys
@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
+SETS = ("cuda_images", "cuda_image_launches")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
              for ptds in ((), ("--ptds",)))
 
@@ -39,28 +40,32 @@ def in_every_way(stack):
     """Rewritten at first, then taken from the cache; not rewritten where nobody wants it."""
     need_cuda_shim()
     cache = stack.enter_context(tempfile.TemporaryDirectory())
-    native = run("cuda_images")
-    for way in WAYS:
-        same(run("cuda_images", *way, guardian="1", cache=cache), native, f"rewritten, {way}")
+    native = {name: run(name) for name in SETS}
+    for name in SETS:
+        for way in WAYS:
+            same(run(name, *way, guardian="1", cache=cache), native[name], f"{name} rewritten, {way}")
     check(len(files(cache)) >= 3, f"the cache has {files(cache)}")
     before = set(files(cache))
-    same(run("cuda_images", guardian="0", cache=cache), native, "not wanted")
-    same(run("cuda_images", guardian="0", cache=cache, FERMATA_GUARDIAN="yes"), native, "not wanted so")
+    for name in SETS:
+        same(run(name, guardian="0", cache=cache), native[name], f"{name} not wanted")
+        same(run(name, guardian="0", cache=cache, FERMATA_GUARDIAN="yes"), native[name], f"{name} not wanted so")
     check(set(files(cache)) == before, "and nothing more in the cache")
 
 
 def without_a_cache(stack):
     """Nowhere to keep what is rewritten: it is rewritten each time."""
     need_cuda_shim()
-    same(run("cuda_images", guardian="1", cache="/proc/none"), run("cuda_images"), "no cache")
+    for name in SETS:
+        same(run(name, guardian="1", cache="/proc/none"), run(name), f"{name}, no cache")
 
 
 def several_devices(stack):
     """Devices that are alike share a library."""
     need_cuda_shim()
     cache = stack.enter_context(tempfile.TemporaryDirectory())
-    native = run("cuda_images", FAKE_CUDA_DEVICES="2")
-    same(run("cuda_images", guardian="1", cache=cache, FAKE_CUDA_DEVICES="2"), native, "two devices")
+    for name in SETS:
+        native = run(name, FAKE_CUDA_DEVICES="2")
+        same(run(name, guardian="1", cache=cache, FAKE_CUDA_DEVICES="2"), native, f"{name}, two devices")
 
 
 def other_sets(stack):
