@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of cuda_server.c share: two streams with counters that the host sees, what the
- * program was told, and checks. */
+/*
+ * A server in small, which uses <fermata/cuda.h>: one case of those of cuda_server.c,
+ * cuda_server_binding.c or cuda_server_partition.c. Here is what they share: two streams with
+ * counters that the host sees, what the program was told, and checks. Whatever is not as it should
+ * be ends it with a text.
+ *
+ * Each is built twice: as it is, with nothing of Fermata in it, and linked with the shim (_linked).
+ *
+ * usage: [--via link|dlsym|proc] CASE [POLICY [IMAGE]]
+ * POLICY: of fm_cuda_init; none: by a daemon, or not. IMAGE: with the guardian, and this is loaded.
+ */
 #pragma once
 #include "cuda_conform.h"
 #include <errno.h>
@@ -40,7 +49,7 @@ static struct {
 			die("%s:%d: " #call " is %d", __FILE__, __LINE__, rc_); \
 	} while (0)
 
-static void on_preempted(CUstream s, uint64_t at, void *ctx)
+static inline void on_preempted(CUstream s, uint64_t at, void *ctx)
 {
 	told.amiss += s != batch || ctx != &told || !at;
 	told.inside = true;
@@ -50,14 +59,14 @@ static void on_preempted(CUstream s, uint64_t at, void *ctx)
 	told.inside = false;
 }
 
-static void on_resumed(CUstream s, uint64_t at, void *ctx)
+static inline void on_resumed(CUstream s, uint64_t at, void *ctx)
 {
 	told.amiss += s != batch || ctx != &told || !at;
 	told.resumed++;
 	told.amiss += told.resumed > told.preempted;
 }
 
-static _Atomic uint32_t *host_words(CUdeviceptr *d)
+static inline _Atomic uint32_t *host_words(CUdeviceptr *d)
 {
 	void *p;
 
@@ -67,13 +76,13 @@ static _Atomic uint32_t *host_words(CUdeviceptr *d)
 	return p;
 }
 
-static struct fm_cuda_binding binding(const char *group, int priority)
+static inline struct fm_cuda_binding binding(const char *group, int priority)
 {
 	return (struct fm_cuda_binding){
 		.size = sizeof(struct fm_cuda_binding), .group = group, .priority = priority};
 }
 
-static struct fm_cuda_info info(CUstream s)
+static inline struct fm_cuda_info info(CUstream s)
 {
 	struct fm_cuda_info i = {.size = sizeof(i)};
 
@@ -81,7 +90,7 @@ static struct fm_cuda_info info(CUstream s)
 	return i;
 }
 
-static void open_streams(void)
+static inline void open_streams(void)
 {
 	conform_open(&c);
 	urgent = new_stream(CU_STREAM_NON_BLOCKING);
@@ -91,7 +100,7 @@ static void open_streams(void)
 	flag = host_words(&flag_on_device);
 }
 
-static void bind_both(unsigned level)
+static inline void bind_both(unsigned level)
 {
 	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH);
 	struct fm_cuda_binding b = binding("batch", FM_PRIORITY_LOW);
@@ -104,14 +113,14 @@ static void bind_both(unsigned level)
 	IS(0, fm_cuda_bind(batch, &b));
 }
 
-static void work(CUstream s, CUdeviceptr d, unsigned kernels)
+static inline void work(CUstream s, CUdeviceptr d, unsigned kernels)
 {
 	for (unsigned i = 0; i < kernels; i++)
 		spin(&c, s, d, KERNEL_NS);
 }
 
 /* Of a word behind so many kernels. */
-static uint32_t after(unsigned kernels)
+static inline uint32_t after(unsigned kernels)
 {
 	uint32_t v = 0;
 
@@ -121,7 +130,7 @@ static uint32_t after(unsigned kernels)
 }
 
 /* What follows in the stream waits until it is let go, whatever Fermata does. */
-static void stand(CUstream s)
+static inline void stand(CUstream s)
 {
 	unsigned i = s == batch;
 
@@ -129,17 +138,55 @@ static void stand(CUstream s)
 	CU(cuStreamWaitValue32_v2(s, flag_on_device + i * sizeof(*flag), 1, CU_WAIT_EQ));
 }
 
-static void let_go(CUstream s)
+static inline void let_go(CUstream s)
 {
 	flag[s == batch] = 1;
 }
 
 /* Nothing of it runs. */
-static void rests(CUstream s, unsigned which)
+static inline void rests(CUstream s, unsigned which)
 {
 	uint32_t before = words[which][0];
 
 	usleep(20000);
 	MUST(words[which][0] == before);
 	MUST(info(s).stalled);
+}
+
+struct server_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/* Before the driver's functions are looked for. */
+static inline const char *server_begin(int argc, char **argv)
+{
+	struct fm_cuda_options o = {.size = sizeof(o)};
+	int at = argc > 1 && !strcmp(argv[1], "--via") ? 3 : 1;
+
+	if (argc <= at)
+		die("usage: [--via link|dlsym|proc] CASE [POLICY [IMAGE]]");
+	o.local_policy = argc > at + 1 ? argv[at + 1] : NULL;
+	o.guardian = argc > at + 2;
+	if (o.local_policy)
+		IS(0, fm_cuda_init(&o));
+	return o.guardian ? argv[at + 2] : NULL;
+}
+
+static inline int server_main(int argc, char **argv, const struct server_case *cases)
+{
+	const char *image = server_begin(argc, argv);
+	CUmodule m;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	conform_options(&argc, &argv);
+	open_streams();
+	if (image)
+		CU(cuModuleLoad(&m, image));
+	for (; cases->name; cases++)
+		if (!strcmp(cases->name, argv[1])) {
+			cases->run();
+			return 0;
+		}
+	die("no case %s", argv[1]);
 }

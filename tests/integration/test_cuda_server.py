@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A server that binds its streams by <fermata/cuda.h> (cuda_server.c): linked with the shim, with the shim preloaded,
-by `fermata run`; scheduled in its own process, by a daemon, or by nobody. The driver is the fake one."""
+"""A server that binds its streams by <fermata/cuda.h> (cuda_server.c, cuda_server_binding.c, cuda_server_partition.c):
+linked with the shim, with the shim preloaded, by `fermata run`; scheduled in its own process, by a daemon, or by nobody.
+The driver is the fake one."""
 import os
 import subprocess
 import sys
@@ -12,11 +13,22 @@ from harness import BUILD, PATIENCE, Fermata, Program, Skip, check, cuda_env, ev
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "guard", "all.fatbin")
-SUSPENSIONS = ("suspends", "suspend-takes-its-time", "destroyed-while-suspended", "ends-while-suspended",
-               "unbinds-when-nobody-is-told", "turns-while-told", "at-level-1",
-               "graph-outlives-stream")
-CASES = ("stops", "graphs", "suspended-is-not-in-the-way", "binds-what-is-idle", "errors", "comes-and-goes", "partition", "elastic", *SUSPENSIONS)
-SCHEDULED = tuple(c for c in CASES if c != "errors")  # that one is done with groups
+SUSPENSIONS = ("suspends", "suspend-takes-its-time", "at-level-1", "graph-outlives-stream",
+               "binding destroyed-while-suspended", "binding ends-while-suspended",
+               "binding unbinds-when-nobody-is-told", "binding turns-while-told")
+CASES = ("stops", "graphs", "suspended-is-not-in-the-way", "binding binds-what-is-idle", "binding errors",
+         "binding comes-and-goes", "partition partition", "partition elastic", *SUSPENSIONS)
+SCHEDULED = tuple(c for c in CASES if c != "binding errors")  # that one is done with groups
+
+
+def server(case, *more, linked="", via=None):
+    """A case, behind the name of its program after cuda_server_ where it has one."""
+    *which, name = case.split()
+    return [program("_".join(["cuda_server", *which]) + linked), *(["--via", via] if via else []), name, *more]
+
+
+def linked_server(case, *more, via=None):
+    return server(case, *more, linked="_linked", via=via)
 
 
 def found(env):
@@ -38,20 +50,20 @@ def run(argv, env):
 def linked(stack):
     """And scheduled in its own process; however it gets at the driver."""
     for case in CASES:
-        run([program("cuda_server_linked"), case, "fixed-priority"], environment())
+        run(linked_server(case, "fixed-priority"), environment())
     for via in ("link", "proc"):
-        run([program("cuda_server_linked"), "--via", via, "stops", "fixed-priority"], environment())
+        run(linked_server("stops", "fixed-priority", via=via), environment())
 
 
 def guarded(stack):
     """With the program's images rewritten, because it says so before it loads them."""
     cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
-    argv = [program("cuda_server_linked"), "stops", "fixed-priority", IMAGE]
+    argv = linked_server("stops", "fixed-priority", IMAGE)
 
     def kept():
         return any(files for _, _, files in os.walk(cache))
 
-    run([argv[0], "off", *argv[2:]], environment(XDG_CACHE_HOME=cache, FERMATA_DISABLE="1"))
+    run(linked_server("binding off", "fixed-priority", IMAGE), environment(XDG_CACHE_HOME=cache, FERMATA_DISABLE="1"))
     check(not kept(), "an image was rewritten for who switched it off")
     run(argv, environment(XDG_CACHE_HOME=cache))
     check(kept(), "no image was rewritten")
@@ -63,7 +75,7 @@ def guarded(stack):
 
 def captures(stack):
     """While another thread's launch, the first of its kind, waits for the device."""
-    run([program("cuda_server_linked"), "captures-beside-a-launch", "fixed-priority", IMAGE],
+    run(linked_server("captures-beside-a-launch", "fixed-priority", IMAGE),
         environment(FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="wait"))
 
 
@@ -72,35 +84,34 @@ def guarded_too_late(stack):
     cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     env = environment(XDG_CACHE_HOME=cache)
     for via in ("dlsym", "proc"):
-        run([program("cuda_server_linked"), "--via", via, "too-late"], env)
-    run([program("cuda_server_linked"), "--via", "link", "in-time"], env)
-    run([program("cuda_server_linked"), "--via", "dlsym", "in-time"], {**env, "FERMATA_GUARDIAN": "1"})
+        run(linked_server("binding too-late", via=via), env)
+    run(linked_server("binding in-time", via="link"), env)
+    run(linked_server("binding in-time", via="dlsym"), {**env, "FERMATA_GUARDIAN": "1"})
 
 
 def preloaded(stack):
     """Built without any of it, as a server that may run without Fermata."""
     need_cuda_shim()
-    for case in ("stops", "suspends", "binds-what-is-idle"):
-        run([program("cuda_server"), case, "fixed-priority"], environment(LD_PRELOAD=SHIM))
-    run([program("cuda_server"), "stops"], environment(LD_PRELOAD=SHIM, FERMATA_LOCAL="fixed-priority"))
-    run([program("cuda_server"), "off"], environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
+    for case in ("stops", "suspends", "binding binds-what-is-idle"):
+        run(server(case, "fixed-priority"), environment(LD_PRELOAD=SHIM))
+    run(server("stops"), environment(LD_PRELOAD=SHIM, FERMATA_LOCAL="fixed-priority"))
+    run(server("binding off"), environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
 
 
 def as_who_runs_it_says(stack):
     """Which groups have a partition of their own, where the program leaves that open."""
-    argv = [program("cuda_server_linked"), None, "fixed-priority"]
     for said, case in ((None, "whole"), ("2:urg*", "apart"), ("8:other:urgent", "apart"), ("2:nobody", "together"),
                        ("2:*", "together"), ("urgent", "whole"), ("2", "whole"), ("0:urgent", "whole"),
                        ("9999:urgent", "whole"), ("1000:urgent", "whole")):
-        argv[1] = f"by-group-{case}"
-        run(argv, environment(**({"FERMATA_PARTITION": said} if said else {})))
+        run(linked_server(f"partition by-group-{case}", "fixed-priority"),
+            environment(**({"FERMATA_PARTITION": said} if said else {})))
 
 
 def as_fermata_run_says(stack):
     need_cuda_shim()
     fermata = Fermata(stack)
     fermata.env = cuda_env(fermata.env)
-    p = fermata.program([program("cuda_server"), "by-group-apart"], "--partition", "2:urgent")
+    p = fermata.program(server("partition by-group-apart"), "--partition", "2:urgent")
     check(p.wait() == 0, "with a daemon and fermata run")
 
 
@@ -110,18 +121,18 @@ def no_partition(stack):
     if os.environ.get("FERMATA_TEST_CUDA") == "real":
         raise Skip("the driver is there as it is")
     old = os.path.join(BUILD, "tests", "fakes", "old")
-    run([program("cuda_server"), "no-partition"],
+    run(server("partition no-partition"),
         environment(LD_PRELOAD=SHIM, LD_LIBRARY_PATH=old, FERMATA_PARTITION="8:urgent"))
 
 
 def absent(stack):
-    run([program("cuda_server"), "absent"], environment())
+    run(server("binding absent"), environment())
 
 
 def unscheduled(stack):
     """With nobody to schedule it a program suspends its streams all the same."""
     for case in SUSPENSIONS:
-        run([program("cuda_server_linked"), case], environment())
+        run(linked_server(case), environment())
 
 
 def world(stack, **more):
@@ -134,21 +145,21 @@ def world(stack, **more):
 def by_run(stack):
     fermata = world(stack)
     for case in SCHEDULED:
-        p = fermata.program([program("cuda_server"), case])
+        p = fermata.program(server(case))
         check(p.wait() == 0, f"{case} ended with status {p.p.returncode} under a daemon")
 
 
 def strict(stack):
     fermata = world(stack, config="[security]\nstrict = yes\n")
     for case in ("stops", *SUSPENSIONS):
-        p = fermata.program([program("cuda_server"), case])
+        p = fermata.program(server(case))
         check(p.wait() == 0, f"{case} ended with status {p.p.returncode} under a strict daemon")
 
 
 def seen_from_outside(stack):
     """Two groups of one process, by their names; an operator's word counts for one of them alone."""
     fermata = world(stack)
-    p = Program([program("cuda_server_linked"), "stays"], env=found(fermata.env))
+    p = Program(linked_server("stays"), env=found(fermata.env))
     stack.callback(p.close)
     p.line("ready")
 
