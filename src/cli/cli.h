@@ -62,6 +62,10 @@ int cli_trace(struct cli *cli, int argc, char **argv);
 int cli_why(struct cli *cli, int argc, char **argv);
 int cli_version(struct cli *cli, int argc, char **argv);
 
+/* Closes what was written to, but for the standard output, of which main() looks after what is
+ * lost. Not 0: not all of it is there; the reason is told where it is still known. */
+int cli_close(FILE *f, const char *path, struct fm_err *err);
+
 /* Options that commands share: put CLI_OPT_* in the option table and let cli_option() have the keys
  * that a parser does not know itself. */
 enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };

@@ -74,11 +74,13 @@ int cli_report(const struct fm_err *err)
 	return err->code == -ENOTCONN ? CLI_NO_DAEMON : CLI_FAILED;
 }
 
+/* What the standard output does not take main() tells. */
 int cli_print_json(const json_t *value)
 {
 	if (!json_dumpf(value, stdout, JSON_INDENT(2)) && putchar('\n') != EOF)
 		return CLI_OK;
-	fprintf(stderr, "fermata: cannot write the answer\n");
+	if (!ferror(stdout))
+		fprintf(stderr, "fermata: the answer cannot be told as JSON\n");
 	return CLI_FAILED;
 }
 

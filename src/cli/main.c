@@ -149,13 +149,16 @@ int cli_help(struct cli *cli, int argc, char **argv)
 	return CLI_USAGE;
 }
 
-/* A full disk or a closed pipe must not pass for success. */
-static int finish(int rc)
+/* However it ends: a full disk or a closed pipe must not pass for success. */
+static void finish(int rc, void *unused)
 {
-	if (!fflush(stdout) && !ferror(stdout))
-		return rc;
-	fprintf(stderr, "fermata: cannot write the answer: %s\n", strerror(errno));
-	return rc ? rc : CLI_FAILED;
+	if (fflush(stdout))
+		fprintf(stderr, "fermata: cannot write the answer: %s\n", strerror(errno));
+	else if (ferror(stdout))
+		fputs("fermata: cannot write the answer\n", stderr);
+	else
+		return;
+	_exit(rc ? rc : CLI_FAILED);
 }
 
 /* With a standard descriptor closed, the next file opened would take its place. The stand-in closes
@@ -181,6 +184,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--policy-host")) /* a process of its own: plugin.h */
 		return fm_plugin_host();
 	occupy_stdio();
+	on_exit(finish, NULL);
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = CLI_USAGE;
 	if (argc < 1) {
@@ -192,5 +196,5 @@ int main(int argc, char **argv)
 	c = find_command(words.argv[0]);
 	if (!c)
 		return unknown_command(words.argv[0]);
-	return finish(run_command(c, &cli, words.argc, words.argv));
+	return run_command(c, &cli, words.argc, words.argv);
 }

@@ -320,8 +320,9 @@ static int run(
 		tell_speed(&w, fm_now() - began);
 		rc = o->svg ? picture(o, &wl->plan, err) : 0;
 	}
-	if (!rc && !(o->metrics && !strcmp(o->metrics, "-")) && show(o, &w) != CLI_OK)
-		rc = fm_err_set(err, -EIO, "cannot write the answer");
+	if (!rc && !(o->metrics && !strcmp(o->metrics, "-")) && show(o, &w) != CLI_OK &&
+		!ferror(stdout)) /* of which main() tells */
+		rc = fm_err_set(err, -ENOMEM, "out of memory");
 	fm_sim_result_free(&w.result);
 	return rc;
 }

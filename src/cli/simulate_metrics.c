@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate_metrics.h"
 #include "base/util.h"
+#include "cli.h"
 #include "metrics/metrics.h"
 #include <errno.h>
 #include <string.h>
@@ -233,17 +234,17 @@ static int write_rows(struct simulate_metrics *m, const struct fm_sim_result *r,
 int simulate_metrics_close(
 	struct simulate_metrics *m, const struct fm_sim_result *result, struct fm_err *err)
 {
+	struct fm_err why = {0};
 	int rc = 0;
-	bool bad;
 
 	if (!m)
 		return 0;
 	if (result)
 		rc = write_rows(m, result, err);
-	bad = ferror(m->f) != 0;
-	bad |= (m->f == stdout ? fflush(m->f) : fclose(m->f)) != 0;
-	if (!rc && bad)
-		rc = fm_err_set(err, -EIO, "%.150s: cannot be written", m->path);
+	if (cli_close(m->f, m->path, &why) && !rc) {
+		*err = why;
+		rc = why.code;
+	}
 	fm_snapshot_free(&m->s);
 	free(m);
 	return rc;

@@ -3,6 +3,7 @@
  * it waits behind a closed gate, and a mark where a job arrives. */
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "cli.h"
 #include "simulate.h"
 #include "table.h"
 #include <errno.h>
@@ -216,15 +217,15 @@ int simulate_svg(const struct fm_sim_plan *p, uint64_t from, uint64_t until, con
 {
 	struct picture pic = {.plan = p, .from = from, .until = until};
 	FILE *f = fopen(path, "we");
-	bool bad;
+	struct fm_err why = {0};
 	int rc;
 
 	if (!f)
 		return fm_err_set(err, -errno, "%.150s: %s", path, strerror(errno));
 	rc = draw(&pic, f, err);
-	bad = ferror(f) != 0;
-	bad |= fclose(f) != 0;
-	if (!rc && bad)
-		rc = fm_err_set(err, -EIO, "%.150s: cannot be written", path);
+	if (cli_close(f, path, &why) && !rc) {
+		*err = why;
+		rc = why.code;
+	}
 	return rc;
 }

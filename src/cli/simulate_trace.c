@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate_trace.h"
 #include "base/util.h"
+#include "cli.h"
 #include "trace/file.h"
 #include <errno.h>
 #include <stdio.h>
@@ -94,17 +95,13 @@ int simulate_trace_open(struct simulate_trace **out, const struct simulate_names
 
 int simulate_trace_close(struct simulate_trace *t, bool whole, struct fm_err *err)
 {
-	bool bad;
-	int rc = 0;
+	int rc;
 
 	if (!t)
 		return 0;
 	if (whole)
 		fm_trace_file_end(t->f, FM_TE_ASKED);
-	bad = ferror(t->f) != 0;
-	bad |= fclose(t->f) != 0;
-	if (bad)
-		rc = fm_err_set(err, -EIO, "%.150s: cannot be written", t->path);
+	rc = cli_close(t->f, t->path, err);
 	free(t);
 	return rc;
 }

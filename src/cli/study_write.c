@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a study leaves: numbers, and a picture of them. */
 #include "base/cleanup.h"
+#include "cli.h"
 #include "study.h"
 #include <errno.h>
 #include <string.h>
@@ -133,14 +134,11 @@ static int write_one(const struct study_result *r, const char *path,
 	void (*write)(FILE *, const struct study_result *), struct fm_err *err)
 {
 	FILE *f = fopen(path, "we");
-	bool bad;
 
 	if (!f)
 		return fm_err_set(err, -errno, "%s: cannot be written: %s", path, strerror(errno));
 	write(f, r);
-	bad = ferror(f) != 0;
-	bad |= fclose(f) != 0;
-	return bad ? fm_err_set(err, -EIO, "%s: cannot be written", path) : 0;
+	return cli_close(f, path, err);
 }
 
 int study_write(const struct study_result *r, const char *dir, struct fm_err *err)

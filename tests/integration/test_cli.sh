@@ -299,7 +299,10 @@ tables() {
     out_has '^evil.* \(others\) +2 +0$'
     that "no control characters" bash -c "! LC_ALL=C grep -qP '[\\x00-\\x09\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]' '$tmp/out'"
     end_fake
-    expect 1 "a full disk" bash -c "'$fermata' --help >/dev/full && '$fermata' version >/dev/full"
+    for command in --help --version 'help ps' 'ps --help' version 'policy-test --list' 'policy-test --json fair'; do
+        expect 1 "$command on a full disk" bash -c "exec '$fermata' $command >/dev/full"
+        that "said once" test "$(sed 's/: No space left on device$//' "$tmp/err")" = "fermata: cannot write the answer"
+    done
 }
 
 run_statuses() {

@@ -213,6 +213,13 @@ def mistakes(stack):
         check("/nonexistent/x: No such file" in e, e)
         e = fermata("sim", example, option, "/dev/full", status=1).stderr
         check("/dev/full: cannot be written" in e, e)
+    e = fermata("sim", example, "--svg", "/dev/full", status=1).stderr
+    check("/dev/full: cannot be written: No space left on device" in e, e)
+    with open("/dev/full", "w", encoding="ascii") as full:
+        r = subprocess.run([FERMATA, "sim", example, "--metrics", "-"], stdout=full, stderr=subprocess.PIPE, text=True,
+                           timeout=60, check=False)
+    check(r.returncode == 1 and r.stderr.splitlines()[-1:] == ["fermata: cannot write the answer: No space left on device"]
+          and r.stderr.count("cannot") == 1, f"{r}")
     text = fermata("sim", example, "--duration", "3s", "--metrics", "-").stdout
     check(text.startswith("# HELP fermata_up") and "GROUP" not in text, text[:200])
     # What is cut off is told so.
