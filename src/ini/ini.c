@@ -67,6 +67,10 @@ static char *read_line(char *str, int num, void *stream)
 	int rc = 0;
 
 	n = in->rc ? -1 : getline(&line, &cap, in->f);
+	if (n < 0 && !in->rc && ferror(in->f)) {
+		fm_err_set(in->err, -EIO, "cannot be read: %s", strerror(errno));
+		fail(in, 0, -EIO);
+	}
 	if (n < 0)
 		return NULL;
 	in->line++;
@@ -92,10 +96,6 @@ int fm_ini_read(struct fm_ini *in, struct fm_err *err)
 	if (bad_line && (!in->rc || (bad_line > 0 && (uint32_t)bad_line < in->line))) {
 		fm_err_set(err, -EINVAL, "neither [section], key = value nor a comment");
 		fail(in, bad_line > 0 ? (uint32_t)bad_line : in->line, -EINVAL);
-	}
-	if (!in->rc && ferror(in->f)) {
-		fm_err_set(err, -EIO, "cannot be read");
-		fail(in, 0, -EIO);
 	}
 	return in->rc;
 }

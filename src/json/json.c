@@ -60,6 +60,10 @@ int fm_json_read(struct fm_json *j, FILE *f, json_t **root)
 	json_error_t why;
 
 	*root = json_loadf(f, JSON_REJECT_DUPLICATES, &why);
+	j->path[0] = '\0';
+	if (!*root && ferror(f))
+		return fm_err_set(
+			j->err, -EINVAL, "%.120s: cannot be read: %s", j->file, strerror(errno));
 	return finish(j, &why, root);
 }
 

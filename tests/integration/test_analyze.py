@@ -336,7 +336,8 @@ class Nonsense(Case):
         self.refused(b'{"unit":\n "ms",}', "line 2")
         p = self.call("--method", "gcaps-busy", "/nonexistent/file", status=2)
         self.assertIn("/nonexistent/file", p.stderr)
-        self.call("--method", "gcaps-busy", self.dir.name, status=2)
+        p = self.call("--method", "gcaps-busy", self.dir.name, status=2)
+        self.assertIn("cannot be read: Is a directory", p.stderr)
 
     def test_fields(self):
         good = one(1, 100, 10, [(5, 2, 3)])

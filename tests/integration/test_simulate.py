@@ -208,6 +208,7 @@ class Simulate(unittest.TestCase):
                              ("count = 5\n", "stands before the first section")):
             self.assertIn(reason, self.call(self.write("bad.ini", text), status=1).stderr)
         self.assertIn("No such file", self.call(os.path.join(self.dir.name, "none.ini"), status=1).stderr)
+        self.assertIn("cannot be read: Is a directory", self.call(self.dir.name, status=1).stderr)
         self.assertIn("no file given", self.call(status=2).stderr)
 
     def test_threads_do_not_matter(self):
