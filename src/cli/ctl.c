@@ -162,10 +162,8 @@ void ctl_explain(const char *dir, int rc, struct fm_err *err)
 	case -ENOTDIR:
 	case -ECONNREFUSED:
 		fm_err_set(err, -ENOTCONN, "no daemon runs in %s", dir);
-		fm_err_hint(err,
-			"start one with `fermatad --dir %s', or run a program with `fermata "
-			"run'; `fermata doctor' explains",
-			dir);
+		fm_err_hint(
+			err, "start one with `fermatad --dir %s'; `fermata doctor' explains", dir);
 		break;
 	case -EACCES:
 	case -EPERM:
@@ -197,10 +195,24 @@ int ctl_call_at(
 	return json_is_true(json_object_get(*reply, "ok")) ? 0 : refused(reply, err);
 }
 
-/* An error other than absence is worth more to the user than the absence of the next daemon. */
-static bool tells_more(int rc)
+int ctl_explain_all(
+	char dirs[CTL_DIRS][CTL_PATH], const int rc[CTL_DIRS], int n, struct fm_err *err)
 {
-	return rc != -ENOENT && rc != -ENOTDIR && rc != -ECONNREFUSED;
+	/* An error other than absence is worth more to the user than the absence of the next. */
+	for (int i = 0; i < n; i++)
+		if (n == 1 || (rc[i] != -ENOENT && rc[i] != -ENOTDIR && rc[i] != -ECONNREFUSED)) {
+			ctl_explain(dirs[i], rc[i], err);
+			return -ENOTCONN;
+		}
+	if (!n) {
+		fm_err_set(err, -ENOTCONN, "the name of the socket directory is too long");
+		fm_err_hint(err, "a socket's path has at most 107 characters");
+		return -ENOTCONN;
+	}
+	fm_err_set(err, -ENOTCONN, "no daemon runs, neither in %s nor in %s", dirs[0], dirs[n - 1]);
+	fm_err_hint(err, "`fermata run' starts one by itself, `systemctl start fermatad' the "
+			 "system's; `fermata doctor' explains");
+	return -ENOTCONN;
 }
 
 int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[CTL_PATH],
@@ -209,32 +221,19 @@ int ctl_call(const struct cli *cli, json_t *request, json_t **reply, char found[
 	CLI_CLEAN_JSON json_t *owned = request;
 	char dirs[CTL_DIRS][CTL_PATH];
 	int n = ctl_dirs(cli, dirs);
-	bool told = false;
+	int rc[CTL_DIRS];
 
-	fm_err_set(err, -ENOTCONN, "the name of the socket directory is too long");
-	fm_err_hint(err, "a socket's path has at most 107 characters");
 	for (int i = 0; i < n; i++) {
-		struct fm_err why = {0};
-		int rc = ctl_call_at(dirs[i], json_incref(owned), WAIT_MS, reply, &why);
-
-		if (!rc || rc == -EREMOTEIO) {
+		rc[i] = ctl_call_at(dirs[i], json_incref(owned), WAIT_MS, reply, err);
+		if (!rc[i])
+			*err = (struct fm_err){0};
+		if (!rc[i] || rc[i] == -EREMOTEIO) {
 			if (found)
 				memcpy(found, dirs[i], CTL_PATH);
-			*err = why;
-			return rc;
+			return rc[i];
 		}
-		if (!told)
-			*err = why;
-		told = told || tells_more(rc);
 	}
-	if (n > 1 && !told) {
-		fm_err_set(err, -ENOTCONN, "no daemon runs, neither in %s nor in %s", dirs[0],
-			dirs[n - 1]);
-		fm_err_hint(err,
-			"`fermata run' starts one by itself, `systemctl start fermatad' the "
-			"system's; `fermata doctor' explains");
-	}
-	return -ENOTCONN;
+	return ctl_explain_all(dirs, rc, n, err);
 }
 
 int ctl_ask(const struct cli *cli, json_t *request, json_t **reply)

@@ -30,16 +30,14 @@ void top_link_close(struct top_link *l)
 int top_link_open(struct top_link *l, struct fm_err *err)
 {
 	char dirs[CTL_DIRS][CTL_PATH];
-	int n = ctl_dirs(l->cli, dirs), rc = -ENAMETOOLONG;
+	int n = ctl_dirs(l->cli, dirs), rc[CTL_DIRS];
 
-	fm_err_set(err, -ENOTCONN, "the name of the socket directory is too long");
 	for (int i = 0; i < n; i++) {
-		rc = ctl_connect(dirs[i], CONNECT_MS, &l->fd);
-		if (!rc)
+		rc[i] = ctl_connect(dirs[i], CONNECT_MS, &l->fd);
+		if (!rc[i])
 			return 0;
-		ctl_explain(dirs[i], rc, err);
 	}
-	return rc;
+	return ctl_explain_all(dirs, rc, n, err);
 }
 
 short top_link_events(const struct top_link *l)

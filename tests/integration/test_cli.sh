@@ -219,6 +219,13 @@ without_daemon() {
     done
     expect 3 "a named directory" "$fermata" ps --socket "$tmp/nowhere"
     err_has "no daemon runs in $tmp/nowhere"
+    err_has "hint: start one with .fermatad --dir $tmp/nowhere'; .fermata doctor' explains$" # \`run' does not, there
+    for c in ps "top --once"; do
+        # shellcheck disable=SC2086
+        expect 3 "$c, where there are several places" "$fermata" $c
+        err_has "no daemon runs, neither in $XDG_RUNTIME_DIR/fermata nor in "
+        err_has "hint: .fermata run' starts one by itself"
+    done
     expect 3 "before the command, too" "$fermata" --socket "$tmp/nowhere" ps
     err_has "$tmp/nowhere"
     expect 3 "and in the environment" env FERMATA_SOCKET="$tmp/nowhere" "$fermata" ps
