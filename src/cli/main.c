@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "cli.h"
 #include "plugin/plugin.h"
 #include <errno.h>
@@ -108,10 +109,17 @@ static const struct cli_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
+	struct fm_nearest near = {.typed = name};
 	struct fm_err err;
 
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (c->summary)
+			fm_nearest_try(&near, c->name);
 	fm_err_set(&err, -EINVAL, "no command '%s'", name);
-	fm_err_hint(&err, "fermata --help lists the commands");
+	if (near.best)
+		fm_err_hint(&err, "did you mean '%s'?", near.best);
+	else
+		fm_err_hint(&err, "fermata --help lists the commands");
 	cli_report(&err);
 	return CLI_USAGE;
 }

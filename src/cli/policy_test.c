@@ -9,6 +9,7 @@
 #include "own_policy.h"
 #include "sim/lab.h"
 #include "table.h"
+#include "workload.h"
 #include <errno.h>
 #include <string.h>
 
@@ -235,34 +236,22 @@ static int try_known(const char *name, json_t *json)
 	return rc;
 }
 
-static int no_policy(const char *name)
-{
-	struct fm_nearest near = {.typed = name};
-	struct fm_err err = {0};
-
-	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
-		fm_nearest_try(&near, (*p)->name);
-	fm_err_set(&err, -ENOENT, "there is no policy '%.40s'", name);
-	if (near.best)
-		fm_err_hint(&err, "did you mean '%s'?", near.best);
-	else
-		fm_err_hint(&err, "one of your own is ./NAME.so");
-	return cli_report(&err);
-}
-
 int cli_policy_test(struct cli *cli, int argc, char **argv)
 {
 	struct options o = {.cli = cli};
 	CLI_CLEAN_JSON json_t *json = NULL;
 	const char *name;
+	struct fm_err err = {0};
 	int rc, printed;
 
 	cli_parse(&argp, argc, argv, 0, &o);
 	name = o.own.policy;
 	if (o.list)
 		return list_promises();
-	if (name && !own_policy_is(name) && !fm_policy_find(name))
-		return no_policy(name);
+	if (name && !own_policy_is(name) && !fm_policy_find(name)) {
+		workload_no_policy(name, &err);
+		return cli_report(&err);
+	}
 	if (cli->json)
 		json = json_array();
 	if (name && (own_policy_is(name) || o.promised || o.settings || o.own.at_once))

@@ -39,6 +39,15 @@ static void set_number(
 		cli_usage_err(state, &err);
 }
 
+static void no_study(const struct argp_state *state, const char *name)
+{
+	struct fm_err err;
+
+	fm_err_set(&err, -EINVAL, "no study '%s'", name);
+	fm_err_hint(&err, "`fermata study' lists them");
+	cli_usage_err(state, &err);
+}
+
 static error_t parse_study(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -62,7 +71,7 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
 		state->next = state->argc;
 		for (size_t k = 0; k < o->names; k++)
 			if (strcmp(o->name[k], "all") && !study_find(o->name[k]))
-				cli_usage(state, "no study '%s'", o->name[k]);
+				no_study(state, o->name[k]);
 		return 0;
 	default:
 		return cli_option(key, arg, o->cli);

@@ -69,6 +69,9 @@ void workload_free(struct workload *w);
 int workload_policy(struct workload *w, const char *policy, const struct fm_policy_ops *ops,
 	struct fm_err *err);
 
+/* Says that there is no policy of that name, but perhaps one like it. Returns -EINVAL. */
+int workload_no_policy(const char *name, struct fm_err *err);
+
 /* workload_value.c: values by themselves. */
 int workload_time(const char *word, uint64_t *ns, struct fm_err *err);
 int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err); /* replaces it */

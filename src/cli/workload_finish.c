@@ -328,7 +328,7 @@ int workload_finish(struct workload *w, const char *folder, uint32_t *line, stru
 	return strchr(w->policy, '/') ? 0 : workload_policy(w, w->policy, NULL, err);
 }
 
-static int no_policy(const char *name, struct fm_err *err)
+int workload_no_policy(const char *name, struct fm_err *err)
 {
 	struct fm_nearest near = {.typed = name};
 
@@ -354,7 +354,7 @@ int workload_policy(
 		return fm_err_set(err, -EINVAL, "no policy named");
 	ops = ops ? ops : fm_policy_find(name);
 	if (!ops)
-		return no_policy(name, err);
+		return workload_no_policy(name, err);
 	for (unsigned i = 0; i < w->params; i++)
 		if (!strcmp(w->param[i].policy, name))
 			w->setting[n++] = w->param[i].setting;
