@@ -663,6 +663,28 @@ bad_drivers() {
     out_has '^failed +opencl +it lacks cl'
 }
 
+# Each option that --help has stands in the manual page, and bash offers it.
+options_are_told() {
+    local command option page
+    while read -r command; do
+        case $command in
+        suspend | resume) page="fermata-hint.1" ;;
+        reload | stats | metrics | version | help) page=fermata.1 ;;
+        *) page="fermata-${command%% *}.1" ;;
+        esac
+        # shellcheck disable=SC2086 # words to split
+        "$fermata" $command --help | sed -nE 's/^ {2,6}(-., )?(--[a-z-]+).*/\2/p' >"$tmp/options"
+        that "$command has options" grep -qx -- --help "$tmp/options"
+        # shellcheck disable=SC2086
+        expect 0 "complete $command --" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata $command --
+        while read -r option; do
+            [[ $option != --usage && $option != --help ]] || continue
+            out_has "^$option\$"
+            that "$page has $option" grep -qF -- "${option//-/\\-}" "$SOURCE/man/$page"
+        done <"$tmp/options"
+    done < <("$fermata" --help | sed -nE 's/^  ([a-z-]+) +[A-Z].*/\1/p' && printf 'trace %s\n' record dump export)
+}
+
 pages_and_completions() {
     local page name rc=0
     for page in "$SOURCE"/man/fermata*.1; do
@@ -712,6 +734,7 @@ SCRIPT
     out_is fixed-priority
     expect 0 "complete parameters" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy bandwidth p
     out_is period=
+    options_are_told
     for name in $("$fermata" policy --json | python3 -c '
 import json, sys
 print(*[p["name"] for p in json.load(sys.stdin)["available"]])'); do
