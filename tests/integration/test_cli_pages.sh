@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Manual pages and completions, which have each option that --help has, and an installation.
+# shellcheck source=tests/integration/cli_checks.sh
+source "${SOURCE:?set it to the source tree}/tests/integration/cli_checks.sh"
+
+# Each option that --help has stands in the manual page, and bash offers it.
+options_are_told() {
+    local command option page
+    while read -r command; do
+        case $command in
+        suspend | resume) page="fermata-hint.1" ;;
+        reload | stats | metrics | version | help) page=fermata.1 ;;
+        *) page="fermata-${command%% *}.1" ;;
+        esac
+        # shellcheck disable=SC2086 # words to split
+        "$fermata" $command --help | sed -nE 's/^ {2,6}(-., )?(--[a-z-]+).*/\2/p' >"$tmp/options"
+        that "$command has options" grep -qx -- --help "$tmp/options"
+        # shellcheck disable=SC2086
+        expect 0 "complete $command --" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata $command --
+        while read -r option; do
+            [[ $option != --usage && $option != --help ]] || continue
+            out_has "^$option\$"
+            that "$page has $option" grep -qF -- "${option//-/\\-}" "$SOURCE/man/$page"
+        done <"$tmp/options"
+    done < <("$fermata" --help | sed -nE 's/^  ([a-z-]+) +[A-Z].*/\1/p' && printf 'trace %s\n' record dump export)
+}
+
+pages_and_completions() {
+    local page name rc=0
+    for page in "$SOURCE"/man/fermata*.1; do
+        name=$(basename "$page")
+        if command -v groff >/dev/null; then
+            expect 0 "$name" groff -ww -man -Tutf8 -z "$page"
+            silent
+        elif command -v man >/dev/null; then
+            expect 0 "$name" man --warnings -E UTF-8 -l -Tutf8 "$page"
+            silent
+        else
+            skip "rendering $name"
+        fi
+    done
+    expect 0 "bash completion" bash -n "$SOURCE/contrib/completion/fermata"
+    silent
+    if command -v zsh >/dev/null; then
+        expect 0 "zsh completion" zsh -n "$SOURCE/contrib/completion/_fermata"
+        silent
+    else
+        skip "zsh completion"
+    fi
+    # complete WORD...: what bash offers for the last of the words.
+    cat >"$tmp/complete" <<'SCRIPT'
+source "$1"
+shift
+PATH=$BUILD/bin:$PATH
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_fermata 2>/dev/null
+printf '%s\n' "${COMPREPLY[@]}"
+SCRIPT
+    expect 0 "complete commands" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata res
+    out_is resume
+    expect 0 "complete options" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata run --pri
+    out_is --priority
+    expect 0 "complete values" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata run --priority = hi
+    out_is high
+    expect 0 "complete methods" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata analyze --method = rr-b
+    out_is rr-busy
+    expect 0 "complete overruns" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata admit --overrun = sto
+    out_is stop
+    expect 0 "complete studies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata study gedf-8
+    out_is gedf-8
+    expect 0 "complete columns" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata top --sort = pre
+    out_is preemptions
+    expect 0 "complete policies" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy fix
+    out_is fixed-priority
+    expect 0 "complete parameters" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy bandwidth p
+    out_is period=
+    options_are_told
+    for name in $("$fermata" policy --json | python3 -c '
+import json, sys
+print(*[p["name"] for p in json.load(sys.stdin)["available"]])'); do
+        that "completions of --local know $name" test "$(grep -lE "local.*$name|\"[a-z -]*$name" \
+            "$SOURCE"/contrib/completion/* | wc -l)" = 2
+    done
+}
+
+installed() {
+    local root=$tmp/root
+    if [[ ! -e $BUILD/lib/libfermata.so || ! -e $BUILD/cmake_install.cmake ]] || ! command -v cmake >/dev/null; then
+        skip "an installation (not all is built)"
+        return
+    fi
+    expect 0 "install" cmake --install "$BUILD" --prefix "$root"
+    expect 0 "the installed command finds its layer" "$root/bin/fermata" run "${show[@]}"
+    out_has "^OPENCL_LAYERS=$(realpath "$root")/.*/libfermata-opencl.so$"
+    that "manual pages" test -e "$root/share/man/man1/fermata-run.1"
+    that "completions" test -e "$root/share/bash-completion/completions/fermata" \
+        -a -e "$root/share/zsh/site-functions/_fermata"
+}
+
+start_daemon
+pages_and_completions
+installed
+report
