@@ -101,6 +101,11 @@ class PolicyTest(unittest.TestCase):
         self.assertEqual([t["policy"] for t in trials], ["k-edf k=1", "k-edf"])
         self.assertTrue(all(f["kept"] for t in trials for f in t["findings"]))
 
+    def test_the_example_of_the_manual_page(self):
+        with open(os.path.join(SOURCE, "man", "fermata-policy-test.1"), encoding="ascii") as f:
+            line = next(line for line in f if line.startswith("fermata policy\\-test fair "))
+        self.assertIn(" 0 broken", self.call(*line.replace("\\-", "-").split()[2:]).stdout)
+
     def test_promises_that_it_does_not_make(self):
         self.assertIn("BROKEN", self.call("round-robin", "--promise", "priority", status=1).stdout)
         trials = json.loads(self.call("fifo", "--promise", "alone", "--json", status=1).stdout)
