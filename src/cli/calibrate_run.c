@@ -143,7 +143,16 @@ static void exec_daemon(const char *dir, const char *policy, const char *config)
 	_exit(CLI_CANNOT_EXECUTE);
 }
 
-static int await_daemon(struct calibrate_daemon *d, struct fm_err *err)
+static int did_not_start(const char *config, struct fm_err *err)
+{
+	fm_err_set(err, -ENOENT, "the daemon that was to schedule did not start");
+	if (!config)
+		return fm_err_hint(err, "start `fermatad' by hand: it says why");
+	return fm_err_hint(
+		err, "`fermatad --check-config %.150s' tells what is wrong with it", config);
+}
+
+static int await_daemon(struct calibrate_daemon *d, const char *config, struct fm_err *err)
 {
 	uint64_t end = fm_now() + STOP_NS;
 
@@ -154,9 +163,7 @@ static int await_daemon(struct calibrate_daemon *d, struct fm_err *err)
 			return 0;
 		if (waitpid(d->pid, NULL, WNOHANG) == d->pid) {
 			d->pid = 0;
-			fm_err_set(err, -ENOENT, "the daemon that was to schedule did not start");
-			return fm_err_hint(err, "`fermatad --check-config' tells what is wrong "
-						"with its settings");
+			return did_not_start(config, err);
 		}
 		nanosleep(&poll_pause, NULL);
 	}
@@ -177,7 +184,7 @@ static const char *write_realtime(const struct calibrate_daemon *d, char *path, 
 int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const char *config,
 	bool realtime, struct fm_err *err)
 {
-	const char *tmp = secure_getenv("TMPDIR");
+	const char *tmp = secure_getenv("TMPDIR"), *settings = config;
 	char dir[DIR_MAX], path[CTL_PATH + 32];
 
 	*d = (struct calibrate_daemon){0};
@@ -187,7 +194,7 @@ int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const
 	strcpy(d->dir, dir);
 	d->own = true;
 	if (realtime && !config)
-		config = write_realtime(d, path, sizeof(path));
+		settings = write_realtime(d, path, sizeof(path));
 	fflush(stdout);
 	d->pid = fork();
 	if (d->pid < 0) {
@@ -195,8 +202,8 @@ int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const
 		return fm_err_set(err, -errno, "cannot start a process: %m");
 	}
 	if (!d->pid)
-		exec_daemon(d->dir, policy, config);
-	return await_daemon(d, err);
+		exec_daemon(d->dir, policy, settings);
+	return await_daemon(d, config, err);
 }
 
 static void remove_dir(const char *dir)
