@@ -408,6 +408,38 @@ def asked_for(stack):
     check(told("--guardian") == ("1", "1", None), "what is set stays")
 
 
+AWAITS = [(where, call) for where in ("host-function", "word", "event", "legacy", "blocking", "beside", "four", "graph", "graph-begins",
+                                                "graph-between", "graph-ends")
+          for call in ("launches", "launches-and-waits", "loads", "uses-others", "orders-others")]
+
+
+def gate(fermata, pid):
+    return {d["gate"] for d in (fermata.group(pid) or {}).get("devices", ())}
+
+
+def waits_for_a_thread(stack, pairs=AWAITS, **env):
+    """What is to stop waits for a thread, which is about to make a call that is not made while something is stopped in the
+    middle of a kernel; and whose turn it is waits for both."""
+    fermata = world(stack)
+    fermata.env.update(env)
+    other = fermata.cuda_worker()
+    for pair in pairs:
+        argv = [program("cuda_awaits"), *pair]
+        want = subprocess.run(argv, env={**ENV, **env}, input="go\n", capture_output=True, text=True, timeout=120)
+        p = fermata.program(argv)
+        p.line("waits")
+        eventually("it is to stop", lambda: gate(fermata, p.pid) == {"closed"})
+        p.tell("go")
+        same("cuda_awaits", p, f"with {pair}", want)
+        other.advances()
+    other.finish()
+
+
+def waits_in_few_channels(stack):
+    """On a device whose streams share channels, and where what is put into one comes behind first launches in others."""
+    waits_for_a_thread(stack, FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="order")
+
+
 def driver_without(stack):
     """A driver that lacks what it takes: as ever."""
     for knob in ("FAKE_CUDA_NO_MEMOPS", "FAKE_CUDA_FAIL_REGISTER", "FAKE_CUDA_OLD"):
@@ -422,7 +454,8 @@ def driver_without(stack):
 
 
 if __name__ == "__main__":
-    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured)
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured, waits_for_a_thread,
+                                                                              waits_in_few_channels)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, gates_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,

@@ -9,7 +9,7 @@ static inline void any_program(uint64_t seed, unsigned whole)
 	make();
 	p.whole = whole;
 	for (unsigned i = 0; i < 2000; i++) {
-		switch (draw(12)) {
+		switch (draw(16)) {
 		case 0:
 			set_gate(!p.closed);
 			break;
@@ -29,6 +29,13 @@ static inline void any_program(uint64_t seed, unsigned whole)
 			break;
 		case 6:
 			pump();
+			break;
+		case 7:
+			if (!draw(4))
+				put_wait();
+			break;
+		case 8:
+			give();
 			break;
 		default:
 			advance_any(draw(8));

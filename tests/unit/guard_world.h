@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the tests of guards: a queue, and the program that launches into it. */
 #pragma once
+#include "base/util.h"
 #include "guard_device.h"
 
 static const struct fm_backend_ops *const ops = &fm_backend_cuda;
@@ -13,6 +14,9 @@ static struct {
 	unsigned unguarded;        /* found no room */
 	bool closed;
 	unsigned inside; /* times that it stood in the middle */
+	bool unmarked;   /* something was put that waits, and no launch since */
+	unsigned asked, given;
+	uint32_t word[COMMANDS / 4]; /* what that waits for */
 } p;
 
 static const struct fm_gate_words words = {
@@ -96,6 +100,45 @@ static void cover(void)
 		put_gate();
 }
 
+/* The stream waits for something that the program does when it likes. */
+static void put_wait_op(void)
+{
+	union fm_cu_mem_op op =
+		fm_cu_guard_op(FM_CU_OP_WAIT_VALUE_32, (uintptr_t)&p.word[p.asked++], 1);
+
+	assert_in_range(p.asked, 1, FM_ARRAY_LEN(p.word));
+	assert_int_equal(driver.stream_mem_ops(&dev.stream[0], 1, &op, 0), 0);
+}
+
+static void put_wait(void)
+{
+	cover();
+	put_wait_op();
+	p.unmarked = true;
+}
+
+static void give(void)
+{
+	if (p.given < p.asked)
+		p.word[p.given++] = 1;
+}
+
+static bool awaits_program(void)
+{
+	const struct command *c = &dev.stream[0].command[dev.stream[0].first];
+	CUdeviceptr at = !empty(&dev.stream[0]) && c->kind == OPS ? c->op[c->at].op.address : 0;
+
+	return at >= (uintptr_t)p.word && at < (uintptr_t)(p.word + p.asked) &&
+	       !*(uint32_t *)(uintptr_t)at;
+}
+
+static void mark(void)
+{
+	if (p.unmarked)
+		assert_true(fm_cu_guard_mark(p.q.guard, &dev.stream[0]));
+	p.unmarked = false;
+}
+
 static void launch(void)
 {
 	struct {
@@ -118,6 +161,7 @@ static void launch(void)
 		memset(packed.ours, 0, sizeof(packed.ours));
 	} else {
 		memcpy(copy, &packed.kernel, sizeof(packed.kernel));
+		mark();
 	}
 	assert_int_equal(driver.launch(&config, l.function, NULL, extra), 0);
 	if (copy)
@@ -142,6 +186,8 @@ static int pump(void)
 		return ops->restore(&p.q);
 	rc = ops->interrupt(&p.q);
 	p.inside += rc == 0;
+	if (p.q.guard->stage != FM_CU_RUNS)
+		assert_false(awaits_program());
 	return rc;
 }
 
@@ -158,6 +204,8 @@ static void finish(void)
 {
 	set_gate(false);
 	put_gate();
+	while (p.given < p.asked)
+		give();
 	for (unsigned i = 0; moves() || ops->busy(&p.q); i++) {
 		pump();
 		advance_any(10);

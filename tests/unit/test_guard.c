@@ -90,6 +90,78 @@ static void test_is_put_off_for_a_call(void **state)
 	stop();
 }
 
+/* Nor while the stream may wait for the program, which may wait for nothing to be stopped: it is
+ * stopped when it has gone past that. */
+static void test_is_put_off_for_the_program(void **state)
+{
+	struct fm_cu_turnstile *t;
+
+	start(17);
+	make();
+	t = p.q.guard->turnstile;
+	launch();
+	put_wait();
+	launch();
+	while (advance(&dev.stream[0]))
+		;
+	assert_true(awaits_program());
+	set_gate(true);
+	assert_int_equal(pump(), -EAGAIN);
+	assert_int_equal(p.q.guard->shared->hold, 0);
+	assert_false(ops->busy(&p.q));
+	assert_true(fm_cu_wait_begin(t, 0));
+	fm_cu_wait_end(t);
+	set_gate(false);
+	give();
+	assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	assert_int_equal(pump(), -EAGAIN); /* it has not said so yet */
+	assert_true(advance(&dev.stream[0]));
+	assert_int_equal(pump(), -EINPROGRESS);
+	assert_true(ops->busy(&p.q));
+	finish();
+	assert_exact();
+	stop();
+}
+
+/* In front of that it may be stopped as ever, and does not come there before it goes on. */
+static void test_stops_in_front_of_a_wait(void **state)
+{
+	start(18);
+	make();
+	launch();
+	put_wait();
+	launch();
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	assert_int_equal(pump(), -EINPROGRESS);
+	assert_true(advance(&dev.stream[1])); /* the stop word is set */
+	while (pump() == -EINPROGRESS)
+		advance_any(1);
+	assert_int_equal(p.inside, 1);
+	finish();
+	assert_exact();
+	stop();
+}
+
+/* The driver refuses the mark: as without. */
+static void test_no_mark(void **state)
+{
+	start(19);
+	make();
+	dev.fails_at = dev.calls + 1;
+	assert_false(fm_cu_guard_mark(p.q.guard, &dev.stream[0]));
+	dev.fails_at = 0;
+	launch();
+	assert_true(advance(&dev.stream[0]));
+	set_gate(true);
+	assert_int_equal(pump(), -EINPROGRESS);
+	finish();
+	assert_exact();
+	stop();
+}
+
 /* Stopped again while what was left out is made good. */
 static void test_stops_again_and_again(void **state)
 {
@@ -389,6 +461,9 @@ int main(void)
 		cmocka_unit_test(test_leaves_alone_what_waits),
 		cmocka_unit_test(test_opens_too_soon),
 		cmocka_unit_test(test_is_put_off_for_a_call),
+		cmocka_unit_test(test_is_put_off_for_the_program),
+		cmocka_unit_test(test_stops_in_front_of_a_wait),
+		cmocka_unit_test(test_no_mark),
 		cmocka_unit_test(test_stops_again_and_again),
 		cmocka_unit_test(test_any_order_is_exact),
 		cmocka_unit_test(test_full_ring),

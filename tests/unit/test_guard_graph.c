@@ -9,6 +9,8 @@
 /* Behind so many nodes something comes that is not guarded, with a cover in front of it. */
 static const uint32_t seams[] = {1, 3};
 static bool with_covers;
+/* And waits for the program; and in front of all nodes. */
+static bool awaits[FM_ARRAY_LEN(seams) + 1];
 
 /* As the shim has one (shim/cuda/graph_guard.c). */
 struct graph {
@@ -30,7 +32,8 @@ static bool try_graph(struct graph *gr, uint32_t kernel, unsigned whole)
 		l[i] = (struct fm_cu_guarded){
 			(CUfunction)16, &config, 8 + FM_GUARD_BYTES, whole >> i & 1};
 	gr->g = fm_cu_graph_new(&driver, (CUcontext)8,
-		&(struct fm_cu_chain){l, seams, NODES, with_covers ? FM_ARRAY_LEN(seams) : 0});
+		&(struct fm_cu_chain){
+			l, seams, NODES, with_covers ? FM_ARRAY_LEN(seams) : 0, awaits});
 	if (!gr->g)
 		return false;
 	for (unsigned i = 0; i < NODES; i++) {
@@ -86,11 +89,15 @@ static void put_cover(const struct graph *gr, unsigned i)
 
 	c->n = FM_CU_COVER_OPS;
 	fm_cu_graph_cover(gr->g, i, c->op);
+	if (awaits[i + 1])
+		put_wait_op();
 	put_other(gr->kernel[0] + 50 + i);
 }
 
 static void put_nodes(const struct graph *gr)
 {
+	if (awaits[0])
+		put_wait_op();
 	for (unsigned i = 0; i < NODES; i++) {
 		struct command *c;
 
@@ -121,7 +128,12 @@ static bool launch_graph(struct graph *gr, bool wanted)
 		guarded = fm_cu_guard_graph(g, gr->g, &dev.stream[0]);
 	gr->bare = !guarded;
 	gr->seen = fm_cu_guard_said(g);
+	if (guarded) {
+		p.unmarked |= gr->g->anew;
+		mark();
+	}
 	put_nodes(gr);
+	p.unmarked |= awaits[0] || awaits[1] || awaits[2];
 	if (guarded)
 		fm_cu_guard_end(g, true);
 	return guarded;
@@ -236,6 +248,34 @@ static void test_goes_past_a_cover(void **state)
 	free_graph(&gr);
 	stop();
 	with_covers = false;
+}
+
+/* Where it may wait for the program it is not stopped. */
+static void test_waits_inside_a_graph(void **state)
+{
+	struct graph gr;
+
+	with_covers = true;
+	awaits[0] = true; /* where the launch before has ended there is nothing */
+	start(9);
+	make();
+	new_graph(&gr, 100, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(launch_graph(&gr, true));
+		put_gate();
+	}
+	give();
+	do
+		assert_true(advance(&dev.stream[0]));
+	while (!awaits_program());
+	set_gate(true);
+	assert_int_equal(pump(), -EAGAIN);
+	assert_false(ops->busy(&p.q));
+	assert_int_equal(gr.g->words->hold, 0);
+	finish_all();
+	free_graph(&gr);
+	stop();
+	with_covers = awaits[0] = false;
 }
 
 /* At its own gate it stands; nobody looks at it again until that opens. */
@@ -399,7 +439,7 @@ static void random_program(uint64_t seed, struct graph gr[2])
 	new_graph(&gr[1], 201, draw(1u << NODES));
 	p.whole = draw(4);
 	for (unsigned i = 0; i < 1500; i++) {
-		switch (draw(14)) {
+		switch (draw(18)) {
 		case 0:
 			set_gate(!p.closed);
 			break;
@@ -423,6 +463,14 @@ static void random_program(uint64_t seed, struct graph gr[2])
 		case 7:
 			pump();
 			break;
+		case 8:
+			if (!draw(4))
+				put_wait();
+			break;
+		case 9:
+			give();
+			give();
+			break;
 		default:
 			advance_any(draw(16));
 		}
@@ -437,6 +485,8 @@ static void test_any_order_is_exact(void **state)
 
 	for (uint64_t seed = 1; seed <= 400; seed++) {
 		with_covers = seed % 2;
+		for (unsigned i = 0; i < FM_ARRAY_LEN(awaits); i++)
+			awaits[i] = seed >> (i + 2) & 1;
 		random_program(seed, gr);
 		inside += p.inside;
 		free_graph(&gr[0]);
@@ -445,6 +495,7 @@ static void test_any_order_is_exact(void **state)
 	}
 	assert_true(inside > 400);
 	with_covers = false;
+	memset(awaits, 0, sizeof(awaits));
 }
 
 /* It may be given back by the program at once. */
@@ -531,6 +582,7 @@ int main(void)
 		cmocka_unit_test(test_stops_inside_a_graph),
 		cmocka_unit_test(test_stops_at_a_cover),
 		cmocka_unit_test(test_goes_past_a_cover),
+		cmocka_unit_test(test_waits_inside_a_graph),
 		cmocka_unit_test(test_stands_at_its_own_gate),
 		cmocka_unit_test(test_each_launch_is_decided_anew),
 		cmocka_unit_test(test_not_the_one_in_front),

@@ -109,7 +109,7 @@ static void test_no_graph(void **state)
 
 	begin(4);
 	make();
-	g = fm_cu_graph_new(&driver, (CUcontext)8, &(struct fm_cu_chain){&l, NULL, 1, 0});
+	g = fm_cu_graph_new(&driver, (CUcontext)8, &(struct fm_cu_chain){&l, NULL, 1, 0, NULL});
 	assert_non_null(g);
 	assert_false(fm_cu_guard_graph(p.q.guard, g, &dev.stream[0]));
 	block = g->block;

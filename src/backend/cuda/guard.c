@@ -473,12 +473,26 @@ void *fm_cu_guard_begin(
 	return rec->params;
 }
 
+bool fm_cu_guard_mark(struct fm_cu_guard *g, CUstream stream)
+{
+	union fm_cu_mem_op op = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32,
+		g->shared_at + offsetof(struct fm_cu_shared, past), g->marks + 1);
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->stream_mem_ops(stream, 1, &op, 0);
+
+	fm_cu_leave(g->cu, mode);
+	g->marks += !rc;
+	return !rc;
+}
+
 void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 {
-	struct fm_cu_graph *graph = fm_cu_record(&g->records, g->records.next)->graph;
+	struct fm_cu_record *rec = fm_cu_record(&g->records, g->records.next);
+	struct fm_cu_graph *graph = rec->graph;
 
 	if (!launched)
 		return;
+	rec->mark = g->marks;
 	if (graph) {
 		fm_cu_graph_keep(graph);
 		g->graphs++;

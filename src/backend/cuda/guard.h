@@ -72,6 +72,13 @@ bool fm_cu_guard_graph_open(const struct fm_cu_guard *g);
 /* What the last gate has said, or will say, is finished. With the order held. */
 uint64_t fm_cu_guard_said(const struct fm_cu_guard *g);
 
+/*
+ * Between fm_cu_guard_begin(), or fm_cu_guard_graph(), and the launch, where the stream may come to
+ * wait in front of it for something that is no launch of its own: a mark. Nothing behind it is
+ * stopped before the stream has gone past. False: the driver refuses.
+ */
+bool fm_cu_guard_mark(struct fm_cu_guard *g, CUstream stream);
+
 /* Were there guarded launches since the last gate? Any thread; exact with the order held. */
 bool fm_cu_guard_uncovered(const struct fm_cu_guard *g);
 

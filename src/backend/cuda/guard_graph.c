@@ -183,7 +183,7 @@ static size_t node_bytes(const struct fm_cu_chain *c)
 
 static size_t cover_bytes(const struct fm_cu_chain *c)
 {
-	return aligned(c->covers * sizeof(*c->last));
+	return aligned(c->covers * sizeof(*c->last) + (c->covers + 1) * sizeof(*c->waits));
 }
 
 static size_t size_of(const struct fm_cu_chain *c)
@@ -215,6 +215,17 @@ static char *fill_node(struct fm_cu_record *node, const struct fm_cu_guarded *l,
 	return room + bytes + aligned(l->bytes);
 }
 
+static void fill_covers(struct fm_cu_graph *g, const struct fm_cu_chain *c, char *room)
+{
+	g->last = (uint32_t *)(void *)room;
+	g->waits = (bool *)(g->last + c->covers);
+	if (c->covers)
+		memcpy(g->last, c->last, c->covers * sizeof(*c->last));
+	for (unsigned i = 0; i <= c->covers; i++)
+		g->waits[i] = c->waits && c->waits[i];
+	g->anew = c->covers && (g->waits[0] || g->waits[c->covers]);
+}
+
 static size_t block_bytes(const struct fm_cu_graph *g)
 {
 	size_t most = 0, bytes = BLOCK_LEAST;
@@ -244,11 +255,8 @@ struct fm_cu_graph *fm_cu_graph_new(
 		.n = c->n,
 		.covers = c->covers,
 		.renumbered = true};
-	room = (char *)g + node_bytes(c);
-	g->last = (uint32_t *)(void *)room;
-	if (c->covers)
-		memcpy(g->last, c->last, c->covers * sizeof(*c->last));
-	room += cover_bytes(c);
+	fill_covers(g, c, (char *)g + node_bytes(c));
+	room = (char *)g + node_bytes(c) + cover_bytes(c);
 	for (unsigned i = 0; i < c->n; i++) {
 		g->node[i] = (struct fm_cu_record){0};
 		room = fill_node(&g->node[i], &c->launch[i], room);
@@ -322,18 +330,18 @@ void fm_cu_graph_spoilt(struct fm_cu_graph *g)
 bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream)
 {
 	static const unsigned at[] = {FM_CU_BLOCK_DECIDED, FM_CU_BLOCK_FIRST, 0};
-	union fm_cu_mem_op op[FM_ARRAY_LEN(at)];
+	union fm_cu_mem_op op[FM_ARRAY_LEN(at) + 1];
 	unsigned n = atomic_load(&g->spoilt) ? FM_ARRAY_LEN(at) : g->whole == 1;
 	fm_cu_result rc;
 	int mode;
 
+	for (unsigned i = 0; i < n; i++)
+		op[i] = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_64, g->block + at[i], 0);
+	if (g->anew)
+		op[n++] = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32,
+			g->words_at + offsetof(struct fm_cu_graph_words, place), 0);
 	if (!n)
 		return true;
-	for (unsigned i = 0; i < n; i++) {
-		op[i] = (union fm_cu_mem_op){.pad = {0}};
-		op[i].op.operation = FM_CU_OP_WRITE_VALUE_64;
-		op[i].op.address = g->block + at[i];
-	}
 	mode = fm_cu_enter(g->cu);
 	rc = g->cu->stream_mem_ops(stream, n, op, 0);
 	fm_cu_leave(g->cu, mode);
@@ -367,6 +375,13 @@ bool fm_cu_graph_hold(struct fm_cu_graph *g)
 		return true;
 	atomic_store(&g->words->hold, 1);
 	return !(atomic_load(&g->words->place) & 1);
+}
+
+bool fm_cu_graph_waits(const struct fm_cu_graph *g)
+{
+	uint32_t place = g->words ? atomic_load(&g->words->place) : 0;
+
+	return g->waits[FM_MIN(place / 2, g->covers)];
 }
 
 void fm_cu_graph_let_go(struct fm_cu_graph *g)

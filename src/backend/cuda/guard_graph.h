@@ -26,6 +26,8 @@ struct fm_cu_graph {
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
 	unsigned covers;
 	uint32_t *last;                  /* of the nodes in front of each cover; ascending */
+	bool *waits;                     /* fm_cu_chain; */
+	bool anew;                       /* at one end, so that it has to be told from the other */
 	struct fm_cu_graph_words *words; /* NULL: it has no covers */
 	CUdeviceptr words_at;
 
@@ -49,6 +51,9 @@ struct fm_cu_chain {
 	const struct fm_cu_guarded *launch;
 	const uint32_t *last;
 	unsigned n, covers;
+	/* In front of each cover, and behind the last: may it come to wait there for the program?
+	 * NULL: nowhere. */
+	const bool *waits;
 };
 
 /* In a context of that name, which is current. NULL: the driver has not all it takes, or no memory.
@@ -78,6 +83,9 @@ bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream);
 void fm_cu_graph_number(struct fm_cu_graph *g);
 /* Its covers hold from now on. False: it is just about to go past one, or stands there for that. */
 bool fm_cu_graph_hold(struct fm_cu_graph *g);
+/* Since they hold: where it is, up to the next cover, or to its end, may it wait for the program?
+ */
+bool fm_cu_graph_waits(const struct fm_cu_graph *g);
 void fm_cu_graph_let_go(struct fm_cu_graph *g);
 /* It has come to a cover since they hold, and stands there; behind so many launches. */
 bool fm_cu_graph_covered(const struct fm_cu_graph *g, uint64_t *last);

@@ -32,7 +32,7 @@ enum fm_cu_stage {
 /* Memory of the host's that the device reaches. */
 struct fm_cu_shared {
 	_Atomic uint32_t hold; /* gates wait for 0 */
-	uint32_t unused;
+	_Atomic uint32_t past; /* the last mark that the stream has gone past */
 	struct {
 		uint32_t stop, count;
 		uint64_t first;
@@ -59,6 +59,7 @@ struct fm_cu_guard {
 	_Atomic uint64_t launched, covered;
 	bool graph_last; /* of the launches, a graph's */
 	unsigned graphs; /* launches of graphs that are kept */
+	uint32_t marks;  /* put so far */
 	struct fm_cu_records
 		records; /* under the order and the lock, or what is in front of a gate */
 

@@ -23,6 +23,7 @@ struct fm_cu_record {
 	 * progress says at least when it has begun, or may have. */
 	struct fm_cu_graph *graph;
 	uint64_t from;
+	uint32_t mark; /* the last one in front of it (guard.h) */
 };
 
 /* A gate, with launches between it and the one before. */

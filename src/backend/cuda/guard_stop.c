@@ -282,6 +282,31 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 	return true;
 }
 
+/* A graph stands at a gate of its own. When that opens it runs dry, and then what it has left out
+ * is made good: nothing is to be done before. */
+static bool at_inner_gate(const struct fm_cu_guard *g)
+{
+	return g->graph && fm_cu_graph_stands(g->graph);
+}
+
+/* Is it past what it may wait at for a thread of the program's? That may itself wait until nothing
+ * is stopped, and the stream would come to no rest before. Between two gates all such stands in
+ * front of the launches, for it has a gate in front of it where launches are. */
+static bool has_come(struct fm_cu_guard *g)
+{
+	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
+	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
+
+	return n > atomic_load(&g->launched) ||
+	       (int32_t)(atomic_load(&g->shared->past) - fm_cu_record(&g->records, n)->mark) >= 0;
+}
+
+/* From now on, up to its next cover. False: not just now. */
+static bool hold_graph(struct fm_cu_graph *graph)
+{
+	return fm_cu_graph_hold(graph) && !fm_cu_graph_waits(graph);
+}
+
 /* Streams that have work have the device's channels, which the driver gives out as it comes: two
  * are for ours, and one more for each green context, one for what nobody here knows of, and one for
  * those that get work during a stop. */
@@ -292,15 +317,15 @@ bool fm_cu_room_for(unsigned at_work)
 	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
 }
 
-/* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device;
- * -EINPROGRESS: too many streams have work. Those are counted when nobody is about to give some to
- * another any more without looking. */
+/* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device, or
+ * the stream may be where it waits for the program; -EINPROGRESS: too many streams have work. Those
+ * are counted when nobody is about to give some to another any more without looking. */
 static int begin_stop(struct fm_cu_queue *q)
 {
 	struct fm_cu_guard *g = q->guard;
 	uint64_t progress;
 
-	if (!fm_cu_stop_begin(g->turnstile))
+	if (!has_come(g) || !fm_cu_stop_begin(g->turnstile))
 		return -EAGAIN;
 	if (q->has_room && !q->has_room(q)) {
 		fm_cu_stop_end(g->turnstile);
@@ -315,9 +340,9 @@ static int begin_stop(struct fm_cu_queue *q)
 		open_gates(g);
 		return 0;
 	}
-	if (g->graph && !fm_cu_graph_hold(g->graph)) {
+	if (!has_come(g) || (g->graph && !hold_graph(g->graph))) {
 		open_gates(g);
-		return -EAGAIN;
+		return at_inner_gate(g) ? -EALREADY : -EAGAIN;
 	}
 	g->stop = true;
 	if (!in_context(g, put_stop))
@@ -328,13 +353,6 @@ static int begin_stop(struct fm_cu_queue *q)
 static bool is_there(const struct fm_cu_queue *q)
 {
 	return q->guard && !atomic_load(&q->guard->broken);
-}
-
-/* A graph stands at a gate of its own. When that opens it runs dry, and then what it has left out
- * is made good: nothing is to be done before. */
-static bool at_inner_gate(const struct fm_cu_guard *g)
-{
-	return g->graph && fm_cu_graph_stands(g->graph);
 }
 
 int fm_cu_interrupt(void *hwq)

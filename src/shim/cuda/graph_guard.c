@@ -211,7 +211,7 @@ static const char *guard(struct fm_cuda_exec *e, CUgraph graph)
 	if (why)
 		return why;
 	e->graph = fm_cu_graph_new(fm_cuda_driver(), fm_cuda_current(),
-		&(struct fm_cu_chain){c.launch, c.last, c.n, c.seams});
+		&(struct fm_cu_chain){c.launch, c.last, c.n, c.seams, c.waits});
 	if (!e->graph) {
 		why = "no memory";
 	} else if (!set_nodes(e->exec, e->graph, &c)) {
@@ -350,6 +350,9 @@ bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q)
 	if (fm_xq_is_shared(q->xq) && !atomic_load(&fm_cu_captures) &&
 		!atomic_load(&e->graph->loose) && apart(e, q) &&
 		fm_cu_guard_graph(g, e->graph, q->hw.stream)) {
+		if (e->graph->anew) /* behind what says that it begins */
+			atomic_fetch_add(&q->awaits, 1);
+		fm_cuda_guard_mark(q);
 		e->bare = false;
 		return true;
 	}

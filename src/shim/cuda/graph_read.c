@@ -234,6 +234,7 @@ static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
 		return NULL;
 	if (!is_other(type))
 		return "other nodes";
+	c->waits[c->seams] |= type == FM_CU_NODE_HOST || type == FM_CU_NODE_WORDS;
 	return c->open ? "not covered" : NULL;
 }
 
@@ -267,7 +268,9 @@ const char *fm_cuda_chain_read(struct fm_cuda_chain *c, CUgraph graph)
 		c->launch = calloc(o.n, sizeof(*c->launch));
 		c->seam = calloc(o.n, sizeof(*c->seam));
 		c->last = calloc(o.n, sizeof(*c->last));
-		why = c->link && c->launch && c->seam && c->last ? read_nodes(c, &o) : "no memory";
+		c->waits = calloc(o.n + 1, sizeof(*c->waits));
+		why = c->link && c->launch && c->seam && c->last && c->waits ? read_nodes(c, &o)
+									     : "no memory";
 	}
 	order_free(&o);
 	if (why)
@@ -281,6 +284,8 @@ void fm_cuda_chain_free(struct fm_cuda_chain *c)
 	free(c->launch);
 	free(c->seam);
 	free(c->last);
+	free(c->waits);
+	c->waits = NULL;
 	c->seam = NULL;
 	c->last = NULL;
 	c->link = NULL;

@@ -28,7 +28,8 @@ struct fm_cuda_chain {
 	struct fm_cuda_seam *seam;
 	uint32_t *last; /* of the kernels in front of each */
 	unsigned seams;
-	bool open;                 /* kernels stand behind the last of them */
+	bool *waits; /* between them, and at both ends: something may wait for the program */
+	bool open;   /* kernels stand behind the last of them */
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate in it; NULL: there is none */
 };
 

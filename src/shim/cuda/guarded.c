@@ -66,6 +66,7 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 		q->hw.has_room = has_room_to_stop;
 		q->hw.far = far;
 		atomic_store(&q->xq->stops_alone, q->bound);
+		atomic_fetch_add(&q->awaits, 1); /* nobody knows */
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
 		atomic_store(&fm_cuda_ways, true);
@@ -347,6 +348,39 @@ void fm_cuda_wait_end_all(bool begun)
 		fm_cu_wait_end_all();
 }
 
+/* --- what waits for a thread of the program's --- */
+
+/* Something of that kind was ever put into some stream; and of what counts for all that wait for
+ * each other by the driver's rules, so much. */
+static _Atomic bool awaited;
+static _Atomic uint32_t awaits_implicit;
+
+void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&awaited, memory_order_relaxed)))
+		return;
+	if (q)
+		atomic_fetch_add(&q->awaits, 1);
+	if (!q || q->blocking || stream == FM_CU_STREAM_LEGACY)
+		atomic_fetch_add(&awaits_implicit, 1);
+}
+
+void fm_cuda_awaits_program(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (!atomic_load_explicit(&awaited, memory_order_relaxed))
+		atomic_store(&awaited, true);
+	fm_cuda_awaits_others(q, stream);
+}
+
+void fm_cuda_guard_mark(struct fm_cuda_queue *q)
+{
+	bool implicit = q->blocking || q->hw.stream == FM_CU_STREAM_LEGACY;
+	uint32_t n = atomic_load(&q->awaits) + (implicit ? atomic_load(&awaits_implicit) : 0);
+
+	if (FM_UNLIKELY(n != q->marked) && fm_cu_guard_mark(q->hw.guard, q->hw.stream))
+		q->marked = n;
+}
+
 /* --- launches --- */
 
 /* An equal part, or, beyond that, one of as many parts as queues have something under way. Of one
@@ -455,6 +489,7 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 	if (!copy || !fm_cuda_args_copy(kernel->image, a->params, a->extra, copy))
 		return false;
 	put_ours(a, kernel->image, ours);
+	fm_cuda_guard_mark(q);
 	return true;
 }
 

@@ -56,6 +56,17 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
 bool fm_cuda_wait_begin_all(void);
 void fm_cuda_wait_end_all(bool begun);
 
+/*
+ * What may keep a stream waiting for a thread of the program's is put into this one (NULL: one
+ * without a queue): a host function, a wait for a word; and from then on, since streams wait for
+ * each other, an event. In front of the next guarded launch there is a mark then, so that the
+ * stream is not stopped while it waits (guard.h): that thread may have to wait for what is stopped.
+ */
+void fm_cuda_awaits_program(struct fm_cuda_queue *q, CUstream stream);
+void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream);
+/* Between fm_cu_guard_begin(), or fm_cu_guard_graph(), and the launch. */
+void fm_cuda_guard_mark(struct fm_cuda_queue *q);
+
 /* --- first.c: what a driver may load, and wait for the device in that --- */
 
 /* Has it, a function, a kernel or a graph, not been launched in this queue's context? And now it

@@ -104,6 +104,17 @@ static inline bool waits_for_event(enum fm_cuda_id id)
 	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
 }
 
+/* May the stream come to wait in it for the program, which knows nothing of the device? */
+#define CALL(name) (id == FM_CUDA_##name || id == FM_CUDA_##name##_ptsz)
+static inline bool waits_for_program(enum fm_cuda_id id)
+{
+	return CALL(cuLaunchHostFunc) || CALL(cuLaunchHostFunc_v2) || CALL(cuStreamAddCallback) ||
+	       CALL(cuStreamWaitValue32) || CALL(cuStreamWaitValue32_v2) ||
+	       CALL(cuStreamWaitValue64) || CALL(cuStreamWaitValue64_v2) ||
+	       CALL(cuStreamBatchMemOp) || CALL(cuStreamBatchMemOp_v2) ||
+	       CALL(cuWaitExternalSemaphoresAsync);
+}
+
 /* While graphs are captured. */
 static void captured_order(struct fm_cuda_queue *q, CUstream stream)
 {
@@ -123,6 +134,10 @@ static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cu
 	if (FM_UNLIKELY(fm_cu_inside))
 		return l;
 	l.q = fm_cuda_find_governed(stream);
+	if (waits_for_program(id))
+		fm_cuda_awaits_program(l.q, stream);
+	else if (waits_for_event(id))
+		fm_cuda_awaits_others(l.q, stream);
 	if (!l.q) {
 		fm_cuda_cover(stream);
 		return l;
@@ -430,6 +445,7 @@ static inline void graph_launched(
 	struct launch_plan p, CUgraphExec graph, uint64_t key, CUstream stream)
 {
 	if (FM_LIKELY(p.l.q)) {
+		fm_cuda_awaits_others(p.l.q, stream); /* with host functions in it, maybe */
 		if (!p.guarded && fm_cuda_graph_plain(graph) && fm_xq_long(p.l.q->xq, key))
 			fm_client_count_undivided(p.l.q->xq->client, "cuGraphLaunch");
 	} else if (atomic_load(&fm_cu_captures) && !fm_cu_inside) {

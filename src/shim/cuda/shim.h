@@ -102,6 +102,8 @@ struct fm_cuda_queue {
 
 	_Atomic bool ordered; /* what only orders may wait for others, in front of the next copy */
 	_Atomic uint64_t guarded; /* launches */
+	_Atomic uint32_t awaits;  /* put into it so far (guarded.h, fm_cuda_awaits), */
+	uint32_t marked;          /* and marked in all, under its order */
 	_Atomic uint64_t told_at; /* launches, when it was told how many may be under way: */
 	_Atomic unsigned part;
 	_Atomic bool unsealed; /* kernels were captured that a graph could leave blocks of out */
