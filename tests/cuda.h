@@ -346,6 +346,7 @@ struct cu_copy_2d {
 	X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, (int *value, int which, CUfunction f)) \
 	X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, (CUfunction f, int which, int value)) \
 	X(cuFuncSetCacheConfig, cuFuncSetCacheConfig, 3000, (CUfunction f, int config)) \
+	X(cuModuleGetLoadingMode, cuModuleGetLoadingMode, 11070, (int *mode)) \
 	X(cuFuncIsLoaded, cuFuncIsLoaded, 12040, (int *loaded, CUfunction f)) \
 	X(cuFuncLoad, cuFuncLoad, 12040, (CUfunction f)) \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, (int *n, CUfunction f, int threads, size_t shared))

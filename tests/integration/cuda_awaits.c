@@ -105,6 +105,15 @@ static void beside(struct job *j)
 		toil(&j->known, j->s[1], j->x[1]);
 }
 
+/* For longer than anybody waits, in a kernel that cannot be left. */
+static void long_kernel(struct job *j)
+{
+	there(j, j->s[0]);
+	spin(&j->c, j->s[0], j->x[0], UINT64_C(4000000000));
+	CU(cuMemsetD32Async(j->x[0], 1, 1, j->s[0]));
+	more(j, 0);
+}
+
 /* Four streams, and some more than leave channels for a stop. */
 static void four(struct job *j)
 {
@@ -231,6 +240,7 @@ static const struct {
 	{"legacy", legacy},
 	{"blocking", blocking},
 	{"beside", beside},
+	{"long-kernel", long_kernel},
 	{"four", four},
 	{"graph", graph},
 	{"graph-begins", graph_begins},
@@ -266,6 +276,7 @@ static void begin(struct job *j)
 		more(j, i);
 	}
 	step(&j->known, FM_CU_STREAM_LEGACY, j->x[STREAMS - 1]);
+	spin(&j->c, j->s[1], j->x[1], 1);
 	j->word = (_Atomic uint32_t *)mapped_words(&j->at);
 	CU(cuCtxSynchronize());
 }

@@ -440,6 +440,23 @@ def waits_in_few_channels(stack):
     waits_for_a_thread(stack, FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="order")
 
 
+def first_launch_beside_a_long_kernel(stack):
+    """For which the driver waits, with a lock: it begins when nothing is stopped, however long that takes."""
+    env = {"FAKE_CUDA_NARROW": "1", "FAKE_CUDA_FIRST": "wait"}
+    argv = [program("cuda_awaits"), "long-kernel", "launches"]
+    want = subprocess.run(argv, env={**ENV, **env}, input="go\n", capture_output=True, text=True, timeout=120)
+    fermata = world(stack)
+    fermata.env.update(env)
+    fermata.cli("suspend", str(fermata.cuda_worker().pid))
+    p = fermata.program(argv)
+    p.line("waits")
+    fermata.cli("suspend", str(p.pid))
+    eventually("it is to stop", lambda: gate(fermata, p.pid) == {"closed"})
+    fermata.cli("resume", str(p.pid))
+    p.tell("go")
+    same("cuda_awaits", p, "beside a long kernel", want)
+
+
 def driver_without(stack):
     """A driver that lacks what it takes: as ever."""
     for knob in ("FAKE_CUDA_NO_MEMOPS", "FAKE_CUDA_FAIL_REGISTER", "FAKE_CUDA_OLD"):
@@ -455,7 +472,7 @@ def driver_without(stack):
 
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured, waits_for_a_thread,
-                                                                              waits_in_few_channels)
+                                                                              waits_in_few_channels, first_launch_beside_a_long_kernel)
     main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, gates_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,

@@ -239,6 +239,18 @@ static enum fm_cuda_way wait(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
+/* A driver that loads a function's code when it is launched first waits for all that runs then, in
+ * any case; and with its lock, so that what is stopped could not go on. */
+#define LAZY 2
+static bool loads_late(void)
+{
+	fm_cu_result (*ask)(int *mode) =
+		(fm_cu_result(*)(int *))fm_cuda_symbol("cuModuleGetLoadingMode");
+	int mode;
+
+	return ask && !ask(&mode) && mode == LAZY;
+}
+
 /* One that waits for sure. What is being stopped may itself wait for what this thread is to launch
  * next; what stands since it is suspended does not. */
 static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
@@ -248,7 +260,7 @@ static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 	if (!t)
 		return FM_CUDA_FREE;
 	while (!fm_cu_wait_begin(t, FIRST_MOST))
-		if (!apart() && fm_xq_may_run(q->xq))
+		if (!apart() && fm_xq_may_run(q->xq) && !loads_late())
 			return push(q);
 	return FM_CUDA_WAITS;
 }

@@ -412,6 +412,17 @@ fm_cu_result cuFuncSetCacheConfig(CUfunction f, int config)
 	return fk_leave(config < 0 || config > 3 ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
 }
 
+/* What the first launch of a function does is another matter (hwqueues.c): where it waits for the
+ * device, it is since code is loaded then. */
+fm_cu_result cuModuleGetLoadingMode(int *mode)
+{
+	const char *first = fk_env("FAKE_CUDA_FIRST");
+	bool late = fk_env("FAKE_CUDA_NARROW") && (!first || !strcmp(first, "wait"));
+
+	*mode = late ? 2 : 1; /* CU_MODULE_LAZY_LOADING, _EAGER_ */
+	return FM_CU_SUCCESS;
+}
+
 /* All is loaded at once. */
 fm_cu_result cuFuncIsLoaded(int *loaded, CUfunction f)
 {
