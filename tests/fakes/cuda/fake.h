@@ -23,6 +23,7 @@
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
+ *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
