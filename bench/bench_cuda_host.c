@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the call of a launch costs the program, for script/lib/cuda_launch_cost:
- *   bench_cuda_host LAUNCHES KIB    of each launch the time, as JSON; between two it goes through so
- *                                   much memory, and what was in the processor's caches is gone
- *   bench_cuda_host rest            launches once, says "ready", and rests until its input ends
- * On the fake driver FAKE_CUDA_THIN leaves what is in front of the driver.
+ *   bench_cuda_host LAUNCHES KIB    of each launch the time, as JSON; between two it goes through
+ * so much memory, and what was in the processor's caches is gone bench_cuda_host rest launches
+ * once, says "ready", and rests until its input ends On the fake driver FAKE_CUDA_THIN leaves what
+ * is in front of the driver.
  */
 #include "cuda_driver.h"
 

@@ -2,12 +2,20 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define FM_CACHE_LINE 64
+#define FM_LINE       _Alignas(FM_CACHE_LINE)
 
 #define FM_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define FM_LIKELY(x)    __builtin_expect(!!(x), 1)
 #define FM_UNLIKELY(x)  __builtin_expect(!!(x), 0)
+/* Called at each launch of a program whose own code fills the caches: all such functions stand
+ * together. */
+#define FM_HOT __attribute__((hot))
+/* Called from there now and then: what is done around such a call stands elsewhere, too. */
+#define FM_COLD __attribute__((cold))
 #define FM_MIN(a, b)                    \
 	({                              \
 		__typeof__(a) a_ = (a); \
@@ -35,4 +43,12 @@ static inline uint64_t fm_add_sat(uint64_t a, uint64_t b)
 static inline uint64_t fm_sub_sat(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
+}
+
+/* As calloc, for what has members that are FM_LINE. */
+static inline void *fm_lines(size_t size)
+{
+	void *p = aligned_alloc(FM_CACHE_LINE, size);
+
+	return p ? memset(p, 0, size) : NULL;
 }

@@ -31,8 +31,6 @@
 #define FM_BOARD_CALLS   16
 #define FM_CALL_MAX      48 /* of a name, with its terminating zero */
 
-#define FM_LINE _Alignas(FM_CACHE_LINE)
-
 /* Open is zero: a fresh board is all zeros, and pages of slots not in use are never touched. */
 enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
 

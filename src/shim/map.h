@@ -15,8 +15,10 @@
 #define FM_MAP_REMOVED 1u    /* keys 0 and 1 are no handles: a slot never used, one used before */
 
 struct fm_map {
-	_Atomic uintptr_t key[FM_MAP_SLOTS];
-	_Atomic(void *) value[FM_MAP_SLOTS];
+	struct {
+		_Atomic uintptr_t key;
+		_Atomic(void *) value;
+	} slot[FM_MAP_SLOTS];
 };
 
 static inline size_t fm_map_hash(uintptr_t key)
@@ -30,10 +32,10 @@ static inline void *fm_map_find(struct fm_map *m, uintptr_t key)
 		    key <= FM_MAP_REMOVED)) /* what a program gives for a handle, may be nothing */
 		return NULL;
 	for (size_t i = 0, at = fm_map_hash(key); i < FM_MAP_SLOTS; i++) {
-		uintptr_t k = atomic_load_explicit(&m->key[at], memory_order_acquire);
+		uintptr_t k = atomic_load_explicit(&m->slot[at].key, memory_order_acquire);
 
 		if (FM_LIKELY(k == key))
-			return atomic_load_explicit(&m->value[at], memory_order_relaxed);
+			return atomic_load_explicit(&m->slot[at].value, memory_order_relaxed);
 		if (!k)
 			return NULL;
 		at = (at + 1) % FM_MAP_SLOTS;
@@ -45,11 +47,11 @@ static inline void *fm_map_find(struct fm_map *m, uintptr_t key)
 static inline bool fm_map_insert(struct fm_map *m, uintptr_t key, void *value)
 {
 	for (size_t i = 0, at = fm_map_hash(key); i < FM_MAP_SLOTS; i++) {
-		uintptr_t k = atomic_load_explicit(&m->key[at], memory_order_relaxed);
+		uintptr_t k = atomic_load_explicit(&m->slot[at].key, memory_order_relaxed);
 
 		if (!k || k == FM_MAP_REMOVED) {
-			atomic_store_explicit(&m->value[at], value, memory_order_relaxed);
-			atomic_store_explicit(&m->key[at], key, memory_order_release);
+			atomic_store_explicit(&m->slot[at].value, value, memory_order_relaxed);
+			atomic_store_explicit(&m->slot[at].key, key, memory_order_release);
 			return true;
 		}
 		at = (at + 1) % FM_MAP_SLOTS;
@@ -61,10 +63,10 @@ static inline bool fm_map_insert(struct fm_map *m, uintptr_t key, void *value)
  * before and after. So a program that makes and ends many queues does not fill the map. */
 static inline void fm_map_trim(struct fm_map *m, size_t at)
 {
-	if (atomic_load_explicit(&m->key[(at + 1) % FM_MAP_SLOTS], memory_order_relaxed))
+	if (atomic_load_explicit(&m->slot[(at + 1) % FM_MAP_SLOTS].key, memory_order_relaxed))
 		return;
-	while (atomic_load_explicit(&m->key[at], memory_order_relaxed) == FM_MAP_REMOVED) {
-		atomic_store_explicit(&m->key[at], 0, memory_order_relaxed);
+	while (atomic_load_explicit(&m->slot[at].key, memory_order_relaxed) == FM_MAP_REMOVED) {
+		atomic_store_explicit(&m->slot[at].key, 0, memory_order_relaxed);
 		at = (at - 1) % FM_MAP_SLOTS;
 	}
 }
@@ -73,12 +75,13 @@ static inline void fm_map_trim(struct fm_map *m, size_t at)
 static inline void *fm_map_erase(struct fm_map *m, uintptr_t key)
 {
 	for (size_t i = 0, at = fm_map_hash(key); i < FM_MAP_SLOTS; i++) {
-		uintptr_t k = atomic_load_explicit(&m->key[at], memory_order_relaxed);
+		uintptr_t k = atomic_load_explicit(&m->slot[at].key, memory_order_relaxed);
 
 		if (k == key) {
-			atomic_store_explicit(&m->key[at], FM_MAP_REMOVED, memory_order_relaxed);
+			atomic_store_explicit(
+				&m->slot[at].key, FM_MAP_REMOVED, memory_order_relaxed);
 			fm_map_trim(m, at);
-			return atomic_load_explicit(&m->value[at], memory_order_relaxed);
+			return atomic_load_explicit(&m->slot[at].value, memory_order_relaxed);
 		}
 		if (!k)
 			return NULL;

@@ -19,7 +19,7 @@
 /* One that could not be told to stop just now, or that is to go on, is looked at so much later. */
 #define LOOK_LEAST (20 * FM_US)
 
-bool fm_xq_may_run(struct fm_xq *q)
+FM_HOT bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
 	       !atomic_load(&q->own_suspended);

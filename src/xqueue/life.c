@@ -329,7 +329,7 @@ static int enter(struct fm_xq *q)
 
 int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config)
 {
-	struct fm_xq *q = calloc(1, sizeof(*q));
+	struct fm_xq *q = fm_lines(sizeof(*q));
 	struct fm_xq_cold *x = calloc(1, sizeof(*x));
 	enum fm_level wish = config->level_wish ? config->level_wish : c->set.level_wish;
 	int rc;

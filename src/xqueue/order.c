@@ -11,30 +11,31 @@
 /* Now and then a look whether the device is lost. */
 #define LOSS_LOOKS 500u
 
-void fm_xq_order_take(struct fm_xq *q)
+FM_HOT void fm_xq_order_take(struct fm_xq *q)
 {
 	pthread_mutex_lock(&q->cold->order);
 }
 
-void fm_xq_order_give(struct fm_xq *q)
+FM_HOT void fm_xq_order_give(struct fm_xq *q)
 {
 	pthread_mutex_unlock(&q->cold->order);
 }
 
-bool fm_xq_is_shared(const struct fm_xq *q)
+FM_HOT bool fm_xq_is_shared(const struct fm_xq *q)
 {
 	return q->level == FM_LEVEL_RUNNING && !fm_xq_gates_only(q) &&
 	       (atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES ||
 		       atomic_load_explicit(&q->stops_alone, memory_order_relaxed));
 }
 
-static bool uncovered(struct fm_xq *q, uint64_t far)
+static FM_HOT bool uncovered(struct fm_xq *q, uint64_t far)
 {
 	return q->ops->uncovered && q->ops->uncovered(q->hwq);
 }
 
 /* A gate, if there is a reason for one by now. Order held. */
-static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far), uint64_t far)
+static FM_COLD void place(
+	struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far), uint64_t far)
 {
 	struct fm_xq_cold *x = q->cold;
 
@@ -46,7 +47,7 @@ static void place(struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far)
 	fm_xq_leave(q);
 }
 
-void fm_xq_cover_in_order(struct fm_xq *q)
+FM_HOT void fm_xq_cover_in_order(struct fm_xq *q)
 {
 	if (uncovered(q, 0))
 		place(q, uncovered, 0);
@@ -102,7 +103,7 @@ bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
 	return yes;
 }
 
-static bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
+static FM_COLD bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t since = fm_now(), now = since, still = 0, done = fm_slot_done(q->slot);
@@ -126,7 +127,7 @@ static bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 	return fm_slot_pending(q->slot) < most;
 }
 
-bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
+FM_HOT bool fm_xq_ahead(struct fm_xq *q, uint64_t most)
 {
 	return FM_LIKELY(fm_slot_pending(q->slot) < most) || atomic_load(&q->client->dead) ||
 	       wait_to_have_fewer(q, most);

@@ -104,41 +104,43 @@ static inline struct fm_est *fm_est_find(struct fm_est_set *table, uint64_t key)
 struct fm_xq_gate;
 
 struct fm_xq {
-	/* Hot: read or written at each launch. */
-	struct fm_slot *slot;
+	/* Read or written at each launch: a line. */
+	FM_LINE struct fm_slot *slot;
 	_Atomic(_Atomic uint32_t *) gate; /* that of the slot, or in strict mode another */
-	struct fm_client *client;
+	struct fm_est_set *est;           /* fm_estimates */
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
+	_Atomic uint32_t seg_n;    /* commands since the last gate, */
+	_Atomic uint32_t seg_most; /* and with so many it ends */
 	_Atomic uint32_t gates_pending; /* gates that are still closed, or were (fm_xq_is_behind) */
-	_Atomic uint32_t seg_n;         /* commands since the last gate, */
-	_Atomic uint32_t seg_most;      /* and with so many it ends */
-	_Atomic bool own_suspended;     /* by fm_xq_suspend: this queue alone */
-	_Atomic uint32_t announce; /* idle no more, and those who wait to hear it were not told */
-	_Atomic bool guessed;      /* what counts as finished may not have (fm_xq_refused) */
-	_Atomic uint64_t seg_key[FM_SEG_KEYS];
-	struct fm_est_set *est; /* fm_estimates */
+	_Atomic uint32_t announce;  /* idle no more, and those who wait to hear it were not told */
+	_Atomic bool own_suspended; /* by fm_xq_suspend: this queue alone */
+	_Atomic bool guessed;       /* what counts as finished may not have (fm_xq_refused) */
+	bool steered;               /* fm_xq_config */
 
-	/* Cold: under lock unless noted. */
+	/* Where launches are to stop in their middle, these besides. */
+	FM_LINE struct fm_xq_cold *cold; /* segment.h */
 	const struct fm_backend_ops *ops;
 	void *hwq;
-	char device[FM_DEVKEY_MAX];
-	unsigned slot_index, group;
-	unsigned levels;             /* bits that the hwqueue can do */
+	struct fm_client *client;
 	_Atomic enum fm_level level; /* in use */
-	bool in_order, closing;
-	bool steered;              /* fm_xq_config */
-	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
-	uint64_t spacing;          /* device time of a segment while others share the device */
-	_Atomic bool device_gates; /* the device looks at the gate word itself */
-	_Atomic uint64_t gate_mark;  /* then: of the last gate, so many commands in front of it */
-	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
 	_Atomic bool stops_alone;    /* it may be suspended alone, by fm_xq_suspend: commands are
 					launched so that they can stop, whoever shares the device */
+
+	/* Under lock unless noted. */
+	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
+	_Atomic bool device_gates; /* the device looks at the gate word itself */
+	bool in_order, closing;
+	unsigned slot_index, group;
+	unsigned levels;             /* bits that the hwqueue can do */
+	_Atomic uint64_t gate_mark;  /* of the last gate the device looks at: commands in front */
+	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
+	uint64_t spacing;            /* device time of a segment while others share the device */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
-	struct fm_xq_cold *cold;     /* segment.h */
+	char device[FM_DEVKEY_MAX];
+	_Atomic uint64_t seg_key[FM_SEG_KEYS]; /* of the commands since the last gate, the first */
 };
 
 struct fm_xq_config {
@@ -164,9 +166,9 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 void fm_xq_close(struct fm_xq *q);
 
 /* Returns the estimate to use: of a kind not seen before it is UINT64_MAX until here. */
-uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est, bool waits);
-void fm_xq_announce(struct fm_xq *q);
-void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
+FM_COLD uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est, bool waits);
+FM_COLD void fm_xq_announce(struct fm_xq *q);
+FM_COLD void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
 /* The program has waited for something that this queue may have finished: look soon whether it is
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
@@ -242,7 +244,7 @@ static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 bool fm_xq_may_run(struct fm_xq *q);
 /* For a command that must not be enqueued behind a closed gate: until all have opened. Holds the
  * caller while its group may not run. */
-void fm_xq_await_gates(struct fm_xq *q);
+FM_COLD void fm_xq_await_gates(struct fm_xq *q);
 
 /* Somebody schedules this queue. */
 static inline bool fm_xq_scheduled(struct fm_xq *q)

@@ -30,8 +30,19 @@ struct fm_cu_tracker {
 
 /* One stream of one context: of the program, or one of its two default streams. */
 struct fm_cu_queue {
+	/* A line, of what launches read. */
+	CUcontext ctx;                     /* whose it is */
+	struct fm_cu_guard *guard;         /* NULL: launches do not stop in their middle. From
+					      fm_xq_create() on */
+	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
+	/* What is put into the stream besides commands, by who puts it there. */
+	_Atomic uint64_t orders;     /* so many */
+	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
+	_Atomic uint64_t order_from; /* has this command finished, so has that one */
+	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
+	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
+
 	const struct fm_cu_driver *cu;
-	CUcontext ctx;   /* whose it is */
 	CUcontext base;  /* the one that holds what ctx uses: the primary one of a green context,
 			    else  ctx itself. Any thread may make it current */
 	CUstream stream; /* never NULL: FM_CU_STREAM_LEGACY or FM_CU_STREAM_PER_THREAD instead */
@@ -40,14 +51,6 @@ struct fm_cu_queue {
 			  can be had */
 	bool loops;    /* likewise: also in the middle of their loops */
 	bool ctx_ends; /* likewise, before it is closed: its context goes, too */
-	struct fm_cu_guard *guard; /* NULL: they do not. From fm_xq_create() on */
-
-	/* What is put into the stream besides commands, by who puts it there. */
-	_Atomic uint64_t orders;     /* so many */
-	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
-	_Atomic uint64_t order_from; /* has this command finished, so has that one */
-	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
-	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
 	/* May a stop begin, while as many streams have work as do? NULL: nobody knows. */
 	bool (*has_room)(struct fm_cu_queue *q);
 	/* How many launches that can be stopped may stand between two gates; 0: as few as of
@@ -55,9 +58,8 @@ struct fm_cu_queue {
 	unsigned (*far)(struct fm_cu_queue *q);
 
 	/* Within the room. */
-	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
-	struct fm_cu_turnstile *visited;   /* under capture_lock */
-	void *map;                         /* the board */
+	struct fm_cu_turnstile *visited; /* under capture_lock */
+	void *map;                       /* the board */
 	size_t map_size;
 	struct fm_cu_reach *reach; /* while it is base's */
 	struct fm_cu_reach *page;  /* strict mode: likewise, of the page of gates */

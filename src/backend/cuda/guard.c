@@ -421,7 +421,7 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 /* --- launching --- */
 
-bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
+FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 {
 	for (unsigned i = 0; i < c->n_attributes; i++) {
 		const struct fm_cu_attribute *a = &c->attributes[i];
@@ -450,7 +450,7 @@ bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 	return true;
 }
 
-void *fm_cu_guard_begin(
+FM_HOT void *fm_cu_guard_begin(
 	struct fm_cu_guard *g, const struct fm_cu_guarded *l, uint64_t ours[FM_GUARD_PARAMS])
 {
 	struct fm_cu_record *rec;
@@ -485,7 +485,7 @@ bool fm_cu_guard_mark(struct fm_cu_guard *g, CUstream stream)
 	return !rc;
 }
 
-void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
+FM_HOT void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 {
 	struct fm_cu_record *rec = fm_cu_record(&g->records, g->records.next);
 	struct fm_cu_graph *graph = rec->graph;
@@ -501,7 +501,7 @@ void fm_cu_guard_end(struct fm_cu_guard *g, bool launched)
 	atomic_store_explicit(&g->launched, g->records.next - 1, memory_order_release);
 }
 
-bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
+FM_HOT bool fm_cu_guard_uncovered(const struct fm_cu_guard *g)
 {
 	return atomic_load_explicit(&g->launched, memory_order_acquire) !=
 	       atomic_load_explicit(&g->covered, memory_order_relaxed);
@@ -515,7 +515,7 @@ uint64_t fm_cu_guard_open(const struct fm_cu_guard *g)
 
 /* --- launching graphs --- */
 
-bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)
+FM_HOT bool fm_cu_guard_graph_open(const struct fm_cu_guard *g)
 {
 	return g->graph_last && fm_cu_guard_uncovered(g);
 }

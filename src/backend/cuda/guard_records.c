@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard_records.h"
+#include "base/util.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define ALIGN 16u
+/* With so many times as much free in front of it as is kept, the next record is the first again:
+ * what is written to in turn shall stay in the processor's caches. */
+#define ROOMY 4u
 
 static size_t aligned(size_t n)
 {
@@ -25,27 +29,22 @@ void fm_cu_records_reset(struct fm_cu_records *r)
 	r->cover_first = r->cover_n = 0;
 }
 
-struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
-{
-	return (struct fm_cu_record *)(r->ring + r->at[n % FM_CU_RECORDS]);
-}
-
 /* Where so many bytes are free in one piece; SIZE_MAX: nowhere. The head never comes to stand on
  * the oldest record: then it were as if there were none. */
-static size_t place(const struct fm_cu_records *r, size_t need)
+static FM_HOT size_t place(const struct fm_cu_records *r, size_t need)
 {
-	size_t tail = r->at[r->first % FM_CU_RECORDS];
-
 	if (r->first == r->next)
 		return need <= FM_CU_RECORD_BYTES ? 0 : SIZE_MAX;
-	if (r->head > tail && need <= FM_CU_RECORD_BYTES - r->head)
+	if (r->head > r->tail && need < r->tail && r->head - r->tail <= r->tail / ROOMY)
+		return 0;
+	if (r->head > r->tail && need <= FM_CU_RECORD_BYTES - r->head)
 		return r->head;
-	if (r->head > tail)
-		return need < tail ? 0 : SIZE_MAX;
-	return need < tail - r->head ? r->head : SIZE_MAX;
+	if (r->head > r->tail)
+		return need < r->tail ? 0 : SIZE_MAX;
+	return need < r->tail - r->head ? r->head : SIZE_MAX;
 }
 
-struct fm_cu_record *fm_cu_records_room(
+FM_HOT struct fm_cu_record *fm_cu_records_room(
 	struct fm_cu_records *r, const struct fm_cu_launch_config *config, size_t bytes)
 {
 	size_t attributes = config->n_attributes * sizeof(struct fm_cu_attribute);
@@ -61,7 +60,9 @@ struct fm_cu_record *fm_cu_records_room(
 		return NULL;
 	r->at[r->next % FM_CU_RECORDS] = (uint32_t)at;
 	r->head = at + need;
-	rec = fm_cu_record(r, r->next);
+	if (r->first == r->next)
+		r->tail = at;
+	rec = (struct fm_cu_record *)(r->ring + at);
 	rec->config = *config;
 	rec->config.stream = NULL;
 	rec->config.attributes = (const struct fm_cu_attribute *)((char *)rec + begin);
@@ -71,11 +72,6 @@ struct fm_cu_record *fm_cu_records_room(
 	rec->bytes = (uint32_t)bytes;
 	rec->params = (char *)rec + params;
 	return rec;
-}
-
-void fm_cu_records_add(struct fm_cu_records *r)
-{
-	r->next++;
 }
 
 static struct fm_cu_cover *nth(struct fm_cu_records *r, unsigned i)
@@ -113,6 +109,7 @@ void fm_cu_records_retire(struct fm_cu_records *r, uint64_t progress)
 	unsigned n = behind(r, progress);
 
 	r->first = last_before(r, n) + 1;
+	r->tail = r->at[r->first % FM_CU_RECORDS];
 	r->cover_first = (r->cover_first + n) % FM_CU_COVERS;
 	r->cover_n -= n;
 }

@@ -35,7 +35,7 @@ struct fm_cu_cover {
 
 struct fm_cu_records {
 	char *ring;
-	size_t head;
+	size_t head, tail;    /* where the next record begins, where the first */
 	uint64_t first, next; /* of the launches that are kept; the next one. From 1 on */
 	unsigned cover_first, cover_n;
 	uint32_t at[FM_CU_RECORDS];
@@ -50,9 +50,15 @@ void fm_cu_records_reset(struct fm_cu_records *r);
  * no room, for it or for a gate. */
 struct fm_cu_record *fm_cu_records_room(
 	struct fm_cu_records *r, const struct fm_cu_launch_config *config, size_t bytes);
-void fm_cu_records_add(struct fm_cu_records *r);
-/* n: from r->first on, below r->next. */
-struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n);
+static inline void fm_cu_records_add(struct fm_cu_records *r)
+{
+	r->next++;
+}
+/* n: from r->first on, below r->next, or the one that has just been given room. */
+static inline struct fm_cu_record *fm_cu_record(struct fm_cu_records *r, uint64_t n)
+{
+	return (struct fm_cu_record *)(r->ring + r->at[n % FM_CU_RECORDS]);
+}
 /* A gate behind all of them: there is room for it. */
 void fm_cu_records_cover(struct fm_cu_records *r, uint64_t waiting, uint64_t passed);
 /* Those that a queue is past whose progress is this; and forget them. */

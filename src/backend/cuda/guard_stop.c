@@ -422,7 +422,7 @@ unsigned fm_cu_far(void *hwq, unsigned n)
 	return is_there(q) && q->far && fm_cu_guard_open(q->guard) >= n ? q->far(q) : 0;
 }
 
-bool fm_cu_uncovered(void *hwq)
+FM_HOT bool fm_cu_uncovered(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 

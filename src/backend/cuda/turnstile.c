@@ -120,7 +120,8 @@ static inline bool try_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *ins
 	return false;
 }
 
-static bool wait_to_enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
+static FM_COLD bool wait_to_enter(
+	struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
 	uint64_t until = fm_add_sat(fm_now(), most);
 	bool insists = most > PUSH_MOST;
@@ -142,7 +143,7 @@ static inline bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, ui
 	return try_to_enter(t, inside) || wait_to_enter(t, inside, most);
 }
 
-bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
+FM_HOT bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 {
 	if (!t || (!anyway && enter(t, &t->pushes, PUSH_MOST)))
 		return true;
@@ -152,7 +153,7 @@ bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 	return anyway && !stopped(t);
 }
 
-void fm_cu_push_end(struct fm_cu_turnstile *t)
+FM_HOT void fm_cu_push_end(struct fm_cu_turnstile *t)
 {
 	if (t)
 		atomic_fetch_sub(&t->pushes, 1);

@@ -25,7 +25,7 @@ static bool read_extra(void **extra, const char **buffer, size_t *size)
 }
 
 /* The program's buffer is that of a kernel without our parameters. What it lacks is zero. */
-static bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_t *size)
+static FM_COLD bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_t *size)
 {
 	const char *buffer;
 	size_t n;
@@ -41,7 +41,7 @@ static bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_
 	return true;
 }
 
-size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed)
+FM_HOT size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed)
 {
 	return packed ? fm_cuda_args_bytes(k) + TOO_LONG
 		      : ((size_t)k->n_params + FM_GUARD_PARAMS) * sizeof(void *);
@@ -54,7 +54,8 @@ static void add_ours(struct fm_cuda_args *a, const struct fm_kernel *k, void **l
 	a->params = list;
 }
 
-static bool pack(struct fm_cuda_args *a, const struct fm_kernel *k, void **extra, char *room)
+static FM_COLD bool pack(
+	struct fm_cuda_args *a, const struct fm_kernel *k, void **extra, char *room)
 {
 	size_t given;
 
@@ -76,17 +77,21 @@ static bool pack(struct fm_cuda_args *a, const struct fm_kernel *k, void **extra
 	return true;
 }
 
-bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params, void **extra,
-	const uint64_t ours[FM_GUARD_PARAMS], void *room)
+FM_HOT bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params,
+	void **extra, const uint64_t ours[FM_GUARD_PARAMS], void *room)
 {
+	void **list = room;
+
 	memcpy(a->ours, ours, sizeof(a->ours));
 	if (extra)
 		return !params && pack(a, k, extra, room);
 	if (!params && k->n_params)
 		return false;
-	if (k->n_params)
-		memcpy(room, params, k->n_params * sizeof(*params));
-	add_ours(a, k, room);
+	for (unsigned i = 0; i < k->n_params; i++) {
+		list[i] = params[i];
+		__asm__(""); /* they are few: a call to copy them would cost more */
+	}
+	add_ours(a, k, list);
 	a->extra = NULL;
 	return true;
 }
@@ -102,18 +107,25 @@ static inline void copy_one(char *to, const void *from, size_t size)
 		memcpy(to, from, size);
 }
 
-bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
+FM_HOT bool fm_cuda_args_copy(const struct fm_kernel *k, void **params, void **extra, void *copy)
 {
 	char *to = copy;
-	size_t given;
+	size_t given, end = 0;
 
 	if (extra)
 		return !params && copy_packed(k, extra, to, &given);
 	if (!params && k->n_params)
 		return false;
-	memset(to, 0, k->guard_at);
-	for (unsigned i = 0; i < k->n_params; i++)
-		copy_one(to + k->params[i].at, params[i], k->params[i].size);
+	for (unsigned i = 0; i < k->n_params; i++) {
+		const struct fm_param *p = &k->params[i];
+
+		if (FM_UNLIKELY(p->at > end))
+			memset(to + end, 0, p->at - end);
+		copy_one(to + p->at, params[i], p->size);
+		end = FM_MAX(end, (size_t)p->at + p->size);
+	}
+	if (end < k->guard_at)
+		memset(to + end, 0, k->guard_at - end);
 	return true;
 }
 

@@ -533,7 +533,7 @@ static struct fm_cuda_kernel *of_library(CUfunction f, const char *name)
 }
 
 /* The driver is asked where a function is from. */
-static struct fm_cuda_kernel *look_up(CUfunction f)
+static FM_COLD struct fm_cuda_kernel *look_up(CUfunction f)
 {
 	struct fm_cuda_kernel *k = NULL;
 	struct fm_cuda_code *c;
@@ -552,7 +552,7 @@ static struct fm_cuda_kernel *look_up(CUfunction f)
 	return k ? k : &stranger;
 }
 
-const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f)
+FM_HOT struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f)
 {
 	struct fm_cuda_kernel *k = fm_handles_find(&functions, (uintptr_t)f);
 
@@ -570,6 +570,5 @@ const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f)
 void fm_cuda_code_kernel_function(CUkernel kernel, CUfunction function)
 {
 	if (wanted())
-		function_is((struct fm_cuda_kernel *)fm_cuda_kernel_known((CUfunction)kernel),
-			function, fm_cuda_current());
+		function_is(fm_cuda_kernel_known((CUfunction)kernel), function, fm_cuda_current());
 }

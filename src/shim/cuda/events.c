@@ -51,7 +51,7 @@ static void unlock(struct entry *e)
 
 /* Without the lock: at worst an event that takes the entry at this moment goes without. Seen before
  * what the caller does next. */
-void fm_cuda_event_forget(CUevent event)
+FM_HOT void fm_cuda_event_forget(CUevent event)
 {
 	struct entry *e = entry_of(event);
 
@@ -61,7 +61,7 @@ void fm_cuda_event_forget(CUevent event)
 	atomic_thread_fence(memory_order_release);
 }
 
-void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m)
+FM_HOT void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m)
 {
 	struct entry *e = entry_of(event);
 
@@ -75,7 +75,7 @@ void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m)
 	unlock(e);
 }
 
-bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m)
+FM_HOT bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m)
 {
 	struct entry *e = entry_of(event);
 	uint32_t seq = atomic_load_explicit(&e->seq, memory_order_acquire);

@@ -37,6 +37,12 @@ static uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
 	return mix(h + atomic_load(&age)) | 1;
 }
 
+/* Of a kernel that is known the last context stands in what is known of it: one look less. */
+static inline uint64_t place(CUcontext ctx)
+{
+	return (uintptr_t)ctx + (atomic_load(&age) << 48);
+}
+
 static bool is_known(uint64_t h)
 {
 	for (unsigned i = 0; i < PROBE; i++)
@@ -66,12 +72,17 @@ static void add(uint64_t h)
 }
 
 /* In a green context, too: what a driver has for each is its own business. */
-bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what)
+FM_HOT bool fm_cuda_is_first(
+	const struct fm_cuda_queue *q, const void *what, const struct fm_cuda_kernel *kernel)
 {
+	if (FM_LIKELY(kernel && atomic_load_explicit(&kernel->launched, memory_order_relaxed) ==
+					place(q->hw.ctx)))
+		return false;
 	return !is_known(hash(q->hw.ctx, what, LAUNCHED));
 }
 
-void fm_cuda_first_launched(struct fm_cuda_queue *q, const void *what, CUstream stream)
+void fm_cuda_first_launched(
+	struct fm_cuda_queue *q, const void *what, struct fm_cuda_kernel *kernel, CUstream stream)
 {
 	struct fm_cu_turnstile *t = fm_cu_turnstile(q->hw.base, false);
 
@@ -79,6 +90,8 @@ void fm_cuda_first_launched(struct fm_cuda_queue *q, const void *what, CUstream 
 		fm_cu_settle_behind(fm_cu_turnstile_settle(t), fm_cuda_driver(), stream);
 	add(hash(q->hw.ctx, what, LAUNCHED));
 	add(hash(q->hw.base, what, LOADED));
+	if (kernel)
+		atomic_store_explicit(&kernel->launched, place(q->hw.ctx), memory_order_relaxed);
 }
 
 /* --- calls that load --- */

@@ -100,8 +100,8 @@ static bool is_any(const struct fm_cuda_queue *q)
 	return true;
 }
 
-static void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q), bool guarded,
-	void (*call)(struct fm_xq *xq))
+static FM_COLD void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q),
+	bool guarded, void (*call)(struct fm_xq *xq))
 {
 	struct fm_xq *found[FM_BOARD_SLOTS];
 	size_t n = fm_cuda_keep(ctx, found, which, guarded ? NULL : uncovered);
@@ -112,26 +112,35 @@ static void for_all(CUcontext ctx, bool (*which)(const struct fm_cuda_queue *q),
 	}
 }
 
+static FM_COLD void cover_blocking(uint64_t launches)
+{
+	for_all(NULL, is_blocking, false, fm_xq_cover);
+	atomic_store(&blocking_covered, launches);
+}
+
+static void cover_legacy(CUcontext ctx)
+{
+	struct fm_cuda_queue *legacy = fm_cuda_find_legacy(ctx);
+
+	if (legacy && uncovered(legacy))
+		fm_xq_cover(legacy->xq);
+}
+
 /* The legacy stream waits for those of its context that block, and they for it. */
-static void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
+static inline void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
 {
 	uint64_t launches;
-	struct fm_cuda_queue *legacy;
 
 	if (stream == FM_CU_STREAM_LEGACY) {
 		launches = atomic_load(&blocking_launches);
-		if (launches == atomic_load(&blocking_covered))
-			return;
-		for_all(NULL, is_blocking, false, fm_xq_cover);
-		atomic_store(&blocking_covered, launches);
+		if (FM_UNLIKELY(launches != atomic_load(&blocking_covered)))
+			cover_blocking(launches);
 	} else if (!q || q->blocking) {
-		legacy = fm_cuda_find_legacy(q ? q->hw.base : fm_cuda_current());
-		if (legacy && uncovered(legacy))
-			fm_xq_cover(legacy->xq);
+		cover_legacy(q ? q->hw.base : fm_cuda_current());
 	}
 }
 
-void fm_cuda_cover_slow(CUstream stream)
+FM_HOT void fm_cuda_cover_slow(CUstream stream)
 {
 	struct fm_cuda_queue *q = fm_cuda_find_governed(stream);
 
@@ -201,7 +210,7 @@ static bool come(struct fm_cuda_queue *q)
 
 /* What is stopped may wait for what this thread is to launch next, and this thread may be the one
  * to let it go on. */
-static enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
+static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
 {
 	const struct timespec nap = {.tv_nsec = 50 * FM_US};
 	uint64_t until = fm_now() + ROOM_MOST;
@@ -217,7 +226,7 @@ static enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnst
 	return FM_CUDA_COMES;
 }
 
-static enum fm_cuda_way push(struct fm_cuda_queue *q)
+static FM_HOT enum fm_cuda_way push(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -230,7 +239,7 @@ static enum fm_cuda_way push(struct fm_cuda_queue *q)
 }
 
 /* A call that may well wait. */
-static enum fm_cuda_way wait(struct fm_cuda_queue *q)
+static FM_COLD enum fm_cuda_way wait(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -253,7 +262,7 @@ static bool loads_late(void)
 
 /* One that waits for sure. What is being stopped may itself wait for what this thread is to launch
  * next; what stands since it is suspended does not. */
-static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
+static FM_COLD enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -265,7 +274,7 @@ static enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
-void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
+FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
 {
 	if (way == FM_CUDA_COMES)
 		atomic_fetch_sub(&q->hw.coming, 1);
@@ -312,14 +321,12 @@ enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, en
 	return wait(q);
 }
 
-enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
+FM_HOT enum fm_cuda_way fm_cuda_order_push(struct fm_cuda_queue *q)
 {
-	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
-		return FM_CUDA_FREE;
 	return push(q);
 }
 
-void fm_cuda_order_put(struct fm_cuda_queue *q)
+FM_HOT void fm_cuda_order_put(struct fm_cuda_queue *q)
 {
 	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
 }
@@ -397,7 +404,7 @@ void fm_cuda_guard_mark(struct fm_cuda_queue *q)
 
 /* An equal part, or, beyond that, one of as many parts as queues have something under way. Of one
  * that the program itself has suspended the same thread may be the one to let it go on. */
-static unsigned ahead(struct fm_cuda_queue *q)
+static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
 {
 	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
 	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
@@ -417,6 +424,14 @@ static unsigned ahead(struct fm_cuda_queue *q)
 	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
 }
 
+/* Nearly all have less than an equal part of it under way. */
+static inline bool may_launch(struct fm_cuda_queue *q)
+{
+	uint64_t n = atomic_load_explicit(&guards, memory_order_relaxed);
+
+	return FM_LIKELY(fm_slot_pending(q->xq->slot) * n < AHEAD) || fm_xq_ahead(q->xq, ahead(q));
+}
+
 /* Who is ahead waits for what the device says at its gates: it passes two before that. Where
  * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
 static unsigned far(struct fm_cu_queue *hw)
@@ -428,12 +443,12 @@ static unsigned far(struct fm_cu_queue *hw)
 	return FM_MIN(FAR, ahead(q) / 2);
 }
 
-enum fm_cuda_way fm_cuda_guard_enter(
-	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first)
+FM_HOT enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
+	const void *what, const struct fm_cuda_kernel *kernel, bool *first)
 {
 	enum fm_cuda_way way = FM_CUDA_FREE;
 
-	*first = what && fm_cuda_is_first(q, what);
+	*first = what && fm_cuda_is_first(q, what, kernel);
 	if (!q->hw.guard) {
 		if (*first)
 			way = wait_first(q);
@@ -449,26 +464,26 @@ enum fm_cuda_way fm_cuda_guard_enter(
 	if (*first)
 		way = wait_first(q);
 	else
-		way = fm_xq_ahead(q->xq, ahead(q)) ? push(q) : wait(q);
+		way = may_launch(q) ? push(q) : wait(q);
 	cover_implicit(stream, q);
 	fm_xq_order_take(q->xq);
 	return way;
 }
 
-void fm_cuda_guard_pass(struct fm_cuda_queue *q)
+FM_HOT void fm_cuda_guard_pass(struct fm_cuda_queue *q)
 {
 	fm_xq_cover_in_order(q->xq);
 	fm_xq_order_give(q->xq);
 }
 
-static bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
+static FM_HOT bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel)
 {
 	return fm_xq_is_shared(q->xq) && !kernel->left &&
 	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
 }
 
 /* Ours in place of those of a launch that is not guarded. */
-static void put_ours(
+static FM_HOT void put_ours(
 	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
 {
 	memcpy(a->ours, ours, sizeof(a->ours));
@@ -476,7 +491,7 @@ static void put_ours(
 		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
 }
 
-bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
 	struct fm_cuda_args *a)
 {
@@ -505,11 +520,13 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 	return true;
 }
 
-void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
+FM_HOT void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
 {
 	fm_cu_guard_end(q->hw.guard, launched);
-	if (launched)
-		atomic_fetch_add_explicit(&q->guarded, 1, memory_order_relaxed);
+	if (launched) /* by who has the order alone */
+		atomic_store_explicit(&q->guarded,
+			atomic_load_explicit(&q->guarded, memory_order_relaxed) + 1,
+			memory_order_relaxed);
 	if (launched && q->blocking)
 		atomic_fetch_add(&blocking_launches, 1);
 	fm_xq_order_give(q->xq);

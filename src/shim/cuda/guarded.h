@@ -45,11 +45,18 @@ enum fm_cuda_way { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way);
 /* One that only orders: between this and fm_cuda_way_end(), before which it is noted that it was
  * put there. */
-enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q);
+enum fm_cuda_way fm_cuda_order_push(struct fm_cuda_queue *q);
+static inline enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
+{
+	return FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed))
+		       ? FM_CUDA_FREE
+		       : fm_cuda_order_push(q);
+}
 void fm_cuda_order_put(struct fm_cuda_queue *q);
 /* A copy, which so far has come that way: waits until no gate is in front of it, where that matters
  * to other streams of the process. */
-enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
+FM_COLD enum fm_cuda_way fm_cuda_copy_enter(
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
 /* Around a call that may wait for all of the device, or ends what launches may use that are to be
  * made again. Of a context, and of all. */
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
@@ -70,9 +77,11 @@ void fm_cuda_guard_mark(struct fm_cuda_queue *q);
 /* --- first.c: what a driver may load, and wait for the device in that --- */
 
 /* Has it, a function, a kernel or a graph, not been launched in this queue's context? And now it
- * was. */
-bool fm_cuda_is_first(const struct fm_cuda_queue *q, const void *what);
-void fm_cuda_first_launched(struct fm_cuda_queue *q, const void *what, CUstream stream);
+ * was. kernel: where it is one that takes parameters of ours; or NULL. */
+bool fm_cuda_is_first(
+	const struct fm_cuda_queue *q, const void *what, const struct fm_cuda_kernel *kernel);
+FM_COLD void fm_cuda_first_launched(
+	struct fm_cuda_queue *q, const void *what, struct fm_cuda_kernel *kernel, CUstream stream);
 /* Handles are used again: what is known of all is forgotten; of graphs, also when they change. */
 void fm_cuda_first_forget(void);
 extern _Atomic uint64_t fm_cuda_graphs_age;
@@ -91,16 +100,16 @@ struct fm_cuda_loading {
 	const void *what;
 	struct fm_cu_turnstile *turnstile;
 };
-struct fm_cuda_loading fm_cuda_load_begin(const void *what);
-void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
+FM_COLD struct fm_cuda_loading fm_cuda_load_begin(const void *what);
+FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
 
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
 /* Covers what the driver has it wait for; of a queue with a guard, takes its order. *first: the
- * launch is the first of `what` (NULL: it is of nothing that is loaded); fm_cuda_first_launched()
- * has to follow, before fm_cuda_way_end(). */
-enum fm_cuda_way fm_cuda_guard_enter(
-	struct fm_cuda_queue *q, CUstream stream, const void *what, bool *first);
+ * launch is the first of `what` (NULL: it is of nothing that is loaded), and of `kernel`;
+ * fm_cuda_first_launched() has to follow, before fm_cuda_way_end(). */
+enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream, const void *what,
+	const struct fm_cuda_kernel *kernel, bool *first);
 /* It is no guarded launch: a gate if it needs one, and gives the order back. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
 /* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,

@@ -43,7 +43,7 @@ static struct slot *find(struct fm_handles_table *t, uintptr_t key)
 	return NULL;
 }
 
-void *fm_handles_find(struct fm_handles *h, uintptr_t key)
+FM_HOT void *fm_handles_find(struct fm_handles *h, uintptr_t key)
 {
 	struct fm_handles_table *t = atomic_load_explicit(&h->table, memory_order_acquire);
 	struct slot *s = t && key > REMOVED ? find(t, key) : NULL;

@@ -81,24 +81,34 @@ void *fm_cuda_resolve(enum fm_cuda_id id)
 	return fn;
 }
 
-const struct fm_cu_driver *fm_cuda_driver(void)
+/* The first entry is what each launch on a default stream asks for. */
+static struct {
+	FM_LINE _Atomic bool ready;
+	struct fm_cu_driver table;
+} made;
+
+static FM_COLD bool make_table(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct fm_cu_driver table;
-	static _Atomic bool ready;
+	struct fm_cu_driver *t = &made.table;
 
-	if (FM_LIKELY(atomic_load_explicit(&ready, memory_order_acquire)))
-		return &table;
 	pthread_mutex_lock(&lock);
-	if (!atomic_load(&ready)) {
-#define ENTRY(name, symbol, params) table.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
+	if (!atomic_load(&made.ready)) {
+#define ENTRY(name, symbol, params) t->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
 		FM_CU_DRIVER(ENTRY)
 #undef ENTRY
-		atomic_store_explicit(&ready, table.ctx_get_current && table.stream_get_ctx,
-			memory_order_release);
+		atomic_store_explicit(
+			&made.ready, t->ctx_get_current && t->stream_get_ctx, memory_order_release);
 	}
 	pthread_mutex_unlock(&lock);
-	return atomic_load(&ready) ? &table : NULL;
+	return atomic_load(&made.ready);
+}
+
+FM_HOT const struct fm_cu_driver *fm_cuda_driver(void)
+{
+	if (FM_LIKELY(atomic_load_explicit(&made.ready, memory_order_acquire)))
+		return &made.table;
+	return make_table() ? &made.table : NULL;
 }
 
 /* The program has a call of the driver's own that loads code, or hands out functions of it. */

@@ -25,7 +25,7 @@ static void seal(struct fm_cuda_queue *q, CUstream stream)
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static bool captured(
+static FM_COLD bool captured(
 	struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel, bool divisible)
 {
 	if (!fm_cuda_capturing(stream))
@@ -45,17 +45,18 @@ static bool captured(
 }
 
 /* While graphs are captured: this may fork one, or join, or become a node that nothing covers. */
-static void captured_besides(struct fm_cuda_queue *q, CUstream stream)
+static FM_COLD void captured_besides(struct fm_cuda_queue *q, CUstream stream)
 {
 	if (fm_cuda_capturing(stream))
 		fm_xq_capture_whole(q->xq, fm_cuda_graph_number(stream));
 }
 
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. kernel: one that can be guarded. divisible:
- * in a graph, too. */
-static inline struct launch enter(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id,
-	bool guards, const void *what, bool kernel, bool divisible)
+ * function or the graph that is launched, if it is one. kernel: one that takes parameters of ours.
+ * divisible: it can be guarded in a graph, too. */
+static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64_t key,
+	enum fm_cuda_id id, bool guards, const void *what, const struct fm_cuda_kernel *kernel,
+	bool divisible)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -65,7 +66,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key, kernel, divisible))
+		captured(l.q, stream, key, kernel && !kernel->left, divisible))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);
@@ -75,7 +76,7 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
 		}
 	}
 	if (guards)
-		l.way = fm_cuda_guard_enter(l.q, stream, what, &l.first);
+		l.way = fm_cuda_guard_enter(l.q, stream, what, kernel, &l.first);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_xq_begin(l.q->xq, key, key_waits(key));
 	return l;
@@ -85,11 +86,11 @@ static inline struct launch enter(CUstream given, bool per_thread, uint64_t key,
  * there keeps those of other streams waiting, too, for which the gate may be closed. So where
  * streams of one process stop each other a copy is made when no gate is in front of it. Elsewhere
  * all of them stand together; but a call that copies may wait for the device. */
-static inline struct launch begin(
+static inline FM_HOT struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
-	struct launch l = enter(given, per_thread, key, id, guards, what, false, !what);
+	struct launch l = enter(given, per_thread, key, id, guards, what, NULL, !what);
 
 	if (guards && l.q && l.q->hw.guard)
 		fm_cuda_guard_pass(l.q);
@@ -116,7 +117,7 @@ static inline bool waits_for_program(enum fm_cuda_id id)
 }
 
 /* While graphs are captured. */
-static void captured_order(struct fm_cuda_queue *q, CUstream stream)
+static FM_COLD void captured_order(struct fm_cuda_queue *q, CUstream stream)
 {
 	if (!fm_cuda_capturing(stream))
 		return;
@@ -126,7 +127,7 @@ static void captured_order(struct fm_cuda_queue *q, CUstream stream)
 }
 
 /* A command that only orders: counted apart, for what queries answer. */
-static inline struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
+static inline FM_HOT struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct launch l = {0};
@@ -167,10 +168,11 @@ static inline void ordered(struct launch l)
 
 /* Before end(). One that was let in while something was stopped may itself be left out: a word
  * behind it would run ahead of it, and it stays a first one. */
-static inline void launched(struct launch l, const void *what, CUstream stream, fm_cu_result rc)
+static inline void launched(struct launch l, const void *what, struct fm_cuda_kernel *kernel,
+	CUstream stream, fm_cu_result rc)
 {
 	if (FM_UNLIKELY(l.first && l.way == FM_CUDA_WAITS && rc == FM_CU_SUCCESS))
-		fm_cuda_first_launched(l.q, what, stream);
+		fm_cuda_first_launched(l.q, what, kernel, stream);
 }
 
 /* A call that waited has waited for all before it on the stream, and for itself. */
@@ -186,7 +188,7 @@ static inline void end(struct launch l, bool waited)
 }
 
 #define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
-	fm_cu_result symbol params                                          \
+	FM_HOT fm_cu_result symbol params                                   \
 	{                                                                   \
 		struct launch l = {0};                                      \
 		fm_cu_result rc;                                            \
@@ -222,7 +224,7 @@ static const uint64_t unguarded[FM_GUARD_PARAMS];
 
 /* The kernel that is launched, if parameters of ours are to be added. A call of the driver's own
  * that gets here has them already. */
-static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
+static inline struct fm_cuda_kernel *rewritten(CUfunction f)
 {
 	return FM_LIKELY(!fm_cu_inside) ? fm_cuda_kernel(f) : NULL;
 }
@@ -235,41 +237,47 @@ static inline const struct fm_cuda_kernel *rewritten(CUfunction f)
 /* How a launch is made, where images are rewritten: never in haste. */
 struct launch_plan {
 	struct launch l;
+	struct fm_cuda_kernel *kernel;
 	bool guarded;                   /* the queue's order is held until its end */
 	bool ordered;                   /* likewise, though it is not guarded */
-	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned */
+	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
+	bool loads;
 };
 
-static struct launch_plan begin_kernel(CUstream stream, bool per_thread, uint64_t key,
-	enum fm_cuda_id id, const struct fm_cuda_kernel *kernel, CUfunction f,
-	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a)
+static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per_thread,
+	uint64_t key, enum fm_cuda_id id, CUfunction f, const struct fm_cu_launch_config *config,
+	bool cooperative, struct fm_cuda_args *a)
 {
-	bool guards = atomic_load(&fm_cuda_ways);
+	const struct fm_cuda_kernel *kernel = p->kernel;
+	bool guards = atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed);
 	bool divisible =
 		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);
-	struct launch_plan p = {.l = enter(stream, per_thread, key, id, guards, f,
-					kernel && !kernel->left, divisible)};
+	struct fm_cuda_queue *q;
 
-	if (guards && !p.l.q)
-		p.loading = fm_cuda_load_begin(f);
-	if (!guards || !p.l.q || !p.l.q->hw.guard)
-		return p;
-	p.guarded =
-		kernel && config && fm_cuda_guard_launch(p.l.q, kernel, f, config, cooperative, a);
-	if (!p.guarded)
-		fm_cuda_guard_pass(p.l.q);
-	return p;
+	p->l = enter(stream, per_thread, key, id, guards, f, kernel, divisible);
+	q = p->l.q;
+	p->guarded = p->ordered = false;
+	p->loads = guards && !q;
+	if (FM_UNLIKELY(p->loads))
+		p->loading = fm_cuda_load_begin(f);
+	if (!guards || !q || !q->hw.guard)
+		return;
+	p->guarded = kernel && config && fm_cuda_guard_launch(q, kernel, f, config, cooperative, a);
+	if (!p->guarded)
+		fm_cuda_guard_pass(q);
 }
 
-static void end_kernel(struct launch_plan p, const void *what, CUstream stream, fm_cu_result rc)
+static FM_HOT void end_kernel(
+	const struct launch_plan *p, const void *what, CUstream stream, fm_cu_result rc)
 {
-	launched(p.l, what, stream, rc);
-	fm_cuda_load_end(p.loading, rc);
-	end(p.l, false);
-	if (p.guarded)
-		fm_cuda_guard_leave(p.l.q, rc == FM_CU_SUCCESS);
-	else if (p.ordered)
-		fm_xq_order_give(p.l.q->xq);
+	launched(p->l, what, p->kernel, stream, rc);
+	if (FM_UNLIKELY(p->loads))
+		fm_cuda_load_end(p->loading, rc);
+	end(p->l, false);
+	if (p->guarded)
+		fm_cuda_guard_leave(p->l.q, rc == FM_CU_SUCCESS);
+	else if (p->ordered)
+		fm_xq_order_give(p->l.q->xq);
 }
 
 #define GIVEN_BY_DIMS                                                          \
@@ -280,42 +288,45 @@ static void end_kernel(struct launch_plan p, const void *what, CUstream stream, 
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)         \
-	static __attribute__((noinline)) fm_cu_result symbol##_rewritten decl                  \
-	{                                                                                      \
-		const struct fm_cuda_kernel *kernel = rewritten(f);                            \
-		void **none __attribute__((unused)) = NULL;                                    \
-		struct fm_cuda_args a;                                                         \
-		struct launch_plan p;                                                          \
-		fm_cu_result rc;                                                               \
-                                                                                               \
-		if (kernel) {                                                                  \
-			if (!ADD_OURS(&a, kernel, params, packed))                             \
-				return FM_CU_ERROR_INVALID_VALUE;                              \
-			params = a.params;                                                     \
-			packed = a.extra;                                                      \
-		}                                                                              \
-		p = begin_kernel(                                                              \
-			stream, per_thread, key, id, kernel, f, GIVEN_##how, cooperative, &a); \
-		fm_cu_inside++;                                                                \
-		rc = NEXT(id, decl, call);                                                     \
-		fm_cu_inside--;                                                                \
-		end_kernel(p, f, fm_cuda_stream(stream, per_thread), rc);                      \
-		return rc;                                                                     \
-	}                                                                                      \
-	fm_cu_result symbol decl                                                               \
-	{                                                                                      \
-		struct launch l;                                                               \
-		fm_cu_result rc;                                                               \
-                                                                                               \
-		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))) \
-			return symbol##_rewritten call;                                        \
-		l = enter(stream, per_thread, key, id, false, NULL, false, false);             \
-		fm_cu_inside++;                                                                \
-		rc = NEXT(id, decl, call);                                                     \
-		fm_cu_inside--;                                                                \
-		end(l, false);                                                                 \
-		return rc;                                                                     \
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)          \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl            \
+	{                                                                                       \
+		struct fm_cuda_kernel *kernel = rewritten(f);                                   \
+		void **none __attribute__((unused)) = NULL;                                     \
+		struct fm_cuda_args a;                                                          \
+		struct launch_plan p;                                                           \
+		fm_cu_result rc;                                                                \
+                                                                                                \
+		if (kernel) {                                                                   \
+			if (!ADD_OURS(&a, kernel, params, packed))                              \
+				return FM_CU_ERROR_INVALID_VALUE;                               \
+			params = a.params;                                                      \
+			packed = a.extra;                                                       \
+		}                                                                               \
+		p.kernel = kernel;                                                              \
+		begin_kernel(&p, stream, per_thread, key, id, f, GIVEN_##how, cooperative, &a); \
+		fm_cu_inside++;                                                                 \
+		rc = NEXT(id, decl, call);                                                      \
+		fm_cu_inside--;                                                                 \
+		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                      \
+		return rc;                                                                      \
+	}                                                                                       \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_plain decl                \
+	{                                                                                       \
+		struct launch l = enter(stream, per_thread, key, id, false, NULL, NULL, false); \
+		fm_cu_result rc;                                                                \
+                                                                                                \
+		fm_cu_inside++;                                                                 \
+		rc = NEXT(id, decl, call);                                                      \
+		fm_cu_inside--;                                                                 \
+		end(l, false);                                                                  \
+		return rc;                                                                      \
+	}                                                                                       \
+	FM_HOT fm_cu_result symbol decl                                                         \
+	{                                                                                       \
+		return atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)             \
+			       ? symbol##_rewritten call                                        \
+			       : symbol##_plain call;                                           \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
@@ -362,14 +373,15 @@ static fm_cu_result set_ours(CUfunction f)
 		fm_cu_inside++;                                               \
 		rc = NEXT(FM_CUDA_ID(name, suffix, ), decl, call);            \
 		fm_cu_inside--;                                               \
-		launched(l, f, fm_cuda_stream(stream, false), rc);            \
+		launched(l, f, NULL, fm_cuda_stream(stream, false), rc);      \
 		end(l, false);                                                \
 		return rc;                                                    \
 	}
 FM_CUDA_KERNELS_OLD(OLD)
 
 /* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
-static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m, struct launch *l)
+static inline FM_HOT bool look(
+	CUstream given, bool per_thread, struct fm_cuda_mark *m, struct launch *l)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_queue *q;
@@ -393,7 +405,7 @@ static inline bool look(CUstream given, bool per_thread, struct fm_cuda_mark *m,
 
 /* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
 #define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
-	fm_cu_result symbol params                                          \
+	FM_HOT fm_cu_result symbol params                                   \
 	{                                                                   \
 		struct fm_cuda_mark m;                                      \
 		struct launch l = {0};                                      \
@@ -419,7 +431,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	struct launch_plan p = {0};
 
 	fm_cuda_exec_settle(e, stream);
-	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), false, false);
+	p.l = enter(given, per_thread, key, id, true, fm_cuda_first_graph(graph), NULL, false);
 	p.ordered = p.l.q && p.l.q->hw.guard;
 	if (p.ordered)
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
@@ -453,19 +465,20 @@ static inline void graph_launched(
 	}
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                        \
-	fm_cu_result symbol params                                                                 \
-	{                                                                                          \
-		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);            \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(id, params, args);                                                       \
-		fm_cu_inside--;                                                                    \
-		if (rc == FM_CU_SUCCESS)                                                           \
-			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));         \
-		end_kernel(p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
-		return rc;                                                                         \
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                      \
+	fm_cu_result symbol params                                                               \
+	{                                                                                        \
+		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);          \
+		fm_cu_result rc;                                                                 \
+                                                                                                 \
+		fm_cu_inside++;                                                                  \
+		rc = NEXT(id, params, args);                                                     \
+		fm_cu_inside--;                                                                  \
+		if (rc == FM_CU_SUCCESS)                                                         \
+			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));       \
+		end_kernel(                                                                      \
+			&p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
+		return rc;                                                                       \
 	}
 FM_CUDA_GRAPHS(LAUNCH)
 
@@ -490,7 +503,7 @@ static fm_cu_result launch_multi(
 		(const struct fm_cu_launch_params *, unsigned, unsigned), (p, n, flags));
 	fm_cu_inside--;
 	for (unsigned i = 0; i < launches; i++) {
-		launched(l[i], p[i].function, fm_cuda_stream(p[i].stream, false), rc);
+		launched(l[i], p[i].function, NULL, fm_cuda_stream(p[i].stream, false), rc);
 		end(l[i], false);
 	}
 	return rc;

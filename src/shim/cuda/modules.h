@@ -15,6 +15,7 @@ struct fm_cuda_kernel {
 	const struct fm_kernel *image; /* its name and its own parameters; see args.h */
 	enum fm_guard_mode mode;       /* of a first launch, unless it is cooperative */
 	bool left;                     /* it is never guarded: by wish */
+	_Atomic uint64_t launched;     /* first.c: where it last was so for the first time */
 	const char *why;               /* it is not rewritten: the reason, in a word or two */
 	struct fm_cuda_code *code;     /* where it is from */
 	bool counted;                  /* as left, or for its loops, when the program first
@@ -28,16 +29,16 @@ void fm_cuda_rewrite_images(void);
 
 /* Some image was rewritten: functions have to be looked at. */
 extern _Atomic bool fm_cuda_rewrote;
-const struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f);
+struct fm_cuda_kernel *fm_cuda_kernel_known(CUfunction f);
 
 /*
  * f: a CUfunction or a CUkernel. NULL: it takes the program's own parameters alone. Without a lock
  * if the handle is known, as all are that our functions have handed out; else the driver is asked.
  * Valid until its module or library is unloaded, or its context ends.
  */
-static inline const struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
+static inline struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 {
-	const struct fm_cuda_kernel *k;
+	struct fm_cuda_kernel *k;
 
 	if (__builtin_expect(!atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed), 1))
 		return NULL;

@@ -57,7 +57,7 @@ static uintptr_t default_key(CUstream stream, CUcontext ctx)
 	return (h & ~(uintptr_t)3) | 2;
 }
 
-CUcontext fm_cuda_current(void)
+FM_HOT CUcontext fm_cuda_current(void)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	CUcontext ctx = NULL;
@@ -75,7 +75,7 @@ uintptr_t fm_cuda_key(CUstream stream)
 	return ctx ? default_key(stream, ctx) : 0;
 }
 
-struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
+FM_HOT struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 {
 	CUcontext ctx = fm_cuda_current();
 	struct fm_cuda_queue *q;
@@ -94,7 +94,7 @@ struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 static void fork_child(void)
 {
 	for (size_t i = 0; i < FM_MAP_SLOTS; i++)
-		atomic_store(&fm_cuda_map.key[i], 0);
+		atomic_store(&fm_cuda_map.slot[i].key, 0);
 	map_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&client_made, NULL);
 	atomic_store(&off, false);
@@ -215,7 +215,7 @@ static struct fm_cuda_queue *make(
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	CUcontext base = fm_cu_base_context(cu, ctx, stream), now = fm_cuda_current(), old;
 	bool push = now != ctx && now != base;
-	struct fm_cuda_queue *q = calloc(1, sizeof(*q));
+	struct fm_cuda_queue *q = fm_lines(sizeof(*q));
 
 	if (!q || !cu->ctx_push || !cu->ctx_pop || (push && cu->ctx_push(base))) {
 		free(q);
@@ -338,9 +338,9 @@ static struct fm_cuda_queue *at(size_t i)
 {
 	struct fm_cuda_queue *q;
 
-	if (atomic_load(&fm_cuda_map.key[i]) <= FM_MAP_REMOVED)
+	if (atomic_load(&fm_cuda_map.slot[i].key) <= FM_MAP_REMOVED)
 		return NULL;
-	q = atomic_load(&fm_cuda_map.value[i]);
+	q = atomic_load(&fm_cuda_map.slot[i].value);
 	return q == &fm_cuda_refused ? NULL : q;
 }
 

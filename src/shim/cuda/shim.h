@@ -66,7 +66,7 @@ FM_CUDA_LOAD_CALLS(LOAD_CALL)
 
 /* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
  * so, whatever its parameters. */
-void *fm_cuda_resolve(enum fm_cuda_id id);
+FM_COLD void *fm_cuda_resolve(enum fm_cuda_id id);
 static inline void *fm_cuda_next(enum fm_cuda_id id)
 {
 	void *next = atomic_load_explicit(&fm_cuda_calls[id].next, memory_order_relaxed);
@@ -88,25 +88,26 @@ void fm_cuda_find_dlsym(void);
 
 /* --- queues.c --- */
 
+/* The first line, and the first of hw, are what launches read or write. */
 struct fm_cuda_queue {
-	struct fm_cu_queue hw;
-	struct fm_xq *xq;
-	uintptr_t key;               /* in the map */
-	uint64_t generation;         /* of all queues that ever were under this key */
-	const void *thread;          /* whose default stream it is; NULL: any thread's */
-	bool bound;                  /* by the program, to a group of its choice, */
-	unsigned group;              /* of the client */
-	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
-	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
-	bool blocking;               /* the legacy stream waits for it, and it for that one */
-
-	_Atomic bool ordered; /* what only orders may wait for others, in front of the next copy */
+	FM_LINE struct fm_xq *xq;
+	const void *thread;       /* whose default stream it is; NULL: any thread's */
+	uintptr_t key;            /* in the map */
+	uint64_t generation;      /* of all queues that ever were under this key */
 	_Atomic uint64_t guarded; /* launches */
 	_Atomic uint32_t awaits;  /* put into it so far (guarded.h, fm_cuda_awaits), */
 	uint32_t marked;          /* and marked in all, under its order */
 	_Atomic uint64_t told_at; /* launches, when it was told how many may be under way: */
 	_Atomic unsigned part;
+	_Atomic bool ordered;  /* what only orders may wait for others, in front of the next copy */
 	_Atomic bool unsealed; /* kernels were captured that a graph could leave blocks of out */
+	bool blocking;         /* the legacy stream waits for it, and it for that one */
+	bool bound;            /* by the program, to a group of its choice, */
+
+	FM_LINE struct fm_cu_queue hw;
+	unsigned group;              /* of the client */
+	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
+	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
 };
 
 extern struct fm_map fm_cuda_map;
@@ -146,7 +147,7 @@ static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
 
 /* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted as a
  * call of that name. */
-struct fm_cuda_queue *fm_cuda_first(
+FM_COLD struct fm_cuda_queue *fm_cuda_first(
 	CUstream stream, const struct fm_cuda_queue *found, const char *call);
 
 /* The key of a stream in the map; 0: it has none now (no context). */
@@ -252,7 +253,7 @@ bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m);
 void fm_cuda_events_clear(void);
 
 /* --- capture.c --- */
-bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
+FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
 void fm_cuda_capture_ended(CUstream stream);
 /* A context is about to end: of which are those? And it has ended. */
