@@ -43,7 +43,7 @@ static const char *msg_name(unsigned type)
 	return "?";
 }
 
-size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type)
+size_t fm_msg_head(union fm_msg *m, enum fm_msg_type type)
 {
 	m->head = (struct fm_msg_head){
 		.magic = FM_PROTO_MAGIC,
@@ -51,6 +51,12 @@ size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type)
 		.type = (uint16_t)type,
 	};
 	return msg_size(type);
+}
+
+size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type)
+{
+	memset(m, 0, FM_MAX(msg_size(type), sizeof(m->head)));
+	return fm_msg_head(m, type);
 }
 
 static int bad(struct fm_err *err, const union fm_msg *m, const char *what)

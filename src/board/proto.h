@@ -127,8 +127,10 @@ union fm_msg {
 	struct fm_msg_segment segment;
 };
 
-/* Fill in the head and return the size to send; 0 for an unknown type. */
+/* A message that is all zeros but for its head, so that nothing of the sender's memory goes along;
+ * and the head alone. Returns the size to send; 0 for an unknown type. */
 size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type);
+size_t fm_msg_head(union fm_msg *m, enum fm_msg_type type);
 
 /* Check what arrived: size, magic, version, type, every field's range, strings terminated and
  * printable. 0, or -EBADMSG (malformed), -EPROTONOSUPPORT (other version) with a text in err. */

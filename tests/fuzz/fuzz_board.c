@@ -92,7 +92,7 @@ static struct fm_bclient *join(struct world *w, struct fm_board *board, unsigned
 	union fm_msg m = {.queue = {.levels = 6}};
 	struct fm_bclient *c;
 
-	fm_msg_init(&m, FM_MSG_QUEUE);
+	fm_msg_head(&m, FM_MSG_QUEUE);
 	must(!fm_bridge_attach(w->b, &c, board, 1, 2, "x", "fuzz", board, w->now));
 	for (unsigned i = 0; i < queues; i++) {
 		m.queue.slot = i;

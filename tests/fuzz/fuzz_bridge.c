@@ -130,7 +130,7 @@ static size_t compose(union fm_msg *m, struct input *in)
 	default:
 		break;
 	}
-	return fm_msg_init(m, type);
+	return fm_msg_head(m, type);
 }
 
 static void say(struct world *w, struct client *c, struct input *in)

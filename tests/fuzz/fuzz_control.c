@@ -27,7 +27,7 @@ static void populate(struct daemon *d, struct fm_board *board)
 	struct fm_bclient *c;
 
 	must(!fm_bridge_attach(d->bridge, &c, board, OWNER, 42, "job", "fuzz", NULL, fm_now()));
-	fm_msg_init(&m, FM_MSG_QUEUE);
+	fm_msg_head(&m, FM_MSG_QUEUE);
 	must(!fm_bridge_message(d->bridge, c, &m, fm_now(), NULL));
 }
 

@@ -52,7 +52,7 @@ static void check_packet(const uint8_t *data, size_t size, bool with_head)
 	if (with_head && size >= sizeof(m->head)) {
 		unsigned type = m->head.type % (FM_MSG_COUNT + 1);
 
-		size = fm_msg_init(m, (enum fm_msg_type)type);
+		size = fm_msg_head(m, (enum fm_msg_type)type);
 	}
 	if (!fm_msg_check(m, size, &err))
 		check_promises(m);

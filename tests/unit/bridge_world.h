@@ -78,7 +78,7 @@ static inline int teardown(void **state)
 static inline int tell(struct world *w, struct client *c, union fm_msg m, enum fm_msg_type type)
 {
 	struct fm_err err = {0};
-	size_t size = fm_msg_init(&m, type);
+	size_t size = fm_msg_head(&m, type);
 	int rc;
 
 	assert_int_equal(fm_msg_check(&m, size, &err), 0);

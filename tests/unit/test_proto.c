@@ -34,7 +34,7 @@ static union fm_msg sound(enum fm_msg_type type, size_t *size)
 	default:
 		break;
 	}
-	*size = fm_msg_init(&m, type);
+	*size = fm_msg_head(&m, type);
 	return m;
 }
 
@@ -60,14 +60,30 @@ static void every_type_passes_with_its_size_only(void **state)
 	}
 }
 
+static void nothing_else_is_sent(void **state)
+{
+	union fm_msg m;
+
+	for (unsigned type = FM_MSG_NONE + 1; type < FM_MSG_COUNT; type++) {
+		const char *bytes = (const char *)&m;
+		size_t size;
+
+		memset(&m, 0xaa, sizeof(m));
+		size = fm_msg_init(&m, (enum fm_msg_type)type);
+		assert_int_equal(m.head.type, type);
+		for (size_t i = sizeof(m.head); i < size; i++)
+			assert_int_equal(bytes[i], 0);
+	}
+}
+
 static void unknown_types_have_no_size(void **state)
 {
 	union fm_msg m = {0};
 
-	assert_int_equal(fm_msg_init(&m, FM_MSG_NONE), 0);
+	assert_int_equal(fm_msg_head(&m, FM_MSG_NONE), 0);
 	assert_int_equal(fm_msg_check(&m, sizeof(m.head), NULL), -EBADMSG);
 	assert_int_equal(fm_msg_send(-1, &m, -1), -EINVAL);
-	assert_int_equal(fm_msg_init(&m, FM_MSG_COUNT), 0);
+	assert_int_equal(fm_msg_head(&m, FM_MSG_COUNT), 0);
 	assert_int_equal(fm_msg_check(&m, sizeof(m.head), NULL), -EBADMSG);
 }
 
@@ -317,6 +333,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_type_passes_with_its_size_only),
+		cmocka_unit_test(nothing_else_is_sent),
 		cmocka_unit_test(unknown_types_have_no_size),
 		cmocka_unit_test(names_are_checked),
 		cmocka_unit_test(queues_are_checked),
