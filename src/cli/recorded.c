@@ -394,15 +394,17 @@ static void on_policy(struct reading *x, const struct fm_trace_rec *rec)
 {
 	const char *name = text_of(x, FM_TN_REASON, rec->reason);
 
-	if (!x->r->policies++)
-		plain_name(x->r->policy, "policy", name, 0);
+	if (x->r->policies++)
+		return;
+	plain_name(x->r->policy, "policy", name, 0);
+	x->policy = fm_policy_find(x->r->policy);
 }
 
 static void on_setting(struct reading *x, const struct fm_trace_rec *rec)
 {
 	const char *name = text_of(x, FM_TN_REASON, rec->reason);
-	const struct fm_policy_ops *ops = fm_policy_find(x->r->policy);
-	const struct fm_policy_param *p = ops && x->r->policies == 1 ? ops->params : NULL;
+	const struct fm_policy_param *p =
+		x->policy && x->r->policies == 1 ? x->policy->params : NULL;
 	char value[32];
 	int64_t v = (int64_t)rec->arg[0];
 	size_t len = 0;

@@ -71,7 +71,7 @@ struct reading {
 	struct member *member;
 	uint32_t programs, programs_cap, members, members_cap;
 	struct number_map by_group, by_member, by_queue; /* queue: to its member */
-	const struct fm_trace_file_name *policy;
+	const struct fm_policy_ops *policy; /* the first, or NULL: it is not built in */
 	struct sharing sharing[WORKLOAD_DEVICES];
 	struct claim {
 		uint32_t id;     /* of the device */

@@ -170,10 +170,12 @@ def who_comes_goes_and_changes(stack):
     f = Fermata(stack, start=False)
     t = one_group(f, "A b[1]\n")
     t.name(t.REASON, 2, "slice")
+    t.name(t.REASON, 3, "granularity")
     t.name(t.DEVICE, 2, "cuda:0\x1b")
     for number, name in ((2, "A b[1]\n"), (3, "A_b_1_"), (4, "idle")):
         t.name(t.GROUP, number, name)
     t.add(1000, "setting", 3 * MS, reason=2)
+    t.add(1000, "setting", 4 * MS, reason=3)
     t.add(2 * MS, "hint", 0, 5, group=1)
     for number, group, at in ((1, 1, 2 * MS), (2, 3, 3 * MS), (3, 4, 3 * MS)):
         t.add(at, "queue_added", number, 1, 8, group=group, device=1)
@@ -191,7 +193,8 @@ def who_comes_goes_and_changes(stack):
     w = read(t.path + ".ini")
     check(set(w.sections) == {"workload", "device cuda_0", "device cuda_0_", "group A_b_1__", "group A_b_1_",
                               "group idle", "group A_b_1__.2"}, f"{set(w.sections)}")
-    check(w.one("workload", "policy") == "fair slice=3000000ns" and "changed 1 times" in w.text, w.text)
+    check(w.one("workload", "policy") == "fair slice=3000000ns granularity=4000000ns", w.text)
+    check("changed 1 times" in w.text, w.text)
     check((w.one("device cuda_0", "level"), w.one("device cuda_0_", "level")) == ("3", "1"), w.text)
     first = w.group("A_b_1__")
     check("stop" not in first and first["start"] == [f"{2 * MS - 1000}ns"] and first["priority"] == ["5"], f"{first}")
