@@ -58,18 +58,38 @@ static uint32_t reason_of_file(struct simulate_trace *t, const char *text)
 	return t->reasons;
 }
 
-static void write_head(struct simulate_trace *t)
+/* What is in force, at the beginning. */
+static void write_in_force(
+	struct simulate_trace *t, enum fm_trace_event what, const char *of, uint64_t value)
 {
-	struct fm_trace_rec policy = {.event = FM_EV_policy, .slot = FM_TRACE_NO_SLOT};
+	struct fm_trace_rec r = {.event = (uint16_t)what,
+		.slot = FM_TRACE_NO_SLOT,
+		.position = t->written[RING_CORE]++,
+		.arg = {value}};
 	char text[REASON];
 
+	snprintf(text, sizeof(text), "%s", of);
+	r.reason = reason_of_file(t, text);
+	fm_trace_file_records(t->f, RING_CORE, 0, &r, 1);
+}
+
+static int write_head(struct simulate_trace *t, struct fm_err *err)
+{
+	const struct fm_sim_plan *plan = t->names->plan;
+	const struct fm_policy_param *p = plan->policy->params;
+	int64_t value[FM_POLICY_PARAMS];
+	int rc = fm_policy_parse(plan->policy, plan->params, plan->n_params, value, err);
+
+	if (rc)
+		return rc;
 	fm_trace_file_begin(t->f, 0, 0);
 	name(t, FM_TN_RING, RING_CORE, "simulation");
 	name(t, FM_TN_RING, RING_DEVICES, "devices");
-	snprintf(text, sizeof(text), "%s", t->names->plan->policy->name);
-	policy.reason = reason_of_file(t, text);
-	fm_trace_file_records(t->f, RING_CORE, 0, &policy, 1);
-	t->written[RING_CORE] = 1;
+	write_in_force(t, FM_EV_policy, plan->policy->name, 0);
+	for (unsigned i = 0; p && p[i].name; i++)
+		write_in_force(t, FM_EV_setting, p[i].name, (uint64_t)value[i]);
+	write_in_force(t, FM_EV_setting, "linger", plan->linger);
+	return 0;
 }
 
 int simulate_trace_open(struct simulate_trace **out, const struct simulate_names *names,
@@ -88,9 +108,12 @@ int simulate_trace_open(struct simulate_trace **out, const struct simulate_names
 		free(t);
 		return fm_err_set(err, rc, "%.150s: %s", path, strerror(-rc));
 	}
-	write_head(t);
-	*out = t;
-	return 0;
+	rc = write_head(t, err);
+	if (rc)
+		simulate_trace_close(t, false, NULL);
+	else
+		*out = t;
+	return rc;
 }
 
 int simulate_trace_close(struct simulate_trace *t, bool whole, struct fm_err *err)
@@ -289,7 +312,7 @@ static void note_queue(struct simulate_trace_part *p, const struct fm_sim_event 
 	r->arg[0] = simulate_queue_id(names, e->machine, e->group, e->instance, k);
 	r->arg[1] = RING_DEVICES;
 	if (what == FM_EV_queue_added)
-		r->arg[2] = (1u << names->plan->device[section].level) - 1;
+		r->arg[2] = (2u << names->plan->device[section].level) - 2; /* bits from 1 on */
 	r->slot = slot_of((uint32_t)r->arg[0]);
 }
 

@@ -273,6 +273,24 @@ def how_late_the_core_looks(stack):
         os.unlink(trace)
 
 
+def what_a_simulation_was_of(stack):
+    """Its trace tells of the policy's settings, the linger, and how deep each device can stop, as the daemon's does."""
+    dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    path, trace, again = (os.path.join(dir_, name) for name in ("in.ini", "t.fmt", "out.ini"))
+    with open(path, "w", encoding="ascii") as out:
+        out.write("[workload]\npolicy = mlfq levels=3 quantum=5\nlinger = 30us\nduration = 1s\n")
+        for level in (1, 2, 3):
+            out.write(f"[device d{level}]\nlevel = {level}\n"
+                      f"[group g{level}]\ndevices = d{level}\narrive = every 10ms\ncommands = 2ms\n")
+    fermata("sim", "--trace", trace, path)
+    fermata("record", "-q", "--from", trace, "-o", again)
+    w = read(again)
+    check(w.one("workload", "policy") == "mlfq levels=3 quantum=5000000ns", w.text)
+    check(w.one("workload", "linger") == "30000ns", w.text)
+    for level in (1, 2, 3):
+        check(w.one(f"device d{level}", "level") == str(level), w.text)
+
+
 if __name__ == "__main__":
     main(how_long_jobs_are, devices_with_turns, who_comes_goes_and_changes, by_a_clock_or_one_after_the_other, too_much,
-         how_late_the_core_looks)
+         how_late_the_core_looks, what_a_simulation_was_of)
