@@ -166,8 +166,15 @@ static void signed_ms(double ns, char buf[TABLE_TIME + 1])
 	table_ms(fabs(ns) / 1e6, buf + 1);
 }
 
+/* Without jobs there is no percentile, nor a change of it. */
+static bool has_times(const struct run_group *g)
+{
+	return g->jobs && g->sampled;
+}
+
 static void test_row(struct table *t, const struct run_test *test, bool first)
 {
+	bool both = has_times(test->a) && has_times(test->b);
 	char buf[TABLE_TIME], low[TABLE_TIME + 1], high[TABLE_TIME + 1];
 
 	table_add(t, "%s", first ? test->a->name : "");
@@ -175,10 +182,9 @@ static void test_row(struct table *t, const struct run_test *test, bool first)
 	for (unsigned k = 0; k < 2; k++) {
 		const struct run_group *g = k ? test->b : test->a;
 
-		table_add(t, "%s",
-			g->jobs && g->sampled ? table_ms((double)test->at[k] / 1e6, buf) : "-");
+		table_add(t, "%s", has_times(g) ? table_ms((double)test->at[k] / 1e6, buf) : "-");
 	}
-	table_add(t, "%s", change_of((double)test->at[0], (double)test->at[1], buf));
+	table_add(t, "%s", both ? change_of((double)test->at[0], (double)test->at[1], buf) : "-");
 	if (test->verdict == RUN_TOO_FEW) {
 		table_add(t, "-");
 	} else {
@@ -217,6 +223,8 @@ static void title(char letter, const struct run *r)
 		policy, table_ms((double)r->duration / 1e6, buf));
 	if (r->lost)
 		printf(", %" PRIu64 " records lost", r->lost);
+	if (r->cut)
+		printf(", cut short");
 	putchar('\n');
 }
 
@@ -266,9 +274,14 @@ static int as_table(const struct comparison *c)
 
 static json_t *run_json(const struct run *r)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", r->path, "kind",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:b}", "file", r->path, "kind",
 		r->simulated ? "simulated" : "recorded", "policy", r->policy, "duration_ns",
-		(json_int_t)r->duration, "lost", (json_int_t)r->lost);
+		(json_int_t)r->duration, "lost", (json_int_t)r->lost, "cut", r->cut);
+}
+
+static json_t *time_json(const struct run_group *g, uint64_t ns)
+{
+	return has_times(g) ? json_integer((json_int_t)ns) : json_null();
 }
 
 static json_t *test_json(const struct run_test *t)
@@ -276,9 +289,9 @@ static json_t *test_json(const struct run_test *t)
 	static const char *const words[] = {"too-few", "same", "faster", "slower"};
 
 	if (t->verdict == RUN_TOO_FEW)
-		return json_pack("{s:I, s:I, s:n, s:n, s:n, s:s}", "a_ns", (json_int_t)t->at[0],
-			"b_ns", (json_int_t)t->at[1], "low_ns", "high_ns", "p", "verdict",
-			words[t->verdict]);
+		return json_pack("{s:o, s:o, s:n, s:n, s:n, s:s}", "a_ns",
+			time_json(t->a, t->at[0]), "b_ns", time_json(t->b, t->at[1]), "low_ns",
+			"high_ns", "p", "verdict", words[t->verdict]);
 	return json_pack("{s:I, s:I, s:I, s:I, s:f, s:s}", "a_ns", (json_int_t)t->at[0], "b_ns",
 		(json_int_t)t->at[1], "low_ns", (json_int_t)t->low, "high_ns", (json_int_t)t->high,
 		"p", t->p, "verdict", words[t->verdict]);
@@ -327,6 +340,13 @@ static int as_json(const struct comparison *c)
 	return CLI_FAILED;
 }
 
+static void csv_time(const struct run_group *g, uint64_t ns)
+{
+	if (has_times(g))
+		printf("%" PRIu64, ns);
+	putchar(',');
+}
+
 static int as_csv(const struct comparison *c)
 {
 	puts("group,what,a,b,low,high,p,verdict");
@@ -335,12 +355,13 @@ static int as_csv(const struct comparison *c)
 
 		for (size_t q = 0; q < QUANTILES; q++) {
 			csv_text(stdout, t->a->name);
-			printf(",%s_ns,%" PRIu64 ",%" PRIu64, q ? "p99" : "p50", t[q].at[0],
-				t[q].at[1]);
+			printf(",%s_ns,", q ? "p99" : "p50");
+			csv_time(t->a, t[q].at[0]);
+			csv_time(t->b, t[q].at[1]);
 			if (t[q].verdict == RUN_TOO_FEW)
-				printf(",,,,%s\n", verdicts[RUN_TOO_FEW]);
+				printf(",,,%s\n", verdicts[RUN_TOO_FEW]);
 			else
-				printf(",%.0f,%.0f,%.6f,%s\n", t[q].low, t[q].high, t[q].p,
+				printf("%.0f,%.0f,%.6f,%s\n", t[q].low, t[q].high, t[q].p,
 					verdicts[t[q].verdict]);
 		}
 		for (unsigned m = 0; m < MEASURES; m++) {

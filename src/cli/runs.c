@@ -122,6 +122,7 @@ static int open_trace(struct run *r, const char *path, struct fm_err *err)
 
 	if (rc)
 		return rc;
+	r->cut = t.cut_off_at || !t.ended;
 	rc = recorded_read(&rec, &t, 0, err);
 	fm_trace_file_close(&t);
 	return rc ? rc : of_recorded(r, &rec, path, err);

@@ -25,6 +25,7 @@ struct run {
 	char policy[256];
 	uint64_t duration;  /* of one machine, without the warm-up */
 	uint64_t lost;      /* records */
+	bool cut;           /* the recording has no end in order */
 	double device_time; /* of all devices */
 	double seconds;     /* of all machines */
 	struct run_group *group;

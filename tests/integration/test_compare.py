@@ -90,5 +90,30 @@ def runs_that_are_none(stack):
     check({g["p50"]["verdict"] for g in both["groups"]} == {"too-few"}, f"{both}")
 
 
+def runs_without_jobs_or_an_end(stack):
+    """No percentile is 0, nor 100 % less than another, where no job has ended; and a recording that was cut off is not one as
+    long as it looks."""
+    f = Fermata(stack, start=False)
+    run, none, trace, cut = (os.path.join(f.dir, name) for name in ("run", "none", "trace", "cut"))
+    example = os.path.join(SOURCE, "examples", "sim", "inference.ini")
+    good = json.loads(fermata("sim", example, "--duration", "3s", "--json", "--trace", trace).stdout)
+    with open(run, "w", encoding="ascii") as out:
+        json.dump(good, out)
+    with open(none, "w", encoding="ascii") as out:
+        json.dump(dict(good, groups=[dict(g, jobs=0, response_histogram={}) for g in good["groups"]]), out)
+    text = fermata("compare", run, none).stdout
+    check(re.search(r"requests +P50 +[0-9.]+ ms +- +- +- +too few jobs", text), text)
+    for g in json.loads(fermata("compare", run, none, "--json").stdout)["groups"]:
+        check(g["p50"]["a_ns"] > 0 and g["p50"]["b_ns"] is None and g["p99"]["b_ns"] is None, f"{g}")
+    row = list(csv.DictReader(io.StringIO(fermata("compare", none, run, "--csv").stdout)))[0]
+    check((row["a"], row["verdict"]) == ("", "too few jobs") and float(row["b"]) > 0 and not row["p"], f"{row}")
+    with open(trace, "rb") as whole, open(cut, "wb") as out:
+        out.write(whole.read()[:-100])
+    both = json.loads(fermata("compare", trace, cut, "--json").stdout)
+    check((both["a"]["cut"], both["b"]["cut"]) == (False, True), f"{both}")
+    lines = fermata("compare", trace, cut).stdout.splitlines()
+    check("cut short" not in lines[0] and lines[1].endswith(", cut short"), f"{lines}")
+
+
 if __name__ == "__main__":
-    main(two_runs_side_by_side, runs_that_are_none)
+    main(two_runs_side_by_side, runs_that_are_none, runs_without_jobs_or_an_end)
