@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "table.h"
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -372,6 +373,7 @@ static int prepare(struct given *g, struct fm_err *err)
 	rc = rc ? rc : check_workload(b, err);
 	if (rc)
 		return rc;
+	table_clean(b->w.unknown);
 	if (b->w.unknown[0])
 		fprintf(stderr, "fermata: %s: ignored, '%s' means nothing here\n", b->o.file,
 			b->w.unknown);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "table.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,11 +67,16 @@ void cli_usage_err(const struct argp_state *state, struct fm_err *err)
 	exit(CLI_USAGE);
 }
 
+/* Errors quote files, which others may have written. */
 int cli_report(const struct fm_err *err)
 {
-	fprintf(stderr, "fermata: %s\n", err->text);
-	if (err->hint[0])
-		fprintf(stderr, "  hint: %s\n", err->hint);
+	struct fm_err clean = *err;
+
+	table_clean(clean.text);
+	table_clean(clean.hint);
+	fprintf(stderr, "fermata: %s\n", clean.text);
+	if (clean.hint[0])
+		fprintf(stderr, "  hint: %s\n", clean.hint);
 	return err->code == -ENOTCONN ? CLI_NO_DAEMON : CLI_FAILED;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ini.h"
-#include "base/cleanup.h"
 #include <errno.h>
 #include <ini.h>
 #include <string.h>
@@ -58,30 +57,41 @@ static int too_long(struct fm_ini *in)
 	return in->too_long ? fm_err_hint(in->err, "%s", in->too_long) : -EINVAL;
 }
 
+/* The next line, without a mark of the byte order and the blanks in front of it. No more of it is
+ * read than there is room for: a file may be one line without an end. 0: there is none. */
+static int next_line(struct fm_ini *in, char *line, size_t size)
+{
+	size_t n = 0;
+	int c = 0;
+
+	while (c != '\n' && (c = getc(in->f)) != EOF) {
+		if (!n && (c == ' ' || c == '\t'))
+			continue;
+		if (!c || n + 1 == size)
+			return -EINVAL;
+		line[n++] = (char)c;
+		if (!in->line && n == 3 && !memcmp(line, BYTE_ORDER_MARK, 3))
+			n = 0;
+	}
+	line[n] = '\0';
+	return n > 0;
+}
+
 static char *read_line(char *str, int num, void *stream)
 {
 	struct fm_ini *in = stream;
-	FM_CLEAN_FREE char *line = NULL;
-	size_t cap = 0, skip;
-	ssize_t n;
-	int rc = 0;
+	int rc = in->rc ? 0 : next_line(in, str, (size_t)num);
 
-	n = in->rc ? -1 : getline(&line, &cap, in->f);
-	if (n < 0 && !in->rc && ferror(in->f)) {
+	if (!rc && !in->rc && ferror(in->f)) {
 		fm_err_set(in->err, -EIO, "cannot be read: %s", strerror(errno));
 		fail(in, 0, -EIO);
 	}
-	if (n < 0)
+	if (!rc)
 		return NULL;
 	in->line++;
-	skip = in->line == 1 && !strncmp(line, BYTE_ORDER_MARK, 3) ? 3 : 0;
-	skip += strspn(line + skip, " \t");
-	if ((size_t)n != strlen(line) || (size_t)n - skip >= (size_t)num)
-		rc = too_long(in);
-	else if (line[skip] == '[')
-		rc = begin_section(in, line + skip + 1);
+	rc = rc < 0 ? too_long(in) : *str == '[' ? begin_section(in, str + 1) : 0;
 	if (!rc)
-		return strcpy(str, line + skip);
+		return str;
 	fail(in, in->line, rc);
 	return NULL;
 }

@@ -383,6 +383,8 @@ def mistakes(stack):
     good = workload(stack, task("a", "continuous"))
     r = bench(*SIM, "--time", "1ms", workload(stack, task("a", {"type": "continuous", "colour": 1})))
     check("'tasks[0].load.colour' means nothing" in r.stderr, r.stderr)
+    r = bench(*SIM, "--time", "1ms", workload(stack, task("a", {"type": "continuous", "\x1b[31m": 1})))
+    check("'tasks[0].load.?[31m' means nothing" in r.stderr, r.stderr)
     for argv, word in ((["--driver", "disk", good], "neither sim"), (["--hint", "b:weight=1", good], "no task fits"),
                        (["--hint", "a:colour=1", good], "colour"), (["--hint", "a", good], "TASK:NAME=VALUE"),
                        ([], "no workload"), ([good, good], "one workload"), (["--late", "x", good], "neither queue"),

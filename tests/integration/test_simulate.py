@@ -203,6 +203,29 @@ class Simulate(unittest.TestCase):
         self.assertIn("invalid token", self.call(self.write("bad.json", "[group a]"), status=1).stderr)
         self.assertIn("this is no object", self.call(self.write("bad.json", "[]"), status=1).stderr)
 
+    def test_what_is_not_text(self):
+        """A line without an end is not read to its end, and what a file says does not reach the terminal's state."""
+        with subprocess.Popen([FERMATA, "sim", "/dev/stdin"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            try:
+                p.stdin.write(b"#" * 100000) # and it goes on
+                p.stdin.flush()
+            except BrokenPipeError:
+                pass
+            self.assertEqual(p.wait(120), 1)
+            self.assertIn(b"/dev/stdin:1: line too long", p.stderr.read())
+        for text in (BASE + "commands = \x1b[31m\n",
+                     json.dumps({"device": {"gpu": {}}, "group": {"a": {"commands": "\x1b[31m\n\u009b"}}})):
+            p = self.call(self.write("bad", text), status=1)
+            self.assertIn("?[31m", p.stderr)
+            self.assertRegex(p.stderr, r"^fermata: [ -~]+\n  hint: [ -~]+\n$")
+
+    def test_blanks_and_ends_of_lines(self):
+        for text in (BASE.replace("\n", "\r\n"), "\ufeff  \t" + BASE, BASE.replace("\n", "\n \t"), BASE + "  ", BASE.rstrip()):
+            path = os.path.join(self.dir.name, "blanks.ini")
+            with open(path, "w", encoding="utf-8", newline="") as f:
+                f.write(text)
+            self.assertEqual(self.json(path)["groups"][0]["jobs"], 666, text)
+
     def test_nothing_is_told_too(self):
         for text, reason in (("", "there is no device"), ("[device gpu]\n", "there is no group"),
                              ("count = 5\n", "stands before the first section")):
