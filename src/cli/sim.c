@@ -35,7 +35,8 @@ struct options {
 	struct cli *cli;
 	const char *file, *policy, *svg, *trace, *metrics;
 	int64_t seed, machines, threads; /* -1, 0 and 0: not given */
-	uint64_t duration, from, until;  /* 0: not given */
+	uint64_t duration;               /* 0: not given */
+	uint64_t from, until;            /* FM_NEVER: not given */
 	bool csv;
 	bool open, closed; /* how recorded jobs arrive, instead of as the file says */
 };
@@ -93,6 +94,8 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_DURATION:
 		set_time(state, arg, &o->duration);
+		if (!o->duration)
+			cli_usage(state, "a duration of 0: there is nothing to simulate");
 		return 0;
 	case KEY_MACHINES:
 		set_number(state, arg, 1, 1000000, &o->machines);
@@ -156,9 +159,22 @@ static int open_own(const char *policy, struct fm_plugin **own, struct fm_err *e
 	return own_policy_is(path) ? own_policy_open(own, path, err) : 0;
 }
 
+/* What the time line shows, before anything is simulated for nothing. */
+static int set_picture(struct options *o, const struct fm_sim_plan *p, struct fm_err *err)
+{
+	if (o->from == FM_NEVER)
+		o->from = p->warmup;
+	if (o->until == FM_NEVER)
+		o->until = FM_MIN(fm_add_sat(o->from, PICTURE), p->duration);
+	if (!o->svg || (o->from < o->until && o->until <= p->duration))
+		return 0;
+	return fm_err_set(err, -EINVAL,
+		"the time line has to end after it begins, and not after the simulation");
+}
+
 /* What the command line gives instead of the file. */
 static int prepare(
-	struct workload *w, const struct options *o, struct fm_plugin **own, struct fm_err *err)
+	struct workload *w, struct options *o, struct fm_plugin **own, struct fm_err *err)
 {
 	const char *policy = o->policy ? o->policy : w->policy;
 	int rc = open_own(policy, own, err);
@@ -176,7 +192,7 @@ static int prepare(
 	if (o->duration)
 		w->plan.duration = o->duration;
 	if (w->plan.warmup < w->plan.duration)
-		return 0;
+		return set_picture(o, &w->plan, err);
 	return fm_err_set(err, -EINVAL, "the warm-up is as long as all of it");
 }
 
@@ -269,17 +285,6 @@ static int show(const struct options *o, const struct work *w)
 	return CLI_OK;
 }
 
-static int picture(const struct options *o, const struct fm_sim_plan *p, struct fm_err *err)
-{
-	uint64_t from = o->from ? o->from : p->warmup;
-	uint64_t until = o->until ? o->until : FM_MIN(fm_add_sat(from, PICTURE), p->duration);
-
-	if (from >= until || until > p->duration)
-		return fm_err_set(err, -EINVAL,
-			"the time line has to end after it begins, and not after the simulation");
-	return simulate_svg(p, from, until, o->svg, err);
-}
-
 /* And what it leaves besides its summary. */
 static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_err *err)
 {
@@ -296,8 +301,7 @@ static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_e
 	return rc ? rc : why.code;
 }
 
-static int run(
-	const struct options *o, struct workload *wl, struct fm_plugin **own, struct fm_err *err)
+static int run(struct options *o, struct workload *wl, struct fm_plugin **own, struct fm_err *err)
 {
 	struct work w = {.plan = &wl->plan};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -316,20 +320,20 @@ static int run(
 		     : 0;
 	if (!rc)
 		rc = simulate_all(&w, *own, err);
-	if (!rc) {
+	if (!rc)
 		tell_speed(&w, fm_now() - began);
-		rc = o->svg ? picture(o, &wl->plan, err) : 0;
-	}
 	if (!rc && !(o->metrics && !strcmp(o->metrics, "-")) && show(o, &w) != CLI_OK &&
 		!ferror(stdout)) /* of which main() tells */
 		rc = fm_err_set(err, -ENOMEM, "out of memory");
+	if (!rc && o->svg)
+		rc = simulate_svg(&wl->plan, o->from, o->until, o->svg, err);
 	fm_sim_result_free(&w.result);
 	return rc;
 }
 
 int cli_sim(struct cli *cli, int argc, char **argv)
 {
-	struct options o = {.cli = cli, .seed = -1};
+	struct options o = {.cli = cli, .seed = -1, .from = FM_NEVER, .until = FM_NEVER};
 	struct fm_plugin *own = NULL;
 	struct fm_err err = {0};
 	struct workload *w;

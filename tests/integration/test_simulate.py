@@ -300,6 +300,22 @@ class Simulate(unittest.TestCase):
         self.assertIn("not all of it", xml.dom.minidom.parse(svg).toxml())
         p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--svg", svg, "--from", "2s", "--until", "1s", status=1)
         self.assertIn("after it begins", p.stderr)
+        self.assertNotIn("events", p.stderr) # nothing was simulated for nothing
+
+    def test_nothing_is_a_time(self):
+        """Of --duration, --from and --until 0 is not the default."""
+        path, svg = self.write("base.ini", BASE + "[workload]\nwarmup = 1s\n"), os.path.join(self.dir.name, "line.svg")
+        self.assertIn("a duration of 0", self.call(path, "--duration", "0", status=2).stderr)
+        self.assertIn("after it begins", self.call(path, "--svg", svg, "--until", "0", status=1).stderr)
+        for args, first in (((), "1.00 s"), (("--from", "0"), "0 us")):
+            self.call(path, "--svg", svg, *args)
+            texts = [t.firstChild.data for t in xml.dom.minidom.parse(svg).getElementsByTagName("text")]
+            self.assertEqual(texts[1], first)
+
+    def test_a_picture_that_cannot_be_drawn(self):
+        p = self.call(self.write("base.ini", BASE), "--svg", "/dev/full", status=1)
+        self.assertIn("/dev/full: cannot be written", p.stderr)
+        self.assertIn("GROUP", p.stdout) # the summary is not lost with it
 
     def test_recorded_arrivals(self):
         self.write("a.trace", "# when, how long\n1ms\n1ms 5ms # both\n\n20ms\n")
