@@ -36,6 +36,14 @@ json_t *bench_head_json(const struct bench *b)
 		(json_int_t)b->o.alone, "models", bench_report_models(&b->w, b->page));
 }
 
+/* Of so many: of none there is no time. */
+static void add_time(struct table *t, uint64_t of, uint64_t ns)
+{
+	char text[TABLE_TIME];
+
+	table_add(t, "%s", of ? ms(ns, text) : "-");
+}
+
 static const struct table_column columns[] = {
 	{"TASK", false, true},
 	{"LOAD", false, false},
@@ -55,7 +63,6 @@ static void add_task(struct table *t, const struct bench_outcome *o, uint32_t ta
 {
 	const struct bench_counts *c = &o->page->seat[task].counts;
 	const struct fm_hist *h = &c->latency;
-	char text[TABLE_TIME];
 	struct bench_numbers n;
 
 	bench_numbers(o, task, &n);
@@ -65,12 +72,12 @@ static void add_task(struct table *t, const struct bench_outcome *o, uint32_t ta
 	table_add(t, "%" PRIu64, c->finished);
 	table_add(t, "%" PRIu64, fm_sub_sat(n.arrivals, c->finished));
 	table_add(t, "%.1f", n.throughput);
-	table_add(t, "%s", ms(n.alone_ns, text));
-	table_add(t, "%s", ms(n.service_ns, text));
-	table_add(t, "%s", ms(fm_hist_quantile(h, 0.5), text));
-	table_add(t, "%s", ms(fm_hist_quantile(h, 0.9), text));
-	table_add(t, "%s", ms(fm_hist_quantile(h, 0.99), text));
-	table_add(t, "%s", ms(h->max, text));
+	add_time(t, o->page->alone, n.alone_ns);
+	add_time(t, c->finished, n.service_ns);
+	add_time(t, h->count, fm_hist_quantile(h, 0.5));
+	add_time(t, h->count, fm_hist_quantile(h, 0.9));
+	add_time(t, h->count, fm_hist_quantile(h, 0.99));
+	add_time(t, h->count, h->max);
 }
 
 static void show_notes(const struct bench_outcome *o)

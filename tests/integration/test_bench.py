@@ -385,6 +385,9 @@ def mistakes(stack):
     check("'tasks[0].load.colour' means nothing" in r.stderr, r.stderr)
     r = bench(*SIM, "--time", "1ms", workload(stack, task("a", {"type": "continuous", "\x1b[31m": 1})))
     check("'tasks[0].load.?[31m' means nothing" in r.stderr, r.stderr)
+    # Of no request there is no time.
+    r = bench(*SIM, "--time", "1ms", workload(stack, task("a", {"type": "trace", "trace": []})))
+    check(re.search(r"^a +trace +0 +0 +0 +0\.0 +[0-9.]+ [mu]s +- +- +- +- +-$", r.stdout, re.M), r.stdout)
     for argv, word in ((["--driver", "disk", good], "neither sim"), (["--hint", "b:weight=1", good], "no task fits"),
                        (["--hint", "a:colour=1", good], "colour"), (["--hint", "a", good], "TASK:NAME=VALUE"),
                        ([], "no workload"), ([good, good], "one workload"), (["--late", "x", good], "neither queue"),
@@ -392,6 +395,7 @@ def mistakes(stack):
                        (["--native", "--compare", good], "--compare"), (["--local", "fair", good], "--threads"),
                        (["--policy", "x", good], "no policy"), (["--policy", "fair", "--socket", "x", good], "either"),
                        (["--driver", "sim", "--native", good], "add --threads"), (["/none.json"], "cannot be read"),
+                       (["/"], "/: cannot be read: Is a directory"), (["--models", "/", good], "/: cannot be read: Is a"),
                        (["--models", good, good], "models.time: is not an object"),
                        (["--driver", "sim", "--threads", "--time", "20000s",
                          workload(stack, task("a", rate("periodic", 10 ** 6)))], "more than")):
