@@ -172,6 +172,28 @@ static int set_picture(struct options *o, const struct fm_sim_plan *p, struct fm
 		"the time line has to end after it begins, and not after the simulation");
 }
 
+/* Sums of the times of a section's devices, or groups, must fit into a number of JSON. */
+static int check_sums(const struct fm_sim_plan *p, struct fm_err *err)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < p->devices; i++)
+		most = FM_MAX(most, (uint64_t)p->device[i].count * p->device[i].slots);
+	for (uint32_t i = 0; i < p->groups; i++) {
+		const struct fm_sim_group *g = &p->group[i];
+		uint64_t on = 0;
+
+		for (uint32_t k = 0; k < g->places && g->everywhere; k++)
+			on += p->device[g->place[k]].count;
+		most = FM_MAX(most, g->count * FM_MAX(on, UINT64_C(1)));
+	}
+	if ((unsigned __int128)most * p->machines * p->duration <= INT64_MAX)
+		return 0;
+	fm_err_set(err, -ERANGE,
+		"the devices or groups of a section have more than 292 years together");
+	return fm_err_hint(err, "simulate fewer of them, or for a shorter time");
+}
+
 /* What the command line gives instead of the file. */
 static int prepare(
 	struct workload *w, struct options *o, struct fm_plugin **own, struct fm_err *err)
@@ -191,9 +213,10 @@ static int prepare(
 		w->plan.machines = (uint32_t)o->machines;
 	if (o->duration)
 		w->plan.duration = o->duration;
-	if (w->plan.warmup < w->plan.duration)
-		return set_picture(o, &w->plan, err);
-	return fm_err_set(err, -EINVAL, "the warm-up is as long as all of it");
+	if (w->plan.warmup >= w->plan.duration)
+		return fm_err_set(err, -EINVAL, "the warm-up is as long as all of it");
+	rc = check_sums(&w->plan, err);
+	return rc ? rc : set_picture(o, &w->plan, err);
 }
 
 struct work {

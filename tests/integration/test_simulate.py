@@ -312,6 +312,18 @@ class Simulate(unittest.TestCase):
             texts = [t.firstChild.data for t in xml.dom.minidom.parse(svg).getElementsByTagName("text")]
             self.assertEqual(texts[1], first)
 
+    def test_sums_of_times_fit(self):
+        """What all devices, or groups, of a section did adds up to a number that there is, or nothing is simulated."""
+        def text(seconds, groups=1):
+            return self.write("long.ini", f"[workload]\nduration = {seconds}s\n[device gpu]\ncount = 100000\n"
+                              f"[group a]\ncount = {groups}\narrive = every 2s\ncommands = 1ms\nstop = 3s\n")
+
+        for path, args in ((text(93000), ()), (text(1), ("--duration", "93000s")), (text(3600), ("--machines", "26")),
+                           (text(9300, 1000000), ())):
+            p = self.call(path, *args, status=1)
+            self.assertIn("more than 292 years together", p.stderr)
+        self.assertEqual(self.json(text(90000))["devices"][0]["time_ns"], 9 * 10**18)
+
     def test_a_picture_that_cannot_be_drawn(self):
         p = self.call(self.write("base.ini", BASE), "--svg", "/dev/full", status=1)
         self.assertIn("/dev/full: cannot be written", p.stderr)
