@@ -51,16 +51,17 @@ static int find_promise(const char *word, uint32_t *promises, struct fm_err *err
 	return fm_err_hint(err, "fermata policy-test --list lists what can");
 }
 
-static void set_promises(const struct argp_state *state, const char *text, struct options *o)
+static void set_promises(const struct argp_state *state, char *words, struct options *o)
 {
-	char words[256], *save;
 	struct fm_err err = {0};
+	char *save;
 
-	snprintf(words, sizeof(words), "%s", text);
 	o->promised = true;
 	for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save))
 		if (find_promise(w, &o->own.promises, &err))
 			cli_usage_err(state, &err);
+	if (!o->own.promises)
+		cli_usage(state, "nothing is promised: there is nothing to test");
 }
 
 static error_t parse_test(int key, char *arg, struct argp_state *state)
@@ -90,6 +91,10 @@ static error_t parse_test(int key, char *arg, struct argp_state *state)
 			cli_usage(state, "more than %zu settings", FM_ARRAY_LEN(o->own.setting));
 		else
 			o->own.setting[o->settings++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->own.policy && (o->promised || o->own.at_once))
+			cli_usage(state, "which policy promises that?");
 		return 0;
 	default:
 		return cli_option(key, arg, o->cli);

@@ -126,7 +126,11 @@ class PolicyTest(unittest.TestCase):
         for args, status, reason in ((("fiar",), 1, "did you mean 'fair'?"), (("./none.so",), 1, "none.so"),
                                      (("fair", "slcie=5"), 1, "did you mean 'slice'?"), (("fair", "slice"), 2, "NAME=VALUE"),
                                      (("fair", "--promise", "equl"), 2, "did you mean 'equal'?"),
-                                     (("fair", "--at-once", "9"), 2, "out of range")):
+                                     (("fair", "--at-once", "9"), 2, "out of range"),
+                                     (("fair", "--promise", ""), 2, "nothing is promised"),
+                                     (("fair", "--promise", ", ,"), 2, "nothing is promised"),
+                                     (("fair", "--promise", 60 * "calm," + "equl"), 2, "did you mean 'equal'?"),
+                                     (("--promise", "serves"), 2, "which policy"), (("--at-once", "2"), 2, "which policy")):
             self.assertIn(reason, self.call(*args, status=status).stderr)
         self.assertIn("serves", self.call("--list").stdout)
 
