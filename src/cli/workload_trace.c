@@ -128,11 +128,13 @@ int workload_trace(
 	struct fm_sim_record r;
 	unsigned long number = 0;
 	size_t cap = 0, records = 0;
+	ssize_t size;
 	int rc = 0;
 
-	while (!rc && getline(&line, &cap, f) >= 0) {
+	while (!rc && (size = getline(&line, &cap, f)) >= 0) {
 		number++;
-		rc = one_line(line, &r, &why);
+		rc = (size_t)size == strlen(line) ? one_line(line, &r, &why)
+						  : fm_err_set(&why, -EINVAL, "this is not text");
 		if (rc > 0)
 			rc = append(&at, records++, r, &why);
 	}

@@ -334,7 +334,8 @@ class Simulate(unittest.TestCase):
         path = self.write("trace.ini", BASE + "arrive = trace a.trace\n")
         g = self.json(path)["groups"][0]
         self.assertEqual((g["jobs"], g["served_ns"]), (3, 11000000))
-        for text, line, reason in (("1ms\nsoon\n", 2, "not a time"), ("2ms\n1ms\n", 2, "before the arrival"),
+        for text, line, reason in (("1ms\nsoon\n", 2, "not a time"), ("1ms\n2ms\0 soon\n", 2, "this is not text"),
+                                   ("2ms\n1ms\n", 2, "before the arrival"),
                                    ("1ms 2ms 3ms\n", 1, "'3ms' is not a whole number"),
                                    ("1ms 2ms 3 4ms 5ms\n", 1, "more than a time, a length, commands and a pause")):
             self.write("a.trace", text)
