@@ -206,6 +206,14 @@ static const char *play(struct run *r)
 	}
 }
 
+static const char *serve_alone(struct run *r, uint64_t at[FM_BENCH_PHASES + 1])
+{
+	const char *wrong = serve(r, at);
+
+	atomic_fetch_add(&r->seat->alone, 1);
+	return wrong;
+}
+
 /* Requests with the device to itself: some to get warm, then some that are measured. */
 static const char *alone(struct run *r)
 {
@@ -213,10 +221,10 @@ static const char *alone(struct run *r)
 	const char *wrong = NULL;
 
 	for (uint32_t i = 0; !wrong && i < r->page->warm_up; i++)
-		wrong = serve(r, at);
+		wrong = serve_alone(r, at);
 	sleep_until(r, fm_now() + r->page->rest);
 	for (uint32_t i = 0; !wrong && !stopped(r) && i < r->page->alone; i++) {
-		wrong = serve(r, at);
+		wrong = serve_alone(r, at);
 		for (int p = 0; !wrong && p < FM_BENCH_PHASES; p++)
 			sum[p] += at[p + 1] - at[p];
 	}

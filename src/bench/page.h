@@ -34,6 +34,7 @@ struct bench_seat {
 	_Atomic uint32_t bell;
 	/* By the client. */
 	_Atomic uint32_t done;
+	_Atomic uint64_t alone;   /* requests that it has finished before the run */
 	_Atomic uint64_t results; /* requests that it has finished in the run */
 	char error[BENCH_TEXT];
 	uint64_t alone_ns[FM_BENCH_PHASES]; /* means */

@@ -240,13 +240,27 @@ static int first_failure(const struct bench *b, const struct bench_processes *p,
 	return 0;
 }
 
-/* Before the run nobody may fail. */
+/* Requests before the run, of all. */
+static uint64_t served_alone(const struct bench *b)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < b->w.tasks; i++)
+		n += atomic_load(&b->page->seat[i].alone);
+	return n;
+}
+
+/* Before the run nobody may fail. Who finishes a request now and then has not hung. */
 static int await(struct bench *b, struct bench_processes *p, int64_t task, enum bench_go go,
 	struct fm_err *err)
 {
-	uint64_t end = fm_now() + READY_NS;
+	uint64_t end = fm_now() + READY_NS, served = served_alone(b);
 
 	for (;;) {
+		if (served_alone(b) != served) {
+			served = served_alone(b);
+			end = fm_now() + READY_NS;
+		}
 		if (bench_interrupts())
 			return fm_err_set(err, -EINTR, "interrupted before anything was measured");
 		look(b, p);
