@@ -181,11 +181,11 @@ static int check_sums(const struct fm_sim_plan *p, struct fm_err *err)
 		most = FM_MAX(most, (uint64_t)p->device[i].count * p->device[i].slots);
 	for (uint32_t i = 0; i < p->groups; i++) {
 		const struct fm_sim_group *g = &p->group[i];
-		uint64_t on = 0;
+		uint64_t on = g->everywhere ? 0 : 1;
 
 		for (uint32_t k = 0; k < g->places && g->everywhere; k++)
 			on += p->device[g->place[k]].count;
-		most = FM_MAX(most, g->count * FM_MAX(on, UINT64_C(1)));
+		most = FM_MAX(most, g->count * on);
 	}
 	if ((unsigned __int128)most * p->machines * p->duration <= INT64_MAX)
 		return 0;
