@@ -23,7 +23,8 @@ struct options {
 static const struct argp_option options[] = {
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", 0},
 	{"seed", KEY_SEED, "N", 0, "Of the random numbers of the bootstrap; default: 1", 0},
-	{"fail-if-worse", KEY_FAIL, 0, 0, "End with status 1 if a group is slower in B", 0},
+	{"fail-if-worse", KEY_FAIL, 0, 0,
+		"End with status 1 if a group is slower, or starved, in B", 0},
 	CLI_OPT_JSON,
 	{0},
 };
@@ -110,7 +111,25 @@ static const char *const verdicts[] = {
 	[RUN_SAME] = "no difference shown",
 	[RUN_FASTER] = "faster",
 	[RUN_SLOWER] = "slower",
+	[RUN_STARVED] = "starved",
 };
+
+/* Are there percentiles of both to be compared? */
+static bool is_tested(const struct run_test *t)
+{
+	return t->verdict != RUN_TOO_FEW && t->verdict != RUN_STARVED;
+}
+
+/* None has ended of work that was there, where at A's rate it were so many: not by chance. */
+#define STARVED 10
+
+static bool is_starved(
+	const struct comparison *c, const struct run_group *a, const struct run_group *b)
+{
+	double as_before = measure(&c->run[0], a, THROUGHPUT) * c->run[1].seconds;
+
+	return !b->jobs && b->left && as_before >= STARVED;
+}
 
 static const char *what_of(const struct run_test *t)
 {
@@ -138,6 +157,9 @@ static int pair_up(struct comparison *c, struct fm_err *err)
 		return fm_err_hint(err, "groups are compared by their names");
 	}
 	c->resamples = run_tests(c->test, c->pairs * QUANTILES, (uint64_t)c->seed);
+	for (size_t i = 0; i < c->pairs * QUANTILES; i++)
+		if (is_starved(c, c->test[i].a, c->test[i].b))
+			c->test[i].verdict = RUN_STARVED;
 	return c->resamples ? 0 : fm_err_set(err, -ENOMEM, "out of memory");
 }
 
@@ -185,7 +207,7 @@ static void test_row(struct table *t, const struct run_test *test, bool first)
 		table_add(t, "%s", has_times(g) ? table_ms((double)test->at[k] / 1e6, buf) : "-");
 	}
 	table_add(t, "%s", both ? change_of((double)test->at[0], (double)test->at[1], buf) : "-");
-	if (test->verdict == RUN_TOO_FEW) {
+	if (!is_tested(test)) {
 		table_add(t, "-");
 	} else {
 		signed_ms(test->low, low);
@@ -265,10 +287,9 @@ static int as_table(const struct comparison *c)
 	only_in(c, 0);
 	only_in(c, 1);
 	printf("Response times in B: %zu slower, %zu faster, %zu without a difference that shows, "
-	       "%zu "
-	       "with too few jobs (5%%, %u resamples, seed %" PRId64 ")\n",
+	       "%zu with too few jobs, %zu starved (5%%, %u resamples, seed %" PRId64 ")\n",
 		count(c, RUN_SLOWER), count(c, RUN_FASTER), count(c, RUN_SAME),
-		count(c, RUN_TOO_FEW), c->resamples, c->seed);
+		count(c, RUN_TOO_FEW), count(c, RUN_STARVED), c->resamples, c->seed);
 	return CLI_OK;
 }
 
@@ -286,9 +307,9 @@ static json_t *time_json(const struct run_group *g, uint64_t ns)
 
 static json_t *test_json(const struct run_test *t)
 {
-	static const char *const words[] = {"too-few", "same", "faster", "slower"};
+	static const char *const words[] = {"too-few", "same", "faster", "slower", "starved"};
 
-	if (t->verdict == RUN_TOO_FEW)
+	if (!is_tested(t))
 		return json_pack("{s:o, s:o, s:n, s:n, s:n, s:s}", "a_ns",
 			time_json(t->a, t->at[0]), "b_ns", time_json(t->b, t->at[1]), "low_ns",
 			"high_ns", "p", "verdict", words[t->verdict]);
@@ -323,12 +344,13 @@ static json_t *lone_json(const struct comparison *c, unsigned which)
 static int as_json(const struct comparison *c)
 {
 	CLI_CLEAN_JSON json_t *o = json_pack(
-		"{s:o, s:o, s:{s:s, s:s, s:i, s:I, s:f}, s:I, s:I, s:[], s:o, s:o}", "a",
+		"{s:o, s:o, s:{s:s, s:s, s:i, s:I, s:f}, s:I, s:I, s:I, s:[], s:o, s:o}", "a",
 		run_json(&c->run[0]), "b", run_json(&c->run[1]), "method", "test",
 		"bootstrap of the difference of percentiles", "correction", "Holm", "resamples",
 		(int)c->resamples, "seed", (json_int_t)c->seed, "level", 0.05, "slower",
 		(json_int_t)count(c, RUN_SLOWER), "faster", (json_int_t)count(c, RUN_FASTER),
-		"groups", "only_a", lone_json(c, 0), "only_b", lone_json(c, 1));
+		"starved", (json_int_t)count(c, RUN_STARVED), "groups", "only_a", lone_json(c, 0),
+		"only_b", lone_json(c, 1));
 	bool bad = !o;
 
 	for (size_t i = 0; i < c->pairs && !bad; i++)
@@ -358,8 +380,8 @@ static int as_csv(const struct comparison *c)
 			printf(",%s_ns,", q ? "p99" : "p50");
 			csv_time(t->a, t[q].at[0]);
 			csv_time(t->b, t[q].at[1]);
-			if (t[q].verdict == RUN_TOO_FEW)
-				printf(",,,%s\n", verdicts[RUN_TOO_FEW]);
+			if (!is_tested(&t[q]))
+				printf(",,,%s\n", verdicts[t[q].verdict]);
 			else
 				printf("%.0f,%.0f,%.6f,%s\n", t[q].low, t[q].high, t[q].p,
 					verdicts[t[q].verdict]);
@@ -386,6 +408,7 @@ int cli_compare(struct cli *cli, int argc, char **argv)
 	__attribute__((cleanup(put))) struct comparison c = {0};
 	struct options o = {.cli = cli, .seed = 1};
 	struct fm_err err = {0};
+	size_t worse;
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &o);
@@ -394,5 +417,6 @@ int cli_compare(struct cli *cli, int argc, char **argv)
 		pair_up(&c, &err))
 		return cli_report(&err);
 	rc = cli->json ? as_json(&c) : o.csv ? as_csv(&c) : as_table(&c);
-	return rc == CLI_OK && o.fail && count(&c, RUN_SLOWER) ? CLI_FAILED : rc;
+	worse = count(&c, RUN_SLOWER) + count(&c, RUN_STARVED);
+	return rc == CLI_OK && o.fail && worse ? CLI_FAILED : rc;
 }

@@ -47,6 +47,7 @@ enum run_verdict {
 	RUN_SAME,    /* no difference is shown */
 	RUN_FASTER,
 	RUN_SLOWER,
+	RUN_STARVED, /* b had work, and none of it ended: set by who knows the runs */
 };
 struct run_test {
 	const struct run_group *a, *b;

@@ -49,7 +49,30 @@ def two_runs_side_by_side(stack):
     check(len(rows) == 12 and rows[0]["verdict"] == "slower" and rows[2]["what"] == "jobs_per_second", f"{rows}")
     text = fermata("compare", one, fifo).stdout
     check(re.search(r"requests +P50 +[0-9.]+ ms +[0-9.]+ ms +\+[0-9.]+% .* slower", text), text)
-    check("simulated under fifo" in text and "with too few jobs (5%" in text, text)
+    check("simulated under fifo" in text and "with too few jobs, 0 starved (5%" in text, text)
+
+
+def who_gets_nothing(stack):
+    """No percentile tells of a group none of whose jobs end."""
+    f = Fermata(stack, start=False)
+    path = os.path.join(f.dir, "starved.ini")
+    with open(path, "w", encoding="ascii") as out:
+        out.write("[workload]\nduration = 10s\n[device gpu]\nlevel = 2\n"
+                  "[group high]\narrive = always\ncommands = 10 x 100us\nweight = 90\npriority = high\n"
+                  "[group low]\narrive = always\ncommands = 10 x 100us\nweight = 10\npriority = low\n")
+    runs = []
+    for policy in ("fair", "fixed-priority"):
+        runs.append(os.path.join(f.dir, policy))
+        with open(runs[-1], "w", encoding="ascii") as out:
+            out.write(fermata("sim", path, "--json", "--policy", policy).stdout)
+    worse = json.loads(fermata("compare", *runs, "--json", "--fail-if-worse", status=1).stdout)
+    low = next(g for g in worse["groups"] if g["name"] == "low")
+    check(worse["starved"] == 2, f"{worse}")
+    check(low["p50"]["verdict"] == low["p99"]["verdict"] == "starved" and low["p50"]["b_ns"] is None, f"{low}")
+    check("2 starved" in fermata("compare", *runs).stdout, "the table")
+    check(",starved" in fermata("compare", *runs, "--csv").stdout, "the rows")
+    better = json.loads(fermata("compare", *runs[::-1], "--json").stdout)
+    check(better["starved"] == 0, f"{better}")
 
 
 def runs_that_are_none(stack):
@@ -116,4 +139,4 @@ def runs_without_jobs_or_an_end(stack):
 
 
 if __name__ == "__main__":
-    main(two_runs_side_by_side, runs_that_are_none, runs_without_jobs_or_an_end)
+    main(two_runs_side_by_side, who_gets_nothing, runs_that_are_none, runs_without_jobs_or_an_end)
