@@ -233,7 +233,7 @@ static unsigned holders(const struct fm_sdev *d, struct fm_sent **by)
 		return n;
 	}
 	fm_list_each (e, &d->active, active)
-		if (e->draining && n < FM_RUN_MAX)
+		if (e->draining && !e->stuck && n < FM_RUN_MAX)
 			by[n++] = e;
 	return n;
 }

@@ -70,7 +70,7 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
 
 	if (fm_list_empty(&e->active) || t <= e->charged_to)
 		return 0;
-	if (!e->draining && d->n_draining && d->n_run <= 1)
+	if (!e->draining && d->n_late && d->n_run <= 1)
 		return 0;
 	return due(e, t, is_measured(d), &usage);
 }
@@ -91,12 +91,26 @@ void fm_core_drained(struct fm_sent *e, uint64_t since)
 	learn_rest(e->d, took);
 	if (s->host.rested)
 		s->host.rested(s->ctx, e->data, took, since);
-	e->draining = false;
-	e->d->n_draining--;
+	fm_core_rests(e);
 	fm_list_del(&e->active);
 	fm_core_touch(e);
 	fm_account_note(e, since);
 	fm_account_device(e->d, since);
+}
+
+/* It has not come to rest by t: until when was the device its own? */
+static uint64_t own_until(struct fm_sent *e, uint64_t t)
+{
+	uint64_t most = fm_add_sat(e->closed_at, fm_sub_sat(FM_LATE_MOST, e->late));
+
+	if (e->stuck)
+		return 0;
+	if (t < most)
+		return t;
+	e->d->n_late--;
+	e->stuck = true;
+	fm_account_device(e->d, most);
+	return FM_MIN(most, t);
 }
 
 /* Returns the time from which the device is free for others: the last stall, or t if someone
@@ -113,14 +127,14 @@ static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
 		since = t;
 		if (s->host.stalled && (!s->host.stalled(s->ctx, e->data, &since) || since > t)) {
 			charge(e, t, false);
-			free_from = t;
+			free_from = FM_MAX(free_from, own_until(e, t));
 			continue;
 		}
 		d->silent = since == t;
 		since = FM_MAX(since, e->closed_at);
 		charge(e, since, false);
+		free_from = e->stuck ? free_from : FM_MAX(free_from, since);
 		fm_core_drained(e, since);
-		free_from = FM_MAX(free_from, since);
 	}
 	return free_from;
 }

@@ -23,6 +23,9 @@
 /* How often a draining entity is looked at when nobody rings. */
 #define FM_POLL_MIN (50 * FM_US)
 #define FM_POLL_MAX (10 * FM_MS)
+/* Whoever has drained for so long since it last was at rest has the device for itself no more: its
+ * process may be stopped, or may lie. */
+#define FM_LATE_MOST FM_S
 
 enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
@@ -131,6 +134,7 @@ struct fm_sdev {
 	struct fm_list touched;          /* may need other bells or, under `all`, an open gate */
 	struct fm_list stirred, decided; /* in the lists of the core */
 	unsigned n_ents, n_ready, n_draining, n_hot, n_run, n_claim;
+	unsigned n_late;  /* of n_draining: whose the device is still */
 	unsigned n_multi; /* entities of groups that are on other devices, too */
 	unsigned n_gang;  /* entities of gangs with work that the first instance sees */
 	struct fm_sent *claim[FM_RUN_MAX]; /* chosen by the policy; kept where n_multi */
@@ -187,6 +191,7 @@ struct fm_sent {
 	bool ready;                                 /* counts as ready: work, segment or linger */
 	bool wants_open;                            /* scratch of a decision, for a hot one */
 	bool bell_ready, bell_idle;                 /* as last told to the owner */
+	bool stuck;                                 /* drained for FM_LATE_MOST in all, */
 	bool claimed;                               /* among device->claim */
 	bool is_ready, is_need, is_claim, is_rival; /* as counted in its group and device */
 	bool counts;                                /* this wait of it, by its device's table */
@@ -197,6 +202,7 @@ struct fm_sent {
 	unsigned long_pauses;       /* in a row, in which to linger was in vain */
 	uint64_t epoch, asked;      /* of the decision that chose it last */
 	uint64_t visit;
+	uint64_t late; /* so long before closed_at; since it last was at rest, both */
 	uint64_t closed_at, charged_to, usage;
 	uint64_t preemptions;
 	const char *reason;
@@ -215,7 +221,25 @@ static inline struct fm_sent *fm_sent_of(struct fm_ent *e, unsigned seat)
 /* Is the device still his who had it before? */
 static inline bool fm_account_late(const struct fm_sdev *d)
 {
-	return d->n_draining && !d->all && d->n_run <= 1;
+	return d->n_late && !d->all && d->n_run <= 1;
+}
+
+/* Begins to drain, or does no more. */
+static inline void fm_core_drains(struct fm_sent *e, bool yes)
+{
+	unsigned by = (unsigned)yes - e->draining;
+
+	e->draining = yes;
+	e->d->n_draining += by;
+	e->d->n_late += e->stuck ? 0 : by;
+}
+
+/* It is at rest, and drains no more. */
+static inline void fm_core_rests(struct fm_sent *e)
+{
+	fm_core_drains(e, false);
+	e->stuck = false;
+	e->late = 0;
 }
 
 static inline uint64_t fm_core_now(struct fm_sched *s, uint64_t now)

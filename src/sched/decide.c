@@ -28,8 +28,7 @@ static void start_drain(struct fm_sent *e, uint64_t now)
 	uint64_t first = d->silent ? d->rests - d->rests / 4 : 2 * d->rests;
 
 	first = FM_MIN(FM_MAX(first, FM_POLL_MIN), FM_POLL_MAX);
-	e->draining = true;
-	d->n_draining++;
+	fm_core_drains(e, true);
 	d->poll_at = now + first;
 	d->poll_every = d->silent ? FM_MAX(first / 6, FM_POLL_MIN / 2) : first;
 }
@@ -54,8 +53,8 @@ static void opened(struct fm_sent *e, uint64_t now)
 	struct fm_sdev *d = e->d;
 
 	if (e->draining) { /* never came to rest: it goes on, and there is nothing to measure */
-		e->draining = false;
-		d->n_draining--;
+		e->late = fm_add_sat(e->late, fm_sub_sat(now, e->closed_at));
+		fm_core_drains(e, false);
 		if (!e->ready)
 			fm_list_del(&e->active);
 	} else if (e->ready) {

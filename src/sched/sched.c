@@ -278,7 +278,7 @@ static void unlink_ent(struct fm_sent *e)
 	drop(d->run, &d->n_run, e);
 	drop(d->claim, &d->n_claim, e);
 	fm_account_leave(e);
-	d->n_draining -= e->draining;
+	fm_core_drains(e, false);
 	d->n_ents--;
 	d->s->n_ents--;
 }

@@ -173,6 +173,8 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 	fm_core_touch(e);
 	if (e->draining)
 		fm_core_drained(e, FM_MAX(at, e->closed_at));
+	else
+		fm_core_rests(e);
 	if (may_linger(e) && until > now) {
 		fm_heap_push(&s->lingers, &e->linger, until); /* room was reserved when it joined */
 		fm_gang_count(e, now);

@@ -90,6 +90,22 @@ def stopped_while_holding_the_device(stack):
     victim.finish()
 
 
+def stopped_among_equals(stack):
+    """One of three under SIGSTOP does not come to rest. The device is not its own for that: the turns of the others
+    are theirs, and end."""
+    fermata = Fermata(stack, '[daemon]\npolicy = round-robin\n')
+    victim = fermata.worker()
+    victim.kill(signal.SIGSTOP)
+    others = [fermata.worker(), fermata.worker()]
+    for other in others:
+        eventually("its turns count", lambda: fermata.group(other.pid)["devices"][0]["charged_ms"] > 0)
+        other.advances()
+    victim.kill(signal.SIGCONT)
+    for w in (victim, *others):
+        w.advances()
+        w.finish()
+
+
 def most_urgent_is_stopped(stack):
     """Nobody takes the device from the most urgent program by itself, also if it sleeps in the middle of
     a job; an operator can: suspend it, or lower its priority."""
@@ -175,4 +191,4 @@ def execs(stack):
 
 if __name__ == "__main__":
     main(killed_while_suspended, killed_while_holding_the_device, killed_by_the_dozen,
-         stopped_while_holding_the_device, most_urgent_is_stopped, forks, killed_with_a_child, spawns, execs)
+         stopped_while_holding_the_device, stopped_among_equals, most_urgent_is_stopped, forks, killed_with_a_child, spawns, execs)

@@ -392,6 +392,59 @@ static void a_liar_cannot_keep_the_urgent_out(void **state)
 	}
 }
 
+/* It has work without end, and is honest. */
+static void stall_or_go_on(struct world *w, struct client *c)
+{
+	struct fm_slot *s = &c->board->slot[0];
+	bool runs = open_gate(c, 0);
+
+	if (!runs) {
+		finish(w, c, 0);
+		begin(c, 0, 1);
+	}
+	atomic_store(&s->released, atomic_load(runs ? &s->begun : &s->done));
+}
+
+/* Who never comes to rest keeps the device from nobody: the others take turns as without it. */
+static void a_liar_does_not_end_the_turns(void **state)
+{
+	static const char *const policies[] = {"round-robin", "fair"};
+	struct world *w = *state;
+	struct client m;
+
+	assert_int_equal(attach(w, &m, BOB, 33, "mid"), 0);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(add_queue(w, &m, 0), 0);
+	for (unsigned i = 0; i < FM_ARRAY_LEN(policies); i++) {
+		unsigned z = 0, other = 0;
+
+		assert_int_equal(
+			fm_sched_policy(fm_bridge_sched(w->b), policies[i], NULL, 0, w->now, NULL),
+			0);
+		begin(&w->a, 0, 1);
+		ring(w, &w->a);
+		pass(w, 100 * FM_MS);
+		begin(&w->z, 0, 1);
+		ring(w, &w->z);
+		begin(&m, 0, 1);
+		ring(w, &m);
+		for (unsigned n = 0; n < 10000; n++) {
+			pass(w, FM_MS);
+			stall_or_go_on(w, &w->z);
+			stall_or_go_on(w, &m);
+			z += open_gate(&w->z, 0);
+			other += open_gate(&m, 0);
+		}
+		assert_true(z >= 2500 && other >= 2500);
+		told(w, &w->a);
+		told(w, &w->z);
+		told(w, &m);
+	}
+	fm_bridge_detach(w->b, m.c, w->now);
+	fm_board_unmap(m.board);
+}
+
 static void segments_belong_to_their_client(void **state)
 {
 	struct world *w = *state;
@@ -529,6 +582,7 @@ int main(void)
 		TEST(a_lone_one_may_be_stopped_for_another_device),
 		TEST(a_lone_one_that_is_heard_again_is_told),
 		TEST(a_liar_cannot_keep_the_urgent_out),
+		TEST(a_liar_does_not_end_the_turns),
 		TEST(segments_belong_to_their_client),
 		TEST(targets_name_groups),
 		TEST(operators_hints_are_passed_on),
