@@ -15,9 +15,21 @@
 	(1u << FM_LEVEL_NONE | 1u << FM_LEVEL_PENDING | 1u << FM_LEVEL_QUEUED | \
 		1u << FM_LEVEL_RUNNING)
 
-/* Room for more descriptors than a message may carry, so that the surplus is seen and closed; what
- * does not fit even here the kernel closes. */
-#define CMSG_FDS 4
+/* As many descriptors as a packet can have (SCM_MAX_FD): what finds no room the kernel closes, in
+ * the midst of the call. */
+#define CMSG_FDS 253
+
+static void close_now(int fd)
+{
+	close(fd);
+}
+
+static void (*close_foreign)(int fd) = close_now;
+
+void fm_close_foreign_by(void (*fn)(int fd))
+{
+	close_foreign = fn;
+}
 
 static size_t msg_size(unsigned type)
 {
@@ -249,13 +261,13 @@ static int take_descriptor(struct msghdr *mh)
 			off += sizeof(int)) {
 			memcpy(&fd, CMSG_DATA(c) + off, sizeof(int));
 			if (count++)
-				close(fd);
+				close_foreign(fd);
 			else
 				only = fd;
 		}
 	}
 	if (only >= 0 && (count > 1 || (mh->msg_flags & MSG_CTRUNC))) {
-		close(only);
+		close_foreign(only);
 		only = -1;
 	}
 	return only;
@@ -271,8 +283,8 @@ long fm_msg_recv(int sock, union fm_msg *m, int *fd)
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
-	FM_CLEAN_FD int got = -1;
 	ssize_t n;
+	int got;
 
 	if (fd)
 		*fd = -1;
@@ -282,10 +294,34 @@ long fm_msg_recv(int sock, union fm_msg *m, int *fd)
 	if (n < 0)
 		return -errno;
 	got = take_descriptor(&mh);
-	if (mh.msg_flags & MSG_TRUNC)
-		return -EMSGSIZE;
-	if (fd)
-		*fd = fm_take_fd(&got);
+	if (fd && !(mh.msg_flags & MSG_TRUNC))
+		*fd = got;
+	else if (got >= 0)
+		close_foreign(got);
+	return mh.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
+}
+
+long fm_recv_bytes(int sock, void *bytes, size_t size)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(CMSG_FDS * sizeof(int))];
+	struct iovec iov = {.iov_base = bytes, .iov_len = size};
+	struct msghdr mh = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+	int got;
+
+	do
+		n = recvmsg(sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	got = take_descriptor(&mh);
+	if (got >= 0)
+		close_foreign(got);
 	return n;
 }
 

@@ -150,6 +150,14 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd);
  */
 long fm_msg_recv(int sock, union fm_msg *m, int *fd);
 
+/* Receive bytes without blocking, and close what descriptors come with them: how many came, 0 at
+ * the end of the stream, or a negative errno. */
+long fm_recv_bytes(int sock, void *bytes, size_t size);
+
+/* How descriptors that came and are not wanted are closed, which may take any time; close() unless
+ * said otherwise. Before the first is received. */
+void fm_close_foreign_by(void (*fn)(int fd));
+
 /* A client whose work stands at a closed gate counts a daemon that has read nothing for so long as
  * gone. */
 #define FM_SILENCE_MAX_S 4

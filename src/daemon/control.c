@@ -17,6 +17,7 @@ struct control {
 	struct fm_list link;
 	struct daemon *daemon;
 	int fd;
+	bool recorded; /* somebody else has the connection, by another descriptor */
 	sd_event_source *io, *slow;
 	struct peer peer;
 	char *in;
@@ -30,7 +31,10 @@ static void control_free(struct control *c)
 	sd_event_source_disable_unref(c->io);
 	sd_event_source_disable_unref(c->slow);
 	fm_list_del(&c->link);
-	close(c->fd);
+	if (c->recorded)
+		close(c->fd);
+	else
+		close_socket_aside(c->fd);
 	free(c->in);
 	free(c->out);
 	free(c);
@@ -136,15 +140,13 @@ static int grow(struct control *c)
 
 static int take_input(struct control *c)
 {
-	ssize_t n;
+	long n;
 
 	if (grow(c))
 		return -ENOMEM;
-	do
-		n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	n = fm_recv_bytes(c->fd, c->in + c->in_len, c->in_cap - c->in_len);
 	if (n < 0)
-		return errno == EAGAIN ? 0 : -errno;
+		return n == -EAGAIN ? 0 : (int)n;
 	if (!n)
 		return -ESHUTDOWN;
 	c->in_len += (size_t)n;
@@ -170,7 +172,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	if (rc >= 0 && !c->out && line_end(c))
 		rc = answer_one(c, line_end(c));
 	/* It asked for a recording, and is one now. An answer of one line goes out at once. */
-	if (trace_adopt(c->daemon, fd))
+	c->recorded = trace_adopt(c->daemon, fd);
+	if (c->recorded)
 		rc = -ESHUTDOWN;
 	if (rc >= 0)
 		rc = sd_event_source_set_io_events(
@@ -205,7 +208,7 @@ void control_accept(struct daemon *d, int fd)
 
 	if (!c || peer_of(d, fd, &c->peer) || over_limit(d, &c->peer)) {
 		free(c);
-		close(fd);
+		close_socket_aside(fd);
 		return;
 	}
 	c->daemon = d;

@@ -193,6 +193,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	d->started = fm_now();
 	d->due = FM_NEVER;
 	prctl(PR_SET_TIMERSLACK, 1ul);
+	fm_close_foreign_by(close_aside);
 	rc = listen_setup(d, err);
 	if (rc)
 		return rc;

@@ -133,6 +133,17 @@ void lives_close(struct daemon *d);
 int lives_add(struct daemon *d, int pidfd, void *session);
 void lives_del(struct daemon *d, int pidfd);
 
+/* aside.c: as close(), of what others made, or of a socket that others send descriptors to. */
+void close_aside(int fd);
+static inline void close_aside_ptr(int *fd)
+{
+	if (*fd >= 0)
+		close_aside(*fd);
+}
+
+/* A socket, and who is at its other end hears of it at once. */
+void close_socket_aside(int fd);
+
 /* lookup.c: of a user, or of a group; false: there is none, or whoever knows does not answer. */
 bool lookup_id(const char *name, bool group, uint32_t *id);
 

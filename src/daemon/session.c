@@ -70,10 +70,10 @@ static void session_end(struct session *s, bool dead)
 		strict_leave(s->page, dead);
 	trace_client_end(d, &s->trace);
 	fm_board_unmap(s->board);
-	fm_close_fd(&s->offered);
+	close_aside_ptr(&s->offered);
 	fm_list_del(&s->link);
 	fm_close_fd(&s->pidfd);
-	close(s->fd);
+	close_socket_aside(s->fd);
 	d->n_sessions--;
 	free(s);
 	daemon_idle_check(d);
@@ -274,7 +274,7 @@ static int on_message(sd_event_source *source, int sock, uint32_t revents, void 
 	struct session *s = arg;
 
 	for (int i = 0; i < MESSAGES_PER_EVENT; i++) {
-		FM_CLEAN_FD int fd = -1;
+		__attribute__((cleanup(close_aside_ptr))) int fd = -1;
 		union fm_msg m;
 		long n = fm_msg_recv(sock, &m, &fd);
 
@@ -367,7 +367,7 @@ void session_accept(struct daemon *d, int fd)
 	if (!s) {
 		fm_log_limited(&d->log, &d->troubles, LOG_WARNING,
 			"out of memory: a client was turned away");
-		close(fd);
+		close_socket_aside(fd);
 		return;
 	}
 	s->daemon = d;

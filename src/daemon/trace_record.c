@@ -92,12 +92,12 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct recording *r = arg;
 	char ignored[512];
-	ssize_t n;
+	long n;
 
 	if (!(revents & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return 0;
-	n = recv(fd, ignored, sizeof(ignored), MSG_DONTWAIT);
-	r->over = r->over || !n || (n < 0 && errno != EAGAIN && errno != EINTR);
+	n = fm_recv_bytes(fd, ignored, sizeof(ignored));
+	r->over = r->over || !n || (n < 0 && n != -EAGAIN);
 	return 0;
 }
 
@@ -109,7 +109,8 @@ void recording_free(struct recording *r)
 		drop_line(r, fm_list_first(&r->lines, struct trace_line, link));
 	fm_trace_ring_unmap(r->map);
 	fm_close_fd(&r->ring);
-	fm_close_fd(&r->fd);
+	if (r->fd >= 0)
+		close_socket_aside(r->fd);
 	free(r);
 }
 

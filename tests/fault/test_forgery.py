@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import PATIENCE, Fermata, check, eventually, main, program
 
 MAGIC, VERSION = 0x4D524546, 3
-HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE = range(1, 11)
+HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE, GATES = range(1, 12)
 BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 5, 50432, 128
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
@@ -132,6 +132,52 @@ def descriptors(stack):
     b.unharmed()
     eventually("the daemon closes what it was sent",
                lambda: len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd")) <= before)
+
+
+def reluctant():
+    """A descriptor whose last close waits for a reader who never reads: of a full connection that lingers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        s = socket.create_connection(listening.getsockname())
+        peer, _ = listening.accept()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2 * PATIENCE))
+    s.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            s.send(b"x" * 65536)
+    return s.detach(), peer
+
+
+def lend(stack, s, words):
+    for word in words:
+        fd, peer = reluctant()
+        stack.enter_context(peer)
+        send(s, word, [fd])
+        os.close(fd)
+
+
+def answers_at_once(fermata):
+    with control(fermata) as s:
+        s.sendall(b'{"cmd": "version"}\n')
+        check(s.recv(65536), "the daemon does not answer")
+
+
+def descriptors_that_wait(stack):
+    """In a first message, in a later one, in one that is never read; in a request."""
+    b = Beside(stack)
+    for words in ([message(HELLO, hello_body())], [message(GATES)], [message(GATES), message(HELLO, hello_body())],
+                  [b"x" * 60000], [b"x"]):
+        b.fermata.daemon.send_signal(signal.SIGSTOP)  # else the last to close it may be this process
+        with client(b.fermata) as s:
+            lend(stack, s, words)
+        b.fermata.daemon.send_signal(signal.SIGCONT)
+        answers_at_once(b.fermata)
+    for words in ([b"{"], [b'{"cmd": "version"}\n'] * 3, [b'{"cmd": "trace"}\n', b"x"]):
+        b.fermata.daemon.send_signal(signal.SIGSTOP)
+        with control(b.fermata) as s:
+            lend(stack, s, words)
+        b.fermata.daemon.send_signal(signal.SIGCONT)
+        answers_at_once(b.fermata)
+    b.unharmed()
 
 
 def lies_of_members(stack):
@@ -320,5 +366,5 @@ def control_never_reads(stack):
 
 
 if __name__ == "__main__":
-    main(first_messages, descriptors, lies_of_members, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
+    main(first_messages, descriptors, descriptors_that_wait, lies_of_members, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
          silent_ones, control_requests, control_never_reads)
