@@ -120,6 +120,18 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	return true;
 }
 
+/* Of a slot without a queue the daemon opens the gate when it reads that the queue is gone. One
+ * that never reads it may have closed the gate just before, and graphs have gates that look there,
+ * or the device has not come to the last of the queue's. Lock held. */
+static void open_left(struct fm_client *c, unsigned slot)
+{
+	_Atomic uint32_t *gate = &c->board->slot[slot].gate;
+
+	if (!c->queue[slot] && (c->owed[slot] || atomic_load(&c->captured[slot])) &&
+		atomic_load(gate) != FM_GATE_OPEN)
+		atomic_store(gate, FM_GATE_OPEN);
+}
+
 /* Fail open: with nobody to schedule us every gate opens, but those that are not ours to open. */
 void fm_client_disconnect(struct fm_client *c, uint64_t now)
 {
@@ -133,6 +145,7 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 	pthread_mutex_lock(&c->lock);
 	c->link_ops->close(l);
 	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++) {
+		open_left(c, i);
 		if (!c->queue[i])
 			continue;
 		atomic_store(&c->board->slot[i].bells, 0);
@@ -151,19 +164,23 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 void fm_client_fail_open(struct fm_client *c)
 {
 	pthread_mutex_lock(&c->lock);
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		open_left(c, i);
 		if (c->queue[i] && atomic_load(&c->board->slot[i].gate) != FM_GATE_OPEN)
 			atomic_store(&c->board->slot[i].gate, FM_GATE_OPEN);
+	}
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Lock held. */
+/* Of a daemon that welcomes us: the session before is over. Lock held. */
 static void look_at_gates(struct fm_client *c, bool strict)
 {
 	c->strict = strict;
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
+		open_left(c, i);
 		if (c->queue[i])
 			atomic_store(&c->queue[i]->gate, fm_client_gate(c, i));
+	}
 }
 
 void fm_client_lax(struct fm_client *c)

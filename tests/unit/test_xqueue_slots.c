@@ -3,6 +3,7 @@
  * long before the device gets to what is in it, and its end could not be asked for. */
 #include "xqueue_world.h"
 
+#include "xqueue/link.h"
 #include "xqueue/segment.h"
 
 static struct {
@@ -313,6 +314,30 @@ static void test_gates_in_graphs(void **state)
 	stop_device();
 }
 
+/* A scheduler that has not read that the queue is gone closes its gate, and is gone itself: graphs
+ * have gates that look there. */
+static void test_gates_in_graphs_open(void **state)
+{
+	struct fm_xq *q = begin(0), *other = queue();
+	_Atomic uint32_t *gate = &q->slot->gate;
+
+	while (!fm_xq_capture(q, COMMAND_NS, 1, false))
+		;
+	close_untold(q, 0);
+	atomic_store(gate, FM_GATE_CLOSED);
+	peer.gone = true;
+	fm_client_wake(other->client);
+	eventually(atomic_load(gate) == FM_GATE_OPEN);
+	/* It had its old session in hand when we came anew. */
+	eventually(peer.opened == 2);
+	atomic_store(gate, FM_GATE_CLOSED);
+	fm_client_lax(other->client);
+	assert_int_equal(atomic_load(gate), FM_GATE_OPEN);
+	fm_xq_close(other);
+	eventually(peer.queues_gone == 2);
+	stop_device();
+}
+
 /* Who waits for the gates of a queue that is gone does not wait for those of the next one. */
 static void test_awaits_nobody(void **state)
 {
@@ -345,6 +370,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_slot_serves_again),
 	cmocka_unit_test(test_stands_at_the_last_gate),
 	cmocka_unit_test(test_gates_in_graphs),
+	cmocka_unit_test(test_gates_in_graphs_open),
 	cmocka_unit_test(test_awaits_nobody),
 };
 
