@@ -73,11 +73,11 @@ static void send_group(struct fm_client *c, unsigned index)
 		m.hint.value = g->hints.value[h];
 		fm_client_send(c, &m);
 	}
-	for (unsigned i = 0; i < g->segments; i++) {
+	for (unsigned i = 0; i < FM_MIN(g->segments, (unsigned)FM_CLIENT_SEGMENTS); i++) {
 		fm_msg_init(&m, FM_MSG_SEGMENT);
 		m.segment.group = index;
 		m.segment.begin = 1;
-		m.segment.priority = g->segment_priority;
+		m.segment.priority = g->segment[i];
 		fm_client_send(c, &m);
 	}
 }
@@ -306,8 +306,9 @@ int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t p
 	if (!begin && !g->segments) {
 		rc = -EINVAL;
 	} else {
+		if (begin && g->segments < FM_CLIENT_SEGMENTS)
+			g->segment[g->segments] = priority;
 		g->segments += begin ? 1 : -1u;
-		g->segment_priority = priority;
 		fm_client_send(c, &m);
 	}
 	pthread_mutex_unlock(&c->lock);

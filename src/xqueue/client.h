@@ -10,6 +10,8 @@
 #include <sys/types.h>
 
 #define FM_CLIENT_QUEUES FM_BOARD_SLOTS
+/* A daemon takes no more of a group. */
+#define FM_CLIENT_SEGMENTS 32
 
 /* How often the agent looks whether the daemon still listens, while there is work; and how many
  * looks in vain make it gone. */
@@ -35,8 +37,8 @@ struct fm_cgroup {
 	char name[FM_NAME_MAX];
 	struct fm_hints hints;
 	uint32_t hints_set;
-	unsigned segments; /* depth of declared segments, told again to a new daemon */
-	int32_t segment_priority;
+	unsigned segments; /* depth of declared segments, told again to a new daemon, */
+	int32_t segment[FM_CLIENT_SEGMENTS]; /* with their priorities, outermost first */
 };
 
 /* A descriptor of ours in a program that may close it, and open another of the same number, behind

@@ -365,6 +365,25 @@ static void test_messages(void **state)
 	assert_int_equal(fm_client_group_add(c, "more"), -ENOSPC);
 }
 
+/* The next daemon hears of the segments that are open, as they are. */
+static void test_segments_are_told_again(void **state)
+{
+	struct fm_client *c;
+
+	start_device(2);
+	c = client(false);
+	assert_int_equal(fm_client_segment(c, 0, true, 5), 0);
+	assert_int_equal(fm_client_segment(c, 0, true, 9), 0);
+	assert_int_equal(fm_client_segment(c, 0, false, INT32_MIN), 0);
+	assert_int_equal(peer.segments, 3);
+	assert_int_equal(peer.priority, 9);
+	peer.gone = true;
+	fm_client_wake(c);
+	eventually(peer.segments == 4);
+	eventually(peer.priority == 5);
+	stop_device();
+}
+
 static void test_disabled(void **state)
 {
 	setenv("FERMATA_DISABLE", "1", 1);
@@ -447,6 +466,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_many_queues),
 	cmocka_unit_test(test_close_idle_queue_of_a_stopped_group),
 	cmocka_unit_test(test_messages),
+	cmocka_unit_test(test_segments_are_told_again),
 	cmocka_unit_test(test_disabled),
 	cmocka_unit_test(test_fork),
 };

@@ -22,6 +22,7 @@ static struct {
 	struct fm_board *board;
 	_Atomic bool refuse, gone;
 	_Atomic unsigned opened, closed, bells, queues, queues_gone, hints, groups, segments;
+	_Atomic int priority;         /* of the last segment that began */
 	_Atomic unsigned room, rooms; /* as last told; how often */
 	void (*_Atomic looks)(void);  /* called by the agent before it looks at its queues */
 } peer;
@@ -56,6 +57,8 @@ static inline int peer_send(struct fm_link *l, const union fm_msg *m)
 	peer.hints += m->head.type == FM_MSG_HINT;
 	peer.groups += m->head.type == FM_MSG_GROUP;
 	peer.segments += m->head.type == FM_MSG_SEGMENT;
+	if (m->head.type == FM_MSG_SEGMENT && m->segment.begin)
+		peer.priority = m->segment.priority;
 	return 0;
 }
 
