@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
+#include "base/cleanup.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -190,23 +191,24 @@ void fm_client_lax(struct fm_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The first page is the only one: gates of the driver that look there may be closed. */
-static bool take_page(struct fm_client *c, int fd)
+/* The first page is the only one: gates of the driver that look there may be closed. Takes over the
+ * descriptor of that. */
+static bool take_page(struct fm_client *c, int *fd)
 {
 	struct stat st;
 
 	if (c->gates)
-		return !fstat(fd, &st) && st.st_dev == c->gates_fd.dev &&
+		return !fstat(*fd, &st) && st.st_dev == c->gates_fd.dev &&
 		       st.st_ino == c->gates_fd.ino;
-	if (fm_gates_map(&c->gates, fd))
+	if (fm_gates_map(&c->gates, *fd))
 		return false;
-	fm_ownfd_adopt(&c->gates_fd, fcntl(fd, F_DUPFD_CLOEXEC, 0));
+	fm_ownfd_adopt(&c->gates_fd, fm_take_fd(fd));
 	return true;
 }
 
 void fm_client_strict(struct fm_client *c, int fd)
 {
-	bool mine = fd >= 0 && take_page(c, fd);
+	bool mine = fd >= 0 && take_page(c, &fd);
 
 	if (fd >= 0)
 		close(fd);

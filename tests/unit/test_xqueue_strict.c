@@ -3,6 +3,7 @@
 #include "board/gates.h"
 #include "xqueue/client.h"
 #include "xqueue_world.h"
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ALL 200
@@ -180,6 +181,27 @@ static void test_another_page(void **state)
 	stop_device();
 }
 
+/* With the last descriptor that it could have, it has one to show to the next daemon. */
+static void test_last_descriptor(void **state)
+{
+	struct rlimit r;
+	int reader;
+	struct fm_gates *g;
+	struct fm_xq *q;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	g = make_page(&reader);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	r.rlim_cur = 1; /* there is none below that */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	fm_client_strict(q->client, reader);
+	assert_true(atomic_load(&q->gate) == &q->client->gates->slot[q->slot_index].gate);
+	assert_true(fm_client_gates(q->client) >= 0);
+	fm_gates_unmap(g);
+	stop_device();
+}
+
 /* A child looks at nobody's page. */
 static void test_fork(void **state)
 {
@@ -212,6 +234,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_device_does_not_look),
 	cmocka_unit_test(test_lax_again),
 	cmocka_unit_test(test_another_page),
+	cmocka_unit_test(test_last_descriptor),
 	cmocka_unit_test(test_fork),
 };
 
