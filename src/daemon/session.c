@@ -109,9 +109,12 @@ void session_wake(void *session)
 void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value)
 {
 	struct session *s = session;
-	union fm_msg m = {.hint = {.group = group, .hint = (uint32_t)h, .value = value}};
+	union fm_msg m;
 
 	fm_msg_init(&m, FM_MSG_HINT);
+	m.hint.group = group;
+	m.hint.hint = (uint32_t)h;
+	m.hint.value = value;
 	fm_msg_send(s->fd, &m, -1);
 }
 
@@ -134,15 +137,16 @@ void session_settings(struct daemon *d)
 static void refuse(struct session *s, const struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
-	union fm_msg m = {.refused = {.code = err->code}};
+	union fm_msg m;
 
 	d->count.refused++;
 	if (audit_admit(d, &s->peer, false))
 		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", s->comm,
 			(int)s->peer.pid, s->peer.uid, err->text);
+	fm_msg_init(&m, FM_MSG_REFUSED);
+	m.refused.code = err->code;
 	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
 		err->text);
-	fm_msg_init(&m, FM_MSG_REFUSED);
 	fm_msg_send(s->fd, &m, -1);
 }
 
@@ -207,7 +211,7 @@ static int give_gates(struct session *s, struct fm_err *err)
 static int greet(struct session *s, const union fm_msg *m, int board_fd, struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
-	union fm_msg welcome = {.welcome = {.daemon_pid = (uint32_t)getpid()}};
+	union fm_msg welcome;
 	int rc;
 
 	if (m->head.type != FM_MSG_HELLO)
@@ -227,6 +231,7 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 	s->deadline = NULL;
 	d->count.joined++;
 	fm_msg_init(&welcome, FM_MSG_WELCOME);
+	welcome.welcome.daemon_pid = (uint32_t)getpid();
 	fm_msg_send(s->fd, &welcome, -1);
 	fm_log(&d->log, LOG_DEBUG, "%s (pid %d, user %u) joined", s->comm, (int)s->peer.pid,
 		s->peer.uid);
