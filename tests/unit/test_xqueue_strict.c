@@ -184,7 +184,7 @@ static void test_another_page(void **state)
 /* With the last descriptor that it could have, it has one to show to the next daemon. */
 static void test_last_descriptor(void **state)
 {
-	struct rlimit r;
+	struct rlimit was, r;
 	int reader;
 	struct fm_gates *g;
 	struct fm_xq *q;
@@ -192,10 +192,12 @@ static void test_last_descriptor(void **state)
 	start_device(2);
 	q = new_queue(false, 0);
 	g = make_page(&reader);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	r = was;
 	r.rlim_cur = 1; /* there is none below that */
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
 	fm_client_strict(q->client, reader);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 	assert_true(atomic_load(&q->gate) == &q->client->gates->slot[q->slot_index].gate);
 	assert_true(fm_client_gates(q->client) >= 0);
 	fm_gates_unmap(g);
