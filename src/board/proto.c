@@ -273,35 +273,8 @@ static int take_descriptor(struct msghdr *mh)
 	return only;
 }
 
-long fm_msg_recv(int sock, union fm_msg *m, int *fd)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(CMSG_FDS * sizeof(int))];
-	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
-	struct msghdr mh = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t n;
-	int got;
-
-	if (fd)
-		*fd = -1;
-	do
-		n = recvmsg(sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	got = take_descriptor(&mh);
-	if (fd && !(mh.msg_flags & MSG_TRUNC))
-		*fd = got;
-	else if (got >= 0)
-		close_foreign(got);
-	return mh.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
-}
-
-long fm_recv_bytes(int sock, void *bytes, size_t size)
+/* *fd: the descriptor that came, or -1. */
+static long receive(int sock, void *bytes, size_t size, int *fd, int *flags)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(CMSG_FDS * sizeof(int))];
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
@@ -312,14 +285,35 @@ long fm_recv_bytes(int sock, void *bytes, size_t size)
 		.msg_controllen = sizeof(control),
 	};
 	ssize_t n;
-	int got;
 
+	*fd = -1;
 	do
 		n = recvmsg(sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	got = take_descriptor(&mh);
+	*fd = take_descriptor(&mh);
+	*flags = mh.msg_flags;
+	return n;
+}
+
+long fm_msg_recv(int sock, union fm_msg *m, int *fd)
+{
+	int got, flags = 0;
+	long n = receive(sock, m, sizeof(*m), &got, &flags);
+
+	if (fd)
+		*fd = flags & MSG_TRUNC ? -1 : got;
+	if (got >= 0 && (!fd || flags & MSG_TRUNC))
+		close_foreign(got);
+	return flags & MSG_TRUNC ? -EMSGSIZE : n;
+}
+
+long fm_recv_bytes(int sock, void *bytes, size_t size)
+{
+	int got, flags;
+	long n = receive(sock, bytes, size, &got, &flags);
+
 	if (got >= 0)
 		close_foreign(got);
 	return n;

@@ -250,7 +250,7 @@ static void kernels_of_many(struct conform *c)
 #define NEW 6 /* libraries for one stream */
 
 struct news {
-	CUlibrary library[NEW];
+	CUlibrary from[NEW];
 	struct guard g[NEW]; /* their kernels */
 	CUstream capture;
 	CUdeviceptr arrived;
@@ -266,11 +266,11 @@ static void news_open(struct news *n)
 	n->capture = new_stream(CU_STREAM_NON_BLOCKING);
 	CU(cuMemAlloc_v2(&n->arrived, sizeof(uint32_t)));
 	for (unsigned i = 0; i < NEW; i++) {
-		CU(cuLibraryLoadData(&n->library[i], guard_cubin, NULL, NULL, 0, NULL, NULL, 0));
-		kernel(&n->g[i].step, n->library[i], "step");
-		kernel(&n->g[i].chain, n->library[i], "chain");
-		kernel(&n->g[i].toil, n->library[i], "toil");
-		kernel(&n->g[i].meet, n->library[i], "meet");
+		CU(cuLibraryLoadData(&n->from[i], guard_cubin, NULL, NULL, 0, NULL, NULL, 0));
+		kernel(&n->g[i].step, n->from[i], "step");
+		kernel(&n->g[i].chain, n->from[i], "chain");
+		kernel(&n->g[i].toil, n->from[i], "toil");
+		kernel(&n->g[i].meet, n->from[i], "meet");
 	}
 }
 
@@ -279,7 +279,7 @@ static void news_close(struct news *n)
 	CU(cuMemFree_v2(n->arrived));
 	CU(cuStreamDestroy_v2(n->capture));
 	for (unsigned i = 0; i < NEW; i++)
-		CU(cuLibraryUnload(n->library[i]));
+		CU(cuLibraryUnload(n->from[i]));
 }
 
 static void together(struct news *n, struct guard *g, CUstream s, CUdeviceptr x)
@@ -404,7 +404,7 @@ static void new_contexts(struct conform *c)
 		CU(cuDevicePrimaryCtxReset_v2(c->dev));
 	}
 	for (unsigned i = 0; i < NEW; i++)
-		CU(cuLibraryUnload(n.library[i]));
+		CU(cuLibraryUnload(n.from[i]));
 	conform_load(c);
 }
 

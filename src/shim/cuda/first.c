@@ -40,7 +40,7 @@ static uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
 /* Of a kernel that is known the last context stands in what is known of it: one look less. */
 static inline uint64_t place(CUcontext ctx)
 {
-	return (uintptr_t)ctx + (atomic_load(&age) << 48);
+	return (uintptr_t)ctx + mix(atomic_load(&age));
 }
 
 static bool is_known(uint64_t h)
