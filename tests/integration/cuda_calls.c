@@ -219,6 +219,7 @@ static void unended(struct job *j, int n)
 		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
 		mix(&j->c, s, j->x, (uint32_t)i);
 		CU(cuDevicePrimaryCtxReset_v2(j->c.dev));
+		conform_again(&j->c);
 		conform_load(&j->c);
 		begin(j);
 	}

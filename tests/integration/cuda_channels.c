@@ -402,6 +402,7 @@ static void new_contexts(struct conform *c)
 		note_words(c, "busy", x, busy);
 		note_words(c, "first", y, s);
 		CU(cuDevicePrimaryCtxReset_v2(c->dev));
+		note(c, "released %d", conform_again(c));
 	}
 	for (unsigned i = 0; i < NEW; i++)
 		CU(cuLibraryUnload(n.from[i]));

@@ -345,6 +345,17 @@ static inline void conform_open(struct conform *c)
 	conform_load(c);
 }
 
+/* After a reset: the primary context has ended, whoever retains it, and stays current as one that
+ * is destroyed until it is retained again. What the driver says to the release is returned. */
+static inline int conform_again(struct conform *c)
+{
+	int released = cu.cuDevicePrimaryCtxRelease_v2(c->dev);
+
+	CU(cuDevicePrimaryCtxRetain(&c->ctx, c->dev));
+	CU(cuCtxSetCurrent(c->ctx));
+	return released;
+}
+
 static inline void conform_close(struct conform *c)
 {
 	CU(cuModuleUnload(c->module));

@@ -172,6 +172,8 @@ static void primary_again(struct conform *c)
 		note_words(c, "before", x, NULL);
 		if (round) {
 			note(c, "reset %d", cu.cuDevicePrimaryCtxReset_v2(c->dev));
+			note(c, "until it is retained: %d", cu.cuMemAlloc_v2(&x, BYTES));
+			note(c, "released %d", conform_again(c));
 			conform_load(c);
 		} else {
 			CU(cuCtxSetCurrent(NULL));

@@ -254,6 +254,7 @@ static void contexts_between(struct conform *c)
 		toil(&g, s, x);
 		CU(cuStreamDestroy_v2(s));
 		CU(cuDevicePrimaryCtxReset_v2(c->dev));
+		note(c, "released %d", conform_again(c));
 	}
 	conform_load(c);
 }

@@ -76,12 +76,13 @@ fm_cu_result fk_primary_retain(CUdevice dev)
 
 	c->primary = true;
 	c->dev = dev;
-	return c->retained++ || c->live ? FM_CU_SUCCESS : fk_ctx_revive(c);
+	c->retained++;
+	return c->live ? FM_CU_SUCCESS : fk_ctx_revive(c);
 }
 
 void fk_primary_release(CUdevice dev)
 {
-	if (!--fk.primary[dev].retained)
+	if (!--fk.primary[dev].retained && fk.primary[dev].live)
 		fk_ctx_kill(&fk.primary[dev]);
 }
 
@@ -115,17 +116,16 @@ fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 	return cuDevicePrimaryCtxRelease_v2(dev);
 }
 
-/* It lives again when it is used next, as far as anyone can tell at once. */
+/* Nobody's retain ends with it. The context stays current where it was, and is destroyed there
+ * until somebody retains it once more. */
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
 	rc = fk_device(&dev, dev);
-	if (!rc && fk.primary[dev].live) {
+	if (!rc && fk.primary[dev].live)
 		fk_ctx_kill(&fk.primary[dev]);
-		rc = fk.primary[dev].retained ? fk_ctx_revive(&fk.primary[dev]) : FM_CU_SUCCESS;
-	}
 	return fk_leave(rc);
 }
 
@@ -233,15 +233,28 @@ fm_cu_result cuCtxGetDevice(CUdevice *dev)
 	return cuCtxGetDevice_v2(dev, NULL);
 }
 
-/* NULL is the current one. */
+/* NULL is the current one, which may have ended. */
+static fm_cu_result find(CUcontext *ctx)
+{
+	bool current = !*ctx;
+
+	if (current)
+		*ctx = fk_ctx();
+	if (fk_ctx_known(*ctx))
+		return FM_CU_SUCCESS;
+	return current && *ctx ? CU_CONTEXT_IS_DESTROYED : CU_INVALID_CONTEXT;
+}
+
 fm_cu_result cuCtxGetDevice_v2(CUdevice *dev, CUcontext ctx)
 {
+	fm_cu_result rc;
+
 	if (!dev)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter());
-	ctx = ctx ? ctx : fk_ctx();
-	if (!fk_ctx_known(ctx))
-		return fk_leave_any(CU_INVALID_CONTEXT);
+	rc = find(&ctx);
+	if (rc)
+		return fk_leave_any(rc);
 	*dev = ctx->dev;
 	return fk_leave_any(FM_CU_SUCCESS);
 }
@@ -272,10 +285,8 @@ fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
-	ctx = ctx ? ctx : fk_ctx();
-	if (!fk_ctx_known(ctx))
-		return fk_leave(CU_INVALID_CONTEXT);
-	rc = fk_unsafe();
+	rc = find(&ctx);
+	rc = rc ? rc : fk_unsafe();
 	for (CUstream s = fk.streams; s && !rc; s = s->next)
 		if (s->ctx == ctx)
 			rc = fk_no_capture(s);
