@@ -46,7 +46,7 @@ static void old(struct job *j, int n)
 	struct {
 		CUdeviceptr x;
 		uint32_t n, number, rounds;
-	} p = {j->x, WORDS, 0, 40};
+	} __attribute__((packed)) p = {j->x, WORDS, 0, 40};
 
 	CU(cuFuncSetBlockShape(j->c.mix, BLOCK, 1, 1));
 	CU(cuParamSetSize(j->c.mix, sizeof(p)));

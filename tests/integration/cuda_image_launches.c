@@ -22,7 +22,8 @@ static void forms(struct conform *c)
 	end_run(&r);
 }
 
-/* A buffer that is longer than it needs to be, or none where there is nothing in it. */
+/* A buffer that is longer than the parameters are, by what would align them or by more; or none
+ * where there is nothing in it. */
 static void buffers(struct conform *c)
 {
 	struct run r = begin_run(c);
@@ -31,10 +32,12 @@ static void buffers(struct conform *c)
 
 	functions_of(&r, m, false);
 	fill_in(&l, r.out, ODD, 1);
-	l.size = 16;
-	launch_call(&l, r.f[ODD], r.s, EXTRA);
+	for (l.size = 15; l.size < 18; l.size++)
+		note(c, "%zu bytes: error %d", l.size,
+			cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, l.extra));
+	l.size = 15;
 	CU(cuLaunchKernel(r.f[TICK], 3, 1, 1, 32, 1, 1, 0, r.s, NULL, NULL));
-	note_out(&r, "longer");
+	note_out(&r, "once");
 	note(c, "both: error %d",
 		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, l.params, l.extra));
 	note(c, "none: error %d",

@@ -23,7 +23,8 @@ static void several_devices(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
-/* Shape and parameters are set on the function, then it is launched. */
+/* Shape and parameters, as large as the function's and no larger, are set on it; then it is
+ * launched. */
 static void old_launches(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
@@ -31,7 +32,7 @@ static void old_launches(struct conform *c)
 	struct {
 		CUdeviceptr x;
 		uint32_t n, number, rounds;
-	} p = {x, WORDS, 0, 40};
+	} __attribute__((packed)) p = {x, WORDS, 0, 40};
 
 	CU(cuFuncSetBlockShape(c->mix, BLOCK, 1, 1));
 	CU(cuParamSetSize(c->mix, sizeof(p)));

@@ -201,10 +201,10 @@ static void sizes_that_differ(void **state)
 	l.k.param_bytes = 12;
 	l.k.guard_at = 16;
 	make_launch(&l);
-	l.size = 16; /* with the padding */
+	l.size = 16; /* with padding: not the kernel's, and not made so */
 	assert_true(build(&l, &a, NULL, l.extra));
-	check_packed(&l, &a, 0);
-	l.size = 17; /* not the kernel's, and not made so */
+	check_packed(&l, &a, 8);
+	l.size = 17;
 	assert_true(build(&l, &a, NULL, l.extra));
 	check_packed(&l, &a, 8);
 	l.size = 3;

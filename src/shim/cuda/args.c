@@ -3,7 +3,8 @@
 #include "base/util.h"
 #include <string.h>
 
-/* A buffer that is too long for the kernel stays so, for the driver to judge. */
+/* A buffer that is too long for the kernel, be it by what would align it, stays so, for the driver
+ * to judge: NVIDIA's refuses it. */
 #define TOO_LONG 8u
 
 /* What a list of `extra` names. False: it is none that is known. */
@@ -63,7 +64,7 @@ static FM_COLD bool pack(
 		return false;
 	memcpy(room + k->guard_at, a->ours, sizeof(a->ours));
 	a->size = fm_cuda_args_bytes(k);
-	if (given > k->guard_at) {
+	if (given > k->param_bytes) {
 		memset(room + a->size, 0, TOO_LONG);
 		a->size += TOO_LONG;
 	}

@@ -97,8 +97,8 @@ static fm_cu_result copy_packed(struct fk_launch *l, void **extra)
 	if (*size < e->bytes && e->guarded)
 		fk_die("a launch of %s without the guardian's parameters: %zu bytes of %u", e->name,
 			*size, e->bytes);
-	if (*size < e->bytes)
-		return FM_CU_ERROR_INVALID_VALUE;
+	if (*size != e->bytes)
+		return CU_OUT_OF_RESOURCES;
 	memcpy(l->params, packed, e->bytes);
 	return FM_CU_SUCCESS;
 }
