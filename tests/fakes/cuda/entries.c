@@ -69,6 +69,8 @@ fm_cu_result cuGetProcAddress_v2(
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(cuDriverGetVersion(&newest));
 	*fn = NULL;
+	if (version > newest)
+		return FM_CU_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
 		const struct entry *e = &entries[i];
 		int from = e->since;
