@@ -42,8 +42,11 @@ def environment(**more):
     return {**found(env), "FERMATA_SOCKET": "/nonexistent", **more}
 
 
-def run(argv, env):
+def run(argv, env, *, otherwise=None):
+    """otherwise: where the machine's driver does not do what the case is about (77), what it does."""
     r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    if r.returncode == 77 and otherwise and os.environ.get("FERMATA_TEST_CUDA") == "real":
+        raise Skip(otherwise)
     check(r.returncode == 0, f"{' '.join(argv)} ended with status {r.returncode}: {r.stdout}{r.stderr}")
 
 
@@ -76,7 +79,8 @@ def guarded(stack):
 def captures(stack):
     """While another thread's launch, the first of its kind, waits for the device."""
     run(linked_server("captures-beside-a-launch", "fixed-priority", IMAGE),
-        environment(FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="wait"))
+        environment(FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="wait"),
+        otherwise="launches do not wait for the device here")
 
 
 def guarded_too_late(stack):
