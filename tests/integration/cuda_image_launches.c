@@ -9,14 +9,37 @@
 static const char *const form_name[] = {
 	"params", "extra", "config", "config, extra", "cooperative", "several", "old"};
 
+/* The driver is asked whether launches could begin early; CUDA_IMAGES_EARLY says whether they
+ * should. */
+static unsigned early(void)
+{
+	fake_cuda_early_fn *launches;
+
+	*(void **)&launches = dlsym(driver_handle(), "fake_cuda_early");
+	return launches ? launches() : 0;
+}
+
+static void check_early(unsigned before)
+{
+	const char *wanted = getenv("CUDA_IMAGES_EARLY");
+	unsigned n = early() - before;
+
+	if (!wanted || (n > 0) == (*wanted == '1'))
+		return;
+	fprintf(stderr, "%u launches could begin early\n", n);
+	exit(1);
+}
+
 static void forms(struct conform *c)
 {
+	unsigned before = early();
 	struct run r = begin_run(c);
 	CUmodule m = load_module(IMAGE("sm90.cubin"));
 
 	functions_of(&r, m, false);
 	for (enum form form = 0; form < FORMS; form++)
 		all_kernels(&r, form_name[form], form);
+	check_early(before);
 	note_ticks(&r, m);
 	CU(cuModuleUnload(m));
 	end_run(&r);

@@ -21,7 +21,7 @@ def run(name, *way, guardian=None, cache="", **env):
     # What is freed is overwritten at once.
     env = {**cuda_env(os.environ), "XDG_CACHE_HOME": cache, "MALLOC_PERTURB_": "85", **env}
     if guardian is not None:
-        env.update(LD_PRELOAD=SHIM, FERMATA_GUARDIAN=guardian, FERMATA_SOCKET="/nowhere")
+        env = {"FERMATA_SOCKET": "/nowhere", **env, "LD_PRELOAD": SHIM, "FERMATA_GUARDIAN": guardian}
     p = subprocess.run([program(name), *way], env=env, capture_output=True, text=True, timeout=120)
     check(p.returncode == 0, f"{name} {' '.join(way)} {env.get('FERMATA_GUARDIAN')}: {p.returncode}: {p.stderr}")
     return p.stdout.splitlines()
@@ -57,6 +57,17 @@ def without_a_cache(stack):
     need_cuda_shim()
     for name in SETS:
         same(run(name, guardian="1", cache="/proc/none"), run(name), f"{name}, no cache")
+
+
+def early(stack):
+    """Where guardians wait for what is in front of them, launches may begin before that has ended; not if nobody wants that, or
+    the driver does not have it."""
+    need_cuda_shim()
+    env = {"FERMATA_SOCKET": Fermata(stack).env["FERMATA_SOCKET"]}
+    native = run("cuda_image_launches")
+    for wanted, more in (("1", {}), ("0", {"FERMATA_GUARDIAN_EARLY": "0"}), ("0", {"FAKE_CUDA_NO_EARLY": "1"})):
+        got = run("cuda_image_launches", guardian="1", cache="/proc/none", CUDA_IMAGES_EARLY=wanted, **env, **more)
+        same(got, native, f"launches that may begin early: {wanted} {more}")
 
 
 def several_devices(stack):
@@ -120,4 +131,4 @@ def counted(stack):
 
 
 if __name__ == "__main__":
-    main(in_every_way, without_a_cache, several_devices, other_sets, an_old_driver, counted)
+    main(in_every_way, without_a_cache, early, several_devices, other_sets, an_old_driver, counted)

@@ -28,7 +28,7 @@ static const struct {
 	{"k_setmaxreg", 1, 8, FM_KERNEL_SETMAXREG},
 };
 
-static void facts(const struct fm_kernel *k)
+static void facts(const struct fm_kernel *k, bool early)
 {
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++) {
 		if (strcmp(known[i].name, k->name))
@@ -36,6 +36,7 @@ static void facts(const struct fm_kernel *k)
 		assert_int_equal(k->traits, known[i].traits);
 		if (k->why)
 			return;
+		assert_int_equal(k->early, early && !(k->traits & FM_KERNEL_OVERLAPS));
 		assert_int_equal(k->n_params, known[i].params);
 		assert_int_equal(k->param_bytes, known[i].bytes);
 		assert_int_equal(k->guard_at, (known[i].bytes + 7) / 8 * 8);
@@ -173,7 +174,7 @@ static void all_cubins(void **state)
 					: image.kernel[k].param_bytes > 4352 ? 0x1a80
 									     : 0x160;
 
-			facts(&image.kernel[k]);
+			facts(&image.kernel[k], image.sm >= 90);
 			if (image.kernel[k].why) {
 				untouched(&was, &is, image.kernel[k].name);
 				left++;

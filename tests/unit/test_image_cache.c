@@ -103,6 +103,7 @@ static void same(const struct fm_image *a, const struct fm_image *b)
 		assert_string_equal(x->name, y->name);
 		assert_int_equal(x->why, y->why);
 		assert_int_equal(x->traits, y->traits);
+		assert_int_equal(x->early, y->early);
 		assert_int_equal(x->guard_at, y->guard_at);
 		assert_int_equal(x->param_bytes, y->param_bytes);
 		assert_memory_equal(x->regs, y->regs, sizeof(x->regs));

@@ -215,6 +215,32 @@ static void what_is_seen(void **state)
 	assert_int_equal(traits("", "// atom.\n"), 0);
 }
 
+/* Once in each, in front of its guardian; not where it waits itself. */
+static unsigned waits(const char *version, const char *target, const char *body)
+{
+	char text[256];
+	unsigned n = 0;
+	struct fm_image i;
+
+	snprintf(text, sizeof(text), ".version %s\n.target %s\n.address_size 64\n.entry k() {%s}",
+		version, target, body);
+	assert_int_equal(fm_image_rewrite(text, strlen(text), 90, &i), FM_IMAGE_OK);
+	for (const char *s = (const char *)i.data; (s = strstr(s, "griddepcontrol.wait;")); s++)
+		n++;
+	assert_int_equal(i.kernel[0].early, n && !strstr(body, "griddep"));
+	fm_image_free(&i);
+	return n;
+}
+
+static void where_it_waits(void **state)
+{
+	assert_int_equal(waits("7.8", "sm_90", "ret;"), 1);
+	assert_int_equal(waits("8.4", "sm_90a", "ret;"), 1);
+	assert_int_equal(waits("7.7", "sm_90", "ret;"), 0);
+	assert_int_equal(waits("8.4", "sm_80", "ret;"), 0);
+	assert_int_equal(waits("8.4", "sm_90", "griddepcontrol.wait; ret;"), 1);
+}
+
 static void refused(void **state)
 {
 	assert_int_equal(why(HEAD), FM_IMAGE_NO_KERNEL);
@@ -306,6 +332,7 @@ int main(void)
 		cmocka_unit_test(alignments),
 		cmocka_unit_test(alignments_elsewhere),
 		cmocka_unit_test(what_is_seen),
+		cmocka_unit_test(where_it_waits),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(room),
 		cmocka_unit_test(from_compiler),

@@ -119,6 +119,16 @@ bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *
 	struct fm_cuda_args *a);
 void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched);
 
+/* --- early.c: launches that may begin before what is in front of them has ended --- */
+
+/* Of a kernel that takes parameters of ours; not one that is captured, or a first one. */
+bool fm_cuda_may_be_early(
+	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config);
+/* Launches it so, in this stream. False: the driver does not take it: it is to be launched as the
+ * program does it. */
+bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stream, CUfunction f,
+	void **params, void **extra, fm_cu_result *rc);
+
 /* --- lists.c: what users say of kernels --- */
 
 /* By its name, from FERMATA_GUARDIAN_LEAVE and FERMATA_GUARDIAN_GRID. True: never guarded. */

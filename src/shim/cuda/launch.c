@@ -239,6 +239,7 @@ struct launch_plan {
 	struct launch l;
 	struct fm_cuda_kernel *kernel;
 	bool guarded;                   /* the queue's order is held until its end */
+	bool early;                     /* it may begin while what is in front of it ends */
 	bool ordered;                   /* likewise, though it is not guarded */
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
 	bool loads;
@@ -256,12 +257,14 @@ static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per
 
 	p->l = enter(stream, per_thread, key, id, guards, f, kernel, divisible);
 	q = p->l.q;
-	p->guarded = p->ordered = false;
+	p->guarded = p->ordered = p->early = false;
 	p->loads = guards && !q;
 	if (FM_UNLIKELY(p->loads))
 		p->loading = fm_cuda_load_begin(f);
 	if (!guards || !q || !q->hw.guard)
 		return;
+	p->early = kernel && config && !cooperative && !p->l.first &&
+		   fm_cuda_may_be_early(kernel, config);
 	p->guarded = kernel && config && fm_cuda_guard_launch(q, kernel, f, config, cooperative, a);
 	if (!p->guarded)
 		fm_cuda_guard_pass(q);
@@ -288,45 +291,47 @@ static FM_HOT void end_kernel(
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)          \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl            \
-	{                                                                                       \
-		struct fm_cuda_kernel *kernel = rewritten(f);                                   \
-		void **none __attribute__((unused)) = NULL;                                     \
-		struct fm_cuda_args a;                                                          \
-		struct launch_plan p;                                                           \
-		fm_cu_result rc;                                                                \
-                                                                                                \
-		if (kernel) {                                                                   \
-			if (!ADD_OURS(&a, kernel, params, packed))                              \
-				return FM_CU_ERROR_INVALID_VALUE;                               \
-			params = a.params;                                                      \
-			packed = a.extra;                                                       \
-		}                                                                               \
-		p.kernel = kernel;                                                              \
-		begin_kernel(&p, stream, per_thread, key, id, f, GIVEN_##how, cooperative, &a); \
-		fm_cu_inside++;                                                                 \
-		rc = NEXT(id, decl, call);                                                      \
-		fm_cu_inside--;                                                                 \
-		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                      \
-		return rc;                                                                      \
-	}                                                                                       \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_plain decl                \
-	{                                                                                       \
-		struct launch l = enter(stream, per_thread, key, id, false, NULL, NULL, false); \
-		fm_cu_result rc;                                                                \
-                                                                                                \
-		fm_cu_inside++;                                                                 \
-		rc = NEXT(id, decl, call);                                                      \
-		fm_cu_inside--;                                                                 \
-		end(l, false);                                                                  \
-		return rc;                                                                      \
-	}                                                                                       \
-	FM_HOT fm_cu_result symbol decl                                                         \
-	{                                                                                       \
-		return atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)             \
-			       ? symbol##_rewritten call                                        \
-			       : symbol##_plain call;                                           \
+#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)             \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl               \
+	{                                                                                          \
+		struct fm_cuda_kernel *kernel = rewritten(f);                                      \
+		void **none __attribute__((unused)) = NULL;                                        \
+		struct fm_cuda_args a;                                                             \
+		struct launch_plan p;                                                              \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		if (kernel) {                                                                      \
+			if (!ADD_OURS(&a, kernel, params, packed))                                 \
+				return FM_CU_ERROR_INVALID_VALUE;                                  \
+			params = a.params;                                                         \
+			packed = a.extra;                                                          \
+		}                                                                                  \
+		p.kernel = kernel;                                                                 \
+		begin_kernel(&p, stream, per_thread, key, id, f, GIVEN_##how, cooperative, &a);    \
+		fm_cu_inside++;                                                                    \
+		if (!p.early || !fm_cuda_early(GIVEN_##how, fm_cuda_stream(stream, per_thread), f, \
+					params, packed, &rc))                                      \
+			rc = NEXT(id, decl, call);                                                 \
+		fm_cu_inside--;                                                                    \
+		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
+		return rc;                                                                         \
+	}                                                                                          \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_plain decl                   \
+	{                                                                                          \
+		struct launch l = enter(stream, per_thread, key, id, false, NULL, NULL, false);    \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(id, decl, call);                                                         \
+		fm_cu_inside--;                                                                    \
+		end(l, false);                                                                     \
+		return rc;                                                                         \
+	}                                                                                          \
+	FM_HOT fm_cu_result symbol decl                                                            \
+	{                                                                                          \
+		return atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)                \
+			       ? symbol##_rewritten call                                           \
+			       : symbol##_plain call;                                              \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \

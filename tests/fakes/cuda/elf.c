@@ -10,6 +10,7 @@
 #define NV_INFO      0x70000000u
 #define STO_KERNEL   0x10
 #define INSTRUCTION  16
+#define ACQBULK      0x82e
 
 enum {
 	ATTR_MAX_THREADS = 0x05,
@@ -232,6 +233,16 @@ static bool guarded(const struct elf *e, const Elf64_Shdr *text, const struct fk
 	return true;
 }
 
+static bool waits(const struct elf *e, const Elf64_Shdr *text)
+{
+	const unsigned char *code = e->data + text->sh_offset;
+
+	for (uint64_t at = branch(e, code, 0); at < text->sh_size; at += INSTRUCTION)
+		if ((word(code + at, 8) & 0xfff) == ACQBULK)
+			return true;
+	return false;
+}
+
 static fm_cu_result add_kernel(
 	const struct elf *e, const char *name, const Elf64_Sym *s, struct fk_image *out)
 {
@@ -247,6 +258,7 @@ static fm_cu_result add_kernel(
 	if (!read_attrs(e, info, k, &bank) || !banks_agree(e, k, &bank))
 		return CU_INVALID_IMAGE;
 	k->guarded = guarded(e, text, k, &bank);
+	k->waits = k->guarded && waits(e, text);
 	k->shared = shared ? (unsigned)shared->sh_size : 0;
 	return FM_CU_SUCCESS;
 }

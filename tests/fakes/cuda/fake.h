@@ -40,6 +40,7 @@
 #include <stdatomic.h>
 
 CU_EXPORT fake_cuda_refuse_fn fake_cuda_refuse;
+CU_EXPORT fake_cuda_early_fn fake_cuda_early;
 CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
 CU_EXPORT fake_cuda_own_fn fake_cuda_own;
 

@@ -15,5 +15,8 @@ typedef void fake_cuda_refuse_fn(enum fake_cuda_thing thing, int yes);
 /* The device is lost: nothing goes on, and calls return this error, in this process. */
 typedef void fake_cuda_lose_fn(int error);
 
+/* How many launches there were that may begin early. */
+typedef unsigned fake_cuda_early_fn(void);
+
 /* What the driver itself has by a name of its symbols, whoever else exports one. */
 typedef void *fake_cuda_own_fn(const char *symbol);

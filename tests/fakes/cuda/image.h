@@ -22,6 +22,7 @@ struct fk_entry {
 	unsigned n_params, bytes;       /* those of a guardian included */
 	struct fk_param *param;
 	bool guarded; /* the last three parameters are a guardian's */
+	bool waits;   /* which waits for what is in front of the launch */
 	bool polls;   /* and its loops look at the stop word */
 	unsigned regs, shared, max_threads;
 };

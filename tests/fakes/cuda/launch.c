@@ -225,6 +225,33 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 	return rc;
 }
 
+/* One that may begin before what is in front of it in its stream has ended. */
+static bool is_early(const struct cu_launch_config *c)
+{
+	for (unsigned i = 0; i < c->attr_count; i++)
+		if (c->attrs[i].id == CU_LAUNCH_SERIALIZATION && c->attrs[i].value.cooperative)
+			return true;
+	return false;
+}
+
+static _Atomic unsigned early;
+
+unsigned fake_cuda_early(void)
+{
+	return early;
+}
+
+/* Of a program's own such launches the guardian decides for all blocks. */
+static void check_early(const struct fk_launch *l)
+{
+	const struct fk_entry *e = l->entry;
+
+	if (e->guarded && !e->waits && guard_param(l, 0) && !(guard_param(l, 2) & 3))
+		fk_die("a launch of %s that may begin early, and its guardian does not wait",
+			e->name);
+	early++;
+}
+
 static fm_cu_result launch(
 	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
 {
@@ -239,6 +266,8 @@ static fm_cu_result launch(
 	if (rc && s->capture)
 		s->capture->invalid = true;
 	FK_TRY(rc);
+	if (is_early(c))
+		check_early(w.launch);
 	w.launch->n_attr = c->attr_count < 4 ? c->attr_count : 4;
 	if (c->attr_count)
 		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
@@ -258,6 +287,8 @@ fm_cu_result cuLaunchKernelEx(
 {
 	if (!config)
 		return FM_CU_ERROR_INVALID_VALUE;
+	if (is_early(config) && fk_env("FAKE_CUDA_NO_EARLY"))
+		return FM_CU_ERROR_NOT_SUPPORTED;
 	for (unsigned i = 0; i < config->attr_count; i++)
 		if (config->attrs[i].id == CU_LAUNCH_COOPERATIVE &&
 			config->attrs[i].value.cooperative &&

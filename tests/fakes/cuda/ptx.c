@@ -131,6 +131,14 @@ static bool guarded(const struct fk_entry *k, const char *body)
 	return load && load < end;
 }
 
+/* In front of that. */
+static bool waits(const char *body)
+{
+	const char *load = strstr(body, "ld.param"), *wait = strstr(body, "griddepcontrol.wait;");
+
+	return wait && wait < load;
+}
+
 static const char *skip_body(const char *s)
 {
 	unsigned depth = 0;
@@ -165,6 +173,7 @@ static const char *read_entry(const char *s, struct fk_image *out)
 	s += strcspn(s, "{;");
 	k->max_threads = 1024;
 	k->guarded = *s == '{' && guarded(k, s);
+	k->waits = k->guarded && waits(s);
 	k->polls = k->guarded && polls(s);
 	return s;
 }

@@ -56,6 +56,7 @@ struct function function_of(struct images *i, enum form form, const char *name)
 			fail("%s cannot be left in its loops: %s", name,
 				fm_loop_reason(kernel->loops));
 		f.traits = kernel->traits;
+		f.early = kernel->early;
 		f.mode = fm_kernel_mode(kernel->traits);
 		while (!cu.cuFuncGetParamInfo(f.handle, n, &at, &size))
 			n++;
@@ -125,12 +126,13 @@ void queue_clear(struct queue *q)
 
 void queue_begin(struct queue *q, enum guard guard)
 {
-	q->guard = guard;
+	q->guard = guard & ~(unsigned)EARLY;
+	q->early = guard & EARLY;
 	q->n = 0;
 	q->args_used = 0;
 }
 
-static unsigned attributes(const struct dims *d, struct launch_attribute *a)
+static unsigned attributes(const struct dims *d, bool early, struct launch_attribute *a)
 {
 	unsigned n = 0;
 
@@ -139,7 +141,7 @@ static unsigned attributes(const struct dims *d, struct launch_attribute *a)
 		a[n].id = LAUNCH_COOPERATIVE;
 		a[n++].value.on = 1;
 	}
-	if (d->overlaps) {
+	if (d->overlaps || (early && !d->cooperative && !d->cluster)) {
 		a[n].id = LAUNCH_OVERLAPS;
 		a[n++].value.on = 1;
 	}
@@ -176,7 +178,7 @@ static void make(struct queue *q, const struct record *r, unsigned mode, stream 
 	}
 	memcpy(c.grid, r->d.grid, sizeof(c.grid));
 	memcpy(c.block, r->d.block, sizeof(c.block));
-	c.n_attrs = attributes(&r->d, attrs);
+	c.n_attrs = attributes(&r->d, q->early && r->f.early && s == q->s, attrs);
 	if (c.n_attrs)
 		rc = cu.cuLaunchKernelEx(&c, r->f.handle, params, NULL);
 	else

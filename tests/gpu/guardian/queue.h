@@ -32,6 +32,7 @@ struct function {
 	bool guarded; /* takes the three parameters */
 	unsigned mode;
 	unsigned traits;
+	bool early; /* the guardian waits for what is in front of it */
 };
 /* Ends the program if there is none; of one that was left as it is in the image, `guarded` is
  * false. */
@@ -59,8 +60,9 @@ struct record {
 	unsigned n_args;
 };
 
-/* How launches are made: the three parameters are given in any case. */
-enum guard { UNGUARDED, GUARDED, GUARDED_GRID /* mode 2, whatever was seen */ };
+/* How launches are made: the three parameters are given in any case. With EARLY in it, kernels
+ * whose guardian waits may begin before what is in front of them has ended. */
+enum guard { UNGUARDED, GUARDED, GUARDED_GRID /* mode 2, whatever was seen */, EARLY = 4 };
 
 struct head {
 	uint32_t stop, left_out;
@@ -77,7 +79,8 @@ struct queue {
 	volatile uint32_t *host; /* +0 arrived, +4 passed, +8 urgent, +12 gate */
 	device_ptr host_at;
 	struct head *seen; /* pinned */
-	enum guard guard;
+	enum guard guard;  /* without EARLY */
+	bool early;
 	uint64_t number;
 	uint32_t batch;
 	unsigned n;

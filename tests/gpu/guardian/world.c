@@ -169,7 +169,8 @@ static unsigned stopped_at_random(
 		doing = "stopped at random: launching";
 		reset(w);
 		from = now_ns();
-		queue_begin(&w->q, dice() % 4 ? GUARDED : GUARDED_GRID);
+		queue_begin(
+			&w->q, (dice() % 4 ? GUARDED : GUARDED_GRID) | (dice() % 2 ? EARLY : 0));
 		c->submit(w, w->f[form]);
 		queue_end(&w->q);
 		spin_until(from + dice() % (took + took / 8));

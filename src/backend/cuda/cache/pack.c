@@ -8,9 +8,9 @@
  */
 #define TAIL 24
 /* why, traits, parameters, bytes of them, where ours begin, registers before and after, loops: why
- * not, how many, bytes that are kept; length of the name; then the name, then place and size of
- * each parameter. */
-#define KERNEL 24
+ * not, how many, bytes that are kept; early; length of the name; then the name, then place and size
+ * of each parameter. */
+#define KERNEL 26
 
 /* Eight lanes, so that none waits for another, of products of halves, which vectors can do, as XXH3
  * has it; each word counts by its place, and so does the size. */
@@ -62,6 +62,7 @@ static void pack_kernel(const struct fm_kernel *k, struct fm_buf *out)
 	put16(out, (uint16_t)k->loops);
 	put16(out, k->n_loops);
 	put16(out, k->save_bytes);
+	put16(out, k->early);
 	put32(out, (uint32_t)name);
 	fm_buf_add(out, k->name, name);
 	for (unsigned i = 0; i < n; i++) {
@@ -117,11 +118,12 @@ static int unpack_kernel(struct reader *r, struct fm_kernel *k)
 	k->loops = fm_get16(p + 14);
 	k->n_loops = fm_get16(p + 16);
 	k->save_bytes = fm_get16(p + 18);
-	len = fm_get32(p + 20);
+	k->early = fm_get16(p + 20);
+	len = fm_get32(p + 22);
 	name = take(r, len);
 	params = name ? take(r, (uint64_t)k->n_params * 4) : NULL;
 	if (!params || k->why >= FM_KERNEL_WHYS || k->loops >= FM_LOOP_WHYS ||
-		k->traits >> FM_KERNEL_TRAITS || memchr(name, 0, len))
+		k->traits >> FM_KERNEL_TRAITS || fm_get16(p + 20) > 1 || memchr(name, 0, len))
 		return -EBADMSG;
 	k->name = strndup((const char *)name, len);
 	k->params = calloc(k->n_params + 1u, sizeof(*k->params));

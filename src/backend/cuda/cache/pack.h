@@ -5,7 +5,7 @@
 
 /* Changes whenever what is in a file, or what would be made of an image, does. The guardian's code
  * is part of the key besides. */
-#define FM_PACK_VERSION 3
+#define FM_PACK_VERSION 4
 
 /* Against accidents, not against people: as fast as memory. */
 uint64_t fm_sum(const uint8_t *data, size_t size);

@@ -122,8 +122,8 @@ static bool write_parts(struct work *w, struct parts *p, struct fm_kernel *k)
 	const struct fm_section *s = w->e->s;
 	struct fm_attr_change *c = &p->change;
 	uint8_t first[FM_SASS_BYTES];
-	size_t start = fm_sass_guard(
-		s[p->text].data, s[p->text].size, w->guardian, c->base + c->guard_at, first, &tail);
+	size_t start = fm_sass_guard(s[p->text].data, s[p->text].size, w->guardian,
+		c->base + c->guard_at, k->early, first, &tail);
 
 	for (unsigned i = 0; i < w->guardian->n_exits && i < FM_ARRAY_LEN(c->exits); i++)
 		c->exits[c->n_exits++] =
@@ -165,6 +165,7 @@ static enum fm_kernel_why rewrite(struct work *w, unsigned symbol, struct fm_ker
 	k->params = p.attrs.params;
 	k->param_bytes = p.attrs.bytes;
 	k->guard_at = p.change.guard_at;
+	k->early = fm_guardian_waits(w->guardian) && !(k->traits & FM_KERNEL_OVERLAPS);
 	if (!write_parts(w, &p, k))
 		w->no_memory = true;
 	return why;

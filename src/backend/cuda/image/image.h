@@ -136,6 +136,10 @@ struct fm_kernel {
 	enum fm_loop_why loops;
 	uint16_t n_loops;    /* branches at which it can be left */
 	uint16_t save_bytes; /* that are kept of a thread, at most; FM_LOOP_STATE besides */
+	/* The guardian waits until what is in front of the launch in its stream has ended, so that
+	 * it may be a programmatic one (CUDA C++ Programming Guide, "Programmatic Dependent
+	 * Launch"). Not in kernels that do so themselves. */
+	bool early;
 };
 
 struct fm_image {

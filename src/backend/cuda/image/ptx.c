@@ -44,6 +44,10 @@ static unsigned param_base(unsigned sm)
 	return sm < 90 ? 0x160 : sm < 100 ? 0x210 : 0x380;
 }
 
+/* From when on the language has fm_guardian_wait. */
+#define EARLY_SM      90
+#define EARLY_VERSION 78
+
 /* Old versions of the language take no more parameters. Registers are the compiler's to find. */
 static enum fm_kernel_why decide(const struct fm_ptx *p, const struct fm_ptx_kernel *k)
 {
@@ -61,6 +65,8 @@ static bool note(
 	k->traits = from->traits;
 	if (k->why)
 		return k->name;
+	k->early = p->sm >= EARLY_SM && p->version >= EARLY_VERSION &&
+		   !(k->traits & FM_KERNEL_OVERLAPS);
 	k->n_params = from->n_params;
 	k->params = from->params;
 	from->params = NULL;
@@ -102,6 +108,8 @@ static void write_text(const char *text, const struct fm_ptx *p, const char *ask
 		add_params(out, text, k);
 		fm_buf_add(out, text + list, k->body - list);
 		add_text(out, "\n");
+		if (kernel[i].early)
+			add_text(out, fm_guardian_wait);
 		fm_ptx_add_text(out, fm_guardian_ptx, text, k, i);
 		at = write_loops(text, p, i, asked, &kernel[i], out) ? k->body_end : k->body;
 	}

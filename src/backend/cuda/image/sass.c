@@ -203,7 +203,8 @@ static void pad(uint8_t *code, size_t from, size_t to)
 	}
 }
 
-static void put_guardian(uint8_t *at, const struct fm_guardian *guardian, unsigned params)
+static void put_guardian(
+	uint8_t *at, const struct fm_guardian *guardian, unsigned params, bool early)
 {
 	memcpy(at, guardian->code, guardian->words * sizeof(uint64_t));
 	for (unsigned i = 0; i < guardian->n_places; i++) {
@@ -212,10 +213,13 @@ static void put_guardian(uint8_t *at, const struct fm_guardian *guardian, unsign
 		/* The place of a constant is in bits 38 to 53. */
 		fm_put64(word, fm_get64(word) + ((uint64_t)(params - guardian->base) << 38));
 	}
+	if (!early && fm_guardian_waits(guardian))
+		pad(at, guardian->wait * sizeof(uint64_t),
+			guardian->wait * sizeof(uint64_t) + FM_SASS_BYTES);
 }
 
 size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian *guardian,
-	unsigned params, uint8_t first[FM_SASS_BYTES], struct fm_buf *tail)
+	unsigned params, bool early, uint8_t first[FM_SASS_BYTES], struct fm_buf *tail)
 {
 	size_t start = aligned(size), at;
 	uint8_t *c;
@@ -225,7 +229,7 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 		return 0;
 	c = tail->data;
 	pad(c, 0, start - size);
-	put_guardian(c + start - size, guardian, params);
+	put_guardian(c + start - size, guardian, params, early);
 	/* In the room for it: the instruction that the guardian stands in for, and the branch back.
 	 */
 	at = start - size + guardian->go * sizeof(uint64_t);
@@ -242,7 +246,7 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 
 /* Told from the bytes alone, by another way than they were written where there is one. */
 bool fm_sass_guarded(const uint8_t *before, size_t n_before, const uint8_t *after, size_t n_after,
-	const struct fm_guardian *guardian, unsigned params)
+	const struct fm_guardian *guardian, unsigned params, bool early)
 {
 	size_t start = aligned(n_before), back = start + guardian->go * sizeof(uint64_t);
 
@@ -260,6 +264,8 @@ bool fm_sass_guarded(const uint8_t *before, size_t n_before, const uint8_t *afte
 
 		if (i - guardian->go < GO_WORDS)
 			continue;
+		if (!early && i - guardian->wait < FM_SASS_WORDS)
+			was = i == guardian->wait ? NOP_0 : NOP_1;
 		p += place;
 		if (place ? ((is >> 38) & 0xffff) !=
 					((was >> 38) & 0xffff) + params - guardian->base

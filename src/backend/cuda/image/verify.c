@@ -106,8 +106,9 @@ static bool kernel_right(
 	if (!attrs_right(p, info, k, &base) ||
 		!bank_right(p, bank, base + k->guard_at + FM_GUARD_BYTES))
 		return false;
-	return counts_right(p, symbol, text) && fm_sass_guarded(was->data, was->size, is->data,
-							is->size, p->guardian, base + k->guard_at);
+	return counts_right(p, symbol, text) &&
+	       fm_sass_guarded(was->data, was->size, is->data, is->size, p->guardian,
+		       base + k->guard_at, k->early);
 }
 
 /* Symbols are the same but for the size of what was rewritten. */
