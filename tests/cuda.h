@@ -61,6 +61,11 @@ enum { CU_CAPTURE_ACTIVE = 1, CU_CAPTURE_STATUS_INVALIDATED };
 enum { CU_WAIT_GEQ, CU_WAIT_EQ, CU_WAIT_AND, CU_WAIT_NOR };
 enum { CU_PROC_LEGACY = 1, CU_PROC_PER_THREAD = 2 };
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE, CU_MEMORY_ARRAY, CU_MEMORY_UNIFIED };
+/* An edge of a graph; programmatic, from a kernel: both 1. */
+struct cu_edge {
+	unsigned char from_port, to_port, type, reserved[5];
+};
+
 enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_SERIALIZATION = 6 };
 
 struct cu_launch_attribute {
@@ -290,6 +295,9 @@ struct cu_copy_2d {
 	X(cuGraphAddNode, cuGraphAddNode, 12020, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_node *what)) \
 	X(cuGraphAddNode_v2, cuGraphAddNode, 12030, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const void *edges, size_t n, struct cu_node *what)) \
 	X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, (CUgraphNode node, int *type)) \
+	X(cuGraphNodeFindInClone, cuGraphNodeFindInClone, 10000, (CUgraphNode *node, CUgraphNode was, CUgraph clone)) \
+	X(cuGraphRemoveDependencies, cuGraphRemoveDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
+	X(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const struct cu_edge *edge, size_t n)) \
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
 	X(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, (CUgraphNode node, int id, void *value)) \
 	X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, (CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)) \

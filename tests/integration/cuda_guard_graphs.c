@@ -303,6 +303,44 @@ static void changed(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* And launched in another stream then: launches of one graph wait for each other all the same. */
+static void changed_elsewhere(struct conform *c)
+{
+	CUdeviceptr x = new_words(15);
+	uint32_t n = WORDS / 2, number = 78;
+	void *params[] = {&x, &n, &number};
+	struct cu_kernel_node k;
+	CUgraphNode nodes[8];
+	CUgraphExec exec[8];
+	CUstream s[2];
+	CUgraph graph;
+	struct guard g;
+
+	guard_open(&g);
+	for (int i = 0; i < 2; i++)
+		s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+	graph = chains(&g, s[0], x, 6);
+	note(c, "%zu kernels", kernels_of(graph, nodes, 8));
+	k = (struct cu_kernel_node){
+		.f = g.chain, .grid = {16, 1, 1}, .block = {BLOCK, 1, 1}, .params = params};
+	for (int i = 0; i < 8; i++) {
+		exec[i] = instantiate(graph);
+		for (int j = 0; j < 3; j++)
+			CU(cuGraphLaunch(exec[i], s[0]));
+		CU(cuGraphExecKernelNodeSetParams_v2(exec[i], nodes[4], &k));
+		CU(cuGraphLaunch(exec[i], s[1]));
+		order(s[1], s[0]);
+	}
+	note_words(c, "x", x, s[0]);
+	for (int i = 0; i < 8; i++)
+		CU(cuGraphExecDestroy(exec[i]));
+	CU(cuGraphDestroy(graph));
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	for (int i = 0; i < 2; i++)
+		CU(cuStreamDestroy_v2(s[i]));
+}
+
 /* Right behind the launch. */
 static void given_back(struct conform *c)
 {
@@ -511,6 +549,7 @@ int main(int argc, char **argv)
 		{"many streams", many_streams},
 		{"several of one", several_of_one},
 		{"changed", changed},
+		{"changed elsewhere", changed_elsewhere},
 		{"given back", given_back},
 		{"other nodes", other_nodes},
 		{"graphs in graphs", graphs_in_graphs},

@@ -223,6 +223,7 @@ static void nodes(struct conform *c)
 
 static void captures(struct conform *c)
 {
+	unsigned before = early();
 	struct run r = begin_run(c);
 	CUmodule m = load_module(IMAGE("sm90.cubin"));
 	CUgraph graph, clone;
@@ -240,6 +241,7 @@ static void captures(struct conform *c)
 		CU(cuGraphDestroy(clone));
 		note_out(&r, form_name[form]);
 	}
+	check_early(before);
 	note_ticks(&r, m);
 	CU(cuModuleUnload(m));
 	end_run(&r);

@@ -2,8 +2,8 @@
 /*
  * Launches that may begin early: programmatic ones, in front of whose kernels a guardian waits for
  * what is in front of them in their stream (image.h). So the device makes one ready while the one
- * before ends, which takes it less time than the guardian's look. What the kernel itself does begins
- * when it would have begun.
+ * before ends, which takes it less time than the guardian's look. What the kernel itself does
+ * begins when it would have begun.
  */
 #include "guarded.h"
 #include <stdlib.h>
@@ -59,8 +59,7 @@ FM_HOT bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stre
 
 	for (unsigned i = 0; i < c.n_attributes; i++)
 		a[i] = c.attributes[i];
-	a[c.n_attributes++] =
-		(struct fm_cu_attribute){.id = FM_CU_LAUNCH_OVERLAPS, .value = {1}};
+	a[c.n_attributes++] = (struct fm_cu_attribute){.id = FM_CU_LAUNCH_OVERLAPS, .value = {1}};
 	c.attributes = a;
 	c.stream = stream;
 	*rc = fm_cuda_driver()->launch(&c, f, params, extra);

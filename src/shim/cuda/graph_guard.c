@@ -13,10 +13,16 @@
 
 /* Flags of an instantiation: the device itself launches it, and nobody sees that. */
 #define BY_DEVICE 4u
+/* And of an event. */
+#define NO_TIMING 2u
 
 struct fm_cuda_exec {
 	struct fm_cuda_exec *next;
 	CUgraphExec exec;
+	struct fm_cuda_early early; /* launched in place of it, if there is one, */
+	bool changed;               /* while its nodes are what they were */
+	bool beyond;                /* the last launch was that one's, in this stream */
+	CUstream last;
 	struct fm_cu_graph *graph;
 	struct fm_xq *home; /* where it was launched last; NULL: nowhere yet */
 	bool bare;          /* since the last launch that was guarded, one was not, */
@@ -92,17 +98,20 @@ static void sweep(void)
 	}
 }
 
-void fm_cuda_exec_ends(CUgraphExec exec)
+/* What the driver has for it may be used no more. */
+static struct fm_cuda_early ends(CUgraphExec exec)
 {
+	struct fm_cuda_early early = {0};
 	struct fm_cuda_exec **at, *e;
 
 	fm_cuda_first_forget_graphs();
 	if (!atomic_load(&fm_cuda_exec_any))
-		return;
+		return early;
 	pthread_mutex_lock(&execs.lock);
 	at = place(exec);
 	e = *at;
 	if (e) {
+		early = e->early;
 		*at = e->next;
 		e->next = execs.ended;
 		execs.ended = e;
@@ -110,6 +119,14 @@ void fm_cuda_exec_ends(CUgraphExec exec)
 	pthread_mutex_unlock(&execs.lock);
 	if (e)
 		sweep();
+	return early;
+}
+
+void fm_cuda_exec_ends(CUgraphExec exec)
+{
+	struct fm_cuda_early early = ends(exec);
+
+	fm_cuda_early_end(&early);
 }
 
 void fm_cuda_exec_fork_child(void)
@@ -203,23 +220,28 @@ static bool set_nodes(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_c
 	return false;
 }
 
-static const char *guard(struct fm_cuda_exec *e, CUgraph graph)
+static const char *guard(struct fm_cuda_exec *e, CUgraph graph, uint64_t flags)
 {
 	struct fm_cuda_chain c;
 	const char *why = fm_cuda_chain_read(&c, graph);
+	bool early;
 
 	if (why)
 		return why;
+	early = fm_cuda_early_make(&c, graph, flags, &e->early);
 	e->graph = fm_cu_graph_new(fm_cuda_driver(), fm_cuda_current(),
 		&(struct fm_cu_chain){c.launch, c.last, c.n, c.seams, c.waits});
 	if (!e->graph) {
 		why = "no memory";
-	} else if (!set_nodes(e->exec, e->graph, &c)) {
+	} else if (!set_nodes(early ? e->early.exec : e->exec, e->graph, &c)) {
 		why = "refused by the driver";
 		fm_cu_graph_put(e->graph);
 	} else {
 		e->graph->waiting = c.waiting;
 	}
+	fm_cuda_early_made(&e->early);
+	if (why)
+		fm_cuda_early_end(&e->early);
 	fm_cuda_chain_free(&c);
 	return why;
 }
@@ -263,7 +285,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 	struct fm_cuda_exec *e;
 	const char *why;
 
-	fm_cuda_exec_ends(exec); /* of another one by this name that went with its context */
+	ends(exec); /* of another one by this name that went with its context */
 	if (!wanted())
 		return;
 	e = calloc(1, sizeof(*e));
@@ -274,7 +296,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 	if (atomic_load(&execs.n) >= EXECS_MAX)
 		why = "too many";
 	else
-		why = flags & BY_DEVICE ? "launched by the device" : guard(e, graph);
+		why = flags & BY_DEVICE ? "launched by the device" : guard(e, graph, flags);
 	if (why) {
 		count(why);
 		free(e);
@@ -288,6 +310,40 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 }
 
 /* --- launches --- */
+
+/* The driver lets launches of one graph wait for each other, and does not know that these are two.
+ */
+static void follow(CUstream stream, CUstream last)
+{
+	fm_cu_result (*wait)(CUstream, CUevent, unsigned) =
+		(fm_cu_result(*)(CUstream, CUevent, unsigned))fm_cuda_symbol("cuStreamWaitEvent");
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUevent event;
+
+	if (!wait || cu->event_create(&event, NO_TIMING))
+		return;
+	if (!cu->event_record(event, last))
+		wait(stream, event, 0);
+	cu->event_destroy(event);
+}
+
+CUgraphExec fm_cuda_exec_launched(struct fm_cuda_exec *e, CUstream stream)
+{
+	if (!e->early.exec)
+		return e->exec;
+	if (!e->changed && !(atomic_load(&fm_cu_captures) && fm_cuda_capturing(stream))) {
+		e->beyond = true;
+		e->last = stream;
+		return e->early.exec;
+	}
+	if (e->beyond && stream != e->last && fm_cuda_find_governed(e->last)) {
+		fm_cu_inside++;
+		follow(stream, e->last);
+		fm_cu_inside--;
+	}
+	e->beyond = false;
+	return e->exec;
+}
 
 /* The driver lets a launch of a graph wait for the one before, in whatever stream that was: when it
  * has ended, be it that it was stopped. So whoever launches it elsewhere waits until that is made
@@ -376,8 +432,10 @@ void fm_cuda_exec_changes(CUgraphExec exec)
 	struct fm_cuda_exec *e = fm_cuda_exec_find(exec);
 
 	fm_cuda_first_forget_graphs();
-	if (e)
-		fm_cu_graph_loosen(e->graph);
+	if (!e)
+		return;
+	fm_cu_graph_loosen(e->graph);
+	e->changed = true;
 }
 
 /* The other graph may run beside a launch of this one. */

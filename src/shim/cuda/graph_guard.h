@@ -41,5 +41,7 @@ static inline struct fm_cuda_exec *fm_cuda_exec_find(CUgraphExec exec)
 void fm_cuda_exec_settle(struct fm_cuda_exec *e, CUstream stream);
 /* q has a guard, and its order is held, to the end of the launch. True: this one is guarded. */
 bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q);
+/* What the driver is to launch for it: its own one, or the one whose kernels may begin early. */
+CUgraphExec fm_cuda_exec_launched(struct fm_cuda_exec *e, CUstream stream);
 /* In a stream without. */
 void fm_cuda_exec_astray(struct fm_cuda_exec *e, CUstream stream);

@@ -7,7 +7,7 @@
 #include "graph_read.h"
 #include "backend/cuda/guard_graph.h"
 #include "backend/cuda/reach.h"
-#include "shim.h"
+#include "guarded.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -206,6 +206,8 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 	if (!read_attributes(l) || !fm_cu_guard_repeats(&l->config, &whole))
 		return "attributes";
 	c->open = true;
+	l->front = c->front && fm_cuda_may_be_early(l->kernel, &l->config) ? c->front : NULL;
+	c->early |= l->front != NULL;
 	c->launch[c->n++] = (struct fm_cu_guarded){.function = f,
 		.config = &l->config,
 		.bytes = fm_cuda_args_bytes(l->kernel->image),
@@ -222,12 +224,17 @@ static bool is_other(int type)
 
 static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
 {
+	const char *why;
 	int type = -1;
 
 	if (calls.type(node, &type))
 		return "not told of";
-	if (type == FM_CU_NODE_KERNEL)
-		return read_kernel(c, node);
+	if (type == FM_CU_NODE_KERNEL) {
+		why = read_kernel(c, node);
+		c->front = node;
+		return why;
+	}
+	c->front = NULL;
 	if (type == FM_CU_NODE_EMPTY)
 		return NULL;
 	if (type == FM_CU_NODE_WORDS && (is_seam(c, node) || is_gate(c, node)))

@@ -241,6 +241,7 @@ struct launch_plan {
 	bool guarded;                   /* the queue's order is held until its end */
 	bool early;                     /* it may begin while what is in front of it ends */
 	bool ordered;                   /* likewise, though it is not guarded */
+	CUgraphExec graph;              /* to be launched, if it is one */
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
 	bool loads;
 };
@@ -442,6 +443,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 		p.guarded = fm_cuda_exec_guard(e, p.l.q);
 	else if (p.l.q || !atomic_load(&fm_cu_captures) || !fm_cuda_capturing(stream))
 		fm_cuda_exec_astray(e, stream);
+	p.graph = fm_cuda_exec_launched(e, stream);
 	return p;
 }
 
@@ -452,7 +454,8 @@ static inline struct launch_plan begin_graph(
 
 	if (FM_LIKELY(!e))
 		return (struct launch_plan){
-			.l = begin(given, per_thread, key, id, fm_cuda_first_graph(graph))};
+			.l = begin(given, per_thread, key, id, fm_cuda_first_graph(graph)),
+			.graph = graph};
 	return begin_exec(given, per_thread, key, id, graph, e);
 }
 
@@ -474,10 +477,15 @@ static inline void graph_launched(
 	fm_cu_result symbol params                                                               \
 	{                                                                                        \
 		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);          \
+		CUgraphExec given = graph;                                                       \
 		fm_cu_result rc;                                                                 \
                                                                                                  \
 		fm_cu_inside++;                                                                  \
+		graph = p.graph;                                                                 \
 		rc = NEXT(id, params, args);                                                     \
+		graph = given;                                                                   \
+		if (FM_UNLIKELY(rc != FM_CU_SUCCESS && p.graph != given))                        \
+			rc = NEXT(id, params, args);                                             \
 		fm_cu_inside--;                                                                  \
 		if (rc == FM_CU_SUCCESS)                                                         \
 			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));       \

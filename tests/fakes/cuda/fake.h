@@ -194,6 +194,7 @@ struct CUgraphNode_st {
 	struct CUgraphNode_st *next;
 	struct fk_work work;
 	struct fk_nodes *after;
+	CUgraphNode origin; /* in the graph that its own is a clone of */
 	bool mark;
 };
 
@@ -406,6 +407,8 @@ void fk_guard_check_node(const struct fk_work *w);
 /* The stream whose thread this is. */
 extern _Thread_local CUstream fk_worker;
 bool fk_launch_guarded(const struct fk_launch *l);
+/* It may begin early, by an edge of its graph: its guardian has to wait. */
+void fk_launch_early(const struct fk_launch *l);
 void fk_launch_run(const struct fk_launch *l);
 /* For a block that waits for what others do: lets the processor go. False: it waits in vain. */
 bool fk_block_pause(const struct fk_block *b);

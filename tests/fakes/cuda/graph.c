@@ -198,6 +198,7 @@ static CUgraph copy(CUgraph graph)
 		fk_work_share(&w);
 		if (fk_graph_add(g, &w, after, &made))
 			abort();
+		made->origin = n;
 	}
 	return g;
 }

@@ -244,11 +244,17 @@ unsigned fake_cuda_early(void)
 /* Of a program's own such launches the guardian decides for all blocks. */
 static void check_early(const struct fk_launch *l)
 {
-	const struct fk_entry *e = l->entry;
-
-	if (e->guarded && !e->waits && guard_param(l, 0) && !(guard_param(l, 2) & 3))
+	if (l->entry->guarded && !l->entry->waits && guard_param(l, 0) && !(guard_param(l, 2) & 3))
 		fk_die("a launch of %s that may begin early, and its guardian does not wait",
-			e->name);
+			l->entry->name);
+	early++;
+}
+
+void fk_launch_early(const struct fk_launch *l)
+{
+	if (l->entry->guarded && !l->entry->waits)
+		fk_die("%s may begin early in a graph, and its guardian does not wait",
+			l->entry->name);
 	early++;
 }
 

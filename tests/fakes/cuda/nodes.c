@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a graph tells of its nodes. */
 #include "image.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY };
@@ -50,6 +51,75 @@ fm_cu_result cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, siz
 	if (!deps || *n > node->after->n)
 		*n = node->after->n;
 	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphNodeFindInClone(CUgraphNode *node, CUgraphNode was, CUgraph clone)
+{
+	FK_TRY(fk_enter());
+	if (!node || !was || !fk_graph_known(clone))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (*node = clone->first; *node && (*node)->origin != was;)
+		*node = (*node)->next;
+	return fk_leave(*node ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
+}
+
+/* Where it is among what the other comes behind; `n` if it is not. */
+static unsigned edge_of(CUgraphNode from, CUgraphNode to)
+{
+	unsigned i = 0;
+
+	while (i < to->after->n && to->after->node[i] != from)
+		i++;
+	return i;
+}
+
+fm_cu_result cuGraphRemoveDependencies(
+	CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
+{
+	FK_TRY(fk_enter());
+	for (size_t i = 0; i < n; i++)
+		if (!fk_graph_known(graph) || edge_of(from[i], to[i]) == to[i]->after->n)
+			return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (size_t i = 0; i < n; i++) {
+		struct fk_nodes *after = to[i]->after;
+
+		after->node[edge_of(from[i], to[i])] = after->node[after->n - 1];
+		after->n--;
+	}
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+static fm_cu_result add_edge(CUgraphNode from, CUgraphNode to, const struct cu_edge *e)
+{
+	struct fk_nodes *was = to->after;
+	struct fk_launch *l = fk_work_launch(&to->work);
+	CUgraphNode all[64];
+
+	if (edge_of(from, to) != was->n || was->n == 64)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (e && e->type &&
+		(e->type != 1 || e->from_port != 1 || !l || !fk_work_launch(&from->work)))
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (e && e->type)
+		fk_launch_early(l);
+	memcpy(all, was->node, was->n * sizeof(CUgraphNode));
+	all[was->n] = from;
+	to->after = fk_nodes_copy(all, was->n + 1);
+	free(was);
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
+	const CUgraphNode *to, const struct cu_edge *edge, size_t n)
+{
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	FK_TRY(fk_enter());
+	if (!fk_graph_known(graph))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = add_edge(from[i], to[i], edge ? &edge[i] : NULL);
+	return fk_leave(rc);
 }
 
 fm_cu_result cuGraphKernelNodeGetAttribute(CUgraphNode node, int id, void *value)
