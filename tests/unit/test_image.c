@@ -246,7 +246,7 @@ static void params_are_told(void **state)
 
 static void modes(void **state)
 {
-	unsigned grid = FM_KERNEL_CLUSTER | FM_KERNEL_OVERLAPS | FM_KERNEL_WAITS | FM_KERNEL_CALLS;
+	unsigned grid = FM_KERNEL_CLUSTER | FM_KERNEL_WAITS | FM_KERNEL_CALLS;
 
 	assert_int_equal(fm_kernel_mode(0), FM_GUARD_BLOCK);
 	for (unsigned t = 1; t < 1u << FM_KERNEL_TRAITS; t++)

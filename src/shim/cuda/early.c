@@ -47,8 +47,8 @@ static FM_HOT bool may_have_it(const struct fm_cu_launch_config *c)
 FM_HOT bool fm_cuda_may_be_early(
 	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config)
 {
-	return kernel->image->early && !kernel->left && kernel->mode == FM_GUARD_BLOCK &&
-	       wanted() && may_have_it(config);
+	return kernel->image->early && !kernel->left &&
+	       !(kernel->image->traits & FM_KERNEL_CLUSTER) && wanted() && may_have_it(config);
 }
 
 FM_HOT bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stream, CUfunction f,

@@ -42,7 +42,7 @@ static bool find_calls(struct calls *c)
 {
 	bool all = true;
 
-#define FIND(name, symbol, params)                               \
+#define FIND(name, symbol, params)                                \
 	c->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
 	all &= c->name != NULL;
 	CALLS(FIND)
@@ -86,8 +86,8 @@ static bool find_nodes(
 		if (call->find(&n->from[n->edges], c->link[i].front, clone))
 			return false;
 		n->to[n->edges] = n->node[i];
-		n->edge[n->edges++] = (struct edge){
-			.from_port = PORT_PROGRAMMATIC, .type = EDGE_PROGRAMMATIC};
+		n->edge[n->edges++] =
+			(struct edge){.from_port = PORT_PROGRAMMATIC, .type = EDGE_PROGRAMMATIC};
 	}
 	for (unsigned i = 0; i < c->seams; i++)
 		if (call->find(&n->node[c->n + i], c->seam[i].node, clone))

@@ -90,6 +90,20 @@ static void cross(struct world *w, struct function *f)
 		40);
 }
 
+/* In launches as ever, each in front of one that may begin, if it waits, when all blocks of this
+ * one have begun. */
+static void tells(struct world *w, struct function *f)
+{
+	struct dims d = {.grid = {WORDS / 256}, .block = {256}};
+	unsigned n = WORDS, cycles = 10000;
+
+	for (unsigned i = 0; i < 40; i++) {
+		device_ptr out = i % 2 ? w->x : w->y, in = i % 2 ? w->y : w->x;
+
+		LAUNCH(&w->q, f[i % 2], d, ARG(out), ARG(in), ARG(n), ARG(i), ARG(cycles));
+	}
+}
+
 static void overlap(struct world *w, struct function *f)
 {
 	ping_pong(w, f, (struct dims){.grid = {264}, .block = {256}, .overlaps = true}, 20000, 60);
@@ -379,7 +393,8 @@ const struct test_case cases[] = {
 	{"calls", {"k_calls"}, FM_GUARD_GRID, prepare_scarce, of_256},
 	{"cluster", {"k_cluster"}, FM_GUARD_GRID, NULL, cluster},
 	{"cluster-launch", {"k_cluster_launch"}, FM_GUARD_GRID, NULL, cluster_launch},
-	{"overlap", {"k_overlap"}, FM_GUARD_GRID, NULL, overlap},
+	{"overlap", {"k_overlap"}, FM_GUARD_BLOCK, NULL, overlap},
+	{"tells", {"k_overlap", "k_cross"}, FM_GUARD_BLOCK, NULL, tells},
 	{"grid-sync", {"k_grid_sync"}, FM_GUARD_GRID, NULL, grid_sync},
 	{"lookback", {"k_lookback"}, FM_GUARD_GRID, NULL, lookback},
 	{"loop-grind", {"k_loop_grind"}, FM_GUARD_BLOCK, NULL, loop_grind},

@@ -54,8 +54,7 @@ static const char *const loop_reasons[FM_LOOP_WHYS] = {
 const struct fm_trait fm_kernel_trait[FM_KERNEL_TRAITS] = {
 	{"cluster", true,
 		"blocks of a cluster read each other's shared memory, and wait for each other"},
-	{"overlaps", true,
-		"a block may wait for the kernel in front, which has to be left out with it"},
+	{"overlaps", false, "only in a programmatic launch, which is all or none"},
 	{"waits", true, "a block may spin until another has written"},
 	{"calls", true, "what it calls may do any of these"},
 	{"setmaxreg", false, "the guardian runs before, with the registers of the launch"},
