@@ -23,7 +23,8 @@
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
- *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither
+ *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
+ * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
@@ -263,6 +264,7 @@ CUcontext fk_ctx(void);
 bool fk_ctx_known(CUcontext ctx);
 uint64_t fk_now(void);
 const char *fk_env(const char *name); /* NULL unless set to something but 0 */
+bool fk_thin(void); /* FAKE_CUDA_THIN: what a call costs is in front of the driver */
 
 /* devices.c */
 fm_cu_result fk_device(

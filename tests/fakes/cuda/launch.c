@@ -304,8 +304,7 @@ fm_cu_result cuLaunchKernelEx(
 	return fk_leave(launch(config, f, params, extra));
 }
 
-/* FAKE_CUDA_THIN: what the call costs is what is in front of the driver. */
-static bool is_thin(void)
+bool fk_thin(void)
 {
 	static _Atomic int thin;
 	int known = atomic_load_explicit(&thin, memory_order_relaxed);
@@ -322,7 +321,7 @@ fm_cu_result cuLaunchKernel(CU_LAUNCH_PARAMS, void **extra)
 	struct cu_launch_config c = {
 		.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared, .stream = stream};
 
-	if (is_thin())
+	if (fk_thin())
 		return FM_CU_SUCCESS;
 	return cuLaunchKernelEx(&c, f, params, extra);
 }
