@@ -19,7 +19,7 @@
  * goes on.
  */
 #pragma once
-#include "base/util.h"
+#include "base/count.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,8 +64,9 @@ struct fm_slot {
 	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, of this queue alone */
 
 	/* Written by the threads that submit. */
-	FM_LINE _Atomic uint64_t begun;  /* commands whose launch has begun */
-	FM_LINE _Atomic uint64_t passed; /* commands whose launch has returned from the driver */
+	FM_LINE _Atomic uint64_t begun; /* commands whose launch has begun */
+	FM_LINE struct fm_count passed; /* commands whose launch has returned from the driver;
+					   owned by the thread that made the queue */
 
 	/* Written by whoever learns of completion. done <= begun. */
 	FM_LINE _Atomic uint64_t done; /* commands finished */

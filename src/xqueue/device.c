@@ -395,7 +395,7 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 
 	if (e)
 		return atomic_load(&e->ns);
-	ns = fm_xq_estimate(q, key);
+	ns = fm_xq_estimate(key);
 	if (ns == UINT64_MAX)
 		ns = q->spacing / FM_XQ_UNKNOWN_PARTS;
 	else if (fm_est_at_most(ns))

@@ -50,12 +50,12 @@ struct sum {
 	unsigned unknown;
 };
 
-static struct sum add_up(struct fm_xq *q, const uint64_t *key, unsigned n)
+static struct sum add_up(const uint64_t *key, unsigned n)
 {
 	struct sum s = {0};
 
 	for (unsigned i = 0; i < n; i++) {
-		struct fm_est *e = fm_est_find(q->est, key[i]);
+		struct fm_est *e = fm_est_find(fm_estimates, key[i]);
 
 		if (e)
 			s.known_ns += atomic_load_explicit(&e->ns, memory_order_relaxed);
@@ -75,8 +75,8 @@ static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint
 	if (how == FM_AT_MOST)
 		each = FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS) | 1;
 	for (unsigned i = 0; i < n; i++)
-		if (!fm_est_find(q->est, key[i]))
-			fm_est_put(q->est, key[i], each);
+		if (!fm_est_find(fm_estimates, key[i]))
+			fm_est_put(fm_estimates, key[i], each);
 }
 
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, enum fm_took how)
@@ -87,13 +87,13 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 	if (!n || !took)
 		return;
 	took = took / n * kept;
-	s = add_up(q, key, kept);
+	s = add_up(key, kept);
 	if (s.unknown) {
 		learn_unknown(q, key, kept, took, s, how);
 		return;
 	}
 	for (unsigned i = 0; i < kept; i++) {
-		struct fm_est *e = fm_est_find(q->est, key[i]);
+		struct fm_est *e = fm_est_find(fm_estimates, key[i]);
 		uint64_t old, fresh;
 
 		/* A kind that occurs several times in a row is taught once. */
@@ -103,7 +103,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		fresh = (uint64_t)((double)old *
 				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
 		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
-		fm_est_put(q->est, key[i], blend(old, fresh, how));
+		fm_est_put(fm_estimates, key[i], blend(old, fresh, how));
 	}
 }
 
@@ -111,7 +111,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 bool fm_xq_long(struct fm_xq *q, uint64_t key)
 {
 	uint64_t most = FM_MAX(q->spacing, atomic_load(fm_xq_graph_spacing(q)));
-	struct fm_est *e = fm_est_find(q->est, key);
+	struct fm_est *e = fm_est_find(fm_estimates, key);
 
 	return e && atomic_load_explicit(&q->interval, memory_order_relaxed) != UINT64_MAX &&
 	       atomic_load_explicit(&e->ns, memory_order_relaxed) > most;

@@ -10,6 +10,8 @@
 /* So long the agent tries to get a lock. */
 #define LOCK_MOST (50 * FM_US)
 
+__thread char fm_xq_thread;
+
 void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
@@ -345,7 +347,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->group = config->group;
 	q->in_order = config->in_order;
 	q->steered = config->steered;
-	q->est = fm_estimates;
+	q->owner = &fm_xq_thread;
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;

@@ -92,9 +92,8 @@ struct fm_xq_cold {
 	_Atomic uint32_t waiters;
 };
 
-/* estimate.c: of this process; and as they were when first used for a graph. Pages of what is not
- * known are never touched. */
-extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
+/* estimate.c: those of this process (fm_estimates) as they were when first used for a graph. Pages
+ * of what is not known are never touched. */
 extern struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
 static inline bool fm_est_at_most(uint64_t ns)
 {

@@ -86,6 +86,8 @@ struct fm_est_set {
 	_Alignas(64) struct fm_est way[FM_EST_WAYS];
 };
 
+extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS]; /* of this process */
+
 static inline struct fm_est_set *fm_est_set(struct fm_est_set *table, uint64_t key)
 {
 	return &table[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FM_EST_SET_BITS)];
@@ -107,7 +109,7 @@ struct fm_xq {
 	/* Read or written at each launch: a line. */
 	FM_LINE struct fm_slot *slot;
 	_Atomic(_Atomic uint32_t *) gate; /* that of the slot, or in strict mode another */
-	struct fm_est_set *est;           /* fm_estimates */
+	const void *owner;                /* the thread that made it (fm_xq_is_own) */
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t seg_n;    /* commands since the last gate, */
@@ -173,9 +175,18 @@ FM_COLD void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
-static inline uint64_t fm_xq_estimate(struct fm_xq *q, uint64_t key)
+/* Names the thread by its address: one that comes when another has ended may have the same. */
+extern __thread char fm_xq_thread __attribute__((tls_model("initial-exec")));
+
+/* Is this the thread that made it? Mostly it is the one that launches, too. */
+static inline bool fm_xq_is_own(const struct fm_xq *q)
 {
-	struct fm_est *e = fm_est_find(q->est, key);
+	return q->owner == &fm_xq_thread;
+}
+
+static inline uint64_t fm_xq_estimate(uint64_t key)
+{
+	struct fm_est *e = fm_est_find(fm_estimates, key);
 
 	return FM_LIKELY(e) ? atomic_load_explicit(&e->ns, memory_order_relaxed) : UINT64_MAX;
 }
@@ -212,11 +223,11 @@ static inline bool fm_xq_is_behind(const struct fm_xq *q)
  * the device as it is, those who are to hear that the queue has work are told after the launch, not
  * before.
  */
-static inline uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
+FM_PART uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 {
 	struct fm_slot *s = q->slot;
+	uint64_t est = fm_xq_estimate(key);
 	uint64_t before = atomic_fetch_add(&s->begun, 1);
-	uint64_t est = fm_xq_estimate(q, key);
 	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = fm_xq_was_idle(q, before);
@@ -295,7 +306,7 @@ static inline bool fm_xq_is_first(struct fm_xq *q)
  * order). */
 static inline void fm_xq_end(struct fm_xq *q)
 {
-	atomic_fetch_add_explicit(&q->slot->passed, 1, memory_order_release);
+	fm_count_raise(&q->slot->passed, fm_xq_is_own(q));
 	if (FM_UNLIKELY(atomic_load_explicit(&q->announce, memory_order_relaxed)))
 		fm_xq_announce(q);
 }
@@ -303,7 +314,7 @@ static inline void fm_xq_end(struct fm_xq *q)
 /* Launches that the driver has for sure: what a wait that begins now will cover. */
 static inline uint64_t fm_xq_mark(struct fm_xq *q)
 {
-	return atomic_load_explicit(&q->slot->passed, memory_order_acquire);
+	return fm_count_sum(&q->slot->passed);
 }
 
 /* All launches up to mark are finished: the driver has said so. since: the caller has waited for

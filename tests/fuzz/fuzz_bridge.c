@@ -155,7 +155,7 @@ static void say(struct world *w, struct client *c, struct input *in)
 static void scribble(struct client *c, struct input *in)
 {
 	struct fm_slot *s = &c->board->slot[take(in) % FM_BOARD_SLOTS];
-	_Atomic uint64_t *words[] = {&s->begun, &s->passed, &s->done, &s->done_at, &s->released,
+	_Atomic uint64_t *words[] = {&s->begun, &s->passed.own, &s->done, &s->done_at, &s->released,
 		&s->device_ns, &s->busy_since, &s->gates, &s->held_ns};
 	struct fm_board_call *call = &c->board->call[take(in) % FM_BOARD_CALLS];
 	uint8_t which = take(in) % 14;

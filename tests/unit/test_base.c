@@ -9,12 +9,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/heap.h"
 #include "base/hist.h"
 #include "base/list.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 
 struct item {
@@ -252,6 +254,39 @@ static void scopes_clean_up(void **state)
 	close(kept);
 }
 
+/* --- counts --- */
+
+enum { RAISED = 100000 };
+
+static void *raise_others(void *arg)
+{
+	for (int i = 0; i < RAISED; i++)
+		fm_count_raise(arg, false);
+	return NULL;
+}
+
+/* By its owner and by two others at one time: none is lost, and it never falls. */
+static void counts_lose_nothing(void **state)
+{
+	static struct fm_count c; /* threads may outlive a failure */
+	pthread_t id[2];
+	uint64_t last = 0;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&id[i], NULL, raise_others, &c), 0);
+	for (int i = 0; i < RAISED; i++) {
+		uint64_t sum;
+
+		fm_count_raise(&c, true);
+		sum = fm_count_sum(&c);
+		assert_true(sum > last);
+		last = sum;
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(id[i], NULL);
+	assert_int_equal(fm_count_sum(&c), 3 * RAISED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +299,7 @@ int main(void)
 		cmocka_unit_test(err_is_a_value),
 		cmocka_unit_test(times_saturate),
 		cmocka_unit_test(scopes_clean_up),
+		cmocka_unit_test(counts_lose_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

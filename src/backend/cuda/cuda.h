@@ -7,6 +7,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "base/clock.h"
+#include "base/count.h"
 #include "driver.h"
 #include "guard.h"
 #include "turnstile.h"
@@ -36,12 +37,12 @@ struct fm_cu_queue {
 					      fm_xq_create() on */
 	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
 	/* What is put into the stream besides commands, by who puts it there. */
-	_Atomic uint64_t orders;     /* so many */
+	struct fm_count orders;      /* so many; owned as the XQueue is */
 	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
 	_Atomic uint64_t order_from; /* has this command finished, so has that one */
 	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
-	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
 
+	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
 	const struct fm_cu_driver *cu;
 	CUcontext base;  /* the one that holds what ctx uses: the primary one of a green context,
 			    else  ctx itself. Any thread may make it current */

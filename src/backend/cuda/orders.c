@@ -15,8 +15,10 @@ bool fm_cu_ordered(void *hwq, uint64_t done)
 
 void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark)
 {
-	uint64_t all = atomic_fetch_add(&q->orders, 1) + 1 + mark;
+	uint64_t all;
 
+	fm_count_raise(&q->orders, false);
+	all = mark + fm_count_sum(&q->orders);
 	atomic_store(&q->order_all, all);
 	atomic_store(&q->order_from, begun + 1);
 }
@@ -32,7 +34,7 @@ void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
 void fm_cu_ask(void *hwq, uint64_t mark)
 {
 	struct fm_cu_queue *q = hwq;
-	uint64_t all = mark + atomic_load(&q->orders);
+	uint64_t all = mark + fm_count_sum(&q->orders);
 	fm_cu_result rc;
 
 	if (!q->cu->stream_query || fm_cu_touch(q))

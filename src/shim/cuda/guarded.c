@@ -22,7 +22,7 @@
 /* And so long a first launch. */
 #define FIRST_MOST (2 * FM_S)
 
-_Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful;
+_Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful, fm_cuda_awaited;
 static _Atomic unsigned guards; /* queues that have one */
 
 /* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
@@ -369,15 +369,11 @@ void fm_cuda_wait_end_all(bool begun)
 
 /* --- what waits for a thread of the program's --- */
 
-/* Something of that kind was ever put into some stream; and of what counts for all that wait for
- * each other by the driver's rules, so much. */
-static _Atomic bool awaited;
+/* Of what counts for all that wait for each other by the driver's rules, so much. */
 static _Atomic uint32_t awaits_implicit;
 
-void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream)
+void fm_cuda_awaits_others_slow(struct fm_cuda_queue *q, CUstream stream)
 {
-	if (FM_LIKELY(!atomic_load_explicit(&awaited, memory_order_relaxed)))
-		return;
 	if (q)
 		atomic_fetch_add(&q->awaits, 1);
 	if (!q || q->blocking || stream == FM_CU_STREAM_LEGACY)
@@ -386,8 +382,8 @@ void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream)
 
 void fm_cuda_awaits_program(struct fm_cuda_queue *q, CUstream stream)
 {
-	if (!atomic_load_explicit(&awaited, memory_order_relaxed))
-		atomic_store(&awaited, true);
+	if (!atomic_load_explicit(&fm_cuda_awaited, memory_order_relaxed))
+		atomic_store(&fm_cuda_awaited, true);
 	fm_cuda_awaits_others(q, stream);
 }
 

@@ -9,8 +9,8 @@
 
 /* Some stream has a guard, or has had one; some stream is, or was, bound; the one or the other, so
  * that calls into the driver may come in each other's way; launches need more than to be counted,
- * or may yet. */
-extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful;
+ * or may yet; something that waits for the program was ever put into some stream. */
+extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful, fm_cuda_awaited;
 
 /* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
  * one before fm_xq_create(); and what came of it, after. */
@@ -70,7 +70,12 @@ void fm_cuda_wait_end_all(bool begun);
  * stream is not stopped while it waits (guard.h): that thread may have to wait for what is stopped.
  */
 void fm_cuda_awaits_program(struct fm_cuda_queue *q, CUstream stream);
-void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream);
+void fm_cuda_awaits_others_slow(struct fm_cuda_queue *q, CUstream stream);
+static inline void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_awaited, memory_order_relaxed)))
+		fm_cuda_awaits_others_slow(q, stream);
+}
 /* Between fm_cu_guard_begin(), or fm_cu_guard_graph(), and the launch. */
 void fm_cuda_guard_mark(struct fm_cuda_queue *q);
 

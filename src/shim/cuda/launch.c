@@ -1,27 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The calls that put something onto a stream: begin, the driver's call as the program made it, end.
- * What only orders work (events, waits, host functions) takes the device no time, stands behind the
- * gates of the work before it anyway, and is not counted.
+ * What only orders work: order.h.
  */
 #include "graph_guard.h"
+#include "order.h"
 
 struct launch {
 	struct fm_cuda_queue *q;
 	uint64_t mark;
 	enum fm_cuda_way way;
-	bool first;     /* of its kind: first.c */
-	CUstream joins; /* it may, by this, take part in a capture; or NULL */
+	bool first; /* of its kind: first.c */
 };
-
-/* In front of what must not run ahead of kernels that were captured before it. */
-static void seal(struct fm_cuda_queue *q, CUstream stream)
-{
-	if (FM_LIKELY(!atomic_load_explicit(&q->unsealed, memory_order_relaxed)))
-		return;
-	if (fm_cuda_graph_takes_gates(stream) && fm_xq_capture_seam(q->xq))
-		atomic_store(&q->unsealed, false);
-}
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
@@ -35,20 +25,13 @@ static FM_COLD bool captured(
 	if (kernel) {
 		atomic_store(&q->unsealed, true);
 	} else {
-		seal(q, stream);
+		fm_cuda_seal(q, stream);
 		divisible = divisible && !atomic_load(&q->unsealed);
 	}
 	if (fm_cuda_graph_takes_gates(stream) &&
 		fm_xq_capture(q->xq, key, fm_cuda_graph_number(stream), divisible))
 		fm_cuda_graph_gated(stream);
 	return true;
-}
-
-/* While graphs are captured: this may fork one, or join, or become a node that nothing covers. */
-static FM_COLD void captured_besides(struct fm_cuda_queue *q, CUstream stream)
-{
-	if (fm_cuda_capturing(stream))
-		fm_xq_capture_whole(q->xq, fm_cuda_graph_number(stream));
 }
 
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
@@ -99,73 +82,6 @@ static inline FM_HOT struct launch begin(
 	return l;
 }
 
-/* Captured, it is no node. */
-static inline bool waits_for_event(enum fm_cuda_id id)
-{
-	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
-}
-
-/* May the stream come to wait in it for the program, which knows nothing of the device? */
-#define CALL(name) (id == FM_CUDA_##name || id == FM_CUDA_##name##_ptsz)
-static inline bool waits_for_program(enum fm_cuda_id id)
-{
-	return CALL(cuLaunchHostFunc) || CALL(cuLaunchHostFunc_v2) || CALL(cuStreamAddCallback) ||
-	       CALL(cuStreamWaitValue32) || CALL(cuStreamWaitValue32_v2) ||
-	       CALL(cuStreamWaitValue64) || CALL(cuStreamWaitValue64_v2) ||
-	       CALL(cuStreamBatchMemOp) || CALL(cuStreamBatchMemOp_v2) ||
-	       CALL(cuWaitExternalSemaphoresAsync);
-}
-
-/* While graphs are captured. */
-static FM_COLD void captured_order(struct fm_cuda_queue *q, CUstream stream)
-{
-	if (!fm_cuda_capturing(stream))
-		return;
-	seal(q, stream);
-	if (atomic_load(&q->unsealed))
-		captured_besides(q, stream);
-}
-
-/* A command that only orders: counted apart, for what queries answer. */
-static inline FM_HOT struct launch ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
-{
-	CUstream stream = fm_cuda_stream(given, per_thread);
-	struct launch l = {0};
-
-	if (FM_UNLIKELY(fm_cu_inside))
-		return l;
-	l.q = fm_cuda_find_governed(stream);
-	if (waits_for_program(id))
-		fm_cuda_awaits_program(l.q, stream);
-	else if (waits_for_event(id))
-		fm_cuda_awaits_others(l.q, stream);
-	if (!l.q) {
-		fm_cuda_cover(stream);
-		return l;
-	}
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
-		if (!waits_for_event(id))
-			captured_order(l.q, stream);
-		else if (stream != FM_CU_STREAM_LEGACY) /* to ask about it spoils captures */
-			l.joins = stream;
-	}
-	l.way = fm_cuda_order_enter(l.q);
-	fm_cuda_cover(stream);
-	atomic_fetch_add_explicit(&l.q->hw.orders, 1, memory_order_relaxed);
-	atomic_store_explicit(&l.q->ordered, true, memory_order_relaxed);
-	return l;
-}
-
-static inline void ordered(struct launch l)
-{
-	if (FM_UNLIKELY(l.joins))
-		captured_besides(l.q, l.joins);
-	if (FM_LIKELY(!l.way))
-		return;
-	fm_cuda_order_put(l.q);
-	fm_cuda_way_end(l.q, l.way);
-}
-
 /* Before end(). One that was let in while something was stopped may itself be left out: a word
  * behind it would run ahead of it, and it stays a first one. */
 static inline void launched(struct launch l, const void *what, struct fm_cuda_kernel *kernel,
@@ -187,24 +103,25 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_synced(l.q->xq, l.mark + 1);
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
-	FM_HOT fm_cu_result symbol params                                   \
-	{                                                                   \
-		struct launch l = {0};                                      \
-		fm_cu_result rc;                                            \
-                                                                            \
-		if (work)                                                   \
-			l = begin(stream, per_thread, key, id, NULL);       \
-		else                                                        \
-			l = ordering(stream, per_thread, id);               \
-		fm_cu_inside++;                                             \
-		rc = NEXT(id, params, args);                                \
-		fm_cu_inside--;                                             \
-		if (work)                                                   \
-			end(l, rc == FM_CU_SUCCESS && (waits));             \
-		else                                                        \
-			ordered(l);                                         \
-		return rc;                                                  \
+#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)     \
+	FM_HOT fm_cu_result symbol params                                       \
+	{                                                                       \
+		struct launch l = {0};                                          \
+		struct fm_cuda_order o = {0};                                   \
+		fm_cu_result rc;                                                \
+                                                                                \
+		if (work)                                                       \
+			l = begin(stream, per_thread, key, id, NULL);           \
+		else                                                            \
+			o = fm_cuda_ordering(stream, per_thread, id);           \
+		fm_cu_inside++;                                                 \
+		rc = NEXT(id, params, args);                                    \
+		fm_cu_inside--;                                                 \
+		if (work)                                                       \
+			end(l, rc == FM_CU_SUCCESS && (waits));                 \
+		else                                                            \
+			fm_cuda_ordered(o, fm_cuda_stream(stream, per_thread)); \
+		return rc;                                                      \
 	}
 #define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args)                 \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, work, waits, key, params,     \
@@ -284,6 +201,38 @@ static FM_HOT void end_kernel(
 		fm_xq_order_give(p->l.q->xq);
 }
 
+/* Where nothing is rewritten a launch is counted, as what there is to be captured is. */
+static __attribute__((noinline)) FM_COLD struct fm_cuda_queue *enter_plain_slow(
+	struct fm_cuda_queue *q, CUstream stream, uint64_t key, enum fm_cuda_id id)
+{
+	if (atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) &&
+		captured(q, stream, key, false, false))
+		return NULL;
+	if (q && q != &fm_cuda_refused)
+		return q;
+	q = fm_cuda_first(stream, q, fm_cuda_calls[id].name);
+	if (!q)
+		fm_cuda_cover(stream);
+	return q;
+}
+
+FM_PART struct fm_cuda_queue *enter_plain(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct fm_cuda_queue *q;
+
+	if (FM_UNLIKELY(fm_cu_inside))
+		return NULL;
+	q = fm_cuda_find(stream);
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) || !q ||
+			q == &fm_cuda_refused))
+		q = enter_plain_slow(q, stream, key, id);
+	if (FM_LIKELY(q))
+		fm_xq_begin(q->xq, key, key_waits(key));
+	return q;
+}
+
 #define GIVEN_BY_DIMS                                                          \
 	&(const struct fm_cu_launch_config)                                    \
 	{                                                                      \
@@ -317,22 +266,20 @@ static FM_HOT void end_kernel(
 		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
 		return rc;                                                                         \
 	}                                                                                          \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_plain decl                   \
+	FM_HOT fm_cu_result symbol decl                                                            \
 	{                                                                                          \
-		struct launch l = enter(stream, per_thread, key, id, false, NULL, NULL, false);    \
+		struct fm_cuda_queue *q;                                                           \
 		fm_cu_result rc;                                                                   \
                                                                                                    \
+		if (atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))                  \
+			return symbol##_rewritten call;                                            \
+		q = enter_plain(stream, per_thread, key, id);                                      \
 		fm_cu_inside++;                                                                    \
 		rc = NEXT(id, decl, call);                                                         \
 		fm_cu_inside--;                                                                    \
-		end(l, false);                                                                     \
+		if (FM_LIKELY(q))                                                                  \
+			fm_xq_end(q->xq);                                                          \
 		return rc;                                                                         \
-	}                                                                                          \
-	FM_HOT fm_cu_result symbol decl                                                            \
-	{                                                                                          \
-		return atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed)                \
-			       ? symbol##_rewritten call                                           \
-			       : symbol##_plain call;                                              \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
@@ -384,51 +331,6 @@ static fm_cu_result set_ours(CUfunction f)
 		return rc;                                                    \
 	}
 FM_CUDA_KERNELS_OLD(OLD)
-
-/* What an event that is recorded now will stand behind. One recorded into a graph says nothing. */
-static inline FM_HOT bool look(
-	CUstream given, bool per_thread, struct fm_cuda_mark *m, struct launch *l)
-{
-	CUstream stream = fm_cuda_stream(given, per_thread);
-	struct fm_cuda_queue *q;
-
-	if (FM_UNLIKELY(fm_cu_inside))
-		return false;
-	l->q = q = fm_cuda_find_governed(stream);
-	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
-		captured_besides(q, stream);
-	if (q)
-		l->way = fm_cuda_order_enter(q);
-	fm_cuda_cover(stream);
-	if (!q || (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-			  fm_cuda_capturing(stream)))
-		return false;
-	*m = fm_cuda_mark(q);
-	m->all++;
-	atomic_fetch_add_explicit(&q->hw.orders, 1, memory_order_relaxed);
-	return true;
-}
-
-/* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args) \
-	FM_HOT fm_cu_result symbol params                                   \
-	{                                                                   \
-		struct fm_cuda_mark m;                                      \
-		struct launch l = {0};                                      \
-		bool known = look(stream, per_thread, &m, &l);              \
-		fm_cu_result rc;                                            \
-                                                                            \
-		fm_cuda_event_forget(event);                                \
-		fm_cu_inside++;                                             \
-		rc = NEXT(id, params, args);                                \
-		fm_cu_inside--;                                             \
-		ordered(l);                                                 \
-		if (known && rc == FM_CU_SUCCESS)                           \
-			fm_cuda_event_set(event, &m);                       \
-		return rc;                                                  \
-	}
-FM_CUDA_RECORDS(LAUNCH)
-#undef ONE
 
 static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, bool per_thread,
 	uint64_t key, enum fm_cuda_id id, CUgraphExec graph, struct fm_cuda_exec *e)

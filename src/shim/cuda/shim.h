@@ -211,7 +211,7 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 	return (struct fm_cuda_mark){.key = q->key,
 		.generation = q->generation,
 		.mark = mark,
-		.all = mark + atomic_load_explicit(&q->hw.orders, memory_order_acquire)};
+		.all = mark + fm_count_sum(&q->hw.orders)};
 }
 
 /* The driver has said that all before m is finished. The caller owns a use of q. since: as in
@@ -246,10 +246,7 @@ size_t fm_cuda_node_room(const struct CUgraphNodeParams_st *what);
 struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 	struct CUgraphNodeParams_st *copy, struct fm_cuda_args *a, void *room);
 
-/* --- events.c: what an event stands behind. Lossy: the last 1024 or so. --- */
-void fm_cuda_event_forget(CUevent event);
-void fm_cuda_event_set(CUevent event, const struct fm_cuda_mark *m);
-bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m);
+/* --- events.c: what an event stands behind (events.h). Lossy: the last 1024 or so. --- */
 void fm_cuda_events_clear(void);
 
 /* --- capture.c --- */

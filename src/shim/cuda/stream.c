@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, and the lives of streams, contexts and events. */
+#include "events.h"
 #include "guarded.h"
 
 #define DEVICES 64

@@ -54,7 +54,7 @@ static bool may_be_long(struct fm_shim_queue *q, struct fm_shim_kernel *k,
 	uint64_t last;
 
 	pthread_mutex_lock(&k->lock);
-	last = k->last_key ? fm_xq_estimate(q->xq, k->last_key) : UINT64_MAX;
+	last = k->last_key ? fm_xq_estimate(k->last_key) : UINT64_MAX;
 	if (last != UINT64_MAX && k->last_items > 0 &&
 		(double)last / k->last_items > k->ns_per_item)
 		k->ns_per_item = (double)last / k->last_items;

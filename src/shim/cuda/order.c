@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What only orders work (order.h), where somebody heeds it; and the calls that record events. */
+#include "order.h"
+#include "events.h"
+
+void fm_cuda_seal(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&q->unsealed, memory_order_relaxed)))
+		return;
+	if (fm_cuda_graph_takes_gates(stream) && fm_xq_capture_seam(q->xq))
+		atomic_store(&q->unsealed, false);
+}
+
+void fm_cuda_captured_besides(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (fm_cuda_capturing(stream))
+		fm_xq_capture_whole(q->xq, fm_cuda_graph_number(stream));
+}
+
+/* While graphs are captured. */
+static FM_COLD void captured_order(struct fm_cuda_queue *q, CUstream stream)
+{
+	if (!fm_cuda_capturing(stream))
+		return;
+	fm_cuda_seal(q, stream);
+	if (atomic_load(&q->unsealed))
+		fm_cuda_captured_besides(q, stream);
+}
+
+FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id)
+{
+	struct fm_cuda_order o = {.q = q};
+
+	if (!q) {
+		fm_cuda_cover(stream);
+		return o;
+	}
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
+		if (!fm_cuda_waits_for_event(id))
+			captured_order(q, stream);
+		else /* to ask about the legacy stream spoils captures */
+			o.joins = stream != FM_CU_STREAM_LEGACY;
+	}
+	o.way = fm_cuda_order_enter(q);
+	fm_cuda_cover(stream);
+	fm_cuda_order_count(q);
+	atomic_store_explicit(&q->ordered, true, memory_order_relaxed);
+	return o;
+}
+
+FM_HOT struct fm_cuda_order fm_cuda_ordering_seldom(
+	CUstream given, bool per_thread, enum fm_cuda_id id)
+{
+	return fm_cuda_ordering_part(given, per_thread, id);
+}
+
+/* --- events that are recorded --- */
+
+/* What it will stand behind: of no queue, if it is recorded into a graph, which says nothing. */
+struct recorded {
+	struct fm_cuda_queue *of;
+	uint64_t mark, all;
+};
+
+/* Does the event stand behind what there is in the stream? */
+static __attribute__((noinline)) FM_HOT bool record_heeded(
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way *way)
+{
+	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
+		fm_cuda_captured_besides(q, stream);
+	if (q)
+		*way = fm_cuda_order_enter(q);
+	fm_cuda_cover(stream);
+	return q && !(FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
+			    fm_cuda_capturing(stream));
+}
+
+FM_PART struct fm_cuda_order recording(CUstream given, bool per_thread, struct recorded *r)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct fm_cuda_order o = {0};
+	enum fm_cuda_way way = FM_CUDA_FREE;
+
+	r->of = NULL;
+	if (FM_UNLIKELY(fm_cu_inside))
+		return o;
+	r->of = o.q = fm_cuda_find_governed(stream);
+	if (FM_UNLIKELY(fm_cuda_order_heeds())) {
+		if (!record_heeded(o.q, stream, &way))
+			r->of = NULL;
+		o.way = way;
+	}
+	if (FM_UNLIKELY(!r->of))
+		return o;
+	r->mark = fm_xq_mark(o.q->xq);
+	r->all = r->mark + fm_count_sum(&o.q->hw.orders) + 1;
+	fm_cuda_order_count(o.q);
+	return o;
+}
+
+/* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
+#define ONE(id, symbol, per_thread, stream, params, args)                   \
+	FM_HOT fm_cu_result symbol params                                   \
+	{                                                                   \
+		struct recorded r = {0};                                    \
+		struct fm_cuda_order o = recording(stream, per_thread, &r); \
+		struct fm_cuda_event *e = fm_cuda_event_forget(event);      \
+		fm_cu_result rc;                                            \
+                                                                            \
+		fm_cu_inside++;                                             \
+		rc = NEXT(id, params, args);                                \
+		fm_cu_inside--;                                             \
+		fm_cuda_ordered(o, stream);                                 \
+		if (FM_LIKELY(r.of) && rc == FM_CU_SUCCESS)                 \
+			fm_cuda_event_set(e, event, r.of, r.mark, r.all);   \
+		return rc;                                                  \
+	}
+#define RECORD(name, suffix, clone, since, stream, work, waits, key, params, args) \
+	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, params, args) \
+	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, params, args)
+FM_CUDA_RECORDS(RECORD)
