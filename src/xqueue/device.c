@@ -23,6 +23,8 @@
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
 #define SAMPLE_EVERY 16
+/* Where the driver could not be asked: a program that captures graphs alone wakes nobody. */
+#define REACH_AGAIN (2 * FM_MS)
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
@@ -38,20 +40,21 @@ static struct fm_gate_words words(struct fm_xq *q)
 		gate, &s->waiting, &s->progress, hold};
 }
 
-void fm_xq_device_reach(struct fm_xq *q)
+uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	int rc;
 
 	if (!q->device_gates || !q->ops->reach_gates || x->page_tried || w.gate_map == w.map)
-		return;
+		return FM_NEVER;
 	rc = q->ops->reach_gates(q->hwq, &w);
 	if (rc == -EBUSY)
-		return;
+		return now + REACH_AGAIN;
 	x->page_tried = true;
 	if (rc)
 		fm_xq_set_level(q, FM_LEVEL_PENDING);
+	return FM_NEVER;
 }
 
 /* What the device has timed meanwhile teaches the estimates. */

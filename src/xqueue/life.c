@@ -192,7 +192,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	fm_xq_reap(q);
 	look = fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
-	fm_xq_device_reach(q);
+	look = FM_MIN(look, fm_xq_device_reach(q, now));
 	next = q->device_gates ? fm_xq_device_pump(q, now) : fm_xq_watch_tail(q, now);
 	next = FM_MIN(next, look);
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
@@ -367,7 +367,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 		return rc;
 	}
 	pthread_mutex_lock(&x->lock);
-	fm_xq_device_reach(q);
+	fm_xq_device_reach(q, fm_now());
 	fm_xq_leave(q);
 	*out = q;
 	return 0;

@@ -214,8 +214,9 @@ static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *n
 }
 
 /* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
-/* In strict mode: level 1, unless the device can read what the program cannot write. */
-void fm_xq_device_reach(struct fm_xq *q);
+/* In strict mode: level 1, unless the device can read what the program cannot write. Returns when
+ * to try again. */
+uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now);
 /* A gate. curious: time the segment behind it. */
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* A command of a kind not seen before comes: a gate in front of it, to time it? */

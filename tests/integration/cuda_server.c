@@ -64,6 +64,24 @@ static void graphs(void)
 	MUST(words[1][0] == after(2 * KERNELS));
 }
 
+/* Not before it has from the daemon what its gates are to wait for. */
+static CUgraph with_gates(CUstream s)
+{
+	CUgraph graph;
+
+	for (int tries = 0; tries < 5000; tries++) {
+		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+		work(s, out[0], KERNELS);
+		CU(cuStreamEndCapture(s, &graph));
+		if (info(s).gates)
+			return graph;
+		CU(cuGraphDestroy(graph));
+		usleep(2000);
+	}
+	MUST(!"gates are captured");
+	return NULL;
+}
+
 /* It has gates of the stream that it was captured on: another one that comes later has its own. */
 static void graph_outlives_stream(void)
 {
@@ -74,10 +92,7 @@ static void graph_outlives_stream(void)
 
 	IS(0, fm_cuda_bind(urgent, &u));
 	IS(0, fm_cuda_bind(s, &u));
-	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
-	work(s, out[0], KERNELS);
-	MUST(info(s).gates);
-	CU(cuStreamEndCapture(s, &graph));
+	graph = with_gates(s);
 	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	CU(cuStreamDestroy_v2(s));
 	usleep(100000);
