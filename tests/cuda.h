@@ -66,6 +66,32 @@ struct cu_edge {
 	unsigned char from_port, to_port, type, reserved[5];
 };
 
+struct cu_fill_node { /* CUDA_MEMSET_NODE_PARAMS */
+	CUdeviceptr dst;
+	size_t pitch;
+	unsigned value, width; /* of an element, in bytes */
+	size_t n, height;
+};
+
+struct cu_host_node { /* CUDA_HOST_NODE_PARAMS */
+	CUhostFn fn;
+	void *arg;
+};
+
+struct cu_place_3d {
+	size_t x, y, z, lod;
+	int type; /* CU_MEMORY_* */
+	void *host;
+	CUdeviceptr device;
+	void *array, *reserved;
+	size_t pitch, height;
+};
+
+struct cu_copy_3d { /* CUDA_MEMCPY3D */
+	struct cu_place_3d src, dst;
+	size_t width, height, depth;
+};
+
 enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_SERIALIZATION = 6 };
 
 struct cu_launch_attribute {
@@ -301,6 +327,9 @@ struct cu_copy_2d {
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
 	X(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, (CUgraphNode node, int id, void *value)) \
 	X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, (CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)) \
+	X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, (CUgraphExec exec, CUgraphNode node, const struct cu_copy_3d *copy, CUcontext ctx)) \
+	X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, (CUgraphExec exec, CUgraphNode node, const struct cu_fill_node *fill, CUcontext ctx)) \
+	X(cuGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams, 10020, (CUgraphExec exec, CUgraphNode node, const struct cu_host_node *host)) \
 	X(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070, (CUgraphNode node, struct cu_words_node *words)) \
 	X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	X(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams, 10000, (CUgraphNode node, struct cu_kernel_node *kernel)) \

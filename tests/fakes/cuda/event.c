@@ -23,12 +23,18 @@ void fk_record_put(struct fk_record *r)
 		free(r);
 }
 
+static CUcontext base_of(CUcontext ctx)
+{
+	return ctx->green ? &fk.primary[ctx->dev] : ctx;
+}
+
 fm_cu_result cuEventCreate(CUevent *event, unsigned flags)
 {
 	FK_TRY(fk_enter_ctx());
 	*event = fk.refuse[FAKE_CUDA_EVENTS] ? NULL : calloc(1, sizeof(**event));
 	if (!*event)
 		return fk_leave(CU_OUT_OF_MEMORY);
+	(*event)->ctx = base_of(fk_ctx());
 	(*event)->flags = flags;
 	(*event)->next = fk.events;
 	fk.events = *event;
@@ -90,6 +96,8 @@ fm_cu_result cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned fla
 	FK_TRY(find(event));
 	rc = fk_stream_find(stream, &s);
 	rc = rc ? rc : fk_implicit(s);
+	if (!rc && event->ctx != base_of(s->ctx))
+		rc = CU_INVALID_HANDLE;
 	if (rc)
 		return fk_leave(rc);
 	if (s->capture && flags)
@@ -131,8 +139,10 @@ fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 		return fk_leave(rc);
 	if (event->capture && !flags)
 		return fk_leave(fk_capture_wait(s, event));
-	if (s->capture) /* the event is of no capture: nothing in a graph may wait for it */
+	if (s->capture) { /* the event is of no capture: nothing in a graph may wait for it */
+		s->capture->invalid = true;
 		return fk_leave(CU_CAPTURE_ISOLATION);
+	}
 	if (!event->record)
 		return fk_leave(FM_CU_SUCCESS);
 	at = event->record->at;

@@ -151,6 +151,7 @@ static CUgraphExec *find(CUgraphExec exec)
 {
 	CUgraphExec *e = &execs;
 
+	fk_defined(exec);
 	while (*e && *e != exec)
 		e = &(*e)->next;
 	return e;
@@ -158,11 +159,16 @@ static CUgraphExec *find(CUgraphExec exec)
 
 fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
+	fm_cu_result fails = fk_fails("cuGraphInstantiateWithFlags");
 	CUgraphExec e;
 
 	FK_TRY(fk_enter_ctx());
 	if (!exec || !fk_graph_known(graph) || flags > 15)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (fails) {
+		*exec = FK_UNDEFINED;
+		return fk_leave(fails);
+	}
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return fk_leave(CU_OUT_OF_MEMORY);
@@ -280,28 +286,47 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 
 fm_cu_result cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
+	FK_TRY(fk_fails("cuGraphLaunch"));
 	FK_TRY(fk_enter());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(launch(exec, stream));
 }
 
-fm_cu_result cuGraphUpload(CUgraphExec exec, CUstream stream)
+/* Behind the launches of before, in whatever streams those were. */
+static fm_cu_result upload(CUgraphExec exec, CUstream stream)
 {
 	struct fk_work nothing = {0};
+	CUstream s;
 
+	FK_TRY(fk_stream_find(stream, &s));
+	if (s->capture)
+		return fk_enqueue(stream, &nothing, NULL);
+	FK_TRY(fk_implicit(s));
+	return fk_submit(s, &nothing, &exec->last, 1, NULL);
+}
+
+fm_cu_result cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
 	FK_TRY(fk_enter());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(fk_enqueue(stream, &nothing, NULL));
+	return fk_leave(upload(exec, stream));
+}
+
+/* Whose nodes can be named: its graph has not been destroyed. */
+static bool can_change(CUgraphExec exec)
+{
+	return *find(exec) && fk_graph_known(exec->plan->graph);
 }
 
 /* Of launches from now on. */
 fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *k)
 {
+	FK_TRY(fk_fails("cuGraphExecKernelNodeSetParams_v2"));
 	FK_TRY(fk_enter_ctx());
-	if (!*find(exec))
+	if (!can_change(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(fk_node_set(step_of(&exec->plan, node, NULL), k));
 }
@@ -323,9 +348,67 @@ fm_cu_result cuGraphExecBatchMemOpNodeSetParams(
 	CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)
 {
 	FK_TRY(fk_enter_ctx());
-	if (!*find(exec))
+	if (!can_change(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(set_words(step_of(&exec->plan, node, NULL), words));
+}
+
+/* NULL: there is none, or it is something else. */
+static struct fk_work *step_that(CUgraphExec exec, CUgraphNode node, enum fk_what what)
+{
+	struct fk_work *w = can_change(exec) ? step_of(&exec->plan, node, NULL) : NULL;
+
+	return w && w->what == what ? w : NULL;
+}
+
+static void *place_of(const struct cu_place_3d *p)
+{
+	return p->type == CU_MEMORY_HOST ? p->host : (void *)(uintptr_t)p->device;
+}
+
+/* In one dimension. */
+fm_cu_result cuGraphExecMemcpyNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const struct cu_copy_3d *copy, CUcontext ctx)
+{
+	struct fk_work *w;
+
+	FK_TRY(fk_enter_ctx());
+	w = step_that(exec, node, FK_COPY);
+	if (!w || !copy || !ctx || copy->height != 1 || copy->depth != 1)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	w->copy.src = place_of(&copy->src);
+	w->copy.dst = place_of(&copy->dst);
+	w->copy.width = copy->width;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphExecMemsetNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const struct cu_fill_node *fill, CUcontext ctx)
+{
+	struct fk_work *w;
+
+	FK_TRY(fk_enter_ctx());
+	w = step_that(exec, node, FK_FILL);
+	if (!w || !fill || !ctx || fill->width != w->set.width || fill->height != 1)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	w->set.dst = (void *)(uintptr_t)fill->dst;
+	w->set.n = fill->n;
+	w->set.value = fill->value;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphExecHostNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, const struct cu_host_node *host)
+{
+	struct fk_work *w;
+
+	FK_TRY(fk_enter_ctx());
+	w = step_that(exec, node, FK_HOST);
+	if (!w || !host || !host->fn)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	w->host.fn = host->fn;
+	w->host.arg = host->arg;
+	return fk_leave(FM_CU_SUCCESS);
 }
 
 /* Of kernels alone, copies and fills: others cannot be left out. */
@@ -336,7 +419,7 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 
 	FK_TRY(cuGraphNodeGetType(node, &type));
 	FK_TRY(fk_enter_ctx());
-	if (!*find(exec) || type > 2 || !step_of(&exec->plan, node, &disable))
+	if (!can_change(exec) || type > 2 || !step_of(&exec->plan, node, &disable))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(FM_CU_SUCCESS);
 }

@@ -23,6 +23,8 @@
  *   FAKE_CUDA_LOST=ERROR@N     the device is lost at the N-th kernel; 0: before all else
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
+ *   FAKE_CUDA_FAIL=CALL@N/M=E  of calls of that name the N-th fails with this error, and each M-th
+ *                              from then on; M 0: it alone. What it would return is left undefined
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
@@ -180,6 +182,7 @@ struct CUstream_st {
 
 struct CUevent_st {
 	struct CUevent_st *next;
+	CUcontext ctx; /* not a green one */
 	unsigned flags;
 	struct fk_record *record;   /* the latest, or NULL */
 	struct fk_capture *capture; /* it was recorded into a capture last; or NULL */
@@ -196,6 +199,7 @@ struct CUgraphNode_st {
 	struct fk_work work;
 	struct fk_nodes *after;
 	CUgraphNode origin; /* in the graph that its own is a clone of */
+	bool early;         /* what it comes behind may not have ended when it begins */
 	bool mark;
 };
 
@@ -265,6 +269,10 @@ bool fk_ctx_known(CUcontext ctx);
 uint64_t fk_now(void);
 const char *fk_env(const char *name); /* NULL unless set to something but 0 */
 bool fk_thin(void); /* FAKE_CUDA_THIN: what a call costs is in front of the driver */
+/* FAKE_CUDA_FAIL: how this call of that name fails, or 0. */
+fm_cu_result fk_fails(const char *call);
+#define FK_UNDEFINED ((void *)0x5ead)
+void fk_defined(const void *handle); /* ends the process if it is what such a call returned */
 
 /* devices.c */
 fm_cu_result fk_device(

@@ -68,6 +68,7 @@ static CUgraph *find_graph(CUgraph graph)
 {
 	CUgraph *g = &graphs;
 
+	fk_defined(graph);
 	while (*g && *g != graph)
 		g = &(*g)->next;
 	return g;
@@ -199,15 +200,22 @@ static CUgraph copy(CUgraph graph)
 		if (fk_graph_add(g, &w, after, &made))
 			abort();
 		made->origin = n;
+		made->early = n->early;
 	}
 	return g;
 }
 
 fm_cu_result cuGraphClone(CUgraph *clone, CUgraph graph)
 {
+	fm_cu_result fails = fk_fails("cuGraphClone");
+
 	FK_TRY(fk_enter());
 	if (!clone || !*find_graph(graph))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (fails) {
+		*clone = FK_UNDEFINED;
+		return fk_leave(fails);
+	}
 	*clone = copy(graph);
 	fk_graph_publish(*clone);
 	return fk_leave(FM_CU_SUCCESS);

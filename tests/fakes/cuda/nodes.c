@@ -44,7 +44,7 @@ fm_cu_result cuGraphNodeGetType(CUgraphNode node, int *type)
 fm_cu_result cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, size_t *n)
 {
 	FK_TRY(fk_enter());
-	if (!node || !n)
+	if (!node || !n || node->early) /* a lossy query: of edges that say more */
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	for (size_t i = 0; deps && i < *n; i++)
 		deps[i] = i < node->after->n ? node->after->node[i] : NULL;
@@ -55,12 +55,25 @@ fm_cu_result cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, siz
 
 fm_cu_result cuGraphNodeFindInClone(CUgraphNode *node, CUgraphNode was, CUgraph clone)
 {
+	fm_cu_result fails = fk_fails("cuGraphNodeFindInClone");
+
 	FK_TRY(fk_enter());
-	if (!node || !was || !fk_graph_known(clone))
+	if (fails)
+		*node = FK_UNDEFINED;
+	if (fails || !node || !was || !fk_graph_known(clone))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	for (*node = clone->first; *node && (*node)->origin != was;)
 		*node = (*node)->next;
 	return fk_leave(*node ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
+}
+
+static bool has(CUgraph graph, CUgraphNode node)
+{
+	CUgraphNode n = fk_graph_known(graph) ? graph->first : NULL;
+
+	while (n && n != node)
+		n = n->next;
+	return n;
 }
 
 /* Where it is among what the other comes behind; `n` if it is not. */
@@ -76,9 +89,11 @@ static unsigned edge_of(CUgraphNode from, CUgraphNode to)
 fm_cu_result cuGraphRemoveDependencies(
 	CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
 {
+	FK_TRY(fk_fails("cuGraphRemoveDependencies"));
 	FK_TRY(fk_enter());
 	for (size_t i = 0; i < n; i++)
-		if (!fk_graph_known(graph) || edge_of(from[i], to[i]) == to[i]->after->n)
+		if (!has(graph, from[i]) || !has(graph, to[i]) || to[i]->early ||
+			edge_of(from[i], to[i]) == to[i]->after->n)
 			return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	for (size_t i = 0; i < n; i++) {
 		struct fk_nodes *after = to[i]->after;
@@ -100,8 +115,10 @@ static fm_cu_result add_edge(CUgraphNode from, CUgraphNode to, const struct cu_e
 	if (e && e->type &&
 		(e->type != 1 || e->from_port != 1 || !l || !fk_work_launch(&from->work)))
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (e && e->type)
+	if (e && e->type) {
 		fk_launch_early(l);
+		to->early = true;
+	}
 	memcpy(all, was->node, was->n * sizeof(CUgraphNode));
 	all[was->n] = from;
 	to->after = fk_nodes_copy(all, was->n + 1);
@@ -114,11 +131,12 @@ fm_cu_result cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
 {
 	fm_cu_result rc = FM_CU_SUCCESS;
 
+	FK_TRY(fk_fails("cuGraphAddDependencies_v2"));
 	FK_TRY(fk_enter());
-	if (!fk_graph_known(graph))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = add_edge(from[i], to[i], edge ? &edge[i] : NULL);
+		rc = has(graph, from[i]) && has(graph, to[i])
+			     ? add_edge(from[i], to[i], edge ? &edge[i] : NULL)
+			     : FM_CU_ERROR_INVALID_VALUE;
 	return fk_leave(rc);
 }
 
