@@ -467,10 +467,31 @@ static void threads(struct conform *c)
 	in_threads(c, 4, thread_main);
 }
 
+/* More of them are said to be there than there are. */
+static void no_attributes(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	struct cu_launch_config config = {
+		.grid = {1, 1, 1}, .block = {32, 1, 1}, .stream = s, .attr_count = 1};
+	CUdeviceptr x = new_words(12);
+	struct guard g;
+
+	guard_open(&g);
+	for (int i = 0; i < 3; i++) {
+		step(&g, s, x);
+		note(c, "%d", cu.cuLaunchKernelEx(&config, g.step, (void *[]){&x}, NULL));
+	}
+	note_words(c, "x", x, s);
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
 		{"steps", steps},
+		{"no attributes", no_attributes},
 		{"chains", chains},
 		{"deep queue", deep_queue},
 		{"many blocks", many_blocks},

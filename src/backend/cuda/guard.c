@@ -423,6 +423,8 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 {
+	if (FM_UNLIKELY(c->n_attributes && !c->attributes))
+		return false; /* as the driver will say */
 	for (unsigned i = 0; i < c->n_attributes; i++) {
 		const struct fm_cu_attribute *a = &c->attributes[i];
 

@@ -36,12 +36,12 @@ static FM_HOT bool may_have_it(const struct fm_cu_launch_config *c)
 {
 	bool whole = false;
 
-	if (c->n_attributes >= ATTRIBUTES)
+	if (c->n_attributes >= ATTRIBUTES || !fm_cu_guard_repeats(c, &whole) || whole)
 		return false;
 	for (unsigned i = 0; i < c->n_attributes; i++)
 		if (c->attributes[i].id == FM_CU_LAUNCH_OVERLAPS)
 			return false;
-	return fm_cu_guard_repeats(c, &whole) && !whole;
+	return true;
 }
 
 FM_HOT bool fm_cuda_may_be_early(

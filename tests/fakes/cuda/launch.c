@@ -291,7 +291,7 @@ static bool too_large(const unsigned *grid, const unsigned *block)
 fm_cu_result cuLaunchKernelEx(
 	const struct cu_launch_config *config, CUfunction f, void **params, void **extra)
 {
-	if (!config)
+	if (!config || (config->attr_count && !config->attrs))
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (is_early(config) && fk_env("FAKE_CUDA_NO_EARLY"))
 		return FM_CU_ERROR_NOT_SUPPORTED;
