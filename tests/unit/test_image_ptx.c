@@ -236,6 +236,8 @@ static void where_it_waits(void **state)
 {
 	assert_int_equal(waits("7.8", "sm_90", "ret;"), 1);
 	assert_int_equal(waits("8.4", "sm_90a", "ret;"), 1);
+	assert_int_equal(waits("7.8", "sm_90, texmode_independent", "ret;"), 1);
+	assert_int_equal(waits("7.8", "sm_80, sm_90", "ret;"), 0);
 	assert_int_equal(waits("7.7", "sm_90", "ret;"), 0);
 	assert_int_equal(waits("8.4", "sm_80", "ret;"), 0);
 	assert_int_equal(waits("8.4", "sm_90", "griddepcontrol.wait; ret;"), 1);
