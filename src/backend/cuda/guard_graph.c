@@ -445,6 +445,16 @@ void fm_cu_graphs_forget(CUcontext ctx)
 	pthread_mutex_unlock(&all.lock);
 }
 
+bool fm_cu_graph_gone(const struct fm_cu_graph *g)
+{
+	bool gone;
+
+	pthread_mutex_lock(&all.lock);
+	gone = g->gone;
+	pthread_mutex_unlock(&all.lock);
+	return gone;
+}
+
 void fm_cu_graphs_fork_child(void)
 {
 	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

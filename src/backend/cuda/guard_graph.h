@@ -94,4 +94,6 @@ bool fm_cu_graph_stands(const struct fm_cu_graph *g);
 
 /* --- lives of contexts --- */
 void fm_cu_graphs_forget(CUcontext ctx);
+/* With its context. */
+bool fm_cu_graph_gone(const struct fm_cu_graph *g);
 void fm_cu_graphs_fork_child(void);

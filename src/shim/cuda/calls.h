@@ -315,9 +315,6 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(stream, ptr, n, flags))
 
 #define FM_CUDA_ORDER(X) \
-	X(cuGraphUpload, , ptsz, 11010, stream, 0, 0, 0, \
-		(CUgraphExec graph, CUstream stream), \
-		(graph, stream)) \
 	X(cuStreamWaitEvent, , ptsz, 3020, stream, 0, 0, 0, \
 		(CUstream stream, CUevent event, unsigned flags), \
 		(stream, event, flags)) \
@@ -423,6 +420,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUstream stream, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, unsigned mode), \
 		(stream, graph, deps, data, n, mode)) \
 	F(cuStreamEndCapture, , ptsz, 10000, "the graph is captured", (CUstream stream, CUgraph *graph), (stream, graph)) \
+	F(cuGraphUpload, , ptsz, 11010, "uploads what is launched", (CUgraphExec graph, CUstream stream), (graph, stream)) \
 	F(cuGraphInstantiateWithParams, , ptsz, 12000, "knows whether the graph holds gates", \
 		(CUgraphExec *exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how), (exec, graph, how))
 
@@ -519,6 +517,14 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGraphExecKernelNodeSetParams, _v2, 12000, "adds the shim's parameters", \
 		(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what)) \
 	F(cuCtxGetStreamPriorityRange, , 5050, "keeps the highest for the shim", (int *least, int *greatest)) \
+	F(cuGraphExecMemcpyNodeSetParams, , 10020, "follows what is guarded", \
+		(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMCPY3D_st *what, CUcontext ctx)) \
+	F(cuGraphExecMemsetNodeSetParams, , 10020, "follows what is guarded", \
+		(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMSET_NODE_PARAMS_st *what, CUcontext ctx)) \
+	F(cuGraphExecHostNodeSetParams, , 10020, "follows what is guarded", \
+		(CUgraphExec exec, CUgraphNode node, const struct CUDA_HOST_NODE_PARAMS_st *what)) \
+	F(cuGraphExecBatchMemOpNodeSetParams, , 11070, "follows what is guarded", \
+		(CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *what)) \
 	F(cuGraphNodeSetEnabled, , 11060, "follows what is guarded", (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphExecNodeSetParams, , 12020, "adds the shim's parameters", \

@@ -10,6 +10,7 @@
  */
 #include "graph_guard.h"
 #include "modules.h"
+#include "order.h"
 #include "shim.h"
 
 #define GRAPHS 4096u
@@ -288,6 +289,39 @@ fm_cu_result cuGraphExecUpdate_v2(
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
 			(exec, graph, result)));
+}
+
+/* Behind the launches of before. */
+static fm_cu_result upload(CUgraphExec graph, CUstream given, bool per_thread, enum fm_cuda_id id)
+{
+	struct fm_cuda_exec *e = fm_cu_inside ? NULL : fm_cuda_exec_find(graph);
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	CUgraphExec own = graph;
+	struct fm_cuda_order o;
+	fm_cu_result rc;
+
+	if (e)
+		fm_cuda_exec_settle(e, stream);
+	o = fm_cuda_ordering_seldom(given, per_thread, id);
+	if (e)
+		graph = fm_cuda_exec_uploaded(e, stream);
+	fm_cu_inside++;
+	rc = NEXT(id, (CUgraphExec, CUstream), (graph, given));
+	if (FM_UNLIKELY(rc != FM_CU_SUCCESS && graph != own) && fm_cuda_exec_refused(e, stream, rc))
+		rc = NEXT(id, (CUgraphExec, CUstream), (own, given));
+	fm_cu_inside--;
+	fm_cuda_ordered(o, stream);
+	return rc;
+}
+
+fm_cu_result cuGraphUpload(CUgraphExec graph, CUstream stream)
+{
+	return upload(graph, stream, false, FM_CUDA_cuGraphUpload);
+}
+
+fm_cu_result cuGraphUpload_ptsz(CUgraphExec graph, CUstream stream)
+{
+	return upload(graph, stream, true, FM_CUDA_cuGraphUpload_ptsz);
 }
 
 fm_cu_result cuGraphExecDestroy(CUgraphExec exec)

@@ -15,6 +15,7 @@
 #define EDGE_PROGRAMMATIC 1u
 
 #define BY_PRIORITY 8u /* a flag of an instantiation: as each node has it */
+#define NO_TIMING   2u /* and of an event */
 
 struct edge {
 	uint8_t from_port, to_port, type, reserved[5];
@@ -95,13 +96,32 @@ static bool find_nodes(
 	return true;
 }
 
+/* Of a call that fails nothing is known but that: neither what it would have returned. */
+static bool make_clone(const struct calls *call, CUgraph graph, struct fm_cuda_early *e)
+{
+	bool yes = !call->clone(&e->clone, graph);
+
+	if (!yes)
+		e->clone = NULL;
+	return yes;
+}
+
+static bool instantiate(const struct calls *call, uint64_t flags, struct fm_cuda_early *e)
+{
+	bool yes = !call->instantiate(&e->exec, e->clone, flags & BY_PRIORITY);
+
+	if (!yes)
+		e->exec = NULL;
+	return yes;
+}
+
 static bool make(const struct calls *call, const struct fm_cuda_chain *c, uint64_t flags,
 	struct nodes *n, struct fm_cuda_early *e)
 {
 	return nodes_new(n, c) && find_nodes(call, c, e->clone, n) &&
 	       !call->remove(e->clone, n->from, n->to, n->edges) &&
 	       !call->add(e->clone, n->from, n->to, n->edge, n->edges) &&
-	       !call->instantiate(&e->exec, e->clone, flags & BY_PRIORITY);
+	       instantiate(call, flags, e);
 }
 
 bool fm_cuda_early_make(
@@ -115,7 +135,7 @@ bool fm_cuda_early_make(
 	if (!c->early || !find_calls(&call))
 		return false;
 	fm_cu_inside++;
-	made = !call.clone(&e->clone, graph) && make(&call, c, flags, &n, e);
+	made = make_clone(&call, graph, e) && make(&call, c, flags, &n, e);
 	fm_cu_inside--;
 	for (unsigned i = 0; made && i < c->n; i++)
 		c->link[i].node = n.node[i];
@@ -147,4 +167,56 @@ void fm_cuda_early_end(struct fm_cuda_early *e)
 {
 	call_of("cuGraphExecDestroy", e->exec);
 	e->exec = NULL;
+}
+
+/* --- what is launched behind it --- */
+
+static CUevent record(const struct fm_cu_driver *cu, CUstream stream)
+{
+	CUevent event;
+
+	if (cu->event_create(&event, NO_TIMING))
+		return NULL;
+	if (!cu->event_record(event, stream))
+		return event;
+	cu->event_destroy(event);
+	return NULL;
+}
+
+/* To ask about the legacy stream spoils captures, and so does what is put there. */
+CUevent fm_cuda_early_event(CUcontext ctx, CUstream stream)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUevent event = NULL;
+	CUcontext was;
+
+	if (atomic_load(&fm_cu_captures) &&
+		(stream == FM_CU_STREAM_LEGACY || fm_cuda_capturing(stream)))
+		return NULL;
+	fm_cu_inside++;
+	if (!cu->ctx_push(ctx)) {
+		event = record(cu, stream);
+		cu->ctx_pop(&was);
+	}
+	fm_cu_inside--;
+	return event;
+}
+
+void fm_cuda_early_wait(CUstream stream, CUevent event)
+{
+	fm_cu_result (*wait)(CUstream, CUevent, unsigned) =
+		(fm_cu_result(*)(CUstream, CUevent, unsigned))fm_cuda_symbol("cuStreamWaitEvent");
+
+	fm_cu_inside++;
+	if (wait && event)
+		wait(stream, event, 0);
+	fm_cu_inside--;
+}
+
+void fm_cuda_early_event_end(CUevent event)
+{
+	fm_cu_inside++;
+	if (event)
+		fm_cuda_driver()->event_destroy(event);
+	fm_cu_inside--;
 }

@@ -13,16 +13,20 @@
 
 /* Flags of an instantiation: the device itself launches it, and nobody sees that. */
 #define BY_DEVICE 4u
-/* And of an event. */
-#define NO_TIMING 2u
+/* They say that a capture is spoilt: a second call would find it so. */
+#define CAPTURE_ERROR_FIRST 900
+#define CAPTURE_ERROR_LAST  908
+
+/* Of fm_cuda_exec.last: a stream that is no more, or is captured; `behind` was recorded there. */
+#define LEFT UINTPTR_MAX
 
 struct fm_cuda_exec {
 	struct fm_cuda_exec *next;
 	CUgraphExec exec;
 	struct fm_cuda_early early; /* launched in place of it, if there is one, */
 	bool changed;               /* while its nodes are what they were */
-	bool beyond;                /* the last launch was that one's, in this stream */
-	CUstream last;
+	_Atomic uintptr_t last; /* the stream of its last launch; LEFT; 0: there was none since */
+	CUevent behind;         /* with the lock of leaving */
 	struct fm_cu_graph *graph;
 	struct fm_xq *home; /* where it was launched last; NULL: nowhere yet */
 	bool bare;          /* since the last launch that was guarded, one was not, */
@@ -39,6 +43,10 @@ static struct {
 	struct fm_cuda_exec *first[BUCKETS], *ended;
 	_Atomic unsigned n; /* all of them */
 } execs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* In front of the other: held from when it is seen which stream a launch was in to when an event is
+ * recorded there. */
+static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
 
 /* With the lock. */
 static struct fm_cuda_exec **place(CUgraphExec exec)
@@ -99,24 +107,29 @@ static void sweep(void)
 }
 
 /* What the driver has for it may be used no more. */
-static struct fm_cuda_early ends(CUgraphExec exec)
+static struct fm_cuda_early ends(CUgraphExec exec, CUevent *behind)
 {
 	struct fm_cuda_early early = {0};
 	struct fm_cuda_exec **at, *e;
 
+	*behind = NULL;
+
 	fm_cuda_first_forget_graphs();
 	if (!atomic_load(&fm_cuda_exec_any))
 		return early;
+	pthread_mutex_lock(&leaving);
 	pthread_mutex_lock(&execs.lock);
 	at = place(exec);
 	e = *at;
 	if (e) {
 		early = e->early;
+		*behind = fm_cu_graph_gone(e->graph) ? NULL : e->behind;
 		*at = e->next;
 		e->next = execs.ended;
 		execs.ended = e;
 	}
 	pthread_mutex_unlock(&execs.lock);
+	pthread_mutex_unlock(&leaving);
 	if (e)
 		sweep();
 	return early;
@@ -124,14 +137,16 @@ static struct fm_cuda_early ends(CUgraphExec exec)
 
 void fm_cuda_exec_ends(CUgraphExec exec)
 {
-	struct fm_cuda_early early = ends(exec);
+	CUevent behind;
+	struct fm_cuda_early early = ends(exec, &behind);
 
 	fm_cuda_early_end(&early);
+	fm_cuda_early_event_end(behind);
 }
 
 void fm_cuda_exec_fork_child(void)
 {
-	execs.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	execs.lock = leaving = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	memset(execs.first, 0, sizeof(execs.first));
 	execs.ended = NULL;
 	execs.n = 0;
@@ -209,13 +224,15 @@ static unsigned set_all(CUgraphExec exec, struct fm_cu_graph *g, const struct fm
 
 /* Of nodes that have ours already nobody knows how to take them back: they are never told to stop.
  */
-static bool set_nodes(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_cuda_chain *c)
+static bool set_nodes(struct fm_cuda_exec *e, bool early, const struct fm_cuda_chain *c)
 {
+	struct fm_cu_graph *g = e->graph;
+	CUgraphExec exec = early ? e->early.exec : e->exec;
 	unsigned n = set_all(exec, g, c);
 
 	if (n == c->seams + c->n)
 		return true;
-	if (n)
+	if (n && !early)             /* which nobody has launched, and goes */
 		fm_cu_graph_keep(g); /* for good: its words are in the driver's hands */
 	return false;
 }
@@ -233,7 +250,7 @@ static const char *guard(struct fm_cuda_exec *e, CUgraph graph, uint64_t flags)
 		&(struct fm_cu_chain){c.launch, c.last, c.n, c.seams, c.waits});
 	if (!e->graph) {
 		why = "no memory";
-	} else if (!set_nodes(early ? e->early.exec : e->exec, e->graph, &c)) {
+	} else if (!set_nodes(e, early, &c)) {
 		why = "refused by the driver";
 		fm_cu_graph_put(e->graph);
 	} else {
@@ -284,8 +301,9 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 {
 	struct fm_cuda_exec *e;
 	const char *why;
+	CUevent behind;
 
-	ends(exec); /* of another one by this name that went with its context */
+	ends(exec, &behind); /* of another one by this name that went with its context */
 	if (!wanted())
 		return;
 	e = calloc(1, sizeof(*e));
@@ -311,38 +329,106 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 
 /* --- launches --- */
 
-/* The driver lets launches of one graph wait for each other, and does not know that these are two.
- */
-static void follow(CUstream stream, CUstream last)
+/* NULL: there can be none. */
+static CUevent event_in(const struct fm_cuda_exec *e, CUstream stream)
 {
-	fm_cu_result (*wait)(CUstream, CUevent, unsigned) =
-		(fm_cu_result(*)(CUstream, CUevent, unsigned))fm_cuda_symbol("cuStreamWaitEvent");
-	const struct fm_cu_driver *cu = fm_cuda_driver();
-	CUevent event;
+	return fm_cu_graph_gone(e->graph) ? NULL : fm_cuda_early_event(e->graph->ctx, stream);
+}
 
-	if (!wait || cu->event_create(&event, NO_TIMING))
+/* The driver lets launches of one graph wait for each other, and does not know that these are two.
+ * keep: for the next one, too. */
+static void follow(struct fm_cuda_exec *e, CUstream stream, bool keep)
+{
+	uintptr_t last;
+
+	if (!atomic_load(&e->last))
 		return;
-	if (!cu->event_record(event, last))
-		wait(stream, event, 0);
-	cu->event_destroy(event);
+	pthread_mutex_lock(&leaving);
+	last = atomic_load(&e->last);
+	if (last != LEFT && last != (uintptr_t)stream) {
+		fm_cuda_early_event_end(e->behind);
+		e->behind = event_in(e, (CUstream)last);
+		atomic_store(&e->last, LEFT);
+	}
+	if (last != (uintptr_t)stream)
+		fm_cuda_early_wait(stream, e->behind);
+	if (!keep)
+		atomic_store(&e->last, 0);
+	pthread_mutex_unlock(&leaving);
+}
+
+/* The default streams of two threads have one name, and what is in them only those can tell. */
+static CUgraphExec in_place(struct fm_cuda_exec *e, CUstream stream, bool keep)
+{
+	if (!e->early.exec || (atomic_load(&fm_cu_captures) && fm_cuda_capturing(stream)))
+		return e->exec;
+	e->changed |= stream == FM_CU_STREAM_PER_THREAD;
+	if (!e->changed)
+		return e->early.exec;
+	follow(e, stream, keep);
+	return e->exec;
 }
 
 CUgraphExec fm_cuda_exec_launched(struct fm_cuda_exec *e, CUstream stream)
 {
-	if (!e->early.exec)
-		return e->exec;
-	if (!e->changed && !(atomic_load(&fm_cu_captures) && fm_cuda_capturing(stream))) {
-		e->beyond = true;
-		e->last = stream;
-		return e->early.exec;
+	return in_place(e, stream, false);
+}
+
+CUgraphExec fm_cuda_exec_uploaded(struct fm_cuda_exec *e, CUstream stream)
+{
+	return in_place(e, stream, true);
+}
+
+void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUstream stream)
+{
+	atomic_store(&e->last, (uintptr_t)stream);
+}
+
+bool fm_cuda_exec_refused(struct fm_cuda_exec *e, CUstream stream, fm_cu_result rc)
+{
+	if (rc >= CAPTURE_ERROR_FIRST && rc <= CAPTURE_ERROR_LAST)
+		return false;
+	fm_cu_graph_loosen(e->graph);
+	e->changed = true;
+	follow(e, stream, false);
+	return true;
+}
+
+static struct fm_cuda_exec *launched_in(CUstream stream)
+{
+	struct fm_cuda_exec *e = NULL;
+
+	pthread_mutex_lock(&execs.lock);
+	for (unsigned i = 0; !e && i < BUCKETS; i++)
+		for (e = execs.first[i]; e && atomic_load(&e->last) != (uintptr_t)stream;)
+			e = e->next;
+	pthread_mutex_unlock(&execs.lock);
+	return e;
+}
+
+void fm_cuda_exec_stream_leaves(CUstream stream)
+{
+	struct fm_cuda_queue *q;
+	enum fm_cuda_way way = FM_CUDA_FREE;
+	struct fm_cuda_exec *e;
+
+	if (FM_LIKELY(!atomic_load(&fm_cuda_exec_any)) || fm_cu_inside || !stream ||
+		!launched_in(stream))
+		return;
+	q = fm_cuda_find_governed(stream);
+	if (q)
+		way = fm_cuda_order_enter(q);
+	pthread_mutex_lock(&leaving);
+	while ((e = launched_in(stream))) {
+		fm_cuda_early_event_end(e->behind);
+		e->behind = event_in(e, stream);
+		atomic_store(&e->last, LEFT);
 	}
-	if (e->beyond && stream != e->last && fm_cuda_find_governed(e->last)) {
-		fm_cu_inside++;
-		follow(stream, e->last);
-		fm_cu_inside--;
+	pthread_mutex_unlock(&leaving);
+	if (way) {
+		fm_cuda_order_put(q);
+		fm_cuda_way_end(q, way);
 	}
-	e->beyond = false;
-	return e->exec;
 }
 
 /* The driver lets a launch of a graph wait for the one before, in whatever stream that was: when it
@@ -436,6 +522,14 @@ void fm_cuda_exec_changes(CUgraphExec exec)
 		return;
 	fm_cu_graph_loosen(e->graph);
 	e->changed = true;
+}
+
+void fm_cuda_exec_changes_besides(CUgraphExec exec)
+{
+	struct fm_cuda_exec *e = fm_cuda_exec_find(exec);
+
+	if (e && e->early.exec)
+		fm_cuda_exec_changes(exec);
 }
 
 /* The other graph may run beside a launch of this one. */

@@ -21,6 +21,8 @@ bool fm_cuda_exec_takes(
 	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config);
 /* Before the driver's call. What its nodes are is not what was seen any more. */
 void fm_cuda_exec_changes(CUgraphExec exec);
+/* Likewise, of a node that is no kernel: what is launched in place of it is not told. */
+void fm_cuda_exec_changes_besides(CUgraphExec exec);
 /* A launch of it was captured: its nodes are in another graph, too. */
 void fm_cuda_exec_nested(CUgraphExec exec);
 /* Before the driver's call. */
@@ -41,7 +43,14 @@ static inline struct fm_cuda_exec *fm_cuda_exec_find(CUgraphExec exec)
 void fm_cuda_exec_settle(struct fm_cuda_exec *e, CUstream stream);
 /* q has a guard, and its order is held, to the end of the launch. True: this one is guarded. */
 bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q);
-/* What the driver is to launch for it: its own one, or the one whose kernels may begin early. */
+/* What the driver is to launch for it, and to upload: its own one, or the one whose kernels may
+ * begin early. When that was launched fm_cuda_exec_ran() has to follow; and when it was not,
+ * fm_cuda_exec_refused(): true: its own one is to be launched in place of it, unguarded. */
 CUgraphExec fm_cuda_exec_launched(struct fm_cuda_exec *e, CUstream stream);
+CUgraphExec fm_cuda_exec_uploaded(struct fm_cuda_exec *e, CUstream stream);
+void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUstream stream);
+bool fm_cuda_exec_refused(struct fm_cuda_exec *e, CUstream stream, fm_cu_result rc);
+/* Before it is destroyed, or captured: nothing can be put behind what was launched there then. */
+void fm_cuda_exec_stream_leaves(CUstream stream);
 /* In a stream without. */
 void fm_cuda_exec_astray(struct fm_cuda_exec *e, CUstream stream);

@@ -158,7 +158,8 @@ struct launch_plan {
 	bool guarded;                   /* the queue's order is held until its end */
 	bool early;                     /* it may begin while what is in front of it ends */
 	bool ordered;                   /* likewise, though it is not guarded */
-	CUgraphExec graph;              /* to be launched, if it is one */
+	CUgraphExec graph;              /* to be launched, if it is one, */
+	struct fm_cuda_exec *exec;      /* if that is in place of the program's */
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
 	bool loads;
 };
@@ -346,6 +347,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	else if (p.l.q || !atomic_load(&fm_cu_captures) || !fm_cuda_capturing(stream))
 		fm_cuda_exec_astray(e, stream);
 	p.graph = fm_cuda_exec_launched(e, stream);
+	p.exec = p.graph == graph ? NULL : e;
 	return p;
 }
 
@@ -359,6 +361,15 @@ static inline struct launch_plan begin_graph(
 			.l = begin(given, per_thread, key, id, fm_cuda_first_graph(graph)),
 			.graph = graph};
 	return begin_exec(given, per_thread, key, id, graph, e);
+}
+
+/* What was launched in place of the program's graph. True: its own one is to be launched. None of
+ * its kernels is ever left out, so that it does no harm if it was to be guarded. */
+static bool refused(const struct launch_plan *p, CUstream stream, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_exec_ran(p->exec, stream);
+	return rc != FM_CU_SUCCESS && fm_cuda_exec_refused(p->exec, stream, rc);
 }
 
 /* A graph without gates runs to its end once it has begun: those that are long are counted. One
@@ -386,7 +397,7 @@ static inline void graph_launched(
 		graph = p.graph;                                                                 \
 		rc = NEXT(id, params, args);                                                     \
 		graph = given;                                                                   \
-		if (FM_UNLIKELY(rc != FM_CU_SUCCESS && p.graph != given))                        \
+		if (FM_UNLIKELY(p.exec) && refused(&p, fm_cuda_stream(stream, per_thread), rc))  \
 			rc = NEXT(id, params, args);                                             \
 		fm_cu_inside--;                                                                  \
 		if (rc == FM_CU_SUCCESS)                                                         \

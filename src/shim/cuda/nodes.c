@@ -122,3 +122,25 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 	return NEXT(FM_CUDA_cuGraphNodeSetEnabled, (CUgraphExec, CUgraphNode, unsigned),
 		(exec, node, enabled));
 }
+
+/* --- nodes of other kinds --- */
+
+#define BESIDES(symbol, decl, call)                        \
+	fm_cu_result symbol decl                           \
+	{                                                  \
+		fm_cuda_exec_changes_besides(exec);        \
+		return NEXT(FM_CUDA_##symbol, decl, call); \
+	}
+BESIDES(cuGraphExecMemcpyNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMCPY3D_st *what, CUcontext ctx),
+	(exec, node, what, ctx))
+BESIDES(cuGraphExecMemsetNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMSET_NODE_PARAMS_st *what,
+		CUcontext ctx),
+	(exec, node, what, ctx))
+BESIDES(cuGraphExecHostNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const struct CUDA_HOST_NODE_PARAMS_st *what),
+	(exec, node, what))
+BESIDES(cuGraphExecBatchMemOpNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *what),
+	(exec, node, what))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, and the lives of streams, contexts and events. */
 #include "events.h"
-#include "guarded.h"
+#include "graph_guard.h"
 
 #define DEVICES 64
 
@@ -77,6 +77,9 @@ static void find_queue(CUstream stream)
 static void capture_begins(CUstream given, bool per_thread)
 {
 	find_queue(fm_cuda_stream(given, per_thread));
+	fm_cuda_exec_stream_leaves(fm_cuda_stream(given, per_thread));
+	if (!atomic_load(&fm_cu_captures))
+		fm_cuda_exec_stream_leaves(FM_CU_STREAM_LEGACY);
 	fm_cu_capture_begin();
 	fm_cuda_cover_capture();
 }
@@ -179,6 +182,7 @@ fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned f
 
 static void destroying(CUstream stream)
 {
+	fm_cuda_exec_stream_leaves(stream);
 	fm_cuda_close_stream(stream);
 	if (!fm_cuda_is_default(stream) && atomic_load(&fm_cu_captures))
 		fm_cuda_capture_ended(stream);

@@ -33,6 +33,8 @@ struct CUgraphEdgeData_st;
 struct CUgraphExecUpdateResultInfo_st;
 struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+struct CUDA_MEMSET_NODE_PARAMS_st;
+struct CUDA_HOST_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that are guarded by a second executable graph (src/shim/cuda/graph_early.c): whatever a program does with its own it
+sees what it sees natively, also where the driver refuses any call that it takes. The driver is the fake one;
+FERMATA_TEST_CUDA=real takes the machine's."""
+import os
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, Fermata, check, cuda_env, main, need_cuda_shim, program
+
+ENV = cuda_env(dict(os.environ))
+EXECS = "cuda_guard_execs"
+SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
+
+
+def run(*argv, **env):
+    return subprocess.run([program(EXECS), *argv], env={**ENV, **env}, capture_output=True, text=True, timeout=120)
+
+
+CASES = run("--list").stdout.splitlines()
+NATIVE = {case: run("0", case) for case in CASES}
+if NATIVE[CASES[0]].returncode:
+    print("no CUDA device")
+    sys.exit(77)
+
+
+def world(stack, **env):
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env = cuda_env({**fermata.env, "FERMATA_GUARDIAN": "1", **env})
+    return fermata
+
+
+def same(case, p, text, want=None):
+    want = want or NATIVE[case]
+    check(want.returncode == 0, f"{case} fails natively: {want.stderr}")
+    check(p.wait() == 0, f"{case} ended with status {p.p.returncode} {text}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    check(got == want.stdout.splitlines(), f"{case} differs {text}:\n\t{got}\n\tnatively {want.stdout.splitlines()}")
+
+
+def beside_another(stack):
+    """Where launches are guarded."""
+    fermata = world(stack)
+    other = fermata.cuda_worker()
+    for case in CASES:
+        same(case, fermata.program([program(EXECS), "0", case]), "beside another")
+    other.finish()
+
+
+def without_a_daemon(fermata, case, want=None):
+    env = {**fermata.env, "FERMATA_SOCKET": "/nowhere", "LD_PRELOAD": SHIM}
+    p = subprocess.run([program(EXECS), "0", case], env=env, capture_output=True, text=True, timeout=120)
+    check((p.returncode, p.stdout) == (0, (want or NATIVE[case]).stdout), f"{case}, ungoverned: {p.returncode} {p.stdout} {p.stderr}")
+
+
+def ungoverned(stack):
+    """With nobody to schedule it."""
+    fermata = world(stack)
+    for case in CASES:
+        without_a_daemon(fermata, case)
+
+
+def suspended_at_random(stack):
+    fermata = world(stack)
+    running = {case: fermata.program([program(EXECS), "0", case]) for case in CASES}
+    fermata.suspend_at_random(random.Random(17), list(running.values()), 0.01, 0.005)
+    for case, p in running.items():
+        same(case, p, "when suspended at random")
+
+
+def launches_captured(stack):
+    """On a driver that makes a node of them."""
+    case, nested = "captured elsewhere", {"FAKE_CUDA_NESTED": "1"}
+    want = run("0", case, **nested)
+    check("captured 0, ended 0" in want.stdout, want.stdout)
+    fermata = world(stack, **nested)
+    other = fermata.cuda_worker()
+    same(case, fermata.program([program(EXECS), "0", case]), "with launches captured", want)
+    without_a_daemon(fermata, case, want)
+    other.finish()
+
+
+# Of what the shim makes for the program's graph: each call, the first of them, or one in the middle.
+REFUSED = [f"{call}@{n}/{each}={error}" for error in (2, 999) for call, n, each in (
+    ("cuGraphClone", 1, 1), ("cuGraphNodeFindInClone", 1, 1), ("cuGraphNodeFindInClone", 3, 5), ("cuGraphRemoveDependencies", 1, 1),
+    ("cuGraphAddDependencies_v2", 1, 1), ("cuGraphInstantiateWithFlags", 2, 2))]
+REFUSED += [f"cuGraphExecKernelNodeSetParams_v2@{n}/0=2" for n in (1, 3)]
+LAUNCHES = [("refused once", f"cuGraphLaunch@{n}/0=2") for n in range(1, 6)] + [("refused often", "cuGraphLaunch@2/5=2")]
+
+
+def refused(stack):
+    """What it takes to have the other graph, and its launches: the program's own is launched."""
+    fermata = world(stack)
+    other = fermata.cuda_worker()
+    for case, fault in [(case, fault) for fault in REFUSED for case in CASES[:2]] + LAUNCHES:
+        fermata.env["FAKE_CUDA_FAIL"] = fault
+        same(case, fermata.program([program(EXECS), "0", case]), f"with {fault}")
+        without_a_daemon(fermata, case)
+    other.finish()
+
+
+if __name__ == "__main__":
+    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (launches_captured, refused)
+    main(beside_another, ungoverned, suspended_at_random, *fake_only)
