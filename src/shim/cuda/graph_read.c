@@ -226,12 +226,14 @@ static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
 {
 	const char *why;
 	int type = -1;
+	unsigned n;
 
 	if (calls.type(node, &type))
 		return "not told of";
 	if (type == FM_CU_NODE_KERNEL) {
+		n = c->n;
 		why = read_kernel(c, node);
-		c->front = node;
+		c->front = c->n > n ? node : NULL; /* of others it is not known where they run */
 		return why;
 	}
 	c->front = NULL;
