@@ -74,22 +74,44 @@ void fm_xq_cover(struct fm_xq *q)
 /* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
 static bool drained(struct fm_xq *q, bool ask)
 {
-	struct fm_xq_cold *x = q->cold;
-	bool yes;
-
-	pthread_mutex_lock(&x->lock);
-	yes = x->gone || !q->ops->pending || !q->ops->pending(q->hwq) ||
-	      (ask && !q->closing && q->ops->lost && q->ops->lost(q->hwq));
-	fm_xq_leave(q);
-	return yes;
+	return q->cold->gone || !q->ops->pending || !q->ops->pending(q->hwq) ||
+	       (ask && !q->closing && q->ops->lost && q->ops->lost(q->hwq));
 }
 
-void fm_xq_outlast(struct fm_xq *q)
+struct outlasting {
+	uint64_t seen_at, left; /* of the time that it may take while it runs */
+	void (*let_be)(void *arg);
+	void *arg;
+};
+
+/* Is it over, or left to itself? */
+static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 {
 	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now();
+	bool over, runs;
 
-	for (unsigned i = 1; !atomic_load(&q->client->dead) && !drained(q, i % LOSS_LOOKS == 0);
-		i++)
+	pthread_mutex_lock(&x->lock);
+	over = drained(q, ask);
+	runs = fm_xq_may_run(q) && !(q->ops->busy && q->ops->busy(q->hwq));
+	if (runs)
+		o->left = fm_sub_sat(o->left, now - o->seen_at);
+	o->seen_at = now;
+	if (!over && runs && !o->left) {
+		o->let_be(o->arg);
+		over = true;
+	}
+	fm_xq_leave(q);
+	return over;
+}
+
+void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg)
+{
+	struct outlasting o = {fm_now(), most, let_be, arg};
+	struct fm_xq_cold *x = q->cold;
+
+	for (unsigned i = 1;
+		!atomic_load(&q->client->dead) && !outlasted(q, &o, i % LOSS_LOOKS == 0); i++)
 		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + AHEAD_LOOK);
 }
 

@@ -276,9 +276,13 @@ void fm_xq_cover(struct fm_xq *q);
 void fm_xq_cover_in_order(struct fm_xq *q);
 /* A gate, whatever there is in front of it. With that lock. */
 void fm_xq_gate_in_order(struct fm_xq *q);
-/* Wait until such commands have finished, or nobody will ever say so; also of one that is closing.
- * Without that lock. */
-void fm_xq_outlast(struct fm_xq *q);
+/*
+ * Wait until such commands have finished, or nobody will ever say so; also of one that is closing.
+ * Without that lock. What they wait for may be this very thread: so after `most` ns, not counting
+ * those in which it is stopped, `let_be` is called, at a moment at which it is not being stopped in
+ * the middle of a command, with a lock under which it would be; and this returns.
+ */
+void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg);
 /* Has the device said that more than so many have finished? Not known of one that is gone: no. */
 bool fm_xq_said(struct fm_xq *q, uint64_t more_than);
 /* Wait until fewer commands than that are under way: the driver would wait for the device, with

@@ -407,6 +407,43 @@ static void refused_often(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* Launched again, in another stream, by the thread that its first launch waits for. */
+static void awaits_its_thread(struct conform *c)
+{
+	CUdeviceptr x = new_words(52), at;
+	volatile uint32_t *word = (volatile uint32_t *)mapped_words(&at);
+	CUgraphExec exec;
+	CUstream s[2];
+	CUgraph graph;
+	struct guard g;
+
+	guard_open(&g);
+	for (int i = 0; i < 2; i++)
+		s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+	begin(s[0]);
+	for (uint32_t i = 0; i < 6; i++) {
+		if (i == 3)
+			CU(cuStreamWaitValue32_v2(s[0], at, 1, 0));
+		chain(&g, s[0], x, i);
+	}
+	graph = end(s[0]);
+	exec = instantiate(graph);
+	for (int i = 0; i < 3; i++) {
+		*word = 0;
+		CU(cuGraphLaunch(exec, s[0]));
+		CU(cuGraphLaunch(exec, s[1]));
+		*word = 1;
+		CU(cuStreamSynchronize(s[1]));
+	}
+	note_words(c, "x", x, s[0]);
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	for (int i = 0; i < 2; i++)
+		CU(cuStreamDestroy_v2(s[i]));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
@@ -420,6 +457,7 @@ int main(int argc, char **argv)
 		{"captured elsewhere", captured_elsewhere},
 		{"context ends", context_ends},
 		{"uploaded", uploaded},
+		{"awaits its thread", awaits_its_thread},
 		{"refused once", refused_once},
 		{"refused often", refused_often},
 		{NULL, NULL},

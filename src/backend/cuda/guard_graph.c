@@ -317,6 +317,12 @@ void fm_cu_graph_loosen(struct fm_cu_graph *g)
 	atomic_store(&g->loose, true);
 }
 
+void fm_cu_graph_let_be(struct fm_cu_graph *g)
+{
+	g->let_be = true;
+	fm_cu_graph_loosen(g);
+}
+
 /* --- launching and stopping --- */
 
 void fm_cu_graph_spoilt(struct fm_cu_graph *g)

@@ -18,11 +18,13 @@ struct fm_cu_graph {
 	const struct fm_cu_driver *cu;
 	CUcontext ctx;
 	CUdeviceptr block;
-	size_t bytes;              /* of the block */
-	_Atomic bool loose;        /* it is launched unguarded from now on */
-	_Atomic bool spoilt;       /* a stop of it has gone wrong: its words may be anything */
-	bool gone;                 /* with its context; under the lock of all */
-	unsigned n, whole;         /* nodes, and how many are all or none */
+	size_t bytes;        /* of the block */
+	_Atomic bool loose;  /* it is launched unguarded from now on */
+	_Atomic bool spoilt; /* a stop of it has gone wrong: its words may be anything */
+	bool let_be;         /* it is not stopped any more, what was launched guarded included;
+				under the lock of the XQueue that it was launched in */
+	bool gone;           /* with its context; under the lock of all */
+	unsigned n, whole;   /* nodes, and how many are all or none */
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
 	unsigned covers;
 	uint32_t *last;                  /* of the nodes in front of each cover; ascending */
@@ -71,6 +73,9 @@ void fm_cu_graph_put(struct fm_cu_graph *g);
 
 /* Launches from now on are not guarded: what the records say of them is not true any more. */
 void fm_cu_graph_loosen(struct fm_cu_graph *g);
+/* And what was launched before is not stopped either: with the lock of its XQueue, while it is not.
+ */
+void fm_cu_graph_let_be(struct fm_cu_graph *g);
 /* A stop has failed, and its stop word may stay set. */
 void fm_cu_graph_spoilt(struct fm_cu_graph *g);
 /* In front of a launch, in its stream: words that have to be as they were at the first one. Of an

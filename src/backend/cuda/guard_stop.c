@@ -304,7 +304,7 @@ static bool has_come(struct fm_cu_guard *g)
 /* From now on, up to its next cover. False: not just now. */
 static bool hold_graph(struct fm_cu_graph *graph)
 {
-	return fm_cu_graph_hold(graph) && !fm_cu_graph_waits(graph);
+	return !graph->let_be && fm_cu_graph_hold(graph) && !fm_cu_graph_waits(graph);
 }
 
 /* Streams that have work have the device's channels, which the driver gives out as it comes: two

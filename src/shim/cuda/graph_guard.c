@@ -17,6 +17,9 @@
 #define CAPTURE_ERROR_FIRST 900
 #define CAPTURE_ERROR_LAST  908
 
+/* So long one waits for what may wait for it. */
+#define OUTLAST_MOST (250 * FM_MS)
+
 /* Of fm_cuda_exec.last: a stream that is no more, or is captured; `behind` was recorded there. */
 #define LEFT UINTPTR_MAX
 
@@ -431,10 +434,19 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	}
 }
 
+static void let_be(void *arg)
+{
+	struct fm_cuda_exec *e = arg;
+
+	fm_cu_graph_let_be(e->graph);
+	e->strayed = true;
+}
+
 /* The driver lets a launch of a graph wait for the one before, in whatever stream that was: when it
  * has ended, be it that it was stopped. So whoever launches it elsewhere waits until that is made
- * good. What was not guarded nobody knows the end of: then it is never told to stop again, for it
- * might not have ended yet. */
+ * good; or, if it comes to no end, since it may wait for this thread, is not to be stopped. What
+ * was not guarded nobody knows the end of: then it is never told to stop again, for it might not
+ * have ended yet. */
 static void leave_home(struct fm_cuda_exec *e)
 {
 	struct fm_cu_turnstile *t = fm_cu_turnstile(e->graph->ctx, false);
@@ -447,7 +459,7 @@ static void leave_home(struct fm_cuda_exec *e)
 	fm_cu_push_begin(t, atomic_load(&fm_cuda_bound));
 	fm_xq_cover(home);
 	fm_cu_push_end(t);
-	fm_xq_outlast(home);
+	fm_xq_outlast(home, OUTLAST_MOST, let_be, e);
 	fm_xq_unref(home);
 	e->home = NULL;
 	e->bare = false;
@@ -542,5 +554,5 @@ void fm_cuda_exec_nested(CUgraphExec exec)
 	fm_cu_graph_loosen(e->graph);
 	e->strayed = true;
 	if (e->home)
-		fm_xq_outlast(e->home);
+		fm_xq_outlast(e->home, OUTLAST_MOST, let_be, e);
 }
