@@ -92,12 +92,12 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(q, ask);
-	runs = fm_xq_may_run(q) && !(q->ops->busy && q->ops->busy(q->hwq));
+	over = drained(q, ask); /* of one that is gone the hwqueue is, too */
+	runs = !over && fm_xq_may_run(q) && !(q->ops->busy && q->ops->busy(q->hwq));
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;
-	if (!over && runs && !o->left) {
+	if (runs && !o->left) {
 		o->let_be(o->arg);
 		over = true;
 	}
