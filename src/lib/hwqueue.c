@@ -50,7 +50,7 @@ int fm_hwqueue_new(struct fm_hwqueue **out, const char *device)
 	if (!h)
 		return -ENOMEM;
 	strcpy(h->device, device);
-	h->generation = fm_lib_generation();
+	h->generation = fm_lib_born();
 	h->refs = 2;
 	if (fm_lib_cond_init(&h->cond))
 		return -ENOMEM;

@@ -35,11 +35,16 @@ unsigned fm_lib_generation(void)
 	return atomic_load_explicit(&lib.generation, memory_order_relaxed);
 }
 
-static unsigned use(void)
+unsigned fm_lib_born(void)
 {
 	pthread_once(&lib.once, first_use);
-	atomic_store(&lib.used, true);
 	return fm_lib_generation();
+}
+
+static unsigned use(void)
+{
+	atomic_store(&lib.used, true);
+	return fm_lib_born();
 }
 
 struct fm_client *fm_lib_client(void)

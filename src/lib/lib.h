@@ -12,6 +12,7 @@
 
 /* Handles carry the generation in which they were made; fork() begins a new one in the child. */
 unsigned fm_lib_generation(void);
+unsigned fm_lib_born(void); /* for what is made now; from here on fork() is heard of */
 static inline bool fm_lib_alive(unsigned generation)
 {
 	return generation == fm_lib_generation();

@@ -23,7 +23,7 @@ int fm_sim_device_create(
 	if (!d)
 		return -ENOMEM;
 	strcpy(d->name, name);
-	d->generation = fm_lib_generation();
+	d->generation = fm_lib_born();
 	rc = fm_simdev_new(&d->dev, &o);
 	if (rc)
 		return rc;

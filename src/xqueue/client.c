@@ -430,17 +430,23 @@ static struct fm_client *create(const struct fm_client_config *config)
 	return c;
 }
 
+/* Before anybody has the lock: a child must find it free. */
+static void handlers(void)
+{
+	process.handled =
+		!pthread_atfork(fork_prepare, fork_parent, fork_child) && !atexit(on_exit_process);
+}
+
 struct fm_client *fm_client_get(const struct fm_client_config *config)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *off = getenv("FERMATA_DISABLE");
 	struct fm_client *c;
 
 	if (off && *off && strcmp(off, "0") != 0)
 		return NULL;
+	pthread_once(&once, handlers);
 	pthread_mutex_lock(&process.lock);
-	if (!process.handled)
-		process.handled = !pthread_atfork(fork_prepare, fork_parent, fork_child) &&
-				  !atexit(on_exit_process);
 	if (!process.client && process.handled)
 		process.client = create(config);
 	c = process.client;

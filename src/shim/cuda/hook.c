@@ -87,12 +87,26 @@ static struct {
 	struct fm_cu_driver table;
 } made;
 
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A table half made by a thread that has not come along is made anew. */
+static void fork_child(void)
+{
+	table_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void handlers(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
 static FM_COLD bool make_table(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_cu_driver *t = &made.table;
 
-	pthread_mutex_lock(&lock);
+	pthread_once(&once, handlers);
+	pthread_mutex_lock(&table_lock);
 	if (!atomic_load(&made.ready)) {
 #define ENTRY(name, symbol, params) t->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
 		FM_CU_DRIVER(ENTRY)
@@ -100,7 +114,7 @@ static FM_COLD bool make_table(void)
 		atomic_store_explicit(
 			&made.ready, t->ctx_get_current && t->stream_get_ctx, memory_order_release);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&table_lock);
 	return atomic_load(&made.ready);
 }
 

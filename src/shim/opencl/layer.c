@@ -8,6 +8,7 @@
 #pragma GCC visibility push(default)
 #include <CL/cl_layer.h>
 #pragma GCC visibility pop
+#include <pthread.h>
 #include <string.h>
 
 struct fm_cl_layer fm_cl_layer;
@@ -155,15 +156,34 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
 	return CL_SUCCESS;
 }
 
+static void fork_prepare(void)
+{
+	fm_shim_queues_lock();
+	fm_shim_table_lock();
+}
+
+static void fork_done(void)
+{
+	fm_shim_table_unlock();
+	fm_shim_queues_unlock();
+}
+
+static void handlers(void)
+{
+	pthread_atfork(fork_prepare, fork_done, fork_done);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
 	cl_uint *num_entries_ret, const cl_icd_dispatch **layer)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	/* A loader with a longer table knows calls that we do not; those go past us. A shorter
 	 * table, of an older loader, lacks the calls at its end. */
 	cl_uint known = sizeof(fm_cl_layer.own) / sizeof(void *);
 
 	if (!target || !layer || !num_entries_ret)
 		return CL_INVALID_VALUE;
+	pthread_once(&once, handlers);
 	memset(&fm_cl_layer, 0, sizeof(fm_cl_layer));
 	memcpy(&fm_cl_layer.next, target, FM_MIN(num_entries, known) * sizeof(void *));
 	fm_cl_layer.own = fm_cl_layer.next;

@@ -34,6 +34,13 @@ bool fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
 void fm_shim_ungoverned(const char *call);
 
+/* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let
+ * go of: the map of queues, and the table of programs and kernels. */
+void fm_shim_queues_lock(void);
+void fm_shim_queues_unlock(void);
+void fm_shim_table_lock(void);
+void fm_shim_table_unlock(void);
+
 extern struct fm_map fm_shim_map;
 
 static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)

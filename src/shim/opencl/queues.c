@@ -7,8 +7,18 @@
 
 struct fm_map fm_shim_map;
 
-/* Writers of the map, and reference counts. */
+/* Writers of the map, and reference counts. No other is taken under it. */
 static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fm_shim_queues_lock(void)
+{
+	pthread_mutex_lock(&map_lock);
+}
+
+void fm_shim_queues_unlock(void)
+{
+	pthread_mutex_unlock(&map_lock);
+}
 
 /* A call that goes past us. A program that never made a queue costs nothing, this included. */
 void fm_shim_ungoverned(const char *call)
@@ -68,6 +78,7 @@ struct fm_shim_queue *fm_shim_queue_add(
 	struct fm_client *c = client();
 	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
 	char key[FM_DEVKEY_MAX];
+	bool there;
 
 	if (!q)
 		return NULL;
@@ -86,12 +97,11 @@ struct fm_shim_queue *fm_shim_queue_add(
 	}
 	guard(q, c);
 	pthread_mutex_lock(&map_lock);
-	if (!fm_map_insert(&fm_shim_map, (uintptr_t)queue, q)) {
-		fm_xq_close(q->xq); /* frees q in the end */
-		q = NULL;
-	}
+	there = fm_map_insert(&fm_shim_map, (uintptr_t)queue, q);
 	pthread_mutex_unlock(&map_lock);
-	return q;
+	if (!there)
+		fm_xq_close(q->xq); /* frees q in the end */
+	return there ? q : NULL;
 }
 
 void fm_shim_queue_retain(cl_command_queue queue)

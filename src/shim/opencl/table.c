@@ -8,6 +8,16 @@ static struct {
 	struct fm_list bucket[BUCKETS]; /* all zeros until first used */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+void fm_shim_table_lock(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+void fm_shim_table_unlock(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
 static struct fm_list *bucket_of(const void *handle)
 {
 	uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);

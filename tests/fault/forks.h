@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process that forks just when a thread of it, or of Fermata's, has taken a lock: of all that
+ * they take each once (fakes/libc/park.c, preloaded). The child, which has no such thread, must get
+ * through whatever it does.
+ */
+#pragma once
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Nothing that a child does takes long. */
+#define CHILD_S 30
+/* The work is over when nothing new was found in so many rounds of it. */
+#define ROUNDS 5
+
+static struct {
+	bool (*next)(void), (*wants)(void);
+	void (*go)(void), (*over)(void);
+	unsigned (*times)(void);
+} park;
+
+static void forks_find(void)
+{
+	*(void **)&park.next = dlsym(RTLD_DEFAULT, "park_next");
+	*(void **)&park.wants = dlsym(RTLD_DEFAULT, "park_wants");
+	*(void **)&park.go = dlsym(RTLD_DEFAULT, "park_go");
+	*(void **)&park.over = dlsym(RTLD_DEFAULT, "park_over");
+	*(void **)&park.times = dlsym(RTLD_DEFAULT, "park_times");
+	if (!park.next || !park.wants || !park.go || !park.over || !park.times) {
+		fprintf(stderr, "libfake_park.so is not preloaded\n");
+		exit(2);
+	}
+}
+
+static void *forks_work(void *round)
+{
+	for (unsigned in_vain = 0; in_vain < ROUNDS;) {
+		bool wanted = park.wants();
+
+		((void (*)(void))round)();
+		if (!park.wants())
+			in_vain = 0;
+		else if (wanted)
+			in_vain++;
+	}
+	park.over();
+	return NULL;
+}
+
+/* 0: it has ended well. */
+static int forks_child(void (*child)(void))
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_S);
+		child();
+		exit(0); /* with all exit handlers that are there */
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+/* `round` is what the threads do, over and over; each of the children is forked at each lock. The
+ * program's status. */
+static int forks_at_locks(void (*round)(void), void (*const *children)(void))
+{
+	unsigned failed = 0;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, forks_work, (void *)round))
+		return 1;
+	while (park.next()) {
+		for (unsigned i = 0; children[i]; i++) {
+			int status = forks_child(children[i]);
+
+			if (status) {
+				printf("child %u, forked at lock %u, ends with status %x\n", i,
+					park.times(), (unsigned)status);
+				failed++;
+			}
+		}
+		park.go();
+	}
+	pthread_join(thread, NULL);
+	printf("%u locks\n", park.times());
+	return failed ? 1 : 0;
+}
+
+static void forks_exec(void)
+{
+	execl("/bin/true", "true", (char *)NULL);
+	_exit(127);
+}
