@@ -288,6 +288,7 @@ struct cu_copy_2d {
 	P(cuStreamGetCtx, cuStreamGetCtx, 9020, _ptsz, (CUstream stream, CUcontext *ctx), (stream, ctx)) \
 	P(cuStreamGetCtx_v2, cuStreamGetCtx, 12050, _ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green), (stream, ctx, green)) \
 	P(cuStreamGetFlags, cuStreamGetFlags, 5050, _ptsz, (CUstream stream, unsigned *flags), (stream, flags)) \
+	P(cuStreamGetId, cuStreamGetId, 12000, _ptsz, (CUstream stream, unsigned long long *id), (stream, id)) \
 	P(cuStreamGetPriority, cuStreamGetPriority, 5050, _ptsz, (CUstream stream, int *priority), (stream, priority)) \
 	P(cuStreamWaitEvent, cuStreamWaitEvent, 3020, _ptsz, (CUstream stream, CUevent event, unsigned flags), (stream, event, flags)) \
 	P(cuStreamAddCallback, cuStreamAddCallback, 5000, _ptsz, (CUstream stream, CUstreamCallback fn, void *arg, unsigned flags), (stream, fn, arg, flags)) \

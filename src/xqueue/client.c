@@ -227,6 +227,11 @@ bool fm_client_connected(struct fm_client *c)
 	return !fm_client_free_run(c);
 }
 
+bool fm_client_exits(const struct fm_client *c)
+{
+	return atomic_load(&c->stop);
+}
+
 uint64_t fm_client_guard_from(const struct fm_client *c)
 {
 	return c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING ? UINT64_MAX

@@ -64,6 +64,8 @@ void fm_client_images(const struct fm_client *c, struct fm_client_images *n);
 /* So many more images, or kernels of others, were left as they are for one reason. */
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
+bool fm_client_exits(
+	const struct fm_client *c); /* the process does: nobody of us calls the driver */
 /* Kernels that take so long, or longer, are to be stopped in their middle, where nobody else says
  * from when on (fm_xq_guard_from); UINT64_MAX: none. */
 uint64_t fm_client_guard_from(const struct fm_client *c);

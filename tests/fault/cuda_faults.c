@@ -263,6 +263,40 @@ static void own_stream(struct conform *c)
 	conform_close(c);
 }
 
+static struct {
+	struct conform *c;
+	CUdeviceptr x;
+} short_lived;
+
+static void *live_short(void *unused)
+{
+	CU(cuCtxSetCurrent(short_lived.c->ctx));
+	for (int i = 0; i < 4; i++)
+		spin(short_lived.c, FM_CU_STREAM_PER_THREAD, short_lived.x, 500000);
+	return NULL;
+}
+
+/* Threads that launch into their own default streams, and end before that has: so many at a time.
+ */
+static void short_threads(struct conform *c)
+{
+	short_lived.c = c;
+	short_lived.x = new_words(12);
+	for (int i = 0; i < 5; i++) {
+		for (int n = 0; n < number; n++) {
+			pthread_t thread;
+
+			if (pthread_create(&thread, NULL, live_short, NULL))
+				die("no thread");
+			pthread_join(thread, NULL);
+		}
+		CU(cuCtxSynchronize());
+		point();
+	}
+	say_words(short_lived.x, NULL);
+	conform_close(c);
+}
+
 /* In a child whose parent has initialized CUDA every call fails, and none waits for ever. */
 static int child_of_initialized(struct conform *c, CUstream s, CUdeviceptr x)
 {
@@ -373,6 +407,7 @@ int main(int argc, char **argv)
 		{"streams without context", streams_without_context, true},
 		{"context again", context_again, true},
 		{"own stream", own_stream, true},
+		{"short threads", short_threads, true},
 		{"forks", forks, true},
 		{"forks first", forks_first, false},
 		{"execs", execs, true},

@@ -265,6 +265,25 @@ def own_stream(stack):
     other.finish()
 
 
+def short_threads(stack):
+    """Each of their streams has a place among the queues, and gives it back: after a while there were more of them than
+    there are places."""
+    want = native(stack, "short threads", 50, points=5)
+    for options in (), ("--guardian",):
+        fermata = world(stack)
+        other = fermata.cuda_worker()
+        p = faulty(fermata, "short threads", 50, options=options)
+        for _ in range(5):
+            p.to_point()
+            fermata.knows(p.pid)
+            eventually("the threads' queues are gone", lambda: len(queues(fermata, p)) == 1)
+            check(fermata.group(p.pid)["ungoverned"] == 0, f"{fermata.group(p.pid)}")
+            p.go()
+        same(p, want)
+        other.finish()
+        fermata.stop()
+
+
 def forks(stack):
     """Children of a program at work, whose agent is in the middle of a call to the driver."""
     want = native(stack, "forks", 8, points=0)
@@ -360,5 +379,5 @@ def parts(stack):
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
          device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
-         streams_without_context, context_again, own_stream, forks, forks_first, execs, spawns,
+         streams_without_context, context_again, own_stream, short_threads, forks, forks_first, execs, spawns,
          devices, parts)

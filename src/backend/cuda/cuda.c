@@ -94,6 +94,35 @@ void fm_cu_untouch(struct fm_cu_queue *q)
 	fm_cu_visit_end(t);
 }
 
+/* As a thread ends it can still say which its default stream is, unless the driver has ended that
+ * already: it would make another one then. */
+static int visit_own(struct fm_cu_queue *q)
+{
+	unsigned long long id = 0;
+	CUcontext old;
+	int rc = 0;
+
+	if (!q->id || atomic_load(&fm_cu_captures))
+		return -EBUSY;
+	fm_cu_inside++;
+	if (q->cu->ctx_push(q->base)) {
+		rc = -EIO;
+	} else if (q->cu->stream_id(q->stream, &id) || id != q->id) {
+		q->cu->ctx_pop(&old);
+		rc = -EBUSY;
+	}
+	fm_cu_inside -= rc != 0;
+	return rc;
+}
+
+static void leave_own(struct fm_cu_queue *q)
+{
+	CUcontext old;
+
+	q->cu->ctx_pop(&old);
+	fm_cu_inside--;
+}
+
 static bool is_of(const struct fm_cu_reach *r, const struct fm_cu_queue *q)
 {
 	return r && atomic_load_explicit(&r->ctx, memory_order_acquire) == q->base;
@@ -268,6 +297,9 @@ static unsigned levels(void *hwq)
 	if (!cu->stream_mem_ops || !cu->host_register || !cu->host_device_pointer || !q->map)
 		return 1u << 1;
 	mode = fm_cu_enter(cu);
+	if (q->stream == FM_CU_STREAM_PER_THREAD &&
+		(!cu->stream_id || cu->stream_id(q->stream, &q->id)))
+		q->id = 0;
 	if (reach(q)) {
 		if (atomic_load(&q->reach->gates) == FM_CU_UNTRIED)
 			atomic_store(
@@ -370,16 +402,11 @@ static int seam(void *hwq)
 	return rc;
 }
 
-/* From the agent, or from the thread that destroys the stream. What launches that left blocks out
- * have finished nobody can say: they need a gate. */
-static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+/* What launches that left blocks out have finished nobody can say: they need a gate. */
+static int put_told(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
-	struct fm_cu_queue *q = hwq;
-	int rc = fm_cu_touch(q);
+	int rc = -EIO;
 
-	if (rc)
-		return rc;
-	rc = -EIO;
 	if (reach(q) && fm_cu_uncovered(q)) {
 		if (reach_page(q, w))
 			rc = enqueue_gate(q, w, finished);
@@ -390,7 +417,23 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 		if (!rc && q->guard)
 			fm_cu_guard_gated(q->guard, w->progress, finished);
 	}
-	fm_cu_untouch(q);
+	return rc;
+}
+
+/* From the agent, or from the thread that destroys the stream, or ends with it. */
+static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+{
+	struct fm_cu_queue *q = hwq;
+	bool by_own = atomic_load(&q->ends_in) == &fm_cu_inside;
+	int rc = by_own ? visit_own(q) : fm_cu_touch(q);
+
+	if (rc)
+		return rc;
+	rc = put_told(q, w, finished);
+	if (by_own)
+		leave_own(q);
+	else
+		fm_cu_untouch(q);
 	return rc;
 }
 

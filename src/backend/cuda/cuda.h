@@ -52,6 +52,9 @@ struct fm_cu_queue {
 			  can be had */
 	bool loops;    /* likewise: also in the middle of their loops */
 	bool ctx_ends; /* likewise, before it is closed: its context goes, too */
+	/* Likewise: of a thread's default stream, which ends with it, &fm_cu_inside of the thread,
+	 * where that is the one to close it. */
+	_Atomic(const void *) ends_in;
 	/* May a stop begin, while as many streams have work as do? NULL: nobody knows. */
 	bool (*has_room)(struct fm_cu_queue *q);
 	/* How many launches that can be stopped may stand between two gates; 0: as few as of
@@ -60,6 +63,7 @@ struct fm_cu_queue {
 
 	/* Within the room. */
 	struct fm_cu_turnstile *visited; /* under capture_lock */
+	unsigned long long id;           /* of a thread's default stream; 0: not known */
 	void *map;                       /* the board */
 	size_t map_size;
 	struct fm_cu_reach *reach; /* while it is base's */

@@ -132,6 +132,7 @@ struct fm_cu_uuid { /* CUuuid */
 	X(stream_flags, "cuStreamGetFlags", (CUstream stream, unsigned *flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \
 	X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext *ctx)) \
+	X(stream_id, "cuStreamGetId", (CUstream stream, unsigned long long *id)) \
 	X(stream_get_both, "cuStreamGetCtx_v2", (CUstream stream, CUcontext *ctx, CUgreenCtx *green)) \
 	X(stream_is_capturing, "cuStreamIsCapturing", (CUstream stream, int *status)) \
 	X(stream_capture_info, "cuStreamGetCaptureInfo_v2", (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const void *deps, size_t *n)) \

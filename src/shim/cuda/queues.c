@@ -21,6 +21,13 @@ static _Atomic bool off; /* there is no client, and will be none */
 static __thread CUcontext thread_refused __attribute__((tls_model("initial-exec")));
 static pthread_key_t thread_ends;
 static bool thread_ends_made;
+static void thread_ended(void *unused);
+
+/* Before the driver makes its own, if it can be: threads then end for us first. */
+__attribute__((constructor)) static void begin(void)
+{
+	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
+}
 
 static const void *self(void)
 {
@@ -109,12 +116,9 @@ static void fork_child(void)
 	fm_cuda_guard_fork_child();
 }
 
-static void thread_ended(void *unused);
-
 static void handlers(void)
 {
 	pthread_atfork(NULL, NULL, fork_child);
-	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
 }
 
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may
@@ -425,6 +429,7 @@ static void close_all(CUcontext ctx, const void *thread)
 	}
 	for (size_t i = 0; i < n; i++) {
 		found[i]->hw.ctx_ends = ctx;
+		atomic_store(&found[i]->hw.ends_in, thread ? &fm_cu_inside : NULL);
 		fm_map_erase(&fm_cuda_map, found[i]->key);
 	}
 	if (legacy)
@@ -447,10 +452,12 @@ void fm_cuda_close_context(CUcontext ctx)
 	fm_cu_wait_end(t);
 }
 
-/* The thread's default streams end with it. */
+/* The thread's default streams end with it. As the process exits the driver may have ended, too. */
 static void thread_ended(void *unused)
 {
-	if (fm_cuda_has_client())
+	struct fm_client *c = atomic_load(&client_made);
+
+	if (c && !fm_client_exits(c))
 		close_all(NULL, self());
 }
 

@@ -166,6 +166,7 @@ struct CUstream_st {
 	struct CUstream_st *next;
 	CUcontext ctx;
 	enum fk_kind kind;
+	uint64_t id; /* never used again */
 	bool live;
 	const void *thread; /* of a per-thread default stream */
 	unsigned flags;

@@ -123,6 +123,7 @@ static CUstream start_stream(void)
 
 fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUstream *stream)
 {
+	static uint64_t ids;
 	CUstream s = fk.streams;
 
 	if (kind == FK_OWN && fk.refuse[FAKE_CUDA_STREAMS])
@@ -135,6 +136,7 @@ fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUs
 		return CU_OUT_OF_MEMORY;
 	s->ctx = ctx;
 	s->kind = kind;
+	s->id = ++ids;
 	s->flags = flags;
 	s->priority = 0;
 	s->guard = NULL;

@@ -122,6 +122,15 @@ fm_cu_result cuStreamGetFlags(CUstream stream, unsigned *flags)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+fm_cu_result cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+	CUstream s;
+
+	FK_TRY(find(stream, &s));
+	*id = s->id;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuStreamGetPriority(CUstream stream, int *priority)
 {
 	CUstream s;
