@@ -14,13 +14,13 @@
 #define COMMANDS 20
 #define PATIENCE UINT64_C(60000000000)
 
-#define IS(value, call)                                                                   \
-	do {                                                                              \
-		int rc_ = (call);                                                         \
-		if (rc_ != (value)) {                                                     \
-			printf("%s:%d: " #call " is %d\n", __FILE__, __LINE__, rc_);      \
-			_exit(3);                                                         \
-		}                                                                         \
+#define IS(value, call)                                                              \
+	do {                                                                         \
+		int rc_ = (call);                                                    \
+		if (rc_ != (value)) {                                                \
+			printf("%s:%d: " #call " is %d\n", __FILE__, __LINE__, rc_); \
+			_exit(3);                                                    \
+		}                                                                    \
 	} while (0)
 
 struct made {
@@ -131,8 +131,7 @@ static int first(void)
 
 int main(int argc, char **argv)
 {
-	static void (*const children[])(void) = {
-		exits, is_not_ours, has_its_own, forks_exec, NULL};
+	static void (*const children[])(void) = {exits, is_not_ours, has_its_own, forks_exec, NULL};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (argc > 1 && !strcmp(argv[1], "first"))

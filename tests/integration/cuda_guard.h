@@ -89,7 +89,7 @@ struct thread {
 #define THREADS_MOST 4
 
 /* Threads with one module, each on words of its own. */
-static inline void in_threads(struct conform *c, unsigned n, void *(*main)(void *))
+static inline void in_threads(struct conform *conform, unsigned n, void *(*main)(void *))
 {
 	struct thread t[THREADS_MOST];
 	pthread_t id[THREADS_MOST];
@@ -97,7 +97,7 @@ static inline void in_threads(struct conform *c, unsigned n, void *(*main)(void 
 
 	guard_open(&g);
 	for (uint32_t i = 0; i < n; i++)
-		t[i] = (struct thread){c, &g, new_words(30 + i)};
+		t[i] = (struct thread){conform, &g, new_words(30 + i)};
 	CU(cuCtxSynchronize());
 	for (unsigned i = 0; i < n; i++)
 		if (pthread_create(&id[i], NULL, main, &t[i]))
@@ -105,7 +105,7 @@ static inline void in_threads(struct conform *c, unsigned n, void *(*main)(void 
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(id[i], NULL);
 	for (unsigned i = 0; i < n; i++) {
-		note_words(c, "x", t[i].x, FM_CU_STREAM_LEGACY);
+		note_words(conform, "x", t[i].x, FM_CU_STREAM_LEGACY);
 		CU(cuMemFree_v2(t[i].x));
 	}
 	guard_close(&g);

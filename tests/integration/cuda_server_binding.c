@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams are bound and no longer bound, come, go and end; what is refused, or comes too late. */
+#include "cuda_guard.h"
 #include "cuda_server.h"
 
 static void binds_what_is_idle(void)
@@ -212,6 +213,39 @@ static void comes_and_goes(void)
 		EVENTUALLY(words[0][i] == after(1));
 }
 
+#define FIRSTS 100
+
+/* In so many streams functions are launched for the first time, and none of them begins for a
+ * while. When all have, kernels stop in their middle as before. */
+static void many_first_launches(void)
+{
+	CUstream s[FIRSTS];
+	struct guard g[FIRSTS];
+
+	bind_both(0);
+	flag[2] = 0;
+	for (unsigned i = 0; i < FIRSTS; i++) {
+		s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+		guard_open(&g[i]);
+	}
+	for (unsigned i = 0; i < FIRSTS; i++) {
+		CU(cuStreamWaitValue32_v2(s[i], flag_on_device + 2 * sizeof(*flag), 1, CU_WAIT_EQ));
+		step(&g[i], s[i], out[0]);
+	}
+	flag[2] = 1;
+	CU(cuCtxSynchronize());
+	for (unsigned i = 0; i < FIRSTS; i++)
+		CU(cuStreamDestroy_v2(s[i]));
+	for (int tries = 0; !info(batch).interrupts; tries++) {
+		MUST(tries < 1000);
+		for (unsigned i = 0; i < 10; i++)
+			toil(&g[0], batch, out[1]);
+		IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+		IS(0, fm_cuda_resume(batch));
+		CU(cuStreamSynchronize(batch));
+	}
+}
+
 /* Switched off, or without the library: as the header says. */
 static void without(int rc)
 {
@@ -254,6 +288,7 @@ int main(int argc, char **argv)
 		{"too-late", too_late},
 		{"in-time", in_time},
 		{"comes-and-goes", comes_and_goes},
+		{"many-first-launches", many_first_launches},
 		{"off", off},
 		{"absent", absent},
 		{NULL, NULL},

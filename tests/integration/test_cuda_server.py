@@ -76,6 +76,10 @@ def guarded(stack):
         run(argv, environment(XDG_CACHE_HOME=cache, FERMATA_SPIN_US="2000"))
 
 
+def many_first_launches(stack):
+    run(linked_server("binding many-first-launches", "fixed-priority", IMAGE), environment())
+
+
 def captures(stack):
     """While another thread's launch, the first of its kind, waits for the device."""
     run(linked_server("captures-beside-a-launch", "fixed-priority", IMAGE),
@@ -181,5 +185,5 @@ def seen_from_outside(stack):
 
 
 if __name__ == "__main__":
-    main(linked, guarded, captures, guarded_too_late, preloaded, as_who_runs_it_says, as_fermata_run_says, no_partition, absent, unscheduled, by_run, strict,
-         seen_from_outside)
+    main(linked, guarded, many_first_launches, captures, guarded_too_late, preloaded, as_who_runs_it_says, as_fermata_run_says,
+         no_partition, absent, unscheduled, by_run, strict, seen_from_outside)

@@ -7,6 +7,7 @@ void fm_cu_settle_init(struct fm_cu_settle *s, void *words, CUdeviceptr at)
 {
 	for (unsigned i = 0; i < FM_CU_SETTLE_WORDS; i++)
 		atomic_store(&s->of[i].want, 0);
+	atomic_store(&s->used, 0);
 	s->at = at;
 	atomic_store(&s->never, false);
 	atomic_store(&s->words, (_Atomic uint32_t *)words);
@@ -23,22 +24,23 @@ void fm_cu_settle_fork_child(void)
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* For this stream: that of its launch before, which stands in front of this one, or a free one. The
- * default stream of a thread has a name that all threads have. */
-static unsigned place(const struct fm_cu_settle *s, _Atomic uint32_t *words, CUstream stream)
+/* For this one: that of its launch before, which stands in front of this one, or the first that is
+ * free. */
+static unsigned place(const struct fm_cu_settle *s, _Atomic uint32_t *words, uint64_t queue)
 {
-	unsigned unused = FM_CU_SETTLE_WORDS;
+	unsigned used = atomic_load(&s->used), unused = used;
 
-	for (unsigned i = 0; i < FM_CU_SETTLE_WORDS; i++) {
+	for (unsigned i = used; i-- > 0;) {
 		if (atomic_load(&words[i]) == atomic_load(&s->of[i].want))
 			unused = i;
-		else if (s->of[i].stream == stream && stream != FM_CU_STREAM_PER_THREAD)
+		else if (s->of[i].queue == queue)
 			return i;
 	}
 	return unused;
 }
 
-void fm_cu_settle_behind(struct fm_cu_settle *s, const struct fm_cu_driver *cu, CUstream stream)
+void fm_cu_settle_behind(
+	struct fm_cu_settle *s, const struct fm_cu_driver *cu, CUstream stream, uint64_t queue)
 {
 	_Atomic uint32_t *words = atomic_load(&s->words);
 	union fm_cu_mem_op op = {.pad = {0}};
@@ -47,11 +49,13 @@ void fm_cu_settle_behind(struct fm_cu_settle *s, const struct fm_cu_driver *cu, 
 	if (!words)
 		return;
 	pthread_mutex_lock(&lock);
-	i = place(s, words, stream);
+	i = place(s, words, queue);
 	if (i < FM_CU_SETTLE_WORDS) {
-		s->of[i].stream = stream;
+		s->of[i].queue = queue;
 		op.op.operation = FM_CU_OP_WRITE_VALUE_32;
 		op.op.address = s->at + i * sizeof(uint32_t);
+		if (i == atomic_load(&s->used))
+			atomic_store(&s->used, i + 1);
 		op.op.value = atomic_fetch_add(&s->of[i].want, 1) + 1;
 	}
 	/* The driver may wait in there: others then wait here, and nothing is stopped meanwhile. */
@@ -66,7 +70,7 @@ bool fm_cu_settled(const struct fm_cu_settle *s)
 
 	if (atomic_load(&s->never))
 		return false;
-	for (unsigned i = 0; words && i < FM_CU_SETTLE_WORDS; i++)
+	for (unsigned i = 0, n = atomic_load(&s->used); words && i < n; i++)
 		if (atomic_load(&words[i]) != atomic_load(&s->of[i].want))
 			return false;
 	return true;

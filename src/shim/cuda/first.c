@@ -87,7 +87,8 @@ void fm_cuda_first_launched(
 	struct fm_cu_turnstile *t = fm_cu_turnstile(q->hw.base, false);
 
 	if (t)
-		fm_cu_settle_behind(fm_cu_turnstile_settle(t), fm_cuda_driver(), stream);
+		fm_cu_settle_behind(
+			fm_cu_turnstile_settle(t), fm_cuda_driver(), stream, q->generation);
 	add(hash(q->hw.ctx, what, LAUNCHED));
 	add(hash(q->hw.base, what, LOADED));
 	if (kernel)
