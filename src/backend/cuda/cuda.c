@@ -501,8 +501,12 @@ CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstr
 void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
 	CUcontext base, CUstream stream, void (*on_release)(struct fm_cu_queue *q))
 {
-	*q = (struct fm_cu_queue){
-		.cu = cu, .ctx = ctx, .base = base, .stream = stream, .release = on_release};
+	*q = (struct fm_cu_queue){.cu = cu,
+		.ctx = ctx,
+		.base = base,
+		.stream = stream,
+		.release = on_release,
+		.owner = &fm_cu_inside};
 }
 
 void fm_cu_context_gone(CUcontext ctx)

@@ -42,6 +42,8 @@ struct fm_cu_queue {
 	_Atomic uint64_t order_from; /* has this command finished, so has that one */
 	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
 
+	const void *owner; /* &fm_cu_inside of the thread that made it */
+
 	_Atomic unsigned coming; /* calls that put something, let in while something is stopped */
 	const struct fm_cu_driver *cu;
 	CUcontext base;  /* the one that holds what ctx uses: the primary one of a green context,
@@ -87,7 +89,7 @@ static inline struct fm_cu_turnstile *fm_cu_queue_turnstile(struct fm_cu_queue *
 }
 
 /* Something that is no command was put into it, when so many commands had begun, and `mark` had
- * been passed to the driver. */
+ * been passed to the driver. It is seen by who finds that call no longer inside (turnstile.h). */
 void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark);
 /* May such be under way, as far as is known? Of so many commands all have finished. */
 bool fm_cu_ordered(void *hwq, uint64_t done);

@@ -17,10 +17,10 @@ void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark)
 {
 	uint64_t all;
 
-	fm_count_raise(&q->orders, false);
+	fm_count_raise(&q->orders, q->owner == &fm_cu_inside);
 	all = mark + fm_count_sum(&q->orders);
-	atomic_store(&q->order_all, all);
-	atomic_store(&q->order_from, begun + 1);
+	atomic_store_explicit(&q->order_all, all, memory_order_release);
+	atomic_store_explicit(&q->order_from, begun + 1, memory_order_release);
 }
 
 void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
