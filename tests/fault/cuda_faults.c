@@ -265,14 +265,14 @@ static void own_stream(struct conform *c)
 
 static struct {
 	struct conform *c;
-	CUdeviceptr x;
+	CUdeviceptr word;
 } short_lived;
 
 static void *live_short(void *unused)
 {
 	CU(cuCtxSetCurrent(short_lived.c->ctx));
 	for (int i = 0; i < 4; i++)
-		spin(short_lived.c, FM_CU_STREAM_PER_THREAD, short_lived.x, 500000);
+		spin(short_lived.c, FM_CU_STREAM_PER_THREAD, short_lived.word, 500000);
 	return NULL;
 }
 
@@ -280,12 +280,14 @@ static void *live_short(void *unused)
  */
 static void short_threads(struct conform *c)
 {
+	CUdeviceptr x = new_words(12);
+
 	short_lived.c = c;
-	short_lived.x = new_words(12);
 	for (int i = 0; i < 5; i++) {
 		for (int n = 0; n < number; n++) {
 			pthread_t thread;
 
+			short_lived.word = x + (unsigned)n * sizeof(uint32_t);
 			if (pthread_create(&thread, NULL, live_short, NULL))
 				die("no thread");
 			pthread_join(thread, NULL);
@@ -293,7 +295,7 @@ static void short_threads(struct conform *c)
 		CU(cuCtxSynchronize());
 		point();
 	}
-	say_words(short_lived.x, NULL);
+	say_words(x, NULL);
 	conform_close(c);
 }
 
