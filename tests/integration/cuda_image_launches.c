@@ -45,8 +45,8 @@ static void forms(struct conform *c)
 	end_run(&r);
 }
 
-/* A buffer that is longer than the parameters are, by what would align them or by more; or none
- * where there is nothing in it. */
+/* A buffer that is shorter than the parameters are, or longer, by what would align them or by more;
+ * or none where there is nothing in it. */
 static void buffers(struct conform *c)
 {
 	struct run r = begin_run(c);
@@ -55,7 +55,7 @@ static void buffers(struct conform *c)
 
 	functions_of(&r, m, false);
 	fill_in(&l, r.out, ODD, 1);
-	for (l.size = 15; l.size < 18; l.size++)
+	for (l.size = 0; l.size < 18; l.size++)
 		note(c, "%zu bytes: error %d", l.size,
 			cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, l.extra));
 	l.size = 15;
@@ -65,6 +65,12 @@ static void buffers(struct conform *c)
 		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, l.params, l.extra));
 	note(c, "none: error %d",
 		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, NULL));
+	l.extra[2] = NULL;
+	note(c, "no size: error %d",
+		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, l.extra));
+	l.extra[0] = NULL;
+	note(c, "neither: error %d",
+		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, l.extra));
 	l.extra[0] = (void *)9;
 	note(c, "unknown: error %d",
 		cu.cuLaunchKernel(r.f[ODD], 1, 1, 1, 32, 1, 1, 0, r.s, NULL, l.extra));

@@ -3,39 +3,39 @@
 #include "base/util.h"
 #include <string.h>
 
-/* A buffer that is too long for the kernel, be it by what would align it, stays so, for the driver
- * to judge: NVIDIA's refuses it. */
+/* A buffer that is not of the kernel's size, be it by what would align it, is too long for what
+ * ours is, for the driver to judge: NVIDIA's refuses it. One that is too short must not be so here,
+ * too: a driver that took it would give the kernel anything for ours. */
 #define TOO_LONG 8u
 
 /* What a list of `extra` names. False: it is none that is known. */
-static bool read_extra(void **extra, const char **buffer, size_t *size)
+static bool read_extra(void **extra, const char **buffer, const size_t **size)
 {
-	const size_t *given = NULL;
-
 	*buffer = NULL;
+	*size = NULL;
 	for (; extra[0] != FM_CU_EXTRA_END; extra += 2) {
 		if (extra[0] == FM_CU_EXTRA_BUFFER)
 			*buffer = extra[1];
 		else if (extra[0] == FM_CU_EXTRA_SIZE)
-			given = extra[1];
+			*size = extra[1];
 		else
 			return false;
 	}
-	*size = given ? *given : 0;
 	return true;
 }
 
-/* The program's buffer is that of a kernel without our parameters. What it lacks is zero. */
+/* The program's buffer is that of a kernel without our parameters. What it lacks is zero. False: it
+ * is none. */
 static FM_COLD bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_t *size)
 {
+	const size_t *given;
 	const char *buffer;
 	size_t n;
 
-	if (!read_extra(extra, &buffer, size))
+	if (!read_extra(extra, &buffer, &given) || (k->param_bytes && (!buffer || !given)))
 		return false;
+	*size = given ? *given : 0;
 	n = FM_MIN(*size, (size_t)k->param_bytes);
-	if (n && !buffer)
-		return false;
 	if (n)
 		memcpy(to, buffer, n);
 	memset(to + n, 0, k->guard_at - n);
@@ -64,7 +64,7 @@ static FM_COLD bool pack(
 		return false;
 	memcpy(room + k->guard_at, a->ours, sizeof(a->ours));
 	a->size = fm_cuda_args_bytes(k);
-	if (given > k->param_bytes) {
+	if (given != k->param_bytes) {
 		memset(room + a->size, 0, TOO_LONG);
 		a->size += TOO_LONG;
 	}
