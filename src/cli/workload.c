@@ -222,6 +222,12 @@ static int on_key(
 	return workload_key_set(k, &to, value, err);
 }
 
+/* Each of these adds to what there is. */
+static bool repeats(const char *key)
+{
+	return !strcmp(key, "job") || !strcmp(key, "change") || !strcmp(key, "commands");
+}
+
 static void defaults(struct workload *w)
 {
 	*w = (struct workload){.policy = "fixed-priority",
@@ -261,7 +267,8 @@ int workload_read(
 			.section = on_section,
 			.key = on_key,
 			.ctx = &r,
-			.too_long = "`commands' may be given in several lines"},
+			.too_long = "`commands' may be given in several lines",
+			.repeats = repeats},
 		.json = {.f = f, .file = file, .section = on_section, .key = on_key, .ctx = &r},
 		.is_json = is_json(f, file)};
 	int rc;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ini.h"
+#include "base/cleanup.h"
+#include "base/util.h"
 #include <errno.h>
 #include <ini.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -24,6 +27,59 @@ static void fail(struct fm_ini *in, uint32_t line, int rc)
 	in->rc = fm_ini_blame(in->file, line, rc, in->err);
 }
 
+/* Each key that was taken, behind its section, which has no bracket in its name. */
+struct fm_ini_seen {
+	uint32_t line;
+	char *name;
+};
+
+static void forget(struct fm_ini *in)
+{
+	while (in->n_seen)
+		free(in->seen[--in->n_seen].name);
+}
+
+static int remember(struct fm_ini *in, char *name)
+{
+	size_t room = FM_MAX(2 * in->room, (size_t)16);
+	struct fm_ini_seen *more;
+
+	if (in->n_seen == in->room) {
+		more = realloc(in->seen, room * sizeof(*more));
+		if (!more)
+			return fm_err_set(in->err, -ENOMEM, "out of memory");
+		in->seen = more;
+		in->room = room;
+	}
+	in->seen[in->n_seen++] = (struct fm_ini_seen){in->line, name};
+	return 0;
+}
+
+/* Once only. */
+static int note(struct fm_ini *in, const char *section, const char *key)
+{
+	FM_CLEAN_FREE char *name = NULL;
+	int rc;
+
+	if (in->repeats && in->repeats(key))
+		return 0;
+	if (asprintf(&name, "%s]%s", section, key) < 0) {
+		name = NULL;
+		return fm_err_set(in->err, -ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < in->n_seen; i++) {
+		if (strcmp(in->seen[i].name, name) != 0)
+			continue;
+		fm_err_set(in->err, -EINVAL, "'%.60s' stands in [%s] already, in line %u", key,
+			section, in->seen[i].line);
+		return fm_err_hint(in->err, "keep one of the two");
+	}
+	rc = remember(in, name);
+	if (!rc)
+		fm_take_ptr(name);
+	return rc;
+}
+
 static int on_key(void *user, const char *section, const char *key, const char *value)
 {
 	struct fm_ini *in = user;
@@ -32,6 +88,8 @@ static int on_key(void *user, const char *section, const char *key, const char *
 	if (in->rc)
 		return 0;
 	rc = in->key(in->ctx, section, key, value ? value : "", in->err);
+	if (!rc)
+		rc = note(in, section, key);
 	if (rc)
 		fail(in, in->line, rc);
 	return !rc;
@@ -48,6 +106,8 @@ static int begin_section(struct fm_ini *in, const char *line)
 	if (len >= sizeof(name))
 		return fm_err_set(in->err, -EINVAL, "the section's name is too long");
 	snprintf(name, sizeof(name), "%.*s", (int)len, line);
+	if (!in->merges)
+		forget(in);
 	return in->section(in->ctx, name, in->err);
 }
 
@@ -107,5 +167,9 @@ int fm_ini_read(struct fm_ini *in, struct fm_err *err)
 		fm_err_set(err, -EINVAL, "neither [section], key = value nor a comment");
 		fail(in, bad_line > 0 ? (uint32_t)bad_line : in->line, -EINVAL);
 	}
+	forget(in);
+	free(in->seen);
+	in->seen = NULL;
+	in->room = 0;
 	return in->rc;
 }

@@ -37,6 +37,7 @@ BAD = [
     ("lvel = 1\n", 6, "unknown key 'lvel' in [group NAME]"),
     ("spacing = 1ms\n", 6, "'spacing' belongs into [device NAME]"),
     ("count = 0\n", 6, "count: '0' is out of range"),
+    ("count = 1\ncommands = 1ms\ncount = 1\n", 8, "'count' stands in [group a] already, in line 6"),
     ("count = many\n", 6, "count: 'many' is not a whole number"),
     ("commands = 5 x\n", 6, "commands: there is no time"),
     ("commands = 5 x expp 3ms\n", 6, "did you mean 'exp'?"),
