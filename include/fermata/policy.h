@@ -69,7 +69,8 @@ struct fm_policy_answer {
 	uint32_t n;    /* of run[] */
 	struct fm_policy_group *run[FM_POLICY_RUN_MAX]; /* they run, all others wait; each ready, of
 							   this device, no doubles */
-	uint64_t next;      /* absolute time to be asked again; not heeded within 100 us */
+	uint64_t next;      /* absolute time to be asked again; not heeded within 100 us, and, as
+			       long as nothing happens, ever later where it has come already */
 	const char *reason; /* why, for people: ASCII, cut after 47 characters; NULL: the name */
 	uint8_t all;        /* everybody runs, who becomes ready later too; run[] is ignored */
 };

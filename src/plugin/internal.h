@@ -37,6 +37,7 @@ struct instance {
 	struct fm_plugin *p;
 	uint32_t device;
 	struct fm_list ready; /* by when they became ready: the order when the plug-in has failed */
+	unsigned at_once;     /* answers in a row that wish to be asked again at once */
 };
 
 struct member {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NEXT_MIN  (100 * FM_US)
+#define AT_ONCE   7u /* so often that becomes twice as long */
 #define TEXTS_MAX 256
 /* An answer may take the budget now and then; on the average no more than this part of it. */
 #define AVERAGE_PART 4
@@ -39,6 +40,8 @@ static void put(
 
 	if (p->failure[0])
 		return;
+	if (type != WIRE_CHARGE && type != WIRE_DECIDE)
+		in->at_once = 0;
 	ev = process_event(p);
 	ev->type = type;
 	ev->device = in->device;
@@ -197,12 +200,22 @@ static bool ask(struct instance *in, uint64_t now, struct wire_reply *r, uint64_
 	return !p->failure[0];
 }
 
+/* The daemon's timer comes before its sockets: they must have their part. And who wishes to be
+ * asked again at once each time, though nothing has happened, is asked ever less often. */
+static uint64_t rest_after(struct instance *in, uint64_t next, uint64_t now, uint64_t took)
+{
+	uint64_t rest = FM_MAX(took, NEXT_MIN << in->at_once);
+
+	in->at_once = next <= now ? FM_MIN(in->at_once + 1, AT_ONCE) : 0;
+	return now + took + rest;
+}
+
 static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
 	struct instance *in = self;
 	struct fm_plugin *p = in->p;
 	struct wire_reply r;
-	uint64_t took, rest;
+	uint64_t took;
 
 	if (ask(in, now, &r, &took)) {
 		took = p->replay ? 0 : took;
@@ -210,9 +223,7 @@ static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->n = r.all ? 0 : r.n;
 		for (unsigned i = 0; i < choice->n; i++)
 			choice->run[i] = p->slots[r.run[i]].ent;
-		/* The daemon's timer comes before its sockets: they must have their part. */
-		rest = now + took + FM_MAX(took, NEXT_MIN);
-		choice->next = FM_MAX(r.next, rest);
+		choice->next = FM_MAX(r.next, rest_after(in, r.next, now, took));
 		choice->reason = text_of(r.reason[0] ? r.reason : p->name);
 		return;
 	}

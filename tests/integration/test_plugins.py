@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, Fermata, Steering, check, eventually, lib_client as client, main, need  # noqa: E402
@@ -252,6 +253,26 @@ WITH(.decide = decide)""")
     c.quit()
 
 
+def the_eager_wait(stack):
+    """Who wants to be asked again at once each time keeps neither the daemon busy nor itself, and is asked at each event."""
+    f = Watched(stack)
+    compile_policy(f.folder, "eager", """
+static void decide(void *s, uint64_t now, struct fm_policy_answer *a) { a->all = 1; a->next = 0; }
+WITH(.decide = decide)""")
+    f.start()
+    f.choose("eager")
+    c = client(f, stack)
+    feed(c)
+    c.advances()
+    begin, before = time.monotonic(), f.stats()["decisions"]
+    time.sleep(1)
+    n, took = f.stats()["decisions"] - before, time.monotonic() - begin
+    check(n < 500 * took, f"it was asked {n} times in {took:.2f} s")
+    check("dropped" not in f.logged(), f.logged())
+    goes_on(c)
+    c.quit()
+
+
 # Each is well until two groups are there and the second has become ready.
 BAD = {
     "crash": ("it crashed: Segmentation fault", "*(volatile int *)8 = 1;"),
@@ -389,5 +410,5 @@ def the_configuration_is_checked(stack):
 
 
 if __name__ == "__main__":
-    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped,
+    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped, the_eager_wait,
          the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)
