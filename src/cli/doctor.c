@@ -322,7 +322,11 @@ static void show_devices(const struct doctor *d)
 		table_add(&t, "%s", cli_str(device, "name"));
 		table_add(&t, "%s", cli_str(device, "type"));
 		table_add(&t, "%s", cli_str(device, "platform"));
-		table_add(&t, "%s", deepest > 1 ? "1, 2" : deepest ? "1" : "none");
+		table_add(&t, "%s",
+			deepest > 2   ? "1, 2, 3"
+			: deepest > 1 ? "1, 2"
+			: deepest     ? "1"
+				      : "none");
 		table_add(&t, "%s", cli_str(device, "text"));
 	}
 	putchar('\n');

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
+#include "probe_running.h"
 
 #define PLATFORMS 16
 #define DEVICES   64
@@ -45,6 +45,7 @@ struct cl {
 
 struct probe {
 	struct cl cl;
+	void *lib;
 	FILE *out;
 };
 
@@ -77,6 +78,7 @@ static bool load(struct probe *p)
 	missing = p->cl.name ? missing : #name;
 	CL_FUNCTIONS(LOAD)
 #undef LOAD
+	p->lib = lib;
 	if (missing) {
 		tell(p, json_pack("{s:s, s:s+}", "step", "loader", "error", "it lacks ", missing));
 		return false;
@@ -204,6 +206,11 @@ static void probe_device(struct probe *p, cl_platform_id platform, cl_device_id 
 			platform_name ? platform_name : json_string("-"), "version",
 			device_string(p, device, CL_DRIVER_VERSION), "type", type_of(p, device)));
 	deepest = try_levels(p, device, &text);
+	if (deepest == 2 && probe_running(p->lib, device)) {
+		deepest = 3;
+		text = "queues stall at a closed gate and go on when it opens; kernels that run "
+		       "see what the host writes";
+	}
 	levels = json_array();
 	for (int l = 1; l <= deepest; l++)
 		json_array_append_new(levels, json_integer(l));

@@ -325,7 +325,7 @@ doctor() {
         out_has '^ok +layer '
         out_has '^ok +opencl '
         out_has '^ok +layers '
-        out_has '1(, 2)?  '
+        out_has '1(, 2(, 3)?)?  '
         out_lacks failed
         expect 0 "doctor --json" "$fermata" doctor --json
         json 'r["ok"] and len(r["devices"]) > 0 and 1 in r["devices"][0]["levels"]'

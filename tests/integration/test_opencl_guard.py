@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level 3 on OpenCL: a kernel is stopped in its middle and goes on, each work-group running once; what cannot be
 rewritten stays at level 2 and says why; and whatever becomes of the daemon, it ends, and is right."""
+import json
 import os
 import random
 import signal
@@ -255,6 +256,18 @@ def not_rewritten(stack):
         p.wait()
 
 
+def doctor_says_so(stack):
+    """What doctor has found by trying is what a queue of the device then has."""
+    fermata = Fermata(stack)
+    p = start(fermata)
+    there = queue(fermata, p)
+    report = json.loads(fermata.cli("doctor", "--json", check_status=False).stdout)
+    levels = [d["levels"] for d in report["devices"] if there["device"].startswith(d["name"])]
+    check(levels and levels[0] == there["levels"], f"doctor: {report['devices']}, a queue: {there}")
+    p.tell("quit")
+    p.wait()
+
+
 if __name__ == "__main__":
     main(stopped_in_its_middle, several_launches, groups_that_wait, gives_way, daemon_dies, program_dies, quits, switched_off,
-         as_a_hint_says, not_rewritten)
+         as_a_hint_says, not_rewritten, doctor_says_so)
