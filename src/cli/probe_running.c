@@ -13,23 +13,23 @@
 #define FINISH_NS (10 * FM_S)
 
 /* OpenCL 2.0, and what a trial takes besides. */
-#define FUNCTIONS(X)                           \
-	X(clGetDeviceInfo)                     \
-	X(clCreateContext)                     \
-	X(clReleaseContext)                    \
-	X(clCreateCommandQueueWithProperties)  \
-	X(clReleaseCommandQueue)               \
-	X(clCreateProgramWithSource)           \
-	X(clBuildProgram)                      \
-	X(clReleaseProgram)                    \
-	X(clCreateKernel)                      \
-	X(clReleaseKernel)                     \
-	X(clSVMAlloc)                          \
-	X(clSVMFree)                           \
-	X(clSetKernelArgSVMPointer)            \
-	X(clEnqueueNDRangeKernel)              \
-	X(clFlush)                             \
-	X(clGetEventInfo)                      \
+#define FUNCTIONS(X)                          \
+	X(clGetDeviceInfo)                    \
+	X(clCreateContext)                    \
+	X(clReleaseContext)                   \
+	X(clCreateCommandQueueWithProperties) \
+	X(clReleaseCommandQueue)              \
+	X(clCreateProgramWithSource)          \
+	X(clBuildProgram)                     \
+	X(clReleaseProgram)                   \
+	X(clCreateKernel)                     \
+	X(clReleaseKernel)                    \
+	X(clSVMAlloc)                         \
+	X(clSVMFree)                          \
+	X(clSetKernelArgSVMPointer)           \
+	X(clEnqueueNDRangeKernel)             \
+	X(clFlush)                            \
+	X(clGetEventInfo)                     \
 	X(clReleaseEvent)
 
 struct calls {
@@ -61,7 +61,7 @@ static bool find(struct calls *cl, void *lib)
 {
 	bool all = true;
 
-#define LOAD(name)                                          \
+#define LOAD(name)                                        \
 	cl->name = (__typeof__(name) *)dlsym(lib, #name); \
 	all = all && cl->name;
 	FUNCTIONS(LOAD)
@@ -151,8 +151,7 @@ bool probe_running(void *lib, cl_device_id device)
 	bool sees, over;
 
 	if (!find(&r.cl, lib) ||
-		r.cl.clGetDeviceInfo(
-			device, CL_DEVICE_SVM_CAPABILITIES, sizeof(svm), &svm, NULL) ||
+		r.cl.clGetDeviceInfo(device, CL_DEVICE_SVM_CAPABILITIES, sizeof(svm), &svm, NULL) ||
 		!(svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER))
 		return false;
 	if (!build(&r, device) || !launch(&r)) {

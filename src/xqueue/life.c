@@ -114,12 +114,15 @@ static bool is_passed(const struct fm_client *c, unsigned slot)
 
 static void retire(struct fm_xq *q)
 {
+	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
 	union fm_msg m;
 	uint64_t owes;
 
 	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
 	m.queue_gone.slot = q->slot_index;
+	atomic_store(&x->passed,
+		FM_MAX(atomic_load(&x->synced), fm_slot_progress(q->slot)) >= fm_xq_mark(q));
 	pthread_mutex_lock(&c->lock);
 	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
 	/* A graph may have gates that look at it. */

@@ -120,7 +120,7 @@ bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
 	bool yes;
 
 	pthread_mutex_lock(&q->cold->lock);
-	yes = !q->cold->gone && fm_slot_progress(q->slot) > more_than;
+	yes = q->cold->gone ? atomic_load(&q->cold->passed) : fm_slot_progress(q->slot) > more_than;
 	fm_xq_leave(q);
 	return yes;
 }

@@ -60,7 +60,8 @@ struct fm_xq_cold {
 	bool asked;          /* it was asked to stand, or to go on once more */
 	uint64_t shut_at;    /* its gate was seen closed, and that waited for; 0: not now */
 	uint64_t guard_mark; /* the last command that is not to be waited for (fm_xq_guard_from) */
-	bool gone;           /* the slot is another's */
+	bool gone;           /* the slot is another's, */
+	_Atomic bool passed; /* and the device had finished all, as it or the driver had said */
 	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
 	uint64_t told;       /* device gates: the device will write this progress */

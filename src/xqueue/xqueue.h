@@ -285,7 +285,7 @@ void fm_xq_gate_in_order(struct fm_xq *q);
  * the middle of a command, with a lock under which it would be; and this returns.
  */
 void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg);
-/* Has the device said that more than so many have finished? Not known of one that is gone: no. */
+/* Has the device said that more than so many have finished? Of one that is gone: all of them. */
 bool fm_xq_said(struct fm_xq *q, uint64_t more_than);
 /* Wait until fewer commands than that are under way: the driver would wait for the device, with
  * locks of its own, that the agent may need to let it go on. False: they do not get fewer, for they

@@ -104,6 +104,18 @@ def refused(stack):
     other.finish()
 
 
+def many(stack):
+    """One after the other, more than there may be at one time, each launched in a stream that goes before it does."""
+    fermata = world(stack)
+    p = fermata.program([program("cuda_guard_many"), "own"])
+    p.line("ready")
+    fermata.knows(p.pid)
+    calls = [c["call"] for c in fermata.group(p.pid)["calls"]]
+    check("graph (too many)" not in calls, f"{calls}")
+    p.tell("end")
+    check(p.wait() == 0, f"it ended with status {p.p.returncode}")
+
+
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (launches_captured, refused)
-    main(beside_another, ungoverned, suspended_at_random, *fake_only)
+    main(beside_another, ungoverned, suspended_at_random, many, *fake_only)
