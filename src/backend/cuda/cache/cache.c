@@ -3,12 +3,14 @@
 #include "backend/cuda/image/guardian.h"
 #include "backend/cuda/image/ptx_loop.h"
 #include "base/cleanup.h"
+#include "base/lanes.h"
 #include "base/util.h"
 #include "folder.h"
 #include "pack.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +18,8 @@
 #include <sys/stat.h>
 
 #define MAGIC "FERMATA\n"
+/* So much is read, then summed while it is in the processor's cache. */
+#define STEP (256u << 10)
 
 /* What a file begins with. */
 struct head {
@@ -31,26 +35,42 @@ static void name_of(const uint8_t key[FM_HASH_BYTES], char name[FM_CACHE_NAME])
 		snprintf(name + 2 * i, 3, "%02x", key[i]);
 }
 
+/* What is put into all images. */
+static uint8_t guardians[FM_HASH_BYTES];
+
+static void hash_guardians(void)
+{
+	struct fm_hash h;
+
+	fm_hash_begin(&h);
+	fm_hash_add(&h, fm_guardian_ptx, strlen(fm_guardian_ptx));
+	for (unsigned i = 0; i < fm_n_guardians; i++)
+		fm_hash_add(&h, fm_guardians[i].code, fm_guardians[i].words * sizeof(uint64_t));
+	fm_hash_end(&h, guardians);
+}
+
 bool fm_cache_key(
 	const void *image, size_t size, unsigned sm, const char *loops, uint8_t key[FM_HASH_BYTES])
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t numbers[3] = {FM_PACK_VERSION, sm, loops ? strlen(loops) + 1 : 0};
+	uint8_t of_part[FM_HASH_BYTES];
 	struct fm_hash h;
 	const void *part;
 	size_t n;
 
 	if (fm_image_part(image, size, sm, &part, &n))
 		return false;
+	pthread_once(&once, hash_guardians);
 	fm_hash_begin(&h);
 	fm_hash_add(&h, numbers, sizeof(numbers));
-	fm_hash_add(&h, fm_guardian_ptx, strlen(fm_guardian_ptx));
-	for (unsigned i = 0; i < fm_n_guardians; i++)
-		fm_hash_add(&h, fm_guardians[i].code, fm_guardians[i].words * sizeof(uint64_t));
+	fm_hash_add(&h, guardians, sizeof(guardians));
 	if (loops)
 		fm_hash_add(&h, loops, strlen(loops));
 	for (unsigned i = 0; loops && fm_ptx_loop_text[i]; i++)
 		fm_hash_add(&h, fm_ptx_loop_text[i], strlen(fm_ptx_loop_text[i]));
-	fm_hash_add(&h, part, n);
+	fm_lanes_hash(part, n, of_part);
+	fm_hash_add(&h, of_part, sizeof(of_part));
 	fm_hash_end(&h, key);
 	return true;
 }
@@ -71,6 +91,29 @@ static int read_some(int fd, void *to, size_t size)
 	return 0;
 }
 
+static int read_summed(int fd, uint8_t *to, size_t size, uint64_t *sum)
+{
+	*sum = 0;
+	for (size_t at = 0; at < size; at += STEP) {
+		size_t part = FM_MIN(size - at, (size_t)STEP);
+		int rc = read_some(fd, to + at, part);
+
+		if (rc)
+			return rc;
+		*sum = fm_lanes_sum(*sum, to + at, part);
+	}
+	return 0;
+}
+
+static uint64_t sum_of(const uint8_t *data, size_t size)
+{
+	uint64_t sum = 0;
+
+	for (size_t at = 0; at < size; at += STEP)
+		sum = fm_lanes_sum(sum, data + at, FM_MIN(size - at, (size_t)STEP));
+	return sum;
+}
+
 /* Where all that is read is new, the pages of it cost more than the reading. */
 static void *room_for(size_t size)
 {
@@ -86,7 +129,8 @@ static void *room_for(size_t size)
 	return to;
 }
 
-/* All of a file, if it is one that this user alone can have written: its head, and the rest. */
+/* All of a file, if it is one that this user alone can have written: its head, and the rest, whose
+ * sum must be what the head says. */
 static int read_all(int dir, const char *name, struct head *h, uint8_t **data, size_t *size)
 {
 	/* Not to wait for the other end of a pipe. */
@@ -94,6 +138,7 @@ static int read_all(int dir, const char *name, struct head *h, uint8_t **data, s
 		openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	FM_CLEAN_FREE uint8_t *to = NULL;
 	struct stat st;
+	uint64_t sum;
 	int rc;
 
 	if (fd < 0)
@@ -108,22 +153,21 @@ static int read_all(int dir, const char *name, struct head *h, uint8_t **data, s
 	if (!to)
 		return -ENOMEM;
 	rc = read_some(fd, h, sizeof(*h));
-	rc = rc ? rc : read_some(fd, to, *size);
+	rc = rc ? rc : read_summed(fd, to, *size, &sum);
 	if (rc)
 		return rc;
+	if (sum != h->sum)
+		return -EBADMSG;
 	/* It was of use now. */
 	futimens(fd, NULL);
 	*data = fm_take_ptr(to);
 	return 0;
 }
 
-static int check(
-	const struct head *h, const uint8_t key[FM_HASH_BYTES], const uint8_t *data, size_t size)
+static bool is_for(const struct head *h, const uint8_t key[FM_HASH_BYTES], size_t size)
 {
-	if (memcmp(h->magic, MAGIC, sizeof(h->magic)) || memcmp(h->key, key, sizeof(h->key)) ||
-		h->size != size)
-		return -EBADMSG;
-	return fm_sum(data, size) == h->sum ? 0 : -EBADMSG;
+	return !memcmp(h->magic, MAGIC, sizeof(h->magic)) && !memcmp(h->key, key, sizeof(h->key)) &&
+	       h->size == size;
 }
 
 int fm_cache_get(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], struct fm_image *out)
@@ -137,8 +181,8 @@ int fm_cache_get(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], struct fm
 	*out = (struct fm_image){0};
 	name_of(key, name);
 	rc = read_all(c->dir, name, &h, &data, &size);
-	if (!rc)
-		rc = check(&h, key, data, size);
+	if (!rc && !is_for(&h, key, size))
+		rc = -EBADMSG;
 	if (!rc)
 		rc = fm_unpack(data, size, out);
 	if (!rc)
@@ -205,7 +249,7 @@ int fm_cache_put(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], const str
 		return -ENOMEM;
 	}
 	h.size = data.size - sizeof(h);
-	h.sum = fm_sum(data.data + sizeof(h), h.size);
+	h.sum = sum_of(data.data + sizeof(h), h.size);
 	memcpy(data.data, &h, sizeof(h));
 	name_of(key, name);
 	/* One that would push out most others is not worth it. */

@@ -12,31 +12,6 @@
  * of each parameter. */
 #define KERNEL 26
 
-/* Eight lanes, so that none waits for another, of products of halves, which vectors can do, as XXH3
- * has it; each word counts by its place, and so does the size. */
-uint64_t fm_sum(const uint8_t *data, size_t size)
-{
-	const uint64_t odd = 0x9e3779b97f4a7c15;
-	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8}, block[8], place = odd, sum = size;
-
-	for (size_t at = 0; at < size; at += sizeof(block)) {
-		size_t n = size - at < sizeof(block) ? size - at : sizeof(block);
-
-		if (n < sizeof(block))
-			memset(block, 0, sizeof(block));
-		memcpy(block, data + at, n);
-		for (unsigned i = 0; i < 8; i++) {
-			uint64_t x = block[i] ^ place;
-
-			lane[i] += (x & UINT32_MAX) * (x >> 32) + block[i ^ 1];
-		}
-		place += odd;
-	}
-	for (unsigned i = 0; i < 8; i++)
-		sum = ((sum ^ lane[i]) * odd) ^ (sum >> 31);
-	return sum;
-}
-
 static void put32(struct fm_buf *out, uint32_t v)
 {
 	fm_buf_add(out, &v, sizeof(v));

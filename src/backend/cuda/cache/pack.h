@@ -5,10 +5,7 @@
 
 /* Changes whenever what is in a file, or what would be made of an image, does. The guardian's code
  * is part of the key besides. */
-#define FM_PACK_VERSION 4
-
-/* Against accidents, not against people: as fast as memory. */
-uint64_t fm_sum(const uint8_t *data, size_t size);
+#define FM_PACK_VERSION 5
 
 void fm_pack(const struct fm_image *image, struct fm_buf *out);
 /* -EBADMSG, -ENOMEM; the bytes may be anything. They are the image's from then on (malloc()),
