@@ -8,7 +8,8 @@
  *   gpu_guardian load FILE...
  *
  *   --images DIR       what make-images makes
- *   --form elf|ptx|loops  machine code alone, or PTX, or PTX whose kernels can be left in loops
+ *   --form elf|ptx|loops|native  machine code alone, or PTX, or PTX whose kernels can be left in
+ * loops; or what there was before: nothing is rewritten
  *   --jobs N           so many cases at the same time, in processes of their own; 0: in this one,
  * for other tools
  *   --seconds S        for how long each case is stopped at random, in each form
@@ -16,6 +17,9 @@
  *   --limit S          a case that has not ended then hangs
  *   --never-stop       natively, rewritten, and guarded, but nobody stops it: for tools under which
  * streams wait for each other (compute-sanitizer)
+ *   --launches N, --blocks N  no more than so many launches of a kernel in a shape in a batch, and
+ * blocks in a launch: for tools under which kernels take long
+ *   --without NAME     all but this
  *
  * WHAT is the name of a case, or "launching"; without any, all. "latency", "cost" and "loops"
  * measure. A process ends with the first error, since one of CUDA's stays; another goes on with the
@@ -43,9 +47,10 @@ enum {
 };
 
 struct options {
-	const char *images, *form;
+	const char *images, *form, *without;
 	double seconds, within;
 	int jobs, limit;
+	unsigned launches, blocks;
 	bool never_stop;
 };
 
@@ -70,11 +75,20 @@ static int n_items;
 static struct shared *shared;
 static uint64_t deadline;
 
+static bool wanted(const struct options *o, const struct test_case *c, enum form form)
+{
+	if (form == LOOPS && !(c && strncmp(c->name, "loop-", 5) == 0))
+		return false;
+	return o->form ? strcmp(o->form, form_name[form]) == 0 && (c || form != NATIVE)
+		       : form != NATIVE;
+}
+
 static void add(const struct options *o, const char *what, const struct test_case *c, bool texts)
 {
-	for (enum form form = REWRITTEN; form <= (texts ? LOOPS : REWRITTEN); form++)
-		if ((form < LOOPS || (c && strncmp(c->name, "loop-", 5) == 0)) &&
-			(!o->form || strcmp(o->form, form_name[form]) == 0) && n_items < MOST_ITEMS)
+	if (o->without && strcmp(o->without, what) == 0)
+		return;
+	for (enum form form = NATIVE; form <= (texts ? LOOPS : REWRITTEN); form++)
+		if (wanted(o, c, form) && n_items < MOST_ITEMS)
 			item[n_items++] = (struct item){what, form, c};
 }
 
@@ -141,6 +155,8 @@ static void work(const struct options *o, struct worker *self)
 	self->since = now_ns();
 	world_open(&w);
 	w.never_stop = o->never_stop;
+	w.q.most_launches = o->launches;
+	w.q.most_blocks = o->blocks;
 	for (;;) {
 		int i = shared->next++;
 
@@ -264,9 +280,10 @@ static int load_all(char **file)
 
 static int usage(void)
 {
-	fputs("usage: gpu_guardian [--images DIR] [--form elf|ptx|loops] [--jobs N] [--seconds S] "
-	      "[--within S] [--limit S]\n"
-	      "                    [--never-stop] [WHAT...]\n"
+	fputs("usage: gpu_guardian [--images DIR] [--form elf|ptx|loops|native] [--jobs N] "
+	      "[--seconds S] [--within S]\n"
+	      "                    [--limit S] [--never-stop] [--launches N] [--blocks N] "
+	      "[--without NAME] [WHAT...]\n"
 	      "       gpu_guardian load FILE...\n",
 		stderr);
 	return 2;
@@ -286,6 +303,12 @@ static bool option(struct options *o, const char *name, const char *value)
 		o->limit = atoi(value);
 	else if (strcmp(name, "--jobs") == 0)
 		o->jobs = atoi(value);
+	else if (strcmp(name, "--launches") == 0)
+		o->launches = (unsigned)atoi(value);
+	else if (strcmp(name, "--blocks") == 0)
+		o->blocks = (unsigned)atoi(value);
+	else if (strcmp(name, "--without") == 0)
+		o->without = value;
 	else
 		return false;
 	return true;

@@ -188,15 +188,40 @@ static void make(struct queue *q, const struct record *r, unsigned mode, stream 
 		fail_call(r->f.name, rc, __FILE__, __LINE__);
 }
 
+/* Of the same kernel, in the same shape, there are as many as are wanted. */
+static bool enough(const struct queue *q, const struct function *f, const struct dims *d)
+{
+	unsigned n = 0;
+
+	for (const struct record *r = q->record; q->most_launches && r < q->record + q->n; r++)
+		n += r->f.handle == f->handle && r->d.cluster == d->cluster &&
+		     memcmp(r->d.block, d->block, sizeof(d->block)) == 0;
+	return q->most_launches && n >= q->most_launches;
+}
+
+/* In the first direction; whole clusters. */
+static void fewer_blocks(const struct queue *q, struct dims *d)
+{
+	unsigned most = q->most_blocks / (d->grid[1] * d->grid[2]) & ~7u;
+
+	most = most ? most : 8;
+	if (q->most_blocks && d->grid[0] > most)
+		d->grid[0] = most;
+}
+
 void queue_launch(
 	struct queue *q, struct function f, struct dims d, unsigned n, const struct arg *args)
 {
-	struct record *r = &q->record[q->n++];
+	struct record *r = &q->record[q->n];
 
 	for (int i = 0; i < 3; i++) {
 		d.grid[i] += !d.grid[i];
 		d.block[i] += !d.block[i];
 	}
+	if (enough(q, &f, &d))
+		return;
+	fewer_blocks(q, &d);
+	q->n++;
 	if (q->n > MOST_LAUNCHES || n > MOST_ARGS ||
 		(uint64_t)d.grid[0] * d.grid[1] * d.grid[2] > MAP_BYTES * 8)
 		fail("a case too large");

@@ -81,6 +81,7 @@ struct queue {
 	struct head *seen; /* pinned */
 	enum guard guard;  /* without EARLY */
 	bool early;
+	unsigned most_launches, most_blocks; /* of a kernel in a shape; 0: as the case has it */
 	uint64_t number;
 	uint32_t batch;
 	unsigned n;
@@ -98,6 +99,7 @@ void queue_init(struct queue *q);
 void queue_clear(struct queue *q);
 void queue_loops(struct queue *q, bool on);
 void queue_begin(struct queue *q, enum guard guard);
+/* Left out, or of fewer blocks, if it is more than the queue takes. */
 void queue_launch(
 	struct queue *q, struct function f, struct dims d, unsigned n, const struct arg *args);
 #define LAUNCH(q, f, d, ...)                                                            \

@@ -120,6 +120,9 @@ static void not_stopped(struct world *w, const struct test_case *c, enum form fo
 	doing = "guarded as a whole grid, never stopped";
 	batch(w, c, form, GUARDED_GRID);
 	compare(expected, doing);
+	doing = "guarded, each may begin early, never stopped";
+	batch(w, c, form, GUARDED | EARLY);
+	compare(expected, doing);
 	if (queue_head(&w->q).left_out)
 		fail("%u blocks were left out, and nobody stopped them",
 			queue_head(&w->q).left_out);
@@ -187,16 +190,25 @@ static unsigned stopped_at_random(
 	return batches;
 }
 
+static double seconds_since(uint64_t ns)
+{
+	return (double)(now_ns() - ns) / 1e9;
+}
+
 void run_case(struct world *w, const struct test_case *c, enum form form, const char *folder)
 {
 	struct function *f = w->f[form];
+	uint64_t from = now_ns(), took;
 	unsigned batches;
-	uint64_t took;
 
 	w->extra_bytes = 0;
 	queue_loops(&w->q, form == LOOPS);
 	queue_clear(&w->q);
 	took = natively(w, c, folder);
+	if (form == NATIVE) {
+		printf("ok     %-15s native: twice; equal, %.1f s\n", c->name, seconds_since(from));
+		return;
+	}
 	find_kernels(w, c, form, folder);
 	if (!f[0].guarded) {
 		if (form == REWRITTEN)
@@ -209,7 +221,8 @@ void run_case(struct world *w, const struct test_case *c, enum form form, const 
 		fail("%s has mode %u, traits %x", f[0].name, f[0].mode, f[0].traits);
 	not_stopped(w, c, form);
 	if (w->never_stop) {
-		printf("ok     %-15s %s: never stopped; equal\n", c->name, form_name[form]);
+		printf("ok     %-15s %s: never stopped; equal, %.1f s\n", c->name, form_name[form],
+			seconds_since(from));
 		return;
 	}
 	stopped_before(w, c, form, GUARDED);
