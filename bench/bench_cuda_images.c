@@ -6,7 +6,8 @@
  *
  *   bench_cuda_images [--sm N] [--write DIR] [--cache DIR] FILE|DIR...
  *
- * With --write each result is kept as DIR/NUMBER.cubin (or .ptx). With --cache images are looked
+ * With --write each result is kept as DIR/NUMBER.cubin (or .ptx), and what it was made of as
+ * DIR/NUMBER.was. With --cache images are looked
  * for there first (and kept there), so that a second run says what that costs. Exit status 1 if an
  * image was broken, or the result of one was not as it should be.
  */
@@ -41,19 +42,25 @@ struct bench {
 	struct count all;
 };
 
-static void keep(struct bench *b, const struct fm_image *image)
+static void keep_as(struct bench *b, const char *suffix, const void *data, size_t size)
 {
 	char path[PATH_MAX];
 	FM_CLEAN_FILE FILE *f = NULL;
-	size_t size = image->size - image->text; /* without the zero at the end */
 
-	snprintf(path, sizeof(path), "%s/%05u.%s", b->write, b->written++,
-		image->text ? "ptx" : "cubin");
+	snprintf(path, sizeof(path), "%s/%05u.%s", b->write, b->written, suffix);
 	f = fopen(path, "wb");
-	if (!f || fwrite(image->data, 1, size, f) != size) {
+	if (!f || fwrite(data, 1, size, f) != size) {
 		fprintf(stderr, "bench_cuda_images: %s: %s\n", path, strerror(errno));
 		exit(2);
 	}
+}
+
+static void keep(struct bench *b, const struct fm_image *image, const void *was, size_t size)
+{
+	/* Without the zero at the end. */
+	keep_as(b, image->text ? "ptx" : "cubin", image->data, image->size - image->text);
+	keep_as(b, "was", was, size);
+	b->written++;
 }
 
 /* Of this thread: a busy machine does not count. */
@@ -87,7 +94,7 @@ static void rewrite(struct bench *b, struct count *c, const void *data, size_t s
 		c->bytes_in += size;
 		c->bytes_out += image.size;
 		if (b->write)
-			keep(b, &image);
+			keep(b, &image, data, size);
 	}
 	fm_image_free(&image);
 }

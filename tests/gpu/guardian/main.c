@@ -23,8 +23,9 @@
  *
  * WHAT is the name of a case, or "launching"; without any, all. "latency", "cost" and "loops"
  * measure. A process ends with the first error, since one of CUDA's stays; another goes on with the
- * next case. "load" loads images as they are: those that bench_cuda_images --write leaves. Exit
- * status 0: all ok; 1: something failed; 77: no device to try it on.
+ * next case. "load" loads images as they are: those that bench_cuda_images --write leaves; whole,
+ * or as CUDA_MODULE_LOADING says, and tells how long the driver takes to. Exit status 0: all ok; 1:
+ * something failed; 77: no device to try it on.
  */
 #include "world.h"
 #include <signal.h>
@@ -273,7 +274,7 @@ static int load_all(char **file)
 	while (file[n])
 		n++;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 	open_device();
 	return load_files(n, file);
 }

@@ -277,15 +277,18 @@ int load_files(int n, char **file)
 {
 	static char log[16384];
 	unsigned functions, all = 0, bad = 0;
+	uint64_t took = 0;
 	const char *name;
 
 	for (int i = 0; i < n; i++) {
 		size_t size;
 		int rc;
-		void *data = file_contents(file[i], &size),
-		     *module = try_image(data, log, sizeof(log), &rc), **f;
+		void *data = file_contents(file[i], &size), *module, **f;
+		uint64_t from = now_ns();
 
 		doing = file[i];
+		module = try_image(data, log, sizeof(log), &rc);
+		took += now_ns() - from;
 		if (!module) {
 			printf("failed %s: load = %d: %s\n", file[i], rc, log);
 			bad++;
@@ -307,7 +310,7 @@ int load_files(int n, char **file)
 		free(f);
 		free(data);
 	}
-	printf("%s %d images, %u kernels loaded, %u refused\n", bad ? "failed" : "ok    ", n, all,
-		bad);
+	printf("%s %d images, %u kernels loaded, %u refused; loading took %.1f ms\n",
+		bad ? "failed" : "ok    ", n, all, bad, (double)took / 1e6);
 	return bad != 0;
 }
