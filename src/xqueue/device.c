@@ -25,6 +25,10 @@
 #define SAMPLE_EVERY 16
 /* Where the driver could not be asked: a program that captures graphs alone wakes nobody. */
 #define REACH_AGAIN (2 * FM_MS)
+/* So many commands of a graph, of which nothing is known but how long they take at most, are taken
+ * to make up a segment. What is launched as a graph is too short to be launched by itself: a few
+ * microseconds each. */
+#define GRAPH_PARTS 48
 
 static struct fm_gate_words words(struct fm_xq *q)
 {
@@ -399,10 +403,8 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	if (e)
 		return atomic_load(&e->ns);
 	ns = fm_xq_estimate(key);
-	if (ns == UINT64_MAX)
-		ns = q->spacing / FM_XQ_UNKNOWN_PARTS;
-	else if (fm_est_at_most(ns))
-		ns /= 2;
+	if (ns == UINT64_MAX || fm_est_at_most(ns))
+		ns = FM_MIN(ns / 2, q->spacing / GRAPH_PARTS);
 	ns = FM_MIN(ns, q->spacing);
 	fm_est_put(table, key, ns);
 	return ns;

@@ -54,7 +54,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 		curious = fm_xq_device_curious(q);
 	}
 	full = atomic_load(&q->seg_n) &&
-	       (fm_add_sat(atomic_load(&q->seg_ns), est) > interval ||
+	       (fm_add_sat(atomic_load(&q->seg_ns), fm_xq_weight(est)) > interval ||
 		       atomic_load(&q->seg_n) >= atomic_load(&q->seg_most));
 	closed = !fm_xq_may_run(q) && !fm_xq_is_behind(q);
 	if (full && !closed && !curious && q->device_gates)

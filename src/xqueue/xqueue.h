@@ -193,6 +193,13 @@ static inline uint64_t fm_xq_estimate(uint64_t key)
 	return FM_LIKELY(e) ? atomic_load_explicit(&e->ns, memory_order_relaxed) : UINT64_MAX;
 }
 
+/* What it counts for in its segment. Where a time is no more than a bound (estimate.c) the device
+ * waits for the program, and takes less. */
+static inline uint64_t fm_xq_weight(uint64_t est)
+{
+	return est >> (est & 1);
+}
+
 /* Had all finished that was begun before? More may have: of threads that begin at one time each
  * takes the others for busy, and the one that was first looks last, when the others are done
  * already. It is then the one that says so. */
@@ -230,7 +237,8 @@ FM_PART uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	struct fm_slot *s = q->slot;
 	uint64_t est = fm_xq_estimate(key);
 	uint64_t before = atomic_fetch_add(&s->begun, 1);
-	uint64_t seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+	uint64_t seg = fm_add_sat(
+		atomic_load_explicit(&q->seg_ns, memory_order_relaxed), fm_xq_weight(est));
 	uint32_t n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	bool idle = fm_xq_was_idle(q, before);
 	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
@@ -242,7 +250,8 @@ FM_PART uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 			seg > atomic_load_explicit(&q->interval, memory_order_relaxed) ||
 			n >= atomic_load_explicit(&q->seg_most, memory_order_relaxed))) {
 		est = fm_xq_begin_slow(q, before, est, waits);
-		seg = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
+		seg = fm_add_sat(
+			atomic_load_explicit(&q->seg_ns, memory_order_relaxed), fm_xq_weight(est));
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}
 	/* Lost updates between threads on one queue make an estimate less good, nothing else. */

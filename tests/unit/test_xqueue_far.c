@@ -132,6 +132,16 @@ static void test_the_last_gate_ends_it(void **state)
 	over(q);
 }
 
+static void test_bounds_count_half(void **state)
+{
+	struct fm_xq *q = shared_queue(WORDS);
+
+	most = 0;
+	fm_est_put(fm_estimates, COMMAND_NS, COMMAND_NS | 1);
+	assert_int_equal(gates(q, COMMANDS), NEAR / 2);
+	over(q);
+}
+
 /* Not of one that was stopped in the middle of a command a moment ago. */
 static void test_not_of_who_was_just_stopped(void **state)
 {
@@ -192,8 +202,30 @@ static void test_in_graphs_at_level_2(void **state)
 	over(q);
 }
 
+/* Of what nothing is known, or no more than a bound, 48 make a segment; of a bound below that,
+ * twice as many as it says. */
+static void test_in_graphs_of_what_is_not_known(void **state)
+{
+	struct fm_xq *q = shared_queue(WORDS);
+	const uint64_t key = UINT64_C(1) << 40, bound = 400 * FM_US | 1, low = 10 * FM_US | 1;
+	unsigned n[3] = {0};
+
+	atomic_store(&peer.board->contended, 1);
+	fm_est_put(fm_estimates, key + 1, bound);
+	fm_est_put(fm_estimates, key + 2, low);
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned k = 0; k < 49 + 52 * (i == 2); k++)
+			n[i] += fm_xq_capture(q, key + i, i + 1, true);
+	assert_int_equal(n[0], 1);
+	assert_int_equal(n[1], 1);
+	assert_int_equal(n[2], 1);
+	over(q);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_farther_apart),
+	cmocka_unit_test(test_in_graphs_of_what_is_not_known),
+	cmocka_unit_test(test_bounds_count_half),
 	cmocka_unit_test(test_so_many_commands),
 	cmocka_unit_test(test_not_of_others),
 	cmocka_unit_test(test_not_where_gates_are_waited_for),
