@@ -387,6 +387,7 @@ static void attributes(struct conform *c)
 	struct guard g;
 
 	guard_open(&g);
+	launches_apart(1);
 	for (unsigned i = 0; i < 30; i++) {
 		config.attrs = &attrs[i % 3 / 2];
 		config.attr_count = i % 3 != 0;
@@ -395,6 +396,7 @@ static void attributes(struct conform *c)
 			&config, g.step, i & 1 ? (void *[]){&x} : NULL, i & 1 ? NULL : extra);
 		CU(cuStreamSynchronize(s));
 	}
+	launches_apart(0);
 	note(c, "launched %d", rc);
 	note_words(c, "x", x, s);
 	guard_close(&g);

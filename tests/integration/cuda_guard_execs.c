@@ -351,6 +351,41 @@ static void context_ends(struct conform *c)
 	}
 }
 
+/* Kernels with data of their own that may overlap: their edges say so, and it is as natively. */
+static void overlap(struct conform *c)
+{
+	struct cu_launch_attribute early = {
+		.id = CU_LAUNCH_SERIALIZATION, .value.serialization = 1};
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	uint32_t n = WORDS / 16, number = 3;
+	CUdeviceptr x = new_words(45);
+	CUgraphExec exec;
+	struct guard g;
+
+	guard_open(&g);
+	launches_apart(1);
+	begin(s);
+	for (unsigned i = 0; i < 8; i++) {
+		CUdeviceptr part = x + i * 2 * n * sizeof(n);
+		struct cu_launch_config config = {.grid = {16, 1, 1},
+			.block = {BLOCK, 1, 1},
+			.stream = s,
+			.attrs = &early,
+			.attr_count = 1};
+
+		CU(cuLaunchKernelEx(&config, g.chain, (void *[]){&part, &n, &number}, NULL));
+	}
+	exec = instantiate(end(s));
+	launches_apart(0);
+	for (unsigned i = 0; i < 5; i++)
+		CU(cuGraphLaunch(exec, s));
+	note_words(c, "x", x, s);
+	CU(cuGraphExecDestroy(exec));
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* An upload is put behind launches in other streams. */
 static void uploaded(struct conform *c)
 {
@@ -457,6 +492,7 @@ int main(int argc, char **argv)
 		{"captured elsewhere", captured_elsewhere},
 		{"context ends", context_ends},
 		{"uploaded", uploaded},
+		{"overlap", overlap},
 		{"awaits its thread", awaits_its_thread},
 		{"refused once", refused_once},
 		{"refused often", refused_often},

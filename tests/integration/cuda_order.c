@@ -362,6 +362,7 @@ static void clusters(struct conform *c)
 	uint32_t n = WORDS, rounds = 40, number = 0;
 	int rc[2] = {0};
 
+	launches_apart(1);
 	for (; number < 40; number++) {
 		config.attrs = &cluster;
 		rc[0] |= cu.cuLaunchKernelEx(
@@ -370,6 +371,7 @@ static void clusters(struct conform *c)
 		rc[1] |= cu.cuLaunchKernelEx(
 			&config, c->mix, (void *[]){&y, &n, &number, &rounds}, NULL);
 	}
+	launches_apart(0);
 	note(c, "clusters %d, early %d", rc[0], rc[1]);
 	note_words(c, "x", x, s);
 	note_words(c, "y", y, s);

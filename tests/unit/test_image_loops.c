@@ -74,6 +74,7 @@ static void refused(void **state)
 	assert_int_equal(why(LOOP("cvta.param.u64 %d1, x;")), FM_LOOP_PLACE);
 	assert_int_equal(why(LOOP("atom.global.add.u32 %r1, [%d1], 1;")), FM_LOOP_GRID);
 	assert_int_equal(why(LOOP("call.uni f, ();")), FM_LOOP_GRID);
+	assert_int_equal(why(LOOP("griddepcontrol.launch_dependents;")), FM_LOOP_OVERLAPS);
 	/* A warp may be of threads that have been through the loop more often, and less. */
 	assert_int_equal(why(LOOP("@%p2 bra.uni M;\nM:")), FM_LOOP_TEXT);
 	assert_int_equal(why(LOOP("tex.2d.v4.f32.f32 {}, [t, {}];")), FM_LOOP_TEXT);

@@ -215,32 +215,37 @@ static void what_is_seen(void **state)
 	assert_int_equal(traits("", "// atom.\n"), 0);
 }
 
-/* Once in each, in front of its guardian; not where it waits itself. */
+/* In front of its guardian, but not where it waits itself; and where it ends instead of the kernel.
+ */
 static unsigned waits(const char *version, const char *target, const char *body)
 {
 	char text[256];
+	const char *first;
 	unsigned n = 0;
 	struct fm_image i;
 
 	snprintf(text, sizeof(text), ".version %s\n.target %s\n.address_size 64\n.entry k() {%s}",
 		version, target, body);
 	assert_int_equal(fm_image_rewrite(text, strlen(text), 90, &i), FM_IMAGE_OK);
-	for (const char *s = (const char *)i.data; (s = strstr(s, "griddepcontrol.wait;")); s++)
+	first = strstr((const char *)i.data, "griddepcontrol.wait;");
+	for (const char *s = first; s; s = strstr(s + 1, "griddepcontrol.wait;"))
 		n++;
 	assert_int_equal(i.kernel[0].early, n && !strstr(body, "griddep"));
+	assert_int_equal(
+		i.kernel[0].early, first && first < strstr((const char *)i.data, "ld.param"));
 	fm_image_free(&i);
 	return n;
 }
 
 static void where_it_waits(void **state)
 {
-	assert_int_equal(waits("7.8", "sm_90", "ret;"), 1);
-	assert_int_equal(waits("8.4", "sm_90a", "ret;"), 1);
-	assert_int_equal(waits("7.8", "sm_90, texmode_independent", "ret;"), 1);
+	assert_int_equal(waits("7.8", "sm_90", "ret;"), 2);
+	assert_int_equal(waits("8.4", "sm_90a", "ret;"), 2);
+	assert_int_equal(waits("7.8", "sm_90, texmode_independent", "ret;"), 2);
 	assert_int_equal(waits("7.8", "sm_80, sm_90", "ret;"), 0);
 	assert_int_equal(waits("7.7", "sm_90", "ret;"), 0);
 	assert_int_equal(waits("8.4", "sm_80", "ret;"), 0);
-	assert_int_equal(waits("8.4", "sm_90", "griddepcontrol.wait; ret;"), 1);
+	assert_int_equal(waits("8.4", "sm_90", "griddepcontrol.wait; ret;"), 2);
 }
 
 static void refused(void **state)

@@ -421,6 +421,15 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 /* --- launching --- */
 
+/* Of more than one block: drivers have attributes that say one, or nothing. */
+static FM_HOT bool is_cluster(const struct fm_cu_attribute *a)
+{
+	uint32_t size[3];
+
+	memcpy(size, a->value, sizeof(size));
+	return size[0] > 1 || size[1] > 1 || size[2] > 1;
+}
+
 FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole)
 {
 	if (FM_UNLIKELY(c->n_attributes && !c->attributes))
@@ -430,14 +439,15 @@ FM_HOT bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole
 
 		switch (a->id) {
 		case FM_CU_LAUNCH_COOPERATIVE:
-		case FM_CU_LAUNCH_OVERLAPS:
 			*whole |= (uint32_t)a->value[0] != 0;
 			break;
 		case FM_CU_LAUNCH_CLUSTER:
 		case FM_CU_LAUNCH_PREFERRED_CLUSTER:
-			*whole = true;
+			*whole |= is_cluster(a);
 			break;
 		case FM_CU_LAUNCH_IGNORE:
+		case FM_CU_LAUNCH_OVERLAPS: /* it looks when all in front have looked (guardian.ptx)
+					     */
 		case FM_CU_LAUNCH_WINDOW:
 		case FM_CU_LAUNCH_CLUSTER_POLICY:
 		case FM_CU_LAUNCH_PRIORITY:
@@ -465,13 +475,13 @@ FM_HOT void *fm_cu_guard_begin(
 	if (!rec)
 		return NULL;
 	rec->function = l->function;
-	rec->number = g->records.next;
+	rec->number = fm_cu_guard_number(g->records.next);
 	rec->whole = whole || rec->blocks > FM_CU_BLOCKS_MAX;
 	rec->graph = NULL;
+	rec->follows = fm_cu_guard_uncovered(g) &&
+		       fm_cu_guard_follows(rec, fm_cu_record(&g->records, g->records.next - 1));
 	g->graph_last = false;
-	ours[0] = g->block;
-	ours[1] = g->block;
-	ours[2] = rec->number << 2 | (rec->whole ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+	fm_cu_guard_params(ours, g->block, rec);
 	return rec->params;
 }
 

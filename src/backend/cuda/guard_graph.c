@@ -260,7 +260,8 @@ struct fm_cu_graph *fm_cu_graph_new(
 	for (unsigned i = 0; i < c->n; i++) {
 		g->node[i] = (struct fm_cu_record){0};
 		room = fill_node(&g->node[i], &c->launch[i], room);
-		g->whole += g->node[i].whole;
+		g->node[i].follows = i && fm_cu_guard_follows(&g->node[i], &g->node[i - 1]);
+		g->whole += g->node[i].whole && !g->node[i].follows;
 	}
 	fm_cu_graph_number(g);
 	g->bytes = block_bytes(g);
@@ -279,9 +280,7 @@ void *fm_cu_graph_node(struct fm_cu_graph *g, unsigned i, uint64_t ours[FM_GUARD
 {
 	const struct fm_cu_record *node = &g->node[i];
 
-	ours[0] = g->block;
-	ours[1] = g->block;
-	ours[2] = node->number << 2 | (node->whole ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+	fm_cu_guard_params(ours, g->block, node);
 	return node->params;
 }
 

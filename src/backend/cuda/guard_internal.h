@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between guard.c (making, launching, gates) and guard_stop.c (stopping, going on). */
 #pragma once
+#include "backend/cuda/image/image.h"
 #include "guard.h"
 #include "guard_graph.h"
 #include "guard_place.h"
@@ -90,6 +91,34 @@ static inline union fm_cu_mem_op fm_cu_guard_op(uint32_t operation, CUdeviceptr 
 	o.op.address = at;
 	o.op.value = value;
 	return o;
+}
+
+/*
+ * What a launch that is all or none does has to be decided once, which costs the device a word that
+ * all its blocks fight for. Directly behind one of whose blocks each looks for itself there is
+ * another way: it looks whether a launch in front of it has left blocks out, which nothing changes
+ * any more when its first block begins. So it is never the first to stop, and the one behind it may
+ * be.
+ */
+static inline void fm_cu_guard_params(
+	uint64_t ours[FM_GUARD_PARAMS], CUdeviceptr block, const struct fm_cu_record *rec)
+{
+	ours[0] = block + (rec->follows ? FM_CU_BLOCK_FIRST : 0);
+	ours[1] = block;
+	ours[2] = rec->number << 2 | (rec->whole && !rec->follows ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+}
+
+static inline bool fm_cu_guard_follows(
+	const struct fm_cu_record *rec, const struct fm_cu_record *front)
+{
+	return rec->whole && !front->whole && !front->graph;
+}
+
+/* Launches of a stream, by their place in it, from 1 on: kernels look at the lower half, which is
+ * never zero. */
+static inline uint64_t fm_cu_guard_number(uint64_t n)
+{
+	return 2 * n + 1;
 }
 
 /* Where launches are made again. */

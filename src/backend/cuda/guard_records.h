@@ -17,7 +17,8 @@ struct fm_cu_record {
 	struct fm_cu_launch_config config; /* without a stream; its attributes are here */
 	CUfunction function;
 	uint32_t bytes; /* of the parameters */
-	bool whole;
+	bool whole;     /* all blocks or none, */
+	bool follows;   /* as the one in front of it has it (guard_internal.h) */
 	char *params;
 	/* A launch of a graph, in place of all that (guard_graph.h), or NULL; and what the queue's
 	 * progress says at least when it has begun, or may have. */

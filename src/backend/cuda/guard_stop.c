@@ -73,26 +73,33 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 	size_t bytes = rec->bytes;
 	void *extra[] = {
 		FM_CU_EXTRA_BUFFER, rec->params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
-	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES);
+	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES), n;
+	struct fm_cu_record decides = {.whole = rec->whole};
 
 	config.stream = fm_cu_guard_again(g);
 	if (g->graph)
 		g->graph->renumbered = true;
-	rec->number = UINT64_C(1) << 60 | ++*(g->graph ? &g->graph->number : &g->number);
-	ours[0] = fm_cu_guard_block(g);
-	ours[1] = fm_cu_guard_block(g);
-	ours[2] = rec->number << 2 | (rec->whole          ? FM_GUARD_GRID
-					     : rest_of_it ? FM_GUARD_AGAIN
-							  : FM_GUARD_BLOCK);
+	n = ++*(g->graph ? &g->graph->number : &g->number);
+	rec->number = UINT64_C(1) << 60 | fm_cu_guard_number(n);
+	decides.number = rec->number;
+	fm_cu_guard_params(ours, fm_cu_guard_block(g), &decides);
+	if (rest_of_it && !rec->whole)
+		ours[2] |= FM_GUARD_AGAIN;
 	return !g->cu->launch(&config, rec->function, NULL, extra);
 }
 
-static bool put_chunk(struct fm_cu_guard *g)
+/* That any launch has left blocks out. */
+static bool forget(struct fm_cu_guard *g)
 {
 	union fm_cu_mem_op op = fm_cu_guard_op(
 		FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
 
-	if (g->first && g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0))
+	return !g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0);
+}
+
+static bool put_chunk(struct fm_cu_guard *g)
+{
+	if (g->first && !forget(g))
 		return false;
 	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
 		bool rest_of_it = g->first;
@@ -161,6 +168,7 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 	while (n <= last && launch(g, n)->number != number)
 		n++;
 	if (n > last) {
+		in_context(g, forget);
 		give_up(g); /* the program has written where it should not */
 		return;
 	}

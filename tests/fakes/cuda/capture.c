@@ -85,6 +85,15 @@ fm_cu_result fk_implicit(CUstream s)
 	return rc;
 }
 
+/* The edge between two kernels says it, if the launch did. */
+static bool may_be_early(const struct fk_work *w, const struct fk_nodes *front)
+{
+	const struct fk_launch *l = fk_work_launch(w);
+
+	return l && fk_launch_overlaps(l) && front && front->n == 1 &&
+	       fk_work_launch(&front->node[0]->work);
+}
+
 fm_cu_result fk_capture_add(CUstream s, const struct fk_work *work)
 {
 	CUgraphNode node;
@@ -92,6 +101,7 @@ fm_cu_result fk_capture_add(CUstream s, const struct fk_work *work)
 	if (s->capture->invalid)
 		return CU_CAPTURE_INVALIDATED;
 	FK_TRY(fk_graph_add(s->capture->graph, work, nodes_copy(s->leaves, NULL), &node));
+	node->early = may_be_early(work, s->leaves);
 	free(s->leaves);
 	s->leaves = calloc(1, sizeof(*s->leaves) + sizeof(node));
 	if (!s->leaves)

@@ -11,6 +11,7 @@
 #define STO_KERNEL   0x10
 #define INSTRUCTION  16
 #define ACQBULK      0x82e
+#define PREEXIT      0x82d
 
 enum {
 	ATTR_MAX_THREADS = 0x05,
@@ -184,6 +185,11 @@ static bool banks_agree(const struct elf *e, const struct fk_entry *k, const str
 
 /* --- code --- */
 
+static unsigned opcode(const unsigned char *at)
+{
+	return word(at, 8) & 0xfff;
+}
+
 /* Where an unconditional branch leads; 0: it is none. */
 static uint64_t branch(const struct elf *e, const unsigned char *code, uint64_t at)
 {
@@ -233,12 +239,24 @@ static bool guarded(const struct elf *e, const Elf64_Shdr *text, const struct fk
 	return true;
 }
 
+/* In front of its first branch. */
 static bool waits(const struct elf *e, const Elf64_Shdr *text)
 {
 	const unsigned char *code = e->data + text->sh_offset;
+	uint64_t at = branch(e, code, 0);
 
-	for (uint64_t at = branch(e, code, 0); at < text->sh_size; at += INSTRUCTION)
-		if ((word(code + at, 8) & 0xfff) == ACQBULK)
+	while (at < text->sh_size && !branch(e, code, at) && opcode(code + at) != ACQBULK)
+		at += INSTRUCTION;
+	return at < text->sh_size && opcode(code + at) == ACQBULK;
+}
+
+static bool knows(const struct elf *e, const Elf64_Shdr *text)
+{
+	const unsigned char *code = e->data + text->sh_offset;
+	uint64_t end = branch(e, code, 0);
+
+	for (uint64_t at = INSTRUCTION; at < end; at += INSTRUCTION)
+		if (opcode(code + at) == ACQBULK || opcode(code + at) == PREEXIT)
 			return true;
 	return false;
 }
@@ -259,6 +277,7 @@ static fm_cu_result add_kernel(
 		return CU_INVALID_IMAGE;
 	k->guarded = guarded(e, text, k, &bank);
 	k->waits = k->guarded && waits(e, text);
+	k->knows = k->guarded && knows(e, text);
 	k->shared = shared ? (unsigned)shared->sh_size : 0;
 	return FM_CU_SUCCESS;
 }

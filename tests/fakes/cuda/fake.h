@@ -44,6 +44,7 @@
 
 CU_EXPORT fake_cuda_refuse_fn fake_cuda_refuse;
 CU_EXPORT fake_cuda_early_fn fake_cuda_early;
+CU_EXPORT fake_cuda_apart_fn fake_cuda_apart;
 CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
 CU_EXPORT fake_cuda_own_fn fake_cuda_own;
 
@@ -418,8 +419,10 @@ void fk_guard_check_node(const struct fk_work *w);
 /* The stream whose thread this is. */
 extern _Thread_local CUstream fk_worker;
 bool fk_launch_guarded(const struct fk_launch *l);
-/* It may begin early, by an edge of its graph: its guardian has to wait. */
+/* It may begin early: its guardian has to wait, or it itself. */
 void fk_launch_early(const struct fk_launch *l);
+/* Does an attribute of it say so? */
+bool fk_launch_overlaps(const struct fk_launch *l);
 void fk_launch_run(const struct fk_launch *l);
 /* For a block that waits for what others do: lets the processor go. False: it waits in vain. */
 bool fk_block_pause(const struct fk_block *b);

@@ -17,6 +17,8 @@ typedef void fake_cuda_lose_fn(int error);
 
 /* How many launches there were that may begin early. */
 typedef unsigned fake_cuda_early_fn(void);
+/* Those of this thread are, from now on or no more, of kernels that need not wait. */
+typedef void fake_cuda_apart_fn(int yes);
 
 /* What the driver itself has by a name of its symbols, whoever else exports one. */
 typedef void *fake_cuda_own_fn(const char *symbol);

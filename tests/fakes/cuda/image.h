@@ -23,6 +23,7 @@ struct fk_entry {
 	struct fk_param *param;
 	bool guarded; /* the last three parameters are a guardian's */
 	bool waits;   /* which waits for what is in front of the launch */
+	bool knows;   /* has instructions of its own about kernels that begin early */
 	bool polls;   /* and its loops look at the stop word */
 	unsigned regs, shared, max_threads;
 };

@@ -225,37 +225,40 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 	return rc;
 }
 
-/* One that may begin before what is in front of it in its stream has ended. */
-static bool is_early(const struct cu_launch_config *c)
+/* Of a launch that may begin before what is in front of it in its stream has ended. */
+static bool overlaps(const struct cu_launch_attribute *attr, unsigned n)
 {
-	for (unsigned i = 0; i < c->attr_count; i++)
-		if (c->attrs[i].id == CU_LAUNCH_SERIALIZATION && c->attrs[i].value.cooperative)
+	for (unsigned i = 0; i < n; i++)
+		if (attr[i].id == CU_LAUNCH_SERIALIZATION && attr[i].value.serialization)
 			return true;
 	return false;
 }
 
 static _Atomic unsigned early;
+static _Thread_local bool apart;
+
+void fake_cuda_apart(int yes)
+{
+	apart = yes;
+}
 
 unsigned fake_cuda_early(void)
 {
 	return early;
 }
 
-/* Of a program's own such launches the guardian decides for all blocks. */
-static void check_early(const struct fk_launch *l)
+/* Those of kernels that know of it are the program's own, too. */
+void fk_launch_early(const struct fk_launch *l)
 {
-	if (l->entry->guarded && !l->entry->waits && guard_param(l, 0) && !(guard_param(l, 2) & 3))
-		fk_die("a launch of %s that may begin early, and its guardian does not wait",
+	if (l->entry->guarded && !l->entry->waits && !l->entry->knows && !apart)
+		fk_die("a launch of %s may begin early, and its guardian does not wait",
 			l->entry->name);
 	early++;
 }
 
-void fk_launch_early(const struct fk_launch *l)
+bool fk_launch_overlaps(const struct fk_launch *l)
 {
-	if (l->entry->guarded && !l->entry->waits)
-		fk_die("%s may begin early in a graph, and its guardian does not wait",
-			l->entry->name);
-	early++;
+	return overlaps(l->attr, l->n_attr);
 }
 
 static fm_cu_result launch(
@@ -272,8 +275,8 @@ static fm_cu_result launch(
 	if (rc && s->capture)
 		s->capture->invalid = true;
 	FK_TRY(rc);
-	if (is_early(c))
-		check_early(w.launch);
+	if (overlaps(c->attrs, c->attr_count))
+		fk_launch_early(w.launch);
 	w.launch->n_attr = c->attr_count < 4 ? c->attr_count : 4;
 	if (c->attr_count)
 		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
@@ -293,7 +296,7 @@ fm_cu_result cuLaunchKernelEx(
 {
 	if (!config || (config->attr_count && !config->attrs))
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (is_early(config) && fk_env("FAKE_CUDA_NO_EARLY"))
+	if (overlaps(config->attrs, config->attr_count) && fk_env("FAKE_CUDA_NO_EARLY"))
 		return FM_CU_ERROR_NOT_SUPPORTED;
 	for (unsigned i = 0; i < config->attr_count; i++)
 		if (config->attrs[i].id == CU_LAUNCH_COOPERATIVE &&

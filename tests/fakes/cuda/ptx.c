@@ -139,6 +139,17 @@ static bool waits(const char *body)
 	return wait && wait < load;
 }
 
+static const char *skip_body(const char *s);
+
+/* Behind the guardian, which is a block in front of its body. */
+static bool knows(const char *body)
+{
+	const char *end = skip_body(body), *own = strchr(body + 1, '{');
+
+	own = own && own < end ? strstr(skip_body(own), "griddepcontrol") : NULL;
+	return own && own < end;
+}
+
 static const char *skip_body(const char *s)
 {
 	unsigned depth = 0;
@@ -174,6 +185,7 @@ static const char *read_entry(const char *s, struct fk_image *out)
 	k->max_threads = 1024;
 	k->guarded = *s == '{' && guarded(k, s);
 	k->waits = k->guarded && waits(s);
+	k->knows = k->guarded && knows(s);
 	k->polls = k->guarded && polls(s);
 	return s;
 }

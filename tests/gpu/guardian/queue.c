@@ -126,8 +126,9 @@ void queue_clear(struct queue *q)
 
 void queue_begin(struct queue *q, enum guard guard)
 {
-	q->guard = guard & ~(unsigned)EARLY;
+	q->guard = guard & ~(unsigned)(EARLY | FOLLOWS);
 	q->early = guard & EARLY;
+	q->follows = guard & FOLLOWS;
 	q->n = 0;
 	q->args_used = 0;
 }
@@ -156,8 +157,16 @@ static unsigned attributes(const struct dims *d, bool early, struct launch_attri
 
 static unsigned mode_of(const struct queue *q, const struct record *r)
 {
-	return q->guard == GUARDED_GRID || r->d.cooperative || r->d.overlaps ? FM_GUARD_GRID
-									     : r->f.mode;
+	bool other = q->follows && (r - q->record) % 2;
+
+	return q->guard == GUARDED_GRID || r->d.cooperative || other ? FM_GUARD_GRID : r->f.mode;
+}
+
+/* As fm_cu_guard_follows(): but not launches that are made again. */
+static bool follows(const struct queue *q, const struct record *r, stream s)
+{
+	return q->follows && s == q->s && r > q->record && mode_of(q, r) == FM_GUARD_GRID &&
+	       mode_of(q, r - 1) == FM_GUARD_BLOCK && r[-1].f.guarded;
 }
 
 static void make(struct queue *q, const struct record *r, unsigned mode, stream s)
@@ -165,8 +174,9 @@ static void make(struct queue *q, const struct record *r, unsigned mode, stream 
 	void *params[MOST_ARGS + FM_GUARD_PARAMS];
 	struct launch_attribute attrs[3];
 	struct launch_config c = {.shared = r->d.shared, .s = s, .attrs = attrs};
-	device_ptr stop = q->guard ? q->block + STOP : 0;
-	uint64_t launch = r->number << 2 | mode;
+	bool as_front = follows(q, r, s);
+	device_ptr stop = q->guard ? q->block + (as_front ? FIRST : STOP) : 0;
+	uint64_t launch = r->number << 2 | (as_front ? FM_GUARD_BLOCK : mode);
 	unsigned n = r->n_args;
 	int rc;
 

@@ -61,8 +61,15 @@ struct record {
 };
 
 /* How launches are made: the three parameters are given in any case. With EARLY in it, kernels
- * whose guardian waits may begin before what is in front of them has ended. */
-enum guard { UNGUARDED, GUARDED, GUARDED_GRID /* mode 2, whatever was seen */, EARLY = 4 };
+ * whose guardian waits may begin before what is in front of them has ended; with FOLLOWS every
+ * other launch is all or none and does as the one in front of it, as guards have it. */
+enum guard {
+	UNGUARDED,
+	GUARDED,
+	GUARDED_GRID /* mode 2, whatever was seen */,
+	EARLY = 4,
+	FOLLOWS = 8
+};
 
 struct head {
 	uint32_t stop, left_out;
@@ -79,8 +86,8 @@ struct queue {
 	volatile uint32_t *host; /* +0 arrived, +4 passed, +8 urgent, +12 gate */
 	device_ptr host_at;
 	struct head *seen; /* pinned */
-	enum guard guard;  /* without EARLY */
-	bool early;
+	enum guard guard;  /* without EARLY and FOLLOWS */
+	bool early, follows;
 	unsigned most_launches, most_blocks; /* of a kernel in a shape; 0: as the case has it */
 	uint64_t number;
 	uint32_t batch;

@@ -121,7 +121,7 @@ static void not_stopped(struct world *w, const struct test_case *c, enum form fo
 	batch(w, c, form, GUARDED_GRID);
 	compare(expected, doing);
 	doing = "guarded, each may begin early, never stopped";
-	batch(w, c, form, GUARDED | EARLY);
+	batch(w, c, form, GUARDED | EARLY | FOLLOWS);
 	compare(expected, doing);
 	if (queue_head(&w->q).left_out)
 		fail("%u blocks were left out, and nobody stopped them",
@@ -172,8 +172,8 @@ static unsigned stopped_at_random(
 		doing = "stopped at random: launching";
 		reset(w);
 		from = now_ns();
-		queue_begin(
-			&w->q, (dice() % 4 ? GUARDED : GUARDED_GRID) | (dice() % 2 ? EARLY : 0));
+		queue_begin(&w->q, (dice() % 4 ? GUARDED : GUARDED_GRID) |
+					   (dice() % 2 ? EARLY : 0) | (dice() % 2 ? FOLLOWS : 0));
 		c->submit(w, w->f[form]);
 		queue_end(&w->q);
 		spin_until(from + dice() % (took + took / 8));

@@ -42,6 +42,7 @@ static const char *const loop_reasons[FM_LOOP_WHYS] = {
 	[FM_LOOP_POLLED] = "polled",
 	[FM_LOOP_CODE] = "machine code",
 	[FM_LOOP_GRID] = "all blocks or none",
+	[FM_LOOP_OVERLAPS] = "others may begin early",
 	[FM_LOOP_NONE] = "no loop",
 	[FM_LOOP_TOGETHER] = "threads wait for each other",
 	[FM_LOOP_SHARED] = "shared memory",
@@ -54,7 +55,7 @@ static const char *const loop_reasons[FM_LOOP_WHYS] = {
 const struct fm_trait fm_kernel_trait[FM_KERNEL_TRAITS] = {
 	{"cluster", true,
 		"blocks of a cluster read each other's shared memory, and wait for each other"},
-	{"overlaps", false, "only in a programmatic launch, which is all or none"},
+	{"overlaps", false, "what may begin early looks when all in front have looked"},
 	{"waits", true, "a block may spin until another has written"},
 	{"calls", true, "what it calls may do any of these"},
 	{"setmaxreg", false, "the guardian runs before, with the registers of the launch"},

@@ -61,6 +61,7 @@ enum fm_loop_why {
 	FM_LOOP_POLLED,
 	FM_LOOP_CODE,     /* it is machine code */
 	FM_LOOP_GRID,     /* its blocks run all or none */
+	FM_LOOP_OVERLAPS, /* others may begin, and look, before it is left */
 	FM_LOOP_NONE,     /* it has no loop */
 	FM_LOOP_TOGETHER, /* its threads wait for each other, or exchange values */
 	FM_LOOP_SHARED,   /* it has shared memory */

@@ -44,9 +44,11 @@ static unsigned param_base(unsigned sm)
 	return sm < 90 ? 0x160 : sm < 100 ? 0x210 : 0x380;
 }
 
-/* From when on the language has fm_guardian_wait. */
-#define EARLY_SM      90
-#define EARLY_VERSION 78
+/* Has the language fm_guardian_wait? */
+static bool has_wait(const struct fm_ptx *p)
+{
+	return p->sm >= 90 && p->version >= 78;
+}
 
 /* Old versions of the language take no more parameters. Registers are the compiler's to find. */
 static enum fm_kernel_why decide(const struct fm_ptx *p, const struct fm_ptx_kernel *k)
@@ -65,8 +67,7 @@ static bool note(
 	k->traits = from->traits;
 	if (k->why)
 		return k->name;
-	k->early = p->sm >= EARLY_SM && p->version >= EARLY_VERSION &&
-		   !(k->traits & FM_KERNEL_OVERLAPS);
+	k->early = has_wait(p) && !(k->traits & FM_KERNEL_OVERLAPS);
 	k->n_params = from->n_params;
 	k->params = from->params;
 	from->params = NULL;
@@ -110,7 +111,7 @@ static void write_text(const char *text, const struct fm_ptx *p, const char *ask
 		add_text(out, "\n");
 		if (kernel[i].early)
 			add_text(out, fm_guardian_wait);
-		fm_ptx_add_text(out, fm_guardian_ptx, text, k, i);
+		fm_ptx_add_text(out, fm_guardian_ptx, text, k, i, has_wait(p));
 		at = write_loops(text, p, i, asked, &kernel[i], out) ? k->body_end : k->body;
 	}
 	fm_buf_add(out, text + at, p->size - at);

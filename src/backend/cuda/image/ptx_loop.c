@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptx_loop.h"
 #include "base/util.h"
+#include "guardian.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -180,6 +181,8 @@ enum fm_loop_why fm_ptx_loops_find(
 	*out = (struct fm_ptx_loops){0};
 	if (fm_kernel_mode(k->traits) == FM_GUARD_GRID)
 		return FM_LOOP_GRID;
+	if (k->traits & FM_KERNEL_OVERLAPS)
+		return FM_LOOP_OVERLAPS;
 	if (p->version < 62) /* it has no activemask */
 		return FM_LOOP_TEXT;
 	why = fm_ptx_code_read(p, k, &out->code);
@@ -235,13 +238,14 @@ static void replace(struct fm_buf *out, const char *s, const char *const *pairs)
 	add_string(out, s);
 }
 
-/* Its name and labels besides. `other`: what stands for ELSE. */
+/* Its name and labels besides. `await`, `other`: what stands for AWAIT and for ELSE. */
 static void add_pattern(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n, const char *other, unsigned save)
+	const struct fm_ptx_kernel *k, unsigned n, const char *await, const char *other,
+	unsigned save)
 {
 	char label[32], number[16], budget[16], *name = strndup(text + k->name, k->name_len);
-	const char *const pairs[] = {"NAME", name, "LABEL", label, "ELSE", other, "SAVE", number,
-		"BUDGET", budget, NULL};
+	const char *const pairs[] = {"NAME", name, "LABEL", label, "AWAIT", await, "ELSE", other,
+		"SAVE", number, "BUDGET", budget, NULL};
 
 	if (!name) {
 		out->failed = true;
@@ -255,14 +259,14 @@ static void add_pattern(struct fm_buf *out, const char *pattern, const char *tex
 }
 
 void fm_ptx_add_text(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n)
+	const struct fm_ptx_kernel *k, unsigned n, bool waits)
 {
-	add_pattern(out, pattern, text, k, n, "", 0);
+	add_pattern(out, pattern, text, k, n, waits ? fm_guardian_wait : "", "", 0);
 }
 
 static void add(const struct writer *w, const char *pattern, const char *other)
 {
-	add_pattern(w->out, pattern, w->text, w->k, w->n, other, w->l->save_bytes);
+	add_pattern(w->out, pattern, w->text, w->k, w->n, "", other, w->l->save_bytes);
 }
 
 /* A line of ours, whose labels are LABEL_... */

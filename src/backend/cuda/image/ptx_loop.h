@@ -25,9 +25,10 @@ void fm_ptx_loops_free(struct fm_ptx_loops *l);
 /* Its body, to be put behind the guardian: `text` is the program's, `n` the kernel's number. */
 void fm_ptx_loops_write(const struct fm_ptx_loops *l, const char *text,
 	const struct fm_ptx_kernel *k, unsigned n, struct fm_buf *out);
-/* Text with NAME and LABEL in it: the kernel's name, and a prefix of labels of its own. */
+/* Text with NAME, LABEL and AWAIT in it: the kernel's name, a prefix of labels of its own, and, if
+ * it has that, fm_guardian_wait. */
 void fm_ptx_add_text(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n);
+	const struct fm_ptx_kernel *k, unsigned n, bool waits);
 
 /* All that is written, but for what is the kernel's own: for who keeps results. */
 extern const char *const fm_ptx_loop_text[];
