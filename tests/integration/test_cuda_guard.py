@@ -277,14 +277,14 @@ def gates_in_graphs(stack):
 
         def gates(what, besides=0):
             after = p.mark()
-            p.tell(f"{what} 100")
-            return int(p.line("nodes ", after=after).split()[1]) - 100 - besides
+            p.tell(f"{what} 800")
+            return int(p.line("nodes ", after=after).split()[1]) - 800 - besides
 
         for _ in range(2):
-            check(gates("kernels") == (1 if far else 12), f"gates of a chain with {more} {options}")
-            check(gates("fill", 1) == (1 if far else 12), f"gates behind a fill with {more} {options}")
-            check(gates("fork", 2) == 12, f"gates behind a fork with {more} {options}")
-            check(gates("beside", 2) == 12, f"gates beside another graph with {more} {options}")
+            check(gates("kernels") == (2 if far else 16), f"gates of a chain with {more} {options}")
+            check(gates("fill", 1) == (2 if far else 16), f"gates behind a fill with {more} {options}")
+            check(gates("fork", 2) == 16, f"gates behind a fork with {more} {options}")
+            check(gates("beside", 2) == 16, f"gates beside another graph with {more} {options}")
 
 
 def graphs_that_cannot(stack):
