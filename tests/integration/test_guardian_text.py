@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The guardian of CUDA kernels (guardian.ptx), run instruction by instruction for all threads of a grid, in an order that
-is drawn, with a stop at any time: each block runs once, in the order of the launches, and a grid as a whole or not at all.
+is drawn, with a stop at any time: each block runs once, in the order of the launches, and a grid as a whole or not at all,
+be it that it decides, or that it does as the launch in front of it (fm_cu_guard_follows()).
 What the real host does between two stops is done here in short."""
 import itertools
 import os
@@ -28,7 +29,7 @@ def parse(text):
         line = line.strip()
         if line.endswith(":"):
             labels[line[:-1]] = len(program)
-        elif line and not line.startswith(".reg"):
+        elif line and line != "AWAIT" and not line.startswith(".reg"):  # no launch begins early here
             guard, op, rest = re.fullmatch(r"(?:@(!?%\w+)\s+)?(\S+?)(?:\s+([^;]*))?;", line).groups()
             program.append((guard, op, [a.strip() for a in rest.split(",")] if rest else []))
     return program, labels
@@ -176,9 +177,9 @@ def run(launch, mode, memory, rng, stop=STOP, stop_after=None):
     return ran
 
 
-def guarded(launches, i, mode, memory, rng, stop_after):
+def guarded(launches, i, mode, memory, rng, stop_after, stop=STOP):
     one = launches[i]
-    ran = run(one, mode, memory, rng, stop_after=stop_after)
+    ran = run(one, mode, memory, rng, stop, stop_after)
     check(not set(ran) & set(one.ran), "a block ran twice")
     check(not ran or all(before.complete() for before in launches[:i]), "it ran in front of another")
     check(not one.whole or len(ran) in (0, one.blocks), "a part of a grid ran")
@@ -203,7 +204,7 @@ def go_on(launches, number, memory, rng, may_stop):
         memory.store(BLOCK + DECIDED, 0, 64)
     for k in range(i, len(launches)):
         if not forget:
-            number += 1
+            number += 2
             launches[k].number = number
         guarded(launches, k, GRID if launches[k].whole else AGAIN if k == i else EACH, memory, rng,
                 some_time(rng) if may_stop else None)
@@ -213,11 +214,13 @@ def go_on(launches, number, memory, rng, may_stop):
 def trial(seed):
     """How often it was stopped."""
     rng, memory = random.Random(seed), Memory()
-    number, stops = rng.choice((0, 5, (1 << 32) - 2)), 0
-    launches = [Launch(rng, number + 1 + i, rng.random() < 0.3) for i in range(rng.randint(1, 3))]
-    number += len(launches)
+    number, stops = rng.choice((1, 5, (1 << 32) - 3)), 0
+    launches = [Launch(rng, number + 2 * i, rng.random() < 0.4) for i in range(rng.randint(1, 3))]
+    number += 2 * len(launches)
     for i, one in enumerate(launches):
-        guarded(launches, i, GRID if one.whole else EACH, memory, rng, some_time(rng))
+        follows = one.whole and i and not launches[i - 1].whole and rng.random() < 0.8
+        guarded(launches, i, GRID if one.whole and not follows else EACH, memory, rng, some_time(rng),
+                BLOCK + FIRST if follows else STOP)
     while memory.load(BLOCK + FIRST, 64):
         check(memory.load(BLOCK + LEFT_OUT, 32) > 0, "blocks were left out, and not counted")
         number = go_on(launches, number, memory, rng, stops < 5)
