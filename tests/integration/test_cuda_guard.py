@@ -104,6 +104,30 @@ def daemon_goes_and_comes(stack):
     with_others.finish()
 
 
+MIXED = "cuda_guard_mixed"
+
+
+def whole_ones_among_others(stack):
+    """Launches that do as the one in front of them, or decide for themselves, in several orders."""
+    fermata, running, native = world(stack), {}, {}
+    fermata.cuda_worker()
+    for seed in "1", "2", "3":
+        order = {"CUDA_GUARD_SEED": seed, "CUDA_GUARD_BLOCKS": "60"}
+        native[seed] = subprocess.run([program(MIXED)], env={**ENV, **order}, capture_output=True, text=True, timeout=120)
+        fermata.env.update(order)
+        running[seed] = fermata.program([program(MIXED), "3"])
+    fermata.suspend_at_random(random.Random(13), list(running.values()), 0.006, 0.006)
+    for seed, p in running.items():
+        same(MIXED, p, f"in order {seed}", native[seed])
+
+
+def whole_ones_in_the_middle(stack):
+    """Of those around them."""
+    fermata = world(stack)
+    p, _ = endless(fermata, what=(MIXED,))
+    inside_kernels(fermata, p)
+
+
 STEPS = "cuda_guard", "steps", "chains"
 GRAPHS = "cuda_guard_graphs", "one kernel"
 COPIES = "cuda_guard_copies", "copies"
@@ -473,7 +497,7 @@ def driver_without(stack):
 if __name__ == "__main__":
     fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured, waits_for_a_thread,
                                                                               waits_in_few_channels, first_launch_beside_a_long_kernel)
-    main(suspended_at_random, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
+    main(suspended_at_random, whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
          not_in_graphs, gates_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
          asked_for, *fake_only)
