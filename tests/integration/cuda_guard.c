@@ -57,7 +57,7 @@ static void deep_queue(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
-/* More blocks than there are bits for. */
+/* More blocks than there are bits for; behind one that has them. */
 static void many_blocks(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
@@ -70,8 +70,11 @@ static void many_blocks(struct conform *c)
 	guard_open(&g);
 	CU(cuMemAlloc_v2(&x, blocks * sizeof(*words)));
 	CU(cuMemsetD32Async(x, 5, blocks, s));
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			step(&g, s, x);
 		launch(g.step, blocks, 32, s, (void *[]){&x});
+	}
 	CU(cuMemcpyDtoHAsync_v2(words, x, blocks * sizeof(*words), s));
 	CU(cuStreamSynchronize(s));
 	for (uint32_t i = 0; i < blocks; i++)

@@ -7,6 +7,7 @@
 #define TOO_MANY_THREADS 5000
 #define MEETINGS         8 /* blocks */
 #define ROUNDS           3
+#define MANY_BLOCKS      600000 /* more than there are bits for */
 
 struct lane {
 	struct conform *c;
@@ -87,9 +88,18 @@ static void meeting(struct lane *l)
 	CU(cuLaunchCooperativeKernel(l->g->meet, MEETINGS, 1, 1, BLOCK, 1, 1, 0, l->s, params));
 }
 
+static void many_blocks(struct lane *l)
+{
+	uint32_t n = WORDS / 2, number = l->number++;
+
+	launch(l->g->chain, MANY_BLOCKS, BLOCK, l->s, (void *[]){&l->x, &n, &number});
+}
+
 static void all_or_none(struct lane *l)
 {
-	if (dice(l, 6))
+	if (!dice(l, 60))
+		many_blocks(l);
+	else if (dice(l, 6))
 		whole_chain(l);
 	else
 		meeting(l);
