@@ -50,7 +50,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 		q->cold->guard_mark = atomic_load_explicit(&q->slot->begun, memory_order_relaxed);
 	/* Alone in its segment, unless gates cost the device more than an error does. */
 	if (q->device_gates && est == UINT64_MAX) {
-		est = q->spacing / FM_XQ_UNKNOWN_PARTS;
+		est = q->spacing / FM_XQ_UNKNOWN_PARTS & ~UINT64_C(1); /* no bound */
 		curious = fm_xq_device_curious(q);
 	}
 	full = atomic_load(&q->seg_n) &&
