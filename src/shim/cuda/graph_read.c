@@ -42,17 +42,24 @@ static void find_calls(void)
 #undef FIND
 }
 
+struct name {
+	CUgraphNode node;
+	size_t at;
+};
+
 /* Nodes, and which of them comes behind which. */
 struct order {
 	CUgraphNode *node;
 	uint32_t *next; /* plus one; 0: none */
 	size_t n, first;
+	struct name *names; /* sorted by node, if one was looked for by name */
 };
 
 static void order_free(struct order *o)
 {
 	free(o->node);
 	free(o->next);
+	free(o->names);
 }
 
 static const char *order_nodes(struct order *o, CUgraph graph)
@@ -70,16 +77,36 @@ static const char *order_nodes(struct order *o, CUgraph graph)
 	return NULL;
 }
 
-/* Mostly the one before. */
-static size_t index_of(const struct order *o, CUgraphNode node, size_t before)
+static int by_node(const void *left, const void *right)
 {
-	for (size_t i = before; i--;)
-		if (o->node[i] == node)
-			return i;
-	for (size_t i = before; i < o->n; i++)
-		if (o->node[i] == node)
-			return i;
-	return o->n;
+	uintptr_t a = (uintptr_t)((const struct name *)left)->node;
+	uintptr_t b = (uintptr_t)((const struct name *)right)->node;
+
+	return (a > b) - (a < b);
+}
+
+static bool sort_names(struct order *o)
+{
+	o->names = calloc(o->n, sizeof(*o->names));
+	if (!o->names)
+		return false;
+	for (size_t i = 0; i < o->n; i++)
+		o->names[i] = (struct name){o->node[i], i};
+	qsort(o->names, o->n, sizeof(*o->names), by_node);
+	return true;
+}
+
+/* Mostly the one before. n: there is none, or no memory to find it. */
+static size_t index_of(struct order *o, CUgraphNode node, size_t before)
+{
+	const struct name key = {.node = node}, *name;
+
+	if (before && o->node[before - 1] == node)
+		return before - 1;
+	if (!o->names && !sort_names(o))
+		return o->n;
+	name = bsearch(&key, o->names, o->n, sizeof(*name), by_node);
+	return name ? name->at : o->n;
 }
 
 /* An edge that says more than "after" is an error to this question. */

@@ -191,17 +191,18 @@ static CUgraph copy(CUgraph graph)
 	CUgraphNode made;
 
 	for (CUgraphNode n = graph->first; n; n = n->next) {
-		struct fk_nodes *after = fk_nodes_copy(n->after->node, n->after->n);
 		struct fk_work w = n->work;
 
-		for (unsigned i = 0; i < after->n; i++)
-			after->node[i] = nth(g, index_of(graph, after->node[i]));
 		fk_work_share(&w);
-		if (fk_graph_add(g, &w, after, &made))
+		if (fk_graph_add(g, &w, fk_nodes_copy(n->after->node, n->after->n), &made))
 			abort();
 		made->origin = n;
 		made->early = n->early;
 	}
+	/* One may be behind one that was added later. */
+	for (CUgraphNode n = g->first; n; n = n->next)
+		for (unsigned i = 0; i < n->after->n; i++)
+			n->after->node[i] = nth(g, index_of(graph, n->after->node[i]));
 	return g;
 }
 
