@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Guarded graphs of which the shim may launch another one than the program's: what the program does
  * with its own, and what comes of that. */
-#include "cuda_guard_graph.h"
+#include "cuda_guard_strays.h"
 
 /* A kernel of which the order of others can be told: numbers are not exchangeable. */
 static CUgraph numbered(struct guard *g, CUstream s, CUdeviceptr x, uint32_t number)
@@ -494,6 +494,10 @@ int main(int argc, char **argv)
 		{"uploaded", uploaded},
 		{"overlap", overlap},
 		{"awaits its thread", awaits_its_thread},
+		{"destroyed under way", destroyed_under_way},
+		{"beside a capture", beside_a_capture},
+		{"strayed, captured", strayed_captured},
+		{"strayed, context ends", strayed_context_ends},
 		{"refused once", refused_once},
 		{"refused often", refused_often},
 		{NULL, NULL},

@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, check, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
 ENV = cuda_env(dict(os.environ))
 EXECS = "cuda_guard_execs"
@@ -86,13 +86,14 @@ def suspended_at_random(stack):
 
 def launches_captured(stack):
     """On a driver that makes a node of them."""
-    case, nested = "captured elsewhere", {"FAKE_CUDA_NESTED": "1"}
-    want = run("0", case, **nested)
-    check("captured 0, ended 0" in want.stdout, want.stdout)
+    nested = {"FAKE_CUDA_NESTED": "1"}
     fermata = world(stack, **nested)
     other = fermata.cuda_worker()
-    same(case, fermata.program([program(EXECS), "0", case]), "with launches captured", want)
-    without_a_daemon(fermata, case, want)
+    for case in "captured elsewhere", "strayed, captured":
+        want = run("0", case, **nested)
+        check("captured 0, ended 0" in want.stdout, want.stdout)
+        same(case, fermata.program([program(EXECS), "0", case]), "with launches captured", want)
+        without_a_daemon(fermata, case, want)
     other.finish()
 
 
@@ -116,17 +117,50 @@ def refused(stack):
 
 
 def many(stack):
-    """One after the other, more than there may be at one time, each launched in a stream that goes before it does."""
+    """One after the other, more than there may be at one time, each launched in a stream that goes before it does, or in one
+    without a guardian."""
     fermata = world(stack)
-    p = fermata.program([program("cuda_guard_many"), "own"])
+    for where in "own", "thread":
+        p = fermata.program([program("cuda_guard_many"), where])
+        p.line("ready")
+        fermata.knows(p.pid)
+        calls = [c["call"] for c in fermata.group(p.pid)["calls"]]
+        check("graph (too many)" not in calls, f"{where}: {calls}")
+        p.tell("end")
+        check(p.wait() == 0, f"{where}: it ended with status {p.p.returncode}")
+
+
+def made_in_reverse(stack):
+    """A chain is one however its nodes are listed."""
+    fermata = world(stack)
+    p = fermata.program([program("cuda_guard_many"), "reverse"])
+
+    def counted():
+        return {c["call"]: c["undivided"] for c in (fermata.group(p.pid) or {}).get("calls", ()) if c["call"].startswith("graph")}
+
+    eventually("the last graph is counted", lambda: "graph (branches)" in counted())
+    check(counted() == {"graph (branches)": 1}, f"{counted()}")
+    p.tell("end")
+    check(p.wait() == 0, f"it ended with status {p.p.returncode}")
+
+
+def given_back_under_way(stack):
+    """What is kept of a graph goes when its launch has ended, not before, also where no stream tells when that is."""
+    fermata = world(stack)
+    p = fermata.program([program("cuda_guard_many"), "full"])
+
+    def counted():
+        return {c["call"]: c["undivided"] for c in (fermata.group(p.pid) or {}).get("calls", ())}
+
     p.line("ready")
-    fermata.knows(p.pid)
-    calls = [c["call"] for c in fermata.group(p.pid)["calls"]]
-    check("graph (too many)" not in calls, f"{calls}")
+    eventually("three are too many", lambda: counted().get("graph (too many)") == 3)
+    p.tell("go on")
+    eventually("the last graph is counted", lambda: "graph (branches)" in counted())
+    check(counted().get("graph (too many)") == 5, f"two more are too many, there is room for one: {counted()}")
     p.tell("end")
     check(p.wait() == 0, f"it ended with status {p.p.returncode}")
 
 
 if __name__ == "__main__":
     fake_only = () if REAL else (launches_captured, refused)
-    main(beside_another, ungoverned, suspended_at_random, many, *fake_only)
+    main(beside_another, ungoverned, suspended_at_random, many, made_in_reverse, given_back_under_way, *fake_only)

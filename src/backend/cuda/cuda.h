@@ -105,6 +105,12 @@ bool fm_cu_room_for(unsigned at_work);
 /* Of ctx, the current context or that of `stream`: the one that holds what it uses. */
 CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream);
 
+/* Around calls of ours to the driver in a thread of the program's. Some are forbidden to a thread
+ * while another captures, unless it says that it does not mind. fm_cu_enter() returns the mode to
+ * go back to. */
+int fm_cu_enter(const struct fm_cu_driver *cu);
+void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
+
 /* The context of `stream` is `ctx`, on `base`. No call to the driver. */
 void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
 	CUcontext base, CUstream stream, void (*release)(struct fm_cu_queue *q));

@@ -444,7 +444,7 @@ void fm_cu_graphs_forget(CUcontext ctx)
 	for (struct fm_cu_graph *g = all.graphs; g; g = g->next) {
 		if (g->ctx != ctx)
 			continue;
-		g->gone = true;
+		atomic_store(&g->gone, true);
 		fm_cu_graph_loosen(g);
 	}
 	pthread_mutex_unlock(&all.lock);
@@ -452,12 +452,7 @@ void fm_cu_graphs_forget(CUcontext ctx)
 
 bool fm_cu_graph_gone(const struct fm_cu_graph *g)
 {
-	bool gone;
-
-	pthread_mutex_lock(&all.lock);
-	gone = g->gone;
-	pthread_mutex_unlock(&all.lock);
-	return gone;
+	return atomic_load(&g->gone);
 }
 
 void fm_cu_graphs_fork_child(void)

@@ -23,7 +23,7 @@ struct fm_cu_graph {
 	_Atomic bool spoilt; /* a stop of it has gone wrong: its words may be anything */
 	bool let_be;         /* it is not stopped any more, what was launched guarded included;
 				under the lock of the XQueue that it was launched in */
-	bool gone;           /* with its context; under the lock of all */
+	_Atomic bool gone;   /* with its context */
 	unsigned n, whole;   /* nodes, and of how many it is decided that they are all or none */
 	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
 	unsigned covers;

@@ -3,12 +3,6 @@
 #pragma once
 #include "cuda.h"
 
-/* Around calls of ours to the driver in a thread of the program's. Some are forbidden to a thread
- * while another captures, unless it says that it does not mind. fm_cu_enter() returns the mode to
- * go back to. */
-int fm_cu_enter(const struct fm_cu_driver *cu);
-void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
-
 /* Around what any thread puts onto the stream: no capture begins in the middle of it, and the
  * stream's context is current. 0; -EBUSY when the stream must not be touched from here just now,
  * -EAGAIN when the call might wait for the device, -EIO when the driver refuses. */

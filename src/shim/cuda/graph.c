@@ -307,7 +307,8 @@ static fm_cu_result upload(CUgraphExec graph, CUstream given, bool per_thread, e
 		graph = fm_cuda_exec_uploaded(e, stream);
 	fm_cu_inside++;
 	rc = NEXT(id, (CUgraphExec, CUstream), (graph, given));
-	if (FM_UNLIKELY(rc != FM_CU_SUCCESS && graph != own) && fm_cuda_exec_refused(e, stream, rc))
+	if (FM_UNLIKELY(rc != FM_CU_SUCCESS && graph != own) &&
+		fm_cuda_exec_refused(e, graph, stream, rc))
 		rc = NEXT(id, (CUgraphExec, CUstream), (own, given));
 	fm_cu_inside--;
 	fm_cuda_ordered(o, stream);

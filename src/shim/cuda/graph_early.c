@@ -15,7 +15,6 @@
 #define EDGE_PROGRAMMATIC 1u
 
 #define BY_PRIORITY 8u /* a flag of an instantiation: as each node has it */
-#define NO_TIMING   2u /* and of an event */
 
 struct edge {
 	uint8_t from_port, to_port, type, reserved[5];
@@ -167,56 +166,4 @@ void fm_cuda_early_end(struct fm_cuda_early *e)
 {
 	call_of("cuGraphExecDestroy", e->exec);
 	e->exec = NULL;
-}
-
-/* --- what is launched behind it --- */
-
-static CUevent record(const struct fm_cu_driver *cu, CUstream stream)
-{
-	CUevent event;
-
-	if (cu->event_create(&event, NO_TIMING))
-		return NULL;
-	if (!cu->event_record(event, stream))
-		return event;
-	cu->event_destroy(event);
-	return NULL;
-}
-
-/* To ask about the legacy stream spoils captures, and so does what is put there. */
-CUevent fm_cuda_early_event(CUcontext ctx, CUstream stream)
-{
-	const struct fm_cu_driver *cu = fm_cuda_driver();
-	CUevent event = NULL;
-	CUcontext was;
-
-	if (atomic_load(&fm_cu_captures) &&
-		(stream == FM_CU_STREAM_LEGACY || fm_cuda_capturing(stream)))
-		return NULL;
-	fm_cu_inside++;
-	if (!cu->ctx_push(ctx)) {
-		event = record(cu, stream);
-		cu->ctx_pop(&was);
-	}
-	fm_cu_inside--;
-	return event;
-}
-
-void fm_cuda_early_wait(CUstream stream, CUevent event)
-{
-	fm_cu_result (*wait)(CUstream, CUevent, unsigned) =
-		(fm_cu_result(*)(CUstream, CUevent, unsigned))fm_cuda_symbol("cuStreamWaitEvent");
-
-	fm_cu_inside++;
-	if (wait && event)
-		wait(stream, event, 0);
-	fm_cu_inside--;
-}
-
-void fm_cuda_early_event_end(CUevent event)
-{
-	fm_cu_inside++;
-	if (event)
-		fm_cuda_driver()->event_destroy(event);
-	fm_cu_inside--;
 }

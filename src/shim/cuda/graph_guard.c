@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_guard.h"
 #include "backend/cuda/guard_graph.h"
-#include "graph_read.h"
-#include <pthread.h>
+#include "graph_events.h"
+#include "graph_execs.h"
 #include <stdlib.h>
-#include <string.h>
-
-#define BUCKETS 256u
-
-/* Of those that are there, and those whose end is not known. */
-#define EXECS_MAX 8192u
 
 /* Flags of an instantiation: the device itself launches it, and nobody sees that. */
 #define BY_DEVICE 4u
@@ -19,142 +13,6 @@
 
 /* So long one waits for what may wait for it. */
 #define OUTLAST_MOST (250 * FM_MS)
-
-/* Of fm_cuda_exec.last: a stream that is no more, or is captured; `behind` was recorded there. */
-#define LEFT UINTPTR_MAX
-
-struct fm_cuda_exec {
-	struct fm_cuda_exec *next;
-	CUgraphExec exec;
-	struct fm_cuda_early early; /* launched in place of it, if there is one, */
-	bool changed;               /* while its nodes are what they were */
-	_Atomic uintptr_t last; /* the stream of its last launch; LEFT; 0: there was none since */
-	CUevent behind;         /* with the lock of leaving */
-	struct fm_cu_graph *graph;
-	struct fm_xq *home; /* where it was launched last; NULL: nowhere yet */
-	bool bare;          /* since the last launch that was guarded, one was not, */
-	uint64_t seen;      /* when the queue had said so much */
-	bool strayed;       /* nobody knows when its launches will have ended */
-};
-
-_Atomic bool fm_cuda_exec_any;
-
-/* Of those that the program has given back some may run still, unguarded. They look at the stop
- * word, which is used again only when they have ended. */
-static struct {
-	pthread_mutex_t lock;
-	struct fm_cuda_exec *first[BUCKETS], *ended;
-	_Atomic unsigned n; /* all of them */
-} execs = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* In front of the other: held from when it is seen which stream a launch was in to when an event is
- * recorded there. */
-static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
-
-/* With the lock. */
-static struct fm_cuda_exec **place(CUgraphExec exec)
-{
-	struct fm_cuda_exec **at =
-		&execs.first[(uintptr_t)exec * UINT64_C(0x9e3779b97f4a7c15) >> 40 & (BUCKETS - 1)];
-
-	while (*at && (*at)->exec != exec)
-		at = &(*at)->next;
-	return at;
-}
-
-struct fm_cuda_exec *fm_cuda_exec_find_slow(CUgraphExec exec)
-{
-	struct fm_cuda_exec *e;
-
-	pthread_mutex_lock(&execs.lock);
-	e = *place(exec);
-	pthread_mutex_unlock(&execs.lock);
-	return e;
-}
-
-static void release(struct fm_cuda_exec *e)
-{
-	if (e->home)
-		fm_xq_unref(e->home);
-	fm_cu_graph_put(e->graph);
-	free(e);
-}
-
-/* Launches that were guarded keep the graph themselves. */
-static bool runs_still(struct fm_cuda_exec *e)
-{
-	return e->strayed || (e->bare && !fm_xq_said(e->home, e->seen));
-}
-
-/* A list of those that have run to their end meanwhile. */
-static void sweep(void)
-{
-	struct fm_cuda_exec *over = NULL, **at, *e;
-
-	pthread_mutex_lock(&execs.lock);
-	for (at = &execs.ended; (e = *at);) {
-		if (runs_still(e)) {
-			at = &e->next;
-			continue;
-		}
-		*at = e->next;
-		e->next = over;
-		over = e;
-		execs.n--;
-	}
-	pthread_mutex_unlock(&execs.lock);
-	while ((e = over)) {
-		over = e->next;
-		release(e);
-	}
-}
-
-/* What the driver has for it may be used no more. */
-static struct fm_cuda_early ends(CUgraphExec exec, CUevent *behind)
-{
-	struct fm_cuda_early early = {0};
-	struct fm_cuda_exec **at, *e;
-
-	*behind = NULL;
-
-	fm_cuda_first_forget_graphs();
-	if (!atomic_load(&fm_cuda_exec_any))
-		return early;
-	pthread_mutex_lock(&leaving);
-	pthread_mutex_lock(&execs.lock);
-	at = place(exec);
-	e = *at;
-	if (e) {
-		early = e->early;
-		*behind = fm_cu_graph_gone(e->graph) ? NULL : e->behind;
-		*at = e->next;
-		e->next = execs.ended;
-		execs.ended = e;
-	}
-	pthread_mutex_unlock(&execs.lock);
-	pthread_mutex_unlock(&leaving);
-	if (e)
-		sweep();
-	return early;
-}
-
-void fm_cuda_exec_ends(CUgraphExec exec)
-{
-	CUevent behind;
-	struct fm_cuda_early early = ends(exec, &behind);
-
-	fm_cuda_early_end(&early);
-	fm_cuda_early_event_end(behind);
-}
-
-void fm_cuda_exec_fork_child(void)
-{
-	execs.lock = leaving = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	memset(execs.first, 0, sizeof(execs.first));
-	execs.ended = NULL;
-	execs.n = 0;
-	atomic_store(&fm_cuda_exec_any, false);
-}
 
 /* --- making --- */
 
@@ -306,15 +164,15 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 	const char *why;
 	CUevent behind;
 
-	ends(exec, &behind); /* of another one by this name that went with its context */
+	/* Of another one by this name that went with its context. */
+	fm_cuda_execs_take(exec, &behind);
 	if (!wanted())
 		return;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return;
 	e->exec = exec;
-	sweep();
-	if (atomic_load(&execs.n) >= EXECS_MAX)
+	if (!fm_cuda_execs_room())
 		why = "too many";
 	else
 		why = flags & BY_DEVICE ? "launched by the device" : guard(e, graph, flags);
@@ -323,19 +181,30 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 		free(e);
 		return;
 	}
-	pthread_mutex_lock(&execs.lock);
-	execs.n++;
-	*place(exec) = e;
-	pthread_mutex_unlock(&execs.lock);
-	atomic_store(&fm_cuda_exec_any, true);
+	fm_cuda_execs_put(e);
+}
+
+void fm_cuda_exec_ends(CUgraphExec exec)
+{
+	CUevent behind;
+	struct fm_cuda_early early = fm_cuda_execs_take(exec, &behind);
+
+	fm_cuda_early_end(&early);
+	fm_cuda_behind_end(behind);
 }
 
 /* --- launches --- */
 
-/* NULL: there can be none. */
-static CUevent event_in(const struct fm_cuda_exec *e, CUstream stream)
+/* The one that was there is given back; of a context that is gone it went with that. */
+static void put_behind(struct fm_cuda_exec *e, CUstream stream)
 {
-	return fm_cu_graph_gone(e->graph) ? NULL : fm_cuda_early_event(e->graph->ctx, stream);
+	bool gone = fm_cu_graph_gone(e->graph);
+
+	fm_cuda_behind_end(gone ? NULL : e->behind);
+	e->behind = NULL;
+	if (!gone)
+		fm_cuda_behind(e->graph->ctx, stream, &e->behind);
+	atomic_store(&e->last, FM_CUDA_EXEC_LEFT);
 }
 
 /* The driver lets launches of one graph wait for each other, and does not know that these are two.
@@ -346,18 +215,17 @@ static void follow(struct fm_cuda_exec *e, CUstream stream, bool keep)
 
 	if (!atomic_load(&e->last))
 		return;
-	pthread_mutex_lock(&leaving);
+	pthread_mutex_lock(&fm_cuda_execs_leaving);
 	last = atomic_load(&e->last);
-	if (last != LEFT && last != (uintptr_t)stream) {
-		fm_cuda_early_event_end(e->behind);
-		e->behind = event_in(e, (CUstream)last);
-		atomic_store(&e->last, LEFT);
+	if (last != FM_CUDA_EXEC_LEFT && last != (uintptr_t)stream)
+		put_behind(e, (CUstream)last);
+	if (last != (uintptr_t)stream) {
+		fm_cuda_behind_wait(stream, e->behind);
+		e->lost |= !e->behind;
 	}
-	if (last != (uintptr_t)stream)
-		fm_cuda_early_wait(stream, e->behind);
 	if (!keep)
 		atomic_store(&e->last, 0);
-	pthread_mutex_unlock(&leaving);
+	pthread_mutex_unlock(&fm_cuda_execs_leaving);
 }
 
 /* The default streams of two threads have one name, and what is in them only those can tell. */
@@ -382,31 +250,41 @@ CUgraphExec fm_cuda_exec_uploaded(struct fm_cuda_exec *e, CUstream stream)
 	return in_place(e, stream, true);
 }
 
-void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUstream stream)
+/* The driver lets each launch wait for those before, so that what is behind this one is behind all
+ * of them. Only this thread can name its default stream, which is of the context that is current.
+ */
+static void leave_mark(struct fm_cuda_exec *e, CUstream stream)
 {
-	atomic_store(&e->last, (uintptr_t)stream);
+	CUcontext ctx = e->graph->ctx;
+
+	if (fm_cu_graph_gone(e->graph) || !fm_cuda_has_client() ||
+		(fm_cuda_is_default(stream) && fm_cuda_current() != ctx))
+		return;
+	e->strayed = !fm_cuda_behind(ctx, stream, &e->end);
 }
 
-bool fm_cuda_exec_refused(struct fm_cuda_exec *e, CUstream stream, fm_cu_result rc)
+bool fm_cuda_exec_strays(const struct fm_cuda_exec *e)
 {
-	if (rc >= CAPTURE_ERROR_FIRST && rc <= CAPTURE_ERROR_LAST)
+	return e->strayed && !e->lost;
+}
+
+void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUgraphExec launched, CUstream stream)
+{
+	if (launched != e->exec)
+		atomic_store(&e->last, (uintptr_t)stream);
+	if (fm_cuda_exec_strays(e))
+		leave_mark(e, stream);
+}
+
+bool fm_cuda_exec_refused(
+	struct fm_cuda_exec *e, CUgraphExec launched, CUstream stream, fm_cu_result rc)
+{
+	if (launched == e->exec || (rc >= CAPTURE_ERROR_FIRST && rc <= CAPTURE_ERROR_LAST))
 		return false;
 	fm_cu_graph_loosen(e->graph);
 	e->changed = true;
 	follow(e, stream, false);
 	return true;
-}
-
-static struct fm_cuda_exec *launched_in(CUstream stream)
-{
-	struct fm_cuda_exec *e = NULL;
-
-	pthread_mutex_lock(&execs.lock);
-	for (unsigned i = 0; !e && i < BUCKETS; i++)
-		for (e = execs.first[i]; e && atomic_load(&e->last) != (uintptr_t)stream;)
-			e = e->next;
-	pthread_mutex_unlock(&execs.lock);
-	return e;
 }
 
 void fm_cuda_exec_stream_leaves(CUstream stream)
@@ -416,18 +294,15 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	struct fm_cuda_exec *e;
 
 	if (FM_LIKELY(!atomic_load(&fm_cuda_exec_any)) || fm_cu_inside || !stream ||
-		!launched_in(stream))
+		!fm_cuda_execs_in(stream, NULL))
 		return;
 	q = fm_cuda_find_governed(stream);
 	if (q)
 		way = fm_cuda_order_enter(q);
-	pthread_mutex_lock(&leaving);
-	while ((e = launched_in(stream))) {
-		fm_cuda_early_event_end(e->behind);
-		e->behind = event_in(e, stream);
-		atomic_store(&e->last, LEFT);
-	}
-	pthread_mutex_unlock(&leaving);
+	pthread_mutex_lock(&fm_cuda_execs_leaving);
+	for (e = NULL; (e = fm_cuda_execs_in(stream, e));)
+		put_behind(e, stream);
+	pthread_mutex_unlock(&fm_cuda_execs_leaving);
 	if (way) {
 		fm_cuda_order_put(q);
 		fm_cuda_way_end(q, way);
@@ -552,7 +427,7 @@ void fm_cuda_exec_nested(CUgraphExec exec)
 	if (!e)
 		return;
 	fm_cu_graph_loosen(e->graph);
-	e->strayed = true;
+	e->lost = true;
 	if (e->home)
 		fm_xq_outlast(e->home, OUTLAST_MOST, let_be, e);
 }

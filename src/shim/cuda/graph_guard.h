@@ -27,6 +27,7 @@ void fm_cuda_exec_changes_besides(CUgraphExec exec);
 void fm_cuda_exec_nested(CUgraphExec exec);
 /* Before the driver's call. */
 void fm_cuda_exec_ends(CUgraphExec exec);
+void fm_cuda_exec_context_ends(CUcontext ctx);
 void fm_cuda_exec_fork_child(void);
 
 struct fm_cuda_exec *fm_cuda_exec_find_slow(CUgraphExec exec);
@@ -44,12 +45,15 @@ void fm_cuda_exec_settle(struct fm_cuda_exec *e, CUstream stream);
 /* q has a guard, and its order is held, to the end of the launch. True: this one is guarded. */
 bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q);
 /* What the driver is to launch for it, and to upload: its own one, or the one whose kernels may
- * begin early. When that was launched fm_cuda_exec_ran() has to follow; and when it was not,
- * fm_cuda_exec_refused(): true: its own one is to be launched in place of it, unguarded. */
+ * begin early. When that was launched, or the launch strays, fm_cuda_exec_ran() has to follow; and
+ * if it failed fm_cuda_exec_refused(): true: its own one is to be launched in place of it,
+ * unguarded. */
 CUgraphExec fm_cuda_exec_launched(struct fm_cuda_exec *e, CUstream stream);
 CUgraphExec fm_cuda_exec_uploaded(struct fm_cuda_exec *e, CUstream stream);
-void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUstream stream);
-bool fm_cuda_exec_refused(struct fm_cuda_exec *e, CUstream stream, fm_cu_result rc);
+bool fm_cuda_exec_strays(const struct fm_cuda_exec *e);
+void fm_cuda_exec_ran(struct fm_cuda_exec *e, CUgraphExec launched, CUstream stream);
+bool fm_cuda_exec_refused(
+	struct fm_cuda_exec *e, CUgraphExec launched, CUstream stream, fm_cu_result rc);
 /* Before it is destroyed, or captured: nothing can be put behind what was launched there then. */
 void fm_cuda_exec_stream_leaves(CUstream stream);
 /* In a stream without. */

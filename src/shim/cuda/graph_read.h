@@ -53,9 +53,5 @@ struct fm_cuda_early {
 bool fm_cuda_early_make(
 	struct fm_cuda_chain *c, CUgraph graph, uint64_t flags, struct fm_cuda_early *e);
 void fm_cuda_early_made(struct fm_cuda_early *e);
-/* An event behind what is in a stream of this context; NULL: there can be none. */
-CUevent fm_cuda_early_event(CUcontext ctx, CUstream stream);
-void fm_cuda_early_wait(CUstream stream, CUevent event);
-void fm_cuda_early_event_end(CUevent event);
 /* No more launches of it; what was launched goes on. */
 void fm_cuda_early_end(struct fm_cuda_early *e);

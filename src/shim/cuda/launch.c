@@ -159,7 +159,7 @@ struct launch_plan {
 	bool early;                     /* it may begin while what is in front of it ends */
 	bool ordered;                   /* likewise, though it is not guarded */
 	CUgraphExec graph;              /* to be launched, if it is one, */
-	struct fm_cuda_exec *exec;      /* if that is in place of the program's */
+	struct fm_cuda_exec *exec;      /* if that is in place of the program's, or strays */
 	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
 	bool loads;
 };
@@ -347,7 +347,7 @@ static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, b
 	else if (p.l.q || !atomic_load(&fm_cu_captures) || !fm_cuda_capturing(stream))
 		fm_cuda_exec_astray(e, stream);
 	p.graph = fm_cuda_exec_launched(e, stream);
-	p.exec = p.graph == graph ? NULL : e;
+	p.exec = p.graph != graph || fm_cuda_exec_strays(e) ? e : NULL;
 	return p;
 }
 
@@ -363,13 +363,14 @@ static inline struct launch_plan begin_graph(
 	return begin_exec(given, per_thread, key, id, graph, e);
 }
 
-/* What was launched in place of the program's graph. True: its own one is to be launched. None of
- * its kernels is ever left out, so that it does no harm if it was to be guarded. */
+/* What was launched in place of the program's graph, or strays. True: its own one is to be
+ * launched. None of its kernels is ever left out, so that it does no harm if it was to be guarded.
+ */
 static bool refused(const struct launch_plan *p, CUstream stream, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS)
-		fm_cuda_exec_ran(p->exec, stream);
-	return rc != FM_CU_SUCCESS && fm_cuda_exec_refused(p->exec, stream, rc);
+		fm_cuda_exec_ran(p->exec, p->graph, stream);
+	return rc != FM_CU_SUCCESS && fm_cuda_exec_refused(p->exec, p->graph, stream, rc);
 }
 
 /* A graph without gates runs to its end once it has begun: those that are long are counted. One

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/timeslice.h"
-#include "guarded.h"
+#include "graph_guard.h"
 #include "local/local.h"
 #include <errno.h>
 #include <pthread.h>
@@ -446,6 +446,7 @@ void fm_cuda_close_context(CUcontext ctx)
 	if (!ctx || !fm_cuda_has_client())
 		return;
 	fm_cuda_captures_look();
+	fm_cuda_exec_context_ends(ctx);
 	t = fm_cuda_wait_begin(ctx);
 	close_all(ctx, NULL);
 	fm_cu_guards_end(ctx);

@@ -43,6 +43,7 @@ void fk_ctx_kill(CUcontext ctx)
 		if (s->ctx == ctx)
 			s->live = false;
 	fk_captures_ctx_gone(ctx);
+	fk_events_ctx_gone(ctx);
 	fk_modules_ctx_gone(ctx);
 	fk_memory_ctx_gone(ctx);
 }

@@ -41,6 +41,26 @@ fm_cu_result cuEventCreate(CUevent *event, unsigned flags)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+static void end_event(CUevent *at)
+{
+	CUevent event = *at;
+
+	*at = event->next;
+	fk_record_put(event->record);
+	fk_capture_forget(event);
+	free(event);
+}
+
+void fk_events_ctx_gone(CUcontext ctx)
+{
+	for (CUevent *at = &fk.events; *at;) {
+		if ((*at)->ctx == ctx)
+			end_event(at);
+		else
+			at = &(*at)->next;
+	}
+}
+
 fm_cu_result cuEventDestroy_v2(CUevent event)
 {
 	CUevent *at = &fk.events;
@@ -48,10 +68,7 @@ fm_cu_result cuEventDestroy_v2(CUevent event)
 	FK_TRY(find(event));
 	while (*at != event)
 		at = &(*at)->next;
-	*at = event->next;
-	fk_record_put(event->record);
-	fk_capture_forget(event);
-	free(event);
+	end_event(at);
 	return fk_leave(FM_CU_SUCCESS);
 }
 

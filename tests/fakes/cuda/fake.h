@@ -330,6 +330,7 @@ void fk_work_share(struct fk_work *copy); /* of a work that lives on */
 /* event.c */
 void fk_record_put(struct fk_record *r);
 bool fk_event_known(CUevent event);
+void fk_events_ctx_gone(CUcontext ctx);
 fm_cu_result fk_record_on(CUevent e, CUstream s);
 
 /* memory.c */
