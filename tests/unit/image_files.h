@@ -34,6 +34,31 @@ static inline struct file load(const char *name)
 	return f;
 }
 
+static inline void same_image(const struct fm_image *a, const struct fm_image *b)
+{
+	assert_int_equal(a->size, b->size);
+	assert_memory_equal(a->data, b->data, a->size);
+	assert_int_equal(a->sm, b->sm);
+	assert_int_equal(a->text, b->text);
+	assert_int_equal(a->why, b->why);
+	assert_int_equal(a->n, b->n);
+	assert_int_equal(a->n_rewritten, b->n_rewritten);
+	for (unsigned i = 0; i < a->n; i++) {
+		const struct fm_kernel *x = &a->kernel[i], *y = &b->kernel[i];
+
+		assert_string_equal(x->name, y->name);
+		assert_int_equal(x->why, y->why);
+		assert_int_equal(x->traits, y->traits);
+		assert_int_equal(x->early, y->early);
+		assert_int_equal(x->guard_at, y->guard_at);
+		assert_int_equal(x->param_bytes, y->param_bytes);
+		assert_memory_equal(x->regs, y->regs, sizeof(x->regs));
+		assert_int_equal(x->n_params, y->n_params);
+		if (x->n_params)
+			assert_memory_equal(x->params, y->params, x->n_params * sizeof(*x->params));
+	}
+}
+
 static inline struct fm_elf elf_of(const void *data, size_t size)
 {
 	struct fm_elf e;

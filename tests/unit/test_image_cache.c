@@ -3,7 +3,6 @@
  */
 #include "backend/cuda/cache/cache.h"
 #include "backend/cuda/cache/folder.h"
-#include "backend/cuda/cache/pack.h"
 #include "base/cleanup.h"
 #include "image_files.h"
 #include <dirent.h>
@@ -88,31 +87,6 @@ static void path_of(const uint8_t key[FM_HASH_BYTES], char path[256])
 		n += snprintf(path + n, 256 - (size_t)n, "%02x", key[i]);
 }
 
-static void same(const struct fm_image *a, const struct fm_image *b)
-{
-	assert_int_equal(a->size, b->size);
-	assert_memory_equal(a->data, b->data, a->size);
-	assert_int_equal(a->sm, b->sm);
-	assert_int_equal(a->text, b->text);
-	assert_int_equal(a->why, b->why);
-	assert_int_equal(a->n, b->n);
-	assert_int_equal(a->n_rewritten, b->n_rewritten);
-	for (unsigned i = 0; i < a->n; i++) {
-		const struct fm_kernel *x = &a->kernel[i], *y = &b->kernel[i];
-
-		assert_string_equal(x->name, y->name);
-		assert_int_equal(x->why, y->why);
-		assert_int_equal(x->traits, y->traits);
-		assert_int_equal(x->early, y->early);
-		assert_int_equal(x->guard_at, y->guard_at);
-		assert_int_equal(x->param_bytes, y->param_bytes);
-		assert_memory_equal(x->regs, y->regs, sizeof(x->regs));
-		assert_int_equal(x->n_params, y->n_params);
-		if (x->n_params)
-			assert_memory_equal(x->params, y->params, x->n_params * sizeof(*x->params));
-	}
-}
-
 /* An image that was rewritten, and its key. */
 static struct fm_image one(const char *name, uint8_t key[FM_HASH_BYTES])
 {
@@ -139,7 +113,7 @@ static void found_again(void **state)
 		assert_int_equal(fm_cache_get(&c, key, &got), -ENOENT);
 		assert_int_equal(fm_cache_put(&c, key, &made), 0);
 		assert_int_equal(fm_cache_get(&other, key, &got), 0);
-		same(&made, &got);
+		same_image(&made, &got);
 		fm_image_free(&got);
 		fm_image_free(&made);
 		fm_cache_close(&c);
@@ -157,10 +131,10 @@ static void by_the_way(void **state)
 	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, NULL, &a), FM_IMAGE_OK);
 	assert_int_equal(files(&bytes), 1);
 	assert_int_equal(fm_cache_rewrite(&c, f.data, f.size, 90, NULL, &b), FM_IMAGE_OK);
-	same(&a, &b);
+	same_image(&a, &b);
 	fm_image_free(&b);
 	assert_int_equal(fm_cache_rewrite(NULL, f.data, f.size, 90, NULL, &b), FM_IMAGE_OK);
-	same(&a, &b);
+	same_image(&a, &b);
 	fm_image_free(&a);
 	fm_image_free(&b);
 	/* What is left as it is, is not kept. */
@@ -232,7 +206,7 @@ static void corrupted(void **state)
 		assert_int_equal(fm_cache_put(&c, key, &made), 0);
 	}
 	assert_int_equal(fm_cache_get(&c, key, &got), 0);
-	same(&made, &got);
+	same_image(&made, &got);
 	fm_image_free(&got);
 	fm_image_free(&made);
 	fm_cache_close(&c);
@@ -259,7 +233,7 @@ static void large(void **state)
 	path_of(key, path);
 	assert_int_equal(fm_cache_put(&c, key, &made), 0);
 	assert_int_equal(fm_cache_get(&c, key, &got), 0);
-	same(&made, &got);
+	same_image(&made, &got);
 	fm_image_free(&got);
 	for (off_t at = 100; at < SIZE; at += PIECE - 1) {
 		fd = open(path, O_RDWR);
@@ -556,42 +530,6 @@ static void default_place(void **state)
 	assert_int_equal(fm_cache_open(&c, "/proc/nowhere/at/all", 1), -ENOENT);
 }
 
-/* Bytes of a file that nobody vouches for: whatever they are, no more is read than there are. */
-static void unpacked_with_care(void **state)
-{
-	uint8_t key[FM_HASH_BYTES];
-	struct fm_image made = one("pack-lz4.fatbin", key), got;
-	struct fm_buf packed = {0};
-
-	fm_pack(&made, &packed);
-	/* What it ends with is looked at first. */
-	for (size_t size = 0; size < 200; size++) {
-		uint8_t *part = malloc(size + 1);
-
-		memcpy(part, packed.data + packed.size - size, size);
-		assert_int_equal(fm_unpack(part, size, &got), -EBADMSG);
-		memcpy(part, packed.data, size);
-		assert_int_equal(fm_unpack(part, size, &got), -EBADMSG);
-		free(part);
-	}
-	for (size_t i = packed.size - 150; i < packed.size; i++) {
-		uint8_t *wrong = malloc(packed.size);
-
-		memcpy(wrong, packed.data, packed.size);
-		wrong[i] ^= 0xff;
-		if (fm_unpack(wrong, packed.size, &got))
-			free(wrong);
-		else
-			fm_image_free(&got);
-		assert_null(got.data);
-	}
-	assert_int_equal(fm_unpack(packed.data, packed.size, &got), 0);
-	assert_ptr_equal(got.data, packed.data);
-	same(&made, &got);
-	fm_image_free(&got);
-	fm_image_free(&made);
-}
-
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, fresh, clean)
 
 int main(void)
@@ -610,7 +548,6 @@ int main(void)
 		IN_PLACE(leftovers),
 		IN_PLACE(processes),
 		IN_PLACE(default_place),
-		cmocka_unit_test(unpacked_with_care),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
