@@ -71,12 +71,14 @@ static inline void destroyed_under_way(struct conform *c)
 	stray_close(c, &t);
 }
 
-/* A capture forbids to ask about events, and its thread launches elsewhere meanwhile. */
+/* A capture forbids to destroy what was launched, and to ask about events, and its thread launches
+ * elsewhere meanwhile. */
 static inline void beside_a_capture(struct conform *c)
 {
-	CUgraphExec exec[3];
+	CUgraph graph = NULL;
+	CUgraphExec exec[2];
 	struct stray t;
-	CUgraph graph;
+	fm_cu_result rc;
 
 	stray_open(&t);
 	for (int i = 0; i < 2; i++) {
@@ -86,14 +88,14 @@ static inline void beside_a_capture(struct conform *c)
 	CU(cuStreamBeginCapture_v2(t.s, CU_CAPTURE_GLOBAL));
 	chain(&t.g, t.s, t.y, 1);
 	CU(cuGraphLaunch(exec[1], FM_CU_STREAM_PER_THREAD));
-	for (int i = 0; i < 2; i++)
-		CU(cuGraphExecDestroy(exec[i]));
-	chain(&t.g, t.s, t.y, 2);
-	CU(cuStreamEndCapture(t.s, &graph));
-	exec[2] = instantiate(graph);
-	CU(cuGraphLaunch(exec[2], t.s));
-	CU(cuGraphExecDestroy(exec[2]));
-	CU(cuGraphDestroy(graph));
+	rc = cu.cuGraphExecDestroy(exec[0]);
+	note(c, "destroyed %d, ended %d", rc, cu.cuStreamEndCapture(t.s, &graph));
+	if (graph)
+		CU(cuGraphDestroy(graph));
+	if (rc)
+		CU(cuGraphExecDestroy(exec[0]));
+	CU(cuGraphLaunch(exec[1], t.s));
+	CU(cuGraphExecDestroy(exec[1]));
 	stray_close(c, &t);
 }
 

@@ -17,11 +17,12 @@ EXECS = "cuda_guard_execs"
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 
 
-def run(*argv, **env):
-    return subprocess.run([program(EXECS), *argv], env={**ENV, **env}, capture_output=True, text=True, timeout=120)
-
-
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
+PATIENCE_S = 30 if REAL else 120
+
+
+def run(*argv, **env):
+    return subprocess.run([program(EXECS), *argv], env={**ENV, **env}, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def at_once(call, cases):
@@ -30,8 +31,8 @@ def at_once(call, cases):
         return list(pool.map(call, cases))
 
 
-# To destroy an executable graph whose context is gone ends the program on an H200 (580.159.04).
-CASES = [case for case in run("--list").stdout.splitlines() if not (REAL and case == "context ends")]
+# To destroy an executable graph whose context is gone ends the program on an H200 (580.159.04), or never comes back.
+CASES = [case for case in run("--list").stdout.splitlines() if not (REAL and "context ends" in case)]
 NATIVE = dict(zip(CASES, at_once(lambda case: run("0", case), CASES)))
 if NATIVE[CASES[0]].returncode:
     print("no CUDA device")
@@ -66,7 +67,7 @@ def beside_another(stack):
 
 def without_a_daemon(fermata, case, want=None):
     env = {**fermata.env, "FERMATA_SOCKET": "/nowhere", "LD_PRELOAD": SHIM}
-    p = subprocess.run([program(EXECS), "0", case], env=env, capture_output=True, text=True, timeout=120)
+    p = subprocess.run([program(EXECS), "0", case], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
     check((p.returncode, p.stdout) == (0, (want or NATIVE[case]).stdout), f"{case}, ungoverned: {p.returncode} {p.stdout} {p.stderr}")
 
 
@@ -145,7 +146,8 @@ def made_in_reverse(stack):
 
 
 def given_back_under_way(stack):
-    """What is kept of a graph goes when its launch has ended, not before, also where no stream tells when that is."""
+    """What is kept of a graph goes when its launch has ended, not before, also where no stream tells when that is. An H200
+    does not make thousands of graphs while one of them is under way."""
     fermata = world(stack)
     p = fermata.program([program("cuda_guard_many"), "full"])
 
@@ -162,5 +164,5 @@ def given_back_under_way(stack):
 
 
 if __name__ == "__main__":
-    fake_only = () if REAL else (launches_captured, refused)
-    main(beside_another, ungoverned, suspended_at_random, many, made_in_reverse, given_back_under_way, *fake_only)
+    fake_only = () if REAL else (launches_captured, refused, given_back_under_way)
+    main(beside_another, ungoverned, suspended_at_random, many, made_in_reverse, *fake_only)

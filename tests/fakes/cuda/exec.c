@@ -239,6 +239,8 @@ fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 	e = find(exec);
 	if (!*e)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (fk_unsafe())
+		return fk_leave(CU_CAPTURE_UNSUPPORTED);
 	*e = exec->next;
 	put(exec->plan);
 	free(exec);
