@@ -9,6 +9,9 @@
  * where they do not. */
 #define NAP       (10 * FM_MS)
 #define NAP_REAPS (30 * FM_US)
+/* Who is never made to wait for others may have so many times the window under way: a device that
+ * runs empty while the program computes is lost to it, and the first who comes finds that once. */
+#define UNSTOPPED 4u
 /* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
 #define STILL_MOST FM_S
 /* Where the device looks at gates itself: a queue that is held at none, and does not move for so
@@ -37,10 +40,12 @@ static void look_still(struct fm_xq *q, uint64_t now)
  * not count until something moves. Lock held. */
 static bool window_full(struct fm_xq *q)
 {
+	bool stopped = atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ==
+		       FM_SHARES;
+	unsigned parts = FM_XQ_WINDOW_PARTS * (stopped ? 1 : UNSTOPPED);
 	struct fm_xq_cold *x = q->cold;
 
-	return !fm_client_free_run(q->client) &&
-	       x->gate_index >= x->segments_done + FM_XQ_WINDOW_PARTS &&
+	return !fm_client_free_run(q->client) && x->gate_index >= x->segments_done + parts &&
 	       x->held_still < FM_XQ_PATIENCE * q->spacing;
 }
 

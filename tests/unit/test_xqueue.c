@@ -227,6 +227,63 @@ static void test_waited_for_level_1(void **state)
 	stop_device();
 }
 
+/* Each is of a kind of its own, so that it is alone in its part of the window. */
+static void *feed_kinds(void *arg)
+{
+	struct feeder *f = arg;
+
+	for (unsigned i = f->from; i < f->to; i++)
+		assert_int_equal(launch_of(f->q, COMMAND_NS + 1 + i, i), 0);
+	return NULL;
+}
+
+static bool holds_somebody(struct fm_xq *q)
+{
+	bool holds;
+
+	pthread_mutex_lock(&q->cold->lock);
+	holds = q->cold->holds;
+	pthread_mutex_unlock(&q->cold->lock);
+	return holds;
+}
+
+/* What is under way when the window is full: the next has begun, too. */
+static uint64_t window_of(struct fm_xq *q, enum fm_shares shares, unsigned from)
+{
+	struct feeder f = {.q = q, .from = from, .to = from + 40};
+	uint64_t pending;
+
+	atomic_store(&q->client->board->contended, shares);
+	pause_device();
+	assert_int_equal(pthread_create(&f.thread, NULL, feed_kinds, &f), 0);
+	eventually(holds_somebody(q));
+	pending = fm_slot_pending(q->slot) - 1;
+	w.pause = false;
+	pthread_join(f.thread, NULL);
+	wait_all(q);
+	return pending;
+}
+
+/* The window is of four parts; of four times as many for who is never made to wait for others. */
+static void test_window_level_1(void **state)
+{
+	struct fm_xq *q;
+
+	setenv("FERMATA_INTERVAL_US", "1000000", 1); /* for patience */
+	start_device(1);
+	q = new_queue(false, 0);
+	warm_up(q);
+	assert_int_equal(window_of(q, FM_SHARES, 0), 4);
+	assert_int_equal(window_of(q, FM_SHARES_NONE, 40), 16);
+	assert_int_equal(window_of(q, FM_SHARES_FIRST, 80), 16);
+	assert_int_equal(window_of(q, FM_SHARES, 120), 4);
+	assert_in_order(160);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	unsetenv("FERMATA_INTERVAL_US");
+	stop_device();
+}
+
 static void own_suspension(unsigned level)
 {
 	struct feeder f = {.from = 0, .to = 1500, .until = 400};
@@ -441,6 +498,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_closed_while_idle_words),
 	cmocka_unit_test(test_closed_while_idle_level_3),
 	cmocka_unit_test(test_waited_for_level_1),
+	cmocka_unit_test(test_window_level_1),
 	cmocka_unit_test(test_own_suspension_level_1),
 	cmocka_unit_test(test_own_suspension_level_2),
 	cmocka_unit_test(test_own_suspension_level_3),
