@@ -188,7 +188,8 @@ static CUgraph recorded(struct lane *l)
 
 #define NODES_MOST 512
 
-/* An H200 (580.159.04) says of a graph with a cooperative launch that is left out that it failed. */
+/* An H200 (580.159.04) says of a graph with a cooperative launch that is left out that it failed.
+ */
 static bool may_be_left_out(const struct cu_kernel_node *k)
 {
 	return k->grid[0] != TOGETHER && k->grid[0] != MEETINGS;
