@@ -25,15 +25,22 @@ static double shortest(stream s, const struct kernel *k)
 	return (double)best;
 }
 
-/* Device time of a round of work, of so many threads, measured until it is the same twice. Who does
- * that has the device for himself: programs like this one take turns. */
+/* Who measures its kernels has the device for himself: programs like this one take turns until
+ * they wait for their work. */
+static int take_turn(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	flock(fd, LOCK_EX);
+	return fd;
+}
+
+/* Device time of a round of work, of so many threads, measured until it is the same twice. */
 static double round_ns(stream s, struct kernel k)
 {
 	enum { ROUNDS = 3000, TRIES = 20 };
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	double ns = 0, before = -1;
 
-	flock(fd, LOCK_EX);
 	for (int i = 0; i < TRIES && !(ns > 0 && fabs(ns - before) < 0.02 * ns); i++) {
 		before = ns;
 		k.amount = ROUNDS;
@@ -41,7 +48,6 @@ static double round_ns(stream s, struct kernel k)
 		k.amount = 3 * ROUNDS;
 		ns = (shortest(s, &k) - ns) / (2 * ROUNDS);
 	}
-	close(fd);
 	if (!(ns > 0 && fabs(ns - before) < 0.02 * ns))
 		die("the device is too busy to be measured", 0);
 	return ns;
@@ -165,6 +171,7 @@ static void sleep_until(uint64_t ns)
 static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t gap_ns)
 {
 	static double v[200000];
+	int turn = take_turn();
 	stream s = new_stream();
 	struct kernel k = new_kernel(s, kernel_ns, 132, 64);
 	uint64_t begin, end;
@@ -172,6 +179,7 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t 
 
 	launch(s, &k);
 	CU(cuStreamSynchronize(s));
+	close(turn);
 	wait_for_go(&begin, &end);
 	for (uint64_t next = begin; next < end && n < 200000; next += period_ns) {
 		uint64_t start;
@@ -205,14 +213,18 @@ struct load {
 
 static struct load new_load(uint64_t kernel_ns, unsigned blocks, int graph_kernels)
 {
-	struct load l = {.s = new_stream(), .graph_kernels = graph_kernels};
+	struct load l = {.graph_kernels = graph_kernels};
+	int turn = take_turn();
 	graph g;
+
+	l.s = new_stream();
 
 	l.kernel = new_kernel(l.s, kernel_ns, blocks, WIDE);
 	/* What was learnt of the kernel while it was measured is forgotten. */
 	for (uint64_t i = 0; i < 20 || i * kernel_ns < 100000000; i++)
 		launch(l.s, &l.kernel);
 	CU(cuStreamSynchronize(l.s));
+	close(turn);
 	if (!graph_kernels)
 		return l;
 	CU(cuStreamBeginCapture_v2(l.s, 0));
