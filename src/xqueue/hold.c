@@ -40,8 +40,7 @@ static void look_still(struct fm_xq *q, uint64_t now)
  * not count until something moves. Lock held. */
 static bool window_full(struct fm_xq *q)
 {
-	bool stopped = atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ==
-		       FM_SHARES;
+	bool stopped = atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
 	unsigned parts = FM_XQ_WINDOW_PARTS * (stopped ? 1 : UNSTOPPED);
 	struct fm_xq_cold *x = q->cold;
 

@@ -253,7 +253,7 @@ static uint64_t window_of(struct fm_xq *q, enum fm_shares shares, unsigned from)
 	struct feeder f = {.q = q, .from = from, .to = from + 40};
 	uint64_t pending;
 
-	atomic_store(&q->client->board->contended, shares);
+	atomic_store(&q->slot->shares, shares);
 	pause_device();
 	assert_int_equal(pthread_create(&f.thread, NULL, feed_kinds, &f), 0);
 	eventually(holds_somebody(q));
