@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -21,9 +22,13 @@ static void open_gates(struct fm_board *b)
 static int board_memfd(void)
 {
 	FM_CLEAN_FD int fd = memfd_create("fermata-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct rlimit limit;
 
 	if (fd < 0)
 		return -errno;
+	/* Beyond the limit ftruncate() would be a signal, which ends the program. */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct fm_board))
+		return -EFBIG;
 	if (ftruncate(fd, sizeof(struct fm_board)) < 0)
 		return -errno;
 	if (fcntl(fd, F_ADD_SEALS, SEALS_NEEDED | F_SEAL_SEAL) < 0)

@@ -165,6 +165,7 @@ static int watch_signals(struct daemon *d)
 		sigaddset(&set, signals[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* EFBIG instead, for what `ulimit -f' forbids */
 	for (size_t i = 0; i < FM_ARRAY_LEN(signals) && rc >= 0; i++)
 		rc = sd_event_add_signal(d->event, NULL, signals[i], on_signal, d);
 	return rc;

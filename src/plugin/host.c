@@ -266,7 +266,7 @@ static bool load(struct wire_hello *h)
 /* It ends with the daemon, also when it loops; a crash is one at once, without a dump. */
 static void confine(void)
 {
-	static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE};
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE, SIGXFSZ};
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors, memory, /dev/shm run out, for programs and for the daemon; clocks jump. Programs run on, and what was
+"""Descriptors, memory, /dev/shm run out, files may not grow, for programs and for the daemon; clocks jump. Programs run on, and what was
 not to be had is had again afterwards."""
 import contextlib
 import os
@@ -111,6 +111,47 @@ def full_table_of_the_daemon(stack):
 
     eventually("the last word is that it accepts", lambda: said()[-1] == "again")
     check(said() == ["files", "again"] * (len(said()) // 2), f"a line for each change, and no more: {fermata.log()}")
+
+
+def small_files(size):
+    """As `ulimit -f` has it: what makes a file grow beyond that gets a signal, which ends it."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def small_files_of_a_program(stack):
+    """A board counts as a file: a program that may not have one of that size runs unscheduled, and to its end."""
+    fermata = Fermata(stack)
+    for size, governed in ((0, 0), (4096, 0), (1 << 20, 1)):
+        c = LibClient([program("lib_client"), "-"], env=fermata.env, preexec_fn=small_files(size))
+        stack.callback(c.close)
+        check(c.line("ready") == "ready 0", f"where files have {size} bytes: {c.lines}")
+        c.do("burst 20")
+        check(c.state()["daemon"] == governed, f"where files have {size} bytes it is governed: {c.state()}")
+        c.quit()
+    need_cuda_shim()
+    fermata.env = cuda_env(fermata.env)
+    w = Worker(fermata.run_argv([program("cuda_worker"), "1000"]), env=fermata.env, preexec_fn=small_files(0))
+    stack.callback(w.close)
+    w.line("ready")
+    w.advances()
+    w.finish()
+
+
+def small_files_of_the_daemon(stack):
+    """As with one that `fermata run` starts from such a shell: what it cannot do it refuses, and serves on."""
+    fermata = Fermata(stack, start=False)
+    fermata.start(preexec_fn=small_files(1 << 16))
+    c = lib_client(fermata, stack)
+    c.do("feed")
+    r = fermata.cli("trace", "record", "-o", os.path.join(fermata.dir, "trace"), "-d", "1", check_status=False)
+    check(r.returncode == 1 and "File too large" in r.stderr, f"status {r.returncode}: {r.stderr}")
+    c.advances()
+    fermata.cli("suspend", str(c.pid))
+    c.stands_still()
+    fermata.cli("resume", str(c.pid))
+    c.advances()
+    c.quit()
+    check(fermata.daemon.poll() is None, "the daemon has ended")
 
 
 def full_shm(stack):
@@ -267,5 +308,6 @@ def other_clocks(stack):
 if __name__ == "__main__":
     if sys.argv[1:] == ["in_full_shm"]:
         main(in_full_shm)
-    main(full_table_of_a_program, full_table_of_the_daemon, full_shm, daemon_without_memory, shim_without_memory,
+    main(full_table_of_a_program, full_table_of_the_daemon, small_files_of_a_program,
+         small_files_of_the_daemon, full_shm, daemon_without_memory, shim_without_memory,
          cuda_shim_without_memory, jumping_clocks, other_clocks)
