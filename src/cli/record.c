@@ -199,10 +199,11 @@ static int save(
 	bool good;
 	int rc;
 
-	if (to_stdout(o))
-		return recorded_write(r, stdout, from, o->how)
-			       ? 0
-			       : cannot_write("the standard output", -EIO, err);
+	if (to_stdout(o)) { /* whether it could be written is looked at, and told, at the end of all
+			     */
+		recorded_write(r, stdout, from, o->how);
+		return 0;
+	}
 	rc = open_beside(o->output, &fresh, &f, err);
 	if (rc)
 		return rc;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is taken at a time. */
 #define BATCH 20
@@ -78,17 +79,23 @@ static int save(const struct study_result *r, const char *dir)
 {
 	char path[4096], fresh[4104];
 	FILE *f;
-	bool bad;
+	int rc;
 
 	part_name(r, dir, path, sizeof(path));
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
 	f = fopen(fresh, "we");
 	if (!f)
 		return -errno;
+	errno = 0;
 	study_csv(f, r);
-	bad = ferror(f) != 0;
-	bad |= fclose(f) != 0;
-	return bad || rename(fresh, path) ? -EIO : 0;
+	rc = fflush(f) || ferror(f) ? -(errno ?: EIO) : 0;
+	if (fclose(f) && !rc)
+		rc = -errno;
+	if (!rc && rename(fresh, path))
+		rc = -errno;
+	if (rc)
+		unlink(fresh);
+	return rc;
 }
 
 static void account(struct crew *c, unsigned point, const unsigned passed[STUDY_CURVES], int rc)

@@ -236,6 +236,13 @@ def mistakes(stack):
     check(r.returncode == 1 and "new: cannot write: File too large" in r.stderr, f"{r}")
     left = [name for name in os.listdir(f.dir) if name.startswith(("new", "there."))]
     check(not left, f"files are left: {left}")
+    # Another, which is full in the middle of what is written.
+    trace = os.path.join(f.dir, "trace")
+    f.cli("sim", os.path.join(os.environ["SOURCE"], "examples", "sim", "inference.ini"), "--trace", trace)
+    with open("/dev/full", "w", encoding="ascii") as full:
+        r = subprocess.run([FERMATA, "record", "-q", "--from", trace, "-o", "-"], env=f.env, text=True, stdout=full,
+                           stderr=subprocess.PIPE, timeout=60, check=False)
+    check(r.returncode == 1 and r.stderr.count("cannot write") == 1 and "No space left on device" in r.stderr, f"{r}")
     leave(f, c)
     f.kill()
     r = f.cli("record", "-o", os.path.join(f.dir, "new"), check_status=False)

@@ -3,6 +3,8 @@
 """`fermata study`: the same numbers with any number of threads and after any interruption, and those of docs/studies."""
 import os
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -114,6 +116,18 @@ class Study(unittest.TestCase):
         self.assertEqual(p.returncode, 0)
         self.assertIn(b"gcaps-9a  [####", shown)
         self.assertIn(b" 10%", shown)
+
+    def test_a_full_disk_is_told(self):
+        """As far as the command knows; what it had written of the file is not left."""
+        def small():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+        p = subprocess.run([FERMATA, "study", "gcaps-8f", "--sets", "10", "-o", self.dir.name], timeout=280,
+                           capture_output=True, text=True, check=False, preexec_fn=small)
+        self.assertEqual(p.returncode, 1, p.stderr)
+        self.assertIn("gcaps-8f: File too large", p.stderr)
+        self.assertEqual(os.listdir(self.dir.name), [])
 
     def test_usage(self):
         for args in (("nothing",), ("gedf-4", "--sets", "0"), ("gedf-4", "-j", "0"), ("gedf-4", "--seed", "x")):
