@@ -438,6 +438,8 @@ def mistakes(stack):
     plain = os.path.join(f.dir, "plain")
     with open(plain, "wb") as out:
         out.write(b"FMTRACE\0" + b"\1" * 200)
+    whole = os.path.join(f.dir, "whole")
+    f.cli("trace", "record", "-o", whole, "-d", "0.1")
     for argv, status, text in (
             (("trace",), 2, "trace needs record, dump or export"),
             (("trace", "rewind"), 2, "trace does not know 'rewind'"),
@@ -448,6 +450,8 @@ def mistakes(stack):
             (("trace", "dump", "/dev/null"), 1, "this is no trace of Fermata"),
             (("trace", "dump", plain), 1, "a trace of version"),
             (("trace", "export", plain, "-o", "-"), 1, "a trace of version"),
+            (("trace", "export", whole, "-o", whole), 1, "is the recording itself"),
+            (("trace", "export", whole, "-o", "/dev/null"), 0, ""),
             (("trace", "dump", os.path.join(f.dir, "none")), 1, "No such file or directory")):
         r = f.cli(*argv, check_status=False)
         check(r.returncode == status and text in r.stderr, f"{argv}: status {r.returncode}: {r.stderr}")
