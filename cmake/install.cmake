@@ -21,6 +21,12 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/fermata-config-version.cmak
     COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/fermata-config.cmake ${CMAKE_BINARY_DIR}/fermata-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/fermata)
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+else() # wherever it is installed
+    file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${pc_prefix}")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-rta.pc.in ${CMAKE_BINARY_DIR}/fermata-rta.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-cuda.pc.in ${CMAKE_BINARY_DIR}/fermata-cuda.pc @ONLY)
@@ -41,8 +47,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/_fermata
     DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
 # Units (of the system in systemd/, of a user in systemd/user/), with @CMAKE_INSTALL_FULL_BINDIR@ and
-# the like filled in where a file ends in .in; and the daemon's configuration, never over an edited one
-# without the packager's say.
+# the like filled in where a file ends in .in.
 set(FERMATA_UNITDIR lib/systemd CACHE STRING "Directory of systemd's units, with system/ and user/ in it")
 function(install_units from to)
     file(GLOB units CONFIGURE_DEPENDS ${from}/*.service ${from}/*.socket ${from}/*.service.in ${from}/*.socket.in)
@@ -61,8 +66,20 @@ install_units(${PROJECT_SOURCE_DIR}/contrib/systemd/user user)
 set(FERMATA_SYSUSERSDIR lib/sysusers.d CACHE STRING "Directory of systemd's lists of users")
 install(FILES ${PROJECT_SOURCE_DIR}/contrib/systemd/fermata.sysusers DESTINATION ${FERMATA_SYSUSERSDIR}
     RENAME fermata.conf)
-file(GLOB_RECURSE conf CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/contrib/fermata.conf
-    ${PROJECT_SOURCE_DIR}/contrib/fermatad.conf ${PROJECT_SOURCE_DIR}/contrib/conf/*.conf)
-if(conf)
-    install(FILES ${conf} DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/fermata)
+
+# The daemon's settings, where it looks for them (with the prefix /usr that is /etc), and never over those that are there.
+set(conf_dir ${CMAKE_INSTALL_SYSCONFDIR})
+if(NOT CMAKE_INSTALL_FULL_SYSCONFDIR STREQUAL "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_SYSCONFDIR}")
+    set(conf_dir ${CMAKE_INSTALL_FULL_SYSCONFDIR})
 endif()
+install(CODE "
+    get_filename_component(conf_dir \"${conf_dir}/fermata\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+    if(EXISTS \"\$ENV{DESTDIR}\${conf_dir}/fermatad.conf\")
+        message(STATUS \"Kept: \$ENV{DESTDIR}\${conf_dir}/fermatad.conf\")
+    else()
+        file(INSTALL \"${PROJECT_SOURCE_DIR}/contrib/fermatad.conf\" DESTINATION \"\${conf_dir}\")
+    endif()
+    if(NOT CMAKE_INSTALL_PREFIX STREQUAL \"${CMAKE_INSTALL_PREFIX}\")
+        message(NOTICE \"systemd's units and the daemon look below ${CMAKE_INSTALL_PREFIX} all the same: \"
+            \"for another place configure with -DCMAKE_INSTALL_PREFIX=\${CMAKE_INSTALL_PREFIX}\")
+    endif()" COMPONENT settings)

@@ -21,6 +21,7 @@ fail()
 }
 
 cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install"; }
+grep -q "configure with -DCMAKE_INSTALL_PREFIX=$prefix" "$tmp/log" || fail "it does not say that units name another place"
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
@@ -48,7 +49,7 @@ export PKG_CONFIG_PATH
 	fail "pkg-config and the command disagree on the version"
 pc()
 {
-	pkg-config --define-variable=prefix="$prefix" "$@" fermata
+	pkg-config "$@" fermata
 }
 # shellcheck disable=SC2046,SC2086 # words are wanted
 cc $flags -Wall -Wextra -Werror "$SOURCE/examples/own_device.c" -o "$tmp/own_device" $(pc --cflags --libs) \
@@ -88,7 +89,7 @@ int main()
 END
 # shellcheck disable=SC2046,SC2086
 c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/bound.cc" -o "$tmp/bound" \
-	$(pkg-config --define-variable=prefix="$prefix" --cflags --libs fermata-rta) || fail "build with the bounds' library"
+	$(pkg-config --cflags --libs fermata-rta) || fail "build with the bounds' library"
 [ "$("$tmp/bound")" = 22 ] || fail "the bound is $("$tmp/bound")"
 grep -q "fermata::fermata-rta" "$lib/cmake/fermata/fermata-targets.cmake" || fail "no fermata::fermata-rta"
 nm -D --defined-only "$lib/libfermata-rta.so" | sed -n 's/.* T \(.*\)@@FERMATA_RTA_0\.1$/\1/p' | sort >"$tmp/exported"
@@ -113,7 +114,7 @@ int main()
 END
 # shellcheck disable=SC2046,SC2086
 c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/server.cc" -o "$tmp/server" \
-	$(pkg-config --define-variable=prefix="$prefix" --cflags --libs fermata-cuda) || fail "build with the shim"
+	$(pkg-config --cflags --libs fermata-cuda) || fail "build with the shim"
 [ "$("$tmp/server")" = "-19 0" ] || fail "a server without a driver says $("$tmp/server")"
 # shellcheck disable=SC2086
 c++ $flags -std=c++11 -fPIE -pie -Wall -Wextra -Werror -DFERMATA_CUDA_OPTIONAL -I"$prefix/include" "$tmp/server.cc" \
@@ -152,4 +153,12 @@ if [ -z "${SANITIZE:-}" ]; then
 	needed=$(readelf -d "$lib/fermata/libcuda.so.1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | head -2 | tr '\n' ' ')
 	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
 fi
+
+# Settings that somebody has edited stay; with the prefix /usr they are in /etc, where the daemon looks.
+echo "# mine" >>"$prefix/etc/fermata/fermatad.conf"
+cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install again"; }
+[ "$(tail -n 1 "$prefix/etc/fermata/fermatad.conf")" = "# mine" ] || fail "an edited fermatad.conf is overwritten"
+cmake -S "$SOURCE" -B "$tmp/usr" -DCMAKE_INSTALL_PREFIX=/usr >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "configure for /usr"; }
+DESTDIR=$tmp/root cmake --install "$tmp/usr" --component settings >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install for /usr"; }
+[ -f "$tmp/root/etc/fermata/fermatad.conf" ] || fail "with the prefix /usr fermatad.conf is not in /etc"
 echo "ok"
