@@ -24,17 +24,20 @@ int own_policy_open(struct fm_plugin **out, const char *path, struct fm_err *err
 {
 	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
 	size_t len = name_length(file);
-	char folder[4096] = ".", name[FM_PLUGIN_NAME];
+	char folder[4096] = ".", name[FM_PLUGIN_NAME] = "";
 	const struct fm_plugin_source src = {
 		.folder = folder, .host = "/proc/self/exe", .budget_ns = BUDGET, .replay = true};
 	int rc;
 
-	if (!len || len >= sizeof(name) || (slash && slash - path + 2 > (long)sizeof(folder))) {
+	if (len < sizeof(name))
+		snprintf(name, sizeof(name), "%.*s", (int)len, file);
+	if (!fm_plugin_name_ok(name) || (slash && slash - path + 2 > (long)sizeof(folder))) {
 		fm_err_set(err, -EINVAL, "'%.100s' is no file of a policy", path);
-		return fm_err_hint(err, "give ./NAME.so, with a name of at most %d characters",
+		return fm_err_hint(err,
+			"give ./NAME.so, with a name of at most %d lower-case letters, digits, - "
+			"and _",
 			FM_PLUGIN_NAME - 1);
 	}
-	snprintf(name, sizeof(name), "%.*s", (int)len, file);
 	if (slash)
 		snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path + 1), path);
 	rc = fm_plugin_open(out, &src, name, err);

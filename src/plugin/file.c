@@ -52,7 +52,8 @@ int fm_plugin_file(const char *folder, const char *name, struct fm_err *err)
 	snprintf(what, sizeof(what), "%s" SUFFIX, name);
 	file = openat(dir, what, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (file < 0)
-		return fm_err_set(err, -errno, "%s in %.120s: %s", what, folder, strerror(errno));
+		return fm_err_set(err, -errno, "%s in %.120s: %s", what, folder,
+			errno == ELOOP ? "a symbolic link is not followed" : strerror(errno));
 	rc = check_owner(file, S_IFREG, what, err);
 	return rc ? rc : fm_take_fd(&file);
 }

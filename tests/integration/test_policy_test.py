@@ -124,6 +124,7 @@ class PolicyTest(unittest.TestCase):
 
     def test_mistakes(self):
         for args, status, reason in ((("fiar",), 1, "did you mean 'fair'?"), (("./none.so",), 1, "none.so"),
+                                     (("./Upper.so",), 1, "lower-case letters"),
                                      (("fair", "slcie=5"), 1, "did you mean 'slice'?"), (("fair", "slice"), 2, "NAME=VALUE"),
                                      (("fair", "--promise", "equl"), 2, "did you mean 'equal'?"),
                                      (("fair", "--at-once", "9"), 2, "out of range"),
