@@ -125,8 +125,7 @@ static bool plain(char c)
 	return c > ' ' && c <= '~' && !strchr("/\"'`", c);
 }
 
-/* Programs choose their comm: what reaches names and reports is printable. */
-static void copy_plain(char *to, size_t size, const char *from)
+void fm_bridge_plain(char *to, size_t size, const char *from)
 {
 	size_t n = 0;
 
@@ -157,8 +156,8 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_boa
 	c->board = board;
 	c->pid = pid;
 	c->ctx = client_ctx;
-	copy_plain(c->comm, sizeof(c->comm), *comm ? comm : "unknown");
-	copy_plain(c->api, sizeof(c->api), api);
+	fm_bridge_plain(c->comm, sizeof(c->comm), *comm ? comm : "unknown");
+	fm_bridge_plain(c->api, sizeof(c->api), api);
 	c->user = user_get(b, uid);
 	if (!c->user) {
 		free(c);

@@ -61,6 +61,9 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
 void fm_bridge_set_ways(
 	struct fm_bridge *b, const struct fm_bridge_way *ways, unsigned n, uint64_t now);
 
+/* Programs choose their comm: what reaches names, reports and the log is printable. */
+void fm_bridge_plain(char *to, size_t size, const char *from);
+
 /* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,

@@ -325,17 +325,17 @@ static int open_pidfd(int sock, pid_t pid)
 
 static void read_comm(struct session *s)
 {
+	char path[32], comm[sizeof(s->comm)] = "unknown";
 	FM_CLEAN_FD int fd = -1;
-	char path[32];
 	ssize_t n;
 
-	strcpy(s->comm, "unknown");
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)s->peer.pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, s->comm, sizeof(s->comm) - 1);
+	n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
 	if (n > 0)
-		s->comm[n] = '\0';
-	s->comm[strcspn(s->comm, "\n")] = '\0';
+		comm[n] = '\0';
+	comm[strcspn(comm, "\n")] = '\0';
+	fm_bridge_plain(s->comm, sizeof(s->comm), comm);
 }
 
 static int watch(struct session *s)

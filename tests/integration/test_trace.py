@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, Fermata, Skip, check, eventually, lib_client, main  # noqa: E402
+from harness import BUILD, FERMATA, Fermata, LibClient, Skip, check, eventually, lib_client, main, program  # noqa: E402
 
 RECORD, LANES, LANE, RING_HEAD = 64, 4, 8192, 4096
 
@@ -433,6 +433,24 @@ def one_group_alone(stack):
     check(not [x for x in r.records() if x["pid"] == b.pid], "the other's process was recorded")
 
 
+def a_program_of_any_name(stack):
+    """What it is called is its own affair: no text, escapes of a terminal."""
+    f = Fermata(stack)
+    path = os.fsencode(f.dir) + b"/p\xff\x1b[31m\"x"
+    os.symlink(program("lib_client"), path)
+    c = LibClient([path, "-"], env=f.env)
+    stack.callback(c.close)
+    check(c.line("ready") == "ready 0", f"{c.lines}")
+    f.knows(c.pid)
+    r = Recording(stack, f)
+    c.do("feed")
+    r.hears(c)
+    c.quit()
+    r.end()
+    names = {x["program"] for x in seen(r.records(), "segment_done", pid=c.pid)}
+    check(names == {"p__[31m_x"}, f"it is called {names}")
+
+
 def mistakes(stack):
     f = Fermata(stack)
     plain = os.path.join(f.dir, "plain")
@@ -495,4 +513,5 @@ if __name__ == "__main__":
     main(who_was_stopped_for_whom_and_why, the_timeline_shows_it, in_perfettos_words, for_scripts_and_for_people,
          each_level_in_its_own_words, what_people_and_programs_ask_for, who_misses_a_wish,
          a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
-         nobody_records_and_it_ends, one_group_alone, mistakes, only_so_many_recordings, probes)
+         nobody_records_and_it_ends, one_group_alone, a_program_of_any_name, mistakes, only_so_many_recordings,
+         probes)
