@@ -2,6 +2,7 @@
 /* Requests of people and programs: {"cmd": NAME, ...}. Who asks was settled by the kernel
  * (access.c). */
 #include "admission.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "trace.h"
@@ -73,13 +74,23 @@ static json_t *refuse(struct request *r, int code, const char *text, const char 
 	return error_reply(&r->err);
 }
 
+/* Names of files need not be text; NULL: none. */
+static json_t *path_text(const char *path)
+{
+	FM_CLEAN_FREE char *copy = path ? strdup(path) : NULL;
+	json_t *text = json_string(path);
+
+	return text || !copy ? text : json_string(ascii(copy));
+}
+
 static json_t *cmd_version(struct request *r)
 {
 	struct daemon *d = r->daemon;
 
-	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:s, s:b}", "ok", 1, "version", FM_VERSION,
+	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:o, s:b}", "ok", 1, "version", FM_VERSION,
 		"pid", (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
-		d->system ? "system" : "user", "dir", d->dir, "strict", d->config.strict);
+		d->system ? "system" : "user", "dir", path_text(d->dir), "strict",
+		d->config.strict);
 }
 
 static json_t *cmd_ps(struct request *r)
@@ -328,7 +339,7 @@ static json_t *cmd_reload(struct request *r)
 	if (daemon_reload(d, &r->err))
 		return error_reply(&r->err);
 	reply = json_pack("{s:b}", "ok", 1);
-	json_object_set_new(reply, "file", json_string(d->config_file));
+	json_object_set_new(reply, "file", path_text(d->config_file));
 	return reply;
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon dies, comes back, is not there, cannot start: clients go on, and nothing that was set is lost."""
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -201,6 +202,20 @@ def unwritable_place(stack):
     check(r.stderr.strip(), "fermatad says nothing")
 
 
+def a_place_of_any_name(stack):
+    """A directory's name need not be text."""
+    fermata = Fermata(stack, start=False)
+    fermata.dir = os.path.join(fermata.dir, "caf\udce9")
+    fermata.env["FERMATA_SOCKET"] = fermata.dir
+    os.mkdir(fermata.dir, 0o700)
+    fermata.start(answers=False)
+    fermata.says("fermatad: version .* in /")  # who asks before is answered by a name that is not text
+    r = fermata.cli("version", "--json")
+    check(json.loads(r.stdout)["daemon"]["dir"] == fermata.dir.replace("\udce9", "?"), r.stdout)
+    r = fermata.cli("run", "--", "true")
+    check(not r.stderr, r.stderr)
+
+
 def busy_polling(stack):
     """A daemon that does not sleep between events keeps its timers, and ends when it is told to."""
     fermata = Fermata(stack, config="[daemon]\nbusy_poll_us = 1000000\n")
@@ -258,4 +273,4 @@ def malformed_config(stack):
 if __name__ == "__main__":
     main(killed_with_suspended_clients, killed_with_a_preempted_client, hints_survive, orderly_end_and_return,
          stopped_daemon, no_daemon, layer_without_anything, bad_places, full_disk, unwritable_place,
-         busy_polling, malformed_config)
+         a_place_of_any_name, busy_polling, malformed_config)
