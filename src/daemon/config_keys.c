@@ -165,6 +165,8 @@ static int set_hints(uint32_t *forbidden, const char *value, struct fm_err *err)
 {
 	uint32_t all = FM_HINT_BIT(FM_HINT_COUNT) - 1, allowed = 0;
 	char words[256], *save, *word;
+	unsigned words_read = 0;
+	bool alone = false;
 
 	if (snprintf(words, sizeof(words), "%s", value) >= (int)sizeof(words))
 		return fm_err_set(err, -EINVAL, "the value is too long");
@@ -181,8 +183,12 @@ static int set_hints(uint32_t *forbidden, const char *value, struct fm_err *err)
 				bits = FM_HINT_BIT(h);
 		if (!bits && strcmp(word, "none") != 0)
 			return unknown_hint(word, err);
+		alone |= !bits || bits == all;
 		allowed |= bits;
+		words_read++;
 	}
+	if (alone && words_read > 1)
+		return fm_err_set(err, -EINVAL, "all and none stand alone");
 	*forbidden = all & ~allowed;
 	return 0;
 }

@@ -100,11 +100,16 @@ static int begin_section(struct fm_ini *in, const char *line)
 {
 	size_t len = strcspn(line, "]");
 	char name[FM_INI_SECTION];
+	const char *rest;
 
 	if (line[len] != ']')
 		return 0; /* inih has a word for it */
 	if (len >= sizeof(name))
 		return fm_err_set(in->err, -EINVAL, "the section's name is too long");
+	rest = line + len + 1 + strspn(line + len + 1, " \t\r\n");
+	if (*rest && !strchr("#;", *rest))
+		return fm_err_set(
+			in->err, -EINVAL, "behind [%.*s] there is something else", (int)len, line);
 	snprintf(name, sizeof(name), "%.*s", (int)len, line);
 	if (!in->merges)
 		forget(in);

@@ -111,6 +111,8 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "unknown key 'prority_max' in [limits]", "did you mean 'priority_max'?", "[limits user 7]\nprority_max = 3\n"),
     (2, "unknown key 'folder' in [daemon]", "'folder' belongs into [policies]", "[daemon]\nfolder = /x\n"),
     (2, "unknown key 'colour' in [access]", "keys are group", "[access]\ncolour = red\n"),
+    (1, "behind [daemon] there is something else", "", "[daemon] policy = fair\n"),
+    (2, "hints: all and none stand alone", "", "[limits]\nhints = none priority\n"),
     (1, "unknown section [damon]", "did you mean [daemon]?", "[damon]\n"),
     (2, "unknown section [colours]", "sections are [daemon]", "\n[colours]\nred = 1\n"),
     (1, "unknown section [limits fred]", "[limits user NAME]", "[limits fred]\n"),
