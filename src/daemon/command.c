@@ -286,8 +286,10 @@ static int append_word(char *line, size_t size, const char *word, struct fm_err 
 {
 	size_t len = strlen(line);
 
-	if (!word || !*word || word[strcspn(word, " \t\n")])
-		return fm_err_set(err, -EINVAL, "names and params are words without spaces");
+	if (!word || !*word || word[strcspn(word, " \t\n")]) {
+		fm_err_set(err, -EINVAL, "names and params are words without spaces");
+		return fm_err_hint(err, "each is an argument of its own: policy fair slice=2ms");
+	}
 	if ((size_t)snprintf(line + len, size - len, "%s%s", len ? " " : "", word) >= size - len)
 		return fm_err_set(err, -EINVAL, "the policy and its params are too long");
 	return 0;

@@ -297,6 +297,8 @@ policies() {
     error_form
     expect 1 "no such parameter" "$fermata" policy fair nonsense=1
     error_form
+    expect 1 "all in one argument" "$fermata" policy 'fair slice=2ms'
+    err_has 'hint: each is an argument of its own'
     expect 1 "out of range" "$fermata" policy fair slice=1h
     expect 0 "the old one stays" "$fermata" policy --json
     json 'r["policy"]["name"] == "round-robin"'
