@@ -2,9 +2,9 @@
 /*
  * The programs of script/demo: ordinary OpenCL programs that know nothing of Fermata.
  *
- *   demo_client calibrate REQUEST_US KERNEL_US    sizes for this device, so that all runs use the
- * same demo_client serve HEIGHT PERIOD_US            a request (net.h) each period demo_client
- * batch ITERS                       kernels (batch.h) without end, up to DEPTH queued
+ *   demo_client calibrate REQUEST_US KERNEL_US    sizes for this device; all runs use the same
+ *   demo_client serve HEIGHT PERIOD_US            a request (net.h) each period
+ *   demo_client batch ITERS                       kernels (batch.h) without end, up to DEPTH queued
  *
  * serve and batch print "ready" when they are warm, read "go FROM UNTIL" (CLOCK_MONOTONIC, ns),
  * work, and print one line of JSON. Latency counts from the request's scheduled arrival, so a late
