@@ -28,11 +28,14 @@ options_are_told() {
 
 pages_and_completions() {
     local page name rc=0
-    for page in "$SOURCE"/man/fermata*.1; do
+    for page in "$SOURCE"/man/fermata*.[1-8]; do
         name=$(basename "$page")
         if command -v groff >/dev/null; then
             expect 0 "$name" groff -ww -man -Tutf8 -z "$page"
             silent
+            # A macro of two fonts in turn takes the spaces from between words.
+            expect 0 "$name" groff -man -Tascii -P-cbou "$page"
+            out_lacks '[a-z]{28,}'
         elif command -v man >/dev/null; then
             expect 0 "$name" man --warnings -E UTF-8 -l -Tutf8 "$page"
             silent
