@@ -114,12 +114,13 @@ int listener_fd(const struct listener *l)
 	return l->fd;
 }
 
-/* Nobody listens there any more. */
+/* A socket on which nobody listens any more. */
 static bool left_behind(const struct sockaddr_un *at)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)at, sizeof(*at)) &&
-		    errno == ECONNREFUSED;
+	struct stat st;
+	bool dead = fd >= 0 && !lstat(at->sun_path, &st) && S_ISSOCK(st.st_mode) &&
+		    connect(fd, (const struct sockaddr *)at, sizeof(*at)) && errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);

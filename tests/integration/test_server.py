@@ -294,6 +294,15 @@ def second_server(stack):
     check(Client(stack, first.path).infer("rt", 0) == ANSWERS["rt"][0], "in the place of one that was killed")
 
 
+def a_file_in_the_way(stack):
+    where = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "weights")
+    with open(where, "w", encoding="ascii") as f:
+        f.write("mine")
+    check("Address already in use" in refused("-r", f"rt={SMALL}", "--socket", where), "it is not refused")
+    with open(where, encoding="ascii") as f:
+        check(f.read() == "mine", "the file is gone")
+
+
 def refused(*argv, env=None):
     r = subprocess.run([SERVER, *argv], env=cuda_env(env or os.environ), text=True, capture_output=True, timeout=PATIENCE)
     check(r.returncode != 0 and not r.stdout, f"{argv}: {r}")
@@ -501,5 +510,6 @@ def bench_script(stack):
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
-     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, options, without_fermata, under_fermata, under_the_guardian, device_lost,
+     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, options, without_fermata, under_fermata,
+     under_the_guardian, device_lost,
      http, benchmark, benchmark_compares, bench_script)
