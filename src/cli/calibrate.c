@@ -331,20 +331,22 @@ static int measure(struct calibrate *x, struct fm_err *err)
 	return rc;
 }
 
+/* What was measured is shown whether it can be written or not. */
 static int tell(const struct calibrate *x)
 {
 	CLI_CLEAN_JSON json_t *root = calibration_json(&x->c);
 	struct fm_err err = {0};
+	int rc = CLI_OK;
 
-	if (!root || (x->file && calibration_write(root, x->file, &err))) {
-		if (!root)
-			fm_err_set(&err, -ENOMEM, "out of memory");
+	if (!root) {
+		fm_err_set(&err, -ENOMEM, "out of memory");
 		return cli_report(&err);
 	}
 	if (x->cli->json)
-		return cli_print_json(root);
-	calibration_show(&x->c);
-	return CLI_OK;
+		rc = cli_print_json(root);
+	else
+		calibration_show(&x->c);
+	return x->file && calibration_write(root, x->file, &err) ? cli_report(&err) : rc;
 }
 
 int cli_calibrate(struct cli *cli, int argc, char **argv)
