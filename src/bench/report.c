@@ -110,7 +110,8 @@ static json_t *calendar(time_t t)
 	return json_string(text);
 }
 
-json_t *bench_report_disb(const struct bench_outcome *o)
+/* As libdisb reports. NULL: out of memory. */
+static json_t *bench_report_disb(const struct bench_outcome *o)
 {
 	double seconds = (double)length(o) / (double)FM_S;
 	json_t *r = json_object(), *results = json_array();

@@ -29,8 +29,6 @@ struct bench_overall {
 };
 void bench_overall(const struct bench_outcome *o, struct bench_overall *all);
 
-/* As libdisb reports. NULL: out of memory. */
-json_t *bench_report_disb(const struct bench_outcome *o);
-/* One run: the above, and what it lacks. */
+/* One run: what libdisb reports of it, and what that lacks. NULL: out of memory. */
 json_t *bench_report_run(const struct bench_outcome *o);
 json_t *bench_report_models(const struct bench_workload *w, const struct bench_page *page);

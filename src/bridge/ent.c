@@ -36,8 +36,9 @@ static uint64_t ent_usage(void *ctx, void *data, uint64_t now)
 	return sum;
 }
 
-/* Queues overlap, so that the sum of what they used may be more than there was. */
-uint64_t ent_used(struct ent *e, uint64_t now)
+/* Device time as the programs measure it, never more than has passed since it was asked before:
+ * queues overlap, so that the sum of what they used may be more than there was. */
+static uint64_t ent_used(struct ent *e, uint64_t now)
 {
 	uint64_t usage = ent_usage(NULL, e, now);
 

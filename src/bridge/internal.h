@@ -161,8 +161,6 @@ void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g); /* it goes */
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
-/* Device time as the programs measure it, never more than has passed since it was asked before. */
-uint64_t ent_used(struct ent *e, uint64_t now);
 /* Count what it did unheard: whenever somebody asks, and before the core hears of it again. */
 void ent_look(struct ent *e, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);

@@ -77,10 +77,7 @@ struct samples {
 	uint64_t *ns;
 	size_t n, cap;
 };
-int samples_add(struct samples *s, uint64_t ns);
-void samples_sort(struct samples *s);
 uint64_t samples_quantile(const struct samples *s, double q);
-void samples_free(struct samples *s);
 
 /* What came out. */
 struct calibration {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int samples_add(struct samples *s, uint64_t ns)
+static int samples_add(struct samples *s, uint64_t ns)
 {
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? s->cap * 2 : 1024;
@@ -28,7 +28,7 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void samples_sort(struct samples *s)
+static void samples_sort(struct samples *s)
 {
 	if (s->n)
 		qsort(s->ns, s->n, sizeof(*s->ns), ascending);
@@ -44,7 +44,7 @@ uint64_t samples_quantile(const struct samples *s, double q)
 	return s->n ? s->ns[i ? i - 1 : 0] : 0;
 }
 
-void samples_free(struct samples *s)
+static void samples_free(struct samples *s)
 {
 	free(s->ns);
 	*s = (struct samples){0};

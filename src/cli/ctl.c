@@ -155,7 +155,8 @@ static int refused(json_t **reply, struct fm_err *err)
 	return -EREMOTEIO;
 }
 
-void ctl_explain(const char *dir, int rc, struct fm_err *err)
+/* Why there is no daemon to talk to in dir: what rc, of a connection or an exchange, means. */
+static void ctl_explain(const char *dir, int rc, struct fm_err *err)
 {
 	switch (rc) {
 	case -ENOENT:

@@ -32,9 +32,6 @@ int ctl_open(const char *dir, int *fd);
 /* The same, waiting at most so long for it, and for each send and receive on it. */
 int ctl_connect(const char *dir, unsigned wait_ms, int *fd);
 
-/* Why there is no daemon to talk to in dir: what rc, of a connection or an exchange, means. */
-void ctl_explain(const char *dir, int rc, struct fm_err *err);
-
 /* The same of all that ctl_dirs() gave, with what came of each. Returns -ENOTCONN. */
 int ctl_explain_all(
 	char dirs[CTL_DIRS][CTL_PATH], const int rc[CTL_DIRS], int n, struct fm_err *err);

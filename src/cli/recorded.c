@@ -21,7 +21,8 @@ static struct number *slot_of(struct number *slot, size_t cap, uint64_t key)
 	return &slot[i];
 }
 
-uint32_t number_find(const struct number_map *m, uint64_t key)
+/* UINT32_MAX: it is not there. */
+static uint32_t number_find(const struct number_map *m, uint64_t key)
 {
 	const struct number *s = m->cap ? slot_of(m->slot, m->cap, key) : NULL;
 
@@ -44,7 +45,7 @@ static bool number_grow(struct number_map *m)
 	return true;
 }
 
-bool number_put(struct number_map *m, uint64_t key, uint32_t index)
+static bool number_put(struct number_map *m, uint64_t key, uint32_t index)
 {
 	struct number *s;
 

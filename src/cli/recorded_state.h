@@ -12,9 +12,6 @@ struct number_map {
 	} * slot;
 	size_t n, cap;
 };
-/* UINT32_MAX: it is not there. */
-uint32_t number_find(const struct number_map *m, uint64_t key);
-bool number_put(struct number_map *m, uint64_t key, uint32_t index);
 
 /* A group by its number. */
 struct program {

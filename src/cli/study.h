@@ -45,7 +45,6 @@ unsigned study_resume(struct study_result *r, const char *dir);
 /* DIR/NAME.csv and DIR/NAME.svg, in the place of DIR/NAME.part. */
 int study_write(const struct study_result *r, const char *dir, struct fm_err *err);
 void study_csv(FILE *f, const struct study_result *r);
-void study_svg(FILE *f, const struct study_result *r);
 
 /* The area under a curve, by trapezoids, in units of the axis. */
 double study_area(const struct study_result *r, unsigned curve);

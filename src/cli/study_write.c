@@ -117,7 +117,7 @@ static void curve(FILE *f, const struct study_result *r, unsigned c)
 	text(f, LEFT + PLOT_W + 54, y + 4, "start", r->study->curve[c]);
 }
 
-void study_svg(FILE *f, const struct study_result *r)
+static void study_svg(FILE *f, const struct study_result *r)
 {
 	fprintf(f,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "

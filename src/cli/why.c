@@ -22,7 +22,8 @@ static const struct argp argp = {
 	       "them.",
 };
 
-const json_t *why_group(const json_t *reply, double id)
+/* A group of the reply by its number; NULL: it is gone, or not one's own. */
+static const json_t *why_group(const json_t *reply, double id)
 {
 	json_t *g;
 	size_t i;
@@ -104,7 +105,8 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 		holder_of(now), policy, rule);
 }
 
-json_t *why_doing(const struct why *w)
+/* What it does there now, as a sentence without its subject. The caller owns it. */
+static json_t *why_doing(const struct why *w)
 {
 	const json_t *now = waiting_of(w->device);
 	const char *state = cli_str(w->device, "state");

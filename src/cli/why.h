@@ -12,11 +12,6 @@ struct why {
  * it, "argv" (of `fermata`). Added to the list, unless they are in it. */
 void why_advise(const struct why *w, json_t *list);
 
-/* What it does there now, as a sentence without its subject. The caller owns it. */
-json_t *why_doing(const struct why *w);
-
-/* A group of the reply by its number; NULL: it is gone, or not one's own. */
-const json_t *why_group(const json_t *reply, double id);
 /* That group on that device, or NULL. */
 const json_t *why_on(const json_t *group, const char *device);
 

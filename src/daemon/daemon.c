@@ -28,7 +28,7 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 }
 
 /* All or nothing: the policy is the only part that can fail, so it goes first. */
-int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
+static int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
 	struct shared_limits *before = d->limits;
@@ -139,7 +139,7 @@ bool daemon_drop_plugin(struct daemon *d)
 	return true;
 }
 
-void daemon_run(struct daemon *d)
+static void daemon_run(struct daemon *d)
 {
 	uint64_t next = fm_bridge_run(d->bridge, fm_now());
 

@@ -93,8 +93,6 @@ struct daemon {
 int daemon_new(struct daemon *d, struct fm_err *err); /* options and config are set */
 void daemon_free(struct daemon *d);
 int daemon_loop(struct daemon *d); /* until told to end; 0 or negative errno */
-void daemon_run(struct daemon *d);
-int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err);
 /* Read the settings again; on error the old ones stay. Logged either way. */
 int daemon_reload(struct daemon *d, struct fm_err *err);
 /* After whatever made the core decide: a plug-in that failed makes room for the default. Was there

@@ -87,7 +87,8 @@ static enum fm_word atomic_of(const char *name, size_t len)
 	return FM_W_ATOMIC;
 }
 
-enum fm_word fm_word_of(const char *name, size_t len)
+/* The word that `name` is. */
+static enum fm_word fm_word_of(const char *name, size_t len)
 {
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (strlen(words[i].name) == len && !memcmp(words[i].name, name, len))

@@ -78,8 +78,5 @@ static inline bool fm_token_word(const struct fm_tokens *t, uint32_t i, enum fm_
 /* Do the two spell the same? */
 bool fm_token_same(const struct fm_tokens *t, uint32_t a, uint32_t b);
 
-/* The word that `name` is. */
-enum fm_word fm_word_of(const char *name, size_t len);
-
 /* waits.c: may work-groups of such a program wait for each other? */
 bool fm_tokens_may_wait(const struct fm_tokens *t);

@@ -42,7 +42,7 @@ static size_t densest(const struct gedf *g)
 }
 
 /* sum u + (m - 1) max u <= m */
-int gedf_gfb(const struct gedf *g, bool *passes)
+static int gedf_gfb(const struct gedf *g, bool *passes)
 {
 	const struct fm_gedf_task *d = &g->task[densest(g)];
 
@@ -74,7 +74,7 @@ static void bak_share(
 }
 
 /* For every k: sum of the shares + (m - 1) u_k <= m. */
-int gedf_bak(const struct gedf *g, bool *passes)
+static int gedf_bak(const struct gedf *g, bool *passes)
 {
 	*passes = true;
 	for (size_t k = 0; *passes && k < g->n; k++) {

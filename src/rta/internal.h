@@ -105,7 +105,5 @@ struct gedf {
 	int64_t *slack; /* n */
 	int64_t *more;  /* n */
 };
-int gedf_gfb(const struct gedf *g, bool *passes);
-int gedf_bak(const struct gedf *g, bool *passes);
 int gedf_rta(const struct gedf *g, bool *passes);
 int gedf_bar(const struct gedf *g, bool *passes);

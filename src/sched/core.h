@@ -295,7 +295,6 @@ void fm_core_touch_all(struct fm_sdev *d);
 /* state.c: the entity as the policy counts it. None of these decides. */
 void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now);
 void fm_core_unready(struct fm_sent *e, uint64_t now); /* and it becomes neither hot nor cold */
-void fm_core_set_idle(struct fm_sent *e, uint64_t now);
 void fm_core_refresh(struct fm_sent *e, uint64_t now); /* after a change of its group */
 void fm_core_heat(struct fm_sent *e, uint64_t now);
 void fm_core_cool(struct fm_sent *e);
@@ -378,7 +377,6 @@ void fm_gang_enter(struct fm_sent *e, uint64_t now); /* it is in its lists alrea
 void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* not any more */
 void fm_gang_review(struct fm_sgroup *g, uint64_t now);
 void fm_gang_stir(struct fm_sdev *d);
-void fm_gang_touch(const struct fm_sdev *d); /* the number of its entities crossed one */
 void fm_gang_resolve(struct fm_sched *s, uint64_t now);
 bool fm_gang_but_for(const struct fm_sent *e); /* idle: were it ready, its group would be one */
 bool fm_gang_shared(const struct fm_sent *e);  /* may be stopped for one of its other devices */

@@ -100,7 +100,8 @@ static void touch_group(const struct fm_sgroup *g)
 	}
 }
 
-void fm_gang_touch(const struct fm_sdev *d)
+/* The number of its entities crossed one. */
+static void fm_gang_touch(const struct fm_sdev *d)
 {
 	struct fm_sent *e;
 

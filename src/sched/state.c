@@ -93,7 +93,7 @@ void fm_core_unready(struct fm_sent *e, uint64_t now)
 	fm_core_touch(e);
 }
 
-void fm_core_set_idle(struct fm_sent *e, uint64_t now)
+static void fm_core_set_idle(struct fm_sent *e, uint64_t now)
 {
 	fm_core_unready(e, now);
 	fm_core_heat(e, now);
