@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/nearest.h"
 #include "cli.h"
 #include "plugin/plugin.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <string.h>
 
@@ -169,19 +169,6 @@ static void finish(int rc, void *unused)
 	_exit(rc ? rc : CLI_FAILED);
 }
 
-/* With a standard descriptor closed, the next file opened would take its place. The stand-in closes
- * on exec: the user's command finds what it would have found without us. */
-static void occupy_stdio(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
-
 int main(int argc, char **argv)
 {
 	struct cli cli = {0};
@@ -191,7 +178,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "--policy-host")) /* a process of its own: plugin.h */
 		return fm_plugin_host();
-	occupy_stdio();
+	fm_descriptors_occupy(); /* the user's command finds what it would have found without us */
 	on_exit(finish, NULL);
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = CLI_USAGE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/parse.h"
 #include "daemon.h"
 #include <argp.h>
@@ -251,6 +252,7 @@ int main(int argc, char **argv)
 	/* How the daemon starts the process of a policy by users; not for people. */
 	if (argc == 2 && !strcmp(argv[1], "--policy-host"))
 		return fm_plugin_host();
+	fm_descriptors_occupy();
 	fm_log_init(&d.log, "fermatad");
 	d.idle_option = -1;
 	d.client.fd = d.control.fd = d.lock = -1;

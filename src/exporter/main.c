@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "board/proto.h"
 #include "exporter.h"
 #include <argp.h>
@@ -151,6 +152,7 @@ int main(int argc, char **argv)
 	struct fm_err err = {0};
 	int rc;
 
+	fm_descriptors_occupy();
 	fm_log_init(&x.log, "fermata-exporter");
 	fm_list_init(&x.connections);
 	argp_program_version_hook = print_version;

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, FERMATAD, PATIENCE, Fermata, Skip, check, eventually, main, program
+from harness import BUILD, FERMATA, FERMATAD, PATIENCE, Fermata, Skip, check, eventually, main, program
 
 
 def first_step(worker, after_ns):
@@ -216,6 +216,22 @@ def a_place_of_any_name(stack):
     check(not r.stderr, r.stderr)
 
 
+def closed_standard_descriptors(stack):
+    """What it says goes nowhere then, and not into the next file that it opens."""
+    fermata = Fermata(stack, start=False)
+    fermata.start(preexec_fn=lambda: os.close(2))
+    fermata.cli("policy", "fair")  # a line in the log
+    with open(os.path.join(fermata.dir, "fermatad.pid"), encoding="ascii") as f:
+        check(f.read() == f"{fermata.daemon.pid}\n", "the file with its pid has something else in it")
+    exporter = subprocess.Popen([os.path.join(BUILD, "bin", "fermata-exporter"), "--socket", fermata.dir],
+                                env=fermata.env, preexec_fn=lambda: os.closerange(0, 3))
+    stack.callback(exporter.wait)
+    stack.callback(exporter.kill)
+    eventually("it listens", lambda: os.path.exists(os.path.join(fermata.dir, "metrics.sock")))
+    for fd in range(3):
+        check(os.readlink(f"/proc/{exporter.pid}/fd/{fd}") == "/dev/null", "a descriptor of its own is a standard one")
+
+
 def busy_polling(stack):
     """A daemon that does not sleep between events keeps its timers, and ends when it is told to."""
     fermata = Fermata(stack, config="[daemon]\nbusy_poll_us = 1000000\n")
@@ -273,4 +289,4 @@ def malformed_config(stack):
 if __name__ == "__main__":
     main(killed_with_suspended_clients, killed_with_a_preempted_client, hints_survive, orderly_end_and_return,
          stopped_daemon, no_daemon, layer_without_anything, bad_places, full_disk, unwritable_place,
-         a_place_of_any_name, busy_polling, malformed_config)
+         a_place_of_any_name, closed_standard_descriptors, busy_polling, malformed_config)
