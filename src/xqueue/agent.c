@@ -15,7 +15,7 @@
 /* When the process exits, at a millisecond each: what was stopped goes on. */
 #define LAST_LOOKS 100
 
-/* A program that closes our descriptors wakes the agent up, which hears the other end of its pipe
+/* A program that closes our descriptors wakes the agent up, which hears the other end of its pair
  * go. Not where a forked child holds that, too: then the agent looks so often. */
 #define FORKED_LOOK (100 * FM_MS)
 
@@ -95,7 +95,7 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 		return;
 	if (atomic_load(&c->forked))
 		next = FM_MIN(next, now + FORKED_LOOK);
-	if (!fm_ownfd_valid(&c->wake_rd)) {
+	if (!fm_ownfd_valid(&c->wake_rd) || !fm_ownfd_valid(&c->wake_wr)) {
 		/* The program closed our descriptors: look around every millisecond instead. */
 		fds[0].fd = -1;
 		next = FM_MIN(next, now + FM_MS);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ void fm_client_wake(struct fm_client *c)
 	int saved = errno;
 
 	if (atomic_load(&c->board->agent_sleeps) && fm_ownfd_valid(&c->wake_wr))
-		(void)!write(c->wake_wr.fd, "", 1);
+		(void)send(c->wake_wr.fd, "", 1, MSG_NOSIGNAL);
 	errno = saved;
 }
 
@@ -407,7 +408,7 @@ static void choose_link(struct fm_client *c)
 static struct fm_client *create(const struct fm_client_config *config)
 {
 	struct fm_client *c = calloc(1, sizeof(*c));
-	int fd, pipe_fd[2];
+	int fd, pair[2];
 
 	if (!c)
 		return NULL;
@@ -420,12 +421,13 @@ static struct fm_client *create(const struct fm_client_config *config)
 	choose_link(c);
 	if (fm_board_create(&c->board, &fd) == 0)
 		fm_ownfd_adopt(&c->board_fd, fd);
-	if (!c->board || pipe2(pipe_fd, O_CLOEXEC | O_NONBLOCK)) {
+	/* Not a pipe: the program may have closed one end, and a write to the other be a signal. */
+	if (!c->board || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
 		destroy(c);
 		return NULL;
 	}
-	fm_ownfd_adopt(&c->wake_rd, pipe_fd[0]);
-	fm_ownfd_adopt(&c->wake_wr, pipe_fd[1]);
+	fm_ownfd_adopt(&c->wake_rd, pair[0]);
+	fm_ownfd_adopt(&c->wake_wr, pair[1]);
 	fm_client_connect(c, fm_now());
 	if (fm_agent_start(c)) {
 		fm_client_disconnect(c, fm_now());

@@ -6,7 +6,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, eventually, main
+from harness import Fermata, check, eventually, lib_client, main
 
 
 def gone(fermata, pid):
@@ -189,6 +189,24 @@ def execs(stack):
     other.finish()
 
 
+def close_what_is_not_theirs(stack):
+    """A program that closes one of the descriptors that Fermata has in it, whichever, runs on, right and to its end."""
+    fermata = Fermata(stack)
+    first = lib_client(fermata, stack)
+    first.do("burst 5")
+    ours = [int(fd) for fd in os.listdir(f"/proc/{first.pid}/fd") if int(fd) > 2]
+    check(len(ours) >= 3, f"there are {ours} alone")
+    first.quit()
+    for fd in ours:
+        c = lib_client(fermata, stack)
+        c.do("burst 5")
+        c.do(f"close {fd}")
+        for _ in range(10):
+            c.do("burst 5")
+        c.quit()
+
+
 if __name__ == "__main__":
     main(killed_while_suspended, killed_while_holding_the_device, killed_by_the_dozen,
-         stopped_while_holding_the_device, stopped_among_equals, most_urgent_is_stopped, forks, killed_with_a_child, spawns, execs)
+         stopped_while_holding_the_device, stopped_among_equals, most_urgent_is_stopped, forks, killed_with_a_child, spawns, execs,
+         close_what_is_not_theirs)

@@ -3,9 +3,11 @@
 """Strict mode: no program opens its own gate, whatever it writes to; so a daemon that is killed leaves programs
 stopped, and the next one, which gets their gates from systemd (here: this test) and from them, lets them go on."""
 import contextlib
+import ctypes
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +16,23 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import FERMATAD, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
 from strict_daemon import SLOTS, SLOTS_AT, SLOT_SIZE, STRICT, Managed, kept
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+PIDFD_GETFD = 438
+
 
 def cuda(fermata, **env):
     need_cuda_shim()
     fermata.env = cuda_env({**fermata.env, **env})
     return fermata
+
+
+def borrowed(pid, fd):
+    """A descriptor of another process, for this one as well."""
+    pidfd = os.pidfd_open(pid)
+    got = LIBC.syscall(PIDFD_GETFD, pidfd, fd, 0)
+    os.close(pidfd)
+    check(got >= 0, f"pidfd_getfd: {os.strerror(ctypes.get_errno())}")
+    return got
 
 
 def overwrite_gates(pid):
@@ -34,12 +48,12 @@ def overwrite_gates(pid):
                 boards += 1
     check(boards, "it has no board")
     for fd in os.listdir(f"/proc/{pid}/fd"):  # and its agent, which may sleep, looks
-        path = f"/proc/{pid}/fd/{fd}"
-        with contextlib.suppress(OSError):
-            if int(fd) >= 900 and os.readlink(path).startswith("pipe:"):
-                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-                os.write(pipe, b"!")
-                os.close(pipe)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            if int(fd) >= 900 and os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+                its = socket.socket(fileno=borrowed(pid, int(fd)))
+                stack.callback(its.close)
+                if its.type == socket.SOCK_STREAM:  # not the one to the daemon
+                    its.send(b"!")
 
 
 def own_stores(stack, start):

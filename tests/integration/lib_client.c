@@ -15,6 +15,7 @@
  * more N              N groups more, with a queue each: "PID.0" and so on
  * suspend, resume     this queue alone, and wait for it
  * fork                do the same work in a child
+ * close FD            close a descriptor, whosever it is
  * quit                wait for all, check the results, end
  *
  * Every answer is one line that begins with the word it answers.
@@ -223,6 +224,8 @@ static int obey(struct client *c, const char *word, int value)
 		return fm_xqueue_resume(c->q);
 	if (strcmp(word, "fork") == 0)
 		return in_child(c);
+	if (strcmp(word, "close") == 0)
+		return close(value);
 	return -EINVAL;
 }
 

@@ -133,6 +133,12 @@ int pipe2(int fds[2], int flags)
 	return fails(CALLER) ? no_descriptor() : (int)syscall(SYS_pipe2, fds, flags);
 }
 
+int socketpair(int domain, int type, int protocol, int fds[2])
+{
+	return fails(CALLER) ? no_descriptor()
+			     : (int)syscall(SYS_socketpair, domain, type, protocol, fds);
+}
+
 int socket(int domain, int type, int protocol)
 {
 	return fails(CALLER) ? no_descriptor() : (int)syscall(SYS_socket, domain, type, protocol);
