@@ -62,14 +62,20 @@ int place_layer(char path[PATH_MAX], struct fm_err *err)
 	return fm_err_hint(err, "OPENCL_LAYERS is a list separated by ':'; install elsewhere");
 }
 
-bool place_cuda(char path[PATH_MAX])
+int place_cuda(char path[PATH_MAX], struct fm_err *err)
 {
 	char self[PATH_MAX];
 
 #ifdef FM_SANITIZED
-	return false; /* it would bring the sanitizer's runtime into programs that have none */
+	return -ENOENT; /* it would bring the sanitizer's runtime into programs that have none */
 #endif
-	return find_file(PLACE_CUDA_FILE, path, self) && !strpbrk(path, ": ");
+	if (!find_file(PLACE_CUDA_FILE, path, self))
+		return -ENOENT;
+	if (!strpbrk(path, ": "))
+		return 0;
+	fm_err_set(err, -EINVAL, "CUDA programs run unscheduled: the path of the shim is %s", path);
+	return fm_err_hint(
+		err, "LD_PRELOAD is a list separated by ':' and spaces; install elsewhere");
 }
 
 bool place_library(char path[PATH_MAX])

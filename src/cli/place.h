@@ -13,10 +13,9 @@
  * program. -ENOENT, with where it looked. */
 int place_layer(char path[PATH_MAX], struct fm_err *err);
 
-/* Absolute path of the CUDA shim, likewise. False: there is none, or none that LD_PRELOAD could
- * name.
- */
-bool place_cuda(char path[PATH_MAX]);
+/* Absolute path of the CUDA shim, likewise. -ENOENT: there is none; -EINVAL, with why: none that
+ * LD_PRELOAD could name. */
+int place_cuda(char path[PATH_MAX], struct fm_err *err);
 
 /* Absolute path of the library of XQueues, likewise. False: it is where the loader finds it, or not
  * at all. */

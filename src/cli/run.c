@@ -388,8 +388,14 @@ static int set_preload(struct fm_err *err)
 	FM_CLEAN_FREE char *list = NULL;
 	const char *others = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
+	int rc;
 
-	if ((others && has_layer(others, ": ", PLACE_CUDA_FILE)) || !place_cuda(path))
+	if (others && has_layer(others, ": ", PLACE_CUDA_FILE))
+		return 0;
+	rc = place_cuda(path, err);
+	if (rc == -EINVAL)
+		cli_report(err); /* others are scheduled */
+	if (rc)
 		return 0;
 	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
 		return fm_err_set(err, -ENOMEM, "out of memory");
