@@ -25,7 +25,8 @@ struct fm_atask {
 
 	/* The budget. */
 	uint64_t period_at; /* FM_NEVER: none has begun */
-	uint64_t used_at;   /* device time at its begin */
+	uint64_t used_at;   /* device time at its begin, or of its group when that came */
+	uint64_t used_gone; /* in this period, of groups that left */
 	bool over;
 
 	/* The job. */

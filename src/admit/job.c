@@ -17,10 +17,12 @@ void atask_place(struct fm_admit *a, struct fm_atask *t, enum fm_astate state, u
 static uint64_t used_since(
 	const struct fm_admit *a, const struct fm_atask *t, uint64_t now, unsigned *devices)
 {
+	uint64_t used = t->used_gone;
+
 	*devices = 0;
 	if (!t->there)
-		return 0;
-	return fm_sub_sat(a->host.used(a->ctx, t->spec.data, now, devices), t->used_at);
+		return used;
+	return used + fm_sub_sat(a->host.used(a->ctx, t->spec.data, now, devices), t->used_at);
 }
 
 static uint64_t period_end(const struct fm_atask *t)
@@ -33,7 +35,7 @@ static void begin_period(struct fm_admit *a, struct fm_atask *t, uint64_t at, ui
 	unsigned devices;
 
 	t->period_at = at;
-	t->used_at = 0;
+	t->used_at = t->used_gone = 0;
 	t->used_at = used_since(a, t, now, &devices);
 	t->over = false;
 }
@@ -175,19 +177,6 @@ void fm_atask_edge(
 	arm_at(a, t, now);
 }
 
-void fm_atask_bound(struct fm_admit *a, struct fm_atask *t, bool bound, uint64_t now)
-{
-	t->there = bound;
-	t->suspended = false;
-	t->busy = t->resting = t->job = t->over = false;
-	t->period_at = FM_NEVER;
-	arm_at(a, t, FM_NEVER);
-	if (bound)
-		atask_place(a, t, FM_ATASK_PLACED, now);
-	else
-		t->state = FM_ATASK_PLACED;
-}
-
 void fm_atask_suspended(struct fm_atask *t, bool suspended, uint64_t now)
 {
 	if (t->suspended && !suspended)
@@ -249,6 +238,23 @@ static void look(struct fm_admit *a, struct fm_atask *t, uint64_t now)
 	if (t->job && t->busy && !t->reported && now > fm_add_sat(t->began, (uint64_t)t->bound))
 		violated(a, t, now - t->began, false);
 	arm_at(a, t, next_look(a, t, now));
+}
+
+/* Its group has come, or goes: the period and what is left of its budget stay as they are, so that
+ * nobody has a whole one again by leaving. */
+void fm_atask_bound(struct fm_admit *a, struct fm_atask *t, bool bound, uint64_t now)
+{
+	unsigned devices;
+
+	t->used_gone = used_since(a, t, now, &devices);
+	t->there = bound;
+	t->suspended = false;
+	t->busy = t->resting = t->job = false;
+	if (bound)
+		t->used_at = a->host.used(a->ctx, t->spec.data, now, &devices);
+	look(a, t, now);
+	if (bound)
+		atask_place(a, t, t->state, now);
 }
 
 uint64_t fm_admit_next(const struct fm_admit *a)

@@ -40,8 +40,8 @@ void task_unbind(struct daemon *d, struct task *t, bool gone)
 	struct fm_bgroup *g = t->group;
 	uint64_t now = fm_now();
 
-	t->group = NULL;
 	fm_atask_bound(d->admission->admit, t->at, false, now);
+	t->group = NULL;
 	if (!gone)
 		fm_bgroup_watch(d->bridge, g, NULL, now);
 }

@@ -190,6 +190,29 @@ def over_budget(stack, overrun):
     return f, greedy, other
 
 
+def leaving_gives_no_budget(stack):
+    """A group that goes and comes again within a period has what is left of its budget."""
+    f = Fermata(stack, CONFIG)
+    admitted(f, stack, write(f, "set", task("again", 600000, 400, group="again", overrun="demote")))
+
+    def comes(ms):
+        client = lib_client(f, stack, "again")
+        eventually("it is bound", lambda: tasks(f)["again"]["state"] != "absent")
+        before = tasks(f)["again"]
+        client.do(f"burst {ms * 5}")
+        client.quit()
+        eventually("it is gone", lambda: tasks(f)["again"]["state"] == "absent")
+        return before
+
+    check(comes(20)["used_ms"] == 0, "it begins with a whole budget")
+    used = comes(20)["used_ms"]
+    check(10 < used < 400, f"of 20 ms it used {used}")
+    before = comes(440)
+    check(before["used_ms"] > used + 10 and before["overruns"] == 0, before)
+    before = comes(1)
+    check(before["state"] == "demoted" and before["overruns"] == 1, f"it came back as {before}")
+
+
 def overrun_is_demoted(stack):
     f, greedy, other = over_budget(stack, "demote")
     eventually("seen demoted", lambda: tasks(f)["greedy"]["state"] == "demoted")
@@ -400,6 +423,7 @@ def rights(stack):
 
 if __name__ == "__main__":
     main(refused_until_the_process_ends, all_or_none, an_end_that_was_asked_for, for_another_process,
-         groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, overrun_is_demoted, overrun_is_stopped,
+         groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, leaving_gives_no_budget,
+         overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
          epsilon_has_to_be_known, epsilon_of_a_platform_file, what_makes_no_sense, rights)
