@@ -173,6 +173,13 @@ static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup 
 	}
 }
 
+/* One of its members has left: whom it is watched for may have been that one. */
+static void group_stays(struct fm_bridge *b, struct fm_bgroup *g)
+{
+	if (!fm_list_empty(&g->members) && !b->closing)
+		group_came(b, g);
+}
+
 static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now,
 	struct fm_err *err)
 {
@@ -193,6 +200,7 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *
 	fm_list_add_tail(&to->members, &m->in_group);
 	m->group = to;
 	NOTE_GROUP(b, joined, to, now, NULL, m->client->pid, 0, 0);
+	group_stays(b, from);
 	group_put(b, from, now);
 	group_came(b, to);
 	return 0;
@@ -258,6 +266,7 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now)
 	if (group_rank(m->group) != rank)
 		group_hinted(b, m->group);
 	fm_list_del(&m->in_group);
+	group_stays(b, m->group);
 	group_put(b, m->group, now);
 	m->group = NULL;
 }

@@ -314,6 +314,24 @@ class Fermatad(unittest.TestCase):
         c.queue(1)
         eventually(self, lambda: Control(self.dir).ask("stats")["queues"] == 1)
 
+    def test_a_task_goes_with_its_process(self):
+        """Not with those who stay in the group that it leaves."""
+        self.write_conf("[admission]\nepsilon_us = 200\n")
+        self.start()
+        mine, other, control = Client(self.dir), Client(self.dir), Control(self.dir)
+        mine.group(0, b"team")
+        other.group(1, b"team")
+        eventually(self, lambda: [g["clients"] for g in control.ask("ps")["groups"] if g["name"] == "team"] == [2])
+        task = {"name": "t", "period_ns": 10**8, "segments": [{"gpu_ns": 10**6}]}
+        self.assertTrue(control.ask("admit", tasks=[task])["admitted"])
+        self.assertEqual(control.ask("tasks")["tasks"][0]["group"], "team")
+        mine.group(0, b"elsewhere")
+        eventually(self, lambda: "elsewhere" in [g["name"] for g in control.ask("ps")["groups"]])
+        self.assertEqual(control.ask("tasks")["tasks"][0]["group"], "elsewhere")
+        priority = {g["name"]: g["effective_priority"] for g in control.ask("ps")["groups"]}
+        self.assertGreater(priority["elsewhere"], 255)
+        self.assertEqual(priority["team"], 0)
+
     def test_a_dead_client_leaves_although_its_socket_lives(self):
         self.start()
         ready_r, ready_w = os.pipe()
