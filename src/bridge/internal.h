@@ -71,6 +71,7 @@ struct member {
 	struct fm_bgroup *group; /* NULL: the index is unused */
 	uint32_t index;
 	uint32_t segments; /* open */
+	uint32_t beyond;   /* those that were too many: they end first */
 };
 
 struct fm_bgroup {

@@ -159,27 +159,33 @@ static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_m
 		m->value, now, err);
 }
 
+/* The program is inside one whatever the answer, and will end it: its end must not be that of the
+ * segment around it. So a refused priority is left out, and what is too many is counted. */
 static int segment_begin(
 	struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
 {
-	int rc = member_get(b, m, now, err);
+	int rc = member_get(b, m, now, err), refused = 0;
 	int64_t rank;
 
-	if (!rc && priority != FM_SEGMENT_KEEP)
-		rc = fm_bridge_allows(client_limits(b, m->client), FM_HINT_PRIORITY, priority, err);
 	if (rc)
 		return rc;
+	if (priority != FM_SEGMENT_KEEP)
+		refused = fm_bridge_allows(
+			client_limits(b, m->client), FM_HINT_PRIORITY, priority, err);
+	if (refused)
+		priority = FM_SEGMENT_KEEP;
 	rank = group_rank(m->group);
-	NOTE_GROUP(b, declared_begin, m->group, now, NULL, (int64_t)priority, 0, 0);
-	rc = fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now);
-	if (rc)
+	if (fm_sched_segment_begin(b->sched, m->group->sgroup, priority, now)) {
+		m->beyond++;
 		return fm_err_set(err, -EDQUOT, "too many segments are open in the group");
+	}
+	NOTE_GROUP(b, declared_begin, m->group, now, NULL, (int64_t)priority, 0, 0);
 	m->segments++;
 	m->group->declared = true;
 	group_note(b, m->group, now);
 	if (group_rank(m->group) != rank)
 		group_hinted(b, m->group);
-	return 0;
+	return refused;
 }
 
 /* Counted for each client: none can end a segment of another in the same group. An end without a
@@ -188,6 +194,10 @@ static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, stru
 {
 	int64_t rank;
 
+	if (m->beyond) {
+		m->beyond--;
+		return 0;
+	}
 	if (!m->segments)
 		return fm_err_set(err, -EPERM, "no segment is open in group %u", m->index);
 	m->segments--;

@@ -37,6 +37,27 @@ static void limits_bind_users_but_not_root(void **state)
 	fm_board_unmap(more.board);
 }
 
+/* The program is inside it all the same, and ends it: not the one around it. */
+static void refused_segments_end_themselves(void **state)
+{
+	struct fm_bridge_limits l = {
+		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY), .range[FM_HINT_PRIORITY] = {-10, 10}};
+	struct world *w = *state;
+	const struct fm_sgroup *g;
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(segment(w, &w->a, 1, 7), 0);
+	g = group_of(&w->a, 0)->sgroup;
+	assert_int_equal(segment(w, &w->a, 1, 11), -EPERM);
+	assert_int_equal(fm_sgroup_priority(g), 7);
+	assert_int_equal(segment(w, &w->a, 0, 0), 0);
+	assert_true(fm_sgroup_busy(g));
+	assert_int_equal(fm_sgroup_priority(g), 7);
+	assert_int_equal(segment(w, &w->a, 0, 0), 0);
+	assert_false(fm_sgroup_busy(g));
+	assert_int_equal(segment(w, &w->a, 0, 0), -EPERM);
+}
+
 static void hints_stay_within_the_limits(void **state)
 {
 	struct fm_bridge_limits l = {.forbidden = FM_HINT_BIT(FM_HINT_FOREGROUND),
@@ -123,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(limits_bind_users_but_not_root),
+		TEST(refused_segments_end_themselves),
 		TEST(hints_stay_within_the_limits),
 		TEST(a_group_starts_within_the_limits),
 		TEST(what_left_no_longer_counts),
