@@ -239,6 +239,7 @@ uint64_t fm_client_guard_from(const struct fm_client *c)
 									 : c->set.guard_ns;
 }
 
+/* What a daemon takes: one that is told of another kind of name ends the session. */
 static bool name_ok(const char *name)
 {
 	size_t n = strlen(name);
@@ -246,7 +247,7 @@ static bool name_ok(const char *name)
 	if (n == 0 || n >= FM_NAME_MAX)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (name[i] <= ' ' || name[i] > '~' || strchr("/\"'", name[i]))
+		if (name[i] <= ' ' || name[i] > '~' || strchr("/\"'`", name[i]))
 			return false;
 	return true;
 }

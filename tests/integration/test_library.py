@@ -3,10 +3,11 @@
 """The public library under the real daemon: several processes whose queues name one device."""
 
 import os
+import string
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, check, eventually, lib_client as client, main  # noqa: E402
+from harness import Fermata, LibClient, check, eventually, lib_client as client, main, program  # noqa: E402
 
 
 level = 0  # of preemption, that the case at hand is for: set by at_level()
@@ -106,6 +107,46 @@ def one_name_is_one_group(stack):
     b.advances()
     for p in (a, b, c):
         p.quit()
+
+
+def names_of_groups(stack):
+    """A name that the daemon would not take is refused to the program: it is scheduled all the same."""
+    f = fermata(stack)
+    for character in string.punctuation + " ":
+        p = LibClient([program("lib_client"), f"a{character}b"], env=f.env)
+        stack.callback(p.close)
+        if p.line("ready") == "ready 0":
+            f.knows(p.pid)
+            p.quit()
+        else:
+            check(character in " /\"'`", f"a name with {character} is refused")
+    check(not any("refused" in line for line in f.log()), "the daemon is told names that it does not take")
+
+
+def segments_within_segments(stack):
+    """More than the daemon counts: each ends with its own end, the outermost last."""
+    f = fermata(stack)
+    c = client(f, stack)
+
+    def state():
+        return f.group(c.pid)["devices"][0]["state"]
+
+    def has_priority(p):
+        return f.group(c.pid)["effective_priority"] == p
+
+    for depth in (1, 32, 33, 100):
+        for _ in range(depth):
+            c.do(f"segment {-(2**31)}")
+        for _ in range(depth - 1):
+            c.do("end")
+        c.do("segment 5")  # when that is heard of, so is all that was said before
+        eventually("it has said so much", lambda: has_priority(5))
+        c.do("end")
+        eventually("it has ended that", lambda: has_priority(0))
+        check(state() == "running", f"inside the first of {depth} segments it is {state()}")
+        c.do("end")
+        eventually("it is inside none", lambda: state() == "idle")
+    c.quit()
 
 
 def devices_of(f, name):
@@ -220,6 +261,8 @@ CASES = (
     priorities_of_the_command_line,
     the_operator_suspends_and_resumes,
     one_name_is_one_group,
+    names_of_groups,
+    segments_within_segments,
     a_group_on_two_devices_is_a_gang,
     it_stops_itself,
     the_daemon_dies_and_comes_back,
