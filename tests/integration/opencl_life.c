@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifetimes, queries and errors: what is released early, what is asked, what is refused. */
 #include "conform.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -67,6 +68,36 @@ static void release_all(struct conform *c)
 		OCL(clReleaseEvent(e));
 		note_data(c, "host", host, BYTES);
 	}
+}
+
+static void *wait_for(void *event)
+{
+	cl_event e = event;
+
+	OCL(clWaitForEvents(1, &e));
+	return NULL;
+}
+
+/* Two threads wait for a command; the one that is back releases the queue, under the other. */
+static void release_under_a_waiter(struct conform *c)
+{
+	cl_mem m = new_words(c, 5);
+
+	for (cl_uint i = 0; i < 40; i++) {
+		cl_command_queue q = ocl_queue(&c->o, 0);
+		pthread_t other;
+		cl_event e;
+
+		enqueue_mix(c, q, m, i, 0, NULL, &e);
+		if (pthread_create(&other, NULL, wait_for, e))
+			die("no thread");
+		OCL(clWaitForEvents(1, &e));
+		OCL(clReleaseCommandQueue(q));
+		pthread_join(other, NULL);
+		note(c, "status %d", event_status(e));
+		OCL(clReleaseEvent(e));
+	}
+	OCL(clReleaseMemObject(m));
 }
 
 /* More queues than a board has slots, at one time; and one after the other. */
@@ -342,6 +373,7 @@ int main(int argc, char **argv)
 	static const struct conform_case cases[] = {
 		{"release memory", release_memory},
 		{"release all", release_all},
+		{"release under a waiter", release_under_a_waiter},
 		{"many queues", many_queues},
 		{"queue info", queue_info},
 		{"event info", event_info},

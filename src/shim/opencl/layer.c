@@ -91,12 +91,10 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clWaitForEvents(cl_uint n, const cl_
 
 	for (cl_uint i = 0; rc == CL_SUCCESS && i < FM_MIN(n, 8u); i++) {
 		cl_command_queue queue = NULL;
-		struct fm_shim_queue *q;
 
 		NEXT.clGetEventInfo(events[i], CL_EVENT_COMMAND_QUEUE, sizeof(queue), &queue, NULL);
-		q = queue ? fm_shim_find(queue) : NULL;
-		if (q)
-			fm_xq_nudge(q->xq);
+		if (queue)
+			fm_shim_queue_waited(queue);
 	}
 	return rc;
 }

@@ -32,6 +32,8 @@ void fm_shim_queue_retain(cl_command_queue queue);
  * follows. */
 bool fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
+/* The program has waited for an event of that queue, which it may be releasing at the same time. */
+void fm_shim_queue_waited(cl_command_queue queue);
 void fm_shim_ungoverned(const char *call);
 
 /* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let

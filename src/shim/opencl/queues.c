@@ -143,3 +143,21 @@ unsigned fm_shim_queue_refs(cl_command_queue queue)
 	pthread_mutex_unlock(&map_lock);
 	return refs;
 }
+
+void fm_shim_queue_waited(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	struct fm_xq *xq = NULL;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q) {
+		xq = q->xq;
+		fm_xq_keep(xq);
+	}
+	pthread_mutex_unlock(&map_lock);
+	if (!xq)
+		return;
+	fm_xq_nudge(xq);
+	fm_xq_unref(xq);
+}
