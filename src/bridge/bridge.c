@@ -21,6 +21,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->dirty);
 	fm_list_init(&b->ended);
 	fm_list_init(&b->gone);
+	fm_list_init(&b->left);
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
 		free(b);
@@ -186,8 +187,6 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 	gate_leave(b, q, now);
 	client_contended(b, q->client);
 	free(q);
-	if (!fm_list_empty(&e->queues))
-		ent_refresh(b, e, now);
 	ent_put(b, e, now);
 }
 
@@ -212,8 +211,10 @@ static void drop_ents(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	struct ent *e, *tmp;
 
 	fm_list_each_safe (e, tmp, &g->ents, in_group) {
+		if (!fm_list_empty(&e->in_left))
+			continue;
 		if (fm_list_empty(&e->queues))
-			ent_put(b, e, now);
+			ent_end(b, e, now);
 		else
 			ent_refresh(b, e, now);
 	}
@@ -269,10 +270,11 @@ void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 {
-	uint64_t gone = gate_run(b, now);
+	uint64_t due = gate_run(b, now);
 	struct bdevice *d;
 
 	b->now = now;
+	due = FM_MIN(due, ents_run(b, now));
 	bridge_settle(b, now);
 	if (fm_sched_next(b->sched) <= now) {
 		fm_list_each (d, &b->devices, link)
@@ -280,5 +282,5 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 		fm_sched_tick(b->sched, now);
 		bridge_settle(b, now);
 	}
-	return fm_list_empty(&b->recheck) ? FM_MIN(fm_sched_next(b->sched), gone) : now;
+	return fm_list_empty(&b->recheck) ? FM_MIN(fm_sched_next(b->sched), due) : now;
 }

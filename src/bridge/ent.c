@@ -259,7 +259,7 @@ const struct fm_sched_host bridge_sched_host = {
 
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
-	uint64_t last = 0;
+	uint64_t last = fm_list_empty(&e->queues) ? now : 0;
 	struct queue *q;
 
 	fm_list_each (q, &e->queues, in_ent) {
@@ -440,8 +440,10 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	struct ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
-		if (e->dev == d)
+		if (e->dev == d) {
+			fm_list_del(&e->in_left);
 			return e;
+		}
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
@@ -451,6 +453,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	e->ready_at = now;
 	e->used_at = now;
 	fm_list_init(&e->in_recheck);
+	fm_list_init(&e->in_left);
 	fm_list_init(&e->queues);
 	if (fm_sched_ent_add(b->sched, &e->sent, g->sgroup, d->sdev, e, now)) {
 		fm_list_del(&e->in_recheck);
@@ -466,11 +469,32 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
+	ent_refresh(b, e, now);
+	if (!fm_list_empty(&e->queues))
+		return;
+	e->left_at = now;
+	fm_list_del(&e->in_left);
+	fm_list_add_tail(&b->left, &e->in_left);
+}
+
+uint64_t ents_run(struct fm_bridge *b, uint64_t now)
+{
+	while (!fm_list_empty(&b->left)) {
+		struct ent *e = fm_list_first(&b->left, struct ent, in_left);
+
+		if (fm_sub_sat(now, e->left_at) < STAYS)
+			return e->left_at + STAYS;
+		ent_end(b, e, now);
+	}
+	return FM_NEVER;
+}
+
+void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now)
+{
 	struct fm_bgroup *g = e->group;
 	struct fm_ent_info info;
 
-	if (!fm_list_empty(&e->queues))
-		return;
+	fm_list_del(&e->in_left);
 	fm_sent_info(e->sent, now, &info);
 	g->used_gone = fm_add_sat(g->used_gone, info.served_ns);
 	fm_sched_ent_del(b->sched, e->sent, now);

@@ -85,6 +85,8 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 {
 	if (!fm_list_empty(&g->members))
 		return;
+	while (!fm_list_empty(&g->ents))
+		ent_end(b, fm_list_first(&g->ents, struct ent, in_group), now);
 	group_goes(b, g);
 	ents_forget(b, g);
 	fm_sched_group_del(b->sched, g->sgroup, now);
@@ -167,8 +169,6 @@ static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup 
 			continue;
 		ent_detach_queue(from, q, now);
 		ent_attach_queue(b, ent_get(b, to, from->dev, now), q);
-		if (!fm_list_empty(&from->queues))
-			ent_refresh(b, from, now);
 		ent_put(b, from, now);
 	}
 }

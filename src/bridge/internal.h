@@ -12,6 +12,9 @@
 /* Strict mode: the closed gate of a queue that is said to be gone opens when the client is next let
  * run, or after so long: gates in graphs may look at it, and a client may lie. */
 #define GONE_GATE FM_S
+/* So long an entity stays without queues: what its policy remembers of it, a debt, a budget, is not
+ * to be forgotten where a program makes a queue for each of its jobs. */
+#define STAYS FM_S
 /* Entities looked at again within one call, before others get their turn. */
 #define RECHECK_BUDGET 256
 
@@ -36,6 +39,8 @@ struct bdevice {
 /* One group on one device. */
 struct ent {
 	struct fm_list in_group, in_device, in_recheck;
+	struct fm_list in_left; /* it has no queues, */
+	uint64_t left_at;       /* since then */
 	struct fm_bgroup *group;
 	struct bdevice *dev;
 	struct fm_sent *sent;
@@ -137,6 +142,7 @@ struct fm_bridge {
 	struct fm_list dirty;   /* clients whose gates changed */
 	struct fm_list ended;   /* groups whose job has, perhaps */
 	struct fm_list gone;    /* clients with gates that no queue has */
+	struct fm_list left;    /* entities without queues, in the order of their times */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
@@ -156,7 +162,10 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum);
 
 /* ent.c */
 struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now);
-void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now); /* frees it when it has no queues */
+void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now); /* a queue has left it */
+void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now); /* it has none; frees it */
+/* End those whose time is over. Returns when that is next. */
+uint64_t ents_run(struct fm_bridge *b, uint64_t now);
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
 void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g); /* it goes */
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);

@@ -8,6 +8,7 @@
  *
  * feed, enough        keep commands under way; no more
  * burst N             submit N and wait for them
+ * anew N              N times another queue in place of the one it has, and 20 commands
  * state               say how things are
  * segment P, end      begin a segment of priority P; end it
  * admit US PERIOD_MS   a real-time task "lib" of so many us of the device; how it was answered
@@ -114,6 +115,24 @@ static int burst(struct client *c, unsigned n)
 	return rc ? rc : fm_xqueue_wait(c->q, seq, PATIENCE);
 }
 
+static int anew(struct client *c, int n)
+{
+	struct fm_xqueue_options o = {.size = sizeof(o), .group = c->group};
+	const struct fm_command command = {.device_ns = COMMAND_NS};
+	fm_hwqueue *hwq;
+	int rc = 0;
+
+	for (int i = 0; i < n && !rc; i++) {
+		rc = fm_xqueue_destroy(c->q);
+		rc = rc ? rc : fm_sim_hwqueue_create(&hwq, c->dev);
+		rc = rc ? rc : fm_xqueue_create(&c->q, hwq, &o);
+		for (int k = 0; k < 20 && !rc; k++)
+			rc = fm_xqueue_submit(c->q, &command, NULL);
+		rc = rc ? rc : fm_xqueue_wait_all(c->q, PATIENCE);
+	}
+	return rc;
+}
+
 static int say_state(struct client *c)
 {
 	struct fm_xqueue_info i = {.size = sizeof(i)};
@@ -210,6 +229,8 @@ static int obey(struct client *c, const char *word, int value)
 		return stop_feeding(c), 0;
 	if (strcmp(word, "burst") == 0)
 		return burst(c, (unsigned)value);
+	if (strcmp(word, "anew") == 0)
+		return anew(c, value);
 	if (strcmp(word, "segment") == 0)
 		return fm_segment_begin(c->group, value);
 	if (strcmp(word, "end") == 0)

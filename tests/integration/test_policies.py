@@ -158,6 +158,22 @@ def fair_takes_latency_nice(stack):
     quit_all(*c)
 
 
+def queues_made_anew_win_nothing(stack):
+    """What a policy knows of a program does not go with its queue: one that makes another for each job gets no more than
+    who keeps his. (It had nine tenths, or more.)"""
+    f = start(stack, "fair")
+    keeps, makes = client(f, stack), client(f, stack, "-", "--share", "20")
+    feed(keeps)
+    for policy in (["fair"], ["mlfq"], ["bandwidth", "capped=1"]):
+        f.cli("policy", *policy)
+        keeps.advances()
+        before = keeps.finished()
+        makes.do("anew 60")
+        got = keeps.finished() - before
+        check(got > 1200 / 3, f"under {policy[0]} it had {got} commands beside 1200")
+    quit_all(keeps, makes)
+
+
 def the_policy_changes_while_they_run(stack):
     f = start(stack, "fifo")
     c = [client(f, stack, "-", "--deadline", "100ms", "--runtime", "5ms"), client(f, stack, device="other:0"),
@@ -179,4 +195,4 @@ def the_policy_changes_while_they_run(stack):
 if __name__ == "__main__":
     main(heterogeneous_priority_quiets_the_other_device, aging_is_wanted_or_not, k_edf_runs_the_k_earliest,
          srtf_runs_the_shortest, least_laxity_keeps_the_background_inside_its_deadline, mlfq_serves_all_without_hints,
-         fair_takes_latency_nice, the_policy_changes_while_they_run)
+         fair_takes_latency_nice, queues_made_anew_win_nothing, the_policy_changes_while_they_run)
