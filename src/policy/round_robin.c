@@ -3,6 +3,8 @@
 #include "base/list.h"
 #include "policy.h"
 
+#define TURN_MIN (100 * FM_US) /* of a group's own wish, too: each change costs everybody */
+
 struct rr {
 	struct fm_list ready; /* the head has the turn */
 	uint64_t slice;
@@ -15,7 +17,7 @@ struct rr_ent {
 };
 
 static const struct fm_policy_param rr_params[] = {
-	{"slice", "ms", "turn of a group that has no slice of its own", 100 * FM_US, 10 * FM_S,
+	{"slice", "ms", "turn of a group that has no slice of its own", TURN_MIN, 10 * FM_S,
 		5 * FM_MS},
 	{0},
 };
@@ -62,7 +64,7 @@ static uint64_t slice_of(const struct rr *rr, const struct fm_ent *e)
 {
 	int64_t own = fm_ent_hint(e, FM_HINT_SLICE);
 
-	return own > 0 ? (uint64_t)own : rr->slice;
+	return own > 0 ? FM_MAX((uint64_t)own, TURN_MIN) : rr->slice;
 }
 
 static void rr_decide(void *self, uint64_t now, struct fm_choice *choice)

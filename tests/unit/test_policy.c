@@ -166,6 +166,25 @@ static void round_robin_takes_turns(void **state)
 	fm_sched_free(m.s);
 }
 
+/* Whatever programs wish: changing turns costs all of them. */
+static void turns_are_not_too_short(void **state)
+{
+	struct model m;
+	struct client *c[2];
+
+	model_init(&m, "round-robin", NULL, 0);
+	m.conserve_work = true;
+	for (int i = 0; i < 2; i++) {
+		c[i] = model_client(&m, 0, ALWAYS, 0);
+		model_hint(&m, c[i], FM_HINT_SLICE, 1);
+	}
+	model_run(&m, 100 * FM_MS);
+	/* 500 turns of 100 us, each one store to open and one to close. */
+	for (int i = 0; i < 2; i++)
+		assert_in_range(c[i]->gates, 500, 1100);
+	fm_sched_free(m.s);
+}
+
 static void edf_meets_deadlines(void **state)
 {
 	struct model m;
@@ -480,6 +499,7 @@ int main(void)
 		cmocka_unit_test(priority_comes_first),
 		cmocka_unit_test(equal_priorities_take_turns),
 		cmocka_unit_test(round_robin_takes_turns),
+		cmocka_unit_test(turns_are_not_too_short),
 		cmocka_unit_test(edf_meets_deadlines),
 		cmocka_unit_test(fair_divides_by_weight),
 		cmocka_unit_test(fair_charges_late_stalls),
