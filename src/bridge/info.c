@@ -145,20 +145,27 @@ void fm_bridge_each_device(
 	}
 }
 
+/* A sum over clients goes round, as counters do: one that stood still at its end, for one of them
+ * has lied, would tell nothing of the others any more. Within what JSON's integers hold. */
+static uint64_t add_claim(uint64_t sum, uint64_t claim)
+{
+	return (sum + claim) & INT64_MAX;
+}
+
 void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 {
 	struct queue *q;
 
-	sum->governed = fm_add_sat(sum->governed, CLAIM(c->board->governed));
-	sum->ungoverned = fm_add_sat(sum->ungoverned, CLAIM(c->board->ungoverned));
-	sum->undivided = fm_add_sat(sum->undivided, CLAIM(c->board->undivided));
-	sum->images = fm_add_sat(sum->images, CLAIM(c->board->images));
-	sum->images_left = fm_add_sat(sum->images_left, CLAIM(c->board->images_left));
-	sum->kernels = fm_add_sat(sum->kernels, CLAIM(c->board->kernels));
-	sum->kernels_left = fm_add_sat(sum->kernels_left, CLAIM(c->board->kernels_left));
-	sum->images_ns = fm_add_sat(sum->images_ns, CLAIM(c->board->images_ns));
+	sum->governed = add_claim(sum->governed, CLAIM(c->board->governed));
+	sum->ungoverned = add_claim(sum->ungoverned, CLAIM(c->board->ungoverned));
+	sum->undivided = add_claim(sum->undivided, CLAIM(c->board->undivided));
+	sum->images = add_claim(sum->images, CLAIM(c->board->images));
+	sum->images_left = add_claim(sum->images_left, CLAIM(c->board->images_left));
+	sum->kernels = add_claim(sum->kernels, CLAIM(c->board->kernels));
+	sum->kernels_left = add_claim(sum->kernels_left, CLAIM(c->board->kernels_left));
+	sum->images_ns = add_claim(sum->images_ns, CLAIM(c->board->images_ns));
 	fm_list_each (q, &c->queues, in_client)
-		sum->governed = fm_add_sat(sum->governed, CLAIM(q->slot->begun));
+		sum->governed = add_claim(sum->governed, CLAIM(q->slot->begun));
 }
 
 struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)

@@ -227,6 +227,30 @@ class Fermatad(unittest.TestCase):
                           "cuGraphLaunch": {"ungoverned": 0, "undivided": 14},
                           "_" + "x" * 46: {"ungoverned": 2**63 - 1, "undivided": 0}})
 
+    def test_sums_of_calls_go_on_beside_liars(self):
+        """Of the present, and of those that are gone."""
+        self.start()
+        honest = Client(self.dir)
+        honest.queue(0)
+        control = Control(self.dir)
+
+        def governed():
+            return control.ask("stats")["governed"]
+
+        for most in (2**64 - 1, 2**63, 2**63 - 1):
+            liar = Client(self.dir)
+            liar.queue(0)
+            for word in range(UNGOVERNED_AT - 8, UNGOVERNED_AT + 56, 8):
+                struct.pack_into("=Q", liar.board, word, most)
+            eventually(self, lambda: control.ask("ps")["groups"][1:])
+            for _ in range(2):
+                before = governed()
+                self.assertGreaterEqual(before, 0)
+                honest.word(0, BEGUN, honest.word(0, BEGUN) + 5)
+                self.assertEqual((governed() - before) % 2**63, 5)
+                liar.sock.close()
+                eventually(self, lambda: not control.ask("ps")["groups"][1:])
+
     def test_names_of_calls_are_checked(self):
         self.start()
         control = Control(self.dir)
