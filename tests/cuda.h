@@ -92,7 +92,13 @@ struct cu_copy_3d { /* CUDA_MEMCPY3D */
 	size_t width, height, depth;
 };
 
-enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_SERIALIZATION = 6 };
+enum {
+	CU_LAUNCH_COOPERATIVE = 2,
+	CU_LAUNCH_CLUSTER = 4,
+	CU_LAUNCH_SERIALIZATION = 6,
+	CU_LAUNCH_EVENT = 7,
+	CU_LAUNCH_BEGUN_EVENT = 12
+};
 
 struct cu_launch_attribute {
 	int id; /* CU_LAUNCH_* */
@@ -101,6 +107,7 @@ struct cu_launch_attribute {
 		char bytes[64];
 		int cooperative, serialization; /* programmatic stream serialization */
 		unsigned cluster[3];
+		CUevent event;
 	} value;
 };
 
@@ -133,6 +140,7 @@ struct cu_node {
 	union {
 		struct cu_kernel_node kernel; /* type 0 */
 		CUgraph graph;                /* type 4 */
+		CUevent event;                /* type 7 */
 		uint64_t room[29];
 	};
 	uint64_t pad2;
@@ -342,6 +350,7 @@ struct cu_copy_2d {
 	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
 	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, (CUgraphExec exec, CUgraphNode node, struct cu_node *what)) \
 	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
+	X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \
 	X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (CUgraphNode node, CUgraph *graph)) \
 	P(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, _ptsz, (CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how), (exec, graph, how)) \
 	X(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, (CUgraphExec exec, CUgraph graph, struct cu_update *result)) \

@@ -13,7 +13,7 @@ from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, 
 
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
 SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_guard_copies", "cuda_guard_green", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch",
-        "cuda_loops")
+        "cuda_loops", "cuda_answers")
 ENV = cuda_env(dict(os.environ))
 
 

@@ -37,7 +37,8 @@ struct fm_cu_queue {
 					      fm_xq_create() on */
 	struct fm_cu_turnstile *turnstile; /* fm_cu_queue_turnstile() */
 	/* What is put into the stream besides commands, by who puts it there. */
-	struct fm_count orders;      /* so many; owned as the XQueue is */
+	struct fm_count orders;      /* calls that began, */
+	struct fm_count ordered;     /* and that have come back; owned as the XQueue is */
 	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
 	_Atomic uint64_t order_from; /* has this command finished, so has that one */
 	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
@@ -91,12 +92,22 @@ static inline struct fm_cu_turnstile *fm_cu_queue_turnstile(struct fm_cu_queue *
 /* Something that is no command was put into it, when so many commands had begun, and `mark` had
  * been passed to the driver. It is seen by who finds that call no longer inside (turnstile.h). */
 void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark);
+/* What was put into the stream before its queue was made is not known: it counts as one of these,
+ * until the driver says that it is over. In the thread that makes it, and a context of its device.
+ */
+void fm_cu_look_before(struct fm_cu_queue *q);
 /* May such be under way, as far as is known? Of so many commands all have finished. */
 bool fm_cu_ordered(void *hwq, uint64_t done);
 /* The driver is asked whether all is over that was there when `mark` commands had been passed to
  * it. From the agent. */
 void fm_cu_ask(void *hwq, uint64_t mark);
-/* The driver has said that so many in all, of both kinds, are finished. */
+/* So many in all, of both kinds, are there for sure, when `mark` commands had been passed to the
+ * driver. Of what is just being put into the stream nobody can tell: it is not among them. */
+static inline uint64_t fm_cu_all(struct fm_cu_queue *q, uint64_t mark)
+{
+	return mark + fm_count_sum(&q->ordered);
+}
+/* The driver has said that so many are finished. */
 void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all);
 /* Is there a channel for one more stream, while so many have work (itself included), so that those
  * are left that the agent's streams need? */

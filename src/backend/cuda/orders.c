@@ -15,12 +15,21 @@ bool fm_cu_ordered(void *hwq, uint64_t done)
 
 void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark)
 {
-	uint64_t all;
-
-	fm_count_raise(&q->orders, q->owner == &fm_cu_inside);
-	all = mark + fm_count_sum(&q->orders);
-	atomic_store_explicit(&q->order_all, all, memory_order_release);
+	fm_count_raise(&q->ordered, q->owner == &fm_cu_inside);
+	atomic_store_explicit(&q->order_all, fm_cu_all(q, mark), memory_order_release);
 	atomic_store_explicit(&q->order_from, begun + 1, memory_order_release);
+}
+
+void fm_cu_look_before(struct fm_cu_queue *q)
+{
+	int mode = fm_cu_enter(q->cu);
+	bool idle = q->cu->stream_query && q->cu->stream_query(q->stream) == FM_CU_SUCCESS;
+
+	fm_cu_leave(q->cu, mode);
+	if (idle)
+		return;
+	fm_count_raise(&q->orders, true);
+	fm_cu_order_put(q, 0, 0);
 }
 
 void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
@@ -34,7 +43,7 @@ void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
 void fm_cu_ask(void *hwq, uint64_t mark)
 {
 	struct fm_cu_queue *q = hwq;
-	uint64_t all = mark + fm_count_sum(&q->orders);
+	uint64_t all = fm_cu_all(q, mark);
 	fm_cu_result rc;
 
 	if (!q->cu->stream_query || fm_cu_touch(q))

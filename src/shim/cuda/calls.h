@@ -451,6 +451,8 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGraphClone, , 10000, "knows whether the graph holds gates", (CUgraph *graph, CUgraph from)) \
 	F(cuGraphAddChildGraphNode, , 10000, "knows whether the graph holds gates", \
 		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
+	F(cuGraphAddEventRecordNode, , 11010, "knows that graphs record events", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \
 	F(cuGraphAddNode, , 12020, "knows whether the graph holds gates", \
 		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphAddNode, _v2, 12030, "knows whether the graph holds gates", \

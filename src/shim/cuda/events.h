@@ -50,12 +50,19 @@ static inline struct fm_cuda_event *fm_cuda_event_forget(CUevent event)
 	return e;
 }
 
-/* It has stood behind so much of q since the driver's call: `mark` and `all` of a mark. */
+/* It has stood behind so much of q since the driver's call: `mark` and `all` of a mark. It was
+ * forgotten before: who finds it there knows that another thread has recorded it meanwhile, and
+ * that nobody can say which of them was last. */
 static inline void fm_cuda_event_set(struct fm_cuda_event *e, CUevent event,
 	const struct fm_cuda_queue *q, uint64_t mark, uint64_t all)
 {
 	const uint64_t sum = fm_cuda_event_sum(event, q->generation, mark, all);
 
+	if (FM_UNLIKELY(
+		    atomic_load_explicit(&e->event, memory_order_relaxed) == (uintptr_t)event)) {
+		atomic_store_explicit(&e->event, 0, memory_order_relaxed);
+		return;
+	}
 	atomic_store_explicit(&e->key, q->key, memory_order_relaxed);
 	atomic_store_explicit(&e->generation, q->generation, memory_order_relaxed);
 	atomic_store_explicit(&e->mark, mark, memory_order_relaxed);

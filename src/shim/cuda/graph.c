@@ -149,9 +149,20 @@ fm_cu_result cuGraphAddChildGraphNode(
 		(node, graph, deps, n, child));
 }
 
+fm_cu_result cuGraphAddEventRecordNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)
+{
+	fm_cuda_events_in_graph();
+	return NEXT(FM_CUDA_cuGraphAddEventRecordNode,
+		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent),
+		(node, graph, deps, n, event));
+}
+
 /* Other graphs may be in the node. */
 static void node_added(CUgraph graph, const struct CUgraphNodeParams_st *what)
 {
+	if (what && what->type == FM_CU_NODE_RECORD)
+		fm_cuda_events_in_graph();
 	if (what && (what->type == FM_CU_NODE_GRAPH || what->type == FM_CU_NODE_CONDITIONAL))
 		add(graph, UNKNOWN);
 }

@@ -3,6 +3,7 @@
 #include "backend/cuda/guard_graph.h"
 #include "graph_events.h"
 #include "graph_execs.h"
+#include "order.h"
 #include <stdlib.h>
 
 /* Flags of an instantiation: the device itself launches it, and nobody sees that. */
@@ -299,6 +300,8 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	q = fm_cuda_find_governed(stream);
 	if (q)
 		way = fm_cuda_order_enter(q);
+	if (way)
+		fm_cuda_order_count(q);
 	pthread_mutex_lock(&fm_cuda_execs_leaving);
 	for (e = NULL; (e = fm_cuda_execs_in(stream, e));)
 		put_behind(e, stream);

@@ -3,6 +3,7 @@
  * The calls that put something onto a stream: begin, the driver's call as the program made it, end.
  * What only orders work: order.h.
  */
+#include "events.h"
 #include "graph_guard.h"
 #include "order.h"
 
@@ -151,6 +152,15 @@ static inline struct fm_cuda_kernel *rewritten(CUfunction f)
 	fm_cuda_args(args, (kernel)->image, params, extra, unguarded, \
 		__builtin_alloca(fm_cuda_args_room((kernel)->image, extra != NULL)))
 
+/* What it records besides stands behind it, and not where it was recorded before. */
+static inline void forget_recorded(const struct fm_cu_launch_config *c)
+{
+	for (unsigned i = 0; c && c->attributes && i < c->n_attributes; i++)
+		if (c->attributes[i].id == FM_CU_LAUNCH_EVENT ||
+			c->attributes[i].id == FM_CU_LAUNCH_BEGUN_EVENT)
+			fm_cuda_event_forget((CUevent)(uintptr_t)c->attributes[i].value[0]);
+}
+
 /* How a launch is made, where images are rewritten: never in haste. */
 struct launch_plan {
 	struct launch l;
@@ -259,6 +269,7 @@ FM_PART struct fm_cuda_queue *enter_plain(
 		}                                                                                  \
 		p.kernel = kernel;                                                                 \
 		begin_kernel(&p, stream, per_thread, key, id, f, GIVEN_##how, cooperative, &a);    \
+		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
 		if (!p.early || !fm_cuda_early(GIVEN_##how, fm_cuda_stream(stream, per_thread), f, \
 					params, packed, &rc))                                      \
@@ -275,6 +286,7 @@ FM_PART struct fm_cuda_queue *enter_plain(
 		if (atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))                  \
 			return symbol##_rewritten call;                                            \
 		q = enter_plain(stream, per_thread, key, id);                                      \
+		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
 		rc = NEXT(id, decl, call);                                                         \
 		fm_cu_inside--;                                                                    \

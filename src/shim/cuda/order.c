@@ -65,18 +65,24 @@ struct recorded {
 
 /* Does the event stand behind what there is in the stream? */
 static __attribute__((noinline)) FM_HOT bool record_heeded(
-	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way *way)
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id, enum fm_cuda_way *way)
 {
+	bool captured;
+
 	if (q && FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)))
 		fm_cuda_captured_besides(q, stream);
 	if (q)
 		*way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
-	return q && !(FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-			    fm_cuda_capturing(stream));
+	captured = FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
+		   fm_cuda_capturing(stream);
+	if (captured && fm_cuda_records_in_graphs(id))
+		fm_cuda_events_in_graph();
+	return q && !captured;
 }
 
-FM_PART struct fm_cuda_order recording(CUstream given, bool per_thread, struct recorded *r)
+FM_PART struct fm_cuda_order recording(
+	CUstream given, bool per_thread, enum fm_cuda_id id, struct recorded *r)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_order o = {0};
@@ -87,34 +93,34 @@ FM_PART struct fm_cuda_order recording(CUstream given, bool per_thread, struct r
 		return o;
 	r->of = o.q = fm_cuda_find_governed(stream);
 	if (FM_UNLIKELY(fm_cuda_order_heeds())) {
-		if (!record_heeded(o.q, stream, &way))
+		if (!record_heeded(o.q, stream, id, &way))
 			r->of = NULL;
 		o.way = way;
 	}
-	if (FM_UNLIKELY(!r->of))
+	if (FM_UNLIKELY(!o.q))
 		return o;
 	r->mark = fm_xq_mark(o.q->xq);
-	r->all = r->mark + fm_count_sum(&o.q->hw.orders) + 1;
+	r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
 	fm_cuda_order_count(o.q);
 	return o;
 }
 
 /* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
-#define ONE(id, symbol, per_thread, stream, params, args)                   \
-	FM_HOT fm_cu_result symbol params                                   \
-	{                                                                   \
-		struct recorded r = {0};                                    \
-		struct fm_cuda_order o = recording(stream, per_thread, &r); \
-		struct fm_cuda_event *e = fm_cuda_event_forget(event);      \
-		fm_cu_result rc;                                            \
-                                                                            \
-		fm_cu_inside++;                                             \
-		rc = NEXT(id, params, args);                                \
-		fm_cu_inside--;                                             \
-		fm_cuda_ordered(o, stream);                                 \
-		if (FM_LIKELY(r.of) && rc == FM_CU_SUCCESS)                 \
-			fm_cuda_event_set(e, event, r.of, r.mark, r.all);   \
-		return rc;                                                  \
+#define ONE(id, symbol, per_thread, stream, params, args)                       \
+	FM_HOT fm_cu_result symbol params                                       \
+	{                                                                       \
+		struct recorded r = {0};                                        \
+		struct fm_cuda_order o = recording(stream, per_thread, id, &r); \
+		struct fm_cuda_event *e = fm_cuda_event_forget(event);          \
+		fm_cu_result rc;                                                \
+                                                                                \
+		fm_cu_inside++;                                                 \
+		rc = NEXT(id, params, args);                                    \
+		fm_cu_inside--;                                                 \
+		fm_cuda_ordered(o, stream);                                     \
+		if (FM_LIKELY(r.of) && rc == FM_CU_SUCCESS)                     \
+			fm_cuda_event_set(e, event, r.of, r.mark, r.all);       \
+		return rc;                                                      \
 	}
 #define RECORD(name, suffix, clone, since, stream, work, waits, key, params, args) \
 	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, params, args) \

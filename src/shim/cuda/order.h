@@ -2,14 +2,14 @@
 /*
  * What only orders work (events, waits, host functions) takes the device no time, stands behind the
  * gates of the work before it anyway, and is no command. It is counted apart, for what queries
- * answer: before the driver's call, which is made as the program made it.
+ * answer, before the driver's call, which is made as the program made it, and after.
  */
 #pragma once
 #include "guarded.h"
 
 /* Small enough to be returned in registers. */
 struct fm_cuda_order {
-	struct fm_cuda_queue *q; /* NULL: there is nothing to be done */
+	struct fm_cuda_queue *q; /* that was counted for; NULL: there is nothing to be done */
 	enum fm_cuda_way way;
 	bool joins; /* its stream may, by this, take part in a capture */
 };
@@ -32,6 +32,12 @@ struct fm_cuda_order fm_cuda_order_heeded(
 static inline void fm_cuda_order_count(struct fm_cuda_queue *q)
 {
 	fm_count_raise(&q->hw.orders, fm_xq_is_own(q->xq));
+}
+
+/* Captured, it may be a node, which records the event whenever its graph is launched. */
+static inline bool fm_cuda_records_in_graphs(enum fm_cuda_id id)
+{
+	return id == FM_CUDA_cuEventRecordWithFlags || id == FM_CUDA_cuEventRecordWithFlags_ptsz;
 }
 
 /* Captured, it is no node. */
@@ -88,8 +94,11 @@ static inline void fm_cuda_ordered(struct fm_cuda_order o, CUstream stream)
 {
 	if (FM_UNLIKELY(o.joins))
 		fm_cuda_captured_besides(o.q, stream);
-	if (FM_LIKELY(!o.way))
+	if (FM_LIKELY(!o.way)) {
+		if (FM_LIKELY(o.q))
+			fm_count_raise(&o.q->hw.ordered, fm_xq_is_own(o.q->xq));
 		return;
+	}
 	fm_cuda_order_put(o.q);
 	fm_cuda_way_end(o.q, o.way);
 }

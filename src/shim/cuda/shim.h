@@ -211,7 +211,15 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 	return (struct fm_cuda_mark){.key = q->key,
 		.generation = q->generation,
 		.mark = mark,
-		.all = mark + fm_count_sum(&q->hw.orders)};
+		.all = fm_cu_all(&q->hw, mark)};
+}
+
+/* The driver has said that it was idle, and nothing has begun to be put there since. */
+static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
+{
+	uint64_t idle_at = atomic_load(&q->hw.idle_at);
+
+	return idle_at >= atomic_load(&q->xq->slot->begun) + fm_count_sum(&q->hw.orders);
 }
 
 /* The driver has said that all before m is finished. The caller owns a use of q. since: as in
@@ -248,6 +256,8 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 
 /* --- events.c: what an event stands behind (events.h). Lossy: the last 1024 or so. --- */
 void fm_cuda_events_clear(void);
+/* Graphs record some from now on: which, and when, nobody tells. Nothing is known of any then. */
+FM_COLD void fm_cuda_events_in_graph(void);
 
 /* --- capture.c --- */
 FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */

@@ -10,6 +10,7 @@
 struct wait {
 	struct fm_cuda_queue *q;
 	struct fm_cuda_mark mark;
+	bool idle; /* as is known already */
 	uint64_t since;
 };
 
@@ -21,6 +22,7 @@ static struct wait wait_begin(CUstream stream, bool per_thread)
 	w = (struct wait){.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
 	if (w.q) {
 		w.mark = fm_cuda_mark(w.q);
+		w.idle = fm_cuda_known_idle(w.q);
 		w.since = fm_now();
 	}
 	return w;
@@ -54,7 +56,7 @@ BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream
 /* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
-	if (w.q && rc == FM_CU_ERROR_NOT_READY && atomic_load(&w.q->hw.idle_at) >= w.mark.all)
+	if (w.idle && rc == FM_CU_ERROR_NOT_READY)
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }
@@ -407,14 +409,16 @@ fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
 
 /* --- events --- */
 
-/* What the event stands behind is read before: afterwards it may be recorded again. */
+/* What the event stands behind is read before: afterwards it may be recorded again. And after, for
+ * that may have been before the driver looked. */
 static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 {
-	struct fm_cuda_mark m;
+	struct fm_cuda_mark m, again;
 	bool known = fm_cuda_event_get(event, &m);
 	fm_cu_result rc = NEXT(id, (CUevent), (event));
 
-	if (known && rc == FM_CU_SUCCESS)
+	if (known && rc == FM_CU_SUCCESS && fm_cuda_event_get(event, &again) &&
+		m.generation == again.generation && m.all == again.all)
 		fm_cuda_synced(&m, 1, 0);
 	return rc;
 }

@@ -32,6 +32,25 @@ fm_cu_result fk_fails(const char *call)
 	return n == from || (each && n > from && !((n - from) % each)) ? error : FM_CU_SUCCESS;
 }
 
+static struct {
+	_Atomic(const char *) call;
+	void (*fn)(void);
+} at;
+
+void fake_cuda_at(const char *call, void (*fn)(void))
+{
+	at.fn = fn;
+	at.call = call;
+}
+
+void fk_at(const char *call)
+{
+	const char *asked = at.call;
+
+	if (asked && !strcmp(asked, call) && atomic_compare_exchange_strong(&at.call, &asked, NULL))
+		at.fn();
+}
+
 void fk_defined(const void *handle)
 {
 	if (handle == FK_UNDEFINED)

@@ -133,9 +133,13 @@ static bool is_nothing(CUevent event)
 
 fm_cu_result cuEventRecord(CUevent event, CUstream stream)
 {
+	fm_cu_result rc;
+
 	if (is_nothing(event))
 		return FM_CU_SUCCESS;
-	return cuEventRecordWithFlags(event, stream, 0);
+	rc = cuEventRecordWithFlags(event, stream, 0);
+	fk_at("cuEventRecord, behind");
+	return rc;
 }
 
 fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
@@ -149,6 +153,7 @@ fm_cu_result cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 		return FM_CU_SUCCESS;
 	if (flags > CU_EVENT_EXTERNAL)
 		return FM_CU_ERROR_INVALID_VALUE;
+	fk_at("cuStreamWaitEvent");
 	FK_TRY(find(event));
 	rc = fk_stream_find(stream, &s);
 	rc = rc ? rc : fk_implicit(s);
@@ -181,6 +186,7 @@ static fm_cu_result ask(CUevent event)
 
 fm_cu_result cuEventQuery(CUevent event)
 {
+	fk_at("cuEventQuery");
 	FK_TRY(ask(event));
 	return fk_leave(event->record && !fk_passed(event->record->at) ? FM_CU_ERROR_NOT_READY
 								       : FM_CU_SUCCESS);

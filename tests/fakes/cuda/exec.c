@@ -288,11 +288,15 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 
 fm_cu_result cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
+	fm_cu_result rc;
+
 	FK_TRY(fk_fails("cuGraphLaunch"));
 	FK_TRY(fk_enter());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(launch(exec, stream));
+	rc = fk_leave(launch(exec, stream));
+	fk_at("cuGraphLaunch, behind");
+	return rc;
 }
 
 /* Behind the launches of before, in whatever streams those were. */

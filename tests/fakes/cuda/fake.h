@@ -47,6 +47,7 @@ CU_EXPORT fake_cuda_early_fn fake_cuda_early;
 CU_EXPORT fake_cuda_apart_fn fake_cuda_apart;
 CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
 CU_EXPORT fake_cuda_own_fn fake_cuda_own;
+CU_EXPORT fake_cuda_at_fn fake_cuda_at;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -273,6 +274,7 @@ const char *fk_env(const char *name); /* NULL unless set to something but 0 */
 bool fk_thin(void); /* FAKE_CUDA_THIN: what a call costs is in front of the driver */
 /* FAKE_CUDA_FAIL: how this call of that name fails, or 0. */
 fm_cu_result fk_fails(const char *call);
+void fk_at(const char *call); /* fake_cuda_at(). Without the lock */
 #define FK_UNDEFINED ((void *)0x5ead)
 void fk_defined(const void *handle); /* ends the process if it is what such a call returned */
 

@@ -285,8 +285,19 @@ fm_cu_result cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgrap
 	return cuGraphAddKernelNode_v2(node, graph, deps, n, &k);
 }
 
+fm_cu_result cuGraphAddEventRecordNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)
+{
+	struct fk_work records = {.record.event = event};
+
+	FK_TRY(fk_enter());
+	if (!node || !fk_graph_known(graph) || !fk_event_known(event) || (n && !deps))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	return fk_leave(fk_graph_add(graph, &records, fk_nodes_copy(deps, n), node));
+}
+
 /* Of these types alone. */
-enum { NODE_KERNEL, NODE_GRAPH = 4 };
+enum { NODE_KERNEL, NODE_GRAPH = 4, NODE_RECORD = 7 };
 
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const void *edges, size_t n, struct cu_node *what)
@@ -295,6 +306,8 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (what->type == NODE_GRAPH)
 		return cuGraphAddChildGraphNode(node, graph, deps, n, what->graph);
+	if (what->type == NODE_RECORD)
+		return cuGraphAddEventRecordNode(node, graph, deps, n, what->event);
 	if (what->type != NODE_KERNEL)
 		return FM_CU_ERROR_NOT_SUPPORTED;
 	return cuGraphAddKernelNode_v2(node, graph, deps, n, &what->kernel);

@@ -263,6 +263,21 @@ bool fk_launch_overlaps(const struct fk_launch *l)
 	return overlaps(l->attr, l->n_attr);
 }
 
+/* When its kernel has begun, or its blocks say so: not before it is over, here. */
+static fm_cu_result record_events(const struct cu_launch_config *c, CUstream s)
+{
+	for (unsigned i = 0; i < c->attr_count; i++) {
+		const struct cu_launch_attribute *a = &c->attrs[i];
+
+		if (a->id != CU_LAUNCH_EVENT && a->id != CU_LAUNCH_BEGUN_EVENT)
+			continue;
+		if (s->capture || !fk_event_known(a->value.event))
+			return FM_CU_ERROR_INVALID_VALUE;
+		FK_TRY(fk_record_on(a->value.event, s));
+	}
+	return FM_CU_SUCCESS;
+}
+
 static fm_cu_result launch(
 	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
 {
@@ -284,7 +299,8 @@ static fm_cu_result launch(
 		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
 	if (!s->capture)
 		w.keeps_back = fk_hw_first(w.launch);
-	return fk_enqueue(c->stream, &w, NULL);
+	FK_TRY(fk_enqueue(c->stream, &w, NULL));
+	return record_events(c, s);
 }
 
 /* All blocks must be on the device at once. */
