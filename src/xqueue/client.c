@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@ static struct {
 
 void fm_client_bell(struct fm_client *c)
 {
+	FM_NO_CANCEL;
 	struct fm_link *l;
 
 	atomic_fetch_add(&c->ringing, 1);
@@ -34,6 +36,7 @@ void fm_client_bell(struct fm_client *c)
 /* A daemon that takes no messages is as good as none: the agent starts afresh. */
 int fm_client_send(struct fm_client *c, const union fm_msg *m)
 {
+	FM_NO_CANCEL;
 	struct fm_link *l = atomic_load(&c->link);
 	int rc;
 
@@ -49,6 +52,7 @@ int fm_client_send(struct fm_client *c, const union fm_msg *m)
 
 void fm_client_wake(struct fm_client *c)
 {
+	FM_NO_CANCEL;
 	int saved = errno;
 
 	if (atomic_load(&c->board->agent_sleeps) && fm_ownfd_valid(&c->wake_wr))
@@ -448,6 +452,7 @@ static void handlers(void)
 struct fm_client *fm_client_get(const struct fm_client_config *config)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	FM_NO_CANCEL;
 	const char *off = getenv("FERMATA_DISABLE");
 	struct fm_client *c;
 

@@ -7,6 +7,7 @@
  * board's counters, and whoever holds the lock, or comes next, takes the tracker over. c->lock may
  * be taken while x->lock is held, never the other way round.
  */
+#include "base/cancel.h"
 #include "segment.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -290,6 +291,7 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	uint64_t index = x->gate_index + 1;
 	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
+	FM_NO_CANCEL;
 
 	if (q->device_gates) {
 		fm_xq_device_place(q, curious, now);

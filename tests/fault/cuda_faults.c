@@ -299,6 +299,62 @@ static void short_threads(struct conform *c)
 	conform_close(c);
 }
 
+static struct {
+	struct conform *c;
+	CUstream s;
+	CUdeviceptr x, y;
+	bool through;
+} cancelled;
+
+/* What it calls waits for nothing, and so ends no thread. */
+static void *is_cancelled(void *unused)
+{
+	struct conform *c = cancelled.c;
+	CUmodule module;
+	CUevent e;
+
+	pthread_cancel(pthread_self());
+	CU(cuCtxSetCurrent(c->ctx));
+	CU(cuMemsetD32Async(cancelled.x, 1, WORDS, cancelled.s));
+	mix_many(c, cancelled.s, cancelled.x);
+	fill(c, FM_CU_STREAM_PER_THREAD, cancelled.y, 1);
+	CU(cuEventCreate(&e, 0));
+	CU(cuEventRecord(e, cancelled.s));
+	CU(cuStreamWaitEvent(FM_CU_STREAM_PER_THREAD, e, 0));
+	cu.cuEventQuery(e);
+	CU(cuEventDestroy_v2(e));
+	CU(cuModuleLoadData(&module, cuda_ptx));
+	mix_many(c, cancelled.s, cancelled.x);
+	cancelled.through = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Threads that are told to end, and do so where they say: one of them is the first to launch. */
+static void threads_cancelled(struct conform *c)
+{
+	cancelled.c = c;
+	CU(cuMemAlloc_v2(&cancelled.x, BYTES));
+	CU(cuMemAlloc_v2(&cancelled.y, BYTES));
+	cancelled.s = new_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < number; i++) {
+		pthread_t thread;
+		void *end = NULL;
+
+		cancelled.through = false;
+		if (pthread_create(&thread, NULL, is_cancelled, NULL))
+			die("no thread");
+		pthread_join(thread, &end);
+		if (!cancelled.through || end != PTHREAD_CANCELED)
+			die("thread %d did not get through its calls", i);
+		mix_many(c, cancelled.s, cancelled.x);
+		CU(cuStreamSynchronize(cancelled.s));
+		point();
+	}
+	say_words(cancelled.x, cancelled.s);
+	conform_close(c);
+}
+
 /* In a child whose parent has initialized CUDA every call fails, and none waits for ever. */
 static int child_of_initialized(struct conform *c, CUstream s, CUdeviceptr x)
 {
@@ -410,6 +466,7 @@ int main(int argc, char **argv)
 		{"context again", context_again, true},
 		{"own stream", own_stream, true},
 		{"short threads", short_threads, true},
+		{"threads cancelled", threads_cancelled, true},
 		{"forks", forks, true},
 		{"forks first", forks_first, false},
 		{"execs", execs, true},

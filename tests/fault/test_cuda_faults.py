@@ -284,6 +284,27 @@ def short_threads(stack):
         fermata.stop()
 
 
+def threads_cancelled(stack):
+    """They end where they would without us, and leave nothing behind for which others wait: beside others, alone, and
+    while they are suspended."""
+    want = native(stack, "threads cancelled", 10, points=10)
+    for options in (), ("--guardian",), ("--level", "1"):
+        fermata = world(stack)
+        other = fermata.cuda_worker()
+        p = faulty(fermata, "threads cancelled", 10, options=options)
+        for _ in range(10):
+            p.to_point()
+            fermata.knows(p.pid)
+            fermata.cli("suspend", str(p.pid))
+            other.advances()
+            p.go()
+            fermata.cli("resume", str(p.pid))
+        same(p, want)
+        other.advances()
+        other.finish()
+        fermata.stop()
+
+
 def forks(stack):
     """Children of a program at work, whose agent is in the middle of a call to the driver."""
     want = native(stack, "forks", 8, points=0)
@@ -379,5 +400,5 @@ def parts(stack):
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
          device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
-         streams_without_context, context_again, own_stream, short_threads, forks, forks_first, execs, spawns,
+         streams_without_context, context_again, own_stream, short_threads, threads_cancelled, forks, forks_first, execs, spawns,
          devices, parts)

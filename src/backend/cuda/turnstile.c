@@ -4,6 +4,7 @@
  * come at once sees the other, and steps back. Who waits here has no lock that the agent needs.
  */
 #include "turnstile.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include <pthread.h>
@@ -39,6 +40,7 @@ static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
 static void nap(void)
 {
 	const struct timespec ts = {.tv_nsec = NAP};
+	FM_NO_CANCEL;
 
 	nanosleep(&ts, NULL);
 }

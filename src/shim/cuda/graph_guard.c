@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_guard.h"
 #include "backend/cuda/guard_graph.h"
+#include "base/cancel.h"
 #include "graph_events.h"
 #include "graph_execs.h"
 #include "order.h"
@@ -164,6 +165,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 	struct fm_cuda_exec *e;
 	const char *why;
 	CUevent behind;
+	FM_NO_CANCEL;
 
 	/* Of another one by this name that went with its context. */
 	fm_cuda_execs_take(exec, &behind);

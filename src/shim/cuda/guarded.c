@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
+#include "base/cancel.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -214,6 +215,7 @@ static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_c
 {
 	const struct timespec nap = {.tv_nsec = 50 * FM_US};
 	uint64_t until = fm_now() + ROOM_MOST;
+	FM_NO_CANCEL;
 
 	while (!come(q)) {
 		if (fm_now() > until && (apart() || fm_xq_may_run(q->xq)))
@@ -297,6 +299,7 @@ static void await_idle(struct fm_cuda_queue *q)
 {
 	const struct timespec nap = {.tv_nsec = 50 * FM_US};
 	uint64_t until = fm_now() + IDLE_MOST;
+	FM_NO_CANCEL;
 
 	fm_cu_inside++;
 	while (!is_idle(q) && fm_now() < until)

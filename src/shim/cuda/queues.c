@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/timeslice.h"
+#include "base/cancel.h"
 #include "graph_guard.h"
 #include "local/local.h"
 #include <errno.h>
@@ -220,6 +221,7 @@ static struct fm_cuda_queue *make(
 	CUcontext base = fm_cu_base_context(cu, ctx, stream), now = fm_cuda_current(), old;
 	bool push = now != ctx && now != base;
 	struct fm_cuda_queue *q = fm_lines(sizeof(*q));
+	FM_NO_CANCEL;
 
 	if (!q || !cu->ctx_push || !cu->ctx_pop || (push && cu->ctx_push(base))) {
 		free(q);

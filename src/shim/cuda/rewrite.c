@@ -2,6 +2,7 @@
 #include "rewrite.h"
 #include "args.h"
 #include "backend/cuda/cache/cache.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "guarded.h"
@@ -149,6 +150,7 @@ static enum fm_image_why rewrite(const void *image, size_t size, bool library, s
 enum fm_image_why fm_cuda_rewrite(
 	const void *image, size_t size, bool library, struct fm_image *out)
 {
+	FM_NO_CANCEL;
 	uint64_t start = fm_now();
 	enum fm_image_why why = rewrite(image, size, library, out);
 
@@ -188,6 +190,7 @@ static int read_file(const char *path, char **data, size_t *size)
 
 enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out)
 {
+	FM_NO_CANCEL;
 	FM_CLEAN_FREE char *data = NULL;
 	size_t size = 0;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "base/list.h"
 #include "shim.h"
 #include <pthread.h>
@@ -150,6 +151,8 @@ void fm_cuda_watch_turned(struct fm_cuda_watch *w, bool stopped, uint64_t at)
 
 void fm_cuda_watch_end(struct fm_cuda_watch *w, bool wait)
 {
+	FM_NO_CANCEL;
+
 	if (!w)
 		return;
 	pthread_mutex_lock(&watches.lock);
