@@ -21,5 +21,4 @@ static inline void fm_cancel_as(const int *was)
 }
 
 /* Not here, to the end of the scope. */
-#define FM_NO_CANCEL \
-	int no_cancel_ __attribute__((cleanup(fm_cancel_as), unused)) = fm_cancel_off()
+#define FM_NO_CANCEL int no_cancel_ __attribute__((cleanup(fm_cancel_as), unused)) = fm_cancel_off()

@@ -18,6 +18,7 @@
 static struct {
 	fake_cuda_refuse_fn *refuse;
 	fake_cuda_lose_fn *lose;
+	fake_cuda_at_fn *at;
 } fake;
 static int number;
 
@@ -300,6 +301,70 @@ static void short_threads(struct conform *c)
 }
 
 static struct {
+	struct conform c; /* of a context of their own */
+	CUdeviceptr x, at;
+	_Atomic bool ends, gone;
+} late;
+static _Thread_local bool ends_late;
+
+/* It is about the context; so long it would take if nobody ended that. */
+static void in_the_middle(void)
+{
+	if (!ends_late) {
+		fake.at("cuCtxPushCurrent", in_the_middle);
+		return;
+	}
+	late.ends = true;
+	for (int i = 0; i < 300 && !late.gone; i++)
+		usleep(1000);
+}
+
+static void *ends_at_work(void *unused)
+{
+	CU(cuCtxSetCurrent(late.c.ctx));
+	CU(cuStreamWaitValue32_v2(FM_CU_STREAM_PER_THREAD, late.at, 1, CU_WAIT_EQ));
+	mix(&late.c, FM_CU_STREAM_PER_THREAD, late.x, 1);
+	ends_late = true;
+	fake.at("cuCtxPushCurrent", in_the_middle);
+	return NULL;
+}
+
+/* A thread that ends with work under way makes no call any more, as far as its program knows, which
+ * may end the context. */
+static void context_of_who_ends(struct conform *c)
+{
+	for (int i = 0; i < number; i++) {
+		bool joined = false;
+		_Atomic uint32_t *word;
+		pthread_t thread;
+
+		late.c = *c;
+		late.ends = late.gone = false;
+		CU(cuCtxCreate_v2(&late.c.ctx, 0, c->dev));
+		conform_load(&late.c);
+		late.x = new_words(13);
+		word = (_Atomic uint32_t *)mapped_words(&late.at);
+		mix(&late.c, NULL, late.x, 1);
+		CU(cuCtxSynchronize());
+		if (pthread_create(&thread, NULL, ends_at_work, NULL))
+			die("no thread");
+		while (!late.ends && !joined) {
+			joined = !pthread_tryjoin_np(thread, NULL);
+			usleep(100);
+		}
+		atomic_store(word, 1);
+		CU(cuCtxDestroy_v2(late.c.ctx));
+		late.gone = true;
+		if (!joined)
+			pthread_join(thread, NULL);
+		fake.at("", NULL);
+		CU(cuCtxSetCurrent(c->ctx));
+		point();
+	}
+	conform_close(c);
+}
+
+static struct {
 	struct conform *c;
 	CUstream s;
 	CUdeviceptr x, y;
@@ -466,6 +531,7 @@ int main(int argc, char **argv)
 		{"context again", context_again, true},
 		{"own stream", own_stream, true},
 		{"short threads", short_threads, true},
+		{"context of who ends", context_of_who_ends, true},
 		{"threads cancelled", threads_cancelled, true},
 		{"forks", forks, true},
 		{"forks first", forks_first, false},
@@ -480,7 +546,8 @@ int main(int argc, char **argv)
 	handle = driver_handle();
 	*(void **)&fake.refuse = dlsym(handle, "fake_cuda_refuse");
 	*(void **)&fake.lose = dlsym(handle, "fake_cuda_lose");
-	if (!fake.refuse || !fake.lose)
+	*(void **)&fake.at = dlsym(handle, "fake_cuda_at");
+	if (!fake.refuse || !fake.lose || !fake.at)
 		die("another driver than the fake one");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		if (argc < 2 || strcmp(argv[1], cases[i].name))

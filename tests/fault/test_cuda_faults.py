@@ -284,6 +284,21 @@ def short_threads(stack):
         fermata.stop()
 
 
+def context_of_who_ends(stack):
+    """What a thread that ends leaves under way is looked after in a call about its context, which then has not ended."""
+    want = native(stack, "context of who ends", 3, points=3)
+    for options in (), ("--guardian",):
+        fermata = world(stack)
+        other = fermata.cuda_worker()
+        p = faulty(fermata, "context of who ends", 3, options=options)
+        for _ in range(3):
+            p.to_point()
+            p.go()
+        same(p, want)
+        other.finish()
+        fermata.stop()
+
+
 def threads_cancelled(stack):
     """They end where they would without us, and leave nothing behind for which others wait: beside others, alone, and
     while they are suspended."""
@@ -400,5 +415,6 @@ def parts(stack):
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
          device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
-         streams_without_context, context_again, own_stream, short_threads, threads_cancelled, forks, forks_first, execs, spawns,
+         streams_without_context, context_again, own_stream, short_threads, context_of_who_ends,
+         threads_cancelled, forks, forks_first, execs, spawns,
          devices, parts)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/cuda/timeslice.h"
 #include "base/cancel.h"
+#include "ends.h"
 #include "graph_guard.h"
 #include "local/local.h"
 #include <errno.h>
@@ -115,6 +116,7 @@ static void fork_child(void)
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
+	fm_cuda_ends_fork_child();
 }
 
 static void handlers(void)
@@ -453,6 +455,7 @@ void fm_cuda_close_context(CUcontext ctx)
 	fm_cuda_exec_context_ends(ctx);
 	t = fm_cuda_wait_begin(ctx);
 	close_all(ctx, NULL);
+	fm_cuda_ends_await();
 	fm_cu_guards_end(ctx);
 	fm_cu_wait_end(t);
 }
@@ -462,8 +465,11 @@ static void thread_ended(void *unused)
 {
 	struct fm_client *c = atomic_load(&client_made);
 
-	if (c && !fm_client_exits(c))
-		close_all(NULL, self());
+	if (!c || fm_client_exits(c))
+		return;
+	fm_cuda_ends_begin();
+	close_all(NULL, self());
+	fm_cuda_ends_end();
 }
 
 /* --- binding: by who is the only one to use the stream --- */

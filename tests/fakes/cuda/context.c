@@ -210,9 +210,18 @@ fm_cu_result cuCtxGetCurrent(CUcontext *ctx)
 	return fk_leave_any(FM_CU_SUCCESS);
 }
 
+/* Whoever ends a context sees to it that no call is about it meanwhile. */
 fm_cu_result cuCtxPushCurrent_v2(CUcontext ctx)
 {
+	bool was;
+
 	FK_TRY(fk_enter());
+	was = fk_ctx_known(ctx);
+	fk_leave_any(FM_CU_SUCCESS);
+	fk_at("cuCtxPushCurrent");
+	FK_TRY(fk_enter());
+	if (was && !fk_ctx_known(ctx))
+		fk_die("a context has ended in the middle of a call about it");
 	return fk_leave_any(fk_ctx_known(ctx) ? push(ctx) : CU_INVALID_CONTEXT);
 }
 
