@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Guarded graphs of which the shim may launch another one than the program's: what the program does
  * with its own, and what comes of that. */
+#include "../fakes/cuda/fake_cuda.h"
 #include "cuda_guard_strays.h"
 
 /* A kernel of which the order of others can be told: numbers are not exchangeable. */
@@ -351,6 +352,69 @@ static void context_ends(struct conform *c)
 	}
 }
 
+static struct {
+	CUcontext ctx;
+	pthread_t thread;
+	bool begun;
+	_Atomic bool gone;
+} ending;
+
+static void *end_context(void *unused)
+{
+	CU(cuCtxDestroy_v2(ending.ctx));
+	ending.gone = true;
+	return NULL;
+}
+
+/* In the middle of a call, which would take so long if the context did not end. */
+static void begin_to_end(void)
+{
+	if (pthread_create(&ending.thread, NULL, end_context, NULL))
+		die("no thread");
+	ending.begun = true;
+	for (int i = 0; i < 300 && !ending.gone; i++)
+		usleep(1000);
+}
+
+/* By another thread, while this one begins a capture elsewhere. */
+static void context_ends_beside(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x, y = new_words(53);
+	CUgraph graph, captured;
+	fake_cuda_at_fn *at;
+	CUcontext was;
+	struct guard g;
+
+	*(void **)&at = dlsym(driver_handle(), "fake_cuda_at");
+	mix(c, s, y, 1);
+	memset(&ending, 0, sizeof(ending));
+	CU(cuCtxCreate_v2(&ending.ctx, 0, c->dev));
+	guard_open(&g);
+	x = new_words(54);
+	graph = numbered(&g, new_stream(CU_STREAM_NON_BLOCKING), x, 20);
+	CU(cuGraphLaunch(instantiate(graph), FM_CU_STREAM_LEGACY));
+	CU(cuCtxSynchronize());
+	note_words(c, "x", x, NULL);
+	CU(cuCtxPopCurrent_v2(&was));
+	if (at)
+		at("cuCtxPushCurrent", begin_to_end);
+	begin(s);
+	if (at)
+		at("", NULL);
+	mix(c, s, y, 2);
+	captured = end(s);
+	if (!ending.begun)
+		begin_to_end();
+	pthread_join(ending.thread, NULL);
+	CU(cuGraphLaunch(instantiate(captured), s));
+	note_words(c, "y", y, s);
+	CU(cuGraphDestroy(graph));
+	CU(cuGraphDestroy(captured));
+	CU(cuMemFree_v2(y));
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* Kernels with data of their own that may overlap: their edges say so, and it is as natively. */
 static void overlap(struct conform *c)
 {
@@ -491,6 +555,7 @@ int main(int argc, char **argv)
 		{"in another context", in_another_context},
 		{"captured elsewhere", captured_elsewhere},
 		{"context ends", context_ends},
+		{"context ends beside", context_ends_beside},
 		{"uploaded", uploaded},
 		{"overlap", overlap},
 		{"awaits its thread", awaits_its_thread},

@@ -162,7 +162,16 @@ struct fm_cuda_early fm_cuda_execs_take(CUgraphExec exec, CUevent *behind)
 	return early;
 }
 
-struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, struct fm_cuda_exec *after)
+static bool is_in(struct fm_cuda_exec *e, CUstream stream, CUcontext ctx)
+{
+	uintptr_t last = atomic_load(&e->last);
+
+	if (stream)
+		return last == (uintptr_t)stream;
+	return last && last != FM_CUDA_EXEC_LEFT && e->graph->ctx == ctx;
+}
+
+struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, CUcontext ctx, struct fm_cuda_exec *after)
 {
 	unsigned i = after ? bucket(after->exec) : 0;
 	struct fm_cuda_exec *e;
@@ -170,7 +179,7 @@ struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, struct fm_cuda_exec *afte
 	pthread_mutex_lock(&execs.lock);
 	e = after ? after->next : execs.first[0];
 	for (;;) {
-		while (e && atomic_load(&e->last) != (uintptr_t)stream)
+		while (e && !is_in(e, stream, ctx))
 			e = e->next;
 		if (e || ++i == BUCKETS)
 			break;
@@ -189,12 +198,10 @@ static void forget_event(struct fm_cuda_exec *e, CUcontext ctx)
 	e->end = NULL;
 }
 
-void fm_cuda_exec_context_ends(CUcontext ctx)
+void fm_cuda_execs_context_ends(CUcontext ctx)
 {
 	struct fm_cuda_exec *e;
 
-	if (!atomic_load(&fm_cuda_exec_any))
-		return;
 	pthread_mutex_lock(&sweeping);
 	pthread_mutex_lock(&execs.lock);
 	for (unsigned i = 0; i < BUCKETS; i++)

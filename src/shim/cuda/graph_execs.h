@@ -38,6 +38,8 @@ bool fm_cuda_execs_room(void);
 void fm_cuda_execs_put(struct fm_cuda_exec *e);
 /* The program gives it back. What the driver has for it may be used no more. */
 struct fm_cuda_early fm_cuda_execs_take(CUgraphExec exec, CUevent *behind);
-/* One that was launched last in that stream, behind `after` (NULL: all); NULL: there are no more.
- */
-struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, struct fm_cuda_exec *after);
+/* One that was launched last in that stream, or, if it is NULL, in one that is there, of that
+ * context; behind `after` (NULL: all). NULL: there are no more. */
+struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, CUcontext ctx, struct fm_cuda_exec *after);
+/* The context is about to end. */
+void fm_cuda_execs_context_ends(CUcontext ctx);

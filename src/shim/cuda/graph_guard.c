@@ -297,7 +297,7 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	struct fm_cuda_exec *e;
 
 	if (FM_LIKELY(!atomic_load(&fm_cuda_exec_any)) || fm_cu_inside || !stream ||
-		!fm_cuda_execs_in(stream, NULL))
+		!fm_cuda_execs_in(stream, NULL, NULL))
 		return;
 	q = fm_cuda_find_governed(stream);
 	if (q)
@@ -305,13 +305,27 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	if (way)
 		fm_cuda_order_count(q);
 	pthread_mutex_lock(&fm_cuda_execs_leaving);
-	for (e = NULL; (e = fm_cuda_execs_in(stream, e));)
+	for (e = NULL; (e = fm_cuda_execs_in(stream, NULL, e));)
 		put_behind(e, stream);
 	pthread_mutex_unlock(&fm_cuda_execs_leaving);
 	if (way) {
 		fm_cuda_order_put(q);
 		fm_cuda_way_end(q, way);
 	}
+}
+
+/* Its streams leave, and nobody is in the middle of that, or looks there, when this returns. */
+void fm_cuda_exec_context_ends(CUcontext ctx)
+{
+	struct fm_cuda_exec *e;
+
+	if (!atomic_load(&fm_cuda_exec_any))
+		return;
+	pthread_mutex_lock(&fm_cuda_execs_leaving);
+	for (e = NULL; (e = fm_cuda_execs_in(NULL, ctx, e));)
+		put_behind(e, (CUstream)atomic_load(&e->last));
+	pthread_mutex_unlock(&fm_cuda_execs_leaving);
+	fm_cuda_execs_context_ends(ctx);
 }
 
 static void let_be(void *arg)

@@ -452,8 +452,8 @@ void fm_cuda_close_context(CUcontext ctx)
 	if (!ctx || !fm_cuda_has_client())
 		return;
 	fm_cuda_captures_look();
-	fm_cuda_exec_context_ends(ctx);
 	t = fm_cuda_wait_begin(ctx);
+	fm_cuda_exec_context_ends(ctx);
 	close_all(ctx, NULL);
 	fm_cuda_ends_await();
 	fm_cu_guards_end(ctx);
