@@ -50,7 +50,8 @@ uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	int rc;
 
-	if (!q->device_gates || !q->ops->reach_gates || x->page_tried || w.gate_map == w.map)
+	if (!q->device_gates || !q->ops->reach_gates || x->page_tried || q->closing ||
+		w.gate_map == w.map)
 		return FM_NEVER;
 	rc = q->ops->reach_gates(q->hwq, &w);
 	if (rc == -EBUSY)

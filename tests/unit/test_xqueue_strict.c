@@ -125,6 +125,57 @@ static void test_device_does_not_look(void **state)
 	stop_device();
 }
 
+/* Of one that is closed the device is not asked to look anywhere: its context may have ended. */
+static struct {
+	_Atomic bool closed, late;
+	_Atomic unsigned asked, rounds;
+} reaching;
+
+static int reach_later(void *hwq, const struct fm_gate_words *words)
+{
+	reaching.late |= reaching.closed;
+	reaching.asked++;
+	return -EBUSY;
+}
+
+static void count_rounds(void)
+{
+	reaching.rounds++;
+}
+
+static void test_closed_looks_nowhere(void **state)
+{
+	struct fm_backend_ops busy = fm_simq_word_ops;
+	struct fm_xq_config config = {.device = "sim", .ops = &busy, .in_order = true};
+	struct fm_simq *simq;
+	struct fm_xq *q;
+	unsigned n;
+	int reader;
+
+	start_device(WORDS);
+	make_page(&reader);
+	fm_client_strict(client(false), reader);
+	busy.reach_gates = reach_later;
+	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
+	config.hwq = simq;
+	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	assert_int_equal(reaching.asked, 1);
+	pause_device();
+	launch(q, 0);
+	fm_xq_close(q);
+	reaching.closed = true;
+	peer.looks = count_rounds;
+	n = reaching.rounds;
+	while (reaching.rounds < n + 6) {
+		fm_client_wake(client(false));
+		usleep(1000);
+	}
+	assert_false(reaching.late);
+	w.pause = false;
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
 /* A queue that comes later looks there from the start; with a lax scheduler again at the board. */
 static void test_lax_again(void **state)
 {
@@ -234,6 +285,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_level_3),
 	cmocka_unit_test(test_device_looks),
 	cmocka_unit_test(test_device_does_not_look),
+	cmocka_unit_test(test_closed_looks_nowhere),
 	cmocka_unit_test(test_lax_again),
 	cmocka_unit_test(test_another_page),
 	cmocka_unit_test(test_last_descriptor),
