@@ -236,6 +236,22 @@ static void context_again(struct conform *c)
 	conform_close(c);
 }
 
+/* Before anything was launched; nobody ends it but the end of its context. */
+static void capture_first(struct conform *c)
+{
+	CUdeviceptr x;
+
+	CU(cuStreamBeginCapture_v2(new_stream(CU_STREAM_NON_BLOCKING), CU_CAPTURE_RELAXED));
+	CU(cuDevicePrimaryCtxReset_v2(c->dev));
+	SAY(cuDevicePrimaryCtxRelease_v2(c->dev));
+	conform_open(c);
+	x = new_words(14);
+	mix_many(c, NULL, x);
+	point();
+	say_words(x, NULL);
+	conform_close(c);
+}
+
 /* The thread's own default stream is one that nobody else can ask about; in graphs the device tells
  * of no progress. It is busy for longer than anybody waits to hear of it. */
 static void own_stream(struct conform *c)
@@ -529,6 +545,7 @@ int main(int argc, char **argv)
 		{"closed descriptors", closed_descriptors, true},
 		{"streams without context", streams_without_context, true},
 		{"context again", context_again, true},
+		{"capture first", capture_first, true},
 		{"own stream", own_stream, true},
 		{"short threads", short_threads, true},
 		{"context of who ends", context_of_who_ends, true},

@@ -252,6 +252,18 @@ def context_again(stack):
     other.finish()
 
 
+def capture_first(stack):
+    """What is launched when it is over is governed."""
+    want = native(stack, "capture first")
+    fermata = world(stack)
+    p = faulty(fermata, "capture first")
+    p.to_point()
+    fermata.knows(p.pid)
+    check(fermata.group(p.pid)["ungoverned"] == 0, f"{fermata.group(p.pid)}")
+    p.go()
+    same(p, want)
+
+
 def own_stream(stack):
     """It works on for long after its end was given up, stands still in the middle, and goes on."""
     want = native(stack, "own stream")
@@ -415,6 +427,6 @@ def parts(stack):
 if __name__ == "__main__":
     main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
          device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
-         streams_without_context, context_again, own_stream, short_threads, context_of_who_ends,
+         streams_without_context, context_again, capture_first, own_stream, short_threads, context_of_who_ends,
          threads_cancelled, forks, forks_first, execs, spawns,
          devices, parts)

@@ -18,6 +18,8 @@
  *                 many nodes each has then
  *   unended N     N captures that nobody ends: of a stream, and of this thread's default stream, in
  *                 turn; each time the context is reset, and begun anew
+ *   threads N     N captures of threads' own default streams, that end with the threads
+ *   green N       N captures of streams of green contexts, that end with these
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
  *                 a look at a name that means another function since a version
  *
@@ -225,6 +227,45 @@ static void unended(struct job *j, int n)
 	}
 }
 
+static void *capture_and_end(void *arg)
+{
+	struct job *j = arg;
+
+	CU(cuCtxSetCurrent(j->c.ctx));
+	CU(cuStreamBeginCapture_v2(FM_CU_STREAM_PER_THREAD, CU_CAPTURE_RELAXED));
+	return NULL;
+}
+
+static void threads(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, capture_and_end, j))
+			die("no thread");
+		pthread_join(thread, NULL);
+	}
+}
+
+static void green(struct job *j, int n)
+{
+	struct cu_resource whole;
+
+	CU(cuDeviceGetDevResource(j->c.dev, &whole, CU_RESOURCE_SM));
+	for (int i = 0; i < n; i++) {
+		CUdevResourceDesc desc;
+		CUgreenCtx green;
+		CUstream s;
+
+		CU(cuDevResourceGenerateDesc(&desc, &whole, 1));
+		CU(cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
+		CU(cuGreenCtxStreamCreate(&s, green, CU_STREAM_NON_BLOCKING, 0));
+		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+		mix(&j->c, s, j->x, (uint32_t)i);
+		CU(cuGreenCtxDestroy(green));
+	}
+}
+
 static void newer(struct job *j, int n)
 {
 	fm_cu_result (*set)(CUdeviceptr, unsigned char, size_t, unsigned, CUstream);
@@ -249,7 +290,7 @@ static const struct {
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"clone", cloned}, {"child", child},
 	{"nested", nested}, {"learn", learn}, {"inside", inside}, {"unended", unended},
-	{"newer", newer}};
+	{"threads", threads}, {"green", green}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

@@ -140,6 +140,22 @@ def captures_that_nobody_ends(stack):
     check(w.group()["ungoverned"] == 0, f"ungoverned: {w.group()['calls']}")
 
 
+def captures_that_end_with(stack, what):
+    """Streams that are made then are governed."""
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        w = World(stack, **env)
+        w.run(what, 3)
+        w.do("streams", 1, governed=3, ungoverned=0, undivided=0)
+
+
+def captures_that_end_with_threads(stack):
+    captures_that_end_with(stack, "threads")
+
+
+def captures_that_end_with_green_contexts(stack):
+    captures_that_end_with(stack, "green")
+
+
 def nobody_to_divide_for(stack):
     """Captured while no daemon was there, a graph has no gates; without one nothing is counted."""
     w = World(stack, start=False)
@@ -152,4 +168,5 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, launches_captured,
-         parts_take_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends, nobody_to_divide_for)
+         parts_take_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
+         captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

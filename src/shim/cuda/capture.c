@@ -3,6 +3,7 @@
  * Which streams are being captured into graphs. While one is, every launch asks; so a capture that
  * ends in any way must be seen to end. Those that began it are kept here: only at them it ends.
  */
+#include "ends.h"
 #include "shim.h"
 
 #define ORIGINS 64
@@ -34,6 +35,8 @@ void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc)
 		return;
 	}
 	key = fm_cuda_key(stream);
+	if (stream == FM_CU_STREAM_PER_THREAD)
+		fm_cuda_ends_hear();
 	for (size_t i = 0; i < ORIGINS; i++) {
 		none = 0;
 		if (!atomic_compare_exchange_strong(&origin[i].key, &none, key))
@@ -90,6 +93,17 @@ void fm_cuda_captures_gone(CUcontext ctx)
 		uintptr_t key = atomic_load(&origin[i].key);
 
 		if (key && atomic_load(&origin[i].ctx) == ctx)
+			end(i, key);
+	}
+}
+
+void fm_cuda_captures_of_thread_end(void)
+{
+	for (size_t i = 0; atomic_load(&fm_cu_captures) && i < ORIGINS; i++) {
+		uintptr_t key = atomic_load(&origin[i].key);
+		CUcontext ctx = atomic_load(&origin[i].ctx);
+
+		if (key && ctx && key == fm_cuda_thread_key(ctx))
 			end(i, key);
 	}
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that end: what they have under way in their default streams is looked after by calls to
- * the driver, of which the program knows nothing. So whoever ends a context waits for them.
+ * Threads that end: their default streams end with them, and captures of those. What they have
+ * under way there is looked after by calls to the driver, of which the program knows nothing: so
+ * whoever ends a context waits for them.
  */
 #pragma once
+#include <stdbool.h>
 
-/* Around all of that, from before the thread's queues leave the map. */
-void fm_cuda_ends_begin(void);
-void fm_cuda_ends_end(void);
-/* For those that have begun. */
+/* This thread is one whose end matters. False: nobody would hear of it. */
+bool fm_cuda_ends_hear(void);
+/* A context is about to end, none of whose queues is in the map any more: for threads that have
+ * begun to end. */
 void fm_cuda_ends_await(void);
 void fm_cuda_ends_fork_child(void);

@@ -21,15 +21,6 @@ static _Atomic bool off; /* there is no client, and will be none */
 
 /* Names the thread by its address; the context whose stream of this thread was refused. */
 static __thread CUcontext thread_refused __attribute__((tls_model("initial-exec")));
-static pthread_key_t thread_ends;
-static bool thread_ends_made;
-static void thread_ended(void *unused);
-
-/* Before the driver makes its own, if it can be: threads then end for us first. */
-__attribute__((constructor)) static void begin(void)
-{
-	thread_ends_made = !pthread_key_create(&thread_ends, thread_ended);
-}
 
 static const void *self(void)
 {
@@ -64,6 +55,11 @@ static uintptr_t default_key(CUstream stream, CUcontext ctx)
 		return h | 1;
 	h = (h ^ (uintptr_t)self() * UINT64_C(0xbf58476d1ce4e5b9)) * UINT64_C(0x9e3779b97f4a7c15);
 	return (h & ~(uintptr_t)3) | 2;
+}
+
+uintptr_t fm_cuda_thread_key(CUcontext ctx)
+{
+	return default_key(FM_CU_STREAM_PER_THREAD, ctx);
 }
 
 FM_HOT CUcontext fm_cuda_current(void)
@@ -276,7 +272,7 @@ static struct fm_cuda_queue *first_of_thread(struct fm_client *c, CUcontext ctx)
 
 	if (thread_refused == ctx)
 		return &fm_cuda_refused;
-	if (thread_ends_made && !pthread_setspecific(thread_ends, self()))
+	if (fm_cuda_ends_hear())
 		q = make(c, FM_CU_STREAM_PER_THREAD, ctx, NULL);
 	if (!q) {
 		thread_refused = ctx;
@@ -449,9 +445,11 @@ void fm_cuda_close_context(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t;
 
-	if (!ctx || !fm_cuda_has_client())
+	if (!ctx)
 		return;
 	fm_cuda_captures_look();
+	if (!fm_cuda_has_client())
+		return;
 	t = fm_cuda_wait_begin(ctx);
 	fm_cuda_exec_context_ends(ctx);
 	close_all(ctx, NULL);
@@ -460,16 +458,9 @@ void fm_cuda_close_context(CUcontext ctx)
 	fm_cu_wait_end(t);
 }
 
-/* The thread's default streams end with it. As the process exits the driver may have ended, too. */
-static void thread_ended(void *unused)
+void fm_cuda_close_thread(void)
 {
-	struct fm_client *c = atomic_load(&client_made);
-
-	if (!c || fm_client_exits(c))
-		return;
-	fm_cuda_ends_begin();
 	close_all(NULL, self());
-	fm_cuda_ends_end();
 }
 
 /* --- binding: by who is the only one to use the stream --- */

@@ -152,6 +152,8 @@ FM_COLD struct fm_cuda_queue *fm_cuda_first(
 
 /* The key of a stream in the map; 0: it has none now (no context). */
 uintptr_t fm_cuda_key(CUstream stream);
+/* Of this thread's default stream in that context. */
+uintptr_t fm_cuda_thread_key(CUcontext ctx);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
@@ -245,6 +247,8 @@ struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx);
 /* Before the driver's call that ends them. */
 void fm_cuda_close_stream(CUstream stream);
 void fm_cuda_close_context(CUcontext ctx);
+/* This thread's own default streams, with which it ends (ends.h). */
+void fm_cuda_close_thread(void);
 
 /* --- nodes.c --- */
 /* The parameters of a node, as the driver is to be given them: `what`, or *copy, with ours in `a`
@@ -266,6 +270,8 @@ void fm_cuda_capture_ended(CUstream stream);
 /* A context is about to end: of which are those? And it has ended. */
 void fm_cuda_captures_look(void);
 void fm_cuda_captures_gone(CUcontext ctx);
+/* This thread ends. */
+void fm_cuda_captures_of_thread_end(void);
 void fm_cuda_captures_clear(void);
 
 /* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is

@@ -261,6 +261,8 @@ fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 	if (base)
 		fm_cu_guard_green_ends(fm_cuda_driver(), green);
 	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
+		fm_cuda_captures_gone(ctx);
 	fm_cu_wait_end(t);
 	return rc;
 }
@@ -338,8 +340,9 @@ static CUcontext resetting(CUdevice dev)
 	int active = 0;
 	CUcontext ctx = NULL;
 
-	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites)) || !state ||
-		state(dev, &flags, &active) || !active)
+	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites) &&
+		    !atomic_load(&fm_cu_captures)) ||
+		!state || state(dev, &flags, &active) || !active)
 		return NULL;
 	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
 		return NULL;

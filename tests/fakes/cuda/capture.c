@@ -135,8 +135,14 @@ fm_cu_result fk_capture_event(CUstream s, CUevent e)
 void fk_captures_ctx_gone(CUcontext ctx)
 {
 	for (CUstream s = fk.streams; s; s = s->next)
-		if (s->ctx == ctx && s->capture)
-			part(s);
+		if (s->ctx == ctx)
+			fk_capture_leave(s);
+}
+
+void fk_capture_leave(CUstream s)
+{
+	if (s->capture)
+		part(s);
 }
 
 /* Makes the stream part of the event's capture, if it is not. */

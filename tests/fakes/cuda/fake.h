@@ -354,6 +354,7 @@ fm_cu_result fk_capture_event(CUstream s, CUevent e);
 fm_cu_result fk_capture_wait(CUstream s, CUevent e);
 void fk_capture_forget(CUevent e);
 void fk_captures_ctx_gone(CUcontext ctx);
+void fk_capture_leave(CUstream s); /* which is no more */
 
 /* graph.c */
 CUgraph fk_graph_new(void);

@@ -153,8 +153,10 @@ static void thread_gone(void *self)
 {
 	pthread_mutex_lock(&fk.lock);
 	for (CUstream s = fk.streams; s; s = s->next)
-		if (s->kind == FK_PER_THREAD && s->thread == self)
+		if (s->kind == FK_PER_THREAD && s->thread == self) {
+			fk_capture_leave(s);
 			s->live = false;
+		}
 	pthread_mutex_unlock(&fk.lock);
 }
 
