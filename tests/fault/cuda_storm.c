@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads of one program that do everything at once, each with data of its own: streams, graphs,
- * contexts, modules and threads come and go with work under way. What becomes of the data depends on
- * the seed alone. It prints "ready", begins with the first line of stdin, and prints the digests.
+ * contexts, modules and threads come and go with work under way. What becomes of the data depends
+ * on the seed alone. It prints "ready", begins with the first line of stdin, and prints the
+ * digests.
  *
  * usage: SEED THREADS STEPS [STEP...]
  */

@@ -6,10 +6,10 @@
 #include "../fakes/cuda/fake_cuda.h"
 #include "cuda_conform.h"
 
-/* A stream that stands in front of a word of the host's. */
+/* A stream that waits for a word of the host's, in a host function. */
 struct stalled {
 	CUstream s, other;
-	CUdeviceptr x, at;
+	CUdeviceptr x;
 	_Atomic uint32_t *word;
 	CUevent e;
 };
@@ -21,7 +21,9 @@ static struct stalled open_idle(struct conform *c)
 		.e = new_event()};
 
 	w.x = new_words(1);
-	w.word = (_Atomic uint32_t *)mapped_words(&w.at);
+	w.word = calloc(1, sizeof(*w.word));
+	if (!w.word)
+		die("out of memory");
 	mix(c, w.s, w.x, 1);
 	CU(cuCtxSynchronize());
 	mix(c, w.other, w.x, 1);
@@ -29,9 +31,15 @@ static struct stalled open_idle(struct conform *c)
 	return w;
 }
 
+static void await(void *word)
+{
+	while (!atomic_load((_Atomic uint32_t *)word))
+		usleep(100);
+}
+
 static void stall(struct stalled *w, CUstream s)
 {
-	CU(cuStreamWaitValue32_v2(s, w->at, 1, CU_WAIT_EQ));
+	CU(cuLaunchHostFunc(s, await, (void *)w->word));
 }
 
 static void go_on(struct conform *c, struct stalled *w)
@@ -45,7 +53,7 @@ static void go_on(struct conform *c, struct stalled *w)
 	CU(cuEventDestroy_v2(w->e));
 	CU(cuStreamDestroy_v2(w->s));
 	CU(cuStreamDestroy_v2(w->other));
-	CU(cuMemFreeHost((void *)w->word));
+	free((void *)w->word);
 	CU(cuMemFree_v2(w->x));
 }
 
@@ -142,12 +150,6 @@ static void event_of_launch(struct conform *c)
 
 /* --- streams that had something before anybody looked --- */
 
-static void await(void *word)
-{
-	while (!atomic_load((_Atomic uint32_t *)word))
-		usleep(100);
-}
-
 static void host_function_first(struct conform *c)
 {
 	struct stalled w = open_idle(c);
@@ -165,6 +167,32 @@ static void host_function_first(struct conform *c)
 	CU(cuStreamSynchronize(w.s));
 	go_on(c, &w);
 	CU(cuStreamDestroy_v2(known));
+}
+
+/* By a call of a driver to come, that nobody here knows. The stream waits for the legacy one. */
+static void unknown_call(struct conform *c)
+{
+	fm_cu_result (*call)(CUdeviceptr, unsigned char, size_t, unsigned, CUstream);
+	struct stalled w = open_idle(c);
+	void *fn = NULL;
+
+	CU(cuStreamDestroy_v2(w.s));
+	w.s = new_stream(0);
+	mix(c, w.s, w.x, 4);
+	CU(cuStreamSynchronize(w.s));
+	CU(cuStreamSynchronize(w.s)); /* with what was put there while it was waited for */
+	note(c, "idle: %d", cu.cuStreamQuery(w.s));
+	setenv("FAKE_CUDA_NEW", "1", true);
+	if (cu.cuGetProcAddress_v2("cuMemsetD8Async", &fn, 99000, 0, &(int){0}) || !fn)
+		fn = (void *)cu.cuMemsetD8Async;
+	unsetenv("FAKE_CUDA_NEW");
+	stall(&w, FM_CU_STREAM_LEGACY);
+	if (fn == (void *)cu.cuMemsetD8Async)
+		CU(cuMemsetD8Async(w.x, 9, 64, w.s));
+	*(void **)&call = fn;
+	if (fn != (void *)cu.cuMemsetD8Async && call(w.x, 9, 64, 7, w.s))
+		die("the newer function fails");
+	go_on(c, &w);
 }
 
 /* --- another thread comes in the middle of a call --- */
@@ -288,6 +316,7 @@ int main(int argc, char **argv)
 		{"event of any node", event_of_any_node},
 		{"event of a launch", event_of_launch},
 		{"host function first", host_function_first},
+		{"unknown call", unknown_call},
 		{"asked before", asked_before},
 		{"asked behind", asked_behind},
 		{"recorded behind", recorded_behind},

@@ -239,7 +239,10 @@ static unsigned waits(
 
 static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 {
-	fm_cu_result rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
+	fm_cu_result rc;
+
+	atomic_fetch_add(&q->ours, 1);
+	rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
 
 	/* The context is another one of the same name, of whose predecessor's end we have not
 	 * heard. */

@@ -41,7 +41,9 @@ struct fm_cu_queue {
 	struct fm_count ordered;     /* and that have come back; owned as the XQueue is */
 	_Atomic uint64_t order_all;  /* behind the last of them: commands and these; */
 	_Atomic uint64_t order_from; /* has this command finished, so has that one */
-	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished */
+	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished, */
+	_Atomic uint64_t ours_at;    /* and what we had put there so often, */
+	_Atomic uint64_t ours;       /* of so many times: words and events, not by a launch */
 
 	const void *owner; /* &fm_cu_inside of the thread that made it */
 
@@ -107,8 +109,8 @@ static inline uint64_t fm_cu_all(struct fm_cu_queue *q, uint64_t mark)
 {
 	return mark + fm_count_sum(&q->ordered);
 }
-/* The driver has said that so many are finished. */
-void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all);
+/* The driver has said that so many are finished, and so many of ours (0: of those nobody knows). */
+void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours);
 /* Is there a channel for one more stream, while so many have work (itself included), so that those
  * are left that the agent's streams need? */
 bool fm_cu_room_for(unsigned at_work);

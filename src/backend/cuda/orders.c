@@ -32,18 +32,24 @@ void fm_cu_look_before(struct fm_cu_queue *q)
 	fm_cu_order_put(q, 0, 0);
 }
 
-void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all)
+static void raise_to(_Atomic uint64_t *to, uint64_t n)
 {
-	uint64_t before = atomic_load_explicit(&q->idle_at, memory_order_relaxed);
+	uint64_t before = atomic_load_explicit(to, memory_order_relaxed);
 
-	while (before < all && !atomic_compare_exchange_weak(&q->idle_at, &before, all))
+	while (before < n && !atomic_compare_exchange_weak(to, &before, n))
 		;
+}
+
+void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours)
+{
+	raise_to(&q->ours_at, ours);
+	raise_to(&q->idle_at, all);
 }
 
 void fm_cu_ask(void *hwq, uint64_t mark)
 {
 	struct fm_cu_queue *q = hwq;
-	uint64_t all = fm_cu_all(q, mark);
+	uint64_t all = fm_cu_all(q, mark), ours = atomic_load(&q->ours);
 	fm_cu_result rc;
 
 	if (!q->cu->stream_query || fm_cu_touch(q))
@@ -51,5 +57,5 @@ void fm_cu_ask(void *hwq, uint64_t mark)
 	rc = q->cu->stream_query(q->stream);
 	fm_cu_untouch(q);
 	if (!rc)
-		fm_cu_idle_at(q, all);
+		fm_cu_idle_at(q, all, ours);
 }

@@ -69,6 +69,7 @@ static int record(struct fm_cu_queue *q, struct fm_cu_tracker *t)
 {
 	if (!t->event && q->cu->event_create(&t->event, FM_CU_EVENT_DEFAULT))
 		return -EIO;
+	atomic_fetch_add(&q->ours, 1);
 	return q->cu->event_record(t->event, q->stream) ? -EIO : 0;
 }
 

@@ -15,6 +15,7 @@ bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m)
 	m->generation = atomic_load_explicit(&e->generation, memory_order_relaxed);
 	m->mark = atomic_load_explicit(&e->mark, memory_order_relaxed);
 	m->all = atomic_load_explicit(&e->all, memory_order_relaxed);
+	m->ours = 0;
 	return atomic_load_explicit(&e->sum, memory_order_relaxed) ==
 	       fm_cuda_event_sum(event, m->generation, m->mark, m->all);
 }

@@ -233,9 +233,10 @@ static struct fm_cuda_queue *make(
 		q->bound = true;
 		q->group = terms->group;
 		q->watch = terms->watch;
-	}
-	if (!terms) /* of one that is bound it is known to be idle */
+		q->hw.ours = 1; /* it is idle, but for words of a queue before this one */
+	} else {
 		fm_cu_look_before(&q->hw);
+	}
 	fm_cuda_guard_wish(q);
 	q->xq = make_xq(c, q, terms ? terms->level : FM_LEVEL_NONE);
 	fm_cuda_guard_made(q);

@@ -204,6 +204,7 @@ struct fm_cuda_mark {
 	uint64_t generation;
 	uint64_t mark; /* work launched (fm_xq_mark) */
 	uint64_t all;  /* and all that only orders it */
+	uint64_t ours; /* and what we put there; 0: not known */
 };
 
 static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
@@ -213,10 +214,12 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 	return (struct fm_cuda_mark){.key = q->key,
 		.generation = q->generation,
 		.mark = mark,
-		.all = fm_cu_all(&q->hw, mark)};
+		.all = fm_cu_all(&q->hw, mark),
+		.ours = atomic_load(&q->hw.ours)};
 }
 
-/* The driver has said that it was idle, and nothing has begun to be put there since. */
+/* The driver has said that it was idle, and nothing of the program's has begun to be put there
+ * since, as far as is known. */
 static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
 {
 	uint64_t idle_at = atomic_load(&q->hw.idle_at);
@@ -229,7 +232,7 @@ static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
 static inline void fm_cuda_finished(
 	struct fm_cuda_queue *q, const struct fm_cuda_mark *m, uint64_t since)
 {
-	fm_cu_idle_at(&q->hw, m->all);
+	fm_cu_idle_at(&q->hw, m->all, m->ours);
 	fm_xq_waited(q->xq, m->mark, since);
 }
 

@@ -10,7 +10,7 @@
 struct wait {
 	struct fm_cuda_queue *q;
 	struct fm_cuda_mark mark;
-	bool idle; /* as is known already */
+	bool idle; /* as is known before */
 	uint64_t since;
 };
 
@@ -53,10 +53,12 @@ static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 #define WAIT(id) wait_end(w, NEXT(id, (CUstream), (stream)))
 BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), WAIT)
 
-/* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. */
+/* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. If
+ * that is nothing, it was the program, by a call that is not known here. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
-	if (w.idle && rc == FM_CU_ERROR_NOT_READY)
+	if (w.idle && rc == FM_CU_ERROR_NOT_READY &&
+		atomic_load(&w.q->hw.ours) != atomic_load(&w.q->hw.ours_at))
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }
