@@ -93,7 +93,9 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 
 	pthread_mutex_lock(&x->lock);
 	over = drained(q, ask); /* of one that is gone the hwqueue is, too */
-	runs = !over && fm_xq_may_run(q) && !(q->ops->busy && q->ops->busy(q->hwq));
+	/* What the program itself has suspended this thread may be the one to let go on. */
+	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
+	runs = runs && !over && !(q->ops->busy && q->ops->busy(q->hwq));
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;

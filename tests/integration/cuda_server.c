@@ -357,6 +357,48 @@ static void captures_beside_a_launch(void)
 	MUST(words[1][0] == after(1));
 }
 
+static struct {
+	CUgraphExec exec;
+	_Atomic bool over;
+} elsewhere;
+
+static void *launch_elsewhere(void *unused)
+{
+	CU(cuCtxSetCurrent(c.ctx));
+	CU(cuGraphLaunch(elsewhere.exec, urgent));
+	elsewhere.over = true;
+	return NULL;
+}
+
+/* Who launches a graph elsewhere may be the one to let the stream go on where it was launched last.
+ */
+static void graph_elsewhere(void)
+{
+	CUgraph graph;
+	pthread_t t;
+
+	bind_both(0);
+	work(batch, out[1], 1);
+	work(urgent, out[0], 1);
+	CU(cuCtxSynchronize());
+	CU(cuStreamBeginCapture_v2(batch, CU_CAPTURE_THREAD_LOCAL));
+	work(batch, out[1], 6);
+	CU(cuStreamEndCapture(batch, &graph));
+	CU(cuGraphInstantiateWithFlags(&elsewhere.exec, graph, 0));
+	CU(cuGraphLaunch(elsewhere.exec, batch));
+	CU(cuCtxSynchronize());
+	stand(batch); /* it is not stopped in its middle */
+	CU(cuGraphLaunch(elsewhere.exec, batch));
+	IS(0, fm_cuda_suspend(batch, false, 0));
+	MUST(!pthread_create(&t, NULL, launch_elsewhere, NULL));
+	EVENTUALLY(elsewhere.over);
+	IS(0, fm_cuda_resume(batch));
+	let_go(batch);
+	pthread_join(t, NULL);
+	CU(cuCtxSynchronize());
+	MUST(words[1][0] == after(19));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct server_case cases[] = {
@@ -366,6 +408,7 @@ int main(int argc, char **argv)
 		{"suspends", suspends},
 		{"suspended-far-ahead", suspended_far_ahead},
 		{"hinted", hinted},
+		{"graph-elsewhere", graph_elsewhere},
 		{"suspend-takes-its-time", suspend_takes_its_time},
 		{"suspended-is-not-in-the-way", suspended_is_not_in_the_way},
 		{"at-level-1", at_level_1},
