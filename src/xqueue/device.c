@@ -454,8 +454,10 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible
 	bool placed = false;
 	uint64_t est, most;
 
-	if (!q->device_gates || atomic_load(&q->interval) == UINT64_MAX ||
-		atomic_load(&q->client->dead))
+	/* Where gates have been put into graphs they are put into all that come, also while nobody
+	 * schedules us: one may be updated by another. */
+	if (!q->device_gates || atomic_load(&q->client->dead) ||
+		(atomic_load(&q->interval) == UINT64_MAX && !atomic_load(fm_xq_graph_spacing(q))))
 		return false;
 	pthread_mutex_lock(&x->lock);
 	enter_graph(q, graph);

@@ -195,6 +195,41 @@ static void unknown_call(struct conform *c)
 	go_on(c, &w);
 }
 
+/* --- what is captured twice is the same graph --- */
+
+static CUgraph capture_many(struct conform *c, CUstream s, CUdeviceptr x)
+{
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_THREAD_LOCAL));
+	for (uint32_t i = 0; i < 400; i++)
+		mix(c, s, x, i);
+	CU(cuStreamEndCapture(s, &graph));
+	return graph;
+}
+
+/* In a stream where nothing was launched before the first time. */
+static void captured_anew(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(5);
+	struct cu_update u = {0};
+	CUgraph graph = capture_many(c, s, x), anew;
+	CUgraphExec exec;
+
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, s));
+	anew = capture_many(c, s, x);
+	note(c, "updated: %d", cu.cuGraphExecUpdate_v2(exec, anew, &u));
+	CU(cuGraphLaunch(exec, s));
+	note_words(c, "x", x, s);
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+	CU(cuGraphDestroy(anew));
+	CU(cuMemFree_v2(x));
+	CU(cuStreamDestroy_v2(s));
+}
+
 /* --- another thread comes in the middle of a call --- */
 
 static fake_cuda_at_fn *at; /* NULL: another driver than the fake one */
@@ -317,6 +352,7 @@ int main(int argc, char **argv)
 		{"event of a launch", event_of_launch},
 		{"host function first", host_function_first},
 		{"unknown call", unknown_call},
+		{"captured anew", captured_anew},
 		{"asked before", asked_before},
 		{"asked behind", asked_behind},
 		{"recorded behind", recorded_behind},

@@ -10,6 +10,7 @@
  *   streams N     N more streams, a fill and two kernels on each
  *   composed N    a graph of twenty kernels of 100 us, node by node; N launches, each waited for
  *   captured N    the same graph, captured
+ *   updates N     the same captured N times more, each an update of the first, in 5 ms each
  *   clone N       a clone of the captured one
  *   child N       a graph whose one node is the captured one
  *   nested N      a captured launch of the captured one
@@ -131,6 +132,23 @@ static CUgraph capture(struct job *j)
 static void captured(struct job *j, int n)
 {
 	replay(j, capture(j), n);
+}
+
+static void updates(struct job *j, int n)
+{
+	static CUgraphExec exec;
+	struct cu_update u = {0};
+	CUgraph graph;
+
+	for (int i = 0; i < n; i++) {
+		graph = capture(j);
+		if (!exec)
+			CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+		CU(cuGraphExecUpdate_v2(exec, graph, &u));
+		CU(cuGraphDestroy(graph));
+		usleep(5000);
+	}
+	CU(cuGraphLaunch(exec, j->s));
 }
 
 static void cloned(struct job *j, int n)
@@ -288,9 +306,9 @@ static const struct {
 	const char *name;
 	void (*run)(struct job *j, int n);
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
-	{"composed", composed}, {"captured", captured}, {"clone", cloned}, {"child", child},
-	{"nested", nested}, {"learn", learn}, {"inside", inside}, {"unended", unended},
-	{"threads", threads}, {"green", green}, {"newer", newer}};
+	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"clone", cloned},
+	{"child", child}, {"nested", nested}, {"learn", learn}, {"inside", inside},
+	{"unended", unended}, {"threads", threads}, {"green", green}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

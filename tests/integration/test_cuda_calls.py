@@ -94,6 +94,19 @@ def graphs_without_gates(stack):
         check(w.fermata.stats()["undivided"] == undivided, "stats")
 
 
+def captured_while_nobody_schedules(stack):
+    """What was captured when somebody did is updated by it."""
+    w = World(stack)
+    w.run("learn", 4)
+    gates = sum(q["gates"] for q in w.group()["queues"])
+    w.run("updates", 1)
+    check(sum(q["gates"] for q in w.group()["queues"]) > gates, "gates were captured")
+    w.fermata.kill()
+    w.run("updates", 60)
+    w.fermata.start()
+    w.run("updates", 60)
+
+
 def launches_captured(stack):
     """Nor is one that was made by capturing a launch of it."""
     if REAL:
@@ -167,6 +180,7 @@ def nobody_to_divide_for(stack):
 
 
 if __name__ == "__main__":
-    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, launches_captured,
+    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
+         launches_captured,
          parts_take_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -68,12 +68,13 @@ BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_
 
 /* --- capture --- */
 
-/* What it takes to put gates into a graph is made before: a thread that captures may not. */
+/* What it takes to put gates into a graph is made before: a thread that captures may not. So gates
+ * are in it the first time as later. */
 static void find_queue(CUstream stream)
 {
 	struct fm_cuda_queue *q = fm_cuda_find(stream);
 
-	if (!q && atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed))
+	if (!q)
 		fm_cuda_first(stream, q, "cuStreamBeginCapture");
 }
 
