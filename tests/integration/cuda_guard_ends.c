@@ -259,6 +259,34 @@ static void contexts_between(struct conform *c)
 	conform_load(c);
 }
 
+/* With launches in its default stream, which is another stream for the one that is current then. */
+static void ends_beside_another(struct conform *c)
+{
+	CUdeviceptr x = new_words(8);
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	for (uint32_t i = 0; i < 3; i++) {
+		CUcontext other, was;
+		struct guard h;
+		CUdeviceptr y;
+
+		CU(cuCtxCreate_v2(&other, 0, c->dev));
+		guard_open(&h);
+		y = new_words(9);
+		CU(cuCtxSynchronize());
+		toil(&h, FM_CU_STREAM_LEGACY, y);
+		CU(cuCtxPopCurrent_v2(&was));
+		CU(cuLaunchHostFunc(FM_CU_STREAM_LEGACY, takes_long, NULL));
+		toil(&g, FM_CU_STREAM_LEGACY, x);
+		CU(cuCtxDestroy_v2(other));
+		note_words(c, "x", x, FM_CU_STREAM_LEGACY);
+	}
+	guard_close(&g);
+	CU(cuMemFree_v2(x));
+}
+
 /* A kernel without our parameters in between, and one that the driver refuses. */
 static void refused(struct conform *c)
 {
@@ -324,6 +352,7 @@ int main(int argc, char **argv)
 		{"shared stream", shared_stream},
 		{"children", children},
 		{"contexts between", contexts_between},
+		{"ends beside another", ends_beside_another},
 		{"refused", refused},
 		{"far ahead", far_ahead},
 		{NULL, NULL},

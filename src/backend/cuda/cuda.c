@@ -347,19 +347,35 @@ static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, ui
 	return rc;
 }
 
+/* The default stream is that of the context which is current: in a program's call about its own
+ * context's end that may be another one. 1: to be popped. */
+static int push_for_default(struct fm_cu_queue *q)
+{
+	CUcontext now;
+
+	if (q->stream != FM_CU_STREAM_LEGACY || q->cu->ctx_get_current(&now) || now == q->ctx)
+		return 0;
+	return q->cu->ctx_push(q->ctx) ? -EIO : 1;
+}
+
 static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
 {
 	struct fm_cu_queue *q = hwq;
-	int mode = fm_cu_enter(q->cu), rc = -EIO;
+	int mode = fm_cu_enter(q->cu), pushed = push_for_default(q), rc = FM_MIN(pushed, 0);
+	CUcontext old;
 
-	if (!reach_page_from_afar(q, w)) {
+	if (!rc && !reach_page_from_afar(q, w)) {
 		rc = -EOPNOTSUPP;
-	} else if (reach_from_afar(q)) {
+	} else if (!rc && !reach_from_afar(q)) {
+		rc = -EIO;
+	} else if (!rc) {
 		fm_cu_sample_end(q);
 		rc = enqueue_gate(q, w, finished);
 		if (!rc && sample)
 			fm_cu_sample_begin(q);
 	}
+	if (pushed > 0)
+		q->cu->ctx_pop(&old);
 	fm_cu_leave(q->cu, mode);
 	return rc;
 }
