@@ -277,38 +277,37 @@ def own_stream(stack):
     other.finish()
 
 
-def short_threads(stack):
-    """Each of their streams has a place among the queues, and gives it back: after a while there were more of them than
-    there are places."""
-    want = native(stack, "short threads", 50, points=5)
+def in_both_ways(stack, case, n, points, look=lambda fermata, p: None):
+    """With and without the guardian, beside another program: as natively; there is a look at each point."""
+    want = native(stack, case, n, points=points)
     for options in (), ("--guardian",):
         fermata = world(stack)
         other = fermata.cuda_worker()
-        p = faulty(fermata, "short threads", 50, options=options)
-        for _ in range(5):
+        p = faulty(fermata, case, n, options=options)
+        for _ in range(points):
             p.to_point()
-            fermata.knows(p.pid)
-            eventually("the threads' queues are gone", lambda: len(queues(fermata, p)) == 1)
-            check(fermata.group(p.pid)["ungoverned"] == 0, f"{fermata.group(p.pid)}")
+            look(fermata, p)
             p.go()
         same(p, want)
         other.finish()
         fermata.stop()
+
+
+def short_threads(stack):
+    """Each of their streams has a place among the queues, and gives it back: after a while there were more of them than
+    there are places."""
+
+    def look(fermata, p):
+        fermata.knows(p.pid)
+        eventually("the threads' queues are gone", lambda: len(queues(fermata, p)) == 1)
+        check(fermata.group(p.pid)["ungoverned"] == 0, f"{fermata.group(p.pid)}")
+
+    in_both_ways(stack, "short threads", 50, 5, look)
 
 
 def context_of_who_ends(stack):
     """What a thread that ends leaves under way is looked after in a call about its context, which then has not ended."""
-    want = native(stack, "context of who ends", 3, points=3)
-    for options in (), ("--guardian",):
-        fermata = world(stack)
-        other = fermata.cuda_worker()
-        p = faulty(fermata, "context of who ends", 3, options=options)
-        for _ in range(3):
-            p.to_point()
-            p.go()
-        same(p, want)
-        other.finish()
-        fermata.stop()
+    in_both_ways(stack, "context of who ends", 3, 3)
 
 
 def threads_cancelled(stack):
