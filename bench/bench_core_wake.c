@@ -52,7 +52,7 @@ static void say(struct bench *b, struct client *c, union fm_msg m, enum fm_msg_t
 {
 	int rc;
 
-	fm_msg_init(&m, type);
+	fm_msg_head(&m, type);
 	while ((rc = fm_msg_send(c->sock, &m, fd)) == -EAGAIN)
 		poll(&(struct pollfd){c->sock, POLLOUT, 0}, 1, 100);
 	if (rc) {
