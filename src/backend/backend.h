@@ -57,6 +57,12 @@ struct fm_backend_ops {
 	 * first, with the time at which it came as near as can be said. Else NULL. */
 	void (*reap)(void *hwq);
 
+	/* Work comes to a hwqueue that was idle, and others are about to stop for it. Is there
+	 * anything to put in front of it, so that it finds the whole device? Then that is put,
+	 * before the launch, in its thread. May be NULL. */
+	bool (*enters)(void *hwq);
+	void (*enter)(void *hwq);
+
 	/* Level 2. deactivate puts a closed gate behind what was launched: what is launched after
 	 * it stays in the driver's queue until reactivate(gate), which consumes the gate. */
 	int (*deactivate)(void *hwq, void **gate);

@@ -18,21 +18,42 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now)
 		atomic_store(&s->busy_since, now);
 	else if (q->level >= FM_LEVEL_QUEUED)
 		XQ_TRACE(rested, now, q, atomic_load(&s->done), fm_slot_pending(s), 0);
-	atomic_store(&q->announce, 1);
+	atomic_store(&q->announce, FM_TELL_ALL);
+}
+
+static void ring(struct fm_xq *q)
+{
+	if (atomic_load(&q->slot->bells) & FM_BELL_READY)
+		fm_client_bell(q->client);
 }
 
 void fm_xq_announce(struct fm_xq *q)
 {
-	if (!atomic_exchange(&q->announce, 0))
+	uint32_t whom = atomic_exchange(&q->announce, FM_TELL_NOBODY);
+
+	if (!whom)
 		return;
-	if (atomic_load(&q->slot->bells) & FM_BELL_READY)
-		fm_client_bell(q->client);
+	if (whom == FM_TELL_ALL)
+		ring(q);
 	fm_watch_wake(q->client);
 	/* While others wait for the device, or it is stopped, the agent watches for our end, also
 	 * if nobody here waits. */
 	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
 		!fm_xq_may_run(q))
 		fm_client_wake(q->client);
+}
+
+/* Others are to stop for what comes: they hear of it first, and what shall find the whole device
+ * stands behind something that waits for that. This process's own threads are woken later. */
+static void enter(struct fm_xq *q)
+{
+	uint32_t all = FM_TELL_ALL;
+
+	if (!q->ops->enters || !fm_xq_is_first(q) || !q->ops->enters(q->hwq))
+		return;
+	if (atomic_compare_exchange_strong(&q->announce, &all, FM_TELL_OWN))
+		ring(q);
+	q->ops->enter(q->hwq);
 }
 
 /* A gate in front of a command that does not fit into the segment, or that shall not run now; and
@@ -73,8 +94,10 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 	if (atomic_load(&q->client->dead))
 		return est;
 	now = fm_now();
-	if (fm_xq_was_idle(q, before))
+	if (fm_xq_was_idle(q, before)) {
 		fm_xq_edge(q, now);
+		enter(q);
+	}
 	if (waits || q->level < FM_LEVEL_QUEUED || !fm_xq_may_run(q))
 		fm_xq_announce(q);
 	if (atomic_load(&q->interval) == UINT64_MAX && fm_xq_may_run(q))

@@ -107,6 +107,10 @@ static inline struct fm_est *fm_est_find(struct fm_est_set *table, uint64_t key)
 
 struct fm_xq_gate;
 
+/* Who is yet to hear that a queue has work: nobody, this process's own threads, the scheduler too.
+ */
+enum fm_tell { FM_TELL_NOBODY, FM_TELL_OWN, FM_TELL_ALL };
+
 struct fm_xq {
 	/* Read or written at each launch: a line. */
 	FM_LINE struct fm_slot *slot;
@@ -117,7 +121,7 @@ struct fm_xq {
 	_Atomic uint32_t seg_n;    /* commands since the last gate, */
 	_Atomic uint32_t seg_most; /* and with so many it ends */
 	_Atomic uint32_t gates_pending; /* gates that are still closed, or were (fm_xq_is_behind) */
-	_Atomic uint32_t announce;  /* idle no more, and those who wait to hear it were not told */
+	_Atomic uint32_t announce;  /* idle no more, and these have not been told: enum fm_tell */
 	_Atomic bool own_suspended; /* by fm_xq_suspend: this queue alone */
 	_Atomic bool guessed;       /* what counts as finished may not have (fm_xq_refused) */
 	bool steered;               /* fm_xq_config */

@@ -128,7 +128,7 @@ static bool is_of(const struct fm_cu_reach *r, const struct fm_cu_queue *q)
 	return r && atomic_load_explicit(&r->ctx, memory_order_acquire) == q->base;
 }
 
-static bool reaches(const struct fm_cu_queue *q)
+bool fm_cu_reaches(const struct fm_cu_queue *q)
 {
 	return is_of(q->reach, q);
 }
@@ -147,7 +147,7 @@ static bool reaches_gates(const struct fm_cu_queue *q, const struct fm_gate_word
 /* With a context current on the queue's base. */
 static bool reach(struct fm_cu_queue *q)
 {
-	if (FM_UNLIKELY(!reaches(q)))
+	if (FM_UNLIKELY(!fm_cu_reaches(q)))
 		q->reach = fm_cu_reach(q->cu, q->base, FM_CU_BOARD, q->map, q->map_size);
 	return q->reach;
 }
@@ -158,7 +158,7 @@ static bool reach_from_afar(struct fm_cu_queue *q)
 	CUcontext old;
 	bool ok;
 
-	if (FM_LIKELY(reaches(q)))
+	if (FM_LIKELY(fm_cu_reaches(q)))
 		return true;
 	if (q->cu->ctx_push(q->base))
 		return false;
@@ -264,6 +264,15 @@ static bool takes_gates(struct fm_cu_queue *q)
 	return !enqueue(q, ops, FM_ARRAY_LEN(ops));
 }
 
+/* With its first queue: the program has nothing under way there, for which a driver might wait. */
+static enum fm_cu_gates try_context(struct fm_cu_queue *q)
+{
+	if (!takes_gates(q))
+		return FM_CU_NO_GATES;
+	fm_cu_spread_try(q);
+	return FM_CU_GATES;
+}
+
 static void see_board(void *hwq, void *map, size_t size)
 {
 	struct fm_cu_queue *q = hwq;
@@ -305,8 +314,7 @@ static unsigned levels(void *hwq)
 		q->id = 0;
 	if (reach(q)) {
 		if (atomic_load(&q->reach->gates) == FM_CU_UNTRIED)
-			atomic_store(
-				&q->reach->gates, takes_gates(q) ? FM_CU_GATES : FM_CU_NO_GATES);
+			atomic_store(&q->reach->gates, try_context(q));
 		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
 	}
 	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
@@ -396,7 +404,7 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 /* While the stream is captured no memory can be made known to the driver. */
 static int inner(void *hwq, const struct fm_gate_words *w)
 {
-	return reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
+	return fm_cu_reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
 }
 
 /* The beginning of the board is as it is, so that this waits for nothing, wherever the graph gets
@@ -408,7 +416,7 @@ static int seam(void *hwq)
 	uint32_t head;
 	int rc;
 
-	if (!reaches(q))
+	if (!fm_cu_reaches(q))
 		return -EIO;
 	head = *(const uint32_t *)q->map;
 	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
@@ -577,6 +585,8 @@ const struct fm_backend_ops fm_backend_cuda = {
 	.sync = sync_stream,
 	.track = fm_cu_track,
 	.reap = fm_cu_reap,
+	.enters = fm_cu_spreads,
+	.enter = fm_cu_spread,
 	.gate = gate,
 	.reach_gates = reach_gates,
 	.tell = tell,

@@ -29,6 +29,8 @@
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
+ *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
+ *                              blocks, and bytes of shared memory
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
  *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
  *   FAKE_CUDA_FIRST=wait,order then the first launch of a function waits for the device; or

@@ -280,6 +280,10 @@ static void look(const struct fk_block *b)
 			atomic_load((_Atomic uint64_t *)(uintptr_t)p[0] + i));
 }
 
+static void spread(const struct fk_block *b)
+{
+}
+
 const struct fk_kernel *fk_kernel_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
@@ -299,6 +303,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"tick", {0}, tick, false},
 		{"odd", {8, 4, 2, 1}, odd, false},
 		{"fermata_look", {8, 8}, look, false},
+		{"fermata_spread", {0}, spread, false},
 		{"large", {4040, 8}, large, false},
 		{"beyond", {6000, 8}, beyond, false},
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches of kernels, with what their parameters are in the end. */
 #include "image.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -278,6 +279,22 @@ static fm_cu_result record_events(const struct cu_launch_config *c, CUstream s)
 	return FM_CU_SUCCESS;
 }
 
+static void note(const struct cu_launch_config *c, CUfunction f)
+{
+	const char *prefix = fk_env("FAKE_CUDA_LAUNCHES");
+	char path[256];
+	FILE *file;
+
+	if (!prefix)
+		return;
+	snprintf(path, sizeof(path), "%s.%d", prefix, (int)getpid());
+	file = fopen(path, "ae");
+	if (!file)
+		return;
+	fprintf(file, "%s %u %u\n", fk_function(f)->entry->name, c->grid[0], c->shared);
+	fclose(file);
+}
+
 static fm_cu_result launch(
 	const struct cu_launch_config *c, CUfunction f, void **params, void **extra)
 {
@@ -297,6 +314,8 @@ static fm_cu_result launch(
 	w.launch->n_attr = c->attr_count < 4 ? c->attr_count : 4;
 	if (c->attr_count)
 		memcpy(w.launch->attr, c->attrs, w.launch->n_attr * sizeof(*c->attrs));
+	if (!s->capture)
+		note(c, f);
 	if (!s->capture)
 		w.keeps_back = fk_hw_first(w.launch);
 	FK_TRY(fk_enqueue(c->stream, &w, NULL));
@@ -321,6 +340,7 @@ fm_cu_result cuLaunchKernelEx(
 			config->attrs[i].value.cooperative &&
 			too_large(config->grid, config->block))
 			return COOPERATIVE_TOO_LARGE;
+	FK_TRY(fk_fails("cuLaunchKernelEx"));
 	FK_TRY(fk_enter_ctx());
 	return fk_leave(launch(config, f, params, extra));
 }

@@ -188,6 +188,7 @@ fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
 
 fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
 {
+	FK_TRY(fk_fails("cuModuleLoadData"));
 	return module && image ? load(module, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
 }
 
@@ -402,6 +403,7 @@ fm_cu_result cuFuncGetAttribute(int *value, int which, CUfunction f)
 
 fm_cu_result cuFuncSetAttribute(CUfunction f, int which, int value)
 {
+	FK_TRY(fk_fails("cuFuncSetAttribute"));
 	FK_TRY(enter_function(f));
 	return fk_leave(fk_set_attribute(f->entry, which, value, &f->dynamic));
 }
