@@ -4,7 +4,7 @@
  * costs that takes a process to wake up. Then the same, and the daemon's memory, with 1,000 groups
  * on the device.
  *
- *   bench_core_wake [FERMATAD]
+ *   bench_core_wake [FERMATAD [ROUNDS]]
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -232,28 +232,33 @@ static void print_reaction(const struct bench *b, const char *name)
 		name, p99, name, max);
 }
 
-static void measure(struct bench *b, const char *name)
+static void measure(struct bench *b, const char *name, int rounds)
 {
 	double before = cpu_ms(b->daemon);
 
 	fm_hist_reset(&b->wake);
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < rounds; i++)
 		one_round(b);
 	printf("%s_p50 %.1f us\n", name, (double)fm_hist_quantile(&b->wake, 0.50) / FM_US);
 	printf("%s_p99 %.1f us\n", name, (double)fm_hist_quantile(&b->wake, 0.99) / FM_US);
 	printf("%s_max %.1f us\n", name, (double)b->wake.max / FM_US);
 	print_reaction(b, name);
-	printf("%s_daemon_cpu %.1f us/round\n", name, (cpu_ms(b->daemon) - before) * 1e3 / ROUNDS);
+	printf("%s_daemon_cpu %.1f us/round\n", name, (cpu_ms(b->daemon) - before) * 1e3 / rounds);
 	printf("%s_daemon_rss %ld KiB\n", name, memory_kib(b->daemon, "VmRSS"));
 	printf("%s_daemon_private %ld KiB\n", name, memory_kib(b->daemon, "RssAnon"));
 }
 
 int main(int argc, char **argv)
 {
+	int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
 	struct rlimit files = {0};
 	static struct bench b;
 	char program[4096];
 
+	if (rounds < 1) {
+		fputs("usage: bench_core_wake [FERMATAD [ROUNDS]]\n", stderr);
+		return 2;
+	}
 	snprintf(program, sizeof(program), "%.*s../bin/fermatad",
 		(int)(strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 - argv[0] : 0), argv[0]);
 	getrlimit(RLIMIT_NOFILE, &files);
@@ -264,10 +269,10 @@ int main(int argc, char **argv)
 	join(&b, &b.high, FM_PRIORITY_HIGH);
 	begin(&b.low);
 	say(&b, &b.low, (union fm_msg){0}, FM_MSG_BELL, -1);
-	measure(&b, "wake");
+	measure(&b, "wake", rounds);
 	for (int i = 2; i < GROUPS; i++)
 		join(&b, &(struct client){0}, FM_PRIORITY_NORMAL);
-	measure(&b, "wake_1000_groups");
+	measure(&b, "wake_1000_groups", rounds);
 	stop_daemon(&b);
 	return 0;
 }

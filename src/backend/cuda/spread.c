@@ -29,8 +29,8 @@ static bool size(const struct fm_cu_driver *cu, struct fm_cu_reach *r)
 	if (cu->ctx_get_device(&dev) ||
 		cu->device_get_attribute(&sms, FM_CU_ATTRIBUTE_MULTIPROCESSORS, dev) ||
 		cu->device_get_attribute(&all, FM_CU_ATTRIBUTE_SHARED_OF_ONE, dev) ||
-		cu->device_get_attribute(&most, FM_CU_ATTRIBUTE_SHARED_OF_BLOCK, dev) ||
-		sms < 1 || all < 2 || most < all / 2)
+		cu->device_get_attribute(&most, FM_CU_ATTRIBUTE_SHARED_OF_BLOCK, dev) || sms < 1 ||
+		all < 2 || most < all / 2)
 		return false;
 	r->spread_blocks = (unsigned)sms;
 	r->spread_bytes = (unsigned)all / 2;
