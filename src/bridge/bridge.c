@@ -18,6 +18,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->devices);
 	fm_list_init(&b->users);
 	fm_list_init(&b->recheck);
+	fm_list_init(&b->heard);
 	fm_list_init(&b->dirty);
 	fm_list_init(&b->ended);
 	fm_list_init(&b->gone);
@@ -266,6 +267,32 @@ void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 		ent_refresh(b, q->ent, now);
 	}
 	bridge_settle(b, now);
+}
+
+static struct queue *that_works(const struct ent *e)
+{
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS)
+			return q;
+	return NULL;
+}
+
+bool fm_bridge_look(struct fm_bridge *b, uint64_t now)
+{
+	unsigned n = 0;
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &b->heard, in_heard) {
+		q = n++ < HEARD_BUDGET ? that_works(e) : NULL;
+		if (q)
+			fm_bridge_bell(b, q->client, now);
+		if (q || n > HEARD_BUDGET)
+			return q;
+	}
+	return false;
 }
 
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)

@@ -93,6 +93,10 @@ int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 /* Look at this client's board: it rang, or it is time. Part of fm_bridge_message(BELL). */
 void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
 
+/* For who waits without sleeping: has one of those that were idle last work, of which no bell has
+ * come yet? Then it is as if one had. */
+bool fm_bridge_look(struct fm_bridge *b, uint64_t now);
+
 /* Do what is due; returns when to call again (absolute, FM_NEVER: no need). Call after any of the
  * above. */
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now);

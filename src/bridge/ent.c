@@ -188,6 +188,9 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 		fm_list_add_tail(&b->recheck, &e->in_recheck);
 	}
 	e->bells = bells;
+	fm_list_del(&e->in_heard);
+	if (want_ready)
+		fm_list_add_head(&b->heard, &e->in_heard);
 	fm_list_each (q, &e->queues, in_ent) {
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 		if (bells && is_alone(e))
@@ -453,10 +456,12 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 	e->ready_at = now;
 	e->used_at = now;
 	fm_list_init(&e->in_recheck);
+	fm_list_init(&e->in_heard);
 	fm_list_init(&e->in_left);
 	fm_list_init(&e->queues);
 	if (fm_sched_ent_add(b->sched, &e->sent, g->sgroup, d->sdev, e, now)) {
 		fm_list_del(&e->in_recheck);
+		fm_list_del(&e->in_heard);
 		free(e);
 		return NULL;
 	}
@@ -499,6 +504,7 @@ void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now)
 	g->used_gone = fm_add_sat(g->used_gone, info.served_ns);
 	fm_sched_ent_del(b->sched, e->sent, now);
 	fm_list_del(&e->in_recheck);
+	fm_list_del(&e->in_heard);
 	fm_list_del(&e->in_group);
 	fm_list_del(&e->in_device);
 	device_contended(b, e->dev, --e->dev->n_ents == 1);

@@ -15,6 +15,8 @@
 /* So long an entity stays without queues: what its policy remembers of it, a debt, a budget, is not
  * to be forgotten where a program makes a queue for each of its jobs. */
 #define STAYS FM_S
+/* Entities whose boards are looked at while the owner waits for events. */
+#define HEARD_BUDGET 32
 /* Entities looked at again within one call, before others get their turn. */
 #define RECHECK_BUDGET 256
 
@@ -39,8 +41,9 @@ struct bdevice {
 /* One group on one device. */
 struct ent {
 	struct fm_list in_group, in_device, in_recheck;
-	struct fm_list in_left; /* it has no queues, */
-	uint64_t left_at;       /* since then */
+	struct fm_list in_heard; /* it is idle, and a bell is asked for */
+	struct fm_list in_left;  /* it has no queues, */
+	uint64_t left_at;        /* since then */
 	struct fm_bgroup *group;
 	struct bdevice *dev;
 	struct fm_sent *sent;
@@ -139,6 +142,7 @@ struct fm_bridge {
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
 	struct fm_list recheck; /* entities whose bells changed */
+	struct fm_list heard;   /* entities whose next work is to be heard of, the latest first */
 	struct fm_list dirty;   /* clients whose gates changed */
 	struct fm_list ended;   /* groups whose job has, perhaps */
 	struct fm_list gone;    /* clients with gates that no queue has */

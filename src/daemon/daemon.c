@@ -20,6 +20,8 @@ static const struct fm_bridge_host bridge_host = {
 
 #define POLICY_DEFAULT "fixed-priority"
 
+#define LOOKS 8 /* at boards, between two at events */
+
 #define RETRY_US (10 * 1000) /* for want of memory the loop could not wait */
 
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
@@ -242,7 +244,8 @@ static int run_event(struct daemon *d)
 	return rc > 0 ? sd_event_dispatch(d->event) : rc;
 }
 
-/* The next event. While they come close together nobody sleeps, if the configuration says so. */
+/* The next event. While they come close together nobody sleeps, if the configuration says so: then
+ * boards are looked at as well, for a bell is a few microseconds on its way. */
 static int next_event(struct daemon *d, uint64_t last)
 {
 	uint64_t poll = d->config.busy_poll_ns;
@@ -252,6 +255,9 @@ static int next_event(struct daemon *d, uint64_t last)
 		rc = sd_event_run(d->event, 0);
 		if (rc || sd_event_get_state(d->event) == SD_EVENT_FINISHED)
 			return rc;
+		for (int i = 0; i < LOOKS; i++)
+			if (fm_bridge_look(d->bridge, fm_now()))
+				return 0;
 	}
 	return run_event(d);
 }

@@ -26,6 +26,34 @@ static void the_urgent_stop_the_others(void **state)
 	assert_true(open_gate(&w->a, 0));
 }
 
+/* Who does not sleep need not be rung for. */
+static void work_is_seen_without_a_bell(void **state)
+{
+	struct world *w = *state;
+
+	two_on_a_device(w);
+	assert_false(fm_bridge_look(w->b, w->now));
+	begin(&w->a, 0, 3);
+	assert_true(fm_bridge_look(w->b, w->now));
+	assert_false(fm_bridge_look(w->b, w->now)); /* once */
+	begin(&w->z, 5, 1);
+	assert_true(fm_bridge_look(w->b, w->now));
+	assert_false(open_gate(&w->a, 0));
+	ring(w, &w->z); /* the bell comes all the same */
+	assert_false(open_gate(&w->a, 0));
+	finish(w, &w->z, 5);
+	ring(w, &w->z);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+	atomic_store(&w->z.board->slot[5].hold, FM_HOLD_RESTS);
+	begin(&w->z, 5, 1);
+	assert_false(fm_bridge_look(w->b, w->now)); /* the program itself has stopped it */
+	fm_bridge_detach(w->b, w->z.c, w->now);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	assert_false(fm_bridge_look(w->b, w->now));
+}
+
 static void on_note(void *ctx, const struct fm_bridge_note *n)
 {
 	struct fm_bridge_note *stall = ctx;
@@ -565,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_urgent_stop_the_others),
+		TEST(work_is_seen_without_a_bell),
 		TEST(calls_are_counted_past_the_end_of_a_client),
 		TEST(a_stop_has_a_cause),
 		TEST(a_cause_that_is_gone_is_none),
