@@ -337,6 +337,14 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	return now < again ? again : FM_NEVER;
 }
 
+/* A program that waits in the driver says the end sooner than anybody, at no cost to the device.
+ * Its thread may be gone: so not for long. */
+static uint64_t says_itself_until(const struct fm_xq *q)
+{
+	return fm_add_sat(
+		atomic_load_explicit(&q->waited_at, memory_order_relaxed), FM_XQ_LOOK_MAX);
+}
+
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -364,7 +372,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_mark = fm_xq_mark(q);
 		x->tail_at = FM_MAX(x->tail_at, now + FM_XQ_LOOK);
 	}
-	if (now >= x->tail_at)
+	if (now >= (open ? FM_MAX(x->tail_at, says_itself_until(q)) : x->tail_at))
 		tell(q, now);
 	look_for_loss(q, now);
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);

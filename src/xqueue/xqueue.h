@@ -146,6 +146,7 @@ struct fm_xq {
 	uint64_t spacing;            /* device time of a segment while others share the device */
 	_Atomic uint64_t edge_at;    /* when the queue last went from idle to busy */
 	_Atomic uint64_t edge_gates; /* gates placed until then */
+	_Atomic uint64_t waited_at;  /* the program began to wait in the driver for its end */
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	char device[FM_DEVKEY_MAX];
 	_Atomic uint64_t seg_key[FM_SEG_KEYS]; /* of the commands since the last gate, the first */
@@ -334,6 +335,12 @@ static inline void fm_xq_end(struct fm_xq *q)
 static inline uint64_t fm_xq_mark(struct fm_xq *q)
 {
 	return fm_count_sum(&q->slot->passed);
+}
+
+/* The program begins to wait in the driver for all of the queue: it will say the end itself. */
+static inline void fm_xq_waits(struct fm_xq *q, uint64_t now)
+{
+	atomic_store_explicit(&q->waited_at, now, memory_order_relaxed);
 }
 
 /* All launches up to mark are finished: the driver has said so. since: the caller has waited for

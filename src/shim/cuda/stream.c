@@ -24,6 +24,7 @@ static struct wait wait_begin(CUstream stream, bool per_thread)
 		w.mark = fm_cuda_mark(w.q);
 		w.idle = fm_cuda_known_idle(w.q);
 		w.since = fm_now();
+		fm_xq_waits(w.q->xq, w.since);
 	}
 	return w;
 }
