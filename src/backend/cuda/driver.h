@@ -41,12 +41,8 @@ enum {
 	FM_CU_WAIT_VALUE_EQ = 1,
 	FM_CU_EVENT_DEFAULT = 0,
 	FM_CU_STREAM_NON_BLOCKING = 1,
-	FM_CU_ATTRIBUTE_MULTIPROCESSORS = 16, /* CU_DEVICE_ATTRIBUTE_* */
-	FM_CU_ATTRIBUTE_SHARED_OF_ONE = 81,   /* bytes of shared memory of each of them, */
-	FM_CU_ATTRIBUTE_SHARED_OF_BLOCK = 97, /* and that a block can have, if asked for */
-	FM_CU_ATTRIBUTE_MPS_ENABLED = 133,
-	FM_CU_FUNCTION_SHARED_MOST = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-	FM_CU_CAPTURE_NONE = 0,         /* CUstreamCaptureStatus */
+	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
+	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
 	FM_CU_CAPTURE_ACTIVE = 1,
 	FM_CU_CAPTURE_MODE_RELAXED = 2,
 };
@@ -128,7 +124,6 @@ struct fm_cu_uuid { /* CUuuid */
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
 	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
 	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \
-	X(function_set, "cuFuncSetAttribute", (CUfunction f, int which, int value)) \
 	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
 	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \

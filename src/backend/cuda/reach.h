@@ -21,7 +21,6 @@ struct fm_cu_reach {
 	_Atomic enum fm_cu_gates gates; /* does the driver take them? */
 	/* spread.c: with the first queue of the context, before gates; NULL: none. */
 	CUfunction spread;
-	unsigned spread_blocks, spread_bytes;
 };
 
 enum fm_cu_area { FM_CU_BOARD, FM_CU_GATE_PAGE, FM_CU_AREAS };

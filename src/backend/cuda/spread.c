@@ -5,63 +5,47 @@
  * kernel ends finds that room on a few multiprocessors, all of its blocks gather there, and take
  * each other's time: three times what they need (H200).
  *
- * So in front of the work that others are about to stop for stands a kernel of ours that does
- * nothing: a block for each multiprocessor, each of more than half of one's shared memory. They
- * come one to a multiprocessor, when it has become free, and what follows finds the whole device.
+ * So in front of the work that others are about to stop for stands a kernel of ours: one warp,
+ * which finds room as soon as anything else would, and stays while the rest of the other's blocks
+ * end, which began together. What follows finds the whole device. It waits for nothing.
  */
 #include "internal.h"
 #include "reach.h"
 
+/* Four microseconds at 2 GHz. */
 static const char image[] = ".version 7.0\n"
 			    ".target sm_80\n"
 			    ".address_size 64\n"
 			    ".visible .entry fermata_spread()\n"
 			    "{\n"
+			    ".reg .u64 %from, %now;\n"
+			    ".reg .pred %p;\n"
+			    "mov.u64 %from, %clock64;\n"
+			    "stay:\n"
+			    "mov.u64 %now, %clock64;\n"
+			    "sub.u64 %now, %now, %from;\n"
+			    "setp.lt.u64 %p, %now, 8000;\n"
+			    "@%p bra stay;\n"
 			    "ret;\n"
 			    "}\n";
 
-/* Two blocks of that, with what the driver keeps of each, are more than there is. */
-static bool size(const struct fm_cu_driver *cu, struct fm_cu_reach *r)
-{
-	int sms, all, most;
-	CUdevice dev;
-
-	if (cu->ctx_get_device(&dev) ||
-		cu->device_get_attribute(&sms, FM_CU_ATTRIBUTE_MULTIPROCESSORS, dev) ||
-		cu->device_get_attribute(&all, FM_CU_ATTRIBUTE_SHARED_OF_ONE, dev) ||
-		cu->device_get_attribute(&most, FM_CU_ATTRIBUTE_SHARED_OF_BLOCK, dev) || sms < 1 ||
-		all < 2 || most < all / 2)
-		return false;
-	r->spread_blocks = (unsigned)sms;
-	r->spread_bytes = (unsigned)all / 2;
-	return true;
-}
-
-static CUfunction load(const struct fm_cu_driver *cu, unsigned bytes)
+static CUfunction load(const struct fm_cu_driver *cu)
 {
 	CUmodule module;
 	CUfunction f;
 
-	if (cu->module_load(&module, image))
-		return NULL;
-	if (cu->module_function(&f, module, "fermata_spread") ||
-		cu->function_set(f, FM_CU_FUNCTION_SHARED_MOST, (int)bytes))
+	if (cu->module_load(&module, image) || cu->module_function(&f, module, "fermata_spread"))
 		return NULL;
 	return f;
 }
 
 static bool put(struct fm_cu_queue *q)
 {
-	const struct fm_cu_reach *r = q->reach;
 	const struct fm_cu_launch_config config = {
-		.grid = {r->spread_blocks, 1, 1},
-		.block = {1, 1, 1},
-		.shared = r->spread_bytes,
-		.stream = q->stream,
-	};
+		.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = q->stream};
 
 	atomic_fetch_add(&q->ours, 1);
-	return !q->cu->launch(&config, r->spread, NULL, NULL);
+	return !q->cu->launch(&config, q->reach->spread, NULL, NULL);
 }
 
 void fm_cu_spread_try(struct fm_cu_queue *q)
@@ -71,9 +55,9 @@ void fm_cu_spread_try(struct fm_cu_queue *q)
 
 	r->spread = NULL;
 	if (q->ctx != q->base || !fm_cu_shares_context(cu) || !cu->module_load ||
-		!cu->module_function || !cu->function_set || !cu->launch || !size(cu, r))
+		!cu->module_function || !cu->launch)
 		return;
-	r->spread = load(cu, r->spread_bytes);
+	r->spread = load(cu);
 	if (r->spread && !put(q))
 		r->spread = NULL;
 }

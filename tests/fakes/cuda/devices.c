@@ -137,9 +137,9 @@ fm_cu_result cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 
 fm_cu_result cuDeviceGetAttribute(int *value, int which, CUdevice dev)
 {
-	static const int known[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {10, 32},
-		{16, FK_SMS}, {31, 1}, {39, 2048}, {41, 1}, {75, 9}, {76, 0}, {81, 228 * 1024},
-		{95, 1}, {97, 227 * 1024}, {99, 1}, {106, 32}, {115, 1}};
+	static const short known[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {10, 32},
+		{16, FK_SMS}, {31, 1}, {39, 2048}, {41, 1}, {75, 9}, {76, 0}, {95, 1}, {99, 1},
+		{106, 32}, {115, 1}};
 	bool memops = !fk_env("FAKE_CUDA_NO_MEMOPS");
 	const char *sm = fk_env("FAKE_CUDA_SM"); /* 75 for compute capability 7.5 */
 

@@ -403,7 +403,6 @@ fm_cu_result cuFuncGetAttribute(int *value, int which, CUfunction f)
 
 fm_cu_result cuFuncSetAttribute(CUfunction f, int which, int value)
 {
-	FK_TRY(fk_fails("cuFuncSetAttribute"));
 	FK_TRY(enter_function(f));
 	return fk_leave(fk_set_attribute(f->entry, which, value, &f->dynamic));
 }
