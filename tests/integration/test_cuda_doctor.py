@@ -155,6 +155,7 @@ def shared(stack):
     """MPS: as the device says, and as the daemon's pipe says."""
     checks, _ = doctor(stack, FAKE_CUDA_MPS="1")
     says(checks, "mps", "ok", "fails or is killed")
+    says(checks, "mps", "ok", "busy_poll_us")
     check("slices" not in checks, "time slices are the MPS server's")
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
