@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow halves of begin and of a wait that is over (xqueue.h). */
+#include "base/cancel.h"
 #include "segment.h"
 
 /* A command that takes longer is worth stopping in its middle. */
@@ -51,6 +52,7 @@ static void enter(struct fm_xq *q)
 
 	if (!q->ops->enters || !fm_xq_is_first(q) || !q->ops->enters(q->hwq))
 		return;
+	FM_NO_CANCEL;
 	if (atomic_compare_exchange_strong(&q->announce, &all, FM_TELL_OWN))
 		ring(q);
 	q->ops->enter(q->hwq);

@@ -75,6 +75,7 @@ static struct fm_cu_reach *make(
 		cu->host_device_pointer(&r->device, r->host, 0))
 		return NULL;
 	atomic_store(&r->gates, FM_CU_UNTRIED);
+	atomic_store(&r->spread, NULL);
 	atomic_store(&r->ctx, ctx);
 	return r;
 }

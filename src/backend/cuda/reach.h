@@ -19,8 +19,7 @@ struct fm_cu_reach {
 	char *host;
 	CUdeviceptr device;             /* the same for the device */
 	_Atomic enum fm_cu_gates gates; /* does the driver take them? */
-	/* spread.c: with the first queue of the context, before gates; NULL: none. */
-	CUfunction spread;
+	_Atomic(CUfunction) spread;     /* spread.c: with the first queue; NULL: none */
 };
 
 enum fm_cu_area { FM_CU_BOARD, FM_CU_GATE_PAGE, FM_CU_AREAS };

@@ -39,48 +39,47 @@ static CUfunction load(const struct fm_cu_driver *cu)
 	return f;
 }
 
-static bool put(struct fm_cu_queue *q)
+static bool put(struct fm_cu_queue *q, CUfunction f)
 {
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = q->stream};
 
 	atomic_fetch_add(&q->ours, 1);
-	return !q->cu->launch(&config, q->reach->spread, NULL, NULL);
+	return !q->cu->launch(&config, f, NULL, NULL);
 }
 
 void fm_cu_spread_try(struct fm_cu_queue *q)
 {
 	const struct fm_cu_driver *cu = q->cu;
-	struct fm_cu_reach *r = q->reach;
+	CUfunction f;
 
-	r->spread = NULL;
 	if (q->ctx != q->base || !fm_cu_shares_context(cu) || !cu->module_load ||
 		!cu->module_function || !cu->launch)
 		return;
-	r->spread = load(cu);
-	if (r->spread && !put(q))
-		r->spread = NULL;
+	f = load(cu);
+	if (f && put(q, f))
+		atomic_store(&q->reach->spread, f);
 }
 
 bool fm_cu_spreads(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
 
-	return q->ctx == q->base && fm_cu_reaches(q) && q->reach->spread;
+	return q->ctx == q->base && fm_cu_reaches(q) && atomic_load(&q->reach->spread);
 }
 
 void fm_cu_spread(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
+	CUfunction f = atomic_load(&q->reach->spread);
 	const struct fm_cu_driver *cu = q->cu;
+	int mode = fm_cu_enter(cu);
 	CUcontext now = NULL, old;
 	bool push;
-	int mode;
 
-	mode = fm_cu_enter(cu);
 	push = !cu->ctx_get_current(&now) && now != q->base;
-	if (!push || !cu->ctx_push(q->base)) {
-		put(q);
+	if (f && (!push || !cu->ctx_push(q->base))) {
+		put(q, f);
 		if (push)
 			cu->ctx_pop(&old);
 	}
