@@ -14,8 +14,9 @@
 #define UNSTOPPED 4u
 /* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
 #define STILL_MOST FM_S
-/* Where the device looks at gates itself: a queue that is held at none, and does not move for so
- * long in all, waits for something else, for this caller perhaps. */
+/* A queue that is held at no gate, and does not move for so long in all, waits for something else,
+ * for this caller perhaps. What comes in between is other programs' turns on the device, of
+ * milliseconds each. */
 #define AWAIT_MOST (250 * FM_MS)
 /* And where nobody tells that a gate has been passed, while it is closed. */
 #define NAP_CLOSED (500 * FM_US)
@@ -122,7 +123,6 @@ void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), still = 0, moved = 0;
-	uint64_t most = q->device_gates ? AWAIT_MOST : FM_XQ_PATIENCE * q->spacing;
 	bool polled = q->device_gates || q->ops->reap;
 
 	while (!atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended)) {
@@ -138,7 +138,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		behind = !x->gone &&
 			 (behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot)));
 		fm_xq_leave(q);
-		if (!behind || (is_free && still >= most))
+		if (!behind || (is_free && still >= AWAIT_MOST))
 			break;
 		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
 		still += fm_xq_free_ns(q, is_free, &now);
