@@ -41,4 +41,7 @@ def wrong_arguments(stack):
 
 
 if __name__ == "__main__":
+    if not os.path.exists(os.path.join(BUILD, "bench", "bench_core_wake")):
+        print("built without them (FERMATA_BENCH)")
+        sys.exit(77)
     main(wake, core, library, wrong_arguments)
