@@ -243,6 +243,7 @@ static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 
 	atomic_fetch_add(&q->ours, 1);
 	rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
+	atomic_fetch_add(&q->ours_put, 1);
 
 	/* The context is another one of the same name, of whose predecessor's end we have not
 	 * heard. */

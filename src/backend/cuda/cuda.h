@@ -43,7 +43,8 @@ struct fm_cu_queue {
 	_Atomic uint64_t order_from; /* has this command finished, so has that one */
 	_Atomic uint64_t idle_at;    /* the driver has said that so many in all were finished, */
 	_Atomic uint64_t ours_at;    /* and what we had put there so often, */
-	_Atomic uint64_t ours;       /* of so many times: words and events, not by a launch */
+	_Atomic uint64_t ours;       /* of so many times: words and events, not by a launch; */
+	_Atomic uint64_t ours_put;   /* and so often the driver has it for sure */
 
 	const void *owner; /* &fm_cu_inside of the thread that made it */
 

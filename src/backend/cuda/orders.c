@@ -49,7 +49,7 @@ void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours)
 void fm_cu_ask(void *hwq, uint64_t mark)
 {
 	struct fm_cu_queue *q = hwq;
-	uint64_t all = fm_cu_all(q, mark), ours = atomic_load(&q->ours);
+	uint64_t all = fm_cu_all(q, mark), ours = atomic_load(&q->ours_put);
 	fm_cu_result rc;
 
 	if (!q->cu->stream_query || fm_cu_touch(q))

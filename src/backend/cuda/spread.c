@@ -44,8 +44,12 @@ static bool put(struct fm_cu_queue *q, CUfunction f)
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = q->stream};
 
+	fm_cu_result rc;
+
 	atomic_fetch_add(&q->ours, 1);
-	return !q->cu->launch(&config, f, NULL, NULL);
+	rc = q->cu->launch(&config, f, NULL, NULL);
+	atomic_fetch_add(&q->ours_put, 1);
+	return !rc;
 }
 
 void fm_cu_spread_try(struct fm_cu_queue *q)

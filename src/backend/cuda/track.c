@@ -67,10 +67,14 @@ void fm_cu_reap(void *hwq)
 /* In the program's thread as it is; in another with the stream's context. */
 static int record(struct fm_cu_queue *q, struct fm_cu_tracker *t)
 {
+	fm_cu_result rc;
+
 	if (!t->event && q->cu->event_create(&t->event, FM_CU_EVENT_DEFAULT))
 		return -EIO;
 	atomic_fetch_add(&q->ours, 1);
-	return q->cu->event_record(t->event, q->stream) ? -EIO : 0;
+	rc = q->cu->event_record(t->event, q->stream);
+	atomic_fetch_add(&q->ours_put, 1);
+	return rc ? -EIO : 0;
 }
 
 int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie)

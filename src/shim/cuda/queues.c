@@ -233,7 +233,8 @@ static struct fm_cuda_queue *make(
 		q->bound = true;
 		q->group = terms->group;
 		q->watch = terms->watch;
-		q->hw.ours = 1; /* it is idle, but for words of a queue before this one */
+		/* It is idle, but for words of a queue before this one. */
+		q->hw.ours = q->hw.ours_put = 1;
 	} else {
 		fm_cu_look_before(&q->hw);
 	}

@@ -215,7 +215,7 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 		.generation = q->generation,
 		.mark = mark,
 		.all = fm_cu_all(&q->hw, mark),
-		.ours = atomic_load(&q->hw.ours)};
+		.ours = atomic_load(&q->hw.ours_put)};
 }
 
 /* The driver has said that it was idle, and nothing of the program's has begun to be put there
