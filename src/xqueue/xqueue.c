@@ -44,8 +44,8 @@ void fm_xq_announce(struct fm_xq *q)
 		fm_client_wake(q->client);
 }
 
-/* Others are to stop for what comes: they hear of it first, and what shall find the whole device
- * stands behind something that waits for that. This process's own threads are woken later. */
+/* Others are to stop for what comes: the scheduler hears of it first, and something stands in front
+ * of what shall find the whole device. This process's own threads are woken later. */
 static void enter(struct fm_xq *q)
 {
 	uint32_t all = FM_TELL_ALL;

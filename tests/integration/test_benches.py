@@ -11,9 +11,8 @@ from harness import BUILD, PATIENCE, check, main
 FERMATAD = os.path.join(BUILD, "bin", "fermatad")
 
 
-def runs(name, *args, env=None):
-    r = subprocess.run([os.path.join(BUILD, "bench", name), *args], env={**os.environ, **(env or {})}, capture_output=True,
-                       text=True, timeout=PATIENCE)
+def runs(name, *args):
+    r = subprocess.run([os.path.join(BUILD, "bench", name), *args], capture_output=True, text=True, timeout=PATIENCE)
     check(r.returncode == 0, f"{name} ended with status {r.returncode}:\n{r.stderr}")
     check(any(c.isdigit() for c in r.stdout), f"{name} says nothing")
     return r.stdout

@@ -4,13 +4,13 @@
 comes for whom others stop finds the whole device, by a kernel in front of it (src/backend/cuda/spread.c). The driver is the
 fake one; FERMATA_TEST_CUDA=real takes the machine's, and an MPS daemon of our own."""
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/lib"))
 from harness import PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from mps import installed, mps
 
 SETS = ("cuda_order", "cuda_graph", "cuda_launch")
 GUARDED = ("cuda_guard",)
@@ -18,7 +18,6 @@ SPREAD = "fermata_spread 1 0"
 REQUESTS, KERNELS = 8, 3
 SHARED = {"FAKE_CUDA_MPS": "1"}
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
-CONTROL = "nvidia-cuda-mps-control"
 
 
 def need_the_fake():
@@ -26,16 +25,13 @@ def need_the_fake():
         raise Skip("what was launched the fake driver tells alone")
 
 
-def mps(stack):
-    """Its daemon, in a folder of its own: nothing else on the machine sees it."""
-    if not shutil.which(CONTROL):
-        raise Skip(f"no {CONTROL}")
-    d = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-mps-"))
-    env = {"CUDA_MPS_PIPE_DIRECTORY": d, "CUDA_MPS_LOG_DIRECTORY": d}
-    subprocess.run([CONTROL, "-d"], env={**os.environ, **env}, check=True, timeout=PATIENCE)
-    stack.callback(subprocess.run, [CONTROL], env={**os.environ, **env}, input="quit -t 1\n", text=True, timeout=PATIENCE,
-                   stdout=subprocess.DEVNULL)
-    return env
+def shared(stack):
+    if not REAL:
+        return SHARED
+    if not installed():
+        raise Skip("MPS is not installed")
+    env = stack.enter_context(mps(os.environ))
+    return {name: env[name] for name in env if name.startswith("CUDA_MPS_")}
 
 
 def world(stack, **knobs):
@@ -110,7 +106,7 @@ def where_the_driver_refuses(stack):
 
 
 def as_natively(stack):
-    fermata = world(stack, **(mps(stack) if REAL else SHARED))
+    fermata = world(stack, **shared(stack))
     low = fermata.cuda_worker("--priority", "low")
     for name in SETS + GUARDED:
         argv = [program(name), "0.2"]

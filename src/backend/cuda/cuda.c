@@ -5,8 +5,6 @@
 #include "reach.h"
 #include "timeslice.h"
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 _Atomic unsigned fm_cu_captures;
 _Atomic uint64_t fm_cu_capture_no;
@@ -549,34 +547,6 @@ void fm_cu_fork_child(void)
 	fm_cu_reach_fork_child();
 	fm_cu_guard_fork_child();
 	fm_cu_timeslice_fork_child();
-}
-
-bool fm_cu_shares_context(const struct fm_cu_driver *cu)
-{
-	CUdevice dev;
-	int yes = 0;
-
-	return cu->ctx_get_device && cu->device_get_attribute && !cu->ctx_get_device(&dev) &&
-	       !cu->device_get_attribute(&yes, FM_CU_ATTRIBUTE_MPS_ENABLED, dev) && yes;
-}
-
-bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
-{
-	struct fm_cu_uuid id, whole;
-	CUdevice dev;
-	bool part;
-	int n;
-
-	if (!cu->ctx_get_device || !cu->device_get_uuid || cu->ctx_get_device(&dev) ||
-		cu->device_get_uuid(&id, dev))
-		return false;
-	part = cu->device_get_whole_uuid && !cu->device_get_whole_uuid(&whole, dev) &&
-	       memcmp(&id, &whole, sizeof(id)) != 0;
-	n = snprintf(key, size, part ? "MIG-" : "GPU-");
-	for (unsigned i = 0; i < sizeof(id.bytes) && n < (int)size; i++)
-		n += snprintf(key + n, size - (size_t)n, "%s%02x",
-			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id.bytes[i]);
-	return n < (int)size;
 }
 
 const struct fm_backend_ops fm_backend_cuda = {
