@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two streams of one process stop each other, or the program stops one itself. */
 #include "cuda_server.h"
+#include "../fakes/cuda/fake_cuda.h"
+#include <dlfcn.h>
 
 /* The urgent stream has work: so the other one stops, in the middle of its queue. */
 static void stops(void)
@@ -399,6 +401,67 @@ static void graph_elsewhere(void)
 	MUST(words[1][0] == after(19));
 }
 
+static unsigned parameters_set;
+
+static void on_set(void)
+{
+	parameters_set++;
+}
+
+/* Nodes of a graph of kernels, and a fill between them, captured on this stream; it is launched
+ * there, too. *guarded: its kernels got parameters of ours, as far as the driver tells. */
+static size_t nodes_captured(CUstream s, CUdeviceptr d, bool fill, bool *guarded)
+{
+	fake_cuda_at_fn *at;
+	CUgraphExec exec;
+	CUgraph graph;
+	size_t n;
+
+	*(void **)&at = dlsym(driver_handle(), "fake_cuda_at");
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_THREAD_LOCAL));
+	work(s, d, 2);
+	if (fill)
+		CU(cuMemsetD32Async(d + 4 * sizeof(uint32_t), 1, 1, s));
+	work(s, d, 1);
+	CU(cuStreamEndCapture(s, &graph));
+	CU(cuGraphGetNodes(graph, NULL, &n));
+	parameters_set = 0;
+	if (at)
+		at("cuGraphExecKernelNodeSetParams_v2", on_set);
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	if (at)
+		at("", NULL);
+	*guarded = at ? parameters_set : s == batch;
+	CU(cuGraphLaunch(exec, s));
+	CU(cuStreamSynchronize(s));
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+	return n;
+}
+
+/* What is not to be stopped in the middle of a kernel pays nothing for that in a graph either. */
+static void captured_at_level_2(void)
+{
+	struct fm_cuda_binding u = binding("urgent", FM_PRIORITY_HIGH),
+			       b = binding("batch", FM_PRIORITY_LOW);
+	bool guarded, other;
+
+	u.level = 2;
+	IS(0, fm_cuda_bind(urgent, &u));
+	IS(0, fm_cuda_bind(batch, &b));
+	work(urgent, out[0], 1);
+	work(batch, out[1], 1);
+	CU(cuCtxSynchronize());
+	MUST(info(urgent).level == 2 && info(batch).level == 3);
+	MUST(nodes_captured(urgent, out[0], true, &other) <
+		nodes_captured(batch, out[1], true, &guarded));
+	MUST(guarded && !other);
+	nodes_captured(urgent, out[0], false, &other);
+	nodes_captured(batch, out[1], false, &guarded);
+	MUST(guarded && !other);
+	MUST(words[0][0] == after(7) && words[1][0] == after(7));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct server_case cases[] = {
@@ -409,6 +472,7 @@ int main(int argc, char **argv)
 		{"suspended-far-ahead", suspended_far_ahead},
 		{"hinted", hinted},
 		{"graph-elsewhere", graph_elsewhere},
+		{"captured-at-level-2", captured_at_level_2},
 		{"suspend-takes-its-time", suspend_takes_its_time},
 		{"suspended-is-not-in-the-way", suspended_is_not_in_the_way},
 		{"at-level-1", at_level_1},

@@ -70,7 +70,7 @@ def guarded(stack):
     check(not kept(), "an image was rewritten for who switched it off")
     run(argv, environment(XDG_CACHE_HOME=cache))
     check(kept(), "no image was rewritten")
-    for argv[1] in "suspends", "suspended-far-ahead", "hinted", "graph-elsewhere":
+    for argv[1] in "suspends", "suspended-far-ahead", "hinted", "graph-elsewhere", "captured-at-level-2":
         run(argv, environment(XDG_CACHE_HOME=cache))
     for argv[1] in "stops", "suspends":  # with an agent that does not sleep
         run(argv, environment(XDG_CACHE_HOME=cache, FERMATA_SPIN_US="2000"))

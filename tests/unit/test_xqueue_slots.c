@@ -248,6 +248,7 @@ static void test_gate_behind_what_was_waited_for(void **state)
 	set_gate(q, FM_GATE_OPEN);
 	w.pause = false;
 	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
+	(void)LOCKED(q, bool, gave_up); /* what the agent does while it stands is done */
 	fm_xq_synced(q, fm_xq_mark(q));
 	close_untold(q, -EBUSY);
 	assert_int_equal(mock.adrift, 0);

@@ -15,7 +15,8 @@
 
 #define GRAPHS 4096u
 
-enum { UNKNOWN, PLAIN, GATED, STATES = 3 };
+/* WHOLE besides: its kernels are not to be stopped in their middle. */
+enum { UNKNOWN, PLAIN, GATED, WHOLE = 4, STATES = 7 };
 
 static _Atomic uintptr_t graphs[GRAPHS];
 static _Atomic bool entered; /* graphs that were there are captured into */
@@ -49,15 +50,15 @@ static void set(const void *handle, unsigned state)
 /* Something known by `part` becomes a part of the graph. */
 static void add(CUgraph graph, unsigned part)
 {
-	if (part == GATED)
-		set(graph, GATED);
-	else if (part == UNKNOWN && known(graph) == PLAIN)
+	if (part & GATED)
+		set(graph, GATED | (known(graph) & WHOLE));
+	else if (part == UNKNOWN && known(graph) & PLAIN)
 		set(graph, UNKNOWN);
 }
 
 bool fm_cuda_graph_plain(CUgraphExec exec)
 {
-	return known(exec) == PLAIN;
+	return known(exec) & PLAIN;
 }
 
 void fm_cuda_graphs_clear(void)
@@ -94,9 +95,9 @@ uint64_t fm_cuda_graph_number(CUstream stream)
 	return id + 1;
 }
 
-void fm_cuda_graph_begun(CUstream stream)
+void fm_cuda_graph_begun(CUstream stream, bool whole)
 {
-	set(captured(stream), PLAIN);
+	set(captured(stream), PLAIN | (whole ? WHOLE : 0));
 }
 
 void fm_cuda_graph_entered(void)
@@ -111,7 +112,7 @@ bool fm_cuda_graph_takes_gates(CUstream stream)
 
 void fm_cuda_graph_gated(CUstream stream)
 {
-	set(captured(stream), GATED);
+	add(captured(stream), GATED);
 }
 
 void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec)
@@ -216,7 +217,7 @@ static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *ex
 	if (rc != FM_CU_SUCCESS)
 		return rc;
 	set(*exec, known(graph));
-	fm_cuda_exec_made(*exec, graph, flags);
+	fm_cuda_exec_made(*exec, graph, flags, known(graph) & WHOLE);
 	return rc;
 }
 

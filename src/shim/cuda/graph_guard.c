@@ -160,7 +160,7 @@ bool fm_cuda_exec_takes(
 	       !overlaps(config) && wanted();
 }
 
-void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
+void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags, bool whole)
 {
 	struct fm_cuda_exec *e;
 	const char *why;
@@ -169,7 +169,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags)
 
 	/* Of another one by this name that went with its context. */
 	fm_cuda_execs_take(exec, &behind);
-	if (!wanted())
+	if (whole || !wanted())
 		return;
 	e = calloc(1, sizeof(*e));
 	if (!e)

@@ -14,8 +14,8 @@ struct fm_cuda_exec;
 extern _Atomic bool fm_cuda_exec_any;
 
 /* The driver has made exec of the graph, with these flags: if its kernels can be guarded, their
- * nodes get parameters of ours. */
-void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags);
+ * nodes get parameters of ours. whole: it was captured where they are not to be. */
+void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags, bool whole);
 /* Can such a kernel be in a graph that is guarded? */
 bool fm_cuda_exec_takes(
 	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config);

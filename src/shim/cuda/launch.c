@@ -23,7 +23,9 @@ static FM_COLD bool captured(
 		return false;
 	if (!q || q == &fm_cuda_refused)
 		return true;
-	if (kernel) {
+	if (FM_UNLIKELY(fm_cuda_by_wish_whole(q))) {
+		divisible = false;
+	} else if (kernel) {
 		atomic_store(&q->unsealed, true);
 	} else {
 		fm_cuda_seal(q, stream);

@@ -145,6 +145,12 @@ static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
 	return q == &fm_cuda_refused ? NULL : q;
 }
 
+/* It has a guard, and is not to be stopped in the middle of a kernel all the same: for good. */
+static inline bool fm_cuda_by_wish_whole(const struct fm_cuda_queue *q)
+{
+	return q->xq->levels & 1u << FM_LEVEL_RUNNING && q->xq->level < FM_LEVEL_RUNNING;
+}
+
 /* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted as a
  * call of that name. */
 FM_COLD struct fm_cuda_queue *fm_cuda_first(
@@ -279,7 +285,9 @@ void fm_cuda_captures_clear(void);
 
 /* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
  * known. --- */
-void fm_cuda_graph_begun(CUstream stream); /* a capture: its graph is empty */
+/* A capture: its graph is empty. whole: on a stream whose kernels are never stopped in their middle.
+ */
+void fm_cuda_graph_begun(CUstream stream, bool whole);
 void fm_cuda_graph_entered(void);          /* a capture into a graph that was there */
 /* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
  * driver that does not tell, how many have begun. */

@@ -101,7 +101,7 @@ static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, f
 	if (!fresh)
 		fm_cuda_graph_entered();
 	else if (rc == FM_CU_SUCCESS)
-		fm_cuda_graph_begun(stream);
+		fm_cuda_graph_begun(stream, q && fm_cuda_by_wish_whole(q));
 	return rc;
 }
 

@@ -330,6 +330,7 @@ static bool can_change(CUgraphExec exec)
 fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *k)
 {
+	fk_at("cuGraphExecKernelNodeSetParams_v2");
 	FK_TRY(fk_fails("cuGraphExecKernelNodeSetParams_v2"));
 	FK_TRY(fk_enter_ctx());
 	if (!can_change(exec))
