@@ -131,8 +131,12 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 	now = fm_now();
 	while (synced < mark && !atomic_compare_exchange_weak(&x->synced, &synced, mark))
 		;
-	if (atomic_load(&x->synced) >= atomic_load(&q->slot->done))
-		atomic_store(&q->guessed, false);
+	if (atomic_load(&q->guessed)) { /* who guesses has the lock until that counts as done */
+		pthread_mutex_lock(&x->lock);
+		if (atomic_load(&x->synced) >= atomic_load(&q->slot->done))
+			atomic_store(&q->guessed, false);
+		fm_xq_leave(q);
+	}
 	if (atomic_load(&q->slot->done) >= mark)
 		return; /* nothing else is new */
 	fm_xq_advance(q, mark, now);
