@@ -8,7 +8,7 @@
  *
  * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep;
  * INFERENCE_SPIN_MODEL: only those of this model. INFERENCE_LOG: of each client a file of that
- * name, a dot and its model's, with a line for each request: when it began and ended
+ * name, a dot and its task's, with a line for each request: when it began and ended
  * (CLOCK_MONOTONIC, ns), and how long the server says that it ran. The command's own histograms are
  * of coarser stuff.
  */
@@ -31,7 +31,7 @@ struct record {
 
 struct client {
 	int fd;
-	char model[64];
+	char model[64], task[64];
 	uint64_t spin_ns;
 	unsigned next;
 	uint64_t digest[PICTURES]; /* when it was alone */
@@ -126,7 +126,7 @@ static void write_log(const struct client *c, const char *to)
 	char path[4096];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s.%s", to, c->model);
+	snprintf(path, sizeof(path), "%s.%s", to, c->task);
 	f = fopen(path, "we");
 	for (size_t i = 0; f && i < c->records; i++)
 		fprintf(f, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c->record[i].begin,
@@ -155,6 +155,7 @@ static const char *prepare(struct client *c, const struct fm_bench_open *how)
 	if ((size_t)snprintf(c->model, sizeof(c->model), "%s", how->model->name) >=
 		sizeof(c->model))
 		return "the model's name is too long";
+	snprintf(c->task, sizeof(c->task), "%s", how->task);
 	wrong = dial(c);
 	for (unsigned i = 0; !wrong && i < PICTURES; i++)
 		wrong = ask(c, i, &c->digest[i]);

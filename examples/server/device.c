@@ -53,6 +53,7 @@ const char *device_open(struct device *d, int index)
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	CU(cuInit(0));
 	CU(cuDeviceGet(&device, index));
+	CU(cuDeviceGetAttribute(&d->sms, MULTIPROCESSOR_COUNT, device));
 	CU(cuDeviceGetName(d->name, sizeof(d->name) - 1, device));
 	CU(cuDevicePrimaryCtxRetain(&d->ctx, device));
 	CU(cuCtxSetCurrent(d->ctx));

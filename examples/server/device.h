@@ -19,6 +19,7 @@ typedef unsigned long long CUdeviceptr;
 enum { STREAM_NON_BLOCKING = 1 };
 enum { CAPTURE_MODE_THREAD_LOCAL = 1 };
 enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
+enum { MULTIPROCESSOR_COUNT = 16 };
 
 #define CU_FUNCTIONS(X)                                                                         \
 	X(cuInit, (unsigned flags))                                                             \
@@ -27,6 +28,7 @@ enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
 	X(cuDevicePrimaryCtxRetain, (CUcontext * ctx, int device))                              \
 	X(cuCtxSetCurrent, (CUcontext ctx))                                                     \
 	X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                             \
+	X(cuDeviceGetAttribute, (int *value, int attribute, int device))                        \
 	X(cuModuleLoadData, (CUmodule * module, const void *image))                             \
 	X(cuModuleGetFunction, (CUfunction * f, CUmodule module, const char *name))             \
 	X(cuMemAlloc_v2, (CUdeviceptr * p, size_t size))                                        \
@@ -84,6 +86,7 @@ const char *cu_wrong(const char *what, int error);
 struct device {
 	CUcontext ctx;
 	int least, greatest; /* priorities of streams */
+	int sms;             /* multiprocessors */
 	char name[128];
 };
 const char *driver_load(void);

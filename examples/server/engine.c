@@ -96,18 +96,33 @@ static void spin(const struct lane *l)
 		;
 }
 
-/* The next request; NULL: there are none any more. */
-static struct request *next(struct lane *l)
+/* With the lock. */
+static bool may_take(const struct worker *w)
 {
+	const struct lane *l = w->lane;
+
+	return (l->head[0] || l->head[1]) && (!w->fills || l->serving || l->ending);
+}
+
+/* The next request; NULL: there are none any more. */
+static struct request *next(struct worker *w)
+{
+	struct lane *l = w->lane;
 	struct request *r;
 
 	spin(l);
 	pthread_mutex_lock(&l->lock);
-	while (!l->head[0] && !l->head[1] && !l->ending)
+	if (!w->fills)
+		l->serving = false;
+	while (!may_take(w) && !l->ending)
 		pthread_cond_wait(&l->changed, &l->lock);
 	r = l->head[0] ? l->head[0] : l->head[1];
 	if (r)
 		take_out(l, r);
+	if (!w->fills) {
+		l->serving = r != NULL;
+		pthread_cond_broadcast(&l->changed);
+	}
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }
@@ -128,42 +143,44 @@ __attribute__((format(printf, 3, 4))) static void refuse(
 	r->code = code;
 }
 
-static void count(struct lane *l, const struct request *r)
+static void count(const struct worker *w, const struct request *r)
 {
 	struct engine_counts *c = &r->model->counts;
 	uint64_t ns = r->ended - r->begun;
 
-	pthread_mutex_lock(&l->lock);
+	pthread_mutex_lock(&w->lane->lock);
 	c->served += !r->code;
+	c->filled += !r->code && w->fills;
 	c->failed += r->code != NULL;
 	c->run_ns += r->code ? 0 : ns;
 	c->run_max_ns = !r->code && ns > c->run_max_ns ? ns : c->run_max_ns;
-	pthread_mutex_unlock(&l->lock);
+	pthread_mutex_unlock(&w->lane->lock);
 }
 
-static const char *run(struct lane *l, struct request *r)
+static const char *run(struct worker *w, struct request *r)
 {
-	const struct launcher launcher = {next_stream, &l->stream, r->model->urgent, l->asleep};
+	const struct launcher launcher = {
+		next_stream, &w->stream, w->fills, r->model->urgent, w->asleep};
 
-	TRY(device_use(&l->engine->device));
+	TRY(device_use(&w->lane->engine->device));
 	return model_run(&r->model->model, &launcher, r->picture, &r->answer);
 }
 
-static void *lane_main(void *arg)
+static void *worker_main(void *arg)
 {
 	const uint64_t one = 1;
-	struct lane *l = arg;
+	struct worker *w = arg;
 	struct request *r;
 
-	while ((r = next(l))) {
+	while ((r = next(w))) {
 		const char *failed;
 
 		r->begun = now();
-		failed = run(l, r);
+		failed = run(w, r);
 		r->ended = now();
 		if (failed)
 			refuse(r, "device", "%s", failed);
-		count(l, r);
+		count(w, r);
 		/* It is the asker's again. His eventfd is 0, and takes it at once. */
 		while (write(r->event, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
@@ -171,23 +188,44 @@ static void *lane_main(void *arg)
 	return NULL;
 }
 
+static const char *start_worker(struct worker *w, bool urgent)
+{
+	if (!urgent)
+		CU(cuEventCreate(&w->asleep, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING));
+	if (pthread_create(&w->thread, NULL, worker_main, w))
+		return "no thread can be had";
+	w->started = true;
+	return NULL;
+}
+
+static void end_worker(struct worker *w)
+{
+	if (w->started)
+		pthread_join(w->thread, NULL);
+	if (w->asleep)
+		cu.cuEventDestroy_v2(w->asleep);
+	stream_close(&w->stream);
+}
+
 /* name: of its model, or of all. */
 static const char *start_lane(struct engine *e, bool urgent, const char *name)
 {
 	struct lane *l = &e->lane[e->lanes++];
 
-	*l = (struct lane){.engine = e, .spin_ns = urgent ? e->spin_ns : 0};
+	*l = (struct lane){.engine = e,
+		.spin_ns = urgent ? e->spin_ns : 0,
+		.worker = {.lane = l},
+		.filler = {.lane = l, .fills = true}};
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	l->tail[0] = &l->head[0];
 	l->tail[1] = &l->head[1];
-	TRY(stream_open(&e->streams, urgent, name, &l->stream));
-	if (!urgent)
-		CU(cuEventCreate(&l->asleep, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING));
-	if (pthread_create(&l->thread, NULL, lane_main, l))
-		return "no thread can be had";
-	l->started = true;
-	return NULL;
+	TRY(stream_open(&e->streams, urgent, name, &l->worker.stream));
+	TRY(start_worker(&l->worker, urgent));
+	if (urgent || !e->streams.fill)
+		return NULL;
+	TRY(stream_open_fill(&l->filler.stream));
+	return start_worker(&l->filler, false);
 }
 
 /* --- from begin to end --- */
@@ -216,7 +254,8 @@ const char *engine_start(struct engine *e, int device, const void *image)
 	TRY(streams_share(&e->streams));
 	TRY(kernels_load(&e->kernels, image));
 	for (unsigned i = 0; i < e->models; i++)
-		TRY(model_load(&e->model[i].model, &e->kernels));
+		TRY(model_load(&e->model[i].model, &e->kernels,
+			!e->model[i].urgent && e->streams.fill ? 2 : 1));
 	return start_lanes(e);
 }
 
@@ -235,11 +274,8 @@ void engine_stop(struct engine *e)
 		atomic_store(&l->ending, true);
 		pthread_cond_broadcast(&l->changed);
 		pthread_mutex_unlock(&l->lock);
-		if (l->started)
-			pthread_join(l->thread, NULL);
-		if (l->asleep)
-			cu.cuEventDestroy_v2(l->asleep);
-		stream_close(&l->stream);
+		end_worker(&l->worker);
+		end_worker(&l->filler);
 		pthread_cond_destroy(&l->changed);
 		pthread_mutex_destroy(&l->lock);
 	}
@@ -267,7 +303,7 @@ static bool submit(struct engine *e, struct request *r)
 	} else {
 		append(l, r);
 		taken = true;
-		pthread_cond_signal(&l->changed);
+		pthread_cond_broadcast(&l->changed);
 	}
 	pthread_mutex_unlock(&l->lock);
 	return taken;
@@ -337,7 +373,9 @@ static void show_model(struct engine_model *m, FILE *to)
 	fprintf(to, "\"left\": %llu, \"mean_us\": %.1f, \"max_us\": %.1f", (ull)c.left,
 		c.served ? (double)c.run_ns / 1e3 / (double)c.served : 0,
 		(double)c.run_max_ns / 1e3);
-	if (stream_stops(&m->lane->stream, &s))
+	if (m->lane->filler.started)
+		fprintf(to, ", \"filled\": %llu", (ull)c.filled);
+	if (stream_stops(&m->lane->worker.stream, &s))
 		fprintf(to,
 			", \"level\": %u, \"preemptions\": %llu, \"interrupts\": %llu, "
 			"\"guarded\": %llu",
@@ -350,7 +388,7 @@ static void show_kernels(struct engine *e, FILE *to)
 {
 	struct stops s;
 
-	if (!e->lanes || !stream_stops(&e->lane[0].stream, &s))
+	if (!e->lanes || !stream_stops(&e->lane[0].worker.stream, &s))
 		return;
 	fprintf(to,
 		"\"rewritten\": {\"kernels\": %llu, \"kernels_left\": %llu, "
@@ -363,8 +401,8 @@ void engine_stats(struct engine *e, FILE *to)
 {
 	fprintf(to, "{\"mode\": \"%s\", \"device\": \"", mode_names[e->streams.mode]);
 	show_plain(e->device.name, to);
-	fprintf(to, "\", \"reserved_sms\": %u, ",
-		e->streams.mode == MODE_PARTITION ? e->streams.reserve : 0);
+	fprintf(to, "\", \"reserved_sms\": %u, \"fill_sms\": %u, ",
+		e->streams.mode == MODE_PARTITION ? e->streams.reserve : 0, e->streams.fill);
 	show_kernels(e, to);
 	fprintf(to, "\"models\": [");
 	for (unsigned i = 0; i < e->models; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Models, their queues, and the threads that serve them. In the mode sequential one thread serves
- * all models, requests of urgent ones first; in the others each model has its own. Whoever asks
+ * all models, requests of urgent ones first; in the others each model has its own, and with
+ * --fill-sms those that are not urgent have a second one, whose stream nobody stops. Whoever asks
  * waits in his own thread (engine_ask).
  */
 #pragma once
@@ -16,6 +17,7 @@
 struct engine_counts {
 	unsigned waiting;
 	uint64_t served, failed, refused, left; /* left: who asked was gone before it began */
+	uint64_t filled;                        /* served by who fills */
 	uint64_t run_ns, run_max_ns;
 };
 
@@ -39,6 +41,15 @@ struct request {
 	struct request *next;
 };
 
+struct worker {
+	struct lane *lane;
+	bool fills; /* takes what waits while the other one serves; the second room of models is its */
+	pthread_t thread;
+	bool started;
+	struct model_stream stream;
+	CUevent asleep; /* of one that is not urgent: it wants no processor while it waits */
+};
+
 /* First come, first served; urgent models before others. */
 struct lane {
 	struct engine *engine;
@@ -48,10 +59,8 @@ struct lane {
 	_Atomic unsigned length;
 	_Atomic bool ending;
 	uint64_t spin_ns;
-	pthread_t thread;
-	bool started;
-	struct model_stream stream;
-	CUevent asleep; /* of a lane that is not urgent: it wants no processor while it waits */
+	bool serving; /* who does not fill; with the lock */
+	struct worker worker, filler;
 };
 
 struct engine {

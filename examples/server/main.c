@@ -22,7 +22,7 @@ struct server {
 	struct http *http;
 };
 
-enum { KEY_QUEUE = 256, KEY_RESERVE, KEY_ELASTIC, KEY_SPIN, KEY_HTTP, KEY_CONNECTIONS, KEY_IMAGE };
+enum { KEY_QUEUE = 256, KEY_RESERVE, KEY_ELASTIC, KEY_FILL, KEY_BESIDE, KEY_SPIN, KEY_HTTP, KEY_CONNECTIONS, KEY_IMAGE };
 
 static const struct argp_option options[] = {
 	{"real-time", 'r', "NAME=KIND", 0, "A model whose requests are urgent", 0},
@@ -49,6 +49,13 @@ static const struct argp_option options[] = {
 		"partition: the others have those as well after so many microseconds without "
 		"real-time work (default: never)",
 		0},
+	{"fill-sms", KEY_FILL, "N", 0,
+		"level2 and guardian: best-effort models keep at most so many multiprocessors for "
+		"a second request each, "
+		"which nobody stops (default: none)",
+		0},
+	{"beside", KEY_BESIDE, NULL, 0,
+		"level2 and guardian: best-effort models run beside each other, not in turns", 0},
 	{"spin", KEY_SPIN, "US", 0,
 		"Threads of real-time models look for work and answers for so many microseconds "
 		"before "
@@ -121,6 +128,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ELASTIC:
 		s->engine.streams.elastic_ns = number(state, arg, 1, 1000000) * (uint64_t)1000;
 		return 0;
+	case KEY_FILL:
+		s->engine.streams.fill = number(state, arg, 1, 1024);
+		return 0;
+	case KEY_BESIDE:
+		s->engine.streams.beside = true;
+		return 0;
 	case KEY_SPIN:
 		s->engine.spin_ns = number(state, arg, 0, 10000) * (uint64_t)1000;
 		s->engine.streams.spin_ns = s->engine.spin_ns;
@@ -132,6 +145,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "no model: give --real-time or --best-effort");
 		if (!s->socket && !s->port)
 			argp_error(state, "nowhere to listen: give --socket or --http");
+		if ((s->engine.streams.fill || s->engine.streams.beside) &&
+			!mode_stops(s->engine.streams.mode))
+			argp_error(state, "--fill-sms and --beside go with the modes level2 and "
+					  "guardian");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

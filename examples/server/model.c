@@ -69,38 +69,52 @@ static const char *make_weights(struct model *m)
 	return failed;
 }
 
-const char *model_load(struct model *m, const struct kernels *k)
+static const char *make_room(struct room *r, const struct net *n)
 {
-	const struct net *n = &m->net;
-
-	m->kernels = k;
-	CU(cuMemAlloc_v2(&m->weights, n->weights * sizeof(float)));
-	CU(cuMemAlloc_v2(&m->part, n->part * sizeof(float)));
-	CU(cuMemAlloc_v2(&m->input, n->input));
+	CU(cuMemAlloc_v2(&r->part, n->part * sizeof(float)));
+	CU(cuMemAlloc_v2(&r->input, n->input));
 	for (int i = 0; i < NET_BUFFERS; i++)
 		if (n->buffer[i])
-			CU(cuMemAlloc_v2(&m->buffer[i], n->buffer[i] * sizeof(float)));
-	CU(cuMemHostAlloc(&m->host_input, n->input, 0));
-	CU(cuMemHostAlloc((void **)&m->host_output, n->output * sizeof(float), 0));
+			CU(cuMemAlloc_v2(&r->buffer[i], n->buffer[i] * sizeof(float)));
+	CU(cuMemHostAlloc(&r->host_input, n->input, 0));
+	CU(cuMemHostAlloc((void **)&r->host_output, n->output * sizeof(float), 0));
+	return NULL;
+}
+
+const char *model_load(struct model *m, const struct kernels *k, unsigned rooms)
+{
+	m->kernels = k;
+	CU(cuMemAlloc_v2(&m->weights, m->net.weights * sizeof(float)));
+	for (unsigned i = 0; i < rooms; i++)
+		TRY(make_room(&m->room[i], &m->net));
 	return make_weights(m);
+}
+
+static void free_on_device(CUdeviceptr p)
+{
+	if (p)
+		cu.cuMemFree_v2(p);
+}
+
+static void free_room(struct room *r)
+{
+	free_on_device(r->part);
+	free_on_device(r->input);
+	for (int i = 0; i < NET_BUFFERS; i++)
+		free_on_device(r->buffer[i]);
+	if (r->graph)
+		cu.cuGraphExecDestroy(r->graph);
+	if (r->host_input)
+		cu.cuMemFreeHost(r->host_input);
+	if (r->host_output)
+		cu.cuMemFreeHost(r->host_output);
 }
 
 void model_free(struct model *m)
 {
-	const CUdeviceptr device[] = {m->weights, m->part, m->input};
-
-	for (size_t i = 0; i < sizeof(device) / sizeof(*device); i++)
-		if (device[i])
-			cu.cuMemFree_v2(device[i]);
-	for (int i = 0; i < NET_BUFFERS; i++)
-		if (m->buffer[i])
-			cu.cuMemFree_v2(m->buffer[i]);
-	if (m->graph)
-		cu.cuGraphExecDestroy(m->graph);
-	if (m->host_input)
-		cu.cuMemFreeHost(m->host_input);
-	if (m->host_output)
-		cu.cuMemFreeHost(m->host_output);
+	free_on_device(m->weights);
+	for (unsigned i = 0; i < MODEL_ROOMS; i++)
+		free_room(&m->room[i]);
 	memset(m, 0, sizeof(*m));
 }
 
@@ -116,60 +130,63 @@ static const char *each(CUfunction f, uint64_t n, CUstream s, void **params)
 	return NULL;
 }
 
-static const char *run_conv(struct model *m, const struct layer *l, CUstream s)
+static const char *run_conv(
+	const struct model *m, struct room *r, const struct layer *l, CUstream s)
 {
 	CUdeviceptr weights = m->weights + l->weights * sizeof(float);
 	CUdeviceptr bias = m->weights + l->bias * sizeof(float);
-	CUdeviceptr residual = l->residual == NET_NONE ? 0 : m->buffer[l->residual];
+	CUdeviceptr residual = l->residual == NET_NONE ? 0 : r->buffer[l->residual];
 	struct conv_shape shape = l->shape;
 	struct finish_shape finish = {.count = (unsigned)(l->rows * shape.outputs),
 		.outputs = shape.outputs,
 		.parts = l->parts,
 		.relu = l->relu};
-	void *a[] = {&m->part, &m->buffer[l->from], &weights, &shape};
-	void *b[] = {&m->buffer[l->to], &m->part, &bias, &residual, &finish};
+	void *a[] = {&r->part, &r->buffer[l->from], &weights, &shape};
+	void *b[] = {&r->buffer[l->to], &r->part, &bias, &residual, &finish};
 
 	CU(cuLaunchKernel(m->kernels->conv, blocks(l->rows, CONV_ROWS),
 		blocks(shape.outputs, CONV_COLUMNS), l->parts, CONV_THREADS, 1, 1, 0, s, a, NULL));
 	return each(m->kernels->finish, finish.count, s, b);
 }
 
-static const char *run_layer(struct model *m, const struct layer *l, CUstream s)
+static const char *run_layer(
+	const struct model *m, struct room *r, const struct layer *l, CUstream s)
 {
 	struct pool_shape shape = {
 		l->shape.batch, l->shape.height, l->shape.width, l->shape.inputs};
-	void *params[] = {&m->buffer[l->to], &m->buffer[l->from], &shape};
+	void *params[] = {&r->buffer[l->to], &r->buffer[l->from], &shape};
 
 	if (l->kind == LAYER_CONV)
-		return run_conv(m, l, s);
+		return run_conv(m, r, l, s);
 	return each(l->kind == LAYER_POOL ? m->kernels->pool : m->kernels->mean,
 		l->rows * shape.channels, s, params);
 }
 
-static const char *run_input(struct model *m, uint32_t picture, CUstream s)
+static const char *run_input(
+	const struct model *m, struct room *r, uint32_t picture, CUstream s)
 {
 	struct input_shape shape = {(unsigned)m->net.input, m->net.o.batch};
-	void *params[] = {&m->buffer[0], &m->input, &shape};
-	uint32_t state = picture * 2654435761u + 1, *words = m->host_input;
-	unsigned char *bytes = m->host_input;
+	void *params[] = {&r->buffer[0], &r->input, &shape};
+	uint32_t state = picture * 2654435761u + 1, *words = r->host_input;
+	unsigned char *bytes = r->host_input;
 
 	state = state ? state : 1;
 	for (size_t i = 0; i < m->net.input / 4; i++)
 		words[i] = scramble(&state);
 	for (size_t i = m->net.input / 4 * 4; i < m->net.input; i++)
 		bytes[i] = (unsigned char)scramble(&state);
-	CU(cuMemcpyHtoDAsync_v2(m->input, m->host_input, m->net.input, s));
+	CU(cuMemcpyHtoDAsync_v2(r->input, r->host_input, m->net.input, s));
 	return each(m->kernels->input, m->net.input * m->net.o.batch, s, params);
 }
 
-static void read_answer(const struct model *m, struct answer *a)
+static void read_answer(const struct model *m, const struct room *r, struct answer *a)
 {
-	const unsigned char *bytes = (const unsigned char *)m->host_output;
+	const unsigned char *bytes = (const unsigned char *)r->host_output;
 	uint64_t word;
 
 	a->class = 0;
 	for (unsigned i = 1; i < NET_CLASSES; i++)
-		if (m->host_output[i] > m->host_output[a->class])
+		if (r->host_output[i] > r->host_output[a->class])
 			a->class = i;
 	a->digest = 14695981039346656037u;
 	for (size_t i = 0; i + sizeof(word) <= m->net.output * sizeof(float); i += sizeof(word)) {
@@ -185,7 +202,7 @@ static const char *run_layers(struct model *m, const struct launcher *l)
 
 	for (unsigned i = 0; i < m->net.layers; i++) {
 		TRY(l->stream(l->ctx, &s));
-		TRY(run_layer(m, &m->net.layer[i], s));
+		TRY(run_layer(m, &m->room[l->room], &m->net.layer[i], s));
 	}
 	return NULL;
 }
@@ -193,6 +210,7 @@ static const char *run_layers(struct model *m, const struct launcher *l)
 /* What is launched for the first time may have to be loaded: not while a stream is captured. */
 static const char *make_graph(struct model *m, const struct launcher *l, CUstream s)
 {
+	struct room *r = &m->room[l->room];
 	const char *failed;
 	CUgraph graph;
 	int rc;
@@ -204,20 +222,22 @@ static const char *make_graph(struct model *m, const struct launcher *l, CUstrea
 		cu.cuGraphDestroy(graph);
 		return failed;
 	}
-	rc = cu.cuGraphInstantiateWithFlags(&m->graph, graph, 0);
+	rc = cu.cuGraphInstantiateWithFlags(&r->graph, graph, 0);
 	cu.cuGraphDestroy(graph);
 	return rc ? cu_wrong("cuGraphInstantiateWithFlags", rc) : NULL;
 }
 
 static const char *run_all(struct model *m, const struct launcher *l, CUstream s)
 {
-	if (!l->graph || !m->warm) {
-		m->warm = true;
+	struct room *r = &m->room[l->room];
+
+	if (!l->graph || !r->warm) {
+		r->warm = true;
 		return run_layers(m, l);
 	}
-	if (!m->graph)
+	if (!r->graph)
 		TRY(make_graph(m, l, s));
-	CU(cuGraphLaunch(m->graph, s));
+	CU(cuGraphLaunch(r->graph, s));
 	return NULL;
 }
 
@@ -235,15 +255,16 @@ static const char *wait_for(const struct launcher *l, CUstream s)
 const char *model_run(
 	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer)
 {
+	struct room *r = &m->room[l->room];
 	CUstream s;
 
 	TRY(l->stream(l->ctx, &s));
-	TRY(run_input(m, picture, s));
+	TRY(run_input(m, r, picture, s));
 	TRY(run_all(m, l, s));
 	TRY(l->stream(l->ctx, &s));
 	CU(cuMemcpyDtoHAsync_v2(
-		m->host_output, m->buffer[m->net.last], m->net.output * sizeof(float), s));
+		r->host_output, r->buffer[m->net.last], m->net.output * sizeof(float), s));
 	TRY(wait_for(l, s));
-	read_answer(m, answer);
+	read_answer(m, r, answer);
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network on a device, with room for one request at a time. */
+/* A network on a device, with room for so many requests at a time. */
 #pragma once
 #include "device.h"
 #include "nets.h"
@@ -17,30 +17,39 @@ struct answer {
 	unsigned class;  /* what it takes the first picture for */
 };
 
-struct model {
-	char name[MODEL_NAME];
-	struct net net;
-	const struct kernels *kernels;
-	CUdeviceptr weights, part, input, buffer[NET_BUFFERS];
+/* For one request at a time. */
+struct room {
+	CUdeviceptr part, input, buffer[NET_BUFFERS];
 	void *host_input; /* pinned */
 	float *host_output;
 	CUgraphExec graph; /* of the layers, for launchers that take one; NULL: not yet */
 	bool warm;         /* all kernels have been launched before */
 };
 
+#define MODEL_ROOMS 2
+
+struct model {
+	char name[MODEL_NAME];
+	struct net net;
+	const struct kernels *kernels;
+	CUdeviceptr weights;
+	struct room room[MODEL_ROOMS];
+};
+
 /* The device is current to the thread. A model that did not load is to be freed, too. */
-const char *model_load(struct model *m, const struct kernels *k);
+const char *model_load(struct model *m, const struct kernels *k, unsigned rooms);
 void model_free(struct model *m);
 
 /* Where the next layer of a request goes: asked before each. */
 struct launcher {
 	const char *(*stream)(void *ctx, CUstream *stream);
 	void *ctx;
+	unsigned room;  /* of the model's */
 	bool graph;     /* all layers at once, in one graph: the stream is always the same */
 	CUevent asleep; /* to wait for the answer with; NULL: the thread looks for it all the time
 			 */
 };
 
-/* A request, from picture to answer; by one thread at a time. The picture is made from a number. */
+/* A request, from picture to answer; by one thread at a time for each room. The picture is made from a number. */
 const char *model_run(
 	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer);

@@ -37,6 +37,13 @@ const char *streams_init(const struct streams *s)
 
 const char *streams_share(struct streams *s)
 {
+	unsigned sms = (unsigned)s->device->sms, rest = sms - s->fill;
+
+	if (s->fill >= sms)
+		return wrong("there are %u multiprocessors, not more than --fill-sms", sms);
+	if (s->fill)
+		TRY(explain("fm_cuda_reserve", fm_cuda_reserve(rest, &rest))); /* Fermata */
+	s->fill = sms - rest;
 	if (s->mode == MODE_PARTITION)
 		TRY(explain("fm_cuda_reserve", fm_cuda_reserve(s->reserve, &s->reserve))); /* Fermata */
 	return NULL;
@@ -46,7 +53,7 @@ static void stopped(CUstream stream, uint64_t at_ns, void *m);
 
 const char *stream_open(const struct streams *s, bool urgent, const char *name, struct model_stream *m)
 {
-	bool turns = s->mode != MODE_PARTITION; /* there the others run beside each other */
+	bool turns = s->mode != MODE_PARTITION && !s->beside;
 	struct fm_cuda_binding b = {.size = sizeof(b), .group = urgent ? "urgent" : turns ? name : "others", .ctx = m, .preempted = stopped, /* Fermata */
 		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = urgent || s->mode == MODE_LEVEL2 ? 2 : 0}; /* Fermata */
 
@@ -59,6 +66,13 @@ const char *stream_open(const struct streams *s, bool urgent, const char *name, 
 	if (s->mode >= MODE_LEVEL2)
 		return explain("fm_cuda_bind", fm_cuda_bind(m->stream, &b)); /* Fermata */
 	return NULL;
+}
+
+const char *stream_open_fill(struct model_stream *m)
+{
+	struct fm_cuda_binding b = {.size = sizeof(b), .group = "filling", .priority = FM_PRIORITY_LOW, .level = 2}; /* Fermata */
+
+	return explain("fm_cuda_stream_create", fm_cuda_stream_create(&m->stream, FM_CUDA_REST, &b)); /* Fermata */
 }
 
 const char *stream_next(struct model_stream *m, CUstream *stream)

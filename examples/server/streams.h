@@ -19,6 +19,10 @@ enum mode {
 };
 extern const char *const mode_names[MODES];
 int mode_find(const char *name); /* or -1 */
+static inline bool mode_stops(enum mode m)
+{
+	return m == MODE_LEVEL2 || m == MODE_GUARDIAN;
+}
 
 struct streams {
 	enum mode mode;
@@ -26,6 +30,10 @@ struct streams {
 	 * time without work the others may use those as well; 0: never. */
 	unsigned reserve;
 	uint64_t elastic_ns;
+	/* For level2 and guardian: how many multiprocessors, at most, the others keep for requests
+	 * that nobody stops; 0: none. And do they run beside each other, or in turns? */
+	unsigned fill;
+	bool beside;
 	uint64_t spin_ns; /* Fermata's thread looks for so long before it sleeps */
 	const struct device *device;
 };
@@ -33,7 +41,7 @@ struct streams {
 /* Before all else that has to do with CUDA: whatever looks for the driver's functions earlier gets
  * those that load kernels as they are. */
 const char *streams_init(const struct streams *s);
-/* With the device open. reserve becomes what there is. */
+/* With the device open. reserve and fill become what there is. */
 const char *streams_share(struct streams *s);
 
 struct model_stream {
@@ -43,6 +51,8 @@ struct model_stream {
 };
 const char *stream_open(
 	const struct streams *s, bool urgent, const char *name, struct model_stream *m);
+/* The one that nobody stops. */
+const char *stream_open_fill(struct model_stream *m);
 /* The one for the next kernel. */
 const char *stream_next(struct model_stream *m, CUstream *stream);
 void stream_close(struct model_stream *m);

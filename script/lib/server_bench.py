@@ -19,13 +19,16 @@ from demo import Failed, Progress, start  # noqa: E402
 from server_svg import draw  # noqa: E402
 
 MODES = ("sequential", "streams", "priority-streams", "level2", "guardian", "partition")
-GIVEN = {"elastic": ("partition", "--elastic", "1000")}  # what is a mode here, and an option there
+# What is a mode here, and options there.
+GIVEN = {"filled": ("guardian", "--beside", "--fill-sms", "{fill}"), "elastic": ("partition", "--elastic", "1000")}
 UNDER_FERMATA = ("level2", "guardian", "partition")
 SHAPES = {"a": 1, "c": 4}  # best-effort models, as in DISB's mixes of these letters
 LOAD = 0.5  # of what the real-time model can do alone
-# Kernels of some 10 us, and of 0.3 to 2 ms with many blocks of some 100 us, on an H200.
+# Requests for one answer each, as in DISB: kernels of some 10 us on an H200. Heavy ones fill it: kernels of 0.3 to 2 ms, of
+# many blocks of some 100 us.
 RT = "resnet50"
-BE = ("resnet50,batch=64,depth=512", "mlp,batch=16", "vgg16,batch=8,depth=512", "resnet18,batch=64,depth=512")
+BE = ("resnet50", "mlp", "vgg16", "resnet18")
+HEAVY_BE = ("resnet50,batch=64,depth=512", "mlp,batch=16", "vgg16,batch=8,depth=512", "resnet18,batch=64,depth=512")
 SMALL_RT = "resnet18,size=16,width=4"
 SMALL_BE = ("resnet50,size=16,width=4", "mlp,size=8,width=8", "vgg16,size=16,width=4", "resnet18,size=16,width=4,batch=2")
 START_S = 60
@@ -49,7 +52,7 @@ class Server:
         self.bench, self.mode = bench, mode
         self.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-server-"))
         self.socket = os.path.join(self.dir, "socket")
-        mode, *options = GIVEN.get(mode, (mode,))
+        mode, *options = (o.format(fill=bench.args.fill) for o in GIVEN.get(mode, (mode,)))
         env = dict(bench.env)
         if mode in UNDER_FERMATA:
             env["LD_PRELOAD"] = os.path.join(bench.args.build, "lib", "libfermata-cuda.so")
@@ -93,12 +96,14 @@ class Server:
     def stats(self):
         return json.loads(self.ask("stats")[0][3:])
 
-    def run(self, tasks, seconds):
-        """tasks: a load of each model. Of each: its requests, (begin, end, time of the server) in ns."""
+    def run(self, tasks, seconds, clients=1):
+        """tasks: a load of each model; so many clients of each but the real-time one. Of each: its requests, (begin, end,
+        time of the server) in ns."""
         workload, log = (os.path.join(self.dir, name) for name in ("workload", "log"))
+        ids = {m: [f"{m}.{i}" for i in range(1 if m == "rt" else clients)] for m in tasks}
         with open(workload, "w", encoding="ascii") as f:
-            json.dump({"time": seconds, "tasks": [
-                {"id": m, "load": load, "client": {"name": m, "model_name": m}} for m, load in tasks.items()]}, f)
+            json.dump({"time": seconds, "tasks": [{"id": id_, "load": load, "client": {"name": id_, "model_name": m}}
+                                                  for m, load in tasks.items() for id_ in ids[m]]}, f)
         argv = [self.bench.fermata, "bench", "--native", "--threads", "--driver", self.bench.driver, "--warm-up", "1",
                 "--alone", "1", "--json", workload]
         env = dict(self.bench.env, INFERENCE_SOCKET=self.socket, INFERENCE_LOG=log,
@@ -110,7 +115,7 @@ class Server:
         if not r.stdout.startswith("{"):
             raise Failed((r.stderr.strip().splitlines() or ["`fermata bench' says nothing"])[-1])
         found = {t["id"]: t for t in json.loads(r.stdout)["runs"][0]["tasks"]}
-        return {m: self.requests(f"{log}.{m}", found[m]) for m in tasks}
+        return {m: [r for id_ in ids[m] for r in self.requests(f"{log}.{id_}", found[id_])] for m in tasks}
 
     def requests(self, log, task):
         if task["failed"]:
@@ -152,7 +157,7 @@ class Bench:
         self.fermata = os.path.join(args.build, "bin", "fermata")
         self.driver = os.path.join(args.build, "lib", "inference_bench.so")
         rt = args.rt or (SMALL_RT if args.small else RT)
-        be = args.be or (SMALL_BE if args.small else BE)
+        be = args.be or (SMALL_BE if args.small else HEAVY_BE if args.heavy else BE)
         self.models = {"rt": rt} | {f"be{i + 1}": kind for i, kind in enumerate(be)}
         self.shapes = {s: min(SHAPES[s], len(be)) for s in args.shapes}
         # Threads that spin need processors to do it on, beside those that compute nothing either.
@@ -191,12 +196,13 @@ class Bench:
     def shape(self, server, n, seconds):
         before = {m["name"]: m for m in server.stats()["models"]}
         best = [f"be{i + 1}" for i in range(n)]
-        found = server.run({"rt": self.periodic()} | {m: {"type": "continuous"} for m in best}, seconds)
+        found = server.run({"rt": self.periodic()} | {m: {"type": "continuous"} for m in best}, seconds, self.args.clients)
         us = latencies(found["rt"], self.interval, seconds)
         per_s = {m: len(r) / seconds for m, r in found.items()}
         after = {m["name"]: m for m in server.stats()["models"]}
         stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best)
                  for k in ("preemptions", "interrupts", "guarded")}
+        stops["filled"] = sum(after[m].get("filled", 0) - before[m].get("filled", 0) for m in best)
         stops["launched"] = sum((after[m]["served"] - before[m]["served"]) * after[m]["kernels"] for m in best)
         return summary(us, found["rt"]) | stops | {
             "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
@@ -261,6 +267,7 @@ class Bench:
             for k in ("p50", "p99"):
                 r[k + "_ratio"] = r[k + "_us"] / alone[k + "_us"]
         return {"device": self.device, "seconds": self.args.seconds, "spin_us": self.spin_us, "reserve_sms": self.args.reserve,
+                "fill_sms": self.args.fill, "clients": self.args.clients,
                 "models": self.models, "alone_us": self.alone_us, "interval_us": self.interval / 1e3,
                 "alone": alone | {"of_alone": self.alone_us["rt"] / self.interval * 1e3}, "shapes": self.shapes,
                 "modes": rows, "under_fermata": self.under}
@@ -327,11 +334,14 @@ def arguments():
     p = argparse.ArgumentParser(prog="script/server-bench")
     p.add_argument("--build", required=True)
     p.add_argument("--seconds", type=float, default=5)
-    p.add_argument("--modes", default=",".join(MODES))
+    p.add_argument("--modes", default=",".join((*MODES, "filled")))
     p.add_argument("--shapes", default=",".join(SHAPES))
     p.add_argument("--rt")
     p.add_argument("--be", action="append")
     p.add_argument("--reserve", type=int, default=32)
+    p.add_argument("--fill", type=int, default=16)
+    p.add_argument("--clients", type=int, default=2)
+    p.add_argument("--heavy", action="store_true")
     p.add_argument("--image")
     p.add_argument("--json")
     p.add_argument("--svg")
@@ -339,6 +349,8 @@ def arguments():
     args = p.parse_args()
     if not 0.1 <= args.seconds <= 600:
         p.error("--seconds: from 0.1 to 600")
+    if args.clients < 1 or args.fill < 1:
+        p.error("--clients, --fill: at least 1")
     if args.be and len(args.be) > 4:
         p.error("--be: at most four")
     args.modes = words(args.modes, (*MODES, *GIVEN), "--modes", p)

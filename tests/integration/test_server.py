@@ -260,9 +260,8 @@ def clients_that_die(stack):
     server.end()
 
 
-def ends_in_order(stack):
+def ends(stack, server):
     """Who is there is answered: served, if he was before."""
-    server = Server(stack)
     clients = [Client(stack, server) for _ in range(3)]
     for c in clients:
         c.say(*["infer deep 0"] * 5)
@@ -274,6 +273,10 @@ def ends_in_order(stack):
     check(all(c.hear() == "" for c in clients), "there was more")
     check(server.wait() == 0, f"status {server.p.returncode}")
     check(not os.path.exists(server.path), "its socket is still there")
+
+
+def ends_in_order(stack):
+    ends(stack, Server(stack))
 
 
 def second_server(stack):
@@ -312,7 +315,7 @@ def refused(*argv, env=None):
 def options(stack):
     r = subprocess.run([SERVER, "--help"], text=True, capture_output=True, timeout=PATIENCE)
     check(r.returncode == 0 and not r.stderr, r)
-    for word in ("sequential", "streams", "priority-streams", "level2", "guardian", "partition", "--real-time", "--socket",
+    for word in ("sequential", "streams", "priority-streams", "level2", "guardian", "partition", "--real-time", "--socket", "--fill-sms",
                  "resnet50", "vgg16"):
         check(word in r.stdout, f"--help has no word of {word}")
     at = ("--socket", "/dev/null/nowhere")
@@ -346,7 +349,7 @@ def without_fermata(stack):
 def under_fermata(stack):
     """Stopped at random, in the midst of their work, or on multiprocessors of their own: answers are the same."""
     need_cuda_shim()
-    for mode, *options in (("level2",), ("guardian",), ("partition",), ("partition", "--elastic", "100")):
+    for mode, *options in (("level2",), ("guardian",), ("guardian", "--beside"), ("partition",), ("partition", "--elastic", "100")):
         server = Server(stack, "--mode", mode, "--reserve-sms", "3", *options, shim=True)
         c = Client(stack, server)
 
@@ -364,6 +367,39 @@ def under_fermata(stack):
             eventually("somebody was stopped", round_)
             check(c.stats("deep")["level"] >= 2, c.stats("deep"))
         server.end()
+
+
+def filled(stack):
+    """Of two requests to a best-effort model one is on a few multiprocessors that it has for itself: answers are the same, also
+    of those that wait when the server ends."""
+    need_cuda_shim()
+    for mode in "level2", "guardian":
+        server = Server(stack, "--mode", mode, "--beside", "--fill-sms", "4", shim=True)
+        c = Client(stack, server)
+        check(0 < c.stats()["fill_sms"] <= 4 and c.stats()["reserved_sms"] == 0, c.stats())
+
+        def both(server=server, mode=mode):
+            threads = [threading.Thread(target=lambda: found.append(together(stack, server))) for _ in range(3)]
+            found = []
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            check(found == [{m: [ANSWERS[m]] * 3 for m in names(MODELS)}] * 3, f"{mode}: {found}")
+
+        def everybody_filled(both=both, c=c):
+            both()
+            return all(c.stats(m)["filled"] > 0 for m in names(MODELS) if m != "rt")
+
+        eventually("somebody filled", everybody_filled)
+        check("filled" not in c.stats("rt"), c.stats("rt"))
+        check(c.stats("deep")["filled"] < c.stats("deep")["served"], c.stats("deep"))
+        ends(stack, server)
+    said = refused("-r", f"a={SMALL}", "--mode", "guardian", "--fill-sms", "1000", "--socket", "unused",
+                   env=dict(cuda_env(os.environ), LD_PRELOAD=SHIM))
+    check("not more than --fill-sms" in said, said)
+    said = refused("-r", f"a={SMALL}", "--mode", "streams", "--fill-sms", "4", "--socket", "unused")
+    check("level2 and guardian" in said, said)
 
 
 def under_the_guardian(stack):
@@ -488,13 +524,13 @@ def bench_script(stack):
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     to = {name: os.path.join(dir_, name) for name in ("json", "svg")}
     argv = [os.path.join(SOURCE, "script", "server-bench"), "--build", BUILD, "--seconds", "0.3", "--modes",
-            "sequential,streams,guardian", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
+            "sequential,streams,guardian,filled", "--fill", "4", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
             "--svg", to["svg"]]
     r = subprocess.run(argv, env=cuda_env(os.environ), text=True, capture_output=True, timeout=4 * PATIENCE)
     check(r.returncode == 0, r)
     with open(to["json"], encoding="ascii") as f:
         found = json.load(f)
-    check(list(found["modes"]) == ["sequential", "streams", "guardian"] and list(found["alone_us"]) == ["rt", "be1"], found)
+    check(list(found["modes"]) == ["sequential", "streams", "guardian", "filled"] and list(found["alone_us"]) == ["rt", "be1"], found)
     for row in (m["a"] for m in found["modes"].values()):
         check(row["p50_us"] <= row["p99_us"] <= row["max_us"] and row["per_s"]["be1"] > 0, row)
         check(abs(row["p99_ratio"] * found["alone"]["p99_us"] - row["p99_us"]) < 1e-3 * row["p99_us"], row)
@@ -504,12 +540,13 @@ def bench_script(stack):
     words = {e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")}
     check({"sequential", "streams"} <= words, words)
     under = found["under_fermata"]
-    check(list(under) == ["guardian"] and under["guardian"]["kernels"] == 5 and under["guardian"]["kernels_left"] == 0, under)
+    check(list(under) == ["guardian", "filled"] and under["guardian"]["kernels"] == 5 and under["guardian"]["kernels_left"] == 0, under)
     check(under["guardian"]["p50_us"] > 0 and found["modes"]["guardian"]["a"]["guarded"] > 0, found["modes"]["guardian"])
     check(re.search(r"^guardian .* 5 +0 +\d+ %$", r.stdout, re.M), r.stdout)
+    check(found["modes"]["filled"]["a"]["filled"] > 0 and not found["modes"]["guardian"]["a"]["filled"], found["modes"])
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
-     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, options, without_fermata, under_fermata,
+     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, options, without_fermata, under_fermata, filled,
      under_the_guardian, device_lost,
      http, benchmark, benchmark_compares, bench_script)
