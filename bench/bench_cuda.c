@@ -6,7 +6,7 @@
  *	bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of N kernels each period, so much
  *	                                               of the CPU's time between two launches
  *	bench_cuda batch KERNEL_US BLOCKS              as many as the device takes, 200 queued
- *	bench_cuda stall KERNEL_US GRAPH               the same (GRAPH=0), or a graph of so many, and
+ *	bench_cuda stall KERNEL_US GRAPH               the same (GRAPH=0), or a graph of so many;
  *	                                               how long after its gate's close it stands
  *
  * All but launch say "ready", wait for "go BEGIN END" (CLOCK_MONOTONIC, ns), and answer in JSON.

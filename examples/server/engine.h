@@ -43,7 +43,7 @@ struct request {
 
 struct worker {
 	struct lane *lane;
-	bool fills; /* takes what waits while the other one serves; the second room of models is its */
+	bool fills; /* takes what waits while the other one serves, in the models' second rooms */
 	pthread_t thread;
 	bool started;
 	struct model_stream stream;

@@ -22,7 +22,17 @@ struct server {
 	struct http *http;
 };
 
-enum { KEY_QUEUE = 256, KEY_RESERVE, KEY_ELASTIC, KEY_FILL, KEY_BESIDE, KEY_SPIN, KEY_HTTP, KEY_CONNECTIONS, KEY_IMAGE };
+enum {
+	KEY_QUEUE = 256,
+	KEY_RESERVE,
+	KEY_ELASTIC,
+	KEY_FILL,
+	KEY_BESIDE,
+	KEY_SPIN,
+	KEY_HTTP,
+	KEY_CONNECTIONS,
+	KEY_IMAGE
+};
 
 static const struct argp_option options[] = {
 	{"real-time", 'r', "NAME=KIND", 0, "A model whose requests are urgent", 0},
