@@ -162,8 +162,7 @@ static const char *run_layer(
 		l->rows * shape.channels, s, params);
 }
 
-static const char *run_input(
-	const struct model *m, struct room *r, uint32_t picture, CUstream s)
+static const char *run_input(const struct model *m, struct room *r, uint32_t picture, CUstream s)
 {
 	struct input_shape shape = {(unsigned)m->net.input, m->net.o.batch};
 	void *params[] = {&r->buffer[0], &r->input, &shape};

@@ -50,6 +50,7 @@ struct launcher {
 			 */
 };
 
-/* A request, from picture to answer; by one thread at a time for each room. The picture is made from a number. */
+/* A request, from picture to answer; by one thread at a time for each room. The picture is made
+ * from a number. */
 const char *model_run(
 	struct model *m, const struct launcher *l, uint32_t picture, struct answer *answer);
