@@ -104,7 +104,8 @@ FM_CUDA_API bool fm_cuda_scheduled(void);
  *
  * The stream must be idle: -EBUSY while it has unfinished commands (cuStreamSynchronize helps) or
  * any stream is being captured. A stream that was bound before is bound anew. The strings and the
- * structure are not kept.
+ * structure are not kept. A graph that is captured on a stream of level 2 does not stop
+ * inside kernels, wherever it is launched.
  *
  * The functions are told when the stream loses the device and gets it back. preempted: it has
  * unfinished commands, and has come to rest at a gate or inside a kernel, for the scheduler or
