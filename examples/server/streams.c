@@ -37,13 +37,17 @@ const char *streams_init(const struct streams *s)
 
 const char *streams_share(struct streams *s)
 {
-	unsigned sms = (unsigned)s->device->sms, rest = sms - s->fill;
+	unsigned sms = (unsigned)s->device->sms, others = sms - s->fill;
+	int rc = 0;
 
 	if (s->fill >= sms)
 		return wrong("there are %u multiprocessors, not more than --fill-sms", sms);
 	if (s->fill)
-		TRY(explain("fm_cuda_reserve", fm_cuda_reserve(rest, &rest))); /* Fermata */
-	s->fill = sms - rest;
+		rc = fm_cuda_reserve(others, &others); /* Fermata */
+	if (rc == -ENOSPC)
+		return wrong("--fill-sms %u: the device sets more multiprocessors apart at a time", s->fill);
+	TRY(explain("fm_cuda_reserve", rc));
+	s->fill = sms - others;
 	if (s->mode == MODE_PARTITION)
 		TRY(explain("fm_cuda_reserve", fm_cuda_reserve(s->reserve, &s->reserve))); /* Fermata */
 	return NULL;

@@ -398,6 +398,9 @@ def filled(stack):
     said = refused("-r", f"a={SMALL}", "--mode", "guardian", "--fill-sms", "1000", "--socket", "unused",
                    env=dict(cuda_env(os.environ), LD_PRELOAD=SHIM))
     check("not more than --fill-sms" in said, said)
+    said = refused("-r", f"a={SMALL}", "--mode", "guardian", "--fill-sms", "1", "--socket", "unused",
+                   env=dict(cuda_env(os.environ), LD_PRELOAD=SHIM))
+    check("apart at a time" in said, said)
     said = refused("-r", f"a={SMALL}", "--mode", "streams", "--fill-sms", "4", "--socket", "unused")
     check("level2 and guardian" in said, said)
 
