@@ -2,6 +2,8 @@
 /* CUDA: what is wrong with the driver, and what its devices cannot do. */
 #include "base/util.h"
 #include "doctor.h"
+#include "place.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -231,6 +233,16 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 		"see what trying them showed, below; update the driver");
 }
 
+/* `fermata run' says so, too, and runs the program. */
+static void judge_shim(struct doctor *d)
+{
+	struct fm_err err = {0};
+	char path[PATH_MAX];
+
+	if (place_cuda(path, &err) == -EINVAL)
+		doctor_found(d, WARNING, "shim", err.text, err.hint);
+}
+
 static void judge(struct doctor *d, const struct probe_result *result)
 {
 	const json_t *cuda = probe_step(result, "cuda");
@@ -246,6 +258,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 		judge_mps(d, result);
 	} else {
 		judge_devices(d, result);
+		judge_shim(d);
 		judge_gates(d, result);
 		judge_strict(d, result);
 		judge_partition(d, result);

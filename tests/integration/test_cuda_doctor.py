@@ -4,12 +4,13 @@
 with a remedy, and claims nothing that was not tried."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main
+from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_cuda_shim
 
 OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 
@@ -38,7 +39,17 @@ def well(stack):
     checks, devices = doctor(stack, FAKE_CUDA_DEVICES="2")
     says(checks, "cuda", "ok", "2 of 2 devices")
     check([d["levels"] for d in devices] == [[1, 2]] * 2, f"{devices}")
-    check(not {"gates", "mps", "mig"} & checks.keys(), f"{checks}")
+    check(not {"gates", "mps", "mig", "shim"} & checks.keys(), f"{checks}")
+
+
+def shim_that_cannot_be_preloaded(stack):
+    need_cuda_shim()
+    where = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-")), "a b")
+    os.mkdir(where)
+    shutil.copy(os.path.join(BUILD, "lib", "libfermata-cuda.so"), where)
+    checks, _ = doctor(stack, FERMATA_LIBDIR=where)
+    says(checks, "shim", "warning", f"{where}/libfermata-cuda.so", "install elsewhere")
+    says(checks, "cuda", "ok", "1 of 1 devices")
 
 
 def partition(stack):
@@ -208,5 +219,5 @@ def unreadable_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          unreadable_node)
