@@ -285,10 +285,11 @@ void fm_cuda_captures_clear(void);
 
 /* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
  * known. --- */
-/* A capture: its graph is empty. whole: on a stream whose kernels are never stopped in their middle.
+/* A capture: its graph is empty. whole: on a stream whose kernels are never stopped in their
+ * middle.
  */
 void fm_cuda_graph_begun(CUstream stream, bool whole);
-void fm_cuda_graph_entered(void);          /* a capture into a graph that was there */
+void fm_cuda_graph_entered(void); /* a capture into a graph that was there */
 /* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
  * driver that does not tell, how many have begun. */
 uint64_t fm_cuda_graph_number(CUstream stream);
