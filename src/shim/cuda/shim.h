@@ -285,9 +285,7 @@ void fm_cuda_captures_clear(void);
 
 /* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
  * known. --- */
-/* A capture: its graph is empty. whole: on a stream whose kernels are never stopped in their
- * middle.
- */
+/* A capture: its graph is empty. whole: where kernels are never stopped in their middle. */
 void fm_cuda_graph_begun(CUstream stream, bool whole);
 void fm_cuda_graph_entered(void); /* a capture into a graph that was there */
 /* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
