@@ -155,7 +155,8 @@ static const char *prepare(struct client *c, const struct fm_bench_open *how)
 	if ((size_t)snprintf(c->model, sizeof(c->model), "%s", how->model->name) >=
 		sizeof(c->model))
 		return "the model's name is too long";
-	snprintf(c->task, sizeof(c->task), "%s", how->task);
+	if ((size_t)snprintf(c->task, sizeof(c->task), "%s", how->task) >= sizeof(c->task))
+		return "the task's name is too long";
 	wrong = dial(c);
 	for (unsigned i = 0; !wrong && i < PICTURES; i++)
 		wrong = ask(c, i, &c->digest[i]);

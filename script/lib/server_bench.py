@@ -204,7 +204,7 @@ class Bench:
                  for k in ("preemptions", "interrupts", "guarded")}
         stops["filled"] = sum(after[m].get("filled", 0) - before[m].get("filled", 0) for m in best)
         stops["launched"] = sum((after[m]["served"] - before[m]["served"]) * after[m]["kernels"] for m in best)
-        return summary(us, found["rt"]) | stops | {
+        return summary(us, found["rt"]) | stops | {"fill_sms": server.stats()["fill_sms"],
             "per_s": per_s, "of_alone": sum(v * self.alone_us[m] / 1e6 for m, v in per_s.items()),
             "level": max((after[m].get("level", 0) for m in best), default=0)}
 
@@ -267,7 +267,7 @@ class Bench:
             for k in ("p50", "p99"):
                 r[k + "_ratio"] = r[k + "_us"] / alone[k + "_us"]
         return {"device": self.device, "seconds": self.args.seconds, "spin_us": self.spin_us, "reserve_sms": self.args.reserve,
-                "fill_sms": self.args.fill, "clients": self.args.clients,
+                "clients": self.args.clients,
                 "models": self.models, "alone_us": self.alone_us, "interval_us": self.interval / 1e3,
                 "alone": alone | {"of_alone": self.alone_us["rt"] / self.interval * 1e3}, "shapes": self.shapes,
                 "modes": rows, "under_fermata": self.under}

@@ -546,6 +546,7 @@ def bench_script(stack):
     check(list(under) == ["guardian", "filled"] and under["guardian"]["kernels"] == 5 and under["guardian"]["kernels_left"] == 0, under)
     check(under["guardian"]["p50_us"] > 0 and found["modes"]["guardian"]["a"]["guarded"] > 0, found["modes"]["guardian"])
     check(re.search(r"^guardian .* 5 +0 +\d+ %$", r.stdout, re.M), r.stdout)
+    check(0 < found["modes"]["filled"]["a"]["fill_sms"] <= 4, found["modes"])
     check(found["modes"]["filled"]["a"]["filled"] > 0 and not found["modes"]["guardian"]["a"]["filled"], found["modes"])
 
 

@@ -43,7 +43,6 @@ static bool put(struct fm_cu_queue *q, CUfunction f)
 {
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {1, 1, 1}, .stream = q->stream};
-
 	fm_cu_result rc;
 
 	atomic_fetch_add(&q->ours, 1);
