@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch programs for script/lib/torch_bench:
   torch_client.py loop WORK          iterations without end; answers with the time of one
-  torch_client.py serve WORK PERIOD  a request each PERIOD us (0: one after the other); answers with latencies
+  torch_client.py serve WORK         a request each PERIOD us (0: one after the other); answers with latencies
   torch_client.py touch              the least use of a GPU, and out
   torch_client.py first WORK...      how long the first iteration of each takes, in ms, once there is a context; and out
-Each says "ready", answers each "go BEGIN END" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
+Each says "ready", answers each "go BEGIN END PERIOD" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
 import json
 import sys
 import time
@@ -147,8 +147,8 @@ def main():
     torch.cuda.synchronize()
     print("ready", flush=True)
     for line in sys.stdin:
-        begin, end = (int(word) for word in line.split()[1:])
-        answer = loop(step, begin, end) if what == "loop" else serve(step, int(sys.argv[3]), begin, end)
+        begin, end, period_us = (int(word) for word in line.split()[1:])
+        answer = loop(step, begin, end) if what == "loop" else serve(step, period_us, begin, end)
         print(json.dumps(answer), flush=True)
 
 
