@@ -12,6 +12,9 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include "../../bench/ocl.h"
 #include <CL/cl_ext.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <unistd.h>
 
 #define WORDS 4096
 #define BYTES (WORDS * sizeof(uint32_t))
@@ -185,9 +188,34 @@ static inline void conform_differs(int round, char *first, char *again)
 	exit(1);
 }
 
+/* Whose code it died in, which its status does not say. */
+static inline void conform_died(int sig)
+{
+	void *frames[48];
+
+	backtrace_symbols_fd(frames, backtrace(frames, 48), STDERR_FILENO);
+	raise(sig); /* the handler was for once */
+}
+
+/* A sanitizer says more. */
+static inline void conform_says_where(void)
+{
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+	struct sigaction a = {
+		.sa_handler = conform_died, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
+	void *frame;
+
+	(void)backtrace(&frame, 1); /* loads what it needs while that can be done */
+	sigaction(SIGSEGV, &a, NULL);
+	sigaction(SIGBUS, &a, NULL);
+	sigaction(SIGABRT, &a, NULL);
+#endif
+}
+
 static inline void conform_open(struct conform *c)
 {
 	ocl_open(&c->o);
+	conform_says_where(); /* after PoCL's own */
 	c->program = ocl_program(&c->o, conform_source);
 	c->mix = ocl_kernel(c->program, "scramble");
 	c->join = ocl_kernel(c->program, "join");
