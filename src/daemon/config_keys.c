@@ -132,9 +132,9 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 	for (const char *c = value; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			return fm_err_set(err, -EINVAL, "the value holds a control character");
-	/* Where a line goes on one that begins with a space, comments are not taken away. */
-	if (*value == ';' || strstr(value, " ;")) {
-		fm_err_set(err, -EINVAL, "the value holds a semicolon as it begins a comment");
+	/* "key =;x" has this value, and "key = ;x", as it would be printed, none. */
+	if (*value == ';') {
+		fm_err_set(err, -EINVAL, "the value begins with a semicolon, as a comment does");
 		return fm_err_hint(err, "write the comment in a line of its own");
 	}
 	if (k->type == CONFIG_FOLDER && len && *value != '/') {

@@ -2,6 +2,7 @@
 #include "ini.h"
 #include "base/cleanup.h"
 #include "base/util.h"
+#include <ctype.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdlib.h>
@@ -122,15 +123,16 @@ static int too_long(struct fm_ini *in)
 	return in->too_long ? fm_err_hint(in->err, "%s", in->too_long) : -EINVAL;
 }
 
-/* The next line, without a mark of the byte order and the blanks in front of it. No more of it is
- * read than there is room for: a file may be one line without an end. 0: there is none. */
+/* The next line, without a mark of the byte order and what inih takes for blanks in front of it: we
+ * see a section where it sees one. No more of it is read than there is room for: a file may be one
+ * line without an end. 0: there is none. */
 static int next_line(struct fm_ini *in, char *line, size_t size)
 {
 	size_t n = 0;
 	int c = 0;
 
 	while (c != '\n' && (c = getc(in->f)) != EOF) {
-		if (!n && (c == ' ' || c == '\t'))
+		if (!n && c != '\n' && isspace(c))
 			continue;
 		if (!c || n + 1 == size)
 			return -EINVAL;

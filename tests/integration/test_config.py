@@ -136,7 +136,7 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (4, "gang_min is above gang_max", "of [limits]", "[limits]\ngang_max = 0\n[limits user 7]\ngang_min = 1\n"),
     (2, "folder: the name does not begin with /", "absolute", "[policies]\nfolder = lib\n"),
     (2, "group: the value is too long", "at most 63", "[access]\ngroup = " + 64 * "x" + "\n"),
-    (2, "group: the value holds a semicolon", "line of its own", "[access]\ngroup =;x\n"),
+    (2, "group: the value begins with a semicolon", "line of its own", "[access]\ngroup =;x\n"),
     (2, "'slise=1' is not a setting of policy fair", "did you mean 'slice'?", "[policy fair]\nslise = 1\n"),
     (2, "slice is out of range", "0.1 to 10000 ms", "[policy fair]\nslice = 0\n"),
     (2, "there is no policy 'fiar'", "did you mean 'fair'?", "[daemon]\npolicy = fiar\n[limits]\nclients = 1\n"),
@@ -155,7 +155,17 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "/nonexistent: cannot be read: No such file", "", "[admission]\nplatform = /nonexistent\nmethod = gcaps-busy\n"),
     (2, "/dev/null: is not a plain file", "calibrate", "[admission]\nplatform = /dev/null\n"),
     (2, "line too long, or not text", "", "[daemon]\n#" + 300 * "x" + "\n"),
+    (1, "unknown section [damon]", "did you mean [daemon]?", "\v[damon]\n"),
+    (4, "'clients' stands in [limits user 7] already, in line 2", "",
+     "\f[limits user 7]\nclients = 1\n \r\v[limits user 7]\n\fclients = 2\n"),
 ]
+
+
+def any_blank_may_stand_in_front(stack):
+    text = "{0}[device]\n{0}level = 2\n{0}[limits user 7]\n{0}clients = 1\n"
+    plain = printed(written(stack, text.format("")))
+    for blanks in " \t", "\v", "\f", "\r", " \f\v":
+        check(printed(written(stack, text.format(blanks))) == plain, f"{blanks!r} in front of each line says something else")
 
 
 def mistakes_are_told_with_their_line(stack):
@@ -222,5 +232,5 @@ def a_daemon_does_not_start_with_mistakes(stack):
 
 
 main(documents_have_every_key, the_example_shows_the_defaults, what_is_printed_says_the_same,
-     mistakes_are_told_with_their_line, the_status_says_what_is_wrong, unreadable_is_not_wrong,
+     any_blank_may_stand_in_front, mistakes_are_told_with_their_line, the_status_says_what_is_wrong, unreadable_is_not_wrong,
      a_bad_reload_changes_nothing, a_daemon_does_not_start_with_mistakes)
