@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 DEV = "cuda"
+LEAST = 4  # iterations between the first mark and the last
 
 
 def resnet(batch):
@@ -91,25 +92,34 @@ def train():
 WORK = {"resnet50-b1": lambda: resnet(1), "resnet50-b64": lambda: resnet(64), "gpt2-graph": gpt2, "train": train}
 
 
+def mark():
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
 def loop(step, begin, end):
-    """The device is never left without work, and never far behind."""
-    marks, n = [], 0
+    """The device is never left without work, and never far behind. It is the device that says what an iteration takes:
+    who launches is ahead of it, or behind, by a few of them."""
     time.sleep(max(0, (begin - time.monotonic_ns()) / 1e9))
-    start = last = time.monotonic_ns()
-    while last < end:
+    step()
+    ahead, n = [mark()], 0
+    first = last = ahead[0]
+    while n < LEAST or time.monotonic_ns() < end:
         step()
-        event = torch.cuda.Event()
-        event.record()
-        marks.append(event)
-        if len(marks) > 3:
-            marks.pop(0).synchronize()
-            n += 1
-            last = time.monotonic_ns()
-    torch.cuda.synchronize()
-    return {"per_s": n * 1e9 / (last - start)}
+        last = mark()
+        ahead.append(last)
+        n += 1
+        if len(ahead) > 3:
+            ahead.pop(0).synchronize()
+    last.synchronize()
+    return {"per_s": n * 1e3 / first.elapsed_time(last)}
 
 
 def serve(step, period_us, begin, end):
+    """Latencies from the second request on: before the first one it was somebody else's turn."""
+    step()
+    torch.cuda.synchronize()
     took, at = [], begin
     while at < end:
         time.sleep(max(0, (at - time.monotonic_ns()) / 1e9 - 0.0003))

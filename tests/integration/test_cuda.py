@@ -166,7 +166,7 @@ def without(stack, knob, *spoiled):
         cases = [c for c in NATIVE[name][0] if c not in spoiled]
         run = run_native(name, cases, env={**ENV, knob: "1"})
         check(run.returncode == 0, f"{name} fails natively with {knob}: {run.stderr}")
-        p = fermata.program([program(name), "1", *cases])
+        p = fermata.program([program(name), SECONDS, *cases])
         check(p.wait() == 0, f"{name} ended with status {p.p.returncode} with {knob}")
         p.reader.join()
         check([line for line in p.lines if line is not None] == run.stdout.splitlines(),
