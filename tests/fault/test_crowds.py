@@ -30,25 +30,25 @@ def crowd(stack, fermata, *argv):
 
 
 def short_programs(stack):
-    """200 a second, for half a minute: none fails, none leaves anything behind."""
+    """200 a second, for half a minute: none fails, none leaves anything behind. The others use no processor."""
     fermata = Fermata(stack)
     fermata.cli("policy", "round-robin", "slice=1")
-    w, other = fermata.worker(), lib_client(fermata, stack)
-    other.do("feed")
+    others = [lib_client(fermata, stack) for _ in range(2)]
+    for other in others:
+        other.do("feed")
     crowd(stack, fermata, "short", 200, 1).line("short 200 wrong 0")  # what is kept for good is there now
     eventually("they have left", lambda: len(fermata.ps()["groups"]) == 2)
     fds, rss = daemon_fds(fermata), resident_kib(fermata)
     p = crowd(stack, fermata, "short", 200, SECONDS)
-    for _ in range(3):
-        w.advances()
+    for other in 3 * others:
         other.advances()
     check(p.line("short ", seconds=10 * SECONDS) == f"short {200 * SECONDS} wrong 0", p.lines)
     eventually("they have left", lambda: len(fermata.ps()["groups"]) == 2)
     eventually("no descriptor is left over", lambda: daemon_fds(fermata) <= fds)
     grown = resident_kib(fermata) - rss
     check(SANITIZE or grown < 2048, f"the daemon has grown by {grown} KiB")
-    w.finish()
-    other.quit()
+    for other in others:
+        other.quit()
     check(len(fermata.log()) == 2, f"it starts and is given a policy, and has no more to say: {fermata.log()[:9]}")
 
 

@@ -15,7 +15,7 @@ trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$tmp"' EXIT
 FERMATA_SOCKET=$tmp/run
 export FERMATA_SOCKET
 root=$(dirname "$(dirname "$($cc -print-file-name=libc.so.6)")")
-flags="-std=gnu11 -O1 -D_GNU_SOURCE -I$SOURCE/src -I$SOURCE/include -pthread"
+flags="-std=gnu11 -D_GNU_SOURCE -I$SOURCE/src -I$SOURCE/include -pthread"
 
 fail()
 {

@@ -24,7 +24,7 @@ SAVE, X, Y = 0x10000000, 0x20000000, 0x30000000
 EACH, AGAIN, GRID = range(3)  # modes
 POLLED = 1
 # What is ours is the text that is made: to run it more often tells a sanitizer nothing.
-TRIALS, DRAWN_TRIALS = (3, 1) if SANITIZE else (8, 3)
+TRIALS, DRAWN_TRIALS = (3, 1) if SANITIZE else (6, 2)
 STEPS = 60  # instructions between two looks, of which there are 2048 in truth
 
 
