@@ -171,8 +171,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 		cli_report(&err);
 		return CLI_USAGE;
 	}
-	if (ts.unknown[0])
-		fprintf(stderr, "fermata: %s: %s: unknown key, ignored\n", a.file, ts.unknown);
+	taskset_tell_unknown(&ts, a.file);
 	rc = admission_ask(cli, make_request(&a, &ts), &reply, dir);
 	if (rc)
 		return rc;

@@ -55,8 +55,7 @@ int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
 		return rc;
 	if (platform)
 		fill_in(&a->ts.set, platform);
-	if (a->ts.unknown[0])
-		fprintf(stderr, "fermata: %s: %s: unknown key, ignored\n", file, a->ts.unknown);
+	taskset_tell_unknown(&a->ts, file);
 	return use == TASKSET_RTA ? prepare(a, err) : 0;
 }
 
@@ -209,26 +208,27 @@ void analysis_why(const struct analysis *a, size_t task, char why[ANALYSIS_WHY])
 	int64_t deadline = a->ts.task[task].deadline;
 	char at_least[TASKSET_TIME], limit[TASKSET_TIME], total[TASKSET_TIME], each[TASKSET_TIME];
 	FM_CLEAN_FREE struct fm_rta_term *term = NULL;
+	char name[TASKSET_SHORT], other[TASKSET_SHORT];
 	const struct taskset *ts = &a->ts;
 	const struct fm_rta_term *most;
 	int n = analysis_terms(a, task, &term);
 
+	taskset_short(ts, task, name);
 	most = dominant(term, n, deadline);
 	if (b->verdict == FM_RTA_GAVE_UP) {
 		snprintf(why, ANALYSIS_WHY,
-			"%.60s: no bound after as many steps as are made: given up",
-			ts->name[task]);
+			"%s: no bound after as many steps as are made: given up", name);
 	} else if (!most) {
-		snprintf(why, ANALYSIS_WHY, "%.60s misses %s %s", ts->name[task],
+		snprintf(why, ANALYSIS_WHY, "%s misses %s %s", name,
 			taskset_time(ts, deadline, limit), ts->unit);
 	} else {
 		snprintf(why, ANALYSIS_WHY,
-			"%.60s takes %s %s or more, which is beyond %s; %s of it: %s%s%.60s "
+			"%s takes %s %s or more, which is beyond %s; %s of it: %s%s%s "
 			"(%lld x %s)",
-			ts->name[task], taskset_time(ts, b->wcrt, at_least), ts->unit,
+			name, taskset_time(ts, b->wcrt, at_least), ts->unit,
 			taskset_time(ts, deadline, limit), taskset_time(ts, most->total, total),
 			fm_rta_kind_text(most->kind), most->task == FM_RTA_NONE ? "" : " ",
-			most->task == FM_RTA_NONE ? "" : ts->name[most->task],
+			most->task == FM_RTA_NONE ? "" : taskset_short(ts, most->task, other),
 			(long long)most->count, taskset_time(ts, most->each, each));
 	}
 }

@@ -5,11 +5,12 @@
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "table.h"
+#include "json/json.h"
 #include <string.h>
 
 void json_text(FILE *f, const char *text)
 {
-	CLI_CLEAN_JSON json_t *s = json_string(text);
+	CLI_CLEAN_JSON json_t *s = fm_json_text(text);
 
 	if (!s || json_dumpf(s, f, JSON_ENCODE_ANY))
 		fputs("null", f);

@@ -426,7 +426,7 @@ static int run(struct bench *b, struct fm_err *err)
 		CLI_CLEAN_JSON json_t *root = bench_head_json(b);
 
 		json_object_set(root, "runs", b->runs);
-		cli_print_json(root);
+		rc = cli_print_json(root) ? fm_err_set(err, -ENOMEM, "out of memory") : 0;
 	}
 	return rc;
 }

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "bench.h"
 #include "table.h"
+#include "json/json.h"
 #include <inttypes.h>
 
 static const char *ms(uint64_t ns, char buf[TABLE_TIME])
@@ -26,14 +27,15 @@ json_t *bench_head_json(const struct bench *b)
 	const struct fm_bench_device *d = &b->page->device;
 
 	return json_pack(
-		"{s:i, s:s, s:s, s:{s:s, s:s, s:s, s:s}, s:s, s:I, s:s, s:b, s:f, s:I, s:I, "
+		"{s:i, s:s, s:o, s:{s:s, s:o, s:o, s:o}, s:s, s:I, s:s, s:b, s:f, s:I, s:I, "
 		"s:o}",
-		"fermata_bench", 1, "fermata", FM_VERSION, "workload", b->o.file, "device",
-		"driver", b->driver.ops->name, "name", d->name, "platform", d->platform, "version",
-		d->driver, "clients", b->o.threads ? "threads" : "processes", "seed",
-		(json_int_t)b->o.seed, "late", b->o.drop ? "drop" : "queue", "disb", b->o.disb,
-		"scale", b->o.scale, "warm_up", (json_int_t)b->o.warm_up, "alone",
-		(json_int_t)b->o.alone, "models", bench_report_models(&b->w, b->page));
+		"fermata_bench", 1, "fermata", FM_VERSION, "workload", fm_json_text(b->o.file),
+		"device", "driver", b->driver.ops->name, "name", fm_json_text(d->name), "platform",
+		fm_json_text(d->platform), "version", fm_json_text(d->driver), "clients",
+		b->o.threads ? "threads" : "processes", "seed", (json_int_t)b->o.seed, "late",
+		b->o.drop ? "drop" : "queue", "disb", b->o.disb, "scale", b->o.scale, "warm_up",
+		(json_int_t)b->o.warm_up, "alone", (json_int_t)b->o.alone, "models",
+		bench_report_models(&b->w, b->page));
 }
 
 /* Of so many: of none there is no time. */

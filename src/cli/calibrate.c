@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "outfile.h"
 #include <errno.h>
 #include <string.h>
 
@@ -356,6 +357,8 @@ int cli_calibrate(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &x);
+	if (x.file && outfile_check(x.file, true, &err))
+		return cli_report(&err);
 	rc = measure(&x, &err);
 	progress(&x, "");
 	calibrate_daemon_end(&x.daemon);

@@ -108,5 +108,6 @@ void calibrate_conclude(struct calibration *c);
 #define CALIBRATE_MARGIN      20     /* percent beyond the largest that was seen */
 #define CALIBRATE_NO_SLOWDOWN (-0.9) /* what is below was not measured */
 json_t *calibration_json(const struct calibration *c);
+/* In the place of what was there. */
 int calibration_write(const json_t *root, const char *file, struct fm_err *err);
 void calibration_show(const struct calibration *c);

@@ -4,19 +4,14 @@
 #include "base/util.h"
 #include "board/proto.h"
 #include "calibrate.h"
+#include "outfile.h"
 #include "platform/platform.h"
 #include "table.h"
+#include "json/json.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-
-static json_t *text(const char *s)
-{
-	json_t *v = json_string(s);
-
-	return v ? v : json_string("?"); /* not UTF-8 */
-}
 
 static json_t *time_or_null(int64_t ns)
 {
@@ -67,8 +62,9 @@ static json_t *of_machine(void)
 	if (uname(&u))
 		return json_null();
 	cpu_name(cpu, sizeof(cpu));
-	return json_pack("{s:o, s:o, s:I, s:o}", "host", text(u.nodename), "cpu", text(cpu), "cpus",
-		(json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "kernel", text(u.release));
+	return json_pack("{s:o, s:o, s:I, s:o}", "host", fm_json_text(u.nodename), "cpu",
+		fm_json_text(cpu), "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "kernel",
+		fm_json_text(u.release));
 }
 
 static json_t *of_measurement(const struct calibration *c)
@@ -90,8 +86,9 @@ json_t *calibration_json(const struct calibration *c)
 		of_samples(&c->alone), "begin", of_samples(&c->begin), "go_on",
 		of_samples(&c->go_on), "react", of_daemon(c->react), "stop", of_daemon(c->stop),
 		"turn", of_samples(&c->turn));
-	json_t *device = json_pack("{s:s, s:o, s:o, s:o}", "kind", c->kind, "name", text(c->name),
-		"platform", text(c->platform), "driver", text(c->driver));
+	json_t *device =
+		json_pack("{s:s, s:o, s:o, s:o}", "kind", c->kind, "name", fm_json_text(c->name),
+			"platform", fm_json_text(c->platform), "driver", fm_json_text(c->driver));
 
 	json_object_set_new(samples, "slowdown",
 		c->slowdown < CALIBRATE_NO_SLOWDOWN ? json_null() : json_real(c->slowdown));
@@ -101,26 +98,18 @@ json_t *calibration_json(const struct calibration *c)
 		"machine", of_machine(), "measured", of_measurement(c), "samples", samples);
 }
 
-/* In the place of what was there: never half a file. */
 int calibration_write(const json_t *root, const char *file, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *fresh = NULL;
-	FILE *f;
-	bool bad;
+	FILE *f = NULL;
+	int rc = outfile_open(file, &fresh, &f, err);
+	bool good;
 
-	if (asprintf(&fresh, "%s.new", file) < 0)
-		return fm_err_set(err, -ENOMEM, "out of memory");
-	f = fopen(fresh, "we");
-	if (!f)
-		return fm_err_set(err, -errno, "%.120s: cannot be written: %m", fresh);
-	bad = json_dumpf(root, f, JSON_INDENT(2)) != 0;
-	bad |= fputc('\n', f) == EOF;
-	bad |= fclose(f) != 0;
-	if (!bad && !rename(fresh, file))
-		return 0;
-	fm_err_set(err, -EIO, "%.120s: cannot be written: %m", file);
-	unlink(fresh);
-	return -EIO;
+	if (rc)
+		return rc;
+	errno = 0;
+	good = !json_dumpf(root, f, JSON_INDENT(2)) && fputc('\n', f) != EOF;
+	return outfile_close(file, fresh, f, good, true, err);
 }
 
 static void add_row(

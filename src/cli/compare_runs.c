@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "runs.h"
 #include "table.h"
+#include "json/json.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -295,9 +296,9 @@ static int as_table(const struct comparison *c)
 
 static json_t *run_json(const struct run *r)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:b}", "file", r->path, "kind",
-		r->simulated ? "simulated" : "recorded", "policy", r->policy, "duration_ns",
-		(json_int_t)r->duration, "lost", (json_int_t)r->lost, "cut", r->cut);
+	return json_pack("{s:o, s:s, s:o, s:I, s:I, s:b}", "file", fm_json_text(r->path), "kind",
+		r->simulated ? "simulated" : "recorded", "policy", fm_json_text(r->policy),
+		"duration_ns", (json_int_t)r->duration, "lost", (json_int_t)r->lost, "cut", r->cut);
 }
 
 static json_t *time_json(const struct run_group *g, uint64_t ns)
@@ -320,7 +321,7 @@ static json_t *test_json(const struct run_test *t)
 
 static json_t *pair_json(const struct comparison *c, const struct run_test *t)
 {
-	json_t *o = json_pack("{s:s, s:[I, I], s:o, s:o}", "name", t->a->name, "jobs",
+	json_t *o = json_pack("{s:o, s:[I, I], s:o, s:o}", "name", fm_json_text(t->a->name), "jobs",
 		(json_int_t)t->a->jobs, (json_int_t)t->b->jobs, "p50", test_json(&t[0]), "p99",
 		test_json(&t[1]));
 
@@ -337,7 +338,7 @@ static json_t *lone_json(const struct comparison *c, unsigned which)
 
 	for (size_t i = 0; i < c->run[which].groups; i++)
 		if (!run_find(&c->run[!which], c->run[which].group[i].name))
-			json_array_append_new(list, json_string(c->run[which].group[i].name));
+			json_array_append_new(list, fm_json_text(c->run[which].group[i].name));
 	return list;
 }
 

@@ -5,6 +5,7 @@
 #include "board/proto.h"
 #include "place.h"
 #include "table.h"
+#include "json/json.h"
 #include <errno.h>
 #include <glob.h>
 #include <grp.h>
@@ -53,10 +54,10 @@ void doctor_found(
 	d->bad = d->bad || v == BAD;
 	if (clean)
 		table_clean(clean);
-	check = json_pack(
-		"{s:s, s:s, s:s}", "check", what, "verdict", words[v], "text", clean ?: "?");
+	check = json_pack("{s:s, s:s, s:o}", "check", what, "verdict", words[v], "text",
+		fm_json_text(clean ?: "?"));
 	if (v != GOOD && check)
-		json_object_set_new(check, "remedy", json_string(remedy));
+		json_object_set_new(check, "remedy", fm_json_text(remedy));
 	json_array_append_new(d->checks, check);
 	if (d->cli->json)
 		return;

@@ -58,12 +58,13 @@ static void as_csv(const struct analysis *a, size_t task, const struct fm_rta_te
 static void headline(const struct analysis *a, size_t task)
 {
 	const struct fm_rta_bound *b = &a->bound[task];
-	char time[TASKSET_TIME], limit[TASKSET_TIME], text[ANALYSIS_WHY], method[ANALYSIS_METHOD];
+	char time[TASKSET_TIME], limit[TASKSET_TIME], text[ANALYSIS_WHY], method[ANALYSIS_METHOD],
+		name[TASKSET_SHORT];
 	const struct taskset *ts = &a->ts;
 
 	if (b->verdict == FM_RTA_MEETS)
-		snprintf(text, sizeof(text), "%.60s: at most %s %s by %s; the deadline is %s",
-			ts->name[task], taskset_time(ts, b->wcrt, time), ts->unit,
+		snprintf(text, sizeof(text), "%s: at most %s %s by %s; the deadline is %s",
+			taskset_short(ts, task, name), taskset_time(ts, b->wcrt, time), ts->unit,
 			analysis_method(a, method),
 			taskset_time(ts, ts->task[task].deadline, limit));
 	else
@@ -102,16 +103,17 @@ static int as_table(const struct analysis *a, size_t task, const struct fm_rta_t
 static void nothing(const struct analysis *a, size_t task)
 {
 	size_t failing = analysis_failing(a);
-	char text[ANALYSIS_WHY];
+	char text[ANALYSIS_WHY], name[TASKSET_SHORT], other[TASKSET_SHORT] = "?";
 
+	taskset_short(&a->ts, task, name);
+	if (failing != FM_RTA_NONE)
+		taskset_short(&a->ts, failing, other);
 	if (a->ts.task[task].priority == FM_RTA_BEST_EFFORT)
-		snprintf(text, sizeof(text), "%.60s is best effort, and has no bound",
-			a->ts.name[task]);
+		snprintf(text, sizeof(text), "%s is best effort, and has no bound", name);
 	else
 		snprintf(text, sizeof(text),
-			"%.60s has not been evaluated: %.60s, before it, does not meet its "
-			"deadline",
-			a->ts.name[task], failing == FM_RTA_NONE ? "?" : a->ts.name[failing]);
+			"%s has not been evaluated: %s, before it, does not meet its deadline",
+			name, other);
 	table_clean(text);
 	fprintf(stderr, "fermata: %s\n", text);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "ctl.h"
+#include "outfile.h"
 #include "recorded.h"
 #include "trace.h"
 #include <errno.h>
@@ -88,6 +89,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'g':
 		if (o->wishes.n_groups == TRACE_GROUPS)
 			cli_usage(state, "more than %d groups", TRACE_GROUPS);
+		trace_check_group(state, arg);
 		o->wishes.group[o->wishes.n_groups++] = arg;
 		return 0;
 	case 'q':
@@ -127,76 +129,11 @@ static bool to_stdout(const struct options *o)
 	return !strcmp(o->output, "-");
 }
 
-/* Before anything is recorded for nothing. */
-static int check_output(const struct options *o, struct fm_err *err)
-{
-	struct stat st;
-
-	if (to_stdout(o) || stat(o->output, &st))
-		return 0;
-	if (!S_ISREG(st.st_mode))
-		return fm_err_set(err, -EINVAL, "%s is not a regular file", o->output);
-	if (o->force)
-		return 0;
-	fm_err_set(err, -EEXIST, "%s is there already", o->output);
-	return fm_err_hint(err, "--force replaces it");
-}
-
-static int cannot_write(const char *path, int rc, struct fm_err *err)
-{
-	return fm_err_set(err, rc, "%s: cannot write: %s", path, strerror(-rc));
-}
-
-/* A file beside `path', with its name but for what mkstemp() makes of the end. */
-static int open_beside(const char *path, char **name, FILE **f, struct fm_err *err)
-{
-	int fd, rc;
-
-	if (asprintf(name, "%s.XXXXXX", path) < 0) {
-		*name = NULL;
-		return fm_err_set(err, -ENOMEM, "out of memory");
-	}
-	fd = mkostemp(*name, O_CLOEXEC);
-	*f = fd < 0 ? NULL : fdopen(fd, "w+");
-	if (*f)
-		return 0;
-	rc = -errno;
-	if (fd >= 0) {
-		close(fd);
-		unlink(*name);
-	}
-	return cannot_write(path, rc, err);
-}
-
-static mode_t usual_mode(void)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return 0666 & ~mask;
-}
-
-/* Where nobody asked for it, what came there meanwhile stays. */
-static int put_in_place(const struct options *o, const char *fresh)
-{
-	if (o->force)
-		return rename(fresh, o->output) ? -errno : 0;
-	if (link(fresh, o->output)) {
-		if (errno == EEXIST ||
-			renameat2(AT_FDCWD, fresh, AT_FDCWD, o->output, RENAME_NOREPLACE))
-			return -errno;
-		return 0;
-	}
-	unlink(fresh);
-	return 0;
-}
-
 static int save(
 	const struct options *o, const struct recorded *r, const char *from, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *fresh = NULL;
 	FILE *f = NULL;
-	bool good;
 	int rc;
 
 	if (to_stdout(o)) { /* whether it could be written is looked at, and told, at the end of all
@@ -204,20 +141,12 @@ static int save(
 		recorded_write(r, stdout, from, o->how);
 		return 0;
 	}
-	rc = open_beside(o->output, &fresh, &f, err);
+	rc = outfile_open(o->output, &fresh, &f, err);
 	if (rc)
 		return rc;
 	errno = 0;
-	good = recorded_write(r, f, from, o->how);
-	good = !fflush(f) && good && !fchmod(fileno(f), usual_mode());
-	rc = good ? 0 : errno ? -errno : -EIO;
-	if (fclose(f) && !rc)
-		rc = -errno;
-	rc = rc ? rc : put_in_place(o, fresh);
-	if (!rc)
-		return 0;
-	unlink(fresh);
-	return cannot_write(o->output, rc, err);
+	return outfile_close(
+		o->output, fresh, f, recorded_write(r, f, from, o->how), o->force, err);
 }
 
 static void tell(const struct options *o, const struct recorded *r)
@@ -385,7 +314,8 @@ static int record(const struct options *o, struct recorder *r, struct fm_err *er
 	FM_CLEAN_FILE FILE *f = NULL;
 	struct child c = {.fd = -1};
 	struct trace_outcome out;
-	int rc = open_beside(to_stdout(o) ? "/tmp/fermata-record" : o->output, &name, &f, err), end;
+	int rc = outfile_open(to_stdout(o) ? "/tmp/fermata-record" : o->output, &name, &f, err),
+	    end;
 
 	if (rc)
 		return rc;
@@ -396,7 +326,8 @@ static int record(const struct options *o, struct recorder *r, struct fm_err *er
 			o->wishes.duration > 0 || o->argv ? "" : "; Ctrl-C ends it");
 	if (!rc) {
 		rc = trace_run(r, f, c.fd, &out);
-		rc = rc ? cannot_write(o->output, rc, err) : of_records(o, f, &out, err);
+		rc = rc ? fm_err_set(err, rc, "%s: cannot write: %s", o->output, strerror(-rc))
+			: of_records(o, f, &out, err);
 	}
 	end = reap(&c);
 	if (!rc && (end || out.gone))
@@ -414,7 +345,7 @@ int cli_record(struct cli *cli, int argc, char **argv)
 	struct fm_err err = {0};
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &o);
-	if (check_output(&o, &err))
+	if (!to_stdout(&o) && outfile_check(o.output, o.force, &err))
 		return cli_report(&err);
 	if (o.from)
 		return from_file(&o);

@@ -393,6 +393,14 @@ static void record(struct recorder *r, int until)
 		fputc('\n', stderr);
 }
 
+void trace_check_group(const struct argp_state *state, const char *name)
+{
+	CLI_CLEAN_JSON json_t *text = json_string(name);
+
+	if (!*name || !text)
+		cli_usage(state, "a group's name is text in UTF-8");
+}
+
 static json_t *request(const struct recorder *r)
 {
 	json_t *o = json_pack("{s:s}", "cmd", "trace"), *groups = json_array();

@@ -252,8 +252,10 @@ int run_open(struct run *r, const char *path, struct fm_err *err)
 	*r = (struct run){.path = path};
 	if (!f)
 		return fm_err_set(err, rc, "%.150s: %s", path, strerror(-rc));
-	if (fread(magic, sizeof(magic), 1, f) == 1 &&
-		!memcmp(magic, FM_TRACE_FILE_MAGIC, sizeof(magic))) {
+	if (fseek(f, 0, SEEK_SET)) {
+		rc = not_a_run(path, "this is no regular file", err);
+	} else if (fread(magic, sizeof(magic), 1, f) == 1 &&
+		   !memcmp(magic, FM_TRACE_FILE_MAGIC, sizeof(magic))) {
 		rc = open_trace(r, path, err);
 	} else if (fseek(f, 0, SEEK_END) || ftell(f) > FILE_MAX || fseek(f, 0, SEEK_SET)) {
 		rc = not_a_run(path, "this is no run", err);

@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "base/util.h"
 #include "cli.h"
+#include "outfile.h"
 #include "own_policy.h"
 #include "simulate.h"
 #include "simulate_out.h"
@@ -170,6 +171,21 @@ static int set_picture(struct options *o, const struct fm_sim_plan *p, struct fm
 		return 0;
 	return fm_err_set(err, -EINVAL,
 		"the time line has to end after it begins, and not after the simulation");
+}
+
+/* What is written must not be what is read, nor two things one file. */
+static int check_files(const struct options *o, struct fm_err *err)
+{
+	const char *file[] = {o->file, o->svg, o->trace, o->metrics};
+
+	for (size_t i = 1; i < FM_ARRAY_LEN(file); i++)
+		for (size_t k = 0; k < i && file[i]; k++)
+			if (file[k] && strcmp(file[i], "-") != 0 &&
+				(!strcmp(file[i], file[k]) || outfile_same(file[i], file[k])))
+				return fm_err_set(err, -EINVAL,
+					k ? "%s is to be two things" : "%s is the workload itself",
+					file[i]);
+	return 0;
 }
 
 /* Sums of the times of a section's devices, or groups, must fit into a number of JSON. */
@@ -363,6 +379,8 @@ int cli_sim(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &o);
+	if (check_files(&o, &err))
+		return cli_report(&err);
 	w = malloc(sizeof(*w));
 	if (!w)
 		return CLI_FAILED;

@@ -2,6 +2,7 @@
 #include "taskset.h"
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "table.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -112,6 +113,14 @@ static int read_name(struct taskset *ts, size_t task, const struct fm_json *p, c
 	return 0;
 }
 
+/* Only `fermata admit' reads these; what they are is the same to all. */
+static int check_text(const struct fm_json *p, const json_t *from, const char *key)
+{
+	const json_t *value = json_object_get(from, key);
+
+	return value && !json_is_string(value) ? fm_json_bad(p, key, "is not a string") : 0;
+}
+
 static int read_times(
 	struct taskset *ts, const struct fm_json *p, const json_t *from, struct fm_rta_task *t)
 {
@@ -146,6 +155,10 @@ static int read_task(struct taskset *ts, size_t task, struct fm_json *p, const j
 	if (fm_json_object(p, from, known))
 		return -EINVAL;
 	rc = read_name(ts, task, p, from);
+	if (!rc)
+		rc = check_text(p, from, "group");
+	if (!rc)
+		rc = check_text(p, from, "overrun");
 	if (!rc && use == TASKSET_RTA)
 		rc = fm_json_whole(p, from, "priority", INT64_MIN, INT64_MAX, true, &t->priority);
 	if (!rc && use == TASKSET_RTA)
@@ -294,5 +307,28 @@ const char *taskset_time(const struct taskset *ts, int64_t ns, char buf[TASKSET_
 	n += snprintf(buf + n, TASKSET_TIME - (size_t)n, ".%0*" PRIu64, digits, part);
 	while (buf[n - 1] == '0')
 		buf[--n] = '\0';
+	return buf;
+}
+
+void taskset_tell_unknown(const struct taskset *ts, const char *file)
+{
+	char key[sizeof(ts->unknown)];
+
+	if (!ts->unknown[0])
+		return;
+	snprintf(key, sizeof(key), "%s", ts->unknown);
+	table_clean(key);
+	fprintf(stderr, "fermata: %s: %s: unknown key, ignored\n", file, key);
+}
+
+const char *taskset_short(const struct taskset *ts, size_t task, char buf[TASKSET_SHORT])
+{
+	const char *name = ts->name[task];
+	size_t n = strlen(name);
+
+	if (n >= TASKSET_SHORT)
+		for (n = TASKSET_SHORT - 1; n && ((unsigned char)name[n] & 0xc0) == 0x80; n--)
+			;
+	snprintf(buf, TASKSET_SHORT, "%.*s", (int)n, name);
 	return buf;
 }

@@ -32,6 +32,13 @@ int taskset_load(struct taskset *ts, const char *file, enum taskset_use use, str
 void taskset_free(struct taskset *ts);
 #define TASKSET_CLEAN __attribute__((cleanup(taskset_free)))
 
+/* On stderr, if there is one. */
+void taskset_tell_unknown(const struct taskset *ts, const char *file);
+
+/* The name, cut between two characters where it is long. */
+#define TASKSET_SHORT 61
+const char *taskset_short(const struct taskset *ts, size_t task, char buf[TASKSET_SHORT]);
+
 /* A time in the file's unit, exactly: "12.5". */
 #define TASKSET_TIME 40
 const char *taskset_time(const struct taskset *ts, int64_t ns, char buf[TASKSET_TIME]);

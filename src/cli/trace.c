@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "table.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -88,11 +90,17 @@ int trace_open(struct fm_trace_file *t, const char *path)
 	if (t->unknown)
 		fprintf(stderr, "fermata: %s: %" PRIu64 " records of unknown events left out\n",
 			path, t->unknown);
-	for (size_t i = 0; i < t->n_rings; i++)
-		if (t->rings[i].lost)
-			fprintf(stderr,
-				"fermata: %s: %" PRIu64 " records of %s (pid %d) were lost\n", path,
-				t->rings[i].lost, t->rings[i].program, (int)t->rings[i].pid);
+	for (size_t i = 0; i < t->n_rings; i++) {
+		FM_CLEAN_FREE char *program = NULL;
+
+		if (!t->rings[i].lost)
+			continue;
+		program = strdup(t->rings[i].program);
+		if (program)
+			table_clean(program);
+		fprintf(stderr, "fermata: %s: %" PRIu64 " records of %s (pid %d) were lost\n", path,
+			t->rings[i].lost, program ? program : "?", (int)t->rings[i].pid);
+	}
 	return CLI_OK;
 }
 

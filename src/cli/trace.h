@@ -19,6 +19,8 @@ struct trace_wishes {
 	bool jobs;      /* only what tells of jobs is kept */
 	uint64_t limit; /* it ends with so many records; 0: never */
 };
+/* Wrong usage unless it can be the name of a group. */
+void trace_check_group(const struct argp_state *state, const char *name);
 struct trace_outcome {
 	uint64_t records, lost;
 	bool gone;  /* the daemon is, or ended it */

@@ -3,6 +3,7 @@
 #include "base/util.h"
 #include "table.h"
 #include "trace.h"
+#include "json/json.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -115,14 +116,14 @@ static void csv_line(const struct trace_view *v)
 static void set_text(json_t *o, const char *key, const char *text)
 {
 	if (text[0])
-		json_object_set_new(o, key, json_string(text));
+		json_object_set_new(o, key, fm_json_text(text));
 }
 
 static void json_line(const struct trace_view *v)
 {
 	CLI_CLEAN_JSON json_t *o =
-		json_pack("{s:I, s:i, s:s, s:s}", "time_ns", (json_int_t)v->rec->at, "pid",
-			(int)v->pid, "program", v->program, "event", v->info->name);
+		json_pack("{s:I, s:i, s:o, s:s}", "time_ns", (json_int_t)v->rec->at, "pid",
+			(int)v->pid, "program", fm_json_text(v->program), "event", v->info->name);
 	char buf[32];
 
 	set_text(o, "group", v->group);

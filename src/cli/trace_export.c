@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "outfile.h"
 #include "trace_tracks.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct export
 {
@@ -84,14 +84,6 @@ static int finish(struct timeline *t, const char *to, bool whole)
 	return failed || !whole ? CLI_FAILED : CLI_OK;
 }
 
-/* Opening the one for writing would empty the other, which is mapped. */
-static bool same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 int trace_export(struct cli *cli, int argc, char **argv)
 {
 	struct export e = {.cli = cli};
@@ -100,7 +92,7 @@ int trace_export(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &e);
-	if (same_file(e.path, e.to)) {
+	if (outfile_same(e.path, e.to)) { /* which is mapped: to open it would empty it */
 		fprintf(stderr, "fermata: %s is the recording itself\n", e.to);
 		return CLI_FAILED;
 	}

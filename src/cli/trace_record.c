@@ -45,6 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'g':
 		if (w->n_groups == TRACE_GROUPS)
 			cli_usage(state, "more than %d groups", TRACE_GROUPS);
+		trace_check_group(state, arg);
 		w->group[w->n_groups++] = arg;
 		return 0;
 	case 'e':

@@ -6,6 +6,7 @@
 #include "ini/ini.h"
 #include "workload_json.h"
 #include "workload_keys.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -234,14 +235,29 @@ static void defaults(struct workload *w)
 		.plan = {.duration = 10 * FM_S, .linger = 100 * FM_US, .seed = 1, .machines = 1}};
 }
 
-/* By its first byte, with which no INI begins, or its name. */
+/* By its first character, with which no INI begins, or its name. Of a pipe it is the first byte. */
 static bool is_json(FILE *f, const char *file)
 {
+	static const char mark[] = "\xef\xbb\xbf"; /* of the byte order: none for jansson */
 	const char *end = strrchr(file, '.');
+	bool named = end && !strcmp(end, ".json");
+	char begin[sizeof(mark)] = "";
 	int first = getc(f);
+	long at = 0;
 
-	ungetc(first, f);
-	return first == '{' || (end && !strcmp(end, ".json"));
+	if (fseek(f, 0, SEEK_SET)) {
+		ungetc(first, f);
+		return named || first == '{';
+	}
+	if (fread(begin, sizeof(mark) - 1, 1, f) == 1 && !strcmp(begin, mark))
+		at = sizeof(mark) - 1;
+	fseek(f, at, SEEK_SET);
+	do
+		first = getc(f);
+	while (isspace(first));
+	named |= first == '{';
+	fseek(f, named ? at : 0, SEEK_SET);
+	return named;
 }
 
 static int finish(struct reader *r, const char *folder, struct fm_err *err)

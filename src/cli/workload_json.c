@@ -17,7 +17,7 @@ static bool at_place(struct workload_json *j)
 
 static int add_text(char *out, size_t *len, const char *text, struct fm_err *err)
 {
-	int n = snprintf(out + *len, VALUE - *len, "%s%s", *len ? ", " : "", text);
+	int n = snprintf(out + *len, VALUE - *len, "%s%s", *len ? " " : "", text);
 
 	if ((size_t)n >= VALUE - *len)
 		return fm_err_set(err, -EINVAL, "the value is too long");
@@ -43,7 +43,7 @@ static int add_value(char *out, size_t *len, const json_t *value, struct fm_err 
 		return add_text(out, len, number, err);
 	case JSON_TRUE:
 	case JSON_FALSE:
-		return add_text(out, len, json_is_true(value) ? "1" : "0", err);
+		return add_text(out, len, json_is_true(value) ? "yes" : "no", err);
 	default:
 		fm_err_set(err, -EINVAL, "this is no value");
 		return fm_err_hint(

@@ -119,30 +119,49 @@ int workload_change(const char *text, struct fm_sim_change **at, size_t *n, stru
 	return 0;
 }
 
+/* A line without its end, which the file may never have. 0: there is none; 1: one; or an error. */
+static int next_line(FILE *f, char line[LINE], struct fm_err *err)
+{
+	size_t n = 0;
+	int c;
+
+	while ((c = getc(f)) != EOF && c != '\n') {
+		if (!c)
+			return fm_err_set(err, -EINVAL, "this is not text");
+		if (n + 1 == LINE)
+			return fm_err_set(err, -EINVAL, "the line is too long");
+		line[n++] = (char)c;
+	}
+	line[n] = '\0';
+	if (c == EOF && ferror(f))
+		return fm_err_set(err, -EIO, "cannot be read");
+	/* Where lines end so, the first comment would be all there is. */
+	if (n && memchr(line, '\r', n - 1))
+		return fm_err_set(err, -EINVAL, "lines end with a carriage return alone");
+	return n || c != EOF;
+}
+
 int workload_trace(
 	FILE *f, const char *file, struct fm_sim_record **out, size_t *n, struct fm_err *err)
 {
 	FM_CLEAN_FREE struct fm_sim_record *at = NULL;
-	FM_CLEAN_FREE char *line = NULL;
 	struct fm_err why = {0};
 	struct fm_sim_record r;
 	unsigned long number = 0;
-	size_t cap = 0, records = 0;
-	ssize_t size;
+	size_t records = 0;
+	char line[LINE];
 	int rc = 0;
 
-	while (!rc && (size = getline(&line, &cap, f)) >= 0) {
+	do {
 		number++;
-		rc = (size_t)size == strlen(line) ? one_line(line, &r, &why)
-						  : fm_err_set(&why, -EINVAL, "this is not text");
+		rc = next_line(f, line, &why);
+		if (rc <= 0)
+			break;
+		rc = one_line(line, &r, &why);
 		if (rc > 0)
 			rc = append(&at, records++, r, &why);
-	}
-	if (!rc && ferror(f)) {
-		number = 0;
-		rc = fm_err_set(&why, -EIO, "cannot be read");
-	}
-	if (rc) {
+	} while (!rc);
+	if (rc < 0) {
 		fm_err_set(err, rc, "%.100s:%lu: %.120s", file, number, why.text);
 		fm_err_hint(err,
 			"each line is a time, and perhaps the job's length, commands and pause");

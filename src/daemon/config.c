@@ -277,12 +277,7 @@ int config_read(struct config *out, FILE *f, const char *file, struct fm_err *er
 	struct config c;
 	struct fm_err own;
 	struct reader r = {.c = &c,
-		.in = {.f = f,
-			.file = file,
-			.section = on_section,
-			.key = on_key,
-			.ctx = &r,
-			.merges = true}};
+		.in = {.f = f, .file = file, .section = on_section, .key = on_key, .ctx = &r}};
 	int rc = scratch_new(&r.scratch);
 
 	err = err ? err : &own;

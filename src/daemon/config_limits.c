@@ -33,8 +33,8 @@ static int look_up(const char *name, bool group, uint32_t *id, struct fm_err *er
 	return 0;
 }
 
-static int rule_add(
-	struct config *c, bool group, uint32_t id, const char *name, struct config_rule **out)
+static int rule_add(struct config *c, bool group, uint32_t id, const char *name,
+	struct config_rule **out, struct fm_err *err)
 {
 	struct config_rule *r = c->rule;
 
@@ -42,12 +42,16 @@ static int rule_add(
 		if (r->group == group && r->id == id)
 			break;
 	if (r == c->rule + CONFIG_RULES)
-		return -E2BIG;
+		return fm_err_set(err, -E2BIG, "more than %d sections [limits ...]", CONFIG_RULES);
 	if (r == c->rule + c->rules) {
 		*r = (struct config_rule){.group = group, .id = id};
 		snprintf(r->name, sizeof(r->name), "%s", name);
 		c->rules++;
 	}
+	if (strcmp(r->name, name) != 0)
+		return fm_err_set(err, -EINVAL,
+			"[limits %s %.60s] is [limits %s %s], which is there already",
+			group ? "group" : "user", name, group ? "group" : "user", r->name);
 	*out = r;
 	return 0;
 }
@@ -71,9 +75,7 @@ int config_rule_get(struct config *c, const char *who, struct config_rule **out,
 		fm_err_set(err, -EINVAL, "root is not limited");
 		return fm_err_hint(err, "leave the section away");
 	}
-	if (rule_add(c, group, id, name, out))
-		return fm_err_set(err, -E2BIG, "more than %d sections [limits ...]", CONFIG_RULES);
-	return 0;
+	return rule_add(c, group, id, name, out, err);
 }
 
 static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm_err *err)

@@ -108,6 +108,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static void print_version(FILE *stream, struct argp_state *state)
 {
 	fprintf(stream, "fermatad %s\n", FM_VERSION);
+	if (fflush(stream))
+		exit(EXIT_FAILURE);
 }
 
 /* A bare directory when the environment does not say, so that nothing is guessed from $HOME alone.
@@ -194,8 +196,14 @@ static int fail(struct daemon *d, const struct fm_err *err)
 
 static bool readable(const char *file)
 {
-	FM_CLEAN_FILE FILE *f = fopen(file, "re");
+	FM_CLEAN_FILE FILE *f = NULL;
+	struct stat st;
 
+	if (stat(file, &st) || S_ISDIR(st.st_mode))
+		return false;
+	if (!S_ISREG(st.st_mode)) /* it has been read: a pipe would be waited for again */
+		return true;
+	f = fopen(file, "re");
 	return f && (getc(f) != EOF || !ferror(f));
 }
 
@@ -209,12 +217,17 @@ static int check(struct daemon *d, const struct options *o)
 		fail(d, &err);
 		return CHECK_WRONG;
 	}
+	if (d->policy_option)
+		snprintf(d->config.policy, sizeof(d->config.policy), "%s", d->policy_option);
 	if (o->print)
 		config_print(&d->config, stdout);
 	else if (d->config_file)
 		printf("%s: %s\n", d->config_file,
 			missing ? "is not there; the defaults hold" : "sound");
-	return fflush(stdout) ? CHECK_UNREADABLE : CHECK_SOUND;
+	if (!fflush(stdout))
+		return CHECK_SOUND;
+	fm_log(&d->log, LOG_ERR, "cannot write the answer: %s", strerror(errno));
+	return CHECK_UNREADABLE;
 }
 
 static int serve(struct daemon *d)

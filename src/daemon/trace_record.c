@@ -118,6 +118,8 @@ static int parse_groups(struct recording *r, const json_t *groups, struct fm_err
 {
 	if (groups && !json_is_array(groups))
 		return fm_err_set(err, -EINVAL, "\"groups\" is not a list of names");
+	if (groups && !json_array_size(groups))
+		return fm_err_set(err, -EINVAL, "\"groups\" is empty: leave it away for all");
 	if (json_array_size(groups) > TRACE_GROUPS)
 		return fm_err_set(err, -EINVAL, "more than %d groups", TRACE_GROUPS);
 	for (size_t i = 0; i < json_array_size(groups); i++) {

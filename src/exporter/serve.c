@@ -7,6 +7,7 @@
 #include "exporter.h"
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #define MEMORY_PER_CONNECTION (16 * 1024) /* the longest request */
@@ -31,6 +32,14 @@ static enum MHD_Result answer(
 	return done;
 }
 
+/* Of who sends as much as a proxy would get, too: RFC 9112, 3.2.2. */
+static const char *path_of(const char *url)
+{
+	const char *path = !strncasecmp(url, "http://", 7) ? strchr(url + 7, '/') : url;
+
+	return path ? path : "/";
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_size,
 	void **request)
@@ -48,6 +57,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		*upload_size = 0;
 		return MHD_YES;
 	}
+	url = path_of(url);
 	if (!strcmp(url, "/"))
 		return answer(c, MHD_HTTP_OK, help, NULL);
 	if (strcmp(url, "/metrics") != 0)

@@ -112,8 +112,11 @@ static int begin_section(struct fm_ini *in, const char *line)
 		return fm_err_set(
 			in->err, -EINVAL, "behind [%.*s] there is something else", (int)len, line);
 	snprintf(name, sizeof(name), "%.*s", (int)len, line);
-	if (!in->merges)
-		forget(in);
+	/* Two spellings would be two sections for us, and one for who looks up the name. */
+	if (*name == ' ' || strstr(name, "  ") || strchr(name, '\t') ||
+		(len && name[len - 1] == ' '))
+		return fm_err_set(
+			in->err, -EINVAL, "[%s] has blanks at an end, or several in a row", name);
 	return in->section(in->ctx, name, in->err);
 }
 
@@ -128,7 +131,7 @@ static int too_long(struct fm_ini *in)
  * line without an end. 0: there is none. */
 static int next_line(struct fm_ini *in, char *line, size_t size)
 {
-	size_t n = 0;
+	size_t n = 0, end;
 	int c = 0;
 
 	while (c != '\n' && (c = getc(in->f)) != EOF) {
@@ -141,7 +144,10 @@ static int next_line(struct fm_ini *in, char *line, size_t size)
 			n = 0;
 	}
 	line[n] = '\0';
-	return n > 0;
+	/* Lines that end so, without a newline, would be one: most of it may be a comment. */
+	for (end = n; end && strchr("\r\n", line[end - 1]);)
+		end--;
+	return memchr(line, '\r', end) ? -EINVAL : n > 0;
 }
 
 static char *read_line(char *str, int num, void *stream)

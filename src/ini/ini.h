@@ -2,7 +2,7 @@
 /*
  * INI files as we read them all, by inih, strictly: an indented line is a line like any other, one
  * that inih would cut is a mistake, and so is whatever is no [section], key = value or comment. A
- * section is told of where it begins, for it may hold no key, and two may have one name. A key
+ * section is told of where it begins, for it may hold no key; two of one name are one. A key
  * stands in a section once. The first mistake ends it, and is told as "FILE:LINE: reason".
  */
 #pragma once
@@ -22,14 +22,13 @@ struct fm_ini {
 		struct fm_err *err);
 	void *ctx;
 	const char *too_long;             /* what to do about a line that is; or NULL */
-	bool merges;                      /* sections of one name are one */
 	bool (*repeats)(const char *key); /* may it stand there several times? NULL: none */
 
 	uint32_t line; /* at hand, from 1 */
 
 	int rc;
 	struct fm_err *err;
-	struct fm_ini_seen *seen; /* keys, of the section at hand or of all */
+	struct fm_ini_seen *seen; /* keys that were taken */
 	size_t n_seen, room;
 };
 

@@ -133,6 +133,37 @@ int fm_json_whole(const struct fm_json *j, const json_t *from, const char *key, 
 	return 0;
 }
 
+/* The bytes of the character that begins here; 0: none does. */
+static size_t character(const char *s)
+{
+	for (size_t n = 1; n <= 4 && s[n - 1]; n++) {
+		json_t *v = json_stringn(s, n);
+
+		json_decref(v);
+		if (v)
+			return n;
+	}
+	return 0;
+}
+
+json_t *fm_json_text(const char *s)
+{
+	FM_CLEAN_FREE char *clean = NULL;
+	json_t *v = json_string(s);
+
+	if (v)
+		return v;
+	clean = strdup(s);
+	for (char *p = clean; p && *p;) {
+		size_t n = character(p);
+
+		if (!n)
+			*p = '?';
+		p += n ? n : 1;
+	}
+	return clean ? json_string(clean) : NULL;
+}
+
 json_t *fm_json_histogram(const struct fm_hist *h)
 {
 	json_t *o = json_object();

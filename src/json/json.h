@@ -45,6 +45,10 @@ int fm_json_real(const struct fm_json *j, const json_t *from, const char *key, d
 int fm_json_whole(const struct fm_json *j, const json_t *from, const char *key, int64_t min,
 	int64_t max, bool required, int64_t *v);
 
+/* A text of somebody else's, that may be none: what is not UTF-8 in it becomes '?'. NULL without
+ * memory. */
+json_t *fm_json_text(const char *s);
+
 /* {"nanoseconds": how many took at most so long}, each counted once, of the buckets that are not
  * empty. NULL without memory. */
 json_t *fm_json_histogram(const struct fm_hist *h);

@@ -155,6 +155,10 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "/nonexistent: cannot be read: No such file", "", "[admission]\nplatform = /nonexistent\nmethod = gcaps-busy\n"),
     (2, "/dev/null: is not a plain file", "calibrate", "[admission]\nplatform = /dev/null\n"),
     (2, "line too long, or not text", "", "[daemon]\n#" + 300 * "x" + "\n"),
+    (3, "[limits user 007] is [limits user 7], which is there already", "", "[limits user 7]\nclients = 1\n[limits user 007]\n"),
+    (1, "[limits  user 7] has blanks", "", "[limits  user 7]\nclients = 1\n"),
+    (1, "[device a ] has blanks", "", "[device a ]\nlevel = 2\n"),
+    (1, "line too long, or not text", "", "# a comment\r[daemon]\rpolicy = fair\r"),
     (1, "unknown section [damon]", "did you mean [daemon]?", "\v[damon]\n"),
     (4, "'clients' stands in [limits user 7] already, in line 2", "",
      "\f[limits user 7]\nclients = 1\n \r\v[limits user 7]\n\fclients = 2\n"),
@@ -187,6 +191,28 @@ def the_status_says_what_is_wrong(stack):
     check(fermatad("--check-config", sound).stdout == f"{sound}: sound\n", "it does not say what was checked")
     check(fermatad(sound).returncode == 64, "a file without an option is taken")
     check(fermatad("--check-config", sound, sound).returncode == 64, "two files are taken")
+
+
+def a_pipe_is_read_once(stack):
+    """As bash makes one of <(...)."""
+    pipe = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-")), "pipe")
+    os.mkfifo(pipe)
+    for text, status in (("[daemon]\npolicy = fifo\n", 0), ("[bad", 1)):
+        p = subprocess.Popen([FERMATAD, "--check-config", pipe], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stack.callback(p.kill)
+        with open(pipe, "w", encoding="ascii") as f:
+            f.write(text)
+        p.communicate(timeout=60)
+        check(p.returncode == status, f"{text!r} by a pipe: {p.returncode}")
+
+
+def what_is_in_force_is_printed(stack):
+    r = fermatad("--print-config", "/dev/null", "--policy", "fair slice=3ms")
+    check("\npolicy = fair slice=3ms\n" in r.stdout, r.stdout)
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for argv, status in ((["--check-config", written(stack, "")], 2), (["--version"], 1)):
+            r = subprocess.run([FERMATAD, *argv], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(r.returncode == status, f"{argv} to a full disk: {r}")
 
 
 def unreadable_is_not_wrong(stack):
@@ -233,4 +259,4 @@ def a_daemon_does_not_start_with_mistakes(stack):
 
 main(documents_have_every_key, the_example_shows_the_defaults, what_is_printed_says_the_same,
      any_blank_may_stand_in_front, mistakes_are_told_with_their_line, the_status_says_what_is_wrong, unreadable_is_not_wrong,
-     a_bad_reload_changes_nothing, a_daemon_does_not_start_with_mistakes)
+     a_pipe_is_read_once, what_is_in_force_is_printed, a_bad_reload_changes_nothing, a_daemon_does_not_start_with_mistakes)

@@ -159,7 +159,7 @@ def http_is_spoken(stack):
     x.at()
     for method, path, body, expected in (("GET", "/", None, 200), ("GET", "/nothing", None, 404), ("HEAD", "/metrics", None, 200),
                                          ("POST", "/metrics", "x" * 100000, 405), ("DELETE", "/metrics", None, 405),
-                                         ("GET", "/metrics?name=x", None, 200), ("GET", "/metrics", "body", 200)):
+                                         ("GET", "/metrics?name=x", None, 200), ("GET", "http://localhost/metrics", None, 200), ("GET", "http://x/y", None, 404), ("GET", "/metrics", "body", 200)):
         try:
             status, text, _ = ask(UnixConnection(x.path), method, path, body)
         except (BrokenPipeError, ConnectionResetError):  # it has not waited for the end of what it does not take
