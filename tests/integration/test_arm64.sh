@@ -40,8 +40,8 @@ build()
 	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
 		src/backend/cuda/*.c src/backend/cuda/image/*.c src/backend/cuda/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/shim/cuda/*.c \
-		"$tmp/unpack.c"
-	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c "$tmp/unpack.c"
+		"$tmp/unpack.c" -lm
+	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c "$tmp/unpack.c" -lm
 	for set in $sets; do
 		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda_kernels.ptx\"" -o "$tmp/$set" "tests/integration/$set.c"
 	done
