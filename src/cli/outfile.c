@@ -59,8 +59,7 @@ static int put_in_place(const char *path, const char *fresh, bool force)
 	if (force)
 		return rename(fresh, path) ? -errno : 0;
 	if (link(fresh, path)) {
-		if (errno == EEXIST ||
-			renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE))
+		if (errno == EEXIST || renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE))
 			return -errno;
 		return 0;
 	}
@@ -68,8 +67,8 @@ static int put_in_place(const char *path, const char *fresh, bool force)
 	return 0;
 }
 
-int outfile_close(const char *path, const char *fresh, FILE *f, bool good, bool force,
-	struct fm_err *err)
+int outfile_close(
+	const char *path, const char *fresh, FILE *f, bool good, bool force, struct fm_err *err)
 {
 	int rc;
 

@@ -15,8 +15,8 @@ int outfile_open(const char *path, char **fresh, FILE **f, struct fm_err *err);
 
 /* Closes it, and puts it in its place where all of it is `good' and could be written; else it is
  * removed. Without `force' what came there meanwhile stays. */
-int outfile_close(const char *path, const char *fresh, FILE *f, bool good, bool force,
-	struct fm_err *err);
+int outfile_close(
+	const char *path, const char *fresh, FILE *f, bool good, bool force, struct fm_err *err);
 
 /* Is it the same file, by whatever name? */
 bool outfile_same(const char *a, const char *b);

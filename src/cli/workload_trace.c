@@ -119,15 +119,24 @@ int workload_change(const char *text, struct fm_sim_change **at, size_t *n, stru
 	return 0;
 }
 
-/* A line without its end, which the file may never have. 0: there is none; 1: one; or an error. */
+/* A line without its end, which the file may never have, and without a comment. 0: there is none;
+ * 1: one; or an error. */
 static int next_line(FILE *f, char line[LINE], struct fm_err *err)
 {
+	bool comment = false, cr = false;
 	size_t n = 0;
 	int c;
 
 	while ((c = getc(f)) != EOF && c != '\n') {
 		if (!c)
 			return fm_err_set(err, -EINVAL, "this is not text");
+		/* Where lines end so, the first comment would be all there is. */
+		if (cr && c != '\r')
+			return fm_err_set(err, -EINVAL, "lines end with a carriage return alone");
+		cr = c == '\r';
+		comment |= c == '#' && (!n || strchr(BLANKS, line[n - 1]));
+		if (cr || comment)
+			continue;
 		if (n + 1 == LINE)
 			return fm_err_set(err, -EINVAL, "the line is too long");
 		line[n++] = (char)c;
@@ -135,9 +144,6 @@ static int next_line(FILE *f, char line[LINE], struct fm_err *err)
 	line[n] = '\0';
 	if (c == EOF && ferror(f))
 		return fm_err_set(err, -EIO, "cannot be read");
-	/* Where lines end so, the first comment would be all there is. */
-	if (n && memchr(line, '\r', n - 1))
-		return fm_err_set(err, -EINVAL, "lines end with a carriage return alone");
 	return n || c != EOF;
 }
 

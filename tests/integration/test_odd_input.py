@@ -76,7 +76,7 @@ def what_was_recorded_is_lines(stack):
         trace = written(stack, text)
         path = written(stack, WORKLOAD + f"arrive = trace {trace}\n")
         check(why in fermata("sim", path, status=1).stderr, why)
-    path = written(stack, WORKLOAD + "arrive = trace " + written(stack, b"0ms 1ms\r\n5ms 1ms") + "\n")
+    path = written(stack, WORKLOAD + "arrive = trace " + written(stack, b"# " + 1000 * b"x" + b"\r\n0ms 1ms # " + 300 * b"y" + b"\r\n5ms 1ms") + "\n")
     check(json.loads(fermata("sim", path, "--json").stdout)["groups"][0]["jobs"] == 2, "lines that end otherwise")
 
 
