@@ -248,6 +248,20 @@ static void measure(struct bench *b, const char *name, int rounds)
 	printf("%s_daemon_private %ld KiB\n", name, memory_kib(b->daemon, "RssAnon"));
 }
 
+/* With a daemon of its own, which counts since its start. */
+static void groups_of(struct bench *b, const char *daemon, int groups, const char *name, int rounds)
+{
+	start_daemon(b, daemon);
+	join(b, &b->low, FM_PRIORITY_LOW);
+	join(b, &b->high, FM_PRIORITY_HIGH);
+	begin(&b->low);
+	say(b, &b->low, (union fm_msg){0}, FM_MSG_BELL, -1);
+	for (int i = 2; i < groups; i++)
+		join(b, &(struct client){0}, FM_PRIORITY_NORMAL);
+	measure(b, name, rounds);
+	stop_daemon(b);
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
@@ -264,15 +278,7 @@ int main(int argc, char **argv)
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
-	start_daemon(&b, argc > 1 ? argv[1] : program);
-	join(&b, &b.low, FM_PRIORITY_LOW);
-	join(&b, &b.high, FM_PRIORITY_HIGH);
-	begin(&b.low);
-	say(&b, &b.low, (union fm_msg){0}, FM_MSG_BELL, -1);
-	measure(&b, "wake", rounds);
-	for (int i = 2; i < GROUPS; i++)
-		join(&b, &(struct client){0}, FM_PRIORITY_NORMAL);
-	measure(&b, "wake_1000_groups", rounds);
-	stop_daemon(&b);
+	groups_of(&b, argc > 1 ? argv[1] : program, 2, "wake", rounds);
+	groups_of(&b, argc > 1 ? argv[1] : program, GROUPS, "wake_1000_groups", rounds);
 	return 0;
 }

@@ -178,7 +178,7 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t 
 	stream s = new_stream();
 	struct kernel k = new_kernel(s, kernel_ns, 132, 64);
 	uint64_t begin, end;
-	int n = 0;
+	int n = 0, missed = 0;
 
 	launch(s, &k);
 	CU(cuStreamSynchronize(s));
@@ -196,11 +196,14 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t 
 		CU(cuStreamSynchronize(s));
 		v[n++] = (double)(now_ns() - start) / 1e3;
 		while (next + period_ns <
-			now_ns()) /* requests that were missed are not made up for */
+			now_ns()) { /* requests that were missed are not made up for */
 			next += period_ns;
+			missed++;
+		}
 	}
-	printf("{\"requests\": %d, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n", n,
-		part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1));
+	printf("{\"requests\": %d, \"missed\": %d, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": "
+	       "%.1f}\n",
+		n, missed, part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1));
 }
 
 /* --- programs that fill the device --- */

@@ -21,8 +21,8 @@
 #define LOCAL 64
 #define QUIET UINT64_C(10000000) /* no group has begun for so long, ns: it stands */
 
-/* The same work, without and with local memory and barriers. No step of it can be done for several
- * work-items at once, so that a compiler makes the same of it whatever stands before. */
+/* The same work, without and with local memory and barriers. What a compiler makes of the former
+ * may depend on what stands before: its ratio compares two compilations as well. */
 static const char source[] =
 	"#define WORK uint v = x[get_global_id(0)] + (uint)get_global_id(0); \\\n"
 	"	for (uint k = 0; k < steps; k++) \\\n"
@@ -169,7 +169,7 @@ static int control(void)
 	return fd;
 }
 
-static void tell(int fd, const char *what)
+static void ask(int fd, const char *what)
 {
 	char text[128];
 	int n = snprintf(
@@ -177,6 +177,13 @@ static void tell(int fd, const char *what)
 
 	if (write(fd, text, (size_t)n) != n)
 		die("the daemon does not listen");
+}
+
+static void hear(int fd)
+{
+	char text[128];
+	int n;
+
 	do {
 		n = (int)read(fd, text, sizeof(text) - 1);
 	} while (n > 0 && text[n - 1] != '\n');
@@ -185,20 +192,21 @@ static void tell(int fd, const char *what)
 /* From a request until the last group has ended, ms; negative: the kernel ended by itself. */
 static double stop_once(struct bench *b, int fd)
 {
+	uint32_t ended = seen(b, 16);
 	uint64_t start, last, now;
-	uint32_t ended;
 
 	start = last = now_ns();
-	tell(fd, "suspend");
-	for (ended = seen(b, 16), now = now_ns(); now - last < QUIET || seen(b, 0) != ended;
-		now = now_ns()) {
+	ask(fd, "suspend"); /* which may be done before the answer is here */
+	for (now = start; now - last < QUIET || seen(b, 0) != ended; now = now_ns()) {
 		if (seen(b, 16) != ended) {
 			ended = seen(b, 16);
 			last = now;
 		}
 		usleep(20);
 	}
-	tell(fd, "resume");
+	hear(fd);
+	ask(fd, "resume");
+	hear(fd);
 	return ended % (b->global / LOCAL) ? (double)(last - start) / 1e6 : -1;
 }
 

@@ -68,7 +68,7 @@ def answer(p, what):
     return line.strip()
 
 
-def together(clients, seconds, before_end=lambda: None):
+def together(clients, seconds, before_end=lambda: None, before_begin=lambda: None):
     """Start the clients (name -> argv), let them work at the same time; their answers by name."""
     with contextlib.ExitStack() as stack:
         running = {
@@ -78,6 +78,7 @@ def together(clients, seconds, before_end=lambda: None):
         for name, p in running.items():
             if answer(p, name) != "ready":
                 raise Failed(f"{name} did not get ready")
+        before_begin()
         begin = time.monotonic_ns() + 300_000_000
         end = begin + int(seconds * 1e9)
         for p in running.values():

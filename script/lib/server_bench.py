@@ -132,10 +132,19 @@ def percentile(values, p):
     return values[min(len(values) - 1, max(0, -int(-p * len(values) // 1) - 1))] if values else None
 
 
+def begun(requests, interval):
+    """Nobody begins early: the one that was least late tells the schedule."""
+    return min((b - k * interval for k, (b, _, _) in enumerate(requests)), default=0)
+
+
+def done_by(requests, end):
+    """How many, of who was under way the part that was done."""
+    return sum(min(1, max(0, (end - b) / max(1, e - b))) for b, e, _ in requests)
+
+
 def latencies(requests, interval, seconds):
-    """Each from when it was due, in us. Nobody begins early: the one that was least late tells the schedule. Who still
-    waited at the end counts with the time until then."""
-    begin = min((b - k * interval for k, (b, _, _) in enumerate(requests)), default=0)
+    """Each from when it was due, in us. Who still waited at the end counts with the time until then."""
+    begin = begun(requests, interval)
     due = range(len(requests), int(seconds * 1e9 / interval))
     return ([(end - begin - k * interval) / 1e3 for k, (_, end, _) in enumerate(requests)]
             + [(seconds * 1e9 - k * interval) / 1e3 for k in due])
@@ -198,7 +207,8 @@ class Bench:
         best = [f"be{i + 1}" for i in range(n)]
         found = server.run({"rt": self.periodic()} | {m: {"type": "continuous"} for m in best}, seconds, self.args.clients)
         us = latencies(found["rt"], self.interval, seconds)
-        per_s = {m: len(r) / seconds for m, r in found.items()}
+        end = begun(found["rt"], self.interval) + seconds * 1e9
+        per_s = {m: done_by(r, end) / seconds for m, r in found.items()}
         after = {m["name"]: m for m in server.stats()["models"]}
         stops = {k: sum(after[m].get(k, 0) - before[m].get(k, 0) for m in best)
                  for k in ("preemptions", "interrupts", "guarded")}

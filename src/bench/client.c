@@ -61,6 +61,13 @@ static void tell_others(struct run *r, uint64_t end)
 		bench_ring(&r->page->seat[__builtin_ctzll(left)]);
 }
 
+static uint64_t end_of_run(const struct run *r)
+{
+	uint64_t stop = atomic_load(&r->page->stop);
+
+	return stop ? FM_MIN(stop, r->page->end) : r->page->end;
+}
+
 /* due: when it should have begun. */
 static const char *request(struct run *r, uint64_t due)
 {
@@ -76,6 +83,8 @@ static const char *request(struct run *r, uint64_t due)
 	for (int p = 0; p < FM_BENCH_PHASES; p++)
 		n->phase_ns[p] += at[p + 1] - at[p];
 	n->finished++;
+	if (end > end_of_run(r))
+		n->beyond += (double)(end - FM_MAX(end_of_run(r), at[0])) / (double)(end - at[0]);
 	fm_hist_add(&n->service, end - at[0]);
 	fm_hist_add(&n->latency, fm_sub_sat(end, due));
 	n->missed += r->deadline && fm_sub_sat(end, due) > r->deadline;
@@ -91,13 +100,6 @@ static void still_waits(struct run *r, uint64_t due, uint64_t end)
 	n->waiting++;
 	fm_hist_add(&n->latency, end - due);
 	n->missed += r->deadline && end - due > r->deadline;
-}
-
-static uint64_t end_of_run(const struct run *r)
-{
-	uint64_t stop = atomic_load(&r->page->stop);
-
-	return stop ? FM_MIN(stop, r->page->end) : r->page->end;
 }
 
 static const char *closed_loop(struct run *r)

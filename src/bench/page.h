@@ -20,6 +20,7 @@ struct bench_counts {
 	uint64_t begun, finished, dropped, missed;
 	uint64_t waiting; /* due before the end, and not begun: in `latency`, as long as they waited
 			   */
+	double beyond;    /* parts of finished ones that ran after the end */
 	uint64_t phase_ns[FM_BENCH_PHASES]; /* sums */
 	struct fm_hist service;             /* from the begin of a request to its end */
 	struct fm_hist latency;             /* from when it was due */

@@ -50,7 +50,9 @@ void bench_numbers(const struct bench_outcome *o, uint32_t task, struct bench_nu
 		n->alone_ns += s->alone_ns[p];
 		n->service_ns += phase_mean(&s->counts, p);
 	}
-	n->throughput = n->seconds > 0 ? (double)s->counts.finished / n->seconds : 0;
+	/* Of what was under way at the end, what was done by then. */
+	n->throughput =
+		n->seconds > 0 ? ((double)s->counts.finished - s->counts.beyond) / n->seconds : 0;
 }
 
 void bench_overall(const struct bench_outcome *o, struct bench_overall *all)
