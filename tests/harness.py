@@ -76,6 +76,9 @@ def cuda_env(env):
     if os.environ.get("FERMATA_TEST_CUDA") != "real":
         env["LD_LIBRARY_PATH"] = ":".join(
             filter(None, [os.path.join(BUILD, "tests", "fakes"), env.get("LD_LIBRARY_PATH")]))
+    if env.get("XDG_CACHE_HOME") == os.environ.get("XDG_CACHE_HOME"):
+        env["XDG_CACHE_HOME"] = os.path.join(BUILD, "tests", "cache")  # rewritten images are of this build
+        os.makedirs(env["XDG_CACHE_HOME"], exist_ok=True)
     return env
 
 
@@ -392,6 +395,7 @@ def lib_client(f, stack, group="-", *options, device=None):
 
 def main(*cases):
     """Run the cases (or those named as arguments), each with an ExitStack; 0, 1, or 77 when all were skipped."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background inherits that it is ignored
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     cases = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
     failed, passed = 0, 0

@@ -139,7 +139,7 @@ def launches_of_who_is_stopped(stack):
             gates, launches, at = count("gates"), count("submitted"), w.p.mark()
             w.p.tell("kernels 1")
             eventually("it is launched", lambda: count("submitted") == launches + 1)
-            check(count("gates") == gates + 1, f"burst {burst} is behind no gate with {env}")
+            eventually(f"burst {burst} is behind a gate with {env}", lambda: count("gates") == gates + 1)
             w.fermata.cli("resume", str(w.p.pid))
             w.p.line("kernels", after=at)
 

@@ -90,7 +90,7 @@ def says_nothing(stack):
 
 def comes_to_no_end(stack):
     begin = time.monotonic()
-    out, rc = sanitize(stack, {}, hangs=("ptx",), seconds=1)
+    out, rc = sanitize(stack, {}, hangs=("ptx",), seconds=5)
     check(rc == 1 and "failed racecheck, ptx: did not come to its end" in out and "failed racecheck, elf" not in out, out)
     check(time.monotonic() - begin < 50, "it waited for what does not end")
 

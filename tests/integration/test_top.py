@@ -186,7 +186,11 @@ def daemons_come_and_go(stack):
     t.keys("?")
     t.sees("^ HELP")
     f.daemon.send_signal(signal.SIGCONT)
-    t.keys("q", "s")
+    t.keys("q")
+    # Whom it has stopped may have given it up meanwhile, and comes back with other queues.
+    eventually("all have queues", lambda: all(by_name(f, n) and by_name(f, n)["queues"] for n in ("alpha", "beta")))
+    t.sees(" 4 groups, ", " alpha .*(ready|running)")
+    t.keys("s")
     t.sees(" alpha .* suspended ")
     t.keys("q")
     t.sees("^ended 0$")

@@ -44,7 +44,7 @@ static inline int run_own_process(char *self, const char *name)
 	({                                                                                 \
 		int failed_ = 0;                                                           \
 		if ((argc) > 1) {                                                          \
-			alarm(60); /* a case that hangs must not outlive its test */       \
+			alarm(150); /* a case that hangs must not outlive its test */      \
 			cmocka_set_test_filter((argv)[1]);                                 \
 			failed_ = cmocka_run_group_tests(tests, NULL, NULL);               \
 		} else {                                                                   \

@@ -5,7 +5,7 @@
 
 #include "xqueue/segment.h"
 
-#define LONG  FM_S /* of the device's time: it does not come to its end by itself */
+#define LONG  (3600 * FM_S) /* of the device's time: it does not come to its end by itself */
 #define LATER UINT32_MAX
 
 /* The device takes its time to stand. */
