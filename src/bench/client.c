@@ -72,7 +72,7 @@ static uint64_t end_of_run(const struct run *r)
 static const char *request(struct run *r, uint64_t due)
 {
 	struct bench_counts *n = &r->seat->counts;
-	uint64_t at[FM_BENCH_PHASES + 1], end;
+	uint64_t at[FM_BENCH_PHASES + 1], end, stop;
 	const char *wrong;
 
 	n->begun++;
@@ -80,11 +80,12 @@ static const char *request(struct run *r, uint64_t due)
 	if (wrong)
 		return wrong;
 	end = at[FM_BENCH_PHASES];
+	stop = end_of_run(r);
 	for (int p = 0; p < FM_BENCH_PHASES; p++)
 		n->phase_ns[p] += at[p + 1] - at[p];
 	n->finished++;
-	if (end > end_of_run(r))
-		n->beyond += (double)(end - FM_MAX(end_of_run(r), at[0])) / (double)(end - at[0]);
+	if (end > FM_MAX(stop, at[0]))
+		n->beyond += (double)(end - FM_MAX(stop, at[0])) / (double)(end - at[0]);
 	fm_hist_add(&n->service, end - at[0]);
 	fm_hist_add(&n->latency, fm_sub_sat(end, due));
 	n->missed += r->deadline && fm_sub_sat(end, due) > r->deadline;

@@ -269,6 +269,10 @@ MALFORMED = (
 )
 
 
+def refusals(fermata):
+    return sum("the old settings stay" in line for line in fermata.log())
+
+
 def malformed_config(stack):
     """Refused at start, with the line; at SIGHUP the old settings stay and the daemon lives."""
     fermata = Fermata(stack, config="[daemon]\npolicy = round-robin\n")
@@ -279,7 +283,9 @@ def malformed_config(stack):
             f.write(text)
         error = refuses(stack, "--dir", fermata.dir + "-other", "--config", conf)
         check(conf in error, f"the file is not named for {text[:40]!r}: {error}")
+        said = refusals(fermata)
         fermata.daemon.send_signal(signal.SIGHUP)
+        eventually("it says that the old settings stay", lambda: refusals(fermata) > said)
         check(fermata.ps()["policy"]["name"] == "round-robin", f"{text[:40]!r} has changed the policy")
         worker.advances(4)
     with open(conf, "w", encoding="ascii") as f:

@@ -148,6 +148,12 @@ def as_disb_has_it(stack):
         phases = sum(a[f"avg{p}Latency(us)"] for p in ("PrepareInput", "Preprocess", "CopyInput", "Infer", "CopyOutput",
                                                        "Postprocess"))
         check(0 <= a["avgTotalLatency(us)"] - phases <= 6, f"its phases are not all of it: {a}")
+        mine = next(x for x in t.values() if x["client"] == c["clientName"])
+        check(abs(a["avgThroughput(req/s)"] - mine["finished"]) < 1e-6, f"of a second: {a}, {mine}")
+        # Of what was under way at the end the part before it.
+        check(mine["finished"] - 1 <= mine["throughput_hz"] <= mine["finished"], f"{mine}")
+    f = t["task_f"]
+    check(f["throughput_hz"] < f["finished"], "one of its requests is under way at the end, always")
     check(t["task_s"]["arrivals"] == 3 and t["task_d"]["realtime"] and not t["task_f"]["realtime"], t)
 
 

@@ -116,6 +116,7 @@ run_fails_open() {
 in_slash_tmp() {
     local other=/tmp/fermata-64123
     local as=(env -u XDG_RUNTIME_DIR HOME=/ setpriv --reuid 64123 --regid 64123 --clear-groups)
+    [[ $EUID != 0 ]] || pgrep -U 64123 >/dev/null || rm -rf "$other" # of a run that was ended
     if [[ $EUID != 0 ]] || ! command -v setpriv >/dev/null || [[ -e $other || -e /run/user/64123 ]] ||
         ! "${as[@]}" test -x "$fermata" -a -r "$layer"; then
         skip "a hostile /tmp (needs root, setpriv and a build that others can read)"
@@ -162,6 +163,7 @@ own_daemon() {
     timeout 60 bash -c "'$fermata' run true | cat; exit \${PIPESTATUS[0]}" >"$tmp/out" 2>"$tmp/err" || rc=$?
     exec 9>&-
     [[ $rc == 0 ]] || fail "after a kill -9 the next run starts another, and holds no pipe"
+    that "there is another" eventually number 1 "$dir"
     checks=$((checks + 1))
     ! find "/proc/$(daemons "$dir")/fd" -lname 'pipe:*' 2>/dev/null | grep -q . || fail "the daemon inherited a pipe"
 }
