@@ -19,8 +19,6 @@ struct trace_wishes {
 	bool jobs;      /* only what tells of jobs is kept */
 	uint64_t limit; /* it ends with so many records; 0: never */
 };
-/* Wrong usage unless it can be the name of a group. */
-void trace_check_group(const struct argp_state *state, const char *name);
 struct trace_outcome {
 	uint64_t records, lost;
 	bool gone;  /* the daemon is, or ended it */
@@ -28,6 +26,9 @@ struct trace_outcome {
 	bool exact; /* it was granted */
 };
 struct recorder;
+
+/* Wrong usage unless it can be the name of a group. */
+void trace_check_group(const struct argp_state *state, const char *name);
 
 /* Ask the daemon; from here on signals that end a recording are held back. */
 int trace_connect(struct recorder **out, const struct cli *cli, const struct trace_wishes *wishes,

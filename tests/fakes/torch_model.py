@@ -28,7 +28,7 @@ class VirtualTime:
 
 class Device:
     def __init__(self, clock):
-        self.clock, self.free, self.waits = clock, 0, 0
+        self.clock, self.free = clock, 0
         self.behind = []  # how much it had to do when it was given more, ns
 
     def step(self, launch_s, device_s):
