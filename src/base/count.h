@@ -6,9 +6,21 @@
  */
 #pragma once
 #include "base/util.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Names the thread: one that comes when another has ended may have the same name. */
+static inline const void *fm_this_thread(void)
+{
+#if defined __has_builtin
+#if __has_builtin(__builtin_thread_pointer)
+	return __builtin_thread_pointer(); /* a register, or next to it */
+#endif
+#endif
+	return (const void *)(uintptr_t)pthread_self();
+}
 
 struct fm_count {
 	_Atomic uint64_t own, others;

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 5
+#define FM_BOARD_VERSION 6
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 #define FM_BOARD_CALLS   16
@@ -65,7 +65,7 @@ struct fm_slot {
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun; /* commands whose launch has begun */
-	FM_LINE struct fm_count passed; /* commands whose launch has returned from the driver;
+	struct fm_count passed;         /* commands whose launch has returned from the driver;
 					   owned by the thread that made the queue */
 
 	/* Written by whoever learns of completion. done <= begun. */
@@ -139,7 +139,7 @@ struct fm_board {
 	struct fm_board_call call[FM_BOARD_CALLS];
 };
 
-_Static_assert(sizeof(struct fm_slot) == 6 * FM_CACHE_LINE, "a slot is six cache lines");
+_Static_assert(sizeof(struct fm_slot) == 5 * FM_CACHE_LINE, "a slot is five cache lines");
 _Static_assert(sizeof(struct fm_board_call) == FM_CACHE_LINE, "a call is a cache line");
 _Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
 

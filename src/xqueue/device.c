@@ -9,8 +9,10 @@
 #include <errno.h>
 
 /* Gates stand so much farther apart when nobody may stop this queue, for its group is alone on the
- * device or first. Graphs that are captured then keep them so. */
-#define UNSTOPPED 8
+ * device or first: whoever comes waits once for what has been launched. It is less where gates stay
+ * as they are, in graphs that are captured then, and where the program may stop the queue. */
+#define UNSTOPPED      32
+#define UNSTOPPED_LESS 8
 
 /* Where all that was launched since the last gate can be stopped in its middle gates are not what
  * stops it: there it comes to rest, and what has left out something is launched again up to there.
@@ -115,16 +117,16 @@ bool fm_xq_device_curious(struct fm_xq *q)
 	return !q->cold->sampling && q->cold->sample_n < FM_SEG_SAMPLES;
 }
 
-static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares)
+static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares, unsigned unstopped)
 {
 	bool stopped = atomic_load_explicit(shares, memory_order_relaxed) == FM_SHARES;
 
-	return q->spacing * (stopped ? 1 : UNSTOPPED);
+	return q->spacing * (stopped ? 1 : unstopped);
 }
 
 static uint64_t far_spacing(const struct fm_xq *q)
 {
-	return FM_MAX(q->spacing, FM_MIN(q->spacing * UNSTOPPED, FAR_MOST));
+	return FM_MAX(q->spacing, FM_MIN(q->spacing * UNSTOPPED_LESS, FAR_MOST));
 }
 
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
@@ -151,7 +153,10 @@ static void begin_segment(struct fm_xq *q, bool sample)
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_most, UINT32_MAX, memory_order_relaxed);
 	if (!fm_xq_ungated(q))
-		atomic_store(&q->interval, sample ? q->spacing : spacing(q, &q->slot->shares));
+		atomic_store(
+			&q->interval, sample ? q->spacing
+					     : spacing(q, &q->slot->shares,
+						       q->steered ? UNSTOPPED_LESS : UNSTOPPED));
 }
 
 /* The device will, behind a gate or not. */
@@ -180,6 +185,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	XQ_TRACE(segment_sealed, now, q, 0, atomic_load_explicit(&q->seg_n, memory_order_relaxed),
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
 	begin_segment(q, sample);
+	fm_xq_may_finish(q, mark);
 	rc = q->ops->gate(q->hwq, &w, mark, sample);
 	if (rc) {
 		/* The first gate of all is refused: the driver has none, or the device. Or none of
@@ -267,6 +273,7 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 
 	if (x->told >= mark && !gate)
 		return;
+	fm_xq_may_finish(q, mark);
 	rc = q->ops->tell(q->hwq, &w, mark);
 	if (rc == -EBUSY || rc == -EAGAIN) {
 		x->tail_at = now + FM_MS;
@@ -425,7 +432,7 @@ static uint64_t graph_spacing(struct fm_xq *q)
 {
 	const _Atomic uint32_t *shares =
 		q->steered ? &q->slot->shares : &q->client->board->contended;
-	uint64_t none = 0, wanted = spacing(q, shares);
+	uint64_t none = 0, wanted = spacing(q, shares, UNSTOPPED_LESS);
 
 	return atomic_compare_exchange_strong(fm_xq_graph_spacing(q), &none, wanted) ? wanted
 										     : none;
@@ -474,7 +481,7 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible
 	x->inner_ns += est;
 	most = graph_spacing(q);
 	if (!x->inner_whole)
-		most = FM_MAX(most, q->spacing * UNSTOPPED);
+		most = FM_MAX(most, q->spacing * UNSTOPPED_LESS);
 	if (x->inner_ns > most && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_store(&q->client->captured[q->slot_index], true);

@@ -32,6 +32,7 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	uint64_t seen = atomic_load(&s->done), busy, after;
 	bool rests;
 
+	fm_xq_may_finish(q, done);
 	while (seen < done && !atomic_compare_exchange_weak(&s->done, &seen, done))
 		;
 	if (seen >= done)

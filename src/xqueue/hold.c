@@ -11,7 +11,8 @@
 #define NAP_REAPS (30 * FM_US)
 /* Who is never made to wait for others may have so many times the window under way: a device that
  * runs empty while the program computes is lost to it, and the first who comes finds that once. */
-#define UNSTOPPED 4u
+#define UNSTOPPED       4u
+#define UNSTOPPED_PARTS (FM_XQ_WINDOW_PARTS * UNSTOPPED / 2)
 /* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
 #define STILL_MOST FM_S
 /* A queue that is held at no gate, and does not move for so long in all, waits for something else,
@@ -37,12 +38,33 @@ static void look_still(struct fm_xq *q, uint64_t now)
 	x->held_seen = now;
 }
 
+static bool is_stopped(const struct fm_xq *q)
+{
+	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
+}
+
+/* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. A
+ * tracker costs as much as some launches: where nobody waits for its end, the next may be half the
+ * window. Lock held. */
+static void seal(struct fm_xq *q)
+{
+	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
+	uint64_t ns = atomic_load(&q->seg_ns), most = atomic_load(&q->interval);
+	struct fm_xq_cold *x = q->cold;
+
+	x->gate_index += ns > most ? 1 : FM_MIN(ns / part + 1, (uint64_t)UNSTOPPED_PARTS);
+	fm_xq_track(q, x->gate_index);
+	atomic_store(&q->seg_ns, 0);
+	atomic_store(&q->seg_n, 0);
+	if (most != UINT64_MAX)
+		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED_PARTS));
+}
+
 /* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does
  * not count until something moves. Lock held. */
 static bool window_full(struct fm_xq *q)
 {
-	bool stopped = atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
-	unsigned parts = FM_XQ_WINDOW_PARTS * (stopped ? 1 : UNSTOPPED);
+	unsigned parts = FM_XQ_WINDOW_PARTS * (is_stopped(q) ? 1 : UNSTOPPED);
 	struct fm_xq_cold *x = q->cold;
 
 	return !fm_client_free_run(q->client) && x->gate_index >= x->segments_done + parts &&
@@ -66,19 +88,16 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 {
 	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
-	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), est), now = start;
-	bool held = false, counted = seg <= c->set.window_ns / FM_XQ_WINDOW_PARTS;
+	uint64_t seg = fm_add_sat(atomic_load(&q->seg_ns), fm_xq_weight(est)), now = start;
+	bool held = false, counted = seg <= atomic_load(&q->interval);
 
 	for (;; now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
 		bool run = fm_xq_may_run(q), waits;
 
 		pthread_mutex_lock(&x->lock);
-		if (!counted && atomic_load(&q->seg_n)) {
-			fm_xq_track(q, ++x->gate_index);
-			atomic_store(&q->seg_ns, 0);
-			atomic_store(&q->seg_n, 0);
-		}
+		if (!counted && atomic_load(&q->seg_n))
+			seal(q);
 		counted = true;
 		fm_xq_reap(q);
 		look_still(q, now);

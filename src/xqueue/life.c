@@ -10,8 +10,6 @@
 /* So long the agent tries to get a lock. */
 #define LOCK_MOST (50 * FM_US)
 
-__thread char fm_xq_thread;
-
 void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
@@ -350,7 +348,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->group = config->group;
 	q->in_order = config->in_order;
 	q->steered = config->steered;
-	q->owner = &fm_xq_thread;
+	q->owner = fm_this_thread();
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;

@@ -172,6 +172,18 @@ bool fm_xq_end_matters(struct fm_xq *q);
 /* life.c: see to it that the end of what is under way is noticed; when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
 
+/* Before anybody can hear that so many have finished, from the device or from us: most launches
+ * come while more are under way than anybody has asked about, and need not look at what is written
+ * from elsewhere (fm_xq_was_idle). Full fences: who does not see this has begun, as is seen then.
+ */
+static inline void fm_xq_may_finish(struct fm_xq *q, uint64_t mark)
+{
+	uint64_t seen = atomic_load(&q->finishes);
+
+	while (seen < mark && !atomic_compare_exchange_weak(&q->finishes, &seen, mark))
+		;
+}
+
 /* xqueue.c: the queue was idle, and has work: fm_xq_announce() is due. Any thread. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now);
 

@@ -30,7 +30,7 @@ static void ring(struct fm_xq *q)
 
 void fm_xq_announce(struct fm_xq *q)
 {
-	uint32_t whom = atomic_exchange(&q->announce, FM_TELL_NOBODY);
+	uint8_t whom = atomic_exchange(&q->announce, FM_TELL_NOBODY);
 
 	if (!whom)
 		return;
@@ -48,7 +48,7 @@ void fm_xq_announce(struct fm_xq *q)
  * of what shall find the whole device. This process's own threads are woken later. */
 static void enter(struct fm_xq *q)
 {
-	uint32_t all = FM_TELL_ALL;
+	uint8_t all = FM_TELL_ALL;
 
 	if (!q->ops->enters || !fm_xq_is_first(q) || !q->ops->enters(q->hwq))
 		return;

@@ -88,7 +88,8 @@ struct fm_est_set {
 	_Alignas(64) struct fm_est way[FM_EST_WAYS];
 };
 
-extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS]; /* of this process */
+extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS]
+	__attribute__((visibility("hidden"))); /* of this process */
 
 static inline struct fm_est_set *fm_est_set(struct fm_est_set *table, uint64_t key)
 {
@@ -117,11 +118,12 @@ struct fm_xq {
 	_Atomic(_Atomic uint32_t *) gate; /* that of the slot, or in strict mode another */
 	const void *owner;                /* the thread that made it (fm_xq_is_own) */
 	_Atomic uint64_t interval; /* of a segment; UINT64_MAX: nobody schedules us, no gates */
+	_Atomic uint64_t finishes; /* no more are known to have finished (fm_xq_may_finish) */
 	_Atomic uint64_t seg_ns;   /* estimated device time since the last gate */
 	_Atomic uint32_t seg_n;    /* commands since the last gate, */
 	_Atomic uint32_t seg_most; /* and with so many it ends */
 	_Atomic uint32_t gates_pending; /* gates that are still closed, or were (fm_xq_is_behind) */
-	_Atomic uint32_t announce;  /* idle no more, and these have not been told: enum fm_tell */
+	_Atomic uint8_t announce;   /* idle no more, and these have not been told: enum fm_tell */
 	_Atomic bool own_suspended; /* by fm_xq_suspend: this queue alone */
 	_Atomic bool guessed;       /* what counts as finished may not have (fm_xq_refused) */
 	bool steered;               /* fm_xq_config */
@@ -182,13 +184,10 @@ FM_COLD void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
  * idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
-/* Names the thread by its address: one that comes when another has ended may have the same. */
-extern __thread char fm_xq_thread __attribute__((tls_model("initial-exec")));
-
 /* Is this the thread that made it? Mostly it is the one that launches, too. */
 static inline bool fm_xq_is_own(const struct fm_xq *q)
 {
-	return q->owner == &fm_xq_thread;
+	return q->owner == fm_this_thread();
 }
 
 static inline uint64_t fm_xq_estimate(uint64_t key)
@@ -210,7 +209,7 @@ static inline uint64_t fm_xq_weight(uint64_t est)
  * already. It is then the one that says so. */
 static inline bool fm_xq_was_idle(const struct fm_xq *q, uint64_t before)
 {
-	return fm_slot_done(q->slot) >= before;
+	return FM_UNLIKELY(before <= atomic_load(&q->finishes)) && fm_slot_done(q->slot) >= before;
 }
 
 /* Does what is launched now stand behind a closed gate? Where the device looks at gates itself

@@ -231,7 +231,7 @@ class Soak:
         """Somebody who is let in, and lies by messages and by his board."""
         words = [(self.rng.randrange(12), self.rng.randbytes(self.rng.choice((0, 4, 8, 12, 16, 68, 108, 300))))
                  for _ in range(20)]
-        scribbles = [(256 + self.rng.randrange(3) * 384 + self.rng.randrange(48) * 8, self.rng.randbytes(8))
+        scribbles = [(256 + self.rng.randrange(3) * 320 + self.rng.randrange(40) * 8, self.rng.randbytes(8))
                      for _ in range(40)]
         try:
             s, fd = forgery.joined(self.fermata)

@@ -21,7 +21,7 @@ from harness import PATIENCE, Fermata, check, eventually, main, program
 
 MAGIC, VERSION = 0x4D524546, 3
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE, GATES = range(1, 12)
-BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 5, 50432, 128
+BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 6, 42240, 128
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -220,7 +220,7 @@ def lying_boards(stack):
     for _ in range(300):  # and within their own slots, where it counts
         s, fd = rng.choice(enemies)
         os.pwrite(fd, struct.pack("=Q", rng.choice((0, 1, 2**63, 2**64 - 1, rng.randrange(2**64)))),
-                  256 + rng.randrange(3) * 384 + rng.randrange(48) * 8)
+                  256 + rng.randrange(3) * 320 + rng.randrange(40) * 8)
         send(s, message(BELL))
     check(b.fermata.answers(), "the daemon does not answer")
     for s, fd in enemies:
