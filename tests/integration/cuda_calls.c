@@ -21,6 +21,9 @@
  *                 turn; each time the context is reset, and begun anew
  *   threads N     N captures of threads' own default streams, that end with the threads
  *   green N       N captures of streams of green contexts, that end with these
+ *   default N     N launches in the legacy stream of the context that is current
+ *   another HOW   another context becomes current: 1 as it is made, 2 pushed, 3 set, 4 pushed, of
+ *                 green
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
  *                 a look at a name that means another function since a version
  *
@@ -265,23 +268,65 @@ static void threads(struct job *j, int n)
 	}
 }
 
-static void green(struct job *j, int n)
+static CUgreenCtx new_green(struct job *j)
 {
 	struct cu_resource whole;
+	CUdevResourceDesc desc;
+	CUgreenCtx green;
 
 	CU(cuDeviceGetDevResource(j->c.dev, &whole, CU_RESOURCE_SM));
+	CU(cuDevResourceGenerateDesc(&desc, &whole, 1));
+	CU(cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
+	return green;
+}
+
+static void green(struct job *j, int n)
+{
 	for (int i = 0; i < n; i++) {
-		CUdevResourceDesc desc;
-		CUgreenCtx green;
+		CUgreenCtx green = new_green(j);
 		CUstream s;
 
-		CU(cuDevResourceGenerateDesc(&desc, &whole, 1));
-		CU(cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
 		CU(cuGreenCtxStreamCreate(&s, green, CU_STREAM_NON_BLOCKING, 0));
 		CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
 		mix(&j->c, s, j->x, (uint32_t)i);
 		CU(cuGreenCtxDestroy(green));
 	}
+}
+
+static void in_default(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++)
+		mix(&j->c, FM_CU_STREAM_LEGACY, j->x, (uint32_t)i);
+}
+
+static CUcontext primary_of_last(void)
+{
+	CUcontext ctx;
+	CUdevice last;
+	int n;
+
+	CU(cuDeviceGetCount(&n));
+	CU(cuDeviceGet(&last, n - 1));
+	CU(cuDevicePrimaryCtxRetain(&ctx, last));
+	return ctx;
+}
+
+static void another(struct job *j, int how)
+{
+	CUcontext ctx;
+
+	if (how == 1) {
+		CU(cuCtxCreate_v2(&ctx, 0, j->c.dev));
+	} else if (how == 4) {
+		CU(cuCtxFromGreenCtx(&ctx, new_green(j)));
+		CU(cuCtxPushCurrent_v2(ctx));
+	} else if (how == 3) {
+		CU(cuCtxSetCurrent(primary_of_last()));
+	} else {
+		CU(cuCtxPushCurrent_v2(primary_of_last()));
+	}
+	conform_load(&j->c);
+	j->x = new_words(2);
 }
 
 static void newer(struct job *j, int n)
@@ -308,7 +353,8 @@ static const struct {
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"clone", cloned},
 	{"child", child}, {"nested", nested}, {"learn", learn}, {"inside", inside},
-	{"unended", unended}, {"threads", threads}, {"green", green}, {"newer", newer}};
+	{"unended", unended}, {"threads", threads}, {"green", green}, {"default", in_default},
+	{"another", another}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

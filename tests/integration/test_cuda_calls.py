@@ -54,6 +54,29 @@ def old_and_rare_launches(stack):
             w.do(command, 10, governed=calls, ungoverned=0, undivided=0)
 
 
+def another_context(stack):
+    """However one becomes current, what goes to its default stream is not counted as the first one's: it would not stop
+    with its own."""
+
+    def launches(w, n):
+        """By queue: what n more have added."""
+        def queues():
+            return {q["id"]: q["submitted"] for q in w.group()["queues"]}
+
+        before = queues()
+        w.do("default", n, governed=n, ungoverned=0)
+        return {q: k - before.get(q, 0) for q, k in queues().items() if k != before.get(q, 0)}
+
+    for how in range(1, 5):
+        for via in ("link", "proc"):
+            w = World(stack, "--via", via, FAKE_CUDA_DEVICES="2")
+            first = launches(w, 11)
+            check(list(first.values()) == [11], f"in the first: {first}")
+            w.run("another", how)
+            other = launches(w, 7)
+            check(list(other.values()) == [7] and not set(other) & set(first), f"way {how}: {other} beside {first}")
+
+
 def a_newer_driver(stack):
     """What the driver gives for a version that the shim does not know is handed on as it is."""
     if REAL:
@@ -180,7 +203,7 @@ def nobody_to_divide_for(stack):
 
 
 if __name__ == "__main__":
-    main(old_and_rare_launches, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
+    main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
          launches_captured,
          parts_take_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

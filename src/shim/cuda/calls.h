@@ -435,6 +435,21 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGreenCtxStreamCreate, , 12050, "follows the stream's life", (CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)) \
 	F(cuStreamDestroy, , 2000, "follows the stream's life", (CUstream stream)) \
 	F(cuStreamDestroy, _v2, 4000, "follows the stream's life", (CUstream stream)) \
+	F(cuCtxCreate, , 2000, "knows which contexts are current", (CUcontext *ctx, unsigned flags, CUdevice dev)) \
+	F(cuCtxCreate, _v2, 3020, "knows which contexts are current", (CUcontext *ctx, unsigned flags, CUdevice dev)) \
+	F(cuCtxCreate, _v3, 11040, "knows which contexts are current", \
+		(CUcontext *ctx, struct CUexecAffinityParam_st *affinity, int n, unsigned flags, CUdevice dev)) \
+	F(cuCtxCreate, _v4, 12050, "knows which contexts are current", \
+		(CUcontext *ctx, struct CUctxCreateParams_st *how, unsigned flags, CUdevice dev)) \
+	F(cuGLCtxCreate, , 2000, "knows which contexts are current", (CUcontext *ctx, unsigned flags, CUdevice dev)) \
+	F(cuGLCtxCreate, _v2, 3020, "knows which contexts are current", (CUcontext *ctx, unsigned flags, CUdevice dev)) \
+	F(cuVDPAUCtxCreate, , 3010, "knows which contexts are current", \
+		(CUcontext *ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get)) \
+	F(cuVDPAUCtxCreate, _v2, 3020, "knows which contexts are current", \
+		(CUcontext *ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get)) \
+	F(cuCtxSetCurrent, , 4000, "knows which contexts are current", (CUcontext ctx)) \
+	F(cuCtxPushCurrent, , 2000, "knows which contexts are current", (CUcontext ctx)) \
+	F(cuCtxPushCurrent, _v2, 4000, "knows which contexts are current", (CUcontext ctx)) \
 	F(cuCtxAttach, , 2000, "follows the context's life", (CUcontext *ctx, unsigned flags)) \
 	F(cuCtxDetach, , 2000, "follows the context's life", (CUcontext ctx)) \
 	F(cuCtxDestroy, , 2000, "follows the context's life", (CUcontext ctx)) \

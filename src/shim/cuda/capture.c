@@ -24,14 +24,26 @@ bool fm_cuda_capturing(CUstream stream)
 	return cu->stream_is_capturing(stream, &status) || status != FM_CU_CAPTURE_NONE;
 }
 
-/* fm_cu_capture_begin() was before the driver's call. Without room here it is never over: launches
- * go on asking. */
+void fm_cuda_capture_begin(void)
+{
+	atomic_fetch_add(&fm_cuda_hot.careful, FM_CUDA_CAPTURE);
+	fm_cu_capture_begin();
+}
+
+static void capture_end(void)
+{
+	fm_cu_capture_end();
+	atomic_fetch_sub(&fm_cuda_hot.careful, FM_CUDA_CAPTURE);
+}
+
+/* fm_cuda_capture_begin() was before the driver's call. Without room here it is never over:
+ * launches go on asking. */
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc)
 {
 	uintptr_t key, none;
 
 	if (rc != FM_CU_SUCCESS) {
-		fm_cu_capture_end();
+		capture_end();
 		return;
 	}
 	key = fm_cuda_key(stream);
@@ -51,7 +63,7 @@ static bool end(size_t i, uintptr_t key)
 	bool yes = atomic_compare_exchange_strong(&origin[i].key, &key, 0);
 
 	if (yes)
-		fm_cu_capture_end();
+		capture_end();
 	return yes;
 }
 
@@ -113,4 +125,5 @@ void fm_cuda_captures_clear(void)
 	for (size_t i = 0; i < ORIGINS; i++)
 		atomic_store(&origin[i].key, 0);
 	atomic_store(&fm_cu_captures, 0);
+	atomic_fetch_and(&fm_cuda_hot.careful, FM_CUDA_EVER);
 }

@@ -110,7 +110,7 @@ void fm_cuda_rewrite_images(void)
 
 	pthread_once(&once, handlers);
 	atomic_store(&fm_cuda_rewrites, true);
-	atomic_store(&fm_cuda_careful, true);
+	fm_cuda_be_careful();
 }
 
 __attribute__((constructor)) static void begin(void)

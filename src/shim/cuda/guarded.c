@@ -23,7 +23,7 @@
 /* And so long a first launch. */
 #define FIRST_MOST (2 * FM_S)
 
-_Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful, fm_cuda_awaited;
+_Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited;
 static _Atomic unsigned guards; /* queues that have one */
 
 /* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
@@ -81,7 +81,7 @@ void fm_cuda_guard_bound(struct fm_cuda_queue *q)
 	fm_cu_turnstile(q->hw.base, true);
 	atomic_store(&fm_cuda_bound, true);
 	atomic_store(&fm_cuda_ways, true);
-	atomic_store(&fm_cuda_careful, true);
+	fm_cuda_be_careful();
 }
 
 /* --- covers --- */

@@ -8,9 +8,9 @@
 #include "shim.h"
 
 /* Some stream has a guard, or has had one; some stream is, or was, bound; the one or the other, so
- * that calls into the driver may come in each other's way; launches need more than to be counted,
- * or may yet; something that waits for the program was ever put into some stream. */
-extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_careful, fm_cuda_awaited;
+ * that calls into the driver may come in each other's way; something that waits for the program was
+ * ever put into some stream. */
+extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited;
 
 /* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
  * one before fm_xq_create(); and what came of it, after. */

@@ -163,7 +163,7 @@ static inline void forget_recorded(const struct fm_cu_launch_config *c)
 			fm_cuda_event_forget((CUevent)(uintptr_t)c->attributes[i].value[0]);
 }
 
-/* How a launch is made, where images are rewritten: never in haste. */
+/* How a launch is made where there is more to it: never in haste. */
 struct launch_plan {
 	struct launch l;
 	struct fm_cuda_kernel *kernel;
@@ -214,36 +214,34 @@ static FM_HOT void end_kernel(
 		fm_xq_order_give(p->l.q->xq);
 }
 
-/* Where nothing is rewritten a launch is counted, as what there is to be captured is. */
-static __attribute__((noinline)) FM_COLD struct fm_cuda_queue *enter_plain_slow(
-	struct fm_cuda_queue *q, CUstream stream, uint64_t key, enum fm_cuda_id id)
+static __attribute__((noinline)) FM_HOT struct fm_xq *find_plain(
+	CUstream stream, enum fm_cuda_id id)
 {
-	if (atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) &&
-		captured(q, stream, key, false, false))
-		return NULL;
-	if (q && q != &fm_cuda_refused)
-		return q;
-	q = fm_cuda_first(stream, q, fm_cuda_calls[id].name);
-	if (!q)
-		fm_cuda_cover(stream);
-	return q;
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	if (FM_UNLIKELY(!q || q == &fm_cuda_refused)) {
+		q = fm_cuda_first(stream, q, fm_cuda_calls[id].name);
+		if (!q)
+			fm_cuda_cover(stream);
+	}
+	return q ? q->xq : NULL;
 }
 
-FM_PART struct fm_cuda_queue *enter_plain(
-	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+/* Where nothing is rewritten, nor captured, a launch is counted. */
+FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
-	struct fm_cuda_queue *q;
+	struct fm_xq *xq = NULL;
 
 	if (FM_UNLIKELY(fm_cu_inside))
 		return NULL;
-	q = fm_cuda_find(stream);
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) || !q ||
-			q == &fm_cuda_refused))
-		q = enter_plain_slow(q, stream, key, id);
-	if (FM_LIKELY(q))
-		fm_xq_begin(q->xq, key, key_waits(key));
-	return q;
+	if (stream == FM_CU_STREAM_LEGACY)
+		xq = atomic_load_explicit(&fm_cuda_hot.sole_xq, memory_order_acquire);
+	if (!xq)
+		xq = find_plain(stream, id);
+	if (FM_LIKELY(xq))
+		fm_xq_begin(xq, key, key_waits(key));
+	return xq;
 }
 
 #define GIVEN_BY_DIMS                                                          \
@@ -255,7 +253,7 @@ FM_PART struct fm_cuda_queue *enter_plain(
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
 #define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)             \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_rewritten decl               \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_careful decl                 \
 	{                                                                                          \
 		struct fm_cuda_kernel *kernel = rewritten(f);                                      \
 		void **none __attribute__((unused)) = NULL;                                        \
@@ -282,18 +280,18 @@ FM_PART struct fm_cuda_queue *enter_plain(
 	}                                                                                          \
 	FM_HOT fm_cu_result symbol decl                                                            \
 	{                                                                                          \
-		struct fm_cuda_queue *q;                                                           \
+		struct fm_xq *xq;                                                                  \
 		fm_cu_result rc;                                                                   \
                                                                                                    \
-		if (atomic_load_explicit(&fm_cuda_careful, memory_order_relaxed))                  \
-			return symbol##_rewritten call;                                            \
-		q = enter_plain(stream, per_thread, key, id);                                      \
+		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_hot.careful, memory_order_relaxed))) \
+			return symbol##_careful call;                                              \
+		xq = enter_plain(stream, per_thread, key, id);                                     \
 		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
 		rc = NEXT(id, decl, call);                                                         \
 		fm_cu_inside--;                                                                    \
-		if (FM_LIKELY(q))                                                                  \
-			fm_xq_end(q->xq);                                                          \
+		if (FM_LIKELY(xq))                                                                 \
+			fm_xq_end(xq);                                                             \
 		return rc;                                                                         \
 	}
 #define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \

@@ -67,7 +67,10 @@ FM_HOT CUcontext fm_cuda_current(void)
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	CUcontext ctx = NULL;
 
-	return cu && !cu->ctx_get_current(&ctx) ? ctx : NULL;
+	if (!cu || cu->ctx_get_current(&ctx))
+		return NULL;
+	fm_cuda_becomes_current(ctx);
+	return ctx;
 }
 
 uintptr_t fm_cuda_key(CUstream stream)
@@ -103,6 +106,7 @@ static void fork_child(void)
 	map_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&client_made, NULL);
 	atomic_store(&off, false);
+	fm_cuda_contexts_fork_child();
 	thread_refused = NULL;
 	fm_cu_fork_child();
 	fm_cuda_events_clear();
@@ -260,6 +264,8 @@ static struct fm_cuda_queue *insert(struct fm_cuda_queue *q, uintptr_t key)
 		if (q != &fm_cuda_refused)
 			q->generation = ++generations;
 		there = fm_map_insert(&fm_cuda_map, key, q) ? q : &fm_cuda_refused;
+		if (there != &fm_cuda_refused)
+			fm_cuda_sole_made(there);
 	}
 	pthread_mutex_unlock(&map_lock);
 	if (there != q && q != &fm_cuda_refused)
@@ -435,6 +441,7 @@ static void close_all(CUcontext ctx, const void *thread)
 		found[i]->hw.ctx_ends = ctx;
 		atomic_store(&found[i]->hw.ends_in, thread ? &fm_cu_inside : NULL);
 		fm_map_erase(&fm_cuda_map, found[i]->key);
+		fm_cuda_sole_gone(found[i]);
 	}
 	if (legacy)
 		fm_map_erase(&fm_cuda_map, legacy); /* if it was refused */

@@ -112,7 +112,7 @@ struct fm_cuda_queue {
 
 extern struct fm_map fm_cuda_map;
 /* Stands in the map for a stream that could not be given an XQueue. */
-extern struct fm_cuda_queue fm_cuda_refused;
+extern struct fm_cuda_queue fm_cuda_refused __attribute__((visibility("hidden")));
 
 /* In one clone of a call the NULL stream is the thread's own, in the other the context's. */
 static inline CUstream fm_cuda_stream(CUstream stream, bool per_thread)
@@ -127,13 +127,44 @@ static inline bool fm_cuda_is_default(CUstream stream)
 	return (uintptr_t)stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD;
 }
 
+/* What each launch looks at besides its queue: a line. */
+extern struct fm_cuda_hot {
+	/* Launches need more than to be counted: something is rewritten or bound, or may be; and,
+	 * while so many streams are captured, as many times FM_CUDA_CAPTURE. */
+	FM_LINE _Atomic unsigned careful;
+	/* contexts.c: of the legacy stream of the one context that this process has ever had
+	 * current; NULL: it has had several, or that queue is not in the map. */
+	_Atomic(struct fm_cuda_queue *) sole;
+	_Atomic(struct fm_xq *) sole_xq;
+} fm_cuda_hot __attribute__((visibility("hidden")));
+#define FM_CUDA_EVER    1u
+#define FM_CUDA_CAPTURE 2u
+static inline void fm_cuda_be_careful(void)
+{
+	atomic_fetch_or(&fm_cuda_hot.careful, FM_CUDA_EVER);
+}
+
+/* A thread has that one. */
+void fm_cuda_becomes_current(CUcontext ctx);
+/* It has come into the map, or has gone; under the lock of the map. */
+void fm_cuda_sole_made(struct fm_cuda_queue *q);
+void fm_cuda_sole_gone(struct fm_cuda_queue *q);
+void fm_cuda_contexts_fork_child(void);
+
 struct fm_cuda_queue *fm_cuda_find_default(CUstream stream);
 
 /* stream: of fm_cuda_stream(). NULL: none yet. */
 static inline struct fm_cuda_queue *fm_cuda_find(CUstream stream)
 {
-	if (FM_LIKELY(!fm_cuda_is_default(stream)))
+	if (!fm_cuda_is_default(stream))
 		return fm_map_find(&fm_cuda_map, (uintptr_t)stream);
+	if (stream == FM_CU_STREAM_LEGACY) {
+		struct fm_cuda_queue *q =
+			atomic_load_explicit(&fm_cuda_hot.sole, memory_order_acquire);
+
+		if (FM_LIKELY(q))
+			return q;
+	}
 	return fm_cuda_find_default(stream);
 }
 
@@ -274,6 +305,7 @@ FM_COLD void fm_cuda_events_in_graph(void);
 
 /* --- capture.c --- */
 FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
+void fm_cuda_capture_begin(void);
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
 void fm_cuda_capture_ended(CUstream stream);
 /* A context is about to end: of which are those? And it has ended. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that wait, and the lives of streams, contexts and events. */
+/* Calls that wait, and the lives of streams and events. */
 #include "events.h"
 #include "graph_guard.h"
-
-#define DEVICES 64
 
 /* --- waiting for a stream --- */
 
@@ -86,7 +84,7 @@ static void capture_begins(CUstream given, bool per_thread)
 	fm_cuda_exec_stream_leaves(fm_cuda_stream(given, per_thread));
 	if (!atomic_load(&fm_cu_captures))
 		fm_cuda_exec_stream_leaves(FM_CU_STREAM_LEGACY);
-	fm_cu_capture_begin();
+	fm_cuda_capture_begin();
 	fm_cuda_cover_capture();
 }
 
@@ -204,169 +202,6 @@ fm_cu_result cuStreamDestroy_v2(CUstream stream)
 {
 	destroying(stream);
 	return NEXT(FM_CUDA_cuStreamDestroy_v2, (CUstream), (stream));
-}
-
-/* --- lives of contexts --- */
-
-static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
-{
-	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client()) {
-		fm_cu_context_gone(ctx);
-		fm_cuda_first_forget();
-	}
-	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
-		fm_cuda_captures_gone(ctx);
-	if (rc == FM_CU_SUCCESS)
-		fm_cuda_code_context_gone(ctx);
-	if (rc == FM_CU_SUCCESS && ctx)
-		fm_cuda_partition_gone(ctx);
-	return rc;
-}
-
-/* While the process has never attached to a context, a detachment ends it. */
-static _Atomic bool attached;
-
-fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
-{
-	atomic_store(&attached, true);
-	return NEXT(FM_CUDA_cuCtxAttach, (CUcontext *, unsigned), (ctx, flags));
-}
-
-fm_cu_result cuCtxDetach(CUcontext ctx)
-{
-	bool ends = !atomic_load(&attached);
-
-	if (ends)
-		fm_cuda_close_context(ctx);
-	return gone(ends ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
-}
-
-fm_cu_result cuCtxDestroy(CUcontext ctx)
-{
-	fm_cuda_close_context(ctx);
-	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx)));
-}
-
-fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
-{
-	fm_cuda_close_context(ctx);
-	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx)));
-}
-
-fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
-{
-	fm_cu_result (*convert)(CUcontext *, CUgreenCtx) = fm_cuda_symbol("cuCtxFromGreenCtx");
-	CUcontext base = fm_cu_guard_green_base(green), ctx = NULL;
-	struct fm_cu_turnstile *t = base ? fm_cuda_wait_begin(base) : NULL;
-	fm_cu_result rc;
-
-	if (convert && convert(&ctx, green) == FM_CU_SUCCESS)
-		fm_cuda_close_context(ctx);
-	if (base)
-		fm_cu_guard_green_ends(fm_cuda_driver(), green);
-	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
-	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
-		fm_cuda_captures_gone(ctx);
-	fm_cu_wait_end(t);
-	return rc;
-}
-
-/*
- * The primary context ends with its last release. Which one is the last the driver does not say, so
- * retains are counted. Other threads may be launching when it is not: their queues must stay. If
- * the context was in use although nobody had retained it, then there are retains that we do not
- * see, and no release is taken for the last.
- */
-static struct {
-	_Atomic unsigned retains;
-	_Atomic(CUcontext) ctx;
-	_Atomic bool unseen;
-} primary[DEVICES];
-
-static bool used(CUcontext ctx)
-{
-	struct fm_cuda_mark m[FM_BOARD_SLOTS];
-
-	return fm_cuda_marks(ctx, m) > 0;
-}
-
-fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
-{
-	fm_cu_result rc =
-		NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (ctx, dev));
-
-	if (rc != FM_CU_SUCCESS || (unsigned)dev >= DEVICES)
-		return rc;
-	atomic_store(&primary[dev].ctx, *ctx);
-	if (!atomic_fetch_add(&primary[dev].retains, 1) && used(*ctx))
-		atomic_store(&primary[dev].unseen, true);
-	return rc;
-}
-
-/* The context that ends with it, or NULL. */
-static CUcontext releasing(CUdevice dev)
-{
-	CUcontext ctx;
-	unsigned n;
-
-	if ((unsigned)dev >= DEVICES)
-		return NULL;
-	n = atomic_load(&primary[dev].retains);
-	while (n && !atomic_compare_exchange_weak(&primary[dev].retains, &n, n - 1))
-		;
-	if (n != 1 || atomic_load(&primary[dev].unseen))
-		return NULL;
-	ctx = atomic_load(&primary[dev].ctx);
-	fm_cuda_close_context(ctx);
-	return ctx;
-}
-
-fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
-{
-	CUcontext ctx = releasing(dev);
-
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease, (CUdevice), (dev)));
-}
-
-fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
-{
-	CUcontext ctx = releasing(dev);
-
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev)));
-}
-
-/* A reset ends the context whoever retains it. To hear which it is, it is retained. */
-static CUcontext resetting(CUdevice dev)
-{
-	fm_cu_result (*state)(CUdevice, unsigned *, int *) =
-		fm_cuda_symbol("cuDevicePrimaryCtxGetState");
-	unsigned flags;
-	int active = 0;
-	CUcontext ctx = NULL;
-
-	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites) &&
-		    !atomic_load(&fm_cu_captures)) ||
-		!state || state(dev, &flags, &active) || !active)
-		return NULL;
-	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
-		return NULL;
-	fm_cuda_close_context(ctx);
-	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
-	return ctx;
-}
-
-fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
-{
-	CUcontext ctx = resetting(dev);
-
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset, (CUdevice), (dev)));
-}
-
-fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
-{
-	CUcontext ctx = resetting(dev);
-
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset_v2, (CUdevice), (dev)));
 }
 
 /* --- waiting for a context --- */

@@ -20,6 +20,8 @@ typedef void (*fm_cu_host_fn)(void *user);
 typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
 
 struct CUlaunchConfig_st;
+struct CUexecAffinityParam_st;
+struct CUctxCreateParams_st;
 struct CUmipmappedArray_st;
 struct CUDA_LAUNCH_PARAMS_st;
 struct CUDA_MEMCPY2D_st;
