@@ -3,18 +3,27 @@
 """PyTorch programs for script/lib/torch_bench:
   torch_client.py loop WORK          iterations without end; answers with the time of one
   torch_client.py serve WORK         a request each PERIOD us (0: one after the other); answers with latencies
+  torch_client.py past WORK          iterations through the shim and past it, by turns; answers with what they take
   torch_client.py touch              the least use of a GPU, and out
+  torch_client.py touches            likewise, in a child of its own each time; answers with how long that takes
   torch_client.py first WORK...      how long the first iteration of each takes, in ms, once there is a context; and out
 Each says "ready", answers each "go BEGIN END PERIOD" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
 import json
+import os
+import random
+import statistics
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from past_shim import Shim
+
 DEV = "cuda"
 LEAST = 4  # iterations between the first mark and the last
+ROUND = 2  # iterations of one turn, through the shim or past it
 
 
 def resnet(batch):
@@ -133,6 +142,42 @@ def serve(step, period_us, begin, end):
     return {"us": [round(t, 1) for t in took]}
 
 
+def past(step, shim, begin, end):
+    """Until it ends, not only until it is launched: the first of each turn finds what the other way has left in caches."""
+    time.sleep(max(0, (begin - time.monotonic_ns()) / 1e9))
+    took, rng = {True: [], False: []}, random.Random(1)
+    while time.monotonic_ns() < end:
+        for through in rng.sample((True, False), 2):
+            shim.through(through)
+            step()
+            torch.cuda.synchronize()
+            start = time.monotonic_ns()
+            for _ in range(ROUND):
+                step()
+            torch.cuda.synchronize()
+            took[through].append((time.monotonic_ns() - start) / 1e3 / ROUND)
+            shim.through(True)
+    ratios = [a / b for a, b in zip(took[True], took[False])]
+    low, middle, high = statistics.quantiles(ratios)
+    return {"us": statistics.median(took[False]), "ratio": middle, "n": len(ratios),
+            "error": 1.25 * (high - low) / 1.35 / len(ratios) ** 0.5}  # of a median, where they are spread normally
+
+
+def touches():
+    """Each in a child of a process that has all of PyTorch, and no context: that would take most of the time."""
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        begin = time.monotonic_ns()
+        child = os.fork()
+        if not child:
+            torch.zeros(1).cuda()
+            torch.cuda.synchronize()
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit("the GPU was not there")
+        print(json.dumps({"ms": (time.monotonic_ns() - begin) / 1e6}), flush=True)
+
+
 def first(works):
     torch.zeros(1).cuda()
     took = {}
@@ -151,14 +196,22 @@ def main():
     if what == "touch":
         torch.zeros(1).cuda()
         return torch.cuda.synchronize()
+    if what == "touches":
+        return touches()
     step = WORK[sys.argv[2]]()
     for _ in range(20):
         step()
     torch.cuda.synchronize()
+    shim = Shim() if what == "past" else None
+    if shim and not shim.words:
+        sys.exit("there is no shim that could be gone past")
     print("ready", flush=True)
     for line in sys.stdin:
         begin, end, period_us = (int(word) for word in line.split()[1:])
-        answer = loop(step, begin, end) if what == "loop" else serve(step, period_us, begin, end)
+        if what == "past":
+            answer = past(step, shim, begin, end)
+        else:
+            answer = loop(step, begin, end) if what == "loop" else serve(step, period_us, begin, end)
         print(json.dumps(answer), flush=True)
 
 

@@ -9,12 +9,13 @@ import io
 import os
 import re
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "fakes")]
 import torch_model
-from harness import BUILD, SANITIZE, Skip, check, main
+from harness import BUILD, SANITIZE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
 
 LIB = os.path.join(HERE, "..", "..", "script", "lib")
 # What a step takes a program to launch, and the device; ms. The one or the other decides.
@@ -59,6 +60,36 @@ def a_request_takes_what_it_takes(stack):
         check(max(us) - min(us) < 1 and abs(us[0] / 1e3 - launch - takes) < 0.01, f"they took {min(us)} to {max(us)} us")
 
 
+def what_a_shim_costs_is_what_it_costs(stack):
+    """By the launches alone, where these are what takes time."""
+    for launch, takes, factor in ((3.5, 0.01, 1.01), (3.5, 0.01, 1), (15, 0.01, 1.3), (0.05, 4, 1.5)):
+        clock, device, client = model()
+        shim = torch_model.Shim(factor)
+        said = client.past(lambda: device.step(shim.takes() * launch / 1e3, takes / 1e3), shim, clock.ns, clock.ns + 2_000_000_000)
+        expected = factor if launch > takes else 1
+        check(abs(said["ratio"] - expected) < 0.01 * abs(factor - 1) + 1e-4 + 0.013 * (takes > launch),
+              f"{launch} ms, {takes} ms, {factor} times: {said}")
+        check(abs(said["us"] / 1e3 - max(launch, takes)) < 0.02 * takes + 0.05 and said["n"] > 10 and shim.is_through, f"{said}")
+
+
+def past_the_shim(stack):
+    """Tables of a program's that hold the driver's functions, as the shim has given them, are found: past it nothing is
+    counted, through it all of it is."""
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env = cuda_env(fermata.env)
+    p = fermata.program([sys.executable, os.path.join(HERE, "past_shim_program.py"), program("libcuda_plugin.so"),
+                         "/fakes/libcuda.so.1$"])
+    p.line("ready")
+    fermata.knows(p.pid)
+    for way, counted in (("through", 5), ("past", 0), ("through", 5)):
+        before = fermata.group(p.pid)["governed"]
+        at = p.mark()
+        p.tell(way)
+        p.line("done", after=at)
+        eventually("that is counted", lambda n=before + counted: fermata.group(p.pid)["governed"] == n)
+
+
 def bench(name, **settings):
     loader = importlib.machinery.SourceFileLoader(name, os.path.join(LIB, name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
@@ -69,30 +100,44 @@ def bench(name, **settings):
     return module
 
 
-def table(stack, module, build, *names):
+def table(stack, module, build, *names, **more):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         for name in names:
-            module.TABLES[name](module.Bench(stack, build))
+            module.TABLES[name](module.Bench(stack, build, **more))
     return said.getvalue()
+
+
+def compared(said, work, ways):
+    check(re.search(rf"^{work} +[\d.]+ \([\d.]+-[\d.]+\)((  +[\d.]+x \([\d.]+-[\d.]+\)){{{ways}}})$", said, re.M),
+          f"no row of {work} in\n{said}")
 
 
 def all_tables_come_to_their_end(stack):
     if SANITIZE:
         raise Skip("the programs are not built for a sanitizer's library")
     processors = os.sched_getaffinity(0)
-    module = bench("torch_bench", CLIENT=torch_model.__file__, ALONE=("resnet50-b1", "gpt2-graph"), ROUNDS=2, STARTS=1, TURNS=1,
-                   TURN=0.1, SLICE=0.01)
+    settings = dict(CLIENT=torch_model.__file__, STANDS=("resnet50-b1", "gpt2-graph"), PAST=("resnet50-b1", "train"), PAST_S=0.1,
+                    ROUNDS=2, STARTS=1, TURNS=1, TURN=0.1, SLICE=0.01)
+    module = bench("torch_bench", **settings)
     said = table(stack, module, BUILD, "unsuspended", "one", "starts", "four")
-    for name in module.ALONE:
-        row = re.search(rf"^{name} +[\d.]+ \([\d.]+-[\d.]+\)((  +[\d.]+x \([\d.]+-[\d.]+\)){{3}})$", said, re.M)
-        check(row, f"no row of {name} in\n{said}")
+    for name in module.PAST:
+        check(re.search(rf"^{name}(  +[\d.]+ +[\d.]+x [\d.]+){{3}}$", said, re.M), f"no row of {name} in\n{said}")
+    for name in module.STANDS:
+        compared(said, name, 3)
     for n in 1, 4:
         check(f"times, beside {n} that train" in said, f"no table of {n} that train in\n{said}")
     rows = re.findall(r"^(native, alone|native|Fermata, others sleep|Fermata) +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+x( +[\d.]+ %)?", said, re.M)
     check([bool(kept) for _, kept in rows] == [False, True, False, True] * 2, f"rows {rows} in\n{said}")
-    check("start of a program" in said, said)
+    check("first use of a GPU" in said, said)
+    module = bench("guard_bench")
+    for key, value in settings.items():
+        setattr(module.torch_bench, key, value)
+    said = table(stack, module, BUILD, "unstopped", cache=stack.enter_context(tempfile.TemporaryDirectory()))
+    for name in sum(module.WORKS, ()):
+        compared(said, name, 2)
     check(os.sched_getaffinity(0) == processors, "it moved to other processors for good")
 
 
-main(an_iteration_takes_what_it_takes, turns_are_taken_late, a_request_takes_what_it_takes, all_tables_come_to_their_end)
+main(an_iteration_takes_what_it_takes, turns_are_taken_late, a_request_takes_what_it_takes,
+     what_a_shim_costs_is_what_it_costs, past_the_shim, all_tables_come_to_their_end)

@@ -67,9 +67,9 @@ static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
 	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
 }
 
-#define MAKES(name, suffix, params, args)                                       \
-	fm_cu_result name##suffix params                                        \
-	{                                                                       \
+#define MAKES(name, suffix, params, args)                                         \
+	fm_cu_result name##suffix params                                          \
+	{                                                                         \
 		return made(ctx, NEXT(FM_CUDA_ID(name, suffix, ), params, args)); \
 	}
 MAKES(cuCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
@@ -83,8 +83,7 @@ MAKES(cuCtxCreate, _v4,
 	(ctx, how, flags, dev))
 MAKES(cuGLCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
 MAKES(cuGLCtxCreate, _v2, (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
-MAKES(cuVDPAUCtxCreate, ,
-	(CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
+MAKES(cuVDPAUCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
 	(ctx, flags, dev, vdp, get))
 MAKES(cuVDPAUCtxCreate, _v2,
 	(CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
