@@ -67,7 +67,7 @@ def another_context(stack):
         w.do("default", n, governed=n, ungoverned=0)
         return {q: k - before.get(q, 0) for q, k in queues().items() if k != before.get(q, 0)}
 
-    for how in range(1, 5):
+    for how in (1, 4) if REAL else (1, 2, 3, 4):  # the others need two devices
         for via in ("link", "proc"):
             w = World(stack, "--via", via, FAKE_CUDA_DEVICES="2")
             first = launches(w, 11)
