@@ -11,8 +11,7 @@
 #define NAP_REAPS (30 * FM_US)
 /* Who is never made to wait for others may have so many times the window under way: a device that
  * runs empty while the program computes is lost to it, and the first who comes finds that once. */
-#define UNSTOPPED       4u
-#define UNSTOPPED_PARTS (FM_XQ_WINDOW_PARTS * UNSTOPPED / 2)
+#define UNSTOPPED 4u
 /* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
 #define STILL_MOST FM_S
 /* A queue that is held at no gate, and does not move for so long in all, waits for something else,
@@ -44,20 +43,20 @@ static bool is_stopped(const struct fm_xq *q)
 }
 
 /* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. A
- * tracker costs as much as some launches: where nobody waits for its end, the next may be half the
- * window. Lock held. */
+ * tracker costs as much as some launches: where nobody waits for its end the next is longer, but
+ * ends before those who are held lose their patience. Lock held. */
 static void seal(struct fm_xq *q)
 {
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
 	uint64_t ns = atomic_load(&q->seg_ns), most = atomic_load(&q->interval);
 	struct fm_xq_cold *x = q->cold;
 
-	x->gate_index += ns > most ? 1 : FM_MIN(ns / part + 1, (uint64_t)UNSTOPPED_PARTS);
+	x->gate_index += ns > most ? 1 : FM_MAX(1u, (ns + part - 1) / part);
 	fm_xq_track(q, x->gate_index);
 	atomic_store(&q->seg_ns, 0);
 	atomic_store(&q->seg_n, 0);
 	if (most != UINT64_MAX)
-		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED_PARTS));
+		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED));
 }
 
 /* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does

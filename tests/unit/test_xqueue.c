@@ -264,6 +264,56 @@ static uint64_t window_of(struct fm_xq *q, enum fm_shares shares, unsigned from)
 	return pending;
 }
 
+/* Of commands of which it is known what they take: how many, and how many trackers tell of it. */
+static uint64_t window_of_known(
+	struct fm_xq *q, enum fm_shares shares, unsigned from, uint64_t *tracks)
+{
+	struct feeder f = {.q = q, .from = from, .to = from + 200};
+	uint64_t pending;
+
+	fm_est_put(fm_estimates, COMMAND_NS, 100 * FM_US);
+	atomic_store(&q->slot->shares, shares);
+	pause_device();
+	start_feeder(&f);
+	eventually(holds_somebody(q));
+	pending = fm_slot_pending(q->slot) - 1;
+	pthread_mutex_lock(&q->cold->lock);
+	*tracks = q->cold->tracks;
+	pthread_mutex_unlock(&q->cold->lock);
+	w.pause = false;
+	pthread_join(f.thread, NULL);
+	wait_all(q);
+	return pending;
+}
+
+/* 2 ms of them are under way in four segments; 8 ms, for who is never made to wait, in as many and
+ * the rest of one that began before. */
+static void test_window_of_known_level_1(void **state)
+{
+	uint64_t shared, own, tracks;
+	struct fm_xq *q;
+
+	setenv("FERMATA_INTERVAL_US", "1000000", 1); /* for patience */
+	start_device(1);
+	q = new_queue(false, 0);
+	warm_up(q);
+	shared = window_of_known(q, FM_SHARES, 0, &tracks);
+	assert_in_range(shared, 15, 20);
+	assert_in_range(tracks, 3, 4);
+	own = window_of_known(q, FM_SHARES_NONE, 200, &tracks);
+	assert_in_range(own, 60, 90);
+	assert_in_range(tracks, 4, 5);
+	shared = window_of_known(q, FM_SHARES, 400, &tracks);
+	assert_in_range(shared, 15, 55); /* the first segment is one of before */
+	shared = window_of_known(q, FM_SHARES, 600, &tracks);
+	assert_in_range(shared, 15, 20);
+	assert_in_order(800);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	unsetenv("FERMATA_INTERVAL_US");
+	stop_device();
+}
+
 /* The window is of four parts; of four times as many for who is never made to wait for others. */
 static void test_window_level_1(void **state)
 {
@@ -499,6 +549,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_closed_while_idle_level_3),
 	cmocka_unit_test(test_waited_for_level_1),
 	cmocka_unit_test(test_window_level_1),
+	cmocka_unit_test(test_window_of_known_level_1),
 	cmocka_unit_test(test_own_suspension_level_1),
 	cmocka_unit_test(test_own_suspension_level_2),
 	cmocka_unit_test(test_own_suspension_level_3),

@@ -80,6 +80,26 @@ static void test_farther_apart(void **state)
 	over(q);
 }
 
+/* Who is never stopped, 16 ms; what the program may stop itself, four. */
+static void test_unstopped(void **state)
+{
+	struct fm_xq *q = shared_queue(3);
+	uint64_t n;
+
+	most = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		q->steered = i;
+		atomic_store(&q->slot->shares, FM_SHARES_FIRST);
+		gates(q, 5 * COMMANDS);      /* from the next one on */
+		n = gates(q, 16 * COMMANDS); /* one more where a segment had begun */
+		assert_in_range(n, i ? 16 : 4, i ? 17 : 5);
+		w.pause = false;
+		wait_all(q);
+	}
+	q->steered = false;
+	over(q);
+}
+
 static void test_so_many_commands(void **state)
 {
 	struct fm_xq *q = shared_queue(3);
@@ -224,6 +244,7 @@ static void test_in_graphs_of_what_is_not_known(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_farther_apart),
+	cmocka_unit_test(test_unstopped),
 	cmocka_unit_test(test_in_graphs_of_what_is_not_known),
 	cmocka_unit_test(test_bounds_count_half),
 	cmocka_unit_test(test_so_many_commands),
