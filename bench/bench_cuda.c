@@ -2,16 +2,17 @@
 /*
  * A CUDA program that needs no toolkit, for script/lib/cuda_bench:
  *
- *	bench_cuda launch                              what launches, waits and streams cost
- *	bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of N kernels each period, so much
- *	                                               of the CPU's time between two launches
- *	bench_cuda batch KERNEL_US BLOCKS              as many as the device takes, 200 queued
- *	bench_cuda stall KERNEL_US GRAPH               the same (GRAPH=0), or a graph of so many;
- *	                                               how long after its gate's close it stands
+ *	bench_cuda launch                              what launches, waits and streams cost,
+ *through the shim and past it by turns bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of
+ *N kernels each period, so much of the CPU's time between two launches bench_cuda batch KERNEL_US
+ *BLOCKS              as many as the device takes, 200 queued bench_cuda stall KERNEL_US GRAPH the
+ *same (GRAPH=0), or a graph of so many; how long after its gate's close it stands
  *
  * All but launch say "ready", wait for "go BEGIN END" (CLOCK_MONOTONIC, ns), and answer in JSON.
  */
-#include "cuda_driver.h"
+#include "past_shim.h"
+
+enum { TIMES = 5 }; /* that what it costs is measured */
 
 static double shortest(stream s, const struct kernel *k)
 {
@@ -146,21 +147,62 @@ static double stream_us(stream s, uint64_t ns)
 	return (double)(now_ns() - start) / 1e3 / n;
 }
 
+enum {
+	LAUNCH_NS,
+	SYNC_P50_US,
+	SYNC_P99_US,
+	PING_PONG_US,
+	STREAM_3_US,
+	STREAM_30_US,
+	STREAM_300_US,
+	COSTS
+};
+static const char *const cost_names[COSTS] = {"launch_ns", "sync_p50_us", "sync_p99_us",
+	"ping_pong_us", "stream_3_us", "stream_30_us", "stream_300_us"};
+
+static void measure(stream a, stream b, double *cost)
+{
+	cost[LAUNCH_NS] = launch_ns(a);
+	sync_us(a, &cost[SYNC_P50_US], &cost[SYNC_P99_US]);
+	cost[PING_PONG_US] = ping_pong_us(a, b);
+	for (int i = 0, us = 3; us <= 300; i++, us *= 10)
+		cost[STREAM_3_US + i] = stream_us(a, (uint64_t)us * 1000);
+}
+
+static void print_costs(const char *name, double cost[COSTS][TIMES])
+{
+	printf("\"%s\": {", name);
+	for (int i = 0; i < COSTS; i++)
+		printf("%s\"%s\": %.3f", i ? ", " : "", cost_names[i], part(cost[i], TIMES, 0.5));
+	printf("}");
+}
+
+/* By turns, medians: past the shim, and through it if there is one. */
 static void bench_launch(void)
 {
+	static double cost[WAYS][COSTS][TIMES];
 	stream a = new_stream(), b = new_stream();
-	double p50, p99, call, pong;
+	bool both = find_ways();
 
 	stream_us(a, 10000); /* what is learnt at the start is learnt */
 	stream_us(b, 10000);
-	call = launch_ns(a);
-	sync_us(a, &p50, &p99);
-	pong = ping_pong_us(a, b);
-	printf("{\"launch_ns\": %.0f, \"sync_p50_us\": %.2f, \"sync_p99_us\": %.2f, "
-	       "\"ping_pong_us\": %.2f",
-		call, p50, p99, pong);
-	for (int us = 3; us <= 300; us *= 10)
-		printf(", \"stream_%d_us\": %.3f", us, stream_us(a, (uint64_t)us * 1000));
+	for (int t = 0; t < TIMES; t++) {
+		for (int i = 0; i <= both; i++) {
+			enum way way = both && (i + t) % 2 ? THROUGH : PAST;
+			double now[COSTS];
+
+			go(way);
+			measure(a, b, now);
+			for (int k = 0; k < COSTS; k++)
+				cost[way][k][t] = now[k];
+		}
+	}
+	printf("{");
+	print_costs("past", cost[PAST]);
+	if (both) {
+		printf(", ");
+		print_costs("through", cost[THROUGH]);
+	}
 	printf("}\n");
 }
 

@@ -10,7 +10,9 @@
 
 /* Gates stand so much farther apart when nobody may stop this queue, for its group is alone on the
  * device or first: whoever comes waits once for what has been launched. It is less where gates stay
- * as they are, in graphs that are captured then, and where the program may stop the queue. */
+ * as they are, in graphs that are captured then; where the program may stop the queue; and where
+ * launches wait to hear of progress, of which gates tell, so as not to be too far ahead (level 3).
+ */
 #define UNSTOPPED      32
 #define UNSTOPPED_LESS 8
 
@@ -146,6 +148,11 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 	return true;
 }
 
+static unsigned unstopped(const struct fm_xq *q)
+{
+	return q->steered || q->level >= FM_LEVEL_RUNNING ? UNSTOPPED_LESS : UNSTOPPED;
+}
+
 /* A segment that is timed is a short one: so it holds few kinds. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
@@ -153,10 +160,8 @@ static void begin_segment(struct fm_xq *q, bool sample)
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_most, UINT32_MAX, memory_order_relaxed);
 	if (!fm_xq_ungated(q))
-		atomic_store(
-			&q->interval, sample ? q->spacing
-					     : spacing(q, &q->slot->shares,
-						       q->steered ? UNSTOPPED_LESS : UNSTOPPED));
+		atomic_store(&q->interval,
+			sample ? q->spacing : spacing(q, &q->slot->shares, unstopped(q)));
 }
 
 /* The device will, behind a gate or not. */

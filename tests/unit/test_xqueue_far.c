@@ -80,15 +80,17 @@ static void test_farther_apart(void **state)
 	over(q);
 }
 
-/* Who is never stopped, 16 ms; what the program may stop itself, four. */
+/* Who is never stopped, 16 ms; where the program may stop it itself, or it is stopped in its
+ * middle, four. */
 static void test_unstopped(void **state)
 {
-	struct fm_xq *q = shared_queue(3);
+	struct fm_xq *q = shared_queue(WORDS);
 	uint64_t n;
 
 	most = 0;
-	for (unsigned i = 0; i < 2; i++) {
-		q->steered = i;
+	for (unsigned i = 0; i < 3; i++) {
+		q->steered = i == 1;
+		q->level = i == 2 ? FM_LEVEL_RUNNING : FM_LEVEL_QUEUED;
 		atomic_store(&q->slot->shares, FM_SHARES_FIRST);
 		gates(q, 5 * COMMANDS);      /* from the next one on */
 		n = gates(q, 16 * COMMANDS); /* one more where a segment had begun */
@@ -96,7 +98,7 @@ static void test_unstopped(void **state)
 		w.pause = false;
 		wait_all(q);
 	}
-	q->steered = false;
+	q->level = FM_LEVEL_QUEUED;
 	over(q);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: which of them are ever current, and their lives. */
 #include "graph_guard.h"
+#include <pthread.h>
 
 #define DEVICES 64
 
@@ -13,7 +14,10 @@
  */
 struct fm_cuda_hot fm_cuda_hot;
 static _Atomic(CUcontext) only;
-static _Atomic bool several;
+/* Under it: whoever gets a second context goes on when nobody can find the first one's queue there
+ * any more. Within the lock of the map. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool several; /* for good */
 
 static void set_sole(struct fm_cuda_queue *q)
 {
@@ -25,30 +29,37 @@ void fm_cuda_becomes_current(CUcontext ctx)
 {
 	CUcontext none = NULL;
 
-	if (!ctx || atomic_load_explicit(&only, memory_order_relaxed) == ctx ||
+	if (!ctx || atomic_load(&several) ||
+		atomic_load_explicit(&only, memory_order_relaxed) == ctx ||
 		atomic_compare_exchange_strong(&only, &none, ctx) || none == ctx)
 		return;
-	atomic_store(&several, true);
+	pthread_mutex_lock(&lock);
 	set_sole(NULL);
+	atomic_store(&several, true); /* who sees this finds none */
+	pthread_mutex_unlock(&lock);
 }
 
 void fm_cuda_sole_made(struct fm_cuda_queue *q)
 {
 	if (q->hw.stream != FM_CU_STREAM_LEGACY || q->hw.ctx != atomic_load(&only))
 		return;
-	set_sole(q);
-	if (atomic_load(&several))
-		set_sole(NULL);
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&several))
+		set_sole(q);
+	pthread_mutex_unlock(&lock);
 }
 
 void fm_cuda_sole_gone(struct fm_cuda_queue *q)
 {
+	pthread_mutex_lock(&lock);
 	if (atomic_load(&fm_cuda_hot.sole) == q)
 		set_sole(NULL);
+	pthread_mutex_unlock(&lock);
 }
 
 void fm_cuda_contexts_fork_child(void)
 {
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	set_sole(NULL);
 	atomic_store(&only, NULL);
 	atomic_store(&several, false);
