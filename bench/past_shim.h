@@ -74,7 +74,7 @@ static inline bool find_ways(void)
 	bool all = true;
 
 	cu_by[PAST] = cu_by[THROUGH] = cu;
-#define FIND_PAST(name, params)                             \
+#define FIND_PAST(name, params)                         \
 	*(void **)&cu_by[PAST].name = of_driver(#name); \
 	all = all && cu_by[PAST].name;
 	DRIVER(FIND_PAST)
