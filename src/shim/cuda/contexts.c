@@ -49,11 +49,13 @@ void fm_cuda_sole_made(struct fm_cuda_queue *q)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Nobody else says so of this queue now. */
 void fm_cuda_sole_gone(struct fm_cuda_queue *q)
 {
+	if (atomic_load(&fm_cuda_hot.sole) != q)
+		return;
 	pthread_mutex_lock(&lock);
-	if (atomic_load(&fm_cuda_hot.sole) == q)
-		set_sole(NULL);
+	set_sole(NULL);
 	pthread_mutex_unlock(&lock);
 }
 
