@@ -88,12 +88,14 @@ static void test_unstopped(void **state)
 	uint64_t n;
 
 	most = 0;
+	fm_est_put(fm_estimates, COMMAND_NS, FM_MS);
 	for (unsigned i = 0; i < 3; i++) {
 		q->steered = i == 1;
 		q->level = i == 2 ? FM_LEVEL_RUNNING : FM_LEVEL_QUEUED;
 		atomic_store(&q->slot->shares, FM_SHARES_FIRST);
-		gates(q, 5 * COMMANDS);      /* from the next one on */
-		n = gates(q, 16 * COMMANDS); /* one more where a segment had begun */
+		gates(q, 40); /* from the next one on; and what ran before is learnt of */
+		fm_est_put(fm_estimates, COMMAND_NS, FM_MS);
+		n = gates(q, 64); /* one more where a segment had begun */
 		assert_in_range(n, i ? 16 : 4, i ? 17 : 5);
 		w.pause = false;
 		wait_all(q);
