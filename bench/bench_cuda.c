@@ -2,11 +2,13 @@
 /*
  * A CUDA program that needs no toolkit, for script/lib/cuda_bench:
  *
- *	bench_cuda launch                              what launches, waits and streams cost,
- *through the shim and past it by turns bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of
- *N kernels each period, so much of the CPU's time between two launches bench_cuda batch KERNEL_US
- *BLOCKS              as many as the device takes, 200 queued bench_cuda stall KERNEL_US GRAPH the
- *same (GRAPH=0), or a graph of so many; how long after its gate's close it stands
+ *	bench_cuda launch                              what launches, waits and streams cost:
+ *	                                               past the shim, and through it
+ *	bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of N kernels each period, so much
+ *	                                               of the CPU's time between two launches
+ *	bench_cuda batch KERNEL_US BLOCKS              as many as the device takes, 200 queued
+ *	bench_cuda stall KERNEL_US GRAPH               the same (GRAPH=0), or a graph of so many;
+ *	                                               how long after its gate's close it stands
  *
  * All but launch say "ready", wait for "go BEGIN END" (CLOCK_MONOTONIC, ns), and answer in JSON.
  */

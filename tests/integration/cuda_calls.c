@@ -302,12 +302,9 @@ static void in_default(struct job *j, int n)
 static CUcontext primary_of_last(void)
 {
 	CUcontext ctx;
-	CUdevice last;
 	int n;
 
-	CU(cuDeviceGetCount(&n));
-	CU(cuDeviceGet(&last, n - 1));
-	CU(cuDevicePrimaryCtxRetain(&ctx, last));
+	CU(cuDevicePrimaryCtxRetain(&ctx, last_device(&n)));
 	return ctx;
 }
 

@@ -347,6 +347,15 @@ static inline void conform_load(struct conform *c)
 	CU(cuModuleGetFunction(&c->relay, c->module, "relay"));
 }
 
+static inline CUdevice last_device(int *n)
+{
+	CUdevice last;
+
+	CU(cuDeviceGetCount(n));
+	CU(cuDeviceGet(&last, *n - 1));
+	return last;
+}
+
 static inline void conform_open(struct conform *c)
 {
 	CU(cuInit(0));

@@ -65,11 +65,9 @@ static void devices(struct conform *c)
 	CUstream s[2];
 	CUevent ready = new_event();
 	CUcontext ctx;
-	CUdevice last;
 	int n;
+	CUdevice last = last_device(&n);
 
-	CU(cuDeviceGetCount(&n));
-	CU(cuDeviceGet(&last, n - 1));
 	CU(cuDevicePrimaryCtxRetain(&ctx, last));
 	note(c, "%d devices", n);
 	x[0] = new_words(3);
