@@ -54,10 +54,10 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 
 static void reached(void *cookie, uint64_t now);
 
-bool fm_xq_track(struct fm_xq *q, uint64_t index)
+bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
 {
 	struct fm_xq_cold *x = q->cold;
-	struct fm_track *t = q->ops->track ? calloc(1, sizeof(*t)) : NULL;
+	struct fm_track *t = q->ops->track ? malloc(sizeof(*t)) : NULL;
 
 	if (!t) {
 		x->segments_done = FM_MAX(x->segments_done, index);
@@ -66,8 +66,9 @@ bool fm_xq_track(struct fm_xq *q, uint64_t index)
 	t->q = q;
 	t->index = index;
 	t->done = fm_xq_mark(q);
+	t->learns = learns;
 	t->n = index ? atomic_load_explicit(&q->seg_n, memory_order_relaxed) : 0;
-	for (unsigned i = 0; i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
+	for (unsigned i = 0; learns && i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
 		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	x->tracks++;
 	atomic_fetch_add(&q->refs, 1);
@@ -192,7 +193,8 @@ static unsigned collect(struct fm_xq *q)
 		next = t->next;
 		if (t->index) {
 			XQ_TRACE(segment_done, t->at, q, t->index, t->n, fm_sub_sat(t->at, start));
-			fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), FM_EXACT);
+			if (t->learns)
+				fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), FM_EXACT);
 			x->segments_done = FM_MAX(x->segments_done, t->index);
 			x->segment_at = FM_MAX(x->segment_at, t->at);
 		}
@@ -301,7 +303,7 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	XQ_TRACE(segment_sealed, now, q, index,
 		atomic_load_explicit(&q->seg_n, memory_order_relaxed),
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
-	fm_xq_track(q, index);
+	fm_xq_track(q, index, true);
 	x->gate_index = index;
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);

@@ -12,6 +12,9 @@
 /* Who is never made to wait for others may have so many times the window under way: a device that
  * runs empty while the program computes is lost to it, and the first who comes finds that once. */
 #define UNSTOPPED 4u
+/* What a segment has taken is looked at less often then, where all in it is known: to look at it
+ * costs as much as some launches, too. */
+#define LEARN_EVERY 8
 /* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
 #define STILL_MOST FM_S
 /* A queue that is held at no gate, and does not move for so long in all, waits for something else,
@@ -50,9 +53,11 @@ static void seal(struct fm_xq *q)
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
 	uint64_t ns = atomic_load(&q->seg_ns), most = atomic_load(&q->interval);
 	struct fm_xq_cold *x = q->cold;
+	bool learns = ns > most || is_stopped(q) || ++x->unsampled >= LEARN_EVERY;
 
 	x->gate_index += ns > most ? 1 : FM_MAX(1u, (ns + part - 1) / part);
-	fm_xq_track(q, x->gate_index);
+	x->unsampled = learns ? 0 : x->unsampled;
+	fm_xq_track(q, x->gate_index, learns);
 	atomic_store(&q->seg_ns, 0);
 	atomic_store(&q->seg_n, 0);
 	if (most != UINT64_MAX)
@@ -68,6 +73,14 @@ static bool window_full(struct fm_xq *q)
 
 	return !fm_client_free_run(q->client) && x->gate_index >= x->segments_done + parts &&
 	       x->held_still < FM_XQ_PATIENCE * q->spacing;
+}
+
+/* Has anybody to hear now which segments have ended? Else it is enough to ask for some at once.
+ * Lock held. */
+static bool asks(struct fm_xq *q, bool run)
+{
+	return !run || q->cold->tracks >= UNSTOPPED || window_full(q) ||
+	       atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
 }
 
 /* How far it may get. A group that may not run is held for as long as that takes; but who does not
@@ -98,7 +111,8 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		if (!counted && atomic_load(&q->seg_n))
 			seal(q);
 		counted = true;
-		fm_xq_reap(q);
+		if (asks(q, run))
+			fm_xq_reap(q);
 		look_still(q, now);
 		waits = (!run || window_full(q)) && !atomic_load(&c->dead);
 		x->holds += (unsigned)waits - held;

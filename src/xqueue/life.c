@@ -71,7 +71,7 @@ uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 	if (fm_xq_mark(q) <= atomic_load(&q->slot->done))
 		return all_are_held(q) ? FM_NEVER : after_launch(x, now);
 	x->launch_at = 0;
-	if (!fm_xq_track(q, 0)) {
+	if (!fm_xq_track(q, 0, false)) {
 		fm_xq_refused(q, let_past(q), now);
 		return now + FM_XQ_LOOK_MAX;
 	}
@@ -392,7 +392,7 @@ void fm_xq_close(struct fm_xq *q)
 	else if (q->ops->reap) /* nobody will ask for it */
 		fm_xq_advance(q, fm_xq_mark(q), fm_now());
 	else if (fm_slot_pending(q->slot))
-		fm_xq_track(q, 0);
+		fm_xq_track(q, 0, false);
 	q->closing = true;
 	if (q->ops->close)
 		q->ops->close(q->hwq);
@@ -416,7 +416,7 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 		if (q->device_gates)
 			fm_xq_device_look(q, now);
 		else if (!x->tracks && fm_xq_mark(q) >= count)
-			fm_xq_track(q, 0);
+			fm_xq_track(q, 0, false);
 		fm_xq_reap(q);
 		fm_xq_leave(q);
 		if (atomic_load(&q->slot->done) >= count)

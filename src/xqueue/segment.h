@@ -17,6 +17,7 @@ struct fm_track {
 	uint64_t done;  /* commands finished then */
 	uint64_t index; /* of the segment that begins behind it; 0: none, at the tail */
 	uint64_t at;    /* when it was reached */
+	bool learns;    /* what they take: */
 	unsigned n;     /* how many they are, and the kinds of the first of them */
 	uint64_t key[FM_SEG_KEYS];
 };
@@ -144,7 +145,7 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: 
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those that are due */
 /* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
  * none could be put; the segments before then count as finished. */
-bool fm_xq_track(struct fm_xq *q, uint64_t index);
+bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
 /* Level 3: as the gate says. Returns when to call again. To let it go on is the agent's, or that of
  * the program's own thread. */
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);

@@ -168,6 +168,6 @@ void fm_xq_nudge(struct fm_xq *q)
 		return;
 	pthread_mutex_lock(&x->lock);
 	if (!x->tracks && !q->closing)
-		fm_xq_track(q, 0);
+		fm_xq_track(q, 0, false);
 	fm_xq_leave(q);
 }

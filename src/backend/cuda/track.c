@@ -13,13 +13,21 @@ static struct fm_cu_tracker *nth(struct fm_cu_queue *q, unsigned i)
 	return &q->track[(q->track_head + i) % FM_CU_TRACKS];
 }
 
-/* How many of them have come. One that cannot be asked for is taken to have. */
+static bool has_come(struct fm_cu_queue *q, unsigned i)
+{
+	return q->cu->event_query(nth(q, i)->event) != FM_CU_ERROR_NOT_READY;
+}
+
+/* How many of them have come, for which few are asked: where one has, those in front of it have,
+ * too. One that cannot be asked for is taken to have. */
 static unsigned come(struct fm_cu_queue *q)
 {
-	unsigned n = 0;
+	unsigned n = q->track_n;
 
-	while (n < q->track_n && q->cu->event_query(nth(q, n)->event) != FM_CU_ERROR_NOT_READY)
-		n++;
+	if (!n || !has_come(q, 0))
+		return 0;
+	while (n > 1 && !has_come(q, n - 1))
+		n--;
 	return n;
 }
 
