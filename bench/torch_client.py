@@ -4,8 +4,7 @@
   torch_client.py loop WORK          iterations without end; answers with the time of one
   torch_client.py serve WORK         a request each PERIOD us (0: one after the other); answers with latencies
   torch_client.py past WORK          iterations through the shim and past it, by turns; answers with what they take
-  torch_client.py touch              the least use of a GPU, and out
-  torch_client.py touches            likewise, in a child of its own each time; answers with how long that takes
+  torch_client.py touches            the least use of a GPU, in a child of its own each time; answers with how long that takes
   torch_client.py first WORK...      how long the first iteration of each takes, in ms, once there is a context; and out
 Each says "ready", answers each "go BEGIN END PERIOD" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
 import json
@@ -193,9 +192,6 @@ def main():
     what = sys.argv[1]
     if what == "first":
         return first(sys.argv[2:])
-    if what == "touch":
-        torch.zeros(1).cuda()
-        return torch.cuda.synchronize()
     if what == "touches":
         return touches()
     step = WORK[sys.argv[2]]()
