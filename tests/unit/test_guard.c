@@ -50,6 +50,35 @@ static void test_leaves_alone_what_waits(void **state)
 	stop();
 }
 
+/* It has seen the last gate open just before that closed, and says so while a stop begins. */
+static bool is_over_meanwhile(struct fm_cu_queue *q)
+{
+	set_gate(false);
+	while (advance(&dev.stream[0]))
+		;
+	set_gate(true);
+	return true;
+}
+
+/* There is nothing to stop any more, and no gate for it to come to. */
+static void test_leaves_alone_what_is_over(void **state)
+{
+	start(12);
+	make();
+	p.q.has_room = is_over_meanwhile;
+	launch();
+	cover();
+	set_gate(true);
+	assert_int_equal(pump(), -EALREADY);
+	assert_false(ops->busy(&p.q));
+	assert_int_equal(p.q.guard->shared->hold, 0);
+	assert_true(fm_cu_wait_begin(p.q.turnstile, 0));
+	fm_cu_wait_end(p.q.turnstile);
+	finish();
+	assert_exact();
+	stop();
+}
+
 /* The gate opens before the queue has come to rest: nothing runs ahead of what was left out. */
 static void test_opens_too_soon(void **state)
 {
@@ -459,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stops_inside_a_kernel),
 		cmocka_unit_test(test_leaves_alone_what_waits),
+		cmocka_unit_test(test_leaves_alone_what_is_over),
 		cmocka_unit_test(test_opens_too_soon),
 		cmocka_unit_test(test_is_put_off_for_a_call),
 		cmocka_unit_test(test_is_put_off_for_the_program),

@@ -274,7 +274,8 @@ static void step(struct fm_cu_guard *g)
 }
 
 /* Which word stops what runs, in a queue whose progress is this: between two gates are launches of
- * the stream, or of one graph. False: that graph is still to come, behind a gate. */
+ * the stream, or of one graph. False: that graph is still to come, behind a gate, or the last of
+ * them is over by now, and there may be no gate for it to come to. */
 static bool choose(struct fm_cu_guard *g, uint64_t progress)
 {
 	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
@@ -283,7 +284,7 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 
 	g->graph = rec ? rec->graph : NULL;
 	if (!g->graph)
-		return true;
+		return rec;
 	if (progress < rec->from)
 		return false;
 	fm_cu_graph_number(g->graph);
