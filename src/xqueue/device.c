@@ -357,13 +357,20 @@ static uint64_t says_itself_until(const struct fm_xq *q)
 		atomic_load_explicit(&q->waited_at, memory_order_relaxed), FM_XQ_LOOK_MAX);
 }
 
+/* It was told to stop in the middle of a command, and comes to no gate, though all has finished by
+ * now, as the driver says: until it does it stops for good, and others of its process wait. */
+static bool strays(struct fm_xq *q)
+{
+	return !q->closing && q->cold->asked && uncovered(q);
+}
+
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 	bool open = fm_xq_may_run(q);
 
 	note_progress(q, now);
-	if (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q))) {
+	if (!strays(q) && (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q)))) {
 		x->tail_at = 0;
 		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}

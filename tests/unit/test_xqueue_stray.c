@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue that is told to stop in the middle of a command, and comes to rest at a gate alone: there
+ * is one behind those commands in the end, and it goes on from there, whoever says meanwhile that
+ * all has finished. */
+#include "xqueue_world.h"
+
+#include "xqueue/segment.h"
+
+/* As a device's that leaves commands out: what has been told to stop is at rest at a gate. */
+static _Atomic bool uncovered, stops, refuses;
+static _Atomic unsigned told, restored;
+
+static bool is_uncovered(void *hwq)
+{
+	return uncovered;
+}
+
+static int interrupt(void *hwq)
+{
+	if (!stops)
+		told++;
+	stops = true;
+	return uncovered ? -EINPROGRESS : -EALREADY;
+}
+
+static int restore(void *hwq)
+{
+	if (stops && uncovered)
+		return -EAGAIN;
+	if (stops)
+		restored++;
+	stops = false;
+	return 0;
+}
+
+static bool is_busy(void *hwq)
+{
+	return stops;
+}
+
+static int put(int rc)
+{
+	if (!rc)
+		uncovered = false;
+	return rc;
+}
+
+static int gate(void *hwq, const struct fm_gate_words *words, uint64_t finished, bool sample)
+{
+	return put(fm_simq_word_ops.gate(hwq, words, finished, sample));
+}
+
+static int tell(void *hwq, const struct fm_gate_words *words, uint64_t finished)
+{
+	return refuses ? -EAGAIN : put(fm_simq_word_ops.tell(hwq, words, finished));
+}
+
+/* It has work, is told to stop, and nobody gets to put a gate behind that. */
+static struct fm_xq *told_to_stop(void)
+{
+	static struct fm_backend_ops ops;
+	struct fm_simq *simq;
+	struct fm_xq *q;
+
+	start_device(3);
+	ops = fm_simq_word_ops;
+	ops.interrupt = interrupt;
+	ops.restore = restore;
+	ops.busy = is_busy;
+	ops.uncovered = is_uncovered;
+	ops.gate = gate;
+	ops.tell = tell;
+	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
+	const struct fm_xq_config config = {
+		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
+	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	atomic_store(&q->slot->shares, FM_SHARES);
+	atomic_store(&peer.board->contended, 1);
+	refuses = true;
+	uncovered = true;
+	for (unsigned i = 0; i < 3; i++)
+		launch(q, i);
+	uncovered = true; /* whatever gate there was at the start */
+	set_gate(q, FM_GATE_CLOSED);
+	eventually(told == 1);
+	return q;
+}
+
+static void over(struct fm_xq *q)
+{
+	set_gate(q, FM_GATE_OPEN);
+	eventually(restored == 1);
+	assert_false(stops || uncovered);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
+static void test_a_gate_comes(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	refuses = false;
+	eventually(!uncovered);
+	over(q);
+}
+
+/* A wait of the program's that the driver ends then. */
+static void test_a_gate_comes_behind_what_has_finished(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	fm_xq_synced(q, fm_xq_mark(q));
+	assert_int_equal(fm_slot_pending(q->slot), 0);
+	refuses = false;
+	fm_client_wake(q->client);
+	eventually(!uncovered);
+	over(q);
+}
+
+/* Likewise when it may run again: there it is no less stopped. */
+static void test_a_gate_comes_when_it_may_run(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	fm_xq_synced(q, fm_xq_mark(q));
+	set_gate(q, FM_GATE_OPEN);
+	device_goes_on(20);
+	assert_int_equal(restored, 0);
+	refuses = false;
+	over(q);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_a_gate_comes),
+	cmocka_unit_test(test_a_gate_comes_behind_what_has_finished),
+	cmocka_unit_test(test_a_gate_comes_when_it_may_run),
+};
+
+int main(int argc, char **argv)
+{
+	return RUN_OWN_PROCESSES(tests, argc, argv);
+}
