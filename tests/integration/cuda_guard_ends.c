@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ends, begins or is counted while launches that were stopped wait to be made again: streams,
  * contexts, libraries, captures, children; and streams that several threads use. */
+#include "../fakes/cuda/fake_cuda.h"
 #include "cuda_guard.h"
 #include <sys/wait.h>
 
@@ -341,6 +342,80 @@ static void far_ahead(struct conform *c)
 	CU(cuMemFree_v2(x));
 }
 
+/* A context of a thread's own, which may be given an address that another one has just had. */
+static struct {
+	fake_cuda_at_fn *at; /* NULL: the driver is none of ours */
+	CUdevice dev;
+	CUcontext ctx;
+	pthread_t thread;
+	_Atomic bool begun, made, loaded;
+	uint32_t words[WORDS];
+} anew;
+
+static void is_made(void)
+{
+	atomic_store(&anew.made, true);
+}
+
+static void *make_anew(void *unused)
+{
+	CUdeviceptr x;
+	struct guard g;
+	CUstream s;
+
+	CU(cuCtxCreate_v2(&anew.ctx, 0, anew.dev));
+	guard_open(&g);
+	atomic_store(&anew.loaded, true);
+	s = new_stream(CU_STREAM_NON_BLOCKING);
+	x = new_words(12);
+	for (uint32_t i = 0; i < 20; i++)
+		chain(&g, s, x, i);
+	CU(cuMemcpyDtoHAsync_v2(anew.words, x, BYTES, s));
+	CU(cuStreamSynchronize(s));
+	CU(cuCtxDestroy_v2(anew.ctx));
+	return NULL;
+}
+
+static void begin_anew(void)
+{
+	atomic_store(&anew.begun, true);
+	if (anew.at)
+		anew.at("cuCtxCreate, behind", is_made);
+	if (pthread_create(&anew.thread, NULL, make_anew, NULL))
+		die("no thread");
+	while (anew.at && !atomic_load(&anew.made))
+		usleep(100);
+	/* It uses its context, if it will, before the thread that has ended the other goes on. */
+	for (int i = 0; anew.at && i < 500 && !atomic_load(&anew.loaded); i++)
+		usleep(100);
+}
+
+static void made_anew(struct conform *c)
+{
+	CUcontext ctx;
+	CUdeviceptr x;
+	struct guard g;
+
+	memset(&anew, 0, sizeof(anew));
+	anew.dev = c->dev;
+	*(void **)&anew.at = dlsym(driver_handle(), "fake_cuda_at");
+	CU(cuCtxCreate_v2(&ctx, 0, c->dev));
+	guard_open(&g);
+	x = new_words(11);
+	for (uint32_t i = 0; i < 20; i++)
+		chain(&g, FM_CU_STREAM_LEGACY, x, i);
+	note_words(c, "x", x, NULL);
+	if (anew.at)
+		anew.at("cuCtxDestroy, behind", begin_anew);
+	CU(cuCtxDestroy_v2(ctx));
+	if (!atomic_load(&anew.begun))
+		begin_anew();
+	pthread_join(anew.thread, NULL);
+	if (anew.at && anew.ctx != ctx)
+		die("it is another address");
+	note(c, "y: %016llx", (unsigned long long)digest(anew.words, BYTES));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct conform_case cases[] = {
@@ -352,6 +427,7 @@ int main(int argc, char **argv)
 		{"shared stream", shared_stream},
 		{"children", children},
 		{"contexts between", contexts_between},
+		{"made anew", made_anew},
 		{"ends beside another", ends_beside_another},
 		{"refused", refused},
 		{"far ahead", far_ahead},

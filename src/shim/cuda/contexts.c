@@ -1,9 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: which of them are ever current, and their lives. */
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "graph_guard.h"
 #include <pthread.h>
+#include <time.h>
 
 #define DEVICES 64
+
+/* --- those that end --- */
+
+/*
+ * What is known of a context is known by its address, and forgotten when the driver has ended it.
+ * Another thread may have been given a new one of that address by then: it goes on when the old one
+ * is forgotten. So long at most, should that end come to none.
+ */
+#define ENDINGS    32
+#define AWAIT_MOST FM_S
+#define AWAIT_LOOK (20 * FM_US)
+
+static _Atomic(CUcontext) ending[ENDINGS];
+
+static void ends(CUcontext ctx)
+{
+	CUcontext none = NULL;
+
+	fm_cuda_close_context(ctx);
+	for (unsigned i = 0; ctx && i < ENDINGS; i++, none = NULL)
+		if (atomic_compare_exchange_strong(&ending[i], &none, ctx))
+			return;
+}
+
+static void ended(CUcontext ctx)
+{
+	for (unsigned i = 0; ctx && i < ENDINGS; i++) {
+		CUcontext it = ctx;
+
+		if (atomic_compare_exchange_strong(&ending[i], &it, NULL))
+			return;
+	}
+}
+
+static bool is_ending(CUcontext ctx)
+{
+	for (unsigned i = 0; i < ENDINGS; i++)
+		if (atomic_load(&ending[i]) == ctx)
+			return true;
+	return false;
+}
+
+static void await_end(CUcontext ctx)
+{
+	const struct timespec nap = {.tv_nsec = AWAIT_LOOK};
+	uint64_t until = 0;
+	FM_NO_CANCEL;
+
+	while (ctx && is_ending(ctx)) {
+		until = until ? until : fm_now() + AWAIT_MOST;
+		if (fm_now() > until)
+			return;
+		nanosleep(&nap, NULL);
+	}
+}
 
 /* --- the one that is current --- */
 
@@ -65,6 +123,8 @@ void fm_cuda_contexts_fork_child(void)
 	set_sole(NULL);
 	atomic_store(&only, NULL);
 	atomic_store(&several, false);
+	for (unsigned i = 0; i < ENDINGS; i++)
+		atomic_store(&ending[i], NULL);
 }
 
 static fm_cu_result current(CUcontext ctx, fm_cu_result rc)
@@ -77,6 +137,8 @@ static fm_cu_result current(CUcontext ctx, fm_cu_result rc)
 /* A call that makes a context makes it current. */
 static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
 {
+	if (rc == FM_CU_SUCCESS)
+		await_end(*ctx);
 	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
 }
 
@@ -131,6 +193,7 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 		fm_cuda_code_context_gone(ctx);
 	if (rc == FM_CU_SUCCESS && ctx)
 		fm_cuda_partition_gone(ctx);
+	ended(ctx);
 	return rc;
 }
 
@@ -145,22 +208,22 @@ fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
 
 fm_cu_result cuCtxDetach(CUcontext ctx)
 {
-	bool ends = !atomic_load(&attached);
+	bool last = !atomic_load(&attached);
 
-	if (ends)
-		fm_cuda_close_context(ctx);
-	return gone(ends ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
+	if (last)
+		ends(ctx);
+	return gone(last ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
 }
 
 fm_cu_result cuCtxDestroy(CUcontext ctx)
 {
-	fm_cuda_close_context(ctx);
+	ends(ctx);
 	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx)));
 }
 
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
-	fm_cuda_close_context(ctx);
+	ends(ctx);
 	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx)));
 }
 
@@ -206,6 +269,8 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 	fm_cu_result rc =
 		NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (ctx, dev));
 
+	if (rc == FM_CU_SUCCESS)
+		await_end(*ctx);
 	if (rc != FM_CU_SUCCESS || (unsigned)dev >= DEVICES)
 		return rc;
 	atomic_store(&primary[dev].ctx, *ctx);
@@ -228,7 +293,7 @@ static CUcontext releasing(CUdevice dev)
 	if (n != 1 || atomic_load(&primary[dev].unseen))
 		return NULL;
 	ctx = atomic_load(&primary[dev].ctx);
-	fm_cuda_close_context(ctx);
+	ends(ctx);
 	return ctx;
 }
 
@@ -261,7 +326,7 @@ static CUcontext resetting(CUdevice dev)
 		return NULL;
 	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
 		return NULL;
-	fm_cuda_close_context(ctx);
+	ends(ctx);
 	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
 	return ctx;
 }

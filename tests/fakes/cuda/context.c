@@ -56,6 +56,7 @@ static fm_cu_result push(CUcontext ctx)
 	if (ctx->green && ctx->current && ctx->current != &fk_self)
 		return CU_INVALID_CONTEXT;
 	ctx->current = &fk_self;
+	ctx->stacked++;
 	fk_self.stack[fk_self.depth++] = ctx;
 	return FM_CU_SUCCESS;
 }
@@ -64,6 +65,7 @@ static CUcontext pop(void)
 {
 	CUcontext ctx = fk_self.stack[--fk_self.depth];
 
+	ctx->stacked--;
 	for (unsigned i = 0; i < fk_self.depth; i++)
 		if (fk_self.stack[i] == ctx)
 			return ctx;
@@ -148,6 +150,15 @@ fm_cu_result cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *acti
 	return fk_leave_any(rc);
 }
 
+/* One that was destroyed, where no thread can name it: an address serves again. Or a new one. */
+static CUcontext unused(void)
+{
+	for (CUcontext c = fk.contexts; c; c = c->next)
+		if (!c->live && !c->primary && !c->green && !c->stacked)
+			return c;
+	return calloc(1, sizeof(struct CUctx_st));
+}
+
 fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 {
 	fm_cu_result rc;
@@ -155,7 +166,7 @@ fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 
 	FK_TRY(fk_enter());
 	rc = fk_device(ctx, dev);
-	c = rc ? NULL : calloc(1, sizeof(*c));
+	c = rc ? NULL : unused();
 	if (!c)
 		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
 	c->dev = dev;
@@ -163,7 +174,9 @@ fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 	if (!rc)
 		rc = push(c);
 	*ctx = c;
-	return fk_leave(rc);
+	rc = fk_leave(rc);
+	fk_at("cuCtxCreate, behind");
+	return rc;
 }
 
 fm_cu_result cuCtxCreate_v3(CUcontext *ctx, void *affinity, int n, unsigned flags, CUdevice dev)
@@ -184,7 +197,9 @@ fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 	fk_ctx_kill(ctx);
 	if (fk_ctx() == ctx)
 		pop();
-	return fk_leave(FM_CU_SUCCESS);
+	FK_TRY(fk_leave(FM_CU_SUCCESS));
+	fk_at("cuCtxDestroy, behind");
+	return FM_CU_SUCCESS;
 }
 
 fm_cu_result cuCtxSetCurrent(CUcontext ctx)

@@ -154,6 +154,7 @@ struct CUctx_st {
 	struct fk_hw *hw; /* NULL: each stream has a queue of its own; green: the primary one's */
 	CUgreenCtx green; /* or NULL */
 	const void *current; /* green: to one thread at a time */
+	unsigned stacked;    /* how often it is on the stacks of threads */
 };
 
 struct CUgreenCtx_st {
