@@ -92,16 +92,17 @@ FM_PART struct fm_cuda_order recording(
 	if (FM_UNLIKELY(fm_cu_inside))
 		return o;
 	r->of = o.q = fm_cuda_find_governed(stream);
+	if (FM_LIKELY(o.q)) { /* in front of the cover: what comes behind that may be left out */
+		r->mark = fm_xq_mark(o.q->xq);
+		r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
+	}
 	if (FM_UNLIKELY(fm_cuda_order_heeds())) {
 		if (!record_heeded(o.q, stream, id, &way))
 			r->of = NULL;
 		o.way = way;
 	}
-	if (FM_UNLIKELY(!o.q))
-		return o;
-	r->mark = fm_xq_mark(o.q->xq);
-	r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
-	fm_cuda_order_count(o.q);
+	if (FM_LIKELY(o.q))
+		fm_cuda_order_count(o.q);
 	return o;
 }
 

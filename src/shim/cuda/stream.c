@@ -2,6 +2,7 @@
 /* Calls that wait, and the lives of streams and events. */
 #include "events.h"
 #include "graph_guard.h"
+#include "order.h"
 
 /* --- waiting for a stream --- */
 
@@ -12,14 +13,18 @@ struct wait {
 	uint64_t since;
 };
 
-static struct wait wait_begin(CUstream stream, bool per_thread)
+/* Another thread may launch meanwhile, for which there is no gate yet: it is not among what has
+ * finished then, for a stop can leave it out. What we have put there is. */
+static struct wait wait_begin(CUstream given, bool per_thread)
 {
-	struct wait w;
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct wait w = {.q = fm_cuda_find_governed(stream)};
 
-	fm_cuda_cover(fm_cuda_stream(stream, per_thread));
-	w = (struct wait){.q = fm_cuda_find_governed(fm_cuda_stream(stream, per_thread))};
-	if (w.q) {
+	if (w.q)
 		w.mark = fm_cuda_mark(w.q);
+	fm_cuda_cover(stream);
+	if (w.q) {
+		w.mark.ours = atomic_load(&w.q->hw.ours_put);
 		w.idle = fm_cuda_known_idle(w.q);
 		w.since = fm_now();
 		fm_xq_waits(w.q->xq, w.since);
@@ -212,6 +217,21 @@ struct ctx_wait {
 	uint64_t since;
 };
 
+/* As in wait_begin(). */
+static FM_COLD void cover_marked(struct ctx_wait *w, CUcontext ctx)
+{
+	struct fm_cuda_mark behind[FM_BOARD_SLOTS];
+	size_t n;
+
+	fm_cuda_cover_all(ctx);
+	n = fm_cuda_marks(ctx, behind);
+	for (size_t i = 0; i < w->n; i++)
+		for (size_t k = 0; k < n; k++)
+			if (behind[k].key == w->mark[i].key &&
+				behind[k].generation == w->mark[i].generation)
+				w->mark[i].ours = behind[k].ours;
+}
+
 static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
 {
 	w->n = 0;
@@ -220,9 +240,9 @@ static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
 	if (!ctx)
 		ctx = fm_cuda_current();
 	if (ctx)
-		fm_cuda_cover_all(ctx);
-	if (ctx)
 		w->n = fm_cuda_marks(ctx, w->mark);
+	if (ctx && fm_cuda_order_heeds())
+		cover_marked(w, ctx);
 	w->since = fm_now();
 }
 
