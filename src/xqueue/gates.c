@@ -436,7 +436,7 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (fm_xq_may_run(q))
 		return go_on(q, now);
-	if (x->interrupted || (!x->asked && !fm_slot_pending(q->slot)))
+	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && q->device_gates)))
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))
 		return look;
