@@ -436,6 +436,7 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (fm_xq_may_run(q))
 		return go_on(q, now);
+	/* What was told to stop comes to a gate, whatever is under way by then. */
 	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && q->device_gates)))
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))

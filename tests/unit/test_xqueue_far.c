@@ -32,7 +32,6 @@ static int put_inner(void *hwq, const struct fm_gate_words *words)
 static struct fm_xq *shared_queue(unsigned level)
 {
 	static struct fm_backend_ops ops;
-	struct fm_simq *simq;
 	struct fm_xq *q;
 
 	start_device(level);
@@ -42,10 +41,7 @@ static struct fm_xq *shared_queue(unsigned level)
 	ops.far = is_far;
 	ops.uncovered = is_uncovered;
 	ops.inner = put_inner;
-	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
-	const struct fm_xq_config config = {
-		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
-	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	fm_est_put(fm_estimates, COMMAND_NS, COMMAND_NS);
 	most = UINT32_MAX;

@@ -59,7 +59,6 @@ static int tell(void *hwq, const struct fm_gate_words *words, uint64_t finished)
 static struct fm_xq *told_to_stop(void)
 {
 	static struct fm_backend_ops ops;
-	struct fm_simq *simq;
 	struct fm_xq *q;
 
 	start_device(3);
@@ -70,10 +69,7 @@ static struct fm_xq *told_to_stop(void)
 	ops.uncovered = is_uncovered;
 	ops.gate = gate;
 	ops.tell = tell;
-	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
-	const struct fm_xq_config config = {
-		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
-	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	atomic_store(&peer.board->contended, 1);
 	refuses = true;

@@ -22,17 +22,13 @@ static int interrupt(void *hwq)
 static struct fm_xq *divisible(void)
 {
 	static struct fm_backend_ops ops;
-	struct fm_simq *simq;
 	struct fm_xq *q;
 
 	start_device(3);
 	ops = fm_simq_word_ops;
 	ops.interrupt = interrupt;
 	ops.restore = fm_simq_ops.restore;
-	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
-	const struct fm_xq_config config = {
-		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
-	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
+	q = new_queue_by(&ops, false, 0);
 	assert_int_equal(fm_xq_level(q), FM_LEVEL_RUNNING);
 	return q;
 }

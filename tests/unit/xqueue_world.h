@@ -166,19 +166,25 @@ static inline void done(void *arg)
 		w.pause = true;
 }
 
-static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
+static inline struct fm_xq *new_queue_by(
+	const struct fm_backend_ops *ops, bool gates_always, unsigned wish)
 {
 	struct fm_simq *simq;
 	struct fm_xq *q;
 
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {.device = "sim",
-		.ops = w.words ? &fm_simq_word_ops : &fm_simq_ops,
+		.ops = ops,
 		.hwq = simq,
 		.level_wish = (enum fm_level)wish,
 		.in_order = true};
 	assert_int_equal(fm_xq_create(&q, client(gates_always), &config), 0);
 	return q;
+}
+
+static inline struct fm_xq *new_queue(bool gates_always, unsigned wish)
+{
+	return new_queue_by(w.words ? &fm_simq_word_ops : &fm_simq_ops, gates_always, wish);
 }
 
 static inline int launch_of(struct fm_xq *q, uint64_t ns, unsigned i)
