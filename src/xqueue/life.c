@@ -92,13 +92,18 @@ static void open_last_gates(struct fm_xq *q)
 	}
 }
 
-/* A closed queue is done: give its slot back. */
+/* A closed queue is done, and what was stopped in its middle has gone on: give its slot back. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	return q->closing && !x->tracks && !x->gate_n &&
-	       (!q->device_gates || !fm_slot_pending(q->slot));
+	x->gone = q->closing && !x->tracks && !x->gate_n &&
+		  (!q->device_gates || !fm_slot_pending(q->slot)) &&
+		  !(q->ops->busy && q->ops->busy(q->hwq));
+	if (x->gone)
+		atomic_store(&x->passed, FM_MAX(atomic_load(&x->synced),
+						 fm_slot_progress(q->slot)) >= fm_xq_mark(q));
+	return x->gone;
 }
 
 /* The device has passed the last gate that looks at the slot. Odd: it stands there, or goes past
@@ -119,8 +124,6 @@ static void retire(struct fm_xq *q)
 
 	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
 	m.queue_gone.slot = q->slot_index;
-	atomic_store(&x->passed,
-		FM_MAX(atomic_load(&x->synced), fm_slot_progress(q->slot)) >= fm_xq_mark(q));
 	pthread_mutex_lock(&c->lock);
 	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
 	/* A graph may have gates that look at it. */
@@ -201,7 +204,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	changes = fm_xq_steer(q);
 	changes = fm_xq_yield(q, true, now) || changes;
 	open_last_gates(q);
-	over = x->gone = finished(q);
+	over = finished(q);
 	fm_xq_leave(q);
 	fm_xq_tell_turn(q);
 	if (changes)

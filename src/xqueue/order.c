@@ -74,7 +74,11 @@ void fm_xq_cover(struct fm_xq *q)
 /* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
 static bool drained(struct fm_xq *q, bool ask)
 {
-	return q->cold->gone || !q->ops->pending || !q->ops->pending(q->hwq) ||
+	const struct fm_xq_cold *x = q->cold;
+
+	if (x->gone)
+		return atomic_load(&x->passed);
+	return !q->ops->pending || !q->ops->pending(q->hwq) ||
 	       (ask && !q->closing && q->ops->lost && q->ops->lost(q->hwq));
 }
 
@@ -92,14 +96,15 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(q, ask); /* of one that is gone the hwqueue is, too */
+	over = drained(q, ask);
 	/* What the program itself has suspended this thread may be the one to let go on. */
 	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
-	runs = runs && !over && !(q->ops->busy && q->ops->busy(q->hwq));
+	runs = runs && !over && !x->gone && !(q->ops->busy && q->ops->busy(q->hwq));
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;
-	if (runs && !o->left) {
+	/* Of what is left of one that is gone nobody will hear any more. */
+	if (!over && (x->gone || (runs && !o->left))) {
 		o->let_be(o->arg);
 		over = true;
 	}

@@ -292,10 +292,11 @@ void fm_xq_cover_in_order(struct fm_xq *q);
 /* A gate, whatever there is in front of it. With that lock. */
 void fm_xq_gate_in_order(struct fm_xq *q);
 /*
- * Wait until such commands have finished, or nobody will ever say so; also of one that is closing.
- * Without that lock. What they wait for may be this very thread: so after `most` ns, not counting
- * those in which it is stopped, `let_be` is called, at a moment at which it is not being stopped in
- * the middle of a command, with a lock under which it would be; and this returns.
+ * Wait until such commands have finished; also of one that is closing. Without that lock. What they
+ * wait for may be this very thread: so after `most` ns, not counting those in which it is stopped,
+ * or at once where nobody will ever say that they have finished (what is left of one that is gone),
+ * `let_be` is called, at a moment at which it is not being stopped in the middle of a command, with
+ * a lock under which it would be; and this returns.
  */
 void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg);
 /* Has the device said that more than so many have finished? Of one that is gone: all of them. */

@@ -3,6 +3,9 @@
  * same numbers, changed, copied, launched elsewhere and given back, while it is under way. */
 #include "cuda_guard_graph.h"
 
+/* So long, in us, until nobody asks after what is left of a stream, and a stop can come. */
+#define LEFT_BEHIND 100000
+
 /* One kernel behind the other, that all depend on all blocks of the one before. */
 static CUgraph chains(struct guard *g, CUstream s, CUdeviceptr x, uint32_t n)
 {
@@ -200,6 +203,36 @@ static void many_streams(struct conform *c)
 	free_all((CUdeviceptr[]){x, y}, 2);
 	CU(cuStreamDestroy_v2(s[0]));
 	CU(cuStreamDestroy_v2(s[1]));
+}
+
+/* What its stream has left behind does not move, and comes to its end long after that is gone. */
+static void stream_gone(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(28), word = new_words(0);
+	CUgraphExec exec;
+	struct guard g;
+
+	guard_open(&g);
+	CU(cuCtxSynchronize());
+	exec = chains_exec(&g, s, x, 10);
+	for (uint32_t i = 1; i <= 2; i++) {
+		CUstream t = new_stream(CU_STREAM_NON_BLOCKING);
+
+		CU(cuStreamWaitValue32_v2(t, word, i, CU_WAIT_EQ));
+		CU(cuGraphLaunch(exec, t));
+		CU(cuStreamDestroy_v2(t));
+		usleep(LEFT_BEHIND);
+		CU(cuGraphLaunch(exec, s));
+		usleep(LEFT_BEHIND);
+		CU(cuStreamWriteValue32_v2(other, word, i, 0));
+	}
+	note_words(c, "x", x, s);
+	CU(cuGraphExecDestroy(exec));
+	guard_close(&g);
+	free_all((CUdeviceptr[]){x, word}, 2);
+	CU(cuStreamDestroy_v2(s));
+	CU(cuStreamDestroy_v2(other));
 }
 
 /* Two of one graph, and one of its copy; each runs beside the others, on memory of its own. */
@@ -547,6 +580,7 @@ int main(int argc, char **argv)
 		{"all or nothing", all_or_nothing},
 		{"among work", among_work},
 		{"many streams", many_streams},
+		{"stream gone", stream_gone},
 		{"several of one", several_of_one},
 		{"changed", changed},
 		{"changed elsewhere", changed_elsewhere},

@@ -127,10 +127,27 @@ static void test_a_gate_comes_when_it_may_run(void **state)
 	over(q);
 }
 
+/* Nor is it given back, whatever has finished: what it has left out would be lost. */
+static void test_it_goes_on_before_it_is_gone(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	fm_xq_synced(q, fm_xq_mark(q));
+	refuses = false;
+	fm_xq_close(q);
+	device_goes_on(20);
+	assert_int_equal(peer.queues_gone, 0);
+	set_gate(q, FM_GATE_OPEN);
+	eventually(peer.queues_gone == 1);
+	assert_int_equal(restored, 1);
+	stop_device();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_gate_comes),
 	cmocka_unit_test(test_a_gate_comes_behind_what_has_finished),
 	cmocka_unit_test(test_a_gate_comes_when_it_may_run),
+	cmocka_unit_test(test_it_goes_on_before_it_is_gone),
 };
 
 int main(int argc, char **argv)

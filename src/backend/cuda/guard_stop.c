@@ -421,7 +421,7 @@ bool fm_cu_pending(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 
-	return is_there(q) && (q->guard->stage != FM_CU_RUNS || in_flight(q->guard));
+	return fm_cu_busy(hwq) || (q->guard && in_flight(q->guard));
 }
 
 unsigned fm_cu_far(void *hwq, unsigned n)

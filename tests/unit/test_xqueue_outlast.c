@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who needs that a queue has nothing under way any more that could be stopped in its middle waits
+ * for that; where nobody would ever say so it is left alone for good, before the wait is over. */
+#include "xqueue_world.h"
+
+static _Atomic bool pends;
+static _Atomic unsigned left_alone;
+
+static bool is_pending(void *hwq)
+{
+	return pends;
+}
+
+static void let_be(void *arg)
+{
+	left_alone++;
+}
+
+static struct fm_xq *queue_with_work(void)
+{
+	static struct fm_backend_ops ops;
+	struct fm_xq *q;
+
+	start_device(WORDS);
+	ops = fm_simq_word_ops;
+	ops.pending = is_pending;
+	q = new_queue_by(&ops, false, 0);
+	fm_xq_keep(q);
+	pends = true;
+	pause_device();
+	for (unsigned i = 0; i < 3; i++)
+		launch(q, i);
+	return q;
+}
+
+static void outlast(struct fm_xq *q, uint64_t most)
+{
+	fm_xq_outlast(q, most, let_be, NULL);
+	fm_xq_unref(q);
+	w.pause = false;
+	stop_device();
+}
+
+static void *ends(void *arg)
+{
+	usleep(20000);
+	pends = false;
+	return NULL;
+}
+
+static void test_it_ends(void **state)
+{
+	struct fm_xq *q = queue_with_work();
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, ends, NULL);
+	outlast(q, FM_NEVER);
+	assert_false(pends);
+	assert_int_equal(left_alone, 0);
+	pthread_join(thread, NULL);
+}
+
+static void test_it_does_not_end(void **state)
+{
+	outlast(queue_with_work(), 20 * FM_MS);
+	assert_int_equal(left_alone, 1);
+}
+
+static void test_gone_behind_its_end(void **state)
+{
+	struct fm_xq *q = queue_with_work();
+
+	w.pause = false;
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	outlast(q, FM_NEVER);
+	assert_int_equal(left_alone, 0);
+}
+
+/* Its stream was destroyed, and does not move. */
+static void test_gone_before_its_end(void **state)
+{
+	struct fm_xq *q = queue_with_work();
+
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	outlast(q, FM_NEVER);
+	assert_int_equal(left_alone, 1);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_it_ends),
+	cmocka_unit_test(test_it_does_not_end),
+	cmocka_unit_test(test_gone_behind_its_end),
+	cmocka_unit_test(test_gone_before_its_end),
+};
+
+int main(int argc, char **argv)
+{
+	return RUN_OWN_PROCESSES(tests, argc, argv);
+}
