@@ -132,11 +132,12 @@ STEPS = "cuda_guard", "steps", "chains"
 GRAPHS = "cuda_guard_graphs", "one kernel"
 COPIES = "cuda_guard_copies", "copies"
 GREEN = "cuda_guard_green", "in a partition"
+ENDLESS_BLOCKS = "2000" if os.environ.get("FERMATA_TEST_CUDA") == "real" else "500"  # several times what runs at once
 
 
 def endless(fermata, *options, what=STEPS):
     """A program with kernels of many blocks, each round of which has to be as the first, and another beside it."""
-    fermata.env["CUDA_GUARD_BLOCKS"] = "500"
+    fermata.env["CUDA_GUARD_BLOCKS"] = ENDLESS_BLOCKS
     p = fermata.program([program(what[0]), "600", *what[1:]], *options)
     worker = fermata.cuda_worker()
     eventually("it has a queue", lambda: queues(fermata, p.pid))
