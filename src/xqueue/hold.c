@@ -12,6 +12,9 @@
 /* Who is never made to wait for others may have so many times the window under way: a device that
  * runs empty while the program computes is lost to it, and the first who comes finds that once. */
 #define UNSTOPPED 4u
+/* And segments of so many parts of the window, which end before those who are held lose their
+ * patience: a tracker costs as much as some launches. */
+#define UNSTOPPED_PARTS 6u
 /* What a segment has taken is looked at less often then, where all in it is known: to look at it
  * costs as much as some launches, too. */
 #define LEARN_EVERY 8
@@ -45,9 +48,8 @@ static bool is_stopped(const struct fm_xq *q)
 	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
 }
 
-/* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. A
- * tracker costs as much as some launches: where nobody waits for its end the next is longer, but
- * ends before those who are held lose their patience. Lock held. */
+/* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. The
+ * next is longer where nobody waits for its end. Lock held. */
 static void seal(struct fm_xq *q)
 {
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
@@ -61,7 +63,7 @@ static void seal(struct fm_xq *q)
 	atomic_store(&q->seg_ns, 0);
 	atomic_store(&q->seg_n, 0);
 	if (most != UINT64_MAX)
-		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED));
+		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED_PARTS));
 }
 
 /* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does
