@@ -208,31 +208,42 @@ static void many_streams(struct conform *c)
 /* What its stream has left behind does not move, and comes to its end long after that is gone. */
 static void stream_gone(struct conform *c)
 {
-	CUstream s = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
-	CUdeviceptr x = new_words(28), word = new_words(0);
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr x = new_words(28), at;
 	CUgraphExec exec;
 	struct guard g;
+	void *page;
+	_Atomic uint32_t *word;
 
+	CU(cuMemHostAlloc(&page, BYTES, 2));
+	memset(page, 0, BYTES);
+	word = page;
+	CU(cuMemHostGetDevicePointer_v2(&at, page, 0));
 	guard_open(&g);
 	CU(cuCtxSynchronize());
 	exec = chains_exec(&g, s, x, 10);
+	toil(&g, s, x);
+	CU(cuGraphLaunch(exec, s)); /* a first launch may wait for all that is under way */
+	CU(cuStreamSynchronize(s));
 	for (uint32_t i = 1; i <= 2; i++) {
 		CUstream t = new_stream(CU_STREAM_NON_BLOCKING);
 
-		CU(cuStreamWaitValue32_v2(t, word, i, CU_WAIT_EQ));
+		CU(cuStreamWaitValue32_v2(t, at, i, CU_WAIT_EQ));
+		toil(&g, t, x);
+		usleep(LEFT_BEHIND / 4); /* until it is known that it shares the device */
 		CU(cuGraphLaunch(exec, t));
 		CU(cuStreamDestroy_v2(t));
 		usleep(LEFT_BEHIND);
 		CU(cuGraphLaunch(exec, s));
 		usleep(LEFT_BEHIND);
-		CU(cuStreamWriteValue32_v2(other, word, i, 0));
+		atomic_store(word, i);
 	}
 	note_words(c, "x", x, s);
 	CU(cuGraphExecDestroy(exec));
+	CU(cuMemFreeHost(page));
 	guard_close(&g);
-	free_all((CUdeviceptr[]){x, word}, 2);
+	CU(cuMemFree_v2(x));
 	CU(cuStreamDestroy_v2(s));
-	CU(cuStreamDestroy_v2(other));
 }
 
 /* Two of one graph, and one of its copy; each runs beside the others, on memory of its own. */

@@ -134,12 +134,14 @@ static void test_it_goes_on_before_it_is_gone(void **state)
 
 	fm_xq_synced(q, fm_xq_mark(q));
 	refuses = false;
+	fm_xq_keep(q); /* set_gate() looks at it when it may be gone */
 	fm_xq_close(q);
 	device_goes_on(20);
 	assert_int_equal(peer.queues_gone, 0);
 	set_gate(q, FM_GATE_OPEN);
 	eventually(peer.queues_gone == 1);
 	assert_int_equal(restored, 1);
+	fm_xq_unref(q);
 	stop_device();
 }
 
