@@ -200,8 +200,9 @@ static void CL_CALLBACK on_relay(cl_event e, cl_int status, void *arg)
 		return;
 	}
 	enqueue_mix(r->c, r->q, r->m, r->number, 0, NULL, &next);
-	OCL(clSetEventCallback(next, CL_COMPLETE, on_relay, r));
 	OCL(clFlush(r->q));
+	/* If it has ended by now all the others are called here, too, and then *r is no more. */
+	OCL(clSetEventCallback(next, CL_COMPLETE, on_relay, r));
 	OCL(clReleaseEvent(next));
 }
 
