@@ -92,7 +92,8 @@ static void open_last_gates(struct fm_xq *q)
 	}
 }
 
-/* A closed queue is done, and what was stopped in its middle has gone on: give its slot back. */
+/* A closed queue is done, and what was stopped in its middle has gone on: give its slot back. From
+ * here on it is gone; whether what it had launched is over is known to the end. Lock held. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -117,7 +118,6 @@ static bool is_passed(const struct fm_client *c, unsigned slot)
 
 static void retire(struct fm_xq *q)
 {
-	struct fm_xq_cold *x = q->cold;
 	struct fm_client *c = q->client;
 	union fm_msg m;
 	uint64_t owes;

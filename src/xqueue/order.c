@@ -96,7 +96,7 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(q, ask);
+	over = drained(q, ask); /* of one that is gone the hwqueue is, too: it is not asked */
 	/* What the program itself has suspended this thread may be the one to let go on. */
 	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
 	runs = runs && !over && !x->gone && !(q->ops->busy && q->ops->busy(q->hwq));

@@ -210,15 +210,10 @@ static void stream_gone(struct conform *c)
 {
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
 	CUdeviceptr x = new_words(28), at;
+	_Atomic uint32_t *word = (void *)mapped_words(&at);
 	CUgraphExec exec;
 	struct guard g;
-	void *page;
-	_Atomic uint32_t *word;
 
-	CU(cuMemHostAlloc(&page, BYTES, 2));
-	memset(page, 0, BYTES);
-	word = page;
-	CU(cuMemHostGetDevicePointer_v2(&at, page, 0));
 	guard_open(&g);
 	CU(cuCtxSynchronize());
 	exec = chains_exec(&g, s, x, 10);
@@ -240,8 +235,8 @@ static void stream_gone(struct conform *c)
 	}
 	note_words(c, "x", x, s);
 	CU(cuGraphExecDestroy(exec));
-	CU(cuMemFreeHost(page));
 	guard_close(&g);
+	CU(cuMemFreeHost((void *)word));
 	CU(cuMemFree_v2(x));
 	CU(cuStreamDestroy_v2(s));
 }
@@ -524,13 +519,9 @@ static void queries(struct conform *c)
 	CUdeviceptr d;
 	CUgraph graph;
 	_Atomic uint32_t *words;
-	void *p;
 
 	guard_open(&g);
-	CU(cuMemHostAlloc(&p, BYTES, 2));
-	memset(p, 0, BYTES);
-	words = p;
-	CU(cuMemHostGetDevicePointer_v2(&d, p, 0));
+	words = (void *)mapped_words(&d);
 	begin(s);
 	toil(&g, s, d);
 	toil(&g, s, d);
@@ -550,7 +541,7 @@ static void queries(struct conform *c)
 	}
 	CU(cuGraphExecDestroy(exec));
 	guard_close(&g);
-	CU(cuMemFreeHost(p));
+	CU(cuMemFreeHost((void *)words));
 	CU(cuEventDestroy_v2(e));
 	CU(cuStreamDestroy_v2(s));
 }

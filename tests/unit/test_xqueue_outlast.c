@@ -71,6 +71,7 @@ static void test_gone_behind_its_end(void **state)
 	struct fm_xq *q = queue_with_work();
 
 	w.pause = false;
+	wait_all(q);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == 1);
 	outlast(q, FM_NEVER);
