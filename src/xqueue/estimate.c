@@ -31,13 +31,15 @@ void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns)
 }
 
 /* Half way down; up by an eighth, or less where a pause of the program may pass for device time, or
- * not at all. What was never exact gives way to what is. */
+ * not at all. What was never exact gives way to what is, and to a lesser bound. */
 static uint64_t blend(uint64_t old, uint64_t fresh, enum fm_took how)
 {
 	uint64_t ns = old;
 
 	if (how == FM_EXACT && fm_est_at_most(old))
 		return fresh & ~UINT64_C(1);
+	if (how == FM_AT_MOST && fm_est_at_most(old))
+		return FM_MIN(old, fresh | 1);
 	if (fresh < old)
 		ns = old - (old - fresh) / 2;
 	else if (how != FM_AT_MOST)
@@ -73,7 +75,8 @@ static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint
 
 	each = FM_MAX(each, EST_MIN) & ~UINT64_C(1);
 	if (how == FM_AT_MOST)
-		each = FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS) | 1;
+		each = (q->device_gates ? FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS) : each) |
+		       1;
 	for (unsigned i = 0; i < n; i++)
 		if (!fm_est_find(fm_estimates, key[i]))
 			fm_est_put(fm_estimates, key[i], each);

@@ -67,10 +67,12 @@ bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
 	t->index = index;
 	t->done = fm_xq_mark(q);
 	t->learns = learns;
+	t->exact = x->segments_done < x->track_index;
 	t->n = index ? atomic_load_explicit(&q->seg_n, memory_order_relaxed) : 0;
 	for (unsigned i = 0; learns && i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
 		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	x->tracks++;
+	x->track_index = FM_MAX(x->track_index, index);
 	atomic_fetch_add(&q->refs, 1);
 	if (q->ops->track(q->hwq, reached, t) == 0)
 		return true;
@@ -194,7 +196,8 @@ static unsigned collect(struct fm_xq *q)
 		if (t->index) {
 			XQ_TRACE(segment_done, t->at, q, t->index, t->n, fm_sub_sat(t->at, start));
 			if (t->learns)
-				fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start), FM_EXACT);
+				fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start),
+					t->exact ? FM_EXACT : FM_AT_MOST);
 			x->segments_done = FM_MAX(x->segments_done, t->index);
 			x->segment_at = FM_MAX(x->segment_at, t->at);
 		}

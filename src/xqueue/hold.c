@@ -49,14 +49,19 @@ static bool is_stopped(const struct fm_xq *q)
 }
 
 /* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. The
- * next is longer where nobody waits for its end. Lock held. */
+ * next is longer where nobody waits for its end. Lock held, and given for a moment where it is to
+ * be learnt what it takes: has the device begun with it? */
 static void seal(struct fm_xq *q)
 {
-	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
-	uint64_t ns = atomic_load(&q->seg_ns), most = atomic_load(&q->interval);
+	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns;
+	uint64_t most = atomic_load(&q->interval);
 	struct fm_xq_cold *x = q->cold;
-	bool learns = ns > most || is_stopped(q) || ++x->unsampled >= LEARN_EVERY;
+	bool learns =
+		atomic_load(&q->seg_ns) > most || is_stopped(q) || ++x->unsampled >= LEARN_EVERY;
 
+	if (learns)
+		fm_xq_reap(q);
+	ns = atomic_load(&q->seg_ns);
 	x->gate_index += ns > most ? 1 : FM_MAX(1u, (ns + part - 1) / part);
 	x->unsampled = learns ? 0 : x->unsampled;
 	fm_xq_track(q, x->gate_index, learns);

@@ -18,6 +18,7 @@ struct fm_track {
 	uint64_t index; /* of the segment that begins behind it; 0: none, at the tail */
 	uint64_t at;    /* when it was reached */
 	bool learns;    /* what they take: */
+	bool exact;     /* the device had not begun with them when all had been launched */
 	unsigned n;     /* how many they are, and the kinds of the first of them */
 	uint64_t key[FM_SEG_KEYS];
 };
@@ -47,6 +48,7 @@ struct fm_xq_cold {
 				 ended */
 	uint64_t progress_at; /* last gate opened or tracker reached */
 	unsigned tracks;      /* under way */
+	uint64_t track_index; /* of the last one put in front of a segment */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
 	uint64_t launch_at;   /* it is put off for a launch under way, since; 0: it is not */

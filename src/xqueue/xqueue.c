@@ -115,7 +115,7 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 /* While the program waits the device works: when that was most of the time, it is the device's. */
 static enum fm_took took_how(const struct fm_xq *q, uint64_t took, uint64_t waited)
 {
-	if (!q->device_gates)
+	if (!waited && !q->device_gates)
 		return FM_WITH_PAUSES;
 	return 4 * waited >= 3 * took ? FM_EXACT : FM_AT_MOST;
 }

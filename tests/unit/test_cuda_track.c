@@ -6,10 +6,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-enum { EVENTS = FM_CU_TRACKS };
+enum { EVENTS = FM_CU_TRACKS + 1 };
 
 /* Events are numbered from 1 as they are made. The device has got past so many records. */
 static struct {
@@ -137,6 +138,31 @@ static void test_times_are_the_devices(void **state)
 		assert_int_equal(reached_at[i] - reached_at[i - 1], FM_MS);
 }
 
+/* Whoever is asked late has come so long after the one before as the device says; but not before he
+ * was put there. */
+static void test_asked_late(void **state)
+{
+	struct fm_cu_queue *q = *state;
+	uint64_t before, behind;
+
+	put(q, 4);
+	dev.passed = 1;
+	fm_cu_reap(q);
+	dev.passed = 4;
+	usleep(10000);
+	fm_cu_reap(q);
+	assert_int_equal(reached, 4);
+	for (unsigned i = 1; i < 4; i++)
+		assert_int_equal(reached_at[i] - reached_at[i - 1], FM_MS);
+	before = fm_now();
+	put(q, 1);
+	behind = fm_now();
+	dev.passed = 5;
+	usleep(1000);
+	fm_cu_reap(q);
+	assert_in_range(reached_at[4], before, behind);
+}
+
 static void test_whoever_has_come_is_told_once(void **state)
 {
 	struct fm_cu_queue *q = *state;
@@ -151,7 +177,7 @@ static void test_whoever_has_come_is_told_once(void **state)
 		fm_cu_reap(q);
 		assert_int_equal(reached, dev.passed);
 	}
-	assert_int_equal(dev.made, FM_CU_TRACKS);
+	assert_int_equal(dev.made, EVENTS);
 }
 
 static void test_cannot_be_asked_for(void **state)
@@ -191,6 +217,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_few_are_asked_for, begin),
 		cmocka_unit_test_setup(test_times_are_the_devices, begin),
+		cmocka_unit_test_setup(test_asked_late, begin),
 		cmocka_unit_test_setup(test_whoever_has_come_is_told_once, begin),
 		cmocka_unit_test_setup(test_cannot_be_asked_for, begin),
 		cmocka_unit_test_setup(test_no_more_than_there_is_room_for, begin),

@@ -27,6 +27,7 @@ struct fm_cu_tracker {
 	CUevent event; /* NULL: not made yet */
 	fm_reached_fn *reached;
 	void *cookie;
+	uint64_t put_at;
 };
 
 /* One stream of one context: of the program, or one of its two default streams. */
@@ -78,8 +79,9 @@ struct fm_cu_queue {
 	unsigned sample_head, sample_n;
 	bool sampling; /* the last gate began a sample that has not ended */
 	bool no_events;
-	struct fm_cu_tracker track[FM_CU_TRACKS]; /* a ring */
+	struct fm_cu_tracker track[FM_CU_TRACKS + 1]; /* a ring, and the last one that has come */
 	unsigned track_head, track_n;
+	uint64_t track_at; /* when that one came, as is thought; 0: there is none */
 };
 
 extern const struct fm_backend_ops fm_backend_cuda;

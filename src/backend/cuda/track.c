@@ -8,9 +8,13 @@
 #include "internal.h"
 #include <errno.h>
 
+/* So long the host's clock and the device's go together, and a float has what lies between. */
+#define KNOWN_MOST (60 * FM_S)
+#define LAST       FM_CU_TRACKS /* has come, and been told */
+
 static struct fm_cu_tracker *nth(struct fm_cu_queue *q, unsigned i)
 {
-	return &q->track[(q->track_head + i) % FM_CU_TRACKS];
+	return &q->track[(q->track_head + i) % (FM_CU_TRACKS + 1)];
 }
 
 static bool has_come(struct fm_cu_queue *q, unsigned i)
@@ -31,18 +35,35 @@ static unsigned come(struct fm_cu_queue *q)
 	return n;
 }
 
-/* When the first n came: the last just now, those before it so much earlier as the device's clock
- * says. */
+/* What lies between two that have come, ns; 0: not known. */
+static uint64_t between(struct fm_cu_queue *q, unsigned from, unsigned to)
+{
+	float ms = 0;
+
+	if (q->cu->event_elapsed(&ms, nth(q, from)->event, nth(q, to)->event) || !(ms > 0))
+		return 0;
+	return (uint64_t)(ms * 1e6f);
+}
+
+/* When the first n came: the last just now, at the latest, and those before it so much earlier as
+ * the device's clock says. All of them earlier, where it says so of the one that was told last: so
+ * what lies between two is what the device took, however late they are asked for. */
 static void times(struct fm_cu_queue *q, unsigned n, uint64_t now, uint64_t *at)
 {
-	for (unsigned i = n; i-- > 0;) {
-		float ms = 0;
+	uint64_t late = 0, apart;
 
-		at[i] = now;
-		if (i && !q->cu->event_elapsed(&ms, nth(q, i - 1)->event, nth(q, i)->event) &&
-			ms > 0)
-			now = fm_sub_sat(now, (uint64_t)(ms * 1e6f));
-	}
+	if (!n)
+		return;
+	at[n - 1] = now;
+	for (unsigned i = n - 1; i > 0; i--)
+		at[i - 1] = fm_sub_sat(at[i], between(q, i - 1, i));
+	apart = q->track_at && fm_sub_sat(at[0], q->track_at) < KNOWN_MOST ? between(q, LAST, 0)
+									   : 0;
+	if (apart)
+		late = fm_sub_sat(at[0], FM_MAX(q->track_at + apart, nth(q, 0)->put_at));
+	for (unsigned i = 0; i < n; i++)
+		at[i] -= late;
+	q->track_at = at[n - 1];
 }
 
 static void tell(struct fm_cu_queue *q, unsigned n, const uint64_t *at)
@@ -50,7 +71,7 @@ static void tell(struct fm_cu_queue *q, unsigned n, const uint64_t *at)
 	for (unsigned i = 0; i < n; i++) {
 		struct fm_cu_tracker *t = nth(q, 0);
 
-		q->track_head = (q->track_head + 1) % FM_CU_TRACKS;
+		q->track_head = (q->track_head + 1) % (FM_CU_TRACKS + 1);
 		q->track_n--;
 		t->reached(t->cookie, at[i]);
 	}
@@ -109,6 +130,7 @@ int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie)
 		return rc;
 	t->reached = reached;
 	t->cookie = cookie;
+	t->put_at = fm_now();
 	q->track_n++;
 	return 0;
 }
@@ -120,11 +142,12 @@ void fm_cu_track_close(struct fm_cu_queue *q)
 	int mode = fm_cu_enter(q->cu);
 
 	times(q, n, fm_now(), at);
-	for (unsigned i = 0; i < FM_CU_TRACKS; i++)
+	for (unsigned i = 0; i <= FM_CU_TRACKS; i++)
 		if (q->track[i].event)
 			q->cu->event_destroy(q->track[i].event);
 	fm_cu_leave(q->cu, mode);
 	tell(q, n, at);
-	for (unsigned i = 0; i < FM_CU_TRACKS; i++)
+	for (unsigned i = 0; i <= FM_CU_TRACKS; i++)
 		q->track[i] = (struct fm_cu_tracker){.event = NULL};
+	q->track_at = 0;
 }
