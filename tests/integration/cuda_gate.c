@@ -26,16 +26,6 @@ struct job {
 	uint32_t blocks, came, done, seen_by_host;
 };
 
-static void *mapped(CUdeviceptr *d)
-{
-	void *p;
-
-	CU(cuMemHostAlloc(&p, BYTES, 2 /* mapped */));
-	memset(p, 0, BYTES);
-	CU(cuMemHostGetDevicePointer_v2(d, p, 0));
-	return p;
-}
-
 static uint32_t count_that_are(const _Atomic uint32_t *words, uint32_t n, uint32_t value)
 {
 	uint32_t sum = 0;
@@ -58,9 +48,9 @@ static void begin(struct job *j)
 	conform_open(&j->c);
 	guard_open(&j->g);
 	j->s = new_stream(CU_STREAM_NON_BLOCKING);
-	j->out = mapped(&j->d_out);
-	j->counted = mapped(&j->d_counted);
-	j->gate = mapped(&j->d_gate);
+	j->out = (void *)mapped_words(&j->d_out);
+	j->counted = (void *)mapped_words(&j->d_counted);
+	j->gate = (void *)mapped_words(&j->d_gate);
 	launch(j->g.tick, 1, 1, j->s, NULL);
 	CU(cuStreamSynchronize(j->s));
 	puts("ready");

@@ -187,16 +187,6 @@ static void on_host(void *arg)
 	w->right += all;
 }
 
-static void *mapped(CUdeviceptr *d)
-{
-	void *p;
-
-	CU(cuMemHostAlloc(&p, BYTES, 2 /* mapped */));
-	memset(p, 0, BYTES);
-	CU(cuMemHostGetDevicePointer_v2(d, p, 0));
-	return p;
-}
-
 /* Kernels write the host's memory, which host functions look at. */
 static void host_functions(struct conform *c)
 {
@@ -206,7 +196,7 @@ static void host_functions(struct conform *c)
 	CUdeviceptr d;
 
 	guard_open(&g);
-	w.words = mapped(&d);
+	w.words = (void *)mapped_words(&d);
 	for (int i = 0; i < 25; i++) {
 		toil(&g, s, d);
 		CU(cuLaunchHostFunc(s, on_host, &w));
@@ -273,7 +263,7 @@ static void event_queries(struct conform *c)
 	_Atomic uint32_t *words;
 
 	guard_open(&g);
-	words = mapped(&d);
+	words = (void *)mapped_words(&d);
 	for (uint32_t i = 1; i <= 15; i++) {
 		uint64_t since = now_ns();
 
@@ -302,7 +292,7 @@ static void polled_memory(struct conform *c)
 	_Atomic uint32_t *words;
 
 	guard_open(&g);
-	words = mapped(&d);
+	words = (void *)mapped_words(&d);
 	for (uint32_t i = 1; i <= 10; i++) {
 		uint64_t since = now_ns();
 
