@@ -100,7 +100,7 @@ static void test_device_that_waits(void **state)
 	assert_int_equal(estimate(), first | 1);
 	usleep(1000);
 	seal(q);
-	reach(2, then + first / 2); /* less: a better one */
+	reach(2, then + first / 2);                                /* less: a better one */
 	assert_in_range(estimate(), first / 2 - 2, first / 2 + 1); /* that is rounded */
 	assert_true(estimate() & 1);
 	end(q);
