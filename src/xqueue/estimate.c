@@ -67,16 +67,19 @@ static struct sum add_up(const uint64_t *key, unsigned n)
 	return s;
 }
 
-/* Kinds not seen before share what the known ones leave. */
+/* Kinds not seen before share what the known ones leave. A bound of those may be a first run's,
+ * which loads them, and is cut where the device itself stops at gates; else too much could be under
+ * way. */
 static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took,
 	struct sum s, enum fm_took how)
 {
 	uint64_t each = FM_MAX(fm_sub_sat(took, s.known_ns), took / (4 * n)) / s.unknown;
 
 	each = FM_MAX(each, EST_MIN) & ~UINT64_C(1);
+	if (how == FM_AT_MOST && q->device_gates)
+		each = FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS);
 	if (how == FM_AT_MOST)
-		each = (q->device_gates ? FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS) : each) |
-		       1;
+		each |= 1;
 	for (unsigned i = 0; i < n; i++)
 		if (!fm_est_find(fm_estimates, key[i]))
 			fm_est_put(fm_estimates, key[i], each);

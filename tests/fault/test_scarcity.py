@@ -121,7 +121,10 @@ def small_files(size):
 def small_files_of_a_program(stack):
     """A board counts as a file: a program that may not have one of that size runs unscheduled, and to its end."""
     fermata = Fermata(stack)
-    for size, governed in ((0, 0), (4096, 0), (1 << 20, 1))[SANITIZE == "thread":]:  # which makes a file itself
+    sizes = [(0, 0), (4096, 0), (1 << 20, 1)]
+    if SANITIZE == "thread":
+        sizes.pop(0)  # the sanitizer makes a file itself
+    for size, governed in sizes:
         c = LibClient([program("lib_client"), "-"], env=fermata.env, preexec_fn=small_files(size))
         stack.callback(c.close)
         check(c.line("ready") == "ready 0", f"where files have {size} bytes: {c.lines}")
