@@ -278,7 +278,9 @@ struct cu_copy_2d {
 	P(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, 3020, _ptsz, (CUdeviceptr dst, const void *src, size_t size, CUstream stream), (dst, src, size, stream)) \
 	P(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, 3020, _ptsz, (void *dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream)) \
 	P(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, _ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream), (dst, src, size, stream)) \
+	P(cuMemcpy3D_v2, cuMemcpy3D, 3020, _ptds, (const struct cu_copy_3d *copy), (copy)) \
 	P(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, _ptsz, (const struct cu_copy_2d *copy, CUstream stream), (copy, stream)) \
+	P(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, _ptsz, (const struct cu_copy_3d *copy, CUstream stream), (copy, stream)) \
 	P(cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, _ptsz, (CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n, struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, size_t *failed, CUstream stream), (dst, src, size, n, attrs, attr_at, attr_n, failed, stream)) \
 	P(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, _ptsz, (CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n, struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, CUstream stream), (dst, src, size, n, attrs, attr_at, attr_n, stream)) \
 	P(cuMemsetD8_v2, cuMemsetD8, 3020, _ptds, (CUdeviceptr dst, unsigned char v, size_t n), (dst, v, n)) \

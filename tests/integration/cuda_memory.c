@@ -135,6 +135,49 @@ static void rectangles(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* Planes of 8 rows of 64 bytes: from the host, within the device, and to the host, where the data
+ * is when it returns. */
+static void boxes(struct conform *c)
+{
+	CUstream s = new_stream(0);
+	CUdeviceptr x = new_words(12), y = new_words(13);
+	uint32_t words[WORDS];
+	struct cu_copy_3d copy = {
+		.src = {.z = 1, .type = CU_MEMORY_HOST, .host = words, .pitch = 64, .height = 8},
+		.dst = {.x = 8,
+			.y = 1,
+			.type = CU_MEMORY_DEVICE,
+			.device = x,
+			.pitch = 64,
+			.height = 8},
+		.width = 48,
+		.height = 7,
+		.depth = 5};
+
+	seed_words(words, WORDS, 14);
+	mix(c, s, x, 1);
+	CU(cuMemcpy3DAsync_v2(&copy, s));
+	seed_words(words, WORDS, 15); /* it has been read */
+	mix(c, s, x, 2);
+	copy.src = copy.dst;
+	copy.dst.device = y;
+	copy.dst.z = 3;
+	CU(cuMemcpy3DAsync_v2(&copy, s));
+	mix(c, s, y, 3);
+	copy.src = copy.dst;
+	copy.dst = (struct cu_place_3d){
+		.type = CU_MEMORY_HOST, .host = words, .pitch = 64, .height = 8};
+	CU(cuMemcpy3DAsync_v2(&copy, s));
+	note_data(c, "a box", words, BYTES);
+	CU(cuStreamSynchronize(s));
+	copy.src.device = x;
+	CU(cuMemcpy3D_v2(&copy));
+	note_data(c, "another", words, BYTES);
+	note_words(c, "y", y, s);
+	free_all((CUdeviceptr[]){x, y}, 2);
+	CU(cuStreamDestroy_v2(s));
+}
+
 static void batches(struct conform *c)
 {
 	CUstream s = new_stream(0);
@@ -230,6 +273,7 @@ int main(int argc, char **argv)
 		{"to pageable", to_pageable},
 		{"large", large},
 		{"rectangles", rectangles},
+		{"boxes", boxes},
 		{"batches", batches},
 		{"allocated in order", allocated_in_order},
 		{"freed early", freed_early},

@@ -189,6 +189,42 @@ fm_cu_result cuMemcpy2DAsync_v2(const struct cu_copy_2d *c, CUstream stream)
 	return copy_2d(c, stream, false);
 }
 
+/* A plane after the other. */
+static fm_cu_result copy_3d(const struct cu_copy_3d *c, CUstream stream, bool sync)
+{
+	for (size_t z = 0; c && z < c->depth; z++) {
+		size_t from = (c->src.z + z) * c->src.pitch * c->src.height;
+		size_t to = (c->dst.z + z) * c->dst.pitch * c->dst.height;
+		struct cu_copy_2d plane = {.src_x = c->src.x,
+			.src_y = c->src.y,
+			.src_type = c->src.type,
+			.src_host = (char *)c->src.host + from,
+			.src_device = c->src.device + from,
+			.src_pitch = c->src.pitch,
+			.dst_x = c->dst.x,
+			.dst_y = c->dst.y,
+			.dst_type = c->dst.type,
+			.dst_host = (char *)c->dst.host + to,
+			.dst_device = c->dst.device + to,
+			.dst_pitch = c->dst.pitch,
+			.width = c->width,
+			.height = c->height};
+
+		FK_TRY(copy_2d(&plane, stream, sync));
+	}
+	return c ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result cuMemcpy3D_v2(const struct cu_copy_3d *c)
+{
+	return copy_3d(c, NULL, true);
+}
+
+fm_cu_result cuMemcpy3DAsync_v2(const struct cu_copy_3d *c, CUstream stream)
+{
+	return copy_3d(c, stream, false);
+}
+
 /* One stream's copies, whose order among each other is free. The default streams are refused. */
 fm_cu_result cuMemcpyBatchAsync_v2(CUdeviceptr *dst, CUdeviceptr *src, size_t *size, size_t n,
 	struct cu_copy_attributes *attrs, size_t *attr_at, size_t attr_n, CUstream stream)
