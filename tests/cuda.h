@@ -335,6 +335,9 @@ struct cu_copy_2d {
 	X(cuGraphNodeFindInClone, cuGraphNodeFindInClone, 10000, (CUgraphNode *node, CUgraphNode was, CUgraph clone)) \
 	X(cuGraphRemoveDependencies, cuGraphRemoveDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
 	X(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const struct cu_edge *edge, size_t n)) \
+	X(cuGraphAddDependencies, cuGraphAddDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
+	X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes, 10000, (CUgraphNode node, CUgraphNode *of, size_t *n)) \
+	X(cuGraphDestroyNode, cuGraphDestroyNode, 10000, (CUgraphNode node)) \
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
 	X(cuGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute, 11000, (CUgraphNode node, int id, void *value)) \
 	X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, (CUgraphExec exec, CUgraphNode node, const struct cu_words_node *words)) \

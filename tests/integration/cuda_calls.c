@@ -13,6 +13,11 @@
  *   updates N     the same captured N times more, each an update of the first, in 5 ms each
  *   clone N       a clone of the captured one
  *   child N       a graph whose one node is the captured one
+ *   device N      the captured one, as one that the device itself could launch
+ *   bodies 1      the captured one added to a part of another graph, and how many nodes it has
+ *                 there
+ *   later N       the captured one, made while it has no gates, and N - 1 captured anew, each an
+ *                 update of it
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
@@ -172,6 +177,63 @@ static void child(struct job *j, int n)
 	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
 	CU(cuGraphDestroy(part));
 	replay(j, graph, n);
+}
+
+static size_t nodes_of(CUgraph graph)
+{
+	size_t n = 0;
+
+	CU(cuGraphGetNodes(graph, NULL, &n));
+	return n;
+}
+
+static void by_device(struct job *j, int n)
+{
+	CUgraph graph = capture(j);
+	struct cu_instantiate how = {.flags = 4 /* by the device */, .upload = j->s};
+	CUgraphExec exec;
+
+	if (n & 1)
+		CU(cuGraphInstantiateWithFlags(&exec, graph, how.flags));
+	else
+		CU(cuGraphInstantiateWithParams(&exec, graph, &how));
+	printf("for the device: %zu\n", nodes_of(graph));
+	CU(cuGraphDestroy(graph));
+	for (int i = 0; i < n; i++)
+		CU(cuGraphLaunch(exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	CU(cuGraphExecDestroy(exec));
+}
+
+static void bodies(struct job *j, int n)
+{
+	CUgraph graph, empty, body, part = capture(j);
+	CUgraphNode node;
+
+	CU(cuGraphCreate(&empty, 0));
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, empty));
+	CU(cuGraphChildGraphNodeGetGraph(node, &body));
+	CU(cuGraphAddChildGraphNode(&node, body, NULL, 0, part));
+	CU(cuGraphChildGraphNodeGetGraph(node, &part));
+	printf("in a body: %zu\n", nodes_of(part));
+}
+
+static void later(struct job *j, int n)
+{
+	static CUgraphExec exec;
+	struct cu_update u = {0};
+	CUgraph graph = capture(j);
+
+	if (!exec)
+		CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphDestroy(graph));
+	for (int i = 1; i < n; i++) {
+		graph = capture(j);
+		CU(cuGraphExecUpdate_v2(exec, graph, &u));
+		CU(cuGraphDestroy(graph));
+	}
+	CU(cuGraphLaunch(exec, j->s));
 }
 
 static void nested(struct job *j, int n)
@@ -349,9 +411,10 @@ static const struct {
 	void (*run)(struct job *j, int n);
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"clone", cloned},
-	{"child", child}, {"nested", nested}, {"learn", learn}, {"inside", inside},
-	{"unended", unended}, {"threads", threads}, {"green", green}, {"default", in_default},
-	{"another", another}, {"newer", newer}};
+	{"child", child}, {"nested", nested}, {"device", by_device}, {"bodies", bodies},
+	{"later", later}, {"learn", learn}, {"inside", inside}, {"unended", unended},
+	{"threads", threads}, {"green", green}, {"default", in_default}, {"another", another},
+	{"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

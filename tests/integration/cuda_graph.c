@@ -96,6 +96,49 @@ static void fork_join(struct conform *c)
 		CU(cuStreamDestroy_v2(s[i]));
 }
 
+/* Long enough for gates, on each of the three streams. */
+static void long_diamond(struct conform *c, CUstream *s, CUdeviceptr *d)
+{
+	for (int i = 0; i < 3; i++) {
+		spin(c, s[0], d[0], 300000);
+		diamond(c, s, d);
+		order(s[0], s[2]);
+		spin(c, s[2], d[2], 300000);
+		order(s[2], s[0]);
+	}
+}
+
+/* One that the device itself could launch: only such nodes are in it. Its order is the same. */
+static void by_the_device(struct conform *c)
+{
+	CUdeviceptr d[3] = {new_words(7), new_words(8), new_words(9)};
+	CUstream s[3];
+	CUgraphExec exec;
+	CUgraph graph;
+
+	for (int i = 0; i < 3; i++)
+		s[i] = new_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < 4; i++) {
+		spin(c, s[0], d[0], 300000);
+		CU(cuStreamSynchronize(s[0]));
+	}
+	long_diamond(c, s, d);
+	CU(cuStreamBeginCapture_v2(s[0], CU_CAPTURE_THREAD_LOCAL));
+	long_diamond(c, s, d);
+	CU(cuStreamEndCapture(s[0], &graph));
+	note(c, "instantiated %d", cu.cuGraphInstantiateWithFlags(&exec, graph, 4));
+	CU(cuGraphDestroy(graph));
+	for (int i = 0; i < 3; i++)
+		CU(cuGraphLaunch(exec, s[0]));
+	CU(cuStreamSynchronize(s[0]));
+	for (int i = 0; i < 3; i++)
+		note_words(c, "after 3 replays", d[i], s[0]);
+	CU(cuGraphExecDestroy(exec));
+	free_all(d, 3);
+	for (int i = 0; i < 3; i++)
+		CU(cuStreamDestroy_v2(s[i]));
+}
+
 struct tally {
 	const uint32_t *seen;
 	uint32_t calls, sum;
@@ -486,6 +529,7 @@ int main(int argc, char **argv)
 	static const struct conform_case cases[] = {
 		{"linear", linear},
 		{"fork join", fork_join},
+		{"by the device", by_the_device},
 		{"all nodes", all_nodes},
 		{"many streams", many_streams},
 		{"info", info},

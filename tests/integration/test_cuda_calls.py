@@ -152,6 +152,30 @@ def parts_take_no_gates(stack):
     check(int(w.p.line("its own: ").split()[-1]) > 20, "another graph has gates besides")
 
 
+def where_the_driver_wants_no_gates(stack):
+    """They are taken out again: of what the device itself could launch, of what becomes a part of what may be the body of a
+    conditional node, and of what is to update a graph that was made without any."""
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        for via in ("link", "dlsym", "proc"):
+            w = World(stack, "--via", via, **env)
+            w.run("learn", 4)
+            for command, n, said in (("device", 1, "for the device: 20"), ("device", 2, "for the device: 20"),
+                                     ("bodies", 1, "in a body: 20")):
+                gates = sum(q["gates"] for q in w.group()["queues"])
+                at = w.p.mark()
+                w.run(command, n)
+                check(w.p.lines[at] == said, f"{command} with {env}: {w.p.lines[at:]}")
+                check(sum(q["gates"] for q in w.group()["queues"]) > gates, f"{command} with {env}: gates were captured")
+            w.run("captured", 4)  # as ever
+            w = World(stack, "--via", via, start=False, **env)
+            w.run("later", 1)
+            w.fermata.start()
+            w.run("learn", 4)
+            eventually("it joins", w.group)
+            w.run("learn", 4)
+            w.run("later", 4)
+
+
 def launches_of_who_is_stopped(stack):
     """Each burst that begins while it is stopped stands behind a gate of its own, however often that was."""
     for env in ({}, {"FERMATA_GUARDIAN": "1"}):
@@ -205,5 +229,5 @@ def nobody_to_divide_for(stack):
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
          launches_captured,
-         parts_take_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
+         parts_take_no_gates, where_the_driver_wants_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -9,6 +9,7 @@
  * is said.
  */
 #include "graph_guard.h"
+#include "graph_read.h"
 #include "modules.h"
 #include "order.h"
 #include "shim.h"
@@ -54,6 +55,21 @@ static void add(CUgraph graph, unsigned part)
 		set(graph, GATED | (known(graph) & WHOLE));
 	else if (part == UNKNOWN && known(graph) & PLAIN)
 		set(graph, UNKNOWN);
+}
+
+/* It has no gates from here on. Where the driver does not let them go, it says so itself. */
+static void make_bare(CUgraph graph, bool covers)
+{
+	if (fm_cuda_driver() && fm_cuda_graph_bare(graph, covers))
+		set(graph, PLAIN | (known(graph) & WHOLE));
+}
+
+/* Of what we have not seen made, it may be the body of a conditional node. */
+static void add_part(CUgraph graph, CUgraph part)
+{
+	if (known(graph) == UNKNOWN && known(part) & GATED)
+		make_bare(part, true);
+	add(graph, known(part));
 }
 
 bool fm_cuda_graph_plain(CUgraphExec exec)
@@ -144,7 +160,7 @@ fm_cu_result cuGraphClone(CUgraph *graph, CUgraph from)
 fm_cu_result cuGraphAddChildGraphNode(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
 {
-	add(graph, known(child));
+	add_part(graph, child);
 	return NEXT(FM_CUDA_cuGraphAddChildGraphNode,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
 		(node, graph, deps, n, child));
@@ -164,7 +180,9 @@ static void node_added(CUgraph graph, const struct CUgraphNodeParams_st *what)
 {
 	if (what && what->type == FM_CU_NODE_RECORD)
 		fm_cuda_events_in_graph();
-	if (what && (what->type == FM_CU_NODE_GRAPH || what->type == FM_CU_NODE_CONDITIONAL))
+	if (what && what->type == FM_CU_NODE_GRAPH)
+		add_part(graph, what->part);
+	if (what && what->type == FM_CU_NODE_CONDITIONAL)
 		add(graph, UNKNOWN);
 }
 
@@ -209,7 +227,14 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 
 /* --- what is launched --- */
 
-/* l: since before the driver's call, which may load what the nodes launch. */
+/* Before the driver's call, which may load what the nodes launch. */
+static struct fm_cuda_loading instantiates(CUgraph graph, uint64_t flags)
+{
+	if (flags & FM_CUDA_BY_DEVICE)
+		make_bare(graph, true);
+	return fm_cuda_load_begin(NULL);
+}
+
 static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *exec, CUgraph graph,
 	uint64_t flags, fm_cu_result rc)
 {
@@ -224,7 +249,7 @@ static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *ex
 fm_cu_result cuGraphInstantiate(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	struct fm_cuda_loading l = instantiates(graph, 0);
 
 	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate,
@@ -235,7 +260,7 @@ fm_cu_result cuGraphInstantiate(
 fm_cu_result cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	struct fm_cuda_loading l = instantiates(graph, 0);
 
 	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate_v2,
@@ -245,7 +270,7 @@ fm_cu_result cuGraphInstantiate_v2(
 
 fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	struct fm_cuda_loading l = instantiates(graph, flags);
 
 	return instantiated(l, exec, graph, flags,
 		NEXT(FM_CUDA_cuGraphInstantiateWithFlags,
@@ -263,7 +288,7 @@ static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 
 fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	struct fm_cuda_loading l = instantiates(graph, flags_of(how));
 
 	return instantiated(l, exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams, WITH_PARAMS, (exec, graph, how)));
@@ -271,13 +296,20 @@ fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
 
 fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	struct fm_cuda_loading l = instantiates(graph, flags_of(how));
 
 	return instantiated(l, exec, graph, flags_of(how),
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
 }
 
-/* The driver takes a graph of the same shape alone: with the same gates. */
+/* The driver takes a graph of the same shape alone: with the same gates, or without any. */
+static void updates(CUgraphExec exec, CUgraph graph)
+{
+	if (known(exec) & PLAIN && known(graph) & GATED)
+		make_bare(graph, false);
+	fm_cuda_exec_changes(exec);
+}
+
 static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS && known(exec) == UNKNOWN)
@@ -287,7 +319,7 @@ static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
 
 fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)
 {
-	fm_cuda_exec_changes(exec);
+	updates(exec, graph);
 	return updated(exec, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
 			(exec, graph, node, result)));
@@ -296,7 +328,7 @@ fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *nod
 fm_cu_result cuGraphExecUpdate_v2(
 	CUgraphExec exec, CUgraph graph, struct CUgraphExecUpdateResultInfo_st *result)
 {
-	fm_cuda_exec_changes(exec);
+	updates(exec, graph);
 	return updated(exec, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),

@@ -7,8 +7,6 @@
 #include "order.h"
 #include <stdlib.h>
 
-/* Flags of an instantiation: the device itself launches it, and nobody sees that. */
-#define BY_DEVICE 4u
 /* They say that a capture is spoilt: a second call would find it so. */
 #define CAPTURE_ERROR_FIRST 900
 #define CAPTURE_ERROR_LAST  908
@@ -178,7 +176,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags, bool who
 	if (!fm_cuda_execs_room())
 		why = "too many";
 	else
-		why = flags & BY_DEVICE ? "launched by the device" : guard(e, graph, flags);
+		why = flags & FM_CUDA_BY_DEVICE ? "launched by the device" : guard(e, graph, flags);
 	if (why) {
 		count(why);
 		free(e);

@@ -8,6 +8,9 @@
 #pragma once
 #include "guarded.h"
 
+/* A flag of an instantiation: the device itself launches it, and nobody sees that. */
+#define FM_CUDA_BY_DEVICE 4u
+
 struct fm_cuda_exec;
 
 /* Some graph is guarded, or was. */

@@ -57,6 +57,7 @@ struct CUgraphNodeParams_st {
 	int type, reserved[3];
 	union {
 		struct fm_cu_kernel_node kernel; /* what we read of it */
+		CUgraph part;                    /* of a node that is a graph */
 		long long any[29];
 	};
 	long long reserved_too;

@@ -23,6 +23,8 @@ struct CUgraphExec_st {
 	struct fk_point last; /* launch: they do not overlap */
 };
 
+#define BY_DEVICE 4u /* a flag of an instantiation */
+
 static CUgraphExec execs;
 
 const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i)
@@ -165,6 +167,8 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 	FK_TRY(fk_enter_ctx());
 	if (!exec || !fk_graph_known(graph) || flags > 15)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (flags & BY_DEVICE && !fk_graph_by_device(graph))
+		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	if (fails) {
 		*exec = FK_UNDEFINED;
 		return fk_leave(fails);

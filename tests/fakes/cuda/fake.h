@@ -362,6 +362,8 @@ void fk_capture_leave(CUstream s); /* which is no more */
 /* graph.c */
 CUgraph fk_graph_new(void);
 bool fk_graph_known(CUgraph graph);
+CUgraph fk_graph_with(CUgraphNode node); /* NULL: there is none */
+bool fk_graph_by_device(CUgraph graph);  /* may the device itself launch it? */
 struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n);
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node);

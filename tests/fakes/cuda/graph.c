@@ -105,17 +105,36 @@ CUgraph fk_graph_of(const struct fk_work *w)
 	return w->run == run_graph ? w->graph : fk_plan_graph(w);
 }
 
+/* The graph, or a part of it, that is `graph` or has `node`. */
+static CUgraph search(CUgraph g, CUgraph graph, CUgraphNode node)
+{
+	CUgraph part, found = g == graph ? g : NULL;
+
+	for (CUgraphNode n = g->first; n && !found; n = n->next) {
+		part = fk_graph_of(&n->work);
+		found = n == node ? g : part ? search(part, graph, node) : NULL;
+	}
+	return found;
+}
+
+static CUgraph search_all(CUgraph graph, CUgraphNode node)
+{
+	CUgraph found = NULL;
+
+	for (CUgraph g = graphs; g && !found; g = g->next)
+		found = search(g, graph, node);
+	return found;
+}
+
 /* Also one that is a part of another. */
 bool fk_graph_known(CUgraph graph)
 {
-	for (CUgraph g = graphs; g; g = g->next) {
-		if (g == graph)
-			return true;
-		for (CUgraphNode n = g->first; n; n = n->next)
-			if (fk_graph_of(&n->work) == graph)
-				return true;
-	}
-	return false;
+	return graph && search_all(graph, NULL);
+}
+
+CUgraph fk_graph_with(CUgraphNode node)
+{
+	return search_all(NULL, node);
 }
 
 struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n)
@@ -228,7 +247,8 @@ fm_cu_result cuGraphAddChildGraphNode(
 	struct fk_work w;
 
 	FK_TRY(fk_enter());
-	if (!node || !*find_graph(graph) || !*find_graph(child) || graph == child || (n && !deps))
+	if (!node || !fk_graph_known(graph) || !*find_graph(child) || graph == child ||
+		(n && !deps))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	w = part(child);
 	return fk_leave(fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));

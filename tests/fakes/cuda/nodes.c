@@ -140,6 +140,73 @@ fm_cu_result cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
 	return fk_leave(rc);
 }
 
+fm_cu_result cuGraphAddDependencies(
+	CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
+{
+	return cuGraphAddDependencies_v2(graph, from, to, NULL, n);
+}
+
+fm_cu_result cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *of, size_t *n)
+{
+	CUgraph graph;
+	size_t found = 0;
+
+	FK_TRY(fk_enter());
+	graph = node ? fk_graph_with(node) : NULL;
+	if (!graph || !n)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (CUgraphNode k = graph->first; k; k = k->next) {
+		if (edge_of(node, k) == k->after->n)
+			continue;
+		if (of && found < *n)
+			of[found] = k;
+		found++;
+	}
+	*n = found;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphDestroyNode(CUgraphNode node)
+{
+	CUgraph graph;
+	CUgraphNode *at;
+
+	FK_TRY(fk_fails("cuGraphDestroyNode"));
+	FK_TRY(fk_enter());
+	graph = node ? fk_graph_with(node) : NULL;
+	if (!graph)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (CUgraphNode k = graph->first; k; k = k->next) {
+		unsigned i = edge_of(node, k);
+
+		if (i < k->after->n)
+			k->after->node[i] = k->after->node[--k->after->n];
+	}
+	for (at = &graph->first; *at != node;)
+		at = &(*at)->next;
+	*at = node->next;
+	if (graph->last == &node->next)
+		graph->last = at;
+	graph->n--;
+	fk_work_end(&node->work);
+	free(node->after);
+	free(node);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* What the device itself may launch. */
+bool fk_graph_by_device(CUgraph graph)
+{
+	for (CUgraphNode n = graph->first; n; n = n->next) {
+		int type = type_of(&n->work);
+
+		if (type != NODE_KERNEL && type != NODE_COPY && type != NODE_FILL &&
+			(type != NODE_GRAPH || !fk_graph_by_device(fk_graph_of(&n->work))))
+			return false;
+	}
+	return true;
+}
+
 fm_cu_result cuGraphKernelNodeGetAttribute(CUgraphNode node, int id, void *value)
 {
 	struct fk_launch *l;
