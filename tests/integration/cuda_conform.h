@@ -356,13 +356,18 @@ static inline CUdevice last_device(int *n)
 	return last;
 }
 
-static inline void conform_open(struct conform *c)
+static inline void conform_open_on(struct conform *c, int device)
 {
-	CU(cuInit(0));
-	CU(cuDeviceGet(&c->dev, 0));
+	CU(cuDeviceGet(&c->dev, device));
 	CU(cuDevicePrimaryCtxRetain(&c->ctx, c->dev));
 	CU(cuCtxSetCurrent(c->ctx));
 	conform_load(c);
+}
+
+static inline void conform_open(struct conform *c)
+{
+	CU(cuInit(0));
+	conform_open_on(c, 0);
 }
 
 /* After a reset: the primary context has ended, whoever retains it, and stays current as one that
