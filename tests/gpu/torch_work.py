@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Deterministic work for PyTorch on a GPU; prints a digest of each case's results. usage: torch_work.py ROUNDS"""
+import contextlib
 import hashlib
 import os
 import sys
@@ -8,6 +9,7 @@ import sys
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 torch.use_deterministic_algorithms(True, warn_only=True)
 torch.backends.cudnn.benchmark = False
@@ -106,10 +108,29 @@ def net(blocks, c=64):
 
 
 def attention():
+    """As PyTorch chooses, and by each kind of kernel that is made for it."""
     q = seeded(4, 8, 512, 64, dtype=torch.float16)
-    for _ in range(10):
-        q = F.scaled_dot_product_attention(q, q, q)
+    for kinds in [None, *([kind] for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION))]:
+        with sdpa_kernel(kinds) if kinds else contextlib.nullcontext():
+            for _ in range(10):
+                q = F.scaled_dot_product_attention(q, q, q)
     return q
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        return torch.full((64,), float(i * i))
+
+
+def data_loader():
+    """Batches from workers, which are forked from this process."""
+    total = torch.zeros(64, device=DEV)
+    for batch in torch.utils.data.DataLoader(Squares(), batch_size=8, num_workers=2, multiprocessing_context="fork", pin_memory=True):
+        total = total * 3 + batch.to(DEV, non_blocking=True).sum(0)
+    return total
 
 
 def training_step():
@@ -181,7 +202,7 @@ def waves():
 
 
 CASES = (sgemm, bf16_matmul, linear_bias, batched_gemm, softmax_sort, triton_kernel, resnet50_fp32, resnet50_fp16, attention,
-         training_step, graph_replay, allocation_churn, two_streams, pageable_copies, waves)
+         data_loader, training_step, graph_replay, allocation_churn, two_streams, pageable_copies, waves)
 
 
 def digest(t):
