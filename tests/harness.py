@@ -394,10 +394,14 @@ def lib_client(f, stack, group="-", *options, device=None):
 
 
 def main(*cases):
-    """Run the cases (or those named as arguments), each with an ExitStack; 0, 1, or 77 when all were skipped."""
+    """Run the cases (or those named as arguments; or, behind --but, the others), each with an ExitStack; 0, 1, or 77 when all
+    were skipped."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background inherits that it is ignored
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    cases = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
+    but, named = sys.argv[1:2] == ["--but"], set(sys.argv[1:]) - {"--but"}
+    if named - {c.__name__ for c in cases}:
+        sys.exit(f"{sys.argv[0]} has no case {' '.join(named - {c.__name__ for c in cases})}")
+    cases = [c for c in cases if not named or (c.__name__ in named) != but]
     failed, passed = 0, 0
     for case in cases:
         begin = time.monotonic()

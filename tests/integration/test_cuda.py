@@ -18,6 +18,7 @@ SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices"
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
              for ptds in ((), ("--ptds",)))
 SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "0.5")
+REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 DEVICES = {"FAKE_CUDA_DEVICES": "2"}
 ENV = cuda_env({**os.environ, **DEVICES})
 
@@ -41,7 +42,7 @@ def native(name):
         stands = [c for c in cases if run_native(name, [c], seconds="0.2").returncode == 0]
         print(f"         left out, the driver itself fails at it: {name}: {', '.join(set(cases) - set(stands))}")
         print(run.stderr)
-        check(os.environ.get("FERMATA_TEST_CUDA") == "real", "the fake driver must stand them all")
+        check(REAL, "the fake driver must stand them all")
         cases = stands
         run = run_native(name, cases, seconds="1")
     check(cases and run.returncode == 0, f"{name} fails without Fermata:\n{run.stderr}")
@@ -65,12 +66,12 @@ def world(stack, **more):
     return fermata
 
 
-def same(name, p, text):
+def same(name, p, text, want=None):
     """The set has run to its end, within the harness's patience, and noted what it notes natively."""
     check(p.wait() == 0, f"{name} ended with status {p.p.returncode} {text}")
     p.reader.join()
     got = [line for line in p.lines if line is not None]
-    want = NATIVE[name][1].splitlines()
+    want = want or NATIVE[name][1].splitlines()
     differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
     check(got == want, f"{name} differs {text}:\n{differ}")
 
@@ -110,7 +111,7 @@ def ways_governed(stack):
 
 
 def driver_path():
-    if os.environ.get("FERMATA_TEST_CUDA") != "real":
+    if not REAL:
         return os.path.join(BUILD, "tests", "fakes", "libcuda.so.1")
     cache = subprocess.run(["ldconfig", "-p"], check=True, capture_output=True, text=True).stdout
     return re.search(r"libcuda\.so\.1 \(.*\) => (.*)", cache).group(1)
@@ -255,6 +256,26 @@ def suspended_at_random(stack):
     at_random(world(stack), random.Random(20), "when suspended at random")
 
 
+OFTEN = {"cuda_order": ("ping pong", "cooperative", "clusters", "events"), "cuda_memory": ("allocated in order", "freed early", "boxes", "batches"),
+         "cuda_graph": ("linear", "fork join", "by the device", "many streams")}
+
+
+def suspended_often(stack):
+    """The launches that are not like others, copies, graphs: for a moment, again and again; a thousand times, where a device
+    does the work."""
+    fermata = world(stack)
+
+    def once():
+        running = {name: fermata.program([program(name), str(float(SECONDS) * (5 if REAL else 1)), *cases]) for name, cases in OFTEN.items()}
+        suspensions = fermata.suspend_at_random(random.Random(22), list(running.values()), 0.001, 0.001)
+        for name, p in running.items():
+            said = [line for line in NATIVE[name][1].splitlines() if line.split(":")[0] in OFTEN[name]]
+            same(name, p, "when suspended often", said)
+        return suspensions > (1000 if REAL else 0) and suspensions
+
+    print(f"         {eventually('they are suspended often', once)} suspensions")
+
+
 def strict(stack):
     """With gates that the sets cannot write, suspended at random; then their daemon goes and comes."""
     fermata = world(stack, config="[security]\nstrict = yes\n")
@@ -281,7 +302,7 @@ def killed_again(fermata, text):
 
 
 if __name__ == "__main__":
-    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (
+    fake_only = () if REAL else (
         without_memory_operations, without_registered_memory)
     main(ways, ways_governed, stand_in, alone, level_1, disabled, *fake_only, contended, contended_at_level_1,
-         above_and_below, fair, local, suspended_at_random, strict, daemon_goes_and_comes)
+         above_and_below, fair, local, suspended_at_random, suspended_often, strict, daemon_goes_and_comes)
