@@ -135,6 +135,17 @@ nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*
 grep -o '\<fm_cuda_[a-z_]*(' "$prefix/include/fermata/cuda.h" | tr -d '(' | sort -u | grep -vx fm_cuda_callback >"$tmp/listed"
 cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
 
+shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^dlsym$\|^ioctl$' || true)
+[ -z "$shown" ] || fail "CUDA's shim shows $shown"
+
+# A program that does not use CUDA has of the shim no words, no thread and no connection.
+if [ -z "${SANITIZE:-}" ]; then
+	LD_PRELOAD=$lib/libfermata-cuda.so ls -l /proc/self/task /proc/self/fd >"$tmp/own" 2>"$tmp/said" || fail "ls fails with CUDA's shim"
+	[ ! -s "$tmp/said" ] || fail "CUDA's shim says $(cat "$tmp/said")"
+	[ "$(sed -n '/task:/,/^$/p' "$tmp/own" | grep -c '^d')" = 1 ] || fail "CUDA's shim has threads: $(cat "$tmp/own")"
+	! grep -q 'socket:\|anon_inode\|memfd' "$tmp/own" || fail "CUDA's shim has descriptors: $(cat "$tmp/own")"
+fi
+
 # The library shows what the header declares, under one version, and needs libc alone.
 sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
 nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
@@ -150,6 +161,8 @@ if [ -z "${SANITIZE:-}" ]; then
 	[ -z "$needed" ] || fail "the library needs $needed"
 	needed=$(readelf -d "$lib/libfermata-rta.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
 	[ -z "$needed" ] || fail "the bounds' library needs $needed"
+	needed=$(readelf -d "$lib/libfermata-cuda.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
+	[ -z "$needed" ] || fail "CUDA's shim needs $needed"
 	needed=$(readelf -d "$lib/fermata/libcuda.so.1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | head -2 | tr '\n' ' ')
 	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
 fi
