@@ -56,13 +56,14 @@ def tables(shim):
 
 class Shim:
     def __init__(self, shim=SHIM, driver=DRIVER):
-        ours, theirs = library(shim), library(driver)
+        ours = library(shim)
+        theirs = library(driver) if ours else {}
         by = {at: theirs[name] for name, at in ours.items() if name.startswith("cu") and name in theirs}
         self.words = []  # with what there is in them, and what the driver has
         high = {struct.pack("<Q", at)[3:] for at in by}  # more of them are never far apart
-        for begin, size in tables(shim):
+        for begin, size in tables(shim) if high else ():
             memory = (ctypes.c_char * size).from_address(begin)
-            for match in re.finditer(b"|".join(map(re.escape, high)) or b"$^", memory):
+            for match in re.finditer(b"|".join(map(re.escape, high)), memory):
                 at = match.start() - 3
                 word = ctypes.c_uint64.from_address(begin + at) if at >= 0 and at % 8 == 0 else None
                 if word is not None and word.value in by:

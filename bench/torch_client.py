@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch programs for script/lib/torch_bench:
-  torch_client.py loop WORK          iterations without end; answers with the time of one
+  torch_client.py loop WORK          iterations without end; answers with how many there are in a second
   torch_client.py serve WORK         a request each PERIOD us (0: one after the other); answers with latencies
   torch_client.py past WORK          iterations through the shim and past it, by turns; answers with what they take
   torch_client.py touches            the least use of a GPU, in a child of its own each time; answers with how long that takes
   torch_client.py first WORK...      how long the first iteration of each takes, in ms, once there is a context; and out
-Each says "ready", answers each "go BEGIN END PERIOD" (CLOCK_MONOTONIC, ns) with a line of JSON, and ends with its input."""
+Each says "ready", answers each "go BEGIN END PERIOD WAY" (CLOCK_MONOTONIC, ns; "through" the shim, if there is one, or
+"past" it) with a line of JSON, and ends with its input."""
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from past_shim import Shim
 
 DEV = "cuda"
 LEAST = 4  # iterations between the first mark and the last
+AHEAD = 3  # of the device, in iterations
 ROUND = 2  # iterations of one turn, through the shim or past it
 
 
@@ -108,19 +110,20 @@ def mark():
 
 def loop(step, begin, end):
     """The device is never left without work, and never far behind. It is the device that says what an iteration takes:
-    who launches is ahead of it, or behind, by a few of them."""
+    who launches is ahead of it, or behind, by a few of them. What it does after the end counts for nothing: others may
+    have left it by then."""
     time.sleep(max(0, (begin - time.monotonic_ns()) / 1e9))
     step()
-    ahead, n = [mark()], 0
-    first = last = ahead[0]
+    first, n = mark(), 0
+    ahead = [first]
     while n < LEAST or time.monotonic_ns() < end:
         step()
-        last = mark()
-        ahead.append(last)
-        n += 1
-        if len(ahead) > 3:
-            ahead.pop(0).synchronize()
-    last.synchronize()
+        ahead.append(mark())
+        if len(ahead) > AHEAD:
+            last = ahead.pop(0)
+            last.synchronize()
+            n += last is not first
+    ahead[-1].synchronize()
     return {"per_s": n * 1e3 / first.elapsed_time(last)}
 
 
@@ -198,12 +201,14 @@ def main():
     for _ in range(20):
         step()
     torch.cuda.synchronize()
-    shim = Shim() if what == "past" else None
-    if shim and not shim.words:
-        sys.exit("there is no shim that could be gone past")
+    shim = Shim()
     print("ready", flush=True)
     for line in sys.stdin:
-        begin, end, period_us = (int(word) for word in line.split()[1:])
+        *times, way = line.split()[1:]
+        begin, end, period_us = map(int, times)
+        if not shim.words and (way == "past" or what == "past"):
+            sys.exit("there is no shim that could be gone past")
+        shim.through(way == "through")
         if what == "past":
             answer = past(step, shim, begin, end)
         else:
