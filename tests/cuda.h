@@ -353,6 +353,7 @@ struct cu_copy_2d {
 	X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, (CUgraphNode node, struct cu_node *what)) \
 	X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
 	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
+	X(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, 11010, (CUgraphExec exec, CUgraphNode node, CUgraph child)) \
 	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, (CUgraphExec exec, CUgraphNode node, struct cu_node *what)) \
 	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
 	X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \

@@ -420,25 +420,17 @@ uint64_t fm_xq_device_owes(const struct fm_xq *q)
 	return x->pass == FM_PASS_SAID ? 2 * x->told : UINT64_MAX;
 }
 
-/* What a kind of command was thought to take when it first went into a graph, so that gates stand
- * where they stood when the same is captured again. */
 static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 {
-	struct fm_est_set *table = fm_graph_estimates;
-	struct fm_est *e = fm_est_find(table, key);
-	uint64_t ns;
+	uint64_t ns = fm_xq_estimate(key);
 
-	if (e)
-		return atomic_load(&e->ns);
-	ns = fm_xq_estimate(key);
 	if (ns == UINT64_MAX || fm_est_at_most(ns))
 		ns = FM_MIN(ns / 2, q->spacing / GRAPH_PARTS);
-	ns = FM_MIN(ns, q->spacing);
-	fm_est_put(table, key, ns);
-	return ns;
+	return FM_MIN(ns, q->spacing);
 }
 
-/* Likewise: of all queues. One that the program has bound knows by itself whether it ever waits for
+/* As it was when first used, so that gates stand where they stood when the same is captured again:
+ * of all queues. One that the program has bound knows by itself whether it ever waits for
  * others, and what is captured on it is launched on it. */
 static uint64_t graph_spacing(struct fm_xq *q)
 {
@@ -451,6 +443,13 @@ static uint64_t graph_spacing(struct fm_xq *q)
 }
 
 /* By what is captured, and nothing else, gates stand. */
+static uint64_t row_of(uint64_t before, uint64_t next)
+{
+	uint64_t h = (before ^ next) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return h ^ h >> 32;
+}
+
 static void enter_graph(struct fm_xq *q, uint64_t graph)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -458,7 +457,7 @@ static void enter_graph(struct fm_xq *q, uint64_t graph)
 	if (x->inner_graph == graph)
 		return;
 	x->inner_graph = graph;
-	x->inner_ns = 0;
+	x->inner_ns = x->inner_row = 0;
 	x->inner_whole = q->level < FM_LEVEL_RUNNING;
 }
 
@@ -474,7 +473,7 @@ void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph)
 	pthread_mutex_unlock(&x->lock);
 }
 
-bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible)
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph, bool divisible)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
@@ -494,7 +493,8 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible
 	most = graph_spacing(q);
 	if (!x->inner_whole)
 		most = FM_MAX(most, q->spacing * UNSTOPPED_LESS);
-	if (x->inner_ns > most && !q->ops->inner(q->hwq, &w)) {
+	x->inner_row = row_of(row_of(x->inner_row, kind), most);
+	if (fm_row_gated(x->inner_row, x->inner_ns > most) && !q->ops->inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_store(&q->client->captured[q->slot_index], true);
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);

@@ -11,14 +11,13 @@
 #define RATIO_LIMIT 8
 
 struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
-struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
 
 /* A kind that is new takes a free place, or somebody's in turn. */
-void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns)
+void fm_est_put(uint64_t key, uint64_t ns)
 {
 	static _Atomic unsigned turn;
-	struct fm_est_set *set = fm_est_set(table, key);
-	struct fm_est *e = fm_est_find(table, key);
+	struct fm_est_set *set = fm_est_set(fm_estimates, key);
+	struct fm_est *e = fm_est_find(fm_estimates, key);
 
 	for (unsigned i = 0; !e && i < FM_EST_WAYS; i++)
 		if (!atomic_load_explicit(&set->way[i].key, memory_order_relaxed))
@@ -82,7 +81,7 @@ static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint
 		each |= 1;
 	for (unsigned i = 0; i < n; i++)
 		if (!fm_est_find(fm_estimates, key[i]))
-			fm_est_put(fm_estimates, key[i], each);
+			fm_est_put(key[i], each);
 }
 
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, enum fm_took how)
@@ -109,7 +108,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		fresh = (uint64_t)((double)old *
 				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
 		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
-		fm_est_put(fm_estimates, key[i], blend(old, fresh, how));
+		fm_est_put(key[i], blend(old, fresh, how));
 	}
 }
 

@@ -89,6 +89,7 @@ struct fm_xq_cold {
 	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
+	uint64_t inner_row;   /* what it is made of so far, for fm_row_gated() */
 	bool inner_whole;     /* its commands will not stop in their middle */
 	_Atomic uint64_t graph_spacing;     /* as fm_xq_graph_spacing() says */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
@@ -96,14 +97,15 @@ struct fm_xq_cold {
 	_Atomic uint32_t waiters;
 };
 
-/* estimate.c: those of this process (fm_estimates) as they were when first used for a graph. Pages
- * of what is not known are never touched. */
-extern struct fm_est_set fm_graph_estimates[1 << FM_EST_SET_BITS];
 static inline bool fm_est_at_most(uint64_t ns)
 {
 	return ns & 1;
 }
-void fm_est_put(struct fm_est_set *table, uint64_t key, uint64_t ns);
+void fm_est_put(uint64_t key, uint64_t ns);
+
+/* rows.c: does a gate stand in front of the last command of a row? As it was wanted when such a
+ * row was first composed. Any thread. */
+bool fm_row_gated(uint64_t row, bool wanted);
 
 /* What is known of a segment's time: it is the device's own; it may hold pauses of the program; the
  * device has mostly waited for the program, and took no longer than that. */

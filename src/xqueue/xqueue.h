@@ -360,12 +360,13 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 /*
  * In place of begin and end for a launch that the program composes into a graph, on a hwqueue that
  * has an XQueue: gates are composed into the graph as well, so that it can stop in its middle. They
- * stand at the same places whenever the same launches are composed anew, so that a program can
- * update a graph by another. graph: a number for each graph, in order. divisible: as far as this
- * launch goes, the graph's commands will be such that stop in their middle. The driver is called
- * after this, as after begin. True: a gate was.
+ * stand at the same places whenever launches of the same kinds are composed anew, so that a program
+ * can update a graph by another. kind: what it launches, whatever its size, which is in the key.
+ * graph: a number for each graph, in order. divisible: as far as this launch goes, the graph's
+ * commands will be such that stop in their middle. The driver is called after this, as after begin.
+ * True: a gate was.
  */
-bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t graph, bool divisible);
+bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph, bool divisible);
 /* What is composed into that graph now will keep its commands from stopping in their middle. */
 void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph);
 /* In front of a command that is composed: a seam (backend.h). False: it was not to be had. */

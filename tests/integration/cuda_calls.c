@@ -11,6 +11,8 @@
  *   composed N    a graph of twenty kernels of 100 us, node by node; N launches, each waited for
  *   captured N    the same graph, captured
  *   updates N     the same captured N times more, each an update of the first, in 5 ms each
+ *   sizes N       the same of kernels of one to N blocks, those of more than one short; each is an
+ *                 update of the first
  *   clone N       a clone of the captured one
  *   child N       a graph whose one node is the captured one
  *   device N      the captured one, as one that the device itself could launch
@@ -18,6 +20,7 @@
  *                 there
  *   later N       the captured one, made while it has no gates, and N - 1 captured anew, each an
  *                 update of it
+ *   parts N       likewise, as the part of another graph, which is changed
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
@@ -126,15 +129,25 @@ static void composed(struct job *j, int n)
 	replay(j, graph, n);
 }
 
-static CUgraph capture(struct job *j)
+static void spins(struct job *j, unsigned blocks, uint64_t ns, int n)
+{
+	for (int i = 0; i < n; i++)
+		launch(j->c.spin, blocks, 1, j->s, (void *[]){&j->x, &ns});
+}
+
+static CUgraph capture_of(struct job *j, unsigned blocks, uint64_t ns)
 {
 	CUgraph graph;
 
 	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
-	for (int i = 0; i < NODES; i++)
-		spin(&j->c, j->s, j->x, 100000);
+	spins(j, blocks, ns, NODES);
 	CU(cuStreamEndCapture(j->s, &graph));
 	return graph;
+}
+
+static CUgraph capture(struct job *j)
+{
+	return capture_of(j, 1, 100000);
 }
 
 static void captured(struct job *j, int n)
@@ -157,6 +170,29 @@ static void updates(struct job *j, int n)
 		usleep(5000);
 	}
 	CU(cuGraphLaunch(exec, j->s));
+}
+
+static void sizes(struct job *j, int n)
+{
+	CUgraphExec exec = NULL;
+	struct cu_update u;
+	CUgraph graph;
+
+	for (int k = 1; k <= n; k++) {
+		for (int i = 0; i < 8; i++) {
+			spins(j, (unsigned)k, k > 1 ? 1000 : 100000, 1);
+			CU(cuStreamSynchronize(j->s));
+		}
+		graph = capture_of(j, (unsigned)k, k > 1 ? 1000 : 100000);
+		if (!exec)
+			CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+		u = (struct cu_update){0};
+		CU(cuGraphExecUpdate_v2(exec, graph, &u));
+		CU(cuGraphDestroy(graph));
+		CU(cuGraphLaunch(exec, j->s));
+	}
+	CU(cuStreamSynchronize(j->s));
+	CU(cuGraphExecDestroy(exec));
 }
 
 static void cloned(struct job *j, int n)
@@ -232,6 +268,29 @@ static void later(struct job *j, int n)
 		graph = capture(j);
 		CU(cuGraphExecUpdate_v2(exec, graph, &u));
 		CU(cuGraphDestroy(graph));
+	}
+	CU(cuGraphLaunch(exec, j->s));
+}
+
+static void parts(struct job *j, int n)
+{
+	static CUgraphExec exec;
+	static CUgraphNode node;
+	struct cu_node what = {.type = 4 /* a graph */};
+	CUgraph graph, part;
+
+	for (int i = exec ? 1 : 0; i < n; i++) {
+		part = what.graph = capture(j);
+		if (!exec) {
+			CU(cuGraphCreate(&graph, 0));
+			CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
+			CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+		} else if (i & 1) {
+			CU(cuGraphExecChildGraphNodeSetParams(exec, node, part));
+		} else {
+			CU(cuGraphExecNodeSetParams(exec, node, &what));
+		}
+		CU(cuGraphDestroy(part));
 	}
 	CU(cuGraphLaunch(exec, j->s));
 }
@@ -410,11 +469,11 @@ static const struct {
 	const char *name;
 	void (*run)(struct job *j, int n);
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
-	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"clone", cloned},
-	{"child", child}, {"nested", nested}, {"device", by_device}, {"bodies", bodies},
-	{"later", later}, {"learn", learn}, {"inside", inside}, {"unended", unended},
-	{"threads", threads}, {"green", green}, {"default", in_default}, {"another", another},
-	{"newer", newer}};
+	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"sizes", sizes},
+	{"clone", cloned}, {"child", child}, {"nested", nested}, {"device", by_device},
+	{"bodies", bodies}, {"later", later}, {"parts", parts}, {"learn", learn},
+	{"inside", inside}, {"unended", unended}, {"threads", threads}, {"green", green},
+	{"default", in_default}, {"another", another}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

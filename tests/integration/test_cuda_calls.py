@@ -130,6 +130,16 @@ def captured_while_nobody_schedules(stack):
     w.run("updates", 60)
 
 
+def captured_in_other_sizes(stack):
+    """Of the same kernels, with other grids: each updates the first, though what is known of them would have gates elsewhere."""
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        w = World(stack, **env)
+        w.run("learn", 4)
+        gates = sum(q["gates"] for q in w.group()["queues"])
+        w.run("sizes", 6)
+        check(sum(q["gates"] for q in w.group()["queues"]) > gates + 6, "gates were captured")
+
+
 def launches_captured(stack):
     """Nor is one that was made by capturing a launch of it."""
     if REAL:
@@ -169,11 +179,13 @@ def where_the_driver_wants_no_gates(stack):
             w.run("captured", 4)  # as ever
             w = World(stack, "--via", via, start=False, **env)
             w.run("later", 1)
+            w.run("parts", 1)
             w.fermata.start()
             w.run("learn", 4)
             eventually("it joins", w.group)
             w.run("learn", 4)
             w.run("later", 4)
+            w.run("parts", 4)
 
 
 def launches_of_who_is_stopped(stack):
@@ -228,6 +240,6 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
-         launches_captured,
+         captured_in_other_sizes, launches_captured,
          parts_take_no_gates, where_the_driver_wants_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -271,7 +271,7 @@ static uint64_t window_of_known(
 	struct feeder f = {.q = q, .from = from, .to = from + 200};
 	uint64_t pending;
 
-	fm_est_put(fm_estimates, COMMAND_NS, 100 * FM_US);
+	fm_est_put(COMMAND_NS, 100 * FM_US);
 	atomic_store(&q->slot->shares, shares);
 	pause_device();
 	start_feeder(&f);

@@ -43,7 +43,7 @@ static struct fm_xq *shared_queue(unsigned level)
 	ops.inner = put_inner;
 	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
-	fm_est_put(fm_estimates, COMMAND_NS, COMMAND_NS);
+	fm_est_put(COMMAND_NS, COMMAND_NS);
 	most = UINT32_MAX;
 	return q;
 }
@@ -84,13 +84,13 @@ static void test_unstopped(void **state)
 	uint64_t n;
 
 	most = 0;
-	fm_est_put(fm_estimates, COMMAND_NS, FM_MS);
+	fm_est_put(COMMAND_NS, FM_MS);
 	for (unsigned i = 0; i < 3; i++) {
 		q->steered = i == 1;
 		q->level = i == 2 ? FM_LEVEL_RUNNING : FM_LEVEL_QUEUED;
 		atomic_store(&q->slot->shares, FM_SHARES_FIRST);
 		gates(q, 40); /* from the next one on; and what ran before is learnt of */
-		fm_est_put(fm_estimates, COMMAND_NS, FM_MS);
+		fm_est_put(COMMAND_NS, FM_MS);
 		n = gates(q, 64); /* one more where a segment had begun */
 		assert_in_range(n, i ? 16 : 4, i ? 17 : 5);
 		w.pause = false;
@@ -157,7 +157,7 @@ static void test_bounds_count_half(void **state)
 	struct fm_xq *q = shared_queue(WORDS);
 
 	most = 0;
-	fm_est_put(fm_estimates, COMMAND_NS, COMMAND_NS | 1);
+	fm_est_put(COMMAND_NS, COMMAND_NS | 1);
 	assert_int_equal(gates(q, COMMANDS), NEAR / 2);
 	over(q);
 }
@@ -180,7 +180,7 @@ static unsigned captured(struct fm_xq *q, uint64_t graph, unsigned n, bool divis
 	unsigned before = inner;
 
 	for (unsigned i = 0; i < n; i++)
-		fm_xq_capture(q, COMMAND_NS, graph, divisible);
+		fm_xq_capture(q, COMMAND_NS, COMMAND_NS, graph, divisible);
 	return inner - before;
 }
 
@@ -231,14 +231,48 @@ static void test_in_graphs_of_what_is_not_known(void **state)
 	unsigned n[3] = {0};
 
 	atomic_store(&peer.board->contended, 1);
-	fm_est_put(fm_estimates, key + 1, bound);
-	fm_est_put(fm_estimates, key + 2, low);
+	fm_est_put(key + 1, bound);
+	fm_est_put(key + 2, low);
 	for (unsigned i = 0; i < 3; i++)
 		for (unsigned k = 0; k < 54 + 47 * (i == 2); k++)
-			n[i] += fm_xq_capture(q, key + i, i + 1, true);
+			n[i] += fm_xq_capture(q, key + i, key + i, i + 1, true);
 	assert_int_equal(n[0], 1);
 	assert_int_equal(n[1], 1);
 	assert_int_equal(n[2], 1);
+	over(q);
+}
+
+/* The places of gates in a graph of 100 commands of two kinds in turn, of which those of the second
+ * are of some size. */
+static void places(struct fm_xq *q, uint64_t graph, uint64_t kind, uint64_t key, bool *at)
+{
+	for (unsigned i = 0; i < 100; i++)
+		at[i] = i & 1 ? fm_xq_capture(q, key, kind, graph, false)
+			      : fm_xq_capture(q, COMMAND_NS, COMMAND_NS, graph, false);
+}
+
+/* One of larger commands updates one of small ones, and has its gates; one of other commands has
+ * what it needs. */
+static void test_in_graphs_of_other_sizes(void **state)
+{
+	struct fm_xq *q = shared_queue(WORDS);
+	const uint64_t key = UINT64_C(1) << 41, kind = key + 7;
+	bool small[100], large[100], other[100];
+	unsigned n = 0;
+
+	atomic_store(&peer.board->contended, 1);
+	fm_est_put(key, FM_US & ~1);
+	fm_est_put(key + 1, 400 * FM_US);
+	places(q, 1, kind, key, small);
+	places(q, 2, kind, key + 1, large);
+	assert_memory_equal(small, large, sizeof(small));
+	places(q, 3, kind + 1, key + 1, other);
+	for (unsigned i = 0; i < 100; i++)
+		n += small[i];
+	assert_in_range(n, 1, 15);
+	for (unsigned i = 0; i < 100; i++)
+		n += other[i];
+	assert_true(n > 40);
 	over(q);
 }
 
@@ -256,6 +290,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_in_graphs),
 	cmocka_unit_test(test_in_graphs_with_other_nodes),
 	cmocka_unit_test(test_in_graphs_at_level_2),
+	cmocka_unit_test(test_in_graphs_of_other_sizes),
 };
 
 int main(int argc, char **argv)

@@ -305,7 +305,7 @@ static void test_gates_in_graphs(void **state)
 	struct fm_xq *q = begin(0), *next;
 	unsigned slot = q->slot_index;
 
-	while (!fm_xq_capture(q, COMMAND_NS, 1, false))
+	while (!fm_xq_capture(q, COMMAND_NS, COMMAND_NS, 1, false))
 		;
 	close_untold(q, 0);
 	next = queue();
@@ -322,7 +322,7 @@ static void test_gates_in_graphs_open(void **state)
 	struct fm_xq *q = begin(0), *other = queue();
 	_Atomic uint32_t *gate = &q->slot->gate;
 
-	while (!fm_xq_capture(q, COMMAND_NS, 1, false))
+	while (!fm_xq_capture(q, COMMAND_NS, COMMAND_NS, 1, false))
 		;
 	close_untold(q, 0);
 	atomic_store(gate, FM_GATE_CLOSED);

@@ -161,7 +161,7 @@ static void test_not_for_a_long_one(void **state)
 {
 	struct fm_xq *q = divisible();
 
-	fm_est_put(fm_estimates, LONG, LATER * FM_US);
+	fm_est_put(LONG, LATER * FM_US);
 	set_way(q, FM_LEVEL_NONE, LATER);
 	close_over_a_long_one(q);
 	eventually(fm_xq_interrupts(q) == 1);

@@ -479,6 +479,10 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	F(cuGraphInstantiateWithFlags, , 11040, "knows whether the graph holds gates", \
 		(CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+	F(cuGraphExecChildGraphNodeSetParams, , 11010, "knows whether the graph holds gates", \
+		(CUgraphExec exec, CUgraphNode node, CUgraph child)) \
+	F(cuGraphExecNodeSetParams, , 12020, "knows whether the graph holds gates; adds the shim's parameters", \
+		(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphExecUpdate, , 10020, "knows whether the graph holds gates", \
 		(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)) \
 	F(cuGraphExecUpdate, _v2, 12000, "knows whether the graph holds gates", \
@@ -543,9 +547,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuGraphExecBatchMemOpNodeSetParams, , 11070, "follows what is guarded", \
 		(CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *what)) \
 	F(cuGraphNodeSetEnabled, , 11060, "follows what is guarded", (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
-	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what)) \
-	F(cuGraphExecNodeSetParams, , 12020, "adds the shim's parameters", \
-		(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what))
+	F(cuGraphNodeSetParams, , 12020, "adds the shim's parameters", (CUgraphNode node, struct CUgraphNodeParams_st *what))
 
 /* What may load code, and wait for the device in that: likewise. F(name, suffix, since, what for,
  * whose code (NULL: nobody knows), params, args). Each has a function in first.c. */

@@ -121,6 +121,12 @@ void fm_cuda_graph_entered(void)
 	atomic_store(&entered, true);
 }
 
+void fm_cuda_graph_recaptured(CUgraph graph)
+{
+	if (known(graph) & PLAIN)
+		set(graph, UNKNOWN);
+}
+
 bool fm_cuda_graph_takes_gates(CUstream stream)
 {
 	return !atomic_load(&entered) || known(captured(stream)) != UNKNOWN;
@@ -302,11 +308,16 @@ fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
 }
 
-/* The driver takes a graph of the same shape alone: with the same gates, or without any. */
-static void updates(CUgraphExec exec, CUgraph graph)
+void fm_cuda_graph_becomes(CUgraphExec exec, CUgraph graph)
 {
 	if (known(exec) & PLAIN && known(graph) & GATED)
 		make_bare(graph, false);
+}
+
+/* The driver takes a graph of the same shape alone: with the same gates, or without any. */
+static void updates(CUgraphExec exec, CUgraph graph)
+{
+	fm_cuda_graph_becomes(exec, graph);
 	fm_cuda_exec_changes(exec);
 }
 
@@ -333,6 +344,13 @@ fm_cu_result cuGraphExecUpdate_v2(
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
 			(exec, graph, result)));
+}
+
+fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+	updates(exec, child);
+	return NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams, (CUgraphExec, CUgraphNode, CUgraph),
+		(exec, node, child));
 }
 
 /* Behind the launches of before. */

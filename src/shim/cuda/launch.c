@@ -16,8 +16,8 @@ struct launch {
 
 /* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
  * its stream is touched by nobody else. True: it is one, or nobody can tell. */
-static FM_COLD bool captured(
-	struct fm_cuda_queue *q, CUstream stream, uint64_t key, bool kernel, bool divisible)
+static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, uint64_t kind,
+	bool kernel, bool divisible)
 {
 	if (!fm_cuda_capturing(stream))
 		return false;
@@ -32,9 +32,17 @@ static FM_COLD bool captured(
 		divisible = divisible && !atomic_load(&q->unsealed);
 	}
 	if (fm_cuda_graph_takes_gates(stream) &&
-		fm_xq_capture(q->xq, key, fm_cuda_graph_number(stream), divisible))
+		fm_xq_capture(q->xq, key, kind, fm_cuda_graph_number(stream), divisible))
 		fm_cuda_graph_gated(stream);
 	return true;
+}
+
+/* Whatever its size: a kernel's function, or the call. */
+static inline uint64_t kind_of(enum fm_cuda_id id, const void *what)
+{
+	return what && id != FM_CUDA_cuGraphLaunch && id != FM_CUDA_cuGraphLaunch_ptsz
+		       ? (uintptr_t)what
+		       : id;
 }
 
 /* guards: there may be some. Of a queue that has one the order is held from here on. what: the
@@ -52,7 +60,7 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
 	l.q = fm_cuda_find(stream);
 
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
-		captured(l.q, stream, key, kernel && !kernel->left, divisible))
+		captured(l.q, stream, key, kind_of(id, what), kernel && !kernel->left, divisible))
 		return (struct launch){0};
 	if (FM_UNLIKELY(!l.q || l.q == &fm_cuda_refused)) {
 		l.q = fm_cuda_first(stream, l.q, fm_cuda_calls[id].name);

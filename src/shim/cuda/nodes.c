@@ -63,9 +63,17 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 		change;                                                                          \
 		return what ? NEXT(id, decl, call) : FM_CU_ERROR_INVALID_VALUE;                  \
 	}
+
+static void exec_changes(CUgraphExec exec, const struct CUgraphNodeParams_st *what)
+{
+	if (what && what->type == FM_CU_NODE_GRAPH)
+		fm_cuda_graph_becomes(exec, what->part);
+	fm_cuda_exec_changes(exec);
+}
+
 ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams, (void)0,
 	(CUgraphNode node, struct CUgraphNodeParams_st *what), (node, what))
-ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, fm_cuda_exec_changes(exec),
+ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, exec_changes(exec, what),
 	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what), (exec, node, what))
 
 /* --- nodes of kernels --- */

@@ -220,14 +220,24 @@ static void update(CUgraphExec exec, CUgraph graph)
 	exec->plan = p;
 }
 
-/* The shape must be the same: here, the number of nodes. */
+/* Here: as many nodes, each of the type that stood there. */
+static bool same_shape(const struct fk_plan *p, CUgraph graph)
+{
+	size_t i = 0;
+
+	for (CUgraphNode n = graph->first; n; n = n->next, i++)
+		if (i == p->n || fk_work_type(&n->work) != fk_work_type(&p->step[i].work))
+			return false;
+	return i == p->n;
+}
+
 fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_update *result)
 {
 	FK_TRY(fk_enter());
 	if (!*find(exec) || !fk_graph_known(graph) || !result)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*result = (struct cu_update){0};
-	if (exec->plan->n != graph->n) {
+	if (!same_shape(exec->plan, graph)) {
 		result->result = 2; /* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED */
 		return fk_leave(910);
 	}
@@ -446,9 +456,27 @@ fm_cu_result cuGraphExecKernelNodeSetParams(
 	return cuGraphExecKernelNodeSetParams_v2(exec, node, &k);
 }
 
+/* The new one has the part's shape. */
+fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+	struct fk_work *w;
+
+	FK_TRY(fk_enter_ctx());
+	w = can_change(exec) ? step_of(&exec->plan, node, NULL) : NULL;
+	if (!w || !fk_plan_graph(w) || !fk_graph_known(child) || !same_shape(w->plan, child))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	put(w->plan);
+	w->plan = plan(child);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, struct cu_node *what)
 {
-	if (!what || what->type)
-		return what ? FM_CU_ERROR_NOT_SUPPORTED : FM_CU_ERROR_INVALID_VALUE;
+	if (!what)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (what->type == NODE_GRAPH)
+		return cuGraphExecChildGraphNodeSetParams(exec, node, what->graph);
+	if (what->type != NODE_KERNEL)
+		return FM_CU_ERROR_NOT_SUPPORTED;
 	return cuGraphExecKernelNodeSetParams_v2(exec, node, &what->kernel);
 }

@@ -379,7 +379,10 @@ CUgraph fk_plan_graph(const struct fk_work *w); /* if it is a plan; or NULL */
 const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i);
 
 /* nodes.c */
+enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY };
+enum { NODE_RECORD = 7, NODE_FREE = 11, NODE_WORDS };
 bool fk_node_records(const struct fk_work *w); /* an event, each time */
+int fk_work_type(const struct fk_work *w);     /* as a node's */
 
 /* module.c */
 struct fk_variables {

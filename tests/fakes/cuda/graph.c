@@ -317,8 +317,6 @@ fm_cu_result cuGraphAddEventRecordNode(
 }
 
 /* Of these types alone. */
-enum { NODE_KERNEL, NODE_GRAPH = 4, NODE_RECORD = 7 };
-
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const void *edges, size_t n, struct cu_node *what)
 {

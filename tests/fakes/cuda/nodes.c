@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY };
-enum { NODE_RECORD = 7, NODE_FREE = 11, NODE_WORDS };
-
 #define ATTRIBUTES 18 /* that there are */
 
 bool fk_node_records(const struct fk_work *w)
@@ -15,7 +12,7 @@ bool fk_node_records(const struct fk_work *w)
 }
 
 /* Of memory that is allocated nothing is kept: an empty node. */
-static int type_of(const struct fk_work *w)
+int fk_work_type(const struct fk_work *w)
 {
 	static const int type[] = {[FK_COPY] = NODE_COPY,
 		[FK_FILL] = NODE_FILL,
@@ -37,7 +34,7 @@ fm_cu_result cuGraphNodeGetType(CUgraphNode node, int *type)
 	FK_TRY(fk_enter());
 	if (!node || !type)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*type = type_of(&node->work);
+	*type = fk_work_type(&node->work);
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -198,7 +195,7 @@ fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 bool fk_graph_by_device(CUgraph graph)
 {
 	for (CUgraphNode n = graph->first; n; n = n->next) {
-		int type = type_of(&n->work);
+		int type = fk_work_type(&n->work);
 
 		if (type != NODE_KERNEL && type != NODE_COPY && type != NODE_FILL &&
 			(type != NODE_GRAPH || !fk_graph_by_device(fk_graph_of(&n->work))))
