@@ -419,6 +419,12 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuStreamBeginCaptureToGraph, , ptsz, 12030, "stands back while a graph is captured", \
 		(CUstream stream, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, unsigned mode), \
 		(stream, graph, deps, data, n, mode)) \
+	F(cuStreamBeginRecaptureToGraph, , ptsz, 13030, "stands back while a graph is captured", \
+		(CUstream stream, unsigned mode, CUgraph graph, void (*differs)(void), void *user), \
+		(stream, mode, graph, differs, user)) \
+	F(cuStreamBeginCaptureToCig, , ptsz, 13010, "stands back while commands are captured", \
+		(CUstream stream, struct CUstreamCigCaptureParams_st *how), (stream, how)) \
+	F(cuStreamEndCaptureToCig, , ptsz, 13010, "they are captured", (CUstream stream), (stream)) \
 	F(cuStreamEndCapture, , ptsz, 10000, "the graph is captured", (CUstream stream, CUgraph *graph), (stream, graph)) \
 	F(cuGraphUpload, , ptsz, 11010, "uploads what is launched", (CUgraphExec graph, CUstream stream), (graph, stream)) \
 	F(cuGraphInstantiateWithParams, , ptsz, 12000, "knows whether the graph holds gates", \
@@ -566,6 +572,12 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(int *n, CUfunction f, int threads, size_t shared), (n, f, threads, shared)) \
 	F(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, , 7000, "may load a function", f, \
 		(int *n, CUfunction f, int threads, size_t shared, unsigned flags), (n, f, threads, shared, flags)) \
+	F(cuOccupancyMaxPotentialBlockSize, , 6050, "may load a function", f, \
+		(int *grid, int *block, CUfunction f, size_t (*shared_of)(int threads), size_t shared, int most), \
+		(grid, block, f, shared_of, shared, most)) \
+	F(cuOccupancyMaxPotentialBlockSizeWithFlags, , 7000, "may load a function", f, \
+		(int *grid, int *block, CUfunction f, size_t (*shared_of)(int threads), size_t shared, int most, unsigned flags), \
+		(grid, block, f, shared_of, shared, most, flags)) \
 	F(cuOccupancyAvailableDynamicSMemPerBlock, , 10020, "may load a function", f, \
 		(size_t *bytes, CUfunction f, int blocks, int threads), (bytes, f, blocks, threads)) \
 	F(cuOccupancyMaxPotentialClusterSize, , 11070, "may load a function", f, \
@@ -576,6 +588,14 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
 	F(cuModuleGetGlobal, _v2, 3020, "may load a module", NULL, \
 		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
+	F(cuModuleGetTexRef, , 2000, "may load a module", NULL, \
+		(CUtexref *texture, CUmodule module, const char *name), (texture, module, name)) \
+	F(cuModuleGetSurfRef, , 3010, "may load a module", NULL, \
+		(CUsurfref *surface, CUmodule module, const char *name), (surface, module, name)) \
 	F(cuLibraryGetGlobal, , 12000, "may load a module", NULL, \
-		(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name), (at, size, library, name))
+		(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name), (at, size, library, name)) \
+	F(cuLibraryGetManaged, , 12000, "may load a module", NULL, \
+		(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name), (at, size, library, name)) \
+	F(cuLibraryGetUnifiedFunction, , 12000, "may load a module", NULL, \
+		(void **fn, CUlibrary library, const char *name), (fn, library, name))
 /* clang-format on */

@@ -93,6 +93,12 @@ static void capture_begins(CUstream given, bool per_thread)
 	fm_cuda_cover_capture();
 }
 
+static void recapture_begins(CUstream given, bool per_thread, CUgraph graph)
+{
+	fm_cuda_graph_recaptured(graph);
+	capture_begins(given, per_thread);
+}
+
 static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -123,6 +129,19 @@ BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode),
 		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
 BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(stream, per_thread), BEGIN_GRAPH)
 
+#define RECAPTURE_PARAMS \
+	(CUstream stream, unsigned mode, CUgraph graph, void (*differs)(void), void *user)
+#define BEGIN_RECAPTURE(id)                      \
+	capture_begun(stream, per_thread, false, \
+		NEXT(id, RECAPTURE_PARAMS, (stream, mode, graph, differs, user)))
+BOTH(cuStreamBeginRecaptureToGraph, , RECAPTURE_PARAMS, recapture_begins(stream, per_thread, graph),
+	BEGIN_RECAPTURE)
+
+/* Into a list of commands of a graphics API, which is no graph, and takes no gates. */
+#define CIG_PARAMS    (CUstream stream, struct CUstreamCigCaptureParams_st * how)
+#define BEGIN_CIG(id) capture_begun(stream, per_thread, false, NEXT(id, CIG_PARAMS, (stream, how)))
+BOTH(cuStreamBeginCaptureToCig, , CIG_PARAMS, capture_begins(stream, per_thread), BEGIN_CIG)
+
 /* It may fail because there was none, or in the wrong thread, and then goes on. */
 static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
 {
@@ -135,6 +154,8 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 
 #define END(id) capture_ended(stream, per_thread, NEXT(id, (CUstream, CUgraph *), (stream, graph)))
 BOTH(cuStreamEndCapture, , (CUstream stream, CUgraph *graph), (void)0, END)
+#define END_CIG(id) capture_ended(stream, per_thread, NEXT(id, (CUstream), (stream)))
+BOTH(cuStreamEndCaptureToCig, , (CUstream stream), (void)0, END_CIG)
 
 /* --- lives of streams --- */
 

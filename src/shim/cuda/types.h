@@ -10,6 +10,8 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUarray_st *CUarray;
+typedef struct CUtexref_st *CUtexref;
+typedef struct CUsurfref_st *CUsurfref;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphicsResource_st *CUgraphicsResource;
@@ -22,6 +24,7 @@ typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void
 struct CUlaunchConfig_st;
 struct CUexecAffinityParam_st;
 struct CUctxCreateParams_st;
+struct CUstreamCigCaptureParams_st;
 struct CUmipmappedArray_st;
 struct CUDA_LAUNCH_PARAMS_st;
 struct CUDA_MEMCPY2D_st;
