@@ -32,7 +32,7 @@ bool fm_row_gated(uint64_t row, bool wanted)
 		if ((seen & ~1u) == tag)
 			return seen & 1;
 	}
-	atomic_store_explicit(&set->row[atomic_fetch_add(&turn, 1) % WAYS], fresh,
-		memory_order_relaxed);
+	atomic_store_explicit(
+		&set->row[atomic_fetch_add(&turn, 1) % WAYS], fresh, memory_order_relaxed);
 	return wanted;
 }

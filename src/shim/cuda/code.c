@@ -69,10 +69,8 @@ static struct fm_cuda_kernel stranger = {.why = "loaded unseen", .code = &strang
 	X(kernel_function, "cuKernelGetFunction", (CUfunction *f, CUkernel k))
 /* clang-format on */
 
-static struct {
-#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
-	QUESTIONS(MEMBER)
-#undef MEMBER
+static struct questions {
+	QUESTIONS(FM_CUDA_MEMBER)
 	bool all;
 } ask;
 
@@ -80,12 +78,11 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 
 static void find_questions(void)
 {
-	ask.all = true;
-#define ENTRY(name, symbol, params)                                \
-	ask.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
-	ask.all = ask.all && ask.name;
-	QUESTIONS(ENTRY)
-#undef ENTRY
+	struct questions *c = &ask;
+	bool all = true;
+
+	QUESTIONS(FM_CUDA_FIND)
+	c->all = all;
 }
 
 /* The child has no code of its parent's, for the driver does not survive a fork. */

@@ -33,20 +33,14 @@ struct edge {
 		(CUgraphExec * exec, CUgraph graph, unsigned long long flags))
 
 struct calls {
-#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
-	CALLS(MEMBER)
-#undef MEMBER
+	CALLS(FM_CUDA_MEMBER)
 };
 
 static bool find_calls(struct calls *c)
 {
 	bool all = true;
 
-#define FIND(name, symbol, params)                                \
-	c->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
-	all &= c->name != NULL;
-	CALLS(FIND)
-#undef FIND
+	CALLS(FM_CUDA_FIND)
 	return all;
 }
 

@@ -25,21 +25,18 @@
 	X(words, "cuGraphBatchMemOpNodeGetParams",                                                \
 		(CUgraphNode node, struct fm_cu_words_node * params))
 
-static struct {
-#define MEMBER(name, symbol, params) fm_cu_result(*name) params;
-	GRAPH_CALLS(MEMBER)
-#undef MEMBER
+static struct calls {
+	GRAPH_CALLS(FM_CUDA_MEMBER)
 	bool all;
 } calls;
 
 static void find_calls(void)
 {
-	calls.all = true;
-#define FIND(name, symbol, params)                                   \
-	calls.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
-	calls.all &= calls.name != NULL;
-	GRAPH_CALLS(FIND)
-#undef FIND
+	struct calls *c = &calls;
+	bool all = true;
+
+	GRAPH_CALLS(FM_CUDA_FIND)
+	c->all = all;
 }
 
 struct name {

@@ -79,6 +79,12 @@ static inline void *fm_cuda_next(enum fm_cuda_id id)
 
 /* A function of the driver that is in no table; NULL if it is not there. */
 void *fm_cuda_symbol(const char *symbol);
+/* Several of them, from a list of X(name here, symbol, parameters): a struct's members; and, with c
+ * pointing to one, found. `all` is what it was if none is missing. */
+#define FM_CUDA_MEMBER(name, symbol, params) fm_cu_result(*name) params;
+#define FM_CUDA_FIND(name, symbol, params)                        \
+	c->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
+	all = all && c->name;
 /* What we call ourselves; NULL if no driver is loaded. */
 const struct fm_cu_driver *fm_cuda_driver(void);
 
