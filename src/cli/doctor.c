@@ -108,34 +108,60 @@ static int connects(const char *dir)
 	return connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
 }
 
-/* The first device node that this user may not open, if any. */
-static bool denied_node(char *node, size_t size)
+/* Why this user may not open the first device node that he may not, or 0. EACCES: its mode; EPERM:
+ * the rules about devices of his control group, whatever the mode. */
+static int denied_node(char *node, size_t size)
 {
-	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/kfd",
-		"/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
-	bool denied = false;
+	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl",
+		"/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
+	int why = 0;
 
-	for (size_t i = 0; i < FM_ARRAY_LEN(patterns) && !denied; i++) {
+	for (size_t i = 0; i < FM_ARRAY_LEN(patterns) && !why; i++) {
 		glob_t g;
 
 		if (glob(patterns[i], 0, NULL, &g))
 			continue;
-		for (size_t j = 0; j < g.gl_pathc && !denied; j++) {
-			denied = access(g.gl_pathv[j], R_OK | W_OK) && errno == EACCES;
-			if (denied)
+		for (size_t j = 0; j < g.gl_pathc && !why; j++) {
+			why = access(g.gl_pathv[j], R_OK | W_OK) ? errno : 0;
+			why = why == EACCES || why == EPERM ? why : 0;
+			if (why)
 				snprintf(node, size, "%s", g.gl_pathv[j]);
 		}
 		globfree(&g);
 	}
-	return denied;
+	return why;
+}
+
+static void judge_node(struct doctor *d, const char *node, int why)
+{
+	char text[256], remedy[256];
+	struct stat st;
+	const struct group *group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
+
+	if (why == EPERM) {
+		snprintf(text, sizeof(text),
+			"the rules about devices of this container or unit do not let it open %s",
+			node);
+		doctor_found(d, WARNING, "rights", text,
+			"start the container anew with its devices (`docker run --gpus all'); "
+			"DeviceAllow= lets a unit have them");
+		return;
+	}
+	snprintf(text, sizeof(text), "you may not open the device %s", node);
+	if (group && st.st_gid && st.st_mode & S_IWGRP)
+		snprintf(remedy, sizeof(remedy), "sudo usermod -aG %s $USER, then log in again",
+			group->gr_name);
+	else
+		snprintf(remedy, sizeof(remedy),
+			"its mode lets no group in: `ls -l %s'; a udev rule changes it", node);
+	doctor_found(d, WARNING, "rights", text, remedy);
 }
 
 static void check_rights(struct doctor *d)
 {
 	char node[128], text[256], remedy[256];
 	int rc = d->daemon_dir[0] ? connects(d->daemon_dir) : 0;
-	const struct group *group;
-	struct stat st;
+	int why = rc ? 0 : denied_node(node, sizeof(node));
 
 	if (rc) {
 		snprintf(text, sizeof(text), "programs cannot connect to %s/" FM_SOCKET_NAME ": %s",
@@ -143,17 +169,8 @@ static void check_rights(struct doctor *d)
 		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
 			d->daemon_dir);
 		doctor_found(d, BAD, "rights", text, remedy);
-	} else if (denied_node(node, sizeof(node))) {
-		group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
-		snprintf(text, sizeof(text), "you may not open the device %s", node);
-		if (group && st.st_gid && st.st_mode & S_IWGRP)
-			snprintf(remedy, sizeof(remedy),
-				"sudo usermod -aG %s $USER, then log in again", group->gr_name);
-		else
-			snprintf(remedy, sizeof(remedy),
-				"its mode lets no group in: `ls -l %s'; a udev rule changes it",
-				node);
-		doctor_found(d, WARNING, "rights", text, remedy);
+	} else if (why) {
+		judge_node(d, node, why);
 	} else {
 		doctor_found(
 			d, GOOD, "rights", "you may use the daemon and every device node", NULL);

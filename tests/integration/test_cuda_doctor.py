@@ -218,6 +218,17 @@ def unreadable_node(stack):
     says(checks, "rights", "warning", "/dev/nvidiactl", "ls -l")
 
 
+def denied_node(stack):
+    """A device cgroup refuses with another error than a mode does; and what a driver needs besides its first node."""
+    fake = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_denied.so")}
+    for node in "/dev/nvidiactl", "/dev/nvidia-uvm":
+        before = other_dev(": >/dev/nvidiactl; : >/dev/nvidia-uvm")
+        checks, _ = doctor(stack, before, **fake, FAKE_DENIED="/dev/null")
+        says(checks, "rights", "ok", "every device node")
+        checks, _ = doctor(stack, before, **fake, FAKE_DENIED=node)
+        says(checks, "rights", "warning", f"open {node}", "--gpus all")
+
+
 if __name__ == "__main__":
     main(well, shim_that_cannot_be_preloaded, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
-         unreadable_node)
+         unreadable_node, denied_node)
