@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NODE "/dev/nvidiactl"
-
 /* CUresult, as docs.nvidia.com/cuda/cuda-driver-api says what they mean. */
 enum {
 	OUT_OF_MEMORY = 2,
@@ -58,7 +56,7 @@ static const char *no_device(void)
 
 	if (visible)
 		return "unset CUDA_VISIBLE_DEVICES, which names none that is there";
-	if (access(NODE, F_OK))
+	if (access(PLACE_CUDA_NODE, F_OK))
 		return "load the kernel's module (`modprobe nvidia'); give a container the devices "
 		       "(`docker run --gpus all')";
 	return "`nvidia-smi' shows whether there is one, and who may use it";
@@ -238,8 +236,9 @@ static void judge_shim(struct doctor *d)
 {
 	struct fm_err err = {0};
 	char path[PATH_MAX];
+	int rc = place_cuda(path, &err);
 
-	if (place_cuda(path, &err) == -EINVAL)
+	if (rc == -EINVAL || rc == -ENOENT)
 		doctor_found(d, WARNING, "shim", err.text, err.hint);
 }
 
@@ -249,7 +248,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 	int code = (int)json_integer_value(json_object_get(cuda, "code"));
 
 	if (json_is_true(json_object_get(cuda, "absent"))) {
-		if (!access(NODE, F_OK))
+		if (!access(PLACE_CUDA_NODE, F_OK))
 			doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"),
 				"install the user-space part of the NVIDIA driver (Debian: "
 				"libcuda1)");

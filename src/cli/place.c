@@ -67,10 +67,16 @@ int place_cuda(char path[PATH_MAX], struct fm_err *err)
 	char self[PATH_MAX];
 
 #ifdef FM_SANITIZED
-	return -ENOENT; /* it would bring the sanitizer's runtime into programs that have none */
+	return -ENOTSUP; /* it would bring the sanitizer's runtime into programs that have none */
 #endif
-	if (!find_file(PLACE_CUDA_FILE, path, self))
-		return -ENOENT;
+	if (!find_file(PLACE_CUDA_FILE, path, self)) {
+		fm_err_set(err, -ENOENT,
+			"CUDA programs run unscheduled: cannot find " PLACE_CUDA_FILE " near %s",
+			self);
+		return fm_err_hint(err,
+			"install Fermata's shim for CUDA, or set FERMATA_LIBDIR to its "
+			"directory");
+	}
 	if (!strpbrk(path, ": "))
 		return 0;
 	fm_err_set(err, -EINVAL, "CUDA programs run unscheduled: the path of the shim is %s", path);

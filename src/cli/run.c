@@ -382,8 +382,14 @@ static int set_layer(struct fm_err *err)
 	return set_env("OPENCL_LAYERS", list, err);
 }
 
+/* It need not be installed where nobody has a use for it. */
+static bool wants_shim(const struct run *run)
+{
+	return run->guardian || run->partition || !access(PLACE_CUDA_NODE, F_OK);
+}
+
 /* CUDA knows no layers: its shim is loaded before all else. */
-static int set_preload(struct fm_err *err)
+static int set_preload(const struct run *run, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *list = NULL;
 	const char *others = getenv("LD_PRELOAD");
@@ -393,7 +399,7 @@ static int set_preload(struct fm_err *err)
 	if (others && has_layer(others, ": ", PLACE_CUDA_FILE))
 		return 0;
 	rc = place_cuda(path, err);
-	if (rc == -EINVAL)
+	if (rc == -EINVAL || (rc == -ENOENT && wants_shim(run)))
 		cli_report(err); /* others are scheduled */
 	if (rc)
 		return 0;
@@ -587,7 +593,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		if (rc)
 			return rc;
 	}
-	if (set_preload(&err)) /* after the daemon was started, which has no use for it */
+	if (set_preload(&run, &err)) /* after the daemon was started, which has no use for it */
 		return cli_report(&err);
 	return execute(run.command);
 }

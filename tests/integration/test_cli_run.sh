@@ -92,6 +92,13 @@ run_fails_open() {
 
     mkdir -p "$tmp/alone/lib"
     cp "$layer" "$tmp/alone/lib"
+    if [[ -z $SANITIZE ]]; then
+        expect 0 "no shim for CUDA, and it was asked for" "$alone" run --local fifo --guardian true
+        err_has 'CUDA programs run unscheduled: cannot find libfermata-cuda.so near '
+        err_has 'hint: install'
+        expect 0 "no shim for CUDA" "$alone" run --local fifo true
+        [[ -e /dev/nvidiactl ]] || silent
+    fi
     mkdir -m 700 "$tmp/nodaemon"
     expect 7 "no fermatad" env XDG_RUNTIME_DIR="$tmp/nodaemon" PATH=/usr/bin:/bin \
         "$alone" run sh -c 'exit 7'

@@ -15,12 +15,12 @@ from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_
 OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 
 
-def doctor(stack, before=(), driver=True, **env):
+def doctor(stack, before=(), driver=True, program=FERMATA, **env):
     """Its checks by name, and its devices of CUDA."""
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_"))}
     full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, "XDG_CACHE_HOME": where, **env}
-    run = subprocess.run([*before, FERMATA, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
+    run = subprocess.run([*before, program, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
     check(run.returncode in (0, 1), f"status {run.returncode}: {run.stderr}")
     report = json.loads(run.stdout)
     checks = {}
@@ -49,6 +49,16 @@ def shim_that_cannot_be_preloaded(stack):
     shutil.copy(os.path.join(BUILD, "lib", "libfermata-cuda.so"), where)
     checks, _ = doctor(stack, FERMATA_LIBDIR=where)
     says(checks, "shim", "warning", f"{where}/libfermata-cuda.so", "install elsewhere")
+    says(checks, "cuda", "ok", "1 of 1 devices")
+
+
+def shim_that_is_not_there(stack):
+    need_cuda_shim()
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    os.makedirs(os.path.join(where, "bin"))
+    alone = shutil.copy(FERMATA, os.path.join(where, "bin"))
+    checks, _ = doctor(stack, program=alone, FERMATA_LIBDIR=where)
+    says(checks, "shim", "warning", "CUDA programs run unscheduled: cannot find libfermata-cuda.so", "install")
     says(checks, "cuda", "ok", "1 of 1 devices")
 
 
@@ -230,5 +240,5 @@ def denied_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          unreadable_node, denied_node)
