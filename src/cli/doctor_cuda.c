@@ -4,9 +4,13 @@
 #include "doctor.h"
 #include "place.h"
 #include <errno.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PCI_NVIDIA  0x10de
+#define PCI_DISPLAY 0x03 /* class, of which 3D controllers are, too */
 
 /* CUresult, as docs.nvidia.com/cuda/cuda-driver-api says what they mean. */
 enum {
@@ -231,6 +235,60 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 		"see what trying them showed, below; update the driver");
 }
 
+static unsigned read_hex(const char *device, const char *file)
+{
+	char path[PATH_MAX];
+	unsigned value = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", device, file);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%x", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* A GPU on the bus, which a container sees also where it was given none. Not what else the vendor
+ * makes. */
+static bool on_bus(char *slot, size_t size)
+{
+	bool found = false;
+	glob_t g;
+
+	if (glob("/sys/bus/pci/devices/*", 0, NULL, &g))
+		return false;
+	for (size_t i = 0; i < g.gl_pathc && !found; i++) {
+		const char *device = g.gl_pathv[i];
+
+		found = read_hex(device, "vendor") == PCI_NVIDIA &&
+			read_hex(device, "class") >> 16 == PCI_DISPLAY;
+		if (found)
+			snprintf(slot, size, "%s", strrchr(device, '/') + 1);
+	}
+	globfree(&g);
+	return found;
+}
+
+static void judge_absent(struct doctor *d, const char *error)
+{
+	char slot[64], text[256];
+
+	if (!access(PLACE_CUDA_NODE, F_OK)) {
+		doctor_found(d, WARNING, "cuda", error,
+			"install the user-space part of the NVIDIA driver (Debian: libcuda1)");
+	} else if (on_bus(slot, sizeof(slot))) {
+		snprintf(text, sizeof(text),
+			"there is a GPU of NVIDIA's (%s), but neither " PLACE_CUDA_NODE
+			" nor the driver's library",
+			slot);
+		doctor_found(d, WARNING, "cuda", text,
+			"give a container the devices (`docker run --gpus all'); elsewhere install "
+			"the NVIDIA driver");
+	}
+}
+
 /* `fermata run' says so, too, and runs the program. */
 static void judge_shim(struct doctor *d)
 {
@@ -248,10 +306,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 	int code = (int)json_integer_value(json_object_get(cuda, "code"));
 
 	if (json_is_true(json_object_get(cuda, "absent"))) {
-		if (!access(PLACE_CUDA_NODE, F_OK))
-			doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"),
-				"install the user-space part of the NVIDIA driver (Debian: "
-				"libcuda1)");
+		judge_absent(d, cli_str(cuda, "error"));
 	} else if (json_object_get(cuda, "error")) {
 		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), doctor_cuda_remedy(code));
 		judge_mps(d, result);

@@ -222,6 +222,24 @@ def no_library(stack):
     says(checks, "cuda", "warning", "libcuda.so.1", "install")
 
 
+def bus(vendor, kind):
+    """Another /sys, with one PCI device."""
+    device = "/sys/bus/pci/devices/0000:41:00.0"
+    return f"mount -t tmpfs none /sys; mkdir -p {device}; echo {vendor} >{device}/vendor; echo {kind} >{device}/class"
+
+
+def nothing_but_the_bus(stack):
+    """A container that was not given the GPU: neither its devices nor the driver's library. What else NVIDIA makes is none."""
+    checks, _ = doctor(stack, other_dev(bus("0x8086", "0x030000")), driver=False)
+    if "cuda" in checks:
+        raise Skip("this machine has a driver")
+    checks, _ = doctor(stack, other_dev(bus("0x10de", "0x068000")), driver=False)
+    check("cuda" not in checks, f"{checks}")
+    for kind in "0x030000", "0x030200":
+        checks, _ = doctor(stack, other_dev(bus("0x10de", kind)), driver=False)
+        says(checks, "cuda", "warning", "GPU of NVIDIA's (0000:41:00.0)", "--gpus all")
+
+
 def unreadable_node(stack):
     drop = "setpriv --inh-caps=-all --bounding-set=-all --no-new-privs"
     checks, _ = doctor(stack, other_dev(": >/dev/nvidiactl; chmod 0 /dev/nvidiactl", drop))
@@ -241,4 +259,4 @@ def denied_node(stack):
 
 if __name__ == "__main__":
     main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
-         unreadable_node, denied_node)
+         nothing_but_the_bus, unreadable_node, denied_node)
