@@ -214,7 +214,7 @@ void doctor_devices(struct doctor *d, const struct probe_result *result)
 /* What is wrong with OpenCL is worth knowing where CUDA works; else it is bad. */
 static enum verdict without_opencl(const struct doctor *d)
 {
-	return d->cuda ? WARNING : BAD;
+	return d->cuda && d->shim ? WARNING : BAD;
 }
 
 static void judge_devices(struct doctor *d, const struct probe_result *result)
@@ -288,13 +288,14 @@ static void judge_layer(struct doctor *d, const struct probe_result *result)
 		tried += !strcmp(cli_str(line, "step"), "levels") &&
 			 json_array_size(json_object_get(line, "levels")) > 0;
 	if (!layer && *result->died)
-		doctor_found(d, BAD, "layers", result->died,
+		doctor_found(d, without_opencl(d), "layers", result->died,
 			"reinstall fermata; its layer does not load");
 	else if (!json_is_true(json_object_get(layer, "loaded")))
-		doctor_found(d, BAD, "layers", "the OpenCL loader ignores OPENCL_LAYERS",
+		doctor_found(d, without_opencl(d), "layers",
+			"the OpenCL loader ignores OPENCL_LAYERS",
 			"install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
 	else if (*result->died || !tried)
-		doctor_found(d, BAD, "layers",
+		doctor_found(d, without_opencl(d), "layers",
 			*result->died ? result->died : "no device works under the layer",
 			"please report it, with the output of clinfo");
 	else
@@ -310,7 +311,7 @@ static void check_layers(struct doctor *d)
 		return;
 	doctor_progress(d, "trying them under the layer...");
 	if (probe_run("layer", d->layer, DOCTOR_PROBE_MS, &result)) {
-		doctor_found(d, BAD, "layers", "cannot run a process to try them",
+		doctor_found(d, without_opencl(d), "layers", "cannot run a process to try them",
 			"free memory, then try again");
 		return;
 	}

@@ -18,6 +18,7 @@ struct doctor {
 	char layer[PATH_MAX];      /* "": not found */
 	bool opencl;               /* the loader works and has devices */
 	bool cuda;                 /* devices that can be scheduled */
+	bool shim;                 /* and programs are given it */
 };
 
 /* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the

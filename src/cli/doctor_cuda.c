@@ -296,7 +296,8 @@ static void judge_shim(struct doctor *d)
 	char path[PATH_MAX];
 	int rc = place_cuda(path, &err);
 
-	if (rc == -EINVAL || rc == -ENOENT)
+	d->shim = rc != -EINVAL && rc != -ENOENT;
+	if (!d->shim)
 		doctor_found(d, WARNING, "shim", err.text, err.hint);
 }
 

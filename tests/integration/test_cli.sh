@@ -360,6 +360,29 @@ bad_drivers() {
         "$cc" -x c -shared -fPIC -o "$tmp/odd/libOpenCL.so.1" -
     expect 1 "doctor, a loader with holes" env LD_LIBRARY_PATH="$tmp/odd" "$fermata" doctor
     out_has '^failed +opencl +it lacks cl'
+    no_layers "$cc"
+}
+
+# A loader that has devices, and no layers: bad where there is nothing else.
+no_layers() {
+    local vendors=/etc/OpenCL/vendors none=$tmp/none/libnone.so
+    if [[ -z $(find -L $vendors -name '*.icd' 2>/dev/null) ]]; then
+        skip "doctor with a loader without layers (no OpenCL driver)"
+        return
+    fi
+    mkdir -p "$tmp/none" "$tmp/layer"
+    echo 'int unsetenv(const char *); __attribute__((constructor)) static void c(void) { unsetenv("OPENCL_LAYERS"); }' |
+        "$1" -x c -shared -fPIC -o "$none" -
+    expect 1 "doctor, a loader without layers" env LD_PRELOAD="$none" "$fermata" doctor
+    out_has '^failed +layers +the OpenCL loader ignores OPENCL_LAYERS'
+    expect 0 "doctor, the same where CUDA works" env LD_PRELOAD="$none" LD_LIBRARY_PATH="$BUILD/tests/fakes" "$fermata" doctor
+    out_has '^warning +layers +the OpenCL loader ignores OPENCL_LAYERS'
+    out_has '^ +remedy: install ocl-icd 2.3'
+    cp "$layer" "$tmp/layer"
+    expect 1 "doctor, and CUDA's shim is not installed" env LD_PRELOAD="$none" LD_LIBRARY_PATH="$BUILD/tests/fakes" \
+        FERMATA_LIBDIR="$tmp/layer" "$alone" doctor
+    out_has '^warning +shim '
+    out_has '^failed +layers '
 }
 
 help_texts
