@@ -301,6 +301,23 @@ static void judge_shim(struct doctor *d)
 		doctor_found(d, WARNING, "shim", err.text, err.hint);
 }
 
+/* What a program asks the driver for by a version that we do not know goes past the shim where the
+ * driver has another function for it (hook.c of the shim). */
+static void judge_version(struct doctor *d, const json_t *cuda)
+{
+	char text[256];
+
+	if (json_integer_value(json_object_get(cuda, "number")) <= FM_CUDA_NEWEST)
+		return;
+	snprintf(text, sizeof(text),
+		"the driver is of CUDA %s, newer than the newest call that the shim knows "
+		"(%d.%d): a version of a call that came since goes past it, unscheduled and "
+		"uncounted",
+		cli_str(cuda, "version"), FM_CUDA_NEWEST / 1000, FM_CUDA_NEWEST % 1000 / 10);
+	doctor_found(d, WARNING, "version", text,
+		"update fermata; only programs built with a CUDA as new ask for such calls");
+}
+
 static void judge(struct doctor *d, const struct probe_result *result)
 {
 	const json_t *cuda = probe_step(result, "cuda");
@@ -313,6 +330,7 @@ static void judge(struct doctor *d, const struct probe_result *result)
 		judge_mps(d, result);
 	} else {
 		judge_devices(d, result);
+		judge_version(d, cuda);
 		judge_shim(d);
 		judge_gates(d, result);
 		judge_strict(d, result);

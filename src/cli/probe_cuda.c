@@ -335,7 +335,8 @@ void probe_cuda(FILE *out)
 		return;
 	if (!c.driver_version(&v))
 		snprintf(version, sizeof(version), "%d.%d", v / 1000, v % 1000 / 10);
-	probe_tell(out, json_pack("{s:s, s:s}", "step", "cuda", "version", version));
+	probe_tell(
+		out, json_pack("{s:s, s:s, s:i}", "step", "cuda", "version", version, "number", v));
 	for (CUdevice d = 0; d < n; d++)
 		try_device(&c, out, d, version);
 	groups = fm_cu_timeslice_try();

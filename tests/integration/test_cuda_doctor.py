@@ -4,6 +4,7 @@
 with a remedy, and claims nothing that was not tried."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def well(stack):
     checks, devices = doctor(stack, FAKE_CUDA_DEVICES="2")
     says(checks, "cuda", "ok", "2 of 2 devices")
     check([d["levels"] for d in devices] == [[1, 2]] * 2, f"{devices}")
-    check(not {"gates", "mps", "mig", "shim"} & checks.keys(), f"{checks}")
+    check(not {"gates", "mps", "mig", "shim", "version"} & checks.keys(), f"{checks}")
 
 
 def shim_that_cannot_be_preloaded(stack):
@@ -59,6 +60,15 @@ def shim_that_is_not_there(stack):
     alone = shutil.copy(FERMATA, os.path.join(where, "bin"))
     checks, _ = doctor(stack, program=alone, FERMATA_LIBDIR=where)
     says(checks, "shim", "warning", "CUDA programs run unscheduled: cannot find libfermata-cuda.so", "install")
+    says(checks, "cuda", "ok", "1 of 1 devices")
+
+
+def newer_driver(stack):
+    """Newer than the shim's tables, whose newest version is what docs/cuda-coverage.md has of them."""
+    with open(os.path.join(os.environ["SOURCE"], "docs", "cuda-coverage.md"), encoding="ascii") as page:
+        newest = max(map(float, re.findall(r"^\| cu\w+ \|[^|]*\| ([0-9.]+) \|", page.read(), re.M)))
+    checks, _ = doctor(stack, FAKE_CUDA_NEW="1")
+    says(checks, "version", "warning", f"CUDA 99.0, newer than the newest call that the shim knows ({newest})", "update fermata")
     says(checks, "cuda", "ok", "1 of 1 devices")
 
 
@@ -258,5 +268,5 @@ def denied_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, newer_driver, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node)

@@ -29,6 +29,22 @@ struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_
 			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)
 				FM_CUDA_LOAD_CALLS(CODE)};
 
+/* As long as the newest of them: what cmake/cli.cmake has read from the same tables. */
+union newest {
+#define SINCE_CLONES(name, suffix, clone, since, ...) char name##suffix[since];
+#define SINCE(name, suffix, since, ...)               char name##suffix[since];
+	FM_CUDA_LAUNCHES(SINCE_CLONES)
+	FM_CUDA_RECORDS(SINCE_CLONES)
+	FM_CUDA_GRAPHS(SINCE_CLONES)
+	FM_CUDA_STREAM_CALLS(SINCE_CLONES)
+	FM_CUDA_SINGLES(SINCE)
+	FM_CUDA_MULTIS(SINCE)
+	FM_CUDA_OTHER_CALLS(SINCE)
+	FM_CUDA_CODE_CALLS(SINCE)
+	FM_CUDA_LOAD_CALLS(SINCE)
+};
+_Static_assert(sizeof(union newest) == FM_CUDA_NEWEST, "cmake/cli.cmake has read another table");
+
 static void *real_dlsym(void *handle, const char *symbol)
 {
 	if (!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE))
