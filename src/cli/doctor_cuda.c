@@ -215,7 +215,9 @@ static void judge_slices(struct doctor *d, const struct probe_result *result)
 			d, GOOD, "slices", "programs can set their time slice (level 3)", NULL);
 	else
 		doctor_found(d, GOOD, "slices",
-			"not known whether time slices can be set: none was there to try", NULL);
+			"not known whether time slices can be set: none was there to try; without "
+			"--guardian programs stop between kernels at best (level 2)",
+			NULL);
 }
 
 static void judge_devices(struct doctor *d, const struct probe_result *result)
