@@ -168,7 +168,7 @@ static void judge_partition(struct doctor *d, const struct probe_result *result)
 	}
 }
 
-/* The other half of a choice that is the operator's. */
+/* A choice that is the operator's: either half of it. */
 static void judge_mps(struct doctor *d, const struct probe_result *result)
 {
 	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -180,7 +180,14 @@ static void judge_mps(struct doctor *d, const struct probe_result *result)
 			"programs share one context (MPS): they change places sooner, but one that "
 			"fails or is killed at work can take the others with it; gates work, time "
 			"slices do not, and a daemon with busy_poll_us (fermatad.conf) halves what "
-			"they cost an urgent request",
+			"they cost an urgent request; `echo quit | nvidia-cuda-mps-control' ends "
+			"it",
+			NULL);
+	else if (d->cuda)
+		doctor_found(d, GOOD, "mps",
+			"each program has a context of its own: one that fails leaves the others "
+			"alone; they would change places sooner, but fail together, under MPS "
+			"(`nvidia-cuda-mps-control -d')",
 			NULL);
 }
 
@@ -196,7 +203,9 @@ static void judge_parts(struct doctor *d)
 		if (strcmp(cli_str(device, "platform"), "CUDA") || !strstr(name, " MIG "))
 			continue;
 		snprintf(text, sizeof(text),
-			"%s: a part of a device (MIG), scheduled apart from the others", name);
+			"%s: a part of a device (MIG), scheduled apart from the others; who is to "
+			"share it is given this part (CUDA_VISIBLE_DEVICES, `nvidia-smi -L')",
+			name);
 		doctor_found(d, GOOD, "mig", text, NULL);
 	}
 }

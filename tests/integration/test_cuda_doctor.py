@@ -40,7 +40,7 @@ def well(stack):
     checks, devices = doctor(stack, FAKE_CUDA_DEVICES="2")
     says(checks, "cuda", "ok", "2 of 2 devices")
     check([d["levels"] for d in devices] == [[1, 2]] * 2, f"{devices}")
-    check(not {"gates", "mps", "mig", "shim", "version"} & checks.keys(), f"{checks}")
+    check(not {"gates", "mig", "shim", "version"} & checks.keys(), f"{checks}")
 
 
 def shim_that_cannot_be_preloaded(stack):
@@ -188,18 +188,23 @@ def shared(stack):
     checks, _ = doctor(stack, FAKE_CUDA_MPS="1")
     says(checks, "mps", "ok", "fails or is killed")
     says(checks, "mps", "ok", "busy_poll_us")
+    says(checks, "mps", "ok", "`echo quit | nvidia-cuda-mps-control'")
     check("slices" not in checks, "time slices are the MPS server's")
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
-    check("mps" not in checks, f"{checks}")
+    says(checks, "mps", "ok", "a context of its own: one that fails leaves the others alone")
+    says(checks, "mps", "ok", "`nvidia-cuda-mps-control -d'")
     os.mkfifo(os.path.join(where, "control"))
     checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
     says(checks, "mps", "ok", "time slices do not")
+    checks, _ = doctor(stack, FAKE_CUDA_LOST="719@0")
+    check("mps" not in checks, f"nothing can be scheduled: {checks}")
 
 
 def part(stack):
     checks, devices = doctor(stack, FAKE_CUDA_MIG="1")
     says(checks, "mig", "ok", "MIG 1g.5gb")
+    says(checks, "mig", "ok", "CUDA_VISIBLE_DEVICES")
     check(devices[0]["levels"] == [1, 2], f"{devices}")
 
 
