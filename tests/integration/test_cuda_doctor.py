@@ -139,7 +139,13 @@ def does_not_start(stack):
     for code, name, remedy in ((803, "SYSTEM_DRIVER_MISMATCH", "versions"),
                                (802, "SYSTEM_NOT_READY", "fabricmanager"),
                                (999, "UNKNOWN", "dmesg"),
-                               (805, "MPS_CONNECTION_FAILED", "MPS daemon")):
+                               (2, "OUT_OF_MEMORY", "free memory of the device"),
+                               (34, "STUB_LIBRARY", "stubs"),
+                               (46, "DEVICE_UNAVAILABLE", "nvidia-smi -c DEFAULT"),
+                               (804, "COMPAT_NOT_SUPPORTED_ON_DEVICE", "compatibility package"),
+                               (805, "MPS_CONNECTION_FAILED", "MPS daemon"),
+                               (807, "MPS_SERVER_NOT_READY", "MPS daemon"),
+                               (810, "MPS_CLIENT_TERMINATED", "MPS daemon")):
         checks, devices = doctor(stack, FAKE_CUDA_INIT=str(code))
         says(checks, "cuda", "warning", name, remedy)
         check(not devices and "slices" not in checks, f"{checks}")
