@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# script/gpu-test on a machine where a part cannot be tried: it is named at the end, and what failed is no skip.
+set -uo pipefail
+: "${SOURCE:?set it to the source tree}"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failures=0
+fail() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$*"
+    sed 's/^/    /' "$tmp/out"
+}
+stub() { # NAME LINE
+    printf '#!/bin/sh\n%s\n' "$2" >"$tmp/bin/$1"
+    chmod +x "$tmp/bin/$1"
+}
+
+# A build whose doctor sees a GPU, and a machine without nvcc on which python3 runs no test but answers for it.
+mkdir -p "$tmp/build/bin" "$tmp/bin"
+# shellcheck disable=SC2016 # for the stub to expand
+stub python3 'case $1 in *"$ABSENT") exit 77 ;; *"$BROKEN") exit 1 ;; esac'
+stub ldconfig 'echo "libcuda.so.1"'
+stub nvcc 'exit 1'
+stub fermata "echo '\"gpu\"'"
+mv "$tmp/bin/fermata" "$tmp/build/bin"
+
+gpu_test() { # STATUS ABSENT BROKEN
+    local want=$1 got=0
+    ABSENT=$2 BROKEN=$3 PATH=$tmp/bin:$PATH OCL_ICD_VENDORS=$tmp "$SOURCE/script/gpu-test" --build "$tmp/build" >"$tmp/out" 2>&1 || got=$?
+    [[ $got == "$want" ]] || fail "status $got, not $want"
+}
+
+gpu_test 0 test_nccl.py none
+sed -n '/^not tried here:$/,$p' "$tmp/out" >"$tmp/end"
+grep -qx 'nccl: python3 tests/gpu/test_nccl.py' "$tmp/end" || fail "NCCL is not named"
+grep -q '^kernels: the guardian .*no nvcc' "$tmp/end" || fail "the guardian is not named"
+[[ $(wc -l <"$tmp/end") == 3 ]] || fail "something else is named"
+gpu_test 1 test_torch.py test_guard.py
+grep -qx 'torch: python3 tests/gpu/test_torch.py' "$tmp/out" || fail "PyTorch is not named"
+sed -n '/^failed:$/,$p' "$tmp/out" | grep -q 'test_guard.py' || fail "what failed is not named"
+stub ldconfig 'echo nothing'
+gpu_test 0 none none
+grep -qx 'CUDA: all of it (no libcuda.so.1)' "$tmp/out" || fail "CUDA is not named"
+((failures == 0))
