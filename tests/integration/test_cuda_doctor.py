@@ -63,6 +63,19 @@ def shim_that_is_not_there(stack):
     says(checks, "cuda", "ok", "1 of 1 devices")
 
 
+def run_without_the_shim(stack):
+    """`fermata run` says that it is not there where NVIDIA's driver is, and nothing elsewhere."""
+    need_cuda_shim()
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    os.makedirs(os.path.join(where, "bin"))
+    alone = shutil.copy(FERMATA, os.path.join(where, "bin"))
+    shutil.copy(os.path.join(BUILD, "lib", "libfermata-opencl.so"), where)
+    for node, said in ("nvidiactl", 1), ("other", 0):
+        run = subprocess.run([*other_dev(f": >/dev/{node}"), alone, "run", "--local", "fifo", "true"], check=True,
+                             env={**os.environ, "FERMATA_LIBDIR": where}, capture_output=True, text=True, timeout=60)
+        check(run.stderr.count("CUDA programs run unscheduled") == said and (said or not run.stderr), f"{node}: {run.stderr}")
+
+
 def newer_driver(stack):
     """Newer than the shim's tables, whose newest version is what docs/cuda-coverage.md has of them."""
     with open(os.path.join(os.environ["SOURCE"], "docs", "cuda-coverage.md"), encoding="ascii") as page:
@@ -280,5 +293,5 @@ def denied_node(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, newer_driver, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node)
