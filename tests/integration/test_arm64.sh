@@ -37,7 +37,9 @@ build()
 		unsigned ZSTD_isError(size_t rc) { return rc == (size_t)-1; }
 		int LZ4_decompress_safe(const char *from, char *to, int n, int room) { return -1; }
 	C
-	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
+	# As cmake/cli.cmake reads it.
+	newest=$(sed -n 's/^	[XF](cu[^,]*,[^,]*,[^0-9]*\([0-9]*\).*/\1/p' src/shim/cuda/calls.h | sort -n | tail -n 1)
+	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -DFM_CUDA_NEWEST="$newest" -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
 		src/backend/cuda/*.c src/backend/cuda/image/*.c src/backend/cuda/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/shim/cuda/*.c \
 		"$tmp/unpack.c" -lm
