@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA program over the recorder (fakes/recorder) that makes each call of the shim's tables when
+ * it is told to, with arguments that can be told apart, and says whether the driver was given these
+ * and the program what the driver returned. It prints "entry SYMBOL NAME [own]" for each call that
+ * there is, own: one that takes a stream; then "ready"; obeys lines on stdin, and answers each by a
+ * line, "ok" or what is wrong:
+ *
+ *   call SYMBOL link|dlsym|proc own|other|default
+ *                  for each of three results, into a stream of the program's or the default one.
+ *                  "ok differs PARAMETER [copied N]": the driver was given another, a copy of the
+ *                  list of N
+ *   order SYMBOL   a query of a stream that is known to be idle, the call into that, and the query
+ *                  once more: the shim itself answers the first, the driver the second
+ *   deny           from now on no stream has a context
+ *
+ * usage: [code]    the shim has functions of its own for what loads code, too
+ */
+#define FERMATA_CUDA_OPTIONAL
+#include "base/util.h"
+#include "fakes/recorder/recorder.h"
+#include <dlfcn.h>
+#include <fermata/cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With macros in it expanded. */
+#define STRING_OF(...) #__VA_ARGS__
+#define STRING(...)    STRING_OF(__VA_ARGS__)
+
+/* CUDA_ERROR_LAUNCH_FAILED, and one that nobody has heard of. */
+static const fm_cu_result results[] = {FM_CU_SUCCESS, 719, 4321};
+
+#define ENTRY(symbol, name, since, per_thread, code, params) extern rec_fn symbol;
+REC_TABLE
+#undef ENTRY
+
+static const struct entry {
+	const char *symbol, *name, *params;
+	int since;
+	bool per_thread, code;
+	rec_fn *linked;
+} entries[] = {
+#define ENTRY(symbol, name, since, per_thread, code, params) \
+	{#symbol, #name, STRING(params), since, per_thread, code, symbol},
+	REC_TABLE
+#undef ENTRY
+};
+
+static bool follows_code;
+static rec_expect_fn *expect;
+static rec_own_fn *own;
+static rec_deny_fn *deny;
+
+static char own_stream, other_stream;
+
+/* What parameters point to: nothing but zeros, and where a stream stands in it, that. */
+#define ROOM 4096
+static _Alignas(64) char room[REC_WORDS][ROOM];
+
+__attribute__((noreturn)) static void die(const char *what, const char *of)
+{
+	fprintf(stderr, "%s: %s\n", of, what);
+	exit(1);
+}
+
+static unsigned id_of(const char *symbol)
+{
+	for (unsigned i = 0; i < REC_CALLS; i++)
+		if (!strcmp(entries[i].symbol, symbol))
+			return i;
+	die("no such call", symbol);
+}
+
+static void *driver(const char *symbol)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW),
+	     *fn = handle ? dlsym(handle, symbol) : NULL;
+
+	if (!fn)
+		die("the driver does not have it", symbol);
+	return fn;
+}
+
+/* --- arguments --- */
+
+#define TYPE(t) #t, sizeof(t)
+static const struct type {
+	const char *name;
+	unsigned char size;
+} types[] = {{TYPE(unsigned char)}, {TYPE(unsigned short)}, {TYPE(int)}, {TYPE(unsigned)},
+	{TYPE(uint32_t)}, {TYPE(CUdevice)}, {TYPE(size_t)}, {TYPE(uint64_t)},
+	{TYPE(unsigned long long)}, {TYPE(CUdeviceptr)}, {TYPE(struct fm_cu_location)},
+	{TYPE(CUstream)}, {TYPE(CUcontext)}, {TYPE(CUgreenCtx)}, {TYPE(CUevent)}, {TYPE(CUgraph)},
+	{TYPE(CUgraphExec)}, {TYPE(CUgraphNode)}, {TYPE(CUfunction)}, {TYPE(CUkernel)},
+	{TYPE(CUmodule)}, {TYPE(CUlibrary)}, {TYPE(CUarray)}, {TYPE(CUmemoryPool)},
+	{TYPE(fm_cu_host_fn)}, {TYPE(fm_cu_stream_callback)}};
+
+/* Of a declaration "TYPE name". */
+static unsigned char size_of(const char *declared, size_t len)
+{
+	if (memchr(declared, '*', len))
+		return sizeof(void *);
+	while (len && declared[len - 1] != ' ')
+		len--;
+	for (size_t i = 0; len && i < FM_ARRAY_LEN(types); i++)
+		if (strlen(types[i].name) == len - 1 && !strncmp(types[i].name, declared, len - 1))
+			return types[i].size;
+	die("a type that is not known here", declared);
+}
+
+static bool is(const char *declared, const char *type)
+{
+	return !strncmp(declared, type, strlen(type)) && declared[strlen(type)] == ' ';
+}
+
+/* Of each parameter another one. Those of 32 bits have something above these, as a register may;
+ * what may say how many there are of something is small. */
+static uint64_t argument(unsigned id, unsigned i, const char *declared, size_t len)
+{
+	unsigned small = 16 * (i + 1) + id % 16;
+
+	if (memchr(declared, '*', len) ||
+		(!strncmp(declared, "CU", 2) && !is(declared, "CUdevice") &&
+			!is(declared, "CUdeviceptr")))
+		return (uintptr_t)room[i];
+	if (is(declared, "size_t") || size_of(declared, len) < 4)
+		return small;
+	if (size_of(declared, len) == 4)
+		return UINT64_C(0xabcd) << 48 | small;
+	return UINT64_C(0xfe) << 56 | (uint64_t)small << 32 | (uint64_t)id << 8;
+}
+
+/* The stream is a parameter, or stands in what one points to. */
+static void put_stream(struct rec_call *c, unsigned i, const char *declared, CUstream stream)
+{
+	struct fm_cu_launch_config *config = (void *)room[i];
+	struct fm_cu_launch_params *list = (void *)room[i];
+
+	if (is(declared, "CUstream")) {
+		c->word[i] = (uintptr_t)stream;
+	} else if (is(declared, "const struct CUlaunchConfig_st")) {
+		config->stream = stream;
+	} else if (is(declared, "struct CUDA_LAUNCH_PARAMS_st")) {
+		for (unsigned k = 0; k < ROOM / sizeof(*list); k++)
+			list[k] = (struct fm_cu_launch_params){.shared = k, .stream = stream};
+		c->list = ROOM;
+	}
+}
+
+static bool takes_stream(const char *params)
+{
+	return strstr(params, "CUstream stream") || strstr(params, "CUlaunchConfig_st *config") ||
+	       strstr(params, "CUDA_LAUNCH_PARAMS_st *list");
+}
+
+static const char *end_of(const char *declared)
+{
+	int depth = 0;
+
+	for (; *declared && (depth || (*declared != ',' && *declared != ')')); declared++)
+		depth += (*declared == '(') - (*declared == ')');
+	return declared;
+}
+
+static struct rec_call prepare(unsigned id, CUstream stream)
+{
+	struct rec_call c = {.id = id};
+	const char *at = entries[id].params + 1, *end;
+
+	memset(room, 0, sizeof(room));
+	for (; strcmp(at, "void)"); at = end + 1) {
+		at += strspn(at, " ");
+		end = end_of(at);
+		if (c.n == REC_WORDS)
+			die("too many parameters", entries[id].symbol);
+		c.size[c.n] = size_of(at, (size_t)(end - at));
+		c.word[c.n] = argument(id, c.n, at, (size_t)(end - at));
+		put_stream(&c, c.n, at, stream);
+		c.n++;
+		if (*end == ')')
+			break;
+	}
+	if (c.list)
+		c.list = c.word[1] % 256 * sizeof(struct fm_cu_launch_params);
+	return c;
+}
+
+/* --- calls --- */
+
+static rec_fn *by_request(const struct entry *e)
+{
+	uint64_t flags = e->per_thread ? 2 : 0;
+	int version = e->per_thread && e->since < 7000 ? 7000 : e->since;
+	fm_cu_result (*get)(const char *, void **, int, uint64_t, unsigned *) =
+		driver("cuGetProcAddress_v2");
+	fm_cu_result (*old)(const char *, void **, int, uint64_t) = driver("cuGetProcAddress");
+	void *fn = NULL, *same = NULL;
+	unsigned status;
+
+	if (get(e->name, &fn, version, flags, &status) || !fn)
+		die("cuGetProcAddress_v2 does not give it", e->symbol);
+	if (old(e->name, &same, version, flags) || same != fn)
+		die("cuGetProcAddress gives another", e->symbol);
+	return (rec_fn *)fn;
+}
+
+/* NULL: the shim's own functions were not, or were, in front of the driver's, as it should not be.
+ */
+static rec_fn *find(unsigned id, const char *via)
+{
+	const struct entry *e = &entries[id];
+	rec_fn *fn = e->linked, *right = fn;
+
+	if (e->code && !follows_code)
+		right = (rec_fn *)own(id);
+	if (!strcmp(via, "link"))
+		return fn == (rec_fn *)own(id) ? NULL : fn;
+	fn = !strcmp(via, "proc") ? by_request(e) : (rec_fn *)driver(e->symbol);
+	return fn == right ? fn : NULL;
+}
+
+static fm_cu_result make(rec_fn *fn, struct rec_call *c)
+{
+	const uint64_t *w = c->word;
+	fm_cu_result rc;
+
+	expect(c);
+	rc = fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+	expect(NULL);
+	return rc;
+}
+
+/* What began is ended: what comes next is not captured. */
+static void end_capture(const struct entry *e, CUstream stream)
+{
+	unsigned id = id_of(e->per_thread ? "cuStreamEndCapture_ptsz" : "cuStreamEndCapture");
+	struct rec_call c = prepare(id, stream);
+
+	if (!strncmp(e->symbol, "cuStreamBeginCapture", strlen("cuStreamBeginCapture")))
+		make(entries[id].linked, &c);
+}
+
+/* Of the parameters that were others. NULL: something is wrong, which it has said. */
+static const struct rec_call *one(
+	unsigned id, rec_fn *fn, CUstream stream, fm_cu_result rc, struct rec_call *c)
+{
+	fm_cu_result got;
+
+	*c = prepare(id, stream);
+	c->rc = rc;
+	got = make(fn, c);
+	if (rc == FM_CU_SUCCESS)
+		end_capture(&entries[id], stream);
+	if (c->calls != 1)
+		printf("the driver was called %u times, for %d\n", c->calls, rc);
+	else if (c->n_besides)
+		printf("%s was called besides, for %d\n", c->besides[0], rc);
+	else if (got != rc)
+		printf("%d was returned in place of %d\n", got, rc);
+	else
+		return c;
+	return NULL;
+}
+
+/* What is destroyed is not what others are put into. */
+static CUstream stream_of(const char *symbol, const char *where)
+{
+	if (!strcmp(where, "default"))
+		return NULL;
+	if (!strcmp(where, "other") || strstr(symbol, "Destroy"))
+		return (CUstream)(void *)&other_stream;
+	return (CUstream)(void *)&own_stream;
+}
+
+static void call(const char *symbol, const char *via, const char *where)
+{
+	unsigned id = id_of(symbol), differs = 0;
+	CUstream stream = stream_of(symbol, where);
+	rec_fn *fn = find(id, via);
+	struct rec_call c;
+
+	if (!fn) {
+		puts("the function is not whose it should be");
+		return;
+	}
+	for (size_t i = 0; i < FM_ARRAY_LEN(results); i++) {
+		if (!one(id, fn, stream, results[i], &c))
+			return;
+		differs |= c.differs;
+	}
+	printf("ok");
+	for (unsigned i = 0; i < c.n; i++)
+		if (differs >> i & 1)
+			printf(" differs %u", i);
+	if (c.copied)
+		printf(" copied %zu", c.list / sizeof(struct fm_cu_launch_params));
+	puts("");
+}
+
+/* To the shim a stream that was just bound is idle, whatever the driver says for the sake of what
+ * the shim has put there, until something is put there by the program. */
+static void order(const char *symbol)
+{
+	static const struct fm_cuda_binding binding = {
+		.size = sizeof(binding), .priority = FM_CUDA_PRIORITY_KEEP};
+	unsigned id = id_of(symbol), query = id_of("cuStreamQuery");
+	CUstream stream = (CUstream)(void *)&other_stream;
+	struct rec_call c, q;
+	fm_cu_result before, behind;
+
+	if (fm_cuda_bind(stream, &binding))
+		die("the stream cannot be bound", symbol);
+	q = prepare(query, stream);
+	q.rc = FM_CU_ERROR_NOT_READY;
+	before = make(entries[query].linked, &q);
+	if (!one(id, entries[id].linked, stream, FM_CU_SUCCESS, &c))
+		return;
+	q = prepare(query, stream);
+	q.rc = FM_CU_ERROR_NOT_READY;
+	behind = make(entries[query].linked, &q);
+	if (fm_cuda_unbind(stream))
+		die("the stream is not bound", symbol);
+	if (before != FM_CU_SUCCESS || behind != FM_CU_ERROR_NOT_READY)
+		printf("queries: %d before, %d behind\n", before, behind);
+	else
+		puts("ok");
+}
+
+int main(int argc, char **argv)
+{
+	char line[256], what[16], symbol[128], via[16], where[16];
+	int n;
+
+	follows_code = argc > 1 && !strcmp(argv[1], "code");
+	expect = driver("rec_expect");
+	own = driver("rec_own");
+	deny = driver("rec_deny");
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (unsigned i = 0; i < REC_CALLS; i++)
+		printf("entry %s %s%s\n", entries[i].symbol, entries[i].name,
+			takes_stream(entries[i].params) ? " own" : "");
+	puts("ready");
+	while (fgets(line, sizeof(line), stdin)) {
+		n = sscanf(line, "%15s %127s %15s %15s", what, symbol, via, where);
+		if (n == 4 && !strcmp(what, "call")) {
+			call(symbol, via, where);
+		} else if (n == 2 && !strcmp(what, "order")) {
+			order(symbol);
+		} else if (n == 1 && !strcmp(what, "deny")) {
+			deny(true);
+			puts("ok");
+		} else {
+			die("not understood", line);
+		}
+	}
+	return 0;
+}
