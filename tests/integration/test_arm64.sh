@@ -47,11 +47,29 @@ build()
 	for set in $sets; do
 		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda_kernels.ptx\"" -o "$tmp/$set" "tests/integration/$set.c"
 	done
+	mkdir "$tmp/recorder"
+	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/recorder/libcuda.so.1" tests/fakes/recorder/recorder.c
+	$cc $flags -Itests -fPIE -pie -o "$tmp/cuda_table" tests/integration/cuda_table.c "$tmp/recorder/libcuda.so.1"
 }
 
 run()
 {
 	timeout 120 qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$tmp/lib:$root/lib" "$@" || fail "$* ended with status $?"
+}
+
+table()
+{
+	timeout 120 qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$tmp/recorder:$root/lib" -E LD_PRELOAD="$tmp/lib/libfermata-cuda.so" "$tmp/cuda_table"
+}
+
+# Each call of the shim's tables gives the driver its parameters, however many this processor has registers for.
+each_call()
+{
+	table </dev/null | awk '$1 == "entry" { print "call", $2, "link", (NF > 3 ? "own" : "default") }' >"$tmp/calls"
+	table <"$tmp/calls" | awk '$1 != "entry" && $1 != "ready"' >"$tmp/answers"
+	echo "$(wc -l <"$tmp/answers") calls of the tables"
+	paste -d ' ' "$tmp/calls" "$tmp/answers" | awk '/ ok$/ { n++ } ! / ok( differs 0 copied [0-9]+)?$/ { print; bad = 1 }
+		END { exit bad || n < 200 }' || fail "the driver was given something else"
 }
 
 sets="cuda_launch cuda_memory cuda_order cuda_graph"
@@ -68,6 +86,7 @@ for set in $sets; do
 	run -E LD_PRELOAD="$tmp/lib/libfermata-cuda.so" "$tmp/$set" >"$tmp/governed"
 	cmp "$tmp/native" "$tmp/governed" || fail "$set has other results under the shim"
 done
+each_call
 governed=$("$BUILD/bin/fermata" stats | awk '$1 == "governed" { print $2 }')
 echo "$governed calls governed"
 [ "$governed" -gt 1000 ] || fail "nothing was governed"
