@@ -91,11 +91,11 @@ static const struct type {
 	unsigned char size;
 } types[] = {{TYPE(unsigned char)}, {TYPE(unsigned short)}, {TYPE(int)}, {TYPE(unsigned)},
 	{TYPE(uint32_t)}, {TYPE(CUdevice)}, {TYPE(size_t)}, {TYPE(uint64_t)},
-	{TYPE(unsigned long long)}, {TYPE(CUdeviceptr)}, {TYPE(struct fm_cu_location)},
-	{TYPE(CUstream)}, {TYPE(CUcontext)}, {TYPE(CUgreenCtx)}, {TYPE(CUevent)}, {TYPE(CUgraph)},
-	{TYPE(CUgraphExec)}, {TYPE(CUgraphNode)}, {TYPE(CUfunction)}, {TYPE(CUkernel)},
-	{TYPE(CUmodule)}, {TYPE(CUlibrary)}, {TYPE(CUarray)}, {TYPE(CUmemoryPool)},
-	{TYPE(fm_cu_host_fn)}, {TYPE(fm_cu_stream_callback)}};
+	{TYPE(unsigned long long)}, {TYPE(CUdeviceptr)}, {TYPE(CUdeviceptr_v1)},
+	{TYPE(struct fm_cu_location)}, {TYPE(CUstream)}, {TYPE(CUcontext)}, {TYPE(CUgreenCtx)},
+	{TYPE(CUevent)}, {TYPE(CUgraph)}, {TYPE(CUgraphExec)}, {TYPE(CUgraphNode)},
+	{TYPE(CUfunction)}, {TYPE(CUkernel)}, {TYPE(CUmodule)}, {TYPE(CUlibrary)}, {TYPE(CUarray)},
+	{TYPE(CUmemoryPool)}, {TYPE(fm_cu_host_fn)}, {TYPE(fm_cu_stream_callback)}};
 
 /* Of a declaration "TYPE name". */
 static unsigned char size_of(const char *declared, size_t len)
@@ -122,8 +122,7 @@ static uint64_t argument(unsigned id, unsigned i, const char *declared, size_t l
 	unsigned small = 16 * (i + 1) + id % 16;
 
 	if (memchr(declared, '*', len) ||
-		(!strncmp(declared, "CU", 2) && !is(declared, "CUdevice") &&
-			!is(declared, "CUdeviceptr")))
+		(!strncmp(declared, "CU", 2) && strncmp(declared, "CUdevice", 8) != 0))
 		return (uintptr_t)room[i];
 	if (is(declared, "size_t") || size_of(declared, len) < 4)
 		return small;

@@ -504,7 +504,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 /* What loads code, gives its functions, and gives them parameters elsewhere than in a launch: of
  * use only where images are rewritten (modules.c, nodes.c). As the table above. */
 #define FM_CUDA_CODE_CALLS(F) \
-	F(cuMemFree, , 2000, "waits for guarded launches", (CUdeviceptr ptr)) \
+	F(cuMemFree, , 2000, "waits for guarded launches", (CUdeviceptr_v1 ptr)) \
 	F(cuMemFree, _v2, 3020, "waits for guarded launches", (CUdeviceptr ptr)) \
 	F(cuMemFreeHost, , 2000, "waits for guarded launches", (void *ptr)) \
 	F(cuMemHostUnregister, , 4000, "waits for guarded launches", (void *ptr)) \
@@ -585,7 +585,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 	F(cuOccupancyMaxActiveClusters, , 11070, "may load a function", f, \
 		(int *n, CUfunction f, const struct CUlaunchConfig_st *config), (n, f, config)) \
 	F(cuModuleGetGlobal, , 2000, "may load a module", NULL, \
-		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
+		(CUdeviceptr_v1 *at, unsigned *size, CUmodule module, const char *name), (at, size, module, name)) \
 	F(cuModuleGetGlobal, _v2, 3020, "may load a module", NULL, \
 		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
 	F(cuModuleGetTexRef, , 2000, "may load a module", NULL, \

@@ -16,7 +16,7 @@
 		return rc;                                                          \
 	}
 
-FREE(cuMemFree, CUdeviceptr)
+FREE(cuMemFree, CUdeviceptr_v1)
 FREE(cuMemFree_v2, CUdeviceptr)
 FREE(cuMemFreeHost, void *)
 FREE(cuMemHostUnregister, void *)

@@ -6,6 +6,7 @@
 #pragma once
 #include "backend/cuda/driver.h"
 
+typedef unsigned CUdeviceptr_v1; /* of before CUDA 3.2 */
 typedef struct CUmod_st *CUmodule;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
