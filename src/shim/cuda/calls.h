@@ -590,7 +590,7 @@ static inline uint64_t key_batch(unsigned op, const size_t *sizes, size_t n)
 		(CUdeviceptr *at, size_t *size, CUmodule module, const char *name), (at, size, module, name)) \
 	F(cuModuleGetTexRef, , 2000, "may load a module", NULL, \
 		(CUtexref *texture, CUmodule module, const char *name), (texture, module, name)) \
-	F(cuModuleGetSurfRef, , 3010, "may load a module", NULL, \
+	F(cuModuleGetSurfRef, , 3000, "may load a module", NULL, \
 		(CUsurfref *surface, CUmodule module, const char *name), (surface, module, name)) \
 	F(cuLibraryGetGlobal, , 12000, "may load a module", NULL, \
 		(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name), (at, size, library, name)) \
