@@ -114,9 +114,9 @@ struct fm_board {
 	/* Written by the daemon, enum fm_shares: others share a device with this client, or it may
 	 * be stopped although nobody does, so it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
-	/* Written by the daemon: of all who share its device this client alone is in the background
-	 * (priority below 0), so it may make room in the middle of a command, by means that would
-	 * harm two such clients. */
+	/* Written by the daemon: of all who share its devices this client alone is in the
+	 * background (priority below 0), on each of them, so it may make room in the middle of a
+	 * command, by means that would harm two such clients. */
 	_Atomic uint32_t makes_room;
 
 	/* Written by the client. Calls through XQueues that are gone (those of the others stand in

@@ -337,21 +337,31 @@ static enum fm_shares shares_of(const struct ent *e)
 	return shares == FM_SHARES_NONE && e->bells ? FM_SHARES : shares;
 }
 
-void client_contended(struct fm_bridge *b, struct fm_bclient *c)
+/* What it does for others it does to all its queues, on whichever device: so all must be in the
+ * background, and none beside another that is. */
+static bool is_to_make_room(const struct fm_bclient *c)
 {
-	enum fm_shares shares = FM_SHARES_NONE;
-	bool makes_room = false, urgent = false;
+	bool for_others = false;
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {
-		const struct bdevice *d = q->ent->dev;
+		if (!in_background(q->ent) || q->ent->dev->background > 1)
+			return false;
+		for_others = for_others || !is_alone(q->ent);
+	}
+	return for_others;
+}
 
+void client_contended(struct fm_bridge *b, struct fm_bclient *c)
+{
+	enum fm_shares shares = FM_SHARES_NONE;
+	bool makes_room = is_to_make_room(c);
+	struct queue *q;
+
+	fm_list_each (q, &c->queues, in_client) {
 		atomic_store_explicit(&q->slot->shares, shares_of(q->ent), memory_order_release);
 		shares = of_both(shares, shares_of(q->ent));
-		makes_room |= d->n_ents > 1 && d->background == 1 && in_background(q->ent);
-		urgent |= !in_background(q->ent);
 	}
-	makes_room = makes_room && !urgent; /* what it does for others it does to all its queues */
 	if (CLAIM(c->board->contended) != shares) {
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
 		/* Its agent has to watch for the end of work whose beginning it slept over. */
@@ -395,16 +405,23 @@ static void group_contended(struct fm_bridge *b, struct fm_bgroup *g)
 			client_contended(b, q->client);
 }
 
+static unsigned background_of(const struct bdevice *d)
+{
+	unsigned n = 0;
+	struct ent *e;
+
+	fm_list_each (e, &d->ents, in_device)
+		n += in_background(e);
+	return FM_MIN(n, 2u);
+}
+
 /* What clients are told changes with the step between one group and two, and likewise for groups in
  * the background, and with who is first. */
 static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 {
 	struct ent *e, *first = first_of(d);
-	unsigned background = 0;
+	unsigned background = background_of(d);
 
-	fm_list_each (e, &d->ents, in_device)
-		background += in_background(e);
-	background = FM_MIN(background, 2u);
 	step = step || background != d->background || first != d->first;
 	d->background = background;
 	d->first = first;
@@ -434,6 +451,9 @@ void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)
 {
 	struct ent *e;
 
+	/* Of all its devices first: what a client is told of one depends on the others. */
+	fm_list_each (e, &g->ents, in_group)
+		e->dev->background = background_of(e->dev);
 	fm_list_each (e, &g->ents, in_group)
 		device_contended(b, e->dev, true);
 }

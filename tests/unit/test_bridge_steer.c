@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs with groups of their own, and queues that they hold themselves. */
+/* Programs with groups of their own, or on several devices, and queues that they hold themselves.
+ */
 #include "bridge_world.h"
 
 static void hold(struct client *c, uint32_t slot, enum fm_hold hold)
@@ -122,6 +123,60 @@ static void groups_of_one_program(void **state)
 	assert_false(open_gate(&w->a, 2));
 }
 
+static bool makes_room(const struct client *c)
+{
+	return atomic_load(&c->board->makes_room);
+}
+
+/* a's slice is that of all its channels: on sim:1 it would be beside z, which waits at gates. */
+static void none_of_its_devices_has_another_in_the_background(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0};
+
+	assert_int_equal(attach(w, &b, BOB, 33, "beta"), 0);
+	assert_int_equal(add_queue_on(w, &b, 0, 0, "sim:0"), 0);
+	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:1"), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 0, 0, "sim:0"), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -1), 0);
+	assert_true(makes_room(&w->a));
+	assert_int_equal(add_queue_on(w, &w->a, 1, 0, "sim:1"), 0);
+	assert_true(makes_room(&w->a));
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, -1), 0);
+	assert_false(makes_room(&w->a) || makes_room(&w->z));
+	assert_int_equal(add_queue_on(w, &w->z, 1, 0, "sim:2"), 0);
+	assert_false(makes_room(&w->z)); /* and alone on another */
+	assert_int_equal(
+		tell(w, &w->a, (union fm_msg){.queue_gone = {.slot = 1}}, FM_MSG_QUEUE_GONE), 0);
+	assert_true(makes_room(&w->a)); /* with nothing more to do there */
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, 0), 0);
+	assert_false(makes_room(&w->z));
+	fm_bridge_detach(w->b, b.c, w->now);
+	fm_board_unmap(b.board);
+}
+
+/* Not for a moment, either: its agent would ask the driver for nothing. */
+static void it_is_told_once_all_its_devices_were_looked_at(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0};
+
+	assert_int_equal(attach(w, &b, BOB, 33, "beta"), 0);
+	assert_int_equal(add_queue_on(w, &b, 0, 0, "sim:0"), 0);
+	assert_int_equal(give_hint(w, &b, FM_HINT_PRIORITY, 10), 0);
+	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:1"), 0);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_PRIORITY, -1), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 0, 0, "sim:0"), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 0, "sim:1"), 0);
+	atomic_store(&w->a.board->agent_sleeps, 1);
+	w->a.wakes = 0;
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -2), 0);
+	assert_false(makes_room(&w->a));
+	assert_int_equal(w->a.wakes, 0);
+	fm_bridge_detach(w->b, b.c, w->now);
+	fm_board_unmap(b.board);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -131,6 +186,8 @@ int main(void)
 		TEST(one_of_two_queues_is_held),
 		TEST(who_hears_is_woken),
 		TEST(groups_of_one_program),
+		TEST(none_of_its_devices_has_another_in_the_background),
+		TEST(it_is_told_once_all_its_devices_were_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
