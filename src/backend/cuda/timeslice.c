@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structures, numbers and offsets are those of NVIDIA's open-gpu-kernel-modules (nvos.h,
- * alloc_channel.h, ctrla06c.h), which agree from 580 to 590. */
+ * nvstatuscodes.h, alloc_channel.h, ctrla06c.h), which agree from 580 to 590. */
 #include "timeslice.h"
 #include "base/util.h"
 #include <errno.h>
@@ -22,12 +22,19 @@
 #define NVIDIA_MAJOR  195
 #define NVIDIACTL     255
 #define CLASS_TSG     0xa06c
-#define ENGINE_OFFSET 12 /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType */
+#define SPACE_OFFSET  8  /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace */
+#define ENGINE_OFFSET 12 /* .engineType */
 #define ENGINE_GR0    1
 #define ENGINE_GR7    8
 #define GET_TIMESLICE 0xa06c0104u
 #define SET_TIMESLICE 0xa06c0103u
 #define GROUPS_MAX    64
+
+/* What the driver says of what it does not know, or no longer. */
+#define NO_CLIENT   0x23
+#define NO_HANDLE   0x33
+#define NO_OBJECT   0x57
+#define OBJECT_LOST 0x6e
 
 struct rm_xfer {
 	uint32_t cmd, size;
@@ -59,13 +66,14 @@ struct rm_control { /* NVOS54 */
 _Static_assert(sizeof(struct rm_alloc21) == 32 && sizeof(struct rm_alloc64) == 48, "NVOS21, 64");
 _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_free) == 16, "NVOS54, 00");
 
-/* A channel group of ours. */
+/* A channel group of ours. The driver ends it with its device, and with its address space. */
 struct tsg {
-	int fd; /* the program's, on which the driver knows the client; -1: free */
+	int fd; /* the program's, on which the driver knows the client */
 	ino_t inode;
 	uint32_t client, handle;
-	uint64_t original_us; /* 0: not asked yet */
-	uint64_t set_us;      /* 0: the driver's own */
+	uint32_t device, space; /* space 0: the device's */
+	uint64_t original_us;   /* 0: not asked yet */
+	uint64_t set_us;        /* 0: the driver's own */
 };
 
 static struct {
@@ -87,6 +95,22 @@ static bool is_control_node(int fd, ino_t *inode)
 	return true;
 }
 
+/* -ENOENT: of a group that has ended. */
+static int error_of(uint32_t status)
+{
+	switch (status) {
+	case 0:
+		return 0;
+	case NO_CLIENT:
+	case NO_HANDLE:
+	case NO_OBJECT:
+	case OBJECT_LOST:
+		return -ENOENT;
+	default:
+		return -EPERM;
+	}
+}
+
 static int control(const struct tsg *t, uint32_t cmd, uint64_t *us)
 {
 	struct rm_control c = {.client = t->client,
@@ -102,7 +126,7 @@ static int control(const struct tsg *t, uint32_t cmd, uint64_t *us)
 		return -EBADF;
 	if (syscall(SYS_ioctl, t->fd, _IOWR(RM_MAGIC, RM_CONTROL, struct rm_control), &c) < 0)
 		return -errno;
-	return c.status ? -EPERM : 0;
+	return error_of(c.status);
 }
 
 /* Lock held. */
@@ -118,13 +142,39 @@ static int apply(struct tsg *t, uint64_t us)
 	return rc;
 }
 
-static void add(int fd, uint32_t client, uint32_t handle)
+/* Lock held. How one ended need not have been seen. The last takes its place: who goes through all
+ * goes downwards. */
+static int apply_or_forget(unsigned i, uint64_t us)
 {
-	struct tsg t = {.fd = fd, .client = client, .handle = handle};
+	int rc = apply(&rm.tsg[i], us);
 
-	if (!is_control_node(fd, &t.inode))
+	if (rc != -ENOENT && rc != -EBADF)
+		return rc;
+	rm.tsg[i] = rm.tsg[--rm.n];
+	return -ENOENT;
+}
+
+static bool ends_with(const struct tsg *t, uint32_t handle)
+{
+	return t->handle == handle || t->device == handle || t->space == handle ||
+	       t->client == handle;
+}
+
+/* Lock held. */
+static void forget(uint32_t client, uint32_t handle)
+{
+	for (unsigned i = rm.n; i-- > 0;)
+		if (rm.tsg[i].client == client && ends_with(&rm.tsg[i], handle))
+			rm.tsg[i] = rm.tsg[--rm.n];
+}
+
+/* Another of that name has ended. */
+static void add(struct tsg t)
+{
+	if (!is_control_node(t.fd, &t.inode))
 		return;
 	pthread_mutex_lock(&rm.lock);
+	forget(t.client, t.handle);
 	if (rm.n < GROUPS_MAX)
 		rm.tsg[rm.n++] = t;
 	pthread_mutex_unlock(&rm.lock);
@@ -133,34 +183,37 @@ static void add(int fd, uint32_t client, uint32_t handle)
 static void drop(uint32_t client, uint32_t handle)
 {
 	pthread_mutex_lock(&rm.lock);
-	for (unsigned i = rm.n; i-- > 0;)
-		if (rm.tsg[i].client == client && (rm.tsg[i].handle == handle || handle == client))
-			rm.tsg[i] = rm.tsg[--rm.n];
+	forget(client, handle);
 	pthread_mutex_unlock(&rm.lock);
 }
 
-static void seen_alloc(int fd, uint32_t client, uint32_t handle, uint32_t class, const void *params)
+static void seen_alloc(struct tsg t, uint32_t class, uint64_t params)
 {
+	const char *p = (const char *)(uintptr_t)params;
 	uint32_t engine = 0;
 
-	if (class != CLASS_TSG || !params)
+	if (class != CLASS_TSG || !p)
 		return;
-	memcpy(&engine, (const char *)params + ENGINE_OFFSET, sizeof(engine));
+	memcpy(&t.space, p + SPACE_OFFSET, sizeof(t.space));
+	memcpy(&engine, p + ENGINE_OFFSET, sizeof(engine));
 	if (engine >= ENGINE_GR0 && engine <= ENGINE_GR7)
-		add(fd, client, handle);
+		add(t);
 }
 
+/* The older form begins with the same members. */
 static void seen(int fd, unsigned nr, size_t size, const void *arg)
 {
 	const struct rm_alloc64 *a = arg;
 	const struct rm_alloc21 *old = arg;
 	const struct rm_free *f = arg;
 
-	if (nr == RM_ALLOC && size == sizeof(*a) && !a->status)
-		seen_alloc(fd, a->root, a->object, a->class, (const void *)(uintptr_t)a->params);
-	else if (nr == RM_ALLOC && size == sizeof(*old) && !old->status)
-		seen_alloc(fd, old->root, old->object, old->class,
-			(const void *)(uintptr_t)old->params);
+	if (nr == RM_ALLOC &&
+		((size == sizeof(*a) && !a->status) || (size == sizeof(*old) && !old->status)))
+		seen_alloc((struct tsg){.fd = fd,
+				   .client = old->root,
+				   .handle = old->object,
+				   .device = old->parent},
+			old->class, old->params);
 	else if (nr == RM_FREE && size == sizeof(*f) && !f->status)
 		drop(f->root, f->object);
 }
@@ -179,21 +232,38 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg)
 	errno = saved;
 }
 
+/* Lock held. One that refuses is the end of it, but all give theirs back. */
+static int apply_all(uint64_t us)
+{
+	int n = 0, err = 0;
+
+	for (unsigned i = rm.n; i-- > 0;) {
+		int rc;
+
+		if (rm.tsg[i].set_us == us)
+			continue;
+		rc = apply_or_forget(i, us);
+		n += !rc;
+		err = rc && rc != -ENOENT ? rc : err;
+		if (rc == -EPERM && us)
+			break;
+	}
+	return err ? err : n;
+}
+
 int fm_cu_timeslice_refresh(void)
 {
-	int n = 0, rc = 0, saved = errno;
+	int rc, saved = errno;
 
 	pthread_mutex_lock(&rm.lock);
-	for (unsigned i = 0; i < rm.n && !rm.refused; i++) {
-		if (rm.tsg[i].set_us == rm.wanted_us)
-			continue;
-		rc = apply(&rm.tsg[i], rm.wanted_us);
-		rm.refused = rc == -EPERM;
-		n += !rc;
+	rc = apply_all(rm.refused ? 0 : rm.wanted_us);
+	if (rc == -EPERM && rm.wanted_us && !rm.refused) {
+		rm.refused = true;
+		apply_all(0);
 	}
 	pthread_mutex_unlock(&rm.lock);
 	errno = saved;
-	return rc ? rc : n;
+	return rc;
 }
 
 int fm_cu_timeslice(uint64_t us)
@@ -209,8 +279,8 @@ int fm_cu_timeslice_try(void)
 	int n = 0;
 
 	pthread_mutex_lock(&rm.lock);
-	for (unsigned i = 0; i < rm.n && n >= 0; i++) {
-		int rc = apply(&rm.tsg[i], 0);
+	for (unsigned i = rm.n; i-- > 0 && n >= 0;) {
+		int rc = apply_or_forget(i, 0);
 
 		n = rc == -EPERM ? rc : n + !rc;
 	}

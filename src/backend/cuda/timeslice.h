@@ -16,8 +16,9 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg);
 
 /* The slice of all channel groups of this process that compute, those to come included: us, or 0
  * for the driver's own. Groups made since are given it by fm_cu_timeslice_refresh(). Both return
- * how many were set, or a negative errno: -EPERM when the driver refuses, which is then left alone.
- * Any thread. */
+ * how many were set, or a negative errno: -EPERM when the driver refuses, for one of them. It is
+ * left alone from then on, once all that were set have been given back. Those that the driver does
+ * not know any more, or whose descriptor is closed, are forgotten. Any thread. */
 int fm_cu_timeslice(uint64_t us);
 int fm_cu_timeslice_refresh(void);
 
