@@ -297,15 +297,15 @@ class Fermata:
         sent, and the answer to its first launch, say nothing of when the daemon reads it."""
         eventually(f"the daemon knows {pid}", lambda: self.group(pid))
 
-    def cuda_worker(self, *options, us=1000):
+    def cuda_worker(self, *options, us=1000, devices=1):
         """tests/fault/cuda_worker.c, known to the daemon and making progress."""
-        w = self.cuda_worker_behind(*options, us=us)
+        w = self.cuda_worker_behind(*options, us=us, devices=devices)
         w.line("ready")
         return w
 
-    def cuda_worker_behind(self, *options, us=1000):
+    def cuda_worker_behind(self, *options, us=1000, devices=1):
         """The same, which is known to the daemon, and may have to wait for its first turn."""
-        w = self.program([program("cuda_worker"), str(us)], *options, cls=Worker)
+        w = self.program([program("cuda_worker"), str(us), str(devices)], *options, cls=Worker)
         self.knows(w.pid)
         return w
 

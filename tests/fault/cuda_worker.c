@@ -7,9 +7,10 @@
  *   stop    finish, print "done KERNELS wrong N", exit (0 if nothing is wrong)
  *
  * At the end of stdin it exits at once, so that it never outlives its test. It is not linked with
- * the driver but loads it, as most CUDA programs do.
+ * the driver but loads it, as most CUDA programs do. With DEVICES it has a stream on each of so
+ * many, which but on the first is idle after one kernel.
  *
- * usage: [US]
+ * usage: [US [DEVICES]]
  */
 #define CUDA_NO_LINK
 #include "../integration/cuda_conform.h"
@@ -94,6 +95,20 @@ static void open_job(struct job *j)
 	j->done[1] = new_event();
 }
 
+/* It stays until the process ends. */
+static void visit(int device)
+{
+	struct conform c;
+	CUdeviceptr steps;
+	CUstream s;
+
+	conform_open_on(&c, device);
+	s = new_stream(CU_STREAM_NON_BLOCKING);
+	CU(cuMemAlloc_v2(&steps, BYTES));
+	spin(&c, s, steps, 1000);
+	CU(cuStreamSynchronize(s));
+}
+
 /* The one command there is. */
 static bool told_to_stop(void)
 {
@@ -116,6 +131,9 @@ int main(int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	load_proc(false);
 	open_job(&j);
+	for (int device = 1; argc > 2 && device < atoi(argv[2]); device++)
+		visit(device);
+	CU(cuCtxSetCurrent(j.c.ctx));
 	enqueue(&j, j.done[0]);
 	CU(cuEventSynchronize(j.done[0]));
 	say("ready\n");

@@ -22,17 +22,23 @@ class Slices:
         self.fermata.env = cuda_env({**self.fermata.env, "LD_PRELOAD": RM, **env})
         self.n = 0
 
-    def worker(self, *options, behind=False):
+    def worker(self, *options, behind=False, devices=1):
         self.n += 1
         log = os.path.join(self.dir, str(self.n))
         self.fermata.env["FAKE_RM_LOG"] = log
-        worker = (self.fermata.cuda_worker_behind if behind else self.fermata.cuda_worker)(*options)
+        start = self.fermata.cuda_worker_behind if behind else self.fermata.cuda_worker
+        worker = start(*options, devices=devices)
         worker.asked = lambda: open(log, encoding="ascii").read().splitlines() if os.path.exists(log) else []
         return worker
 
 
-def last(worker, line):
-    eventually(f"the last of {worker.asked()} is {line}", lambda: worker.asked()[-1:] == [line])
+def last(worker, line, groups=1):
+    """What was asked last for each of its channel groups, but for what they had."""
+
+    def said():
+        return [a for a in worker.asked() if not a.startswith("get")][-groups:]
+
+    eventually(f"the last of {worker.asked()} is {line}", lambda: said() == [line] * groups)
 
 
 def background(stack):
@@ -50,6 +56,27 @@ def background(stack):
     other.finish()
     last(low, f"set {OWN}")
     check(not other.asked(), f"who is not in the background was asked for: {other.asked()}")
+    low.advances()
+    low.finish()
+
+
+def on_two_devices(stack):
+    """Its slice is that of its channels on both: the only one in the background on one has none beside another on the
+    other. It gives back to each what that one had."""
+    s = Slices(stack, FAKE_CUDA_DEVICES="2")
+    low = s.worker("--priority", "low", devices=2)
+    low.advances()
+    other = s.worker()
+    last(low, "set 1", 2)
+    s.fermata.env["CUDA_VISIBLE_DEVICES"] = "1"
+    second = s.worker("--priority", "low")
+    last(low, f"set {OWN}", 2)
+    check(not second.asked(), f"{second.asked()}")
+    second.finish()
+    last(low, "set 1", 2)
+    other.finish()
+    last(low, f"set {OWN}", 2)
+    check([a for a in low.asked() if a.startswith("get")] == [f"get {OWN}"] * 2, f"{low.asked()}")
     low.advances()
     low.finish()
 
@@ -93,4 +120,4 @@ def daemon_gone(stack):
 
 
 if __name__ == "__main__":
-    main(background, by_wish, refused, daemon_gone)
+    main(background, on_two_devices, by_wish, refused, daemon_gone)
