@@ -99,7 +99,7 @@ class World:
 
         got = []
         try:
-            eventually("that is counted", added, seconds=5)
+            eventually("that is counted", added)
         except AssertionError as e:
             raise AssertionError(f"{what}: {got[0]} is not {expected}") from e
 
