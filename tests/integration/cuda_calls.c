@@ -17,9 +17,12 @@
  *   child N       a graph whose one node is the captured one
  *   device N      the captured one, as one that the device itself could launch
  *   bodies 1      the captured one added to a part of another graph, and how many nodes it has
- *                 there
+ *                 there, and itself
+ *   frees 1       kernels captured with memory that they allocate and free, which the device cannot
+ *                 launch, and what that has changed
  *   later N       the captured one, made while it has no gates, and N - 1 captured anew, each an
- *                 update of it
+ *                 update of it; and how many nodes there are, before and after, in one of another
+ *                 shape, that the driver refuses
  *   parts N       likewise, as the part of another graph, which is changed
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
@@ -135,19 +138,19 @@ static void spins(struct job *j, unsigned blocks, uint64_t ns, int n)
 		launch(j->c.spin, blocks, 1, j->s, (void *[]){&j->x, &ns});
 }
 
-static CUgraph capture_of(struct job *j, unsigned blocks, uint64_t ns)
+static CUgraph capture_of(struct job *j, unsigned blocks, uint64_t ns, int n)
 {
 	CUgraph graph;
 
 	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
-	spins(j, blocks, ns, NODES);
+	spins(j, blocks, ns, n);
 	CU(cuStreamEndCapture(j->s, &graph));
 	return graph;
 }
 
 static CUgraph capture(struct job *j)
 {
-	return capture_of(j, 1, 100000);
+	return capture_of(j, 1, 100000, NODES);
 }
 
 static void captured(struct job *j, int n)
@@ -183,7 +186,7 @@ static void sizes(struct job *j, int n)
 			spins(j, (unsigned)k, k > 1 ? 1000 : 100000, 1);
 			CU(cuStreamSynchronize(j->s));
 		}
-		graph = capture_of(j, (unsigned)k, k > 1 ? 1000 : 100000);
+		graph = capture_of(j, (unsigned)k, k > 1 ? 1000 : 100000, NODES);
 		if (!exec)
 			CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
 		u = (struct cu_update){0};
@@ -251,8 +254,39 @@ static void bodies(struct job *j, int n)
 	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, empty));
 	CU(cuGraphChildGraphNodeGetGraph(node, &body));
 	CU(cuGraphAddChildGraphNode(&node, body, NULL, 0, part));
-	CU(cuGraphChildGraphNodeGetGraph(node, &part));
-	printf("in a body: %zu\n", nodes_of(part));
+	CU(cuGraphChildGraphNodeGetGraph(node, &body));
+	printf("in a body: %zu of %zu\n", nodes_of(body), nodes_of(part));
+}
+
+static size_t edges_of(CUgraph graph)
+{
+	size_t n = nodes_of(graph), edges = 0, deps;
+	CUgraphNode *node = calloc(n, sizeof(*node));
+
+	CU(cuGraphGetNodes(graph, node, &n));
+	for (size_t i = 0; i < n; i++, edges += deps)
+		CU(cuGraphNodeGetDependencies(node[i], NULL, &deps));
+	free(node);
+	return edges;
+}
+
+static void frees(struct job *j, int n)
+{
+	CUgraphExec exec;
+	CUdeviceptr x;
+	CUgraph graph;
+	size_t edges;
+
+	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
+	spins(j, 1, 100000, NODES);
+	CU(cuMemAllocAsync(&x, 64, j->s));
+	CU(cuMemFreeAsync(x, j->s));
+	CU(cuStreamEndCapture(j->s, &graph));
+	edges = edges_of(graph);
+	if (!cu.cuGraphInstantiateWithFlags(&exec, graph, 4 /* by the device */))
+		die("the device itself could free memory");
+	printf("frees: %zu edges more\n", edges_of(graph) - edges);
+	CU(cuGraphDestroy(graph));
 }
 
 static void later(struct job *j, int n)
@@ -260,6 +294,7 @@ static void later(struct job *j, int n)
 	static CUgraphExec exec;
 	struct cu_update u = {0};
 	CUgraph graph = capture(j);
+	size_t before;
 
 	if (!exec)
 		CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -269,6 +304,12 @@ static void later(struct job *j, int n)
 		CU(cuGraphExecUpdate_v2(exec, graph, &u));
 		CU(cuGraphDestroy(graph));
 	}
+	graph = capture_of(j, 1, 100000, NODES + 1);
+	before = nodes_of(graph);
+	if (cu.cuGraphExecUpdate_v2(exec, graph, &u) != 910)
+		die("another shape is the same");
+	printf("another shape: %zu, %zu\n", before, nodes_of(graph));
+	CU(cuGraphDestroy(graph));
 	CU(cuGraphLaunch(exec, j->s));
 }
 
@@ -471,7 +512,7 @@ static const struct {
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"sizes", sizes},
 	{"clone", cloned}, {"child", child}, {"nested", nested}, {"device", by_device},
-	{"bodies", bodies}, {"later", later}, {"parts", parts}, {"learn", learn},
+	{"bodies", bodies}, {"frees", frees}, {"later", later}, {"parts", parts}, {"learn", learn},
 	{"inside", inside}, {"unended", unended}, {"threads", threads}, {"green", green},
 	{"default", in_default}, {"another", another}, {"newer", newer}};
 

@@ -114,8 +114,8 @@ static void fault(struct job *j, int n, uint64_t ns)
 	uint32_t word;
 
 	kernels(j, n, ns);
-	spin(&j->c, j->s, 64, 0); /* where nothing is */
-	SAY(cuEventRecord(e, j->s));
+	spin(&j->c, j->s, 64, 0);  /* where nothing is */
+	cu.cuEventRecord(e, j->s); /* before it runs, or after */
 	SAY(cuStreamSynchronize(j->s));
 	SAY(cuStreamQuery(j->s));
 	SAY(cuEventSynchronize(e));

@@ -57,19 +57,44 @@ static void add(CUgraph graph, unsigned part)
 		set(graph, UNKNOWN);
 }
 
-/* It has no gates from here on. Where the driver does not let them go, it says so itself. */
-static void make_bare(CUgraph graph, bool covers)
+/* It has no gates from here on. False: the driver does not let them go. */
+static bool make_bare(CUgraph graph, bool covers)
 {
-	if (fm_cuda_driver() && fm_cuda_graph_bare(graph, covers))
+	bool yes = fm_cuda_driver() && fm_cuda_graph_bare(graph, covers);
+
+	if (yes)
 		set(graph, PLAIN | (known(graph) & WHOLE));
+	return yes;
 }
 
-/* Of what we have not seen made, it may be the body of a conditional node. */
-static void add_part(CUgraph graph, CUgraph part)
+CUgraph fm_cuda_graph_bared(CUgraph graph, bool covers)
 {
-	if (known(graph) == UNKNOWN && known(part) & GATED)
-		make_bare(part, true);
-	add(graph, known(part));
+	CUgraph clone = NULL;
+
+	if (!fm_cuda_driver() || !(known(graph) & GATED) ||
+		NEXT(FM_CUDA_cuGraphClone, (CUgraph *, CUgraph), (&clone, graph)))
+		return NULL;
+	if (fm_cuda_graph_bare(clone, covers))
+		return clone;
+	fm_cuda_graph_bared_end(clone);
+	return NULL;
+}
+
+void fm_cuda_graph_bared_end(CUgraph clone)
+{
+	if (clone)
+		NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (clone));
+}
+
+/* Of what we have not seen made, it may be the body of a conditional node: the part is to have no
+ * gates then. NULL: it is as it is. */
+static CUgraph part_bared(CUgraph graph, CUgraph part)
+{
+	CUgraph clone = known(graph) == UNKNOWN ? fm_cuda_graph_bared(part, true) : NULL;
+
+	if (!clone)
+		add(graph, known(part));
+	return clone;
 }
 
 bool fm_cuda_graph_plain(CUgraphExec exec)
@@ -166,10 +191,13 @@ fm_cu_result cuGraphClone(CUgraph *graph, CUgraph from)
 fm_cu_result cuGraphAddChildGraphNode(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
 {
-	add_part(graph, child);
-	return NEXT(FM_CUDA_cuGraphAddChildGraphNode,
+	CUgraph clone = part_bared(graph, child);
+	fm_cu_result rc = NEXT(FM_CUDA_cuGraphAddChildGraphNode,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
-		(node, graph, deps, n, child));
+		(node, graph, deps, n, clone ? clone : child));
+
+	fm_cuda_graph_bared_end(clone);
+	return rc;
 }
 
 fm_cu_result cuGraphAddEventRecordNode(
@@ -181,47 +209,72 @@ fm_cu_result cuGraphAddEventRecordNode(
 		(node, graph, deps, n, event));
 }
 
-/* Other graphs may be in the node. */
-static void node_added(CUgraph graph, const struct CUgraphNodeParams_st *what)
+/* A node as the driver is given it. */
+struct adding {
+	struct CUgraphNodeParams_st *what, copy; /* what: NULL, if the driver would not take it */
+	struct fm_cuda_args args;
+	CUgraph clone;
+};
+
+/* Other graphs may be in the node. One that becomes the node's own cannot be a clone. */
+static void adding_begin(
+	struct adding *a, CUgraph graph, struct CUgraphNodeParams_st *what, void *room)
 {
-	if (what && what->type == FM_CU_NODE_RECORD)
+	const int type = what ? what->type : FM_CU_NODE_EMPTY;
+
+	a->clone = NULL;
+	a->what = fm_cuda_node(what, &a->copy, &a->args, room);
+	if (type == FM_CU_NODE_RECORD)
 		fm_cuda_events_in_graph();
-	if (what && what->type == FM_CU_NODE_GRAPH)
-		add_part(graph, what->part);
-	if (what && what->type == FM_CU_NODE_CONDITIONAL)
+	if (type == FM_CU_NODE_CONDITIONAL)
 		add(graph, UNKNOWN);
+	if (type != FM_CU_NODE_GRAPH)
+		return;
+	if (what->moves && known(graph) == UNKNOWN && known(what->part) & GATED)
+		make_bare(what->part, true);
+	if (what->moves)
+		add(graph, known(what->part));
+	else
+		a->clone = part_bared(graph, what->part);
+	if (a->clone) {
+		a->copy = *what;
+		a->copy.part = a->clone;
+		a->what = &a->copy;
+	}
 }
 
 fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
 	struct CUgraphNodeParams_st *what)
 {
-	struct CUgraphNodeParams_st copy;
-	struct fm_cuda_args a;
+	struct adding a;
+	fm_cu_result rc;
 
-	node_added(graph, what);
-	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
-	if (!what)
+	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
+	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(FM_CUDA_cuGraphAddNode,
+	rc = NEXT(FM_CUDA_cuGraphAddNode,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
 			struct CUgraphNodeParams_st *),
-		(node, graph, deps, n, what));
+		(node, graph, deps, n, a.what));
+	fm_cuda_graph_bared_end(a.clone);
+	return rc;
 }
 
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const struct CUgraphEdgeData_st *data, size_t n, struct CUgraphNodeParams_st *what)
 {
-	struct CUgraphNodeParams_st copy;
-	struct fm_cuda_args a;
+	struct adding a;
+	fm_cu_result rc;
 
-	node_added(graph, what);
-	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
-	if (!what)
+	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
+	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(FM_CUDA_cuGraphAddNode_v2,
+	rc = NEXT(FM_CUDA_cuGraphAddNode_v2,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
 			size_t, struct CUgraphNodeParams_st *),
-		(node, graph, deps, data, n, what));
+		(node, graph, deps, data, n, a.what));
+	fm_cuda_graph_bared_end(a.clone);
+	return rc;
 }
 
 /* A handle may be used again as soon as the driver has it back: it is forgotten before. */
@@ -233,12 +286,12 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 
 /* --- what is launched --- */
 
-/* Before the driver's call, which may load what the nodes launch. */
-static struct fm_cuda_loading instantiates(CUgraph graph, uint64_t flags)
+/* For launches by the device the driver wants no gates in it: then it is asked once more. What is
+ * made names the program's own nodes, so that it is they that stay. */
+static bool without_gates(CUgraph graph, uint64_t flags, fm_cu_result rc)
 {
-	if (flags & FM_CUDA_BY_DEVICE)
-		make_bare(graph, true);
-	return fm_cuda_load_begin(NULL);
+	return rc != FM_CU_SUCCESS && flags & FM_CUDA_BY_DEVICE && known(graph) != UNKNOWN &&
+	       make_bare(graph, true);
 }
 
 static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *exec, CUgraph graph,
@@ -255,7 +308,7 @@ static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *ex
 fm_cu_result cuGraphInstantiate(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = instantiates(graph, 0);
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 
 	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate,
@@ -266,7 +319,7 @@ fm_cu_result cuGraphInstantiate(
 fm_cu_result cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = instantiates(graph, 0);
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 
 	return instantiated(l, exec, graph, 0,
 		NEXT(FM_CUDA_cuGraphInstantiate_v2,
@@ -274,13 +327,17 @@ fm_cu_result cuGraphInstantiate_v2(
 			(exec, graph, node, log, size)));
 }
 
-fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
-{
-	struct fm_cuda_loading l = instantiates(graph, flags);
+#define WITH_FLAGS (CUgraphExec * exec, CUgraph graph, unsigned long long flags)
 
-	return instantiated(l, exec, graph, flags,
-		NEXT(FM_CUDA_cuGraphInstantiateWithFlags,
-			(CUgraphExec *, CUgraph, unsigned long long), (exec, graph, flags)));
+fm_cu_result cuGraphInstantiateWithFlags WITH_FLAGS
+{
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	fm_cu_result rc =
+		NEXT(FM_CUDA_cuGraphInstantiateWithFlags, WITH_FLAGS, (exec, graph, flags));
+
+	if (without_gates(graph, flags, rc))
+		rc = NEXT(FM_CUDA_cuGraphInstantiateWithFlags, WITH_FLAGS, (exec, graph, flags));
+	return instantiated(l, exec, graph, flags, rc);
 }
 
 #define WITH_PARAMS \
@@ -292,34 +349,42 @@ static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 	return how ? *(const uint64_t *)(const void *)how : 0;
 }
 
+static fm_cu_result with_params(CUgraphExec *exec, CUgraph graph,
+	struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how, enum fm_cuda_id id)
+{
+	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
+	fm_cu_result rc = NEXT(id, WITH_PARAMS, (exec, graph, how));
+
+	if (without_gates(graph, flags_of(how), rc))
+		rc = NEXT(id, WITH_PARAMS, (exec, graph, how));
+	return instantiated(l, exec, graph, flags_of(how), rc);
+}
+
 fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
 {
-	struct fm_cuda_loading l = instantiates(graph, flags_of(how));
-
-	return instantiated(l, exec, graph, flags_of(how),
-		NEXT(FM_CUDA_cuGraphInstantiateWithParams, WITH_PARAMS, (exec, graph, how)));
+	return with_params(exec, graph, how, FM_CUDA_cuGraphInstantiateWithParams);
 }
 
 fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 {
-	struct fm_cuda_loading l = instantiates(graph, flags_of(how));
-
-	return instantiated(l, exec, graph, flags_of(how),
-		NEXT(FM_CUDA_cuGraphInstantiateWithParams_ptsz, WITH_PARAMS, (exec, graph, how)));
+	return with_params(exec, graph, how, FM_CUDA_cuGraphInstantiateWithParams_ptsz);
 }
 
-void fm_cuda_graph_becomes(CUgraphExec exec, CUgraph graph)
-{
-	if (known(exec) & PLAIN && known(graph) & GATED)
-		make_bare(graph, false);
-}
-
-/* The driver takes a graph of the same shape alone: with the same gates, or without any. */
-static void updates(CUgraphExec exec, CUgraph graph)
-{
-	fm_cuda_graph_becomes(exec, graph);
-	fm_cuda_exec_changes(exec);
-}
+/* The driver takes a graph of the same shape alone: with the same gates, or without any. `call`
+ * with `graph`; if that is refused, with a clone that has none; and if that does not help, with
+ * `graph` again, so that what the driver writes is of the program's own. */
+#define IN_ITS_SHAPE(rc, graph, call)                                \
+	do {                                                         \
+		CUgraph own = graph, clone;                          \
+                                                                     \
+		rc = call;                                           \
+		clone = rc ? fm_cuda_graph_bared(own, false) : NULL; \
+		graph = clone;                                       \
+		rc = clone ? call : rc;                              \
+		graph = own;                                         \
+		fm_cuda_graph_bared_end(clone);                      \
+		rc = clone && rc ? call : rc;                        \
+	} while (0)
 
 static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
 {
@@ -330,27 +395,61 @@ static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
 
 fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)
 {
-	updates(exec, graph);
-	return updated(exec, graph,
+	fm_cu_result rc;
+
+	fm_cuda_exec_changes(exec);
+	IN_ITS_SHAPE(rc, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
 			(exec, graph, node, result)));
+	return updated(exec, graph, rc);
 }
 
 fm_cu_result cuGraphExecUpdate_v2(
 	CUgraphExec exec, CUgraph graph, struct CUgraphExecUpdateResultInfo_st *result)
 {
-	updates(exec, graph);
-	return updated(exec, graph,
+	fm_cu_result rc;
+
+	fm_cuda_exec_changes(exec);
+	IN_ITS_SHAPE(rc, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
 			(exec, graph, result)));
+	return updated(exec, graph, rc);
 }
 
 fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
-	updates(exec, child);
-	return NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams, (CUgraphExec, CUgraphNode, CUgraph),
-		(exec, node, child));
+	fm_cu_result rc;
+
+	fm_cuda_exec_changes(exec);
+	IN_ITS_SHAPE(rc, child,
+		NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams,
+			(CUgraphExec, CUgraphNode, CUgraph), (exec, node, child)));
+	return rc;
+}
+
+static fm_cu_result node_changes(
+	CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what)
+{
+	return NEXT(FM_CUDA_cuGraphExecNodeSetParams,
+		(CUgraphExec, CUgraphNode, struct CUgraphNodeParams_st *), (exec, node, what));
+}
+
+fm_cu_result cuGraphExecNodeSetParams(
+	CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what)
+{
+	const bool part = what && what->type == FM_CU_NODE_GRAPH;
+	struct CUgraphNodeParams_st copy;
+	struct fm_cuda_args args;
+	fm_cu_result rc;
+
+	what = fm_cuda_node(what, &copy, &args, __builtin_alloca(fm_cuda_node_room(what)));
+	fm_cuda_exec_changes(exec);
+	if (!part)
+		return what ? node_changes(exec, node, what) : FM_CU_ERROR_INVALID_VALUE;
+	copy = *what;
+	IN_ITS_SHAPE(rc, copy.part, node_changes(exec, node, &copy));
+	return rc;
 }
 
 /* Behind the launches of before. */

@@ -3,8 +3,9 @@
  * Where the driver wants no gates in a graph that was captured with some: the device itself is to
  * launch it (only kernels, copies, fills and graphs of these may be in it then), it becomes a part
  * of what may be the body of a conditional node, or it is to update an executable graph that has
- * none. The nodes of ours are taken out again: what was behind one is behind what was in front of
- * it. The program's own nodes stay what they are, by name, too.
+ * none. The nodes of ours are taken out again, of a clone where the program's own graph need not be
+ * touched (graph.c): what was behind one is behind what was in front of it. The program's own nodes
+ * stay what they are, by name, too.
  */
 #include "backend/cuda/guard_graph.h"
 #include "backend/cuda/reach.h"
@@ -109,15 +110,34 @@ static bool is_ours(const struct calls *c, CUgraphNode node, bool covers)
 	return covers || !one || w.n != FM_CU_COVER_OPS;
 }
 
+/* Of a graph that allocates or frees memory the driver lets no node be destroyed. */
+static bool all_can_go(const struct calls *c, const struct nodes *all)
+{
+	int type;
+
+	for (size_t i = 0; i < all->n; i++)
+		if (c->type(all->node[i], &type) || type == FM_CU_NODE_ALLOCATES ||
+			type == FM_CU_NODE_FREES)
+			return false;
+	return true;
+}
+
+static bool all_nodes(const struct calls *c, CUgraph graph, struct nodes *all)
+{
+	*all = (struct nodes){0};
+	if (c->nodes(graph, NULL, &all->n))
+		return false;
+	all->node = calloc(all->n + 1, sizeof(CUgraphNode));
+	return all->node && (!all->n || !c->nodes(graph, all->node, &all->n));
+}
+
 static bool bare(const struct calls *c, CUgraph graph, bool covers, int depth)
 {
-	struct nodes all = {0};
+	struct nodes all;
 	CUgraph part;
 	int type = -1;
-	bool yes = depth < DEPTH_MOST && !c->nodes(graph, NULL, &all.n);
+	bool yes = all_nodes(c, graph, &all) && depth < DEPTH_MOST && all_can_go(c, &all);
 
-	all.node = yes ? calloc(all.n + 1, sizeof(CUgraphNode)) : NULL;
-	yes = all.node && (!all.n || !c->nodes(graph, all.node, &all.n));
 	for (size_t i = 0; yes && i < all.n; i++) {
 		yes = !c->type(all.node[i], &type);
 		if (yes && type == FM_CU_NODE_GRAPH)

@@ -43,7 +43,7 @@ const char *fm_cuda_chain_read(struct fm_cuda_chain *c, CUgraph graph);
 void fm_cuda_chain_free(struct fm_cuda_chain *c);
 
 /* graph_bare.c: there are no gates of ours in it any more, nor in its parts; nor covers, if those
- * are to go, too. False: the driver does not tell of it, or refused to take them out. */
+ * are to go, too. False: the driver does not tell of it, or lets nothing be taken out. */
 bool fm_cuda_graph_bare(CUgraph graph, bool covers);
 
 /* graph_early.c: what a chain is made into so that its kernels may begin early. */

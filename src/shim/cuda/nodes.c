@@ -53,28 +53,17 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 	return add_ours(&copy->kernel.old, kernel, a, room) ? copy : NULL;
 }
 
-#define ANY(id, symbol, change, decl, call)                                                      \
-	fm_cu_result symbol decl                                                                 \
-	{                                                                                        \
-		struct CUgraphNodeParams_st copy;                                                \
-		struct fm_cuda_args a;                                                           \
-                                                                                                 \
-		what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what))); \
-		change;                                                                          \
-		return what ? NEXT(id, decl, call) : FM_CU_ERROR_INVALID_VALUE;                  \
-	}
-
-static void exec_changes(CUgraphExec exec, const struct CUgraphNodeParams_st *what)
+fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct CUgraphNodeParams_st *what)
 {
-	if (what && what->type == FM_CU_NODE_GRAPH)
-		fm_cuda_graph_becomes(exec, what->part);
-	fm_cuda_exec_changes(exec);
-}
+	struct CUgraphNodeParams_st copy;
+	struct fm_cuda_args a;
 
-ANY(FM_CUDA_cuGraphNodeSetParams, cuGraphNodeSetParams, (void)0,
-	(CUgraphNode node, struct CUgraphNodeParams_st *what), (node, what))
-ANY(FM_CUDA_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, exec_changes(exec, what),
-	(CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what), (exec, node, what))
+	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
+	if (!what)
+		return FM_CU_ERROR_INVALID_VALUE;
+	return NEXT(FM_CUDA_cuGraphNodeSetParams, (CUgraphNode, struct CUgraphNodeParams_st *),
+		(node, what));
+}
 
 /* --- nodes of kernels --- */
 

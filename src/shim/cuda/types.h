@@ -61,7 +61,10 @@ struct CUgraphNodeParams_st {
 	int type, reserved[3];
 	union {
 		struct fm_cu_kernel_node kernel; /* what we read of it */
-		CUgraph part;                    /* of a node that is a graph */
+		struct {
+			CUgraph part; /* of a node that is a graph, */
+			int moves;    /* and becomes the node's own */
+		};
 		long long any[29];
 	};
 	long long reserved_too;
@@ -76,6 +79,8 @@ enum {
 	FM_CU_NODE_GRAPH = 4,
 	FM_CU_NODE_EMPTY = 5,
 	FM_CU_NODE_RECORD = 7,
+	FM_CU_NODE_ALLOCATES = 10,
+	FM_CU_NODE_FREES = 11,
 	FM_CU_NODE_WORDS = 12,
 	FM_CU_NODE_CONDITIONAL = 13
 };

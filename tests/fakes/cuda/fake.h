@@ -341,6 +341,8 @@ fm_cu_result fk_record_on(CUevent e, CUstream s);
 /* memory.c */
 enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
 enum fk_place fk_place(const void *p);
+bool fk_touches(CUdeviceptr at);         /* the device does; it is lost where nothing is */
+bool fk_touches(CUdeviceptr at);         /* the device does; where nothing is it is lost */
 bool fk_writable(const void *p);         /* by the device */
 bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
 void fk_memory_ctx_gone(CUcontext ctx);

@@ -96,7 +96,8 @@ static void spin(const struct fk_block *b)
 
 	memcpy(&p, b->params, sizeof(p));
 	take(p.ns);
-	pointer(p.out)[0] = pointer(p.out)[0] * 3u + 1u;
+	if (fk_touches(p.out))
+		pointer(p.out)[0] = pointer(p.out)[0] * 3u + 1u;
 }
 
 static void relay(const struct fk_block *b)

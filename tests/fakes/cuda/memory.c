@@ -34,6 +34,19 @@ enum fk_place fk_place(const void *p)
 	return b ? b->place : FK_PAGEABLE;
 }
 
+bool fk_touches(CUdeviceptr at)
+{
+	bool there;
+
+	pthread_mutex_lock(&fk.lock);
+	there = fk_place((void *)(uintptr_t)at) != FK_PAGEABLE;
+	if (!there)
+		fk_lose(CU_ILLEGAL_ADDRESS);
+	there = there && !fk.lost;
+	pthread_mutex_unlock(&fk.lock);
+	return there;
+}
+
 bool fk_writable(const void *p)
 {
 	struct block *b = *find(p, 1);
@@ -340,6 +353,6 @@ fm_cu_result cuMemFreeAsync(CUdeviceptr d, CUstream stream)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	rc = fk_stream_find(stream, &s);
 	if (!rc && s->capture)
-		w = (struct fk_work){0};
+		w = (struct fk_work){.what = FK_FREE};
 	return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));
 }

@@ -163,6 +163,15 @@ fm_cu_result cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *of, siz
 	return fk_leave(FM_CU_SUCCESS);
 }
 
+/* Then none of its nodes can go. */
+static bool frees(CUgraph graph)
+{
+	for (CUgraphNode n = graph->first; n; n = n->next)
+		if (fk_work_type(&n->work) == NODE_FREE)
+			return true;
+	return false;
+}
+
 fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 {
 	CUgraph graph;
@@ -173,6 +182,8 @@ fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 	graph = node ? fk_graph_with(node) : NULL;
 	if (!graph)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (frees(graph))
+		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	for (CUgraphNode k = graph->first; k; k = k->next) {
 		unsigned i = edge_of(node, k);
 

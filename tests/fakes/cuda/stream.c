@@ -201,24 +201,11 @@ static uint64_t load(const union fm_cu_mem_op *op, bool wide)
 		    : atomic_load((_Atomic uint32_t *)(uintptr_t)op->op.address);
 }
 
-/* What the device touches must be there still; else it is lost. */
-static bool reachable(const union fm_cu_mem_op *op)
-{
-	bool there;
-
-	pthread_mutex_lock(&fk.lock);
-	there = fk_place((void *)(uintptr_t)op->op.address) != FK_PAGEABLE;
-	if (!there)
-		fk_lose(CU_ILLEGAL_ADDRESS);
-	there = there && !fk.lost;
-	pthread_mutex_unlock(&fk.lock);
-	return there;
-}
-
 /* Looks often at first, then leaves the processor to others. */
 static void wait_value(const union fm_cu_mem_op *op, bool wide)
 {
-	for (unsigned looks = 0; reachable(op) && !reached(op, load(op, wide), wide); looks++)
+	for (unsigned looks = 0; fk_touches(op->op.address) && !reached(op, load(op, wide), wide);
+		looks++)
 		if (looks < 50)
 			sched_yield();
 		else
@@ -231,7 +218,7 @@ static void run_memop(struct fk_work *w)
 		const union fm_cu_mem_op *op = &w->memop.op[i];
 		uintptr_t at = (uintptr_t)op->op.address;
 
-		if (!reachable(op))
+		if (!fk_touches(op->op.address))
 			return;
 		if (op->op.operation == FM_CU_OP_WRITE_VALUE_32)
 			atomic_store((_Atomic uint32_t *)at, (uint32_t)op->op.value);
