@@ -165,7 +165,10 @@ def all_tables_come_to_their_end(stack):
     settings = dict(CLIENT=torch_model.__file__, STANDS=("resnet50-b1", "gpt2-graph"), PAST=("resnet50-b1", "train"), PAST_S=0.1,
                     ROUNDS=2, STARTS=1, FOREGROUND=3, TURN=0.1, SLICE=0.01)
     module = bench("torch_bench", **settings)
+    hints = []
+    module.Bench.hint = lambda self, env, program, hint: hints.append(hint)  # the model's programs are no clients
     said = table(stack, module, BUILD, "unsuspended", "one", "starts", "four")
+    check(hints.count("priority=low") == 5 * (3 + 1) and hints.count("priority=normal") == 5 * (3 + 1 + 1), f"{hints}")
     for name in module.PAST:
         check(re.search(rf"^{name}(  +[\d.]+ +[\d.]+x [\d.]+){{2}}$", said, re.M), f"no row of {name} in\n{said}")
     for name in module.STANDS:
