@@ -108,8 +108,25 @@ static int connects(const char *dir)
 	return connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
 }
 
-/* Why this user may not open the first device node that he may not, or 0. EACCES: its mode; EPERM:
- * the rules about devices of his control group, whatever the mode. */
+/* Why this user may not open one of these nodes, and which; or 0. EACCES: its mode. EPERM, of all:
+ * the rules about devices of his control group, whatever the mode; who has been given some of
+ * several by these may not open the others, and need not. */
+static int denied_of(const glob_t *g, char *node, size_t size)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < g->gl_pathc; i++) {
+		int why = access(g->gl_pathv[i], R_OK | W_OK) ? errno : 0;
+
+		refused += why == EPERM;
+		if (why == EACCES || (why == EPERM && refused == g->gl_pathc)) {
+			snprintf(node, size, "%s", g->gl_pathv[i]);
+			return why;
+		}
+	}
+	return 0;
+}
+
 static int denied_node(char *node, size_t size)
 {
 	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl",
@@ -121,12 +138,7 @@ static int denied_node(char *node, size_t size)
 
 		if (glob(patterns[i], 0, NULL, &g))
 			continue;
-		for (size_t j = 0; j < g.gl_pathc && !why; j++) {
-			why = access(g.gl_pathv[j], R_OK | W_OK) ? errno : 0;
-			why = why == EACCES || why == EPERM ? why : 0;
-			if (why)
-				snprintf(node, size, "%s", g.gl_pathv[j]);
-		}
+		why = denied_of(&g, node, size);
 		globfree(&g);
 	}
 	return why;

@@ -292,6 +292,15 @@ def denied_node(stack):
         says(checks, "rights", "warning", f"open {node}", "--gpus all")
 
 
+def given_some_of_several(stack):
+    """As a batch system gives a job some of a machine's GPUs: that the others are refused is no fault."""
+    fake = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_denied.so"), "FAKE_DENIED": "/dev/nvidia1"}
+    checks, _ = doctor(stack, other_dev(": >/dev/nvidia0; : >/dev/nvidia1"), **fake)
+    says(checks, "rights", "ok", "every device node")
+    checks, _ = doctor(stack, other_dev(": >/dev/nvidia1"), **fake)
+    says(checks, "rights", "warning", "open /dev/nvidia1", "--gpus all")
+
+
 if __name__ == "__main__":
     main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
-         nothing_but_the_bus, unreadable_node, denied_node)
+         nothing_but_the_bus, unreadable_node, denied_node, given_some_of_several)
