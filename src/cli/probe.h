@@ -8,8 +8,9 @@
  *   {"step":"device","name","platform","version","type"}    before the device is tried
  *   {"step":"levels","levels":[...],"text":...}             what trying it showed
  *   {"step":"layer","loaded":bool}                          with a layer: did the loader load it?
- *   {"step":"cuda","version":...,"number":N} or
- * {"step":"cuda","error":...,"absent":bool,"code":CUresult}
+ *   {"step":"cuda","version":...,"number":N}                CUDA: of which version the driver is,
+ *   {"step":"cuda","error":...,"absent":bool,"code":CUresult}
+ *                                                           or why it does not start
  *   {"step":"gates","refused":...,"code":CUresult}          CUDA: why a device has no level 2
  *   {"step":"strict","works":bool,"error":...}              CUDA: level 2 in strict mode, too?
  *   {"step":"slices","groups":N,"refused":bool}             CUDA: could time slices be set?

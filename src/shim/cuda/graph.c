@@ -67,7 +67,15 @@ static bool make_bare(CUgraph graph, bool covers)
 	return yes;
 }
 
-CUgraph fm_cuda_graph_bared(CUgraph graph, bool covers)
+static void clone_end(CUgraph clone)
+{
+	if (clone)
+		NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (clone));
+}
+
+/* For the driver to make something of it where it wants no gates, while the program's own stays as
+ * it is. NULL: it has none, or they cannot be taken out. */
+static CUgraph bare_clone(CUgraph graph, bool covers)
 {
 	CUgraph clone = NULL;
 
@@ -76,21 +84,15 @@ CUgraph fm_cuda_graph_bared(CUgraph graph, bool covers)
 		return NULL;
 	if (fm_cuda_graph_bare(clone, covers))
 		return clone;
-	fm_cuda_graph_bared_end(clone);
+	clone_end(clone);
 	return NULL;
-}
-
-void fm_cuda_graph_bared_end(CUgraph clone)
-{
-	if (clone)
-		NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (clone));
 }
 
 /* Of what we have not seen made, it may be the body of a conditional node: the part is to have no
  * gates then. NULL: it is as it is. */
 static CUgraph part_bared(CUgraph graph, CUgraph part)
 {
-	CUgraph clone = known(graph) == UNKNOWN ? fm_cuda_graph_bared(part, true) : NULL;
+	CUgraph clone = known(graph) == UNKNOWN ? bare_clone(part, true) : NULL;
 
 	if (!clone)
 		add(graph, known(part));
@@ -196,7 +198,7 @@ fm_cu_result cuGraphAddChildGraphNode(
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
 		(node, graph, deps, n, clone ? clone : child));
 
-	fm_cuda_graph_bared_end(clone);
+	clone_end(clone);
 	return rc;
 }
 
@@ -256,7 +258,7 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
 			struct CUgraphNodeParams_st *),
 		(node, graph, deps, n, a.what));
-	fm_cuda_graph_bared_end(a.clone);
+	clone_end(a.clone);
 	return rc;
 }
 
@@ -273,7 +275,7 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
 			size_t, struct CUgraphNodeParams_st *),
 		(node, graph, deps, data, n, a.what));
-	fm_cuda_graph_bared_end(a.clone);
+	clone_end(a.clone);
 	return rc;
 }
 
@@ -373,17 +375,17 @@ fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 /* The driver takes a graph of the same shape alone: with the same gates, or without any. `call`
  * with `graph`; if that is refused, with a clone that has none; and if that does not help, with
  * `graph` again, so that what the driver writes is of the program's own. */
-#define IN_ITS_SHAPE(rc, graph, call)                                \
-	do {                                                         \
-		CUgraph own = graph, clone;                          \
-                                                                     \
-		rc = call;                                           \
-		clone = rc ? fm_cuda_graph_bared(own, false) : NULL; \
-		graph = clone;                                       \
-		rc = clone ? call : rc;                              \
-		graph = own;                                         \
-		fm_cuda_graph_bared_end(clone);                      \
-		rc = clone && rc ? call : rc;                        \
+#define IN_ITS_SHAPE(rc, graph, call)                       \
+	do {                                                \
+		CUgraph own = graph, clone;                 \
+                                                            \
+		rc = call;                                  \
+		clone = rc ? bare_clone(own, false) : NULL; \
+		graph = clone;                              \
+		rc = clone ? call : rc;                     \
+		graph = own;                                \
+		clone_end(clone);                           \
+		rc = clone && rc ? call : rc;               \
 	} while (0)
 
 static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)

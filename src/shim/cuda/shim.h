@@ -335,11 +335,6 @@ bool fm_cuda_graph_takes_gates(CUstream stream);
 void fm_cuda_graph_gated(CUstream stream); /* a gate was captured */
 /* A launch of exec was captured, as a part of the graph. */
 void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec);
-/* A clone of it without gates, nor covers, if those are to go, too: for the driver to make
- * something of it where it wants none, while the program's own stays as it is. NULL: it has no
- * gates, or they cannot be taken out. */
-CUgraph fm_cuda_graph_bared(CUgraph graph, bool covers);
-void fm_cuda_graph_bared_end(CUgraph clone); /* or NULL */
 /* Before a capture: what is captured into the graph is to be what stands there. */
 void fm_cuda_graph_recaptured(CUgraph graph);
 /* It is known that no gates are in it. No lock. */
