@@ -140,7 +140,10 @@ shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \
 
 # A program that does not use CUDA has of the shim no words, no thread and no connection.
 if [ -z "${SANITIZE:-}" ]; then
-	LD_PRELOAD=$lib/libfermata-cuda.so ls -l /proc/self/task /proc/self/fd </dev/null >"$tmp/own" 2>"$tmp/said" || fail "ls fails with CUDA's shim"
+	(
+		exec </dev/null # whatever this script has there
+		LD_PRELOAD=$lib/libfermata-cuda.so ls -l /proc/self/task /proc/self/fd >"$tmp/own" 2>"$tmp/said"
+	) || fail "ls fails with CUDA's shim"
 	[ ! -s "$tmp/said" ] || fail "CUDA's shim says $(cat "$tmp/said")"
 	[ "$(sed -n '/task:/,/^$/p' "$tmp/own" | grep -c '^d')" = 1 ] || fail "CUDA's shim has threads: $(cat "$tmp/own")"
 	! grep -q 'socket:\|anon_inode\|memfd' "$tmp/own" || fail "CUDA's shim has descriptors: $(cat "$tmp/own")"
