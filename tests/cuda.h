@@ -51,6 +51,7 @@ enum {
 	CU_CAPTURE_IMPLICIT = 906,
 	CU_CAPTURED_EVENT = 907,
 	CU_CAPTURE_WRONG_THREAD = 908,
+	CU_UPDATE_FAILURE = 910,
 	CU_INVALID_RESOURCE_TYPE = 914,
 	CU_INVALID_RESOURCE_CONFIGURATION = 915,
 };
@@ -355,6 +356,16 @@ struct cu_copy_2d {
 	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
 	X(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, 11010, (CUgraphExec exec, CUgraphNode node, CUgraph child)) \
 	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, (CUgraphExec exec, CUgraphNode node, struct cu_node *what)) \
+	X(cuGraphAddEmptyNode, cuGraphAddEmptyNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n)) \
+	X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_copy_3d *copy, CUcontext ctx)) \
+	X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_fill_node *fill, CUcontext ctx)) \
+	X(cuGraphAddHostNode, cuGraphAddHostNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_host_node *host)) \
+	X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_words_node *words)) \
+	X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, (CUgraphNode node, struct cu_copy_3d *copy)) \
+	X(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, (CUgraphNode node, struct cu_fill_node *fill)) \
+	X(cuGraphHostNodeGetParams, cuGraphHostNodeGetParams, 10000, (CUgraphNode node, struct cu_host_node *host)) \
+	X(cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, 11010, (CUgraphNode node, CUevent *event)) \
+	X(cuGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes, 11000, (CUgraphNode dst, CUgraphNode src)) \
 	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
 	X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \
 	X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (CUgraphNode node, CUgraph *graph)) \

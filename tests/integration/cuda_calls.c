@@ -23,7 +23,8 @@
  *   later N       the captured one, made while it has no gates, and N - 1 captured anew, each an
  *                 update of it; and how many nodes there are, before and after, in one of another
  *                 shape, that the driver refuses
- *   parts N       likewise, as the part of another graph, which is changed
+ *   parts N       likewise, as the part of another graph, which is changed: with nodes of each kind
+ *                 that a part may have, whose results are of the last change
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
@@ -306,22 +307,67 @@ static void later(struct job *j, int n)
 	}
 	graph = capture_of(j, 1, 100000, NODES + 1);
 	before = nodes_of(graph);
-	if (cu.cuGraphExecUpdate_v2(exec, graph, &u) != 910)
+	if (cu.cuGraphExecUpdate_v2(exec, graph, &u) != CU_UPDATE_FAILURE)
 		die("another shape is the same");
 	printf("another shape: %zu, %zu\n", before, nodes_of(graph));
 	CU(cuGraphDestroy(graph));
 	CU(cuGraphLaunch(exec, j->s));
 }
 
+static void mark(void *at)
+{
+	*(uint32_t *)at += 1;
+}
+
+#define MARKS 5 /* words of the results */
+
+/* Kernels, one of them cooperative, a fill, a copy and a host function, on two streams; then a
+ * graph inside. */
+static CUgraph capture_kinds(struct job *j, uint32_t value, uint32_t *marks)
+{
+	static CUstream beside;
+	static CUevent fork, join;
+	CUgraphNode node, nodes[1];
+	CUgraph graph, inner = capture(j);
+	CUdeviceptr last = j->arrived + 16;
+	uint32_t one = 1;
+	size_t n = 1;
+
+	if (!beside) {
+		beside = new_stream(CU_STREAM_NON_BLOCKING);
+		fork = new_event();
+		join = new_event();
+	}
+	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
+	CU(cuMemsetD32Async(j->arrived, value, 2, j->s));
+	CU(cuEventRecord(fork, j->s));
+	CU(cuStreamWaitEvent(beside, fork, 0));
+	CU(cuMemcpyDtoDAsync_v2(j->arrived + 8, j->arrived, 8, beside));
+	spins(j, 1, 100000, NODES);
+	CU(cuLaunchCooperativeKernel(
+		j->c.fill, 1, 1, 1, 32, 1, 1, 0, j->s, (void *[]){&last, &one, &value}));
+	CU(cuEventRecord(join, beside));
+	CU(cuStreamWaitEvent(j->s, join, 0));
+	CU(cuLaunchHostFunc(j->s, mark, &marks[value]));
+	CU(cuStreamEndCapture(j->s, &graph));
+	CU(cuGraphGetNodes(graph, nodes, &n));
+	CU(cuGraphAddChildGraphNode(&node, graph, nodes, 1, inner));
+	CU(cuGraphDestroy(inner));
+	return graph;
+}
+
 static void parts(struct job *j, int n)
 {
 	static CUgraphExec exec;
 	static CUgraphNode node;
+	static uint32_t marks[64];
 	struct cu_node what = {.type = 4 /* a graph */};
+	uint32_t result[MARKS], value = 0;
 	CUgraph graph, part;
 
 	for (int i = exec ? 1 : 0; i < n; i++) {
-		part = what.graph = capture(j);
+		value = (uint32_t)i;
+		part = what.graph = capture_kinds(j, value, marks);
 		if (!exec) {
 			CU(cuGraphCreate(&graph, 0));
 			CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
@@ -333,7 +379,13 @@ static void parts(struct job *j, int n)
 		}
 		CU(cuGraphDestroy(part));
 	}
+	marks[value] = 0;
 	CU(cuGraphLaunch(exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	CU(cuMemcpyDtoH_v2(result, j->arrived, sizeof(result)));
+	for (int i = 0; i < MARKS; i++)
+		if (result[i] != value || marks[value] != 1)
+			die("of change %u: %u, and %u marks", value, result[i], marks[value]);
 }
 
 static void nested(struct job *j, int n)

@@ -88,11 +88,22 @@ static CUgraph bare_clone(CUgraph graph, bool covers)
 	return NULL;
 }
 
+/* Likewise, as a part. */
+static CUgraph bare_part(CUgraph part, bool covers)
+{
+	CUgraph clone = bare_clone(part, covers);
+	CUgraph anew = clone ? fm_cuda_graph_anew(clone) : NULL;
+
+	if (anew)
+		clone_end(clone);
+	return anew ? anew : clone;
+}
+
 /* Of what we have not seen made, it may be the body of a conditional node: the part is to have no
  * gates then. NULL: it is as it is. */
 static CUgraph part_bared(CUgraph graph, CUgraph part)
 {
-	CUgraph clone = known(graph) == UNKNOWN ? bare_clone(part, true) : NULL;
+	CUgraph clone = known(graph) == UNKNOWN ? bare_part(part, true) : NULL;
 
 	if (!clone)
 		add(graph, known(part));
@@ -373,19 +384,19 @@ fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 }
 
 /* The driver takes a graph of the same shape alone: with the same gates, or without any. `call`
- * with `graph`; if that is refused, with a clone that has none; and if that does not help, with
+ * with `graph`; if that is refused, with what `bared` makes of it; and if that does not help, with
  * `graph` again, so that what the driver writes is of the program's own. */
-#define IN_ITS_SHAPE(rc, graph, call)                       \
-	do {                                                \
-		CUgraph own = graph, clone;                 \
-                                                            \
-		rc = call;                                  \
-		clone = rc ? bare_clone(own, false) : NULL; \
-		graph = clone;                              \
-		rc = clone ? call : rc;                     \
-		graph = own;                                \
-		clone_end(clone);                           \
-		rc = clone && rc ? call : rc;               \
+#define IN_ITS_SHAPE(rc, bared, graph, call)           \
+	do {                                           \
+		CUgraph own = graph, clone;            \
+                                                       \
+		rc = call;                             \
+		clone = rc ? bared(own, false) : NULL; \
+		graph = clone;                         \
+		rc = clone ? call : rc;                \
+		graph = own;                           \
+		clone_end(clone);                      \
+		rc = clone && rc ? call : rc;          \
 	} while (0)
 
 static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
@@ -400,7 +411,7 @@ fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *nod
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, graph,
+	IN_ITS_SHAPE(rc, bare_clone, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
 			(exec, graph, node, result)));
 	return updated(exec, graph, rc);
@@ -412,7 +423,7 @@ fm_cu_result cuGraphExecUpdate_v2(
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, graph,
+	IN_ITS_SHAPE(rc, bare_clone, graph,
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
 			(exec, graph, result)));
@@ -424,7 +435,7 @@ fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode no
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, child,
+	IN_ITS_SHAPE(rc, bare_part, child,
 		NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams,
 			(CUgraphExec, CUgraphNode, CUgraph), (exec, node, child)));
 	return rc;
@@ -450,7 +461,7 @@ fm_cu_result cuGraphExecNodeSetParams(
 	if (!part)
 		return what ? node_changes(exec, node, what) : FM_CU_ERROR_INVALID_VALUE;
 	copy = *what;
-	IN_ITS_SHAPE(rc, copy.part, node_changes(exec, node, &copy));
+	IN_ITS_SHAPE(rc, bare_part, copy.part, node_changes(exec, node, &copy));
 	return rc;
 }
 

@@ -6,6 +6,10 @@
  * none. The nodes of ours are taken out again, of a clone where the program's own graph need not be
  * touched (graph.c): what was behind one is behind what was in front of it. The program's own nodes
  * stay what they are, by name, too.
+ *
+ * A part of an executable graph the driver exchanges only for one whose nodes were added in the
+ * same order; those that are gone count, in clones, too. So that a part is like one that never had
+ * gates, it is made anew, node by node.
  */
 #include "backend/cuda/guard_graph.h"
 #include "backend/cuda/reach.h"
@@ -27,7 +31,9 @@
 	X(after, "cuGraphNodeGetDependentNodes", (CUgraphNode node, CUgraphNode * of, size_t * n)) \
 	X(add, "cuGraphAddDependencies",                                                           \
 		(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n))         \
-	X(destroy, "cuGraphDestroyNode", (CUgraphNode node))
+	X(destroy, "cuGraphDestroyNode", (CUgraphNode node))                                       \
+	X(create, "cuGraphCreate", (CUgraph * graph, unsigned flags))                              \
+	X(end, "cuGraphDestroy", (CUgraph graph))
 
 struct calls {
 	CALLS(FM_CUDA_MEMBER)
@@ -159,4 +165,173 @@ bool fm_cuda_graph_bare(CUgraph graph, bool covers)
 	yes = find_calls(&c) && bare(&c, graph, covers, 0);
 	fm_cu_inside--;
 	return yes;
+}
+
+/* --- made anew --- */
+
+typedef fm_cu_result get_fn(CUgraphNode node, void *what);
+typedef fm_cu_result add_fn(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, const void *what);
+typedef fm_cu_result add_in_ctx_fn(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
+	size_t n, const void *what, CUcontext ctx);
+typedef fm_cu_result add_empty_fn(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n);
+
+/* What is added is what the driver has written, a handle that it has written, or such a thing in
+ * the context that is current: of copies and fills it does not tell theirs. */
+enum how { WRITTEN, HANDLE, IN_CONTEXT, NOTHING };
+
+static const struct kind {
+	enum how how;
+	const char *get, *add;
+} kinds[] = {
+	[FM_CU_NODE_KERNEL] = {WRITTEN, "cuGraphKernelNodeGetParams_v2", "cuGraphAddKernelNode_v2"},
+	[FM_CU_NODE_COPY] = {IN_CONTEXT, "cuGraphMemcpyNodeGetParams", "cuGraphAddMemcpyNode"},
+	[FM_CU_NODE_FILL] = {IN_CONTEXT, "cuGraphMemsetNodeGetParams", "cuGraphAddMemsetNode"},
+	[FM_CU_NODE_HOST] = {WRITTEN, "cuGraphHostNodeGetParams", "cuGraphAddHostNode"},
+	[FM_CU_NODE_GRAPH] = {HANDLE, "cuGraphChildGraphNodeGetGraph", "cuGraphAddChildGraphNode"},
+	[FM_CU_NODE_EMPTY] = {NOTHING, "cuGraphNodeGetType", "cuGraphAddEmptyNode"},
+	[FM_CU_NODE_WAIT] = {HANDLE, "cuGraphEventWaitNodeGetEvent", "cuGraphAddEventWaitNode"},
+	[FM_CU_NODE_RECORD] = {HANDLE, "cuGraphEventRecordNodeGetEvent",
+		"cuGraphAddEventRecordNode"},
+	[FM_CU_NODE_WORDS] = {WRITTEN, "cuGraphBatchMemOpNodeGetParams",
+		"cuGraphAddBatchMemOpNode"},
+};
+
+/* Room for what the driver writes of a node of any kind: a copy's are 200 bytes. */
+union what {
+	void *handle;
+	uint64_t room[32];
+};
+
+/* A node of the graph, and its like in the one that is made. */
+struct twin {
+	CUgraphNode was, is;
+};
+
+static CUgraph anew(const struct calls *c, CUgraph graph, int depth);
+
+static bool add(const struct kind *k, CUgraph to, const union what *what, CUgraphNode *node)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	void *fn = fm_cuda_symbol(k->add);
+	CUcontext ctx;
+
+	if (!fn || !cu)
+		return false;
+	if (k->how == NOTHING)
+		return !((add_empty_fn *)fn)(node, to, NULL, 0);
+	if (k->how != IN_CONTEXT)
+		return !((add_fn *)fn)(node, to, NULL, 0, k->how == HANDLE ? what->handle : what);
+	return !cu->ctx_get_current(&ctx) && ctx &&
+	       !((add_in_ctx_fn *)fn)(node, to, NULL, 0, what, ctx);
+}
+
+static bool same_attributes(CUgraphNode node, CUgraphNode was)
+{
+	fm_cu_result (*copy)(CUgraphNode, CUgraphNode) = (fm_cu_result(*)(
+		CUgraphNode, CUgraphNode))fm_cuda_symbol("cuGraphKernelNodeCopyAttributes");
+
+	return copy && !copy(node, was);
+}
+
+static bool make_twin(const struct calls *c, CUgraph to, struct twin *t, int depth)
+{
+	union what what = {0};
+	CUgraph part = NULL;
+	const struct kind *k;
+	get_fn *get;
+	int type;
+	bool yes;
+
+	if (c->type(t->was, &type) || (size_t)type >= FM_ARRAY_LEN(kinds) || !kinds[type].get)
+		return false;
+	k = &kinds[type];
+	get = (get_fn *)fm_cuda_symbol(k->get);
+	if (!get || get(t->was, &what))
+		return false;
+	if (type == FM_CU_NODE_GRAPH)
+		what.handle = part = anew(c, what.handle, depth + 1);
+	yes = (type != FM_CU_NODE_GRAPH || part) && add(k, to, &what, &t->is) &&
+	      (type != FM_CU_NODE_KERNEL || same_attributes(t->is, t->was));
+	if (part)
+		c->end(part);
+	return yes;
+}
+
+static int by_name(const void *left, const void *right)
+{
+	uintptr_t a = (uintptr_t)((const struct twin *)left)->was;
+	uintptr_t b = (uintptr_t)((const struct twin *)right)->was;
+
+	return (a > b) - (a < b);
+}
+
+static CUgraphNode twin_of(const struct twin *sorted, size_t n, CUgraphNode node)
+{
+	const struct twin key = {.was = node};
+	const struct twin *t = bsearch(&key, sorted, n, sizeof(*sorted), by_name);
+
+	return t ? t->is : NULL;
+}
+
+static bool link_twin(
+	const struct calls *c, CUgraph to, const struct twin *sorted, size_t n, CUgraphNode was)
+{
+	const CUgraphNode is = twin_of(sorted, n, was);
+	struct nodes before;
+	bool yes = neighbours(c->before, was, &before);
+
+	for (size_t i = 0; yes && i < before.n; i++) {
+		CUgraphNode from = twin_of(sorted, n, before.node[i]);
+
+		yes = from && !c->add(to, &from, &is, 1);
+	}
+	free(before.node);
+	return yes;
+}
+
+static bool fill(
+	const struct calls *c, CUgraph to, const struct nodes *all, struct twin *twin, int depth)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		twin[i].was = all->node[i];
+		if (!make_twin(c, to, &twin[i], depth))
+			return false;
+	}
+	qsort(twin, all->n, sizeof(*twin), by_name);
+	for (size_t i = 0; i < all->n; i++)
+		if (!link_twin(c, to, twin, all->n, all->node[i]))
+			return false;
+	return true;
+}
+
+static CUgraph anew(const struct calls *c, CUgraph graph, int depth)
+{
+	CUgraph to = NULL;
+	struct twin *twin;
+	struct nodes all;
+
+	if (!all_nodes(c, graph, &all) || depth >= DEPTH_MOST || c->create(&to, 0))
+		to = NULL;
+	twin = to ? calloc(all.n + 1, sizeof(*twin)) : NULL;
+	if (to && (!twin || !fill(c, to, &all, twin, depth))) {
+		c->end(to);
+		to = NULL;
+	}
+	free(twin);
+	free(all.node);
+	return to;
+}
+
+CUgraph fm_cuda_graph_anew(CUgraph graph)
+{
+	struct calls c;
+	CUgraph to;
+	FM_NO_CANCEL;
+
+	fm_cu_inside++;
+	to = find_calls(&c) ? anew(&c, graph, 0) : NULL;
+	fm_cu_inside--;
+	return to;
 }

@@ -299,3 +299,78 @@ fm_cu_result cuMemsetD32Async(CUdeviceptr dst, unsigned v, size_t n, CUstream st
 {
 	return set(dst, v, 4, n, stream);
 }
+
+/* --- as nodes of graphs --- */
+
+static void *place_of(const struct cu_place_3d *p)
+{
+	return p->type == CU_MEMORY_HOST ? p->host : (void *)(uintptr_t)p->device;
+}
+
+bool fk_copy_1d(const struct cu_copy_3d *c, struct fk_work *w)
+{
+	if (c->height != 1 || c->depth != 1)
+		return false;
+	w->copy.src = place_of(&c->src);
+	w->copy.dst = place_of(&c->dst);
+	w->copy.src_pitch = w->copy.dst_pitch = w->copy.width = c->width;
+	w->copy.height = 1;
+	return true;
+}
+
+fm_cu_result cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	size_t n, const struct cu_copy_3d *c, CUcontext ctx)
+{
+	struct fk_work w = {.what = FK_COPY, .run = run_copy, .end = end_copy};
+
+	if (!c || !ctx || !fk_copy_1d(c, &w))
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_enter());
+	return fk_leave(fk_graph_compose(node, graph, deps, n, &w));
+}
+
+fm_cu_result cuGraphMemcpyNodeGetParams(CUgraphNode node, struct cu_copy_3d *c)
+{
+	const struct fk_work *w = &node->work;
+
+	FK_TRY(fk_enter());
+	if (w->what != FK_COPY || w->copy.height != 1)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*c = (struct cu_copy_3d){
+		.src = {.type = CU_MEMORY_UNIFIED, .device = (uintptr_t)w->copy.src},
+		.dst = {.type = CU_MEMORY_UNIFIED, .device = (uintptr_t)w->copy.dst},
+		.width = w->copy.width,
+		.height = 1,
+		.depth = 1};
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	size_t n, const struct cu_fill_node *fill, CUcontext ctx)
+{
+	struct fk_work w = {.what = FK_FILL, .run = run_set};
+
+	if (!fill || !ctx || fill->height != 1 || (fill->width != 1 && fill->width != 4))
+		return FM_CU_ERROR_INVALID_VALUE;
+	w.set.dst = (void *)(uintptr_t)fill->dst;
+	w.set.n = fill->n;
+	w.set.value = fill->value;
+	w.set.width = fill->width;
+	FK_TRY(fk_enter());
+	return fk_leave(fk_graph_compose(node, graph, deps, n, &w));
+}
+
+fm_cu_result cuGraphMemsetNodeGetParams(CUgraphNode node, struct cu_fill_node *fill)
+{
+	const struct fk_work *w = &node->work;
+
+	FK_TRY(fk_enter());
+	if (w->what != FK_FILL)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*fill = (struct cu_fill_node){.dst = (uintptr_t)w->set.dst,
+		.value = w->set.value,
+		.width = w->set.width,
+		.n = w->set.n,
+		.height = 1};
+	return fk_leave(FM_CU_SUCCESS);
+}

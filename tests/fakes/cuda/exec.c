@@ -231,6 +231,17 @@ static bool same_shape(const struct fk_plan *p, CUgraph graph)
 	return i == p->n;
 }
 
+/* As driver 580 has it: nodes that are gone count, in clones, too. */
+static bool same_numbers(const struct fk_plan *p, CUgraph graph)
+{
+	size_t i = 0;
+
+	for (CUgraphNode n = graph->first; n; n = n->next, i++)
+		if (n->number != p->step[i].node->number)
+			return false;
+	return true;
+}
+
 fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_update *result)
 {
 	FK_TRY(fk_enter());
@@ -239,7 +250,7 @@ fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_upd
 	*result = (struct cu_update){0};
 	if (!same_shape(exec->plan, graph)) {
 		result->result = 2; /* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED */
-		return fk_leave(910);
+		return fk_leave(CU_UPDATE_FAILURE);
 	}
 	update(exec, graph);
 	return fk_leave(FM_CU_SUCCESS);
@@ -382,12 +393,6 @@ static struct fk_work *step_that(CUgraphExec exec, CUgraphNode node, enum fk_wha
 	return w && w->what == what ? w : NULL;
 }
 
-static void *place_of(const struct cu_place_3d *p)
-{
-	return p->type == CU_MEMORY_HOST ? p->host : (void *)(uintptr_t)p->device;
-}
-
-/* In one dimension. */
 fm_cu_result cuGraphExecMemcpyNodeSetParams(
 	CUgraphExec exec, CUgraphNode node, const struct cu_copy_3d *copy, CUcontext ctx)
 {
@@ -395,11 +400,8 @@ fm_cu_result cuGraphExecMemcpyNodeSetParams(
 
 	FK_TRY(fk_enter_ctx());
 	w = step_that(exec, node, FK_COPY);
-	if (!w || !copy || !ctx || copy->height != 1 || copy->depth != 1)
+	if (!w || !copy || !ctx || !fk_copy_1d(copy, w))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	w->copy.src = place_of(&copy->src);
-	w->copy.dst = place_of(&copy->dst);
-	w->copy.width = copy->width;
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -456,15 +458,17 @@ fm_cu_result cuGraphExecKernelNodeSetParams(
 	return cuGraphExecKernelNodeSetParams_v2(exec, node, &k);
 }
 
-/* The new one has the part's shape. */
+/* The new one has the part's shape, and its nodes were added in the same order. */
 fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
 	struct fk_work *w;
 
 	FK_TRY(fk_enter_ctx());
 	w = can_change(exec) ? step_of(&exec->plan, node, NULL) : NULL;
-	if (!w || !fk_plan_graph(w) || !fk_graph_known(child) || !same_shape(w->plan, child))
+	if (!w || !fk_plan_graph(w) || !fk_graph_known(child))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (!same_shape(w->plan, child) || !same_numbers(w->plan, child))
+		return fk_leave(CU_UPDATE_FAILURE);
 	put(w->plan);
 	w->plan = plan(child);
 	return fk_leave(FM_CU_SUCCESS);

@@ -205,6 +205,7 @@ struct CUgraphNode_st {
 	struct fk_work work;
 	struct fk_nodes *after;
 	CUgraphNode origin; /* in the graph that its own is a clone of */
+	size_t number;      /* of those ever added to its graph; of a clone, to what it is one of */
 	bool early;         /* what it comes behind may not have ended when it begins */
 	bool mark;
 };
@@ -215,7 +216,7 @@ struct CUgraph_st {
 	struct CUgraph_st *next;
 	_Atomic unsigned refs;
 	CUgraphNode first, *last;
-	size_t n;
+	size_t n, added; /* nodes; and with those that are gone */
 };
 
 struct fk_capture {
@@ -367,6 +368,11 @@ bool fk_graph_known(CUgraph graph);
 CUgraph fk_graph_with(CUgraphNode node); /* NULL: there is none */
 bool fk_graph_by_device(CUgraph graph);  /* may the device itself launch it? */
 struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n);
+/* In one dimension; false: it is in several. */
+bool fk_copy_1d(const struct cu_copy_3d *c, struct fk_work *w);
+/* As the program does it; an error ends the work. */
+fm_cu_result fk_graph_compose(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct fk_work *work);
 fm_cu_result fk_graph_add(
 	CUgraph g, const struct fk_work *work, struct fk_nodes *after, CUgraphNode *node);
 void fk_graph_put(CUgraph g);

@@ -57,11 +57,22 @@ fm_cu_result fk_graph_add(
 	}
 	n->work = *work;
 	n->after = after;
+	n->number = g->added++;
 	*g->last = n;
 	g->last = &n->next;
 	g->n++;
 	*node = n;
 	return FM_CU_SUCCESS;
+}
+
+fm_cu_result fk_graph_compose(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct fk_work *work)
+{
+	if (!node || !fk_graph_known(graph) || (n && !deps)) {
+		fk_work_end(work);
+		return FM_CU_ERROR_INVALID_VALUE;
+	}
+	return fk_graph_add(graph, work, fk_nodes_copy(deps, n), node);
 }
 
 static CUgraph *find_graph(CUgraph graph)
@@ -216,12 +227,14 @@ static CUgraph copy(CUgraph graph)
 		if (fk_graph_add(g, &w, fk_nodes_copy(n->after->node, n->after->n), &made))
 			abort();
 		made->origin = n;
+		made->number = n->number;
 		made->early = n->early;
 	}
 	/* One may be behind one that was added later. */
 	for (CUgraphNode n = g->first; n; n = n->next)
 		for (unsigned i = 0; i < n->after->n; i++)
 			n->after->node[i] = nth(g, index_of(graph, n->after->node[i]));
+	g->added = graph->added;
 	return g;
 }
 
@@ -311,9 +324,18 @@ fm_cu_result cuGraphAddEventRecordNode(
 	struct fk_work records = {.record.event = event};
 
 	FK_TRY(fk_enter());
-	if (!node || !fk_graph_known(graph) || !fk_event_known(event) || (n && !deps))
+	if (!fk_event_known(event))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(fk_graph_add(graph, &records, fk_nodes_copy(deps, n), node));
+	return fk_leave(fk_graph_compose(node, graph, deps, n, &records));
+}
+
+fm_cu_result cuGraphAddEmptyNode(
+	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n)
+{
+	struct fk_work nothing = {0};
+
+	FK_TRY(fk_enter());
+	return fk_leave(fk_graph_compose(node, graph, deps, n, &nothing));
 }
 
 /* Of these types alone. */

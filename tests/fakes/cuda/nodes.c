@@ -238,3 +238,26 @@ fm_cu_result cuGraphBatchMemOpNodeGetParams(CUgraphNode node, struct cu_words_no
 	*words = (struct cu_words_node){.n = node->work.memop.n, .op = node->work.memop.op};
 	return fk_leave(FM_CU_SUCCESS);
 }
+
+fm_cu_result cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event)
+{
+	FK_TRY(fk_enter());
+	if (!node || !event || !fk_node_records(&node->work))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*event = node->work.record.event;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	struct fk_launch *to, *from;
+
+	FK_TRY(fk_enter());
+	to = dst ? fk_work_launch(&dst->work) : NULL;
+	from = src ? fk_work_launch(&src->work) : NULL;
+	if (!to || !from)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	to->n_attr = from->n_attr;
+	memcpy(to->attr, from->attr, sizeof(to->attr));
+	return fk_leave(FM_CU_SUCCESS);
+}

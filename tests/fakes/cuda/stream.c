@@ -165,6 +165,28 @@ fm_cu_result cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
 	return fk_leave(fk_enqueue(stream, &w, NULL));
 }
 
+fm_cu_result cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
+	const struct cu_host_node *host)
+{
+	struct fk_work w = {.what = FK_HOST, .run = run_host};
+
+	if (!host || !host->fn)
+		return FM_CU_ERROR_INVALID_VALUE;
+	w.host.fn = host->fn;
+	w.host.arg = host->arg;
+	FK_TRY(fk_enter());
+	return fk_leave(fk_graph_compose(node, graph, deps, n, &w));
+}
+
+fm_cu_result cuGraphHostNodeGetParams(CUgraphNode node, struct cu_host_node *host)
+{
+	FK_TRY(fk_enter());
+	if (node->work.what != FK_HOST || !node->work.host.fn)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*host = (struct cu_host_node){node->work.host.fn, node->work.host.arg};
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *arg, unsigned flags)
 {
 	struct fk_work w = {.what = FK_HOST,
@@ -268,15 +290,40 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 	return FM_CU_SUCCESS;
 }
 
-fm_cu_result cuStreamBatchMemOp_v2(
-	CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
+static fm_cu_result words(struct fk_work *w, unsigned n, const union fm_cu_mem_op *ops)
 {
-	struct fk_work w = {.what = FK_WORDS,
+	*w = (struct fk_work){.what = FK_WORDS,
 		.run = run_memop,
 		.end = end_memop,
 		.share = share_memop,
 		.memop.n = n};
-	fm_cu_result rc = FM_CU_SUCCESS;
+	for (unsigned i = 0; i < n; i++)
+		FK_TRY(check_memop(&ops[i]));
+	w->memop.op = malloc(n * sizeof(*ops));
+	if (!w->memop.op)
+		return CU_OUT_OF_MEMORY;
+	memcpy(w->memop.op, ops, n * sizeof(*ops));
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
+	size_t n, const struct cu_words_node *what)
+{
+	struct fk_work w;
+	fm_cu_result rc;
+
+	if (!what || !what->n || !what->op)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(fk_enter());
+	rc = words(&w, what->n, what->op);
+	return fk_leave(rc ? rc : fk_graph_compose(node, graph, deps, n, &w));
+}
+
+fm_cu_result cuStreamBatchMemOp_v2(
+	CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
+{
+	struct fk_work w;
+	fm_cu_result rc;
 
 	const char *slow = fk_env("FAKE_CUDA_SLOW_MEMOPS");
 
@@ -289,13 +336,8 @@ fm_cu_result cuStreamBatchMemOp_v2(
 	if (!n)
 		return FM_CU_SUCCESS;
 	FK_TRY(fk_enter_ctx());
-	for (unsigned i = 0; i < n && !rc; i++)
-		rc = check_memop(&ops[i]);
-	w.memop.op = rc ? NULL : malloc(n * sizeof(*ops));
-	if (!w.memop.op)
-		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
-	memcpy(w.memop.op, ops, n * sizeof(*ops));
-	return fk_leave(fk_enqueue(stream, &w, NULL));
+	rc = words(&w, n, ops);
+	return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));
 }
 
 static fm_cu_result one_memop(
