@@ -217,7 +217,7 @@ static void drop_ents(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 		if (fm_list_empty(&e->queues))
 			ent_end(b, e, now);
 		else
-			ent_refresh(b, e, now);
+			ent_put(b, e, now);
 	}
 }
 

@@ -338,7 +338,7 @@ static enum fm_shares shares_of(const struct ent *e)
 }
 
 /* What it does for others it does to all its queues, on whichever device: so all must be in the
- * background, and none beside another that is. */
+ * background, and none beside another process that is. */
 static bool is_to_make_room(const struct fm_bclient *c)
 {
 	bool for_others = false;
@@ -405,18 +405,29 @@ static void group_contended(struct fm_bridge *b, struct fm_bgroup *g)
 			client_contended(b, q->client);
 }
 
+static bool has_several_clients(const struct ent *e)
+{
+	const struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		if (q->client != fm_list_first(&e->queues, struct queue, in_ent)->client)
+			return true;
+	return false;
+}
+
 static unsigned background_of(const struct bdevice *d)
 {
 	unsigned n = 0;
 	struct ent *e;
 
 	fm_list_each (e, &d->ents, in_device)
-		n += in_background(e);
+		if (n < 2 && in_background(e))
+			n += has_several_clients(e) ? 2 : 1;
 	return FM_MIN(n, 2u);
 }
 
-/* What clients are told changes with the step between one group and two, and likewise for groups in
- * the background, and with who is first. */
+/* What clients are told changes with the step between one group and two, and likewise for processes
+ * in the background, and with who is first. */
 static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 {
 	struct ent *e, *first = first_of(d);
@@ -495,6 +506,8 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
 	ent_refresh(b, e, now);
+	if (e->dev->background > 1)
+		device_contended(b, e->dev, false);
 	if (!fm_list_empty(&e->queues))
 		return;
 	e->left_at = now;
@@ -550,6 +563,8 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
 	if (shares_of(e) != FM_SHARES_NONE)
 		client_contended(b, q->client);
+	if (e->dev->background == 1 && has_several_clients(e))
+		device_contended(b, e->dev, false);
 	NOTE_QUEUE(b, queue_added, q, b->now);
 }
 

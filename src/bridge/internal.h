@@ -34,7 +34,7 @@ struct bdevice {
 	struct fm_list ents;
 	unsigned n_ents;
 	uint64_t round;      /* last fm_bridge.round that looked at it */
-	unsigned background; /* groups with a priority below 0: none, one, more */
+	unsigned background; /* processes of groups with a priority below 0: none, one, more */
 	struct ent *first;   /* never waits for another; NULL: there is none */
 };
 

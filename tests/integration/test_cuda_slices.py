@@ -60,6 +60,22 @@ def background(stack):
     low.finish()
 
 
+def two_of_a_group(stack):
+    """Likewise two processes of one group."""
+    s = Slices(stack)
+    low = s.worker("--priority", "low", "--group", "batch")
+    other = s.worker()
+    last(low, "set 1")
+    second = s.worker("--group", "batch", behind=True)
+    last(low, f"set {OWN}")
+    check(not second.asked(), f"{second.asked()}")
+    second.kill()
+    last(low, "set 1")
+    other.finish()
+    last(low, f"set {OWN}")
+    low.finish()
+
+
 def on_two_devices(stack):
     """Its slice is that of its channels on both: the only one in the background on one has none beside another on the
     other. It gives back to each what that one had."""
@@ -120,4 +136,4 @@ def daemon_gone(stack):
 
 
 if __name__ == "__main__":
-    main(background, on_two_devices, by_wish, refused, daemon_gone)
+    main(background, two_of_a_group, on_two_devices, by_wish, refused, daemon_gone)

@@ -177,6 +177,39 @@ static void it_is_told_once_all_its_devices_were_looked_at(void **state)
 	fm_board_unmap(b.board);
 }
 
+/* They would take turns of a microsecond with each other. */
+static void two_processes_of_a_group_in_the_background(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0}, c = {0};
+
+	assert_int_equal(attach(w, &b, BOB, 33, "beta"), 0);
+	assert_int_equal(add_queue(w, &b, 0), 0);
+	assert_int_equal(attach(w, &c, ALICE, 34, "gamma"), 0);
+	assert_int_equal(name_group(w, &c, 0, "batch"), 0);
+	assert_int_equal(name_group(w, &w->a, 0, "batch"), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "batch"), 0);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_PRIORITY, -1), 0);
+	assert_true(makes_room(&w->a));
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_false(makes_room(&w->a) || makes_room(&w->z));
+	assert_int_equal(
+		tell(w, &w->a, (union fm_msg){.queue_gone = {.slot = 0}}, FM_MSG_QUEUE_GONE), 0);
+	assert_true(makes_room(&w->z));
+	assert_int_equal(add_queue_on(w, &w->a, 0, 0, "sim:1"), 0);
+	assert_true(makes_room(&w->z));
+	assert_false(makes_room(&w->a)); /* alone there */
+	assert_int_equal(add_queue(w, &c, 0), 0);
+	assert_false(makes_room(&w->z) || makes_room(&c));
+	fm_bridge_detach(w->b, c.c, w->now);
+	assert_true(makes_room(&w->z));
+	fm_board_unmap(c.board);
+	fm_bridge_detach(w->b, b.c, w->now);
+	assert_false(makes_room(&w->z));
+	fm_board_unmap(b.board);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -187,6 +220,7 @@ int main(void)
 		TEST(who_hears_is_woken),
 		TEST(groups_of_one_program),
 		TEST(none_of_its_devices_has_another_in_the_background),
+		TEST(two_processes_of_a_group_in_the_background),
 		TEST(it_is_told_once_all_its_devices_were_looked_at),
 	};
 
