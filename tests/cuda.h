@@ -337,6 +337,8 @@ struct cu_copy_2d {
 	X(cuGraphRemoveDependencies, cuGraphRemoveDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
 	X(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const struct cu_edge *edge, size_t n)) \
 	X(cuGraphAddDependencies, cuGraphAddDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
+	X(cuGraphNodeGetDependentNodes_v2, cuGraphNodeGetDependentNodes, 12030, (CUgraphNode node, CUgraphNode *of, struct cu_edge *edge, size_t *n)) \
+	X(cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependencies, 12030, (CUgraphNode node, CUgraphNode *deps, struct cu_edge *edge, size_t *n)) \
 	X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes, 10000, (CUgraphNode node, CUgraphNode *of, size_t *n)) \
 	X(cuGraphDestroyNode, cuGraphDestroyNode, 10000, (CUgraphNode node)) \
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \

@@ -25,6 +25,7 @@
  *                 shape, that the driver refuses
  *   parts N       likewise, as the part of another graph, which is changed: with nodes of each kind
  *                 that a part may have, whose results are of the last change
+ *   early N       likewise, also with kernels that may begin early
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
@@ -51,6 +52,7 @@ struct job {
 	struct conform c;
 	CUstream s;
 	CUdeviceptr x, arrived;
+	bool early; /* parts have kernels that may begin early */
 };
 
 static void kernels(struct job *j, int n)
@@ -325,34 +327,31 @@ static void mark(void *at)
  * graph inside. */
 static CUgraph capture_kinds(struct job *j, uint32_t value, uint32_t *marks)
 {
-	static CUstream beside;
-	static CUevent fork, join;
-	CUgraphNode node, nodes[1];
+	CUstream beside = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr last = j->arrived + 16, other = last + 4;
 	CUgraph graph, inner = capture(j);
-	CUdeviceptr last = j->arrived + 16;
+	CUgraphNode node, first;
 	uint32_t one = 1;
 	size_t n = 1;
 
-	if (!beside) {
-		beside = new_stream(CU_STREAM_NON_BLOCKING);
-		fork = new_event();
-		join = new_event();
-	}
 	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
 	CU(cuMemsetD32Async(j->arrived, value, 2, j->s));
-	CU(cuEventRecord(fork, j->s));
-	CU(cuStreamWaitEvent(beside, fork, 0));
+	order(j->s, beside);
 	CU(cuMemcpyDtoDAsync_v2(j->arrived + 8, j->arrived, 8, beside));
+	if (j->early) {
+		launch(j->c.fill, 1, 32, j->s, (void *[]){&other, &one, &value});
+		launch_early(j->c.fill, 1, 32, j->s, (void *[]){&last, &one, &value});
+	}
 	spins(j, 1, 100000, NODES);
 	CU(cuLaunchCooperativeKernel(
 		j->c.fill, 1, 1, 1, 32, 1, 1, 0, j->s, (void *[]){&last, &one, &value}));
-	CU(cuEventRecord(join, beside));
-	CU(cuStreamWaitEvent(j->s, join, 0));
+	order(beside, j->s);
 	CU(cuLaunchHostFunc(j->s, mark, &marks[value]));
 	CU(cuStreamEndCapture(j->s, &graph));
-	CU(cuGraphGetNodes(graph, nodes, &n));
-	CU(cuGraphAddChildGraphNode(&node, graph, nodes, 1, inner));
+	CU(cuGraphGetNodes(graph, &first, &n));
+	CU(cuGraphAddChildGraphNode(&node, graph, &first, 1, inner));
 	CU(cuGraphDestroy(inner));
+	CU(cuStreamDestroy_v2(beside));
 	return graph;
 }
 
@@ -388,6 +387,12 @@ static void parts(struct job *j, int n)
 			die("of change %u: %u, and %u marks", value, result[i], marks[value]);
 }
 
+static void early(struct job *j, int n)
+{
+	launches_apart(j->early = true);
+	parts(j, n);
+}
+
 static void nested(struct job *j, int n)
 {
 	CUgraph graph = capture(j);
@@ -405,14 +410,11 @@ static void nested(struct job *j, int n)
 static size_t capture_into(struct job *j, CUgraph graph)
 {
 	CUgraph same;
-	size_t n = 0;
 
 	CU(cuStreamBeginCaptureToGraph(j->s, graph, NULL, NULL, 0, CU_CAPTURE_RELAXED));
-	for (int i = 0; i < NODES; i++)
-		spin(&j->c, j->s, j->x, 100000);
+	spins(j, 1, 100000, NODES);
 	CU(cuStreamEndCapture(j->s, &same));
-	CU(cuGraphGetNodes(graph, NULL, &n));
-	return n;
+	return nodes_of(graph);
 }
 
 static void inside(struct job *j, int n)
@@ -564,9 +566,9 @@ static const struct {
 } commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
 	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"sizes", sizes},
 	{"clone", cloned}, {"child", child}, {"nested", nested}, {"device", by_device},
-	{"bodies", bodies}, {"frees", frees}, {"later", later}, {"parts", parts}, {"learn", learn},
-	{"inside", inside}, {"unended", unended}, {"threads", threads}, {"green", green},
-	{"default", in_default}, {"another", another}, {"newer", newer}};
+	{"bodies", bodies}, {"frees", frees}, {"later", later}, {"parts", parts}, {"early", early},
+	{"learn", learn}, {"inside", inside}, {"unended", unended}, {"threads", threads},
+	{"green", green}, {"default", in_default}, {"another", another}, {"newer", newer}};
 
 static void obey(struct job *j, const char *name, int n)
 {

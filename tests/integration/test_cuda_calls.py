@@ -192,6 +192,22 @@ def where_the_driver_wants_no_gates(stack):
             w.run("parts", 4)
 
 
+def parts_with_early_kernels(stack):
+    """What edges say stays as it is."""
+    if REAL:
+        raise Skip("not tried on a driver yet")
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        w = World(stack, start=False, **env)
+        w.run("early", 1)
+        w.fermata.start()
+        w.run("learn", 4)
+        eventually("it joins", w.group)
+        w.run("learn", 4)
+        gates = sum(q["gates"] for q in w.group()["queues"])
+        w.run("early", 4)
+        check(sum(q["gates"] for q in w.group()["queues"]) > gates, "gates were captured")
+
+
 def launches_of_who_is_stopped(stack):
     """Each burst that begins while it is stopped stands behind a gate of its own, however often that was."""
     for env in ({}, {"FERMATA_GUARDIAN": "1"}):
@@ -245,5 +261,5 @@ def nobody_to_divide_for(stack):
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
          captured_in_other_sizes, launches_captured,
-         parts_take_no_gates, where_the_driver_wants_no_gates, launches_of_who_is_stopped, captures_that_nobody_ends,
+         parts_take_no_gates, where_the_driver_wants_no_gates, parts_with_early_kernels, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -34,34 +34,78 @@
 	X(destroy, "cuGraphDestroyNode", (CUgraphNode node))                                       \
 	X(create, "cuGraphCreate", (CUgraph * graph, unsigned flags))                              \
 	X(end, "cuGraphDestroy", (CUgraph graph))
+/* Of edges that say more than "after", for which those above give an error. Since CUDA 12.3. */
+#define EDGES(X)                                                                       \
+	X(edges_before, "cuGraphNodeGetDependencies_v2",                               \
+		(CUgraphNode node, CUgraphNode * of, struct CUgraphEdgeData_st * edge, \
+			size_t * n))                                                   \
+	X(edges_after, "cuGraphNodeGetDependentNodes_v2",                              \
+		(CUgraphNode node, CUgraphNode * of, struct CUgraphEdgeData_st * edge, \
+			size_t * n))                                                   \
+	X(add_edges, "cuGraphAddDependencies_v2",                                      \
+		(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,        \
+			const struct CUgraphEdgeData_st *edge, size_t n))
 
 struct calls {
 	CALLS(FM_CUDA_MEMBER)
+	EDGES(FM_CUDA_MEMBER)
+	bool edges; /* those are there */
 };
 
 static bool find_calls(struct calls *c)
 {
 	bool all = true;
 
+	EDGES(FM_CUDA_FIND)
+	c->edges = all;
+	all = true;
 	CALLS(FM_CUDA_FIND)
 	return all;
 }
 
+/* In front of a node, or behind it: the other ends, and what each edge says. */
 struct nodes {
 	CUgraphNode *node;
+	struct CUgraphEdgeData_st *edge;
 	size_t n;
 };
 
-typedef fm_cu_result neighbours_fn(CUgraphNode node, CUgraphNode *of, size_t *n);
+enum side { BEFORE, AFTER };
+
+static bool ask(const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
+{
+	size_t room = of->n;
+
+	if (!(side == BEFORE ? c->before : c->after)(node, of->node, &of->n))
+		return true;
+	of->n = room;
+	return c->edges && !(side == BEFORE ? c->edges_before : c->edges_after)(
+				   node, of->node, of->edge, &of->n);
+}
+
+static bool add_edge(const struct calls *c, CUgraph graph, CUgraphNode from, CUgraphNode to,
+	const struct CUgraphEdgeData_st *edge)
+{
+	if (!edge->type)
+		return !c->add(graph, &from, &to, 1);
+	return !c->add_edges(graph, &from, &to, edge, 1);
+}
+
+static void nodes_free(struct nodes *of)
+{
+	free(of->node);
+	free(of->edge);
+}
 
 /* To be freed, also after an error. */
-static bool neighbours(neighbours_fn *ask, CUgraphNode node, struct nodes *of)
+static bool neighbours(const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
 {
 	*of = (struct nodes){0};
-	if (ask(node, NULL, &of->n))
+	if (!ask(c, side, node, of))
 		return false;
-	of->node = calloc(of->n + 1, sizeof(CUgraphNode));
-	return of->node && (!of->n || !ask(node, of->node, &of->n));
+	of->node = calloc(of->n + 1, sizeof(*of->node));
+	of->edge = calloc(of->n + 1, sizeof(*of->edge));
+	return of->node && of->edge && (!of->n || ask(c, side, node, of));
 }
 
 static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode other)
@@ -69,10 +113,10 @@ static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode ot
 	struct nodes before;
 	bool yes = false;
 
-	if (neighbours(c->before, node, &before))
+	if (neighbours(c, BEFORE, node, &before))
 		for (size_t i = 0; i < before.n; i++)
 			yes |= before.node[i] == other;
-	free(before.node);
+	nodes_free(&before);
 	return yes;
 }
 
@@ -80,10 +124,12 @@ static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode ot
 static bool link_all(
 	const struct calls *c, CUgraph graph, const struct nodes *before, const struct nodes *after)
 {
+	static const struct CUgraphEdgeData_st plain;
+
 	for (size_t i = 0; i < before->n; i++)
 		for (size_t k = 0; k < after->n; k++)
 			if (!comes_behind(c, after->node[k], before->node[i]) &&
-				c->add(graph, &before->node[i], &after->node[k], 1))
+				!add_edge(c, graph, before->node[i], after->node[k], &plain))
 				return false;
 	return true;
 }
@@ -91,11 +137,11 @@ static bool link_all(
 static bool take_out(const struct calls *c, CUgraph graph, CUgraphNode node)
 {
 	struct nodes before, after = {0};
-	bool yes = neighbours(c->before, node, &before) && neighbours(c->after, node, &after) &&
+	bool yes = neighbours(c, BEFORE, node, &before) && neighbours(c, AFTER, node, &after) &&
 		   link_all(c, graph, &before, &after) && !c->destroy(node);
 
-	free(before.node);
-	free(after.node);
+	nodes_free(&before);
+	nodes_free(&after);
 	return yes;
 }
 
@@ -280,14 +326,14 @@ static bool link_twin(
 {
 	const CUgraphNode is = twin_of(sorted, n, was);
 	struct nodes before;
-	bool yes = neighbours(c->before, was, &before);
+	bool yes = neighbours(c, BEFORE, was, &before);
 
 	for (size_t i = 0; yes && i < before.n; i++) {
 		CUgraphNode from = twin_of(sorted, n, before.node[i]);
 
-		yes = from && !c->add(to, &from, &is, 1);
+		yes = from && add_edge(c, to, from, is, &before.edge[i]);
 	}
-	free(before.node);
+	nodes_free(&before);
 	return yes;
 }
 

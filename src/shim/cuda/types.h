@@ -35,7 +35,6 @@ struct CUDA_MEMCPY3D_BATCH_OP_st;
 struct CUmemcpyAttributes_st;
 struct CUmemDecompressParams_st;
 struct CUarrayMapInfo_st;
-struct CUgraphEdgeData_st;
 struct CUgraphExecUpdateResultInfo_st;
 struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
@@ -44,6 +43,13 @@ struct CUDA_HOST_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+
+/* An edge of a graph: what it says besides "after". PROGRAMMATIC, from a kernel's port of that
+ * name: all its blocks have ended, or said that others may begin. */
+struct CUgraphEdgeData_st {
+	uint8_t from_port, to_port, type, reserved[5];
+};
+enum { FM_CU_EDGE_PROGRAMMATIC = 1, FM_CU_PORT_PROGRAMMATIC = 1 };
 
 struct fm_cu_kernel_node_old { /* CUDA_KERNEL_NODE_PARAMS of before CUDA 12 */
 	CUfunction function;
