@@ -35,8 +35,7 @@
  *   threads N     N captures of threads' own default streams, that end with the threads
  *   green N       N captures of streams of green contexts, that end with these
  *   default N     N launches in the legacy stream of the context that is current
- *   another HOW   another context becomes current: 1 as it is made, 2 pushed, 3 set, 4 pushed, of
- *                 green
+ *   another HOW   another context becomes current: 1 made, 2 pushed, 3 set, 4 pushed, of green
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
  *                 a look at a name that means another function since a version
  *
