@@ -97,6 +97,11 @@ void fm_cuda_becomes_current(CUcontext ctx)
 	pthread_mutex_unlock(&lock);
 }
 
+bool fm_cuda_several_contexts(void)
+{
+	return atomic_load(&several);
+}
+
 void fm_cuda_sole_made(struct fm_cuda_queue *q)
 {
 	if (q->hw.stream != FM_CU_STREAM_LEGACY || q->hw.ctx != atomic_load(&only))

@@ -223,8 +223,8 @@ typedef fm_cu_result add_in_ctx_fn(CUgraphNode *node, CUgraph graph, const CUgra
 typedef fm_cu_result add_empty_fn(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n);
 
-/* What is added is what the driver has written, a handle that it has written, or such a thing in
- * the context that is current: of copies and fills it does not tell theirs. */
+/* What is added is what the driver has written, a handle that it has written, or such a thing in a
+ * context: of copies and fills the driver does not tell theirs, so there must be one alone. */
 enum how { WRITTEN, HANDLE, IN_CONTEXT, NOTHING };
 
 static const struct kind {
@@ -269,7 +269,7 @@ static bool add(const struct kind *k, CUgraph to, const union what *what, CUgrap
 		return !((add_empty_fn *)fn)(node, to, NULL, 0);
 	if (k->how != IN_CONTEXT)
 		return !((add_fn *)fn)(node, to, NULL, 0, k->how == HANDLE ? what->handle : what);
-	return !cu->ctx_get_current(&ctx) && ctx &&
+	return !fm_cuda_several_contexts() && !cu->ctx_get_current(&ctx) && ctx &&
 	       !((add_in_ctx_fn *)fn)(node, to, NULL, 0, what, ctx);
 }
 

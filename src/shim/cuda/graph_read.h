@@ -46,7 +46,7 @@ void fm_cuda_chain_free(struct fm_cuda_chain *c);
  * are to go, too. False: the driver does not tell of it, or lets nothing be taken out. */
 bool fm_cuda_graph_bare(CUgraph graph, bool covers);
 /* Likewise: the same graph, made node by node, to be destroyed by the driver. NULL: it has nodes of
- * a kind that we do not know. */
+ * a kind that we do not know, or of which the driver does not tell all. */
 CUgraph fm_cuda_graph_anew(CUgraph graph);
 
 /* graph_early.c: what a chain is made into so that its kernels may begin early. */
