@@ -19,6 +19,7 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef void (*CUhostFn)(void *arg);
+typedef struct CUuserObject_st *CUuserObject;
 typedef void (*CUstreamCallback)(CUstream stream, fm_cu_result status, void *arg);
 
 enum {
@@ -376,6 +377,8 @@ struct cu_copy_2d {
 	X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
 	X(cuGraphGetNodes, cuGraphGetNodes, 10000, (CUgraph graph, CUgraphNode *nodes, size_t *n)) \
+	X(cuUserObjectCreate, cuUserObjectCreate, 11030, (CUuserObject *object, void *arg, CUhostFn end, unsigned refs, unsigned flags)) \
+	X(cuGraphRetainUserObject, cuGraphRetainUserObject, 11030, (CUgraph graph, CUuserObject object, unsigned n, unsigned flags)) \
 	X(cuGraphDestroy, cuGraphDestroy, 10000, (CUgraph graph)) \
 	X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, (CUgraphExec exec)) \
 	P(cuGraphUpload, cuGraphUpload, 11010, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream)) \

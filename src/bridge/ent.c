@@ -506,7 +506,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d,
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
 	ent_refresh(b, e, now);
-	if (e->dev->background > 1)
+	if (e->dev->background > 1 && in_background(e))
 		device_contended(b, e->dev, false);
 	if (!fm_list_empty(&e->queues))
 		return;
@@ -561,10 +561,10 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 		client_dirty(b, q->client);
 	fm_list_del(&e->in_recheck);
 	fm_list_add_tail(&b->recheck, &e->in_recheck);
+	if (e->dev->background == 1 && in_background(e) && has_several_clients(e))
+		device_contended(b, e->dev, false);
 	if (shares_of(e) != FM_SHARES_NONE)
 		client_contended(b, q->client);
-	if (e->dev->background == 1 && has_several_clients(e))
-		device_contended(b, e->dev, false);
 	NOTE_QUEUE(b, queue_added, q, b->now);
 }
 

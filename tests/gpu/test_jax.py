@@ -61,7 +61,7 @@ def suspended_at_random(stack):
 
 
 def the_daemon_comes_later(stack):
-    """What is captured then has gates, and is to take the place of what has none."""
+    """Its graphs are there already."""
     fermata = Fermata(stack, start=False)
     p = fermata.program([sys.executable, WORK])
     p.line("1 ")

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA program that does what it is told, so that a test can see how each call is counted. It
- * prints "ready", obeys lines on stdin, and answers each by its first word when what it started
- * has finished:
+ * A CUDA program that does what it is told (cuda_job.h), so that a test can see how each call is
+ * counted:
  *
  *   kernels N     N launches of a kernel
  *   old N         the same by the call of before CUDA 4.0
@@ -23,9 +22,6 @@
  *   later N       the captured one, made while it has no gates, and N - 1 captured anew, each an
  *                 update of it; and how many nodes there are, before and after, in one of another
  *                 shape, that the driver refuses
- *   parts N       likewise, as the part of another graph, which is changed: with nodes of each kind
- *                 that a part may have, whose results are of the last change
- *   early N       likewise, also with kernels that may begin early
  *   nested N      a captured launch of the captured one
  *   learn N       launches of a kernel of 100 us, each waited for
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
@@ -38,21 +34,8 @@
  *   another HOW   another context becomes current: 1 made, 2 pushed, 3 set, 4 pushed, of green
  *   newer 1       a fill by a function that cuGetProcAddress gives for a later version of CUDA, and
  *                 a look at a name that means another function since a version
- *
- * At the end of stdin it ends.
- *
- * usage: [--via link|dlsym|proc] [--ptds]
  */
-#include "cuda_conform.h"
-#include <signal.h>
-#include <sys/prctl.h>
-
-struct job {
-	struct conform c;
-	CUstream s;
-	CUdeviceptr x, arrived;
-	bool early; /* parts have kernels that may begin early */
-};
+#include "cuda_job.h"
 
 static void kernels(struct job *j, int n)
 {
@@ -100,8 +83,6 @@ static void streams(struct job *j, int n)
 	}
 }
 
-#define NODES 20
-
 /* Launched by N, one after the other; the graph is gone then. */
 static void replay(struct job *j, CUgraph graph, int n)
 {
@@ -132,27 +113,6 @@ static void composed(struct job *j, int n)
 		CU(cuGraphAddKernelNode_v2(&node, graph, &last, last != NULL, &kernel));
 	}
 	replay(j, graph, n);
-}
-
-static void spins(struct job *j, unsigned blocks, uint64_t ns, int n)
-{
-	for (int i = 0; i < n; i++)
-		launch(j->c.spin, blocks, 1, j->s, (void *[]){&j->x, &ns});
-}
-
-static CUgraph capture_of(struct job *j, unsigned blocks, uint64_t ns, int n)
-{
-	CUgraph graph;
-
-	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
-	spins(j, blocks, ns, n);
-	CU(cuStreamEndCapture(j->s, &graph));
-	return graph;
-}
-
-static CUgraph capture(struct job *j)
-{
-	return capture_of(j, 1, 100000, NODES);
 }
 
 static void captured(struct job *j, int n)
@@ -218,14 +178,6 @@ static void child(struct job *j, int n)
 	CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
 	CU(cuGraphDestroy(part));
 	replay(j, graph, n);
-}
-
-static size_t nodes_of(CUgraph graph)
-{
-	size_t n = 0;
-
-	CU(cuGraphGetNodes(graph, NULL, &n));
-	return n;
 }
 
 static void by_device(struct job *j, int n)
@@ -315,83 +267,6 @@ static void later(struct job *j, int n)
 	CU(cuGraphLaunch(exec, j->s));
 }
 
-static void mark(void *at)
-{
-	*(uint32_t *)at += 1;
-}
-
-#define MARKS 5 /* words of the results */
-
-/* Kernels, one of them cooperative, a fill, a copy and a host function, on two streams; then a
- * graph inside. */
-static CUgraph capture_kinds(struct job *j, uint32_t value, uint32_t *marks)
-{
-	CUstream beside = new_stream(CU_STREAM_NON_BLOCKING);
-	CUdeviceptr last = j->arrived + 16, other = last + 4;
-	CUgraph graph, inner = capture(j);
-	CUgraphNode node, first;
-	uint32_t one = 1;
-	size_t n = 1;
-
-	CU(cuStreamBeginCapture_v2(j->s, CU_CAPTURE_RELAXED));
-	CU(cuMemsetD32Async(j->arrived, value, 2, j->s));
-	order(j->s, beside);
-	CU(cuMemcpyDtoDAsync_v2(j->arrived + 8, j->arrived, 8, beside));
-	if (j->early) {
-		launch(j->c.fill, 1, 32, j->s, (void *[]){&other, &one, &value});
-		launch_early(j->c.fill, 1, 32, j->s, (void *[]){&last, &one, &value});
-	}
-	spins(j, 1, 100000, NODES);
-	CU(cuLaunchCooperativeKernel(
-		j->c.fill, 1, 1, 1, 32, 1, 1, 0, j->s, (void *[]){&last, &one, &value}));
-	order(beside, j->s);
-	CU(cuLaunchHostFunc(j->s, mark, &marks[value]));
-	CU(cuStreamEndCapture(j->s, &graph));
-	CU(cuGraphGetNodes(graph, &first, &n));
-	CU(cuGraphAddChildGraphNode(&node, graph, &first, 1, inner));
-	CU(cuGraphDestroy(inner));
-	CU(cuStreamDestroy_v2(beside));
-	return graph;
-}
-
-static void parts(struct job *j, int n)
-{
-	static CUgraphExec exec;
-	static CUgraphNode node;
-	static uint32_t marks[64];
-	struct cu_node what = {.type = 4 /* a graph */};
-	uint32_t result[MARKS], value = 0;
-	CUgraph graph, part;
-
-	for (int i = exec ? 1 : 0; i < n; i++) {
-		value = (uint32_t)i;
-		part = what.graph = capture_kinds(j, value, marks);
-		if (!exec) {
-			CU(cuGraphCreate(&graph, 0));
-			CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, part));
-			CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-		} else if (i & 1) {
-			CU(cuGraphExecChildGraphNodeSetParams(exec, node, part));
-		} else {
-			CU(cuGraphExecNodeSetParams(exec, node, &what));
-		}
-		CU(cuGraphDestroy(part));
-	}
-	marks[value] = 0;
-	CU(cuGraphLaunch(exec, j->s));
-	CU(cuStreamSynchronize(j->s));
-	CU(cuMemcpyDtoH_v2(result, j->arrived, sizeof(result)));
-	for (int i = 0; i < MARKS; i++)
-		if (result[i] != value || marks[value] != 1)
-			die("of change %u: %u, and %u marks", value, result[i], marks[value]);
-}
-
-static void early(struct job *j, int n)
-{
-	launches_apart(j->early = true);
-	parts(j, n);
-}
-
 static void nested(struct job *j, int n)
 {
 	CUgraph graph = capture(j);
@@ -429,24 +304,6 @@ static void inside(struct job *j, int n)
 	printf("its own: %zu\n", capture_into(j, empty));
 	CU(cuGraphDestroy(own));
 	CU(cuGraphDestroy(empty));
-}
-
-/* How long they take is known when they are captured. */
-static void learn(struct job *j, int n)
-{
-	for (int i = 0; i < n; i++) {
-		spin(&j->c, j->s, j->x, 100000);
-		CU(cuStreamSynchronize(j->s));
-	}
-}
-
-static void begin(struct job *j)
-{
-	j->s = new_stream(CU_STREAM_NON_BLOCKING);
-	j->x = new_words(1);
-	j->arrived = new_words(2);
-	kernels(j, 1);
-	CU(cuStreamSynchronize(j->s));
 }
 
 static void unended(struct job *j, int n)
@@ -559,42 +416,15 @@ static void newer(struct job *j, int n)
 		die("a name that has come to mean another function gives neither");
 }
 
-static const struct {
-	const char *name;
-	void (*run)(struct job *j, int n);
-} commands[] = {{"kernels", kernels}, {"old", old}, {"several", several}, {"streams", streams},
-	{"composed", composed}, {"captured", captured}, {"updates", updates}, {"sizes", sizes},
-	{"clone", cloned}, {"child", child}, {"nested", nested}, {"device", by_device},
-	{"bodies", bodies}, {"frees", frees}, {"later", later}, {"parts", parts}, {"early", early},
+static const struct command commands[] = {{"kernels", kernels}, {"old", old}, {"several", several},
+	{"streams", streams}, {"composed", composed}, {"captured", captured}, {"updates", updates},
+	{"sizes", sizes}, {"clone", cloned}, {"child", child}, {"nested", nested},
+	{"device", by_device}, {"bodies", bodies}, {"frees", frees}, {"later", later},
 	{"learn", learn}, {"inside", inside}, {"unended", unended}, {"threads", threads},
-	{"green", green}, {"default", in_default}, {"another", another}, {"newer", newer}};
-
-static void obey(struct job *j, const char *name, int n)
-{
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(commands[i].name, name))
-			continue;
-		commands[i].run(j, n);
-		CU(cuCtxSynchronize());
-		printf("%s\n", name);
-		return;
-	}
-	die("unknown command '%s'", name);
-}
+	{"green", green}, {"default", in_default}, {"another", another}, {"newer", newer},
+	{NULL, NULL}};
 
 int main(int argc, char **argv)
 {
-	struct job j = {0};
-	char name[32];
-	int n;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	conform_options(&argc, &argv);
-	conform_open(&j.c);
-	begin(&j);
-	puts("ready");
-	while (scanf("%31s %d", name, &n) == 2)
-		obey(&j, name, n);
-	return 0;
+	return job_main(argc, argv, commands);
 }

@@ -95,7 +95,8 @@ static const struct type {
 	{TYPE(struct fm_cu_location)}, {TYPE(CUstream)}, {TYPE(CUcontext)}, {TYPE(CUgreenCtx)},
 	{TYPE(CUevent)}, {TYPE(CUgraph)}, {TYPE(CUgraphExec)}, {TYPE(CUgraphNode)},
 	{TYPE(CUfunction)}, {TYPE(CUkernel)}, {TYPE(CUmodule)}, {TYPE(CUlibrary)}, {TYPE(CUarray)},
-	{TYPE(CUmemoryPool)}, {TYPE(fm_cu_host_fn)}, {TYPE(fm_cu_stream_callback)}};
+	{TYPE(CUmemoryPool)}, {TYPE(CUuserObject)}, {TYPE(fm_cu_host_fn)},
+	{TYPE(fm_cu_stream_callback)}};
 
 /* Of a declaration "TYPE name". */
 static unsigned char size_of(const char *declared, size_t len)

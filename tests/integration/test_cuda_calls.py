@@ -12,11 +12,11 @@ REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 
 
 class World:
-    def __init__(self, stack, *way, start=True, **env):
+    def __init__(self, stack, *way, start=True, name="cuda_calls", **env):
         need_cuda_shim()
         self.fermata = Fermata(stack, start=start)
         self.fermata.env = {**cuda_env(self.fermata.env), **env}
-        self.p = self.fermata.program([program("cuda_calls"), *way])
+        self.p = self.fermata.program([program(name), *way])
         self.p.line("ready")
         if start:
             self.fermata.knows(self.p.pid)
@@ -180,7 +180,6 @@ def where_the_driver_wants_no_gates(stack):
             w.run("captured", 4)  # as ever
             w = World(stack, "--via", via, start=False, **env)
             w.run("later", 1)
-            w.run("parts", 1)
             w.fermata.start()
             w.run("learn", 4)
             eventually("it joins", w.group)
@@ -189,23 +188,49 @@ def where_the_driver_wants_no_gates(stack):
             w.run("later", 4)
             before, after = map(int, re.findall(r"\d+", w.p.lines[at]))
             check(before == after > 21, f"the program's own graph, with gates, is another: {w.p.lines[at:]}")
-            w.run("parts", 4)
 
 
-def parts_with_early_kernels(stack):
-    """What edges say stays as it is."""
-    if REAL:
-        raise Skip("not tried on a driver yet")
+def changed_parts(stack, command, *way, env):
+    """A program whose part is made without gates, and then with some, that are changed three times; a check of what it says."""
+    w = World(stack, *way, start=False, name="cuda_parts", **env)
+    w.run(command, 1)
+    w.fermata.start()
+    w.run("learn", 4)
+    eventually("it joins", w.group)
+    w.run("learn", 4)
+    gates, at = sum(q["gates"] for q in w.group()["queues"]), w.p.mark()
+    w.run(command, 4)
+    check(sum(q["gates"] for q in w.group()["queues"]) > gates, f"{command} with {env}: gates were captured")
+    return w.p.lines[at:]
+
+
+def parts_are_exchanged(stack):
+    """Whichever has gates: the driver takes one whose nodes were added in the same order."""
     for env in ({}, {"FERMATA_GUARDIAN": "1"}):
-        w = World(stack, start=False, **env)
-        w.run("early", 1)
-        w.fermata.start()
-        w.run("learn", 4)
-        eventually("it joins", w.group)
+        for via in ("link", "dlsym", "proc"):
+            changed_parts(stack, "parts", "--via", via, env=env)
+
+
+def parts_that_only_the_fake_has_seen(stack):
+    """What edges say stays as it is, and who has an object of the program's is never made anew."""
+    if REAL:
+        raise Skip("not tried on a device yet")
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        changed_parts(stack, "early", env=env)
+        said = changed_parts(stack, "kept", env=env)[0]
+        check(said != "taken, gone", f"the driver has a part whose object is gone: {said}")
+
+
+def parts_whose_gates_were_taken_out(stack):
+    """Of the program's own graph: what comes then has as many nodes that are gone."""
+    if REAL:
+        raise Skip("not tried on a device yet")
+    for env in ({}, {"FERMATA_GUARDIAN": "1"}):
+        w = World(stack, name="cuda_parts", **env)
         w.run("learn", 4)
         gates = sum(q["gates"] for q in w.group()["queues"])
-        w.run("early", 4)
-        check(sum(q["gates"] for q in w.group()["queues"]) > gates, "gates were captured")
+        w.run("device", 4)
+        check(sum(q["gates"] for q in w.group()["queues"]) > gates, f"with {env}: gates were captured")
 
 
 def launches_of_who_is_stopped(stack):
@@ -260,6 +285,6 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
-         captured_in_other_sizes, launches_captured,
-         parts_take_no_gates, where_the_driver_wants_no_gates, parts_with_early_kernels, launches_of_who_is_stopped, captures_that_nobody_ends,
+         captured_in_other_sizes, launches_captured, parts_take_no_gates, where_the_driver_wants_no_gates, parts_are_exchanged,
+         parts_that_only_the_fake_has_seen, parts_whose_gates_were_taken_out, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -393,6 +393,8 @@
 	F(cuGraphAddNode, _v2, 12030, "knows whether the graph holds gates", \
 		(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, const struct CUgraphEdgeData_st *data, size_t n, struct CUgraphNodeParams_st *what)) \
 	F(cuGraphDestroy, , 10000, "follows the graph's life", (CUgraph graph)) \
+	F(cuGraphRetainUserObject, , 11030, "knows that graphs keep objects of the program's", \
+		(CUgraph graph, CUuserObject object, unsigned count, unsigned flags)) \
 	F(cuGraphInstantiate, , 10000, "knows whether the graph holds gates", \
 		(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	F(cuGraphInstantiate, _v2, 11000, "knows whether the graph holds gates", \

@@ -97,9 +97,16 @@ void fm_cuda_becomes_current(CUcontext ctx)
 	pthread_mutex_unlock(&lock);
 }
 
+static _Atomic bool green_streams;
+
+void fm_cuda_green_stream(void)
+{
+	atomic_store(&green_streams, true);
+}
+
 bool fm_cuda_several_contexts(void)
 {
-	return atomic_load(&several);
+	return atomic_load(&several) || atomic_load(&green_streams);
 }
 
 void fm_cuda_sole_made(struct fm_cuda_queue *q)

@@ -21,6 +21,7 @@ enum { UNKNOWN, PLAIN, GATED, WHOLE = 4, STATES = 7 };
 
 static _Atomic uintptr_t graphs[GRAPHS];
 static _Atomic bool entered; /* graphs that were there are captured into */
+static _Atomic bool keeping; /* some graph keeps an object of the program's */
 
 static _Atomic uintptr_t *slot_of(uintptr_t h)
 {
@@ -88,26 +89,36 @@ static CUgraph bare_clone(CUgraph graph, bool covers)
 	return NULL;
 }
 
-/* Likewise, as a part. */
-static CUgraph bare_part(CUgraph part, bool covers)
-{
-	CUgraph clone = bare_clone(part, covers);
-	CUgraph anew = clone ? fm_cuda_graph_anew(clone) : NULL;
+/* What the driver may be given instead of a graph. NULL: nothing. */
+struct bared {
+	CUgraph clone, anew; /* anew: as a part, like one that never had gates (graph_bare.c) */
+};
 
-	if (anew)
-		clone_end(clone);
-	return anew ? anew : clone;
+/* Objects that a graph keeps its clones keep, too, but nobody tells which: what is made anew would
+ * not. */
+static struct bared bared(CUgraph graph, bool covers, bool part)
+{
+	struct bared b = {.clone = bare_clone(graph, covers)};
+
+	if (b.clone && part && !atomic_load(&keeping))
+		b.anew = fm_cuda_graph_anew(b.clone);
+	return b;
+}
+
+static void bared_end(struct bared b)
+{
+	clone_end(b.clone);
+	clone_end(b.anew);
 }
 
 /* Of what we have not seen made, it may be the body of a conditional node: the part is to have no
- * gates then. NULL: it is as it is. */
-static CUgraph part_bared(CUgraph graph, CUgraph part)
+ * gates then. Returns what is to be added. */
+static CUgraph part_bared(CUgraph graph, CUgraph part, struct bared *b)
 {
-	CUgraph clone = known(graph) == UNKNOWN ? bare_part(part, true) : NULL;
-
-	if (!clone)
+	*b = known(graph) == UNKNOWN ? bared(part, true, true) : (struct bared){0};
+	if (!b->clone)
 		add(graph, known(part));
-	return clone;
+	return b->anew ? b->anew : b->clone ? b->clone : part;
 }
 
 bool fm_cuda_graph_plain(CUgraphExec exec)
@@ -204,12 +215,13 @@ fm_cu_result cuGraphClone(CUgraph *graph, CUgraph from)
 fm_cu_result cuGraphAddChildGraphNode(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)
 {
-	CUgraph clone = part_bared(graph, child);
+	struct bared b;
+	CUgraph part = part_bared(graph, child, &b);
 	fm_cu_result rc = NEXT(FM_CUDA_cuGraphAddChildGraphNode,
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
-		(node, graph, deps, n, clone ? clone : child));
+		(node, graph, deps, n, part));
 
-	clone_end(clone);
+	bared_end(b);
 	return rc;
 }
 
@@ -226,7 +238,7 @@ fm_cu_result cuGraphAddEventRecordNode(
 struct adding {
 	struct CUgraphNodeParams_st *what, copy; /* what: NULL, if the driver would not take it */
 	struct fm_cuda_args args;
-	CUgraph clone;
+	struct bared bared;
 };
 
 /* Other graphs may be in the node. One that becomes the node's own cannot be a clone. */
@@ -235,7 +247,7 @@ static void adding_begin(
 {
 	const int type = what ? what->type : FM_CU_NODE_EMPTY;
 
-	a->clone = NULL;
+	a->bared = (struct bared){0};
 	a->what = fm_cuda_node(what, &a->copy, &a->args, room);
 	if (type == FM_CU_NODE_RECORD)
 		fm_cuda_events_in_graph();
@@ -245,15 +257,13 @@ static void adding_begin(
 		return;
 	if (what->moves && known(graph) == UNKNOWN && known(what->part) & GATED)
 		make_bare(what->part, true);
-	if (what->moves)
+	if (what->moves) {
 		add(graph, known(what->part));
-	else
-		a->clone = part_bared(graph, what->part);
-	if (a->clone) {
-		a->copy = *what;
-		a->copy.part = a->clone;
-		a->what = &a->copy;
+		return;
 	}
+	a->copy = *what;
+	a->copy.part = part_bared(graph, what->part, &a->bared);
+	a->what = &a->copy;
 }
 
 fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n,
@@ -269,7 +279,7 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
 			struct CUgraphNodeParams_st *),
 		(node, graph, deps, n, a.what));
-	clone_end(a.clone);
+	bared_end(a.bared);
 	return rc;
 }
 
@@ -286,7 +296,7 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
 			size_t, struct CUgraphNodeParams_st *),
 		(node, graph, deps, data, n, a.what));
-	clone_end(a.clone);
+	bared_end(a.bared);
 	return rc;
 }
 
@@ -295,6 +305,14 @@ fm_cu_result cuGraphDestroy(CUgraph graph)
 {
 	set(graph, UNKNOWN);
 	return NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (graph));
+}
+
+fm_cu_result cuGraphRetainUserObject(
+	CUgraph graph, CUuserObject object, unsigned count, unsigned flags)
+{
+	atomic_store(&keeping, true);
+	return NEXT(FM_CUDA_cuGraphRetainUserObject, (CUgraph, CUuserObject, unsigned, unsigned),
+		(graph, object, count, flags));
 }
 
 /* --- what is launched --- */
@@ -384,19 +402,24 @@ fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
 }
 
 /* The driver takes a graph of the same shape alone: with the same gates, or without any. `call`
- * with `graph`; if that is refused, with what `bared` makes of it; and if that does not help, with
- * `graph` again, so that what the driver writes is of the program's own. */
-#define IN_ITS_SHAPE(rc, bared, graph, call)           \
-	do {                                           \
-		CUgraph own = graph, clone;            \
-                                                       \
-		rc = call;                             \
-		clone = rc ? bared(own, false) : NULL; \
-		graph = clone;                         \
-		rc = clone ? call : rc;                \
-		graph = own;                           \
-		clone_end(clone);                      \
-		rc = clone && rc ? call : rc;          \
+ * with `graph`; if that is refused, with what has none; and if that does not help, with `graph`
+ * again, so that what the driver writes is of the program's own. */
+#define IN_ITS_SHAPE(rc, graph, part, call)          \
+	do {                                         \
+		CUgraph own = graph;                 \
+		struct bared b = {0};                \
+                                                     \
+		rc = call;                           \
+		if (rc)                              \
+			b = bared(own, false, part); \
+		if ((graph = b.anew))                \
+			rc = call;                   \
+		if (rc && (graph = b.clone))         \
+			rc = call;                   \
+		graph = own;                         \
+		bared_end(b);                        \
+		if (rc && b.clone)                   \
+			rc = call;                   \
 	} while (0)
 
 static fm_cu_result updated(CUgraphExec exec, CUgraph graph, fm_cu_result rc)
@@ -411,7 +434,7 @@ fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *nod
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, bare_clone, graph,
+	IN_ITS_SHAPE(rc, graph, false,
 		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
 			(exec, graph, node, result)));
 	return updated(exec, graph, rc);
@@ -423,7 +446,7 @@ fm_cu_result cuGraphExecUpdate_v2(
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, bare_clone, graph,
+	IN_ITS_SHAPE(rc, graph, false,
 		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
 			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
 			(exec, graph, result)));
@@ -435,7 +458,7 @@ fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode no
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, bare_part, child,
+	IN_ITS_SHAPE(rc, child, true,
 		NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams,
 			(CUgraphExec, CUgraphNode, CUgraph), (exec, node, child)));
 	return rc;
@@ -461,7 +484,7 @@ fm_cu_result cuGraphExecNodeSetParams(
 	if (!part)
 		return what ? node_changes(exec, node, what) : FM_CU_ERROR_INVALID_VALUE;
 	copy = *what;
-	IN_ITS_SHAPE(rc, bare_part, copy.part, node_changes(exec, node, &copy));
+	IN_ITS_SHAPE(rc, copy.part, true, node_changes(exec, node, &copy));
 	return rc;
 }
 

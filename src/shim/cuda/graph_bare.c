@@ -17,8 +17,10 @@
 #include "graph_read.h"
 #include "shim.h"
 #include <stdlib.h>
+#include <string.h>
 
-#define DEPTH_MOST 16 /* of graphs in graphs */
+#define DEPTH_MOST 16         /* of graphs in graphs */
+#define EDGES_MOST (1u << 16) /* of a node */
 
 /* X(name here, symbol, parameters) */
 #define CALLS(X)                                                                                   \
@@ -72,40 +74,63 @@ struct nodes {
 
 enum side { BEFORE, AFTER };
 
-static bool ask(const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
-{
-	size_t room = of->n;
-
-	if (!(side == BEFORE ? c->before : c->after)(node, of->node, &of->n))
-		return true;
-	of->n = room;
-	return c->edges && !(side == BEFORE ? c->edges_before : c->edges_after)(
-				   node, of->node, of->edge, &of->n);
-}
-
-static bool add_edge(const struct calls *c, CUgraph graph, CUgraphNode from, CUgraphNode to,
-	const struct CUgraphEdgeData_st *edge)
-{
-	if (!edge->type)
-		return !c->add(graph, &from, &to, 1);
-	return !c->add_edges(graph, &from, &to, edge, 1);
-}
-
 static void nodes_free(struct nodes *of)
 {
 	free(of->node);
 	free(of->edge);
+	*of = (struct nodes){0};
+}
+
+static bool nodes_room(struct nodes *of, size_t n)
+{
+	*of = (struct nodes){calloc(n, sizeof(*of->node)), calloc(n, sizeof(*of->edge)), n};
+	return of->node && of->edge;
+}
+
+static bool plain_neighbours(
+	const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
+{
+	size_t n;
+
+	*of = (struct nodes){0};
+	if ((side == BEFORE ? c->before : c->after)(node, NULL, &n) || !nodes_room(of, n + 1))
+		return false;
+	of->n = n;
+	return !n || !(side == BEFORE ? c->before : c->after)(node, of->node, &of->n);
+}
+
+/* What edges say is asked for together with them: how many there are would be an error, too. */
+static bool neighbours_by_edges(
+	const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
+{
+	for (size_t room = 16; room <= EDGES_MOST; room *= 4) {
+		if (!nodes_room(of, room) || (side == BEFORE ? c->edges_before : c->edges_after)(
+						     node, of->node, of->edge, &of->n))
+			return false;
+		if (of->n < room)
+			return true;
+		nodes_free(of);
+	}
+	return false;
 }
 
 /* To be freed, also after an error. */
 static bool neighbours(const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
 {
-	*of = (struct nodes){0};
-	if (!ask(c, side, node, of))
-		return false;
-	of->node = calloc(of->n + 1, sizeof(*of->node));
-	of->edge = calloc(of->n + 1, sizeof(*of->edge));
-	return of->node && of->edge && (!of->n || ask(c, side, node, of));
+	if (plain_neighbours(c, side, node, of))
+		return true;
+	nodes_free(of);
+	return c->edges && neighbours_by_edges(c, side, node, of);
+}
+
+static bool add_edge(const struct calls *c, CUgraph graph, CUgraphNode from, CUgraphNode to,
+	const struct CUgraphEdgeData_st *edge)
+{
+	static const struct CUgraphEdgeData_st plain;
+
+	if (!memcmp(edge, &plain, sizeof(plain)))
+		return !c->add(graph, &from, &to, 1);
+	return !c->add_edges(graph, &from, &to, edge, 1);
 }
 
 static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode other)
@@ -124,12 +149,11 @@ static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode ot
 static bool link_all(
 	const struct calls *c, CUgraph graph, const struct nodes *before, const struct nodes *after)
 {
-	static const struct CUgraphEdgeData_st plain;
-
 	for (size_t i = 0; i < before->n; i++)
 		for (size_t k = 0; k < after->n; k++)
 			if (!comes_behind(c, after->node[k], before->node[i]) &&
-				!add_edge(c, graph, before->node[i], after->node[k], &plain))
+				!add_edge(c, graph, before->node[i], after->node[k],
+					&before->edge[i]))
 				return false;
 	return true;
 }

@@ -152,8 +152,9 @@ static inline void fm_cuda_be_careful(void)
 
 /* A thread has that one. */
 void fm_cuda_becomes_current(CUcontext ctx);
-/* More than one has ever been current. */
+/* There has been more than one, or a stream of a green one. */
 bool fm_cuda_several_contexts(void);
+void fm_cuda_green_stream(void);
 /* It has come into the map, or has gone; under the lock of the map. */
 void fm_cuda_sole_made(struct fm_cuda_queue *q);
 void fm_cuda_sole_gone(struct fm_cuda_queue *q);

@@ -205,6 +205,7 @@ fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
 
 fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)
 {
+	fm_cuda_green_stream();
 	return created(stream,
 		NEXT(FM_CUDA_cuGreenCtxStreamCreate, (CUstream *, CUgreenCtx, unsigned, int),
 			(stream, ctx, flags, spared(priority))));

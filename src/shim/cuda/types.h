@@ -19,6 +19,7 @@ typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUuserObject_st *CUuserObject;
 typedef void (*fm_cu_host_fn)(void *user);
 typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
 

@@ -220,13 +220,37 @@ static void update(CUgraphExec exec, CUgraph graph)
 	exec->plan = p;
 }
 
+static CUgraphNode nth(CUgraph graph, size_t i)
+{
+	CUgraphNode n = graph->first;
+
+	while (n && i--)
+		n = n->next;
+	return n;
+}
+
+/* Behind the same ones, whichever order those are told in. */
+static bool same_edges(const struct fk_plan *p, size_t i, CUgraph graph, CUgraphNode n)
+{
+	const struct fk_nodes *was = p->step[i].node->after;
+	unsigned same = 0;
+
+	for (size_t k = 0; k < p->n; k++)
+		for (unsigned a = 0; a < was->n; a++)
+			for (unsigned b = 0; b < n->after->n; b++)
+				same += was->node[a] == p->step[k].node &&
+					n->after->node[b] == nth(graph, k);
+	return same == was->n && same == n->after->n;
+}
+
 /* Here: as many nodes, each of the type that stood there. */
 static bool same_shape(const struct fk_plan *p, CUgraph graph)
 {
 	size_t i = 0;
 
 	for (CUgraphNode n = graph->first; n; n = n->next, i++)
-		if (i == p->n || fk_work_type(&n->work) != fk_work_type(&p->step[i].work))
+		if (i == p->n || fk_work_type(&n->work) != fk_work_type(&p->step[i].work) ||
+			!same_edges(p, i, graph, n))
 			return false;
 	return i == p->n;
 }

@@ -216,7 +216,8 @@ struct CUgraph_st {
 	struct CUgraph_st *next;
 	_Atomic unsigned refs;
 	CUgraphNode first, *last;
-	size_t n, added; /* nodes; and with those that are gone */
+	size_t n, added;        /* nodes; and with those that are gone */
+	CUuserObject object[4]; /* that it keeps; the rest NULL */
 };
 
 struct fk_capture {

@@ -4,7 +4,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OBJECTS 4u
+
 static CUgraph graphs;
+
+/* Of the program's: it ends with its last reference. */
+struct CUuserObject_st {
+	_Atomic unsigned refs;
+	CUhostFn end;
+	void *arg;
+};
+
+fm_cu_result cuUserObjectCreate(
+	CUuserObject *object, void *arg, CUhostFn end, unsigned refs, unsigned flags)
+{
+	CUuserObject o = calloc(1, sizeof(*o));
+
+	if (!o || !object || !end || !refs || flags != 1)
+		return FM_CU_ERROR_INVALID_VALUE;
+	o->refs = refs;
+	o->end = end;
+	o->arg = arg;
+	*object = o;
+	return FM_CU_SUCCESS;
+}
+
+/* One reference; flags: 1, which was the program's. */
+fm_cu_result cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned n, unsigned flags)
+{
+	size_t i = 0;
+
+	FK_TRY(fk_enter());
+	if (!fk_graph_known(graph) || !object || n != 1 || flags > 1)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	while (i < OBJECTS && graph->object[i])
+		i++;
+	if (i == OBJECTS)
+		return fk_leave(CU_OUT_OF_MEMORY);
+	graph->object[i] = object;
+	object->refs += !flags;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+static void share_objects(CUgraph to, CUgraph from)
+{
+	memcpy(to->object, from->object, sizeof(to->object));
+	for (size_t i = 0; i < OBJECTS && to->object[i]; i++)
+		to->object[i]->refs++;
+}
+
+static void put_objects(CUgraph g)
+{
+	for (size_t i = 0; i < OBJECTS && g->object[i]; i++) {
+		if (atomic_fetch_sub(&g->object[i]->refs, 1) != 1)
+			continue;
+		g->object[i]->end(g->object[i]->arg);
+		free(g->object[i]);
+	}
+}
 
 CUgraph fk_graph_new(void)
 {
@@ -29,6 +86,7 @@ void fk_graph_put(CUgraph g)
 		free(n->after);
 		free(n);
 	}
+	put_objects(g);
 	free(g);
 }
 
@@ -235,6 +293,7 @@ static CUgraph copy(CUgraph graph)
 		for (unsigned i = 0; i < n->after->n; i++)
 			n->after->node[i] = nth(g, index_of(graph, n->after->node[i]));
 	g->added = graph->added;
+	share_objects(g, graph);
 	return g;
 }
 
