@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that do what they are told: they print "ready", obey lines on stdin, each a command and a
- * number, and answer each by its first word when what it started has finished. At the end of stdin
- * they end.
+ * Programs that do what they are told: they print "ready", obey lines on stdin, each a command and
+ * a number, and answer each by its first word when what it started has finished. At the end of
+ * stdin they end.
  *
  * usage: [--via link|dlsym|proc] [--ptds]
  */

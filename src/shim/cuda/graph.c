@@ -246,6 +246,7 @@ static void adding_begin(
 	struct adding *a, CUgraph graph, struct CUgraphNodeParams_st *what, void *room)
 {
 	const int type = what ? what->type : FM_CU_NODE_EMPTY;
+	CUgraph part;
 
 	a->bared = (struct bared){0};
 	a->what = fm_cuda_node(what, &a->copy, &a->args, room);
@@ -261,8 +262,11 @@ static void adding_begin(
 		add(graph, known(what->part));
 		return;
 	}
+	part = part_bared(graph, what->part, &a->bared);
+	if (part == what->part)
+		return;
 	a->copy = *what;
-	a->copy.part = part_bared(graph, what->part, &a->bared);
+	a->copy.part = part;
 	a->what = &a->copy;
 }
 
