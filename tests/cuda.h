@@ -338,8 +338,6 @@ struct cu_copy_2d {
 	X(cuGraphRemoveDependencies, cuGraphRemoveDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
 	X(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const struct cu_edge *edge, size_t n)) \
 	X(cuGraphAddDependencies, cuGraphAddDependencies, 10000, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)) \
-	X(cuGraphNodeGetDependentNodes_v2, cuGraphNodeGetDependentNodes, 12030, (CUgraphNode node, CUgraphNode *of, struct cu_edge *edge, size_t *n)) \
-	X(cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependencies, 12030, (CUgraphNode node, CUgraphNode *deps, struct cu_edge *edge, size_t *n)) \
 	X(cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes, 10000, (CUgraphNode node, CUgraphNode *of, size_t *n)) \
 	X(cuGraphDestroyNode, cuGraphDestroyNode, 10000, (CUgraphNode node)) \
 	X(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000, (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
@@ -359,7 +357,6 @@ struct cu_copy_2d {
 	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, (CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *kernel)) \
 	X(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, 11010, (CUgraphExec exec, CUgraphNode node, CUgraph child)) \
 	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, (CUgraphExec exec, CUgraphNode node, struct cu_node *what)) \
-	X(cuGraphAddEmptyNode, cuGraphAddEmptyNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n)) \
 	X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_copy_3d *copy, CUcontext ctx)) \
 	X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_fill_node *fill, CUcontext ctx)) \
 	X(cuGraphAddHostNode, cuGraphAddHostNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, const struct cu_host_node *host)) \
@@ -367,7 +364,6 @@ struct cu_copy_2d {
 	X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, (CUgraphNode node, struct cu_copy_3d *copy)) \
 	X(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, (CUgraphNode node, struct cu_fill_node *fill)) \
 	X(cuGraphHostNodeGetParams, cuGraphHostNodeGetParams, 10000, (CUgraphNode node, struct cu_host_node *host)) \
-	X(cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, 11010, (CUgraphNode node, CUevent *event)) \
 	X(cuGraphKernelNodeCopyAttributes, cuGraphKernelNodeCopyAttributes, 11000, (CUgraphNode dst, CUgraphNode src)) \
 	X(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child)) \
 	X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \

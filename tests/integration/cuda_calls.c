@@ -340,18 +340,6 @@ static void threads(struct job *j, int n)
 	}
 }
 
-static CUgreenCtx new_green(struct job *j)
-{
-	struct cu_resource whole;
-	CUdevResourceDesc desc;
-	CUgreenCtx green;
-
-	CU(cuDeviceGetDevResource(j->c.dev, &whole, CU_RESOURCE_SM));
-	CU(cuDevResourceGenerateDesc(&desc, &whole, 1));
-	CU(cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
-	return green;
-}
-
 static void green(struct job *j, int n)
 {
 	for (int i = 0; i < n; i++) {

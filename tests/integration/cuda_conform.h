@@ -227,22 +227,6 @@ static inline void launch(CUfunction f, unsigned grid, unsigned block, CUstream 
 	CU(cuLaunchKernel(f, grid, 1, 1, block, 1, 1, 0, s, params, NULL));
 }
 
-/* It may begin before the one in front of it ends. Where the device cannot do that, the driver says
- * so. */
-static inline void launch_early(
-	CUfunction f, unsigned grid, unsigned block, CUstream s, void **params)
-{
-	struct cu_launch_attribute early = {
-		.id = CU_LAUNCH_SERIALIZATION, .value.serialization = 1};
-	struct cu_launch_config config = {.grid = {grid, 1, 1},
-		.block = {block, 1, 1},
-		.stream = s,
-		.attrs = &early,
-		.attr_count = 1};
-
-	CU(cuLaunchKernelEx(&config, f, params, NULL));
-}
-
 static inline void mix(struct conform *c, CUstream s, CUdeviceptr x, uint32_t number)
 {
 	uint32_t n = WORDS, rounds = 40;

@@ -418,6 +418,8 @@ static void context_ends_beside(struct conform *c)
 /* Kernels with data of their own that may overlap: their edges say so, and it is as natively. */
 static void overlap(struct conform *c)
 {
+	struct cu_launch_attribute early = {
+		.id = CU_LAUNCH_SERIALIZATION, .value.serialization = 1};
 	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
 	uint32_t n = WORDS / 16, number = 3;
 	CUdeviceptr x = new_words(45);
@@ -429,8 +431,13 @@ static void overlap(struct conform *c)
 	begin(s);
 	for (unsigned i = 0; i < 8; i++) {
 		CUdeviceptr part = x + i * 2 * n * sizeof(n);
+		struct cu_launch_config config = {.grid = {16, 1, 1},
+			.block = {BLOCK, 1, 1},
+			.stream = s,
+			.attrs = &early,
+			.attr_count = 1};
 
-		launch_early(g.chain, 16, BLOCK, s, (void *[]){&part, &n, &number});
+		CU(cuLaunchKernelEx(&config, g.chain, (void *[]){&part, &n, &number}, NULL));
 	}
 	exec = instantiate(end(s));
 	launches_apart(0);

@@ -62,6 +62,18 @@ static inline size_t nodes_of(CUgraph graph)
 	return n;
 }
 
+static inline CUgreenCtx new_green(struct job *j)
+{
+	struct cu_resource whole;
+	CUdevResourceDesc desc;
+	CUgreenCtx green;
+
+	CU(cuDeviceGetDevResource(j->c.dev, &whole, CU_RESOURCE_SM));
+	CU(cuDevResourceGenerateDesc(&desc, &whole, 1));
+	CU(cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
+	return green;
+}
+
 static inline void begin(struct job *j)
 {
 	j->s = new_stream(CU_STREAM_NON_BLOCKING);

@@ -6,9 +6,11 @@
  *   parts N       the first time it makes the graph; then up to N - 1 times its part is captured
  *                 anew, and exchanged. With nodes of each kind that a part may have; the results
  *                 are of the last change
- *   early N       likewise, also with kernels that may begin early
- *   kept N        likewise, where each part keeps an object of the program's; and whether the
- *                 driver took the last, and whether its object is gone
+ *   kept N        likewise, where each part keeps an object of the program's; and what
+ *                 the driver said to the last
+ *   asked N       likewise, without objects
+ *   another 1     a second context is made; the first one is current again
+ *   green 1       a stream of a green context is made
  *   device N      the first time it makes a graph with a captured part, for launches by the device
  *                 itself; then likewise
  */
@@ -17,7 +19,7 @@
 #define PARTS 64u
 #define MARKS 5 /* words of the results */
 
-static bool with_early, with_objects;
+static bool with_objects;
 static uint32_t marks[PARTS], gone[PARTS];
 
 static void mark(void *at)
@@ -30,7 +32,7 @@ static void mark(void *at)
 static CUgraph capture_kinds(struct job *j, uint32_t value)
 {
 	CUstream beside = new_stream(CU_STREAM_NON_BLOCKING);
-	CUdeviceptr last = j->arrived + 16, other = last + 4;
+	CUdeviceptr last = j->arrived + 16;
 	CUgraph graph, inner = capture(j);
 	CUgraphNode node, first;
 	uint32_t one = 1;
@@ -40,10 +42,6 @@ static CUgraph capture_kinds(struct job *j, uint32_t value)
 	CU(cuMemsetD32Async(j->arrived, value, 2, j->s));
 	order(j->s, beside);
 	CU(cuMemcpyDtoDAsync_v2(j->arrived + 8, j->arrived, 8, beside));
-	if (with_early) {
-		launch(j->c.fill, 1, 32, j->s, (void *[]){&other, &one, &value});
-		launch_early(j->c.fill, 1, 32, j->s, (void *[]){&last, &one, &value});
-	}
 	spins(j, 1, 100000, NODES);
 	CU(cuLaunchCooperativeKernel(
 		j->c.fill, 1, 1, 1, 32, 1, 1, 0, j->s, (void *[]){&last, &one, &value}));
@@ -123,22 +121,35 @@ static void parts(struct job *j, int n)
 			die("of change %u: %u, and %u marks", value, result[i], marks[value]);
 }
 
-static void early(struct job *j, int n)
+static void asked(struct job *j, int n)
 {
-	launches_apart(with_early = true);
-	parts(j, n);
+	static struct exec e;
+	fm_cu_result rc = parts_of(j, &e, n);
+
+	CU(cuGraphLaunch(e.exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	puts(!rc ? gone[n - 1] ? "taken without its object" : "taken" : "refused");
 }
 
 static void kept(struct job *j, int n)
 {
-	static struct exec e;
-	fm_cu_result rc;
-
 	with_objects = true;
-	rc = parts_of(j, &e, n);
-	CU(cuGraphLaunch(e.exec, j->s));
-	CU(cuStreamSynchronize(j->s));
-	printf("%s, %s\n", rc ? "refused" : "taken", gone[n - 1] ? "gone" : "there");
+	asked(j, n);
+}
+
+static void another(struct job *j, int n)
+{
+	CUcontext ctx;
+
+	CU(cuCtxCreate_v2(&ctx, 0, j->c.dev));
+	CU(cuCtxSetCurrent(j->c.ctx));
+}
+
+static void green(struct job *j, int n)
+{
+	CUstream s;
+
+	CU(cuGreenCtxStreamCreate(&s, new_green(j), CU_STREAM_NON_BLOCKING, 0));
 }
 
 static void device(struct job *j, int n)
@@ -157,8 +168,8 @@ static void device(struct job *j, int n)
 	CU(cuGraphLaunch(e.exec, j->s));
 }
 
-static const struct command commands[] = {{"learn", learn}, {"parts", parts}, {"early", early},
-	{"kept", kept}, {"device", device}, {NULL, NULL}};
+static const struct command commands[] = {{"learn", learn}, {"parts", parts}, {"kept", kept},
+	{"asked", asked}, {"another", another}, {"green", green}, {"device", device}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -190,10 +190,11 @@ def where_the_driver_wants_no_gates(stack):
             check(before == after > 21, f"the program's own graph, with gates, is another: {w.p.lines[at:]}")
 
 
-def changed_parts(stack, command, *way, env):
-    """A program whose part is made without gates, and then with some, that are changed three times; a check of what it says."""
+def changed_parts(stack, command, *way, first=(), env):
+    """What a program says whose part is made without gates, and exchanged three times for one with some."""
     w = World(stack, *way, start=False, name="cuda_parts", **env)
-    w.run(command, 1)
+    for what in (*first, command):
+        w.run(what, 1)
     w.fermata.start()
     w.run("learn", 4)
     eventually("it joins", w.group)
@@ -211,14 +212,14 @@ def parts_are_exchanged(stack):
             changed_parts(stack, "parts", "--via", via, env=env)
 
 
-def parts_that_only_the_fake_has_seen(stack):
-    """What edges say stays as it is, and who has an object of the program's is never made anew."""
+def parts_that_are_not_made_anew(stack):
+    """Those that would lose what a graph keeps for the program, or might come to another context: the driver's answer stands."""
     if REAL:
         raise Skip("not tried on a device yet")
     for env in ({}, {"FERMATA_GUARDIAN": "1"}):
-        changed_parts(stack, "early", env=env)
-        said = changed_parts(stack, "kept", env=env)[0]
-        check(said != "taken, gone", f"the driver has a part whose object is gone: {said}")
+        for command, first in (("kept", ()), ("asked", ("another",)), ("asked", ("green",))):
+            said = changed_parts(stack, command, first=first, env=env)[0]
+            check(said == "refused", f"{command} behind {first} with {env}: {said}")
 
 
 def parts_whose_gates_were_taken_out(stack):
@@ -286,5 +287,5 @@ def nobody_to_divide_for(stack):
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
          captured_in_other_sizes, launches_captured, parts_take_no_gates, where_the_driver_wants_no_gates, parts_are_exchanged,
-         parts_that_only_the_fake_has_seen, parts_whose_gates_were_taken_out, launches_of_who_is_stopped, captures_that_nobody_ends,
+         parts_that_are_not_made_anew, parts_whose_gates_were_taken_out, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

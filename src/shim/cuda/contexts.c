@@ -97,7 +97,7 @@ void fm_cuda_becomes_current(CUcontext ctx)
 	pthread_mutex_unlock(&lock);
 }
 
-static _Atomic bool green_streams;
+static _Atomic bool green_streams; /* for good: what they are given is not the current one's */
 
 void fm_cuda_green_stream(void)
 {

@@ -17,10 +17,8 @@
 #include "graph_read.h"
 #include "shim.h"
 #include <stdlib.h>
-#include <string.h>
 
-#define DEPTH_MOST 16         /* of graphs in graphs */
-#define EDGES_MOST (1u << 16) /* of a node */
+#define DEPTH_MOST 16 /* of graphs in graphs */
 
 /* X(name here, symbol, parameters) */
 #define CALLS(X)                                                                                   \
@@ -36,101 +34,34 @@
 	X(destroy, "cuGraphDestroyNode", (CUgraphNode node))                                       \
 	X(create, "cuGraphCreate", (CUgraph * graph, unsigned flags))                              \
 	X(end, "cuGraphDestroy", (CUgraph graph))
-/* Of edges that say more than "after", for which those above give an error. Since CUDA 12.3. */
-#define EDGES(X)                                                                       \
-	X(edges_before, "cuGraphNodeGetDependencies_v2",                               \
-		(CUgraphNode node, CUgraphNode * of, struct CUgraphEdgeData_st * edge, \
-			size_t * n))                                                   \
-	X(edges_after, "cuGraphNodeGetDependentNodes_v2",                              \
-		(CUgraphNode node, CUgraphNode * of, struct CUgraphEdgeData_st * edge, \
-			size_t * n))                                                   \
-	X(add_edges, "cuGraphAddDependencies_v2",                                      \
-		(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,        \
-			const struct CUgraphEdgeData_st *edge, size_t n))
 
 struct calls {
 	CALLS(FM_CUDA_MEMBER)
-	EDGES(FM_CUDA_MEMBER)
-	bool edges; /* those are there */
 };
 
 static bool find_calls(struct calls *c)
 {
 	bool all = true;
 
-	EDGES(FM_CUDA_FIND)
-	c->edges = all;
-	all = true;
 	CALLS(FM_CUDA_FIND)
 	return all;
 }
 
-/* In front of a node, or behind it: the other ends, and what each edge says. */
 struct nodes {
 	CUgraphNode *node;
-	struct CUgraphEdgeData_st *edge;
 	size_t n;
 };
 
-enum side { BEFORE, AFTER };
-
-static void nodes_free(struct nodes *of)
-{
-	free(of->node);
-	free(of->edge);
-	*of = (struct nodes){0};
-}
-
-static bool nodes_room(struct nodes *of, size_t n)
-{
-	*of = (struct nodes){calloc(n, sizeof(*of->node)), calloc(n, sizeof(*of->edge)), n};
-	return of->node && of->edge;
-}
-
-static bool plain_neighbours(
-	const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
-{
-	size_t n;
-
-	*of = (struct nodes){0};
-	if ((side == BEFORE ? c->before : c->after)(node, NULL, &n) || !nodes_room(of, n + 1))
-		return false;
-	of->n = n;
-	return !n || !(side == BEFORE ? c->before : c->after)(node, of->node, &of->n);
-}
-
-/* What edges say is asked for together with them: how many there are would be an error, too. */
-static bool neighbours_by_edges(
-	const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
-{
-	for (size_t room = 16; room <= EDGES_MOST; room *= 4) {
-		if (!nodes_room(of, room) || (side == BEFORE ? c->edges_before : c->edges_after)(
-						     node, of->node, of->edge, &of->n))
-			return false;
-		if (of->n < room)
-			return true;
-		nodes_free(of);
-	}
-	return false;
-}
+typedef fm_cu_result neighbours_fn(CUgraphNode node, CUgraphNode *of, size_t *n);
 
 /* To be freed, also after an error. */
-static bool neighbours(const struct calls *c, enum side side, CUgraphNode node, struct nodes *of)
+static bool neighbours(neighbours_fn *ask, CUgraphNode node, struct nodes *of)
 {
-	if (plain_neighbours(c, side, node, of))
-		return true;
-	nodes_free(of);
-	return c->edges && neighbours_by_edges(c, side, node, of);
-}
-
-static bool add_edge(const struct calls *c, CUgraph graph, CUgraphNode from, CUgraphNode to,
-	const struct CUgraphEdgeData_st *edge)
-{
-	static const struct CUgraphEdgeData_st plain;
-
-	if (!memcmp(edge, &plain, sizeof(plain)))
-		return !c->add(graph, &from, &to, 1);
-	return !c->add_edges(graph, &from, &to, edge, 1);
+	*of = (struct nodes){0};
+	if (ask(node, NULL, &of->n))
+		return false;
+	of->node = calloc(of->n + 1, sizeof(CUgraphNode));
+	return of->node && (!of->n || !ask(node, of->node, &of->n));
 }
 
 static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode other)
@@ -138,10 +69,10 @@ static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode ot
 	struct nodes before;
 	bool yes = false;
 
-	if (neighbours(c, BEFORE, node, &before))
+	if (neighbours(c->before, node, &before))
 		for (size_t i = 0; i < before.n; i++)
 			yes |= before.node[i] == other;
-	nodes_free(&before);
+	free(before.node);
 	return yes;
 }
 
@@ -152,8 +83,7 @@ static bool link_all(
 	for (size_t i = 0; i < before->n; i++)
 		for (size_t k = 0; k < after->n; k++)
 			if (!comes_behind(c, after->node[k], before->node[i]) &&
-				!add_edge(c, graph, before->node[i], after->node[k],
-					&before->edge[i]))
+				c->add(graph, &before->node[i], &after->node[k], 1))
 				return false;
 	return true;
 }
@@ -161,11 +91,11 @@ static bool link_all(
 static bool take_out(const struct calls *c, CUgraph graph, CUgraphNode node)
 {
 	struct nodes before, after = {0};
-	bool yes = neighbours(c, BEFORE, node, &before) && neighbours(c, AFTER, node, &after) &&
+	bool yes = neighbours(c->before, node, &before) && neighbours(c->after, node, &after) &&
 		   link_all(c, graph, &before, &after) && !c->destroy(node);
 
-	nodes_free(&before);
-	nodes_free(&after);
+	free(before.node);
+	free(after.node);
 	return yes;
 }
 
@@ -244,33 +174,24 @@ typedef fm_cu_result add_fn(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, const void *what);
 typedef fm_cu_result add_in_ctx_fn(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
 	size_t n, const void *what, CUcontext ctx);
-typedef fm_cu_result add_empty_fn(
-	CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n);
 
-/* What is added is what the driver has written, a handle that it has written, or such a thing in a
- * context: of copies and fills the driver does not tell theirs, so there must be one alone. */
-enum how { WRITTEN, HANDLE, IN_CONTEXT, NOTHING };
-
+/* Of copies and fills the driver does not tell the context, so there must be one alone. Other kinds
+ * are not made anew. */
 static const struct kind {
-	enum how how;
 	const char *get, *add;
+	bool in_ctx;
 } kinds[] = {
-	[FM_CU_NODE_KERNEL] = {WRITTEN, "cuGraphKernelNodeGetParams_v2", "cuGraphAddKernelNode_v2"},
-	[FM_CU_NODE_COPY] = {IN_CONTEXT, "cuGraphMemcpyNodeGetParams", "cuGraphAddMemcpyNode"},
-	[FM_CU_NODE_FILL] = {IN_CONTEXT, "cuGraphMemsetNodeGetParams", "cuGraphAddMemsetNode"},
-	[FM_CU_NODE_HOST] = {WRITTEN, "cuGraphHostNodeGetParams", "cuGraphAddHostNode"},
-	[FM_CU_NODE_GRAPH] = {HANDLE, "cuGraphChildGraphNodeGetGraph", "cuGraphAddChildGraphNode"},
-	[FM_CU_NODE_EMPTY] = {NOTHING, "cuGraphNodeGetType", "cuGraphAddEmptyNode"},
-	[FM_CU_NODE_WAIT] = {HANDLE, "cuGraphEventWaitNodeGetEvent", "cuGraphAddEventWaitNode"},
-	[FM_CU_NODE_RECORD] = {HANDLE, "cuGraphEventRecordNodeGetEvent",
-		"cuGraphAddEventRecordNode"},
-	[FM_CU_NODE_WORDS] = {WRITTEN, "cuGraphBatchMemOpNodeGetParams",
-		"cuGraphAddBatchMemOpNode"},
+	[FM_CU_NODE_KERNEL] = {"cuGraphKernelNodeGetParams_v2", "cuGraphAddKernelNode_v2", false},
+	[FM_CU_NODE_COPY] = {"cuGraphMemcpyNodeGetParams", "cuGraphAddMemcpyNode", true},
+	[FM_CU_NODE_FILL] = {"cuGraphMemsetNodeGetParams", "cuGraphAddMemsetNode", true},
+	[FM_CU_NODE_HOST] = {"cuGraphHostNodeGetParams", "cuGraphAddHostNode", false},
+	[FM_CU_NODE_GRAPH] = {"cuGraphChildGraphNodeGetGraph", "cuGraphAddChildGraphNode", false},
+	[FM_CU_NODE_WORDS] = {"cuGraphBatchMemOpNodeGetParams", "cuGraphAddBatchMemOpNode", false},
 };
 
 /* Room for what the driver writes of a node of any kind: a copy's are 200 bytes. */
 union what {
-	void *handle;
+	CUgraph part;
 	uint64_t room[32];
 };
 
@@ -281,7 +202,7 @@ struct twin {
 
 static CUgraph anew(const struct calls *c, CUgraph graph, int depth);
 
-static bool add(const struct kind *k, CUgraph to, const union what *what, CUgraphNode *node)
+static bool add(const struct kind *k, CUgraph to, const void *what, CUgraphNode *node)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	void *fn = fm_cuda_symbol(k->add);
@@ -289,12 +210,21 @@ static bool add(const struct kind *k, CUgraph to, const union what *what, CUgrap
 
 	if (!fn || !cu)
 		return false;
-	if (k->how == NOTHING)
-		return !((add_empty_fn *)fn)(node, to, NULL, 0);
-	if (k->how != IN_CONTEXT)
-		return !((add_fn *)fn)(node, to, NULL, 0, k->how == HANDLE ? what->handle : what);
+	if (!k->in_ctx)
+		return !((add_fn *)fn)(node, to, NULL, 0, what);
 	return !fm_cuda_several_contexts() && !cu->ctx_get_current(&ctx) && ctx &&
 	       !((add_in_ctx_fn *)fn)(node, to, NULL, 0, what, ctx);
+}
+
+static bool add_part(const struct calls *c, const struct kind *k, CUgraph to, CUgraph part,
+	CUgraphNode *node, int depth)
+{
+	CUgraph made = anew(c, part, depth + 1);
+	bool yes = made && add(k, to, made, node);
+
+	if (made)
+		c->end(made);
+	return yes;
 }
 
 static bool same_attributes(CUgraphNode node, CUgraphNode was)
@@ -308,11 +238,9 @@ static bool same_attributes(CUgraphNode node, CUgraphNode was)
 static bool make_twin(const struct calls *c, CUgraph to, struct twin *t, int depth)
 {
 	union what what = {0};
-	CUgraph part = NULL;
 	const struct kind *k;
 	get_fn *get;
 	int type;
-	bool yes;
 
 	if (c->type(t->was, &type) || (size_t)type >= FM_ARRAY_LEN(kinds) || !kinds[type].get)
 		return false;
@@ -321,12 +249,9 @@ static bool make_twin(const struct calls *c, CUgraph to, struct twin *t, int dep
 	if (!get || get(t->was, &what))
 		return false;
 	if (type == FM_CU_NODE_GRAPH)
-		what.handle = part = anew(c, what.handle, depth + 1);
-	yes = (type != FM_CU_NODE_GRAPH || part) && add(k, to, &what, &t->is) &&
-	      (type != FM_CU_NODE_KERNEL || same_attributes(t->is, t->was));
-	if (part)
-		c->end(part);
-	return yes;
+		return add_part(c, k, to, what.part, &t->is, depth);
+	return add(k, to, &what, &t->is) &&
+	       (type != FM_CU_NODE_KERNEL || same_attributes(t->is, t->was));
 }
 
 static int by_name(const void *left, const void *right)
@@ -350,14 +275,14 @@ static bool link_twin(
 {
 	const CUgraphNode is = twin_of(sorted, n, was);
 	struct nodes before;
-	bool yes = neighbours(c, BEFORE, was, &before);
+	bool yes = neighbours(c->before, was, &before);
 
 	for (size_t i = 0; yes && i < before.n; i++) {
 		CUgraphNode from = twin_of(sorted, n, before.node[i]);
 
-		yes = from && add_edge(c, to, from, is, &before.edge[i]);
+		yes = from && !c->add(to, &from, &is, 1);
 	}
-	nodes_free(&before);
+	free(before.node);
 	return yes;
 }
 

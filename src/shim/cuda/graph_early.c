@@ -9,7 +9,16 @@
 #include "shim.h"
 #include <stdlib.h>
 
+/* Of the driver's interface: an edge from a kernel whose blocks have all ended, or said that others
+ * may begin. */
+#define PORT_PROGRAMMATIC 1u
+#define EDGE_PROGRAMMATIC 1u
+
 #define BY_PRIORITY 8u /* a flag of an instantiation: as each node has it */
+
+struct edge {
+	uint8_t from_port, to_port, type, reserved[5];
+};
 
 /* X(name here, symbol, parameters) */
 #define CALLS(X)                                                                                \
@@ -19,7 +28,7 @@
 		(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n))      \
 	X(add, "cuGraphAddDependencies_v2",                                                     \
 		(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,                 \
-			const struct CUgraphEdgeData_st *edge, size_t n))                       \
+			const struct edge *edge, size_t n))                                     \
 	X(instantiate, "cuGraphInstantiateWithFlags",                                           \
 		(CUgraphExec * exec, CUgraph graph, unsigned long long flags))
 
@@ -38,7 +47,7 @@ static bool find_calls(struct calls *c)
 /* In the clone: the nodes of the chain, then both ends of each edge that is to be another one. */
 struct nodes {
 	CUgraphNode *node, *from, *to;
-	struct CUgraphEdgeData_st *edge;
+	struct edge *edge;
 	size_t edges;
 };
 
@@ -71,8 +80,8 @@ static bool find_nodes(
 		if (call->find(&n->from[n->edges], c->link[i].front, clone))
 			return false;
 		n->to[n->edges] = n->node[i];
-		n->edge[n->edges++] = (struct CUgraphEdgeData_st){
-			.from_port = FM_CU_PORT_PROGRAMMATIC, .type = FM_CU_EDGE_PROGRAMMATIC};
+		n->edge[n->edges++] =
+			(struct edge){.from_port = PORT_PROGRAMMATIC, .type = EDGE_PROGRAMMATIC};
 	}
 	for (unsigned i = 0; i < c->seams; i++)
 		if (call->find(&n->node[c->n + i], c->seam[i].node, clone))

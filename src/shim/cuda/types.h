@@ -36,6 +36,7 @@ struct CUDA_MEMCPY3D_BATCH_OP_st;
 struct CUmemcpyAttributes_st;
 struct CUmemDecompressParams_st;
 struct CUarrayMapInfo_st;
+struct CUgraphEdgeData_st;
 struct CUgraphExecUpdateResultInfo_st;
 struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
@@ -44,13 +45,6 @@ struct CUDA_HOST_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_st;
 struct CUDA_KERNEL_NODE_PARAMS_v2_st;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
-
-/* An edge of a graph: what it says besides "after". PROGRAMMATIC, from a kernel's port of that
- * name: all its blocks have ended, or said that others may begin. */
-struct CUgraphEdgeData_st {
-	uint8_t from_port, to_port, type, reserved[5];
-};
-enum { FM_CU_EDGE_PROGRAMMATIC = 1, FM_CU_PORT_PROGRAMMATIC = 1 };
 
 struct fm_cu_kernel_node_old { /* CUDA_KERNEL_NODE_PARAMS of before CUDA 12 */
 	CUfunction function;
@@ -85,7 +79,6 @@ enum {
 	FM_CU_NODE_HOST = 3,
 	FM_CU_NODE_GRAPH = 4,
 	FM_CU_NODE_EMPTY = 5,
-	FM_CU_NODE_WAIT = 6,
 	FM_CU_NODE_RECORD = 7,
 	FM_CU_NODE_ALLOCATES = 10,
 	FM_CU_NODE_FREES = 11,

@@ -388,15 +388,6 @@ fm_cu_result cuGraphAddEventRecordNode(
 	return fk_leave(fk_graph_compose(node, graph, deps, n, &records));
 }
 
-fm_cu_result cuGraphAddEmptyNode(
-	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n)
-{
-	struct fk_work nothing = {0};
-
-	FK_TRY(fk_enter());
-	return fk_leave(fk_graph_compose(node, graph, deps, n, &nothing));
-}
-
 /* Of these types alone. */
 fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *deps,
 	const void *edges, size_t n, struct cu_node *what)

@@ -50,29 +50,6 @@ fm_cu_result cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, siz
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-static struct cu_edge edge_to(CUgraphNode from, CUgraphNode to)
-{
-	bool early = to->early && fk_work_launch(&from->work);
-
-	return early ? (struct cu_edge){.from_port = 1, .type = 1} : (struct cu_edge){0};
-}
-
-fm_cu_result cuGraphNodeGetDependencies_v2(
-	CUgraphNode node, CUgraphNode *deps, struct cu_edge *edge, size_t *n)
-{
-	FK_TRY(fk_enter());
-	if (!node || !n || (deps && !edge && node->early))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	if (!deps || *n > node->after->n)
-		*n = node->after->n;
-	for (size_t i = 0; deps && i < *n; i++) {
-		deps[i] = node->after->node[i];
-		if (edge)
-			edge[i] = edge_to(deps[i], node);
-	}
-	return fk_leave(FM_CU_SUCCESS);
-}
-
 fm_cu_result cuGraphNodeFindInClone(CUgraphNode *node, CUgraphNode was, CUgraph clone)
 {
 	fm_cu_result fails = fk_fails("cuGraphNodeFindInClone");
@@ -166,8 +143,7 @@ fm_cu_result cuGraphAddDependencies(
 	return cuGraphAddDependencies_v2(graph, from, to, NULL, n);
 }
 
-fm_cu_result cuGraphNodeGetDependentNodes_v2(
-	CUgraphNode node, CUgraphNode *of, struct cu_edge *edge, size_t *n)
+fm_cu_result cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *of, size_t *n)
 {
 	CUgraph graph;
 	size_t found = 0;
@@ -179,22 +155,12 @@ fm_cu_result cuGraphNodeGetDependentNodes_v2(
 	for (CUgraphNode k = graph->first; k; k = k->next) {
 		if (edge_of(node, k) == k->after->n)
 			continue;
-		if (of && !edge && edge_to(node, k).type) /* a lossy query */
-			return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-		if (of && found < *n) {
+		if (of && found < *n)
 			of[found] = k;
-			if (edge)
-				edge[found] = edge_to(node, k);
-		}
 		found++;
 	}
 	*n = found;
 	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *of, size_t *n)
-{
-	return cuGraphNodeGetDependentNodes_v2(node, of, NULL, n);
 }
 
 /* Then none of its nodes can go. */
@@ -270,15 +236,6 @@ fm_cu_result cuGraphBatchMemOpNodeGetParams(CUgraphNode node, struct cu_words_no
 	if (!node || !words || node->work.what != FK_WORDS)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*words = (struct cu_words_node){.n = node->work.memop.n, .op = node->work.memop.op};
-	return fk_leave(FM_CU_SUCCESS);
-}
-
-fm_cu_result cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event)
-{
-	FK_TRY(fk_enter());
-	if (!node || !event || !fk_node_records(&node->work))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*event = node->work.record.event;
 	return fk_leave(FM_CU_SUCCESS);
 }
 
