@@ -2,8 +2,20 @@
 /* A library that is linked with the driver, for a program that is not (cuda_access.c). */
 #define CU_EXPORT extern
 #include "../cuda.h"
+#include <dlfcn.h>
 
-__attribute__((visibility("default"))) int plugin_work(uint32_t *words, unsigned n, unsigned times);
+#define VISIBLE __attribute__((visibility("default")))
+
+VISIBLE int plugin_work(uint32_t *words, unsigned n, unsigned times);
+VISIBLE void *plugin_look_up(void *handle, const char *symbol);
+
+/* With RTLD_DEFAULT and RTLD_NEXT the answer depends on who asks. */
+void *plugin_look_up(void *handle, const char *symbol)
+{
+	void *volatile found = dlsym(handle, symbol); /* no jump: this library asks */
+
+	return found;
+}
 
 int plugin_work(uint32_t *words, unsigned n, unsigned times)
 {

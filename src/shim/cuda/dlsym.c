@@ -1,26 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlsym, as programs see it. Whatever is no call of ours must be looked up as if we were not there:
- * with RTLD_NEXT and RTLD_DEFAULT the answer depends on who asks, which the C library reads from
- * the return address. So the filter looks first, and what it leaves goes to the C library by a jump
- * with registers and stack as they came.
+ * dlsym and dlerror, as programs see them. Whatever is no call of ours must be looked up as if we
+ * were not there: with RTLD_NEXT and RTLD_DEFAULT the answer depends on who asks, which the C
+ * library reads from the return address. So the filter looks first, and what it leaves goes to the
+ * C library by a jump with registers and stack as they came.
+ *
+ * A name that only we have is handed to the C library with a mark behind it. The C library does not
+ * find that and says so in its own words; dlerror takes the mark away. So the error lasts as long
+ * as the C library's own do, whatever the program calls in between.
  */
 #include "hook.h"
 #include "shim.h"
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
 HIDDEN void *(*fm_cuda_real_dlsym)(void *handle, const char *symbol);
+static char *(*real_dlerror)(void);
+/* What programs call is our dlerror: not behind the stand-in. */
+static bool marks_are_read;
 
 static void *no_dlsym(void *handle, const char *symbol)
 {
 	return NULL;
 }
 
+static char *no_dlerror(void)
+{
+	return NULL;
+}
+
 /* The oldest version is there in every C library, and first: a look-up that fails would allocate
  * memory, and the program's allocator may be what asks. */
-void fm_cuda_find_dlsym(void)
+static void *next_to(const char *name, const void *ours)
 {
 	static const char *const versions[] = {
 #ifdef __x86_64__
@@ -32,26 +46,99 @@ void fm_cuda_find_dlsym(void)
 	void *found = NULL;
 
 	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
-		found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+		found = dlvsym(RTLD_NEXT, name, versions[i]);
 	/* Behind the stand-in we come after the C library. */
 	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
-		found = dlvsym(RTLD_DEFAULT, "dlsym", versions[i]);
-	if (found == (void *)dlsym)
-		found = NULL;
-	__atomic_store_n(&fm_cuda_real_dlsym,
-		found ? (void *(*)(void *, const char *))found : no_dlsym, __ATOMIC_RELEASE);
+		found = dlvsym(RTLD_DEFAULT, name, versions[i]);
+	return found == ours ? NULL : found;
 }
 
-/* Returns NULL to have the C library asked, FM_CUDA_NO_SYMBOL for "not found" (dlerror is set),
- * else the answer. */
-HIDDEN __attribute__((used)) void *fm_cuda_dlsym(void *handle, const char *symbol)
+/* As early as may be: a look-up of ours would clear an error that the program has not read. */
+__attribute__((constructor(101))) static void begin(void)
 {
+	fm_cuda_find_dlsym();
+}
+
+void fm_cuda_find_dlsym(void)
+{
+	void *error = next_to("dlerror", (void *)dlerror);
+	void *found = next_to("dlsym", (void *)dlsym);
+	void *(*real)(void *, const char *) =
+		found ? (void *(*)(void *, const char *))found : no_dlsym;
+
+	__atomic_store_n(
+		&real_dlerror, error ? (char *(*)(void))error : no_dlerror, __ATOMIC_RELEASE);
+	__atomic_store_n(&marks_are_read, real(RTLD_DEFAULT, "dlerror") == (void *)dlerror,
+		__ATOMIC_RELEASE);
+	__atomic_store_n(&fm_cuda_real_dlsym, real, __ATOMIC_RELEASE);
+}
+
+static char *say(void)
+{
+	if (FM_UNLIKELY(!__atomic_load_n(&real_dlerror, __ATOMIC_ACQUIRE)))
+		fm_cuda_find_dlsym();
+	return __atomic_load_n(&real_dlerror, __ATOMIC_ACQUIRE)();
+}
+
+/* The text is the C library's own copy, for this thread. */
+static char *without_marks(char *text)
+{
+	size_t len = strlen(text), mark = strlen(FM_CUDA_MARK);
+	char *begun;
+
+	if (len < mark || strcmp(text + len - mark, FM_CUDA_MARK) != 0)
+		return text;
+	text[len - mark] = '\0';
+	begun = strstr(text, FM_CUDA_MARK);
+	return begun ? begun + mark : text;
+}
+
+EXPORT char *dlerror(void)
+{
+	char *text = say();
+
+	return text ? without_marks(text) : NULL;
+}
+
+/* What the program has not read yet comes back as the name of a look-up that fails. */
+HIDDEN char *fm_cuda_error_keep(void)
+{
+	const char *text = dlerror();
+	char *kept = NULL;
+	size_t mark = strlen(FM_CUDA_MARK), len;
+
+	if (FM_LIKELY(!text) || !__atomic_load_n(&marks_are_read, __ATOMIC_ACQUIRE))
+		return NULL;
+	len = strlen(text);
+	kept = malloc(len + 2 * mark + 1);
+	if (!kept)
+		return NULL;
+	memcpy(kept, FM_CUDA_MARK, mark);
+	memcpy(kept + mark, text, len);
+	strcpy(kept + mark + len, FM_CUDA_MARK);
+	return kept;
+}
+
+HIDDEN void fm_cuda_error_put_back(char *kept)
+{
+	say(); /* ours, if there is one */
+	if (FM_LIKELY(!kept))
+		return;
+	__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)(RTLD_DEFAULT, kept);
+	free(kept);
+}
+
+/* Returns NULL to have the C library asked, with what then stands in l, else the answer. */
+HIDDEN __attribute__((used)) void *fm_cuda_dlsym(struct fm_cuda_look_up *l)
+{
+	const char *symbol = l->symbol;
+
 	if (FM_UNLIKELY(!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)))
 		fm_cuda_find_dlsym();
 	if (FM_LIKELY(!symbol || symbol[0] != 'c' || symbol[1] != 'u' || symbol[2] < 'A' ||
-		      symbol[2] > 'Z' || handle == RTLD_NEXT))
+		      symbol[2] > 'Z'))
 		return NULL;
-	return fm_cuda_answer(handle, symbol);
+	return fm_cuda_answer(l);
 }
 
 #if defined(__x86_64__)
@@ -68,6 +155,7 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	subq $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
+	"	leaq 8(%rsp), %rdi\n" /* struct fm_cuda_look_up */
 	"	call fm_cuda_dlsym\n"
 	"	addq $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
@@ -77,9 +165,6 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset -8\n"
 	"	testq %rax, %rax\n"
 	"	jz 1f\n"
-	"	xorl %edx, %edx\n"
-	"	cmpq $1, %rax\n" /* FM_CUDA_NO_SYMBOL */
-	"	cmoveq %rdx, %rax\n"
 	"	ret\n"
 	"1:	jmp *fm_cuda_real_dlsym(%rip)\n"
 	"	.cfi_endproc\n"
@@ -98,6 +183,7 @@ __asm__(".text\n"
 	"	.cfi_offset 30, -24\n"
 	"	mov x29, sp\n"
 	"	stp x0, x1, [sp, #16]\n"
+	"	add x0, sp, #8\n" /* struct fm_cuda_look_up */
 	"	bl fm_cuda_dlsym\n"
 	"	mov x9, x0\n"
 	"	ldp x0, x1, [sp, #16]\n"
@@ -106,8 +192,7 @@ __asm__(".text\n"
 	"	.cfi_restore 30\n"
 	"	.cfi_def_cfa_offset 0\n"
 	"	cbz x9, 1f\n"
-	"	cmp x9, #1\n" /* FM_CUDA_NO_SYMBOL */
-	"	csel x0, xzr, x9, eq\n"
+	"	mov x0, x9\n"
 	"	ret\n"
 	"1:	adrp x16, fm_cuda_real_dlsym\n"
 	"	ldr x16, [x16, #:lo12:fm_cuda_real_dlsym]\n"

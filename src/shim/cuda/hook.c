@@ -8,6 +8,7 @@
 #include "modules.h"
 #include "shim.h"
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -17,13 +18,15 @@
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
-#define ONE(name, suffix, tail, since, per_thread) \
-	{#name #suffix #tail, #name, since, per_thread, false, (void *)name##suffix##tail, NULL},
+#define ONE(name, suffix, tail, since, per_thread)                                               \
+	{#name #suffix #tail, #name, #name #suffix #tail FM_CUDA_MARK, since, per_thread, false, \
+		(void *)name##suffix##tail, NULL},
 #define CLONES(name, suffix, clone, since, ...) \
 	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
 #define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
-#define CODE(name, suffix, since, ...) \
-	{#name #suffix, #name, since, false, true, (void *)name##suffix, NULL},
+#define CODE(name, suffix, since, ...)                                         \
+	{#name #suffix, #name, #name #suffix FM_CUDA_MARK, since, false, true, \
+		(void *)name##suffix, NULL},
 struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
 		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
 			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)
@@ -73,12 +76,21 @@ static void *driver(void)
 	return h;
 }
 
-void *fm_cuda_symbol(const char *symbol)
+static void *drivers_own(const char *symbol)
 {
 	void *h = driver();
 
 	/* A driver by another name, that the program is linked to, comes after us. */
 	return real_dlsym(h ? h : RTLD_NEXT, symbol);
+}
+
+void *fm_cuda_symbol(const char *symbol)
+{
+	char *kept = fm_cuda_error_keep();
+	void *fn = drivers_own(symbol);
+
+	fm_cuda_error_put_back(kept);
+	return fn;
 }
 
 static fm_cu_result not_there(void)
@@ -168,26 +180,88 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 	return NULL;
 }
 
-/* We were found ourselves, as the first of all. The stand-in has us in front of the driver wherever
- * the program has put it. */
-static bool found_without_us(const char *symbol)
+static struct link_map *map_of(const void *address)
 {
-	if (real_dlsym(RTLD_NEXT, symbol))
-		return true;
-	return driver() && atomic_load(&stood_in) && fm_cuda_symbol(symbol);
+	Dl_info info;
+	struct link_map *map = NULL;
+
+	return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-void *fm_cuda_answer(void *handle, const char *symbol)
+/* A library that was opened for itself sees what it is linked with besides what all see. */
+static bool sees(const void *caller, const char *symbol)
 {
-	struct fm_cuda_call *call = by_symbol(symbol);
-	void *fn = call ? real_dlsym(handle, symbol) : NULL;
+	const struct link_map *map = map_of(caller);
+	void *h = map && *map->l_name ? dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+	void *fn = h ? real_dlsym(h, symbol) : NULL;
+
+	if (h)
+		dlclose(h);
+	return fn && fn == drivers_own(symbol);
+}
+
+/* We were found ourselves, as the first of all. The stand-in has us in front of the driver wherever
+ * the program has put it. */
+static bool found_without_us(const struct fm_cuda_look_up *l)
+{
+	if (real_dlsym(RTLD_NEXT, l->symbol))
+		return true;
+	if (!driver())
+		return false;
+	if (atomic_load(&stood_in) && drivers_own(l->symbol))
+		return true;
+	return l->handle == RTLD_DEFAULT && sees(l->caller, l->symbol);
+}
+
+/* What was loaded before us stays as long as we do. */
+static bool in_front_of_us(const void *caller)
+{
+	const struct link_map *theirs = map_of(caller), *m = map_of(fm_cuda_calls);
+
+	while (m && m != theirs)
+		m = m->l_prev;
+	return m && theirs;
+}
+
+/* Nothing behind the caller has it but us. */
+static bool only_ours_is_next(const struct fm_cuda_look_up *l, const struct fm_cuda_call *call)
+{
+	return !real_dlsym(RTLD_NEXT, l->symbol) &&
+	       real_dlsym(RTLD_DEFAULT, l->symbol) == call->wrapper && in_front_of_us(l->caller);
+}
+
+static void *found(const struct fm_cuda_look_up *l, struct fm_cuda_call *call, bool *absent)
+{
+	void *fn = real_dlsym(l->handle, l->symbol);
 
 	if (!fn)
 		return NULL;
-	if (fn == call->wrapper)
-		return found_without_us(symbol) ? fn : FM_CUDA_NO_SYMBOL;
+	if (fn == call->wrapper) {
+		*absent = !found_without_us(l);
+		return *absent ? NULL : fn;
+	}
 	/* Something else may have a function of that name. */
-	return fn == fm_cuda_symbol(symbol) ? use(call, fn) : NULL;
+	return fn == drivers_own(l->symbol) ? use(call, fn) : NULL;
+}
+
+void *fm_cuda_answer(struct fm_cuda_look_up *l)
+{
+	struct fm_cuda_call *call = by_symbol(l->symbol);
+	bool absent = false;
+	void *fn = NULL;
+
+	if (!call)
+		return NULL;
+	if (l->handle == RTLD_NEXT)
+		absent = only_ours_is_next(l, call);
+	else
+		fn = found(l, call, &absent);
+	if (absent)
+		l->symbol = call->absent;
+	else if (fn)
+		real_dlsym(
+			l->handle, l->symbol); /* the last one leaves no error, and did find it */
+	return fn;
 }
 
 /* Is this, among the functions that a name has had over time, the one that the driver means? */

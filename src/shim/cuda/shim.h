@@ -14,6 +14,7 @@
 /* A call of the tables, once for each clone. */
 struct fm_cuda_call {
 	const char *symbol, *name;
+	const char *absent; /* the symbol with a mark (hook.h) */
 	int since;
 	bool per_thread;
 	bool code; /* of use where images are rewritten: else programs get the driver's */
