@@ -27,6 +27,8 @@ static struct {
 	void (*go)(void), (*over)(void);
 	unsigned (*times)(void);
 } park;
+/* Nobody is parked from now on: neither what takes a lock for the first time as its thread ends. */
+static _Atomic bool forks_done;
 
 static void forks_find(void)
 {
@@ -53,6 +55,8 @@ static void *forks_work(void *round)
 			in_vain++;
 	}
 	park.over();
+	while (!forks_done)
+		usleep(100);
 	return NULL;
 }
 
@@ -93,6 +97,7 @@ static int forks_at_locks(void (*round)(void), void (*const *children)(void))
 		}
 		park.go();
 	}
+	forks_done = true;
 	pthread_join(thread, NULL);
 	printf("%u locks\n", park.times());
 	return failed ? 1 : 0;

@@ -130,13 +130,20 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 EXPORT bool park_next(void);
 EXPORT bool park_next(void)
 {
+	bool yes = true;
+
 	if (!asks)
 		dl_iterate_phdr(note, NULL);
 	asks = true;
 	wanted = true;
 	while (!parked && !over)
 		nap();
-	return parked;
+	/* Nobody is left to let go who would be parked later, such as a thread as it ends. */
+	if (over && atomic_compare_exchange_strong(&wanted, &yes, false))
+		return false;
+	while (!parked) /* whoever has seen the wish is about to be */
+		nap();
+	return true;
 }
 
 EXPORT void park_go(void);
