@@ -7,10 +7,12 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
 
+REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
 SETS = ("cuda_guard", "cuda_guard_ends", "cuda_guard_graphs", "cuda_guard_copies", "cuda_guard_green", "cuda_code", "cuda_nodes", "cuda_order", "cuda_memory", "cuda_graph", "cuda_launch",
         "cuda_loops", "cuda_answers")
@@ -132,7 +134,7 @@ STEPS = "cuda_guard", "steps", "chains"
 GRAPHS = "cuda_guard_graphs", "one kernel"
 COPIES = "cuda_guard_copies", "copies"
 GREEN = "cuda_guard_green", "in a partition"
-ENDLESS_BLOCKS = "2000" if os.environ.get("FERMATA_TEST_CUDA") == "real" else "500"  # several times what runs at once
+ENDLESS_BLOCKS = "2000" if REAL else "500"  # several times what runs at once
 
 
 def endless(fermata, *options, what=STEPS):
@@ -195,17 +197,21 @@ def as_far_as_it_may(stack):
 
 def in_loops(stack):
     """A kernel all of whose blocks run at once is left in their middle, and goes on there; where nobody has asked for that,
-    it never is."""
+    it never is. The fake driver tells that from a stop which comes before all of them have begun."""
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     for env in (LOOPS, {}):
         fermata = world(stack)
-        fermata.env.update(env)
+        left = os.path.join(where, "loops" if env else "nobody asked")
+        fermata.env.update({**env, "FAKE_CUDA_LEFT": left})
         p, _ = endless(fermata, what=("cuda_loops", "one wave"))
         if env:
             inside_kernels(fermata, p)
+            check(REAL or os.path.getsize(left) > 0, "no block was left in its middle")
         else:
             for _ in range(5):
                 again(fermata, p)
-            check(inside(fermata, p.pid) == 0, "stopped in the middle of a block")
+            check(not os.path.exists(left), "stopped in the middle of a block")
+            check(not REAL or inside(fermata, p.pid) == 0, "stopped in the middle of a kernel whose blocks begin at once")
 
 
 def loops_at_random(stack):
@@ -497,7 +503,7 @@ def driver_without(stack):
 
 
 if __name__ == "__main__":
-    fake_only = () if os.environ.get("FERMATA_TEST_CUDA") == "real" else (driver_without, launches_captured, waits_for_a_thread,
+    fake_only = () if REAL else (driver_without, launches_captured, waits_for_a_thread,
                                                                               waits_in_few_channels, first_launch_beside_a_long_kernel)
     main(suspended_at_random, whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
          loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,

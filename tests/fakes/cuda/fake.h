@@ -28,6 +28,7 @@
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
+ *   FAKE_CUDA_LEFT=FILE        a byte in it for each time that a block was left in its middle
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
  *                              blocks, and bytes of shared memory

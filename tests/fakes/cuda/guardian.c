@@ -5,6 +5,8 @@
  * devices run (src/backend/cuda/image/guardian.ptx).
  */
 #include "image.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +293,19 @@ uint32_t fk_loop_begin(const struct fk_block *b, uint32_t *v)
 	return *s.round;
 }
 
+/* For who tells this from blocks that had not begun: a byte for each block. */
+static void note_left(void)
+{
+	const char *path = fk_env("FAKE_CUDA_LEFT");
+	int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+
+	if (fd < 0)
+		return;
+	if (write(fd, "!", 1) != 1)
+		fk_die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
 bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v)
 {
 	struct fk_run *r = b->run;
@@ -299,6 +314,7 @@ bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v)
 
 	if (!fk_block_stopped(b) || !save_of(b, &s) || !is_first(r))
 		return false;
+	note_left();
 	memcpy(s.value, v, b->threads * sizeof(*v));
 	for (unsigned i = 0; i < b->threads; i++) {
 		s.state[i] = 1;
