@@ -2,6 +2,7 @@
 """What the tests in Python share: a private daemon, real client programs, waiting with a deadline."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -69,10 +70,35 @@ def foreign(argv):
     return list(argv)
 
 
+@functools.cache
+def runtime():
+    """The sanitizer's library, which must be the first in a program; "" where there is none."""
+    if "address" not in SANITIZE:
+        return ""
+    needs = subprocess.run(["ldd", FERMATA], text=True, capture_output=True, check=True).stdout
+    found = re.search(r"libasan\.so\S* => (\S+)", needs)
+    return found.group(1) if found else ""
+
+
+def preload(*libraries):
+    """LD_PRELOAD for these, in programs of this build."""
+    return ":".join(filter(None, [runtime(), *libraries]))
+
+
+def shim_env(env):
+    """The environment in which `fermata run` gives a program of this build the shim, also if it is a sanitized one."""
+    env = dict(env)
+    if runtime():
+        env["FM_TEST_SHIM"] = "1"
+        if env.get("LD_PRELOAD"):
+            env["LD_PRELOAD"] = preload(env["LD_PRELOAD"])
+    return env
+
+
 def cuda_env(env):
     """The environment in which CUDA programs find the fake driver (tests/fakes/cuda), or the real one where
     FERMATA_TEST_CUDA=real."""
-    env = dict(env)
+    env = shim_env(env)
     if os.environ.get("FERMATA_TEST_CUDA") != "real":
         env["LD_LIBRARY_PATH"] = ":".join(
             filter(None, [os.path.join(BUILD, "tests", "fakes"), env.get("LD_LIBRARY_PATH")]))
@@ -85,8 +111,8 @@ def cuda_env(env):
 def need_cuda_shim():
     if not os.path.exists(os.path.join(BUILD, "lib", "libfermata-cuda.so")):
         raise Skip("the CUDA shim is not built")
-    if SANITIZE:
-        raise Skip("the sanitizer must be in a program before what is preloaded")
+    if SANITIZE and not runtime():
+        raise Skip("only the address sanitizer's library can come before what is preloaded")
 
 
 class Program:

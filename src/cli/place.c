@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "place.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,13 +63,29 @@ int place_layer(char path[PATH_MAX], struct fm_err *err)
 	return fm_err_hint(err, "OPENCL_LAYERS is a list separated by ':'; install elsewhere");
 }
 
+/* The shim of a sanitized build brings the sanitizer's runtime into programs that have none, and
+ * the runtime must come first of all: so only where a test says that its programs have it. */
+static int behind_runtime(char path[PATH_MAX])
+{
+#ifdef FM_SANITIZED
+	void *runtime = dlsym(RTLD_DEFAULT, "__asan_init");
+	char shim[PATH_MAX];
+	Dl_info info;
+	int n;
+
+	if (!getenv("FM_TEST_SHIM") || !runtime || !dladdr(runtime, &info))
+		return -ENOTSUP;
+	memcpy(shim, path, PATH_MAX);
+	n = snprintf(path, PATH_MAX, "%s:%s", info.dli_fname, shim);
+	return n > 0 && n < PATH_MAX ? 0 : -ENOTSUP;
+#endif
+	return 0;
+}
+
 int place_cuda(char path[PATH_MAX], struct fm_err *err)
 {
 	char self[PATH_MAX];
 
-#ifdef FM_SANITIZED
-	return -ENOTSUP; /* it would bring the sanitizer's runtime into programs that have none */
-#endif
 	if (!find_file(PLACE_CUDA_FILE, path, self)) {
 		fm_err_set(err, -ENOENT,
 			"CUDA programs run unscheduled: cannot find " PLACE_CUDA_FILE " near %s",
@@ -78,7 +95,7 @@ int place_cuda(char path[PATH_MAX], struct fm_err *err)
 			"directory");
 	}
 	if (!strpbrk(path, ": "))
-		return 0;
+		return behind_runtime(path);
 	fm_err_set(err, -EINVAL, "CUDA programs run unscheduled: the path of the shim is %s", path);
 	return fm_err_hint(
 		err, "LD_PRELOAD is a list separated by ':' and spaces; install elsewhere");

@@ -16,7 +16,8 @@ int place_layer(char path[PATH_MAX], struct fm_err *err);
 #define PLACE_CUDA_NODE "/dev/nvidiactl" /* where NVIDIA's driver is */
 
 /* Absolute path of the CUDA shim, likewise. -ENOENT, with where it looked: there is none; -EINVAL,
- * with why: none that LD_PRELOAD could name; -ENOTSUP: this build gives programs none. */
+ * with why: none that LD_PRELOAD could name; -ENOTSUP: this build gives programs none. In a
+ * sanitized build the runtime's path and a ':' stand before it. */
 int place_cuda(char path[PATH_MAX], struct fm_err *err);
 
 /* Absolute path of the library of XQueues, likewise. False: it is where the loader finds it, or not

@@ -7,7 +7,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, foreign, main, need_cuda_shim, program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A driver of before 11.7 lacks what came then, by name.
@@ -41,6 +41,11 @@ class Faulty(Program):
         check(self.wait() == 0, f"{self.argv} ended with status {self.p.returncode}")
         self.reader.join()
         return [re.sub(r"^child \d+", "child", line) for line in self.lines if line is not None]
+
+
+def sanitizer(option):
+    """In addition to what the sanitizer is told for all tests."""
+    return {"ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), option]))}
 
 
 def native(stack, *case, points=1, **env):
@@ -313,9 +318,10 @@ def context_of_who_ends(stack):
 def threads_cancelled(stack):
     """They end where they would without us, and leave nothing behind for which others wait: beside others, alone, and
     while they are suspended."""
-    want = native(stack, "threads cancelled", 10, points=10)
+    env = sanitizer("use_sigaltstack=0")  # as such a thread ends it takes its own stack for poisoned
+    want = native(stack, "threads cancelled", 10, points=10, **env)
     for options in (), ("--guardian",), ("--level", "1"):
-        fermata = world(stack)
+        fermata = world(stack, **env)
         other = fermata.cuda_worker()
         p = faulty(fermata, "threads cancelled", 10, options=options)
         for _ in range(10):
@@ -333,8 +339,9 @@ def threads_cancelled(stack):
 
 def forks(stack):
     """Children of a program at work, whose agent is in the middle of a call to the driver."""
-    want = native(stack, "forks", 8, points=0)
-    fermata = world(stack, FAKE_CUDA_SLOW_MEMOPS="20000")
+    env = sanitizer("detect_leaks=0")  # a child leaves alone what is its parent's
+    want = native(stack, "forks", 8, points=0, **env)
+    fermata = world(stack, FAKE_CUDA_SLOW_MEMOPS="20000", **env)
     other = fermata.cuda_worker()
     same(faulty(fermata, "forks", 8), want)
     other.advances()
@@ -369,7 +376,7 @@ def execs(stack):
 
 def spawns(stack):
     """Python's multiprocessing, which starts interpreters afresh; they find the driver by ctypes."""
-    argv = [sys.executable, os.path.join(HERE, "cuda_spawn.py"), "3"]
+    argv = foreign([sys.executable, os.path.join(HERE, "cuda_spawn.py"), "3"])
     fermata = world(stack)
     native, ours = Program(argv, env=fermata.env), fermata.program(argv)
     stack.callback(native.close)

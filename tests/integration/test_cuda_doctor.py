@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_cuda_shim
+from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_cuda_shim, preload
 
 OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 
@@ -139,7 +139,7 @@ def slices(stack):
     if SANITIZE:
         raise Skip("the sanitizer must be in a program before what is preloaded")
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
-    rm = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_rm.so"), "FAKE_RM_LOG": os.path.join(where, "log")}
+    rm = {"LD_PRELOAD": preload(os.path.join(BUILD, "tests", "fakes", "libfake_rm.so")), "FAKE_RM_LOG": os.path.join(where, "log")}
     checks, _ = doctor(stack, **rm)
     says(checks, "slices", "ok", "can set their time slice")
     with open(rm["FAKE_RM_LOG"], encoding="ascii") as log:
@@ -283,7 +283,7 @@ def unreadable_node(stack):
 
 def denied_node(stack):
     """A device cgroup refuses with another error than a mode does; and what a driver needs besides its first node."""
-    fake = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_denied.so")}
+    fake = {"LD_PRELOAD": preload(os.path.join(BUILD, "tests", "fakes", "libfake_denied.so"))}
     for node in "/dev/nvidiactl", "/dev/nvidia-uvm":
         before = other_dev(": >/dev/nvidiactl; : >/dev/nvidia-uvm")
         checks, _ = doctor(stack, before, **fake, FAKE_DENIED="/dev/null")
@@ -294,7 +294,7 @@ def denied_node(stack):
 
 def given_some_of_several(stack):
     """As a batch system gives a job some of a machine's GPUs: that the others are refused is no fault."""
-    fake = {"LD_PRELOAD": os.path.join(BUILD, "tests", "fakes", "libfake_denied.so"), "FAKE_DENIED": "/dev/nvidia1"}
+    fake = {"LD_PRELOAD": preload(os.path.join(BUILD, "tests", "fakes", "libfake_denied.so")), "FAKE_DENIED": "/dev/nvidia1"}
     checks, _ = doctor(stack, other_dev(": >/dev/nvidia0; : >/dev/nvidia1"), **fake)
     says(checks, "rights", "ok", "every device node")
     checks, _ = doctor(stack, other_dev(": >/dev/nvidia1"), **fake)

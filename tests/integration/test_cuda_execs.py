@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, preload, program
 
 ENV = cuda_env(dict(os.environ))
 EXECS = "cuda_guard_execs"
@@ -66,7 +66,7 @@ def beside_another(stack):
 
 
 def without_a_daemon(fermata, case, want=None):
-    env = {**fermata.env, "FERMATA_SOCKET": "/nowhere", "LD_PRELOAD": SHIM}
+    env = {**fermata.env, "FERMATA_SOCKET": "/nowhere", "LD_PRELOAD": preload(SHIM)}
     p = subprocess.run([program(EXECS), "0", case], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
     check((p.returncode, p.stdout) == (0, (want or NATIVE[case]).stdout), f"{case}, ungoverned: {p.returncode} {p.stdout} {p.stderr}")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, preload, program
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 SETS = ("cuda_images", "cuda_image_launches")
@@ -21,7 +21,7 @@ def run(name, *way, guardian=None, cache="", **env):
     # What is freed is overwritten at once.
     env = {**cuda_env(os.environ), "XDG_CACHE_HOME": cache, "MALLOC_PERTURB_": "85", **env}
     if guardian is not None:
-        env = {"FERMATA_SOCKET": "/nowhere", **env, "LD_PRELOAD": SHIM, "FERMATA_GUARDIAN": guardian}
+        env = {"FERMATA_SOCKET": "/nowhere", **env, "LD_PRELOAD": preload(SHIM), "FERMATA_GUARDIAN": guardian}
     p = subprocess.run([program(name), *way], env=env, capture_output=True, text=True, timeout=120)
     check(p.returncode == 0, f"{name} {' '.join(way)} {env.get('FERMATA_GUARDIAN')}: {p.returncode}: {p.stderr}")
     return p.stdout.splitlines()

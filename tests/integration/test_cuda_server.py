@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, PATIENCE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, PATIENCE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload, program
 
 SHIM = os.path.join(BUILD, "lib", "libfermata-cuda.so")
 IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "guard", "all.fatbin")
@@ -103,9 +103,9 @@ def preloaded(stack):
     """Built without any of it, as a server that may run without Fermata."""
     need_cuda_shim()
     for case in ("stops", "suspends", "binding binds-what-is-idle"):
-        run(server(case, "fixed-priority"), environment(LD_PRELOAD=SHIM))
-    run(server("stops"), environment(LD_PRELOAD=SHIM, FERMATA_LOCAL="fixed-priority"))
-    run(server("binding off"), environment(LD_PRELOAD=SHIM, FERMATA_DISABLE="1"))
+        run(server(case, "fixed-priority"), environment(LD_PRELOAD=preload(SHIM)))
+    run(server("stops"), environment(LD_PRELOAD=preload(SHIM), FERMATA_LOCAL="fixed-priority"))
+    run(server("binding off"), environment(LD_PRELOAD=preload(SHIM), FERMATA_DISABLE="1"))
 
 
 def as_who_runs_it_says(stack):
@@ -132,7 +132,7 @@ def no_partition(stack):
         raise Skip("the driver is there as it is")
     old = os.path.join(BUILD, "tests", "fakes", "old")
     run(server("partition no-partition"),
-        environment(LD_PRELOAD=SHIM, LD_LIBRARY_PATH=old, FERMATA_PARTITION="8:urgent"))
+        environment(LD_PRELOAD=preload(SHIM), LD_LIBRARY_PATH=old, FERMATA_PARTITION="8:urgent"))
 
 
 def absent(stack):

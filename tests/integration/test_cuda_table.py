@@ -11,7 +11,7 @@ import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, Fermata, check, eventually, main, need_cuda_shim, program
+from harness import PATIENCE, Fermata, check, eventually, main, need_cuda_shim, program, shim_env
 
 DRIVER = os.path.join(os.environ["BUILD"], "tests", "fakes", "recorder")
 RESULTS = 3  # that each call is made for
@@ -53,7 +53,7 @@ class World:
     def __init__(self, stack, *args, start=True, **env):
         need_cuda_shim()
         self.fermata = Fermata(stack, start=start)
-        self.fermata.env = {**self.fermata.env, "LD_LIBRARY_PATH": DRIVER, **env}
+        self.fermata.env = {**shim_env(self.fermata.env), "LD_LIBRARY_PATH": DRIVER, **env}
         self.p = self.fermata.program([program("cuda_table"), *args])
         self.p.line("ready")
         entries = [line.split()[1:] for line in self.p.lines if line.startswith("entry ")]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import Fermata, Skip, check, cuda_env, main, need_cuda_shim, program
+from harness import SANITIZE, Fermata, Skip, check, cuda_env, main, need_cuda_shim, program
 
 ERRORS = 99
 PLAIN = ("cuda_order", "cuda_graph")
@@ -19,6 +19,8 @@ GUARDED = ("cuda_guard_ends", "cuda_guard_graphs", "cuda_code")
 
 def clean(stack, sets, env):
     need_cuda_shim()
+    if SANITIZE:
+        raise Skip("valgrind runs no program that has a sanitizer")
     if not shutil.which("valgrind"):
         raise Skip("no valgrind")
     fermata = Fermata(stack)

@@ -19,7 +19,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import (BUILD, FERMATA, PATIENCE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim)  # noqa: E402
+from harness import (BUILD, FERMATA, PATIENCE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 SERVER = os.path.join(BUILD, "bin", "inference_server")
@@ -44,7 +44,7 @@ class Server(Program):
         self.path = os.path.join(self.dir, "socket")
         env = cuda_env(env or os.environ)
         if shim:
-            env["LD_PRELOAD"] = SHIM
+            env["LD_PRELOAD"] = preload(SHIM)
         super().__init__([SERVER, *models, *options, *(("--socket", self.path) if listens else ())], env=env)
         stack.callback(self.close)
         self.line("ready: ")
@@ -396,10 +396,10 @@ def filled(stack):
         check(c.stats("deep")["filled"] < c.stats("deep")["served"], c.stats("deep"))
         ends(stack, server)
     said = refused("-r", f"a={SMALL}", "--mode", "guardian", "--fill-sms", "1000", "--socket", "unused",
-                   env=dict(cuda_env(os.environ), LD_PRELOAD=SHIM))
+                   env=dict(cuda_env(os.environ), LD_PRELOAD=preload(SHIM)))
     check("not more than --fill-sms" in said, said)
     said = refused("-r", f"a={SMALL}", "--mode", "guardian", "--fill-sms", "1", "--socket", "unused",
-                   env=dict(cuda_env(os.environ), LD_PRELOAD=SHIM))
+                   env=dict(cuda_env(os.environ), LD_PRELOAD=preload(SHIM)))
     check("apart at a time" in said, said)
     said = refused("-r", f"a={SMALL}", "--mode", "streams", "--fill-sms", "4", "--socket", "unused")
     check("level2 and guardian" in said, said)
