@@ -115,6 +115,7 @@ struct fm_cu_uuid { /* CUuuid */
 	X(device_get_whole_uuid, "cuDeviceGetUuid", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(device_get_uuid, "cuDeviceGetUuid_v2", (struct fm_cu_uuid *uuid, CUdevice dev)) \
 	X(host_register, "cuMemHostRegister_v2", (void *p, size_t size, unsigned flags)) \
+	X(host_unregister, "cuMemHostUnregister", (void *p)) \
 	X(host_alloc, "cuMemHostAlloc", (void **p, size_t size, unsigned flags)) \
 	X(host_free, "cuMemFreeHost", (void *p)) \
 	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr *d, size_t size)) \

@@ -9,8 +9,6 @@
 
 #define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
 
-#define CONTEXTS 16
-
 /* Of the device's channels, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise. */
 #define CHANNELS      8u
 #define CHANNELS_MOST 32u
@@ -19,17 +17,10 @@
 #define MAKE_MOST FM_S
 
 /* To give memory back the driver waits for kernels: what a queue leaves waits for the next one, or
- * for the end of its context. And the streams of our own, a pair for a context: a driver has few
- * queues of the device's, which streams share, and one of ours must not come to stand behind one of
- * the program's. */
+ * for the end of its context. */
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_guard *guards; /* all */
-	struct {
-		CUcontext ctx;
-		CUstream control, again;
-		CUfunction look;
-	} streams[CONTEXTS];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* In a stream that was destroyed, and of which nobody heard any more, a gate may be that has still
@@ -82,7 +73,7 @@ static void reset(struct fm_cu_guard *g)
 	g->said = 0;
 }
 
-static void discard(struct fm_cu_guard *g)
+static void give_memory_back(struct fm_cu_guard *g)
 {
 	if (g->shared)
 		g->cu->host_free(g->shared);
@@ -90,6 +81,13 @@ static void discard(struct fm_cu_guard *g)
 		g->cu->mem_free(g->area);
 	if (g->block)
 		g->cu->mem_free(g->block);
+	g->shared = NULL;
+	g->area = g->block = 0;
+}
+
+static void discard(struct fm_cu_guard *g)
+{
+	give_memory_back(g);
 	free(g->records.ring);
 	free(g);
 }
@@ -101,69 +99,6 @@ bool fm_cu_guard_has_all(const struct fm_cu_driver *cu)
 	       cu->copy_to_device && cu->copy_to_host && cu->launch && cu->priority_range &&
 	       cu->stream_create && cu->stream_destroy && cu->stream_synchronize &&
 	       cu->stream_query;
-}
-
-/* Of the highest priority, to be apart from the program's. They last as long as the context. */
-static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstream *again)
-{
-	int least = 0, greatest = 0;
-
-	if (cu->priority_range(&least, &greatest) ||
-		cu->stream_create(control, FM_CU_STREAM_NON_BLOCKING, greatest))
-		return false;
-	if (!cu->stream_create(again, FM_CU_STREAM_NON_BLOCKING, greatest))
-		return true;
-	cu->stream_destroy(*control);
-	return false;
-}
-
-/* As long as the context lasts, too. */
-static bool make_words(const struct fm_cu_driver *cu, CUcontext ctx)
-{
-	struct fm_cu_turnstile *t = fm_cu_turnstile(ctx, true);
-	CUdeviceptr at;
-	void *words;
-
-	if (t && atomic_load(&fm_cu_turnstile_settle(t)->words))
-		return true; /* the streams could not be had */
-	if (!t || cu->host_alloc(&words, FM_CU_SETTLE_BYTES,
-			  FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
-		return false;
-	if (cu->host_device_pointer(&at, words, 0)) {
-		cu->host_free(words);
-		return false;
-	}
-	memset(words, 0, FM_CU_SETTLE_BYTES);
-	fm_cu_settle_init(fm_cu_turnstile_settle(t), words, at);
-	return true;
-}
-
-bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
-	CUstream *again, CUfunction *look)
-{
-	unsigned i = 0;
-	bool ok;
-
-	pthread_mutex_lock(&kept.lock);
-	while (i < CONTEXTS && kept.streams[i].ctx != ctx)
-		i++;
-	ok = i < CONTEXTS;
-	for (i = ok ? i : 0; i < CONTEXTS && !ok; i++) {
-		if (kept.streams[i].ctx)
-			continue;
-		ok = make_words(cu, ctx) &&
-		     make_streams(cu, &kept.streams[i].control, &kept.streams[i].again);
-		kept.streams[i].ctx = ok ? ctx : NULL;
-		kept.streams[i].look = ok ? fm_cu_look_load(cu) : NULL;
-		break;
-	}
-	if (ok) {
-		*control = kept.streams[i].control;
-		*again = kept.streams[i].again;
-		*look = kept.streams[i].look;
-	}
-	pthread_mutex_unlock(&kept.lock);
-	return ok;
 }
 
 static _Atomic unsigned channels = CHANNELS;
@@ -351,6 +286,16 @@ void fm_cu_guards_end(CUcontext ctx)
 	pthread_mutex_unlock(&kept.lock);
 }
 
+void fm_cu_guards_give_back(CUcontext ctx)
+{
+	fm_cu_guards_end(ctx);
+	pthread_mutex_lock(&kept.lock);
+	for (struct fm_cu_guard *g = kept.guards; g; g = g->next)
+		if (g->ctx == ctx && g->stage == FM_CU_RUNS)
+			give_memory_back(g);
+	pthread_mutex_unlock(&kept.lock);
+}
+
 /* What they have of the driver's went with the context. Those that serve still are given back yet.
  */
 static struct fm_cu_guard *take_gone(CUcontext ctx)
@@ -376,10 +321,8 @@ void fm_cu_guards_forget(CUcontext ctx)
 {
 	struct fm_cu_guard *unused, *g;
 
+	fm_cu_guard_streams_forget(ctx);
 	pthread_mutex_lock(&kept.lock);
-	for (unsigned i = 0; i < CONTEXTS; i++)
-		if (kept.streams[i].ctx == ctx)
-			kept.streams[i].ctx = NULL;
 	unused = take_gone(ctx);
 	pthread_mutex_unlock(&kept.lock);
 	while ((g = unused)) {
@@ -396,8 +339,7 @@ void fm_cu_guard_fork_child(void)
 	fm_cu_turnstile_fork_child();
 	kept.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	kept.guards = NULL;
-	for (unsigned i = 0; i < CONTEXTS; i++)
-		kept.streams[i].ctx = NULL;
+	fm_cu_guard_streams_fork_child();
 	fm_cu_places_fork_child();
 	fm_cu_graphs_fork_child();
 }

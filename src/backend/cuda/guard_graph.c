@@ -31,11 +31,18 @@ struct unused_words {
 	CUdeviceptr at;
 };
 
+struct words_page {
+	struct words_page *next;
+	CUcontext ctx;
+	void *page;
+};
+
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_graph *graphs;
 	struct unused_block *unused;
 	struct unused_words *words;
+	struct words_page *pages;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- blocks --- */
@@ -115,6 +122,19 @@ static void leave_words(CUcontext ctx, struct fm_cu_graph_words *words, CUdevice
 	pthread_mutex_unlock(&all.lock);
 }
 
+static void note_page(CUcontext ctx, void *page)
+{
+	struct words_page *p = malloc(sizeof(*p));
+
+	if (!p)
+		return;
+	*p = (struct words_page){.ctx = ctx, .page = page};
+	pthread_mutex_lock(&all.lock);
+	p->next = all.pages;
+	all.pages = p;
+	pthread_mutex_unlock(&all.lock);
+}
+
 static bool make_words(struct fm_cu_graph *g)
 {
 	const struct fm_cu_driver *cu = g->cu;
@@ -129,6 +149,7 @@ static bool make_words(struct fm_cu_graph *g)
 		return false;
 	}
 	memset(page, 0, WORDS_BYTES);
+	note_page(g->ctx, page);
 	for (unsigned i = 0; i < WORDS_BYTES; i += WORDS_EACH)
 		leave_words(g->ctx, (void *)((char *)page + i), at + i);
 	return take_words(g);
@@ -427,27 +448,64 @@ static void forget_words(CUcontext ctx)
 	}
 }
 
-void fm_cu_graphs_forget(CUcontext ctx)
+/* cu: NULL, or they are given back. */
+static void forget_pages(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	struct words_page **at = &all.pages, *p;
+
+	while ((p = *at)) {
+		if (p->ctx != ctx) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		if (cu)
+			cu->host_free(p->page);
+		free(p);
+	}
+}
+
+static void forget_blocks(const struct fm_cu_driver *cu, CUcontext ctx)
 {
 	struct unused_block **at = &all.unused, *b;
 
-	pthread_mutex_lock(&all.lock);
 	while ((b = *at)) {
 		if (b->ctx != ctx) {
 			at = &b->next;
 			continue;
 		}
 		*at = b->next;
+		if (cu)
+			cu->mem_free(b->at);
 		free(b);
 	}
+}
+
+static void forget_all(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	pthread_mutex_lock(&all.lock);
+	forget_blocks(cu, ctx);
 	forget_words(ctx);
+	forget_pages(cu, ctx);
 	for (struct fm_cu_graph *g = all.graphs; g; g = g->next) {
 		if (g->ctx != ctx)
 			continue;
+		if (cu && !atomic_load(&g->gone) && g->block)
+			cu->mem_free(g->block);
 		atomic_store(&g->gone, true);
 		fm_cu_graph_loosen(g);
 	}
 	pthread_mutex_unlock(&all.lock);
+}
+
+void fm_cu_graphs_forget(CUcontext ctx)
+{
+	forget_all(NULL, ctx);
+}
+
+void fm_cu_graphs_give_back(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	forget_all(cu, ctx);
 }
 
 bool fm_cu_graph_gone(const struct fm_cu_graph *g)
@@ -461,4 +519,5 @@ void fm_cu_graphs_fork_child(void)
 	all.graphs = NULL;
 	all.unused = NULL;
 	all.words = NULL;
+	all.pages = NULL;
 }

@@ -99,6 +99,8 @@ bool fm_cu_graph_stands(const struct fm_cu_graph *g);
 
 /* --- lives of contexts --- */
 void fm_cu_graphs_forget(CUcontext ctx);
+/* Their memory, and none of them runs. The context is current. */
+void fm_cu_graphs_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
 /* With its context. */
 bool fm_cu_graph_gone(const struct fm_cu_graph *g);
 void fm_cu_graphs_fork_child(void);

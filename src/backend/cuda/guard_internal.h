@@ -151,9 +151,17 @@ void fm_cu_guard_runs(struct fm_cu_guard *g);
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode);
 void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);
 
-/* guard.c, for who makes what else takes part. Those of a context, which is current. */
+/* guard_streams.c. Those of a context, which is current. */
 bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
 	CUstream *again, CUfunction *look);
+void fm_cu_guard_streams_forget(CUcontext ctx);
+bool fm_cu_guard_streams_idle(const struct fm_cu_driver *cu, CUcontext ctx);
+void fm_cu_guard_streams_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
+void fm_cu_guard_streams_fork_child(void);
+
+/* guard.c, for who makes what else takes part. */
 bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);
+/* Memory of those of a context, which is current; nothing of theirs runs. */
+void fm_cu_guards_give_back(CUcontext ctx);
 /* Of the device, that this process has, as the driver's documentation says. */
 unsigned fm_cu_channels(void);

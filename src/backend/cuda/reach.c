@@ -117,6 +117,44 @@ void *fm_cu_reach_host(CUdeviceptr at)
 	return host;
 }
 
+bool fm_cu_reach_known(CUcontext ctx)
+{
+	bool known = false;
+
+	pthread_mutex_lock(&reaches.lock);
+	for (unsigned i = 0; ctx && i < FM_CU_AREAS && !known; i++)
+		known = find(&reaches.area[i], ctx);
+	pthread_mutex_unlock(&reaches.lock);
+	return known;
+}
+
+CUcontext fm_cu_reach_any(void)
+{
+	CUcontext ctx = NULL;
+
+	pthread_mutex_lock(&reaches.lock);
+	for (unsigned i = 0; i < FM_CU_AREAS; i++)
+		for (unsigned k = 0; k < reaches.area[i].n && !ctx; k++)
+			ctx = atomic_load(&reaches.area[i].at[k].ctx);
+	pthread_mutex_unlock(&reaches.lock);
+	return ctx;
+}
+
+void fm_cu_reach_give_back(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	struct fm_cu_reach *r;
+
+	pthread_mutex_lock(&reaches.lock);
+	for (unsigned i = 0; ctx && i < FM_CU_AREAS; i++) {
+		r = find(&reaches.area[i], ctx);
+		if (!r)
+			continue;
+		atomic_store(&r->ctx, NULL);
+		cu->host_unregister(r->host);
+	}
+	pthread_mutex_unlock(&reaches.lock);
+}
+
 void fm_cu_reach_forget(CUcontext ctx)
 {
 	struct fm_cu_reach *r;

@@ -11,6 +11,7 @@
 #pragma once
 #include "driver.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 
 enum fm_cu_gates { FM_CU_UNTRIED, FM_CU_GATES, FM_CU_NO_GATES };
 
@@ -32,6 +33,13 @@ struct fm_cu_reach *fm_cu_reach(
 
 /* What stands in an area at that address of the device's, in any context; NULL: nothing does. */
 void *fm_cu_reach_host(CUdeviceptr at);
+
+/* Do its streams reach any? Any context whose do; NULL: none. */
+bool fm_cu_reach_known(CUcontext ctx);
+CUcontext fm_cu_reach_any(void);
+
+/* The context, which is current, does without from now on: its registrations are taken back. */
+void fm_cu_reach_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
 
 /* The context has ended, or its streams do not reach the areas this way any more. */
 void fm_cu_reach_forget(CUcontext ctx);

@@ -2,6 +2,7 @@
 /* Contexts: which of them are ever current, and their lives. */
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "give_back.h"
 #include "graph_guard.h"
 #include <pthread.h>
 #include <time.h>
@@ -23,9 +24,12 @@ static _Atomic(CUcontext) ending[ENDINGS];
 
 static void ends(CUcontext ctx)
 {
+	bool gives_back = fm_cuda_gives_back(ctx);
 	CUcontext none = NULL;
 
 	fm_cuda_close_context(ctx);
+	if (gives_back)
+		fm_cuda_give_back(ctx);
 	for (unsigned i = 0; ctx && i < ENDINGS; i++, none = NULL)
 		if (atomic_compare_exchange_strong(&ending[i], &none, ctx))
 			return;

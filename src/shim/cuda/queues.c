@@ -2,6 +2,7 @@
 #include "backend/cuda/timeslice.h"
 #include "base/cancel.h"
 #include "ends.h"
+#include "give_back.h"
 #include "graph_guard.h"
 #include "local/local.h"
 #include <errno.h>
@@ -122,6 +123,7 @@ static void fork_child(void)
 static void handlers(void)
 {
 	pthread_atfork(NULL, NULL, fork_child);
+	fm_cuda_give_back_at_exit();
 }
 
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may
@@ -130,10 +132,9 @@ static void handlers(void)
  * has come to its gate it has a longer one. */
 static void makes_room(enum fm_room room)
 {
-	static const uint64_t slice_us[] = {
-		[FM_ROOM_NONE] = 0, [FM_ROOM_AT_ONCE] = 1, [FM_ROOM_AT_GATE] = 1000};
+	static const uint64_t us[] = {[FM_ROOM_AT_ONCE] = 1, [FM_ROOM_AT_GATE] = 1000};
 
-	fm_cu_timeslice(slice_us[room]);
+	fm_cu_timeslice(us[room]);
 }
 
 struct fm_client *fm_cuda_client(void)

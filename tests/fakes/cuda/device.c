@@ -74,6 +74,7 @@ static void in_child(void)
 
 static void at_fork(void)
 {
+	fk_memory_init();
 	pthread_atfork(NULL, NULL, in_child);
 }
 

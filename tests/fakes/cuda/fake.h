@@ -29,14 +29,14 @@
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
  *   FAKE_CUDA_LEFT=FILE        a byte in it for each time that a block was left in its middle
- *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
- *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
- *                              blocks, and bytes of shared memory
- *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
- *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
- *   FAKE_CUDA_FIRST=wait,order then the first launch of a function waits for the device; or
- * returns, and all that is put into the context later waits for the kernel; or either, by the
- * function and by the program itself while it runs (fake_cuda.h).
+ *   FAKE_CUDA_LEAKS=FILE       a line in it for all memory that a context has, or the process, when
+ * it ends: its kind, and bytes CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many
+ * channels: 8, at most 32 FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched
+ * into a stream: its name, blocks, and bytes of shared memory FAKE_CUDA_ROOM=N           a channel
+ * has room for so many commands: 1024, if it is more FAKE_CUDA_NARROW           streams share few
+ * channels; else each has one, of any length FAKE_CUDA_FIRST=wait,order then the first launch of a
+ * function waits for the device; or returns, and all that is put into the context later waits for
+ * the kernel; or either, by the function and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
@@ -349,6 +349,7 @@ bool fk_touches(CUdeviceptr at);         /* the device does; where nothing is it
 bool fk_writable(const void *p);         /* by the device */
 bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
 void fk_memory_ctx_gone(CUcontext ctx);
+void fk_memory_init(void);           /* once */
 void fk_wait_device(void);           /* with the lock of the current context */
 void *fk_memory_static(size_t size); /* of a module: the device's, all zero; free() ends it */
 void fk_memory_static_gone(void *p);
