@@ -156,14 +156,17 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
 /* clang-format on */
 
 /* Calls about queues and waiting, each with its own function in layer.c, and what it is for. */
-#define FM_CL_QUEUE_CALLS(X)                                                        \
-	X(clCreateCommandQueue, "makes the XQueue")                                 \
-	X(clCreateCommandQueueWithProperties, "makes the XQueue (host queues)")     \
-	X(clRetainCommandQueue, "follows the queue's life")                         \
-	X(clReleaseCommandQueue, "follows the queue's life")                        \
-	X(clGetCommandQueueInfo, "reports the program's own reference count")       \
-	X(clFinish, "learns that the queue is idle")                                \
-	X(clWaitForEvents, "learns that a queue may be idle")                       \
+#define FM_CL_QUEUE_CALLS(X)                                                    \
+	X(clCreateCommandQueue, "makes the XQueue")                             \
+	X(clCreateCommandQueueWithProperties, "makes the XQueue (host queues)") \
+	X(clRetainCommandQueue, "follows the queue's life")                     \
+	X(clReleaseCommandQueue, "follows the queue's life")                    \
+	X(clGetCommandQueueInfo, "reports the program's own reference count")   \
+	X(clFinish, "learns that the queue is idle")                            \
+	X(clWaitForEvents, "learns that a queue may be idle")
+
+/* Likewise, a function for each loader. */
+#define FM_CL_LOOK_UPS(X)                                                           \
 	X(clGetExtensionFunctionAddress, "counts enqueues that cannot be governed") \
 	X(clGetExtensionFunctionAddressForPlatform, "counts enqueues that cannot be governed")
 

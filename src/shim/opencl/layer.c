@@ -2,16 +2,36 @@
 /*
  * The OpenCL layer (CL/cl_layer.h): the loader hands us the dispatch table of what lies below, we
  * hand back one with our own entries. Until the program makes a queue nothing else happens.
+ *
+ * A process may have several loaders, and close each before its queues are done. Our agent calls
+ * the driver through a loader's table, so what a table points to is kept loaded for good. Objects
+ * are the driver's, and every loader finds the driver by the object: so the first loader's table
+ * serves them all. What is asked without an object is asked of the loader that the program used.
  */
 #include "layer.h"
 /* What the loader looks up; everything else in this object is hidden. */
 #pragma GCC visibility push(default)
 #include <CL/cl_layer.h>
 #pragma GCC visibility pop
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
 
+#define LOADERS 4u /* of one process; what a further one does is not governed */
+
 struct fm_cl_layer fm_cl_layer;
+
+struct loader {
+	const cl_icd_dispatch *target; /* its own; NULL: free */
+	cl_icd_dispatch next, own;
+};
+
+/* Under lock until the loader has its table; constant from then on. */
+static struct {
+	pthread_mutex_t lock;
+	struct loader loader[LOADERS];
+} loaders = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #define NEXT fm_cl_layer.next
 
@@ -111,21 +131,40 @@ static void note_extension(const char *name, const void *function)
 		fm_shim_blind();
 }
 
-static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddress(const char *name)
+#define LOOK_UP(i)                                                                               \
+	static CL_API_ENTRY void *CL_API_CALL look_up_##i(const char *name)                      \
+	{                                                                                        \
+		void *function = loaders.loader[i].next.clGetExtensionFunctionAddress(name);     \
+                                                                                                 \
+		note_extension(name, function);                                                  \
+		return function;                                                                 \
+	}                                                                                        \
+	static CL_API_ENTRY void *CL_API_CALL look_up_for_##i(                                   \
+		cl_platform_id platform, const char *name)                                       \
+	{                                                                                        \
+		const cl_icd_dispatch *next = &loaders.loader[i].next;                           \
+		void *function = next->clGetExtensionFunctionAddressForPlatform(platform, name); \
+                                                                                                 \
+		note_extension(name, function);                                                  \
+		return function;                                                                 \
+	}
+LOOK_UP(0)
+LOOK_UP(1)
+LOOK_UP(2)
+LOOK_UP(3)
+
+static void look_ups(cl_icd_dispatch *own, unsigned i)
 {
-	void *function = NEXT.clGetExtensionFunctionAddress(name);
+	static const struct {
+		__typeof__(own->clGetExtensionFunctionAddress) plain;
+		__typeof__(own->clGetExtensionFunctionAddressForPlatform) for_platform;
+	} of[LOADERS] = {{look_up_0, look_up_for_0}, {look_up_1, look_up_for_1},
+		{look_up_2, look_up_for_2}, {look_up_3, look_up_for_3}};
 
-	note_extension(name, function);
-	return function;
-}
-
-static CL_API_ENTRY void *CL_API_CALL shim_clGetExtensionFunctionAddressForPlatform(
-	cl_platform_id platform, const char *name)
-{
-	void *function = NEXT.clGetExtensionFunctionAddressForPlatform(platform, name);
-
-	note_extension(name, function);
-	return function;
+	if (own->clGetExtensionFunctionAddress)
+		own->clGetExtensionFunctionAddress = of[i].plain;
+	if (own->clGetExtensionFunctionAddressForPlatform)
+		own->clGetExtensionFunctionAddressForPlatform = of[i].for_platform;
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
@@ -156,6 +195,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
 
 static void fork_prepare(void)
 {
+	pthread_mutex_lock(&loaders.lock);
 	fm_shim_queues_lock();
 	fm_shim_table_lock();
 }
@@ -164,6 +204,7 @@ static void fork_done(void)
 {
 	fm_shim_table_unlock();
 	fm_shim_queues_unlock();
+	pthread_mutex_unlock(&loaders.lock);
 }
 
 static void handlers(void)
@@ -171,30 +212,100 @@ static void handlers(void)
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
+/* The object that the function is in stays, whatever the program closes. False: it cannot be told
+ * which object that is. */
+static bool keep_loaded(const void *function, const void **last)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	if (!dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+		return false;
+	if (map == *last)
+		return true;
+	*last = map;
+	/* The program itself has no name, and is never unloaded. */
+	return !*map->l_name || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static bool keep_all_loaded(const cl_icd_dispatch *table)
+{
+	const void *const *function = (const void *const *)table, *last = NULL;
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < sizeof(*table) / sizeof(*function); i++)
+		ok = !function[i] || keep_loaded(function[i], &last);
+	return ok;
+}
+
+/* Calls that the first loader does not know go past us. */
+static void only_known(struct loader *l)
+{
+	const void *const *first = (const void *const *)&fm_cl_layer.next;
+	const void *const *next = (const void *const *)&l->next;
+	const void **own = (const void **)&l->own;
+
+	for (size_t i = 0; i < sizeof(l->own) / sizeof(*own); i++)
+		if (!first[i])
+			own[i] = next[i];
+}
+
+static void fill(struct loader *l)
+{
+	l->own = l->next;
+	fm_shim_enqueues(&l->own);
+#define ENTRY(name, what) \
+	if (l->own.name)  \
+		l->own.name = shim_##name;
+	FM_CL_QUEUE_CALLS(ENTRY)
+	if (fm_shim_guard_wanted()) {
+		fm_shim_programs(&l->own);
+		fm_shim_kernels(&l->own);
+	}
+	only_known(l);
+	look_ups(&l->own, (unsigned)(l - loaders.loader));
+}
+
+/* NULL: no place, or it could be unloaded under us. Lock held. */
+static struct loader *enter(const cl_icd_dispatch *target, cl_uint n)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct loader *l = loaders.loader;
+
+	while (l < loaders.loader + LOADERS && l->target && l->target != target)
+		l++;
+	if (l == loaders.loader + LOADERS)
+		return NULL;
+	if (l->target)
+		return l;
+	memset(&l->next, 0, sizeof(l->next));
+	memcpy(&l->next, target, n * sizeof(void *));
+	if (!keep_all_loaded(&l->next))
+		return NULL;
+	pthread_once(&once, handlers);
+	if (l == loaders.loader)
+		fm_cl_layer.next = l->next;
+	fill(l);
+	l->target = target;
+	return l;
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
 	cl_uint *num_entries_ret, const cl_icd_dispatch **layer)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	/* A loader with a longer table knows calls that we do not; those go past us. A shorter
 	 * table, of an older loader, lacks the calls at its end. */
-	cl_uint known = sizeof(fm_cl_layer.own) / sizeof(void *);
+	cl_uint known = FM_MIN(num_entries, (cl_uint)(sizeof(cl_icd_dispatch) / sizeof(void *)));
+	struct loader *l;
 
 	if (!target || !layer || !num_entries_ret)
 		return CL_INVALID_VALUE;
-	pthread_once(&once, handlers);
-	memset(&fm_cl_layer, 0, sizeof(fm_cl_layer));
-	memcpy(&fm_cl_layer.next, target, FM_MIN(num_entries, known) * sizeof(void *));
-	fm_cl_layer.own = fm_cl_layer.next;
-	fm_shim_enqueues(&fm_cl_layer.own);
-#define ENTRY(name, what)         \
-	if (fm_cl_layer.own.name) \
-		fm_cl_layer.own.name = shim_##name;
-	FM_CL_QUEUE_CALLS(ENTRY)
-	if (fm_shim_guard_wanted()) {
-		fm_shim_programs(&fm_cl_layer.own);
-		fm_shim_kernels(&fm_cl_layer.own);
-	}
-	*layer = &fm_cl_layer.own;
-	*num_entries_ret = FM_MIN(num_entries, known);
+	pthread_mutex_lock(&loaders.lock);
+	l = enter(target, known);
+	pthread_mutex_unlock(&loaders.lock);
+	if (!l)
+		fm_shim_ungoverned("clInitLayer");
+	*layer = l ? &l->own : target;
+	*num_entries_ret = l ? known : num_entries;
 	return CL_SUCCESS;
 }

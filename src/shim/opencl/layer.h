@@ -16,12 +16,11 @@ struct fm_shim_queue {
 };
 
 struct fm_cl_layer {
-	cl_icd_dispatch next; /* the driver, or the layer below */
-	cl_icd_dispatch own;
+	cl_icd_dispatch next; /* the driver, or the layer below, by the first loader */
 	_Atomic(struct fm_client *) client; /* of the first governed queue; NULL before */
 };
 
-/* The tables are set once, before the program's first call can arrive. */
+/* The table is set once, before the program's first call can arrive. */
 extern struct fm_cl_layer fm_cl_layer;
 
 /* queues.c */
