@@ -1,3 +1,20 @@
+# Programs of an older C library can load what we give them: src/base/glibc.h. Not with a sanitizer, which takes the
+# place of functions by their names. Before glibc 2.34 threads and dlopen are in libraries of their own, whose
+# names stay.
+set(FERMATA_OLD_LIBC OFF)
+if(NOT FERMATA_SANITIZE AND NOT FERMATA_FUZZ)
+    include(CheckCSourceCompiles)
+    set(CMAKE_REQUIRED_FLAGS "-include ${PROJECT_SOURCE_DIR}/src/base/glibc.h")
+    set(CMAKE_REQUIRED_LIBRARIES -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2)
+    check_c_source_compiles("
+        #include <dlfcn.h>
+        #include <pthread.h>
+        int main(void) { return pthread_create(0, 0, 0, 0) || dlopen(0, 0); }" FERMATA_HAS_OLD_LIBC)
+    unset(CMAKE_REQUIRED_FLAGS)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    set(FERMATA_OLD_LIBC ${FERMATA_HAS_OLD_LIBC})
+endif()
+
 # A room is a folder under src/. fm_room(NAME KNOWS rooms... PACKAGES targets...) makes a static library
 # of its sources that sees exactly the rooms it may know. A room without sources is headers only.
 function(fm_room room)
@@ -7,6 +24,9 @@ function(fm_room room)
     if(sources)
         set(scope PUBLIC)
         add_library(${name} STATIC ${sources})
+        if(FERMATA_OLD_LIBC)
+            target_compile_options(${name} PRIVATE "SHELL:-include ${PROJECT_SOURCE_DIR}/src/base/glibc.h")
+        endif()
         if(FERMATA_COVERAGE)
             target_compile_options(${name} PRIVATE --coverage -fprofile-update=prefer-atomic)
         endif()
@@ -30,6 +50,14 @@ function(fm_program program room)
     endif()
     add_executable(${program} $<TARGET_OBJECTS:fm_${room}>)
     target_link_libraries(${program} PRIVATE fm_${room})
+endfunction()
+
+# Its threads and dlopen are found with an older C library, too.
+function(fm_old_libc target)
+    if(FERMATA_OLD_LIBC)
+        target_link_libraries(${target} PRIVATE -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
+            -Wl,--pop-state)
+    endif()
 endfunction()
 
 # The room as a shared object: exports what src/ROOM/exports.map names and nothing else.
@@ -66,5 +94,6 @@ function(fm_layer library room)
     add_library(${library} MODULE $<TARGET_OBJECTS:${name}>)
     target_link_libraries(${library} PRIVATE ${name})
     fm_export(${library} ${room})
+    fm_old_libc(${library})
     target_link_options(${library} PRIVATE -Wl,--as-needed)
 endfunction()

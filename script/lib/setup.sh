@@ -13,7 +13,8 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libini
 # shellcheck disable=SC2034
 TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm g++ shellcheck man-db valgrind python3 python3-pyopencl
     python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests systemd prometheus tmux
-    gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user)
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user
+    musl-tools libc6-i386)
 
 say() {
     printf '%s\n' "$*" >&2

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "place.h"
+#include "base/cleanup.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -99,6 +100,62 @@ int place_cuda(char path[PATH_MAX], struct fm_err *err)
 	fm_err_set(err, -EINVAL, "CUDA programs run unscheduled: the path of the shim is %s", path);
 	return fm_err_hint(
 		err, "LD_PRELOAD is a list separated by ':' and spaces; install elsewhere");
+}
+
+/* Where cmake/preload.cmake puts it. */
+#define PRELOAD_DIR "fermata/preload/$PLATFORM/"
+
+/* Does the dynamic linker of this program find a file there? It is not loaded. */
+static bool expands(const char *path)
+{
+	void *handle;
+
+	dlerror();
+	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle)
+		dlclose(handle);
+	return handle || !dlerror();
+}
+
+int place_preload(char path[PATH_MAX], struct fm_err *err)
+{
+	char other[PATH_MAX];
+	const char *slash;
+	int rc = place_cuda(path, err), n;
+
+	if (rc)
+		return rc;
+	slash = strrchr(path, '/');
+	n = snprintf(other, sizeof(other), "%.*s/" PRELOAD_DIR "%s", (int)(slash - path), path,
+		slash + 1);
+	if (n > 0 && (size_t)n < sizeof(other) && expands(other))
+		strcpy(path, other);
+	return 0;
+}
+
+static bool in_library_path(const char *file)
+{
+	FM_CLEAN_FREE char *dirs = strdup(getenv("LD_LIBRARY_PATH") ?: "");
+	char path[PATH_MAX], *rest = NULL;
+
+	for (char *d = dirs ? strtok_r(dirs, ":;", &rest) : NULL; d;
+		d = strtok_r(NULL, ":;", &rest))
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", d, file) < sizeof(path) &&
+			!access(path, R_OK))
+			return true;
+	return false;
+}
+
+bool place_has_cuda(void)
+{
+	/* The last two: Windows below Linux, and NVIDIA's devices that have no bus of their own. */
+	static const char *const nodes[] = {
+		PLACE_CUDA_NODE, "/dev/nvidia-uvm", "/dev/dxg", "/dev/nvmap"};
+
+	for (unsigned i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		if (!access(nodes[i], F_OK))
+			return true;
+	return in_library_path("libcuda.so.1");
 }
 
 bool place_library(char path[PATH_MAX])

@@ -20,6 +20,16 @@ int place_layer(char path[PATH_MAX], struct fm_err *err);
  * sanitized build the runtime's path and a ':' stand before it. */
 int place_cuda(char path[PATH_MAX], struct fm_err *err);
 
+/* What LD_PRELOAD is to name, likewise: the shim by a path that only a dynamic linker expands for
+ * whose programs it is made. For 32-bit programs it leads to an object without code, other C
+ * libraries find nothing there, and say nothing. The shim's own path where that is not installed.
+ */
+int place_preload(char path[PATH_MAX], struct fm_err *err);
+
+/* May programs here use CUDA: a device node of a driver that has it, or a driver in
+ * $LD_LIBRARY_PATH? */
+bool place_has_cuda(void);
+
 /* Absolute path of the library of XQueues, likewise. False: it is where the loader finds it, or not
  * at all. */
 bool place_library(char path[PATH_MAX]);

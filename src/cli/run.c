@@ -382,10 +382,14 @@ static int set_layer(struct fm_err *err)
 	return set_env("OPENCL_LAYERS", list, err);
 }
 
-/* It need not be installed where nobody has a use for it. */
+/* Whoever asks for it has it, and elsewhere nobody has a use for it. */
 static bool wants_shim(const struct run *run)
 {
-	return run->guardian || run->partition || !access(PLACE_CUDA_NODE, F_OK);
+	const char *asked = getenv("FERMATA_CUDA");
+
+	if (asked && *asked)
+		return strcmp(asked, "0");
+	return run->guardian || run->partition || place_has_cuda();
 }
 
 /* CUDA knows no layers: its shim is loaded before all else. */
@@ -396,10 +400,10 @@ static int set_preload(const struct run *run, struct fm_err *err)
 	char path[PATH_MAX];
 	int rc;
 
-	if (others && has_layer(others, ": ", PLACE_CUDA_FILE))
+	if (!wants_shim(run) || (others && has_layer(others, ": ", PLACE_CUDA_FILE)))
 		return 0;
-	rc = place_cuda(path, err);
-	if (rc == -EINVAL || (rc == -ENOENT && wants_shim(run)))
+	rc = place_preload(path, err);
+	if (rc == -EINVAL || rc == -ENOENT)
 		cli_report(err); /* others are scheduled */
 	if (rc)
 		return 0;

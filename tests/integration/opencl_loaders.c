@@ -4,8 +4,8 @@
  * usage: opencl_loaders HOW [LOADER...]
  *	lives		five times: open each loader, work, release all, close; LOADERs take turns
  *	leak		the same, and nothing is released before the loader is closed
- *	both		all open at one time: each works in turn, then they are closed in the same order
- *	many		as both, with a queue of each kept until all others are closed
+ *	both		all open at one time: each works in turn, then they are closed in the same
+ *order many		as both, with a queue of each kept until all others are closed
  *	space		as lives, in a namespace of its own (dlmopen)
  *	ask		what each says of extensions' functions
  * A HOW that ends with '-' exits while the kernels of the last life are under way.
@@ -21,29 +21,30 @@
 #include <unistd.h>
 
 #define LIVES 5
+#define STEPS 300
 #define N     ((size_t)1 << 16)
 #define MOST  8
 
-#define CALLS(X)                   \
-	X(clGetPlatformIDs)        \
-	X(clGetDeviceIDs)          \
-	X(clCreateContext)         \
-	X(clCreateCommandQueue)    \
+#define CALLS(X)                     \
+	X(clGetPlatformIDs)          \
+	X(clGetDeviceIDs)            \
+	X(clCreateContext)           \
+	X(clCreateCommandQueue)      \
 	X(clCreateProgramWithSource) \
-	X(clBuildProgram)          \
-	X(clCreateKernel)          \
-	X(clCreateBuffer)          \
-	X(clSetKernelArg)          \
-	X(clEnqueueFillBuffer)     \
-	X(clEnqueueNDRangeKernel)  \
-	X(clEnqueueReadBuffer)     \
-	X(clFlush)                 \
-	X(clFinish)                \
-	X(clReleaseKernel)         \
-	X(clReleaseProgram)        \
-	X(clReleaseMemObject)      \
-	X(clReleaseCommandQueue)   \
-	X(clReleaseContext)        \
+	X(clBuildProgram)            \
+	X(clCreateKernel)            \
+	X(clCreateBuffer)            \
+	X(clSetKernelArg)            \
+	X(clEnqueueFillBuffer)       \
+	X(clEnqueueNDRangeKernel)    \
+	X(clEnqueueReadBuffer)       \
+	X(clFlush)                   \
+	X(clFinish)                  \
+	X(clReleaseKernel)           \
+	X(clReleaseProgram)          \
+	X(clReleaseMemObject)        \
+	X(clReleaseCommandQueue)     \
+	X(clReleaseContext)          \
 	X(clGetExtensionFunctionAddressForPlatform)
 
 struct loader {
@@ -57,11 +58,10 @@ struct loader {
 	cl_mem memory;
 };
 
-static const char source[] =
-	"kernel void add(global int *a, int steps)"
-	"{ size_t i = get_global_id(0); int x = a[i];"
-	"  for (int j = 0; j < steps; j++) x = x * 3 + 1;"
-	"  a[i] = x; }";
+static const char source[] = "kernel void add(global int *a, int steps)"
+			     "{ size_t i = get_global_id(0); int x = a[i];"
+			     "  for (int j = 0; j < steps; j++) x = x * 3 + 1;"
+			     "  a[i] = x; }";
 
 static void need(bool ok, const char *what)
 {
@@ -75,7 +75,7 @@ static void open_loader(struct loader *l, const char *name, bool space)
 {
 	l->handle = space ? dlmopen(LM_ID_NEWLM, name, RTLD_NOW) : dlopen(name, RTLD_NOW);
 	need(l->handle, name);
-#define FIND(call)                               \
+#define FIND(call)                                    \
 	*(void **)&l->call = dlsym(l->handle, #call); \
 	need(l->call, #call);
 	CALLS(FIND)
@@ -103,10 +103,11 @@ static void make(struct loader *l)
 static void launch(struct loader *l, int n)
 {
 	const size_t size = N, group = 64;
-	const cl_int zero = 0, steps = 2000;
+	const cl_int zero = 0, steps = STEPS;
 
-	need(!l->clEnqueueFillBuffer(l->queue, l->memory, &zero, sizeof(zero), 0, N * sizeof(zero), 0,
-		     NULL, NULL), "no fill");
+	need(!l->clEnqueueFillBuffer(
+		     l->queue, l->memory, &zero, sizeof(zero), 0, N * sizeof(zero), 0, NULL, NULL),
+		"no fill");
 	l->clSetKernelArg(l->kernel, 0, sizeof(l->memory), &l->memory);
 	l->clSetKernelArg(l->kernel, 1, sizeof(steps), &steps);
 	for (int i = 0; i < n; i++)
@@ -122,7 +123,7 @@ static void work(struct loader *l)
 	uint32_t x = 0;
 
 	launch(l, 3);
-	for (int i = 0; i < 3 * 2000; i++)
+	for (int i = 0; i < 3 * STEPS; i++)
 		x = x * 3 + 1;
 	need(!l->clEnqueueReadBuffer(
 		     l->queue, l->memory, CL_TRUE, 0, sizeof(got), got, 0, NULL, NULL),
@@ -149,7 +150,7 @@ static void lives(char **names, int n, bool space, bool leak, bool last)
 		make(&l);
 		work(&l);
 		if (last && i == LIVES * n - 1) {
-			launch(&l, 200);
+			launch(&l, 50);
 			return;
 		}
 		if (leak)
@@ -181,7 +182,7 @@ static void at_once(char **names, int n, bool many, bool last)
 			work(&l[k]);
 	}
 	if (last)
-		launch(&l[n - 1], 200);
+		launch(&l[n - 1], 50);
 }
 
 static void ask(char **names, int n)
@@ -198,7 +199,7 @@ static void ask(char **names, int n)
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < 3; k++)
 			printf("%d\n", l[i].clGetExtensionFunctionAddressForPlatform(
-						platform, extension[k]) != NULL);
+					       platform, extension[k]) != NULL);
 	for (int i = 0; i < n; i++)
 		dlclose(l[i].handle);
 }

@@ -15,7 +15,7 @@ trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$tmp"' EXIT
 FERMATA_SOCKET=$tmp/run
 export FERMATA_SOCKET
 root=$(dirname "$(dirname "$($cc -print-file-name=libc.so.6)")")
-flags="-std=gnu11 -D_GNU_SOURCE -I$SOURCE/src -I$SOURCE/include -pthread"
+flags="-std=gnu11 -include $SOURCE/src/base/glibc.h -D_GNU_SOURCE -I$SOURCE/src -I$SOURCE/include -pthread"
 
 fail()
 {
@@ -39,10 +39,13 @@ build()
 	C
 	# As cmake/cli.cmake reads it.
 	newest=$(sed -n 's/^	[XF](cu[^,]*,[^,]*,[^0-9]*\([0-9]*\).*/\1/p' src/shim/cuda/calls.h | sort -n | tail -n 1)
-	$cc $flags -fPIC -fvisibility=hidden -DFM_VERSION='"test"' -DFM_CUDA_NEWEST="$newest" -shared -Wl,-Bsymbolic-functions \
+	# Without what nobody calls, as from the rooms' archives.
+	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -DFM_CUDA_NEWEST="$newest" -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
 		src/backend/cuda/*.c src/backend/cuda/image/*.c src/backend/cuda/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/shim/cuda/*.c \
 		"$tmp/unpack.c" -lm
+	newest=$(${cc%gcc}readelf -V "$tmp/lib/libfermata-cuda.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+	[ "$newest" = GLIBC_2.17 ] || fail "the shim needs $newest: $(${cc%gcc}nm -D "$tmp/lib/libfermata-cuda.so" | grep "@$newest" | tr "\n" " ")"
 	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c "$tmp/unpack.c" -lm
 	for set in $sets; do
 		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda_kernels.ptx\"" -o "$tmp/$set" "tests/integration/$set.c"

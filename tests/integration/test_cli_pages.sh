@@ -101,7 +101,7 @@ installed() {
         -a -e "$root/share/zsh/site-functions/_fermata"
     if [[ -e $BUILD/lib/libfermata-cuda.so && -z $SANITIZE ]]; then
         expect 0 "install where LD_PRELOAD cannot name the shim" cmake --install "$BUILD" --prefix "$root of mine"
-        expect 0 "it runs" "$root of mine/bin/fermata" run env
+        expect 0 "it runs" env FERMATA_CUDA=1 "$root of mine/bin/fermata" run env
         err_has '^fermata: CUDA programs run unscheduled: the path of the shim is .* of mine/'
         out_lacks '^LD_PRELOAD='
     fi

@@ -53,7 +53,7 @@ def library(stack):
 def run_path(stack):
     """No LD_LIBRARY_PATH: the program knows where its driver is."""
     for via in ("link", "dlsym", "proc"):
-        same(stack, [program("cuda_runpath"), "--via", via, "1", "in order"], paths=False)
+        same(stack, [program("cuda_runpath"), "--via", via, "1", "in order"], paths=False, FERMATA_CUDA="1")
 
 
 def newer_driver(stack):

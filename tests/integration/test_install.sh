@@ -25,6 +25,8 @@ grep -q "configure with -DCMAKE_INSTALL_PREFIX=$prefix" "$tmp/log" || fail "it d
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
+[ "$(realpath "$lib/fermata/preload/$(uname -m)/libfermata-cuda.so")" = "$(realpath "$lib/libfermata-cuda.so")" ] ||
+	fail "what LD_PRELOAD names does not lead to the shim"
 [ -f "$prefix/include/fermata/policy.h" ] || fail "no header for policies"
 [ -x "$prefix/bin/fermata" ] || fail "no command"
 
@@ -160,14 +162,23 @@ grep -o '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" | tr -d '(' | sort -
 	grep -qx "$symbol" "$tmp/exported" || { echo "$symbol"; exit 1; }
 done || fail "the header declares what the library does not have"
 if [ -z "${SANITIZE:-}" ]; then
-	needed=$(readelf -d "$lib/libfermata.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
+	# Before glibc 2.34 threads and dlopen were not in libc itself.
+	libc='^libc\.so\|^ld-linux\|^libpthread\.so\.0$\|^libdl\.so\.2$'
+	needed=$(readelf -d "$lib/libfermata.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v "$libc" || true)
 	[ -z "$needed" ] || fail "the library needs $needed"
 	needed=$(readelf -d "$lib/libfermata-rta.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
 	[ -z "$needed" ] || fail "the bounds' library needs $needed"
-	needed=$(readelf -d "$lib/libfermata-cuda.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libc\.so\|^ld-linux' || true)
+	needed=$(readelf -d "$lib/libfermata-cuda.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v "$libc" || true)
 	[ -z "$needed" ] || fail "CUDA's shim needs $needed"
 	needed=$(readelf -d "$lib/fermata/libcuda.so.1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | head -2 | tr '\n' ' ')
 	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
+
+	# Programs of an older C library load them, too.
+	for object in libfermata-cuda.so libfermata-opencl.so libfermata.so fermata/libcuda.so.1; do
+		newest=$(readelf -V "$lib/$object" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+		[ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.17 ] ||
+			fail "$object needs $newest: $(nm -D "$lib/$object" | grep "@$newest" | tr '\n' ' ')"
+	done
 fi
 
 # Settings that somebody has edited stay; with the prefix /usr they are in /etc, where the daemon looks.

@@ -63,7 +63,7 @@ def leaks(stack):
 def two_loaders(stack):
     """Of different files, one after the other and both at once."""
     two = copies(stack, 2)
-    at_each(stack, "lives", "leak-", "both", "many", "many-", loaders=two)
+    at_each(stack, "leak-", "many-", loaders=two)
     at_each(stack, "both", loaders=two[::-1])
 
 
@@ -84,7 +84,7 @@ def look_ups(stack):
 
 def namespaces(stack):
     """With libraries of its own each time."""
-    at_each(stack, "space", "space-")
+    at_each(stack, "space-")
 
 
 def off(stack):

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +33,21 @@ static struct {
 static const char *object;
 static _Atomic uint64_t dice = 88172645463325252u;
 
+static long direct(long number, ...)
+{
+	static _Atomic(long (*)(long, ...)) real;
+	long a[6];
+	va_list ap;
+
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
 __attribute__((constructor)) static void open_shared(void)
 {
 	const char *path = getenv("SCARCE");
@@ -40,7 +56,7 @@ __attribute__((constructor)) static void open_shared(void)
 
 	if (fd < 0)
 		return;
-	p = (void *)syscall(SYS_mmap, NULL, 4096L, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
+	p = (void *)direct(SYS_mmap, NULL, 4096L, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
 	close(fd);
 	object = getenv("SCARCE_IN");
 	if (p != MAP_FAILED)
@@ -114,7 +130,7 @@ void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	if (fails(CALLER))
 		return MAP_FAILED;
-	return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, offset);
+	return (void *)direct(SYS_mmap, at, size, prot, flags, fd, offset);
 }
 
 static int no_descriptor(void)
@@ -125,23 +141,37 @@ static int no_descriptor(void)
 
 int memfd_create(const char *name, unsigned flags)
 {
-	return fails(CALLER) ? no_descriptor() : (int)syscall(SYS_memfd_create, name, flags);
+	return fails(CALLER) ? no_descriptor() : (int)direct(SYS_memfd_create, name, flags);
+}
+
+long syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_memfd_create && fails(CALLER))
+		return no_descriptor();
+	return direct(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 int pipe2(int fds[2], int flags)
 {
-	return fails(CALLER) ? no_descriptor() : (int)syscall(SYS_pipe2, fds, flags);
+	return fails(CALLER) ? no_descriptor() : (int)direct(SYS_pipe2, fds, flags);
 }
 
 int socketpair(int domain, int type, int protocol, int fds[2])
 {
 	return fails(CALLER) ? no_descriptor()
-			     : (int)syscall(SYS_socketpair, domain, type, protocol, fds);
+			     : (int)direct(SYS_socketpair, domain, type, protocol, fds);
 }
 
 int socket(int domain, int type, int protocol)
 {
-	return fails(CALLER) ? no_descriptor() : (int)syscall(SYS_socket, domain, type, protocol);
+	return fails(CALLER) ? no_descriptor() : (int)direct(SYS_socket, domain, type, protocol);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)

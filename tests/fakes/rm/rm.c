@@ -63,6 +63,13 @@ EXPORT int fstat(int fd, struct stat *st)
 	return rc;
 }
 
+/* The same, as programs for an older C library have it. */
+EXPORT int __fxstat(int version, int fd, struct stat *st);
+EXPORT int __fxstat(int version, int fd, struct stat *st)
+{
+	return fstat(fd, st);
+}
+
 static struct object *object_of(uint32_t client, uint32_t handle)
 {
 	for (size_t i = 0; i < OBJECTS; i++)

@@ -1,0 +1,39 @@
+# The shim for CUDA as `fermata run' names it in LD_PRELOAD: lib/fermata/preload/$PLATFORM/libfermata-cuda.so. The dynamic
+# linker of glibc puts in what the kernel, or itself, calls the processor: for a 64-bit program that leads to the shim, for
+# a 32-bit one to an object without code, since of one that is missing, or does not fit, the linker would complain. Another
+# C library's linker looks for that very name, does not find it, and says nothing.
+set(preload_dir ${CMAKE_BINARY_DIR}/lib/fermata/preload)
+set(preload_names ${CMAKE_SYSTEM_PROCESSOR})
+set(preload_names_32)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(preload_names x86_64 haswell xeon_phi)
+    set(preload_names_32 i386 i486 i586 i686)
+endif()
+
+# The first name is a directory, the others are links to it.
+function(preload_links first)
+    file(MAKE_DIRECTORY ${preload_dir}/${first})
+    foreach(name IN LISTS ARGN)
+        file(CREATE_LINK ${first} ${preload_dir}/${name} SYMBOLIC)
+    endforeach()
+endfunction()
+
+preload_links(${preload_names})
+list(GET preload_names 0 name)
+file(CREATE_LINK ../../../libfermata-cuda.so ${preload_dir}/${name}/libfermata-cuda.so SYMBOLIC)
+if(preload_names_32)
+    list(GET preload_names_32 0 name)
+    file(MAKE_DIRECTORY ${preload_dir}/${name})
+    execute_process(
+        COMMAND ${CMAKE_C_COMPILER} -m32 -shared -nostdlib -Wl,--hash-style=both
+            -o ${preload_dir}/${name}/libfermata-cuda.so ${CMAKE_BINARY_DIR}/empty.c
+        RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed)
+        message(STATUS "No 32-bit objects by ${CMAKE_C_COMPILER}: below `fermata run' on a machine with CUDA the dynamic "
+            "linker of 32-bit programs complains about the shim")
+        file(REMOVE_RECURSE ${preload_dir}/${name})
+    else()
+        preload_links(${preload_names_32})
+    endif()
+endif()
+install(DIRECTORY ${preload_dir} DESTINATION ${CMAKE_INSTALL_LIBDIR}/fermata USE_SOURCE_PERMISSIONS)
