@@ -108,6 +108,9 @@ int cli_print_json(const json_t *value);
 
 /* Fields of a reply; what is missing or of another type reads as "-" and 0. */
 const char *cli_str(const json_t *object, const char *key);
+/* For a group of the daemon's that has kernels which are not stopped in their middle since they
+ * came as binaries: what to do about it. Else NULL. */
+const char *cli_binary_hint(const json_t *group);
 double cli_num(const json_t *object, const char *key);
 
 static inline void cli_json_put(json_t **value)

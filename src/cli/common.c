@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 error_t cli_option(int key, char *arg, struct cli *cli)
 {
@@ -95,6 +96,19 @@ const char *cli_str(const json_t *object, const char *key)
 	const char *s = json_string_value(json_object_get(object, key));
 
 	return s ? s : "-";
+}
+
+const char *cli_binary_hint(const json_t *group)
+{
+	json_t *c;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "calls"), i, c)
+		if (cli_num(c, "undivided") > 0 && strstr(cli_str(c, "call"), "(from binary)"))
+			return "kernels from a cache of binaries cannot be stopped in their "
+			       "middle: "
+			       "with PyOpenCL set PYOPENCL_NO_CACHE=1";
+	return NULL;
 }
 
 double cli_num(const json_t *object, const char *key)

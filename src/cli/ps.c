@@ -340,7 +340,15 @@ static int show_calls(const json_t *groups)
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
 	json_array_foreach (groups, i, g)
 		add_calls(&t, g);
-	return table_print(&t) || show_images(groups);
+	if (table_print(&t) || show_images(groups))
+		return 1;
+	json_array_foreach (groups, i, g) {
+		if (!cli_binary_hint(g))
+			continue;
+		printf("hint: %s\n", cli_binary_hint(g));
+		break;
+	}
+	return 0;
 }
 
 static void add_ms(struct table *t, const json_t *task, const char *key)

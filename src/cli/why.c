@@ -248,6 +248,8 @@ static void show_coverage(const json_t *group)
 		printf("%.0f of its calls could not be stopped in their middle (`fermata ps "
 		       "--calls')\n",
 			long_ones);
+	if (cli_binary_hint(group))
+		printf("  hint: %s\n", cli_binary_hint(group));
 }
 
 static void show_advice(const json_t *advice)

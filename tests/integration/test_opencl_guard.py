@@ -252,8 +252,22 @@ def not_rewritten(stack):
         check(group["queues"][0]["level"] == 2, f"{kind}: level {group['queues'][0]['level']}")
         shown = fermata.cli("ps", "--calls").stdout
         check(name in shown, f"{kind}: not shown:\n{shown}")
+        for told in shown, fermata.cli("why", str(p.pid)).stdout:
+            check(("PYOPENCL_NO_CACHE=1" in told) == (kind == "binary"), f"{kind}: what to do about it:\n{told}")
         p.tell("quit")
         p.wait()
+
+
+def told_at_once(stack):
+    """A program from a binary says so with its first launch, however short that is."""
+    fermata = Fermata(stack)
+    p = start(fermata, "binary", 2)
+    p.launch()
+    p.ends(1, 2)
+    call = {"call": "clEnqueueNDRangeKernel (from binary)", "ungoverned": 0, "undivided": 1}
+    eventually("it is counted", lambda: fermata.group(p.pid)["calls"] == [call])
+    p.tell("quit")
+    p.wait()
 
 
 def doctor_says_so(stack):
@@ -270,4 +284,4 @@ def doctor_says_so(stack):
 
 if __name__ == "__main__":
     main(stopped_in_its_middle, several_launches, groups_that_wait, gives_way, daemon_dies, program_dies, quits, switched_off,
-         as_a_hint_says, not_rewritten, doctor_says_so)
+         as_a_hint_says, not_rewritten, told_at_once, doctor_says_so)

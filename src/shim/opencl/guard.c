@@ -131,7 +131,7 @@ static void note(struct fm_shim_queue *q, const char *why, bool known)
 	char call[FM_CALL_MAX];
 
 	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);
-	if (!c || !known)
+	if (!c || (!known && strcmp(why, FM_SHIM_FROM_BINARY)))
 		return;
 	snprintf(call, sizeof(call), "clEnqueueNDRangeKernel (%s)", why);
 	fm_client_count_undivided(c, call);

@@ -13,6 +13,10 @@
 #pragma once
 #include "layer.h"
 
+/* Why there is no text: the one reason that is told of short kernels, too, since what they are part
+ * of will never be guarded, and a program may do something about it. */
+#define FM_SHIM_FROM_BINARY "from binary"
+
 /* Looked up by handle. */
 struct fm_shim_object {
 	struct fm_list link;

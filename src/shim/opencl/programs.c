@@ -94,7 +94,7 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithBinary(cl_con
 {
 	return without(
 		NEXT.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, err),
-		"from binary");
+		FM_SHIM_FROM_BINARY);
 }
 
 static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithBuiltInKernels(
