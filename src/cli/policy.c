@@ -87,6 +87,8 @@ static void print_policies(const json_t *reply)
 		bool chosen = !strcmp(name, current);
 
 		printf("%c %-22s %s\n", chosen ? '*' : ' ', name, cli_str(policy, "summary"));
+		if (chosen && !strcmp(cli_str(in_force, "fair_by"), "user"))
+			puts("      among users first (fair_by = user in fermatad.conf)");
 		json_array_foreach (json_object_get(policy, "params"), j, param)
 			print_param(param, chosen ? json_object_get(in_force, "params") : NULL);
 	}

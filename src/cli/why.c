@@ -74,6 +74,18 @@ const json_t *why_culprit(const struct why *w)
 	return NULL;
 }
 
+bool why_other_user(const struct why *w)
+{
+	const json_t *now = waiting_of(w->device), *g;
+
+	if (strcmp(cli_str(json_object_get(w->reply, "policy"), "fair_by"), "user") != 0)
+		return false;
+	if (json_is_true(json_object_get(now, "hidden")))
+		return true;
+	g = why_group(w->reply, cli_num(now, "id"));
+	return g && cli_num(g, "uid") != cli_num(w->group, "uid");
+}
+
 /* Who has the device that it waits for. */
 static const char *holder_of(const json_t *now)
 {
@@ -100,6 +112,10 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 	if (!strcmp(why, "nobody"))
 		return json_sprintf("waits, for %s now: the policy %s lets nobody run here (%s)",
 			time, policy, rule);
+	if (why_other_user(w))
+		return json_sprintf("waits, for %s now: user %s has had its part, and %s has the "
+				    "device (policy %s, among users first: %s)",
+			time, cli_str(w->group, "user"), holder_of(now), policy, rule);
 	return json_sprintf("waits, for %s now%s: %s has the device (policy %s: %s)", time,
 		strcmp(why, "demoted") ? "" : ", over its budget and below all others",
 		holder_of(now), policy, rule);

@@ -15,5 +15,10 @@ void why_advise(const struct why *w, json_t *list);
 /* That group on that device, or NULL. */
 const json_t *why_on(const json_t *group, const char *device);
 
+/* Does a user that is not its own have the device, under a policy that divides it among users
+ * first?
+ */
+bool why_other_user(const struct why *w);
+
 /* Whom it waits for, or did; NULL: not known, or gone. */
 const json_t *why_culprit(const struct why *w);

@@ -209,10 +209,22 @@ static double weight_of(const json_t *group)
 	return weight > 0 ? weight : share > 0 ? share : FM_WEIGHT_DEFAULT;
 }
 
+/* Hints move time among the groups of one user alone. */
+static bool by_user(const struct advice *a)
+{
+	if (!why_other_user(a->w))
+		return false;
+	say(a, "users have equal parts of the device (fair_by = user in fermatad.conf): its own "
+	       "user's other groups would have to use less, or an operator to choose otherwise");
+	return true;
+}
+
 static void by_weight(const struct advice *a)
 {
 	double weight = weight_of(a->w->group);
 
+	if (by_user(a))
+		return;
 	if (weight <= 5000)
 		tell(a, "hint", a->w->group, setting("weight", 2 * weight, ""),
 			"twice as much of the device, compared with each of the others (now %.0f)",
@@ -229,12 +241,14 @@ static void by_weight(const struct advice *a)
 static double reserved(const struct advice *a)
 {
 	const char *device = cli_str(a->w->device, "device");
-	double sum = 0;
+	const json_t *policy = json_object_get(a->w->reply, "policy");
+	bool of_user = !strcmp(cli_str(policy, "fair_by"), "user");
+	double uid = cli_num(a->w->group, "uid"), sum = 0;
 	json_t *g;
 	size_t i;
 
 	json_array_foreach (json_object_get(a->w->reply, "groups"), i, g)
-		if (g != a->w->group && why_on(g, device))
+		if (g != a->w->group && why_on(g, device) && (!of_user || cli_num(g, "uid") == uid))
 			sum += hint_of(g, "share");
 	return sum;
 }
@@ -244,6 +258,8 @@ static void by_share(const struct advice *a)
 	double share = hint_of(a->w->group, "share"), room = 100 - reserved(a);
 	double other = a->culprit ? hint_of(a->culprit, "share") : 0;
 
+	if (by_user(a))
+		return;
 	if (other >= 2) {
 		tell(a, "hint", a->culprit, setting("share", (double)(long)(other / 2), ""),
 			"half as much of the device is reserved for %s then (now %.0f%%)",

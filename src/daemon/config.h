@@ -54,12 +54,16 @@ struct config_metrics {
 	bool loopback_groups;           /* on TCP, where nobody knows who asks, too */
 };
 
+/* Whom `fair` and `bandwidth` divide a device among first. */
+enum config_fair_by { FAIR_BY_GROUP, FAIR_BY_USER };
+
 struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
 	unsigned params;
 	char folder[CONFIG_FOLDER_MAX]; /* of policies by users; "": none */
 	uint64_t budget_ns;             /* for an answer of theirs */
+	uint32_t fair_by;               /* enum config_fair_by */
 	uint64_t linger_ns;
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */

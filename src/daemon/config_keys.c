@@ -19,12 +19,14 @@
 /* In the order of their enums. */
 #define METHODS  "gcaps-suspend gcaps-busy"
 #define OVERRUNS "demote stop report"
+#define FAIR_BY  "group user"
 _Static_assert(FM_RTA_GCAPS_SUSPEND == 0 && FM_RTA_GCAPS_BUSY == 1, "METHODS");
 _Static_assert(
 	FM_OVERRUN_DEMOTE == 0 && FM_OVERRUN_STOP == 1 && FM_OVERRUN_REPORT == 2, "OVERRUNS");
 
 const struct config_key config_keys[] = {
 	{"daemon", "policy", CONFIG_TEXT, OF(policy), 1, CONFIG_POLICY_MAX - 1, NULL, 0, 0},
+	{"daemon", "fair_by", CONFIG_CHOICE, OF(fair_by), 0, 0, FAIR_BY, 0, 0},
 	{"daemon", "linger_us", CONFIG_US, OF(linger_ns), 0, 1000000, "microseconds", 0, 0},
 	{"daemon", "busy_poll_us", CONFIG_US, OF(busy_poll_ns), 0, 1000000, "microseconds", 0, 0},
 	{"daemon", "idle_exit_s", CONFIG_COUNT, OF(idle_exit_s), 0, 86400, "seconds", 0, 0},

@@ -36,10 +36,13 @@ static int daemon_configure(struct daemon *d, const struct config *c, struct fm_
 	struct shared_limits *before = d->limits;
 	int rc = admission_check_policy(d, c, wanted_policy(d, c), err);
 
+	fm_sched_fair_by(s, c->fair_by == FAIR_BY_USER);
 	if (!rc)
 		rc = config_set_policy(c, s, &d->plugin, wanted_policy(d, c), fm_now(), err);
-	if (rc)
+	if (rc) {
+		fm_sched_fair_by(s, d->config.fair_by == FAIR_BY_USER);
 		return rc;
+	}
 	d->dropped[0] = '\0';
 	fm_sched_linger(s, c->linger_ns);
 	d->config = *c;

@@ -244,6 +244,8 @@ json_t *report_policy(const struct daemon *d)
 		set(params, ops->params[i].name, param_text(&ops->params[i], values[i]));
 	set(o, "name", json_string(ops->name));
 	set(o, "params", params);
+	if (ops->by_user)
+		set(o, "fair_by", json_string(fm_sched_fair_by_user(s) ? "user" : "group"));
 	if (d->dropped[0])
 		set(o, "dropped", json_string(d->dropped));
 	return o;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bandwidth: a group's share hint reserves that percentage of the device. Each reservation is a
- * constant bandwidth server: a budget of share x period, spent by the device time charged, and a
- * deadline by which the next budget is due. Three classes, the first that has someone ready runs:
+ * bandwidth: a group's share hint reserves that percentage of the device, or, where users are told
+ * apart (fm_ent.user), of its user's part: the device divided by the number of users that have a
+ * group on it, working or not. Each reservation is a constant bandwidth server: a budget of share x
+ * period, spent by the device time charged, and a deadline by which the next budget is due. Three
+ * classes, the first that has someone ready runs:
  *
  *   1. reservations with budget left, earliest deadline first;
  *   2. groups without a reservation, in turns: they share the rest;
@@ -10,11 +12,19 @@
  *
  * A late end of the last command is charged too: it makes the budget negative, and the debt is paid
  * before the next turn. Time of class 3 costs no budget, for nobody was deprived of it.
- * Reservations that add up to more than 100 % are scaled down. O(log n) for an event and a
- * decision.
+ * Reservations (of a user) that add up to more than 100 % are scaled down.
+ *
+ * Class 1 is one order over all users: together they have at most all of the device. Below it users
+ * come first: each has a virtual time, which grows with all device time of its groups, of class 1
+ * too, and the user furthest behind is served; of its groups those of class 2, then those of class
+ * 3. A user that was away comes back at the least virtual time of those that stayed. Where all
+ * groups are of one user, that level decides nothing.
+ *
+ * O(log n) for an event and a decision.
  */
 #include "base/heap.h"
 #include "policy.h"
+#include "users.h"
 
 #define REFILLS_PER_DECISION 8 /* bounds one decision when many budgets are due at once */
 #define RUN_MIN              (100 * FM_US) /* a remnant of budget is not worth a shorter timer */
@@ -23,16 +33,29 @@
 
 enum bw_class { BW_NONE, BW_RESERVED, BW_FREE, BW_SPENT };
 
+struct bw_user {
+	struct fm_user user;
+	struct fm_heap_node there;    /* in bw.there */
+	struct fm_heap_node waits;    /* in bw.waiting */
+	struct fm_heap free;          /* class 2, by virtual time */
+	struct fm_heap spent;         /* class 3, by virtual time */
+	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready of classes 2 and 3 */
+	unsigned ready[BW_SPENT + 1]; /* groups in each class */
+	uint64_t vtime;
+	int64_t reserved_sum; /* percent */
+};
+
 struct bw {
 	struct fm_heap reserved; /* class 1, by deadline */
-	struct fm_heap rest; /* class 2 and, unless capped, 3; by virtual time within the class */
-	struct fm_heap spent_rest;
-	struct fm_heap refills; /* class 3, by time of refill */
-	size_t joined;
+	struct fm_heap refills;  /* class 3, by time of refill */
+	/* Users by virtual time: those with a group that may run, and of those the ones with a
+	 * group in class 2 or, unless capped, 3. */
+	struct fm_heap there, waiting;
+	struct fm_users known;
+	size_t joined, ready;
 	uint64_t period, turn;
-	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready of classes 2 and 3 */
-	int64_t reserved_sum;         /* percent */
-	struct fm_ent *on;            /* whose turn of class 2 or 3 it is */
+	uint64_t least;    /* least virtual time of the users there; never falls */
+	struct fm_ent *on; /* whose turn of class 2 or 3 it is */
 	bool capped;
 };
 
@@ -40,6 +63,7 @@ struct bw_ent {
 	struct fm_heap_node node;   /* in the heap of its class, while ready */
 	struct fm_heap_node refill; /* in refills, while ready and spent */
 	struct fm_ent *ent;
+	struct bw_user *user;
 	enum bw_class class; /* BW_NONE while idle */
 	enum bw_class
 		billed; /* as what it last ran: a late end is charged there; BW_NONE: nowhere */
@@ -57,7 +81,8 @@ static const struct fm_policy_param bw_params[] = {
 
 static int64_t quota(const struct bw *bw, const struct bw_ent *be)
 {
-	int64_t q = (int64_t)bw->period * be->share / FM_MAX(bw->reserved_sum, (int64_t)100);
+	int64_t q = (int64_t)bw->period * be->share / FM_MAX(be->user->reserved_sum, (int64_t)100) /
+		    (int64_t)bw->known.n;
 
 	return FM_MAX(q, (int64_t)1);
 }
@@ -71,52 +96,104 @@ static uint64_t refill_at(const struct bw *bw, const struct bw_ent *be)
 	return be->deadline + (uint64_t)FM_MIN(debt, (int64_t)DEBT_MAX) * bw->period;
 }
 
-static struct fm_heap *heap_of(struct bw *bw, enum bw_class class)
+static struct fm_heap *heap_of(struct bw *bw, struct bw_user *u, enum bw_class class)
 {
-	return class == BW_RESERVED ? &bw->reserved
-	       : class == BW_FREE   ? &bw->rest
-				    : &bw->spent_rest;
+	return class == BW_RESERVED ? &bw->reserved : class == BW_FREE ? &u->free : &u->spent;
 }
 
-static struct bw_ent *first_of(struct bw *bw, enum bw_class class)
+static struct bw_ent *first_in(const struct fm_heap *h)
 {
-	struct fm_heap_node *n = fm_heap_min(heap_of(bw, class));
+	struct fm_heap_node *n = fm_heap_min(h);
 
 	return n ? fm_container(n, struct bw_ent, node) : NULL;
 }
 
-static void advance_least(struct bw *bw, enum bw_class class)
+static void advance_least(struct bw *bw, struct bw_user *u, enum bw_class class)
 {
-	struct bw_ent *first = first_of(bw, class);
+	const struct bw_ent *first;
 
-	if (first && class != BW_RESERVED)
-		bw->least[class] = FM_MAX(bw->least[class], first->vtime);
+	if (class == BW_RESERVED)
+		return;
+	first = first_in(heap_of(bw, u, class));
+	if (first)
+		u->least[class] = FM_MAX(u->least[class], first->vtime);
+}
+
+static void advance_users(struct bw *bw)
+{
+	const struct fm_heap_node *first = fm_heap_min(&bw->there);
+
+	if (first)
+		bw->least = FM_MAX(bw->least, first->key);
+}
+
+static void set_place(struct fm_heap *h, struct fm_heap_node *n, uint64_t key, bool in)
+{
+	if (!in)
+		fm_heap_del(h, n);
+	else if (fm_heap_has(n))
+		fm_heap_rekey(h, n, key);
+	else
+		fm_heap_push(h, n, key);
+}
+
+/* After a change of its groups' classes, or of its virtual time. */
+static void place_user(struct bw *bw, struct bw_user *u)
+{
+	bool waits = u->ready[BW_FREE] || (!bw->capped && u->ready[BW_SPENT]);
+	bool there = waits || u->ready[BW_RESERVED];
+
+	if (there && !fm_heap_has(&u->there))
+		u->vtime = FM_MAX(u->vtime, bw->least);
+	set_place(&bw->there, &u->there, u->vtime, there);
+	set_place(&bw->waiting, &u->waits, u->vtime, waits);
+	advance_users(bw);
 }
 
 /* Pushes cannot fail: join reserved the room in every heap. */
 static void enter(struct bw *bw, struct bw_ent *be, enum bw_class class)
 {
+	struct bw_user *u = be->user;
+
 	be->class = class;
 	if (class != BW_RESERVED)
-		be->vtime = FM_MAX(be->vtime, bw->least[class]);
+		be->vtime = FM_MAX(be->vtime, u->least[class]);
 	fm_heap_push(
-		heap_of(bw, class), &be->node, class == BW_RESERVED ? be->deadline : be->vtime);
+		heap_of(bw, u, class), &be->node, class == BW_RESERVED ? be->deadline : be->vtime);
 	if (class == BW_SPENT)
 		fm_heap_push(&bw->refills, &be->refill, refill_at(bw, be));
+	u->ready[class]++;
+	bw->ready++;
+	place_user(bw, u);
 }
 
-static void leave_class(struct bw *bw, struct bw_ent *be)
+static void take_out(struct bw *bw, struct bw_ent *be)
 {
 	enum bw_class class = be->class;
 
 	if (class == BW_NONE)
 		return;
-	fm_heap_del(heap_of(bw, class), &be->node);
+	fm_heap_del(heap_of(bw, be->user, class), &be->node);
 	fm_heap_del(&bw->refills, &be->refill);
 	be->class = BW_NONE;
 	if (bw->on == be->ent)
 		bw->on = NULL;
-	advance_least(bw, class);
+	be->user->ready[class]--;
+	bw->ready--;
+	advance_least(bw, be->user, class);
+}
+
+static void leave_class(struct bw *bw, struct bw_ent *be)
+{
+	take_out(bw, be);
+	place_user(bw, be->user);
+}
+
+/* The user is there all the while: it does not come back. */
+static void change_class(struct bw *bw, struct bw_ent *be, enum bw_class class)
+{
+	take_out(bw, be);
+	enter(bw, be, class);
 }
 
 /* A reservation that wakes keeps its budget and deadline only if spending the one before the other
@@ -142,6 +219,7 @@ static int bw_init(void *self, const int64_t *params)
 
 	bw->period = (uint64_t)params[0];
 	bw->capped = params[1] != 0;
+	fm_list_init(&bw->known.list);
 	return 0;
 }
 
@@ -150,33 +228,62 @@ static void bw_fini(void *self)
 	struct bw *bw = self;
 
 	fm_heap_fini(&bw->reserved);
-	fm_heap_fini(&bw->rest);
-	fm_heap_fini(&bw->spent_rest);
 	fm_heap_fini(&bw->refills);
+	fm_heap_fini(&bw->there);
+	fm_heap_fini(&bw->waiting);
+}
+
+static void user_put(struct bw *bw, struct bw_user *u)
+{
+	if (!fm_users_put(&bw->known, &u->user))
+		return;
+	fm_heap_fini(&u->free);
+	fm_heap_fini(&u->spent);
+	free(u);
+}
+
+/* Room in every heap, so that no push can fail. */
+static int reserve(struct bw *bw, struct bw_user *u)
+{
+	size_t n = bw->joined + 1, own = u->user.joined + 1, users = bw->known.n;
+
+	if (fm_heap_reserve(&bw->reserved, n) || fm_heap_reserve(&bw->refills, n) ||
+		fm_heap_reserve(&bw->there, users) || fm_heap_reserve(&bw->waiting, users) ||
+		fm_heap_reserve(&u->free, own) || fm_heap_reserve(&u->spent, own))
+		return -ENOMEM;
+	return 0;
 }
 
 static int bw_join(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
 	struct bw_ent *be = e->priv;
-	size_t n = bw->joined + 1;
+	struct bw_user *u = fm_users_get(&bw->known, e->user, sizeof(*u));
 
-	if (fm_heap_reserve(&bw->reserved, n) || fm_heap_reserve(&bw->rest, n) ||
-		fm_heap_reserve(&bw->spent_rest, n) || fm_heap_reserve(&bw->refills, n))
+	if (!u)
 		return -ENOMEM;
+	if (reserve(bw, u)) {
+		user_put(bw, u);
+		return -ENOMEM;
+	}
 	bw->joined++;
+	u->user.joined++;
 	be->ent = e;
+	be->user = u;
 	be->share = fm_ent_hint(e, FM_HINT_SHARE);
-	bw->reserved_sum += be->share;
+	u->reserved_sum += be->share;
 	return 0;
 }
 
 static void bw_leave(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
+	struct bw_ent *be = e->priv;
 
 	bw->joined--;
-	bw->reserved_sum -= ((struct bw_ent *)e->priv)->share;
+	be->user->user.joined--;
+	be->user->reserved_sum -= be->share;
+	user_put(bw, be->user);
 }
 
 static void place(struct bw *bw, struct bw_ent *be, uint64_t now)
@@ -202,20 +309,32 @@ static void bw_idle(void *self, struct fm_ent *e, uint64_t now)
 	leave_class(self, e->priv);
 }
 
-/* Another of its class runs in its stead (policy.h, running). It stays first, but its claim does
- * not grow: it is never more than a turn behind the next. */
-static void forgo(struct bw *bw, struct bw_ent *be)
+/* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
+ * never more than a turn behind the next. Returns its virtual time, which is also its key there. */
+static uint64_t forgo(struct fm_heap *h, struct fm_heap_node *n)
 {
-	struct fm_heap *h = heap_of(bw, be->class);
 	uint64_t next = UINT64_MAX;
 
 	for (size_t i = 0; i < h->n && i <= 2; i++)
-		if (h->at[i] != &be->node)
+		if (h->at[i] != n)
 			next = FM_MIN(next, h->at[i]->key);
-	if (next == UINT64_MAX || fm_sub_sat(next, TURN) <= be->vtime)
-		return;
-	be->vtime = next - TURN;
-	fm_heap_rekey(h, &be->node, be->vtime);
+	if (next == UINT64_MAX || fm_sub_sat(next, TURN) <= n->key)
+		return n->key;
+	fm_heap_rekey(h, n, next - TURN);
+	return n->key;
+}
+
+/* The one whose turn it is does not run, and this one does. */
+static void forgo_turn(struct bw *bw, struct bw_ent *on, const struct bw_ent *instead)
+{
+	struct bw_user *u = on->user;
+
+	if (u != instead->user) {
+		u->vtime = forgo(&bw->waiting, &u->waits);
+		place_user(bw, u);
+	} else if (on->class == instead->class) {
+		on->vtime = forgo(heap_of(bw, u, on->class), &on->node);
+	}
 }
 
 static void charge_vtime(struct bw *bw, struct bw_ent *be, uint64_t ns)
@@ -227,11 +346,11 @@ static void charge_vtime(struct bw *bw, struct bw_ent *be, uint64_t ns)
 		bw->turn = fm_add_sat(bw->turn, ns);
 	if (be->class != BW_FREE && be->class != BW_SPENT)
 		return;
-	fm_heap_rekey(heap_of(bw, be->class), &be->node, be->vtime);
+	fm_heap_rekey(heap_of(bw, be->user, be->class), &be->node, be->vtime);
 	on = bw->on ? bw->on->priv : NULL;
-	if (on && on != be && on->class == be->class && be->ent->running)
-		forgo(bw, on);
-	advance_least(bw, be->class);
+	if (on && on != be && be->ent->running)
+		forgo_turn(bw, on, be);
+	advance_least(bw, be->user, be->class);
 }
 
 static void charge_budget(struct bw *bw, struct bw_ent *be, uint64_t ns)
@@ -247,6 +366,8 @@ static void bw_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
 	struct bw_ent *be = e->priv;
 
+	be->user->vtime = fm_add_sat(be->user->vtime, ns);
+	place_user(self, be->user);
 	if (be->share > 0 && (be->billed == BW_RESERVED || ((struct bw *)self)->capped))
 		charge_budget(self, be, ns);
 	else if (be->billed != BW_NONE)
@@ -262,7 +383,7 @@ static void bw_hint(void *self, struct fm_ent *e, uint64_t now)
 	if (share == be->share)
 		return;
 	leave_class(bw, be);
-	bw->reserved_sum += share - be->share;
+	be->user->reserved_sum += share - be->share;
 	be->share = share;
 	be->vtime = 0; /* it was in another unit; enter() lifts it */
 	/* Budget and deadline stay, so that changing the hint to and fro yields nothing. */
@@ -275,12 +396,11 @@ static void refill(struct bw *bw, struct bw_ent *be, uint64_t at, uint64_t now)
 {
 	int64_t q = quota(bw, be);
 
-	leave_class(bw, be);
 	be->budget += (be->budget < 0 ? -be->budget / q + 1 : 1) * q;
 	/* Behind by more than a period, the device cannot keep what was promised: do not let the
 	 * lag grow, or whoever wakes would wait for it. */
 	be->deadline = FM_MAX(at, fm_sub_sat(now, bw->period)) + bw->period;
-	enter(bw, be, BW_RESERVED);
+	change_class(bw, be, BW_RESERVED);
 }
 
 /* Move those whose budget ran out, and those whose refill is due. */
@@ -289,10 +409,8 @@ static void update_classes(struct bw *bw, uint64_t now)
 	struct fm_heap_node *n;
 	struct bw_ent *be;
 
-	while ((be = first_of(bw, BW_RESERVED)) && be->budget <= 0) {
-		leave_class(bw, be);
-		enter(bw, be, BW_SPENT);
-	}
+	while ((be = first_in(&bw->reserved)) && be->budget <= 0)
+		change_class(bw, be, BW_SPENT);
 	for (int i = 0; i < REFILLS_PER_DECISION; i++) {
 		n = fm_heap_min(&bw->refills);
 		if (!n || n->key > now)
@@ -301,16 +419,27 @@ static void update_classes(struct bw *bw, uint64_t now)
 	}
 }
 
-/* A turn among those of class 2 or 3. */
-static struct bw_ent *take_turn(struct bw *bw, enum bw_class class)
+static enum bw_class class_below(const struct bw_user *u)
+{
+	return u->ready[BW_FREE] ? BW_FREE : BW_SPENT;
+}
+
+/* A turn among those of class 2 and, unless capped, 3; NULL: there is nobody. Spare time is dealt
+ * out anew with each decision: who enters class 3 starts at the least virtual time there, so a long
+ * lead of one would be lost to the others. */
+static struct bw_ent *take_turn(struct bw *bw)
 {
 	struct bw_ent *on = bw->on ? bw->on->priv : NULL;
+	struct bw_user *u;
 
-	if (!on || on->class != class || bw->turn >= TURN) {
-		on = first_of(bw, class);
+	if (!bw->waiting.n)
+		return NULL;
+	if (!on || on->class != BW_FREE || bw->turn >= TURN) {
+		u = fm_container(fm_heap_min(&bw->waiting), struct bw_user, waits);
+		on = first_in(heap_of(bw, u, class_below(u)));
 		bw->turn = 0;
 	}
-	bw->on = on ? on->ent : NULL;
+	bw->on = on->ent;
 	return on;
 }
 
@@ -321,40 +450,43 @@ static void choose(struct bw *bw, struct bw_ent *be, struct fm_choice *choice, c
 	choice->reason = reason;
 }
 
+static const char *reason_below(const struct bw *bw, const struct bw_ent *be)
+{
+	if (bw->waiting.n > 1)
+		return "its user is furthest behind";
+	return be->class == BW_FREE ? "shares what is not reserved" : "spare time beyond its share";
+}
+
 static void bw_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
 	struct bw *bw = self;
 	struct bw_ent *be;
 	struct fm_heap_node *due;
-	size_t ready;
 
 	update_classes(bw, now);
-	ready = bw->reserved.n + bw->rest.n + bw->spent_rest.n;
-	be = first_of(bw, BW_RESERVED);
+	be = first_in(&bw->reserved);
 	if (be) {
 		choose(bw, be, choice, "reserved share");
-		if (ready == 1 && !bw->capped)
+		if (bw->ready == 1 && !bw->capped)
 			be->billed = BW_NONE; /* alone it deprives nobody */
 		else
 			choice->next = now + FM_MAX((uint64_t)be->budget, RUN_MIN);
-	} else if ((be = take_turn(bw, BW_FREE))) {
-		choose(bw, be, choice, "shares what is not reserved");
-	} else if (!bw->capped && (be = take_turn(bw, BW_SPENT))) {
-		choose(bw, be, choice, "spare time beyond its share");
+	} else if ((be = take_turn(bw))) {
+		choose(bw, be, choice, reason_below(bw, be));
+		if (bw->waiting.n > 1 || heap_of(bw, be->user, be->class)->n > 1)
+			choice->next = now + fm_sub_sat(TURN, bw->turn);
 	} else {
 		choice->reason = "share used up";
 	}
-	if (be && be->class != BW_RESERVED && heap_of(bw, be->class)->n > 1)
-		choice->next = now + fm_sub_sat(TURN, bw->turn);
 	due = fm_heap_min(&bw->refills);
-	if (due && (ready > 1 || bw->capped))
+	if (due && (bw->ready > 1 || bw->capped))
 		choice->next = FM_MIN(choice->next, FM_MAX(due->key, now));
 }
 
 static bool bw_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
-	const struct bw_ent *be = e->priv, *top = first_of(bw, BW_RESERVED);
+	const struct bw_ent *be = e->priv, *top = first_in(&bw->reserved);
 	uint64_t deadline;
 
 	if (!has_budget(bw, be, now))
@@ -375,6 +507,7 @@ const struct fm_policy_ops fm_policy_bandwidth = {
 	.params = bw_params,
 	.size = sizeof(struct bw),
 	.ent_size = sizeof(struct bw_ent),
+	.by_user = true,
 	.init = bw_init,
 	.fini = bw_fini,
 	.join = bw_join,

@@ -1,46 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fair: device time in proportion to weight. Each entity has a virtual time that grows with the
- * device time charged to it, slower the heavier it is; who is furthest behind runs for a slice.
- * Device time that an entity takes beyond its turn, because its last command ends late, is charged
- * as well, so that it waits longer for the next.
+ * device time charged to it, slower the heavier it is; the one that is furthest behind runs for a
+ * slice. Device time that an entity takes beyond its turn, because its last command ends late, is
+ * charged as well, so that it waits longer for the next.
  *
- * Whoever was away comes back at the least virtual time of those who stayed, less a small bonus:
- * sleep earns a quick start, not a backlog of claims.
+ * Users come first (fm_ent.user): each has a virtual time of its own, which grows with the device
+ * time of all its entities, at the same speed for every user. The user furthest behind is served,
+ * and of its entities the one furthest behind. Where all entities are of one user, that level
+ * decides nothing.
+ *
+ * An entity, or a user, that was away comes back at the least virtual time of those that stayed,
+ * less a small bonus: sleep earns a quick start, not a backlog of claims.
  *
  * latency-nice, -20 to 19, asks for turns that come sooner and are shorter, or later and longer, as
  * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"): a turn is
  * slice x 1.25^n, kept to what a turn can sensibly be, and the order is by virtual deadline, the
  * virtual time at which that turn would end. Here only the difference to n = 0 counts, to one slice
  * either way, and there is no test for eligibility: by so much one is ahead of its share or behind
- * it, once, and the shares in the long run are those of the weights.
+ * it, once, and the shares in the long run are those of the weights. A user comes as much sooner or
+ * later as the first of its entities.
  *
  * O(log n) for an event and a decision.
  */
 #include "base/heap.h"
 #include "policy.h"
+#include "users.h"
 
 #define TURN_MIN (100 * FM_US) /* of a turn that latency-nice has made shorter, or longer */
 #define TURN_MAX (100 * FM_MS)
 #define KEY_BIAS (UINT64_C(1) << 60) /* keys of the heap stay positive */
 
-struct fair {
+/* What has a place in an order: an entity among those of its user, or a user. */
+struct fair_node {
+	struct fm_heap_node node;
+	uint64_t vtime; /* ns; of an entity at the default weight */
+	int64_t offset; /* by latency-nice, in virtual time: below 0 it comes sooner */
+};
+
+struct fair_queue {
 	struct fm_heap ready; /* by virtual time and latency-nice */
-	size_t joined;
+	uint64_t least;       /* least virtual time among the ready; never falls */
+};
+
+struct fair_user {
+	struct fm_user user;
+	struct fair_node node; /* among the users, while an entity of it is ready */
+	struct fair_queue groups;
+};
+
+struct fair {
+	struct fm_users known;
+	struct fair_queue users;
 	uint64_t slice, granularity;
-	uint64_t least;    /* least virtual time among the ready; never falls */
 	uint64_t turn;     /* device time of the current turn */
 	struct fm_ent *on; /* whose turn it is, or NULL */
 	bool woken; /* someone came back who is behind the current one by more than granularity */
 };
 
 struct fair_ent {
-	struct fm_heap_node node;
+	struct fair_node node; /* among its user's, while it is ready */
 	struct fm_ent *ent;
-	uint64_t vtime; /* ns at the default weight */
+	struct fair_user *user;
 	uint64_t rest;  /* remainder of the last division: small charges are not lost */
 	uint64_t slice; /* of its turns */
-	int64_t offset; /* by latency-nice, in virtual time: below 0 it comes sooner */
+	int64_t later;  /* by latency-nice, in device time */
 };
 
 static const struct fm_policy_param fair_params[] = {
@@ -59,25 +83,42 @@ static uint64_t weight_of(const struct fm_ent *e)
 	return w > 0 ? (uint64_t)w : FM_WEIGHT_DEFAULT;
 }
 
-static struct fair_ent *behind_most(const struct fair *f)
+static struct fair_node *first_of(const struct fair_queue *q)
 {
-	return fm_container(fm_heap_min(&f->ready), struct fair_ent, node);
+	struct fm_heap_node *n = fm_heap_min(&q->ready);
+
+	return n ? fm_container(n, struct fair_node, node) : NULL;
 }
 
-static uint64_t key_of(const struct fair_ent *fe, uint64_t vtime)
+static struct fair_ent *ent_at(struct fair_node *n)
 {
-	return fm_add_sat(vtime, KEY_BIAS + (uint64_t)fe->offset);
+	return fm_container(n, struct fair_ent, node);
 }
 
-/* Not above the virtual time of anybody whom latency-nice does not put off. */
-static void advance_least(struct fair *f)
+static uint64_t key_at(uint64_t vtime, int64_t offset)
 {
-	const struct fair_ent *first;
+	return fm_add_sat(vtime, KEY_BIAS + (uint64_t)offset);
+}
 
-	if (!f->ready.n)
+/* Pushes cannot fail: join reserved the room. */
+static void place(struct fair_queue *q, struct fair_node *n)
+{
+	uint64_t key = key_at(n->vtime, n->offset);
+
+	if (fm_heap_has(&n->node))
+		fm_heap_rekey(&q->ready, &n->node, key);
+	else
+		fm_heap_push(&q->ready, &n->node, key);
+}
+
+/* Not above the virtual time of anybody that latency-nice does not put off. */
+static void advance_least(struct fair_queue *q)
+{
+	const struct fair_node *first = first_of(q);
+
+	if (!first)
 		return;
-	first = behind_most(f);
-	f->least = FM_MAX(f->least, first->offset < 0
+	q->least = FM_MAX(q->least, first->offset < 0
 					    ? fm_sub_sat(first->vtime, (uint64_t)-first->offset)
 					    : first->vtime);
 }
@@ -86,7 +127,6 @@ static void read_latency(const struct fair *f, struct fair_ent *fe)
 {
 	int64_t n = fm_ent_hint(fe->ent, FM_HINT_LATENCY_NICE);
 	uint64_t slice = f->slice;
-	int64_t later;
 
 	for (int64_t i = n; i < 0; i++)
 		slice = slice * 4 / 5;
@@ -97,14 +137,29 @@ static void read_latency(const struct fair *f, struct fair_ent *fe)
 	else
 		slice = FM_MIN(slice, FM_MAX(f->slice, TURN_MAX));
 	fe->slice = slice;
-	later = (int64_t)FM_MIN(slice, 2 * f->slice) - (int64_t)f->slice;
-	fe->offset = later * FM_WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
+	fe->later = (int64_t)FM_MIN(slice, 2 * f->slice) - (int64_t)f->slice;
+	fe->node.offset = fe->later * FM_WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
 }
 
-/* Where an entity that comes back starts. */
-static uint64_t wake_vtime(const struct fair *f, const struct fair_ent *fe)
+/* Where one that comes back starts. */
+static uint64_t wake_vtime(
+	const struct fair *f, const struct fair_queue *q, const struct fair_node *n)
 {
-	return FM_MAX(fe->vtime, fm_sub_sat(f->least, 2 * f->granularity));
+	return FM_MAX(n->vtime, fm_sub_sat(q->least, 2 * f->granularity));
+}
+
+/* Its user's place, after a change of the user's virtual time or of who is first of the user's. */
+static void place_user(struct fair *f, struct fair_user *u)
+{
+	struct fair_node *first = first_of(&u->groups);
+
+	if (first) {
+		u->node.offset = ent_at(first)->later;
+		place(&f->users, &u->node);
+	} else {
+		fm_heap_del(&f->users.ready, &u->node.node);
+	}
+	advance_least(&f->users);
 }
 
 static int fair_init(void *self, const int64_t *params)
@@ -113,41 +168,76 @@ static int fair_init(void *self, const int64_t *params)
 
 	f->slice = (uint64_t)params[0];
 	f->granularity = (uint64_t)params[1];
+	fm_list_init(&f->known.list);
 	return 0;
 }
 
 static void fair_fini(void *self)
 {
-	fm_heap_fini(&((struct fair *)self)->ready);
+	fm_heap_fini(&((struct fair *)self)->users.ready);
+}
+
+static void user_put(struct fair *f, struct fair_user *u)
+{
+	if (!fm_users_put(&f->known, &u->user))
+		return;
+	fm_heap_fini(&u->groups.ready);
+	free(u);
 }
 
 static int fair_join(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
 	struct fair_ent *fe = e->priv;
-	int rc = fm_heap_reserve(&f->ready, f->joined + 1);
+	struct fair_user *u = fm_users_get(&f->known, e->user, sizeof(*u));
 
-	if (rc)
-		return rc;
+	if (!u)
+		return -ENOMEM;
+	if (fm_heap_reserve(&f->users.ready, f->known.n) ||
+		fm_heap_reserve(&u->groups.ready, u->user.joined + 1)) {
+		user_put(f, u);
+		return -ENOMEM;
+	}
+	u->user.joined++;
 	fe->ent = e;
+	fe->user = u;
 	read_latency(f, fe);
-	f->joined++;
 	return 0;
 }
 
 static void fair_leave(void *self, struct fm_ent *e, uint64_t now)
 {
-	((struct fair *)self)->joined--;
+	struct fair_user *u = ((struct fair_ent *)e->priv)->user;
+
+	u->user.joined--;
+	user_put(self, u);
+}
+
+/* Is it, which has just come back, so far behind the one whose turn it is? Of another user, the
+ * users are compared. */
+static bool takes_over(const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on)
+{
+	const struct fair_user *u = fe->user;
+	const struct fair_node *mine = u == on->user ? &fe->node : &u->node;
+	const struct fair_node *its = u == on->user ? &on->node : &on->user->node;
+
+	if (u != on->user && first_of(&u->groups) != &fe->node)
+		return false;
+	return fm_add_sat(mine->node.key, f->granularity) < its->node.key;
 }
 
 static void fair_ready(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
-	struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
+	struct fair_ent *fe = e->priv;
+	struct fair_user *u = fe->user;
 
-	fe->vtime = wake_vtime(f, fe);
-	fm_heap_push(&f->ready, &fe->node, key_of(fe, fe->vtime));
-	if (on && fm_add_sat(fe->node.key, f->granularity) < on->node.key)
+	if (!u->groups.ready.n)
+		u->node.vtime = wake_vtime(f, &f->users, &u->node);
+	fe->node.vtime = wake_vtime(f, &u->groups, &fe->node);
+	place(&u->groups, &fe->node);
+	place_user(f, u);
+	if (f->on && takes_over(f, fe, f->on->priv))
 		f->woken = true;
 }
 
@@ -155,47 +245,62 @@ static void fair_idle(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
 	struct fair_ent *fe = e->priv;
+	struct fair_user *u = fe->user;
 
-	fm_heap_del(&f->ready, &fe->node);
+	fm_heap_del(&u->groups.ready, &fe->node.node);
 	if (f->on == e)
 		f->on = NULL;
-	advance_least(f);
+	advance_least(&u->groups);
+	place_user(f, u);
 }
 
 /* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
  * never more than a turn behind the next. */
-static void forgo(struct fair *f, struct fair_ent *fe)
+static void forgo(const struct fair *f, struct fair_queue *q, struct fair_node *n)
 {
 	uint64_t next = UINT64_MAX, least;
 
-	for (size_t i = 0; i < f->ready.n && i <= 2; i++)
-		if (f->ready.at[i] != &fe->node)
-			next = FM_MIN(next, f->ready.at[i]->key);
+	for (size_t i = 0; i < q->ready.n && i <= 2; i++)
+		if (q->ready.at[i] != &n->node)
+			next = FM_MIN(next, q->ready.at[i]->key);
 	least = fm_sub_sat(next, f->slice);
-	if (next == UINT64_MAX || least <= fe->node.key)
+	if (next == UINT64_MAX || least <= n->node.key)
 		return;
-	fe->vtime = fm_add_sat(fe->vtime, least - fe->node.key);
-	fm_heap_rekey(&f->ready, &fe->node, least);
+	n->vtime = fm_add_sat(n->vtime, least - n->node.key);
+	fm_heap_rekey(&q->ready, &n->node, least);
+}
+
+/* The one whose turn it is does not run, and this one does. */
+static void forgo_turn(struct fair *f, struct fair_ent *on, const struct fair_ent *instead)
+{
+	if (on->user == instead->user)
+		forgo(f, &on->user->groups, &on->node);
+	else
+		forgo(f, &f->users, &on->user->node);
 }
 
 static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
 	struct fair *f = self;
 	struct fair_ent *fe = e->priv;
+	struct fair_user *u = fe->user;
 	uint64_t weight = weight_of(e), scaled;
 
 	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &scaled))
 		scaled = UINT64_MAX;
 	scaled = fm_add_sat(scaled, fe->rest);
 	fe->rest = scaled % weight;
-	fe->vtime = fm_add_sat(fe->vtime, scaled / weight);
-	if (fm_heap_has(&fe->node))
-		fm_heap_rekey(&f->ready, &fe->node, key_of(fe, fe->vtime));
+	fe->node.vtime = fm_add_sat(fe->node.vtime, scaled / weight);
+	u->node.vtime = fm_add_sat(u->node.vtime, ns);
+	if (fm_heap_has(&fe->node.node))
+		place(&u->groups, &fe->node);
+	place_user(f, u);
 	if (f->on == e)
 		f->turn = fm_add_sat(f->turn, ns);
 	else if (f->on && e->running)
-		forgo(f, f->on->priv);
-	advance_least(f);
+		forgo_turn(f, f->on->priv, fe);
+	advance_least(&u->groups);
+	advance_least(&f->users);
 }
 
 static void fair_hint(void *self, struct fm_ent *e, uint64_t now)
@@ -205,37 +310,69 @@ static void fair_hint(void *self, struct fm_ent *e, uint64_t now)
 
 	fe->rest = 0; /* it belongs to the old weight */
 	read_latency(f, fe);
-	if (fm_heap_has(&fe->node))
-		fm_heap_rekey(&f->ready, &fe->node, key_of(fe, fe->vtime));
+	if (fm_heap_has(&fe->node.node))
+		place(&fe->user->groups, &fe->node);
+	place_user(f, fe->user);
 }
 
 static void fair_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
 	struct fair *f = self;
-	const struct fair_ent *on = f->on ? f->on->priv : NULL;
+	struct fair_ent *on = f->on ? f->on->priv : NULL;
+	bool users = f->users.ready.n > 1;
 
-	if (!f->ready.n)
+	if (!f->users.ready.n)
 		return;
 	if (!on || f->woken || f->turn >= on->slice) {
-		on = behind_most(f);
+		struct fair_user *u = fm_container(first_of(&f->users), struct fair_user, node);
+
+		on = ent_at(first_of(&u->groups));
 		f->on = on->ent;
 		f->turn = 0;
 	}
 	f->woken = false;
 	choice->run[choice->n++] = f->on;
-	choice->reason = "furthest behind its share";
-	if (f->ready.n > 1)
+	choice->reason = users ? "its user is furthest behind" : "furthest behind its share";
+	if (users || on->user->groups.ready.n > 1)
 		choice->next = now + on->slice - f->turn;
+}
+
+/* Of the user's own, before the one whose turn it is; the user stays first of all. */
+static bool precedes_own(
+	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on, uint64_t key)
+{
+	const struct fair_user *u = fe->user;
+
+	return fm_add_sat(key, f->granularity) < on->node.node.key &&
+	       first_of(&f->users) == &u->node &&
+	       (f->users.ready.n == 1 || fe->later <= u->node.offset);
+}
+
+static bool precedes_other(
+	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on)
+{
+	const struct fair_user *u = fe->user;
+	const struct fair_node *first = first_of(&f->users);
+	uint64_t vtime =
+		fm_heap_has(&u->node.node) ? u->node.vtime : wake_vtime(f, &f->users, &u->node);
+	uint64_t key = key_at(vtime, fe->later);
+
+	return fm_add_sat(key, f->granularity) < on->user->node.node.key &&
+	       (first == &u->node || key < first->node.key);
 }
 
 static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
 	const struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
-	uint64_t key = key_of(fe, wake_vtime(f, fe));
+	const struct fair_node *first = first_of(&fe->user->groups);
+	uint64_t key = key_at(wake_vtime(f, &fe->user->groups, &fe->node), fe->node.offset);
 
-	return !on ||
-	       (fm_add_sat(key, f->granularity) < on->node.key && key < behind_most(f)->node.key);
+	if (!on)
+		return true;
+	if (first && key >= first->node.key)
+		return false;
+	return fe->user == on->user ? precedes_own(f, fe, on, key) : precedes_other(f, fe, on);
 }
 
 extern const struct fm_policy_ops fm_policy_fair;
@@ -245,6 +382,7 @@ const struct fm_policy_ops fm_policy_fair = {
 	.params = fair_params,
 	.size = sizeof(struct fair),
 	.ent_size = sizeof(struct fair_ent),
+	.by_user = true,
 	.init = fair_init,
 	.fini = fair_fini,
 	.join = fair_join,

@@ -22,7 +22,10 @@
 struct fm_ent {
 	uint64_t id;
 	const struct fm_hints *hints; /* effective: a segment's priority is already applied */
-	bool ready;                   /* has work (or is inside a declared segment) */
+	/* Entities with the same number are of one user. 0: users are not told apart. Stays as it
+	 * is from join to leave. */
+	uint32_t user;
+	bool ready; /* has work (or is inside a declared segment) */
 	/* Chosen by the last decision; but where that is a gang that waits for another of its
 	 * devices, who runs in its stead is, and not the gang (docs/architecture.md). */
 	bool running;
@@ -69,6 +72,9 @@ struct fm_policy_ops {
 	/* It reckons from the arrivals of jobs, or learns their lengths: both edges of each are
 	 * reported at once, of one that nobody waits for too, which costs that one bells. */
 	bool exact_jobs;
+
+	/* It reads fm_ent.user: it can divide a device among users first. */
+	bool by_user;
 
 	/* For one order over all devices: an object that all instances share. The core makes it,
 	 * zeroed, before the first of them, hands it to each before init, and frees it after the

@@ -103,6 +103,7 @@ struct fm_sched {
 	void *shared;      /* the object that the policy's instances share, or NULL */
 	uint64_t linger;
 	bool exact;   /* both edges of everybody are wanted */
+	bool by_user; /* instances of the policy that are made from now on tell users apart */
 	uint64_t now; /* of the latest call: time does not go back */
 	struct fm_list devices, groups;
 	struct fm_heap timers;  /* struct fm_sdev.timer, one each */

@@ -132,6 +132,12 @@ uint64_t fm_sched_policies(
 const int64_t *fm_sched_policy_params(
 	const struct fm_sched *s); /* in params[] order, times in ns */
 
+/* Do policies that can (fm_policy_ops.by_user) divide a device among users first, and then among
+ * the groups of each? Users are those of fm_sched_label(), before a group's first entity. What is
+ * said holds from the next fm_sched_policy() or fm_sched_use() on. Default: no. */
+void fm_sched_fair_by(struct fm_sched *s, bool user);
+bool fm_sched_fair_by_user(const struct fm_sched *s); /* and the policy in force can */
+
 /* How long an entity that went idle keeps the device, so that a program's short pauses between two
  * commands of a job do not hand it away. Default 100 us. */
 void fm_sched_linger(struct fm_sched *s, uint64_t ns);

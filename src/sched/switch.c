@@ -50,6 +50,7 @@ int fm_seat_join(
 	int rc;
 
 	seen->ready = seen->running = false;
+	seen->user = e->d->s->by_user ? e->g->who->uid + 1 : 0;
 	seen->priv = calloc(1, FM_MAX(ops->ent_size, (size_t)1));
 	if (!seen->priv)
 		return -ENOMEM;
@@ -274,6 +275,16 @@ int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char
 	fm_list_each (d, &s->devices, node)
 		fm_core_decide(d, now);
 	return 0;
+}
+
+void fm_sched_fair_by(struct fm_sched *s, bool user)
+{
+	s->by_user = user;
+}
+
+bool fm_sched_fair_by_user(const struct fm_sched *s)
+{
+	return s->by_user && s->ops->by_user;
 }
 
 const struct fm_policy_ops *fm_sched_policy_ops(const struct fm_sched *s)

@@ -458,6 +458,53 @@ def limits_are_read_again(stack):
     check("priority 8 is outside your limits" in r.stderr and "-255 to 7" in r.stderr, f"{r}")
 
 
+CROWD = 24  # groups of one user
+
+
+def part_of_other(m):
+    """Of the device time that is charged from now on, in percent: what the one has, when all together have had enough."""
+    def charged():
+        by_uid = {OWNER: 0, OTHER: 0}
+        for g in m.seen(identity(0))["groups"]:
+            by_uid[g["uid"]] += sum(d["charged_ms"] for d in g["devices"])
+        return by_uid
+
+    before, now = charged(), {}
+
+    def enough():
+        now.update({uid: ms - before[uid] for uid, ms in charged().items()})
+        return sum(now.values()) > 3000
+
+    eventually("the device is used", enough)
+    return 100 * now[OTHER] / sum(now.values())
+
+
+def many_groups_gain_a_user_nothing(stack):
+    """In declared segments, so that how soon a program gets a processor does not matter."""
+    for policy in ("fair slice=2ms", "bandwidth"):
+        with contextlib.ExitStack() as inner:
+            m = Machine(inner, f"[daemon]\npolicy = {policy}\n", DAEMON, "--system")
+            crowd = [m.client(identity(OWNER), f"job-{i}") for i in range(CROWD)]
+            one = m.client(identity(OTHER), "single")
+            for c in crowd + [one]:
+                c.do("feed")
+                inner.enter_context(c.segment())
+            share = part_of_other(m)
+            check(share < 12, f"{policy}, by group: {share:.1f} % for one of {CROWD + 1}")
+            m.configure(f"[daemon]\npolicy = {policy}\nfair_by = user\n")
+            check(m.cli(identity(0), "reload"), "the settings are not read")
+            check("among users first" in m.run(identity(0), "policy").stdout, "`fermata policy' does not say so")
+            share = part_of_other(m)
+            check(45 <= share <= 55, f"{policy}, by user: {share:.1f} % for one of two users")
+            eventually("`fermata why' says so", lambda: "has had its part" in m.run(identity(0), "why", "single").stdout)
+            said = m.run(identity(OWNER), "why", "single")
+            check(said.returncode, "another user is told")
+            m.configure(f"[daemon]\npolicy = {policy}\n")
+            check(m.cli(identity(0), "reload"), "the settings are not read")
+            share = part_of_other(m)
+            check(share < 12, f"{policy}, by group again: {share:.1f} % for one of {CROWD + 1}")
+
+
 def each_attempt_is_a_line(stack):
     m = Machine(stack, "", DAEMON, "--system")
     m.client(identity(OWNER), "job")
@@ -561,5 +608,5 @@ def many_users_do_not_either(stack):
 
 
 main(the_daemon_of_the_system, whom_one_waits_for, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
-     whose_limit_counts, limits_are_read_again, each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it,
+     whose_limit_counts, limits_are_read_again, many_groups_gain_a_user_nothing, each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it,
      many_users_do_not_either)

@@ -50,7 +50,7 @@ struct fuzz {
 	 * on each device or over all of them; but for shares that are limits. */
 	const char *policy;
 	unsigned at_once;
-	bool capped, aging, one_order;
+	bool by_user, capped, aging, one_order;
 };
 
 static inline uint64_t rnd(struct fuzz *f, uint64_t below)

@@ -18,8 +18,10 @@
 #include "sched/sched.h"
 #include <string.h>
 
-#define MODEL_STEP    (50 * FM_US)
-#define CLIENTS       8
+#define MODEL_STEP (50 * FM_US)
+#ifndef CLIENTS
+#define CLIENTS 8
+#endif
 #define MODEL_DEVICES 2
 
 struct client {
@@ -49,6 +51,7 @@ struct model {
 	struct client c[CLIENTS];
 	unsigned n, devices;
 	unsigned at_once;
+	uint32_t uid; /* of the clients that come next */
 	uint64_t now, idle_ns;
 	bool conserve_work; /* assert: someone has work -> some gate is open */
 };
@@ -127,6 +130,7 @@ static inline struct client *model_client_on(
 	c->job = job;
 	c->rest = rest;
 	assert_int_equal(fm_sched_group_add(m->s, &c->g), 0);
+	fm_sched_label(c->g, m->uid, "client");
 	assert_int_equal(fm_sched_ent_add(m->s, &c->e, c->g, m->d[device], c, m->now), 0);
 	return c;
 }

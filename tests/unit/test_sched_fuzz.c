@@ -91,7 +91,7 @@ static void renew_group(struct fuzz *f, struct group *g)
 			*e = (struct ent){0};
 	*g = (struct group){0};
 	assert_int_equal(fm_sched_group_add(f->s, &g->g), 0);
-	fm_sched_label(g->g, 0, "g");
+	fm_sched_label(g->g, (uint32_t)(g - f->group) % 3, "g");
 }
 
 static void event_group(struct fuzz *f)
@@ -162,6 +162,8 @@ static void event_policy(struct fuzz *f)
 		n++;
 		note_param(f, p->name, v);
 	}
+	f->by_user = !f->by_user;
+	fm_sched_fair_by(f->s, f->by_user);
 	assert_int_equal(fm_sched_policy(f->s, f->policy, params, n, f->now, NULL), 0);
 }
 
@@ -199,7 +201,7 @@ static void survives(uint64_t seed, int events, bool dense)
 		assert_int_equal(fm_sched_device_add(f.s, &f.d[i], "fuzz"), 0);
 	for (unsigned i = 0; i < GROUPS; i++) {
 		assert_int_equal(fm_sched_group_add(f.s, &f.group[i].g), 0);
-		fm_sched_label(f.group[i].g, 0, "g");
+		fm_sched_label(f.group[i].g, i % 3, "g");
 	}
 	for (int i = 0; i < events; i++)
 		event(&f);
