@@ -58,6 +58,7 @@ static const struct workload_key keys[] = {
 	{WL_DEVICE, "tick", TIME, OF_DEVICE(tick), 0, 0},
 	{WL_DEVICE, "turns", TURNS, OF_DEVICE(fair), 0, 0},
 	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
+	{WL_GROUP, "user", COUNT, OF_GROUP(user), 1, 1000000},
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
 	{WL_GROUP, "together", FLAG, OF_GROUP(everywhere), 0, 0},
 	{WL_GROUP, "arrive", ARRIVAL, 0, 0, 0},

@@ -358,6 +358,7 @@ int jobs_join(struct group *g)
 
 	if (rc)
 		return rc;
+	fm_sched_label(g->sgroup, g->plan->user, g->plan->name ?: "");
 	for (unsigned h = 0; h < FM_HINT_COUNT && !rc; h++)
 		rc = fm_sched_hint(
 			m->s, g->sgroup, (enum fm_hint)h, g->plan->hints.value[h], m->now);

@@ -339,6 +339,14 @@ static int make_groups(struct machine *m)
 	return 0;
 }
 
+static bool tells_users_apart(const struct fm_sim_plan *p)
+{
+	for (uint32_t i = 0; i < p->groups; i++)
+		if (p->group[i].user)
+			return true;
+	return false;
+}
+
 static int make(struct machine *m, struct fm_err *err)
 {
 	const struct fm_sim_plan *p = m->plan;
@@ -358,6 +366,7 @@ static int make(struct machine *m, struct fm_err *err)
 	if (rc)
 		return rc;
 	fm_sched_linger(m->s, p->linger);
+	fm_sched_fair_by(m->s, tells_users_apart(p));
 	rc = make_devices(m);
 	if (!rc)
 		watch_begin(m);

@@ -95,6 +95,7 @@ BAD = [
     ("cpu = 0\ncommands = cpu\n", 7, "commands: there is no time"),
     ("cpu = 1024\n", 6, "cpu: '1024' is out of range"),
     ("cpu-priority = -1\n", 6, "cpu-priority: '-1' is out of range"),
+    ("user = 0\n", 6, "user: '0' is out of range"),
     ("commands = cpu 1ms\n", 4, "group 'a' computes, and has no cpu"),
     ("spins = yes\n", 4, "group 'a' spins, and has no cpu"),
     ("deadline = soon\n", 6, "'soon' is not a time"),
@@ -268,6 +269,18 @@ class Simulate(unittest.TestCase):
         self.assertLess(late["fixed-priority"], 30)
         self.assertGreater(late["fifo"], 20 * late["fixed-priority"])
         self.assertGreater(late["fair slice=20"], 5 * late["fixed-priority"])
+
+    def test_users_come_first(self):
+        """As many groups as one likes, and half of the device."""
+        text = ("[workload]\nduration = 5s\n[device gpu]\n[group crowd]\ncount = 200\n{}commands = 2ms\n"
+                "[group one]\n{}commands = 2ms\n")
+        for policy in ("fair", "bandwidth", "round-robin"):
+            for users in (True, False):
+                path = self.write("users.ini", text.format(*("user = 1\n", "user = 2\n") if users else ("", "")))
+                crowd, one = self.json(path, "--policy", policy)["groups"]
+                part = one["served_ns"] / (crowd["served_ns"] + one["served_ns"])
+                low, high = (0.48, 0.52) if users and policy != "round-robin" else (0.003, 0.007)
+                self.assertTrue(low <= part <= high, f"{policy}, users {users}: {part}")
 
     def test_numbers_agree(self):
         path = os.path.join(EXAMPLES, "tenants.ini")
