@@ -98,7 +98,7 @@ class Study:
         if self.args.platform:
             return
         argv = [self.fermata, "calibrate", "--device", "opencl", "--seconds", "10", "--command", f"{KERNEL_US}us",
-                "-o", self.platform]
+                "--force", "-o", self.platform]
         self.output(argv + (["--realtime"] if self.first else []), preexec_fn=self.be_device)
 
     def be_device(self):

@@ -134,7 +134,7 @@ class Live:
 
     def recorder(self, stack, env, trace):
         """It records when this returns."""
-        p = start(stack, [self.fermata, "trace", "record", "--exact", "-o", trace], env, stderr=subprocess.PIPE)
+        p = start(stack, [self.fermata, "trace", "record", "--exact", "--force", "-o", trace], env, stderr=subprocess.PIPE)
         said = p.stderr.readline()
         if "recording into" not in said:
             raise Failed(f"nothing is recorded: {said.strip()}")

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
-#include "outfile.h"
 #include <errno.h>
 #include <string.h>
 
@@ -18,6 +17,7 @@
 struct calibrate {
 	struct cli *cli;
 	const char *device, *file, *config;
+	struct outfile out; /* where there is a file */
 	int64_t seconds, command_ns;
 	uint64_t amount;
 	struct calibrate_daemon daemon;
@@ -41,6 +41,7 @@ static const struct argp_option options[] = {
 		0},
 	{"config", KEY_CONFIG, "FILE", 0, "Settings of the daemon that is started for this", 0},
 	{"output", 'o', "FILE", 0, "Write what was measured to FILE", 0},
+	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -333,7 +334,7 @@ static int measure(struct calibrate *x, struct fm_err *err)
 }
 
 /* What was measured is shown whether it can be written or not. */
-static int tell(const struct calibrate *x)
+static int tell(struct calibrate *x)
 {
 	CLI_CLEAN_JSON json_t *root = calibration_json(&x->c);
 	struct fm_err err = {0};
@@ -347,7 +348,7 @@ static int tell(const struct calibrate *x)
 		rc = cli_print_json(root);
 	else
 		calibration_show(&x->c);
-	return x->file && calibration_write(root, x->file, &err) ? cli_report(&err) : rc;
+	return x->file && calibration_write(root, &x->out, &err) ? cli_report(&err) : rc;
 }
 
 int cli_calibrate(struct cli *cli, int argc, char **argv)
@@ -357,12 +358,13 @@ int cli_calibrate(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &x);
-	if (x.file && outfile_check(x.file, true, &err))
+	if (x.file && outfile_open(&x.out, x.file, cli->force, &err))
 		return cli_report(&err);
 	rc = measure(&x, &err);
 	progress(&x, "");
 	calibrate_daemon_end(&x.daemon);
 	rc = rc ? cli_report(&err) : tell(&x);
 	calibration_free(&x.c);
+	outfile_drop(&x.out);
 	return rc;
 }

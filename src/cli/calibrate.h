@@ -12,6 +12,7 @@
 #include "bench/load.h"
 #include "cli.h"
 #include "ctl.h"
+#include "outfile.h"
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -108,6 +109,6 @@ void calibrate_conclude(struct calibration *c);
 #define CALIBRATE_MARGIN      20     /* percent beyond the largest that was seen */
 #define CALIBRATE_NO_SLOWDOWN (-0.9) /* what is below was not measured */
 json_t *calibration_json(const struct calibration *c);
-/* In the place of what was there. */
-int calibration_write(const json_t *root, const char *file, struct fm_err *err);
+/* And closes it. */
+int calibration_write(const json_t *root, struct outfile *out, struct fm_err *err);
 void calibration_show(const struct calibration *c);

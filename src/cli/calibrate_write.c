@@ -4,7 +4,6 @@
 #include "base/util.h"
 #include "board/proto.h"
 #include "calibrate.h"
-#include "outfile.h"
 #include "platform/platform.h"
 #include "table.h"
 #include "json/json.h"
@@ -98,18 +97,13 @@ json_t *calibration_json(const struct calibration *c)
 		"machine", of_machine(), "measured", of_measurement(c), "samples", samples);
 }
 
-int calibration_write(const json_t *root, const char *file, struct fm_err *err)
+int calibration_write(const json_t *root, struct outfile *out, struct fm_err *err)
 {
-	FM_CLEAN_FREE char *fresh = NULL;
-	FILE *f = NULL;
-	int rc = outfile_open(file, &fresh, &f, err);
 	bool good;
 
-	if (rc)
-		return rc;
 	errno = 0;
-	good = !json_dumpf(root, f, JSON_INDENT(2)) && fputc('\n', f) != EOF;
-	return outfile_close(file, fresh, f, good, true, err);
+	good = !json_dumpf(root, out->f, JSON_INDENT(2)) && fputc('\n', out->f) != EOF;
+	return outfile_close(out, good, err);
 }
 
 static void add_row(

@@ -23,6 +23,7 @@ enum cli_exit {
 struct cli {
 	const char *socket; /* --socket: the one directory to look in; NULL: the usual places */
 	bool json;          /* --json */
+	bool force;         /* --force: files that are there may be replaced (outfile.h) */
 };
 
 /* argv[0] is "fermata NAME". Returns the exit code. */
@@ -62,13 +63,9 @@ int cli_trace(struct cli *cli, int argc, char **argv);
 int cli_why(struct cli *cli, int argc, char **argv);
 int cli_version(struct cli *cli, int argc, char **argv);
 
-/* Closes what was written to, but for the standard output, of which main() looks after what is
- * lost. Not 0: not all of it is there; the reason is told where it is still known. */
-int cli_close(FILE *f, const char *path, struct fm_err *err);
-
 /* Options that commands share: put CLI_OPT_* in the option table and let cli_option() have the keys
  * that a parser does not know itself. */
-enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };
+enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_FORCE, CLI_KEY_OWN };
 #define CLI_OPT_SOCKET                                                                             \
 	{                                                                                          \
 		"socket", CLI_KEY_SOCKET, "DIR", 0, "Talk to the daemon whose sockets are in DIR", \
@@ -77,6 +74,10 @@ enum { CLI_KEY_SOCKET = 0x100, CLI_KEY_JSON, CLI_KEY_OWN };
 #define CLI_OPT_JSON                                         \
 	{                                                    \
 		"json", CLI_KEY_JSON, 0, 0, "Print JSON", -2 \
+	}
+#define CLI_OPT_FORCE                                                    \
+	{                                                                \
+		"force", CLI_KEY_FORCE, 0, 0, "Replace what is there", 0 \
 	}
 error_t cli_option(int key, char *arg, struct cli *cli);
 

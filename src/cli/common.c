@@ -13,6 +13,9 @@ error_t cli_option(int key, char *arg, struct cli *cli)
 	case CLI_KEY_SOCKET:
 		cli->socket = arg;
 		return 0;
+	case CLI_KEY_FORCE:
+		cli->force = true;
+		return 0;
 	case CLI_KEY_JSON:
 		cli->json = true;
 		return 0;

@@ -18,13 +18,13 @@
 /* The records are on disk until the end, and then this many need about 1 GiB of memory. */
 #define LIMIT (UINT64_C(1) << 24)
 
-enum { KEY_FROM = CLI_KEY_OWN, KEY_ARRIVALS, KEY_FORCE };
+enum { KEY_FROM = CLI_KEY_OWN, KEY_ARRIVALS };
 
 struct options {
 	struct cli *cli;
 	const char *output, *from;
+	struct outfile out;
 	char how; /* recorded_write() */
-	bool force;
 	struct trace_wishes wishes;
 	char **argv; /* to be run meanwhile, or NULL */
 };
@@ -41,7 +41,7 @@ static const struct argp_option options[] = {
 		"(closed), or "
 		"as it looks, of each group (auto, the default)",
 		0},
-	{"force", KEY_FORCE, 0, 0, "Replace FILE if it is there", 0},
+	CLI_OPT_FORCE,
 	{"quiet", 'q', 0, 0, "No word about the progress", 0},
 	CLI_OPT_SOCKET,
 	{0},
@@ -99,9 +99,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ARRIVALS:
 		set_how(o, arg, state);
 		return 0;
-	case KEY_FORCE:
-		o->force = true;
-		return 0;
 	case ARGP_KEY_ARGS:
 		o->argv = state->argv + state->next;
 		state->next = state->argc;
@@ -122,29 +119,14 @@ static const struct argp argp = {
 	       "while COMMAND runs, under Fermata.\vfermata-record(1) tells the whole story.",
 };
 
-static bool to_stdout(const struct options *o)
+static int save(struct options *o, const struct recorded *r, const char *from, struct fm_err *err)
 {
-	return !strcmp(o->output, "-");
-}
-
-static int save(
-	const struct options *o, const struct recorded *r, const char *from, struct fm_err *err)
-{
-	FM_CLEAN_FREE char *fresh = NULL;
-	FILE *f = NULL;
-	int rc;
-
-	if (to_stdout(o)) { /* whether it could be written is looked at, and told, at the end of all
-			     */
-		recorded_write(r, stdout, from, o->how);
-		return 0;
-	}
-	rc = outfile_open(o->output, &fresh, &f, err);
-	if (rc)
-		return rc;
 	errno = 0;
-	return outfile_close(
-		o->output, fresh, f, recorded_write(r, f, from, o->how), o->force, err);
+	if (!outfile_is_stdout(&o->out))
+		return outfile_close(&o->out, recorded_write(r, o->out.f, from, o->how), err);
+	/* Whether it could be written is looked at, and told, at the end of all. */
+	recorded_write(r, stdout, from, o->how);
+	return 0;
 }
 
 static void tell(const struct options *o, const struct recorded *r)
@@ -169,7 +151,7 @@ static void tell(const struct options *o, const struct recorded *r)
 				r->group[i].name);
 }
 
-static int convert(const struct options *o, const struct fm_trace_file *t, const char *from,
+static int convert(struct options *o, const struct fm_trace_file *t, const char *from,
 	uint64_t until, struct fm_err *err)
 {
 	RECORDED_CLEAN struct recorded r = {0};
@@ -186,7 +168,7 @@ static int convert(const struct options *o, const struct fm_trace_file *t, const
 	return rc;
 }
 
-static int from_file(const struct options *o)
+static int from_file(struct options *o)
 {
 	struct fm_trace_file t;
 	struct fm_err err = {0};
@@ -288,7 +270,7 @@ static void tell_outcome(const struct options *o, const struct trace_outcome *ou
 }
 
 static int of_records(
-	const struct options *o, FILE *f, const struct trace_outcome *out, struct fm_err *err)
+	struct options *o, FILE *f, const struct trace_outcome *out, struct fm_err *err)
 {
 	char path[64];
 	struct fm_trace_file t;
@@ -306,18 +288,16 @@ static int of_records(
 }
 
 /* The records of it are in a file without a name, on the disk that the workload is to be on. */
-static int record(const struct options *o, struct recorder *r, struct fm_err *err)
+static int record(struct options *o, struct recorder *r, struct fm_err *err)
 {
-	FM_CLEAN_FREE char *name = NULL;
+	bool elsewhere = outfile_is_stdout(&o->out);
 	FM_CLEAN_FILE FILE *f = NULL;
 	struct child c = {.fd = -1};
 	struct trace_outcome out;
-	int rc = outfile_open(to_stdout(o) ? "/tmp/fermata-record" : o->output, &name, &f, err),
-	    end;
+	int rc = outfile_scratch(elsewhere ? "/tmp/fermata-record" : o->output, &f, err), end;
 
 	if (rc)
 		return rc;
-	unlink(name);
 	rc = o->argv ? start(o, &c, err) : 0;
 	if (!rc && !o->wishes.quiet)
 		fprintf(stderr, "fermata: recording into %s%s\n", o->output,
@@ -341,13 +321,16 @@ int cli_record(struct cli *cli, int argc, char **argv)
 	struct options o = {
 		.cli = cli, .how = 'a', .wishes = {.exact = true, .jobs = true, .limit = LIMIT}};
 	struct fm_err err = {0};
+	int rc = CLI_OK;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &o);
-	if (!to_stdout(&o) && outfile_check(o.output, o.force, &err))
+	if (outfile_open(&o.out, o.output, cli->force, &err))
 		return cli_report(&err);
 	if (o.from)
-		return from_file(&o);
-	if (need_daemon(&o, &err) || trace_connect(&r, cli, &o.wishes, &err) || record(&o, r, &err))
-		return cli_report(&err);
-	return CLI_OK;
+		rc = from_file(&o);
+	else if (need_daemon(&o, &err) || trace_connect(&r, cli, &o.wishes, &err) ||
+		 record(&o, r, &err))
+		rc = cli_report(&err);
+	outfile_drop(&o.out);
+	return rc;
 }

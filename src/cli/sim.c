@@ -61,6 +61,7 @@ static const struct argp_option options[] = {
 	{"trace", KEY_TRACE, "FILE", 0, "Write all that happens, for `fermata trace'", 0},
 	{"metrics", KEY_METRICS, "FILE", 0,
 		"Write the end of it as `fermata metrics' would; -: print that alone", 0},
+	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
 };
@@ -235,6 +236,31 @@ static int prepare(
 	return rc ? rc : set_picture(o, &w->plan, err);
 }
 
+/* To be written; those that are not asked for are not open. */
+struct files {
+	struct outfile svg, trace, metrics;
+};
+
+static void drop_files(struct files *f)
+{
+	outfile_drop(&f->svg);
+	outfile_drop(&f->trace);
+	outfile_drop(&f->metrics);
+}
+
+/* Before anything is simulated for nothing. */
+static int open_files(struct files *f, const struct options *o, struct fm_err *err)
+{
+	bool force = o->cli->force;
+	int rc = o->svg ? outfile_open(&f->svg, o->svg, force, err) : 0;
+
+	if (!rc && o->trace)
+		rc = outfile_open(&f->trace, o->trace, force, err);
+	if (!rc && o->metrics)
+		rc = outfile_open(&f->metrics, o->metrics, force, err);
+	return rc;
+}
+
 struct work {
 	const struct fm_sim_plan *plan;
 	unsigned threads;
@@ -343,10 +369,12 @@ static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_e
 static int run(struct options *o, struct workload *wl, struct fm_plugin **own, struct fm_err *err)
 {
 	struct work w = {.plan = &wl->plan};
+	__attribute__((cleanup(drop_files))) struct files files = {0};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t began;
 	int rc = prepare(wl, o, own, err);
 
+	rc = rc ? rc : open_files(&files, o, err);
 	rc = rc ? rc : fm_sim_result_init(&w.result, &wl->plan);
 	if (rc)
 		return rc;
@@ -355,7 +383,7 @@ static int run(struct options *o, struct workload *wl, struct fm_plugin **own, s
 		w.threads = 1; /* its process answers one at a time */
 	began = fm_now();
 	rc = o->trace || o->metrics
-		     ? simulate_out_open(&w.out, &wl->plan, o->trace, o->metrics, err)
+		     ? simulate_out_open(&w.out, &wl->plan, &files.trace, &files.metrics, err)
 		     : 0;
 	if (!rc)
 		rc = simulate_all(&w, *own, err);
@@ -365,7 +393,7 @@ static int run(struct options *o, struct workload *wl, struct fm_plugin **own, s
 		!ferror(stdout)) /* of which main() tells */
 		rc = fm_err_set(err, -ENOMEM, "out of memory");
 	if (!rc && o->svg)
-		rc = simulate_svg(&wl->plan, o->from, o->until, o->svg, err);
+		rc = simulate_svg(&wl->plan, o->from, o->until, &files.svg, err);
 	fm_sim_result_free(&w.result);
 	return rc;
 }

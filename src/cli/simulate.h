@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata sim`: what a simulation came to, for people and programs. */
 #pragma once
+#include "outfile.h"
 #include "sim/sim.h"
 #include <stdio.h>
 
@@ -12,5 +13,5 @@ void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_resu
 /* The first machine from..until, as a picture. */
 #define SIMULATE_LANES 64
 #define SIMULATE_BARS  20000
-int simulate_svg(const struct fm_sim_plan *p, uint64_t from, uint64_t until, const char *path,
+int simulate_svg(const struct fm_sim_plan *p, uint64_t from, uint64_t until, struct outfile *to,
 	struct fm_err *err);

@@ -8,8 +8,7 @@
 
 struct simulate_metrics {
 	const struct simulate_names *names;
-	const char *path;
-	FILE *f;
+	struct outfile *out;
 	struct fm_snapshot s;
 	struct fm_sched_stats stats;
 	json_t *group; /* at hand: of the last entity, */
@@ -41,21 +40,14 @@ static json_t *histogram(const struct fm_hist *h)
 }
 
 int simulate_metrics_open(struct simulate_metrics **out, const struct simulate_names *names,
-	const char *path, struct fm_err *err)
+	struct outfile *to, struct fm_err *err)
 {
 	struct simulate_metrics *m = calloc(1, sizeof(*m));
-	int rc;
 
 	if (!m)
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	m->names = names;
-	m->path = path;
-	m->f = strcmp(path, "-") != 0 ? fopen(path, "we") : stdout;
-	if (!m->f) {
-		rc = -errno;
-		free(m);
-		return fm_err_set(err, rc, "%.150s: %s", path, strerror(-rc));
-	}
+	m->out = to;
 	m->s = (struct fm_snapshot){
 		.devices = json_array(), .groups = json_array(), .tasks = json_array()};
 	*out = m;
@@ -223,7 +215,7 @@ static int write_rows(struct simulate_metrics *m, const struct fm_sim_result *r,
 	rows = m->s.daemon ? fm_rows_new(&m->s, &nothing) : NULL;
 	if (!rows)
 		return fm_err_set(err, -ENOMEM, "out of memory");
-	fm_rows_write(rows, &all, m->f);
+	fm_rows_write(rows, &all, m->out->f);
 	fm_rows_free(rows);
 	if (m->devices > SIMULATE_METRICS_ROWS)
 		fprintf(stderr, "fermata: metrics of %d devices, of %zu\n", SIMULATE_METRICS_ROWS,
@@ -234,17 +226,16 @@ static int write_rows(struct simulate_metrics *m, const struct fm_sim_result *r,
 int simulate_metrics_close(
 	struct simulate_metrics *m, const struct fm_sim_result *result, struct fm_err *err)
 {
-	struct fm_err why = {0};
 	int rc = 0;
 
 	if (!m)
 		return 0;
 	if (result)
 		rc = write_rows(m, result, err);
-	if (cli_close(m->f, m->path, &why) && !rc) {
-		*err = why;
-		rc = why.code;
-	}
+	if (!result || rc)
+		outfile_drop(m->out);
+	else if (!outfile_is_stdout(m->out)) /* of which main() tells */
+		rc = outfile_close(m->out, true, err);
 	fm_snapshot_free(&m->s);
 	free(m);
 	return rc;

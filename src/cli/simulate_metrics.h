@@ -5,6 +5,7 @@
  * is told of jobs, which leaves out the warm-up.
  */
 #pragma once
+#include "outfile.h"
 #include "simulate_names.h"
 
 #define SIMULATE_METRICS_WANTS \
@@ -14,7 +15,7 @@
 
 struct simulate_metrics;
 int simulate_metrics_open(struct simulate_metrics **out, const struct simulate_names *names,
-	const char *path, struct fm_err *err);
+	struct outfile *to, struct fm_err *err);
 /* In the order of the parts, one at a time. */
 void simulate_metrics_note(struct simulate_metrics *m, const struct fm_sim_event *e);
 /* Safe for NULL. result: what it came to; NULL: nothing is to be written. */

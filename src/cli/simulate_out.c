@@ -91,8 +91,8 @@ static int end(void *ctx, uint64_t part, struct fm_sim_watch *watch, bool failed
 	return rc;
 }
 
-int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, const char *trace,
-	const char *metrics, struct fm_err *err)
+int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, struct outfile *trace,
+	struct outfile *metrics, struct fm_err *err)
 {
 	struct simulate_out *o = calloc(1, sizeof(*o));
 	int rc;
@@ -103,9 +103,9 @@ int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, co
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_cond_init(&o->turned, NULL);
 	rc = simulate_names_init(&o->names, p, err);
-	if (!rc && trace)
+	if (!rc && trace->path)
 		rc = simulate_trace_open(&o->trace, &o->names, trace, err);
-	if (!rc && metrics)
+	if (!rc && metrics->path)
 		rc = simulate_metrics_open(&o->metrics, &o->names, metrics, err);
 	if (rc)
 		simulate_out_close(o, NULL, err);

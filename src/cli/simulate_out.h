@@ -5,14 +5,15 @@
  * part whose turn it is not keeps what it has, up to a limit, and then waits.
  */
 #pragma once
+#include "outfile.h"
 #include "sim/sim.h"
 #include "simulate_names.h"
 
 struct simulate_out;
 
-/* path: NULL: none of that. metrics "-" is standard output. -errno with err. */
-int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, const char *trace,
-	const char *metrics, struct fm_err *err);
+/* What is opened is written, and closed in the end: path NULL: none of that. -errno with err. */
+int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, struct outfile *trace,
+	struct outfile *metrics, struct fm_err *err);
 const struct fm_sim_audience *simulate_out_audience(const struct simulate_out *o);
 /* Safe for NULL. result: what it came to; NULL: it did not come to its end. */
 int simulate_out_close(

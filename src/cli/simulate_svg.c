@@ -212,20 +212,11 @@ static int draw(struct picture *p, FILE *out, struct fm_err *err)
 	return 0;
 }
 
-int simulate_svg(const struct fm_sim_plan *p, uint64_t from, uint64_t until, const char *path,
+int simulate_svg(const struct fm_sim_plan *p, uint64_t from, uint64_t until, struct outfile *to,
 	struct fm_err *err)
 {
 	struct picture pic = {.plan = p, .from = from, .until = until};
-	FILE *f = fopen(path, "we");
-	struct fm_err why = {0};
-	int rc;
+	int rc = draw(&pic, to->f, err);
 
-	if (!f)
-		return fm_err_set(err, -errno, "%.150s: %s", path, strerror(errno));
-	rc = draw(&pic, f, err);
-	if (cli_close(f, path, &why) && !rc) {
-		*err = why;
-		rc = why.code;
-	}
-	return rc;
+	return rc ? rc : outfile_close(to, true, err);
 }

@@ -16,8 +16,9 @@ enum { RING_CORE, RING_DEVICES, RINGS }; /* also their processes */
 
 struct simulate_trace {
 	const struct simulate_names *names;
-	const char *path;
-	FILE *f;
+	struct outfile *out;
+	FILE *f;    /* its */
+	int failed; /* errno of the first write that did */
 	uint64_t written[RINGS];
 	unsigned reasons;
 	char reason[REASONS][REASON];
@@ -93,7 +94,7 @@ static int write_head(struct simulate_trace *t, struct fm_err *err)
 }
 
 int simulate_trace_open(struct simulate_trace **out, const struct simulate_names *names,
-	const char *path, struct fm_err *err)
+	struct outfile *to, struct fm_err *err)
 {
 	struct simulate_trace *t = calloc(1, sizeof(*t));
 	int rc;
@@ -101,13 +102,8 @@ int simulate_trace_open(struct simulate_trace **out, const struct simulate_names
 	if (!t)
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	t->names = names;
-	t->path = path;
-	t->f = fopen(path, "we");
-	if (!t->f) {
-		rc = -errno;
-		free(t);
-		return fm_err_set(err, rc, "%.150s: %s", path, strerror(-rc));
-	}
+	t->out = to;
+	t->f = to->f;
 	rc = write_head(t, err);
 	if (rc)
 		simulate_trace_close(t, false, NULL);
@@ -118,13 +114,17 @@ int simulate_trace_open(struct simulate_trace **out, const struct simulate_names
 
 int simulate_trace_close(struct simulate_trace *t, bool whole, struct fm_err *err)
 {
-	int rc;
+	int rc = 0;
 
 	if (!t)
 		return 0;
 	if (whole)
 		fm_trace_file_end(t->f, FM_TE_ASKED);
-	rc = cli_close(t->f, t->path, err);
+	errno = t->failed;
+	if (whole || ferror(t->f))
+		rc = outfile_close(t->out, whole, err);
+	else
+		outfile_drop(t->out);
 	free(t);
 	return rc;
 }
@@ -193,10 +193,15 @@ static void write_ring(struct simulate_trace_part *p, unsigned ring)
 
 static void write_part(struct simulate_trace_part *p)
 {
+	struct simulate_trace *t = p->t;
+
 	simulate_turn_wait(p->turn);
+	errno = 0;
 	write_names(p);
 	for (unsigned ring = 0; ring < RINGS; ring++)
 		write_ring(p, ring);
+	if (!t->failed && ferror(t->f))
+		t->failed = errno;
 }
 
 int simulate_trace_part_end(struct simulate_trace_part *p)

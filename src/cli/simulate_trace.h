@@ -5,13 +5,14 @@
  * reckoned from the plan, and chunks have a fixed size: the bytes do not depend on threads.
  */
 #pragma once
+#include "outfile.h"
 #include "simulate_out.h"
 
 #define SIMULATE_TRACE_WANTS (FM_SIM_BIT(FM_SIM_STAYS) - 1) /* all but what comes at the end */
 
 struct simulate_trace;
 int simulate_trace_open(struct simulate_trace **out, const struct simulate_names *names,
-	const char *path, struct fm_err *err);
+	struct outfile *to, struct fm_err *err);
 /* Safe for NULL. whole: the simulation came to its end. -EIO with err. */
 int simulate_trace_close(struct simulate_trace *t, bool whole, struct fm_err *err);
 

@@ -27,6 +27,7 @@ static const struct argp_option options[] = {
 	{"sets", KEY_SETS, "N", 0, "Sets of tasks at each point; default: as many as the paper", 0},
 	{"seed", KEY_SEED, "N", 0, "Of the random numbers; default: 1", 0},
 	{"threads", 'j', "N", 0, "Default: as many as there are processors", 0},
+	CLI_OPT_FORCE,
 	{0},
 };
 
@@ -139,16 +140,20 @@ static int run_one(const struct options *o, const struct study *s)
 	struct study_result r = {.study = s,
 		.seed = (uint64_t)o->seed,
 		.sets = o->sets ? (unsigned)o->sets : s->sets};
+	__attribute__((cleanup(study_files_drop))) struct study_files files = {0};
 	struct fm_err err = {0};
-	unsigned points = study_resume(&r, o->dir);
+	unsigned points;
 	int rc;
 
+	if (study_open(&files, s, o->dir, o->cli->force, &err))
+		return cli_report(&err);
+	points = study_resume(&r, o->dir);
 	if (points)
 		fprintf(stderr, "fermata: %s: %u of %u points are there already\n", s->name, points,
 			s->points);
 	rc = study_run(&r, o->dir, (unsigned)o->threads, isatty(STDERR_FILENO), &err);
 	if (!rc)
-		rc = study_write(&r, o->dir, &err);
+		rc = study_write(&r, &files, o->dir, &err);
 	if (rc) {
 		fm_err_hint(&err, "what is done so far is kept, and not done again");
 		return cli_report(&err);
@@ -156,20 +161,38 @@ static int run_one(const struct options *o, const struct study *s)
 	return summary(&r);
 }
 
-static int run_all(const struct options *o)
+static int check_one(const struct options *o, const struct study *s)
+{
+	struct study_files files = {0};
+	struct fm_err err = {0};
+	int rc = study_open(&files, s, o->dir, o->cli->force, &err);
+
+	study_files_drop(&files);
+	return rc ? cli_report(&err) : CLI_OK;
+}
+
+static int each(const struct options *o, int (*fn)(const struct options *o, const struct study *s))
 {
 	const struct study *s;
 	int rc = CLI_OK;
 
 	for (size_t k = 0; rc == CLI_OK && k < o->names; k++) {
 		if (strcmp(o->name[k], "all")) {
-			rc = run_one(o, study_find(o->name[k]));
+			rc = fn(o, study_find(o->name[k]));
 			continue;
 		}
 		for (size_t n = 0; rc == CLI_OK && (s = study_at(n)); n++)
-			rc = run_one(o, s);
+			rc = fn(o, s);
 	}
 	return rc;
+}
+
+/* Whether all can be written is known before the first of them begins. */
+static int run_all(const struct options *o)
+{
+	int rc = each(o, check_one);
+
+	return rc ? rc : each(o, run_one);
 }
 
 int cli_study(struct cli *cli, int argc, char **argv)

@@ -2,6 +2,7 @@
 /* `fermata study`: how many of many random sets of tasks pass, along one parameter. */
 #pragma once
 #include "cli.h"
+#include "outfile.h"
 #include <fermata/rta.h>
 
 #define STUDY_POINTS 40
@@ -42,8 +43,18 @@ int study_run(struct study_result *r, const char *dir, unsigned threads, bool pr
 /* What an earlier run of the same seed and number of sets has left; how many points. */
 unsigned study_resume(struct study_result *r, const char *dir);
 
-/* DIR/NAME.csv and DIR/NAME.svg, in the place of DIR/NAME.part. */
-int study_write(const struct study_result *r, const char *dir, struct fm_err *err);
+/* DIR/NAME.csv and DIR/NAME.svg, opened before the work begins. */
+struct study_files {
+	struct outfile csv, svg;
+	char path[2][4096];
+};
+int study_open(struct study_files *f, const struct study *s, const char *dir, bool force,
+	struct fm_err *err);
+void study_files_drop(struct study_files *f);
+
+/* Both, in the place of DIR/NAME.part. */
+int study_write(
+	const struct study_result *r, struct study_files *f, const char *dir, struct fm_err *err);
 void study_csv(FILE *f, const struct study_result *r);
 
 /* The area under a curve, by trapezoids, in units of the axis. */

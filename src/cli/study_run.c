@@ -77,25 +77,16 @@ static void part_name(const struct study_result *r, const char *dir, char *path,
 /* All that is done, in the place of what was: never half a line. */
 static int save(const struct study_result *r, const char *dir)
 {
-	char path[4096], fresh[4104];
-	FILE *f;
+	struct outfile part;
+	char path[4096];
 	int rc;
 
 	part_name(r, dir, path, sizeof(path));
-	snprintf(fresh, sizeof(fresh), "%s.new", path);
-	f = fopen(fresh, "we");
-	if (!f)
-		return -errno;
-	errno = 0;
-	study_csv(f, r);
-	rc = fflush(f) || ferror(f) ? -(errno ?: EIO) : 0;
-	if (fclose(f) && !rc)
-		rc = -errno;
-	if (!rc && rename(fresh, path))
-		rc = -errno;
+	rc = outfile_open(&part, path, true, NULL);
 	if (rc)
-		unlink(fresh);
-	return rc;
+		return rc;
+	study_csv(part.f, r);
+	return outfile_close(&part, true, NULL);
 }
 
 static void account(struct crew *c, unsigned point, const unsigned passed[STUDY_CURVES], int rc)

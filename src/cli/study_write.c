@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a study leaves: numbers, and a picture of them. */
-#include "base/cleanup.h"
 #include "cli.h"
 #include "study.h"
-#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WIDTH  760
 #define HEIGHT 420
@@ -130,28 +129,35 @@ static void study_svg(FILE *f, const struct study_result *r)
 	fputs("</svg>\n", f);
 }
 
-static int write_one(const struct study_result *r, const char *path,
-	void (*write)(FILE *, const struct study_result *), struct fm_err *err)
+int study_open(struct study_files *f, const struct study *s, const char *dir, bool force,
+	struct fm_err *err)
 {
-	FILE *f = fopen(path, "we");
+	int rc;
 
-	if (!f)
-		return fm_err_set(err, -errno, "%s: cannot be written: %s", path, strerror(errno));
-	write(f, r);
-	return cli_close(f, path, err);
+	snprintf(f->path[0], sizeof(f->path[0]), "%s/%s.csv", dir, s->name);
+	snprintf(f->path[1], sizeof(f->path[1]), "%s/%s.svg", dir, s->name);
+	rc = outfile_open(&f->csv, f->path[0], force, err);
+	return rc ? rc : outfile_open(&f->svg, f->path[1], force, err);
 }
 
-int study_write(const struct study_result *r, const char *dir, struct fm_err *err)
+void study_files_drop(struct study_files *f)
+{
+	outfile_drop(&f->csv);
+	outfile_drop(&f->svg);
+}
+
+int study_write(
+	const struct study_result *r, struct study_files *f, const char *dir, struct fm_err *err)
 {
 	char path[4096];
 	int rc;
 
-	snprintf(path, sizeof(path), "%s/%s.svg", dir, r->study->name);
-	rc = write_one(r, path, study_svg, err);
+	study_svg(f->svg.f, r);
+	rc = outfile_close(&f->svg, true, err);
 	if (rc)
 		return rc;
-	snprintf(path, sizeof(path), "%s/%s.csv", dir, r->study->name);
-	rc = write_one(r, path, study_csv, err);
+	study_csv(f->csv.f, r);
+	rc = outfile_close(&f->csv, true, err);
 	if (rc)
 		return rc;
 	snprintf(path, sizeof(path), "%s/%s.part", dir, r->study->name);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "outfile.h"
 #include "trace_tracks.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@ struct export
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "Write FILE (needed); - is the standard output", 0},
+	CLI_OPT_FORCE,
 	{0},
 };
 
@@ -68,44 +68,39 @@ static bool write_events(struct timeline *t)
 	return !t->failed;
 }
 
-static int finish(struct timeline *t, const char *to, bool whole)
+/* Of standard output main() tells. */
+static int finish(struct outfile *to, bool whole)
 {
-	bool failed = ferror(t->out);
-	int why = errno;
+	struct fm_err err = {0};
 
-	if (t->out != stdout && fclose(t->out)) {
-		why = failed ? why : errno;
-		failed = true;
+	if (!whole) {
+		fprintf(stderr, "fermata: out of memory: nothing is written\n");
+		return CLI_FAILED;
 	}
-	if (!whole)
-		fprintf(stderr, "fermata: out of memory: %s is not whole\n", to);
-	else if (failed)
-		fprintf(stderr, "fermata: %s: cannot write: %s\n", to, strerror(why));
-	return failed || !whole ? CLI_FAILED : CLI_OK;
+	return outfile_close(to, true, &err) ? cli_report(&err) : CLI_OK;
 }
 
 int trace_export(struct cli *cli, int argc, char **argv)
 {
 	struct export e = {.cli = cli};
+	OUTFILE_CLEAN struct outfile to = {0};
 	struct fm_trace_file file;
 	struct timeline t = {.file = &file};
+	struct fm_err err = {0};
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &e);
-	if (outfile_same(e.path, e.to)) { /* which is mapped: to open it would empty it */
+	if (outfile_same(e.path, e.to)) {
 		fprintf(stderr, "fermata: %s is the recording itself\n", e.to);
 		return CLI_FAILED;
 	}
+	if (outfile_open(&to, e.to, cli->force, &err))
+		return cli_report(&err);
 	rc = trace_open(&file, e.path);
 	if (rc)
 		return rc;
-	t.out = strcmp(e.to, "-") ? fopen(e.to, "we") : stdout;
-	if (!t.out) {
-		fprintf(stderr, "fermata: %s: %s\n", e.to, strerror(errno));
-		rc = CLI_FAILED;
-	} else {
-		rc = finish(&t, e.to, write_events(&t));
-	}
+	t.out = to.f;
+	rc = finish(&to, write_events(&t));
 	timeline_free(&t);
 	fm_trace_file_close(&file);
 	return rc;

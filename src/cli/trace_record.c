@@ -2,6 +2,7 @@
 /* `fermata trace record`. */
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "outfile.h"
 #include "trace.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@ static const struct argp_option options[] = {
 		"who "
 		"may steer all",
 		0},
+	CLI_OPT_FORCE,
 	{"quiet", 'q', 0, 0, "No word about the progress", 0},
 	CLI_OPT_SOCKET,
 	{0},
@@ -95,25 +97,23 @@ static int finish(const struct options *o, const struct trace_outcome *out, int 
 int trace_record(struct cli *cli, int argc, char **argv)
 {
 	TRACE_CLEAN struct recorder *r = NULL;
-	FM_CLEAN_FILE FILE *f = NULL;
+	OUTFILE_CLEAN struct outfile to = {0};
 	struct options o = {.cli = cli};
 	struct trace_outcome out;
 	struct fm_err err = {0};
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &o);
-	if (trace_connect(&r, cli, &o.wishes, &err))
+	if (outfile_open_live(&to, o.path, cli->force, &err) ||
+		trace_connect(&r, cli, &o.wishes, &err))
 		return cli_report(&err);
-	f = fopen(o.path, "we");
-	if (!f) {
-		fm_err_set(&err, -errno, "%s: %s", o.path, strerror(errno));
-		return cli_report(&err);
-	}
 	if (!o.wishes.quiet)
 		fprintf(stderr, "fermata: recording into %s%s\n", o.path,
 			o.wishes.duration > 0 ? "" : "; Ctrl-C ends it");
-	rc = trace_run(r, f, -1, &out);
-	if (fclose(fm_take_ptr(f)) && !rc)
-		rc = -errno;
+	rc = trace_run(r, to.f, -1, &out);
+	if (rc)
+		outfile_keep(&to);
+	else
+		rc = outfile_close(&to, true, &err);
 	return finish(&o, &out, rc);
 }

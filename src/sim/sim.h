@@ -126,7 +126,8 @@ struct fm_sim_change {
 struct fm_sim_group {
 	const char *name;
 	uint32_t count;
-	uint32_t user; /* from 1; if any group has one, policies that can divide among users first */
+	uint32_t
+		user; /* from 1; if any group has one, policies that can divide among users first */
 	struct fm_hints hints;
 	uint64_t start,
 		stop; /* joins, leaves (not before its recorded jobs ended); FM_NEVER: stays */

@@ -209,9 +209,10 @@ def control_attempts(m, who):
                 and json.loads(m.run(who, "policy", "--json").stdout)["available"])
 
     def records():
-        path = os.path.join(m.dir, f"trace-{who['user']}")
-        with open(path, "wb") as out:
-            os.fchown(out.fileno(), who["user"], who["group"])
+        folder = os.path.join(m.dir, f"traces-{who['user']}-{len(os.listdir(m.dir))}")
+        os.mkdir(folder)
+        os.chown(folder, who["user"], who["group"])
+        path = os.path.join(folder, "trace")
         recorder = subprocess.Popen([os.path.join(m.dir, "fermata"), "trace", "record", "-q", "-o", path],
                                     env=m.env, stderr=subprocess.DEVNULL, **who)
 
@@ -222,7 +223,7 @@ def control_attempts(m, who):
             return [r for r in records if r.get("group") == "job" or r["pid"] == m.owner.pid]
 
         try:
-            eventually("it records", lambda: os.path.getsize(path) > 56 or recorder.poll() is not None)
+            eventually("it records", lambda: os.path.exists(path) and os.path.getsize(path) > 56 or recorder.poll() is not None)
             policy = "fifo" if m.seen(who)["policy"]["name"] != "fifo" else "fixed-priority"
             for argv in ["suspend", "job"], ["resume", "job"], ["policy", policy]:
                 check(m.cli(identity(0), *argv), f"root may not {argv}")

@@ -249,7 +249,7 @@ class Simulate(unittest.TestCase):
         for name in ("inference", "pipeline", "tenants"):
             known = os.path.join(SOURCE, "tests", "data", "sim", name)
             svg, trace = os.path.join(self.dir.name, "line.svg"), os.path.join(self.dir.name, "trace.fmt")
-            out = self.call(os.path.join(EXAMPLES, name + ".ini"), "--duration", "5s", "--json", "--svg", svg,
+            out = self.call(os.path.join(EXAMPLES, name + ".ini"), "--duration", "5s", "--json", "--force", "--svg", svg,
                             "--until", "1.2s", "--trace", trace).stdout
             with open(svg, "rb") as f:
                 out += hashlib.sha256(f.read()).hexdigest() + "\n"
@@ -308,11 +308,11 @@ class Simulate(unittest.TestCase):
         self.assertIn("background.1 npu", texts)
         self.assertGreater(len(doc.getElementsByTagName("rect")), 20)
         # A picture has limits, and says so.
-        self.call(os.path.join(EXAMPLES, "fleet.ini"), "--machines", "1", "--duration", "20s", "--svg", svg,
+        self.call(os.path.join(EXAMPLES, "fleet.ini"), "--machines", "1", "--duration", "20s", "--force", "--svg", svg,
                   "--until", "20s")
         self.assertLess(os.path.getsize(svg), 4 << 20)
         self.assertIn("not all of it", xml.dom.minidom.parse(svg).toxml())
-        p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--svg", svg, "--from", "2s", "--until", "1s", status=1)
+        p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--force", "--svg", svg, "--from", "2s", "--until", "1s", status=1)
         self.assertIn("after it begins", p.stderr)
         self.assertNotIn("events", p.stderr) # nothing was simulated for nothing
 
@@ -322,7 +322,7 @@ class Simulate(unittest.TestCase):
         self.assertIn("a duration of 0", self.call(path, "--duration", "0", status=2).stderr)
         self.assertIn("after it begins", self.call(path, "--svg", svg, "--until", "0", status=1).stderr)
         for args, first in (((), "1.00 s"), (("--from", "0"), "0 us")):
-            self.call(path, "--svg", svg, *args)
+            self.call(path, "--force", "--svg", svg, *args)
             texts = [t.firstChild.data for t in xml.dom.minidom.parse(svg).getElementsByTagName("text")]
             self.assertEqual(texts[1], first)
 
@@ -340,7 +340,7 @@ class Simulate(unittest.TestCase):
 
     def test_a_picture_that_cannot_be_drawn(self):
         p = self.call(self.write("base.ini", BASE), "--svg", "/dev/full", status=1)
-        self.assertIn("/dev/full: cannot be written", p.stderr)
+        self.assertIn("/dev/full: cannot write: No space left", p.stderr)
         self.assertIn("GROUP", p.stdout) # the summary is not lost with it
 
     def test_recorded_arrivals(self):

@@ -210,11 +210,11 @@ def mistakes(stack):
     example = os.path.join(SIM, "inference.ini")
     for option in ("--trace", "--metrics"):
         e = fermata("sim", example, option, "/nonexistent/x", status=1).stderr
-        check("/nonexistent/x: No such file" in e, e)
+        check("/nonexistent/x: cannot write: No such file" in e, e)
         e = fermata("sim", example, option, "/dev/full", status=1).stderr
-        check("/dev/full: cannot be written" in e, e)
+        check("/dev/full: cannot write: " in e, e)
     e = fermata("sim", example, "--svg", "/dev/full", status=1).stderr
-    check("/dev/full: cannot be written: No space left on device" in e, e)
+    check("/dev/full: cannot write: No space left on device" in e, e)
     with open("/dev/full", "w", encoding="ascii") as full:
         r = subprocess.run([FERMATA, "sim", example, "--metrics", "-"], stdout=full, stderr=subprocess.PIPE, text=True,
                            timeout=60, check=False)

@@ -69,13 +69,13 @@ class Study(unittest.TestCase):
         changed = re.sub(r"(?m)^1,30,30,", "1,30,7,", cut)
         with open(self.path("gedf-4.part", "half"), "w", encoding="utf-8") as f:
             f.write(changed + "\n1,30,7,7,7,7\n")
-        self.call("gedf-4", "--sets", "30", out="half")
+        self.call("gedf-4", "--sets", "30", "--force", out="half")
         self.assertIn("\n1,30,7,", self.read("gedf-4.csv", "half"))
 
     def test_of_another_seed_nothing_is_taken(self):
         self.call("gedf-4", "--sets", "20", out="one")
         os.rename(self.path("gedf-4.csv", "one"), self.path("gedf-4.part", "one"))
-        p = self.call("gedf-4", "--sets", "20", "--seed", "5", out="one")
+        p = self.call("gedf-4", "--sets", "20", "--seed", "5", "--force", out="one")
         self.assertEqual(p.stderr, "")
         self.call("gedf-4", "--sets", "20", "--seed", "5", out="two")
         self.assertEqual(self.read("gedf-4.csv", "one"), self.read("gedf-4.csv", "two"))

@@ -477,7 +477,7 @@ def mistakes(stack):
         r = f.cli("trace", "record", "-o", "/dev/full", "-d", "0.1", check_status=False)
         check(r.returncode == 1 and "/dev/full: cannot write: No space left on device" in r.stderr, f"{r}")
     f.kill()
-    r = f.cli("trace", "record", "-o", plain, check_status=False)
+    r = f.cli("trace", "record", "--force", "-o", plain, check_status=False)
     check(r.returncode == 3 and "no daemon runs" in r.stderr, f"{r}")
 
 
