@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto.h"
 #include "base/cleanup.h"
+#include "base/runtime_dir.h"
 #include "board.h"
 #include <errno.h>
 #include <stdbool.h>
@@ -331,12 +332,12 @@ static int candidate(char *out, size_t size, const char *dir, const char *sub)
 int fm_socket_dirs(char dirs[FM_SOCKET_CANDIDATES][108])
 {
 	const char *only = secure_getenv("FERMATA_SOCKET");
-	const char *run = secure_getenv("XDG_RUNTIME_DIR");
+	const char *run = fm_runtime_dir();
 	int n = 0;
 
 	if (only && *only)
 		return candidate(dirs[0], sizeof(dirs[0]), only, "");
-	if (run && *run == '/')
+	if (run)
 		n += candidate(dirs[n], sizeof(dirs[n]), run, "/fermata");
 	n += candidate(dirs[n], sizeof(dirs[n]), FM_SYSTEM_DIR, "");
 	return n;

@@ -163,8 +163,8 @@ void fm_close_foreign_by(void (*fn)(int fd));
 #define FM_SILENCE_MAX_S 4
 
 /* Where the daemon listens, clients first: $FERMATA_SOCKET alone if set; else the user's
- * ($XDG_RUNTIME_DIR/fermata/), else the system's (/run/fermata/). Fills in candidates, returns how
- * many. */
+ * ($XDG_RUNTIME_DIR/fermata/, by base/runtime_dir.h), else the system's (/run/fermata/). Fills in
+ * candidates, returns how many. */
 #define FM_SOCKET_CANDIDATES 2
 #define FM_SOCKET_NAME       "client.sock"
 #define FM_CONTROL_NAME      "control.sock"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/runtime_dir.h"
 #include "ctl.h"
 #include "place.h"
 #include "table.h"
@@ -28,13 +29,13 @@ static int ours(const char *dir)
 
 int personal_dir(char dir[CTL_PATH])
 {
-	const char *run = secure_getenv("XDG_RUNTIME_DIR");
+	const char *run = fm_runtime_dir();
 	unsigned uid = geteuid();
 	char user[32];
 	int n, rc;
 
 	snprintf(user, sizeof(user), "/run/user/%u", uid);
-	if (!run || *run != '/' || ours(run))
+	if (!run)
 		run = ours(user) ? NULL : user;
 	if (run)
 		n = snprintf(dir, CTL_PATH, "%s/fermata", run);
@@ -52,7 +53,7 @@ static int make_dir(const char *dir, struct fm_err *err)
 
 	if (mkdir(dir, 0700) && errno != EEXIST) {
 		rc = fm_err_set(err, -errno, "cannot create %s: %m", dir);
-		fm_err_hint(err, "set XDG_RUNTIME_DIR to a directory of yours");
+		fm_err_hint(err, "set XDG_RUNTIME_DIR to a directory of yours with mode 0700");
 		return rc;
 	}
 	rc = ours(dir);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/parse.h"
+#include "base/runtime_dir.h"
 #include "daemon.h"
 #include <argp.h>
 #include <errno.h>
@@ -112,22 +113,31 @@ static void print_version(FILE *stream, struct argp_state *state)
 		exit(EXIT_FAILURE);
 }
 
+static int no_dir(const char *run, struct fm_err *err)
+{
+	if (!run || !*run)
+		return fm_err_set(
+			err, -ENOENT, "XDG_RUNTIME_DIR is not set; name a directory with --dir");
+	fm_err_set(err, -EPERM,
+		"XDG_RUNTIME_DIR, %.60s, is not a directory of this user's with mode 0700", run);
+	return fm_err_hint(err, "chmod 700 it if it is yours, or name another with --dir");
+}
+
 /* A bare directory when the environment does not say, so that nothing is guessed from $HOME alone.
  */
 static int choose_dir(struct daemon *d, const struct options *o, struct fm_err *err)
 {
-	const char *run = getenv("XDG_RUNTIME_DIR");
+	const char *run = fm_runtime_dir(), *set = getenv("XDG_RUNTIME_DIR");
 	int n;
 
 	if (o->dir)
 		n = snprintf(d->dir, sizeof(d->dir), "%s", o->dir);
 	else if (d->system)
 		n = snprintf(d->dir, sizeof(d->dir), "%s", FM_SYSTEM_DIR);
-	else if (run && *run == '/')
+	else if (run)
 		n = snprintf(d->dir, sizeof(d->dir), "%s/fermata", run);
 	else
-		return fm_err_set(
-			err, -ENOENT, "XDG_RUNTIME_DIR is not set; name a directory with --dir");
+		return no_dir(set, err);
 	if (n <= 0 || n >= (int)sizeof(d->dir))
 		return fm_err_set(err, -ENAMETOOLONG, "the directory's name is empty or too long");
 	return 0;

@@ -453,7 +453,7 @@ struct fm_client *fm_client_get(const struct fm_client_config *config)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	FM_NO_CANCEL;
-	const char *off = getenv("FERMATA_DISABLE");
+	const char *off = secure_getenv("FERMATA_DISABLE");
 	struct fm_client *c;
 
 	if (off && *off && strcmp(off, "0") != 0)

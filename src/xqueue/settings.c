@@ -21,7 +21,7 @@ static const struct hint_limits {
 
 static uint64_t number(const char *name, uint64_t min, uint64_t max, uint64_t otherwise)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	unsigned long long v;
 	char *end;
 
@@ -34,7 +34,7 @@ static uint64_t number(const char *name, uint64_t min, uint64_t max, uint64_t ot
 
 static void text(const char *name, char *to, size_t size)
 {
-	const char *from = getenv(name);
+	const char *from = secure_getenv(name);
 
 	to[0] = '\0';
 	if (from && strlen(from) < size)

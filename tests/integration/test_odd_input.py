@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, Fermata, check, lib_client, main
+from harness import BUILD, FERMATA, FERMATAD, Fermata, LibClient, check, eventually, lib_client, main, program
 from offline import fermata
 from test_admission import ask
 
@@ -162,7 +162,38 @@ def an_answer_that_nobody_gets_is_a_failure(stack):
     check(r.returncode == 0, "a program that says nothing")
 
 
+def a_runtime_directory_of_others_is_none(stack):
+    """Whoever can put a socket there would be taken for the user's own daemon: by the command, the library, the daemon."""
+    run = os.path.join(folder(stack), "run")
+    os.mkdir(run, 0o700)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")} | {"XDG_RUNTIME_DIR": run}
+    there = os.path.join(run, "fermata")
+    daemon = subprocess.Popen([FERMATAD, "--dir", there, "--config", "/dev/null"], env=env, stderr=subprocess.DEVNULL)
+    stack.callback(daemon.wait)
+    stack.callback(daemon.terminate)
+    eventually("the daemon answers", lambda: os.path.exists(os.path.join(there, "control.sock")))
+
+    def finds():
+        c = LibClient([program("lib_client"), "job"], env=env)
+        stack.callback(c.close)
+        c.line("ready 0")
+        said = subprocess.run([FERMATA, "ps"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        return said.returncode == 0, c
+
+    command, client = finds()
+    check(command, "the command does not find it")
+    eventually("the library finds it", lambda: client.state()["daemon"])
+    os.chmod(run, 0o755)
+    if not os.path.exists("/run/fermata"):
+        command, client = finds()
+        check(not command, "the command talks to whoever is there")
+        check(not client.state()["daemon"], "the library talks to whoever is there")
+    if os.geteuid():
+        r = subprocess.run([FERMATAD, "--config", "/dev/null"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        check(r.returncode == 1 and "with mode 0700" in r.stderr and "hint: chmod 700" in r.stderr, f"{r}")
+
+
 if __name__ == "__main__":
     main(names_are_not_run, a_filter_that_is_no_text_is_no_filter, what_was_recorded_is_lines, nothing_steers_the_terminal,
          what_is_no_text_is_told_as_far_as_it_is, long_names_are_cut_between_characters, words_of_json_are_words,
-         what_a_task_says_is_of_its_kind, what_is_read_is_not_written_over, an_answer_that_nobody_gets_is_a_failure)
+         what_a_task_says_is_of_its_kind, what_is_read_is_not_written_over, a_runtime_directory_of_others_is_none, an_answer_that_nobody_gets_is_a_failure)

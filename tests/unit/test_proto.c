@@ -7,8 +7,12 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -301,18 +305,57 @@ static void a_full_socket_and_a_long_packet_do_not_block(void **state)
 	assert_int_equal(rc, -EAGAIN);
 }
 
+static void runtime_dir(char run[64])
+{
+	strcpy(run, "/tmp/fermata-test-XXXXXX");
+	assert_non_null(mkdtemp(run));
+	setenv("XDG_RUNTIME_DIR", run, 1);
+}
+
+/* Who else could put a socket there is not to be taken for the user's own daemon. */
+static void a_runtime_directory_of_others_is_none(void **state)
+{
+	static const mode_t modes[] = {0755, 0770, 0701, 0777, 01777};
+	char dirs[FM_SOCKET_CANDIDATES][108], run[64], link[80];
+
+	unsetenv("FERMATA_SOCKET");
+	runtime_dir(run);
+	assert_int_equal(fm_socket_dirs(dirs), 2);
+	for (size_t i = 0; i < FM_ARRAY_LEN(modes); i++) {
+		assert_int_equal(chmod(run, modes[i]), 0);
+		assert_int_equal(fm_socket_dirs(dirs), 1);
+	}
+	chmod(run, 0700);
+	assert_int_equal(fm_socket_dirs(dirs), 2);
+	snprintf(link, sizeof(link), "%s.link", run);
+	assert_int_equal(symlink(run, link), 0);
+	setenv("XDG_RUNTIME_DIR", link, 1);
+	assert_int_equal(fm_socket_dirs(dirs), 1);
+	unlink(link);
+	if (!geteuid()) {
+		setenv("XDG_RUNTIME_DIR", run, 1);
+		assert_int_equal(chown(run, 61001, 61001), 0);
+		assert_int_equal(fm_socket_dirs(dirs), 1);
+	}
+	rmdir(run);
+	unsetenv("XDG_RUNTIME_DIR");
+}
+
 static void sockets_are_looked_for_in_order(void **state)
 {
-	char dirs[FM_SOCKET_CANDIDATES][108], deep[200];
+	char dirs[FM_SOCKET_CANDIDATES][108], deep[200], run[64], own[108];
 
 	unsetenv("FERMATA_SOCKET");
 	unsetenv("XDG_RUNTIME_DIR");
 	assert_int_equal(fm_socket_dirs(dirs), 1);
 	assert_string_equal(dirs[0], FM_SYSTEM_DIR);
-	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+	runtime_dir(run);
 	assert_int_equal(fm_socket_dirs(dirs), 2);
-	assert_string_equal(dirs[0], "/run/user/7/fermata");
+	snprintf(own, sizeof(own), "%s/fermata", run);
+	assert_string_equal(dirs[0], own);
 	assert_string_equal(dirs[1], FM_SYSTEM_DIR);
+	rmdir(run);
+	assert_int_equal(fm_socket_dirs(dirs), 1);
 	setenv("XDG_RUNTIME_DIR", "relative", 1);
 	assert_int_equal(fm_socket_dirs(dirs), 1);
 	setenv("FERMATA_SOCKET", "/tmp/x", 1);
@@ -343,6 +386,7 @@ int main(void)
 		cmocka_unit_test(surplus_descriptors_do_not_leak),
 		cmocka_unit_test(a_full_socket_and_a_long_packet_do_not_block),
 		cmocka_unit_test(sockets_are_looked_for_in_order),
+		cmocka_unit_test(a_runtime_directory_of_others_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,8 @@ void fm_cuda_rewrite_images(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *want = getenv("FERMATA_GUARDIAN"), *off = getenv("FERMATA_DISABLE");
+	const char *want = secure_getenv("FERMATA_GUARDIAN"),
+		   *off = secure_getenv("FERMATA_DISABLE");
 
 	if (want && !strcmp(want, "1") && !(off && !strcmp(off, "1")))
 		fm_cuda_rewrite_images();

@@ -17,7 +17,7 @@ static _Atomic int early;
 static FM_COLD bool find_out(void)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const char *v = getenv("FERMATA_GUARDIAN_EARLY");
+	const char *v = secure_getenv("FERMATA_GUARDIAN_EARLY");
 	bool yes = cu && cu->launch && (!v || strcmp(v, "0") != 0);
 
 	atomic_store(&early, yes ? 1 : -1);

@@ -134,7 +134,7 @@ static void count(const char *why)
 
 static bool wanted(void)
 {
-	const char *v = getenv("FERMATA_GUARDIAN_GRAPHS");
+	const char *v = secure_getenv("FERMATA_GUARDIAN_GRAPHS");
 
 	return atomic_load(&fm_cuda_rewrote) && fm_cuda_driver() && (!v || strcmp(v, "0") != 0);
 }

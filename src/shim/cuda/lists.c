@@ -10,14 +10,14 @@ static const char whole[] = "*ncclDevKernel*:*ncclKernel*:*[sS]tream[kK]*:*strea
 
 bool fm_cuda_guard_list(const char *name, enum fm_guard_mode *mode)
 {
-	if (fm_listed(whole, name) || fm_listed(getenv("FERMATA_GUARDIAN_GRID"), name))
+	if (fm_listed(whole, name) || fm_listed(secure_getenv("FERMATA_GUARDIAN_GRID"), name))
 		*mode = FM_GUARD_GRID;
-	return fm_listed(getenv("FERMATA_GUARDIAN_LEAVE"), name);
+	return fm_listed(secure_getenv("FERMATA_GUARDIAN_LEAVE"), name);
 }
 
 const char *fm_cuda_loops(void)
 {
-	const char *list = getenv("FERMATA_GUARDIAN_LOOPS");
+	const char *list = secure_getenv("FERMATA_GUARDIAN_LOOPS");
 
 	return list && *list ? list : NULL;
 }

@@ -169,7 +169,7 @@ static int create(CUstream *stream, enum fm_cuda_place place)
  * does not say, or makes no sense. */
 static const char *wanted(unsigned *sms)
 {
-	const char *text = getenv("FERMATA_PARTITION");
+	const char *text = secure_getenv("FERMATA_PARTITION");
 	unsigned long n;
 	char *end;
 
@@ -185,7 +185,7 @@ static const char *wanted(unsigned *sms)
 static enum fm_cuda_place by_group(const char *group)
 {
 	unsigned sms;
-	const char *groups = wanted(&sms), *own = getenv("FERMATA_GROUP");
+	const char *groups = wanted(&sms), *own = secure_getenv("FERMATA_GROUP");
 	CUcontext ctx;
 	CUdevice dev;
 

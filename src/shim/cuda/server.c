@@ -62,7 +62,7 @@ static int group_of(struct fm_client *c, const char *name)
 
 static bool switched_off(void)
 {
-	const char *off = getenv("FERMATA_DISABLE");
+	const char *off = secure_getenv("FERMATA_DISABLE");
 
 	return off && *off && strcmp(off, "0") != 0;
 }

@@ -17,7 +17,7 @@ void fm_shim_blind(void)
 
 bool fm_shim_guard_wanted(void)
 {
-	const char *off = getenv("FERMATA_DISABLE"), *level = getenv("FERMATA_LEVEL");
+	const char *off = secure_getenv("FERMATA_DISABLE"), *level = secure_getenv("FERMATA_LEVEL");
 
 	return (!off || !*off || !strcmp(off, "0")) &&
 	       (!level || (strcmp(level, "1") && strcmp(level, "2")));
