@@ -38,6 +38,10 @@ struct fm_bridge_limits {
 	uint32_t groups, queues; /* 0: any number */
 	uint32_t forbidden;      /* bits of hints that are not theirs to set */
 	uint32_t bounded;        /* bits of those that must stay within range[] */
+	/* Bits of those with an end that is only the default for ordinary users, and the group
+	 * whose members have none; "": there is no such group. */
+	uint32_t ordinary;
+	const char *group;
 	struct {
 		int64_t min, max;
 	} range[FM_HINT_COUNT];

@@ -5,6 +5,7 @@
 #include "internal.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const struct fm_bclient *c)
@@ -41,13 +42,17 @@ static int refuse_value(
 	bool time = !strcmp(fm_hint_unit(h), "ns");
 	double scale = time ? (double)FM_MS : 1;
 	const char *unit = time ? " ms" : fm_hint_unit(h);
+	char members[96] = "";
 
 	fm_err_set(err, -EPERM, "%s %.12g%s is outside your limits", fm_hint_name(h),
 		(double)meant(h, v) / scale, unit);
+	if (l->ordinary & FM_HINT_BIT(h))
+		snprintf(members, sizeof(members), ", which do not bind members of the group %.32s",
+			l->group && *l->group ? l->group : "in [access]");
 	fm_err_hint(err,
-		"stay within %.12g to %.12g%s, or have %s_min, %s_max in fermatad.conf changed",
+		"stay within %.12g to %.12g%s, or have %s_min, %s_max in fermatad.conf changed%s",
 		(double)l->range[h].min / scale, (double)l->range[h].max / scale, unit,
-		fm_hint_name(h), fm_hint_name(h));
+		fm_hint_name(h), fm_hint_name(h), members);
 	return -EPERM;
 }
 

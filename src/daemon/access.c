@@ -85,7 +85,7 @@ int peer_of(struct daemon *d, int fd, struct peer *p)
 	n = groups_of(fd, &cred.gid, &groups);
 	gids = groups ? groups : &cred.gid;
 	p->steers = !cred.uid || cred.uid == geteuid() || has_group(gids, n, d->access_gid);
-	config_limits_for(&d->config, cred.uid, gids, n, &limits);
+	config_limits_for(&d->config, cred.uid, gids, n, d->system && !p->steers, &limits);
 	p->limits = share(d, &limits);
 	return 0;
 }

@@ -256,8 +256,9 @@ static int check_daemon(const struct daemon *d, const struct peer *p, struct fm_
 	if (p->steers || !fm_bridge_allows(&p->limits->of, FM_HINT_PRIORITY, FM_PRIORITY_MAX, err))
 		return 0;
 	fm_err_set(err, -EPERM, "tasks are above all priorities, and you may not have the highest");
-	return fm_err_hint(
-		err, "have limits.priority_max in fermatad.conf raised, or ask an operator");
+	return fm_err_hint(err,
+		"have limits.priority_max in fermatad.conf raised to %d, or ask an operator",
+		FM_PRIORITY_MAX);
 }
 
 static bool same_place(const struct task *t, const struct owner *o, const char *group)

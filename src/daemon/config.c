@@ -37,6 +37,8 @@ void config_defaults(struct config *c)
 	c->limits.of.range[id].max = high;
 	FM_HINT_MAP(WHOLE)
 #undef WHOLE
+	for (unsigned i = 0; i < CONFIG_CEILINGS; i++)
+		*config_end(&c->limits, &config_ceilings[i]) = config_ceilings[i].value;
 }
 
 /* The policy with this name: one that is built in, or else of *plugin, newly opened. */
@@ -203,8 +205,8 @@ static int on_key(
 		base = r->way;
 	if (limits)
 		base = r->rule ? &r->rule->limits : &r->c->limits;
-	if (r->rule)
-		r->rule->set |= config_limits_bit(k);
+	if (limits)
+		*(r->rule ? &r->rule->set : &r->c->limits_set) |= config_limits_bit(k);
 	if (k->type == CONFIG_RANGE)
 		((struct config_limits *)base)->line = r->in.line;
 	if (k->type == CONFIG_TEXT && !strcmp(key, "policy"))

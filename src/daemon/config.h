@@ -71,6 +71,7 @@ struct config {
 	struct fm_bridge_way way[CONFIG_WAYS + 1]; /* [device NAME] as they stand, then [device] */
 	unsigned ways;                             /* without the last */
 	struct config_limits limits;
+	uint32_t limits_set;                   /* of [limits]; bits as in a rule */
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
 	unsigned rules;
 	char access_group[CONFIG_NAME_MAX];
@@ -91,9 +92,20 @@ int config_load(struct config *c, const char *file, bool required, struct fm_err
 void config_print(const struct config *c, FILE *f);
 
 /* What a user with these groups may have: each key from the rule for the user, else from the first
- * rule in the file for one of the groups that sets it, else from [limits]. */
-void config_limits_for(
-	const struct config *c, uid_t uid, const gid_t *gids, size_t n, struct config_limits *out);
+ * rule in the file for one of the groups that sets it, else from [limits]. Who is not `ordinary` is
+ * not bound by those ends of ranges that are what they are by default (config_ceilings). */
+void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
+	bool ordinary, struct config_limits *out);
+
+/* Ends of ranges that are closer by default than the hint's own: for ordinary users of a machine
+ * that several share. */
+struct config_ceiling {
+	enum fm_hint hint;
+	bool upper;
+	int64_t value, whole;
+};
+#define CONFIG_CEILINGS 4
+extern const struct config_ceiling config_ceilings[CONFIG_CEILINGS];
 
 /* Make the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
  * first: one that is built in, else from the folder. *plugin is the core's present plug-in, or

@@ -44,6 +44,8 @@ uint32_t config_limits_bit(const struct config_key *k);
  * behind "limits". */
 int config_rule_get(
 	struct config *c, const char *who, struct config_rule **out, struct fm_err *err);
+/* The end of the range that a ceiling is about. */
+int64_t *config_end(struct config_limits *l, const struct config_ceiling *e);
 /* When all is read: what the rules do not say, [limits] says. Are the ranges sound, else in
  * which line? */
 int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err);

@@ -6,6 +6,28 @@
 #include <errno.h>
 #include <string.h>
 
+/* A deadline, or else a period, is what edf and its kin go by. */
+const struct config_ceiling config_ceilings[CONFIG_CEILINGS] = {
+	{FM_HINT_PRIORITY, true, 100, FM_PRIORITY_MAX},
+	{FM_HINT_SHARE, true, 50, 100},
+	{FM_HINT_DEADLINE, false, FM_MS, 0},
+	{FM_HINT_PERIOD, false, FM_MS, 0},
+};
+
+int64_t *config_end(struct config_limits *l, const struct config_ceiling *e)
+{
+	return e->upper ? &l->of.range[e->hint].max : &l->of.range[e->hint].min;
+}
+
+static uint32_t ceiling_bit(const struct config_ceiling *e)
+{
+	const struct config_key *k = config_keys;
+
+	while (k->type != CONFIG_RANGE || k->hint != e->hint || k->upper != e->upper)
+		k++;
+	return config_limits_bit(k);
+}
+
 uint32_t config_limits_bit(const struct config_key *k)
 {
 	const struct config_key *first = config_keys;
@@ -92,9 +114,24 @@ static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm
 	return 0;
 }
 
+/* Where somebody has chosen the other end beyond it, a default that nobody has written gives way.
+ */
+static void give_way(struct config_limits *l, uint32_t set)
+{
+	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
+		const struct config_ceiling *e = &config_ceilings[i];
+
+		if (!(set & ceiling_bit(e)) && l->of.range[e->hint].min > l->of.range[e->hint].max)
+			*config_end(l, e) = e->whole;
+	}
+}
+
 int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err)
 {
-	int rc = check_ranges(&c->limits, line, err);
+	int rc;
+
+	give_way(&c->limits, c->limits_set);
+	rc = check_ranges(&c->limits, line, err);
 
 	for (unsigned i = 0; i < c->rules && !rc; i++) {
 		struct config_rule *r = &c->rule[i];
@@ -103,6 +140,7 @@ int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err)
 			if (!strcmp(k->section, "limits") && !(r->set & config_limits_bit(k)))
 				config_key_copy(k, &r->limits, &c->limits);
 		r->limits.of.bounded = c->limits.of.bounded;
+		give_way(&r->limits, r->set | c->limits_set);
 		rc = check_ranges(&r->limits, line, err);
 	}
 	return rc;
@@ -119,34 +157,54 @@ static bool matches(const struct config_rule *r, uid_t uid, const gid_t *gids, s
 }
 
 /* A range is one thing: who sets one end has the other from the same rule, which has it from
- * [limits]. */
-static void apply(const struct config_rule *r, struct config_limits *out, uint32_t *done)
+ * [limits]. own: keys that a rule sets itself. */
+static void apply(
+	const struct config_rule *r, struct config_limits *out, uint32_t *done, uint32_t *own)
 {
 	uint32_t taken = *done;
 
 	for (const struct config_key *k = config_keys; k->name; k++) {
-		uint32_t own, pair;
+		uint32_t bit, pair;
 
 		if (strcmp(k->section, "limits") != 0)
 			continue;
-		own = pair = config_limits_bit(k);
+		bit = pair = config_limits_bit(k);
 		if (k->type == CONFIG_RANGE)
 			pair |= config_limits_bit(k->upper ? k - 1 : k + 1);
-		if (!(r->set & pair) || (taken & own))
+		if (!(r->set & pair) || (taken & bit))
 			continue;
 		config_key_copy(k, out, &r->limits);
-		*done |= own;
+		*done |= bit;
+		*own |= r->set & bit;
 	}
 }
 
-void config_limits_for(
-	const struct config *c, uid_t uid, const gid_t *gids, size_t n, struct config_limits *out)
+/* What is as by default binds ordinary users alone. */
+static void apply_ceilings(
+	const struct config *c, struct config_limits *out, uint32_t own, bool ordinary)
 {
-	uint32_t done = 0;
+	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
+		const struct config_ceiling *e = &config_ceilings[i];
+
+		if ((own & ceiling_bit(e)) || *config_end(out, e) != e->value)
+			continue;
+		if (ordinary)
+			out->of.ordinary |= FM_HINT_BIT(e->hint);
+		else
+			*config_end(out, e) = e->whole;
+	}
+	out->of.group = c->access_group;
+}
+
+void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
+	bool ordinary, struct config_limits *out)
+{
+	uint32_t done = 0, own = 0;
 
 	*out = c->limits;
 	for (int group = 0; group <= 1; group++)
 		for (unsigned i = 0; i < c->rules; i++)
 			if (c->rule[i].group == group && matches(&c->rule[i], uid, gids, n))
-				apply(&c->rule[i], out, &done);
+				apply(&c->rule[i], out, &done, &own);
+	apply_ceilings(c, out, own, ordinary);
 }

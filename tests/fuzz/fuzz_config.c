@@ -63,8 +63,8 @@ static void check_limits(const struct config *c)
 	static const gid_t gids[] = {0, 7};
 	struct config_limits l;
 
-	for (uid_t uid = 6; uid <= 7; uid++) {
-		config_limits_for(c, uid, gids, 2, &l);
+	for (unsigned i = 0; i < 4; i++) {
+		config_limits_for(c, 6 + i / 2, gids, 2, i % 2, &l);
 		for (unsigned h = 0; h < FM_HINT_COUNT; h++)
 			must(l.of.range[h].min <= l.of.range[h].max);
 	}

@@ -373,7 +373,7 @@ def rights(stack):
     """One's own processes; those of others if one may steer them."""
     if os.geteuid():
         raise Skip("it takes root to be several users")
-    f = Fermata(stack, CONFIG + "[limits]\npriority_max = 100\n")
+    f = Fermata(stack, CONFIG)  # by default others may not have the highest priority
     os.chmod(f.dir, 0o755)
     os.chmod(os.path.join(f.dir, "control.sock"), 0o666)
     admitted(f, stack, write(f, "roots", task("roots", 100, 5)))
@@ -400,7 +400,7 @@ def rights(stack):
     (limited,) = stranger(admit)
     check(limited["error"]["code"] == "EPERM" and "priorit" in limited["error"]["text"], limited)
     with open(os.path.join(f.dir, "fermatad.conf"), "w", encoding="ascii") as conf:
-        conf.write(CONFIG + "tasks = 2\n")
+        conf.write(CONFIG + "tasks = 2\n[limits]\npriority_max = 255\n")
     f.daemon.send_signal(signal.SIGHUP)
     f.says("settings read again")
     ours, theirs, listed, end = stranger(

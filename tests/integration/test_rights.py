@@ -390,7 +390,7 @@ hints = all
 
 
 def whose_limit_counts(stack):
-    one, two = [g.gr_gid for g in grp.getgrall() if g.gr_gid][:2]
+    one, two = [g.gr_gid for g in grp.getgrall() if g.gr_gid][1:3]  # the first is that of operators
     m = Machine(stack, f"""[limits user {OTHER}]
 priority_min = -5
 [limits group {one}]
@@ -457,6 +457,44 @@ def limits_are_read_again(stack):
     check(result == 1, f"before, after: {result:02}")
     r = m.run(identity(OWNER), "hint", "job", "priority=8")
     check("priority 8 is outside your limits" in r.stderr and "-255 to 7" in r.stderr, f"{r}")
+
+
+def ordinary_users_stay_below_realtime(stack):
+    group = access_group()
+    member = identity(OTHER, group.gr_gid)
+    beyond = {"priority": ("101", "100"), "share": ("51", "50"), "deadline": ("999us", "1ms"), "period": ("0.5ms", "1ms")}
+
+    def may(m, who, hint, value):
+        r = m.run(who, "run", f"--{hint}={value}", "true")
+        check(r.returncode == 0, f"{r}")
+        return r
+
+    m = Machine(stack, "", DAEMON, "--system")
+    for hint, (value, most) in beyond.items():
+        r = may(m, identity(OWNER), hint, value)
+        check(f"fermata: {hint} " in r.stderr and "is outside your limits\n  hint: stay within " in r.stderr, f"{r}")
+        check(f"fermatad.conf changed, which do not bind members of the group {group.gr_name}" in r.stderr, f"{r}")
+        check(not may(m, identity(OWNER), hint, most).stderr, f"{hint}={most} is refused")
+        for who in member, identity(DAEMON), identity(0):
+            check(not may(m, who, hint, value).stderr, f"{hint}={value} is refused to {who}")
+    check(not may(m, identity(OWNER), "deadline", "0").stderr, "none is refused")
+    # What a program asks for itself: the log has it, and it goes on without.
+    c = m.client(identity(OWNER), "-", "priority=101 weight=7")
+    eventually("the rest is taken", lambda: m.group_of(c.pid)["hints"]["weight"] == 7)
+    check(m.group_of(c.pid)["hints"]["priority"] == 0, "what is beyond is taken")
+    check("refused: priority 101 is outside your limits" in m.log(), "the log does not say so")
+    r = m.run(identity(OWNER), "hint", str(c.pid), "priority=realtime")
+    check(r.returncode == 1 and "priority 128 is outside" in r.stderr and "-255 to 100" in r.stderr, f"{r}")
+    check(m.cli(identity(0), "hint", str(c.pid), "priority=realtime"), "root is refused")
+    # Lines that say otherwise; one for some leaves the rest as it is.
+    m.configure(f"[limits]\npriority_max = 200\n[limits user {OWNER}]\npriority_min = -5\nshare_max = 60\ndeadline_max = 100us\n")
+    check(m.cli(identity(0), "reload"), "the settings are not read")
+    for who in identity(OWNER), member:
+        check(not may(m, who, "priority", "200").stderr and may(m, who, "priority", "201").stderr, f"{who}: priority")
+    for hint, value, good in (("share", "60", True), ("share", "61", False), ("deadline", "100us", True), ("deadline", "101us", False),
+                              ("period", "1ms", True), ("period", "999us", False)):
+        check(not may(m, identity(OWNER), hint, value).stderr == good, f"{hint}={value}")
+    check(may(m, identity(OTHER), "share", "51").stderr and not may(m, member, "share", "100").stderr, "who is not meant")
 
 
 CROWD = 24  # groups of one user
@@ -609,5 +647,5 @@ def many_users_do_not_either(stack):
 
 
 main(the_daemon_of_the_system, whom_one_waits_for, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
-     whose_limit_counts, limits_are_read_again, many_groups_gain_a_user_nothing, each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it,
-     many_users_do_not_either)
+     whose_limit_counts, limits_are_read_again, ordinary_users_stay_below_realtime, many_groups_gain_a_user_nothing,
+     each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it, many_users_do_not_either)
