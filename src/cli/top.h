@@ -156,6 +156,6 @@ size_t top_panel_rows(const struct top *t); /* how many lines it has */
 
 /* "12us", "3.40ms", "1.2s"; "-" if it is not known. At most six characters, as far as can be. */
 const char *top_us(double us, char buf[16]);
-/* "97.3": percent; "-": not known. */
+/* "97.3": percent, rounded down; "-": not known. */
 const char *top_percent(double share, bool known, char buf[16]);
 const char *top_rate(double rate, bool known, char buf[16]);

@@ -284,11 +284,11 @@ static double seconds_of(
 }
 
 /* Both samples are sorted: each group's predecessor is at or behind the last one's. */
-static void compare(struct top_model *m)
+static void compare_ents(struct top_model *m)
 {
 	size_t b = 0;
 
-	for (size_t i = 0; i < m->now.groups; i++) {
+	for (size_t i = 0; i < m->now.groups && m->seconds > 0; i++) {
 		struct top_group *g = &m->now.group[i];
 		const struct top_group *was = NULL;
 
@@ -296,20 +296,43 @@ static void compare(struct top_model *m)
 			b++;
 		if (b < m->base.groups && !by_who(g->uid, g->name, &m->base.group[b]))
 			was = &m->base.group[b];
+		for (size_t k = 0; k < g->ents; k++) {
+			struct top_ent *e = &g->ent[k];
+			struct top_device *d = &m->now.device[e->device];
+
+			compare_ent(e, find_ent(&m->base, was, d->key), seconds_of(m, g, was));
+			d->share += e->n.share;
+		}
+	}
+}
+
+/* Each program measures by itself: what one learns only when a long command ends may be of time
+ * before the interval, or of time in which another had the device. Together they had at most all
+ * of it, so what exceeds that is taken from all in proportion. */
+static void sum_up(struct top_model *m)
+{
+	for (size_t i = 0; i < m->now.groups; i++) {
+		struct top_group *g = &m->now.group[i];
+
 		g->n = (struct top_counts){.p50_us = NAN, .p99_us = NAN};
 		for (size_t k = 0; k < g->ents; k++) {
 			struct top_ent *e = &g->ent[k];
 			struct top_device *d = &m->now.device[e->device];
 
-			if (m->seconds > 0)
-				compare_ent(
-					e, find_ent(&m->base, was, d->key), seconds_of(m, g, was));
+			e->n.share /= FM_MAX(d->share, 1.0);
 			add_counts(&g->n, &e->n);
-			d->share = FM_MIN(d->share + e->n.share, 1.0);
 			d->groups++;
 			d->ready += e->state == TOP_READY;
 		}
 	}
+	for (size_t i = 0; i < m->now.devices; i++)
+		m->now.device[i].share = FM_MIN(m->now.device[i].share, 1.0);
+}
+
+static void compare(struct top_model *m)
+{
+	compare_ents(m);
+	sum_up(m);
 	compare_devices(m);
 }
 

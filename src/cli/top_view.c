@@ -27,7 +27,7 @@ const char *top_us(double us, char buf[16])
 const char *top_percent(double share, bool known, char buf[16])
 {
 	if (known)
-		snprintf(buf, 16, "%.1f", FM_MIN(share, 1e3) * 100);
+		snprintf(buf, 16, "%.1f", floor(FM_MIN(share, 1e3) * 1000 + 1e-6) / 10);
 	else
 		snprintf(buf, 16, "-");
 	return buf;

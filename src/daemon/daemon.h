@@ -168,6 +168,8 @@ json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
 /* target: of these groups alone, or NULL. */
 json_t *report_groups(struct daemon *d, const struct peer *p, const char *target, uint64_t now);
 json_t *report_devices(struct daemon *d, uint64_t now);
+/* All waiting, also for a group before it that has not come to rest. */
+uint64_t report_waited(const struct fm_account *a);
 void report_account(json_t *ent, const struct fm_account *a, const struct peer *p);
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);

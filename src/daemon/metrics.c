@@ -141,12 +141,9 @@ static json_t *waited_why(const struct fm_account *a)
 static json_t *waits(const struct fm_bent_info *i)
 {
 	json_t *o = json_object();
-	uint64_t sum = 0;
 
-	for (unsigned k = 0; k < FM_WAITS; k++)
-		sum += i->account.wait_ns[k];
 	set(o, "count", number(i->account.waits));
-	set(o, "sum_ns", number(sum));
+	set(o, "sum_ns", number(report_waited(&i->account)));
 	set(o, "upto", numbers(i->waits, FM_WAIT_BOUNDS));
 	return o;
 }
@@ -243,7 +240,7 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 	append(row, json_string(i->device));
 	append(row, json_string(report_state(i->ent.state)));
 	append(row, number(i->device_ns));
-	append(row, number(i->ent.ready_wait_ns));
+	append(row, number(report_waited(&i->account)));
 	append(row, number(i->ent.preemptions));
 	append(row, number(i->account.recent));
 	append(row, number(i->account.recent_p50));

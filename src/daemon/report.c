@@ -85,7 +85,7 @@ static void add_ent(void *arg, const struct fm_bent_info *info)
 	set(o, "gate", json_string(gate_name(i->gate_open)));
 	set(o, "device_ms", ms(info->device_ns));
 	set(o, "charged_ms", ms(i->served_ns));
-	set(o, "wait_ms", ms(i->ready_wait_ns));
+	set(o, "wait_ms", ms(report_waited(&info->account)));
 	set(o, "preemptions", number(i->preemptions));
 	set(o, "reason", i->reason ? json_string(i->reason) : json_null());
 	report_account(o, &info->account, w->peer);

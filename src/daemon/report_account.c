@@ -76,16 +76,22 @@ static json_t *waits_object(const struct fm_account *a)
 	return o;
 }
 
-void report_account(json_t *ent, const struct fm_account *a, const struct peer *p)
+uint64_t report_waited(const struct fm_account *a)
 {
-	json_t *o = json_object();
 	uint64_t waited = 0;
 
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		waited += a->wait_ns[i];
+	return waited;
+}
+
+void report_account(json_t *ent, const struct fm_account *a, const struct peer *p)
+{
+	json_t *o = json_object();
+
 	set(o, "since_ms", ms(a->age_ns));
 	set(o, "ran_ms", ms(a->ran_ns));
-	set(o, "waited_ms", ms(waited));
+	set(o, "waited_ms", ms(report_waited(a)));
 	set(o, "suspended_ms", ms(a->by_hand_ns + a->over_budget_ns));
 	set(o, "over_budget_ms", ms(a->over_budget_ns));
 	set(o, "idle_ms", ms(a->idle_ns));

@@ -176,6 +176,24 @@ def device_of(f):
     return about(f, "job")[1]
 
 
+def all_commands_count_the_same_waiting(stack):
+    """Also while it is chosen already, and the one before it comes to rest."""
+    f, j, r = two(stack, "round-robin slice=1ms")
+    eventually("both have waited for the other to come to rest", lambda: all(
+        account(f, t)["waited_why"].get("draining", 0) > 1 for t in ("job", "rival")))
+    for c in (j, r):
+        c.do("end")
+        c.do("enough")
+        c.ask("burst 1")
+    eventually("nobody waits", lambda: not any(account(f, t)["waiting"] for t in ("job", "rival")))
+    top = json.loads(f.cli("top", "--once", "--json", "-d", "0.2").stdout)["groups"]
+    for t in ("job", "rival"):
+        device = about(f, t)[1]
+        check(near(device["wait_ms"], device["account"]["waited_ms"], 0), f"ps: {device}")
+        told = [g["wait_ms"] for g in top if g["name"] == t]
+        check(near(told[0], device["account"]["waited_ms"], 0), f"top: {told}, why: {device['account']}")
+
+
 def errors_are_told(stack):
     f = Fermata(stack)
     lib_client(f, stack, "job")
@@ -356,6 +374,6 @@ def who_reads_no_hint_gets_none(stack):
     check(account(f, "job")["waited_ms"] == 0 and about(f, "job")[0]["advice"] == [], "under fifo nobody waits")
 
 
-main(who_waits_is_told_for_whom, in_words, alone, errors_are_told, a_name_is_no_command, resumed, priority_helps,
+main(who_waits_is_told_for_whom, in_words, alone, all_commands_count_the_same_waiting, errors_are_told, a_name_is_no_command, resumed, priority_helps,
      less_than_the_highest_helps, foreground_helps, a_deadline_helps, a_deadline_helps_at_one_of_many_places,
      shares_help, a_limit_is_a_cause, a_gang_waits_for_a_device, a_task_is_above_hints, who_reads_no_hint_gets_none)

@@ -97,6 +97,34 @@ static void several_devices_are_summed(void **state)
 	top_model_clear(&m);
 }
 
+/* Programs measure by themselves, and learn some of it late: the device is there once only. */
+static void shares_of_a_device_are_at_most_all_of_it(void **state)
+{
+	struct top_model m = {0};
+	char a[512], b[512], c[512], buf[3][16];
+	double sum = 0;
+
+	for (int n = 0; n <= 1; n++) {
+		group(a, sizeof(a), "a", 1, "running", 1900 * n, 0, 0);
+		group(b, sizeof(b), "b", 1, "ready", 1000 * n, 0, 0);
+		group(c, sizeof(c), "c", 1, "ready", 400 * n, 0, 0);
+		top_model_take(&m,
+			parse("{\"ok\":true,\"devices\":[{\"key\":\"gpu:0\"}],"
+			      "\"groups\":[%s,%s,%s]}",
+				a, b, c),
+			NULL, FM_S * (uint64_t)n, 0);
+	}
+	near(top_model_find(&m, 1, "a")->n.share, 1 / 2.4);
+	near(top_model_find(&m, 1, "b")->n.share, 1 / 2.4);
+	near(top_model_find(&m, 1, "c")->n.share, 0.4 / 2.4);
+	near(m.now.device[0].share, 1);
+	for (size_t i = 0; i < 3; i++)
+		sum += strtod(top_percent(m.now.group[i].n.share, true, buf[i]), NULL);
+	assert_true(sum <= 100.0001); /* as they are shown, too: 41.7 + 41.7 + 16.7 is more */
+	assert_string_equal(buf[0], "41.6");
+	top_model_clear(&m);
+}
+
 static void misses_come_from_tasks_of_the_same_user(void **state)
 {
 	struct top_model m = {0};
@@ -198,6 +226,7 @@ int main(void)
 		cmocka_unit_test(who_joins_begins_at_nothing_and_who_falls_is_new),
 		cmocka_unit_test(looks_out_of_turn_keep_the_base),
 		cmocka_unit_test(several_devices_are_summed),
+		cmocka_unit_test(shares_of_a_device_are_at_most_all_of_it),
 		cmocka_unit_test(misses_come_from_tasks_of_the_same_user),
 		cmocka_unit_test(order_is_by_what_was_chosen),
 		cmocka_unit_test(json_has_null_for_what_is_not_known),
