@@ -132,7 +132,7 @@ class Study:
     def bounds(self, method):
         """In ms, by task; None: it has none, since it or one before it is not shown to meet its deadline."""
         argv = [self.fermata, "analyze", "--json", "--method", method, "--platform", self.platform, self.set]
-        reply = json.loads(self.output(argv).stdout)
+        reply = json.loads(self.output(argv, status=(0, 3)).stdout)  # 3: not schedulable
         return {t["name"]: None if t["wcrt"] is None else t["wcrt"] / 1000 for t in reply["tasks"]}
 
     def daemon(self, stack, policy):
@@ -166,7 +166,7 @@ class Study:
             path = os.path.join(self.dir, "admit.json")
             with open(path, "w", encoding="ascii") as f:
                 json.dump(dict(content, tasks=[dict(t, group=t["name"])]), f)
-            r = self.output([self.fermata, "admit", "--try", path], env, status=(0, 1))
+            r = self.output([self.fermata, "admit", "--try", path], env, status=(0, 3))
             if r.returncode:
                 refused[t["name"]] = r.stderr.strip().split("\n")[0]
                 continue

@@ -47,7 +47,7 @@ int admission_ask(const struct cli *cli, json_t *request, json_t **reply, char f
 	}
 	if (!ctl_call(cli, request, reply, found, &err))
 		return CLI_OK;
-	return err.code == -EINVAL ? (cli_report(&err), CLI_USAGE) : cli_report(&err);
+	return cli_report(&err);
 }
 
 static int show_admitted(const json_t *reply)
@@ -85,7 +85,7 @@ int admission_show(const json_t *reply, bool quiet)
 	fprintf(stderr,
 		"  hint: longer periods and deadlines, or less time on the device; `fermata ps "
 		"--tasks' shows who is admitted\n");
-	return CLI_FAILED;
+	return CLI_NO;
 }
 
 void admission_check_overrun(const struct argp_state *state, const char *name)

@@ -74,7 +74,7 @@ static const struct argp argp = {
 	.doc = "Admit real-time tasks: all of a file, or none.\v"
 	       "FILE is as fermata-analyze(1) describes it; each task may name its group besides, "
 	       "which is else called as the task. Admitted tasks are held until this command is "
-	       "ended. The exit code is 0 if they were admitted, 1 if not, 2 if the file makes no "
+	       "ended. The exit code is 0 if they were admitted, 3 if not, 2 if the file makes no "
 	       "sense.",
 };
 
@@ -167,10 +167,8 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, 0, &a);
-	if (taskset_load(&ts, a.file, TASKSET_RTA, &err)) {
-		cli_report(&err);
-		return CLI_USAGE;
-	}
+	if (taskset_load(&ts, a.file, TASKSET_RTA, &err))
+		return cli_report(&err);
 	taskset_tell_unknown(&ts, a.file);
 	rc = admission_ask(cli, make_request(&a, &ts), &reply, dir);
 	if (rc)

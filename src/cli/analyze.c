@@ -202,6 +202,7 @@ static int run_one(
 static int show(const struct analyze *a, struct analysis *all)
 {
 	enum analyze_format format = format_of(a);
+	int rc;
 
 	switch (a->action) {
 	case COMPARE:
@@ -209,9 +210,12 @@ static int show(const struct analyze *a, struct analysis *all)
 	case EXPLAIN:
 		return analyze_explain(all, a->task, format);
 	default:
-		return a->gedf ? analyze_show_gedf(all, a->files, format)
-			       : analyze_show(all, a->files, format);
+		rc = a->gedf ? analyze_show_gedf(all, a->files, format)
+			     : analyze_show(all, a->files, format);
 	}
+	for (size_t k = 0; k < a->files && rc == CLI_OK; k++)
+		rc = all[k].schedulable ? CLI_OK : CLI_NO;
+	return rc;
 }
 
 int cli_analyze(struct cli *cli, int argc, char **argv)
@@ -229,12 +233,7 @@ int cli_analyze(struct cli *cli, int argc, char **argv)
 		rc = fm_platform_load(&a.platform, a.platform_file, &err);
 	for (size_t k = 0; !rc && k < a.files; k++)
 		rc = run_one(&a, &all[k], a.file[k], &err);
-	if (!rc) {
-		rc = show(&a, all);
-	} else {
-		cli_report(&err);
-		rc = rc == -ENOMEM ? CLI_FAILED : CLI_USAGE;
-	}
+	rc = rc ? cli_report(&err) : show(&a, all);
 	for (size_t k = 0; k < a.files; k++)
 		analysis_free(&all[k]);
 	free(all);

@@ -456,7 +456,5 @@ int cli_bench(struct cli *cli, int argc, char **argv)
 	json_decref(b.runs);
 	if (!rc)
 		return b.failed ? CLI_FAILED : CLI_OK;
-	return cli_report(&err) == CLI_NO_DAEMON ? CLI_NO_DAEMON
-	       : rc == -EINVAL                   ? CLI_USAGE
-						 : CLI_FAILED;
+	return cli_report(&err);
 }

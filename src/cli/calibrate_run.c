@@ -190,7 +190,7 @@ int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const
 	*d = (struct calibrate_daemon){0};
 	snprintf(dir, sizeof(dir), "%s/fermata-calibrate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(dir))
-		return fm_err_set(err, -errno, "no directory can be made for a daemon: %m");
+		return fm_err_set(err, -EIO, "no directory can be made for a daemon: %m");
 	strcpy(d->dir, dir);
 	d->own = true;
 	if (realtime && !config)

@@ -9,11 +9,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Exit codes; `fermata run` ends with those of its command instead. */
+/* Exit codes, of all commands: fermata(1). `fermata run` ends with those of its command instead. */
 enum cli_exit {
 	CLI_OK,
 	CLI_FAILED,             /* the daemon refused, or something did not work */
-	CLI_USAGE,              /* the command line makes no sense */
+	CLI_USAGE,              /* the command line, or a file that it names, makes no sense */
+	CLI_NO,                 /* the question was answered, with no */
 	CLI_NO_DAEMON,          /* no daemon answers */
 	CLI_NOT_ADMITTED = 125, /* run: the task is not begun */
 	CLI_CANNOT_EXECUTE = 126,
@@ -101,7 +102,9 @@ void cli_check_policy(const struct argp_state *state, const char *policy);
 /* As cli_usage(), from an error; one without a hint is sent to the help. */
 void cli_usage_err(const struct argp_state *state, struct fm_err *err) __attribute__((noreturn));
 
-/* Print "fermata: text" and "  hint: ..." to stderr; the exit code that fits. */
+/* Print "fermata: text" and "  hint: ..." to stderr. The exit code that fits: CLI_USAGE for
+ * -EINVAL, -ERANGE, -EOVERFLOW and -E2BIG, which are for what the user gave alone, CLI_NO_DAEMON
+ * for -ENOTCONN, else CLI_FAILED. */
 int cli_report(const struct fm_err *err);
 
 /* Print a reply as JSON to stdout. */

@@ -81,7 +81,17 @@ int cli_report(const struct fm_err *err)
 	fprintf(stderr, "fermata: %s\n", clean.text);
 	if (clean.hint[0])
 		fprintf(stderr, "  hint: %s\n", clean.hint);
-	return err->code == -ENOTCONN ? CLI_NO_DAEMON : CLI_FAILED;
+	switch (err->code) {
+	case -EINVAL:
+	case -ERANGE:
+	case -EOVERFLOW:
+	case -E2BIG:
+		return CLI_USAGE;
+	case -ENOTCONN:
+		return CLI_NO_DAEMON;
+	default:
+		return CLI_FAILED;
+	}
 }
 
 /* What the standard output does not take main() tells. */

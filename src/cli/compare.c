@@ -206,10 +206,8 @@ int analyze_compare(struct analysis *a, enum analyze_format format)
 	struct fm_err err = {0};
 	int rc = add_ways(&c, &err);
 
-	if (rc) {
-		cli_report(&err);
-		return rc == -ENOMEM ? CLI_FAILED : CLI_USAGE;
-	}
+	if (rc)
+		return cli_report(&err);
 	if (format == FORMAT_TABLE)
 		return as_table(&c);
 	if (format == FORMAT_JSON)

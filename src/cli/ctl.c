@@ -144,7 +144,8 @@ static int refused(json_t **reply, struct fm_err *err)
 {
 	const json_t *e = json_object_get(*reply, "error");
 	const char *hint = json_string_value(json_object_get(e, "hint"));
-	bool wrong = !strcmp(cli_str(e, "code"), "EINVAL"); /* it makes no sense, so it told */
+	const char *code = cli_str(e, "code"); /* of these two it told that it makes no sense */
+	bool wrong = !strcmp(code, "EINVAL") || !strcmp(code, "ERANGE");
 
 	fm_err_set(err, wrong ? -EINVAL : -EREMOTEIO, "%s",
 		json_is_object(e) ? cli_str(e, "text") : "refused");

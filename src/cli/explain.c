@@ -135,8 +135,7 @@ int analyze_explain(const struct analysis *a, const char *name, enum analyze_for
 
 	if (task == FM_RTA_NONE) {
 		fm_err_set(&err, -EINVAL, "%.120s: has no task '%.60s'", a->file, name);
-		cli_report(&err);
-		return CLI_USAGE;
+		return cli_report(&err);
 	}
 	n = analysis_terms(a, task, &term);
 	if (n == -ENOENT)

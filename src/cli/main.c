@@ -120,8 +120,7 @@ static int unknown_command(const char *name)
 		fm_err_hint(&err, "did you mean '%s'?", near.best);
 	else
 		fm_err_hint(&err, "fermata --help lists the commands");
-	cli_report(&err);
-	return CLI_USAGE;
+	return cli_report(&err);
 }
 
 static int run_command(const struct cli_command *c, struct cli *cli, int argc, char **argv)

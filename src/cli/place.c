@@ -60,7 +60,7 @@ int place_layer(char path[PATH_MAX], struct fm_err *err)
 	}
 	if (!strchr(path, ':'))
 		return 0;
-	fm_err_set(err, -EINVAL, "the path of the layer has a ':' in it: %s", path);
+	fm_err_set(err, -ENOTSUP, "the path of the layer has a ':' in it: %s", path);
 	return fm_err_hint(err, "OPENCL_LAYERS is a list separated by ':'; install elsewhere");
 }
 

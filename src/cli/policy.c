@@ -6,7 +6,7 @@
 
 struct request {
 	struct cli *cli;
-	const char *name;
+	char *name;
 	json_t *params;
 };
 
@@ -16,18 +16,40 @@ static const struct argp_option options[] = {
 	{0},
 };
 
+static void add_word(struct request *r, const struct argp_state *state, const char *word)
+{
+	if (!r->name) {
+		r->name = strdup(word);
+		if (!r->name)
+			cli_usage(state, "out of memory");
+	} else if (!strchr(word, '=')) {
+		cli_usage(state, "'%s' is not NAME=VALUE", word);
+	} else if (json_array_append_new(r->params, json_string(word))) {
+		cli_usage(state, "'%s' is not text in UTF-8", word);
+	}
+}
+
+/* A policy and its parameters may stand in one argument, as other commands and files take them. */
+static void add_words(struct request *r, const struct argp_state *state, const char *arg)
+{
+	FM_CLEAN_FREE char *copy = strdup(arg);
+	char *next = NULL;
+
+	if (!copy)
+		cli_usage(state, "out of memory");
+	if (!arg[strspn(arg, " \t")])
+		cli_usage(state, "'%s' is not NAME=VALUE", arg);
+	for (char *w = strtok_r(copy, " \t", &next); w; w = strtok_r(NULL, " \t", &next))
+		add_word(r, state, w);
+}
+
 static error_t parse_policy(int key, char *arg, struct argp_state *state)
 {
 	struct request *r = state->input;
 
 	switch (key) {
 	case ARGP_KEY_ARG:
-		if (state->arg_num == 0)
-			r->name = arg;
-		else if (!strchr(arg, '='))
-			cli_usage(state, "'%s' is not NAME=VALUE", arg);
-		else if (json_array_append_new(r->params, json_string(arg)))
-			cli_usage(state, "'%s' is not text in UTF-8", arg);
+		add_words(r, state, arg);
 		return 0;
 	default:
 		return cli_option(key, arg, r->cli);
@@ -100,6 +122,7 @@ int cli_policy(struct cli *cli, int argc, char **argv)
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	struct request r = {.cli = cli, .params = params};
 	json_t *request;
+	bool show;
 	int rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
@@ -108,12 +131,14 @@ int cli_policy(struct cli *cli, int argc, char **argv)
 			"{s:s, s:s, s:O}", "cmd", "policy", "name", r.name, "params", params);
 	else
 		request = json_pack("{s:s}", "cmd", "policy");
+	show = !r.name;
+	free(r.name);
 	if (!request) {
 		fprintf(stderr, "fermata: the policy's name is not text in UTF-8\n");
 		return CLI_USAGE;
 	}
 	rc = ctl_ask(cli, request, &reply);
-	if (!rc && !cli->json && !r.name)
+	if (!rc && !cli->json && show)
 		print_policies(reply);
 	return rc;
 }

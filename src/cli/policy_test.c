@@ -168,7 +168,7 @@ static int show(const struct fm_lab_subject *s, const struct trial *t, unsigned 
 		return CLI_FAILED;
 	printf("%s%s: %u properties in %u scenarios, %u broken\n", all || failed ? "\n" : "", name,
 		t->tried, t->scenarios, failed);
-	return failed ? CLI_FAILED : CLI_OK;
+	return failed ? CLI_NO : CLI_OK;
 }
 
 static json_t *subject_json(const struct fm_lab_subject *s, json_t *findings, unsigned failed)
@@ -195,7 +195,7 @@ static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *o
 	table_init(&t.table, columns, FM_ARRAY_LEN(columns));
 	rc = fm_lab_run(s, ops, &report, &failed, &err);
 	if (fm_plugin_failure(own))
-		rc = fm_err_set(&err, -EINVAL, "policy %s: %s", ops->name, fm_plugin_failure(own));
+		rc = fm_err_set(&err, -EIO, "policy %s: %s", ops->name, fm_plugin_failure(own));
 	if (rc)
 		json_decref(t.findings);
 	else if (json)
@@ -203,7 +203,7 @@ static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *o
 	if (rc)
 		rc = cli_report(&err);
 	else
-		rc = json ? (failed ? CLI_FAILED : CLI_OK) : show(s, &t, failed, all);
+		rc = json ? (failed ? CLI_NO : CLI_OK) : show(s, &t, failed, all);
 	table_free(&t.table);
 	return rc;
 }

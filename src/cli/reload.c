@@ -25,7 +25,9 @@ static const struct argp argp = {
 int cli_reload(struct cli *cli, int argc, char **argv)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
+	int rc;
 
 	cli_parse(&argp, argc, argv, 0, cli);
-	return ctl_ask(cli, json_pack("{s:s}", "cmd", "reload"), &reply);
+	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", "reload"), &reply);
+	return rc == CLI_USAGE ? CLI_FAILED : rc; /* the command line named no file */
 }

@@ -359,8 +359,8 @@ static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_e
 	if (rc)
 		*err = w->err;
 	if (!rc && fm_plugin_failure(own))
-		rc = fm_err_set(err, -EINVAL, "policy %s: %s", w->plan->policy->name,
-			fm_plugin_failure(own));
+		rc = fm_err_set(
+			err, -EIO, "policy %s: %s", w->plan->policy->name, fm_plugin_failure(own));
 	if (simulate_out_close(w->out, rc ? NULL : &w->result, &why))
 		*err = why; /* that is why, where the simulation ended early */
 	return rc ? rc : why.code;

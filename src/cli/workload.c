@@ -297,6 +297,8 @@ int workload_read(
 	if (!rc)
 		return 0;
 	workload_free(w);
+	if (rc == -ENOENT) /* something that the file names is not there: the file is open */
+		rc = own.code = -EINVAL;
 	if (err)
 		*err = own;
 	return rc;

@@ -315,6 +315,8 @@ static int set_policy(struct request *r, const char *name)
 	if (!rc)
 		rc = config_set_policy(
 			&r->daemon->config, s, &r->daemon->plugin, line, r->now, &r->err);
+	if (rc == -ENOENT) /* a name that means nothing, as any other value that does */
+		rc = r->err.code = -EINVAL;
 	if (!rc)
 		r->daemon->dropped[0] = '\0';
 	if (rc || !daemon_drop_plugin(r->daemon))

@@ -62,8 +62,8 @@ int fm_json_read(struct fm_json *j, FILE *f, json_t **root)
 	*root = json_loadf(f, JSON_REJECT_DUPLICATES, &why);
 	j->path[0] = '\0';
 	if (!*root && ferror(f))
-		return fm_err_set(
-			j->err, -EINVAL, "%.120s: cannot be read: %s", j->file, strerror(errno));
+		return fm_err_set(j->err, errno ? -errno : -EIO, "%.120s: cannot be read: %s",
+			j->file, strerror(errno));
 	return finish(j, &why, root);
 }
 
@@ -74,7 +74,7 @@ int fm_json_load(struct fm_json *j, json_t **root)
 	*root = NULL;
 	if (!f)
 		return fm_err_set(
-			j->err, -EINVAL, "%.120s: cannot be read: %s", j->file, strerror(errno));
+			j->err, -errno, "%.120s: cannot be read: %s", j->file, strerror(errno));
 	return fm_json_read(j, f, root);
 }
 

@@ -65,7 +65,7 @@ def refused_until_the_process_ends(stack):
     holder = admitted(f, stack, write(f, "first", task("first", 20, 12)))
     second = write(f, "second", task("second", 30, 15))
     r = f.cli("admit", "--try", second, check_status=False)
-    check(r.returncode == 1 and "task second takes" in r.stderr and "beyond its deadline" in r.stderr, r.stderr)
+    check(r.returncode == 3 and "task second takes" in r.stderr and "beyond its deadline" in r.stderr, r.stderr)
     r = f.cli("run", "--period", "30", "--gpu-time", "15ms", "--", "true", check_status=False)
     check(r.returncode == 125, f"run: {r.returncode} {r.stderr}")
     r = f.cli("run", "--period", "30", "--gpu-time", "15ms", "--admit", "report", "--", "sh", "-c", "exit 7",
@@ -82,7 +82,7 @@ def refused_until_the_process_ends(stack):
 def all_or_none(stack):
     f = Fermata(stack, CONFIG)
     r = f.cli("admit", write(f, "set", task("good", 20, 2), task("bad", 30, 29)), check_status=False)
-    check(r.returncode == 1 and "task bad" in r.stderr, r.stderr)
+    check(r.returncode == 3 and "task bad" in r.stderr, r.stderr)
     check(not tasks(f), "none")
 
 
@@ -94,7 +94,7 @@ def an_end_that_was_asked_for(stack):
     eventually("they left", lambda: not tasks(f))
     p = admitted(f, stack, write(f, "set", task("a", 20, 2)))
     f.stop()
-    check(p.wait() == 3, "its daemon has ended")
+    check(p.wait() == 4, "its daemon has ended")
 
 
 def for_another_process(stack):
@@ -288,7 +288,7 @@ def gpu_priorities(stack):
     f = Fermata(stack, "")
     path = os.path.join(DATA, "gcaps_table2.json")
     r = f.cli("admit", "--try", path, check_status=False)
-    check(r.returncode == 1 and "not admitted" in r.stderr, r.stdout + r.stderr)
+    check(r.returncode == 3 and "not admitted" in r.stderr, r.stdout + r.stderr)
     r = json.loads(f.cli("admit", "--try", "--gpu-priority", "--json", path).stdout)
     check(r["gpu_priorities"] and len(r["tasks"]) == 4 and all(t["slack_ms"] >= 0 for t in r["tasks"]), r)
 

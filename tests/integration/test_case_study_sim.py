@@ -35,7 +35,7 @@ def every_response_is_below_its_bound(stack):
     check(sorted(r["approaches"]) == sorted(BOUNDED), r["approaches"])
     for a, row in r["approaches"].items():
         argv = [FERMATA, "analyze", "--json", "--method", row["method"], os.path.join(kept, f"{a}.json")]
-        known = json.loads(subprocess.run(argv, text=True, capture_output=True, timeout=60, check=True).stdout)
+        known = json.loads(subprocess.run(argv, text=True, capture_output=True, timeout=60, check=False).stdout)
         check({t["name"]: t["wcrt"] for t in known["tasks"]} == {n: t["bound_ns"] for n, t in row["tasks"].items()}, a)
         have = [n for n, t in row["tasks"].items() if t["bound_ns"] is not None]
         check(have == URGENT[:BOUNDED[a]], f"{a}: {have}")

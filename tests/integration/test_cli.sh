@@ -89,9 +89,9 @@ LINES
     err_has "hint: fermata --help"
     expect 2 "no study" "$fermata" study gedf
     err_has "hint: .fermata study' lists them"
-    expect 1 "a policy with a mistake" "$fermata" policy-test fiar
+    expect 2 "a policy with a mistake" "$fermata" policy-test fiar
     err_has "hint: did you mean 'fair'\?"
-    expect 1 "no policy" "$fermata" policy-test nonsense
+    expect 2 "no policy" "$fermata" policy-test nonsense
     err_has "hint: fermata-policy\(1\) lists them"
     expect 2 "an empty group" "$fermata" run --group '' true
     expect 2 "a group with a space" "$fermata" run --group 'a b' true
@@ -106,26 +106,26 @@ without_daemon() {
     local c
     for c in ps "ps -q" "ps -d" "ps -c" stats "top --once" policy "policy fair" reload "why x" "hint x priority=high" "suspend x" "resume x"; do
         # shellcheck disable=SC2086 # words to split
-        expect 3 "$c without a daemon" "$fermata" $c
+        expect 4 "$c without a daemon" "$fermata" $c
         error_form
         # shellcheck disable=SC2086
-        expect 3 "$c --json without a daemon" "$fermata" $c --json
+        expect 4 "$c --json without a daemon" "$fermata" $c --json
         out_is ''
     done
-    expect 3 "a named directory" "$fermata" ps --socket "$tmp/nowhere"
+    expect 4 "a named directory" "$fermata" ps --socket "$tmp/nowhere"
     err_has "no daemon runs in $tmp/nowhere"
     err_has "hint: start one with .fermatad --dir $tmp/nowhere'; .fermata doctor' explains$" # \`run' does not, there
     for c in ps "top --once"; do
         # shellcheck disable=SC2086
-        expect 3 "$c, where there are several places" "$fermata" $c
+        expect 4 "$c, where there are several places" "$fermata" $c
         err_has "no daemon runs, neither in $XDG_RUNTIME_DIR/fermata nor in "
         err_has "hint: .fermata run' starts one by itself"
     done
-    expect 3 "before the command, too" "$fermata" --socket "$tmp/nowhere" ps
+    expect 4 "before the command, too" "$fermata" --socket "$tmp/nowhere" ps
     err_has "$tmp/nowhere"
-    expect 3 "and in the environment" env FERMATA_SOCKET="$tmp/nowhere" "$fermata" ps
+    expect 4 "and in the environment" env FERMATA_SOCKET="$tmp/nowhere" "$fermata" ps
     err_has "$tmp/nowhere"
-    expect 3 "a directory too long for a socket" "$fermata" ps --socket "$(printf '/x%.0s' {1..100})"
+    expect 4 "a directory too long for a socket" "$fermata" ps --socket "$(printf '/x%.0s' {1..100})"
     error_form
     expect 0 "version without a daemon" "$fermata" version
     out_has 'none answers'
@@ -150,15 +150,15 @@ end_fake() {
 
 odd_daemons() {
     with_fake silent
-    expect 3 "a daemon that never answers" "$fermata" ps --socket "$tmp/fake"
+    expect 4 "a daemon that never answers" "$fermata" ps --socket "$tmp/fake"
     err_has 'does not answer'
     end_fake
     with_fake close
-    expect 3 "a daemon that hangs up" "$fermata" ps --socket "$tmp/fake"
+    expect 4 "a daemon that hangs up" "$fermata" ps --socket "$tmp/fake"
     error_form
     end_fake
     with_fake text 'HTTP/1.0 400 Bad Request'
-    expect 3 "something that is no daemon" "$fermata" ps --socket "$tmp/fake"
+    expect 4 "something that is no daemon" "$fermata" ps --socket "$tmp/fake"
     err_has 'not a Fermata daemon'
     end_fake
     with_fake text '{"ok":false,"error":{"code":"EPERM","text":"no, said I","hint":"ask again"}}'
@@ -293,15 +293,19 @@ policies() {
     out_has '^      slice=2ms .*default 5ms'
     expect 0 "policy --json" "$fermata" policy --json
     json 'r["policy"]["name"] == "round-robin" and len(r["available"]) >= 5'
-    expect 1 "no such policy" "$fermata" policy nonsense
+    expect 2 "no such policy" "$fermata" policy nonsense
     error_form
-    expect 1 "no such parameter" "$fermata" policy fair nonsense=1
+    expect 2 "no such parameter" "$fermata" policy fair nonsense=1
     error_form
-    expect 1 "all in one argument" "$fermata" policy 'fair slice=2ms'
-    err_has 'hint: each is an argument of its own'
-    expect 1 "out of range" "$fermata" policy fair slice=1h
+    expect 2 "nothing in an argument" "$fermata" policy ' '
+    expect 2 "out of range" "$fermata" policy fair slice=1h
     expect 0 "the old one stays" "$fermata" policy --json
     json 'r["policy"]["name"] == "round-robin"'
+    expect 0 "all in one argument" "$fermata" policy 'fair slice=3ms  granularity=2ms'
+    expect 0 "it changed, too" "$fermata" policy
+    out_has '^\* fair '
+    out_has '^      slice=3ms '
+    out_has '^      granularity=2ms '
     expect 0 "set with --json" "$fermata" policy --json fixed-priority
     json 'r["ok"] is True'
 }

@@ -134,7 +134,7 @@ in_slash_tmp() {
     expect 7 "somebody else's directory" "${as[@]}" "$fermata" run sh -c 'exit 7'
     error_form
     that "it stays empty" test -z "$(ls "$other")"
-    expect 3 "nor is it asked" "${as[@]}" "$fermata" ps
+    expect 4 "nor is it asked" "${as[@]}" "$fermata" ps
     checks=$((checks + 1))
     ! grep -q "$other" "$tmp/err" || fail "somebody else's directory is looked into"
     rmdir "$other"

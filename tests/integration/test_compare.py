@@ -30,7 +30,7 @@ def two_runs_side_by_side(stack):
     same = json.loads(fermata("compare", one, two, "--json", "--fail-if-worse").stdout)
     check((same["slower"], same["faster"]) == (0, 0), f"two seeds: {same}")
     check([g["p50"]["verdict"] for g in same["groups"]] == ["same", "same"], f"{same}")
-    worse = json.loads(fermata("compare", one, fifo, "--json", "--fail-if-worse", status=1).stdout)
+    worse = json.loads(fermata("compare", one, fifo, "--json", "--fail-if-worse", status=3).stdout)
     g = worse["groups"][0]
     check(g["name"] == "requests" and g["p50"]["verdict"] == g["p99"]["verdict"] == "slower", f"{g}")
     check(0 < g["p50"]["low_ns"] <= g["p50"]["b_ns"] - g["p50"]["a_ns"] <= g["p50"]["high_ns"] and g["p50"]["p"] < 0.05,
@@ -65,7 +65,7 @@ def who_gets_nothing(stack):
         runs.append(os.path.join(f.dir, policy))
         with open(runs[-1], "w", encoding="ascii") as out:
             out.write(fermata("sim", path, "--json", "--policy", policy).stdout)
-    worse = json.loads(fermata("compare", *runs, "--json", "--fail-if-worse", status=1).stdout)
+    worse = json.loads(fermata("compare", *runs, "--json", "--fail-if-worse", status=3).stdout)
     low = next(g for g in worse["groups"] if g["name"] == "low")
     check(worse["starved"] == 2, f"{worse}")
     check(low["p50"]["verdict"] == low["p99"]["verdict"] == "starved" and low["p50"]["b_ns"] is None, f"{low}")
@@ -85,7 +85,7 @@ def runs_that_are_none(stack):
     def refused(text, what):
         with open(path, "w", encoding="ascii") as out:
             out.write(text)
-        r = fermata("compare", run, path, status=1)
+        r = fermata("compare", run, path, status=2)
         check(r.stderr.startswith(f"fermata: {path}") and what in r.stderr, r.stderr)
 
     refused("", "expected near end of file")
@@ -101,7 +101,7 @@ def runs_that_are_none(stack):
     one = json.dumps(dict(good, groups=[dict(good["groups"][0], name="other")]))
     with open(path, "w", encoding="ascii") as out:
         out.write(one)
-    check("no group in common" in fermata("compare", run, path, status=1).stderr, "nothing in common")
+    check("no group in common" in fermata("compare", run, path, status=2).stderr, "nothing in common")
     check("which two runs?" in fermata("compare", run, status=2).stderr, "one alone")
     check("No such file" in fermata("compare", run, path + "x", status=1).stderr, "none")
     # Without the histogram there are numbers, but no verdict.

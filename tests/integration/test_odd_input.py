@@ -75,7 +75,7 @@ def what_was_recorded_is_lines(stack):
                       (b"# a comment\r0ms 1ms\r", "carriage return")):
         trace = written(stack, text)
         path = written(stack, WORKLOAD + f"arrive = trace {trace}\n")
-        check(why in fermata("sim", path, status=1).stderr, why)
+        check(why in fermata("sim", path, status=2).stderr, why)
     path = written(stack, WORKLOAD + "arrive = trace " + written(stack, b"# " + 1000 * b"x" + b"\r\n0ms 1ms # " + 300 * b"y" + b"\r\n5ms 1ms") + "\n")
     check(json.loads(fermata("sim", path, "--json").stdout)["groups"][0]["jobs"] == 2, "lines that end otherwise")
 
@@ -128,7 +128,7 @@ def words_of_json_are_words(stack):
         for name in "file", "file.json":
             fermata("sim", written(stack, begin + text, name))
     w["workload"]["duration"] = True
-    check("duration" in fermata("sim", written(stack, w), status=1).stderr, "true is a time")
+    check("duration" in fermata("sim", written(stack, w), status=2).stderr, "true is a time")
 
 
 def what_a_task_says_is_of_its_kind(stack):
@@ -141,8 +141,8 @@ def what_is_read_is_not_written_over(stack):
     path = written(stack, WORKLOAD)
     for option in "--svg", "--trace", "--metrics":
         for name in path, os.path.join(os.path.dirname(path), ".", "file"):
-            check("is the workload itself" in fermata("sim", path, option, name, status=1).stderr, f"{option} {name}")
-    check("two things" in fermata("sim", path, "--svg", path + ".out", "--trace", path + ".out", status=1).stderr, "one file for two")
+            check("is the workload itself" in fermata("sim", path, option, name, status=2).stderr, f"{option} {name}")
+    check("two things" in fermata("sim", path, "--svg", path + ".out", "--trace", path + ".out", status=2).stderr, "one file for two")
     with open(path, encoding="ascii") as f:
         check(f.read() == WORKLOAD and os.listdir(os.path.dirname(path)) == ["file"], "it is something else now")
     pipe = os.path.join(folder(stack), "pipe")
@@ -150,7 +150,7 @@ def what_is_read_is_not_written_over(stack):
     run = written(stack, fermata("sim", path, "--json").stdout)
     writer = subprocess.Popen(["cp", run, pipe])
     stack.callback(writer.kill)
-    check("no regular file" in fermata("compare", pipe, run, status=1).stderr, "a pipe is a run")
+    check("no regular file" in fermata("compare", pipe, run, status=2).stderr, "a pipe is a run")
 
 
 def an_answer_that_nobody_gets_is_a_failure(stack):

@@ -215,10 +215,10 @@ def mistakes(stack):
             (("-o", "x", "--arrivals", "never"), 2, "auto, open or closed"),
             (("-o", "x", "--from", "y", "-d", "1"), 2, "--from takes neither"),
             (("-o", there), 1, "--force replaces it"),
-            (("-o", f.dir, "--force"), 1, "is not a regular file"),
+            (("-o", f.dir, "--force"), 2, "is not a regular file"),
             (("-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
-            (("-o", os.path.join(f.dir, "new"), "--from", plain), 1, "a trace of version"),
-            (("-o", os.path.join(f.dir, "new"), "--from", "/dev/null"), 1, "this is no trace of Fermata"),
+            (("-o", os.path.join(f.dir, "new"), "--from", plain), 2, "a trace of version"),
+            (("-o", os.path.join(f.dir, "new"), "--from", "/dev/null"), 2, "this is no trace of Fermata"),
             (("-o", os.path.join(f.dir, "new"), "-d", "0.1"), 1, "no program used a device meanwhile")):
         r = f.cli("record", *argv, check_status=False)
         check(r.returncode == status and text in r.stderr, f"{argv}: status {r.returncode}: {r.stderr}")
@@ -246,7 +246,7 @@ def mistakes(stack):
     leave(f, c)
     f.kill()
     r = f.cli("record", "-o", os.path.join(f.dir, "new"), check_status=False)
-    check(r.returncode == 3 and "no daemon runs" in r.stderr, f"{r}")
+    check(r.returncode == 4 and "no daemon runs" in r.stderr, f"{r}")
 
 
 if __name__ == "__main__":

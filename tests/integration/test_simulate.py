@@ -176,7 +176,7 @@ class Simulate(unittest.TestCase):
     def test_mistakes_are_told(self):
         for text, line, reason in BAD:
             path = self.write("bad.ini", BASE + text)
-            p = self.call(path, status=1)
+            p = self.call(path, status=2)
             where = f"fermata: {path}:{line}: " if line else f"fermata: {path}: "
             self.assertTrue(p.stderr.startswith(where), (text, p.stderr))
             self.assertIn(reason, p.stderr, text)
@@ -192,18 +192,18 @@ class Simulate(unittest.TestCase):
     def test_mistakes_in_json_are_told(self):
         for where, reason, parts in BAD_JSON:
             path = self.write("bad.json", json.dumps({"device": {"gpu": {}}, **parts}))
-            p = self.call(path, status=1)
+            p = self.call(path, status=2)
             self.assertTrue(p.stderr.startswith(f"fermata: {path}: {where}: "), (where, p.stderr))
             self.assertIn(reason, p.stderr)
             self.assertEqual(p.stderr.count("queue"), where.count("queue"))
         for text, line, reason in (("{\n\"device\": {,}}", 2, "string or '}' expected"), ("{\n}\n5", 3, "end of file"),
                                    ('{"a": {},\n"a": {}}', 2, "duplicate")):
-            p = self.call(self.write("bad", text), status=1)
+            p = self.call(self.write("bad", text), status=2)
             self.assertTrue(p.stderr.startswith(f"fermata: {self.dir.name}/bad:{line}: "), p.stderr)
             self.assertIn(reason, p.stderr)
-        self.assertIn("there is no device", self.call(self.write("bad", "{}"), status=1).stderr)
-        self.assertIn("invalid token", self.call(self.write("bad.json", "[group a]"), status=1).stderr)
-        self.assertIn("this is no object", self.call(self.write("bad.json", "[]"), status=1).stderr)
+        self.assertIn("there is no device", self.call(self.write("bad", "{}"), status=2).stderr)
+        self.assertIn("invalid token", self.call(self.write("bad.json", "[group a]"), status=2).stderr)
+        self.assertIn("this is no object", self.call(self.write("bad.json", "[]"), status=2).stderr)
 
     def test_what_is_not_text(self):
         """A line without an end is not read to its end, and what a file says does not reach the terminal's state."""
@@ -213,11 +213,11 @@ class Simulate(unittest.TestCase):
                 p.stdin.flush()
             except BrokenPipeError:
                 pass
-            self.assertEqual(p.wait(120), 1)
+            self.assertEqual(p.wait(120), 2)
             self.assertIn(b"/dev/stdin:1: line too long", p.stderr.read())
         for text in (BASE + "commands = \x1b[31m\n",
                      json.dumps({"device": {"gpu": {}}, "group": {"a": {"commands": "\x1b[31m\n\u009b"}}})):
-            p = self.call(self.write("bad", text), status=1)
+            p = self.call(self.write("bad", text), status=2)
             self.assertIn("?[31m", p.stderr)
             self.assertRegex(p.stderr, r"^fermata: [ -~]+\n  hint: [ -~]+\n$")
 
@@ -231,7 +231,7 @@ class Simulate(unittest.TestCase):
     def test_nothing_is_told_too(self):
         for text, reason in (("", "there is no device"), ("[device gpu]\n", "there is no group"),
                              ("count = 5\n", "stands before the first section")):
-            self.assertIn(reason, self.call(self.write("bad.ini", text), status=1).stderr)
+            self.assertIn(reason, self.call(self.write("bad.ini", text), status=2).stderr)
         self.assertIn("No such file", self.call(os.path.join(self.dir.name, "none.ini"), status=1).stderr)
         self.assertIn("cannot be read: Is a directory", self.call(self.dir.name, status=1).stderr)
         self.assertIn("no file given", self.call(status=2).stderr)
@@ -312,7 +312,7 @@ class Simulate(unittest.TestCase):
                   "--until", "20s")
         self.assertLess(os.path.getsize(svg), 4 << 20)
         self.assertIn("not all of it", xml.dom.minidom.parse(svg).toxml())
-        p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--force", "--svg", svg, "--from", "2s", "--until", "1s", status=1)
+        p = self.call(os.path.join(EXAMPLES, "pipeline.ini"), "--force", "--svg", svg, "--from", "2s", "--until", "1s", status=2)
         self.assertIn("after it begins", p.stderr)
         self.assertNotIn("events", p.stderr) # nothing was simulated for nothing
 
@@ -320,7 +320,7 @@ class Simulate(unittest.TestCase):
         """Of --duration, --from and --until 0 is not the default."""
         path, svg = self.write("base.ini", BASE + "[workload]\nwarmup = 1s\n"), os.path.join(self.dir.name, "line.svg")
         self.assertIn("a duration of 0", self.call(path, "--duration", "0", status=2).stderr)
-        self.assertIn("after it begins", self.call(path, "--svg", svg, "--until", "0", status=1).stderr)
+        self.assertIn("after it begins", self.call(path, "--svg", svg, "--until", "0", status=2).stderr)
         for args, first in (((), "1.00 s"), (("--from", "0"), "0 us")):
             self.call(path, "--force", "--svg", svg, *args)
             texts = [t.firstChild.data for t in xml.dom.minidom.parse(svg).getElementsByTagName("text")]
@@ -334,7 +334,7 @@ class Simulate(unittest.TestCase):
 
         for path, args in ((text(93000), ()), (text(1), ("--duration", "93000s")), (text(3600), ("--machines", "26")),
                            (text(9300, 1000000), ())):
-            p = self.call(path, *args, status=1)
+            p = self.call(path, *args, status=2)
             self.assertIn("more than 292 years together", p.stderr)
         self.assertEqual(self.json(text(90000))["devices"][0]["time_ns"], 9 * 10**18)
 
@@ -353,7 +353,7 @@ class Simulate(unittest.TestCase):
                                    ("1ms 2ms 3ms\n", 1, "'3ms' is not a whole number"),
                                    ("1ms 2ms 3 4ms 5ms\n", 1, "more than a time, a length, commands and a pause")):
             self.write("a.trace", text)
-            p = self.call(path, status=1)
+            p = self.call(path, status=2)
             self.assertIn(f"a.trace:{line}: ", p.stderr)
             self.assertIn(reason, p.stderr)
 
@@ -387,7 +387,7 @@ class Simulate(unittest.TestCase):
             [group a]
             arrive = trace
             job = 1ms 1ms
-            job = 2ms 1ms"""), "--arrivals", "closed", status=1).stderr)
+            job = 2ms 1ms"""), "--arrivals", "closed", status=2).stderr)
 
     def test_a_policy_of_ones_own(self):
         so = os.path.join(self.dir.name, "first.so")

@@ -369,7 +369,7 @@ def scripts(stack):
     f.stop()
     for options in ["--once"], ["-b", "--json"], []:
         r = f.cli("top", *options, check_status=False)
-        check(r.returncode == 3 and "hint" in r.stderr, f"{options}: {r.returncode} {r.stderr}")
+        check(r.returncode == 4 and "hint" in r.stderr, f"{options}: {r.returncode} {r.stderr}")
 
 
 def misses(stack):

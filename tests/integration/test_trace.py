@@ -465,9 +465,9 @@ def mistakes(stack):
             (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
             (("trace", "record", "-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
             (("trace", "dump"), 2, "which file?"),
-            (("trace", "dump", "/dev/null"), 1, "this is no trace of Fermata"),
-            (("trace", "dump", plain), 1, "a trace of version"),
-            (("trace", "export", plain, "-o", "-"), 1, "a trace of version"),
+            (("trace", "dump", "/dev/null"), 2, "this is no trace of Fermata"),
+            (("trace", "dump", plain), 2, "a trace of version"),
+            (("trace", "export", plain, "-o", "-"), 2, "a trace of version"),
             (("trace", "export", whole, "-o", whole), 1, "is the recording itself"),
             (("trace", "export", whole, "-o", "/dev/null"), 0, ""),
             (("trace", "dump", os.path.join(f.dir, "none")), 1, "No such file or directory")):
@@ -478,7 +478,7 @@ def mistakes(stack):
         check(r.returncode == 1 and "/dev/full: cannot write: No space left on device" in r.stderr, f"{r}")
     f.kill()
     r = f.cli("trace", "record", "--force", "-o", plain, check_status=False)
-    check(r.returncode == 3 and "no daemon runs" in r.stderr, f"{r}")
+    check(r.returncode == 4 and "no daemon runs" in r.stderr, f"{r}")
 
 
 def only_so_many_recordings(stack):

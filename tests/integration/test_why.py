@@ -204,7 +204,7 @@ def errors_are_told(stack):
     check(about(f, "job")[0]["advice"] == [], "advice for who never waited")
     f.stop()
     r = f.cli("why", "job", check_status=False)
-    check(r.returncode == 3 and "no daemon" in r.stderr, f"without a daemon: {r}")
+    check(r.returncode == 4 and "no daemon" in r.stderr, f"without a daemon: {r}")
 
 
 def a_name_is_no_command(stack):
