@@ -72,8 +72,9 @@ size_t fm_admit_count(const struct fm_admit *a);
 struct fm_admit_answer {
 	int64_t *bound; /* set by the caller, or NULL: room for the n bounds */
 	bool admitted;
-	bool by_level; /* by GPU priorities that were assigned */
-	int64_t epsilon;
+	bool by_level;           /* by GPU priorities that were assigned */
+	int64_t epsilon;         /* that was taken: the largest that anybody knows */
+	int64_t machine_epsilon; /* by the settings alone; FM_RTA_UNSET */
 	/* If refused: who misses, and what is known of that one. */
 	struct fm_admit_spec who;
 	bool is_new; /* one of those that asked */

@@ -364,6 +364,7 @@ static int ask(struct fm_admit *a, bool reassign, bool keep, struct fm_admit_ans
 	if (rc)
 		return rc;
 	answer->epsilon = a->epsilon;
+	answer->machine_epsilon = a->config.epsilon;
 	rc = decide(a, &x, reassign || a->by_level, &level, &bound, &answer->admitted);
 	if (rc)
 		return fm_err_set(err, rc, "out of memory for the analysis");

@@ -73,6 +73,19 @@ static int show_admitted(const json_t *reply)
 	return table_print(&t) || fflush(stdout) ? CLI_FAILED : CLI_OK;
 }
 
+void admission_warn(const json_t *reply, const char *who, int64_t epsilon)
+{
+	const json_t *machine = json_object_get(reply, "machine_epsilon_ms");
+	double said = (double)epsilon / 1e6, knows = json_number_value(machine);
+
+	if (epsilon == FM_RTA_UNSET || !json_is_number(machine) || said == knows)
+		return;
+	fprintf(stderr,
+		"fermata: %.120s: epsilon: %.9g ms there, and %.9g ms by the daemon's settings: "
+		"the larger counts\n",
+		who, said, knows);
+}
+
 int admission_show(const json_t *reply, bool quiet)
 {
 	const json_t *m = json_object_get(reply, "misses");

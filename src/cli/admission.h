@@ -12,7 +12,10 @@ json_t *admission_task(
  * this is the exit code. */
 int admission_ask(const struct cli *cli, json_t *request, json_t **reply, char found[CTL_PATH]);
 
-/* Print who is admitted with bound and slack, or who would miss. 0, or CLI_FAILED where refused. */
+/* Warn where `who` says another epsilon than the daemon's settings. */
+void admission_warn(const json_t *reply, const char *who, int64_t epsilon);
+
+/* Print who is admitted with bound and slack, or who would miss. 0; CLI_NO where refused. */
 int admission_show(const json_t *reply, bool quiet);
 
 /* "demote", "stop" or "report", or wrong usage. */

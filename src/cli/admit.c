@@ -173,6 +173,7 @@ int cli_admit(struct cli *cli, int argc, char **argv)
 	rc = admission_ask(cli, make_request(&a, &ts), &reply, dir);
 	if (rc)
 		return rc;
+	admission_warn(reply, a.file, ts.set.epsilon);
 	if (!a.dry && !a.pid)
 		signals = take_signals();
 	if (cli->json) {

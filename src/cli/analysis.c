@@ -36,12 +36,27 @@ static int prepare(struct analysis *a, struct fm_err *err)
 	return a->bound ? 0 : out_of_memory(err);
 }
 
-/* What is said by hand, of this set, counts before what was measured. */
-static void fill_in(struct fm_rta_set *set, const struct fm_platform *p)
+/* A bound has to hold: of two numbers for one thing the larger counts, as in the daemon. */
+static void take_larger(const struct analysis *a, const char *name, int64_t *said, int64_t measured)
 {
-	set->epsilon = set->epsilon == FM_RTA_UNSET ? p->epsilon : set->epsilon;
-	set->slice = set->slice == FM_RTA_UNSET ? p->slice : set->slice;
-	set->theta = set->theta == FM_RTA_UNSET ? p->theta : set->theta;
+	char by_file[TASKSET_TIME], by_platform[TASKSET_TIME];
+
+	if (measured == FM_PLATFORM_UNSET || *said == measured)
+		return;
+	if (*said != FM_RTA_UNSET)
+		fprintf(stderr,
+			"fermata: %.120s: %s: %s %s there, and %s %s in the platform file: the "
+			"larger counts\n",
+			a->file, name, taskset_time(&a->ts, *said, by_file), a->ts.unit,
+			taskset_time(&a->ts, measured, by_platform), a->ts.unit);
+	*said = FM_MAX(*said, measured);
+}
+
+static void add_platform(struct analysis *a, const struct fm_platform *p)
+{
+	take_larger(a, "epsilon", &a->ts.set.epsilon, p->epsilon);
+	take_larger(a, "slice", &a->ts.set.slice, p->slice);
+	take_larger(a, "theta", &a->ts.set.theta, p->theta);
 }
 
 int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
@@ -54,7 +69,7 @@ int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
 	if (rc)
 		return rc;
 	if (platform)
-		fill_in(&a->ts.set, platform);
+		add_platform(a, platform);
 	taskset_tell_unknown(&a->ts, file);
 	return use == TASKSET_RTA ? prepare(a, err) : 0;
 }

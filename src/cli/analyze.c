@@ -31,8 +31,9 @@ static const struct argp_option options[] = {
 	{"charge", KEY_CHARGE, "HOW", 0,
 		"What scheduling the GPU costs the CPUs (gedf): none, dedicated, ceil, floor", 0},
 	{"platform", KEY_PLATFORM, "FILE", 0,
-		"What `fermata calibrate' measured: epsilon, slice and theta where a file of tasks "
-		"does not say them",
+		"What `fermata calibrate' measured: epsilon, slice and theta; of two numbers, this "
+		"and "
+		"that of the file of tasks, the larger counts",
 		0},
 	{"task", 't', "TASK", 0, "Whose bound to explain", 0},
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", -2},

@@ -29,6 +29,8 @@ int run_task_admit(const struct cli *cli, const struct run_task *t, const char *
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	int rc = admission_ask(cli, make_request(t, group), &reply, NULL);
 
+	if (!rc)
+		admission_warn(reply, "--epsilon", t->epsilon);
 	rc = rc ? rc : admission_show(reply, true);
 	if (!rc)
 		return 0;

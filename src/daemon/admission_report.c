@@ -163,6 +163,8 @@ json_t *admission_answer(const struct daemon *d, const struct admission_request 
 	set(o, "method",
 		json_string(fm_rta_method_name((enum fm_rta_method)d->config.admission.method)));
 	set(o, "epsilon_ms", ms_of(a->epsilon));
+	set(o, "machine_epsilon_ms",
+		a->machine_epsilon == FM_RTA_UNSET ? json_null() : ms_of(a->machine_epsilon));
 	set(o, "gpu_priorities", json_boolean(a->by_level));
 	set(o, "tasks", list);
 	if (!a->admitted)

@@ -330,6 +330,33 @@ def epsilon_of_a_platform_file(stack):
     check(epsilon() == 0.3, "what is said by hand")
 
 
+def analyze_finds_the_same(stack):
+    """Of the same files, whichever epsilon is larger."""
+    answers = set()
+    f = Fermata(stack, "", start=False)
+    platform = os.path.join(f.dir, "platform.json")
+    with open(platform, "w", encoding="ascii") as file:
+        json.dump({"fermata_platform": 1, "epsilon_ns": 750000}, file)
+    with open(os.path.join(f.dir, "fermatad.conf"), "w", encoding="ascii") as file:
+        file.write(f"[admission]\nplatform = {platform}\n")
+    f.start()
+    for head, last, takes in (({}, 30, 0.75), ({"epsilon": 0.5}, 30, 0.75), ({"epsilon": 2}, 30, 2), ({"epsilon": 2}, 11, 2),
+                              ({"epsilon": 0.75}, 11, 0.75)):
+        path = write(f, "set", task("a", 20, 4, priority=2), task("b", last, 5, priority=1), **head)
+        admits = f.cli("admit", "--try", "--json", path, check_status=False)
+        analyses = f.cli("analyze", "-m", "gcaps-suspend", "--json", "--platform", platform, path, check_status=False)
+        told, known = json.loads(admits.stdout), json.loads(analyses.stdout)
+        check(told["epsilon_ms"] == takes and told["machine_epsilon_ms"] == 0.75, f"{head}: {told}")
+        check(admits.returncode == analyses.returncode, f"{head}: {admits}, {analyses}")
+        check(admits.returncode == 3 or {t["name"]: t["bound_ms"] for t in told["tasks"]}
+              == {t["name"]: t["wcrt"] for t in known["tasks"]}, f"{head}: {told}, {known}")
+        for who in (admits, analyses):
+            warned = f"{path}: epsilon: {head.get('epsilon'):g} ms there, and 0.75 ms " in who.stderr if head else False
+            check(warned == (head.get("epsilon") in (0.5, 2)), f"{head}: {who.stderr}")
+        answers.add(admits.returncode)
+    check(answers == {0, 3}, f"one is admitted, one is not: {answers}")
+
+
 def what_makes_no_sense(stack):
     f = Fermata(stack, CONFIG)
     for text in ("{", "[]", '{"tasks":[]}', '{"unit":"ms","tasks":[{"name":"a"}]}'):
@@ -425,4 +452,4 @@ if __name__ == "__main__":
          groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, leaving_gives_no_budget,
          overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
-         epsilon_has_to_be_known, epsilon_of_a_platform_file, what_makes_no_sense, rights)
+         epsilon_has_to_be_known, epsilon_of_a_platform_file, analyze_finds_the_same, what_makes_no_sense, rights)

@@ -455,12 +455,12 @@ PLATFORM = {"fermata_platform": 1, "epsilon_ns": 500000, "slice_ns": 2000000, "t
 
 
 class Platform(Case):
-    """--platform: what was measured, where a file of tasks does not say it."""
+    """--platform: what was measured; of two numbers for one thing the larger counts."""
 
     def bound(self, method, tasks, platform):
         return [t["wcrt"] for t in self.ask(method, tasks, "--platform", self.write(platform))["tasks"]]
 
-    def test_fills_in_what_is_missing_and_no_more(self):
+    def test_fills_in_what_is_missing_and_what_is_less(self):
         tasks = [one(2, segments=[(6, 2, 4)]), one(1, cpu=1, segments=[(8, 1, 7)])]
         by_hand = {"epsilon": 0.5, "slice": 2, "theta": 0.1}
         for method in ("gcaps-suspend", "gcaps-busy", "rr-suspend", "rr-busy"):
@@ -468,11 +468,21 @@ class Platform(Case):
             self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks}, PLATFORM), said)
             other = {k: v * 3 for k, v in PLATFORM.items() if k != "fermata_platform"}
             self.assertNotEqual(self.bound(method, {"unit": "ms", "tasks": tasks}, {**PLATFORM, **other}), said)
-            self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks, **by_hand}, {**PLATFORM, **other}), said)
+            larger = self.bound(method, {"unit": "ms", "tasks": tasks}, {**PLATFORM, **other})
+            self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks, **by_hand}, {**PLATFORM, **other}), larger)
+            smaller = {k: v // 2 for k, v in PLATFORM.items() if k != "fermata_platform"}
+            self.assertEqual(self.bound(method, {"unit": "ms", "tasks": tasks, **by_hand}, {**PLATFORM, **smaller}), said)
         # One from here, one from there.
         self.assertEqual(self.bound("rr-suspend", {"unit": "ms", "tasks": tasks, "theta": 0.1},
                                     {"fermata_platform": 1, "slice_ns": 2000000}),
                          self.bound("rr-suspend", {"unit": "ms", "tasks": tasks}, PLATFORM))
+
+    def test_of_two_numbers_both_are_named(self):
+        tasks = self.write({"unit": "ms", "epsilon": 0.2, "tasks": [one()]})
+        p = self.call("--method", "gcaps-busy", "--platform", self.write(PLATFORM), tasks)
+        self.assertEqual(p.stderr, f"fermata: {tasks}: epsilon: 0.2 ms there, and 0.5 ms in the platform file: the larger counts\n")
+        tasks = self.write({"unit": "us", "epsilon": 500, "theta": 100, "tasks": [one()]})
+        self.assertEqual(self.call("--method", "gcaps-busy", "--platform", self.write(PLATFORM), tasks).stderr, "")
 
     def test_what_neither_says(self):
         tasks, platform = self.write({"unit": "ms", "tasks": [one()]}), self.write({"fermata_platform": 1, "slice_ns": 1})
