@@ -2,7 +2,9 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "ctl.h"
+#include "policy/policy.h"
 #include "table.h"
+#include "unread.h"
 #include <errno.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@ struct request {
 	struct cli *cli;
 	const char *target;
 	json_t *hints;
+	uint32_t given;
 };
 
 static const struct argp_option options[] = {
@@ -20,7 +23,7 @@ static const struct argp_option options[] = {
 
 /* Checked here, so that a slip is told without a daemon; sent as written, so that the daemon need
  * not trust our idea of the unit. */
-static void add_hint(const struct argp_state *state, json_t *hints, const char *pair)
+static void add_hint(const struct argp_state *state, struct request *r, const char *pair)
 {
 	FM_CLEAN_FREE char *name = strdup(pair);
 	struct fm_err err = {0};
@@ -33,7 +36,8 @@ static void add_hint(const struct argp_state *state, json_t *hints, const char *
 	*equals = '\0';
 	if (fm_parse_hint(name, equals + 1, &h, &value, &err))
 		cli_usage_err(state, &err);
-	if (json_object_set_new(hints, name, json_string(equals + 1)))
+	r->given |= FM_READS(h);
+	if (json_object_set_new(r->hints, name, json_string(equals + 1)))
 		cli_usage(state, "'%s' is not text in UTF-8", pair);
 }
 
@@ -46,7 +50,7 @@ static error_t parse_hint(int key, char *arg, struct argp_state *state)
 		if (state->arg_num == 0)
 			r->target = arg;
 		else
-			add_hint(state, r->hints, arg);
+			add_hint(state, r, arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (state->arg_num < 2)
@@ -67,11 +71,12 @@ static const struct argp hint_argp = {
 	       "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
 	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), level (2 or 3), "
 	       "deadline, period, runtime, slice and guard-from (times such as 20ms; a bare number "
-	       "is milliseconds). A policy reads the hints it knows and ignores the rest.",
+	       "is milliseconds). A policy reads the hints it knows and ignores the rest; of those "
+	       "that the one in force does not read you are told.",
 };
 
 /* Send, and name the groups that it concerned, one a line. */
-static int send_to_groups(struct cli *cli, json_t *request)
+static int send_to_groups(struct cli *cli, json_t *request, uint32_t hints)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	json_t *g;
@@ -83,6 +88,8 @@ static int send_to_groups(struct cli *cli, json_t *request)
 		return CLI_USAGE;
 	}
 	rc = ctl_ask(cli, request, &reply);
+	if (!rc)
+		unread_tell(json_object_get(reply, "policy"), hints);
 	if (rc || cli->json)
 		return rc;
 	json_array_foreach (json_object_get(reply, "groups"), i, g) {
@@ -103,7 +110,8 @@ int cli_hint(struct cli *cli, int argc, char **argv)
 
 	cli_parse(&hint_argp, argc, argv, ARGP_IN_ORDER, &r);
 	return send_to_groups(cli,
-		json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints));
+		json_pack("{s:s, s:s, s:O}", "cmd", "hint", "target", r.target, "hints", hints),
+		r.given);
 }
 
 static int send_target(
@@ -112,7 +120,7 @@ static int send_target(
 	struct cli_target r = {.cli = cli};
 
 	cli_parse(argp, argc, argv, 0, &r);
-	return send_to_groups(cli, json_pack("{s:s, s:s}", "cmd", cmd, "target", r.target));
+	return send_to_groups(cli, json_pack("{s:s, s:s}", "cmd", cmd, "target", r.target), 0);
 }
 
 int cli_suspend(struct cli *cli, int argc, char **argv)

@@ -120,7 +120,34 @@ static int by_device_time(const void *a, const void *b)
 	return strcmp(cli_str(*x, "name"), cli_str(*y, "name"));
 }
 
-static void add_group(struct table *t, const json_t *g)
+/* Hints that have a column where the policy in force reads them. */
+static const struct shown_hint {
+	const char *name, *title, *unit;
+} shown_hints[] = {{"weight", "WEIGHT", ""}, {"share", "SHARE", "%"}};
+
+static bool reads(const json_t *policy, const char *hint)
+{
+	const json_t *list = json_object_get(policy, "reads"), *name;
+	size_t i;
+
+	json_array_foreach (list, i, name)
+		if (!strcmp(json_string_value(name) ?: "", hint))
+			return true;
+	return false;
+}
+
+static void add_hints(struct table *t, const json_t *policy, const json_t *hints)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(shown_hints); i++) {
+		const struct shown_hint *s = &shown_hints[i];
+		double v = cli_num(hints, s->name);
+
+		if (reads(policy, s->name))
+			table_add(t, v > 0 ? "%.0f%s" : "-", v, s->unit);
+	}
+}
+
+static void add_group(struct table *t, const json_t *policy, const json_t *g)
 {
 	char time[TABLE_TIME], wait[TABLE_TIME], level[16], coverage[16];
 
@@ -129,6 +156,7 @@ static void add_group(struct table *t, const json_t *g)
 	table_add(t, "%s", cli_str(g, "name"));
 	table_add(t, "%s", cli_str(g, "user"));
 	table_add(t, "%.0f", cli_num(json_object_get(g, "hints"), "priority"));
+	add_hints(t, policy, json_object_get(g, "hints"));
 	table_add(t, "%s", state_of(g));
 	table_add(t, "%s", level);
 	table_add(t, "%s", table_ms(sum(g, "device_ms"), time));
@@ -138,12 +166,14 @@ static void add_group(struct table *t, const json_t *g)
 	table_add(t, "%s", coverage);
 }
 
-static int show_groups(const json_t *groups)
+static int show_groups(const json_t *policy, const json_t *groups)
 {
-	static const struct table_column columns[] = {
+	static const struct table_column first[] = {
 		{"GROUP", false, true},
 		{"USER", false, true},
 		{"PRIO", true, false},
+	};
+	static const struct table_column last[] = {
 		{"STATE", false, false},
 		{"LEVEL", true, false},
 		{"DEVICE TIME", true, false},
@@ -152,11 +182,18 @@ static int show_groups(const json_t *groups)
 		{"QUEUES", true, false},
 		{"COVERAGE", true, false},
 	};
+	struct table_column
+		columns[FM_ARRAY_LEN(first) + FM_ARRAY_LEN(shown_hints) + FM_ARRAY_LEN(last)];
 	TABLE_CLEAN struct table t;
 	FM_CLEAN_FREE json_t **sorted = NULL;
-	size_t n = json_array_size(groups);
+	size_t n = json_array_size(groups), c = FM_ARRAY_LEN(first);
 
-	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	memcpy(columns, first, sizeof(first));
+	for (size_t i = 0; i < FM_ARRAY_LEN(shown_hints); i++)
+		if (reads(policy, shown_hints[i].name))
+			columns[c++] = (struct table_column){shown_hints[i].title, true, false};
+	memcpy(columns + c, last, sizeof(last));
+	table_init(&t, columns, c + FM_ARRAY_LEN(last));
 	sorted = calloc(n + 1, sizeof(json_t *));
 	if (!sorted)
 		return -ENOMEM;
@@ -164,7 +201,7 @@ static int show_groups(const json_t *groups)
 		sorted[i] = json_array_get(groups, i);
 	qsort(sorted, n, sizeof(json_t *), by_device_time);
 	for (size_t i = 0; i < n; i++)
-		add_group(&t, sorted[i]);
+		add_group(&t, policy, sorted[i]);
 	return table_print(&t);
 }
 
@@ -420,7 +457,7 @@ static int show(char view, const json_t *reply)
 	case 't':
 		return show_tasks(json_object_get(reply, "tasks"));
 	default:
-		return show_groups(groups);
+		return show_groups(json_object_get(reply, "policy"), groups);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "place.h"
 #include "policy/policy.h"
 #include "run_task.h"
+#include "unread.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -20,7 +21,8 @@ struct run {
 		int64_t value;
 	} hint[FM_HINT_COUNT];
 	const char *group, *local;
-	int64_t level; /* 0: not given */
+	uint32_t given; /* hints of this command line, as FM_READS() */
+	int64_t level;  /* 0: not given */
 	bool guardian;
 	const char *loops;
 	const char *partition;
@@ -247,6 +249,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
 			cli_usage_err(state, &err);
 		run->hint[h].set = true;
+		run->given |= FM_READS(h);
 		return 0;
 	case KEY_GROUP:
 		check_group(state, arg);
@@ -482,12 +485,21 @@ static json_t *hints_object(const struct run *run)
 	return hints;
 }
 
+/* The times of a real-time task are for its admission. */
+static uint32_t for_policy(const struct run *run)
+{
+	uint32_t task = FM_READS(FM_HINT_PERIOD) | FM_READS(FM_HINT_DEADLINE);
+
+	return run->given & ~(run->task.gpu >= 0 ? task : 0);
+}
+
 /* The program would not be told what the daemon refuses it, and who asked for it here would not
  * either. A daemon that does not know the question refuses nothing more than before. */
 static void tell_refused(const struct run *run, const char *dir)
 {
 	CLI_CLEAN_JSON json_t *hints = hints_object(run);
 	CLI_CLEAN_JSON json_t *reply = NULL;
+	uint32_t set = for_policy(run);
 	struct fm_err err = {0};
 	const json_t *one;
 	size_t i;
@@ -501,7 +513,11 @@ static void tell_refused(const struct run *run, const char *dir)
 		fm_err_hint(&err, "%s", cli_str(one, "help"));
 		cli_report(&err);
 		fprintf(stderr, "fermata: running '%s' without that hint\n", run->command[0]);
+		for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+			if (!strcmp(cli_str(one, "hint"), fm_hint_name((enum fm_hint)h)))
+				set &= ~FM_READS(h);
 	}
+	unread_tell(json_object_get(reply, "policy"), set);
 }
 
 /* Find a daemon, or start one unless the user named the place: there, only he knows why none runs.
@@ -587,6 +603,8 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	if (set_environment(&run, &err))
 		return cli_report(&err);
 	local = getenv("FERMATA_LOCAL");
+	if (local && *local)
+		unread_tell_local(local, for_policy(&run));
 	if (!(local && *local) && find_daemon(&run, &err)) {
 		cli_report(&err);
 		if (run.task.gpu >= 0 && !run.task.report)

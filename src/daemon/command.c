@@ -243,7 +243,14 @@ static json_t *cmd_hint(struct request *r)
 {
 	struct steering st = {.apply = apply_hints};
 
-	return parse_hints(r, &st) ? error_reply(&r->err) : steer(r, &st);
+	json_t *reply;
+
+	if (parse_hints(r, &st))
+		return error_reply(&r->err);
+	reply = steer(r, &st);
+	if (json_is_true(json_object_get(reply, "ok"))) /* which hints it reads, and which not */
+		json_object_set_new(reply, "policy", report_policy(r->daemon));
+	return reply;
 }
 
 /* Which of these hints would be refused to a program of this user? Operators' programs are limited
@@ -262,7 +269,8 @@ static json_t *cmd_allowed(struct request *r)
 			json_array_append_new(refused,
 				json_pack("{s:s, s:s, s:s}", "hint", fm_hint_name(st.hint[i].hint),
 					"text", r->err.text, "help", r->err.hint));
-	return json_pack("{s:b, s:o}", "ok", 1, "refused", refused);
+	return json_pack(
+		"{s:b, s:o, s:o}", "ok", 1, "refused", refused, "policy", report_policy(r->daemon));
 }
 
 static int apply_suspend(struct steering *st, struct fm_bgroup *g)

@@ -233,6 +233,20 @@ static json_t *param_text(const struct fm_policy_param *p, int64_t v)
 	return json_sprintf("%" PRId64 "ns", v);
 }
 
+/* Nothing of a policy that does not say it. */
+static void set_reads(json_t *o, const struct fm_policy_ops *ops)
+{
+	json_t *list;
+
+	if (ops->reads == FM_READS_UNTOLD)
+		return;
+	list = json_array();
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
+		if (ops->reads & FM_READS(h))
+			json_array_append_new(list, json_string(fm_hint_name((enum fm_hint)h)));
+	set(o, "reads", list);
+}
+
 json_t *report_policy(const struct daemon *d)
 {
 	const struct fm_sched *s = fm_bridge_sched(d->bridge);
@@ -246,6 +260,7 @@ json_t *report_policy(const struct daemon *d)
 	set(o, "params", params);
 	if (ops->by_user)
 		set(o, "fair_by", json_string(fm_sched_fair_by_user(s) ? "user" : "group"));
+	set_reads(o, ops);
 	if (d->dropped[0])
 		set(o, "dropped", json_string(d->dropped));
 	return o;
@@ -283,6 +298,7 @@ static void add_available(json_t *list, const struct fm_policy_ops *ops)
 	set(o, "name", json_string(ops->name));
 	set(o, "summary", json_string(ops->summary));
 	set(o, "params", params);
+	set_reads(o, ops);
 	json_array_append_new(list, o);
 }
 
@@ -295,8 +311,9 @@ struct folder {
 static void add_file(void *arg, const char *name)
 {
 	const struct folder *f = arg;
-	const struct fm_policy_ops ops = {
-		.name = name, .summary = "by users: its summary is shown when it is in force"};
+	const struct fm_policy_ops ops = {.name = name,
+		.summary = "by users: its summary is shown when it is in force",
+		.reads = FM_READS_UNTOLD};
 
 	if (!fm_policy_find(name) && strcmp(name, f->in_force->name) != 0)
 		add_available(f->list, &ops);

@@ -275,6 +275,7 @@ static int introduce(struct fm_plugin *p, struct fm_err *err)
 	p->ops.summary = p->hello.summary;
 	p->ops.params = p->param;
 	p->ops.data = p;
+	p->ops.reads = FM_READS_UNTOLD;
 	p->ops.exact_jobs = p->hello.flags & FM_POLICY_EXACT_JOBS;
 	p->ops.binds_alone = p->hello.flags & FM_POLICY_BINDS_ALONE ? always : NULL;
 	return 0;

@@ -505,6 +505,7 @@ const struct fm_policy_ops fm_policy_bandwidth = {
 	.name = "bandwidth",
 	.summary = "reserved percentages of the device; the rest is shared",
 	.params = bw_params,
+	.reads = FM_READS(FM_HINT_SHARE),
 	.size = sizeof(struct bw),
 	.ent_size = sizeof(struct bw_ent),
 	.by_user = true,

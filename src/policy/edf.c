@@ -146,6 +146,7 @@ const struct fm_policy_ops fm_policy_edf = {
 	.name = "edf",
 	.summary = "the earliest deadline runs; groups without one share the rest",
 	.params = edf_params,
+	.reads = FM_READS(FM_HINT_DEADLINE) | FM_READS(FM_HINT_PERIOD),
 	.size = sizeof(struct edf),
 	.ent_size = sizeof(struct edf_ent),
 	.exact_jobs = true,

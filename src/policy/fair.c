@@ -380,6 +380,8 @@ const struct fm_policy_ops fm_policy_fair = {
 	.name = "fair",
 	.summary = "device time in proportion to weight",
 	.params = fair_params,
+	.reads =
+		FM_READS(FM_HINT_WEIGHT) | FM_READS(FM_HINT_SHARE) | FM_READS(FM_HINT_LATENCY_NICE),
 	.size = sizeof(struct fair),
 	.ent_size = sizeof(struct fair_ent),
 	.by_user = true,

@@ -99,6 +99,7 @@ const struct fm_policy_ops fm_policy_fixed_priority = {
 	.name = "fixed-priority",
 	.summary = "the highest priority that is ready runs; equals take turns",
 	.params = prio_params,
+	.reads = FM_READS(FM_HINT_PRIORITY),
 	.size = sizeof(struct fm_order),
 	.ent_size = sizeof(struct fm_order_ent),
 	.init = prio_init,

@@ -85,6 +85,7 @@ const struct fm_policy_ops fm_policy_foreground = {
 	.name = "foreground",
 	.summary = "the group that the user works with comes first; the others take turns",
 	.params = fg_params,
+	.reads = FM_READS(FM_HINT_FOREGROUND),
 	.size = sizeof(struct fm_order),
 	.ent_size = sizeof(struct fm_order_ent),
 	.init = fg_init,

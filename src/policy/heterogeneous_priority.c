@@ -160,6 +160,7 @@ const struct fm_policy_ops fm_policy_heterogeneous_priority = {
 	.name = "heterogeneous-priority",
 	.summary = "the highest priority of all devices together; lower ones wait on every device",
 	.params = hetero_params,
+	.reads = FM_READS(FM_HINT_PRIORITY),
 	.size = sizeof(struct hetero),
 	.ent_size = sizeof(struct hetero_ent),
 	.shared_size = sizeof(struct machine),

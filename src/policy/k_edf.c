@@ -199,6 +199,7 @@ const struct fm_policy_ops fm_policy_k_edf = {
 	.name = "k-edf",
 	.summary = "the K earliest deadlines run at once; groups without one share the rest",
 	.params = kedf_params,
+	.reads = FM_READS(FM_HINT_DEADLINE) | FM_READS(FM_HINT_PERIOD),
 	.size = sizeof(struct kedf),
 	.ent_size = sizeof(struct kedf_ent),
 	.exact_jobs = true,

@@ -387,6 +387,8 @@ const struct fm_policy_ops fm_policy_least_laxity = {
 	.name = "least-laxity",
 	.summary = "by priority, until a job with a deadline may wait no longer",
 	.params = lax_params,
+	.reads = FM_READS(FM_HINT_PRIORITY) | FM_READS(FM_HINT_DEADLINE) |
+		 FM_READS(FM_HINT_PERIOD) | FM_READS(FM_HINT_RUNTIME),
 	.size = sizeof(struct lax),
 	.ent_size = sizeof(struct lax_ent),
 	.exact_jobs = true,

@@ -61,6 +61,10 @@ struct fm_policy_param {
 
 #define FM_POLICY_PARAMS 8
 
+/* A set of hints. */
+#define FM_READS(h)     (UINT32_C(1) << (h))
+#define FM_READS_UNTOLD UINT32_MAX /* of a policy by users: any of them, perhaps */
+
 /* Every operation but decide may be NULL. When ready or idle is called, e->ready has changed
  * already. */
 struct fm_policy_ops {
@@ -68,6 +72,7 @@ struct fm_policy_ops {
 	const char *summary;                  /* one line for `fermata policy` */
 	const struct fm_policy_param *params; /* ends with a NULL name; at most FM_POLICY_PARAMS */
 	size_t size, ent_size;                /* of self and of each entity's priv */
+	uint32_t reads; /* the hints that it looks at: what is told of it goes by this */
 
 	/* It reckons from the arrivals of jobs, or learns their lengths: both edges of each are
 	 * reported at once, of one that nobody waits for too, which costs that one bells. */

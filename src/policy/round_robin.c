@@ -91,6 +91,7 @@ const struct fm_policy_ops fm_policy_round_robin = {
 	.name = "round-robin",
 	.summary = "everyone who is ready takes turns of equal device time",
 	.params = rr_params,
+	.reads = FM_READS(FM_HINT_SLICE),
 	.size = sizeof(struct rr),
 	.ent_size = sizeof(struct rr_ent),
 	.init = rr_init,

@@ -218,6 +218,7 @@ const struct fm_policy_ops fm_policy_srtf = {
 	.name = "srtf",
 	.summary = "the job with the shortest remaining time runs",
 	.params = srtf_params,
+	.reads = FM_READS(FM_HINT_RUNTIME),
 	.size = sizeof(struct srtf),
 	.ent_size = sizeof(struct srtf_ent),
 	.exact_jobs = true,

@@ -4,8 +4,10 @@
 order and presence; how much and how soon is for tests/unit/test_policy*.c, in virtual time."""
 
 import contextlib
+import glob
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -20,6 +22,54 @@ def start(stack, *policy):
 
 def reasons(f):
     return {d["reason"] for g in f.ps()["groups"] for d in g["devices"]}
+
+
+def what_a_policy_reads_is_told(stack):
+    """By one table: what the commands say is what the code looks at, and what the documents tell."""
+    f = start(stack, "fifo")
+    source = os.environ["SOURCE"]
+    told = {p["name"]: set(p["reads"]) for p in json.loads(f.cli("policy", "--json").stdout)["available"]}
+    for path in glob.glob(os.path.join(source, "src", "policy", "*.c")):
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        name = re.search(r'^\t\.name = "([a-z-]+)"', text, re.M)
+        looks = {h.lower().replace("_", "-") for h in re.findall(r"fm_ent_hint\([^)]*, FM_HINT_(\w+)\)", text)}
+        check(bool(name) >= bool(looks) and (not name or told[name[1]] == looks), f"{path}: {looks}, {name and told[name[1]]}")
+    with open(os.path.join(source, "docs", "policies.md"), encoding="utf-8") as file:
+        table = re.findall(r"^\| `([a-z-]+)` \|[^|]*\|[^|]*\| ([^|]*) \| O\(", file.read(), re.M)
+    written = {name: set(re.findall(r"`([a-z-]+)`", hints)) for name, hints in table}
+    check(written == told, f"docs/policies.md: {written}, not {told}")
+
+
+def a_hint_that_nobody_reads_is_told(stack):
+    f = start(stack, "fixed-priority")
+    client(f, stack, "job")
+    lines = f.cli("hint", "job", "weight=300", "priority=high", "gang=0", "share=20").stderr.splitlines()
+    check(lines == ["fermata: the policy in force, fixed-priority, does not read the hint weight; fair does",
+                    "fermata: the policy in force, fixed-priority, does not read the hint share; fair and bandwidth do"], lines)
+    check(f.cli("hint", "job", "priority=low").stderr == "", "that it reads")
+    hints = next(g["hints"] for g in f.ps()["groups"] if g["name"] == "job")
+    check(hints["weight"] == 300 and hints["share"] == 20, f"they are set all the same: {hints}")
+    told = "fermata: the policy in force, {}, does not read the hint deadline; edf, k-edf and least-laxity do\n"
+    run = ["run", "--deadline", "20ms", "--priority", "high", "--", "true"]
+    check(f.cli(*run).stderr == told.format("fixed-priority"), "run, under a daemon")
+    check(f.cli(*run[:1], "--local", "fair slice=2ms", *run[1:3], *run[5:]).stderr == told.format("fair"), "without one")
+    f.cli("policy", "edf")
+    check("deadline" not in f.cli(*run).stderr, "edf reads it")
+
+
+def weight_and_share_are_shown_where_they_are_read(stack):
+    f = start(stack, "fixed-priority")
+    client(f, stack, "job")
+    client(f, stack, "rival")
+    f.cli("hint", "job", "weight=300", "share=20")
+    for policy, titles, values in (("fixed-priority", [], []), ("fair", ["WEIGHT", "SHARE"], ["300", "20%"]),
+                                   ("bandwidth", ["SHARE"], ["20%"])):
+        f.cli("policy", policy)
+        head, *rows = [line.split() for line in f.cli("ps").stdout.splitlines()]
+        check(head[2:3 + len(titles)] == ["PRIO", *titles] and head[3 + len(titles)] == "STATE", f"{policy}: {head}")
+        of = {row[0]: row[3:3 + len(titles)] for row in rows if row[0] in ("job", "rival")}
+        check(of == {"job": values, "rival": ["-"] * len(titles)}, f"{policy}: {of}")
 
 
 def feed(*clients):
@@ -193,6 +243,7 @@ def the_policy_changes_while_they_run(stack):
 
 
 if __name__ == "__main__":
-    main(heterogeneous_priority_quiets_the_other_device, aging_is_wanted_or_not, k_edf_runs_the_k_earliest,
+    main(what_a_policy_reads_is_told, a_hint_that_nobody_reads_is_told, weight_and_share_are_shown_where_they_are_read,
+         heterogeneous_priority_quiets_the_other_device, aging_is_wanted_or_not, k_edf_runs_the_k_earliest,
          srtf_runs_the_shortest, least_laxity_keeps_the_background_inside_its_deadline, mlfq_serves_all_without_hints,
          fair_takes_latency_nice, queues_made_anew_win_nothing, the_policy_changes_while_they_run)
