@@ -64,20 +64,26 @@ int fm_parse_bool(const char *s, bool *v, struct fm_err *err)
 static int bad_time(const char *s, struct fm_err *err)
 {
 	fm_err_set(err, -EINVAL, "'%.*s' is not a time", SHOWN, s);
-	fm_err_hint(
-		err, "write a number and ns, us, ms or s, such as 20ms; without a unit it is ms");
+	fm_err_hint(err, "write a number and ns, us, ms, s, min or h, such as 20ms or 1m30s; "
+			 "without a unit it is ms");
 	return -EINVAL;
 }
 
-static uint64_t time_unit(const char *s)
+/* "m" is minutes where several parts leave no doubt; alone it could be meant for "ms". */
+static uint64_t time_unit(const char *s, size_t len, bool several)
 {
 	static const struct {
 		const char *name;
 		uint64_t ns;
-	} units[] = {{"", FM_MS}, {"ns", 1}, {"us", FM_US}, {"ms", FM_MS}, {"s", FM_S}};
+	} units[] = {{"ns", 1}, {"us", FM_US}, {"ms", FM_MS}, {"s", FM_S}, {"min", 60 * FM_S},
+		{"h", 3600 * FM_S}};
 
+	if (!len)
+		return several ? 0 : FM_MS;
+	if (several && len == 1 && *s == 'm')
+		return 60 * FM_S;
 	for (size_t i = 0; i < FM_ARRAY_LEN(units); i++)
-		if (!strcmp(s, units[i].name))
+		if (strlen(units[i].name) == len && !strncmp(s, units[i].name, len))
 			return units[i].ns;
 	return 0;
 }
@@ -102,22 +108,42 @@ static int scan_decimal(const char **s, uint64_t *whole, uint64_t *nano)
 	return digits ? 0 : -EINVAL;
 }
 
+static int add_part(uint64_t *sum, uint64_t whole, uint64_t nano, uint64_t unit)
+{
+	uint64_t part = unit < FM_S ? nano * unit / FM_S : nano * (unit / FM_S);
+
+	if (__builtin_mul_overflow(whole, unit, &whole) ||
+		__builtin_add_overflow(*sum, whole, sum) || __builtin_add_overflow(*sum, part, sum))
+		return -ERANGE;
+	return *sum > INT64_MAX ? -ERANGE : 0;
+}
+
 int fm_parse_time(const char *s, int64_t *ns, struct fm_err *err)
 {
+	uint64_t whole, nano, unit, sum = 0, last = UINT64_MAX;
 	const char *p = s;
-	uint64_t whole, nano, unit, sum;
-	int rc = scan_decimal(&p, &whole, &nano);
+	int rc;
 
-	if (rc == -EINVAL)
-		return bad_time(s, err);
-	while (!rc && *p == ' ')
-		p++;
-	unit = rc ? 1 : time_unit(p);
-	if (!unit)
-		return bad_time(s, err);
-	if (rc || __builtin_mul_overflow(whole, unit, &sum) ||
-		__builtin_add_overflow(sum, nano * unit / FM_S, &sum) || sum > INT64_MAX)
+	for (;; last = unit) {
+		size_t len = 0;
+
+		rc = scan_decimal(&p, &whole, &nano);
+		if (rc)
+			break;
+		while (*p == ' ')
+			p++;
+		while (isalpha((unsigned char)p[len]))
+			len++;
+		unit = time_unit(p, len, last != UINT64_MAX || p[len]);
+		p += len;
+		rc = !unit || unit >= last ? -EINVAL : add_part(&sum, whole, nano, unit);
+		if (rc || !*p)
+			break;
+	}
+	if (rc == -ERANGE)
 		return fm_err_set(err, -ERANGE, "'%.*s' is longer than 292 years", SHOWN, s);
+	if (rc)
+		return bad_time(s, err);
 	*ns = (int64_t)sum;
 	return 0;
 }

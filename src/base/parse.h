@@ -14,7 +14,8 @@ int fm_parse_int(const char *s, int64_t min, int64_t max, int64_t *v, struct fm_
 /* "yes", "no", "true", "false", "on", "off", "1", "0". */
 int fm_parse_bool(const char *s, bool *v, struct fm_err *err);
 
-/* "20ms", "1.5 s", "250us", "10ns"; a bare number is milliseconds. In ns; -EINVAL or -ERANGE. */
+/* "20ms", "1.5 s", "250us", "10ns", "2min", "1h", and as long times are printed: "1m30s", "2h05m";
+ * a bare number is milliseconds. In ns; -EINVAL or -ERANGE. */
 int fm_parse_time(const char *s, int64_t *ns, struct fm_err *err);
 
 /* "low", "normal", "high", "realtime", or a number within the hint's range. */

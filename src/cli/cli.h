@@ -96,6 +96,9 @@ void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, v
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 
+/* A time as fm_parse_time() reads it, but that a bare number is seconds. Not 0: it is none. */
+int cli_parse_seconds(const char *text, double *seconds);
+
 /* Wrong usage unless it is a built-in policy with its parameters: "NAME [KEY=VALUE...]". */
 void cli_check_policy(const struct argp_state *state, const char *policy);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/parse.h"
 #include "cli.h"
 #include "table.h"
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +52,20 @@ void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, v
 		fprintf(stderr, "%s: cannot read the command line\n", argv[0]);
 		exit(rc == ENOMEM ? CLI_FAILED : CLI_USAGE);
 	}
+}
+
+int cli_parse_seconds(const char *text, double *seconds)
+{
+	int64_t ns;
+	char *end;
+
+	*seconds = strtod(text, &end);
+	if (end != text && !*end)
+		return isfinite(*seconds) ? 0 : -EINVAL;
+	if (fm_parse_time(text, &ns, NULL))
+		return -EINVAL;
+	*seconds = (double)ns / FM_S;
+	return 0;
 }
 
 void cli_usage(const struct argp_state *state, const char *fmt, ...)

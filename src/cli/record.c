@@ -56,10 +56,8 @@ static void set_how(struct options *o, const char *arg, const struct argp_state 
 
 static void set_duration(struct options *o, const char *arg, const struct argp_state *state)
 {
-	char *end;
-
-	o->wishes.duration = strtod(arg, &end);
-	if (end == arg || *end || !(o->wishes.duration > 0 && o->wishes.duration < 1e9))
+	if (cli_parse_seconds(arg, &o->wishes.duration) ||
+		!(o->wishes.duration > 0 && o->wishes.duration < 1e9))
 		cli_usage(state, "'%s' is no number of seconds", arg);
 }
 

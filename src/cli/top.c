@@ -34,10 +34,8 @@ static const struct argp_option options[] = {
 
 static void set_interval(const struct argp_state *state, const char *text, double *interval)
 {
-	char *end;
-
-	*interval = strtod(text, &end);
-	if (end == text || *end || !(*interval >= INTERVAL_MIN && *interval <= INTERVAL_MAX))
+	if (cli_parse_seconds(text, interval) ||
+		!(*interval >= INTERVAL_MIN && *interval <= INTERVAL_MAX))
 		cli_usage(state, "'%s' is not a number of seconds from %g to %d", text,
 			INTERVAL_MIN, INTERVAL_MAX);
 }

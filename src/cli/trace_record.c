@@ -33,15 +33,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	struct trace_wishes *w = &o->wishes;
-	char *end;
 
 	switch (key) {
 	case 'o':
 		o->path = arg;
 		return 0;
 	case 'd':
-		w->duration = strtod(arg, &end);
-		if (end == arg || *end || !(w->duration > 0 && w->duration < 1e9))
+		if (cli_parse_seconds(arg, &w->duration) || !(w->duration > 0 && w->duration < 1e9))
 			cli_usage(state, "'%s' is no number of seconds", arg);
 		return 0;
 	case 'g':

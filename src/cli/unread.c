@@ -22,7 +22,7 @@ static void who_reads(enum fm_hint h, char *text, size_t size)
 	text[0] = '\0';
 	for (size_t i = 0; i < n && len < size; i++)
 		len += (size_t)snprintf(text + len, size - len, "%s%s",
-			i == 0           ? ""
+			i == 0       ? ""
 			: i + 1 == n ? " and "
 				     : ", ",
 			who[i]->name);

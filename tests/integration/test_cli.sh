@@ -248,6 +248,13 @@ steering() {
     expect 0 "they are shown" "$fermata" ps --json
     json 'r["groups"][0]["hints"]["latency-nice"] == -7 and r["groups"][0]["hints"]["runtime_ms"] == 3'
     json 'r["groups"][0]["hints"]["foreground"] == 1'
+    for time in '300 us=0.3' '1.5 ms=1.5' '2.00 s=2000' 3m20s=200000 0h05m=300000 60min=3600000; do # as they are printed
+        expect 0 "a time as it is printed" "$fermata" hint alpha "runtime=${time%=*}"
+        expect 0 "it is read" "$fermata" ps --json
+        json "r['groups'][0]['hints']['runtime_ms'] == ${time#*=}"
+    done
+    expect 2 "minutes or milliseconds?" "$fermata" hint alpha runtime=5m
+    err_has 'hint: write a number and ns, us, ms, s, min or h'
     expect 0 "hint by pid" "$fermata" hint "$first" priority=-3 --json
     json 'r["groups"] == ["alpha"]'
     expect 0 "hint by queue" "$fermata" hint "$queue" priority=realtime

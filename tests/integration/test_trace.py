@@ -464,6 +464,7 @@ def mistakes(stack):
             (("trace", "record"), 2, "where to? give -o FILE"),
             (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
             (("trace", "record", "-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
+            (("trace", "record", "-o", os.path.join(f.dir, "short"), "-d", "50ms"), 0, ""),
             (("trace", "dump"), 2, "which file?"),
             (("trace", "dump", "/dev/null"), 2, "this is no trace of Fermata"),
             (("trace", "dump", plain), 2, "a trace of version"),
