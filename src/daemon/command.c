@@ -89,7 +89,7 @@ static json_t *cmd_version(struct request *r)
 
 	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:o, s:b}", "ok", 1, "version", FM_VERSION,
 		"pid", (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
-		d->system ? "system" : "user", "dir", path_text(d->dir), "strict",
+		d->machine ? "system" : "user", "dir", path_text(d->dir), "strict",
 		d->config.strict);
 }
 

@@ -62,7 +62,8 @@ struct daemon {
 	int64_t idle_option;       /* --idle-exit in seconds, or -1 */
 
 	char dir[DIR_MAX];
-	bool system; /* serves every user of the machine */
+	bool system;  /* serves every user of the machine who can reach its directory */
+	bool machine; /* is the machine's: so by its options, or in the place of that one */
 	int lock;
 	gid_t access_gid; /* (gid_t)-1: no such group */
 	struct listener client, control;

@@ -18,6 +18,7 @@
 #define ACCEPTS_PER_EVENT 16
 #define PAUSE_US          (100 * 1000)
 #define LOCK_NAME         "fermatad.pid"
+#define LOCK_PATH         (DIR_MAX + sizeof("/" LOCK_NAME))
 
 /* Descriptors that clients leave over: for what one that is let in brings along, and for operators.
  */
@@ -60,20 +61,39 @@ static int lock_taken(struct daemon *d, int fd, struct fm_err *err)
 	return -EBUSY;
 }
 
-/* Held for life and never removed: removing it would let two daemons lock two files of one name. */
+static void lock_path(const struct daemon *d, char path[LOCK_PATH])
+{
+	snprintf(path, LOCK_PATH, "%s/" LOCK_NAME, d->dir);
+}
+
+/* Is the file with this descriptor the one of that name? */
+static bool is_named(int fd, const char *path)
+{
+	struct stat open, named;
+
+	return !fstat(fd, &open) && !lstat(path, &named) && open.st_dev == named.st_dev &&
+	       open.st_ino == named.st_ino;
+}
+
+/* A daemon that ends removes the file while it holds the lock. One that had opened the file before
+ * locks something without a name then, while a third may have locked a new file: so a lock counts
+ * only if the file has its name still. */
 static int take_lock(struct daemon *d, struct fm_err *err)
 {
 	FM_CLEAN_FD int fd = -1;
-	char path[DIR_MAX + sizeof("/" LOCK_NAME)];
+	char path[LOCK_PATH];
 
-	snprintf(path, sizeof(path), "%s/" LOCK_NAME, d->dir);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0)
-		return fm_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? lock_taken(d, fd, err)
-					    : fm_err_set(err, -errno, "cannot lock %s: %s", path,
-						      strerror(errno));
+	lock_path(d, path);
+	do {
+		fm_close_fd(&fd);
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+		if (fd < 0)
+			return fm_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+			return errno == EWOULDBLOCK ? lock_taken(d, fd, err)
+						    : fm_err_set(err, -errno, "cannot lock %s: %s",
+							      path, strerror(errno));
+	} while (!is_named(fd, path));
 	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
 		return fm_err_set(err, -EIO, "cannot write %s: %s", path, strerror(errno));
 	d->lock = fm_take_fd(&fd);
@@ -180,10 +200,16 @@ static void listener_close(struct listener *l)
 
 void listen_close(struct daemon *d)
 {
+	char path[LOCK_PATH];
+
 	listener_close(&d->client);
 	listener_close(&d->control);
-	if (d->lock >= 0)
-		close(d->lock);
+	if (d->lock < 0)
+		return;
+	lock_path(d, path);
+	if (is_named(d->lock, path))
+		unlink(path);
+	close(d->lock);
 	d->lock = -1;
 }
 

@@ -293,5 +293,8 @@ int main(int argc, char **argv)
 	}
 	if (o.check || o.print)
 		return check(&d, &o);
-	return choose_dir(&d, &o, &err) ? fail(&d, &err) : serve(&d);
+	if (choose_dir(&d, &o, &err))
+		return fail(&d, &err);
+	d.machine = o.system || !strcmp(d.dir, FM_SYSTEM_DIR);
+	return serve(&d);
 }

@@ -394,7 +394,42 @@ class Fermatad(unittest.TestCase):
         self.assertEqual(daemon.wait(PATIENCE), 0)
         self.assertEqual(c.word(3, GATE), OPEN)
         self.assertIsNone(c.receive())
-        self.assertEqual(os.listdir(self.dir), ["fermatad.pid"])
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_the_lock_that_goes_locks(self):
+        """Daemons that begin while others end: in the end there is one, and the file is its own."""
+        winner, batch, rounds = None, [], 0
+        self.write_conf("")
+        try:
+            while rounds < 15:
+                batch = [subprocess.Popen([DAEMON, "--dir", self.dir, "--config", self.conf], stderr=subprocess.DEVNULL)
+                         for _ in range(3)]
+                eventually(self, lambda: sum(p.poll() is None for p in batch) <= 1)
+                if winner:
+                    self.assertEqual(winner.wait(PATIENCE), 0)
+                winner = next((p for p in batch if p.poll() is None), None)
+                if not winner:  # the one that ended had the lock yet
+                    continue
+                rounds += 1
+                eventually(self, self.up)
+                self.assertEqual(Control(self.dir).ask("version")["pid"], winner.pid)
+                with open(self.dir + "/fermatad.pid", encoding="ascii") as f:
+                    self.assertEqual(f.read(), f"{winner.pid}\n")
+                winner.terminate()  # and the next ones begin while it ends
+            self.assertEqual(winner.wait(PATIENCE), 0)
+            self.assertEqual(os.listdir(self.dir), [])
+        finally:
+            for p in batch + [winner] * bool(winner):
+                p.kill()
+                p.wait()
+
+    def test_a_daemon_of_ones_own_is_not_the_machines(self):
+        self.start()
+        self.assertEqual(Control(self.dir).ask("version")["instance"], "user")
+        self.daemons[0].terminate()
+        self.assertEqual(self.daemons[0].wait(PATIENCE), 0)
+        self.start("--system")
+        self.assertEqual(Control(self.dir).ask("version")["instance"], "system")
 
     def test_one_daemon_a_directory(self):
         first = self.start()
@@ -539,7 +574,7 @@ class Fermatad(unittest.TestCase):
         self.assertTrue(Control(self.dir).ask("version")["ok"])
         daemon.terminate()
         self.assertEqual(daemon.wait(PATIENCE), 0)
-        self.assertEqual(sorted(os.listdir(self.dir)), ["client.sock", "control.sock", "fermatad.pid"])
+        self.assertEqual(sorted(os.listdir(self.dir)), ["client.sock", "control.sock"])
         while b"STOPPING=1" not in notify.recv(4096):
             pass
         for s in socks + [notify]:
