@@ -41,6 +41,11 @@ foreach(page IN LISTS pages)
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
+# What the pages name as docs/... and examples/..., and what these name in turn.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/LICENSE
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/fermata
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/_fermata
@@ -83,3 +88,7 @@ install(CODE "
         message(NOTICE \"systemd's units and the daemon look below ${CMAKE_INSTALL_PREFIX} all the same: \"
             \"for another place configure with -DCMAKE_INSTALL_PREFIX=\${CMAKE_INSTALL_PREFIX}\")
     endif()" COMPONENT settings)
+
+# Takes away what the last installation of this build has put there, but for settings that were edited.
+configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${CMAKE_BINARY_DIR}/uninstall.cmake @ONLY)
+add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${CMAKE_BINARY_DIR}/uninstall.cmake VERBATIM)

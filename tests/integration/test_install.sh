@@ -8,7 +8,15 @@ for tool in cmake pkg-config cc c++; do
 	command -v "$tool" >/dev/null || { echo "$tool is not installed"; exit 77; }
 done
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+# What the last installation from this build has put where is not for this test to forget.
+manifest=$BUILD/install_manifest.txt
+[ ! -f "$manifest" ] || cp "$manifest" "$tmp/manifest"
+clean_up()
+{
+	if [ -f "$tmp/manifest" ]; then cp "$tmp/manifest" "$manifest"; else rm -f "$manifest"; fi
+	rm -rf "$tmp"
+}
+trap clean_up EXIT
 prefix=$tmp/prefix
 FERMATA_SOCKET=$tmp
 export FERMATA_SOCKET
@@ -29,6 +37,20 @@ lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 	fail "what LD_PRELOAD names does not lead to the shim"
 [ -f "$prefix/include/fermata/policy.h" ] || fail "no header for policies"
 [ -x "$prefix/bin/fermata" ] || fail "no command"
+
+# Manual pages name files that are installed, and pages that are there.
+doc=$prefix/share/doc/fermata
+for page in "$prefix"/share/man/man?/*; do
+	sed 's/\\-/-/g' "$page" >"$tmp/page"
+	for name in $(grep -oE '\<(docs|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_]' "$tmp/page"); do
+		[ -e "$doc/$name" ] || fail "$(basename "$page") names $name, which is not installed"
+	done
+	! sed 's:examples/::g' "$tmp/page" | grep -nE '(^|[ (])(contrib|script|tests|src)/[a-z]' || fail "$(basename "$page") names a file of the source tree"
+	for other in $(sed -n 's/^\.BR \(fermata[a-z.-]*\) (\([1-8]\)).*/\1.\2/p' "$tmp/page"); do
+		[ -f "$prefix/share/man/man${other##*.}/$other" ] || fail "$(basename "$page") names the page $other"
+	done
+done
+[ -f "$doc/docs/policies.md" ] || fail "no documents"
 
 # The example's own words say whether it worked.
 try()
@@ -185,6 +207,13 @@ fi
 echo "# mine" >>"$prefix/etc/fermata/fermatad.conf"
 cmake --install "$BUILD" --prefix "$prefix" >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install again"; }
 [ "$(tail -n 1 "$prefix/etc/fermata/fermatad.conf")" = "# mine" ] || fail "an edited fermatad.conf is overwritten"
+cmake --build "$BUILD" --target uninstall >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "uninstall"; }
+[ -f "$prefix/etc/fermata/fermatad.conf" ] || fail "uninstall removes settings that were edited"
+left=$(find "$prefix" -type f ! -name fermatad.conf)
+[ -z "$left" ] || fail "uninstall leaves $left"
+[ ! -e "$doc" ] && [ ! -e "$lib/fermata" ] || fail "uninstall leaves folders of its own"
+! cmake --build "$BUILD" --target uninstall >"$tmp/log" 2>&1 || fail "there is something to uninstall twice"
+grep -q "nothing was installed" "$tmp/log" || fail "uninstall does not say why it does nothing"
 cmake -S "$SOURCE" -B "$tmp/usr" -DCMAKE_INSTALL_PREFIX=/usr >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "configure for /usr"; }
 DESTDIR=$tmp/root cmake --install "$tmp/usr" --component settings >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "install for /usr"; }
 [ -f "$tmp/root/etc/fermata/fermatad.conf" ] || fail "with the prefix /usr fermatad.conf is not in /etc"
