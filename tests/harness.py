@@ -2,6 +2,7 @@
 """What the tests in Python share: a private daemon, real client programs, waiting with a deadline."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -10,9 +11,11 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import traceback
@@ -106,6 +109,29 @@ def cuda_env(env):
         env["XDG_CACHE_HOME"] = os.path.join(BUILD, "tests", "cache")  # rewritten images are of this build
         os.makedirs(env["XDG_CACHE_HOME"], exist_ok=True)
     return env
+
+
+def on_terminal(argv, columns=60, **more):
+    """Run a program whose standard error is a terminal. Its status, its output, and what the terminal got."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    shown = []
+
+    def read():
+        with contextlib.suppress(OSError):  # EIO: nobody has it open any more
+            while data := os.read(ours, 65536):
+                shown.append(data)
+
+    reader = threading.Thread(target=read)
+    try:
+        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True, **more)
+        os.close(theirs)
+        reader.start()
+        out = p.communicate(timeout=2 * PATIENCE)[0]
+        reader.join()
+    finally:
+        os.close(ours)
+    return p.returncode, out, b"".join(shown).decode()
 
 
 def need_cuda_shim():

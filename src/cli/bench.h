@@ -38,6 +38,7 @@ struct bench {
 	struct bench_page *page;
 	int page_fd, text_fd;
 	bool calibrated;
+	char doing[96]; /* what it is at, for people */
 	struct {
 		bool made;
 		double rate[BENCH_TASKS];

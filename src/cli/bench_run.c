@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "base/util.h"
 #include "bench.h"
+#include "progress.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 #define GRACE_NS  (30 * FM_S) /* for the last request of each */
 #define CLOSE_NS  (5 * FM_S)
 #define POLL_NS   (5 * FM_MS)
+#define SHOW_NS   (FM_S / 2)
 #define ARGUMENTS (2 * FM_HINT_COUNT + 24)
 
 static volatile sig_atomic_t interrupts;
@@ -254,9 +256,15 @@ static uint64_t served_alone(const struct bench *b)
 static int await(struct bench *b, struct bench_processes *p, int64_t task, enum bench_go go,
 	struct fm_err *err)
 {
-	uint64_t end = fm_now() + READY_NS, served = served_alone(b);
+	uint64_t end = fm_now() + READY_NS, served = served_alone(b), begin = fm_now(),
+		 shown = begin;
 
 	for (;;) {
+		if (!b->o.progress_ns && fm_now() - shown > SHOW_NS) {
+			shown = fm_now();
+			progress_show("bench: %s, %.0f s", b->doing,
+				(double)(shown - begin) / (double)FM_S);
+		}
 		if (served_alone(b) != served) {
 			served = served_alone(b);
 			end = fm_now() + READY_NS;
@@ -282,14 +290,17 @@ static int tell(struct bench *b, struct bench_processes *p, uint32_t task, enum 
 	return await(b, p, task, go, err);
 }
 
-static void progress(const struct bench *b, const char *what, uint32_t task)
+/* With --progress lines that stay, else one that is written anew. */
+static void progress(struct bench *b, const char *what, uint32_t task)
 {
-	bool line = isatty(STDERR_FILENO) && !b->cli->json && !b->o.progress_ns;
+	bool of_task = task < b->w.tasks;
 
-	if (!line && !b->o.progress_ns)
-		return;
-	fprintf(stderr, "%s%s%s%s%s", line ? "\r\033[K" : "", what, task < b->w.tasks ? " " : "",
-		task < b->w.tasks ? b->w.task[task].id : "", line ? "" : "\n");
+	snprintf(b->doing, sizeof(b->doing), "%s%s%s", what, of_task ? " " : "",
+		of_task ? b->w.task[task].id : "");
+	if (b->o.progress_ns)
+		fprintf(stderr, "%s\n", b->doing);
+	else
+		progress_show("bench: %s", b->doing);
 }
 
 /* In one process one after the other: not every driver bears more at a time. */
@@ -372,7 +383,7 @@ static void stop(struct bench *b)
 		bench_ring(&b->page->seat[i]);
 }
 
-static void show_progress(const struct bench *b, uint64_t *next)
+static void show_progress(struct bench *b, uint64_t *next)
 {
 	uint64_t now = fm_now(), done = 0;
 	char text[96];
@@ -423,8 +434,6 @@ static void play(struct bench *b, struct bench_processes *p, time_t *begin)
 	for (uint32_t i = 0; i < b->w.tasks; i++)
 		bench_tell(&b->page->seat[i], BENCH_RUN);
 	watch(b, p);
-	if (!b->o.progress_ns)
-		progress(b, "", UINT32_MAX);
 }
 
 /* They close by themselves, or are killed. */
@@ -468,5 +477,6 @@ int bench_run(struct bench *b, enum bench_mode mode, struct bench_processes *p, 
 	if (!rc)
 		play(b, p, begin);
 	end(b, p, !rc && bench_interrupts() < 2);
+	progress_clear();
 	return rc;
 }

@@ -75,7 +75,7 @@ static void add_task(struct table *t, const struct bench_outcome *o, uint32_t ta
 	table_add(t, "%" PRIu64, fm_sub_sat(n.arrivals, c->finished));
 	table_add(t, "%.1f", n.throughput);
 	add_time(t, o->page->alone, n.alone_ns);
-	add_time(t, c->finished, n.service_ns);
+	add_time(t, h->count, h->count ? h->sum / h->count : 0);
 	add_time(t, h->count, fm_hist_quantile(h, 0.5));
 	add_time(t, h->count, fm_hist_quantile(h, 0.9));
 	add_time(t, h->count, fm_hist_quantile(h, 0.99));

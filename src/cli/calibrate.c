@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "progress.h"
 #include <errno.h>
 #include <string.h>
 
@@ -14,12 +15,18 @@
 #define ANSWER_MS  5000
 #define PATIENCE   (60 * FM_S) /* for the samples that are needed, on a busy machine */
 
+/* Parts of the time, in thousandths: of that without Fermata, and between two looks. */
+#define NATIVE 300
+#define LOOK   10
+
 struct calibrate {
 	struct cli *cli;
 	const char *device, *file, *config;
 	struct outfile out; /* where there is a file */
 	int64_t seconds, command_ns;
 	uint64_t amount;
+	const char *doing;
+	unsigned parts; /* of the time, in thousandths: have passed */
 	struct calibrate_daemon daemon;
 	struct calibration c;
 };
@@ -120,18 +127,28 @@ static const struct argp argp = {
 	       "--socket, the one there is measured. Do it with the load that will be there.",
 };
 
-static void progress(const struct calibrate *x, const char *what)
+static void show(const struct calibrate *x)
 {
-	if (isatty(STDERR_FILENO) && !x->cli->json)
-		fprintf(stderr, "\r\033[K%s", what);
+	progress_show("calibrate: %s, %u of %lld s", x->doing,
+		(unsigned)((uint64_t)x->seconds * x->parts / 1000), (long long)x->seconds);
+}
+
+static void progress(struct calibrate *x, const char *what)
+{
+	x->doing = what;
+	show(x);
 }
 
 /* A part of the time, in thousandths. */
-static void let(const struct calibrate *x, unsigned part)
+static void let(struct calibrate *x, unsigned part)
 {
-	const struct timespec t = fm_timespec((uint64_t)x->seconds * FM_S / 1000 * part);
+	const struct timespec t = fm_timespec((uint64_t)x->seconds * FM_S / 1000 * LOOK);
 
-	nanosleep(&t, NULL);
+	for (unsigned done = 0; done < part; done += LOOK) {
+		nanosleep(&t, NULL);
+		x->parts += LOOK;
+		show(x);
+	}
 }
 
 /* Until it has so many; or not, which will be seen. */
@@ -166,7 +183,7 @@ static int find_device(struct calibrate *x, struct fm_err *err)
 {
 	int rc;
 
-	progress(x, "finding the length of commands...");
+	progress(x, "finding the length of commands");
 	if (x->device)
 		return find_amount(x, x->device, err);
 	if (!find_amount(x, "cuda", NULL))
@@ -188,7 +205,7 @@ static int measure_native(struct calibrate *x, struct fm_err *err)
 	uint32_t alone[2], both[2];
 	int rc = calibrate_start(&a, &how, err);
 
-	progress(x, "two programs without Fermata...");
+	progress(x, "two programs without Fermata");
 	rc = rc ? rc : calibrate_start(&b, &how, err);
 	rc = rc ? rc : calibrate_go(&a, GO_WORK, err);
 	if (rc)
@@ -263,7 +280,7 @@ static int measure_scheduled(struct calibrate *x, struct fm_err *err)
 	uint32_t from;
 	int rc = calibrate_start(&busy, &how, err);
 
-	progress(x, "two programs under Fermata...");
+	progress(x, "two programs under Fermata");
 	how.role = ROLE_SPORADIC;
 	how.priority = "realtime";
 	rc = rc ? rc : calibrate_start(&sporadic, &how, err);
@@ -319,6 +336,8 @@ static int measure(struct calibrate *x, struct fm_err *err)
 	x->c.slowdown = 2 * CALIBRATE_NO_SLOWDOWN;
 	if (ops->native)
 		rc = measure_native(x, err);
+	x->parts =
+		NATIVE; /* where nothing is measured without Fermata it does not take that long */
 	rc = rc ? rc : use_daemon(x, err);
 	rc = rc ? rc : measure_scheduled(x, err);
 	if (!rc && (x->c.begin.n < NEEDED || x->c.go_on.n < NEEDED)) {
@@ -361,7 +380,7 @@ int cli_calibrate(struct cli *cli, int argc, char **argv)
 	if (x.file && outfile_open(&x.out, x.file, cli->force, &err))
 		return cli_report(&err);
 	rc = measure(&x, &err);
-	progress(&x, "");
+	progress_clear();
 	calibrate_daemon_end(&x.daemon);
 	rc = rc ? cli_report(&err) : tell(&x);
 	calibration_free(&x.c);

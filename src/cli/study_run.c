@@ -140,6 +140,7 @@ static int start(struct crew *c, unsigned threads)
 
 	if (!thread)
 		return -ENOMEM;
+	draw_bar(c);
 	while (n + 1 < threads && !pthread_create(&thread[n], NULL, work, c))
 		n++;
 	work(c); /* this thread is one of them, perhaps the only one */

@@ -15,7 +15,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import (BUILD, FERMATA, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need,  # noqa: E402
-                     need_cuda_shim)
+                     need_cuda_shim, on_terminal)
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 EXAMPLES = os.path.join(SOURCE, "examples", "bench")
@@ -95,6 +95,29 @@ def overload_shows_in_latency(stack):
     check(t["service_us"]["min"] >= 5000, t)
     d = one(*SIM, "--late", "drop", file)[2]["a"]
     check(d["arrivals"] == 300 and d["waiting"] <= 1 and d["dropped"] >= 200, d)
+
+
+def the_mean_is_of_what_the_percentiles_are_of(stack):
+    """Under overload a request takes long from when it was due, and as ever from its begin."""
+    line = bench(*SIM, workload(stack, task("a", rate("periodic", 1000), "five"))).stdout
+    found = re.search(r"^a +periodic +\d+ +\d+ +\d+ +[0-9.]+ +[0-9.]+ [mu]s +([0-9.]+) ms +([0-9.]+) ms ", line, re.M)
+    check(found, f"the line of its task: {line}")
+    mean, p50 = map(float, found.groups())
+    check(p50 / 3 < mean < 3 * p50 and mean > 20, f"MEAN {mean} ms, P50 {p50} ms")
+
+
+def progress_is_one_line_on_a_terminal(stack):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+    file = workload(stack, task("a" * 40, rate("periodic", 100)), seconds=1.5)
+    for more in [], ["--json"]:
+        status, out, shown = on_terminal([FERMATA, "bench", *SIM, *more, file], env=env)
+        check(status == 0 and out, f"{status}: {out} {shown}")
+        check("\n" not in shown and shown.endswith("\r\033[K"), f"it is not one line that goes: {shown!r}")
+        steps = shown.split("\r\033[K")
+        check(any(s.startswith("bench: measuring alone: aaa") for s in steps), f"{steps}")
+        check(any(re.fullmatch(r"bench: [01] s of 2: \d+ requests", s) for s in steps), f"{steps}")
+        check(all(len(s) < 60 for s in steps), f"longer than the terminal is wide: {steps}")
+    check(bench(*SIM, file).stderr == "", "progress where nobody sees it")
 
 
 def deadlines_and_relative_rates(stack):
@@ -412,6 +435,7 @@ def mistakes(stack):
 
 
 if __name__ == "__main__":
-    main(arrivals_are_of_the_seed, overload_shows_in_latency, deadlines_and_relative_rates, who_depends_on_others,
+    main(arrivals_are_of_the_seed, overload_shows_in_latency, the_mean_is_of_what_the_percentiles_are_of,
+         progress_is_one_line_on_a_terminal, deadlines_and_relative_rates, who_depends_on_others,
          as_disb_has_it, under_a_daemon, beside_each_other, opencl, cuda, drivers_of_others, killed_and_stuck, the_examples,
          mistakes)

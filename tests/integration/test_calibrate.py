@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, Fermata, check, cuda_env, main, need_cuda_shim  # noqa: E402
+from harness import FERMATA, Fermata, check, cuda_env, main, need_cuda_shim, on_terminal  # noqa: E402
 
 TASKS = {"unit": "ms", "tasks": [{"name": "a", "priority": 1, "cpu": 0, "period": 10 ** 7, "deadline": 10 ** 7,
                                   "cpu_time": 1, "segments": [{"total": 2, "misc": 1, "gpu": 1}]}]}
@@ -122,5 +122,16 @@ def nothing_is_left(stack):
     check("no directory can be made" in e and not os.listdir(long), e)
 
 
+def progress_is_one_line_on_a_terminal(stack):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+    status, out, shown = on_terminal([FERMATA, "calibrate", "--device", "sim", "--seconds", "2"], env=env)
+    check(status == 0 and out, f"{status}: {out} {shown}")
+    check("\n" not in shown and shown.endswith("\r\033[K"), f"it is not one line that goes: {shown!r}")
+    steps = shown.split("\r\033[K")
+    check([s for s in steps if "finding the length of commands, 0 of 2 s" in s], f"{steps}")
+    check(len({s for s in steps if s.startswith("calibrate: two programs under Fermata, ")}) > 1, f"it does not go on: {steps}")
+
+
 if __name__ == "__main__":
-    main(software_device, opencl, cuda, the_daemon_there, for_people, what_makes_no_sense, nothing_is_left)
+    main(progress_is_one_line_on_a_terminal, software_device, opencl, cuda, the_daemon_there, for_people,
+         what_makes_no_sense, nothing_is_left)

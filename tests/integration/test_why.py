@@ -374,6 +374,7 @@ def who_reads_no_hint_gets_none(stack):
     check(account(f, "job")["waited_ms"] == 0 and about(f, "job")[0]["advice"] == [], "under fifo nobody waits")
 
 
-main(who_waits_is_told_for_whom, in_words, alone, all_commands_count_the_same_waiting, errors_are_told, a_name_is_no_command, resumed, priority_helps,
+main(who_waits_is_told_for_whom, in_words, alone, all_commands_count_the_same_waiting, errors_are_told,
+     a_name_is_no_command, resumed, priority_helps,
      less_than_the_highest_helps, foreground_helps, a_deadline_helps, a_deadline_helps_at_one_of_many_places,
      shares_help, a_limit_is_a_cause, a_gang_waits_for_a_device, a_task_is_above_hints, who_reads_no_hint_gets_none)
