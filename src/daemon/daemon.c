@@ -196,6 +196,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	fm_list_init(&d->sessions);
 	fm_list_init(&d->controls);
 	fm_list_init(&d->pages);
+	quota_init(&d->quota, geteuid(), &quota_default_limits);
 	d->started = fm_now();
 	d->due = FM_NEVER;
 	prctl(PR_SET_TIMERSLACK, 1ul);
@@ -322,5 +323,6 @@ void daemon_free(struct daemon *d)
 	d->limits = NULL;
 	d->idle = sd_event_source_disable_unref(d->idle);
 	listen_close(d);
+	quota_free(&d->quota);
 	d->event = sd_event_unref(d->event);
 }

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "config.h"
+#include "quota.h"
 #include <jansson.h>
 #include <systemd/sd-event.h>
 
@@ -54,6 +55,7 @@ struct daemon {
 	struct fm_log log;
 	struct fm_log_limit troubles, departures;
 	struct audit audit;
+	struct quota quota;
 	struct config config;
 	struct shared_limits *limits;
 	const char *config_file; /* as named or found; NULL: none was looked for */

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "quota.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A user whose debt is longer has it for so long at most: a budget is no punishment. */
+#define DEBT_MAX (2 * FM_S)
+/* Users are few, but one may have many uids of his own (subuid(5)): from so many on those are
+ * looked for who can be forgotten. */
+#define SWEEP_FROM 64
+
+const struct quota_limits quota_default_limits = {
+	.most =
+		{
+			[QUOTA_HANDSHAKES] = 64,
+			[QUOTA_SESSIONS] = UINT64_MAX, /* limits.clients of the settings */
+			[QUOTA_CONTROLS] = 32,
+			[QUOTA_CLOSING] = 64,
+			[QUOTA_BYTES] = UINT64_C(64) << 20,
+		},
+	.budget =
+		{
+			[QUOTA_JOINS] = {.cost = 5, .burst_ns = 50 * FM_MS},
+			[QUOTA_MESSAGES] = {.cost = 5, .burst_ns = 2 * FM_MS},
+			[QUOTA_REPLIES] = {.cost = 10, .burst_ns = 100 * FM_MS},
+		},
+};
+
+void quota_init(struct quota *q, uid_t own, const struct quota_limits *limits)
+{
+	memset(q, 0, sizeof(*q));
+	q->limits = *limits;
+	q->own = own;
+	q->sweep_at = SWEEP_FROM;
+	q->rest.quota = q;
+	q->rest.uid = (uid_t)-1;
+	q->rest.limited = true;
+}
+
+/* Another thread that gives back the last thing does not touch it afterwards. */
+static bool is_forgettable(const struct quota_user *u, uint64_t now)
+{
+	if (u->refs)
+		return false;
+	for (unsigned i = 0; i < QUOTA_KINDS; i++)
+		if (quota_held(u, (enum quota_kind)i))
+			return false;
+	for (unsigned i = 0; i < QUOTA_WORKS; i++)
+		if (u->paid_at[i] > now)
+			return false;
+	return true;
+}
+
+static void sweep(struct quota *q, uint64_t now)
+{
+	for (unsigned i = 0; i < QUOTA_BUCKETS; i++) {
+		struct quota_user **at = &q->bucket[i];
+
+		while (*at) {
+			struct quota_user *u = *at;
+
+			if (!is_forgettable(u, now)) {
+				at = &u->next;
+				continue;
+			}
+			*at = u->next;
+			free(u);
+			q->n_users--;
+		}
+	}
+	q->sweep_at = FM_MAX(2 * q->n_users, (unsigned)SWEEP_FROM);
+}
+
+/* A thread that still closes something has yet to give it back. */
+void quota_free(struct quota *q)
+{
+	for (unsigned i = 0; i < QUOTA_BUCKETS; i++)
+		for (struct quota_user *u = q->bucket[i]; u; u = u->next)
+			u->refs = 0;
+	sweep(q, UINT64_MAX);
+}
+
+static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
+{
+	struct quota_user *u;
+
+	if (q->n_users >= FM_MIN(q->sweep_at, (unsigned)QUOTA_USERS))
+		sweep(q, now);
+	u = q->n_users < QUOTA_USERS ? calloc(1, sizeof(*u)) : NULL;
+	if (!u)
+		return &q->rest;
+	u->quota = q;
+	u->uid = uid;
+	u->limited = uid && uid != q->own;
+	u->next = q->bucket[uid % QUOTA_BUCKETS];
+	q->bucket[uid % QUOTA_BUCKETS] = u;
+	q->n_users++;
+	return u;
+}
+
+struct quota_user *quota_get(struct quota *q, uid_t uid, uint64_t now)
+{
+	struct quota_user *u = q->bucket[uid % QUOTA_BUCKETS];
+
+	while (u && u->uid != uid)
+		u = u->next;
+	u = u ? u : add(q, uid, now);
+	u->refs++;
+	return u;
+}
+
+void quota_put(struct quota_user *u)
+{
+	if (u)
+		u->refs--;
+}
+
+void quota_charge(struct quota_user *u, enum quota_kind kind, uint64_t n)
+{
+	atomic_fetch_add_explicit(&u->held[kind], n, memory_order_relaxed);
+}
+
+bool quota_take(struct quota_user *u, enum quota_kind kind, uint64_t n)
+{
+	uint64_t most = u->quota->limits.most[kind], held = quota_held(u, kind);
+
+	if (u->limited && (held > most || n > most - held))
+		return false;
+	quota_charge(u, kind, n);
+	return true;
+}
+
+void quota_give(struct quota_user *u, enum quota_kind kind, uint64_t n)
+{
+	atomic_fetch_sub_explicit(&u->held[kind], n, memory_order_release);
+}
+
+void quota_spend(struct quota_user *u, enum quota_work work, uint64_t ns, uint64_t now)
+{
+	uint64_t cost = u->quota->limits.budget[work].cost;
+	uint64_t at = FM_MAX(u->paid_at[work], now);
+
+	at = fm_add_sat(at, FM_MIN(ns, DEBT_MAX) * cost);
+	u->paid_at[work] = FM_MIN(at, fm_add_sat(now, DEBT_MAX));
+}
+
+uint64_t quota_debt(const struct quota_user *u, enum quota_work work, uint64_t now)
+{
+	const struct quota_budget *b = &u->quota->limits.budget[work];
+
+	if (!u->limited)
+		return 0;
+	return fm_sub_sat(u->paid_at[work], fm_add_sat(now, b->burst_ns * b->cost));
+}
