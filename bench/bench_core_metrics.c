@@ -49,13 +49,14 @@ static json_int_t page(struct daemon *d, const char *part, json_int_t after, str
 	static const struct peer root = {.steers = true};
 	uint64_t start = fm_now();
 	char request[128], *text;
+	struct listing *list;
 	json_int_t next;
 	json_t *reply;
 
 	snprintf(request, sizeof(request),
 		"{\"cmd\":\"metrics\",\"part\":\"%s\",\"after\":%" JSON_INTEGER_FORMAT "}", part,
 		after);
-	reply = command_run(d, &root, request, strlen(request));
+	reply = command_run(d, &root, request, strlen(request), &list);
 	text = json_dumps(reply, JSON_COMPACT);
 	must(text != NULL);
 	next = json_integer_value(json_object_get(reply, "next"));

@@ -133,6 +133,8 @@ struct fm_bdevice_info {
 };
 struct fm_bgroup *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
+/* The first whose id is above `after`, or NULL. */
+struct fm_bgroup *fm_bridge_group_after(struct fm_bridge *b, uint64_t after);
 uint64_t fm_bgroup_id(const struct fm_bgroup *g);
 void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
 /* What became of a group's hint `deadline`. A job is a stretch in which the group has work on a
@@ -159,6 +161,11 @@ void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bent_info *info), void *arg);
 void fm_bgroup_each_queue(
 	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
+/* A part of its queues: those with the lowest ids above `after`, in the order of their ids. Returns
+ * how many; fewer than FM_QUEUES_AT_ONCE: there are no more. */
+#define FM_QUEUES_AT_ONCE 32
+unsigned fm_bgroup_queues_after(
+	struct fm_bgroup *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE]);
 void fm_bridge_each_device(
 	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
 /* Calls that went through an XQueue, and calls that could not: of the group's clients; of all

@@ -13,6 +13,16 @@ struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *pr
 	return next == &b->groups ? NULL : fm_list_entry(next, struct fm_bgroup, link);
 }
 
+struct fm_bgroup *fm_bridge_group_after(struct fm_bridge *b, uint64_t after)
+{
+	struct fm_bgroup *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (fm_bgroup_id(g) > after)
+			return g;
+	return NULL;
+}
+
 uint64_t fm_bgroup_id(const struct fm_bgroup *g)
 {
 	return fm_sgroup_id(g->sgroup);
@@ -131,6 +141,43 @@ void fm_bgroup_each_queue(
 			fn(arg, &info);
 		}
 	}
+}
+
+/* Queues found so far, in the order of their ids. */
+struct lowest {
+	unsigned n;
+	struct queue *queue[FM_QUEUES_AT_ONCE];
+};
+
+static void lowest_add(struct lowest *l, struct queue *q)
+{
+	unsigned i = l->n;
+
+	if (l->n == FM_QUEUES_AT_ONCE) {
+		if (q->id > l->queue[--i]->id)
+			return;
+	} else {
+		l->n++;
+	}
+	for (; i > 0 && l->queue[i - 1]->id > q->id; i--)
+		l->queue[i] = l->queue[i - 1];
+	l->queue[i] = q;
+}
+
+unsigned fm_bgroup_queues_after(
+	struct fm_bgroup *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE])
+{
+	struct lowest l = {0};
+	struct queue *q;
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			if (q->id > after)
+				lowest_add(&l, q);
+	for (unsigned i = 0; i < l.n; i++)
+		queue_info(l.queue[i], &info[i]);
+	return l.n;
 }
 
 void fm_bridge_each_device(

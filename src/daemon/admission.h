@@ -39,7 +39,10 @@ int admission_check_policy(
 
 /* A reply, or NULL with err. */
 json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm_err *err);
-json_t *admission_tasks(struct daemon *d, const struct peer *p);
+json_t *admission_tasks(const struct daemon *d); /* without the tasks */
+/* The next one that the peer sees, with a number above *after, which becomes its number; NULL:
+ * there is none. */
+json_t *admission_task(struct daemon *d, const struct peer *p, uint64_t *after);
 /* Some of those with a number above *after, which moves on; has it come to the end? */
 bool admission_metrics(
 	struct daemon *d, const struct peer *p, uint64_t *after, unsigned n, json_t *list);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of tasks. Out of memory a reply lacks members. */
 #include "admission_internal.h"
+#include "base/clock.h"
 #include "reply.h"
 
 static json_t *ms_of(int64_t ns)
@@ -114,18 +115,23 @@ bool admission_metrics(
 	return true;
 }
 
-json_t *admission_tasks(struct daemon *d, const struct peer *p)
+json_t *admission_tasks(const struct daemon *d)
 {
-	const struct config_admission *c = &d->config.admission;
-	json_t *list = json_array();
-	uint64_t now = fm_now();
+	return json_pack("{s:b, s:s}", "ok", 1, "method",
+		fm_rta_method_name((enum fm_rta_method)d->config.admission.method));
+}
+
+json_t *admission_task(struct daemon *d, const struct peer *p, uint64_t *after)
+{
 	struct task *t;
 
-	fm_list_each (t, &d->admission->tasks, link)
-		if (peer_sees(p, t->owner->uid))
-			json_array_append_new(list, task_object(d, t, now));
-	return json_pack("{s:b, s:s, s:o}", "ok", 1, "method",
-		fm_rta_method_name((enum fm_rta_method)c->method), "tasks", list);
+	fm_list_each (t, &d->admission->tasks, link) {
+		if (t->id <= *after || !peer_sees(p, t->owner->uid))
+			continue;
+		*after = t->id;
+		return task_object(d, t, fm_now()) ?: json_null();
+	}
+	return NULL;
 }
 
 static json_t *misses_object(

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "listing.h"
 #include "trace.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +20,7 @@ struct request {
 	const json_t *body;
 	uint64_t now;
 	struct fm_err err;
+	struct listing *list; /* what follows in the reply, or NULL */
 };
 
 const char *command_code(int code)
@@ -93,10 +95,23 @@ static json_t *cmd_version(struct request *r)
 		d->config.strict);
 }
 
+/* NULL: out of memory. */
+static json_t *with_list(struct request *r, json_t *reply, struct listing *list)
+{
+	if (reply && list) {
+		r->list = list;
+		return reply;
+	}
+	json_decref(reply);
+	listing_free(list);
+	return NULL;
+}
+
 static json_t *cmd_ps(struct request *r)
 {
-	return report_groups(
-		r->daemon, r->peer, json_string_value(json_object_get(r->body, "target")), r->now);
+	const char *target = json_string_value(json_object_get(r->body, "target"));
+
+	return with_list(r, report_ps(r->daemon, r->now), listing_groups(r->daemon, target));
 }
 
 static json_t *cmd_stats(struct request *r)
@@ -198,9 +213,9 @@ static json_t *cmd_why(struct request *r)
 		return reply;
 	}
 	json_decref(reply);
-	reply = report_ps(r->daemon, r->peer, r->now);
+	reply = report_ps(r->daemon, r->now);
 	json_object_set_new(reply, "targets", st.ids);
-	return reply;
+	return with_list(r, reply, listing_groups(r->daemon, NULL));
 }
 
 /* A number as people would write it; "" for what is neither number nor string. */
@@ -383,7 +398,7 @@ static json_t *cmd_unadmit(struct request *r)
 
 static json_t *cmd_tasks(struct request *r)
 {
-	return admission_tasks(r->daemon, r->peer);
+	return with_list(r, admission_tasks(r->daemon), listing_tasks());
 }
 
 static json_t *cmd_metrics(struct request *r)
@@ -433,13 +448,15 @@ static json_t *dispatch(struct request *r)
 		"stats, admit, unadmit, tasks, metrics, trace");
 }
 
-json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size)
+json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size,
+	struct listing **list)
 {
 	struct request r = {.daemon = d, .peer = p, .now = fm_now()};
 	json_error_t error;
 	json_t *body = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
 	json_t *reply;
 
+	*list = NULL;
 	if (!json_is_object(body)) {
 		json_decref(body);
 		return refuse(&r, -EINVAL, body ? "the request is not an object" : error.text,
@@ -449,5 +466,6 @@ json_t *command_run(struct daemon *d, const struct peer *p, const char *text, si
 	reply = dispatch(&r);
 	audit_request(d, p, body, reply);
 	json_decref(body);
+	*list = r.list;
 	return reply;
 }

@@ -1,34 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Control connections: requests are lines in, replies lines out. While a reply waits to be read no
- * further request is: a slow reader costs one reply of memory, and after a while its connection.
+ * further request is, and no more of the reply is made than a part: a slow reader costs so much
+ * memory, and after a while its connection.
  */
 #include "base/clock.h"
 #include "trace.h"
+#include "turns.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define REQUEST_MAX      (64 * 1024)
-#define CONTROLS_PER_UID 32
-#define SLOW_US          (10 * 1000 * 1000)
-
-struct control {
-	struct fm_list link;
-	struct daemon *daemon;
-	int fd;
-	bool recorded; /* somebody else has the connection, by another descriptor */
-	sd_event_source *io, *slow;
-	struct peer peer;
-	char *in;
-	size_t in_len, in_cap;
-	char *out;
-	size_t out_len, out_sent;
-};
+#define REQUEST_MAX (64 * 1024)
+#define SEND_BUFFER (32 * 1024) /* in the kernel, for each connection */
+#define SLOW_US     (10 * 1000 * 1000)
 
 static void control_free(struct control *c)
 {
-	sd_event_source_disable_unref(c->io);
+	turns_end(c);
 	sd_event_source_disable_unref(c->slow);
 	fm_list_del(&c->link);
 	if (c->recorded)
@@ -36,7 +26,11 @@ static void control_free(struct control *c)
 	else
 		close_socket_aside(c->fd);
 	free(c->in);
-	free(c->out);
+	text_free(&c->out);
+	listing_free(c->list);
+	quota_give(c->user->books, QUOTA_BYTES, c->charged);
+	quota_give(c->user->books, QUOTA_CONTROLS, 1);
+	asker_put(c->user);
 	free(c);
 }
 
@@ -72,8 +66,8 @@ static int wait_for_peer(struct control *c)
 
 static int flush_out(struct control *c)
 {
-	while (c->out_sent < c->out_len) {
-		ssize_t n = send(c->fd, c->out + c->out_sent, c->out_len - c->out_sent,
+	while (c->out_sent < c->out.len) {
+		ssize_t n = send(c->fd, c->out.at + c->out_sent, c->out.len - c->out_sent,
 			MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
@@ -82,23 +76,10 @@ static int flush_out(struct control *c)
 			return errno == EAGAIN ? wait_for_peer(c) : -errno;
 		c->out_sent += (size_t)n;
 	}
-	free(c->out);
-	c->out = NULL;
-	c->out_len = c->out_sent = 0;
+	c->out.len = c->out_sent = 0;
+	if (!c->list)
+		text_free(&c->out);
 	return c->slow ? sd_event_source_set_enabled(c->slow, SD_EVENT_OFF) : 0;
-}
-
-static int reply(struct control *c, json_t *object)
-{
-	char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-
-	json_decref(object);
-	if (!text)
-		return -ENOMEM;
-	c->out_len = strlen(text) + 1;
-	c->out = text;
-	text[c->out_len - 1] = '\n'; /* in place of the NUL: the length is known */
-	return flush_out(c);
 }
 
 static json_t *too_long(void)
@@ -112,14 +93,40 @@ static char *line_end(const struct control *c)
 	return c->in_len ? memchr(c->in, '\n', c->in_len) : NULL;
 }
 
+/* The next part of the reply, if there is one, with its end. */
+static int reply(struct control *c, json_t *object)
+{
+	bool more = c->list;
+
+	if (object && more)
+		listing_begin(c->list, object, &c->out);
+	else if (!more)
+		text_json(&c->out, object);
+	if (more && !c->out.failed)
+		more = listing_step(c->list, c->daemon, &c->peer, &c->out);
+	if (!more) {
+		text_put(&c->out, "\n", 1);
+		listing_free(c->list);
+		c->list = NULL;
+	}
+	return c->out.failed ? -ENOMEM : flush_out(c);
+}
+
 static int answer_one(struct control *c, const char *end)
 {
 	size_t used = (size_t)(end - c->in) + 1;
-	int rc = reply(c, command_run(c->daemon, &c->peer, c->in, used - 1));
+	int rc = reply(c, command_run(c->daemon, &c->peer, c->in, used - 1, &c->list));
 
 	c->in_len -= used;
 	memmove(c->in, c->in + used, c->in_len);
-	return rc;
+	if (!c->in_len) {
+		free(c->in);
+		c->in = NULL;
+		c->in_cap = 0;
+	}
+	/* It asked for a recording, and is one now. An answer of one line goes out at once. */
+	c->recorded = trace_adopt(c->daemon, c->fd);
+	return c->recorded ? -ESHUTDOWN : rc;
 }
 
 static int grow(struct control *c)
@@ -157,30 +164,46 @@ static int take_input(struct control *c)
 	return 0;
 }
 
-/* One step an event, so that many requests on one connection do not hold up the scheduling: send
- * what waits, else answer one request, else read. A request that is there already needs the next
- * event. */
-static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
+/* What it holds is in the user's books. */
+static int charge(struct control *c)
 {
-	struct control *c = arg;
-	int rc = 0;
+	size_t held = c->in_cap + c->out.cap;
 
-	if (c->out)
-		rc = flush_out(c);
-	else if (!line_end(c))
-		rc = take_input(c);
-	if (rc >= 0 && !c->out && line_end(c))
-		rc = answer_one(c, line_end(c));
-	/* It asked for a recording, and is one now. An answer of one line goes out at once. */
-	c->recorded = trace_adopt(c->daemon, fd);
-	if (c->recorded)
-		rc = -ESHUTDOWN;
+	if (held > c->charged && !quota_take(c->user->books, QUOTA_BYTES, held - c->charged)) {
+		fm_log_limited(&c->daemon->log, &c->daemon->troubles, LOG_NOTICE,
+			"user %u has too many unread replies: pid %d dropped", c->peer.uid,
+			(int)c->peer.pid);
+		return -EDQUOT;
+	}
+	if (held < c->charged)
+		quota_give(c->user->books, QUOTA_BYTES, c->charged - held);
+	c->charged = held;
+	return 0;
+}
+
+/* One step is done: what comes next? */
+static void go_on(struct control *c, int rc)
+{
 	if (rc >= 0)
-		rc = sd_event_source_set_io_events(
-			c->io, c->out || line_end(c) ? EPOLLOUT : EPOLLIN);
+		rc = charge(c);
+	if (rc >= 0 && c->out.len)
+		rc = turns_watch(c, EPOLLOUT);
+	else if (rc >= 0 && (c->list || line_end(c)))
+		turns_ready(c);
+	else if (rc >= 0)
+		rc = turns_watch(c, EPOLLIN);
 	if (rc < 0)
 		control_free(c);
-	return 0;
+}
+
+void control_io(struct control *c)
+{
+	go_on(c, c->out.len ? flush_out(c) : take_input(c));
+}
+
+void control_step(struct control *c)
+{
+	go_on(c, c->list ? reply(c, NULL) : answer_one(c, line_end(c)));
 }
 
 void control_settings(struct daemon *d)
@@ -191,29 +214,38 @@ void control_settings(struct daemon *d)
 		peer_of(d, c->fd, &c->peer);
 }
 
-static bool over_limit(const struct daemon *d, const struct peer *p)
+/* Those who may steer everything are counted, and not limited. */
+static bool take_place(struct control *c)
 {
-	struct control *c;
-	unsigned n = 0;
-
-	fm_list_each (c, &d->controls, link)
-		if (c->peer.uid == p->uid)
-			n++;
-	return !p->steers && n >= CONTROLS_PER_UID;
+	if (!c->peer.steers)
+		return quota_take(c->user->books, QUOTA_CONTROLS, 1);
+	quota_charge(c->user->books, QUOTA_CONTROLS, 1);
+	return true;
 }
 
+/* Without memory, or beyond what the user may have, it is closed. */
 void control_accept(struct daemon *d, int fd)
 {
+	const int size = SEND_BUFFER;
 	struct control *c = calloc(1, sizeof(*c));
 
-	if (!c || peer_of(d, fd, &c->peer) || over_limit(d, &c->peer)) {
+	if (c && !peer_of(d, fd, &c->peer))
+		c->user = asker_get(d, c->peer.uid);
+	if (c && c->user && !take_place(c)) {
+		asker_put(c->user);
+		c->user = NULL;
+	}
+	if (!c || !c->user) {
 		free(c);
 		close_socket_aside(fd);
 		return;
 	}
 	c->daemon = d;
 	c->fd = fd;
+	fm_list_init(&c->in_ready);
 	fm_list_add_tail(&d->controls, &c->link);
-	if (sd_event_add_io(d->event, &c->io, fd, EPOLLIN, on_io, c) < 0)
+	if (!c->peer.steers)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	if (turns_watch(c, EPOLLIN))
 		control_free(c);
 }

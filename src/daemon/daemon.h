@@ -88,6 +88,7 @@ struct daemon {
 	struct tracing *tracing; /* trace.h */
 
 	struct fm_list sessions, controls;
+	struct turns *turns;  /* turns.h */
 	struct fm_list pages; /* strict.h */
 	unsigned n_sessions, n_pages;
 };
@@ -120,6 +121,12 @@ void session_settings(struct daemon *d);
 void control_settings(struct daemon *d);
 void control_accept(struct daemon *d, int fd);
 void control_free_all(struct daemon *d);
+
+/* turns.c: after the listeners are watched; after each turn of the loop. */
+#define PRIORITY_CONTROL (SD_EVENT_PRIORITY_NORMAL + 10)
+int turns_new(struct daemon *d);
+void turns_check(struct daemon *d);
+void turns_free(struct daemon *d);
 
 /* access.c */
 int peer_of(struct daemon *d, int fd, struct peer *p);
@@ -156,8 +163,11 @@ bool audit_admit(struct daemon *d, const struct peer *p, bool ok); /* is there r
 void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *err);
 void audit_flush(struct daemon *d);
 
-/* command.c: one request, a JSON object in text; the reply is a new object, NULL out of memory. */
-json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size);
+/* command.c: one request, a JSON object in text; the reply is a new object, NULL out of memory.
+ * *list: what is to follow in it, or NULL (listing.h). */
+struct listing;
+json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size,
+	struct listing **list);
 const char *command_code(int code); /* "EPERM" for -EPERM */
 
 /* metrics.c: for those who collect numbers, a page at a time. NULL: err. */
@@ -167,9 +177,7 @@ json_t *metrics_page(
 json_t *metrics_histogram(const struct fm_hist *h);
 
 /* report.c: the parts of replies. */
-json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now);
-/* target: of these groups alone, or NULL. */
-json_t *report_groups(struct daemon *d, const struct peer *p, const char *target, uint64_t now);
+json_t *report_ps(struct daemon *d, uint64_t now); /* without the groups */
 json_t *report_devices(struct daemon *d, uint64_t now);
 /* All waiting, also for a group before it that has not come to rest. */
 uint64_t report_waited(const struct fm_account *a);

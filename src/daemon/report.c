@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What replies are made of. */
+#include "report.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/user.h"
-#include "daemon.h"
 #include "reply.h"
 #include <inttypes.h>
 #include <string.h>
@@ -13,13 +13,6 @@ struct walk {
 	json_t *list;
 	uint64_t now;
 	const struct peer *peer;
-};
-
-/* Users named in one reply. */
-struct names {
-	unsigned n;
-	uid_t uid[16];
-	json_t *name[16];
 };
 
 static json_t *user_name(struct names *names, uid_t uid)
@@ -102,9 +95,8 @@ static json_t *levels_array(uint32_t levels)
 	return a;
 }
 
-static void add_queue(void *arg, const struct fm_bqueue_info *i)
+json_t *report_queue(const struct fm_bqueue_info *i)
 {
-	struct walk *w = arg;
 	json_t *o = json_object();
 
 	set(o, "id", json_sprintf("q%u", i->id));
@@ -121,7 +113,7 @@ static void add_queue(void *arg, const struct fm_bqueue_info *i)
 	set(o, "held_ms", ms(i->held_ns));
 	set(o, "interrupts", number(i->interrupts));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
-	json_array_append_new(w->list, o);
+	return o;
 }
 
 void report_coverage(json_t *o, struct fm_bcoverage c)
@@ -164,14 +156,13 @@ static json_t *calls_array(struct fm_bgroup *g)
 	return list;
 }
 
-static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
-	const struct peer *p, struct names *names, uint64_t now)
+json_t *report_group(struct fm_bgroup *g, const struct fm_bgroup_info *i, const struct peer *p,
+	struct names *names, uint64_t now)
 {
-	struct walk ents = {json_array(), now, p}, queues = {json_array(), now, p};
+	struct walk ents = {json_array(), now, p};
 	json_t *o = json_object();
 
 	fm_bgroup_each_ent(g, now, add_ent, &ents);
-	fm_bgroup_each_queue(g, add_queue, &queues);
 	set(o, "name", json_string(i->name));
 	set(o, "id", number(i->id));
 	set(o, "uid", json_integer(i->uid));
@@ -184,7 +175,6 @@ static json_t *group_object(struct fm_bgroup *g, const struct fm_bgroup_info *i,
 	report_coverage(o, fm_bgroup_coverage(g));
 	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);
-	set(o, "queues", queues.list);
 	return o;
 }
 
@@ -332,48 +322,15 @@ json_t *report_available(const struct daemon *d)
 	return f.list;
 }
 
-struct wanted {
-	const struct peer *peer;
-	json_t *groups;
-	struct names names;
-	uint64_t now;
-};
-
-static int add_group(void *arg, struct fm_bgroup *g)
+json_t *report_ps(struct daemon *d, uint64_t now)
 {
-	struct wanted *w = arg;
-	struct fm_bgroup_info info;
-
-	fm_bgroup_info(g, &info);
-	if (peer_sees(w->peer, info.uid))
-		json_array_append_new(
-			w->groups, group_object(g, &info, w->peer, &w->names, w->now));
-	return 0;
-}
-
-json_t *report_groups(struct daemon *d, const struct peer *p, const char *target, uint64_t now)
-{
-	struct wanted w = {.peer = p, .groups = json_array(), .now = now};
 	json_t *o = json_object();
-	struct fm_bgroup *g = NULL;
 
-	if (target)
-		fm_bridge_target(d->bridge, target, add_group, &w);
-	while (!target && (g = fm_bridge_group_next(d->bridge, g)))
-		add_group(&w, g);
-	while (w.names.n)
-		json_decref(w.names.name[--w.names.n]);
 	set(o, "ok", json_true());
 	set(o, "at_ms", ms(now));
 	set(o, "policy", report_policy(d));
 	set(o, "devices", report_devices(d, now));
-	set(o, "groups", w.groups);
 	return o;
-}
-
-json_t *report_ps(struct daemon *d, const struct peer *p, uint64_t now)
-{
-	return report_groups(d, p, NULL, now);
 }
 
 long report_rss_kib(void)

@@ -3,6 +3,7 @@
  * why not, and a stranger never changes what is not his. */
 #include "base/clock.h"
 #include "daemon/admission.h"
+#include "daemon/listing.h"
 #include "daemon/trace.h"
 #include <string.h>
 #include <unistd.h>
@@ -31,9 +32,35 @@ static void populate(struct daemon *d, struct fm_board *board)
 	must(!fm_bridge_message(d->bridge, c, &m, fm_now(), NULL));
 }
 
+/* As it is sent, whole. */
+static json_t *whole(struct daemon *d, const struct peer *p, json_t *head, struct listing *list)
+{
+	struct text text = {0};
+	json_t *reply;
+
+	if (!list)
+		return head;
+	listing_begin(list, head, &text);
+	while (listing_step(list, d, p, &text))
+		;
+	must(!text.failed);
+	reply = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
+	text_free(&text);
+	listing_free(list);
+	return reply;
+}
+
+static json_t *answer(struct daemon *d, const struct peer *p, const char *line, size_t size)
+{
+	struct listing *list;
+	json_t *head = command_run(d, p, line, size, &list);
+
+	return whole(d, p, head, list);
+}
+
 static void ask(struct daemon *d, const struct peer *p, const char *line, size_t size)
 {
-	json_t *reply = command_run(d, p, line, size), *error;
+	json_t *reply = answer(d, p, line, size), *error;
 	char *text;
 
 	must(json_is_object(reply));
@@ -64,7 +91,8 @@ static void unchanged(struct daemon *d)
 static void kept(struct daemon *d)
 {
 	static const struct peer root = {.steers = true};
-	json_t *reply = admission_tasks(d, &root), *t;
+	static const char tasks[] = "{\"cmd\":\"tasks\"}";
+	json_t *reply = answer(d, &root, tasks, strlen(tasks)), *t;
 	size_t i;
 
 	json_array_foreach (json_object_get(reply, "tasks"), i, t) {

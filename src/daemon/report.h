@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of replies that lists are made of (listing.c). Out of memory they lack members. */
+#pragma once
+#include "daemon.h"
+
+/* Users named in one reply. */
+struct names {
+	unsigned n;
+	uid_t uid[16];
+	json_t *name[16];
+};
+
+/* A group without its queues, and a queue. */
+json_t *report_group(struct fm_bgroup *g, const struct fm_bgroup_info *i, const struct peer *p,
+	struct names *names, uint64_t now);
+json_t *report_queue(const struct fm_bqueue_info *i);
