@@ -11,7 +11,9 @@
 #include "daemon.h"
 #include "trace/trace.h"
 
-#define TRACE_RECORDINGS 8
+/* One place is kept for root. */
+#define TRACE_SHARED     8
+#define TRACE_RECORDINGS (TRACE_SHARED + 1)
 #define TRACE_PER_USER   2
 #define TRACE_GROUPS     16
 #define TRACE_QUEUED     (4u << 20) /* bytes that may wait to be read by who records */

@@ -133,22 +133,25 @@ static int parse_groups(struct recording *r, const json_t *groups, struct fm_err
 	return 0;
 }
 
-/* A place among the few: in bits of a word. */
+/* A place among the few: in bits of a word. Root takes its own first. */
 static int take_place(struct tracing *t, struct recording *r, struct fm_err *err)
 {
-	unsigned mine = 0, free_at = TRACE_RECORDINGS;
+	bool root = !r->peer.uid;
+	unsigned mine = 0;
 
-	for (unsigned i = TRACE_RECORDINGS; i-- > 0;) {
-		if (!t->recording[i])
-			free_at = i;
-		else
-			mine += t->recording[i]->peer.uid == r->peer.uid;
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
+		mine += t->recording[i] && t->recording[i]->peer.uid == r->peer.uid;
+	if (!root && r->peer.uid != geteuid() && mine >= TRACE_PER_USER) {
+		fm_err_set(err, -EDQUOT, "%u recordings of yours are under way, the limit", mine);
+		return fm_err_hint(err, "end one of them first");
 	}
-	r->index = free_at;
-	if (free_at < TRACE_RECORDINGS && (r->peer.steers || mine < TRACE_PER_USER))
+	r->index = root && !t->recording[TRACE_SHARED] ? TRACE_SHARED : 0;
+	while (r->index < TRACE_SHARED && t->recording[r->index])
+		r->index++;
+	if ((r->index < TRACE_SHARED || root) && !t->recording[r->index])
 		return 0;
 	fm_err_set(err, -EBUSY, "too many recordings are under way");
-	return fm_err_hint(err, "end another one first");
+	return fm_err_hint(err, "wait until another one has ended");
 }
 
 static int make(struct tracing *t, const struct peer *p, const json_t *body, struct recording **out,
