@@ -45,7 +45,8 @@ struct fm_admit_spec {
 	size_t segments;
 	int64_t epsilon; /* of the machine, if it knows; FM_RTA_UNSET */
 	enum fm_overrun overrun;
-	void *data; /* for the host */
+	uint32_t user; /* whose it is */
+	void *data;    /* for the host */
 };
 
 struct fm_admit_host {
@@ -99,8 +100,9 @@ void fm_atask_edge(struct fm_admit *a, struct fm_atask *t, bool busy, bool decla
 	uint64_t now);
 /* Its group is suspended by hand, or not any more: that explains a late job. */
 void fm_atask_suspended(struct fm_atask *t, bool suspended, uint64_t now);
-/* Somebody let go of the device so long after being told. */
-void fm_admit_rested(struct fm_admit *a, const char *who, uint64_t took, uint64_t at);
+/* A group of that user let go of the device so long after being told. */
+void fm_admit_rested(
+	struct fm_admit *a, const char *who, uint32_t user, uint64_t took, uint64_t at);
 
 uint64_t fm_admit_next(const struct fm_admit *a);
 void fm_admit_run(struct fm_admit *a, uint64_t now);
@@ -114,6 +116,7 @@ struct fm_atask_info {
 	uint64_t misses;                           /* jobs that ended after their deadline */
 	const struct fm_hist *response;            /* NULL: no job ended yet */
 	const char *why;                           /* of the last violation; "": none */
+	const char *why_own; /* the same, without names of what belongs to others than its user */
 };
 void fm_atask_info(const struct fm_admit *a, const struct fm_atask *t, uint64_t now,
 	struct fm_atask_info *info);

@@ -39,7 +39,7 @@ struct fm_atask {
 
 	uint64_t jobs, overruns, violations, misses;
 	struct fm_hist *response;
-	char why[FM_ADMIT_WHY];
+	char why[FM_ADMIT_WHY], why_own[FM_ADMIT_WHY];
 };
 
 struct fm_admit {
@@ -56,6 +56,7 @@ struct fm_admit {
 
 	/* The last stop that took longer than epsilon. */
 	char late_who[FM_ADMIT_NAME];
+	uint32_t late_user;
 	uint64_t late_ns, late_at;
 };
 

@@ -71,30 +71,46 @@ static void arm_at(struct fm_admit *a, struct fm_atask *t, uint64_t next)
 		fm_heap_push(&a->due, &t->due, next);
 }
 
-static const char *guilty_task(const struct fm_admit *a, const struct fm_atask *t)
+static const struct fm_admit_spec *guilty_task(const struct fm_admit *a, const struct fm_atask *t)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const struct fm_atask *h = a->task[i];
 
 		if (h != t && h->place > t->place && h->overruns &&
 			(h->over || h->overran_at >= t->began))
-			return h->spec.name;
+			return &h->spec;
 	}
 	return NULL;
+}
+
+/* What the user of the task may be told. */
+static void hide_why(
+	const struct fm_admit *a, struct fm_atask *t, const struct fm_admit_spec *guilty, bool late)
+{
+	if (guilty && guilty->user != t->spec.user)
+		snprintf(t->why_own, sizeof(t->why_own), "overrun of a task of another user");
+	else if (late && a->late_user != t->spec.user)
+		snprintf(t->why_own, sizeof(t->why_own),
+			"a group of another user let go of the device %.3f ms after its gates "
+			"closed",
+			(double)a->late_ns / 1e6);
+	else
+		snprintf(t->why_own, sizeof(t->why_own), "%s", t->why);
 }
 
 /* The likeliest first. */
 static void find_why(const struct fm_admit *a, struct fm_atask *t)
 {
-	const char *guilty = guilty_task(a, t);
+	const struct fm_admit_spec *guilty = NULL;
+	bool late = false;
 
 	if (t->overruns && t->overran_at >= t->began)
 		snprintf(t->why, sizeof(t->why), "it used more of the device than it had declared");
 	else if (t->suspended || (t->suspended_to && t->suspended_to >= t->began))
 		snprintf(t->why, sizeof(t->why), "its group was suspended by hand");
-	else if (guilty)
-		snprintf(t->why, sizeof(t->why), "overrun of task %s", guilty);
-	else if (a->late_at && a->late_at >= t->began)
+	else if ((guilty = guilty_task(a, t)))
+		snprintf(t->why, sizeof(t->why), "overrun of task %s", guilty->name);
+	else if ((late = a->late_at && a->late_at >= t->began))
 		snprintf(t->why, sizeof(t->why),
 			"%s let go of the device %.3f ms after its gates closed", a->late_who,
 			(double)a->late_ns / 1e6);
@@ -103,6 +119,7 @@ static void find_why(const struct fm_admit *a, struct fm_atask *t)
 	else
 		snprintf(t->why, sizeof(t->why),
 			"not by the device: its processor, or more segments than it had declared");
+	hide_why(a, t, guilty, late);
 }
 
 static void violated(struct fm_admit *a, struct fm_atask *t, uint64_t took, bool ended)
@@ -184,11 +201,12 @@ void fm_atask_suspended(struct fm_atask *t, bool suspended, uint64_t now)
 	t->suspended = suspended;
 }
 
-void fm_admit_rested(struct fm_admit *a, const char *who, uint64_t took, uint64_t at)
+void fm_admit_rested(struct fm_admit *a, const char *who, uint32_t user, uint64_t took, uint64_t at)
 {
 	if (!a->n || took <= (uint64_t)FM_MAX(a->epsilon, INT64_C(0)))
 		return;
 	snprintf(a->late_who, sizeof(a->late_who), "%s", who);
+	a->late_user = user;
 	a->late_ns = took;
 	a->late_at = at;
 }
@@ -289,7 +307,8 @@ void fm_atask_info(const struct fm_admit *a, const struct fm_atask *t, uint64_t 
 		.violations = t->violations,
 		.misses = t->misses,
 		.response = t->response,
-		.why = t->why};
+		.why = t->why,
+		.why_own = t->why_own};
 	if (t->period_at != FM_NEVER)
 		info->used = used_since(a, t, now, &devices);
 }

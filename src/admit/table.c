@@ -234,9 +234,11 @@ static int make_set(
 			.at_least = a->grows ? t->bound : 0};
 	}
 	rc = fm_rta_new(rta, &set, &fault);
-	if (rc && fault.task != FM_RTA_NONE)
+	if (rc && fault.task != FM_RTA_NONE && !a->task[fault.task]->admitted)
 		return fm_err_set(err, rc, "task '%s': %s %s", a->task[fault.task]->spec.name,
 			fault.field, fault.reason);
+	if (rc == -EINVAL)
+		return fm_err_set(err, rc, "a task that is admitted does not go with these");
 	return rc ? fm_err_set(err, rc, "out of memory for the analysis") : 0;
 }
 

@@ -192,7 +192,9 @@ void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
 unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
- * "qN". Calls fn for each; returns how many. */
+ * "qN". Calls fn for each; returns how many. fn returns 0; FM_TARGET_NOT: as if this group were not
+ * there; anything else: it was the last. */
+#define FM_TARGET_NOT 1
 int fm_bridge_target(struct fm_bridge *b, const char *target,
 	int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
 /* Set a hint within the limits of who asks (NULL: none); -EPERM outside. Suspend, resume. */

@@ -366,14 +366,15 @@ int fm_bridge_target(struct fm_bridge *b, const char *target,
 	static bool (*const matches[])(const struct fm_bgroup *, const char *) = {
 		has_pid, has_queue, has_name};
 	struct fm_bgroup *g;
-	int n = 0;
+	int n = 0, rc;
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(matches) && !n; i++) {
 		fm_list_each (g, &b->groups, link) {
 			if (!matches[i](g, target))
 				continue;
-			n++;
-			if (fn(arg, g))
+			rc = fn(arg, g);
+			n += rc != FM_TARGET_NOT;
+			if (rc && rc != FM_TARGET_NOT)
 				return n;
 		}
 	}

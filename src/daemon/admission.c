@@ -87,7 +87,7 @@ static void on_rested(void *ctx, const struct fm_bgroup *g, uint64_t took, uint6
 	if (!fm_admit_count(d->admission->admit))
 		return;
 	fm_bgroup_info(g, &info);
-	fm_admit_rested(d->admission->admit, info.name, took, at);
+	fm_admit_rested(d->admission->admit, info.name, info.uid, took, at);
 }
 
 /* What the control wants to be done. */
@@ -335,6 +335,7 @@ static int make_tasks(struct owner *o, struct admission_request *r, struct task 
 		snprintf(t->name, sizeof(t->name), "%s", r->wish[i].spec.name);
 		snprintf(t->group_name, sizeof(t->group_name), "%s", r->wish[i].group);
 		r->wish[i].spec.data = t;
+		r->wish[i].spec.user = o->uid;
 	}
 	return 0;
 }

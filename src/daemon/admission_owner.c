@@ -91,18 +91,22 @@ static int uid_of(pid_t pid, int pidfd, uid_t *uid)
 	return 0;
 }
 
+/* The same whether there is no such process or it is another's: who asks does not learn which. */
+static int no_process(pid_t pid, struct fm_err *err)
+{
+	fm_err_set(err, -ESRCH, "there is no process %d for which you may have tasks", (int)pid);
+	return fm_err_hint(err, "ask its owner, or somebody who may steer all groups");
+}
+
 static int check_owner(const struct peer *p, pid_t pid, int pidfd, uid_t *uid, struct fm_err *err)
 {
 	if (pid == p->pid) {
 		*uid = p->uid;
 		return 0;
 	}
-	if (uid_of(pid, pidfd, uid))
-		return fm_err_set(err, -ESRCH, "there is no process %d", (int)pid);
-	if (peer_sees(p, *uid))
-		return 0;
-	fm_err_set(err, -EPERM, "process %d belongs to another user", (int)pid);
-	return fm_err_hint(err, "ask its owner, or somebody who may steer all groups");
+	if (uid_of(pid, pidfd, uid) || !peer_sees(p, *uid))
+		return no_process(pid, err);
+	return 0;
 }
 
 static struct owner *owner_find(const struct daemon *d, pid_t pid)
@@ -123,6 +127,8 @@ int owner_get(
 	uid_t uid = 0;
 	int rc;
 
+	if (pidfd < 0 && pid > 0 && errno == ESRCH)
+		return no_process(pid, err);
 	if (pidfd < 0)
 		return fm_err_set(err, -ESRCH, "process %d cannot be watched: %s", (int)pid,
 			pid > 0 ? strerror(errno) : "it has no number here");

@@ -37,7 +37,8 @@ static const char *state_name(const struct task *t, const struct fm_atask_info *
 	return t->group ? names[i->state] : "absent";
 }
 
-static json_t *task_object(struct daemon *d, const struct task *t, uint64_t now)
+static json_t *task_object(
+	struct daemon *d, const struct peer *p, const struct task *t, uint64_t now)
 {
 	struct fm_bgroup_info group;
 	struct fm_atask_info i;
@@ -67,7 +68,7 @@ static json_t *task_object(struct daemon *d, const struct task *t, uint64_t now)
 	set(o, "overruns", json_integer((json_int_t)i.overruns));
 	set(o, "violations", json_integer((json_int_t)i.violations));
 	set(o, "misses", json_integer((json_int_t)i.misses));
-	set(o, "why", i.why[0] ? json_string(i.why) : json_null());
+	set(o, "why", i.why[0] ? json_string(p->steers ? i.why : i.why_own) : json_null());
 	return o;
 }
 
@@ -129,7 +130,7 @@ json_t *admission_task(struct daemon *d, const struct peer *p, uint64_t *after)
 		if (t->id <= *after || !peer_sees(p, t->owner->uid))
 			continue;
 		*after = t->id;
-		return task_object(d, t, fm_now()) ?: json_null();
+		return task_object(d, p, t, fm_now()) ?: json_null();
 	}
 	return NULL;
 }

@@ -150,13 +150,26 @@ static bool steers(const char *cmd, const json_t *request)
 	return !strcmp(cmd, "policy") && json_object_get(request, "name");
 }
 
-void audit_request(
-	struct daemon *d, const struct peer *p, const json_t *request, const json_t *reply)
+/* Returns the name of the error. */
+static const char *put_reason(struct field *why, const json_t *error, const char *forbidden)
+{
+	if (!forbidden) {
+		put(why, json_string_value(json_object_get(error, "text")));
+		return json_string_value(json_object_get(error, "code")) ?: "EIO";
+	}
+	put(why, "'");
+	put(why, forbidden);
+	put(why, "' belongs to another user");
+	return "EPERM";
+}
+
+void audit_request(struct daemon *d, const struct peer *p, const json_t *request,
+	const json_t *reply, bool forbidden)
 {
 	const char *cmd = json_string_value(json_object_get(request, "cmd"));
 	struct field target = {0}, set = {0}, groups = {0}, why = {0};
-	const json_t *error = json_object_get(reply, "error");
 	bool ok = json_is_true(json_object_get(reply, "ok"));
+	const char *code;
 
 	if (!cmd || !steers(cmd, request) || !audit_admit(d, p, ok))
 		return;
@@ -164,14 +177,15 @@ void audit_request(
 	put(&target, json_string_value(json_object_get(request, "task")));
 	put_settings(&set, request);
 	put_groups(&groups, reply);
-	put(&why, json_string_value(json_object_get(error, "text")));
+	code = put_reason(&why, json_object_get(reply, "error"), forbidden ? target.text : NULL);
 	fm_log(&d->log, LOG_NOTICE,
-		"audit: uid=%u pid=%d cmd=%s%s%.128s%s%s%.300s%s%s%.200s%s result=%s%s%.200s%s", p->uid,
-		(int)p->pid, cmd, target.len ? " target=\"" : "", target.text,
+		"audit: uid=%u pid=%d cmd=%s%s%.128s%s%s%.300s%s%s%.200s%s result=%s%s%.200s%s",
+		p->uid, (int)p->pid, cmd, target.len ? " target=\"" : "", target.text,
 		target.len ? "\"" : "", set.len ? " set=\"" : "", set.text, set.len ? "\"" : "",
 		groups.len ? " groups=\"" : "", groups.text, groups.len ? "\"" : "",
 		json_is_false(json_object_get(reply, "admitted")) ? "refused"
-		: ok ? "ok" : json_string_value(json_object_get(error, "code")) ?: "EIO",
+		: ok                                              ? "ok"
+								  : code,
 		why.len ? " why=\"" : "", why.text, why.len ? "\"" : "");
 }
 

@@ -20,6 +20,7 @@ struct request {
 	const json_t *body;
 	uint64_t now;
 	struct fm_err err;
+	bool forbidden;       /* the target is another user's: the log tells, the reply does not */
 	struct listing *list; /* what follows in the reply, or NULL */
 };
 
@@ -111,7 +112,8 @@ static json_t *cmd_ps(struct request *r)
 {
 	const char *target = json_string_value(json_object_get(r->body, "target"));
 
-	return with_list(r, report_ps(r->daemon, r->now), listing_groups(r->daemon, target));
+	return with_list(
+		r, report_ps(r->daemon, r->now), listing_groups(r->daemon, r->peer, target));
 }
 
 static json_t *cmd_stats(struct request *r)
@@ -124,7 +126,7 @@ struct steering {
 	struct request *request;
 	int (*apply)(struct steering *st, struct fm_bgroup *g);
 	json_t *names, *ids;
-	unsigned forbidden;
+	bool forbidden; /* the target is somebody else's */
 	int rc;
 
 	bool suspend;
@@ -142,8 +144,8 @@ static int steer_group(void *arg, struct fm_bgroup *g)
 
 	fm_bgroup_info(g, &info);
 	if (!peer_sees(st->request->peer, info.uid)) {
-		st->forbidden++;
-		return 0;
+		st->forbidden = true;
+		return FM_TARGET_NOT;
 	}
 	st->rc = st->apply(st, g);
 	if (!st->rc)
@@ -154,27 +156,27 @@ static int steer_group(void *arg, struct fm_bgroup *g)
 static json_t *steer(struct request *r, struct steering *st)
 {
 	const char *target = json_string_value(json_object_get(r->body, "target"));
-	int n;
 
 	if (!target || !*target || strlen(target) > TARGET_MAX)
 		return refuse(r, -EINVAL, "the request names no target",
 			"give a group's name, a pid or a queue such as q1 as \"target\"");
 	st->request = r;
 	st->names = json_array();
-	n = fm_bridge_target(r->daemon->bridge, target, steer_group, st);
+	fm_bridge_target(r->daemon->bridge, target, steer_group, st);
 	if (!st->rc && json_array_size(st->names))
 		return json_pack("{s:b, s:o}", "ok", 1, "groups", st->names);
 	json_decref(st->names);
 	if (st->rc)
 		return error_reply(&r->err);
-	if (!n) {
-		fm_err_set(&r->err, -ENOENT, "no group, process or queue '%s'", target);
+	r->forbidden = st->forbidden;
+	fm_err_set(&r->err, -ENOENT, "no group, process or queue '%s'", target);
+	if (r->peer->steers)
 		fm_err_hint(&r->err, "fermata ps lists them");
-		return error_reply(&r->err);
-	}
-	fm_err_set(&r->err, -EPERM, "'%s' belongs to another user", target);
-	fm_err_hint(&r->err, "ask its owner, root, or a member of the group '%s'",
-		r->daemon->config.access_group);
+	else
+		fm_err_hint(&r->err,
+			"fermata ps lists yours; others are steered by their owner, root, and "
+			"members of the group '%s'",
+			r->daemon->config.access_group);
 	return error_reply(&r->err);
 }
 
@@ -215,7 +217,7 @@ static json_t *cmd_why(struct request *r)
 	json_decref(reply);
 	reply = report_ps(r->daemon, r->now);
 	json_object_set_new(reply, "targets", st.ids);
-	return with_list(r, reply, listing_groups(r->daemon, NULL));
+	return with_list(r, reply, listing_groups(r->daemon, r->peer, NULL));
 }
 
 /* A number as people would write it; "" for what is neither number nor string. */
@@ -464,7 +466,7 @@ json_t *command_run(struct daemon *d, const struct peer *p, const char *text, si
 	}
 	r.body = body;
 	reply = dispatch(&r);
-	audit_request(d, p, body, reply);
+	audit_request(d, p, body, reply, r.forbidden);
 	json_decref(body);
 	*list = r.list;
 	return reply;

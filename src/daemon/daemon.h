@@ -157,8 +157,9 @@ bool lookup_id(const char *name, bool group, uint32_t *id);
 
 /* audit.c: a line for each attempt to steer, so many for each user and second; what goes beyond is
  * counted, and the count is written a second later. */
-void audit_request(
-	struct daemon *d, const struct peer *p, const json_t *request, const json_t *reply);
+/* forbidden: the target belongs to another user, which the reply does not say. */
+void audit_request(struct daemon *d, const struct peer *p, const json_t *request,
+	const json_t *reply, bool forbidden);
 bool audit_admit(struct daemon *d, const struct peer *p, bool ok); /* is there room for a line? */
 void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *err);
 void audit_flush(struct daemon *d);

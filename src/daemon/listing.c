@@ -156,8 +156,8 @@ static void begin_group(
 	l->queue = 0;
 }
 
-static bool groups_step(struct listing *l, struct daemon *d, const struct peer *p, struct text *to,
-	uint64_t until)
+static bool groups_step(
+	struct listing *l, struct daemon *d, const struct peer *p, struct text *to, uint64_t until)
 {
 	struct fm_bgroup *g = fm_bridge_group_after(d->bridge, l->after - l->inside);
 
@@ -175,15 +175,22 @@ static bool groups_step(struct listing *l, struct daemon *d, const struct peer *
 	return g;
 }
 
+struct choice {
+	struct listing *listing;
+	const struct peer *peer;
+};
+
 static int choose(void *arg, struct fm_bgroup *g)
 {
-	struct listing *l = arg;
+	const struct choice *c = arg;
+	struct listing *l = c->listing;
 	uint64_t *more = l->choice;
 
+	if (!peer_sees(c->peer, fm_bgroup_uid(g)))
+		return FM_TARGET_NOT;
 	/* A power of two is full. */
 	if (!(l->n_choice & (l->n_choice - 1)))
-		more = realloc(
-			l->choice, (l->n_choice ? 2 * l->n_choice : 1) * sizeof(*l->choice));
+		more = realloc(l->choice, (l->n_choice ? 2 * l->n_choice : 1) * sizeof(*l->choice));
 	if (!more)
 		return -1;
 	l->choice = more;
@@ -191,16 +198,17 @@ static int choose(void *arg, struct fm_bgroup *g)
 	return 0;
 }
 
-struct listing *listing_groups(struct daemon *d, const char *target)
+struct listing *listing_groups(struct daemon *d, const struct peer *p, const char *target)
 {
 	struct listing *l = calloc(1, sizeof(*l));
+	struct choice c = {l, p};
 
 	if (!l)
 		return NULL;
 	l->name = "groups";
 	l->step = groups_step;
 	l->chosen = target;
-	if (target && fm_bridge_target(d->bridge, target, choose, l) != (int)l->n_choice) {
+	if (target && fm_bridge_target(d->bridge, target, choose, &c) != (int)l->n_choice) {
 		listing_free(l);
 		return NULL;
 	}
@@ -209,8 +217,8 @@ struct listing *listing_groups(struct daemon *d, const char *target)
 
 /* Tasks. */
 
-static bool tasks_step(struct listing *l, struct daemon *d, const struct peer *p, struct text *to,
-	uint64_t until)
+static bool tasks_step(
+	struct listing *l, struct daemon *d, const struct peer *p, struct text *to, uint64_t until)
 {
 	while (!step_is_full(to, until)) {
 		json_t *task = admission_task(d, p, &l->after);

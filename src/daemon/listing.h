@@ -19,7 +19,8 @@ void text_json(struct text *t, json_t *value); /* takes the reference; NULL: a f
 void text_free(struct text *t);
 
 /* NULL: out of memory. */
-struct listing *listing_groups(struct daemon *d, const char *target); /* target: NULL: all */
+struct listing *listing_groups(
+	struct daemon *d, const struct peer *p, const char *target); /* target: NULL: all */
 struct listing *listing_tasks(void);
 void listing_free(struct listing *l);
 

@@ -142,6 +142,11 @@ class Machine:
         check(text, f"what user {uid} tried has failed")
         return int(text)
 
+    def ask(self, request):
+        with self.connect() as s, s.makefile() as replies:
+            s.sendall(json.dumps(request).encode() + b"\n")
+            return json.loads(replies.readline())
+
     def connect(self, name="control.sock", kind=socket.SOCK_STREAM):
         s = socket.socket(socket.AF_UNIX, kind)
         s.settimeout(60)
@@ -569,6 +574,74 @@ def each_attempt_is_a_line(stack):
     check(m.audit() == before, "a question is no attempt")
 
 
+def others_are_as_if_they_were_not_there(stack):
+    """No answer to a stranger tells a group, process or task of somebody else from one that there is not."""
+    m = Machine(stack, "[limits]\npriority_max = 255\n[admission]\nepsilon_us = 100\n", DAEMON, "--system")
+    c = m.client(identity(OWNER), "job")
+    queue = m.group(OWNER, "job")["queues"][0]["id"]
+    mine = m.client(identity(OTHER), str(c.pid))  # a group that is named like a process of another user
+    task = {"name": "theirs", "period_ns": 10000000, "segments": [{"gpu_ns": 1000}]}
+    theirs = m.as_user(OWNER, lambda: m.ask({"cmd": "admit", "tasks": [task], "for": c.pid})["admitted"])
+    check(theirs, "no task is admitted")
+
+    def told(request, key, name):
+        reply = json.dumps({k: v for k, v in m.ask({**request, key: name}).items() if k != "at_ms"})
+        return reply.replace(str(name), "NAME")
+
+    def compare_all():
+        for cmd in "suspend", "resume", "why", "hint":
+            request = {"cmd": cmd, "hints": {"weight": 3}}
+            for there, not_there in ("job", "nojob"), (queue, "q999999"), (f"lib_client-{c.pid}", "lib_client-1"):
+                check(told(request, "target", there) == told(request, "target", not_there), f"{cmd} {there}")
+            reply = m.ask({**request, "target": str(c.pid)})
+            check(reply["ok"] and reply.get("groups", [])[:1] != ["job"], f"its own group: {reply}")
+        check(told({"cmd": "ps"}, "target", "job") == told({"cmd": "ps"}, "target", "nojob"), "ps")
+        check(told({"cmd": "unadmit"}, "task", "theirs") == told({"cmd": "unadmit"}, "task", "nobodys"), "unadmit by name")
+        check(told({"cmd": "unadmit"}, "task", "t1") == told({"cmd": "unadmit"}, "task", "t9"), "unadmit by id")
+        admit = {"cmd": "admit", "tasks": [task]}
+        check(told(admit, "for", c.pid) == told(admit, "for", 2**30), "admit")
+        return True
+
+    check(m.as_user(OTHER, compare_all), "not all was tried")
+    check(m.audit("uid=61002", "cmd=suspend target=\"job\"", "result=EPERM why=\"'job' belongs to another user\""), f"the log tells: {m.audit()}")
+    check(m.audit("uid=61002", "cmd=suspend target=\"nojob\"", "result=ENOENT"), f"the log tells: {m.audit()}")
+    mine.quit()
+
+
+def places_of_recordings(stack):
+    """Two of each user, eight in all, and one for root."""
+    m = Machine(stack, "", DAEMON, "--system")
+    connections = []
+
+    def record(uid):
+        """0, or the error; the connection stays."""
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+        def attempt():
+            s.connect(os.path.join(m.run_dir, "control.sock"))
+            s.sendall(b'{"cmd":"trace"}\n')
+            reply = json.loads(s.makefile().readline())
+            return 0 if reply["ok"] else {"EDQUOT": 1, "EBUSY": 2}[reply["error"]["code"]]
+
+        connections.append(stack.enter_context(s))
+        return m.as_user(uid, attempt)
+
+    for uid in 62001, 62002, 62003:
+        check([record(uid) for _ in range(3)] == [0, 0, 1], "more than two of one user")
+    check([record(0), record(0), record(62004)] == [0, 0, 0], "root takes its own place first")
+    check([record(62005), record(0)] == [2, 2], "more than eight and one")
+    connections[0].close()
+    eventually("the place is free", lambda: record(62001) == 0)
+    for s in connections:
+        s.close()
+    eventually("all are free", lambda: record(62001) == 0)
+    for uid in 62001, 62002, 62003, 62004:
+        record(uid)
+        record(uid)
+    check(record(62005) == 2, "more than eight")
+    check(record(0) == 0, "root's place is taken")
+
+
 def nobody_floods_the_log(stack):
     m = Machine(stack, "", DAEMON, "--system")
     m.client(identity(OWNER), "job")
@@ -580,7 +653,7 @@ def nobody_floods_the_log(stack):
             for i in range(attempts):
                 lines.write(json.dumps({"cmd": "suspend" if i % 3 else "resume", "target": "job"}) + "\n")
                 lines.flush()
-                if "EPERM" not in lines.readline():
+                if "ENOENT" not in lines.readline():
                     return i
             return attempts
 
@@ -648,4 +721,5 @@ def many_users_do_not_either(stack):
 
 main(the_daemon_of_the_system, whom_one_waits_for, the_daemon_of_one_user, root_is_no_member_of_the_machine, limits_of_users_and_groups,
      whose_limit_counts, limits_are_read_again, ordinary_users_stay_below_realtime, many_groups_gain_a_user_nothing,
-     each_attempt_is_a_line, nobody_floods_the_log, programs_do_not_flood_it, many_users_do_not_either)
+     each_attempt_is_a_line, others_are_as_if_they_were_not_there, places_of_recordings, nobody_floods_the_log,
+     programs_do_not_flood_it, many_users_do_not_either)

@@ -60,7 +60,7 @@ static void on_rested(void *ctx, const struct fm_bgroup *g, uint64_t took, uint6
 	struct admission *a = ctx;
 
 	fm_bgroup_info(g, &info);
-	fm_admit_rested(a->admit, info.name, took, at);
+	fm_admit_rested(a->admit, info.name, info.uid, took, at);
 }
 
 static int setup_admission(void **state)
@@ -345,6 +345,7 @@ static void late_by_the_overrun_of_another(void **state)
 	struct fm_atask *t;
 
 	urgent.overrun = FM_OVERRUN_REPORT;
+	urgent.user = 1;
 	admit(a, urgent);
 	t = admit(a, spec("other", 100, 10, 1));
 	fm_atask_info(a->admit, t, a->w->now, &i);
@@ -358,6 +359,8 @@ static void late_by_the_overrun_of_another(void **state)
 	assert_false(a->ended);
 	assert_int_equal(a->took, i.bound + 1);
 	assert_string_equal(a->why, "overrun of task urgent");
+	fm_atask_info(a->admit, t, a->w->now, &i);
+	assert_string_equal(i.why_own, "overrun of a task of another user");
 	live(a, 100 * FM_MS);
 	assert_int_equal(a->violated[1], 1); /* once a job */
 }
@@ -366,6 +369,7 @@ static void late_by_itself_by_hand_or_by_who_does_not_let_go(void **state)
 {
 	struct admission *a = *state;
 	struct fm_atask *t = admit(a, spec("a", 20, 5, 0));
+	struct fm_atask_info i;
 
 	keep_busy(a, &a->w->a);
 	live(a, 20 * FM_MS - 1);
@@ -392,6 +396,9 @@ static void late_by_itself_by_hand_or_by_who_does_not_let_go(void **state)
 	live(a, 4 * FM_MS);
 	assert_int_equal(a->violated[0], 3);
 	assert_string_equal(a->why, "zeta-22 let go of the device 4.000 ms after its gates closed");
+	fm_atask_info(a->admit, t, a->w->now, &i);
+	assert_string_equal(i.why_own,
+		"a group of another user let go of the device 4.000 ms after its gates closed");
 	end(a, &a->w->a);
 	live(a, 40 * FM_MS);
 }
