@@ -156,7 +156,8 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_boa
 	init_client(c);
 	b->now = now;
 	c->board = board;
-	c->pid = pid;
+	c->pid = FM_MAX(pid, 0);
+	c->number = ++b->next_client;
 	c->ctx = client_ctx;
 	fm_bridge_plain(c->comm, sizeof(c->comm), *comm ? comm : "unknown");
 	fm_bridge_plain(c->api, sizeof(c->api), api);

@@ -68,7 +68,9 @@ void fm_bridge_set_ways(
 /* Programs choose their comm: what reaches names, reports and the log is printable. */
 void fm_bridge_plain(char *to, size_t size, const char *from);
 
-/* A client with its board and its group 0, named "COMM-PID". The board stays mapped until detach.
+/* A client with its board and its group 0, named "COMM-PID"; or "COMM-uUID-N", N its own, where the
+ * pid is not known (0): then no target and no task is this process. The board stays mapped until
+ * detach.
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);

@@ -129,13 +129,17 @@ int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_er
 {
 	const struct fm_bclient *c = m->client;
 	char name[FM_NAME_MAX];
+	size_t len;
 
 	if (m->group)
 		return 0;
-	if (m->index)
-		snprintf(name, sizeof(name), "%s-%d.%u", c->comm, (int)c->pid, m->index);
-	else
+	if (c->pid)
 		snprintf(name, sizeof(name), "%s-%d", c->comm, (int)c->pid);
+	else
+		snprintf(name, sizeof(name), "%s-u%u-%u", c->comm, c->user->uid, c->number);
+	len = strlen(name);
+	if (m->index)
+		snprintf(name + len, sizeof(name) - len, ".%u", m->index);
 	return join_new(b, m, name, err);
 }
 

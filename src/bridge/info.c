@@ -326,7 +326,7 @@ static bool has_pid(const struct fm_bgroup *g, const char *target)
 	char *end;
 	long pid = strtol(target, &end, 10);
 
-	if (!isdigit((unsigned char)*target) || *end)
+	if (!isdigit((unsigned char)*target) || *end || pid <= 0)
 		return false;
 	fm_list_each (m, &g->members, in_group)
 		if (m->client->pid == pid)

@@ -114,7 +114,8 @@ struct fm_bclient {
 	uint64_t gone[FM_BOARD_SLOTS / 64]; /* slots without a queue whose gate is closed, bits */
 	uint64_t gone_at;                   /* when they open */
 	struct user *user;
-	pid_t pid;
+	pid_t pid;       /* 0: of another namespace, not known */
+	uint32_t number; /* unique for the life of the bridge */
 	char comm[16], api[16];
 	void *ctx;
 	struct fm_list queues;
@@ -150,7 +151,7 @@ struct fm_bridge {
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* of the call in progress, for callbacks without a time */
 	uint64_t round;
-	uint32_t next_queue, next_device;
+	uint32_t next_queue, next_device, next_client;
 	struct fm_bcoverage past; /* of clients that are gone */
 	bool closing;             /* every gate is to stay open: decisions no longer count */
 };

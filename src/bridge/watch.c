@@ -158,7 +158,7 @@ bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid)
 	const struct member *m;
 
 	fm_list_each (m, &g->members, in_group)
-		if (!m->index && m->client->pid == pid)
+		if (!m->index && pid && m->client->pid == pid)
 			return true;
 	return false;
 }

@@ -66,6 +66,25 @@ void doctor_found(
 		printf("%-17s remedy: %s\n", "", remedy);
 }
 
+/* A daemon of an older version does not say. */
+static void check_processes(struct doctor *d, const json_t *reply)
+{
+	const json_t *pid = json_object_get(reply, "peer_pid");
+
+	if (!pid)
+		return;
+	if (json_integer_value(pid) > 0)
+		doctor_found(
+			d, GOOD, "pids", "the daemon knows the processes of its clients", NULL);
+	else
+		doctor_found(d, WARNING, "pids",
+			"the daemon does not know this process: it runs in a pid namespace of its "
+			"own, where programs outside have no number and no name",
+			"run the daemon in the host's pid namespace (--pid=host of Docker and "
+			"Podman, hostPID of Kubernetes); until then programs are steered by group, "
+			"and have no real-time tasks");
+}
+
 static void check_daemon(struct doctor *d)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -82,6 +101,7 @@ static void check_daemon(struct doctor *d)
 				"restart it, to have the version of this command");
 		else
 			doctor_found(d, GOOD, "daemon", text, NULL);
+		check_processes(d, reply);
 		return;
 	}
 	d->daemon_dir[0] = '\0';

@@ -227,7 +227,10 @@ static void add_queue(struct table *t, const json_t *group, const json_t *q)
 
 	table_add(t, "%s", cli_str(q, "id"));
 	table_add(t, "%s", cli_str(group, "name"));
-	table_add(t, "%.0f", cli_num(q, "pid"));
+	if (cli_num(q, "pid") > 0)
+		table_add(t, "%.0f", cli_num(q, "pid"));
+	else
+		table_add(t, "-");
 	table_add(t, "%s", cli_str(q, "program"));
 	table_add(t, "%s", cli_str(q, "api"));
 	table_add(t, "%s", cli_str(q, "device"));

@@ -127,11 +127,16 @@ int owner_get(
 	uid_t uid = 0;
 	int rc;
 
-	if (pidfd < 0 && pid > 0 && errno == ESRCH)
+	if (pid > 0 && pidfd < 0 && errno == ESRCH)
 		return no_process(pid, err);
+	if (pid <= 0 || p->pid <= 0) {
+		fm_err_set(err, -ESRCH, "your process is in another pid namespace than the daemon");
+		return fm_err_hint(
+			err, "run the daemon in the host's pid namespace, to admit tasks");
+	}
 	if (pidfd < 0)
-		return fm_err_set(err, -ESRCH, "process %d cannot be watched: %s", (int)pid,
-			pid > 0 ? strerror(errno) : "it has no number here");
+		return fm_err_set(
+			err, -ESRCH, "process %d cannot be watched: %s", (int)pid, strerror(errno));
 	rc = check_owner(p, pid, pidfd, &uid, err);
 	if (rc)
 		return rc;

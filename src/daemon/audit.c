@@ -163,6 +163,16 @@ static const char *put_reason(struct field *why, const json_t *error, const char
 	return "EPERM";
 }
 
+/* A process of another namespace has no number here. */
+static const char *pid_text(pid_t pid, char text[16])
+{
+	if (pid > 0)
+		snprintf(text, 16, "%d", (int)pid);
+	else
+		strcpy(text, "unknown");
+	return text;
+}
+
 void audit_request(struct daemon *d, const struct peer *p, const json_t *request,
 	const json_t *reply, bool forbidden)
 {
@@ -170,6 +180,7 @@ void audit_request(struct daemon *d, const struct peer *p, const json_t *request
 	struct field target = {0}, set = {0}, groups = {0}, why = {0};
 	bool ok = json_is_true(json_object_get(reply, "ok"));
 	const char *code;
+	char pid[16];
 
 	if (!cmd || !steers(cmd, request) || !audit_admit(d, p, ok))
 		return;
@@ -179,8 +190,8 @@ void audit_request(struct daemon *d, const struct peer *p, const json_t *request
 	put_groups(&groups, reply);
 	code = put_reason(&why, json_object_get(reply, "error"), forbidden ? target.text : NULL);
 	fm_log(&d->log, LOG_NOTICE,
-		"audit: uid=%u pid=%d cmd=%s%s%.128s%s%s%.300s%s%s%.200s%s result=%s%s%.200s%s",
-		p->uid, (int)p->pid, cmd, target.len ? " target=\"" : "", target.text,
+		"audit: uid=%u pid=%s cmd=%s%s%.128s%s%s%.300s%s%s%.200s%s result=%s%s%.200s%s",
+		p->uid, pid_text(p->pid, pid), cmd, target.len ? " target=\"" : "", target.text,
 		target.len ? "\"" : "", set.len ? " set=\"" : "", set.text, set.len ? "\"" : "",
 		groups.len ? " groups=\"" : "", groups.text, groups.len ? "\"" : "",
 		json_is_false(json_object_get(reply, "admitted")) ? "refused"
@@ -193,12 +204,13 @@ void audit_signal(struct daemon *d, uid_t uid, pid_t pid, const struct fm_err *e
 {
 	const struct peer p = {.uid = uid, .pid = pid, .steers = true};
 	struct field why = {0};
+	char text[16];
 
 	if (!audit_admit(d, &p, !err->code))
 		return;
 	put(&why, err->text);
 	fm_log(&d->log, LOG_NOTICE,
-		"audit: uid=%u pid=%d cmd=reload via=SIGHUP result=%s%s%.200s%s", uid, (int)pid,
-		err->code ? command_code(err->code) : "ok", why.len ? " why=\"" : "", why.text,
-		why.len ? "\"" : "");
+		"audit: uid=%u pid=%s cmd=reload via=SIGHUP result=%s%s%.200s%s", uid,
+		pid_text(pid, text), err->code ? command_code(err->code) : "ok",
+		why.len ? " why=\"" : "", why.text, why.len ? "\"" : "");
 }

@@ -90,10 +90,10 @@ static json_t *cmd_version(struct request *r)
 {
 	struct daemon *d = r->daemon;
 
-	return json_pack("{s:b, s:s, s:i, s:f, s:s, s:o, s:b}", "ok", 1, "version", FM_VERSION,
-		"pid", (int)getpid(), "uptime_s", (double)(r->now - d->started) / FM_S, "instance",
-		d->machine ? "system" : "user", "dir", path_text(d->dir), "strict",
-		d->config.strict);
+	return json_pack("{s:b, s:s, s:i, s:i, s:f, s:s, s:o, s:b}", "ok", 1, "version", FM_VERSION,
+		"pid", (int)getpid(), "peer_pid", (int)r->peer->pid, "uptime_s",
+		(double)(r->now - d->started) / FM_S, "instance", d->machine ? "system" : "user",
+		"dir", path_text(d->dir), "strict", d->config.strict);
 }
 
 /* NULL: out of memory. */

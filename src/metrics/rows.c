@@ -224,6 +224,8 @@ static void add_processes(struct builder *b, json_t *group)
 	json_array_foreach (list, i, process) {
 		if (!json_object_get(process, "program")) /* told with another group */
 			continue;
+		if (integer(process, "pid") <= 0) /* not known: nothing tells it from others */
+			continue;
 		if (b->rows->list[ROW_PROCESS].n >= b->limit) {
 			b->left_out[ROW_PROCESS]++;
 			continue;
