@@ -494,6 +494,8 @@ class Fermatad(unittest.TestCase):
         control.sock.sendall(b"x" * 65536)
         self.assertEqual(json.loads(control.lines.readline())["error"]["code"], "E2BIG")
         self.assertEqual(control.lines.readline(), b"")
+        many = Control(self.dir).ask("hint", target="x", hints=[0] * 9000)
+        self.assertEqual((many["error"]["code"], "more than 8192 values" in many["error"]["text"]), ("EINVAL", True))
         slow = Control(self.dir)
         slow.sock.setblocking(False)
         sent = 0
