@@ -256,8 +256,16 @@ struct fm_bridge_tracer {
 void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t);
 /* Hear of each job at once, also of who is alone on a device. It costs two bells for each. */
 void fm_bridge_exact(struct fm_bridge *b, bool exact, uint64_t now);
-/* Tell the tracer, which there is, how things are now. */
-void fm_bridge_note_all(struct fm_bridge *b, uint64_t now);
+/* Tell the tracer, which there is, how things are now: the policy; then of groups a part at a time.
+ * Of a group first its queues, then what it does. Zeroed before the first part; false: that was the
+ * last. */
+struct fm_bridge_told {
+	uint64_t groups; /* those up to this number, whole, */
+	uint64_t inside; /* and of this one, if it is the next, */
+	uint32_t queues; /* the queues up to this number */
+};
+void fm_bridge_note_policy(struct fm_bridge *b, uint64_t now);
+bool fm_bridge_note_part(struct fm_bridge *b, struct fm_bridge_told *told, uint64_t now);
 uid_t fm_bgroup_uid(const struct fm_bgroup *g);
 const char *fm_bgroup_name(const struct fm_bgroup *g);
 /* The tracer's own word about a group, which starts as 0, and is again when it has another name. */

@@ -136,29 +136,61 @@ static void note_group(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 
 static void note_state(struct fm_bridge *b, const struct ent *e, uint64_t now)
 {
-	struct queue *q;
 	uint64_t queues;
 
-	fm_list_each (q, &e->queues, in_ent)
-		note_queue(b, FM_EV_queue_added, q, now);
 	if (e->works || pending(e, &queues))
 		note_ent(b, FM_EV_ready, e, NULL, NULL, 0, now);
 	note_ent(
 		b, e->gate_open ? FM_EV_gate_opened : FM_EV_gate_closed, e, NULL, "before", 0, now);
 }
 
-void fm_bridge_note_all(struct fm_bridge *b, uint64_t now)
+void fm_bridge_note_policy(struct fm_bridge *b, uint64_t now)
 {
-	struct fm_bgroup *g;
-	struct ent *e;
-
 	b->now = now;
 	note_policy(b, now);
-	fm_list_each (g, &b->groups, link) {
-		note_group(b, g, now);
-		fm_list_each (e, &g->ents, in_group)
-			note_state(b, e, now);
+}
+
+/* Returns whether there are more. */
+static bool note_queues(
+	struct fm_bridge *b, struct fm_bgroup *g, struct fm_bridge_told *told, uint64_t now)
+{
+	struct fm_bqueue_info info[FM_QUEUES_AT_ONCE];
+	unsigned n = fm_bgroup_queues_after(g, told->queues, info);
+
+	for (unsigned i = 0; i < n; i++) {
+		note_out(b, &(struct fm_bridge_note){
+				    .event = FM_EV_queue_added,
+				    .at = now,
+				    .group = g,
+				    .device = info[i].device_id,
+				    .device_key = info[i].device,
+				    .queue = &info[i],
+				    .arg = {info[i].id, (uint64_t)info[i].pid, info[i].levels},
+			    });
+		told->queues = info[i].id;
 	}
+	return n == FM_QUEUES_AT_ONCE;
+}
+
+bool fm_bridge_note_part(struct fm_bridge *b, struct fm_bridge_told *told, uint64_t now)
+{
+	struct fm_bgroup *g = fm_bridge_group_after(b, told->groups);
+	struct ent *e;
+
+	if (!g)
+		return false;
+	b->now = now;
+	if (told->inside != fm_bgroup_id(g)) {
+		told->inside = fm_bgroup_id(g);
+		told->queues = 0;
+		note_group(b, g, now);
+	}
+	if (note_queues(b, g, told, now))
+		return true;
+	fm_list_each (e, &g->ents, in_group)
+		note_state(b, e, now);
+	told->groups = told->inside;
+	return true;
 }
 
 void fm_bridge_exact(struct fm_bridge *b, bool exact, uint64_t now)

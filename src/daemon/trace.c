@@ -10,6 +10,11 @@
 
 #define SLOW_LOOP (5 * FM_MS)
 
+/* One step of what grows with the number of clients, so that nobody who is to be scheduled waits
+ * for more. */
+#define STEP_NS    (300 * FM_US)
+#define STEP_RINGS 4
+
 static bool sees(const struct recording *r, const struct fm_bgroup *g)
 {
 	return peer_sees(&r->peer, fm_bgroup_uid(g));
@@ -108,12 +113,24 @@ static void tell_client(struct trace_client *c)
 	c->due = fm_msg_send(c->sock, &m, c->viewers ? c->ring : -1) == -EAGAIN;
 }
 
+/* The memory goes back, though the client has the ring mapped for life. It is as new then, save for
+ * who is in the midst of a record: that one will count as lost. */
+static void empty_ring(struct trace_client *c)
+{
+	c->stale = false;
+	fallocate(c->ring, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		sizeof(struct fm_trace_ring));
+	fm_trace_ring_label(c->ring);
+}
+
 static int open_ring(struct tracing *t, struct trace_client *c)
 {
 	int fd = c->ring >= 0 ? c->ring : fm_trace_ring_create();
 
 	if (fd < 0)
 		return fd;
+	if (c->stale)
+		empty_ring(c);
 	if (c->ring < 0)
 		fm_list_add_tail(&t->clients, &c->link);
 	c->ring = fd;
@@ -175,6 +192,18 @@ static void write_note(struct recording *r, const struct fm_bridge_note *n)
 	fm_trace_write(r->map, &rec);
 }
 
+/* What happens to a group, or to a queue, before the recording was told of it is part of what it
+ * will be told. */
+static bool is_told(const struct recording *r, const struct fm_bridge_note *n)
+{
+	uint64_t id = n->group ? fm_bgroup_id(n->group) : 0;
+
+	if (r->whole || id <= r->told.groups)
+		return true;
+	return n->event == FM_EV_queue_gone && id == r->told.inside &&
+	       n->queue->id <= r->told.queues;
+}
+
 /* A decision about a device is everybody's to see, but not for whom. */
 static void note(void *ctx, const struct fm_bridge_note *n)
 {
@@ -186,7 +215,8 @@ static void note(void *ctx, const struct fm_bridge_note *n)
 
 		if (!r || r->over || (t->only && t->only != r))
 			continue;
-		if (!n->group || n->event == FM_EV_decided || wants(r, n->group))
+		if (!n->group || n->event == FM_EV_decided ||
+			(wants(r, n->group) && (t->only || is_told(r, n))))
 			write_note(r, n);
 	}
 }
@@ -229,11 +259,72 @@ static void update_exact(struct tracing *t)
 	fm_bridge_exact(t->daemon->bridge, exact, fm_now());
 }
 
+/* How things are, for one that began a moment ago. Whatever has the time of its beginning was there
+ * before it: of few groups that are all. */
+static void tell_part(struct recording *r, uint64_t at)
+{
+	struct daemon *d = r->tracing->daemon;
+	uint64_t began = fm_now(), now = began;
+	struct quota_user *books = quota_get(&d->quota, r->peer.uid, now);
+
+	r->tracing->only = r;
+	while (!r->whole && now - began < STEP_NS) {
+		r->whole = !fm_bridge_note_part(d->bridge, &r->told, at);
+		now = fm_now();
+	}
+	r->tracing->only = NULL;
+	quota_spend(books, QUOTA_REPLIES, now - began, now);
+	quota_put(books);
+	if (!r->whole)
+		sd_event_source_set_enabled(r->tracing->work, SD_EVENT_ON);
+}
+
+/* False: none has anything left to be told. */
+static bool begin_next(struct tracing *t)
+{
+	for (unsigned i = 0; i < TRACE_RECORDINGS; i++) {
+		struct recording *r = t->recording[t->turn++ % TRACE_RECORDINGS];
+
+		if (!r || r->whole || r->over)
+			continue;
+		tell_part(r, fm_now());
+		return true;
+	}
+	return false;
+}
+
+static bool empty_next(struct tracing *t)
+{
+	struct trace_client *c;
+	unsigned n = 0;
+
+	fm_list_each (c, &t->clients, link) {
+		if (!c->stale)
+			continue;
+		if (n++ == STEP_RINGS)
+			return true;
+		tell_client(c);
+		empty_ring(c);
+	}
+	return false;
+}
+
+static int on_work(sd_event_source *source, void *arg)
+{
+	struct tracing *t = arg;
+	bool more = begin_next(t);
+
+	more = empty_next(t) || more;
+	sd_event_source_set_enabled(source, more ? SD_EVENT_ON : SD_EVENT_OFF);
+	return 0;
+}
+
 void trace_begin(struct recording *r)
 {
 	const struct fm_bridge_tracer tracer = {.ctx = r->tracing->daemon, .note = note};
 	struct tracing *t = r->tracing;
 	FM_CLEAN_FD int fd = fm_trace_ring_reader(r->ring);
+	uint64_t now = fm_now();
 
 	r->over = fd < 0;
 	forget(r);
@@ -243,29 +334,21 @@ void trace_begin(struct recording *r)
 		fd);
 	fm_bridge_tracer(t->daemon->bridge, &tracer);
 	t->only = r;
-	fm_bridge_note_all(t->daemon->bridge, fm_now());
+	fm_bridge_note_policy(t->daemon->bridge, now);
 	t->only = NULL;
+	tell_part(r, now);
 	update_exact(t);
 }
 
-/* The memory goes back, though the client has the ring mapped for life. It is as new then, save for
- * who is in the midst of a record: that one will count as lost. */
-static void empty_ring(struct trace_client *c)
-{
-	fallocate(c->ring, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-		sizeof(struct fm_trace_ring));
-	fm_trace_ring_label(c->ring);
-}
-
-static void hide_client(struct trace_client *c, uint32_t bit)
+/* Nobody records it any more: it is told so, and its ring emptied, in one of the next steps. */
+static void hide_client(struct tracing *t, struct trace_client *c, uint32_t bit)
 {
 	if (!(c->viewers & bit))
 		return;
 	c->viewers &= ~bit;
-	if (c->viewers)
-		return;
-	tell_client(c);
-	empty_ring(c);
+	c->stale = !c->viewers;
+	if (c->stale)
+		sd_event_source_set_enabled(t->work, SD_EVENT_ON);
 }
 
 static void end_recording(struct recording *r)
@@ -276,7 +359,7 @@ static void end_recording(struct recording *r)
 	struct trace_client *c;
 
 	fm_list_each (c, &t->clients, link)
-		hide_client(c, 1u << r->index);
+		hide_client(t, c, 1u << r->index);
 	t->recording[r->index] = NULL;
 	recording_free(r);
 	if (!trace_on(d))
@@ -341,12 +424,19 @@ void trace_client_end(struct daemon *d, struct trace_client *c)
 
 int trace_new(struct daemon *d)
 {
+	int rc;
+
 	d->tracing = calloc(1, sizeof(*d->tracing));
 	if (!d->tracing)
 		return -ENOMEM;
 	d->tracing->daemon = d;
 	fm_list_init(&d->tracing->clients);
-	return 0;
+	rc = sd_event_add_defer(d->event, &d->tracing->work, on_work, d->tracing);
+	if (rc >= 0)
+		rc = sd_event_source_set_enabled(d->tracing->work, SD_EVENT_OFF);
+	if (rc >= 0)
+		rc = sd_event_source_set_priority(d->tracing->work, PRIORITY_CONTROL + 2);
+	return rc;
 }
 
 /* The bridge and the sessions are gone. */
@@ -359,6 +449,7 @@ void trace_free(struct daemon *d)
 			recording_free(d->tracing->recording[i]);
 	if (d->tracing->fresh)
 		recording_free(d->tracing->fresh);
+	sd_event_source_disable_unref(d->tracing->work);
 	free(d->tracing);
 	d->tracing = NULL;
 }

@@ -24,6 +24,7 @@ struct trace_client {
 	int sock, ring;       /* ring: -1 before it is first recorded */
 	uint32_t id, viewers; /* bits of recordings */
 	bool due;             /* it could not be told */
+	bool stale;           /* nobody records it any more: the ring is to be emptied */
 	pid_t pid;
 	const char *comm;
 };
@@ -44,6 +45,8 @@ struct recording {
 	struct peer peer;
 	struct fm_list lines;
 	size_t queued;
+	bool whole; /* all is told of how things were at its beginning; till then: */
+	struct fm_bridge_told told;
 	bool over;  /* to be freed */
 	bool exact; /* it wants to hear of each job */
 	unsigned n_groups;
@@ -63,6 +66,8 @@ struct tracing {
 	struct recording *fresh; /* its connection is about to be adopted */
 	struct recording *only;  /* what is noted is for this one */
 	struct fm_list clients;
+	sd_event_source *work; /* recordings begin, and rings are emptied, in steps */
+	unsigned turn;         /* whose beginning goes on next */
 	uint32_t last_ring;
 	uint32_t devices[TRACE_RECORDINGS]; /* those known: 1 to n, as they were introduced */
 	unsigned n_reasons;

@@ -204,7 +204,8 @@ bool trace_adopt(struct daemon *d, int fd)
 		return false;
 	d->tracing->fresh = NULL;
 	r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (r->fd < 0 || sd_event_add_io(d->event, &r->io, r->fd, EPOLLIN, on_io, r) < 0) {
+	if (r->fd < 0 || sd_event_add_io(d->event, &r->io, r->fd, EPOLLIN, on_io, r) < 0 ||
+		sd_event_source_set_priority(r->io, PRIORITY_CONTROL) < 0) {
 		recording_free(r);
 		return true;
 	}

@@ -262,5 +262,30 @@ def replies_that_nobody_reads(stack):
     check(SANITIZE or grown < 8192, f"the daemon has grown by {grown} KiB")
 
 
+def a_recording_of_many(stack):
+    """It is told of all queues, of each once, though it takes several steps, and though clients leave meanwhile."""
+    d = Daemon(stack)
+
+    def record(tell, go):
+        clients = [d.client(QUEUES, f"a{i}") for i in range(8)]
+        eventually("all have joined", lambda: ask(d.connect(), {"cmd": "stats"})["queues"] == 8 * QUEUES)
+        s = d.connect()
+        s.sendall(b'{"cmd":"trace"}\n')
+        clients.pop(3).close()
+        lines, seen, rings = s.makefile(), [], 0
+        while len(set(seen)) < 7 * QUEUES:
+            name = json.loads(lines.readline())
+            seen += [name["id"]] if name.get("name") == "queue" and name["group"] != 4 else []
+            rings += name.get("name") == "ring"
+        tell([len(seen), len(set(seen)), rings])
+        reply = ask(d.connect(), {"cmd": "stats"})
+        tell(reply["queues"])
+
+    user = User(stack, ATTACKER, record)
+    told, different, rings = user.line()
+    check(told == different == 7 * QUEUES and rings in (8, 9), f"{told} queues, {different} different, {rings} rings")
+    check(user.line() >= 7 * QUEUES, "the daemon goes on")
+
+
 if __name__ == "__main__":
-    main(others_are_answered, replies_that_nobody_reads)
+    main(others_are_answered, replies_that_nobody_reads, a_recording_of_many)
