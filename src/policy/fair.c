@@ -11,7 +11,9 @@
  * decides nothing.
  *
  * An entity, or a user, that was away comes back at the least virtual time of those that stayed,
- * less a small bonus: sleep earns a quick start, not a backlog of claims.
+ * less a small bonus: sleep earns a quick start, not a backlog of claims. But of what it was behind
+ * when it went it loses no more than it could have used up meanwhile: a turn that ends in a short
+ * pause is not lost.
  *
  * latency-nice, -20 to 19, asks for turns that come sooner and are shorter, or later and longer, as
  * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"): a turn is
@@ -34,8 +36,10 @@
 /* What has a place in an order: an entity among those of its user, or a user. */
 struct fair_node {
 	struct fm_heap_node node;
-	uint64_t vtime; /* ns; of an entity at the default weight */
-	int64_t offset; /* by latency-nice, in virtual time: below 0 it comes sooner */
+	uint64_t vtime;   /* ns; of an entity at the default weight */
+	uint64_t idle_at; /* when it went away, */
+	uint64_t behind;  /* and by how much it was behind those that stayed */
+	int64_t offset;   /* by latency-nice, in virtual time: below 0 it comes sooner */
 };
 
 struct fair_queue {
@@ -141,11 +145,39 @@ static void read_latency(const struct fair *f, struct fair_ent *fe)
 	fe->node.offset = fe->later * FM_WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
 }
 
-/* Where one that comes back starts. */
-static uint64_t wake_vtime(
-	const struct fair *f, const struct fair_queue *q, const struct fair_node *n)
+static uint64_t scaled(uint64_t ns, uint64_t weight)
 {
-	return FM_MAX(n->vtime, fm_sub_sat(q->least, 2 * f->granularity));
+	uint64_t v;
+
+	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &v))
+		v = UINT64_MAX;
+	return v / weight;
+}
+
+static void goes(const struct fair_queue *q, struct fair_node *n, uint64_t now)
+{
+	n->idle_at = now;
+	n->behind = fm_sub_sat(q->least, n->vtime);
+}
+
+/* Where one that comes back starts. */
+static uint64_t wake_vtime(const struct fair *f, const struct fair_queue *q,
+	const struct fair_node *n, uint64_t weight, uint64_t now)
+{
+	uint64_t behind = fm_sub_sat(n->behind, scaled(fm_sub_sat(now, n->idle_at), weight));
+
+	behind = FM_MAX(behind, 2 * f->granularity);
+	return FM_MAX(n->vtime, fm_sub_sat(q->least, behind));
+}
+
+static uint64_t wake_user(const struct fair *f, const struct fair_user *u, uint64_t now)
+{
+	return wake_vtime(f, &f->users, &u->node, FM_WEIGHT_DEFAULT, now);
+}
+
+static uint64_t wake_ent(const struct fair *f, const struct fair_ent *fe, uint64_t now)
+{
+	return wake_vtime(f, &fe->user->groups, &fe->node, weight_of(fe->ent), now);
 }
 
 /* Its user's place, after a change of the user's virtual time or of who is first of the user's. */
@@ -233,8 +265,8 @@ static void fair_ready(void *self, struct fm_ent *e, uint64_t now)
 	struct fair_user *u = fe->user;
 
 	if (!u->groups.ready.n)
-		u->node.vtime = wake_vtime(f, &f->users, &u->node);
-	fe->node.vtime = wake_vtime(f, &u->groups, &fe->node);
+		u->node.vtime = wake_user(f, u, now);
+	fe->node.vtime = wake_ent(f, fe, now);
 	place(&u->groups, &fe->node);
 	place_user(f, u);
 	if (f->on && takes_over(f, fe, f->on->priv))
@@ -251,7 +283,10 @@ static void fair_idle(void *self, struct fm_ent *e, uint64_t now)
 	if (f->on == e)
 		f->on = NULL;
 	advance_least(&u->groups);
+	goes(&u->groups, &fe->node, now);
 	place_user(f, u);
+	if (!u->groups.ready.n)
+		goes(&f->users, &u->node, now);
 }
 
 /* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
@@ -284,13 +319,13 @@ static void fair_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 	struct fair *f = self;
 	struct fair_ent *fe = e->priv;
 	struct fair_user *u = fe->user;
-	uint64_t weight = weight_of(e), scaled;
+	uint64_t weight = weight_of(e), more;
 
-	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &scaled))
-		scaled = UINT64_MAX;
-	scaled = fm_add_sat(scaled, fe->rest);
-	fe->rest = scaled % weight;
-	fe->node.vtime = fm_add_sat(fe->node.vtime, scaled / weight);
+	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &more))
+		more = UINT64_MAX;
+	more = fm_add_sat(more, fe->rest);
+	fe->rest = more % weight;
+	fe->node.vtime = fm_add_sat(fe->node.vtime, more / weight);
 	u->node.vtime = fm_add_sat(u->node.vtime, ns);
 	if (fm_heap_has(&fe->node.node))
 		place(&u->groups, &fe->node);
@@ -349,12 +384,11 @@ static bool precedes_own(
 }
 
 static bool precedes_other(
-	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on)
+	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on, uint64_t now)
 {
 	const struct fair_user *u = fe->user;
 	const struct fair_node *first = first_of(&f->users);
-	uint64_t vtime =
-		fm_heap_has(&u->node.node) ? u->node.vtime : wake_vtime(f, &f->users, &u->node);
+	uint64_t vtime = fm_heap_has(&u->node.node) ? u->node.vtime : wake_user(f, u, now);
 	uint64_t key = key_at(vtime, fe->later);
 
 	return fm_add_sat(key, f->granularity) < on->user->node.node.key &&
@@ -366,13 +400,13 @@ static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	struct fair *f = self;
 	const struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
 	const struct fair_node *first = first_of(&fe->user->groups);
-	uint64_t key = key_at(wake_vtime(f, &fe->user->groups, &fe->node), fe->node.offset);
+	uint64_t key = key_at(wake_ent(f, fe, now), fe->node.offset);
 
 	if (!on)
 		return true;
 	if (first && key >= first->node.key)
 		return false;
-	return fe->user == on->user ? precedes_own(f, fe, on, key) : precedes_other(f, fe, on);
+	return fe->user == on->user ? precedes_own(f, fe, on, key) : precedes_other(f, fe, on, now);
 }
 
 extern const struct fm_policy_ops fm_policy_fair;
