@@ -58,6 +58,15 @@ static uint64_t pending(const struct ent *e, uint64_t *queues)
 	return sum;
 }
 
+static void idle_args(const struct ent *e, uint64_t *arg)
+{
+	struct fm_linger linger;
+
+	fm_sent_linger(e->sent, &linger);
+	arg[0] = 0;
+	arg[2] = linger.keeps_ns;
+}
+
 void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
 	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at)
 {
@@ -81,7 +90,7 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 	else if (event == FM_EV_stalled)
 		n.arg[0] = took;
 	else if (event == FM_EV_idle)
-		n.arg[0] = 0;
+		idle_args(e, n.arg);
 	note_out(b, &n);
 }
 

@@ -412,7 +412,7 @@ static void on_setting(struct reading *x, const struct fm_trace_rec *rec)
 	char *to = x->r->policy;
 
 	if (!strcmp(name, "linger") && x->r->policies == 1)
-		x->r->linger = FM_MIN(rec->arg[0], FM_S);
+		x->r->linger = v < 0 ? FM_LINGER_AUTO : FM_MIN(rec->arg[0], FM_S);
 	for (; p && p->name && strcmp(p->name, name) != 0; p++)
 		;
 	if (!p || !p->name || v == p->def || v < p->min || v > p->max)

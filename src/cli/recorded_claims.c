@@ -12,13 +12,22 @@ static struct claim *claim_of(struct reading *x, uint32_t device)
 	return NULL;
 }
 
+/* An older trace says nothing at each, but there is one linger for all. */
+static uint64_t keeps(const struct reading *x, const struct fm_trace_rec *rec)
+{
+	if (rec->arg[2] || x->r->linger == FM_LINGER_AUTO)
+		return FM_MIN(rec->arg[2], FM_S);
+	return x->r->linger;
+}
+
 /* Who goes idle keeps the device for the linger, unless somebody is told of sooner. */
 void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec)
 {
 	struct claim *c = m->works && m->open ? claim_of(x, rec->device) : NULL;
 
 	if (c)
-		*c = (struct claim){.member = (uint32_t)(m - x->member), .at = rec->at};
+		*c = (struct claim){
+			.member = (uint32_t)(m - x->member), .at = rec->at, .keeps = keeps(x, rec)};
 }
 
 void claim_kept(struct reading *x, const struct member *m, uint32_t device)
@@ -36,8 +45,8 @@ void claim_ends(struct reading *x, const struct fm_trace_rec *rec)
 
 	if (!c || !c->at)
 		return;
-	until = fm_add_sat(c->at, x->r->linger);
-	if (x->r->linger && rec->at > until)
+	until = fm_add_sat(c->at, c->keeps);
+	if (c->keeps && rec->at > until)
 		job_sample(&x->r->late, &x->r->n_late, FM_MIN(rec->at - until, FM_S));
 	c->at = 0;
 }

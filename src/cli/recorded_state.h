@@ -74,6 +74,7 @@ struct reading {
 		uint32_t id;     /* of the device */
 		uint32_t member; /* is idle, with its gate open */
 		uint64_t at;     /* since then; 0: nobody is */
+		uint64_t keeps;  /* so long, at most */
 	} claim[WORKLOAD_DEVICES];
 	struct shared_segment *shared;
 	size_t n_shared, shared_cap;

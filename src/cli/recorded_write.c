@@ -212,8 +212,11 @@ bool recorded_write(const struct recorded *r, FILE *f, const char *from, char ho
 	head(r, f, from);
 	fputs("\n[workload]\n", f);
 	put_policy(r, f);
-	fprintf(f, "duration = %" PRIu64 "ns\nlinger = %" PRIu64 "ns\n",
-		FM_MAX(r->end - r->begin, UINT64_C(1)), r->linger);
+	fprintf(f, "duration = %" PRIu64 "ns\n", FM_MAX(r->end - r->begin, UINT64_C(1)));
+	if (r->linger == FM_LINGER_AUTO)
+		fputs("linger = auto\n", f);
+	else
+		fprintf(f, "linger = %" PRIu64 "ns\n", r->linger);
 	if (r->n_late >= LATE_FEW) {
 		fputs("# How late the daemon was where it waited for a time, the median.\n", f);
 		fprintf(f, "late = %" PRIu64 "ns\n", recorded_median(r->late, r->n_late));

@@ -368,6 +368,16 @@ static void note_end_of_job(struct simulate_trace_part *p, const struct fm_sim_e
 	r->arg[1] = e->deadline;
 }
 
+static void note_idle(struct simulate_trace_part *p, const struct fm_sim_event *e)
+{
+	struct fm_trace_rec *r = add_ent(p, FM_EV_idle, e);
+	struct fm_linger linger;
+
+	fm_sent_linger(e->sent, &linger);
+	r->arg[0] = 0;
+	r->arg[2] = linger.keeps_ns;
+}
+
 /* The device has worked for it; which of a gang's devices that is, its queue says. */
 static void note_stretch(struct simulate_trace_part *p, const struct fm_sim_event *e)
 {
@@ -423,9 +433,10 @@ void simulate_trace_note(struct simulate_trace_part *p, const struct fm_sim_even
 		r->arg[1] = e->ns;
 		break;
 	case FM_SIM_READY:
+		add_ent(p, FM_EV_ready, e)->arg[0] = 1;
+		break;
 	case FM_SIM_IDLE:
-		add_ent(p, e->what == FM_SIM_READY ? FM_EV_ready : FM_EV_idle, e)->arg[0] =
-			e->what == FM_SIM_READY;
+		note_idle(p, e);
 		break;
 	case FM_SIM_OPENS:
 	case FM_SIM_CLOSES:

@@ -232,7 +232,8 @@ static bool repeats(const char *key)
 static void defaults(struct workload *w)
 {
 	*w = (struct workload){.policy = "fixed-priority",
-		.plan = {.duration = 10 * FM_S, .linger = 100 * FM_US, .seed = 1, .machines = 1}};
+		.plan = {
+			.duration = 10 * FM_S, .linger = FM_LINGER_AUTO, .seed = 1, .machines = 1}};
 }
 
 /* By its first character, with which no INI begins, or its name. Of a pipe it is the first byte. */

@@ -7,6 +7,7 @@
 
 enum type {
 	TIME,     /* uint64_t, ns */
+	LINGER,   /* the same, or FM_LINGER_AUTO */
 	COUNT,    /* uint32_t, min to max */
 	DIST,     /* struct fm_sim_dist */
 	TURNS,    /* bool: fair */
@@ -40,7 +41,7 @@ static const struct workload_key keys[] = {
 	{WL_WORKLOAD, "warmup", TIME, OF_PLAN(warmup), 0, 0},
 	{WL_WORKLOAD, "seed", SEED, OF_PLAN(seed), 0, INT64_MAX},
 	{WL_WORKLOAD, "machines", COUNT, OF_PLAN(machines), 1, 1000000},
-	{WL_WORKLOAD, "linger", TIME, OF_PLAN(linger), 0, 0},
+	{WL_WORKLOAD, "linger", LINGER, OF_PLAN(linger), 0, 0},
 	{WL_WORKLOAD, "react", TIME, OF_PLAN(react), 0, 0},
 	{WL_WORKLOAD, "late", TIME, OF_PLAN(late), 0, 0},
 	{WL_DEVICE, "count", COUNT, OF_DEVICE(count), 1, 100000},
@@ -173,6 +174,21 @@ static int set_turns(const char *value, bool *fair, struct fm_err *err)
 	return fm_err_hint(err, "ways are in-order and fair");
 }
 
+static int set_linger(const char *value, uint64_t *ns, struct fm_err *err)
+{
+	int rc;
+
+	if (!strcmp(value, "auto")) {
+		*ns = FM_LINGER_AUTO;
+		return 0;
+	}
+	rc = workload_time(value, ns, err);
+	if (rc)
+		fm_err_hint(err, "give a time as 100us, or auto: as long as it pays, by what is "
+				 "learnt of pauses");
+	return rc;
+}
+
 static int set_value(const struct workload_key *k, const struct workload_target *to,
 	const char *value, struct fm_err *err)
 {
@@ -186,6 +202,8 @@ static int set_value(const struct workload_key *k, const struct workload_target 
 		if (!rc && *(uint64_t *)member < (uint64_t)k->min)
 			rc = fm_err_set(err, -ERANGE, "it must not be 0");
 		return rc;
+	case LINGER:
+		return set_linger(value, member, err);
 	case COUNT:
 		rc = fm_parse_int(value, k->min, k->max, &v, err);
 		*(uint32_t *)member = (uint32_t)v;

@@ -177,13 +177,14 @@ int admission_new(struct daemon *d)
 void admission_configure(struct daemon *d)
 {
 	const struct config_admission *c = &d->config.admission;
-	struct fm_admit_config to = {.method = (enum fm_rta_method)c->method,
-		.epsilon = FM_RTA_UNSET,
-		.pause = d->config.linger_ns};
+	uint64_t linger =
+		d->config.linger_ns == CONFIG_AUTO ? FM_LINGER_BOUND : d->config.linger_ns;
+	struct fm_admit_config to = {
+		.method = (enum fm_rta_method)c->method, .epsilon = FM_RTA_UNSET, .pause = linger};
 
 	if (c->epsilon_ns || c->platform[0])
-		to.epsilon = (int64_t)FM_MAX(
-			c->epsilon_ns ? c->epsilon_ns : c->measured_ns, d->config.linger_ns);
+		to.epsilon =
+			(int64_t)FM_MAX(c->epsilon_ns ? c->epsilon_ns : c->measured_ns, linger);
 	fm_admit_configure(d->admission->admit, &to);
 }
 

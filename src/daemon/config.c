@@ -23,7 +23,7 @@ void config_defaults(struct config *c)
 {
 	*c = (struct config){
 		.policy = "fixed-priority",
-		.linger_ns = 100 * FM_US,
+		.linger_ns = CONFIG_AUTO,
 		.budget_ns = 10 * FM_MS,
 		.way[0] = {.device = "*", .level = FM_LEVEL_RUNNING},
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},

@@ -13,6 +13,7 @@
 #define CONFIG_NAME_MAX   64
 #define CONFIG_RULES      64
 #define CONFIG_WAYS       64
+#define CONFIG_AUTO       UINT64_MAX /* of a time: it is not set */
 
 struct config_param {
 	char policy[32];
@@ -64,7 +65,7 @@ struct config {
 	char folder[CONFIG_FOLDER_MAX]; /* of policies by users; "": none */
 	uint64_t budget_ns;             /* for an answer of theirs */
 	uint32_t fair_by;               /* enum config_fair_by */
-	uint64_t linger_ns;
+	uint64_t linger_ns;             /* CONFIG_AUTO: learnt */
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */
 	bool realtime;

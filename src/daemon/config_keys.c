@@ -27,7 +27,7 @@ _Static_assert(
 const struct config_key config_keys[] = {
 	{"daemon", "policy", CONFIG_TEXT, OF(policy), 1, CONFIG_POLICY_MAX - 1, NULL, 0, 0},
 	{"daemon", "fair_by", CONFIG_CHOICE, OF(fair_by), 0, 0, FAIR_BY, 0, 0},
-	{"daemon", "linger_us", CONFIG_US, OF(linger_ns), 0, 1000000, "microseconds", 0, 0},
+	{"daemon", "linger_us", CONFIG_US_OR_AUTO, OF(linger_ns), 0, 1000000, "microseconds", 0, 0},
 	{"daemon", "busy_poll_us", CONFIG_US, OF(busy_poll_ns), 0, 1000000, "microseconds", 0, 0},
 	{"daemon", "idle_exit_s", CONFIG_COUNT, OF(idle_exit_s), 0, 86400, "seconds", 0, 0},
 	{"daemon", "realtime", CONFIG_BOOL, OF(realtime), 0, 1, NULL, 0, 0},
@@ -112,8 +112,8 @@ static int set_number(const struct config_key *k, const char *value, int64_t *v,
 	int rc = fm_parse_int(value, k->min, k->max, v, err);
 
 	if (rc)
-		fm_err_hint(err, "give a number of %s from %" PRId64 " to %" PRId64, k->unit,
-			k->min, k->max);
+		fm_err_hint(err, "give a number of %s from %" PRId64 " to %" PRId64 "%s", k->unit,
+			k->min, k->max, k->type == CONFIG_US_OR_AUTO ? ", or auto" : "");
 	return rc;
 }
 
@@ -237,6 +237,21 @@ static int set_range(const struct config_key *k, struct fm_bridge_limits *l, con
 	return rc;
 }
 
+static int set_us(const struct config_key *k, uint64_t *ns, const char *value, struct fm_err *err)
+{
+	int64_t v = 0;
+	int rc;
+
+	if (k->type == CONFIG_US_OR_AUTO && !strcmp(value, "auto")) {
+		*ns = CONFIG_AUTO;
+		return 0;
+	}
+	rc = set_number(k, value, &v, err);
+	if (!rc)
+		*ns = (uint64_t)v * FM_US;
+	return rc;
+}
+
 static int set_value(
 	const struct config_key *k, void *member, const char *value, struct fm_err *err)
 {
@@ -262,10 +277,8 @@ static int set_value(
 			*(uint32_t *)member = (uint32_t)v;
 		return rc;
 	case CONFIG_US:
-		rc = set_number(k, value, &v, err);
-		if (!rc)
-			*(uint64_t *)member = (uint64_t)v * FM_US;
-		return rc;
+	case CONFIG_US_OR_AUTO:
+		return set_us(k, member, value, err);
 	}
 	return -EINVAL;
 }
@@ -328,6 +341,14 @@ static void print_range(const struct config_key *k, const struct fm_bridge_limit
 		fprintf(f, " %" PRId64 "%s", v, k->unit);
 }
 
+static void print_us(const struct config_key *k, uint64_t ns, FILE *f)
+{
+	if (k->type == CONFIG_US_OR_AUTO && ns == CONFIG_AUTO)
+		fputs(" auto", f);
+	else
+		fprintf(f, " %" PRIu64, ns / FM_US);
+}
+
 void config_key_print(const struct config_key *k, const void *base, FILE *f)
 {
 	const void *member = (const char *)base + k->offset;
@@ -357,7 +378,8 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 		fprintf(f, " %" PRIu32, *(const uint32_t *)member);
 		break;
 	case CONFIG_US:
-		fprintf(f, " %" PRIu64, *(const uint64_t *)member / FM_US);
+	case CONFIG_US_OR_AUTO:
+		print_us(k, *(const uint64_t *)member, f);
 		break;
 	}
 	fputc('\n', f);

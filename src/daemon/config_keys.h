@@ -8,9 +8,10 @@
 enum config_type {
 	CONFIG_TEXT,
 	CONFIG_FOLDER,
-	CONFIG_LISTEN, /* a text, as fm_parse_listen() takes it */
-	CONFIG_COUNT,  /* uint32_t */
-	CONFIG_US,     /* uint64_t nanoseconds, written as microseconds */
+	CONFIG_LISTEN,     /* a text, as fm_parse_listen() takes it */
+	CONFIG_COUNT,      /* uint32_t */
+	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
+	CONFIG_US_OR_AUTO, /* the same, or `auto`: CONFIG_AUTO */
 	CONFIG_BOOL,
 	CONFIG_CHOICE, /* uint32_t: which of the words in `unit` */
 	CONFIG_HINTS,  /* names of the hints that may be set */

@@ -44,7 +44,7 @@ static int daemon_configure(struct daemon *d, const struct config *c, struct fm_
 		return rc;
 	}
 	d->dropped[0] = '\0';
-	fm_sched_linger(s, c->linger_ns);
+	fm_sched_linger(s, c->linger_ns == CONFIG_AUTO ? FM_LINGER_AUTO : c->linger_ns);
 	d->config = *c;
 	fm_bridge_set_ways(d->bridge, d->config.way, d->config.ways + 1, fm_now());
 	strict_configured(d);

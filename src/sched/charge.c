@@ -89,6 +89,7 @@ void fm_core_drained(struct fm_sent *e, uint64_t since)
 
 	fm_hist_add(&e->d->preempt, took);
 	learn_rest(e->d, took);
+	fm_linger_drained(e->d, took);
 	if (s->host.rested)
 		s->host.rested(s->ctx, e->data, took, since);
 	fm_core_rests(e);

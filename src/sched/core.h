@@ -25,7 +25,8 @@
 #define FM_POLL_MAX (10 * FM_MS)
 /* Whoever has drained for so long since it last was at rest has the device for itself no more: its
  * process may be stopped, or may lie. */
-#define FM_LATE_MOST FM_S
+#define FM_LATE_MOST     FM_S
+#define FM_PAUSE_BUCKETS 32
 
 enum { FM_FIRST, FM_DEPUTY, FM_SEATS };
 
@@ -94,6 +95,21 @@ struct fm_spend {
 	struct fm_blame *blame; /* from its first wait on; NULL, too, where there was no memory */
 };
 
+/* How a job of an entity came to the device: it had kept it; another was stopped for it at once; it
+ * had to wait, others had the device; or none of these, or it was stopped meanwhile. */
+enum fm_came { FM_CAME_ELSE, FM_CAME_KEPT, FM_CAME_FETCHED, FM_CAME_WAITS };
+
+/* How long an entity pauses, of late (linger.c). */
+struct fm_pauses {
+	uint16_t bucket[FM_PAUSE_BUCKETS];
+	uint32_t seen;
+	bool fetches; /* when it last came back, another was stopped for it */
+	uint8_t came; /* enum fm_came, of the job under way */
+	uint32_t jobs;
+	uint64_t since;       /* when that job came */
+	uint64_t length, off; /* of jobs that had kept the device; by how much they differ */
+};
+
 struct fm_sched {
 	struct fm_sched_host host;
 	void *ctx;
@@ -148,7 +164,10 @@ struct fm_sdev {
 	uint64_t wish;                /* the policy's next */
 	uint64_t poll_at, poll_every; /* while n_draining */
 	uint64_t rests;               /* how long that takes of late, */
-	bool silent; /* and the last of them did not say itself since when: it was seen */
+	uint64_t drain;   /* the same on average, with those that were at rest at once */
+	uint64_t drained; /* in all, since somebody came back who was not there */
+	uint64_t swtch;   /* what it loses when it goes to another */
+	bool silent;      /* and the last of them did not say itself since when: it was seen */
 	struct fm_hold hold;
 	struct fm_hist preempt;
 };
@@ -200,7 +219,7 @@ struct fm_sent {
 
 	struct fm_heap_node linger; /* in the heap: idle, but still counted as ready */
 	uint64_t idle_at;           /* when its work last ended */
-	unsigned long_pauses;       /* in a row, in which to linger was in vain */
+	unsigned long_pauses;       /* in a row, longer than a fixed linger */
 	uint64_t epoch, asked;      /* of the decision that chose it last */
 	uint64_t visit;
 	uint64_t late; /* so long before closed_at; since it last was at rest, both */
@@ -209,6 +228,7 @@ struct fm_sent {
 	const char *reason;
 
 	struct fm_spend *spend;
+	struct fm_pauses pauses;
 
 	struct fm_ent seat[FM_SEATS]; /* as the instances of the policy see it */
 	void *spare[FM_SEATS];        /* privs of the policy to come, while policies change */
@@ -301,6 +321,15 @@ void fm_core_heat(struct fm_sent *e, uint64_t now);
 void fm_core_cool(struct fm_sent *e);
 void fm_core_told(struct fm_sent *e, uint64_t now); /* its hints or its job are new */
 void fm_core_show(struct fm_sent *e, uint64_t now); /* let each instance see what it may */
+
+/* linger.c: for how long it would keep the device if it went idle now; and what that depends on: a
+ * pause of it has ended, somebody has come to rest, a job of it begins and ends. */
+uint64_t fm_linger_of(const struct fm_sent *e);
+void fm_linger_device(struct fm_sdev *d);
+void fm_linger_paused(struct fm_sent *e, uint64_t ns);
+void fm_linger_drained(struct fm_sdev *d, uint64_t took);
+void fm_linger_begins(struct fm_sent *e, enum fm_came came, uint64_t at);
+void fm_linger_ends(struct fm_sent *e, uint64_t at);
 
 /* gang.c: groups on several devices. */
 static inline bool fm_gang_multi(const struct fm_sgroup *g)

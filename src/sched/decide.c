@@ -36,6 +36,7 @@ static void start_drain(struct fm_sent *e, uint64_t now)
 static void closed(struct fm_sent *e, uint64_t now)
 {
 	e->closed_at = now;
+	e->pauses.came = FM_CAME_ELSE;
 	if (e->work) {
 		e->preemptions++;
 		e->d->s->stats.preemptions++;

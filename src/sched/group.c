@@ -121,12 +121,15 @@ static void apply_group(struct fm_sgroup *g, bool hinted, uint64_t now)
 int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now)
 {
 	int rc = fm_hint_check(h, v, NULL);
+	struct fm_sent *e;
 
 	now = fm_core_now(s, now);
 	if (rc || g->hints.value[h] == v)
 		return rc;
 	settle_group(g, now);
 	g->hints.value[h] = v;
+	fm_list_each (e, &g->ents, in_group)
+		e->pauses.fetches = false; /* it may be no longer so */
 	if (update_effective(g))
 		apply_group(g, true, now);
 	return 0;

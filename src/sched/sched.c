@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINGER_DEFAULT (100 * FM_US)
-
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx)
 {
 	struct fm_sched *s;
@@ -25,7 +23,7 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 	}
 	s->host = *host;
 	s->ctx = ctx;
-	s->linger = LINGER_DEFAULT;
+	s->linger = FM_LINGER_AUTO;
 	fm_list_init(&s->devices);
 	fm_list_init(&s->groups);
 	fm_list_init(&s->stirred);
@@ -125,6 +123,7 @@ int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *ke
 	fm_list_init(&d->stirred);
 	fm_list_init(&d->decided);
 	fm_hist_reset(&d->preempt);
+	fm_linger_device(d);
 	fm_list_add_tail(&s->devices, &d->node);
 	fm_heap_push(&s->timers, &d->timer, FM_NEVER);
 	s->n_devices++;

@@ -138,8 +138,13 @@ const int64_t *fm_sched_policy_params(
 void fm_sched_fair_by(struct fm_sched *s, bool user);
 bool fm_sched_fair_by_user(const struct fm_sched *s); /* and the policy in force can */
 
-/* How long an entity that went idle keeps the device, so that a program's short pauses between two
- * commands of a job do not hand it away. Default 100 us. */
+/* How long an entity that went idle keeps the device, so that a program's short pauses do not hand
+ * it away: as long as that is the cheaper by what the core has learnt of its pauses and of the
+ * device (linger.c), which is the default, or always so long. FM_LINGER_MOST is the most that is
+ * learnt, FM_LINGER_BOUND that of a group with a grant, or on several devices. */
+#define FM_LINGER_AUTO  UINT64_MAX
+#define FM_LINGER_MOST  (2 * FM_MS)
+#define FM_LINGER_BOUND (100 * FM_US)
 void fm_sched_linger(struct fm_sched *s, uint64_t ns);
 uint64_t fm_sched_get_linger(const struct fm_sched *s);
 
@@ -216,6 +221,16 @@ uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now);
 extern const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS];
 void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS]);
 struct fm_sdev *fm_sent_device(const struct fm_sent *e);
+
+/* For how long it keeps the device now when it goes idle, and why. */
+struct fm_linger {
+	uint64_t keeps_ns, handover_ns; /* handover: what it counts as, there and back */
+	uint64_t pauses;                /* seen */
+	unsigned within;                /* thousandths of the last of them: not longer than keeps */
+	bool learnt;                    /* not a setting */
+	bool urgent;                    /* others are stopped for it, so its delay counts more */
+};
+void fm_sent_linger(const struct fm_sent *e, struct fm_linger *out);
 
 /* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing.
  */

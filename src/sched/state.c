@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-/* Who has paused for longer than the linger so often in a row, gives the device up at once; until
- * it pauses for less. */
-#define LONG_PAUSES 8
-
 void fm_core_told(struct fm_sent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
@@ -128,22 +124,33 @@ void fm_core_refresh(struct fm_sent *e, uint64_t now)
 
 void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
 {
+	uint64_t stopped = s->stats.preemptions;
+	enum fm_came came = FM_CAME_ELSE;
+
 	now = fm_core_now(s, now);
 	at = FM_MIN(at, now);
 	if (e->work)
 		return;
 	s->stats.events++;
-	e->long_pauses = fm_sub_sat(at, e->idle_at) > s->linger ? e->long_pauses + 1 : 0;
+	if (e->idle_at)
+		fm_linger_paused(e, fm_sub_sat(at, e->idle_at));
 	fm_core_settle(e->d, at);
 	e->work = true;
 	if (e->g->suspended)
 		return;
 	fm_core_touch(e);
+	if (fm_core_lingers(e) && e->gate_open)
+		came = FM_CAME_KEPT;
+	else if (!e->ready && e->d->n_ready)
+		came = FM_CAME_WAITS;
 	if (fm_core_lingers(e))
 		end_linger(e, at, now);
 	else if (!e->ready)
 		fm_core_set_ready(e, at, now);
+	fm_linger_begins(e, came, at);
 	fm_core_decide(e->d, now);
+	if (came == FM_CAME_WAITS && e->gate_open && s->stats.preemptions != stopped)
+		fm_linger_begins(e, FM_CAME_FETCHED, at);
 }
 
 /* Only who holds the device has something to keep, and whose pauses may be short. One alone needs
@@ -152,30 +159,31 @@ static bool may_linger(const struct fm_sent *e)
 {
 	bool others = e->d->n_ents > 1 || e->d->s->shared;
 
-	return e->long_pauses < LONG_PAUSES && e->ready && !e->g->depth && e->gate_open &&
-	       !e->d->all && others;
+	return e->ready && !e->g->depth && e->gate_open && !e->d->all && others;
 }
 
 void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
 {
-	uint64_t until;
+	uint64_t until = 0;
 
 	now = fm_core_now(s, now);
 	at = FM_MIN(at, now);
-	until = fm_add_sat(at, s->linger);
 	if (!e->work)
 		return;
 	s->stats.events++;
 	fm_core_settle_ent(e, at);
 	e->work = false;
 	e->idle_at = at;
+	fm_linger_ends(e, at);
 	fm_account_note(e, at);
 	fm_core_touch(e);
 	if (e->draining)
 		fm_core_drained(e, FM_MAX(at, e->closed_at));
 	else
 		fm_core_rests(e);
-	if (may_linger(e) && until > now) {
+	if (may_linger(e))
+		until = fm_add_sat(at, fm_linger_of(e));
+	if (until > now) {
 		fm_heap_push(&s->lingers, &e->linger, until); /* room was reserved when it joined */
 		fm_gang_count(e, now);
 		if (!fm_list_empty(&s->stirred))

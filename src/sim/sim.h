@@ -158,7 +158,8 @@ struct fm_sim_plan {
 	const struct fm_policy_ops *policy;
 	const char *const *params; /* "key=value" */
 	size_t n_params;
-	uint64_t linger, react, duration;
+	uint64_t linger; /* FM_LINGER_AUTO: learnt */
+	uint64_t react, duration;
 	uint64_t late;   /* so much later than it wished is the core asked again */
 	uint64_t warmup; /* of the duration; what happens then is not counted */
 	uint64_t seed;

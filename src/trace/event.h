@@ -22,7 +22,7 @@ enum fm_trace_unit {
 #define FM_TRACE_EVENTS(X)                                                                         \
 	/* The daemon's. served: device time that the group was charged on that device. */         \
 	X(ready, "a group has work on a device", "pending", COUNT, "served", NS, "", NONE)         \
-	X(idle, "a group's work on a device has ended", "", NONE, "served", NS, "", NONE)          \
+	X(idle, "a group's work on a device has ended", "", NONE, "served", NS, "keeps", NS)       \
 	X(decided, "the policy has chosen; the group is the first of those chosen", "chosen",      \
 		COUNT, "ready", COUNT, "everybody", COUNT)                                         \
 	X(gate_closed, "a group is stopped; the cause is who was chosen instead", "pending",       \

@@ -261,15 +261,18 @@ def how_late_the_core_looks(stack):
     """Where it waits for the end of a linger: what was simulated is what is recorded of it."""
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     path, trace, again = (os.path.join(dir_, name) for name in ("in.ini", "t.fmt", "out.ini"))
-    for late in ("37000ns", None):
+    often = "measured 0:40us 80:60us 81:2ms 100:4ms"
+    for late, linger, pause in (("37000ns", "100us", "200us"), ("37000ns", "auto", often), (None, "100us", "200us"), (None, "auto", often)):
         with open(path, "w", encoding="ascii") as out:
-            out.write("[workload]\npolicy = round-robin\nduration = 2s\n" + (f"late = {late}\n" if late else "") +
-                      "[device d]\nlevel = 3\n[group a]\ncommands = 2ms, pause 200us\n[group b]\ncommands = 3ms, pause 300us\n")
+            out.write(f"[workload]\npolicy = round-robin\nduration = 2s\nlinger = {linger}\n" + (f"late = {late}\n" if late else "") +
+                      f"[device d]\nlevel = 3\n[group a]\ncommands = 2ms, pause {pause}\n[group b]\ncommands = 3ms, pause {pause}\n")
         fermata("sim", "--trace", trace, path)
         fermata("record", "-q", "--force", "--from", trace, "-o", again)
         with open(again, encoding="ascii") as f:
-            found = re.search(r"^late = (.*)$", f.read(), re.MULTILINE)
-        check((found and found[1]) == late, f"{late}: {found}")
+            text = f.read()
+        found = re.search(r"^late = (.*)$", text, re.MULTILINE)
+        check((found and found[1]) == late, f"{late}, linger {linger}: {found}")
+        check(re.search(r"^linger = (.*)$", text, re.MULTILINE)[1] in (linger, "100000ns"), text)
         os.unlink(trace)
 
 

@@ -23,6 +23,24 @@ duration = 2s
 commands = 3 x 1ms
 """
 
+# A decoder, a token after the other, beside a program that trains; as seen on an H100, 160 us of each change are its own.
+DECODE = """[workload]
+policy = {policy}
+duration = 10s
+react = 20us
+linger = {linger}
+[device gpu]
+switch = 160us
+"""
+DECODER = """[group decode]
+priority = 10
+commands = 1300us, pause {pause}
+"""
+TRAINER = """[group train]
+commands = 100 x 500us
+"""
+TOKENS = "measured 0:150us 80:250us 92:500us 99:1ms 100:2ms"
+
 # Lines behind BASE, which has five: the line of the mistake, and what is said.
 BAD = [
     ("nonsense\n", 6, "neither [section]"),
@@ -49,6 +67,7 @@ BAD = [
     ("[device b]\nslice = uniform 1ms\n", 7, "slice: 'uniform' has the wrong number of words"),
     ("[device b]\ntick = 4ms\n", 0, "a tick without fair turns"),
     ("[device b]\ntick = 4ms\nturns = fair\n", 0, "a tick without fair turns"),
+    ("[workload]\nlinger = autom\n", 7, "give a time as 100us, or auto"),
     ("commands = measured 0:1us 100:x\n", 6, "'x' is not a time"),
     ("commands = measured 0:1us 50:3us 100:2us\n", 6, "'100:2us' does not ascend"),
     ("commands = measured 0:1us 50:3us 50:4us 100:4us\n", 6, "'50:4us' does not ascend"),
@@ -262,6 +281,34 @@ class Simulate(unittest.TestCase):
             with open(known, encoding="utf-8") as f:
                 text = f.read()
             self.assertEqual(text if sys.byteorder == "little" else text[:-65], out, name)
+
+    def decode(self, *groups, policy="fixed-priority", linger="auto", pause=TOKENS):
+        """Of each group the device time of its commands, to all there was, and the 99th percentile of its jobs, ns."""
+        path = self.write("decode.ini", (DECODE + "".join(groups)).format(policy=policy, linger=linger, pause=pause))
+        return {g["name"]: (g["served_ns"] / 10e9, g["response"]["p99_ns"]) for g in self.json(path)["groups"]}
+
+    def test_short_pauses_keep_the_device(self):
+        """What a decoder pauses between its tokens is shorter than a hand-over, mostly."""
+        alone = {**self.decode(DECODER), **self.decode(TRAINER)}
+        both = self.decode(DECODER, TRAINER)
+        self.assertGreater(both["decode"][0], 0.97 * alone["decode"][0])
+        self.assertLess(both["decode"][1], 1.15 * alone["decode"][1])
+        self.assertLess(self.decode(DECODER, TRAINER, linger="100us")["decode"][0], 0.7 * alone["decode"][0])
+        for policy in ("fair slice=20", "round-robin slice=20"):
+            both = self.decode(DECODER, TRAINER, policy=policy)
+            to = [both[name][0] / alone[name][0] for name in ("decode", "train")]
+            self.assertGreater(sum(to), 0.93, policy)
+            if policy.startswith("fair"):
+                self.assertLess(abs(to[0] - to[1]), 0.03, to)
+            else:
+                stopped = self.decode(DECODER, TRAINER, policy=policy, linger="100us")
+                self.assertGreater(both["decode"][0], 3 * stopped["decode"][0], "turns ended in pauses")
+
+    def test_long_pauses_do_not(self):
+        """Of an urgent program that pauses for 5 ms the other has as much as if nothing had ever been kept."""
+        learnt, never = (self.decode(DECODER, TRAINER, pause="uniform 4ms 6ms", linger=linger) for linger in ("auto", "0"))
+        self.assertGreater(learnt["train"][0], 0.995 * never["train"][0])
+        self.assertGreater(learnt["train"][0], 0.7)
 
     def test_the_policy_matters(self):
         path = os.path.join(EXAMPLES, "inference.ini")

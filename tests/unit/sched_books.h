@@ -381,7 +381,7 @@ static inline void check_preempts(struct fuzz *f)
 /* When every linger is over: as many run as may, and who is idle is known so. */
 static inline void check_rest(struct fuzz *f)
 {
-	for (int i = 0; i < 200 && fm_sched_next(f->s) <= f->now + FM_MS; i++) {
+	for (int i = 0; i < 1000 && fm_sched_next(f->s) <= f->now + FM_LINGER_MOST; i++) {
 		f->now = FM_MAX(f->now, fm_sched_next(f->s));
 		fm_sched_tick(f->s, f->now);
 	}

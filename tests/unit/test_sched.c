@@ -129,7 +129,7 @@ static void long_pauses_end_the_linger(void **state)
 		ready(&f, a, t);
 		f.log[0] = '\0';
 		idle(&f, a, t + FM_MS);
-		assert_string_equal(f.log, i < 7 ? "" : "+b");
+		assert_string_equal(f.log, i < 8 ? "" : "+b");
 		fm_sched_tick(f.s, t + 2 * FM_MS);
 		assert_string_equal(f.log, "+b");
 	}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long an entity that goes idle keeps the device.
+ *
+ * To keep it costs device time, as long as the pause lasts; to give it away costs a hand-over there
+ * and one back. How long the pause will be is not known, but how long the last ones were is. So
+ * this is a ski rental problem with a known distribution: the threshold t is chosen that makes
+ *
+ *	E[min(pause, t)] + P(pause > t) * handover
+ *
+ * least, at which to give it away at once is t = 0. Where little is known, t is the cost of the
+ * hand-over: then no pause costs more than twice what it would have cost somebody who had known its
+ * length (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching"). The distribution
+ * may change, or have an end that was not seen yet, so t is never above twice that cost and
+ * FM_LINGER_MOST: no pause costs more than thrice the hand-over.
+ *
+ * What a hand-over costs. Each of the two changes costs the device a switch. Who comes back waits,
+ * besides, until the other has come to rest, which is no loss of the device: the other computes
+ * meanwhile. Among equals both cancel out, and what is lost is two switches. But where who comes
+ * back is the more urgent, its delay (rest and switch) weighs URGENT times as much as the device
+ * time that the other gains:
+ *
+ *	handover = (URGENT - 1) * rest + (URGENT + 1) * switch
+ *
+ * rest is the mean of the device's last stops. switch is learnt from jobs: of one that came back
+ *and was let in at once, how much longer it took than one of the same entity that had kept the
+ *device, less the rest. Where jobs are too unlike for that, switch stays what it is taken for at
+ *first.
+ *
+ * All is in integers and of fixed size: a sample is one pass over 64 bytes, and so is a threshold.
+ */
+#include "core.h"
+
+/* What a device loses when it changes from one process to another: at first, at least and at most.
+ */
+#define SWITCH       (160 * FM_US)
+#define SWITCH_LEAST (40 * FM_US)
+#define SWITCH_MOST  FM_MS
+#define URGENT       3
+#define FEW          4 /* pauses, before anything is made of them */
+#define FEW_JOBS     8
+
+/* A sample adds UNIT to its bucket, and every bucket forgets a FORGET-th of itself: the sum stays
+ * below 2^16. */
+#define UNIT   512
+#define FORGET 64
+/* The first bucket is below 16 us; then there are four in a power of two. */
+#define SHIFT 14
+
+/* Who has paused for longer than a fixed linger so often in a row, gives the device up at once;
+ * until it pauses for less. */
+#define LONG_PAUSES 8
+
+static unsigned bucket_of(uint64_t ns)
+{
+	unsigned exp = 63 - (unsigned)__builtin_clzll(ns | 1);
+
+	if (exp < SHIFT)
+		return 0;
+	exp = 1 + 4 * (exp - SHIFT) + (unsigned)((ns >> (exp - 2)) & 3);
+	return FM_MIN(exp, FM_PAUSE_BUCKETS - 1u);
+}
+
+/* The last bucket has no end. */
+static uint64_t end_of(unsigned i)
+{
+	return i ? (UINT64_C(5) + (i - 1) % 4) << (SHIFT + (i - 1) / 4 - 2) : UINT64_C(1) << SHIFT;
+}
+
+void fm_linger_paused(struct fm_sent *e, uint64_t ns)
+{
+	struct fm_pauses *p = &e->pauses;
+
+	e->long_pauses = ns > e->d->s->linger ? e->long_pauses + 1 : 0;
+	for (unsigned i = 0; i < FM_PAUSE_BUCKETS; i++)
+		p->bucket[i] = (uint16_t)(p->bucket[i] - (p->bucket[i] + (FORGET - 1)) / FORGET);
+	p->bucket[bucket_of(ns)] += UNIT;
+	p->seen += p->seen < UINT32_MAX;
+}
+
+void fm_linger_device(struct fm_sdev *d)
+{
+	d->swtch = SWITCH;
+}
+
+void fm_linger_drained(struct fm_sdev *d, uint64_t took)
+{
+	d->drained = fm_add_sat(d->drained, took);
+	took = FM_MIN(took, FM_POLL_MAX);
+	d->drain = (15 * d->drain + took) / 16;
+}
+
+/* A job begins, and another was stopped for it or not; or neither can be said, since nobody was
+ * there to be stopped. */
+void fm_linger_begins(struct fm_sent *e, enum fm_came came, uint64_t at)
+{
+	struct fm_pauses *p = &e->pauses;
+
+	p->came = came;
+	p->since = at;
+	if (came == FM_CAME_FETCHED || came == FM_CAME_WAITS)
+		p->fetches = came == FM_CAME_FETCHED;
+	if (came == FM_CAME_WAITS)
+		e->d->drained = 0;
+}
+
+/* Jobs that are far shorter than most are other ones: a copy between two of them, say. */
+static void learn_length(struct fm_pauses *p, uint64_t took)
+{
+	uint64_t off = took > p->length ? took - p->length : p->length - took;
+
+	p->jobs += p->jobs < UINT32_MAX;
+	if (p->jobs == 1) {
+		p->length = took;
+	} else if (2 * took < p->length) {
+		p->length -= p->length / 64;
+	} else {
+		p->length = (7 * p->length + took) / 8;
+		p->off = (7 * p->off + off) / 8;
+	}
+}
+
+/* The same job, but that the device was fetched for it. */
+static void learn_switch(struct fm_sdev *d, const struct fm_pauses *p, uint64_t took)
+{
+	if (p->jobs < FEW_JOBS || 8 * p->off > p->length || 2 * took < p->length || d->n_draining)
+		return;
+	took = fm_sub_sat(took, p->length + d->drained);
+	took = FM_MIN(FM_MAX(took, SWITCH_LEAST), SWITCH_MOST);
+	d->swtch = (15 * d->swtch + took) / 16;
+}
+
+void fm_linger_ends(struct fm_sent *e, uint64_t at)
+{
+	struct fm_pauses *p = &e->pauses;
+	uint64_t took = fm_sub_sat(at, p->since);
+
+	if (p->came == FM_CAME_KEPT)
+		learn_length(p, took);
+	else if (p->came == FM_CAME_FETCHED)
+		learn_switch(e->d, p, took);
+	p->came = FM_CAME_ELSE;
+}
+
+static bool is_urgent(const struct fm_sent *e)
+{
+	return e->pauses.fetches && e->d->s->ops->rank;
+}
+
+static uint64_t handover_of(const struct fm_sent *e)
+{
+	const struct fm_sdev *d = e->d;
+
+	if (!is_urgent(e))
+		return 2 * d->swtch;
+	return (URGENT - 1) * d->drain + (URGENT + 1) * d->swtch;
+}
+
+/* An admitted task's bound has room for so much, and no more. And for one that is on several
+ * devices the others may be held. */
+static uint64_t most_of(const struct fm_sent *e, uint64_t handover)
+{
+	if (e->g->grant != FM_GRANT_NONE || fm_gang_multi(e->g))
+		return FM_LINGER_BOUND;
+	return FM_MIN(2 * handover, FM_LINGER_MOST);
+}
+
+/* The threshold of least cost among the ends of the buckets; half as much more of it, since the
+ * distribution is known from few samples and coarsely. */
+static uint64_t cheapest(const struct fm_pauses *p, uint64_t handover, uint64_t most)
+{
+	uint64_t longer = 0, kept = 0, least, best = 0, cost, end = 0, begin;
+
+	for (unsigned i = 0; i < FM_PAUSE_BUCKETS; i++)
+		longer += p->bucket[i];
+	least = longer * handover;
+	for (unsigned i = 0; i < FM_PAUSE_BUCKETS - 1; i++) {
+		begin = end;
+		end = end_of(i);
+		if (end > most)
+			break;
+		longer -= p->bucket[i];
+		kept += p->bucket[i] * ((begin + end) / 2);
+		cost = kept + longer * (end + handover);
+		if (cost >= least)
+			continue;
+		least = cost;
+		best = end;
+	}
+	return FM_MIN(best + best / 2, most);
+}
+
+static uint64_t learnt(const struct fm_sent *e)
+{
+	uint64_t handover = handover_of(e), most = most_of(e, handover);
+
+	if (e->pauses.seen < FEW)
+		return FM_MIN(handover, most);
+	return cheapest(&e->pauses, handover, most);
+}
+
+uint64_t fm_linger_of(const struct fm_sent *e)
+{
+	uint64_t fixed = e->d->s->linger;
+
+	if (fixed == FM_LINGER_AUTO)
+		return learnt(e);
+	return e->long_pauses < LONG_PAUSES ? fixed : 0;
+}
+
+/* Of the pauses, in thousandths, those that are not longer. */
+static unsigned within(const struct fm_pauses *p, uint64_t ns)
+{
+	uint64_t all = 0, n = 0;
+
+	for (unsigned i = 0; i < FM_PAUSE_BUCKETS; i++) {
+		all += p->bucket[i];
+		if (i < FM_PAUSE_BUCKETS - 1 && end_of(i) <= ns)
+			n += p->bucket[i];
+	}
+	return all ? (unsigned)(1000 * n / all) : 0;
+}
+
+void fm_sent_linger(const struct fm_sent *e, struct fm_linger *out)
+{
+	*out = (struct fm_linger){
+		.keeps_ns = fm_linger_of(e),
+		.handover_ns = handover_of(e),
+		.pauses = e->pauses.seen,
+		.learnt = e->d->s->linger == FM_LINGER_AUTO,
+		.urgent = is_urgent(e),
+	};
+	out->within = within(&e->pauses, out->keeps_ns);
+}
