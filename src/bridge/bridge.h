@@ -156,6 +156,7 @@ struct fm_bent_info {
 	const char *device;
 	struct fm_ent_info ent;
 	struct fm_account account;
+	struct fm_linger linger;
 	uint64_t device_ns;             /* as its programs measure it; never falling */
 	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sent_waits() */
 };

@@ -83,6 +83,7 @@ static void ent_info(struct ent *e, uint64_t now, struct fm_bent_info *info)
 	fm_sent_waits(e->sent, info->waits);
 	fm_sent_info(e->sent, now, &info->ent);
 	fm_sent_account(e->sent, now, a);
+	fm_sent_linger(e->sent, &info->linger);
 	if (info->ent.state == FM_ENT_IDLE && works(e))
 		info->ent.state = FM_ENT_RUNNING;
 	unheard = FM_MIN(e->unheard, a->idle_ns);

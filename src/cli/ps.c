@@ -221,6 +221,22 @@ static void add_level(struct table *t, const json_t *queue)
 		table_add(t, "%d of %d", use, deepest);
 }
 
+/* For how long its group keeps the device when it pauses. */
+static void add_linger(struct table *t, const json_t *group, const json_t *queue)
+{
+	const char *device = cli_str(queue, "device");
+	char time[TABLE_TIME] = "-";
+	json_t *d, *linger;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "devices"), i, d) {
+		linger = json_object_get(d, "linger");
+		if (linger && !strcmp(cli_str(d, "device"), device))
+			table_ms(cli_num(linger, "keeps_us") / 1e3, time);
+	}
+	table_add(t, "%s", time);
+}
+
 static void add_queue(struct table *t, const json_t *group, const json_t *q)
 {
 	char time[TABLE_TIME], held[TABLE_TIME];
@@ -242,6 +258,7 @@ static void add_queue(struct table *t, const json_t *group, const json_t *q)
 	table_add(t, "%.0f", cli_num(q, "gates"));
 	table_add(t, "%s", table_ms(cli_num(q, "held_ms"), held));
 	table_add(t, "%.0f", cli_num(q, "interrupts"));
+	add_linger(t, group, q);
 }
 
 static int show_queues(const json_t *groups)
@@ -261,6 +278,7 @@ static int show_queues(const json_t *groups)
 		{"GATES", true, false},
 		{"HELD", true, false},
 		{"INSIDE", true, false},
+		{"LINGER", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *g, *q;

@@ -213,6 +213,33 @@ static void show_waits(const json_t *waits)
 			table_ms(cli_num(waits, "max_us") / 1e3, max));
 }
 
+/* What becomes of the device when it goes idle. */
+static void show_linger(const json_t *linger)
+{
+	double keeps = cli_num(linger, "keeps_us"), pauses = cli_num(linger, "pauses");
+	char keep[TABLE_TIME], handover[TABLE_TIME];
+	bool learnt = json_is_true(json_object_get(linger, "learnt"));
+
+	table_ms(keeps / 1e3, keep);
+	table_ms(cli_num(linger, "handover_us") / 1e3, handover);
+	if (learnt && !pauses)
+		return;
+	if (!learnt && keeps > 0)
+		printf("  when it pauses it keeps the device for up to %s, as linger_us says\n",
+			keep);
+	else if (!learnt)
+		puts("  when it pauses it gives the device away at once: linger_us says so, or its "
+		     "last pauses were longer");
+	else if (keeps > 0)
+		printf("  when it pauses it keeps the device for up to %s: %.0f of 100 pauses are "
+		       "not longer, and a hand-over there and back counts as %s\n",
+			keep, 100 * cli_num(linger, "within"), handover);
+	else
+		printf("  when it pauses it gives the device away at once: its pauses are mostly "
+		       "longer than a hand-over there and back, which counts as %s\n",
+			handover);
+}
+
 /* What the client did by itself. */
 static void show_held(const json_t *group, const char *device)
 {
@@ -248,6 +275,7 @@ static int show_device(const struct why *w)
 		return CLI_FAILED;
 	show_causes(account);
 	show_waits(json_object_get(w->device, "waits"));
+	show_linger(json_object_get(w->device, "linger"));
 	show_held(w->group, cli_str(w->device, "device"));
 	return CLI_OK;
 }

@@ -183,6 +183,7 @@ json_t *report_devices(struct daemon *d, uint64_t now);
 /* All waiting, also for a group before it that has not come to rest. */
 uint64_t report_waited(const struct fm_account *a);
 void report_account(json_t *ent, const struct fm_account *a, const struct peer *p);
+void report_linger(json_t *ent, const struct fm_linger *l);
 json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);

@@ -82,6 +82,7 @@ static void add_ent(void *arg, const struct fm_bent_info *info)
 	set(o, "preemptions", number(i->preemptions));
 	set(o, "reason", i->reason ? json_string(i->reason) : json_null());
 	report_account(o, &info->account, w->peer);
+	report_linger(o, &info->linger);
 	json_array_append_new(w->list, o);
 }
 

@@ -101,3 +101,17 @@ void report_account(json_t *ent, const struct fm_account *a, const struct peer *
 	set(ent, "account", o);
 	set(ent, "waits", waits_object(a));
 }
+
+/* For how long it keeps the device when it goes idle. */
+void report_linger(json_t *ent, const struct fm_linger *l)
+{
+	json_t *o = json_object();
+
+	set(o, "keeps_us", us(l->keeps_ns));
+	set(o, "learnt", json_boolean(l->learnt));
+	set(o, "pauses", number(l->pauses));
+	set(o, "within", json_real(l->within / 1000.0));
+	set(o, "handover_us", us(l->handover_ns));
+	set(o, "urgent", json_boolean(l->urgent));
+	set(ent, "linger", o);
+}
