@@ -187,6 +187,30 @@ def all_tables_come_to_their_end(stack):
     check(os.sched_getaffinity(0) == processors, "it moved to other processors for good")
 
 
+def the_decoders_table_comes_to_its_end(stack):
+    """Each row is of its settings, and compared with the same program alone."""
+    if SANITIZE:
+        raise Skip("the programs are not built for a sanitizer's library")
+    module = bench("decode_bench", CLIENT=os.path.join(HERE, "..", "fakes", "decode_model.py"))
+    hints, settings = [], []
+    module.Bench.hint = lambda self, who, priority: hints.append((who, priority))  # the model's programs are no clients
+    module.Bench.devices = lambda self: settings.append(self.ask("ps")["policy"]["name"]) or {
+        who: {"charged_ms": len(settings), "linger": {"keeps_us": 300, "handover_us": 1640}} for who in ("decode", "train")}
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        module.Bench(stack, BUILD, 1.0).tables()
+    said = said.getvalue()
+    rows = dict(re.findall(r"^(\S.*?) {2,}(.*)$", said, re.M))
+    check(len(rows) == 4 + 5 + 1 + 2, f"{len(rows)} rows in\n{said}")
+    for name, numbers in (("decode, alone, natively", "666.7 1.50 1.50 1.000"), ("train, alone, natively", "20.00 1.000"),
+                          ("natively, both", "666.7 1.50 1.50 20.00 1.000 1.000 2.000"),
+                          ("decode, pauses of 5 ms, alone, natively", "158.7 6.30 6.30 1.000"),
+                          ("5 ms, high beside low, linger_us = 100", "158.7 6.30 6.30 20.00 1.000 1.000 2.000 50.0 : 50.0 %")):
+        check(re.sub(" +", " ", rows[name]).startswith(numbers), f"{name}: {rows[name]}, not {numbers}")
+    check(settings[::2] == ["fixed-priority"] * 3 + ["fair"] * 2 + ["fixed-priority"] * 2, f"{settings}")
+    check(hints.count(("decode", "high")) == 5 and hints.count(("decode", "normal")) == 2, f"{hints}")
+
+
 main(an_iteration_takes_what_it_takes, turns_are_taken_late, a_request_takes_what_it_takes,
      what_a_shim_costs_is_what_it_costs, it_goes_the_way_it_is_told, the_foregrounds_table_says_what_was_answered, past_the_shim,
-     all_tables_come_to_their_end)
+     all_tables_come_to_their_end, the_decoders_table_comes_to_its_end)
