@@ -8,6 +8,7 @@
  *
  * feed, enough        keep commands under way; no more
  * burst N             submit N and wait for them
+ * steps N             submit one and wait for it, N times
  * anew N              N times another queue in place of the one it has, and 20 commands
  * state               say how things are
  * segment P, end      begin a segment of priority P; end it
@@ -113,6 +114,15 @@ static int burst(struct client *c, unsigned n)
 	for (unsigned i = 0; i < n && !rc; i++)
 		rc = submit(c, &seq);
 	return rc ? rc : fm_xqueue_wait(c->q, seq, PATIENCE);
+}
+
+static int steps(struct client *c, int n)
+{
+	int rc = 0;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = burst(c, 1);
+	return rc;
 }
 
 static int anew(struct client *c, int n)
@@ -229,6 +239,8 @@ static int obey(struct client *c, const char *word, int value)
 		return stop_feeding(c), 0;
 	if (strcmp(word, "burst") == 0)
 		return burst(c, (unsigned)value);
+	if (strcmp(word, "steps") == 0)
+		return steps(c, value);
 	if (strcmp(word, "anew") == 0)
 		return anew(c, value);
 	if (strcmp(word, "segment") == 0)

@@ -71,6 +71,26 @@ def long_pauses_are_learnt(stack):
     other.advances()
 
 
+def short_pauses_are_learnt(stack):
+    """One command after the other: however busy the machine is, now and then it lets a program do so."""
+    f, urgent, other = two(stack)
+    requests(urgent, 10)
+    gave = f.group(other.pid)["devices"][0]["preemptions"]
+
+    def keeps():
+        before = f.group(other.pid)["devices"][0]["preemptions"]
+        urgent.do("steps 100")
+        now = linger(f)
+        return now["keeps_us"] > 0 and now["within"] > 0.5 and f.group(other.pid)["devices"][0]["preemptions"] - before < 50
+
+    check(gave > 0, "it had to fetch the device")
+    eventually("it keeps the device", keeps)
+    text = f.cli("why", "urgent").stdout
+    check("when it pauses it keeps the device for up to" in text and "a hand-over there and back counts as" in text, text)
+    check(column(f) != "0 us", column(f))
+    other.advances()
+
+
 def a_setting_is_kept_to(stack):
     f, urgent, other = two(stack, "[daemon]\nlinger_us = 7\n")
     now = linger(f)
@@ -98,4 +118,4 @@ def a_task_keeps_its_bound(stack):
 
 
 if __name__ == "__main__":
-    main(long_pauses_are_learnt, a_setting_is_kept_to, a_task_keeps_its_bound)
+    main(long_pauses_are_learnt, short_pauses_are_learnt, a_setting_is_kept_to, a_task_keeps_its_bound)
