@@ -185,7 +185,7 @@ static bool bench(
 	fm_sched_linger(b.s, 0);
 	light = rate(
 		&b, seconds, false); /* one job at a time: the device is handed over each time */
-	fm_sched_linger(b.s, 100 * FM_US);
+	fm_sched_linger(b.s, FM_LINGER_AUTO);
 	busy = rate(&b, seconds, true); /* half of the groups are ready at any time */
 	each(&b, seconds, &h);
 	printf("sched_%s_events_light %.0f 1/s\n", policy, light);

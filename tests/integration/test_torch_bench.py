@@ -201,7 +201,7 @@ def the_decoders_table_comes_to_its_end(stack):
         module.Bench(stack, BUILD, 1.0).tables()
     said = said.getvalue()
     rows = dict(re.findall(r"^(\S.*?) {2,}(.*)$", said, re.M))
-    check(len(rows) == 4 + 5 + 1 + 2, f"{len(rows)} rows in\n{said}")
+    check(len(rows) == 5 + 5 + 1 + 2, f"{len(rows)} rows in\n{said}")
     for name, numbers in (("decode, alone, natively", "666.7 1.50 1.50 1.000"), ("train, alone, natively", "20.00 1.000"),
                           ("natively, both", "666.7 1.50 1.50 20.00 1.000 1.000 2.000"),
                           ("decode, pauses of 5 ms, alone, natively", "158.7 6.30 6.30 1.000"),
