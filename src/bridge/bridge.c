@@ -28,6 +28,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 		free(b);
 		return rc;
 	}
+	fm_sched_turns(b->sched, DEVICE_TURN);
 	*out = b;
 	return 0;
 }
@@ -200,6 +201,7 @@ static void drop_queues(struct fm_bridge *b, struct fm_bclient *c)
 
 	fm_list_each_safe (q, tmp, &c->queues, in_client) {
 		NOTE_QUEUE(b, queue_gone, q, b->now);
+		ent_deal(q->ent, b->now);
 		q->ent->usage_gone = fm_add_sat(q->ent->usage_gone, q->usage);
 		fm_list_del(&q->in_ent);
 		fm_list_del(&q->in_client);

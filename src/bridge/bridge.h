@@ -157,7 +157,7 @@ struct fm_bent_info {
 	struct fm_ent_info ent;
 	struct fm_account account;
 	struct fm_linger linger;
-	uint64_t device_ns;             /* as its programs measure it; never falling */
+	uint64_t device_ns;             /* that it used; never falling */
 	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sent_waits() */
 };
 void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
@@ -186,7 +186,7 @@ struct fm_bprocess_info {
 	const char *comm, *api;
 	bool own;
 	struct fm_bcoverage calls;
-	uint64_t device_ns; /* as it measures them; never falling */
+	uint64_t device_ns; /* its part of what its groups used; never falling */
 };
 void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg);

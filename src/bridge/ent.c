@@ -48,6 +48,25 @@ static uint64_t ent_used(struct ent *e, uint64_t now)
 	return e->used;
 }
 
+/* By what they measured; while they measured nothing it is put off. */
+uint64_t ent_deal(struct ent *e, uint64_t now)
+{
+	uint64_t used = fm_sent_used(e->sent, now), ns = used - e->dealt, sum = 0;
+	struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		sum = fm_add_sat(sum, queue_usage(q, now) - q->dealt);
+	if (!sum || !ns)
+		return used;
+	e->dealt = used;
+	fm_list_each (q, &e->queues, in_ent) {
+		q->device_ns +=
+			(uint64_t)((double)ns * (double)(q->usage - q->dealt) / (double)sum);
+		q->dealt = q->usage;
+	}
+	return used;
+}
+
 static bool is_heard(const struct ent *e)
 {
 	return e->bells & FM_BELL_READY;
@@ -571,8 +590,10 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 /* Leaves the queue's words as they are: its client may be gone. */
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now)
 {
+	ent_deal(e, now);
 	e->usage_gone = fm_add_sat(e->usage_gone, queue_usage(q, now));
-	q->client->usage_gone = fm_add_sat(q->client->usage_gone, q->usage);
+	q->client->device_gone += q->device_ns;
+	q->device_ns = q->dealt = 0;
 	q->usage_base = fm_add_sat(q->usage_base, q->usage);
 	q->usage = 0;
 	q->since = now;

@@ -79,7 +79,7 @@ static void ent_info(struct ent *e, uint64_t now, struct fm_bent_info *info)
 
 	*info = (struct fm_bent_info){.device = fm_sdev_key(e->dev->sdev)};
 	ent_look(e, now);
-	info->device_ns = e->used;
+	info->device_ns = ent_deal(e, now);
 	fm_sent_waits(e->sent, info->waits);
 	fm_sent_info(e->sent, now, &info->ent);
 	fm_sent_account(e->sent, now, a);
@@ -121,7 +121,7 @@ void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.level = way_level(q),
 		.done = fm_slot_done(s),
 		.begun = CLAIM(s->begun),
-		.device_ns = CLAIM(s->device_ns),
+		.device_ns = q->device_ns,
 		.gates = CLAIM(s->gates),
 		.held_ns = CLAIM(s->held_ns),
 		.interrupts = CLAIM(s->interrupts),
@@ -258,9 +258,11 @@ static void process_info(const struct member *m, uint64_t now, struct fm_bproces
 	if (!info->own)
 		return;
 	client_coverage(c, &info->calls);
-	info->device_ns = c->usage_gone;
-	fm_list_each (q, &c->queues, in_client)
-		info->device_ns = fm_add_sat(info->device_ns, queue_usage(q, now));
+	info->device_ns = c->device_gone;
+	fm_list_each (q, &c->queues, in_client) {
+		ent_deal(q->ent, now);
+		info->device_ns += q->device_ns;
+	}
 }
 
 void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,

@@ -15,6 +15,8 @@
 /* So long an entity stays without queues: what its policy remembers of it, a debt, a budget, is not
  * to be forgotten where a program makes a queue for each of its jobs. */
 #define STAYS FM_S
+/* A device leaves the work of one process for that of another after so long, or a little more. */
+#define DEVICE_TURN FM_MS
 /* Entities whose boards are looked at while the owner waits for events. */
 #define HEARD_BUDGET 32
 /* Entities looked at again within one call, before others get their turn. */
@@ -56,6 +58,7 @@ struct ent {
 	uint64_t usage_gone;              /* of queues that left */
 	uint64_t used, used_at, used_by;  /* told so far; when, and by which usage */
 	uint64_t seen_used, seen_idle;    /* as it was last looked at */
+	uint64_t dealt;                   /* of what it used, what its queues have been told */
 	uint64_t unheard; /* device time while the core heard nothing and counted it as idle */
 	uint64_t round;   /* last fm_bridge.round that looked at it */
 };
@@ -70,6 +73,8 @@ struct queue {
 	uint32_t deepest;           /* as its board was told: at most; 0: as deep as it can */
 	uint64_t since;             /* joined */
 	uint64_t usage_base, usage; /* claimed when it joined; believed since, never falling */
+	uint64_t device_ns;         /* its part of what its entity used, */
+	uint64_t dealt;             /* by its usage, which was that much then */
 };
 
 /* Client and group: group index `index` of the client. */
@@ -119,8 +124,8 @@ struct fm_bclient {
 	char comm[16], api[16];
 	void *ctx;
 	struct fm_list queues;
-	uint64_t usage_gone; /* of queues that left */
-	bool makes_room;     /* as its board was told */
+	uint64_t device_gone; /* of queues that left */
+	bool makes_room;      /* as its board was told */
 	struct member first,
 		*more; /* groups 0 and, if it ever names one, 1 to FM_BOARD_GROUPS - 1 */
 };
@@ -176,6 +181,8 @@ void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g); /* it goes */
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
+/* What it used of the device, dealt out to its queues up to now. */
+uint64_t ent_deal(struct ent *e, uint64_t now);
 /* Count what it did unheard: whenever somebody asks, and before the core hears of it again. */
 void ent_look(struct ent *e, uint64_t now);
 void client_contended(struct fm_bridge *b, struct fm_bclient *c);

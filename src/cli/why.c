@@ -165,7 +165,7 @@ static int show_time(const json_t *device)
 
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
 	add_row(&t, "ran", "", cli_num(account, "ran_ms"), all);
-	add_row(&t, "  device time, as measured", "", cli_num(device, "device_ms"), all);
+	add_row(&t, "  device time, as used", "", cli_num(device, "device_ms"), all);
 	add_row(&t, "  device time, as charged", "", cli_num(device, "charged_ms"), all);
 	add_row(&t, "waited", "", cli_num(account, "waited_ms"), all);
 	json_array_foreach (json_object_get(account, "waited_for"), i, who) {

@@ -82,7 +82,8 @@ static const struct family families[] = {
 		"From the closing of a group's gates to its rest."},
 
 	{"fermata_group_device_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "device_ns", NULL,
-		"Device time of the group, as its programs measure it."},
+		"Device time that the group used; of all groups of a device no more than it was "
+		"busy."},
 	{"fermata_group_charged_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "charged_ns", NULL,
 		"Device time that the policy counts; hardly any while the group is alone on the "
 		"device."},
@@ -118,7 +119,8 @@ static const struct family families[] = {
 	{"fermata_group_processes", GAUGE, ROW_GROUP, NUMBER, "clients", NULL, "Processes."},
 
 	{"fermata_process_device_seconds_total", COUNTER, ROW_PROCESS, SECONDS, "device_ns", NULL,
-		"Device time as the process measures it, on all devices."},
+		"Device time that the process used, on all devices: its part of what its groups "
+		"used."},
 	{"fermata_process_governed_calls_total", COUNTER, ROW_PROCESS, NUMBER, "governed", NULL,
 		"Calls of the process that went through an XQueue."},
 	{"fermata_process_ungoverned_calls_total", COUNTER, ROW_PROCESS, NUMBER, "ungoverned", NULL,

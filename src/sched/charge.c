@@ -23,10 +23,19 @@ static bool claims_free(const struct fm_sent *e)
 	return fm_core_lingers(e) && e->d->n_ready == 1;
 }
 
+/* What it used, as far as that is known, and the rest. Where several run at once on purpose each
+ * is charged all of it, and so is one that does not come to rest. */
+static uint64_t occupied(const struct fm_sent *e, uint64_t t)
+{
+	if (!e->work || e->stuck || e->d->n_run > 1)
+		return fm_sub_sat(t, e->charged_to);
+	return e->used_ns - e->use_charged + fm_sub_sat(t, FM_MAX(e->charged_to, e->d->used_to));
+}
+
 static uint64_t due(const struct fm_sent *e, uint64_t t, bool measured, uint64_t *usage)
 {
 	const struct fm_sched *s = e->d->s;
-	uint64_t ns = fm_sub_sat(t, e->charged_to), used;
+	uint64_t ns = measured ? fm_sub_sat(t, e->charged_to) : occupied(e, t), used;
 
 	*usage = e->usage;
 	if (s->host.usage) {
@@ -45,11 +54,12 @@ static void charge(struct fm_sent *e, uint64_t t, bool measured)
 	const struct fm_policy_ops *ops = d->s->ops;
 	uint64_t ns, usage;
 
-	if (t <= e->charged_to)
+	if (t <= e->charged_to && e->used_ns == e->use_charged)
 		return;
 	ns = due(e, t, measured, &usage);
 	e->usage = usage;
-	e->charged_to = t;
+	e->charged_to = FM_MAX(e->charged_to, t);
+	e->use_charged = e->used_ns;
 	if (!ns)
 		return;
 	e->seat[FM_FIRST].served_ns += ns;
@@ -114,25 +124,38 @@ static uint64_t own_until(struct fm_sent *e, uint64_t t)
 	return FM_MIN(most, t);
 }
 
+/* Of those who drain: who has come to rest by t? */
+void fm_core_look_for_rest(struct fm_sdev *d, uint64_t t)
+{
+	const struct fm_sched *s = d->s;
+	struct fm_sent *e;
+
+	fm_list_each (e, &d->active, active) {
+		if (!e->draining)
+			continue;
+		e->rest_at = t;
+		if (s->host.stalled && !s->host.stalled(s->ctx, e->data, &e->rest_at))
+			e->rest_at = FM_NEVER;
+	}
+}
+
 /* Returns the time from which the device is free for others: the last stall, or t if someone
  * drains. */
 static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
 {
-	struct fm_sched *s = d->s;
 	uint64_t free_from = 0, since;
 	struct fm_sent *e, *tmp;
 
 	fm_list_each_safe (e, tmp, &d->active, active) {
 		if (!e->draining)
 			continue;
-		since = t;
-		if (s->host.stalled && (!s->host.stalled(s->ctx, e->data, &since) || since > t)) {
+		if (e->rest_at > t) {
 			charge(e, t, false);
 			free_from = FM_MAX(free_from, own_until(e, t));
 			continue;
 		}
-		d->silent = since == t;
-		since = FM_MAX(since, e->closed_at);
+		d->silent = e->rest_at == t;
+		since = FM_MAX(e->rest_at, e->closed_at);
 		charge(e, since, false);
 		free_from = e->stuck ? free_from : FM_MAX(free_from, since);
 		fm_core_drained(e, since);
@@ -143,9 +166,13 @@ static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
 void fm_core_settle_each(struct fm_sdev *d, uint64_t t)
 {
 	bool measured = is_measured(d);
-	uint64_t free_from = d->n_draining ? settle_draining(d, t) : 0;
+	uint64_t free_from;
 	struct fm_sent *e;
 
+	if (d->n_draining)
+		fm_core_look_for_rest(d, t);
+	fm_use_settle(d, t);
+	free_from = d->n_draining ? settle_draining(d, t) : 0;
 	fm_list_each (e, &d->active, active) {
 		if (e->draining)
 			continue;
@@ -157,10 +184,15 @@ void fm_core_settle_each(struct fm_sdev *d, uint64_t t)
 
 void fm_core_settle(struct fm_sdev *d, uint64_t t)
 {
-	if (!d->all)
+	if (!d->all) {
 		fm_core_settle_each(d, t);
-	else if (d->n_draining)
+		return;
+	}
+	fm_use_now_and_then(d, t);
+	if (d->n_draining) {
+		fm_core_look_for_rest(d, t);
 		settle_draining(d, t);
+	}
 }
 
 void fm_core_settle_ent(struct fm_sent *e, uint64_t t)

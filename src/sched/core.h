@@ -117,7 +117,7 @@ struct fm_sched {
 	int64_t params[FM_POLICY_PARAMS];
 	uint64_t policies; /* fm_sched_policy() so far */
 	void *shared;      /* the object that the policy's instances share, or NULL */
-	uint64_t linger;
+	uint64_t linger, turns;
 	bool exact;   /* both edges of everybody are wanted */
 	bool by_user; /* instances of the policy that are made from now on tell users apart */
 	uint64_t now; /* of the latest call: time does not go back */
@@ -170,6 +170,7 @@ struct fm_sdev {
 	bool silent;      /* and the last of them did not say itself since when: it was seen */
 	struct fm_hold hold;
 	struct fm_hist preempt;
+	uint64_t used_to; /* what it did until then is somebody's (use.c) */
 };
 
 struct fm_sgroup {
@@ -224,6 +225,10 @@ struct fm_sent {
 	uint64_t visit;
 	uint64_t late; /* so long before closed_at; since it last was at rest, both */
 	uint64_t closed_at, charged_to, usage;
+	uint64_t rest_at; /* while it drains: it is at rest since then; FM_NEVER: it is not */
+	uint64_t used_ns, use_seen; /* use.c: device time; of its own measure, what has counted; */
+	uint64_t use_charged;       /* of the former, what charge.c has seen */
+	double use_part;            /* scratch */
 	uint64_t preemptions;
 	const char *reason;
 
@@ -281,7 +286,14 @@ void fm_core_settle(struct fm_sdev *d, uint64_t t);
 void fm_core_settle_ent(struct fm_sent *e, uint64_t t);
 void fm_core_settle_each(struct fm_sdev *d, uint64_t t);
 void fm_core_drained(struct fm_sent *e, uint64_t since);
+void fm_core_look_for_rest(struct fm_sdev *d, uint64_t t); /* of those who drain: rest_at */
 uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
+
+/* use.c: whose the device was, up to t: before anything changes that this depends on. And from t on
+ * this one may occupy it. */
+void fm_use_settle(struct fm_sdev *d, uint64_t t);
+void fm_use_now_and_then(struct fm_sdev *d, uint64_t t); /* while everybody runs */
+void fm_use_begin(struct fm_sent *e, uint64_t t);
 
 /* account.c: what the time is spent on. */
 void fm_account_join(struct fm_sent *e);

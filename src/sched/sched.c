@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TURN_LEAST (100 * FM_US)
+
 int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *ctx)
 {
 	struct fm_sched *s;
@@ -24,6 +26,7 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 	s->host = *host;
 	s->ctx = ctx;
 	s->linger = FM_LINGER_AUTO;
+	s->turns = FM_NEVER;
 	fm_list_init(&s->devices);
 	fm_list_init(&s->groups);
 	fm_list_init(&s->stirred);
@@ -74,6 +77,11 @@ void fm_sched_free(struct fm_sched *s)
 	fm_heap_fini(&s->lingers);
 	free(s->shared);
 	free(s);
+}
+
+void fm_sched_turns(struct fm_sched *s, uint64_t ns)
+{
+	s->turns = FM_MAX(ns, TURN_LEAST);
 }
 
 void fm_sched_linger(struct fm_sched *s, uint64_t ns)
@@ -240,6 +248,7 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 		return rc;
 	e = new_ent(g, d, data, now);
 	fm_core_settle(d, now);
+	fm_use_settle(d, now);
 	rc = e ? join(e, now) : -ENOMEM;
 	if (rc) {
 		if (e)
@@ -249,6 +258,7 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	}
 	if (s->host.usage)
 		e->usage = s->host.usage(s->ctx, data, now);
+	e->use_seen = s->host.usage ? e->usage : now;
 	s->n_ents++;
 	d->n_ents++;
 	fm_list_add_tail(&d->ents, &e->in_dev);
@@ -290,6 +300,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 
 	now = fm_core_now(s, now);
 	fm_core_settle_ent(e, now);
+	fm_use_settle(d, now);
 	if (e->ready)
 		fm_core_unready(e, now);
 	for (unsigned i = 0; i < FM_SEATS; i++)

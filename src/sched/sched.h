@@ -148,6 +148,10 @@ bool fm_sched_fair_by_user(const struct fm_sched *s); /* and the policy in force
 void fm_sched_linger(struct fm_sched *s, uint64_t ns);
 uint64_t fm_sched_get_linger(const struct fm_sched *s);
 
+/* A device that has several with work takes them in turn by itself: one that drains shares it with
+ * the one that was let in, once that has waited so long. Default FM_NEVER: it does not. */
+void fm_sched_turns(struct fm_sched *s, uint64_t ns);
+
 /* Report both edges of everybody at once, of one alone on its device and under native order too:
  * for a recording that has to know every job. Is that new? */
 bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now);
@@ -212,6 +216,9 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	struct fm_sdev *d, void *data, uint64_t now);
 void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
+/* Device time used, never falling: of all entities of a device no more than it was busy. It is not
+ * what was charged (served_ns), which has pauses in it. */
+uint64_t fm_sent_used(struct fm_sent *e, uint64_t now);
 void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a);
 /* Of that, idle_ns alone. Falls when it is reported late that the entity has work. */
 uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now);

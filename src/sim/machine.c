@@ -241,6 +241,8 @@ static int make_devices(struct machine *m)
 		d->index = m->first + i;
 		fm_list_init(&d->queue);
 		fm_list_init(&d->away);
+		if (fm_sim_takes_time(&d->plan->slice))
+			fm_sched_turns(m->s, d->plan->slice.a);
 		fm_rta_seed(&d->r, p->seed ^ TURNS, (uint64_t)m->index << 32 | d->index);
 		if (d->plan->tick)
 			d->phase = (uint64_t)fm_rta_uniform(&d->r, 0, (int64_t)d->plan->tick - 1);

@@ -83,7 +83,7 @@ static void what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_coun
 	atomic_fetch_add(&w->a.board->slot[0].device_ns, 5 * FM_MS);
 	pass(w, 10 * FM_MS);
 	i = told(w, &w->a);
-	assert_int_equal(i.device_ns, 8 * FM_MS);
+	assert_int_equal(i.device_ns, 3 * FM_MS);
 	assert_int_equal(i.account.ran_ns, 3 * FM_MS);
 	begin(&w->a, 0, 1);
 	ring(w, &w->a);
@@ -94,8 +94,49 @@ static void what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_coun
 	ring(w, &w->a);
 	pass(w, 5 * FM_MS);
 	i = told(w, &w->a);
-	assert_int_equal(i.device_ns, 9 * FM_MS);
+	assert_int_equal(i.device_ns, 4 * FM_MS);
 	assert_int_equal(i.account.ran_ns, 4 * FM_MS);
+}
+
+static void sum_up(void *arg, const struct fm_bprocess_info *i)
+{
+	*(uint64_t *)arg += i->device_ns;
+}
+
+static void assert_used(struct world *w, const struct client *c, uint64_t least, uint64_t most)
+{
+	uint64_t used = told(w, c).device_ns, processes = 0;
+
+	assert_in_range(used, least, most);
+	fm_bgroup_each_process(group_of(c, 0), w->now, sum_up, &processes);
+	assert_in_range(processes, used - 10, used);
+}
+
+/* Under native order nobody is heard, and both measure the time in which the other was at work. */
+static void those_who_run_as_they_like_share_the_device(void **state)
+{
+	struct world *w = *state;
+	struct fm_slot *a = &w->a.board->slot[0], *z = &w->z.board->slot[5];
+
+	assert_int_equal(fm_sched_policy(fm_bridge_sched(w->b), "fifo", NULL, 0, w->now, NULL), 0);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 5), 0);
+	begin(&w->a, 0, 1);
+	begin(&w->z, 5, 1);
+	atomic_store(&a->busy_since, w->now);
+	atomic_store(&z->busy_since, w->now);
+	pass(w, 10 * FM_MS);
+	assert_used(w, &w->a, 5 * FM_MS - 10, 5 * FM_MS);
+	assert_used(w, &w->z, 5 * FM_MS - 10, 5 * FM_MS);
+	atomic_store(&z->busy_since, 0);
+	atomic_store(&z->device_ns, 12 * FM_MS); /* 2 of the next 10 */
+	pass(w, 10 * FM_MS);
+	assert_used(w, &w->a, 14 * FM_MS - 10, 14 * FM_MS);
+	assert_used(w, &w->z, 6 * FM_MS - 10, 6 * FM_MS);
+	atomic_store(&z->device_ns, UINT64_MAX); /* a lie gets it half, and no more */
+	pass(w, 10 * FM_MS);
+	assert_used(w, &w->a, 19 * FM_MS - 10, 19 * FM_MS);
+	assert_used(w, &w->z, 11 * FM_MS - 10, 11 * FM_MS);
 }
 
 static struct fm_bgroup_jobs jobs(struct world *w, struct client *c)
@@ -226,6 +267,7 @@ int main(void)
 		TEST(work_begun_before_it_joined_is_seen),
 		TEST(what_one_alone_does_its_board_says),
 		TEST(what_one_of_two_did_alone_stays_and_claims_beside_others_do_not_count),
+		TEST(those_who_run_as_they_like_share_the_device),
 		TEST(jobs_of_who_has_a_deadline_are_counted),
 		TEST(a_job_is_the_groups),
 		TEST(time_used_is_believed_within_reason),

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each entity used of its device. A moment in which the device works belongs to the entity
+ * that it works for, or in equal parts to those that it works for in turn; so what all of them
+ * used adds up to the time in which the device was busy. The charge (charge.c) is another thing:
+ * it is what a policy counts, with the pauses in which an entity keeps the device from others.
+ *
+ * Where the core hears of every edge, it knows who occupied the device and when. Where it does not,
+ * since one entity is alone or all run as they like, it has the clients' own measures. Of these
+ * nobody knows when they overlap: they are taken to be independent of each other.
+ */
+#include "core.h"
+
+/* What a client measured, and no time was left for: reports come in lumps. */
+#define CARRY_MAX (100 * FM_MS)
+
+/* Everybody runs: so often, at most, events are a reason to look at them all. */
+#define ALL_EVERY (100 * FM_MS)
+
+/* Nodes and weights of an integral from 0 to 1, exact for polynomials up to the degree 15. */
+#define NODES 8
+static const double node[NODES] = {0.0198550717512319, 0.1016667612931866, 0.2372337950418355,
+	0.4082826787521751, 0.5917173212478249, 0.7627662049581645, 0.8983332387068134,
+	0.9801449282487681};
+static const double weight[NODES] = {0.0506142681451880, 0.1111905172266872, 0.1568533229389437,
+	0.1813418916891810, 0.1813418916891810, 0.1568533229389437, 0.1111905172266872,
+	0.0506142681451880};
+
+static uint64_t measure(const struct fm_sent *e, uint64_t t)
+{
+	const struct fm_sched *s = e->d->s;
+
+	return s->host.usage ? s->host.usage(s->ctx, e->data, t) : t;
+}
+
+void fm_use_begin(struct fm_sent *e, uint64_t t)
+{
+	if (!e->d->all)
+		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
+}
+
+/* By its own measure, of the last `most` ns. */
+static uint64_t take_measured(struct fm_sent *e, uint64_t t, uint64_t most)
+{
+	uint64_t used = measure(e, t);
+	uint64_t ns = FM_MIN(fm_sub_sat(used, e->use_seen), most);
+
+	if (e->g->suspended || !e->gate_open) {
+		e->use_seen = FM_MAX(e->use_seen, used);
+		return 0;
+	}
+	e->use_seen = FM_MAX(e->use_seen + ns, fm_sub_sat(used, CARRY_MAX));
+	return ns;
+}
+
+/* Each was at work for a part p of the time. With x for the part that others leave, the integral of
+ * the product of 1 - p + p x over the others is what it has on average while it is at work. */
+static void share_out(struct fm_sdev *d, uint64_t most)
+{
+	double all[NODES], idle = 1, sum = 0;
+	struct fm_sent *e;
+
+	for (unsigned k = 0; k < NODES; k++)
+		all[k] = weight[k];
+	fm_list_each (e, &d->ents, in_dev) {
+		idle *= 1 - e->use_part;
+		for (unsigned k = 0; k < NODES; k++)
+			all[k] *= 1 - e->use_part + e->use_part * node[k];
+	}
+	fm_list_each (e, &d->ents, in_dev) {
+		double part = 0;
+
+		for (unsigned k = 0; k < NODES; k++)
+			part += all[k] / (1 - e->use_part + e->use_part * node[k]);
+		e->use_part *= part;
+		sum += e->use_part;
+	}
+	if (sum <= 0)
+		return;
+	fm_list_each (e, &d->ents, in_dev)
+		e->used_ns += (uint64_t)(e->use_part / sum * (1 - idle) * (double)most);
+}
+
+static void use_all(struct fm_sdev *d, uint64_t t, uint64_t most)
+{
+	struct fm_sent *e;
+
+	fm_list_each (e, &d->ents, in_dev)
+		e->use_part = (double)take_measured(e, t, most) / (double)most;
+	share_out(d, most);
+}
+
+static void use_alone(struct fm_sdev *d, uint64_t t, uint64_t most)
+{
+	struct fm_sent *e;
+
+	if (d->n_ents == 1) {
+		e = fm_list_first(&d->ents, struct fm_sent, in_dev);
+		e->used_ns += take_measured(e, t, most);
+		return;
+	}
+	fm_list_each (e, &d->active, active)
+		if (e->work)
+			e->used_ns += take_measured(e, t, most);
+}
+
+/* Who occupies the device, and until when. */
+static uint64_t use_end(const struct fm_sent *e, uint64_t t)
+{
+	if (!e->work || (e->draining && e->stuck))
+		return 0;
+	return e->draining ? FM_MIN(e->rest_at, t) : t;
+}
+
+/* Those who occupy it at a time, and whose turn it is among them. */
+struct who {
+	unsigned drain, run;
+	uint64_t since; /* the last of those who drain was stopped */
+	bool drainers, runners;
+};
+
+static bool has(const struct fm_sent *e, const struct who *w, uint64_t at, uint64_t t)
+{
+	return use_end(e, t) > at && (e->draining ? w->drainers : w->runners);
+}
+
+/* One that drains keeps the device from the one that was let in meanwhile, or, where the device has
+ * turns, for what is left of its turn, half of one as a rule. Where there are several of either
+ * kind, they share it evenly. Returns until when that is so at most. */
+static uint64_t whose_turn(const struct fm_sdev *d, struct who *w, uint64_t at, uint64_t t)
+{
+	uint64_t turn = d->s->turns, begin, n;
+	bool even = d->n_run > 1 || (w->drain > 1 && turn != FM_NEVER);
+
+	w->drainers = w->runners = true;
+	if (!w->drain || !w->run || even)
+		return t;
+	begin = fm_add_sat(w->since, turn / 2);
+	if (at < begin) {
+		w->runners = false;
+		return FM_MIN(begin, t);
+	}
+	n = (at - begin) / turn;
+	w->runners = !(n & 1);
+	w->drainers = !w->runners;
+	return FM_MIN(begin + (n + 1) * turn, t);
+}
+
+/* From one change of who has it to the next. */
+static uint64_t use_stretch(struct fm_sdev *d, uint64_t from, uint64_t t)
+{
+	uint64_t to = t, each, rest;
+	struct who w = {0};
+	struct fm_sent *e;
+	unsigned n = 0;
+
+	fm_list_each (e, &d->active, active) {
+		if (use_end(e, t) <= from)
+			continue;
+		w.drain += e->draining;
+		w.run += !e->draining;
+		w.since = e->draining ? FM_MAX(w.since, e->closed_at) : w.since;
+		to = FM_MIN(to, use_end(e, t));
+	}
+	to = whose_turn(d, &w, from, to);
+	fm_list_each (e, &d->active, active)
+		n += has(e, &w, from, t);
+	if (!n)
+		return to;
+	each = (to - from) / n;
+	rest = (to - from) % n;
+	fm_list_each (e, &d->active, active) {
+		if (!has(e, &w, from, t))
+			continue;
+		e->used_ns += each + (rest ? 1 : 0);
+		rest -= rest ? 1 : 0;
+	}
+	return to;
+}
+
+static void use_by_edges(struct fm_sdev *d, uint64_t t)
+{
+	struct fm_sent *e;
+
+	for (uint64_t from = d->used_to; from < t;)
+		from = use_stretch(d, from, t);
+	fm_list_each (e, &d->active, active)
+		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
+}
+
+void fm_use_settle(struct fm_sdev *d, uint64_t t)
+{
+	uint64_t most = fm_sub_sat(t, d->used_to);
+
+	if (!most)
+		return;
+	if (d->all)
+		use_all(d, t, most);
+	else if (!d->n_draining && (d->n_ready <= 1 || d->n_ents == 1))
+		use_alone(d, t, most);
+	else
+		use_by_edges(d, t);
+	d->used_to = t;
+}
+
+void fm_use_now_and_then(struct fm_sdev *d, uint64_t t)
+{
+	if (fm_sub_sat(t, d->used_to) >= ALL_EVERY)
+		fm_use_settle(d, t);
+}
+
+uint64_t fm_sent_used(struct fm_sent *e, uint64_t now)
+{
+	struct fm_sdev *d = e->d;
+
+	if (d->n_draining)
+		fm_core_look_for_rest(d, fm_core_now(d->s, now));
+	fm_use_settle(d, fm_core_now(d->s, now));
+	return e->used_ns;
+}
