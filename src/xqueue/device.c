@@ -332,6 +332,28 @@ void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 		tell(q, now);
 }
 
+/* It stands: the time until it goes on is not its own. */
+static void stops_working(struct fm_xq *q, uint64_t now)
+{
+	uint64_t busy = atomic_exchange(&q->slot->busy_since, 0);
+
+	if (busy && now > busy)
+		atomic_fetch_add_explicit(&q->slot->device_ns, now - busy, memory_order_relaxed);
+}
+
+/* Its gate is open, behind which it stood: nobody is told when the device passes it. What is done
+ * by now begins anew with its next command. */
+static void goes_on_working(struct fm_xq *q, uint64_t now)
+{
+	struct fm_slot *s = q->slot;
+	uint64_t none = 0, since = now;
+
+	if (atomic_load_explicit(&s->busy_since, memory_order_relaxed) || q->cold->interrupted)
+		return;
+	if (atomic_compare_exchange_strong(&s->busy_since, &none, now) && !fm_slot_pending(s))
+		atomic_compare_exchange_strong(&s->busy_since, &since, 0);
+}
+
 /* Nothing is to be done until the gate opens, of which the agent is told. But it may have seen the
  * gate open just before that closed, and go on (board.h): nobody would notice its end then. So
  * there is one more look. */
@@ -341,6 +363,7 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	uint64_t again;
 
 	x->progress_at = now;
+	stops_working(q, now);
 	if (q->closing)
 		return now + 100 * FM_MS;
 	if (!x->seen_at_gate)
@@ -370,6 +393,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	bool open = fm_xq_may_run(q);
 
 	note_progress(q, now);
+	if (open && fm_slot_pending(q->slot))
+		goes_on_working(q, now);
 	if (!strays(q) && (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q)))) {
 		x->tail_at = 0;
 		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
