@@ -29,14 +29,17 @@
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
  *   FAKE_CUDA_LEFT=FILE        a byte in it for each time that a block was left in its middle
- *   FAKE_CUDA_LEAKS=FILE       a line in it for all memory that a context has, or the process, when
- * it ends: its kind, and bytes CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many
- * channels: 8, at most 32 FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched
- * into a stream: its name, blocks, and bytes of shared memory FAKE_CUDA_ROOM=N           a channel
- * has room for so many commands: 1024, if it is more FAKE_CUDA_NARROW           streams share few
- * channels; else each has one, of any length FAKE_CUDA_FIRST=wait,order then the first launch of a
- * function waits for the device; or returns, and all that is put into the context later waits for
- * the kernel; or either, by the function and by the program itself while it runs (fake_cuda.h).
+ *   FAKE_CUDA_LEAKS=FILE       a line in it for what a context, or the process, still has when it
+ *                              ends: its kind, and bytes
+ *   FAKE_CUDA_DEVICE=FILE      processes that name the same file have one device, in turn
+ *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
+ *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
+ *                              blocks, and bytes of shared memory
+ *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
+ *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
+ *   FAKE_CUDA_FIRST=wait,order then the first launch of a function waits for the device; or
+ * returns, and all that is put into the context later waits for the kernel; or either, by the
+ * function and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
@@ -459,6 +462,10 @@ bool fk_block_stopped(const struct fk_block *b);
 uint32_t fk_loop_begin(const struct fk_block *b, uint32_t *v);
 /* Before a round. True: it is left here, and the block ends. */
 bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v);
+
+/* turns.c: a block is at work for so long, and uses no processor meanwhile. Returns how long that
+ * was; lost: it was another process's turn so often in between. */
+uint64_t fk_take(uint64_t ns, uint64_t *lost);
 
 /* kernels.c */
 const struct fk_kernel *fk_kernel_find(const char *name);

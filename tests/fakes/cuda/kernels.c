@@ -79,12 +79,11 @@ static void count(const struct fk_block *b)
 	atomic_fetch_add((_Atomic uint32_t *)&pointer(p.x)[i & 63], i + 1);
 }
 
-/* Busy without using a processor, of which a test's machine has few. */
 static void take(uint64_t ns)
 {
-	struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	uint64_t lost = 0;
 
-	nanosleep(&t, NULL);
+	fk_take(ns, &lost);
 }
 
 static void spin(const struct fk_block *b)
@@ -98,6 +97,26 @@ static void spin(const struct fk_block *b)
 	take(p.ns);
 	if (fk_touches(p.out))
 		pointer(p.out)[0] = pointer(p.out)[0] * 3u + 1u;
+}
+
+/* That of bench/bench_cuda_time.c. */
+static void noting(const struct fk_block *b)
+{
+	uint64_t *w, begin = fk_now(), lost = 0;
+	struct {
+		CUdeviceptr out;
+		uint64_t ns;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	if (!fk_touches(p.out))
+		return;
+	w = (uint64_t *)pointer(p.out);
+	w[0] += fk_take(p.ns, &lost);
+	w[1]++;
+	w[2] += begin - w[3] < 15000 ? begin - w[3] : 0;
+	w[3] = fk_now();
+	w[4] += lost;
 }
 
 static void relay(const struct fk_block *b)
@@ -307,6 +326,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"fill", {8, 4, 4}, fill, false},
 		{"count", {8, 4}, count, false},
 		{"spin", {8, 8}, spin, false},
+		{"noting", {8, 8}, noting, false},
 		{"relay", {8, 4, 4, 8}, relay, true},
 		{"step", {8}, step, false},
 		{"chain", {8, 4, 4}, chain, false},
