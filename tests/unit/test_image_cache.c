@@ -2,8 +2,8 @@
 /* Rewritten images on disk: found again, by several processes at once, and never believed if wrong.
  */
 #include "backend/cuda/cache/cache.h"
-#include "backend/cuda/cache/folder.h"
 #include "base/cleanup.h"
+#include "cache/folder.h"
 #include "image_files.h"
 #include <dirent.h>
 #include <errno.h>

@@ -20,7 +20,7 @@ static int make(const char *path)
 	return !mkdir(path, 0700) || errno == EEXIST ? 0 : -errno;
 }
 
-static int default_place(char path[PATH_MAX])
+static int default_place(const char *name, char path[PATH_MAX])
 {
 	const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
 	int n, rc = 0;
@@ -38,18 +38,18 @@ static int default_place(char path[PATH_MAX])
 	strcat(path, "/fermata");
 	if (!rc)
 		rc = make(path);
-	strcat(path, "/images");
+	strcat(strcat(path, "/"), name);
 	return rc;
 }
 
-int fm_cache_open(struct fm_cache *c, const char *dir, uint64_t max)
+int fm_cache_open_as(struct fm_cache *c, const char *dir, const char *name, uint64_t max)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	int rc;
 
 	*c = (struct fm_cache){.dir = -1, .max = max};
-	rc = dir ? 0 : default_place(path);
+	rc = dir ? 0 : default_place(name, path);
 	if (rc)
 		return rc;
 	dir = dir ? dir : path;
