@@ -135,9 +135,9 @@ const char *cli_binary_hint(const json_t *group)
 
 	json_array_foreach (json_object_get(group, "calls"), i, c)
 		if (cli_num(c, "undivided") > 0 && strstr(cli_str(c, "call"), "(from binary)"))
-			return "kernels from a cache of binaries cannot be stopped in their "
-			       "middle: "
-			       "with PyOpenCL set PYOPENCL_NO_CACHE=1";
+			return "kernels from a cache of binaries are stopped in their middle only "
+			       "if they were built under Fermata: for PyOpenCL set "
+			       "PYOPENCL_NO_CACHE=1, or empty its cache once";
 	return NULL;
 }
 

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -232,9 +233,19 @@ REASONS = {
 }
 
 
+def without_sources(stack):
+    """Nothing is kept of programs: others may write in the folder."""
+    fermata = Fermata(stack)
+    cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    os.makedirs(os.path.join(cache, "fermata", "sources"))
+    os.chmod(os.path.join(cache, "fermata", "sources"), 0o777)
+    fermata.env["XDG_CACHE_HOME"] = cache
+    return fermata
+
+
 def not_rewritten(stack):
     """Level 2, counted by its reason; results are right, also when suspended."""
-    fermata = Fermata(stack)
+    fermata = without_sources(stack)
     fermata.env["FERMATA_GUARD_US"] = "0"
     for kind, reason in REASONS.items():
         groups = 64 if kind == "one-group" else 100
@@ -260,7 +271,7 @@ def not_rewritten(stack):
 
 def told_at_once(stack):
     """A program from a binary says so with its first launch, however short that is."""
-    fermata = Fermata(stack)
+    fermata = without_sources(stack)
     p = start(fermata, "binary", 2)
     p.launch()
     p.ends(1, 2)

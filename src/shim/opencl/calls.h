@@ -174,7 +174,8 @@ static inline uint64_t key_kernel(cl_kernel k, cl_uint dim, const size_t *global
  * driver. */
 #define FM_CL_PROGRAM_CALLS(X)                                                                    \
 	X(clCreateProgramWithSource, "keeps the source for level 3")                              \
-	X(clCreateProgramWithBinary, "kernels stay at level 2")                                   \
+	X(clCreateProgramWithBinary, "finds the source that the binary was made of")              \
+	X(clGetProgramInfo, "keeps the source on disk when the program asks for the binary")      \
 	X(clCreateProgramWithBuiltInKernels, "kernels stay at level 2")                           \
 	X(clCreateProgramWithIL, "kernels stay at level 2")                                       \
 	X(clLinkProgram, "kernels stay at level 2")                                               \

@@ -30,6 +30,7 @@ struct fm_shim_program {
 
 	pthread_mutex_t lock; /* all below */
 	char *source, *options;
+	char *made_with; /* the options of the build whose binary this is; else NULL */
 	size_t len;
 	cl_uint n_devices;
 	cl_device_id *devices;
@@ -86,6 +87,19 @@ void fm_shim_kernel_unref(struct fm_shim_kernel *k);
 
 /* The twin, built at the first call; NULL: none, and why. */
 cl_program fm_shim_twin(struct fm_shim_program *p, const char **why);
+
+/* sources.c. The program asked for these binaries, one for each of n devices; NULL: not for that.
+ */
+void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binaries, size_t n);
+
+struct fm_shim_source {
+	char *options, *text; /* the caller's */
+	size_t len;
+};
+
+/* What all of these binaries were made of, if that is known. */
+bool fm_shim_source_find(const cl_device_id *devices, const size_t *sizes,
+	const unsigned char *const *binaries, cl_uint n, struct fm_shim_source *out);
 
 /* A kernel of the twin with the program's arguments, to be given back by fm_shim_kernel_return().
  * NULL: none, and why. */

@@ -26,6 +26,7 @@ void fm_shim_program_unref(struct fm_shim_program *p)
 	forget_build(p);
 	pthread_mutex_destroy(&p->lock);
 	free(p->source);
+	free(p->made_with);
 	free(p);
 }
 
@@ -36,18 +37,20 @@ struct fm_shim_program *fm_shim_program_find(cl_program program)
 	return o ? fm_container(o, struct fm_shim_program, object) : NULL;
 }
 
-/* source may be NULL: then there is none, for the reason in why. */
-static void enter(cl_program program, char *source, size_t len, const char *why)
+/* Takes over the source. Without a text there is none, for the reason in why. */
+static void enter(cl_program program, const struct fm_shim_source *source, const char *why)
 {
 	struct fm_shim_program *p = calloc(1, sizeof(*p));
 
 	if (!p) {
-		free(source);
+		free(source->text);
+		free(source->options);
 		return;
 	}
 	pthread_mutex_init(&p->lock, NULL);
-	p->source = source;
-	p->len = len;
+	p->source = source->text;
+	p->made_with = source->options;
+	p->len = source->len;
 	p->why = why;
 	fm_shim_table_enter(&p->object, program);
 }
@@ -71,20 +74,19 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithSource(
 	cl_context context, cl_uint n, const char **strings, const size_t *lengths, cl_int *err)
 {
 	cl_program program = NEXT.clCreateProgramWithSource(context, n, strings, lengths, err);
-	char *source;
-	size_t len;
+	struct fm_shim_source source = {0};
 
 	if (!program)
 		return NULL;
-	source = join(n, (const char *const *)strings, lengths, &len);
-	enter(program, source, len, source ? NULL : "no memory");
+	source.text = join(n, (const char *const *)strings, lengths, &source.len);
+	enter(program, &source, source.text ? NULL : "no memory");
 	return program;
 }
 
 static cl_program without(cl_program program, const char *why)
 {
 	if (program)
-		enter(program, NULL, 0, why);
+		enter(program, &(struct fm_shim_source){0}, why);
 	return program;
 }
 
@@ -92,9 +94,15 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithBinary(cl_con
 	cl_uint n, const cl_device_id *devices, const size_t *lengths,
 	const unsigned char **binaries, cl_int *status, cl_int *err)
 {
-	return without(
-		NEXT.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, err),
-		FM_SHIM_FROM_BINARY);
+	cl_program program =
+		NEXT.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, err);
+	struct fm_shim_source source;
+
+	if (!program || !fm_shim_source_find(devices, lengths,
+				(const unsigned char *const *)binaries, n, &source))
+		return without(program, FM_SHIM_FROM_BINARY);
+	enter(program, &source, NULL);
+	return program;
 }
 
 static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithBuiltInKernels(
@@ -148,7 +156,7 @@ static void note_build(
 	struct fm_shim_program *p, cl_uint n, const cl_device_id *devices, const char *options)
 {
 	forget_build(p);
-	p->options = strdup(options ? options : "");
+	p->options = strdup(p->made_with ?: options ?: "");
 	p->devices = n ? calloc(n, sizeof(*devices)) : NULL;
 	p->built = p->options && (!n || p->devices);
 	p->n_devices = n;
@@ -174,6 +182,24 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clBuildProgram(cl_program program, c
 		if (includes(p))
 			fm_shim_twin(p, &why);
 	}
+	fm_shim_program_unref(p);
+	return rc;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL shim_clGetProgramInfo(
+	cl_program program, cl_program_info name, size_t size, void *value, size_t *size_ret)
+{
+	size_t got = 0;
+	cl_int rc = NEXT.clGetProgramInfo(program, name, size, value, &got);
+	struct fm_shim_program *p = rc == CL_SUCCESS && name == CL_PROGRAM_BINARIES && value
+					    ? fm_shim_program_find(program)
+					    : NULL;
+
+	if (size_ret && rc == CL_SUCCESS)
+		*size_ret = got;
+	if (!p)
+		return rc;
+	fm_shim_source_keep(p, value, FM_MIN(size, got) / sizeof(unsigned char *));
 	fm_shim_program_unref(p);
 	return rc;
 }
