@@ -17,7 +17,6 @@
 FM_OLD_LIBC(dladdr, "2.2.5", "2.17");
 FM_OLD_LIBC(dladdr1, "2.3.3", "2.17");
 FM_OLD_LIBC(dlclose, "2.2.5", "2.17");
-FM_OLD_LIBC(dlerror, "2.2.5", "2.17");
 FM_OLD_LIBC(dlinfo, "2.3.3", "2.17");
 FM_OLD_LIBC(dlmopen, "2.3.4", "2.17");
 FM_OLD_LIBC(dlopen, "2.2.5", "2.17");
