@@ -12,11 +12,12 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, SANITIZE, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
              for ptds in ((), ("--ptds",)))
+WAYS = WAYS[::5] if SANITIZE else WAYS  # the first and the last
 SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "0.5")
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 DEVICES = {"FAKE_CUDA_DEVICES": "2"}

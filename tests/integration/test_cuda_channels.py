@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, PATIENCE, Fermata, check, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, program
 
 SET = program("cuda_channels")
 # Fewer channels than a device has, as many as it has and as it can have, and some that are sooner full: with much less room than
@@ -19,6 +19,8 @@ DEVICES = ({"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, {"CUDA_DEVICE_MAX_CONNECTIONS":
            {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}, {"FAKE_CUDA_ROOM": "640"})
 # What a first launch does: the one or the other, by the kernel; always the one.
 FIRST = ({}, {"FAKE_CUDA_FIRST": "wait"}, {"FAKE_CUDA_FIRST": "order"})
+if SANITIZE:  # each is a run of all cases
+    DEVICES, FIRST = DEVICES[::2], FIRST[1:]
 NEW = ["new kernels", "new kernels of threads"]
 
 
