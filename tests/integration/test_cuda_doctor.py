@@ -136,8 +136,6 @@ def untried(stack):
 
 def slices(stack):
     """As a kernel's driver answers that has them. What was set is what was there before."""
-    if SANITIZE:
-        raise Skip("the sanitizer must be in a program before what is preloaded")
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     rm = {"LD_PRELOAD": preload(os.path.join(BUILD, "tests", "fakes", "libfake_rm.so")), "FAKE_RM_LOG": os.path.join(where, "log")}
     checks, _ = doctor(stack, **rm)

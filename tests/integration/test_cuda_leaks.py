@@ -11,8 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, preload, program
 
 TOOL = os.path.join(BUILD, "tests", "fakes", "libsanitizer-collection.so")
-ENDED = (("cuda_order", "0"), ("cuda_memory", "0"), ("cuda_graph", "0"), ("cuda_guard", "0"), ("cuda_guard_graphs", "0"),
-         ("cuda_guard_green", "0"), ("cuda_loops", "0", "one wave"), ("cuda_devices", "0"))
+ENDED = (("cuda_order", "0"), ("cuda_memory", "0"), ("cuda_graph", "0"), ("cuda_guard", "0", "steps", "chains"),
+         ("cuda_guard_graphs", "0", "one kernel", "graphs in graphs"),
+         ("cuda_guard_green", "0", "in a partition"), ("cuda_loops", "0", "one wave"), ("cuda_devices", "0"))
 if SANITIZE:
     ENDED = ENDED[::3]
 LEFT = ("cuda_lookups_linked", "none")  # it ends with what it has
