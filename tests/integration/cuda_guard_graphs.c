@@ -232,6 +232,7 @@ static void stream_gone(struct conform *c)
 		CU(cuGraphLaunch(exec, s));
 		usleep(LEFT_BEHIND);
 		atomic_store(word, i);
+		CU(cuStreamSynchronize(s)); /* nothing orders toil of the next round behind this */
 	}
 	note_words(c, "x", x, s);
 	CU(cuGraphExecDestroy(exec));

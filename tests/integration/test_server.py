@@ -19,7 +19,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import (BUILD, FERMATA, PATIENCE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
+from harness import (BUILD, FERMATA, PATIENCE, SANITIZE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 SERVER = os.path.join(BUILD, "bin", "inference_server")
@@ -524,6 +524,8 @@ def benchmark_compares(stack):
 
 def bench_script(stack):
     need_cuda_shim()
+    if SANITIZE:
+        raise Skip("the script preloads the shim itself, in front of the sanitizer")
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     to = {name: os.path.join(dir_, name) for name in ("json", "svg")}
     argv = [os.path.join(SOURCE, "script", "server-bench"), "--build", BUILD, "--seconds", "0.3", "--modes",
