@@ -83,6 +83,19 @@ def runtime():
     return found.group(1) if found else ""
 
 
+def unsanitized(*cases):
+    """Cases that would show a sanitizer nothing that others do not: they are skipped there, for each takes it long."""
+
+    def skipped(case):
+        @functools.wraps(case)
+        def skip(_):
+            raise Skip("it is about what is scheduled when; the memory that it touches others touch, too")
+
+        return skip
+
+    return [skipped(c) if SANITIZE else c for c in cases]
+
+
 def preload(*libraries):
     """LD_PRELOAD for these, in programs of this build."""
     return ":".join(filter(None, [runtime(), *libraries]))

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import SANITIZE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program, unsanitized
 
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
@@ -452,8 +452,6 @@ def gate(fermata, pid):
 def waits_for_a_thread(stack, pairs=AWAITS, **env):
     """What is to stop waits for a thread, which is about to make a call that is not made while something is stopped in the
     middle of a kernel; and whose turn it is waits for both."""
-    if SANITIZE:
-        raise Skip("it is about who waits for whom, not about memory, and takes long there")
     fermata = world(stack)
     fermata.env.update(env)
     other = fermata.cuda_worker()
@@ -505,9 +503,9 @@ def driver_without(stack):
 
 
 if __name__ == "__main__":
-    fake_only = () if REAL else (driver_without, launches_captured, waits_for_a_thread,
-                                                                              waits_in_few_channels, first_launch_beside_a_long_kernel)
-    main(suspended_at_random, whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device, strict, daemon_goes_and_comes, left_in_the_middle, far_ahead, as_far_as_it_may, in_loops, loops_at_random,
-         loops_that_cannot, in_graphs, in_graphs_with_copies, in_green_contexts,
-         not_in_graphs, gates_in_graphs, graphs_that_cannot, left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random,
-         asked_for, *fake_only)
+    fake_only = () if REAL else (driver_without, launches_captured,
+                                 *unsanitized(waits_for_a_thread, waits_in_few_channels, first_launch_beside_a_long_kernel))
+    main(suspended_at_random, *unsanitized(whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device), strict,
+         daemon_goes_and_comes, left_in_the_middle, far_ahead, *unsanitized(as_far_as_it_may, in_loops), loops_at_random, loops_that_cannot,
+         in_graphs, *unsanitized(in_graphs_with_copies), in_green_contexts, *unsanitized(not_in_graphs), gates_in_graphs, graphs_that_cannot,
+         *unsanitized(left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random), asked_for, *fake_only)
