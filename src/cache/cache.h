@@ -29,12 +29,12 @@ int fm_cache_open_as(struct fm_cache *c, const char *dir, const char *name, uint
 void fm_cache_close(struct fm_cache *c);
 
 /* -ENOENT; -EBADMSG: there was one that is not to be believed, and which is gone now; or other
- * errors. Threads may use one cache at once. *data is the caller's then (malloc()), has no end mark,
- * and may still be anything: the user could have forged it. */
+ * errors. Threads may use one cache at once. *data is the caller's then (malloc()), has no end
+ * mark, and may still be anything: the user could have forged it. */
 int fm_cache_read(
 	struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t **data, size_t *size);
-/* The first FM_CACHE_HEAD bytes of data are filled in here. Others make room for it: those that were
- * not used for longest. */
+/* The first FM_CACHE_HEAD bytes of data are filled in here. Others make room for it: those that
+ * were not used for longest. */
 int fm_cache_write(
 	struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t *data, size_t size);
 /* What was read there makes no sense. */

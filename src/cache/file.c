@@ -127,8 +127,7 @@ static bool is_for(const struct head *h, const uint8_t key[FM_HASH_BYTES], size_
 	       h->size == size;
 }
 
-int fm_cache_read(
-	struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t **out, size_t *size)
+int fm_cache_read(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t **out, size_t *size)
 {
 	FM_CLEAN_FREE uint8_t *data = NULL;
 	char name[FM_CACHE_NAME];
@@ -194,8 +193,7 @@ static int write_file(struct fm_cache *c, const char *name, const uint8_t *data,
 	return rc;
 }
 
-int fm_cache_write(
-	struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t *data, size_t size)
+int fm_cache_write(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], uint8_t *data, size_t size)
 {
 	struct head h = {.magic = MAGIC, .size = size - sizeof(h)};
 	char name[FM_CACHE_NAME];

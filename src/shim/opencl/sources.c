@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define SOURCES_MAX (64ull << 20) /* of all that are kept */
-#define VERSION	    1u		  /* of what is in a file, and of the key */
-#define DEVICES	    16u		  /* of one program */
+#define VERSION     1u            /* of what is in a file, and of the key */
+#define DEVICES     16u           /* of one program */
 
 /* What a file has behind the cache's own head; then the options, then the source. */
 struct record {
@@ -76,8 +76,8 @@ static bool is_executable(cl_program program, cl_device_id device)
 {
 	cl_program_binary_type type = 0;
 
-	return !fm_cl_layer.next.clGetProgramBuildInfo(program, device, CL_PROGRAM_BINARY_TYPE,
-		       sizeof(type), &type, NULL) &&
+	return !fm_cl_layer.next.clGetProgramBuildInfo(
+		       program, device, CL_PROGRAM_BINARY_TYPE, sizeof(type), &type, NULL) &&
 	       type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
 }
 
