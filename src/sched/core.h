@@ -6,7 +6,7 @@
  * its gate is open, or it is draining (its gate was closed and it has not come to rest). It is on
  * the `hot` list while it is idle and among the FM_HOT_MAX that went idle last; only of those is
  * the policy asked whether the gate may stay open. So a decision looks at few entities, however
- * many there are.
+ * many there are. Who goes idle when the list is full takes the place of the user with the most.
  *
  * Where a group of several devices is on a device together with others, there are two instances of
  * the policy: the first chooses among all who are ready, the deputy among those that are in no

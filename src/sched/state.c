@@ -42,19 +42,46 @@ void fm_core_cool(struct fm_sent *e)
 	e->d->n_hot--;
 }
 
+static unsigned places_of(const struct fm_sdev *d, uint32_t uid)
+{
+	const struct fm_sent *e;
+	unsigned n = 0;
+
+	fm_list_each (e, &d->hot, hot)
+		n += e->g->who->uid == uid;
+	return n;
+}
+
+/* Of the user who has the most: nobody takes the places of others by going idle more often. */
+static struct fm_sent *coldest(const struct fm_sdev *d)
+{
+	struct fm_sent *e, *found = NULL;
+	unsigned n, most = 0;
+
+	fm_list_each (e, &d->hot, hot) {
+		n = found && e->g->who->uid == found->g->who->uid ? most
+								  : places_of(d, e->g->who->uid);
+		if (n < most)
+			continue;
+		most = n;
+		found = e;
+	}
+	return found;
+}
+
 void fm_core_heat(struct fm_sent *e, uint64_t now)
 {
 	struct fm_sdev *d = e->d;
-	struct fm_sent *coldest;
+	struct fm_sent *last;
 
 	fm_core_cool(e);
 	fm_list_add_head(&d->hot, &e->hot);
 	if (++d->n_hot <= FM_HOT_MAX)
 		return;
-	coldest = fm_list_entry(d->hot.prev, struct fm_sent, hot);
-	fm_core_cool(coldest);
+	last = coldest(d);
+	fm_core_cool(last);
 	if (!d->all)
-		fm_core_gate(coldest, false, "idle for long", now);
+		fm_core_gate(last, false, "idle for long", now);
 }
 
 void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)

@@ -425,6 +425,31 @@ static void only_the_hot_idle_keep_gates(void **state)
 	fm_sched_free(f.s);
 }
 
+/* However often one user's groups go idle, the other user keeps places, and the other way round. */
+static void one_user_takes_no_places_of_another(void **state)
+{
+	struct fix f;
+	unsigned open = 0;
+
+	setup(&f, &host, NULL);
+	for (int i = 0; i < 3; i++)
+		fm_sched_label(add(&f, 0)->g, 1, "a");
+	for (int i = 3; i < 26; i++)
+		fm_sched_label(add(&f, 0)->g, 2, "b");
+	for (int round = 0; round < 3; round++)
+		for (int i = 3; i < 26; i++) {
+			ready(&f, &f.ent[i], T0 + (uint64_t)round * FM_S);
+			idle(&f, &f.ent[i], T0 + (uint64_t)round * FM_S);
+		}
+	fm_sched_tick(f.s, T0 + 10 * FM_S);
+	for (int i = 0; i < 26; i++)
+		open += f.ent[i].open;
+	assert_int_equal(open, 16);
+	for (int i = 0; i < 3; i++)
+		assert_true(f.ent[i].open);
+	fm_sched_free(f.s);
+}
+
 static void visit(void *arg, void *data)
 {
 	struct fix *f = arg;
@@ -510,6 +535,7 @@ int main(void)
 		cmocka_unit_test(joins_inside_a_segment),
 		cmocka_unit_test(hints_are_checked_and_kept),
 		cmocka_unit_test(only_the_hot_idle_keep_gates),
+		cmocka_unit_test(one_user_takes_no_places_of_another),
 		cmocka_unit_test(active_ones_are_walked),
 		cmocka_unit_test(devices_are_apart),
 		cmocka_unit_test(time_never_goes_back),
