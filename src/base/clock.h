@@ -10,6 +10,15 @@
 #define FM_MS    UINT64_C(1000000)
 #define FM_S     UINT64_C(1000000000)
 
+/* Nanoseconds of processor time that this thread has had. */
+static inline uint64_t fm_thread_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * FM_S + (uint64_t)ts.tv_nsec;
+}
+
 static inline uint64_t fm_now(void)
 {
 	struct timespec ts;

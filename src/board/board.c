@@ -10,6 +10,10 @@
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW)
 
+/* Memory can be set aside beyond a file's end, before it is sealed, and is freed with it. Where
+ * pages are large one may be there. */
+#define BLOCKS_MOST ((4u << 20) / 512)
+
 static void open_gates(struct fm_board *b)
 {
 	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++) {
@@ -82,7 +86,8 @@ int fm_board_map(struct fm_board **board, int fd)
 
 	if (seals < 0 || (seals & SEALS_NEEDED) != SEALS_NEEDED)
 		return -EINVAL;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != (off_t)sizeof(*b))
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != (off_t)sizeof(*b) ||
+		st.st_blocks > (blkcnt_t)BLOCKS_MOST)
 		return -EINVAL;
 	rc = map(&b, fd);
 	if (rc)

@@ -16,21 +16,9 @@
 	(1u << FM_LEVEL_NONE | 1u << FM_LEVEL_PENDING | 1u << FM_LEVEL_QUEUED | \
 		1u << FM_LEVEL_RUNNING)
 
-/* As many descriptors as a packet can have (SCM_MAX_FD): what finds no room the kernel closes, in
- * the midst of the call. */
-#define CMSG_FDS 253
-
-static void close_now(int fd)
-{
-	close(fd);
-}
-
-static void (*close_foreign)(int fd) = close_now;
-
-void fm_close_foreign_by(void (*fn)(int fd))
-{
-	close_foreign = fn;
-}
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
 
 static size_t msg_size(unsigned type)
 {
@@ -249,75 +237,95 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd)
 	return n < 0 ? (int)n : 0;
 }
 
-/* The only descriptor that came, or -1; all others are closed. */
+/* The descriptor that came, or -1. There is room for one, the kernel closes what else came. */
 static int take_descriptor(struct msghdr *mh)
 {
-	int only = -1, fd;
-	unsigned count = 0;
+	struct cmsghdr *c = mh->msg_controllen ? CMSG_FIRSTHDR(mh) : NULL;
+	int fd = -1;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t off = 0; CMSG_LEN(off + sizeof(int)) <= c->cmsg_len;
-			off += sizeof(int)) {
-			memcpy(&fd, CMSG_DATA(c) + off, sizeof(int));
-			if (count++)
-				close_foreign(fd);
-			else
-				only = fd;
-		}
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		c->cmsg_len >= CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	if (fd >= 0 && mh->msg_flags & MSG_CTRUNC) {
+		close(fd);
+		fd = -1;
 	}
-	if (only >= 0 && (count > 1 || (mh->msg_flags & MSG_CTRUNC))) {
-		close_foreign(only);
-		only = -1;
-	}
-	return only;
+	return fd;
 }
 
-/* *fd: the descriptor that came, or -1. */
+/* *fd: the descriptor that came, or -1; NULL: there is no room for one. */
 static long receive(int sock, void *bytes, size_t size, int *fd, int *flags)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(CMSG_FDS * sizeof(int))];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
-	struct msghdr mh = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
-	*fd = -1;
+	if (fd) {
+		*fd = -1;
+		mh.msg_control = control;
+		mh.msg_controllen = CMSG_LEN(sizeof(int));
+	}
 	do
-		n = recvmsg(sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = recvmsg(sock, &mh, *flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	*fd = take_descriptor(&mh);
+	if (fd)
+		*fd = take_descriptor(&mh);
 	*flags = mh.msg_flags;
 	return n;
 }
 
 long fm_msg_recv(int sock, union fm_msg *m, int *fd)
 {
-	int got, flags = 0;
-	long n = receive(sock, m, sizeof(*m), &got, &flags);
+	int flags = 0;
+	long n = receive(sock, m, sizeof(*m), fd, &flags);
 
+	if (n < 0 || !(flags & MSG_TRUNC))
+		return n;
+	if (fd && *fd >= 0)
+		close(*fd);
 	if (fd)
-		*fd = flags & MSG_TRUNC ? -1 : got;
-	if (got >= 0 && (!fd || flags & MSG_TRUNC))
-		close_foreign(got);
-	return flags & MSG_TRUNC ? -EMSGSIZE : n;
+		*fd = -1;
+	return -EMSGSIZE;
 }
 
+/* Looks at what is there. A descriptor that this brings is another for what the message still has:
+ * to close it takes no time. */
+static long peek(int sock, void *bytes, size_t size, int *fd)
+{
+	int flags = MSG_PEEK;
+	long n = receive(sock, bytes, size, fd, &flags);
+
+	return n >= 0 && flags & MSG_CTRUNC ? -EBADMSG : n;
+}
+
+long fm_msg_take(int sock, union fm_msg *m, int *fd)
+{
+	int flags = 0;
+	long n = peek(sock, m, 1, fd);
+
+	if (n < 0)
+		return n;
+	n = receive(sock, m, sizeof(*m), NULL, &flags);
+	return n >= 0 && flags & MSG_TRUNC ? -EMSGSIZE : n;
+}
+
+/* Not more than was looked at: behind it there may be a descriptor by now. */
 long fm_recv_bytes(int sock, void *bytes, size_t size)
 {
-	int got, flags;
-	long n = receive(sock, bytes, size, &got, &flags);
+	int flags = 0;
+	long n = peek(sock, bytes, size, NULL);
 
-	if (got >= 0)
-		close_foreign(got);
-	return n;
+	return n <= 0 ? n : receive(sock, bytes, (size_t)n, NULL, &flags);
+}
+
+bool fm_refuse_fds(int sock)
+{
+	int off = 0;
+
+	return !setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
 /* A directory too long for its sockets' addresses is no candidate. */

@@ -19,6 +19,7 @@
 #pragma once
 #include "base/err.h"
 #include <fermata/hint.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -150,13 +151,18 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd);
  */
 long fm_msg_recv(int sock, union fm_msg *m, int *fd);
 
-/* Receive bytes without blocking, and close what descriptors come with them: how many came, 0 at
- * the end of the stream, or a negative errno. */
+/* The same from a stranger, whose descriptors may take any time to close: at most one is taken, and
+ * with fd NULL none. Where there are more it is -EBADMSG, and message and descriptors stay in the
+ * socket, for whoever closes that. */
+long fm_msg_take(int sock, union fm_msg *m, int *fd);
+
+/* Receive bytes of a stranger without blocking: how many came, 0 at the end of the stream, or a
+ * negative errno; -EBADMSG where a descriptor is with them, which stays in the socket. */
 long fm_recv_bytes(int sock, void *bytes, size_t size);
 
-/* How descriptors that came and are not wanted are closed, which may take any time; close() unless
- * said otherwise. Before the first is received. */
-void fm_close_foreign_by(void (*fn)(int fd));
+/* No descriptors any more, of whoever sends to this socket, or to those that it accepts: the sender
+ * is refused. False: the kernel cannot do that (before Linux 6.16). */
+bool fm_refuse_fds(int sock);
 
 /* A client whose work stands at a closed gate counts a daemon that has read nothing for so long as
  * gone. */

@@ -1,67 +1,264 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients send may be anything, and its last close may wait for whoever made it: a connection
- * that lingers, a file of a file system that is a program. So threads that have nothing else to do
- * close it, a new one each time, for those that are there may never come back. A socket goes the
- * same way: what was sent and not read goes with it.
+ * What clients send may be anything, and its last close may take long: of a connection that
+ * lingers, of memory that has to be freed. A socket goes the same way: what was sent and not read
+ * goes with it. So threads that have nothing else to do close it. They are few, and each user has a
+ * part of them; what waits is counted to its user, whose connections are refused when it is much.
+ *
+ * A close that waits is woken by a signal, at which a connection does not linger any more.
  */
-#include "daemon.h"
-#include <fcntl.h>
+#include "aside.h"
+#include "base/util.h"
+#include "quota.h"
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define MOST 256
+#define THREADS          8
+#define THREADS_PER_USER 3
+#define STAY_S           1 /* without work */
+#define PATIENCE_NS      5000000
+#define SIGNAL           SIGUSR2
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* Of what a peer has sent, read before the end: what is left there would reset the connection, and
+ * the peer would not read why it is closed. */
+#define UNREAD 64
+
+struct item {
+	int fd;
+	bool socket;
+	struct quota_user *user; /* NULL: nobody's */
+};
 
 static struct {
 	pthread_mutex_t lock; /* not held over a close */
-	int fd[MOST];
-	unsigned n;
-} left = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_cond_t more;
+	struct item *item; /* in the order in which they came */
+	size_t n, room;
+	struct quota_user *busy[THREADS];
+	bool there[THREADS];
+	unsigned threads, idle;
+} left = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
-static int take(void)
+static bool may_have_another(const struct quota_user *u)
 {
-	int fd;
+	unsigned n = 0;
 
-	pthread_mutex_lock(&left.lock);
-	fd = left.n ? left.fd[--left.n] : -1;
-	pthread_mutex_unlock(&left.lock);
-	return fd;
+	for (unsigned i = 0; u && i < THREADS; i++)
+		n += left.busy[i] == u;
+	return n < THREADS_PER_USER;
+}
+
+/* Whose time has come: of a user who has all his threads at work the rest waits. */
+static bool take(struct item *out)
+{
+	for (size_t i = 0; i < left.n; i++) {
+		if (!may_have_another(left.item[i].user))
+			continue;
+		*out = left.item[i];
+		left.n--;
+		memmove(left.item + i, left.item + i + 1, (left.n - i) * sizeof(*left.item));
+		return true;
+	}
+	return false;
+}
+
+static bool await(struct item *out)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STAY_S;
+	while (!take(out)) {
+		int rc;
+
+		left.idle++;
+		rc = pthread_cond_timedwait(&left.more, &left.lock, &until);
+		left.idle--;
+		if (rc)
+			return take(out);
+	}
+	return true;
+}
+
+/* To this thread alone, again and again until it is disarmed. */
+static bool make_alarm(timer_t *timer)
+{
+	struct sigevent how = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL};
+
+	how.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	return !timer_create(CLOCK_MONOTONIC, &how, timer);
+}
+
+static void set_alarm(timer_t timer, long ns)
+{
+	struct itimerspec when = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
+
+	timer_settime(timer, 0, &when, NULL);
+}
+
+static void finish(const struct item *it)
+{
+	char byte;
+
+	for (int i = 0; it->socket && i < UNREAD; i++)
+		if (recv(it->fd, &byte, 1, MSG_DONTWAIT) <= 0)
+			break;
+	close(it->fd);
 }
 
 static void *closer(void *arg)
 {
-	for (int fd = take(); fd >= 0; fd = take())
-		close(fd);
+	unsigned me = (unsigned)(uintptr_t)arg;
+	timer_t timer;
+	bool alarmed = make_alarm(&timer);
+	struct item it;
+
+	pthread_mutex_lock(&left.lock);
+	while (await(&it)) {
+		left.busy[me] = it.user;
+		pthread_mutex_unlock(&left.lock);
+		if (alarmed)
+			set_alarm(timer, PATIENCE_NS);
+		finish(&it);
+		if (alarmed)
+			set_alarm(timer, 0);
+		pthread_mutex_lock(&left.lock);
+		left.busy[me] = NULL;
+		if (it.user)
+			quota_give(it.user, QUOTA_CLOSING, 1);
+	}
+	left.there[me] = false;
+	left.threads--;
+	pthread_mutex_unlock(&left.lock);
+	if (alarmed)
+		timer_delete(timer);
 	return NULL;
 }
 
-/* Without a thread it waits for the next. What finds no room stays open: who runs out of
- * descriptors lets nobody in, but goes on. */
-void close_aside(int fd)
+static void wake_up(int sig)
 {
+}
+
+static bool start(unsigned me)
+{
+	const struct sched_param ordinary = {0};
+	struct sigaction act = {.sa_handler = wake_up}; /* without SA_RESTART */
 	pthread_attr_t attr;
 	pthread_t thread;
+	sigset_t set;
+	int rc;
 
-	/* Of memory it is done at once. */
-	if (fcntl(fd, F_GET_SEALS) >= 0) {
-		close(fd);
-		return;
-	}
-	pthread_mutex_lock(&left.lock);
-	if (left.n < MOST)
-		left.fd[left.n++] = fd;
-	pthread_mutex_unlock(&left.lock);
+	sigaction(SIGNAL, &act, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGNAL);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 4 * (size_t)PTHREAD_STACK_MIN);
-	(void)!pthread_create(&thread, &attr, closer, NULL);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
+	pthread_attr_setschedparam(&attr, &ordinary);
+	rc = pthread_create(&thread, &attr, closer, (void *)(uintptr_t)me);
 	pthread_attr_destroy(&attr);
+	return !rc;
+}
+
+/* Has somebody time, or will have? */
+static bool call_closer(void)
+{
+	unsigned me = 0;
+
+	if (left.idle)
+		pthread_cond_signal(&left.more);
+	if (left.idle >= left.n)
+		return true;
+	while (me < THREADS && left.there[me])
+		me++;
+	if (me < THREADS && start(me)) {
+		left.there[me] = true;
+		left.threads++;
+	}
+	return left.threads;
+}
+
+static bool put(const struct item *it)
+{
+	size_t room = left.room ? 2 * left.room : 64;
+	struct item *item = left.item;
+
+	if (left.n == left.room) {
+		item = realloc(left.item, room * sizeof(*item));
+		if (!item)
+			return false;
+		left.item = item;
+		left.room = room;
+	}
+	item[left.n++] = *it;
+	return true;
+}
+
+/* Without memory, or without a thread, it is done at once: that may take a while, but nothing stays
+ * behind. */
+static void leave(struct item it)
+{
+	bool taken;
+
+	if (it.user)
+		quota_charge(it.user, QUOTA_CLOSING, 1);
+	pthread_mutex_lock(&left.lock);
+	taken = put(&it);
+	if (taken && !call_closer()) {
+		left.n--;
+		taken = false;
+	}
+	pthread_mutex_unlock(&left.lock);
+	if (taken)
+		return;
+	finish(&it);
+	if (it.user)
+		quota_give(it.user, QUOTA_CLOSING, 1);
+}
+
+void close_aside_of(struct quota_user *u, int fd)
+{
+	leave((struct item){.fd = fd, .user = u});
+}
+
+void close_aside(int fd)
+{
+	close_aside_of(NULL, fd);
+}
+
+void close_socket_aside_of(struct quota_user *u, int fd)
+{
+	shutdown(fd, SHUT_RDWR);
+	leave((struct item){.fd = fd, .socket = true, .user = u});
 }
 
 void close_socket_aside(int fd)
 {
-	shutdown(fd, SHUT_RDWR);
-	close_aside(fd);
+	close_socket_aside_of(NULL, fd);
+}
+
+unsigned aside_waiting(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&left.lock);
+	n = (unsigned)left.n;
+	pthread_mutex_unlock(&left.lock);
+	return n;
 }

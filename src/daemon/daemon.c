@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "strict.h"
 #include "trace.h"
+#include "turn.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -183,6 +184,8 @@ static int watch_all(struct daemon *d)
 	if (rc >= 0)
 		rc = lives_open(d);
 	if (rc >= 0)
+		rc = turn_open(d);
+	if (rc >= 0)
 		rc = listen_watch(d);
 	if (rc >= 0)
 		rc = turns_new(d);
@@ -202,7 +205,6 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	d->started = fm_now();
 	d->due = FM_NEVER;
 	prctl(PR_SET_TIMERSLACK, 1ul);
-	fm_close_foreign_by(close_aside);
 	rc = listen_setup(d, err);
 	if (rc)
 		return rc;
@@ -319,6 +321,7 @@ void daemon_free(struct daemon *d)
 	d->idle_option = 0;
 	audit_flush(d);
 	session_free_all(d);
+	turn_close(d);
 	lives_close(d);
 	control_free_all(d);
 	turns_free(d);

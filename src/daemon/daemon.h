@@ -4,6 +4,7 @@
  * struct daemon owns everything. After each event daemon_run() lets the bridge do what is due.
  */
 #pragma once
+#include "aside.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "config.h"
@@ -91,6 +92,11 @@ struct daemon {
 	struct turns *turns;  /* turns.h */
 	struct fm_list pages; /* strict.h */
 	unsigned n_sessions, n_pages;
+	struct {
+		sd_event_source *io, *again, *later;
+		struct fm_list users; /* with sessions to read from, in turn */
+		unsigned n_users;     /* with sessions */
+	} turn;                       /* turn.h */
 };
 
 /* daemon.c */
@@ -140,17 +146,6 @@ int lives_open(struct daemon *d);
 void lives_close(struct daemon *d);
 int lives_add(struct daemon *d, int pidfd, void *session);
 void lives_del(struct daemon *d, int pidfd);
-
-/* aside.c: as close(), of what others made, or of a socket that others send descriptors to. */
-void close_aside(int fd);
-static inline void close_aside_ptr(int *fd)
-{
-	if (*fd >= 0)
-		close_aside(*fd);
-}
-
-/* A socket, and who is at its other end hears of it at once. */
-void close_socket_aside(int fd);
 
 /* lookup.c: of a user, or of a group; false: there is none, or whoever knows does not answer. */
 bool lookup_id(const char *name, bool group, uint32_t *id);

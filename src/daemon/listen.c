@@ -3,6 +3,7 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "board/proto.h"
 #include "daemon.h"
 #include "strict.h"
 #include <errno.h>
@@ -16,7 +17,10 @@
 #include <systemd/sd-daemon.h>
 
 #define ACCEPTS_PER_EVENT 16
+#define ACCEPTS_NS        (500 * FM_US) /* or so long, whichever is over first */
 #define PAUSE_US          (100 * 1000)
+#define CLOSING_MOST      64 /* descriptors that wait for that: then who connects waits as well */
+#define CLOSING_US        1000
 #define LOCK_NAME         "fermatad.pid"
 #define LOCK_PATH         (DIR_MAX + sizeof("/" LOCK_NAME))
 
@@ -123,6 +127,16 @@ static int make_socket(struct daemon *d, struct listener *l, int type, struct fm
 	return 0;
 }
 
+/* Whatever the unit asks for: what would come along with each message looks like a descriptor there
+ * to fm_msg_take(). */
+static void pass_nothing(int fd)
+{
+	int off = 0;
+
+	setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &off, sizeof(off));
+	setsockopt(fd, SOL_SOCKET, SO_PASSSEC, &off, sizeof(off));
+}
+
 static void adopt(struct daemon *d, int fd, const char *name)
 {
 	struct listener *l = NULL;
@@ -141,6 +155,7 @@ static void adopt(struct daemon *d, int fd, const char *name)
 		return;
 	}
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	pass_nothing(fd);
 	l->fd = fd;
 	l->inherited = true;
 }
@@ -182,6 +197,8 @@ int listen_setup(struct daemon *d, struct fm_err *err)
 		rc = make_socket(d, &d->client, SOCK_SEQPACKET, err);
 	if (!rc && d->control.fd < 0)
 		rc = make_socket(d, &d->control, SOCK_STREAM, err);
+	if (!rc)
+		fm_refuse_fds(d->control.fd);
 	return rc;
 }
 
@@ -216,21 +233,28 @@ void listen_close(struct daemon *d)
 static int resume(sd_event_source *s, uint64_t usec, void *arg);
 
 /* The connection that cannot be accepted stays pending and would wake us again at once. */
-static void pause_listener(struct listener *l, int error)
+static void pause_for(struct listener *l, uint64_t us)
 {
 	struct daemon *d = l->daemon;
-	uint64_t at = fm_now() / 1000 + PAUSE_US;
+	uint64_t at = fm_now() / 1000 + us;
 
-	if (l->failing != error)
-		fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "cannot accept on %s: %s",
-			l->path, strerror(error));
-	l->failing = error;
 	if (l->pause)
 		sd_event_source_set_time(l->pause, at);
 	else if (sd_event_add_time(d->event, &l->pause, CLOCK_MONOTONIC, at, 0, resume, l) < 0)
 		return;
 	if (sd_event_source_set_enabled(l->pause, SD_EVENT_ONESHOT) >= 0)
 		sd_event_source_set_enabled(l->io, SD_EVENT_OFF);
+}
+
+static void pause_listener(struct listener *l, int error)
+{
+	struct daemon *d = l->daemon;
+
+	if (l->failing != error)
+		fm_log_limited(&d->log, &d->troubles, LOG_WARNING, "cannot accept on %s: %s",
+			l->path, strerror(error));
+	l->failing = error;
+	pause_for(l, PAUSE_US);
 }
 
 static void note_success(struct listener *l)
@@ -267,10 +291,16 @@ static int on_connection(sd_event_source *s, int listening, uint32_t revents, vo
 {
 	struct listener *l = arg;
 	struct daemon *d = l->daemon;
+	uint64_t begin = fm_now();
 
-	for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-		int fd = accept_next(l);
+	for (int i = 0; i < ACCEPTS_PER_EVENT && fm_now() - begin < ACCEPTS_NS; i++) {
+		int fd;
 
+		if (aside_waiting() >= CLOSING_MOST) {
+			pause_for(l, CLOSING_US);
+			return 0;
+		}
+		fd = accept_next(l);
 		if (fd < 0) {
 			if (errno == EINTR || errno == ECONNABORTED)
 				continue;

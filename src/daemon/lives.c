@@ -6,13 +6,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* One at a time: what the next event points to may end with this one. */
+#define DEATHS 64
+
+/* All at once: the end of one session ends no other. */
 static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
-	struct epoll_event dead;
+	struct epoll_event dead[DEATHS];
+	int n = epoll_wait(fd, dead, DEATHS, 0);
 
-	if (epoll_wait(fd, &dead, 1, 0) == 1)
-		session_died(dead.data.ptr);
+	for (int i = 0; i < n; i++)
+		session_died(dead[i].data.ptr);
 	return 0;
 }
 
@@ -23,11 +26,13 @@ int lives_open(struct daemon *d)
 	if (fd < 0)
 		return -errno;
 	rc = sd_event_add_io(d->event, &d->lives, fd, EPOLLIN, on_death, d);
-	if (rc < 0)
+	if (rc < 0) {
 		close(fd);
-	else
-		sd_event_source_set_io_fd_own(d->lives, true);
-	return rc;
+		return rc;
+	}
+	sd_event_source_set_io_fd_own(d->lives, true);
+	/* Before messages: what the dead have said is not read any more. */
+	return sd_event_source_set_priority(d->lives, SD_EVENT_PRIORITY_IMPORTANT);
 }
 
 void lives_close(struct daemon *d)

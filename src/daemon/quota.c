@@ -37,6 +37,8 @@ void quota_init(struct quota *q, uid_t own, const struct quota_limits *limits)
 	q->rest.quota = q;
 	q->rest.uid = (uid_t)-1;
 	q->rest.limited = true;
+	fm_list_init(&q->rest.ready);
+	fm_list_init(&q->rest.in_turn);
 }
 
 /* Another thread that gives back the last thing does not touch it afterwards. */
@@ -94,6 +96,8 @@ static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
 	u->quota = q;
 	u->uid = uid;
 	u->limited = uid && uid != q->own;
+	fm_list_init(&u->ready);
+	fm_list_init(&u->in_turn);
 	u->next = q->bucket[uid % QUOTA_BUCKETS];
 	q->bucket[uid % QUOTA_BUCKETS] = u;
 	q->n_users++;

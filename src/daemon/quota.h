@@ -8,6 +8,7 @@
  * called by others.
  */
 #pragma once
+#include "base/list.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,8 @@ enum quota_kind {
 	QUOTA_KINDS
 };
 
-/* What costs the loop time. Each has a budget of its own, in nanoseconds of the loop's time. */
+/* What costs the loop time. Each has a budget of its own, in nanoseconds of its processor time
+ * (fm_thread_time(): others may be at work on this processor). */
 enum quota_work {
 	QUOTA_JOINS,    /* connections taken up, and clients let in */
 	QUOTA_MESSAGES, /* of clients, bells among them */
@@ -56,6 +58,8 @@ struct quota_user {
 	unsigned refs;
 	_Atomic uint64_t held[QUOTA_KINDS];
 	uint64_t paid_at[QUOTA_WORKS]; /* when there is no debt any more */
+	struct fm_list ready, in_turn; /* turn.c: sessions to be read; among those who have some */
+	unsigned entries;              /* sessions there */
 };
 
 struct quota {

@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "strict.h"
 #include "trace.h"
+#include "turn.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,14 +18,21 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-#define MESSAGES_PER_EVENT 16
-#define HELLO_US           (5 * 1000 * 1000)
+/* A batch; bells in a row count as one. */
+#define MESSAGES_PER_TURN 16
+#define BELLS_PER_TURN    64
+#define HELLO_US          (5 * 1000 * 1000)
 
 struct session {
 	struct fm_list link;
 	struct daemon *daemon;
 	int fd, pidfd;
-	sd_event_source *io, *deadline;
+	struct turn_entry turn;
+	sd_event_source *deadline; /* before HELLO */
+	bool shakes;               /* counted as one that has not joined */
+	bool refuses_fds;          /* the kernel lets none in any more, */
+	bool plain;                /* and none are there from before */
+	bool more;                 /* the last batch was not all there is */
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
@@ -54,11 +63,28 @@ static void note_departure(const struct session *s)
 			(int)s->peer.pid, s->peer.uid, work.stopped ? ", which was stopped" : "");
 }
 
+static void leave_books(struct session *s)
+{
+	struct quota_user *u = s->turn.user;
+
+	if (s->shakes)
+		quota_give(u, QUOTA_HANDSHAKES, 1);
+	quota_give(u, QUOTA_SESSIONS, 1);
+	quota_put(u);
+}
+
+/* A child may have the other end, and is not told why. */
+static void close_dead(const struct session *s)
+{
+	shutdown(s->fd, SHUT_RDWR);
+	close_aside_of(s->turn.user, s->fd);
+}
+
 static void session_end(struct session *s, bool dead)
 {
 	struct daemon *d = s->daemon;
 
-	sd_event_source_disable_unref(s->io);
+	turn_del(d, &s->turn, s->fd);
 	sd_event_source_disable_unref(s->deadline);
 	if (s->pidfd >= 0)
 		lives_del(d, s->pidfd);
@@ -70,11 +96,16 @@ static void session_end(struct session *s, bool dead)
 		strict_leave(s->page, dead);
 	trace_client_end(d, &s->trace);
 	fm_board_unmap(s->board);
-	close_aside_ptr(&s->offered);
+	if (s->offered >= 0)
+		close_aside_of(s->turn.user, s->offered);
 	fm_list_del(&s->link);
 	fm_close_fd(&s->pidfd);
-	close_socket_aside(s->fd);
+	if (dead)
+		close_dead(s);
+	else
+		close_socket_aside_of(s->turn.user, s->fd);
 	d->n_sessions--;
+	leave_books(s);
 	free(s);
 	daemon_idle_check(d);
 }
@@ -133,21 +164,45 @@ void session_settings(struct daemon *d)
 		peer_of(d, s->fd, &s->peer);
 }
 
-/* The line is written before the answer is sent: who has the answer finds the line. */
-static void refuse(struct session *s, const struct fm_err *err)
+static void read_comm(pid_t pid, char *to, size_t size)
 {
-	struct daemon *d = s->daemon;
+	char path[32], comm[16] = "unknown";
+	FM_CLEAN_FD int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
+	if (n > 0)
+		comm[n] = '\0';
+	comm[strcspn(comm, "\n")] = '\0';
+	fm_bridge_plain(to, size, comm);
+}
+
+/* The line is written before the answer is sent: who has the answer finds the line. */
+static void tell_refused(
+	struct daemon *d, const struct peer *p, const char *comm, int fd, const struct fm_err *err)
+{
+	char name[16];
 	union fm_msg m;
 
 	d->count.refused++;
-	if (audit_admit(d, &s->peer, false))
-		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", s->comm,
-			(int)s->peer.pid, s->peer.uid, err->text);
+	if (audit_admit(d, p, false)) {
+		if (!comm)
+			read_comm(p->pid, name, sizeof(name));
+		fm_log(&d->log, LOG_NOTICE, "%s (pid %d, user %u) refused: %s", comm ? comm : name,
+			(int)p->pid, p->uid, err->text);
+	}
 	fm_msg_init(&m, FM_MSG_REFUSED);
 	m.refused.code = err->code;
 	snprintf(m.refused.text, sizeof(m.refused.text), "%.*s", (int)sizeof(m.refused.text) - 1,
 		err->text);
-	fm_msg_send(s->fd, &m, -1);
+	fm_msg_send(fd, &m, -1);
+}
+
+static void refuse(struct session *s, const struct fm_err *err)
+{
+	tell_refused(s->daemon, &s->peer, s->comm, s->fd, err);
 }
 
 static void drop(struct session *s, const struct fm_err *err)
@@ -174,14 +229,18 @@ static void end_former(struct session *s)
 			session_free(o);
 }
 
-static int map_board(struct session *s, int fd)
+/* Of one that is mapped the descriptor is not the last that holds it. */
+static int map_board(struct session *s, int *fd)
 {
 	struct stat st;
-	int rc = fd < 0 ? -EBADF : fm_board_map(&s->board, fd);
+	int rc = *fd < 0 ? -EBADF : fm_board_map(&s->board, *fd);
 
-	if (!rc && !fstat(fd, &st))
+	if (rc)
+		return rc;
+	if (!fstat(*fd, &st))
 		s->board_ino = st.st_ino;
-	return rc;
+	close(fm_take_fd(fd));
+	return 0;
 }
 
 /* In front of HELLO, once. */
@@ -208,7 +267,7 @@ static int give_gates(struct session *s, struct fm_err *err)
 	return 0;
 }
 
-static int greet(struct session *s, const union fm_msg *m, int board_fd, struct fm_err *err)
+static int greet(struct session *s, const union fm_msg *m, int *board_fd, struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
 	union fm_msg welcome;
@@ -227,8 +286,10 @@ static int greet(struct session *s, const union fm_msg *m, int board_fd, struct 
 	rc = give_gates(s, err);
 	if (rc)
 		return rc;
-	sd_event_source_disable_unref(s->deadline);
-	s->deadline = NULL;
+	s->deadline = sd_event_source_disable_unref(s->deadline);
+	s->refuses_fds = fm_refuse_fds(s->fd);
+	s->shakes = false;
+	quota_give(s->turn.user, QUOTA_HANDSHAKES, 1);
 	d->count.joined++;
 	fm_msg_init(&welcome, FM_MSG_WELCOME);
 	welcome.welcome.daemon_pid = (uint32_t)getpid();
@@ -259,11 +320,9 @@ static int take_message(struct session *s, const union fm_msg *m, size_t size, i
 	if (!rc && !joined && m->head.type == FM_MSG_GATES)
 		rc = take_offer(s, fd, &err);
 	else if (!rc && !joined)
-		rc = greet(s, m, *fd, &err);
+		rc = greet(s, m, fd, &err);
 	else if (!rc)
 		rc = fm_bridge_message(d->bridge, s->client, m, fm_now(), &err);
-	if (!rc && m->head.type == FM_MSG_BELL)
-		note_reaction(d);
 	if (!rc)
 		return 0;
 	if (joined && is_refusal(rc)) {
@@ -274,29 +333,97 @@ static int take_message(struct session *s, const union fm_msg *m, size_t size, i
 	return rc;
 }
 
-static int on_message(sd_event_source *source, int sock, uint32_t revents, void *arg)
+static bool is_bell(const struct session *s, const union fm_msg *m, long n)
 {
-	struct session *s = arg;
+	return s->client && n > 0 && !fm_msg_check(m, (size_t)n, NULL) &&
+	       m->head.type == FM_MSG_BELL;
+}
 
-	for (int i = 0; i < MESSAGES_PER_EVENT; i++) {
-		__attribute__((cleanup(close_aside_ptr))) int fd = -1;
+/* However many bells there were: the board says the same to each. */
+static void answer_bells(struct session *s, unsigned bells)
+{
+	struct daemon *d = s->daemon;
+	union fm_msg m;
+
+	if (!bells)
+		return;
+	fm_msg_init(&m, FM_MSG_BELL);
+	fm_bridge_message(d->bridge, s->client, &m, fm_now(), NULL);
+	note_reaction(d);
+}
+
+static long receive(struct session *s, union fm_msg *m, int *fd)
+{
+	if (s->plain)
+		return fm_msg_recv(s->fd, m, NULL);
+	return fm_msg_take(s->fd, m, s->client ? NULL : fd);
+}
+
+/* n: what receive() gave, which is no message. */
+static void end_by(struct session *s, long n)
+{
+	if (n == -EMSGSIZE)
+		drop(s, &(struct fm_err){.code = -EBADMSG, .text = "message too long"});
+	else if (n == -EBADMSG)
+		drop(s, &(struct fm_err){
+				.code = -EBADMSG, .text = "a descriptor where none belongs"});
+	else
+		session_free(s);
+}
+
+/* Its process may have ended with much unread: nobody wants that done any more. */
+static bool is_dead(const struct session *s)
+{
+	struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+
+	return s->pidfd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+static enum turn_result drained(struct session *s)
+{
+	s->more = false;
+	s->plain = s->refuses_fds;
+	return TURN_DRAINED;
+}
+
+static enum turn_result read_batch(struct session *s)
+{
+	struct quota_user *u = s->turn.user;
+	unsigned bells = 0;
+
+	for (unsigned i = 0; i < MESSAGES_PER_TURN;) {
 		union fm_msg m;
-		long n = fm_msg_recv(sock, &m, &fd);
+		int fd = -1, rc;
+		long n = receive(s, &m, &fd);
 
+		if (is_bell(s, &m, n) && ++bells < BELLS_PER_TURN)
+			continue;
+		answer_bells(s, bells);
+		bells = 0;
+		i++;
 		if (n == -EAGAIN)
-			return 0;
-		if (n == -EMSGSIZE) {
-			drop(s, &(struct fm_err){.code = -EBADMSG, .text = "message too long"});
-			return 0;
-		}
-		if (n <= 0) {
-			session_free(s);
-			return 0;
-		}
-		if (take_message(s, &m, (size_t)n, &fd))
-			return 0;
+			return drained(s);
+		rc = n > 0 ? take_message(s, &m, (size_t)n, &fd) : (int)n;
+		if (fd >= 0)
+			close_aside_of(u, fd);
+		if (n <= 0)
+			end_by(s, n);
+		if (n <= 0 || rc)
+			return TURN_ENDED;
 	}
-	return 0;
+	s->more = true;
+	return TURN_MORE;
+}
+
+enum turn_result session_serve(struct turn_entry *e)
+{
+	struct session *s = fm_container(e, struct session, turn);
+
+	if (s->more && is_dead(s)) {
+		session_end(s, true);
+		return TURN_ENDED;
+	}
+	return read_batch(s);
 }
 
 /* The socket may outlive its process, in a child that inherited it: the process is watched as well.
@@ -312,7 +439,10 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* The kernel's own handle for the peer if it has one: a pid could be another process by now. */
+#define GONE (-2)
+
+/* The kernel's own handle for the peer if it has one: a pid could be another process by now. -1:
+ * there is none. */
 static int open_pidfd(int sock, pid_t pid)
 {
 	int fd = -1;
@@ -320,81 +450,112 @@ static int open_pidfd(int sock, pid_t pid)
 
 	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size))
 		return fd;
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-}
-
-static void read_comm(struct session *s)
-{
-	char path[32], comm[sizeof(s->comm)] = "unknown";
-	FM_CLEAN_FD int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)s->peer.pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, comm, sizeof(comm) - 1);
-	if (n > 0)
-		comm[n] = '\0';
-	comm[strcspn(comm, "\n")] = '\0';
-	fm_bridge_plain(s->comm, sizeof(s->comm), comm);
+	if (errno == ESRCH)
+		return GONE;
+	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	return fd < 0 && pid > 0 && errno == ESRCH ? GONE : fd;
 }
 
 static int watch(struct session *s)
 {
 	sd_event *event = s->daemon->event;
 	uint64_t deadline = fm_now() / 1000 + HELLO_US;
-	int rc = sd_event_add_io(event, &s->io, s->fd, EPOLLIN, on_message, s);
+	int rc = turn_add(s->daemon, &s->turn, s->fd);
 
-	if (rc >= 0)
+	if (!rc && s->shakes)
 		rc = sd_event_add_time(
 			event, &s->deadline, CLOCK_MONOTONIC, deadline, 0, on_deadline, s);
-	if (rc >= 0 && s->pidfd >= 0)
-		rc = lives_add(s->daemon, s->pidfd, s);
 	return rc;
 }
 
-static bool over_limit(const struct daemon *d, const struct session *new)
+/* Mostly HELLO is there already. */
+static void begin(struct session *s, struct quota_user *u)
 {
-	struct session *s;
-	uint32_t n = 0;
+	struct daemon *d = s->daemon;
 
-	if (!new->peer.uid || !new->peer.limits->clients)
-		return false;
-	fm_list_each (s, &d->sessions, link)
-		if (s->peer.uid == new->peer.uid)
-			n++;
-	return n > new->peer.limits->clients;
-}
-
-void session_accept(struct daemon *d, int fd)
-{
-	struct session *s = calloc(1, sizeof(*s));
-
-	if (!s) {
-		fm_log_limited(&d->log, &d->troubles, LOG_WARNING,
-			"out of memory: a client was turned away");
-		close_socket_aside(fd);
-		return;
-	}
-	s->daemon = d;
-	s->fd = fd;
+	fm_list_init(&s->turn.link);
+	s->turn.user = u;
+	u->refs++;
+	quota_charge(u, QUOTA_SESSIONS, 1);
+	quota_charge(u, QUOTA_HANDSHAKES, 1);
+	s->shakes = true;
 	s->offered = -1;
 	fm_list_add_tail(&d->sessions, &s->link);
 	d->n_sessions++;
 	daemon_idle_check(d);
-	s->pidfd = -1;
-	trace_client_init(&s->trace, fd, 0, s->comm);
-	if (peer_of(d, fd, &s->peer)) {
+	read_comm(s->peer.pid, s->comm, sizeof(s->comm));
+	trace_client_init(&s->trace, s->fd, s->peer.pid, s->comm);
+	if (s->pidfd >= 0 && lives_add(d, s->pidfd, s)) {
 		session_free(s);
 		return;
 	}
-	read_comm(s);
-	trace_client_init(&s->trace, fd, s->peer.pid, s->comm);
-	if (over_limit(d, s)) {
-		drop(s, &(struct fm_err){.code = -EDQUOT,
-				.text = "the user has reached the limit of clients"});
+	if (session_serve(&s->turn) != TURN_ENDED && watch(s) < 0)
+		session_free(s);
+}
+
+/* Why not to let this one in. */
+static const char *objection(const struct peer *p, const struct quota_user *u, uint64_t now)
+{
+	const uint64_t *most = u->quota->limits.most;
+
+	if (p->uid && p->limits->clients && quota_held(u, QUOTA_SESSIONS) >= p->limits->clients)
+		return "the user has reached the limit of clients";
+	if (!u->limited)
+		return NULL;
+	if (quota_held(u, QUOTA_HANDSHAKES) >= most[QUOTA_HANDSHAKES])
+		return "too many clients of the user have not said HELLO yet";
+	if (quota_held(u, QUOTA_CLOSING) >= most[QUOTA_CLOSING])
+		return "too much of what the user has sent is still to be closed";
+	if (quota_debt(u, QUOTA_JOINS, now))
+		return "the user's clients come and go too fast";
+	return NULL;
+}
+
+static void take_up(struct daemon *d, int fd, const struct peer *p, struct quota_user *u)
+{
+	const char *why = objection(p, u, fm_now());
+	struct session *s;
+
+	if (why) {
+		struct fm_err err = {.code = -EDQUOT};
+
+		snprintf(err.text, sizeof(err.text), "%s", why);
+		tell_refused(d, p, NULL, fd, &err);
+		close_socket_aside_of(u, fd);
 		return;
 	}
-	s->pidfd = open_pidfd(fd, s->peer.pid);
-	if (watch(s) < 0)
-		session_free(s);
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		fm_log_limited(&d->log, &d->troubles, LOG_WARNING,
+			"out of memory: a client was turned away");
+		close_socket_aside_of(u, fd);
+		return;
+	}
+	s->daemon = d;
+	s->fd = fd;
+	s->peer = *p;
+	s->pidfd = open_pidfd(fd, p->pid);
+	if (s->pidfd == GONE || is_dead(s)) {
+		fm_close_fd(&s->pidfd);
+		close_socket_aside_of(u, fd);
+		free(s);
+		return;
+	}
+	begin(s, u);
+}
+
+void session_accept(struct daemon *d, int fd)
+{
+	uint64_t begin = fm_thread_time();
+	struct quota_user *u;
+	struct peer p;
+
+	if (peer_of(d, fd, &p)) {
+		close_socket_aside(fd);
+		return;
+	}
+	u = quota_get(&d->quota, p.uid, fm_now());
+	take_up(d, fd, &p, u);
+	quota_spend(u, QUOTA_JOINS, fm_thread_time() - begin, fm_now());
+	quota_put(u);
 }

@@ -53,10 +53,16 @@ def client(fermata):
 
 
 def send(s, data, fds=()):
-    """An enemy who has been thrown out already is content."""
+    """An enemy who has been thrown out already is content. False: a kernel that lets no descriptor through where none belongs
+    has let through the rest."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        s.sendmsg([data], rights)
+        try:
+            s.sendmsg([data], rights)
+        except PermissionError:
+            s.sendmsg([data])
+            return False
+    return True
 
 
 def thrown_out(s):
@@ -151,7 +157,9 @@ def lend(stack, s, words):
     for word in words:
         fd, peer = reluctant()
         stack.enter_context(peer)
-        send(s, word, [fd])
+        if not send(s, word, [fd]):
+            with socket.socket(fileno=os.dup(fd)) as mine:  # this process would be the last to close it
+                mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
         os.close(fd)
 
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What users have of the daemon: counted, limited, paid by time, forgotten when it is given back. */
+/* What users have of the daemon: counted, limited, paid by time, and forgotten. */
 #include "base/clock.h"
 #include "daemon/quota.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #define OWN 990
