@@ -4,10 +4,11 @@
  * by `fermata policy NAME`. It defines one symbol, `fm_policy`, and needs nothing of libfermata.
  *
  * Where it runs. The daemon starts a process for it, asks it there, and waits for each answer no
- * longer than the configured budget. What crashes, answers late or answers nonsense is dropped: the
- * process is ended, fixed-priority takes over, and the log and `fermata policy` say why. The
- * process is ended in the same way when the policy is changed, so whatever it holds is freed by its
- * end. It runs as the daemon's user; this guards against mistakes, not against malice.
+ * longer than the configured budget. What crashes or answers nonsense is dropped, and so is what
+ * was late four times within a minute, which the log warns of before: the process is ended,
+ * fixed-priority takes over, and the log and `fermata policy` say why. The process is ended in the
+ * same way when the policy is changed, so whatever it holds is freed by its end. It runs as the
+ * daemon's user; this guards against mistakes, not against malice.
  *
  * Threads. All functions are called by one thread, one at a time. Do not block and start no
  * threads: it is events and the time that comes with them that a policy decides by. Standard output

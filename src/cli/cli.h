@@ -113,6 +113,9 @@ int cli_report(const struct fm_err *err);
 /* Print a reply as JSON to stdout. */
 int cli_print_json(const json_t *value);
 
+/* One line to stdout where `policy`, of a reply, rules in the place of one that was dropped. */
+void cli_tell_fallback(const json_t *policy);
+
 /* Fields of a reply; what is missing or of another type reads as "-" and 0. */
 const char *cli_str(const json_t *object, const char *key);
 /* For a group of the daemon's that has kernels which are not stopped in their middle since they

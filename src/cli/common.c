@@ -121,6 +121,19 @@ int cli_print_json(const json_t *value)
 	return CLI_FAILED;
 }
 
+void cli_tell_fallback(const json_t *policy)
+{
+	const char *dropped = json_string_value(json_object_get(policy, "dropped"));
+	char line[256];
+
+	if (!dropped)
+		return;
+	snprintf(line, sizeof(line), "! %s rules in the place of a policy that was dropped: %s",
+		cli_str(policy, "name"), dropped);
+	table_clean(line);
+	puts(line);
+}
+
 const char *cli_str(const json_t *object, const char *key)
 {
 	const char *s = json_string_value(json_object_get(object, key));

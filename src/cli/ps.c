@@ -492,5 +492,6 @@ int cli_ps(struct cli *cli, int argc, char **argv)
 	rc = ctl_ask(cli, json_pack("{s:s}", "cmd", ps.view == 't' ? "tasks" : "ps"), &reply);
 	if (rc || cli->json)
 		return rc;
+	cli_tell_fallback(json_object_get(reply, "policy"));
 	return show(ps.view, reply) ? CLI_FAILED : CLI_OK;
 }

@@ -99,8 +99,10 @@ static int print_groups(const struct top *top)
 
 static int print_tables(const struct top *t)
 {
-	int rc = print_devices(&t->model);
+	int rc;
 
+	cli_tell_fallback(json_object_get(t->model.now.ps, "policy"));
+	rc = print_devices(&t->model);
 	fputs("\n", stdout);
 	return rc ? rc : print_groups(t);
 }

@@ -44,7 +44,7 @@ const char *top_rate(double rate, bool known, char buf[16])
 	return buf;
 }
 
-/* The policy as it would be typed. */
+/* The policy as it would be typed; one that is a fallback, with what it is for. */
 static char *policy_text(const json_t *policy)
 {
 	const char *key;
@@ -56,10 +56,12 @@ static char *policy_text(const json_t *policy)
 	if (!f)
 		return NULL;
 	fputs(cli_str(policy, "name"), f);
+	if (json_object_get(policy, "dropped")) {
+		fprintf(f, ", fallback for %s", cli_str(policy, "dropped"));
+		return fclose(f) ? NULL : text;
+	}
 	json_object_foreach (json_object_get(policy, "params"), key, value)
 		fprintf(f, " %s=%s", key, json_string_value(value) ?: "?");
-	if (json_object_get(policy, "dropped"))
-		fprintf(f, " (dropped: %s)", cli_str(policy, "dropped"));
 	return fclose(f) ? NULL : text;
 }
 
@@ -82,7 +84,11 @@ static void draw_title(struct top *t)
 	room = g->columns - top_grid_width(g, right) - 1;
 	at = top_grid_text(g, 0, 0, room, TOP_BOLD, "fermata ");
 	if (t->model.now.ps && policy)
-		at += top_grid_text(g, 0, at, room - at, TOP_PLAIN, policy);
+		at += top_grid_text(g, 0, at, room - at,
+			json_object_get(json_object_get(t->model.now.ps, "policy"), "dropped")
+				? TOP_WARN
+				: TOP_PLAIN,
+			policy);
 	if (t->user[0])
 		top_grid_printf(g, 0, at, room - at, TOP_WARN, "  user %s", t->user);
 	top_grid_right(g, 0, 0, g->columns, t->lost[0] ? TOP_BAD | TOP_BOLD : TOP_PLAIN, right);

@@ -120,6 +120,14 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	return sd_event_exit(d->event, 0);
 }
 
+static void warn_of_plugin(struct daemon *d)
+{
+	char text[FM_PLUGIN_WARNING];
+
+	while (fm_plugin_warning(d->plugin, text))
+		fm_log(&d->log, LOG_WARNING, "policy %s: %s", fm_plugin_ops(d->plugin)->name, text);
+}
+
 /* The default is built in and its defaults are sound, so only memory can fail it: then the table of
  * the plug-in goes on, which asks nobody any more, and the next event tries again. */
 bool daemon_drop_plugin(struct daemon *d)
@@ -128,6 +136,7 @@ bool daemon_drop_plugin(struct daemon *d)
 	const char *why = fm_plugin_failure(d->plugin);
 	struct fm_err err = {0};
 
+	warn_of_plugin(d);
 	if (!why)
 		return false;
 	snprintf(d->dropped, sizeof(d->dropped), "%s: %s", fm_plugin_ops(d->plugin)->name, why);

@@ -13,7 +13,8 @@ struct slot {
 	uint64_t mark; /* serial of the last answer that named it */
 };
 
-#define NO_SLOT UINT32_MAX
+#define NO_SLOT         UINT32_MAX
+#define PLUGIN_WARNINGS 3 /* within a minute; who is late once more is dropped */
 
 struct fm_plugin {
 	struct fm_policy_ops ops;
@@ -25,6 +26,13 @@ struct fm_plugin {
 	int fd;
 	bool adopted, replay;
 	char failure[160]; /* "": well */
+	/* Answers that it owes: each was waited for as long as the budget is. late_at: when that
+	 * was noted last. */
+	unsigned owed;
+	uint64_t late_at;
+	uint64_t warned[PLUGIN_WARNINGS]; /* when, the latest ones */
+	char warning[PLUGIN_WARNINGS][FM_PLUGIN_WARNING];
+	unsigned n_warnings; /* of those, not taken yet */
 	struct slot *slots;
 	uint32_t n_slots, free_slot, n_devices;
 	struct wire_event batch[WIRE_BATCH];
@@ -51,8 +59,11 @@ int process_start(struct fm_plugin *p, const char *host, int object, struct fm_e
 void process_end(struct fm_plugin *p);
 /* The next event to fill in; all before it may be sent. Only of a plug-in that is well. */
 struct wire_event *process_event(struct fm_plugin *p);
-/* Send all events, the last of which is to be answered, and wait for the answer. -EIO: failed. */
-int process_ask(struct fm_plugin *p, uint64_t budget_ns, struct wire_reply *r);
+/* Send all events, the last of which is to be answered, and wait for the answer. -EIO: failed.
+ * -ETIMEDOUT, with `may_be_late`: it owes the answer, and is well. */
+int process_ask(struct fm_plugin *p, uint64_t budget_ns, bool may_be_late, struct wire_reply *r);
+/* Without waiting: has it given all answers that it owes, which nobody waits for any more? */
+bool process_caught_up(struct fm_plugin *p);
 void process_fail(struct fm_plugin *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Made fit for people and JSON, in place. */
 void process_clean(char *text, size_t size);

@@ -6,6 +6,7 @@
 #include "internal.h"
 #include <errno.h>
 #include <fermata/policy.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 /* An answer may take the budget now and then; on the average no more than this part of it. */
 #define AVERAGE_PART 4
 #define AVERAGE_OF   64
+#define WARN_WITHIN  (60 * FM_S)
+#define LATE_AGAIN   (500 * FM_MS) /* so long after an answer was late its absence counts again */
 
 /* Reasons of answers outlive the plug-in: the core keeps them. So they are kept for ever, so many.
  */
@@ -78,7 +81,7 @@ static int on_init(void *self, const int64_t *params)
 		ev->type = WIRE_INIT;
 		ev->device = in->device;
 		memcpy(ev->value, params, FM_POLICY_PARAMS * sizeof(*params));
-		rc = process_ask(p, FM_PLUGIN_LOAD, &r);
+		rc = process_ask(p, FM_PLUGIN_LOAD, false, &r);
 	}
 	return p->adopted ? 0 : rc;
 }
@@ -178,26 +181,77 @@ static const char *fault(struct instance *in, const struct wire_reply *r)
 	return NULL;
 }
 
-/* *took: how long the answer was waited for. */
-static bool ask(struct instance *in, uint64_t now, struct wire_reply *r, uint64_t *took)
+__attribute__((format(printf, 2, 3))) static void late(struct fm_plugin *p, const char *fmt, ...)
+{
+	uint64_t now = fm_now(), *oldest = &p->warned[0];
+	unsigned recent = 0;
+	char what[80];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	p->late_at = now;
+	for (unsigned i = 0; i < PLUGIN_WARNINGS; i++) {
+		recent += p->warned[i] && now - p->warned[i] < WARN_WITHIN;
+		oldest = p->warned[i] < *oldest ? &p->warned[i] : oldest;
+	}
+	if (recent == PLUGIN_WARNINGS || p->n_warnings == PLUGIN_WARNINGS) {
+		process_fail(p, "%s, after %d warnings within a minute", what, PLUGIN_WARNINGS);
+		return;
+	}
+	*oldest = now;
+	snprintf(p->warning[p->n_warnings++], sizeof(p->warning[0]),
+		"%s; warning %u of %d within a minute, after which it is dropped", what, recent + 1,
+		PLUGIN_WARNINGS);
+}
+
+static void no_answer(struct fm_plugin *p)
+{
+	late(p, "it gave no answer within %llu us", (unsigned long long)(p->budget_ns / FM_US));
+}
+
+enum asked { ANSWERED, LATE, FAILED };
+
+/* While it owes an answer it is not waited for: the daemon has other things to do. */
+static enum asked ask_late(struct fm_plugin *p)
+{
+	if (process_caught_up(p))
+		return ANSWERED;
+	if (!p->failure[0] && fm_now() - p->late_at >= LATE_AGAIN)
+		no_answer(p);
+	return p->failure[0] ? FAILED : LATE;
+}
+
+/* *took: how long the answer was waited for. Time that is virtual knows no late answers. */
+static enum asked ask(struct instance *in, uint64_t now, struct wire_reply *r, uint64_t *took)
 {
 	struct fm_plugin *p = in->p;
 	uint64_t begin = fm_now();
+	enum asked owes = ask_late(p);
 	const char *wrong;
+	int rc;
 
+	if (owes != ANSWERED)
+		return owes;
 	put(in, WIRE_DECIDE, NULL, 0, now);
-	if (p->failure[0] || process_ask(p, p->budget_ns, r))
-		return false;
+	rc = p->failure[0] ? -EIO : process_ask(p, p->budget_ns, !p->replay, r);
+	if (rc == -ETIMEDOUT)
+		no_answer(p);
+	if (rc)
+		return p->failure[0] ? FAILED : LATE;
 	*took = fm_now() - begin;
 	p->average_ns += *took / AVERAGE_OF;
 	p->average_ns -= p->average_ns / AVERAGE_OF;
 	wrong = fault(in, r);
-	if (wrong)
+	if (wrong) {
 		process_fail(p, "%s", wrong);
-	else if (p->average_ns > p->budget_ns / AVERAGE_PART)
-		process_fail(p, "its answers take %llu us on the average",
+	} else if (p->average_ns > p->budget_ns / AVERAGE_PART) {
+		late(p, "its answers take %llu us on the average",
 			(unsigned long long)(p->average_ns / FM_US));
-	return !p->failure[0];
+		p->average_ns = 0;
+	}
+	return p->failure[0] ? FAILED : ANSWERED;
 }
 
 /* The daemon's timer comes before its sockets: they must have their part. And who wishes to be
@@ -216,8 +270,9 @@ static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 	struct fm_plugin *p = in->p;
 	struct wire_reply r;
 	uint64_t took;
+	enum asked asked = ask(in, now, &r, &took);
 
-	if (ask(in, now, &r, &took)) {
+	if (asked == ANSWERED) {
 		took = p->replay ? 0 : took;
 		choice->all = r.all;
 		choice->n = r.all ? 0 : r.n;
@@ -227,7 +282,9 @@ static void on_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->reason = text_of(r.reason[0] ? r.reason : p->name);
 		return;
 	}
-	choice->reason = "the policy has failed";
+	choice->reason = asked == LATE ? "the policy is late" : "the policy has failed";
+	if (asked == LATE)
+		choice->next = now + FM_MAX(p->budget_ns, FM_MS);
 	if (!fm_list_empty(&in->ready))
 		choice->run[choice->n++] = fm_list_first(&in->ready, struct member, node)->ent;
 }
@@ -328,6 +385,15 @@ const struct fm_policy_ops *fm_plugin_ops(const struct fm_plugin *p)
 void fm_plugin_adopted(struct fm_plugin *p)
 {
 	p->adopted = true;
+}
+
+bool fm_plugin_warning(struct fm_plugin *p, char text[FM_PLUGIN_WARNING])
+{
+	if (!p || !p->n_warnings)
+		return false;
+	snprintf(text, FM_PLUGIN_WARNING, "%s", p->warning[0]);
+	memmove(p->warning, p->warning[1], --p->n_warnings * sizeof(p->warning[0]));
+	return true;
 }
 
 const char *fm_plugin_failure(const struct fm_plugin *p)

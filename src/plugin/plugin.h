@@ -33,6 +33,11 @@ const struct fm_policy_ops *fm_plugin_ops(const struct fm_plugin *p);
 /* From now on a device can be added although the plug-in has failed. */
 void fm_plugin_adopted(struct fm_plugin *p);
 
+/* It was late. Takes the next such warning, in the order in which they came; false: there is none.
+ */
+#define FM_PLUGIN_WARNING 160
+bool fm_plugin_warning(struct fm_plugin *p, char text[FM_PLUGIN_WARNING]);
+
 /* Why it must not be asked any more; NULL: it is well. */
 const char *fm_plugin_failure(const struct fm_plugin *p);
 

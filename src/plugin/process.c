@@ -190,7 +190,48 @@ struct wire_event *process_event(struct fm_plugin *p)
 	return ev;
 }
 
-int process_ask(struct fm_plugin *p, uint64_t budget_ns, struct wire_reply *r)
+/* The answer to the last question; those to earlier ones that it owed come before. */
+static int receive_answer(struct fm_plugin *p, struct wire_reply *r, uint64_t deadline)
+{
+	for (;;) {
+		int rc = receive(p, r, sizeof(*r), deadline);
+
+		if (rc || !p->owed || r->serial >= p->serial || r->rc)
+			return rc;
+		p->owed--;
+	}
+}
+
+bool process_caught_up(struct fm_plugin *p)
+{
+	struct wire_reply r = {0};
+
+	while (p->owed && !p->failure[0]) {
+		int rc = receive(p, &r, sizeof(r), 0);
+
+		if (rc == -ETIMEDOUT)
+			return false;
+		p->owed--;
+		process_clean(r.reason, sizeof(r.reason));
+		if (rc)
+			fail_io(p, rc, p->budget_ns);
+		else if (r.rc)
+			process_fail(p, "%s", r.reason);
+		else if (r.serial > p->serial)
+			process_fail(p, "it spoke out of turn");
+	}
+	return !p->failure[0];
+}
+
+/* It may have ended instead, which is another matter. */
+static bool is_there(const struct fm_plugin *p)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
+}
+
+int process_ask(struct fm_plugin *p, uint64_t budget_ns, bool may_be_late, struct wire_reply *r)
 {
 	uint64_t deadline = fm_now() + budget_ns;
 	int rc;
@@ -199,8 +240,13 @@ int process_ask(struct fm_plugin *p, uint64_t budget_ns, struct wire_reply *r)
 		return -EIO;
 	p->batch[p->n_batch - 1].serial = ++p->serial;
 	rc = flush(p, deadline);
-	if (!rc)
-		rc = receive(p, r, sizeof(*r), deadline);
+	if (!rc) {
+		rc = receive_answer(p, r, deadline);
+		if (rc == -ETIMEDOUT && may_be_late && is_there(p)) {
+			p->owed++;
+			return rc;
+		}
+	}
 	if (rc)
 		return fail_io(p, rc, budget_ns);
 	process_clean(r->reason, sizeof(r->reason));

@@ -142,7 +142,7 @@ def the_example_decides(stack):
     goes_on(early, late)
     r = f.cli("policy", "latest", "turn=3600s", check_status=False)
     check(r.returncode != 0 and "turn is out of range" in r.stderr, f"a bad setting: {r.stderr}")
-    check("dropped" not in f.logged(), f.logged())
+    check("policy dropped" not in f.logged(), f.logged())
     quit_all(early, late)
     # pkg-config leads to the same header.
     lib = os.path.dirname(run("find", prefix, "-name", "libfermata.so").split()[0])
@@ -221,7 +221,7 @@ WITH(.join = come, .leave = go, .decide = decide)""")
     only(c[2], c[0])
     c[2].quit()
     goes_on(c[0])
-    check("dropped" not in f.logged(), f.logged())
+    check("policy dropped" not in f.logged(), f.logged())
     c[0].quit()
 
 
@@ -247,9 +247,45 @@ WITH(.decide = decide)""")
     c = client(f, stack)
     feed(c)
     f.choose("slow")
-    line = r"policy dropped: slow: (its answers take \d+ us on the average|it gave no answer within 100000 us)"
-    eventually("it is dropped", lambda: re.search(line, f.logged()))
+    late = r"(its answers take \d+ us on the average|it gave no answer within 100000 us)"
+    eventually("it is dropped", lambda: re.search(f"policy dropped: slow: {late}, after 3 warnings", f.logged()))
+    told = re.findall(rf"policy slow: {late}; warning (\d) of 3 within a minute", f.logged())
+    check([n for _, n in told] == ["1", "2", "3"], f"warnings: {told}")
     goes_on(c)
+    c.quit()
+
+
+def who_is_late_now_and_then_stays(stack):
+    """Three times within a minute, while others run; then it is asked as before."""
+    f = Watched(stack)
+    nap, awake = os.path.join(f.folder, "nap"), os.path.join(f.folder, "awake")
+    compile_policy(f.folder, "napping", """
+#include <fcntl.h>
+static int naps;
+static void decide(void *s, uint64_t now, struct fm_policy_answer *a)
+{
+	if (access("%s", F_OK) == 0 && naps++ < 3) usleep(1150000);
+	if (naps > 3) close(creat("%s", 0600));
+	a->all = 1;
+}
+WITH(.decide = decide)""" % (nap, awake))
+    f.start()
+    c = client(f, stack)
+    f.choose("napping")
+    feed(c)
+    goes_on(c)
+    with open(nap, "w", encoding="ascii"):
+        pass
+
+    def decides():
+        f.cli("hint", str(c.pid), f"weight={time.monotonic_ns() % 9999}")  # something to decide
+        return os.path.exists(awake)
+
+    eventually("it has napped, and decides again", decides)
+    goes_on(c)
+    told = re.findall(r"policy napping: it gave no answer within 1000000 us; warning (\d) of 3", f.logged())
+    check(told and told == ["1", "2", "3"][:len(told)], f"warnings: {told}")  # a daemon that comes late itself sees fewer
+    check(f.policy()["policy"]["name"] == "napping" and "policy dropped" not in f.logged(), f.logged())
     c.quit()
 
 
@@ -268,7 +304,7 @@ WITH(.decide = decide)""")
     time.sleep(1)
     n, took = f.stats()["decisions"] - before, time.monotonic() - begin
     check(n < 500 * took, f"it was asked {n} times in {took:.2f} s")
-    check("dropped" not in f.logged(), f.logged())
+    check("policy dropped" not in f.logged(), f.logged())
     goes_on(c)
     c.quit()
 
@@ -315,13 +351,17 @@ WITH(.ready = both, .idle = gone, .decide = decide, .flags = FM_POLICY_EXACT_JOB
         f.choose(name)
         first.advances()
         feed(second)
-        line = rf"policy dropped: {name}: ({why}); fixed-priority takes over"
+        line = rf"policy dropped: {name}: ({why})(, after 3 warnings within a minute)?; fixed-priority takes over"
         eventually(f"the log says: {line}", lambda: re.search(line, f.logged()))
         goes_on(first, second)
         shown = f.policy()["policy"]
         check(shown["name"] == "fixed-priority", f"in force is {shown}")
         check(re.match(f"{name}: ({why})", shown["dropped"]), f"people are told {shown}")
         check("! dropped: " + name in f.cli("policy").stdout, "people are not told")
+        told = f"! fixed-priority rules in the place of a policy that was dropped: {name}: "
+        for argv in ["ps"], ["ps", "-q"], ["top", "--once", "-d", "0.1"]:
+            check(f.cli(*argv).stdout.startswith(told), f"{argv} does not say that a fallback rules")
+        check(json.loads(f.cli("top", "--once", "--json", "-d", "0.1").stdout)["policy"]["dropped"] == shown["dropped"], "nor JSON")
         check(not f.children(), "its process is still there")
         second.do("enough")
         eventually("it is idle", lambda: f.group(second.pid)["devices"][0]["state"] == "idle")
@@ -410,5 +450,5 @@ def the_configuration_is_checked(stack):
 
 
 if __name__ == "__main__":
-    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped, the_eager_wait,
+    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped, who_is_late_now_and_then_stays, the_eager_wait,
          the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)
