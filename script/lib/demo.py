@@ -108,9 +108,32 @@ def daemon(stack, build, dir_, settings=""):
     return env
 
 
+def runnable(path="/proc/loadavg"):
+    """Tasks of the machine that run or wait for a processor at this moment, without the one that asks."""
+    with open(path, encoding="ascii") as f:
+        return max(0, int(f.read().split()[3].split("/")[0]) - 1)
+
+
+def others_at_work(seconds=1.0, samples=20, read=runnable):
+    """The mean of a while, and not the load of the last minute, in which this may have been built."""
+    found = []
+    for _ in range(samples):
+        found.append(read())
+        time.sleep(seconds / samples)
+    return sum(found) / len(found)
+
+
+def busy(others, cores):
+    """What to say where others take much of the processors; None where they do not."""
+    if others <= cores / 2:
+        return None
+    return f"{others:.1f} other tasks run or wait for {cores} processors: the numbers are theirs, too"
+
+
 class Demo:
     def __init__(self, build, seconds):
         self.build, self.seconds = build, seconds
+        self.cores, self.others = len(os.sched_getaffinity(0)), 0
         self.client = [os.path.join(build, "bench", "demo_client")]
         self.fermata = os.path.join(build, "bin", "fermata")
 
@@ -143,7 +166,12 @@ class Demo:
             return together(self.clients(True, True, env, prefix), self.seconds, ps)
 
     def run(self):
-        progress = Progress(5)
+        progress = Progress(6)
+        progress.step("looking whether the machine is busy")
+        self.others = others_at_work()
+        if busy(self.others, self.cores):
+            progress.end()
+            sys.stderr.write(f"demo: the machine is busy: {busy(self.others, self.cores)}. Run it again when it is quiet.\n")
         progress.step("choosing a device and sizes")
         self.calibrate()
         try:
@@ -167,10 +195,8 @@ class Demo:
         row["background_per_s"] = round(per_s, 1)
         row["wrong"] = sum(a["wrong"] for a in answers.values())
         base = alone or row
-        # Of the device's time: what a request takes it, not how long the program was at it.
-        left = 1 - self.size["request_us"] / self.period_us
         row["p99_ratio"] = round(row["p99_us"] / base["p99_us"], 2)
-        row["kept"] = round(per_s / (base["background_per_s"] * left), 3) if alone else 1.0
+        row["background_of_alone"] = round(per_s / base["background_per_s"], 3) if base["background_per_s"] else None
         return row
 
     def result(self, alone, native, ours, ps):
@@ -180,7 +206,9 @@ class Demo:
         return {
             "device": self.size["device"],
             "type": self.size["type"],
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": self.cores,
+            "others_at_work": round(self.others, 1),
+            "busy": bool(busy(self.others, self.cores)),
             "request": {k: self.size[k] for k in ("request_us", "chain")} | {"period_us": self.period_us},
             "batch": {"programs": BATCHES, "kernel_us": self.size["kernel_us"]},
             "runs": rows,
@@ -196,16 +224,21 @@ def preemption(ps):
 def table(r):
     q, b = r["request"], r["batch"]
     yield f"Device       {r['device']} ({r['type']}), {r['cores']} cores"
+    if r["busy"]:
+        yield f"Machine      BUSY: {busy(r['others_at_work'], r['cores'])}"
     yield (f"Foreground   every {q['period_us'] / 1e3:.0f} ms a network of {q['chain']} commands"
            f" ({q['request_us'] / 1e3:.1f} ms)")
     yield f"Background   {b['programs']} programs, kernels of {b['kernel_us'] / 1e3:.2f} ms, up to 64 queued each"
     yield ""
     yield "             foreground latency, ms           P99 to   background"
-    yield "                 P50       P99       max      alone     kernels/s   of the time left"
+    yield "                 P50       P99       max      alone     kernels/s   to alone"
     for name, row in r["runs"].items():
         ms = "".join(f"{row[k] / 1e3:10.2f}" for k in ("p50_us", "p99_us", "max_us"))
-        kept = f"{row['kept'] * 100:13.0f} %" if name != "alone" else "            (alone)"
-        yield f"{name:<10}{ms}{row['p99_ratio']:10.2f}x{row['background_per_s']:14.1f}{kept}"
+        of = row["background_of_alone"]
+        yield (f"{name:<10}{ms}{row['p99_ratio']:10.2f}x{row['background_per_s']:14.1f}"
+               f"{'-' if of is None else f'{of:.2f}x':>11}")
+    yield (f"             (the foreground asks for {q['request_us'] / q['period_us']:.0%} of the device; the background programs, alone,"
+           " have all of it)")
     yield ""
     p = r["preemption"]
     if p["count"]:
