@@ -1,32 +1,47 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""junit.py FILE...: sums up CTest's JUnit files: "N passed, N failed, N skipped". Before it, what failed and how that ended."""
+"""junit.py FILE...: sums up CTest's JUnit files: "N passed, N failed, N skipped". Before it, what failed and how that ended, and
+what was skipped, in whole or in part, and why."""
 
 import os
+import re
 import sys
 import xml.etree.ElementTree as ET
-
 
 TAIL = 60  # lines
 
 
+def output(case):
+    return (case.findtext("system-out") or "").rstrip().splitlines()
+
+
 def report(build, case):
-    lines = (case.findtext("system-out") or "").rstrip().splitlines()
-    print(f"---- {case.get('name')} ({build})", *lines[-TAIL:], sep="\n")
+    print(f"---- {case.get('name')} ({build})", *output(case)[-TAIL:], sep="\n")
+
+
+def reasons(case):
+    """What it says of parts that it left out: "skipped  CASE: WHY" by tests in Python, "skipped: WHAT (WHY)" by those in shell."""
+    found = [re.match(r"skipped(?:  (\S+)|()): *(.*)", line) for line in output(case)]
+    return [": ".join(filter(None, m.groups())) for m in found if m]
 
 
 def main(files):
     passed = failed = skipped = 0
+    skips = {}  # by reason, where
     for file in files:
+        build = os.path.basename(file).removesuffix(".xml")
         for case in ET.parse(file).getroot().iter("testcase"):
             skip = case.find("skipped")
-            if case.get("status") == "run":
-                passed += 1
-            elif skip is not None and skip.get("message", "").startswith("SKIP_RETURN_CODE"):
-                skipped += 1
-            else:
+            whole = skip is not None and skip.get("message", "").startswith("SKIP_RETURN_CODE")
+            passed += case.get("status") == "run"
+            skipped += whole
+            for why in reasons(case) or (output(case)[-1:] or ["it does not say why"]) * whole:
+                skips.setdefault(f"{case.get('name')}: {why}" if whole else f"{case.get('name')}, in part: {why}", []).append(build)
+            if case.get("status") != "run" and not whole:
                 failed += 1
-                report(os.path.basename(file).removesuffix(".xml"), case)
+                report(build, case)
+    for what, builds in skips.items():
+        print(f"skipped: {what} ({', '.join(builds)})")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

@@ -32,26 +32,70 @@ missing_packages() {
     done
 }
 
-# install_packages NAME...: install those that are missing. As root at once, else through sudo.
-install_packages() {
-    local missing sudo=()
+# Sets `apt`, to run apt-get as root: through sudo where this is not root. Fails where that is not to be had.
+as_root() {
+    apt=(env DEBIAN_FRONTEND=noninteractive apt-get)
+    ((EUID != 0)) || return 0
+    if ! command -v sudo >/dev/null || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+        fail "packages are missing; install them first: sudo apt-get install $*"
+    fi
+    apt=(sudo "${apt[@]}")
+}
+
+# What apt-get would remove for the sake of these packages.
+removed_for() {
+    apt-get -s --no-install-recommends install "$@" 2>/dev/null | awk '$1 == "Remv" { print $2 }' | sort -u
+}
+
+# Sets `missing`. 1: there is nothing to do, or nothing that can be done here.
+find_missing() {
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         say "this is not a Debian system: make sure that you have what these Debian packages hold: $*"
-        return 0
+        return 1
     fi
     mapfile -t missing < <(missing_packages "$@")
-    ((${#missing[@]})) || return 0
-    if ((EUID != 0)); then
-        if ! command -v sudo >/dev/null || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
-            fail "packages are missing; install them first: sudo apt-get install ${missing[*]}"
-        fi
-        sudo=(sudo)
-    fi
-    say "installing: ${missing[*]}"
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update >&2
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2 ||
+    ((${#missing[@]}))
+}
+
+install_missing() {
+    say "installing: $*"
+    "${apt[@]}" -qq install -y --no-remove --no-install-recommends "$@" >&2 ||
         fail "apt-get could not install them; see its messages above"
+}
+
+# install_packages NAME...: install those that are missing. As root at once, else through sudo. No package is ever removed.
+install_packages() {
+    local missing apt removed
+    find_missing "$@" || return 0
+    as_root "${missing[@]}"
+    "${apt[@]}" -qq update >&2
+    mapfile -t removed < <(removed_for "${missing[@]}")
+    ((${#removed[@]} == 0)) ||
+        fail "these would be removed if ${missing[*]} came: ${removed[*]}; remove them yourself, or have --no-install"
+    install_missing "${missing[@]}"
+}
+
+# install_what_goes NAME...: as install_packages; those for which another package would have to be removed are left out,
+# and told on stdout, a line each.
+install_what_goes() {
+    local missing apt removed p can=()
+    find_missing "$@" || return 0
+    as_root "${missing[@]}"
+    "${apt[@]}" -qq update >&2
+    mapfile -t removed < <(removed_for "${missing[@]}")
+    if ((${#removed[@]} == 0)); then
+        can=("${missing[@]}")
+    else
+        for p in "${missing[@]}"; do
+            mapfile -t removed < <(removed_for "${can[@]}" "$p")
+            if ((${#removed[@]} == 0)); then
+                can+=("$p")
+            else
+                echo "$p is not installed, since ${removed[*]} would be removed: sudo apt-get install $p, if you do not need that"
+            fi
+        done
+    fi
+    ((${#can[@]} == 0)) || install_missing "${can[@]}"
 }
 
 # build PRESET [TARGET...]: configure and build; quiet unless it fails.

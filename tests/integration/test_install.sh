@@ -42,13 +42,16 @@ lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 doc=$prefix/share/doc/fermata
 for page in "$prefix"/share/man/man?/*; do
 	sed 's/\\-/-/g' "$page" >"$tmp/page"
-	for name in $(grep -oE '\<(docs|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_]' "$tmp/page"); do
+	grep -oE '\<(docs|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_]' "$tmp/page" >"$tmp/names" || true
+	while read -r name; do
 		[ -e "$doc/$name" ] || fail "$(basename "$page") names $name, which is not installed"
-	done
-	! sed 's:examples/::g' "$tmp/page" | grep -nE '(^|[ (])(contrib|script|tests|src)/[a-z]' || fail "$(basename "$page") names a file of the source tree"
-	for other in $(sed -n 's/^\.BR \(fermata[a-z.-]*\) (\([1-8]\)).*/\1.\2/p' "$tmp/page"); do
+	done <"$tmp/names"
+	! sed 's:examples/::g' "$tmp/page" | grep -nE '(^|[ (])(contrib|script|tests|src)/[a-z]' ||
+		fail "$(basename "$page") names a file of the source tree"
+	sed -n 's/^\.BR \(fermata[a-z.-]*\) (\([1-8]\)).*/\1.\2/p' "$tmp/page" >"$tmp/names"
+	while read -r other; do
 		[ -f "$prefix/share/man/man${other##*.}/$other" ] || fail "$(basename "$page") names the page $other"
-	done
+	done <"$tmp/names"
 done
 [ -f "$doc/docs/policies.md" ] || fail "no documents"
 
@@ -211,7 +214,9 @@ cmake --build "$BUILD" --target uninstall >"$tmp/log" 2>&1 || { cat "$tmp/log"; 
 [ -f "$prefix/etc/fermata/fermatad.conf" ] || fail "uninstall removes settings that were edited"
 left=$(find "$prefix" -type f ! -name fermatad.conf)
 [ -z "$left" ] || fail "uninstall leaves $left"
-[ ! -e "$doc" ] && [ ! -e "$lib/fermata" ] || fail "uninstall leaves folders of its own"
+for folder in "$doc" "$lib/fermata"; do
+	[ ! -e "$folder" ] || fail "uninstall leaves $folder"
+done
 ! cmake --build "$BUILD" --target uninstall >"$tmp/log" 2>&1 || fail "there is something to uninstall twice"
 grep -q "nothing was installed" "$tmp/log" || fail "uninstall does not say why it does nothing"
 cmake -S "$SOURCE" -B "$tmp/usr" -DCMAKE_INSTALL_PREFIX=/usr >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "configure for /usr"; }
