@@ -18,8 +18,9 @@
 #define RR_PRIORITY   10
 #define SYSTEM_CONFIG FM_SYSCONFDIR "/fermata/fermatad.conf"
 
-/* Exit codes of --check-config. */
-enum { CHECK_SOUND, CHECK_WRONG, CHECK_UNREADABLE };
+/* Exit codes of --check-config, as of fermata(1). */
+enum { CHECK_SOUND, CHECK_UNREADABLE, CHECK_WRONG };
+#define USAGE 2
 
 enum {
 	OPT_DIR = 256,
@@ -53,7 +54,7 @@ static const struct argp_option option_table[] = {
 	{"system", OPT_SYSTEM, NULL, 0,
 		"Serve every user of the machine, without being root: as root does", 0},
 	{"check-config", OPT_CHECK, NULL, 0,
-		"Check the settings, or FILE, and end: 0 sound, 1 not, 2 cannot be read", 0},
+		"Check the settings, or FILE, and end: 0 sound, 2 not, 1 cannot be read", 0},
 	{"print-config", OPT_PRINT, NULL, 0,
 		"Print all settings as they are in force, or would be by FILE, and end", 0},
 	{"foreground", OPT_FOREGROUND, NULL, 0, "Accepted for convenience: there is no other mode",
@@ -280,6 +281,7 @@ int main(int argc, char **argv)
 	d.idle_option = -1;
 	d.client.fd = d.control.fd = d.lock = -1;
 	argp_program_version_hook = print_version;
+	argp_err_exit_status = USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return EXIT_FAILURE;
 	d.system = o.system || !geteuid();
@@ -288,8 +290,9 @@ int main(int argc, char **argv)
 	d.config_file = choose_config(&o);
 	if (d.config_file && config_load(&d.config, d.config_file, d.config_required, &err)) {
 		fail(&d, &err);
-		return readable(d.config_file) || !(o.check || o.print) ? CHECK_WRONG
-									: CHECK_UNREADABLE;
+		if (!o.check && !o.print)
+			return EXIT_FAILURE;
+		return readable(d.config_file) ? CHECK_WRONG : CHECK_UNREADABLE;
 	}
 	if (o.check || o.print)
 		return check(&d, &o);

@@ -156,6 +156,7 @@ int main(int argc, char **argv)
 	fm_log_init(&x.log, "fermata-exporter");
 	fm_list_init(&x.connections);
 	argp_program_version_hook = print_version;
+	argp_err_exit_status = 2; /* as of fermata(1) */
 	if (argp_parse(&argp, argc, argv, 0, NULL, &x))
 		return EXIT_FAILURE;
 	rc = set_up(&x, &err);

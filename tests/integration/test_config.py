@@ -130,7 +130,7 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "hints: there is no value", "all, none", "[limits]\nhints =\n"),
     (2, "priority_max: '256' is out of range", "low, normal, high, realtime", "[limits]\npriority_max = 256\n"),
     (2, "share_min: '101' is out of range", "0% to 100%", "[limits]\nshare_min = 101%\n"),
-    (2, "deadline_max: '5 days' is not a time", "ns, us, ms or s", "[limits]\ndeadline_max = 5 days\n"),
+    (2, "deadline_max: '5 days' is not a time", "ns, us, ms, s, min or h", "[limits]\ndeadline_max = 5 days\n"),
     (2, "slice_max: slice out of range", "0 to 10000 ms", "[limits]\nslice_max = 11s\n"),
     (3, "weight_min is above weight_max", "", "[limits]\nweight_max = 5\nweight_min = 6\n"),
     (4, "gang_min is above gang_max", "of [limits]", "[limits]\ngang_max = 0\n[limits user 7]\ngang_min = 1\n"),
@@ -176,28 +176,28 @@ def mistakes_are_told_with_their_line(stack):
     for line, text, hint, settings in MISTAKES:
         path = written(stack, settings)
         r = fermatad("--check-config", path)
-        check(r.returncode == 1 and not r.stdout, f"{settings!r}: status {r.returncode}, {r.stdout}")
+        check(r.returncode == 2 and not r.stdout, f"{settings!r}: status {r.returncode}, {r.stdout}")
         check(r.stderr.startswith(f"fermatad: error: {path}:{line}: {text}") and hint in r.stderr.partition(text)[2],
               f"{settings!r}: {r.stderr}")
 
 
 def the_status_says_what_is_wrong(stack):
     sound, wrong = written(stack, "[daemon]\npolicy = fifo\n"), written(stack, "x")
-    for status, argv in ((0, [sound]), (0, ["--config", sound]), (1, [wrong]), (1, ["--config", wrong]),
-                         (2, [sound + ".none"]), (2, [os.path.dirname(sound)]), (1, [sound, "--policy", "fiar"])):
+    for status, argv in ((0, [sound]), (0, ["--config", sound]), (2, [wrong]), (2, ["--config", wrong]),
+                         (1, [sound + ".none"]), (1, [os.path.dirname(sound)]), (2, [sound, "--policy", "fiar"])):
         for option in "--check-config", "--print-config":
             r = fermatad(option, *argv)
             check(r.returncode == status and bool(r.stderr) == bool(status), f"{option} {argv}: {r}")
     check(fermatad("--check-config", sound).stdout == f"{sound}: sound\n", "it does not say what was checked")
-    check(fermatad(sound).returncode == 64, "a file without an option is taken")
-    check(fermatad("--check-config", sound, sound).returncode == 64, "two files are taken")
+    check(fermatad(sound).returncode == 2, "a file without an option is taken")
+    check(fermatad("--check-config", sound, sound).returncode == 2, "two files are taken")
 
 
 def a_pipe_is_read_once(stack):
     """As bash makes one of <(...)."""
     pipe = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-")), "pipe")
     os.mkfifo(pipe)
-    for text, status in (("[daemon]\npolicy = fifo\n", 0), ("[bad", 1)):
+    for text, status in (("[daemon]\npolicy = fifo\n", 0), ("[bad", 2)):
         p = subprocess.Popen([FERMATAD, "--check-config", pipe], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stack.callback(p.kill)
         with open(pipe, "w", encoding="ascii") as f:
@@ -210,7 +210,7 @@ def what_is_in_force_is_printed(stack):
     r = fermatad("--print-config", "/dev/null", "--policy", "fair slice=3ms")
     check("\npolicy = fair slice=3ms\n" in r.stdout, r.stdout)
     with open("/dev/full", "w", encoding="ascii") as full:
-        for argv, status in ((["--check-config", written(stack, "")], 2), (["--version"], 1)):
+        for argv, status in ((["--check-config", written(stack, "")], 1), (["--version"], 1)):
             r = subprocess.run([FERMATAD, *argv], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
             check(r.returncode == status, f"{argv} to a full disk: {r}")
 
@@ -223,7 +223,7 @@ def unreadable_is_not_wrong(stack):
         r = subprocess.run([FERMATAD, "--check-config", path], text=True, capture_output=True, timeout=60, **somebody)
     except PermissionError:
         raise Skip("others cannot get at the program")
-    check(r.returncode == 2 and "Permission denied" in r.stderr, f"a file that may not be read: {r}")
+    check(r.returncode == 1 and "Permission denied" in r.stderr, f"a file that may not be read: {r}")
 
 
 def a_bad_reload_changes_nothing(stack):

@@ -190,8 +190,8 @@ def bad_places_are_refused(stack):
         port = s.getsockname()[1]
         why = refused(f, "--listen", f"127.0.0.1:{port}")
         check(f"cannot listen on 127.0.0.1:{port}: Address already in use" in why and "another port" in why, why)
-    for where, status, text in (("0.0.0.0:9417", 64, "neither a socket's path nor a loopback address"),
-                                ("/" + "x" * 120, 64, "too long"), ("127.0.0.1:0", 64, "no port"),
+    for where, status, text in (("0.0.0.0:9417", 2, "neither a socket's path nor a loopback address"),
+                                ("/" + "x" * 120, 2, "too long"), ("127.0.0.1:0", 2, "no port"),
                                 ("/proc/metrics.sock", 1, "cannot listen on /proc/metrics.sock")):
         why = refused(f, "--listen", where, status=status)
         check(text in why, f"{where}: {why}")

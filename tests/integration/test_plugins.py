@@ -440,15 +440,15 @@ def the_configuration_is_checked(stack):
         check(r.returncode == status and text in r.stderr, f"{config}: {r.returncode}, {r.stderr}")
 
     says(0, "", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}\n")
-    says(1, "conf:2: there is no policy 'mine'", "[daemon]\npolicy = mine\n")
-    says(1, "conf:2: there is no policy 'mine'", f"[policy mine]\nx = 1\n[policies]\nfolder = {folder}\n")
-    says(1, "conf:4: 'x=1' is not a setting of policy mine", f"[policies]\nfolder = {folder}\n[policy mine]\nx = 1\n")
-    says(1, "conf:2: folder: the name does not begin with /", "[policies]\nfolder = here\n")
-    says(1, "conf:2: ", "[policies]\nbudget_us = 49\n")
-    says(1, "unknown key 'dir' in [policies]", "[policies]\ndir = /\n")
-    says(1, f"folder of policies {folder}/no: No such file", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}/no\n")
+    says(2, "conf:2: there is no policy 'mine'", "[daemon]\npolicy = mine\n")
+    says(2, "conf:2: there is no policy 'mine'", f"[policy mine]\nx = 1\n[policies]\nfolder = {folder}\n")
+    says(2, "conf:4: 'x=1' is not a setting of policy mine", f"[policies]\nfolder = {folder}\n[policy mine]\nx = 1\n")
+    says(2, "conf:2: folder: the name does not begin with /", "[policies]\nfolder = here\n")
+    says(2, "conf:2: ", "[policies]\nbudget_us = 49\n")
+    says(2, "unknown key 'dir' in [policies]", "[policies]\ndir = /\n")
+    says(2, f"folder of policies {folder}/no: No such file", f"[daemon]\npolicy = mine\n[policies]\nfolder = {folder}/no\n")
 
 
 if __name__ == "__main__":
-    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped, who_is_late_now_and_then_stays, the_eager_wait,
-         the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)
+    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped,
+         who_is_late_now_and_then_stays, the_eager_wait, the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)
