@@ -43,6 +43,7 @@ struct world {
 	struct fm_sdev *d[DEVICES];
 	struct program p[PROGRAMS];
 	unsigned n_devices, n;
+	uint32_t uid; /* of the programs that come next */
 	uint64_t now, spun, idle[DEVICES];
 };
 
@@ -89,6 +90,7 @@ static inline struct program *program_on(struct world *w, unsigned devices)
 	struct program *p = &w->p[w->n++];
 
 	assert_int_equal(fm_sched_group_add(w->s, &p->g), 0);
+	fm_sched_label(p->g, w->uid, "program");
 	p->ran = w->now;
 	for (unsigned d = 0; d < w->n_devices; d++) {
 		struct rank *r = &p->rank[d];

@@ -93,6 +93,36 @@ static void waiting_long_is_not_keeping_long(void **state)
 	}
 }
 
+/* A gang that is one user's only group has that user's part, whatever crowd the other one has. */
+static void a_gang_has_its_users_part(void **state)
+{
+	static const char *const policies[] = {"fair", "bandwidth"};
+	struct program *g;
+	struct world w;
+
+	for (unsigned i = 0; i < FM_ARRAY_LEN(policies); i++)
+		for (int user = 0; user < 2; user++) {
+			uint64_t others[2] = {0};
+
+			world_init(&w, policies[i], NULL, 2);
+			fm_sched_fair_by(w.s, user);
+			assert_int_equal(
+				fm_sched_policy(w.s, policies[i], NULL, 0, w.now, NULL), 0);
+			for (unsigned k = 0; k < 18; k++)
+				start(&w, program_on(&w, k % 2 ? A : B));
+			w.uid = 1;
+			g = program_on(&w, A | B);
+			start(&w, g);
+			run(&w, 10 * FM_S);
+			for (unsigned k = 0; k < 18; k++)
+				others[k % 2] += w.p[k].progress;
+			assert_share(g->progress, 10 * FM_S, user ? 50 : 10, user ? 3 : 2);
+			assert_share(others[0], 10 * FM_S, user ? 50 : 90, user ? 4 : 3);
+			assert_share(others[1], 10 * FM_S, user ? 50 : 90, user ? 4 : 3);
+			fm_sched_free(w.s);
+		}
+}
+
 /* More gangs in circles than one call looks at: time alone brings it to its end. */
 static void too_much_for_one_call_goes_on(void **state)
 {
@@ -255,7 +285,8 @@ static void held_turn_is_no_alarm(void **state)
 	fm_sched_free(w.s);
 }
 
-static void each_gets_the_least_of_what_its_devices_give(void **state)
+/* Each is a user's only group, if users are told apart, which makes no difference. */
+static void least_of_what_devices_give(bool user)
 {
 	static const char *const policies[] = {
 		"fixed-priority", "round-robin", "fair", "bandwidth", "edf"};
@@ -264,11 +295,15 @@ static void each_gets_the_least_of_what_its_devices_give(void **state)
 
 	for (unsigned i = 0; i < FM_ARRAY_LEN(policies); i++) {
 		world_init(&w, policies[i], NULL, 2);
+		fm_sched_fair_by(w.s, user);
+		assert_int_equal(fm_sched_policy(w.s, policies[i], NULL, 0, w.now, NULL), 0);
 		g = program_on(&w, A | B);
+		w.uid++;
 		y = program_on(&w, B);
 		start(&w, g);
 		start(&w, y);
 		for (unsigned k = 0; k < 3; k++) {
+			w.uid++;
 			x[k] = program_on(&w, A);
 			start(&w, x[k]);
 		}
@@ -285,6 +320,12 @@ static void each_gets_the_least_of_what_its_devices_give(void **state)
 		assert_share(y->progress, 100 * FM_MS, 50, 6);
 		fm_sched_free(w.s);
 	}
+}
+
+static void each_gets_the_least_of_what_its_devices_give(void **state)
+{
+	least_of_what_devices_give(false);
+	least_of_what_devices_give(true);
 }
 
 static void gangs_share_by_weight(void **state)
@@ -395,6 +436,7 @@ int main(void)
 		cmocka_unit_test(moments_are_no_turns),
 		cmocka_unit_test(patience_is_short_where_another_gang_waits),
 		cmocka_unit_test(waiting_long_is_not_keeping_long),
+		cmocka_unit_test(a_gang_has_its_users_part),
 		cmocka_unit_test(too_much_for_one_call_goes_on),
 		cmocka_unit_test(stand_ins_are_the_policys_choice),
 		cmocka_unit_test(stand_ins_keep_the_order_of_all_devices),
