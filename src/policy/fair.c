@@ -11,9 +11,8 @@
  * decides nothing.
  *
  * An entity, or a user, that was away comes back at the least virtual time of those that stayed,
- * less a small bonus: sleep earns a quick start, not a backlog of claims. But of what it was behind
- * when it went it loses no more than it could have used up meanwhile: a turn that ends in a short
- * pause is not lost.
+ * less a small bonus: sleep earns a quick start, not a backlog of claims. After a short pause it is
+ * as far behind them as before: a turn that ends in such a pause is not lost.
  *
  * latency-nice, -20 to 19, asks for turns that come sooner and are shorter, or later and longer, as
  * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"): a turn is
@@ -145,39 +144,21 @@ static void read_latency(const struct fair *f, struct fair_ent *fe)
 	fe->node.offset = fe->later * FM_WEIGHT_DEFAULT / (int64_t)weight_of(fe->ent);
 }
 
-static uint64_t scaled(uint64_t ns, uint64_t weight)
-{
-	uint64_t v;
-
-	if (__builtin_mul_overflow(ns, (uint64_t)FM_WEIGHT_DEFAULT, &v))
-		v = UINT64_MAX;
-	return v / weight;
-}
-
 static void goes(const struct fair_queue *q, struct fair_node *n, uint64_t now)
 {
 	n->idle_at = now;
 	n->behind = fm_sub_sat(q->least, n->vtime);
 }
 
-/* Where one that comes back starts. */
-static uint64_t wake_vtime(const struct fair *f, const struct fair_queue *q,
-	const struct fair_node *n, uint64_t weight, uint64_t now)
+/* Where one that comes back starts: after a pause of no more than a slice as far behind those that
+ * stayed as it was. */
+static uint64_t wake_vtime(
+	const struct fair *f, const struct fair_queue *q, const struct fair_node *n, uint64_t now)
 {
-	uint64_t behind = fm_sub_sat(n->behind, scaled(fm_sub_sat(now, n->idle_at), weight));
+	uint64_t behind = fm_sub_sat(now, n->idle_at) <= f->slice ? n->behind : 0;
 
 	behind = FM_MAX(behind, 2 * f->granularity);
 	return FM_MAX(n->vtime, fm_sub_sat(q->least, behind));
-}
-
-static uint64_t wake_user(const struct fair *f, const struct fair_user *u, uint64_t now)
-{
-	return wake_vtime(f, &f->users, &u->node, FM_WEIGHT_DEFAULT, now);
-}
-
-static uint64_t wake_ent(const struct fair *f, const struct fair_ent *fe, uint64_t now)
-{
-	return wake_vtime(f, &fe->user->groups, &fe->node, weight_of(fe->ent), now);
 }
 
 /* Its user's place, after a change of the user's virtual time or of who is first of the user's. */
@@ -265,8 +246,8 @@ static void fair_ready(void *self, struct fm_ent *e, uint64_t now)
 	struct fair_user *u = fe->user;
 
 	if (!u->groups.ready.n)
-		u->node.vtime = wake_user(f, u, now);
-	fe->node.vtime = wake_ent(f, fe, now);
+		u->node.vtime = wake_vtime(f, &f->users, &u->node, now);
+	fe->node.vtime = wake_vtime(f, &fe->user->groups, &fe->node, now);
 	place(&u->groups, &fe->node);
 	place_user(f, u);
 	if (f->on && takes_over(f, fe, f->on->priv))
@@ -388,7 +369,8 @@ static bool precedes_other(
 {
 	const struct fair_user *u = fe->user;
 	const struct fair_node *first = first_of(&f->users);
-	uint64_t vtime = fm_heap_has(&u->node.node) ? u->node.vtime : wake_user(f, u, now);
+	uint64_t vtime = fm_heap_has(&u->node.node) ? u->node.vtime
+						    : wake_vtime(f, &f->users, &u->node, now);
 	uint64_t key = key_at(vtime, fe->later);
 
 	return fm_add_sat(key, f->granularity) < on->user->node.node.key &&
@@ -400,7 +382,7 @@ static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	struct fair *f = self;
 	const struct fair_ent *fe = e->priv, *on = f->on ? f->on->priv : NULL;
 	const struct fair_node *first = first_of(&fe->user->groups);
-	uint64_t key = key_at(wake_ent(f, fe, now), fe->node.offset);
+	uint64_t key = key_at(wake_vtime(f, &fe->user->groups, &fe->node, now), fe->node.offset);
 
 	if (!on)
 		return true;

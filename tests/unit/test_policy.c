@@ -488,6 +488,35 @@ static void no_policy_is_restless(void **state)
 	}
 }
 
+/* It pauses for half a millisecond after each 1.3: in the pauses the other has all, and half besides.
+ * So of each 3.1 ms it has 1.3. But who sleeps for long comes back with no more claims than it went
+ * with, however heavy it is. */
+static void fair_pauses_cost_no_turns(void **state)
+{
+	struct client *pauses, *busy;
+	struct model m;
+	uint64_t from;
+
+	model_init(&m, "fair", PARAMS("slice=20"));
+	pauses = model_client(&m, 0, 1300 * FM_US, 500 * FM_US);
+	busy = model_client(&m, 0, FM_MS, 0);
+	model_run(&m, FM_S);
+	from = m.now;
+	model_mark(&m);
+	model_run(&m, 10 * FM_S);
+	assert_near(model_share(&m, pauses, from, 0), 100 * 1.3 / 3.1, 2);
+	model_hint(&m, pauses, FM_HINT_WEIGHT, 10000);
+	pauses->rest = 5 * FM_S;
+	pauses->job = FM_S;
+	model_run(&m, 7 * FM_S); /* it sleeps, and is back */
+	model_hint(&m, pauses, FM_HINT_WEIGHT, 100);
+	model_mark(&m);
+	from = m.now;
+	model_run(&m, 200 * FM_MS);
+	assert_true(busy->served > 50 * FM_MS);
+	fm_sched_free(m.s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +541,7 @@ int main(void)
 		cmocka_unit_test(bandwidth_with_uneven_arrivals),
 		cmocka_unit_test(bandwidth_past_alone_is_free),
 		cmocka_unit_test(bandwidth_hint_toggling_gains_nothing),
+		cmocka_unit_test(fair_pauses_cost_no_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
