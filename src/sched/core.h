@@ -167,6 +167,7 @@ struct fm_sdev {
 	uint64_t drain;   /* the same on average, with those that were at rest at once */
 	uint64_t drained; /* in all, since somebody came back who was not there */
 	uint64_t swtch;   /* what it loses when it goes to another */
+	uint64_t delay;   /* of who comes back; 0: not known */
 	bool silent;      /* and the last of them did not say itself since when: it was seen */
 	struct fm_hold hold;
 	struct fm_hist preempt;

@@ -16,16 +16,16 @@
  *
  * What a hand-over costs. Each of the two changes costs the device a switch. Who comes back waits,
  * besides, until the other has come to rest, which is no loss of the device: the other computes
- * meanwhile. Among equals both cancel out, and what is lost is two switches. But where who comes
- * back is the more urgent, its delay (rest and switch) weighs URGENT times as much as the device
- * time that the other gains:
+ * meanwhile. Among equals it is two switches that are lost. But where who comes back is the more
+ * urgent, its delay weighs URGENT times as much as the device time that the other gains:
  *
- *	handover = (URGENT - 1) * rest + (URGENT + 1) * switch
+ *	handover = URGENT * delay + switch - min(rest, delay)
  *
- * rest is the mean of the device's last stops. switch is learnt from jobs: of one that came back
- *and was let in at once, how much longer it took than one of the same entity that had kept the
- *device, less the rest. Where jobs are too unlike for that, switch stays what it is taken for at
- *first.
+ * rest is the mean of the device's last stops. The delay is learnt from jobs: of one that came back
+ * and was let in at once, how much longer it took than those of the same entity that had kept the
+ * device. That is less than rest and switch together where the device works for it before the other
+ * has come to rest. The switch is what is left of it without the rest. Where jobs are too unlike
+ *for that, the switch stays what it is taken for at first, and the delay is rest and switch.
  *
  * All is in integers and of fixed size: a sample is one pass over 64 bytes, and so is a threshold.
  */
@@ -120,14 +120,21 @@ static void learn_length(struct fm_pauses *p, uint64_t took)
 	}
 }
 
+static uint64_t delay_of(const struct fm_sdev *d)
+{
+	return d->delay ? d->delay : d->drain + d->swtch;
+}
+
 /* The same job, but that the device was fetched for it. */
 static void learn_switch(struct fm_sdev *d, const struct fm_pauses *p, uint64_t took)
 {
+	uint64_t delay = fm_sub_sat(took, p->length);
+
 	if (p->jobs < FEW_JOBS || 8 * p->off > p->length || 2 * took < p->length || d->n_draining)
 		return;
-	took = fm_sub_sat(took, p->length + d->drained);
-	took = FM_MIN(FM_MAX(took, SWITCH_LEAST), SWITCH_MOST);
-	d->swtch = (15 * d->swtch + took) / 16;
+	d->delay = FM_MAX((15 * delay_of(d) + FM_MIN(delay, FM_POLL_MAX)) / 16, UINT64_C(1));
+	delay = fm_sub_sat(delay, d->drained);
+	d->swtch = (15 * d->swtch + FM_MIN(FM_MAX(delay, SWITCH_LEAST), SWITCH_MOST)) / 16;
 }
 
 void fm_linger_ends(struct fm_sent *e, uint64_t at)
@@ -153,7 +160,7 @@ static uint64_t handover_of(const struct fm_sent *e)
 
 	if (!is_urgent(e))
 		return 2 * d->swtch;
-	return (URGENT - 1) * d->drain + (URGENT + 1) * d->swtch;
+	return URGENT * delay_of(d) + d->swtch - FM_MIN(d->drain, delay_of(d));
 }
 
 /* An admitted task's bound has room for so much, and no more. And for one that is on several

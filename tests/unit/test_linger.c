@@ -14,6 +14,7 @@ struct world {
 	struct ent *a, *b;
 	uint64_t t, drain, change; /* to come to rest; from one to the other */
 	uint64_t delay;            /* of a's job */
+	bool beside;               /* and the device works for it before b is at rest */
 	uint64_t kept, handed; /* time that a kept the device in vain or not; how often b got it */
 };
 
@@ -62,7 +63,7 @@ static bool pauses(struct world *w, uint64_t ns)
 	w->handed++;
 	run_to(w, back);
 	w->b->since = back + w->drain;
-	w->delay = w->drain + w->change;
+	w->delay = w->change + (w->beside ? 0 : w->drain);
 	ready(&w->f, w->a, back);
 	return true;
 }
@@ -227,7 +228,7 @@ static void what_a_change_costs_is_learnt(void **state)
 
 	world(&w, NULL, 10, SEGMENT);
 	for (unsigned i = 0; i < FM_ARRAY_LEN(change); i++) {
-		uint64_t want = 2 * SEGMENT + 4 * FM_MIN(change[i], FM_MS);
+		uint64_t want = 3 * (SEGMENT + change[i]) + FM_MIN(change[i], FM_MS) - SEGMENT;
 
 		w.change = change[i];
 		for (unsigned k = 0; k < 100; k++) {
@@ -236,6 +237,22 @@ static void what_a_change_costs_is_learnt(void **state)
 		}
 		assert_in_range(linger(&w).handover_ns, want - want / 10, want + want / 10);
 	}
+	fm_sched_free(w.f.s);
+}
+
+/* The device may work for who comes back before the other is at rest: that is no delay. */
+static void a_rest_that_delays_nobody_costs_nothing(void **state)
+{
+	struct world w;
+
+	world(&w, NULL, 10, FM_MS);
+	w.change = 100 * FM_US;
+	w.beside = true;
+	for (unsigned k = 0; k < 200; k++) {
+		handed(&w, 4, 20 * FM_US);
+		pauses(&w, 5 * FM_MS);
+	}
+	assert_in_range(linger(&w).handover_ns, 2 * w.change, 3 * w.change);
 	fm_sched_free(w.f.s);
 }
 
@@ -327,6 +344,7 @@ int main(void)
 		cmocka_unit_test(what_changes_is_learnt_anew),
 		cmocka_unit_test(delay_of_the_urgent_weighs_more),
 		cmocka_unit_test(what_a_change_costs_is_learnt),
+		cmocka_unit_test(a_rest_that_delays_nobody_costs_nothing),
 		cmocka_unit_test(unlike_jobs_say_nothing_of_it),
 		cmocka_unit_test(it_is_bounded),
 		cmocka_unit_test(a_setting_is_kept_to),

@@ -488,9 +488,9 @@ static void no_policy_is_restless(void **state)
 	}
 }
 
-/* It pauses for half a millisecond after each 1.3: in the pauses the other has all, and half besides.
- * So of each 3.1 ms it has 1.3. But who sleeps for long comes back with no more claims than it went
- * with, however heavy it is. */
+/* It pauses for half a millisecond after each 1.3: in the pauses the other has all, and half
+ * besides. So of each 3.1 ms it has 1.3. But who sleeps for long comes back with no more claims
+ * than it went with, however heavy it is. */
 static void fair_pauses_cost_no_turns(void **state)
 {
 	struct client *pauses, *busy;
