@@ -4,8 +4,11 @@
  *
  *	bench_cuda launch                              what launches, waits and streams cost:
  *	                                               past the shim, and through it
- *	bench_cuda serve N KERNEL_US PERIOD_US GAP_US  a request of N kernels each period, so much
- *	                                               of the CPU's time between two launches
+ *	bench_cuda serve N KERNEL_US PERIOD_US GAP_US [FILE]
+ *	                                               a request of N kernels each period, so much
+ *	                                               of the CPU's time between two launches; to
+ *	                                               FILE when each was begun, had been launched,
+ *	                                               and had ended, ns
  *	bench_cuda batch KERNEL_US BLOCKS              as many as the device takes, 200 queued
  *	bench_cuda stall KERNEL_US GRAPH               the same (GRAPH=0), or a graph of so many;
  *	                                               how long after its gate's close it stands
@@ -218,9 +221,24 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t gap_ns)
+static void write_times(const char *path, uint64_t (*times)[3], int n)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		die(path, 0);
+	for (int i = 0; i < n; i++)
+		fprintf(f, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", times[i][0], times[i][1],
+			times[i][2]);
+	if (fclose(f))
+		die(path, 0);
+}
+
+static void serve(
+	int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t gap_ns, const char *path)
 {
 	static double v[200000];
+	static uint64_t times[200000][3];
 	int turn = take_turn();
 	stream s = new_stream();
 	struct kernel k = new_kernel(s, kernel_ns, 132, 64);
@@ -240,8 +258,12 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t 
 			launch(s, &k);
 			spend(gap_ns);
 		}
+		times[n][0] = start;
+		times[n][1] = now_ns();
 		CU(cuStreamSynchronize(s));
-		v[n++] = (double)(now_ns() - start) / 1e3;
+		times[n][2] = now_ns();
+		v[n] = (double)(times[n][2] - start) / 1e3;
+		n++;
 		while (next + period_ns <
 			now_ns()) { /* requests that were missed are not made up for */
 			next += period_ns;
@@ -251,6 +273,8 @@ static void serve(int kernels, uint64_t kernel_ns, uint64_t period_ns, uint64_t 
 	printf("{\"requests\": %d, \"missed\": %d, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": "
 	       "%.1f}\n",
 		n, missed, part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1));
+	if (path)
+		write_times(path, times, n);
 }
 
 /* --- programs that fill the device --- */
@@ -424,10 +448,11 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 
 	if (!(strcmp(what, "launch") == 0 && argc == 2) &&
-		!(strcmp(what, "serve") == 0 && argc == 6) &&
+		!(strcmp(what, "serve") == 0 && (argc == 6 || argc == 7)) &&
 		!(strcmp(what, "batch") == 0 && argc == 4) &&
 		!(strcmp(what, "stall") == 0 && argc == 4)) {
-		fputs("usage: bench_cuda launch | serve N KERNEL_US PERIOD_US GAP_US | batch "
+		fputs("usage: bench_cuda launch | serve N KERNEL_US PERIOD_US GAP_US [FILE] | "
+		      "batch "
 		      "KERNEL_US "
 		      "BLOCKS | stall KERNEL_US GRAPH\n",
 			stderr);
@@ -438,7 +463,8 @@ int main(int argc, char **argv)
 		bench_launch();
 	else if (strcmp(what, "serve") == 0)
 		serve(atoi(argv[2]), strtoull(argv[3], NULL, 10) * 1000,
-			strtoull(argv[4], NULL, 10) * 1000, strtoull(argv[5], NULL, 10) * 1000);
+			strtoull(argv[4], NULL, 10) * 1000, strtoull(argv[5], NULL, 10) * 1000,
+			argc == 7 ? argv[6] : NULL);
 	else if (*what == 'b')
 		batch(strtoull(argv[2], NULL, 10) * 1000, (unsigned)atoi(argv[3]));
 	else
