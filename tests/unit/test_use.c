@@ -52,7 +52,8 @@ static uint64_t below(uint64_t n)
 /* Some are always busy, some pause; commands of 5 us to 50 ms. */
 static void random_group(struct world *w, unsigned i)
 {
-	static const uint64_t lengths[] = {5 * FM_US, 50 * FM_US, 500 * FM_US, 5 * FM_MS, 50 * FM_MS};
+	static const uint64_t lengths[] = {
+		5 * FM_US, 50 * FM_US, 500 * FM_US, 5 * FM_MS, 50 * FM_MS};
 	struct fm_sim_group g = GROUP(COMMANDS(1, 0));
 
 	g.start = below(2) ? 0 : below(30 * FM_MS);
@@ -145,8 +146,8 @@ static void each_of_equals_has_its_part(void **state)
 	static const uint64_t lengths[] = {5 * FM_US, 500 * FM_US, 50 * FM_MS};
 
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
-		for (unsigned i = 0; i < FM_ARRAY_LEN(slices) && !is(*p, "fifo") && !is(*p, "k-edf");
-			i++)
+		for (unsigned i = 0;
+			i < FM_ARRAY_LEN(slices) && !is(*p, "fifo") && !is(*p, "k-edf"); i++)
 			for (unsigned k = 0; k < FM_ARRAY_LEN(lengths); k++) {
 				equals(*p, 2, lengths[k], slices[i]);
 				equals(*p, 4, lengths[k], slices[i]);
