@@ -91,6 +91,20 @@ struct fm_admit_answer {
 int fm_admit_ask(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,
 	bool keep, struct fm_atask **out, struct fm_admit_answer *answer, uint64_t now,
 	struct fm_err *err);
+/* The same in three parts. fm_admit_decide() takes long where there are many tasks, and may be
+ * another thread's: it touches nothing but the question. finish() has what prepare() had, and
+ * answers -ESTALE if the tasks are others by now: then it is to be asked anew. */
+struct fm_admit_question;
+int fm_admit_prepare(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,
+	bool quick, struct fm_admit_question **out, struct fm_err *err);
+void fm_admit_decide(struct fm_admit_question *q);
+/* quick: about a millisecond at most. Was that too short for an answer that is worth something? */
+bool fm_admit_gave_up(const struct fm_admit_question *q);
+int fm_admit_finish(struct fm_admit *a, const struct fm_admit_question *q,
+	const struct fm_admit_spec *spec, size_t n, bool keep, struct fm_atask **out,
+	struct fm_admit_answer *answer, uint64_t now, struct fm_err *err);
+void fm_admit_question_free(struct fm_admit_question *q);
+
 void fm_admit_remove(struct fm_admit *a, struct fm_atask *t); /* the host is not told */
 
 /* The group of the task is there, and is placed; or it is not any more. */

@@ -50,6 +50,7 @@ struct fm_admit {
 	size_t n, cap;
 	struct fm_heap due;
 	uint64_t slot[FM_ADMIT_TASKS / 64]; /* in use */
+	uint64_t version;                   /* of the tasks and what their bounds hang on */
 	int64_t epsilon;                    /* FM_RTA_UNSET: nobody knows */
 	bool by_level;
 	bool grows; /* bounds are of a set that has only grown since: none can fall */

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Looks of one task at another in one analysis: the daemon decides for devices meanwhile. */
-#define EFFORT UINT64_C(3000000)
+#define EFFORT       UINT64_C(3000000)
+#define EFFORT_QUICK UINT64_C(250000)
 
 static const char *const overruns[] = {
 	[FM_OVERRUN_DEMOTE] = "demote", [FM_OVERRUN_STOP] = "stop", [FM_OVERRUN_REPORT] = "report"};
@@ -74,6 +75,7 @@ void fm_admit_configure(struct fm_admit *a, const struct fm_admit_config *c)
 {
 	a->config = *c;
 	a->grows = false;
+	a->version++;
 	find_epsilon(a);
 }
 
@@ -152,6 +154,7 @@ void fm_admit_remove(struct fm_admit *a, struct fm_atask *t)
 {
 	take_out(a, t);
 	a->grows = false;
+	a->version++;
 	find_epsilon(a);
 }
 
@@ -207,15 +210,15 @@ static int check_spec(const struct fm_admit_spec *s, struct fm_err *err)
 }
 
 /* The tasks as the analysis wants them. CPUs of their own are numbers that nobody names. */
-static int make_set(
-	const struct fm_admit *a, struct fm_rta_task *to, fm_rta **rta, struct fm_err *err)
+static int make_set(const struct fm_admit *a, struct fm_rta_task *to, bool quick, fm_rta **rta,
+	struct fm_err *err)
 {
 	struct fm_rta_set set = {.task = to,
 		.tasks = a->n,
 		.epsilon = a->epsilon,
 		.slice = FM_RTA_UNSET,
 		.theta = FM_RTA_UNSET,
-		.effort = EFFORT};
+		.effort = quick ? EFFORT_QUICK : EFFORT};
 	struct fm_rta_fault fault = {.task = FM_RTA_NONE};
 	int rc;
 
@@ -302,82 +305,89 @@ static void keep_bounds(
 	}
 	a->by_level = level != NULL;
 	a->grows = !level;
+	a->version++;
 }
 
-struct analysis {
+struct fm_admit_question {
+	enum fm_rta_method method;
+	bool reassign;
+	uint64_t version;
+	size_t n;
 	fm_rta *rta;
 	struct fm_rta_task *task;
 	struct fm_rta_bound *bound, *other;
 	uint32_t *level;
+
+	/* The decision. */
+	int rc;
+	bool schedulable, by_level; /* by_level: with these GPU priorities, and `other` */
 };
 
-static void analysis_free(struct analysis *x)
+void fm_admit_question_free(struct fm_admit_question *q)
 {
-	fm_rta_free(x->rta);
-	free(x->task);
-	free(x->bound);
-	free(x->other);
-	free(x->level);
+	if (!q)
+		return;
+	fm_rta_free(q->rta);
+	free(q->task);
+	free(q->bound);
+	free(q->other);
+	free(q->level);
+	free(q);
 }
 
-static int analysis_init(struct analysis *x, size_t n)
+static struct fm_admit_question *question_new(size_t n)
 {
-	*x = (struct analysis){.task = calloc(n + 1, sizeof(*x->task)),
-		.bound = calloc(n + 1, sizeof(*x->bound)),
-		.other = calloc(n + 1, sizeof(*x->other)),
-		.level = calloc(n + 1, sizeof(*x->level))};
-	return x->task && x->bound && x->other && x->level ? 0 : -ENOMEM;
+	struct fm_admit_question *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->task = calloc(n + 1, sizeof(*q->task));
+	q->bound = calloc(n + 1, sizeof(*q->bound));
+	q->other = calloc(n + 1, sizeof(*q->other));
+	q->level = calloc(n + 1, sizeof(*q->level));
+	if (q->task && q->bound && q->other && q->level)
+		return q;
+	fm_admit_question_free(q);
+	return NULL;
 }
 
-/* By the tasks' own priorities, or by GPU priorities if that is allowed. *level: those, or NULL. */
-static int decide(struct fm_admit *a, struct analysis *x, bool reassign, uint32_t **level,
-	struct fm_rta_bound **bound, bool *schedulable)
+/* By the tasks' own priorities, or by GPU priorities if that is allowed. */
+void fm_admit_decide(struct fm_admit_question *q)
 {
-	enum fm_rta_method method = a->config.method;
-	bool assigned = false;
-	int rc = fm_rta_analyze(x->rta, method, x->bound, schedulable);
-
-	*level = NULL;
-	*bound = x->bound;
-	if (rc == -EOVERFLOW) /* a verdict, too: no task is admitted for it */
-		rc = 0;
-	if (rc || *schedulable || !reassign)
-		return rc;
-	rc = fm_rta_gpu_priorities(x->rta, method, x->level, x->other, &assigned);
-	if (rc || !assigned)
-		return rc;
-	*schedulable = true;
-	*level = x->level;
-	*bound = x->other;
-	return 0;
+	q->rc = fm_rta_analyze(q->rta, q->method, q->bound, &q->schedulable);
+	if (q->rc == -EOVERFLOW) /* a verdict, too: no task is admitted for it */
+		q->rc = 0;
+	if (q->rc || q->schedulable || !q->reassign)
+		return;
+	q->rc = fm_rta_gpu_priorities(q->rta, q->method, q->level, q->other, &q->by_level);
+	q->schedulable = !q->rc && q->by_level;
 }
 
-static int ask(struct fm_admit *a, bool reassign, bool keep, struct fm_admit_answer *answer,
-	uint64_t now, struct fm_err *err)
+bool fm_admit_gave_up(const struct fm_admit_question *q)
 {
-	__attribute__((cleanup(analysis_free))) struct analysis x;
-	struct fm_rta_bound *bound;
-	uint32_t *level;
-	int rc = analysis_init(&x, a->n);
+	if (q->rc || q->schedulable)
+		return false;
+	for (size_t i = 0; i < q->n; i++)
+		if (q->bound[i].verdict == FM_RTA_GAVE_UP)
+			return true;
+	return q->reassign; /* which priorities were tried is not known */
+}
 
-	if (rc)
-		return fm_err_set(err, rc, "out of memory for the analysis");
-	rc = make_set(a, x.task, &x.rta, err);
-	if (rc)
-		return rc;
+static void answer_by(struct fm_admit *a, const struct fm_admit_question *q, bool keep,
+	struct fm_admit_answer *answer, uint64_t now)
+{
+	const struct fm_rta_bound *bound = q->by_level ? q->other : q->bound;
+
 	answer->epsilon = a->epsilon;
 	answer->machine_epsilon = a->config.epsilon;
-	rc = decide(a, &x, reassign || a->by_level, &level, &bound, &answer->admitted);
-	if (rc)
-		return fm_err_set(err, rc, "out of memory for the analysis");
-	answer->by_level = level != NULL;
+	answer->admitted = q->schedulable;
+	answer->by_level = q->by_level;
 	if (!answer->admitted)
 		say_why(a, bound, answer);
 	else
 		tell_bounds(a, bound, answer);
 	if (answer->admitted && keep)
-		keep_bounds(a, bound, level, now);
-	return 0;
+		keep_bounds(a, bound, q->by_level ? q->level : NULL, now);
 }
 
 static int add_all(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n,
@@ -410,25 +420,81 @@ static int add_all(struct fm_admit *a, const struct fm_admit_spec *spec, size_t 
 		"the tasks");
 }
 
-int fm_admit_ask(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,
-	bool keep, struct fm_atask **out, struct fm_admit_answer *answer, uint64_t now,
-	struct fm_err *err)
+static void drop_all(struct fm_admit *a, size_t n, struct fm_atask **out)
 {
-	int rc;
-
-	*answer = (struct fm_admit_answer){.bound = answer->bound};
-	memset(out, 0, n * sizeof(*out));
-	if (!n)
-		return fm_err_set(err, -EINVAL, "there is no task");
-	rc = add_all(a, spec, n, out, err);
-	rc = rc ? rc : ask(a, reassign, keep, answer, now, err);
-	if (!rc && answer->admitted && keep)
-		return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (out[i])
 			take_out(a, out[i]);
 		out[i] = NULL;
 	}
 	find_epsilon(a);
+}
+
+/* The tasks are in the table as long as it takes to copy it. */
+int fm_admit_prepare(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,
+	bool quick, struct fm_admit_question **out, struct fm_err *err)
+{
+	FM_CLEAN_FREE struct fm_atask **task = calloc(n + 1, sizeof(*task));
+	struct fm_admit_question *q;
+	int rc = task ? 0 : -ENOMEM;
+
+	if (!n)
+		return fm_err_set(err, -EINVAL, "there is no task");
+	rc = rc ? fm_err_set(err, rc, "out of memory for the analysis")
+		: add_all(a, spec, n, task, err);
+	q = rc ? NULL : question_new(a->n);
+	if (!rc && !q)
+		rc = fm_err_set(err, -ENOMEM, "out of memory for the analysis");
+	if (!rc)
+		rc = make_set(a, q->task, quick, &q->rta, err);
+	if (!rc) {
+		q->method = a->config.method;
+		q->reassign = reassign || a->by_level;
+		q->version = a->version;
+		q->n = a->n;
+	}
+	if (task)
+		drop_all(a, n, task);
+	if (rc)
+		fm_admit_question_free(q);
+	else
+		*out = q;
+	return rc;
+}
+
+int fm_admit_finish(struct fm_admit *a, const struct fm_admit_question *q,
+	const struct fm_admit_spec *spec, size_t n, bool keep, struct fm_atask **out,
+	struct fm_admit_answer *answer, uint64_t now, struct fm_err *err)
+{
+	int rc;
+
+	*answer = (struct fm_admit_answer){.bound = answer->bound};
+	memset(out, 0, n * sizeof(*out));
+	if (q->version != a->version)
+		return fm_err_set(err, -ESTALE, "the tasks are others by now");
+	if (q->rc)
+		return fm_err_set(err, q->rc, "out of memory for the analysis");
+	rc = add_all(a, spec, n, out, err);
+	if (!rc)
+		answer_by(a, q, keep, answer, now);
+	if (rc || !answer->admitted || !keep)
+		drop_all(a, n, out);
+	return rc;
+}
+
+int fm_admit_ask(struct fm_admit *a, const struct fm_admit_spec *spec, size_t n, bool reassign,
+	bool keep, struct fm_atask **out, struct fm_admit_answer *answer, uint64_t now,
+	struct fm_err *err)
+{
+	struct fm_admit_question *q = NULL;
+	int rc = fm_admit_prepare(a, spec, n, reassign, false, &q, err);
+
+	*answer = (struct fm_admit_answer){.bound = answer->bound};
+	memset(out, 0, n * sizeof(*out));
+	if (rc)
+		return rc;
+	fm_admit_decide(q);
+	rc = fm_admit_finish(a, q, spec, n, keep, out, answer, now, err);
+	fm_admit_question_free(q);
 	return rc;
 }

@@ -11,11 +11,6 @@
 
 #define POLICY "fixed-priority"
 
-/* Decisions that take longer leave the daemon so many times as long for its other work, whoever
- * asks: but for those who may steer everything. */
-#define DECISION_LONG (5 * FM_MS)
-#define REST_FACTOR   9
-
 /* What happens to tasks, as the bridge tells. */
 
 static bool fits(const struct task *t, const struct fm_bgroup *g)
@@ -341,25 +336,6 @@ static int make_tasks(struct owner *o, struct admission_request *r, struct task 
 	return 0;
 }
 
-static int decide(struct daemon *d, const struct fm_admit_spec *spec,
-	const struct admission_request *r, struct fm_atask **at, struct fm_admit_answer *answer,
-	struct fm_err *err)
-{
-	struct admission *a = d->admission;
-	uint64_t began = fm_now(), took;
-	int rc;
-
-	if (began < a->rest_until && !r->peer->steers) {
-		fm_err_set(err, -EAGAIN, "decisions take long with so many tasks");
-		return fm_err_hint(err, "ask again in a second");
-	}
-	rc = fm_admit_ask(a->admit, spec, r->n, r->reassign, r->keep, at, answer, began, err);
-	took = fm_now() - began;
-	if (took > DECISION_LONG)
-		a->rest_until = began + took + REST_FACTOR * took;
-	return rc;
-}
-
 static json_t *ask(
 	struct daemon *d, struct owner *o, struct admission_request *r, struct fm_err *err)
 {
@@ -376,7 +352,7 @@ static json_t *ask(
 	for (size_t i = 0; !rc && i < r->n; i++)
 		spec[i] = r->wish[i].spec;
 	if (!rc)
-		rc = decide(d, spec, r, at, &answer, err);
+		rc = admission_decide(d, spec, r, at, &answer, err);
 	if (!rc)
 		reply = admission_answer(d, r, &answer, bound);
 	if (!rc && answer.admitted && r->keep)

@@ -37,7 +37,7 @@ size_t admission_count(const struct daemon *d);
 int admission_check_policy(
 	const struct daemon *d, const struct config *c, const char *line, struct fm_err *err);
 
-/* A reply, or NULL with err. */
+/* A reply, or NULL with err; -EINPROGRESS: it comes later, to who adopts it. */
 json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm_err *err);
 json_t *admission_tasks(const struct daemon *d); /* without the tasks */
 /* The next one that the peer sees, with a number above *after, which becomes its number; NULL:
@@ -48,6 +48,13 @@ bool admission_metrics(
 	struct daemon *d, const struct peer *p, uint64_t *after, unsigned n, json_t *list);
 json_t *admission_unadmit(
 	struct daemon *d, const struct peer *p, const char *which, bool own, struct fm_err *err);
+
+/* admission_job.c: the request that has just been put off is this one; the reply is for this
+ * connection; which ends. */
+struct control;
+bool admission_keep(struct daemon *d, json_t *body);
+bool admission_adopt(struct daemon *d, struct control *c);
+void admission_abandon(struct daemon *d, const struct control *c);
 
 /* Somebody suspended a group by hand, or let it go on. */
 void admission_suspended(struct daemon *d, struct fm_bgroup *g);

@@ -31,6 +31,7 @@ struct admission {
 	struct fm_log_limit log;
 	unsigned last_id;
 	uint64_t rest_until; /* after a long decision */
+	struct job *job;     /* one that is under way, or NULL */
 };
 
 /* admission.c */
@@ -42,6 +43,13 @@ int owner_get(
 	struct daemon *d, struct owner **out, const struct peer *p, pid_t pid, struct fm_err *err);
 void owner_put(struct owner *o);
 void task_end(struct daemon *d, struct task *t);
+
+/* admission_job.c: as fm_admit_ask(); or -EINPROGRESS: the request is to be kept, and is run once
+ * more when it is decided. -EAGAIN: another one is. */
+int admission_decide(struct daemon *d, const struct fm_admit_spec *spec,
+	const struct admission_request *r, struct fm_atask **at, struct fm_admit_answer *answer,
+	struct fm_err *err);
+void admission_job_end(struct daemon *d);
 
 /* admission_report.c */
 json_t *admission_answer(const struct daemon *d, const struct admission_request *r,

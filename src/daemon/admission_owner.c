@@ -54,6 +54,7 @@ void admission_free(struct daemon *d)
 
 	if (!a)
 		return;
+	admission_job_end(d);
 	while (!fm_list_empty(&a->owners)) {
 		struct owner *o = fm_list_first(&a->owners, struct owner, link);
 

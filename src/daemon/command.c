@@ -18,10 +18,11 @@
 struct request {
 	struct daemon *daemon;
 	const struct peer *peer;
-	const json_t *body;
+	json_t *body;
 	uint64_t now;
 	struct fm_err err;
 	bool forbidden;       /* the target is another user's: the log tells, the reply does not */
+	bool later;           /* it is run once more */
 	struct listing *list; /* what follows in the reply, or NULL */
 };
 
@@ -389,6 +390,9 @@ static json_t *cmd_admit(struct request *r)
 {
 	json_t *reply = command_admit(r->daemon, r->peer, r->body, &r->err);
 
+	r->later = !reply && r->err.code == -EINPROGRESS;
+	if (r->later)
+		return NULL;
 	return reply ? reply : error_reply(&r->err);
 }
 
@@ -461,27 +465,36 @@ static bool has_too_many(const char *text, size_t size)
 	return n > VALUES_MAX;
 }
 
+json_t *command_again(struct daemon *d, const struct peer *p, json_t *body, struct listing **list)
+{
+	struct request r = {.daemon = d, .peer = p, .body = body, .now = fm_now()};
+	json_t *reply = dispatch(&r);
+
+	if (r.later && admission_keep(d, body))
+		return NULL;
+	audit_request(d, p, body, reply, r.forbidden);
+	*list = r.list;
+	return reply;
+}
+
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size,
 	struct listing **list)
 {
-	struct request r = {.daemon = d, .peer = p, .now = fm_now()};
+	struct request wrong = {0};
 	json_error_t error;
 	json_t *body, *reply;
 
 	*list = NULL;
 	if (has_too_many(text, size))
-		return refuse(&r, -EINVAL, "the request has more than 8192 values",
+		return refuse(&wrong, -EINVAL, "the request has more than 8192 values",
 			"send less in one line");
 	body = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(body)) {
 		json_decref(body);
-		return refuse(&r, -EINVAL, body ? "the request is not an object" : error.text,
+		return refuse(&wrong, -EINVAL, body ? "the request is not an object" : error.text,
 			"send one JSON object a line, such as {\"cmd\":\"ps\"}");
 	}
-	r.body = body;
-	reply = dispatch(&r);
-	audit_request(d, p, body, reply, r.forbidden);
+	reply = command_again(d, p, body, list);
 	json_decref(body);
-	*list = r.list;
 	return reply;
 }

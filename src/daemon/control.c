@@ -4,6 +4,7 @@
  * further request is, and no more of the reply is made than a part: a slow reader costs so much
  * memory, and after a while its connection.
  */
+#include "admission.h"
 #include "base/clock.h"
 #include "trace.h"
 #include "turns.h"
@@ -19,6 +20,7 @@
 static void control_free(struct control *c)
 {
 	turns_end(c);
+	admission_abandon(c->daemon, c);
 	sd_event_source_disable_unref(c->slow);
 	fm_list_del(&c->link);
 	if (c->recorded)
@@ -115,8 +117,12 @@ static int reply(struct control *c, json_t *object)
 static int answer_one(struct control *c, const char *end)
 {
 	size_t used = (size_t)(end - c->in) + 1;
-	int rc = reply(c, command_run(c->daemon, &c->peer, c->in, used - 1, &c->list));
+	json_t *object = command_run(c->daemon, &c->peer, c->in, used - 1, &c->list);
+	int rc = 0;
 
+	c->waits = !object && admission_adopt(c->daemon, c);
+	if (!c->waits)
+		rc = reply(c, object);
 	c->in_len -= used;
 	memmove(c->in, c->in + used, c->in_len);
 	if (!c->in_len) {
@@ -186,6 +192,8 @@ static void go_on(struct control *c, int rc)
 {
 	if (rc >= 0)
 		rc = charge(c);
+	if (rc >= 0 && c->waits)
+		return;
 	if (rc >= 0 && c->out.len)
 		rc = turns_watch(c, EPOLLOUT);
 	else if (rc >= 0 && (c->list || line_end(c)))
@@ -204,6 +212,13 @@ void control_io(struct control *c)
 void control_step(struct control *c)
 {
 	go_on(c, c->list ? reply(c, NULL) : answer_one(c, line_end(c)));
+}
+
+void control_answer(struct control *c, json_t *object, struct listing *list)
+{
+	c->waits = false;
+	c->list = list;
+	go_on(c, reply(c, object));
 }
 
 void control_settings(struct daemon *d)

@@ -164,6 +164,8 @@ void audit_flush(struct daemon *d);
 struct listing;
 json_t *command_run(struct daemon *d, const struct peer *p, const char *text, size_t size,
 	struct listing **list);
+/* The same of one that has been parsed. NULL also: the reply comes later (admission_adopt()). */
+json_t *command_again(struct daemon *d, const struct peer *p, json_t *body, struct listing **list);
 const char *command_code(int code); /* "EPERM" for -EPERM */
 
 /* metrics.c: for those who collect numbers, a page at a time. NULL: err. */

@@ -22,6 +22,7 @@ struct control {
 	struct daemon *daemon;
 	struct asker *user;
 	int fd;
+	bool waits;    /* for control_answer(), and for nothing else */
 	bool recorded; /* somebody else has the connection, by another descriptor */
 	sd_event_source *slow;
 	struct peer peer;
@@ -45,3 +46,4 @@ void turns_end(struct control *c); /* neither any more */
 /* control.c. Each may free the connection. */
 void control_io(struct control *c);
 void control_step(struct control *c);
+void control_answer(struct control *c, json_t *object, struct listing *list);

@@ -56,6 +56,14 @@ def ask(f, *requests):
             return got
 
 
+def crowded(f, n):
+    """n tasks of this process, and the reply to the last request."""
+    for i in range(0, n, 50):
+        (reply,) = ask(f, {"cmd": "admit", "for": os.getpid(), "tasks": [
+            request(f"t{k}", 10**9 + k, 100000, group=f"g{k}", priority=k % 200) for k in range(i, i + 50)]})
+        check(reply.get("admitted"), reply)
+
+
 def request(name, period_ns=20000000, gpu_ns=5000000, **more):
     return {"name": name, "period_ns": period_ns, "segments": [{"gpu_ns": gpu_ns}], **more}
 
@@ -447,8 +455,50 @@ def rights(stack):
     check(reply["ok"], reply)
 
 
+def many_tasks(stack):
+    """A decision about a thousand is a thread's: the answer is the same, tasks may leave and connections close meanwhile."""
+    f = Fermata(stack, "[admission]\nepsilon_us = 10\ntasks = 0\n")
+    crowded(f, 1000)
+    check(len(tasks(f)) == 1000 and all(t["slack_ns"] >= 0 for t in tasks(f).values()), "bounds beyond deadlines")
+    late = request("late", 10**9, 2 * 10**8, group="late", priority=0, deadline_ns=3 * 10**8)
+    (refused,) = ask(f, {"cmd": "admit", "for": os.getpid(), "tasks": [{**late, "segments": [{"gpu_ns": 299000000}]}]})
+    check(refused["ok"] and not refused["admitted"] and refused["misses"], refused)
+
+    def all_at_once(n):
+        connections = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(n)]
+        for i, s in enumerate(connections):
+            s.settimeout(PATIENCE)
+            s.connect(os.path.join(f.dir, "control.sock"))
+            one = request(f"more{i}", 2 * 10**9, 1000, group=f"more{i}")
+            s.sendall(json.dumps({"cmd": "admit", "for": os.getpid(), "try": True, "tasks": [one]}).encode() + b'\n{"cmd":"version"}\n')
+        return connections
+
+    for s in all_at_once(6)[:3]:
+        s.close()
+
+    def answered():
+        n = 0
+        for s in all_at_once(4):
+            with s.makefile("r") as replies:
+                reply, version = json.loads(replies.readline()), json.loads(replies.readline())
+                check(reply.get("admitted") or reply["error"]["code"] == "EAGAIN", reply)
+                check(version["version"], "the next request is not answered")
+                n += reply["ok"]
+        return n
+
+    eventually("one of them is answered", answered)
+    waiting = all_at_once(1)[0]
+    ask(f, *({"cmd": "unadmit", "task": f"t{i}"} for i in range(20)))
+    with waiting.makefile("r") as replies:
+        reply = json.loads(replies.readline())
+        check(reply.get("admitted") or reply["error"]["code"] == "EAGAIN", reply)
+    check(len(tasks(f)) == 980, f"{len(tasks(f))} tasks")
+    all_at_once(1)
+    f.stop()  # in the middle of a decision, maybe
+
+
 if __name__ == "__main__":
-    main(refused_until_the_process_ends, all_or_none, an_end_that_was_asked_for, for_another_process,
+    main(many_tasks, refused_until_the_process_ends, all_or_none, an_end_that_was_asked_for, for_another_process,
          groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, leaving_gives_no_budget,
          overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
