@@ -30,10 +30,14 @@ def copies(stack, n):
     return [USUAL] + [shutil.copy(loader(), os.path.join(place, f"libOther{i}.so")) for i in range(1, n)]
 
 
+def leaky(env):
+    """The program leaves things behind, and so does a loader that is closed."""
+    return {**env, "ASAN_OPTIONS": f"{env.get('ASAN_OPTIONS', '')}:detect_leaks=0"}
+
+
 def right(fermata, level, how, *loaders, governed=True):
     before = fermata.stats()["governed"]
-    env = {**fermata.env, "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"}  # the program's own
-    r = subprocess.run(fermata.run_argv([program("opencl_loaders"), how, *loaders], "--level", level), env=env,
+    r = subprocess.run(fermata.run_argv([program("opencl_loaders"), how, *loaders], "--level", level), env=leaky(fermata.env),
                        capture_output=True, text=True, timeout=PATIENCE * 2)
     check(r.returncode == 0 and r.stdout == "right\n",
           f"{how} at level {level} ended with status {r.returncode}: {r.stdout}{r.stderr}")
@@ -77,8 +81,8 @@ def look_ups(stack):
     """Each loader says of extensions what it says natively."""
     fermata = Fermata(stack)
     argv = [program("opencl_loaders"), "ask", *copies(stack, 3)]
-    native = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
-    ours = subprocess.run(fermata.run_argv(argv), env=fermata.env, capture_output=True, text=True, timeout=PATIENCE,
+    native = subprocess.run(argv, env=leaky(os.environ), capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    ours = subprocess.run(fermata.run_argv(argv), env=leaky(fermata.env), capture_output=True, text=True, timeout=PATIENCE,
                           check=True).stdout
     check("1" in native and native == ours, f"instead of {native}: {ours}")
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources that are kept by their binaries: found for these and this driver alone, whole, or not. */
-#include "shim/opencl/objects.h"
-#include "base/cleanup.h"
-#include "cache/cache.h"
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "cache/cache.h"
+#include "shim/opencl/objects.h"
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define DEVICE(i) ((cl_device_id)(uintptr_t)(16 + (i)))
 
@@ -93,7 +96,8 @@ static int clean(void **state)
 
 static void keep(const char *source, const char *options, const char *one, const char *two)
 {
-	unsigned char *binaries[] = {(unsigned char *)(uintptr_t)one, (unsigned char *)(uintptr_t)two};
+	unsigned char *binaries[] = {
+		(unsigned char *)(uintptr_t)one, (unsigned char *)(uintptr_t)two};
 	struct fm_shim_program p = {.source = (char *)(uintptr_t)source,
 		.options = (char *)(uintptr_t)options,
 		.len = strlen(source),
@@ -203,8 +207,9 @@ static void nonsense(void **state)
 	static const struct {
 		uint64_t options, source;
 		char rest[8];
-	} files[] = {{0, 0, ""}, {4, 5, "-Da-text"}, {4, 3, "-Da-text"}, {UINT64_MAX, 9, "-Da-text"},
-		{9, UINT64_MAX, "-Da-text"}, {8, 0, "-Da-text"}, {4, 4, "-\0a-text"}};
+	} files[] = {{0, 0, ""}, {4, 5, "-Da-text"}, {4, 3, "-Da-text"},
+		{UINT64_MAX, 9, "-Da-text"}, {9, UINT64_MAX, "-Da-text"}, {8, 0, "-Da-text"},
+		{4, 4, "-\0a-text"}};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		keep("text", "", "1", NULL);
