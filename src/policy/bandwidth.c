@@ -41,8 +41,7 @@ struct bw_user {
 	struct fm_heap spent;         /* class 3, by virtual time */
 	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready of classes 2 and 3 */
 	unsigned ready[BW_SPENT + 1]; /* groups in each class */
-	uint64_t vtime;
-	int64_t reserved_sum; /* percent */
+	int64_t reserved_sum;         /* percent */
 };
 
 struct bw {
@@ -144,9 +143,9 @@ static void place_user(struct bw *bw, struct bw_user *u)
 	bool there = waits || u->ready[BW_RESERVED];
 
 	if (there && !fm_heap_has(&u->there))
-		u->vtime = FM_MAX(u->vtime, bw->least);
-	set_place(&bw->there, &u->there, u->vtime, there);
-	set_place(&bw->waiting, &u->waits, u->vtime, waits);
+		u->user.vtime = FM_MAX(u->user.vtime, bw->least);
+	set_place(&bw->there, &u->there, u->user.vtime, there);
+	set_place(&bw->waiting, &u->waits, u->user.vtime, waits);
 	advance_users(bw);
 }
 
@@ -231,21 +230,13 @@ static void bw_fini(void *self)
 	fm_heap_fini(&bw->refills);
 	fm_heap_fini(&bw->there);
 	fm_heap_fini(&bw->waiting);
-}
-
-static void user_put(struct bw *bw, struct bw_user *u)
-{
-	if (!fm_users_put(&bw->known, &u->user))
-		return;
-	fm_heap_fini(&u->free);
-	fm_heap_fini(&u->spent);
-	free(u);
+	fm_users_fini(&bw->known);
 }
 
 /* Room in every heap, so that no push can fail. */
 static int reserve(struct bw *bw, struct bw_user *u)
 {
-	size_t n = bw->joined + 1, own = u->user.joined + 1, users = bw->known.n;
+	size_t n = bw->joined + 1, own = u->user.joined + 1, users = bw->known.n + 1;
 
 	if (fm_heap_reserve(&bw->reserved, n) || fm_heap_reserve(&bw->refills, n) ||
 		fm_heap_reserve(&bw->there, users) || fm_heap_reserve(&bw->waiting, users) ||
@@ -254,20 +245,28 @@ static int reserve(struct bw *bw, struct bw_user *u)
 	return 0;
 }
 
+static void release(struct bw_user *u)
+{
+	fm_heap_fini(&u->free);
+	fm_heap_fini(&u->spent);
+}
+
 static int bw_join(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
 	struct bw_ent *be = e->priv;
-	struct bw_user *u = fm_users_get(&bw->known, e->user, sizeof(*u));
+	struct bw_user *u = fm_users_find(&bw->known, e->user, sizeof(*u), bw->least);
 
 	if (!u)
 		return -ENOMEM;
 	if (reserve(bw, u)) {
-		user_put(bw, u);
+		if (!u->user.joined)
+			release(u);
+		fm_users_unfind(&bw->known, &u->user);
 		return -ENOMEM;
 	}
 	bw->joined++;
-	u->user.joined++;
+	fm_users_join(&bw->known, &u->user);
 	be->ent = e;
 	be->user = u;
 	be->share = fm_ent_hint(e, FM_HINT_SHARE);
@@ -279,11 +278,13 @@ static void bw_leave(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
 	struct bw_ent *be = e->priv;
+	struct bw_user *u = be->user;
 
 	bw->joined--;
-	be->user->user.joined--;
-	be->user->reserved_sum -= be->share;
-	user_put(bw, be->user);
+	u->reserved_sum -= be->share;
+	if (fm_users_is_last(&u->user))
+		release(u);
+	fm_users_leave(&bw->known, &u->user, bw->least);
 }
 
 static void place(struct bw *bw, struct bw_ent *be, uint64_t now)
@@ -330,7 +331,7 @@ static void forgo_turn(struct bw *bw, struct bw_ent *on, const struct bw_ent *in
 	struct bw_user *u = on->user;
 
 	if (u != instead->user) {
-		u->vtime = forgo(&bw->waiting, &u->waits);
+		u->user.vtime = forgo(&bw->waiting, &u->waits);
 		place_user(bw, u);
 	} else if (on->class == instead->class) {
 		on->vtime = forgo(heap_of(bw, u, on->class), &on->node);
@@ -366,7 +367,7 @@ static void bw_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 {
 	struct bw_ent *be = e->priv;
 
-	be->user->vtime = fm_add_sat(be->user->vtime, ns);
+	be->user->user.vtime = fm_add_sat(be->user->user.vtime, ns);
 	place_user(self, be->user);
 	if (be->share > 0 && (be->billed == BW_RESERVED || ((struct bw *)self)->capped))
 		charge_budget(self, be, ns);

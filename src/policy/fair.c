@@ -187,31 +187,26 @@ static int fair_init(void *self, const int64_t *params)
 
 static void fair_fini(void *self)
 {
-	fm_heap_fini(&((struct fair *)self)->users.ready);
-}
+	struct fair *f = self;
 
-static void user_put(struct fair *f, struct fair_user *u)
-{
-	if (!fm_users_put(&f->known, &u->user))
-		return;
-	fm_heap_fini(&u->groups.ready);
-	free(u);
+	fm_heap_fini(&f->users.ready);
+	fm_users_fini(&f->known);
 }
 
 static int fair_join(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct fair *f = self;
 	struct fair_ent *fe = e->priv;
-	struct fair_user *u = fm_users_get(&f->known, e->user, sizeof(*u));
+	struct fair_user *u = fm_users_find(&f->known, e->user, sizeof(*u), f->users.least);
 
 	if (!u)
 		return -ENOMEM;
-	if (fm_heap_reserve(&f->users.ready, f->known.n) ||
+	if (fm_heap_reserve(&f->users.ready, f->known.n + 1) ||
 		fm_heap_reserve(&u->groups.ready, u->user.joined + 1)) {
-		user_put(f, u);
+		fm_users_unfind(&f->known, &u->user);
 		return -ENOMEM;
 	}
-	u->user.joined++;
+	fm_users_join(&f->known, &u->user);
 	fe->ent = e;
 	fe->user = u;
 	read_latency(f, fe);
@@ -221,9 +216,12 @@ static int fair_join(void *self, struct fm_ent *e, uint64_t now)
 static void fair_leave(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct fair_user *u = ((struct fair_ent *)e->priv)->user;
+	struct fair *f = self;
 
-	u->user.joined--;
-	user_put(self, u);
+	u->user.vtime = u->node.vtime;
+	if (fm_users_is_last(&u->user))
+		fm_heap_fini(&u->groups.ready);
+	fm_users_leave(&f->known, &u->user, f->users.least);
 }
 
 /* Is it, which has just come back, so far behind the one whose turn it is? Of another user, the

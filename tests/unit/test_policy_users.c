@@ -222,6 +222,38 @@ static void a_capped_user_holds_nobody_back(void **state)
 	fm_sched_free(m.s);
 }
 
+/* To end a program that has had too much, and to start it again, is no way out. */
+static void a_debt_outlives_the_programs(void **state)
+{
+	for (size_t p = 0; p < FM_ARRAY_LEN(both); p++) {
+		struct client *cheat, *other;
+		struct model m;
+		uint64_t served = 0;
+
+		by_user(&m, both[p], NULL, 0);
+		other = busy(&m, 1001, 1);
+		cheat = busy(&m, 1000, 1);
+		cheat->late = 50 * FM_MS; /* it has ten times a turn */
+		for (int i = 0; i < 400000; i++) {
+			model_step(&m);
+			if (cheat->served <= served || cheat->on)
+				continue;
+			served = cheat->served;
+			fm_sched_group_del(m.s, cheat->g, m.now);
+			assert_int_equal(fm_sched_group_add(m.s, &cheat->g), 0);
+			fm_sched_label(cheat->g, 1000, "again");
+			cheat->bell_ready = cheat->bell_idle = false;
+			assert_int_equal(
+				fm_sched_ent_add(m.s, &cheat->e, cheat->g, m.d[0], cheat, m.now),
+				0);
+			fm_sched_ready(m.s, cheat->e, m.now, m.now);
+		}
+		assert_near(model_share(&m, other, FM_S, 0), 50, POINTS);
+		assert_near(model_share(&m, cheat, FM_S, 0), 50, POINTS);
+		fm_sched_free(m.s);
+	}
+}
+
 /* As a reload of the settings does it. */
 static void it_changes_while_they_run(void **state)
 {
@@ -294,6 +326,7 @@ int main(void)
 		cmocka_unit_test(a_share_is_of_the_users_part),
 		cmocka_unit_test(shares_of_a_crowd_stay_in_its_part),
 		cmocka_unit_test(a_capped_user_holds_nobody_back),
+		cmocka_unit_test(a_debt_outlives_the_programs),
 		cmocka_unit_test(it_changes_while_they_run),
 		cmocka_unit_test(shares_of_busy_users_are_equal),
 	};
