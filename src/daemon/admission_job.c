@@ -5,9 +5,9 @@
  * request is run once more, and finds the decision there.
  */
 #include "admission_internal.h"
+#include "asks.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "turns.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -156,8 +156,7 @@ static int slowly(struct daemon *d, const struct fm_admit_spec *spec,
 	const struct admission_request *r, const struct job *last, struct fm_err *err)
 {
 	struct fm_admit_question *q;
-	int rc = fm_admit_prepare(
-		d->admission->admit, spec, r->n, r->reassign, false, &q, err);
+	int rc = fm_admit_prepare(d->admission->admit, spec, r->n, r->reassign, false, &q, err);
 
 	if (rc)
 		return rc;
@@ -184,9 +183,9 @@ int admission_decide(struct daemon *d, const struct fm_admit_spec *spec,
 	rc = quickly(d, spec, r, at, answer, err);
 	if (rc != -EINPROGRESS)
 		return rc;
-	if (!d->turns) /* there is no loop that goes on meanwhile */
-		return fm_admit_ask(a->admit, spec, r->n, r->reassign, r->keep, at, answer,
-			fm_now(), err);
+	if (!d->asks) /* there is no loop that goes on meanwhile */
+		return fm_admit_ask(
+			a->admit, spec, r->n, r->reassign, r->keep, at, answer, fm_now(), err);
 	if (j || (fm_now() < a->rest_until && !r->peer->steers))
 		return busy(err);
 	return slowly(d, spec, r, NULL, err);

@@ -5,9 +5,9 @@
  * memory, and after a while its connection.
  */
 #include "admission.h"
+#include "asks.h"
 #include "base/clock.h"
 #include "trace.h"
-#include "turns.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,14 +19,14 @@
 
 static void control_free(struct control *c)
 {
-	turns_end(c);
+	asks_end(c);
 	admission_abandon(c->daemon, c);
 	sd_event_source_disable_unref(c->slow);
 	fm_list_del(&c->link);
 	if (c->recorded)
 		close(c->fd);
 	else
-		close_socket_aside(c->fd);
+		close_socket_aside_of(c->user->books, c->fd);
 	free(c->in);
 	text_free(&c->out);
 	listing_free(c->list);
@@ -195,11 +195,11 @@ static void go_on(struct control *c, int rc)
 	if (rc >= 0 && c->waits)
 		return;
 	if (rc >= 0 && c->out.len)
-		rc = turns_watch(c, EPOLLOUT);
+		rc = asks_watch(c, EPOLLOUT);
 	else if (rc >= 0 && (c->list || line_end(c)))
-		turns_ready(c);
+		asks_ready(c);
 	else if (rc >= 0)
-		rc = turns_watch(c, EPOLLIN);
+		rc = asks_watch(c, EPOLLIN);
 	if (rc < 0)
 		control_free(c);
 }
@@ -238,6 +238,17 @@ static bool take_place(struct control *c)
 	return true;
 }
 
+static void turn_away(struct control *c, int fd)
+{
+	if (c && c->user) {
+		close_socket_aside_of(c->user->books, fd);
+		asker_put(c->user);
+	} else {
+		close_socket_aside(fd);
+	}
+	free(c);
+}
+
 /* Without memory, or beyond what the user may have, it is closed. */
 void control_accept(struct daemon *d, int fd)
 {
@@ -246,13 +257,8 @@ void control_accept(struct daemon *d, int fd)
 
 	if (c && !peer_of(d, fd, &c->peer))
 		c->user = asker_get(d, c->peer.uid);
-	if (c && c->user && !take_place(c)) {
-		asker_put(c->user);
-		c->user = NULL;
-	}
-	if (!c || !c->user) {
-		free(c);
-		close_socket_aside(fd);
+	if (!c || !c->user || !take_place(c)) {
+		turn_away(c, fd);
 		return;
 	}
 	c->daemon = d;
@@ -261,6 +267,6 @@ void control_accept(struct daemon *d, int fd)
 	fm_list_add_tail(&d->controls, &c->link);
 	if (!c->peer.steers)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	if (turns_watch(c, EPOLLIN))
+	if (asks_watch(c, EPOLLIN))
 		control_free(c);
 }

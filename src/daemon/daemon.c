@@ -197,7 +197,7 @@ static int watch_all(struct daemon *d)
 	if (rc >= 0)
 		rc = listen_watch(d);
 	if (rc >= 0)
-		rc = turns_new(d);
+		rc = asks_new(d);
 	if (rc >= 0)
 		rc = sd_event_set_watchdog(d->event, true);
 	return rc;
@@ -312,7 +312,7 @@ int daemon_loop(struct daemon *d)
 		if (d->config.busy_poll_ns)
 			last = fm_now();
 		daemon_run(d);
-		turns_check(d);
+		asks_check(d);
 		note_loop(d);
 	}
 	sd_notify(0, "STOPPING=1");
@@ -333,7 +333,7 @@ void daemon_free(struct daemon *d)
 	turn_close(d);
 	lives_close(d);
 	control_free_all(d);
-	turns_free(d);
+	asks_free(d);
 	trace_free(d);
 	peer_limits_free(d->limits);
 	d->limits = NULL;

@@ -89,7 +89,7 @@ struct daemon {
 	struct tracing *tracing; /* trace.h */
 
 	struct fm_list sessions, controls;
-	struct turns *turns;  /* turns.h */
+	struct asks *asks;    /* asks.h */
 	struct fm_list pages; /* strict.h */
 	unsigned n_sessions, n_pages;
 	struct {
@@ -128,11 +128,11 @@ void control_settings(struct daemon *d);
 void control_accept(struct daemon *d, int fd);
 void control_free_all(struct daemon *d);
 
-/* turns.c: after the listeners are watched; after each turn of the loop. */
+/* asks.c: after the listeners are watched; after each turn of the loop. */
 #define PRIORITY_CONTROL (SD_EVENT_PRIORITY_NORMAL + 10)
-int turns_new(struct daemon *d);
-void turns_check(struct daemon *d);
-void turns_free(struct daemon *d);
+int asks_new(struct daemon *d);
+void asks_check(struct daemon *d);
+void asks_free(struct daemon *d);
 
 /* access.c */
 int peer_of(struct daemon *d, int fd, struct peer *p);

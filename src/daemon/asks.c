@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "turns.h"
+#include "asks.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PRIORITY_LATE  (SD_EVENT_PRIORITY_NORMAL - 2)
 #define LATE           (5 * FM_MS) /* so long others may come first */
 #define EVENTS_AT_ONCE 16
 
-struct turns {
+struct asks {
 	struct daemon *daemon;
 	sd_event_source *io, *work, *budget;
 	int epoll;
@@ -20,20 +19,11 @@ struct turns {
 	bool late;
 };
 
-/* What the loop's own thread has used: not what others on the machine have. */
-static uint64_t used_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * FM_S + (uint64_t)ts.tv_nsec;
-}
-
 struct asker *asker_get(struct daemon *d, uid_t uid)
 {
 	struct asker *u;
 
-	fm_list_each (u, &d->turns->users, link)
+	fm_list_each (u, &d->asks->users, link)
 		if (u->books->uid == uid) {
 			u->controls++;
 			return u;
@@ -45,7 +35,7 @@ struct asker *asker_get(struct daemon *d, uid_t uid)
 	u->controls = 1;
 	fm_list_init(&u->in_turn);
 	fm_list_init(&u->ready);
-	fm_list_add_tail(&d->turns->users, &u->link);
+	fm_list_add_tail(&d->asks->users, &u->link);
 	return u;
 }
 
@@ -68,7 +58,7 @@ static uint64_t debt(const struct asker *u, uint64_t now)
 }
 
 /* Now, when a budget is there again, or not before somebody asks. */
-static void plan(struct turns *t)
+static void plan(struct asks *t)
 {
 	uint64_t now = fm_now(), least = FM_NEVER;
 	struct asker *u;
@@ -90,9 +80,9 @@ static int on_budget(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-void turns_ready(struct control *c)
+void asks_ready(struct control *c)
 {
-	struct turns *t = c->daemon->turns;
+	struct asks *t = c->daemon->asks;
 	struct asker *u = c->user;
 
 	if (fm_list_empty(&u->ready))
@@ -110,7 +100,7 @@ static void unready(struct control *c)
 
 static int on_work(sd_event_source *source, void *arg)
 {
-	struct turns *t = arg;
+	struct asks *t = arg;
 	uint64_t now = fm_now(), before;
 	struct quota_user *books;
 	struct control *c;
@@ -126,9 +116,9 @@ static int on_work(sd_event_source *source, void *arg)
 		c = fm_list_first(&u->ready, struct control, in_ready);
 		unready(c);
 		books = u->books; /* stay at least until others are asked for */
-		before = used_ns();
+		before = fm_thread_time();
 		control_step(c);
-		quota_spend(books, QUOTA_REPLIES, used_ns() - before, now);
+		quota_spend(books, QUOTA_REPLIES, fm_thread_time() - before, now);
 	}
 	plan(t);
 	return 0;
@@ -138,7 +128,7 @@ static int on_work(sd_event_source *source, void *arg)
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
-	struct turns *t = arg;
+	struct asks *t = arg;
 	int n = epoll_wait(fd, events, EVENTS_AT_ONCE, 0);
 
 	t->waits_since = 0;
@@ -148,10 +138,10 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 }
 
 /* Once, so that who has to wait for its turn does not wake the loop meanwhile. */
-int turns_watch(struct control *c, uint32_t events)
+int asks_watch(struct control *c, uint32_t events)
 {
 	struct epoll_event e = {.events = events | EPOLLONESHOT, .data.ptr = c};
-	int epoll = c->daemon->turns->epoll;
+	int epoll = c->daemon->asks->epoll;
 
 	if (!epoll_ctl(epoll, EPOLL_CTL_MOD, c->fd, &e))
 		return 0;
@@ -159,15 +149,15 @@ int turns_watch(struct control *c, uint32_t events)
 }
 
 /* The descriptor is not the only one of its socket, maybe: that a close ends it is not certain. */
-void turns_end(struct control *c)
+void asks_end(struct control *c)
 {
-	epoll_ctl(c->daemon->turns->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+	epoll_ctl(c->daemon->asks->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	unready(c);
 }
 
 /* Requests are heard of before the next step is made: of equal sources the one that never rests
  * would come first. */
-static void set_priority(struct turns *t, int64_t priority)
+static void set_priority(struct asks *t, int64_t priority)
 {
 	sd_event_source_set_priority(t->io, priority);
 	sd_event_source_set_priority(t->work, priority + 1);
@@ -175,9 +165,9 @@ static void set_priority(struct turns *t, int64_t priority)
 }
 
 /* Clients without end must not keep people from steering. */
-void turns_check(struct daemon *d)
+void asks_check(struct daemon *d)
 {
-	struct turns *t = d->turns;
+	struct asks *t = d->asks;
 	bool waits = sd_event_source_get_pending(t->io) > 0 ||
 		     sd_event_source_get_pending(t->work) > 0 ||
 		     sd_event_source_get_pending(d->control.io) > 0;
@@ -195,14 +185,14 @@ void turns_check(struct daemon *d)
 	set_priority(t, late ? PRIORITY_LATE : PRIORITY_CONTROL);
 }
 
-int turns_new(struct daemon *d)
+int asks_new(struct daemon *d)
 {
-	struct turns *t = calloc(1, sizeof(*t));
+	struct asks *t = calloc(1, sizeof(*t));
 	int rc;
 
 	if (!t)
 		return -ENOMEM;
-	d->turns = t;
+	d->asks = t;
 	t->daemon = d;
 	fm_list_init(&t->users);
 	fm_list_init(&t->turn);
@@ -224,9 +214,9 @@ int turns_new(struct daemon *d)
 	return rc;
 }
 
-void turns_free(struct daemon *d)
+void asks_free(struct daemon *d)
 {
-	struct turns *t = d->turns;
+	struct asks *t = d->asks;
 
 	if (!t)
 		return;
@@ -236,5 +226,5 @@ void turns_free(struct daemon *d)
 	if (t->epoll >= 0)
 		close(t->epoll);
 	free(t);
-	d->turns = NULL;
+	d->asks = NULL;
 }

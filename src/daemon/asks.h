@@ -34,14 +34,14 @@ struct control {
 	size_t charged;       /* bytes in the user's books */
 };
 
-/* turns.c. NULL: out of memory. */
+/* asks.c. NULL: out of memory. */
 struct asker *asker_get(struct daemon *d, uid_t uid);
 void asker_put(struct asker *u);
 /* Exactly one of these for each connection, each time that it was called: control_io() when the
  * socket has one of these events; control_step() when it is its turn. */
-int turns_watch(struct control *c, uint32_t events);
-void turns_ready(struct control *c);
-void turns_end(struct control *c); /* neither any more */
+int asks_watch(struct control *c, uint32_t events);
+void asks_ready(struct control *c);
+void asks_end(struct control *c); /* neither any more */
 
 /* control.c. Each may free the connection. */
 void control_io(struct control *c);
