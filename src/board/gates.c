@@ -52,7 +52,8 @@ int fm_gates_create(struct fm_gates **gates, int *fd, pid_t pid)
 
 	if (mem < 0)
 		return -errno;
-	if (fchmod(mem, 0600) || ftruncate(mem, sizeof(*g)))
+	/* All of it is there from the start: a page for which there is no memory is a signal. */
+	if (fchmod(mem, 0600) || ftruncate(mem, sizeof(*g)) || fallocate(mem, 0, 0, sizeof(*g)))
 		return -errno;
 	if (fcntl(mem, F_ADD_SEALS, SEALS_NEEDED | F_SEAL_SEAL))
 		return -errno;

@@ -35,7 +35,7 @@
 
 /* Of what a peer has sent, read before the end: what is left there would reset the connection, and
  * the peer would not read why it is closed. */
-#define UNREAD 64
+#define UNREAD 16
 
 struct item {
 	int fd;

@@ -2,6 +2,7 @@
 #include "daemon.h"
 #include "admission.h"
 #include "base/clock.h"
+#include "bus.h"
 #include "strict.h"
 #include "trace.h"
 #include "turn.h"
@@ -158,6 +159,10 @@ static void daemon_run(struct daemon *d)
 {
 	uint64_t next = fm_bridge_run(d->bridge, fm_now());
 
+	if (bus_lost()) {
+		session_end_lost(d);
+		next = fm_bridge_run(d->bridge, fm_now());
+	}
 	if (daemon_drop_plugin(d))
 		next = fm_bridge_run(d->bridge, fm_now());
 	if (admission_next(d) <= fm_now()) {
@@ -200,6 +205,7 @@ static int watch_all(struct daemon *d)
 		rc = asks_new(d);
 	if (rc >= 0)
 		rc = sd_event_set_watchdog(d->event, true);
+	bus_guard(d);
 	return rc;
 }
 
@@ -341,4 +347,5 @@ void daemon_free(struct daemon *d)
 	listen_close(d);
 	quota_free(&d->quota);
 	d->event = sd_event_unref(d->event);
+	bus_unguard();
 }

@@ -2,6 +2,7 @@
 /* A session is one client: its socket, its board, and a watch on its life. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "bus.h"
 #include "strict.h"
 #include "trace.h"
 #include "turn.h"
@@ -33,6 +34,7 @@ struct session {
 	bool refuses_fds;          /* the kernel lets none in any more, */
 	bool plain;                /* and none are there from before */
 	bool more;                 /* the last batch was not all there is */
+	bool lost;                 /* its board is, bus.h */
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
@@ -431,6 +433,32 @@ enum turn_result session_serve(struct turn_entry *e)
 void session_died(void *session)
 {
 	session_end(session, true);
+}
+
+void *session_board_lost(struct daemon *d, const void *at)
+{
+	struct session *s;
+
+	fm_list_each (s, &d->sessions, link) {
+		const char *board = (const char *)s->board;
+
+		if (!board || (const char *)at < board ||
+			(const char *)at >= board + sizeof(*s->board))
+			continue;
+		s->lost = true;
+		return s->board;
+	}
+	return NULL;
+}
+
+void session_end_lost(struct daemon *d)
+{
+	struct session *s, *next;
+
+	fm_list_each_safe (s, next, &d->sessions, link)
+		if (s->lost)
+			drop(s, &(struct fm_err){.code = -EFAULT,
+					.text = "there is no memory for its board"});
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)

@@ -250,15 +250,15 @@ static _Noreturn void run_honest(const char *key)
 /* Its pages are freed by whoever closes it last. */
 static int run_memfd(unsigned mib, bool joined)
 {
+	int sock, fd = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct fm_board *board;
-	int sock = joined ? join(&board) : dial();
-	int fd = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	union fm_msg bell;
 	size_t size = fm_msg_init(&bell, FM_MSG_BELL);
 
 	if (fd < 0 || fallocate(fd, 0, 0, (off_t)mib << 20))
 		die("memfd");
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	sock = joined ? join(&board) : dial();
 	puts("filled");
 	fflush(stdout);
 	if (getchar() == EOF)
@@ -279,8 +279,7 @@ static int reluctant(void)
 {
 	int listening = socket(AF_INET, SOCK_STREAM, 0), s = socket(AF_INET, SOCK_STREAM, 0);
 	struct linger linger = {.l_onoff = 1, .l_linger = 600};
-	struct sockaddr_in sa = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(sa);
 	static char junk[65536];
 

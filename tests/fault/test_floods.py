@@ -182,10 +182,7 @@ def result(p):
     return [float(v) for v in p.lines[-2].split()]
 
 
-def deaths(stack):
-    m = Machine(stack)
-    argv = ("deaths", size(300, 6000), size(100, 300))
-    seconds = size(1, 4)
+def beside_deaths(m, argv, seconds):
     with contextlib.ExitStack() as inner:
         p, lasted = joins_beside(m, elsewhere(inner, *argv)[1], seconds)
         say(f"joins beside {argv} at another daemon", lasted_s=lasted)
@@ -195,7 +192,14 @@ def deaths(stack):
     beside = result(p)
     say(f"{argv}", lasted_s=lasted, gone_ms=1000 * took, join_p50_elsewhere_us=alone[0], join_p50_us=beside[0],
         join_p99_elsewhere_us=alone[1], join_p99_us=beside[1], join_max_us=beside[2], joins=beside[3])
-    check(beside[1] <= max(1e5, 10 * alone[1]), f"joins took {beside[1]:.0f} us")
+    return beside[1] <= max(1e5, 3 * alone[1])
+
+
+def deaths(stack):
+    m = Machine(stack)
+    argv = ("deaths", size(300, 6000), size(100, 300))
+    # Whatever else the machine does at one moment.
+    check(any(beside_deaths(m, argv, size(1, 4)) for _ in range(5)), "whoever joins has to wait each time")
 
 
 def beside_bells(stack, m, argv, seconds):
@@ -235,9 +239,14 @@ def large_memory(stack):
         before = m.fds()
         enemy = m.flood(ENEMY, "memfd", mib, *joined)
         enemy.line("filled")
-        used, begin = m.loop_ms(), time.monotonic()
+        os.kill(m.daemon.pid, signal.SIGSTOP)  # else the last to close it may be the enemy itself
         enemy.tell("")
         enemy.line("sent")
+        os.kill(m.daemon.pid, signal.SIGCONT)
+        used, begin = m.loop_ms(), time.monotonic()
+        if not joined:
+            m.says("HELLO came without a sound board")
+        m.ask("stats")
         enemy.close()
         eventually("the daemon closes it", lambda: m.fds() <= before)
         loop = m.loop_ms() - used
@@ -245,7 +254,22 @@ def large_memory(stack):
         check(loop < 5, f"the loop was at it for {loop:.1f} ms")
 
 
-CASES = [descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, deaths, bells, large_memory]
+def memory_that_is_not_there(stack):
+    """Of a client's board, when the daemon looks at it: that client's session ends, and no other."""
+    m = Machine(stack, preload="unbacked")
+    honest = m.flood(OTHER, "ring", 5, 2000, "flood:0")
+    eventually("it has joined", lambda: m.groups() == 1)
+    for n in range(1, 4):
+        enemy = m.flood(ENEMY, "bells", 1, 4, "flood:0")
+        enemy.line("joined 1")
+        os.kill(m.daemon.pid, signal.SIGUSR1)
+        m.says("there is no memory for its board", n)
+        enemy.close()
+    check(m.groups() == 1, "others have left, too")
+    check(result(honest)[3] > 10, "the other does not get on")
+
+
+CASES = [memory_that_is_not_there, descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, deaths, bells, large_memory]
 
 if __name__ == "__main__":
     if SANITIZE == "thread":

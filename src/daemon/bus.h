@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A board is its client's memory. Where memory is short (strict overcommit), a page of it that was
+ * never written, or that the client has given back, may not be there when the daemon reads it:
+ * SIGBUS. Then the board is replaced by a page of nobody's, the daemon goes on, and the session is
+ * ended before anything else is done.
+ */
+#pragma once
+#include <stdbool.h>
+
+struct daemon;
+
+void bus_guard(struct daemon *d);
+void bus_unguard(void);
+/* Was a board lost since the last call? */
+bool bus_lost(void);
+
+/* session.c. By the signal handler: of whose board that address is part. NULL: of nobody's. It is
+ * marked as lost. */
+void *session_board_lost(struct daemon *d, const void *at);
+/* End those whose board is lost. */
+void session_end_lost(struct daemon *d);
