@@ -15,7 +15,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, Program, Skip, check, eventually, main, program  # noqa: E402
+from harness import (BUILD, PATIENCE, SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, main,  # noqa: E402
+                     need_cuda_shim, program)
 
 ENEMY, OTHER = 61011, 61012  # nobody has these
 LONG = os.environ.get("FERMATA_TEST_LONG", "") not in ("", "0")
@@ -269,7 +270,35 @@ def memory_that_is_not_there(stack):
     check(result(honest)[3] > 10, "the other does not get on")
 
 
-CASES = [memory_that_is_not_there, descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, deaths, bells, large_memory]
+def under_fire(m, worker):
+    """Bells, deaths and descriptors at once, while it works."""
+    worker.advances(4)
+    enemies = [m.flood(ENEMY, "bells", 20, 4, "flood:0")]
+    enemies[0].line("joined")
+    for argv in (("deaths", size(200, 2000), 100), ("fds", 20, 4, 253), ("fds", 20, 4, 253, "then")):
+        enemies.append(m.flood(ENEMY, *argv))
+    worker.advances(4)
+    for e in enemies[1:]:
+        check(e.wait() == 0, f"{e.argv} failed: {e.lines}")
+    worker.advances(4)
+    enemies[0].close()
+    worker.finish()
+    eventually("all have left", lambda: m.groups() == 0)
+
+
+def opencl_under_fire(stack):
+    m = Machine(stack)
+    under_fire(m, m.worker())
+
+
+def cuda_under_fire(stack):
+    need_cuda_shim()
+    m = Machine(stack)
+    m.env = cuda_env(m.env)
+    under_fire(m, m.cuda_worker())
+
+
+CASES = [opencl_under_fire, cuda_under_fire, memory_that_is_not_there, descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, deaths, bells, large_memory]
 
 if __name__ == "__main__":
     if SANITIZE == "thread":

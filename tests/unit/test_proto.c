@@ -248,6 +248,8 @@ static void send_descriptors(int sock, int fd, size_t n)
 		.msg_controllen = CMSG_SPACE(n * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
 
+	if (!n)
+		mh.msg_controllen = 0;
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(n * sizeof(int));
@@ -283,6 +285,58 @@ static void surplus_descriptors_do_not_leak(void **state)
 	send_descriptors(a, fd, 1);
 	assert_int_equal(fm_msg_recv(b, &in, NULL), sizeof(in.head));
 	assert_int_equal(lowest_free(), before);
+}
+
+/* What is not wanted is not taken, nor is it closed by who looks. */
+static void a_stranger_is_looked_at_first(void **state)
+{
+	FM_CLEAN_FD int a = -1, b = -1, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int s[2], before, got = 7;
+	union fm_msg in;
+
+	pair(s);
+	a = s[0];
+	b = s[1];
+	before = lowest_free();
+	assert_int_equal(fm_msg_take(b, &in, &got), -EAGAIN);
+	assert_int_equal(got, -1);
+	send_descriptors(a, fd, 0);
+	assert_int_equal(fm_msg_take(b, &in, NULL), sizeof(in.head));
+	send_descriptors(a, fd, 1);
+	assert_int_equal(fm_msg_take(b, &in, NULL), -EBADMSG);
+	assert_int_equal(fm_recv_bytes(b, &in, sizeof(in)), -EBADMSG);
+	assert_int_equal(lowest_free(), before);
+	assert_int_equal(fm_msg_take(b, &in, &got), sizeof(in.head)); /* it is still there */
+	assert_int_equal(got, before);
+	close(got);
+	for (size_t n = 2; n <= 16; n++) {
+		send_descriptors(a, fd, n);
+		assert_int_equal(fm_msg_take(b, &in, &got), -EBADMSG);
+		assert_int_equal(got, -1);
+		assert_int_equal(lowest_free(), before);
+		assert_int_equal(fm_msg_recv(b, &in, NULL), sizeof(in.head));
+	}
+	close(a);
+	a = -1;
+	assert_int_equal(fm_msg_take(b, &in, &got), 0);
+}
+
+/* Also in a stream, where one read would go across messages. */
+static void a_descriptor_behind_bytes_is_seen(void **state)
+{
+	FM_CLEAN_FD int a = -1, b = -1, fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	char in[256];
+	int s[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s), 0);
+	a = s[0];
+	b = s[1];
+	assert_int_equal(fm_recv_bytes(b, in, sizeof(in)), -EAGAIN);
+	assert_int_equal(send(a, "12345", 5, 0), 5);
+	assert_int_equal(fm_recv_bytes(b, in, sizeof(in)), 5);
+	assert_int_equal(send(a, "12345", 5, 0), 5);
+	send_descriptors(a, fd, 1);
+	assert_int_equal(fm_recv_bytes(b, in, sizeof(in)), -EBADMSG);
 }
 
 static void a_full_socket_and_a_long_packet_do_not_block(void **state)
@@ -384,6 +438,8 @@ int main(void)
 		cmocka_unit_test(greetings_are_checked),
 		cmocka_unit_test(messages_travel_with_their_descriptor),
 		cmocka_unit_test(surplus_descriptors_do_not_leak),
+		cmocka_unit_test(a_stranger_is_looked_at_first),
+		cmocka_unit_test(a_descriptor_behind_bytes_is_seen),
 		cmocka_unit_test(a_full_socket_and_a_long_packet_do_not_block),
 		cmocka_unit_test(sockets_are_looked_for_in_order),
 		cmocka_unit_test(a_runtime_directory_of_others_is_none),

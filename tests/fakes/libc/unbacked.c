@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A machine that has no memory for what was mapped and shared last: at SIGUSR1 that is as if its file
- * had become empty. Preloaded. */
+/* A machine that has no memory for what was mapped and shared last: at SIGUSR1 that is as if its
+ * file had become empty. Preloaded. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
