@@ -60,6 +60,10 @@ static int start_thread(struct job *j)
 	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	pthread_attr_setschedparam(&attr, &other);
 	rc = pthread_create(&j->thread, &attr, decide, j);
+	if (rc == EPERM) { /* a filter of system calls: then as the loop */
+		pthread_attr_setinheritsched(&attr, PTHREAD_INHERIT_SCHED);
+		rc = pthread_create(&j->thread, &attr, decide, j);
+	}
 	pthread_attr_destroy(&attr);
 	return -rc;
 }

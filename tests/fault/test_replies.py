@@ -140,21 +140,24 @@ def hold_queues(d, n=CLIENTS):
     return fn
 
 
-def flood(d, requests, seconds, line=b'{"cmd":"ps"}\n'):
+LARGE = b'{"cmd":"ps"}\n', b'{"cmd":"why","target":"a0"}\n'
+
+
+def flood(d, requests, seconds):
     """On many connections at once, the next request as soon as a reply is there: told are the numbers of replies and of bytes,
     and when the last one came."""
 
     def fn(tell, go):
         sel = selectors.DefaultSelector()
         left = {}
-        for _ in range(CONNECTIONS):
+        for i in range(CONNECTIONS):
             s = d.connect()
-            sel.register(s, selectors.EVENT_READ)
+            sel.register(s, selectors.EVENT_READ, LARGE[i % len(LARGE)])
             left[s] = requests
         go()
         begin, size, replies = time.monotonic(), 0, 0
-        for s in left:
-            s.sendall(line * min(requests, 4))
+        for key in list(sel.get_map().values()):
+            key.fileobj.sendall(key.data * min(requests, 4))
         while left and time.monotonic() - begin < seconds:
             for key, _ in sel.select(1):
                 data = key.fileobj.recv(1 << 18)
@@ -163,7 +166,7 @@ def flood(d, requests, seconds, line=b'{"cmd":"ps"}\n'):
                 replies += ends
                 left[key.fileobj] -= ends
                 if left[key.fileobj] > 0 and ends:
-                    key.fileobj.sendall(line * ends)
+                    key.fileobj.sendall(key.data * ends)
                 if left[key.fileobj] <= 0 or not data:
                     sel.unregister(key.fileobj)
                     del left[key.fileobj]
