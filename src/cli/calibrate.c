@@ -285,9 +285,11 @@ static int measure_scheduled(struct calibrate *x, struct fm_err *err)
 	how.priority = "realtime";
 	rc = rc ? rc : calibrate_start(&sporadic, &how, err);
 	rc = rc ? rc : calibrate_go(&sporadic, GO_WORK, err);
+	if (rc)
+		return rc;
 	let(x, 100);
 	await_notes(sporadic.page, ALONE);
-	rc = rc ? rc : calibrate_go(&sporadic, GO_WAIT, err);
+	rc = calibrate_go(&sporadic, GO_WAIT, err);
 	rc = rc ? rc : calibrate_alone(&x->c, sporadic.page);
 	rc = rc ? rc : calibrate_go(&busy, GO_WORK, err);
 	rc = rc ? rc : calibrate_go(&sporadic, GO_WORK, err);

@@ -5,12 +5,13 @@ analyze takes. How long anything took is not looked at."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, Fermata, check, cuda_env, main, need_cuda_shim, on_terminal  # noqa: E402
+from harness import BUILD, FERMATA, Fermata, check, cuda_env, main, need_cuda_shim, on_terminal  # noqa: E402
 
 TASKS = {"unit": "ms", "tasks": [{"name": "a", "priority": 1, "cpu": 0, "period": 10 ** 7, "deadline": 10 ** 7,
                                   "cpu_time": 1, "segments": [{"total": 2, "misc": 1, "gpu": 1}]}]}
@@ -122,6 +123,18 @@ def nothing_is_left(stack):
     check("no directory can be made" in e and not os.listdir(long), e)
 
 
+def programs_that_do_not_start_are_told(stack):
+    """Without the layer beside it `fermata run` starts nothing."""
+    dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    for name in "bin/fermata", "bin/fermatad", "lib/libfermata.so.0":
+        os.makedirs(os.path.join(dir_, os.path.dirname(name)), exist_ok=True)
+        shutil.copy(os.path.join(BUILD, name), os.path.join(dir_, name))
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
+    r = subprocess.run([os.path.join(dir_, "bin", "fermata"), "calibrate", "--device", "sim", "--seconds", "1"], env=env, text=True,
+                       capture_output=True, timeout=240)
+    check(r.returncode == 1 and "cannot find libfermata-opencl.so" in r.stderr and "ended by itself" in r.stderr, f"{r}")
+
+
 def progress_is_one_line_on_a_terminal(stack):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
     status, out, shown = on_terminal([FERMATA, "calibrate", "--device", "sim", "--seconds", "2"], env=env)
@@ -133,5 +146,5 @@ def progress_is_one_line_on_a_terminal(stack):
 
 
 if __name__ == "__main__":
-    main(progress_is_one_line_on_a_terminal, software_device, opencl, cuda, the_daemon_there, for_people,
+    main(programs_that_do_not_start_are_told, progress_is_one_line_on_a_terminal, software_device, opencl, cuda, the_daemon_there, for_people,
          what_makes_no_sense, nothing_is_left)
