@@ -20,11 +20,17 @@
 
 /* Until 2.33 these were what the header's functions called. They are there still. */
 int __fxstat(int version, int fd, struct stat *st);
+int __lxstat(int version, const char *path, struct stat *st);
 int __fxstatat(int version, int dir, const char *path, struct stat *st, int flags);
 
 HIDDEN int fstat(int fd, struct stat *st)
 {
 	return __fxstat(STAT_VERSION, fd, st);
+}
+
+HIDDEN int lstat(const char *path, struct stat *st)
+{
+	return __lxstat(STAT_VERSION, path, st);
 }
 
 HIDDEN int fstatat(int dir, const char *path, struct stat *st, int flags)

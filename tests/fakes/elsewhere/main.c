@@ -3,6 +3,7 @@
  * `fermata sim`, for a processor whose libraries are not here: FILE DURATION UNTIL SVG TRACE, the
  * summary as CSV to standard output. What it needs of inih is here; JSON and metrics it has not.
  */
+#include "cli/outfile.h"
 #include "cli/simulate.h"
 #include "cli/simulate_metrics.h"
 #include "cli/simulate_out.h"
@@ -60,7 +61,7 @@ void workload_json_free(struct workload_json *j)
 }
 
 int simulate_metrics_open(struct simulate_metrics **out, const struct simulate_names *names,
-	const char *path, struct fm_err *err)
+	struct outfile *to, struct fm_err *err)
 {
 	return fm_err_set(err, -ENOTSUP, "no metrics here");
 }
@@ -77,6 +78,7 @@ int simulate_metrics_close(
 
 static int simulate(struct workload *w, char **argv, struct fm_err *err)
 {
+	OUTFILE_CLEAN struct outfile svg = {0}, trace = {0}, metrics = {0};
 	struct simulate_out *out = NULL;
 	struct fm_sim_result r;
 	uint64_t until;
@@ -84,10 +86,12 @@ static int simulate(struct workload *w, char **argv, struct fm_err *err)
 
 	rc = rc ? rc : workload_time(argv[3], &until, err);
 	rc = rc ? rc : fm_sim_result_init(&r, &w->plan);
-	rc = rc ? rc : simulate_out_open(&out, &w->plan, argv[5], NULL, err);
+	rc = rc ? rc : outfile_open(&svg, argv[4], true, err);
+	rc = rc ? rc : outfile_open(&trace, argv[5], true, err);
+	rc = rc ? rc : simulate_out_open(&out, &w->plan, &trace, &metrics, err);
 	rc = rc ? rc : fm_sim_run(&w->plan, 2, simulate_out_audience(out), NULL, &r, err);
 	rc = rc ? rc : simulate_out_close(out, &r, err);
-	rc = rc ? rc : simulate_svg(&w->plan, w->plan.warmup, until, argv[4], err);
+	rc = rc ? rc : simulate_svg(&w->plan, w->plan.warmup, until, &svg, err);
 	if (!rc)
 		simulate_csv(stdout, &w->plan, &r);
 	return rc;
