@@ -19,7 +19,7 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* A batch; bells in a row count as one. */
+/* A batch; bells in a row count as one message. */
 #define MESSAGES_PER_TURN 16
 #define BELLS_PER_TURN    64
 #define HELLO_US          (5 * 1000 * 1000)
@@ -341,14 +341,11 @@ static bool is_bell(const struct session *s, const union fm_msg *m, long n)
 	       m->head.type == FM_MSG_BELL;
 }
 
-/* However many bells there were: the board says the same to each. */
-static void answer_bells(struct session *s, unsigned bells)
+static void look(struct session *s)
 {
 	struct daemon *d = s->daemon;
 	union fm_msg m;
 
-	if (!bells)
-		return;
 	fm_msg_init(&m, FM_MSG_BELL);
 	fm_bridge_message(d->bridge, s->client, &m, fm_now(), NULL);
 	note_reaction(d);
@@ -388,6 +385,8 @@ static enum turn_result drained(struct session *s)
 	return TURN_DRAINED;
 }
 
+/* The first of several bells in a row is answered at once, the others as one: what the board says
+ * is the same to each. */
 static enum turn_result read_batch(struct session *s)
 {
 	struct quota_user *u = s->turn.user;
@@ -398,9 +397,13 @@ static enum turn_result read_batch(struct session *s)
 		int fd = -1, rc;
 		long n = receive(s, &m, &fd);
 
-		if (is_bell(s, &m, n) && ++bells < BELLS_PER_TURN)
+		if (is_bell(s, &m, n) && bells < BELLS_PER_TURN) {
+			if (!bells++)
+				look(s);
 			continue;
-		answer_bells(s, bells);
+		}
+		if (bells > 1)
+			look(s);
 		bells = 0;
 		i++;
 		if (n == -EAGAIN)

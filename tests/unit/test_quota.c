@@ -25,6 +25,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	for (unsigned i = 0; i < QUOTA_BUCKETS; i++)
+		for (struct quota_user *u = q.bucket[i]; u; u = u->next)
+			for (unsigned k = 0; k < QUOTA_KINDS; k++)
+				u->held[k] = 0;
 	quota_free(&q);
 	return 0;
 }
