@@ -10,6 +10,7 @@
  *   flood DIR honest KEY                 works in the background, until killed
  *   flood DIR memfd MIB [joined]         a board that is too large, and nobody else has
  *   flood DIR linger CLIENTS             a descriptor whose last close waits for long
+ *   flood DIR silent CLIENTS             they connect, and say nothing, until killed
  *   flood DIR join SECONDS PAUSE_US      how long it takes to be let in: "P50 P99 MAX N" in us
  *   flood DIR ring SECONDS PAUSE_US KEY  how long from a bell to an open gate, likewise
  */
@@ -322,6 +323,16 @@ static int run_linger(unsigned clients)
 	return 0;
 }
 
+static _Noreturn void run_silent(unsigned clients)
+{
+	for (unsigned i = 0; i < clients; i++)
+		dial();
+	puts("connected");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 static uint64_t sample[SAMPLES];
 static unsigned n_samples;
 
@@ -418,7 +429,8 @@ static int run_ring(double seconds, unsigned pause_us, const char *key)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: flood DIR fds|deaths|bells|honest|memfd|linger|join|ring ...\n");
+	fprintf(stderr,
+		"usage: flood DIR fds|deaths|bells|honest|memfd|linger|silent|join|ring ...\n");
 	return 2;
 }
 
@@ -449,6 +461,8 @@ int main(int argc, char **argv)
 		return run_memfd(a, argc > 4);
 	if (!strcmp(what, "linger"))
 		return run_linger(a);
+	if (!strcmp(what, "silent"))
+		run_silent(a);
 	if (!strcmp(what, "join") && argc > 4)
 		return run_join(atof(argv[3]), b);
 	if (!strcmp(what, "ring") && argc > 5)

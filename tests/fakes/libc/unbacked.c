@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A machine that has no memory for what was mapped and shared last: at SIGUSR1 that is as if its
- * file had become empty. Preloaded. */
+/* A machine that has no memory for the board that was mapped last: at SIGUSR1 it is as if its file
+ * had become empty. Preloaded. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define LARGE 32768 /* boards are larger, gates are smaller */
 
 static void *last;
 static size_t last_size;
@@ -24,7 +26,8 @@ void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t off)
 {
 	void *p = map(at, size, prot, flags, fd, off);
 
-	if (p != MAP_FAILED && flags & MAP_SHARED && !(flags & MAP_FIXED) && fd >= 0) {
+	if (p != MAP_FAILED && flags & MAP_SHARED && !(flags & MAP_FIXED) && fd >= 0 &&
+		size > LARGE) {
 		last = p;
 		last_size = size;
 	}
