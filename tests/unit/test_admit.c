@@ -581,6 +581,34 @@ static void bounds_do_not_depend_on_the_order_of_asking(void **state)
 	fm_admit_free(other);
 }
 
+/* In three parts: the answer is that of one, and of no use when the tasks are others by then. */
+static void decided_elsewhere(void **state)
+{
+	struct admission *a = *state;
+	struct fm_admit_spec s = spec("b", 50, 10, 1);
+	struct fm_admit_answer answer = {0};
+	struct fm_admit_question *q;
+	struct fm_atask *t, *first = admit(a, spec("a", 20, 5, 0));
+	struct fm_atask_info before, after;
+	struct fm_err err;
+
+	assert_int_equal(fm_admit_prepare(a->admit, &s, 1, false, true, &q, &err), 0);
+	assert_int_equal(fm_admit_count(a->admit), 1);
+	fm_admit_decide(q);
+	assert_false(fm_admit_gave_up(q));
+	fm_atask_info(a->admit, first, a->w->now, &before);
+	assert_int_equal(
+		fm_admit_finish(a->admit, q, &s, 1, true, &t, &answer, a->w->now, &err), 0);
+	assert_true(answer.admitted && t && fm_admit_count(a->admit) == 2);
+	fm_atask_info(a->admit, first, a->w->now, &after);
+	assert_true(after.bound >= before.bound);
+	assert_int_equal(
+		fm_admit_finish(a->admit, q, &s, 1, true, &t, &answer, a->w->now, &err), -ESTALE);
+	assert_null(t);
+	fm_admit_question_free(q);
+	assert_int_equal(fm_admit_count(a->admit), 2);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_admission, teardown_admission)
@@ -601,6 +629,7 @@ int main(void)
 		CASE(refused_by_name_until_there_is_room),
 		CASE(what_makes_no_sense_changes_nothing),
 		CASE(bounds_do_not_depend_on_the_order_of_asking),
+		CASE(decided_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

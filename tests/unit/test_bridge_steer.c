@@ -210,6 +210,120 @@ static void two_processes_of_a_group_in_the_background(void **state)
 	fm_board_unmap(b.board);
 }
 
+static int count(void *arg, struct fm_bgroup *g)
+{
+	(*(unsigned *)arg)++;
+	return 0;
+}
+
+/* Of a process of another namespace nothing is known but its user. */
+static void nobody_is_process_zero(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0}, c = {0};
+	unsigned n = 0;
+
+	assert_int_equal(attach(w, &b, BOB, 0, ""), 0);
+	assert_int_equal(attach(w, &c, BOB, 0, ""), 0);
+	assert_string_equal(fm_bgroup_name(group_of(&b, 0)), "unknown-u1001-3");
+	assert_string_equal(fm_bgroup_name(group_of(&c, 0)), "unknown-u1001-4");
+	assert_int_equal(fm_bridge_target(w->b, "0", count, &n), 0);
+	assert_int_equal(fm_bridge_target(w->b, "00", count, &n), 0);
+	assert_int_equal(n, 0);
+	assert_false(fm_bgroup_is_own(group_of(&b, 0), 0));
+	assert_int_equal(fm_bridge_target(w->b, "unknown-u1001-4", count, &n), 1);
+	fm_bridge_detach(w->b, b.c, w->now);
+	fm_bridge_detach(w->b, c.c, w->now);
+	fm_board_unmap(b.board);
+	fm_board_unmap(c.board);
+}
+
+static int not_of_bob(void *arg, struct fm_bgroup *g)
+{
+	if (fm_bgroup_uid(g) == BOB)
+		return FM_TARGET_NOT;
+	return count(arg, g);
+}
+
+/* Who may not see the process 33 is told of the group of that name. */
+static void what_one_does_not_see_hides_nothing(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0};
+	unsigned n = 0;
+
+	assert_int_equal(attach(w, &b, BOB, 33, "bravo"), 0);
+	assert_int_equal(name_group(w, &w->a, 0, "33"), 0);
+	assert_int_equal(fm_bridge_target(w->b, "33", not_of_bob, &n), 1);
+	assert_int_equal(n, 1);
+	assert_int_equal(fm_bridge_target(w->b, "bravo-33", not_of_bob, &n), 0);
+	assert_int_equal(fm_bridge_target(w->b, "33", count, &n), 1);
+	fm_bridge_detach(w->b, b.c, w->now);
+	fm_board_unmap(b.board);
+}
+
+/* Each is told once, in the order of their ids, wherever they are in the group. */
+static void queues_are_told_in_parts(void **state)
+{
+	struct fm_bqueue_info info[FM_QUEUES_AT_ONCE];
+	struct world *w = *state;
+	uint32_t after = 0;
+	unsigned n, all = 0;
+
+	for (uint32_t slot = 0; slot < 35; slot++) {
+		assert_int_equal(add_queue_on(w, &w->a, slot, 0, slot % 3 ? DEVICE : "sim:1"), 0);
+		assert_int_equal(add_queue(w, &w->z, slot), 0);
+	}
+	assert_int_equal(name_group(w, &w->a, 0, "both"), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "both"), 0);
+	do {
+		n = fm_bgroup_queues_after(group_of(&w->a, 0), after, info);
+		for (unsigned i = 0; i < n; i++) {
+			assert_true(info[i].id > after);
+			after = info[i].id;
+		}
+		all += n;
+	} while (n == FM_QUEUES_AT_ONCE);
+	assert_int_equal(all, 70);
+	assert_ptr_equal(fm_bridge_group_after(w->b, 0), group_of(&w->a, 0));
+	assert_null(fm_bridge_group_after(w->b, fm_bgroup_id(group_of(&w->a, 0))));
+}
+
+struct told {
+	unsigned queues, gates;
+};
+
+static void on_note(void *ctx, const struct fm_bridge_note *n)
+{
+	struct told *t = ctx;
+
+	t->queues += n->event == FM_EV_queue_added;
+	if (n->event == FM_EV_gate_opened || n->event == FM_EV_gate_closed) {
+		assert_true(t->queues >= 40 * (t->gates + 1)); /* after the group's queues */
+		t->gates++;
+	}
+}
+
+static void how_things_are_is_told_in_parts(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_told told = {0};
+	struct told t = {0};
+	unsigned parts = 0;
+
+	for (uint32_t slot = 0; slot < 40; slot++) {
+		assert_int_equal(add_queue(w, &w->a, slot), 0);
+		assert_int_equal(add_queue(w, &w->z, slot), 0);
+	}
+	fm_bridge_tracer(w->b, &(struct fm_bridge_tracer){.ctx = &t, .note = on_note});
+	while (fm_bridge_note_part(w->b, &told, w->now))
+		parts++;
+	assert_int_equal(parts, 4);
+	assert_int_equal(t.queues, 80);
+	assert_int_equal(t.gates, 2);
+	fm_bridge_tracer(w->b, &(struct fm_bridge_tracer){0});
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -222,6 +336,10 @@ int main(void)
 		TEST(none_of_its_devices_has_another_in_the_background),
 		TEST(two_processes_of_a_group_in_the_background),
 		TEST(it_is_told_once_all_its_devices_were_looked_at),
+		TEST(nobody_is_process_zero),
+		TEST(what_one_does_not_see_hides_nothing),
+		TEST(queues_are_told_in_parts),
+		TEST(how_things_are_is_told_in_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
