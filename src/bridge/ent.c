@@ -123,7 +123,8 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	if (b->closing)
 		return;
 	e->gate_open = open;
-	*(open ? &e->opened_at : &e->closed_at) = now;
+	if (!open)
+		e->closed_at = now;
 	fm_list_each (q, &e->queues, in_ent) {
 		gate_store(q, gate);
 		if (open && !fm_list_empty(&q->client->in_gone))
@@ -181,25 +182,6 @@ static bool ent_stalled(void *ctx, void *data, uint64_t *since)
 		return false;
 	*since = clamp(last, FM_MIN(e->closed_at, b->now), b->now);
 	return true;
-}
-
-/* Of a device that waits for the gate its board shows that it does; when it has gone on the agent
- * notices, who has been woken for that. */
-static uint64_t ent_began(void *ctx, void *data, uint64_t t)
-{
-	uint64_t first = FM_NEVER, busy;
-	struct ent *e = data;
-	struct queue *q;
-
-	fm_list_each (q, &e->queues, in_ent) {
-		busy = CLAIM(q->slot->busy_since);
-		if (!fm_slot_pending(q->slot) || fm_slot_waits(q->slot) || !busy)
-			continue;
-		if (busy < e->opened_at)
-			return 0;
-		first = FM_MIN(first, busy);
-	}
-	return first <= t ? first : FM_NEVER;
 }
 
 static bool is_alone(const struct ent *e)
@@ -292,7 +274,6 @@ const struct fm_sched_host bridge_sched_host = {
 	.gate = ent_gate,
 	.stalled = ent_stalled,
 	.usage = ent_usage,
-	.began = ent_began,
 	.bells = ent_bells,
 	.rested = ent_rested,
 	.decided = device_decided,

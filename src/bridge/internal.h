@@ -54,7 +54,7 @@ struct ent {
 	bool gate_open, works; /* works: as a trace was told */
 	uint32_t bells;
 	struct fm_bgroup *closed_for; /* whom the policy chose instead, or NULL */
-	uint64_t closed_at, opened_at, ready_at;
+	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
 	uint64_t used, used_at, used_by;  /* told so far; when, and by which usage */

@@ -229,8 +229,6 @@ struct fm_sent {
 	uint64_t rest_at; /* while it drains: it is at rest since then; FM_NEVER: it is not */
 	uint64_t used_ns, use_seen; /* use.c: device time; of its own measure, what has counted; */
 	uint64_t use_charged;       /* of the former, what charge.c has seen */
-	bool opens;                 /* its gate has opened, and it has not begun; */
-	uint64_t began;             /* it has, then; 0: nobody knows when */
 	double use_part;            /* scratch */
 	uint64_t preemptions;
 	const char *reason;
@@ -297,7 +295,6 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
 void fm_use_settle(struct fm_sdev *d, uint64_t t);
 void fm_use_now_and_then(struct fm_sdev *d, uint64_t t); /* while everybody runs */
 void fm_use_begin(struct fm_sent *e, uint64_t t);
-void fm_use_open(struct fm_sent *e, uint64_t t); /* likewise: its gate has opened */
 
 /* account.c: what the time is spent on. */
 void fm_account_join(struct fm_sent *e);

@@ -61,7 +61,8 @@ static void opened(struct fm_sent *e, uint64_t now)
 	} else if (e->ready) {
 		fm_list_add_tail(&d->active, &e->active);
 		e->charged_to = now;
-		fm_use_open(e, now);
+		e->use_charged = e->used_ns;
+		fm_use_begin(e, now);
 	}
 }
 

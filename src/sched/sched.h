@@ -37,9 +37,6 @@ struct fm_sched_host {
 	bool (*stalled)(void *ctx, void *ent_data, uint64_t *since);
 	/* Cumulative device nanoseconds as the client measures them. NULL: wall time is charged. */
 	uint64_t (*usage)(void *ctx, void *ent_data, uint64_t now);
-	/* Its gate has opened while it had work. Has it begun by t, and if so since when? FM_NEVER:
-	 * it has not; 0: nobody knows. NULL: at once. */
-	uint64_t (*began)(void *ctx, void *ent_data, uint64_t t);
 	/* Which of the edges does the core want to hear about at once? Others may be reported late.
 	 */
 	void (*bells)(void *ctx, void *ent_data, bool want_ready, bool want_idle);

@@ -95,6 +95,7 @@ void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
 	if (fm_list_empty(&e->active) && e->gate_open) {
 		fm_list_add_tail(&d->active, &e->active);
 		e->charged_to = FM_MAX(e->charged_to, at);
+		e->use_charged = e->used_ns;
 		if (d->n_ents > 1)
 			fm_use_begin(e, at);
 	}

@@ -35,17 +35,8 @@ static uint64_t measure(const struct fm_sent *e, uint64_t t)
 
 void fm_use_begin(struct fm_sent *e, uint64_t t)
 {
-	e->use_charged = e->used_ns;
-	e->opens = false;
-	e->began = 0;
 	if (!e->d->all)
 		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
-}
-
-void fm_use_open(struct fm_sent *e, uint64_t t)
-{
-	fm_use_begin(e, t);
-	e->opens = e->d->s->host.began && e->work;
 }
 
 /* By its own measure, of the last `most` ns. */
@@ -124,7 +115,7 @@ static uint64_t use_end(const struct fm_sent *e, uint64_t t)
 /* Those who occupy it at a time, and whose turn it is among them. */
 struct who {
 	unsigned drain, run;
-	uint64_t begin; /* of the first turn of one that was let in */
+	uint64_t since; /* the last of those who drain was stopped */
 	bool drainers, runners;
 };
 
@@ -134,46 +125,31 @@ static bool has(const struct fm_sent *e, const struct who *w, uint64_t at, uint6
 }
 
 /* One that drains keeps the device from the one that was let in meanwhile, or, where the device has
- * turns, until that has begun with its first. Where there are several of either
+ * turns, for what is left of its turn, half of one as a rule. Where there are several of either
  * kind, they share it evenly. Returns until when that is so at most. */
 static uint64_t whose_turn(const struct fm_sdev *d, struct who *w, uint64_t at, uint64_t t)
 {
-	uint64_t turn = d->s->turns, n;
+	uint64_t turn = d->s->turns, begin, n;
 	bool even = d->n_run > 1 || (w->drain > 1 && turn != FM_NEVER);
 
 	w->drainers = w->runners = true;
 	if (!w->drain || !w->run || even)
 		return t;
-	if (at < w->begin) {
+	begin = fm_add_sat(w->since, turn / 2);
+	if (at < begin) {
 		w->runners = false;
-		return FM_MIN(w->begin, t);
+		return FM_MIN(begin, t);
 	}
-	n = (at - w->begin) / turn;
+	n = (at - begin) / turn;
 	w->runners = !(n & 1);
 	w->drainers = !w->runners;
-	return FM_MIN(w->begin + (n + 1) * turn, t);
-}
-
-/* Where it is not known, the first turn comes after half of one. */
-static uint64_t first_turn(struct fm_sent *e, uint64_t closed_at, uint64_t t)
-{
-	const struct fm_sched *s = e->d->s;
-
-	if (s->turns == FM_NEVER)
-		return FM_NEVER;
-	if (e->opens)
-		e->began = s->host.began(s->ctx, e->data, t);
-	if (e->began == FM_NEVER)
-		return FM_NEVER;
-	e->opens = false;
-	return e->began ? e->began : closed_at + s->turns / 2;
+	return FM_MIN(begin + (n + 1) * turn, t);
 }
 
 /* From one change of who has it to the next. */
 static uint64_t use_stretch(struct fm_sdev *d, uint64_t from, uint64_t t)
 {
 	uint64_t to = t, each, rest;
-	uint64_t closed_at = 0;
 	struct who w = {0};
 	struct fm_sent *e;
 	unsigned n = 0;
@@ -183,12 +159,9 @@ static uint64_t use_stretch(struct fm_sdev *d, uint64_t from, uint64_t t)
 			continue;
 		w.drain += e->draining;
 		w.run += !e->draining;
-		closed_at = e->draining ? FM_MAX(closed_at, e->closed_at) : closed_at;
+		w.since = e->draining ? FM_MAX(w.since, e->closed_at) : w.since;
 		to = FM_MIN(to, use_end(e, t));
 	}
-	fm_list_each (e, &d->active, active)
-		if (w.drain && !e->draining && use_end(e, t) > from)
-			w.begin = first_turn(e, closed_at, t);
 	to = whose_turn(d, &w, from, to);
 	fm_list_each (e, &d->active, active)
 		n += has(e, &w, from, t);

@@ -27,8 +27,6 @@
 /* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
  * before shall be known before long. */
 #define SAMPLE_EVERY 16
-/* When its gate has opened, the device goes on after some 100 us; looked for so often. */
-#define PASS_LOOK (25 * FM_US)
 /* Where the driver could not be asked: a program that captures graphs alone wakes nobody. */
 #define REACH_AGAIN (2 * FM_MS)
 /* So many commands of a graph, of which nothing is known but how long they take at most, are taken
@@ -343,27 +341,17 @@ static void stops_working(struct fm_xq *q, uint64_t now)
 		atomic_fetch_add_explicit(&q->slot->device_ns, now - busy, memory_order_relaxed);
 }
 
-/* Its gate is open, behind which it stood: nobody is told when the device passes it, so it is
- * looked at again soon. What is done by now begins anew with its next command. Returns when to
- * look. */
-static uint64_t goes_on_working(struct fm_xq *q, uint64_t now)
+/* Its gate is open, behind which it stood: nobody is told when the device passes it. What is done
+ * by now begins anew with its next command. */
+static void goes_on_working(struct fm_xq *q, uint64_t now)
 {
-	struct fm_xq_cold *x = q->cold;
 	struct fm_slot *s = q->slot;
 	uint64_t none = 0, since = now;
 
-	if (fm_slot_waits(s)) {
-		stops_working(q, now);
-		if (!x->passing_since)
-			x->passing_since = now;
-		return now + FM_MAX(PASS_LOOK, (now - x->passing_since) / 4);
-	}
-	x->passing_since = 0;
-	if (atomic_load_explicit(&s->busy_since, memory_order_relaxed) || x->interrupted)
-		return FM_NEVER;
+	if (atomic_load_explicit(&s->busy_since, memory_order_relaxed) || q->cold->interrupted)
+		return;
 	if (atomic_compare_exchange_strong(&s->busy_since, &none, now) && !fm_slot_pending(s))
 		atomic_compare_exchange_strong(&s->busy_since, &since, 0);
-	return FM_NEVER;
 }
 
 /* Nothing is to be done until the gate opens, of which the agent is told. But it may have seen the
@@ -402,15 +390,14 @@ static bool strays(struct fm_xq *q)
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
-	uint64_t passes = FM_NEVER;
 	bool open = fm_xq_may_run(q);
 
 	note_progress(q, now);
 	if (open && fm_slot_pending(q->slot))
-		passes = goes_on_working(q, now);
+		goes_on_working(q, now);
 	if (!strays(q) && (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q)))) {
 		x->tail_at = 0;
-		return fm_slot_pending(q->slot) ? passes : take_back(q, now);
+		return fm_slot_pending(q->slot) ? FM_NEVER : take_back(q, now);
 	}
 	if (!open && fm_slot_waits(q->slot))
 		return stands_at_gate(q, now);
@@ -432,7 +419,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	if (now >= (open ? FM_MAX(x->tail_at, says_itself_until(q)) : x->tail_at))
 		tell(q, now);
 	look_for_loss(q, now);
-	return FM_MIN(passes, now + fm_xq_look(atomic_load(&q->edge_at), now));
+	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 
 /* The hwqueue is there for the last time: what comes of it later is in the board. What can be

@@ -72,7 +72,6 @@ struct fm_xq_cold {
 	enum fm_pass pass;   /* of which is known that it was passed, */
 	_Atomic uint64_t synced; /* so many have finished, as the driver says */
 	uint64_t seen_at_gate;   /* device gates: it stands at a closed one, as it says, since */
-	uint64_t passing_since;  /* device gates: it stands at one that is open, since; or 0 */
 	uint64_t asked_at;       /* device gates: when it was last asked for, whether it is lost */
 	uint64_t refused,
 		refused_at; /* the end of so many commands could not be asked for, since */
