@@ -502,7 +502,7 @@ def ordinary_users_stay_below_realtime(stack):
     check("limits" in may(m, identity(OTHER), "share", "51").stderr and "limits" not in may(m, member, "share", "100").stderr, "who is not meant")
 
 
-CROWD = int(os.environ.get("CROWD", 24))  # groups of one user
+CROWD = int(os.environ.get("CROWD", 200 if os.environ.get("FERMATA_TEST_LONG") else 24))  # groups of one user
 
 
 def part_of_other(m):
