@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, SANITIZE, Fermata, Skip, check, eventually, main, program
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, main, program
 
 USUAL = "libOpenCL.so.1"
 LEVELS = ("1", "2", "3")
@@ -87,6 +87,22 @@ def look_ups(stack):
     check("1" in native and native == ours, f"instead of {native}: {ours}")
 
 
+def layer(how):
+    argv = [program("opencl_layer_init"), os.path.join(BUILD, "lib", "libfermata-opencl.so"), how]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
+    check(r.returncode == 0 and r.stdout == "right\n", f"{r}")
+
+
+def in_constructors(stack):
+    """Who calls a loader while the dynamic linker has its lock does not wait for who opens another."""
+    layer("threads")
+
+
+def places(stack):
+    """A loader is known by its functions, not by where its table is."""
+    layer("places")
+
+
 def namespaces(stack):
     """With libraries of its own each time."""
     if SANITIZE:
@@ -102,4 +118,4 @@ def off(stack):
 
 
 if __name__ == "__main__":
-    main(lives, leaks, two_loaders, more_than_we_know, look_ups, namespaces, off)
+    main(lives, leaks, two_loaders, more_than_we_know, look_ups, in_constructors, places, namespaces, off)

@@ -23,7 +23,7 @@
 struct fm_cl_layer fm_cl_layer;
 
 struct loader {
-	const cl_icd_dispatch *target; /* its own; NULL: free */
+	bool used;
 	cl_icd_dispatch next, own;
 };
 
@@ -266,27 +266,42 @@ static void fill(struct loader *l)
 	look_ups(&l->own, (unsigned)(l - loaders.loader));
 }
 
-/* NULL: no place, or it could be unloaded under us. Lock held. */
-static struct loader *enter(const cl_icd_dispatch *target, cl_uint n)
+/* A loader is known by its functions: where its table was another may have its own by now. NULL: no
+ * place. Lock held. */
+static struct loader *enter(const cl_icd_dispatch *table)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct loader *l = loaders.loader;
 
-	while (l < loaders.loader + LOADERS && l->target && l->target != target)
+	while (l < loaders.loader + LOADERS && l->used && memcmp(&l->next, table, sizeof(*table)))
 		l++;
 	if (l == loaders.loader + LOADERS)
 		return NULL;
-	if (l->target)
+	if (l->used)
 		return l;
-	memset(&l->next, 0, sizeof(l->next));
-	memcpy(&l->next, target, n * sizeof(void *));
-	if (!keep_all_loaded(&l->next))
-		return NULL;
 	pthread_once(&once, handlers);
+	l->next = *table;
 	if (l == loaders.loader)
 		fm_cl_layer.next = l->next;
 	fill(l);
-	l->target = target;
+	l->used = true;
+	return l;
+}
+
+/* NULL: no place, or it could be unloaded under us. The dynamic linker has a lock of its own, which
+ * a thread holds that calls a loader in a library's constructor: ours is not held meanwhile. */
+static struct loader *enter_kept(const cl_icd_dispatch *target, cl_uint n)
+{
+	cl_icd_dispatch table;
+	struct loader *l;
+
+	memset(&table, 0, sizeof(table));
+	memcpy(&table, target, n * sizeof(void *));
+	if (!keep_all_loaded(&table))
+		return NULL;
+	pthread_mutex_lock(&loaders.lock);
+	l = enter(&table);
+	pthread_mutex_unlock(&loaders.lock);
 	return l;
 }
 
@@ -300,9 +315,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_di
 
 	if (!target || !layer || !num_entries_ret)
 		return CL_INVALID_VALUE;
-	pthread_mutex_lock(&loaders.lock);
-	l = enter(target, known);
-	pthread_mutex_unlock(&loaders.lock);
+	l = enter_kept(target, known);
 	if (!l)
 		fm_shim_ungoverned("clInitLayer");
 	*layer = l ? &l->own : target;
