@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, preload, program
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, preload, program
 
 TOOL = os.path.join(BUILD, "tests", "fakes", "libsanitizer-collection.so")
 ENDED = (("cuda_order", "0"), ("cuda_memory", "0"), ("cuda_graph", "0"), ("cuda_guard", "0", "steps", "chains"),
@@ -70,5 +70,15 @@ def under_a_tool(stack):
         check(len(ours) > len(native), f"without a tool {ours}, natively {native}")
 
 
+def no_tool(stack):
+    """Then nothing is done at the exit: not even looked for one, which waits for a thread that is stopped while it does."""
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    env = cuda_env(fermata.env)
+    for argv in [program("cuda_held_exit")], fermata.run_argv([program("cuda_held_exit")]):
+        r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        check((r.returncode, r.stdout) == (0, "right\n"), f"{argv}: {r}")
+
+
 if __name__ == "__main__":
-    main(contexts_that_end, process_that_ends, strict, under_a_tool)
+    main(contexts_that_end, process_that_ends, strict, under_a_tool, no_tool)

@@ -25,9 +25,12 @@ static int is_tool(struct dl_phdr_info *i, size_t size, void *unused)
 	return base && !strncmp(base, "/libsanitizer-", strlen("/libsanitizer-"));
 }
 
-static bool wanted(void)
+/* As it is when the process gets a client: a tool has come before that. */
+static bool wanted;
+
+static bool is_wanted(void)
 {
-	const char *said = getenv("FERMATA_GIVE_BACK");
+	const char *said = secure_getenv("FERMATA_GIVE_BACK");
 
 	if (said && *said)
 		return strcmp(said, "0") != 0;
@@ -81,7 +84,7 @@ bool fm_cuda_gives_back(CUcontext ctx)
 {
 	const struct fm_cu_driver *cu;
 
-	if (!ctx || !fm_cuda_has_client() || !wanted() || !fm_cu_has_of(ctx))
+	if (!ctx || !wanted || !fm_cuda_has_client() || !fm_cu_has_of(ctx))
 		return false;
 	cu = fm_cuda_driver();
 	return cu && cu->stream_query && cu->ctx_push && cu->ctx_pop && is_idle_soon(ctx);
@@ -98,12 +101,14 @@ static void at_exit(void)
 {
 	CUcontext ctx;
 
-	while (wanted() && (ctx = fm_cu_has_of_any()) && fm_cuda_gives_back(ctx) &&
+	while (fm_cuda_has_client() && (ctx = fm_cu_has_of_any()) && fm_cuda_gives_back(ctx) &&
 		fm_cu_give_back(fm_cuda_driver(), ctx))
 		;
 }
 
 void fm_cuda_give_back_at_exit(void)
 {
-	atexit(at_exit);
+	wanted = is_wanted();
+	if (wanted)
+		atexit(at_exit);
 }
