@@ -97,7 +97,8 @@ static void places(void)
 	need(first->clFlush == first_flush, "the first one's call is another");
 	need(open_loader(&table) == first && open_loader(&same) == first, "one has two places");
 	table.clFlush = second_flush;
-	need(open_loader(&table)->clFlush == second_flush, "another one has the place of the first");
+	need(open_loader(&table)->clFlush == second_flush,
+		"another one has the place of the first");
 }
 
 int main(int argc, char **argv)

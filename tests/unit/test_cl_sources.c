@@ -94,6 +94,9 @@ static int clean(void **state)
 	return rmdir(place);
 }
 
+/* The last build was for this device alone; 0: for all. */
+static cl_device_id built_for;
+
 static void keep(const char *source, const char *options, const char *one, const char *two)
 {
 	unsigned char *binaries[] = {
@@ -101,6 +104,8 @@ static void keep(const char *source, const char *options, const char *one, const
 	struct fm_shim_program p = {.source = (char *)(uintptr_t)source,
 		.options = (char *)(uintptr_t)options,
 		.len = strlen(source),
+		.n_devices = built_for != NULL,
+		.devices = &built_for,
 		.built = true};
 
 	pthread_mutex_init(&p.lock, NULL);
@@ -160,6 +165,17 @@ static void several_devices(void **state)
 	assert_null(found("first", "second"));
 	keep("both", "-O", "first", NULL);
 	is_found("-O|both", "first", "second");
+}
+
+/* The other one's binary is of an earlier build, by what options nobody knows. */
+static void built_one_by_one(void **state)
+{
+	built_for = DEVICE(1);
+	keep("both", "-DSECOND", "first", "second");
+	built_for = NULL;
+	assert_null(found("first", NULL));
+	keep("both", "-DALL", "first", NULL);
+	is_found("-DALL|both", "first", NULL);
 }
 
 static void what_is_not_kept(void **state)
@@ -231,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(finds_them_again, fresh, clean),
 		cmocka_unit_test_setup_teardown(several_devices, fresh, clean),
+		cmocka_unit_test_setup_teardown(built_one_by_one, fresh, clean),
 		cmocka_unit_test_setup_teardown(what_is_not_kept, fresh, clean),
 		cmocka_unit_test_setup_teardown(nonsense, fresh, clean),
 	};

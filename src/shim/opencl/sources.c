@@ -53,6 +53,15 @@ static bool stands_alone(const struct fm_shim_program *p)
 	return !memmem(p->source, p->len, "include", 7) && !strstr(p->options, "-include");
 }
 
+/* Each device has the options of its own last build; known are those of the last of all. */
+static bool knows_options_for(const struct fm_shim_program *p, cl_device_id device)
+{
+	for (cl_uint i = 0; i < p->n_devices; i++)
+		if (p->devices[i] == device)
+			return true;
+	return !p->n_devices;
+}
+
 /* All of the file, with room for the cache's head. Lock of the program held. NULL: nothing is to be
  * kept. */
 static uint8_t *record_of(const struct fm_shim_program *p, size_t *size)
@@ -60,7 +69,7 @@ static uint8_t *record_of(const struct fm_shim_program *p, size_t *size)
 	struct record r;
 	uint8_t *data;
 
-	if (!p->source || !p->built || !stands_alone(p))
+	if (!p->source || !p->built || p->len > SOURCES_MAX / 4 || !stands_alone(p))
 		return NULL;
 	r = (struct record){strlen(p->options), p->len};
 	*size = FM_CACHE_HEAD + sizeof(r) + r.options + r.source;
@@ -98,6 +107,9 @@ void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binari
 		return;
 	pthread_mutex_lock(&p->lock);
 	data = record_of(p, &size);
+	for (size_t i = 0; data && i < n; i++)
+		if (!knows_options_for(p, devices[i]))
+			sizes[i] = 0;
 	pthread_mutex_unlock(&p->lock);
 	if (!data || fm_cache_open_as(&cache, NULL, "sources", SOURCES_MAX))
 		return;
