@@ -148,9 +148,11 @@ static bool in_library_path(const char *file)
 
 bool place_has_cuda(void)
 {
-	/* The last two: Windows below Linux, and NVIDIA's devices that have no bus of their own. */
-	static const char *const nodes[] = {
-		PLACE_CUDA_NODE, "/dev/nvidia-uvm", "/dev/dxg", "/dev/nvmap"};
+	/* Windows below Linux; NVIDIA's devices that have no bus of their own; and where there is
+	 * no node yet, a driver that has one made, by a program with more rights, when it is first
+	 * used. */
+	static const char *const nodes[] = {PLACE_CUDA_NODE, "/dev/nvidia-uvm", "/dev/dxg",
+		"/dev/nvmap", "/proc/driver/nvidia/version", "/usr/bin/nvidia-modprobe"};
 
 	for (unsigned i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
 		if (!access(nodes[i], F_OK))

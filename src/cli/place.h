@@ -26,8 +26,8 @@ int place_cuda(char path[PATH_MAX], struct fm_err *err);
  */
 int place_preload(char path[PATH_MAX], struct fm_err *err);
 
-/* May programs here use CUDA: a device node of a driver that has it, or a driver in
- * $LD_LIBRARY_PATH? */
+/* May programs here use CUDA: a device node of a driver that has it, or what makes one when it is
+ * first used, or a driver in $LD_LIBRARY_PATH? */
 bool place_has_cuda(void);
 
 /* Absolute path of the library of XQueues, likewise. False: it is where the loader finds it, or not

@@ -16,6 +16,7 @@ HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 7; }\n'
 # Without the headers and the start files of 32 bits, which conflict with those for other processors on Debian.
 HELLO_32 = ("int puts(const char *); _Noreturn void exit(int);\n"
             'void _start(void) { puts("hello"); exit(7); }\n')
+MAKERS = ("/proc/driver/nvidia/version", "/usr/bin/nvidia-modprobe")
 LIBC_32 = ("/lib32/libc.so.6", "/lib/i386-linux-gnu/libc.so.6", "/usr/lib32/libc.so.6")
 
 
@@ -80,10 +81,10 @@ def shim_of(*options, **more):
     return named
 
 
-def other_dev(node):
+def other_dev(node, more=""):
     """In a name space with another /dev, which has that file in it."""
     before = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec",
-              f'mount -t tmpfs none /dev; : >/dev/null; : >/dev/{node}; exec "$0" "$@"']
+              f'mount -t tmpfs none /dev; : >/dev/null; : >/dev/{node}; {more} exec "$0" "$@"']
     if not shutil.which("unshare") or subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
         raise Skip("no name spaces here")
     return before
@@ -93,6 +94,8 @@ def where_cuda_may_be(stack):
     """With a device node, a driver in LD_LIBRARY_PATH, an option for CUDA alone; or where the user says so."""
     need_cuda_shim()
     none = other_dev("other")
+    if any(map(os.path.exists, MAKERS)):
+        raise Skip("what makes device nodes is here")
     check(not shim_of(before=none), "no CUDA, and the shim")
     check(shim_of(before=none, FERMATA_CUDA="1"), "asked for, and no shim")
     check(shim_of("--guardian", before=none), "--guardian, and no shim")
@@ -100,6 +103,13 @@ def where_cuda_may_be(stack):
     for node in ("nvidiactl", "nvidia-uvm", "dxg"):
         check(shim_of(before=other_dev(node)), f"{node}, and no shim")
     check(not shim_of("--guardian", before=other_dev("nvidiactl"), FERMATA_CUDA="0"), "refused, and there all the same")
+
+
+def no_node_yet(stack):
+    """The driver has its nodes made when a program first uses CUDA."""
+    need_cuda_shim()
+    before = other_dev("other", "mount -t tmpfs none /proc/driver; mkdir /proc/driver/nvidia; : >/proc/driver/nvidia/version;")
+    check(shim_of(before=before), "a driver without nodes, and no shim")
 
 
 def named_by_itself(stack):
@@ -120,4 +130,4 @@ def never_twice(stack):
 
 
 if __name__ == "__main__":
-    main(musl, musl_static, bits_32, where_cuda_may_be, named_by_itself, never_twice)
+    main(musl, musl_static, bits_32, where_cuda_may_be, no_node_yet, named_by_itself, never_twice)
