@@ -395,6 +395,21 @@ static bool wants_shim(const struct run *run)
 	return run->guardian || run->partition || place_has_cuda();
 }
 
+/* The runtime of AddressSanitizer, where it is a library, ends programs in which it is not the
+ * first to be loaded, unless it is told not to look. */
+static int set_order(struct fm_err *err)
+{
+	static const char flag[] = "verify_asan_link_order";
+	FM_CLEAN_FREE char *list = NULL;
+	const char *others = getenv("ASAN_OPTIONS");
+
+	if (others && strstr(others, flag))
+		return 0;
+	if (asprintf(&list, "%s=0%s%s", flag, others && *others ? ":" : "", others ?: "") < 0)
+		return fm_err_set(err, -ENOMEM, "out of memory");
+	return set_env("ASAN_OPTIONS", list, err);
+}
+
 /* CUDA knows no layers: its shim is loaded before all else. */
 static int set_preload(const struct run *run, struct fm_err *err)
 {
@@ -412,7 +427,8 @@ static int set_preload(const struct run *run, struct fm_err *err)
 		return 0;
 	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
 		return fm_err_set(err, -ENOMEM, "out of memory");
-	return set_env("LD_PRELOAD", list, err);
+	rc = set_env("LD_PRELOAD", list, err);
+	return rc ? rc : set_order(err);
 }
 
 /* Each guarded stream has two more: with few channels of the driver's to share, they would wait for

@@ -72,6 +72,23 @@ def bits_32(stack):
                       "-Wl,--dynamic-linker=/lib/ld-linux.so.2"))
 
 
+def with_sanitizer(stack):
+    """AddressSanitizer's runtime as a library: it does not end the program since the shim comes first, and finds what it
+    does natively."""
+    need_cuda_shim()
+    hello = built(stack, HELLO.replace("void) {", "int argc, char **argv) { char *volatile p = malloc(8); p[8 * argc - 8] = 0; "
+                                       "free(p);").replace("#include", "#include <stdlib.h>\n#include", 1),
+                  "gcc", "-fsanitize=address")
+    for asan in {}, {"ASAN_OPTIONS": "exitcode=3"}:
+        env = environment(FERMATA_CUDA="1", **asan)
+        if subprocess.run([hello], env=env, capture_output=True, check=False).returncode != 7:
+            raise Skip("AddressSanitizer does not work here")
+        r = run([hello], **env)
+        check((r.returncode, r.stdout, r.stderr) == (7, "hello\n", ""), f"{asan}: {r}")
+        r = run([hello, "2"], **env)
+        check(r.returncode == (3 if asan else 1) and "heap-buffer-overflow" in r.stderr, f"{asan}: {r}")
+
+
 def shim_of(*options, **more):
     """What LD_PRELOAD names, and whether it is in a program."""
     r = run(["sh", "-c", 'echo "$LD_PRELOAD"; cat /proc/self/maps'], *options, **more)
@@ -130,4 +147,4 @@ def never_twice(stack):
 
 
 if __name__ == "__main__":
-    main(musl, musl_static, bits_32, where_cuda_may_be, no_node_yet, named_by_itself, never_twice)
+    main(musl, musl_static, bits_32, with_sanitizer, where_cuda_may_be, no_node_yet, named_by_itself, never_twice)
