@@ -4,7 +4,7 @@
 set(FERMATA_OLD_LIBC OFF)
 if(NOT FERMATA_SANITIZE AND NOT FERMATA_FUZZ)
     include(CheckCSourceCompiles)
-    set(CMAKE_REQUIRED_FLAGS "-include ${PROJECT_SOURCE_DIR}/src/base/glibc.h")
+    set(CMAKE_REQUIRED_FLAGS "-include \"${PROJECT_SOURCE_DIR}/src/base/glibc.h\"")
     set(CMAKE_REQUIRED_LIBRARIES -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2)
     check_c_source_compiles("
         #include <dlfcn.h>
@@ -25,7 +25,7 @@ function(fm_room room)
         set(scope PUBLIC)
         add_library(${name} STATIC ${sources})
         if(FERMATA_OLD_LIBC)
-            target_compile_options(${name} PRIVATE "SHELL:-include ${PROJECT_SOURCE_DIR}/src/base/glibc.h")
+            target_compile_options(${name} PRIVATE "SHELL:-include \"${PROJECT_SOURCE_DIR}/src/base/glibc.h\"")
         endif()
         if(FERMATA_COVERAGE)
             target_compile_options(${name} PRIVATE --coverage -fprofile-update=prefer-atomic)
