@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "shim.h"
 #include <link.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +27,7 @@ static int is_tool(struct dl_phdr_info *i, size_t size, void *unused)
 }
 
 /* As it is when the process gets a client: a tool has come before that. */
-static bool wanted;
+static _Atomic bool wanted;
 
 static bool is_wanted(void)
 {
@@ -84,7 +85,7 @@ bool fm_cuda_gives_back(CUcontext ctx)
 {
 	const struct fm_cu_driver *cu;
 
-	if (!ctx || !wanted || !fm_cuda_has_client() || !fm_cu_has_of(ctx))
+	if (!ctx || !atomic_load(&wanted) || !fm_cuda_has_client() || !fm_cu_has_of(ctx))
 		return false;
 	cu = fm_cuda_driver();
 	return cu && cu->stream_query && cu->ctx_push && cu->ctx_pop && is_idle_soon(ctx);
@@ -108,7 +109,7 @@ static void at_exit(void)
 
 void fm_cuda_give_back_at_exit(void)
 {
-	wanted = is_wanted();
-	if (wanted)
+	atomic_store(&wanted, is_wanted());
+	if (atomic_load(&wanted))
 		atexit(at_exit);
 }
