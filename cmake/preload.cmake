@@ -21,6 +21,8 @@ endfunction()
 preload_links(${preload_names})
 list(GET preload_names 0 name)
 file(CREATE_LINK ../../../libfermata-cuda.so ${preload_dir}/${name}/libfermata-cuda.so SYMBOLIC)
+# Where a shell has replaced $PLATFORM by nothing, as in sh -c "LD_PRELOAD=$LD_PRELOAD program" or eval.
+file(CREATE_LINK ../../libfermata-cuda.so ${preload_dir}/libfermata-cuda.so SYMBOLIC)
 if(preload_names_32)
     list(GET preload_names_32 0 name)
     file(MAKE_DIRECTORY ${preload_dir}/${name})

@@ -139,6 +139,13 @@ def named_by_itself(stack):
     check("/$PLATFORM/" in shim_of(FERMATA_CUDA="1"), "a path for any program")
 
 
+def through_shells(stack):
+    """A shell that reads LD_PRELOAD's value as one of its own words finds no variable PLATFORM."""
+    need_cuda_shim()
+    r = run(["sh", "-c", 'eval "LD_PRELOAD=$LD_PRELOAD cat /proc/self/maps"'], FERMATA_CUDA="1")
+    check(r.returncode == 0 and not r.stderr and SHIM in r.stdout, f"{r}")
+
+
 def never_twice(stack):
     need_cuda_shim()
     r = run([FERMATA, "run", "--", "env"], FERMATA_CUDA="1")
@@ -147,4 +154,5 @@ def never_twice(stack):
 
 
 if __name__ == "__main__":
-    main(musl, musl_static, bits_32, with_sanitizer, where_cuda_may_be, no_node_yet, named_by_itself, never_twice)
+    main(musl, musl_static, bits_32, with_sanitizer, where_cuda_may_be, no_node_yet, named_by_itself,
+         through_shells, never_twice)
