@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "shim.h"
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static int is_tool(struct dl_phdr_info *i, size_t size, void *unused)
 	return base && !strncmp(base, "/libsanitizer-", strlen("/libsanitizer-"));
 }
 
-/* As it is when the process gets a client: a tool has come before that. */
+/* As it was when the process made its first queue: a tool comes with cuInit() at the latest. */
 static _Atomic bool wanted;
 
 static bool is_wanted(void)
@@ -102,14 +103,24 @@ static void at_exit(void)
 {
 	CUcontext ctx;
 
-	while (fm_cuda_has_client() && (ctx = fm_cu_has_of_any()) && fm_cuda_gives_back(ctx) &&
-		fm_cu_give_back(fm_cuda_driver(), ctx))
+	while (atomic_load(&wanted) && fm_cuda_has_client() && (ctx = fm_cu_has_of_any()) &&
+		fm_cuda_gives_back(ctx) && fm_cu_give_back(fm_cuda_driver(), ctx))
 		;
 }
 
 void fm_cuda_give_back_at_exit(void)
 {
+	atexit(at_exit);
+}
+
+static void look(void)
+{
 	atomic_store(&wanted, is_wanted());
-	if (atomic_load(&wanted))
-		atexit(at_exit);
+}
+
+void fm_cuda_give_back_look(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look);
 }

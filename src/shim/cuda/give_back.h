@@ -9,3 +9,5 @@ void fm_cuda_give_back(CUcontext ctx);
 
 /* That of all contexts, as the process exits: called before the process has a client. */
 void fm_cuda_give_back_at_exit(void);
+/* Is a tool there? Called before there is anything to be given back. */
+void fm_cuda_give_back_look(void);

@@ -243,6 +243,7 @@ static struct fm_cuda_queue *make(
 	} else {
 		fm_cu_look_before(&q->hw);
 	}
+	fm_cuda_give_back_look();
 	fm_cuda_guard_wish(q);
 	q->xq = make_xq(c, q, terms ? terms->level : FM_LEVEL_NONE);
 	fm_cuda_guard_made(q);
