@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "shim/opencl/objects.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,24 @@ static void what_is_not_kept(void **state)
 	is_found("|text", "1", NULL);
 }
 
+/* The folder is not gone through for each: what is too much there stays for now. */
+static void looks_now_and_then(void **state)
+{
+	char path[256];
+	int n;
+
+	keep("text", "", "1", NULL);
+	n = snprintf(path, sizeof(path), "%s/", folder);
+	memset(path + n, 'f', 2 * FM_HASH_BYTES);
+	path[n + 2 * FM_HASH_BYTES] = '\0';
+	close(creat(path, 0600));
+	assert_int_equal(truncate(path, 100 << 20), 0);
+	keep("text", "", "2", NULL);
+	is_found("|text", "1", NULL);
+	is_found("|text", "2", NULL);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
 static const void *forged;
 static size_t forged_size;
 
@@ -249,6 +268,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(several_devices, fresh, clean),
 		cmocka_unit_test_setup_teardown(built_one_by_one, fresh, clean),
 		cmocka_unit_test_setup_teardown(what_is_not_kept, fresh, clean),
+		cmocka_unit_test_setup_teardown(looks_now_and_then, fresh, clean),
 		cmocka_unit_test_setup_teardown(nonsense, fresh, clean),
 	};
 

@@ -47,6 +47,18 @@ static void key_of(
 	fm_hash_end(&h, key);
 }
 
+/* Written since the folder was looked at, which takes the longer the more there is: by this
+ * process, not by each call. */
+static _Atomic uint64_t unchecked = SOURCES_MAX;
+
+static void write_one(
+	struct fm_cache *cache, const uint8_t key[FM_HASH_BYTES], uint8_t *data, size_t size)
+{
+	atomic_store(&cache->unchecked, atomic_load(&unchecked));
+	fm_cache_write(cache, key, data, size);
+	atomic_store(&unchecked, atomic_load(&cache->unchecked));
+}
+
 /* False: it takes more than the text to build it again. */
 static bool stands_alone(const struct fm_shim_program *p)
 {
@@ -119,7 +131,7 @@ void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binari
 		if (!binaries[i] || !sizes[i] || !is_executable(program, devices[i]))
 			continue;
 		key_of(devices[i], binaries[i], sizes[i], key);
-		fm_cache_write(&cache, key, data, size);
+		write_one(&cache, key, data, size);
 	}
 	fm_cache_close(&cache);
 }
