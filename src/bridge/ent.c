@@ -12,11 +12,13 @@ static uint64_t clamp(uint64_t v, uint64_t lo, uint64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* No queue can have used more time than has passed since it joined, and none gives time back. */
+/* No queue can have used more time than has passed since it joined, and none gives time back. When
+ * it stops, its program takes busy_since away, then adds the time to what was used: read the other
+ * way round it counts once, or not yet. */
 uint64_t queue_usage(struct queue *q, uint64_t now)
 {
-	uint64_t busy_since = CLAIM(q->slot->busy_since);
 	uint64_t used = fm_sub_sat(CLAIM(q->slot->device_ns), q->usage_base);
+	uint64_t busy_since = CLAIM(q->slot->busy_since);
 
 	if (busy_since && busy_since < now)
 		used = fm_add_sat(used, now - FM_MAX(busy_since, q->since));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the bridge says of the time that a group has used, and of its jobs. */
 #include "bridge_world.h"
+#include <pthread.h>
 
 /* While alone, a client rings for nothing; when the second comes, the first is looked at again. */
 static void work_begun_before_the_bell_was_wanted_is_seen(void **state)
@@ -258,6 +259,49 @@ static void time_used_is_believed_within_reason(void **state)
 	assert_int_equal(queue_usage(q, T0 + 3 * FM_S), 3 * FM_S);
 }
 
+#define TURNS 3000000u
+
+struct turns {
+	struct fm_slot *slot;
+	uint64_t began_at;
+	atomic_uint begun;
+};
+
+/* As a program that is busy for a millisecond, again and again. */
+static void *takes_turns(void *arg)
+{
+	struct turns *t = arg;
+
+	for (unsigned i = 0; i < TURNS; i++) {
+		atomic_fetch_add(&t->begun, 1);
+		atomic_store(&t->slot->busy_since, t->began_at);
+		atomic_exchange(&t->slot->busy_since, 0);
+		atomic_fetch_add(&t->slot->device_ns, FM_MS);
+		for (volatile int idle = 0; idle < 50; idle++)
+			;
+	}
+	return NULL;
+}
+
+/* What ends while it is looked at is not counted twice. */
+static void time_used_is_counted_once(void **state)
+{
+	struct world *w = *state;
+	uint64_t now = T0 + 2 * TURNS * FM_MS, used;
+	struct turns t = {&w->a.board->slot[0], now - FM_MS, 0};
+	struct queue *q;
+	pthread_t thread;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	q = fm_list_first(&w->a.c->queues, struct queue, in_client);
+	assert_int_equal(pthread_create(&thread, NULL, takes_turns, &t), 0);
+	do {
+		used = queue_usage(q, now);
+		assert_true(used <= t.begun * FM_MS);
+	} while (used < TURNS * FM_MS);
+	pthread_join(thread, NULL);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -271,6 +315,7 @@ int main(void)
 		TEST(jobs_of_who_has_a_deadline_are_counted),
 		TEST(a_job_is_the_groups),
 		TEST(time_used_is_believed_within_reason),
+		TEST(time_used_is_counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
