@@ -86,16 +86,17 @@ void quota_free(struct quota *q)
 
 static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
 {
+	bool limited = uid && uid != q->own; /* these two have a place in any case */
 	struct quota_user *u;
 
 	if (q->n_users >= FM_MIN(q->sweep_at, (unsigned)QUOTA_USERS))
 		sweep(q, now);
-	u = q->n_users < QUOTA_USERS ? calloc(1, sizeof(*u)) : NULL;
+	u = !limited || q->n_users < QUOTA_USERS ? calloc(1, sizeof(*u)) : NULL;
 	if (!u)
 		return &q->rest;
 	u->quota = q;
 	u->uid = uid;
-	u->limited = uid && uid != q->own;
+	u->limited = limited;
 	fm_list_init(&u->ready);
 	fm_list_init(&u->in_turn);
 	u->next = q->bucket[uid % QUOTA_BUCKETS];

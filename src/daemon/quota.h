@@ -48,7 +48,9 @@ struct quota_limits {
 extern const struct quota_limits quota_default_limits;
 
 #define QUOTA_BUCKETS 64
-#define QUOTA_USERS   1024 /* in the table; those beyond are counted as one */
+
+/* In the table; those beyond are counted as one, save root and the daemon's own user. */
+#define QUOTA_USERS 1024
 
 struct quota_user {
 	struct quota_user *next;

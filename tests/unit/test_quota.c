@@ -129,6 +129,23 @@ static void test_those_beyond_the_table_are_counted_as_one(void **state)
 	assert_int_equal(q.n_users, QUOTA_USERS);
 }
 
+static void test_a_full_table_has_room_for_root(void **state)
+{
+	const uid_t uids[] = {0, OWN + 100000};
+	struct quota_user *u = NULL;
+
+	q.own = uids[1];
+	for (uid_t uid = 1; uid <= QUOTA_USERS + 1; uid++)
+		u = quota_get(&q, uid, 0);
+	assert_ptr_equal(u, &q.rest);
+	assert_true(quota_take(u, QUOTA_CLOSING, 10));
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(quota_take(quota_get(&q, uids[i], 0), QUOTA_CLOSING, 1000));
+		assert_int_equal(quota_held(quota_get(&q, uids[i], 0), QUOTA_CLOSING), 1000);
+	}
+	assert_int_equal(quota_held(u, QUOTA_CLOSING), 10);
+}
+
 static void *gives(void *arg)
 {
 	for (int i = 0; i < 100000; i++)
@@ -160,6 +177,7 @@ int main(void)
 		TEST(test_work_is_paid_by_time),
 		TEST(test_users_are_remembered_while_there_is_something),
 		TEST(test_those_beyond_the_table_are_counted_as_one),
+		TEST(test_a_full_table_has_room_for_root),
 		TEST(test_any_thread_gives_back),
 	};
 
