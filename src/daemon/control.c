@@ -170,12 +170,21 @@ static int take_input(struct control *c)
 	return 0;
 }
 
+/* Those who may steer everything are counted, and not limited. */
+static bool take(struct control *c, enum quota_kind kind, uint64_t n)
+{
+	if (!c->peer.steers)
+		return quota_take(c->user->books, kind, n);
+	quota_charge(c->user->books, kind, n);
+	return true;
+}
+
 /* What it holds is in the user's books. */
 static int charge(struct control *c)
 {
 	size_t held = c->in_cap + c->out.cap;
 
-	if (held > c->charged && !quota_take(c->user->books, QUOTA_BYTES, held - c->charged)) {
+	if (held > c->charged && !take(c, QUOTA_BYTES, held - c->charged)) {
 		fm_log_limited(&c->daemon->log, &c->daemon->troubles, LOG_NOTICE,
 			"user %u has too many unread replies: pid %d dropped", c->peer.uid,
 			(int)c->peer.pid);
@@ -229,15 +238,6 @@ void control_settings(struct daemon *d)
 		peer_of(d, c->fd, &c->peer);
 }
 
-/* Those who may steer everything are counted, and not limited. */
-static bool take_place(struct control *c)
-{
-	if (!c->peer.steers)
-		return quota_take(c->user->books, QUOTA_CONTROLS, 1);
-	quota_charge(c->user->books, QUOTA_CONTROLS, 1);
-	return true;
-}
-
 static void turn_away(struct control *c, int fd)
 {
 	if (c && c->user) {
@@ -257,7 +257,7 @@ void control_accept(struct daemon *d, int fd)
 
 	if (c && !peer_of(d, fd, &c->peer))
 		c->user = asker_get(d, c->peer.uid);
-	if (!c || !c->user || !take_place(c)) {
+	if (!c || !c->user || !take(c, QUOTA_CONTROLS, 1)) {
 		turn_away(c, fd);
 		return;
 	}
