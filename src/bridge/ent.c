@@ -50,15 +50,19 @@ static uint64_t ent_used(struct ent *e, uint64_t now)
 	return e->used;
 }
 
-/* By what they measured; while they measured nothing it is put off. */
+/* By what they measured; while they measured nothing it is put off. Once at a time: who asks for
+ * each of a client's queues does not have all of the entity looked at as often. */
 uint64_t ent_deal(struct ent *e, uint64_t now)
 {
 	uint64_t used = fm_sent_used(e->sent, now), ns = used - e->dealt, sum = 0;
 	struct queue *q;
 
+	if (!ns || e->dealt_at == now)
+		return used;
+	e->dealt_at = now;
 	fm_list_each (q, &e->queues, in_ent)
 		sum = fm_add_sat(sum, queue_usage(q, now) - q->dealt);
-	if (!sum || !ns)
+	if (!sum)
 		return used;
 	e->dealt = used;
 	fm_list_each (q, &e->queues, in_ent) {

@@ -59,7 +59,7 @@ struct ent {
 	uint64_t usage_gone;              /* of queues that left */
 	uint64_t used, used_at, used_by;  /* told so far; when, and by which usage */
 	uint64_t seen_used, seen_idle;    /* as it was last looked at */
-	uint64_t dealt;                   /* of what it used, what its queues have been told */
+	uint64_t dealt, dealt_at; /* of what it used, what its queues have been told; when */
 	uint64_t unheard; /* device time while the core heard nothing and counted it as idle */
 	uint64_t round;   /* last fm_bridge.round that looked at it */
 };

@@ -302,6 +302,68 @@ static void time_used_is_counted_once(void **state)
 	pthread_join(thread, NULL);
 }
 
+#define CROWD 32
+
+static uint64_t thread_ns(struct world *w, void (*fn)(struct world *w, void *arg), void *arg)
+{
+	uint64_t begin = fm_thread_time();
+
+	fn(w, arg);
+	return fm_thread_time() - begin;
+}
+
+static void ask_processes(struct world *w, void *arg)
+{
+	uint64_t sum = 0;
+
+	fm_bgroup_each_process(arg, w->now, sum_up, &sum);
+}
+
+static void add_id(void *arg, const struct fm_bqueue_info *i)
+{
+	*(uint64_t *)arg += i->id;
+}
+
+static void ask_queues(struct world *w, void *arg)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CROWD; i++)
+		fm_bgroup_each_queue(arg, add_id, &sum);
+}
+
+static void leave(struct world *w, void *arg)
+{
+	struct client *c = arg;
+
+	for (unsigned i = 0; i < CROWD; i++)
+		fm_bridge_detach(w->b, c[i].c, w->now);
+}
+
+/* What each used is dealt out once, not once for each of its queues. */
+static void a_group_of_many_queues_costs_what_they_are_many(void **state)
+{
+	struct client *c = calloc(CROWD, sizeof(*c));
+	struct world *w = *state;
+	uint64_t once, asked, left;
+
+	for (unsigned i = 0; i < CROWD; i++) {
+		assert_int_equal(attach(w, &c[i], ALICE, (pid_t)(100 + i), "many"), 0);
+		assert_int_equal(name_group(w, &c[i], 0, "crowd"), 0);
+		for (unsigned k = 0; k < FM_BOARD_SLOTS; k++)
+			assert_int_equal(add_queue(w, &c[i], k), 0);
+	}
+	pass(w, FM_MS);
+	once = thread_ns(w, ask_queues, group_of(&c[0], 0));
+	asked = thread_ns(w, ask_processes, group_of(&c[0], 0));
+	left = thread_ns(w, leave, c);
+	assert_true(asked < 10 * once);
+	assert_true(left < 10 * once);
+	for (unsigned i = 0; i < CROWD; i++)
+		fm_board_unmap(c[i].board);
+	free(c);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -316,6 +378,7 @@ int main(void)
 		TEST(a_job_is_the_groups),
 		TEST(time_used_is_believed_within_reason),
 		TEST(time_used_is_counted_once),
+		TEST(a_group_of_many_queues_costs_what_they_are_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
