@@ -25,8 +25,8 @@
 
 #define THREADS          8
 #define THREADS_PER_USER 3
-#define STAY_S           1 /* without work */
-#define PATIENCE_NS      5000000
+#define STAY_S           1       /* without work */
+#define PATIENCE_NS      5000000 /* of a user of whom nothing else waits */
 #define SIGNAL           SIGUSR2
 
 #ifndef sigev_notify_thread_id
@@ -110,6 +110,13 @@ static void set_alarm(timer_t timer, long ns)
 	timer_settime(timer, 0, &when, NULL);
 }
 
+/* The more of a user waits, the less patience there is with each. */
+static long patience(const struct quota_user *u)
+{
+	return u ? PATIENCE_NS / (long)FM_MIN(quota_held(u, QUOTA_CLOSING) + 1, UINT64_C(100))
+		 : PATIENCE_NS;
+}
+
 static void finish(const struct item *it)
 {
 	char byte;
@@ -132,7 +139,7 @@ static void *closer(void *arg)
 		left.busy[me] = it.user;
 		pthread_mutex_unlock(&left.lock);
 		if (alarmed)
-			set_alarm(timer, PATIENCE_NS);
+			set_alarm(timer, patience(it.user));
 		finish(&it);
 		if (alarmed)
 			set_alarm(timer, 0);

@@ -24,7 +24,7 @@ static void control_free(struct control *c)
 	sd_event_source_disable_unref(c->slow);
 	fm_list_del(&c->link);
 	if (c->recorded)
-		close(c->fd);
+		close_aside_of(c->user->books, c->fd);
 	else
 		close_socket_aside_of(c->user->books, c->fd);
 	free(c->in);

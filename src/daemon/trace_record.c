@@ -101,6 +101,15 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
+/* What its user has sent goes with it, on the user's account. */
+static void close_connection(const struct recording *r)
+{
+	struct quota_user *u = quota_get(&r->tracing->daemon->quota, r->peer.uid, fm_now());
+
+	close_socket_aside_of(u, r->fd);
+	quota_put(u);
+}
+
 void recording_free(struct recording *r)
 {
 	sd_event_source_disable_unref(r->io);
@@ -110,7 +119,7 @@ void recording_free(struct recording *r)
 	fm_trace_ring_unmap(r->map);
 	fm_close_fd(&r->ring);
 	if (r->fd >= 0)
-		close_socket_aside(r->fd);
+		close_connection(r);
 	free(r);
 }
 

@@ -161,6 +161,34 @@ def descriptors_that_linger(stack):
     enemy.tell("")
 
 
+def join_behind(m, *argv):
+    """How long one waits to be let in whose connection comes after those of the enemy."""
+    os.kill(m.daemon.pid, signal.SIGSTOP)
+    enemy = m.flood(ENEMY, *argv)
+    eventually("the enemy has sent it all", lambda: any(line.startswith("sent") for line in enemy.lines), 60)
+    other = m.flood(OTHER, "join", 0.1, 0)
+    time.sleep(0.3)
+    begin = time.monotonic()
+    os.kill(m.daemon.pid, signal.SIGCONT)
+    result(other)
+    took = time.monotonic() - begin
+    enemy.close()
+    eventually("the enemies are gone", lambda: m.groups() == 0)
+    return took
+
+
+def many_that_linger(stack):
+    """They are closed hardly more slowly than others are."""
+    m = Machine(stack)
+    for _ in range(5):  # whatever else the machine does at one moment
+        n = size(400, 1000)
+        beside, behind = join_behind(m, "fds", n, 2, 1), join_behind(m, "linger", n)
+        say(f"joins behind {n}", others_ms=1000 * beside, lingering_ms=1000 * behind)
+        if behind <= max(n / 500, 2 * beside):
+            return
+    check(False, "whoever joins has to wait each time")
+
+
 def elsewhere(stack, *argv):
     """The same enemy at another daemon: what is measured meanwhile is what it costs to share the machine with it."""
     other = Machine(stack)
@@ -311,7 +339,7 @@ def cuda_under_fire(stack):
     under_fire(m, m.cuda_worker())
 
 
-CASES = [silence, opencl_under_fire, cuda_under_fire, memory_that_is_not_there, descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, deaths, bells, large_memory]
+CASES = [silence, opencl_under_fire, cuda_under_fire, memory_that_is_not_there, descriptors, descriptors_and_an_older_kernel, descriptors_that_linger, many_that_linger, deaths, bells, large_memory]
 
 if __name__ == "__main__":
     if SANITIZE == "thread":
