@@ -13,11 +13,15 @@
 
 /* What happens to tasks, as the bridge tells. */
 
+/* A process may have become another user's, or its number another's. An owner that root alone may
+ * look into counts as root's, and is there only by the word of who steers everything. */
 static bool fits(const struct task *t, const struct fm_bgroup *g)
 {
+	uid_t uid = t->owner->uid;
+
 	if (t->group_name[0])
-		return fm_bgroup_is(g, t->owner->uid, t->group_name);
-	return fm_bgroup_is_own(g, t->owner->pid);
+		return fm_bgroup_is(g, uid, t->group_name);
+	return fm_bgroup_is_own(g, t->owner->pid) && (!uid || fm_bgroup_uid(g) == uid);
 }
 
 static void bind(struct daemon *d, struct task *t, struct fm_bgroup *g)

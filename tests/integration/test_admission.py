@@ -12,7 +12,7 @@ import sys
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, PATIENCE, Fermata, Program, Skip, check, eventually, lib_client, main, program
+from harness import FERMATA, PATIENCE, Fermata, LibClient, Program, Skip, check, eventually, lib_client, main, program
 
 CONFIG = "[admission]\nepsilon_us = 200\n"
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "rta")
@@ -455,6 +455,34 @@ def rights(stack):
     check(reply["ok"], reply)
 
 
+BECOMES_ROOT = """import os, socket, sys
+os.seteuid(65534)
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1] + "/control.sock")
+s.sendall(sys.argv[2].encode() + b"\\n")
+print("asked " + s.makefile().readline(), end="", flush=True)
+os.seteuid(0)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def a_process_that_becomes_another_users(stack):
+    """By a setuid program, or since its number is another process's by now: its groups are not for the tasks of the first."""
+    if os.geteuid():
+        raise Skip("it takes root to be several users")
+    f = Fermata(stack, CONFIG + "[limits]\npriority_max = 255\n")
+    os.chmod(f.dir, 0o755)
+    os.chmod(os.path.join(f.dir, "control.sock"), 0o666)
+    admit = {"cmd": "admit", "overrun": "stop", "tasks": [request("trap", 10**9, 100000)]}
+    p = LibClient([sys.executable, "-c", BECOMES_ROOT, f.dir, json.dumps(admit), program("lib_client"), "-"], env=f.env)
+    stack.callback(p.close)
+    check(json.loads(p.line("asked")[len("asked "):]).get("admitted"), p.lines)
+    check(p.line("ready") == "ready 0", p.lines)
+    f.knows(p.pid)
+    p.do("burst 5")
+    check(tasks(f)["trap"]["state"] == "absent", tasks(f))
+
+
 def many_tasks(stack):
     """A decision about a thousand is a thread's: the answer is the same, tasks may leave and connections close meanwhile."""
     f = Fermata(stack, "[admission]\nepsilon_us = 10\ntasks = 0\n")
@@ -502,4 +530,5 @@ if __name__ == "__main__":
          groups_may_come_and_go, run_is_a_task_of_its_own_group, through_the_library, leaving_gives_no_budget,
          overrun_is_demoted, overrun_is_stopped,
          overrun_is_reported, a_late_job_has_a_cause, policies_that_keep_no_bound, gpu_priorities,
-         epsilon_has_to_be_known, epsilon_of_a_platform_file, analyze_finds_the_same, what_makes_no_sense, rights)
+         epsilon_has_to_be_known, epsilon_of_a_platform_file, analyze_finds_the_same, what_makes_no_sense, rights,
+         a_process_that_becomes_another_users)
