@@ -180,8 +180,11 @@ static int make(struct tracing *t, const struct peer *p, const json_t *body, str
 	rc = rc ? rc : parse_groups(r, json_object_get(body, "groups"), err);
 	if (rc)
 		return rc;
-	r->ring = fm_trace_ring_create();
-	rc = r->ring < 0 ? r->ring : fm_trace_ring_map(&r->map, r->ring, NULL);
+	rc = r->ring = fm_trace_ring_create();
+	/* All of it is there from the start: a page for which there is no memory is a signal. */
+	if (rc >= 0 && fallocate(r->ring, 0, 0, sizeof(*r->map)))
+		rc = -errno;
+	rc = rc < 0 ? rc : fm_trace_ring_map(&r->map, r->ring, NULL);
 	return rc ? fm_err_set(err, rc, "no memory to record into: %s", strerror(-rc)) : 0;
 }
 

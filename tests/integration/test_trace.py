@@ -11,12 +11,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, Fermata, LibClient, Skip, check, eventually, lib_client, main, program  # noqa: E402
+from harness import BUILD, FERMATA, PATIENCE, Fermata, LibClient, Skip, check, eventually, lib_client, main, program  # noqa: E402
 
 RECORD, LANES, LANE, RING_HEAD = 64, 4, 8192, 4096
 
@@ -491,6 +492,22 @@ def only_so_many_recordings(stack):
         h.end()
 
 
+def memory_is_there_before_it_is_used(stack):
+    """What the daemon itself writes to: where memory is short its end would be a signal."""
+    f = Fermata(stack)
+    s = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    s.settimeout(PATIENCE)
+    s.connect(os.path.join(f.dir, "control.sock"))
+    s.sendall(b'{"cmd":"trace"}\n')
+    fds = []
+    while not fds:
+        _, fds, _, _ = socket.recv_fds(s, 65536, 4)
+    ring = os.fstat(fds[0])
+    for fd in fds:
+        os.close(fd)
+    check(ring.st_blocks * 512 >= ring.st_size > 2**20, f"{ring.st_blocks} blocks for {ring.st_size} bytes")
+
+
 def probes(stack):
     """At every trace point, where the build has <sys/sdt.h>: those of the daemon, of the library and of the layers."""
     found = {}
@@ -515,4 +532,4 @@ if __name__ == "__main__":
          each_level_in_its_own_words, what_people_and_programs_ask_for, who_misses_a_wish,
          a_killed_client_leaves_its_records, an_enemy_spoils_its_own_trace_alone, what_is_lost_is_counted,
          nobody_records_and_it_ends, one_group_alone, a_program_of_any_name, mistakes, only_so_many_recordings,
-         probes)
+         memory_is_there_before_it_is_used, probes)
