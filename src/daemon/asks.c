@@ -21,17 +21,21 @@ struct asks {
 
 struct asker *asker_get(struct daemon *d, uid_t uid)
 {
+	struct quota_user *books = quota_get(&d->quota, uid, fm_now());
 	struct asker *u;
 
 	fm_list_each (u, &d->asks->users, link)
-		if (u->books->uid == uid) {
+		if (u->books == books) {
+			quota_put(books);
 			u->controls++;
 			return u;
 		}
 	u = calloc(1, sizeof(*u));
-	if (!u)
+	if (!u) {
+		quota_put(books);
 		return NULL;
-	u->books = quota_get(&d->quota, uid, fm_now());
+	}
+	u->books = books;
 	u->controls = 1;
 	fm_list_init(&u->in_turn);
 	fm_list_init(&u->ready);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "bus.h"
 #include "strict.h"
+#include "subuid.h"
 #include "trace.h"
 #include "turn.h"
 #include <errno.h>
@@ -52,6 +53,7 @@ static int daemon_configure(struct daemon *d, const struct config *c, struct fm_
 	strict_configured(d);
 	admission_configure(d);
 	d->access_gid = access_gid(c->access_group);
+	subuid_load(&d->quota);
 	d->limits = NULL;
 	session_settings(d);
 	control_settings(d);

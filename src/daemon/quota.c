@@ -82,6 +82,34 @@ void quota_free(struct quota *q)
 		for (struct quota_user *u = q->bucket[i]; u; u = u->next)
 			u->refs = 0;
 	sweep(q, UINT64_MAX);
+	quota_ranges(q, NULL, 0);
+}
+
+void quota_ranges(struct quota *q, const struct quota_range *range, size_t n)
+{
+	free(q->range);
+	q->range = n ? calloc(n, sizeof(*range)) : NULL;
+	q->n_ranges = q->range ? n : 0;
+	if (q->range)
+		memcpy(q->range, range, n * sizeof(*range));
+}
+
+/* The first uid of a range stands for all of them. Ranges that root has as well are of containers
+ * of the machine. */
+static uid_t account_of(const struct quota *q, uid_t uid)
+{
+	uid_t account = uid;
+
+	for (size_t i = 0; i < q->n_ranges; i++) {
+		const struct quota_range *r = &q->range[i];
+
+		if (uid - r->first >= r->count)
+			continue;
+		if (r->roots)
+			return uid;
+		account = account == uid ? r->first : account;
+	}
+	return account == q->own ? uid : account;
 }
 
 static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
@@ -107,8 +135,11 @@ static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
 
 struct quota_user *quota_get(struct quota *q, uid_t uid, uint64_t now)
 {
-	struct quota_user *u = q->bucket[uid % QUOTA_BUCKETS];
+	struct quota_user *u;
 
+	if (uid && uid != q->own)
+		uid = account_of(q, uid) ?: uid;
+	u = q->bucket[uid % QUOTA_BUCKETS];
 	while (u && u->uid != uid)
 		u = u->next;
 	u = u ? u : add(q, uid, now);

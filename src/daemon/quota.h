@@ -64,16 +64,28 @@ struct quota_user {
 	unsigned entries;              /* sessions there */
 };
 
+/* Uids that are all one user's, save root's own. */
+struct quota_range {
+	uid_t first;
+	uint32_t count;
+	bool roots; /* each of these is a user */
+};
+
 struct quota {
 	struct quota_user *bucket[QUOTA_BUCKETS];
 	struct quota_user rest;
 	struct quota_limits limits;
 	uid_t own; /* the daemon's */
 	unsigned n_users, sweep_at;
+	struct quota_range *range;
+	size_t n_ranges;
 };
 
 void quota_init(struct quota *q, uid_t own, const struct quota_limits *limits);
 void quota_free(struct quota *q); /* save for users who still hold something */
+
+/* A copy of these from now on; out of memory: none. */
+void quota_ranges(struct quota *q, const struct quota_range *range, size_t n);
 
 /* The user's books, never NULL; they stay at least until quota_put(). A user about whom there is
  * nothing to remember is forgotten when others need the place. */

@@ -2,10 +2,12 @@
 /* What users have of the daemon: counted, limited, paid by time, and forgotten. */
 #include "base/clock.h"
 #include "daemon/quota.h"
+#include "daemon/subuid.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -146,6 +148,54 @@ static void test_a_full_table_has_room_for_root(void **state)
 	assert_int_equal(quota_held(u, QUOTA_CLOSING), 10);
 }
 
+static void read_ranges(const char *text)
+{
+	FILE *f = fmemopen((void *)text, strlen(text), "r");
+
+	assert_non_null(f);
+	subuid_read(&q, f);
+	fclose(f);
+}
+
+static uid_t account(uid_t uid)
+{
+	struct quota_user *u = quota_get(&q, uid, 0);
+
+	quota_put(u);
+	return u->uid;
+}
+
+/* As containers without root want them: one person is one user with all of them. */
+static void test_subordinate_uids_are_one_user(void **state)
+{
+	read_ranges("# NAME:FIRST:COUNT\n\nalice:100000:65536\n1001:165536:65536\n"
+		    "lxd:1000000:1000000\nroot:1000000:1000000\nzero:0:100\nown:980:20\n"
+		    "bad\nbad:x:1\nbad:7:0\nbad:-1:5\nbad:5:4294967295\nlast:4294967000:5");
+	assert_int_equal(account(99999), 99999);
+	assert_int_equal(account(100000), 100000);
+	assert_int_equal(account(165535), 100000);
+	assert_int_equal(account(165536), 165536);
+	assert_int_equal(account(231071), 165536);
+	assert_int_equal(account(231072), 231072);
+	assert_int_equal(account(1000005), 1000005); /* root's containers are users each */
+	assert_int_equal(account(4294967004), 4294967000);
+	assert_int_equal(account(0), 0);
+	assert_int_equal(account(OWN), OWN);
+	/* Nobody comes to be root, or the daemon's own, by that. */
+	assert_int_equal(account(50), 50);
+	assert_int_equal(account(985), 980);
+	q.own = 980;
+	assert_int_equal(account(985), 985);
+	for (uid_t uid = 100000; uid < 165536; uid++)
+		assert_true(quota_get(&q, uid, 0)->limited);
+	assert_true(q.n_users < 20);
+	assert_true(quota_take(quota_get(&q, 100001, 0), QUOTA_CLOSING, 10));
+	assert_false(quota_take(quota_get(&q, 100002, 0), QUOTA_CLOSING, 1));
+	assert_true(quota_take(quota_get(&q, 165537, 0), QUOTA_CLOSING, 10));
+	read_ranges("nobody\n");
+	assert_int_equal(account(165535), 165535);
+}
+
 static void *gives(void *arg)
 {
 	for (int i = 0; i < 100000; i++)
@@ -178,6 +228,7 @@ int main(void)
 		TEST(test_users_are_remembered_while_there_is_something),
 		TEST(test_those_beyond_the_table_are_counted_as_one),
 		TEST(test_a_full_table_has_room_for_root),
+		TEST(test_subordinate_uids_are_one_user),
 		TEST(test_any_thread_gives_back),
 	};
 
