@@ -265,7 +265,6 @@ static void tell_part(struct recording *r, uint64_t at)
 {
 	struct daemon *d = r->tracing->daemon;
 	uint64_t began = fm_now(), now = began;
-	struct quota_user *books = quota_get(&d->quota, r->peer.uid, now);
 
 	r->tracing->only = r;
 	while (!r->whole && now - began < STEP_NS) {
@@ -273,8 +272,7 @@ static void tell_part(struct recording *r, uint64_t at)
 		now = fm_now();
 	}
 	r->tracing->only = NULL;
-	quota_spend(books, QUOTA_REPLIES, now - began, now);
-	quota_put(books);
+	quota_spend(r->books, QUOTA_REPLIES, now - began, now);
 	if (!r->whole)
 		sd_event_source_set_enabled(r->tracing->work, SD_EVENT_ON);
 }

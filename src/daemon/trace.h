@@ -43,6 +43,7 @@ struct recording {
 	struct fm_trace_ring *map;
 	sd_event_source *io, *slow;
 	struct peer peer;
+	struct quota_user *books;
 	struct fm_list lines;
 	size_t queued;
 	bool whole; /* all is told of how things were at its beginning; till then: */

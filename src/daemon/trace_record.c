@@ -101,15 +101,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
-/* What its user has sent goes with it, on the user's account. */
-static void close_connection(const struct recording *r)
-{
-	struct quota_user *u = quota_get(&r->tracing->daemon->quota, r->peer.uid, fm_now());
-
-	close_socket_aside_of(u, r->fd);
-	quota_put(u);
-}
-
 void recording_free(struct recording *r)
 {
 	sd_event_source_disable_unref(r->io);
@@ -119,7 +110,8 @@ void recording_free(struct recording *r)
 	fm_trace_ring_unmap(r->map);
 	fm_close_fd(&r->ring);
 	if (r->fd >= 0)
-		close_connection(r);
+		close_socket_aside_of(r->books, r->fd);
+	quota_put(r->books);
 	free(r);
 }
 
@@ -149,7 +141,7 @@ static int take_place(struct tracing *t, struct recording *r, struct fm_err *err
 	unsigned mine = 0;
 
 	for (unsigned i = 0; i < TRACE_RECORDINGS; i++)
-		mine += t->recording[i] && t->recording[i]->peer.uid == r->peer.uid;
+		mine += t->recording[i] && t->recording[i]->books == r->books;
 	if (!root && r->peer.uid != geteuid() && mine >= TRACE_PER_USER) {
 		fm_err_set(err, -EDQUOT, "%u recordings of yours are under way, the limit", mine);
 		return fm_err_hint(err, "end one of them first");
@@ -176,6 +168,7 @@ static int make(struct tracing *t, const struct peer *p, const json_t *body, str
 	r->tracing = t;
 	r->fd = r->ring = -1;
 	r->peer = *p;
+	r->books = quota_get(&t->daemon->quota, p->uid, fm_now());
 	rc = take_place(t, r, err);
 	rc = rc ? rc : parse_groups(r, json_object_get(body, "groups"), err);
 	if (rc)
