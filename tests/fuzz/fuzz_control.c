@@ -158,6 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(!fm_bridge_new(&d.bridge, &host));
 	must(sd_event_new(&d.event) >= 0);
 	fm_list_init(&d.sessions);
+	quota_init(&d.quota, geteuid(), &quota_default_limits);
 	must(!admission_new(&d));
 	must(trace_new(&d) >= 0);
 	admission_configure(&d);
@@ -173,6 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fm_bridge_free(d.bridge);
 	admission_free(&d);
 	trace_free(&d);
+	quota_free(&d.quota);
 	sd_event_source_disable_unref(d.idle);
 	sd_event_unref(d.event);
 	fm_board_unmap(board);
