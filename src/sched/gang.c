@@ -176,16 +176,19 @@ static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent 
 	}
 }
 
+/* One that lingers counts while its group runs. Held, it keeps no device, and what else the group
+ * has need not wait for it. */
 void fm_gang_review(struct fm_sgroup *g, uint64_t now)
 {
-	bool gang = willing(g) && g->n_ready > 1;
+	bool held = willing(g) && g->n_claim < g->n_need;
+	bool gang = willing(g) && (held ? g->n_need : g->n_ready) > 1;
 	struct fm_sent *back = g->back;
 
 	if (fm_list_empty(&g->ents))
 		return;
 	if (back && (!gang || !lacks(back)))
 		back = NULL;
-	set_state(g, gang, willing(g) && g->n_claim < g->n_need, back, now);
+	set_state(g, gang, held, back, now);
 	note_torn(g, now);
 }
 

@@ -177,6 +177,32 @@ static void lingering_ranks_stop_nobody(void **state)
 	fm_sched_free(w.s);
 }
 
+/* A pause on one device, while another has the turn there that it needs: it keeps nothing, and is no
+ * reason to leave that other device idle. */
+static void held_it_lingers_nowhere(void **state)
+{
+	struct program *g, *first, *other;
+	struct world w;
+
+	world_init(&w, "fixed-priority", NULL, 3);
+	fm_sched_linger(w.s, FM_MS);
+	g = with_priority(&w, A | B, 0);
+	first = with_priority(&w, B | C, 1);
+	other = with_priority(&w, C, 2);
+	program_on(&w, A);
+	start(&w, g);
+	assert_true(runs(g));
+	set_work(&w, g, A, false);
+	assert_true(g->rank[0].open);
+	start(&w, other);
+	start(&w, first);
+	assert_true(runs(other) && !runs(first)); /* first has B, and waits for C */
+	assert_true(g->rank[1].open);
+	set_work(&w, g, A, true);
+	assert_false(g->rank[0].open || g->rank[1].open);
+	fm_sched_free(w.s);
+}
+
 static void suspended_by_hand_it_is_nobodys_gang(void **state)
 {
 	struct trio t;
@@ -254,6 +280,7 @@ int main(void)
 		cmocka_unit_test(alone_on_a_device_it_is_heard_if_others_are_on_another),
 		cmocka_unit_test(held_time_is_waiting_and_not_charged),
 		cmocka_unit_test(lingering_ranks_stop_nobody),
+		cmocka_unit_test(held_it_lingers_nowhere),
 		cmocka_unit_test(suspended_by_hand_it_is_nobodys_gang),
 		cmocka_unit_test(segment_takes_all_its_devices_or_none),
 		cmocka_unit_test(leaving_the_device_that_refuses_it_frees_it),
