@@ -232,7 +232,8 @@ static bool takes_over(const struct fair *f, const struct fair_ent *fe, const st
 	const struct fair_node *mine = u == on->user ? &fe->node : &u->node;
 	const struct fair_node *its = u == on->user ? &on->node : &on->user->node;
 
-	if (u != on->user && first_of(&u->groups) != &fe->node)
+	/* It would be another user's turn, or another's of its user. */
+	if (u == on->user ? first_of(&f->users) != &u->node : first_of(&u->groups) != &fe->node)
 		return false;
 	return fm_add_sat(mine->node.key, f->granularity) < its->node.key;
 }
@@ -372,7 +373,7 @@ static bool precedes_other(
 	uint64_t key = key_at(vtime, fe->later);
 
 	return fm_add_sat(key, f->granularity) < on->user->node.node.key &&
-	       (first == &u->node || key < first->node.key);
+	       (first == &u->node ? fe->later <= u->node.offset : key < first->node.key);
 }
 
 static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)

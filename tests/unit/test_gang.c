@@ -177,8 +177,8 @@ static void lingering_ranks_stop_nobody(void **state)
 	fm_sched_free(w.s);
 }
 
-/* A pause on one device, while another has the turn there that it needs: it keeps nothing, and is no
- * reason to leave that other device idle. */
+/* A pause on one device, while another has the turn there that it needs: it keeps nothing, and is
+ * no reason to leave that other device idle. */
 static void held_it_lingers_nowhere(void **state)
 {
 	struct program *g, *first, *other;

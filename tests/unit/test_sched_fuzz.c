@@ -223,11 +223,26 @@ static void random_events_many_short(void **state)
 		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, false);
 }
 
+/* What once failed: a gang that lingered held a device; one that woke ended its user's turn. */
+static void random_events_that_failed(void **state)
+{
+	static const struct {
+		uint64_t seed;
+		int events;
+		bool dense;
+	} found[] = {{103, 2500, false}, {14, 40000, true}, {24, 40000, true}};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(found); i++)
+		survives(found[i].seed * UINT64_C(0x9e3779b97f4a7c15), found[i].events,
+			found[i].dense);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_events_one_long),
 		cmocka_unit_test(random_events_many_short),
+		cmocka_unit_test(random_events_that_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
