@@ -40,7 +40,7 @@ static int refuse_existing(const char *path, mode_t mode, bool force, struct fm_
 	bool link = S_ISLNK(mode);
 
 	if (!link && !S_ISREG(mode))
-		return fm_err_set(err, -EINVAL, "%.150s is not a regular file", path);
+		return fm_err_set(err, -EISDIR, "%.150s is not a regular file", path);
 	if (force)
 		return 0;
 	fm_err_set(err, -EEXIST, "%.150s is %s", path, link ? "a symbolic link" : "there already");
@@ -287,13 +287,21 @@ void outfile_drop(struct outfile *o)
 	forget(o);
 }
 
+/* Some file systems say only then that there is no room for it. A live one stays in any case. */
+static bool is_on_disk(const struct outfile *o)
+{
+	if (o->kind == OUTFILE_STREAM || o->kind == OUTFILE_LIVE || !fsync(fileno(o->f)))
+		return true;
+	return errno == EINVAL || errno == ENOSYS; /* it cannot be known there */
+}
+
 int outfile_close(struct outfile *o, bool good, struct fm_err *err)
 {
 	const char *path = o->path;
 	int rc;
 
 	errno = good ? 0 : errno;
-	good = !fflush(o->f) && !ferror(o->f) && good;
+	good = !fflush(o->f) && !ferror(o->f) && good && is_on_disk(o);
 	rc = good ? put_in_place(o) : errno ? -errno : -EIO;
 	if (rc) {
 		outfile_drop(o);

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, Fermata, check, eventually, main  # noqa: E402
+from harness import BUILD, FERMATA, Fermata, check, eventually, main, preload  # noqa: E402
 
 OLD = "what was there before\n"
 WORKLOAD = "[workload]\nduration = 50ms\n[device gpu]\n[group a]\ncommands = 1ms\n"
@@ -129,6 +129,18 @@ def what_is_not_whole_is_not_there(stack):
         check(r.returncode == 4 and not p.names(), f"{r}: {p.names()}")
 
 
+def no_room_that_is_told_at_the_end(stack):
+    """As on NFS, or by a quota: what is there stays, and nothing is left beside it."""
+    p = Place(stack)
+    p.f.env["LD_PRELOAD"] = preload(os.path.join(BUILD, "tests", "fakes", "libfake_room.so"))
+    del p.commands["trace record"]  # which stays, as far as it is there
+    for what, r in p.write("out"):
+        check(r.returncode == 1 and b"No space left on device" in r.stderr and not p.names(), f"{what}: {r} {p.names()}")
+    for what, r in p.write("out", "--force", how=p.put):
+        check(r.returncode == 1 and b"No space left on device" in r.stderr, f"{what}: {r}")
+        check(p.read("out") == OLD.encode() and p.names() == ["out"], f"{what}: {p.names()}")
+
+
 def a_recording_is_there_at_once(stack):
     """Should whoever records be killed, it is what there is; in place of another it comes at the end."""
     p = Place(stack)
@@ -198,5 +210,5 @@ def studies(stack):
 
 
 if __name__ == "__main__":
-    main(what_is_there_stays, a_link_leads_nowhere, it_is_looked_at_before_the_work, what_is_not_whole_is_not_there,
+    main(what_is_there_stays, a_link_leads_nowhere, it_is_looked_at_before_the_work, what_is_not_whole_is_not_there, no_room_that_is_told_at_the_end,
          a_recording_is_there_at_once, pipes_and_devices, studies)
