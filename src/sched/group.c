@@ -174,6 +174,16 @@ void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, u
 	apply_suspended(g, "suspended", fm_core_now(s, now));
 }
 
+/* It promises to keep the device no longer than this, and that holds for a pause under way. */
+static void bound_linger(struct fm_sent *e)
+{
+	struct fm_heap *lingers = &e->d->s->lingers;
+
+	if (fm_core_lingers(e))
+		fm_heap_rekey(lingers, &e->linger,
+			FM_MIN(e->linger.key, fm_add_sat(e->idle_at, fm_linger_of(e))));
+}
+
 void fm_sched_grant(
 	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now)
 {
@@ -185,8 +195,10 @@ void fm_sched_grant(
 	settle_group(g, now);
 	g->grant = grant;
 	g->place = place;
-	fm_list_each (e, &g->ents, in_group)
+	fm_list_each (e, &g->ents, in_group) {
 		fm_core_touch(e); /* other bells, perhaps */
+		bound_linger(e);
+	}
 	apply_suspended(g, "over its budget", now);
 	apply_group(g, update_effective(g), now);
 }

@@ -295,6 +295,23 @@ static void it_is_bounded(void **state)
 	}
 }
 
+/* Of a pause under way, too. */
+static void an_admitted_one_promises_at_once(void **state)
+{
+	struct world w;
+
+	world(&w, NULL, 10, SEGMENT);
+	handed(&w, 100, FM_MS);
+	assert_true(linger(&w).keeps_ns > 2 * FM_LINGER_BOUND);
+	idle(&w.f, w.a, w.t);
+	run_to(&w, w.t + 10 * FM_US);
+	assert_false(w.b->open);
+	fm_sched_grant(w.f.s, w.a->g, FM_GRANT_PLACE, 1, w.t);
+	run_to(&w, w.t + FM_LINGER_BOUND);
+	assert_true(w.b->open);
+	fm_sched_free(w.f.s);
+}
+
 static void a_setting_is_kept_to(void **state)
 {
 	struct world w;
@@ -347,6 +364,7 @@ int main(void)
 		cmocka_unit_test(a_rest_that_delays_nobody_costs_nothing),
 		cmocka_unit_test(unlike_jobs_say_nothing_of_it),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(an_admitted_one_promises_at_once),
 		cmocka_unit_test(a_setting_is_kept_to),
 		cmocka_unit_test(the_pause_is_charged),
 	};
