@@ -322,6 +322,10 @@ int cli_record(struct cli *cli, int argc, char **argv)
 	int rc = CLI_OK;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &o);
+	if (o.from && outfile_same(o.from, o.output)) {
+		fm_err_set(&err, -EINVAL, "%.150s is the recording itself", o.output);
+		return cli_report(&err);
+	}
 	if (outfile_open(&o.out, o.output, cli->force, &err))
 		return cli_report(&err);
 	if (o.from)

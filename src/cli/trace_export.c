@@ -92,7 +92,7 @@ int trace_export(struct cli *cli, int argc, char **argv)
 	cli_parse(&argp, argc, argv, 0, &e);
 	if (outfile_same(e.path, e.to)) {
 		fprintf(stderr, "fermata: %s is the recording itself\n", e.to);
-		return CLI_FAILED;
+		return CLI_USAGE;
 	}
 	if (outfile_open(&to, e.to, cli->force, &err))
 		return cli_report(&err);

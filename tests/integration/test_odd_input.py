@@ -145,6 +145,14 @@ def what_is_read_is_not_written_over(stack):
     check("two things" in fermata("sim", path, "--svg", path + ".out", "--trace", path + ".out", status=2).stderr, "one file for two")
     with open(path, encoding="ascii") as f:
         check(f.read() == WORKLOAD and os.listdir(os.path.dirname(path)) == ["file"], "it is something else now")
+    trace = os.path.join(folder(stack), "run.fmt")
+    fermata("sim", path, "--trace", trace)
+    with open(trace, "rb") as f:
+        before = f.read()
+    for argv in ("trace", "export", trace), ("record", "-q", "--from", trace):
+        check("is the recording itself" in fermata(*argv, "--force", "-o", trace, status=2).stderr, f"{argv}")
+        with open(trace, "rb") as f:
+            check(f.read() == before, f"{argv}: the recording is something else now")
     pipe = os.path.join(folder(stack), "pipe")
     os.mkfifo(pipe)
     run = written(stack, fermata("sim", path, "--json").stdout)

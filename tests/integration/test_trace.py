@@ -470,7 +470,7 @@ def mistakes(stack):
             (("trace", "dump", "/dev/null"), 2, "this is no trace of Fermata"),
             (("trace", "dump", plain), 2, "a trace of version"),
             (("trace", "export", plain, "-o", "-"), 2, "a trace of version"),
-            (("trace", "export", whole, "-o", whole), 1, "is the recording itself"),
+            (("trace", "export", whole, "-o", whole), 2, "is the recording itself"),
             (("trace", "export", whole, "-o", "/dev/null"), 0, ""),
             (("trace", "dump", os.path.join(f.dir, "none")), 1, "No such file or directory")):
         r = f.cli(*argv, check_status=False)
