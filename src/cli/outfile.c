@@ -40,7 +40,7 @@ static int refuse_existing(const char *path, mode_t mode, bool force, struct fm_
 	bool link = S_ISLNK(mode);
 
 	if (!link && !S_ISREG(mode))
-		return fm_err_set(err, -EISDIR, "%.150s is not a regular file", path);
+		return fm_err_set(err, -EINVAL, "%.150s is not a regular file", path);
 	if (force)
 		return 0;
 	fm_err_set(err, -EEXIST, "%.150s is %s", path, link ? "a symbolic link" : "there already");

@@ -28,7 +28,7 @@ struct outfile {
 
 #define OUTFILE_CLEAN __attribute__((cleanup(outfile_drop)))
 
-/* -EEXIST: there is a file, or a link, which is to stay; -EISDIR: what is there is neither a file
+/* -EEXIST: there is a file, or a link, which is to stay; -EINVAL: what is there is neither a file
  * nor can be written to. The path must live as long as the outfile does. */
 int outfile_open(struct outfile *o, const char *path, bool force, struct fm_err *err);
 

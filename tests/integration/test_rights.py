@@ -474,15 +474,18 @@ def ordinary_users_stay_below_realtime(stack):
         check(r.returncode == 0, f"{r}")
         return r
 
+    def is_taken(r):  # it may be said that the policy does not read it
+        return all("does not read the hint" in line for line in r.stderr.splitlines())
+
     m = Machine(stack, "", DAEMON, "--system")
     for hint, (value, most) in beyond.items():
         r = may(m, identity(OWNER), hint, value)
         check(f"fermata: {hint} " in r.stderr and "is outside your limits\n  hint: stay within " in r.stderr, f"{r}")
         check(f"fermatad.conf changed, which do not bind members of the group {group.gr_name}" in r.stderr, f"{r}")
-        check("limits" not in may(m, identity(OWNER), hint, most).stderr, f"{hint}={most} is refused")
+        check(is_taken(may(m, identity(OWNER), hint, most)), f"{hint}={most} is refused")
         for who in member, identity(DAEMON), identity(0):
-            check("limits" not in may(m, who, hint, value).stderr, f"{hint}={value} is refused to {who}")
-    check("limits" not in may(m, identity(OWNER), "deadline", "0").stderr, "none is refused")
+            check(is_taken(may(m, who, hint, value)), f"{hint}={value} is refused to {who}")
+    check(is_taken(may(m, identity(OWNER), "deadline", "0")), "none is refused")
     # What a program asks for itself: the log has it, and it goes on without.
     c = m.client(identity(OWNER), "-", "priority=101 weight=7")
     eventually("the rest is taken", lambda: m.group_of(c.pid)["hints"]["weight"] == 7)
@@ -495,11 +498,11 @@ def ordinary_users_stay_below_realtime(stack):
     m.configure(f"[limits]\npriority_max = 200\n[limits user {OWNER}]\npriority_min = -5\nshare_max = 60\ndeadline_max = 100us\n")
     check(m.cli(identity(0), "reload"), "the settings are not read")
     for who in identity(OWNER), member:
-        check(not may(m, who, "priority", "200").stderr and may(m, who, "priority", "201").stderr, f"{who}: priority")
+        check(is_taken(may(m, who, "priority", "200")) and not is_taken(may(m, who, "priority", "201")), f"{who}: priority")
     for hint, value, good in (("share", "60", True), ("share", "61", False), ("deadline", "100us", True), ("deadline", "101us", False),
                               ("period", "1ms", True), ("period", "999us", False)):
-        check(not may(m, identity(OWNER), hint, value).stderr == good, f"{hint}={value}")
-    check("limits" in may(m, identity(OTHER), "share", "51").stderr and "limits" not in may(m, member, "share", "100").stderr, "who is not meant")
+        check(is_taken(may(m, identity(OWNER), hint, value)) == good, f"{hint}={value}")
+    check(not is_taken(may(m, identity(OTHER), "share", "51")) and is_taken(may(m, member, "share", "100")), "who is not meant")
 
 
 CROWD = int(os.environ.get("CROWD", 200 if os.environ.get("FERMATA_TEST_LONG") else 24))  # groups of one user

@@ -78,17 +78,17 @@ int simulate_metrics_close(
 
 static int simulate(struct workload *w, char **argv, struct fm_err *err)
 {
-	OUTFILE_CLEAN struct outfile svg = {0}, trace = {0}, metrics = {0};
+	OUTFILE_CLEAN struct outfile svg = {0}, trace = {0}, none = {0};
 	struct simulate_out *out = NULL;
 	struct fm_sim_result r;
 	uint64_t until;
 	int rc = workload_time(argv[2], &w->plan.duration, err);
 
 	rc = rc ? rc : workload_time(argv[3], &until, err);
-	rc = rc ? rc : fm_sim_result_init(&r, &w->plan);
 	rc = rc ? rc : outfile_open(&svg, argv[4], true, err);
 	rc = rc ? rc : outfile_open(&trace, argv[5], true, err);
-	rc = rc ? rc : simulate_out_open(&out, &w->plan, &trace, &metrics, err);
+	rc = rc ? rc : fm_sim_result_init(&r, &w->plan);
+	rc = rc ? rc : simulate_out_open(&out, &w->plan, &trace, &none, err);
 	rc = rc ? rc : fm_sim_run(&w->plan, 2, simulate_out_audience(out), NULL, &r, err);
 	rc = rc ? rc : simulate_out_close(out, &r, err);
 	rc = rc ? rc : simulate_svg(&w->plan, w->plan.warmup, until, &svg, err);
