@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, PATIENCE, Skip, check, main, need, need_cuda_shim
+from harness import BUILD, FERMATA, PATIENCE, SANITIZE, Skip, check, main, need
 
 SHIM = "libfermata-cuda.so"
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 7; }\n'
@@ -18,6 +18,13 @@ HELLO_32 = ("int puts(const char *); _Noreturn void exit(int);\n"
             'void _start(void) { puts("hello"); exit(7); }\n')
 MAKERS = ("/proc/driver/nvidia/version", "/usr/bin/nvidia-modprobe")
 LIBC_32 = ("/lib32/libc.so.6", "/lib/i386-linux-gnu/libc.so.6", "/usr/lib32/libc.so.6")
+
+
+def need_cuda_shim():
+    if SANITIZE:
+        raise Skip("a sanitized build gives the shim to programs of the tests alone")
+    if not os.path.exists(os.path.join(BUILD, "lib", SHIM)):
+        raise Skip("the CUDA shim is not built")
 
 
 def environment(**more):
