@@ -53,10 +53,10 @@ class Apart(Fermata):
 
 def have_names_of_their_own(stack):
     f = Apart(stack)
-    (a, name_a), (b, name_b) = f.client(), f.client(FERMATA_HINTS="priority=7")
+    (a, name_a), (b, name_b) = f.client(), f.client(FERMATA_HINTS="weight=7")
     check(name_a != name_b and name_a.startswith(f"unknown-u{os.getuid()}-"), f"they are named {name_a} and {name_b}")
     check(f.groups()[name_a]["queues"][0]["pid"] == 0, "a pid is not known, and told")
-    check(f.groups()[name_b]["hints"]["priority"] == 7, "whose hints are whose")
+    check(f.groups()[name_b]["hints"]["weight"] == 7, "whose hints are whose")
     for target in "0", str(a.pid):
         r = f.cli("suspend", target, check_status=False)
         check(r.returncode == 1 and f"no group, process or queue '{target}'" in r.stderr, f"suspend {target}: {r}")
