@@ -238,11 +238,14 @@ static bool overlaps(const struct cu_launch_attribute *attr, unsigned n)
 }
 
 static _Atomic unsigned early;
-static _Thread_local bool apart;
+static _Atomic bool promised;
+static _Thread_local bool apart, promises;
 
 void fake_cuda_apart(int yes)
 {
 	apart = yes;
+	promises = true;
+	promised = true;
 }
 
 unsigned fake_cuda_early(void)
@@ -250,10 +253,14 @@ unsigned fake_cuda_early(void)
 	return early;
 }
 
-/* Those of kernels that know of it are the program's own, too. */
+/* Those of kernels that know of it are the program's own, too. What a stop has left of launches for
+ * which the program has promised that their data are apart is launched again by a thread that has
+ * promised nothing. */
 void fk_launch_early(const struct fk_launch *l)
 {
-	if (l->entry->guarded && !l->entry->waits && !l->entry->knows && !apart)
+	bool again = promised && !promises;
+
+	if (l->entry->guarded && !l->entry->waits && !l->entry->knows && !apart && !again)
 		fk_die("a launch of %s may begin early, and its guardian does not wait",
 			l->entry->name);
 	early++;
