@@ -114,14 +114,15 @@ static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm
 	return 0;
 }
 
-/* Where somebody has chosen the other end beyond it, a default that nobody has written gives way.
- */
+/* Where a section has set the other end beyond it, a ceiling that is as by default gives way,
+ * unless that section has set it as well. Settings that were printed have all of [limits] set. */
 static void give_way(struct config_limits *l, uint32_t set)
 {
 	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
 		const struct config_ceiling *e = &config_ceilings[i];
+		bool beyond = l->of.range[e->hint].min > l->of.range[e->hint].max;
 
-		if (!(set & ceiling_bit(e)) && l->of.range[e->hint].min > l->of.range[e->hint].max)
+		if (beyond && !(set & ceiling_bit(e)) && *config_end(l, e) == e->value)
 			*config_end(l, e) = e->whole;
 	}
 }
@@ -140,7 +141,7 @@ int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err)
 			if (!strcmp(k->section, "limits") && !(r->set & config_limits_bit(k)))
 				config_key_copy(k, &r->limits, &c->limits);
 		r->limits.of.bounded = c->limits.of.bounded;
-		give_way(&r->limits, r->set | c->limits_set);
+		give_way(&r->limits, r->set);
 		rc = check_ranges(&r->limits, line, err);
 	}
 	return rc;

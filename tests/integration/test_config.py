@@ -103,6 +103,9 @@ clients = 3
                  "[limits group users]\nhints = weight gang\ndeadline_min = 1500us\n", "hints = none\n", "share_max = 50%"):
         check(line in text, f"'{line}' is not in {text}")
     check(printed(written(stack, text)) == text, "what is printed reads otherwise")
+    # One end beyond a ceiling that is as by default.
+    text = printed(written(stack, "[limits user 7]\ndeadline_max = 200us\n"))
+    check(printed(written(stack, text)) == text, "what is printed reads otherwise where a default gave way")
 
 
 MISTAKES = [  # where, what is said, what to do; the settings
