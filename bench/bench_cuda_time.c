@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA program whose kernels note for how long they had the device, for script/lib/time_bench:
+ * A CUDA program. Each kernel notes its own time on the device, for script/lib/time_bench:
  *
  *	bench_cuda_time KERNEL_US [PAUSE_US]   kernels of so much device time, some queued ahead; or
  *	                                       waits for each and pauses

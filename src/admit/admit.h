@@ -45,7 +45,7 @@ struct fm_admit_spec {
 	size_t segments;
 	int64_t epsilon; /* of the machine, if it knows; FM_RTA_UNSET */
 	enum fm_overrun overrun;
-	uint32_t user; /* whose it is */
+	uint32_t user; /* uid of its owner */
 	void *data;    /* for the host */
 };
 
