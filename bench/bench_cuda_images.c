@@ -11,7 +11,7 @@
  * for there first (and kept there), so that a second run says what that costs. Exit status 1 if an
  * image was broken, or the result of one was not as it should be.
  */
-#include "backend/cuda/cache/cache.h"
+#include "api/cuda/cache/cache.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include <dirent.h>

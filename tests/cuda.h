@@ -7,7 +7,7 @@
  * P(..., suffix of the variant for per-thread default streams, arguments)
  */
 #pragma once
-#include "backend/cuda/driver.h"
+#include "api/cuda/core/driver.h"
 
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;

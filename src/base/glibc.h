@@ -2,8 +2,8 @@
 /*
  * What is loaded into programs must load into those of an older C library, too: of each function of
  * glibc the oldest version is asked for that does the same (2.17 or older). Included by the
- * compiler in front of every file of a room (cmake/rooms.cmake). Functions that glibc did not have
- * then are in glibc.c.
+ * compiler in front of every file of a module (cmake/modules.cmake). Functions that glibc did not
+ * have then are in glibc.c.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that the device sets, by the CUDA driver API: work that needs no kernel of our own, and
  * whose length goes by its size. */
-#include "backend/cuda/driver.h"
+#include "api/cuda/core/driver.h"
 #include "base/util.h"
 #include "load.h"
 #include <dlfcn.h>

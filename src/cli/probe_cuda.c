@@ -3,8 +3,8 @@
  * when it opens? The same operations as the backend's, on memory of our own. Else, can it be said
  * when a stream has come so far (level 1)? */
 #include "probe_cuda.h"
-#include "backend/cuda/partition.h"
-#include "backend/cuda/timeslice.h"
+#include "api/cuda/core/partition.h"
+#include "api/cuda/core/timeslice.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include <dlfcn.h>

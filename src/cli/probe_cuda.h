@@ -2,7 +2,7 @@
 /* Between probe_cuda.c (what the driver and its devices can do) and probe_guard.c (the guardian).
  */
 #pragma once
-#include "backend/cuda/driver.h"
+#include "api/cuda/core/driver.h"
 #include "base/clock.h"
 #include "probe.h"
 

@@ -2,11 +2,11 @@
 /* Trying the guardian on CUDA's devices, in a probe's process: a kernel of our own is rewritten and
  * loaded, stopped between two of its blocks, and goes on, by the functions that programs under
  * `fermata run --guardian` have. Nothing here waits for the device without a limit. */
-#include "backend/cuda/cache/cache.h"
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/image/image.h"
+#include "api/cuda/cache/cache.h"
+#include "api/cuda/core/cuda.h"
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "code/cuda/image.h"
 #include "probe_cuda.h"
 #include <errno.h>
 #include <stdlib.h>

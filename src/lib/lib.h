@@ -5,7 +5,7 @@
 #pragma GCC visibility push(default)
 #include <fermata/fermata.h>
 #pragma GCC visibility pop
-#include "backend/sim/sim.h"
+#include "api/soft/sim.h"
 #include "board/proto.h"
 #include "xqueue/xqueue.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The software device for programs: handles over backend/sim. */
+/* The software device for programs: handles over api/soft. */
 #include "base/cleanup.h"
 #include "lib.h"
 #include <errno.h>

@@ -14,7 +14,7 @@
  * fm_xq_synced(q, mark).
  */
 #pragma once
-#include "backend/backend.h"
+#include "api/backend.h"
 #include "base/clock.h"
 #include "board/board.h"
 #include "board/proto.h"

@@ -2,7 +2,7 @@
 /* Whatever the program's text: it is left alone, or it is rewritten by insertions alone, a prologue
  * and parameters for each kernel. The first line is the options. */
 #include "base/util.h"
-#include "guardian/guardian.h"
+#include "code/opencl/pass/guardian.h"
 #include <stdlib.h>
 #include <string.h>
 

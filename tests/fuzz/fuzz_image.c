@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever the image: it is left alone with a reason, or what is made of it passes its own check,
  * and is not rewritten again. The first byte is the device. */
-#include "backend/cuda/cache/pack.h"
+#include "api/cuda/cache/pack.h"
 #include "base/util.h"
 #include <stdlib.h>
 

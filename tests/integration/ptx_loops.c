@@ -2,7 +2,7 @@
 /* usage: ptx_loops FILE PATTERNS [SM]
  * The PTX rewritten, with the kernels that the patterns match able to be left in their loops, on
  * standard output; a line for each kernel on standard error: its name, the reason, bytes, loops. */
-#include "backend/cuda/image/image.h"
+#include "code/cuda/image.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -38,11 +38,11 @@ build()
 		int LZ4_decompress_safe(const char *from, char *to, int n, int room) { return -1; }
 	C
 	# As cmake/cli.cmake reads it.
-	newest=$(sed -n 's/^	[XF](cu[^,]*,[^,]*,[^0-9]*\([0-9]*\).*/\1/p' src/shim/cuda/calls.h | sort -n | tail -n 1)
+	newest=$(sed -n 's/^	[XF](cu[^,]*,[^,]*,[^0-9]*\([0-9]*\).*/\1/p' src/api/cuda/shim/calls.h | sort -n | tail -n 1)
 	# Without what nobody calls, as from the rooms' archives.
 	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -DFM_CUDA_NEWEST="$newest" -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
-		src/backend/cuda/*.c src/backend/cuda/image/*.c src/backend/cuda/cache/*.c src/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/shim/cuda/*.c \
+		src/api/cuda/core/*.c src/code/cuda/*.c src/api/cuda/cache/*.c src/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/api/cuda/shim/*.c \
 		"$tmp/unpack.c" -lm
 	newest=$(${cc%gcc}readelf -V "$tmp/lib/libfermata-cuda.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 	[ "$newest" = GLIBC_2.17 ] || fail "the shim needs $newest: $(${cc%gcc}nm -D "$tmp/lib/libfermata-cuda.so" | grep "@$newest" | tr "\n" " ")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that are guarded by a second executable graph (src/shim/cuda/graph_early.c): whatever a program does with its own it
+"""Graphs that are guarded by a second executable graph (src/api/cuda/shim/graph/graph_early.c): whatever a program does with its own it
 sees what it sees natively, also where the driver refuses any call that it takes. The driver is the fake one;
 FERMATA_TEST_CUDA=real takes the machine's."""
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs whose kernels are on the device at one time (MPS): what they compute is what they compute natively, and what
-comes for whom others stop finds the whole device, by a kernel in front of it (src/backend/cuda/spread.c). The driver is the
+comes for whom others stop finds the whole device, by a kernel in front of it (src/api/cuda/core/spread.c). The driver is the
 fake one; FERMATA_TEST_CUDA=real takes the machine's, and an MPS daemon of our own."""
 import os
 import subprocess

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import check, main
 
 SOURCE = os.path.join(os.environ.get("SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")),
-                      "src", "backend", "cuda", "image", "guardian.ptx")
+                      "src", "device", "guardian.ptx")
 TRIALS = 40
 STOP = BLOCK = 0x1000  # the stop word stands in the control block
 LEFT_OUT, FIRST, DECIDED, MAP = 4, 8, 16, 64

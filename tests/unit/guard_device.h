@@ -5,9 +5,9 @@
  * left out, done twice, or done too early shows.
  */
 #pragma once
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/guard_internal.h"
-#include "backend/cuda/image/image.h"
+#include "api/cuda/core/cuda.h"
+#include "api/cuda/core/guard/guard_internal.h"
+#include "code/cuda/image.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the tests of images: those of tests/data/images, and places in them. */
 #pragma once
-#include "backend/cuda/image/attr.h"
-#include "backend/cuda/image/elf.h"
-#include "backend/cuda/image/image.h"
+#include "code/cuda/attr.h"
+#include "code/cuda/elf.h"
+#include "code/cuda/image.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The software device, and a story of what happened on it. */
 #pragma once
-#include "backend/sim/sim.h"
+#include "api/soft/sim.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include <errno.h>

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
+#include "api/opencl/shim/objects.h"
 #include "base/cleanup.h"
 #include "cache/cache.h"
-#include "shim/opencl/objects.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

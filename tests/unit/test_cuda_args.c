@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the CUDA shim keeps for launches of rewritten kernels: their parameters, and which handles
  * are theirs. */
+#include "api/cuda/shim/guard/args.h"
+#include "api/cuda/shim/handles.h"
 #include "base/util.h"
-#include "shim/cuda/args.h"
-#include "shim/cuda/handles.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

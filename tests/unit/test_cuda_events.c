@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the CUDA shim notes of recorded events, also by threads that write one entry at one time. */
-#include "shim/cuda/events.h"
+#include "api/cuda/shim/events.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

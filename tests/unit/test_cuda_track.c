@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trackers of level 1: events of a driver that this test is, and how few of them are asked for. */
-#include "backend/cuda/internal.h"
+#include "api/cuda/core/internal.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -12,7 +12,7 @@ static bool with_covers;
 /* And waits for the program; and in front of all nodes. */
 static bool awaits[FM_ARRAY_LEN(seams) + 1];
 
-/* As the shim has one (shim/cuda/graph_guard.c). */
+/* As the shim has one (api/cuda/shim/graph/graph_guard.c). */
 struct graph {
 	struct fm_cu_graph *g;
 	uint64_t ours[NODES][3];

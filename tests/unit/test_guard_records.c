@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of launches in their ring: what is kept stays as it is, whatever comes and goes. */
-#include "backend/cuda/guard_records.h"
+#include "api/cuda/core/guard/guard_records.h"
 #include "base/util.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guardian: what is rewritten, where, and what is refused. */
-#include "guardian/guardian.h"
+#include "code/opencl/pass/guardian.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewritten images on disk: found again, by several processes at once, and never believed if wrong.
  */
-#include "backend/cuda/cache/cache.h"
+#include "api/cuda/cache/cache.h"
 #include "base/cleanup.h"
 #include "cache/folder.h"
 #include "image_files.h"

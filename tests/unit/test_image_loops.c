@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of PTX that can be left in the middle of a loop: which, what is kept of them, and what
  * becomes of their branches. What the text does is tried by integration/test_ptx_loops.py. */
-#include "backend/cuda/cache/cache.h"
-#include "backend/cuda/cache/pack.h"
-#include "backend/cuda/image/ptx_loop.h"
+#include "api/cuda/cache/cache.h"
+#include "api/cuda/cache/pack.h"
+#include "code/cuda/pass/ptx_loop.h"
 #include "image_files.h"
 
 #define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewritten images as the bytes of a file. */
-#include "backend/cuda/cache/pack.h"
+#include "api/cuda/cache/pack.h"
 #include "image_files.h"
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images that are left as they are, and kernels: for each reason one that has it. */
-#include "backend/cuda/image/fatbin.h"
 #include "base/util.h"
+#include "code/cuda/fatbin.h"
 #include "image_files.h"
 
 static enum fm_image_why why_of(const void *data, size_t size, unsigned sm)

@@ -6,7 +6,7 @@
  */
 #define CU_EXPORT extern
 #include "../cuda.h"
-#include "backend/cuda/image/image.h"
+#include "code/cuda/image.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

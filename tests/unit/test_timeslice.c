@@ -3,7 +3,7 @@
  * fake of NVIDIA's kernel driver (fakes/rm), which knows what has ended whether or not that was
  * seen. */
 #include "../fakes/rm/rm.h"
-#include "backend/cuda/timeslice.h"
+#include "api/cuda/core/timeslice.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  * hang on how fast the machine is.
  */
 #pragma once
-#include "backend/sim/sim.h"
+#include "api/soft/sim.h"
 #include "own_process.h"
 #include "xqueue/xqueue.h"
 #include <errno.h>

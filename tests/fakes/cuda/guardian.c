@@ -2,7 +2,7 @@
 /*
  * Launches executed block by block. In front of each block of a kernel that was rewritten stands
  * the guardian, with the same effect on the same words, in the same order, as the one that real
- * devices run (src/backend/cuda/image/guardian.ptx).
+ * devices run (src/device/guardian.ptx).
  */
 #include "image.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Images of code as the driver takes them: an ELF, a fatbin, or PTX. What counts of one are the
  * names of its kernels, which kernels.c has in C, what their parameters are, and whether a guardian
- * stands in front of them (src/backend/cuda/image/guardian.ptx). Nothing here is of the code under
+ * stands in front of them (src/device/guardian.ptx). Nothing here is of the code under
  * test: who rewrites wrongly is found out.
  */
 #pragma once

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA driver that does nothing but note down what it is called with: it has every function of
- * the shim's own tables (src/shim/cuda/calls.h), and what little else the shim needs to make queues
- * of level 1. Its functions take twelve words, whatever their parameters: the first six or eight in
- * registers, the others on the stack, as both of the processors have it that the shim is for.
+ * the shim's own tables (src/api/cuda/shim/calls.h), and what little else the shim needs to make
+ * queues of level 1. Its functions take twelve words, whatever their parameters: the first six or
+ * eight in registers, the others on the stack, as both of the processors have it that the shim is
+ * for.
  */
 #pragma once
-#include "shim/cuda/calls.h"
+#include "api/cuda/shim/calls.h"
 
 /* ENTRY(symbol, name, since, per_thread, code, params), once for each symbol of the tables, is what
  * REC_TABLE comes to. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's kernel driver, as far as backend/cuda/timeslice.c talks to it, without one: preloaded,
+ * NVIDIA's kernel driver, as far as api/cuda/core/timeslice.c talks to it, without one: preloaded,
  * it answers the ioctls on the node that the fake libcuda opens (fakes/cuda/channels.c); or linked
  * with a test. An object ends with its parent, and a channel group with its address space.
  *

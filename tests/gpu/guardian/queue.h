@@ -6,7 +6,7 @@
  * stop; to go on, what was left out is launched again on another stream.
  */
 #pragma once
-#include "backend/cuda/image/image.h"
+#include "code/cuda/image.h"
 #include "driver.h"
 #include <stdbool.h>
 

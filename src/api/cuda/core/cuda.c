@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/cuda/core/guard/guard_graph.h"
+#include "base/util.h"
+#include "internal.h"
+#include "reach.h"
+#include "timeslice.h"
+#include <errno.h>
+
+_Atomic unsigned fm_cu_captures;
+_Atomic uint64_t fm_cu_capture_no;
+__thread unsigned fm_cu_inside;
+
+/* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
+ * middle of it. */
+static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fm_cu_capture_begin(void)
+{
+	pthread_mutex_lock(&capture_lock);
+	atomic_fetch_add(&fm_cu_captures, 1);
+	atomic_fetch_add(&fm_cu_capture_no, 1);
+	pthread_mutex_unlock(&capture_lock);
+}
+
+void fm_cu_capture_end(void)
+{
+	atomic_fetch_sub(&fm_cu_captures, 1);
+}
+
+/* Said each time: another thread may begin a capture at any moment, and a query of an event from
+ * here would spoil it. */
+int fm_cu_enter(const struct fm_cu_driver *cu)
+{
+	int mode = FM_CU_CAPTURE_MODE_RELAXED;
+
+	fm_cu_inside++;
+	return !cu->thread_capture_mode || cu->thread_capture_mode(&mode) ? -1 : mode;
+}
+
+void fm_cu_leave(const struct fm_cu_driver *cu, int mode)
+{
+	if (mode >= 0)
+		cu->thread_capture_mode(&mode);
+	fm_cu_inside--;
+}
+
+/* Only its own thread can say which stream this is: a default stream of the thread, or of a green
+ * context, which is current to one thread alone. */
+static bool bound(const struct fm_cu_queue *q)
+{
+	return q->stream == FM_CU_STREAM_PER_THREAD ||
+	       (q->stream == FM_CU_STREAM_LEGACY && q->base != q->ctx);
+}
+
+/* Before what is done about streams from any thread, in which `base` becomes current: no capture
+ * begins in the middle of it. */
+static int visit(struct fm_cu_queue *q)
+{
+	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(q);
+	int rc = 0;
+
+	if (!fm_cu_visit_begin(t))
+		return -EAGAIN;
+	pthread_mutex_lock(&capture_lock);
+	q->visited = t;
+	fm_cu_inside++;
+	if (atomic_load(&fm_cu_captures))
+		rc = -EBUSY;
+	else if (q->cu->ctx_push(q->base))
+		rc = -EIO;
+	if (!rc)
+		return 0;
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+	fm_cu_visit_end(t);
+	return rc;
+}
+
+int fm_cu_touch(struct fm_cu_queue *q)
+{
+	return bound(q) ? -EBUSY : visit(q);
+}
+
+void fm_cu_untouch(struct fm_cu_queue *q)
+{
+	struct fm_cu_turnstile *t = q->visited;
+	CUcontext old;
+
+	q->cu->ctx_pop(&old);
+	fm_cu_inside--;
+	pthread_mutex_unlock(&capture_lock);
+	fm_cu_visit_end(t);
+}
+
+/* As a thread ends it can still say which its default stream is, unless the driver has ended that
+ * already: it would make another one then. */
+static int visit_own(struct fm_cu_queue *q)
+{
+	unsigned long long id = 0;
+	CUcontext old;
+	int rc = 0;
+
+	if (!q->id || atomic_load(&fm_cu_captures))
+		return -EBUSY;
+	fm_cu_inside++;
+	if (q->cu->ctx_push(q->base)) {
+		rc = -EIO;
+	} else if (q->cu->stream_id(q->stream, &id) || id != q->id) {
+		q->cu->ctx_pop(&old);
+		rc = -EBUSY;
+	}
+	fm_cu_inside -= rc != 0;
+	return rc;
+}
+
+static void leave_own(struct fm_cu_queue *q)
+{
+	CUcontext old;
+
+	q->cu->ctx_pop(&old);
+	fm_cu_inside--;
+}
+
+static bool is_of(const struct fm_cu_reach *r, const struct fm_cu_queue *q)
+{
+	return r && atomic_load_explicit(&r->ctx, memory_order_acquire) == q->base;
+}
+
+bool fm_cu_reaches(const struct fm_cu_queue *q)
+{
+	return is_of(q->reach, q);
+}
+
+/* Strict mode. */
+static bool is_apart(const struct fm_gate_words *w)
+{
+	return w->gate_map != w->map;
+}
+
+static bool reaches_gates(const struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	return !is_apart(w) || is_of(q->page, q);
+}
+
+/* With a context current on the queue's base. */
+static bool reach(struct fm_cu_queue *q)
+{
+	if (FM_UNLIKELY(!fm_cu_reaches(q)))
+		q->reach = fm_cu_reach(q->cu, q->base, FM_CU_BOARD, q->map, q->map_size);
+	return q->reach;
+}
+
+/* With any. */
+static bool reach_from_afar(struct fm_cu_queue *q)
+{
+	CUcontext old;
+	bool ok;
+
+	if (FM_LIKELY(fm_cu_reaches(q)))
+		return true;
+	if (q->cu->ctx_push(q->base))
+		return false;
+	ok = reach(q);
+	q->cu->ctx_pop(&old);
+	return ok;
+}
+
+/* With the base current, as a stream of it may be used by this thread. */
+static bool reach_page(struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	if (FM_UNLIKELY(!reaches_gates(q, w)))
+		q->page =
+			fm_cu_reach(q->cu, q->base, FM_CU_GATE_PAGE, w->gate_map, w->gate_map_size);
+	return reaches_gates(q, w);
+}
+
+static bool reach_page_from_afar(struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	CUcontext old;
+	bool ok;
+
+	if (FM_LIKELY(reaches_gates(q, w)))
+		return true;
+	if (q->cu->ctx_push(q->base))
+		return false;
+	ok = reach_page(q, w);
+	q->cu->ctx_pop(&old);
+	return ok;
+}
+
+static int reach_gates(void *hwq, const struct fm_gate_words *w)
+{
+	struct fm_cu_queue *q = hwq;
+	int rc = visit(q);
+
+	if (rc)
+		return -EBUSY;
+	rc = reach_page(q, w) ? 0 : -EOPNOTSUPP;
+	fm_cu_untouch(q);
+	return rc;
+}
+
+/* word: in the board. */
+static union fm_cu_mem_op mem_op(
+	const struct fm_cu_queue *q, uint32_t operation, const volatile void *word, uint64_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = q->reach->device + ((uintptr_t)word - (uintptr_t)q->map);
+	o.op.value = value;
+	return o;
+}
+
+static union fm_cu_mem_op wait_op(const struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	union fm_cu_mem_op o = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->gate, 0);
+
+	if (is_apart(w))
+		o.op.address = q->page->device + ((uintptr_t)w->gate - (uintptr_t)w->gate_map);
+	o.op.flags = FM_CU_WAIT_VALUE_EQ;
+	return o;
+}
+
+/* Fills in what a gate waits for; how many operations that is. */
+#define WAITS 2
+static unsigned waits(
+	const struct fm_cu_queue *q, const struct fm_gate_words *w, union fm_cu_mem_op ops[WAITS])
+{
+	ops[0] = wait_op(q, w);
+	if (!w->hold)
+		return 1;
+	ops[1] = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->hold, 0);
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	return 2;
+}
+
+static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
+{
+	fm_cu_result rc;
+
+	atomic_fetch_add(&q->ours, 1);
+	rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
+	atomic_fetch_add(&q->ours_put, 1);
+
+	/* The context is another one of the same name, of whose predecessor's end we have not
+	 * heard. */
+	if (rc == FM_CU_ERROR_INVALID_VALUE)
+		fm_cu_reach_forget(q->base);
+	return rc ? -EIO : 0;
+}
+
+/* The beginning of the board, which never changes: it is written as it is, then waited for. */
+static bool takes_gates(struct fm_cu_queue *q)
+{
+	uint64_t head = *(const uint64_t *)q->map;
+	union fm_cu_mem_op ops[2] = {
+		mem_op(q, FM_CU_OP_WRITE_VALUE_64, q->map, head),
+		mem_op(q, FM_CU_OP_WAIT_VALUE_32, q->map, (uint32_t)head),
+	};
+
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	return !enqueue(q, ops, FM_ARRAY_LEN(ops));
+}
+
+/* With its first queue: the program has nothing under way there, for which a driver might wait. */
+static enum fm_cu_gates try_context(struct fm_cu_queue *q)
+{
+	if (!takes_gates(q))
+		return FM_CU_NO_GATES;
+	fm_cu_spread_try(q);
+	return FM_CU_GATES;
+}
+
+static void see_board(void *hwq, void *map, size_t size)
+{
+	struct fm_cu_queue *q = hwq;
+
+	q->map = map;
+	q->map_size = size;
+}
+
+/* What a guard has is of the base, which may not be current: a green context is, or nothing. */
+static struct fm_cu_guard *new_guard(struct fm_cu_queue *q)
+{
+	const struct fm_cu_driver *cu = q->cu;
+	struct fm_cu_guard *guard;
+	CUgreenCtx green = NULL;
+	CUcontext base, old;
+
+	if (cu->stream_get_both && cu->stream_get_both(q->stream, &base, &green))
+		return NULL;
+	if (cu->ctx_push(q->base))
+		return NULL;
+	guard = fm_cu_guard_new(cu, q->base, green, q->loops);
+	cu->ctx_pop(&old);
+	return guard;
+}
+
+/* Tried, with the first queue of each context. */
+static unsigned levels(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	const struct fm_cu_driver *cu = q->cu;
+	bool gates = false;
+	int mode;
+
+	if (!cu->stream_mem_ops || !cu->host_register || !cu->host_device_pointer || !q->map)
+		return 1u << 1;
+	mode = fm_cu_enter(cu);
+	if (q->stream == FM_CU_STREAM_PER_THREAD &&
+		(!cu->stream_id || cu->stream_id(q->stream, &q->id)))
+		q->id = 0;
+	if (reach(q)) {
+		if (atomic_load(&q->reach->gates) == FM_CU_UNTRIED)
+			atomic_store(&q->reach->gates, try_context(q));
+		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
+	}
+	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
+	if (gates && q->guarded && !bound(q))
+		q->guard = new_guard(q);
+	fm_cu_leave(cu, mode);
+	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
+}
+
+static int sync_stream(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	return q->cu->stream_synchronize(q->stream) ? -EIO : 0;
+}
+
+/* Of what is said when all before has finished. */
+static union fm_cu_mem_op passed_op(
+	const struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	return mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
+}
+
+static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	uint64_t waiting = q->guard ? fm_cu_guard_waiting(q->guard) : 2 * finished + 1;
+	union fm_cu_mem_op ops[3 + WAITS] = {
+		mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, waiting)};
+	unsigned n = 1 + waits(q, w, ops + 1);
+	int rc;
+
+	if (q->guard)
+		ops[n++] = fm_cu_guard_wait(q->guard);
+	ops[n++] = passed_op(q, w, finished);
+	rc = enqueue(q, ops, n);
+	if (!rc && q->guard)
+		fm_cu_guard_gated(q->guard, w->progress, finished);
+	return rc;
+}
+
+/* The default stream is that of the context which is current: in a program's call about its own
+ * context's end that may be another one. 1: to be popped. */
+static int push_for_default(struct fm_cu_queue *q)
+{
+	CUcontext now;
+
+	if (q->stream != FM_CU_STREAM_LEGACY || q->cu->ctx_get_current(&now) || now == q->ctx)
+		return 0;
+	return q->cu->ctx_push(q->ctx) ? -EIO : 1;
+}
+
+static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample)
+{
+	struct fm_cu_queue *q = hwq;
+	int mode = fm_cu_enter(q->cu), pushed = push_for_default(q), rc = FM_MIN(pushed, 0);
+	CUcontext old;
+
+	if (!rc && !reach_page_from_afar(q, w)) {
+		rc = -EOPNOTSUPP;
+	} else if (!rc && !reach_from_afar(q)) {
+		rc = -EIO;
+	} else if (!rc) {
+		fm_cu_sample_end(q);
+		rc = enqueue_gate(q, w, finished);
+		if (!rc && sample)
+			fm_cu_sample_begin(q);
+	}
+	if (pushed > 0)
+		q->cu->ctx_pop(&old);
+	fm_cu_leave(q->cu, mode);
+	return rc;
+}
+
+static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
+{
+	union fm_cu_mem_op ops[2 + WAITS] = {mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 1)};
+	unsigned n = 1 + waits(q, w, ops + 1);
+	int rc;
+
+	ops[n++] = mem_op(q, FM_CU_OP_WRITE_VALUE_32, w->waiting, 0);
+	fm_cu_inside++;
+	rc = enqueue(q, ops, n);
+	fm_cu_inside--;
+	return rc;
+}
+
+/* While the stream is captured no memory can be made known to the driver. */
+static int inner(void *hwq, const struct fm_gate_words *w)
+{
+	return fm_cu_reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
+}
+
+/* The beginning of the board is as it is, so that this waits for nothing, wherever the graph gets
+ * to. An executable graph whose kernels are guarded has other words there (guard_graph.h). */
+static int seam(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	union fm_cu_mem_op ops[FM_CU_COVER_OPS];
+	uint32_t head;
+	int rc;
+
+	if (!fm_cu_reaches(q))
+		return -EIO;
+	head = *(const uint32_t *)q->map;
+	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
+		ops[i] = mem_op(
+			q, i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32, q->map, head);
+	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	fm_cu_inside++;
+	rc = enqueue(q, ops, FM_ARRAY_LEN(ops));
+	fm_cu_inside--;
+	return rc;
+}
+
+/* What launches that left blocks out have finished nobody can say: they need a gate. */
+static int put_told(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	int rc = -EIO;
+
+	if (reach(q) && fm_cu_uncovered(q)) {
+		if (reach_page(q, w))
+			rc = enqueue_gate(q, w, finished);
+	} else if (reach(q)) {
+		union fm_cu_mem_op op = passed_op(q, w, finished);
+
+		rc = enqueue(q, &op, 1);
+		if (!rc && q->guard)
+			fm_cu_guard_gated(q->guard, w->progress, finished);
+	}
+	return rc;
+}
+
+/* From the agent, or from the thread that destroys the stream, or ends with it. */
+static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+{
+	struct fm_cu_queue *q = hwq;
+	bool by_own = atomic_load(&q->ends_in) == &fm_cu_inside;
+	int rc = by_own ? visit_own(q) : fm_cu_touch(q);
+
+	if (rc)
+		return rc;
+	rc = put_told(q, w, finished);
+	if (by_own)
+		leave_own(q);
+	else
+		fm_cu_untouch(q);
+	return rc;
+}
+
+/* The error that the driver gives then sticks to any question about any stream. */
+static bool lost(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	fm_cu_result rc;
+
+	if (!q->cu->stream_query || visit(q))
+		return false;
+	rc = q->cu->stream_query(bound(q) ? FM_CU_STREAM_LEGACY : q->stream);
+	fm_cu_untouch(q);
+	return rc && rc != FM_CU_ERROR_NOT_READY;
+}
+
+static void close_stream(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	fm_cu_sample_close(q);
+	fm_cu_track_close(q);
+	if (q->guard && q->ctx_ends)
+		fm_cu_guard_abandon(q->guard);
+}
+
+/* The agent ends: what it has not brought to its end it never will. */
+static void quiesce(void *hwq)
+{
+	fm_cu_turnstile_over();
+}
+
+/* At the hold of its guard, which serves no other one then. */
+static void adrift(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (q->guard)
+		fm_cu_guard_abandon(q->guard);
+}
+
+static void release(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (q->guard)
+		fm_cu_guard_release(q->guard);
+	if (q->release)
+		q->release(q);
+}
+
+CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream)
+{
+	CUgreenCtx green = NULL;
+	CUcontext base = NULL;
+
+	/* A green context has no default streams of threads, by which it could be asked for. */
+	if (stream == FM_CU_STREAM_PER_THREAD)
+		stream = FM_CU_STREAM_LEGACY;
+	if (!cu->stream_get_both || cu->stream_get_both(stream, &base, &green) || !green || !base)
+		return ctx;
+	return base;
+}
+
+void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUcontext base, CUstream stream, void (*on_release)(struct fm_cu_queue *q))
+{
+	*q = (struct fm_cu_queue){.cu = cu,
+		.ctx = ctx,
+		.base = base,
+		.stream = stream,
+		.release = on_release,
+		.owner = &fm_cu_inside};
+}
+
+void fm_cu_context_gone(CUcontext ctx)
+{
+	fm_cu_reach_forget(ctx);
+	fm_cu_guards_forget(ctx);
+}
+
+void fm_cu_fork_child(void)
+{
+	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_cu_reach_fork_child();
+	fm_cu_guard_fork_child();
+	fm_cu_timeslice_fork_child();
+}
+
+const struct fm_backend_ops fm_backend_cuda = {
+	.name = "cuda",
+	.reach = see_board,
+	.levels = levels,
+	.sync = sync_stream,
+	.track = fm_cu_track,
+	.reap = fm_cu_reap,
+	.enters = fm_cu_spreads,
+	.enter = fm_cu_spread,
+	.gate = gate,
+	.reach_gates = reach_gates,
+	.tell = tell,
+	.sampled = fm_cu_sampled,
+	.inner = inner,
+	.seam = seam,
+	.lost = lost,
+	.uncovered = fm_cu_uncovered,
+	.far = fm_cu_far,
+	.interrupt = fm_cu_interrupt,
+	.restore = fm_cu_restore,
+	.busy = fm_cu_busy,
+	.pending = fm_cu_pending,
+	.ordered = fm_cu_ordered,
+	.ask = fm_cu_ask,
+	.close = close_stream,
+	.adrift = adrift,
+	.release = release,
+	.quiesce = quiesce,
+};

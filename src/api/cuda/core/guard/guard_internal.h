@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between guard.c (making, launching, gates) and guard_stop.c (stopping, going on). */
+#pragma once
+#include "api/cuda/core/internal.h"
+#include "api/cuda/core/turnstile.h"
+#include "code/cuda/image.h"
+#include "guard.h"
+#include "guard_graph.h"
+#include "guard_place.h"
+#include "guard_records.h"
+
+/* Of the control block (image/guardian.ptx), which begins with the stop word. */
+enum {
+	FM_CU_BLOCK_COUNT = 4,
+	FM_CU_BLOCK_FIRST = 8,
+	FM_CU_BLOCK_DECIDED = 16, /* of the last launch that was all or none */
+	FM_CU_BLOCK_LEFT = 48,    /* FM_LOOP_LEFT */
+	FM_CU_BLOCK_HEAD = 56,    /* bytes that are read */
+	FM_CU_BLOCK_MAP = 64,
+};
+/* Launches of more blocks are all or none: a bit each is 64 KiB. */
+#define FM_CU_BLOCKS_MAX (UINT64_C(1) << 19)
+
+/* How far a stop is. */
+enum fm_cu_stage {
+	FM_CU_RUNS,
+	FM_CU_STOPPING, /* the stop word is set, gates are held: the queue runs dry */
+	FM_CU_LOOKING,  /* at rest; the stop word is taken back, the control block being read */
+	FM_CU_PARKED,   /* at rest, and what is left is known */
+	FM_CU_AGAIN     /* at rest; what was left out runs, in a stream of ours */
+};
+
+/* Memory of the host's that the device reaches. */
+struct fm_cu_shared {
+	_Atomic uint32_t hold; /* gates wait for 0 */
+	_Atomic uint32_t past; /* the last mark that the stream has gone past */
+	struct {
+		uint32_t stop, count;
+		uint64_t first;
+		uint64_t unused[4];
+		uint64_t left; /* blocks, in loops */
+	} head;                /* of the control block, as it was read */
+};
+
+struct fm_cu_guard {
+	struct fm_cu_guard *next; /* of all */
+	bool serves, gone;        /* a queue; with its context. guard.c, under its lock */
+	const struct fm_cu_driver *cu;
+	CUcontext ctx;
+	struct fm_cu_turnstile *turnstile;
+	CUdeviceptr block, shared_at;
+	CUdeviceptr area; /* where kernels that are left in a loop are kept; 0: they are not */
+	struct fm_cu_shared *shared;
+	CUstream control, again;   /* words, and looks; launches that are made again, */
+	struct fm_cu_place *place; /* but those of a green context; NULL: it is of none */
+	CUfunction look;           /* NULL: the driver would not have it, and copies do */
+	_Atomic bool broken;       /* nothing is guarded any more */
+
+	/* Under the order, and read by any thread. */
+	_Atomic uint64_t launched, covered;
+	bool graph_last; /* of the launches, a graph's */
+	unsigned graphs; /* launches of graphs that are kept */
+	uint32_t marks;  /* put so far */
+	struct fm_cu_records
+		records; /* under the order and the lock, or what is in front of a gate */
+
+	/* Under the lock. */
+	_Atomic uint64_t *progress; /* the queue's; NULL: no gate yet */
+	uint64_t said;              /* finished, by the last gate; also under the order */
+	struct fm_cu_graph *graph;  /* that is stopped; NULL: launches of the stream */
+	_Atomic enum fm_cu_stage stage;
+	bool stop;  /* the stop word, as written last */
+	bool cover; /* of the graph's: there it rests, and not at a gate of the queue's */
+	uint64_t rest_progress;
+	uint64_t rest;   /* the last launch in front of the gate where it rests */
+	uint64_t todo;   /* the next one to be made again; none: rest + 1 */
+	bool first;      /* it has left blocks out, and the control block says so */
+	uint64_t half;   /* which launch that was the last time; 0: none */
+	uint64_t left;   /* and how many blocks of it are left */
+	bool inside;     /* some have run */
+	uint64_t number; /* of launches that are made again */
+	uint32_t count;  /* blocks left out by first launches, until the last look */
+	uint64_t loops;  /* and in loops */
+};
+
+static inline union fm_cu_mem_op fm_cu_guard_op(uint32_t operation, CUdeviceptr at, uint64_t value)
+{
+	union fm_cu_mem_op o = {.pad = {0}};
+
+	o.op.operation = operation;
+	o.op.address = at;
+	o.op.value = value;
+	return o;
+}
+
+/*
+ * What a launch that is all or none does has to be decided once, which costs the device a word that
+ * all its blocks fight for. Directly behind one of whose blocks each looks for itself there is
+ * another way: it looks whether a launch in front of it has left blocks out, which nothing changes
+ * any more when its first block begins. So it is never the first to stop, and the one behind it may
+ * be.
+ */
+static inline void fm_cu_guard_params(
+	uint64_t ours[FM_GUARD_PARAMS], CUdeviceptr block, const struct fm_cu_record *rec)
+{
+	ours[0] = block + (rec->follows ? FM_CU_BLOCK_FIRST : 0);
+	ours[1] = block;
+	ours[2] = rec->number << 2 | (rec->whole && !rec->follows ? FM_GUARD_GRID : FM_GUARD_BLOCK);
+}
+
+static inline bool fm_cu_guard_follows(
+	const struct fm_cu_record *rec, const struct fm_cu_record *front)
+{
+	return rec->whole && !front->whole && !front->graph;
+}
+
+/* Launches of a stream, by their place in it, from 1 on: kernels look at the lower half, which is
+ * never zero. */
+static inline uint64_t fm_cu_guard_number(uint64_t n)
+{
+	return 2 * n + 1;
+}
+
+/* Where launches are made again. */
+static inline CUstream fm_cu_guard_again(const struct fm_cu_guard *g)
+{
+	return g->place ? fm_cu_place_stream(g->place) : g->again;
+}
+
+/* What is stopped: launches of the stream, or a graph that runs in it. */
+static inline CUdeviceptr fm_cu_guard_block(const struct fm_cu_guard *g)
+{
+	return g->graph ? g->graph->block : g->block;
+}
+
+/* guard_look.c, in the context. The kernel that reads a control block, or NULL; have a look, into
+ * shared->head, in the control stream; try it, with a block of zeros. */
+CUfunction fm_cu_look_load(const struct fm_cu_driver *cu);
+bool fm_cu_look(struct fm_cu_guard *g);
+void fm_cu_look_try(struct fm_cu_guard *g);
+
+/* guard_area.c, likewise: a save area, of a guard whose control block is all zeros. Where there is
+ * no memory for one it does without. False: the driver fails. */
+bool fm_cu_area_make(struct fm_cu_guard *g);
+
+/* Nothing of it is stopped any more. */
+void fm_cu_guard_runs(struct fm_cu_guard *g);
+
+/* Around calls of ours to the driver from any thread, which touch our own streams alone: captures
+ * do not mind. False: the context is gone. */
+bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode);
+void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);
+
+/* guard_streams.c. Those of a context, which is current. */
+bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
+	CUstream *again, CUfunction *look);
+void fm_cu_guard_streams_forget(CUcontext ctx);
+bool fm_cu_guard_streams_idle(const struct fm_cu_driver *cu, CUcontext ctx);
+void fm_cu_guard_streams_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
+void fm_cu_guard_streams_fork_child(void);
+
+/* guard.c, for who makes what else takes part. */
+bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);
+/* Memory of those of a context, which is current; nothing of theirs runs. */
+void fm_cu_guards_give_back(CUcontext ctx);
+/* Of the device, that this process has, as the driver's documentation says. */
+unsigned fm_cu_channels(void);

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping, and going on. All of it under the XQueue's lock.
+ *
+ * The queue says 2 * n + 1 (odd) when it waits at a gate, and 2 * m when it goes on; it looks at
+ * `hold` in between. What it says may be a moment old: it has seen the gate open, and does not say
+ * so yet. Therefore `hold` is set first; only if the queue then says that it runs is the stop word
+ * set. From then on, odd means that it stands at a gate, since it has come there after `hold` was
+ * set, and all behind that gate is still to begin.
+ */
+#include "base/clock.h"
+#include "base/util.h"
+#include "code/cuda/image.h"
+#include "guard_internal.h"
+#include <errno.h>
+
+/* Launches that are made again at one time: less than a stream takes without blocking. */
+#define CHUNK 256u
+/* How long the agent waits for a step on the spot. */
+#define PATIENCE (30 * FM_US)
+
+static bool waits(const struct fm_cu_guard *g)
+{
+	return g->progress && atomic_load(g->progress) & 1;
+}
+
+/* Some launch has not ended, or nobody knows. */
+static bool in_flight(struct fm_cu_guard *g)
+{
+	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
+
+	return atomic_load(&g->launched) > fm_cu_records_past(&g->records, progress);
+}
+
+/* A call to the driver in the guard's context. False: it fails. */
+static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g))
+{
+	bool ok;
+	int mode;
+
+	if (!fm_cu_guard_enter(g, &mode))
+		return false;
+	ok = call(g);
+	fm_cu_guard_leave(g, mode);
+	return ok;
+}
+
+/* Of the launches that may be left out, the n-th. */
+static struct fm_cu_record *launch(struct fm_cu_guard *g, uint64_t n)
+{
+	return g->graph ? &g->graph->node[n - 1] : fm_cu_record(&g->records, n);
+}
+
+static bool put_stop(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 1);
+
+	return !g->cu->stream_mem_ops(g->control, 1, &op, 0);
+}
+
+static bool put_look(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, fm_cu_guard_block(g), 0);
+
+	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
+}
+
+/* A launch once more, under another number: the control block knows what was decided of the last
+ * one. Its bits stay. */
+static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest_of_it)
+{
+	struct fm_cu_launch_config config = rec->config;
+	size_t bytes = rec->bytes;
+	void *extra[] = {
+		FM_CU_EXTRA_BUFFER, rec->params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
+	uint64_t *ours = (uint64_t *)(void *)(rec->params + bytes - FM_GUARD_BYTES), n;
+	struct fm_cu_record decides = {.whole = rec->whole};
+
+	config.stream = fm_cu_guard_again(g);
+	if (g->graph)
+		g->graph->renumbered = true;
+	n = ++*(g->graph ? &g->graph->number : &g->number);
+	rec->number = UINT64_C(1) << 60 | fm_cu_guard_number(n);
+	decides.number = rec->number;
+	fm_cu_guard_params(ours, fm_cu_guard_block(g), &decides);
+	if (rest_of_it && !rec->whole)
+		ours[2] |= FM_GUARD_AGAIN;
+	return !g->cu->launch(&config, rec->function, NULL, extra);
+}
+
+/* That any launch has left blocks out. */
+static bool forget(struct fm_cu_guard *g)
+{
+	union fm_cu_mem_op op = fm_cu_guard_op(
+		FM_CU_OP_WRITE_VALUE_64, fm_cu_guard_block(g) + FM_CU_BLOCK_FIRST, 0);
+
+	return !g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0);
+}
+
+static bool put_chunk(struct fm_cu_guard *g)
+{
+	if (g->first && !forget(g))
+		return false;
+	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
+		bool rest_of_it = g->first;
+
+		g->first = false;
+		if (!put_again(g, launch(g, g->todo++), rest_of_it))
+			return false;
+	}
+	return true;
+}
+
+/* The progress of a queue that rests is written by nobody else. */
+static void say(struct fm_cu_guard *g, bool stands)
+{
+	if (g->progress)
+		atomic_store(
+			g->progress, stands ? g->rest_progress : g->rest_progress & ~UINT64_C(1));
+}
+
+/* Fail open: the device does not answer as it should, and most likely never will. */
+static void give_up(struct fm_cu_guard *g)
+{
+	if (g->cover)
+		say(g, false);
+	else if (g->stage == FM_CU_AGAIN)
+		say(g, true);
+	fm_cu_guard_abandon(g);
+}
+
+static void look(struct fm_cu_guard *g)
+{
+	g->stage = FM_CU_LOOKING;
+	g->stop = false;
+	if (!in_context(g, put_look))
+		give_up(g);
+}
+
+/* Of a launch in whose loops blocks were left something has run, whatever is left of it. A graph
+ * has no save area. */
+static bool left_in_loops(struct fm_cu_guard *g)
+{
+	uint64_t before = g->loops;
+
+	if (g->graph)
+		return false;
+	g->loops = g->shared->head.left;
+	return g->loops != before;
+}
+
+/* What the control block says: which launch was the first to leave blocks out, and how many of its
+ * own. Those behind it, up to `last`, have left out all of theirs. */
+static void learn(struct fm_cu_guard *g, uint64_t last)
+{
+	uint32_t *count = g->graph ? &g->graph->count : &g->count;
+	uint64_t out = (uint32_t)(g->shared->head.count - *count);
+	uint64_t number = g->shared->head.first, n = g->graph ? 1 : g->records.first;
+	bool in_loops = left_in_loops(g);
+	struct fm_cu_record *rec;
+
+	*count = g->shared->head.count;
+	g->inside = g->first = number != 0;
+	if (!number) {
+		g->half = 0;
+		return;
+	}
+	while (n <= last && launch(g, n)->number != number)
+		n++;
+	if (n > last) {
+		in_context(g, forget);
+		give_up(g); /* the program has written where it should not */
+		return;
+	}
+	rec = launch(g, n);
+	g->inside = !rec->whole && (in_loops || out < (n == g->half ? g->left : rec->blocks));
+	g->half = n;
+	g->left = out;
+	g->todo = n;
+}
+
+static bool idle(struct fm_cu_guard *g, CUstream stream)
+{
+	fm_cu_result rc;
+	int mode;
+
+	if (!fm_cu_guard_enter(g, &mode)) {
+		give_up(g);
+		return false;
+	}
+	rc = g->cu->stream_query(stream);
+	fm_cu_guard_leave(g, mode);
+	if (rc && rc != FM_CU_ERROR_NOT_READY)
+		give_up(g);
+	return !rc;
+}
+
+static void open_gates(struct fm_cu_guard *g)
+{
+	if (g->cover)
+		say(g, false); /* what comes next says the device */
+	else if (g->stage == FM_CU_AGAIN)
+		say(g, true);
+	if (g->graph)
+		fm_cu_graph_let_go(g->graph);
+	atomic_store(&g->shared->hold, 0);
+	fm_cu_guard_runs(g);
+}
+
+static void launch_again(struct fm_cu_guard *g)
+{
+	if (g->stage != FM_CU_AGAIN)
+		say(g, false);
+	g->stage = FM_CU_AGAIN;
+	if (!in_context(g, put_chunk))
+		give_up(g);
+}
+
+/* At a gate, or at a cover of the graph's: there the queue says nothing, and the agent in its place
+ * that it stands. */
+static bool rests(struct fm_cu_guard *g)
+{
+	uint64_t last = 0;
+
+	g->cover = !waits(g) && g->graph && fm_cu_graph_covered(g->graph, &last);
+	if (!g->cover && !waits(g))
+		return false;
+	g->rest_progress = g->progress ? atomic_load(g->progress) | g->cover : 0;
+	if (g->cover)
+		g->rest = last;
+	else
+		g->rest =
+			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
+	if (g->cover)
+		say(g, true);
+	return true;
+}
+
+/* From stage to stage, as far as nobody needs to be waited for. */
+static void step(struct fm_cu_guard *g)
+{
+	enum fm_cu_stage stage = g->stage;
+
+	switch (stage) {
+	case FM_CU_STOPPING:
+		if (!rests(g))
+			return;
+		g->todo = g->rest + 1;
+		g->half = 0;
+		look(g);
+		return;
+	case FM_CU_LOOKING:
+		if (!idle(g, g->control))
+			return;
+		g->stage = FM_CU_PARKED;
+		learn(g, g->todo - 1);
+		g->inside |= g->cover;
+		return;
+	case FM_CU_AGAIN:
+		if (!idle(g, fm_cu_guard_again(g)))
+			return;
+		if (g->stop) {
+			say(g, true);
+			look(g);
+		} else if (g->todo <= g->rest) {
+			launch_again(g);
+		} else {
+			open_gates(g);
+		}
+		return;
+	default:
+		return;
+	}
+}
+
+/* Which word stops what runs, in a queue whose progress is this: between two gates are launches of
+ * the stream, or of one graph. False: that graph is still to come, behind a gate, or the last of
+ * them is over by now, and there may be no gate for it to come to. */
+static bool choose(struct fm_cu_guard *g, uint64_t progress)
+{
+	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
+	struct fm_cu_record *rec =
+		n <= atomic_load(&g->launched) ? fm_cu_record(&g->records, n) : NULL;
+
+	g->graph = rec ? rec->graph : NULL;
+	if (!g->graph)
+		return rec;
+	if (progress < rec->from)
+		return false;
+	fm_cu_graph_number(g->graph);
+	return true;
+}
+
+/* A graph stands at a gate of its own. When that opens it runs dry, and then what it has left out
+ * is made good: nothing is to be done before. */
+static bool at_inner_gate(const struct fm_cu_guard *g)
+{
+	return g->graph && fm_cu_graph_stands(g->graph);
+}
+
+/* Is it past what it may wait at for a thread of the program's? That may itself wait until nothing
+ * is stopped, and the stream would come to no rest before. Between two gates all such stands in
+ * front of the launches, for it has a gate in front of it where launches are. */
+static bool has_come(struct fm_cu_guard *g)
+{
+	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
+	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
+
+	return n > atomic_load(&g->launched) ||
+	       (int32_t)(atomic_load(&g->shared->past) - fm_cu_record(&g->records, n)->mark) >= 0;
+}
+
+/* From now on, up to its next cover. False: not just now. */
+static bool hold_graph(struct fm_cu_graph *graph)
+{
+	return !graph->let_be && fm_cu_graph_hold(graph) && !fm_cu_graph_waits(graph);
+}
+
+/* Streams that have work have the device's channels, which the driver gives out as it comes: two
+ * are for ours, and one more for each green context, one for what nobody here knows of, and one for
+ * those that get work during a stop. */
+#define CHANNELS_KEPT 3u
+
+bool fm_cu_room_for(unsigned at_work)
+{
+	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
+}
+
+/* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device, or
+ * the stream may be where it waits for the program; -EINPROGRESS: too many streams have work. Those
+ * are counted when nobody is about to give some to another any more without looking. */
+static int begin_stop(struct fm_cu_queue *q)
+{
+	struct fm_cu_guard *g = q->guard;
+	uint64_t progress;
+
+	if (!has_come(g) || !fm_cu_stop_begin(g->turnstile))
+		return -EAGAIN;
+	if (q->has_room && !q->has_room(q)) {
+		fm_cu_stop_end(g->turnstile);
+		return -EINPROGRESS;
+	}
+	g->stage = FM_CU_STOPPING;
+	g->cover = false;
+	g->graph = NULL;
+	atomic_store(&g->shared->hold, 1);
+	progress = g->progress ? atomic_load(g->progress) : 0;
+	if (progress & 1 || !choose(g, progress)) {
+		open_gates(g);
+		return 0;
+	}
+	if (!has_come(g) || (g->graph && !hold_graph(g->graph))) {
+		open_gates(g);
+		return at_inner_gate(g) ? -EALREADY : -EAGAIN;
+	}
+	g->stop = true;
+	if (!in_context(g, put_stop))
+		give_up(g);
+	return 0;
+}
+
+static bool is_there(const struct fm_cu_queue *q)
+{
+	return q->guard && !atomic_load(&q->guard->broken);
+}
+
+int fm_cu_interrupt(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	struct fm_cu_guard *g = q->guard;
+	int rc;
+
+	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
+		return -EALREADY;
+	rc = g->stage == FM_CU_RUNS ? begin_stop(q) : 0;
+	if (rc)
+		return rc;
+	if (g->stage == FM_CU_AGAIN && !g->stop) {
+		g->stop = true;
+		if (!in_context(g, put_stop))
+			give_up(g);
+	}
+	step(g);
+	step(g);
+	if (g->stage == FM_CU_RUNS)
+		return -EALREADY;
+	if (g->stage != FM_CU_PARKED)
+		return g->stage == FM_CU_STOPPING && at_inner_gate(g) ? -EALREADY : -EINPROGRESS;
+	return g->inside ? 0 : -EALREADY;
+}
+
+int fm_cu_restore(void *hwq)
+{
+	struct fm_cu_queue *q = hwq;
+	struct fm_cu_guard *g = q->guard;
+	uint64_t until = fm_now() + PATIENCE;
+
+	while (is_there(q) && g->stage != FM_CU_RUNS) {
+		enum fm_cu_stage before = g->stage;
+
+		if (g->stage != FM_CU_PARKED)
+			step(g);
+		else if (g->todo <= g->rest)
+			launch_again(g);
+		else
+			open_gates(g);
+		if (g->stage == before && fm_now() >= until)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+bool fm_cu_busy(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && q->guard->stage != FM_CU_RUNS;
+}
+
+bool fm_cu_pending(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return fm_cu_busy(hwq) || (q->guard && in_flight(q->guard));
+}
+
+unsigned fm_cu_far(void *hwq, unsigned n)
+{
+	struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && q->far && fm_cu_guard_open(q->guard) >= n ? q->far(q) : 0;
+}
+
+FM_HOT bool fm_cu_uncovered(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return is_there(q) && fm_cu_guard_uncovered(q->guard);
+}

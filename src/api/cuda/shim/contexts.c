@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: which of them are ever current, and their lives. */
+#include "api/cuda/shim/graph/graph_guard.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "give_back.h"
+#include <pthread.h>
+#include <time.h>
+
+#define DEVICES 64
+
+/* --- those that end --- */
+
+/*
+ * What is known of a context is known by its address, and forgotten when the driver has ended it.
+ * Another thread may have been given a new one of that address by then: it goes on when the old one
+ * is forgotten. So long at most, should that end come to none.
+ */
+#define ENDINGS    32
+#define AWAIT_MOST FM_S
+#define AWAIT_LOOK (20 * FM_US)
+
+static _Atomic(CUcontext) ending[ENDINGS];
+
+static void ends(CUcontext ctx)
+{
+	bool gives_back = fm_cuda_gives_back(ctx);
+	CUcontext none = NULL;
+
+	fm_cuda_close_context(ctx);
+	if (gives_back)
+		fm_cuda_give_back(ctx);
+	for (unsigned i = 0; ctx && i < ENDINGS; i++, none = NULL)
+		if (atomic_compare_exchange_strong(&ending[i], &none, ctx))
+			return;
+}
+
+static void ended(CUcontext ctx)
+{
+	for (unsigned i = 0; ctx && i < ENDINGS; i++) {
+		CUcontext it = ctx;
+
+		if (atomic_compare_exchange_strong(&ending[i], &it, NULL))
+			return;
+	}
+}
+
+static bool is_ending(CUcontext ctx)
+{
+	for (unsigned i = 0; i < ENDINGS; i++)
+		if (atomic_load(&ending[i]) == ctx)
+			return true;
+	return false;
+}
+
+static void await_end(CUcontext ctx)
+{
+	const struct timespec nap = {.tv_nsec = AWAIT_LOOK};
+	uint64_t until = 0;
+	FM_NO_CANCEL;
+
+	while (ctx && is_ending(ctx)) {
+		until = until ? until : fm_now() + AWAIT_MOST;
+		if (fm_now() > until)
+			return;
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* --- the one that is current --- */
+
+/*
+ * To whose default stream a launch goes the driver would have to be asked each time. While only one
+ * context has ever been current there is nothing to ask. A program that gets at another by no call
+ * of the tables launches there past us, and the queue of the first one counts it.
+ */
+struct fm_cuda_hot fm_cuda_hot;
+static _Atomic(CUcontext) only;
+/* Under it: whoever gets a second context goes on when nobody can find the first one's queue there
+ * any more. Within the lock of the map. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool several; /* for good */
+
+static void set_sole(struct fm_cuda_queue *q)
+{
+	atomic_store(&fm_cuda_hot.sole, q);
+	atomic_store(&fm_cuda_hot.sole_xq, q ? q->xq : NULL);
+}
+
+void fm_cuda_becomes_current(CUcontext ctx)
+{
+	CUcontext none = NULL;
+
+	if (!ctx || atomic_load(&several) ||
+		atomic_load_explicit(&only, memory_order_relaxed) == ctx ||
+		atomic_compare_exchange_strong(&only, &none, ctx) || none == ctx)
+		return;
+	pthread_mutex_lock(&lock);
+	set_sole(NULL);
+	atomic_store(&several, true); /* who sees this finds none */
+	pthread_mutex_unlock(&lock);
+}
+
+static _Atomic bool green_streams; /* for good: what they are given is not the current one's */
+
+void fm_cuda_green_stream(void)
+{
+	atomic_store(&green_streams, true);
+}
+
+bool fm_cuda_several_contexts(void)
+{
+	return atomic_load(&several) || atomic_load(&green_streams);
+}
+
+void fm_cuda_sole_made(struct fm_cuda_queue *q)
+{
+	if (q->hw.stream != FM_CU_STREAM_LEGACY || q->hw.ctx != atomic_load(&only))
+		return;
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&several))
+		set_sole(q);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Nobody else says so of this queue now. */
+void fm_cuda_sole_gone(struct fm_cuda_queue *q)
+{
+	if (atomic_load(&fm_cuda_hot.sole) != q)
+		return;
+	pthread_mutex_lock(&lock);
+	set_sole(NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+void fm_cuda_contexts_fork_child(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	set_sole(NULL);
+	atomic_store(&only, NULL);
+	atomic_store(&several, false);
+	for (unsigned i = 0; i < ENDINGS; i++)
+		atomic_store(&ending[i], NULL);
+}
+
+static fm_cu_result current(CUcontext ctx, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_becomes_current(ctx);
+	return rc;
+}
+
+/* A call that makes a context makes it current. */
+static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS)
+		await_end(*ctx);
+	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
+}
+
+#define MAKES(name, suffix, params, args)                                         \
+	fm_cu_result name##suffix params                                          \
+	{                                                                         \
+		return made(ctx, NEXT(FM_CUDA_ID(name, suffix, ), params, args)); \
+	}
+MAKES(cuCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
+MAKES(cuCtxCreate, _v2, (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
+MAKES(cuCtxCreate, _v3,
+	(CUcontext * ctx, struct CUexecAffinityParam_st *affinity, int n, unsigned flags,
+		CUdevice dev),
+	(ctx, affinity, n, flags, dev))
+MAKES(cuCtxCreate, _v4,
+	(CUcontext * ctx, struct CUctxCreateParams_st *how, unsigned flags, CUdevice dev),
+	(ctx, how, flags, dev))
+MAKES(cuGLCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
+MAKES(cuGLCtxCreate, _v2, (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
+MAKES(cuVDPAUCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
+	(ctx, flags, dev, vdp, get))
+MAKES(cuVDPAUCtxCreate, _v2,
+	(CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
+	(ctx, flags, dev, vdp, get))
+
+fm_cu_result cuCtxSetCurrent(CUcontext ctx)
+{
+	return current(ctx, NEXT(FM_CUDA_cuCtxSetCurrent, (CUcontext), (ctx)));
+}
+
+fm_cu_result cuCtxPushCurrent(CUcontext ctx)
+{
+	return current(ctx, NEXT(FM_CUDA_cuCtxPushCurrent, (CUcontext), (ctx)));
+}
+
+fm_cu_result cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	return current(ctx, NEXT(FM_CUDA_cuCtxPushCurrent_v2, (CUcontext), (ctx)));
+}
+
+/* --- their lives --- */
+
+static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client()) {
+		fm_cu_context_gone(ctx);
+		fm_cuda_first_forget();
+	}
+	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
+		fm_cuda_captures_gone(ctx);
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_code_context_gone(ctx);
+	if (rc == FM_CU_SUCCESS && ctx)
+		fm_cuda_partition_gone(ctx);
+	ended(ctx);
+	return rc;
+}
+
+/* While the process has never attached to a context, a detachment ends it. */
+static _Atomic bool attached;
+
+fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
+{
+	atomic_store(&attached, true);
+	return made(ctx, NEXT(FM_CUDA_cuCtxAttach, (CUcontext *, unsigned), (ctx, flags)));
+}
+
+fm_cu_result cuCtxDetach(CUcontext ctx)
+{
+	bool last = !atomic_load(&attached);
+
+	if (last)
+		ends(ctx);
+	return gone(last ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
+}
+
+fm_cu_result cuCtxDestroy(CUcontext ctx)
+{
+	ends(ctx);
+	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx)));
+}
+
+fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
+{
+	ends(ctx);
+	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx)));
+}
+
+fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
+{
+	fm_cu_result (*convert)(CUcontext *, CUgreenCtx) = fm_cuda_symbol("cuCtxFromGreenCtx");
+	CUcontext base = fm_cu_guard_green_base(green), ctx = NULL;
+	struct fm_cu_turnstile *t = base ? fm_cuda_wait_begin(base) : NULL;
+	fm_cu_result rc;
+
+	if (convert && convert(&ctx, green) == FM_CU_SUCCESS)
+		fm_cuda_close_context(ctx);
+	if (base)
+		fm_cu_guard_green_ends(fm_cuda_driver(), green);
+	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
+		fm_cuda_captures_gone(ctx);
+	fm_cu_wait_end(t);
+	return rc;
+}
+
+/*
+ * The primary context ends with its last release. Which one is the last the driver does not say, so
+ * retains are counted. Other threads may be launching when it is not: their queues must stay. If
+ * the context was in use although nobody had retained it, then there are retains that we do not
+ * see, and no release is taken for the last.
+ */
+static struct {
+	_Atomic unsigned retains;
+	_Atomic(CUcontext) ctx;
+	_Atomic bool unseen;
+} primary[DEVICES];
+
+static bool used(CUcontext ctx)
+{
+	struct fm_cuda_mark m[FM_BOARD_SLOTS];
+
+	return fm_cuda_marks(ctx, m) > 0;
+}
+
+fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
+{
+	fm_cu_result rc =
+		NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (ctx, dev));
+
+	if (rc == FM_CU_SUCCESS)
+		await_end(*ctx);
+	if (rc != FM_CU_SUCCESS || (unsigned)dev >= DEVICES)
+		return rc;
+	atomic_store(&primary[dev].ctx, *ctx);
+	if (!atomic_fetch_add(&primary[dev].retains, 1) && used(*ctx))
+		atomic_store(&primary[dev].unseen, true);
+	return rc;
+}
+
+/* The context that ends with it, or NULL. */
+static CUcontext releasing(CUdevice dev)
+{
+	CUcontext ctx;
+	unsigned n;
+
+	if ((unsigned)dev >= DEVICES)
+		return NULL;
+	n = atomic_load(&primary[dev].retains);
+	while (n && !atomic_compare_exchange_weak(&primary[dev].retains, &n, n - 1))
+		;
+	if (n != 1 || atomic_load(&primary[dev].unseen))
+		return NULL;
+	ctx = atomic_load(&primary[dev].ctx);
+	ends(ctx);
+	return ctx;
+}
+
+fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+	CUcontext ctx = releasing(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease, (CUdevice), (dev)));
+}
+
+fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	CUcontext ctx = releasing(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev)));
+}
+
+/* A reset ends the context whoever retains it. To hear which it is, it is retained. */
+static CUcontext resetting(CUdevice dev)
+{
+	fm_cu_result (*state)(CUdevice, unsigned *, int *) =
+		fm_cuda_symbol("cuDevicePrimaryCtxGetState");
+	unsigned flags;
+	int active = 0;
+	CUcontext ctx = NULL;
+
+	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites) &&
+		    !atomic_load(&fm_cu_captures)) ||
+		!state || state(dev, &flags, &active) || !active)
+		return NULL;
+	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
+		return NULL;
+	ends(ctx);
+	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
+	return ctx;
+}
+
+fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
+{
+	CUcontext ctx = resetting(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset, (CUdevice), (dev)));
+}
+
+fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	CUcontext ctx = resetting(dev);
+
+	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset_v2, (CUdevice), (dev)));
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways by which a program gets at the driver's functions: linked to the driver (our exports
+ * come first), by dlsym, by cuGetProcAddress. Each gives it ours, for the calls of the tables, and
+ * tells us the driver's.
+ */
+#include "hook.h"
+#include "api/cuda/shim/guard/modules.h"
+#include "shim.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+
+#define DRIVER "libcuda.so.1"
+/* Its name where the stand-in has that one (cmake/stand_in.cmake): the stand-in would find us. */
+#define DRIVER_BEHIND "libcuda-driver.so.1"
+
+#define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+
+#define ONE(name, suffix, tail, since, per_thread)                                               \
+	{#name #suffix #tail, #name, #name #suffix #tail FM_CUDA_MARK, since, per_thread, false, \
+		(void *)name##suffix##tail, NULL},
+#define CLONES(name, suffix, clone, since, ...) \
+	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
+#define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
+#define CODE(name, suffix, since, ...)                                         \
+	{#name #suffix, #name, #name #suffix FM_CUDA_MARK, since, false, true, \
+		(void *)name##suffix, NULL},
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
+		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
+			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)
+				FM_CUDA_LOAD_CALLS(CODE)};
+
+/* As long as the newest of them: what cmake/cli.cmake has read from the same tables. */
+union newest {
+#define SINCE_CLONES(name, suffix, clone, since, ...) char name##suffix[since];
+#define SINCE(name, suffix, since, ...)               char name##suffix[since];
+	FM_CUDA_LAUNCHES(SINCE_CLONES)
+	FM_CUDA_RECORDS(SINCE_CLONES)
+	FM_CUDA_GRAPHS(SINCE_CLONES)
+	FM_CUDA_STREAM_CALLS(SINCE_CLONES)
+	FM_CUDA_SINGLES(SINCE)
+	FM_CUDA_MULTIS(SINCE)
+	FM_CUDA_OTHER_CALLS(SINCE)
+	FM_CUDA_CODE_CALLS(SINCE)
+	FM_CUDA_LOAD_CALLS(SINCE)
+};
+_Static_assert(sizeof(union newest) == FM_CUDA_NEWEST, "cmake/cli.cmake has read another table");
+
+static void *real_dlsym(void *handle, const char *symbol)
+{
+	if (!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE))
+		fm_cuda_find_dlsym();
+	return __atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)(handle, symbol);
+}
+
+/* The driver, if the program has loaded it: never by us. It stays from then on, for its functions
+ * are in our table. */
+static _Atomic(void *) loaded;
+static _Atomic bool stood_in; /* behind the stand-in */
+
+static void *driver(void)
+{
+	void *h = atomic_load_explicit(&loaded, memory_order_acquire);
+
+	if (h)
+		return h;
+	h = dlopen(DRIVER_BEHIND, RTLD_NOLOAD | RTLD_LAZY);
+	if (h)
+		atomic_store(&stood_in, true);
+	else
+		h = dlopen(DRIVER, RTLD_NOLOAD | RTLD_LAZY);
+	if (h)
+		atomic_store_explicit(&loaded, h, memory_order_release);
+	return h;
+}
+
+static void *drivers_own(const char *symbol)
+{
+	void *h = driver();
+
+	/* A driver by another name, that the program is linked to, comes after us. */
+	return real_dlsym(h ? h : RTLD_NEXT, symbol);
+}
+
+void *fm_cuda_symbol(const char *symbol)
+{
+	char *kept = fm_cuda_error_keep();
+	void *fn = drivers_own(symbol);
+
+	fm_cuda_error_put_back(kept);
+	return fn;
+}
+
+static fm_cu_result not_there(void)
+{
+	return FM_CU_ERROR_NOT_INITIALIZED;
+}
+
+void *fm_cuda_resolve(enum fm_cuda_id id)
+{
+	struct fm_cuda_call *call = &fm_cuda_calls[id];
+	void *fn = fm_cuda_symbol(call->symbol);
+
+	if (!fn || fn == call->wrapper)
+		return (void *)not_there;
+	atomic_store_explicit(&call->next, fn, memory_order_relaxed);
+	return fn;
+}
+
+/* The first entry is what each launch on a default stream asks for. */
+static struct {
+	FM_LINE _Atomic bool ready;
+	struct fm_cu_driver table;
+} made;
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A table half made by a thread that has not come along is made anew. */
+static void fork_child(void)
+{
+	table_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void handlers(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+static FM_COLD bool make_table(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct fm_cu_driver *t = &made.table;
+
+	pthread_once(&once, handlers);
+	pthread_mutex_lock(&table_lock);
+	if (!atomic_load(&made.ready)) {
+#define ENTRY(name, symbol, params) t->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
+		FM_CU_DRIVER(ENTRY)
+#undef ENTRY
+		atomic_store_explicit(
+			&made.ready, t->ctx_get_current && t->stream_get_ctx, memory_order_release);
+	}
+	pthread_mutex_unlock(&table_lock);
+	return atomic_load(&made.ready);
+}
+
+FM_HOT const struct fm_cu_driver *fm_cuda_driver(void)
+{
+	if (FM_LIKELY(atomic_load_explicit(&made.ready, memory_order_acquire)))
+		return &made.table;
+	return make_table() ? &made.table : NULL;
+}
+
+/* The program has a call of the driver's own that loads code, or hands out functions of it. */
+static _Atomic bool code_given;
+
+bool fm_cuda_code_given(void)
+{
+	return atomic_load(&code_given);
+}
+
+static void *use(struct fm_cuda_call *call, void *fn)
+{
+	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) {
+		atomic_store_explicit(&code_given, true, memory_order_relaxed);
+		return fn;
+	}
+	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
+		atomic_store_explicit(&call->next, fn, memory_order_relaxed);
+	return call->wrapper;
+}
+
+static struct fm_cuda_call *by_symbol(const char *symbol)
+{
+	for (size_t i = 0; i < FM_CUDA_CALLS; i++)
+		if (!strcmp(fm_cuda_calls[i].symbol, symbol))
+			return &fm_cuda_calls[i];
+	return NULL;
+}
+
+static struct link_map *map_of(const void *address)
+{
+	Dl_info info;
+	struct link_map *map = NULL;
+
+	return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+/* A library that was opened for itself sees what it is linked with besides what all see. */
+static bool sees(const void *caller, const char *symbol)
+{
+	const struct link_map *map = map_of(caller);
+	void *h = map && *map->l_name ? dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+	void *fn = h ? real_dlsym(h, symbol) : NULL;
+
+	if (h)
+		dlclose(h);
+	return fn && fn == drivers_own(symbol);
+}
+
+/* We were found ourselves, as the first of all. The stand-in has us in front of the driver wherever
+ * the program has put it. */
+static bool found_without_us(const struct fm_cuda_look_up *l)
+{
+	if (real_dlsym(RTLD_NEXT, l->symbol))
+		return true;
+	if (!driver())
+		return false;
+	if (atomic_load(&stood_in) && drivers_own(l->symbol))
+		return true;
+	return l->handle == RTLD_DEFAULT && sees(l->caller, l->symbol);
+}
+
+/* What was loaded before us stays as long as we do. */
+static bool in_front_of_us(const void *caller)
+{
+	const struct link_map *theirs = map_of(caller), *m = map_of(fm_cuda_calls);
+
+	while (m && m != theirs)
+		m = m->l_prev;
+	return m && theirs;
+}
+
+/* Nothing behind the caller has it but us. */
+static bool only_ours_is_next(const struct fm_cuda_look_up *l, const struct fm_cuda_call *call)
+{
+	return !real_dlsym(RTLD_NEXT, l->symbol) &&
+	       real_dlsym(RTLD_DEFAULT, l->symbol) == call->wrapper && in_front_of_us(l->caller);
+}
+
+static void *found(const struct fm_cuda_look_up *l, struct fm_cuda_call *call, bool *absent)
+{
+	void *fn = real_dlsym(l->handle, l->symbol);
+
+	if (!fn)
+		return NULL;
+	if (fn == call->wrapper) {
+		*absent = !found_without_us(l);
+		return *absent ? NULL : fn;
+	}
+	/* Something else may have a function of that name. */
+	return fn == drivers_own(l->symbol) ? use(call, fn) : NULL;
+}
+
+void *fm_cuda_answer(struct fm_cuda_look_up *l)
+{
+	struct fm_cuda_call *call = by_symbol(l->symbol);
+	bool absent = false;
+	void *fn = NULL;
+
+	if (!call)
+		return NULL;
+	if (l->handle == RTLD_NEXT)
+		absent = only_ours_is_next(l, call);
+	else
+		fn = found(l, call, &absent);
+	if (absent)
+		l->symbol = call->absent;
+	else if (fn)
+		real_dlsym(
+			l->handle, l->symbol); /* the last one leaves no error, and did find it */
+	return fn;
+}
+
+/* Is this, among the functions that a name has had over time, the one that the driver means? */
+static bool means(const struct fm_cuda_call *call, const void *fn)
+{
+	return atomic_load_explicit(&call->next, memory_order_relaxed) == fn ||
+	       fm_cuda_symbol(call->symbol) == fn;
+}
+
+static bool newer(const struct fm_cuda_call *a, const struct fm_cuda_call *b, bool per_thread)
+{
+	return !b || a->since > b->since || (a->since == b->since && a->per_thread == per_thread);
+}
+
+/* The symbol at exactly this address; NULL if the driver does not export it. */
+static const char *symbol_at(const void *fn)
+{
+	Dl_info info;
+
+	return dladdr(fn, &info) && info.dli_saddr == fn ? info.dli_sname : NULL;
+}
+
+/* What the driver gives for a name to those who ask for that version. */
+static void *given(const char *name, int version, uint64_t flags)
+{
+	fm_cu_result (*get)(const char *, void **, int, uint64_t, unsigned *) =
+		fm_cuda_symbol("cuGetProcAddress_v2");
+	fm_cu_result (*old)(const char *, void **, int, uint64_t) =
+		get ? NULL : fm_cuda_symbol("cuGetProcAddress");
+	unsigned status;
+	void *fn = NULL;
+
+	if (get ? get(name, &fn, version, flags, &status) : !old || old(name, &fn, version, flags))
+		return NULL;
+	return fn;
+}
+
+/* When the variants for default streams of threads came; to ask for less gives others. */
+#define PER_THREAD_SINCE 7000
+
+/*
+ * The call for which cuGetProcAddress has given fn. Mostly it is the very function that dlsym
+ * finds, which settles it: also when it is one that we do not know, such as a newer version with
+ * other parameters. Else the version decides, as the driver says it does, if it gives the same
+ * function to who asks for no more than the version that we know. A name may also come with its
+ * suffix.
+ */
+static struct fm_cuda_call *by_request(
+	const char *name, const void *fn, int version, uint64_t flags)
+{
+	struct fm_cuda_call *best = NULL, *exact = NULL;
+	const char *symbol;
+	bool pt = flags & PER_THREAD_FLAG;
+	int since;
+
+	/* The one name that came to mean another's function. */
+	if (version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
+		name = "cuGraphInstantiateWithFlags";
+	for (size_t i = 0; i < FM_CUDA_CALLS; i++) {
+		struct fm_cuda_call *call = &fm_cuda_calls[i];
+		bool named = !strcmp(call->name, name);
+
+		if (!named && strcmp(call->symbol, name))
+			continue;
+		if (means(call, fn))
+			return call;
+		if (!named)
+			exact = call;
+		else if (call->since <= version && newer(call, best, pt))
+			best = call;
+	}
+	best = exact ? exact : best;
+	if (!best)
+		return NULL;
+	if ((symbol = symbol_at(fn)))
+		return by_symbol(symbol);
+	since = pt ? FM_MAX(best->since, PER_THREAD_SINCE) : best->since;
+	return since > version || given(name, since, flags) == fn ? best : NULL;
+}
+
+static void replace(const char *name, void **fn, int version, uint64_t flags)
+{
+	struct fm_cuda_call *call;
+
+	if (!name || !fn || !*fn)
+		return;
+	call = by_request(name, *fn, version, flags);
+	if (call)
+		*fn = use(call, *fn);
+}
+
+fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress, (const char *, void **, int, uint64_t),
+		(name, fn, version, flags));
+
+	if (rc == FM_CU_SUCCESS)
+		replace(name, fn, version, flags);
+	return rc;
+}
+
+fm_cu_result cuGetProcAddress_v2(
+	const char *name, void **fn, int version, uint64_t flags, unsigned *status)
+{
+	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress_v2,
+		(const char *, void **, int, uint64_t, unsigned *),
+		(name, fn, version, flags, status));
+
+	if (rc == FM_CU_SUCCESS)
+		replace(name, fn, version, flags);
+	return rc;
+}

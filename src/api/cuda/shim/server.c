@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <fermata/cuda.h>: streams that the program binds to groups itself, and steers. */
+#pragma GCC visibility push(default)
+#include <fermata/cuda.h>
+#pragma GCC visibility pop
+#include "api/cuda/shim/guard/modules.h"
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "hook.h"
+#include "local/local.h"
+#include "shim.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic(const char *) fm_cuda_local_policy; /* kept for children, never freed */
+_Atomic uint64_t fm_cuda_spin_ns;
+
+/* Of the client; other groups are nobody else's to make. Index 0 is the process's own. */
+static struct {
+	pthread_mutex_t lock;
+	struct fm_client *client;
+	char name[FM_BOARD_GROUPS][FM_NAME_MAX];
+} groups = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void fm_cuda_server_fork_child(void)
+{
+	groups.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* Lock held. Its index, or a negative errno. */
+static int find_or_add(struct fm_client *c, const char *name)
+{
+	int index;
+
+	if (groups.client != c)
+		memset(groups.name, 0, sizeof(groups.name));
+	groups.client = c;
+	for (index = 1; index < FM_BOARD_GROUPS; index++)
+		if (!strcmp(groups.name[index], name))
+			return index;
+	index = fm_client_group_add(c, name);
+	if (index > 0)
+		strcpy(groups.name[index], name);
+	return index;
+}
+
+static int group_of(struct fm_client *c, const char *name)
+{
+	int index;
+
+	if (!name)
+		return 0;
+	if (!*name)
+		return -EINVAL;
+	pthread_mutex_lock(&groups.lock);
+	index = find_or_add(c, name);
+	pthread_mutex_unlock(&groups.lock);
+	return index;
+}
+
+static bool switched_off(void)
+{
+	const char *off = secure_getenv("FERMATA_DISABLE");
+
+	return off && *off && strcmp(off, "0") != 0;
+}
+
+/* Images that are loaded past us would never be rewritten. */
+static bool too_late_for_guardian(void)
+{
+	return !atomic_load(&fm_cuda_rewrites) && fm_cuda_code_given();
+}
+
+int fm_cuda_init(const struct fm_cuda_options *options)
+{
+	FM_CLEAN_FREE char *policy = NULL;
+	bool guardian;
+	int rc;
+
+	if (options && (options->size < sizeof(*options) || options->spin_ns > 10 * FM_MS))
+		return -EINVAL;
+	guardian = options && options->guardian && !switched_off();
+	if (fm_cuda_has_client() || (guardian && too_late_for_guardian()))
+		return -EBUSY;
+	if (options && options->local_policy) {
+		rc = fm_local_check(options->local_policy, NULL);
+		if (rc)
+			return rc == -ENOMEM ? rc : -EINVAL;
+		policy = strdup(options->local_policy);
+		if (!policy)
+			return -ENOMEM;
+	}
+	if (guardian)
+		fm_cuda_rewrite_images();
+	atomic_store(&fm_cuda_local_policy, fm_take_ptr(policy));
+	atomic_store(&fm_cuda_spin_ns, options ? options->spin_ns : 0);
+	return 0;
+}
+
+bool fm_cuda_scheduled(void)
+{
+	struct fm_client *c = fm_cuda_client();
+
+	return c && fm_client_connected(c);
+}
+
+static int check_binding(CUstream stream, const struct fm_cuda_binding *b)
+{
+	if (fm_cuda_is_default(stream) || !b || b->size < sizeof(*b) || b->level > FM_LEVEL_RUNNING)
+		return -EINVAL;
+	if (b->priority == FM_CUDA_PRIORITY_KEEP)
+		return 0;
+	return fm_hint_check(FM_HINT_PRIORITY, b->priority, NULL);
+}
+
+static int bind(struct fm_client *c, CUstream stream, const struct fm_cuda_binding *b)
+{
+	struct fm_cuda_terms terms = {.level = (enum fm_level)b->level};
+	int rc = group_of(c, b->group);
+
+	if (rc < 0)
+		return rc;
+	terms.group = (unsigned)rc;
+	if (b->preempted || b->resumed) {
+		terms.watch = fm_cuda_watch_new(stream, b);
+		if (!terms.watch)
+			return -ENOMEM;
+	}
+	rc = fm_cuda_bind_queue(stream, &terms);
+	if (rc)
+		fm_cuda_watch_put(terms.watch);
+	else if (b->priority != FM_CUDA_PRIORITY_KEEP)
+		fm_client_hint(c, terms.group, FM_HINT_PRIORITY, b->priority);
+	return rc;
+}
+
+int fm_cuda_bind(struct CUstream_st *stream, const struct fm_cuda_binding *binding)
+{
+	struct fm_client *c;
+	int rc = check_binding(stream, binding);
+
+	if (rc)
+		return rc;
+	if (!fm_cuda_driver())
+		return -ENODEV;
+	c = fm_cuda_client();
+	return c ? bind(c, stream, binding) : -ENODEV;
+}
+
+int fm_cuda_unbind(struct CUstream_st *stream)
+{
+	return fm_cuda_is_default(stream) ? -EINVAL : fm_cuda_unbind_queue(stream);
+}
+
+/* A bound stream's; to be given back. */
+static int take(CUstream stream, struct fm_cuda_view *v)
+{
+	if (fm_cuda_is_default(stream))
+		return -EINVAL;
+	if (!fm_cuda_view(stream, v))
+		return -ENOENT;
+	if (v->bound)
+		return 0;
+	fm_xq_unref(v->xq);
+	return -ENOENT;
+}
+
+int fm_cuda_hint(struct CUstream_st *stream, enum fm_hint hint, int64_t value)
+{
+	struct fm_cuda_view v;
+	int rc;
+
+	if ((unsigned)hint >= FM_HINT_COUNT)
+		return -EINVAL;
+	rc = fm_hint_check(hint, value, NULL);
+	rc = rc ? rc : take(stream, &v);
+	if (rc)
+		return rc;
+	rc = fm_client_hint(v.xq->client, v.group, hint, value);
+	fm_xq_unref(v.xq);
+	return rc;
+}
+
+int fm_cuda_suspend(struct CUstream_st *stream, bool wait, uint64_t timeout_ns)
+{
+	struct fm_cuda_view v;
+	int rc = take(stream, &v);
+
+	if (rc)
+		return rc;
+	rc = fm_xq_suspend(v.xq);
+	if (!rc && wait)
+		rc = fm_xq_wait_rest(v.xq, timeout_ns);
+	fm_xq_unref(v.xq);
+	return rc;
+}
+
+int fm_cuda_resume(struct CUstream_st *stream)
+{
+	struct fm_cuda_view v;
+	int rc = take(stream, &v);
+
+	if (rc)
+		return rc;
+	rc = fm_xq_resume(v.xq);
+	fm_xq_unref(v.xq);
+	return rc;
+}
+
+static void describe(const struct fm_cuda_view *v, struct fm_cuda_info *i)
+{
+	struct fm_xq *q = v->xq;
+	struct fm_client_images n;
+	struct fm_slot *s = q->slot;
+
+	fm_client_images(q->client, &n);
+	i->level = fm_xq_level(q);
+	i->levels = q->levels;
+	i->completed = fm_slot_done(s);
+	i->submitted = fm_xq_mark(q);
+	i->device_ns = atomic_load(&s->device_ns);
+	i->gates = atomic_load(&s->gates);
+	i->preemptions = v->stops;
+	i->interrupts = fm_xq_interrupts(q);
+	i->guarded = v->guarded;
+	i->kernels = n.kernels;
+	i->kernels_left = n.kernels_left;
+	i->images_left = n.images_left;
+	i->bound = v->bound;
+	i->suspended = atomic_load(&q->own_suspended);
+	i->stalled = fm_xq_stalled(q);
+	i->scheduled = atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN;
+}
+
+int fm_cuda_query(struct CUstream_st *stream, struct fm_cuda_info *info)
+{
+	struct fm_cuda_info i = {.size = 0};
+	struct fm_cuda_view v;
+
+	if (!info || info->size < sizeof(i) || fm_cuda_is_default(stream))
+		return -EINVAL;
+	if (!fm_cuda_view(stream, &v))
+		return -ENOENT;
+	i.size = info->size;
+	describe(&v, &i);
+	fm_xq_unref(v.xq);
+	memcpy(info, &i, sizeof(i));
+	return 0;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the room: the table of calls at run time, and the map from streams to XQueues. */
+#pragma once
+#include "api/cuda/core/cuda.h"
+#include "calls.h"
+#include "shim/map.h"
+#include "watch.h"
+#include "xqueue/xqueue.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- hook.c: the driver's functions and ours --- */
+
+/* A call of the tables, once for each clone. */
+struct fm_cuda_call {
+	const char *symbol, *name;
+	const char *absent; /* the symbol with a mark (hook.h) */
+	int since;
+	bool per_thread;
+	bool code; /* of use where images are rewritten: else programs get the driver's */
+	void *wrapper;
+	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
+};
+
+#define FM_CUDA_ID(name, suffix, tail) FM_CUDA_##name##suffix##tail
+#define CLONES(name, suffix, clone, ...) \
+	FM_CUDA_ID(name, suffix, ), FM_CUDA_ID(name, suffix, _##clone),
+#define SINGLE(name, suffix, ...) FM_CUDA_ID(name, suffix, ),
+enum fm_cuda_id {
+	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_GRAPHS(CLONES)
+		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE)
+			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(SINGLE)
+				FM_CUDA_LOAD_CALLS(SINGLE) FM_CUDA_CALLS
+};
+#undef CLONES
+#undef SINGLE
+extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
+
+/* What programs call. Each is also the symbol that one linked to the driver itself gets. */
+#define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args) \
+	EXPORT fm_cu_result name##suffix params;                                   \
+	EXPORT fm_cu_result name##suffix##_##clone params;
+#define STREAM_CALL(name, suffix, clone, since, what, params, args) \
+	EXPORT fm_cu_result name##suffix params;                    \
+	EXPORT fm_cu_result name##suffix##_##clone params;
+#define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
+	EXPORT fm_cu_result name##suffix params;
+#define MULTI(name, suffix, since, params)            EXPORT fm_cu_result name##suffix params;
+#define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
+#define LOAD_CALL(name, suffix, since, why, what, params, args) \
+	EXPORT fm_cu_result name##suffix params;
+FM_CUDA_LAUNCHES(LAUNCH)
+FM_CUDA_RECORDS(LAUNCH)
+FM_CUDA_GRAPHS(LAUNCH)
+FM_CUDA_STREAM_CALLS(STREAM_CALL)
+FM_CUDA_SINGLES(SINGLE)
+FM_CUDA_MULTIS(MULTI)
+FM_CUDA_OTHER_CALLS(OTHER_CALL)
+FM_CUDA_CODE_CALLS(OTHER_CALL)
+FM_CUDA_LOAD_CALLS(LOAD_CALL)
+#undef LAUNCH
+#undef STREAM_CALL
+#undef SINGLE
+#undef MULTI
+#undef OTHER_CALL
+#undef LOAD_CALL
+
+/* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
+ * so, whatever its parameters. */
+FM_COLD void *fm_cuda_resolve(enum fm_cuda_id id);
+static inline void *fm_cuda_next(enum fm_cuda_id id)
+{
+	void *next = atomic_load_explicit(&fm_cuda_calls[id].next, memory_order_relaxed);
+
+	return FM_LIKELY(next) ? next : fm_cuda_resolve(id);
+}
+
+/* Call the driver's function with the parameters of this name. */
+#define NEXT(id, params, args) (((fm_cu_result(*) params)fm_cuda_next(id))args)
+
+/* A function of the driver that is in no table; NULL if it is not there. */
+void *fm_cuda_symbol(const char *symbol);
+/* Several of them, from a list of X(name here, symbol, parameters): a struct's members; and, with c
+ * pointing to one, found. `all` is what it was if none is missing. */
+#define FM_CUDA_MEMBER(name, symbol, params) fm_cu_result(*name) params;
+#define FM_CUDA_FIND(name, symbol, params)                        \
+	c->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
+	all = all && c->name;
+/* What we call ourselves; NULL if no driver is loaded. */
+const struct fm_cu_driver *fm_cuda_driver(void);
+
+/* dlsym.c */
+extern void *(*fm_cuda_real_dlsym)(void *handle, const char *symbol);
+void fm_cuda_find_dlsym(void);
+
+/* --- queues.c --- */
+
+/* The first line, and the first of hw, are what launches read or write. */
+struct fm_cuda_queue {
+	FM_LINE struct fm_xq *xq;
+	const void *thread;       /* whose default stream it is; NULL: any thread's */
+	uintptr_t key;            /* in the map */
+	uint64_t generation;      /* of all queues that ever were under this key */
+	_Atomic uint64_t guarded; /* launches */
+	_Atomic uint32_t awaits;  /* put into it so far (guarded.h, fm_cuda_awaits), */
+	uint32_t marked;          /* and marked in all, under its order */
+	_Atomic uint64_t told_at; /* launches, when it was told how many may be under way: */
+	_Atomic unsigned part;
+	_Atomic bool ordered;  /* what only orders may wait for others, in front of the next copy */
+	_Atomic bool unsealed; /* kernels were captured that a graph could leave blocks of out */
+	bool blocking;         /* the legacy stream waits for it, and it for that one */
+	bool bound;            /* by the program, to a group of its choice, */
+
+	FM_LINE struct fm_cu_queue hw;
+	unsigned group;              /* of the client */
+	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
+	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
+};
+
+extern struct fm_map fm_cuda_map;
+/* Stands in the map for a stream that could not be given an XQueue. */
+extern struct fm_cuda_queue fm_cuda_refused __attribute__((visibility("hidden")));
+
+/* In one clone of a call the NULL stream is the thread's own, in the other the context's. */
+static inline CUstream fm_cuda_stream(CUstream stream, bool per_thread)
+{
+	if (FM_LIKELY(stream))
+		return stream;
+	return per_thread ? FM_CU_STREAM_PER_THREAD : FM_CU_STREAM_LEGACY;
+}
+
+static inline bool fm_cuda_is_default(CUstream stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD;
+}
+
+/* What each launch looks at besides its queue: a line. */
+extern struct fm_cuda_hot {
+	/* Launches need more than to be counted: something is rewritten or bound, or may be; and,
+	 * while so many streams are captured, as many times FM_CUDA_CAPTURE. */
+	FM_LINE _Atomic unsigned careful;
+	/* contexts.c: of the legacy stream of the one context that this process has ever had
+	 * current; NULL: it has had several, or that queue is not in the map. */
+	_Atomic(struct fm_cuda_queue *) sole;
+	_Atomic(struct fm_xq *) sole_xq;
+} fm_cuda_hot __attribute__((visibility("hidden")));
+#define FM_CUDA_EVER    1u
+#define FM_CUDA_CAPTURE 2u
+static inline void fm_cuda_be_careful(void)
+{
+	atomic_fetch_or(&fm_cuda_hot.careful, FM_CUDA_EVER);
+}
+
+/* A thread has that one. */
+void fm_cuda_becomes_current(CUcontext ctx);
+/* There has been more than one, or a stream of a green one. */
+bool fm_cuda_several_contexts(void);
+void fm_cuda_green_stream(void);
+/* It has come into the map, or has gone; under the lock of the map. */
+void fm_cuda_sole_made(struct fm_cuda_queue *q);
+void fm_cuda_sole_gone(struct fm_cuda_queue *q);
+void fm_cuda_contexts_fork_child(void);
+
+struct fm_cuda_queue *fm_cuda_find_default(CUstream stream);
+
+/* stream: of fm_cuda_stream(). NULL: none yet. */
+static inline struct fm_cuda_queue *fm_cuda_find(CUstream stream)
+{
+	if (!fm_cuda_is_default(stream))
+		return fm_map_find(&fm_cuda_map, (uintptr_t)stream);
+	if (stream == FM_CU_STREAM_LEGACY) {
+		struct fm_cuda_queue *q =
+			atomic_load_explicit(&fm_cuda_hot.sole, memory_order_acquire);
+
+		if (FM_LIKELY(q))
+			return q;
+	}
+	return fm_cuda_find_default(stream);
+}
+
+/* The one that has an XQueue, or NULL. */
+static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
+{
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	return q == &fm_cuda_refused ? NULL : q;
+}
+
+/* It has a guard, and is not to be stopped in the middle of a kernel all the same: for good. */
+static inline bool fm_cuda_by_wish_whole(const struct fm_cuda_queue *q)
+{
+	return q->xq->levels & 1u << FM_LEVEL_RUNNING && q->xq->level < FM_LEVEL_RUNNING;
+}
+
+/* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted as a
+ * call of that name. */
+FM_COLD struct fm_cuda_queue *fm_cuda_first(
+	CUstream stream, const struct fm_cuda_queue *found, const char *call);
+
+/* The key of a stream in the map; 0: it has none now (no context). */
+uintptr_t fm_cuda_key(CUstream stream);
+/* Of this thread's default stream in that context. */
+uintptr_t fm_cuda_thread_key(CUcontext ctx);
+
+CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
+
+/* server.c: of <fermata/cuda.h>. local_policy: NULL, or of fm_cuda_init. */
+extern _Atomic(const char *) fm_cuda_local_policy;
+extern _Atomic uint64_t fm_cuda_spin_ns;
+void fm_cuda_server_fork_child(void);
+
+/* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
+enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
+/* The driver has ended the context. */
+void fm_cuda_partition_gone(CUcontext ctx);
+void fm_cuda_partition_fork_child(void);
+/* No stream of a green context has had work for so long, as far as is known. */
+bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns);
+
+/* The process's, made at first use; NULL: switched off, or out of resources. */
+struct fm_client *fm_cuda_client(void);
+
+/* What a program binds a stream to. */
+struct fm_cuda_terms {
+	unsigned group;
+	enum fm_level level;
+	struct fm_cuda_watch *watch; /* taken over, unless it fails */
+};
+/* The stream is idle, and no other thread uses it. Its XQueue is made anew by these terms. 0;
+ * -EINVAL: it is no stream; -EBUSY: not idle, or something is being captured; -ENOSPC; -ENODEV. */
+int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms);
+/* -ENOENT: it was not bound. -EBUSY. */
+int fm_cuda_unbind_queue(CUstream stream);
+/* What is known of a stream that has an XQueue, for who is not launching on it: with a reference to
+ * that (fm_xq_unref). False: it has none. */
+struct fm_cuda_view {
+	struct fm_xq *xq;
+	bool bound;
+	unsigned group;
+	uint64_t stops;
+	uint64_t guarded; /* launches */
+};
+bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
+
+/* A queue was made, or tried to, in this process. */
+bool fm_cuda_has_client(void);
+
+/* How far a queue had come at some time, by name, for those that look later: it may be gone. */
+struct fm_cuda_mark {
+	uintptr_t key;
+	uint64_t generation;
+	uint64_t mark; /* work launched (fm_xq_mark) */
+	uint64_t all;  /* and all that only orders it */
+	uint64_t ours; /* and what we put there; 0: not known */
+};
+
+static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
+{
+	uint64_t mark = fm_xq_mark(q->xq);
+
+	return (struct fm_cuda_mark){.key = q->key,
+		.generation = q->generation,
+		.mark = mark,
+		.all = fm_cu_all(&q->hw, mark),
+		.ours = atomic_load(&q->hw.ours_put)};
+}
+
+/* The driver has said that it was idle, and nothing of the program's has begun to be put there
+ * since, as far as is known. */
+static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
+{
+	uint64_t idle_at = atomic_load(&q->hw.idle_at);
+
+	return idle_at >= atomic_load(&q->xq->slot->begun) + fm_count_sum(&q->hw.orders);
+}
+
+/* The driver has said that all before m is finished. The caller owns a use of q. since: as in
+ * fm_xq_waited(). */
+static inline void fm_cuda_finished(
+	struct fm_cuda_queue *q, const struct fm_cuda_mark *m, uint64_t since)
+{
+	fm_cu_idle_at(&q->hw, m->all, m->ours);
+	fm_xq_waited(q->xq, m->mark, since);
+}
+
+void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since);
+/* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
+size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
+
+/* The XQueues of a context, or, if ctx is NULL, of all, that both are true of (NULL: any), each
+ * with a reference (fm_xq_unref); how many. */
+size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
+	bool (*besides)(const struct fm_cuda_queue *q));
+/* The queue of a context's legacy stream; NULL: none. */
+struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx);
+
+/* Before the driver's call that ends them. */
+void fm_cuda_close_stream(CUstream stream);
+void fm_cuda_close_context(CUcontext ctx);
+/* This thread's own default streams, with which it ends (ends.h). */
+void fm_cuda_close_thread(void);
+
+/* --- nodes.c --- */
+/* The parameters of a node, as the driver is to be given them: `what`, or *copy, with ours in `a`
+ * and `room` (of fm_cuda_node_room(what)). NULL: it would not take them. */
+struct fm_cuda_args;
+size_t fm_cuda_node_room(const struct CUgraphNodeParams_st *what);
+struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
+	struct CUgraphNodeParams_st *copy, struct fm_cuda_args *a, void *room);
+
+/* --- events.c: what an event stands behind (events.h). Lossy: the last 1024 or so. --- */
+void fm_cuda_events_clear(void);
+/* Graphs record some from now on: which, and when, nobody tells. Nothing is known of any then. */
+FM_COLD void fm_cuda_events_in_graph(void);
+
+/* --- capture.c --- */
+FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
+void fm_cuda_capture_begin(void);
+void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
+void fm_cuda_capture_ended(CUstream stream);
+/* A context is about to end: of which are those? And it has ended. */
+void fm_cuda_captures_look(void);
+void fm_cuda_captures_gone(CUcontext ctx);
+/* This thread ends. */
+void fm_cuda_captures_of_thread_end(void);
+void fm_cuda_captures_clear(void);
+
+/* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
+ * known. --- */
+/* A capture: its graph is empty. whole: where kernels are never stopped in their middle. */
+void fm_cuda_graph_begun(CUstream stream, bool whole);
+void fm_cuda_graph_entered(void); /* a capture into a graph that was there */
+/* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
+ * driver that does not tell, how many have begun. */
+uint64_t fm_cuda_graph_number(CUstream stream);
+/* Gates may stand in the graph that the stream is captured into. The bodies of conditional nodes
+ * take none, and cannot be told from other graphs that we have not seen made. */
+bool fm_cuda_graph_takes_gates(CUstream stream);
+void fm_cuda_graph_gated(CUstream stream); /* a gate was captured */
+/* A launch of exec was captured, as a part of the graph. */
+void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec);
+/* Before a capture: what is captured into the graph is to be what stands there. */
+void fm_cuda_graph_recaptured(CUgraph graph);
+/* It is known that no gates are in it. No lock. */
+bool fm_cuda_graph_plain(CUgraphExec exec);
+void fm_cuda_graphs_clear(void);

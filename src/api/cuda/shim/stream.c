@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that wait, and the lives of streams and events. */
+#include "api/cuda/shim/graph/graph_guard.h"
+#include "events.h"
+#include "order.h"
+
+/* --- waiting for a stream --- */
+
+struct wait {
+	struct fm_cuda_queue *q;
+	struct fm_cuda_mark mark;
+	bool idle; /* as is known before */
+	uint64_t since;
+};
+
+/* Another thread may launch meanwhile, for which there is no gate yet: it is not among what has
+ * finished then, for a stop can leave it out. What we have put there is. */
+static struct wait wait_begin(CUstream given, bool per_thread)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct wait w = {.q = fm_cuda_find_governed(stream)};
+
+	if (w.q)
+		w.mark = fm_cuda_mark(w.q);
+	fm_cuda_cover(stream);
+	if (w.q) {
+		w.mark.ours = atomic_load(&w.q->hw.ours_put);
+		w.idle = fm_cuda_known_idle(w.q);
+		w.since = fm_now();
+		fm_xq_waits(w.q->xq, w.since);
+	}
+	return w;
+}
+
+static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
+{
+	if (w.q && rc == FM_CU_SUCCESS)
+		fm_cuda_finished(w.q, &w.mark, w.since);
+	return rc;
+}
+
+/* Both clones of a call about a stream, by the same function. */
+#define BOTH(name, suffix, params, before, after)            \
+	fm_cu_result name##suffix params                     \
+	{                                                    \
+		const bool per_thread = false;               \
+		before;                                      \
+		return after(FM_CUDA_##name##suffix);        \
+	}                                                    \
+	fm_cu_result name##suffix##_ptsz params              \
+	{                                                    \
+		const bool per_thread = true;                \
+		before;                                      \
+		return after(FM_CUDA_##name##suffix##_ptsz); \
+	}
+
+#define WAIT(id) wait_end(w, NEXT(id, (CUstream), (stream)))
+BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), WAIT)
+
+/* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. If
+ * that is nothing, it was the program, by a call that is not known here. */
+static fm_cu_result query_end(struct wait w, fm_cu_result rc)
+{
+	if (w.idle && rc == FM_CU_ERROR_NOT_READY &&
+		atomic_load(&w.q->hw.ours) != atomic_load(&w.q->hw.ours_at))
+		return FM_CU_SUCCESS;
+	return wait_end(w, rc);
+}
+
+#define QUERY(id) query_end(w, NEXT(id, (CUstream), (stream)))
+BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), QUERY)
+
+/* --- capture --- */
+
+/* What it takes to put gates into a graph is made before: a thread that captures may not. So gates
+ * are in it the first time as later. */
+static void find_queue(CUstream stream)
+{
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	if (!q)
+		fm_cuda_first(stream, q, "cuStreamBeginCapture");
+}
+
+/* Nobody but the program touches streams then, and no launch is guarded. */
+static void capture_begins(CUstream given, bool per_thread)
+{
+	find_queue(fm_cuda_stream(given, per_thread));
+	fm_cuda_exec_stream_leaves(fm_cuda_stream(given, per_thread));
+	if (!atomic_load(&fm_cu_captures))
+		fm_cuda_exec_stream_leaves(FM_CU_STREAM_LEGACY);
+	fm_cuda_capture_begin();
+	fm_cuda_cover_capture();
+}
+
+static void recapture_begins(CUstream given, bool per_thread, CUgraph graph)
+{
+	fm_cuda_graph_recaptured(graph);
+	capture_begins(given, per_thread);
+}
+
+static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+	struct fm_cuda_queue *q = fm_cuda_find_governed(stream);
+
+	fm_cuda_capture_begun(stream, rc);
+	if (q && fresh && rc == FM_CU_SUCCESS)
+		atomic_store(&q->unsealed, false);
+	if (!fresh)
+		fm_cuda_graph_entered();
+	else if (rc == FM_CU_SUCCESS)
+		fm_cuda_graph_begun(stream, q && fm_cuda_by_wish_whole(q));
+	return rc;
+}
+
+#define BEGIN(id) capture_begun(stream, per_thread, true, NEXT(id, (CUstream), (stream)))
+BOTH(cuStreamBeginCapture, , (CUstream stream), capture_begins(stream, per_thread), BEGIN)
+#define BEGIN_V2(id) \
+	capture_begun(stream, per_thread, true, NEXT(id, (CUstream, unsigned), (stream, mode)))
+BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode),
+	capture_begins(stream, per_thread), BEGIN_V2)
+
+#define GRAPH_PARAMS                                              \
+	(CUstream stream, CUgraph graph, const CUgraphNode *deps, \
+		const struct CUgraphEdgeData_st *data, size_t n, unsigned mode)
+#define BEGIN_GRAPH(id)                          \
+	capture_begun(stream, per_thread, false, \
+		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
+BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(stream, per_thread), BEGIN_GRAPH)
+
+#define RECAPTURE_PARAMS \
+	(CUstream stream, unsigned mode, CUgraph graph, void (*differs)(void), void *user)
+#define BEGIN_RECAPTURE(id)                      \
+	capture_begun(stream, per_thread, false, \
+		NEXT(id, RECAPTURE_PARAMS, (stream, mode, graph, differs, user)))
+BOTH(cuStreamBeginRecaptureToGraph, , RECAPTURE_PARAMS, recapture_begins(stream, per_thread, graph),
+	BEGIN_RECAPTURE)
+
+/* Into a list of commands of a graphics API, which is no graph, and takes no gates. */
+#define CIG_PARAMS    (CUstream stream, struct CUstreamCigCaptureParams_st * how)
+#define BEGIN_CIG(id) capture_begun(stream, per_thread, false, NEXT(id, CIG_PARAMS, (stream, how)))
+BOTH(cuStreamBeginCaptureToCig, , CIG_PARAMS, capture_begins(stream, per_thread), BEGIN_CIG)
+
+/* It may fail because there was none, or in the wrong thread, and then goes on. */
+static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
+{
+	CUstream stream = fm_cuda_stream(given, per_thread);
+
+	if (rc == FM_CU_SUCCESS || !fm_cuda_capturing(stream))
+		fm_cuda_capture_ended(stream);
+	return rc;
+}
+
+#define END(id) capture_ended(stream, per_thread, NEXT(id, (CUstream, CUgraph *), (stream, graph)))
+BOTH(cuStreamEndCapture, , (CUstream stream, CUgraph *graph), (void)0, END)
+#define END_CIG(id) capture_ended(stream, per_thread, NEXT(id, (CUstream), (stream)))
+BOTH(cuStreamEndCaptureToCig, , (CUstream stream), (void)0, END_CIG)
+
+/* --- lives of streams --- */
+
+/* An address that the driver uses again is another stream, wherever the last one went. */
+static fm_cu_result created(CUstream *stream, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && stream)
+		fm_cuda_close_stream(*stream);
+	return rc;
+}
+
+fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	return created(
+		stream, NEXT(FM_CUDA_cuStreamCreate, (CUstream *, unsigned), (stream, flags)));
+}
+
+/* The highest is for streams of ours alone (guard.c): what they are to do comes onto the
+ * multiprocessors before anything of the program's. To the program there is none such. */
+static int spared(int priority)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	int least = 0, greatest = 0;
+
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) ||
+		fm_cu_inside || !cu || !cu->priority_range ||
+		cu->priority_range(&least, &greatest) || greatest >= least)
+		return priority;
+	return FM_MAX(priority, greatest + 1);
+}
+
+fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	fm_cu_result rc =
+		NEXT(FM_CUDA_cuCtxGetStreamPriorityRange, (int *, int *), (least, greatest));
+
+	if (rc == FM_CU_SUCCESS && greatest)
+		*greatest = spared(*greatest);
+	return rc;
+}
+
+fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+	return created(stream, NEXT(FM_CUDA_cuStreamCreateWithPriority, (CUstream *, unsigned, int),
+				       (stream, flags, spared(priority))));
+}
+
+fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)
+{
+	fm_cuda_green_stream();
+	return created(stream,
+		NEXT(FM_CUDA_cuGreenCtxStreamCreate, (CUstream *, CUgreenCtx, unsigned, int),
+			(stream, ctx, flags, spared(priority))));
+}
+
+static void destroying(CUstream stream)
+{
+	fm_cuda_exec_stream_leaves(stream);
+	fm_cuda_close_stream(stream);
+	if (!fm_cuda_is_default(stream) && atomic_load(&fm_cu_captures))
+		fm_cuda_capture_ended(stream);
+}
+
+fm_cu_result cuStreamDestroy(CUstream stream)
+{
+	destroying(stream);
+	return NEXT(FM_CUDA_cuStreamDestroy, (CUstream), (stream));
+}
+
+fm_cu_result cuStreamDestroy_v2(CUstream stream)
+{
+	destroying(stream);
+	return NEXT(FM_CUDA_cuStreamDestroy_v2, (CUstream), (stream));
+}
+
+/* --- waiting for a context --- */
+
+struct ctx_wait {
+	struct fm_cuda_mark mark[FM_BOARD_SLOTS];
+	size_t n;
+	uint64_t since;
+};
+
+/* As in wait_begin(). */
+static FM_COLD void cover_marked(struct ctx_wait *w, CUcontext ctx)
+{
+	struct fm_cuda_mark behind[FM_BOARD_SLOTS];
+	size_t n;
+
+	fm_cuda_cover_all(ctx);
+	n = fm_cuda_marks(ctx, behind);
+	for (size_t i = 0; i < w->n; i++)
+		for (size_t k = 0; k < n; k++)
+			if (behind[k].key == w->mark[i].key &&
+				behind[k].generation == w->mark[i].generation)
+				w->mark[i].ours = behind[k].ours;
+}
+
+static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
+{
+	w->n = 0;
+	if (!fm_cuda_has_client())
+		return;
+	if (!ctx)
+		ctx = fm_cuda_current();
+	if (ctx)
+		w->n = fm_cuda_marks(ctx, w->mark);
+	if (ctx && fm_cuda_order_heeds())
+		cover_marked(w, ctx);
+	w->since = fm_now();
+}
+
+static fm_cu_result ctx_wait_end(const struct ctx_wait *w, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && w->n)
+		fm_cuda_synced(w->mark, w->n, w->since);
+	return rc;
+}
+
+fm_cu_result cuCtxSynchronize(void)
+{
+	struct ctx_wait w;
+
+	ctx_wait_begin(&w, NULL);
+	return ctx_wait_end(&w, NEXT(FM_CUDA_cuCtxSynchronize, (void), ()));
+}
+
+fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct ctx_wait w;
+
+	ctx_wait_begin(&w, ctx);
+	return ctx_wait_end(&w, NEXT(FM_CUDA_cuCtxSynchronize_v2, (CUcontext), (ctx)));
+}
+
+/* --- events --- */
+
+/* What the event stands behind is read before: afterwards it may be recorded again. And after, for
+ * that may have been before the driver looked. */
+static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
+{
+	struct fm_cuda_mark m, again;
+	bool known = fm_cuda_event_get(event, &m);
+	fm_cu_result rc = NEXT(id, (CUevent), (event));
+
+	if (known && rc == FM_CU_SUCCESS && fm_cuda_event_get(event, &again) &&
+		m.generation == again.generation && m.all == again.all)
+		fm_cuda_synced(&m, 1, 0);
+	return rc;
+}
+
+fm_cu_result cuEventSynchronize(CUevent event)
+{
+	return event_wait(FM_CUDA_cuEventSynchronize, event);
+}
+
+fm_cu_result cuEventQuery(CUevent event)
+{
+	return event_wait(FM_CUDA_cuEventQuery, event);
+}
+
+fm_cu_result cuEventDestroy(CUevent event)
+{
+	fm_cuda_event_forget(event);
+	return NEXT(FM_CUDA_cuEventDestroy, (CUevent), (event));
+}
+
+fm_cu_result cuEventDestroy_v2(CUevent event)
+{
+	fm_cuda_event_forget(event);
+	return NEXT(FM_CUDA_cuEventDestroy_v2, (CUevent), (event));
+}
+
+/* Behind all streams of a context: no mark says that. */
+fm_cu_result cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	fm_cuda_cover_all(ctx);
+	fm_cuda_event_forget(event);
+	return NEXT(FM_CUDA_cuCtxRecordEvent, (CUcontext, CUevent), (ctx, event));
+}
+
+fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
+{
+	fm_cuda_cover_all(NULL);
+	fm_cuda_event_forget(event);
+	return NEXT(FM_CUDA_cuGreenCtxRecordEvent, (CUgreenCtx, CUevent), (ctx, event));
+}

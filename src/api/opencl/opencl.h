@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenCL backend: levels 1 and 2 on any OpenCL 1.2 device, level 3 where memory is shared with
+ * a running kernel (fine-grained SVM).
+ *
+ * A gate is a barrier whose wait list is one user event: what is enqueued behind it, in order or
+ * out of order, stays in the driver until the event is set. A tracker is a marker with a callback.
+ * Both are commands of their own between the program's, so the program's calls reach the driver as
+ * they are. Level 3 is for launches of kernels that were rewritten (guard.h), and for in-order
+ * queues.
+ */
+#pragma once
+#include "api/backend.h"
+#include "base/list.h"
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 300
+#endif
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct fm_cl_guard;
+
+/* The driver, as the layer sees it: below the program, never through libOpenCL again. */
+struct fm_cl_queue {
+	const cl_icd_dispatch *cl;
+	cl_command_queue queue; /* borrowed: the program's */
+	cl_context context;
+	bool in_order;
+	void (*release)(struct fm_cl_queue *q); /* the XQueue is done with it; may be NULL */
+
+	/* The program's last barrier in an out-of-order queue, or NULL (fm_cl_queue_barrier()). */
+	pthread_mutex_t barrier_lock;
+	cl_event barrier;
+
+	/* Set by the backend: the driver's callbacks come late, so events are watched (watch.h). */
+	bool watched;
+	/* Likewise: an unmap may not be enqueued behind a closed gate (fm_xq_await_gates()). */
+	bool unmaps_at_once;
+	struct fm_cl_guard *guard; /* level 3; NULL: not here, for the reason in no_guard */
+	const char *no_guard;
+	struct fm_list trackers, in_watch;
+	uint64_t since; /* the first tracker is on its way since */
+};
+
+extern const struct fm_backend_ops fm_backend_opencl;
+
+void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
+	cl_context context, bool in_order, void (*release)(struct fm_cl_queue *q));
+
+/* It never came to be an XQueue's: what release does. */
+void fm_cl_queue_drop(struct fm_cl_queue *q);
+
+/* The program put a barrier, `event`, into an out-of-order queue. A driver may remember only the
+ * last barrier (PoCL 3.1 does), so a gate behind it must wait for it too. Retains the event. */
+void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event);
+
+/* A name for the device that is the same in every process: its UUID if the driver tells one, else
+ * its place among the platform's devices. A sub-device goes by its parent. */
+void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size);

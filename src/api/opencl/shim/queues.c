@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/opencl/guard.h"
+#include "layer.h"
+#include "local/local.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct fm_map fm_shim_map;
+
+/* Writers of the map, and reference counts. No other is taken under it. */
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fm_shim_queues_lock(void)
+{
+	pthread_mutex_lock(&map_lock);
+}
+
+void fm_shim_queues_unlock(void)
+{
+	pthread_mutex_unlock(&map_lock);
+}
+
+/* A call that goes past us. A program that never made a queue costs nothing, this included. */
+void fm_shim_ungoverned(const char *call)
+{
+	struct fm_client *c = atomic_load_explicit(&fm_cl_layer.client, memory_order_relaxed);
+
+	if (c)
+		fm_client_count_ungoverned(c, call);
+}
+
+static struct fm_client *client(void)
+{
+	static const struct fm_client_config config = {.api = "opencl", .local = &fm_link_local};
+	struct fm_client *c = fm_client_get(&config);
+
+	atomic_store(&fm_cl_layer.client, c);
+	return c;
+}
+
+static void release(struct fm_cl_queue *hw)
+{
+	free(fm_container(hw, struct fm_shim_queue, hw));
+}
+
+static cl_command_queue_properties properties_of(cl_command_queue queue)
+{
+	cl_command_queue_properties p = 0;
+
+	fm_cl_layer.next.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(p), &p, NULL);
+	return p;
+}
+
+static void stands(void *cookie)
+{
+	fm_xq_stands(cookie);
+}
+
+static void gone(void *cookie)
+{
+	fm_xq_unref(cookie);
+}
+
+/* Level 3: until a launch has shown that it can be stopped in its middle, 2 is what there is. */
+static void guard(struct fm_shim_queue *q, struct fm_client *c)
+{
+	q->guard_from = fm_shim_guard_wanted() ? fm_client_guard_from(c) : UINT64_MAX;
+	if (!q->hw.guard)
+		return;
+	fm_xq_keep(q->xq);
+	fm_cl_guard_on_stand(q->hw.guard, stands, gone, q->xq);
+	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);
+}
+
+struct fm_shim_queue *fm_shim_queue_add(
+	cl_command_queue queue, cl_context context, cl_device_id device)
+{
+	struct fm_client *c = client();
+	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
+	char key[FM_DEVKEY_MAX];
+	bool there;
+
+	if (!q)
+		return NULL;
+	q->refs = 1;
+	q->properties = properties_of(queue);
+	q->in_order = !(q->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+	fm_cl_queue_init(&q->hw, &fm_cl_layer.next, queue, context, q->in_order, release);
+	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
+	if (fm_xq_create(&q->xq, c,
+		    &(struct fm_xq_config){.device = key,
+			    .ops = &fm_backend_opencl,
+			    .hwq = &q->hw,
+			    .in_order = q->in_order})) {
+		fm_cl_queue_drop(&q->hw);
+		return NULL;
+	}
+	guard(q, c);
+	pthread_mutex_lock(&map_lock);
+	there = fm_map_insert(&fm_shim_map, (uintptr_t)queue, q);
+	pthread_mutex_unlock(&map_lock);
+	if (!there)
+		fm_xq_close(q->xq); /* frees q in the end */
+	return there ? q : NULL;
+}
+
+void fm_shim_queue_retain(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q)
+		q->refs++;
+	pthread_mutex_unlock(&map_lock);
+}
+
+bool fm_shim_queue_release(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	bool last = false;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q && --q->refs == 0) {
+		fm_map_erase(&fm_shim_map, (uintptr_t)queue);
+		last = true;
+	}
+	pthread_mutex_unlock(&map_lock);
+	if (last)
+		fm_xq_close(q->xq);
+	return last;
+}
+
+unsigned fm_shim_queue_refs(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	unsigned refs;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	refs = q ? q->refs : 0;
+	pthread_mutex_unlock(&map_lock);
+	return refs;
+}
+
+void fm_shim_queue_waited(cl_command_queue queue)
+{
+	struct fm_shim_queue *q;
+	struct fm_xq *xq = NULL;
+
+	pthread_mutex_lock(&map_lock);
+	q = fm_shim_find(queue);
+	if (q) {
+		xq = q->xq;
+		fm_xq_keep(xq);
+	}
+	pthread_mutex_unlock(&map_lock);
+	if (!xq)
+		return;
+	fm_xq_nudge(xq);
+	fm_xq_unref(xq);
+}
