@@ -52,8 +52,6 @@ void analysis_why(const struct analysis *a, size_t task, char why[ANALYSIS_WHY])
 void json_text(FILE *f, const char *text);
 void json_bound(FILE *f, const struct analysis *a, const struct fm_rta_bound *b);
 const char *json_meets(const struct fm_rta_bound *b);
-/* A field of CSV, quoted where it must be. */
-void csv_text(FILE *f, const char *text);
 
 enum analyze_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
 

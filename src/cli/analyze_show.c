@@ -35,21 +35,6 @@ const char *json_meets(const struct fm_rta_bound *b)
 	}
 }
 
-void csv_text(FILE *f, const char *text)
-{
-	if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, f);
-		return;
-	}
-	putc('"', f);
-	for (; *text; text++) {
-		if (*text == '"')
-			putc('"', f);
-		putc(*text, f);
-	}
-	putc('"', f);
-}
-
 static void json_tasks(FILE *f, const struct analysis *a)
 {
 	char time[TASKSET_TIME];

@@ -385,7 +385,7 @@ static int prepare(struct given *g, struct fm_err *err)
 	if (rc)
 		return rc;
 	fill_page(b);
-	return b->o.policy ? calibrate_daemon_start(&b->daemon, b->o.policy, NULL, false, err) : 0;
+	return b->o.policy ? own_daemon_start(&b->daemon, b->o.policy, NULL, false, err) : 0;
 }
 
 static int one_run(struct bench *b, enum bench_mode mode, struct fm_err *err)
@@ -450,7 +450,7 @@ int cli_bench(struct cli *cli, int argc, char **argv)
 	bench_catch_interrupts();
 	rc = prepare(&g, &err);
 	rc = rc ? rc : run(&b, &err);
-	calibrate_daemon_end(&b.daemon);
+	own_daemon_end(&b.daemon);
 	bench_page_free(b.page);
 	bench_workload_free(&b.w);
 	json_decref(b.runs);

@@ -7,8 +7,8 @@
 #pragma once
 #include "bench/driver.h"
 #include "bench/report.h"
-#include "calibrate.h"
 #include "cli.h"
+#include "own_daemon.h"
 #include <sys/types.h>
 
 #define BENCH_ALL "all" /* in the place of a task: each in a thread */
@@ -43,11 +43,11 @@ struct bench {
 		bool made;
 		double rate[BENCH_TASKS];
 		uint64_t delay[BENCH_TASKS];
-	} plan;                         /* of the first run, for the second, too */
-	struct calibrate_daemon daemon; /* with --policy */
-	char dir[CTL_PATH];             /* of the daemon under which they are, "": none */
-	char policy[64];                /* that it follows */
-	json_t *runs;                   /* with --json */
+	} plan;                   /* of the first run, for the second, too */
+	struct own_daemon daemon; /* with --policy */
+	char dir[CTL_PATH];       /* of the daemon under which they are, "": none */
+	char policy[64];          /* that it follows */
+	json_t *runs;             /* with --json */
 	bool failed;
 };
 

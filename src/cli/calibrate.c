@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "own_daemon.h"
 #include "progress.h"
 #include <errno.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct calibrate {
 	uint64_t amount;
 	const char *doing;
 	unsigned parts; /* of the time, in thousandths: have passed */
-	struct calibrate_daemon daemon;
+	struct own_daemon daemon;
 	struct calibration c;
 };
 
@@ -313,7 +314,7 @@ static int use_daemon(struct calibrate *x, struct fm_err *err)
 	int rc;
 
 	if (!x->cli->socket)
-		return calibrate_daemon_start(
+		return own_daemon_start(
 			&x->daemon, "fixed-priority", x->config, x->c.realtime, err);
 	rc = ctl_call(x->cli, json_pack("{s:s}", "cmd", "policy"), &reply, x->daemon.dir, err);
 	name = cli_str(json_object_get(reply, "policy"), "name");
@@ -383,7 +384,7 @@ int cli_calibrate(struct cli *cli, int argc, char **argv)
 		return cli_report(&err);
 	rc = measure(&x, &err);
 	progress_clear();
-	calibrate_daemon_end(&x.daemon);
+	own_daemon_end(&x.daemon);
 	rc = rc ? cli_report(&err) : tell(&x);
 	calibration_free(&x.c);
 	outfile_drop(&x.out);

@@ -11,7 +11,6 @@
 #pragma once
 #include "bench/load.h"
 #include "cli.h"
-#include "ctl.h"
 #include "outfile.h"
 #include <stdatomic.h>
 #include <stdint.h>
@@ -60,18 +59,6 @@ int calibrate_go(struct calibrate_program *p, enum calibrate_go go, struct fm_er
 /* Safe for one that was never started. */
 void calibrate_end(struct calibrate_program *p);
 #define CALIBRATE_CLEAN __attribute__((cleanup(calibrate_end)))
-
-/* A daemon of our own, in a directory of its own. */
-struct calibrate_daemon {
-	char dir[CTL_PATH];
-	bool own;  /* made for this: to be removed; else it is somebody else's */
-	pid_t pid; /* 0: not running */
-};
-/* config: its settings; NULL: the defaults, or with realtime, that alone. */
-int calibrate_daemon_start(struct calibrate_daemon *d, const char *policy, const char *config,
-	bool realtime, struct fm_err *err);
-/* Safe for one that did not start, and for somebody else's. */
-void calibrate_daemon_end(struct calibrate_daemon *d);
 
 /* Samples, sorted once they are complete. */
 struct samples {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli.h"
+#include "policy/policy.h"
 #include "table.h"
 #include <errno.h>
 #include <math.h>
@@ -86,6 +88,42 @@ void cli_usage_err(const struct argp_state *state, struct fm_err *err)
 		fm_err_hint(err, "%s --help", state->name);
 	cli_report(err);
 	exit(CLI_USAGE);
+}
+
+__attribute__((noreturn)) static void no_policy(const struct argp_state *state, const char *name)
+{
+	struct fm_err err = {0};
+	char known[160] = "";
+	size_t len = 0;
+
+	for (const struct fm_policy_ops *const *p = fm_policies; *p && len < sizeof(known); p++)
+		len += (size_t)snprintf(
+			known + len, sizeof(known) - len, "%s%s", len ? ", " : "", (*p)->name);
+	fm_err_set(&err, -ENOENT, "no policy '%s'", name);
+	fm_err_hint(&err, "policies are %s", known);
+	cli_usage_err(state, &err);
+}
+
+void cli_check_policy(const struct argp_state *state, const char *local)
+{
+	FM_CLEAN_FREE char *words = strdup(local);
+	const char *params[FM_POLICY_PARAMS];
+	int64_t values[FM_POLICY_PARAMS];
+	const struct fm_policy_ops *policy;
+	struct fm_err err = {0};
+	size_t n = 0;
+	char *rest = NULL, *word = words ? strtok_r(words, " ", &rest) : NULL;
+
+	policy = word ? fm_policy_find(word) : NULL;
+	if (!policy)
+		no_policy(state, word ? word : local);
+	while ((word = strtok_r(NULL, " ", &rest))) {
+		if (n == FM_POLICY_PARAMS)
+			cli_usage(state, "too many parameters of policy %s", policy->name);
+		params[n++] = word;
+	}
+	if (fm_policy_parse(policy, params, n, values, &err))
+		cli_usage_err(state, &err);
 }
 
 /* Errors quote files, which others may have written. */

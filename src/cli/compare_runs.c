@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata compare A B`: what became of each group in one run and in the other. */
-#include "analyze.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "cli.h"
 #include "runs.h"
 #include "table.h"
 #include "json/json.h"

@@ -176,3 +176,18 @@ const char *table_ms(double ms, char buf[TABLE_TIME])
 		snprintf(buf, TABLE_TIME, "%ldh%02ldm", minutes / 60, minutes % 60);
 	return buf;
 }
+
+void csv_text(FILE *f, const char *text)
+{
+	if (!strpbrk(text, ",\"\r\n")) {
+		fputs(text, f);
+		return;
+	}
+	putc('"', f);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', f);
+		putc(*text, f);
+	}
+	putc('"', f);
+}

@@ -3,6 +3,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define TABLE_COLUMNS 16
 
@@ -35,5 +36,8 @@ const char *table_ms(double ms, char buf[TABLE_TIME]);
 
 /* Make text safe to print, in place. */
 void table_clean(char *text);
+
+/* A field of CSV, quoted where it must be. */
+void csv_text(FILE *f, const char *text);
 
 #define TABLE_CLEAN __attribute__((cleanup(table_free)))

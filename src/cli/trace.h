@@ -2,11 +2,10 @@
 /* `fermata trace`: record, dump, export. */
 #pragma once
 #include "cli.h"
-#include "trace/file.h"
+#include "trace_view.h"
 
 int trace_record(struct cli *cli, int argc, char **argv);
 int trace_dump(struct cli *cli, int argc, char **argv);
-int trace_export(struct cli *cli, int argc, char **argv);
 
 /* recorder.c: a recording, for `trace record' and `record'. */
 #define TRACE_GROUPS 16
@@ -38,22 +37,3 @@ int trace_connect(struct recorder **out, const struct cli *cli, const struct tra
 int trace_run(struct recorder *r, FILE *f, int until, struct trace_outcome *out);
 void trace_disconnect(struct recorder **r);
 #define TRACE_CLEAN __attribute__((cleanup(trace_disconnect)))
-
-/* Open a file, and say on stderr what is not whole in it. The exit code; not 0: said already. */
-int trace_open(struct fm_trace_file *t, const char *path);
-
-/* A record with its names; what nobody has named has a number, such as "group 7". */
-struct trace_view {
-	const struct fm_trace_rec *rec;
-	const struct fm_trace_info *info;
-	int32_t pid;
-	const char *program;
-	const char *group, *device, *cause, *reason; /* "": none */
-	uint32_t group_id, device_id, queue_id;      /* 0: none */
-	char text[4][32];
-};
-void trace_look(
-	const struct fm_trace_file *t, const struct fm_trace_item *item, struct trace_view *v);
-
-/* An argument as text, with its unit. */
-const char *trace_arg(const struct trace_view *v, unsigned i, char *buf, size_t size);

@@ -80,7 +80,7 @@ static void text_line(const struct trace_view *v, uint64_t since)
 	putchar('\n');
 }
 
-static void csv_text(const char *s)
+static void csv_quoted(const char *s)
 {
 	putchar('"');
 	for (; *s; s++) {
@@ -96,18 +96,18 @@ static void csv_line(const struct trace_view *v)
 	char buf[32];
 
 	printf("%" PRIu64 ",%d,", v->rec->at, (int)v->pid);
-	csv_text(v->program);
+	csv_quoted(v->program);
 	printf(",%s,", v->info->name);
-	csv_text(v->group);
+	csv_quoted(v->group);
 	putchar(',');
-	csv_text(v->device);
+	csv_quoted(v->device);
 	putchar(',');
 	if (v->queue_id)
 		printf("q%u", v->queue_id);
 	putchar(',');
-	csv_text(v->cause);
+	csv_quoted(v->cause);
 	putchar(',');
-	csv_text(v->reason);
+	csv_quoted(v->reason);
 	for (unsigned i = 0; i < FM_TRACE_ARGS; i++)
 		printf(",%s,%s", v->info->arg[i].name, trace_arg(v, i, buf, sizeof(buf)));
 	putchar('\n');

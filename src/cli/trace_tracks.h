@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tracks of a timeline, made of records one by one, and what is drawn on them. */
 #pragma once
-#include "trace.h"
+#include "trace_view.h"
 #include <stdio.h>
 
 enum track_kind { TRACK_DAEMON = 1, TRACK_DEVICE, TRACK_GROUP, TRACK_QUEUE, TRACK_STOPS };
@@ -73,3 +73,6 @@ void json_flow(struct timeline *t, size_t arrow);
 void json_counter(struct timeline *t, const struct track *track, uint64_t at, const char *what,
 	const char *of, const char *unit, double value);
 void json_name_track(struct timeline *t, const struct track *track, const char *name, bool process);
+
+/* `fermata trace export': the exit code. */
+int trace_export(struct cli *cli, int argc, char **argv);
