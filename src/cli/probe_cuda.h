@@ -34,7 +34,3 @@ void *probe_cuda_symbol(const char *name);
 const char *probe_cuda_error(struct probe_cuda *c, fm_cu_result rc);
 /* Its primary context, which becomes current, and a stream. */
 fm_cu_result probe_cuda_open(struct probe_cuda *c, CUdevice d, CUcontext *ctx, CUstream *stream);
-
-/* trial_image.c */
-extern const unsigned char probe_trial_image[];
-extern const size_t probe_trial_size;

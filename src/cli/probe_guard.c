@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "code/cuda/image.h"
 #include "probe_cuda.h"
+#include "trial.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made of trial.cu by make-trial. */
 /* clang-format off */
-#include "probe_cuda.h"
+#include "trial.h"
 
 _Alignas(8) const unsigned char probe_trial_image[] = {
 	80,237,85,186,1,0,16,0,216,18,0,0,0,0,0,0,2,0,1,1,
