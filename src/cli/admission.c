@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admission.h"
 #include "base/util.h"
-#include "table.h"
+#include "cmd/table.h"
 #include <errno.h>
 #include <string.h>
 

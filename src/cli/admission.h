@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking the daemon to admit tasks: what `fermata admit` and `fermata run` share. */
 #pragma once
-#include "ctl.h"
+#include "cmd/ctl.h"
 #include <fermata/rta.h>
 
 /* A task as the request has it. group and overrun may be NULL. */

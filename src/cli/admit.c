@@ -3,7 +3,7 @@
 #include "admission.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
-#include "taskset.h"
+#include "model/taskset.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

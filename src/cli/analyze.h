@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file under one method, and how it is shown. */
 #pragma once
+#include "model/taskset.h"
 #include "platform/platform.h"
-#include "taskset.h"
 
 struct analysis {
 	const char *file;

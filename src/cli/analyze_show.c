@@ -4,7 +4,7 @@
 #include "analyze.h"
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "table.h"
+#include "cmd/table.h"
 #include "json/json.h"
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
-#include "own_daemon.h"
-#include "progress.h"
+#include "cmd/own_daemon.h"
+#include "cmd/progress.h"
 #include <errno.h>
 #include <string.h>
 

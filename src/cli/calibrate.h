@@ -10,8 +10,8 @@
  */
 #pragma once
 #include "bench/load.h"
-#include "cli.h"
-#include "outfile.h"
+#include "cmd/cli.h"
+#include "cmd/outfile.h"
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "calibrate.h"
-#include "place.h"
+#include "cmd/place.h"
 #include <sched.h>
 #include <signal.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "base/util.h"
 #include "board/proto.h"
 #include "calibrate.h"
+#include "cmd/table.h"
 #include "platform/platform.h"
-#include "table.h"
 #include "json/json.h"
 #include <errno.h>
 #include <string.h>

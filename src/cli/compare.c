@@ -3,7 +3,7 @@
 #include "analyze.h"
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "table.h"
+#include "cmd/table.h"
 #include <errno.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/parse.h"
-#include "ctl.h"
+#include "cmd/ctl.h"
+#include "cmd/table.h"
 #include "policy/policy.h"
-#include "table.h"
 #include "unread.h"
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/nearest.h"
-#include "cli.h"
+#include "cmd/cli.h"
 #include "plugin/plugin.h"
 #include <errno.h>
 #include <locale.h>

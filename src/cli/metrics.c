@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics/metrics.h"
 #include "base/cleanup.h"
-#include "ctl.h"
+#include "cmd/ctl.h"
 
 #define WAIT_MS 5000
 

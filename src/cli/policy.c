@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "ctl.h"
+#include "cmd/ctl.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "ctl.h"
-#include "table.h"
+#include "cmd/ctl.h"
+#include "cmd/table.h"
 #include <errno.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "ctl.h"
-#include "outfile.h"
-#include "recorded.h"
+#include "cmd/ctl.h"
+#include "cmd/outfile.h"
+#include "model/recorded.h"
 #include "trace.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "ctl.h"
+#include "cmd/ctl.h"
 #include "trace.h"
 #include "trace/ring.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata run` of a real-time task: it is admitted before it begins. */
 #pragma once
-#include "cli.h"
+#include "cmd/cli.h"
 #include <stdint.h>
 
 struct run_task {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
-#include "ctl.h"
+#include "cmd/ctl.h"
 
 static const struct argp_option options[] = {
 	CLI_OPT_JSON,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 #include "base/util.h"
-#include "trace_tracks.h"
+#include "lab/trace_tracks.h"
 #include <string.h>
 
 static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata trace`: record, dump, export. */
 #pragma once
-#include "cli.h"
-#include "trace_view.h"
+#include "cmd/cli.h"
+#include "cmd/trace_view.h"
 
 int trace_record(struct cli *cli, int argc, char **argv);
 int trace_dump(struct cli *cli, int argc, char **argv);

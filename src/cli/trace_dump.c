@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records as lines: for people, CSV, JSON. */
 #include "base/util.h"
-#include "table.h"
+#include "cmd/table.h"
 #include "trace.h"
 #include "json/json.h"
 #include <inttypes.h>

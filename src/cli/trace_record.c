@@ -2,7 +2,7 @@
 /* `fermata trace record`. */
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "outfile.h"
+#include "cmd/outfile.h"
 #include "trace.h"
 #include <errno.h>
 #include <inttypes.h>

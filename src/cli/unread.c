@@ -2,9 +2,9 @@
 #include "unread.h"
 #include "base/parse.h"
 #include "base/util.h"
-#include "cli.h"
+#include "cmd/cli.h"
+#include "cmd/table.h"
 #include "policy/policy.h"
-#include "table.h"
 #include <string.h>
 
 /* Read by the scheduler itself, whatever the policy. */

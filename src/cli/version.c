@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl.h"
+#include "cmd/ctl.h"
 #include <errno.h>
 
 static const struct argp_option options[] = {

@@ -2,8 +2,8 @@
 #include "why.h"
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "ctl.h"
-#include "table.h"
+#include "cmd/ctl.h"
+#include "cmd/table.h"
 #include <string.h>
 
 static const struct argp_option options[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `fermata why`: what a group waits for, in words, and what would change it. */
 #pragma once
-#include "cli.h"
+#include "cmd/cli.h"
 
 /* The daemon's reply, and of it the group that is asked about and one of its devices. */
 struct why {

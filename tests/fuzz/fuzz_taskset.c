@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any file of tasks: refused with a reason, or analysed by every method, with bounds within
  * deadlines. */
-#include "cli/taskset.h"
+#include "model/taskset.h"
 #include <errno.h>
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * order; and what it tells of programs is refused, or a workload that can be simulated. Any answer
  * of a simulation (what begins with a brace): refused, or it can be compared with itself. And any
  * ring (what begins otherwise): a lap at most comes of it. */
-#include "cli/recorded.h"
-#include "cli/runs.h"
-#include "cli/trace_tracks.h"
+#include "lab/runs.h"
+#include "lab/trace_tracks.h"
+#include "model/recorded.h"
 #include "trace/ring.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Any file, INI or JSON: refused with a reason and its line or path, or a plan that can be
  * simulated, twice with the same outcome. The same of recorded arrivals. */
 #include "base/cleanup.h"
-#include "cli/workload.h"
+#include "model/workload.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

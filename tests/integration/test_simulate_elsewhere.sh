@@ -17,9 +17,9 @@ fail()
 }
 
 sources="src/policy/*.c src/sched/*.c src/rta/random.c src/sim/[!l]*.c src/trace/event.c src/trace/file_write.c src/ini/*.c
-	src/base/err.c src/base/hist.c src/base/nearest.c src/base/parse.c src/cli/workload.c src/cli/workload_finish.c
-	src/cli/workload_keys.c src/cli/workload_trace.c src/cli/workload_value.c src/cli/simulate_csv.c src/cli/simulate_names.c
-	src/cli/outfile.c src/cli/simulate_out.c src/cli/simulate_svg.c src/cli/simulate_trace.c src/cli/table.c tests/fakes/elsewhere/*.c"
+	src/base/err.c src/base/hist.c src/base/nearest.c src/base/parse.c src/model/workload.c src/model/workload_finish.c
+	src/model/workload_keys.c src/model/workload_trace.c src/model/workload_value.c src/lab/simulate_csv.c src/lab/simulate_names.c
+	src/cmd/outfile.c src/lab/simulate_out.c src/lab/simulate_svg.c src/lab/simulate_trace.c src/cmd/table.c tests/fakes/elsewhere/*.c"
 
 # Headers alone are the same everywhere: ini.h declares two functions, jansson.h is not looked into.
 headers()

@@ -3,7 +3,7 @@
 #pragma once
 #include "base/clock.h"
 #include "base/util.h"
-#include "cli/top.h"
+#include "top/top.h"
 #include <errno.h>
 #include <locale.h>
 #include <math.h>

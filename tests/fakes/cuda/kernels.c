@@ -208,7 +208,7 @@ static void place(const struct fk_block *b)
 	pointer(p.out)[b->x] += 1;
 }
 
-/* That of `fermata doctor` (src/cli/trial.cu), which can be made to be at fault. */
+/* That of `fermata doctor` (src/device/trial.cu), which can be made to be at fault. */
 static void fermata_trial(const struct fk_block *b)
 {
 	const char *fault = fk_env("FAKE_CUDA_TRIAL");

@@ -3,12 +3,12 @@
  * `fermata sim`, for a processor whose libraries are not here: FILE DURATION UNTIL SVG TRACE, the
  * summary as CSV to standard output. What it needs of inih is here; JSON and metrics it has not.
  */
-#include "cli/outfile.h"
-#include "cli/simulate.h"
-#include "cli/simulate_metrics.h"
-#include "cli/simulate_out.h"
-#include "cli/workload.h"
-#include "cli/workload_json.h"
+#include "cmd/outfile.h"
+#include "lab/simulate.h"
+#include "lab/simulate_metrics.h"
+#include "lab/simulate_out.h"
+#include "model/workload.h"
+#include "model/workload_json.h"
 #include <errno.h>
 #include <ini.h>
 #include <string.h>

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor.h"
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "board/proto.h"
+#include "cmd/place.h"
+#include "cmd/table.h"
+#include "json/json.h"
+#include <errno.h>
+#include <glob.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static const struct argp_option options[] = {
+	CLI_OPT_JSON,
+	CLI_OPT_SOCKET,
+	{0},
+};
+
+static error_t parse_doctor(int key, char *arg, struct argp_state *state)
+{
+	if (key == ARGP_KEY_ARG)
+		cli_usage(state, "doctor takes no argument '%s'", arg);
+	return cli_option(key, arg, state->input);
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_doctor,
+	.doc = "Check whether Fermata works on this machine: the daemon, your rights, the layer, "
+	       "OpenCL, and "
+	       "what each device can do. What is said of a device was tried on it just now.\v"
+	       "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
+};
+
+void doctor_progress(const struct doctor *d, const char *text)
+{
+	if (isatty(STDERR_FILENO) && !d->cli->json)
+		fprintf(stderr, "\r\033[K%s", text);
+}
+
+void doctor_found(
+	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
+{
+	static const char *const words[] = {"ok", "warning", "failed"};
+	FM_CLEAN_FREE char *clean = strdup(text);
+	json_t *check;
+
+	doctor_progress(d, "");
+	d->bad = d->bad || v == BAD;
+	if (clean)
+		table_clean(clean);
+	check = json_pack("{s:s, s:s, s:o}", "check", what, "verdict", words[v], "text",
+		fm_json_text(clean ?: "?"));
+	if (v != GOOD && check)
+		json_object_set_new(check, "remedy", fm_json_text(remedy));
+	json_array_append_new(d->checks, check);
+	if (d->cli->json)
+		return;
+	printf("%-8s %-8s %s\n", words[v], what, clean ?: "?");
+	if (v != GOOD)
+		printf("%-17s remedy: %s\n", "", remedy);
+}
+
+/* A daemon of an older version does not say. */
+static void check_processes(struct doctor *d, const json_t *reply)
+{
+	const json_t *pid = json_object_get(reply, "peer_pid");
+
+	if (!pid)
+		return;
+	if (json_integer_value(pid) > 0)
+		doctor_found(
+			d, GOOD, "pids", "the daemon knows the processes of its clients", NULL);
+	else
+		doctor_found(d, WARNING, "pids",
+			"the daemon does not know this process: it runs in a pid namespace of its "
+			"own, where programs outside have no number and no name",
+			"run the daemon in the host's pid namespace (--pid=host of Docker and "
+			"Podman, hostPID of Kubernetes); until then programs are steered by group, "
+			"and have no real-time tasks");
+}
+
+static void check_daemon(struct doctor *d)
+{
+	CLI_CLEAN_JSON json_t *reply = NULL;
+	struct fm_err err = {0};
+	char text[256], path[PATH_MAX];
+
+	if (!ctl_call(d->cli, json_pack("{s:s}", "cmd", "version"), &reply, d->daemon_dir, &err)) {
+		snprintf(text, sizeof(text), "fermatad %s (%s%s) answers in %s",
+			cli_str(reply, "version"), cli_str(reply, "instance"),
+			json_is_true(json_object_get(reply, "strict")) ? ", strict" : "",
+			d->daemon_dir);
+		if (strcmp(cli_str(reply, "version"), FM_VERSION))
+			doctor_found(d, WARNING, "daemon", text,
+				"restart it, to have the version of this command");
+		else
+			doctor_found(d, GOOD, "daemon", text, NULL);
+		check_processes(d, reply);
+		return;
+	}
+	d->daemon_dir[0] = '\0';
+	place_daemon(path);
+	if (strchr(path, '/') && !ctl_dir_given(d->cli))
+		doctor_found(d, WARNING, "daemon", err.text,
+			"nothing, `fermata run' starts one of your own; one for all users: "
+			"`systemctl enable --now fermatad'");
+	else if (ctl_dir_given(d->cli))
+		doctor_found(d, BAD, "daemon", err.text, err.hint);
+	else
+		doctor_found(d, BAD, "daemon", "no daemon runs, and fermatad is not beside fermata",
+			"install fermatad, or put it in $PATH");
+}
+
+static int connects(const char *dir)
+{
+	FM_CLEAN_FD int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int n = snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/" FM_SOCKET_NAME, dir);
+
+	if (sock < 0 || n < 0 || (size_t)n >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	return connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
+}
+
+/* Why this user may not open one of these nodes, and which; or 0. EACCES: its mode. EPERM, of all:
+ * the rules about devices of his control group, whatever the mode; who has been given some of
+ * several by these may not open the others, and need not. */
+static int denied_of(const glob_t *g, char *node, size_t size)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < g->gl_pathc; i++) {
+		int why = access(g->gl_pathv[i], R_OK | W_OK) ? errno : 0;
+
+		refused += why == EPERM;
+		if (why == EACCES || (why == EPERM && refused == g->gl_pathc)) {
+			snprintf(node, size, "%s", g->gl_pathv[i]);
+			return why;
+		}
+	}
+	return 0;
+}
+
+static int denied_node(char *node, size_t size)
+{
+	static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl",
+		"/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/renderD*", "/dev/accel/accel[0-9]*"};
+	int why = 0;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(patterns) && !why; i++) {
+		glob_t g;
+
+		if (glob(patterns[i], 0, NULL, &g))
+			continue;
+		why = denied_of(&g, node, size);
+		globfree(&g);
+	}
+	return why;
+}
+
+static void judge_node(struct doctor *d, const char *node, int why)
+{
+	char text[256], remedy[256];
+	struct stat st;
+	const struct group *group = stat(node, &st) ? NULL : getgrgid(st.st_gid);
+
+	if (why == EPERM) {
+		snprintf(text, sizeof(text),
+			"the rules about devices of this container or unit do not let it open %s",
+			node);
+		doctor_found(d, WARNING, "rights", text,
+			"start the container anew with its devices (`docker run --gpus all'); "
+			"DeviceAllow= lets a unit have them");
+		return;
+	}
+	snprintf(text, sizeof(text), "you may not open the device %s", node);
+	if (group && st.st_gid && st.st_mode & S_IWGRP)
+		snprintf(remedy, sizeof(remedy), "sudo usermod -aG %s $USER, then log in again",
+			group->gr_name);
+	else
+		snprintf(remedy, sizeof(remedy),
+			"its mode lets no group in: `ls -l %s'; a udev rule changes it", node);
+	doctor_found(d, WARNING, "rights", text, remedy);
+}
+
+static void check_rights(struct doctor *d)
+{
+	char node[128], text[256], remedy[256];
+	int rc = d->daemon_dir[0] ? connects(d->daemon_dir) : 0;
+	int why = rc ? 0 : denied_node(node, sizeof(node));
+
+	if (rc) {
+		snprintf(text, sizeof(text), "programs cannot connect to %s/" FM_SOCKET_NAME ": %s",
+			d->daemon_dir, strerror(-rc));
+		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
+			d->daemon_dir);
+		doctor_found(d, BAD, "rights", text, remedy);
+	} else if (why) {
+		judge_node(d, node, why);
+	} else {
+		doctor_found(
+			d, GOOD, "rights", "you may use the daemon and every device node", NULL);
+	}
+}
+
+static void check_layer(struct doctor *d)
+{
+	struct fm_err err = {0};
+
+	if (!place_layer(d->layer, &err)) {
+		doctor_found(d, GOOD, "layer", d->layer, NULL);
+		return;
+	}
+	d->layer[0] = '\0';
+	doctor_found(d, BAD, "layer", err.text, err.hint);
+}
+
+void doctor_devices(struct doctor *d, const struct probe_result *result)
+{
+	json_t *line, *device = NULL;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+
+		if (!strcmp(step, "device")) {
+			device = json_copy(line);
+			json_object_del(device, "step");
+			json_object_set_new(device, "levels", json_array());
+			json_object_set_new(
+				device, "text", json_string(*result->died ? result->died : "-"));
+			json_array_append_new(d->devices, device);
+		} else if (!strcmp(step, "levels") && device) {
+			json_object_set(device, "levels", json_object_get(line, "levels"));
+			json_object_set(device, "text", json_object_get(line, "text"));
+		}
+	}
+}
+
+/* What is wrong with OpenCL is worth knowing where CUDA works; else it is bad. */
+static enum verdict without_opencl(const struct doctor *d)
+{
+	return d->cuda && d->shim ? WARNING : BAD;
+}
+
+static void judge_devices(struct doctor *d, const struct probe_result *result)
+{
+	size_t usable = 0, n = 0, i;
+	json_t *device, *last = NULL;
+	char text[256];
+
+	json_array_foreach (d->devices, i, device) {
+		if (!strcmp(cli_str(device, "platform"), "CUDA"))
+			continue;
+		n++;
+		usable += json_array_size(json_object_get(device, "levels")) > 0;
+		last = device;
+	}
+	d->opencl = usable > 0;
+	if (*result->died) {
+		snprintf(text, sizeof(text), "trying %s: the driver %s",
+			last ? cli_str(last, "name") : "OpenCL", result->died);
+		doctor_found(d, usable ? WARNING : without_opencl(d), "devices", text,
+			"`clinfo' shows whether it works without Fermata; update the driver");
+	} else if (!n) {
+		doctor_found(d, without_opencl(d), "devices", "OpenCL has no device",
+			"install the driver of your device; pocl-opencl-icd makes the processor "
+			"one");
+	} else {
+		snprintf(text, sizeof(text), "%zu of %zu can be scheduled", usable, n);
+		doctor_found(d,
+			usable == n ? GOOD
+			: usable    ? WARNING
+				    : without_opencl(d),
+			"devices", text, "see what trying them showed, below; update the driver");
+	}
+}
+
+static void check_opencl(struct doctor *d)
+{
+	struct probe_result result;
+	const json_t *loader;
+
+	doctor_progress(d, "trying the devices of OpenCL...");
+	if (probe_run("opencl", NULL, DOCTOR_PROBE_MS, &result)) {
+		doctor_found(d, without_opencl(d), "opencl", "cannot run a process to try it",
+			"free memory, then try again");
+		return;
+	}
+	loader = probe_step(&result, "loader");
+	if (!loader) {
+		doctor_found(d, without_opencl(d), "opencl",
+			*result.died ? result.died : "the loader does not load",
+			"reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
+	} else if (json_object_get(loader, "error")) {
+		doctor_found(d, without_opencl(d), "opencl", cli_str(loader, "error"),
+			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
+	} else {
+		doctor_found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
+		doctor_devices(d, &result);
+		judge_devices(d, &result);
+	}
+	json_decref(result.lines);
+}
+
+/* The loader must load the layer, and the devices must do under it what they did without. */
+static void judge_layer(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *layer = probe_step(result, "layer");
+	size_t tried = 0, i;
+	json_t *line;
+
+	json_array_foreach (result->lines, i, line)
+		tried += !strcmp(cli_str(line, "step"), "levels") &&
+			 json_array_size(json_object_get(line, "levels")) > 0;
+	if (!layer && *result->died)
+		doctor_found(d, without_opencl(d), "layers", result->died,
+			"reinstall fermata; its layer does not load");
+	else if (!json_is_true(json_object_get(layer, "loaded")))
+		doctor_found(d, without_opencl(d), "layers",
+			"the OpenCL loader ignores OPENCL_LAYERS",
+			"install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
+	else if (*result->died || !tried)
+		doctor_found(d, without_opencl(d), "layers",
+			*result->died ? result->died : "no device works under the layer",
+			"please report it, with the output of clinfo");
+	else
+		doctor_found(d, GOOD, "layers",
+			"the OpenCL loader loads the layer, and devices work under it", NULL);
+}
+
+static void check_layers(struct doctor *d)
+{
+	struct probe_result result;
+
+	if (!d->layer[0] || !d->opencl)
+		return;
+	doctor_progress(d, "trying them under the layer...");
+	if (probe_run("layer", d->layer, DOCTOR_PROBE_MS, &result)) {
+		doctor_found(d, without_opencl(d), "layers", "cannot run a process to try them",
+			"free memory, then try again");
+		return;
+	}
+	judge_layer(d, &result);
+	json_decref(result.lines);
+}
+
+static void show_devices(const struct doctor *d)
+{
+	static const struct table_column columns[] = {
+		{"DEVICE", false, true},
+		{"TYPE", false, false},
+		{"PLATFORM", false, true},
+		{"LEVELS", false, false},
+		{"TRIED JUST NOW", false, true},
+	};
+	TABLE_CLEAN struct table t;
+	json_t *device;
+	size_t i;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	if (!json_array_size(d->devices))
+		return;
+	json_array_foreach (d->devices, i, device) {
+		size_t deepest = json_array_size(json_object_get(device, "levels"));
+
+		table_add(&t, "%s", cli_str(device, "name"));
+		table_add(&t, "%s", cli_str(device, "type"));
+		table_add(&t, "%s", cli_str(device, "platform"));
+		table_add(&t, "%s",
+			deepest > 2   ? "1, 2, 3"
+			: deepest > 1 ? "1, 2"
+			: deepest     ? "1"
+				      : "none");
+		table_add(&t, "%s", cli_str(device, "text"));
+	}
+	putchar('\n');
+	table_print(&t);
+}
+
+int cli_doctor(struct cli *cli, int argc, char **argv)
+{
+	CLI_CLEAN_JSON json_t *checks = json_array();
+	CLI_CLEAN_JSON json_t *devices = json_array();
+	CLI_CLEAN_JSON json_t *report = NULL;
+	struct doctor d = {.cli = cli, .checks = checks, .devices = devices};
+	int rc = CLI_OK;
+
+	cli_parse(&argp, argc, argv, 0, cli);
+	check_daemon(&d);
+	check_rights(&d);
+	check_layer(&d);
+	doctor_cuda(&d);
+	doctor_guard(&d);
+	check_opencl(&d);
+	check_layers(&d);
+	if (cli->json) {
+		report = json_pack(
+			"{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);
+		rc = cli_print_json(report);
+	} else {
+		show_devices(&d);
+	}
+	return rc ? rc : d.bad ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between doctor.c and the files of what it looks at. */
+#pragma once
+#include "cmd/ctl.h"
+#include "probe.h"
+#include <limits.h>
+
+#define DOCTOR_PROBE_MS 30000u
+
+/* good; worth knowing, though programs run; needed and missing */
+enum verdict { GOOD, WARNING, BAD };
+
+struct doctor {
+	struct cli *cli;
+	json_t *checks, *devices;
+	bool bad;
+	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
+	char layer[PATH_MAX];      /* "": not found */
+	bool opencl;               /* the loader works and has devices */
+	bool cuda;                 /* devices that can be scheduled */
+	bool shim;                 /* and programs are given it */
+};
+
+/* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the
+ * caller. */
+void doctor_found(
+	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy);
+
+/* Pair each device with what trying it showed; the last may lack it, where the probe died. */
+void doctor_devices(struct doctor *d, const struct probe_result *result);
+
+/* What is under way, for people who wait. */
+void doctor_progress(const struct doctor *d, const char *text);
+
+void doctor_cuda(struct doctor *d);
+const char *doctor_cuda_remedy(int code); /* CUresult */
+void doctor_guard(struct doctor *d);

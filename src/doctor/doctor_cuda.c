@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA: what is wrong with the driver, and what its devices cannot do. */
+#include "base/util.h"
+#include "cmd/place.h"
+#include "doctor.h"
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PCI_NVIDIA  0x10de
+#define PCI_DISPLAY 0x03 /* class, of which 3D controllers are, too */
+
+/* CUresult, as docs.nvidia.com/cuda/cuda-driver-api says what they mean. */
+enum {
+	OUT_OF_MEMORY = 2,
+	STUB_LIBRARY = 34,
+	DEVICE_UNAVAILABLE = 46,
+	NO_DEVICE = 100,
+	ECC_UNCORRECTABLE = 214,
+	NOT_PERMITTED = 800,
+	NOT_SUPPORTED = 801,
+	SYSTEM_NOT_READY = 802,
+	SYSTEM_DRIVER_MISMATCH = 803,
+	COMPAT_NOT_SUPPORTED = 804,
+	MPS_CONNECTION_FAILED = 805,
+	MPS_CLIENT_TERMINATED = 810,
+	UNKNOWN = 999
+};
+
+static const struct {
+	int first, last;
+	const char *remedy;
+} remedies[] = {
+	{OUT_OF_MEMORY, OUT_OF_MEMORY, "free memory of the device: `nvidia-smi' shows who has it"},
+	{STUB_LIBRARY, STUB_LIBRARY,
+		"the toolkit's stubs come before the driver: take them out of LD_LIBRARY_PATH"},
+	{DEVICE_UNAVAILABLE, DEVICE_UNAVAILABLE,
+		"a process has it for itself: `nvidia-smi -c DEFAULT' lets others in"},
+	{ECC_UNCORRECTABLE, ECC_UNCORRECTABLE,
+		"its memory has failed: `nvidia-smi -q -d ECC'; reset the device or replace it"},
+	{SYSTEM_NOT_READY, SYSTEM_NOT_READY,
+		"start nvidia-fabricmanager, and wait until `nvidia-smi -q' says Completed"},
+	{SYSTEM_DRIVER_MISMATCH, SYSTEM_DRIVER_MISMATCH,
+		"libcuda and the kernel's module are of different versions: restart the machine, "
+		"or the container with the host's libcuda"},
+	{COMPAT_NOT_SUPPORTED, COMPAT_NOT_SUPPORTED,
+		"take the compatibility package's directory out of LD_LIBRARY_PATH"},
+	{MPS_CONNECTION_FAILED, MPS_CLIENT_TERMINATED,
+		"start the MPS daemon (`nvidia-cuda-mps-control -d'), or unset "
+		"CUDA_MPS_PIPE_DIRECTORY"},
+	{UNKNOWN, UNKNOWN,
+		"`dmesg | grep NVRM' says more; after a suspend of the machine reload nvidia_uvm"},
+};
+
+static const char *no_device(void)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (visible)
+		return "unset CUDA_VISIBLE_DEVICES, which names none that is there";
+	if (access(PLACE_CUDA_NODE, F_OK))
+		return "load the kernel's module (`modprobe nvidia'); give a container the devices "
+		       "(`docker run --gpus all')";
+	return "`nvidia-smi' shows whether there is one, and who may use it";
+}
+
+const char *doctor_cuda_remedy(int code)
+{
+	if (code == NO_DEVICE)
+		return no_device();
+	for (size_t i = 0; i < FM_ARRAY_LEN(remedies); i++)
+		if (code >= remedies[i].first && code <= remedies[i].last)
+			return remedies[i].remedy;
+	return "`nvidia-smi' shows whether the driver works at all, and who may use it";
+}
+
+/* Why a device has no gates: the program's launches are held back, or nothing is. */
+static const char *gates_remedy(const char *text, int code)
+{
+	bool memory = strstr(text, "register");
+
+	if (!code)
+		return "update the driver, or report it with its version";
+	if (memory && code == OUT_OF_MEMORY)
+		return "raise the limit of locked memory (`ulimit -l'), or free memory";
+	if (memory && code == NOT_PERMITTED)
+		return "let programs lock memory (`ulimit -l unlimited', CAP_IPC_LOCK)";
+	if (code == NOT_SUPPORTED && !memory)
+		return "update the driver to 515 (CUDA 11.7) or newer; a virtual GPU may have none";
+	if (code == NOT_SUPPORTED)
+		return "none: this machine cannot show its memory to the device";
+	return doctor_cuda_remedy(code);
+}
+
+static void judge_gates(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-";
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step"), *refused = cli_str(line, "refused");
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "gates"))
+			continue;
+		snprintf(text, sizeof(text), "%s: %s", device, refused);
+		doctor_found(d, WARNING, "gates", text,
+			gates_remedy(
+				refused, (int)json_integer_value(json_object_get(line, "code"))));
+	}
+}
+
+/* No fault of the machine's, and none at all where the daemon is not strict. */
+static void judge_strict(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-";
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "strict") || json_is_true(json_object_get(line, "works")))
+			continue;
+		snprintf(text, sizeof(text),
+			"%s: at level 1 where fermatad is strict, for it cannot wait for memory "
+			"that "
+			"programs only read (%s)",
+			device, cli_str(line, "error"));
+		doctor_found(d, GOOD, "strict", text, NULL);
+	}
+}
+
+/* What servers may ask for (<fermata/cuda.h>); no fault where it is not. */
+static void judge_partition(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-", *error;
+	char text[512];
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		const char *step = cli_str(line, "step");
+		int sms = (int)json_integer_value(json_object_get(line, "sms"));
+		int rest = (int)json_integer_value(json_object_get(line, "rest"));
+
+		if (!strcmp(step, "device"))
+			device = cli_str(line, "name");
+		if (strcmp(step, "partition"))
+			continue;
+		error = cli_str(line, "error");
+		if (*error)
+			snprintf(text, sizeof(text), "%s: no partitions (%s)", device, error);
+		else
+			snprintf(text, sizeof(text),
+				"%s: a server's urgent stream can have multiprocessors of its own, "
+				"%d or more of %d",
+				device, sms, sms + rest);
+		doctor_found(d, GOOD, "partition", text, NULL);
+	}
+}
+
+/* A choice that is the operator's: either half of it. */
+static void judge_mps(struct doctor *d, const struct probe_result *result)
+{
+	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/control", dir && *dir ? dir : "/tmp/nvidia-mps");
+	if (probe_step(result, "shared") || !access(path, F_OK))
+		doctor_found(d, GOOD, "mps",
+			"programs share one context (MPS): they change places sooner, but one that "
+			"fails or is killed at work can take the others with it; gates work, time "
+			"slices do not, and a daemon with busy_poll_us (fermatad.conf) halves what "
+			"they cost an urgent request; `echo quit | nvidia-cuda-mps-control' ends "
+			"it",
+			NULL);
+	else if (d->cuda)
+		doctor_found(d, GOOD, "mps",
+			"each program has a context of its own: one that fails leaves the others "
+			"alone; they would change places sooner, but fail together, under MPS "
+			"(`nvidia-cuda-mps-control -d')",
+			NULL);
+}
+
+static void judge_parts(struct doctor *d)
+{
+	json_t *device;
+	char text[384];
+	size_t i;
+
+	json_array_foreach (d->devices, i, device) {
+		const char *name = cli_str(device, "name");
+
+		if (strcmp(cli_str(device, "platform"), "CUDA") || !strstr(name, " MIG "))
+			continue;
+		snprintf(text, sizeof(text),
+			"%s: a part of a device (MIG), scheduled apart from the others; who is to "
+			"share it is given this part (CUDA_VISIBLE_DEVICES, `nvidia-smi -L')",
+			name);
+		doctor_found(d, GOOD, "mig", text, NULL);
+	}
+}
+
+static void judge_slices(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *slices = probe_step(result, "slices");
+
+	if (!slices || probe_step(result, "shared"))
+		return;
+	if (json_is_true(json_object_get(slices, "refused")))
+		doctor_found(d, WARNING, "slices", "the driver lets no program set its time slice",
+			"none is needed: one in the background makes room between its kernels");
+	else if (json_integer_value(json_object_get(slices, "groups")) > 0)
+		doctor_found(
+			d, GOOD, "slices", "programs can set their time slice (level 3)", NULL);
+	else
+		doctor_found(d, GOOD, "slices",
+			"not known whether time slices can be set: none was there to try; without "
+			"--guardian programs stop between kernels at best (level 2)",
+			NULL);
+}
+
+static void judge_devices(struct doctor *d, const struct probe_result *result)
+{
+	size_t before = json_array_size(d->devices), n, usable = 0;
+	char text[256];
+
+	doctor_devices(d, result);
+	n = json_array_size(d->devices) - before;
+	for (size_t i = before; i < before + n; i++)
+		usable += json_array_size(
+				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
+	d->cuda = usable > 0;
+	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
+		*result->died ? "; " : "", usable, n);
+	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
+		"see what trying them showed, below; update the driver");
+}
+
+static unsigned read_hex(const char *device, const char *file)
+{
+	char path[PATH_MAX];
+	unsigned value = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", device, file);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%x", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* A GPU on the bus, which a container sees also where it was given none. Not what else the vendor
+ * makes. */
+static bool on_bus(char *slot, size_t size)
+{
+	bool found = false;
+	glob_t g;
+
+	if (glob("/sys/bus/pci/devices/*", 0, NULL, &g))
+		return false;
+	for (size_t i = 0; i < g.gl_pathc && !found; i++) {
+		const char *device = g.gl_pathv[i];
+
+		found = read_hex(device, "vendor") == PCI_NVIDIA &&
+			read_hex(device, "class") >> 16 == PCI_DISPLAY;
+		if (found)
+			snprintf(slot, size, "%s", strrchr(device, '/') + 1);
+	}
+	globfree(&g);
+	return found;
+}
+
+static void judge_absent(struct doctor *d, const char *error)
+{
+	char slot[64], text[256];
+
+	if (!access(PLACE_CUDA_NODE, F_OK)) {
+		doctor_found(d, WARNING, "cuda", error,
+			"install the user-space part of the NVIDIA driver (Debian: libcuda1)");
+	} else if (on_bus(slot, sizeof(slot))) {
+		snprintf(text, sizeof(text),
+			"there is a GPU of NVIDIA's (%s), but neither " PLACE_CUDA_NODE
+			" nor the driver's library",
+			slot);
+		doctor_found(d, WARNING, "cuda", text,
+			"give a container the devices (`docker run --gpus all'); elsewhere install "
+			"the NVIDIA driver");
+	}
+}
+
+/* `fermata run' says so, too, and runs the program. */
+static void judge_shim(struct doctor *d)
+{
+	struct fm_err err = {0};
+	char path[PATH_MAX];
+	int rc = place_cuda(path, &err);
+
+	d->shim = rc != -EINVAL && rc != -ENOENT;
+	if (!d->shim)
+		doctor_found(d, WARNING, "shim", err.text, err.hint);
+}
+
+/* What a program asks the driver for by a version that we do not know goes past the shim where the
+ * driver has another function for it (hook.c of the shim). */
+static void judge_version(struct doctor *d, const json_t *cuda)
+{
+	char text[256];
+
+	if (json_integer_value(json_object_get(cuda, "number")) <= FM_CUDA_NEWEST)
+		return;
+	snprintf(text, sizeof(text),
+		"the driver is of CUDA %s, newer than the newest call that the shim knows "
+		"(%d.%d): a version of a call that came since goes past it, unscheduled and "
+		"uncounted",
+		cli_str(cuda, "version"), FM_CUDA_NEWEST / 1000, FM_CUDA_NEWEST % 1000 / 10);
+	doctor_found(d, WARNING, "version", text,
+		"update fermata; only programs built with a CUDA as new ask for such calls");
+}
+
+static void judge(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *cuda = probe_step(result, "cuda");
+	int code = (int)json_integer_value(json_object_get(cuda, "code"));
+
+	if (json_is_true(json_object_get(cuda, "absent"))) {
+		judge_absent(d, cli_str(cuda, "error"));
+	} else if (json_object_get(cuda, "error")) {
+		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), doctor_cuda_remedy(code));
+		judge_mps(d, result);
+	} else {
+		judge_devices(d, result);
+		judge_version(d, cuda);
+		judge_shim(d);
+		judge_gates(d, result);
+		judge_strict(d, result);
+		judge_partition(d, result);
+		judge_mps(d, result);
+		judge_parts(d);
+		judge_slices(d, result);
+	}
+}
+
+void doctor_cuda(struct doctor *d)
+{
+	struct probe_result result;
+
+	doctor_progress(d, "trying the devices of CUDA...");
+	if (probe_run("cuda", NULL, DOCTOR_PROBE_MS, &result))
+		return;
+	judge(d, &result);
+	json_decref(result.lines);
+}

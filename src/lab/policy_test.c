@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `fermata policy-test`: the laboratory's scenarios, for the policies built in and for one's own.
+ */
+#include "base/cleanup.h"
+#include "base/nearest.h"
+#include "base/parse.h"
+#include "base/util.h"
+#include "cmd/cli.h"
+#include "cmd/table.h"
+#include "model/workload.h"
+#include "own_policy.h"
+#include "sim/lab.h"
+#include <errno.h>
+#include <string.h>
+
+#define SOUND (FM_LAB_BIT(FM_LAB_CONSERVES) | FM_LAB_BIT(FM_LAB_ALONE) | FM_LAB_BIT(FM_LAB_CALM))
+
+enum { KEY_PROMISE = CLI_KEY_OWN, KEY_AT_ONCE, KEY_LIST };
+
+struct options {
+	struct cli *cli;
+	struct fm_lab_subject own; /* as the command line says */
+	unsigned settings;
+	bool promised, list;
+};
+
+static const struct argp_option options[] = {
+	{"promise", KEY_PROMISE, "LIST", 0,
+		"What it promises, between commas; default: conserves,alone,calm", 0},
+	{"at-once", KEY_AT_ONCE, "N", 0, "Groups that it lets run at a time; default: 1", 0},
+	{"list", KEY_LIST, 0, 0, "List what can be promised", 0},
+	CLI_OPT_JSON,
+	{0},
+};
+
+static int find_promise(const char *word, uint32_t *promises, struct fm_err *err)
+{
+	struct fm_nearest near = {.typed = word};
+	const char *name;
+
+	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_lab_promise)p)); p++) {
+		if (!strcmp(name, word)) {
+			*promises |= FM_LAB_BIT(p);
+			return 0;
+		}
+		fm_nearest_try(&near, name);
+	}
+	fm_err_set(err, -EINVAL, "'%.40s' cannot be promised", word);
+	if (near.best)
+		return fm_err_hint(err, "did you mean '%s'?", near.best);
+	return fm_err_hint(err, "fermata policy-test --list lists what can");
+}
+
+static void set_promises(const struct argp_state *state, char *words, struct options *o)
+{
+	struct fm_err err = {0};
+	char *save;
+
+	o->promised = true;
+	for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save))
+		if (find_promise(w, &o->own.promises, &err))
+			cli_usage_err(state, &err);
+	if (!o->own.promises)
+		cli_usage(state, "nothing is promised: there is nothing to test");
+}
+
+static error_t parse_test(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	struct fm_err err = {0};
+	int64_t v = 0;
+
+	switch (key) {
+	case KEY_PROMISE:
+		set_promises(state, arg, o);
+		return 0;
+	case KEY_AT_ONCE:
+		if (fm_parse_int(arg, 1, FM_RUN_MAX, &v, &err))
+			cli_usage_err(state, &err);
+		o->own.at_once = (unsigned)v;
+		return 0;
+	case KEY_LIST:
+		o->list = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num == 0)
+			o->own.policy = arg;
+		else if (!strchr(arg, '='))
+			cli_usage(state, "'%s' is not NAME=VALUE", arg);
+		else if (o->settings == FM_ARRAY_LEN(o->own.setting))
+			cli_usage(state, "more than %zu settings", FM_ARRAY_LEN(o->own.setting));
+		else
+			o->own.setting[o->settings++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->own.policy && (o->promised || o->own.at_once))
+			cli_usage(state, "which policy promises that?");
+		return 0;
+	default:
+		return cli_option(key, arg, o->cli);
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_test,
+	.args_doc = "[NAME|./NAME.so [SETTING=VALUE...]]",
+	.doc = "Try what a policy promises, in simulated scenarios. Without a name: all that are "
+	       "built in.\vFails if a promise is not kept. A policy that is built in has the "
+	       "promises of its document, unless settings or --promise are given.",
+};
+
+static int list_promises(void)
+{
+	static const struct table_column columns[] = {
+		{"PROMISE", false, false}, {"WHAT", false, true}};
+	TABLE_CLEAN struct table t;
+	const char *name;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_lab_promise)p)); p++) {
+		table_add(&t, "%s", name);
+		table_add(&t, "%s", fm_lab_promise_text((enum fm_lab_promise)p));
+	}
+	return table_print(&t) ? CLI_FAILED : CLI_OK;
+}
+
+struct trial {
+	struct table table; /* one row for each property */
+	json_t *findings;   /* with --json, or NULL */
+	unsigned tried, scenarios;
+	const char *scenario;
+};
+
+static bool on_finding(void *ctx, const struct fm_lab_finding *f)
+{
+	struct trial *t = ctx;
+
+	t->tried++;
+	t->scenarios += t->scenario != f->scenario;
+	t->scenario = f->scenario;
+	table_add(&t->table, "%s", f->scenario);
+	table_add(&t->table, "%s", f->property);
+	table_add(&t->table, "%s", f->holds ? "kept" : "BROKEN");
+	table_add(&t->table, "%s", f->text);
+	if (t->findings)
+		json_array_append_new(t->findings,
+			json_pack("{s:s, s:s, s:b, s:s}", "scenario", f->scenario, "property",
+				f->property, "kept", (int)f->holds, "seen", f->text));
+	return true;
+}
+
+static void title(const struct fm_lab_subject *s, char *out, size_t size)
+{
+	size_t len = (size_t)snprintf(out, size, "%s", s->policy);
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(s->setting) && s->setting[i] && len < size; i++)
+		len += (size_t)snprintf(out + len, size - len, " %s", s->setting[i]);
+}
+
+/* What was found, of one policy: all of it if it is the only one, else what is broken. */
+static int show(const struct fm_lab_subject *s, const struct trial *t, unsigned failed, bool all)
+{
+	char name[256];
+
+	title(s, name, sizeof(name));
+	if ((all || failed) && table_print(&t->table))
+		return CLI_FAILED;
+	printf("%s%s: %u properties in %u scenarios, %u broken\n", all || failed ? "\n" : "", name,
+		t->tried, t->scenarios, failed);
+	return failed ? CLI_NO : CLI_OK;
+}
+
+static json_t *subject_json(const struct fm_lab_subject *s, json_t *findings, unsigned failed)
+{
+	char name[256];
+
+	title(s, name, sizeof(name));
+	return json_pack("{s:s, s:I, s:o}", "policy", name, "broken", (json_int_t)failed,
+		"findings", findings);
+}
+
+/* json: where to append; NULL: print. */
+static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *ops,
+	const struct fm_plugin *own, bool all, json_t *json)
+{
+	static const struct table_column columns[] = {{"SCENARIO", false, false},
+		{"PROPERTY", false, false}, {"", false, false}, {"SEEN", false, true}};
+	struct trial t = {.findings = json ? json_array() : NULL};
+	const struct fm_lab_report report = {.finding = on_finding, .ctx = &t};
+	struct fm_err err = {0};
+	unsigned failed = 0;
+	int rc;
+
+	table_init(&t.table, columns, FM_ARRAY_LEN(columns));
+	rc = fm_lab_run(s, ops, &report, &failed, &err);
+	if (fm_plugin_failure(own))
+		rc = fm_err_set(&err, -EIO, "policy %s: %s", ops->name, fm_plugin_failure(own));
+	if (rc)
+		json_decref(t.findings);
+	else if (json)
+		json_array_append_new(json, subject_json(s, t.findings, failed));
+	if (rc)
+		rc = cli_report(&err);
+	else
+		rc = json ? (failed ? CLI_NO : CLI_OK) : show(s, &t, failed, all);
+	table_free(&t.table);
+	return rc;
+}
+
+static int try_own(struct options *o, json_t *json)
+{
+	struct fm_lab_subject s = o->own;
+	const struct fm_policy_ops *ops;
+	struct fm_plugin *own = NULL;
+	struct fm_err err = {0};
+	int rc;
+
+	s.promises = o->promised ? s.promises : SOUND;
+	s.at_once = s.at_once ? s.at_once : 1;
+	if (own_policy_is(s.policy) && own_policy_open(&own, s.policy, &err))
+		return cli_report(&err);
+	ops = own ? fm_plugin_ops(own) : fm_policy_find(s.policy);
+	rc = try_one(&s, ops, own, true, json);
+	fm_plugin_close(own);
+	return rc;
+}
+
+static int try_known(const char *name, json_t *json)
+{
+	int rc = CLI_OK;
+
+	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+		int one;
+
+		if (name && strcmp(s->policy, name))
+			continue;
+		one = try_one(s, fm_policy_find(s->policy), NULL, name != NULL, json);
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
+int cli_policy_test(struct cli *cli, int argc, char **argv)
+{
+	struct options o = {.cli = cli};
+	CLI_CLEAN_JSON json_t *json = NULL;
+	const char *name;
+	struct fm_err err = {0};
+	int rc, printed;
+
+	cli_parse(&argp, argc, argv, 0, &o);
+	name = o.own.policy;
+	if (o.list)
+		return list_promises();
+	if (name && !own_policy_is(name) && !fm_policy_find(name)) {
+		workload_no_policy(name, &err);
+		return cli_report(&err);
+	}
+	if (cli->json)
+		json = json_array();
+	if (name && (own_policy_is(name) || o.promised || o.settings || o.own.at_once))
+		rc = try_own(&o, json);
+	else
+		rc = try_known(name, json);
+	printed = json ? cli_print_json(json) : CLI_OK;
+	return rc ? rc : printed;
+}
