@@ -2,7 +2,6 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS fermata fermatad fermata-exporter RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS fermata_so fermata-rta_so EXPORT fermata LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS fermata-opencl fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fermata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # What a policy of one's own needs: the header (include/fermata/policy.h).

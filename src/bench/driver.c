@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
-#include "load.h"
+#include "load/load.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -12,19 +12,17 @@
 
 static int find_built_in(struct bench_driver *d, const char *name, struct fm_err *err)
 {
-	const struct load_ops *load = load_find(name, &d->device);
+	const struct load_ops *load = bench_load_find(name, &d->device);
+	char names[128];
 
-	for (const struct fm_bench_driver *const *s = bench_synthetic; load && *s; s++)
-		if (!strcmp((*s)->name, load->kind)) {
-			d->ops = *s;
-			d->native = load->native;
-			d->built_in = true;
-			return 0;
-		}
-	return fm_err_set(err, -EINVAL,
-		"'%.80s' is neither sim, opencl nor cuda, with or without :NUMBER, nor a path with "
-		"a '/'",
-		name);
+	d->ops = load ? bench_synthetic(load) : NULL;
+	if (!d->ops)
+		return fm_err_set(err, -EINVAL,
+			"'%.80s' is none of %s, with or without :NUMBER, nor a path with a '/'",
+			name, bench_load_names(names, sizeof(names)));
+	d->native = load->native;
+	d->built_in = true;
+	return 0;
 }
 
 /* Cuts ":NUMBER" off. */

@@ -16,5 +16,12 @@ struct bench_driver {
  * ":NUMBER", if any, the device. -EINVAL, -ENOENT, -EPROTO with err. The object stays loaded. */
 int bench_driver_find(struct bench_driver *d, const char *name, struct fm_err *err);
 
-/* The drivers that are built in are these over the table of load.h. */
-extern const struct fm_bench_driver *const bench_synthetic[]; /* ends with NULL */
+struct load_ops;
+
+/* The driver that is built in for an API's work. NULL: there are too many. Not from two threads. */
+const struct fm_bench_driver *bench_synthetic(const struct load_ops *load);
+
+/* "opencl:1"; the index is 0 if there is none. NULL: no API of that name that makes work. */
+const struct load_ops *bench_load_find(const char *device, unsigned *index);
+/* "cuda, opencl, sim" */
+const char *bench_load_names(char *text, size_t size);

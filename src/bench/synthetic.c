@@ -5,8 +5,10 @@
  */
 #include "base/util.h"
 #include "driver.h"
-#include "load.h"
+#include "load/load.h"
 #include <stdlib.h>
+
+#define APIS 16
 
 struct client {
 	struct load load;
@@ -111,18 +113,22 @@ static const char *phase(void *client, enum fm_bench_phase phase)
 	}
 }
 
-#define SYNTHETIC(api)                                                                          \
-	static const struct synthetic api = {.driver = {.size = sizeof(struct fm_bench_driver), \
-						     .abi = FM_BENCH_ABI,                       \
-						     .name = #api,                              \
-						     .open = open_client,                       \
-						     .calibrate = calibrate,                    \
-						     .phase = phase,                            \
-						     .close = close_client},                    \
-		.load = &load_##api}
-SYNTHETIC(sim);
-SYNTHETIC(opencl);
-SYNTHETIC(cuda);
+const struct fm_bench_driver *bench_synthetic(const struct load_ops *load)
+{
+	static struct synthetic made[APIS];
+	size_t i = 0;
 
-const struct fm_bench_driver *const bench_synthetic[] = {
-	&sim.driver, &opencl.driver, &cuda.driver, NULL};
+	while (i < APIS && made[i].load && made[i].load != load)
+		i++;
+	if (i == APIS)
+		return NULL;
+	made[i] = (struct synthetic){.driver = {.size = sizeof(struct fm_bench_driver),
+					     .abi = FM_BENCH_ABI,
+					     .name = load->kind,
+					     .open = open_client,
+					     .calibrate = calibrate,
+					     .phase = phase,
+					     .close = close_client},
+		.load = load};
+	return &made[i].driver;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models: the member "models" of a workload, and those that are built in. */
 #include "base/clock.h"
-#include "load.h"
+#include "load/load.h"
 #include "read.h"
 #include <errno.h>
 #include <stdlib.h>

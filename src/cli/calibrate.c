@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calibrate.h"
+#include "api/api.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "bench/driver.h"
 #include "cmd/own_daemon.h"
 #include "cmd/progress.h"
 #include <errno.h>
@@ -36,8 +38,9 @@ enum { KEY_DEVICE = CLI_KEY_OWN, KEY_SECONDS, KEY_COMMAND, KEY_CONFIG, KEY_REALT
 
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "DEVICE", 0,
-		"opencl or opencl:N as `fermata doctor' lists them, cuda or cuda:N, sim; default: "
-		"the first of CUDA, else of OpenCL",
+		"An API, such as opencl or cuda, with :N for another device than the first, as "
+		"`fermata doctor' lists them; or sim; default: the first of cuda that works, else "
+		"of opencl",
 		0},
 	{"seconds", KEY_SECONDS, "N", 0, "How long to measure; default: 10", 0},
 	{"command", KEY_COMMAND, "TIME", 0,
@@ -57,11 +60,12 @@ static const struct argp_option options[] = {
 
 static void take_device(struct calibrate *x, const struct argp_state *state, const char *arg)
 {
+	char names[128];
 	unsigned index;
 
-	if (!load_find(arg, &index))
-		cli_usage(state, "'%s' is neither opencl, cuda nor sim, with or without :NUMBER",
-			arg);
+	if (!bench_load_find(arg, &index))
+		cli_usage(state, "'%s' is none of %s, with or without :NUMBER", arg,
+			bench_load_names(names, sizeof(names)));
 	x->device = arg;
 }
 
@@ -182,14 +186,14 @@ static int find_amount(struct calibrate *x, const char *device, struct fm_err *e
 
 static int find_device(struct calibrate *x, struct fm_err *err)
 {
-	int rc;
+	int rc = -ENODEV;
 
 	progress(x, "finding the length of commands");
 	if (x->device)
 		return find_amount(x, x->device, err);
-	if (!find_amount(x, "cuda", NULL))
-		return 0;
-	rc = find_amount(x, "opencl", err);
+	for (const struct fm_api *const *a = fm_apis; rc && *a; a++)
+		if ((*a)->load && (*a)->load->native)
+			rc = find_amount(x, (*a)->name, err);
 	if (rc)
 		fm_err_hint(
 			err, "`fermata doctor' says what is missing; --device sim needs nothing");
@@ -333,7 +337,7 @@ static int measure(struct calibrate *x, struct fm_err *err)
 
 	if (rc)
 		return rc;
-	ops = load_find(x->device, &index);
+	ops = bench_load_find(x->device, &index);
 	x->c.kind = ops->kind;
 	x->c.seconds = (double)x->seconds;
 	x->c.slowdown = 2 * CALIBRATE_NO_SLOWDOWN;

@@ -9,9 +9,9 @@
  * programs get.
  */
 #pragma once
-#include "bench/load.h"
 #include "cmd/cli.h"
 #include "cmd/outfile.h"
+#include "load/load.h"
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>

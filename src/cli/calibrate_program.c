@@ -3,6 +3,7 @@
  * end with who started them. */
 #include "base/clock.h"
 #include "base/util.h"
+#include "bench/driver.h"
 #include "calibrate.h"
 #include "cmd/place.h"
 #include <sched.h>
@@ -155,7 +156,7 @@ int cli_calibrate_program(struct cli *cli, int argc, char **argv)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (argc == 5) {
 		p.page = map(atoi(argv[1]));
-		p.load.ops = load_find(argv[3], &index);
+		p.load.ops = bench_load_find(argv[3], &index);
 		p.load.libfermata = place_library(library) ? library : NULL;
 		p.amount = strtoull(argv[4], NULL, 10);
 	}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/util.h"
 #include "board/proto.h"
 #include "cmd/ctl.h"
+#include "cmd/inject.h"
 #include "cmd/place.h"
 #include "policy/policy.h"
 #include "run_task.h"
@@ -268,14 +270,6 @@ static const struct argp argp = {
 	       "make no sense.",
 };
 
-static int set_env(const char *name, const char *value, struct fm_err *err)
-{
-	if (!setenv(name, value, 1))
-		return 0;
-	fm_err_set(err, -errno, "cannot set %s: %m", name);
-	return err->code;
-}
-
 /* `fermata run` inside `fermata run`: what the inner one does not say, the outer one's hints say.
  */
 static void inherit_hints(struct run *run)
@@ -312,101 +306,7 @@ static int set_hints(struct run *run, struct fm_err *err)
 		if (run->hint[h].set)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%" PRId64,
 				len ? " " : "", fm_hint_name(h), run->hint[h].value);
-	return len ? set_env("FERMATA_HINTS", text, err) : 0;
-}
-
-/* Is a layer of ours in the list already, whichever build it is from? Twice would schedule twice.
- */
-static bool has_layer(const char *list, const char *separators, const char *file)
-{
-	FM_CLEAN_FREE char *copy = strdup(list);
-	char *rest = NULL;
-
-	for (char *p = copy ? strtok_r(copy, separators, &rest) : NULL; p;
-		p = strtok_r(NULL, separators, &rest)) {
-		const char *base = strrchr(p, '/');
-
-		if (!strcmp(base ? base + 1 : p, file))
-			return true;
-	}
-	return false;
-}
-
-static int set_layer(struct fm_err *err)
-{
-	FM_CLEAN_FREE char *list = NULL;
-	const char *others = getenv("OPENCL_LAYERS");
-	char path[PATH_MAX];
-	int rc;
-
-	if (others && has_layer(others, ":", PLACE_LAYER_FILE))
-		return 0;
-	rc = place_layer(path, err);
-	if (rc)
-		return rc;
-	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
-		return fm_err_set(err, -ENOMEM, "out of memory");
-	return set_env("OPENCL_LAYERS", list, err);
-}
-
-/* Whoever asks for it has it, and elsewhere nobody has a use for it. */
-static bool wants_shim(const struct run *run)
-{
-	const char *asked = getenv("FERMATA_CUDA");
-
-	if (asked && *asked)
-		return strcmp(asked, "0");
-	return run->guardian || run->partition || place_has_cuda();
-}
-
-/* The runtime of AddressSanitizer, where it is a library, ends programs in which it is not the
- * first to be loaded, unless it is told not to look. */
-static int set_order(struct fm_err *err)
-{
-	static const char flag[] = "verify_asan_link_order";
-	FM_CLEAN_FREE char *list = NULL;
-	const char *others = getenv("ASAN_OPTIONS");
-
-	if (others && strstr(others, flag))
-		return 0;
-	if (asprintf(&list, "%s=0%s%s", flag, others && *others ? ":" : "", others ?: "") < 0)
-		return fm_err_set(err, -ENOMEM, "out of memory");
-	return set_env("ASAN_OPTIONS", list, err);
-}
-
-/* CUDA knows no layers: its shim is loaded before all else. */
-static int set_preload(const struct run *run, struct fm_err *err)
-{
-	FM_CLEAN_FREE char *list = NULL;
-	const char *others = getenv("LD_PRELOAD");
-	char path[PATH_MAX];
-	int rc;
-
-	if (!wants_shim(run) || (others && has_layer(others, ": ", PLACE_CUDA_FILE)))
-		return 0;
-	rc = place_preload(path, err);
-	if (rc == -EINVAL || rc == -ENOENT)
-		cli_report(err); /* others are scheduled */
-	if (rc)
-		return 0;
-	if (asprintf(&list, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
-		return fm_err_set(err, -ENOMEM, "out of memory");
-	rc = set_env("LD_PRELOAD", list, err);
-	return rc ? rc : set_order(err);
-}
-
-/* Each guarded stream has two more: with few channels of the driver's to share, they would wait for
- * each other. */
-static int set_guardian(const struct run *run, struct fm_err *err)
-{
-	int rc = set_env("FERMATA_GUARDIAN", "1", err);
-
-	if (!rc && run->loops)
-		rc = set_env("FERMATA_GUARDIAN_LOOPS", run->loops, err);
-
-	if (!rc && !getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
-		rc = set_env("CUDA_DEVICE_MAX_CONNECTIONS", "32", err);
-	return rc;
+	return len ? inject_set("FERMATA_HINTS", text, err) : 0;
 }
 
 static int set_environment(struct run *run, struct fm_err *err)
@@ -415,16 +315,24 @@ static int set_environment(struct run *run, struct fm_err *err)
 	int rc = set_hints(run, err);
 
 	if (!rc && run->group)
-		rc = set_env("FERMATA_GROUP", run->group, err);
+		rc = inject_set("FERMATA_GROUP", run->group, err);
 	if (!rc && run->level)
-		rc = set_env("FERMATA_LEVEL", level, err);
+		rc = inject_set("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
-		rc = set_env("FERMATA_LOCAL", run->local, err);
-	if (!rc && run->guardian)
-		rc = set_guardian(run, err);
-	if (!rc && run->partition)
-		rc = set_env("FERMATA_PARTITION", run->partition, err);
-	return rc ? rc : set_layer(err);
+		rc = inject_set("FERMATA_LOCAL", run->local, err);
+	return rc;
+}
+
+static int inject(const struct run *run, struct fm_err *err)
+{
+	const struct fm_api_wishes wishes = {
+		.guardian = run->guardian, .loops = run->loops, .partition = run->partition};
+	int rc = 0;
+
+	for (const struct fm_api *const *a = fm_apis; !rc && *a; a++)
+		if ((*a)->inject)
+			rc = (*a)->inject(&wishes, err);
+	return rc;
 }
 
 /* Would a client find this directory without being told? */
@@ -447,11 +355,11 @@ static int use_dir(const struct cli *cli, const char *dir, struct fm_err *err)
 	if (!cli->socket && found_by_clients(dir))
 		return 0;
 	if (*dir == '/')
-		return set_env("FERMATA_SOCKET", dir, err);
+		return inject_set("FERMATA_SOCKET", dir, err);
 	cwd = getcwd(NULL, 0);
 	if (!cwd || asprintf(&absolute, "%s/%s", cwd, dir) < 0)
 		return fm_err_set(err, -ENOENT, "cannot tell the current directory");
-	return set_env("FERMATA_SOCKET", absolute, err);
+	return inject_set("FERMATA_SOCKET", absolute, err);
 }
 
 static json_t *hints_object(const struct run *run)
@@ -595,7 +503,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		if (rc)
 			return rc;
 	}
-	if (set_preload(&run, &err)) /* after the daemon was started, which has no use for it */
+	if (inject(&run, &err)) /* after the daemon was started, which has no use for it */
 		return cli_report(&err);
 	return execute(run.command);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between doctor.c and the files of what it looks at. */
+/* What `fermata doctor` has found, for those that look: the command, and each device API. */
 #pragma once
 #include "cmd/ctl.h"
 #include "probe.h"
 #include <limits.h>
-
-#define DOCTOR_PROBE_MS 30000u
 
 /* good; worth knowing, though programs run; needed and missing */
 enum verdict { GOOD, WARNING, BAD };
@@ -15,10 +13,7 @@ struct doctor {
 	json_t *checks, *devices;
 	bool bad;
 	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
-	char layer[PATH_MAX];      /* "": not found */
-	bool opencl;               /* the loader works and has devices */
-	bool cuda;                 /* devices that can be scheduled */
-	bool shim;                 /* and programs are given it */
+	bool usable; /* an API was found whose programs and devices can be scheduled */
 };
 
 /* Note one finding and, unless it is good, what to do about it: text and remedy are owned by the
@@ -31,7 +26,3 @@ void doctor_devices(struct doctor *d, const struct probe_result *result);
 
 /* What is under way, for people who wait. */
 void doctor_progress(const struct doctor *d, const char *text);
-
-void doctor_cuda(struct doctor *d);
-const char *doctor_cuda_remedy(int code); /* CUresult */
-void doctor_guard(struct doctor *d);

@@ -11,18 +11,19 @@
 #include <sys/wait.h>
 
 #define OUTPUT_MAX (256 * 1024)
+#define LIMIT_MS   30000u
 
 /* In the child. No daemon may hold what is being tried, nor see it come and go. */
-static void exec_probe(int out, const char *what, const char *layer)
+static void exec_probe(int out, const char *what, const char *variable, const char *value)
 {
 	char fd[16];
 	char *argv[] = {"fermata", "_probe", fd, (char *)what, NULL};
 	int null = open("/dev/null", O_RDWR);
 
-	if (layer)
-		setenv("OPENCL_LAYERS", layer, 1);
-	else
-		unsetenv("OPENCL_LAYERS");
+	if (value)
+		setenv(variable, value, 1);
+	else if (variable)
+		unsetenv(variable);
 	setenv("FERMATA_SOCKET", "/nonexistent", 1);
 	unsetenv("FERMATA_LOCAL");
 	unsetenv("FERMATA_GROUP");
@@ -73,7 +74,7 @@ static json_t *parse_lines(char *buf)
 }
 
 /* The whole group of processes: a driver may have helpers. */
-static void finish(pid_t pid, bool in_time, unsigned limit_ms, struct probe_result *result)
+static void finish(pid_t pid, bool in_time, struct probe_result *result)
 {
 	siginfo_t info;
 	int status = 0;
@@ -88,7 +89,7 @@ static void finish(pid_t pid, bool in_time, unsigned limit_ms, struct probe_resu
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!in_time)
-		snprintf(result->died, sizeof(result->died), "hung for %u s", limit_ms / 1000);
+		snprintf(result->died, sizeof(result->died), "hung for %u s", LIMIT_MS / 1000);
 	else if (WIFSIGNALED(status))
 		snprintf(result->died, sizeof(result->died), "crashed with signal %d (%s)",
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -97,7 +98,8 @@ static void finish(pid_t pid, bool in_time, unsigned limit_ms, struct probe_resu
 			WEXITSTATUS(status));
 }
 
-int probe_run(const char *what, const char *layer, unsigned limit_ms, struct probe_result *result)
+int probe_run(
+	const char *what, const char *variable, const char *value, struct probe_result *result)
 {
 	FM_CLEAN_FREE char *buf = calloc(1, OUTPUT_MAX + 1);
 	FM_CLEAN_FD int read_end = -1;
@@ -117,12 +119,12 @@ int probe_run(const char *what, const char *layer, unsigned limit_ms, struct pro
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		exec_probe(write_end, what, layer);
+		exec_probe(write_end, what, variable, value);
 	setpgid(pid, pid);
 	close(fm_take_fd(&write_end));
-	in_time = collect(read_end, buf, OUTPUT_MAX, &len, fm_now() + limit_ms * FM_MS);
+	in_time = collect(read_end, buf, OUTPUT_MAX, &len, fm_now() + LIMIT_MS * FM_MS);
 	result->lines = parse_lines(buf);
-	finish(pid, in_time, limit_ms, result);
+	finish(pid, in_time, result);
 	return 0;
 }
 
@@ -135,4 +137,12 @@ const json_t *probe_step(const struct probe_result *result, const char *step)
 		if (!strcmp(cli_str(line, "step"), step))
 			return line;
 	return NULL;
+}
+
+void probe_tell(FILE *out, json_t *line)
+{
+	json_dumpf(line, out, JSON_COMPACT);
+	fputc('\n', out);
+	fflush(out);
+	json_decref(line);
 }

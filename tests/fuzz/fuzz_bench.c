@@ -3,7 +3,7 @@
  * arrivals come in order, the same twice. */
 #include "base/clock.h"
 #include "bench/arrival.h"
-#include "bench/load.h"
+#include "load/load.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

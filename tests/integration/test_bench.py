@@ -417,7 +417,7 @@ def mistakes(stack):
     # Of no request there is no time.
     r = bench(*SIM, "--time", "1ms", workload(stack, task("a", {"type": "trace", "trace": []})))
     check(re.search(r"^a +trace +0 +0 +0 +0\.0 +[0-9.]+ [mu]s +- +- +- +- +-$", r.stdout, re.M), r.stdout)
-    for argv, word in ((["--driver", "disk", good], "neither sim"), (["--hint", "b:weight=1", good], "no task fits"),
+    for argv, word in ((["--driver", "disk", good], "is none of"), (["--hint", "b:weight=1", good], "no task fits"),
                        (["--hint", "a:colour=1", good], "colour"), (["--hint", "a", good], "TASK:NAME=VALUE"),
                        ([], "no workload"), ([good, good], "one workload"), (["--late", "x", good], "neither queue"),
                        (["--scale", "0", good], "0.001"), (["--time", "0", good], "1ms"), (["--seed", "x", good], "seed"),

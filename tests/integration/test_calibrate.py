@@ -96,8 +96,8 @@ def for_people(stack):
 
 
 def what_makes_no_sense(stack):
-    for argv, word in ((["--device", "disk"], "neither opencl"), (["--device", "sim:"], "neither opencl"),
-                       (["--device", "sim:x"], "neither opencl"), (["--seconds", "0"], "out of range"),
+    for argv, word in ((["--device", "disk"], "is none of"), (["--device", "sim:"], "is none of"),
+                       (["--device", "sim:x"], "is none of"), (["--seconds", "0"], "out of range"),
                        (["--seconds", "601"], "out of range"), (["--command", "1us"], "from 10us"),
                        (["file"], "no argument"), (["--config", "x", "--socket", "y"], "either")):
         check(word in fermata("calibrate", *argv, status=2).stderr, f"{argv}")

@@ -2,7 +2,8 @@
 /* Workloads of `fermata bench` and the arrivals that they mean. */
 #include "base/clock.h"
 #include "bench/arrival.h"
-#include "bench/load.h"
+#include "bench/driver.h"
+#include "load/load.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -168,12 +169,12 @@ static void devices_by_name(void **state)
 {
 	unsigned index;
 
-	assert_ptr_equal(load_find("sim", &index), &load_sim);
-	assert_ptr_equal(load_find("opencl:12", &index), &load_opencl);
+	assert_string_equal(bench_load_find("sim", &index)->kind, "sim");
+	assert_string_equal(bench_load_find("opencl:12", &index)->kind, "opencl");
 	assert_int_equal(index, 12);
-	assert_null(load_find("opencl:", &index));
-	assert_null(load_find("opencl:64", &index));
-	assert_null(load_find("open", &index));
+	assert_null(bench_load_find("opencl:", &index));
+	assert_null(bench_load_find("opencl:64", &index));
+	assert_null(bench_load_find("open", &index));
 }
 
 int main(void)

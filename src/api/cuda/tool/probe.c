@@ -2,11 +2,11 @@
 /* Trying CUDA's devices, in the probe's process: does a stream stall at a closed gate, and go on
  * when it opens? The same operations as the backend's, on memory of our own. Else, can it be said
  * when a stream has come so far (level 1)? */
-#include "probe_cuda.h"
 #include "api/cuda/core/partition.h"
 #include "api/cuda/core/timeslice.h"
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "probe_cuda.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -322,7 +322,7 @@ int probe_cuda_start(struct probe_cuda *c, FILE *out)
 	return 0;
 }
 
-void probe_cuda(FILE *out)
+void tool_cuda_probe(FILE *out)
 {
 	struct probe_cuda c = {0};
 	char version[32] = "-";

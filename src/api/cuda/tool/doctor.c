@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: what is wrong with the driver, and what its devices cannot do. */
 #include "base/util.h"
-#include "cmd/place.h"
-#include "doctor.h"
+#include "doctor/probe.h"
+#include "tool.h"
 #include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -60,13 +60,13 @@ static const char *no_device(void)
 
 	if (visible)
 		return "unset CUDA_VISIBLE_DEVICES, which names none that is there";
-	if (access(PLACE_CUDA_NODE, F_OK))
+	if (access(TOOL_CUDA_NODE, F_OK))
 		return "load the kernel's module (`modprobe nvidia'); give a container the devices "
 		       "(`docker run --gpus all')";
 	return "`nvidia-smi' shows whether there is one, and who may use it";
 }
 
-const char *doctor_cuda_remedy(int code)
+const char *tool_cuda_remedy(int code)
 {
 	if (code == NO_DEVICE)
 		return no_device();
@@ -91,7 +91,7 @@ static const char *gates_remedy(const char *text, int code)
 		return "update the driver to 515 (CUDA 11.7) or newer; a virtual GPU may have none";
 	if (code == NOT_SUPPORTED)
 		return "none: this machine cannot show its memory to the device";
-	return doctor_cuda_remedy(code);
+	return tool_cuda_remedy(code);
 }
 
 static void judge_gates(struct doctor *d, const struct probe_result *result)
@@ -169,7 +169,7 @@ static void judge_partition(struct doctor *d, const struct probe_result *result)
 }
 
 /* A choice that is the operator's: either half of it. */
-static void judge_mps(struct doctor *d, const struct probe_result *result)
+static void judge_mps(struct doctor *d, const struct probe_result *result, bool usable)
 {
 	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
 	char path[PATH_MAX];
@@ -183,7 +183,7 @@ static void judge_mps(struct doctor *d, const struct probe_result *result)
 			"they cost an urgent request; `echo quit | nvidia-cuda-mps-control' ends "
 			"it",
 			NULL);
-	else if (d->cuda)
+	else if (usable)
 		doctor_found(d, GOOD, "mps",
 			"each program has a context of its own: one that fails leaves the others "
 			"alone; they would change places sooner, but fail together, under MPS "
@@ -229,7 +229,8 @@ static void judge_slices(struct doctor *d, const struct probe_result *result)
 			NULL);
 }
 
-static void judge_devices(struct doctor *d, const struct probe_result *result)
+/* Can a device be scheduled? */
+static bool judge_devices(struct doctor *d, const struct probe_result *result)
 {
 	size_t before = json_array_size(d->devices), n, usable = 0;
 	char text[256];
@@ -239,11 +240,11 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 	for (size_t i = before; i < before + n; i++)
 		usable += json_array_size(
 				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
-	d->cuda = usable > 0;
 	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
 		*result->died ? "; " : "", usable, n);
 	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
 		"see what trying them showed, below; update the driver");
+	return usable > 0;
 }
 
 static unsigned read_hex(const char *device, const char *file)
@@ -286,12 +287,12 @@ static void judge_absent(struct doctor *d, const char *error)
 {
 	char slot[64], text[256];
 
-	if (!access(PLACE_CUDA_NODE, F_OK)) {
+	if (!access(TOOL_CUDA_NODE, F_OK)) {
 		doctor_found(d, WARNING, "cuda", error,
 			"install the user-space part of the NVIDIA driver (Debian: libcuda1)");
 	} else if (on_bus(slot, sizeof(slot))) {
 		snprintf(text, sizeof(text),
-			"there is a GPU of NVIDIA's (%s), but neither " PLACE_CUDA_NODE
+			"there is a GPU of NVIDIA's (%s), but neither " TOOL_CUDA_NODE
 			" nor the driver's library",
 			slot);
 		doctor_found(d, WARNING, "cuda", text,
@@ -301,15 +302,16 @@ static void judge_absent(struct doctor *d, const char *error)
 }
 
 /* `fermata run' says so, too, and runs the program. */
-static void judge_shim(struct doctor *d)
+static bool judge_shim(struct doctor *d)
 {
 	struct fm_err err = {0};
 	char path[PATH_MAX];
-	int rc = place_cuda(path, &err);
+	int rc = tool_cuda_shim(path, &err);
 
-	d->shim = rc != -EINVAL && rc != -ENOENT;
-	if (!d->shim)
-		doctor_found(d, WARNING, "shim", err.text, err.hint);
+	if (rc != -EINVAL && rc != -ENOENT)
+		return true;
+	doctor_found(d, WARNING, "shim", err.text, err.hint);
+	return false;
 }
 
 /* What a program asks the driver for by a version that we do not know goes past the shim where the
@@ -329,36 +331,42 @@ static void judge_version(struct doctor *d, const json_t *cuda)
 		"update fermata; only programs built with a CUDA as new ask for such calls");
 }
 
-static void judge(struct doctor *d, const struct probe_result *result)
+/* Can a device be scheduled? */
+static bool judge(struct doctor *d, const struct probe_result *result)
 {
+	bool usable = false, shim;
 	const json_t *cuda = probe_step(result, "cuda");
 	int code = (int)json_integer_value(json_object_get(cuda, "code"));
 
 	if (json_is_true(json_object_get(cuda, "absent"))) {
 		judge_absent(d, cli_str(cuda, "error"));
 	} else if (json_object_get(cuda, "error")) {
-		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), doctor_cuda_remedy(code));
-		judge_mps(d, result);
+		doctor_found(d, WARNING, "cuda", cli_str(cuda, "error"), tool_cuda_remedy(code));
+		judge_mps(d, result, false);
 	} else {
-		judge_devices(d, result);
+		usable = judge_devices(d, result);
 		judge_version(d, cuda);
-		judge_shim(d);
+		shim = judge_shim(d);
+		d->usable = d->usable || (usable && shim);
 		judge_gates(d, result);
 		judge_strict(d, result);
 		judge_partition(d, result);
-		judge_mps(d, result);
+		judge_mps(d, result, usable);
 		judge_parts(d);
 		judge_slices(d, result);
 	}
+	return usable;
 }
 
-void doctor_cuda(struct doctor *d)
+bool tool_cuda_doctor(struct doctor *d)
 {
 	struct probe_result result;
+	bool usable;
 
 	doctor_progress(d, "trying the devices of CUDA...");
-	if (probe_run("cuda", NULL, DOCTOR_PROBE_MS, &result))
-		return;
-	judge(d, &result);
+	if (probe_run("cuda", NULL, NULL, &result))
+		return false;
+	usable = judge(d, &result);
 	json_decref(result.lines);
+	return usable;
 }

@@ -4,7 +4,7 @@
  * the daemon. Clients in one process share it; processes have one each, of one name, and share the
  * schedule.
  */
-#include "load.h"
+#include "load/load.h"
 #include <dlfcn.h>
 #include <fermata/fermata.h>
 #include <pthread.h>
@@ -132,7 +132,7 @@ static void sim_close(struct load *l)
 	l->priv = NULL;
 }
 
-const struct load_ops load_sim = {.kind = "sim",
+const struct load_ops tool_soft_load = {.kind = "sim",
 	.exact = true,
 	.open = sim_open,
 	.launch = sim_launch,

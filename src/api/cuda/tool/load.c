@@ -3,7 +3,7 @@
  * whose length goes by its size. */
 #include "api/cuda/core/driver.h"
 #include "base/util.h"
-#include "load.h"
+#include "tool.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static void cuda_close(struct load *l)
 	l->priv = NULL;
 }
 
-const struct load_ops load_cuda = {.kind = "cuda",
+const struct load_ops tool_cuda_load = {.kind = "cuda",
 	.native = true,
 	.open = cuda_open,
 	.launch = cuda_launch,

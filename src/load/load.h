@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work for a device: a queue, and commands of a chosen length in it. A row of the table for each
- * API; all are loaded at run time, as any program would. Errors are texts; NULL is none.
+ * Work for a device: a queue, and commands of a chosen length in it. Each API has a table of its
+ * own (api/NAME/tool/load.c), and is loaded at run time, as by any program. Errors are texts; NULL
+ * is none.
  */
 #pragma once
 #include <fermata/bench.h>
@@ -39,11 +40,6 @@ struct load {
 	/* Set by open. */
 	struct fm_bench_device about;
 };
-extern const struct load_ops load_sim, load_opencl, load_cuda;
-extern const struct load_ops *const load_all[]; /* ends with NULL */
-
-/* "opencl:1"; the index is 0 if there is none. NULL: no such kind. */
-const struct load_ops *load_find(const char *device, unsigned *index);
 
 /* How much makes a command of `wish` nanoseconds, and how long that took, with the device to
  * itself. */

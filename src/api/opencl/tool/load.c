@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel that computes for as long as it is told, by plain OpenCL. */
 #include "base/util.h"
-#include "load.h"
+#include "tool.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +235,7 @@ static void ocl_close(struct load *l)
 	l->priv = NULL;
 }
 
-const struct load_ops load_opencl = {.kind = "opencl",
+const struct load_ops tool_opencl_load = {.kind = "opencl",
 	.native = true,
 	.open = ocl_open,
 	.launch = ocl_launch,

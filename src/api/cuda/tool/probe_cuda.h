@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between probe_cuda.c (what the driver and its devices can do) and probe_guard.c (the guardian).
+/*
+ * Between probe.c (what the driver and its devices can do) and probe_guard.c (the guardian).
+ * Besides the lines of doctor/probe.h they write:
+ *
+ *   {"step":"cuda","version":...,"number":N}        of which version the driver is, or why it does
+ *   {"step":"cuda","error":...,"absent":bool,"code":CUresult}                         not start
+ *   {"step":"gates","refused":...,"code":CUresult}  why a device has no level 2
+ *   {"step":"strict","works":bool,"error":...}      level 2 in strict mode, too?
+ *   {"step":"slices","groups":N,"refused":bool}     could time slices be set?
+ *   {"step":"partition","error":...,"sms":N,"rest":N}   the smallest partition
+ *   {"step":"shared"}                               its contexts are those of MPS
+ *   {"step":"guardian","reason":...,"text":...,"code":CUresult,"blocks":N,"shared":bool}
+ *                                                   "guardian": reason: ""; it works
+ *   {"step":"cache","error":...}                    "guardian": rewritten kernels on disk
  */
 #pragma once
 #include "api/cuda/core/driver.h"
 #include "base/clock.h"
-#include "probe.h"
+#include "doctor/probe.h"
+#include "tool.h"
 
 #define PROBE_DEVICES   16
 #define PROBE_PAGE      4096

@@ -316,7 +316,7 @@ static void try_device(struct probe_cuda *c, FILE *out, CUdevice d)
 		try_cache(&t, out);
 }
 
-void probe_guard(FILE *out)
+void tool_cuda_probe_guard(FILE *out)
 {
 	struct probe_cuda c = {0};
 	int n = probe_cuda_load(&c, out) ? probe_cuda_start(&c, out) : 0;

@@ -2,28 +2,10 @@
 #include "load.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include <stdlib.h>
-#include <string.h>
 
 #define SIZINGS UINT64_C(9)
 #define FIRST   256
 #define ENOUGH  (8 * FM_S) /* of trying the same length, where it is long */
-
-const struct load_ops *const load_all[] = {&load_sim, &load_opencl, &load_cuda, NULL};
-
-const struct load_ops *load_find(const char *device, unsigned *index)
-{
-	size_t len = strcspn(device, ":");
-	char *end = "";
-
-	*index = device[len] ? (unsigned)strtoul(device + len + 1, &end, 10) : 0;
-	if (device[len] && (!device[len + 1] || *end || *index > 63))
-		return NULL;
-	for (const struct load_ops *const *o = load_all; *o; o++)
-		if (strlen((*o)->kind) == len && !strncmp((*o)->kind, device, len))
-			return *o;
-	return NULL;
-}
 
 /* The least of some, of LOAD_DEPTH commands at a time: what one takes where none has to wait. How
  * often it is tried depends on the length that is wished for, not on the time that it took: on a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What level 3 takes of an OpenCL device: a kernel that runs sees what the host writes. */
 #include "base/clock.h"
-#include "probe.h"
+#include "doctor/probe.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 

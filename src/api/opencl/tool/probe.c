@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe.h"
+#include "doctor/probe.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
-#include "cmd/place.h"
+#include "tool.h"
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
@@ -18,6 +17,10 @@
 #define STALL_NS  (20 * FM_MS)
 #define FINISH_NS (5 * FM_S)
 #define STEP_NS   (200 * FM_US)
+
+/* Besides the lines of doctor/probe.h: {"step":"loader","path":...} or
+ * {"step":"loader","error":...} first, and {"step":"layer","loaded":bool} where the loader was
+ * given a layer. */
 
 /* Every function comes from the loader at run time: a machine without OpenCL has doctor too. */
 #define CL_FUNCTIONS(X)                 \
@@ -48,14 +51,6 @@ struct probe {
 	void *lib;
 	FILE *out;
 };
-
-void probe_tell(FILE *out, json_t *line)
-{
-	json_dumpf(line, out, JSON_COMPACT);
-	fputc('\n', out);
-	fflush(out);
-	json_decref(line);
-}
 
 static void tell(struct probe *p, json_t *line)
 {
@@ -240,7 +235,7 @@ static int is_layer(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	(void)arg;
-	return !strcmp(base ? base + 1 : info->dlpi_name, PLACE_LAYER_FILE);
+	return !strcmp(base ? base + 1 : info->dlpi_name, TOOL_OPENCL_LAYER);
 }
 
 /* Loaders read OPENCL_LAYERS at the first call. Which devices there are does not matter here. */
@@ -254,29 +249,18 @@ static void probe_layer(struct probe *p)
 	probe_devices(p);
 }
 
-/* fermata _probe FD opencl|layer|cuda|guardian: FD takes the lines, out of reach of a driver that
- * prints. */
-int cli_probe(struct cli *cli, int argc, char **argv)
+void tool_opencl_probe(FILE *out)
 {
-	struct probe p = {0};
+	struct probe p = {.out = out};
 
-	(void)cli;
-	if (argc != 3) {
-		fprintf(stderr, "fermata: _probe is for `fermata doctor'\n");
-		return CLI_USAGE;
-	}
-	p.out = fdopen(atoi(argv[1]), "w");
-	if (!p.out || fcntl(fileno(p.out), F_SETFD, FD_CLOEXEC))
-		return CLI_FAILED;
-	if (!strcmp(argv[2], "cuda"))
-		probe_cuda(p.out);
-	else if (!strcmp(argv[2], "guardian"))
-		probe_guard(p.out);
-	else if (load(&p) && !strcmp(argv[2], "layer"))
-		probe_layer(&p);
-	else if (p.cl.clGetPlatformIDs)
+	if (load(&p))
 		probe_devices(&p);
-	tell(&p, json_pack("{s:s}", "step", "end"));
-	/* Without the exit handlers of drivers, which are a place where they hang. */
-	_exit(CLI_OK);
+}
+
+void tool_opencl_probe_layer(FILE *out)
+{
+	struct probe p = {.out = out};
+
+	if (load(&p))
+		probe_layer(&p);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The guardian: does what `fermata run --guardian' asks for work on this driver and its devices? */
 #include "base/util.h"
-#include "doctor.h"
+#include "doctor/probe.h"
+#include "tool.h"
 #include <string.h>
 
 #define OUT_OF_MEMORY 2 /* CUresult */
@@ -37,7 +38,7 @@ static const char *remedy_of(const json_t *line)
 	for (size_t i = 0; code != OUT_OF_MEMORY && i < FM_ARRAY_LEN(remedies); i++)
 		if (!strcmp(remedies[i].reason, reason))
 			return remedies[i].remedy;
-	return code ? doctor_cuda_remedy(code) : LEAVE_IT;
+	return code ? tool_cuda_remedy(code) : LEAVE_IT;
 }
 
 static void judge_device(struct doctor *d, const char *device, const json_t *line)
@@ -96,14 +97,12 @@ static void judge(struct doctor *d, const struct probe_result *result)
 	doctor_found(d, WARNING, "guardian", text, LEAVE_IT);
 }
 
-void doctor_guard(struct doctor *d)
+void tool_cuda_doctor_guard(struct doctor *d)
 {
 	struct probe_result result;
 
-	if (!d->cuda)
-		return;
 	doctor_progress(d, "trying the guardian...");
-	if (probe_run("guardian", NULL, DOCTOR_PROBE_MS, &result))
+	if (probe_run("guardian", NULL, NULL, &result))
 		return;
 	judge(d, &result);
 	json_decref(result.lines);

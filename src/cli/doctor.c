@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor.h"
+#include "doctor/doctor.h"
+#include "api/api.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "board/proto.h"
 #include "cmd/place.h"
 #include "cmd/table.h"
+#include "doctor/probe.h"
 #include "json/json.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
-#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,35 +39,6 @@ static const struct argp argp = {
 	       "what each device can do. What is said of a device was tried on it just now.\v"
 	       "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
 };
-
-void doctor_progress(const struct doctor *d, const char *text)
-{
-	if (isatty(STDERR_FILENO) && !d->cli->json)
-		fprintf(stderr, "\r\033[K%s", text);
-}
-
-void doctor_found(
-	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy)
-{
-	static const char *const words[] = {"ok", "warning", "failed"};
-	FM_CLEAN_FREE char *clean = strdup(text);
-	json_t *check;
-
-	doctor_progress(d, "");
-	d->bad = d->bad || v == BAD;
-	if (clean)
-		table_clean(clean);
-	check = json_pack("{s:s, s:s, s:o}", "check", what, "verdict", words[v], "text",
-		fm_json_text(clean ?: "?"));
-	if (v != GOOD && check)
-		json_object_set_new(check, "remedy", fm_json_text(remedy));
-	json_array_append_new(d->checks, check);
-	if (d->cli->json)
-		return;
-	printf("%-8s %-8s %s\n", words[v], what, clean ?: "?");
-	if (v != GOOD)
-		printf("%-17s remedy: %s\n", "", remedy);
-}
 
 /* A daemon of an older version does not say. */
 static void check_processes(struct doctor *d, const json_t *reply)
@@ -209,148 +183,6 @@ static void check_rights(struct doctor *d)
 	}
 }
 
-static void check_layer(struct doctor *d)
-{
-	struct fm_err err = {0};
-
-	if (!place_layer(d->layer, &err)) {
-		doctor_found(d, GOOD, "layer", d->layer, NULL);
-		return;
-	}
-	d->layer[0] = '\0';
-	doctor_found(d, BAD, "layer", err.text, err.hint);
-}
-
-void doctor_devices(struct doctor *d, const struct probe_result *result)
-{
-	json_t *line, *device = NULL;
-	size_t i;
-
-	json_array_foreach (result->lines, i, line) {
-		const char *step = cli_str(line, "step");
-
-		if (!strcmp(step, "device")) {
-			device = json_copy(line);
-			json_object_del(device, "step");
-			json_object_set_new(device, "levels", json_array());
-			json_object_set_new(
-				device, "text", json_string(*result->died ? result->died : "-"));
-			json_array_append_new(d->devices, device);
-		} else if (!strcmp(step, "levels") && device) {
-			json_object_set(device, "levels", json_object_get(line, "levels"));
-			json_object_set(device, "text", json_object_get(line, "text"));
-		}
-	}
-}
-
-/* What is wrong with OpenCL is worth knowing where CUDA works; else it is bad. */
-static enum verdict without_opencl(const struct doctor *d)
-{
-	return d->cuda && d->shim ? WARNING : BAD;
-}
-
-static void judge_devices(struct doctor *d, const struct probe_result *result)
-{
-	size_t usable = 0, n = 0, i;
-	json_t *device, *last = NULL;
-	char text[256];
-
-	json_array_foreach (d->devices, i, device) {
-		if (!strcmp(cli_str(device, "platform"), "CUDA"))
-			continue;
-		n++;
-		usable += json_array_size(json_object_get(device, "levels")) > 0;
-		last = device;
-	}
-	d->opencl = usable > 0;
-	if (*result->died) {
-		snprintf(text, sizeof(text), "trying %s: the driver %s",
-			last ? cli_str(last, "name") : "OpenCL", result->died);
-		doctor_found(d, usable ? WARNING : without_opencl(d), "devices", text,
-			"`clinfo' shows whether it works without Fermata; update the driver");
-	} else if (!n) {
-		doctor_found(d, without_opencl(d), "devices", "OpenCL has no device",
-			"install the driver of your device; pocl-opencl-icd makes the processor "
-			"one");
-	} else {
-		snprintf(text, sizeof(text), "%zu of %zu can be scheduled", usable, n);
-		doctor_found(d,
-			usable == n ? GOOD
-			: usable    ? WARNING
-				    : without_opencl(d),
-			"devices", text, "see what trying them showed, below; update the driver");
-	}
-}
-
-static void check_opencl(struct doctor *d)
-{
-	struct probe_result result;
-	const json_t *loader;
-
-	doctor_progress(d, "trying the devices of OpenCL...");
-	if (probe_run("opencl", NULL, DOCTOR_PROBE_MS, &result)) {
-		doctor_found(d, without_opencl(d), "opencl", "cannot run a process to try it",
-			"free memory, then try again");
-		return;
-	}
-	loader = probe_step(&result, "loader");
-	if (!loader) {
-		doctor_found(d, without_opencl(d), "opencl",
-			*result.died ? result.died : "the loader does not load",
-			"reinstall libOpenCL.so.1 (Debian: ocl-icd-libopencl1)");
-	} else if (json_object_get(loader, "error")) {
-		doctor_found(d, without_opencl(d), "opencl", cli_str(loader, "error"),
-			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
-	} else {
-		doctor_found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
-		doctor_devices(d, &result);
-		judge_devices(d, &result);
-	}
-	json_decref(result.lines);
-}
-
-/* The loader must load the layer, and the devices must do under it what they did without. */
-static void judge_layer(struct doctor *d, const struct probe_result *result)
-{
-	const json_t *layer = probe_step(result, "layer");
-	size_t tried = 0, i;
-	json_t *line;
-
-	json_array_foreach (result->lines, i, line)
-		tried += !strcmp(cli_str(line, "step"), "levels") &&
-			 json_array_size(json_object_get(line, "levels")) > 0;
-	if (!layer && *result->died)
-		doctor_found(d, without_opencl(d), "layers", result->died,
-			"reinstall fermata; its layer does not load");
-	else if (!json_is_true(json_object_get(layer, "loaded")))
-		doctor_found(d, without_opencl(d), "layers",
-			"the OpenCL loader ignores OPENCL_LAYERS",
-			"install ocl-icd 2.3 or newer, or the Khronos loader, as libOpenCL.so.1");
-	else if (*result->died || !tried)
-		doctor_found(d, without_opencl(d), "layers",
-			*result->died ? result->died : "no device works under the layer",
-			"please report it, with the output of clinfo");
-	else
-		doctor_found(d, GOOD, "layers",
-			"the OpenCL loader loads the layer, and devices work under it", NULL);
-}
-
-static void check_layers(struct doctor *d)
-{
-	struct probe_result result;
-
-	if (!d->layer[0] || !d->opencl)
-		return;
-	doctor_progress(d, "trying them under the layer...");
-	if (probe_run("layer", d->layer, DOCTOR_PROBE_MS, &result)) {
-		doctor_found(d, without_opencl(d), "layers", "cannot run a process to try them",
-			"free memory, then try again");
-		return;
-	}
-	judge_layer(d, &result);
-	json_decref(result.lines);
-}
-
 static void show_devices(const struct doctor *d)
 {
 	static const struct table_column columns[] = {
@@ -395,11 +227,12 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	cli_parse(&argp, argc, argv, 0, cli);
 	check_daemon(&d);
 	check_rights(&d);
-	check_layer(&d);
-	doctor_cuda(&d);
-	doctor_guard(&d);
-	check_opencl(&d);
-	check_layers(&d);
+	for (const struct fm_api *const *a = fm_apis; *a; a++)
+		if ((*a)->installed)
+			(*a)->installed(&d);
+	for (const struct fm_api *const *a = fm_apis; *a; a++)
+		if ((*a)->doctor)
+			(*a)->doctor(&d);
 	if (cli->json) {
 		report = json_pack(
 			"{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);
@@ -408,4 +241,26 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 		show_devices(&d);
 	}
 	return rc ? rc : d.bad ? CLI_FAILED : CLI_OK;
+}
+
+/* fermata _probe FD NAME, in a process of its own: FD takes the lines, out of reach of a driver
+ * that prints. */
+int cli_probe(struct cli *cli, int argc, char **argv)
+{
+	FILE *out = argc == 3 ? fdopen(atoi(argv[1]), "w") : NULL;
+
+	(void)cli;
+	if (argc != 3) {
+		fprintf(stderr, "fermata: _probe is for `fermata doctor'\n");
+		return CLI_USAGE;
+	}
+	if (!out || fcntl(fileno(out), F_SETFD, FD_CLOEXEC))
+		return CLI_FAILED;
+	for (const struct fm_api *const *a = fm_apis; *a; a++)
+		for (const struct fm_api_probe *p = (*a)->probe; p && p->name; p++)
+			if (!strcmp(p->name, argv[2]))
+				p->run(out);
+	probe_tell(out, json_pack("{s:s}", "step", "end"));
+	/* Without the exit handlers of drivers, which are a place where they hang. */
+	_exit(CLI_OK);
 }

@@ -1,0 +1,33 @@
+fm_module(api/cuda/core KNOWS base api code/cuda PARTS guard)
+fm_module(api/cuda/cache KNOWS base cache code/cuda)
+fm_module(api/cuda/shim KNOWS base cache board api api/cuda/core code/cuda api/cuda/cache xqueue local shim PARTS graph guard)
+fm_module(api/cuda/tool KNOWS base json board api load cmd doctor device code/cuda api/cuda/core api/cuda/cache PACKAGES ${CMAKE_DL_LIBS})
+
+# The newest version of CUDA in the shim's tables, which `fermata doctor` holds against the driver's (hook.c asserts it).
+set(calls ${PROJECT_SOURCE_DIR}/src/api/cuda/shim/calls.h)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${calls})
+file(READ ${calls} tables)
+string(REGEX MATCHALL "\n\t[XF]\\(cu[^,]*,[^,]*,[^0-9]*[0-9]+" tables "${tables}")
+set(newest 0)
+foreach(call IN LISTS tables)
+    string(REGEX MATCH "[0-9]+$" since "${call}")
+    if(since GREATER newest)
+        set(newest ${since})
+    endif()
+endforeach()
+target_compile_definitions(fm_api_cuda_tool PRIVATE FM_CUDA_NEWEST=${newest})
+target_compile_definitions(fm_api_cuda_shim PRIVATE FM_CUDA_NEWEST=${newest})
+
+fm_layer(fermata-cuda api/cuda/shim)
+# Its table of its own functions means these, also where the driver's were loaded before.
+target_link_options(fermata-cuda PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-cuda.so)
+# The sanitizers call dlsym, which is ours in a program that is linked with the shim, before they can check anything.
+if(FERMATA_SANITIZE)
+    set_source_files_properties(src/api/cuda/shim/dlsym.c PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
+    target_compile_definitions(fm_api_cuda_tool PRIVATE FM_SANITIZED)
+elseif(FERMATA_FUZZ)
+    target_compile_definitions(fm_api_cuda_tool PRIVATE FM_SANITIZED)
+endif()
+install(TARGETS fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+include(cmake/stand_in.cmake)
+include(cmake/preload.cmake)

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool.h"
+
+static void doctor(struct doctor *d)
+{
+	if (tool_cuda_doctor(d))
+		tool_cuda_doctor_guard(d);
+}
+
+static const struct fm_api_probe probes[] = {
+	{"cuda", tool_cuda_probe},
+	{"guardian", tool_cuda_probe_guard},
+	{0},
+};
+
+const struct fm_api fm_api_cuda = {
+	.name = "cuda",
+	.inject = tool_cuda_inject,
+	.doctor = doctor,
+	.probe = probes,
+	.load = &tool_cuda_load,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files by which commands deal with CUDA: fm_api_cuda is their table. */
+#pragma once
+#include "api/api.h"
+#include "doctor/doctor.h"
+#include "load/load.h"
+#include <limits.h>
+
+#define TOOL_CUDA_NODE "/dev/nvidiactl" /* where NVIDIA's driver is */
+
+/* Absolute path of the shim. -ENOENT, with where it looked: there is none; -EINVAL, with why: none
+ * that LD_PRELOAD could name; -ENOTSUP: this build gives programs none. In a sanitized build the
+ * runtime's path and a ':' stand before it. */
+int tool_cuda_shim(char path[PATH_MAX], struct fm_err *err);
+int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err);
+
+/* Can a device be scheduled? */
+bool tool_cuda_doctor(struct doctor *d);
+const char *tool_cuda_remedy(int code); /* CUresult */
+/* The guardian, where they can. */
+void tool_cuda_doctor_guard(struct doctor *d);
+
+/* In a probe's process. */
+void tool_cuda_probe(FILE *out);
+void tool_cuda_probe_guard(FILE *out);
+
+extern const struct load_ops tool_cuda_load;
