@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of people and programs: {"cmd": NAME, ...}. Who asks was settled by the kernel
  * (access.c). */
-#include "admission.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "daemon/admission/admission.h"
 #include "listing.h"
 #include "trace.h"
 #include <errno.h>

@@ -4,9 +4,9 @@
  * further request is, and no more of the reply is made than a part: a slow reader costs so much
  * memory, and after a while its connection.
  */
-#include "admission.h"
 #include "asks.h"
 #include "base/clock.h"
+#include "daemon/admission/admission.h"
 #include "trace.h"
 #include <errno.h>
 #include <string.h>

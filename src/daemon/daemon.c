@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
-#include "admission.h"
 #include "base/clock.h"
 #include "bus.h"
+#include "daemon/admission/admission.h"
 #include "strict.h"
 #include "subuid.h"
 #include "trace.h"

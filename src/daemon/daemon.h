@@ -7,7 +7,7 @@
 #include "aside.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "config.h"
+#include "daemon/config/config.h"
 #include "quota.h"
 #include <jansson.h>
 #include <systemd/sd-event.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "listing.h"
-#include "admission.h"
 #include "base/clock.h"
+#include "daemon/admission/admission.h"
 #include "report.h"
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * is to be scheduled waits for more than one page. What the numbers are called and how they are
  * written is src/metrics' business. Times are whole nanoseconds: exact, and cheap to print.
  */
-#include "admission.h"
 #include "daemon.h"
+#include "daemon/admission/admission.h"
 #include "reply.h"
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Any file: either settings that the daemon can follow, or an error with a text and nothing
  * changed. */
 #include "base/cleanup.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
 /* Any request line, by an operator and by a stranger: one reply each, an object that says "ok" or
  * why not, and a stranger never changes what is not his. */
 #include "base/clock.h"
-#include "daemon/admission.h"
+#include "daemon/admission/admission.h"
 #include "daemon/listing.h"
 #include "daemon/trace.h"
 #include <string.h>

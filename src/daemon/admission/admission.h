@@ -7,7 +7,7 @@
  */
 #pragma once
 #include "admit/admit.h"
-#include "daemon.h"
+#include "daemon/daemon.h"
 
 #define ADMISSION_AT_ONCE 1024 /* tasks in one request; its size is the closer limit */
 

@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "daemon/trace.h"
 #include "policy/policy.h"
-#include "trace.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

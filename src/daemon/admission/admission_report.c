@@ -2,7 +2,7 @@
 /* What is told of tasks. Out of memory a reply lacks members. */
 #include "admission_internal.h"
 #include "base/clock.h"
-#include "reply.h"
+#include "daemon/reply.h"
 
 static json_t *ms_of(int64_t ns)
 {

@@ -5,9 +5,9 @@
  * request is run once more, and finds the decision there.
  */
 #include "admission_internal.h"
-#include "asks.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "daemon/asks.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

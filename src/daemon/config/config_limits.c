@@ -2,7 +2,7 @@
 /* Limits of single users and of the members of a group, in place of those in [limits]. */
 #include "base/parse.h"
 #include "config_keys.h"
-#include "daemon.h"
+#include "daemon/daemon.h"
 #include <errno.h>
 #include <string.h>
 
