@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What would change that a group waits. Each policy reads other hints, and a hint that is not read
- * changes nothing: so there is a function for each policy, and for one that is not known here none.
+ * changes nothing: so there is a function for each kind of advice, and a policy says in its table
+ * which kinds help (policy/policy.h). A policy that is not known here has none.
  * tests/integration/test_why.py takes each advice and looks whether it helps.
  */
 #include "base/util.h"
+#include "policy/policy.h"
 #include "why.h"
 #include <ctype.h>
 #include <fermata/hint.h>
@@ -15,8 +17,15 @@
 struct advice {
 	const struct why *w;
 	const json_t *culprit; /* or NULL */
+	const char *policy;
+	const struct fm_policy_ops *ops; /* NULL: it is not built in */
 	json_t *list;
 };
+
+static bool has_kind(const struct advice *a, enum fm_advice kind)
+{
+	return a->ops && a->ops->advice & kind;
+}
 
 static double hint_of(const json_t *group, const char *name)
 {
@@ -295,57 +304,55 @@ static void by_runtime(const struct advice *a)
 	       "jobs are, if it is wrong about them");
 }
 
-static void by_use(const struct advice *a)
+static void by_no_hint(const struct advice *a)
 {
-	say(a, "mlfq reads no hints: who has used little of the device comes first");
+	say(a, "%s reads no hints: %s", a->policy, a->ops->summary);
 }
-
-static const struct {
-	const char *policy;
-	void (*advise)(const struct advice *a);
-} rules[] = {
-	{"fixed-priority", by_priority},
-	{"heterogeneous-priority", by_priority},
-	{"least-laxity", by_priority},
-	{"foreground", by_foreground},
-	{"round-robin", by_slice},
-	{"fair", by_weight},
-	{"bandwidth", by_share},
-	{"edf", by_deadline},
-	{"k-edf", by_deadline},
-	{"srtf", by_runtime},
-	{"mlfq", by_use},
-};
 
 static void by_policy(const struct advice *a)
 {
-	const char *policy = cli_str(json_object_get(a->w->reply, "policy"), "name");
+	static const struct {
+		enum fm_advice kind;
+		void (*advise)(const struct advice *a);
+	} kinds[] = {
+		{FM_ADVICE_PRIORITY, by_priority},
+		{FM_ADVICE_FOREGROUND, by_foreground},
+		{FM_ADVICE_SLICE, by_slice},
+		{FM_ADVICE_WEIGHT, by_weight},
+		{FM_ADVICE_SHARE, by_share},
+		{FM_ADVICE_DEADLINE, by_deadline},
+		{FM_ADVICE_RUNTIME, by_runtime},
+		{FM_ADVICE_NO_HINT, by_no_hint},
+	};
+	bool any = false;
 
-	for (size_t i = 0; i < FM_ARRAY_LEN(rules); i++) {
-		if (strcmp(rules[i].policy, policy) != 0)
+	for (size_t i = 0; i < FM_ARRAY_LEN(kinds); i++) {
+		if (!has_kind(a, kinds[i].kind))
 			continue;
-		rules[i].advise(a);
-		return;
+		kinds[i].advise(a);
+		any = true;
 	}
-	say(a, "that is for the policy %s to say: whoever wrote it knows which hints it reads",
-		policy);
+	if (!any)
+		say(a,
+			"that is for the policy %s to say: whoever wrote it knows which hints it "
+			"reads",
+			a->policy);
 }
 
 /* Nobody had the device. */
 static void by_limit(const struct advice *a)
 {
-	const char *policy = cli_str(json_object_get(a->w->reply, "policy"), "name");
 	double share = hint_of(a->w->group, "share");
 
-	if (!strcmp(policy, "bandwidth") && share > 0 && share < 100)
+	if (has_kind(a, FM_ADVICE_LIMIT) && share > 0 && share < 100)
 		tell(a, "hint", a->w->group, setting("share", FM_MIN(100.0, 2 * share), ""),
 			"its share is a limit, too (capped=1): twice as much then (now %.0f%%)",
 			share);
-	else if (!strcmp(policy, "heterogeneous-priority"))
+	else if (has_kind(a, FM_ADVICE_ELSEWHERE))
 		say(a, "somebody more urgent works on another device: a higher `priority' than "
 		       "his");
 	else
-		say(a, "the policy %s let nobody run on the device", policy);
+		say(a, "the policy %s let nobody run on the device", a->policy);
 }
 
 static void by_victim(const struct advice *a)
@@ -411,7 +418,8 @@ void why_advise(const struct why *w, json_t *list)
 		{"demoted", by_budget},
 		{"draining", by_victim},
 	};
-	const struct advice a = {w, why_culprit(w), list};
+	const char *policy = cli_str(json_object_get(w->reply, "policy"), "name");
+	const struct advice a = {w, why_culprit(w), policy, fm_policy_find(policy), list};
 
 	if (!strcmp(cli_str(w->device, "state"), "suspended")) {
 		if_suspended(&a);

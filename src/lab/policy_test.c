@@ -13,13 +13,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define SOUND (FM_LAB_BIT(FM_LAB_CONSERVES) | FM_LAB_BIT(FM_LAB_ALONE) | FM_LAB_BIT(FM_LAB_CALM))
-
 enum { KEY_PROMISE = CLI_KEY_OWN, KEY_AT_ONCE, KEY_LIST };
 
 struct options {
 	struct cli *cli;
-	struct fm_lab_subject own; /* as the command line says */
+	const char *policy;
+	struct fm_policy_promise own; /* as the command line says */
 	unsigned settings;
 	bool promised, list;
 };
@@ -38,9 +37,9 @@ static int find_promise(const char *word, uint32_t *promises, struct fm_err *err
 	struct fm_nearest near = {.typed = word};
 	const char *name;
 
-	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_lab_promise)p)); p++) {
+	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_promise)p)); p++) {
 		if (!strcmp(name, word)) {
-			*promises |= FM_LAB_BIT(p);
+			*promises |= FM_PROMISE_BIT(p);
 			return 0;
 		}
 		fm_nearest_try(&near, name);
@@ -58,9 +57,9 @@ static void set_promises(const struct argp_state *state, char *words, struct opt
 
 	o->promised = true;
 	for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save))
-		if (find_promise(w, &o->own.promises, &err))
+		if (find_promise(w, &o->own.bits, &err))
 			cli_usage_err(state, &err);
-	if (!o->own.promises)
+	if (!o->own.bits)
 		cli_usage(state, "nothing is promised: there is nothing to test");
 }
 
@@ -84,7 +83,7 @@ static error_t parse_test(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num == 0)
-			o->own.policy = arg;
+			o->policy = arg;
 		else if (!strchr(arg, '='))
 			cli_usage(state, "'%s' is not NAME=VALUE", arg);
 		else if (o->settings == FM_ARRAY_LEN(o->own.setting))
@@ -93,7 +92,7 @@ static error_t parse_test(int key, char *arg, struct argp_state *state)
 			o->own.setting[o->settings++] = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->own.policy && (o->promised || o->own.at_once))
+		if (!o->policy && (o->promised || o->own.at_once))
 			cli_usage(state, "which policy promises that?");
 		return 0;
 	default:
@@ -118,9 +117,9 @@ static int list_promises(void)
 	const char *name;
 
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
-	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_lab_promise)p)); p++) {
+	for (unsigned p = 0; (name = fm_lab_promise_name((enum fm_promise)p)); p++) {
 		table_add(&t, "%s", name);
-		table_add(&t, "%s", fm_lab_promise_text((enum fm_lab_promise)p));
+		table_add(&t, "%s", fm_lab_promise_text((enum fm_promise)p));
 	}
 	return table_print(&t) ? CLI_FAILED : CLI_OK;
 }
@@ -150,16 +149,25 @@ static bool on_finding(void *ctx, const struct fm_lab_finding *f)
 	return true;
 }
 
-static void title(const struct fm_lab_subject *s, char *out, size_t size)
-{
-	size_t len = (size_t)snprintf(out, size, "%s", s->policy);
+/* A policy as the user calls it, and what it is tried for. */
+struct subject {
+	const char *name;
+	const struct fm_policy_ops *ops;
+	const struct fm_plugin *own; /* NULL: it is built in */
+	const struct fm_policy_promise *promise;
+};
 
-	for (size_t i = 0; i < FM_ARRAY_LEN(s->setting) && s->setting[i] && len < size; i++)
-		len += (size_t)snprintf(out + len, size - len, " %s", s->setting[i]);
+static void title(const struct subject *s, char *out, size_t size)
+{
+	const char *const *setting = s->promise->setting;
+	size_t len = (size_t)snprintf(out, size, "%s", s->name);
+
+	for (size_t i = 0; i < FM_PROMISE_SETTINGS && setting[i] && len < size; i++)
+		len += (size_t)snprintf(out + len, size - len, " %s", setting[i]);
 }
 
 /* What was found, of one policy: all of it if it is the only one, else what is broken. */
-static int show(const struct fm_lab_subject *s, const struct trial *t, unsigned failed, bool all)
+static int show(const struct subject *s, const struct trial *t, unsigned failed, bool all)
 {
 	char name[256];
 
@@ -171,7 +179,7 @@ static int show(const struct fm_lab_subject *s, const struct trial *t, unsigned 
 	return failed ? CLI_NO : CLI_OK;
 }
 
-static json_t *subject_json(const struct fm_lab_subject *s, json_t *findings, unsigned failed)
+static json_t *subject_json(const struct subject *s, json_t *findings, unsigned failed)
 {
 	char name[256];
 
@@ -181,8 +189,7 @@ static json_t *subject_json(const struct fm_lab_subject *s, json_t *findings, un
 }
 
 /* json: where to append; NULL: print. */
-static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *ops,
-	const struct fm_plugin *own, bool all, json_t *json)
+static int try_one(const struct subject *s, bool all, json_t *json)
 {
 	static const struct table_column columns[] = {{"SCENARIO", false, false},
 		{"PROPERTY", false, false}, {"", false, false}, {"SEEN", false, true}};
@@ -193,9 +200,10 @@ static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *o
 	int rc;
 
 	table_init(&t.table, columns, FM_ARRAY_LEN(columns));
-	rc = fm_lab_run(s, ops, &report, &failed, &err);
-	if (fm_plugin_failure(own))
-		rc = fm_err_set(&err, -EIO, "policy %s: %s", ops->name, fm_plugin_failure(own));
+	rc = fm_lab_run(s->ops, s->promise, &report, &failed, &err);
+	if (fm_plugin_failure(s->own))
+		rc = fm_err_set(
+			&err, -EIO, "policy %s: %s", s->ops->name, fm_plugin_failure(s->own));
 	if (rc)
 		json_decref(t.findings);
 	else if (json)
@@ -210,19 +218,31 @@ static int try_one(const struct fm_lab_subject *s, const struct fm_policy_ops *o
 
 static int try_own(struct options *o, json_t *json)
 {
-	struct fm_lab_subject s = o->own;
-	const struct fm_policy_ops *ops;
+	struct fm_policy_promise promise = o->own;
+	struct subject s = {.name = o->policy, .promise = &promise};
 	struct fm_plugin *own = NULL;
 	struct fm_err err = {0};
 	int rc;
 
-	s.promises = o->promised ? s.promises : SOUND;
-	s.at_once = s.at_once ? s.at_once : 1;
-	if (own_policy_is(s.policy) && own_policy_open(&own, s.policy, &err))
+	promise.bits = o->promised ? promise.bits : FM_PROMISE_SOUND;
+	promise.at_once = promise.at_once ? promise.at_once : 1;
+	if (own_policy_is(s.name) && own_policy_open(&own, s.name, &err))
 		return cli_report(&err);
-	ops = own ? fm_plugin_ops(own) : fm_policy_find(s.policy);
-	rc = try_one(&s, ops, own, true, json);
+	s.own = own;
+	s.ops = own ? fm_plugin_ops(own) : fm_policy_find(s.name);
+	rc = try_one(&s, true, json);
 	fm_plugin_close(own);
+	return rc;
+}
+
+/* With each of the settings that it promises something for. */
+static int try_promises(const struct fm_policy_ops *ops, bool all, json_t *json)
+{
+	struct subject s = {.name = ops->name, .ops = ops};
+	int rc = CLI_OK;
+
+	for (s.promise = fm_lab_promises(ops); s.promise->bits; s.promise++)
+		rc = try_one(&s, all, json) ?: rc;
 	return rc;
 }
 
@@ -230,14 +250,10 @@ static int try_known(const char *name, json_t *json)
 {
 	int rc = CLI_OK;
 
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
-		int one;
-
-		if (name && strcmp(s->policy, name))
-			continue;
-		one = try_one(s, fm_policy_find(s->policy), NULL, name != NULL, json);
-		rc = one ? one : rc;
-	}
+	if (name)
+		return try_promises(fm_policy_find(name), true, json);
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
+		rc = try_promises(*p, false, json) ?: rc;
 	return rc;
 }
 
@@ -250,7 +266,7 @@ int cli_policy_test(struct cli *cli, int argc, char **argv)
 	int rc, printed;
 
 	cli_parse(&argp, argc, argv, 0, &o);
-	name = o.own.policy;
+	name = o.policy;
 	if (o.list)
 		return list_promises();
 	if (name && !own_policy_is(name) && !fm_policy_find(name)) {

@@ -501,12 +501,19 @@ static bool bw_binds_alone(const void *self)
 	return ((const struct bw *)self)->capped;
 }
 
+static const struct fm_policy_promise bw_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES) | FM_PROMISE(SHARE), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_bandwidth;
 const struct fm_policy_ops fm_policy_bandwidth = {
 	.name = "bandwidth",
 	.summary = "reserved percentages of the device; the rest is shared",
 	.params = bw_params,
 	.reads = FM_READS(FM_HINT_SHARE),
+	.advice = FM_ADVICE_SHARE | FM_ADVICE_LIMIT,
+	.promises = bw_promises,
 	.size = sizeof(struct bw),
 	.ent_size = sizeof(struct bw_ent),
 	.by_user = true,

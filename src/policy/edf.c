@@ -141,12 +141,19 @@ static bool edf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return relative(e) && (!top || fm_add_sat(now, relative(e)) < top->key);
 }
 
+static const struct fm_policy_promise edf_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(DEADLINE), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_edf;
 const struct fm_policy_ops fm_policy_edf = {
 	.name = "edf",
 	.summary = "the earliest deadline runs; groups without one share the rest",
 	.params = edf_params,
 	.reads = FM_READS(FM_HINT_DEADLINE) | FM_READS(FM_HINT_PERIOD),
+	.advice = FM_ADVICE_DEADLINE,
+	.promises = edf_promises,
 	.size = sizeof(struct edf),
 	.ent_size = sizeof(struct edf_ent),
 	.exact_jobs = true,

@@ -390,6 +390,14 @@ static bool fair_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return fe->user == on->user ? precedes_own(f, fe, on, key) : precedes_other(f, fe, on, now);
 }
 
+static const struct fm_policy_promise fair_promises[] = {
+	{{NULL},
+		FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES) | FM_PROMISE(WEIGHT) |
+			FM_PROMISE(WAKES),
+		1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_fair;
 const struct fm_policy_ops fm_policy_fair = {
 	.name = "fair",
@@ -397,6 +405,8 @@ const struct fm_policy_ops fm_policy_fair = {
 	.params = fair_params,
 	.reads =
 		FM_READS(FM_HINT_WEIGHT) | FM_READS(FM_HINT_SHARE) | FM_READS(FM_HINT_LATENCY_NICE),
+	.advice = FM_ADVICE_WEIGHT,
+	.promises = fair_promises,
 	.size = sizeof(struct fair),
 	.ent_size = sizeof(struct fair_ent),
 	.by_user = true,

@@ -8,9 +8,18 @@ static void fifo_decide(void *self, uint64_t now, struct fm_choice *choice)
 	choice->reason = "native order";
 }
 
+static const struct fm_policy_promise fifo_promises[] = {
+	{{NULL},
+		FM_PROMISE(CONSERVES) | FM_PROMISE(CALM) | FM_PROMISE(OPEN) | FM_PROMISE(SERVES) |
+			FM_PROMISE(EQUAL),
+		0},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_fifo;
 const struct fm_policy_ops fm_policy_fifo = {
 	.name = "fifo",
 	.summary = "everybody runs, in the device's own order",
+	.promises = fifo_promises,
 	.decide = fifo_decide,
 };

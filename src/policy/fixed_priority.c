@@ -94,12 +94,20 @@ static int64_t prio_rank(const void *self, const struct fm_ent *e)
 	return fm_order_rank(self, key_of(self, e));
 }
 
+static const struct fm_policy_promise prio_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(PRIORITY) | FM_PROMISE(EQUAL), 1},
+	{{"aging=2"}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_fixed_priority;
 const struct fm_policy_ops fm_policy_fixed_priority = {
 	.name = "fixed-priority",
 	.summary = "the highest priority that is ready runs; equals take turns",
 	.params = prio_params,
 	.reads = FM_READS(FM_HINT_PRIORITY),
+	.advice = FM_ADVICE_PRIORITY,
+	.promises = prio_promises,
 	.size = sizeof(struct fm_order),
 	.ent_size = sizeof(struct fm_order_ent),
 	.init = prio_init,

@@ -80,12 +80,20 @@ static int64_t fg_rank(const void *self, const struct fm_ent *e)
 	return fm_order_rank(self, key_of(e));
 }
 
+static const struct fm_policy_promise fg_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(FOREGROUND) | FM_PROMISE(EQUAL), 1},
+	{{"aging=100"}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_foreground;
 const struct fm_policy_ops fm_policy_foreground = {
 	.name = "foreground",
 	.summary = "the group that the user works with comes first; the others take turns",
 	.params = fg_params,
 	.reads = FM_READS(FM_HINT_FOREGROUND),
+	.advice = FM_ADVICE_FOREGROUND,
+	.promises = fg_promises,
 	.size = sizeof(struct fm_order),
 	.ent_size = sizeof(struct fm_order_ent),
 	.init = fg_init,

@@ -155,12 +155,22 @@ static bool hetero_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return key_of(e) <= first(h->all) && fm_order_beats(&h->order, key_of(e));
 }
 
+static const struct fm_policy_promise hetero_promises[] = {
+	{{NULL},
+		FM_PROMISE(ALONE) | FM_PROMISE(CALM) | FM_PROMISE(PRIORITY) | FM_PROMISE(ORDER) |
+			FM_PROMISE(EQUAL),
+		1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_heterogeneous_priority;
 const struct fm_policy_ops fm_policy_heterogeneous_priority = {
 	.name = "heterogeneous-priority",
 	.summary = "the highest priority of all devices together; lower ones wait on every device",
 	.params = hetero_params,
 	.reads = FM_READS(FM_HINT_PRIORITY),
+	.advice = FM_ADVICE_PRIORITY | FM_ADVICE_ELSEWHERE,
+	.promises = hetero_promises,
 	.size = sizeof(struct hetero),
 	.ent_size = sizeof(struct hetero_ent),
 	.shared_size = sizeof(struct machine),

@@ -194,12 +194,20 @@ static bool kedf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return relative(e) && fm_add_sat(now, relative(e)) < k->latest;
 }
 
+static const struct fm_policy_promise kedf_promises[] = {
+	{{"k=1"}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(DEADLINE), 1},
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL), 2},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_k_edf;
 const struct fm_policy_ops fm_policy_k_edf = {
 	.name = "k-edf",
 	.summary = "the K earliest deadlines run at once; groups without one share the rest",
 	.params = kedf_params,
 	.reads = FM_READS(FM_HINT_DEADLINE) | FM_READS(FM_HINT_PERIOD),
+	.advice = FM_ADVICE_DEADLINE,
+	.promises = kedf_promises,
 	.size = sizeof(struct kedf),
 	.ent_size = sizeof(struct kedf_ent),
 	.exact_jobs = true,

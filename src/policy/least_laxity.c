@@ -382,6 +382,12 @@ static bool lax_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return takes_over(l, &next, l->on, now);
 }
 
+static const struct fm_policy_promise lax_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(PRIORITY) | FM_PROMISE(EQUAL) | FM_PROMISE(DEADLINE),
+		1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_least_laxity;
 const struct fm_policy_ops fm_policy_least_laxity = {
 	.name = "least-laxity",
@@ -389,6 +395,8 @@ const struct fm_policy_ops fm_policy_least_laxity = {
 	.params = lax_params,
 	.reads = FM_READS(FM_HINT_PRIORITY) | FM_READS(FM_HINT_DEADLINE) |
 		 FM_READS(FM_HINT_PERIOD) | FM_READS(FM_HINT_RUNTIME),
+	.advice = FM_ADVICE_PRIORITY,
+	.promises = lax_promises,
 	.size = sizeof(struct lax),
 	.ent_size = sizeof(struct lax_ent),
 	.exact_jobs = true,

@@ -169,12 +169,22 @@ static bool mlfq_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return !m->some || level < (unsigned)__builtin_ctz(m->some);
 }
 
+static const struct fm_policy_promise mlfq_promises[] = {
+	{{NULL},
+		FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES) | FM_PROMISE(SHORT) |
+			FM_PROMISE(WAKES),
+		1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_mlfq;
 const struct fm_policy_ops fm_policy_mlfq = {
 	.name = "mlfq",
 	.summary =
 		"who used little comes first, learnt without hints; a boost for all now and then",
 	.params = mlfq_params,
+	.advice = FM_ADVICE_NO_HINT,
+	.promises = mlfq_promises,
 	.size = sizeof(struct mlfq),
 	.ent_size = sizeof(struct mlfq_ent),
 	.init = mlfq_init,

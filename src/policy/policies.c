@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of policies: the one file to touch when adding one. */
+/* The list of policies: the one line to write for another. What commands show is in its order. */
 #include "policy.h"
 #include <string.h>
 
-extern const struct fm_policy_ops fm_policy_fifo, fm_policy_fixed_priority,
-	fm_policy_heterogeneous_priority, fm_policy_foreground, fm_policy_round_robin,
-	fm_policy_fair, fm_policy_bandwidth, fm_policy_edf, fm_policy_k_edf, fm_policy_least_laxity,
-	fm_policy_srtf, fm_policy_mlfq;
+/* X(NAME): fm_policy_NAME is in a file of its own. */
+#define POLICIES(X)               \
+	X(fifo)                   \
+	X(fixed_priority)         \
+	X(heterogeneous_priority) \
+	X(foreground)             \
+	X(round_robin)            \
+	X(fair)                   \
+	X(bandwidth)              \
+	X(edf)                    \
+	X(k_edf)                  \
+	X(least_laxity)           \
+	X(srtf)                   \
+	X(mlfq)
 
-const struct fm_policy_ops *const fm_policies[] = {
-	&fm_policy_fifo,
-	&fm_policy_fixed_priority,
-	&fm_policy_heterogeneous_priority,
-	&fm_policy_foreground,
-	&fm_policy_round_robin,
-	&fm_policy_fair,
-	&fm_policy_bandwidth,
-	&fm_policy_edf,
-	&fm_policy_k_edf,
-	&fm_policy_least_laxity,
-	&fm_policy_srtf,
-	&fm_policy_mlfq,
-	NULL,
-};
+#define DECLARE(name) extern const struct fm_policy_ops fm_policy_##name;
+POLICIES(DECLARE)
+
+#define POINTER(name) &fm_policy_##name,
+const struct fm_policy_ops *const fm_policies[] = {POLICIES(POINTER) NULL};
 
 const struct fm_policy_ops *fm_policy_find(const char *name)
 {

@@ -11,6 +11,7 @@
 #pragma once
 #include "base/clock.h"
 #include "base/err.h"
+#include "promise.h"
 #include <fermata/hint.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,14 +66,43 @@ struct fm_policy_param {
 #define FM_READS(h)     (UINT32_C(1) << (h))
 #define FM_READS_UNTOLD UINT32_MAX /* of a policy by users: any of them, perhaps */
 
-/* Every operation but decide may be NULL. When ready or idle is called, e->ready has changed
+/* What a group that has waited under a policy can do about it. `fermata why` makes the text and the
+ * command of each kind from the group's hints (src/cli/why_advice.c). */
+enum fm_advice {
+	/* The policy chose others. */
+	FM_ADVICE_PRIORITY = 1 << 0,   /* a higher `priority', or a lower one of another */
+	FM_ADVICE_FOREGROUND = 1 << 1, /* `foreground' */
+	FM_ADVICE_SLICE = 1 << 2,      /* a longer `slice' */
+	FM_ADVICE_WEIGHT = 1 << 3,     /* a higher `weight', or a lower one of another */
+	FM_ADVICE_SHARE = 1 << 4,      /* a larger `share', or a smaller one of another */
+	FM_ADVICE_DEADLINE = 1 << 5,   /* a `deadline', where neither has one */
+	FM_ADVICE_RUNTIME = 1 << 6,    /* a truer `runtime' */
+	FM_ADVICE_NO_HINT = 1 << 7,    /* no hint changes it; the summary says what does */
+	/* The policy let nobody run. */
+	FM_ADVICE_LIMIT = 1 << 8,     /* its `share' is a limit: a larger one */
+	FM_ADVICE_ELSEWHERE = 1 << 9, /* a higher `priority' than that of a group elsewhere */
+};
+
+/* One policy. Commands know it by what stands here: each field is optional but name, summary and
+ * decide, and what a policy by users (src/plugin) has instead of the facts is said with each.
+ *
+ * Every operation but decide may be NULL. When ready or idle is called, e->ready has changed
  * already. */
 struct fm_policy_ops {
-	const char *name;
-	const char *summary;                  /* one line for `fermata policy` */
+	const char *name;    /* lower-case letters, digits and '-': it is completed and typed */
+	const char *summary; /* one line for `fermata policy` */
 	const struct fm_policy_param *params; /* ends with a NULL name; at most FM_POLICY_PARAMS */
 	size_t size, ent_size;                /* of self and of each entity's priv */
-	uint32_t reads; /* the hints that it looks at: what is told of it goes by this */
+	uint32_t reads; /* hints that it looks at, FM_READS(); by users: FM_READS_UNTOLD */
+
+	/* Kinds of advice that help under it, enum fm_advice. 0, and by users: `fermata why` says
+	 * that its author knows. */
+	uint32_t advice;
+
+	/* What `fermata policy-test` and the laboratory hold it to, with the default settings and
+	 * with others. Ends with bits of 0. NULL, and by users: FM_PROMISE_SOUND with the default
+	 * settings, one group at a time. */
+	const struct fm_policy_promise *promises;
 
 	/* It reckons from the arrivals of jobs, or learns their lengths: both edges of each are
 	 * reported at once, of one that nobody waits for too, which costs that one bells. */

@@ -86,12 +86,19 @@ static void rr_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->next = now + fm_sub_sat(slice_of(rr, re->ent), re->used);
 }
 
+static const struct fm_policy_promise rr_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(EQUAL) | FM_PROMISE(SERVES), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_round_robin;
 const struct fm_policy_ops fm_policy_round_robin = {
 	.name = "round-robin",
 	.summary = "everyone who is ready takes turns of equal device time",
 	.params = rr_params,
 	.reads = FM_READS(FM_HINT_SLICE),
+	.advice = FM_ADVICE_SLICE,
+	.promises = rr_promises,
 	.size = sizeof(struct rr),
 	.ent_size = sizeof(struct rr_ent),
 	.init = rr_init,

@@ -213,12 +213,20 @@ static bool srtf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 	return expected(s, e, &next) < top->node.key && fm_aging_yields(&s->aging, 0);
 }
 
+static const struct fm_policy_promise srtf_promises[] = {
+	{{NULL}, FM_PROMISE_SOUND | FM_PROMISE(SHORT), 1},
+	{{"aging=100"}, FM_PROMISE_SOUND | FM_PROMISE(SERVES), 1},
+	{{NULL}, 0, 0},
+};
+
 extern const struct fm_policy_ops fm_policy_srtf;
 const struct fm_policy_ops fm_policy_srtf = {
 	.name = "srtf",
 	.summary = "the job with the shortest remaining time runs",
 	.params = srtf_params,
 	.reads = FM_READS(FM_HINT_RUNTIME),
+	.advice = FM_ADVICE_RUNTIME,
+	.promises = srtf_promises,
 	.size = sizeof(struct srtf),
 	.ent_size = sizeof(struct srtf_ent),
 	.exact_jobs = true,

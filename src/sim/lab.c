@@ -11,47 +11,30 @@
 #define WASTE   (20 * FM_US)
 #define QUANTUM (2 * FM_MS) /* no policy's turns are shorter */
 
-#define B(promise) FM_LAB_BIT(FM_LAB_##promise)
-#define SOUND      (B(CONSERVES) | B(ALONE) | B(CALM))
-
-/* What docs/policies.md says. */
-const struct fm_lab_subject fm_lab_subjects[] = {
-	{"fifo", {NULL}, B(CONSERVES) | B(CALM) | B(OPEN) | B(SERVES) | B(EQUAL), 0},
-	{"fixed-priority", {NULL}, SOUND | B(PRIORITY) | B(EQUAL), 1},
-	{"fixed-priority", {"aging=2"}, SOUND | B(EQUAL) | B(SERVES), 1},
-	{"heterogeneous-priority", {NULL}, B(ALONE) | B(CALM) | B(PRIORITY) | B(ORDER) | B(EQUAL),
-		1},
-	{"foreground", {NULL}, SOUND | B(FOREGROUND) | B(EQUAL), 1},
-	{"foreground", {"aging=100"}, SOUND | B(EQUAL) | B(SERVES), 1},
-	{"round-robin", {NULL}, SOUND | B(EQUAL) | B(SERVES), 1},
-	{"fair", {NULL}, SOUND | B(EQUAL) | B(SERVES) | B(WEIGHT) | B(WAKES), 1},
-	{"bandwidth", {NULL}, SOUND | B(EQUAL) | B(SERVES) | B(SHARE), 1},
-	{"edf", {NULL}, SOUND | B(EQUAL) | B(DEADLINE), 1},
-	{"k-edf", {"k=1"}, SOUND | B(EQUAL) | B(DEADLINE), 1},
-	{"k-edf", {NULL}, SOUND | B(EQUAL), 2},
-	{"least-laxity", {NULL}, SOUND | B(PRIORITY) | B(EQUAL) | B(DEADLINE), 1},
-	{"srtf", {NULL}, SOUND | B(SHORT), 1},
-	{"srtf", {"aging=100"}, SOUND | B(SERVES), 1},
-	{"mlfq", {NULL}, SOUND | B(EQUAL) | B(SERVES) | B(SHORT) | B(WAKES), 1},
-	{NULL, {NULL}, 0, 0},
-};
-
 static const struct {
 	const char *name, *text;
 } promises[] = {
-#define TEXTS(id, name, what) [id] = {name, what},
-	FM_LAB_PROMISES(TEXTS)
+#define TEXTS(id, name, what) [FM_PROMISE_##id] = {name, what},
+	FM_PROMISES(TEXTS)
 #undef TEXTS
 };
 
-const char *fm_lab_promise_name(enum fm_lab_promise p)
+const char *fm_lab_promise_name(enum fm_promise p)
 {
-	return (unsigned)p < FM_LAB_PROMISE_COUNT ? promises[p].name : NULL;
+	return (unsigned)p < FM_PROMISE_COUNT ? promises[p].name : NULL;
 }
 
-const char *fm_lab_promise_text(enum fm_lab_promise p)
+const char *fm_lab_promise_text(enum fm_promise p)
 {
-	return (unsigned)p < FM_LAB_PROMISE_COUNT ? promises[p].text : NULL;
+	return (unsigned)p < FM_PROMISE_COUNT ? promises[p].text : NULL;
+}
+
+const struct fm_policy_promise *fm_lab_promises(const struct fm_policy_ops *ops)
+{
+	static const struct fm_policy_promise sound[] = {
+		{{NULL}, FM_PROMISE_SOUND, 1}, {{NULL}, 0, 0}};
+
+	return ops->promises ? ops->promises : sound;
 }
 
 void lab_expect(struct lab *l, bool holds, const char *property, const char *fmt, ...)
@@ -83,7 +66,7 @@ static void check_alone(struct lab *l)
 
 	for (uint32_t i = 0; i < l->plan.devices; i++)
 		most = FM_MAX(most, l->seen[i].most);
-	lab_expect(l, most <= l->subject->at_once, "alone", "%u at a time", most);
+	lab_expect(l, most <= l->promise->at_once, "alone", "%u at a time", most);
 }
 
 static void check_calm(struct lab *l)
@@ -105,15 +88,15 @@ static void check_open(struct lab *l)
 
 static void check_always(struct lab *l, uint32_t but)
 {
-	uint32_t promised = l->subject->promises & ~but;
+	uint32_t promised = l->promise->bits & ~but;
 
-	if (promised & B(CONSERVES))
+	if (promised & FM_PROMISE(CONSERVES))
 		check_conserves(l);
-	if (promised & B(ALONE))
+	if (promised & FM_PROMISE(ALONE))
 		check_alone(l);
-	if (promised & B(CALM))
+	if (promised & FM_PROMISE(CALM))
 		check_calm(l);
-	if (promised & B(OPEN))
+	if (promised & FM_PROMISE(OPEN))
 		check_open(l);
 }
 
@@ -124,12 +107,12 @@ static int run_scenario(struct lab *l, const struct lab_scenario *s,
 	size_t n = 0;
 	int rc;
 
-	while (n < FM_ARRAY_LEN(l->subject->setting) && l->subject->setting[n])
+	while (n < FM_ARRAY_LEN(l->promise->setting) && l->promise->setting[n])
 		n++;
 	l->scenario = s->name;
 	l->a = l->b = 0;
 	l->plan = (struct fm_sim_plan){.policy = ops,
-		.params = l->subject->setting,
+		.params = l->promise->setting,
 		.n_params = n,
 		.duration = 10 * FM_S,
 		.seed = 1,
@@ -157,7 +140,7 @@ static bool wants(const struct fm_lab_report *r, const char *scenario)
 	return !r || !r->wants || r->wants(r->ctx, scenario);
 }
 
-int fm_lab_run(const struct fm_lab_subject *subject, const struct fm_policy_ops *ops,
+int fm_lab_run(const struct fm_policy_ops *ops, const struct fm_policy_promise *promise,
 	const struct fm_lab_report *report, unsigned *failed, struct fm_err *err)
 {
 	struct lab *l = calloc(1, sizeof(*l));
@@ -165,10 +148,10 @@ int fm_lab_run(const struct fm_lab_subject *subject, const struct fm_policy_ops 
 
 	if (!l)
 		return fm_err_set(err, -ENOMEM, "out of memory");
-	l->subject = subject;
+	l->promise = promise;
 	l->report = report;
 	for (const struct lab_scenario *s = lab_scenarios; s->name && !rc && !l->enough; s++)
-		if ((s->needs & subject->promises) == s->needs && wants(report, s->name))
+		if ((s->needs & promise->bits) == s->needs && wants(report, s->name))
 			rc = run_scenario(l, s, ops, err);
 	*failed = l->failed;
 	free(l);

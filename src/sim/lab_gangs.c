@@ -23,7 +23,7 @@ void lab_make_gang(struct lab *l)
 void lab_check_gang(struct lab *l)
 {
 	expect_whole(l);
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, LAB_HUNGER);
 }
 
@@ -75,9 +75,9 @@ void lab_check_circle(struct lab *l)
 	/* One at a time, jobs of 10 ms. */
 	lab_expect(l, all >= 270, "gets on", "%llu jobs of three gangs, at least 270",
 		(unsigned long long)all);
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, FM_S);
-	if (lab_promises(l, FM_LAB_SERVES) && lab_promises(l, FM_LAB_EQUAL))
+	if (lab_promises(l, FM_PROMISE_SERVES) && lab_promises(l, FM_PROMISE_EQUAL))
 		lab_expect(l, least >= 45, "equal", "one had %llu jobs of %llu",
 			(unsigned long long)least, (unsigned long long)all);
 }

@@ -23,7 +23,7 @@ struct lab_device {
 };
 
 struct lab {
-	const struct fm_lab_subject *subject;
+	const struct fm_policy_promise *promise;
 	const struct fm_lab_report *report;
 	const char *scenario;
 	unsigned failed;
@@ -85,9 +85,9 @@ void lab_check_urgent_gang(struct lab *l);
 void lab_make_circle(struct lab *l);
 void lab_check_circle(struct lab *l);
 
-static inline bool lab_promises(const struct lab *l, enum fm_lab_promise p)
+static inline bool lab_promises(const struct lab *l, enum fm_promise p)
 {
-	return l->subject->promises & FM_LAB_BIT(p);
+	return l->promise->bits & FM_PROMISE_BIT(p);
 }
 
 /* lab.c */

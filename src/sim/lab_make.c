@@ -8,7 +8,7 @@ struct fm_sim_device *lab_device(struct lab *l, uint32_t level)
 
 	l->device[n] = (struct fm_sim_device){.name = "device",
 		.count = 1,
-		.slots = FM_MAX(l->subject->at_once, 1u),
+		.slots = FM_MAX(l->promise->at_once, 1u),
 		.level = level,
 		.spacing = LAB_COMMAND,
 		.window = LAB_COMMAND};

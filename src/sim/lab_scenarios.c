@@ -81,11 +81,11 @@ static void check_overload(struct lab *l)
 {
 	const struct fm_sim_device_result *d = &l->r.device[0];
 
-	if (lab_promises(l, FM_LAB_CONSERVES) && l->device[0].slots == 1)
+	if (lab_promises(l, FM_PROMISE_CONSERVES) && l->device[0].slots == 1)
 		lab_expect(l, d->served + LAB_POINTS * (d->time / 1000000) >= d->time, "busy",
 			"%llu of %llu ms", (unsigned long long)(d->served / FM_MS),
 			(unsigned long long)(d->time / FM_MS));
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, LAB_HUNGER);
 }
 
@@ -214,12 +214,12 @@ static void make_devices(struct lab *l)
 /* Of the two on each device. */
 static void check_devices(struct lab *l)
 {
-	for (uint32_t i = 0; i < 6 && lab_promises(l, FM_LAB_EQUAL); i += 2)
+	for (uint32_t i = 0; i < 6 && lab_promises(l, FM_PROMISE_EQUAL); i += 2)
 		lab_expect(l, l->r.group[i].share_max <= l->r.group[i].share_min + LAB_POINTS,
 			"equal", "%llu to %llu ppm of a device of level %u",
 			(unsigned long long)l->r.group[i].share_min,
 			(unsigned long long)l->r.group[i].share_max, i / 2 + 1);
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, LAB_HUNGER);
 }
 
@@ -287,7 +287,7 @@ static void make_joins(struct lab *l)
 /* The first second is its own, and the last two. */
 static void check_joins(struct lab *l)
 {
-	if (lab_promises(l, FM_LAB_CONSERVES))
+	if (lab_promises(l, FM_PROMISE_CONSERVES))
 		lab_expect(l, lab_share(l, 0) >= 190000, "alone at times", "stays has %llu ppm",
 			(unsigned long long)lab_share(l, 0));
 }
@@ -308,9 +308,9 @@ static void make_crowds(struct lab *l)
 
 static void check_crowds(struct lab *l)
 {
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, 600 * FM_MS);
-	if (lab_promises(l, FM_LAB_CONSERVES) && lab_promises(l, FM_LAB_EQUAL))
+	if (lab_promises(l, FM_PROMISE_CONSERVES) && lab_promises(l, FM_PROMISE_EQUAL))
 		lab_expect(l, l->r.group[0].served >= 4 * FM_S, "alone at times",
 			"stays had %llu ms, at least 4000",
 			(unsigned long long)(l->r.group[0].served / FM_MS));
@@ -368,7 +368,7 @@ static void check_hundred(struct lab *l)
 	uint64_t part = 10000 * (uint64_t)l->device[0].slots;
 
 	lab_expect_share(l, 0, part, part / 4, "equal");
-	if (lab_promises(l, FM_LAB_SERVES))
+	if (lab_promises(l, FM_PROMISE_SERVES))
 		lab_expect_served(l, LAB_HUNGER);
 }
 
@@ -382,11 +382,11 @@ static void make_thousand(struct lab *l)
 /* A round of a thousand, of turns that may end a command late. */
 static void check_thousand(struct lab *l)
 {
-	if (lab_promises(l, FM_LAB_SERVES) && lab_promises(l, FM_LAB_EQUAL))
+	if (lab_promises(l, FM_PROMISE_SERVES) && lab_promises(l, FM_PROMISE_EQUAL))
 		lab_expect_served(l, 11 * FM_S);
 }
 
-#define B(promise) FM_LAB_BIT(FM_LAB_##promise)
+#define B(promise) FM_PROMISE(promise)
 
 const struct lab_scenario lab_scenarios[] = {
 	/* What one alone cannot break is not looked at. */

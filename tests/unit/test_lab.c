@@ -310,7 +310,6 @@ static void make_copy(struct fm_policy_ops *ops, struct copy *copy, const struct
 }
 
 struct seen {
-	const struct fm_lab_subject *subject;
 	bool promise_broken, first_only;
 	unsigned findings;
 	char text[200];
@@ -329,27 +328,32 @@ static bool on_finding(void *ctx, const struct fm_lab_finding *f)
 	return f->holds || !s->first_only;
 }
 
+/* Each policy with each of the settings that it promises something for. */
+#define each_promise(p, s)                                                \
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) \
+		for (const struct fm_policy_promise *s = fm_lab_promises(*p); s->bits; s++)
+
 static unsigned try(
-	const struct fm_lab_subject *subject, const struct fm_policy_ops *ops, struct seen *s)
+	const struct fm_policy_ops *ops, const struct fm_policy_promise *promise, struct seen *s)
 {
 	const struct fm_lab_report report = {.finding = on_finding, .ctx = s};
 	struct fm_err err = {0};
 	unsigned failed = 0;
 
-	*s = (struct seen){.subject = subject, .first_only = ops->bind != NULL};
-	if (fm_lab_run(subject, ops, &report, &failed, &err))
-		fail_msg("%s: %s", subject->policy, err.text);
+	*s = (struct seen){.first_only = ops->bind != NULL};
+	if (fm_lab_run(ops, promise, &report, &failed, &err))
+		fail_msg("%s: %s", ops->name, err.text);
 	assert_int_equal(failed > 0, s->promise_broken);
 	return failed;
 }
 
 static void policies_keep_their_promises(void **state)
 {
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+	each_promise (p, s) {
 		struct seen seen;
 
-		if (try(s, fm_policy_find(s->policy), &seen))
-			fail_msg("%s %s: %s", s->policy, s->setting[0] ? s->setting[0] : "",
+		if (try(*p, s, &seen))
+			fail_msg("%s %s: %s", (*p)->name, s->setting[0] ? s->setting[0] : "",
 				seen.text);
 		assert_true(seen.findings >= 10);
 	}
@@ -359,53 +363,47 @@ static void every_policy_is_tried(void **state)
 {
 	uint32_t promised = 0;
 
-	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
-		const struct fm_lab_subject *s = fm_lab_subjects;
-
-		while (s->policy && strcmp(s->policy, (*p)->name))
-			s++;
-		if (!s->policy)
-			fail_msg("%s is not tried", (*p)->name);
-	}
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++)
-		promised |= s->promises;
-	assert_int_equal(promised, FM_LAB_BIT(FM_LAB_PROMISE_COUNT) - 1);
-	for (unsigned p = 0; p < FM_LAB_PROMISE_COUNT; p++)
-		assert_non_null(fm_lab_promise_text((enum fm_lab_promise)p));
-	assert_null(fm_lab_promise_name(FM_LAB_PROMISE_COUNT));
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
+		if (!(*p)->promises || !(*p)->promises->bits)
+			fail_msg("%s promises nothing of its own", (*p)->name);
+	each_promise (p, s)
+		promised |= s->bits;
+	assert_int_equal(promised, FM_PROMISE_BIT(FM_PROMISE_COUNT) - 1);
+	for (unsigned p = 0; p < FM_PROMISE_COUNT; p++)
+		assert_non_null(fm_lab_promise_text((enum fm_promise)p));
+	assert_null(fm_lab_promise_name(FM_PROMISE_COUNT));
 }
 
 /* A copy without a fault is as good: what the broken ones fail by is their fault. */
 static void copies_keep_them_too(void **state)
 {
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+	each_promise (p, s) {
 		struct fm_policy_ops ops;
 		struct copy copy;
 		struct seen seen;
 
-		make_copy(&ops, &copy, fm_policy_find(s->policy), FAULTS);
-		if (try(s, &ops, &seen))
-			fail_msg("%s: %s", s->policy, seen.text);
+		make_copy(&ops, &copy, *p, FAULTS);
+		if (try(&ops, s, &seen))
+			fail_msg("%s: %s", (*p)->name, seen.text);
 	}
 }
 
 /* Is the fault one for this policy, as it is promised? */
-static bool matters(const struct fm_lab_subject *s, enum fault fault)
+static bool matters(const struct fm_policy_promise *s, enum fault fault)
 {
-	uint32_t hinted = FM_LAB_BIT(FM_LAB_PRIORITY) | FM_LAB_BIT(FM_LAB_FOREGROUND) |
-			  FM_LAB_BIT(FM_LAB_WEIGHT) | FM_LAB_BIT(FM_LAB_SHARE) |
-			  FM_LAB_BIT(FM_LAB_DEADLINE);
+	uint32_t hinted = FM_PROMISE(PRIORITY) | FM_PROMISE(FOREGROUND) | FM_PROMISE(WEIGHT) |
+			  FM_PROMISE(SHARE) | FM_PROMISE(DEADLINE);
 
 	if (fault == CROWDS) /* where everybody runs there is no crowd */
-		return s->promises & FM_LAB_BIT(FM_LAB_ALONE);
+		return s->bits & FM_PROMISE(ALONE);
 	if (fault == DEAF)
-		return s->promises & hinted;
+		return s->bits & hinted;
 	return true;
 }
 
 static void broken_copies_do_not(void **state)
 {
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+	each_promise (p, s) {
 		for (unsigned f = 0; f < FAULTS; f++) {
 			struct fm_policy_ops ops;
 			struct copy copy;
@@ -413,9 +411,9 @@ static void broken_copies_do_not(void **state)
 
 			if (!matters(s, (enum fault)f))
 				continue;
-			make_copy(&ops, &copy, fm_policy_find(s->policy), (enum fault)f);
-			if (!try(s, &ops, &seen))
-				fail_msg("%s that %s passes", s->policy, fault_name[f]);
+			make_copy(&ops, &copy, *p, (enum fault)f);
+			if (!try(&ops, s, &seen))
+				fail_msg("%s that %s passes", (*p)->name, fault_name[f]);
 		}
 	}
 }
@@ -476,17 +474,16 @@ static void every_check_can_fail(void **state)
 #ifdef __SANITIZE_ADDRESS__
 	skip(); /* a minute, of what the others run too */
 #endif
-	for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++)
-		assert_int_equal(
-			fm_lab_run(s, fm_policy_find(s->policy), &report, &failed, &err), 0);
+	each_promise (p, s)
+		assert_int_equal(fm_lab_run(*p, s, &report, &failed, &err), 0);
 	report.wants = wants_scenario;
 	for (unsigned f = 0; f < FAULTS; f++) {
-		for (const struct fm_lab_subject *s = fm_lab_subjects; s->policy; s++) {
+		each_promise (p, s) {
 			struct fm_policy_ops ops;
 			struct copy copy;
 
-			make_copy(&ops, &copy, fm_policy_find(s->policy), (enum fault)f);
-			assert_int_equal(fm_lab_run(s, &ops, &report, &failed, &err), 0);
+			make_copy(&ops, &copy, *p, (enum fault)f);
+			assert_int_equal(fm_lab_run(&ops, s, &report, &failed, &err), 0);
 		}
 	}
 	for (unsigned i = 0; i < c.n; i++) {
@@ -521,7 +518,8 @@ static bool is_whole(uint64_t late)
 	bool whole = false;
 	const struct fm_lab_report report = {.finding = take_finding, .ctx = &whole};
 
-	l = (struct lab){.subject = fm_lab_subjects, .report = &report, .scenario = "a gang"};
+	l = (struct lab){
+		.promise = fm_lab_promises(*fm_policies), .report = &report, .scenario = "a gang"};
 	l.plan.group = l.group;
 	l.plan.device = l.device;
 	l.plan.duration = FM_S;

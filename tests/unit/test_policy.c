@@ -8,17 +8,13 @@
 
 static void table_is_whole(void **state)
 {
-	static const char *const names[] = {"fifo", "fixed-priority", "heterogeneous-priority",
-		"foreground", "round-robin", "fair", "bandwidth", "edf", "k-edf", "least-laxity",
-		"srtf", "mlfq"};
-
-	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
-		assert_non_null(fm_policy_find(names[i]));
 	assert_null(fm_policy_find("no-such-policy"));
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
 		size_t n = 0;
 
 		assert_ptr_equal(fm_policy_find((*p)->name), *p);
+		assert_int_equal(strspn((*p)->name, "abcdefghijklmnopqrstuvwxyz0123456789-"),
+			strlen((*p)->name));
 		assert_non_null((*p)->summary);
 		assert_non_null((*p)->decide);
 		for (const struct fm_policy_param *q = (*p)->params; q && q->name; q++, n++) {
@@ -26,6 +22,62 @@ static void table_is_whole(void **state)
 			assert_non_null(q->help);
 		}
 		assert_true(n <= FM_POLICY_PARAMS);
+	}
+}
+
+/* Advice to give a hint helps where that hint is read, and there alone. */
+static void advice_is_about_hints_that_are_read(void **state)
+{
+	static const struct {
+		enum fm_advice kind;
+		uint32_t hints; /* one of these; 0: none at all */
+	} about[] = {
+		{FM_ADVICE_PRIORITY, FM_READS(FM_HINT_PRIORITY)},
+		{FM_ADVICE_FOREGROUND, FM_READS(FM_HINT_FOREGROUND)},
+		{FM_ADVICE_SLICE, FM_READS(FM_HINT_SLICE)},
+		{FM_ADVICE_WEIGHT, FM_READS(FM_HINT_WEIGHT)},
+		{FM_ADVICE_SHARE, FM_READS(FM_HINT_SHARE)},
+		{FM_ADVICE_DEADLINE, FM_READS(FM_HINT_DEADLINE)},
+		{FM_ADVICE_RUNTIME, FM_READS(FM_HINT_RUNTIME)},
+		{FM_ADVICE_NO_HINT, 0},
+		{FM_ADVICE_LIMIT, FM_READS(FM_HINT_SHARE)},
+		{FM_ADVICE_ELSEWHERE, FM_READS(FM_HINT_PRIORITY)},
+	};
+
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		uint32_t left = (*p)->advice;
+
+		for (size_t i = 0; i < FM_ARRAY_LEN(about); i++) {
+			if (!((*p)->advice & about[i].kind))
+				continue;
+			left &= ~(uint32_t)about[i].kind;
+			if (about[i].hints ? !((*p)->reads & about[i].hints) : (*p)->reads)
+				fail_msg("%s: advice %zu", (*p)->name, i);
+		}
+		assert_int_equal(left, 0);
+		assert_int_equal(!(*p)->reads, !((*p)->advice & ~(uint32_t)FM_ADVICE_NO_HINT));
+	}
+}
+
+static void promises_are_of_settings_that_there_are(void **state)
+{
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		const struct fm_policy_promise *s = (*p)->promises;
+
+		assert_non_null(s);
+		for (; s->bits; s++) {
+			int64_t v[FM_POLICY_PARAMS];
+			struct fm_err err = {0};
+			size_t n = 0;
+
+			while (n < FM_PROMISE_SETTINGS && s->setting[n])
+				n++;
+			if (fm_policy_parse(*p, s->setting, n, v, &err))
+				fail_msg("%s: %s", (*p)->name, err.text);
+			assert_int_equal(s->bits >> FM_PROMISE_COUNT, 0);
+			assert_true(s->at_once <= FM_RUN_MAX);
+			assert_int_equal(!s->at_once, !(s->bits & FM_PROMISE(ALONE)));
+		}
 	}
 }
 
@@ -521,6 +573,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table_is_whole),
+		cmocka_unit_test(advice_is_about_hints_that_are_read),
+		cmocka_unit_test(promises_are_of_settings_that_there_are),
 		cmocka_unit_test(params_take_units),
 		cmocka_unit_test(params_refuse_clearly),
 		cmocka_unit_test(no_policy_is_restless),
