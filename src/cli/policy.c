@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/policy.h"
 #include "base/cleanup.h"
 #include "cmd/ctl.h"
 #include <stdio.h>
 #include <string.h>
 
+enum { KEY_NAMES = CLI_KEY_OWN };
+
 struct request {
 	struct cli *cli;
 	char *name;
 	json_t *params;
+	bool names;
 };
 
 static const struct argp_option options[] = {
+	{"names", KEY_NAMES, 0, 0,
+		"List the names of the policies built in, one a line; no daemon is asked", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -48,8 +54,15 @@ static error_t parse_policy(int key, char *arg, struct argp_state *state)
 	struct request *r = state->input;
 
 	switch (key) {
+	case KEY_NAMES:
+		r->names = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		add_words(r, state, arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (r->names && r->name)
+			cli_usage(state, "--names lists policies, and chooses none");
 		return 0;
 	default:
 		return cli_option(key, arg, r->cli);
@@ -59,7 +72,7 @@ static error_t parse_policy(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_policy,
-	.args_doc = "[NAME [PARAMETER=VALUE...]]",
+	.args_doc = "[NAME [PARAMETER=VALUE...]]\n--names",
 	.doc = "Show the policy in force and those available, or choose one.\v"
 	       "The policy in force is marked '*'. Choosing one needs the rights of the daemon's "
 	       "user.",
@@ -116,6 +129,19 @@ static void print_policies(const json_t *reply)
 	}
 }
 
+/* For completion: quick, and the same without a daemon. */
+static int print_names(const struct cli *cli)
+{
+	CLI_CLEAN_JSON json_t *list = json_array();
+
+	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
+		json_array_append_new(list, json_string((*p)->name));
+		if (!cli->json)
+			puts((*p)->name);
+	}
+	return cli->json ? cli_print_json(list) : CLI_OK;
+}
+
 int cli_policy(struct cli *cli, int argc, char **argv)
 {
 	CLI_CLEAN_JSON json_t *params = json_array();
@@ -126,6 +152,8 @@ int cli_policy(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
+	if (r.names)
+		return print_names(cli);
 	if (r.name)
 		request = json_pack(
 			"{s:s, s:s, s:O}", "cmd", "policy", "name", r.name, "params", params);

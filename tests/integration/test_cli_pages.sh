@@ -79,12 +79,25 @@ SCRIPT
     expect 0 "complete parameters" bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata policy bandwidth p
     out_is period=
     options_are_told
-    for name in $("$fermata" policy --json | python3 -c '
+    # They ask the command for policies, and have no list of their own.
+    expect 0 "a daemon has those built in" bash -c '"$0" policy --json | python3 -c "
 import json, sys
-print(*[p["name"] for p in json.load(sys.stdin)["available"]])'); do
-        that "completions of --local know $name" test "$(grep -lE "local.*$name|\"[a-z -]*$name" \
-            "$SOURCE"/contrib/completion/* | wc -l)" = 2
+print(*[p[\"name\"] for p in json.load(sys.stdin)[\"available\"]], sep=\"\n\")"' "$fermata"
+    cp "$tmp/out" "$tmp/available"
+    expect 0 "names of policies" "$fermata" policy --names --socket=/nonexistent
+    out_is "$(cat "$tmp/available")"
+    expect 2 "names, and one" "$fermata" policy --names fair
+    err_has 'chooses none'
+    for words in "policy" "run --local =" "sim --policy" "bench --policy" "policy-test"; do
+        # shellcheck disable=SC2086 # words to split
+        expect 0 "complete policies of $words" env FERMATA_SOCKET=/nonexistent \
+            bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata $words least
+        out_is least-laxity
     done
+    for name in heterogeneous-priority least-laxity mlfq; do
+        that "no completion names $name" test -z "$(grep -l -e "$name" "$SOURCE"/contrib/completion/*)"
+    done
+    expect 0 "zsh asks, too" grep -q 'fermata policy --names' "$SOURCE/contrib/completion/_fermata"
 }
 
 installed() {
