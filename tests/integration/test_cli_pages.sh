@@ -80,9 +80,10 @@ SCRIPT
     out_is period=
     options_are_told
     # They ask the command for policies, and have no list of their own.
-    expect 0 "a daemon has those built in" bash -c '"$0" policy --json | python3 -c "
+    "$fermata" policy --json >"$tmp/policies"
+    expect 0 "a daemon has those built in" python3 -c '
 import json, sys
-print(*[p[\"name\"] for p in json.load(sys.stdin)[\"available\"]], sep=\"\n\")"' "$fermata"
+print(*[p["name"] for p in json.load(open(sys.argv[1]))["available"]], sep="\n")' "$tmp/policies"
     cp "$tmp/out" "$tmp/available"
     expect 0 "names of policies" "$fermata" policy --names --socket=/nonexistent
     out_is "$(cat "$tmp/available")"
