@@ -125,6 +125,26 @@ static inline void fm_heap_rekey(struct fm_heap *h, struct fm_heap_node *n, uint
 	fm_heap_down(h, n->pos - 1);
 }
 
+/* An exact copy in two steps: first its array, for as many as the heap has room for; then each node
+ * that is in the heap, with its key and its place among equals. A node that is in no heap has a
+ * twin that is in none. The copy must hold all nodes before it is used. */
+static inline int fm_heap_copy(struct fm_heap *to, const struct fm_heap *h)
+{
+	*to = (struct fm_heap){.order = h->order};
+	if (fm_heap_reserve(to, h->cap))
+		return -ENOMEM;
+	to->n = h->n;
+	return 0;
+}
+
+static inline void fm_heap_copy_node(
+	struct fm_heap *to, struct fm_heap_node *twin, const struct fm_heap_node *n)
+{
+	*twin = *n;
+	if (n->pos)
+		to->at[n->pos - 1] = twin;
+}
+
 static inline void fm_heap_fini(struct fm_heap *h)
 {
 	free(h->at);

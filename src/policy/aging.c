@@ -62,6 +62,22 @@ void fm_aging_move(struct fm_aging *a, struct fm_aging_ent *e, uint64_t delay)
 	wait_on(a, e);
 }
 
+int fm_aging_copy(struct fm_aging *to, const struct fm_aging *a)
+{
+	*to = *a;
+	to->on = NULL;
+	return fm_heap_copy(&to->waiting, &a->waiting);
+}
+
+void fm_aging_copy_ent(struct fm_aging *to, struct fm_aging_ent *twin, const struct fm_aging *a,
+	const struct fm_aging_ent *e)
+{
+	*twin = *e;
+	fm_heap_copy_node(&to->waiting, &twin->node, &e->node);
+	if (a->on == e)
+		to->on = twin;
+}
+
 /* Whoever runs by the policy's own order has had its turn, however short it was; but not who was
  * chosen and had nothing of it, as a gang that is held for another device. */
 static void put_back(struct fm_aging *a, uint64_t now)

@@ -41,6 +41,11 @@ void fm_aging_charge(struct fm_aging *a, struct fm_aging_ent *e, uint64_t ns);
 /* Of a ready entity: another delay, the same age. */
 void fm_aging_move(struct fm_aging *a, struct fm_aging_ent *e, uint64_t delay);
 
+/* A copy of all but those who are in it, and then of each of those. 0 or -ENOMEM. */
+int fm_aging_copy(struct fm_aging *to, const struct fm_aging *a);
+void fm_aging_copy_ent(struct fm_aging *to, struct fm_aging_ent *twin, const struct fm_aging *a,
+	const struct fm_aging_ent *e);
+
 /* Whom to run, given whom the policy would run by its own order (NULL: nobody). *next is lowered to
  * the time at which that may change. */
 struct fm_aging_ent *fm_aging_pick(

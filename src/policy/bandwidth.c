@@ -222,10 +222,19 @@ static int bw_init(void *self, const int64_t *params)
 	return 0;
 }
 
+static void release(struct bw_user *u)
+{
+	fm_heap_fini(&u->free);
+	fm_heap_fini(&u->spent);
+}
+
 static void bw_fini(void *self)
 {
 	struct bw *bw = self;
+	struct bw_user *u;
 
+	fm_list_each (u, &bw->known.list, user.link)
+		release(u);
 	fm_heap_fini(&bw->reserved);
 	fm_heap_fini(&bw->refills);
 	fm_heap_fini(&bw->there);
@@ -243,12 +252,6 @@ static int reserve(struct bw *bw, struct bw_user *u)
 		fm_heap_reserve(&u->free, own) || fm_heap_reserve(&u->spent, own))
 		return -ENOMEM;
 	return 0;
-}
-
-static void release(struct bw_user *u)
-{
-	fm_heap_fini(&u->free);
-	fm_heap_fini(&u->spent);
 }
 
 static int bw_join(void *self, struct fm_ent *e, uint64_t now)
@@ -484,6 +487,57 @@ static void bw_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->next = FM_MIN(choice->next, FM_MAX(due->key, now));
 }
 
+/* To the heap of a class; u: of that user, or NULL where the class is of all users. Each user with
+ * somebody in that one is `there`. */
+static void copy_class(struct bw *t, struct fm_heap *to, struct bw_user *u,
+	const struct fm_heap *from, struct fm_ent *twin)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		const struct bw_ent *be = fm_container(from->at[i], struct bw_ent, node);
+		size_t there = be->user->there.pos - 1;
+		struct fm_ent *e = &twin[be->ent->index];
+		struct bw_ent *te = e->priv;
+
+		*te = *be;
+		te->ent = e;
+		te->user = u ? u : fm_container(t->there.at[there], struct bw_user, there);
+		fm_heap_copy_node(to, &te->node, &be->node);
+		fm_heap_copy_node(&t->refills, &te->refill, &be->refill);
+	}
+}
+
+static int copy_user(struct bw *t, const struct bw_user *u, struct fm_ent *twin)
+{
+	struct bw_user *tu = fm_users_copy(&t->known, &u->user, sizeof(*u));
+
+	if (!tu || fm_heap_copy(&tu->free, &u->free) | fm_heap_copy(&tu->spent, &u->spent))
+		return -ENOMEM;
+	fm_heap_copy_node(&t->there, &tu->there, &u->there);
+	fm_heap_copy_node(&t->waiting, &tu->waits, &u->waits);
+	copy_class(t, &tu->free, tu, &u->free, twin);
+	copy_class(t, &tu->spent, tu, &u->spent, twin);
+	return 0;
+}
+
+static int bw_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct bw *bw = self;
+	const struct bw_user *u;
+	struct bw *t = to;
+	int rc;
+
+	*t = *bw;
+	t->on = bw->on ? &twin[bw->on->index] : NULL;
+	fm_list_init(&t->known.list);
+	rc = fm_heap_copy(&t->reserved, &bw->reserved) | fm_heap_copy(&t->refills, &bw->refills) |
+	     fm_heap_copy(&t->there, &bw->there) | fm_heap_copy(&t->waiting, &bw->waiting);
+	fm_list_each (u, &bw->known.list, user.link)
+		rc = rc ? rc : copy_user(t, u, twin);
+	if (!rc)
+		copy_class(t, &t->reserved, NULL, &bw->reserved, twin);
+	return rc;
+}
+
 static bool bw_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	struct bw *bw = self;
@@ -528,4 +582,5 @@ const struct fm_policy_ops fm_policy_bandwidth = {
 	.decide = bw_decide,
 	.preempts = bw_preempts,
 	.binds_alone = bw_binds_alone,
+	.copy = bw_copy,
 };

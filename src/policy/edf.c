@@ -134,6 +134,36 @@ static void edf_decide(void *self, uint64_t now, struct fm_choice *choice)
 	}
 }
 
+static struct edf_ent *edf_copy_ent(const struct edf_ent *ee, struct fm_ent *twin)
+{
+	struct fm_ent *e = &twin[ee->ent->index];
+	struct edf_ent *te = e->priv;
+
+	te->ent = e;
+	te->used = ee->used;
+	fm_list_init(&te->link);
+	return te;
+}
+
+static int edf_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct edf *edf = self;
+	const struct edf_ent *ee;
+	struct edf *t = to;
+
+	*t = *edf;
+	fm_list_init(&t->rest);
+	if (fm_heap_copy(&t->urgent, &edf->urgent))
+		return -ENOMEM;
+	for (size_t i = 0; i < edf->urgent.n; i++) {
+		ee = fm_container(edf->urgent.at[i], struct edf_ent, node);
+		fm_heap_copy_node(&t->urgent, &edf_copy_ent(ee, twin)->node, &ee->node);
+	}
+	fm_list_each (ee, &edf->rest, link)
+		fm_list_add_tail(&t->rest, &edf_copy_ent(ee, twin)->link);
+	return 0;
+}
+
 static bool edf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	const struct fm_heap_node *top = fm_heap_min(&((struct edf *)self)->urgent);
@@ -167,4 +197,5 @@ const struct fm_policy_ops fm_policy_edf = {
 	.hint = edf_hint,
 	.decide = edf_decide,
 	.preempts = edf_preempts,
+	.copy = edf_copy,
 };

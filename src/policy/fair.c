@@ -188,7 +188,10 @@ static int fair_init(void *self, const int64_t *params)
 static void fair_fini(void *self)
 {
 	struct fair *f = self;
+	struct fair_user *u;
 
+	fm_list_each (u, &f->known.list, user.link)
+		fm_heap_fini(&u->groups.ready);
 	fm_heap_fini(&f->users.ready);
 	fm_users_fini(&f->known);
 }
@@ -352,6 +355,43 @@ static void fair_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->next = now + on->slice - f->turn;
 }
 
+static int copy_user(struct fair *t, const struct fair_user *u, struct fm_ent *twin)
+{
+	struct fair_user *tu = fm_users_copy(&t->known, &u->user, sizeof(*u));
+
+	if (!tu || fm_heap_copy(&tu->groups.ready, &u->groups.ready))
+		return -ENOMEM;
+	fm_heap_copy_node(&t->users.ready, &tu->node.node, &u->node.node);
+	for (size_t i = 0; i < u->groups.ready.n; i++) {
+		const struct fm_heap_node *n = u->groups.ready.at[i];
+		const struct fair_ent *fe = fm_container(n, struct fair_ent, node.node);
+		struct fm_ent *e = &twin[fe->ent->index];
+		struct fair_ent *te = e->priv;
+
+		*te = *fe;
+		te->ent = e;
+		te->user = tu;
+		fm_heap_copy_node(&tu->groups.ready, &te->node.node, n);
+	}
+	return 0;
+}
+
+static int fair_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct fair *f = self;
+	const struct fair_user *u;
+	struct fair *t = to;
+	int rc;
+
+	*t = *f;
+	t->on = f->on ? &twin[f->on->index] : NULL;
+	fm_list_init(&t->known.list);
+	rc = fm_heap_copy(&t->users.ready, &f->users.ready);
+	fm_list_each (u, &f->known.list, user.link)
+		rc = rc ? rc : copy_user(t, u, twin);
+	return rc;
+}
+
 /* Of the user's own, before the one whose turn it is; the user stays first of all. */
 static bool precedes_own(
 	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on, uint64_t key)
@@ -420,4 +460,5 @@ const struct fm_policy_ops fm_policy_fair = {
 	.hint = fair_hint,
 	.decide = fair_decide,
 	.preempts = fair_preempts,
+	.copy = fair_copy,
 };

@@ -8,6 +8,12 @@ static void fifo_decide(void *self, uint64_t now, struct fm_choice *choice)
 	choice->reason = "native order";
 }
 
+/* It has no state. */
+static int fifo_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	return 0;
+}
+
 static const struct fm_policy_promise fifo_promises[] = {
 	{{NULL},
 		FM_PROMISE(CONSERVES) | FM_PROMISE(CALM) | FM_PROMISE(OPEN) | FM_PROMISE(SERVES) |
@@ -22,4 +28,5 @@ const struct fm_policy_ops fm_policy_fifo = {
 	.summary = "everybody runs, in the device's own order",
 	.promises = fifo_promises,
 	.decide = fifo_decide,
+	.copy = fifo_copy,
 };

@@ -121,4 +121,5 @@ const struct fm_policy_ops fm_policy_fixed_priority = {
 	.decide = prio_decide,
 	.preempts = prio_preempts,
 	.rank = prio_rank,
+	.copy = fm_order_copy,
 };

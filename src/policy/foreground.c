@@ -107,4 +107,5 @@ const struct fm_policy_ops fm_policy_foreground = {
 	.decide = fg_decide,
 	.preempts = fg_preempts,
 	.rank = fg_rank,
+	.copy = fm_order_copy,
 };

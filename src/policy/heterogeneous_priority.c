@@ -9,6 +9,9 @@
  * What the devices share is how many are ready of each priority. Aging is each device's own: one
  * that has waited long has a turn on its device beside what runs elsewhere (order.h, aging.h).
  *
+ * There is no copy of it for a forecast: what an instance answers depends on what other devices do,
+ * and that no copy of one instance can play.
+ *
  * O(log n) for an event and a decision, and one decision for each device when the highest priority
  * that is ready anywhere changes.
  */

@@ -185,6 +185,36 @@ static void kedf_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choose_rest(k, now, choice);
 }
 
+static struct kedf_ent *kedf_copy_ent(const struct kedf_ent *ke, struct fm_ent *twin)
+{
+	struct fm_ent *e = &twin[ke->ent->index];
+	struct kedf_ent *te = e->priv;
+
+	te->ent = e;
+	te->used = ke->used;
+	fm_list_init(&te->link);
+	return te;
+}
+
+static int kedf_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct kedf *k = self;
+	const struct kedf_ent *ke;
+	struct kedf *t = to;
+
+	*t = *k;
+	fm_list_init(&t->rest);
+	if (fm_heap_copy(&t->urgent, &k->urgent))
+		return -ENOMEM;
+	for (size_t i = 0; i < k->urgent.n; i++) {
+		ke = fm_container(k->urgent.at[i], struct kedf_ent, node);
+		fm_heap_copy_node(&t->urgent, &kedf_copy_ent(ke, twin)->node, &ke->node);
+	}
+	fm_list_each (ke, &k->rest, link)
+		fm_list_add_tail(&t->rest, &kedf_copy_ent(ke, twin)->link);
+	return 0;
+}
+
 static bool kedf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	const struct kedf *k = self;
@@ -221,4 +251,5 @@ const struct fm_policy_ops fm_policy_k_edf = {
 	.hint = kedf_hint,
 	.decide = kedf_decide,
 	.preempts = kedf_preempts,
+	.copy = kedf_copy,
 };

@@ -366,6 +366,35 @@ static void lax_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->next = more ? now : next_change(l, now);
 }
 
+static void lax_copy_ent(
+	const struct lax *l, struct lax *t, const struct lax_ent *le, struct fm_ent *twin)
+{
+	struct fm_ent *e = &twin[le->ent->index];
+	struct lax_ent *te = e->priv;
+
+	*te = *le;
+	te->ent = e;
+	fm_heap_copy_node(&t->order, &te->order, &le->order);
+	fm_heap_copy_node(&t->starts, &te->start, &le->start);
+	if (l->on == le)
+		t->on = te;
+}
+
+static int lax_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct lax *l = self;
+	struct lax *t = to;
+
+	*t = *l;
+	if (fm_heap_copy(&t->order, &l->order) | fm_heap_copy(&t->starts, &l->starts))
+		return -ENOMEM;
+	for (size_t i = 0; i < l->order.n; i++)
+		lax_copy_ent(l, t, fm_container(l->order.at[i], struct lax_ent, order), twin);
+	if (l->on)
+		lax_copy_ent(l, t, l->on, twin);
+	return 0;
+}
+
 static bool lax_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	const struct lax *l = self;
@@ -410,4 +439,5 @@ const struct fm_policy_ops fm_policy_least_laxity = {
 	.hint = lax_hint,
 	.decide = lax_decide,
 	.preempts = lax_preempts,
+	.copy = lax_copy,
 };

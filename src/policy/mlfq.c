@@ -160,6 +160,27 @@ static void mlfq_decide(void *self, uint64_t now, struct fm_choice *choice)
 			FM_MIN(m->next_boost, now + fm_sub_sat(m->quantum << me->level, me->used));
 }
 
+static int mlfq_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct mlfq *m = self;
+	const struct mlfq_ent *me;
+	struct mlfq *t = to;
+
+	*t = *m;
+	for (unsigned l = 0; l < LEVELS_MAX; l++) {
+		fm_list_init(&t->level[l]);
+		fm_list_each (me, &m->level[l], node) {
+			struct fm_ent *e = &twin[me->ent->index];
+			struct mlfq_ent *te = e->priv;
+
+			*te = *me;
+			te->ent = e;
+			fm_list_add_tail(&t->level[l], &te->node);
+		}
+	}
+	return 0;
+}
+
 static bool mlfq_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	const struct mlfq *m = self;
@@ -194,4 +215,5 @@ const struct fm_policy_ops fm_policy_mlfq = {
 	.charge = mlfq_charge,
 	.decide = mlfq_decide,
 	.preempts = mlfq_preempts,
+	.copy = mlfq_copy,
 };

@@ -71,6 +71,28 @@ void fm_order_move(struct fm_order *o, struct fm_order_ent *oe, uint64_t key)
 	fm_aging_move(&o->aging, &oe->age, delay_of(o, key));
 }
 
+int fm_order_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct fm_order *o = self;
+	struct fm_order *t = to;
+
+	t->joined = o->joined;
+	if (fm_heap_copy(&t->ready, &o->ready) | fm_aging_copy(&t->aging, &o->aging))
+		return -ENOMEM;
+	for (size_t i = 0; i < o->ready.n; i++) {
+		const struct fm_order_ent *oe =
+			fm_container(o->ready.at[i], struct fm_order_ent, node);
+		struct fm_ent *e = &twin[oe->ent->index];
+		struct fm_order_ent *te = e->priv;
+
+		te->ent = e;
+		te->used = oe->used;
+		fm_heap_copy_node(&t->ready, &te->node, &oe->node);
+		fm_aging_copy_ent(&t->aging, &te->age, &o->aging, &oe->age);
+	}
+	return 0;
+}
+
 /* An equal of the minimum, if there is one, has a parent no larger than itself: look at depth one.
  */
 static bool has_peer(const struct fm_heap *h)

@@ -43,6 +43,9 @@ void fm_order_ready(struct fm_order *o, struct fm_order_ent *oe, uint64_t key, u
 void fm_order_idle(struct fm_order *o, struct fm_order_ent *oe, uint64_t now);
 void fm_order_charge(struct fm_order *o, struct fm_order_ent *oe, uint64_t ns);
 
+/* For copy(), where self is a struct fm_order and each priv a struct fm_order_ent. */
+int fm_order_copy(const void *self, void *to, struct fm_ent *twin);
+
 /* Another key, perhaps; the same one costs nobody a turn. */
 void fm_order_move(struct fm_order *o, struct fm_order_ent *oe, uint64_t key);
 

@@ -19,6 +19,9 @@
 
 #define FM_RUN_MAX 8
 
+/* A policy that wishes to be called again sooner than this is called after so long. */
+#define FM_DECIDE_LEAST (10 * FM_US)
+
 /* One group on one device, as a policy sees it. Written by the core, read by policies. */
 struct fm_ent {
 	uint64_t id;
@@ -33,6 +36,7 @@ struct fm_ent {
 	uint64_t ready_since; /* arrival of the current job; valid while ready */
 	uint64_t served_ns;   /* device time charged so far */
 	void *priv;           /* the policy's own, ent_size bytes, zeroed before join */
+	unsigned index;       /* its number in a forecast, which writes it (forecast.h) */
 };
 
 static inline int64_t fm_ent_hint(const struct fm_ent *e, enum fm_hint h)
@@ -124,7 +128,7 @@ struct fm_policy_ops {
 	void (*bind)(void *self, void *data);
 
 	int (*init)(void *self, const int64_t *params); /* 0 or negative errno; self is zeroed */
-	void (*fini)(void *self);                       /* everybody has left */
+	void (*fini)(void *self);                       /* everybody has left, or it is a copy */
 	int (*join)(void *self, struct fm_ent *e, uint64_t now);   /* idle at join; 0 or -ENOMEM */
 	void (*leave)(void *self, struct fm_ent *e, uint64_t now); /* already idle */
 	void (*ready)(void *self, struct fm_ent *e, uint64_t now);
@@ -152,6 +156,13 @@ struct fm_policy_ops {
 	/* Must even an entity alone on its device be watched, because decide() may hold it back (a
 	 * cap)? Asked once, after init. NULL: no, and the lone entity costs no bells. */
 	bool (*binds_alone)(const void *self);
+
+	/* An exact copy, for a forecast to play with (forecast.h). `to` is zeroed; the twin of an
+	 * entity is twin[e->index], which is as the entity is, but its priv is zeroed. Afterwards
+	 * both instances answer alike to whatever ready entities do. Of idle entities nothing needs
+	 * to be copied. 0 or -ENOMEM; fini is called after either, and nobody leaves before. NULL:
+	 * there is no forecast. */
+	int (*copy)(const void *self, void *to, struct fm_ent *twin);
 };
 
 /* NULL-terminated table of the policies built in, and look-up by name (NULL when there is none). */

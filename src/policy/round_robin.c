@@ -60,6 +60,25 @@ static void rr_charge(void *self, struct fm_ent *e, uint64_t ns, uint64_t now)
 		((struct rr_ent *)e->priv)->used += ns;
 }
 
+static int rr_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct rr *rr = self;
+	const struct rr_ent *re;
+	struct rr *t = to;
+
+	t->slice = rr->slice;
+	fm_list_init(&t->ready);
+	fm_list_each (re, &rr->ready, node) {
+		struct fm_ent *e = &twin[re->ent->index];
+		struct rr_ent *te = e->priv;
+
+		te->ent = e;
+		te->used = re->used;
+		fm_list_add_tail(&t->ready, &te->node);
+	}
+	return 0;
+}
+
 static uint64_t slice_of(const struct rr *rr, const struct fm_ent *e)
 {
 	int64_t own = fm_ent_hint(e, FM_HINT_SLICE);
@@ -107,4 +126,5 @@ const struct fm_policy_ops fm_policy_round_robin = {
 	.idle = rr_idle,
 	.charge = rr_charge,
 	.decide = rr_decide,
+	.copy = rr_copy,
 };

@@ -201,6 +201,29 @@ static void srtf_decide(void *self, uint64_t now, struct fm_choice *choice)
 			choice->next, now + (late ? fm_sub_sat(s->slice, s->turn) : own->node.key));
 }
 
+static int srtf_copy(const void *self, void *to, struct fm_ent *twin)
+{
+	const struct srtf *s = self;
+	struct srtf *t = to;
+
+	*t = *s;
+	if (fm_heap_copy(&t->ready, &s->ready) | fm_aging_copy(&t->aging, &s->aging))
+		return -ENOMEM;
+	for (size_t i = 0; i < s->ready.n; i++) {
+		const struct srtf_ent *se = fm_container(s->ready.at[i], struct srtf_ent, node);
+		struct fm_ent *e = &twin[se->ent->index];
+		struct srtf_ent *te = e->priv;
+
+		te->ent = e;
+		te->job = se->job;
+		fm_heap_copy_node(&t->ready, &te->node, &se->node);
+		fm_aging_copy_ent(&t->aging, &te->age, &s->aging, &se->age);
+		if (s->on == se)
+			t->on = te;
+	}
+	return 0;
+}
+
 static bool srtf_preempts(void *self, const struct fm_ent *e, uint64_t now)
 {
 	const struct srtf *s = self;
@@ -240,4 +263,5 @@ const struct fm_policy_ops fm_policy_srtf = {
 	.hint = srtf_hint,
 	.decide = srtf_decide,
 	.preempts = srtf_preempts,
+	.copy = srtf_copy,
 };

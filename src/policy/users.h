@@ -68,6 +68,18 @@ static inline void fm_users_unfind(struct fm_users *us, struct fm_user *u)
 		fm_users_forget(us, u);
 }
 
+/* The twin of u, as u is, among those of a copy. NULL: out of memory. */
+static inline void *fm_users_copy(struct fm_users *to, const struct fm_user *u, size_t size)
+{
+	struct fm_user *twin = malloc(size);
+
+	if (!twin)
+		return NULL;
+	memcpy(twin, u, size);
+	fm_list_add_tail(&to->list, &twin->link);
+	return twin;
+}
+
 /* The last one leaves: what the user has but its struct is released before. */
 static inline bool fm_users_is_last(const struct fm_user *u)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-#define NEXT_MIN                                                                            \
-	(10 * FM_US)    /* a policy that wishes for the past is called again a little later \
-			 */
 #define NEXT_HELD FM_MS /* its turn does not pass while the one that it chose has to wait */
 
 void fm_core_touch(struct fm_sent *e)
@@ -362,7 +359,7 @@ static void apply_run(struct fm_sdev *d, uint64_t now)
 
 static void arm(struct fm_sdev *d, uint64_t now)
 {
-	uint64_t at = FM_MAX(d->wish, now + NEXT_MIN);
+	uint64_t at = FM_MAX(d->wish, now + FM_DECIDE_LEAST);
 
 	if (d->n_draining) {
 		if (d->poll_at <= now) {
