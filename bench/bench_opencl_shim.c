@@ -5,7 +5,9 @@
  * all, so that the difference is the layer alone; rounds of both alternate, and each pair gives one
  * difference.
  *
- * usage: bench_opencl_shim [LAYER.so]    FERMATA_SOCKET etc. choose the daemon as for any program.
+ * usage: bench_opencl_shim [LAYER.so [TIMES]]
+ * With TIMES it launches so often through the layer and measures nothing, so that instructions can
+ * be counted. FERMATA_SOCKET etc. choose the daemon as for any program.
  */
 #include <CL/cl_layer.h>
 #include <dlfcn.h>
@@ -116,14 +118,20 @@ static const cl_icd_dispatch driver = {
 	.clReleaseCommandQueue = queue_op,
 };
 
-static double round_of(const cl_icd_dispatch *volatile cl, cl_command_queue q)
+static void launches(const cl_icd_dispatch *volatile cl, cl_command_queue q, int times)
 {
 	size_t global = 1024;
-	double start = now_ns();
 
-	for (int i = 0; i < LAUNCHES; i++)
+	for (int i = 0; i < times; i++)
 		cl->clEnqueueNDRangeKernel(
 			q, (cl_kernel)(void *)&handles[3], 1, NULL, &global, NULL, 0, NULL, NULL);
+}
+
+static double round_of(const cl_icd_dispatch *volatile cl, cl_command_queue q)
+{
+	double start = now_ns();
+
+	launches(cl, q, LAUNCHES);
 	return (now_ns() - start) / LAUNCHES;
 }
 
@@ -179,6 +187,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	q = layer->clCreateCommandQueueWithProperties(NULL, NULL, NULL, &err);
+	if (argc > 2) {
+		launches(layer, q, atoi(argv[2]));
+		return 0;
+	}
 	round_of(layer, q);
 	measure("layer, per launch", round_of, layer, q);
 	measure("layer, per launch and finish", synced_round_of, layer, q);
