@@ -33,7 +33,8 @@ AT(fm_xq, stops_alone, FM_CACHE_LINE + 36);
 AT(fm_xq, device_gates, FM_CACHE_LINE + 38);
 AT(fm_xq, gate_mark, FM_CACHE_LINE + 56);
 _Static_assert(_Alignof(struct fm_xq) == FM_CACHE_LINE, "its lines are lines");
-_Static_assert(sizeof(struct fm_xq) == 13 * FM_CACHE_LINE, "two hot lines, and what is seldom read");
+_Static_assert(
+	sizeof(struct fm_xq) == 13 * FM_CACHE_LINE, "two hot lines, and what is seldom read");
 
 /* In the board: what submitting threads write, apart from what others do. */
 AT(fm_slot, begun, FM_CACHE_LINE);

@@ -6,6 +6,6 @@
 _Static_assert(offsetof(struct fm_shim_queue, in_order) == offsetof(struct fm_shim_queue, xq) + 8,
 	"what each enqueue reads stands together");
 _Static_assert(offsetof(struct fm_cl_layer, next) == 0, "the driver's table is the layer's first");
-_Static_assert(offsetof(struct fm_shim_queue, guard_from) ==
-		       offsetof(struct fm_shim_queue, in_order) + 16,
+_Static_assert(
+	offsetof(struct fm_shim_queue, guard_from) == offsetof(struct fm_shim_queue, in_order) + 16,
 	"and how long a kernel is that is guarded");
