@@ -134,6 +134,8 @@ class Operands:
         if name.startswith("_GLOBAL_OFFSET_TABLE_"):
             return "GOT"
         base, _, offset = name.partition("+")
+        if offset and not 0 <= int(offset, 16) < self.so.objects.get(base, (0, 0))[1]:
+            return "constant"  # it has no name: what stands before it is named
         return f"{base}+{self.in_row(int(offset, 16))}" if base == "fm_cuda_calls" and offset else name
 
     def __call__(self, mnemonic, text):
