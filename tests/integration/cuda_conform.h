@@ -9,7 +9,7 @@
  * long; each round must note the same as the first.
  */
 #pragma once
-#ifndef CUDA_NO_LINK
+#if !defined CUDA_NO_LINK && !defined CONFORM_HIP
 #define CU_EXPORT __attribute__((weak)) extern
 #endif
 #include "../cuda.h"
@@ -86,6 +86,10 @@ static inline uint64_t now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
+
+#ifdef CONFORM_HIP
+#include "hip_conform.h"
+#endif
 
 #ifdef CU_EXPORT
 static inline void load_linked(bool ptds)
@@ -406,6 +410,10 @@ static inline void conform_options(int *argc, char ***argv)
 		*argc -= used;
 		*argv += used;
 	}
+#ifdef CONFORM_HIP
+	conform_adapt(via, ptds);
+	return;
+#endif
 	if (!strcmp(via, "link"))
 		load_linked(ptds);
 	else if (!strcmp(via, "dlsym"))

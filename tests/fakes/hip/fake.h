@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A HIP runtime without a device: the functions of libamdhip64 over the engine of the fake CUDA
+ * driver (../cuda/fake.h), whose rules of order are the same. Code is images as that engine reads
+ * them, so that one set of kernels does for both. FAKE_CUDA_* (see there) hold here, too, besides:
+ *
+ *   FAKE_HIP_NO_WAIT_VALUE   the device has no stream memory operations
+ *   FAKE_HIP_LEAKY_WAIT      a wait for a value is over at once, whatever the value
+ *   GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for values look at signal memory alone
+ *
+ * Where the real runtime differs from CUDA's driver this is as the real one: a device is current to
+ * each thread from the start; errors stay until hipGetLastError(); a stream is waited for when it
+ * is destroyed; operations on values cannot be captured; host functions of all streams are called
+ * one at a time.
+ */
+#pragma once
+#define ihipStream_t       CUstream_st
+#define ihipEvent_t        CUevent_st
+#define ihipModule_t       CUmod_st
+#define ihipModuleSymbol_t CUfunc_st
+#define ihipGraph          CUgraph_st
+#define hipGraphExec       CUgraphExec_st
+#define hipGraphNode       CUgraphNode_st
+#include "../cuda/fake.h"
+#define HIP_EXPORT __attribute__((visibility("default")))
+#include "../../hip.h"
+
+struct fh_call {
+	hip_dim3 grid, block;
+	size_t shared;
+	hipStream_t stream;
+};
+
+struct fh_thread {
+	int device;
+	hipError_t last, latest;
+	struct fh_call call[8]; /* pushed by <<<>>>, and not launched yet */
+	unsigned calls;
+};
+extern _Thread_local struct fh_thread fh_self;
+extern _Atomic unsigned fh_resets[FK_DEVICES];
+
+/* Before each call: the device of the thread is current. */
+fm_cu_result fh_ready(void);
+/* What a call returns, which the thread may ask for later. */
+hipError_t fh_done(fm_cu_result rc);
+
+/* A call that is one of the engine's. */
+#define FH_CALL(call)                              \
+	do {                                       \
+		fm_cu_result ready_ = fh_ready();  \
+		return fh_done(ready_ ?: (call));  \
+	} while (0)
+#define FH_PTR(p) ((CUdeviceptr)(uintptr_t)(p))
+
+/* The variant of a call for per-thread default streams. */
+#define FH_NOTHING(symbol, node, params)
+#define FH_SPT(symbol, node, spt, params, args)   \
+	hipError_t symbol##_spt params            \
+	{                                         \
+		bool was = fk_self.per_thread;    \
+		hipError_t rc;                    \
+                                                  \
+		fk_self.per_thread = true;        \
+		rc = symbol args;                 \
+		fk_self.per_thread = was;         \
+		return rc;                        \
+	}
