@@ -82,10 +82,10 @@
 	X(cuLaunchCooperativeKernel, hipModuleLaunchCooperativeKernel, (CU_LAUNCH_PARAMS), ((hipFunction_t)f, gx, gy, gz, bx, by, bz, shared, OWN(stream), params))
 /* clang-format on */
 
-#define CONFORM_DEFINE(name, call, params, args)     \
-	static fm_cu_result conform_##name params    \
-	{                                            \
-		return hip.call args;                \
+#define CONFORM_DEFINE(name, call, params, args)  \
+	static fm_cu_result conform_##name params \
+	{                                         \
+		return hip.call args;             \
 	}
 CONFORM_CALLS(CONFORM_DEFINE)
 
@@ -127,16 +127,15 @@ static fm_cu_result conform_launch(
 	const unsigned *g = c->grid, *b = c->block;
 
 	if (c->attr_count == 1 && c->attrs->id == CU_LAUNCH_COOPERATIVE)
-		return conform_cuLaunchCooperativeKernel(f, g[0], g[1], g[2], b[0], b[1], b[2],
-			c->shared, c->stream, params);
+		return conform_cuLaunchCooperativeKernel(
+			f, g[0], g[1], g[2], b[0], b[1], b[2], c->shared, c->stream, params);
 	return c->attr_count ? FM_CU_ERROR_NOT_SUPPORTED
 			     : conform_cuLaunchKernel(f, g[0], g[1], g[2], b[0], b[1], b[2],
 				       c->shared, c->stream, params, extra);
 }
 
 /* One after the other, in the stream's order. */
-static fm_cu_result conform_batch(
-	CUstream s, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
+static fm_cu_result conform_batch(CUstream s, unsigned n, union fm_cu_mem_op *ops, unsigned flags)
 {
 	for (unsigned i = 0; i < n; i++) {
 		void *at = PTR(ops[i].op.address);
@@ -145,8 +144,7 @@ static fm_cu_result conform_batch(
 		hipError_t rc;
 
 		if (ops[i].op.operation == FM_CU_OP_WAIT_VALUE_32)
-			rc = hip.hipStreamWaitValue32(
-				OWN(s), at, (uint32_t)v, how, UINT32_MAX);
+			rc = hip.hipStreamWaitValue32(OWN(s), at, (uint32_t)v, how, UINT32_MAX);
 		else if (ops[i].op.operation == FM_CU_OP_WAIT_VALUE_64)
 			rc = hip.hipStreamWaitValue64(OWN(s), at, v, how, UINT64_MAX);
 		else if (ops[i].op.operation == FM_CU_OP_WRITE_VALUE_32)

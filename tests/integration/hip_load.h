@@ -33,8 +33,9 @@ static inline void *hip_handle(void)
 
 static inline void hip_linked(void)
 {
-#define HIP_LINKED(symbol, node, params)                 hip.symbol = symbol;
-#define HIP_LINKED_BOTH(symbol, node, spt, params, args) hip.symbol = hip_spt ? symbol##_spt : symbol;
+#define HIP_LINKED(symbol, node, params) hip.symbol = symbol;
+#define HIP_LINKED_BOTH(symbol, node, spt, params, args) \
+	hip.symbol = hip_spt ? symbol##_spt : symbol;
 	HIP_API(HIP_LINKED, HIP_LINKED_BOTH)
 }
 

@@ -22,13 +22,13 @@ __asm__(".section .rodata\n"
 	".size code, . - code\n"
 	".previous");
 
-#define HIP(call)                                                             \
-	do {                                                                  \
-		hipError_t rc_ = hip.call;                                    \
-		if (rc_) {                                                    \
+#define HIP(call)                                                              \
+	do {                                                                   \
+		hipError_t rc_ = hip.call;                                     \
+		if (rc_) {                                                     \
 			fprintf(stderr, "%d: " #call ": %d\n", __LINE__, rc_); \
-			exit(1);                                              \
-		}                                                             \
+			exit(1);                                               \
+		}                                                              \
 	} while (0)
 
 static hipModule_t module;
@@ -70,8 +70,8 @@ static void register_code(void)
 	static const struct hip_fat_binary fat = {HIP_FAT_BINARY_MAGIC, 1, code, NULL};
 	void **m = __hipRegisterFatBinary(&fat);
 
-	__hipRegisterFunction(m, (const void *)mix_stub, (char *)"mix", "mix", ~0u, NULL, NULL,
-		NULL, NULL, NULL);
+	__hipRegisterFunction(
+		m, (const void *)mix_stub, (char *)"mix", "mix", ~0u, NULL, NULL, NULL, NULL, NULL);
 }
 
 static void compiled(hipStream_t s)

@@ -2,7 +2,6 @@
 #include "opencl.h"
 #include "base/clock.h"
 #include "guard.h"
-#include "watch.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,6 +39,24 @@ static int call_back(
 	return -EIO;
 }
 
+static bool event_finished(struct fm_watched *w, void *event)
+{
+	struct fm_cl_queue *q = fm_container(w, struct fm_cl_queue, watch);
+	cl_int status = CL_QUEUED;
+
+	if (q->cl->clGetEventInfo(
+		    event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL))
+		return true;
+	return status <= CL_COMPLETE;
+}
+
+static void event_drop(struct fm_watched *w, void *event)
+{
+	fm_container(w, struct fm_cl_queue, watch)->cl->clReleaseEvent(event);
+}
+
+static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
+
 static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 {
 	struct fm_cl_queue *q = hwq;
@@ -49,7 +66,7 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 	if (q->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &marker))
 		return -EIO;
 	if (q->watched) {
-		rc = fm_cl_watch(q, marker, reached, cookie);
+		rc = fm_watch_event(&q->watch, marker, reached, cookie);
 		if (rc)
 			q->cl->clReleaseEvent(marker);
 	} else {
@@ -118,7 +135,7 @@ static void reactivate(void *hwq, void *gate)
 	q->cl->clSetUserEventStatus(user, CL_COMPLETE);
 	q->cl->clReleaseEvent(user);
 	if (q->watched)
-		fm_cl_watch_stir(q);
+		fm_watch_stir(&q->watch);
 }
 
 /* Shared by who waits and the driver's callback, which may come after the wait was given up. */
@@ -299,7 +316,7 @@ static void quiesce(void *hwq)
 
 	if (q->guard)
 		fm_cl_guard_end(q->guard);
-	fm_cl_watch_stop();
+	fm_watch_stop();
 }
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
@@ -311,8 +328,7 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 		.in_order = in_order,
 		.release = on_release};
 	pthread_mutex_init(&q->barrier_lock, NULL);
-	fm_list_init(&q->trackers);
-	fm_list_init(&q->in_watch);
+	fm_watch_init(&q->watch, &watch_ops);
 }
 
 void fm_cl_queue_drop(struct fm_cl_queue *q)

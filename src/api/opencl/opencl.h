@@ -10,8 +10,7 @@
  * queues.
  */
 #pragma once
-#include "api/backend.h"
-#include "base/list.h"
+#include "api/watch.h"
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #endif
@@ -41,14 +40,14 @@ struct fm_cl_queue {
 	pthread_mutex_t barrier_lock;
 	cl_event barrier;
 
-	/* Set by the backend: the driver's callbacks come late, so events are watched (watch.h). */
+	/* Set by the backend: the driver's callbacks come late, so events are watched
+	 * (api/watch.h). */
 	bool watched;
 	/* Likewise: an unmap may not be enqueued behind a closed gate (fm_xq_await_gates()). */
 	bool unmaps_at_once;
 	struct fm_cl_guard *guard; /* level 3; NULL: not here, for the reason in no_guard */
 	const char *no_guard;
-	struct fm_list trackers, in_watch;
-	uint64_t since; /* the first tracker is on its way since */
+	struct fm_watched watch;
 };
 
 extern const struct fm_backend_ops fm_backend_opencl;

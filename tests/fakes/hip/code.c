@@ -115,8 +115,8 @@ static fm_cu_result find(const void *host, hipFunction_t *out)
 
 #define DIMS gx, gy, gz, bx, by, bz
 
-static fm_cu_result launch(hipFunction_t f, HIP_SHAPE, size_t shared, hipStream_t stream,
-	void **params, void **extra)
+static fm_cu_result launch(
+	hipFunction_t f, HIP_SHAPE, size_t shared, hipStream_t stream, void **params, void **extra)
 {
 	/* As CUDA has it but for the number that ends the list. */
 	void *list[] = {HIP_PARAM_BUFFER, NULL, HIP_PARAM_SIZE, NULL, NULL};
@@ -167,8 +167,7 @@ hipError_t hipExtLaunchKernel(const void *fn, hip_dim3 grid, hip_dim3 block, voi
 {
 	hipFunction_t f;
 
-	FH_CALL(find(fn, &f)
-			?: launch_between(f, DIM3, shared, stream, args, NULL, start, stop));
+	FH_CALL(find(fn, &f) ?: launch_between(f, DIM3, shared, stream, args, NULL, start, stop));
 }
 
 hipError_t hipLaunchKernel(const void *fn, hip_dim3 grid, hip_dim3 block, void **args,

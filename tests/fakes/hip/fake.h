@@ -46,23 +46,23 @@ fm_cu_result fh_ready(void);
 hipError_t fh_done(fm_cu_result rc);
 
 /* A call that is one of the engine's. */
-#define FH_CALL(call)                              \
-	do {                                       \
-		fm_cu_result ready_ = fh_ready();  \
-		return fh_done(ready_ ?: (call));  \
+#define FH_CALL(call)                             \
+	do {                                      \
+		fm_cu_result ready_ = fh_ready(); \
+		return fh_done(ready_ ?: (call)); \
 	} while (0)
 #define FH_PTR(p) ((CUdeviceptr)(uintptr_t)(p))
 
 /* The variant of a call for per-thread default streams. */
 #define FH_NOTHING(symbol, node, params)
-#define FH_SPT(symbol, node, spt, params, args)   \
-	hipError_t symbol##_spt params            \
-	{                                         \
-		bool was = fk_self.per_thread;    \
-		hipError_t rc;                    \
-                                                  \
-		fk_self.per_thread = true;        \
-		rc = symbol args;                 \
-		fk_self.per_thread = was;         \
-		return rc;                        \
+#define FH_SPT(symbol, node, spt, params, args) \
+	hipError_t symbol##_spt params          \
+	{                                       \
+		bool was = fk_self.per_thread;  \
+		hipError_t rc;                  \
+                                                \
+		fk_self.per_thread = true;      \
+		rc = symbol args;               \
+		fk_self.per_thread = was;       \
+		return rc;                      \
 	}

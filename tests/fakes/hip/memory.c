@@ -153,8 +153,8 @@ static struct cu_copy_2d shape(
 		.height = height};
 }
 
-hipError_t hipMemcpy2D(void *dst, size_t to, const void *src, size_t from, size_t width,
-	size_t height, int kind)
+hipError_t hipMemcpy2D(
+	void *dst, size_t to, const void *src, size_t from, size_t width, size_t height, int kind)
 {
 	struct cu_copy_2d c = shape(dst, to, src, from, width, height);
 

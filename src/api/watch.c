@@ -18,8 +18,8 @@
 
 struct tracker {
 	struct fm_list link;
-	const cl_icd_dispatch *cl;
-	cl_event event;
+	struct fm_watched *q;
+	void *event;
 	fm_reached_fn *reached;
 	void *cookie;
 };
@@ -34,18 +34,7 @@ static struct {
 	bool stop, telling;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool finished(const struct tracker *t)
-{
-	cl_int status = CL_QUEUED;
-
-	/* An event that cannot be asked about any more is as good as finished. */
-	if (t->cl->clGetEventInfo(
-		    t->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL))
-		return true;
-	return status <= CL_COMPLETE;
-}
-
-static uint64_t look_at(const struct fm_cl_queue *q, uint64_t now)
+static uint64_t look_at(const struct fm_watched *q, uint64_t now)
 {
 	uint64_t wait = fm_sub_sat(now, q->since) / 4;
 
@@ -57,13 +46,13 @@ static uint64_t look_at(const struct fm_cl_queue *q, uint64_t now)
 static uint64_t look(struct fm_list *done)
 {
 	uint64_t now = fm_now(), next = FM_NEVER;
-	struct fm_cl_queue *q, *tmp;
+	struct fm_watched *q, *tmp;
 
 	fm_list_each_safe (q, tmp, &watch.queues, in_watch) {
 		while (!fm_list_empty(&q->trackers)) {
 			struct tracker *t = fm_list_first(&q->trackers, struct tracker, link);
 
-			if (!finished(t)) {
+			if (!q->ops->finished(q, t->event)) {
 				next = FM_MIN(next, look_at(q, now));
 				break;
 			}
@@ -82,7 +71,7 @@ static void tell(struct fm_list *done)
 	struct tracker *t, *tmp;
 
 	fm_list_each_safe (t, tmp, done, link) {
-		t->cl->clReleaseEvent(t->event);
+		t->q->ops->drop(t->q, t->event);
 		t->reached(t->cookie, fm_now());
 		free(t);
 	}
@@ -152,14 +141,22 @@ static void look_by(uint64_t at)
 	}
 }
 
-int fm_cl_watch(struct fm_cl_queue *q, cl_event event, fm_reached_fn *reached, void *cookie)
+void fm_watch_init(struct fm_watched *q, const struct fm_watch_ops *ops)
+{
+	q->ops = ops;
+	q->since = 0;
+	fm_list_init(&q->trackers);
+	fm_list_init(&q->in_watch);
+}
+
+int fm_watch_event(struct fm_watched *q, void *event, fm_reached_fn *reached, void *cookie)
 {
 	struct tracker *t = malloc(sizeof(*t));
 	int rc = 0;
 
 	if (!t)
 		return -ENOMEM;
-	*t = (struct tracker){.cl = q->cl, .event = event, .reached = reached, .cookie = cookie};
+	*t = (struct tracker){.q = q, .event = event, .reached = reached, .cookie = cookie};
 	pthread_mutex_lock(&watch.lock);
 	if (watch.stop)
 		rc = -ESHUTDOWN;
@@ -179,7 +176,7 @@ int fm_cl_watch(struct fm_cl_queue *q, cl_event event, fm_reached_fn *reached, v
 	return rc;
 }
 
-void fm_cl_watch_stir(struct fm_cl_queue *q)
+void fm_watch_stir(struct fm_watched *q)
 {
 	pthread_mutex_lock(&watch.lock);
 	if (!fm_list_empty(&q->trackers)) {
@@ -189,10 +186,9 @@ void fm_cl_watch_stir(struct fm_cl_queue *q)
 	pthread_mutex_unlock(&watch.lock);
 }
 
-void fm_cl_watch_stop(void)
+void fm_watch_stop(void)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};
-
 	bool mine, first;
 
 	pthread_mutex_lock(&watch.lock);
