@@ -5,7 +5,7 @@
  * CMakeLists.txt, in the order in which their devices are preferred.
  *
  * What is loaded into programs is not here: a shim is an object of its own, which no command links.
- * Its operations on queues are those of backend.h, its calls those of its table of calls.
+ * Its operations on queues are those of hwqueue.h, its calls those of its table of calls.
  */
 #pragma once
 #include <stdbool.h>

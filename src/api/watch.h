@@ -9,7 +9,7 @@
  * Locks: one of its own, held while a driver is asked; not while trackers are told.
  */
 #pragma once
-#include "api/backend.h"
+#include "api/hwqueue.h"
 #include "base/list.h"
 
 struct fm_watched;

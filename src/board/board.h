@@ -85,7 +85,7 @@ struct fm_slot {
 	_Atomic uint32_t hold;          /* enum fm_hold; a device may wait for zero behind `gate` */
 	_Atomic uint32_t hears; /* 1: wake the agent when the gate closes, too, at any level */
 
-	/* Written by the device, where it can (backend.h, gate): twice the commands that it has
+	/* Written by the device, where it can (hwqueue.h, gate): twice the commands that it has
 	 * finished, and one more while it waits for `gate` behind them; 1 while it waits for `gate`
 	 * in the middle of a command. */
 	FM_LINE _Atomic uint64_t progress;

@@ -97,7 +97,7 @@ int fm_hwqueue_destroy(fm_hwqueue *hwq)
 		return -EBADF;
 	if (atomic_exchange(&hwq->taken, true))
 		return -EBUSY;
-	hwq->ops->release(hwq);
+	hwq->ops->release(hwq, false);
 	fm_hwqueue_leave(hwq);
 	return 0;
 }
@@ -188,7 +188,7 @@ static int user_restore(void *hwq)
 	return verdict(h->user.restore(h->ctx));
 }
 
-static void user_release(void *hwq)
+static void user_release(void *hwq, bool orphaned)
 {
 	struct fm_hwqueue *h = hwq;
 
@@ -201,21 +201,21 @@ static void user_release(void *hwq)
 #define HAS_TRACK   1u
 #define HAS_QUEUED  2u
 #define HAS_RUNNING 4u
-#define OPS(has)                                                         \
-	[has] = {                                                        \
-		.name = "callbacks",                                     \
-		.levels = user_levels,                                   \
-		.launch = user_launch,                                   \
-		.sync = user_sync,                                       \
-		.track = (has)&HAS_TRACK ? user_track : NULL,            \
-		.deactivate = (has)&HAS_QUEUED ? user_deactivate : NULL, \
-		.reactivate = (has)&HAS_QUEUED ? user_reactivate : NULL, \
-		.interrupt = (has)&HAS_RUNNING ? user_interrupt : NULL,  \
-		.restore = (has)&HAS_RUNNING ? user_restore : NULL,      \
-		.release = user_release,                                 \
+#define OPS(has)                                                                   \
+	[has] = {                                                                  \
+		.name = "callbacks",                                               \
+		.levels = user_levels,                                             \
+		.launch = user_launch,                                             \
+		.sync = user_sync,                                                 \
+		.track = (has)&HAS_TRACK ? user_track : NULL,                      \
+		.release = user_release,                                           \
+		.host_gate.deactivate = (has)&HAS_QUEUED ? user_deactivate : NULL, \
+		.host_gate.reactivate = (has)&HAS_QUEUED ? user_reactivate : NULL, \
+		.stop.interrupt = (has)&HAS_RUNNING ? user_interrupt : NULL,       \
+		.stop.restore = (has)&HAS_RUNNING ? user_restore : NULL,           \
 	}
 
-static const struct fm_backend_ops user_ops[] = {
+static const struct fm_hw_ops user_ops[] = {
 	OPS(0), OPS(1), OPS(2), OPS(3), OPS(4), OPS(5), OPS(6), OPS(7)};
 
 static unsigned has(const struct fm_hwqueue_ops *u)

@@ -41,7 +41,7 @@ struct fm_sim_device {
 struct fm_hwqueue {
 	unsigned generation;
 	char device[FM_DEVKEY_MAX];
-	const struct fm_backend_ops *ops;
+	const struct fm_hw_ops *ops;
 	struct fm_simq *sim;        /* or: */
 	struct fm_hwqueue_ops user; /* size: 0 for a sim queue */
 	void *ctx;

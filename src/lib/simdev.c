@@ -88,43 +88,41 @@ static int sim_track(void *hwq, fm_reached_fn *reached, void *cookie)
 
 static int sim_deactivate(void *hwq, void **gate)
 {
-	return fm_simq_ops.deactivate(((struct fm_hwqueue *)hwq)->sim, gate);
+	return fm_simq_ops.host_gate.deactivate(((struct fm_hwqueue *)hwq)->sim, gate);
 }
 
 static void sim_reactivate(void *hwq, void *gate)
 {
-	fm_simq_ops.reactivate(((struct fm_hwqueue *)hwq)->sim, gate);
+	fm_simq_ops.host_gate.reactivate(((struct fm_hwqueue *)hwq)->sim, gate);
 }
 
 static int sim_interrupt(void *hwq)
 {
-	return fm_simq_ops.interrupt(((struct fm_hwqueue *)hwq)->sim);
+	return fm_simq_ops.stop.interrupt(((struct fm_hwqueue *)hwq)->sim);
 }
 
 static int sim_restore(void *hwq)
 {
-	return fm_simq_ops.restore(((struct fm_hwqueue *)hwq)->sim);
+	return fm_simq_ops.stop.restore(((struct fm_hwqueue *)hwq)->sim);
 }
 
-static void sim_release(void *hwq)
+static void sim_release(void *hwq, bool orphaned)
 {
 	struct fm_hwqueue *h = hwq;
 
-	fm_simq_ops.release(h->sim);
+	fm_simq_ops.release(h->sim, orphaned);
 	fm_hwqueue_released(h);
 }
 
-static const struct fm_backend_ops ops = {
+static const struct fm_hw_ops ops = {
 	.name = "sim",
 	.levels = sim_levels,
 	.launch = sim_launch,
 	.sync = sim_sync,
 	.track = sim_track,
-	.deactivate = sim_deactivate,
-	.reactivate = sim_reactivate,
-	.interrupt = sim_interrupt,
-	.restore = sim_restore,
 	.release = sim_release,
+	.host_gate = {.deactivate = sim_deactivate, .reactivate = sim_reactivate},
+	.stop = {.interrupt = sim_interrupt, .restore = sim_restore},
 };
 
 int fm_sim_hwqueue_create(fm_hwqueue **hwq, fm_sim_device *dev)
@@ -142,7 +140,7 @@ int fm_sim_hwqueue_create(fm_hwqueue **hwq, fm_sim_device *dev)
 		return rc;
 	rc = fm_hwqueue_new(&h, dev->name);
 	if (rc) {
-		fm_simq_ops.release(sim);
+		fm_simq_ops.release(sim, false);
 		return rc;
 	}
 	h->ops = &ops;

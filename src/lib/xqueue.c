@@ -170,7 +170,7 @@ int fm_xqueue_destroy(fm_xqueue *q)
 	if (q->xq)
 		fm_xq_close(q->xq);
 	else
-		h->ops->release(h);
+		h->ops->release(h, false);
 	fm_hwqueue_leave(h);
 	free(q);
 	return rc;

@@ -4,7 +4,7 @@
  * to the daemon, and looks for a new one when it is gone. It sleeps unless there is something to
  * do.
  */
-#include "client.h"
+#include "segment.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -116,9 +116,7 @@ static bool busy(struct fm_client *c)
 
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
-		const struct fm_xq *q = c->queue[i];
-
-		yes |= q && q->ops->busy && q->ops->busy(q->hwq);
+		yes |= c->queue[i] && fm_xq_is_stopped(c->queue[i]);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return yes;

@@ -10,14 +10,16 @@
 /* So often. */
 #define ASK_EVERY (200 * FM_US)
 
-static bool only_orders(struct fm_xq *q)
+/* Is something there that only orders commands? */
+static bool only_orders(struct fm_xq *q, bool ask)
 {
-	return q->ops->ordered && q->ops->ordered(q->hwq, fm_slot_done(q->slot));
+	return q->ops->guardian.query &&
+	       q->ops->guardian.query(q->hwq, fm_slot_done(q->slot), fm_xq_mark(q), ask);
 }
 
 bool fm_xq_is_at_work(struct fm_xq *q)
 {
-	return fm_slot_pending(q->slot) || only_orders(q);
+	return fm_slot_pending(q->slot) || only_orders(q, false);
 }
 
 unsigned fm_xq_at_work(struct fm_xq *q)
@@ -42,9 +44,8 @@ void fm_xq_ask(struct fm_xq *q)
 {
 	if (pthread_mutex_trylock(&q->cold->lock))
 		return;
-	if (!q->closing && !q->cold->gone && q->ops->ask && !fm_slot_pending(q->slot) &&
-		only_orders(q))
-		q->ops->ask(q->hwq, fm_xq_mark(q));
+	if (!q->closing && !q->cold->gone && !fm_slot_pending(q->slot))
+		only_orders(q, true);
 	fm_xq_leave(q);
 }
 

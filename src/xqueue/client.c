@@ -232,6 +232,11 @@ bool fm_client_connected(struct fm_client *c)
 	return !fm_client_free_run(c);
 }
 
+struct fm_board *fm_client_board(const struct fm_client *c)
+{
+	return c->board;
+}
+
 bool fm_client_exits(const struct fm_client *c)
 {
 	return atomic_load(&c->stop);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates that the device itself looks at (backend.h, gate). Nobody in this process opens them, and
+ * Gates that the device itself looks at (hwqueue.h, gate). Nobody in this process opens them, and
  * nobody is told when a segment ends: the device writes its progress into the board. A stretch of
  * it is timed now and then, which teaches the estimates; the agent looks at the progress while
  * somebody waits for its end.
@@ -54,10 +54,10 @@ uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	int rc;
 
-	if (!q->device_gates || !q->ops->reach_gates || x->page_tried || q->closing ||
+	if (!q->device_gates || !q->ops->device_gate.reach_gates || x->page_tried || q->closing ||
 		w.gate_map == w.map)
 		return FM_NEVER;
-	rc = q->ops->reach_gates(q->hwq, &w);
+	rc = q->ops->device_gate.reach_gates(q->hwq, &w);
 	if (rc == -EBUSY)
 		return now + REACH_AGAIN;
 	x->page_tried = true;
@@ -73,7 +73,7 @@ static void collect(struct fm_xq *q, uint64_t now)
 	uint64_t ns;
 	bool exact;
 
-	while (x->sample_n && q->ops->sampled(q->hwq, &ns, &exact) == 1) {
+	while (x->sample_n && q->ops->device_gate.sampled(q->hwq, &ns, &exact) == 1) {
 		struct fm_segment *s = &x->sample[x->sample_head];
 
 		if (ns)
@@ -137,10 +137,10 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 	unsigned n = atomic_load_explicit(&q->seg_n, memory_order_relaxed), most;
 
 	/* One that waits for gates first (guard-from) shall find them. */
-	if (!q->ops->far || q->cold->sampling || ns > far_spacing(q) || fm_xq_guard_from(q, 0) ||
-		fm_xq_ungated(q) || now - q->cold->stood_at < CALM)
+	if (!q->ops->guardian.max_unfenced || q->cold->sampling || ns > far_spacing(q) ||
+		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < CALM)
 		return false;
-	most = q->ops->far(q->hwq, n);
+	most = q->ops->guardian.max_unfenced(q->hwq, n);
 	if (n >= most)
 		return false;
 	atomic_store(&q->interval, far_spacing(q));
@@ -191,7 +191,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
 	begin_segment(q, sample);
 	fm_xq_may_finish(q, mark);
-	rc = q->ops->gate(q->hwq, &w, mark, sample);
+	rc = q->ops->device_gate.gate(q->hwq, &w, mark, sample);
 	if (rc) {
 		/* The first gate of all is refused: the driver has none, or the device. Or none of
 		 * that kind. */
@@ -261,11 +261,6 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	return now;
 }
 
-static bool uncovered(struct fm_xq *q)
-{
-	return q->ops->uncovered && q->ops->uncovered(q->hwq);
-}
-
 /* The device shall write when it has finished what was launched so far. When it cannot take even
  * that, nothing will come of the rest either. Order held. */
 static void tell_in_order(struct fm_xq *q, uint64_t now)
@@ -273,13 +268,13 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	uint64_t mark = fm_xq_mark(q);
-	bool gate = uncovered(q);
+	bool gate = fm_xq_is_unfenced(q);
 	int rc;
 
 	if (x->told >= mark && !gate)
 		return;
 	fm_xq_may_finish(q, mark);
-	rc = q->ops->tell(q->hwq, &w, mark);
+	rc = q->ops->device_gate.write_fence(q->hwq, &w, mark);
 	if (rc == -EBUSY || rc == -EAGAIN) {
 		x->tail_at = now + FM_MS;
 		if (!gate && rc == -EBUSY)
@@ -318,10 +313,10 @@ static void look_for_loss(struct fm_xq *q, uint64_t now)
 	uint64_t since = FM_MAX(x->progress_at, x->asked_at);
 
 	since = FM_MAX(since, atomic_load(&q->edge_at));
-	if (!q->ops->lost || fm_sub_sat(now, since) < FM_XQ_GIVE_UP)
+	if (!q->ops->device_gate.lost || fm_sub_sat(now, since) < FM_XQ_GIVE_UP)
 		return;
 	x->asked_at = now;
-	if (q->ops->lost(q->hwq))
+	if (q->ops->device_gate.lost(q->hwq))
 		fm_xq_advance(q, fm_xq_mark(q), now);
 }
 
@@ -384,7 +379,7 @@ static uint64_t says_itself_until(const struct fm_xq *q)
  * now, as the driver says: until it does it stops for good, and others of its process wait. */
 static bool strays(struct fm_xq *q)
 {
-	return !q->closing && q->cold->asked && uncovered(q);
+	return !q->closing && q->cold->asked && fm_xq_is_unfenced(q);
 }
 
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
@@ -430,7 +425,7 @@ void fm_xq_device_close(struct fm_xq *q)
 	uint64_t now = fm_now();
 
 	q->cold->progress_at = now;
-	if (uncovered(q))
+	if (fm_xq_is_unfenced(q))
 		fm_xq_device_place(q, false, now);
 	else if (fm_slot_pending(q->slot))
 		tell_in_order(q, now);
@@ -507,7 +502,7 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 
 	/* Where gates have been put into graphs they are put into all that come, also while nobody
 	 * schedules us: one may be updated by another. */
-	if (!q->device_gates || atomic_load(&q->client->dead) ||
+	if (!q->device_gates || !q->ops->device_gate.inner || atomic_load(&q->client->dead) ||
 		(atomic_load(&q->interval) == UINT64_MAX && !atomic_load(fm_xq_graph_spacing(q))))
 		return false;
 	pthread_mutex_lock(&x->lock);
@@ -519,7 +514,8 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 	if (!x->inner_whole)
 		most = FM_MAX(most, q->spacing * UNSTOPPED_LESS);
 	x->inner_row = row_of(row_of(x->inner_row, kind), most);
-	if (fm_row_gated(x->inner_row, x->inner_ns > most) && !q->ops->inner(q->hwq, &w)) {
+	if (fm_row_gated(x->inner_row, x->inner_ns > most) &&
+		!q->ops->device_gate.inner(q->hwq, &w)) {
 		x->inner_ns = est;
 		atomic_store(&q->client->captured[q->slot_index], true);
 		atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
@@ -534,10 +530,10 @@ bool fm_xq_capture_seam(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 	bool placed;
 
-	if (!q->device_gates || !q->ops->seam || atomic_load(&q->client->dead))
+	if (!q->device_gates || !q->ops->device_gate.inner || atomic_load(&q->client->dead))
 		return false;
 	pthread_mutex_lock(&x->lock);
-	placed = !q->ops->seam(q->hwq);
+	placed = !q->ops->device_gate.inner(q->hwq, NULL);
 	pthread_mutex_unlock(&x->lock);
 	return placed;
 }

@@ -152,7 +152,7 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 			publish_released(q, 0);
 			break;
 		}
-		q->ops->reactivate(q->hwq, g->token);
+		q->ops->host_gate.reactivate(q->hwq, g->token);
 		x->gate_head = (x->gate_head + 1) % x->gate_cap;
 		x->gate_n--;
 		opened++;
@@ -310,10 +310,10 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	x->gate_index = index;
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
-	if (q->ops->deactivate(q->hwq, &g.token))
+	if (q->ops->host_gate.deactivate(q->hwq, &g.token))
 		return;
 	if (gate_push(x, g)) {
-		q->ops->reactivate(q->hwq, g.token);
+		q->ops->host_gate.reactivate(q->hwq, g.token);
 		return;
 	}
 	if (x->gate_n == 1)
@@ -390,7 +390,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		x->stop_at = 0;
 		return FM_NEVER;
 	}
-	rc = q->ops->restore(q->hwq);
+	rc = q->ops->stop.restore(q->hwq);
 	x->asked = rc == -EAGAIN;
 	if (x->interrupted) {
 		x->interrupted = false;
@@ -444,8 +444,8 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))
 		return look;
-	rc = q->ops->interrupt(q->hwq);
-	x->asked |= rc == -EINPROGRESS || (q->ops->busy && q->ops->busy(q->hwq));
+	rc = q->ops->stop.interrupt(q->hwq);
+	x->asked |= rc == -EINPROGRESS || fm_xq_is_stopped(q);
 	if (!rc)
 		note_stand(q);
 	if (q->device_gates && rc == -EALREADY)

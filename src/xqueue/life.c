@@ -87,7 +87,7 @@ static void open_last_gates(struct fm_xq *q)
 	if (!q->closing || fm_slot_pending(q->slot))
 		return;
 	for (; x->gate_n; x->gate_n--) {
-		q->ops->reactivate(q->hwq, x->gate[x->gate_head].token);
+		q->ops->host_gate.reactivate(q->hwq, x->gate[x->gate_head].token);
 		x->gate_head = (x->gate_head + 1) % x->gate_cap;
 	}
 }
@@ -99,8 +99,7 @@ static bool finished(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 
 	x->gone = q->closing && !x->tracks && !x->gate_n &&
-		  (!q->device_gates || !fm_slot_pending(q->slot)) &&
-		  !(q->ops->busy && q->ops->busy(q->hwq));
+		  (!q->device_gates || !fm_slot_pending(q->slot)) && !fm_xq_is_stopped(q);
 	if (x->gone)
 		atomic_store(&x->passed, FM_MAX(atomic_load(&x->synced),
 						 fm_slot_progress(q->slot)) >= fm_xq_mark(q));
@@ -135,10 +134,8 @@ static void retire(struct fm_xq *q)
 		c->owed[q->slot_index] = 0;
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
-	if (owes == UINT64_MAX && q->ops->adrift)
-		q->ops->adrift(q->hwq);
 	if (q->ops->release)
-		q->ops->release(q->hwq);
+		q->ops->release(q->hwq, owes == UINT64_MAX);
 	fm_xq_unref(q);
 }
 
@@ -230,7 +227,7 @@ void fm_xq_set_level(struct fm_xq *q, enum fm_level level)
 	q->level = level;
 	if (level < FM_LEVEL_QUEUED)
 		atomic_store(&q->gates_pending, 0);
-	q->device_gates = q->ops->gate && level >= FM_LEVEL_QUEUED;
+	q->device_gates = q->ops->device_gate.gate && level >= FM_LEVEL_QUEUED;
 	if (!q->slot)
 		return;
 	atomic_store(&q->slot->level, level);
@@ -278,7 +275,7 @@ static enum fm_level choose_level(unsigned levels, enum fm_level wish)
 }
 
 /* How little a slot is wanted; WANTED_NOT: it cannot be had. What the one before was left with may
- * wait for what its slot says (adrift). A graph may be launched in any stream for as long as the
+ * wait for what its slot says (orphaned). A graph may be launched in any stream for as long as the
  * program lives: where its gates look nobody else shall be stopped, unless there is no other. */
 enum { WANTED, WANTED_LATE, WANTED_LAST, WANTED_NOT };
 
@@ -355,8 +352,6 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
 					   : DEFAULT_INTERVAL;
-	if (q->ops->reach)
-		q->ops->reach(q->hwq, c->board, sizeof(*c->board));
 	q->levels = q->ops->levels(q->hwq);
 	fm_xq_set_level(q, choose_level(q->levels, wish));
 	q->cold = x;

@@ -30,7 +30,7 @@ FM_HOT bool fm_xq_is_shared(const struct fm_xq *q)
 
 static FM_HOT bool uncovered(struct fm_xq *q, uint64_t far)
 {
-	return q->ops->uncovered && q->ops->uncovered(q->hwq);
+	return fm_xq_is_unfenced(q);
 }
 
 /* A gate, if there is a reason for one by now. Order held. */
@@ -71,22 +71,25 @@ void fm_xq_cover(struct fm_xq *q)
 	fm_xq_order_give(q);
 }
 
+static bool is_lost(const struct fm_xq *q)
+{
+	return q->ops->device_gate.lost && q->ops->device_gate.lost(q->hwq);
+}
+
+struct outlasting {
+	const struct fm_xq_outlast *how;
+	uint64_t seen_at, left; /* of the time that it may take while it runs */
+};
+
 /* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
-static bool drained(struct fm_xq *q, bool ask)
+static bool drained(struct fm_xq *q, const struct fm_xq_outlast *how, bool ask)
 {
 	const struct fm_xq_cold *x = q->cold;
 
 	if (x->gone)
 		return atomic_load(&x->passed);
-	return !q->ops->pending || !q->ops->pending(q->hwq) ||
-	       (ask && !q->closing && q->ops->lost && q->ops->lost(q->hwq));
+	return !how->pending(q->hwq) || (ask && !q->closing && is_lost(q));
 }
-
-struct outlasting {
-	uint64_t seen_at, left; /* of the time that it may take while it runs */
-	void (*let_be)(void *arg);
-	void *arg;
-};
 
 /* Is it over, or left to itself? */
 static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
@@ -96,25 +99,26 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(q, ask); /* of one that is gone the hwqueue is, too: it is not asked */
+	over = drained(
+		q, o->how, ask); /* of one that is gone the hwqueue is, too: it is not asked */
 	/* What the program itself has suspended this thread may be the one to let go on. */
 	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
-	runs = runs && !over && !x->gone && !(q->ops->busy && q->ops->busy(q->hwq));
+	runs = runs && !over && !x->gone && !fm_xq_is_stopped(q);
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;
 	/* Of what is left of one that is gone nobody will hear any more. */
 	if (!over && (x->gone || (runs && !o->left))) {
-		o->let_be(o->arg);
+		o->how->let_be(o->how->arg);
 		over = true;
 	}
 	fm_xq_leave(q);
 	return over;
 }
 
-void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg)
+void fm_xq_outlast(struct fm_xq *q, const struct fm_xq_outlast *how)
 {
-	struct outlasting o = {fm_now(), most, let_be, arg};
+	struct outlasting o = {how, fm_now(), how->most};
 	struct fm_xq_cold *x = q->cold;
 
 	for (unsigned i = 1;

@@ -143,6 +143,16 @@ static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
 /* A trace point about a queue; now and then with what is under way in it. */
 #define XQ_TRACE(ev, now, q, a, b, c) FM_TRACE(ev, now, (q)->slot_index, (q)->group, a, b, c)
 
+/* Commands that can be stopped in their middle (hwqueue.h, guardian). */
+static inline bool fm_xq_is_unfenced(const struct fm_xq *q)
+{
+	return q->ops->guardian.unfenced && q->ops->guardian.unfenced(q->hwq);
+}
+static inline bool fm_xq_is_stopped(const struct fm_xq *q)
+{
+	return q->ops->guardian.stopped && q->ops->guardian.stopped(q->hwq);
+}
+
 /* gates.c. Lock held, save where it says otherwise. */
 /* A closed gate behind what was launched. */
 void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: device.c */
@@ -231,7 +241,7 @@ static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *n
 	return was_free && fm_xq_free(q) ? *now - since : 0;
 }
 
-/* device.c: gates that the device itself looks at (backend.h, gate). Lock held. */
+/* device.c: gates that the device itself looks at (hwqueue.h, gate). Lock held. */
 /* In strict mode: level 1, unless the device can read what the program cannot write. Returns when
  * to try again. */
 uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now);

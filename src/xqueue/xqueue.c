@@ -50,12 +50,12 @@ static void enter(struct fm_xq *q)
 {
 	uint8_t all = FM_TELL_ALL;
 
-	if (!q->ops->enters || !fm_xq_is_first(q) || !q->ops->enters(q->hwq))
+	if (!q->ops->guardian.enter || !fm_xq_is_first(q) || !q->ops->guardian.enter(q->hwq, false))
 		return;
 	FM_NO_CANCEL;
 	if (atomic_compare_exchange_strong(&q->announce, &all, FM_TELL_OWN))
 		ring(q);
-	q->ops->enter(q->hwq);
+	q->ops->guardian.enter(q->hwq, true);
 }
 
 /* A gate in front of a command that does not fit into the segment, or that shall not run now; and

@@ -14,7 +14,7 @@
  * fm_xq_synced(q, mark).
  */
 #pragma once
-#include "api/backend.h"
+#include "api/hwqueue.h"
 #include "base/clock.h"
 #include "board/board.h"
 #include "board/proto.h"
@@ -64,6 +64,9 @@ void fm_client_images(const struct fm_client *c, struct fm_client_images *n);
 /* So many more images, or kernels of others, were left as they are for one reason. */
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* somebody schedules us */
+/* The memory in which the words of its hwqueues lie (struct fm_gate_words). It begins with eight
+ * bytes that never change. */
+struct fm_board *fm_client_board(const struct fm_client *c);
 bool fm_client_exits(
 	const struct fm_client *c); /* the process does: nobody of us calls the driver */
 /* Kernels that take so long, or longer, are to be stopped in their middle, where nobody else says
@@ -130,7 +133,7 @@ struct fm_xq {
 
 	/* Where launches are to stop in their middle, these besides. */
 	FM_LINE struct fm_xq_cold *cold; /* segment.h */
-	const struct fm_backend_ops *ops;
+	const struct fm_hw_ops *ops;
 	void *hwq;
 	struct fm_client *client;
 	_Atomic enum fm_level level; /* in use */
@@ -157,7 +160,7 @@ struct fm_xq {
 struct fm_xq_config {
 	unsigned group;     /* index from fm_client_group_add(), 0: the process's */
 	const char *device; /* key that names the device across processes */
-	const struct fm_backend_ops *ops;
+	const struct fm_hw_ops *ops;
 	void *hwq;
 	enum fm_level level_wish; /* at most this deep; FM_LEVEL_NONE: as deep as it goes */
 	bool in_order;            /* commands finish in order of submission */
@@ -279,9 +282,9 @@ static inline bool fm_xq_scheduled(struct fm_xq *q)
 }
 
 /*
- * Where a backend counts commands in the order of its hwqueue (backend.h, uncovered) they and
- * gates come one at a time: from before fm_xq_begin() to after fm_xq_end(), or to
- * before the driver's call for those that need not be counted. A lock, before all others of ours.
+ * Where commands are counted in the order of the hwqueue (hwqueue.h, guardian) they and gates come
+ * one at a time: from before fm_xq_begin() to after fm_xq_end(), or to before the driver's call for
+ * those that need not be counted. A lock, before all others of ours.
  */
 void fm_xq_order_take(struct fm_xq *q);
 void fm_xq_order_give(struct fm_xq *q);
@@ -298,7 +301,13 @@ void fm_xq_gate_in_order(struct fm_xq *q);
  * `let_be` is called, at a moment at which it is not being stopped in the middle of a command, with
  * a lock under which it would be; and this returns.
  */
-void fm_xq_outlast(struct fm_xq *q, uint64_t most, void (*let_be)(void *arg), void *arg);
+struct fm_xq_outlast {
+	uint64_t most;
+	bool (*pending)(void *hwq); /* is there one that has not finished? */
+	void (*let_be)(void *arg);
+	void *arg;
+};
+void fm_xq_outlast(struct fm_xq *q, const struct fm_xq_outlast *how);
 /* Has the device said that more than so many have finished? Of one that is gone: all of them. */
 bool fm_xq_said(struct fm_xq *q, uint64_t more_than);
 /* Wait until fewer commands than that are under way: the driver would wait for the device, with
@@ -369,7 +378,8 @@ static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph, bool divisible);
 /* What is composed into that graph now will keep its commands from stopping in their middle. */
 void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph);
-/* In front of a command that is composed: a seam (backend.h). False: it was not to be had. */
+/* In front of a command that is composed: a seam (hwqueue.h, inner). False: it was not to be had.
+ */
 bool fm_xq_capture_seam(struct fm_xq *q);
 
 /* Is a command of this kind known to take longer than a segment, while somebody schedules us? */

@@ -21,7 +21,8 @@ static inline void any_program(uint64_t seed, unsigned whole)
 			break;
 		case 3:
 			if (fm_cu_guard_uncovered(p.q.guard) && p.closed)
-				assert_int_equal(ops->tell(&p.q, &words, p.counted), 0);
+				assert_int_equal(
+					ops->device_gate.write_fence(&p.q, &words, p.counted), 0);
 			break;
 		case 4:
 		case 5:
@@ -56,11 +57,11 @@ static inline void stop_failing(unsigned at)
 		advance_any(20);
 	}
 	set_gate(false);
-	for (unsigned i = 0; i < 1000 && ops->busy(&p.q); i++) {
+	for (unsigned i = 0; i < 1000 && ops->guardian.stopped(&p.q); i++) {
 		pump();
 		advance_any(20);
 	}
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	assert_int_equal(p.q.guard->shared->hold, 0);
 	dev.fails_at = 0;
 }

@@ -4,7 +4,7 @@
 #include "base/util.h"
 #include "guard_device.h"
 
-static const struct fm_backend_ops *const ops = &fm_backend_cuda;
+static const struct fm_hw_ops *const ops = &fm_cu_ops;
 
 static struct {
 	struct fm_cu_queue q;
@@ -54,7 +54,7 @@ static void start(uint64_t seed)
 		&dev.stream[0], NULL);
 	p.q.guarded = true;
 	p.q.loops = dev.loops;
-	ops->reach(&p.q, &board, sizeof(board));
+	fm_cu_queue_words(&p.q, &board, sizeof(board));
 }
 
 static void make(void)
@@ -83,7 +83,7 @@ static void stop(void)
 	p.q.ctx_ends = true;
 	ops->close(&p.q);
 	end_context();
-	ops->release(&p.q);
+	ops->release(&p.q, false);
 	free((void *)(uintptr_t)block);
 	free((void *)(uintptr_t)area);
 	free(shared);
@@ -91,12 +91,12 @@ static void stop(void)
 
 static void put_gate(void)
 {
-	assert_int_equal(ops->gate(&p.q, &words, p.counted, false), 0);
+	assert_int_equal(ops->device_gate.gate(&p.q, &words, p.counted, false), 0);
 }
 
 static void cover(void)
 {
-	if (ops->uncovered(&p.q))
+	if (ops->guardian.unfenced(&p.q))
 		put_gate();
 }
 
@@ -183,8 +183,8 @@ static int pump(void)
 	int rc;
 
 	if (!p.closed)
-		return ops->restore(&p.q);
-	rc = ops->interrupt(&p.q);
+		return ops->stop.restore(&p.q);
+	rc = ops->stop.interrupt(&p.q);
 	p.inside += rc == 0;
 	if (p.q.guard->stage != FM_CU_RUNS)
 		assert_false(awaits_program());
@@ -206,7 +206,7 @@ static void finish(void)
 	put_gate();
 	while (p.given < p.asked)
 		give();
-	for (unsigned i = 0; moves() || ops->busy(&p.q); i++) {
+	for (unsigned i = 0; moves() || ops->guardian.stopped(&p.q); i++) {
 		pump();
 		advance_any(10);
 		assert_true(i < 1000000);

@@ -41,7 +41,7 @@ static inline void reached(void *arg, uint64_t now)
 	assert_true(now && now <= fm_now());
 }
 
-static const struct fm_backend_ops *const ops = &fm_simq_ops;
+static const struct fm_hw_ops *const ops = &fm_simq_ops;
 
 static inline int launch(unsigned q, const char *name, uint64_t ns)
 {
@@ -73,7 +73,7 @@ static inline int teardown(void **state)
 {
 	for (unsigned i = 0; i < FM_ARRAY_LEN(w.q); i++)
 		if (w.q[i])
-			ops->release(w.q[i]);
+			ops->release(w.q[i], false);
 	fm_simdev_free(w.dev);
 	return 0;
 }

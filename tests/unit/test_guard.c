@@ -70,7 +70,7 @@ static void test_leaves_alone_what_is_over(void **state)
 	cover();
 	set_gate(true);
 	assert_int_equal(pump(), -EALREADY);
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	assert_int_equal(p.q.guard->shared->hold, 0);
 	assert_true(fm_cu_wait_begin(p.q.turnstile, 0));
 	fm_cu_wait_end(p.q.turnstile);
@@ -92,7 +92,7 @@ static void test_opens_too_soon(void **state)
 	set_gate(true);
 	assert_int_equal(pump(), -EINPROGRESS);
 	set_gate(false);
-	assert_int_equal(ops->restore(&p.q), -EAGAIN);
+	assert_int_equal(ops->stop.restore(&p.q), -EAGAIN);
 	finish();
 	assert_exact();
 	stop();
@@ -110,10 +110,10 @@ static void test_is_put_off_for_a_call(void **state)
 	fm_cu_push_begin(p.q.guard->turnstile, true);
 	assert_int_equal(pump(), -EAGAIN);
 	assert_int_equal(p.q.guard->shared->hold, 0);
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	fm_cu_push_end(p.q.guard->turnstile);
 	assert_int_equal(pump(), -EINPROGRESS);
-	assert_true(ops->busy(&p.q));
+	assert_true(ops->guardian.stopped(&p.q));
 	finish();
 	assert_exact();
 	stop();
@@ -137,7 +137,7 @@ static void test_is_put_off_for_the_program(void **state)
 	set_gate(true);
 	assert_int_equal(pump(), -EAGAIN);
 	assert_int_equal(p.q.guard->shared->hold, 0);
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	assert_true(fm_cu_wait_begin(t, 0));
 	fm_cu_wait_end(t);
 	set_gate(false);
@@ -147,7 +147,7 @@ static void test_is_put_off_for_the_program(void **state)
 	assert_int_equal(pump(), -EAGAIN); /* it has not said so yet */
 	assert_true(advance(&dev.stream[0]));
 	assert_int_equal(pump(), -EINPROGRESS);
-	assert_true(ops->busy(&p.q));
+	assert_true(ops->guardian.stopped(&p.q));
 	finish();
 	assert_exact();
 	stop();
@@ -277,7 +277,7 @@ static void another_queue(void)
 {
 	fm_cu_queue_init(&p.q, &driver, (CUcontext)8, (CUcontext)8, &dev.stream[0], NULL);
 	p.q.guarded = true;
-	ops->reach(&p.q, &board, sizeof(board));
+	fm_cu_queue_words(&p.q, &board, sizeof(board));
 	p.counted = 0;
 }
 
@@ -293,7 +293,7 @@ static void test_serves_again(void **state)
 	cover();
 	finish();
 	first = p.q.guard;
-	ops->release(&p.q);
+	ops->release(&p.q, false);
 	another_queue();
 	atomic_store(&board.words.progress, 0);
 	make();
@@ -324,7 +324,7 @@ static void test_serves_when_its_gate_is_passed(void **state)
 	p.counted = 1; /* and was not guarded */
 	put_gate();
 	first = p.q.guard;
-	ops->release(&p.q);
+	ops->release(&p.q, false);
 	another_queue();
 	make();
 	second = p.q.guard;
@@ -356,7 +356,7 @@ static void test_serves_not_while_it_stands(void **state)
 		;
 	assert_int_equal(atomic_load(&board.words.progress), 3);
 	first = p.q.guard;
-	ops->release(&p.q);
+	ops->release(&p.q, false);
 	another_queue();
 	make();
 	second = p.q.guard;
@@ -380,8 +380,7 @@ static void test_serves_nobody_when_adrift(void **state)
 	make();
 	put_gate();
 	first = p.q.guard;
-	ops->adrift(&p.q);
-	ops->release(&p.q);
+	ops->release(&p.q, true);
 	another_queue();
 	make();
 	assert_ptr_not_equal(p.q.guard, first);
@@ -407,13 +406,13 @@ static void test_serves_no_other_context(void **state)
 	g = p.q.guard;
 	shared = g->shared;
 	fm_cu_guards_end((CUcontext)8);
-	assert_int_equal(ops->interrupt(&p.q), -EALREADY);
+	assert_int_equal(ops->stop.interrupt(&p.q), -EALREADY);
 	end_context();
+	free((void *)(uintptr_t)g->block);
 	shared->hold = 3;
-	ops->adrift(&p.q);
+	ops->release(&p.q, true);
 	assert_int_equal(shared->hold, 3);
-	free_memory(g);
-	ops->release(&p.q);
+	free(shared);
 	another_queue();
 	make();
 	assert_false(atomic_load(&p.q.guard->broken));
@@ -451,8 +450,8 @@ static void test_no_guard(void **state)
 	p.q.guarded = false;
 	assert_int_equal(ops->levels(&p.q), 1u << 1 | 1u << 2);
 	assert_null(p.q.guard);
-	assert_int_equal(ops->interrupt(&p.q), -EALREADY);
-	assert_int_equal(ops->restore(&p.q), 0);
+	assert_int_equal(ops->stop.interrupt(&p.q), -EALREADY);
+	assert_int_equal(ops->stop.restore(&p.q), 0);
 	end_context();
 }
 

@@ -215,7 +215,7 @@ static void test_stops_at_a_cover(void **state)
 			pump();
 			advance_any(draw(30));
 			stop_it();
-			covers += p.q.guard->cover && ops->busy(&p.q);
+			covers += p.q.guard->cover && ops->guardian.stopped(&p.q);
 		}
 		finish_all();
 		free_graph(&gr);
@@ -240,7 +240,7 @@ static void test_goes_past_a_cover(void **state)
 	assert_true(advance(&dev.stream[0])); /* it has seen that nothing holds */
 	set_gate(true);
 	assert_int_equal(pump(), -EAGAIN);
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	assert_int_equal(gr.g->words->hold, 0);
 	assert_true(advance(&dev.stream[0]));
 	assert_int_equal(pump(), -EINPROGRESS);
@@ -270,7 +270,7 @@ static void test_waits_inside_a_graph(void **state)
 	while (!awaits_program());
 	set_gate(true);
 	assert_int_equal(pump(), -EAGAIN);
-	assert_false(ops->busy(&p.q));
+	assert_false(ops->guardian.stopped(&p.q));
 	assert_int_equal(gr.g->words->hold, 0);
 	finish_all();
 	free_graph(&gr);
@@ -292,7 +292,7 @@ static void test_stands_at_its_own_gate(void **state)
 		;
 	assert_int_equal(atomic_load(&board.words.waiting), 1);
 	assert_int_equal(pump(), -EALREADY);
-	assert_true(ops->busy(&p.q));
+	assert_true(ops->guardian.stopped(&p.q));
 	finish_all();
 	free_graph(&gr);
 	stop();
@@ -451,7 +451,8 @@ static void random_program(uint64_t seed, struct graph gr[2])
 			break;
 		case 3:
 			if (p.closed || !fm_cu_guard_uncovered(p.q.guard))
-				assert_int_equal(ops->tell(&p.q, &words, p.counted), 0);
+				assert_int_equal(
+					ops->device_gate.write_fence(&p.q, &words, p.counted), 0);
 			break;
 		case 4:
 			launch();

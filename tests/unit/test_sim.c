@@ -82,18 +82,18 @@ static void test_gates(void **state)
 
 	assert_int_equal(ops->levels(w.q[0]), 1 << 1 | 1 << 2 | 1 << 3);
 	launch(0, "a", 10);
-	assert_int_equal(ops->deactivate(w.q[0], &g1), 0);
+	assert_int_equal(ops->host_gate.deactivate(w.q[0], &g1), 0);
 	launch(0, "b", 10);
-	assert_int_equal(ops->deactivate(w.q[0], &g2), 0);
+	assert_int_equal(ops->host_gate.deactivate(w.q[0], &g2), 0);
 	track(0, "t");
 	launch(0, "c", 10);
 	launch(1, "x", 10);
 	advance(100); /* the others run on */
 	assert_story("ax", 10, 20);
-	ops->reactivate(w.q[0], g1);
+	ops->host_gate.reactivate(w.q[0], g1);
 	advance(100);
 	assert_story("axb", 10, 20, 110);
-	ops->reactivate(w.q[0], g2);
+	ops->host_gate.reactivate(w.q[0], g2);
 	advance(100);
 	assert_story("axbtc", 10, 20, 110, 200, 210);
 }
@@ -102,14 +102,14 @@ static void test_gates_opened_in_any_order(void **state)
 {
 	void *g1, *g2;
 
-	ops->deactivate(w.q[0], &g1);
+	ops->host_gate.deactivate(w.q[0], &g1);
 	launch(0, "a", 10);
-	ops->deactivate(w.q[0], &g2);
+	ops->host_gate.deactivate(w.q[0], &g2);
 	launch(0, "b", 10);
-	ops->reactivate(w.q[0], g2); /* before the device comes to it */
+	ops->host_gate.reactivate(w.q[0], g2); /* before the device comes to it */
 	advance(50);
 	assert_int_equal(w.n, 0);
-	ops->reactivate(w.q[0], g1);
+	ops->host_gate.reactivate(w.q[0], g1);
 	advance(50);
 	assert_story("ab", 60, 70);
 }
@@ -119,13 +119,13 @@ static void test_interrupt_keeps_what_was_done(void **state)
 	launch(0, "a", 100);
 	launch(1, "x", 10);
 	advance(40);
-	assert_int_equal(ops->interrupt(w.q[0]), 0);
-	assert_int_equal(ops->interrupt(w.q[0]), 0);
+	assert_int_equal(ops->stop.interrupt(w.q[0]), 0);
+	assert_int_equal(ops->stop.interrupt(w.q[0]), 0);
 	launch(0, "b", 5);
 	advance(1000);
 	assert_story("x", 50);
-	assert_int_equal(ops->restore(w.q[0]), 0);
-	assert_int_equal(ops->restore(w.q[0]), 0);
+	assert_int_equal(ops->stop.restore(w.q[0]), 0);
+	assert_int_equal(ops->stop.restore(w.q[0]), 0);
 	advance(59);
 	assert_story("x", 50);
 	advance(6);
@@ -139,14 +139,14 @@ static void test_interrupt_takes_time(void **state)
 	launch(0, "a", 100);
 	advance(50);
 	launch(1, "x", 10);
-	ops->interrupt(w.q[0]);
+	ops->stop.interrupt(w.q[0]);
 	advance(24);
-	ops->interrupt(w.q[0]); /* stopped already: costs nothing more */
+	ops->stop.interrupt(w.q[0]); /* stopped already: costs nothing more */
 	advance(100);
 	assert_story("x", 85);
 	/* A queue that does not run is stopped for nothing. */
-	ops->interrupt(w.q[1]);
-	ops->restore(w.q[0]);
+	ops->stop.interrupt(w.q[1]);
+	ops->stop.restore(w.q[0]);
 	advance(100);
 	assert_story("xa", 85, 174 + 50);
 }
@@ -162,17 +162,17 @@ static void test_suspension_changes_no_result(void **state)
 	}
 	for (int step = 0; w.n < 40 && step < 1000; step++) {
 		if (step % 3 == 1)
-			ops->interrupt(w.q[0]);
+			ops->stop.interrupt(w.q[0]);
 		else
 			busy += 7;
 		advance(7);
 		if (step % 3 == 1)
-			ops->restore(w.q[0]);
+			ops->stop.restore(w.q[0]);
 		if (gate)
-			ops->reactivate(w.q[0], gate);
+			ops->host_gate.reactivate(w.q[0], gate);
 		gate = NULL;
 		if (step % 5 == 0)
-			assert_int_equal(ops->deactivate(w.q[0], &gate), 0);
+			assert_int_equal(ops->host_gate.deactivate(w.q[0], &gate), 0);
 	}
 	assert_int_equal(w.n, 40);
 	assert_true(busy >= 600 && busy < 600 + 7); /* no work is lost, none is done twice */
@@ -189,9 +189,10 @@ static void test_lesser_devices(void **state)
 	for (unsigned max = 0; max <= 3; max++) {
 		setup_with((struct fm_sim_options){.virtual_time = true, .max_level = max}, 1);
 		assert_int_equal(ops->levels(w.q[0]), levels[max]);
-		assert_int_equal(ops->deactivate(w.q[0], &gate), max == 1 ? -EOPNOTSUPP : 0);
-		assert_int_equal(ops->interrupt(w.q[0]), max % 3 ? -EOPNOTSUPP : 0);
-		assert_int_equal(ops->restore(w.q[0]), max % 3 ? -EOPNOTSUPP : 0);
+		assert_int_equal(
+			ops->host_gate.deactivate(w.q[0], &gate), max == 1 ? -EOPNOTSUPP : 0);
+		assert_int_equal(ops->stop.interrupt(w.q[0]), max % 3 ? -EOPNOTSUPP : 0);
+		assert_int_equal(ops->stop.restore(w.q[0]), max % 3 ? -EOPNOTSUPP : 0);
 		assert_int_equal(launch(0, "a", 1), 0);
 		teardown(state);
 	}
@@ -211,21 +212,21 @@ static void test_faults_are_reported_and_pass(void **state)
 	launch(1, "X", 0);
 	assert_int_equal(launch(0, "a", 1), -EIO);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(ops->deactivate(w.q[0], &gate), -EIO);
-		assert_int_equal(ops->interrupt(w.q[0]), -EIO);
+		assert_int_equal(ops->host_gate.deactivate(w.q[0], &gate), -EIO);
+		assert_int_equal(ops->stop.interrupt(w.q[0]), -EIO);
 		assert_int_equal(track(0, "t"), -EIO);
 	}
 	advance(10);
 	assert_int_equal(w.n, 0); /* nothing was half done */
 	assert_int_equal(launch(0, "b", 1), 0);
-	assert_int_equal(ops->deactivate(w.q[0], &gate), 0);
+	assert_int_equal(ops->host_gate.deactivate(w.q[0], &gate), 0);
 	assert_int_equal(track(0, "t"), 0);
 	launch(1, "x", 1);
 	advance(10);
 	assert_int_equal(w.n, 2);
-	assert_int_equal(ops->interrupt(w.q[0]), 0);
-	ops->restore(w.q[0]);
-	ops->reactivate(w.q[0], gate);
+	assert_int_equal(ops->stop.interrupt(w.q[0]), 0);
+	ops->stop.restore(w.q[0]);
+	ops->host_gate.reactivate(w.q[0], gate);
 	advance(1);
 	assert_story("bxt", 11, 12, 20);
 }
@@ -238,10 +239,10 @@ static void test_hang(void **state)
 	launch(1, "x", 10);
 	advance(1000);
 	assert_int_equal(w.n, 0);
-	ops->interrupt(w.q[0]); /* the others get the device */
+	ops->stop.interrupt(w.q[0]); /* the others get the device */
 	advance(1000);
 	assert_story("x", 1010);
-	ops->restore(w.q[0]); /* it hangs on */
+	ops->stop.restore(w.q[0]); /* it hangs on */
 	launch(1, "y", 10);
 	advance(1000);
 	assert_story("x", 1010);
@@ -255,11 +256,11 @@ static void test_release_lets_work_finish(void **state)
 	void *gate;
 
 	launch(0, "a", 10);
-	ops->deactivate(w.q[0], &gate);
+	ops->host_gate.deactivate(w.q[0], &gate);
 	launch(0, "b", 10);
 	track(0, "t");
-	ops->interrupt(w.q[0]);
-	ops->release(w.q[0]);
+	ops->stop.interrupt(w.q[0]);
+	ops->release(w.q[0], false);
 	w.q[0] = NULL;
 	advance(100);
 	assert_story("abt", 10, 20, 20);
@@ -269,7 +270,7 @@ static void test_device_goes_before_its_queues(void **state)
 {
 	launch(0, "a", 10);
 	launch(1, "x", 10);
-	ops->release(w.q[0]); /* its work is dropped with the device */
+	ops->release(w.q[0], false); /* its work is dropped with the device */
 	w.q[0] = NULL;
 	fm_simdev_free(w.dev);
 	w.dev = NULL;
@@ -282,7 +283,7 @@ static void test_odd_times(void **state)
 	launch(0, "a", UINT64_MAX);
 	launch(1, "x", 5);
 	advance(FM_S);
-	ops->interrupt(w.q[0]);
+	ops->stop.interrupt(w.q[0]);
 	advance(10);
 	assert_story("x", (int)(FM_S + 5));
 	assert_int_equal(fm_simdev_advance(w.dev, UINT64_MAX), -EOVERFLOW);

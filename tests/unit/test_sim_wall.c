@@ -92,14 +92,14 @@ static void test_wall_gate_and_track(void **state)
 	void *gate;
 
 	wall_launch(0, &a, 1000);
-	assert_int_equal(ops->deactivate(w.q[0], &gate), 0);
+	assert_int_equal(ops->host_gate.deactivate(w.q[0], &gate), 0);
 	wall_launch(0, &b, 1000);
 	assert_int_equal(ops->track(w.q[0], post_reached, &t), 0);
 	await(&box, 1);
 	wall_launch(1, &x, FM_MS); /* longer than all that stands behind the gate */
 	assert_int_equal(ops->sync(w.q[1]), 0);
 	assert_int_equal(count(&box), 2);
-	ops->reactivate(w.q[0], gate);
+	ops->host_gate.reactivate(w.q[0], gate);
 	await(&box, 4);
 	assert_int_equal(box.value[0], 'a');
 	assert_int_equal(box.value[1], 'x');
@@ -113,11 +113,11 @@ static void test_wall_interrupt(void **state)
 	struct letter a = {&box, 'a'}, x = {&box, 'x'};
 
 	wall_launch(0, &a, 3600 * FM_S); /* an hour */
-	assert_int_equal(ops->interrupt(w.q[0]), 0);
+	assert_int_equal(ops->stop.interrupt(w.q[0]), 0);
 	wall_launch(1, &x, 1000);
 	assert_int_equal(ops->sync(w.q[1]), 0);
 	assert_int_equal(count(&box), 1);
-	assert_int_equal(ops->restore(w.q[0]), 0);
+	assert_int_equal(ops->stop.restore(w.q[0]), 0);
 }
 
 static void test_wall_hang_and_reset(void **state)
@@ -136,7 +136,7 @@ static void drop_device(void *arg)
 {
 	struct letter *l = arg;
 
-	ops->release(w.q[0]);
+	ops->release(w.q[0], false);
 	fm_simdev_free(w.dev);
 	post(l);
 }
@@ -148,7 +148,7 @@ static void test_wall_dropped_from_its_own_callback(void **state)
 	struct fm_command c = {.device_ns = 1000, .done = drop_device, .arg = &l};
 
 	for (int i = 1; i < 4; i++) {
-		ops->release(w.q[i]);
+		ops->release(w.q[i], false);
 		w.q[i] = NULL;
 	}
 	ops->launch(w.q[0], &c);
@@ -169,10 +169,10 @@ static void *hammer(void *arg)
 		assert_int_equal(wall_launch(i % 2, l, 500), 0);
 		assert_int_equal(ops->track(w.q[i % 2], post_reached, l), 0);
 		if (i % 10 == 3) {
-			assert_int_equal(ops->deactivate(w.q[0], &gate), 0);
-			assert_int_equal(ops->interrupt(w.q[1]), 0);
-			assert_int_equal(ops->restore(w.q[1]), 0);
-			ops->reactivate(w.q[0], gate);
+			assert_int_equal(ops->host_gate.deactivate(w.q[0], &gate), 0);
+			assert_int_equal(ops->stop.interrupt(w.q[1]), 0);
+			assert_int_equal(ops->stop.restore(w.q[1]), 0);
+			ops->host_gate.reactivate(w.q[0], gate);
 		}
 		if (i % 50 == 7)
 			assert_int_equal(ops->sync(w.q[1]), 0);

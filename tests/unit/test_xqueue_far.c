@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How far apart gates stand on a device that looks at them itself: where all in front of the next
  * one can be stopped in its middle, farther. */
-#include "xqueue_world.h"
+#include "xqueue_model.h"
 
 #include "xqueue/segment.h"
 
@@ -9,42 +9,18 @@
 #define NEAR     7u /* gates among them, one in 500 us */
 #define FAR      3u /* one in a millisecond */
 
-static unsigned most, inner;   /* as `far` answers; gates in graphs */
-static _Atomic bool uncovered; /* as it says */
-
-static unsigned is_far(void *hwq, unsigned n)
-{
-	return most;
-}
-
-static bool is_uncovered(void *hwq)
-{
-	return uncovered;
-}
-
-static int put_inner(void *hwq, const struct fm_gate_words *words)
-{
-	inner++;
-	return 0;
-}
-
 /* What a command takes is known. */
 static struct fm_xq *shared_queue(unsigned level)
 {
-	static struct fm_backend_ops ops;
+	static struct fm_hw_ops ops;
 	struct fm_xq *q;
 
 	start_device(level);
-	ops = fm_simq_word_ops;
-	ops.interrupt = fm_simq_ops.interrupt;
-	ops.restore = fm_simq_ops.restore;
-	ops.far = is_far;
-	ops.uncovered = is_uncovered;
-	ops.inner = put_inner;
+	ops = model_ops();
 	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	fm_est_put(COMMAND_NS, COMMAND_NS);
-	most = UINT32_MAX;
+	model.max_unfenced = UINT32_MAX;
 	return q;
 }
 
@@ -83,7 +59,7 @@ static void test_unstopped(void **state)
 	struct fm_xq *q = shared_queue(WORDS);
 	uint64_t n;
 
-	most = 0;
+	model.max_unfenced = 0;
 	fm_est_put(COMMAND_NS, FM_MS);
 	for (unsigned i = 0; i < 3; i++) {
 		q->steered = i == 1;
@@ -104,7 +80,7 @@ static void test_so_many_commands(void **state)
 {
 	struct fm_xq *q = shared_queue(3);
 
-	most = 7;
+	model.max_unfenced = 7;
 	assert_int_equal(gates(q, COMMANDS), (COMMANDS - 1) / 7);
 	over(q);
 }
@@ -113,7 +89,7 @@ static void test_not_of_others(void **state)
 {
 	struct fm_xq *q = shared_queue(3);
 
-	most = 0;
+	model.max_unfenced = 0;
 	assert_int_equal(gates(q, COMMANDS), NEAR);
 	over(q);
 }
@@ -143,11 +119,11 @@ static void test_the_last_gate_ends_it(void **state)
 	struct fm_xq *q = shared_queue(3);
 
 	gates(q, 8);
-	uncovered = true;
+	model.unfenced = true;
 	w.pause = false;
 	wait_all(q);
-	uncovered = false;
-	most = 0;
+	model.unfenced = false;
+	model.max_unfenced = 0;
 	assert_int_equal(gates(q, COMMANDS), NEAR);
 	over(q);
 }
@@ -156,7 +132,7 @@ static void test_bounds_count_half(void **state)
 {
 	struct fm_xq *q = shared_queue(WORDS);
 
-	most = 0;
+	model.max_unfenced = 0;
 	fm_est_put(COMMAND_NS, COMMAND_NS | 1);
 	assert_int_equal(gates(q, COMMANDS), NEAR / 2);
 	over(q);
@@ -177,11 +153,11 @@ static void test_not_of_who_was_just_stopped(void **state)
 /* Gates in a graph of so many commands. */
 static unsigned captured(struct fm_xq *q, uint64_t graph, unsigned n, bool divisible)
 {
-	unsigned before = inner;
+	unsigned before = model.inner;
 
 	for (unsigned i = 0; i < n; i++)
 		fm_xq_capture(q, COMMAND_NS, COMMAND_NS, graph, divisible);
-	return inner - before;
+	return model.inner - before;
 }
 
 /* 500 us, and eight times as much; and the same each time. */

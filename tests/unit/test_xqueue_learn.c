@@ -30,7 +30,7 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 
 static struct fm_xq *start(void)
 {
-	static struct fm_backend_ops ops;
+	static struct fm_hw_ops ops;
 	struct fm_xq *q;
 
 	setenv("FERMATA_WINDOW_US", "10", 1); /* each command is a segment */

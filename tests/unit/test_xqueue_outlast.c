@@ -18,13 +18,10 @@ static void let_be(void *arg)
 
 static struct fm_xq *queue_with_work(void)
 {
-	static struct fm_backend_ops ops;
 	struct fm_xq *q;
 
 	start_device(WORDS);
-	ops = fm_simq_word_ops;
-	ops.pending = is_pending;
-	q = new_queue_by(&ops, false, 0);
+	q = new_queue(false, 0);
 	fm_xq_keep(q);
 	pends = true;
 	pause_device();
@@ -35,7 +32,7 @@ static struct fm_xq *queue_with_work(void)
 
 static void outlast(struct fm_xq *q, uint64_t most)
 {
-	fm_xq_outlast(q, most, let_be, NULL);
+	fm_xq_outlast(q, &(struct fm_xq_outlast){most, is_pending, let_be, NULL});
 	fm_xq_unref(q);
 	w.pause = false;
 	stop_device();

@@ -1,49 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Slots of the board that a device still looks at when their queue is gone: a stream was destroyed
  * long before the device gets to what is in it, and its end could not be asked for. */
-#include "xqueue_world.h"
+#include "xqueue_model.h"
 
 #include "xqueue/link.h"
 #include "xqueue/segment.h"
 
-static struct {
-	_Atomic int tell; /* what the last gate is asked for with: 0, it can be */
-	_Atomic unsigned adrift;
-} mock;
-
-static int tell(void *hwq, const struct fm_gate_words *words, uint64_t finished)
-{
-	return mock.tell ? mock.tell : fm_simq_word_ops.tell(hwq, words, finished);
-}
-
-static void adrift(void *hwq)
-{
-	mock.adrift++;
-}
-
-static int inner(void *hwq, const struct fm_gate_words *words)
-{
-	return 0;
-}
-
 static int make(struct fm_xq **q)
 {
-	static struct fm_backend_ops ops;
+	static struct fm_hw_ops ops;
 	struct fm_simq *simq;
 	int rc;
 
-	if (!ops.adrift) { /* the agent reads them from then on */
-		ops = fm_simq_word_ops;
-		ops.tell = tell;
-		ops.adrift = adrift;
-		ops.inner = inner;
-	}
+	if (!ops.name) /* the agent reads them from then on */
+		ops = model_ops();
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	const struct fm_xq_config config = {
 		.device = "sim", .ops = &ops, .hwq = simq, .in_order = true};
 	rc = fm_xq_create(q, client(false), &config);
 	if (rc)
-		ops.release(simq);
+		fm_simq_ops.release(simq, false);
 	return rc;
 }
 
@@ -84,15 +60,15 @@ static void launch_behind_a_gate(struct fm_xq *q)
 	assert_int_equal(atomic_load(&q->slot->gates), gates + 1);
 }
 
-static void close_untold(struct fm_xq *q, int tell_rc)
+static void close_untold(struct fm_xq *q, int fence_rc)
 {
 	unsigned gone = peer.queues_gone;
 
-	mock.tell = tell_rc;
+	model.fence = fence_rc;
 	set_gate(q, FM_GATE_OPEN);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == gone + 1);
-	mock.tell = 0;
+	model.fence = 0;
 }
 
 static void close_all(struct fm_xq **q, unsigned n)
@@ -128,10 +104,10 @@ static void serves(unsigned slot, bool yes)
 }
 
 /* A queue whose end cannot be asked for, from the beginning; 0: it can. */
-static struct fm_xq *begin(int tell_rc)
+static struct fm_xq *begin(int fence_rc)
 {
 	start_device(WORDS);
-	mock.tell = tell_rc;
+	model.fence = fence_rc;
 	return queue();
 }
 
@@ -147,7 +123,7 @@ static void first_gate(int tell_rc)
 	assert_int_equal(LOCKED(q, uint64_t, told), 0);
 	close_untold(q, tell_rc);
 	serves(slot, false);
-	assert_int_equal(mock.adrift, 1);
+	assert_int_equal(model.orphaned, 1);
 	w.pause = false;
 	eventually(w.n == 2);
 	serves(slot, false);
@@ -173,13 +149,13 @@ static void test_gate_behind_what_was_told(void **state)
 	launch(q, 0);
 	wait_all(q);
 	eventually(LOCKED(q, uint64_t, told) == 1);
-	mock.tell = -EBUSY;
+	model.fence = -EBUSY;
 	stand(q);
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
 	serves(slot, false);
-	assert_int_equal(mock.adrift, 1);
+	assert_int_equal(model.orphaned, 1);
 	stop_device();
 }
 
@@ -193,7 +169,7 @@ static void test_gate_where_it_stood(void **state)
 	assert_int_equal(LOCKED(q, uint64_t, told), 0);
 	eventually(LOCKED(q, enum fm_pass, pass) == FM_PASS_SAID);
 	close_untold(q, -EBUSY);
-	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(model.orphaned, 0);
 	serves(slot, true);
 	stop_device();
 }
@@ -213,7 +189,7 @@ static void test_two_gates_at_one_place(void **state)
 	eventually(LOCKED(q, uint64_t, seen_at_gate));
 	close_untold(q, -EBUSY);
 	serves(slot, false);
-	assert_int_equal(mock.adrift, 1);
+	assert_int_equal(model.orphaned, 1);
 	stop_device();
 }
 
@@ -230,7 +206,7 @@ static void test_gate_that_was_waited_for(void **state)
 	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
 	fm_xq_synced(q, fm_xq_mark(q)); /* whatever was guessed meanwhile */
 	close_untold(q, -EBUSY);
-	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(model.orphaned, 0);
 	serves(slot, true);
 	stop_device();
 }
@@ -251,7 +227,7 @@ static void test_gate_behind_what_was_waited_for(void **state)
 	(void)LOCKED(q, bool, gave_up); /* what the agent does while it stands is done */
 	fm_xq_synced(q, fm_xq_mark(q));
 	close_untold(q, -EBUSY);
-	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(model.orphaned, 0);
 	serves(slot, true);
 	stop_device();
 }
@@ -262,14 +238,14 @@ static void test_slot_serves_again(void **state)
 	struct fm_xq *q = begin(0);
 	unsigned slot = q->slot_index;
 
-	mock.tell = -EBUSY; /* so that the gate stands where none was told of */
+	model.fence = -EBUSY; /* so that the gate stands where none was told of */
 	stand(q);
 	launch(q, 0);
 	launch_behind_a_gate(q);
 	assert_int_equal(LOCKED(q, uint64_t, told), 1);
 	close_untold(q, -EBUSY);
 	serves(slot, false);
-	assert_int_equal(mock.adrift, 0);
+	assert_int_equal(model.orphaned, 0);
 	w.pause = false;
 	eventually(atomic_load(&peer.board->slot[slot].progress) == 2);
 	serves(slot, true);
@@ -285,7 +261,7 @@ static void test_stands_at_the_last_gate(void **state)
 	start_device(WORDS);
 	q = queue();
 	slot = q->slot_index;
-	mock.tell = -EBUSY;
+	model.fence = -EBUSY;
 	launch(q, 0);
 	launch_behind_a_gate(q);
 	eventually(atomic_load(&q->slot->progress) == 3);

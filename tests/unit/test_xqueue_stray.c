@@ -2,81 +2,70 @@
 /* A queue that is told to stop in the middle of a command, and comes to rest at a gate alone: there
  * is one behind those commands in the end, and it goes on from there, whoever says meanwhile that
  * all has finished. */
-#include "xqueue_world.h"
+#include "xqueue_model.h"
 
 #include "xqueue/segment.h"
 
 /* As a device's that leaves commands out: what has been told to stop is at rest at a gate. */
-static _Atomic bool uncovered, stops, refuses;
+static _Atomic bool refuses;
 static _Atomic unsigned told, restored;
-
-static bool is_uncovered(void *hwq)
-{
-	return uncovered;
-}
 
 static int interrupt(void *hwq)
 {
-	if (!stops)
+	if (!model.stopped)
 		told++;
-	stops = true;
-	return uncovered ? -EINPROGRESS : -EALREADY;
+	model.stopped = true;
+	return model.unfenced ? -EINPROGRESS : -EALREADY;
 }
 
 static int restore(void *hwq)
 {
-	if (stops && uncovered)
+	if (model.stopped && model.unfenced)
 		return -EAGAIN;
-	if (stops)
+	if (model.stopped)
 		restored++;
-	stops = false;
+	model.stopped = false;
 	return 0;
-}
-
-static bool is_busy(void *hwq)
-{
-	return stops;
 }
 
 static int put(int rc)
 {
 	if (!rc)
-		uncovered = false;
+		model.unfenced = false;
 	return rc;
 }
 
 static int gate(void *hwq, const struct fm_gate_words *words, uint64_t finished, bool sample)
 {
-	return put(fm_simq_word_ops.gate(hwq, words, finished, sample));
+	return put(fm_simq_word_ops.device_gate.gate(hwq, words, finished, sample));
 }
 
-static int tell(void *hwq, const struct fm_gate_words *words, uint64_t finished)
+static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t finished)
 {
-	return refuses ? -EAGAIN : put(fm_simq_word_ops.tell(hwq, words, finished));
+	return refuses ? -EAGAIN
+		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, words, finished));
 }
 
 /* It has work, is told to stop, and nobody gets to put a gate behind that. */
 static struct fm_xq *told_to_stop(void)
 {
-	static struct fm_backend_ops ops;
+	static struct fm_hw_ops ops;
 	struct fm_xq *q;
 
 	start_device(3);
-	ops = fm_simq_word_ops;
-	ops.interrupt = interrupt;
-	ops.restore = restore;
-	ops.busy = is_busy;
-	ops.uncovered = is_uncovered;
-	ops.gate = gate;
-	ops.tell = tell;
+	ops = model_ops();
+	ops.stop.interrupt = interrupt;
+	ops.stop.restore = restore;
+	ops.device_gate.gate = gate;
+	ops.device_gate.write_fence = write_fence;
 	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	atomic_store(&peer.board->contended, 1);
 	refuses = true;
-	uncovered = true;
+	model.unfenced = true;
 	for (unsigned i = 0; i < 3; i++)
 		launch(q, i);
-	uncovered = true; /* whatever gate there was at the start */
+	model.unfenced = true; /* whatever gate there was at the start */
 	set_gate(q, FM_GATE_CLOSED);
 	eventually(told == 1);
 	return q;
@@ -86,7 +75,7 @@ static void over(struct fm_xq *q)
 {
 	set_gate(q, FM_GATE_OPEN);
 	eventually(restored == 1);
-	assert_false(stops || uncovered);
+	assert_false(model.stopped || model.unfenced);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == 1);
 	stop_device();
@@ -97,7 +86,7 @@ static void test_a_gate_comes(void **state)
 	struct fm_xq *q = told_to_stop();
 
 	refuses = false;
-	eventually(!uncovered);
+	eventually(!model.unfenced);
 	over(q);
 }
 
@@ -110,7 +99,7 @@ static void test_a_gate_comes_behind_what_has_finished(void **state)
 	assert_int_equal(fm_slot_pending(q->slot), 0);
 	refuses = false;
 	fm_client_wake(q->client);
-	eventually(!uncovered);
+	eventually(!model.unfenced);
 	over(q);
 }
 

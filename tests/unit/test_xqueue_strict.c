@@ -77,7 +77,7 @@ static void test_device_looks(void **state)
 }
 
 /* A device that does not look at such words, which is found out while two threads launch. */
-static struct fm_backend_ops refusing;
+static struct fm_hw_ops refusing;
 static _Atomic bool inside;
 
 static int refuse_gate(void *hwq, const struct fm_gate_words *words, uint64_t n, bool sample)
@@ -105,11 +105,10 @@ static void test_device_does_not_look(void **state)
 
 	start_device(WORDS);
 	refusing = fm_simq_ops;
-	refusing.tell = fm_simq_word_ops.tell;
-	refusing.sampled = fm_simq_word_ops.sampled;
-	refusing.gate = refuse_gate;
-	refusing.deactivate = NULL;
-	refusing.reactivate = NULL;
+	refusing.device_gate.write_fence = fm_simq_word_ops.device_gate.write_fence;
+	refusing.device_gate.sampled = fm_simq_word_ops.device_gate.sampled;
+	refusing.device_gate.gate = refuse_gate;
+	refusing.host_gate = (struct fm_host_gate_ops){0};
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	config.hwq = simq;
 	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
@@ -145,7 +144,7 @@ static void count_rounds(void)
 
 static void test_closed_looks_nowhere(void **state)
 {
-	struct fm_backend_ops busy = fm_simq_word_ops;
+	struct fm_hw_ops busy = fm_simq_word_ops;
 	struct fm_xq_config config = {.device = "sim", .ops = &busy, .in_order = true};
 	struct fm_simq *simq;
 	struct fm_xq *q;
@@ -155,7 +154,7 @@ static void test_closed_looks_nowhere(void **state)
 	start_device(WORDS);
 	make_page(&reader);
 	fm_client_strict(client(false), reader);
-	busy.reach_gates = reach_later;
+	busy.device_gate.reach_gates = reach_later;
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	config.hwq = simq;
 	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a queue is stopped, as whoever schedules it says while it runs: at gates alone, or in the
  * middle of commands, from some length on. */
-#include "xqueue_world.h"
+#include "xqueue_model.h"
 
 #include "xqueue/segment.h"
 
@@ -15,19 +15,18 @@ static _Atomic unsigned asked;
 static int interrupt(void *hwq)
 {
 	asked++;
-	return slow ? -EINPROGRESS : fm_simq_ops.interrupt(hwq);
+	return slow ? -EINPROGRESS : fm_simq_ops.stop.interrupt(hwq);
 }
 
 /* A device that looks at gates itself, and stops commands. */
 static struct fm_xq *divisible(void)
 {
-	static struct fm_backend_ops ops;
+	static struct fm_hw_ops ops;
 	struct fm_xq *q;
 
 	start_device(3);
-	ops = fm_simq_word_ops;
-	ops.interrupt = interrupt;
-	ops.restore = fm_simq_ops.restore;
+	ops = model_ops();
+	ops.stop.interrupt = interrupt;
 	q = new_queue_by(&ops, false, 0);
 	assert_int_equal(fm_xq_level(q), FM_LEVEL_RUNNING);
 	return q;

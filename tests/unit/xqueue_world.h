@@ -167,7 +167,7 @@ static inline void done(void *arg)
 }
 
 static inline struct fm_xq *new_queue_by(
-	const struct fm_backend_ops *ops, bool gates_always, unsigned wish)
+	const struct fm_hw_ops *ops, bool gates_always, unsigned wish)
 {
 	struct fm_simq *simq;
 	struct fm_xq *q;

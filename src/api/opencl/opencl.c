@@ -298,7 +298,7 @@ static int restore(void *hwq)
 	return fm_cl_guard_go(q->guard);
 }
 
-static void release(void *hwq)
+static void release(void *hwq, bool orphaned)
 {
 	struct fm_cl_queue *q = hwq;
 
@@ -333,18 +333,16 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 
 void fm_cl_queue_drop(struct fm_cl_queue *q)
 {
-	release(q);
+	release(q, false);
 }
 
-const struct fm_backend_ops fm_backend_opencl = {
+const struct fm_hw_ops fm_cl_ops = {
 	.name = "opencl",
 	.levels = levels,
 	.sync = sync_queue,
 	.track = track,
-	.deactivate = deactivate,
-	.reactivate = reactivate,
-	.interrupt = interrupt,
-	.restore = restore,
 	.release = release,
 	.quiesce = quiesce,
+	.host_gate = {.deactivate = deactivate, .reactivate = reactivate},
+	.stop = {.interrupt = interrupt, .restore = restore},
 };

@@ -11,6 +11,8 @@
  */
 #pragma once
 #include "api/watch.h"
+#include "api/hwqueue.h"
+#include "base/list.h"
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #endif
@@ -50,7 +52,7 @@ struct fm_cl_queue {
 	struct fm_watched watch;
 };
 
-extern const struct fm_backend_ops fm_backend_opencl;
+extern const struct fm_hw_ops fm_cl_ops;
 
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
 	cl_context context, bool in_order, void (*release)(struct fm_cl_queue *q));

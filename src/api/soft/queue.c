@@ -187,7 +187,7 @@ static int sim_gate(void *hwq, const struct fm_gate_words *w, uint64_t finished,
 	return enqueue_word(hwq, w, finished, true, sample);
 }
 
-static int sim_tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+static int sim_write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
 	return enqueue_word(hwq, w, finished, false, false);
 }
@@ -246,7 +246,7 @@ static void open_gates(struct fm_simq *q)
 	fm_simdev_settle(q);
 }
 
-static void sim_release(void *hwq)
+static void sim_release(void *hwq, bool orphaned)
 {
 	struct fm_simq *q = hwq;
 	struct fm_simdev *d = q->dev;
@@ -261,26 +261,22 @@ static void sim_release(void *hwq)
 	fm_simdev_put_unlock(d);
 }
 
-const struct fm_backend_ops fm_simq_ops = {
+const struct fm_hw_ops fm_simq_ops = {
 	.name = "sim",
 	.levels = sim_levels,
 	.launch = sim_launch,
 	.sync = sim_sync,
 	.track = sim_track,
-	.deactivate = sim_deactivate,
-	.reactivate = sim_reactivate,
-	.interrupt = sim_interrupt,
-	.restore = sim_restore,
 	.release = sim_release,
+	.host_gate = {.deactivate = sim_deactivate, .reactivate = sim_reactivate},
+	.stop = {.interrupt = sim_interrupt, .restore = sim_restore},
 };
 
-const struct fm_backend_ops fm_simq_word_ops = {
+const struct fm_hw_ops fm_simq_word_ops = {
 	.name = "sim",
 	.levels = sim_levels,
 	.launch = sim_launch,
 	.sync = sim_sync,
-	.gate = sim_gate,
-	.tell = sim_tell,
-	.sampled = sim_sampled,
 	.release = sim_release,
+	.device_gate = {.gate = sim_gate, .write_fence = sim_write_fence, .sampled = sim_sampled},
 };

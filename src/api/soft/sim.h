@@ -15,7 +15,7 @@
  * A command counts as finished when its done has returned. All functions are thread-safe.
  */
 #pragma once
-#include "api/backend.h"
+#include "api/hwqueue.h"
 #include <fermata/fermata.h>
 
 struct fm_simdev;
@@ -46,8 +46,8 @@ int fm_simq_new(struct fm_simq **out, struct fm_simdev *d);
  * queue. Ops deeper than max_level answer -EOPNOTSUPP. After release what was launched runs on: its
  * gates count as open.
  */
-extern const struct fm_backend_ops fm_simq_ops;
+extern const struct fm_hw_ops fm_simq_ops;
 
-/* The same device, looking at gates itself (fm_backend_ops.gate), up to level 2: its words are read
- * when the clock moves, in wall time every FM_SIM_WORD_NS while a queue waits. */
-extern const struct fm_backend_ops fm_simq_word_ops;
+/* The same device, looking at gates itself (hwqueue.h, device_gate), up to level 2: its words are
+ * read when the clock moves, in wall time every FM_SIM_WORD_NS while a queue waits. */
+extern const struct fm_hw_ops fm_simq_word_ops;

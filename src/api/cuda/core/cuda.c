@@ -272,10 +272,8 @@ static enum fm_cu_gates try_context(struct fm_cu_queue *q)
 	return FM_CU_GATES;
 }
 
-static void see_board(void *hwq, void *map, size_t size)
+void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size)
 {
-	struct fm_cu_queue *q = hwq;
-
 	q->map = map;
 	q->map_size = size;
 }
@@ -400,24 +398,14 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 	return rc;
 }
 
-/* While the stream is captured no memory can be made known to the driver. */
-static int inner(void *hwq, const struct fm_gate_words *w)
-{
-	return fm_cu_reaches(hwq) && reaches_gates(hwq, w) ? enqueue_inner(hwq, w) : -EIO;
-}
-
 /* The beginning of the board is as it is, so that this waits for nothing, wherever the graph gets
  * to. An executable graph whose kernels are guarded has other words there (guard_graph.h). */
-static int seam(void *hwq)
+static int enqueue_seam(struct fm_cu_queue *q)
 {
-	struct fm_cu_queue *q = hwq;
 	union fm_cu_mem_op ops[FM_CU_COVER_OPS];
-	uint32_t head;
+	uint32_t head = *(const uint32_t *)q->map;
 	int rc;
 
-	if (!fm_cu_reaches(q))
-		return -EIO;
-	head = *(const uint32_t *)q->map;
 	for (unsigned i = 0; i < FM_CU_COVER_OPS; i++)
 		ops[i] = mem_op(
 			q, i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32, q->map, head);
@@ -428,12 +416,20 @@ static int seam(void *hwq)
 	return rc;
 }
 
+/* While the stream is captured no memory can be made known to the driver. */
+static int inner(void *hwq, const struct fm_gate_words *w)
+{
+	if (!fm_cu_reaches(hwq) || (w && !reaches_gates(hwq, w)))
+		return -EIO;
+	return w ? enqueue_inner(hwq, w) : enqueue_seam(hwq);
+}
+
 /* What launches that left blocks out have finished nobody can say: they need a gate. */
-static int put_told(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+static int put_fence(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
 	int rc = -EIO;
 
-	if (reach(q) && fm_cu_uncovered(q)) {
+	if (reach(q) && fm_cu_unfenced(q)) {
 		if (reach_page(q, w))
 			rc = enqueue_gate(q, w, finished);
 	} else if (reach(q)) {
@@ -447,7 +443,7 @@ static int put_told(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64
 }
 
 /* From the agent, or from the thread that destroys the stream, or ends with it. */
-static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
+static int write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
 	struct fm_cu_queue *q = hwq;
 	bool by_own = atomic_load(&q->ends_in) == &fm_cu_inside;
@@ -455,7 +451,7 @@ static int tell(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 
 	if (rc)
 		return rc;
-	rc = put_told(q, w, finished);
+	rc = put_fence(q, w, finished);
 	if (by_own)
 		leave_own(q);
 	else
@@ -492,19 +488,13 @@ static void quiesce(void *hwq)
 	fm_cu_turnstile_over();
 }
 
-/* At the hold of its guard, which serves no other one then. */
-static void adrift(void *hwq)
+/* orphaned: at the hold of its guard, which serves no other queue then. */
+static void release(void *hwq, bool orphaned)
 {
 	struct fm_cu_queue *q = hwq;
 
-	if (q->guard)
+	if (q->guard && orphaned)
 		fm_cu_guard_abandon(q->guard);
-}
-
-static void release(void *hwq)
-{
-	struct fm_cu_queue *q = hwq;
-
 	if (q->guard)
 		fm_cu_guard_release(q->guard);
 	if (q->release)
@@ -549,32 +539,25 @@ void fm_cu_fork_child(void)
 	fm_cu_timeslice_fork_child();
 }
 
-const struct fm_backend_ops fm_backend_cuda = {
+const struct fm_hw_ops fm_cu_ops = {
 	.name = "cuda",
-	.reach = see_board,
 	.levels = levels,
 	.sync = sync_stream,
 	.track = fm_cu_track,
 	.reap = fm_cu_reap,
-	.enters = fm_cu_spreads,
-	.enter = fm_cu_spread,
-	.gate = gate,
-	.reach_gates = reach_gates,
-	.tell = tell,
-	.sampled = fm_cu_sampled,
-	.inner = inner,
-	.seam = seam,
-	.lost = lost,
-	.uncovered = fm_cu_uncovered,
-	.far = fm_cu_far,
-	.interrupt = fm_cu_interrupt,
-	.restore = fm_cu_restore,
-	.busy = fm_cu_busy,
-	.pending = fm_cu_pending,
-	.ordered = fm_cu_ordered,
-	.ask = fm_cu_ask,
 	.close = close_stream,
-	.adrift = adrift,
 	.release = release,
 	.quiesce = quiesce,
+	.device_gate = {.gate = gate,
+		.write_fence = write_fence,
+		.sampled = fm_cu_sampled,
+		.reach_gates = reach_gates,
+		.inner = inner,
+		.lost = lost},
+	.stop = {.interrupt = fm_cu_interrupt, .restore = fm_cu_restore},
+	.guardian = {.unfenced = fm_cu_unfenced,
+		.max_unfenced = fm_cu_max_unfenced,
+		.stopped = fm_cu_stopped,
+		.query = fm_cu_query,
+		.enter = fm_cu_enter_first},
 };

@@ -5,8 +5,8 @@
  * the scheduler stalls the stream and no code of the program runs for it.
  */
 #pragma once
-#include "api/backend.h"
 #include "api/cuda/core/guard/guard.h"
+#include "api/hwqueue.h"
 #include "base/clock.h"
 #include "base/count.h"
 #include "driver.h"
@@ -66,7 +66,7 @@ struct fm_cu_queue {
 	bool (*has_room)(struct fm_cu_queue *q);
 	/* How many launches that can be stopped may stand between two gates; 0: as few as of
 	 * others. NULL likewise. */
-	unsigned (*far)(struct fm_cu_queue *q);
+	unsigned (*max_unfenced)(struct fm_cu_queue *q);
 
 	/* Within the room. */
 	struct fm_cu_turnstile *visited; /* under capture_lock */
@@ -84,7 +84,7 @@ struct fm_cu_queue {
 	uint64_t track_at; /* when that one came, as is thought; 0: there is none */
 };
 
-extern const struct fm_backend_ops fm_backend_cuda;
+extern const struct fm_hw_ops fm_cu_ops;
 
 /* Of its context; NULL: none yet. */
 static inline struct fm_cu_turnstile *fm_cu_queue_turnstile(struct fm_cu_queue *q)
@@ -101,11 +101,8 @@ void fm_cu_order_put(struct fm_cu_queue *q, uint64_t begun, uint64_t mark);
  * until the driver says that it is over. In the thread that makes it, and a context of its device.
  */
 void fm_cu_look_before(struct fm_cu_queue *q);
-/* May such be under way, as far as is known? Of so many commands all have finished. */
-bool fm_cu_ordered(void *hwq, uint64_t done);
-/* The driver is asked whether all is over that was there when `mark` commands had been passed to
- * it. From the agent. */
-void fm_cu_ask(void *hwq, uint64_t mark);
+/* May such be under way, as far as is known? (hwqueue.h, query) */
+bool fm_cu_query(void *hwq, uint64_t done, uint64_t passed, bool ask);
 /* So many in all, of both kinds, are there for sure, when `mark` commands had been passed to the
  * driver. Of what is just being put into the stream nobody can tell: it is not among them. */
 static inline uint64_t fm_cu_all(struct fm_cu_queue *q, uint64_t mark)
@@ -130,6 +127,10 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode);
 /* The context of `stream` is `ctx`, on `base`. No call to the driver. */
 void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUcontext ctx,
 	CUcontext base, CUstream stream, void (*release)(struct fm_cu_queue *q));
+
+/* Before fm_xq_create(): the memory in which the words of its gates will lie. Without it there are
+ * no gates. */
+void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size);
 
 /* The driver has ended the context. */
 void fm_cu_context_gone(CUcontext ctx);

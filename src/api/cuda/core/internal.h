@@ -12,10 +12,9 @@ void fm_cu_untouch(struct fm_cu_queue *q);
 /* Is the board known to the driver in the queue's context? */
 bool fm_cu_reaches(const struct fm_cu_queue *q);
 
-/* spread.c: with the first queue of a context, which is current; and the ops. */
+/* spread.c: with the first queue of a context, which is current; and hwqueue.h, enter. */
 void fm_cu_spread_try(struct fm_cu_queue *q);
-bool fm_cu_spreads(void *hwq);
-void fm_cu_spread(void *hwq);
+bool fm_cu_enter_first(void *hwq, bool to_be_put);
 
 /* sample.c: the gate that is put next ends what is timed, and begins it. */
 void fm_cu_sample_end(struct fm_cu_queue *q);

@@ -3,10 +3,8 @@
  * as they do, and its end nobody tells. */
 #include "internal.h"
 
-bool fm_cu_ordered(void *hwq, uint64_t done)
+static bool is_ordered(struct fm_cu_queue *q, uint64_t done)
 {
-	struct fm_cu_queue *q = hwq;
-
 	if (atomic_load(&q->coming))
 		return true;
 	return atomic_load(&q->order_from) > done &&
@@ -46,10 +44,9 @@ void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours)
 	raise_to(&q->idle_at, all);
 }
 
-void fm_cu_ask(void *hwq, uint64_t mark)
+static void ask_driver(struct fm_cu_queue *q, uint64_t passed)
 {
-	struct fm_cu_queue *q = hwq;
-	uint64_t all = fm_cu_all(q, mark), ours = atomic_load(&q->ours_put);
+	uint64_t all = fm_cu_all(q, passed), ours = atomic_load(&q->ours_put);
 	fm_cu_result rc;
 
 	if (!q->cu->stream_query || fm_cu_touch(q))
@@ -58,4 +55,13 @@ void fm_cu_ask(void *hwq, uint64_t mark)
 	fm_cu_untouch(q);
 	if (!rc)
 		fm_cu_idle_at(q, all, ours);
+}
+
+bool fm_cu_query(void *hwq, uint64_t done, uint64_t passed, bool ask)
+{
+	struct fm_cu_queue *q = hwq;
+
+	if (is_ordered(q, done) && ask)
+		ask_driver(q, passed);
+	return is_ordered(q, done);
 }

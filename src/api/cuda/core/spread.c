@@ -64,27 +64,29 @@ void fm_cu_spread_try(struct fm_cu_queue *q)
 		atomic_store(&q->reach->spread, f);
 }
 
-bool fm_cu_spreads(void *hwq)
+static void spread(struct fm_cu_queue *q, CUfunction f)
 {
-	struct fm_cu_queue *q = hwq;
-
-	return q->ctx == q->base && fm_cu_reaches(q) && atomic_load(&q->reach->spread);
-}
-
-void fm_cu_spread(void *hwq)
-{
-	struct fm_cu_queue *q = hwq;
-	CUfunction f = atomic_load(&q->reach->spread);
 	const struct fm_cu_driver *cu = q->cu;
 	int mode = fm_cu_enter(cu);
 	CUcontext now = NULL, old;
 	bool push;
 
 	push = !cu->ctx_get_current(&now) && now != q->base;
-	if (f && (!push || !cu->ctx_push(q->base))) {
+	if (!push || !cu->ctx_push(q->base)) {
 		put(q, f);
 		if (push)
 			cu->ctx_pop(&old);
 	}
 	fm_cu_leave(cu, mode);
+}
+
+bool fm_cu_enter_first(void *hwq, bool to_be_put)
+{
+	struct fm_cu_queue *q = hwq;
+	CUfunction f =
+		q->ctx == q->base && fm_cu_reaches(q) ? atomic_load(&q->reach->spread) : NULL;
+
+	if (f && to_be_put)
+		spread(q, f);
+	return f;
 }

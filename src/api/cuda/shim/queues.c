@@ -195,7 +195,7 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	const struct fm_cu_driver *cu = q->hw.cu;
 	char key[FM_DEVKEY_MAX];
 	const struct fm_xq_config config = {.device = key,
-		.ops = &fm_backend_cuda,
+		.ops = &fm_cu_ops,
 		.hwq = &q->hw,
 		.in_order = true,
 		.group = q->group,
@@ -211,6 +211,7 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	/* What a partition leaves is a device of its own: what runs there waits for nobody else. */
 	if (fm_cuda_place_of(q->green) == FM_CUDA_REST)
 		strcat(key, REST);
+	fm_cu_queue_words(&q->hw, fm_client_board(c), sizeof(struct fm_board));
 	if (fm_xq_create(&xq, c, &config))
 		return NULL;
 	return xq;

@@ -51,7 +51,7 @@ struct trial {
 	char text[200];
 };
 
-static const struct fm_backend_ops *const ops = &fm_backend_cuda;
+static const struct fm_hw_ops *const ops = &fm_cu_ops;
 
 static bool fail(struct trial *t, const char *reason, int code, const char *text, const char *more)
 {
@@ -139,7 +139,7 @@ static bool make_queue(struct trial *t)
 		return fail(t, "start", rc, "no context can be made", NULL);
 	fm_cu_queue_init(&t->q, cu, ctx, ctx, stream, NULL);
 	t->q.guarded = true;
-	ops->reach(&t->q, t->words, PROBE_PAGE);
+	fm_cu_queue_words(&t->q, t->words, PROBE_PAGE);
 	if (!(ops->levels(&t->q) & 1u << 2))
 		return fail(t, "gates", 0, "streams have no gates", NULL);
 	if (!t->q.guard)
@@ -178,7 +178,7 @@ static bool launch(struct trial *t, uint64_t ns)
 	fm_cu_guard_end(t->q.guard, !rc);
 	if (rc)
 		return fail(t, "load", rc, "a rewritten kernel cannot be launched", NULL);
-	if (ops->gate(&t->q, &words, ++t->launched, false))
+	if (ops->device_gate.gate(&t->q, &words, ++t->launched, false))
 		return fail(t, "start", 0, "the driver refuses a gate", NULL);
 	return true;
 }
@@ -214,7 +214,8 @@ static int stop(struct trial *t)
 	while (ran(t) == before && fm_now() < end)
 		nap();
 	atomic_store(&t->words->gate, 1);
-	while (((rc = ops->interrupt(&t->q)) == -EINPROGRESS || rc == -EAGAIN) && fm_now() < end)
+	while (((rc = ops->stop.interrupt(&t->q)) == -EINPROGRESS || rc == -EAGAIN) &&
+		fm_now() < end)
 		nap();
 	return rc;
 }
@@ -224,7 +225,7 @@ static bool go_on(struct trial *t)
 	uint64_t end = fm_now() + LIMIT_NS;
 
 	atomic_store(&t->words->gate, 0);
-	while ((ops->restore(&t->q) || !finished(t)) && fm_now() < end)
+	while ((ops->stop.restore(&t->q) || !finished(t)) && fm_now() < end)
 		nap();
 	return finished(t) || fail(t, "hang", 0, "a kernel that was stopped did not go on", NULL);
 }

@@ -89,7 +89,7 @@ struct fm_shim_queue *fm_shim_queue_add(
 	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
 	if (fm_xq_create(&q->xq, c,
 		    &(struct fm_xq_config){.device = key,
-			    .ops = &fm_backend_opencl,
+			    .ops = &fm_cl_ops,
 			    .hwq = &q->hw,
 			    .in_order = q->in_order})) {
 		fm_cl_queue_drop(&q->hw);

@@ -96,11 +96,12 @@ union fm_cu_mem_op fm_cu_guard_wait(const struct fm_cu_guard *g);
  * finished. progress: where. */
 void fm_cu_guard_gated(struct fm_cu_guard *g, _Atomic uint64_t *progress, uint64_t finished);
 
-/* The ops of level 3, for a queue with a guard (backend.h). */
+/* Operations of level 3, for a queue with a guard (hwqueue.h). */
 int fm_cu_interrupt(void *hwq);
 int fm_cu_restore(void *hwq);
-/* Are there launches that will be made again, once it may go on? */
-bool fm_cu_busy(void *hwq);
+/* There are launches that will be made again, once it may go on. */
+bool fm_cu_stopped(void *hwq);
+bool fm_cu_unfenced(void *hwq);
+unsigned fm_cu_max_unfenced(void *hwq, unsigned n);
+/* That, or a guarded launch has not finished. Under the XQueue's lock. */
 bool fm_cu_pending(void *hwq);
-bool fm_cu_uncovered(void *hwq);
-unsigned fm_cu_far(void *hwq, unsigned n);

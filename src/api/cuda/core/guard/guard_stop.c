@@ -410,7 +410,7 @@ int fm_cu_restore(void *hwq)
 	return 0;
 }
 
-bool fm_cu_busy(void *hwq)
+bool fm_cu_stopped(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 
@@ -421,17 +421,19 @@ bool fm_cu_pending(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 
-	return fm_cu_busy(hwq) || (q->guard && in_flight(q->guard));
+	return fm_cu_stopped(hwq) || (q->guard && in_flight(q->guard));
 }
 
-unsigned fm_cu_far(void *hwq, unsigned n)
+unsigned fm_cu_max_unfenced(void *hwq, unsigned n)
 {
 	struct fm_cu_queue *q = hwq;
 
-	return is_there(q) && q->far && fm_cu_guard_open(q->guard) >= n ? q->far(q) : 0;
+	if (!is_there(q) || !q->max_unfenced || fm_cu_guard_open(q->guard) < n)
+		return 0;
+	return q->max_unfenced(q);
 }
 
-FM_HOT bool fm_cu_uncovered(void *hwq)
+FM_HOT bool fm_cu_unfenced(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 

@@ -334,6 +334,13 @@ static void let_be(void *arg)
 	e->strayed = true;
 }
 
+static void outlast(struct fm_xq *home, struct fm_cuda_exec *e)
+{
+	const struct fm_xq_outlast how = {OUTLAST_MOST, fm_cu_pending, let_be, e};
+
+	fm_xq_outlast(home, &how);
+}
+
 /* The driver lets a launch of a graph wait for the one before, in whatever stream that was: when it
  * has ended, be it that it was stopped. So whoever launches it elsewhere waits until that is made
  * good; or, if it comes to no end, since it may wait for this thread, is not to be stopped. What
@@ -351,7 +358,7 @@ static void leave_home(struct fm_cuda_exec *e)
 	fm_cu_push_begin(t, atomic_load(&fm_cuda_bound));
 	fm_xq_cover(home);
 	fm_cu_push_end(t);
-	fm_xq_outlast(home, OUTLAST_MOST, let_be, e);
+	outlast(home, e);
 	fm_xq_unref(home);
 	e->home = NULL;
 	e->bare = false;
@@ -446,5 +453,5 @@ void fm_cuda_exec_nested(CUgraphExec exec)
 	fm_cu_graph_loosen(e->graph);
 	e->lost = true;
 	if (e->home)
-		fm_xq_outlast(e->home, OUTLAST_MOST, let_be, e);
+		outlast(e->home, e);
 }

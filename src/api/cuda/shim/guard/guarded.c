@@ -57,7 +57,7 @@ static bool has_room_to_stop(struct fm_cu_queue *hw)
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
 }
 
-static unsigned far(struct fm_cu_queue *hw);
+static unsigned max_unfenced(struct fm_cu_queue *hw);
 
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
@@ -65,7 +65,7 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 		return;
 	if (q->xq) {
 		q->hw.has_room = has_room_to_stop;
-		q->hw.far = far;
+		q->hw.max_unfenced = max_unfenced;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&q->awaits, 1); /* nobody knows */
 		atomic_fetch_add(&guards, 1);
@@ -433,7 +433,7 @@ static inline bool may_launch(struct fm_cuda_queue *q)
 
 /* Who is ahead waits for what the device says at its gates: it passes two before that. Where
  * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
-static unsigned far(struct fm_cu_queue *hw)
+static unsigned max_unfenced(struct fm_cu_queue *hw)
 {
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
 
