@@ -109,6 +109,10 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 	if (!strcmp(why, "draining"))
 		return json_sprintf("waits, for %s now: it is chosen, and %s has not come to rest",
 			time, holder_of(now));
+	if (!strcmp(why, "resource"))
+		return json_sprintf("waits, for %s now: it is chosen, and something that it needs "
+				    "is not ready",
+			time);
 	if (!strcmp(why, "nobody"))
 		return json_sprintf("waits, for %s now: the policy %s lets nobody run here (%s)",
 			time, policy, rule);
@@ -191,6 +195,7 @@ static void show_causes(const json_t *account)
 		{"gang", "it has to run on several devices at once, and another was not free"},
 		{"demoted", "it was over its budget, and below all others"},
 		{"draining", "it was chosen, and who had the device had not come to rest"},
+		{"resource", "it was chosen, and something that it needs was not ready"},
 	};
 	json_t *why = json_object_get(account, "waited_why");
 	char time[TABLE_TIME];

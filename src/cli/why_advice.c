@@ -393,6 +393,11 @@ static void if_suspended(const struct advice *a)
 	tell(a, "resume", a->w->group, NULL, "gives it back to the policy");
 }
 
+static void by_resource(const struct advice *a)
+{
+	say(a, "something that it needs was not ready when its turn came: no hint changes that");
+}
+
 /* Is it what it waits for, or a good part of what it did? That others have just been told to come
  * to rest is no matter. */
 static bool matters(const json_t *device, const char *cause)
@@ -417,6 +422,7 @@ void why_advise(const struct why *w, json_t *list)
 		{"gang", by_gang},
 		{"demoted", by_budget},
 		{"draining", by_victim},
+		{"resource", by_resource},
 	};
 	const char *policy = cli_str(json_object_get(w->reply, "policy"), "name");
 	const struct advice a = {w, why_culprit(w), policy, fm_policy_find(policy), list};

@@ -91,7 +91,8 @@ static const struct family families[] = {
 		"cause",
 		"Time in which the group had work and the device was another's, by cause: policy "
 		"(it chose others), nobody (it let nobody run), gang (held for another device), "
-		"demoted (over its budget), draining (who had the device was not at rest yet)."},
+		"demoted (over its budget), draining (who had the device was not at rest yet), "
+		"resource (something that it needs was not ready)."},
 	{"fermata_group_wait_length_seconds", "histogram", ROW_ENTITY, WAITS, "waits", NULL,
 		"Waits that ended with running; the sum has those under way, too."},
 	{"fermata_group_suspended_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "suspended_ns",

@@ -14,7 +14,7 @@ struct player {
 		struct fm_ent *ent;
 		uint64_t left; /* of its job */
 		unsigned turn; /* 1 + the number of its last turn; 0: it had none */
-	} *actor;
+	} * actor;
 	struct fm_ent **run; /* of the twins, who runs */
 	unsigned n_run;
 	bool all;
@@ -185,8 +185,16 @@ int fm_policy_forecast(const struct fm_policy_ops *ops, const void *self, struct
 	FM_CLEAN_FREE unsigned char *priv = calloc(n + 1u, FM_MAX(ops->ent_size, (size_t)1));
 	FM_CLEAN_FREE struct actor *actor = calloc(n + 1u, sizeof(*actor));
 	FM_CLEAN_FREE struct fm_ent **run = calloc(n + 1u, sizeof(struct fm_ent *));
-	struct player p = {.ops = ops, .self = copy, .twin = twin, .n = n, .actor = actor, .run = run,
-		.now = f->now, .out = out, .cap = cap, .sure = FM_SURE};
+	struct player p = {.ops = ops,
+		.self = copy,
+		.twin = twin,
+		.n = n,
+		.actor = actor,
+		.run = run,
+		.now = f->now,
+		.out = out,
+		.cap = cap,
+		.sure = FM_SURE};
 	int rc;
 
 	if (!ops->copy)

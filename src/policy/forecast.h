@@ -44,8 +44,8 @@ struct fm_foresight {
  *
  * O((n + turns) log n) for a policy whose decisions are O(log n), as all that are built in. Between
  * the begin of one turn and that of the next it is asked at most FM_FORECAST_ASKS times, which is
- * more than a second of the shortest slices; where that does not suffice it ends earlier. Memory: of
- * the size of the policy.
+ * more than a second of the shortest slices; where that does not suffice it ends earlier. Memory:
+ * of the size of the policy.
  */
 #define FM_FORECAST_ASKS 16384
 int fm_policy_forecast(const struct fm_policy_ops *ops, const void *self, struct fm_ent *const *ent,

@@ -25,6 +25,7 @@ const char *fm_wait_name(enum fm_wait w)
 		[FM_WAIT_GANG] = "gang",
 		[FM_WAIT_DEMOTED] = "demoted",
 		[FM_WAIT_DRAINING] = "draining",
+		[FM_WAIT_RESOURCE] = "resource",
 	};
 
 	return (unsigned)w < FM_WAITS ? names[w] : "?";

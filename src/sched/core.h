@@ -10,7 +10,8 @@
  *
  * Where a group of several devices is on a device together with others, there are two instances of
  * the policy: the first chooses among all who are ready, the deputy among those that are in no
- * gang, for when the first chose a gang that has to wait (gang.c).
+ * gang, for when the first chose a gang that has to wait (gang.c). So it is where an entity awaits
+ * a resource: the deputy chooses among the others (await.c).
  */
 #pragma once
 #include "base/heap.h"
@@ -122,8 +123,9 @@ struct fm_sched {
 	bool by_user; /* instances of the policy that are made from now on tell users apart */
 	uint64_t now; /* of the latest call: time does not go back */
 	struct fm_list devices, groups;
-	struct fm_heap timers;  /* struct fm_sdev.timer, one each */
-	struct fm_heap lingers; /* struct fm_sent.linger */
+	struct fm_heap timers;   /* struct fm_sdev.timer, one each */
+	struct fm_heap lingers;  /* struct fm_sent.linger */
+	struct fm_heap awaiting; /* struct fm_sent.awaits */
 	size_t n_devices, n_ents;
 	uint64_t last_id, last_group;
 	struct fm_list stirred; /* devices whose decision has to be made anew */
@@ -151,11 +153,13 @@ struct fm_sdev {
 	struct fm_list touched;          /* may need other bells or, under `all`, an open gate */
 	struct fm_list stirred, decided; /* in the lists of the core */
 	unsigned n_ents, n_ready, n_draining, n_hot, n_run, n_claim;
-	unsigned n_late;  /* of n_draining: whose the device is still */
-	unsigned n_multi; /* entities of groups that are on other devices, too */
-	unsigned n_gang;  /* entities of gangs with work that the first instance sees */
-	struct fm_sent *claim[FM_RUN_MAX]; /* chosen by the policy; kept where n_multi */
-	struct fm_sent *run[FM_RUN_MAX];   /* who runs: those, but for gangs that wait */
+	unsigned n_late;     /* of n_draining: whose the device is still */
+	unsigned n_multi;    /* entities of groups that are on other devices, too */
+	unsigned n_gang;     /* entities of gangs with work that the first instance sees */
+	unsigned n_awaiting; /* entities that await a resource */
+	/* Chosen by the policy; kept where some of them may have to wait nevertheless. */
+	struct fm_sent *claim[FM_RUN_MAX];
+	struct fm_sent *run[FM_RUN_MAX]; /* who runs: those, but for who waits nevertheless */
 	const char *reason;
 	bool others;                  /* what was asked last bears on other devices */
 	uint64_t epoch;               /* of run[] */
@@ -188,6 +192,7 @@ struct fm_sgroup {
 	/* gang.c. Of its entities: all; counted as ready; of those, with work; of those, chosen by
 	 * their device's policy. */
 	unsigned n_ents, n_ready, n_need, n_claim;
+	unsigned n_awaiting;  /* and that await a resource */
 	bool gang;            /* ready on several devices, and not told to be none */
 	bool held;            /* refused somewhere, so it runs nowhere */
 	struct fm_sent *back; /* stands back, and is ready on that device only; or NULL */
@@ -238,6 +243,8 @@ struct fm_sent {
 
 	struct fm_ent seat[FM_SEATS]; /* as the instances of the policy see it */
 	void *spare[FM_SEATS];        /* privs of the policy to come, while policies change */
+
+	struct fm_heap_node awaits; /* in the heap: it awaits a resource, until that time */
 };
 
 static inline struct fm_sent *fm_sent_of(struct fm_ent *e, unsigned seat)
@@ -278,6 +285,17 @@ static inline uint64_t fm_core_now(struct fm_sched *s, uint64_t now)
 static inline bool fm_core_lingers(const struct fm_sent *e)
 {
 	return fm_heap_has(&e->linger);
+}
+
+static inline bool fm_core_awaits(const struct fm_sent *e)
+{
+	return fm_heap_has(&e->awaits);
+}
+
+/* May somebody whom the policy chose have to wait, for another device or for a resource? */
+static inline bool fm_core_may_wait(const struct fm_sdev *d)
+{
+	return d->n_multi || d->n_awaiting;
 }
 
 /* charge.c: account device time up to t, and notice who has come to rest by then. Under native
@@ -355,6 +373,8 @@ static inline bool fm_core_visible(const struct fm_sent *e, unsigned seat)
 {
 	const struct fm_sgroup *g = e->g;
 
+	if (seat == FM_DEPUTY && fm_core_awaits(e))
+		return false;
 	if (!e->ready || !fm_gang_multi(g))
 		return e->ready;
 	return seat == FM_FIRST ? !g->back || g->back == e : !g->gang;
@@ -371,6 +391,24 @@ static inline void fm_gang_count(struct fm_sent *e, uint64_t now)
 
 const char *fm_gang_reason(const struct fm_sent *e); /* NULL: it waits for no other device */
 
+/* await.c: entities that await a resource. Those whose time has come by now are let go, without a
+ * decision. */
+void fm_await_end_due(struct fm_sched *s, uint64_t now);
+void fm_await_forget(struct fm_sent *e);              /* it leaves */
+const char *fm_await_reason(const struct fm_sent *e); /* NULL: it awaits nothing */
+
+/* Under native order: does it wait all the same? */
+static inline bool fm_core_held_back(const struct fm_sent *e)
+{
+	return fm_core_awaits(e) || (e->g->n_awaiting && e->g->held);
+}
+
+/* Why it waits whomever the policy chooses; NULL: it does not. */
+static inline const char *fm_core_held_reason(const struct fm_sent *e)
+{
+	return fm_core_awaits(e) ? fm_await_reason(e) : fm_gang_reason(e);
+}
+
 /* After whatever may change what it spends its time on, with the time of that. */
 static inline void fm_account_note(struct fm_sent *e, uint64_t t)
 {
@@ -385,6 +423,8 @@ static inline void fm_account_note(struct fm_sent *e, uint64_t t)
 		on = FM_SPENT_RAN;
 	else if (e->gate_open)
 		on = FM_SPENT_WAIT + FM_WAIT_DRAINING;
+	else if (fm_core_awaits(e) && (e->claimed || e->d->all))
+		on = FM_SPENT_WAIT + FM_WAIT_RESOURCE;
 	else if (g->held && fm_gang_reason(e))
 		on = FM_SPENT_WAIT + FM_WAIT_GANG;
 	else if (g->grant == FM_GRANT_DEMOTED)

@@ -99,8 +99,9 @@ static void set_bells(struct fm_sent *e)
 	const struct fm_sdev *d = e->d;
 	struct fm_sched *s = d->s;
 	bool watched = is_watched(e->g);
-	bool shared = d->n_ents > 1 || d->binds_alone || watched || fm_gang_shared(e);
-	bool heard = !e->g->suspended && (s->exact || (shared && (!d->all || watched)));
+	bool held = fm_core_awaits(e);
+	bool shared = d->n_ents > 1 || d->binds_alone || watched || held || fm_gang_shared(e);
+	bool heard = !e->g->suspended && (s->exact || (shared && (!d->all || watched || held)));
 	bool exact = s->ops->exact_jobs || watched || s->exact;
 	bool others = d->binds_alone || exact || d->n_ready > e->ready;
 	bool ready = heard && !e->work;
@@ -171,21 +172,24 @@ static void let_run(struct fm_sdev *d, struct fm_sent *e)
 	d->run[d->n_run++] = e;
 }
 
+static void set_claimed(struct fm_sent *e, bool claimed, uint64_t now)
+{
+	e->claimed = claimed;
+	fm_gang_count(e, now);
+	if (fm_core_awaits(e))
+		fm_account_note(e, now);
+}
+
 /* The claims of the first instance. Only who loses one and who gets one is counted anew. */
 static void set_claims(struct fm_sdev *d, struct fm_sent *const *to, unsigned n, uint64_t now)
 {
-	for (unsigned i = 0; i < d->n_claim; i++) {
-		if (d->claim[i]->asked == d->asked)
-			continue;
-		d->claim[i]->claimed = false;
-		fm_gang_count(d->claim[i], now);
-	}
+	for (unsigned i = 0; i < d->n_claim; i++)
+		if (d->claim[i]->asked != d->asked)
+			set_claimed(d->claim[i], false, now);
 	for (unsigned i = 0; i < n; i++) {
 		d->claim[i] = to[i];
-		if (to[i]->claimed)
-			continue;
-		to[i]->claimed = true;
-		fm_gang_count(to[i], now);
+		if (!to[i]->claimed)
+			set_claimed(to[i], true, now);
 	}
 	d->n_claim = n;
 }
@@ -212,13 +216,18 @@ static void stand_in(struct fm_sdev *d, uint64_t now)
 		d->reason = c.reason;
 }
 
+static bool may_run(const struct fm_sent *e)
+{
+	return !e->g->held && !fm_core_awaits(e) && e->seat[FM_FIRST].ready;
+}
+
 void fm_core_fill(struct fm_sdev *d, uint64_t now)
 {
 	if (d->all)
 		return;
 	clear_run(d);
 	for (unsigned i = 0; i < d->n_claim; i++)
-		if (!d->claim[i]->g->held && d->claim[i]->seat[FM_FIRST].ready)
+		if (may_run(d->claim[i]))
 			let_run(d, d->claim[i]);
 	if (d->n_run < d->n_claim)
 		stand_in(d, now);
@@ -228,7 +237,7 @@ static void take_choice(struct fm_sdev *d, const struct fm_choice *c, uint64_t n
 {
 	struct fm_sent *taken[FM_RUN_MAX];
 
-	if (d->n_multi) {
+	if (fm_core_may_wait(d)) {
 		set_claims(d, taken, take(d, FM_FIRST, c, taken), now);
 		fm_core_fill(d, now);
 		return;
@@ -278,15 +287,25 @@ void fm_core_choose(struct fm_sdev *d, uint64_t now)
 		take_choice(d, &c, now);
 }
 
+/* Why a gate is closed. */
+static const char *refusal(const struct fm_sent *e)
+{
+	const char *held = fm_core_held_reason(e);
+
+	return held ? held : e->d->reason;
+}
+
 static void apply_all(struct fm_sdev *d, uint64_t now)
 {
 	struct fm_sent *e, *tmp;
 
 	d->turned = false;
 	fm_list_each_safe (e, tmp, &d->touched, touched) {
-		set_running(e, e->ready);
+		bool open = !fm_core_held_back(e);
+
+		set_running(e, e->ready && open);
 		if (!e->g->suspended)
-			fm_core_gate(e, true, d->reason, now);
+			fm_core_gate(e, open, open ? d->reason : refusal(e), now);
 	}
 }
 
@@ -319,22 +338,15 @@ static bool would_run(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
 static void ask_hot(struct fm_sdev *d, uint64_t now)
 {
 	bool free = !d->n_ready && !d->s->shared, preempts = d->s->ops->preempts;
-	bool gangs = d->n_multi;
+	bool waits = fm_core_may_wait(d);
 	struct fm_sent *e;
 
 	fm_list_each (e, &d->hot, hot) {
 		e->wants_open = free || (preempts && would_run(d, e, now));
-		e->wants_open &= !gangs || !e->g->held;
+		e->wants_open &= !waits || !(e->g->held || fm_core_awaits(e));
 		if (!e->wants_open)
 			fm_core_gate(e, false, "would not run at once", now);
 	}
-}
-
-static void close_refused(struct fm_sent *e, uint64_t now)
-{
-	const char *reason = fm_gang_reason(e);
-
-	fm_core_gate(e, false, reason ? reason : e->d->reason, now);
 }
 
 static void apply_run(struct fm_sdev *d, uint64_t now)
@@ -346,7 +358,7 @@ static void apply_run(struct fm_sdev *d, uint64_t now)
 	fm_list_each_safe (e, tmp, &d->active, active) {
 		fm_core_touch(e);
 		if (e->gate_open && e->epoch != d->epoch)
-			close_refused(e, now);
+			fm_core_gate(e, false, refusal(e), now);
 	}
 	ask_hot(d, now);
 	for (unsigned i = 0; i < d->n_run; i++)
@@ -389,7 +401,7 @@ void fm_core_apply(struct fm_sdev *d, uint64_t now)
 
 void fm_core_decide(struct fm_sdev *d, uint64_t now)
 {
-	if (d->n_multi || !fm_list_empty(&d->s->stirred) || d->s->shared) {
+	if (fm_core_may_wait(d) || !fm_list_empty(&d->s->stirred) || d->s->shared) {
 		fm_gang_stir(d);
 		fm_gang_resolve(d->s, now);
 		return;

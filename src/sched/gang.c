@@ -109,13 +109,15 @@ static void fm_gang_touch(const struct fm_sdev *d)
 		touch_group(e->g);
 }
 
-/* Bring the counts up to date with one entity. Groups on one device are not counted. */
+/* Bring the counts up to date with one entity. Groups on one device are not counted. Where
+ * everybody runs there is nothing to count, unless one awaits a resource: the others wait with it.
+ */
 static void recount(struct fm_sent *e)
 {
 	struct fm_sgroup *g = e->g;
-	bool ready = fm_gang_multi(g) && e->ready && !e->d->all;
+	bool ready = fm_gang_multi(g) && e->ready && (!e->d->all || g->n_awaiting);
 	bool need = ready && !fm_core_lingers(e);
-	bool claim = need && e->claimed;
+	bool claim = need && (e->claimed || e->d->all) && !fm_core_awaits(e);
 	bool rival = need && g->gang && fm_core_visible(e, FM_FIRST);
 
 	g->n_ready += (unsigned)ready - e->is_ready;
@@ -173,6 +175,8 @@ static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent 
 		recount(e);
 		fm_account_note(e, now);
 		fm_gang_stir(e->d);
+		if (e->d->all)
+			fm_core_touch(e);
 	}
 }
 
@@ -201,11 +205,11 @@ void fm_gang_recount(struct fm_sent *e, uint64_t now)
 
 static void trim(struct fm_sdev *d, uint64_t now)
 {
-	if (d->n_multi && d->n_ents > 1)
+	if (fm_core_may_wait(d) && d->n_ents > 1)
 		return;
 	fm_seat_end(d, FM_DEPUTY, now);
 	d->stands_in = false;
-	if (d->n_multi)
+	if (fm_core_may_wait(d))
 		return;
 	while (d->n_claim)
 		d->claim[--d->n_claim]->claimed = false;
@@ -226,7 +230,7 @@ int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
 	struct fm_sent *e;
 	int rc = 0;
 
-	if ((g->n_ents || d->n_multi) && d->n_ents && !d->self[FM_DEPUTY])
+	if ((g->n_ents || fm_core_may_wait(d)) && d->n_ents && !d->self[FM_DEPUTY])
 		rc = fm_seat_make(d, FM_DEPUTY, now);
 	fm_list_each (e, &g->ents, in_group)
 		if (!rc && e->d->n_ents > 1 && !e->d->self[FM_DEPUTY])

@@ -75,6 +75,7 @@ void fm_sched_free(struct fm_sched *s)
 	}
 	fm_heap_fini(&s->timers);
 	fm_heap_fini(&s->lingers);
+	fm_heap_fini(&s->awaiting);
 	free(s->shared);
 	free(s);
 }
@@ -301,6 +302,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 	now = fm_core_now(s, now);
 	fm_core_settle_ent(e, now);
 	fm_use_settle(d, now);
+	fm_await_forget(e);
 	if (e->ready)
 		fm_core_unready(e, now);
 	for (unsigned i = 0; i < FM_SEATS; i++)
@@ -321,7 +323,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info)
 {
 	bool wants = e->work || e->g->depth;
-	const char *held = wants && !e->gate_open ? fm_gang_reason(e) : NULL;
+	const char *held = wants && !e->gate_open ? fm_core_held_reason(e) : NULL;
 
 	*info = (struct fm_ent_info){
 		.gate_open = e->gate_open,

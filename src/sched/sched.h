@@ -73,6 +73,7 @@ enum fm_wait {
 	FM_WAIT_GANG,     /* a gang, refused on another of its devices */
 	FM_WAIT_DEMOTED,  /* as by the policy, but over its budget, and so below all */
 	FM_WAIT_DRAINING, /* chosen, and who had the device before had not come to rest */
+	FM_WAIT_RESOURCE, /* chosen, and a resource that it needs was not ready */
 	FM_WAITS
 };
 const char *fm_wait_name(enum fm_wait w);
@@ -188,6 +189,13 @@ int64_t fm_sgroup_priority(const struct fm_sgroup *g);
 /* Withhold a group from the policy by hand, and give it back. Idempotent. */
 void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);
 bool fm_sgroup_suspended(const struct fm_sgroup *g);
+
+/* An entity needs a resource, its memory for instance, that is not ready: it is held until
+ * ready_at, or until told otherwise (FM_NEVER). A time that is not after now lets it go. While it
+ * is held its gate is closed and it is not charged. A policy that chooses it goes on doing so, and
+ * another runs meanwhile, as for a gang that waits; when it is let go it has its turn at once. Its
+ * gang, if it is in one, waits with it. -ENOMEM: nothing has changed. */
+int fm_sched_ready_at(struct fm_sched *s, struct fm_sent *e, uint64_t ready_at, uint64_t now);
 
 /* What an admission control has granted to a group, over its hints and segments: a place above all
  * priorities (0 and above, larger is more urgent; under fixed-priority alone), or, where it used

@@ -245,6 +245,7 @@ void fm_sched_tick(struct fm_sched *s, uint64_t now)
 
 	now = fm_core_now(s, now);
 	end_claims(s, now);
+	fm_await_end_due(s, now);
 	/* Ends: a decision sets its device's timer after now. */
 	while ((n = fm_heap_min(&s->timers)) && n->key <= now)
 		fm_core_decide(fm_container(n, struct fm_sdev, timer), now);
@@ -263,7 +264,9 @@ uint64_t fm_sched_next(const struct fm_sched *s)
 {
 	const struct fm_heap_node *timer = fm_heap_min(&s->timers);
 	const struct fm_heap_node *linger = fm_heap_min(&s->lingers);
+	const struct fm_heap_node *awaits = fm_heap_min(&s->awaiting);
 	uint64_t next = FM_MIN(timer ? timer->key : FM_NEVER, s->yield_at);
 
+	next = awaits ? FM_MIN(next, awaits->key) : next;
 	return linger ? FM_MIN(next, linger->key) : next;
 }

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from harness import Fermata, check, eventually, lib_client, main  # noqa: E402
 
 KEEP = -(2**31)  # FM_SEGMENT_KEEP
-CAUSES = {"policy", "nobody", "gang", "demoted", "draining"}
+CAUSES = {"policy", "nobody", "gang", "demoted", "draining", "resource"}
 
 
 def why(f, target):

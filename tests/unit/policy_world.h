@@ -170,9 +170,9 @@ static inline void begin(struct world *w, const struct subject *s, uint64_t from
 	w->now = FM_S;
 	w->n = 1 + (unsigned)any(MANY);
 	w->self = calloc(1, FM_MAX(w->ops->size, (size_t)1));
-	assert_int_equal(fm_policy_parse(w->ops, s->setting,
-				 (size_t)(s->setting[0] != NULL) + (s->setting[1] != NULL), params,
-				 NULL),
+	assert_int_equal(
+		fm_policy_parse(w->ops, s->setting,
+			(size_t)(s->setting[0] != NULL) + (s->setting[1] != NULL), params, NULL),
 		0);
 	if (w->ops->init)
 		assert_int_equal(w->ops->init(w->self, params), 0);

@@ -37,6 +37,7 @@ struct ent {
 	bool told, open, work, bell_ready, bell_idle;
 	bool stuck; /* after closing: does not come to rest */
 	uint64_t close_at, joined;
+	uint64_t ready_at; /* of the resource that it awaits; 0: it awaits none */
 };
 
 struct fuzz {
@@ -46,6 +47,7 @@ struct fuzz {
 	struct ent ent[ENTS];
 	uint64_t now, rnd;
 	bool in_call, dense; /* dense: many entities on each device */
+	bool awaits;         /* entities await resources now and then */
 	/* What the policy promises: so many run at once, and somebody ready means somebody runs,
 	 * on each device or over all of them; but for shares that are limits. */
 	const char *policy;
@@ -116,15 +118,35 @@ static inline bool wants(const struct fuzz *f, const struct ent *e)
 	return !g->suspended && (e->work || g->depth);
 }
 
+/* What waits for a time is let go by a tick after it, and not before. */
+static inline void tick(struct fuzz *f)
+{
+	for (struct ent *e = f->ent; e < f->ent + ENTS; e++)
+		if (e->ready_at <= f->now)
+			e->ready_at = 0;
+	fm_sched_tick(f->s, f->now);
+}
+
 /* What else its group has: work, or a gate that is open all the same, for a while. */
 static inline bool is_single(const struct fuzz *f, const struct ent *e)
 {
-	if (f->group[e->group].apart)
-		return true;
+	if (e->ready_at || f->group[e->group].apart)
+		return !e->ready_at;
 	for (const struct ent *o = f->ent; o < f->ent + ENTS; o++)
 		if (o->e && o != e && o->group == e->group && (wants(f, o) || o->open))
 			return false;
 	return true;
+}
+
+/* It awaits a resource, or its gang does. */
+static inline bool is_held(const struct fuzz *f, const struct ent *e)
+{
+	if (e->ready_at || f->group[e->group].apart)
+		return e->ready_at;
+	for (const struct ent *o = f->ent; o < f->ent + ENTS; o++)
+		if (o->e && o->group == e->group && wants(f, o) && o->ready_at)
+			return true;
+	return false;
 }
 
 /* A gang runs on all the devices on which it has work, or on none. */
@@ -157,7 +179,8 @@ static inline void check_idle(const struct fuzz *f)
 		assert_true(runs[d] || !single[d]);
 }
 
-/* The groups that wait although nobody runs on any of the devices on which they have work. */
+/* The groups that wait although nobody runs on any of the devices on which they have work, and not
+ * for a resource. */
 static inline void find_stuck(const struct fuzz *f, bool *stuck)
 {
 	bool runs[DEVICES] = {false};
@@ -170,7 +193,7 @@ static inline void find_stuck(const struct fuzz *f, bool *stuck)
 		runs[e->device] |= e->open;
 	}
 	for (const struct ent *e = f->ent; e < f->ent + ENTS; e++)
-		if (e->e && wants(f, e) && runs[e->device])
+		if (e->e && wants(f, e) && (runs[e->device] || e->ready_at))
 			stuck[e->group] = false;
 }
 
@@ -194,7 +217,7 @@ static inline void check_patience(struct fuzz *f)
 		if (fm_sched_next(f->s) >= end)
 			return;
 		f->now = FM_MAX(f->now, fm_sched_next(f->s));
-		fm_sched_tick(f->s, f->now);
+		tick(f);
 		check_gangs(f);
 	}
 }
@@ -243,10 +266,16 @@ static inline void check_account(struct fuzz *f, struct ent *e)
 	assert_int_equal(b.by_hand_ns - a.by_hand_ns, g->suspended ? 1000 : 0);
 	assert_int_equal(b.idle_ns - a.idle_ns, g->suspended || wants(f, e) ? 0 : 1000);
 	assert_int_equal(b.ran_ns + waits(&b) - a.ran_ns - waits(&a), wants(f, e) ? 1000 : 0);
-	if (!wants(f, e) || !strcmp(f->policy, "fifo"))
+	if (!wants(f, e) || (!strcmp(f->policy, "fifo") && !is_held(f, e)))
 		assert_int_equal(waits(&b), waits(&a));
 	if (wants(f, e) && !e->open)
 		assert_int_equal(b.wait_ns[FM_WAIT_DRAINING], a.wait_ns[FM_WAIT_DRAINING]);
+	if (!e->ready_at)
+		assert_int_equal(b.wait_ns[FM_WAIT_RESOURCE], a.wait_ns[FM_WAIT_RESOURCE]);
+	else if (wants(f, e) && !strcmp(f->policy, "fifo")) /* or it comes to rest as yet */
+		assert_int_equal(b.wait_ns[FM_WAIT_RESOURCE] - a.wait_ns[FM_WAIT_RESOURCE] +
+					 b.ran_ns - a.ran_ns,
+			1000);
 }
 
 static inline bool has_deadline(const struct group *g)
@@ -265,7 +294,7 @@ static inline void check_ent(struct fuzz *f, struct ent *e)
 	assert_int_equal(i.state == FM_ENT_SUSPENDED, g->suspended);
 	assert_int_equal(i.state == FM_ENT_RUNNING, wants(f, e) && e->open);
 	assert_int_equal(i.state == FM_ENT_READY, wants(f, e) && !e->open);
-	assert_false(g->suspended && e->open);
+	assert_false((g->suspended || e->ready_at) && e->open);
 	assert_false(e->bell_ready && e->work);
 	assert_false(e->bell_idle && !e->work);
 	if (has_deadline(g) && !g->suspended) { /* heard in any case */
@@ -287,7 +316,7 @@ static inline bool is_lone(const struct fuzz *f, const struct ent *e)
 
 static inline void check_device(struct fuzz *f, unsigned d)
 {
-	unsigned n = 0, ready = 0, running = 0, open_idle = 0, suspended = 0, single = 0;
+	unsigned n = 0, ready = 0, running = 0, open_idle = 0, closed = 0, single = 0;
 	struct ent *last = NULL;
 
 	for (struct ent *e = f->ent; e < f->ent + ENTS; e++) {
@@ -296,15 +325,15 @@ static inline void check_device(struct fuzz *f, unsigned d)
 		check_ent(f, e);
 		n++;
 		last = e;
-		ready += wants(f, e);
+		ready += wants(f, e) && !is_held(f, e);
 		single += wants(f, e) && is_single(f, e);
 		running += wants(f, e) && e->open;
 		open_idle += !wants(f, e) && e->open;
-		suspended += f->group[e->group].suspended;
+		closed += f->group[e->group].suspended || is_held(f, e);
 	}
 	if (!strcmp(f->policy, "fifo")) {
 		assert_int_equal(running, ready);
-		assert_int_equal(running + open_idle, n - suspended);
+		assert_int_equal(running + open_idle, n - closed);
 		return;
 	}
 	assert_true(running <= f->at_once);
@@ -313,11 +342,11 @@ static inline void check_device(struct fuzz *f, unsigned d)
 		return;
 	if (single && !f->capped)
 		assert_true(running >= 1 || open_idle >= 1); /* or someone's linger holds it */
-	if (n == 1 && !ready && !suspended && is_single(f, last))
+	if (n == 1 && !ready && !closed && is_single(f, last))
 		assert_true(last->open);
 	if (n == 1 && !f->capped)
 		assert_false((last->bell_idle || last->bell_ready) && is_lone(f, last) &&
-			     !has_deadline(&f->group[last->group]));
+			     !last->ready_at && !has_deadline(&f->group[last->group]));
 }
 
 static inline int64_t priority(const struct group *g)
@@ -383,7 +412,7 @@ static inline void check_rest(struct fuzz *f)
 {
 	for (int i = 0; i < 1000 && fm_sched_next(f->s) <= f->now + FM_LINGER_MOST; i++) {
 		f->now = FM_MAX(f->now, fm_sched_next(f->s));
-		fm_sched_tick(f->s, f->now);
+		tick(f);
 	}
 	if (f->one_order && !f->aging)
 		check_one_order(f);

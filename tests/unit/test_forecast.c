@@ -347,7 +347,8 @@ static void all_but_one_can(void **state)
 		assert_true(tested == ((*p)->copy != NULL));
 		assert_true(!(*p)->copy == ((*p)->shared_size != 0));
 		if (!tested)
-			assert_int_equal(fm_policy_forecast(*p, NULL, NULL, 0, &f, out, 1), -ENOTSUP);
+			assert_int_equal(
+				fm_policy_forecast(*p, NULL, NULL, 0, &f, out, 1), -ENOTSUP);
 	}
 }
 
@@ -426,8 +427,7 @@ static void nobody_and_no_time(void **state)
 		begin(&w, &subjects[i], 9);
 		n = list(&w, ent, true);
 		f = (struct fm_foresight){.now = w.now, .until = w.now};
-		assert_int_equal(
-			fm_policy_forecast(w.ops, w.self, ent, n, &f, out, TURNS), 0);
+		assert_int_equal(fm_policy_forecast(w.ops, w.self, ent, n, &f, out, TURNS), 0);
 		for (unsigned k = 0; k < w.n; k++)
 			if (w.at[k].joined && w.at[k].e.ready)
 				go_idle(&w, &w.at[k]);
@@ -436,8 +436,7 @@ static void nobody_and_no_time(void **state)
 			if (w.at[k].joined)
 				leave(&w, &w.at[k]);
 		f.until = FM_NEVER;
-		assert_int_equal(
-			fm_policy_forecast(w.ops, w.self, NULL, 0, &f, out, TURNS), 0);
+		assert_int_equal(fm_policy_forecast(w.ops, w.self, NULL, 0, &f, out, TURNS), 0);
 		end(&w);
 	}
 }

@@ -24,6 +24,15 @@ static void add_ent(struct fuzz *f, struct ent *e)
 		fm_sched_ent_add(f->s, &e->e, f->group[group].g, f->d[device], e, f->now), rc);
 }
 
+static void event_await(struct fuzz *f, struct ent *e)
+{
+	uint64_t at[] = {0, FM_NEVER, f->now + rnd(f, 5 * FM_MS), f->now + rnd(f, 300 * FM_MS)};
+	uint64_t ready_at = at[rnd(f, FM_ARRAY_LEN(at))];
+
+	assert_int_equal(fm_sched_ready_at(f->s, e->e, ready_at, f->now), 0);
+	e->ready_at = ready_at > f->now ? ready_at : 0;
+}
+
 static void event_ent(struct fuzz *f)
 {
 	struct ent *e = &f->ent[rnd(f, ENTS)];
@@ -32,6 +41,8 @@ static void event_ent(struct fuzz *f)
 	if (!e->e) {
 		if (!rnd(f, f->dense ? 4 : 30))
 			add_ent(f, e);
+	} else if (f->awaits && !rnd(f, 10)) {
+		event_await(f, e);
 	} else if (!rnd(f, 60)) {
 		fm_sched_ent_del(f->s, e->e, f->now);
 		*e = (struct ent){0};
@@ -178,7 +189,7 @@ static void event(struct fuzz *f)
 	else if (what < 100)
 		event_group(f);
 	else if (what < 200)
-		fm_sched_tick(f->s, f->now);
+		tick(f);
 	else
 		event_ent(f);
 	for (unsigned d = 0; d < DEVICES; d++)
@@ -191,10 +202,14 @@ static void event(struct fuzz *f)
 	f->in_call = false;
 }
 
-static void survives(uint64_t seed, int events, bool dense)
+static void survives(uint64_t seed, int events, bool dense, bool awaits)
 {
-	struct fuzz f = {
-		.rnd = seed, .now = FM_S, .policy = "fixed-priority", .at_once = 1, .dense = dense};
+	struct fuzz f = {.rnd = seed,
+		.now = FM_S,
+		.policy = "fixed-priority",
+		.at_once = 1,
+		.dense = dense,
+		.awaits = awaits};
 
 	assert_int_equal(fm_sched_new(&f.s, &host, &f), 0);
 	for (unsigned i = 0; i < DEVICES; i++)
@@ -213,14 +228,14 @@ static void survives(uint64_t seed, int events, bool dense)
 
 static void random_events_one_long(void **state)
 {
-	survives(UINT64_C(88172645463325252), EVENTS, true);
+	survives(UINT64_C(88172645463325252), EVENTS, true, false);
 }
 
 /* Few entities are added before the end: devices with one and two of them are common here. */
 static void random_events_many_short(void **state)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
-		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, false);
+		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, false, false);
 }
 
 /* What once failed: a gang that lingered held a device; one that woke ended its user's turn. */
@@ -234,7 +249,14 @@ static void random_events_that_failed(void **state)
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(found); i++)
 		survives(found[i].seed * UINT64_C(0x9e3779b97f4a7c15), found[i].events,
-			found[i].dense);
+			found[i].dense, false);
+}
+
+static void random_events_and_resources(void **state)
+{
+	survives(UINT64_C(88172645463325252), EVENTS / 4, true, true);
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		survives(seed * UINT64_C(0x9e3779b97f4a7c15), 2500, seed % 4 == 0, true);
 }
 
 int main(void)
@@ -243,6 +265,7 @@ int main(void)
 		cmocka_unit_test(random_events_one_long),
 		cmocka_unit_test(random_events_many_short),
 		cmocka_unit_test(random_events_that_failed),
+		cmocka_unit_test(random_events_and_resources),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

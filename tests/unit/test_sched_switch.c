@@ -399,6 +399,46 @@ static void deputies_come_and_go(void **state)
 	assert_int_equal(b.instances + b.joined + b.ready, 0);
 }
 
+/* While one awaits a resource its device has a deputy, which does not see it. Without memory for
+ * that it is not held. Afterwards all is as before: one instance to ask. */
+static void one_that_awaits_takes_a_deputy(void **state)
+{
+	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
+	uint64_t before;
+	unsigned stores;
+	struct fix f;
+
+	setup(&f);
+	assert_int_equal(use(&f, "first", &b, NULL), 0);
+	stores = f.stores;
+	for (b.fail_join_after = 0; b.fail_join_after < (ENTS + 1) / 2; b.fail_join_after++) {
+		int after = b.fail_join_after;
+
+		assert_int_equal(fm_sched_ready_at(f.s, f.e[0], FM_NEVER, T0), -ENOMEM);
+		assert_int_equal(b.instances, 2);
+		assert_int_equal(b.joined, ENTS);
+		assert_int_equal(b.ready, ENTS - 1);
+		b.fail_join_after = after;
+	}
+	assert_int_equal(f.stores, stores);
+	b.fail_join_after = -1;
+	assert_int_equal(fm_sched_ready_at(f.s, f.e[0], FM_NEVER, T0), 0);
+	assert_int_equal(b.instances, 3);
+	assert_int_equal(b.ready, ENTS - 1 + 1); /* on its device are three, of which one sleeps */
+	assert_true(!f.open[0] && f.open[4]);
+	assert_int_equal(f.stores, stores + 2);
+	assert_int_equal(fm_sched_ready_at(f.s, f.e[0], 0, T0), 0);
+	assert_int_equal(b.instances, 2);
+	assert_int_equal(b.joined, ENTS);
+	assert_int_equal(b.ready, ENTS - 1);
+	assert_int_equal(f.stores, stores + 4);
+	before = decisions(&f);
+	fm_sched_idle(f.s, f.e[0], T0 + FM_S, T0 + 2 * FM_S);
+	assert_int_equal(decisions(&f) - before, 1);
+	fm_sched_free(f.s);
+	assert_int_equal(b.instances + b.joined + b.ready, 0);
+}
+
 /* Whichever of the joins of the deputies and of the newcomer fails. */
 static void failed_deputy_leaves_no_trace(void **state)
 {
@@ -519,6 +559,7 @@ int main(void)
 		cmocka_unit_test(others_are_asked_once),
 		cmocka_unit_test(failed_join_leaves_no_trace),
 		cmocka_unit_test(deputies_come_and_go),
+		cmocka_unit_test(one_that_awaits_takes_a_deputy),
 		cmocka_unit_test(failed_deputy_leaves_no_trace),
 		cmocka_unit_test(failed_switch_keeps_the_deputies),
 		cmocka_unit_test(one_of_several_is_held),
