@@ -4,26 +4,9 @@
 #include "util.h"
 #include <string.h>
 
-#define SUB (UINT64_C(1) << FM_HIST_SUB_BITS)
-
-static unsigned bucket_of(uint64_t v)
-{
-	unsigned exp;
-
-	if (v < SUB)
-		return (unsigned)v;
-	exp = 63 - (unsigned)__builtin_clzll(v) - FM_HIST_SUB_BITS;
-	return ((exp + 1) << FM_HIST_SUB_BITS) + (unsigned)((v >> exp) - SUB);
-}
-
 static uint64_t bucket_top(unsigned i)
 {
-	unsigned exp = i >> FM_HIST_SUB_BITS;
-	uint64_t sub = i & (SUB - 1);
-
-	if (exp == 0)
-		return sub;
-	return ((SUB + sub + 1) << (exp - 1)) - 1;
+	return fm_log_end(i, FM_HIST_SUB_BITS) - 1;
 }
 
 void fm_hist_reset(struct fm_hist *h)
@@ -40,7 +23,7 @@ void fm_hist_add(struct fm_hist *h, uint64_t ns)
 	h->sum = fm_add_sat(h->sum, ns);
 	h->min = FM_MIN(h->min, ns);
 	h->max = FM_MAX(h->max, ns);
-	h->bucket[bucket_of(ns)]++;
+	h->bucket[fm_log_bucket(ns, FM_HIST_SUB_BITS)]++;
 }
 
 void fm_hist_merge(struct fm_hist *into, const struct fm_hist *from)

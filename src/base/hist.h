@@ -7,6 +7,25 @@
 #pragma once
 #include <stdint.h>
 
+/* Log-linear buckets, 2^bits of them in each power of two, and one for each value below 2^bits:
+ * which one a value is in, and the first value beyond one, 0 after the last. */
+static inline unsigned fm_log_bucket(uint64_t v, unsigned bits)
+{
+	unsigned exp;
+
+	if (v >> bits == 0)
+		return (unsigned)v;
+	exp = 63 - (unsigned)__builtin_clzll(v) - bits;
+	return (exp << bits) + (unsigned)(v >> exp);
+}
+
+static inline uint64_t fm_log_end(unsigned bucket, unsigned bits)
+{
+	unsigned exp = bucket >> bits ? (bucket >> bits) - 1 : 0;
+
+	return ((uint64_t)bucket - (exp << bits) + 1) << exp;
+}
+
 #define FM_HIST_SUB_BITS 5
 #define FM_HIST_BUCKETS  ((64 - FM_HIST_SUB_BITS + 1) << FM_HIST_SUB_BITS)
 

@@ -45,7 +45,8 @@
 #define UNIT   512
 #define FORGET 64
 /* The first bucket is below 16 us; then there are four in a power of two. */
-#define SHIFT 14
+#define BITS  2
+#define FIRST ((14 - BITS + 1) << BITS) /* of fm_log_bucket(), from 2^14 ns on */
 
 /* Who has paused for longer than a fixed linger so often in a row, gives the device up at once;
  * until it pauses for less. */
@@ -53,18 +54,15 @@
 
 static unsigned bucket_of(uint64_t ns)
 {
-	unsigned exp = 63 - (unsigned)__builtin_clzll(ns | 1);
+	unsigned i = fm_log_bucket(ns, BITS) + 1;
 
-	if (exp < SHIFT)
-		return 0;
-	exp = 1 + 4 * (exp - SHIFT) + (unsigned)((ns >> (exp - 2)) & 3);
-	return FM_MIN(exp, FM_PAUSE_BUCKETS - 1u);
+	return i <= FIRST ? 0 : FM_MIN(i - FIRST, FM_PAUSE_BUCKETS - 1u);
 }
 
 /* The last bucket has no end. */
 static uint64_t end_of(unsigned i)
 {
-	return i ? (UINT64_C(5) + (i - 1) % 4) << (SHIFT + (i - 1) / 4 - 2) : UINT64_C(1) << SHIFT;
+	return fm_log_end(i + FIRST - 1, BITS);
 }
 
 void fm_linger_paused(struct fm_sent *e, uint64_t ns)

@@ -3,26 +3,21 @@
 #include "core.h"
 #include <string.h>
 
-/* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two. */
-#define WAIT_SHIFT 10 /* the first bucket is below 1 us */
+/* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two, and
+ * one for all below 1 us. */
+#define BITS  2
+#define FIRST ((10 - BITS + 1) << BITS) /* of fm_log_bucket(), from 2^10 ns on */
 
 static unsigned bucket_of(uint64_t ns)
 {
-	unsigned exp = 63 - (unsigned)__builtin_clzll(ns | 1);
+	unsigned i = fm_log_bucket(ns, BITS) + 1;
 
-	if (exp < WAIT_SHIFT)
-		return 0;
-	exp = 1 + 4 * (exp - WAIT_SHIFT) + (unsigned)((ns >> (exp - 2)) & 3);
-	return FM_MIN(exp, FM_WAIT_BUCKETS - 1u);
+	return i <= FIRST ? 0 : FM_MIN(i - FIRST, FM_WAIT_BUCKETS - 1u);
 }
 
 static uint64_t bucket_top(unsigned i)
 {
-	unsigned exp = WAIT_SHIFT + (i - 1) / 4;
-
-	if (!i)
-		return (UINT64_C(1) << WAIT_SHIFT) - 1;
-	return ((UINT64_C(5) + (i - 1) % 4) << (exp - 2)) - 1;
+	return fm_log_end(i + FIRST - 1, BITS) - 1;
 }
 
 static void forget(struct fm_blame *b, uint64_t stretch)

@@ -117,7 +117,8 @@ static void not_its_turn(void **state)
 	fm_sched_free(f.s);
 }
 
-/* Alone and idle its gate stands open, but not while it awaits something; and its edges are told. */
+/* Alone and idle its gate stands open, but not while it awaits something; and its edges are told.
+ */
 static void alone(void **state)
 {
 	struct fix f;

@@ -138,6 +138,65 @@ static void heap_reserves_early(void **state)
 	fm_heap_fini(&h);
 }
 
+/* What is pushed to both afterwards comes out of both alike. */
+static void heap_copy_is_exact(void **state)
+{
+	struct item it[40], twin[40];
+	struct fm_heap h = {0}, copy;
+	uint64_t x = 7;
+
+	memset(it, 0, sizeof(it));
+	for (int i = 0; i < 500; i++) {
+		struct item *e = &it[next_random(&x) % FM_ARRAY_LEN(it)];
+
+		if (fm_heap_has(&e->node))
+			fm_heap_del(&h, &e->node);
+		else
+			assert_int_equal(fm_heap_push(&h, &e->node, next_random(&x) % 4), 0);
+	}
+	assert_in_range(h.n, 10, 30);
+	assert_int_equal(fm_heap_copy(&copy, &h), 0);
+	for (size_t i = 0; i < FM_ARRAY_LEN(it); i++)
+		fm_heap_copy_node(&copy, &twin[i].node, &it[i].node);
+	check_heap(&copy, twin, FM_ARRAY_LEN(it));
+	check_heap(&h, it, FM_ARRAY_LEN(it));
+	for (size_t i = 0; i < FM_ARRAY_LEN(it); i += 3) {
+		if (fm_heap_has(&it[i].node))
+			continue;
+		assert_int_equal(fm_heap_push(&h, &it[i].node, i % 4), 0);
+		assert_int_equal(fm_heap_push(&copy, &twin[i].node, i % 4), 0);
+	}
+	while (h.n) {
+		size_t at = (size_t)(fm_container(h.at[0], struct item, node) - it);
+
+		assert_ptr_equal(copy.at[0], &twin[at].node);
+		fm_heap_del(&h, &it[at].node);
+		fm_heap_del(&copy, &twin[at].node);
+	}
+	assert_int_equal(copy.n, 0);
+	fm_heap_fini(&h);
+	fm_heap_fini(&copy);
+}
+
+/* Each begins where the one before ends, and is no wider than its part of a power of two. */
+static void log_buckets_have_no_gaps(void **state)
+{
+	for (unsigned bits = 0; bits < 8; bits++) {
+		unsigned n = (64 - bits + 1) << bits;
+		uint64_t begin = 0;
+
+		for (unsigned i = 0; i < n; i++) {
+			uint64_t end = fm_log_end(i, bits);
+
+			assert_int_equal(fm_log_bucket(begin, bits), i);
+			assert_int_equal(fm_log_bucket(end - 1, bits), i);
+			assert_true((end - begin) << bits <= FM_MAX(begin, UINT64_C(1) << bits));
+			begin = end;
+		}
+		assert_int_equal(begin, 0); /* beyond the last */
+	}
+}
+
 static void hist_is_exact_where_it_promises(void **state)
 {
 	static struct fm_hist h, all;
@@ -294,6 +353,8 @@ int main(void)
 		cmocka_unit_test(heap_breaks_ties_by_order),
 		cmocka_unit_test(heap_survives_random_use),
 		cmocka_unit_test(heap_reserves_early),
+		cmocka_unit_test(heap_copy_is_exact),
+		cmocka_unit_test(log_buckets_have_no_gaps),
 		cmocka_unit_test(hist_is_exact_where_it_promises),
 		cmocka_unit_test(hist_takes_extremes),
 		cmocka_unit_test(err_is_a_value),
