@@ -19,7 +19,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/hist.h"
-#include "policy/policy.h"
+#include "policy/forecast.h"
 
 struct fm_sched;
 struct fm_sdev;   /* device */
@@ -170,6 +170,23 @@ struct fm_decision {
 };
 void *fm_sdev_first(const struct fm_sdev *d);
 void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out);
+
+/* Who will have a device from now on, by the owner's data: the policy's forecast, with what it
+ * promises (policy/forecast.h). One that lingers is about to be idle. One that awaits a resource is
+ * foretold as if it did not. A turn ends later than foretold by what it takes to come to rest.
+ * -ENOTSUP, too, where a gang has work: its turns depend on other devices. decided() may ask. */
+struct fm_sturn {
+	void *data; /* of the entity */
+	uint64_t from, until;
+	uint8_t sure;
+};
+struct fm_sforesight {
+	uint64_t now, until;
+	uint64_t (*left)(const void *ctx, const void *ent_data); /* NULL: no length is known */
+	const void *ctx;
+};
+int fm_sdev_forecast(
+	struct fm_sdev *d, const struct fm_sforesight *f, struct fm_sturn *out, unsigned cap);
 
 int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
 void fm_sched_group_del(

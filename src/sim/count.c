@@ -173,6 +173,10 @@ static void merge_device(struct fm_sim_device_result *to, const struct fm_sim_de
 	to->overhead += from->overhead;
 	to->switches += from->switches;
 	fm_hist_merge(&to->stop, &from->stop);
+	to->foretold.turns += from->foretold.turns;
+	to->foretold.right += from->foretold.right;
+	to->foretold.off += from->foretold.off;
+	to->foretold.wrong += from->foretold.wrong;
 }
 
 void fm_sim_result_merge(struct fm_sim_result *into, const struct fm_sim_result *from)

@@ -24,8 +24,16 @@ struct event {
 	enum event_kind kind;
 };
 
+/* The last forecast for a device. */
+#define FORETOLD 8
+struct forecast {
+	struct fm_sturn turn[FORETOLD];
+	unsigned n, at; /* turn[at] is the present one; n 0: there is no forecast */
+};
+
 struct device {
 	struct machine *m;
+	struct forecast forecast; /* plan.forecast */
 	const struct fm_sim_device *plan;
 	struct fm_sim_device_result *result;
 	struct fm_sdev *sdev;
@@ -207,6 +215,10 @@ bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
 void ticks_come(struct ent *e);
 void ticks_leave(struct ent *e); /* it had the device until now, and does not wait for it */
 bool ticks_push_off(struct ent *on, const struct ent *e); /* who has come: does `on' lose it? */
+
+/* forecast.c: what is foretold, and what comes. */
+void forecast_decided(struct device *d);   /* about it, now */
+void forecast_over(const struct group *g); /* it does something that no forecast knows */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
  */

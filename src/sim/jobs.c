@@ -334,6 +334,7 @@ void jobs_change(struct group *g)
 		}
 		g->hints.value[c->hint] = c->value;
 		g->deadline = fm_sim_deadline(&g->hints);
+		forecast_over(g);
 		if (watched(g->m, FM_SIM_HINTED))
 			watch_hint(g, c->hint, c->value);
 		fm_sched_hint(g->m->s, g->sgroup, c->hint, c->value, now);
@@ -344,6 +345,7 @@ static int enter(struct group *g, struct ent *e)
 {
 	struct machine *m = g->m;
 
+	forecast_over(g);
 	e->reported = e->open = false;
 	e->counted_from = m->now;
 	return fm_sched_ent_add(m->s, &e->sent, g->sgroup, e->d->sdev, e, m->now);
@@ -387,6 +389,7 @@ void jobs_leave(struct group *g)
 	if (g->leaving)
 		return;
 	count_group(g);
+	forecast_over(g);
 	fm_heap_del(&m->queue, &g->timer.node);
 	fm_heap_del(&m->queue, &g->change.node);
 	for (uint32_t i = 0; i < g->ents; i++) {

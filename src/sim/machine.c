@@ -47,9 +47,19 @@ static void on_rested(void *ctx, void *data, uint64_t took, uint64_t rested)
 		watch_ent(e, FM_SIM_RESTS, rested, took, NULL);
 }
 
+static struct device *device_of(struct machine *m, const struct fm_sdev *sdev)
+{
+	return &m->device[strtoul(fm_sdev_key(sdev), NULL, 10) - m->first]; /* that is its key */
+}
+
 static void on_decided(void *ctx, const struct fm_sdev *sdev, uint64_t now)
 {
-	watch_decision(ctx, sdev);
+	struct machine *m = ctx;
+
+	if (m->plan->forecast)
+		forecast_decided(device_of(m, sdev));
+	if (watched(m, FM_SIM_DECIDED))
+		watch_decision(m, sdev);
 }
 
 static const struct fm_sched_host host = {
@@ -59,7 +69,7 @@ static const struct fm_sched_host host = {
 	.rested = on_rested,
 };
 
-static const struct fm_sched_host host_of_watched = {
+static const struct fm_sched_host host_of_decisions = {
 	.gate = on_gate,
 	.stalled = on_stalled,
 	.usage = on_usage,
@@ -81,6 +91,7 @@ static void report(struct ent *e, uint64_t when)
 	if (work == e->reported)
 		return;
 	e->reported = work;
+	forecast_over(e->g);
 	note_ent(e, work ? FM_SIM_READY : FM_SIM_IDLE, 0, NULL);
 	if (work)
 		fm_sched_ready(m->s, e->sent, when, m->now);
@@ -353,6 +364,7 @@ static int make(struct machine *m, struct fm_err *err)
 {
 	const struct fm_sim_plan *p = m->plan;
 	size_t groups, ents;
+	bool decided;
 	int rc;
 
 	count_members(m, &groups, &ents);
@@ -363,8 +375,8 @@ static int make(struct machine *m, struct fm_err *err)
 	if (!m->device || !m->group || !m->ent)
 		return -ENOMEM;
 	rc = fm_heap_reserve(&m->queue, 3 * (groups + ents) + 1);
-	rc = rc ? rc
-		: fm_sched_new(&m->s, watched(m, FM_SIM_DECIDED) ? &host_of_watched : &host, m);
+	decided = p->forecast || watched(m, FM_SIM_DECIDED);
+	rc = rc ? rc : fm_sched_new(&m->s, decided ? &host_of_decisions : &host, m);
 	if (rc)
 		return rc;
 	fm_sched_linger(m->s, p->linger);

@@ -168,6 +168,8 @@ struct fm_sim_plan {
 	uint32_t devices;
 	const struct fm_sim_group *group;
 	uint32_t groups;
+	bool forecast; /* foretell at each decision whose turn comes next, and count what comes true
+			*/
 };
 
 /* What happens, for whoever wants to know. */
@@ -246,6 +248,12 @@ struct fm_sim_device_result {
 	uint64_t served, overhead;
 	uint64_t switches;   /* from one group to another */
 	struct fm_hist stop; /* gate closed to device free, as the core sees it */
+	/* plan.forecast: turns that were foretold; of those, the ones that came next, so far off
+	 * their time in all, and the ones instead of which another's came. Before the rest was due
+	 * a group came, went, began or ended a job, or its hints changed. */
+	struct fm_sim_foretold {
+		uint64_t turns, right, off, wrong;
+	} foretold;
 };
 
 struct fm_sim_result {

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How often forecasts come true. At a decision the next turns are foretold, and each time that the
+ * device goes to another, that has to be the next of them. A forecast holds as long as nothing
+ * happens but the policy's own decisions. Then there is another, and so there is when the last turn
+ * has come, or another came than was foretold. Devices that several have at once, or that take
+ * turns by themselves, have no turns to foretell, and gangs have no forecast.
+ */
+#include "internal.h"
+
+void forecast_over(const struct group *g)
+{
+	for (uint32_t i = 0; i < g->ents; i++)
+		g->ent[i].d->forecast.n = 0;
+}
+
+static void foretell(struct device *d)
+{
+	const struct fm_sforesight f = {.now = d->m->now, .until = FM_NEVER};
+	struct forecast *to = &d->forecast;
+	int n = fm_sdev_forecast(d->sdev, &f, to->turn, FORETOLD);
+
+	to->at = 0;
+	to->n = n > 0 ? (unsigned)n : 0;
+	if (n == -ENOMEM)
+		d->m->rc = n;
+	if (d->m->counts && to->n)
+		d->result->foretold.turns += to->n - 1; /* the first is no news */
+}
+
+/* Another has the device. next: what was foretold; NULL: that none would. */
+static void compare(struct device *d, const struct fm_sturn *next, const void *first)
+{
+	struct fm_sim_foretold *f = &d->result->foretold;
+	bool right = next && next->data == first;
+	uint64_t now = d->m->now;
+
+	if (!right)
+		d->forecast.n = 0;
+	if (!d->m->counts)
+		return;
+	f->turns += !next;
+	f->right += right;
+	f->wrong += !right;
+	if (right)
+		f->off += now > next->from ? now - next->from : next->from - now;
+}
+
+void forecast_decided(struct device *d)
+{
+	struct forecast *f = &d->forecast;
+	struct fm_decision c;
+
+	fm_sdev_decision(d->sdev, &c);
+	if (c.all || c.chosen != 1) {
+		f->n = 0;
+		return;
+	}
+	if (f->n && f->turn[f->at].data != c.first) {
+		f->at++;
+		compare(d, f->at < f->n ? &f->turn[f->at] : NULL, c.first);
+	}
+	if (!f->n || (f->at && f->at + 1 == f->n))
+		foretell(d);
+}
