@@ -182,16 +182,19 @@ static void label_place(FILE *f, json_int_t pid, const struct fm_place *p)
 	label(f, "namespace", p->space);
 }
 
-/* Of a group: the process, if there is one alone, and the place, if it is that of all. */
+/* Of a group: the process, if there is one alone, and the place, if it is that of all. A process
+ * has a client for each API that it uses. */
 static json_int_t group_place(struct builder *b, const json_t *group, struct fm_place *out)
 {
 	const json_t *list = json_object_get(group, "processes"), *process;
-	bool alone = json_array_size(list) == 1 && !integer(group, "more_processes");
+	json_int_t pid = integer(json_array_get(list, 0), "pid");
+	bool alone = json_array_size(list) && !integer(group, "more_processes");
 	struct fm_place other;
 	size_t i;
 
 	*out = (struct fm_place){.container = ""};
 	json_array_foreach (list, i, process) {
+		alone = alone && integer(process, "pid") == pid;
 		fm_place_of(b->places, (pid_t)integer(process, "pid"), i ? &other : out);
 		if (!i || (!strcmp(other.container, out->container) &&
 				  !strcmp(other.pod, out->pod) && !strcmp(other.space, out->space)))
@@ -199,7 +202,7 @@ static json_int_t group_place(struct builder *b, const json_t *group, struct fm_
 		*out = (struct fm_place){.container = ""};
 		return 0;
 	}
-	return alone ? integer(json_array_get(list, 0), "pid") : 0;
+	return alone ? pid : 0;
 }
 
 /* How many groups are in which state, told with the device; those that have no rows, too. */
@@ -210,6 +213,22 @@ static void count_state(struct builder *b, const json_t *entity)
 
 	if (counts)
 		json_object_set_new(counts, state, json_integer(integer(counts, state) + 1));
+}
+
+/* A second client of the process by the same API: two series with the same labels would spoil the
+ * whole. */
+static bool is_double(const json_t *list, size_t at)
+{
+	const json_t *p = json_array_get(list, at), *o;
+
+	for (size_t i = 0; i < at; i++) {
+		o = json_array_get(list, i);
+		if (integer(o, "pid") == integer(p, "pid") &&
+			!strcmp(text(o, "api"), text(p, "api")) &&
+			!strcmp(text(o, "program"), text(p, "program")))
+			return true;
+	}
+	return false;
 }
 
 static void add_processes(struct builder *b, json_t *group)
@@ -226,7 +245,7 @@ static void add_processes(struct builder *b, json_t *group)
 			continue;
 		if (integer(process, "pid") <= 0) /* not known: nothing tells it from others */
 			continue;
-		if (b->rows->list[ROW_PROCESS].n >= b->limit) {
+		if (b->rows->list[ROW_PROCESS].n >= b->limit || is_double(list, i)) {
 			b->left_out[ROW_PROCESS]++;
 			continue;
 		}
@@ -242,6 +261,26 @@ static void add_processes(struct builder *b, json_t *group)
 	}
 }
 
+/* As many processes as clients, but for those that come again. Of what is not known nothing tells
+ * which are one. */
+static void count_processes(json_t *group)
+{
+	const json_t *list = json_object_get(group, "processes");
+	json_int_t again = 0;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_int_t pid = integer(json_array_get(list, i), "pid");
+		size_t k = 0;
+
+		while (k < i && integer(json_array_get(list, k), "pid") != pid)
+			k++;
+		again += k < i && pid > 0;
+	}
+	if (again)
+		json_object_set_new(
+			group, "clients", json_integer(integer(group, "clients") - again));
+}
+
 static void add_group(struct builder *b, json_t *group)
 {
 	json_t *list = json_object_get(group, "devices"), *entity;
@@ -252,6 +291,7 @@ static void add_group(struct builder *b, json_t *group)
 	size_t i;
 
 	pid = group_place(b, group, &place);
+	count_processes(group);
 	if (!labels_begin(b, &l))
 		return;
 	label(l.f, "group", text(group, "name"));

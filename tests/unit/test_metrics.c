@@ -304,6 +304,33 @@ static void has_not(const char *text, const char *line)
 		fail_msg("'%s' is in\n%s", line, text);
 }
 
+/* It is a client of the daemon for each API that it uses, and one process. */
+static void process_with_several_clients(void **state)
+{
+	FM_CLEAN_FREE char *text = NULL;
+	struct fm_snapshot s = {0};
+	struct root r;
+
+	world_make(&r, &s, 10);
+	json_decref(s.groups);
+	s.groups = parse(
+		"[{\"name\":\"both\",\"uid\":7,\"clients\":3,\"devices\":[{\"device\":\"a\"}],"
+		"\"processes\":[{\"pid\":12,\"program\":\"x\",\"api\":\"cuda\",\"governed\":1},"
+		"{\"pid\":12,\"program\":\"x\",\"api\":\"lib\",\"governed\":2},"
+		"{\"pid\":12,\"program\":\"x\",\"api\":\"lib\",\"governed\":3}]},"
+		"{\"name\":\"unknown\",\"uid\":7,\"clients\":2,\"devices\":[{\"device\":\"a\"}],"
+		"\"processes\":[{\"pid\":0},{\"pid\":0}]}]");
+	text = written(&s, &r, (struct fm_view){.all = true});
+	has(text, "fermata_group_processes{group=\"both\",user=\"anna\",pid=\"12\",container="
+		  "\"0123456789ab\"} 1\n");
+	has(text, "fermata_group_processes{group=\"unknown\",user=\"anna\"} 2\n");
+	has(text, "api=\"cuda\",pid=\"12\",container=\"0123456789ab\"} 1\n");
+	has(text, "api=\"lib\",pid=\"12\",container=\"0123456789ab\"} 2\n");
+	has_not(text, "api=\"lib\",pid=\"12\",container=\"0123456789ab\"} 3\n");
+	has(text, "fermata_left_out{of=\"processes\"} 1\n");
+	world_end(&r, &s);
+}
+
 static void numbers_are_written(void **state)
 {
 	FM_CLEAN_FREE char *text = NULL;
@@ -494,6 +521,7 @@ int main(void)
 		cmocka_unit_test(places_of_processes),
 		cmocka_unit_test(gpus_are_numbered),
 		cmocka_unit_test(numbers_are_written),
+		cmocka_unit_test(process_with_several_clients),
 		cmocka_unit_test(everybody_sees_his_own),
 		cmocka_unit_test(rows_are_limited),
 		cmocka_unit_test(without_a_daemon),
