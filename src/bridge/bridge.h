@@ -18,8 +18,9 @@
 
 struct fm_bridge;
 struct fm_bclient; /* one board */
-struct fm_bgroup; /* one scheduling group: the queues of one client, or of several that share a name
-		   */
+/* One scheduling group: the queues of the clients of one process, or of all clients of a user that
+ * give its name. */
+struct fm_bgroup;
 
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
@@ -27,6 +28,9 @@ struct fm_bridge_host {
 	/* An operator changed a hint of a group of this client: let the client know, so that it can
 	 * tell the next daemon. May be NULL. */
 	void (*hint)(void *client_ctx, uint32_t group, enum fm_hint h, int64_t value);
+	/* Is the client of the same process as this other one of its pid and user, and is the other
+	 * still there? The pid may be that of another process by now. NULL: it never is. */
+	bool (*one_process)(void *client_ctx, void *other_ctx);
 	/* What the client's user may have; NULL: anything. Without it: fm_bridge_set_limits(). */
 	const struct fm_bridge_limits *(*limits)(void *client_ctx);
 };
@@ -68,9 +72,9 @@ void fm_bridge_set_ways(
 /* Programs choose their comm: what reaches names, reports and the log is printable. */
 void fm_bridge_plain(char *to, size_t size, const char *from);
 
-/* A client with its board and its group 0, named "COMM-PID"; or "COMM-uUID-N", N its own, where the
- * pid is not known (0): then no target and no task is this process. The board stays mapped until
- * detach.
+/* A client with its board and its group 0, named "COMM-PID": that of its process, which its other
+ * clients are in until they name another. Or "COMM-uUID-N", N its own, where the pid is not known
+ * (0): then no target and no task is this process. The board stays mapped until detach.
  */
 int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);

@@ -96,20 +96,66 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	free(g);
 }
 
+static void join(struct fm_bridge *b, struct member *m, struct fm_bgroup *g)
+{
+	m->group = g;
+	fm_list_add_tail(&g->members, &m->in_group);
+	NOTE_GROUP(b, joined, g, b->now, NULL, m->client->pid, 0, 0);
+	group_came(b, g);
+}
+
 static int join_new(struct fm_bridge *b, struct member *m, const char *name, struct fm_err *err)
 {
 	struct fm_err reason;
+	struct fm_bgroup *g = group_new(b, m->client, name, &reason);
 
-	m->group = group_new(b, m->client, name, &reason);
-	if (!m->group) {
+	if (!g) {
 		if (err)
 			*err = reason;
 		return reason.code;
 	}
-	fm_list_add_tail(&m->group->members, &m->in_group);
-	NOTE_GROUP(b, joined, m->group, b->now, NULL, m->client->pid, 0, 0);
-	group_came(b, m->group);
+	join(b, m, g);
 	return 0;
+}
+
+static bool has_process_of(
+	const struct fm_bridge *b, const struct fm_bgroup *g, const struct fm_bclient *c)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (m->client != c && m->client->pid == c->pid &&
+			b->host.one_process(c->ctx, m->client->ctx))
+			return true;
+	return false;
+}
+
+/* The group of those clients of its process that name none, or NULL. */
+static struct fm_bgroup *process_group(const struct fm_bridge *b, const struct fm_bclient *c)
+{
+	struct fm_bgroup *g;
+
+	if (!c->pid || !b->host.one_process)
+		return NULL;
+	fm_list_each (g, &b->groups, link)
+		if (g->user == c->user && g->pid == c->pid && has_process_of(b, g, c))
+			return g;
+	return NULL;
+}
+
+static int join_default(struct fm_bridge *b, struct member *m, const char *name, struct fm_err *err)
+{
+	struct fm_bgroup *g = process_group(b, m->client);
+	int rc;
+
+	if (g) {
+		join(b, m, g);
+		return 0;
+	}
+	rc = join_new(b, m, name, err);
+	if (!rc)
+		m->group->pid = m->client->pid;
+	return rc;
 }
 
 struct member *member_make(struct fm_bclient *c, uint32_t index)
@@ -137,9 +183,10 @@ int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_er
 		snprintf(name, sizeof(name), "%s-%d", c->comm, (int)c->pid);
 	else
 		snprintf(name, sizeof(name), "%s-u%u-%u", c->comm, c->user->uid, c->number);
+	if (!m->index)
+		return join_default(b, m, name, err);
 	len = strlen(name);
-	if (m->index)
-		snprintf(name + len, sizeof(name) - len, ".%u", m->index);
+	snprintf(name + len, sizeof(name) - len, ".%u", m->index);
 	return join_new(b, m, name, err);
 }
 
@@ -230,15 +277,13 @@ int member_name(
 	if (!g && sole_member(m)) {
 		set_name(m->group, name);
 		m->group->mark = 0;
+		m->group->pid = 0;
 		NOTE_GROUP(b, joined, m->group, now, NULL, m->client->pid, 0, 0);
 		group_came(b, m->group);
 		return 0;
 	}
 	if (g && !m->group) {
-		m->group = g;
-		fm_list_add_tail(&g->members, &m->in_group);
-		NOTE_GROUP(b, joined, g, now, NULL, m->client->pid, 0, 0);
-		group_came(b, g);
+		join(b, m, g);
 		return 0;
 	}
 	if (!g) {

@@ -20,6 +20,8 @@
 #define DEVICE_TURN (2200 * FM_US)
 /* Entities whose boards are looked at while the owner waits for events. */
 #define HEARD_BUDGET 32
+/* Clients of a process that hear of a hint which another of them gave. */
+#define SIBLINGS_TOLD 16
 /* Entities looked at again within one call, before others get their turn. */
 #define RECHECK_BUDGET 256
 
@@ -86,6 +88,7 @@ struct member {
 	uint32_t index;
 	uint32_t segments; /* open */
 	uint32_t beyond;   /* those that were too many: they end first */
+	uint32_t said;     /* hints that the client gave it, bits */
 };
 
 struct fm_bgroup {
@@ -97,6 +100,12 @@ struct fm_bgroup {
 	const char *name; /* the core keeps it */
 	struct fm_list members, ents;
 	uint64_t used_gone; /* charged on devices that it left */
+
+	/* It is that of the clients of this process that name none. 0: it has a name, or the
+	 * process is not known. */
+	pid_t pid;
+	uint32_t said;                /* hints that a client gave, bits, */
+	int64_t first[FM_HINT_COUNT]; /* and what the first word on each was */
 
 	/* watch.c */
 	void *watch;

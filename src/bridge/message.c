@@ -148,15 +148,70 @@ static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_br
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }
 
+static void tell_hint(const struct fm_bridge *b, const struct member *m, enum fm_hint h, int64_t v)
+{
+	if (b->host.hint)
+		b->host.hint(m->client->ctx, m->index, h, v);
+}
+
+/* Each client of a process begins with the hints of the same environment. What has been said in the
+ * process's group since, by another client or an operator, is not undone by one that comes later.
+ */
+static bool repeats(const struct member *m, enum fm_hint h, int64_t v)
+{
+	const struct fm_bgroup *g = m->group;
+	bool begins = !(m->said & FM_HINT_BIT(h)) && fm_list_empty(&m->client->queues);
+
+	return begins && g->pid && g->said & FM_HINT_BIT(h) && g->first[h] == v;
+}
+
+static void note_first(struct fm_bgroup *g, enum fm_hint h, int64_t v)
+{
+	if (!(g->said & FM_HINT_BIT(h)))
+		g->first[h] = v;
+	g->said |= FM_HINT_BIT(h);
+}
+
+/* So that each client of the process tells the next daemon the same. One with more than a few has
+ * made them up. */
+static void tell_siblings(const struct fm_bridge *b, const struct member *but, enum fm_hint h)
+{
+	const struct fm_bgroup *g = but->group;
+	const struct member *m;
+	unsigned n = 0;
+
+	fm_list_each (m, &g->members, in_group)
+		if (m != but && g->pid && m->client->pid == g->pid && n++ < SIBLINGS_TOLD)
+			tell_hint(b, m, h, fm_sgroup_hints(g->sgroup)->value[h]);
+}
+
+static int client_hint(struct fm_bridge *b, struct member *m, enum fm_hint h, int64_t v,
+	uint64_t now, struct fm_err *err)
+{
+	int64_t before = fm_sgroup_hints(m->group->sgroup)->value[h];
+	bool again = repeats(m, h, v);
+	int rc;
+
+	m->said |= FM_HINT_BIT(h);
+	if (again && before != v)
+		tell_hint(b, m, h, before);
+	if (again)
+		return 0;
+	rc = set_hint(b, m->group, client_limits(b, m->client), h, v, now, err);
+	if (rc)
+		return rc;
+	note_first(m->group, h, v);
+	if (before != v)
+		tell_siblings(b, m, h);
+	return 0;
+}
+
 static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_msg_hint *m,
 	uint64_t now, struct fm_err *err)
 {
 	int rc = member_get(b, member, now, err);
 
-	if (rc)
-		return rc;
-	return set_hint(b, member->group, client_limits(b, member->client), (enum fm_hint)m->hint,
-		m->value, now, err);
+	return rc ? rc : client_hint(b, member, (enum fm_hint)m->hint, m->value, now, err);
 }
 
 /* The program is inside one whatever the answer, and will end it: its end must not be that of the
@@ -271,9 +326,9 @@ int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bri
 
 	b->now = now;
 	rc = set_hint(b, g, by, h, v, now, err);
-	if (!rc && b->host.hint)
+	if (!rc)
 		fm_list_each (m, &g->members, in_group)
-			b->host.hint(m->client->ctx, m->index, h, v);
+			tell_hint(b, m, h, v);
 	bridge_settle(b, now);
 	return rc;
 }

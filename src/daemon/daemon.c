@@ -18,6 +18,7 @@
 static const struct fm_bridge_host bridge_host = {
 	.wake = session_wake,
 	.hint = session_hint,
+	.one_process = session_one_process,
 	.limits = session_limits,
 };
 

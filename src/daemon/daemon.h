@@ -121,6 +121,7 @@ void session_free_all(struct daemon *d);
 void session_wake(void *session);
 void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value);
 void session_died(void *session); /* its process has */
+bool session_one_process(void *session, void *other);
 const struct fm_bridge_limits *session_limits(void *session);
 /* The settings changed: who may do what is asked anew. */
 void session_settings(struct daemon *d);

@@ -151,6 +151,31 @@ void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value)
 	fm_msg_send(s->fd, &m, -1);
 }
 
+/* Its process may have ended with much unread: nobody wants that done any more. */
+static bool is_dead(const struct session *s)
+{
+	struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+
+	return s->pidfd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/* A program that replaced itself (exec) has closed its sockets. */
+static bool has_hung_up(const struct session *s)
+{
+	struct pollfd p = {.fd = s->fd};
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+/* Two that had one pid when they connected. Both live, so it is that of both, now: of one process.
+ */
+bool session_one_process(void *session, void *other)
+{
+	const struct session *s = session, *o = other;
+
+	return s->pidfd >= 0 && o->pidfd >= 0 && !is_dead(s) && !is_dead(o) && !has_hung_up(o);
+}
+
 const struct fm_bridge_limits *session_limits(void *session)
 {
 	const struct session *s = session;
@@ -368,14 +393,6 @@ static void end_by(struct session *s, long n)
 				.code = -EBADMSG, .text = "a descriptor where none belongs"});
 	else
 		session_free(s);
-}
-
-/* Its process may have ended with much unread: nobody wants that done any more. */
-static bool is_dead(const struct session *s)
-{
-	struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
-
-	return s->pidfd >= 0 && poll(&p, 1, 0) == 1;
 }
 
 static enum turn_result drained(struct session *s)

@@ -67,6 +67,12 @@ static void on_hint(void *ctx, uint32_t group, enum fm_hint h, int64_t value)
 	must(((struct client *)ctx)->c && group < FM_BOARD_GROUPS && h < FM_HINT_COUNT);
 }
 
+static bool one_process(void *ctx, void *other)
+{
+	must(!((struct client *)ctx)->c && ((struct client *)other)->c);
+	return true;
+}
+
 static void come(struct world *w, struct client *c, struct input *in)
 {
 	char comm[8] = {(char)take(in), (char)take(in)};
@@ -75,7 +81,7 @@ static void come(struct world *w, struct client *c, struct input *in)
 
 	if (c->c)
 		return;
-	if (fm_bridge_attach(w->b, &c->c, c->board, who % 3, who, comm, "fuzz", c, w->now)) {
+	if (fm_bridge_attach(w->b, &c->c, c->board, who % 3, who % 8, comm, "fuzz", c, w->now)) {
 		c->c = NULL;
 		return;
 	}
@@ -275,7 +281,8 @@ static void step(struct world *w, struct input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct fm_bridge_host host = {.wake = on_wake, .hint = on_hint};
+	static const struct fm_bridge_host host = {
+		.wake = on_wake, .hint = on_hint, .one_process = one_process};
 	struct fm_bridge_limits limits = {.groups = 8,
 		.queues = 16,
 		.forbidden = FM_HINT_BIT(FM_HINT_RUNTIME),

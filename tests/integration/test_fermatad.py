@@ -117,6 +117,10 @@ class Control:
         return json.loads(self.lines.readline())
 
 
+def clients_and_priorities(directory):
+    return [(g["clients"], g["hints"]["priority"]) for g in Control(directory).ask("ps")["groups"]]
+
+
 class Fermatad(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory()
@@ -166,6 +170,7 @@ class Fermatad(unittest.TestCase):
     def test_the_urgent_preempt(self):
         self.start()
         low, high = Client(self.dir), Client(self.dir)
+        low.group(0, b"low")
         low.priority(-64)
         high.priority(64)
         low.queue(0)
@@ -208,6 +213,80 @@ class Fermatad(unittest.TestCase):
         self.assertEqual(control.ask("policy", name="fair", params=["slice=soon"])["ok"], False)
         self.assertEqual(control.ask("policy")["policy"]["params"]["slice"], "3ms")
 
+    def test_a_process_is_one_group(self):
+        self.start()
+        control = Control(self.dir)
+        seen = lambda: clients_and_priorities(self.dir)
+        a, b = Client(self.dir), Client(self.dir)
+        a.priority(3)
+        eventually(self, lambda: seen() == [(2, 3)])
+        self.assertEqual(b.receive()[0], HINT)
+        for c in (a, b):
+            c.queue(0)
+        eventually(self, lambda: control.ask("stats")["queues"] == 2)
+        self.assertTrue(control.ask("suspend", target=str(os.getpid()))["ok"])
+        self.assertEqual((a.word(0, GATE), b.word(0, GATE)), (CLOSED, CLOSED))
+        a.sock.close()
+        eventually(self, lambda: seen() == [(1, 3)])
+        self.assertEqual(control.ask("ps")["groups"][0]["suspended"], True)
+        c = Client(self.dir)
+        eventually(self, lambda: seen() == [(2, 3)])
+        c.group(0, b"aside")
+        eventually(self, lambda: seen() == [(1, 3), (1, 0)])
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                mine, too = Client(self.dir), Client(self.dir)
+                eventually(self, lambda: seen() == [(1, 3), (1, 0), (2, 0)])
+                status = 0
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        eventually(self, lambda: seen() == [(1, 3), (1, 0)])
+
+    @unittest.skipIf(os.geteuid(), "needs root, to become somebody else")
+    def test_who_becomes_another_user_has_another_group(self):
+        os.chmod(self.tmp.name, 0o755)
+        self.start()
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                first = Client(self.dir)
+                control = Control(self.dir)
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                second, third = Client(self.dir), Client(self.dir)
+                name = "%s-%d" % (control.ask("ps")["groups"][0]["name"].rpartition("-")[0], os.getpid())
+                found = [(g["name"], g["uid"], g["clients"]) for g in control.ask("ps")["groups"]]
+                status = 0 if found == [(name, 0, 1), (name, 65534, 2)] else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_a_program_that_is_replaced_leaves_nothing(self):
+        """Its pid stays, and its clients are gone: the next program's group is a new one, though the end of the sessions
+        before may not have been seen yet."""
+        self.start()
+        control = Control(self.dir)
+        code = ("import os, sys; sys.path.insert(0, %r); import test_fermatad as t; c = t.Client(%r); "
+                "c.priority(int(sys.argv[1])); print(sys.argv[1], flush=True); sys.stdin.readline(); "
+                "n = int(sys.argv[1]) - 1; n and os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:3], str(n)])"
+                % (os.path.dirname(os.path.abspath(__file__)), self.dir))
+        with subprocess.Popen([sys.executable, "-c", code, "4"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              bufsize=1) as p:
+            ids = set()
+            for left in range(4, 0, -1):
+                self.assertEqual(p.stdout.readline(), "%d\n" % left)
+                groups = eventually(self, lambda: [g for g in control.ask("ps")["groups"]
+                                                   if g["hints"]["priority"] == left])
+                self.assertEqual([g["clients"] for g in groups], [1])
+                ids.add(groups[0]["id"])
+                p.stdin.write("\n")
+            self.assertEqual(len(ids), 4)
+
     def test_calls_are_named(self):
         self.start()
         control = Control(self.dir)
@@ -231,6 +310,7 @@ class Fermatad(unittest.TestCase):
         """Of the present, and of those that are gone."""
         self.start()
         honest = Client(self.dir)
+        honest.group(0, b"honest")
         honest.queue(0)
         control = Control(self.dir)
 
@@ -303,6 +383,7 @@ class Fermatad(unittest.TestCase):
         """A client that has given the daemon up comes again before the end of its former session is seen."""
         self.start()
         first, other, former = Client(self.dir), Client(self.dir), None
+        first.group(0, b"first")
         first.queue(0)
         fd = board_fd()
         board = mmap.mmap(fd, BOARD_SIZE)
