@@ -267,25 +267,29 @@ class Fermatad(unittest.TestCase):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
 
     def test_a_program_that_is_replaced_leaves_nothing(self):
-        """Its pid stays, and its clients are gone: the next program's group is a new one, though the end of the sessions
-        before may not have been seen yet."""
-        self.start()
+        """Its pid stays, and its clients are gone: the next program's group is a new one, also where the daemon has
+        much to read of the session before, and has the next one's HELLO already."""
+        daemon = self.start()
         control = Control(self.dir)
-        code = ("import os, sys; sys.path.insert(0, %r); import test_fermatad as t; c = t.Client(%r); "
-                "c.priority(int(sys.argv[1])); print(sys.argv[1], flush=True); sys.stdin.readline(); "
-                "n = int(sys.argv[1]) - 1; n and os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:3], str(n)])"
+        code = ("import os, sys; sys.path.insert(0, %r); import test_fermatad as t; n = int(sys.argv[1]); "
+                "c = t.Client(%r, greet=False); c.hello(t.board_fd()); print(n, flush=True); "
+                "assert c.receive()[0] == t.WELCOME; c.priority(n); sys.stdin.readline(); [c.priority(n) for _ in range(5)]; "
+                "n > 1 and os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:3], str(n - 1)])"
                 % (os.path.dirname(os.path.abspath(__file__)), self.dir))
-        with subprocess.Popen([sys.executable, "-c", code, "4"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        with subprocess.Popen([sys.executable, "-c", code, "6"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               bufsize=1) as p:
             ids = set()
-            for left in range(4, 0, -1):
+            for left in range(6, 0, -1):
                 self.assertEqual(p.stdout.readline(), "%d\n" % left)
+                daemon.send_signal(signal.SIGCONT)
                 groups = eventually(self, lambda: [g for g in control.ask("ps")["groups"]
                                                    if g["hints"]["priority"] == left])
                 self.assertEqual([g["clients"] for g in groups], [1])
                 ids.add(groups[0]["id"])
+                if left > 1:
+                    daemon.send_signal(signal.SIGSTOP)
                 p.stdin.write("\n")
-            self.assertEqual(len(ids), 4)
+            self.assertEqual(len(ids), 6)
 
     def test_calls_are_named(self):
         self.start()
