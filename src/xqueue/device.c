@@ -106,7 +106,7 @@ static void note_progress(struct fm_xq *q, uint64_t now)
 	uint64_t done = fm_slot_done(q->slot);
 	struct fm_xq_cold *x = q->cold;
 
-	if (x->pass == FM_PASS_SEEN && atomic_load(&q->slot->progress) == 2 * x->told + 1)
+	if (x->pass == FM_PASS_SEEN && atomic_load(&q->slot->progress) == 2 * x->fenced + 1)
 		x->pass = FM_PASS_SAID;
 	if (done <= atomic_load(&q->slot->done))
 		return;
@@ -165,13 +165,13 @@ static void begin_segment(struct fm_xq *q, bool sample)
 }
 
 /* The device will, behind a gate or not. */
-static void tells(struct fm_xq_cold *x, uint64_t mark, bool gate)
+static void note_fence(struct fm_xq_cold *x, uint64_t mark, bool gate)
 {
-	x->pass = !gate || mark > x->told ? FM_PASS_SAID
-		  : x->gate_told          ? FM_PASS_UNKNOWN
-					  : FM_PASS_SEEN;
-	x->gate_told = gate;
-	x->told = mark;
+	x->pass = !gate || mark > x->fenced ? FM_PASS_SAID
+		  : x->fenced_by_gate       ? FM_PASS_UNKNOWN
+					    : FM_PASS_SEEN;
+	x->fenced_by_gate = gate;
+	x->fenced = mark;
 }
 
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
@@ -195,13 +195,13 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	if (rc) {
 		/* The first gate of all is refused: the driver has none, or the device. Or none of
 		 * that kind. */
-		if (rc == -EOPNOTSUPP || (!atomic_load(&q->slot->gates) && !x->told))
+		if (rc == -EOPNOTSUPP || (!atomic_load(&q->slot->gates) && !x->fenced))
 			fm_xq_set_level(q, FM_LEVEL_PENDING);
 		return;
 	}
 	x->sampling = sample;
 	x->sample_edge = atomic_load(&q->edge_at);
-	tells(x, mark, true);
+	note_fence(x, mark, true);
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
@@ -229,7 +229,7 @@ static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	if (fm_slot_progress(q->slot) < x->told || stands(q->client)) {
+	if (fm_slot_progress(q->slot) < x->fenced || stands(q->client)) {
 		x->refused = 0;
 		return;
 	}
@@ -263,7 +263,7 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 
 /* The device shall write when it has finished what was launched so far. When it cannot take even
  * that, nothing will come of the rest either. Order held. */
-static void tell_in_order(struct fm_xq *q, uint64_t now)
+static void fence_in_order(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
@@ -271,7 +271,7 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 	bool gate = fm_xq_is_unfenced(q);
 	int rc;
 
-	if (x->told >= mark && !gate)
+	if (x->fenced >= mark && !gate)
 		return;
 	fm_xq_may_finish(q, mark);
 	rc = q->ops->device_gate.write_fence(q->hwq, &w, mark);
@@ -290,11 +290,11 @@ static void tell_in_order(struct fm_xq *q, uint64_t now)
 	if (rc)
 		fm_xq_advance(q, mark, now);
 	else
-		tells(x, mark, gate);
+		note_fence(x, mark, gate);
 }
 
 /* Who launches may wait for the device, which may wait for the agent. */
-static void tell(struct fm_xq *q, uint64_t now)
+static void fence(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
@@ -302,7 +302,7 @@ static void tell(struct fm_xq *q, uint64_t now)
 		x->tail_at = now + FM_XQ_LOOK;
 		return;
 	}
-	tell_in_order(q, now);
+	fence_in_order(q, now);
 	pthread_mutex_unlock(&x->order);
 }
 
@@ -324,7 +324,7 @@ void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 {
 	note_progress(q, now);
 	if (fm_slot_pending(q->slot))
-		tell(q, now);
+		fence(q, now);
 }
 
 /* It stands: the time until it goes on is not its own. */
@@ -412,7 +412,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 		x->tail_at = FM_MAX(x->tail_at, now + FM_XQ_LOOK);
 	}
 	if (now >= (open ? FM_MAX(x->tail_at, says_itself_until(q)) : x->tail_at))
-		tell(q, now);
+		fence(q, now);
 	look_for_loss(q, now);
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
@@ -428,7 +428,7 @@ void fm_xq_device_close(struct fm_xq *q)
 	if (fm_xq_is_unfenced(q))
 		fm_xq_device_place(q, false, now);
 	else if (fm_slot_pending(q->slot))
-		tell_in_order(q, now);
+		fence_in_order(q, now);
 }
 
 uint64_t fm_xq_device_owes(const struct fm_xq *q)
@@ -437,7 +437,7 @@ uint64_t fm_xq_device_owes(const struct fm_xq *q)
 
 	if (atomic_load(&x->synced) >= atomic_load(&q->slot->begun))
 		return 0;
-	return x->pass == FM_PASS_SAID ? 2 * x->told : UINT64_MAX;
+	return x->pass == FM_PASS_SAID ? 2 * x->fenced : UINT64_MAX;
 }
 
 static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)

@@ -349,32 +349,26 @@ static void note_stand(struct fm_xq *q)
 	XQ_TRACE(interrupted, now, q, fm_slot_pending(q->slot), 0, 0);
 }
 
-/* When to look again at one that was told to stand, or to go on, and has not yet. */
-static uint64_t look_again(struct fm_xq *q, bool open, uint64_t now)
+/* When to look again at one that was told to stand, or to go on, and has not yet. soon: somebody
+ * waits for it meanwhile, or the device does. */
+static uint64_t look_again(struct fm_xq *q, bool open, bool soon, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
+	uint64_t at;
 
 	if (!q->device_gates)
 		return open ? now + STUCK_LOOK : FM_NEVER;
 	if (!x->stop_at || x->stop_open != open)
 		x->stop_at = now;
 	x->stop_open = open;
-	return now + fm_xq_look(x->stop_at, now);
-}
-
-/* Likewise, of one for which somebody waits meanwhile, or the device: the longer that takes, the
- * longer. */
-static uint64_t look_soon(struct fm_xq *q, bool open, uint64_t now)
-{
-	uint64_t at = look_again(q, open, now), tried = now - q->cold->stop_at;
-
-	return q->device_gates ? FM_MIN(at, now + FM_MAX(tried / 8, LOOK_LEAST)) : at;
+	at = now + fm_xq_look(x->stop_at, now);
+	return soon ? FM_MIN(at, now + FM_MAX((now - x->stop_at) / 8, LOOK_LEAST)) : at;
 }
 
 /* It seems to be at a gate. That may have been true until just now. */
 static uint64_t look_once_more(struct fm_xq *q, uint64_t now)
 {
-	uint64_t at = look_again(q, false, now);
+	uint64_t at = look_again(q, false, false, now);
 
 	return now - q->cold->stop_at < FM_XQ_LATE_LOOK ? at : FM_NEVER;
 }
@@ -403,7 +397,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		if (fm_slot_pending(q->slot))
 			atomic_store(&q->slot->busy_since, now);
 	}
-	return x->asked ? look_soon(q, true, now) : FM_NEVER;
+	return x->asked ? look_again(q, true, true, now) : FM_NEVER;
 }
 
 /*
@@ -451,8 +445,8 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 	if (q->device_gates && rc == -EALREADY)
 		return look_once_more(q, now);
 	if (rc == -EAGAIN)
-		return look_soon(q, false, now);
-	return rc == -EINPROGRESS ? look_again(q, false, now) : FM_NEVER;
+		return look_again(q, false, true, now);
+	return rc == -EINPROGRESS ? look_again(q, false, false, now) : FM_NEVER;
 }
 
 void fm_xq_stands(struct fm_xq *q)

@@ -3,7 +3,7 @@
  * Level 1: what cannot be stopped in the driver's queue is held back in front of it. So much device
  * time may be under way (the window); the caller waits while it is full, or its group may not run.
  */
-#include "segment.h"
+#include "progress.h"
 
 /* How long a caller sleeps before it looks again itself: where callbacks tell of progress, and
  * where they do not. */
@@ -103,6 +103,11 @@ static void publish(struct fm_xq *q, bool run, uint64_t now)
 		fm_xq_note_rest(q, now);
 }
 
+static uint64_t hold_nap(const struct fm_xq *q)
+{
+	return fm_xq_progress(q)->polled ? NAP_REAPS : NAP;
+}
+
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -130,7 +135,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		if (!held)
 			XQ_TRACE(hold_begin, now, q, est, fm_slot_pending(q->slot), 0);
 		held = true;
-		fm_turn_wait(q, turn, fm_now() + (q->ops->reap && run ? NAP_REAPS : NAP));
+		fm_turn_wait(q, turn, fm_now() + (run ? hold_nap(q) : NAP));
 	}
 	if (held) {
 		XQ_TRACE(hold_end, now, q, now - start, fm_slot_pending(q->slot), 0);
@@ -141,18 +146,10 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		atomic_store(&q->slot->busy_since, now);
 }
 
-/* Does a gate stand in front of what is launched next that the hwqueue has not passed? One that was
- * just put behind no new work it may not have come to yet. Without work nobody opens one. Lock
- * held.
- */
-static bool behind_gate(struct fm_xq *q)
+/* Where nobody wakes this thread a gate that is closed is looked at less often. */
+static uint64_t await_nap(const struct fm_xq *q, bool run)
 {
-	uint64_t told = q->cold->told;
-
-	if (!q->device_gates)
-		return atomic_load(&q->gates_pending);
-	return fm_slot_progress(q->slot) < told ||
-	       atomic_load_explicit(&q->slot->progress, memory_order_acquire) == 2 * told + 1;
+	return fm_xq_progress(q)->polled && !run ? NAP_CLOSED : hold_nap(q);
 }
 
 /* As above, what is under way may wait for this very caller; what has come to a closed gate is held
@@ -162,7 +159,6 @@ void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), still = 0, moved = 0;
-	bool polled = q->device_gates || q->ops->reap;
 
 	while (!atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended)) {
 		uint32_t turn = atomic_load(&x->turn);
@@ -174,12 +170,12 @@ void fm_xq_await_gates(struct fm_xq *q)
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
-		behind = !x->gone &&
-			 (behind_gate(q) || (q->steered && !run && fm_slot_pending(q->slot)));
+		behind = !x->gone && (fm_xq_progress(q)->behind_gate(q) ||
+					     (q->steered && !run && fm_slot_pending(q->slot)));
 		fm_xq_leave(q);
 		if (!behind || (is_free && still >= AWAIT_MOST))
 			break;
-		fm_turn_wait(q, turn, fm_now() + (!polled ? NAP : run ? NAP_REAPS : NAP_CLOSED));
+		fm_turn_wait(q, turn, fm_now() + await_nap(q, run));
 		still += fm_xq_free_ns(q, is_free, &now);
 	}
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of XQueues, what the agent does for each, and what the library asks of one alone. */
-#include "segment.h"
+#include "progress.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_INTERVAL (500 * FM_US)
-#define LAUNCH_LOOK      (50 * FM_US)
 /* So long the agent tries to get a lock. */
 #define LOCK_MOST (50 * FM_US)
 
@@ -19,63 +18,6 @@ void fm_xq_unref(struct fm_xq *q)
 	free(q->cold->gate);
 	free(q->cold);
 	free(q);
-}
-
-/* How far the hwqueue gets by itself: what stands behind a closed gate of ours has not ended,
- * however long nobody can say so. */
-static uint64_t let_past(struct fm_xq *q)
-{
-	const struct fm_xq_cold *x = q->cold;
-
-	if (x->interrupted)
-		return atomic_load(&q->slot->done);
-	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
-}
-
-/* Until the gate opens, of which the agent is told; and it is woken when they go on. */
-static bool all_are_held(struct fm_xq *q)
-{
-	uint64_t begun = atomic_load(&q->slot->begun);
-
-	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
-}
-
-/* A launch is under way. Mostly it is over soon; but a call that waits for its end, behind a closed
- * gate, can take any time, and tells that end itself. */
-static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
-{
-	if (!x->launch_at)
-		x->launch_at = now;
-	return now + FM_MIN(FM_MAX(now - x->launch_at, LAUNCH_LOOK), FM_XQ_LOOK_MAX);
-}
-
-/* Notice the end of what is under way, though nobody here waits for it. At once when the gate is
- * closed, else after an interval, so that short bursts cost nothing. */
-uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
-{
-	struct fm_xq_cold *x = q->cold;
-
-	if (x->tracks || !fm_xq_end_matters(q)) {
-		x->tail_at = x->launch_at = 0;
-		return x->tracks && q->ops->reap && fm_xq_end_matters(q)
-			       ? now + fm_xq_look(atomic_load(&q->edge_at), now)
-			       : FM_NEVER;
-	}
-	if (!fm_xq_may_run(q))
-		x->tail_at = now;
-	else if (!x->tail_at)
-		x->tail_at = now + q->spacing;
-	if (now < x->tail_at)
-		return x->tail_at;
-	x->tail_at = 0;
-	if (fm_xq_mark(q) <= atomic_load(&q->slot->done))
-		return all_are_held(q) ? FM_NEVER : after_launch(x, now);
-	x->launch_at = 0;
-	if (!fm_xq_track(q, 0, false)) {
-		fm_xq_refused(q, let_past(q), now);
-		return now + FM_XQ_LOOK_MAX;
-	}
-	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
 }
 
 /* Nothing stands behind the gates of a closed queue whose commands are finished: they open whatever
@@ -98,8 +40,7 @@ static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	x->gone = q->closing && !x->tracks && !x->gate_n &&
-		  (!q->device_gates || !fm_slot_pending(q->slot)) && !fm_xq_is_stopped(q);
+	x->gone = q->closing && fm_xq_progress(q)->told_all(q) && !fm_xq_is_stopped(q);
 	if (x->gone)
 		atomic_store(&x->passed, FM_MAX(atomic_load(&x->synced),
 						 fm_slot_progress(q->slot)) >= fm_xq_mark(q));
@@ -194,8 +135,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	look = fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
 	look = FM_MIN(look, fm_xq_device_reach(q, now));
-	next = q->device_gates ? fm_xq_device_pump(q, now) : fm_xq_watch_tail(q, now);
-	next = FM_MIN(next, look);
+	next = FM_MIN(look, fm_xq_progress(q)->watch(q, now));
 	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
 	changes = fm_xq_steer(q);
@@ -372,7 +312,6 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	return 0;
 }
 
-/* The tail is tracked while the hwqueue is still there for it. */
 void fm_xq_close(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -385,12 +324,7 @@ void fm_xq_close(struct fm_xq *q)
 	fm_xq_order_take(q);
 	pthread_mutex_lock(&x->lock);
 	fm_xq_let_go(q);
-	if (q->device_gates)
-		fm_xq_device_close(q);
-	else if (q->ops->reap) /* nobody will ask for it */
-		fm_xq_advance(q, fm_xq_mark(q), fm_now());
-	else if (fm_slot_pending(q->slot))
-		fm_xq_track(q, 0, false);
+	fm_xq_progress(q)->close(q, fm_now());
 	q->closing = true;
 	if (q->ops->close)
 		q->ops->close(q->hwq);
@@ -406,15 +340,12 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 	uint64_t deadline = fm_add_sat(fm_now(), timeout_ns);
 
 	while (atomic_load(&q->slot->done) < count) {
-		bool looks = q->device_gates || q->ops->reap;
-		uint64_t now = fm_now(), look = looks ? FM_XQ_LOOK : 100 * FM_MS;
+		uint64_t look = fm_xq_progress(q)->polled ? FM_XQ_LOOK : 100 * FM_MS;
+		uint64_t now = fm_now();
 		uint32_t turn = atomic_load(&x->turn);
 
 		pthread_mutex_lock(&x->lock);
-		if (q->device_gates)
-			fm_xq_device_look(q, now);
-		else if (!x->tracks && fm_xq_mark(q) >= count)
-			fm_xq_track(q, 0, false);
+		fm_xq_progress(q)->look(q, count, now);
 		fm_xq_reap(q);
 		fm_xq_leave(q);
 		if (atomic_load(&q->slot->done) >= count)

@@ -54,14 +54,14 @@ FM_HOT void fm_xq_cover_in_order(struct fm_xq *q)
 }
 
 /* Is the last gate so far back? */
-static bool untold(struct fm_xq *q, uint64_t far)
+static bool unfenced_since(struct fm_xq *q, uint64_t far)
 {
-	return fm_xq_mark(q) >= q->cold->told + far;
+	return fm_xq_mark(q) >= q->cold->fenced + far;
 }
 
 void fm_xq_gate_in_order(struct fm_xq *q)
 {
-	place(q, untold, 0);
+	place(q, unfenced_since, 0);
 }
 
 void fm_xq_cover(struct fm_xq *q)
@@ -144,7 +144,7 @@ static FM_COLD bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 	fm_xq_order_take(q);
 	/* The device says how far it has come at gates alone. One for each launch would cost more
 	 * than all else. */
-	place(q, untold, FM_MAX(most / AHEAD_GATES, UINT64_C(1)));
+	place(q, unfenced_since, FM_MAX(most / AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&
 		still < AHEAD_MOST) {

@@ -67,8 +67,8 @@ struct fm_xq_cold {
 	_Atomic bool passed; /* and the device had finished all, as it or the driver had said */
 	bool stopped;        /* as config.turned was told */
 	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
-	uint64_t told;       /* device gates: the device will write this progress */
-	bool gate_told;      /* and the last thing that does is a gate, */
+	uint64_t fenced;     /* device gates: the device will write this progress */
+	bool fenced_by_gate; /* and the last thing that does is a gate, */
 	enum fm_pass pass;   /* of which is known that it was passed, */
 	_Atomic uint64_t synced; /* so many have finished, as the driver says */
 	uint64_t seen_at_gate;   /* device gates: it stands at a closed one, as it says, since */
@@ -184,7 +184,8 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
 
-/* life.c: see to it that the end of what is under way is noticed; when to look again. Lock held. */
+/* progress.c: by a tracker behind the last command, see to it that the end of what is under way is
+ * noticed; when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
 
 /* Before anybody can hear that so many have finished, from the device or from us: most launches

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow halves of begin and of a wait that is over (xqueue.h). */
 #include "base/cancel.h"
-#include "segment.h"
+#include "progress.h"
 
 /* A command that takes longer is worth stopping in its middle. */
 #define LONG FM_MS
@@ -115,7 +115,7 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 /* While the program waits the device works: when that was most of the time, it is the device's. */
 static enum fm_took took_how(const struct fm_xq *q, uint64_t took, uint64_t waited)
 {
-	if (!waited && !q->device_gates)
+	if (!waited && fm_xq_progress(q)->hears_gates)
 		return FM_WITH_PAUSES;
 	return 4 * waited >= 3 * took ? FM_EXACT : FM_AT_MOST;
 }
@@ -150,8 +150,9 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	took = fm_sub_sat(now, start);
-	/* When the device passed its last gate nobody here knows. */
-	if (!q->device_gates || atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates)) {
+	/* Else nobody here knows when the device passed its last gate. */
+	if (fm_xq_progress(q)->hears_gates ||
+		atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates)) {
 		if (n)
 			XQ_TRACE(segment_done, now, q, 0, n, took);
 		fm_xq_learn(q, key, n, took, took_how(q, took, since ? now - since : 0));

@@ -103,6 +103,38 @@ static void test_reap_of_one_that_closes(void **state)
 	stop_device();
 }
 
+/* A device that turns out, while it is in use, not to look at gates: from then on the driver is
+ * asked in the place of the word that it no longer writes. */
+static int refuse_gate(void *hwq, const struct fm_gate_words *words, uint64_t n, bool sample)
+{
+	return -EOPNOTSUPP;
+}
+
+static void test_reap_when_the_device_looks_no_more(void **state)
+{
+	struct fm_hw_ops both = model_reaped_ops();
+	struct fm_xq *q;
+
+	both.host_gate = (struct fm_host_gate_ops){0};
+	both.device_gate = model_ops().device_gate;
+	both.device_gate.gate = refuse_gate;
+	q = start(both, WORDS);
+	assert_true(q->device_gates);
+	assert_int_equal(fm_xq_level(q), FM_LEVEL_QUEUED);
+	atomic_store(&peer.board->contended, 1);
+	set_gate(q, FM_GATE_CLOSED);
+	fm_xq_gate_in_order(q);
+	assert_int_equal(fm_xq_level(q), FM_LEVEL_PENDING);
+	assert_false(q->device_gates);
+	set_gate(q, FM_GATE_OPEN);
+	launch_all(q);
+	fm_client_wake(q->client);
+	eventually(atomic_load(&q->slot->done) == ALL);
+	assert_true(model.reaped > 0);
+	assert_in_order(ALL);
+	over(q);
+}
+
 /* --- track: nobody tells an end but the program's own wait --- */
 
 static void test_no_track(void **state)
@@ -289,6 +321,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_reap_by_a_wait),
 	cmocka_unit_test(test_reap_behind_a_gate),
 	cmocka_unit_test(test_reap_of_one_that_closes),
+	cmocka_unit_test(test_reap_when_the_device_looks_no_more),
 	cmocka_unit_test(test_no_track),
 	cmocka_unit_test(test_lost),
 	cmocka_unit_test(test_gates_in_graphs),

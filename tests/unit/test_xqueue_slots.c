@@ -120,7 +120,7 @@ static void first_gate(int tell_rc)
 
 	stand(q);
 	launch_behind_a_gate(q);
-	assert_int_equal(LOCKED(q, uint64_t, told), 0);
+	assert_int_equal(LOCKED(q, uint64_t, fenced), 0);
 	close_untold(q, tell_rc);
 	serves(slot, false);
 	assert_int_equal(model.orphaned, 1);
@@ -148,11 +148,11 @@ static void test_gate_behind_what_was_told(void **state)
 
 	launch(q, 0);
 	wait_all(q);
-	eventually(LOCKED(q, uint64_t, told) == 1);
+	eventually(LOCKED(q, uint64_t, fenced) == 1);
 	model.fence = -EBUSY;
 	stand(q);
 	launch_behind_a_gate(q);
-	assert_int_equal(LOCKED(q, uint64_t, told), 1);
+	assert_int_equal(LOCKED(q, uint64_t, fenced), 1);
 	close_untold(q, -EBUSY);
 	serves(slot, false);
 	assert_int_equal(model.orphaned, 1);
@@ -166,7 +166,7 @@ static void test_gate_where_it_stood(void **state)
 	unsigned slot = q->slot_index;
 
 	launch_behind_a_gate(q);
-	assert_int_equal(LOCKED(q, uint64_t, told), 0);
+	assert_int_equal(LOCKED(q, uint64_t, fenced), 0);
 	eventually(LOCKED(q, enum fm_pass, pass) == FM_PASS_SAID);
 	close_untold(q, -EBUSY);
 	assert_int_equal(model.orphaned, 0);
@@ -242,7 +242,7 @@ static void test_slot_serves_again(void **state)
 	stand(q);
 	launch(q, 0);
 	launch_behind_a_gate(q);
-	assert_int_equal(LOCKED(q, uint64_t, told), 1);
+	assert_int_equal(LOCKED(q, uint64_t, fenced), 1);
 	close_untold(q, -EBUSY);
 	serves(slot, false);
 	assert_int_equal(model.orphaned, 0);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "progress.h"
+
+#define LAUNCH_LOOK (50 * FM_US)
+
+/* How far the hwqueue gets by itself: what stands behind a closed gate of ours has not ended,
+ * however long nobody can say so. */
+static uint64_t let_past(struct fm_xq *q)
+{
+	const struct fm_xq_cold *x = q->cold;
+
+	if (x->interrupted)
+		return atomic_load(&q->slot->done);
+	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
+}
+
+/* Until the gate opens, of which the agent is told; and it is woken when they go on. */
+static bool all_are_held(struct fm_xq *q)
+{
+	uint64_t begun = atomic_load(&q->slot->begun);
+
+	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
+}
+
+/* A launch is under way. Mostly it is over soon; but a call that waits for its end, behind a closed
+ * gate, can take any time, and tells that end itself. */
+static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
+{
+	if (!x->launch_at)
+		x->launch_at = now;
+	return now + FM_MIN(FM_MAX(now - x->launch_at, LAUNCH_LOOK), FM_XQ_LOOK_MAX);
+}
+
+/* When to ask for trackers that are under way: never where the driver calls back. */
+static uint64_t ask_again(const struct fm_xq *q, uint64_t now)
+{
+	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
+}
+
+/* A tracker behind the last command. At once when the gate is closed, else after an interval, so
+ * that short bursts cost nothing. */
+uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->tracks || !fm_xq_end_matters(q)) {
+		x->tail_at = x->launch_at = 0;
+		return x->tracks && fm_xq_end_matters(q) ? ask_again(q, now) : FM_NEVER;
+	}
+	if (!fm_xq_may_run(q))
+		x->tail_at = now;
+	else if (!x->tail_at)
+		x->tail_at = now + q->spacing;
+	if (now < x->tail_at)
+		return x->tail_at;
+	x->tail_at = 0;
+	if (fm_xq_mark(q) <= atomic_load(&q->slot->done))
+		return all_are_held(q) ? FM_NEVER : after_launch(x, now);
+	x->launch_at = 0;
+	if (!fm_xq_track(q, 0, false)) {
+		fm_xq_refused(q, let_past(q), now);
+		return now + FM_XQ_LOOK_MAX;
+	}
+	return ask_again(q, now);
+}
+
+static void look_by_tracker(struct fm_xq *q, uint64_t count, uint64_t now)
+{
+	if (!q->cold->tracks && fm_xq_mark(q) >= count)
+		fm_xq_track(q, 0, false);
+}
+
+static bool behind_own_gate(const struct fm_xq *q)
+{
+	return atomic_load(&q->gates_pending);
+}
+
+/* The tail is tracked while the hwqueue is still there for it. */
+static void close_with_tracker(struct fm_xq *q, uint64_t now)
+{
+	if (fm_slot_pending(q->slot))
+		fm_xq_track(q, 0, false);
+}
+
+/* Nobody will ask for a tracker any more. */
+static void close_as_done(struct fm_xq *q, uint64_t now)
+{
+	fm_xq_advance(q, fm_xq_mark(q), now);
+}
+
+static bool no_tracker(const struct fm_xq *q)
+{
+	return !q->cold->tracks && !q->cold->gate_n;
+}
+
+const struct fm_progress fm_progress_callback = {
+	.hears_gates = true,
+	.watch = fm_xq_watch_tail,
+	.look = look_by_tracker,
+	.behind_gate = behind_own_gate,
+	.close = close_with_tracker,
+	.told_all = no_tracker,
+};
+
+const struct fm_progress fm_progress_asked = {
+	.polled = true,
+	.hears_gates = true,
+	.watch = fm_xq_watch_tail,
+	.look = look_by_tracker,
+	.behind_gate = behind_own_gate,
+	.close = close_as_done,
+	.told_all = no_tracker,
+};
+
+static void look_at_word(struct fm_xq *q, uint64_t count, uint64_t now)
+{
+	fm_xq_device_look(q, now);
+}
+
+/* A gate that was just put behind no new work the device may not have come to yet. Without work
+ * nobody opens one. */
+static bool behind_device_gate(const struct fm_xq *q)
+{
+	uint64_t fenced = q->cold->fenced;
+
+	return fm_slot_progress(q->slot) < fenced ||
+	       atomic_load_explicit(&q->slot->progress, memory_order_acquire) == 2 * fenced + 1;
+}
+
+static void close_with_word(struct fm_xq *q, uint64_t now)
+{
+	fm_xq_device_close(q);
+}
+
+/* Trackers may be under way besides (fm_xq_nudge). */
+static bool word_is_written(const struct fm_xq *q)
+{
+	return no_tracker(q) && !fm_slot_pending(q->slot);
+}
+
+const struct fm_progress fm_progress_word = {
+	.polled = true,
+	.watch = fm_xq_device_pump,
+	.look = look_at_word,
+	.behind_gate = behind_device_gate,
+	.close = close_with_word,
+	.told_all = word_is_written,
+};
