@@ -2,11 +2,10 @@
 /* XQueues for programs: submit, wait, suspend, resume. */
 #include "base/cleanup.h"
 #include "lib.h"
+#include "xqueue/tune.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define POLL_NS (50 * FM_US)
 
 static int usable(const fm_xqueue *q)
 {
@@ -186,7 +185,7 @@ static uint64_t rest_at(struct fm_xq *x)
 static int wait_rest(struct fm_xqueue *q, uint64_t timeout_ns)
 {
 	uint64_t deadline = fm_add_sat(fm_now(), timeout_ns), now, left;
-	struct timespec pause = fm_timespec(POLL_NS);
+	struct timespec pause = fm_timespec(FM_XQ_COMMAND_LOOK);
 	int rc;
 
 	while (!fm_xq_stalled(q->xq)) {

@@ -11,14 +11,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define STOP_MS 200
-/* When the process exits, at a millisecond each: what was stopped goes on. */
-#define LAST_LOOKS 100
-
-/* A program that closes our descriptors wakes the agent up, which hears the other end of its pair
- * go. Not where a forked child holds that, too: then the agent looks so often. */
-#define FORKED_LOOK (100 * FM_MS)
-
 static uint64_t pump_all(struct fm_client *c)
 {
 	struct fm_xq *held[FM_CLIENT_QUEUES];
@@ -94,7 +86,7 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 	if (next <= now)
 		return;
 	if (atomic_load(&c->forked))
-		next = FM_MIN(next, now + FORKED_LOOK);
+		next = FM_MIN(next, now + FM_CLIENT_FORKED_LOOK);
 	if (!fm_ownfd_valid(&c->wake_rd) || !fm_ownfd_valid(&c->wake_wr)) {
 		/* The program closed our descriptors: look around every millisecond instead. */
 		fds[0].fd = -1;
@@ -146,7 +138,7 @@ static void *agent(void *arg)
 	fm_client_disconnect(c, fm_now());
 	fm_client_lax(c);
 	pump_all(c);
-	for (unsigned i = 0; i < LAST_LOOKS && busy(c); i++) {
+	for (unsigned i = 0; i < FM_CLIENT_LAST_MS && busy(c); i++) {
 		nanosleep(&ms, NULL);
 		pump_all(c);
 	}
@@ -165,7 +157,7 @@ void fm_agent_stop(struct fm_client *c)
 	const struct timespec ms = {.tv_nsec = 1000000};
 
 	atomic_store(&c->stop, true);
-	for (int i = 0; i < STOP_MS && !atomic_load(&c->stopped); i++) {
+	for (int i = 0; i < FM_CLIENT_STOP_MS && !atomic_load(&c->stopped); i++) {
 		fm_client_wake(c);
 		nanosleep(&ms, NULL);
 	}

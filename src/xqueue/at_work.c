@@ -7,9 +7,6 @@
  */
 #include "segment.h"
 
-/* So often. */
-#define ASK_EVERY (200 * FM_US)
-
 /* Is something there that only orders commands? */
 static bool only_orders(struct fm_xq *q, bool ask)
 {
@@ -54,6 +51,6 @@ bool fm_client_asks(struct fm_client *c, uint64_t now)
 	if (!atomic_load(&c->crowded) || now < c->ask_at)
 		return false;
 	atomic_store(&c->crowded, false);
-	c->ask_at = now + ASK_EVERY;
+	c->ask_at = now + FM_CLIENT_QUERY_EVERY;
 	return true;
 }

@@ -11,9 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACKOFF_MIN (50 * FM_MS)
-#define BACKOFF_MAX (5 * FM_S)
-
 /* The process's client. The lock is held over fork(), so that the child finds this whole. */
 static struct {
 	pthread_mutex_t lock;
@@ -105,7 +102,8 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 {
 	struct fm_link *l;
 
-	c->backoff = c->backoff ? FM_MIN(2 * c->backoff, BACKOFF_MAX) : BACKOFF_MIN;
+	c->backoff =
+		c->backoff ? FM_MIN(2 * c->backoff, FM_CLIENT_BACKOFF_MAX) : FM_CLIENT_BACKOFF_MIN;
 	c->connect_at = now + c->backoff;
 	if (!fm_ownfd_valid(&c->board_fd) ||
 		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))

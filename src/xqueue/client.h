@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "board/gates.h"
 #include "trace/trace.h"
+#include "tune.h"
 #include "xqueue.h"
 #include <pthread.h>
 #include <sys/types.h>
@@ -12,11 +13,6 @@
 #define FM_CLIENT_QUEUES FM_BOARD_SLOTS
 /* A daemon takes no more of a group. */
 #define FM_CLIENT_SEGMENTS 32
-
-/* How often the agent looks whether the daemon still listens, while there is work; and how many
- * looks in vain make it gone. */
-#define FM_WATCH_EVERY FM_S
-#define FM_WATCH_LOOKS (FM_SILENCE_MAX_S - 1)
 
 /* Settings from the environment. */
 struct fm_settings {

@@ -8,32 +8,6 @@
 #include "segment.h"
 #include <errno.h>
 
-/* Gates stand so much farther apart when nobody may stop this queue, for its group is alone on the
- * device or first: whoever comes waits once for what has been launched. It is less where gates stay
- * as they are, in graphs that are captured then; where the program may stop the queue; and where
- * launches wait to hear of progress, of which gates tell, so as not to be too far ahead (level 3).
- */
-#define UNSTOPPED      32
-#define UNSTOPPED_LESS 8
-
-/* Where all that was launched since the last gate can be stopped in its middle gates are not what
- * stops it: there it comes to rest, and what has left out something is launched again up to there.
- * Both take as long as there are commands. So they stand as far apart, but no farther than this:
- * there are times at which nothing can be stopped but at a gate. */
-#define FAR_MOST FM_MS
-/* And of who has not been stopped so for that long: who is stopped often shall be at rest soon. */
-#define CALM FM_S
-
-/* To time a segment costs as much as a gate. What is known is checked now and then; a kind not seen
- * before shall be known before long. */
-#define SAMPLE_EVERY 16
-/* Where the driver could not be asked: a program that captures graphs alone wakes nobody. */
-#define REACH_AGAIN (2 * FM_MS)
-/* So many commands of a graph, of which nothing is known but how long they take at most, are taken
- * to make up a segment. What is launched as a graph is too short to be launched by itself: the
- * 158 kernels of a decoder of GPT-2's size took 3.4 us each on an H200. */
-#define GRAPH_PARTS 53
-
 static struct fm_gate_words words(struct fm_xq *q)
 {
 	_Atomic uint32_t *gate = atomic_load(&q->gate);
@@ -59,7 +33,7 @@ uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	rc = q->ops->device_gate.reach_gates(q->hwq, &w);
 	if (rc == -EBUSY)
-		return now + REACH_AGAIN;
+		return now + FM_XQ_REACH_AGAIN;
 	x->page_tried = true;
 	if (rc)
 		fm_xq_set_level(q, FM_LEVEL_PENDING);
@@ -128,7 +102,8 @@ static uint64_t spacing(const struct fm_xq *q, const _Atomic uint32_t *shares, u
 
 static uint64_t far_spacing(const struct fm_xq *q)
 {
-	return FM_MAX(q->spacing, FM_MIN(q->spacing * UNSTOPPED_LESS, FAR_MOST));
+	return FM_MAX(q->spacing,
+		FM_MIN(q->spacing * FM_XQ_UNSTOPPED_SPACING_LESS, FM_XQ_UNFENCED_SPACING_MOST));
 }
 
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
@@ -138,7 +113,7 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 
 	/* One that waits for gates first (guard-from) shall find them. */
 	if (!q->ops->guardian.max_unfenced || q->cold->sampling || ns > far_spacing(q) ||
-		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < CALM)
+		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < FM_XQ_CALM)
 		return false;
 	most = q->ops->guardian.max_unfenced(q->hwq, n);
 	if (n >= most)
@@ -150,7 +125,8 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 
 static unsigned unstopped(const struct fm_xq *q)
 {
-	return q->steered || q->level >= FM_LEVEL_RUNNING ? UNSTOPPED_LESS : UNSTOPPED;
+	return q->steered || q->level >= FM_LEVEL_RUNNING ? FM_XQ_UNSTOPPED_SPACING_LESS
+							  : FM_XQ_UNSTOPPED_SPACING;
 }
 
 /* A segment that is timed is a short one: so it holds few kinds. */
@@ -185,7 +161,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	note_progress(q, now);
 	collect(q, now);
 	end_sample(q);
-	sample = (curious || ++x->unsampled >= SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
+	sample = (curious || ++x->unsampled >= FM_XQ_SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
 	x->unsampled = sample ? 0 : x->unsampled;
 	XQ_TRACE(segment_sealed, now, q, 0, atomic_load_explicit(&q->seg_n, memory_order_relaxed),
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
@@ -445,7 +421,7 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	uint64_t ns = fm_xq_estimate(key);
 
 	if (ns == UINT64_MAX || fm_est_at_most(ns))
-		ns = FM_MIN(ns / 2, q->spacing / GRAPH_PARTS);
+		ns = FM_MIN(ns / 2, q->spacing / FM_XQ_GRAPH_PARTS);
 	return FM_MIN(ns, q->spacing);
 }
 
@@ -456,7 +432,7 @@ static uint64_t graph_spacing(struct fm_xq *q)
 {
 	const _Atomic uint32_t *shares =
 		q->steered ? &q->slot->shares : &q->client->board->contended;
-	uint64_t none = 0, wanted = spacing(q, shares, UNSTOPPED_LESS);
+	uint64_t none = 0, wanted = spacing(q, shares, FM_XQ_UNSTOPPED_SPACING_LESS);
 
 	return atomic_compare_exchange_strong(fm_xq_graph_spacing(q), &none, wanted) ? wanted
 										     : none;
@@ -512,7 +488,7 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 	x->inner_ns += est;
 	most = graph_spacing(q);
 	if (!x->inner_whole)
-		most = FM_MAX(most, q->spacing * UNSTOPPED_LESS);
+		most = FM_MAX(most, q->spacing * FM_XQ_UNSTOPPED_SPACING_LESS);
 	x->inner_row = row_of(row_of(x->inner_row, kind), most);
 	if (fm_row_gated(x->inner_row, x->inner_ns > most) &&
 		!q->ops->device_gate.inner(q->hwq, &w)) {

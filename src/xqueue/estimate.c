@@ -7,9 +7,6 @@
  */
 #include "segment.h"
 
-#define EST_MIN     UINT64_C(100)
-#define RATIO_LIMIT 8
-
 struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
 
 /* A kind that is new takes a free place, or somebody's in turn. */
@@ -25,7 +22,7 @@ void fm_est_put(uint64_t key, uint64_t ns)
 	if (!e)
 		e = &set->way[atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) %
 			      FM_EST_WAYS];
-	atomic_store_explicit(&e->ns, FM_MAX(ns, EST_MIN), memory_order_relaxed);
+	atomic_store_explicit(&e->ns, FM_MAX(ns, FM_EST_MIN), memory_order_relaxed);
 	atomic_store_explicit(&e->key, key, memory_order_relaxed);
 }
 
@@ -74,7 +71,7 @@ static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint
 {
 	uint64_t each = FM_MAX(fm_sub_sat(took, s.known_ns), took / (4 * n)) / s.unknown;
 
-	each = FM_MAX(each, EST_MIN) & ~UINT64_C(1);
+	each = FM_MAX(each, FM_EST_MIN) & ~UINT64_C(1);
 	if (how == FM_AT_MOST && q->device_gates)
 		each = FM_MIN(each, q->spacing / FM_XQ_UNKNOWN_PARTS);
 	if (how == FM_AT_MOST)
@@ -106,8 +103,8 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 			continue;
 		old = atomic_load_explicit(&e->ns, memory_order_relaxed);
 		fresh = (uint64_t)((double)old *
-				   ((double)took / (double)FM_MAX(s.known_ns, EST_MIN)));
-		fresh = FM_MIN(FM_MAX(fresh, old / RATIO_LIMIT), old * RATIO_LIMIT);
+				   ((double)took / (double)FM_MAX(s.known_ns, FM_EST_MIN)));
+		fresh = FM_MIN(FM_MAX(fresh, old / FM_EST_RATIO_MOST), old * FM_EST_RATIO_MOST);
 		fm_est_put(key[i], blend(old, fresh, how));
 	}
 }

@@ -12,14 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LEAD_ALONE 16u
-
-/* A command that goes on is looked at again so much later, when it could not be said yet whether it
- * needs help with that. */
-#define STUCK_LOOK (10 * FM_MS)
-/* One that could not be told to stop just now, or that is to go on, is looked at so much later. */
-#define LOOK_LEAST (20 * FM_US)
-
 FM_HOT bool fm_xq_may_run(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
@@ -127,7 +119,7 @@ static unsigned lead(struct fm_client *c)
 {
 	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
 
-	return contended ? c->set.lead : FM_MAX(c->set.lead, LEAD_ALONE);
+	return contended ? c->set.lead : FM_MAX(c->set.lead, FM_XQ_LEAD_ALONE);
 }
 
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
@@ -357,12 +349,12 @@ static uint64_t look_again(struct fm_xq *q, bool open, bool soon, uint64_t now)
 	uint64_t at;
 
 	if (!q->device_gates)
-		return open ? now + STUCK_LOOK : FM_NEVER;
+		return open ? now + FM_XQ_STUCK_LOOK : FM_NEVER;
 	if (!x->stop_at || x->stop_open != open)
 		x->stop_at = now;
 	x->stop_open = open;
 	at = now + fm_xq_look(x->stop_at, now);
-	return soon ? FM_MIN(at, now + FM_MAX((now - x->stop_at) / 8, LOOK_LEAST)) : at;
+	return soon ? FM_MIN(at, now + FM_MAX((now - x->stop_at) / 8, FM_XQ_STOP_LOOK_MIN)) : at;
 }
 
 /* It seems to be at a gate. That may have been true until just now. */

@@ -5,28 +5,6 @@
  */
 #include "progress.h"
 
-/* How long a caller sleeps before it looks again itself: where callbacks tell of progress, and
- * where they do not. */
-#define NAP       (10 * FM_MS)
-#define NAP_REAPS (30 * FM_US)
-/* Who is never made to wait for others may have so many times the window under way: a device that
- * runs empty while the program computes is lost to it, and the first who comes finds that once. */
-#define UNSTOPPED 4u
-/* And segments of so many parts of the window, which end before those who are held lose their
- * patience: a tracker costs as much as some launches. */
-#define UNSTOPPED_PARTS 6u
-/* What a segment has taken is looked at less often then, where all in it is known: to look at it
- * costs as much as some launches, too. */
-#define LEARN_EVERY 8
-/* So long those wait for whom a queue of level 1 is to come to rest, while it does not move. */
-#define STILL_MOST FM_S
-/* A queue that is held at no gate, and does not move for so long in all, waits for something else,
- * for this caller perhaps. What comes in between is other programs' turns on the device, of
- * milliseconds each. */
-#define AWAIT_MOST (250 * FM_MS)
-/* And where nobody tells that a gate has been passed, while it is closed. */
-#define NAP_CLOSED (500 * FM_US)
-
 /* What is under way may itself wait for something that this very caller is to do next (set a user
  * event, or what a host function waits for): for how long have callers been held, and it has not
  * moved? Lock held. */
@@ -56,8 +34,8 @@ static void seal(struct fm_xq *q)
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns;
 	uint64_t most = atomic_load(&q->interval);
 	struct fm_xq_cold *x = q->cold;
-	bool learns =
-		atomic_load(&q->seg_ns) > most || is_stopped(q) || ++x->unsampled >= LEARN_EVERY;
+	bool learns = atomic_load(&q->seg_ns) > most || is_stopped(q) ||
+		      ++x->unsampled >= FM_XQ_LEARN_EVERY;
 
 	if (learns)
 		fm_xq_reap(q);
@@ -68,14 +46,14 @@ static void seal(struct fm_xq *q)
 	atomic_store(&q->seg_ns, 0);
 	atomic_store(&q->seg_n, 0);
 	if (most != UINT64_MAX)
-		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : UNSTOPPED_PARTS));
+		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : FM_XQ_UNSTOPPED_PARTS));
 }
 
 /* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does
  * not count until something moves. Lock held. */
 static bool window_full(struct fm_xq *q)
 {
-	unsigned parts = FM_XQ_WINDOW_PARTS * (is_stopped(q) ? 1 : UNSTOPPED);
+	unsigned parts = FM_XQ_WINDOW_PARTS * (is_stopped(q) ? 1 : FM_XQ_UNSTOPPED_WINDOWS);
 	struct fm_xq_cold *x = q->cold;
 
 	return !fm_client_free_run(q->client) && x->gate_index >= x->segments_done + parts &&
@@ -86,7 +64,7 @@ static bool window_full(struct fm_xq *q)
  * Lock held. */
 static bool asks(struct fm_xq *q, bool run)
 {
-	return !run || q->cold->tracks >= UNSTOPPED || window_full(q) ||
+	return !run || q->cold->tracks >= FM_XQ_UNSTOPPED_TRACKS || window_full(q) ||
 	       atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
 }
 
@@ -97,7 +75,7 @@ static void publish(struct fm_xq *q, bool run, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
 
-	if (run || q->cold->held_still < STILL_MOST)
+	if (run || q->cold->held_still < FM_XQ_HELD_STILL_MOST)
 		atomic_store(&s->released, run ? UINT64_MAX : fm_xq_mark(q));
 	else if (atomic_load(&s->released) != q->cold->held_done)
 		fm_xq_note_rest(q, now);
@@ -105,7 +83,7 @@ static void publish(struct fm_xq *q, bool run, uint64_t now)
 
 static uint64_t hold_nap(const struct fm_xq *q)
 {
-	return fm_xq_progress(q)->polled ? NAP_REAPS : NAP;
+	return fm_xq_progress(q)->polled ? FM_XQ_POLL_NAP : FM_XQ_HOLD_NAP;
 }
 
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
@@ -135,7 +113,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		if (!held)
 			XQ_TRACE(hold_begin, now, q, est, fm_slot_pending(q->slot), 0);
 		held = true;
-		fm_turn_wait(q, turn, fm_now() + (run ? hold_nap(q) : NAP));
+		fm_turn_wait(q, turn, fm_now() + (run ? hold_nap(q) : FM_XQ_HOLD_NAP));
 	}
 	if (held) {
 		XQ_TRACE(hold_end, now, q, now - start, fm_slot_pending(q->slot), 0);
@@ -149,7 +127,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 /* Where nobody wakes this thread a gate that is closed is looked at less often. */
 static uint64_t await_nap(const struct fm_xq *q, bool run)
 {
-	return fm_xq_progress(q)->polled && !run ? NAP_CLOSED : hold_nap(q);
+	return fm_xq_progress(q)->polled && !run ? FM_XQ_CLOSED_NAP : hold_nap(q);
 }
 
 /* As above, what is under way may wait for this very caller; what has come to a closed gate is held
@@ -173,7 +151,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 		behind = !x->gone && (fm_xq_progress(q)->behind_gate(q) ||
 					     (q->steered && !run && fm_slot_pending(q->slot)));
 		fm_xq_leave(q);
-		if (!behind || (is_free && still >= AWAIT_MOST))
+		if (!behind || (is_free && still >= FM_XQ_AWAIT_GATES_MOST))
 			break;
 		fm_turn_wait(q, turn, fm_now() + await_nap(q, run));
 		still += fm_xq_free_ns(q, is_free, &now);

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_INTERVAL (500 * FM_US)
-/* So long the agent tries to get a lock. */
-#define LOCK_MOST (50 * FM_US)
-
 void fm_xq_unref(struct fm_xq *q)
 {
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
@@ -104,7 +100,7 @@ static bool lock_to_pump(struct fm_xq *q)
 	}
 	if (!pthread_mutex_trylock(&q->cold->lock))
 		return true;
-	until = fm_now() + LOCK_MOST;
+	until = fm_now() + FM_XQ_LOCK_MOST;
 	while (pthread_mutex_trylock(&q->cold->lock))
 		if (fm_now() > until)
 			return false;
@@ -291,7 +287,7 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	q->owner = fm_this_thread();
 	q->spacing = c->set.interval_ns    ? c->set.interval_ns
 		     : config->interval_ns ? config->interval_ns
-					   : DEFAULT_INTERVAL;
+					   : FM_XQ_DEFAULT_INTERVAL;
 	q->levels = q->ops->levels(q->hwq);
 	fm_xq_set_level(q, choose_level(q->levels, wish));
 	q->cold = x;

@@ -2,15 +2,6 @@
 /* For backends that count commands in the order of their hwqueue. */
 #include "segment.h"
 
-/* The device wakes nobody. */
-#define AHEAD_LOOK (100 * FM_US)
-/* A queue that may run, and does not move for so long, waits for something else. */
-#define AHEAD_MOST FM_S
-/* So many gates at least among the commands of who may not be further ahead. */
-#define AHEAD_GATES 4u
-/* Now and then a look whether the device is lost. */
-#define LOSS_LOOKS 500u
-
 FM_HOT void fm_xq_order_take(struct fm_xq *q)
 {
 	pthread_mutex_lock(&q->cold->order);
@@ -122,8 +113,8 @@ void fm_xq_outlast(struct fm_xq *q, const struct fm_xq_outlast *how)
 	struct fm_xq_cold *x = q->cold;
 
 	for (unsigned i = 1;
-		!atomic_load(&q->client->dead) && !outlasted(q, &o, i % LOSS_LOOKS == 0); i++)
-		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + AHEAD_LOOK);
+		!atomic_load(&q->client->dead) && !outlasted(q, &o, i % FM_XQ_LOSS_LOOKS == 0); i++)
+		fm_turn_wait(q, atomic_load(&x->turn), fm_now() + FM_XQ_AHEAD_LOOK);
 }
 
 bool fm_xq_said(struct fm_xq *q, uint64_t more_than)
@@ -144,13 +135,13 @@ static FM_COLD bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 	fm_xq_order_take(q);
 	/* The device says how far it has come at gates alone. One for each launch would cost more
 	 * than all else. */
-	place(q, unfenced_since, FM_MAX(most / AHEAD_GATES, UINT64_C(1)));
+	place(q, unfenced_since, FM_MAX(most / FM_XQ_AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&
-		still < AHEAD_MOST) {
+		still < FM_XQ_AHEAD_MOST) {
 		bool is_free = fm_xq_free(q);
 
-		fm_turn_wait(q, atomic_load(&x->turn), now + AHEAD_LOOK);
+		fm_turn_wait(q, atomic_load(&x->turn), now + FM_XQ_AHEAD_LOOK);
 		still += fm_xq_free_ns(q, is_free, &now);
 		if (fm_slot_done(q->slot) != done)
 			still = 0;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
-#define LAUNCH_LOOK (50 * FM_US)
-
 /* How far the hwqueue gets by itself: what stands behind a closed gate of ours has not ended,
  * however long nobody can say so. */
 static uint64_t let_past(struct fm_xq *q)
@@ -28,7 +26,7 @@ static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
 {
 	if (!x->launch_at)
 		x->launch_at = now;
-	return now + FM_MIN(FM_MAX(now - x->launch_at, LAUNCH_LOOK), FM_XQ_LOOK_MAX);
+	return now + FM_MIN(FM_MAX(now - x->launch_at, FM_XQ_LAUNCH_LOOK), FM_XQ_LOOK_MAX);
 }
 
 /* When to ask for trackers that are under way: never where the driver calls back. */

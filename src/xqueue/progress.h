@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within the module: who tells the end of what is under way. That is another question than who stops
- * a queue (nobody but its own caller, gates of this process, or the device at its gate word), though
- * a device that looks at the gate word also writes how far it is. Both answers change while a queue
- * is in use (fm_xq_set_level), so they are looked up each time, and none is kept.
+ * Within the module: who tells the end of what is under way. That is another question than who
+ * stops a queue (nobody but its own caller, gates of this process, or the device at its gate word),
+ * though a device that looks at the gate word also writes how far it is. Both answers change while
+ * a queue is in use (fm_xq_set_level), so they are looked up each time, and none is kept.
  */
 #pragma once
 #include "segment.h"
 
 struct fm_progress {
 	bool polled; /* nobody wakes those that wait for an end: they look again */
-	/* This process hears when a gate is passed, so it knows when the segment behind it began. */
+	/* This process hears when a gate is passed, so it knows when the segment behind it began.
+	 */
 	bool hears_gates;
 	/* Lock held, all of them. */
 	/* See to it that the end of what is under way is noticed; returns when to look again. */

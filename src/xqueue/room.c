@@ -9,9 +9,6 @@
  */
 #include "segment.h"
 
-#define SHORT_STOP FM_MS
-#define LOOK       (500 * FM_US)
-
 struct view {
 	bool stopped; /* by the scheduler, or by hand */
 	bool moves;   /* and a queue has not come to its gate */
@@ -52,11 +49,11 @@ static enum fm_room wanted(struct fm_room_state *r, struct view v, uint64_t now,
 		r->stopped_at = now;
 	if (v.in_long || !v.moves)
 		return FM_ROOM_AT_ONCE;
-	if (r->last_stop < SHORT_STOP && now - r->stopped_at < SHORT_STOP) {
-		*next = r->stopped_at + SHORT_STOP;
+	if (r->last_stop < FM_CLIENT_SHORT_STOP && now - r->stopped_at < FM_CLIENT_SHORT_STOP) {
+		*next = r->stopped_at + FM_CLIENT_SHORT_STOP;
 		return FM_ROOM_AT_ONCE;
 	}
-	*next = now + LOOK;
+	*next = now + FM_CLIENT_ROOM_LOOK;
 	return FM_ROOM_AT_GATE;
 }
 

@@ -114,31 +114,11 @@ enum fm_took { FM_EXACT, FM_WITH_PAUSES, FM_AT_MOST };
 /* estimate.c: what a finished segment teaches. */
 void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took, enum fm_took how);
 
-/* A hwqueue whose commands may finish out of order can wait, natively, for something that a later
- * command sets off. If nothing moves for this many intervals the next gate opens all the same. */
-#define FM_XQ_PATIENCE 20
-
-/* The end of a queue counts as come when nobody can say it for so long: its stream is one of
- * another thread (the per-thread default streams), or is closed and makes no progress, for the
- * program has destroyed the context. */
-#define FM_XQ_GIVE_UP (50 * FM_MS)
-
 /* Device time between gates in graphs, as first used; 0: not used yet. */
 static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
 {
 	return q->steered ? &q->cold->graph_spacing : &q->client->graph_spacing;
 }
-
-/* How often a queue is looked at that nobody tells us of: an eighth of the time that it has been
- * busy, within these. */
-#define FM_XQ_LOOK     (100 * FM_US)
-#define FM_XQ_LOOK_MAX (2 * FM_MS)
-
-/* So long one that is at a gate, as it says, is looked at. */
-#define FM_XQ_LATE_LOOK FM_MS
-
-/* Level 1 counts its window in as many parts, a tracker each. */
-#define FM_XQ_WINDOW_PARTS 4
 
 /* A trace point about a queue; now and then with what is under way in it. */
 #define XQ_TRACE(ev, now, q, a, b, c) FM_TRACE(ev, now, (q)->slot_index, (q)->group, a, b, c)
@@ -252,8 +232,6 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 bool fm_xq_device_curious(struct fm_xq *q);
 /* The segment has come to its end, with this one: may it go on? Then it does. */
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now);
-/* So many of a kind not seen before are taken to make up a segment. */
-#define FM_XQ_UNKNOWN_PARTS 8
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);                  /* order held */

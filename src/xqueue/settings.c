@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_WINDOW (2 * FM_MS)
-#define DEFAULT_GUARD  (1 * FM_MS)
-#define DEFAULT_LEAD   1
-
 static const struct hint_limits {
 	const char *name;
 	int64_t min, max;
@@ -74,10 +70,12 @@ void fm_settings_read(struct fm_settings *s)
 	*s = (struct fm_settings){
 		.interval_ns = number("FERMATA_INTERVAL_US", 10, 1000000, 0) * FM_US,
 		.window_ns =
-			number("FERMATA_WINDOW_US", 10, 1000000, DEFAULT_WINDOW / FM_US) * FM_US,
-		.guard_ns = number("FERMATA_GUARD_US", 0, 1000000, DEFAULT_GUARD / FM_US) * FM_US,
+			number("FERMATA_WINDOW_US", 10, 1000000, FM_XQ_DEFAULT_WINDOW / FM_US) *
+			FM_US,
+		.guard_ns =
+			number("FERMATA_GUARD_US", 0, 1000000, FM_XQ_DEFAULT_GUARD / FM_US) * FM_US,
 		.spin_ns = number("FERMATA_SPIN_US", 0, 10000, 0) * FM_US,
-		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, DEFAULT_LEAD),
+		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, FM_XQ_DEFAULT_LEAD),
 		.level_wish = (enum fm_level)number("FERMATA_LEVEL", 1, 3, FM_LEVEL_NONE),
 	};
 	text("FERMATA_GROUP", s->group, sizeof(s->group));

@@ -11,8 +11,6 @@
 #include "segment.h"
 #include <errno.h>
 
-#define LOOK (50 * FM_US)
-
 static bool gate_open(struct fm_xq *q)
 {
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN;
@@ -120,7 +118,7 @@ int fm_xq_wait_rest(struct fm_xq *q, uint64_t timeout_ns)
 		now = fm_now();
 		if (now >= deadline)
 			return -ETIMEDOUT;
-		fm_turn_wait(q, turn, FM_MIN(deadline, now + LOOK));
+		fm_turn_wait(q, turn, FM_MIN(deadline, now + FM_XQ_REST_LOOK));
 	}
 }
 

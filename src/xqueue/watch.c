@@ -3,8 +3,8 @@
  * A daemon that is gone is noticed at once; one that is there and does nothing (stopped, or caught
  * in a loop) is not, and would hold for ever whom it has stopped. So while work waits at a closed
  * gate the agent rings now and then, and asks the kernel whether the bell was read. After
- * FM_WATCH_LOOKS looks at which it was not, the daemon counts as gone: every gate opens, and the
- * agent joins anew, which takes effect when the daemon goes on.
+ * FM_CLIENT_WATCH_LOOKS looks at which it was not, the daemon counts as gone: every gate opens, and
+ * the agent joins anew, which takes effect when the daemon goes on.
  *
  * Looks are counted, not time: a program that was stopped itself, or a machine that was, does not
  * take that for the daemon's silence.
@@ -54,7 +54,7 @@ static bool doze(struct fm_client *c, const struct sight *s)
 static bool silent(struct fm_client *c, struct fm_link *l)
 {
 	if (c->asked && !c->link_ops->heard(l))
-		return ++c->unheard >= FM_WATCH_LOOKS;
+		return ++c->unheard >= FM_CLIENT_WATCH_LOOKS;
 	c->link_ops->bell(l);
 	c->asked = true;
 	c->unheard = 0;
@@ -81,6 +81,6 @@ uint64_t fm_watch(struct fm_client *c, uint64_t now)
 	if (doze(c, &s))
 		return FM_NEVER;
 	c->watch_begun = s.begun;
-	c->watch_at = now + FM_WATCH_EVERY;
+	c->watch_at = now + FM_CLIENT_WATCH_EVERY;
 	return c->watch_at;
 }

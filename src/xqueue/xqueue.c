@@ -3,9 +3,6 @@
 #include "base/cancel.h"
 #include "progress.h"
 
-/* A command that takes longer is worth stopping in its middle. */
-#define LONG FM_MS
-
 /* Somebody may wait to hear that it is idle no more (fm_xq_announce), and a new segment begins. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now)
 {
@@ -66,7 +63,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	bool curious = false, full, closed;
 
 	pthread_mutex_lock(&q->cold->lock);
-	if (est > LONG && est != UINT64_MAX)
+	if (est > FM_XQ_LONG && est != UINT64_MAX)
 		atomic_store(
 			&q->long_mark, atomic_load_explicit(&q->slot->begun, memory_order_relaxed));
 	if (est != UINT64_MAX && est >= fm_xq_guard_from(q, 0))

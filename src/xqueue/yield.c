@@ -12,13 +12,6 @@
  */
 #include "segment.h"
 
-#define STILL_MOST  FM_S
-#define STILL_LEAST (20 * FM_MS)
-/* It is looked at more often than that while its end matters: else nobody knows since when. */
-#define UNSEEN (50 * FM_MS)
-/* It has helped if the queue moves within such a time. */
-#define HELPED (20 * FM_MS)
-
 static bool stands(const struct fm_xq *q)
 {
 	return q && q->device_gates && fm_slot_pending(q->slot) && fm_slot_waits(q->slot) &&
@@ -55,10 +48,10 @@ static bool set(struct fm_xq *q, bool yields, uint64_t now)
 /* Of this queue: how long to wait the next time. */
 static void learn(struct fm_xq_cold *x, uint64_t now)
 {
-	bool helped = now - x->yields_since < HELPED;
+	bool helped = now - x->yields_since < FM_XQ_YIELD_HELPED;
 
-	x->patience =
-		helped ? FM_MAX(x->patience / 2, STILL_LEAST) : FM_MIN(x->patience * 2, STILL_MOST);
+	x->patience = helped ? FM_MAX(x->patience / 2, FM_XQ_YIELD_STILL_LEAST)
+			     : FM_MIN(x->patience * 2, FM_XQ_YIELD_STILL_MOST);
 }
 
 bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
@@ -66,7 +59,7 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 	uint64_t progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
 	uint64_t done = fm_slot_done(q->slot);
 	struct fm_xq_cold *x = q->cold;
-	bool unseen = now - x->still_seen > UNSEEN;
+	bool unseen = now - x->still_seen > FM_XQ_YIELD_UNSEEN;
 
 	x->still_seen = now;
 
@@ -82,7 +75,7 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 		return set(q, false, now);
 	}
 	if (!x->patience)
-		x->patience = STILL_MOST;
+		x->patience = FM_XQ_YIELD_STILL_MOST;
 	return now - x->still_since >= x->patience && !x->yields && somebody_stands(q) &&
 	       set(q, true, now);
 }
