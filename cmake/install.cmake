@@ -1,6 +1,6 @@
 include(CMakePackageConfigHelpers)
 
-install(TARGETS fermata fermatad fermata-exporter RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS fermata fermata-lab fermatad fermata-exporter RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS fermata_so fermata-rta_so EXPORT fermata LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fermata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -45,8 +45,11 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/fermata
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+# bash looks for a file by the command's name; one file completes both programs.
+foreach(program fermata fermata-lab)
+    install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/fermata RENAME ${program}
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/_fermata
     DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 

@@ -23,6 +23,7 @@ import traceback
 BUILD = os.environ.get("BUILD") or sys.exit("BUILD: set it to the build directory (ctest does)")
 SANITIZE = os.environ.get("SANITIZE", "")
 FERMATA = os.path.join(BUILD, "bin", "fermata")
+FERMATA_LAB = os.path.join(BUILD, "bin", "fermata-lab")
 FERMATAD = os.path.join(BUILD, "bin", "fermatad")
 PATIENCE = 120  # seconds after which something that should happen counts as never happening
 
@@ -35,6 +36,12 @@ def need(*programs):
     for p in programs:
         if not shutil.which(p):
             raise Skip(f"{p} is not installed")
+
+
+def command(*argv):
+    """The command line for a command of Fermata's: with the program that it is a command of."""
+    lab = argv[:1] and argv[0] in ("sim", "compare", "study", "bench", "policy-test") or argv[:2] == ("trace", "export")
+    return [FERMATA_LAB if lab else FERMATA, *argv]
 
 
 def program(name):
@@ -408,7 +415,7 @@ class Fermata:
         return n
 
     def cli(self, *argv, check_status=True):
-        r = subprocess.run([FERMATA, *argv], env=self.env, text=True, capture_output=True, timeout=PATIENCE)
+        r = subprocess.run(command(*argv), env=self.env, text=True, capture_output=True, timeout=PATIENCE)
         if check_status:
             check(r.returncode == 0, f"fermata {' '.join(argv)}: status {r.returncode}: {r.stderr}")
         return r

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drivers of fermata-bench(1): what stands between its clients and a device. A client has a model,
- * opens it, and has requests served one after the other, each in six phases (those of DISB).
+ * Drivers of fermata-lab-bench(1): what stands between its clients and a device. A client has a
+ * model, opens it, and has requests served one after the other, each in six phases (those of DISB).
  *
- * A driver of one's own is a shared object that exports fm_bench_driver(); `fermata bench --driver
+ * A driver of one's own is a shared object that exports fm_bench_driver(); `fermata-lab bench
+ * --driver
  * ./mine.so` loads it. What a model is, is the driver's business: it may load a network by its
  * name, or, as those that are built in, launch kernels of the lengths that it is given.
  *

@@ -72,7 +72,7 @@ int bench_driver_find(struct bench_driver *d, const char *name, struct fm_err *e
 	*(void **)&get = dlsym(lib, "fm_bench_driver");
 	if (!get) {
 		fm_err_set(err, -EPROTO, "%.120s: exports no fm_bench_driver()", path);
-		return fm_err_hint(err, "fermata-bench(1) tells what a driver is");
+		return fm_err_hint(err, "fermata-lab-bench(1) tells what a driver is");
 	}
 	d->ops = get(FM_BENCH_ABI);
 	rc = check_object(d->ops, path, err);

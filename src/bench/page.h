@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the clients of `fermata bench` share with who started them, and with each other: a file in
- * memory. Each client has a part that it alone writes, and one that it alone is told by. What it
+ * What the clients of `fermata-lab bench` share with who started them, and with each other: a file
+ * in memory. Each client has a part that it alone writes, and one that it alone is told by. What it
  * has counted is there when it dies.
  */
 #pragma once

@@ -99,7 +99,7 @@ static int read_root(struct bench_place *p)
 static struct bench_place place(struct bench_workload *w, const char *file, struct fm_err *err)
 {
 	return (struct bench_place){.j = {.file = file,
-					    .hint = "fermata-bench(1) describes the file",
+					    .hint = "fermata-lab-bench(1) describes the file",
 					    .unknown = w->unknown,
 					    .err = err},
 		.w = w};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workloads of `fermata bench`: DISB 1.0 as it is published, and what docs/bench.md adds to it. A
- * file is read strictly where it says something that we act upon; members that are for others
+ * Workloads of `fermata-lab bench`: DISB 1.0 as it is published, and what docs/bench.md adds to it.
+ * A file is read strictly where it says something that we act upon; members that are for others
  * (addresses of servers, say) are left to the driver.
  */
 #pragma once

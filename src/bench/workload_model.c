@@ -161,7 +161,7 @@ static int find_single(struct bench_place *p, const char *key, const char *name,
 	if (!b && !p->w->any_model) {
 		fm_json_bad(&p->j, key, "no model '%.60s'", name);
 		fm_err_hint(p->j.err,
-			"give it in \"models\", as fermata-bench(1) tells, or name one "
+			"give it in \"models\", as fermata-lab-bench(1) tells, or name one "
 			"that is built in");
 		return -EINVAL;
 	}

@@ -3,6 +3,7 @@
 #include "admission.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
+#include "commands.h"
 #include "model/taskset.h"
 #include <errno.h>
 #include <poll.h>

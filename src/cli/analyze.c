@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/util.h"
+#include "commands.h"
 #include <errno.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #include "bench/driver.h"
 #include "cmd/own_daemon.h"
 #include "cmd/progress.h"
+#include "commands.h"
 #include <errno.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "bench/driver.h"
 #include "calibrate.h"
 #include "cmd/place.h"
+#include "commands.h"
 #include <sched.h>
 #include <signal.h>
 #include <string.h>

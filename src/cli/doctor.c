@@ -6,6 +6,7 @@
 #include "board/proto.h"
 #include "cmd/place.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include "doctor/probe.h"
 #include "json/json.h"
 #include <errno.h>

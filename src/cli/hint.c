@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "cmd/ctl.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include "policy/policy.h"
 #include "unread.h"
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "metrics/metrics.h"
 #include "base/cleanup.h"
 #include "cmd/ctl.h"
+#include "commands.h"
 
 #define WAIT_MS 5000
 

@@ -2,6 +2,7 @@
 #include "policy/policy.h"
 #include "base/cleanup.h"
 #include "cmd/ctl.h"
+#include "commands.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "base/util.h"
 #include "cmd/ctl.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include <errno.h>
 #include <string.h>
 

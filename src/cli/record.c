@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata record`: what the daemon saw, as a workload that `fermata sim` takes. */
+/* `fermata record`: what the daemon saw, as a workload that `fermata-lab sim` takes. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "cmd/ctl.h"
 #include "cmd/outfile.h"
+#include "commands.h"
 #include "model/recorded.h"
 #include "trace.h"
 #include <errno.h>
@@ -113,7 +114,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "-o FILE [-- COMMAND [ARGUMENT...]]\n--from TRACE -o FILE",
-	.doc = "Record what programs do, as a workload that `fermata sim' takes: until Ctrl-C, or "
+	.doc = "Record what programs do, as a workload that `fermata-lab sim' takes: until Ctrl-C, "
+	       "or "
 	       "while COMMAND runs, under Fermata.\vfermata-record(1) tells the whole story.",
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/ctl.h"
+#include "commands.h"
 
 static const struct argp_option options[] = {
 	CLI_OPT_JSON,

@@ -7,6 +7,7 @@
 #include "cmd/ctl.h"
 #include "cmd/inject.h"
 #include "cmd/place.h"
+#include "commands.h"
 #include "policy/policy.h"
 #include "run_task.h"
 #include "unread.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "cmd/ctl.h"
+#include "commands.h"
 
 static const struct argp_option options[] = {
 	CLI_OPT_JSON,

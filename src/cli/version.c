@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/ctl.h"
+#include "commands.h"
 #include <errno.h>
 
 static const struct argp_option options[] = {

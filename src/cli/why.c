@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "cmd/ctl.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include <string.h>
 
 static const struct argp_option options[] = {

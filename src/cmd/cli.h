@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The `fermata` command: a table of subcommands, one file each. What they share: errors and exit
- * codes, the control connection, tables for people.
+ * The programs `fermata' and `fermata-lab': each is a table of commands, one file each. What
+ * commands share: options, errors and exit codes, replies of the daemon.
  */
 #pragma once
 #include "base/err.h"
@@ -12,12 +12,12 @@
 /* Exit codes, of all commands: fermata(1). `fermata run` ends with those of its command instead. */
 enum cli_exit {
 	CLI_OK,
-	CLI_FAILED,             /* the daemon refused, or something did not work */
-	CLI_USAGE,              /* the command line, or a file that it names, makes no sense */
-	CLI_NO,                 /* the question was answered, with no */
-	CLI_NO_DAEMON,          /* no daemon answers */
-	CLI_NOT_ADMITTED = 125, /* run: the task is not begun */
-	CLI_CANNOT_EXECUTE = 126,
+	CLI_FAILED,               /* the daemon refused, or something did not work */
+	CLI_USAGE,                /* the command line, or a file that it names, makes no sense */
+	CLI_NO,                   /* the question was answered, with no */
+	CLI_NO_DAEMON,            /* no daemon answers */
+	CLI_NOT_ADMITTED = 125,   /* run: the task is not begun */
+	CLI_CANNOT_EXECUTE = 126, /* run: its command; old names: the other program */
 	CLI_NOT_FOUND = 127,
 };
 
@@ -27,42 +27,17 @@ struct cli {
 	bool force;         /* --force: files that are there may be replaced (outfile.h) */
 };
 
-/* argv[0] is "fermata NAME". Returns the exit code. */
+/* argv[0] is "PROGRAM NAME". Returns the exit code. */
 struct cli_command {
 	const char *name;
-	const char *summary; /* one line of `fermata --help`; NULL: not shown there */
+	const char *summary; /* one line of --help; NULL: not shown there */
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cli_command cli_commands[]; /* ends with a NULL name */
+#define CLI_LAB "fermata-lab" /* the other program */
 
-int cli_admit(struct cli *cli, int argc, char **argv);
-int cli_analyze(struct cli *cli, int argc, char **argv);
-int cli_bench(struct cli *cli, int argc, char **argv);
-int cli_bench_client(struct cli *cli, int argc, char **argv);
-int cli_calibrate(struct cli *cli, int argc, char **argv);
-int cli_calibrate_program(struct cli *cli, int argc, char **argv);
-int cli_compare(struct cli *cli, int argc, char **argv);
-int cli_doctor(struct cli *cli, int argc, char **argv);
-int cli_help(struct cli *cli, int argc, char **argv);
-int cli_hint(struct cli *cli, int argc, char **argv);
-int cli_metrics(struct cli *cli, int argc, char **argv);
-int cli_policy(struct cli *cli, int argc, char **argv);
-int cli_policy_test(struct cli *cli, int argc, char **argv);
-int cli_probe(struct cli *cli, int argc, char **argv);
-int cli_ps(struct cli *cli, int argc, char **argv);
-int cli_record(struct cli *cli, int argc, char **argv);
-int cli_reload(struct cli *cli, int argc, char **argv);
-int cli_resume(struct cli *cli, int argc, char **argv);
-int cli_run(struct cli *cli, int argc, char **argv);
-int cli_sim(struct cli *cli, int argc, char **argv);
-int cli_stats(struct cli *cli, int argc, char **argv);
-int cli_study(struct cli *cli, int argc, char **argv);
-int cli_suspend(struct cli *cli, int argc, char **argv);
-int cli_top(struct cli *cli, int argc, char **argv);
-int cli_trace(struct cli *cli, int argc, char **argv);
-int cli_why(struct cli *cli, int argc, char **argv);
-int cli_version(struct cli *cli, int argc, char **argv);
+/* The program that runs, as its messages call it. */
+const char *cli_name(void);
 
 /* Options that commands share: put CLI_OPT_* in the option table and let cli_option() have the keys
  * that a parser does not know itself. */
@@ -105,7 +80,7 @@ void cli_check_policy(const struct argp_state *state, const char *policy);
 /* As cli_usage(), from an error; one without a hint is sent to the help. */
 void cli_usage_err(const struct argp_state *state, struct fm_err *err) __attribute__((noreturn));
 
-/* Print "fermata: text" and "  hint: ..." to stderr. The exit code that fits: CLI_USAGE for
+/* Print "PROGRAM: text" and "  hint: ..." to stderr. The exit code that fits: CLI_USAGE for
  * -EINVAL, -ERANGE, -EOVERFLOW and -E2BIG, which are for what the user gave alone, CLI_NO_DAEMON
  * for -ENOTCONN, else CLI_FAILED. */
 int cli_report(const struct fm_err *err);

@@ -74,7 +74,7 @@ void cli_usage(const struct argp_state *state, const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("fermata: ", stderr);
+	fprintf(stderr, "%s: ", cli_name());
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -133,7 +133,7 @@ int cli_report(const struct fm_err *err)
 
 	table_clean(clean.text);
 	table_clean(clean.hint);
-	fprintf(stderr, "fermata: %s\n", clean.text);
+	fprintf(stderr, "%s: %s\n", cli_name(), clean.text);
 	if (clean.hint[0])
 		fprintf(stderr, "  hint: %s\n", clean.hint);
 	switch (err->code) {
@@ -149,13 +149,13 @@ int cli_report(const struct fm_err *err)
 	}
 }
 
-/* What the standard output does not take main() tells. */
+/* What the standard output does not take cli_main() tells. */
 int cli_print_json(const json_t *value)
 {
 	if (!json_dumpf(value, stdout, JSON_INDENT(2)) && putchar('\n') != EOF)
 		return CLI_OK;
 	if (!ferror(stdout))
-		fprintf(stderr, "fermata: the answer cannot be told as JSON\n");
+		fprintf(stderr, "%s: the answer cannot be told as JSON\n", cli_name());
 	return CLI_FAILED;
 }
 

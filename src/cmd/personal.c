@@ -73,7 +73,7 @@ static int open_log(const char *dir)
 	snprintf(path, sizeof(path), "%s/fermatad.log", dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0 && !fstat(fd, &st) && st.st_size > LOG_MAX && ftruncate(fd, 0))
-		fprintf(stderr, "fermata: cannot empty %s\n", path);
+		fprintf(stderr, "%s: cannot empty %s\n", cli_name(), path);
 	return fd;
 }
 

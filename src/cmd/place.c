@@ -54,6 +54,22 @@ bool place_library(char path[PATH_MAX])
 	return place_file(PLACE_LIBRARY_FILE, path, self);
 }
 
+int place_program(const char *name, char path[PATH_MAX], struct fm_err *err)
+{
+	char dir[PATH_MAX];
+	int rc = self_dir(dir), n;
+
+	if (rc) {
+		fm_err_set(err, rc, "cannot find %s: /proc/self/exe: %s", name, strerror(-rc));
+		return fm_err_hint(err, "mount /proc, or run %s itself", name);
+	}
+	n = snprintf(path, PATH_MAX, "%s/%s", dir, name);
+	if (n > 0 && n < PATH_MAX && !access(path, F_OK))
+		return 0;
+	fm_err_set(err, -ENOENT, "%s is not in %s, where it belongs", name, dir);
+	return fm_err_hint(err, "install it again: all programs of Fermata lie in one directory");
+}
+
 void place_daemon(char path[PATH_MAX])
 {
 	size_t len;

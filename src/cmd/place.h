@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the parts of Fermata lie: beside this program, in the build tree as in an installation. */
 #pragma once
+#include "base/err.h"
 #include <limits.h>
 #include <stdbool.h>
 
@@ -16,3 +17,7 @@ bool place_library(char path[PATH_MAX]);
 
 /* The daemon's program: beside this one, else "fermatad" for a search in $PATH. */
 void place_daemon(char path[PATH_MAX]);
+
+/* Absolute path of another program of Fermata's, which lies beside this one: links to this one do
+ * not matter. -ENOENT or another negative errno, with where it looked. */
+int place_program(const char *name, char path[PATH_MAX], struct fm_err *err);

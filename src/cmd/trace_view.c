@@ -15,14 +15,14 @@ int trace_open(struct fm_trace_file *t, const char *path)
 		return cli_report(&err);
 	if (t->cut_off_at)
 		fprintf(stderr,
-			"fermata: %s is cut off at offset %" PRIu64
+			"%s: %s is cut off at offset %" PRIu64
 			": what is whole before that is shown\n",
-			path, t->cut_off_at);
+			cli_name(), path, t->cut_off_at);
 	else if (!t->ended)
-		fprintf(stderr, "fermata: %s: the recording did not end in order\n", path);
+		fprintf(stderr, "%s: %s: the recording did not end in order\n", cli_name(), path);
 	if (t->unknown)
-		fprintf(stderr, "fermata: %s: %" PRIu64 " records of unknown events left out\n",
-			path, t->unknown);
+		fprintf(stderr, "%s: %s: %" PRIu64 " records of unknown events left out\n",
+			cli_name(), path, t->unknown);
 	for (size_t i = 0; i < t->n_rings; i++) {
 		FM_CLEAN_FREE char *program = NULL;
 
@@ -31,8 +31,9 @@ int trace_open(struct fm_trace_file *t, const char *path)
 		program = strdup(t->rings[i].program);
 		if (program)
 			table_clean(program);
-		fprintf(stderr, "fermata: %s: %" PRIu64 " records of %s (pid %d) were lost\n", path,
-			t->rings[i].lost, program ? program : "?", (int)t->rings[i].pid);
+		fprintf(stderr, "%s: %s: %" PRIu64 " records of %s (pid %d) were lost\n",
+			cli_name(), path, t->rings[i].lost, program ? program : "?",
+			(int)t->rings[i].pid);
 	}
 	return CLI_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "base/util.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -375,11 +376,12 @@ static int prepare(struct given *g, struct fm_err *err)
 		return rc;
 	table_clean(b->w.unknown);
 	if (b->w.unknown[0])
-		fprintf(stderr, "fermata: %s: ignored, '%s' means nothing here\n", b->o.file,
+		fprintf(stderr, "fermata-lab: %s: ignored, '%s' means nothing here\n", b->o.file,
 			b->w.unknown);
 	if (b->driver.built_in && b->driver.native && b->o.threads && !b->o.native)
-		fprintf(stderr, "fermata: clients of one process are one group there: their hints "
-				"have no effect\n");
+		fprintf(stderr,
+			"fermata-lab: clients of one process are one group there: their hints "
+			"have no effect\n");
 	keep_hints(b);
 	rc = share_workload(b, err);
 	if (rc)
@@ -431,7 +433,7 @@ static int run(struct bench *b, struct fm_err *err)
 	return rc;
 }
 
-int cli_bench(struct cli *cli, int argc, char **argv)
+int lab_bench(struct cli *cli, int argc, char **argv)
 {
 	static struct bench b = {.page_fd = -1,
 		.text_fd = -1,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `fermata bench`: puts a workload of clients onto a device and measures what they get. The clients
- * are programs of their own (`fermata _bench TEXT PAGE TASK DRIVER`, the workload and the page that
- * they share as descriptors), started by `fermata run`; or threads of one such program.
+ * `fermata-lab bench`: puts a workload of clients onto a device and measures what they get. The
+ * clients are programs of their own (`fermata-lab _bench TEXT PAGE TASK DRIVER`, the workload and
+ * the page that they share as descriptors), started by `fermata run`; or threads of one such
+ * program.
  */
 #pragma once
 #include "bench/driver.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programs that `fermata bench` starts: one client, or all of them in threads. */
+/* The programs that `fermata-lab bench` starts: one client, or all of them in threads. */
 #include "base/parse.h"
 #include "base/util.h"
 #include "bench.h"
 #include "bench/client.h"
 #include "cmd/place.h"
+#include "commands.h"
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -57,11 +58,11 @@ static bool read_workload(struct bench_workload *w, int fd, bool any_model)
 
 static int refuse(void)
 {
-	fprintf(stderr, "fermata: _bench is for `fermata bench'\n");
+	fprintf(stderr, "fermata-lab: _bench is for `fermata-lab bench'\n");
 	return CLI_USAGE;
 }
 
-int cli_bench_client(struct cli *cli, int argc, char **argv)
+int lab_bench_client(struct cli *cli, int argc, char **argv)
 {
 	static struct bench_workload w;
 	struct bench_client c = {.workload = &w};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of `fermata bench`: its programs, and what they are told one after the other. */
+/* A run of `fermata-lab bench`: its programs, and what they are told one after the other. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
 #include "bench.h"
+#include "cmd/place.h"
 #include "cmd/progress.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +130,8 @@ static void make_command(
 	add(c, NULL);
 }
 
-static void exec_client(const struct bench *b, enum bench_mode mode, uint32_t task)
+static void exec_client(
+	const struct bench *b, enum bench_mode mode, uint32_t task, const char *runner)
 {
 	static struct command c;
 	ssize_t n = readlink("/proc/self/exe", c.self, sizeof(c.self) - 1);
@@ -146,7 +148,7 @@ static void exec_client(const struct bench *b, enum bench_mode mode, uint32_t ta
 	make_command(b, mode, task, &c);
 	if (fcntl(b->text_fd, F_SETFD, 0) || fcntl(b->page_fd, F_SETFD, 0))
 		_exit(CLI_CANNOT_EXECUTE);
-	execv("/proc/self/exe", c.argv);
+	execv(runner, c.argv);
 	_exit(CLI_CANNOT_EXECUTE);
 }
 
@@ -154,7 +156,11 @@ static int start(
 	struct bench *b, enum bench_mode mode, struct bench_processes *p, struct fm_err *err)
 {
 	uint32_t n = b->o.threads ? 1 : b->w.tasks;
+	char runner[PATH_MAX] = "/proc/self/exe";
+	int rc = mode == BENCH_NATIVE ? 0 : place_program("fermata", runner, err);
 
+	if (rc)
+		return rc;
 	fflush(stdout);
 	for (uint32_t i = 0; i < n; i++) {
 		pid_t pid = fork();
@@ -162,7 +168,7 @@ static int start(
 		if (pid < 0)
 			return fm_err_set(err, -errno, "cannot start a process: %m");
 		if (!pid)
-			exec_client(b, mode, i);
+			exec_client(b, mode, i, runner);
 		p->pid[i] = pid;
 	}
 	return 0;

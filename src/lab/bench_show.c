@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `fermata bench` prints. */
+/* What `fermata-lab bench` prints. */
 #include "base/clock.h"
 #include "base/util.h"
 #include "bench.h"

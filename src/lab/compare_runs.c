@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata compare A B`: what became of each group in one run and in the other. */
+/* `fermata-lab compare A B`: what became of each group in one run and in the other. */
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include "runs.h"
 #include "json/json.h"
 #include <errno.h>
@@ -68,7 +69,7 @@ static const struct argp argp = {
 	       "sim "
 	       "--json' has printed: response times with a verdict on whether they differ, parts "
 	       "of "
-	       "the devices, throughput, deadlines, stops.\vfermata-compare(1) says how.",
+	       "the devices, throughput, deadlines, stops.\vfermata-lab-compare(1) says how.",
 };
 
 static const double quantiles[] = {0.5, 0.99};
@@ -359,7 +360,7 @@ static int as_json(const struct comparison *c)
 			json_object_get(o, "groups"), pair_json(c, &c->test[i * QUANTILES]));
 	if (!bad)
 		return cli_print_json(o);
-	fprintf(stderr, "fermata: out of memory\n");
+	fprintf(stderr, "fermata-lab: out of memory\n");
 	return CLI_FAILED;
 }
 
@@ -404,7 +405,7 @@ static void put(struct comparison *c)
 	free(c->test);
 }
 
-int cli_compare(struct cli *cli, int argc, char **argv)
+int lab_compare(struct cli *cli, int argc, char **argv)
 {
 	__attribute__((cleanup(put))) struct comparison c = {0};
 	struct options o = {.cli = cli, .seed = 1};

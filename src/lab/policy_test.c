@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata policy-test`: the laboratory's scenarios, for the policies built in and for one's own.
+/* `fermata-lab policy-test`: the laboratory's scenarios, for the policies built in and for one's
+ * own.
  */
 #include "base/cleanup.h"
 #include "base/nearest.h"
@@ -7,6 +8,7 @@
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include "model/workload.h"
 #include "own_policy.h"
 #include "sim/lab.h"
@@ -47,7 +49,7 @@ static int find_promise(const char *word, uint32_t *promises, struct fm_err *err
 	fm_err_set(err, -EINVAL, "'%.40s' cannot be promised", word);
 	if (near.best)
 		return fm_err_hint(err, "did you mean '%s'?", near.best);
-	return fm_err_hint(err, "fermata policy-test --list lists what can");
+	return fm_err_hint(err, "fermata-lab policy-test --list lists what can");
 }
 
 static void set_promises(const struct argp_state *state, char *words, struct options *o)
@@ -257,7 +259,7 @@ static int try_known(const char *name, json_t *json)
 	return rc;
 }
 
-int cli_policy_test(struct cli *cli, int argc, char **argv)
+int lab_policy_test(struct cli *cli, int argc, char **argv)
 {
 	struct options o = {.cli = cli};
 	CLI_CLEAN_JSON json_t *json = NULL;

@@ -24,8 +24,8 @@ static int no_memory(const char *path, struct fm_err *err)
 static int not_a_run(const char *path, const char *what, struct fm_err *err)
 {
 	fm_err_set(err, -EINVAL, "%.150s: %s", path, what);
-	return fm_err_hint(err,
-		"runs are what `fermata sim --json' prints, and files of `fermata trace record'");
+	return fm_err_hint(err, "runs are what `fermata-lab sim --json' prints, and files of "
+				"`fermata trace record'");
 }
 
 void run_free(struct run *r)
@@ -213,7 +213,7 @@ int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *e
 		!count_of(o, "duration_ns", &duration) || !count_of(o, "warmup_ns", &warmup) ||
 		!count_of(o, "machines", &machines) || duration <= warmup || !machines ||
 		!devices_of_json(r, json_object_get(o, "devices")))
-		return not_a_run(path, "this is no answer of `fermata sim --json'", err);
+		return not_a_run(path, "this is no answer of `fermata-lab sim --json'", err);
 	r->duration = duration - warmup;
 	r->seconds = (double)r->duration / FM_S * (double)machines;
 	r->group = calloc(n + 1, sizeof(*r->group));
@@ -222,8 +222,8 @@ int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *e
 	for (size_t i = 0; i < n; i++) {
 		r->groups++;
 		if (!group_of_json(&r->group[i], json_array_get(groups, i)))
-			return not_a_run(
-				path, "a group that is not as `fermata sim --json' tells it", err);
+			return not_a_run(path,
+				"a group that is not as `fermata-lab sim --json' tells it", err);
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(r->group[k].name, r->group[i].name))
 				return not_a_run(path, "two groups of one name", err);
@@ -240,7 +240,7 @@ static int open_json(struct run *r, FILE *f, const char *path, struct fm_err *er
 		return run_parse(r, o, path, err);
 	fm_err_set(err, -EINVAL, "%.150s:%d: %.100s", path, why.line, why.text);
 	return fm_err_hint(
-		err, "a workload is no run: compare what `fermata sim --json' makes of it");
+		err, "a workload is no run: compare what `fermata-lab sim --json' makes of it");
 }
 
 int run_open(struct run *r, const char *path, struct fm_err *err)

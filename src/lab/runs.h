@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata compare`: two runs side by side, each a trace or what `fermata sim --json` has printed.
+/* `fermata-lab compare`: two runs side by side, each a trace or what `fermata-lab sim --json` has
+ * printed.
  */
 #pragma once
 #include "cmd/cli.h"
@@ -34,7 +35,7 @@ struct run {
 
 /* runs.c. Negative errno with a text. */
 int run_open(struct run *r, const char *path, struct fm_err *err);
-/* What `fermata sim --json' printed. path: for errors. */
+/* What `fermata-lab sim --json' printed. path: for errors. */
 int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *err);
 void run_free(struct run *r);
 const struct run_group *run_find(const struct run *r, const char *name);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata sim`: a workload in virtual time, under the policies and the core of the daemon. */
+/* `fermata-lab sim`: a workload in virtual time, under the policies and the core of the daemon. */
 #include "base/parse.h"
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "cmd/outfile.h"
+#include "commands.h"
 #include "model/workload.h"
 #include "own_policy.h"
 #include "simulate.h"
@@ -149,7 +150,7 @@ static const struct argp argp = {
 	.args_doc = "FILE",
 	.doc = "Simulate a workload: devices, programs, and the scheduler that the daemon runs, in "
 	       "virtual time.\vThe same file and seed give the same answer, to the byte, on every "
-	       "machine. fermata-sim(1) has the format of the file.",
+	       "machine. fermata-lab-sim(1) has the format of the file.",
 };
 
 /* The policy's name, if it is that of a file. */
@@ -334,7 +335,8 @@ static void tell_speed(const struct work *w, uint64_t took)
 	getrusage(RUSAGE_SELF, &usage);
 	spent = seconds(usage.ru_utime) + seconds(usage.ru_stime);
 	fprintf(stderr,
-		"fermata: %llu events in %.2f s, %.2f million for each second of processor, %ld "
+		"fermata-lab: %llu events in %.2f s, %.2f million for each second of processor, "
+		"%ld "
 		"MiB\n",
 		(unsigned long long)w->result.events, (double)took / 1e9,
 		spent > 0 ? (double)w->result.events / spent / 1e6 : 0, usage.ru_maxrss / 1024);
@@ -398,7 +400,7 @@ static int run(struct options *o, struct workload *wl, struct fm_plugin **own, s
 	return rc;
 }
 
-int cli_sim(struct cli *cli, int argc, char **argv)
+int lab_sim(struct cli *cli, int argc, char **argv)
 {
 	struct options o = {.cli = cli, .seed = -1, .from = FM_NEVER, .until = FM_NEVER};
 	struct fm_plugin *own = NULL;

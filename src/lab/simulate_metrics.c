@@ -218,8 +218,8 @@ static int write_rows(struct simulate_metrics *m, const struct fm_sim_result *r,
 	fm_rows_write(rows, &all, m->out->f);
 	fm_rows_free(rows);
 	if (m->devices > SIMULATE_METRICS_ROWS)
-		fprintf(stderr, "fermata: metrics of %d devices, of %zu\n", SIMULATE_METRICS_ROWS,
-			m->devices);
+		fprintf(stderr, "fermata-lab: metrics of %d devices, of %zu\n",
+			SIMULATE_METRICS_ROWS, m->devices);
 	return 0;
 }
 

@@ -164,6 +164,6 @@ int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 			json_object_get(o, "devices"), device_json(&p->device[i], &r->device[i]));
 	if (!bad)
 		return cli_print_json(o);
-	fprintf(stderr, "fermata: out of memory\n");
+	fprintf(stderr, "fermata-lab: out of memory\n");
 	return CLI_FAILED;
 }

@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "base/util.h"
 #include "cmd/table.h"
+#include "commands.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ static void no_study(const struct argp_state *state, const char *name)
 	struct fm_err err;
 
 	fm_err_set(&err, -EINVAL, "no study '%s'", name);
-	fm_err_hint(&err, "`fermata study' lists them");
+	fm_err_hint(&err, "`fermata-lab study' lists them");
 	cli_usage_err(state, &err);
 }
 
@@ -149,8 +150,8 @@ static int run_one(const struct options *o, const struct study *s)
 		return cli_report(&err);
 	points = study_resume(&r, o->dir);
 	if (points)
-		fprintf(stderr, "fermata: %s: %u of %u points are there already\n", s->name, points,
-			s->points);
+		fprintf(stderr, "fermata-lab: %s: %u of %u points are there already\n", s->name,
+			points, s->points);
 	rc = study_run(&r, o->dir, (unsigned)o->threads, isatty(STDERR_FILENO), &err);
 	if (!rc)
 		rc = study_write(&r, &files, o->dir, &err);
@@ -195,7 +196,7 @@ static int run_all(const struct options *o)
 	return rc ? rc : each(o, run_one);
 }
 
-int cli_study(struct cli *cli, int argc, char **argv)
+int lab_study(struct cli *cli, int argc, char **argv)
 {
 	struct options o = {.cli = cli, .seed = 1, .dir = "."};
 	struct fm_err err = {0};

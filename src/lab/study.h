@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata study`: how many of many random sets of tasks pass, along one parameter. */
+/* `fermata-lab study`: how many of many random sets of tasks pass, along one parameter. */
 #pragma once
 #include "cmd/cli.h"
 #include "cmd/outfile.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/outfile.h"
+#include "cmd/program.h"
+#include "commands.h"
 #include "trace_tracks.h"
 #include <inttypes.h>
 #include <string.h>
@@ -68,19 +70,19 @@ static bool write_events(struct timeline *t)
 	return !t->failed;
 }
 
-/* Of standard output main() tells. */
+/* cli_main() tells of the standard output. */
 static int finish(struct outfile *to, bool whole)
 {
 	struct fm_err err = {0};
 
 	if (!whole) {
-		fprintf(stderr, "fermata: out of memory: nothing is written\n");
+		fprintf(stderr, "fermata-lab: out of memory: nothing is written\n");
 		return CLI_FAILED;
 	}
 	return outfile_close(to, true, &err) ? cli_report(&err) : CLI_OK;
 }
 
-int trace_export(struct cli *cli, int argc, char **argv)
+static int trace_export(struct cli *cli, int argc, char **argv)
 {
 	struct export e = {.cli = cli};
 	OUTFILE_CLEAN struct outfile to = {0};
@@ -91,7 +93,7 @@ int trace_export(struct cli *cli, int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, 0, &e);
 	if (outfile_same(e.path, e.to)) {
-		fprintf(stderr, "fermata: %s is the recording itself\n", e.to);
+		fprintf(stderr, "fermata-lab: %s is the recording itself\n", e.to);
 		return CLI_USAGE;
 	}
 	if (outfile_open(&to, e.to, cli->force, &err))
@@ -104,4 +106,34 @@ int trace_export(struct cli *cli, int argc, char **argv)
 	timeline_free(&t);
 	fm_trace_file_close(&file);
 	return rc;
+}
+
+static const struct cli_command verbs[] = {
+	{"export", NULL, trace_export},
+	{"record", NULL, NULL},
+	{"dump", NULL, NULL},
+	{0},
+};
+
+static const struct argp trace_argp = {
+	.parser = cli_words,
+	.args_doc = "export FILE -o FILE",
+	.doc = "Make a timeline of a recording of `fermata trace record'.\v"
+	       "`fermata-lab trace export --help' explains it; fermata-lab-trace(1) tells the "
+	       "whole "
+	       "story.",
+};
+
+int lab_trace(struct cli *cli, int argc, char **argv)
+{
+	struct cli_words w = {.cli = cli, .none = "trace needs export"};
+	const struct cli_command *verb;
+
+	cli_parse(&trace_argp, argc, argv, ARGP_IN_ORDER, &w);
+	verb = cli_find(verbs, w.argv[0]);
+	if (verb && verb->run)
+		return cli_run_command(verb, "fermata-lab trace", cli, w.argc, w.argv);
+	fprintf(stderr, "fermata-lab: trace does not know '%.40s'\n  hint: %s\n", w.argv[0],
+		verb ? "it is a command of `fermata trace'" : "export");
+	return CLI_USAGE;
 }

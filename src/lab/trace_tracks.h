@@ -73,6 +73,3 @@ void json_flow(struct timeline *t, size_t arrow);
 void json_counter(struct timeline *t, const struct track *track, uint64_t at, const char *what,
 	const char *of, const char *unit, double value);
 void json_name_track(struct timeline *t, const struct track *track, const char *name, bool process);
-
-/* `fermata trace export': the exit code. */
-int trace_export(struct cli *cli, int argc, char **argv);

@@ -95,7 +95,7 @@ bool recorded_clocked(const struct recorded_group *g, const char **why);
 uint64_t recorded_median(uint64_t *v, size_t n);
 uint64_t recorded_quantile(uint64_t *v, size_t n, unsigned percent);
 
-/* As a file that `fermata sim` reads. how: a job comes when it came ('o'), or so long after the end
- * of the one before ('c'), or either as recorded_clocked() says ('a'). false: it could not all be
- * written. */
+/* As a file that `fermata-lab sim` reads. how: a job comes when it came ('o'), or so long after the
+ * end of the one before ('c'), or either as recorded_clocked() says ('a'). false: it could not all
+ * be written. */
 bool recorded_write(const struct recorded *r, FILE *f, const char *from, char how);

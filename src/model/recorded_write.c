@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was recorded, as a workload: fermata-sim(1) has the format. */
+/* What was recorded, as a workload: fermata-lab-sim(1) has the format. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "recorded.h"
@@ -35,7 +35,7 @@ static void head(const struct recorded *r, FILE *f, const char *from)
 {
 	fputs("# Recorded by fermata " FM_VERSION " from ", f);
 	comment(f, from);
-	fputs(". `fermata sim' runs it; fermata-record(1) explains it.\n", f);
+	fputs(". `fermata-lab sim' runs it; fermata-record(1) explains it.\n", f);
 	head_lengths(r, f);
 	if (r->lost)
 		fprintf(f, "# LOST: %" PRIu64 " records. Jobs are missing, or are two in one.\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that describe what is to be simulated: fermata-sim(1) has the format. */
+/* Files that describe what is to be simulated: fermata-lab-sim(1) has the format. */
 #pragma once
 #include "base/err.h"
 #include "base/util.h"

@@ -103,9 +103,9 @@ struct fm_policy_ops {
 	 * that its author knows. */
 	uint32_t advice;
 
-	/* What `fermata policy-test` and the laboratory hold it to, with the default settings and
-	 * with others. Ends with bits of 0. NULL, and by users: FM_PROMISE_SOUND with the default
-	 * settings, one group at a time. */
+	/* What `fermata-lab policy-test` and the laboratory hold it to, with the default settings
+	 * and with others. Ends with bits of 0. NULL, and by users: FM_PROMISE_SOUND with the
+	 * default settings, one group at a time. */
 	const struct fm_policy_promise *promises;
 
 	/* It reckons from the arrivals of jobs, or learns their lengths: both edges of each are

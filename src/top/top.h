@@ -4,6 +4,7 @@
  * the screen shows. Requests are put into a queue, which somebody else (top_link.h) empties.
  */
 #pragma once
+#include "cmd/cli.h"
 #include "top_grid.h"
 #include "top_model.h"
 
@@ -159,3 +160,6 @@ const char *top_us(double us, char buf[16]);
 /* "97.3": percent, rounded down; "-": not known. */
 const char *top_percent(double share, bool known, char buf[16]);
 const char *top_rate(double rate, bool known, char buf[16]);
+
+/* `fermata top'. */
+int cli_top(struct cli *cli, int argc, char **argv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any workload of `fermata bench`: refused with a reason, or sound: what it refers to is there, and
- * arrivals come in order, the same twice. */
+/* Any workload of `fermata-lab bench`: refused with a reason, or sound: what it refers to is there,
+ * and arrivals come in order, the same twice. */
 #include "base/clock.h"
 #include "bench/arrival.h"
 #include "load/load.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver of `fermata bench` that does what its models are called: "ok" serves each request at
+ * A driver of `fermata-lab bench` that does what its models are called: "ok" serves each request at
  * once; "open" cannot be opened; "infer:N", "die:N" and "stuck:N" fail, are killed, and never end,
  * in the N-th request. With BENCH_DRIVER=old it is of another version of the interface, with
  * BENCH_DRIVER=torn its table is not whole.

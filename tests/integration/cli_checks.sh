@@ -8,6 +8,8 @@ set -u
 SANITIZE=${SANITIZE:-}
 here=$SOURCE/tests/integration
 fermata=$BUILD/bin/fermata
+# shellcheck disable=SC2034 # for who sources this
+lab=$BUILD/bin/fermata-lab
 layer=$BUILD/lib/libfermata-opencl.so
 tmp=$(mktemp -d)
 jobs_started=() own_slash_tmp=

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of `fermata' that need no daemon, and the workloads that `fermata record' writes and `fermata sim' runs."""
+"""Commands of `fermata' that need no daemon, and the workloads that `fermata record' writes and `fermata-lab sim' runs."""
 import json
 import subprocess
 
-from harness import FERMATA, check
+from harness import check, command
 
 
 class Workload:
@@ -46,7 +46,7 @@ def read(path):
 
 
 def fermata(*argv, status=0, **popen):
-    r = subprocess.run([FERMATA, *argv], text=True, capture_output=True, timeout=120, check=False, **popen)
+    r = subprocess.run(command(*argv), text=True, capture_output=True, timeout=120, check=False, **popen)
     check(r.returncode == status, f"fermata {' '.join(argv)}: status {r.returncode}: {r.stderr}")
     return r
 

@@ -21,7 +21,7 @@ SUMMARY = "the group that became ready last runs"
 COMPLETE = """source "$1"
 shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_fermata
+"_${1//-/_}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 # What zsh's own functions would be given, without a terminal: the arguments are described, and not shown.
@@ -81,15 +81,15 @@ def link(archive, to):
     return to
 
 
-def completed(bin_, *words):
+def completed(bin_, program, *words):
     path = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "FERMATA_SOCKET": "/nonexistent"}
     script = os.path.join(SOURCE, "contrib", "completion", "fermata")
-    return run("bash", "-c", COMPLETE, "-", script, "fermata", *words, env=path).split()
+    return run("bash", "-c", COMPLETE, "-", script, program, *words, env=path).split()
 
 
 def both_completions_offer_it(bin_):
-    for words in (("policy", "li"), ("run", "--local", "=", "li"), ("sim", "--policy", "li"), ("policy-test", "li"),
-                  ("bench", "--policy", "li")):
+    for words in (("fermata", "policy", "li"), ("fermata", "run", "--local", "=", "li"), ("fermata-lab", "sim", "--policy", "li"),
+                  ("fermata-lab", "policy-test", "li"), ("fermata-lab", "bench", "--policy", "li")):
         check(completed(bin_, *words) == ["lifo"], f"bash, {words}: {completed(bin_, *words)}")
     script = os.path.join(SOURCE, "contrib", "completion", "_fermata")
     with open(script, encoding="utf-8") as f:
@@ -127,8 +127,8 @@ def one_file_and_one_line(stack):
     bin_ = link(module(tree, os.path.join(tmp, "build")), os.path.join(tmp, "bin"))
     harness.FERMATA, harness.FERMATAD = (os.path.join(bin_, p) for p in ("fermata", "fermatad"))
     check("lifo" in run(harness.FERMATA, "policy", "--names").split(), "fermata policy --names")
-    check(re.search(r"^lifo: \d+ properties in \d+ scenarios, 0 broken$", run(harness.FERMATA, "policy-test", "lifo"),
-                    re.M), "fermata policy-test lifo")
+    check(re.search(r"^lifo: \d+ properties in \d+ scenarios, 0 broken$", run(os.path.join(bin_, "fermata-lab"), "policy-test", "lifo"),
+                    re.M), "fermata-lab policy-test lifo")
     both_completions_offer_it(bin_)
     commands_show_it(stack)
 

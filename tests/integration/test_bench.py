@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`fermata bench`: what it counts, whatever the machine does meanwhile; what becomes of clients that fail; drivers; and
+"""`fermata-lab bench`: what it counts, whatever the machine does meanwhile; what becomes of clients that fail; drivers; and
 mistakes in workloads, each with its place. How long anything took is looked at only where it follows from what was
 asked for."""
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import (BUILD, FERMATA, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need,  # noqa: E402
+from harness import (BUILD, FERMATA, FERMATA_LAB, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need,  # noqa: E402
                      need_cuda_shim, on_terminal)
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
@@ -43,7 +43,7 @@ def workload(stack, *tasks, seconds=0.3, models=None):
 
 def bench(*argv, env=None, status=0):
     env = {k: v for k, v in (env or os.environ).items() if not k.startswith("FERMATA_") or k == "FERMATA_SOCKET"}
-    r = subprocess.run([FERMATA, "bench", *argv], env=env, text=True, capture_output=True, timeout=4 * PATIENCE)
+    r = subprocess.run([FERMATA_LAB, "bench", *argv], env=env, text=True, capture_output=True, timeout=4 * PATIENCE)
     check(r.returncode == status, f"{argv}: {r.returncode} {r.stdout} {r.stderr}")
     return r
 
@@ -110,7 +110,7 @@ def progress_is_one_line_on_a_terminal(stack):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
     file = workload(stack, task("a" * 40, rate("periodic", 100)), seconds=1.5)
     for more in [], ["--json"]:
-        status, out, shown = on_terminal([FERMATA, "bench", *SIM, *more, file], env=env)
+        status, out, shown = on_terminal([FERMATA_LAB, "bench", *SIM, *more, file], env=env)
         check(status == 0 and out, f"{status}: {out} {shown}")
         check("\n" not in shown and shown.endswith("\r\033[K"), f"it is not one line that goes: {shown!r}")
         steps = shown.split("\r\033[K")
@@ -184,7 +184,7 @@ class Running:
     """A bench of 600 seconds, which is told when to end."""
 
     def __init__(self, stack, *argv, env=None):
-        self.p = subprocess.Popen([FERMATA, "bench", "--json", "--progress=20ms", "--time", "600s", *argv], text=True,
+        self.p = subprocess.Popen([FERMATA_LAB, "bench", "--json", "--progress=20ms", "--time", "600s", *argv], text=True,
                                   env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stack.callback(self.close)
         self.said = ""
@@ -405,8 +405,8 @@ MISTAKES = [
 
 def mistakes(stack):
     for text, word in MISTAKES:
-        r = subprocess.run([FERMATA, "bench", *SIM, "-"], input=text, text=True, capture_output=True, timeout=PATIENCE)
-        check(r.returncode == 2 and r.stderr.startswith("fermata: standard input: ") and word in r.stderr,
+        r = subprocess.run([FERMATA_LAB, "bench", *SIM, "-"], input=text, text=True, capture_output=True, timeout=PATIENCE)
+        check(r.returncode == 2 and r.stderr.startswith("fermata-lab: standard input: ") and word in r.stderr,
               f"{text[:200]}: {r.returncode} {r.stderr}")
         check("hint: " in r.stderr and not r.stdout, r.stderr)
     good = workload(stack, task("a", "continuous"))
@@ -431,7 +431,7 @@ def mistakes(stack):
         e = bench(*argv, status=1 if "cannot be read" in word else 2).stderr
         check(word in e or word == "seed", f"{argv}: {e}")
     r = subprocess.run([FERMATA, "_bench", "0", "0", "all", "sim"], text=True, capture_output=True, timeout=PATIENCE)
-    check(r.returncode == 2 and "fermata bench" in r.stderr, r.stderr)
+    check(r.returncode == 2 and "fermata-lab bench" in r.stderr, r.stderr)
 
 
 if __name__ == "__main__":

@@ -4,26 +4,27 @@
 # shellcheck source=tests/integration/cli_checks.sh
 source "${SOURCE:?set it to the source tree}/tests/integration/cli_checks.sh"
 
+# help_texts PROGRAM COMMANDS HIDDEN: it has as many commands at least, and one that it does not show.
 help_texts() {
-    local c commands
-    expect 0 "--help" "$fermata" --help
+    local program=$BUILD/bin/$1 c commands
+    expect 0 "--help" "$program" --help
     silent
     cp "$tmp/out" "$tmp/help"
     mapfile -t commands < <(sed -nE 's/^  ([a-z-]+) +[A-Z].*/\1/p' "$tmp/help")
-    that "--help lists the commands" test "${#commands[@]}" -ge 24
+    that "--help lists the commands" test "${#commands[@]}" -ge "$2"
     for c in "${commands[@]}"; do
-        expect 0 "$c --help" "$fermata" "$c" --help
-        out_has "^Usage: fermata $c"
+        expect 0 "$c --help" "$program" "$c" --help
+        out_has "^Usage: $1 $c"
         cp "$tmp/out" "$tmp/by-option"
-        expect 0 "help $c" "$fermata" help "$c"
+        expect 0 "help $c" "$program" help "$c"
         [[ $c == help ]] || that "help $c is $c --help" cmp -s "$tmp/out" "$tmp/by-option"
-        that "fermata(1) names $c" grep -qE "\\b${c/-/\\\\-}\\b" "$SOURCE/man/fermata.1" # "\\-" is a hyphen there
+        that "$1(1) names $c" grep -qE "\\b${c/-/\\\\-}\\b" "$SOURCE/man/$1.1" # "\\-" is a hyphen there
     done
-    that "what is hidden is not listed" bash -c "! grep -q _probe '$tmp/help'"
-    expect 0 "help" "$fermata" help
+    that "what is hidden is not listed" bash -c "! grep -q '$3' '$tmp/help'"
+    expect 0 "help" "$program" help
     out_has 'Commands:'
-    expect 0 "--version" "$fermata" --version
-    out_has '^fermata [0-9]+\.[0-9]+\.[0-9]+$'
+    expect 0 "--version" "$program" --version
+    out_has "^$1 [0-9]+\.[0-9]+\.[0-9]+\$"
 }
 
 usage_errors() {
@@ -87,11 +88,11 @@ LINES
     err_has "hint: did you mean 'run'\?"
     expect 2 "what is hidden" "$fermata" _prob
     err_has "hint: fermata --help"
-    expect 2 "no study" "$fermata" study gedf
-    err_has "hint: .fermata study' lists them"
-    expect 2 "a policy with a mistake" "$fermata" policy-test fiar
+    expect 2 "no study" "$lab" study gedf
+    err_has "hint: .fermata-lab study' lists them"
+    expect 2 "a policy with a mistake" "$lab" policy-test fiar
     err_has "hint: did you mean 'fair'\?"
-    expect 2 "no policy" "$fermata" policy-test nonsense
+    expect 2 "no policy" "$lab" policy-test nonsense
     err_has "hint: fermata-policy\(1\) lists them"
     expect 2 "an empty group" "$fermata" run --group '' true
     expect 2 "a group with a space" "$fermata" run --group 'a b' true
@@ -203,9 +204,10 @@ tables() {
     out_has '^evil.* \(others\) +2 +0$'
     that "no control characters" bash -c "! LC_ALL=C grep -qP '[\\x00-\\x09\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]' '$tmp/out'"
     end_fake
-    for command in --help --version 'help ps' 'ps --help' version 'policy-test --list' 'policy-test --json fair'; do
-        expect 1 "$command on a full disk" bash -c "exec '$fermata' $command >/dev/full"
-        that "said once" test "$(sed 's/: No space left on device$//' "$tmp/err")" = "fermata: cannot write the answer"
+    for command in 'fermata --help' 'fermata --version' 'fermata help ps' 'fermata ps --help' 'fermata version' \
+        'fermata-lab policy-test --list' 'fermata-lab policy-test --json fair'; do
+        expect 1 "$command on a full disk" bash -c "exec '$BUILD/bin/'$command >/dev/full"
+        that "said once" test "$(sed 's/: No space left on device$//' "$tmp/err")" = "${command%% *}: cannot write the answer"
     done
 }
 
@@ -396,7 +398,8 @@ no_layers() {
     out_has '^failed +layers '
 }
 
-help_texts
+help_texts fermata 19 _probe
+help_texts fermata-lab 7 _bench
 usage_errors
 without_daemon
 odd_daemons

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fermata compare, of simulated runs; test_record.py has one that was recorded."""
+"""fermata-lab compare, of simulated runs; test_record.py has one that was recorded."""
 
 import csv
 import io
@@ -86,11 +86,11 @@ def runs_that_are_none(stack):
         with open(path, "w", encoding="ascii") as out:
             out.write(text)
         r = fermata("compare", run, path, status=2)
-        check(r.stderr.startswith(f"fermata: {path}") and what in r.stderr, r.stderr)
+        check(r.stderr.startswith(f"fermata-lab: {path}") and what in r.stderr, r.stderr)
 
     refused("", "expected near end of file")
-    refused("[workload]\n", "compare what `fermata sim --json' makes of it")
-    refused("[]", "no answer of `fermata sim --json'")
+    refused("[workload]\n", "compare what `fermata-lab sim --json' makes of it")
+    refused("[]", "no answer of `fermata-lab sim --json'")
     refused("FMTRACE\0" + "\1" * 200, "a trace of version")
     for change in ({"duration_ns": 0}, {"machines": 0}, {"policy": 5}, {"devices": [{}]}, {"groups": 7}):
         refused(json.dumps(dict(good, **change)), "no answer of")

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, SANITIZE, Skip, check, main  # noqa: E402
+from harness import BUILD, FERMATA_LAB, SANITIZE, Skip, check, main  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 sys.path.insert(0, os.path.join(SOURCE, "script", "lib"))
@@ -43,7 +43,7 @@ def study(stack, *more, costs=False):
 
 def simulated(out, policy):
     """The shares of the workload that was kept, by the summary."""
-    r = subprocess.run([FERMATA, "sim", os.path.join(out, policy + ".ini"), "--json", "--seed", "1"], text=True,
+    r = subprocess.run([FERMATA_LAB, "sim", os.path.join(out, policy + ".ini"), "--json", "--seed", "1"], text=True,
                        capture_output=True, check=True, timeout=60)
     summary = json.loads(r.stdout)
     kernels = {g["name"]: g["jobs"] * fidelity.GROUPS[g["name"]][0] for g in summary["groups"]}

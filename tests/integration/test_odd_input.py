@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, FERMATAD, Fermata, LibClient, check, eventually, lib_client, main, program
+from harness import BUILD, FERMATA, FERMATAD, Fermata, LibClient, check, command, eventually, lib_client, main, program
 from offline import fermata
 from test_admission import ask
 
@@ -83,7 +83,7 @@ def what_was_recorded_is_lines(stack):
 def nothing_steers_the_terminal(stack):
     path = tasks(stack, task(), **{"\x1b]0;title\x07\x1b[2J": 1})
     for argv in (["analyze", "--method", "gcaps-suspend", path], ["admit", "--try", path]):
-        r = subprocess.run([FERMATA, *argv], capture_output=True, text=True, timeout=60, env={**os.environ, "FERMATA_SOCKET": "/nonexistent"})
+        r = subprocess.run(command(*argv), capture_output=True, text=True, timeout=60, env={**os.environ, "FERMATA_SOCKET": "/nonexistent"})
         check("unknown key" in r.stderr and "\x1b" not in r.stderr, f"{argv}: {r.stderr!r}")
 
 
@@ -164,7 +164,7 @@ def what_is_read_is_not_written_over(stack):
 def an_answer_that_nobody_gets_is_a_failure(stack):
     path = tasks(stack, task())
     for argv in (["analyze", "-m", "gcaps-suspend", path], ["sim", written(stack, WORKLOAD)], ["--version"]):
-        r = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", FERMATA, *argv], capture_output=True, text=True, timeout=60, check=False)
+        r = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command(*argv)], capture_output=True, text=True, timeout=60, check=False)
         check(r.returncode == 1 and "cannot write the answer" in r.stderr, f"{argv}: {r}")
     r = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", FERMATA, "run", "--", "true"], timeout=60, check=False)
     check(r.returncode == 0, "a program that says nothing")

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, Fermata, check, eventually, main, preload  # noqa: E402
+from harness import BUILD, FERMATA, Fermata, check, command, eventually, main, preload  # noqa: E402
 
 OLD = "what was there before\n"
 WORKLOAD = "[workload]\nduration = 50ms\n[device gpu]\n[group a]\ncommands = 1ms\n"
@@ -38,7 +38,7 @@ class Place:
         }
 
     def call(self, *argv, **more):
-        return subprocess.run([FERMATA, *argv], env=self.f.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False,
+        return subprocess.run(command(*argv), env=self.f.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False,
                               cwd=more.get("cwd"))
 
     def write(self, name, *more, how=None):
@@ -186,7 +186,7 @@ def pipes_and_devices(stack):
     with open(os.path.join(p.dir, "log"), "wb") as log:
         log.write(b"a line\n")
         log.flush()
-        subprocess.run([FERMATA, *p.commands["trace export"]("/dev/stdout")], env=p.f.env, stdout=log, timeout=60, check=True)
+        subprocess.run(command(*p.commands["trace export"]("/dev/stdout")), env=p.f.env, stdout=log, timeout=60, check=True)
     check(p.read("log").startswith(b"a line\n{"), "what stood in front is lost")
 
 

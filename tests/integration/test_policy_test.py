@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`fermata policy-test`: every policy keeps what it promises; policies by users are tried like those that are built in, and a
+"""`fermata-lab policy-test`: every policy keeps what it promises; policies by users are tried like those that are built in, and a
 bad one is told apart from a good one."""
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-FERMATA = os.path.join(os.environ["BUILD"], "bin", "fermata")
+FERMATA_LAB = os.path.join(os.environ["BUILD"], "bin", "fermata-lab")
 SOURCE = os.environ["SOURCE"]
 
 # Turns, but for what a macro breaks.
@@ -74,7 +74,7 @@ class PolicyTest(unittest.TestCase):
         self.addCleanup(self.dir.cleanup)
 
     def call(self, *args, status=0):
-        p = subprocess.run([FERMATA, "policy-test", *args], timeout=120, capture_output=True, text=True, check=False,
+        p = subprocess.run([FERMATA_LAB, "policy-test", *args], timeout=120, capture_output=True, text=True, check=False,
                            cwd=self.dir.name)
         self.assertEqual(p.returncode, status, p.stdout + p.stderr)
         return p
@@ -102,8 +102,8 @@ class PolicyTest(unittest.TestCase):
         self.assertTrue(all(f["kept"] for t in trials for f in t["findings"]))
 
     def test_the_example_of_the_manual_page(self):
-        with open(os.path.join(SOURCE, "man", "fermata-policy-test.1"), encoding="ascii") as f:
-            line = next(line for line in f if line.startswith("fermata policy\\-test fair "))
+        with open(os.path.join(SOURCE, "man", "fermata-lab-policy-test.1"), encoding="ascii") as f:
+            line = next(line for line in f if line.startswith("fermata\\-lab policy\\-test fair "))
         self.assertIn(" 0 broken", self.call(*line.replace("\\-", "-").split()[2:]).stdout)
 
     def test_promises_that_it_does_not_make(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fermata record: real programs become a workload that `fermata sim` runs, and that `fermata compare` compares."""
+"""fermata record: real programs become a workload that `fermata-lab sim` runs, and that `fermata-lab compare` compares."""
 
 import json
 import os

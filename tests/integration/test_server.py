@@ -19,7 +19,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import (BUILD, FERMATA, PATIENCE, SANITIZE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
+from harness import (BUILD, FERMATA_LAB, PATIENCE, SANITIZE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 SERVER = os.path.join(BUILD, "bin", "inference_server")
@@ -478,7 +478,7 @@ def workload(stack, *tasks, seconds=0.3):
 
 
 def bench(path, file, status=0):
-    r = subprocess.run([FERMATA, "bench", "--native", "--threads", "--driver", DRIVER, "--warm-up", "1", "--alone", "1",
+    r = subprocess.run([FERMATA_LAB, "bench", "--native", "--threads", "--driver", DRIVER, "--warm-up", "1", "--alone", "1",
                         "--json", file], env=dict(os.environ, INFERENCE_SOCKET=path, INFERENCE_SPIN_US="100"), text=True,
                        capture_output=True, timeout=4 * PATIENCE)
     check(r.returncode == status, f"{r.returncode} {r.stdout} {r.stderr}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`fermata sim`: the same bytes for a seed, whatever the threads; what the examples say; and mistakes in workloads, each
+"""`fermata-lab sim`: the same bytes for a seed, whatever the threads; what the examples say; and mistakes in workloads, each
 with file, line, reason and what may have been meant."""
 import csv
 import hashlib
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-FERMATA = os.path.join(os.environ["BUILD"], "bin", "fermata")
+FERMATA_LAB = os.path.join(os.environ["BUILD"], "bin", "fermata-lab")
 SOURCE = os.environ["SOURCE"]
 EXAMPLES = os.path.join(SOURCE, "examples", "sim")
 
@@ -185,7 +185,7 @@ class Simulate(unittest.TestCase):
         return path
 
     def call(self, *args, status=0):
-        p = subprocess.run([FERMATA, "sim", *args], timeout=120, capture_output=True, text=True, check=False)
+        p = subprocess.run([FERMATA_LAB, "sim", *args], timeout=120, capture_output=True, text=True, check=False)
         self.assertEqual(p.returncode, status, p.stderr)
         return p
 
@@ -196,7 +196,7 @@ class Simulate(unittest.TestCase):
         for text, line, reason in BAD:
             path = self.write("bad.ini", BASE + text)
             p = self.call(path, status=2)
-            where = f"fermata: {path}:{line}: " if line else f"fermata: {path}: "
+            where = f"fermata-lab: {path}:{line}: " if line else f"fermata-lab: {path}: "
             self.assertTrue(p.stderr.startswith(where), (text, p.stderr))
             self.assertIn(reason, p.stderr, text)
             self.assertEqual(p.stdout, "")
@@ -212,13 +212,13 @@ class Simulate(unittest.TestCase):
         for where, reason, parts in BAD_JSON:
             path = self.write("bad.json", json.dumps({"device": {"gpu": {}}, **parts}))
             p = self.call(path, status=2)
-            self.assertTrue(p.stderr.startswith(f"fermata: {path}: {where}: "), (where, p.stderr))
+            self.assertTrue(p.stderr.startswith(f"fermata-lab: {path}: {where}: "), (where, p.stderr))
             self.assertIn(reason, p.stderr)
             self.assertEqual(p.stderr.count("queue"), where.count("queue"))
         for text, line, reason in (("{\n\"device\": {,}}", 2, "string or '}' expected"), ("{\n}\n5", 3, "end of file"),
                                    ('{"a": {},\n"a": {}}', 2, "duplicate")):
             p = self.call(self.write("bad", text), status=2)
-            self.assertTrue(p.stderr.startswith(f"fermata: {self.dir.name}/bad:{line}: "), p.stderr)
+            self.assertTrue(p.stderr.startswith(f"fermata-lab: {self.dir.name}/bad:{line}: "), p.stderr)
             self.assertIn(reason, p.stderr)
         self.assertIn("there is no device", self.call(self.write("bad", "{}"), status=2).stderr)
         self.assertIn("invalid token", self.call(self.write("bad.json", "[group a]"), status=2).stderr)
@@ -226,7 +226,7 @@ class Simulate(unittest.TestCase):
 
     def test_what_is_not_text(self):
         """A line without an end is not read to its end, and what a file says does not reach the terminal's state."""
-        with subprocess.Popen([FERMATA, "sim", "/dev/stdin"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        with subprocess.Popen([FERMATA_LAB, "sim", "/dev/stdin"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
             try:
                 p.stdin.write(b"#" * 100000) # and it goes on
                 p.stdin.flush()
@@ -238,7 +238,7 @@ class Simulate(unittest.TestCase):
                      json.dumps({"device": {"gpu": {}}, "group": {"a": {"commands": "\x1b[31m\n\u009b"}}})):
             p = self.call(self.write("bad", text), status=2)
             self.assertIn("?[31m", p.stderr)
-            self.assertRegex(p.stderr, r"^fermata: [ -~]+\n  hint: [ -~]+\n$")
+            self.assertRegex(p.stderr, r"^fermata-lab: [ -~]+\n  hint: [ -~]+\n$")
 
     def test_blanks_and_ends_of_lines(self):
         for text in (BASE.replace("\n", "\r\n"), "\ufeff  \t" + BASE, BASE.replace("\n", "\n \t"), BASE + "  ", BASE.rstrip()):
@@ -343,7 +343,7 @@ class Simulate(unittest.TestCase):
 
     def test_speed_is_told(self):
         self.assertRegex(self.call(os.path.join(EXAMPLES, "inference.ini")).stderr,
-                         r"^fermata: \d+ events in [0-9.]+ s, [0-9.]+ million for each second of processor, \d+ MiB\n$")
+                         r"^fermata-lab: \d+ events in [0-9.]+ s, [0-9.]+ million for each second of processor, \d+ MiB\n$")
 
     def test_time_line(self):
         svg = os.path.join(self.dir.name, "line.svg")

@@ -45,7 +45,7 @@ build()
 here()
 {
 	for name in $names; do
-		"$BUILD/bin/fermata" sim "examples/sim/$name.ini" --duration 3s --csv --svg "$tmp/$name.svg" --until 1.2s \
+		"$BUILD/bin/fermata-lab" sim "examples/sim/$name.ini" --duration 3s --csv --svg "$tmp/$name.svg" --until 1.2s \
 			--trace "$tmp/$name.trace" >"$tmp/$name.csv" 2>/dev/null
 	done
 }

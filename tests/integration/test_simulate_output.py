@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `fermata sim` leaves besides its summary: a trace that says the same as the summary does, and that `fermata trace`
+"""What `fermata-lab sim` leaves besides its summary: a trace that says the same as the summary does, and that `fermata trace`
 reads; metrics with the names of `fermata metrics`. The same bytes whatever the threads."""
 
 import collections
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATA, check, main, need  # noqa: E402
+from harness import FERMATA_LAB, check, command, main, need  # noqa: E402
 
 SIM = os.path.join(os.environ["SOURCE"], "examples", "sim")
 PATIENCE = 120
@@ -51,7 +51,7 @@ queue = 3
 
 
 def fermata(*argv, status=0):
-    r = subprocess.run([FERMATA, *argv], text=True, capture_output=True, timeout=PATIENCE, check=False)
+    r = subprocess.run(command(*argv), text=True, capture_output=True, timeout=PATIENCE, check=False)
     check(r.returncode == status, f"{argv}: {r.returncode} {r.stderr}")
     return r
 
@@ -216,9 +216,9 @@ def mistakes(stack):
     e = fermata("sim", example, "--svg", "/dev/full", status=1).stderr
     check("/dev/full: cannot write: No space left on device" in e, e)
     with open("/dev/full", "w", encoding="ascii") as full:
-        r = subprocess.run([FERMATA, "sim", example, "--metrics", "-"], stdout=full, stderr=subprocess.PIPE, text=True,
+        r = subprocess.run([FERMATA_LAB, "sim", example, "--metrics", "-"], stdout=full, stderr=subprocess.PIPE, text=True,
                            timeout=60, check=False)
-    check(r.returncode == 1 and r.stderr.splitlines()[-1:] == ["fermata: cannot write the answer: No space left on device"]
+    check(r.returncode == 1 and r.stderr.splitlines()[-1:] == ["fermata-lab: cannot write the answer: No space left on device"]
           and r.stderr.count("cannot") == 1, f"{r}")
     text = fermata("sim", example, "--duration", "3s", "--metrics", "-").stdout
     check(text.startswith("# HELP fermata_up") and "GROUP" not in text, text[:200])

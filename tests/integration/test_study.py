@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`fermata study`: the same numbers with any number of threads and after any interruption, and those of docs/studies."""
+"""`fermata-lab study`: the same numbers with any number of threads and after any interruption, and those of docs/studies."""
 import os
 import re
 import resource
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-FERMATA = os.path.join(os.environ["BUILD"], "bin", "fermata")
+FERMATA_LAB = os.path.join(os.environ["BUILD"], "bin", "fermata-lab")
 STUDIES = os.path.join(os.environ["SOURCE"], "docs", "studies")
 
 
@@ -20,7 +20,7 @@ class Study(unittest.TestCase):
         self.addCleanup(self.dir.cleanup)
 
     def call(self, *args, status=0, out="x"):
-        p = subprocess.run([FERMATA, "study", *args, "--out", os.path.join(self.dir.name, out)], timeout=280,
+        p = subprocess.run([FERMATA_LAB, "study", *args, "--out", os.path.join(self.dir.name, out)], timeout=280,
                            capture_output=True, text=True, check=False)
         self.assertEqual(p.returncode, status, p.stderr)
         return p
@@ -106,7 +106,7 @@ class Study(unittest.TestCase):
 
     def test_progress_on_a_terminal(self):
         ours, theirs = os.openpty()
-        p = subprocess.run([FERMATA, "study", "gcaps-9a", "--sets", "20", "--out", self.path("")], stderr=theirs,
+        p = subprocess.run([FERMATA_LAB, "study", "gcaps-9a", "--sets", "20", "--out", self.path("")], stderr=theirs,
                            stdout=subprocess.DEVNULL, timeout=250, check=True)
         os.close(theirs)
         shown = b""
@@ -123,7 +123,7 @@ class Study(unittest.TestCase):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
 
-        p = subprocess.run([FERMATA, "study", "gcaps-8f", "--sets", "10", "-o", self.dir.name], timeout=280,
+        p = subprocess.run([FERMATA_LAB, "study", "gcaps-8f", "--sets", "10", "-o", self.dir.name], timeout=280,
                            capture_output=True, text=True, check=False, preexec_fn=small)
         self.assertEqual(p.returncode, 1, p.stderr)
         self.assertIn("gcaps-8f: File too large", p.stderr)

@@ -460,7 +460,7 @@ def mistakes(stack):
     whole = os.path.join(f.dir, "whole")
     f.cli("trace", "record", "-o", whole, "-d", "0.1")
     for argv, status, text in (
-            (("trace",), 2, "trace needs record, dump or export"),
+            (("trace",), 2, "trace needs record or dump"),
             (("trace", "rewind"), 2, "trace does not know 'rewind'"),
             (("trace", "record"), 2, "where to? give -o FILE"),
             (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workloads of `fermata bench` and the arrivals that they mean. */
+/* Workloads of `fermata-lab bench` and the arrivals that they mean. */
 #include "base/clock.h"
 #include "bench/arrival.h"
 #include "bench/driver.h"

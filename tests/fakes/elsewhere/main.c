@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `fermata sim`, for a processor whose libraries are not here: FILE DURATION UNTIL SVG TRACE, the
- * summary as CSV to standard output. What it needs of inih is here; JSON and metrics it has not.
+ * `fermata-lab sim`, for a processor whose libraries are not here: FILE DURATION UNTIL SVG TRACE,
+ * the summary as CSV to standard output. What it needs of inih is here; JSON and metrics it has
+ * not.
  */
 #include "cmd/outfile.h"
 #include "lab/simulate.h"

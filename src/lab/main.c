@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `fermata-lab': what researchers and developers of policies need. */
+#include "cmd/program.h"
+#include "commands.h"
+#include "plugin/plugin.h"
+#include <string.h>
+
+static const struct cli_command commands[] = {
+	{"sim", "Simulate devices and programs under a policy, in virtual time", lab_sim},
+	{"compare", "Put two runs side by side: recorded, or simulated", lab_compare},
+	{"study", "Repeat schedulability experiments with random sets of tasks", lab_study},
+	{"bench", "Measure what clients of a device get: latency, throughput", lab_bench},
+	{"policy-test", "Try what a policy promises, in simulated scenarios", lab_policy_test},
+	{"trace", "Make a timeline of a recording of `fermata trace'", lab_trace},
+	{"help", "Explain a command", cli_help},
+	{"_bench", NULL, lab_bench_client},
+	{0},
+};
+
+static const struct cli_program lab = {
+	.name = "fermata-lab",
+	.doc = "The laboratory of Fermata: simulations, experiments, benchmarks.\v",
+	.more = "fermata(1) has the commands that run programs and steer the daemon.",
+	.commands = commands,
+};
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--policy-host")) /* a process of its own: plugin.h */
+		return fm_plugin_host();
+	return cli_main(&lab, argc, argv);
+}
