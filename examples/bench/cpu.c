@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver of one's own for fermata-bench(1): the processor, in the client's thread, with networks
- * of fully connected layers. The workload says which: of a client whose model_name is "mlp:WIDTH:
- * LAYERS" each request is one pass of `batch_size` vectors through so many layers. What the
- * built-in drivers make of a model, kernels of a given length, this one does not look at.
+ * A driver of one's own for fermata-lab-bench(1): the processor, in the client's thread, with
+ * networks of fully connected layers. The workload says which: of a client whose model_name is
+ * "mlp:WIDTH: LAYERS" each request is one pass of `batch_size` vectors through so many layers. What
+ * the built-in drivers make of a model, kernels of a given length, this one does not look at.
  *
  *     cc -O2 -shared -fPIC cpu.c -o cpu.so $(pkg-config --cflags fermata)
- *     fermata bench --native --driver ./cpu.so mlp.json
+ *     fermata-lab bench --native --driver ./cpu.so mlp.json
  *
  * A driver for a GPU has the same parts: open() loads the model and makes a queue, each phase ends
  * when the device has done it.

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver of fermata-bench(1) that asks the server: each client is a connection, its model_name a
- * model of the server's. Answers are compared with those to the same pictures when nothing else
- * was asked: one that differs ends the run.
+ * A driver of fermata-lab-bench(1) that asks the server: each client is a connection, its
+ * model_name a model of the server's. Answers are compared with those to the same pictures when
+ * nothing else was asked: one that differs ends the run.
  *
- *     INFERENCE_SOCKET=PATH fermata bench --native --threads --driver inference_bench.so WORKLOAD
+ *     INFERENCE_SOCKET=PATH fermata-lab bench --native --threads --driver inference_bench.so
+ * WORKLOAD
  *
  * INFERENCE_SPIN_US: clients look for an answer for so long before they sleep;
  * INFERENCE_SPIN_MODEL: only those of this model. INFERENCE_LOG: of each client a file of that

@@ -101,13 +101,13 @@ class Task:
 class Study:
     def __init__(self, args, dir_):
         self.args, self.dir = args, dir_
-        self.fermata = os.path.join(args.build, "bin", "fermata")
+        self.bin = os.path.join(args.build, "bin")
         self.tasks = [Task(row, n) for n, row in enumerate(TABLE)]
 
-    def answer(self, *argv):
-        r = subprocess.run([self.fermata, *argv, "--json"], text=True, capture_output=True, timeout=600, check=False)
+    def answer(self, program, *argv):
+        r = subprocess.run([os.path.join(self.bin, program), *argv, "--json"], text=True, capture_output=True, timeout=600, check=False)
         if r.returncode not in (0, 3):  # 3: not schedulable, which is what is asked
-            raise Failed(f"fermata {argv[0]}: {r.stderr.strip()}")
+            raise Failed(f"{program} {argv[0]}: {r.stderr.strip()}")
         return json.loads(r.stdout)
 
     def write(self, name, text):
@@ -121,7 +121,7 @@ class Study:
         content = {"unit": "ns", **{k: kind[k] for k in ("epsilon", "slice", "theta") if k in kind},
                    "tasks": [t.declared(approach["kind"]) for t in self.tasks]}
         path = self.write(f"{name}.json", json.dumps(content, indent=1) + "\n")
-        return {t["name"]: t["wcrt"] for t in self.answer("analyze", "--method", approach["method"], path)["tasks"]}
+        return {t["name"]: t["wcrt"] for t in self.answer("fermata", "analyze", "--method", approach["method"], path)["tasks"]}
 
     def simulate(self, name, approach, releases):
         kind = KINDS[approach["kind"]]
@@ -130,7 +130,7 @@ class Study:
                 f"duration = {SEEN_S}s", f"seed = {self.args.seed}", f"machines = {machines}", "linger = 0",
                 f"react = {kind['react']}ns", "[device gpu]", kind["device"], ""]
         sections = [t.section(approach["kind"], releases, approach.get("spins", False)) for t in self.tasks]
-        r = self.answer("sim", self.write(f"{name}-{releases}.ini", "\n".join(head + sections)))
+        r = self.answer("fermata-lab", "sim", self.write(f"{name}-{releases}.ini", "\n".join(head + sections)))
         stop = r["devices"][0]["stop"]["max_ns"]
         if "epsilon" in kind and kind["react"] + stop + SWITCH > kind["epsilon"]:
             raise Failed(f"{name}: the device took {stop} ns to stop, more than epsilon allows")

@@ -72,8 +72,8 @@ class Others:
 class Simulator:
     """Runs workloads; what it finds in traces, of its own and of live runs."""
 
-    def __init__(self, fermata, dir_):
-        self.fermata, self.dir = fermata, dir_
+    def __init__(self, fermata, lab, dir_):
+        self.fermata, self.lab, self.dir = fermata, lab, dir_
 
     def responses(self, path, seeds, *options):
         """Response times of all jobs that ended, and device time of each group, of each seed."""
@@ -81,7 +81,7 @@ class Simulator:
         for seed in seeds:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(trace)
-            summary = run([self.fermata, "sim", "--json", "--seed", str(seed), "--trace", trace, *options, path])
+            summary = run([self.lab, "sim", "--json", "--seed", str(seed), "--trace", trace, *options, path])
             ended = {name: [] for name in GROUPS}
             for r in self.events(trace, "job_ended"):
                 ended[r["group"]].append(r["response"] / 1e6)
@@ -134,7 +134,8 @@ class Study:
     def __init__(self, args, dir_):
         self.args, self.dir = args, dir_
         self.fermata = os.path.join(args.build, "bin", "fermata")
-        self.sim = Simulator(self.fermata, dir_)
+        self.lab = os.path.join(args.build, "bin", "fermata-lab")
+        self.sim = Simulator(self.fermata, self.lab, dir_)
         self.live = OpenCL(args, dir_) if args.driver == "opencl" else Bench(args, dir_, args.driver)
 
     def prepare(self):
@@ -156,7 +157,7 @@ class Study:
         path = os.path.join(self.dir, "costs.sim.ini")
         with open(path, "w", encoding="ascii") as f:
             f.write("\n".join(workload(policy, costs, device, self.args.measured)) + "\n")
-        groups = json.loads(run([self.fermata, "sim", "--json", path]))["groups"]
+        groups = json.loads(run([self.lab, "sim", "--json", path]))["groups"]
         return sum(g["jobs"] * GROUPS[g["name"]][0] for g in groups)
 
     def simulated(self, policy):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live side of script/fidelity: the programs, and what they cost, on OpenCL (bench/rt_task.c) and by `fermata bench`."""
+"""The live side of script/fidelity: the programs, and what they cost, on OpenCL (bench/rt_task.c) and by `fermata-lab bench`."""
 
 import contextlib
 import ctypes
@@ -115,6 +115,7 @@ class Live:
     def __init__(self, args, dir_, env):
         self.args, self.dir, self.env = args, dir_, env
         self.fermata = os.path.join(args.build, "bin", "fermata")
+        self.lab = os.path.join(args.build, "bin", "fermata-lab")
 
     def answers(self, env):
         r = subprocess.run([self.fermata, "stats", "--json"], env=env, capture_output=True, timeout=30, check=False)
@@ -357,7 +358,7 @@ def read_recording(text):
 
 
 class Bench(Live):
-    """Programs of `fermata bench`, with a driver whose device time nobody traces: costs follow from how much is done."""
+    """Programs of `fermata-lab bench`, with a driver whose device time nobody traces: costs follow from how much is done."""
 
     def __init__(self, args, dir_, driver):
         super().__init__(args, dir_, dict(os.environ, FERMATA_LEVEL="2"))
@@ -383,7 +384,7 @@ class Bench(Live):
         with contextlib.ExitStack() as stack:
             env = self.env if policy == "none" else self.daemon(stack, policy)
             where = ["--native"] if policy == "none" else ["--socket", env["FERMATA_SOCKET"]]
-            argv = [self.fermata, "bench", "--driver", self.driver, "--json", "--progress=100ms", "--time", f"{seconds:g}s",
+            argv = [self.lab, "bench", "--driver", self.driver, "--json", "--progress=100ms", "--time", f"{seconds:g}s",
                     "--warm-up", "2", "--alone", "10", *where, self.workload]
             recorder = self.recorder(stack, env, trace) if trace else None
             p = start(stack, argv, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -412,7 +413,7 @@ class Bench(Live):
             r = json.loads(text)
             tasks = {t["id"]: t for t in r["runs"][0]["tasks"]}
         except (ValueError, LookupError) as e:
-            raise Failed(f"fermata bench under {policy}: {' '.join(said[-2:])}") from e
+            raise Failed(f"fermata-lab bench under {policy}: {' '.join(said[-2:])}") from e
         failed = [f"{name}: {t['failed']}" for name, t in tasks.items() if t["failed"]]
         if failed:
             raise Failed(f"under {policy}: {failed[0]}")

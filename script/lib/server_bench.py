@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the example server (examples/server) in its modes, asks it by `fermata bench`; see script/server-bench."""
+"""Runs the example server (examples/server) in its modes, asks it by `fermata-lab bench`; see script/server-bench."""
 
 import argparse
 import contextlib
@@ -104,7 +104,7 @@ class Server:
         with open(workload, "w", encoding="ascii") as f:
             json.dump({"time": seconds, "tasks": [{"id": id_, "load": load, "client": {"name": id_, "model_name": m}}
                                                   for m, load in tasks.items() for id_ in ids[m]]}, f)
-        argv = [self.bench.fermata, "bench", "--native", "--threads", "--driver", self.bench.driver, "--warm-up", "1",
+        argv = [self.bench.lab, "bench", "--native", "--threads", "--driver", self.bench.driver, "--warm-up", "1",
                 "--alone", "1", "--json", workload]
         env = dict(self.bench.env, INFERENCE_SOCKET=self.socket, INFERENCE_LOG=log,
                    INFERENCE_SPIN_US=str(self.bench.spin_us), INFERENCE_SPIN_MODEL="rt")
@@ -113,7 +113,7 @@ class Server:
         except subprocess.TimeoutExpired:
             raise Failed("requests hang") from None
         if not r.stdout.startswith("{"):
-            raise Failed((r.stderr.strip().splitlines() or ["`fermata bench' says nothing"])[-1])
+            raise Failed((r.stderr.strip().splitlines() or ["`fermata-lab bench' says nothing"])[-1])
         found = {t["id"]: t for t in json.loads(r.stdout)["runs"][0]["tasks"]}
         return {m: [r for id_ in ids[m] for r in self.requests(f"{log}.{id_}", found[id_])] for m in tasks}
 
@@ -163,7 +163,7 @@ def summary(us, requests):
 class Bench:
     def __init__(self, args):
         self.args = args
-        self.fermata = os.path.join(args.build, "bin", "fermata")
+        self.lab = os.path.join(args.build, "bin", "fermata-lab")
         self.driver = os.path.join(args.build, "lib", "inference_bench.so")
         rt = args.rt or (SMALL_RT if args.small else RT)
         be = args.be or (SMALL_BE if args.small else HEAVY_BE if args.heavy else BE)

@@ -41,7 +41,7 @@ def record(d, policy, to):
         recorder.send_signal(signal.SIGINT)
         if recorder.wait(30):
             raise demo.Failed("the recording has failed")
-        subprocess.run([d.fermata, "trace", "export", "--force", trace, "-o", to], check=True, env=env)
+        subprocess.run([d.fermata + "-lab", "trace", "export", "--force", trace, "-o", to], check=True, env=env)
     return answers["serve"]["p50_us"] / 1e3
 
 
