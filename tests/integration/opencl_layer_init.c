@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In the place of OpenCL's loaders: what the layer does with their tables.
- * usage: opencl_layer_init LAYER threads|places
+ * usage: opencl_layer_init LAYER threads|places|entries
  *	threads		one thread calls a loader while the dynamic linker has its lock, as a
  *			library's constructor may; another one opens a second loader meanwhile
  *	places		a table stands where another one stood
+ *	entries N OMIT [N OMIT]
+ *			what the layer makes of a table of N entries in which each third is absent
+ *			(OMIT: the first such) or none (3), after that of another loader; of each
+ *			entry: "own", "passed" or "absent"
  */
 #include <CL/cl.h>
 #include <CL/cl_layer.h>
@@ -101,13 +105,46 @@ static void places(void)
 		"another one has the place of the first");
 }
 
+#define ENTRIES (sizeof(cl_icd_dispatch) / sizeof(void *))
+
+static const cl_icd_dispatch *layer_over(const void **table, cl_uint n, int omit)
+{
+	static const char place[2 * ENTRIES]; /* stands for a driver's functions */
+	const cl_icd_dispatch *layer = NULL;
+	cl_uint n_ret = 0;
+
+	need(n <= 2 * ENTRIES, "there are not so many entries");
+	memset(table, 0, 2 * ENTRIES * sizeof(*table));
+	for (cl_uint i = 0; i < n; i++)
+		table[i] = omit < 3 && i % 3 == (cl_uint)omit ? NULL : &place[i];
+	need(!init(n, (const cl_icd_dispatch *)(const void *)table, &n_ret, &layer) && layer,
+		"no layer");
+	need(n_ret == (n < ENTRIES ? n : ENTRIES), "another number of entries");
+	return layer;
+}
+
+static void entries(char **arg)
+{
+	const void *table[2 * ENTRIES], *const *own = NULL;
+
+	for (; arg[0] && arg[1]; arg += 2)
+		own = (const void *const *)layer_over(table, (cl_uint)atoi(arg[0]), atoi(arg[1]));
+	need(own, "no table");
+	for (size_t i = 0; i < ENTRIES; i++)
+		puts(!own[i] ? "absent" : own[i] == table[i] ? "passed" : "own");
+}
+
 int main(int argc, char **argv)
 {
-	void *layer = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	void *layer = argc >= 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
 
 	need(layer, "no such layer");
 	init = (__typeof__(init))dlsym(layer, "clInitLayer");
 	need(init, "it is none");
+	if (!strcmp(argv[2], "entries")) {
+		entries(argv + 3);
+		return 0;
+	}
 	if (!strcmp(argv[2], "threads"))
 		threads();
 	else

@@ -9,6 +9,11 @@
 #include "api/opencl/opencl.h"
 #include <stdint.h>
 
+/* Functions of the program's that calls are given. */
+typedef void(CL_CALLBACK *fm_cl_native_fn)(void *);
+typedef void(CL_CALLBACK *fm_cl_svm_free_fn)(cl_command_queue, cl_uint, void **, void *);
+typedef void(CL_CALLBACK *fm_cl_program_fn)(cl_program, void *);
+
 /* Kinds of command. Copies cost alike by power of two of their size; kernels by kernel and work
  * size. */
 static inline uint64_t key_bytes(unsigned op, size_t bytes)
