@@ -46,21 +46,13 @@ struct param {
 	bool pointer;
 };
 
-#define PARAM(type, name)                                                           \
-	{                                                                           \
-#type, #name, sizeof(type), __builtin_classify_type((type){0}) == 5 \
-	}
-#define ZERO(type, name) \
-	(type)           \
-	{                \
-		0        \
-	}
-
-/* A call that takes other parameters than the loader's table says does not compile. */
-#define STATUS_OF(symbol, params)                                                         \
-	_Generic(((const cl_icd_dispatch *)NULL)->symbol(CALL_EACH(ZERO, params)), cl_int \
-		 : true, default                                                          \
-		 : false)
+/* clang-format off */
+#define PARAM(type, name) {#type, #name, sizeof(type), __builtin_classify_type(*(type *)NULL) == 5}
+#define VALUE(type, name) *(type *)NULL
+#define STATUS_OF(symbol, params) \
+	_Generic(((const cl_icd_dispatch *)NULL)->symbol(CALL_EACH(VALUE, params)), \
+		cl_int: true, default: false)
+/* clang-format on */
 
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
 	static const struct param params_##symbol[] = {CALL_EACH(PARAM, params)};

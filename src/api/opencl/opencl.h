@@ -30,6 +30,11 @@
 
 struct fm_cl_guard;
 
+/* Functions of the program that calls are given (calls.def). */
+typedef void(CL_CALLBACK *fm_cl_native_fn)(void *);
+typedef void(CL_CALLBACK *fm_cl_svm_free_fn)(cl_command_queue, cl_uint, void **, void *);
+typedef void(CL_CALLBACK *fm_cl_program_fn)(cl_program, void *);
+
 /* The driver, as the layer sees it: below the program, never through libOpenCL again. */
 struct fm_cl_queue {
 	const cl_icd_dispatch *cl;

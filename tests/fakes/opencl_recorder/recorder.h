@@ -7,9 +7,7 @@
  * processors have it that the layer is for.
  */
 #pragma once
-#include "api/opencl/shim/calls.h"
-#undef EVENTS
-#undef EVENT_ARGS
+#include "api/opencl/opencl.h"
 
 #define REC_WORDS 14
 #define REC_WORD_PARAMS                                                                            \

@@ -34,62 +34,16 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_nudge(l.q->xq);
 }
 
-#define ENQUEUE(name, blocks, key, params, args)                  \
-	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params \
-	{                                                         \
-		struct launch l = begin(queue, key, #name);       \
-		cl_int rc = fm_cl_layer.next.name args;           \
-                                                                  \
-		end(l, (blocks) && rc == CL_SUCCESS);             \
-		return rc;                                        \
-	}
-FM_CL_ENQUEUES(ENQUEUE)
-
-/* A kernel that may be long is made such that it can be stopped in its middle, if it can. */
-static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_queue queue,
-	cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
-	const size_t *local, EVENTS)
-{
-	uint64_t key = key_kernel(kernel, dim, global);
-	struct launch l = begin(queue, key, "clEnqueueNDRangeKernel");
-	cl_int rc = CL_SUCCESS;
-
-	if (FM_LIKELY(!l.q || l.est < fm_xq_guard_from(l.q->xq, l.q->guard_from) ||
-		      !fm_xq_scheduled(l.q->xq)) ||
-		!fm_shim_guarded(l.q,
-			&(struct fm_shim_range){kernel, dim, offset, global, local, n, wait, event},
-			key, l.est))
-		rc = fm_cl_layer.next.clEnqueueNDRangeKernel(
-			queue, kernel, dim, offset, global, local, EVENT_ARGS);
-	end(l, false);
-	return rc;
-}
-
 /* NVIDIA's driver (580) writes stale data back when an object is mapped again before an unmap of it
  * that waits for a user event, as our gates are, has begun. */
-static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueUnmapMemObject(
-	cl_command_queue queue, cl_mem mem, void *ptr, EVENTS)
+static inline struct launch begin_unmap(cl_command_queue queue, uint64_t key, const char *call)
 {
-	struct launch l = begin(queue, key_bytes(14, 0), "clEnqueueUnmapMemObject");
-	cl_int rc;
+	struct launch l = begin(queue, key, call);
 
 	if (l.q && FM_UNLIKELY(l.q->hw.unmaps_at_once))
 		fm_xq_await_gates(l.q->xq);
-	rc = fm_cl_layer.next.clEnqueueUnmapMemObject(queue, mem, ptr, EVENT_ARGS);
-	end(l, false);
-	return rc;
+	return l;
 }
-
-#define MAP(name, blocks, key, params, args)                     \
-	static CL_API_ENTRY void *CL_API_CALL shim_##name params \
-	{                                                        \
-		struct launch l = begin(queue, key, #name);      \
-		void *mapped = fm_cl_layer.next.name args;       \
-                                                                 \
-		end(l, (blocks) && mapped);                      \
-		return mapped;                                   \
-	}
-FM_CL_MAPS(MAP)
 
 /* In an out-of-order queue the backend must know the program's barriers: each is asked for its
  * event. */
@@ -108,31 +62,60 @@ static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl
 	return rc;
 }
 
-#define BARRIER(name, valid, list_n, list, event, params, args)                                \
-	static CL_API_ENTRY cl_int CL_API_CALL shim_##name params                              \
-	{                                                                                      \
-		struct launch l = begin(queue, key_bytes(16, 0), #name);                       \
-		cl_int rc = l.q && !l.q->in_order && (valid) ? order(l.q, list_n, list, event) \
-							     : fm_cl_layer.next.name args;     \
-                                                                                               \
-		end(l, false);                                                                 \
-		return rc;                                                                     \
+#define BARRIER(symbol, params, queue, valid, list_n, list, event)               \
+	static CL_API_ENTRY cl_int CL_API_CALL shim_##symbol CALL_PARAMS(params) \
+	{                                                                        \
+		struct launch l = begin(queue, key_bytes(16, 0), #symbol);       \
+		cl_int rc = l.q && !l.q->in_order && (valid)                     \
+				    ? order(l.q, list_n, list, event)            \
+				    : fm_cl_layer.next.symbol CALL_ARGS(params); \
+                                                                                 \
+		end(l, false);                                                   \
+		return rc;                                                       \
 	}
-BARRIER(clEnqueueBarrierWithWaitList, n || !wait, n, wait, event, (cl_command_queue queue, EVENTS),
-	(queue, EVENT_ARGS))
-BARRIER(clEnqueueBarrier, true, 0, NULL, NULL, (cl_command_queue queue), (queue))
-BARRIER(clEnqueueWaitForEvents, n &&wait, n, wait, NULL,
-	(cl_command_queue queue, cl_uint n, const cl_event *wait), (queue, n, wait))
+
+#define WORK(type, ok, begin, symbol, params, queue, key, waits)               \
+	static CL_API_ENTRY type CL_API_CALL shim_##symbol CALL_PARAMS(params) \
+	{                                                                      \
+		struct launch l = begin(queue, key, #symbol);                  \
+		type got = fm_cl_layer.next.symbol CALL_ARGS(params);          \
+                                                                               \
+		end(l, (waits) && (ok));                                       \
+		return got;                                                    \
+	}
+#define WORK_STATUS(...)  WORK(cl_int, got == CL_SUCCESS, begin, __VA_ARGS__)
+#define WORK_POINTER(...) WORK(void *, got, begin, __VA_ARGS__)
+#define WORK_UNMAP(...)   WORK(cl_int, got == CL_SUCCESS, begin_unmap, __VA_ARGS__)
+
+#define ON_order(symbol, per_thread, name, since, note, ...) BARRIER(symbol, __VA_ARGS__)
+#define ON_work(symbol, per_thread, name, since, note, params, queue, key, waits, how) \
+	WORK_##how(symbol, params, queue, key, waits)
+#include "api/opencl/calls.def"
+
+/* A kernel that may be long is made such that it can be stopped in its middle, if it can. */
+static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_queue queue,
+	cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
+	const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
+{
+	uint64_t key = key_kernel(kernel, dim, global);
+	struct launch l = begin(queue, key, "clEnqueueNDRangeKernel");
+	cl_int rc = CL_SUCCESS;
+
+	if (FM_LIKELY(!l.q || l.est < fm_xq_guard_from(l.q->xq, l.q->guard_from) ||
+		      !fm_xq_scheduled(l.q->xq)) ||
+		!fm_shim_guarded(l.q,
+			&(struct fm_shim_range){kernel, dim, offset, global, local, n, wait, event},
+			key, l.est))
+		rc = fm_cl_layer.next.clEnqueueNDRangeKernel(
+			queue, kernel, dim, offset, global, local, n, wait, event);
+	end(l, false);
+	return rc;
+}
 
 void fm_shim_enqueues(cl_icd_dispatch *own)
 {
-	/* An entry that the driver lacks stays absent. */
-#define ENTRY(name, blocks, key, params, args) \
-	if (own->name)                         \
-		own->name = (__typeof__(own->name))shim_##name;
-	FM_CL_ENQUEUES(ENTRY)
-	FM_CL_RANGES(ENTRY)
-	FM_CL_UNMAPS(ENTRY)
-	FM_CL_BARRIERS(ENTRY)
-	FM_CL_MAPS(ENTRY)
+#define ON_work   FM_CL_ENTRY
+#define ON_kernel FM_CL_ENTRY
+#define ON_order  FM_CL_ENTRY
+#include "api/opencl/calls.def"
 }

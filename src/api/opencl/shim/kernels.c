@@ -330,8 +330,8 @@ void fm_shim_kernel_return(struct fm_shim_kernel *k, cl_kernel twin)
 
 void fm_shim_kernels(cl_icd_dispatch *own)
 {
-#define ENTRY(name, what) \
-	if (own->name)    \
-		own->name = shim_##name;
-	FM_CL_KERNEL_CALLS(ENTRY)
+#define CODE_kernel FM_CL_ENTRY
+#define CODE_program(symbol)
+#define ON_code(symbol, per_thread, name, since, note, params, of) CODE_##of(symbol)
+#include "api/opencl/calls.def"
 }

@@ -18,6 +18,16 @@
 #include <pthread.h>
 #include <string.h>
 
+/* The parameters of each row are those of the loader's header. */
+#define VALUE(type, name) *(type *)NULL
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...)                       \
+	_Static_assert(                                                                          \
+		__builtin_types_compatible_p(__typeof__(((cl_icd_dispatch *)NULL)->symbol),      \
+			__typeof__(((cl_icd_dispatch *)NULL)->symbol(CALL_EACH(VALUE, params)))( \
+				CL_API_CALL *) CALL_PARAMS(params)),                             \
+		"other parameters than in CL/cl_icd.h: " #symbol);
+#include "api/opencl/calls.def"
+
 #define LOADERS 4u /* of one process; what a further one does is not governed */
 
 struct fm_cl_layer fm_cl_layer;
@@ -250,14 +260,22 @@ static void only_known(struct loader *l)
 			own[i] = next[i];
 }
 
+static void queue_calls(cl_icd_dispatch *own)
+{
+#define OWN_queue FM_CL_ENTRY
+#define OWN_loader(symbol)
+#define ON_own(symbol, per_thread, name, since, note, params, of) OWN_##of(symbol)
+#define ON_make                                                   FM_CL_ENTRY
+#define ON_end                                                    FM_CL_ENTRY
+#define ON_sync                                                   FM_CL_ENTRY
+#include "api/opencl/calls.def"
+}
+
 static void fill(struct loader *l)
 {
 	l->own = l->next;
 	fm_shim_enqueues(&l->own);
-#define ENTRY(name, what) \
-	if (l->own.name)  \
-		l->own.name = shim_##name;
-	FM_CL_QUEUE_CALLS(ENTRY)
+	queue_calls(&l->own);
 	if (fm_shim_guard_wanted()) {
 		fm_shim_programs(&l->own);
 		fm_shim_kernels(&l->own);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Within the room: the layer's state and the map from the program's queues to XQueues. */
 #pragma once
-#include "calls.h"
+#include "keys.h"
 #include "shim/map.h"
 #include "xqueue/xqueue.h"
 
@@ -49,12 +49,16 @@ static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
 	return fm_map_find(&fm_shim_map, (uintptr_t)queue);
 }
 
-/* enqueue.c: fill in the entries of FM_CL_ENQUEUES and FM_CL_MAPS. */
+/* Fill in the layer's functions for rows of calls.def: commands (enqueue.c), those that are about
+ * programs (programs.c) and about kernels (kernels.c). */
 void fm_shim_enqueues(cl_icd_dispatch *own);
-
-/* programs.c, kernels.c: fill in the entries of FM_CL_PROGRAM_CALLS, FM_CL_KERNEL_CALLS. */
 void fm_shim_programs(cl_icd_dispatch *own);
 void fm_shim_kernels(cl_icd_dispatch *own);
+
+/* An entry that the driver lacks stays absent. */
+#define FM_CL_ENTRY(symbol, ...) \
+	if (own->symbol)         \
+		own->symbol = shim_##symbol;
 
 /* guard.c: a launch, as the program makes it. */
 struct fm_shim_range {

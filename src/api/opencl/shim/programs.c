@@ -285,8 +285,8 @@ cl_program fm_shim_twin(struct fm_shim_program *p, const char **why)
 
 void fm_shim_programs(cl_icd_dispatch *own)
 {
-#define ENTRY(name, what) \
-	if (own->name)    \
-		own->name = shim_##name;
-	FM_CL_PROGRAM_CALLS(ENTRY)
+#define CODE_program FM_CL_ENTRY
+#define CODE_kernel(symbol)
+#define ON_code(symbol, per_thread, name, since, note, params, of) CODE_##of(symbol)
+#include "api/opencl/calls.def"
 }
