@@ -375,19 +375,14 @@ static uint64_t called(unsigned entry, const uint64_t *w)
 
 /* --- the dispatch table: X(place) for 160 places --- */
 
+/* clang-format off */
 #define TEN(X, tens) \
-	X(tens##0)   \
-	X(tens##1)   \
-	X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7) X(tens##8) X(tens##9)
-#define PLACES(X)                                                                           \
-	TEN(X, )                                                                            \
-	TEN(X, 1)                                                                           \
-	TEN(X, 2)                                                                           \
-	TEN(X, 3)                                                                           \
-	TEN(X, 4)                                                                           \
-	TEN(X, 5)                                                                           \
-	TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11) TEN(X, 12) TEN(X, 13) \
-		TEN(X, 14) TEN(X, 15)
+	X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) \
+	X(tens##5) X(tens##6) X(tens##7) X(tens##8) X(tens##9)
+#define PLACES(X) \
+	TEN(X, ) TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) \
+	TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11) TEN(X, 12) TEN(X, 13) TEN(X, 14) TEN(X, 15)
+/* clang-format on */
 _Static_assert(REC_ENTRIES <= 160, "the dispatch table has more entries: PLACES");
 
 #define DEFINE(place)                                                    \
