@@ -4,19 +4,18 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "local/local.h"
+#include "shim/shim.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-	pthread_once_t once;
 	_Atomic unsigned generation;
 	_Atomic bool used;
-	_Atomic(const char *) policy; /* of local mode; kept for children, never freed */
 	_Atomic(struct fm_group *)
 		groups; /* all there ever were: they live as long as the process */
-} lib = {.once = PTHREAD_ONCE_INIT};
+} lib;
 
 /* Of the library's own state nothing is locked, so nothing can be mid-air in the child. */
 static void fork_child(void)
@@ -25,10 +24,11 @@ static void fork_child(void)
 	atomic_store(&lib.used, false);
 }
 
-static void first_use(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
-}
+const struct fm_shim_api fm_shim_api = {
+	.name = "lib",
+	.gates_always = true,
+	.fork_child = fork_child,
+};
 
 unsigned fm_lib_generation(void)
 {
@@ -37,7 +37,7 @@ unsigned fm_lib_generation(void)
 
 unsigned fm_lib_born(void)
 {
-	pthread_once(&lib.once, first_use);
+	fm_shim_hear();
 	return fm_lib_generation();
 }
 
@@ -49,15 +49,8 @@ static unsigned use(void)
 
 struct fm_client *fm_lib_client(void)
 {
-	struct fm_client_config config = {
-		.api = "lib",
-		.local = &fm_link_local,
-		.gates_always = true,
-	};
-
 	use();
-	config.local_policy = atomic_load(&lib.policy);
-	return fm_client_get(&config);
+	return fm_shim_client();
 }
 
 const char *fm_version(void)
@@ -67,24 +60,22 @@ const char *fm_version(void)
 
 int fm_init(const struct fm_options *options)
 {
-	FM_CLEAN_FREE char *policy = NULL;
-	int rc;
+	const char *policy = options ? options->local_policy : NULL;
+	int rc = 0;
 
 	if (atomic_load(&lib.used))
 		return -EBUSY;
-	if (options && options->local_policy) {
-		rc = fm_local_check(options->local_policy, NULL);
-		if (rc)
-			return rc;
-		policy = strdup(options->local_policy);
-		if (!policy)
-			return -ENOMEM;
-	}
-	pthread_once(&lib.once, first_use);
+	if (policy)
+		rc = fm_local_check(policy, NULL);
+	if (rc)
+		return rc;
 	if (atomic_exchange(&lib.used, true))
 		return -EBUSY;
-	atomic_store(&lib.policy, fm_take_ptr(policy));
-	return 0;
+	fm_shim_hear();
+	rc = fm_shim_choose(policy, 0);
+	if (rc)
+		atomic_store(&lib.used, false);
+	return rc;
 }
 
 bool fm_scheduled(void)

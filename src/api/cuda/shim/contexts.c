@@ -199,7 +199,7 @@ fm_cu_result cuCtxPushCurrent_v2(CUcontext ctx)
 
 static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 {
-	if (rc == FM_CU_SUCCESS && ctx && fm_cuda_has_client()) {
+	if (rc == FM_CU_SUCCESS && ctx && fm_shim_has_client()) {
 		fm_cu_context_gone(ctx);
 		fm_cuda_first_forget();
 	}
@@ -336,7 +336,7 @@ static CUcontext resetting(CUdevice dev)
 	int active = 0;
 	CUcontext ctx = NULL;
 
-	if ((!fm_cuda_has_client() && !atomic_load(&fm_cuda_rewrites) &&
+	if ((!fm_shim_has_client() && !atomic_load(&fm_cuda_rewrites) &&
 		    !atomic_load(&fm_cu_captures)) ||
 		!state || state(dev, &flags, &active) || !active)
 		return NULL;

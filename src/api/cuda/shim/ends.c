@@ -17,7 +17,7 @@ static void ended(void *unused)
 {
 	fm_cuda_captures_of_thread_end();
 	atomic_fetch_add(&ending, 1);
-	if (fm_cuda_has_client() && !fm_client_exits(fm_cuda_client()))
+	if (fm_shim_has_client() && !fm_client_exits(fm_shim_client()))
 		fm_cuda_close_thread();
 	atomic_fetch_sub(&ending, 1);
 }

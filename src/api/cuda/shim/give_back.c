@@ -86,7 +86,7 @@ bool fm_cuda_gives_back(CUcontext ctx)
 {
 	const struct fm_cu_driver *cu;
 
-	if (!ctx || !atomic_load(&wanted) || !fm_cuda_has_client() || !fm_cu_has_of(ctx))
+	if (!ctx || !atomic_load(&wanted) || !fm_shim_has_client() || !fm_cu_has_of(ctx))
 		return false;
 	cu = fm_cuda_driver();
 	return cu && cu->stream_query && cu->ctx_push && cu->ctx_pop && is_idle_soon(ctx);
@@ -99,18 +99,13 @@ void fm_cuda_give_back(CUcontext ctx)
 
 /* Before the driver's own end, which it was registered behind; behind the agent's, whose gates are
  * open. One that is not idle keeps what it has, and so do those that come after it. */
-static void at_exit(void)
+void fm_cuda_give_back_at_exit(void)
 {
 	CUcontext ctx;
 
-	while (atomic_load(&wanted) && fm_cuda_has_client() && (ctx = fm_cu_has_of_any()) &&
+	while (atomic_load(&wanted) && fm_shim_has_client() && (ctx = fm_cu_has_of_any()) &&
 		fm_cuda_gives_back(ctx) && fm_cu_give_back(fm_cuda_driver(), ctx))
 		;
-}
-
-void fm_cuda_give_back_at_exit(void)
-{
-	atexit(at_exit);
 }
 
 static void look(void)

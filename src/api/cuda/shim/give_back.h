@@ -7,7 +7,7 @@
 bool fm_cuda_gives_back(CUcontext ctx);
 void fm_cuda_give_back(CUcontext ctx);
 
-/* That of all contexts, as the process exits: called before the process has a client. */
+/* That of all contexts, as the process exits. */
 void fm_cuda_give_back_at_exit(void);
 /* Is a tool there? Called before there is anything to be given back. */
 void fm_cuda_give_back_look(void);

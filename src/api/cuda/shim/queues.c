@@ -4,7 +4,6 @@
 #include "base/cancel.h"
 #include "ends.h"
 #include "give_back.h"
-#include "local/local.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@ struct fm_cuda_queue fm_cuda_refused;
 static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t generations; /* under map_lock */
 
-static _Atomic(struct fm_client *) client_made;
-static _Atomic bool off; /* there is no client, and will be none */
+/* No client could be had for a first launch, and none is asked for again by the next. */
+static _Atomic bool gave_up;
 
 /* Names the thread by its address; the context whose stream of this thread was refused. */
 static __thread CUcontext thread_refused __attribute__((tls_model("initial-exec")));
@@ -105,8 +104,7 @@ static void fork_child(void)
 	for (size_t i = 0; i < FM_MAP_SLOTS; i++)
 		atomic_store(&fm_cuda_map.slot[i].key, 0);
 	map_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	atomic_store(&client_made, NULL);
-	atomic_store(&off, false);
+	atomic_store(&gave_up, false);
 	fm_cuda_contexts_fork_child();
 	thread_refused = NULL;
 	fm_cu_fork_child();
@@ -120,12 +118,6 @@ static void fork_child(void)
 	fm_cuda_ends_fork_child();
 }
 
-static void handlers(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
-	fm_cuda_give_back_at_exit();
-}
-
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may
  * have it: two, or one beside others that wait at their gates, would do nothing but change places.
  * So does one that was told to stop, each time the other leaves the device for a moment: until it
@@ -137,36 +129,13 @@ static void makes_room(enum fm_room room)
 	fm_cu_timeslice(us[room]);
 }
 
-struct fm_client *fm_cuda_client(void)
-{
-	const struct fm_client_config config = {.api = "cuda",
-		.local = &fm_link_local,
-		.local_policy = atomic_load(&fm_cuda_local_policy),
-		.spin_ns = atomic_load(&fm_cuda_spin_ns),
-		.makes_room = makes_room};
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
-
-	if (c || atomic_load_explicit(&off, memory_order_relaxed))
-		return c;
-	pthread_once(&once, handlers);
-	c = fm_client_get(&config);
-	if (c)
-		fm_cuda_code_tell(c);
-	atomic_store_explicit(&client_made, c, memory_order_release);
-	atomic_store(&off, !c);
-	return c;
-}
-
-/* A launch that goes past us. A program that never got as far as a client costs nothing, this
- * included. */
-static void ungoverned(const char *call)
-{
-	struct fm_client *c = atomic_load_explicit(&client_made, memory_order_acquire);
-
-	if (c)
-		fm_client_count_ungoverned(c, call);
-}
+const struct fm_shim_api fm_shim_api = {
+	.name = "cuda",
+	.makes_room = makes_room,
+	.client_made = fm_cuda_code_tell,
+	.fork_child = fork_child,
+	.at_exit = fm_cuda_give_back_at_exit,
+};
 
 #define REST ":rest"
 
@@ -305,9 +274,13 @@ static struct fm_cuda_queue *first(CUstream stream)
 		ctx = fm_cuda_current();
 	else if (cu->stream_get_ctx(stream, &ctx))
 		ctx = NULL;
-	c = ctx ? fm_cuda_client() : NULL;
-	if (!c)
+	if (!ctx)
 		return NULL;
+	c = fm_shim_client();
+	if (!c) {
+		atomic_store(&gave_up, true);
+		return NULL;
+	}
 	if (stream == FM_CU_STREAM_PER_THREAD)
 		return first_of_thread(c, ctx);
 	q = make(c, stream, ctx, NULL);
@@ -319,23 +292,18 @@ struct fm_cuda_queue *fm_cuda_first(
 {
 	struct fm_cuda_queue *q = NULL;
 
-	if (atomic_load_explicit(&off, memory_order_relaxed))
+	if (atomic_load_explicit(&gave_up, memory_order_relaxed) && !fm_shim_has_client())
 		return NULL;
 	/* What it takes to make a queue is not allowed to a thread that captures: later. */
 	if (found != &fm_cuda_refused && !atomic_load(&fm_cu_captures))
 		q = first(stream);
 	if (q && q != &fm_cuda_refused)
 		return q;
-	ungoverned(call);
+	fm_shim_ungoverned(call);
 	return NULL;
 }
 
 /* --- use by others than launches --- */
-
-bool fm_cuda_has_client(void)
-{
-	return atomic_load_explicit(&client_made, memory_order_relaxed);
-}
 
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since)
 {
@@ -372,7 +340,7 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 	struct fm_cuda_queue *q;
 	size_t n = 0;
 
-	if (!fm_cuda_has_client())
+	if (!fm_shim_has_client())
 		return 0;
 	pthread_mutex_lock(&map_lock);
 	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
@@ -390,7 +358,7 @@ size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm
 	struct fm_cuda_queue *q;
 	size_t n = 0;
 
-	if (!fm_cuda_has_client())
+	if (!fm_shim_has_client())
 		return 0;
 	pthread_mutex_lock(&map_lock);
 	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
@@ -418,7 +386,7 @@ void fm_cuda_close_stream(CUstream stream)
 {
 	struct fm_cuda_queue *q;
 
-	if (fm_cuda_is_default(stream) || !fm_cuda_has_client())
+	if (fm_cuda_is_default(stream) || !fm_shim_has_client())
 		return;
 	pthread_mutex_lock(&map_lock);
 	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
@@ -460,7 +428,7 @@ void fm_cuda_close_context(CUcontext ctx)
 	if (!ctx)
 		return;
 	fm_cuda_captures_look();
-	if (!fm_cuda_has_client())
+	if (!fm_shim_has_client())
 		return;
 	t = fm_cuda_wait_begin(ctx);
 	fm_cuda_exec_context_ends(ctx);
@@ -522,7 +490,7 @@ static bool replace(struct fm_cuda_queue *q, struct fm_cuda_queue **was)
 
 int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 {
-	struct fm_client *c = fm_cuda_client();
+	struct fm_client *c = fm_shim_client();
 	struct fm_cuda_queue *q, *was;
 	CUcontext ctx;
 	int rc = c ? check_idle(stream, &ctx) : -ENODEV;

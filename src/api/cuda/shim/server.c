@@ -7,15 +7,11 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "hook.h"
-#include "local/local.h"
 #include "shim.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Atomic(const char *) fm_cuda_local_policy; /* kept for children, never freed */
-_Atomic uint64_t fm_cuda_spin_ns;
 
 /* Of the client; other groups are nobody else's to make. Index 0 is the process's own. */
 static struct {
@@ -75,33 +71,25 @@ static bool too_late_for_guardian(void)
 
 int fm_cuda_init(const struct fm_cuda_options *options)
 {
-	FM_CLEAN_FREE char *policy = NULL;
 	bool guardian;
 	int rc;
 
 	if (options && (options->size < sizeof(*options) || options->spin_ns > 10 * FM_MS))
 		return -EINVAL;
 	guardian = options && options->guardian && !switched_off();
-	if (fm_cuda_has_client() || (guardian && too_late_for_guardian()))
+	if (fm_shim_has_client() || (guardian && too_late_for_guardian()))
 		return -EBUSY;
-	if (options && options->local_policy) {
-		rc = fm_local_check(options->local_policy, NULL);
-		if (rc)
-			return rc == -ENOMEM ? rc : -EINVAL;
-		policy = strdup(options->local_policy);
-		if (!policy)
-			return -ENOMEM;
-	}
+	rc = fm_shim_choose(options ? options->local_policy : NULL, options ? options->spin_ns : 0);
+	if (rc)
+		return rc;
 	if (guardian)
 		fm_cuda_rewrite_images();
-	atomic_store(&fm_cuda_local_policy, fm_take_ptr(policy));
-	atomic_store(&fm_cuda_spin_ns, options ? options->spin_ns : 0);
 	return 0;
 }
 
 bool fm_cuda_scheduled(void)
 {
-	struct fm_client *c = fm_cuda_client();
+	struct fm_client *c = fm_shim_client();
 
 	return c && fm_client_connected(c);
 }
@@ -145,7 +133,7 @@ int fm_cuda_bind(struct CUstream_st *stream, const struct fm_cuda_binding *bindi
 		return rc;
 	if (!fm_cuda_driver())
 		return -ENODEV;
-	c = fm_cuda_client();
+	c = fm_shim_client();
 	return c ? bind(c, stream, binding) : -ENODEV;
 }
 

@@ -4,8 +4,8 @@
 #include "api/cuda/core/cuda.h"
 #include "calls.h"
 #include "shim/map.h"
+#include "shim/shim.h"
 #include "watch.h"
-#include "xqueue/xqueue.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -204,9 +204,7 @@ uintptr_t fm_cuda_thread_key(CUcontext ctx);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
-/* server.c: of <fermata/cuda.h>. local_policy: NULL, or of fm_cuda_init. */
-extern _Atomic(const char *) fm_cuda_local_policy;
-extern _Atomic uint64_t fm_cuda_spin_ns;
+/* server.c: of <fermata/cuda.h>. */
 void fm_cuda_server_fork_child(void);
 
 /* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
@@ -216,9 +214,6 @@ void fm_cuda_partition_gone(CUcontext ctx);
 void fm_cuda_partition_fork_child(void);
 /* No stream of a green context has had work for so long, as far as is known. */
 bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns);
-
-/* The process's, made at first use; NULL: switched off, or out of resources. */
-struct fm_client *fm_cuda_client(void);
 
 /* What a program binds a stream to. */
 struct fm_cuda_terms {
@@ -241,9 +236,6 @@ struct fm_cuda_view {
 	uint64_t guarded; /* launches */
 };
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
-
-/* A queue was made, or tried to, in this process. */
-bool fm_cuda_has_client(void);
 
 /* How far a queue had come at some time, by name, for those that look later: it may be gone. */
 struct fm_cuda_mark {

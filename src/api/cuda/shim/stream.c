@@ -257,7 +257,7 @@ static FM_COLD void cover_marked(struct ctx_wait *w, CUcontext ctx)
 static void ctx_wait_begin(struct ctx_wait *w, CUcontext ctx)
 {
 	w->n = 0;
-	if (!fm_cuda_has_client())
+	if (!fm_shim_has_client())
 		return;
 	if (!ctx)
 		ctx = fm_cuda_current();

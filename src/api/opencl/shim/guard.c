@@ -127,7 +127,7 @@ static bool launch(struct fm_shim_queue *q, struct fm_shim_kernel *k, const stru
 
 static void note(struct fm_shim_queue *q, const char *why, bool known)
 {
-	struct fm_client *c = atomic_load(&fm_cl_layer.client);
+	struct fm_client *c = fm_shim_has_client();
 	char call[FM_CALL_MAX];
 
 	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);

@@ -217,10 +217,11 @@ static void fork_done(void)
 	pthread_mutex_unlock(&loaders.lock);
 }
 
-static void handlers(void)
-{
-	pthread_atfork(fork_prepare, fork_done, fork_done);
-}
+const struct fm_shim_api fm_shim_api = {
+	.name = "opencl",
+	.fork_prepare = fork_prepare,
+	.fork_done = fork_done,
+};
 
 /* The object that the function is in stays, whatever the program closes. False: it cannot be told
  * which object that is. */
@@ -288,7 +289,6 @@ static void fill(struct loader *l)
  * place. Lock held. */
 static struct loader *enter(const cl_icd_dispatch *table)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct loader *l = loaders.loader;
 
 	while (l < loaders.loader + LOADERS && l->used && memcmp(&l->next, table, sizeof(*table)))
@@ -297,7 +297,7 @@ static struct loader *enter(const cl_icd_dispatch *table)
 		return NULL;
 	if (l->used)
 		return l;
-	pthread_once(&once, handlers);
+	fm_shim_hear();
 	l->next = *table;
 	if (l == loaders.loader)
 		fm_cl_layer.next = l->next;

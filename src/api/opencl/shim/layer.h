@@ -3,7 +3,7 @@
 #pragma once
 #include "keys.h"
 #include "shim/map.h"
-#include "xqueue/xqueue.h"
+#include "shim/shim.h"
 
 /* One command queue of the program. */
 struct fm_shim_queue {
@@ -17,7 +17,6 @@ struct fm_shim_queue {
 
 struct fm_cl_layer {
 	cl_icd_dispatch next; /* the driver, or the layer below, by the first loader */
-	_Atomic(struct fm_client *) client; /* of the first governed queue; NULL before */
 };
 
 /* The table is set once, before the program's first call can arrive. */
@@ -33,7 +32,6 @@ bool fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
 /* The program has waited for an event of that queue, which it may be releasing at the same time. */
 void fm_shim_queue_waited(cl_command_queue queue);
-void fm_shim_ungoverned(const char *call);
 
 /* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let
  * go of: the map of queues, and the table of programs and kernels. */

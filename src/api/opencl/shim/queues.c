@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/opencl/guard.h"
 #include "layer.h"
-#include "local/local.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,24 +17,6 @@ void fm_shim_queues_lock(void)
 void fm_shim_queues_unlock(void)
 {
 	pthread_mutex_unlock(&map_lock);
-}
-
-/* A call that goes past us. A program that never made a queue costs nothing, this included. */
-void fm_shim_ungoverned(const char *call)
-{
-	struct fm_client *c = atomic_load_explicit(&fm_cl_layer.client, memory_order_relaxed);
-
-	if (c)
-		fm_client_count_ungoverned(c, call);
-}
-
-static struct fm_client *client(void)
-{
-	static const struct fm_client_config config = {.api = "opencl", .local = &fm_link_local};
-	struct fm_client *c = fm_client_get(&config);
-
-	atomic_store(&fm_cl_layer.client, c);
-	return c;
 }
 
 static void release(struct fm_cl_queue *hw)
@@ -75,7 +56,7 @@ static void guard(struct fm_shim_queue *q, struct fm_client *c)
 struct fm_shim_queue *fm_shim_queue_add(
 	cl_command_queue queue, cl_context context, cl_device_id device)
 {
-	struct fm_client *c = client();
+	struct fm_client *c = fm_shim_client();
 	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
 	char key[FM_DEVKEY_MAX];
 	bool there;

@@ -126,7 +126,7 @@ static const char *guard(struct fm_cuda_exec *e, CUgraph graph, uint64_t flags)
 
 static void count(const char *why)
 {
-	struct fm_client *c = fm_cuda_client();
+	struct fm_client *c = fm_shim_client();
 
 	if (c)
 		fm_client_count_left(c, "graph", why, 1);
@@ -258,7 +258,7 @@ static void leave_mark(struct fm_cuda_exec *e, CUstream stream)
 {
 	CUcontext ctx = e->graph->ctx;
 
-	if (fm_cu_graph_gone(e->graph) || !fm_cuda_has_client() ||
+	if (fm_cu_graph_gone(e->graph) || !fm_shim_has_client() ||
 		(fm_cuda_is_default(stream) && fm_cuda_current() != ctx))
 		return;
 	e->strayed = !fm_cuda_behind(ctx, stream, &e->end);

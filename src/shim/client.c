@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "local/local.h"
+#include "shim.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic(struct fm_client *) fm_shim_client_made;
+
+static _Atomic(const char *) local_policy; /* kept for children, never freed */
+static _Atomic uint64_t spin_ns;
+
+static void fork_child(void)
+{
+	atomic_store(&fm_shim_client_made, NULL);
+	if (fm_shim_api.fork_child)
+		fm_shim_api.fork_child();
+	if (fm_shim_api.fork_done)
+		fm_shim_api.fork_done();
+}
+
+/* The client registers its own later: at the process's end it comes first, and so does its lock
+ * before a fork. */
+static void register_handlers(void)
+{
+	pthread_atfork(fm_shim_api.fork_prepare, fm_shim_api.fork_done, fork_child);
+	if (fm_shim_api.at_exit)
+		atexit(fm_shim_api.at_exit);
+}
+
+void fm_shim_hear(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_handlers);
+}
+
+struct fm_client *fm_shim_client(void)
+{
+	const struct fm_client_config config = {.api = fm_shim_api.name,
+		.local = &fm_link_local,
+		.local_policy = atomic_load(&local_policy),
+		.spin_ns = atomic_load(&spin_ns),
+		.makes_room = fm_shim_api.makes_room,
+		.gates_always = fm_shim_api.gates_always};
+	struct fm_client *c = fm_shim_has_client();
+
+	if (c)
+		return c;
+	fm_shim_hear();
+	c = fm_client_get(&config);
+	if (!c)
+		return NULL;
+	if (fm_shim_api.client_made)
+		fm_shim_api.client_made(c);
+	atomic_store_explicit(&fm_shim_client_made, c, memory_order_release);
+	return c;
+}
+
+int fm_shim_choose(const char *policy, uint64_t spin)
+{
+	FM_CLEAN_FREE char *copy = NULL;
+	int rc = policy ? fm_local_check(policy, NULL) : 0;
+
+	if (rc)
+		return rc == -ENOMEM ? rc : -EINVAL;
+	if (policy) {
+		copy = strdup(policy);
+		if (!copy)
+			return -ENOMEM;
+	}
+	atomic_store(&local_policy, fm_take_ptr(copy));
+	atomic_store(&spin_ns, spin);
+	return 0;
+}
+
+void fm_shim_ungoverned(const char *call)
+{
+	struct fm_client *c = fm_shim_has_client();
+
+	if (c)
+		fm_client_count_ungoverned(c, call);
+}
