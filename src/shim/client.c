@@ -21,7 +21,7 @@ static void fork_child(void)
 		fm_shim_api.fork_done();
 }
 
-/* The client registers its own later: at the process's end it comes first, and so does its lock
+/* The client registers its own handlers later, so that they come first at the process's end, and
  * before a fork. */
 static void register_handlers(void)
 {

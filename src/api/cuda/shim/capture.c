@@ -3,8 +3,8 @@
  * Which streams are being captured into graphs. While one is, every launch asks; so a capture that
  * ends in any way must be seen to end. Those that began it are kept here: only at them it ends.
  */
-#include "ends.h"
 #include "shim.h"
+#include "shim/threads.h"
 
 #define ORIGINS 64
 
@@ -48,7 +48,7 @@ void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc)
 	}
 	key = fm_cuda_key(stream);
 	if (stream == FM_CU_STREAM_PER_THREAD)
-		fm_cuda_ends_hear();
+		fm_shim_thread_hear();
 	for (size_t i = 0; i < ORIGINS; i++) {
 		none = 0;
 		if (!atomic_compare_exchange_strong(&origin[i].key, &none, key))
@@ -115,7 +115,7 @@ void fm_cuda_captures_of_thread_end(void)
 		uintptr_t key = atomic_load(&origin[i].key);
 		CUcontext ctx = atomic_load(&origin[i].ctx);
 
-		if (key && ctx && key == fm_cuda_thread_key(ctx))
+		if (key && ctx && key == fm_shim_thread_key(ctx))
 			end(i, key);
 	}
 }

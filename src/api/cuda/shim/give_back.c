@@ -45,7 +45,7 @@ static bool is_busy(const struct fm_cuda_queue *q)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 
-	if (q->thread && q->key != fm_cuda_thread_key(q->hw.ctx))
+	if (q->thread && q->key != fm_shim_thread_key(q->hw.ctx))
 		return fm_slot_pending(q->xq->slot);
 	return cu->stream_query(q->hw.stream) == FM_CU_ERROR_NOT_READY;
 }

@@ -2,29 +2,17 @@
 #include "api/cuda/core/timeslice.h"
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "base/cancel.h"
-#include "ends.h"
 #include "give_back.h"
+#include "shim/threads.h"
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct fm_map fm_cuda_map;
 struct fm_cuda_queue fm_cuda_refused;
 
-/* Writers of the map, and those who use a queue that is not the one they launch on. */
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t generations; /* under map_lock */
-
-/* No client could be had for a first launch, and none is asked for again by the next. */
-static _Atomic bool gave_up;
-
-/* Names the thread by its address; the context whose stream of this thread was refused. */
-static __thread CUcontext thread_refused __attribute__((tls_model("initial-exec")));
-
-static const void *self(void)
+static struct fm_cuda_queue *queue_of(struct fm_shim_entry *e)
 {
-	return &thread_refused;
+	return (struct fm_cuda_queue *)e;
 }
 
 static void release(struct fm_cu_queue *hw)
@@ -36,30 +24,26 @@ static void release(struct fm_cu_queue *hw)
 	free(q);
 }
 
-/* It is in the map no more. */
-static void close_queue(struct fm_cuda_queue *q, bool wait)
+static void closing(struct fm_shim_entry *e, bool wait)
 {
-	fm_cuda_watch_end(q->watch, wait);
-	fm_xq_close(q->xq); /* frees q in the end */
+	fm_cuda_watch_end(queue_of(e)->watch, wait);
+}
+
+static void entered(struct fm_shim_entry *e)
+{
+	fm_cuda_sole_made(queue_of(e));
+}
+
+static void left(struct fm_shim_entry *e)
+{
+	fm_cuda_sole_gone(queue_of(e));
 }
 
 /* --- keys --- */
 
-/* Handles of streams are addresses. A context's default stream is told from them by its lowest bit,
- * one of a thread by the next. */
 static uintptr_t default_key(CUstream stream, CUcontext ctx)
 {
-	uintptr_t h = (uintptr_t)ctx;
-
-	if (stream == FM_CU_STREAM_LEGACY)
-		return h | 1;
-	h = (h ^ (uintptr_t)self() * UINT64_C(0xbf58476d1ce4e5b9)) * UINT64_C(0x9e3779b97f4a7c15);
-	return (h & ~(uintptr_t)3) | 2;
-}
-
-uintptr_t fm_cuda_thread_key(CUcontext ctx)
-{
-	return default_key(FM_CU_STREAM_PER_THREAD, ctx);
+	return stream == FM_CU_STREAM_LEGACY ? fm_shim_default_key(ctx) : fm_shim_thread_key(ctx);
 }
 
 FM_HOT CUcontext fm_cuda_current(void)
@@ -90,8 +74,9 @@ FM_HOT struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 
 	if (!ctx)
 		return NULL;
-	q = fm_map_find(&fm_cuda_map, default_key(stream, ctx));
-	if (q && q != &fm_cuda_refused && (q->hw.ctx != ctx || (q->thread && q->thread != self())))
+	q = fm_shim_look_up(default_key(stream, ctx));
+	if (q && q != &fm_cuda_refused &&
+		(q->hw.ctx != ctx || (q->thread && q->thread != fm_this_thread())))
 		return &fm_cuda_refused; /* two threads by one key: all but impossible */
 	return q;
 }
@@ -101,12 +86,9 @@ FM_HOT struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 /* The child has no stream of its parent's: the driver does not survive a fork. */
 static void fork_child(void)
 {
-	for (size_t i = 0; i < FM_MAP_SLOTS; i++)
-		atomic_store(&fm_cuda_map.slot[i].key, 0);
-	map_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	atomic_store(&gave_up, false);
+	fm_shim_forget_queues();
+	fm_shim_threads_fork_child();
 	fm_cuda_contexts_fork_child();
-	thread_refused = NULL;
 	fm_cu_fork_child();
 	fm_cuda_events_clear();
 	fm_cuda_captures_clear();
@@ -115,7 +97,6 @@ static void fork_child(void)
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
-	fm_cuda_ends_fork_child();
 }
 
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may
@@ -128,14 +109,6 @@ static void makes_room(enum fm_room room)
 
 	fm_cu_timeslice(us[room]);
 }
-
-const struct fm_shim_api fm_shim_api = {
-	.name = "cuda",
-	.makes_room = makes_room,
-	.client_made = fm_cuda_code_tell,
-	.fork_child = fork_child,
-	.at_exit = fm_cuda_give_back_at_exit,
-};
 
 #define REST ":rest"
 
@@ -202,7 +175,7 @@ static struct fm_cuda_queue *make(
 	}
 	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, release);
 	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
-	q->thread = stream == FM_CU_STREAM_PER_THREAD ? self() : NULL;
+	q->thread = stream == FM_CU_STREAM_PER_THREAD ? fm_this_thread() : NULL;
 	q->green = green_of(cu, stream);
 	if (terms) {
 		q->bound = true;
@@ -225,108 +198,80 @@ static struct fm_cuda_queue *make(
 	return NULL;
 }
 
-/* Another thread may have made one for the same stream meanwhile: then that one is it. */
-static struct fm_cuda_queue *insert(struct fm_cuda_queue *q, uintptr_t key)
-{
-	struct fm_cuda_queue *there;
-
-	pthread_mutex_lock(&map_lock);
-	there = fm_map_find(&fm_cuda_map, key);
-	if (!there) {
-		if (q != &fm_cuda_refused)
-			q->generation = ++generations;
-		there = fm_map_insert(&fm_cuda_map, key, q) ? q : &fm_cuda_refused;
-		if (there != &fm_cuda_refused)
-			fm_cuda_sole_made(there);
-	}
-	pthread_mutex_unlock(&map_lock);
-	if (there != q && q != &fm_cuda_refused)
-		fm_xq_close(q->xq); /* frees q in the end */
-	return there;
-}
-
-/* A thread's stream is not remembered as refused in the map, where it would outlive the thread. */
-static struct fm_cuda_queue *first_of_thread(struct fm_client *c, CUcontext ctx)
-{
-	struct fm_cuda_queue *q = NULL;
-
-	if (thread_refused == ctx)
-		return &fm_cuda_refused;
-	if (fm_cuda_ends_hear())
-		q = make(c, FM_CU_STREAM_PER_THREAD, ctx, NULL);
-	if (!q) {
-		thread_refused = ctx;
-		return &fm_cuda_refused;
-	}
-	return insert(q, q->key);
-}
-
-static struct fm_cuda_queue *first(CUstream stream)
+static bool where(struct fm_shim_place *at)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	struct fm_cuda_queue *q;
-	struct fm_client *c;
+	CUstream stream = (CUstream)at->handle;
 	CUcontext ctx = NULL;
 
 	if (!cu)
-		return NULL;
+		return false;
 	if (fm_cuda_is_default(stream))
 		ctx = fm_cuda_current();
 	else if (cu->stream_get_ctx(stream, &ctx))
 		ctx = NULL;
 	if (!ctx)
-		return NULL;
-	c = fm_shim_client();
-	if (!c) {
-		atomic_store(&gave_up, true);
-		return NULL;
-	}
-	if (stream == FM_CU_STREAM_PER_THREAD)
-		return first_of_thread(c, ctx);
-	q = make(c, stream, ctx, NULL);
-	return q ? insert(q, q->key) : insert(&fm_cuda_refused, fm_cuda_key(stream));
+		return false;
+	at->of = ctx;
+	at->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : at->handle;
+	at->thread = stream == FM_CU_STREAM_PER_THREAD ? fm_this_thread() : NULL;
+	return true;
 }
 
+static struct fm_shim_entry *make_first(struct fm_client *c, const struct fm_shim_place *at)
+{
+	struct fm_cuda_queue *q = make(c, (CUstream)at->handle, (CUcontext)at->of, NULL);
+
+	return q ? &q->entry : NULL;
+}
+
+static const struct fm_shim_queue_ops queue_ops = {
+	.refused = &fm_cuda_refused.entry,
+	.where = where,
+	.make = make_first,
+	.entered = entered,
+	.left = left,
+	.closing = closing,
+};
+
+static void thread_ends(bool closes)
+{
+	fm_cuda_captures_of_thread_end();
+	if (closes)
+		fm_cuda_close_thread();
+}
+
+const struct fm_shim_api fm_shim_api = {
+	.name = "cuda",
+	.makes_room = makes_room,
+	.client_made = fm_cuda_code_tell,
+	.fork_child = fork_child,
+	.at_exit = fm_cuda_give_back_at_exit,
+	.thread_ends = thread_ends,
+	.queues = &queue_ops,
+};
+
+/* What it takes to make a queue is not allowed to a thread that captures: later. */
 struct fm_cuda_queue *fm_cuda_first(
 	CUstream stream, const struct fm_cuda_queue *found, const char *call)
 {
-	struct fm_cuda_queue *q = NULL;
+	bool captures = atomic_load(&fm_cu_captures);
 
-	if (atomic_load_explicit(&gave_up, memory_order_relaxed) && !fm_shim_has_client())
-		return NULL;
-	/* What it takes to make a queue is not allowed to a thread that captures: later. */
-	if (found != &fm_cuda_refused && !atomic_load(&fm_cu_captures))
-		q = first(stream);
-	if (q && q != &fm_cuda_refused)
-		return q;
-	fm_shim_ungoverned(call);
-	return NULL;
+	return queue_of(fm_shim_first((uintptr_t)stream, found, captures, call));
 }
 
 /* --- use by others than launches --- */
 
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since)
 {
-	struct fm_cuda_queue *q;
-
-	pthread_mutex_lock(&map_lock);
+	fm_shim_lock();
 	for (size_t i = 0; i < n; i++) {
-		q = fm_map_find(&fm_cuda_map, m[i].key);
-		if (q && q != &fm_cuda_refused && q->generation == m[i].generation)
+		struct fm_cuda_queue *q = queue_of(fm_shim_at(m[i].key));
+
+		if (q && q->generation == m[i].generation)
 			fm_cuda_finished(q, &m[i], since);
 	}
-	pthread_mutex_unlock(&map_lock);
-}
-
-/* The queue in a slot of the map; NULL if there is none. Under map_lock. */
-static struct fm_cuda_queue *at(size_t i)
-{
-	struct fm_cuda_queue *q;
-
-	if (atomic_load(&fm_cuda_map.slot[i].key) <= FM_MAP_REMOVED)
-		return NULL;
-	q = atomic_load(&fm_cuda_map.slot[i].value);
-	return q == &fm_cuda_refused ? NULL : q;
+	fm_shim_unlock();
 }
 
 /* Of this context, or of a green one on it. */
@@ -335,90 +280,86 @@ static bool of_context(const struct fm_cuda_queue *q, CUcontext ctx)
 	return q->hw.ctx == ctx || q->hw.base == ctx;
 }
 
+struct marks {
+	CUcontext ctx;
+	struct fm_cuda_mark *m;
+	size_t n;
+};
+
+static bool mark(struct fm_shim_entry *e, void *arg)
+{
+	struct fm_cuda_queue *q = queue_of(e);
+	struct marks *to = arg;
+
+	if (of_context(q, to->ctx))
+		to->m[to->n++] = fm_cuda_mark(q);
+	return to->n < FM_BOARD_SLOTS;
+}
+
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 {
-	struct fm_cuda_queue *q;
-	size_t n = 0;
+	struct marks to = {.ctx = ctx, .m = m};
 
-	if (!fm_shim_has_client())
-		return 0;
-	pthread_mutex_lock(&map_lock);
-	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
-		q = at(i);
-		if (q && of_context(q, ctx))
-			m[n++] = fm_cuda_mark(q);
-	}
-	pthread_mutex_unlock(&map_lock);
-	return n;
+	if (fm_shim_has_client())
+		fm_shim_each(mark, &to);
+	return to.n;
+}
+
+struct wanted {
+	CUcontext ctx;
+	bool (*is)(const struct fm_cuda_queue *q);
+	bool (*besides)(const struct fm_cuda_queue *q);
+};
+
+static bool is_wanted(const struct fm_shim_entry *e, const void *arg)
+{
+	const struct fm_cuda_queue *q = (const struct fm_cuda_queue *)e;
+	const struct wanted *w = arg;
+
+	return (!w->ctx || of_context(q, w->ctx)) && w->is(q) && (!w->besides || w->besides(q));
 }
 
 size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
 	bool (*besides)(const struct fm_cuda_queue *q))
 {
-	struct fm_cuda_queue *q;
-	size_t n = 0;
-
-	if (!fm_shim_has_client())
-		return 0;
-	pthread_mutex_lock(&map_lock);
-	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
-		q = at(i);
-		if (!q || (ctx && !of_context(q, ctx)) || !is(q) || (besides && !besides(q)))
-			continue;
-		fm_xq_keep(q->xq);
-		xq[n++] = q->xq;
-	}
-	pthread_mutex_unlock(&map_lock);
-	return n;
+	return fm_shim_keep(xq, is_wanted, &(struct wanted){ctx, is, besides});
 }
 
 struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx)
 {
-	struct fm_cuda_queue *q =
-		ctx ? fm_map_find(&fm_cuda_map, default_key(FM_CU_STREAM_LEGACY, ctx)) : NULL;
+	struct fm_cuda_queue *q = ctx ? fm_shim_look_up(fm_shim_default_key(ctx)) : NULL;
 
 	return q && q != &fm_cuda_refused && q->hw.ctx == ctx ? q : NULL;
 }
 
-/* --- closing: out of the map first, so that nobody finds it any more --- */
+/* --- closing --- */
 
 void fm_cuda_close_stream(CUstream stream)
 {
-	struct fm_cuda_queue *q;
-
-	if (fm_cuda_is_default(stream) || !fm_shim_has_client())
-		return;
-	pthread_mutex_lock(&map_lock);
-	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
-	pthread_mutex_unlock(&map_lock);
-	if (q && q != &fm_cuda_refused)
-		close_queue(q, false);
+	if (!fm_cuda_is_default(stream) && fm_shim_has_client())
+		fm_shim_close((uintptr_t)stream, false);
 }
 
-/* All of a context, or, if ctx is NULL, of a thread. */
-static void close_all(CUcontext ctx, const void *thread)
+static bool ends_with_context(struct fm_shim_entry *e, const void *ctx)
 {
-	uintptr_t legacy = ctx ? default_key(FM_CU_STREAM_LEGACY, ctx) : 0;
-	struct fm_cuda_queue *q, *found[FM_BOARD_SLOTS];
-	size_t n = 0;
+	struct fm_cuda_queue *q = queue_of(e);
 
-	pthread_mutex_lock(&map_lock);
-	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
-		q = at(i);
-		if (q && (ctx ? of_context(q, ctx) : q->thread == thread))
-			found[n++] = q;
-	}
-	for (size_t i = 0; i < n; i++) {
-		found[i]->hw.ctx_ends = ctx;
-		atomic_store(&found[i]->hw.ends_in, thread ? &fm_cu_inside : NULL);
-		fm_map_erase(&fm_cuda_map, found[i]->key);
-		fm_cuda_sole_gone(found[i]);
-	}
-	if (legacy)
-		fm_map_erase(&fm_cuda_map, legacy); /* if it was refused */
-	pthread_mutex_unlock(&map_lock);
-	for (size_t i = 0; i < n; i++)
-		close_queue(found[i], false);
+	if (!of_context(q, (CUcontext)ctx))
+		return false;
+	q->hw.ctx_ends = (CUcontext)ctx;
+	atomic_store(&q->hw.ends_in, NULL);
+	return true;
+}
+
+static bool ends_with_thread(struct fm_shim_entry *e, const void *thread)
+{
+	struct fm_cuda_queue *q = queue_of(e);
+
+	if (q->thread != thread)
+		return false;
+	q->hw.ctx_ends = NULL;
+	atomic_store(&q->hw.ends_in, &fm_cu_inside);
+	return true;
 }
 
 void fm_cuda_close_context(CUcontext ctx)
@@ -432,15 +373,15 @@ void fm_cuda_close_context(CUcontext ctx)
 		return;
 	t = fm_cuda_wait_begin(ctx);
 	fm_cuda_exec_context_ends(ctx);
-	close_all(ctx, NULL);
-	fm_cuda_ends_await();
+	fm_shim_close_if(ends_with_context, ctx, fm_shim_default_key(ctx));
+	fm_shim_threads_await();
 	fm_cu_guards_end(ctx);
 	fm_cu_wait_end(t);
 }
 
 void fm_cuda_close_thread(void)
 {
-	close_all(NULL, self());
+	fm_shim_close_if(ends_with_thread, fm_this_thread(), 0);
 }
 
 /* --- binding: by who is the only one to use the stream --- */
@@ -475,23 +416,11 @@ static int check_idle(CUstream stream, CUcontext *ctx)
 	return rc;
 }
 
-/* In the place of what was there: its commands are finished. False: the map is full. */
-static bool replace(struct fm_cuda_queue *q, struct fm_cuda_queue **was)
-{
-	bool ok;
-
-	pthread_mutex_lock(&map_lock);
-	*was = fm_map_erase(&fm_cuda_map, q->key);
-	q->generation = ++generations;
-	ok = fm_map_insert(&fm_cuda_map, q->key, q);
-	pthread_mutex_unlock(&map_lock);
-	return ok;
-}
-
 int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 {
 	struct fm_client *c = fm_shim_client();
-	struct fm_cuda_queue *q, *was;
+	struct fm_shim_entry *was;
+	struct fm_cuda_queue *q;
 	CUcontext ctx;
 	int rc = c ? check_idle(stream, &ctx) : -ENODEV;
 
@@ -500,21 +429,19 @@ int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 	q = make(c, stream, ctx, terms);
 	if (!q)
 		return -ENOSPC;
-	if (!replace(q, &was)) {
+	if (!fm_shim_replace(&q->entry, &was)) {
 		q->watch = NULL; /* the caller's */
 		fm_xq_close(q->xq);
 		return -ENOSPC;
 	}
 	fm_cuda_guard_bound(q);
-	if (was && was != &fm_cuda_refused)
-		close_queue(was, true);
+	fm_shim_close_entry(was, true);
 	return 0;
 }
 
 int fm_cuda_unbind_queue(CUstream stream)
 {
 	struct fm_cuda_view v;
-	struct fm_cuda_queue *q;
 	CUcontext ctx;
 	int rc;
 
@@ -526,45 +453,49 @@ int fm_cuda_unbind_queue(CUstream stream)
 	rc = check_idle(stream, &ctx);
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&map_lock);
-	q = fm_map_erase(&fm_cuda_map, (uintptr_t)stream);
-	pthread_mutex_unlock(&map_lock);
-	if (q && q != &fm_cuda_refused)
-		close_queue(q, true);
+	fm_shim_close((uintptr_t)stream, true);
 	return 0;
+}
+
+struct idleness {
+	CUgreenCtx green;
+	bool busy;
+	uint64_t last; /* when the last of them became idle */
+};
+
+static bool look_how_idle(struct fm_shim_entry *e, void *arg)
+{
+	struct fm_cuda_queue *q = queue_of(e);
+	struct idleness *of = arg;
+
+	if (q->green != of->green)
+		return true;
+	of->busy = fm_slot_pending(q->xq->slot);
+	of->last = FM_MAX(of->last, atomic_load(&q->xq->slot->done_at));
+	return !of->busy;
 }
 
 bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns)
 {
-	uint64_t now = fm_now(), last = 0;
-	struct fm_cuda_queue *q;
-	bool busy = false;
+	struct idleness of = {.green = green};
+	uint64_t now = fm_now();
 
-	pthread_mutex_lock(&map_lock);
-	for (size_t i = 0; i < FM_MAP_SLOTS && !busy; i++) {
-		q = at(i);
-		if (!q || q->green != green)
-			continue;
-		busy = fm_slot_pending(q->xq->slot);
-		last = FM_MAX(last, atomic_load(&q->xq->slot->done_at));
-	}
-	pthread_mutex_unlock(&map_lock);
-	return !busy && (!last || fm_sub_sat(now, last) >= ns);
+	fm_shim_each(look_how_idle, &of);
+	return !of.busy && (!of.last || fm_sub_sat(now, of.last) >= ns);
 }
 
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v)
 {
-	struct fm_cuda_queue *q;
+	struct fm_cuda_queue *q = NULL;
 
-	pthread_mutex_lock(&map_lock);
-	q = fm_cuda_is_default(stream) ? NULL : fm_map_find(&fm_cuda_map, (uintptr_t)stream);
-	if (q == &fm_cuda_refused)
-		q = NULL;
+	fm_shim_lock();
+	if (!fm_cuda_is_default(stream))
+		q = queue_of(fm_shim_at((uintptr_t)stream));
 	if (q) {
 		fm_xq_keep(q->xq);
 		*v = (struct fm_cuda_view){q->xq, q->bound, q->group, fm_cuda_watch_stops(q->watch),
 			atomic_load(&q->guarded)};
 	}
-	pthread_mutex_unlock(&map_lock);
+	fm_shim_unlock();
 	return q;
 }

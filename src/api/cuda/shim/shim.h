@@ -3,8 +3,7 @@
 #pragma once
 #include "api/cuda/core/cuda.h"
 #include "calls.h"
-#include "shim/map.h"
-#include "shim/shim.h"
+#include "shim/queues.h"
 #include "watch.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -97,10 +96,7 @@ void fm_cuda_find_dlsym(void);
 
 /* The first line, and the first of hw, are what launches read or write. */
 struct fm_cuda_queue {
-	FM_LINE struct fm_xq *xq;
-	const void *thread;       /* whose default stream it is; NULL: any thread's */
-	uintptr_t key;            /* in the map */
-	uint64_t generation;      /* of all queues that ever were under this key */
+	FM_LINE FM_SHIM_ENTRY;
 	_Atomic uint64_t guarded; /* launches */
 	_Atomic uint32_t awaits;  /* put into it so far (guarded.h, fm_cuda_awaits), */
 	uint32_t marked;          /* and marked in all, under its order */
@@ -117,7 +113,6 @@ struct fm_cuda_queue {
 	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
 };
 
-extern struct fm_map fm_cuda_map;
 /* Stands in the map for a stream that could not be given an XQueue. */
 extern struct fm_cuda_queue fm_cuda_refused __attribute__((visibility("hidden")));
 
@@ -167,7 +162,7 @@ struct fm_cuda_queue *fm_cuda_find_default(CUstream stream);
 static inline struct fm_cuda_queue *fm_cuda_find(CUstream stream)
 {
 	if (!fm_cuda_is_default(stream))
-		return fm_map_find(&fm_cuda_map, (uintptr_t)stream);
+		return fm_shim_look_up((uintptr_t)stream);
 	if (stream == FM_CU_STREAM_LEGACY) {
 		struct fm_cuda_queue *q =
 			atomic_load_explicit(&fm_cuda_hot.sole, memory_order_acquire);
@@ -199,8 +194,6 @@ FM_COLD struct fm_cuda_queue *fm_cuda_first(
 
 /* The key of a stream in the map; 0: it has none now (no context). */
 uintptr_t fm_cuda_key(CUstream stream);
-/* Of this thread's default stream in that context. */
-uintptr_t fm_cuda_thread_key(CUcontext ctx);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
@@ -289,7 +282,7 @@ struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx);
 /* Before the driver's call that ends them. */
 void fm_cuda_close_stream(CUstream stream);
 void fm_cuda_close_context(CUcontext ctx);
-/* This thread's own default streams, with which it ends (ends.h). */
+/* This thread's own default streams, with which it ends. */
 void fm_cuda_close_thread(void);
 
 /* --- nodes.c --- */

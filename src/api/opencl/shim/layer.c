@@ -206,19 +206,23 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&loaders.lock);
-	fm_shim_queues_lock();
+	fm_shim_lock();
 	fm_shim_table_lock();
 }
 
 static void fork_done(void)
 {
 	fm_shim_table_unlock();
-	fm_shim_queues_unlock();
+	fm_shim_unlock();
 	pthread_mutex_unlock(&loaders.lock);
 }
 
+/* All queues are seen made: none is refused, and none is made by its first command. */
+static const struct fm_shim_queue_ops queue_ops;
+
 const struct fm_shim_api fm_shim_api = {
 	.name = "opencl",
+	.queues = &queue_ops,
 	.fork_prepare = fork_prepare,
 	.fork_done = fork_done,
 };

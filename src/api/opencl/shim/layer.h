@@ -2,17 +2,17 @@
 /* Within the room: the layer's state and the map from the program's queues to XQueues. */
 #pragma once
 #include "keys.h"
-#include "shim/map.h"
+#include "shim/queues.h"
 #include "shim/shim.h"
 
 /* One command queue of the program. */
 struct fm_shim_queue {
-	struct fm_cl_queue hw;
-	struct fm_xq *xq;
+	FM_SHIM_ENTRY;
 	bool in_order;
 	cl_command_queue_properties properties;
 	uint64_t guard_from; /* kernels that take longer are guarded, if they can be */
-	unsigned refs;       /* the program's; under the map's lock */
+	unsigned refs;       /* the program's; under the engine's lock */
+	struct fm_cl_queue hw;
 };
 
 struct fm_cl_layer {
@@ -26,25 +26,20 @@ extern struct fm_cl_layer fm_cl_layer;
 struct fm_shim_queue *fm_shim_queue_add(
 	cl_command_queue queue, cl_context context, cl_device_id device);
 void fm_shim_queue_retain(cl_command_queue queue);
-/* True when this was the program's last reference: the XQueue is closed, the driver's release
- * follows. */
-bool fm_shim_queue_release(cl_command_queue queue);
+/* With the program's last reference the XQueue is closed. The driver's release follows. */
+void fm_shim_queue_release(cl_command_queue queue);
 unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
 /* The program has waited for an event of that queue, which it may be releasing at the same time. */
 void fm_shim_queue_waited(cl_command_queue queue);
 
 /* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let
- * go of: the map of queues, and the table of programs and kernels. */
-void fm_shim_queues_lock(void);
-void fm_shim_queues_unlock(void);
+ * go of: the table of programs and kernels. */
 void fm_shim_table_lock(void);
 void fm_shim_table_unlock(void);
 
-extern struct fm_map fm_shim_map;
-
 static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
 {
-	return fm_map_find(&fm_shim_map, (uintptr_t)queue);
+	return fm_shim_look_up((uintptr_t)queue);
 }
 
 /* Fill in the layer's functions for rows of calls.def: commands (enqueue.c), those that are about

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/opencl/guard.h"
 #include "layer.h"
-#include <pthread.h>
 #include <stdlib.h>
-
-struct fm_map fm_shim_map;
-
-/* Writers of the map, and reference counts. No other is taken under it. */
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void fm_shim_queues_lock(void)
-{
-	pthread_mutex_lock(&map_lock);
-}
-
-void fm_shim_queues_unlock(void)
-{
-	pthread_mutex_unlock(&map_lock);
-}
 
 static void release(struct fm_cl_queue *hw)
 {
@@ -59,7 +43,6 @@ struct fm_shim_queue *fm_shim_queue_add(
 	struct fm_client *c = fm_shim_client();
 	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
 	char key[FM_DEVKEY_MAX];
-	bool there;
 
 	if (!q)
 		return NULL;
@@ -77,40 +60,33 @@ struct fm_shim_queue *fm_shim_queue_add(
 		return NULL;
 	}
 	guard(q, c);
-	pthread_mutex_lock(&map_lock);
-	there = fm_map_insert(&fm_shim_map, (uintptr_t)queue, q);
-	pthread_mutex_unlock(&map_lock);
-	if (!there)
-		fm_xq_close(q->xq); /* frees q in the end */
-	return there ? q : NULL;
+	q->key = (uintptr_t)queue;
+	fm_shim_close(q->key, false);
+	return (struct fm_shim_queue *)fm_shim_enter(&q->entry, q->key);
 }
 
 void fm_shim_queue_retain(cl_command_queue queue)
 {
 	struct fm_shim_queue *q;
 
-	pthread_mutex_lock(&map_lock);
+	fm_shim_lock();
 	q = fm_shim_find(queue);
 	if (q)
 		q->refs++;
-	pthread_mutex_unlock(&map_lock);
+	fm_shim_unlock();
 }
 
-bool fm_shim_queue_release(cl_command_queue queue)
+void fm_shim_queue_release(cl_command_queue queue)
 {
 	struct fm_shim_queue *q;
-	bool last = false;
+	bool last;
 
-	pthread_mutex_lock(&map_lock);
+	fm_shim_lock();
 	q = fm_shim_find(queue);
-	if (q && --q->refs == 0) {
-		fm_map_erase(&fm_shim_map, (uintptr_t)queue);
-		last = true;
-	}
-	pthread_mutex_unlock(&map_lock);
+	last = q && --q->refs == 0;
+	fm_shim_unlock();
 	if (last)
-		fm_xq_close(q->xq);
-	return last;
+		fm_shim_close((uintptr_t)queue, false);
 }
 
 unsigned fm_shim_queue_refs(cl_command_queue queue)
@@ -118,10 +94,10 @@ unsigned fm_shim_queue_refs(cl_command_queue queue)
 	struct fm_shim_queue *q;
 	unsigned refs;
 
-	pthread_mutex_lock(&map_lock);
+	fm_shim_lock();
 	q = fm_shim_find(queue);
 	refs = q ? q->refs : 0;
-	pthread_mutex_unlock(&map_lock);
+	fm_shim_unlock();
 	return refs;
 }
 
@@ -130,13 +106,13 @@ void fm_shim_queue_waited(cl_command_queue queue)
 	struct fm_shim_queue *q;
 	struct fm_xq *xq = NULL;
 
-	pthread_mutex_lock(&map_lock);
+	fm_shim_lock();
 	q = fm_shim_find(queue);
 	if (q) {
 		xq = q->xq;
 		fm_xq_keep(xq);
 	}
-	pthread_mutex_unlock(&map_lock);
+	fm_shim_unlock();
 	if (!xq)
 		return;
 	fm_xq_nudge(xq);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queues.h"
+#include "threads.h"
+#include <pthread.h>
+
+struct fm_map fm_shim_map;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t generations; /* under it */
+
+/* No client could be made for a first command. The next ones do not try again. */
+static _Atomic bool gave_up;
+/* The context in which this thread's default queue was refused: not noted in the map, where it
+ * would outlive the thread. */
+static __thread const void *thread_refused __attribute__((tls_model("initial-exec")));
+
+static const struct fm_shim_queue_ops *ops(void)
+{
+	return fm_shim_api.queues;
+}
+
+void fm_shim_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void fm_shim_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+struct fm_shim_entry *fm_shim_at(uintptr_t key)
+{
+	struct fm_shim_entry *e = fm_shim_look_up(key);
+
+	return e == ops()->refused ? NULL : e;
+}
+
+/* The entry in a slot of the map. Lock held. */
+static struct fm_shim_entry *entry_in(size_t slot)
+{
+	struct fm_shim_entry *e;
+
+	if (atomic_load(&fm_shim_map.slot[slot].key) <= FM_MAP_REMOVED)
+		return NULL;
+	e = atomic_load(&fm_shim_map.slot[slot].value);
+	return e == ops()->refused ? NULL : e;
+}
+
+/* Lock held. */
+static struct fm_shim_entry *take_out(uintptr_t key)
+{
+	struct fm_shim_entry *e = fm_map_erase(&fm_shim_map, key);
+
+	if (!e || e == ops()->refused)
+		return NULL;
+	if (ops()->left)
+		ops()->left(e);
+	return e;
+}
+
+/* Lock held; nothing is under that key. */
+static bool put_in(struct fm_shim_entry *e, uintptr_t key)
+{
+	if (e != ops()->refused)
+		e->generation = ++generations;
+	if (!fm_map_insert(&fm_shim_map, key, e))
+		return false;
+	if (e != ops()->refused && ops()->entered)
+		ops()->entered(e);
+	return true;
+}
+
+void fm_shim_close_entry(struct fm_shim_entry *e, bool wait)
+{
+	if (!e || e == ops()->refused)
+		return;
+	if (ops()->closing)
+		ops()->closing(e, wait);
+	fm_xq_close(e->xq); /* frees e in the end */
+}
+
+struct fm_shim_entry *fm_shim_enter(struct fm_shim_entry *e, uintptr_t key)
+{
+	struct fm_shim_entry *there;
+
+	fm_shim_lock();
+	there = fm_map_find(&fm_shim_map, key);
+	if (!there)
+		there = put_in(e, key) ? e : ops()->refused;
+	fm_shim_unlock();
+	if (there != e)
+		fm_shim_close_entry(e, false);
+	return there;
+}
+
+bool fm_shim_replace(struct fm_shim_entry *e, struct fm_shim_entry **was)
+{
+	bool ok;
+
+	fm_shim_lock();
+	*was = take_out(e->key);
+	ok = put_in(e, e->key);
+	fm_shim_unlock();
+	return ok;
+}
+
+void fm_shim_close(uintptr_t key, bool wait)
+{
+	struct fm_shim_entry *e;
+
+	fm_shim_lock();
+	e = take_out(key);
+	fm_shim_unlock();
+	fm_shim_close_entry(e, wait);
+}
+
+void fm_shim_close_if(bool (*is)(struct fm_shim_entry *e, const void *arg), const void *arg,
+	uintptr_t refused_key)
+{
+	struct fm_shim_entry *e, *found[FM_BOARD_SLOTS];
+	size_t n = 0;
+
+	fm_shim_lock();
+	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
+		e = entry_in(i);
+		if (e && is(e, arg))
+			found[n++] = take_out(e->key);
+	}
+	if (refused_key)
+		fm_map_erase(&fm_shim_map, refused_key);
+	fm_shim_unlock();
+	for (size_t i = 0; i < n; i++)
+		fm_shim_close_entry(found[i], false);
+}
+
+void fm_shim_each(bool (*look)(struct fm_shim_entry *e, void *arg), void *arg)
+{
+	bool goes_on = true;
+
+	fm_shim_lock();
+	for (size_t i = 0; goes_on && i < FM_MAP_SLOTS; i++) {
+		struct fm_shim_entry *e = entry_in(i);
+
+		goes_on = !e || look(e, arg);
+	}
+	fm_shim_unlock();
+}
+
+size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e, const void *arg),
+	const void *arg)
+{
+	struct fm_shim_entry *e;
+	size_t n = 0;
+
+	if (!fm_shim_has_client())
+		return 0;
+	fm_shim_lock();
+	for (size_t i = 0; i < FM_MAP_SLOTS && n < FM_BOARD_SLOTS; i++) {
+		e = entry_in(i);
+		if (!e || !is(e, arg))
+			continue;
+		fm_xq_keep(e->xq);
+		xq[n++] = e->xq;
+	}
+	fm_shim_unlock();
+	return n;
+}
+
+/* --- the first command --- */
+
+static struct fm_shim_entry *first_of_thread(struct fm_client *c, const struct fm_shim_place *at)
+{
+	struct fm_shim_entry *e = NULL;
+
+	if (thread_refused == at->of)
+		return ops()->refused;
+	if (fm_shim_thread_hear())
+		e = ops()->make(c, at);
+	if (!e) {
+		thread_refused = at->of;
+		return ops()->refused;
+	}
+	return fm_shim_enter(e, at->key);
+}
+
+static struct fm_shim_entry *first(uintptr_t handle)
+{
+	struct fm_shim_place at = {.handle = handle};
+	struct fm_shim_entry *e;
+	struct fm_client *c;
+
+	if (!ops()->where(&at))
+		return NULL;
+	c = fm_shim_client();
+	if (!c) {
+		atomic_store(&gave_up, true);
+		return NULL;
+	}
+	if (at.thread)
+		return first_of_thread(c, &at);
+	e = ops()->make(c, &at);
+	return fm_shim_enter(e ? e : ops()->refused, at.key);
+}
+
+struct fm_shim_entry *fm_shim_first(
+	uintptr_t handle, const void *found, bool not_now, const char *call)
+{
+	struct fm_shim_entry *e = NULL;
+
+	if (atomic_load_explicit(&gave_up, memory_order_relaxed) && !fm_shim_has_client())
+		return NULL;
+	if (found != ops()->refused && !not_now)
+		e = first(handle);
+	if (e && e != ops()->refused)
+		return e;
+	fm_shim_ungoverned(call);
+	return NULL;
+}
+
+void fm_shim_forget_queues(void)
+{
+	for (size_t i = 0; i < FM_MAP_SLOTS; i++)
+		atomic_store(&fm_shim_map.slot[i].key, 0);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&gave_up, false);
+	thread_refused = NULL;
+}
