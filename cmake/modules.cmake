@@ -89,14 +89,21 @@ function(fm_shared library module)
     fm_export(${library}_so ${module})
 endfunction()
 
-# An object loaded into other people's programs: needs libc alone (-Wl,--as-needed, checked by a test).
+# An object loaded into other people's programs: needs libc alone (-Wl,--as-needed, checked by a test). What it exports
+# besides its module's own functions is of the modules WITH.
 function(fm_layer library module)
+    cmake_parse_arguments(L "" "" "WITH" ${ARGN})
+    set(objects)
+    foreach(with IN LISTS L_WITH)
+        string(REPLACE "/" "_" with_name "fm_${with}")
+        list(APPEND objects $<TARGET_OBJECTS:${with_name}>)
+    endforeach()
     string(REPLACE "/" "_" name "fm_${module}")
     get_target_property(type ${name} TYPE)
     if(type STREQUAL INTERFACE_LIBRARY)
         return()
     endif()
-    add_library(${library} MODULE $<TARGET_OBJECTS:${name}>)
+    add_library(${library} MODULE $<TARGET_OBJECTS:${name}> ${objects})
     target_link_libraries(${library} PRIVATE ${name})
     fm_export(${library} ${module})
     fm_old_libc(${library})

@@ -48,6 +48,8 @@ union newest {
 };
 _Static_assert(sizeof(union newest) == FM_CUDA_NEWEST, "cmake/cli.cmake has read another table");
 
+const char fm_look_up_prefix[] = "cu";
+
 static void *real_dlsym(void *handle, const char *symbol)
 {
 	if (!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE))

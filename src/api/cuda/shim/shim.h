@@ -88,10 +88,6 @@ void *fm_cuda_symbol(const char *symbol);
 /* What we call ourselves; NULL if no driver is loaded. */
 const struct fm_cu_driver *fm_cuda_driver(void);
 
-/* dlsym.c */
-extern void *(*fm_cuda_real_dlsym)(void *handle, const char *symbol);
-void fm_cuda_find_dlsym(void);
-
 /* --- queues.c --- */
 
 /* The first line, and the first of hw, are what launches read or write. */

@@ -9,15 +9,17 @@
  * find that and says so in its own words; dlerror takes the mark away. So the error lasts as long
  * as the C library's own do, whatever the program calls in between.
  */
-#include "hook.h"
-#include "shim.h"
+#include "base/util.h"
+#include "lookup.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-HIDDEN void *(*fm_cuda_real_dlsym)(void *handle, const char *symbol);
+#define EXPORT __attribute__((visibility("default")))
+
+HIDDEN void *(*fm_real_dlsym)(void *handle, const char *symbol);
 static char *(*real_dlerror)(void);
 /* What programs call is our dlerror: not behind the stand-in. */
 static bool marks_are_read;
@@ -53,13 +55,29 @@ static void *next_to(const char *name, const void *ours)
 	return found == ours ? NULL : found;
 }
 
+/* Another shim's comes before the C library's: each filters its own names. Nobody else's is looked
+ * for, as if we were not there. */
+static void *behind_other_shims(void *(*libc)(void *, const char *))
+{
+	static const char ours[] = "libfermata-";
+	void *next = libc(RTLD_NEXT, "dlsym");
+	const char *base;
+	Dl_info info;
+
+	if (!next || next == (void *)dlsym || !dladdr(next, &info) || !info.dli_fname)
+		return (void *)libc;
+	base = strrchr(info.dli_fname, '/');
+	base = base ? base + 1 : info.dli_fname;
+	return strncmp(base, ours, strlen(ours)) ? (void *)libc : next;
+}
+
 /* As early as may be: a look-up of ours would clear an error that the program has not read. */
 __attribute__((constructor(101))) static void begin(void)
 {
-	fm_cuda_find_dlsym();
+	fm_find_dlsym();
 }
 
-void fm_cuda_find_dlsym(void)
+void fm_find_dlsym(void)
 {
 	void *error = next_to("dlerror", (void *)dlerror);
 	void *found = next_to("dlsym", (void *)dlsym);
@@ -70,26 +88,28 @@ void fm_cuda_find_dlsym(void)
 		&real_dlerror, error ? (char *(*)(void))error : no_dlerror, __ATOMIC_RELEASE);
 	__atomic_store_n(&marks_are_read, real(RTLD_DEFAULT, "dlerror") == (void *)dlerror,
 		__ATOMIC_RELEASE);
-	__atomic_store_n(&fm_cuda_real_dlsym, real, __ATOMIC_RELEASE);
+	if (found)
+		*(void **)&real = behind_other_shims(real);
+	__atomic_store_n(&fm_real_dlsym, real, __ATOMIC_RELEASE);
 }
 
 static char *say(void)
 {
 	if (FM_UNLIKELY(!__atomic_load_n(&real_dlerror, __ATOMIC_ACQUIRE)))
-		fm_cuda_find_dlsym();
+		fm_find_dlsym();
 	return __atomic_load_n(&real_dlerror, __ATOMIC_ACQUIRE)();
 }
 
 /* The text is the C library's own copy, for this thread. */
 static char *without_marks(char *text)
 {
-	size_t len = strlen(text), mark = strlen(FM_CUDA_MARK);
+	size_t len = strlen(text), mark = strlen(FM_LOOK_UP_MARK);
 	char *begun;
 
-	if (len < mark || strcmp(text + len - mark, FM_CUDA_MARK) != 0)
+	if (len < mark || strcmp(text + len - mark, FM_LOOK_UP_MARK) != 0)
 		return text;
 	text[len - mark] = '\0';
-	begun = strstr(text, FM_CUDA_MARK);
+	begun = strstr(text, FM_LOOK_UP_MARK);
 	return begun ? begun + mark : text;
 }
 
@@ -101,11 +121,11 @@ EXPORT char *dlerror(void)
 }
 
 /* What the program has not read yet comes back as the name of a look-up that fails. */
-HIDDEN char *fm_cuda_error_keep(void)
+HIDDEN char *fm_look_up_error_keep(void)
 {
 	const char *text = dlerror();
 	char *kept = NULL;
-	size_t mark = strlen(FM_CUDA_MARK), len;
+	size_t mark = strlen(FM_LOOK_UP_MARK), len;
 
 	if (FM_LIKELY(!text) || !__atomic_load_n(&marks_are_read, __ATOMIC_ACQUIRE))
 		return NULL;
@@ -113,32 +133,42 @@ HIDDEN char *fm_cuda_error_keep(void)
 	kept = malloc(len + 2 * mark + 1);
 	if (!kept)
 		return NULL;
-	memcpy(kept, FM_CUDA_MARK, mark);
+	memcpy(kept, FM_LOOK_UP_MARK, mark);
 	memcpy(kept + mark, text, len);
-	strcpy(kept + mark + len, FM_CUDA_MARK);
+	strcpy(kept + mark + len, FM_LOOK_UP_MARK);
 	return kept;
 }
 
-HIDDEN void fm_cuda_error_put_back(char *kept)
+HIDDEN void fm_look_up_error_put_back(char *kept)
 {
 	say(); /* ours, if there is one */
 	if (FM_LIKELY(!kept))
 		return;
-	__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)(RTLD_DEFAULT, kept);
+	__atomic_load_n(&fm_real_dlsym, __ATOMIC_ACQUIRE)(RTLD_DEFAULT, kept);
 	free(kept);
 }
 
+static bool is_ours(const char *symbol)
+{
+	const char *p = fm_look_up_prefix;
+
+	for (; *p; p++, symbol++)
+		if (*symbol != *p)
+			return false;
+	return *symbol >= 'A' && *symbol <= 'Z';
+}
+
 /* Returns NULL to have the C library asked, with what then stands in l, else the answer. */
-HIDDEN __attribute__((used)) void *fm_cuda_dlsym(struct fm_cuda_look_up *l)
+void *fm_look_up_filter(struct fm_look_up *l);
+HIDDEN __attribute__((used)) void *fm_look_up_filter(struct fm_look_up *l)
 {
 	const char *symbol = l->symbol;
 
-	if (FM_UNLIKELY(!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)))
-		fm_cuda_find_dlsym();
-	if (FM_LIKELY(!symbol || symbol[0] != 'c' || symbol[1] != 'u' || symbol[2] < 'A' ||
-		      symbol[2] > 'Z'))
+	if (FM_UNLIKELY(!__atomic_load_n(&fm_real_dlsym, __ATOMIC_ACQUIRE)))
+		fm_find_dlsym();
+	if (FM_LIKELY(!symbol || !is_ours(symbol)))
 		return NULL;
-	return fm_cuda_answer(l);
+	return fm_look_up_answer(l);
 }
 
 #if defined(__x86_64__)
@@ -155,8 +185,8 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	subq $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
-	"	leaq 8(%rsp), %rdi\n" /* struct fm_cuda_look_up */
-	"	call fm_cuda_dlsym\n"
+	"	leaq 8(%rsp), %rdi\n" /* struct fm_look_up */
+	"	call fm_look_up_filter\n"
 	"	addq $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
 	"	popq %rsi\n"
@@ -166,7 +196,7 @@ __asm__(".text\n"
 	"	testq %rax, %rax\n"
 	"	jz 1f\n"
 	"	ret\n"
-	"1:	jmp *fm_cuda_real_dlsym(%rip)\n"
+	"1:	jmp *fm_real_dlsym(%rip)\n"
 	"	.cfi_endproc\n"
 	".size dlsym, . - dlsym\n");
 #elif defined(__aarch64__)
@@ -183,8 +213,8 @@ __asm__(".text\n"
 	"	.cfi_offset 30, -24\n"
 	"	mov x29, sp\n"
 	"	stp x0, x1, [sp, #16]\n"
-	"	add x0, sp, #8\n" /* struct fm_cuda_look_up */
-	"	bl fm_cuda_dlsym\n"
+	"	add x0, sp, #8\n" /* struct fm_look_up */
+	"	bl fm_look_up_filter\n"
 	"	mov x9, x0\n"
 	"	ldp x0, x1, [sp, #16]\n"
 	"	ldp x29, x30, [sp], #32\n"
@@ -194,8 +224,8 @@ __asm__(".text\n"
 	"	cbz x9, 1f\n"
 	"	mov x0, x9\n"
 	"	ret\n"
-	"1:	adrp x16, fm_cuda_real_dlsym\n"
-	"	ldr x16, [x16, #:lo12:fm_cuda_real_dlsym]\n"
+	"1:	adrp x16, fm_real_dlsym\n"
+	"	ldr x16, [x16, #:lo12:fm_real_dlsym]\n"
 	"	br x16\n"
 	"	.cfi_endproc\n"
 	".size dlsym, . - dlsym\n");

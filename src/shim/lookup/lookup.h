@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dlsym() and dlerror() in front of the C library's, for shims that programs find by them. Its
+ * objects are part of each such shim, which says what it wants to be asked for.
+ *
+ * Owns: the C library's functions. Locks: none. Threads: any of the program's.
+ */
+#pragma once
+#include <stdbool.h>
+
+/* Behind a name that must not be found, and around an error that was kept; no name has it. */
+#define FM_LOOK_UP_MARK "\001\002"
+
+/* How dlsym() was called: on its stack, in the order that the assembler of dlsym.c has. */
+struct fm_look_up {
+#ifdef __x86_64__
+	const char *symbol;
+	void *handle;
+	const void *caller;
+#else
+	const void *caller;
+	void *handle;
+	const char *symbol;
+#endif
+};
+
+/* --- of the shim --- */
+
+/* Names that may be the driver's: this, then a capital letter. */
+extern const char fm_look_up_prefix[];
+/* What a look-up of such a name gives. NULL: the C library is asked for what then stands in l. */
+void *fm_look_up_answer(struct fm_look_up *l);
+
+/* --- for the shim --- */
+
+/* The next dlsym(): the C library's, or that of another shim. NULL before fm_find_dlsym(). */
+extern void *(*fm_real_dlsym)(void *handle, const char *symbol);
+void fm_find_dlsym(void);
+/* Around look-ups of our own, of which dlerror() must tell nothing. */
+char *fm_look_up_error_keep(void);
+void fm_look_up_error_put_back(char *kept);
