@@ -31,7 +31,19 @@ extern const char fm_look_up_prefix[];
 /* What a look-up of such a name gives. NULL: the C library is asked for what then stands in l. */
 void *fm_look_up_answer(struct fm_look_up *l);
 
+/* The driver's own function; is the driver loaded; and may it be hidden behind a library that
+ * stands in for it? */
+void *fm_look_up_own(const char *symbol);
+bool fm_look_up_loaded(void);
+bool fm_look_up_stood_in(void);
+
 /* --- for the shim --- */
+
+/* For a name that has a function of ours: what is found, the driver's or ours; NULL: neither, and l
+ * is as fm_look_up_answer() has to leave it. absent: the name with a mark behind it. */
+void *fm_look_up_find(struct fm_look_up *l, const char *absent, const void *ours);
+/* A look-up that goes past us. */
+void *fm_look_up_next(void *handle, const char *symbol);
 
 /* The next dlsym(): the C library's, or that of another shim. NULL before fm_find_dlsym(). */
 extern void *(*fm_real_dlsym)(void *handle, const char *symbol);

@@ -8,7 +8,6 @@
 #include "api/cuda/shim/guard/modules.h"
 #include "shim.h"
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -50,13 +49,6 @@ _Static_assert(sizeof(union newest) == FM_CUDA_NEWEST, "cmake/cli.cmake has read
 
 const char fm_look_up_prefix[] = "cu";
 
-static void *real_dlsym(void *handle, const char *symbol)
-{
-	if (!__atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE))
-		fm_cuda_find_dlsym();
-	return __atomic_load_n(&fm_cuda_real_dlsym, __ATOMIC_ACQUIRE)(handle, symbol);
-}
-
 /* The driver, if the program has loaded it: never by us. It stays from then on, for its functions
  * are in our table. */
 static _Atomic(void *) loaded;
@@ -83,7 +75,7 @@ static void *drivers_own(const char *symbol)
 	void *h = driver();
 
 	/* A driver by another name, that the program is linked to, comes after us. */
-	return real_dlsym(h ? h : RTLD_NEXT, symbol);
+	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
 }
 
 void *fm_cuda_symbol(const char *symbol)
@@ -182,88 +174,28 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 	return NULL;
 }
 
-static struct link_map *map_of(const void *address)
+bool fm_look_up_loaded(void)
 {
-	Dl_info info;
-	struct link_map *map = NULL;
-
-	return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+	return driver();
 }
 
-/* A library that was opened for itself sees what it is linked with besides what all see. */
-static bool sees(const void *caller, const char *symbol)
+/* The stand-in has us in front of the driver wherever the program has put it. */
+bool fm_look_up_stood_in(void)
 {
-	const struct link_map *map = map_of(caller);
-	void *h = map && *map->l_name ? dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-	void *fn = h ? real_dlsym(h, symbol) : NULL;
-
-	if (h)
-		dlclose(h);
-	return fn && fn == drivers_own(symbol);
+	return atomic_load(&stood_in);
 }
 
-/* We were found ourselves, as the first of all. The stand-in has us in front of the driver wherever
- * the program has put it. */
-static bool found_without_us(const struct fm_cuda_look_up *l)
+void *fm_look_up_own(const char *symbol)
 {
-	if (real_dlsym(RTLD_NEXT, l->symbol))
-		return true;
-	if (!driver())
-		return false;
-	if (atomic_load(&stood_in) && drivers_own(l->symbol))
-		return true;
-	return l->handle == RTLD_DEFAULT && sees(l->caller, l->symbol);
+	return drivers_own(symbol);
 }
 
-/* What was loaded before us stays as long as we do. */
-static bool in_front_of_us(const void *caller)
-{
-	const struct link_map *theirs = map_of(caller), *m = map_of(fm_cuda_calls);
-
-	while (m && m != theirs)
-		m = m->l_prev;
-	return m && theirs;
-}
-
-/* Nothing behind the caller has it but us. */
-static bool only_ours_is_next(const struct fm_cuda_look_up *l, const struct fm_cuda_call *call)
-{
-	return !real_dlsym(RTLD_NEXT, l->symbol) &&
-	       real_dlsym(RTLD_DEFAULT, l->symbol) == call->wrapper && in_front_of_us(l->caller);
-}
-
-static void *found(const struct fm_cuda_look_up *l, struct fm_cuda_call *call, bool *absent)
-{
-	void *fn = real_dlsym(l->handle, l->symbol);
-
-	if (!fn)
-		return NULL;
-	if (fn == call->wrapper) {
-		*absent = !found_without_us(l);
-		return *absent ? NULL : fn;
-	}
-	/* Something else may have a function of that name. */
-	return fn == drivers_own(l->symbol) ? use(call, fn) : NULL;
-}
-
-void *fm_cuda_answer(struct fm_cuda_look_up *l)
+void *fm_look_up_answer(struct fm_look_up *l)
 {
 	struct fm_cuda_call *call = by_symbol(l->symbol);
-	bool absent = false;
-	void *fn = NULL;
+	void *fn = call ? fm_look_up_find(l, call->absent, call->wrapper) : NULL;
 
-	if (!call)
-		return NULL;
-	if (l->handle == RTLD_NEXT)
-		absent = only_ours_is_next(l, call);
-	else
-		fn = found(l, call, &absent);
-	if (absent)
-		l->symbol = call->absent;
-	else if (fn)
-		real_dlsym(
-			l->handle, l->symbol); /* the last one leaves no error, and did find it */
-	return fn;
+	return !fn || fn == call->wrapper ? fn : use(call, fn);
 }
 
 /* Is this, among the functions that a name has had over time, the one that the driver means? */
