@@ -11,19 +11,23 @@ from harness import Fermata, Worker, check, cuda_env, eventually, main, need_cud
 
 
 def groups(f, p):
-    """Its groups that have queues, by name."""
-    return {g["name"]: g for g in f.ps()["groups"] if any(q["pid"] == p.pid for q in g["queues"])}
+    """Those that have queues of it."""
+    return [g for g in f.ps()["groups"] if any(q["pid"] == p.pid for q in g["queues"])]
 
 
-def start(f, *args, options=(), apis=2):
+def apis(f, p):
+    return {g["name"]: {q["api"] for q in g["queues"]} for g in groups(f, p)}
+
+
+def start(f, *args, options=(), clients=2):
     p = f.program([program("several_apis"), *args], *options, cls=Worker)
     p.line("ready")
-    eventually("all of its clients are known", lambda: sum(len(g["queues"]) for g in groups(f, p).values()) >= apis)
+    eventually("all of its clients are known", lambda: sum(len(g["queues"]) for g in groups(f, p)) >= clients)
     return p
 
 
 def only(f, p):
-    found = list(groups(f, p).values())
+    found = groups(f, p)
     check(len(found) == 1, f"it is in {[g['name'] for g in found]}")
     return found[0]
 
@@ -72,9 +76,7 @@ def a_name_is_for_what_it_names(stack):
     f = Fermata(stack)
     p = start(f)
     p.tell("become aside")
-    eventually("its queue is there", lambda: set(groups(f, p)) == {f"several_apis-{p.pid}", "aside"})
-    apis = {name: {q["api"] for q in g["queues"]} for name, g in groups(f, p).items()}
-    check(apis == {f"several_apis-{p.pid}": {"opencl"}, "aside": {"lib"}}, f"who is where: {apis}")
+    eventually("each is where it belongs", lambda: apis(f, p) == {f"several_apis-{p.pid}": {"opencl"}, "aside": {"lib"}})
     p.finish()
 
 
@@ -103,7 +105,7 @@ def cuda_as_well(stack):
     need_cuda_shim()
     f = Fermata(stack)
     f.env = cuda_env(f.env)
-    p = start(f, "cuda", apis=3)
+    p = start(f, "cuda", clients=3)
     group = only(f, p)
     check(group["clients"] == 3 and {q["api"] for q in group["queues"]} == {"cuda", "opencl", "lib"}, f"{group}")
     steered_as_one(f, p)
