@@ -31,6 +31,7 @@ enum {
 	KEY_ARRIVALS,
 	KEY_TRACE,
 	KEY_METRICS,
+	KEY_FORECAST,
 };
 
 struct options {
@@ -39,7 +40,7 @@ struct options {
 	int64_t seed, machines, threads; /* -1, 0 and 0: not given */
 	uint64_t duration;               /* 0: not given */
 	uint64_t from, until;            /* FM_NEVER: not given */
-	bool csv;
+	bool csv, forecast;
 	bool open, closed; /* how recorded jobs arrive, instead of as the file says */
 };
 
@@ -62,6 +63,8 @@ static const struct argp_option options[] = {
 	{"trace", KEY_TRACE, "FILE", 0, "Write all that happens, for `fermata trace'", 0},
 	{"metrics", KEY_METRICS, "FILE", 0,
 		"Write the end of it as `fermata metrics' would; -: print that alone", 0},
+	{"forecast", KEY_FORECAST, 0, 0,
+		"Foretell whose turns come next, and tell how much of that came true", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -129,6 +132,9 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_METRICS:
 		o->metrics = arg;
+		return 0;
+	case KEY_FORECAST:
+		o->forecast = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num)
@@ -212,6 +218,16 @@ static int check_sums(const struct fm_sim_plan *p, struct fm_err *err)
 	return fm_err_hint(err, "simulate fewer of them, or for a shorter time");
 }
 
+static int set_forecast(struct fm_sim_plan *p, struct fm_err *err)
+{
+	p->forecast = true;
+	if (p->policy->copy)
+		return 0;
+	fm_err_set(err, -EINVAL, "policy %s has no forecast", p->policy->name);
+	return fm_err_hint(err, "leave --forecast away, or take another policy: those that are "
+				"built in have one, but for heterogeneous-priority");
+}
+
 /* What the command line gives instead of the file. */
 static int prepare(
 	struct workload *w, struct options *o, struct fm_plugin **own, struct fm_err *err)
@@ -234,6 +250,8 @@ static int prepare(
 	if (w->plan.warmup >= w->plan.duration)
 		return fm_err_set(err, -EINVAL, "the warm-up is as long as all of it");
 	rc = check_sums(&w->plan, err);
+	if (!rc && o->forecast)
+		rc = set_forecast(&w->plan, err);
 	return rc ? rc : set_picture(o, &w->plan, err);
 }
 

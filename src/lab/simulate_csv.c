@@ -39,4 +39,14 @@ void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_resu
 		fputs(p->device[i].name, f);
 		csv_numbers(f, v, FM_ARRAY_LEN(v));
 	}
+	if (!p->forecast)
+		return;
+	fputs("\ndevice,foretold,right,wrong,right_off_ns\n", f);
+	for (uint32_t i = 0; i < r->devices; i++) {
+		const struct fm_sim_foretold *d = &r->device[i].foretold;
+		const uint64_t v[] = {d->turns, d->right, d->wrong, d->off};
+
+		fputs(p->device[i].name, f);
+		csv_numbers(f, v, FM_ARRAY_LEN(v));
+	}
 }

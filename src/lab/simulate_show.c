@@ -91,6 +91,31 @@ static int device_table(const struct fm_sim_plan *p, const struct fm_sim_result 
 	return table_print(&t) ? CLI_FAILED : CLI_OK;
 }
 
+static int forecast_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
+{
+	static const struct table_column columns[] = {{"FORECAST", false, true},
+		{"TURNS", true, false}, {"RIGHT", true, false}, {"WRONG", true, false},
+		{"NOT DUE", true, false}, {"OFF", true, false}};
+	TABLE_CLEAN struct table t;
+	char buf[TABLE_TIME];
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	for (uint32_t i = 0; i < r->devices; i++) {
+		const struct fm_sim_foretold *f = &r->device[i].foretold;
+
+		table_add(&t, "%s", p->device[i].name);
+		table_add(&t, "%llu", (unsigned long long)f->turns);
+		table_add(&t, "%llu", (unsigned long long)f->right);
+		table_add(&t, "%llu", (unsigned long long)f->wrong);
+		table_add(&t, "%llu", (unsigned long long)(f->turns - f->right - f->wrong));
+		if (f->right)
+			table_add(&t, "%s", table_ms((double)(f->off / f->right) / 1e6, buf));
+		else
+			table_add(&t, "-");
+	}
+	return table_print(&t) ? CLI_FAILED : CLI_OK;
+}
+
 int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 {
 	char buf[TABLE_TIME];
@@ -105,7 +130,11 @@ int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 	printf("\n\n");
 	rc = group_table(p, r);
 	putchar('\n');
-	return rc ? rc : device_table(p, r);
+	rc = rc ? rc : device_table(p, r);
+	if (rc || !p->forecast)
+		return rc;
+	putchar('\n');
+	return forecast_table(p, r);
 }
 
 static json_t *times(const struct fm_hist *h)
@@ -137,6 +166,13 @@ static json_t *group_json(const struct fm_sim_group *g, const struct fm_sim_grou
 	return o;
 }
 
+static json_t *forecast_json(const struct fm_sim_foretold *f)
+{
+	return json_pack("{s:I, s:I, s:I, s:I}", "turns", (json_int_t)f->turns, "right",
+		(json_int_t)f->right, "wrong", (json_int_t)f->wrong, "mean_off_ns",
+		(json_int_t)(f->right ? f->off / f->right : 0));
+}
+
 static json_t *device_json(const struct fm_sim_device *d, const struct fm_sim_device_result *r)
 {
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "name", d->name, "devices",
@@ -159,9 +195,14 @@ int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 	for (uint32_t i = 0; i < r->groups && !bad; i++)
 		bad = json_array_append_new(
 			json_object_get(o, "groups"), group_json(&p->group[i], &r->group[i]));
-	for (uint32_t i = 0; i < r->devices && !bad; i++)
-		bad = json_array_append_new(
-			json_object_get(o, "devices"), device_json(&p->device[i], &r->device[i]));
+	for (uint32_t i = 0; i < r->devices && !bad; i++) {
+		json_t *d = device_json(&p->device[i], &r->device[i]);
+
+		bad = json_array_append_new(json_object_get(o, "devices"), d);
+		if (!bad && p->forecast)
+			bad = json_object_set_new(
+				d, "forecast", forecast_json(&r->device[i].foretold));
+	}
 	if (!bad)
 		return cli_print_json(o);
 	fprintf(stderr, "fermata-lab: out of memory\n");

@@ -36,10 +36,8 @@ int fm_sdev_forecast(
 {
 	FM_CLEAN_FREE struct fm_ent **ent = calloc(d->n_ents + 1u, sizeof(struct fm_ent *));
 	FM_CLEAN_FREE struct fm_turn *turn = calloc(cap + 1u, sizeof(*turn));
-	struct fm_foresight seen = {.now = fm_core_now(d->s, f->now),
-		.until = f->until,
-		.left = left_of,
-		.ctx = f};
+	struct fm_foresight seen = {
+		.now = fm_core_now(d->s, f->now), .until = f->until, .left = left_of, .ctx = f};
 	int n;
 
 	if (!ent || !turn)
@@ -48,8 +46,8 @@ int fm_sdev_forecast(
 		fm_core_settle(d, seen.now);
 	n = list_ready(d, ent);
 	if (n >= 0)
-		n = fm_policy_forecast(d->s->ops, d->self[FM_FIRST], ent, (unsigned)n, &seen, turn,
-			cap);
+		n = fm_policy_forecast(
+			d->s->ops, d->self[FM_FIRST], ent, (unsigned)n, &seen, turn, cap);
 	for (int i = 0; i < n; i++)
 		out[i] = (struct fm_sturn){.data = fm_sent_of(turn[i].ent, FM_FIRST)->data,
 			.from = turn[i].from,

@@ -282,6 +282,27 @@ class Simulate(unittest.TestCase):
                 text = f.read()
             self.assertEqual(text if sys.byteorder == "little" else text[:-65], out, name)
 
+    def test_forecasts(self):
+        """They say what they came to, in each form, and nothing else changes."""
+        path = os.path.join(EXAMPLES, "tenants.ini")
+        args = (path, "--duration", "5s", "--policy", "round-robin")
+        plain, told = self.json(*args), self.json(*args, "--forecast")
+        told_of = [d.pop("forecast") for d in told["devices"]]
+        self.assertEqual(plain, told)
+        self.assertEqual(set(told_of[0]), {"turns", "right", "wrong", "mean_off_ns"})
+        self.assertGreater(told_of[0]["right"], 1000)
+        self.assertEqual(told_of[0]["wrong"], 0)
+        self.assertGreater(told_of[0]["turns"], told_of[0]["right"])
+        row = self.call(*args, "--forecast").stdout.splitlines()[-1].split()
+        self.assertEqual([row[0], *map(int, row[1:4])],
+                         ["gpu", told_of[0]["turns"], told_of[0]["right"], told_of[0]["wrong"]])
+        row = self.call(*args, "--forecast", "--csv").stdout.splitlines()[-1].split(",")
+        self.assertEqual([row[0], *map(int, row[1:4])],
+                         ["gpu", told_of[0]["turns"], told_of[0]["right"], told_of[0]["wrong"]])
+        e = self.call(path, "--forecast", "--policy", "heterogeneous-priority", status=2).stderr
+        self.assertIn("heterogeneous-priority has no forecast", e)
+        self.assertIn("hint:", e)
+
     def decode(self, *groups, policy="fixed-priority", linger="auto", pause=TOKENS):
         """Of each group the device time of its commands, to all there was, and the 99th percentile of its jobs, ns."""
         path = self.write("decode.ini", (DECODE + "".join(groups)).format(policy=policy, linger=linger, pause=pause))

@@ -9,15 +9,15 @@ static void busy_world(struct world *w, const char *name)
 	w->plan.forecast = true;
 	device(w, DEVICE(.level = 3));
 	for (int i = 0; i < 3; i++)
-		add(w, GROUP(.arrival = FM_SIM_CLOSED, COMMANDS(1, 10 * FM_S), .hints.value[FM_HINT_WEIGHT] = 512 << i,
+		add(w, GROUP(.arrival = FM_SIM_CLOSED, COMMANDS(1, 10 * FM_S),
+			       .hints.value[FM_HINT_WEIGHT] = 512 << i,
 			       .hints.value[FM_HINT_SHARE] = 10 * i));
 }
 
 static void all_comes_true(void **state)
 {
-	static const char *const policies[] = {
-		"round-robin", "fair", "bandwidth", "fixed-priority", "foreground", "edf", "mlfq",
-		"srtf"};
+	static const char *const policies[] = {"round-robin", "fair", "bandwidth", "fixed-priority",
+		"foreground", "edf", "mlfq", "srtf"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(policies); i++) {
 		const struct fm_sim_foretold *f;
