@@ -121,23 +121,27 @@ static void not_its_turn(void **state)
  */
 static void alone(void **state)
 {
-	struct fix f;
-	struct ent *x;
+	static const char *const policies[] = {"fixed-priority", "fifo"};
 
-	start(&f, "fixed-priority");
-	x = add(&f, 0);
-	assert_true(x->open && !x->bell_ready);
-	ready_at(&f, x, FM_NEVER, T0);
-	assert_true(!x->open && x->bell_ready);
-	ready(&f, x, T0 + FM_MS);
-	assert_false(x->open);
-	waits_why(x, FM_WAIT_RESOURCE, T0 + 2 * FM_MS);
-	ready_at(&f, x, 0, T0 + 3 * FM_MS);
-	assert_true(x->open);
-	idle(&f, x, T0 + 4 * FM_MS);
-	assert_true(x->open && !x->bell_ready && !x->bell_idle);
-	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	fm_sched_free(f.s);
+	for (size_t i = 0; i < 2; i++) {
+		struct fix f;
+		struct ent *x;
+
+		start(&f, policies[i]);
+		x = add(&f, 0);
+		assert_true(x->open && !x->bell_ready);
+		ready_at(&f, x, FM_NEVER, T0);
+		assert_true(!x->open && x->bell_ready);
+		ready(&f, x, T0 + FM_MS);
+		assert_false(x->open);
+		waits_why(x, FM_WAIT_RESOURCE, T0 + 2 * FM_MS);
+		ready_at(&f, x, 0, T0 + 3 * FM_MS);
+		assert_true(x->open);
+		idle(&f, x, T0 + 4 * FM_MS);
+		assert_true(x->open && !x->bell_ready && !x->bell_idle);
+		assert_int_equal(fm_sched_next(f.s), FM_NEVER);
+		fm_sched_free(f.s);
+	}
 }
 
 /* An idle one whose turn it would be does not start at once. */
