@@ -100,10 +100,10 @@ print(*[p["name"] for p in json.load(open(sys.argv[1]))["available"]], sep="\n")
     out_is "$(cat "$tmp/available")"
     expect 2 "names, and one" "$fermata" policy --names fair
     err_has 'chooses none'
-    for words in "policy" "run --local =" "sim --policy" "bench --policy" "policy-test"; do
+    for words in "fermata policy" "fermata run --local =" "fermata-lab sim --policy" "fermata-lab bench --policy" "fermata-lab policy-test"; do
         # shellcheck disable=SC2086 # words to split
         expect 0 "complete policies of $words" env FERMATA_SOCKET=/nonexistent \
-            bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" fermata $words least
+            bash "$tmp/complete" "$SOURCE/contrib/completion/fermata" $words least
         out_is least-laxity
     done
     for name in heterogeneous-priority least-laxity mlfq; do
