@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch.h"
-#include "base/clock.h"
 #include "base/list.h"
+#include "tune.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-/* The next look comes after a quarter of the time that the tracker has been under way. */
-#define LOOK_MIN (25 * FM_US)
-#define LOOK_MAX (10 * FM_MS)
-
-/* How long the end waits for the thread to leave the driver. */
-#define STOP_MS 100
 
 struct tracker {
 	struct fm_list link;
@@ -38,7 +31,7 @@ static uint64_t look_at(const struct fm_watched *q, uint64_t now)
 {
 	uint64_t wait = fm_sub_sat(now, q->since) / 4;
 
-	return now + FM_MIN(FM_MAX(wait, LOOK_MIN), LOOK_MAX);
+	return now + FM_MIN(FM_MAX(wait, FM_WATCHED_LOOK_MIN), FM_WATCHED_LOOK_MAX);
 }
 
 /* Move what has finished to `done`; returns when to look again. A queue's trackers finish in order:
@@ -198,7 +191,7 @@ void fm_watch_stop(void)
 	if (mine)
 		pthread_cond_signal(&watch.cond);
 	/* Who is told by the thread calls the driver. */
-	for (int i = 0; mine && first && watch.telling && i < STOP_MS; i++) {
+	for (int i = 0; mine && first && watch.telling && i < FM_WATCHED_STOP_MS; i++) {
 		pthread_mutex_unlock(&watch.lock);
 		nanosleep(&ms, NULL);
 		pthread_mutex_lock(&watch.lock);

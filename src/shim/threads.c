@@ -2,11 +2,9 @@
 #include "threads.h"
 #include "base/cancel.h"
 #include "shim.h"
+#include "tune.h"
 #include <pthread.h>
 #include <time.h>
-
-/* What a thread that ends puts into its queue may have to wait for room there. */
-#define AWAIT_MOST FM_S
 
 static _Atomic unsigned ending;
 static pthread_key_t key;
@@ -34,8 +32,8 @@ bool fm_shim_thread_hear(void)
 
 void fm_shim_threads_await(void)
 {
-	const struct timespec nap = {.tv_nsec = 20 * FM_US};
-	uint64_t until = fm_now() + AWAIT_MOST;
+	const struct timespec nap = {.tv_nsec = FM_SHIM_THREAD_END_LOOK};
+	uint64_t until = fm_now() + FM_SHIM_THREAD_END_MOST;
 	FM_NO_CANCEL;
 
 	while (atomic_load(&ending) && fm_now() < until)

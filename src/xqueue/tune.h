@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constants of time, and counts that stand for time, of what is loaded into programs. Each says what
- * it is for and what a larger value does; its unit is in its value (FM_US, FM_MS, FM_S), or in
+ * Constants of time, and counts that stand for time, of what is loaded into programs. Each says
+ * what it is for and what a larger value does; its unit is in its value (FM_US, FM_MS, FM_S), or in
  * brackets. No two have one name. Those of one device API alone are in that API's tune.h.
  */
 #pragma once
@@ -30,8 +30,8 @@
 
 /* [parts] The window is counted in so many, a tracker each. Larger: it is finer, and costs more. */
 #define FM_XQ_WINDOW_PARTS 4
-/* [windows] Of one that is never made to wait for others: a device that runs empty while the program
- * computes is lost to it, and the first who comes finds that once. */
+/* [windows] Of one that is never made to wait for others: a device that runs empty while the
+ * program computes is lost to it, and the first who comes finds that once. */
 #define FM_XQ_UNSTOPPED_WINDOWS 4u
 /* [parts] The length of its segments, which end before those that are held lose their patience: a
  * tracker costs as much as some launches. */
@@ -112,9 +112,11 @@
 
 /* [time] A command that takes longer is worth stopping in its middle. */
 #define FM_XQ_LONG FM_MS
-/* [time] One that could not be told to stop just now, or that is to go on, is looked at no sooner. */
+/* [time] One that could not be told to stop just now, or that is to go on, is looked at no sooner.
+ */
 #define FM_XQ_STOP_LOOK_MIN (20 * FM_US)
-/* [time] One that goes on is looked at again, when it could not be said yet whether it needs help. */
+/* [time] One that goes on is looked at again, when it could not be said yet whether it needs help.
+ */
 #define FM_XQ_STUCK_LOOK (10 * FM_MS)
 /* [time] How often those look that wait until fewer commands are under way: the device wakes
  * nobody. */
@@ -141,7 +143,8 @@
 
 /* [time] It tries so long to get a queue's lock, which is mostly free soon. */
 #define FM_XQ_LOCK_MOST (50 * FM_US)
-/* [time] Between two questions to the driver about queues that may have only what orders commands. */
+/* [time] Between two questions to the driver about queues that may have only what orders commands.
+ */
 #define FM_CLIENT_QUERY_EVERY (200 * FM_US)
 /* [time] How often it looks whether the program has closed our descriptors, where a forked child
  * holds them, too. */

@@ -2,15 +2,11 @@
 #include "opencl.h"
 #include "base/clock.h"
 #include "guard.h"
+#include "tune.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-/* Callbacks later than this are not used: a good driver needs a few microseconds. */
-#define DELAY_LATE    (50 * FM_US)
-#define DELAY_GIVE_UP (1 * FM_MS)
-#define DELAY_TRIES   5 /* odd: the majority decides */
 
 struct waiter {
 	fm_reached_fn *reached;
@@ -164,7 +160,7 @@ static uint64_t trial_wait(struct fm_cl_queue *q, struct trial *t, cl_event mark
 	uint64_t start = fm_now(), finished = 0, called;
 	cl_int status = CL_QUEUED;
 
-	while (!(called = atomic_load(&t->called)) && fm_now() - start < DELAY_GIVE_UP) {
+	while (!(called = atomic_load(&t->called)) && fm_now() - start < FM_CL_CALLBACK_GIVE_UP) {
 		q->cl->clGetEventInfo(
 			marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
 		if (status <= CL_COMPLETE && !finished)
@@ -201,8 +197,8 @@ static bool mostly_late(struct fm_cl_queue *q)
 {
 	int late = 0, in_time = 0;
 
-	while (late <= DELAY_TRIES / 2 && in_time <= DELAY_TRIES / 2) {
-		if (trial_run(q) > DELAY_LATE)
+	while (late <= FM_CL_CALLBACK_TRIES / 2 && in_time <= FM_CL_CALLBACK_TRIES / 2) {
+		if (trial_run(q) > FM_CL_CALLBACK_LATE)
 			late++;
 		else
 			in_time++;

@@ -10,8 +10,8 @@
  * queues.
  */
 #pragma once
-#include "api/watch.h"
 #include "api/hwqueue.h"
+#include "api/watch.h"
 #include "base/list.h"
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300

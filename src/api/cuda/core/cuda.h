@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/count.h"
 #include "driver.h"
+#include "tune.h"
 #include "turnstile.h"
 #include <pthread.h>
 
@@ -138,11 +139,6 @@ void fm_cu_context_gone(CUcontext ctx);
 /* In the child after a fork, which has no context of its parent's: nothing here is locked, or
  * known. */
 void fm_cu_fork_child(void);
-
-/* Device time between gates, where nobody wishes another (a gate costs about 4 us). Where processes
- * share one context, a change between them costs nothing, and shorter segments pay. */
-#define FM_CU_INTERVAL        (180 * FM_US)
-#define FM_CU_INTERVAL_SHARED (50 * FM_US)
 
 /* Does the current context share the device's own with other processes (MPS)? */
 bool fm_cu_shares_context(const struct fm_cu_driver *cu);

@@ -8,9 +8,7 @@
 #include "internal.h"
 #include <errno.h>
 
-/* So long the host's clock and the device's go together, and a float has what lies between. */
-#define KNOWN_MOST (60 * FM_S)
-#define LAST       FM_CU_TRACKS /* has come, and been told */
+#define LAST FM_CU_TRACKS /* has come, and been told */
 
 static struct fm_cu_tracker *nth(struct fm_cu_queue *q, unsigned i)
 {
@@ -57,8 +55,9 @@ static void times(struct fm_cu_queue *q, unsigned n, uint64_t now, uint64_t *at)
 	at[n - 1] = now;
 	for (unsigned i = n - 1; i > 0; i--)
 		at[i - 1] = fm_sub_sat(at[i], between(q, i - 1, i));
-	apart = q->track_at && fm_sub_sat(at[0], q->track_at) < KNOWN_MOST ? between(q, LAST, 0)
-									   : 0;
+	apart = q->track_at && fm_sub_sat(at[0], q->track_at) < FM_CU_CLOCKS_TOGETHER
+			? between(q, LAST, 0)
+			: 0;
 	if (apart)
 		late = fm_sub_sat(at[0], FM_MAX(q->track_at + apart, nth(q, 0)->put_at));
 	for (unsigned i = 0; i < n; i++)

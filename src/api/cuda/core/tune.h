@@ -14,7 +14,8 @@
 /* [time] Likewise where processes share one context (MPS): a change between them costs nothing, and
  * shorter segments pay. */
 #define FM_CU_INTERVAL_SHARED (50 * FM_US)
-/* [time] So long the host's clock and the device's go together, and a float has what lies between. */
+/* [time] So long the host's clock and the device's go together, and a float has what lies between.
+ */
 #define FM_CU_CLOCKS_TOGETHER (60 * FM_S)
 
 /* --- the lock of driver calls --- */
@@ -59,8 +60,6 @@
 
 /* --- ends --- */
 
-/* [time] A thread that ends puts a word into its stream, for which there may be no room for long. */
-#define FM_CU_THREAD_END_MOST FM_S
 /* [time] Another thread may have been given a new context of that address before the old one is
  * forgotten: it waits so long for that, */
 #define FM_CU_CONTEXT_END_MOST FM_S

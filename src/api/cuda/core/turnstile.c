@@ -7,18 +7,12 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "tune.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #define CONTEXTS 16
-#define NAP      (50 * FM_US)
-/* So long the agent waits for a moment in which nobody is inside. It holds the lock of the queue
- * that is to stop, which one of those may want to put a gate: then it is asked again. */
-#define PATIENCE (20 * FM_US)
-/* What is being stopped may itself wait for something that the program is to put into a stream
- * next, and come to no rest before. So long others wait for it. */
-#define PUSH_MOST (20 * FM_MS)
 
 struct fm_cu_turnstile {
 	_Atomic(CUcontext) ctx;
@@ -39,7 +33,7 @@ static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
 
 static void nap(void)
 {
-	const struct timespec ts = {.tv_nsec = NAP};
+	const struct timespec ts = {.tv_nsec = FM_CU_CALL_NAP};
 	FM_NO_CANCEL;
 
 	nanosleep(&ts, NULL);
@@ -126,7 +120,7 @@ static FM_COLD bool wait_to_enter(
 	struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
 	uint64_t until = fm_add_sat(fm_now(), most);
-	bool insists = most > PUSH_MOST;
+	bool insists = most > FM_CU_PUSH_MOST;
 
 	do {
 		if (!insists && atomic_load(&t->waited_for))
@@ -147,7 +141,7 @@ static inline bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, ui
 
 FM_HOT bool fm_cu_push_begin(struct fm_cu_turnstile *t, bool anyway)
 {
-	if (!t || (!anyway && enter(t, &t->pushes, PUSH_MOST)))
+	if (!t || (!anyway && enter(t, &t->pushes, FM_CU_PUSH_MOST)))
 		return true;
 	if (!anyway)
 		atomic_store(&t->waited_for, true);
@@ -202,7 +196,7 @@ void fm_cu_wait_end_all(void)
 /* Was there a moment without? Those who come later wait outside, or are known to find room. */
 static bool leave(struct fm_cu_turnstile *t)
 {
-	uint64_t until = fm_now() + PATIENCE;
+	uint64_t until = fm_now() + FM_CU_CALL_SPIN;
 
 	while (atomic_load(&t->pushes))
 		if (fm_now() > until)

@@ -14,11 +14,9 @@
 /*
  * What is known of a context is known by its address, and forgotten when the driver has ended it.
  * Another thread may have been given a new one of that address by then: it goes on when the old one
- * is forgotten. So long at most, should that end come to none.
+ * is forgotten, or after FM_CU_CONTEXT_END_MOST, should that end come to none.
  */
-#define ENDINGS    32
-#define AWAIT_MOST FM_S
-#define AWAIT_LOOK (20 * FM_US)
+#define ENDINGS 32
 
 static _Atomic(CUcontext) ending[ENDINGS];
 
@@ -55,12 +53,12 @@ static bool is_ending(CUcontext ctx)
 
 static void await_end(CUcontext ctx)
 {
-	const struct timespec nap = {.tv_nsec = AWAIT_LOOK};
+	const struct timespec nap = {.tv_nsec = FM_CU_CONTEXT_END_LOOK};
 	uint64_t until = 0;
 	FM_NO_CANCEL;
 
 	while (ctx && is_ending(ctx)) {
-		until = until ? until : fm_now() + AWAIT_MOST;
+		until = until ? until : fm_now() + FM_CU_CONTEXT_END_MOST;
 		if (fm_now() > until)
 			return;
 		nanosleep(&nap, NULL);

@@ -16,10 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-/* So long what the program has under way may take to come to its end. */
-#define MOST FM_S
-#define LOOK FM_MS
-
 static int is_tool(struct dl_phdr_info *i, size_t size, void *unused)
 {
 	const char *base = i->dlpi_name ? strrchr(i->dlpi_name, '/') : NULL;
@@ -69,8 +65,8 @@ static bool is_idle(CUcontext ctx)
 
 static bool is_idle_soon(CUcontext ctx)
 {
-	const struct timespec nap = {.tv_nsec = LOOK};
-	uint64_t until = fm_now() + MOST;
+	const struct timespec nap = {.tv_nsec = FM_CU_GIVE_BACK_LOOK};
+	uint64_t until = fm_now() + FM_CU_GIVE_BACK_MOST;
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	int mode = fm_cu_enter(cu);
 	bool idle;

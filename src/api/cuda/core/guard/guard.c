@@ -13,9 +13,6 @@
 #define CHANNELS      8u
 #define CHANNELS_MOST 32u
 
-/* So long a new queue waits for those that are stopped. Then it does without. */
-#define MAKE_MOST FM_S
-
 /* To give memory back the driver waits for kernels: what a queue leaves waits for the next one, or
  * for the end of its context. */
 static struct {
@@ -216,7 +213,7 @@ struct fm_cu_guard *fm_cu_guard_new(
 	if ((g && !green) || !fm_cu_guard_has_all(cu))
 		return g;
 	turnstile = fm_cu_turnstile(ctx, true);
-	if (!turnstile || !fm_cu_wait_begin(turnstile, MAKE_MOST)) {
+	if (!turnstile || !fm_cu_wait_begin(turnstile, FM_CU_GUARD_MEMORY_MOST)) {
 		if (g)
 			keep(g);
 		return NULL;

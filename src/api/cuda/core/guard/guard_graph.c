@@ -8,8 +8,6 @@
 
 #define ALIGN       16u
 #define BLOCK_LEAST 512u
-/* So long it waits for what is stopped, to allocate memory. */
-#define MAKE_MOST (100 * FM_MS)
 
 /* To give memory back the driver waits for kernels: blocks wait for the next graph, by their size,
  * a power of two. */
@@ -167,7 +165,7 @@ static bool find_block(struct fm_cu_graph *g)
 	bool ok;
 	int mode;
 
-	if (!turnstile || !fm_cu_wait_begin(turnstile, MAKE_MOST))
+	if (!turnstile || !fm_cu_wait_begin(turnstile, FM_CU_GRAPH_MEMORY_MOST))
 		return false;
 	mode = fm_cu_enter(cu);
 	g->block = take_unused(g->ctx, g->bytes);

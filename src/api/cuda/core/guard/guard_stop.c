@@ -16,8 +16,6 @@
 
 /* Launches that are made again at one time: less than a stream takes without blocking. */
 #define CHUNK 256u
-/* How long the agent waits for a step on the spot. */
-#define PATIENCE (30 * FM_US)
 
 static bool waits(const struct fm_cu_guard *g)
 {
@@ -393,7 +391,7 @@ int fm_cu_restore(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
 	struct fm_cu_guard *g = q->guard;
-	uint64_t until = fm_now() + PATIENCE;
+	uint64_t until = fm_now() + FM_CU_STEP_SPIN;
 
 	while (is_there(q) && g->stage != FM_CU_RUNS) {
 		enum fm_cu_stage before = g->stage;

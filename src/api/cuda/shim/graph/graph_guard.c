@@ -11,9 +11,6 @@
 #define CAPTURE_ERROR_FIRST 900
 #define CAPTURE_ERROR_LAST  908
 
-/* So long one waits for what may wait for it. */
-#define OUTLAST_MOST (250 * FM_MS)
-
 /* --- making --- */
 
 typedef fm_cu_result set_params_fn(
@@ -336,7 +333,7 @@ static void let_be(void *arg)
 
 static void outlast(struct fm_xq *home, struct fm_cuda_exec *e)
 {
-	const struct fm_xq_outlast how = {OUTLAST_MOST, fm_cu_pending, let_be, e};
+	const struct fm_xq_outlast how = {FM_CU_OUTLAST_MOST, fm_cu_pending, let_be, e};
 
 	fm_xq_outlast(home, &how);
 }

@@ -5,24 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A channel takes about a thousand commands before the driver waits for the device. Streams share
- * channels, and so they share this; but each may be ahead a little. */
-#define AHEAD       512u
-#define AHEAD_LEAST 16u
-/* It is told anew for every so many launches of who has more than an equal part of it. */
-#define AHEAD_TOLD 16u
-/* To leave out one launch takes the device, and to make it again the agent, two to three
- * microseconds: at most so many between two gates. */
-#define FAR 128u
-/* So long the next copy waits for what is in front of it. */
-#define IDLE_MOST (250 * FM_MS)
-/* And for what is stopped elsewhere. */
-#define WAIT_MOST (20 * FM_MS)
-/* For a channel, while something is. */
-#define ROOM_MOST (2 * FM_S)
-/* And so long a first launch. */
-#define FIRST_MOST (2 * FM_S)
-
 _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited;
 static _Atomic unsigned guards; /* queues that have one */
 
@@ -214,7 +196,7 @@ static bool come(struct fm_cuda_queue *q)
 static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
 {
 	const struct timespec nap = {.tv_nsec = 50 * FM_US};
-	uint64_t until = fm_now() + ROOM_MOST;
+	uint64_t until = fm_now() + FM_CU_CHANNEL_MOST;
 	FM_NO_CANCEL;
 
 	while (!come(q)) {
@@ -245,7 +227,7 @@ static FM_COLD enum fm_cuda_way wait(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
-	if (apart() || !t || !fm_cu_wait_begin(t, WAIT_MOST))
+	if (apart() || !t || !fm_cu_wait_begin(t, FM_CU_COPY_WAIT_MOST))
 		return push(q);
 	return FM_CUDA_WAITS;
 }
@@ -270,7 +252,7 @@ static FM_COLD enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 
 	if (!t)
 		return FM_CUDA_FREE;
-	while (!fm_cu_wait_begin(t, FIRST_MOST))
+	while (!fm_cu_wait_begin(t, FM_CU_FIRST_MOST))
 		if (!apart() && fm_xq_may_run(q->xq) && !loads_late())
 			return push(q);
 	return FM_CUDA_WAITS;
@@ -298,7 +280,7 @@ static bool is_idle(struct fm_cuda_queue *q)
 static void await_idle(struct fm_cuda_queue *q)
 {
 	const struct timespec nap = {.tv_nsec = 50 * FM_US};
-	uint64_t until = fm_now() + IDLE_MOST;
+	uint64_t until = fm_now() + FM_CU_COPY_IDLE_MOST;
 	FM_NO_CANCEL;
 
 	fm_cu_inside++;
@@ -409,15 +391,15 @@ static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
 	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
 
 	if (atomic_load_explicit(&q->xq->own_suspended, memory_order_relaxed))
-		return AHEAD;
+		return FM_CU_AHEAD;
 	n = FM_MAX(n, 1u);
-	part = FM_MAX(AHEAD / n, AHEAD_LEAST);
+	part = FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST);
 	if (n == 1 || fm_slot_pending(q->xq->slot) < part)
 		return part;
-	if (begun - atomic_load_explicit(&q->told_at, memory_order_relaxed) >= AHEAD_TOLD) {
+	if (begun - atomic_load_explicit(&q->told_at, memory_order_relaxed) >= FM_CU_AHEAD_TOLD) {
 		n = FM_MAX(fm_xq_at_work(q->xq), 1u);
 		atomic_store_explicit(
-			&q->part, FM_MAX(AHEAD / n, AHEAD_LEAST), memory_order_relaxed);
+			&q->part, FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST), memory_order_relaxed);
 		atomic_store_explicit(&q->told_at, begun, memory_order_relaxed);
 	}
 	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
@@ -428,7 +410,8 @@ static inline bool may_launch(struct fm_cuda_queue *q)
 {
 	uint64_t n = atomic_load_explicit(&guards, memory_order_relaxed);
 
-	return FM_LIKELY(fm_slot_pending(q->xq->slot) * n < AHEAD) || fm_xq_ahead(q->xq, ahead(q));
+	return FM_LIKELY(fm_slot_pending(q->xq->slot) * n < FM_CU_AHEAD) ||
+	       fm_xq_ahead(q->xq, ahead(q));
 }
 
 /* Who is ahead waits for what the device says at its gates: it passes two before that. Where
@@ -439,7 +422,7 @@ static unsigned max_unfenced(struct fm_cu_queue *hw)
 
 	if (!fm_cu_room_for(fm_xq_at_work(q->xq) + 1))
 		return 0;
-	return FM_MIN(FAR, ahead(q) / 2);
+	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
 }
 
 FM_HOT enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,

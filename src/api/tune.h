@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Constants of time that several device APIs share. As src/xqueue/tune.h: each says what it is for
+ * and what a larger value does; its unit is in its value, or in brackets.
+ */
+#pragma once
+#include "base/clock.h"
+
+/* [time] A driver that does not call back is asked for a tracker after a quarter of the time that
+ * it has been under way, but no sooner than this and no later than the next. Larger: an end is
+ * noticed later, at less cost. */
+#define FM_WATCHED_LOOK_MIN (25 * FM_US)
+#define FM_WATCHED_LOOK_MAX (10 * FM_MS)
+/* [ms] At the end of the process it waits so long for the thread to leave the driver. */
+#define FM_WATCHED_STOP_MS 100
