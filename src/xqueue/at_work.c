@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of one process share what the driver has few of (yield.c), and what has to be put to a
- * device in spite of all that stands there needs some of it: so others are counted. Besides
- * commands there is what only orders them, the end of which nobody tells; the driver is asked,
- * where it matters.
+ * Queues of one process share the few channels of the device (yield.c). What the agent puts to a
+ * device during a stop needs a channel, too; so the queues that have work are counted. Besides
+ * commands there is what only orders them. Nobody tells its end, so the driver is asked where it
+ * matters.
  */
 #include "segment.h"
 
-/* Is something there that only orders commands? */
+/* Is something under way that only orders commands? */
 static bool only_orders(struct fm_xq *q, bool ask)
 {
 	return q->ops->guardian.query &&

@@ -59,7 +59,8 @@ static void collect(struct fm_xq *q, uint64_t now)
 	}
 }
 
-/* A sampled segment ends here: remember what was in it. Pauses of the program count for nothing. */
+/* A sampled segment ends here: remember what was in it. One with a pause of the program teaches
+ * nothing. */
 static void end_sample(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -111,7 +112,7 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 	uint64_t ns = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	unsigned n = atomic_load_explicit(&q->seg_n, memory_order_relaxed), most;
 
-	/* One that waits for gates first (guard-from) shall find them. */
+	/* Where a stop waits for a gate first (guard-from), gates must not be far. */
 	if (!q->ops->guardian.max_unfenced || q->cold->sampling || ns > far_spacing(q) ||
 		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < FM_XQ_CALM)
 		return false;
@@ -129,7 +130,7 @@ static unsigned unstopped(const struct fm_xq *q)
 							  : FM_XQ_UNSTOPPED_SPACING;
 }
 
-/* A segment that is timed is a short one: so it holds few kinds. */
+/* A segment that is timed is short, so that it holds few kinds of commands. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
@@ -140,7 +141,7 @@ static void begin_segment(struct fm_xq *q, bool sample)
 			sample ? q->spacing : spacing(q, &q->slot->shares, unstopped(q)));
 }
 
-/* The device will, behind a gate or not. */
+/* The device will write this progress, behind a gate or without one. */
 static void note_fence(struct fm_xq_cold *x, uint64_t mark, bool gate)
 {
 	x->pass = !gate || mark > x->fenced ? FM_PASS_SAID
@@ -169,8 +170,8 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	fm_xq_may_finish(q, mark);
 	rc = q->ops->device_gate.gate(q->hwq, &w, mark, sample);
 	if (rc) {
-		/* The first gate of all is refused: the driver has none, or the device. Or none of
-		 * that kind. */
+		/* The first gate of all is refused, so the driver or the device has none; or it has
+		 * none of that kind. */
 		if (rc == -EOPNOTSUPP || (!atomic_load(&q->slot->gates) && !x->fenced))
 			fm_xq_set_level(q, FM_LEVEL_PENDING);
 		return;
@@ -186,8 +187,8 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
 }
 
-/* The device stands at a gate of this process: maybe at one in a graph, which is of the queue where
- * it was captured and not of the one that it runs on. */
+/* Does the device stand at any gate of this process? A gate in a graph belongs to the queue on
+ * which it was captured, and not to the one on which it runs. */
 static bool stands(struct fm_client *c)
 {
 	bool yes = false;
@@ -199,8 +200,8 @@ static bool stands(struct fm_client *c)
 	return yes;
 }
 
-/* The end cannot be asked for. That it has not come is certain while the device has not come to the
- * last gate, or stands at one. */
+/* The end cannot be asked for. It has certainly not come while the device has not passed the last
+ * gate, or stands at one. */
 static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -213,9 +214,9 @@ static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 	x->gave_up = fm_slot_done(q->slot) >= mark;
 }
 
-/* What was given up was not over after all, if the device stands at a gate (of a graph, which tells
- * of no progress): others have it, and nobody would give it back to a queue without work. A command
- * that was never launched stands for the rest. Returns when to look again. */
+/* If the device stands at a gate (of a graph, which writes no progress), what was given up is not
+ * over after all. Others have the device, and it is not given back to a queue without work. So a
+ * command that was never launched stands for the rest. Returns when to look again. */
 static uint64_t take_back(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -237,8 +238,8 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	return now;
 }
 
-/* The device shall write when it has finished what was launched so far. When it cannot take even
- * that, nothing will come of the rest either. Order held. */
+/* Have the device write when it has finished what was launched so far. If the driver refuses even
+ * that, nothing will be heard of the rest either, and it counts as finished. Order held. */
 static void fence_in_order(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
@@ -269,7 +270,8 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 		note_fence(x, mark, gate);
 }
 
-/* Who launches may wait for the device, which may wait for the agent. */
+/* The order is only tried: a thread that launches may hold it and wait for the device, which may
+ * wait for the agent. */
 static void fence(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -282,7 +284,7 @@ static void fence(struct fm_xq *q, uint64_t now)
 	pthread_mutex_unlock(&x->order);
 }
 
-/* What the device was to write may never come. Asked now and then while nothing moves. */
+/* While nothing moves, ask now and then whether the device is lost: then it will never write. */
 static void look_for_loss(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -303,7 +305,7 @@ void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 		fence(q, now);
 }
 
-/* It stands: the time until it goes on is not its own. */
+/* It stands at a gate: the time until it goes on is not charged to it. */
 static void stops_working(struct fm_xq *q, uint64_t now)
 {
 	uint64_t busy = atomic_exchange(&q->slot->busy_since, 0);
@@ -312,8 +314,8 @@ static void stops_working(struct fm_xq *q, uint64_t now)
 		atomic_fetch_add_explicit(&q->slot->device_ns, now - busy, memory_order_relaxed);
 }
 
-/* Its gate is open, behind which it stood: nobody is told when the device passes it. What is done
- * by now begins anew with its next command. */
+/* Its gate has opened. Nobody is told when the device passes it, so it works from now on. If all is
+ * done by now, its next command begins anew. */
 static void goes_on_working(struct fm_xq *q, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -325,9 +327,9 @@ static void goes_on_working(struct fm_xq *q, uint64_t now)
 		atomic_compare_exchange_strong(&s->busy_since, &since, 0);
 }
 
-/* Nothing is to be done until the gate opens, of which the agent is told. But it may have seen the
- * gate open just before that closed, and go on (board.h): nobody would notice its end then. So
- * there is one more look. */
+/* There is nothing to do until the gate opens, and the agent is told of that. But the device may
+ * have seen the gate open just before it closed, and go on (board.h); nobody would notice its end.
+ * So there is one more look. */
 static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -343,16 +345,16 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	return now < again ? again : FM_NEVER;
 }
 
-/* A program that waits in the driver says the end sooner than anybody, at no cost to the device.
- * Its thread may be gone: so not for long. */
+/* A program that waits in the driver tells the end sooner than anybody, at no cost to the device.
+ * Its thread may be gone, so this is not relied on for long. */
 static uint64_t says_itself_until(const struct fm_xq *q)
 {
 	return fm_add_sat(
 		atomic_load_explicit(&q->waited_at, memory_order_relaxed), FM_XQ_LOOK_MAX);
 }
 
-/* It was told to stop in the middle of a command, and comes to no gate, though all has finished by
- * now, as the driver says: until it does it stops for good, and others of its process wait. */
+/* It was told to stop in the middle of a command, and the driver says that all has finished; but it
+ * has not come to a gate. Until it does it stays stopped, and others of its process wait. */
 static bool strays(struct fm_xq *q)
 {
 	return !q->closing && q->cold->asked && fm_xq_is_unfenced(q);
@@ -382,7 +384,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	}
 	if (!x->tail_at)
 		x->tail_at = open ? now + q->spacing : now;
-	/* A program that goes on launching has no end yet; one that waits will say it itself. */
+	/* A program that goes on launching has no end yet; one that waits tells the end itself. */
 	if (open && x->tail_mark != fm_xq_mark(q)) {
 		x->tail_mark = fm_xq_mark(q);
 		x->tail_at = FM_MAX(x->tail_at, now + FM_XQ_LOOK);
@@ -393,9 +395,9 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 
-/* The hwqueue is there for the last time: what comes of it later is in the board. What can be
- * stopped in its middle needs a gate behind it, to come to rest; the caller is the program's, which
- * may call the driver whoever else is in there. */
+/* The last call in which the hwqueue can be used; later only the board tells how far it is. What
+ * can be stopped in its middle needs a gate behind it, so that it comes to rest. The caller is a
+ * thread of the program's, which may call the driver whoever else is in there. */
 void fm_xq_device_close(struct fm_xq *q)
 {
 	uint64_t now = fm_now();
@@ -425,9 +427,9 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 	return FM_MIN(ns, q->spacing);
 }
 
-/* As it was when first used, so that gates stand where they stood when the same is captured again:
- * of all queues. One that the program has bound knows by itself whether it ever waits for
- * others, and what is captured on it is launched on it. */
+/* The spacing stays what it was when it was first used, for all queues of the process, so that
+ * gates stand at the same places when the same is captured again. A queue that the program has
+ * bound has a spacing of its own: what is captured on it is launched on it. */
 static uint64_t graph_spacing(struct fm_xq *q)
 {
 	const _Atomic uint32_t *shares =
@@ -438,7 +440,7 @@ static uint64_t graph_spacing(struct fm_xq *q)
 										     : none;
 }
 
-/* By what is captured, and nothing else, gates stand. */
+/* Where gates stand depends on nothing but what is captured. */
 static uint64_t row_of(uint64_t before, uint64_t next)
 {
 	uint64_t h = (before ^ next) * UINT64_C(0x9e3779b97f4a7c15);
@@ -476,8 +478,8 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 	bool placed = false;
 	uint64_t est, most;
 
-	/* Where gates have been put into graphs they are put into all that come, also while nobody
-	 * schedules us: one may be updated by another. */
+	/* Once gates have been put into graphs they are put into all later graphs, also while
+	 * nobody schedules us: one graph may be updated by another. */
 	if (!q->device_gates || !q->ops->device_gate.inner || atomic_load(&q->client->dead) ||
 		(atomic_load(&q->interval) == UINT64_MAX && !atomic_load(fm_xq_graph_spacing(q))))
 		return false;

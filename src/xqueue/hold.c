@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Level 1: what cannot be stopped in the driver's queue is held back in front of it. So much device
- * time may be under way (the window); the caller waits while it is full, or its group may not run.
+ * Level 1: work that cannot be stopped in the driver's queue is held back in front of it. A window
+ * of device time may be under way; the caller waits while the window is full, or its group may not
+ * run.
  */
 #include "progress.h"
 
-/* What is under way may itself wait for something that this very caller is to do next (set a user
- * event, or what a host function waits for): for how long have callers been held, and it has not
- * moved? Lock held. */
+/* The work under way may itself wait for something that this very caller does next (set a user
+ * event, or what a host function waits for). So it is counted for how long callers have been held
+ * while nothing moved. Lock held. */
 static void look_still(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -26,9 +27,9 @@ static bool is_stopped(const struct fm_xq *q)
 	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
 }
 
-/* A segment ends. It takes up as many parts of the window as it is long; one, if nobody knows. The
- * next is longer where nobody waits for its end. Lock held, and given for a moment where it is to
- * be learnt what it takes: has the device begun with it? */
+/* A segment ends. It takes as many parts of the window as it is long; one, if its length is not
+ * known. The next is longer where nobody waits for its end. Lock held; it is dropped for a moment
+ * where the segment is to teach the estimates, to see whether the device has begun with it. */
 static void seal(struct fm_xq *q)
 {
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns;
@@ -60,7 +61,7 @@ static bool window_full(struct fm_xq *q)
 	       x->held_still < FM_XQ_PATIENCE * q->spacing;
 }
 
-/* Has anybody to hear now which segments have ended? Else it is enough to ask for some at once.
+/* Must it be known now which segments have ended? Else it is cheaper to ask for several at once.
  * Lock held. */
 static bool asks(struct fm_xq *q, bool run)
 {
@@ -68,9 +69,10 @@ static bool asks(struct fm_xq *q, bool run)
 	       atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
 }
 
-/* How far it may get. A group that may not run is held for as long as that takes; but who does not
- * come to rest, since it waits for this caller, would keep all others from the device, and so never
- * have it again: it counts as at rest, until it moves. Lock held. */
+/* How far it may get. A group that may not run is held for as long as that takes. But a queue that
+ * waits for this caller would never come to rest: it would keep all others from the device, and so
+ * never have it again. After FM_XQ_HELD_STILL_MOST it counts as at rest, until it moves. Lock held.
+ */
 static void publish(struct fm_xq *q, bool run, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -118,21 +120,22 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 	if (held) {
 		XQ_TRACE(hold_end, now, q, now - start, fm_slot_pending(q->slot), 0);
 		atomic_fetch_add_explicit(&q->slot->held_ns, now - start, memory_order_relaxed);
-		fm_client_wake(c); /* it slept; the gate may be closed again */
+		fm_client_wake(c); /* the agent slept, and the gate may be closed again */
 	}
 	if (!atomic_load(&q->slot->busy_since))
 		atomic_store(&q->slot->busy_since, now);
 }
 
-/* Where nobody wakes this thread a gate that is closed is looked at less often. */
+/* A closed gate is looked at less often, where nobody wakes this thread. */
 static uint64_t await_nap(const struct fm_xq *q, bool run)
 {
 	return fm_xq_progress(q)->polled && !run ? FM_XQ_CLOSED_NAP : hold_nap(q);
 }
 
-/* As above, what is under way may wait for this very caller; what has come to a closed gate is held
- * all the same, unless the program itself has stopped the queue, and this thread may be the one to
- * let it go on. A device that looks at gates itself tells nobody when it has passed one. */
+/* As above, the work under way may wait for this very caller, so the wait is bounded. Not counted
+ * is the time at a closed gate, unless the program itself has suspended the queue: then this thread
+ * may be the one to resume it. A device that looks at gates itself tells nobody when it has passed
+ * one. */
 void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of XQueues, what the agent does for each, and what the library asks of one alone. */
+/* The life of XQueues, what the agent does for each, and what the library asks of a single one. */
 #include "progress.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ void fm_xq_unref(struct fm_xq *q)
 	free(q);
 }
 
-/* Nothing stands behind the gates of a closed queue whose commands are finished: they open whatever
- * the scheduler says, so that an idle queue of a stopped group can go. Lock held. */
+/* The gates of a closed queue whose commands are finished open whatever the scheduler says, for
+ * nothing stands behind them. So an idle queue of a stopped group can go. Lock held. */
 static void open_last_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -30,8 +30,8 @@ static void open_last_gates(struct fm_xq *q)
 	}
 }
 
-/* A closed queue is done, and what was stopped in its middle has gone on: give its slot back. From
- * here on it is gone; whether what it had launched is over is known to the end. Lock held. */
+/* True if a closed queue is done, and what was stopped in its middle has gone on. From here on it
+ * is gone; `passed` keeps whether all that it launched is known to be over. Lock held. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -43,8 +43,8 @@ static bool finished(struct fm_xq *q)
 	return x->gone;
 }
 
-/* The device has passed the last gate that looks at the slot. Odd: it stands there, or goes past
- * just now. */
+/* Has the device passed the last gate that looks at the slot? If progress is odd it stands there,
+ * or goes past just now. */
 static bool is_passed(const struct fm_client *c, unsigned slot)
 {
 	uint64_t progress = atomic_load(&c->board->slot[slot].progress);
@@ -76,8 +76,8 @@ static void retire(struct fm_xq *q)
 	fm_xq_unref(q);
 }
 
-/* Who has the lock may wait in the driver until the device has gone on, and the device for us. What
- * else there is to be done for the queue has time; but it may be the one that keeps it waiting. */
+/* The thread that has the lock may wait in the driver until the device has gone on, and the device
+ * for us. What else is to be done for this queue has time; but it may yield to others. */
 static uint64_t shut_out(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -89,7 +89,7 @@ static uint64_t shut_out(struct fm_xq *q, uint64_t now)
 	return now + fm_xq_look(x->shut_out_at, now);
 }
 
-/* False: not now. Mostly it is free before long. */
+/* False: not now. The lock is mostly free before long. */
 static bool lock_to_pump(struct fm_xq *q)
 {
 	uint64_t until;
@@ -187,8 +187,8 @@ void fm_xq_reaches(struct fm_xq *q, enum fm_level level)
 	atomic_store(&q->slot->level, level);
 	if (level < FM_LEVEL_RUNNING || fm_xq_may_run(q))
 		return;
-	/* Whoever closed the gate meanwhile may have thought that nothing is to be done for it. The
-	 * agent asks again, where the device does not stand at once. */
+	/* The gate may have been closed meanwhile, when nothing could be done for it yet. The agent
+	 * asks again, where the device does not stand at once. */
 	pthread_mutex_lock(&x->lock);
 	fm_xq_interrupt(q, fm_now());
 	fm_xq_leave(q);
@@ -210,9 +210,9 @@ static enum fm_level choose_level(unsigned levels, enum fm_level wish)
 	return level;
 }
 
-/* How little a slot is wanted; WANTED_NOT: it cannot be had. What the one before was left with may
- * wait for what its slot says (orphaned). A graph may be launched in any stream for as long as the
- * program lives: where its gates look nobody else shall be stopped, unless there is no other. */
+/* How little a slot is wanted; WANTED_NOT: it cannot be had. WANTED_LATE: work of the queue before
+ * may still wait for its words (orphaned). WANTED_LAST: gates of a graph look at its words, and the
+ * graph may be launched in any stream for as long as the program lives. */
 enum { WANTED, WANTED_LATE, WANTED_LAST, WANTED_NOT };
 
 static unsigned unwanted(const struct fm_client *c, unsigned i)
@@ -239,7 +239,7 @@ static unsigned find_slot(const struct fm_client *c)
 	return found;
 }
 
-/* A slot for the queue, fresh as at the start; the daemon learns of it. */
+/* Gives the queue a slot, reset to its initial state, and tells the daemon. */
 static int enter(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
@@ -315,7 +315,7 @@ void fm_xq_close(struct fm_xq *q)
 
 	if (atomic_load(&c->dead))
 		return;
-	/* Once it is closing the agent may retire it at any time. */
+	/* As soon as it is closing the agent may retire it at any time. */
 	atomic_fetch_add(&q->refs, 1);
 	fm_xq_order_take(q);
 	pthread_mutex_lock(&x->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For backends that count commands in the order of their hwqueue. */
+/* Queues whose commands are counted in the order of the hwqueue, so that they can be stopped in
+ * their middle. */
 #include "segment.h"
 
 FM_HOT void fm_xq_order_take(struct fm_xq *q)
@@ -44,7 +45,7 @@ FM_HOT void fm_xq_cover_in_order(struct fm_xq *q)
 		place(q, uncovered, 0);
 }
 
-/* Is the last gate so far back? */
+/* Is the last gate `far` commands back? */
 static bool unfenced_since(struct fm_xq *q, uint64_t far)
 {
 	return fm_xq_mark(q) >= q->cold->fenced + far;
@@ -72,7 +73,7 @@ struct outlasting {
 	uint64_t seen_at, left; /* of the time that it may take while it runs */
 };
 
-/* Has all that was launched to be stopped in its middle finished, as far as anybody will hear? */
+/* Have all commands finished that can be stopped in their middle, as far as anybody will hear? */
 static bool drained(struct fm_xq *q, const struct fm_xq_outlast *how, bool ask)
 {
 	const struct fm_xq_cold *x = q->cold;
@@ -90,15 +91,14 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(
-		q, o->how, ask); /* of one that is gone the hwqueue is, too: it is not asked */
-	/* What the program itself has suspended this thread may be the one to let go on. */
+	over = drained(q, o->how, ask); /* a hwqueue that is gone is not asked */
+	/* This thread may be the one to resume a queue that the program itself has suspended. */
 	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
 	runs = runs && !over && !x->gone && !fm_xq_is_stopped(q);
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;
-	/* Of what is left of one that is gone nobody will hear any more. */
+	/* Nobody will hear any more of what is left of a queue that is gone. */
 	if (!over && (x->gone || (runs && !o->left))) {
 		o->how->let_be(o->how->arg);
 		over = true;
@@ -133,8 +133,8 @@ static FM_COLD bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 	uint64_t since = fm_now(), now = since, still = 0, done = fm_slot_done(q->slot);
 
 	fm_xq_order_take(q);
-	/* The device says how far it has come at gates alone. One for each launch would cost more
-	 * than all else. */
+	/* The device tells its progress only at gates. A gate for each launch would cost more than
+	 * all else. */
 	place(q, unfenced_since, FM_MAX(most / FM_XQ_AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&

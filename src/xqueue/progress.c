@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
-/* How far the hwqueue gets by itself: what stands behind a closed gate of ours has not ended,
- * however long nobody can say so. */
+/* How far the hwqueue gets by itself. What stands behind a closed gate of ours has not ended,
+ * however long that cannot be asked for. */
 static uint64_t let_past(struct fm_xq *q)
 {
 	const struct fm_xq_cold *x = q->cold;
@@ -12,7 +12,8 @@ static uint64_t let_past(struct fm_xq *q)
 	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
 }
 
-/* Until the gate opens, of which the agent is told; and it is woken when they go on. */
+/* All that has begun is held in front of the driver. Nothing can end until the gate opens, and the
+ * agent is told of that. */
 static bool all_are_held(struct fm_xq *q)
 {
 	uint64_t begun = atomic_load(&q->slot->begun);
@@ -20,8 +21,8 @@ static bool all_are_held(struct fm_xq *q)
 	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
 }
 
-/* A launch is under way. Mostly it is over soon; but a call that waits for its end, behind a closed
- * gate, can take any time, and tells that end itself. */
+/* A launch is under way, and mostly over soon. But a call that waits for its end behind a closed
+ * gate can take any time; it tells that end itself. */
 static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
 {
 	if (!x->launch_at)
@@ -29,14 +30,15 @@ static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
 	return now + FM_MIN(FM_MAX(now - x->launch_at, FM_XQ_LAUNCH_LOOK), FM_XQ_LOOK_MAX);
 }
 
-/* When to ask for trackers that are under way: never where the driver calls back. */
+/* When to ask for trackers that are under way. Where the driver calls back they are not asked for.
+ */
 static uint64_t ask_again(const struct fm_xq *q, uint64_t now)
 {
 	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
 }
 
-/* A tracker behind the last command. At once when the gate is closed, else after an interval, so
- * that short bursts cost nothing. */
+/* Puts a tracker behind the last command: at once when the gate is closed, else after an interval,
+ * so that short bursts cost nothing. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -73,14 +75,14 @@ static bool behind_own_gate(const struct fm_xq *q)
 	return atomic_load(&q->gates_pending);
 }
 
-/* The tail is tracked while the hwqueue is still there for it. */
+/* The last commands are tracked while the hwqueue can still be used. */
 static void close_with_tracker(struct fm_xq *q, uint64_t now)
 {
 	if (fm_slot_pending(q->slot))
 		fm_xq_track(q, 0, false);
 }
 
-/* Nobody will ask for a tracker any more. */
+/* Nobody will ask for a tracker any more, so all counts as done. */
 static void close_as_done(struct fm_xq *q, uint64_t now)
 {
 	fm_xq_advance(q, fm_xq_mark(q), now);
@@ -115,8 +117,8 @@ static void look_at_word(struct fm_xq *q, uint64_t count, uint64_t now)
 	fm_xq_device_look(q, now);
 }
 
-/* A gate that was just put behind no new work the device may not have come to yet. Without work
- * nobody opens one. */
+/* A gate that was just put, with no new work in front of it, is one that the device may not have
+ * come to yet; its progress does not tell. */
 static bool behind_device_gate(const struct fm_xq *q)
 {
 	uint64_t fenced = q->cold->fenced;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: an XQueue's segments, gates and trackers (the cold half of struct fm_xq). */
+/* Within the module: an XQueue's segments, gates and trackers (the cold half of struct fm_xq). */
 #pragma once
 #include "client.h"
 
@@ -10,7 +10,7 @@ struct fm_xq_gate {
 	uint64_t before; /* commands in front of it */
 };
 
-/* "Tell me when all that was launched so far has finished", under way in the driver. */
+/* A question that is under way in the driver: has all that was launched so far finished? */
 struct fm_track {
 	struct fm_track *next;
 	struct fm_xq *q;
@@ -30,14 +30,14 @@ struct fm_segment {
 };
 #define FM_SEG_SAMPLES 8
 
-/* When has the device passed the last gate? With the progress that it writes then; or it had
- * written that already, and first has to be seen at the gate; or nobody can tell it from the one
- * before. */
+/* How it is known that the device has passed the last gate: it writes a progress that it had not
+ * written before; it writes one that it had, so it must first be seen at the gate; or nobody can
+ * tell this gate from the one before. */
 enum fm_pass { FM_PASS_SAID, FM_PASS_SEEN, FM_PASS_UNKNOWN };
 
 struct fm_xq_cold {
-	pthread_mutex_t order;   /* fm_xq_order_take(); before the other. Who has that one already
-				    only tries */
+	pthread_mutex_t order;   /* fm_xq_order_take(); before `lock`. A thread that has `lock` only
+				    tries to take it */
 	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
 				    callbacks */
 	struct fm_xq_gate *gate; /* ring of closed gates */
@@ -58,15 +58,16 @@ struct fm_xq_cold {
 	unsigned holds;       /* level 1: callers that are held back */
 	bool interrupted;     /* level 3: it stands in the middle of a command, */
 	uint64_t stood_at;    /* since */
-	uint64_t stop_at;    /* it was asked to stand, or to go on; 0: not since the gate changed */
-	bool stop_open;      /* which of them */
-	bool asked;          /* it was asked to stand, or to go on once more */
-	uint64_t shut_at;    /* its gate was seen closed, and that waited for; 0: not now */
+	uint64_t stop_at; /* when it was asked to stand, or to go on; 0: not since the gate changed
+			   */
+	bool stop_open;   /* which of them */
+	bool asked;       /* it was asked to stand, or to go on once more */
+	uint64_t shut_at; /* when its gate was seen closed; 0: it is not */
 	uint64_t guard_mark; /* the last command that is not to be waited for (fm_xq_guard_from) */
 	bool gone;           /* the slot is another's, */
 	_Atomic bool passed; /* and the device had finished all, as it or the driver had said */
 	bool stopped;        /* as config.turned was told */
-	_Atomic bool stands; /* handed over by callbacks: ask the backend whether it does */
+	_Atomic bool stands; /* set by callbacks: ask the hwqueue whether it stands */
 	uint64_t fenced;     /* device gates: the device will write this progress */
 	bool fenced_by_gate; /* and the last thing that does is a gate, */
 	enum fm_pass pass;   /* of which is known that it was passed, */
@@ -77,7 +78,7 @@ struct fm_xq_cold {
 		refused_at; /* the end of so many commands could not be asked for, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
 	bool page_tried; /* device gates: was the page of strict mode made known to it? */
-	bool gave_up;    /* device gates: that end counts as come, and nobody knows */
+	bool gave_up;    /* device gates: that end counts as come, though nobody knows */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -103,12 +104,12 @@ static inline bool fm_est_at_most(uint64_t ns)
 }
 void fm_est_put(uint64_t key, uint64_t ns);
 
-/* rows.c: does a gate stand in front of the last command of a row? As it was wanted when such a
- * row was first composed. Any thread. */
+/* rows.c: does a gate stand in front of the last command of a row? The answer is the one that was
+ * wanted when such a row was first composed. Any thread. */
 bool fm_row_gated(uint64_t row, bool wanted);
 
-/* What is known of a segment's time: it is the device's own; it may hold pauses of the program; the
- * device has mostly waited for the program, and took no longer than that. */
+/* What is known of a segment's time: it is the device's own; it may include pauses of the program;
+ * or it is only a bound, since the device mostly waited for the program. */
 enum fm_took { FM_EXACT, FM_WITH_PAUSES, FM_AT_MOST };
 
 /* estimate.c: what a finished segment teaches. */
@@ -140,26 +141,26 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those tha
 /* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
  * none could be put; the segments before then count as finished. */
 bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
-/* Level 3: as the gate says. Returns when to call again. To let it go on is the agent's, or that of
- * the program's own thread. */
+/* Level 3: stops the running command, or continues it, as the gate says. Returns when to call
+ * again. Only the agent, or a thread of the program that resumes the queue, continues it. */
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);
-/* It gets no further than it is: the time until it goes on is nobody's. */
+/* It has come to rest: the time until it goes on is charged to nobody. */
 void fm_xq_note_rest(struct fm_xq *q, uint64_t now);
-/* Take over what trackers say: of those, too, that must be asked for. */
+/* Take over what trackers say, and ask for those that are not told of. */
 void fm_xq_reap(struct fm_xq *q);
 /* How long to sleep before the next look at a queue that others wait for, busy since `since`. */
 static inline uint64_t fm_xq_look(uint64_t since, uint64_t now)
 {
 	return FM_MIN(FM_MAX(fm_sub_sat(now, since) / 8, FM_XQ_LOOK), FM_XQ_LOOK_MAX);
 }
-/* Unlock, and do what callbacks have left meanwhile, who found the lock taken. The caller has a
- * reference of its own. */
+/* Unlock, and do what callbacks have left that found the lock taken. The caller has a reference of
+ * its own. */
 void fm_xq_leave(struct fm_xq *q);
 
 /* Count commands as finished, and the device time up to now. Any thread, no lock. */
 void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now);
-/* The end of what was launched up to mark cannot be asked for now: nobody may ever say it, and
- * others must not wait for ever. Lock held. */
+/* The end of what was launched up to mark cannot be asked for now. Others must not wait for ever,
+ * so after FM_XQ_GIVE_UP it counts as come. Lock held. */
 void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does somebody wait to hear of the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
@@ -168,10 +169,10 @@ bool fm_xq_end_matters(struct fm_xq *q);
  * noticed; when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
 
-/* Before anybody can hear that so many have finished, from the device or from us: most launches
- * come while more are under way than anybody has asked about, and need not look at what is written
- * from elsewhere (fm_xq_was_idle). Full fences: who does not see this has begun, as is seen then.
- */
+/* To be called before anybody can hear that so many have finished, from the device or from us. Most
+ * launches come while more commands are under way than anybody has asked about: they compare with
+ * this alone, and need not read the lines that others write (fm_xq_was_idle). Both sides have full
+ * fences: either a launch sees this, or its command is seen to have begun. */
 static inline void fm_xq_may_finish(struct fm_xq *q, uint64_t mark)
 {
 	uint64_t seen = atomic_load(&q->finishes);
@@ -187,33 +188,35 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now);
  * lock. */
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 
-/* steer.c: what the program does about this queue alone. Agent only, lock held: look whether it has
- * come to rest, or goes on. True: the scheduler is to look, too. */
+/* steer.c: a queue that the program itself suspends or resumes. Agent only, lock held: has it come
+ * to rest, or gone on? True: the scheduler is to look, too. */
 bool fm_xq_steer(struct fm_xq *q);
-/* yield.c: one that may run and does not move lets others of its process go on. Agent only, lock
- * held; without it, it does not end that yet. True: the scheduler is to look. */
+/* yield.c: a queue that may run and does not move lets others of its process go on. Agent only.
+ * Without the lock it may begin to, but not end it. True: the scheduler is to look. */
 bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now);
 /* Tell config.turned, if there is something to tell. No lock. */
 void fm_xq_tell_turn(struct fm_xq *q);
 /* Not held any more. Lock held. */
 void fm_xq_let_go(struct fm_xq *q);
 
-/* No gates from now on, and those that are closed open. */
+/* No more gates are placed, and those that are closed open. */
 static inline bool fm_xq_ungated(const struct fm_xq *q)
 {
 	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);
 }
 
-/* Nothing holds what it has under way: it may run, or has not come to its gate. Nor does what the
- * program itself has suspended: this thread may be the one to let it go on. */
+/* Nothing of ours holds what it has under way: it may run, or has not come to its gate. A queue
+ * that the program itself has suspended counts as free, since this thread may be the one to resume
+ * it. */
 static inline bool fm_xq_free(struct fm_xq *q)
 {
 	return fm_xq_may_run(q) || atomic_load(&q->own_suspended) ||
 	       (q->device_gates && !fm_slot_waits(q->slot));
 }
 
-/* For who waits until it moves, and not for ever, since it may wait for this very thread: how much
- * of the time since *now, which becomes the present, it was free. was_free: it was then. */
+/* For a thread that waits until the queue moves. It must not wait for ever, since the queue may
+ * wait for this very thread; so only the time counts in which the queue was free. Returns how much
+ * of the time since *now that was, and sets *now. was_free: it was free at *now. */
 static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *now)
 {
 	uint64_t since = *now;
@@ -223,22 +226,22 @@ static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *n
 }
 
 /* device.c: gates that the device itself looks at (hwqueue.h, gate). Lock held. */
-/* In strict mode: level 1, unless the device can read what the program cannot write. Returns when
- * to try again. */
+/* Strict mode: falls back to level 1 unless the device can read memory that the program cannot
+ * write. Returns when to try again. */
 uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now);
 /* A gate. curious: time the segment behind it. */
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
-/* A command of a kind not seen before comes: a gate in front of it, to time it? */
+/* Can a command of a kind not seen before be timed, with a gate in front of it? */
 bool fm_xq_device_curious(struct fm_xq *q);
-/* The segment has come to its end, with this one: may it go on? Then it does. */
+/* A segment would end in front of this command. True: it goes on instead. */
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now);
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
 void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
 void fm_xq_device_close(struct fm_xq *q);                  /* order held */
-/* Of one that is done: the progress with which the device has passed its last gate. 0: it has;
- * UINT64_MAX: nobody will know. */
+/* For a queue that is done: the progress that the device writes when it has passed the last gate.
+ * 0: it has passed it; UINT64_MAX: nobody will know. */
 uint64_t fm_xq_device_owes(const struct fm_xq *q);
-/* life.c: from now on. Lock held, or not in use yet. */
+/* life.c: the level from now on. Lock held, or not in use yet. */
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level);
 
 /* turn.c */
