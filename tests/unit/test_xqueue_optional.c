@@ -290,6 +290,7 @@ static void test_enters_with_nothing_to_put(void **state)
 static void test_stopped_is_not_over(void **state)
 {
 	struct fm_xq *q = start(model_ops(), 3);
+	struct fm_client *c = q->client;
 
 	launch_all(q);
 	wait_all(q);
@@ -298,7 +299,7 @@ static void test_stopped_is_not_over(void **state)
 	device_goes_on(50);
 	assert_int_equal(peer.queues_gone, 0);
 	model.stopped = false;
-	fm_client_wake(q->client);
+	fm_client_wake(c);
 	eventually(peer.queues_gone == 1);
 	stop_device();
 }
