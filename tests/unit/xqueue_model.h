@@ -106,52 +106,46 @@ static inline struct fm_hw_ops model_ops(void)
 }
 
 /* A tracker whose end the device has told, or not, and which nobody has asked for. Of one queue;
- * under the XQueue's lock, save what the device writes. */
+ * under the XQueue's lock, save what the device writes. The device drops those of a queue that was
+ * released, so none is given back. */
 struct model_track {
-	struct model_track *next;
 	fm_reached_fn *reached;
 	void *cookie;
 	_Atomic uint64_t come; /* 0: it has not */
-	_Atomic unsigned refs; /* the device's, and the list's */
 };
 
-static struct model_track *model_tracks;
-
-static inline void model_track_put(struct model_track *t)
-{
-	if (atomic_fetch_sub(&t->refs, 1) == 1)
-		free(t);
-}
+static struct {
+	struct model_track at[4 * MOST];
+	unsigned first, n;
+} model_tracks;
 
 static inline void model_track_comes(void *cookie, uint64_t now)
 {
 	struct model_track *t = cookie;
 
 	t->come = now;
-	model_track_put(t);
 }
 
 static inline int model_track(void *hwq, fm_reached_fn *reached, void *cookie)
 {
-	struct model_track *t = calloc(1, sizeof(*t)), **end = &model_tracks;
+	struct model_track *t = &model_tracks.at[model_tracks.n];
 
+	if (model_tracks.n == 4 * MOST)
+		return -ENOMEM;
+	model_tracks.n++;
 	t->reached = reached;
 	t->cookie = cookie;
-	t->refs = 2;
-	while (*end)
-		end = &(*end)->next;
-	*end = t;
 	return fm_simq_ops.track(hwq, model_track_comes, t);
 }
 
 static inline void model_tell(bool all)
 {
-	while (model_tracks && (all || model_tracks->come)) {
-		struct model_track *t = model_tracks;
+	for (; model_tracks.first < model_tracks.n; model_tracks.first++) {
+		struct model_track *t = &model_tracks.at[model_tracks.first];
 
-		model_tracks = t->next;
+		if (!all && !t->come)
+			break;
 		t->reached(t->cookie, t->come ? t->come : fm_now());
-		model_track_put(t);
 	}
 }
 
