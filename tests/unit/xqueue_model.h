@@ -129,13 +129,15 @@ static inline void model_track_comes(void *cookie, uint64_t now)
 static inline int model_track(void *hwq, fm_reached_fn *reached, void *cookie)
 {
 	struct model_track *t = &model_tracks.at[model_tracks.n];
+	int rc;
 
-	if (model_tracks.n == 4 * MOST)
+	if (model_tracks.n == FM_ARRAY_LEN(model_tracks.at))
 		return -ENOMEM;
-	model_tracks.n++;
 	t->reached = reached;
 	t->cookie = cookie;
-	return fm_simq_ops.track(hwq, model_track_comes, t);
+	rc = fm_simq_ops.track(hwq, model_track_comes, t);
+	model_tracks.n += !rc;
+	return rc;
 }
 
 static inline void model_tell(bool all)
