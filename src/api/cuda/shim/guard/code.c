@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "code.h"
-#include "api/cuda/shim/handles.h"
 #include "guarded.h"
 #include "rewrite.h"
+#include "shim/map.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
