@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: coverage BUILD ROOM=PERCENT...   Line coverage of src/, by room, from what the programs of a build with gcov left
+"""usage: line_coverage BUILD ROOM=PERCENT...   Line coverage of src/, by room, from what the programs of a build with gcov left
 behind; 1 if one of the named rooms has less."""
 import collections
 import json

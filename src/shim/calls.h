@@ -64,7 +64,8 @@
  *
  * A table begins with #include "shim/calls_begin.h" and ends with #include "shim/calls_end.h". What
  * is wrong with a row the compiler reports at that row. A vendor's header that makes macros of
- * function names cannot be included together with a table.
+ * function names cannot be included together with a table. A macro's parameters for facts must not
+ * have names of members that its body uses: those would be replaced, too.
  *
  * Three words are reserved for rows of other forms; no table has any yet:
  *   ALIAS(name, since, symbol)     from that version on the name means another name's function

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA program over the recorder (fakes/recorder) that makes each call of the shim's tables when
+ * A CUDA program over the recorder (fakes/recorder) that makes each call of the shim's table when
  * it is told to, with arguments that can be told apart, and says whether the driver was given these
  * and the program what the driver returned. It prints "entry SYMBOL NAME [own]" for each call that
  * there is, own: one that takes a stream; then "ready"; obeys lines on stdin, and answers each by a
@@ -25,27 +25,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With macros in it expanded. */
-#define STRING_OF(...) #__VA_ARGS__
-#define STRING(...)    STRING_OF(__VA_ARGS__)
-
 /* CUDA_ERROR_LAUNCH_FAILED, and one that nobody has heard of. */
 static const fm_cu_result results[] = {FM_CU_SUCCESS, 719, 4321};
 
-#define ENTRY(symbol, name, since, per_thread, code, params) extern rec_fn symbol;
-REC_TABLE
-#undef ENTRY
+/* Of a row; void: there is none. */
+struct param {
+	const char *type;
+	unsigned char size;
+};
+
+#define ON_other(kind, symbol, ...) extern rec_fn symbol;
+#include "api/cuda/calls.def"
 
 static const struct entry {
-	const char *symbol, *name, *params;
+	const char *symbol, *name;
 	int since;
 	bool per_thread, code;
 	rec_fn *linked;
+	struct param param[REC_WORDS];
 } entries[] = {
-#define ENTRY(symbol, name, since, per_thread, code, params) \
-	{#symbol, #name, STRING(params), since, per_thread, code, symbol},
-	REC_TABLE
-#undef ENTRY
+#define SIZE_OF(t) sizeof(*_Generic((t *)0, void * : "", default : (t *)0))
+#define PARAM(type, name)            \
+	{                            \
+#type, SIZE_OF(type) \
+	}
+#define ENTRY(code, symbol, per_thread, name, since, note, params, ...) \
+	{#symbol, #name, since, per_thread, code, symbol, {CALL_EACH(PARAM, params)}},
+#define ON_release(...)     ENTRY(true, __VA_ARGS__)
+#define ON_code(...)        ENTRY(true, __VA_ARGS__)
+#define ON_load(...)        ENTRY(true, __VA_ARGS__)
+#define ON_other(kind, ...) ENTRY(false, __VA_ARGS__)
+#include "api/cuda/calls.def"
 };
 
 static bool follows_code;
@@ -85,102 +95,91 @@ static void *driver(const char *symbol)
 
 /* --- arguments --- */
 
-#define TYPE(t) #t, sizeof(t)
-static const struct type {
-	const char *name;
-	unsigned char size;
-} types[] = {{TYPE(unsigned char)}, {TYPE(unsigned short)}, {TYPE(int)}, {TYPE(unsigned)},
-	{TYPE(uint32_t)}, {TYPE(CUdevice)}, {TYPE(size_t)}, {TYPE(uint64_t)},
-	{TYPE(unsigned long long)}, {TYPE(CUdeviceptr)}, {TYPE(CUdeviceptr_v1)},
-	{TYPE(struct fm_cu_location)}, {TYPE(CUstream)}, {TYPE(CUcontext)}, {TYPE(CUgreenCtx)},
-	{TYPE(CUevent)}, {TYPE(CUgraph)}, {TYPE(CUgraphExec)}, {TYPE(CUgraphNode)},
-	{TYPE(CUfunction)}, {TYPE(CUkernel)}, {TYPE(CUmodule)}, {TYPE(CUlibrary)}, {TYPE(CUarray)},
-	{TYPE(CUmemoryPool)}, {TYPE(CUuserObject)}, {TYPE(fm_cu_host_fn)},
-	{TYPE(fm_cu_stream_callback)}};
-
-/* Of a declaration "TYPE name". */
-static unsigned char size_of(const char *declared, size_t len)
+/* Whatever it points to. */
+static bool is_pointer(const struct param *p)
 {
-	if (memchr(declared, '*', len))
-		return sizeof(void *);
-	while (len && declared[len - 1] != ' ')
-		len--;
-	for (size_t i = 0; len && i < FM_ARRAY_LEN(types); i++)
-		if (strlen(types[i].name) == len - 1 && !strncmp(types[i].name, declared, len - 1))
-			return types[i].size;
-	die("a type that is not known here", declared);
+	return strchr(p->type, '*');
 }
 
-static bool is(const char *declared, const char *type)
+static bool is_handle(const struct param *p)
 {
-	return !strncmp(declared, type, strlen(type)) && declared[strlen(type)] == ' ';
+	return !strncmp(p->type, "CU", 2) && strncmp(p->type, "CUdevice", 8) != 0;
+}
+
+static bool is_config(const struct param *p)
+{
+	return !strcmp(p->type, "const struct CUlaunchConfig_st *");
+}
+
+static bool is_list(const struct param *p)
+{
+	return !strcmp(p->type, "struct CUDA_LAUNCH_PARAMS_st *");
+}
+
+static bool is_stream(const struct param *p)
+{
+	return !strcmp(p->type, "CUstream");
+}
+
+static unsigned params_of(const struct entry *e)
+{
+	unsigned n = 0;
+
+	while (n < REC_WORDS && e->param[n].type && strcmp(e->param[n].type, "void") != 0)
+		n++;
+	return n;
 }
 
 /* Of each parameter another one. Those of 32 bits have something above these, as a register may;
  * what may say how many there are of something is small. */
-static uint64_t argument(unsigned id, unsigned i, const char *declared, size_t len)
+static uint64_t argument(unsigned id, unsigned i, const struct param *p)
 {
 	unsigned small = 16 * (i + 1) + id % 16;
 
-	if (memchr(declared, '*', len) ||
-		(!strncmp(declared, "CU", 2) && strncmp(declared, "CUdevice", 8) != 0))
+	if (is_pointer(p) || is_handle(p))
 		return (uintptr_t)room[i];
-	if (is(declared, "size_t") || size_of(declared, len) < 4)
+	if (!strcmp(p->type, "size_t") || p->size < 4)
 		return small;
-	if (size_of(declared, len) == 4)
+	if (p->size == 4)
 		return UINT64_C(0xabcd) << 48 | small;
 	return UINT64_C(0xfe) << 56 | (uint64_t)small << 32 | (uint64_t)id << 8;
 }
 
 /* The stream is a parameter, or stands in what one points to. */
-static void put_stream(struct rec_call *c, unsigned i, const char *declared, CUstream stream)
+static void put_stream(struct rec_call *c, unsigned i, const struct param *p, CUstream stream)
 {
 	struct fm_cu_launch_config *config = (void *)room[i];
 	struct fm_cu_launch_params *list = (void *)room[i];
 
-	if (is(declared, "CUstream")) {
+	if (is_stream(p)) {
 		c->word[i] = (uintptr_t)stream;
-	} else if (is(declared, "const struct CUlaunchConfig_st")) {
+	} else if (is_config(p)) {
 		config->stream = stream;
-	} else if (is(declared, "struct CUDA_LAUNCH_PARAMS_st")) {
+	} else if (is_list(p)) {
 		for (unsigned k = 0; k < ROOM / sizeof(*list); k++)
 			list[k] = (struct fm_cu_launch_params){.shared = k, .stream = stream};
 		c->list = ROOM;
 	}
 }
 
-static bool takes_stream(const char *params)
+static bool takes_stream(const struct entry *e)
 {
-	return strstr(params, "CUstream stream") || strstr(params, "CUlaunchConfig_st *config") ||
-	       strstr(params, "CUDA_LAUNCH_PARAMS_st *list");
-}
-
-static const char *end_of(const char *declared)
-{
-	int depth = 0;
-
-	for (; *declared && (depth || (*declared != ',' && *declared != ')')); declared++)
-		depth += (*declared == '(') - (*declared == ')');
-	return declared;
+	for (unsigned i = 0; i < params_of(e); i++)
+		if (is_stream(&e->param[i]) || is_config(&e->param[i]) || is_list(&e->param[i]))
+			return true;
+	return false;
 }
 
 static struct rec_call prepare(unsigned id, CUstream stream)
 {
-	struct rec_call c = {.id = id};
-	const char *at = entries[id].params + 1, *end;
+	const struct entry *e = &entries[id];
+	struct rec_call c = {.id = id, .n = params_of(e)};
 
 	memset(room, 0, sizeof(room));
-	for (; strcmp(at, "void)"); at = end + 1) {
-		at += strspn(at, " ");
-		end = end_of(at);
-		if (c.n == REC_WORDS)
-			die("too many parameters", entries[id].symbol);
-		c.size[c.n] = size_of(at, (size_t)(end - at));
-		c.word[c.n] = argument(id, c.n, at, (size_t)(end - at));
-		put_stream(&c, c.n, at, stream);
-		c.n++;
-		if (*end == ')')
-			break;
+	for (unsigned i = 0; i < c.n; i++) {
+		c.size[i] = e->param[i].size;
+		c.word[i] = argument(id, i, &e->param[i]);
+		put_stream(&c, i, &e->param[i], stream);
 	}
 	if (c.list)
 		c.list = c.word[1] % 256 * sizeof(struct fm_cu_launch_params);
@@ -340,7 +339,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (unsigned i = 0; i < REC_CALLS; i++)
 		printf("entry %s %s%s\n", entries[i].symbol, entries[i].name,
-			takes_stream(entries[i].params) ? " own" : "");
+			takes_stream(&entries[i]) ? " own" : "");
 	puts("ready");
 	while (fgets(line, sizeof(line), stdin)) {
 		n = sscanf(line, "%15s %127s %15s %15s", what, symbol, via, where);

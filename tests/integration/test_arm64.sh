@@ -37,12 +37,12 @@ build()
 		unsigned ZSTD_isError(size_t rc) { return rc == (size_t)-1; }
 		int LZ4_decompress_safe(const char *from, char *to, int n, int room) { return -1; }
 	C
-	# As cmake/cli.cmake reads it.
-	newest=$(sed -n 's/^	[XF](cu[^,]*,[^,]*,[^0-9]*\([0-9]*\).*/\1/p' src/api/cuda/shim/calls.h | sort -n | tail -n 1)
 	# Without what nobody calls, as from the rooms' archives.
-	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -DFM_CUDA_NEWEST="$newest" -shared -Wl,-Bsymbolic-functions \
+	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
-		src/api/cuda/core/*.c src/code/cuda/*.c src/api/cuda/cache/*.c src/cache/*.c src/policy/*.c src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c src/api/cuda/shim/*.c \
+		src/api/cuda/core/*.c src/api/cuda/core/guard/*.c src/api/cuda/cache/*.c src/api/cuda/shim/*.c \
+		src/api/cuda/shim/graph/*.c src/api/cuda/shim/guard/*.c src/code/cuda/*.c src/code/cuda/pass/*.c src/device/*.c src/cache/*.c src/policy/*.c \
+		src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c \
 		"$tmp/unpack.c" -lm
 	newest=$(${cc%gcc}readelf -V "$tmp/lib/libfermata-cuda.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 	[ "$newest" = GLIBC_2.17 ] || fail "the shim needs $newest: $(${cc%gcc}nm -D "$tmp/lib/libfermata-cuda.so" | grep "@$newest" | tr "\n" " ")"
@@ -65,12 +65,12 @@ table()
 	timeout 120 qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$tmp/recorder:$root/lib" -E LD_PRELOAD="$tmp/lib/libfermata-cuda.so" "$tmp/cuda_table"
 }
 
-# Each call of the shim's tables gives the driver its parameters, however many this processor has registers for.
+# Each call of the shim's table gives the driver its parameters, however many this processor has registers for.
 each_call()
 {
 	table </dev/null | awk '$1 == "entry" { print "call", $2, "link", (NF > 3 ? "own" : "default") }' >"$tmp/calls"
 	table <"$tmp/calls" | awk '$1 != "entry" && $1 != "ready"' >"$tmp/answers"
-	echo "$(wc -l <"$tmp/answers") calls of the tables"
+	echo "$(wc -l <"$tmp/answers") calls of the table"
 	paste -d ' ' "$tmp/calls" "$tmp/answers" | awk '/ ok$/ { n++ } ! / ok( differs 0 copied [0-9]+)?$/ { print; bad = 1 }
 		END { exit bad || n < 200 }' || fail "the driver was given something else"
 }

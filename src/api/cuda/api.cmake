@@ -1,29 +1,13 @@
+fm_module(api/cuda KNOWS shim) # the table of CUDA's calls (`calls.def`), and the newest version in it
 fm_module(api/cuda/core KNOWS base api code/cuda PARTS guard) # CUDA, without a program around it: gates that the device looks at, by stream memory operations; guarded launches (`guard`, level 3, `cuda-guardian.md`); the time slice of the process's channel groups; partitions
 fm_module(api/cuda/cache KNOWS base cache code/cuda) # rewritten images, kept on disk by their contents
-fm_module(api/cuda/shim KNOWS base cache board api api/cuda/core code/cuda api/cuda/cache xqueue local shim shim/lookup PARTS graph guard) # `libfermata-cuda.so`, preloaded or linked: dlsym and dlerror, cuGetProcAddress and the driver's own names; which graphs hold gates (`graph`), which functions are rewritten kernels (`guard`); `<fermata/cuda.h>` (`cuda-server.md`). `cmake/stand_in.cmake`: the same under the driver's name
-fm_module(api/cuda/tool KNOWS base json board api load cmd doctor device code/cuda api/cuda/core api/cuda/cache PACKAGES ${CMAKE_DL_LIBS}) # CUDA for the commands: the preload, doctor and its probes, work of a chosen length
-
-# The newest version of CUDA in the shim's tables, which `fermata doctor` holds against the driver's (hook.c asserts it).
-set(calls ${PROJECT_SOURCE_DIR}/src/api/cuda/shim/calls.h)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${calls})
-file(READ ${calls} tables)
-string(REGEX MATCHALL "\n\t[XF]\\(cu[^,]*,[^,]*,[^0-9]*[0-9]+" tables "${tables}")
-set(newest 0)
-foreach(call IN LISTS tables)
-    string(REGEX MATCH "[0-9]+$" since "${call}")
-    if(since GREATER newest)
-        set(newest ${since})
-    endif()
-endforeach()
-target_compile_definitions(fm_api_cuda_tool PRIVATE FM_CUDA_NEWEST=${newest})
-target_compile_definitions(fm_api_cuda_shim PRIVATE FM_CUDA_NEWEST=${newest})
+fm_module(api/cuda/shim KNOWS base cache board api api/cuda api/cuda/core code/cuda api/cuda/cache xqueue local shim shim/lookup PARTS graph guard) # `libfermata-cuda.so`, preloaded or linked: dlsym and dlerror, cuGetProcAddress and the driver's own names; which graphs hold gates (`graph`), which functions are rewritten kernels (`guard`); `<fermata/cuda.h>` (`cuda-server.md`). `cmake/stand_in.cmake`: the same under the driver's name
+fm_module(api/cuda/tool KNOWS base json board api load cmd doctor device code/cuda api/cuda api/cuda/core api/cuda/cache PACKAGES ${CMAKE_DL_LIBS}) # CUDA for the commands: the preload, doctor and its probes, work of a chosen length
 
 fm_layer(fermata-cuda api/cuda/shim WITH shim/lookup)
 # Its table of its own functions means these, also where the driver's were loaded before.
 target_link_options(fermata-cuda PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-cuda.so)
-if(FERMATA_SANITIZE)
-    target_compile_definitions(fm_api_cuda_tool PRIVATE FM_SANITIZED)
-elseif(FERMATA_FUZZ)
+if(FERMATA_SANITIZE OR FERMATA_FUZZ)
     target_compile_definitions(fm_api_cuda_tool PRIVATE FM_SANITIZED)
 endif()
 install(TARGETS fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -19,9 +19,8 @@ EXPORT rec_deny_fn rec_deny;
 static __thread struct rec_call *expected;
 static _Atomic bool denied;
 
-#define ENTRY(symbol, name, since, per_thread, code, params) EXPORT rec_fn symbol;
-REC_TABLE
-#undef ENTRY
+#define ON_other(kind, symbol, ...) EXPORT rec_fn symbol;
+#include "api/cuda/calls.def"
 
 static const struct entry {
 	const char *symbol, *name;
@@ -29,10 +28,9 @@ static const struct entry {
 	bool per_thread;
 	rec_fn *fn;
 } entries[] = {
-#define ENTRY(symbol, name, since, per_thread, code, params) \
+#define ON_other(kind, symbol, per_thread, name, since, ...) \
 	{#symbol, #name, since, per_thread, symbol},
-	REC_TABLE
-#undef ENTRY
+#include "api/cuda/calls.def"
 };
 
 void rec_expect(struct rec_call *call)
@@ -148,15 +146,14 @@ static fm_cu_result called(unsigned id, const uint64_t *word)
 	return note(id, word) ? expected->rc : serve(id, word);
 }
 
-#define ENTRY(symbol, name, since, per_thread, code, params)                    \
+#define ON_other(kind, symbol, ...)                                             \
 	fm_cu_result symbol(REC_WORD_PARAMS)                                    \
 	{                                                                       \
 		return called(REC_##symbol, (const uint64_t[]){REC_WORD_ARGS}); \
 	}
-REC_TABLE
-#undef ENTRY
+#include "api/cuda/calls.def"
 
-/* --- what is in no table: X(symbol, parameters, what it is if there is a context) --- */
+/* --- what is not in the table: X(symbol, parameters, what it is if there is a context) --- */
 
 static char context, event;
 

@@ -1,49 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA driver that does nothing but note down what it is called with: it has every function of
- * the shim's own tables (src/api/cuda/shim/calls.h), and what little else the shim needs to make
+ * the shim's own table (src/api/cuda/calls.def), and what little else the shim needs to make
  * queues of level 1. Its functions take twelve words, whatever their parameters: the first six or
  * eight in registers, the others on the stack, as both of the processors have it that the shim is
  * for.
  */
 #pragma once
-#include "api/cuda/shim/calls.h"
+#include "api/cuda/shim/types.h"
 
-/* ENTRY(symbol, name, since, per_thread, code, params), once for each symbol of the tables, is what
- * REC_TABLE comes to. */
-#define REC_BOTH(name, suffix, clone, since, params)           \
-	ENTRY(name##suffix, name, since, false, false, params) \
-	ENTRY(name##suffix##_##clone, name, since, true, false, params)
-#define REC_LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args) \
-	REC_BOTH(name, suffix, clone, since, params)
-#define REC_STREAM(name, suffix, clone, since, what, params, args) \
-	REC_BOTH(name, suffix, clone, since, params)
-#define REC_SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
-	ENTRY(name##suffix, name, since, false, false, params)
-#define REC_MULTI(name, suffix, since, params) \
-	ENTRY(name##suffix, name, since, false, false, params)
-#define REC_OTHER(name, suffix, since, what, params) \
-	ENTRY(name##suffix, name, since, false, false, params)
-#define REC_CODE(name, suffix, since, what, params) \
-	ENTRY(name##suffix, name, since, false, true, params)
-#define REC_LOAD(name, suffix, since, why, what, params, args) \
-	ENTRY(name##suffix, name, since, false, true, params)
-/* clang-format off */
-#define REC_TABLE \
-	FM_CUDA_LAUNCHES(REC_LAUNCH) \
-	FM_CUDA_RECORDS(REC_LAUNCH) \
-	FM_CUDA_GRAPHS(REC_LAUNCH) \
-	FM_CUDA_STREAM_CALLS(REC_STREAM) \
-	FM_CUDA_SINGLES(REC_SINGLE) \
-	FM_CUDA_MULTIS(REC_MULTI) \
-	FM_CUDA_OTHER_CALLS(REC_OTHER) \
-	FM_CUDA_CODE_CALLS(REC_CODE) \
-	FM_CUDA_LOAD_CALLS(REC_LOAD)
-/* clang-format on */
-
-#define ENTRY(symbol, name, since, per_thread, code, params) REC_##symbol,
-enum { REC_TABLE REC_CALLS };
-#undef ENTRY
+#define ON_other(kind, symbol, ...) REC_##symbol,
+enum {
+#include "api/cuda/calls.def"
+	REC_CALLS
+};
 
 #define REC_WORDS 12
 #define REC_WORD_PARAMS                                                                            \

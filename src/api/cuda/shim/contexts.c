@@ -156,41 +156,29 @@ static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
 	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
 }
 
-#define MAKES(name, suffix, params, args)                                         \
-	fm_cu_result name##suffix params                                          \
-	{                                                                         \
-		return made(ctx, NEXT(FM_CUDA_ID(name, suffix, ), params, args)); \
+#define MAKE_CONTEXT(symbol, params, ctx)                          \
+	fm_cu_result symbol CALL_PARAMS(params)                    \
+	{                                                          \
+		return made(ctx, NEXT(symbol, CALL_ARGS(params))); \
 	}
-MAKES(cuCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
-MAKES(cuCtxCreate, _v2, (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
-MAKES(cuCtxCreate, _v3,
-	(CUcontext * ctx, struct CUexecAffinityParam_st *affinity, int n, unsigned flags,
-		CUdevice dev),
-	(ctx, affinity, n, flags, dev))
-MAKES(cuCtxCreate, _v4,
-	(CUcontext * ctx, struct CUctxCreateParams_st *how, unsigned flags, CUdevice dev),
-	(ctx, how, flags, dev))
-MAKES(cuGLCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
-MAKES(cuGLCtxCreate, _v2, (CUcontext * ctx, unsigned flags, CUdevice dev), (ctx, flags, dev))
-MAKES(cuVDPAUCtxCreate, , (CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
-	(ctx, flags, dev, vdp, get))
-MAKES(cuVDPAUCtxCreate, _v2,
-	(CUcontext * ctx, unsigned flags, CUdevice dev, uint32_t vdp, void *get),
-	(ctx, flags, dev, vdp, get))
+#define MAKE_(...) /* by hand: here, stream.c, graph.c */
+#define ON_make(symbol, per_thread, name, since, note, params, what, ...) \
+	MAKE_##what(symbol, params, __VA_ARGS__)
+#include "api/cuda/calls.def"
 
 fm_cu_result cuCtxSetCurrent(CUcontext ctx)
 {
-	return current(ctx, NEXT(FM_CUDA_cuCtxSetCurrent, (CUcontext), (ctx)));
+	return current(ctx, NEXT(cuCtxSetCurrent, (ctx)));
 }
 
 fm_cu_result cuCtxPushCurrent(CUcontext ctx)
 {
-	return current(ctx, NEXT(FM_CUDA_cuCtxPushCurrent, (CUcontext), (ctx)));
+	return current(ctx, NEXT(cuCtxPushCurrent, (ctx)));
 }
 
 fm_cu_result cuCtxPushCurrent_v2(CUcontext ctx)
 {
-	return current(ctx, NEXT(FM_CUDA_cuCtxPushCurrent_v2, (CUcontext), (ctx)));
+	return current(ctx, NEXT(cuCtxPushCurrent_v2, (ctx)));
 }
 
 /* --- their lives --- */
@@ -217,7 +205,7 @@ static _Atomic bool attached;
 fm_cu_result cuCtxAttach(CUcontext *ctx, unsigned flags)
 {
 	atomic_store(&attached, true);
-	return made(ctx, NEXT(FM_CUDA_cuCtxAttach, (CUcontext *, unsigned), (ctx, flags)));
+	return made(ctx, NEXT(cuCtxAttach, (ctx, flags)));
 }
 
 fm_cu_result cuCtxDetach(CUcontext ctx)
@@ -226,19 +214,19 @@ fm_cu_result cuCtxDetach(CUcontext ctx)
 
 	if (last)
 		ends(ctx);
-	return gone(last ? ctx : NULL, NEXT(FM_CUDA_cuCtxDetach, (CUcontext), (ctx)));
+	return gone(last ? ctx : NULL, NEXT(cuCtxDetach, (ctx)));
 }
 
 fm_cu_result cuCtxDestroy(CUcontext ctx)
 {
 	ends(ctx);
-	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy, (CUcontext), (ctx)));
+	return gone(ctx, NEXT(cuCtxDestroy, (ctx)));
 }
 
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
 	ends(ctx);
-	return gone(ctx, NEXT(FM_CUDA_cuCtxDestroy_v2, (CUcontext), (ctx)));
+	return gone(ctx, NEXT(cuCtxDestroy_v2, (ctx)));
 }
 
 fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
@@ -252,7 +240,7 @@ fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 		fm_cuda_close_context(ctx);
 	if (base)
 		fm_cu_guard_green_ends(fm_cuda_driver(), green);
-	rc = NEXT(FM_CUDA_cuGreenCtxDestroy, (CUgreenCtx), (green));
+	rc = NEXT(cuGreenCtxDestroy, (green));
 	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
 		fm_cuda_captures_gone(ctx);
 	fm_cu_wait_end(t);
@@ -280,8 +268,7 @@ static bool used(CUcontext ctx)
 
 fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
-	fm_cu_result rc =
-		NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (ctx, dev));
+	fm_cu_result rc = NEXT(cuDevicePrimaryCtxRetain, (ctx, dev));
 
 	if (rc == FM_CU_SUCCESS)
 		await_end(*ctx);
@@ -315,14 +302,14 @@ fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	CUcontext ctx = releasing(dev);
 
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease, (CUdevice), (dev)));
+	return gone(ctx, NEXT(cuDevicePrimaryCtxRelease, (dev)));
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	CUcontext ctx = releasing(dev);
 
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev)));
+	return gone(ctx, NEXT(cuDevicePrimaryCtxRelease_v2, (dev)));
 }
 
 /* A reset ends the context whoever retains it. To hear which it is, it is retained. */
@@ -338,10 +325,10 @@ static CUcontext resetting(CUdevice dev)
 		    !atomic_load(&fm_cu_captures)) ||
 		!state || state(dev, &flags, &active) || !active)
 		return NULL;
-	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&ctx, dev)))
+	if (NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev)))
 		return NULL;
 	ends(ctx);
-	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (dev));
+	NEXT(cuDevicePrimaryCtxRelease_v2, (dev));
 	return ctx;
 }
 
@@ -349,12 +336,12 @@ fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
 {
 	CUcontext ctx = resetting(dev);
 
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset, (CUdevice), (dev)));
+	return gone(ctx, NEXT(cuDevicePrimaryCtxReset, (dev)));
 }
 
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	CUcontext ctx = resetting(dev);
 
-	return gone(ctx, NEXT(FM_CUDA_cuDevicePrimaryCtxReset_v2, (CUdevice), (dev)));
+	return gone(ctx, NEXT(cuDevicePrimaryCtxReset_v2, (dev)));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ways by which a program gets at the driver's functions: linked to the driver (our exports
- * come first), by dlsym, by cuGetProcAddress. Each gives it ours, for the calls of the tables, and
+ * come first), by dlsym, by cuGetProcAddress. Each gives it ours, for the calls of the table, and
  * tells us the driver's.
  */
 #include "hook.h"
@@ -17,35 +17,15 @@
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
-#define ONE(name, suffix, tail, since, per_thread)                                               \
-	{#name #suffix #tail, #name, #name #suffix #tail FM_CUDA_MARK, since, per_thread, false, \
-		(void *)name##suffix##tail, NULL},
-#define CLONES(name, suffix, clone, since, ...) \
-	ONE(name, suffix, , since, false) ONE(name, suffix, _##clone, since, true)
-#define SINGLE(name, suffix, since, ...) ONE(name, suffix, , since, false)
-#define CODE(name, suffix, since, ...)                                         \
-	{#name #suffix, #name, #name #suffix FM_CUDA_MARK, since, false, true, \
-		(void *)name##suffix, NULL},
-struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES)
-		FM_CUDA_GRAPHS(CLONES) FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE)
-			FM_CUDA_MULTIS(SINGLE) FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(CODE)
-				FM_CUDA_LOAD_CALLS(CODE)};
-
-/* As long as the newest of them: what cmake/cli.cmake has read from the same tables. */
-union newest {
-#define SINCE_CLONES(name, suffix, clone, since, ...) char name##suffix[since];
-#define SINCE(name, suffix, since, ...)               char name##suffix[since];
-	FM_CUDA_LAUNCHES(SINCE_CLONES)
-	FM_CUDA_RECORDS(SINCE_CLONES)
-	FM_CUDA_GRAPHS(SINCE_CLONES)
-	FM_CUDA_STREAM_CALLS(SINCE_CLONES)
-	FM_CUDA_SINGLES(SINCE)
-	FM_CUDA_MULTIS(SINCE)
-	FM_CUDA_OTHER_CALLS(SINCE)
-	FM_CUDA_CODE_CALLS(SINCE)
-	FM_CUDA_LOAD_CALLS(SINCE)
+#define CALL_ENTRY(code, symbol, per_thread, name, since, ...) \
+	{#symbol, #name, #symbol FM_CUDA_MARK, since, per_thread, code, (void *)symbol, NULL},
+#define ON_release(...)     CALL_ENTRY(true, __VA_ARGS__)
+#define ON_code(...)        CALL_ENTRY(true, __VA_ARGS__)
+#define ON_load(...)        CALL_ENTRY(true, __VA_ARGS__)
+#define ON_other(kind, ...) CALL_ENTRY(false, __VA_ARGS__)
+struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
+#include "api/cuda/calls.def"
 };
-_Static_assert(sizeof(union newest) == FM_CUDA_NEWEST, "cmake/cli.cmake has read another table");
 
 const char fm_look_up_prefix[] = "cu";
 
@@ -289,8 +269,7 @@ static void replace(const char *name, void **fn, int version, uint64_t flags)
 
 fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress, (const char *, void **, int, uint64_t),
-		(name, fn, version, flags));
+	fm_cu_result rc = NEXT(cuGetProcAddress, (name, fn, version, flags));
 
 	if (rc == FM_CU_SUCCESS)
 		replace(name, fn, version, flags);
@@ -300,9 +279,7 @@ fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t
 fm_cu_result cuGetProcAddress_v2(
 	const char *name, void **fn, int version, uint64_t flags, unsigned *status)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuGetProcAddress_v2,
-		(const char *, void **, int, uint64_t, unsigned *),
-		(name, fn, version, flags, status));
+	fm_cu_result rc = NEXT(cuGetProcAddress_v2, (name, fn, version, flags, status));
 
 	if (rc == FM_CU_SUCCESS)
 		replace(name, fn, version, flags);

@@ -79,8 +79,9 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
 /* The copies of all streams of a process share few channels: one that stands behind a closed gate
  * there keeps those of other streams waiting, too, for which the gate may be closed. So where
  * streams of one process stop each other a copy is made when no gate is in front of it. Elsewhere
- * all of them stand together; but a call that copies may wait for the device. */
-static inline FM_HOT struct launch begin(
+ * all of them stand together; but a call that copies may wait for the device. A part of each call:
+ * left to the compiler, it is a part of some and not of others, as it happens to come to them. */
+FM_PART struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
@@ -114,36 +115,31 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_synced(l.q->xq, l.mark + 1);
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)     \
-	FM_HOT fm_cu_result symbol params                                       \
-	{                                                                       \
-		struct launch l = {0};                                          \
-		struct fm_cuda_order o = {0};                                   \
-		fm_cu_result rc;                                                \
-                                                                                \
-		if (work)                                                       \
-			l = begin(stream, per_thread, key, id, NULL);           \
-		else                                                            \
-			o = fm_cuda_ordering(stream, per_thread, id);           \
-		fm_cu_inside++;                                                 \
-		rc = NEXT(id, params, args);                                    \
-		fm_cu_inside--;                                                 \
-		if (work)                                                       \
-			end(l, rc == FM_CU_SUCCESS && (waits));                 \
-		else                                                            \
-			fm_cuda_ordered(o, fm_cuda_stream(stream, per_thread)); \
-		return rc;                                                      \
+#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits)        \
+	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                    \
+	{                                                                                 \
+		struct launch l = begin(stream, per_thread, key, FM_CUDA_##symbol, NULL); \
+		fm_cu_result rc;                                                          \
+                                                                                          \
+		fm_cu_inside++;                                                           \
+		rc = NEXT(symbol, CALL_ARGS(params));                                     \
+		fm_cu_inside--;                                                           \
+		end(l, rc == FM_CU_SUCCESS && (waits));                                   \
+		return rc;                                                                \
 	}
-#define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args)                 \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, work, waits, key, params,     \
-		args)                                                                              \
-	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, work, waits, \
-		key, params, args)
-#define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, work, waits, key, params, args)
-FM_CUDA_OTHER_WORK(LAUNCH)
-FM_CUDA_OTHER_SINGLES(SINGLE)
-#undef ONE
+#define ON_order(symbol, per_thread, name, since, note, params, stream, what)                      \
+	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                             \
+	{                                                                                          \
+		struct fm_cuda_order o = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_##what); \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		fm_cu_inside++;                                                                    \
+		rc = NEXT(symbol, CALL_ARGS(params));                                              \
+		fm_cu_inside--;                                                                    \
+		fm_cuda_ordered(o, fm_cuda_stream(stream, per_thread));                            \
+		return rc;                                                                         \
+	}
+#include "api/cuda/calls.def"
 
 /* --- kernels --- */
 
@@ -260,8 +256,8 @@ FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key,
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
 /* `packed`: the parameter `extra`, or, where there is none, `none`. */
-#define ONE(id, symbol, per_thread, stream, key, decl, call, packed, how, cooperative)             \
-	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_careful decl                 \
+#define KERNEL(symbol, per_thread, given, stream, key, packed, how, cooperative)                   \
+	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_careful CALL_PARAMS(given)   \
 	{                                                                                          \
 		struct fm_cuda_kernel *kernel = rewritten(f);                                      \
 		void **none __attribute__((unused)) = NULL;                                        \
@@ -276,47 +272,39 @@ FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key,
 			packed = a.extra;                                                          \
 		}                                                                                  \
 		p.kernel = kernel;                                                                 \
-		begin_kernel(&p, stream, per_thread, key, id, f, GIVEN_##how, cooperative, &a);    \
+		begin_kernel(&p, stream, per_thread, key, FM_CUDA_##symbol, f, GIVEN_##how,        \
+			cooperative, &a);                                                          \
 		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
 		if (!p.early || !fm_cuda_early(GIVEN_##how, fm_cuda_stream(stream, per_thread), f, \
 					params, packed, &rc))                                      \
-			rc = NEXT(id, decl, call);                                                 \
+			rc = NEXT(symbol, CALL_ARGS(given));                                       \
 		fm_cu_inside--;                                                                    \
 		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
 		return rc;                                                                         \
 	}                                                                                          \
-	FM_HOT fm_cu_result symbol decl                                                            \
+	FM_HOT fm_cu_result symbol CALL_PARAMS(given)                                              \
 	{                                                                                          \
 		struct fm_xq *xq;                                                                  \
 		fm_cu_result rc;                                                                   \
                                                                                                    \
 		if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_hot.careful, memory_order_relaxed))) \
-			return symbol##_careful call;                                              \
-		xq = enter_plain(stream, per_thread, key, id);                                     \
+			return symbol##_careful CALL_ARGS(given);                                  \
+		xq = enter_plain(stream, per_thread, key, FM_CUDA_##symbol);                       \
 		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
-		rc = NEXT(id, decl, call);                                                         \
+		rc = NEXT(symbol, CALL_ARGS(given));                                               \
 		fm_cu_inside--;                                                                    \
 		if (FM_LIKELY(xq))                                                                 \
 			fm_xq_end(xq);                                                             \
 		return rc;                                                                         \
 	}
-#define BOTH(name, suffix, clone, stream, key, decl, call, packed, how, cooperative)               \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, key, decl, call, packed, how, \
-		cooperative)                                                                       \
-	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, key, decl,   \
-		call, packed, how, cooperative)
-#define KERNEL(name, suffix, clone, since, stream, work, waits, key, decl, call) \
-	BOTH(name, suffix, clone, stream, key, decl, call, extra, BY_DIMS, false)
-#define KERNEL_EX(name, suffix, clone, since, stream, work, waits, key, decl, call) \
-	BOTH(name, suffix, clone, stream, key, decl, call, extra, BY_CONFIG, false)
-#define COOPERATIVE(name, suffix, clone, since, stream, work, waits, key, decl, call) \
-	BOTH(name, suffix, clone, stream, key, decl, call, none, BY_DIMS, true)
-FM_CUDA_KERNELS(KERNEL)
-FM_CUDA_KERNELS_EX(KERNEL_EX)
-FM_CUDA_COOPERATIVE(COOPERATIVE)
-#undef ONE
+#define KERNEL_BY_DIMS(symbol, per_thread, given, stream, key) \
+	KERNEL(symbol, per_thread, given, stream, key, extra, BY_DIMS, false)
+#define KERNEL_BY_CONFIG(symbol, per_thread, given, stream, key) \
+	KERNEL(symbol, per_thread, given, stream, key, extra, BY_CONFIG, false)
+#define KERNEL_COOPERATIVE(symbol, per_thread, given, stream, key) \
+	KERNEL(symbol, per_thread, given, stream, key, none, BY_DIMS, true)
 
 /* The program's parameters lie in the function already; ours go behind them. */
 static fm_cu_result set_ours(CUfunction f)
@@ -335,23 +323,26 @@ static fm_cu_result set_ours(CUfunction f)
 	return rc ? rc : set(f, kernel->image->guard_at, unguarded, sizeof(unguarded));
 }
 
-#define OLD(name, suffix, since, stream, work, waits, key, decl, call)        \
-	fm_cu_result name##suffix decl                                        \
+#define KERNEL_SET_BEFORE(symbol, per_thread, params, stream, key)            \
+	fm_cu_result symbol CALL_PARAMS(params)                               \
 	{                                                                     \
 		fm_cu_result rc = set_ours(f);                                \
 		struct launch l;                                              \
                                                                               \
 		if (rc)                                                       \
 			return rc;                                            \
-		l = begin(stream, false, key, FM_CUDA_ID(name, suffix, ), f); \
+		l = begin(stream, per_thread, key, FM_CUDA_##symbol, f);      \
 		fm_cu_inside++;                                               \
-		rc = NEXT(FM_CUDA_ID(name, suffix, ), decl, call);            \
+		rc = NEXT(symbol, CALL_ARGS(params));                         \
 		fm_cu_inside--;                                               \
-		launched(l, f, NULL, fm_cuda_stream(stream, false), rc);      \
+		launched(l, f, NULL, fm_cuda_stream(stream, per_thread), rc); \
 		end(l, false);                                                \
 		return rc;                                                    \
 	}
-FM_CUDA_KERNELS_OLD(OLD)
+#define ON_kernel(symbol, per_thread, name, since, note, params, how, ...) \
+	KERNEL_##how(symbol, per_thread, params, __VA_ARGS__)
+#define KERNEL_(...) /* by hand: below */
+#include "api/cuda/calls.def"
 
 static __attribute__((noinline)) struct launch_plan begin_exec(CUstream given, bool per_thread,
 	uint64_t key, enum fm_cuda_id id, CUgraphExec graph, struct fm_cuda_exec *e)
@@ -407,27 +398,29 @@ static inline void graph_launched(
 	}
 }
 
-#define ONE(id, symbol, per_thread, stream, work, waits, key, params, args)                      \
-	fm_cu_result symbol params                                                               \
-	{                                                                                        \
-		struct launch_plan p = begin_graph(stream, per_thread, key, id, graph);          \
-		CUgraphExec given = graph;                                                       \
-		fm_cu_result rc;                                                                 \
-                                                                                                 \
-		fm_cu_inside++;                                                                  \
-		graph = p.graph;                                                                 \
-		rc = NEXT(id, params, args);                                                     \
-		graph = given;                                                                   \
-		if (FM_UNLIKELY(p.exec) && refused(&p, fm_cuda_stream(stream, per_thread), rc))  \
-			rc = NEXT(id, params, args);                                             \
-		fm_cu_inside--;                                                                  \
-		if (rc == FM_CU_SUCCESS)                                                         \
-			graph_launched(p, graph, key, fm_cuda_stream(stream, per_thread));       \
-		end_kernel(                                                                      \
-			&p, fm_cuda_first_graph(graph), fm_cuda_stream(stream, per_thread), rc); \
-		return rc;                                                                       \
+#define ON_graph(symbol, per_thread, name, since, note, params, stream, handle)                   \
+	fm_cu_result symbol CALL_PARAMS(params)                                                   \
+	{                                                                                         \
+		const uint64_t key = (uintptr_t)handle | 1;                                       \
+		struct launch_plan p =                                                            \
+			begin_graph(stream, per_thread, key, FM_CUDA_##symbol, handle);           \
+		CUgraphExec given = handle;                                                       \
+		fm_cu_result rc;                                                                  \
+                                                                                                  \
+		fm_cu_inside++;                                                                   \
+		handle = p.graph;                                                                 \
+		rc = NEXT(symbol, CALL_ARGS(params));                                             \
+		handle = given;                                                                   \
+		if (FM_UNLIKELY(p.exec) && refused(&p, fm_cuda_stream(stream, per_thread), rc))   \
+			rc = NEXT(symbol, CALL_ARGS(params));                                     \
+		fm_cu_inside--;                                                                   \
+		if (rc == FM_CU_SUCCESS)                                                          \
+			graph_launched(p, handle, key, fm_cuda_stream(stream, per_thread));       \
+		end_kernel(                                                                       \
+			&p, fm_cuda_first_graph(handle), fm_cuda_stream(stream, per_thread), rc); \
+		return rc;                                                                        \
 	}
-FM_CUDA_GRAPHS(LAUNCH)
+#include "api/cuda/calls.def"
 
 /* One kernel on several devices, a stream each: a launch of each of them. */
 #define MULTI_MAX 64
@@ -446,8 +439,7 @@ static fm_cu_result launch_multi(
 				(uint64_t)p[i].block[0] * p[i].block[1] * p[i].block[2]),
 			FM_CUDA_cuLaunchCooperativeKernelMultiDevice, p[i].function);
 	fm_cu_inside++;
-	rc = NEXT(FM_CUDA_cuLaunchCooperativeKernelMultiDevice,
-		(const struct fm_cu_launch_params *, unsigned, unsigned), (p, n, flags));
+	rc = NEXT(cuLaunchCooperativeKernelMultiDevice, ((void *)p, n, flags));
 	fm_cu_inside--;
 	for (unsigned i = 0; i < launches; i++) {
 		launched(l[i], p[i].function, NULL, fm_cuda_stream(p[i].stream, false), rc);

@@ -28,7 +28,7 @@ static FM_COLD void captured_order(struct fm_cuda_queue *q, CUstream stream)
 }
 
 FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
-	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id)
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_for what)
 {
 	struct fm_cuda_order o = {.q = q};
 
@@ -37,7 +37,7 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 		return o;
 	}
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
-		if (!fm_cuda_waits_for_event(id))
+		if (what != FM_CUDA_FOR_EVENT)
 			captured_order(q, stream);
 		else /* to ask about the legacy stream spoils captures */
 			o.joins = stream != FM_CU_STREAM_LEGACY;
@@ -50,9 +50,9 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 }
 
 FM_HOT struct fm_cuda_order fm_cuda_ordering_seldom(
-	CUstream given, bool per_thread, enum fm_cuda_id id)
+	CUstream given, bool per_thread, enum fm_cuda_for what)
 {
-	return fm_cuda_ordering_part(given, per_thread, id);
+	return fm_cuda_ordering_part(given, per_thread, what);
 }
 
 /* --- events that are recorded --- */
@@ -63,9 +63,10 @@ struct recorded {
 	uint64_t mark, all;
 };
 
-/* Does the event stand behind what there is in the stream? */
+/* Does the event stand behind what there is in the stream? node: captured, the call may be one,
+ * which records the event whenever its graph is launched. */
 static __attribute__((noinline)) FM_HOT bool record_heeded(
-	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id, enum fm_cuda_way *way)
+	struct fm_cuda_queue *q, CUstream stream, bool node, enum fm_cuda_way *way)
 {
 	bool captured;
 
@@ -76,13 +77,13 @@ static __attribute__((noinline)) FM_HOT bool record_heeded(
 	fm_cuda_cover(stream);
 	captured = FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed)) &&
 		   fm_cuda_capturing(stream);
-	if (captured && fm_cuda_records_in_graphs(id))
+	if (captured && node)
 		fm_cuda_events_in_graph();
 	return q && !captured;
 }
 
 FM_PART struct fm_cuda_order recording(
-	CUstream given, bool per_thread, enum fm_cuda_id id, struct recorded *r)
+	CUstream given, bool per_thread, bool node, struct recorded *r)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_order o = {0};
@@ -97,7 +98,7 @@ FM_PART struct fm_cuda_order recording(
 		r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
 	}
 	if (FM_UNLIKELY(fm_cuda_order_heeds())) {
-		if (!record_heeded(o.q, stream, id, &way))
+		if (!record_heeded(o.q, stream, node, &way))
 			r->of = NULL;
 		o.way = way;
 	}
@@ -107,23 +108,20 @@ FM_PART struct fm_cuda_order recording(
 }
 
 /* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
-#define ONE(id, symbol, per_thread, stream, params, args)                       \
-	FM_HOT fm_cu_result symbol params                                       \
-	{                                                                       \
-		struct recorded r = {0};                                        \
-		struct fm_cuda_order o = recording(stream, per_thread, id, &r); \
-		struct fm_cuda_event *e = fm_cuda_event_forget(event);          \
-		fm_cu_result rc;                                                \
-                                                                                \
-		fm_cu_inside++;                                                 \
-		rc = NEXT(id, params, args);                                    \
-		fm_cu_inside--;                                                 \
-		fm_cuda_ordered(o, stream);                                     \
-		if (FM_LIKELY(r.of) && rc == FM_CU_SUCCESS)                     \
-			fm_cuda_event_set(e, event, r.of, r.mark, r.all);       \
-		return rc;                                                      \
+#define ON_record(symbol, per_thread, name, since, note, params, stream, event, node) \
+	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                \
+	{                                                                             \
+		struct recorded r = {0};                                              \
+		struct fm_cuda_order o = recording(stream, per_thread, node, &r);     \
+		struct fm_cuda_event *e = fm_cuda_event_forget(event);                \
+		fm_cu_result rc;                                                      \
+                                                                                      \
+		fm_cu_inside++;                                                       \
+		rc = NEXT(symbol, CALL_ARGS(params));                                 \
+		fm_cu_inside--;                                                       \
+		fm_cuda_ordered(o, stream);                                           \
+		if (FM_LIKELY(r.of) && rc == FM_CU_SUCCESS)                           \
+			fm_cuda_event_set(e, event, r.of, r.mark, r.all);             \
+		return rc;                                                            \
 	}
-#define RECORD(name, suffix, clone, since, stream, work, waits, key, params, args) \
-	ONE(FM_CUDA_ID(name, suffix, ), name##suffix, false, stream, params, args) \
-	ONE(FM_CUDA_ID(name, suffix, _##clone), name##suffix##_##clone, true, stream, params, args)
-FM_CUDA_RECORDS(RECORD)
+#include "api/cuda/calls.def"

@@ -14,6 +14,13 @@ struct fm_cuda_order {
 	bool joins; /* its stream may, by this, take part in a capture */
 };
 
+/* What it may come to wait for: EVENT, PROGRAM and PLAIN in the table of calls. */
+enum fm_cuda_for {
+	FM_CUDA_FOR_PLAIN,
+	FM_CUDA_FOR_EVENT,   /* captured, it is no node */
+	FM_CUDA_FOR_PROGRAM, /* which knows nothing of the device */
+};
+
 /* While graphs are captured: in front of what must not run ahead of kernels that were captured
  * before it; and this may fork a graph, or join one, or become a node that nothing covers. */
 FM_COLD void fm_cuda_seal(struct fm_cuda_queue *q, CUstream stream);
@@ -27,39 +34,15 @@ static inline bool fm_cuda_order_heeds(void)
 	       atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed);
 }
 struct fm_cuda_order fm_cuda_order_heeded(
-	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_id id);
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_for what);
 
 static inline void fm_cuda_order_count(struct fm_cuda_queue *q)
 {
 	fm_count_raise(&q->hw.orders, fm_xq_is_own(q->xq));
 }
 
-/* Captured, it may be a node, which records the event whenever its graph is launched. */
-static inline bool fm_cuda_records_in_graphs(enum fm_cuda_id id)
-{
-	return id == FM_CUDA_cuEventRecordWithFlags || id == FM_CUDA_cuEventRecordWithFlags_ptsz;
-}
-
-/* Captured, it is no node. */
-static inline bool fm_cuda_waits_for_event(enum fm_cuda_id id)
-{
-	return id == FM_CUDA_cuStreamWaitEvent || id == FM_CUDA_cuStreamWaitEvent_ptsz;
-}
-
-/* May the stream come to wait in it for the program, which knows nothing of the device? */
-#define CALL(name) (id == FM_CUDA_##name || id == FM_CUDA_##name##_ptsz)
-static inline bool fm_cuda_waits_for_program(enum fm_cuda_id id)
-{
-	return CALL(cuLaunchHostFunc) || CALL(cuLaunchHostFunc_v2) || CALL(cuStreamAddCallback) ||
-	       CALL(cuStreamWaitValue32) || CALL(cuStreamWaitValue32_v2) ||
-	       CALL(cuStreamWaitValue64) || CALL(cuStreamWaitValue64_v2) ||
-	       CALL(cuStreamBatchMemOp) || CALL(cuStreamBatchMemOp_v2) ||
-	       CALL(cuWaitExternalSemaphoresAsync);
-}
-#undef CALL
-
 FM_PART struct fm_cuda_order fm_cuda_ordering_part(
-	CUstream given, bool per_thread, enum fm_cuda_id id)
+	CUstream given, bool per_thread, enum fm_cuda_for what)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_queue *q;
@@ -67,12 +50,12 @@ FM_PART struct fm_cuda_order fm_cuda_ordering_part(
 	if (FM_UNLIKELY(fm_cu_inside))
 		return (struct fm_cuda_order){0};
 	q = fm_cuda_find_governed(stream);
-	if (fm_cuda_waits_for_program(id))
+	if (what == FM_CUDA_FOR_PROGRAM)
 		fm_cuda_awaits_program(q, stream);
-	else if (fm_cuda_waits_for_event(id))
+	else if (what == FM_CUDA_FOR_EVENT)
 		fm_cuda_awaits_others(q, stream);
 	if (FM_UNLIKELY(fm_cuda_order_heeds()))
-		return fm_cuda_order_heeded(q, stream, id);
+		return fm_cuda_order_heeded(q, stream, what);
 	if (FM_UNLIKELY(!q))
 		return (struct fm_cuda_order){0};
 	fm_cuda_order_count(q);
@@ -82,11 +65,13 @@ FM_PART struct fm_cuda_order fm_cuda_ordering_part(
 
 /* Before the driver's call. Programs that have streams wait for each other make one of them as
  * often as launches. */
-struct fm_cuda_order fm_cuda_ordering_seldom(CUstream given, bool per_thread, enum fm_cuda_id id);
-FM_PART struct fm_cuda_order fm_cuda_ordering(CUstream given, bool per_thread, enum fm_cuda_id id)
+struct fm_cuda_order fm_cuda_ordering_seldom(
+	CUstream given, bool per_thread, enum fm_cuda_for what);
+FM_PART struct fm_cuda_order fm_cuda_ordering(
+	CUstream given, bool per_thread, enum fm_cuda_for what)
 {
-	return fm_cuda_waits_for_event(id) ? fm_cuda_ordering_part(given, per_thread, id)
-					   : fm_cuda_ordering_seldom(given, per_thread, id);
+	return what == FM_CUDA_FOR_EVENT ? fm_cuda_ordering_part(given, per_thread, what)
+					 : fm_cuda_ordering_seldom(given, per_thread, what);
 }
 
 /* And after it. */

@@ -59,9 +59,9 @@ static int current(CUdevice *dev, CUcontext *ctx)
 		return -EINVAL;
 	if (!cu->ctx_get_device || cu->ctx_get_device(dev) || (unsigned)*dev >= DEVICES)
 		return -EOPNOTSUPP;
-	if (NEXT(FM_CUDA_cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice), (&primary, *dev)))
+	if (NEXT(cuDevicePrimaryCtxRetain, (&primary, *dev)))
 		return -EOPNOTSUPP;
-	NEXT(FM_CUDA_cuDevicePrimaryCtxRelease_v2, (CUdevice), (*dev));
+	NEXT(cuDevicePrimaryCtxRelease_v2, (*dev));
 	return *ctx == primary ? 0 : -EOPNOTSUPP;
 }
 

@@ -2,7 +2,7 @@
 /* Within the room: the table of calls at run time, and the map from streams to XQueues. */
 #pragma once
 #include "api/cuda/core/cuda.h"
-#include "calls.h"
+#include "keys.h"
 #include "shim/queues.h"
 #include "watch.h"
 
@@ -10,7 +10,7 @@
 
 /* --- hook.c: the driver's functions and ours --- */
 
-/* A call of the tables, once for each clone. */
+/* A row of the table of calls (api/cuda/calls.def), once for each clone. */
 struct fm_cuda_call {
 	const char *symbol, *name;
 	const char *absent; /* the symbol with a mark (hook.h) */
@@ -21,48 +21,17 @@ struct fm_cuda_call {
 	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
 };
 
-#define FM_CUDA_ID(name, suffix, tail) FM_CUDA_##name##suffix##tail
-#define CLONES(name, suffix, clone, ...) \
-	FM_CUDA_ID(name, suffix, ), FM_CUDA_ID(name, suffix, _##clone),
-#define SINGLE(name, suffix, ...) FM_CUDA_ID(name, suffix, ),
+#define ON_other(kind, symbol, ...) FM_CUDA_##symbol,
 enum fm_cuda_id {
-	FM_CUDA_LAUNCHES(CLONES) FM_CUDA_RECORDS(CLONES) FM_CUDA_GRAPHS(CLONES)
-		FM_CUDA_STREAM_CALLS(CLONES) FM_CUDA_SINGLES(SINGLE) FM_CUDA_MULTIS(SINGLE)
-			FM_CUDA_OTHER_CALLS(SINGLE) FM_CUDA_CODE_CALLS(SINGLE)
-				FM_CUDA_LOAD_CALLS(SINGLE) FM_CUDA_CALLS
+#include "api/cuda/calls.def"
+	FM_CUDA_CALLS
 };
-#undef CLONES
-#undef SINGLE
 extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
 
 /* What programs call. Each is also the symbol that one linked to the driver itself gets. */
-#define LAUNCH(name, suffix, clone, since, stream, work, waits, key, params, args) \
-	EXPORT fm_cu_result name##suffix params;                                   \
-	EXPORT fm_cu_result name##suffix##_##clone params;
-#define STREAM_CALL(name, suffix, clone, since, what, params, args) \
-	EXPORT fm_cu_result name##suffix params;                    \
-	EXPORT fm_cu_result name##suffix##_##clone params;
-#define SINGLE(name, suffix, since, stream, work, waits, key, params, args) \
-	EXPORT fm_cu_result name##suffix params;
-#define MULTI(name, suffix, since, params)            EXPORT fm_cu_result name##suffix params;
-#define OTHER_CALL(name, suffix, since, what, params) EXPORT fm_cu_result name##suffix params;
-#define LOAD_CALL(name, suffix, since, why, what, params, args) \
-	EXPORT fm_cu_result name##suffix params;
-FM_CUDA_LAUNCHES(LAUNCH)
-FM_CUDA_RECORDS(LAUNCH)
-FM_CUDA_GRAPHS(LAUNCH)
-FM_CUDA_STREAM_CALLS(STREAM_CALL)
-FM_CUDA_SINGLES(SINGLE)
-FM_CUDA_MULTIS(MULTI)
-FM_CUDA_OTHER_CALLS(OTHER_CALL)
-FM_CUDA_CODE_CALLS(OTHER_CALL)
-FM_CUDA_LOAD_CALLS(LOAD_CALL)
-#undef LAUNCH
-#undef STREAM_CALL
-#undef SINGLE
-#undef MULTI
-#undef OTHER_CALL
-#undef LOAD_CALL
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
+	EXPORT fm_cu_result symbol CALL_PARAMS(params);
+#include "api/cuda/calls.def"
 
 /* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
  * so, whatever its parameters. */
@@ -74,8 +43,10 @@ static inline void *fm_cuda_next(enum fm_cuda_id id)
 	return FM_LIKELY(next) ? next : fm_cuda_resolve(id);
 }
 
-/* Call the driver's function with the parameters of this name. */
-#define NEXT(id, params, args) (((fm_cu_result(*) params)fm_cuda_next(id))args)
+/* Call the driver's function of that name: NEXT(cuStreamDestroy, (stream)). Or another one, which
+ * takes the same parameters: one of its clones. */
+#define NEXT(symbol, args)        NEXT_AS(symbol, FM_CUDA_##symbol, args)
+#define NEXT_AS(symbol, id, args) (((__typeof__(&symbol))fm_cuda_next(id))args)
 
 /* A function of the driver that is in no table; NULL if it is not there. */
 void *fm_cuda_symbol(const char *symbol);

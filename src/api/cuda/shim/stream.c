@@ -39,24 +39,6 @@ static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 	return rc;
 }
 
-/* Both clones of a call about a stream, by the same function. */
-#define BOTH(name, suffix, params, before, after)            \
-	fm_cu_result name##suffix params                     \
-	{                                                    \
-		const bool per_thread = false;               \
-		before;                                      \
-		return after(FM_CUDA_##name##suffix);        \
-	}                                                    \
-	fm_cu_result name##suffix##_ptsz params              \
-	{                                                    \
-		const bool per_thread = true;                \
-		before;                                      \
-		return after(FM_CUDA_##name##suffix##_ptsz); \
-	}
-
-#define WAIT(id) wait_end(w, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamSynchronize, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), WAIT)
-
 /* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. If
  * that is nothing, it was the program, by a call that is not known here. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
@@ -66,9 +48,6 @@ static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 		return FM_CU_SUCCESS;
 	return wait_end(w, rc);
 }
-
-#define QUERY(id) query_end(w, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamQuery, , (CUstream stream), struct wait w = wait_begin(stream, per_thread), QUERY)
 
 /* --- capture --- */
 
@@ -93,12 +72,6 @@ static void capture_begins(CUstream given, bool per_thread)
 	fm_cuda_cover_capture();
 }
 
-static void recapture_begins(CUstream given, bool per_thread, CUgraph graph)
-{
-	fm_cuda_graph_recaptured(graph);
-	capture_begins(given, per_thread);
-}
-
 static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, fm_cu_result rc)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -114,34 +87,6 @@ static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, f
 	return rc;
 }
 
-#define BEGIN(id) capture_begun(stream, per_thread, true, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamBeginCapture, , (CUstream stream), capture_begins(stream, per_thread), BEGIN)
-#define BEGIN_V2(id) \
-	capture_begun(stream, per_thread, true, NEXT(id, (CUstream, unsigned), (stream, mode)))
-BOTH(cuStreamBeginCapture, _v2, (CUstream stream, unsigned mode),
-	capture_begins(stream, per_thread), BEGIN_V2)
-
-#define GRAPH_PARAMS                                              \
-	(CUstream stream, CUgraph graph, const CUgraphNode *deps, \
-		const struct CUgraphEdgeData_st *data, size_t n, unsigned mode)
-#define BEGIN_GRAPH(id)                          \
-	capture_begun(stream, per_thread, false, \
-		NEXT(id, GRAPH_PARAMS, (stream, graph, deps, data, n, mode)))
-BOTH(cuStreamBeginCaptureToGraph, , GRAPH_PARAMS, capture_begins(stream, per_thread), BEGIN_GRAPH)
-
-#define RECAPTURE_PARAMS \
-	(CUstream stream, unsigned mode, CUgraph graph, void (*differs)(void), void *user)
-#define BEGIN_RECAPTURE(id)                      \
-	capture_begun(stream, per_thread, false, \
-		NEXT(id, RECAPTURE_PARAMS, (stream, mode, graph, differs, user)))
-BOTH(cuStreamBeginRecaptureToGraph, , RECAPTURE_PARAMS, recapture_begins(stream, per_thread, graph),
-	BEGIN_RECAPTURE)
-
-/* Into a list of commands of a graphics API, which is no graph, and takes no gates. */
-#define CIG_PARAMS    (CUstream stream, struct CUstreamCigCaptureParams_st * how)
-#define BEGIN_CIG(id) capture_begun(stream, per_thread, false, NEXT(id, CIG_PARAMS, (stream, how)))
-BOTH(cuStreamBeginCaptureToCig, , CIG_PARAMS, capture_begins(stream, per_thread), BEGIN_CIG)
-
 /* It may fail because there was none, or in the wrong thread, and then goes on. */
 static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
 {
@@ -152,10 +97,27 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 	return rc;
 }
 
-#define END(id) capture_ended(stream, per_thread, NEXT(id, (CUstream, CUgraph *), (stream, graph)))
-BOTH(cuStreamEndCapture, , (CUstream stream, CUgraph *graph), (void)0, END)
-#define END_CIG(id) capture_ended(stream, per_thread, NEXT(id, (CUstream), (stream)))
-BOTH(cuStreamEndCaptureToCig, , (CUstream stream), (void)0, END_CIG)
+#define CAPTURE_BEGIN(symbol, per_thread, params, stream, anew)                                  \
+	fm_cu_result symbol CALL_PARAMS(params)                                                  \
+	{                                                                                        \
+		capture_begins(stream, per_thread);                                              \
+		return capture_begun(stream, per_thread, anew, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define CAPTURE_AGAIN(symbol, per_thread, params, stream, graph)                                  \
+	fm_cu_result symbol CALL_PARAMS(params)                                                   \
+	{                                                                                         \
+		fm_cuda_graph_recaptured(graph);                                                  \
+		capture_begins(stream, per_thread);                                               \
+		return capture_begun(stream, per_thread, false, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define CAPTURE_END(symbol, per_thread, params, stream)                                    \
+	fm_cu_result symbol CALL_PARAMS(params)                                            \
+	{                                                                                  \
+		return capture_ended(stream, per_thread, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define ON_capture(symbol, per_thread, name, since, note, params, what, ...) \
+	CAPTURE_##what(symbol, per_thread, params, __VA_ARGS__)
+#include "api/cuda/calls.def"
 
 /* --- lives of streams --- */
 
@@ -169,8 +131,7 @@ static fm_cu_result created(CUstream *stream, fm_cu_result rc)
 
 fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 {
-	return created(
-		stream, NEXT(FM_CUDA_cuStreamCreate, (CUstream *, unsigned), (stream, flags)));
+	return created(stream, NEXT(cuStreamCreate, (stream, flags)));
 }
 
 /* The highest is for streams of ours alone (guard.c): what they are to do comes onto the
@@ -189,8 +150,7 @@ static int spared(int priority)
 
 fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-	fm_cu_result rc =
-		NEXT(FM_CUDA_cuCtxGetStreamPriorityRange, (int *, int *), (least, greatest));
+	fm_cu_result rc = NEXT(cuCtxGetStreamPriorityRange, (least, greatest));
 
 	if (rc == FM_CU_SUCCESS && greatest)
 		*greatest = spared(*greatest);
@@ -199,36 +159,22 @@ fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
-	return created(stream, NEXT(FM_CUDA_cuStreamCreateWithPriority, (CUstream *, unsigned, int),
-				       (stream, flags, spared(priority))));
+	return created(stream, NEXT(cuStreamCreateWithPriority, (stream, flags, spared(priority))));
 }
 
 fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)
 {
 	fm_cuda_green_stream();
-	return created(stream,
-		NEXT(FM_CUDA_cuGreenCtxStreamCreate, (CUstream *, CUgreenCtx, unsigned, int),
-			(stream, ctx, flags, spared(priority))));
+	return created(
+		stream, NEXT(cuGreenCtxStreamCreate, (stream, ctx, flags, spared(priority))));
 }
 
-static void destroying(CUstream stream)
+static void stream_ends(CUstream stream)
 {
 	fm_cuda_exec_stream_leaves(stream);
 	fm_cuda_close_stream(stream);
 	if (!fm_cuda_is_default(stream) && atomic_load(&fm_cu_captures))
 		fm_cuda_capture_ended(stream);
-}
-
-fm_cu_result cuStreamDestroy(CUstream stream)
-{
-	destroying(stream);
-	return NEXT(FM_CUDA_cuStreamDestroy, (CUstream), (stream));
-}
-
-fm_cu_result cuStreamDestroy_v2(CUstream stream)
-{
-	destroying(stream);
-	return NEXT(FM_CUDA_cuStreamDestroy_v2, (CUstream), (stream));
 }
 
 /* --- waiting for a context --- */
@@ -275,22 +221,6 @@ static fm_cu_result ctx_wait_end(const struct ctx_wait *w, fm_cu_result rc)
 	return rc;
 }
 
-fm_cu_result cuCtxSynchronize(void)
-{
-	struct ctx_wait w;
-
-	ctx_wait_begin(&w, NULL);
-	return ctx_wait_end(&w, NEXT(FM_CUDA_cuCtxSynchronize, (void), ()));
-}
-
-fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
-{
-	struct ctx_wait w;
-
-	ctx_wait_begin(&w, ctx);
-	return ctx_wait_end(&w, NEXT(FM_CUDA_cuCtxSynchronize_v2, (CUcontext), (ctx)));
-}
-
 /* --- events --- */
 
 /* What the event stands behind is read before: afterwards it may be recorded again. And after, for
@@ -299,7 +229,7 @@ static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 {
 	struct fm_cuda_mark m, again;
 	bool known = fm_cuda_event_get(event, &m);
-	fm_cu_result rc = NEXT(id, (CUevent), (event));
+	fm_cu_result rc = NEXT_AS(cuEventSynchronize, id, (event));
 
 	if (known && rc == FM_CU_SUCCESS && fm_cuda_event_get(event, &again) &&
 		m.generation == again.generation && m.all == again.all)
@@ -307,39 +237,66 @@ static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 	return rc;
 }
 
-fm_cu_result cuEventSynchronize(CUevent event)
-{
-	return event_wait(FM_CUDA_cuEventSynchronize, event);
-}
-
-fm_cu_result cuEventQuery(CUevent event)
-{
-	return event_wait(FM_CUDA_cuEventQuery, event);
-}
-
-fm_cu_result cuEventDestroy(CUevent event)
-{
-	fm_cuda_event_forget(event);
-	return NEXT(FM_CUDA_cuEventDestroy, (CUevent), (event));
-}
-
-fm_cu_result cuEventDestroy_v2(CUevent event)
-{
-	fm_cuda_event_forget(event);
-	return NEXT(FM_CUDA_cuEventDestroy_v2, (CUevent), (event));
-}
-
 /* Behind all streams of a context: no mark says that. */
 fm_cu_result cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
 	fm_cuda_cover_all(ctx);
 	fm_cuda_event_forget(event);
-	return NEXT(FM_CUDA_cuCtxRecordEvent, (CUcontext, CUevent), (ctx, event));
+	return NEXT(cuCtxRecordEvent, (ctx, event));
 }
 
 fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
 {
 	fm_cuda_cover_all(NULL);
 	fm_cuda_event_forget(event);
-	return NEXT(FM_CUDA_cuGreenCtxRecordEvent, (CUgreenCtx, CUevent), (ctx, event));
+	return NEXT(cuGreenCtxRecordEvent, (ctx, event));
 }
+
+/* --- what the table says of calls that wait, and of those that end something --- */
+
+#define SYNC_STREAM(symbol, per_thread, params, stream)              \
+	fm_cu_result symbol CALL_PARAMS(params)                      \
+	{                                                            \
+		struct wait w = wait_begin(stream, per_thread);      \
+                                                                     \
+		return wait_end(w, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define SYNC_QUERY(symbol, per_thread, params, stream)                \
+	fm_cu_result symbol CALL_PARAMS(params)                       \
+	{                                                             \
+		struct wait w = wait_begin(stream, per_thread);       \
+                                                                      \
+		return query_end(w, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define SYNC_CONTEXT(symbol, per_thread, params, ctx)                     \
+	fm_cu_result symbol CALL_PARAMS(params)                           \
+	{                                                                 \
+		struct ctx_wait w;                                        \
+                                                                          \
+		ctx_wait_begin(&w, ctx);                                  \
+		return ctx_wait_end(&w, NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define SYNC_EVENT(symbol, per_thread, params, event)       \
+	fm_cu_result symbol CALL_PARAMS(params)             \
+	{                                                   \
+		return event_wait(FM_CUDA_##symbol, event); \
+	}
+#define ON_sync(symbol, per_thread, name, since, note, params, of, handle) \
+	SYNC_##of(symbol, per_thread, params, handle)
+
+#define END_STREAM(symbol, params, stream)              \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		stream_ends(stream);                    \
+		return NEXT(symbol, CALL_ARGS(params)); \
+	}
+#define END_EVENT(symbol, params, event)                \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		fm_cuda_event_forget(event);            \
+		return NEXT(symbol, CALL_ARGS(params)); \
+	}
+#define END_(...) /* by hand: contexts.c, graph.c */
+#define ON_end(symbol, per_thread, name, since, note, params, of, ...) \
+	END_##of(symbol, params, __VA_ARGS__)
+#include "api/cuda/calls.def"

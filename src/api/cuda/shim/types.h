@@ -21,6 +21,8 @@ typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUuserObject_st *CUuserObject;
 typedef void (*fm_cu_host_fn)(void *user);
+typedef void (*fm_cu_differs)(void);
+typedef size_t (*fm_cu_shared_of)(int threads);
 typedef void (*fm_cu_stream_callback)(CUstream stream, fm_cu_result status, void *user);
 
 struct CUlaunchConfig_st;

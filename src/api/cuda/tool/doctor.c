@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA: what is wrong with the driver, and what its devices cannot do. */
+#include "api/cuda/newest.h"
 #include "base/util.h"
 #include "doctor/probe.h"
 #include "tool.h"

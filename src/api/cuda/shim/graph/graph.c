@@ -71,7 +71,7 @@ static bool make_bare(CUgraph graph, bool covers)
 static void clone_end(CUgraph clone)
 {
 	if (clone)
-		NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (clone));
+		NEXT(cuGraphDestroy, (clone));
 }
 
 /* For the driver to make something of it where it wants no gates, while the program's own stays as
@@ -80,8 +80,7 @@ static CUgraph bare_clone(CUgraph graph, bool covers)
 {
 	CUgraph clone = NULL;
 
-	if (!fm_cuda_driver() || !(known(graph) & GATED) ||
-		NEXT(FM_CUDA_cuGraphClone, (CUgraph *, CUgraph), (&clone, graph)))
+	if (!fm_cuda_driver() || !(known(graph) & GATED) || NEXT(cuGraphClone, (&clone, graph)))
 		return NULL;
 	if (fm_cuda_graph_bare(clone, covers))
 		return clone;
@@ -196,7 +195,7 @@ void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec)
 
 fm_cu_result cuGraphCreate(CUgraph *graph, unsigned flags)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuGraphCreate, (CUgraph *, unsigned), (graph, flags));
+	fm_cu_result rc = NEXT(cuGraphCreate, (graph, flags));
 
 	if (rc == FM_CU_SUCCESS)
 		set(*graph, PLAIN);
@@ -205,7 +204,7 @@ fm_cu_result cuGraphCreate(CUgraph *graph, unsigned flags)
 
 fm_cu_result cuGraphClone(CUgraph *graph, CUgraph from)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuGraphClone, (CUgraph *, CUgraph), (graph, from));
+	fm_cu_result rc = NEXT(cuGraphClone, (graph, from));
 
 	if (rc == FM_CU_SUCCESS)
 		set(*graph, known(from));
@@ -217,9 +216,7 @@ fm_cu_result cuGraphAddChildGraphNode(
 {
 	struct bared b;
 	CUgraph part = part_bared(graph, child, &b);
-	fm_cu_result rc = NEXT(FM_CUDA_cuGraphAddChildGraphNode,
-		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph),
-		(node, graph, deps, n, part));
+	fm_cu_result rc = NEXT(cuGraphAddChildGraphNode, (node, graph, deps, n, part));
 
 	bared_end(b);
 	return rc;
@@ -229,9 +226,7 @@ fm_cu_result cuGraphAddEventRecordNode(
 	CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)
 {
 	fm_cuda_events_in_graph();
-	return NEXT(FM_CUDA_cuGraphAddEventRecordNode,
-		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent),
-		(node, graph, deps, n, event));
+	return NEXT(cuGraphAddEventRecordNode, (node, graph, deps, n, event));
 }
 
 /* A node as the driver is given it. */
@@ -279,10 +274,7 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	rc = NEXT(FM_CUDA_cuGraphAddNode,
-		(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-			struct CUgraphNodeParams_st *),
-		(node, graph, deps, n, a.what));
+	rc = NEXT(cuGraphAddNode, (node, graph, deps, n, a.what));
 	bared_end(a.bared);
 	return rc;
 }
@@ -296,10 +288,7 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	rc = NEXT(FM_CUDA_cuGraphAddNode_v2,
-		(CUgraphNode *, CUgraph, const CUgraphNode *, const struct CUgraphEdgeData_st *,
-			size_t, struct CUgraphNodeParams_st *),
-		(node, graph, deps, data, n, a.what));
+	rc = NEXT(cuGraphAddNode_v2, (node, graph, deps, data, n, a.what));
 	bared_end(a.bared);
 	return rc;
 }
@@ -308,15 +297,14 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 fm_cu_result cuGraphDestroy(CUgraph graph)
 {
 	set(graph, UNKNOWN);
-	return NEXT(FM_CUDA_cuGraphDestroy, (CUgraph), (graph));
+	return NEXT(cuGraphDestroy, (graph));
 }
 
 fm_cu_result cuGraphRetainUserObject(
 	CUgraph graph, CUuserObject object, unsigned count, unsigned flags)
 {
 	atomic_store(&keeping, true);
-	return NEXT(FM_CUDA_cuGraphRetainUserObject, (CUgraph, CUuserObject, unsigned, unsigned),
-		(graph, object, count, flags));
+	return NEXT(cuGraphRetainUserObject, (graph, object, count, flags));
 }
 
 /* --- what is launched --- */
@@ -345,10 +333,8 @@ fm_cu_result cuGraphInstantiate(
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 
-	return instantiated(l, exec, graph, 0,
-		NEXT(FM_CUDA_cuGraphInstantiate,
-			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
-			(exec, graph, node, log, size)));
+	return instantiated(
+		l, exec, graph, 0, NEXT(cuGraphInstantiate, (exec, graph, node, log, size)));
 }
 
 fm_cu_result cuGraphInstantiate_v2(
@@ -356,27 +342,19 @@ fm_cu_result cuGraphInstantiate_v2(
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
 
-	return instantiated(l, exec, graph, 0,
-		NEXT(FM_CUDA_cuGraphInstantiate_v2,
-			(CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t),
-			(exec, graph, node, log, size)));
+	return instantiated(
+		l, exec, graph, 0, NEXT(cuGraphInstantiate_v2, (exec, graph, node, log, size)));
 }
 
-#define WITH_FLAGS (CUgraphExec * exec, CUgraph graph, unsigned long long flags)
-
-fm_cu_result cuGraphInstantiateWithFlags WITH_FLAGS
+fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc =
-		NEXT(FM_CUDA_cuGraphInstantiateWithFlags, WITH_FLAGS, (exec, graph, flags));
+	fm_cu_result rc = NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags));
 
 	if (without_gates(graph, flags, rc))
-		rc = NEXT(FM_CUDA_cuGraphInstantiateWithFlags, WITH_FLAGS, (exec, graph, flags));
+		rc = NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags));
 	return instantiated(l, exec, graph, flags, rc);
 }
-
-#define WITH_PARAMS \
-	(CUgraphExec * exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st * how)
 
 /* They begin with the flags, and the driver writes into what follows. */
 static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
@@ -388,19 +366,21 @@ static fm_cu_result with_params(CUgraphExec *exec, CUgraph graph,
 	struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how, enum fm_cuda_id id)
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT(id, WITH_PARAMS, (exec, graph, how));
+	fm_cu_result rc = NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how));
 
 	if (without_gates(graph, flags_of(how), rc))
-		rc = NEXT(id, WITH_PARAMS, (exec, graph, how));
+		rc = NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how));
 	return instantiated(l, exec, graph, flags_of(how), rc);
 }
 
-fm_cu_result cuGraphInstantiateWithParams WITH_PARAMS
+fm_cu_result cuGraphInstantiateWithParams(
+	CUgraphExec *exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 {
 	return with_params(exec, graph, how, FM_CUDA_cuGraphInstantiateWithParams);
 }
 
-fm_cu_result cuGraphInstantiateWithParams_ptsz WITH_PARAMS
+fm_cu_result cuGraphInstantiateWithParams_ptsz(
+	CUgraphExec *exec, CUgraph graph, struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 {
 	return with_params(exec, graph, how, FM_CUDA_cuGraphInstantiateWithParams_ptsz);
 }
@@ -438,9 +418,7 @@ fm_cu_result cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *nod
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, graph, false,
-		NEXT(FM_CUDA_cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *),
-			(exec, graph, node, result)));
+	IN_ITS_SHAPE(rc, graph, false, NEXT(cuGraphExecUpdate, (exec, graph, node, result)));
 	return updated(exec, graph, rc);
 }
 
@@ -450,10 +428,7 @@ fm_cu_result cuGraphExecUpdate_v2(
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, graph, false,
-		NEXT(FM_CUDA_cuGraphExecUpdate_v2,
-			(CUgraphExec, CUgraph, struct CUgraphExecUpdateResultInfo_st *),
-			(exec, graph, result)));
+	IN_ITS_SHAPE(rc, graph, false, NEXT(cuGraphExecUpdate_v2, (exec, graph, result)));
 	return updated(exec, graph, rc);
 }
 
@@ -462,17 +437,15 @@ fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode no
 	fm_cu_result rc;
 
 	fm_cuda_exec_changes(exec);
-	IN_ITS_SHAPE(rc, child, true,
-		NEXT(FM_CUDA_cuGraphExecChildGraphNodeSetParams,
-			(CUgraphExec, CUgraphNode, CUgraph), (exec, node, child)));
+	IN_ITS_SHAPE(
+		rc, child, true, NEXT(cuGraphExecChildGraphNodeSetParams, (exec, node, child)));
 	return rc;
 }
 
 static fm_cu_result node_changes(
 	CUgraphExec exec, CUgraphNode node, struct CUgraphNodeParams_st *what)
 {
-	return NEXT(FM_CUDA_cuGraphExecNodeSetParams,
-		(CUgraphExec, CUgraphNode, struct CUgraphNodeParams_st *), (exec, node, what));
+	return NEXT(cuGraphExecNodeSetParams, (exec, node, what));
 }
 
 fm_cu_result cuGraphExecNodeSetParams(
@@ -503,14 +476,14 @@ static fm_cu_result upload(CUgraphExec graph, CUstream given, bool per_thread, e
 
 	if (e)
 		fm_cuda_exec_settle(e, stream);
-	o = fm_cuda_ordering_seldom(given, per_thread, id);
+	o = fm_cuda_ordering_seldom(given, per_thread, FM_CUDA_FOR_PLAIN);
 	if (e)
 		graph = fm_cuda_exec_uploaded(e, stream);
 	fm_cu_inside++;
-	rc = NEXT(id, (CUgraphExec, CUstream), (graph, given));
+	rc = NEXT_AS(cuGraphUpload, id, (graph, given));
 	if (FM_UNLIKELY(rc != FM_CU_SUCCESS && graph != own) &&
 		fm_cuda_exec_refused(e, graph, stream, rc))
-		rc = NEXT(id, (CUgraphExec, CUstream), (own, given));
+		rc = NEXT_AS(cuGraphUpload, id, (own, given));
 	fm_cu_inside--;
 	fm_cuda_ordered(o, stream);
 	return rc;
@@ -530,5 +503,5 @@ fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 {
 	set(exec, UNKNOWN);
 	fm_cuda_exec_ends(exec);
-	return NEXT(FM_CUDA_cuGraphExecDestroy, (CUgraphExec), (exec));
+	return NEXT(cuGraphExecDestroy, (exec));
 }

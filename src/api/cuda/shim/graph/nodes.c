@@ -61,15 +61,19 @@ fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct CUgraphNodeParams_st 
 	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(FM_CUDA_cuGraphNodeSetParams, (CUgraphNode, struct CUgraphNodeParams_st *),
-		(node, what));
+	return NEXT(cuGraphNodeSetParams, (node, what));
 }
 
-/* --- nodes of kernels --- */
+fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
+{
+	fm_cuda_exec_changes(exec);
+	return NEXT(cuGraphNodeSetEnabled, (exec, node, enabled));
+}
 
-/* `old`: the part that came first. `handle`: what names the kernel if there is no function. */
-#define ONE(id, symbol, change, type, old, handle, decl, call)                                   \
-	fm_cu_result symbol decl                                                                 \
+/* `old`: the part of it that came first. `handle`: what names the kernel if there is no function.
+ */
+#define NODE(symbol, params, exec, type, old, handle)                                            \
+	fm_cu_result symbol CALL_PARAMS(params)                                                  \
 	{                                                                                        \
 		const type *given = (const void *)what;                                          \
 		const struct fm_cuda_kernel *kernel =                                            \
@@ -85,59 +89,21 @@ fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct CUgraphNodeParams_st 
 				return FM_CU_ERROR_INVALID_VALUE;                                \
 			what = (const void *)&copy;                                              \
 		}                                                                                \
-		change;                                                                          \
-		return NEXT(id, decl, call);                                                     \
+		if (exec)                                                                        \
+			fm_cuda_exec_changes(exec);                                              \
+		return NEXT(symbol, CALL_ARGS(params));                                          \
 	}
-#define OLD(symbol, change, decl, call) \
-	ONE(FM_CUDA_##symbol, symbol, change, struct fm_cu_kernel_node_old, , NULL, decl, call)
-#define NEW(symbol, change, decl, call)                                                            \
-	ONE(FM_CUDA_##symbol, symbol, change, struct fm_cu_kernel_node, old., given->kernel, decl, \
-		call)
-
-OLD(cuGraphAddKernelNode, (void)0,
-	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
-		const struct CUDA_KERNEL_NODE_PARAMS_st *what),
-	(node, graph, deps, n, what))
-NEW(cuGraphAddKernelNode_v2, (void)0,
-	(CUgraphNode * node, CUgraph graph, const CUgraphNode *deps, size_t n,
-		const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
-	(node, graph, deps, n, what))
-OLD(cuGraphKernelNodeSetParams, (void)0,
-	(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what), (node, what))
-NEW(cuGraphKernelNodeSetParams_v2, (void)0,
-	(CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what), (node, what))
-OLD(cuGraphExecKernelNodeSetParams, fm_cuda_exec_changes(exec),
-	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_st *what),
-	(exec, node, what))
-NEW(cuGraphExecKernelNodeSetParams_v2, fm_cuda_exec_changes(exec),
-	(CUgraphExec exec, CUgraphNode node, const struct CUDA_KERNEL_NODE_PARAMS_v2_st *what),
-	(exec, node, what))
-
-fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
-{
-	fm_cuda_exec_changes(exec);
-	return NEXT(FM_CUDA_cuGraphNodeSetEnabled, (CUgraphExec, CUgraphNode, unsigned),
-		(exec, node, enabled));
-}
-
-/* --- nodes of other kinds --- */
-
-#define BESIDES(symbol, decl, call)                        \
-	fm_cu_result symbol decl                           \
-	{                                                  \
-		fm_cuda_exec_changes_besides(exec);        \
-		return NEXT(FM_CUDA_##symbol, decl, call); \
+#define CODE_OLD_KERNEL_NODE(symbol, params, exec) \
+	NODE(symbol, params, exec, struct fm_cu_kernel_node_old, , NULL)
+#define CODE_KERNEL_NODE(symbol, params, exec) \
+	NODE(symbol, params, exec, struct fm_cu_kernel_node, old., given->kernel)
+#define CODE_OTHER_NODE(symbol, params, exec)           \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		fm_cuda_exec_changes_besides(exec);     \
+		return NEXT(symbol, CALL_ARGS(params)); \
 	}
-BESIDES(cuGraphExecMemcpyNodeSetParams,
-	(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMCPY3D_st *what, CUcontext ctx),
-	(exec, node, what, ctx))
-BESIDES(cuGraphExecMemsetNodeSetParams,
-	(CUgraphExec exec, CUgraphNode node, const struct CUDA_MEMSET_NODE_PARAMS_st *what,
-		CUcontext ctx),
-	(exec, node, what, ctx))
-BESIDES(cuGraphExecHostNodeSetParams,
-	(CUgraphExec exec, CUgraphNode node, const struct CUDA_HOST_NODE_PARAMS_st *what),
-	(exec, node, what))
-BESIDES(cuGraphExecBatchMemOpNodeSetParams,
-	(CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *what),
-	(exec, node, what))
+#define CODE_(...) /* by hand: here, modules.c, stream.c */
+#define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
+	CODE_##what(symbol, params, __VA_ARGS__)
+#include "api/cuda/calls.def"

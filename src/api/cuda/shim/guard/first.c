@@ -117,13 +117,13 @@ void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc)
 		add(hash(l.ctx, l.what, LOADED));
 }
 
-#define LOADS(name, suffix, since, why, what, params, args)                       \
-	fm_cu_result name##suffix params                                          \
-	{                                                                         \
-		struct fm_cuda_loading l = fm_cuda_load_begin(what);              \
-		fm_cu_result rc = NEXT(FM_CUDA_ID(name, suffix, ), params, args); \
-                                                                                  \
-		fm_cuda_load_end(l, rc);                                          \
-		return rc;                                                        \
+#define ON_load(symbol, per_thread, name, since, note, params, what) \
+	fm_cu_result symbol CALL_PARAMS(params)                      \
+	{                                                            \
+		struct fm_cuda_loading l = fm_cuda_load_begin(what); \
+		fm_cu_result rc = NEXT(symbol, CALL_ARGS(params));   \
+                                                                     \
+		fm_cuda_load_end(l, rc);                             \
+		return rc;                                           \
 	}
-FM_CUDA_LOAD_CALLS(LOADS)
+#include "api/cuda/calls.def"

@@ -5,20 +5,14 @@
  */
 #include "guarded.h"
 
-#define FREE(symbol, type)                                                          \
-	fm_cu_result symbol(type what)                                              \
+#define ON_release(symbol, per_thread, name, since, note, params, handle)           \
+	fm_cu_result symbol CALL_PARAMS(params)                                     \
 	{                                                                           \
 		struct fm_cu_turnstile *t =                                         \
 			FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL; \
-		fm_cu_result rc = NEXT(FM_CUDA_##symbol, (type), (what));           \
+		fm_cu_result rc = NEXT(symbol, CALL_ARGS(params));                  \
                                                                                     \
 		fm_cu_wait_end(t);                                                  \
 		return rc;                                                          \
 	}
-
-FREE(cuMemFree, CUdeviceptr_v1)
-FREE(cuMemFree_v2, CUdeviceptr)
-FREE(cuMemFreeHost, void *)
-FREE(cuMemHostUnregister, void *)
-FREE(cuArrayDestroy, CUarray)
-FREE(cuMipmappedArrayDestroy, struct CUmipmappedArray_st *)
+#include "api/cuda/calls.def"

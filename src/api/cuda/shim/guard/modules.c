@@ -84,9 +84,9 @@ static void unload(void *handle, bool library)
 {
 	fm_cu_inside++;
 	if (library)
-		NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (handle));
+		NEXT(cuLibraryUnload, (handle));
 	else
-		NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (handle));
+		NEXT(cuModuleUnload, (handle));
 	fm_cu_inside--;
 }
 
@@ -126,47 +126,37 @@ static fm_cu_result load(const struct load *l)
 
 static fm_cu_result call_data(const struct load *l, const void *image)
 {
-	return NEXT(FM_CUDA_cuModuleLoadData, (CUmodule *, const void *),
-		(l->handle, image ? image : l->image));
+	return NEXT(cuModuleLoadData, (l->handle, image ? image : l->image));
 }
 
 static fm_cu_result call_file(const struct load *l, const void *image)
 {
-	return image ? call_data(l, image)
-		     : NEXT(FM_CUDA_cuModuleLoad, (CUmodule *, const char *), (l->handle, l->path));
+	return image ? call_data(l, image) : NEXT(cuModuleLoad, (l->handle, l->path));
 }
 
 /* Ours is no fatbin. */
 static fm_cu_result call_fatbin(const struct load *l, const void *image)
 {
-	return image ? call_data(l, image)
-		     : NEXT(FM_CUDA_cuModuleLoadFatBinary, (CUmodule *, const void *),
-			       (l->handle, l->image));
+	return image ? call_data(l, image) : NEXT(cuModuleLoadFatBinary, (l->handle, l->image));
 }
 
 static fm_cu_result call_options(const struct load *l, const void *image)
 {
-	return NEXT(FM_CUDA_cuModuleLoadDataEx,
-		(CUmodule *, const void *, unsigned, int *, void **),
+	return NEXT(cuModuleLoadDataEx,
 		(l->handle, image ? image : l->image, l->n_jit, l->jit, l->jit_values));
 }
 
 static fm_cu_result call_library(const struct load *l, const void *image)
 {
-	return NEXT(FM_CUDA_cuLibraryLoadData,
-		(CUlibrary *, const void *, int *, void **, unsigned, int *, void **, unsigned),
-		(l->handle, image ? image : l->image, l->jit, l->jit_values, l->n_jit, l->options,
-			l->values, l->n));
+	return NEXT(cuLibraryLoadData, (l->handle, image ? image : l->image, l->jit, l->jit_values,
+					       l->n_jit, l->options, l->values, l->n));
 }
 
 static fm_cu_result call_library_file(const struct load *l, const void *image)
 {
 	return image ? call_library(l, image)
-		     : NEXT(FM_CUDA_cuLibraryLoadFromFile,
-			       (CUlibrary *, const char *, int *, void **, unsigned, int *, void **,
-				       unsigned),
-			       (l->handle, l->path, l->jit, l->jit_values, l->n_jit, l->options,
-				       l->values, l->n));
+		     : NEXT(cuLibraryLoadFromFile, (l->handle, l->path, l->jit, l->jit_values,
+							   l->n_jit, l->options, l->values, l->n));
 }
 
 fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
@@ -229,7 +219,7 @@ fm_cu_result cuModuleUnload(CUmodule module)
 {
 	bool waits = fm_cuda_wait_begin_all();
 	struct fm_cuda_code *c = fm_cuda_code_unload(module, false);
-	fm_cu_result rc = NEXT(FM_CUDA_cuModuleUnload, (CUmodule), (module));
+	fm_cu_result rc = NEXT(cuModuleUnload, (module));
 
 	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
@@ -241,7 +231,7 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 {
 	bool waits = fm_cuda_wait_begin_all();
 	struct fm_cuda_code *c = fm_cuda_code_unload(library, true);
-	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryUnload, (CUlibrary), (library));
+	fm_cu_result rc = NEXT(cuLibraryUnload, (library));
 
 	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
@@ -254,8 +244,7 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT(FM_CUDA_cuModuleGetFunction, (CUfunction *, CUmodule, const char *),
-		(f, module, name));
+	fm_cu_result rc = NEXT(cuModuleGetFunction, (f, module, name));
 
 	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
@@ -265,8 +254,7 @@ fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *nam
 
 fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryGetKernel, (CUkernel *, CUlibrary, const char *),
-		(k, library, name));
+	fm_cu_result rc = NEXT(cuLibraryGetKernel, (k, library, name));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(library, true, name, *k);
@@ -293,8 +281,7 @@ static void enumerated(void *of, bool library, void *const *handle, unsigned ask
 
 fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule module)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuModuleEnumerateFunctions,
-		(CUfunction *, unsigned, CUmodule), (f, n, module));
+	fm_cu_result rc = NEXT(cuModuleEnumerateFunctions, (f, n, module));
 
 	if (rc == FM_CU_SUCCESS)
 		enumerated(module, false, (void *const *)f, n);
@@ -303,8 +290,7 @@ fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule modu
 
 fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary library)
 {
-	fm_cu_result rc = NEXT(FM_CUDA_cuLibraryEnumerateKernels, (CUkernel *, unsigned, CUlibrary),
-		(k, n, library));
+	fm_cu_result rc = NEXT(cuLibraryEnumerateKernels, (k, n, library));
 
 	if (rc == FM_CU_SUCCESS)
 		enumerated(library, true, (void *const *)k, n);
@@ -314,8 +300,7 @@ fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary librar
 fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc =
-		NEXT(FM_CUDA_cuLibraryGetModule, (CUmodule *, CUlibrary), (module, library));
+	fm_cu_result rc = NEXT(cuLibraryGetModule, (module, library));
 
 	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
@@ -326,7 +311,7 @@ fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
 {
 	struct fm_cuda_loading l = fm_cuda_load_begin(k);
-	fm_cu_result rc = NEXT(FM_CUDA_cuKernelGetFunction, (CUfunction *, CUkernel), (f, k));
+	fm_cu_result rc = NEXT(cuKernelGetFunction, (f, k));
 
 	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
@@ -357,25 +342,22 @@ fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size
 {
 	if (hidden(f, i))
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(FM_CUDA_cuFuncGetParamInfo, (CUfunction, size_t, size_t *, size_t *),
-		(f, i, at, size));
+	return NEXT(cuFuncGetParamInfo, (f, i, at, size));
 }
 
 fm_cu_result cuKernelGetParamInfo(CUkernel k, size_t i, size_t *at, size_t *size)
 {
 	if (hidden((CUfunction)k, i))
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(FM_CUDA_cuKernelGetParamInfo, (CUkernel, size_t, size_t *, size_t *),
-		(k, i, at, size));
+	return NEXT(cuKernelGetParamInfo, (k, i, at, size));
 }
 
 fm_cu_result cuFuncGetParamCount(CUfunction f, size_t *n)
 {
-	return less_ours(f, n, NEXT(FM_CUDA_cuFuncGetParamCount, (CUfunction, size_t *), (f, n)));
+	return less_ours(f, n, NEXT(cuFuncGetParamCount, (f, n)));
 }
 
 fm_cu_result cuKernelGetParamCount(CUkernel k, size_t *n)
 {
-	return less_ours((CUfunction)k, n,
-		NEXT(FM_CUDA_cuKernelGetParamCount, (CUkernel, size_t *), (k, n)));
+	return less_ours((CUfunction)k, n, NEXT(cuKernelGetParamCount, (k, n)));
 }
