@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints an API's table of calls (shim/calls.h) for script/coverage: a line for each symbol, with
+ * Prints an API's table of calls (api/calls.h) for script/coverage: a line for each symbol, with
  * tabs between kind, symbol, name, whether it is a clone, version, note, facts, and the types of
  * the parameters.
  */
-#include "shim/calls.h"
+#include "api/calls.h"
 #include <stddef.h>
 #include <stdio.h>
 

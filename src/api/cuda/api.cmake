@@ -1,4 +1,4 @@
-fm_module(api/cuda KNOWS shim) # the table of CUDA's calls (`calls.def`), and the newest version in it
+fm_module(api/cuda KNOWS api) # the table of CUDA's calls (`calls.def`), and the newest version in it
 fm_module(api/cuda/core KNOWS base api code/cuda PARTS guard) # CUDA, without a program around it: gates that the device looks at, by stream memory operations; guarded launches (`guard`, level 3, `cuda-guardian.md`); the time slice of the process's channel groups; partitions
 fm_module(api/cuda/cache KNOWS base cache code/cuda) # rewritten images, kept on disk by their contents
 fm_module(api/cuda/shim KNOWS base cache board api api/cuda api/cuda/core code/cuda api/cuda/cache xqueue local shim shim/lookup PARTS graph guard) # `libfermata-cuda.so`, preloaded or linked: dlsym and dlerror, cuGetProcAddress and the driver's own names; which graphs hold gates (`graph`), which functions are rewritten kernels (`guard`); `<fermata/cuda.h>` (`cuda-server.md`). `cmake/stand_in.cmake`: the same under the driver's name

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The newest version of CUDA in the table of calls: as long as this union is. */
 #pragma once
-#include "shim/calls.h"
+#include "api/calls.h"
 
 union fm_cuda_newest {
 #define ON_other(kind, symbol, per_thread, name, since, ...) char symbol[since];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At the beginning of a table of calls (shim/calls.h): kinds without a macro of their own go to
+/* At the beginning of a table of calls (api/calls.h): kinds without a macro of their own go to
  * ON_other, if there is one. Included once for each use of a table. */
-#include "shim/calls.h"
+#include "calls.h"
 
 #ifndef ON_other
 #define ON_other(...)

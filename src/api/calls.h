@@ -62,7 +62,7 @@
  *           FM_CUDA_CALLS
  *   };
  *
- * A table begins with #include "shim/calls_begin.h" and ends with #include "shim/calls_end.h". What
+ * A table begins with #include "api/calls_begin.h" and ends with #include "api/calls_end.h". What
  * is wrong with a row the compiler reports at that row. A vendor's header that makes macros of
  * function names cannot be included together with a table. A macro's parameters for facts must not
  * have names of members that its body uses: those would be replaced, too.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At the end of a table of calls (shim/calls.h): the next includer has macros of its own. */
+/* At the end of a table of calls (api/calls.h): the next includer has macros of its own. */
 #undef ON_kernel
 #undef ON_work
 #undef ON_order
