@@ -37,12 +37,11 @@ build()
 		unsigned ZSTD_isError(size_t rc) { return rc == (size_t)-1; }
 		int LZ4_decompress_safe(const char *from, char *to, int n, int room) { return -1; }
 	C
-	# Without what nobody calls, as from the rooms' archives.
+	sources=$(for module in base board device api/cuda/core code/cuda api/cuda/cache cache policy sched bridge xqueue local trace shim \
+		api/cuda/shim; do find "src/$module" -name '*.c'; done)
+	# Without what nobody calls, as from the modules' archives.
 	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
-		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" src/base/*.c src/board/*.c \
-		src/api/cuda/core/*.c src/api/cuda/core/guard/*.c src/api/cuda/cache/*.c src/api/cuda/shim/*.c \
-		src/api/cuda/shim/graph/*.c src/api/cuda/shim/guard/*.c src/code/cuda/*.c src/code/cuda/pass/*.c src/device/*.c src/cache/*.c src/policy/*.c \
-		src/sched/*.c src/bridge/*.c src/xqueue/*.c src/local/*.c src/trace/*.c \
+		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" $sources src/api/*.c \
 		"$tmp/unpack.c" -lm
 	newest=$(${cc%gcc}readelf -V "$tmp/lib/libfermata-cuda.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 	[ "$newest" = GLIBC_2.17 ] || fail "the shim needs $newest: $(${cc%gcc}nm -D "$tmp/lib/libfermata-cuda.so" | grep "@$newest" | tr "\n" " ")"
