@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WAITS_MAX  1024u
-#define GROUPS_MAX (1u << 22) /* of a launch: a word of memory each */
+#define GROUPS_MAX (1u << 22) /* of a launch; each takes a word of memory */
 
 static void guard_unref(struct fm_cl_guard *g)
 {
@@ -31,7 +31,7 @@ static cl_uint *shared_words(struct fm_cl_guard *g, size_t words)
 		words * sizeof(cl_uint), 0);
 }
 
-/* A stop word, from the first launch on. */
+/* Allocates the stop word at the first launch. */
 static bool have_stop(struct fm_cl_guard *g)
 {
 	cl_uint *none = NULL, *stop = atomic_load(&g->stop);
@@ -44,7 +44,7 @@ static bool have_stop(struct fm_cl_guard *g)
 	atomic_store((_Atomic cl_uint *)stop, 0);
 	if (!atomic_compare_exchange_strong(&g->stop, &none, stop))
 		g->cl->clSVMFree(g->context, stop);
-	/* It may have been meant to be set meanwhile. */
+	/* A stop may have been requested meanwhile. */
 	atomic_store((_Atomic cl_uint *)g->stop, atomic_load(&g->stopped));
 	return true;
 }
@@ -67,7 +67,7 @@ static bool take_block(struct fm_cl_guard *g, size_t words, struct block *b)
 	return b->m;
 }
 
-/* A place that is free, or that holds less. */
+/* Keeps the block in a free place, or in place of a smaller one. */
 static void give_block(struct fm_cl_guard *g, struct block b)
 {
 	pthread_mutex_lock(&g->lock);
@@ -97,7 +97,7 @@ void fm_cl_launch_unref(struct launch *l, unsigned n)
 	guard_unref(g);
 }
 
-/* A mode that the device reads when its command begins, or that stops nobody any more. */
+/* Either the command that is to read this mode has not begun, or the mode stops no group. */
 static void set_mode(struct launch *l, cl_uint mode)
 {
 	atomic_store((_Atomic cl_uint *)&l->block.m[FM_GUARD_MODE], mode);
@@ -154,8 +154,8 @@ void CL_CALLBACK fm_cl_pass_over(cl_event event, cl_int status, void *arg)
 	fm_cl_pass_ended(arg, status < 0);
 }
 
-/* The groups, or a bound: where the driver chooses their size, one for each work-item. 0: too many,
- * or a range that the driver shall judge. */
+/* The number of work-groups, or an upper bound: if the driver chooses the group size, one group for
+ * each work-item. 0: there are too many, or the range is invalid and the driver is to refuse it. */
 static size_t count_groups(const struct fm_cl_guarded *k)
 {
 	size_t n = 1;
@@ -196,7 +196,7 @@ static struct launch *launch_new(struct fm_cl_guard *g, const struct fm_cl_guard
 		free(l);
 		return NULL;
 	}
-	/* The program's arrays are gone when a further pass begins. */
+	/* The program's arrays may no longer exist when a further pass begins. */
 	l->k.global = l->global;
 	l->k.offset = k->offset ? l->offset : NULL;
 	l->k.local = k->local ? l->local : NULL;
@@ -205,7 +205,7 @@ static struct launch *launch_new(struct fm_cl_guard *g, const struct fm_cl_guard
 	return l;
 }
 
-/* Nothing of it will be: not with these references, and over() is the caller's. */
+/* Abandons a launch and gives back its references. over() is not called. */
 static void give_up(struct launch *l, unsigned refs)
 {
 	struct fm_cl_guard *g = l->g;
@@ -240,7 +240,7 @@ static bool set_arguments(struct launch *l)
 	if (l->g->takes_gate && cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args + 1,
 					(void *)l->k.gate) == CL_SUCCESS)
 		return true;
-	/* It must be memory that the driver has given out, then. */
+	/* This driver accepts only memory that it has allocated itself. */
 	l->g->takes_gate = false;
 	return have_stop(l->g) && cl->clSetKernelArgSVMPointer(l->k.kernel, l->k.args + 1,
 					  atomic_load(&l->g->stop)) == CL_SUCCESS;
@@ -255,7 +255,7 @@ cl_int fm_cl_launch_enqueue(
 		l->chosen ? l->local : k->local, n, n ? wait : NULL, event);
 }
 
-/* A command in the program's queue, which waits for an event of ours besides the program's. */
+/* Puts a command into the program's queue. It waits for `ours` and for the program's events. */
 static cl_int put(struct launch *l, cl_command_queue queue, cl_event ours, cl_event *event)
 {
 	const struct fm_cl_guarded *k = &l->k;
@@ -279,8 +279,8 @@ static bool put_pass(struct launch *l, cl_command_queue queue, cl_event start)
 	cl->clReleaseEvent(pass);
 	if (rc == CL_SUCCESS)
 		return true;
-	/* It is there, and nobody will say when it is over: it does nothing, and keeps its block.
-	 */
+	/* The pass is in the queue, but its end will not be reported: it does nothing, and its
+	 * block is never freed. */
 	set_mode(l, FM_GUARD_COMPLETE);
 	l->block.m = NULL;
 	return false;
@@ -293,14 +293,15 @@ static bool put_second(struct launch *l, cl_command_queue queue)
 
 	if (put(l, queue, l->latch, event) != CL_SUCCESS)
 		return false;
-	/* If this fails kernel and block are never used again. */
+	/* If this fails, the kernel and the block are never used again. */
 	cl->clSetEventCallback(*event, CL_COMPLETE, second_over, l);
 	if (!l->k.event)
 		cl->clReleaseEvent(second);
 	return true;
 }
 
-/* Both commands or none, in effect: the pass waits for `start`, which is set when both are in. */
+/* In effect enqueues both commands or neither: the pass waits for `start`, which is set when both
+ * are in the queue. */
 static bool put_both(struct launch *l, cl_command_queue queue, cl_event start)
 {
 	struct fm_cl_guard *g = l->g;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded launches that are stopped, and that go on. */
+/* Stops guarded launches, and continues them by further passes. */
 #include "guard_internal.h"
 #include <errno.h>
 
-/* Passes may have to run beside one that waits for what they do. */
+/* A queue for further passes. It is out of order if possible: a pass may have to run beside one
+ * that waits for its groups. */
 static bool have_side(struct fm_cl_guard *g)
 {
 	const cl_queue_properties any_order[] = {
@@ -19,7 +20,7 @@ static bool have_side(struct fm_cl_guard *g)
 	return g->side;
 }
 
-/* The same groups as before, if the driver has chosen them. */
+/* A further pass has the same group size as the first one, also if the driver has chosen it. */
 static void choose_groups(struct launch *l)
 {
 	for (cl_uint d = 0; !l->k.local && d < l->k.dim; d++) {
@@ -30,7 +31,7 @@ static void choose_groups(struct launch *l)
 	l->chosen = !l->k.local;
 }
 
-/* A further pass, beside one that is under way if that has left groups out. */
+/* Enqueues a further pass, if need be beside one under way that has left groups out. */
 static void pass_again(struct pass *p)
 {
 	struct launch *l = p->l;
@@ -80,13 +81,13 @@ int fm_cl_guard_stop(struct fm_cl_guard *g)
 	return rc;
 }
 
-/* Begin a pass in the place that is free. Takes a reference for it. Lock held. */
+/* Begins a pass in the free place, and takes a reference for it. Lock held. */
 static struct pass *take_pass(struct launch *l)
 {
 	struct pass *p = &l->pass[l->pass[0].under_way];
 	unsigned at = FM_GUARD_LEFT + (unsigned)(p - l->pass);
 
-	/* What one that is under way has left out stays noted. */
+	/* Keep the note of a pass under way that it has left groups out. */
 	for (unsigned i = FM_GUARD_LEFT; i < FM_GUARD_LEFT + PASSES; i++)
 		if (i == at || !passes(l))
 			atomic_store((_Atomic cl_uint *)&l->block.m[i], 0);
@@ -95,8 +96,8 @@ static struct pass *take_pass(struct launch *l)
 	return p;
 }
 
-/* For a launch with groups left out: it stands, or its last pass is under way still, and groups in
- * that may wait for others. */
+/* A pass for a launch with groups left out: the launch stands, or its last pass is still under way
+ * and its groups may be waiting for the ones left out. */
 static struct pass *next_to_go(struct fm_cl_guard *g, bool *again)
 {
 	struct pass *found = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between guard.c (a launch and its first pass) and guard_again.c (stopping, further passes). */
+/* Shared by guard.c (a launch and its first pass) and guard_again.c (stops and further passes). */
 #pragma once
 #include "code/opencl/pass/guardian.h"
 #include "guard.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define FM_CL_BLOCKS 4u /* that are kept for later launches */
+#define FM_CL_BLOCKS 4u /* kept for later launches */
 
 struct block {
 	cl_uint *m; /* shared with the device; guardian.h */
@@ -22,17 +22,17 @@ struct fm_cl_guard {
 	void (*stands)(void *cookie);
 	void (*gone)(void *cookie);
 	void *cookie;
-	_Atomic bool takes_gate; /* kernels look at the gate word: it is the processor */
+	_Atomic bool takes_gate; /* kernels read the gate word: a CPU device */
 	_Atomic(cl_uint *) stop; /* shared with the device; NULL until the first launch */
-	_Atomic cl_uint stopped; /* what it is to be */
+	_Atomic cl_uint stopped; /* the value that it should have */
 	cl_command_queue side;   /* further passes; used by go() alone */
 
 	pthread_mutex_t lock;    /* all below */
-	struct fm_list launches; /* whose latch is closed */
+	struct fm_list launches; /* with a closed latch */
 	struct block free[FM_CL_BLOCKS];
 };
 
-/* Two at most run at one time: one that cannot end, and one that helps it to. */
+/* At most two run at a time: one that cannot end, and one that runs the groups it waits for. */
 #define PASSES 2u
 
 struct launch;
@@ -44,15 +44,15 @@ struct pass {
 struct launch {
 	struct fm_list link; /* in launches, until the latch opens */
 	struct fm_cl_guard *g;
-	_Atomic unsigned refs; /* passes under way, and the second command */
+	_Atomic unsigned refs; /* one for each pass under way, one for the second command */
 	struct fm_cl_guarded k;
 	struct block block;
 	size_t groups, offset[3], global[3], local[3];
 	cl_event latch; /* under g->lock; NULL when it has opened */
 	struct pass pass[PASSES];
-	bool chosen; /* local is what the driver has chosen */
-	bool looked; /* at, since it may go on, and nothing had been left out yet */
-	bool alone;  /* no pass could be put beside one that is under way */
+	bool chosen; /* local: chosen by the driver */
+	bool looked; /* seen since it may go on, with no groups left out yet */
+	bool alone;  /* a second pass could not be enqueued */
 };
 
 static inline cl_uint word(const struct launch *l, unsigned at)
@@ -60,7 +60,7 @@ static inline cl_uint word(const struct launch *l, unsigned at)
 	return atomic_load((const _Atomic cl_uint *)&l->block.m[at]);
 }
 
-/* Has a pass left groups out, which none has run since? */
+/* Has a pass left out groups that no pass has run since? */
 static inline bool left_out(const struct launch *l)
 {
 	return word(l, FM_GUARD_LEFT) || word(l, FM_GUARD_LEFT + 1);
@@ -72,7 +72,7 @@ static inline unsigned passes(const struct launch *l)
 	return l->pass[0].under_way + l->pass[1].under_way;
 }
 
-/* Has every group at least begun? Where the driver has chosen the groups, no is a safe answer. */
+/* Has every group at least begun? False is safe where the driver has chosen the group size. */
 static inline bool all_begun(const struct launch *l)
 {
 	if (!left_out(l))
@@ -83,14 +83,14 @@ static inline bool all_begun(const struct launch *l)
 	return l->k.local;
 }
 
-/* A command of the launch in that queue. */
+/* Enqueues a command of the launch. */
 cl_int fm_cl_launch_enqueue(
 	struct launch *l, cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event);
-/* The next pass of the kernel is that one. */
+/* Makes pass i the next one of the kernel. */
 bool fm_cl_launch_set_pass(struct launch *l, unsigned i);
-/* The latch if it is closed, which is the caller's to open then. Lock held. */
+/* Returns the latch if it is closed; the caller must open it. Lock held. */
 cl_event fm_cl_launch_take_latch(struct launch *l);
-/* The second command runs: what is left, or nothing. */
+/* Lets the second command run. complete: there is nothing left for it to do. */
 void fm_cl_launch_open(struct launch *l, cl_event latch, bool complete);
 void fm_cl_launch_unref(struct launch *l, unsigned n);
 void fm_cl_pass_ended(struct pass *p, bool failed);

@@ -70,7 +70,7 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 		q->cl->clReleaseEvent(marker);
 	}
 	if (!rc)
-		q->cl->clFlush(q->queue); /* a driver may keep back what nobody flushes */
+		q->cl->clFlush(q->queue); /* without a flush a driver may keep it back */
 	return rc;
 }
 
@@ -121,8 +121,8 @@ void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event)
 		replace_barrier(q, event);
 }
 
-/* Only ever CL_COMPLETE: a negative status would fail the program's commands (and ends PoCL 3.1).
- */
+/* The status is always CL_COMPLETE: a negative one would fail the program's commands (and ends
+ * PoCL 3.1). */
 static void reactivate(void *hwq, void *gate)
 {
 	struct fm_cl_queue *q = hwq;
@@ -134,7 +134,7 @@ static void reactivate(void *hwq, void *gate)
 		fm_watch_stir(&q->watch);
 }
 
-/* Shared by who waits and the driver's callback, which may come after the wait was given up. */
+/* Shared by the waiting thread and the driver's callback, which may come after the wait. */
 struct trial {
 	_Atomic unsigned refs;
 	_Atomic uint64_t called; /* when; 0: not yet */
@@ -154,7 +154,8 @@ static void trial_called(void *cookie, uint64_t now)
 	trial_unref(t);
 }
 
-/* Until the driver has called, or it is clearly late; returns how long after the status said so. */
+/* Waits until the driver has called back or is clearly late. Returns how much later the callback
+ * was than the event's status. */
 static uint64_t trial_wait(struct fm_cl_queue *q, struct trial *t, cl_event marker)
 {
 	uint64_t start = fm_now(), finished = 0, called;
@@ -191,8 +192,9 @@ static uint64_t trial_run(struct fm_cl_queue *q)
 	return delay;
 }
 
-/* Does the driver call back late after an event's status says so? Tried on a queue that is empty
- * still. The majority decides: a bad driver is quick now and then, a busy machine slow. */
+/* Does the driver's callback come late, compared with the event's status? Tried on an empty queue.
+ * The majority of the tries decides: a slow driver is quick now and then, and a good one slow on a
+ * busy machine. */
 static bool mostly_late(struct fm_cl_queue *q)
 {
 	int late = 0, in_time = 0;
@@ -206,9 +208,8 @@ static bool mostly_late(struct fm_cl_queue *q)
 	return late > in_time;
 }
 
-/* What was found is remembered by device. A processor's callbacks are late when it is busy, and
- * whoever looks for them takes the device's own time: as much again where it is one CPU. So nobody
- * does. */
+/* The result is remembered for each device. CPU devices are not tried: their callbacks are late
+ * when the machine is busy, and a polling thread would take time from the device itself. */
 static bool callbacks_late(struct fm_cl_queue *q)
 {
 	static struct {
@@ -244,7 +245,7 @@ static bool callbacks_late(struct fm_cl_queue *q)
 
 #define VENDOR_NVIDIA 0x10de
 
-/* Not tried: whether it goes wrong depends on what else the program has mapped. */
+/* Known by the vendor, not by a trial: the defect depends on what else the program has mapped. */
 static bool by_nvidia(struct fm_cl_queue *q)
 {
 	cl_device_id device = NULL;
@@ -255,7 +256,7 @@ static bool by_nvidia(struct fm_cl_queue *q)
 	return vendor == VENDOR_NVIDIA;
 }
 
-/* Tried, not assumed: an OpenCL 1.0 device has no user events, and its driver says so. */
+/* User events are tried: the driver of an OpenCL 1.0 device refuses them. */
 static unsigned levels(void *hwq)
 {
 	struct fm_cl_queue *q = hwq;

@@ -3,11 +3,10 @@
  * The OpenCL backend: levels 1 and 2 on any OpenCL 1.2 device, level 3 where memory is shared with
  * a running kernel (fine-grained SVM).
  *
- * A gate is a barrier whose wait list is one user event: what is enqueued behind it, in order or
- * out of order, stays in the driver until the event is set. A tracker is a marker with a callback.
- * Both are commands of their own between the program's, so the program's calls reach the driver as
- * they are. Level 3 is for launches of kernels that were rewritten (guard.h), and for in-order
- * queues.
+ * A gate is a barrier that waits for a user event: commands behind it, in an in-order or an
+ * out-of-order queue, stay in the driver until the event is set. A tracker is a marker with a
+ * callback. Both are separate commands between the program's, so the program's calls reach the
+ * driver unchanged. Level 3 is for launches of rewritten kernels (guard.h) in in-order queues.
  */
 #pragma once
 #include "api/hwqueue.h"
@@ -30,29 +29,30 @@
 
 struct fm_cl_guard;
 
-/* Functions of the program that calls are given (calls.def). */
+/* Types of the program's functions that are parameters of calls (calls.def). */
 typedef void(CL_CALLBACK *fm_cl_native_fn)(void *);
 typedef void(CL_CALLBACK *fm_cl_svm_free_fn)(cl_command_queue, cl_uint, void **, void *);
 typedef void(CL_CALLBACK *fm_cl_program_fn)(cl_program, void *);
 
-/* The driver, as the layer sees it: below the program, never through libOpenCL again. */
+/* Calls go to the driver below the layer (cl), never through libOpenCL again. */
 struct fm_cl_queue {
 	const cl_icd_dispatch *cl;
-	cl_command_queue queue; /* borrowed: the program's */
+	cl_command_queue queue; /* the program's, borrowed */
 	cl_context context;
 	bool in_order;
-	void (*release)(struct fm_cl_queue *q); /* the XQueue is done with it; may be NULL */
+	void (*release)(struct fm_cl_queue *q); /* the XQueue no longer uses it; may be NULL */
 
 	/* The program's last barrier in an out-of-order queue, or NULL (fm_cl_queue_barrier()). */
 	pthread_mutex_t barrier_lock;
 	cl_event barrier;
 
-	/* Set by the backend: the driver's callbacks come late, so events are watched
+	/* Set by the backend: the driver's callbacks come late, so a thread polls its events
 	 * (api/watch.h). */
 	bool watched;
-	/* Likewise: an unmap may not be enqueued behind a closed gate (fm_xq_await_gates()). */
+	/* Set by the backend: an unmap must not be enqueued behind a closed gate
+	 * (fm_xq_await_gates()). */
 	bool unmaps_at_once;
-	struct fm_cl_guard *guard; /* level 3; NULL: not here, for the reason in no_guard */
+	struct fm_cl_guard *guard; /* level 3; NULL: unavailable, for the reason in no_guard */
 	const char *no_guard;
 	struct fm_watched watch;
 };
@@ -62,13 +62,14 @@ extern const struct fm_hw_ops fm_cl_ops;
 void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_command_queue queue,
 	cl_context context, bool in_order, void (*release)(struct fm_cl_queue *q));
 
-/* It never came to be an XQueue's: what release does. */
+/* For a queue that no XQueue was made of: does what release would do. */
 void fm_cl_queue_drop(struct fm_cl_queue *q);
 
-/* The program put a barrier, `event`, into an out-of-order queue. A driver may remember only the
- * last barrier (PoCL 3.1 does), so a gate behind it must wait for it too. Retains the event. */
+/* The program has put a barrier with this event into an out-of-order queue. Some drivers remember
+ * only the last barrier (PoCL 3.1), so a gate behind it must wait for the event, too. Retains the
+ * event. */
 void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event);
 
-/* A name for the device that is the same in every process: its UUID if the driver tells one, else
- * its place among the platform's devices. A sub-device goes by its parent. */
+/* A name of the device that is the same in every process: with its UUID if the driver has one, else
+ * with its index among the platform's devices. A sub-device has the name of its parent. */
 void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size);

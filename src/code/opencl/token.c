@@ -30,7 +30,7 @@ static const struct {
 	{"volatile", FM_W_VOLATILE},
 	{"__volatile__", FM_W_VOLATILE},
 	{"__volatile", FM_W_VOLATILE},
-	{"asm", FM_W_VOLATILE}, /* may read memory as it likes */
+	{"asm", FM_W_VOLATILE}, /* it may read memory repeatedly */
 	{"__asm__", FM_W_VOLATILE},
 	{"__asm", FM_W_VOLATILE},
 	{"mem_fence", FM_W_FENCE},
@@ -73,7 +73,7 @@ static bool contains(const char *name, size_t len, const char *part)
 	return memmem(name, len, part, strlen(part));
 }
 
-/* atomic_add, atom_add, and what compilers know besides. */
+/* atomic_add, atom_add, and the built-in functions of compilers. */
 static enum fm_word atomic_of(const char *name, size_t len)
 {
 	if (!begins(name, len, "atom_") && !begins(name, len, "atomic_") &&
@@ -81,13 +81,13 @@ static enum fm_word atomic_of(const char *name, size_t len)
 		!begins(name, len, "__opencl_atomic") && !begins(name, len, "__c11_atomic") &&
 		!begins(name, len, "__builtin_nontemporal"))
 		return FM_W_NONE;
-	/* Types: atomic_int, atomic_flag. */
+	/* A type such as atomic_int counts, too: it has no parenthesis behind it (waits.c). */
 	if (contains(name, len, "cmpxchg") || contains(name, len, "compare_exchange"))
 		return FM_W_EXCHANGE;
 	return FM_W_ATOMIC;
 }
 
-/* The word that `name` is. */
+/* The kind of word that the name is. */
 static enum fm_word fm_word_of(const char *name, size_t len)
 {
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -127,8 +127,7 @@ struct lexer {
 	int rc;
 };
 
-/* How long a line splice is at i: a backslash, blanks that compilers forgive, a newline. 0: none.
- */
+/* The length of the line splice at i: a backslash, blanks (compilers accept them), a newline. */
 static size_t splice(const struct lexer *x, size_t i)
 {
 	size_t from = i;
@@ -150,7 +149,7 @@ static size_t past_splices(const struct lexer *x, size_t i)
 	return i;
 }
 
-/* The character after the one at i; zero at the end. *next: where it stands. */
+/* The character behind the one at i, or zero at the end. *next is its place. */
 static char after(const struct lexer *x, size_t i, size_t *next)
 {
 	*next = past_splices(x, i + 1);
@@ -219,7 +218,7 @@ static void quoted(struct lexer *x)
 	push(x, (struct fm_token){.at = (uint32_t)from, .end = (uint32_t)i, .kind = FM_TOK_OTHER});
 }
 
-/* A name, or a number, which goes on as one does. */
+/* A name, or a number: the characters of a number may be those of a name. */
 static void name(struct lexer *x)
 {
 	size_t from = x->at, i = from, end = from, n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: OpenCL C as a row of preprocessing tokens. */
+/* Private to the module: OpenCL C as an array of preprocessing tokens. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 enum fm_token_kind { FM_TOK_WORD, FM_TOK_PUNCT, FM_TOK_OTHER, FM_TOK_DIRECTIVE };
 
-/* Words that mean something here. */
+/* The words that the guardian distinguishes. */
 enum fm_word {
 	FM_W_NONE, /* any other */
 	FM_W_KERNEL,
@@ -23,7 +23,7 @@ enum fm_word {
 	FM_W_GLOBAL,
 	FM_W_VOLATILE,
 	FM_W_FENCE,
-	FM_W_ATOMIC,   /* any but: */
+	FM_W_ATOMIC,   /* any other atomic function, or a type */
 	FM_W_EXCHANGE, /* compare and exchange */
 	FM_W_ENQUEUE,
 	FM_W_PIPE,
@@ -39,10 +39,10 @@ enum fm_word {
 };
 
 struct fm_token {
-	uint32_t at, end; /* in the text */
+	uint32_t at, end; /* offsets in the text */
 	uint8_t kind, word;
 	char punct;
-	bool directive; /* part of one */
+	bool directive; /* part of a directive */
 };
 
 struct fm_tokens {
@@ -51,16 +51,16 @@ struct fm_tokens {
 	uint32_t n, cap;
 };
 
-/* 0; -EINVAL: a comment without end, or spellings that are not looked through (digraphs,
- * trigraphs, zero bytes); -ENOMEM; -EFBIG. Quotes without end stop at the end of their line, as
- * they do in text that is compiled away. */
+/* Returns 0, -ENOMEM, -EFBIG, or -EINVAL for a comment without an end and for spellings that are
+ * not supported (digraphs, trigraphs, zero bytes). A quotation without an end stops at the end of
+ * its line, as it does in text that the preprocessor removes. */
 int fm_tokens_read(struct fm_tokens *t, const char *text, size_t len);
 void fm_tokens_free(struct fm_tokens *t);
 
-/* The next or last token that is no part of a directive; n, or UINT32_MAX, at the end. */
+/* The next or the previous token outside of directives; if there is none, n or UINT32_MAX. */
 uint32_t fm_tokens_next(const struct fm_tokens *t, uint32_t i);
 uint32_t fm_tokens_prev(const struct fm_tokens *t, uint32_t i);
-/* The parenthesis (brace, bracket) that closes the one at i; t->n if none does. */
+/* The parenthesis (brace, bracket) that closes the one at i; t->n if there is none. */
 uint32_t fm_tokens_close(const struct fm_tokens *t, uint32_t i);
 /* The parenthesis that the one at i closes; UINT32_MAX if there is none. */
 uint32_t fm_tokens_open(const struct fm_tokens *t, uint32_t i);
@@ -75,8 +75,8 @@ static inline bool fm_token_word(const struct fm_tokens *t, uint32_t i, enum fm_
 	return i < t->n && t->tok[i].kind == FM_TOK_WORD && t->tok[i].word == word;
 }
 
-/* Do the two spell the same? */
+/* Are the two tokens spelled alike? */
 bool fm_token_same(const struct fm_tokens *t, uint32_t a, uint32_t b);
 
-/* waits.c: may work-groups of such a program wait for each other? */
+/* waits.c: may work-groups of the program wait for each other? */
 bool fm_tokens_may_wait(const struct fm_tokens *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The enqueue functions: begin, the driver's call as the program made it, end. */
+/* The enqueue functions: begin, the program's own call of the driver, end. */
 #include "layer.h"
 
 struct launch {
@@ -20,7 +20,7 @@ static inline struct launch begin(cl_command_queue queue, uint64_t key, const ch
 	return l;
 }
 
-/* A blocking call on an in-order queue has waited for all before it, and for itself. */
+/* A blocking call on an in-order queue has waited for itself and for all commands before it. */
 static inline void end(struct launch l, bool waited)
 {
 	if (FM_UNLIKELY(!l.q))
@@ -34,8 +34,8 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_nudge(l.q->xq);
 }
 
-/* NVIDIA's driver (580) writes stale data back when an object is mapped again before an unmap of it
- * that waits for a user event, as our gates are, has begun. */
+/* NVIDIA's driver (580) writes stale data back if an object is mapped again before an unmap that
+ * waits for a user event has begun. Gates are user events. */
 static inline struct launch begin_unmap(cl_command_queue queue, uint64_t key, const char *call)
 {
 	struct launch l = begin(queue, key, call);
@@ -45,8 +45,7 @@ static inline struct launch begin_unmap(cl_command_queue queue, uint64_t key, co
 	return l;
 }
 
-/* In an out-of-order queue the backend must know the program's barriers: each is asked for its
- * event. */
+/* In an out-of-order queue the backend must know the events of the program's barriers. */
 static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	cl_event own;
@@ -92,7 +91,7 @@ static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl
 	WORK_##how(symbol, params, queue, key, waits)
 #include "api/opencl/calls.def"
 
-/* A kernel that may be long is made such that it can be stopped in its middle, if it can. */
+/* A kernel that may take long is launched so that it can be stopped in its middle, if possible. */
 static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_queue queue,
 	cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
 	const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which launches are guarded (level 3), and why others are not. */
+/* Decides which launches are guarded (level 3), and counts why others are not. */
 #include "api/opencl/guard.h"
 #include "objects.h"
 #include <stdio.h>
@@ -45,8 +45,8 @@ static double items_of(const struct fm_shim_range *r)
 	return n;
 }
 
-/* A kind not seen before of a kernel that has been: what may it take, if work-items cost alike?
- * Said to be long unless other kinds were clearly shorter. */
+/* May a launch of a kind not seen before take long, if each work-item costs as much as in other
+ * launches of the kernel? Yes, unless those were clearly shorter. */
 static bool may_be_long(struct fm_shim_queue *q, struct fm_shim_kernel *k,
 	const struct fm_shim_range *r, uint64_t key)
 {
@@ -103,7 +103,7 @@ static bool launch(struct fm_shim_queue *q, struct fm_shim_kernel *k, const stru
 		free(loan);
 		return false;
 	}
-	/* For the loan. */
+	/* The loan holds a reference. */
 	atomic_fetch_add(&k->object.refs, 1);
 	fm_xq_reaches(q->xq, FM_LEVEL_RUNNING);
 	if (fm_cl_guard_launch(q->hw.guard, q->hw.queue,

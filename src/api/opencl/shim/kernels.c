@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: their arguments, as the program sets them, and twins that have the same. */
+/* Kernels: the arguments that the program sets, and twins with the same arguments. */
 #include "code/opencl/pass/guardian.h"
 #include "objects.h"
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static char *name_of(cl_kernel kernel)
 	return name;
 }
 
-/* Takes over the reference of p. What cannot be had is not there later, that is all. */
+/* Takes over the reference of p. NULL: the kernel will be unknown, so it is never guarded. */
 static struct fm_shim_kernel *enter(cl_kernel kernel, struct fm_shim_program *p)
 {
 	struct fm_shim_kernel *k = calloc(1, sizeof(*k));
@@ -123,7 +123,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseKernel(cl_kernel kernel)
 	return NEXT.clReleaseKernel(kernel);
 }
 
-/* Remember a value. Lock held. */
+/* Keeps a copy of an argument. Lock held. */
 static void keep(struct fm_shim_arg *a, size_t size, const void *value)
 {
 	void *to = a->svm || a->size != size || !value ? NULL : a->value;
@@ -241,7 +241,7 @@ static CL_API_ENTRY cl_kernel CL_API_CALL shim_clCloneKernel(cl_kernel source, c
 	return kernel;
 }
 
-/* Was this very kernel rewritten? Then its last parameters are ours. */
+/* Was this kernel rewritten? Then its last parameters are the guardian's. */
 static bool is_rewritten(const struct fm_shim_kernel *k, cl_kernel twin)
 {
 	cl_uint n = 0;
@@ -260,7 +260,7 @@ static bool is_rewritten(const struct fm_shim_kernel *k, cl_kernel twin)
 	return true;
 }
 
-/* The programs's kernel has settings of the driver's own by which it was compiled: the same. */
+/* A kernel of the rewritten program. */
 static cl_kernel new_twin(struct fm_shim_kernel *k)
 {
 	cl_program program = fm_shim_twin(k->program, &k->why);

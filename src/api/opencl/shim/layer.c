@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL layer (CL/cl_layer.h): the loader hands us the dispatch table of what lies below, we
- * hand back one with our own entries. Until the program makes a queue nothing else happens.
+ * The OpenCL layer (CL/cl_layer.h): the loader passes in the dispatch table of the driver, and gets
+ * back one with the layer's own entries. Nothing else happens until the program makes a queue.
  *
- * A process may have several loaders, and close each before its queues are done. Our agent calls
- * the driver through a loader's table, so what a table points to is kept loaded for good. Objects
- * are the driver's, and every loader finds the driver by the object: so the first loader's table
- * serves them all. What is asked without an object is asked of the loader that the program used.
+ * A process may have several loaders, and may close each before its queues are finished. The agent
+ * calls the driver through a loader's table, so the libraries that the table points into are never
+ * unloaded. Objects belong to the driver, and every loader finds the driver by the object: so the
+ * first loader's table serves all loaders. Calls without an object go to the loader that the
+ * program has used.
  */
 #include "layer.h"
-/* What the loader looks up; everything else in this object is hidden. */
+/* The loader looks these up. All other symbols of this library are hidden. */
 #pragma GCC visibility push(default)
 #include <CL/cl_layer.h>
 #pragma GCC visibility pop
@@ -28,7 +29,7 @@
 		"other parameters than in CL/cl_icd.h: " #symbol);
 #include "api/opencl/calls.def"
 
-#define LOADERS 4u /* of one process; what a further one does is not governed */
+#define LOADERS 4u /* of one process; calls through further ones are not scheduled */
 
 struct fm_cl_layer fm_cl_layer;
 
@@ -37,7 +38,7 @@ struct loader {
 	cl_icd_dispatch next, own;
 };
 
-/* Under lock until the loader has its table; constant from then on. */
+/* An entry is written under the lock, before the loader gets its table. It is constant then. */
 static struct {
 	pthread_mutex_t lock;
 	struct loader loader[LOADERS];
@@ -55,7 +56,7 @@ static CL_API_ENTRY cl_command_queue CL_API_CALL shim_clCreateCommandQueue(cl_co
 	return queue;
 }
 
-/* A queue on the device itself is filled by kernels: the host sees none of its commands. */
+/* Kernels fill a queue on the device: the host sees none of its commands. */
 static bool on_device(const cl_queue_properties *p)
 {
 	for (; p && p[0]; p += 2)
@@ -90,7 +91,8 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseCommandQueue(cl_command_que
 	return NEXT.clReleaseCommandQueue(queue);
 }
 
-/* The driver counts our markers' references too; the program hears of its own. */
+/* The driver also counts the references of the layer's markers. The program gets the number of its
+ * own. */
 static CL_API_ENTRY cl_int CL_API_CALL shim_clGetCommandQueueInfo(cl_command_queue queue,
 	cl_command_queue_info name, size_t size, void *value, size_t *size_ret)
 {
@@ -129,8 +131,8 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clWaitForEvents(cl_uint n, const cl_
 	return rc;
 }
 
-/* What a program enqueues through an extension's own function goes past us: the look-up is counted,
- * by that function's name. */
+/* Commands enqueued by an extension's function bypass the layer: the look-up of the function is
+ * counted, by its name. */
 static void note_extension(const char *name, const void *function)
 {
 	if (!function || !name)
@@ -227,8 +229,8 @@ const struct fm_shim_api fm_shim_api = {
 	.fork_done = fork_done,
 };
 
-/* The object that the function is in stays, whatever the program closes. False: it cannot be told
- * which object that is. */
+/* Keeps the library of the function loaded, whatever the program closes. False: the library is not
+ * known. */
 static bool keep_loaded(const void *function, const void **last)
 {
 	struct link_map *map = NULL;
@@ -253,7 +255,7 @@ static bool keep_all_loaded(const cl_icd_dispatch *table)
 	return ok;
 }
 
-/* Calls that the first loader does not know go past us. */
+/* Calls that the first loader lacks bypass the layer. */
 static void only_known(struct loader *l)
 {
 	const void *const *first = (const void *const *)&fm_cl_layer.next;
@@ -289,8 +291,8 @@ static void fill(struct loader *l)
 	look_ups(&l->own, (unsigned)(l - loaders.loader));
 }
 
-/* A loader is known by its functions: where its table was another may have its own by now. NULL: no
- * place. Lock held. */
+/* Loaders are told apart by their functions, not by the address of the table, which another loader
+ * may use by now. NULL: there are too many loaders. Lock held. */
 static struct loader *enter(const cl_icd_dispatch *table)
 {
 	struct loader *l = loaders.loader;
@@ -310,8 +312,9 @@ static struct loader *enter(const cl_icd_dispatch *table)
 	return l;
 }
 
-/* NULL: no place, or it could be unloaded under us. The dynamic linker has a lock of its own, which
- * a thread holds that calls a loader in a library's constructor: ours is not held meanwhile. */
+/* NULL: there are too many loaders, or the library could not be kept loaded. Keeping it loaded
+ * takes the dynamic linker's lock, and a thread that calls a loader in a library's constructor has
+ * that lock already: so it is not taken under the layer's own. */
 static struct loader *enter_kept(const cl_icd_dispatch *target, cl_uint n)
 {
 	cl_icd_dispatch table;
@@ -330,8 +333,8 @@ static struct loader *enter_kept(const cl_icd_dispatch *target, cl_uint n)
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target,
 	cl_uint *num_entries_ret, const cl_icd_dispatch **layer)
 {
-	/* A loader with a longer table knows calls that we do not; those go past us. A shorter
-	 * table, of an older loader, lacks the calls at its end. */
+	/* The table of a newer loader is longer: the calls at its end bypass the layer. That of an
+	 * older loader is shorter, and lacks the calls at the end of ours. */
 	cl_uint known = FM_MIN(num_entries, (cl_uint)(sizeof(cl_icd_dispatch) / sizeof(void *)));
 	struct loader *l;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: the layer's state and the map from the program's queues to XQueues. */
+/* Private to the module: the state of the layer, and of each command queue of the program. */
 #pragma once
 #include "keys.h"
 #include "shim/queues.h"
@@ -10,16 +10,16 @@ struct fm_shim_queue {
 	FM_SHIM_ENTRY;
 	bool in_order;
 	cl_command_queue_properties properties;
-	uint64_t guard_from; /* kernels that take longer are guarded, if they can be */
+	uint64_t guard_from; /* kernels that take longer are guarded, if possible */
 	unsigned refs;       /* the program's; under the engine's lock */
 	struct fm_cl_queue hw;
 };
 
 struct fm_cl_layer {
-	cl_icd_dispatch next; /* the driver, or the layer below, by the first loader */
+	cl_icd_dispatch next; /* of the first loader: the driver, or the layer below */
 };
 
-/* The table is set once, before the program's first call can arrive. */
+/* next is set once, before the program's first call can arrive. */
 extern struct fm_cl_layer fm_cl_layer;
 
 /* queues.c */
@@ -28,8 +28,8 @@ struct fm_shim_queue *fm_shim_queue_add(
 void fm_shim_queue_retain(cl_command_queue queue);
 /* With the program's last reference the XQueue is closed. The driver's release follows. */
 void fm_shim_queue_release(cl_command_queue queue);
-unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not governed */
-/* The program has waited for an event of that queue, which it may be releasing at the same time. */
+unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not scheduled */
+/* The program has waited for an event of the queue. Another thread may be releasing the queue. */
 void fm_shim_queue_waited(cl_command_queue queue);
 
 /* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let
@@ -53,7 +53,7 @@ void fm_shim_kernels(cl_icd_dispatch *own);
 	if (own->symbol)         \
 		own->symbol = shim_##symbol;
 
-/* guard.c: a launch, as the program makes it. */
+/* guard.c: a launch as the program makes it. */
 struct fm_shim_range {
 	cl_kernel kernel;
 	cl_uint dim;
@@ -65,9 +65,9 @@ struct fm_shim_range {
 
 /* Does the environment allow level 3? */
 bool fm_shim_guard_wanted(void);
-/* Of a queue that is scheduled. True: launched, so that it can be stopped in its middle. False:
- * nothing was done. */
+/* Launches the kernel so that it can be stopped in its middle. For a queue that is scheduled.
+ * False: nothing was done, and the caller makes the program's own call. */
 bool fm_shim_guarded(
 	struct fm_shim_queue *q, const struct fm_shim_range *r, uint64_t key, uint64_t est);
-/* Arguments are set in ways that we do not see: nothing is guarded from now on. */
+/* The program can set arguments unseen by the layer: from now on no launch is guarded. */
 void fm_shim_blind(void);

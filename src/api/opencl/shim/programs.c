@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: their sources, kept until they are wanted, and the twins built from them. */
+/* Programs: their sources, and the twins that are built from them when first needed. */
 #include "code/opencl/pass/guardian.h"
 #include "objects.h"
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct fm_shim_program *fm_shim_program_find(cl_program program)
 	return o ? fm_container(o, struct fm_shim_program, object) : NULL;
 }
 
-/* Takes over the source. Without a text there is none, for the reason in why. */
+/* Takes over the source. If it has no text, why is the reason. */
 static void enter(cl_program program, const struct fm_shim_source *source, const char *why)
 {
 	struct fm_shim_program *p = calloc(1, sizeof(*p));
@@ -55,7 +55,7 @@ static void enter(cl_program program, const struct fm_shim_source *source, const
 	fm_shim_table_enter(&p->object, program);
 }
 
-/* The strings, one behind the other, as the driver reads them. */
+/* The strings in one piece, as the driver reads them. */
 static char *join(cl_uint n, const char *const *strings, const size_t *lengths, size_t *len)
 {
 	size_t size = 1;
@@ -145,7 +145,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseProgram(cl_program program)
 	return NEXT.clReleaseProgram(program);
 }
 
-/* What a file said that was included when the program was built, it may not say later. */
+/* Included files may change after the build: the twin of such a program is built at once. */
 static bool includes(const struct fm_shim_program *p)
 {
 	return p->source && memmem(p->source, p->len, "include", 7);
@@ -204,7 +204,8 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clGetProgramInfo(
 	return rc;
 }
 
-/* Variables of the program's own would be two: are there none, for sure, on any of its devices? */
+/* A twin would have its own copies of the program's variables. False: the program has none for
+ * sure, on any of its devices. */
 static bool has_variables(cl_program program)
 {
 	cl_device_id devices[64];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources of programs that come back as binaries. Whoever asks the driver for the binary of a
- * program that was built from source means to make the program of it another time: so its source
- * is kept on disk, by a hash of that very binary and of the driver that made it. A program that is
- * made of such a binary has its source again, and with it a twin.
+ * Sources of programs that are loaded from binaries later. A program that asks the driver for the
+ * binary of what it has built from source is likely to load that binary another time. So the source
+ * is kept on disk, under a hash of the binary and of the driver that made it. A program made of
+ * such a binary gets its source back, and with it a twin.
  */
 #include "base/cancel.h"
 #include "base/cleanup.h"
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SOURCES_MAX (64ull << 20) /* of all that are kept */
-#define VERSION     1u            /* of what is in a file, and of the key */
+#define SOURCES_MAX (64ull << 20) /* of all sources together */
+#define VERSION     1u            /* of the file format and of the key */
 #define DEVICES     16u           /* of one program */
 
-/* What a file has behind the cache's own head; then the options, then the source. */
+/* Follows the cache's own head in a file; the options come next, then the source. */
 struct record {
 	uint64_t options, source; /* their sizes */
 };
@@ -31,7 +31,7 @@ static void add_text(struct fm_hash *h, cl_device_id device, cl_device_info what
 	fm_hash_add(h, text, strlen(text) + 1);
 }
 
-/* Another version of the driver would make something else of the same source. */
+/* The driver is part of the key: another version makes another binary of the same source. */
 static void key_of(
 	cl_device_id device, const unsigned char *binary, size_t size, uint8_t key[FM_HASH_BYTES])
 {
@@ -47,8 +47,8 @@ static void key_of(
 	fm_hash_end(&h, key);
 }
 
-/* Written since the folder was looked at, which takes the longer the more there is: by this
- * process, not by each call. */
+/* Bytes that this process has written since it last checked the size of the folder. A check takes
+ * the longer the more files there are, so it is not made for each file. */
 static _Atomic uint64_t unchecked = SOURCES_MAX;
 
 static void write_one(
@@ -59,13 +59,13 @@ static void write_one(
 	atomic_store(&unchecked, atomic_load(&cache->unchecked));
 }
 
-/* False: it takes more than the text to build it again. */
+/* Can the program be built again from the text alone? */
 static bool stands_alone(const struct fm_shim_program *p)
 {
 	return !memmem(p->source, p->len, "include", 7) && !strstr(p->options, "-include");
 }
 
-/* Each device has the options of its own last build; known are those of the last of all. */
+/* Each device has the options of its last build. Only those of the last build of all are known. */
 static bool knows_options_for(const struct fm_shim_program *p, cl_device_id device)
 {
 	for (cl_uint i = 0; i < p->n_devices; i++)
@@ -74,8 +74,8 @@ static bool knows_options_for(const struct fm_shim_program *p, cl_device_id devi
 	return !p->n_devices;
 }
 
-/* All of the file, with room for the cache's head. Lock of the program held. NULL: nothing is to be
- * kept. */
+/* The contents of the file, with room for the cache's head. NULL: there is nothing to keep. Lock of
+ * the program held. */
 static uint8_t *record_of(const struct fm_shim_program *p, size_t *size)
 {
 	struct record r;
@@ -136,7 +136,7 @@ void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binari
 	fm_cache_close(&cache);
 }
 
-/* A file could say anything. */
+/* A file is not trusted: its sizes are checked. */
 static bool is_sound(const uint8_t *data, size_t size)
 {
 	struct record r;
@@ -149,7 +149,7 @@ static bool is_sound(const uint8_t *data, size_t size)
 	       !memchr(data + sizeof(r), '\0', r.options);
 }
 
-/* The same for each device, or none. */
+/* The record of the binaries. It must be the same for all devices. */
 static int read_record(struct fm_cache *cache, const cl_device_id *devices, const size_t *sizes,
 	const unsigned char *const *binaries, cl_uint n, uint8_t **data, size_t *size)
 {

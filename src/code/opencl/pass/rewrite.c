@@ -9,7 +9,7 @@
 
 const char *const fm_guardian_param[FM_GUARDIAN_PARAMS] = {G "marks", G "stop", G "left"};
 
-/* In front of everything, where no macro of the program's text has a say yet. */
+/* Comes first, so no macro of the program's text changes it. */
 static const char preamble[] =
 	"typedef __global volatile uint *" G "marks_t;\n"
 	"typedef __global const volatile uint *" G "stop_t;\n"
@@ -67,7 +67,7 @@ const char *fm_guardian_reason(enum fm_guardian_why why)
 	return text[why];
 }
 
-/* One insertion: at a place in the text, in place of what stands there up to `to`. */
+/* One insertion, which replaces the text from `at` up to `to`. */
 struct edit {
 	uint32_t at, to;
 	const char *text;
@@ -78,7 +78,7 @@ struct edits {
 	struct edit *e;
 	size_t n, cap;
 	bool failed;
-	uint32_t name; /* of the kernel that was found last */
+	uint32_t name; /* of the kernel found last */
 };
 
 static void edit(struct edits *x, struct edit e)
@@ -105,7 +105,7 @@ static bool forbids(const struct fm_tokens *t, enum fm_word word)
 	return false;
 }
 
-/* Words of ours must not mean something else: `#define return`. */
+/* Words of the insertions must keep their meaning: `#define return` changes it. */
 static bool is_ours(enum fm_word w)
 {
 	return w == FM_W_KERNEL || w == FM_W_VOID || w == FM_W_RETURN || w == FM_W_IF ||
@@ -123,7 +123,7 @@ static bool redefines(const struct fm_tokens *t)
 	return false;
 }
 
-/* A declaration at i, outside of functions, that says `global`: of a variable? */
+/* Does the declaration at i, which has `global` and is outside of functions, declare a variable? */
 static bool declares_variable(const struct fm_tokens *t, uint32_t i)
 {
 	for (; i < t->n; i = fm_tokens_next(t, i)) {
@@ -135,7 +135,7 @@ static bool declares_variable(const struct fm_tokens *t, uint32_t i)
 	return false;
 }
 
-/* `static` in a function, or __global outside of one. (The driver is asked, too.) */
+/* Looks for `static` in a function and __global outside of one. (The driver is asked, too.) */
 static bool has_statics(const struct fm_tokens *t)
 {
 	unsigned braces = 0, parens = 0;
@@ -172,7 +172,7 @@ static enum fm_guardian_why refuse(const struct fm_tokens *t)
 	return fm_tokens_may_wait(t) ? FM_GUARDIAN_WAITS : FM_GUARDIAN_OK;
 }
 
-/* Past attributes: __attribute__((...)). */
+/* The token behind any attributes, __attribute__((...)), at i. */
 static uint32_t past_attributes(const struct fm_tokens *t, uint32_t i)
 {
 	while (fm_token_word(t, i, FM_W_ATTRIBUTE) && fm_token_is(t, fm_tokens_next(t, i), '(')) {
@@ -184,9 +184,9 @@ static uint32_t past_attributes(const struct fm_tokens *t, uint32_t i)
 	return i;
 }
 
-/* From the word `kernel` at i to the parenthesis that opens the parameters: what says more of the
- * function, `void`, its name. A name may be made by a macro: NAME(x)(parameters). t->n: not found.
- */
+/* The parenthesis that opens the parameters of the kernel whose word `kernel` is at i; t->n: not
+ * found. Between them stand attributes and the like, `void`, and the name. A macro may make the
+ * name: NAME(x)(parameters). */
 static uint32_t find_params(const struct fm_tokens *t, uint32_t i, uint32_t *name_at)
 {
 	uint32_t before = fm_tokens_prev(t, i), name;
@@ -236,7 +236,8 @@ static void add_params(const struct fm_tokens *t, uint32_t open, uint32_t close,
 		edit(x, (struct edit){at, at, params, !empty});
 }
 
-/* A definition gets both; a declaration the parameters; what is neither is left alone. */
+/* A definition gets parameters and prologue, a declaration the parameters. Other text is not
+ * changed. */
 static bool rewrite_kernel(const struct fm_tokens *t, uint32_t kernel, struct edits *x)
 {
 	uint32_t open = find_params(t, kernel, &x->name), close, body;
@@ -276,8 +277,8 @@ static uint64_t hash(const struct fm_tokens *t, uint32_t i)
 	return h;
 }
 
-/* Is a function called that is a kernel of the program, too? The call would lack our arguments. The
- * names of kernels, where they are declared, are marked as ours. */
+/* Does the program call a kernel as a function? The call would lack the new arguments. The names in
+ * declarations of kernels have been marked as FM_W_OURS. */
 static enum fm_guardian_why find_calls(const struct fm_tokens *t)
 {
 	enum fm_guardian_why why = FM_GUARDIAN_OK;
@@ -317,7 +318,7 @@ static unsigned rewrite_kernels(struct fm_tokens *t, struct edits *x)
 		if (t->tok[i].directive || !fm_token_word(t, i, FM_W_KERNEL))
 			continue;
 		n += rewrite_kernel(t, i, x);
-		/* `__kernel __kernel`: edits come once, and in order. */
+		/* `__kernel __kernel` is one kernel. Edits must be in the order of the text. */
 		if (x->n > before && x->e[before].at < params_at) {
 			n -= x->n == before + 2;
 			x->n = before;
@@ -356,8 +357,8 @@ static bool apply(
 	return true;
 }
 
-/* What a macro of the options may not be called, or stand for: what the preamble, the prologue and
- * the search for waits go by. */
+/* A macro of the options must have neither a name nor a text that the preamble, the prologue or the
+ * search for waits depends on. */
 static bool macro_ok(const char *text, size_t len)
 {
 	static const char *const ours[] = {"typedef", "inline", "uint", "size_t", "__local",
@@ -385,7 +386,7 @@ static bool begins(const char *word, size_t n, const char *with)
 	return n >= strlen(with) && !memcmp(word, with, strlen(with));
 }
 
-/* Nor may they name another language, or put a file in front. */
+/* Options must not choose another language either, nor include a file in front of the text. */
 static bool options_ok(const char *o)
 {
 	bool macro = false;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * May a work-group wait for another? OpenCL promises nothing to such a program, yet it may work,
- * and it would not when one group has been let in and the other has not. To wait is to read, again
- * and again, what others write: in a loop, by an atomic whose value is used, a volatile, or behind
- * a fence. What looks so is refused; what an included file hides is not seen, and is not lost for
- * it (the launch goes on as soon as it may run, beside what waits).
+ * May a work-group wait for another? OpenCL does not guarantee that such a program works, but it
+ * may; and it would not if one group has started and the other has been held back. Waiting means
+ * reading repeatedly what other groups write: in a loop, by an atomic whose value is used, by a
+ * volatile, or behind a fence. Text that looks like this is refused. A wait in an included file is
+ * not seen; that does no lasting harm, since a launch that goes on runs the groups left out beside
+ * the waiting ones.
  *
- * To compare and exchange until it succeeds waits for nobody: who came in between has got on.
+ * A loop that compares and exchanges until it succeeds is no wait: it fails only if another group
+ * has made progress.
  */
 #include "code/opencl/token.h"
 
@@ -17,7 +19,7 @@ enum loop { COND, BODY, STATEMENT };
 
 struct walk {
 	const struct fm_tokens *t;
-	uint32_t volatiles[NAMES_MAX]; /* tokens that name what is volatile */
+	uint32_t volatiles[NAMES_MAX]; /* tokens with the names of volatile variables */
 	unsigned names;
 	unsigned braces, parens;
 	struct {
@@ -25,8 +27,8 @@ struct walk {
 		unsigned braces, parens;
 	} loop[DEPTH_MAX];
 	unsigned loops;
-	bool in_kernel, kernel_ahead; /* the function that we are in; or that comes */
-	bool jumps;                   /* there are gotos: anything may be in a loop */
+	bool in_kernel, kernel_ahead; /* the function around this place; the one that comes */
+	bool jumps;                   /* there are gotos: any place may be in a loop */
 };
 
 static bool suspicious(enum fm_word w)
@@ -34,7 +36,7 @@ static bool suspicious(enum fm_word w)
 	return w == FM_W_ATOMIC || w == FM_W_EXCHANGE || w == FM_W_VOLATILE || w == FM_W_FENCE;
 }
 
-/* Where nothing is, nothing is looked for. In a macro it could be anywhere. */
+/* Is there any word that a wait needs? A word in a directive may stand anywhere, by a macro. */
 static bool any_suspicion(const struct fm_tokens *t, bool directive)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -44,7 +46,7 @@ static bool any_suspicion(const struct fm_tokens *t, bool directive)
 	return false;
 }
 
-/* Do the braces tell the structure, whichever branch of an #if is taken? */
+/* Do braces match in every branch of each #if, so that they show the structure? */
 static bool braces_tell(const struct fm_tokens *t)
 {
 	unsigned at_if[DEPTH_MAX], ifs = 0, depth = 0;
@@ -72,8 +74,8 @@ static bool braces_tell(const struct fm_tokens *t)
 	return !depth && !ifs;
 }
 
-/* The names that a declaration with `volatile` at i declares: the last word before each comma or
- * end. False: too many, or not understood. */
+/* Notes the names that a declaration with `volatile` at i declares: the last word in front of each
+ * comma and of the end. False: there are too many, or the text is not understood. */
 static bool note_volatile(struct walk *w, uint32_t i)
 {
 	const struct fm_tokens *t = w->t;
@@ -114,7 +116,7 @@ static bool in_loop(const struct walk *w)
 	return w->loops || w->jumps || !w->in_kernel;
 }
 
-/* Is the value of the call used, whose name is at i and whose last parenthesis at end? */
+/* Is the value of a call used? Its name is at i, its last parenthesis at end. */
 static bool value_used(const struct fm_tokens *t, uint32_t i, uint32_t end)
 {
 	uint32_t before = fm_tokens_prev(t, i), open;
@@ -131,7 +133,7 @@ static bool value_used(const struct fm_tokens *t, uint32_t i, uint32_t end)
 		 fm_token_is(t, before, '}') || fm_token_word(t, before, FM_W_ELSE));
 }
 
-/* The argument after this comma: its first token; *end: the comma, or the parenthesis. */
+/* The first token of the argument behind this comma. *end: the next comma, or the parenthesis. */
 static uint32_t argument(const struct fm_tokens *t, uint32_t from, uint32_t close, uint32_t *end)
 {
 	uint32_t first = fm_tokens_next(t, from), i = first;
@@ -154,8 +156,8 @@ static bool has_lower(const struct fm_tokens *t, uint32_t i)
 	return false;
 }
 
-/* What is exchanged if it is found: not a constant, for which one would wait; and for something
- * else, or it is a mere read. */
+/* Does a loop around this compare-and-exchange wait? Yes, if it expects a constant, for which it
+ * would wait, or if it writes what it expects, which is a mere read. */
 static bool exchange_waits(const struct fm_tokens *t, uint32_t open, uint32_t close)
 {
 	uint32_t end, second, second_end, third, third_end;
@@ -177,7 +179,7 @@ static bool exchange_waits(const struct fm_tokens *t, uint32_t open, uint32_t cl
 	return second == second_end && third == third_end;
 }
 
-/* A call of an atomic at *i; what stands in its parentheses is not looked at any more. */
+/* May the atomic at *i be a wait? If not, *i becomes the end of the call, behind its arguments. */
 static bool atomic_waits(struct walk *w, uint32_t *i)
 {
 	const struct fm_tokens *t = w->t;
@@ -185,7 +187,7 @@ static bool atomic_waits(struct walk *w, uint32_t *i)
 	uint32_t open = fm_tokens_next(t, *i), close;
 
 	if (!fm_token_is(t, open, '('))
-		return exchange; /* else a type */
+		return exchange; /* without a call it is a type */
 	close = fm_tokens_close(t, open);
 	if (close == t->n)
 		return true;
@@ -206,7 +208,7 @@ static bool push_loop(struct walk *w, enum loop kind)
 	return true;
 }
 
-/* A loop's condition, or its statement without braces, ends here. */
+/* A parenthesis closes, maybe that of a loop's condition: then the loop's body follows. */
 static void close_paren(struct walk *w, uint32_t i)
 {
 	uint32_t next = fm_tokens_next(w->t, i);
@@ -262,7 +264,7 @@ static void punct(struct walk *w, uint32_t i)
 	}
 }
 
-/* True: it may be a wait. */
+/* True: the word may be part of a wait. */
 static bool word(struct walk *w, uint32_t *i)
 {
 	const struct fm_tokens *t = w->t;
