@@ -1,4 +1,4 @@
-# The shim for CUDA as `fermata run' names it in LD_PRELOAD: lib/fermata/preload/$PLATFORM/libfermata-cuda.so. The dynamic
+# A shim as `fermata run' names it in LD_PRELOAD: lib/fermata/preload/$PLATFORM/libfermata-cuda.so. The dynamic
 # linker of glibc puts in what the kernel, or itself, calls the processor: for a 64-bit program that leads to the shim, for
 # a 32-bit one to an object without code, since of one that is missing, or does not fit, the linker would complain. Another
 # C library's linker looks for that very name, does not find it, and says nothing.
@@ -19,23 +19,27 @@ function(preload_links first)
 endfunction()
 
 preload_links(${preload_names})
-list(GET preload_names 0 name)
-file(CREATE_LINK ../../../libfermata-cuda.so ${preload_dir}/${name}/libfermata-cuda.so SYMBOLIC)
-# Where a shell has replaced $PLATFORM by nothing, as in sh -c "LD_PRELOAD=$LD_PRELOAD program" or eval.
-file(CREATE_LINK ../../libfermata-cuda.so ${preload_dir}/libfermata-cuda.so SYMBOLIC)
 if(preload_names_32)
+    preload_links(${preload_names_32})
+endif()
+file(WRITE ${CMAKE_BINARY_DIR}/empty.c "")
+
+function(fm_preload file)
+    list(GET preload_names 0 name)
+    file(CREATE_LINK ../../../${file} ${preload_dir}/${name}/${file} SYMBOLIC)
+    # Where a shell has replaced $PLATFORM by nothing, as in sh -c "LD_PRELOAD=$LD_PRELOAD program" or eval.
+    file(CREATE_LINK ../../${file} ${preload_dir}/${file} SYMBOLIC)
+    if(NOT preload_names_32)
+        return()
+    endif()
     list(GET preload_names_32 0 name)
-    file(MAKE_DIRECTORY ${preload_dir}/${name})
     execute_process(
         COMMAND ${CMAKE_C_COMPILER} -m32 -shared -nostdlib -Wl,--hash-style=both
-            -o ${preload_dir}/${name}/libfermata-cuda.so ${CMAKE_BINARY_DIR}/empty.c
+            -o ${preload_dir}/${name}/${file} ${CMAKE_BINARY_DIR}/empty.c
         RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
-        message(STATUS "No 32-bit objects by ${CMAKE_C_COMPILER}: below `fermata run' on a machine with CUDA the dynamic "
-            "linker of 32-bit programs complains about the shim")
-        file(REMOVE_RECURSE ${preload_dir}/${name})
-    else()
-        preload_links(${preload_names_32})
+        message(STATUS "No 32-bit objects by ${CMAKE_C_COMPILER}: where `fermata run' preloads ${file} the dynamic linker of "
+            "32-bit programs complains about it")
     endif()
-endif()
+endfunction()
 install(DIRECTORY ${preload_dir} DESTINATION ${CMAKE_INSTALL_LIBDIR}/fermata USE_SOURCE_PERMISSIONS)

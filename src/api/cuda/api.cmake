@@ -7,9 +7,6 @@ fm_module(api/cuda/tool KNOWS base json board api load cmd doctor device code/cu
 fm_layer(fermata-cuda api/cuda/shim WITH shim/lookup)
 # Its table of its own functions means these, also where the driver's were loaded before.
 target_link_options(fermata-cuda PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-cuda.so)
-if(FERMATA_SANITIZE OR FERMATA_FUZZ)
-    target_compile_definitions(fm_api_cuda_tool PRIVATE FM_SANITIZED)
-endif()
 install(TARGETS fermata-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 include(cmake/stand_in.cmake)
-include(cmake/preload.cmake)
+fm_preload(libfermata-cuda.so)
