@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HIP's runtime as we call it ourselves, and its gates: for the shim, and for commands that try
+ * what a device can do.
+ *
+ * Owns: a pool of words of signal memory, by device; what a trial of each device has shown.
+ * Locks: two in gate.c, innermost: over a trial, and of the pool.
+ * Threads: any.
+ */
+#pragma once
+#include "api/hwqueue.h"
+#include "base/util.h"
+#include "types.h"
+
+#define FM_HIP_DEVICES 64
+
+/* Has the runtime what even level 1 needs? */
+bool fm_hip_driver_whole(const struct fm_hip_driver *hip);
+
+/* What programs are given may be called by the runtime on behalf of another call, or by us: then it
+ * is not counted. */
+extern __thread unsigned fm_hip_inside __attribute__((tls_model("initial-exec")));
+
+/* Around calls of ours: on that device, as no part of a capture, and leaving no error behind. */
+struct fm_hip_visit {
+	int device, mode;
+	hipError_t error;
+};
+struct fm_hip_visit fm_hip_enter(const struct fm_hip_driver *hip, int device);
+void fm_hip_leave(const struct fm_hip_driver *hip, int device, struct fm_hip_visit v);
+
+/* The same text for the same device in every process. */
+void fm_hip_device_key(const struct fm_hip_driver *hip, int device, char *key, size_t size);
+
+/* --- gate.c: a gate is a wait for a word of signal memory to come to a value --- */
+
+struct fm_hip_word;
+
+/* Does a stream of this device stand at one, and go on when it opens, while another one passes?
+ * Tried once, on streams of our own. */
+bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device);
+struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device);
+void fm_hip_word_put(struct fm_hip_word *w); /* NULL: nothing */
+/* Behind what the stream has now. 0 or negative errno. */
+int fm_hip_gate_put(const struct fm_hip_driver *hip, int device, hipStream_t stream,
+	struct fm_hip_word *w, void **gate);
+void fm_hip_gate_open(struct fm_hip_word *w, void *gate);
+void fm_hip_gates_forget(int device); /* which was reset */
+void fm_hip_gates_fork_child(void);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gates. Each queue has a word of signal memory, which counts the gates that have been opened: the
+ * n-th gate waits until it is n. So gates open in order, and a word serves the next queue as it is.
+ * Signal memory is what a command processor can wait for, too (GPU_STREAMOPS_CP_WAIT); otherwise a
+ * kernel of one wave waits there.
+ *
+ * A host function that waits would be a gate as well. But the runtime calls the host functions of
+ * all streams from one thread: it would stop the program's own in streams that may run.
+ */
+#include "base/clock.h"
+#include "core.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct fm_hip_word {
+	struct fm_hip_word *next; /* while nobody has it */
+	_Atomic uint64_t *opened;
+	uint64_t put;
+	int device;
+};
+
+enum holds { UNTRIED, NO, YES };
+
+/* So long a gate must stand; so long what should pass may take, on a busy machine. */
+#define STANDS (2 * FM_MS)
+#define PASSES (500 * FM_MS)
+
+static struct {
+	pthread_mutex_t lock;
+	struct fm_hip_word *free;
+} words = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+	pthread_mutex_t lock; /* over a trial; before the other */
+	_Atomic enum holds device[FM_HIP_DEVICES];
+} holds = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct fm_hip_word *take(int device)
+{
+	struct fm_hip_word **at, *w;
+
+	pthread_mutex_lock(&words.lock);
+	for (at = &words.free; *at && (*at)->device != device;)
+		at = &(*at)->next;
+	w = *at;
+	if (w)
+		*at = w->next;
+	pthread_mutex_unlock(&words.lock);
+	return w;
+}
+
+/* Of memory that stays: to free it would wait for the device. */
+struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
+{
+	struct fm_hip_word *w = take(device);
+	struct fm_hip_visit v;
+	void *p = NULL;
+
+	if (w)
+		return w;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	v = fm_hip_enter(hip, device);
+	if (hip->malloc_with_flags(&p, sizeof(uint64_t), FM_HIP_SIGNAL_MEMORY))
+		p = NULL;
+	fm_hip_leave(hip, device, v);
+	if (!p) {
+		free(w);
+		return NULL;
+	}
+	w->device = device;
+	w->opened = p;
+	atomic_store(w->opened, 0);
+	return w;
+}
+
+void fm_hip_word_put(struct fm_hip_word *w)
+{
+	if (!w)
+		return;
+	pthread_mutex_lock(&words.lock);
+	w->next = words.free;
+	words.free = w;
+	pthread_mutex_unlock(&words.lock);
+}
+
+static int put(const struct fm_hip_driver *hip, hipStream_t stream, struct fm_hip_word *w)
+{
+	if (hip->wait_value(stream, w->opened, w->put + 1, FM_HIP_WAIT_GTE, UINT64_MAX))
+		return -EIO;
+	w->put++;
+	return 0;
+}
+
+int fm_hip_gate_put(const struct fm_hip_driver *hip, int device, hipStream_t stream,
+	struct fm_hip_word *w, void **gate)
+{
+	struct fm_hip_visit v = fm_hip_enter(hip, device);
+	int rc = put(hip, stream, w);
+
+	fm_hip_leave(hip, device, v);
+	*gate = (void *)(uintptr_t)w->put;
+	return rc;
+}
+
+static void open_to(struct fm_hip_word *w, uint64_t n)
+{
+	uint64_t seen = atomic_load(w->opened);
+
+	while (seen < n && !atomic_compare_exchange_weak(w->opened, &seen, n))
+		;
+}
+
+void fm_hip_gate_open(struct fm_hip_word *w, void *gate)
+{
+	open_to(w, (uintptr_t)gate);
+}
+
+/* --- do they hold? --- */
+
+static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
+{
+	const struct timespec nap = {.tv_nsec = 50 * FM_US};
+	uint64_t until = fm_now() + PASSES;
+	hipError_t rc;
+
+	while ((rc = hip->stream_query(stream)) == FM_HIP_NOT_READY && fm_now() < until)
+		nanosleep(&nap, NULL);
+	return rc == FM_HIP_SUCCESS;
+}
+
+/* stream[0] stands, while what waits in stream[1] for an open gate passes. */
+static bool try_streams(
+	const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
+{
+	const struct timespec a_while = {.tv_nsec = STANDS};
+	bool ok = !hip->wait_value(stream[1], w->opened, w->put, FM_HIP_WAIT_GTE, UINT64_MAX) &&
+		  !put(hip, stream[0], w);
+
+	if (ok)
+		nanosleep(&a_while, NULL);
+	ok = ok && passes(hip, stream[1]) && hip->stream_query(stream[0]) == FM_HIP_NOT_READY;
+	open_to(w, w->put);
+	return passes(hip, stream[0]) && passes(hip, stream[1]) && ok;
+}
+
+/* A stream that does not go on stays: it would be waited for. */
+static bool try_device(const struct fm_hip_driver *hip, int device)
+{
+	hipStream_t stream[2] = {NULL, NULL};
+	struct fm_hip_word *w = fm_hip_word_get(hip, device);
+	bool ok = w != NULL;
+
+	for (int i = 0; ok && i < 2; i++)
+		ok = !hip->stream_create(&stream[i], FM_HIP_STREAM_NON_BLOCKING);
+	ok = ok && try_streams(hip, stream, w);
+	for (int i = 0; i < 2; i++)
+		if (stream[i] && hip->stream_query(stream[i]) == FM_HIP_SUCCESS)
+			hip->stream_destroy(stream[i]);
+	if (ok)
+		fm_hip_word_put(w);
+	return ok;
+}
+
+static bool can_wait(const struct fm_hip_driver *hip, int device)
+{
+	int can = 0;
+
+	return hip->wait_value && hip->malloc_with_flags && hip->stream_create &&
+	       hip->stream_destroy && hip->stream_query && hip->device_attribute &&
+	       !hip->device_attribute(&can, FM_HIP_CAN_WAIT_VALUE, device) && can;
+}
+
+bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device)
+{
+	struct fm_hip_visit v;
+
+	if (device < 0 || device >= FM_HIP_DEVICES)
+		return false;
+	if (atomic_load(&holds.device[device]) != UNTRIED)
+		return atomic_load(&holds.device[device]) == YES;
+	pthread_mutex_lock(&holds.lock);
+	if (atomic_load(&holds.device[device]) == UNTRIED) {
+		v = fm_hip_enter(hip, device);
+		atomic_store(&holds.device[device],
+			can_wait(hip, device) && try_device(hip, device) ? YES : NO);
+		fm_hip_leave(hip, device, v);
+	}
+	pthread_mutex_unlock(&holds.lock);
+	return atomic_load(&holds.device[device]) == YES;
+}
+
+/* Memory of the device has ended with it. */
+void fm_hip_gates_forget(int device)
+{
+	struct fm_hip_word *w;
+
+	while ((w = take(device)))
+		free(w);
+}
+
+void fm_hip_gates_fork_child(void)
+{
+	words.lock = holds.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	words.free = NULL;
+	for (int i = 0; i < FM_HIP_DEVICES; i++)
+		atomic_store(&holds.device[i], UNTRIED);
+}

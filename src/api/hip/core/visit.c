@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include <stdio.h>
+
+__thread unsigned fm_hip_inside;
+
+bool fm_hip_driver_whole(const struct fm_hip_driver *hip)
+{
+	return hip->get_device && hip->set_device && hip->device_name && hip->peek_error &&
+	       hip->take_error && hip->event_create && hip->event_destroy && hip->event_record &&
+	       hip->event_query && hip->stream_synchronize;
+}
+
+struct fm_hip_visit fm_hip_enter(const struct fm_hip_driver *hip, int device)
+{
+	struct fm_hip_visit v = {.device = device, .mode = FM_HIP_CAPTURE_RELAXED};
+
+	fm_hip_inside++;
+	v.error = hip->peek_error();
+	if (!hip->capture_mode || hip->capture_mode(&v.mode))
+		v.mode = -1;
+	if (!hip->get_device(&v.device) && v.device != device)
+		hip->set_device(device);
+	return v;
+}
+
+void fm_hip_leave(const struct fm_hip_driver *hip, int device, struct fm_hip_visit v)
+{
+	if (v.device != device)
+		hip->set_device(v.device);
+	if (v.mode >= 0)
+		hip->capture_mode(&v.mode);
+	/* An error that the program has not asked for yet may be replaced by ours, not made. */
+	if (!v.error && hip->peek_error())
+		hip->take_error();
+	fm_hip_inside--;
+}
+
+void fm_hip_device_key(const struct fm_hip_driver *hip, int device, char *key, size_t size)
+{
+	char name[48] = "device", place[32] = "";
+
+	hip->device_name(name, sizeof(name), device);
+	name[sizeof(name) - 1] = '\0';
+	for (char *p = name; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '_';
+	if (hip->device_place && !hip->device_place(place, sizeof(place) - 1, device) && *place)
+		snprintf(key, size, "%s %s", name, place);
+	else
+		snprintf(key, size, "%s#%d", name, device);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that programs call, by the kinds of the table. */
+#include "hip.h"
+#include "keys.h"
+
+__thread bool fm_hip_launches;
+
+/* Call the runtime's function with the parameters of this row. */
+#define NEXT(symbol, params) \
+	((hipError_t(*) CALL_PARAMS(params))next(FM_HIP_##symbol)) CALL_ARGS(params)
+
+static inline void *next(enum fm_hip_id id)
+{
+	void *fn = atomic_load_explicit(&fm_hip_next[id], memory_order_relaxed);
+
+	return FM_LIKELY(fn) ? fn : fm_hip_resolve(id);
+}
+
+/* --- commands --- */
+
+struct launch {
+	struct fm_hip_queue *q; /* NULL: it is the runtime's alone */
+	uint64_t mark;
+};
+
+static inline struct launch begin(
+	hipStream_t given, bool per_thread, uint64_t key, bool waits, const char *call)
+{
+	hipStream_t stream = fm_hip_stream(given, per_thread);
+	struct launch l = {.q = NULL};
+
+	if (FM_UNLIKELY(fm_hip_inside++))
+		return l;
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_hip_captures, memory_order_relaxed)) &&
+		fm_hip_capturing(per_thread ? stream : given))
+		return l;
+	l.q = fm_hip_queue(stream, call);
+	if (FM_UNLIKELY(!l.q))
+		return l;
+	l.mark = fm_xq_mark(l.q->xq);
+	fm_hip_launches = true;
+	fm_xq_begin(l.q->xq, key, waits);
+	fm_hip_launches = false;
+	return l;
+}
+
+static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
+{
+	fm_hip_inside--;
+	if (FM_UNLIKELY(!l.q))
+		return rc;
+	fm_xq_end(l.q->xq);
+	if (waited && rc == FM_HIP_SUCCESS)
+		fm_xq_synced(l.q->xq, l.mark + 1);
+	return rc;
+}
+
+#define LAUNCH(symbol, per_thread, params, stream, key, waits, waited)            \
+	hipError_t symbol CALL_PARAMS(params)                                     \
+	{                                                                         \
+		struct launch l = begin(stream, per_thread, key, waits, #symbol); \
+                                                                                  \
+		return end(l, waited, NEXT(symbol, params));                      \
+	}
+#define ON_kernel(symbol, per_thread, name, since, note, params, stream, key) \
+	LAUNCH(symbol, per_thread, params, stream, key, false, false)
+#define ON_graph(symbol, per_thread, name, since, note, params, stream, key) \
+	LAUNCH(symbol, per_thread, params, stream, key, false, false)
+#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waited) \
+	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
+#include "api/hip/calls.def"
+
+/* --- waiting --- */
+
+struct wait {
+	struct fm_hip_queue *q;
+	uint64_t mark, since;
+};
+
+static struct wait wait_begin(hipStream_t given, bool per_thread)
+{
+	struct wait w = {.q = NULL};
+
+	if (!fm_shim_has_client() || fm_hip_inside)
+		return w;
+	w.q = fm_hip_find(fm_hip_stream(given, per_thread));
+	if (!w.q)
+		return w;
+	w.mark = fm_xq_mark(w.q->xq);
+	w.since = fm_now();
+	fm_xq_waits(w.q->xq, w.since);
+	return w;
+}
+
+static hipError_t wait_end(struct wait w, hipError_t rc)
+{
+	if (w.q && rc == FM_HIP_SUCCESS)
+		fm_xq_waited(w.q->xq, w.mark, w.since);
+	return rc;
+}
+
+#define WAIT_QUEUE(symbol, per_thread, params, stream)          \
+	hipError_t symbol CALL_PARAMS(params)                   \
+	{                                                       \
+		struct wait w = wait_begin(stream, per_thread); \
+                                                                \
+		return wait_end(w, NEXT(symbol, params));       \
+	}
+
+#define WAIT_DEVICE(symbol, per_thread, params, none) \
+	hipError_t symbol CALL_PARAMS(params)         \
+	{                                             \
+		struct fm_hip_marks m;                \
+		hipError_t rc;                        \
+                                                      \
+		fm_hip_marks(&m);                     \
+		rc = NEXT(symbol, params);            \
+		if (rc == FM_HIP_SUCCESS && m.n)      \
+			fm_hip_synced(&m);            \
+		return rc;                            \
+	}
+#define ON_sync(symbol, per_thread, name, since, note, params, of, what) \
+	WAIT_##of(symbol, per_thread, params, what)
+#include "api/hip/calls.def"
+
+/* --- lives --- */
+
+/* An address that the runtime uses again is another stream. */
+static hipError_t made(const hipStream_t *stream, hipError_t rc)
+{
+	if (rc == FM_HIP_SUCCESS && stream && !fm_hip_inside && fm_shim_has_client())
+		fm_shim_close((uintptr_t)*stream, false);
+	return rc;
+}
+
+#define ON_make(symbol, per_thread, name, since, note, params, stream) \
+	hipError_t symbol CALL_PARAMS(params)                          \
+	{                                                              \
+		return made(stream, NEXT(symbol, params));             \
+	}
+#include "api/hip/calls.def"
+
+static void ending_STREAM(hipStream_t stream)
+{
+	if (fm_hip_is_default(stream) || fm_hip_inside)
+		return;
+	if (fm_shim_has_client())
+		fm_shim_close((uintptr_t)stream, false);
+	fm_hip_capture_ended((uintptr_t)stream);
+}
+
+static void ended_STREAM(void)
+{
+}
+
+static void ending_DEVICE(hipStream_t none)
+{
+	fm_hip_close_device();
+}
+
+static void ended_DEVICE(void)
+{
+	const struct fm_hip_driver *hip = fm_hip_driver();
+	int device;
+
+	if (hip && !hip->get_device(&device))
+		fm_hip_gates_forget(device);
+}
+
+#define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
+	hipError_t symbol CALL_PARAMS(params)                               \
+	{                                                                   \
+		hipError_t rc;                                              \
+                                                                            \
+		ending_##what((hipStream_t)handle);                         \
+		rc = NEXT(symbol, params);                                  \
+		if (rc == FM_HIP_SUCCESS)                                   \
+			ended_##what();                                     \
+		return rc;                                                  \
+	}
+#include "api/hip/calls.def"
+
+/* --- captures --- */
+
+/* The queue is made before: a thread that captures may not. */
+static void capture_BEGINS(hipStream_t stream)
+{
+	if (fm_hip_driver() && !fm_hip_inside)
+		fm_hip_queue(stream, "hipStreamBeginCapture");
+	fm_hip_capture_begin();
+}
+
+static void capture_BEGUN(hipStream_t stream, hipError_t rc)
+{
+	fm_hip_capture_begun(fm_hip_key(stream), rc);
+}
+
+static void capture_ENDS(hipStream_t stream)
+{
+}
+
+/* It may fail because there was none, or in the wrong thread, and then goes on. */
+static void capture_ENDED(hipStream_t stream, hipError_t rc)
+{
+	if (rc == FM_HIP_SUCCESS || !fm_hip_capturing(stream))
+		fm_hip_capture_ended(fm_hip_key(stream));
+}
+
+#define ON_capture(symbol, per_thread, name, since, note, params, which, given) \
+	hipError_t symbol CALL_PARAMS(params)                                   \
+	{                                                                       \
+		hipStream_t of = fm_hip_stream(given, per_thread);              \
+		hipError_t rc;                                                  \
+                                                                                \
+		before_##which(of);                                             \
+		rc = NEXT(symbol, params);                                      \
+		after_##which(of, rc);                                          \
+		return rc;                                                      \
+	}
+#define before_BEGIN capture_BEGINS
+#define after_BEGIN  capture_BEGUN
+#define before_END   capture_ENDS
+#define after_END    capture_ENDED
+#include "api/hip/calls.def"

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HIP's shim and its hwqueues (levels 1 and 2), within the module.
+ *
+ * Owns: an XQueue for each stream that the program launches on; a word of signal memory for each
+ * that has gates; the streams that are being captured.
+ * Locks: that of the engine's map (shim/queues.h); capture_lock in capture.c, under an XQueue's
+ * lock, held while a thread of ours touches a stream.
+ * Threads: the program's; the agent and the watcher (api/watch.h), which call the runtime in the
+ * relaxed mode of capture, on the queue's device.
+ */
+#pragma once
+#include "api/hip/core/core.h"
+#include "api/watch.h"
+#include "shim/queues.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- hook.c --- */
+
+enum fm_hip_id {
+#define ON_other(kind, symbol, ...) FM_HIP_##symbol,
+#include "api/hip/calls.def"
+	FM_HIP_CALLS
+};
+
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
+	EXPORT hipError_t symbol CALL_PARAMS(params);
+#include "api/hip/calls.def"
+
+/* The runtime's function; where there is none, one that says so. */
+FM_COLD void *fm_hip_resolve(enum fm_hip_id id);
+extern _Atomic(void *) fm_hip_next[FM_HIP_CALLS];
+/* This thread is about to launch on a stream that is not captured. */
+extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));
+
+/* What we call ourselves; NULL: no runtime is loaded, or it lacks what even level 1 needs. */
+const struct fm_hip_driver *fm_hip_driver(void);
+
+/* --- queue.c --- */
+
+struct fm_hip_queue {
+	FM_SHIM_ENTRY;
+	struct fm_watched watch;
+	const struct fm_hip_driver *hip;
+	hipStream_t stream;
+	int device;
+	_Atomic bool thread_gone;
+	struct fm_hip_word *word; /* of its gates; NULL: level 1 */
+};
+
+extern const struct fm_hw_ops fm_hw_hip;
+void fm_hip_queue_init(struct fm_hip_queue *q);
+
+/* --- capture.c: which streams are being captured. While none is, launches do not ask. --- */
+
+extern _Atomic unsigned fm_hip_captures;
+FM_COLD bool fm_hip_capturing(hipStream_t stream); /* also if nobody can tell */
+void fm_hip_capture_begin(void);                   /* before the runtime's call */
+void fm_hip_capture_begun(uintptr_t key, hipError_t rc);
+void fm_hip_capture_ended(uintptr_t key);
+void fm_hip_captures_clear(void);
+/* For threads that have not launched just now: no capture begins meanwhile. False: one is under
+ * way, so that a stream must not be touched. */
+bool fm_hip_touch(void);
+void fm_hip_untouch(void);
+
+/* --- streams.c --- */
+
+/* NULL is the device's stream, or the thread's own. */
+static inline hipStream_t fm_hip_stream(hipStream_t stream, bool per_thread)
+{
+	if (FM_LIKELY(stream))
+		return stream;
+	return per_thread ? FM_HIP_STREAM_PER_THREAD : FM_HIP_STREAM_LEGACY;
+}
+
+static inline bool fm_hip_is_default(hipStream_t stream)
+{
+	return (uintptr_t)stream <= (uintptr_t)FM_HIP_STREAM_PER_THREAD;
+}
+
+/* Its key in the map; 0: it has none now. stream: of fm_hip_stream(). */
+uintptr_t fm_hip_key(hipStream_t stream);
+/* The queue of a stream that is to be launched on, made if this is the first time. NULL: the call
+ * goes past us, and is counted. */
+struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call);
+/* NULL: none. */
+struct fm_hip_queue *fm_hip_find(hipStream_t stream);
+
+/* How far the queues of the current device had come before a call that waits for all of it. */
+struct fm_hip_marks {
+	size_t n;
+	uint64_t since;
+	struct {
+		uintptr_t key;
+		uint64_t generation, mark;
+	} of[FM_BOARD_SLOTS];
+};
+void fm_hip_marks(struct fm_hip_marks *m);
+void fm_hip_synced(const struct fm_hip_marks *m);
+void fm_hip_close_device(void); /* the current one */

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From streams to queues; what ends with what. */
+#include "hip.h"
+#include "shim/threads.h"
+#include <stdlib.h>
+
+/* Their addresses stand for the devices. */
+static const _Alignas(16) char devices[FM_HIP_DEVICES][16];
+
+static struct fm_hip_queue refused;
+
+static const void *current(void)
+{
+	const struct fm_hip_driver *hip = fm_hip_driver();
+	int device;
+
+	if (!hip || hip->get_device(&device) || device < 0 || device >= FM_HIP_DEVICES)
+		return NULL;
+	return devices[device];
+}
+
+uintptr_t fm_hip_key(hipStream_t stream)
+{
+	const void *device;
+
+	if (!fm_hip_is_default(stream))
+		return (uintptr_t)stream;
+	device = current();
+	if (!device)
+		return 0;
+	return stream == FM_HIP_STREAM_LEGACY ? fm_shim_default_key(device)
+					      : fm_shim_thread_key(device);
+}
+
+struct fm_hip_queue *fm_hip_find(hipStream_t stream)
+{
+	struct fm_hip_queue *q = fm_shim_look_up(fm_hip_key(stream));
+
+	return q == &refused ? NULL : q;
+}
+
+struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call)
+{
+	struct fm_hip_queue *q = fm_shim_look_up(fm_hip_key(stream));
+
+	if (FM_LIKELY(q && q != &refused))
+		return q;
+	/* What it takes to make a queue is not allowed to a thread that captures: later. */
+	return (struct fm_hip_queue *)fm_shim_first(
+		(uintptr_t)stream, q, atomic_load(&fm_hip_captures), call);
+}
+
+static bool where(struct fm_shim_place *at)
+{
+	const struct fm_hip_driver *hip = fm_hip_driver();
+	hipStream_t stream = (hipStream_t)at->handle;
+	int device = -1;
+
+	if (!hip)
+		return false;
+	if (fm_hip_is_default(stream) || !hip->stream_device) {
+		at->of = current();
+	} else {
+		if (hip->stream_device(stream, &device) || device < 0 || device >= FM_HIP_DEVICES)
+			return false;
+		at->of = devices[device];
+	}
+	at->key = fm_hip_key(stream);
+	at->thread = stream == FM_HIP_STREAM_PER_THREAD ? fm_this_thread() : NULL;
+	return at->of && at->key;
+}
+
+static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+{
+	struct fm_hip_queue *q = fm_lines(sizeof(*q));
+	char key[FM_DEVKEY_MAX];
+	const struct fm_xq_config config = {
+		.device = key, .ops = &fm_hw_hip, .hwq = q, .in_order = true};
+
+	if (!q)
+		return NULL;
+	q->hip = fm_hip_driver();
+	q->stream = (hipStream_t)at->handle;
+	/* NULL everywhere, also where a runtime does not know the other name. */
+	if (q->stream == FM_HIP_STREAM_LEGACY)
+		q->stream = NULL;
+	q->device = (int)(((const char *)at->of - devices[0]) / (ptrdiff_t)sizeof(devices[0]));
+	q->key = at->key;
+	q->thread = at->thread;
+	fm_hip_queue_init(q);
+	fm_hip_device_key(q->hip, q->device, key, sizeof(key));
+	if (!fm_xq_create(&q->xq, c, &config))
+		return &q->entry;
+	fm_hip_word_put(q->word);
+	free(q);
+	return NULL;
+}
+
+static bool add_mark(struct fm_shim_entry *e, void *arg)
+{
+	const struct fm_hip_queue *q = fm_container(e, struct fm_hip_queue, entry);
+	struct fm_hip_marks *m = arg;
+
+	if (devices[q->device] == current() && m->n < FM_BOARD_SLOTS) {
+		m->of[m->n].key = q->key;
+		m->of[m->n].generation = q->generation;
+		m->of[m->n++].mark = fm_xq_mark(q->xq);
+	}
+	return true;
+}
+
+void fm_hip_marks(struct fm_hip_marks *m)
+{
+	m->n = 0;
+	m->since = fm_now();
+	if (fm_shim_has_client())
+		fm_shim_each(add_mark, m);
+}
+
+void fm_hip_synced(const struct fm_hip_marks *m)
+{
+	struct fm_shim_entry *e;
+
+	fm_shim_lock();
+	for (size_t i = 0; i < m->n; i++) {
+		e = fm_shim_at(m->of[i].key);
+		if (e && e->generation == m->of[i].generation)
+			fm_xq_waited(e->xq, m->of[i].mark, m->since);
+	}
+	fm_shim_unlock();
+}
+
+static bool of_device(struct fm_shim_entry *e, const void *device)
+{
+	return devices[fm_container(e, struct fm_hip_queue, entry)->device] == device;
+}
+
+void fm_hip_close_device(void)
+{
+	const void *device = current();
+
+	if (!device || !fm_shim_has_client())
+		return;
+	fm_shim_close_if(of_device, device, fm_shim_default_key(device));
+}
+
+static bool of_thread(struct fm_shim_entry *e, const void *thread)
+{
+	if (e->thread != thread)
+		return false;
+	atomic_store(&fm_container(e, struct fm_hip_queue, entry)->thread_gone, true);
+	return true;
+}
+
+static void thread_ends(bool may_call)
+{
+	fm_shim_close_if(of_thread, fm_this_thread(), 0);
+}
+
+/* The runtime does not survive a fork. */
+static void fork_child(void)
+{
+	fm_shim_forget_queues();
+	fm_shim_threads_fork_child();
+	fm_hip_captures_clear();
+	fm_hip_gates_fork_child();
+}
+
+static const struct fm_shim_queue_ops queues = {
+	.refused = &refused.entry,
+	.where = where,
+	.make = make,
+};
+
+const struct fm_shim_api fm_shim_api = {
+	.name = "hip",
+	.queues = &queues,
+	.thread_ends = thread_ends,
+	.fork_child = fork_child,
+};

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HIP, for the commands: which programs are given its shim, and what doctor says of it. */
+#include "tool.h"
+#include "base/util.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NODE "/dev/kfd" /* of AMD's driver for computing */
+
+const struct preload tool_hip_preload = {"libfermata-hip.so", "HIP", "FERMATA_HIP"};
+
+/* May programs here use HIP: a device node of a driver that has it, or a runtime in
+ * $LD_LIBRARY_PATH? */
+static bool has_hip(void)
+{
+	static const char *const runtimes[] = {
+		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+	bool has = !access(NODE, F_OK);
+
+	for (size_t i = 0; !has && i < FM_ARRAY_LEN(runtimes); i++)
+		has = preload_in_library_path(runtimes[i]);
+	return has;
+}
+
+static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+{
+	return preload_inject(&tool_hip_preload, has_hip(), err);
+}
+
+/* `fermata run' says so, too, and runs the program. */
+static bool judge_shim(struct doctor *d)
+{
+	struct fm_err err = {0};
+	char path[PATH_MAX];
+	int rc = preload_find(&tool_hip_preload, path, &err);
+
+	if (rc != -EINVAL && rc != -ENOENT)
+		return true;
+	doctor_found(d, WARNING, "shim", err.text, err.hint);
+	return false;
+}
+
+static void judge_devices(struct doctor *d, const struct probe_result *result)
+{
+	size_t before = json_array_size(d->devices), n, usable = 0;
+	char text[256];
+
+	doctor_devices(d, result);
+	n = json_array_size(d->devices) - before;
+	for (size_t i = before; i < before + n; i++)
+		usable += json_array_size(
+				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
+	snprintf(text, sizeof(text),
+		"%s%s%zu of %zu devices can be scheduled; the shim for HIP has been tested on no "
+		"hardware",
+		result->died, *result->died ? "; " : "", usable, n);
+	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "hip", text,
+		"see what trying them showed, below; FERMATA_HIP=0 leaves programs without it");
+	d->usable = (judge_shim(d) && usable) || d->usable;
+}
+
+static void judge(struct doctor *d, const struct probe_result *result)
+{
+	const json_t *hip = probe_step(result, "hip");
+	bool absent = json_is_true(json_object_get(hip, "absent"));
+
+	if (absent && access(NODE, F_OK))
+		return;
+	if (json_object_get(hip, "error"))
+		doctor_found(d, WARNING, "hip", cli_str(hip, "error"),
+			absent ? "install the HIP runtime (Debian: libamdhip64-5)"
+			       : "`rocminfo' shows whether there is a device, and who may use it");
+	else
+		judge_devices(d, result);
+}
+
+static void doctor(struct doctor *d)
+{
+	struct probe_result result;
+
+	if (!has_hip())
+		return;
+	doctor_progress(d, "trying the devices of HIP...");
+	if (probe_run("hip", NULL, NULL, &result))
+		return;
+	judge(d, &result);
+	json_decref(result.lines);
+}
+
+static const struct fm_api_probe probes[] = {
+	{"hip", tool_hip_probe},
+	{0},
+};
+
+const struct fm_api fm_api_hip = {
+	.name = "hip",
+	.inject = inject,
+	.doctor = doctor,
+	.probe = probes,
+};
