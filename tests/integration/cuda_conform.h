@@ -89,8 +89,7 @@ static inline uint64_t now_ns(void)
 
 #ifdef CONFORM_HIP
 #include "hip_conform.h"
-#endif
-
+#else
 #ifdef CU_EXPORT
 static inline void load_linked(bool ptds)
 {
@@ -154,6 +153,7 @@ static inline void load_proc(bool ptds)
 	CU_PROC(symbol, base, ptds &&since < 7000 ? 7000 : since, params)
 	CUDA_API(CU_PROC, CU_PROC_BOTH)
 }
+#endif
 
 __attribute__((format(printf, 2, 3))) static inline void note(
 	struct conform *c, const char *fmt, ...)
@@ -410,10 +410,6 @@ static inline void conform_options(int *argc, char ***argv)
 		*argc -= used;
 		*argv += used;
 	}
-#ifdef CONFORM_HIP
-	conform_adapt(via, ptds);
-	return;
-#endif
 	if (!strcmp(via, "link"))
 		load_linked(ptds);
 	else if (!strcmp(via, "dlsym"))

@@ -159,8 +159,7 @@ static fm_cu_result conform_batch(CUstream s, unsigned n, union fm_cu_mem_op *op
 
 static inline void conform_adapt(const char *via, bool spt)
 {
-	if (!hip_load(via, spt))
-		die("no way '%s' to the runtime", via);
+	hip_load(via, spt);
 #define CONFORM_SET(name, call, params, args) cu.name = hip.call ? conform_##name : NULL;
 	CONFORM_CALLS(CONFORM_SET)
 	cu.cuDeviceGet = conform_device;
@@ -170,4 +169,24 @@ static inline void conform_adapt(const char *via, bool spt)
 	cu.cuCtxGetCurrent = conform_get;
 	cu.cuLaunchKernelEx = conform_launch;
 	cu.cuStreamBatchMemOp_v2 = conform_batch;
+}
+
+static inline void load_linked(bool ptds)
+{
+	conform_adapt("link", ptds);
+}
+
+static inline void load_dlsym(bool ptds)
+{
+	conform_adapt("dlsym", ptds);
+}
+
+static inline void load_proc(bool ptds)
+{
+	conform_adapt("proc", ptds);
+}
+
+/* No launch of HIP may begin early. */
+static inline void launches_apart(int yes)
+{
 }

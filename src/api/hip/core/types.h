@@ -12,6 +12,8 @@ typedef struct ihipModuleSymbol_t *hipFunction_t;
 typedef struct ihipGraph *hipGraph_t;
 typedef struct hipGraphExec *hipGraphExec_t;
 typedef struct hipGraphNode *hipGraphNode_t;
+typedef void (*fm_hip_host_fn)(void *arg);
+typedef void (*fm_hip_callback)(hipStream_t stream, hipError_t status, void *arg);
 struct ihipMemPoolHandle_t;
 struct hip_Memcpy2D;
 struct hipMemcpy3DParms;

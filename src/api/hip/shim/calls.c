@@ -70,11 +70,33 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
 #include "api/hip/calls.def"
 
+/* What only orders: of a stream that nothing was launched on nothing is known that it would change.
+ */
+static inline void order(hipStream_t given, bool per_thread)
+{
+	struct fm_hip_queue *q;
+
+	if (!fm_shim_has_client() || fm_hip_inside)
+		return;
+	q = fm_hip_find(fm_hip_stream(given, per_thread));
+	if (q)
+		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+}
+
+#define ON_order(symbol, per_thread, name, since, note, params, stream) \
+	hipError_t symbol CALL_PARAMS(params)                           \
+	{                                                               \
+		order(stream, per_thread);                              \
+		return NEXT(symbol, params);                            \
+	}
+#include "api/hip/calls.def"
+
 /* --- waiting --- */
 
 struct wait {
 	struct fm_hip_queue *q;
-	uint64_t mark, since;
+	struct fm_hip_mark mark;
+	uint64_t since;
 };
 
 static struct wait wait_begin(hipStream_t given, bool per_thread)
@@ -86,16 +108,19 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
 	w.q = fm_hip_find(fm_hip_stream(given, per_thread));
 	if (!w.q)
 		return w;
-	w.mark = fm_xq_mark(w.q->xq);
+	w.mark = fm_hip_mark(w.q);
 	w.since = fm_now();
 	fm_xq_waits(w.q->xq, w.since);
 	return w;
 }
 
+/* A query sees our trackers, too; to the program there are none. */
 static hipError_t wait_end(struct wait w, hipError_t rc)
 {
+	if (w.q && rc == FM_HIP_NOT_READY && fm_hip_idle_but_for_us(w.q))
+		return FM_HIP_SUCCESS;
 	if (w.q && rc == FM_HIP_SUCCESS)
-		fm_xq_waited(w.q->xq, w.mark, w.since);
+		fm_hip_finished(w.q, &w.mark, w.since);
 	return rc;
 }
 

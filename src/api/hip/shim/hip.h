@@ -47,6 +47,10 @@ struct fm_hip_queue {
 	int device;
 	_Atomic bool thread_gone;
 	struct fm_hip_word *word; /* of its gates; NULL: level 1 */
+
+	/* What only orders has been put there by the program, and trackers by us. The runtime has
+	 * said that so many of the program's are finished, behind so many of ours. */
+	_Atomic uint64_t orders, ours, idle_at, ours_at;
 };
 
 extern const struct fm_hw_ops fm_hw_hip;
@@ -88,14 +92,29 @@ struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call);
 /* NULL: none. */
 struct fm_hip_queue *fm_hip_find(hipStream_t stream);
 
-/* How far the queues of the current device had come before a call that waits for all of it. */
+/* How far a queue had come before a call that waits for it; by name, for it may be gone then. */
+struct fm_hip_mark {
+	uintptr_t key;
+	uint64_t generation, mark;
+	uint64_t all, ours; /* with what only orders; trackers */
+};
+static inline struct fm_hip_mark fm_hip_mark(struct fm_hip_queue *q)
+{
+	uint64_t mark = fm_xq_mark(q->xq);
+
+	return (struct fm_hip_mark){
+		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
+}
+/* The runtime has said that all before it is finished. */
+void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since);
+/* It has said so, and nothing of the program's has been put there since: but maybe of ours. */
+bool fm_hip_idle_but_for_us(struct fm_hip_queue *q);
+
+/* Of the queues of the current device. */
 struct fm_hip_marks {
 	size_t n;
 	uint64_t since;
-	struct {
-		uintptr_t key;
-		uint64_t generation, mark;
-	} of[FM_BOARD_SLOTS];
+	struct fm_hip_mark of[FM_BOARD_SLOTS];
 };
 void fm_hip_marks(struct fm_hip_marks *m);
 void fm_hip_synced(const struct fm_hip_marks *m);

@@ -36,6 +36,7 @@ static int record(struct fm_hip_queue *q, hipEvent_t *event)
 	struct fm_hip_visit v = fm_hip_enter(q->hip, q->device);
 	int rc = q->hip->event_create(event, FM_HIP_EVENT_UNTIMED) ? -EIO : 0;
 
+	atomic_fetch_add(&q->ours, 1);
 	if (!rc && q->hip->event_record(*event, q->stream)) {
 		q->hip->event_destroy(*event);
 		rc = -EIO;

@@ -96,16 +96,30 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	return NULL;
 }
 
+void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since)
+{
+	uint64_t seen = atomic_load(&q->idle_at);
+
+	while (seen < m->all && !atomic_compare_exchange_weak(&q->idle_at, &seen, m->all))
+		;
+	atomic_store(&q->ours_at, m->ours);
+	fm_xq_waited(q->xq, m->mark, since);
+}
+
+bool fm_hip_idle_but_for_us(struct fm_hip_queue *q)
+{
+	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
+
+	return atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
+}
+
 static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
-	const struct fm_hip_queue *q = fm_container(e, struct fm_hip_queue, entry);
+	struct fm_hip_queue *q = fm_container(e, struct fm_hip_queue, entry);
 	struct fm_hip_marks *m = arg;
 
-	if (devices[q->device] == current() && m->n < FM_BOARD_SLOTS) {
-		m->of[m->n].key = q->key;
-		m->of[m->n].generation = q->generation;
-		m->of[m->n++].mark = fm_xq_mark(q->xq);
-	}
+	if (devices[q->device] == current() && m->n < FM_BOARD_SLOTS)
+		m->of[m->n++] = fm_hip_mark(q);
 	return true;
 }
 
@@ -125,7 +139,8 @@ void fm_hip_synced(const struct fm_hip_marks *m)
 	for (size_t i = 0; i < m->n; i++) {
 		e = fm_shim_at(m->of[i].key);
 		if (e && e->generation == m->of[i].generation)
-			fm_xq_waited(e->xq, m->of[i].mark, m->since);
+			fm_hip_finished(
+				fm_container(e, struct fm_hip_queue, entry), &m->of[i], m->since);
 	}
 	fm_shim_unlock();
 }
