@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "api/hip/core/types.h"
-#include "shim/calls.h"
+#include "api/calls.h"
 #include <stdbool.h>
 
 #define ON_other(kind, symbol, ...) REC_##symbol,
