@@ -13,6 +13,7 @@ from harness import check, main
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 LOADED = ("xqueue", "api", "shim", "lib", "local")
 TIME = re.compile(r"^#define\s+(\w+)\s+.*\bFM_(?:US|MS|S)\b", re.MULTILINE)
+NAPS = re.compile(r"\.tv_nsec = \d+ \* FM_\w+")
 DEFINE = re.compile(r"((?:/\*(?:[^*]|\*(?!/))*\*/\n)?)((?:#define [^\n]*\n)+)")
 UNITS = ("time", "ns", "ms", "times", "times the interval", "commands", "launches", "gates", "segments", "intervals", "parts",
          "windows", "trackers", "looks", "trials")
@@ -37,7 +38,8 @@ def tuned():
 
 
 def nowhere_else(_):
-    found = [f"{path}: {name}" for path, text in files() if os.path.basename(path) != "tune.h" for name in TIME.findall(text)]
+    found = [f"{path}: {name}" for path, text in files() if os.path.basename(path) != "tune.h"
+             for name in TIME.findall(text) + NAPS.findall(text)]
     check(not found, "these belong into tune.h, with unit and effect:\n" + "\n".join(found))
 
 

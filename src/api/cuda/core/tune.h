@@ -53,6 +53,8 @@
 #define FM_CU_COPY_IDLE_MOST (250 * FM_MS)
 /* [time] and for what is stopped elsewhere. */
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
+/* [time] How often those look that wait for a channel, or for what is in front of a copy. */
+#define FM_CU_WAIT_LOOK (50 * FM_US)
 /* [time] A launch waits so long for a channel while something is stopped, */
 #define FM_CU_CHANNEL_MOST (2 * FM_S)
 /* [time] and a first launch for what is stopped. */

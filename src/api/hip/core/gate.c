@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "core.h"
+#include "tune.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,10 +24,6 @@ struct fm_hip_word {
 };
 
 enum holds { UNTRIED, NO, YES };
-
-/* So long a gate must stand; so long what should pass may take, on a busy machine. */
-#define STANDS (2 * FM_MS)
-#define PASSES (500 * FM_MS)
 
 static struct {
 	pthread_mutex_t lock;
@@ -124,8 +121,8 @@ void fm_hip_gate_open(struct fm_hip_word *w, void *gate)
 
 static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
 {
-	const struct timespec nap = {.tv_nsec = 50 * FM_US};
-	uint64_t until = fm_now() + PASSES;
+	const struct timespec nap = {.tv_nsec = FM_HIP_TRIAL_LOOK};
+	uint64_t until = fm_now() + FM_HIP_TRIAL_PASSES;
 	hipError_t rc;
 
 	while ((rc = hip->stream_query(stream)) == FM_HIP_NOT_READY && fm_now() < until)
@@ -137,7 +134,7 @@ static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
 static bool try_streams(
 	const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
 {
-	const struct timespec a_while = {.tv_nsec = STANDS};
+	const struct timespec a_while = {.tv_nsec = FM_HIP_TRIAL_STANDS};
 	bool ok = !hip->wait_value(stream[1], w->opened, w->put, FM_HIP_WAIT_GTE, UINT64_MAX) &&
 		  !put(hip, stream[0], w);
 

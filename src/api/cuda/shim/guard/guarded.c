@@ -195,7 +195,7 @@ static bool come(struct fm_cuda_queue *q)
  * to let it go on. */
 static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
 {
-	const struct timespec nap = {.tv_nsec = 50 * FM_US};
+	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
 	uint64_t until = fm_now() + FM_CU_CHANNEL_MOST;
 	FM_NO_CANCEL;
 
@@ -279,7 +279,7 @@ static bool is_idle(struct fm_cuda_queue *q)
 /* What it waits for may be this very caller. */
 static void await_idle(struct fm_cuda_queue *q)
 {
-	const struct timespec nap = {.tv_nsec = 50 * FM_US};
+	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
 	uint64_t until = fm_now() + FM_CU_COPY_IDLE_MOST;
 	FM_NO_CANCEL;
 
