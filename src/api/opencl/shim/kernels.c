@@ -73,8 +73,10 @@ static struct fm_shim_kernel *enter(cl_kernel kernel, struct fm_shim_program *p)
 	}
 	k->program = p;
 	pthread_mutex_init(&k->lock, NULL);
-	fm_shim_table_enter(&k->object, kernel);
-	return k;
+	if (fm_shim_table_enter(&k->object, kernel))
+		return k;
+	fm_shim_kernel_unref(k);
+	return NULL;
 }
 
 static CL_API_ENTRY cl_kernel CL_API_CALL shim_clCreateKernel(

@@ -18,7 +18,6 @@
 
 /* Looked up by handle. */
 struct fm_shim_object {
-	struct fm_list link;
 	uintptr_t handle;
 	_Atomic unsigned refs;
 	unsigned holds; /* references of the application; under the table's lock */
@@ -70,9 +69,10 @@ struct fm_shim_kernel {
 	_Atomic(cl_kernel) spare[FM_SHIM_SPARES];
 };
 
-/* table.c. find takes a reference. leave takes away one hold; with the last one it removes the
- * object and returns it, and the caller must give back the table's reference. */
-void fm_shim_table_enter(struct fm_shim_object *o, const void *handle);
+/* table.c. enter keeps the object, with one reference and one hold; false: out of memory, and the
+ * caller still owns the reference. find takes a reference. leave takes away one hold; with the last
+ * one it removes the object and returns it, and the caller must give back the table's reference. */
+bool fm_shim_table_enter(struct fm_shim_object *o, const void *handle);
 struct fm_shim_object *fm_shim_table_find(const void *handle);
 void fm_shim_table_hold(const void *handle);
 struct fm_shim_object *fm_shim_table_leave(const void *handle);

@@ -52,7 +52,8 @@ static void enter(cl_program program, const struct fm_shim_source *source, const
 	p->made_with = source->options;
 	p->len = source->len;
 	p->why = why;
-	fm_shim_table_enter(&p->object, program);
+	if (!fm_shim_table_enter(&p->object, program))
+		fm_shim_program_unref(p);
 }
 
 /* The strings in one piece, as the driver reads them. */
