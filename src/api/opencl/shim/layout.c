@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the members lie that an enqueue reads besides the XQueue's (xqueue/layout.c). */
+/* Asserts the places of the members that an enqueue reads. (XQueue: xqueue/layout.c) */
 #include "layer.h"
 
-/* One line: nothing but the XQueue and whether its commands end in order. */
+/* An enqueue reads the XQueue and whether the queue is in order, both in one cache line. */
 _Static_assert(offsetof(struct fm_shim_queue, xq) == 0 &&
 		       offsetof(struct fm_shim_queue, guard_from) < FM_CACHE_LINE,
 	"what each enqueue reads stands together");

@@ -26,7 +26,7 @@ static void gone(void *cookie)
 	fm_xq_unref(cookie);
 }
 
-/* Level 3: until a launch has shown that it can be stopped in its middle, 2 is what there is. */
+/* The level is 2 until a launch has been found that can be stopped in its middle. */
 static void guard(struct fm_shim_queue *q, struct fm_client *c)
 {
 	q->guard_from = fm_shim_guard_wanted() ? fm_client_guard_from(c) : UINT64_MAX;

@@ -17,7 +17,7 @@ void tool_opencl_installed(struct doctor *d)
 		doctor_found(d, BAD, "layer", err.text, err.hint);
 }
 
-/* What is wrong with OpenCL is worth knowing where another API works; else it is bad. */
+/* The verdict on a fault of OpenCL: a warning if another API works. */
 static enum verdict without_opencl(const struct doctor *d)
 {
 	return d->usable ? WARNING : BAD;
@@ -83,7 +83,7 @@ static bool check_opencl(struct doctor *d)
 	return usable;
 }
 
-/* The loader must load the layer, and the devices must do under it what they did without. */
+/* The loader must load the layer, and devices must work with it as they do without it. */
 static void judge_layer(struct doctor *d, const struct probe_result *result)
 {
 	const json_t *layer = probe_step(result, "layer");

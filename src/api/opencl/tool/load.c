@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that computes for as long as it is told, by plain OpenCL. */
+/* A kernel that computes for a given time, by plain OpenCL. */
 #include "base/util.h"
 #include "tool.h"
 #include <dlfcn.h>
@@ -38,7 +38,7 @@
 
 #define GROUP 32u
 
-/* Each step needs the one before, so that no compiler shortens it. */
+/* Each step depends on the one before, so no compiler can shorten the loop. */
 static const char source[] = "__kernel void spin(__global uint *out, uint steps)\n"
 			     "{\n"
 			     "	uint x = get_global_id(0);\n"
@@ -57,7 +57,7 @@ struct ocl {
 	cl_command_queue q;
 	cl_program program;
 	cl_kernel kernel;
-	cl_mem out, copied; /* copied: as large as was asked for */
+	cl_mem out, copied; /* copied: of the requested size */
 	size_t items, bytes;
 	char *host; /* of the same size */
 	cl_event event[LOAD_DEPTH];

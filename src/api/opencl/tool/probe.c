@@ -18,11 +18,11 @@
 #define FINISH_NS (5 * FM_S)
 #define STEP_NS   (200 * FM_US)
 
-/* Besides the lines of doctor/probe.h: {"step":"loader","path":...} or
- * {"step":"loader","error":...} first, and {"step":"layer","loaded":bool} where the loader was
- * given a layer. */
+/* Lines besides those of doctor/probe.h: first {"step":"loader","path":...} or
+ * {"step":"loader","error":...}; and {"step":"layer","loaded":bool} if the loader has been given a
+ * layer. */
 
-/* Every function comes from the loader at run time: a machine without OpenCL has doctor too. */
+/* All functions are looked up at run time, so that doctor works on a machine without OpenCL. */
 #define CL_FUNCTIONS(X)                 \
 	X(clGetPlatformIDs)             \
 	X(clGetPlatformInfo)            \
@@ -83,7 +83,7 @@ static bool load(struct probe *p)
 	return true;
 }
 
-/* CL_COMPLETE, a negative error, or CL_SUBMITTED when it is not over in time. */
+/* CL_COMPLETE, a negative error, or CL_SUBMITTED if the event does not finish in time. */
 static cl_int await(struct probe *p, cl_event event, uint64_t limit_ns)
 {
 	const struct timespec pause = fm_timespec(STEP_NS);
@@ -101,7 +101,7 @@ static cl_int await(struct probe *p, cl_event event, uint64_t limit_ns)
 	return CL_SUBMITTED;
 }
 
-/* The handles of one trial; those that came into being are released. */
+/* The handles of one trial. Those that have been made are released. */
 struct trial {
 	cl_context context;
 	cl_command_queue queue;
@@ -142,8 +142,8 @@ static const char *enqueue_gated(struct probe *p, cl_device_id device, struct tr
 	return NULL;
 }
 
-/* A marker behind a barrier that waits for a user event: does it stay until the event is set, and
- * end after? The gate is opened in any case: a driver may wait for it when things are released. */
+/* Does a marker behind a barrier that waits for a user event stay until the event is set, and
+ * finish then? The gate is always opened: releasing the handles may wait for it. */
 static int try_levels(struct probe *p, cl_device_id device, const char **text)
 {
 	struct trial t = {0};
@@ -238,7 +238,7 @@ static int is_layer(struct dl_phdr_info *info, size_t size, void *arg)
 	return !strcmp(base ? base + 1 : info->dlpi_name, TOOL_OPENCL_LAYER);
 }
 
-/* Loaders read OPENCL_LAYERS at the first call. Which devices there are does not matter here. */
+/* The first call makes the loader read OPENCL_LAYERS. The devices are not looked at here. */
 static void probe_layer(struct probe *p)
 {
 	cl_uint n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What level 3 takes of an OpenCL device: a kernel that runs sees what the host writes. */
+/* What level 3 needs of an OpenCL device: a running kernel sees what the host writes. */
 #include "base/clock.h"
 #include "doctor/probe.h"
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 #define BEGIN_NS  (2 * FM_S)
 #define FINISH_NS (10 * FM_S)
 
-/* OpenCL 2.0, and what a trial takes besides. */
+/* Functions of OpenCL 2.0, and others that a trial needs. */
 #define FUNCTIONS(X)                          \
 	X(clGetDeviceInfo)                    \
 	X(clCreateContext)                    \
@@ -38,7 +38,7 @@ struct calls {
 #undef MEMBER
 };
 
-/* It ends in any case, some seconds later. */
+/* It ends by itself after some seconds. */
 static const char source[] = "__kernel void look(volatile __global uint *word)\n"
 			     "{\n"
 			     "	uint n = 0;\n"
@@ -127,7 +127,7 @@ static bool within(struct running *r, bool (*is)(struct running *r), uint64_t ns
 	return true;
 }
 
-/* What may still run is left as it is: its process ends before long. */
+/* A kernel may still be running: its objects are not released, since this process ends soon. */
 static void end(struct running *r)
 {
 	if (r->event)

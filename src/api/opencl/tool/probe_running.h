@@ -3,6 +3,5 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 
-/* lib: the loader of OpenCL. Was a kernel that ran on the device seen to see what the host wrote?
- */
+/* Has a running kernel on the device seen what the host wrote? lib: the loader of OpenCL. */
 bool probe_running(void *lib, cl_device_id device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files by which commands deal with OpenCL: fm_api_opencl is their table. */
+/* Shared by the files that deal with OpenCL for the commands. Their table is fm_api_opencl. */
 #pragma once
 #include "api/api.h"
 #include "doctor/doctor.h"
@@ -7,16 +7,17 @@
 #include <limits.h>
 
 #define TOOL_OPENCL_LAYER "libfermata-opencl.so"
-#define LAYERS            "OPENCL_LAYERS" /* what OpenCL's loaders read: a list with ':' */
+#define LAYERS            "OPENCL_LAYERS" /* read by OpenCL's loaders: a list, separated by ':' */
 
-/* Absolute path of the layer. -ENOENT, with where it looked; -ENOTSUP: the list cannot name it. */
+/* The absolute path of the layer. -ENOENT: not found, the error says where it was looked for;
+ * -ENOTSUP: the path has a ':', so the list cannot contain it. */
 int tool_opencl_layer(char path[PATH_MAX], struct fm_err *err);
 int tool_opencl_inject(const struct fm_api_wishes *wishes, struct fm_err *err);
 
 void tool_opencl_installed(struct doctor *d);
 void tool_opencl_doctor(struct doctor *d);
 
-/* In a probe's process: without any layer, and with ours. */
+/* For the process of a probe: without any layer, and with the layer of Fermata. */
 void tool_opencl_probe(FILE *out);
 void tool_opencl_probe_layer(FILE *out);
 
