@@ -452,14 +452,20 @@ static void handlers(void)
 		!pthread_atfork(fork_prepare, fork_parent, fork_child) && !atexit(on_exit_process);
 }
 
+bool fm_client_switched_off(void)
+{
+	const char *off = secure_getenv("FERMATA_DISABLE");
+
+	return off && *off && strcmp(off, "0") != 0;
+}
+
 struct fm_client *fm_client_get(const struct fm_client_config *config)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	FM_NO_CANCEL;
-	const char *off = secure_getenv("FERMATA_DISABLE");
 	struct fm_client *c;
 
-	if (off && *off && strcmp(off, "0") != 0)
+	if (fm_client_switched_off())
 		return NULL;
 	pthread_once(&once, handlers);
 	pthread_mutex_lock(&process.lock);

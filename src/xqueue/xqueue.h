@@ -46,6 +46,8 @@ struct fm_client_config {
  * off (FERMATA_DISABLE=1) or out of resources: the caller then runs natively. Thread-safe. In a
  * forked child the parent's client is gone and a new one is made at first use. */
 struct fm_client *fm_client_get(const struct fm_client_config *config);
+/* Does the environment say so (FERMATA_DISABLE)? */
+bool fm_client_switched_off(void);
 
 /* Groups of this process. Index 0 is there from the start. -ENOSPC beyond FM_BOARD_GROUPS. */
 int fm_client_group_add(struct fm_client *c, const char *name);

@@ -50,6 +50,10 @@ def in_every_way(stack):
         same(run(name, guardian="0", cache=cache), native[name], f"{name} not wanted")
         same(run(name, guardian="0", cache=cache, FERMATA_GUARDIAN="yes"), native[name], f"{name} not wanted so")
     check(set(files(cache)) == before, "and nothing more in the cache")
+    for off, rewritten in (("1", False), ("yes", False), ("0", True)):
+        fresh = stack.enter_context(tempfile.TemporaryDirectory())
+        same(run(SETS[0], guardian="1", cache=fresh, FERMATA_DISABLE=off), native[SETS[0]], f"FERMATA_DISABLE={off}")
+        check(bool(files(fresh)) == rewritten, f"with FERMATA_DISABLE={off} the cache has {files(fresh)}")
 
 
 def without_a_cache(stack):

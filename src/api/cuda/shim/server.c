@@ -56,13 +56,6 @@ static int group_of(struct fm_client *c, const char *name)
 	return index;
 }
 
-static bool switched_off(void)
-{
-	const char *off = secure_getenv("FERMATA_DISABLE");
-
-	return off && *off && strcmp(off, "0") != 0;
-}
-
 /* Images that are loaded past us would never be rewritten. */
 static bool too_late_for_guardian(void)
 {
@@ -76,7 +69,7 @@ int fm_cuda_init(const struct fm_cuda_options *options)
 
 	if (options && (options->size < sizeof(*options) || options->spin_ns > 10 * FM_MS))
 		return -EINVAL;
-	guardian = options && options->guardian && !switched_off();
+	guardian = options && options->guardian && !fm_client_switched_off();
 	if (fm_shim_has_client() || (guardian && too_late_for_guardian()))
 		return -EBUSY;
 	rc = fm_shim_choose(options ? options->local_policy : NULL, options ? options->spin_ns : 0);

@@ -17,9 +17,9 @@ void fm_shim_blind(void)
 
 bool fm_shim_guard_wanted(void)
 {
-	const char *off = secure_getenv("FERMATA_DISABLE"), *level = secure_getenv("FERMATA_LEVEL");
+	const char *level = secure_getenv("FERMATA_LEVEL");
 
-	return (!off || !*off || !strcmp(off, "0")) &&
+	return !fm_client_switched_off() &&
 	       (!level || (strcmp(level, "1") && strcmp(level, "2")));
 }
 

@@ -112,10 +112,9 @@ void fm_cuda_rewrite_images(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *want = secure_getenv("FERMATA_GUARDIAN"),
-		   *off = secure_getenv("FERMATA_DISABLE");
+	const char *want = secure_getenv("FERMATA_GUARDIAN");
 
-	if (want && !strcmp(want, "1") && !(off && !strcmp(off, "1")))
+	if (want && !strcmp(want, "1") && !fm_client_switched_off())
 		fm_cuda_rewrite_images();
 }
 
