@@ -19,8 +19,7 @@ bool fm_shim_guard_wanted(void)
 {
 	const char *level = secure_getenv("FERMATA_LEVEL");
 
-	return !fm_client_switched_off() &&
-	       (!level || (strcmp(level, "1") && strcmp(level, "2")));
+	return !fm_client_switched_off() && (!level || (strcmp(level, "1") && strcmp(level, "2")));
 }
 
 struct loan {
