@@ -153,7 +153,7 @@ static void values(void)
 	atomic_store((_Atomic uint64_t *)signal, 0x3f);
 	usleep(2000);
 	printf("the first has come, the second %d\n", hip.hipStreamQuery(s));
-	HIP(hipStreamWriteValue64(t, signal, UINT64_C(1) << 41, 0));
+	HIP(hipStreamWriteValue64(t, signal, UINT64_C(1) << 41 | 0x30, 0));
 	HIP(hipStreamSynchronize(s));
 	printf("both %08x\n", sum(x));
 	printf("pageable memory %d\n", hip.hipStreamWaitValue32(s, &can, 1, HIP_WAIT_EQ, ~0u));

@@ -19,7 +19,7 @@
 struct fm_hip_word {
 	struct fm_hip_word *next; /* while nobody has it */
 	_Atomic uint64_t *opened;
-	uint64_t put;
+	uint64_t put, early; /* bit i: the gate i + 2 behind the last that counts has been opened */
 	int device;
 };
 
@@ -104,17 +104,29 @@ int fm_hip_gate_put(const struct fm_hip_driver *hip, int device, hipStream_t str
 	return rc;
 }
 
-static void open_to(struct fm_hip_word *w, uint64_t n)
+/* One that is opened before those in front of it counts when they do: the stream gets to it then.
+ */
+static void open_gate(struct fm_hip_word *w, uint64_t n)
 {
-	uint64_t seen = atomic_load(w->opened);
+	uint64_t opened = atomic_load_explicit(w->opened, memory_order_relaxed);
+	uint64_t ahead = n - opened - 1;
 
-	while (seen < n && !atomic_compare_exchange_weak(w->opened, &seen, n))
-		;
+	if (ahead && ahead <= 64) {
+		w->early |= UINT64_C(1) << (ahead - 1);
+		return;
+	}
+	/* So many more than there ever are: rather open than closed for good. */
+	opened = n;
+	for (bool more = true; more; w->early >>= 1) {
+		more = w->early & 1;
+		opened += more;
+	}
+	atomic_store(w->opened, opened);
 }
 
 void fm_hip_gate_open(struct fm_hip_word *w, void *gate)
 {
-	open_to(w, (uintptr_t)gate);
+	open_gate(w, (uintptr_t)gate);
 }
 
 /* --- do they hold? --- */
@@ -141,7 +153,7 @@ static bool try_streams(
 	if (ok)
 		nanosleep(&a_while, NULL);
 	ok = ok && passes(hip, stream[1]) && hip->stream_query(stream[0]) == FM_HIP_NOT_READY;
-	open_to(w, w->put);
+	open_gate(w, w->put);
 	return passes(hip, stream[0]) && passes(hip, stream[1]) && ok;
 }
 
