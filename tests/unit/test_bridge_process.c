@@ -222,9 +222,8 @@ static void a_latecomer_undoes_nothing(void **state)
 	assert_int_equal(hint_of(&w->a, FM_HINT_SHARE), 20);
 	assert_int_equal(give_hint(w, &b, FM_HINT_WEIGHT, 200), 0); /* now it means it */
 	assert_int_equal(hint_of(&w->a, FM_HINT_WEIGHT), 200);
-	assert_int_equal(fm_bgroup_hint(w->b, group_of(&b, 0), NULL, FM_HINT_WEIGHT, 400, w->now,
-				 NULL),
-		0);
+	assert_int_equal(
+		fm_bgroup_hint(w->b, group_of(&b, 0), NULL, FM_HINT_WEIGHT, 400, w->now, NULL), 0);
 	assert_int_equal(attach(w, &c, ALICE, PID, "alpha"), 0);
 	assert_int_equal(give_hint(w, &c, FM_HINT_WEIGHT, 200), 0);
 	assert_int_equal(hint_of(&b, FM_HINT_WEIGHT), 400);

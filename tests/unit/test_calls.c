@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of tables of calls (api/calls.h), on a table of its own. */
-#include "base/util.h"
 #include "api/calls.h"
+#include "base/util.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * level 1. What a program passes for a parameter is known by the parameter's name.
  */
 #pragma once
-#include "api/hip/core/types.h"
 #include "api/calls.h"
+#include "api/hip/core/types.h"
 #include <stdbool.h>
 
 #define ON_other(kind, symbol, ...) REC_##symbol,
