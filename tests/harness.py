@@ -270,7 +270,7 @@ class Steering:
 
 
 class LibClient(Program):
-    """tests/integration/lib_client.c, told what to do line by line."""
+    """tests/integration/library/lib_client.c, told what to do line by line."""
 
     def ask(self, line):
         after = self.mark()

@@ -3,7 +3,7 @@
  * What would change that a group waits. Each policy reads other hints, and a hint that is not read
  * changes nothing: so there is a function for each kind of advice, and a policy says in its table
  * which kinds help (policy/policy.h). A policy that is not known here has none.
- * tests/integration/test_why.py takes each advice and looks whether it helps.
+ * tests/integration/cli/test_why.py takes each advice and looks whether it helps.
  */
 #include "base/util.h"
 #include "policy/policy.h"

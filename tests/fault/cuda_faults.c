@@ -8,7 +8,7 @@
  */
 #define CUDA_NO_LINK
 #include "../fakes/cuda/fake_cuda.h"
-#include "../integration/cuda_conform.h"
+#include "../integration/cuda/cuda_conform.h"
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

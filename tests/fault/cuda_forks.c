@@ -8,7 +8,7 @@
  */
 #define CUDA_NO_LINK
 #define FERMATA_CUDA_OPTIONAL
-#include "../integration/cuda_conform.h"
+#include "../integration/cuda/cuda_conform.h"
 #include "forks.h"
 #include <fermata/cuda.h>
 

@@ -8,7 +8,7 @@
  * usage: SEED THREADS STEPS [STEP...]
  */
 #define CUDA_NO_LINK
-#include "../integration/cuda_conform.h"
+#include "../integration/cuda/cuda_conform.h"
 #include <signal.h>
 #include <sys/prctl.h>
 

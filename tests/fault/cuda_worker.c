@@ -13,7 +13,7 @@
  * usage: [US [DEVICES]]
  */
 #define CUDA_NO_LINK
-#include "../integration/cuda_conform.h"
+#include "../integration/cuda/cuda_conform.h"
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>

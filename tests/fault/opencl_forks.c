@@ -5,7 +5,7 @@
  *
  * usage: no arguments; under `fermata run`, with libfake_park.so
  */
-#include "../integration/conform.h"
+#include "../integration/opencl/conform.h"
 #include "forks.h"
 
 #define LAUNCHES 10

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of tests/integration/cuda_kernels.cu as the fake device executes them: what all
+/* The kernels of tests/integration/cuda/cuda_kernels.cu as the fake device executes them: what all
  * threads of one block do. */
 #include "fake.h"
 #include <stdlib.h>
@@ -194,7 +194,7 @@ static void toil(const struct fk_block *b)
 	atomic_store(out, atomic_load_explicit(out, memory_order_relaxed) + 1);
 }
 
-/* That of tests/integration/cuda_guard_green.c. */
+/* That of tests/integration/cuda/guard/cuda_guard_green.c. */
 static void place(const struct fk_block *b)
 {
 	struct {

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ends of programs, threads and parents:
+ *
+ *   exit     ends with work under way, by exit()
+ *   threads  its threads launch on their own streams, and end with that under way
+ *   fork     forks with work under way; the child, in which the runtime answers with errors, ends
+ *            by exit(), and the parent goes on
+ *   exec     the child becomes a program that uses HIP
+ *
+ * It prints "right" if all is as it should be.
+ */
+#define CONFORM_HIP
+#include "../cuda/cuda_conform.h"
+#include <sys/wait.h>
+
+static CUdeviceptr x;
+
+static void busy(struct conform *c, CUstream s, unsigned n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		spin(c, s, x, 300000);
+		mix(c, s, x, i);
+	}
+}
+
+static void *in_thread(void *arg)
+{
+	struct conform *c = arg;
+
+	CU(cuCtxSetCurrent(c->ctx));
+	busy(c, FM_CU_STREAM_PER_THREAD, 20);
+	return NULL;
+}
+
+static void threads(struct conform *c)
+{
+	pthread_t t[4];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 4; i++)
+			if (pthread_create(&t[i], NULL, in_thread, c))
+				die("no thread");
+		for (int i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+	}
+	CU(cuCtxSynchronize());
+}
+
+static void child(const char *self)
+{
+	uint32_t n = WORDS;
+
+	if (self) {
+		execl(self, self, "threads", NULL);
+		_exit(9);
+	}
+	if (!cu.cuMemsetD32Async(x, 1, n, NULL) || !cu.cuCtxSynchronize())
+		_exit(8);
+	exit(0);
+}
+
+static void forks(struct conform *c, CUstream s, const char *self)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		child(self);
+	busy(c, s, 20);
+	if (waitpid(pid, &status, 0) != pid || status)
+		die("the child ended with %#x", status);
+	busy(c, s, 20);
+	CU(cuStreamSynchronize(s));
+	CU(cuStreamDestroy_v2(s));
+}
+
+int main(int argc, char **argv)
+{
+	struct conform c = {0};
+	CUstream s;
+
+	if (argc < 2)
+		return 2;
+	load_linked(false);
+	conform_open(&c);
+	x = new_words(1);
+	s = new_stream(0);
+	busy(&c, s, 40);
+	if (!strcmp(argv[1], "threads"))
+		threads(&c);
+	else if (strcmp(argv[1], "exit"))
+		forks(&c, s, strcmp(argv[1], "exec") ? NULL : argv[0]);
+	puts("right");
+	exit(0);
+}

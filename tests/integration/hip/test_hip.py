@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""HIP programs under Fermata, on the fake runtime: they see what they see without it, whichever way they get at the
+runtime's functions, at level 1 and 2; urgent ones go before others; captures, threads, forks and exits."""
+import os
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import BUILD, SANITIZE, Fermata, Worker, check, eventually, main, need_cuda_shim, program, unsanitized
+from hip_sets import ANSWERS, CASES, WAYS, hip_env
+
+WAYS = WAYS[::5] if SANITIZE else WAYS
+SHIMS = [os.path.join(BUILD, "lib", f"libfermata-{api}.so") for api in ("cuda", "hip")]
+# Why a stream may be of level 1, and what its programs are started with.
+LEVEL_1 = {
+    "asked for": (["--level", "1"], {}),
+    "no waits for values": ([], {"FAKE_HIP_NO_WAIT_VALUE": "1"}),
+    "waits that do not hold": ([], {"FAKE_HIP_LEAKY_WAIT": "1"}),
+}
+
+
+def world(stack, **more):
+    need_cuda_shim()  # the same conditions
+    fermata = Fermata(stack)
+    fermata.env = hip_env({**fermata.env, **more})
+    return fermata
+
+
+def native(argv, **more):
+    run = subprocess.run(argv, env=hip_env({**os.environ, **more}), capture_output=True, text=True, timeout=120)
+    check(run.returncode == 0, f"{argv} without Fermata: {run.stderr}")
+    return run.stdout.splitlines()
+
+
+def same(p, want, text):
+    check(p.wait() == 0, f"{text}: status {p.p.returncode}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    differ = "\n".join(f"\t{g}\n\tnatively {w}" for g, w in zip(got, want) if g != w)
+    check(got == want, f"differs, {text}:\n{differ}")
+
+
+def as_conform(way):
+    return [option.replace("--spt", "--ptds") for option in way]
+
+
+def sets(*way, seconds="0"):
+    return [[program(name), *as_conform(way), seconds, *cases] for name, cases in CASES.items()]
+
+
+NATIVE = {name: native([program(name), "0", *cases]) for name, cases in CASES.items()}
+
+
+def run_sets(fermata, text, *options, way=(), seconds="0"):
+    for argv in sets(*way, seconds=seconds):
+        same(fermata.program(argv, *options), NATIVE[os.path.basename(argv[0])], f"{argv[0]} {way} {text}")
+
+
+def by_each_way(stack):
+    """The same answers; what was launched was governed."""
+    fermata = world(stack)
+    governed = 0
+    for way in WAYS:
+        same(fermata.program([program("hip_runtime"), *way]), ANSWERS["--spt" in way], f"hip_runtime {way}")
+        run_sets(fermata, "", way=way)
+        governed = eventually(f"{way}: governed", lambda: (n := fermata.stats()["governed"]) > governed + 3000 and n)
+
+
+def at_level_1(stack):
+    for why, (options, env) in LEVEL_1.items():
+        fermata = world(stack, **{k: v for k, v in env.items() if "NO_WAIT" not in k})
+        if "FAKE_HIP_LEAKY_WAIT" not in env:
+            run_sets(fermata, why, *options)
+
+
+def levels(stack):
+    """A stream has level 2 where gates hold, else 1."""
+
+    def level(options, env):
+        fermata = world(stack, **env)
+        w = fermata.program([program("hip_worker"), "500"], *options, cls=Worker)
+        w.line("ready")
+        fermata.knows(w.pid)
+        found = {q["level"] for q in fermata.group(w.pid)["queues"]}
+        w.advances()
+        w.finish()
+        return found
+
+    check(level([], {}) == {2}, "no level 2")
+    for why, (options, env) in LEVEL_1.items():
+        check(level(options, env) == {1}, f"not level 1: {why}")
+
+
+def urgent_first(stack, *options):
+    fermata = world(stack)
+    low = fermata.program([program("hip_worker"), "500"], "--priority", "0", *options, cls=Worker)
+    low.line("ready")
+    low.advances()
+    urgent = fermata.program([program("hip_worker"), "500"], "--priority", "5", *options, cls=Worker)
+    urgent.line("ready")
+    urgent.advances()
+    low.stands()
+    urgent.advances()
+    urgent.finish()
+    low.advances()
+    check(fermata.preemptions() > 0, "nobody was preempted")
+    low.finish()
+
+
+def urgent_first_at_level_2(stack):
+    urgent_first(stack)
+
+
+def urgent_first_at_level_1(stack):
+    urgent_first(stack, "--level", "1")
+
+
+def suspended(stack):
+    """Whenever they are suspended, and however often."""
+    for options in ([], ["--level", "1"]):
+        fermata = world(stack)
+        programs = [fermata.program(argv, *options) for argv in sets(seconds="1")]
+        n = fermata.suspend_at_random(random.Random(7), programs)
+        check(n > 0, "nobody was suspended")
+        for p, name in zip(programs, CASES):
+            same(p, NATIVE[name], f"{name} {options} suspended {n} times")
+
+
+def shared(stack):
+    """Beside another one, in turns."""
+    fermata = world(stack)
+    w = fermata.program([program("hip_worker"), "200"], cls=Worker)
+    w.line("ready")
+    run_sets(fermata, "beside another", seconds="0.5")
+    w.finish()
+
+
+def ends(stack):
+    fermata = world(stack)
+    for how in ("exit", "threads", "fork", "exec"):
+        for options in ([], ["--level", "1"]):
+            p = fermata.program([program("hip_ends"), how], *options)
+            check(p.wait() == 0, f"{how} {options}: status {p.p.returncode}")
+            p.reader.join()
+            check("right" in p.lines, f"{how} {options}: {p.lines}")
+    eventually("all have left", lambda: not fermata.stats()["clients"])
+
+
+def look_ups(stack):
+    """What is found, and what is not, is the same; whose it is is the shim's for the calls of its table."""
+    for name in ("hip_lookups", "hip_lookups_linked"):
+        want = native([program(name)])
+        for shims in (SHIMS[1:], SHIMS, SHIMS[::-1]):
+            preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), *shims]))
+            run = subprocess.run([program(name)], env=hip_env({**os.environ, "LD_PRELOAD": preload}),
+                                 capture_output=True, text=True, timeout=120)
+            check(run.stdout.splitlines() == want, f"{name} {shims}:\n{run.stdout}")
+            for line in run.stderr.splitlines():
+                *way, fn, whose = line.replace("asked ", "asked for ").rsplit(maxsplit=2)
+                governed = "hipStreamGetFlags" not in line and "version" not in line
+                check(whose == ("ours" if governed else "own"), f"{name} {shims}: {line}")
+
+
+def without_hip(stack):
+    """Where there is no HIP nobody is given its shim, unless somebody asks for it."""
+    fermata = Fermata(stack, start=False)
+    if os.path.exists("/dev/kfd"):
+        return
+    for asked, there in ((None, False), ("0", False), ("1", True)):
+        env = {**fermata.env, **({"FERMATA_HIP": asked} if asked else {})}
+        run = subprocess.run(fermata.run_argv(["env"]), env=env, capture_output=True, text=True, timeout=60)
+        check(("libfermata-hip.so" in run.stdout) == (there and not SANITIZE), f"asked {asked}: {run.stdout}")
+
+
+def doctor(stack):
+    fermata = world(stack)
+    found = fermata.cli("doctor", check_status=False).stdout
+    check("Fake HIP device" in found and "tested on no hardware" in found, found)
+
+
+main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, *unsanitized(suspended, shared),
+     ends, look_ups, without_hip, doctor)
