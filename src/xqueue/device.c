@@ -459,11 +459,17 @@ static void enter_graph(struct fm_xq *q, uint64_t graph)
 	x->inner_whole = q->level < FM_LEVEL_RUNNING;
 }
 
+/* Can there be gates in graphs? */
+static bool takes_inner(const struct fm_xq *q)
+{
+	return q->device_gates && q->ops->device_gate.inner && !atomic_load(&q->client->dead);
+}
+
 void fm_xq_capture_whole(struct fm_xq *q, uint64_t graph)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	if (!q->device_gates || atomic_load(&q->client->dead))
+	if (!takes_inner(q))
 		return;
 	pthread_mutex_lock(&x->lock);
 	enter_graph(q, graph);
@@ -480,7 +486,7 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 
 	/* Once gates have been put into graphs they are put into all later graphs, also while
 	 * nobody schedules us: one graph may be updated by another. */
-	if (!q->device_gates || !q->ops->device_gate.inner || atomic_load(&q->client->dead) ||
+	if (!takes_inner(q) ||
 		(atomic_load(&q->interval) == UINT64_MAX && !atomic_load(fm_xq_graph_spacing(q))))
 		return false;
 	pthread_mutex_lock(&x->lock);
@@ -508,7 +514,7 @@ bool fm_xq_capture_seam(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 	bool placed;
 
-	if (!q->device_gates || !q->ops->device_gate.inner || atomic_load(&q->client->dead))
+	if (!takes_inner(q))
 		return false;
 	pthread_mutex_lock(&x->lock);
 	placed = !q->ops->device_gate.inner(q->hwq, NULL);

@@ -418,6 +418,7 @@ static bool to_begin(struct fm_xq *q, uint64_t now, uint64_t *look)
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
+	const bool device = q->device_gates;
 	uint64_t look;
 	int rc;
 
@@ -426,7 +427,7 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 	if (fm_xq_may_run(q))
 		return go_on(q, now);
 	/* What was told to stop comes to a gate, whatever is under way by then. */
-	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && q->device_gates)))
+	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && device)))
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))
 		return look;
@@ -434,7 +435,7 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 	x->asked |= rc == -EINPROGRESS || fm_xq_is_stopped(q);
 	if (!rc)
 		note_stand(q);
-	if (q->device_gates && rc == -EALREADY)
+	if (device && rc == -EALREADY)
 		return look_once_more(q, now);
 	if (rc == -EAGAIN)
 		return look_again(q, false, true, now);

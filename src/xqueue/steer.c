@@ -67,17 +67,18 @@ void fm_xq_tell_turn(struct fm_xq *q)
 int fm_xq_suspend(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
+	const bool device = q->device_gates;
 	uint64_t now = fm_now();
 
-	if (q->device_gates && !q->steered)
+	if (device && !q->steered)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&x->lock);
 	if (!q->closing)
 		take_hold(q);
-	if (q->level >= FM_LEVEL_QUEUED && !q->device_gates && !x->gate_n)
+	if (q->level >= FM_LEVEL_QUEUED && !device && !x->gate_n)
 		fm_xq_place_gate(q, false, now);
 	fm_xq_interrupt(q, now);
-	if (!q->device_gates)
+	if (!device)
 		fm_xq_watch_tail(q, now);
 	fm_xq_leave(q);
 	fm_client_wake(q->client);

@@ -60,16 +60,17 @@ static void enter(struct fm_xq *q)
 static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 {
 	uint64_t interval = atomic_load(&q->interval);
-	bool curious = false, full, closed;
+	bool curious = false, full, closed, device;
 
 	pthread_mutex_lock(&q->cold->lock);
+	device = q->device_gates;
 	if (est > FM_XQ_LONG && est != UINT64_MAX)
 		atomic_store(
 			&q->long_mark, atomic_load_explicit(&q->slot->begun, memory_order_relaxed));
 	if (est != UINT64_MAX && est >= fm_xq_guard_from(q, 0))
 		q->cold->guard_mark = atomic_load_explicit(&q->slot->begun, memory_order_relaxed);
 	/* Alone in its segment, unless gates cost the device more than an error does. */
-	if (q->device_gates && est == UINT64_MAX) {
+	if (device && est == UINT64_MAX) {
 		est = q->spacing / FM_XQ_UNKNOWN_PARTS & ~UINT64_C(1); /* no bound */
 		curious = fm_xq_device_curious(q);
 	}
@@ -77,7 +78,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	       (fm_add_sat(atomic_load(&q->seg_ns), fm_xq_weight(est)) > interval ||
 		       atomic_load(&q->seg_n) >= atomic_load(&q->seg_most));
 	closed = !fm_xq_may_run(q) && !fm_xq_is_behind(q);
-	if (full && !closed && !curious && q->device_gates)
+	if (full && !closed && !curious && device)
 		full = !fm_xq_device_far(q, est, now);
 	/* Another thread may just have seen that there are none. */
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
