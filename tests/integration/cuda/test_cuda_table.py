@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each call of the CUDA shim's tables, by a program over a driver that notes down what it is given: the driver gets
+"""Each call of the CUDA shim's table, by a program over a driver that notes down what it is given: the driver gets
 the program's arguments, once, the program what the driver returns, and the call is counted as docs/cuda-coverage.md
-says."""
+says, and as finished once the program has waited."""
 import collections
 import json
 import os
@@ -103,6 +103,12 @@ class World:
         except AssertionError as e:
             raise AssertionError(f"{what}: {got[0]} is not {expected}") from e
 
+    def finishes(self, what, queue, wait, stream):
+        """Once the program has waited for the stream, no command of it counts as under way: each that began has ended."""
+        self.call(wait, "link", stream)
+        eventually(f"all that began on {queue} has ended ({what})", lambda: all(
+            q["done"] == q["submitted"] for q in self.group()["queues"] if q["id"] == queue))
+
     def queues(self):
         """The program's stream, the context's default stream, and the thread's: their queues, made here."""
         queues = []
@@ -120,15 +126,19 @@ def each_call(w, counted=True):
         for symbol in w.name:
             for stream in w.streams[symbol]:
                 n = w.call(symbol, via, stream)
-                queue = own if stream == "own" else thread if symbol.endswith(("_ptds", "_ptsz")) else legacy
+                per_thread = symbol.endswith(("_ptds", "_ptsz"))
+                queue = own if stream == "own" else thread if per_thread else legacy
+                command = governed(symbol) and not only_orders(symbol)
+                what = f"{symbol} by {via}, {stream} stream"
                 if counted:
-                    w.adds(f"{symbol} by {via}, {stream} stream",
-                           {queue: n} if governed(symbol) and not only_orders(symbol) else {}, before)
+                    w.adds(what, {queue: n} if command else {}, before)
                     before = w.counters()
+                if counted and command:
+                    w.finishes(what, queue, "cuStreamSynchronize_ptsz" if per_thread else "cuStreamSynchronize", stream)
 
 
 def all_of_them(stack):
-    """The tables, the program and the document know the same calls."""
+    """The table, the program and the document know the same calls."""
     w = World(stack, start=False)
     check(set(w.name) == set(DOCUMENTED), f"not the same: {set(w.name) ^ set(DOCUMENTED)}")
     check(set(CHANGED) < set(w.name), f"there is no such call: {set(CHANGED) - set(w.name)}")
