@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that put something onto a stream: begin, the driver's call as the program made it, end.
- * What only orders work: order.h.
+ * The calls that put something onto a stream. Each is counted before the driver's call (begin) and
+ * after it (end); the driver's call is the program's own. order.h has what only orders work.
  */
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "events.h"
@@ -14,8 +14,8 @@ struct launch {
 	bool first; /* of its kind: first.c */
 };
 
-/* While graphs are captured. A launch that is captured runs later, with its graph, and counts then;
- * its stream is touched by nobody else. True: it is one, or nobody can tell. */
+/* While graphs are captured: is this launch captured, too, or can nobody tell? A captured launch
+ * runs later, with its graph, and counts then. Nobody else touches its stream. */
 static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, uint64_t kind,
 	bool kernel, bool divisible)
 {
@@ -37,7 +37,7 @@ static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t 
 	return true;
 }
 
-/* Whatever its size: a kernel's function, or the call. */
+/* What a launch is, whatever its size: a kernel's function, or the call. */
 static inline uint64_t kind_of(enum fm_cuda_id id, const void *what)
 {
 	return what && id != FM_CUDA_cuGraphLaunch && id != FM_CUDA_cuGraphLaunch_ptsz
@@ -45,9 +45,9 @@ static inline uint64_t kind_of(enum fm_cuda_id id, const void *what)
 		       : id;
 }
 
-/* guards: there may be some. Of a queue that has one the order is held from here on. what: the
- * function or the graph that is launched, if it is one. kernel: one that takes parameters of ours.
- * divisible: it can be guarded in a graph, too. */
+/* guards: some queue may have a guard. The order of a queue that has one is held from here on.
+ * what: the function or the graph that is launched, or NULL. kernel: set if the kernel takes
+ * parameters of ours. divisible: the launch can be guarded in a graph, too. */
 static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64_t key,
 	enum fm_cuda_id id, bool guards, const void *what, const struct fm_cuda_kernel *kernel,
 	bool divisible)
@@ -76,11 +76,12 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
 	return l;
 }
 
-/* The copies of all streams of a process share few channels: one that stands behind a closed gate
- * there keeps those of other streams waiting, too, for which the gate may be closed. So where
- * streams of one process stop each other a copy is made when no gate is in front of it. Elsewhere
- * all of them stand together; but a call that copies may wait for the device. A part of each call:
- * left to the compiler, it is a part of some and not of others, as it happens to come to them. */
+/* The copies of all streams of a process share a few channels. A copy behind a closed gate keeps
+ * its channel, and copies of other streams wait there, even those for which the gate was closed. So
+ * where streams of one process stop each other, a copy is launched when no gate is in front of it.
+ * Elsewhere all streams of the process stop together. A call that copies may still wait for the
+ * device. This is always inlined: the compiler would inline it into some calls and not into others,
+ * by their order. */
 FM_PART struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
@@ -94,8 +95,8 @@ FM_PART struct launch begin(
 	return l;
 }
 
-/* Before end(). One that was let in while something was stopped may itself be left out: a word
- * behind it would run ahead of it, and it stays a first one. */
+/* Called before end(). A launch that was let in while something was stopped may be left out itself.
+ * A word behind it would then run ahead of it, so the kernel still counts as never launched. */
 static inline void launched(struct launch l, const void *what, struct fm_cuda_kernel *kernel,
 	CUstream stream, fm_cu_result rc)
 {
@@ -103,7 +104,7 @@ static inline void launched(struct launch l, const void *what, struct fm_cuda_ke
 		fm_cuda_first_launched(l.q, what, kernel, stream);
 }
 
-/* A call that waited has waited for all before it on the stream, and for itself. */
+/* waited: the call has waited for everything before it on the stream, and for its own command. */
 static inline void end(struct launch l, bool waited)
 {
 	if (FM_UNLIKELY(!l.q))
@@ -158,7 +159,7 @@ static inline struct fm_cuda_kernel *rewritten(CUfunction f)
 	fm_cuda_args(args, (kernel)->image, params, extra, unguarded, \
 		__builtin_alloca(fm_cuda_args_room((kernel)->image, extra != NULL)))
 
-/* What it records besides stands behind it, and not where it was recorded before. */
+/* A launch can record events. These no longer stand where they were recorded before. */
 static inline void forget_recorded(const struct fm_cu_launch_config *c)
 {
 	for (unsigned i = 0; c && c->attributes && i < c->n_attributes; i++)
@@ -167,7 +168,7 @@ static inline void forget_recorded(const struct fm_cu_launch_config *c)
 			fm_cuda_event_forget((CUevent)(uintptr_t)c->attributes[i].value[0]);
 }
 
-/* How a launch is made where there is more to it: never in haste. */
+/* A launch that needs more than to be counted. This path need not be fast. */
 struct launch_plan {
 	struct launch l;
 	struct fm_cuda_kernel *kernel;
@@ -231,7 +232,7 @@ static __attribute__((noinline)) FM_HOT struct fm_xq *find_plain(
 	return q ? q->xq : NULL;
 }
 
-/* Where nothing is rewritten, nor captured, a launch is counted. */
+/* Where nothing is rewritten or captured, a launch is only counted. */
 FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -255,7 +256,7 @@ FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key,
 	}
 #define GIVEN_BY_CONFIG ((const struct fm_cu_launch_config *)(const void *)config)
 
-/* `packed`: the parameter `extra`, or, where there is none, `none`. */
+/* `packed` is the parameter `extra`, or `none` where the function has none. */
 #define KERNEL(symbol, per_thread, given, stream, key, packed, how, cooperative)                   \
 	static __attribute__((noinline)) FM_HOT fm_cu_result symbol##_careful CALL_PARAMS(given)   \
 	{                                                                                          \
@@ -306,7 +307,7 @@ FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key,
 #define KERNEL_COOPERATIVE(symbol, per_thread, given, stream, key) \
 	KERNEL(symbol, per_thread, given, stream, key, none, BY_DIMS, true)
 
-/* The program's parameters lie in the function already; ours go behind them. */
+/* The program has stored its parameters in the function before. Ours go behind them. */
 static fm_cu_result set_ours(CUfunction f)
 {
 	const struct fm_cuda_kernel *kernel = rewritten(f);
@@ -384,8 +385,8 @@ static bool refused(const struct launch_plan *p, CUstream stream, fm_cu_result r
 	return rc != FM_CU_SUCCESS && fm_cuda_exec_refused(p->exec, p->graph, stream, rc);
 }
 
-/* A graph without gates runs to its end once it has begun: those that are long are counted. One
- * that is captured becomes a part of another. */
+/* A graph without gates runs to its end once it has begun, so long ones are counted. A graph whose
+ * launch is captured becomes a part of another graph. */
 static inline void graph_launched(
 	struct launch_plan p, CUgraphExec graph, uint64_t key, CUstream stream)
 {
@@ -422,7 +423,7 @@ static inline void graph_launched(
 	}
 #include "api/cuda/calls.def"
 
-/* One kernel on several devices, a stream each: a launch of each of them. */
+/* One kernel on several devices, with a stream on each, is a launch on each of these streams. */
 #define MULTI_MAX 64
 
 /* begin and end around the driver's call. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only orders work (order.h), where somebody heeds it; and the calls that record events. */
+/* Calls that only order work (order.h), where counting them is not enough; and those that record
+ * events. */
 #include "order.h"
 #include "events.h"
 
@@ -39,7 +40,7 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
 		if (what != FM_CUDA_FOR_EVENT)
 			captured_order(q, stream);
-		else /* to ask about the legacy stream spoils captures */
+		else /* asking about the legacy stream would invalidate captures */
 			o.joins = stream != FM_CU_STREAM_LEGACY;
 	}
 	o.way = fm_cuda_order_enter(q);
@@ -57,13 +58,14 @@ FM_HOT struct fm_cuda_order fm_cuda_ordering_seldom(
 
 /* --- events that are recorded --- */
 
-/* What it will stand behind: of no queue, if it is recorded into a graph, which says nothing. */
+/* What the event will stand behind. It has no queue if the event is recorded into a graph: nobody
+ * knows then when it is recorded. */
 struct recorded {
 	struct fm_cuda_queue *of;
 	uint64_t mark, all;
 };
 
-/* Does the event stand behind what there is in the stream? node: captured, the call may be one,
+/* Does the event stand behind what is in the stream? node: in a capture the call may make a node,
  * which records the event whenever its graph is launched. */
 static __attribute__((noinline)) FM_HOT bool record_heeded(
 	struct fm_cuda_queue *q, CUstream stream, bool node, enum fm_cuda_way *way)
@@ -93,7 +95,7 @@ FM_PART struct fm_cuda_order recording(
 	if (FM_UNLIKELY(fm_cu_inside))
 		return o;
 	r->of = o.q = fm_cuda_find_governed(stream);
-	if (FM_LIKELY(o.q)) { /* in front of the cover: what comes behind that may be left out */
+	if (FM_LIKELY(o.q)) { /* before the cover, because what comes behind it may be left out */
 		r->mark = fm_xq_mark(o.q->xq);
 		r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
 	}
@@ -107,7 +109,8 @@ FM_PART struct fm_cuda_order recording(
 	return o;
 }
 
-/* Forgotten before, known after: in between a thread that waits for the event claims nothing. */
+/* The event is forgotten before the call and known after it. In between, a thread that waits for it
+ * learns nothing from it. */
 #define ON_record(symbol, per_thread, name, since, note, params, stream, event, node) \
 	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                \
 	{                                                                             \

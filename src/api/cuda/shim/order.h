@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only orders work (events, waits, host functions) takes the device no time, stands behind the
- * gates of the work before it anyway, and is no command. It is counted apart, for what queries
- * answer, before the driver's call, which is made as the program made it, and after.
+ * Calls that only order work: events, waits, host functions. They take the device no time, stand
+ * behind the gates of the work before them anyway, and are no commands. They are counted apart,
+ * before and after the driver's call, so that queries of streams are answered correctly. The
+ * driver's call is the program's own.
  */
 #pragma once
 #include "api/cuda/shim/guard/guarded.h"
@@ -14,20 +15,21 @@ struct fm_cuda_order {
 	bool joins; /* its stream may, by this, take part in a capture */
 };
 
-/* What it may come to wait for: EVENT, PROGRAM and PLAIN in the table of calls. */
+/* What the stream may come to wait for. The table of calls has PLAIN, EVENT and PROGRAM. */
 enum fm_cuda_for {
 	FM_CUDA_FOR_PLAIN,
-	FM_CUDA_FOR_EVENT,   /* captured, it is no node */
+	FM_CUDA_FOR_EVENT,   /* in a capture it makes no node */
 	FM_CUDA_FOR_PROGRAM, /* which knows nothing of the device */
 };
 
-/* While graphs are captured: in front of what must not run ahead of kernels that were captured
- * before it; and this may fork a graph, or join one, or become a node that nothing covers. */
+/* While graphs are captured. fm_cuda_seal: called in front of what must not run ahead of kernels
+ * that were captured before. fm_cuda_captured_besides: the call may fork a graph, join one, or
+ * become a node that nothing covers. */
 FM_COLD void fm_cuda_seal(struct fm_cuda_queue *q, CUstream stream);
 FM_COLD void fm_cuda_captured_besides(struct fm_cuda_queue *q, CUstream stream);
 
-/* Does what only orders have to be more than counted? Then this does it. q: NULL if there is none.
- */
+/* Do such calls need more than to be counted? If so, fm_cuda_order_heeded() does it. q: NULL if the
+ * stream has no queue. */
 static inline bool fm_cuda_order_heeds(void)
 {
 	return atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) |
@@ -63,8 +65,8 @@ FM_PART struct fm_cuda_order fm_cuda_ordering_part(
 	return (struct fm_cuda_order){.q = q};
 }
 
-/* Before the driver's call. Programs that have streams wait for each other make one of them as
- * often as launches. */
+/* Called before the driver's call. Programs whose streams wait for each other wait for an event as
+ * often as they launch, so that case is inlined. */
 struct fm_cuda_order fm_cuda_ordering_seldom(
 	CUstream given, bool per_thread, enum fm_cuda_for what);
 FM_PART struct fm_cuda_order fm_cuda_ordering(
@@ -74,7 +76,7 @@ FM_PART struct fm_cuda_order fm_cuda_ordering(
 					 : fm_cuda_ordering_seldom(given, per_thread, what);
 }
 
-/* And after it. */
+/* Called after it. */
 static inline void fm_cuda_ordered(struct fm_cuda_order o, CUstream stream)
 {
 	if (FM_UNLIKELY(o.joins))

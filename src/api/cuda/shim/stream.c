@@ -13,8 +13,8 @@ struct wait {
 	uint64_t since;
 };
 
-/* Another thread may launch meanwhile, for which there is no gate yet: it is not among what has
- * finished then, for a stop can leave it out. What we have put there is. */
+/* Another thread may launch meanwhile, before there is a gate for that launch. A stop can leave
+ * such a launch out, so it does not count as finished. What we have put into the stream does. */
 static struct wait wait_begin(CUstream given, bool per_thread)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -39,8 +39,9 @@ static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 	return rc;
 }
 
-/* Idle once, with nothing of the program's since, it stays idle, whatever we have put there. If
- * that is nothing, it was the program, by a call that is not known here. */
+/* A stream that was idle stays idle for the program until the program puts something there,
+ * whatever we have put there since. If we have put nothing there and the driver says that it is
+ * busy, then the program did it, by a call that is not known here. */
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
 	if (w.idle && rc == FM_CU_ERROR_NOT_READY &&
@@ -51,8 +52,8 @@ static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 
 /* --- capture --- */
 
-/* What it takes to put gates into a graph is made before: a thread that captures may not. So gates
- * are in it the first time as later. */
+/* A thread that captures may not make what gates in a graph need. So this makes it before, and the
+ * first graph has gates, too. */
 static void find_queue(CUstream stream)
 {
 	struct fm_cuda_queue *q = fm_cuda_find(stream);
@@ -61,7 +62,7 @@ static void find_queue(CUstream stream)
 		fm_cuda_first(stream, q, "cuStreamBeginCapture");
 }
 
-/* Nobody but the program touches streams then, and no launch is guarded. */
+/* During a capture only the program touches streams, and no launch is guarded. */
 static void capture_begins(CUstream given, bool per_thread)
 {
 	find_queue(fm_cuda_stream(given, per_thread));
@@ -87,7 +88,7 @@ static fm_cu_result capture_begun(CUstream given, bool per_thread, bool fresh, f
 	return rc;
 }
 
-/* It may fail because there was none, or in the wrong thread, and then goes on. */
+/* The call fails if there was no capture, or in the wrong thread. The capture then goes on. */
 static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result rc)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -121,7 +122,8 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 
 /* --- lives of streams --- */
 
-/* An address that the driver uses again is another stream, wherever the last one went. */
+/* The driver uses addresses again. The new stream is not the one that had its address before, even
+ * if nobody has seen that one end. */
 static fm_cu_result created(CUstream *stream, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS && stream)
@@ -134,8 +136,8 @@ fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 	return created(stream, NEXT(cuStreamCreate, (stream, flags)));
 }
 
-/* The highest is for streams of ours alone (guard.c): what they are to do comes onto the
- * multiprocessors before anything of the program's. To the program there is none such. */
+/* The highest priority is kept for our own streams (guard.c), whose work must reach the
+ * multiprocessors before the program's. The program is told that this priority does not exist. */
 static int spared(int priority)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
@@ -223,8 +225,8 @@ static fm_cu_result ctx_wait_end(const struct ctx_wait *w, fm_cu_result rc)
 
 /* --- events --- */
 
-/* What the event stands behind is read before: afterwards it may be recorded again. And after, for
- * that may have been before the driver looked. */
+/* What the event stands behind is read before the call, for the event may be recorded again later.
+ * It is read again after the call: if it has changed, nobody knows which the driver waited for. */
 static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 {
 	struct fm_cuda_mark m, again;
@@ -237,7 +239,7 @@ static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 	return rc;
 }
 
-/* Behind all streams of a context: no mark says that. */
+/* The event stands behind all streams of a context. No mark can say that. */
 fm_cu_result cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
 	fm_cuda_cover_all(ctx);
@@ -252,7 +254,7 @@ fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
 	return NEXT(cuGreenCtxRecordEvent, (ctx, event));
 }
 
-/* --- what the table says of calls that wait, and of those that end something --- */
+/* --- the functions that wait, and those that end a stream or an event --- */
 
 #define SYNC_STREAM(symbol, per_thread, params, stream)              \
 	fm_cu_result symbol CALL_PARAMS(params)                      \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens for the first time. A driver may load a function's code when it is launched first,
- * or when something is asked of it, and memory for it may have to grow: it waits for all of the
- * device then, with locks that the agent needs to have stopped kernels go on. So those are calls
+ * First launches. A driver may load a function's code at its first launch, or when something is
+ * asked of it, and memory for it may have to grow. The driver then waits for all of the device,
+ * with locks that the agent needs before stopped kernels can go on. So these calls count as calls
  * that wait (turnstile.h), and nothing is stopped in its middle until the device has gone past the
  * launch (settle.h).
  *
- * Known are, by a hash, what was launched and what was loaded. Who is forgotten, since handles are
- * used again, or the table is full, is a first one once more.
+ * A table of hashes has what was launched and what was loaded. Entries are forgotten when handles
+ * may be used again, or when the table is full. The next launch then counts as a first one again.
  */
 #include "guarded.h"
 
@@ -17,7 +17,7 @@
 enum { LAUNCHED = 1, LOADED = 2 };
 
 static _Atomic uint64_t known[KNOWN]; /* hashes; 0: none */
-static _Atomic uint64_t age;          /* in each hash: those of before are forgotten */
+static _Atomic uint64_t age;          /* a part of each hash: when it grows, all are forgotten */
 
 /* The finalizer of splitmix64. */
 static uint64_t mix(uint64_t z)
@@ -37,7 +37,7 @@ static uint64_t hash(CUcontext ctx, const void *what, uint64_t how)
 	return mix(h + atomic_load(&age)) | 1;
 }
 
-/* Of a kernel that is known the last context stands in what is known of it: one look less. */
+/* A known kernel keeps the last context that it was launched in, which saves a look-up. */
 static inline uint64_t place(CUcontext ctx)
 {
 	return (uintptr_t)ctx + mix(atomic_load(&age));
@@ -71,7 +71,7 @@ static void add(uint64_t h)
 	fm_cuda_first_forget();
 }
 
-/* In a green context, too: what a driver has for each is its own business. */
+/* Green contexts count apart: the driver may keep something for each. */
 FM_HOT bool fm_cuda_is_first(
 	const struct fm_cuda_queue *q, const void *what, const struct fm_cuda_kernel *kernel)
 {

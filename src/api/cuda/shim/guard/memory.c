@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is given back, for which the driver waits until no kernel uses it. Guarded launches
- * may have to be made again, and the driver may hold locks while it waits that they need.
+ * Calls that give memory back. The driver waits in them until no kernel uses the memory. It may
+ * hold locks meanwhile that guarded launches need in order to be made again.
  */
 #include "guarded.h"
 
