@@ -209,13 +209,12 @@ static bool place(struct rec_call *c, const struct param *p, unsigned i, const s
 static uint64_t argument(const struct row *r, const struct how *how, unsigned i)
 {
 	const struct param *p = &r->param[i];
+	bool lists = how->lists && !(how->odd && named(p, "wait"));
 	void *o;
 
 	if (named(p, "blocking"))
 		return UINT64_C(0xabcd) << 48 | how->blocking;
-	if (named(p, "wait"))
-		how = how->odd ? &(struct how){0} : how;
-	if (!how->lists && (named(p, "wait") || (named(p, "n") && param_of(r, "wait"))))
+	if (!lists && (named(p, "wait") || (named(p, "n") && param_of(r, "wait"))))
 		return 0;
 	o = object(p, i, how->where);
 	if (o)
