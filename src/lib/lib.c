@@ -37,7 +37,7 @@ unsigned fm_lib_generation(void)
 
 unsigned fm_lib_born(void)
 {
-	fm_shim_hear();
+	fm_shim_hear_forks();
 	return fm_lib_generation();
 }
 
@@ -71,7 +71,7 @@ int fm_init(const struct fm_options *options)
 		return rc;
 	if (atomic_exchange(&lib.used, true))
 		return -EBUSY;
-	fm_shim_hear();
+	fm_shim_hear_forks();
 	rc = fm_shim_choose(policy, 0);
 	if (rc)
 		atomic_store(&lib.used, false);

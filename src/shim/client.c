@@ -21,20 +21,32 @@ static void fork_child(void)
 		fm_shim_api.fork_done();
 }
 
-/* The client registers its own handlers later, so that they come first at the process's end, and
- * before a fork. */
-static void register_handlers(void)
+static void register_fork(void)
 {
 	pthread_atfork(fm_shim_api.fork_prepare, fm_shim_api.fork_done, fork_child);
+}
+
+void fm_shim_hear_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork);
+}
+
+static void register_exit(void)
+{
 	if (fm_shim_api.at_exit)
 		atexit(fm_shim_api.at_exit);
 }
 
-void fm_shim_hear(void)
+/* The client registers its own handlers after these, so that they come first at the process's end,
+ * and before a fork. */
+static void register_handlers(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, register_handlers);
+	fm_shim_hear_forks();
+	pthread_once(&once, register_exit);
 }
 
 struct fm_client *fm_shim_client(void)
@@ -49,7 +61,7 @@ struct fm_client *fm_shim_client(void)
 
 	if (c)
 		return c;
-	fm_shim_hear();
+	register_handlers();
 	c = fm_client_get(&config);
 	if (!c)
 		return NULL;

@@ -28,9 +28,10 @@ struct fm_shim_api {
 	void (*client_made)(struct fm_client *c);
 
 	/*
-	 * fork(), from the first call of fm_shim_hear() on. Where a child may go on to use what its
-	 * parent has made, the shim's locks are held over it: fork_prepare takes them, fork_done
-	 * leaves them, in both processes. Else fork_child makes them anew, and forgets all.
+	 * fork(), from the first call of fm_shim_hear_forks() on, or of fm_shim_client(). Where a
+	 * child may go on to use what its parent has made, the shim's locks are held over it:
+	 * fork_prepare takes them, fork_done leaves them, in both processes. Else fork_child makes
+	 * them anew, and forgets all.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_done)(void);
@@ -64,8 +65,9 @@ struct fm_client *fm_shim_client(void);
  * is no such policy; -ENOMEM. */
 int fm_shim_choose(const char *local_policy, uint64_t spin_ns);
 
-/* Hear of fork() and of the process's end from now on. Idempotent. */
-void fm_shim_hear(void);
+/* Hear of fork() from now on, for a shim that keeps something before there is a client. Any number
+ * of times. */
+void fm_shim_hear_forks(void);
 
 /* Count a call of that name as one that goes past us. Without a client it costs nothing. */
 void fm_shim_ungoverned(const char *call);

@@ -91,23 +91,17 @@ static struct {
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A table half made by a thread that has not come along is made anew. */
-static void fork_child(void)
+/* A table that another thread had half made is made anew. */
+void fm_cuda_driver_fork_child(void)
 {
 	table_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void handlers(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
-}
-
 static FM_COLD bool make_table(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct fm_cu_driver *t = &made.table;
 
-	pthread_once(&once, handlers);
+	fm_shim_hear_forks();
 	pthread_mutex_lock(&table_lock);
 	if (!atomic_load(&made.ready)) {
 #define ENTRY(name, symbol, params) t->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);

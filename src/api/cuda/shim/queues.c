@@ -97,6 +97,8 @@ static void fork_child(void)
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
+	fm_cuda_code_fork_child();
+	fm_cuda_driver_fork_child();
 }
 
 /* With so small a time slice a kernel makes room in its middle. Only one program on a device may

@@ -58,6 +58,7 @@ void *fm_cuda_symbol(const char *symbol);
 	all = all && c->name;
 /* What we call ourselves; NULL if no driver is loaded. */
 const struct fm_cu_driver *fm_cuda_driver(void);
+void fm_cuda_driver_fork_child(void);
 
 /* --- queues.c --- */
 

@@ -303,7 +303,7 @@ static struct loader *enter(const cl_icd_dispatch *table)
 		return NULL;
 	if (l->used)
 		return l;
-	fm_shim_hear();
+	fm_shim_hear_forks();
 	l->next = *table;
 	if (l == loaders.loader)
 		fm_cl_layer.next = l->next;

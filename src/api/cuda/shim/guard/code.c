@@ -86,7 +86,7 @@ static void find_questions(void)
 }
 
 /* The child has no code of its parent's, for the driver does not survive a fork. */
-static void fork_child(void)
+void fm_cuda_code_fork_child(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	loaded = NULL;
@@ -96,16 +96,9 @@ static void fork_child(void)
 	atomic_store(&fm_cuda_rewrote, false);
 }
 
-static void handlers(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
-}
-
 void fm_cuda_rewrite_images(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, handlers);
+	fm_shim_hear_forks();
 	atomic_store(&fm_cuda_rewrites, true);
 	fm_cuda_be_careful();
 }

@@ -49,6 +49,7 @@ static inline struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 /* Tell the client, from now on too, what has become of all code that was loaded. */
 struct fm_client;
 void fm_cuda_code_tell(struct fm_client *c);
+void fm_cuda_code_fork_child(void);
 
 /* The driver has ended the context. */
 void fm_cuda_code_context_gone(CUcontext ctx);
