@@ -17,7 +17,7 @@ static struct {
 		groups; /* all there ever were: they live as long as the process */
 } lib;
 
-/* Of the library's own state nothing is locked, so nothing can be mid-air in the child. */
+/* The library's own state has no lock that a thread of the parent could have held. */
 static void fork_child(void)
 {
 	atomic_fetch_add(&lib.generation, 1);

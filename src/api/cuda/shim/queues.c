@@ -15,7 +15,7 @@ static struct fm_cuda_queue *queue_of(struct fm_shim_entry *e)
 	return (struct fm_cuda_queue *)e;
 }
 
-static void release(struct fm_cu_queue *hw)
+static void free_queue(struct fm_cu_queue *hw)
 {
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
 
@@ -24,17 +24,17 @@ static void release(struct fm_cu_queue *hw)
 	free(q);
 }
 
-static void closing(struct fm_shim_entry *e, bool wait)
+static void end_watch(struct fm_shim_entry *e, bool wait)
 {
 	fm_cuda_watch_end(queue_of(e)->watch, wait);
 }
 
-static void entered(struct fm_shim_entry *e)
+static void note_entered(struct fm_shim_entry *e)
 {
 	fm_cuda_sole_made(queue_of(e));
 }
 
-static void left(struct fm_shim_entry *e)
+static void note_left(struct fm_shim_entry *e)
 {
 	fm_cuda_sole_gone(queue_of(e));
 }
@@ -77,15 +77,17 @@ FM_HOT struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 	q = fm_shim_look_up(default_key(stream, ctx));
 	if (q && q != &fm_cuda_refused &&
 		(q->hw.ctx != ctx || (q->thread && q->thread != fm_this_thread())))
-		return &fm_cuda_refused; /* two threads by one key: all but impossible */
+		return &fm_cuda_refused; /* two threads have one key: next to impossible */
 	return q;
 }
 
 /* --- making --- */
 
-/* The child has no stream of its parent's: the driver does not survive a fork. */
-static void fork_child(void)
+/* The driver does not survive a fork, so the child has no stream of its parent's. */
+static void forget_all(void)
 {
+	fm_cuda_driver_fork_child(); /* first: others may look for the driver */
+	fm_cuda_code_fork_child();
 	fm_shim_forget_queues();
 	fm_shim_threads_fork_child();
 	fm_cuda_contexts_fork_child();
@@ -97,14 +99,12 @@ static void fork_child(void)
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
-	fm_cuda_code_fork_child();
-	fm_cuda_driver_fork_child();
 }
 
-/* With so small a time slice a kernel makes room in its middle. Only one program on a device may
- * have it: two, or one beside others that wait at their gates, would do nothing but change places.
- * So does one that was told to stop, each time the other leaves the device for a moment: until it
- * has come to its gate it has a longer one. */
+/* A time slice this small lets other programs in while a kernel runs. Only one program on a device
+ * may have it: two, or one beside programs that wait at their gates, would only change places. So
+ * would a program that was told to stop, each time the other leaves the device for a moment: it has
+ * a longer slice until it has come to its gate. */
 static void makes_room(enum fm_room room)
 {
 	static const uint64_t us[] = {[FM_ROOM_AT_ONCE] = 1, [FM_ROOM_AT_GATE] = 1000};
@@ -114,7 +114,7 @@ static void makes_room(enum fm_room room)
 
 #define REST ":rest"
 
-/* Whose streams it is one of; only where there are partitions. */
+/* The green context that the stream belongs to, if it is one of a partition's; else NULL. */
 static CUgreenCtx green_of(const struct fm_cu_driver *cu, CUstream stream)
 {
 	CUgreenCtx green = NULL;
@@ -133,7 +133,7 @@ static void turned(void *hwq, bool stopped, uint64_t now)
 	fm_cuda_watch_turned(fm_container(hw, struct fm_cuda_queue, hw)->watch, stopped, now);
 }
 
-/* In a context on whose device it is. */
+/* A context of the queue's device is current. */
 static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum fm_level level)
 {
 	const struct fm_cu_driver *cu = q->hw.cu;
@@ -152,7 +152,7 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	fm_cu_timeslice_refresh(); /* the context may be new */
 	if (!fm_cu_device_key(cu, key, FM_DEVKEY_MAX - sizeof(REST)))
 		return NULL;
-	/* What a partition leaves is a device of its own: what runs there waits for nobody else. */
+	/* What a partition leaves is a device of its own: nothing there waits for the partition. */
 	if (fm_cuda_place_of(q->green) == FM_CUDA_REST)
 		strcat(key, REST);
 	fm_cu_queue_words(&q->hw, fm_client_board(c), sizeof(struct fm_board));
@@ -161,12 +161,14 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	return xq;
 }
 
-/* terms: NULL, or as it is bound. */
-static struct fm_cuda_queue *make(
-	struct fm_client *c, CUstream stream, CUcontext ctx, const struct fm_cuda_terms *terms)
+/* terms: those of a stream that is bound; else NULL. */
+static struct fm_cuda_queue *make_queue(
+	struct fm_client *c, const struct fm_shim_place *at, const struct fm_cuda_terms *terms)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	CUcontext base = fm_cu_base_context(cu, ctx, stream), now = fm_cuda_current(), old;
+	CUstream stream = (CUstream)at->handle;
+	CUcontext ctx = (CUcontext)at->of, base = fm_cu_base_context(cu, ctx, stream);
+	CUcontext now = fm_cuda_current(), old;
 	bool push = now != ctx && now != base;
 	struct fm_cuda_queue *q = fm_lines(sizeof(*q));
 	FM_NO_CANCEL;
@@ -175,15 +177,15 @@ static struct fm_cuda_queue *make(
 		free(q);
 		return NULL;
 	}
-	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, release);
-	q->key = fm_cuda_is_default(stream) ? default_key(stream, ctx) : (uintptr_t)stream;
-	q->thread = stream == FM_CU_STREAM_PER_THREAD ? fm_this_thread() : NULL;
+	fm_cu_queue_init(&q->hw, cu, ctx, base, stream, free_queue);
+	q->key = at->key;
+	q->thread = at->thread;
 	q->green = green_of(cu, stream);
 	if (terms) {
 		q->bound = true;
 		q->group = terms->group;
 		q->watch = terms->watch;
-		/* It is idle, but for words of a queue before this one. */
+		/* It is idle, save for words of an earlier queue of this stream. */
 		q->hw.ours = q->hw.ours_put = 1;
 	} else {
 		fm_cu_look_before(&q->hw);
@@ -200,7 +202,7 @@ static struct fm_cuda_queue *make(
 	return NULL;
 }
 
-static bool where(struct fm_shim_place *at)
+static bool look_where(struct fm_shim_place *at)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	CUstream stream = (CUstream)at->handle;
@@ -222,21 +224,21 @@ static bool where(struct fm_shim_place *at)
 
 static struct fm_shim_entry *make_first(struct fm_client *c, const struct fm_shim_place *at)
 {
-	struct fm_cuda_queue *q = make(c, (CUstream)at->handle, (CUcontext)at->of, NULL);
+	struct fm_cuda_queue *q = make_queue(c, at, NULL);
 
 	return q ? &q->entry : NULL;
 }
 
 static const struct fm_shim_queue_ops queue_ops = {
 	.refused = &fm_cuda_refused.entry,
-	.where = where,
+	.where = look_where,
 	.make = make_first,
-	.entered = entered,
-	.left = left,
-	.closing = closing,
+	.entered = note_entered,
+	.left = note_left,
+	.closing = end_watch,
 };
 
-static void thread_ends(bool closes)
+static void end_thread(bool closes)
 {
 	fm_cuda_captures_of_thread_end();
 	if (closes)
@@ -247,13 +249,13 @@ const struct fm_shim_api fm_shim_api = {
 	.name = "cuda",
 	.makes_room = makes_room,
 	.client_made = fm_cuda_code_tell,
-	.fork_child = fork_child,
+	.fork_child = forget_all,
 	.at_exit = fm_cuda_give_back_at_exit,
-	.thread_ends = thread_ends,
+	.thread_ends = end_thread,
 	.queues = &queue_ops,
 };
 
-/* What it takes to make a queue is not allowed to a thread that captures: later. */
+/* A thread that captures may not make what a queue needs. */
 struct fm_cuda_queue *fm_cuda_first(
 	CUstream stream, const struct fm_cuda_queue *found, const char *call)
 {
@@ -262,7 +264,7 @@ struct fm_cuda_queue *fm_cuda_first(
 	return queue_of(fm_shim_first((uintptr_t)stream, found, captures, call));
 }
 
-/* --- use by others than launches --- */
+/* --- use by calls that do not launch --- */
 
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since)
 {
@@ -276,7 +278,7 @@ void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since)
 	fm_shim_unlock();
 }
 
-/* Of this context, or of a green one on it. */
+/* The stream is in this context, or in a green one on it. */
 static bool of_context(const struct fm_cuda_queue *q, CUcontext ctx)
 {
 	return q->hw.ctx == ctx || q->hw.base == ctx;
@@ -288,7 +290,7 @@ struct marks {
 	size_t n;
 };
 
-static bool mark(struct fm_shim_entry *e, void *arg)
+static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
 	struct fm_cuda_queue *q = queue_of(e);
 	struct marks *to = arg;
@@ -303,7 +305,7 @@ size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m)
 	struct marks to = {.ctx = ctx, .m = m};
 
 	if (fm_shim_has_client())
-		fm_shim_each(mark, &to);
+		fm_shim_each(add_mark, &to);
 	return to.n;
 }
 
@@ -386,10 +388,10 @@ void fm_cuda_close_thread(void)
 	fm_shim_close_if(ends_with_thread, fm_this_thread(), 0);
 }
 
-/* --- binding: by who is the only one to use the stream --- */
+/* --- binding: no other thread uses the stream --- */
 
-/* With a context of its device current. Whether it is idle the driver says, which settles what the
- * XQueue counts as well. */
+/* A context of its device is current. The driver tells whether it is idle, and what the XQueue
+ * counts is settled by that as well. */
 static int look_idle(CUstream stream)
 {
 	fm_cu_result rc = cuStreamQuery(stream);
@@ -421,6 +423,7 @@ static int check_idle(CUstream stream, CUcontext *ctx)
 int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 {
 	struct fm_client *c = fm_shim_client();
+	struct fm_shim_place at = {.handle = (uintptr_t)stream, .key = (uintptr_t)stream};
 	struct fm_shim_entry *was;
 	struct fm_cuda_queue *q;
 	CUcontext ctx;
@@ -428,7 +431,8 @@ int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms)
 
 	if (rc)
 		return rc;
-	q = make(c, stream, ctx, terms);
+	at.of = ctx;
+	q = make_queue(c, &at, terms);
 	if (!q)
 		return -ENOSPC;
 	if (!fm_shim_replace(&q->entry, &was)) {
