@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The docs say what the shim does, and nothing is both in its table and left alone. Where there are headers of HIP, of
+# whichever version, the table has the same parameters.
+set -euo pipefail
+: "${SOURCE:?set it to the source directory (ctest does)}"
+
+"$SOURCE/script/coverage" hip --check
+headers=${HIP_PATH:-/usr}/include
+if [ -e "$headers/hip/hip_runtime_api.h" ]; then
+	"$SOURCE/script/coverage" hip --parameters "$headers"
+else
+	echo "no headers in $headers: the table is not compared with them"
+fi
