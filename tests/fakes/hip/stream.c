@@ -176,6 +176,7 @@ static fm_cu_result value_op(hipStream_t stream, const struct value_op *op)
 	rc = check_value(stream, op);
 	if (rc)
 		return fk_leave(rc);
+	w.keeps_back = op->waits && fk_env("FAKE_HIP_ONE_QUEUE");
 	w.host.arg = v = malloc(sizeof(*v));
 	if (!v)
 		return fk_leave(CU_OUT_OF_MEMORY);

@@ -18,6 +18,7 @@ LEVEL_1 = {
     "asked for": (["--level", "1"], {}),
     "no waits for values": ([], {"FAKE_HIP_NO_WAIT_VALUE": "1"}),
     "waits that do not hold": ([], {"FAKE_HIP_LEAKY_WAIT": "1"}),
+    "one queue for all streams": ([], {"FAKE_CUDA_NARROW": "1", "FAKE_HIP_ONE_QUEUE": "1"}),
 }
 
 
@@ -69,10 +70,7 @@ def by_each_way(stack):
 
 
 def at_level_1(stack):
-    for why, (options, env) in LEVEL_1.items():
-        fermata = world(stack, **{k: v for k, v in env.items() if "NO_WAIT" not in k})
-        if "FAKE_HIP_LEAKY_WAIT" not in env:
-            run_sets(fermata, why, *options)
+    run_sets(world(stack), "at level 1", "--level", "1")
 
 
 def levels(stack):

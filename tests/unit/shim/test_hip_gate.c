@@ -22,6 +22,7 @@ static struct {
 	hipError_t error;
 	bool can_wait, leaks, collides; /* the device cannot; streams pass at once; all are one */
 	bool refuses;                   /* waits */
+	hipStream_t first;              /* that something was put into */
 	unsigned streams, words;
 } rt;
 
@@ -87,9 +88,8 @@ static hipError_t stream_destroy(hipStream_t s)
 
 static hipError_t stream_query(hipStream_t s)
 {
-	for (unsigned i = 0; rt.collides && i < rt.streams; i++)
-		if (stands(&stream[i]))
-			return FM_HIP_NOT_READY;
+	if (rt.collides && stands(rt.first))
+		return FM_HIP_NOT_READY;
 	return stands(s) ? FM_HIP_NOT_READY : 0;
 }
 
@@ -117,6 +117,7 @@ static hipError_t wait_value(hipStream_t s, void *p, uint64_t value, unsigned ho
 	assert_true(mask == UINT64_MAX);
 	if (rt.refuses)
 		return failed(801);
+	rt.first = rt.first ? rt.first : s;
 	*s = (struct ihipStream_t){p, value};
 	return 0;
 }
@@ -233,6 +234,20 @@ static void words_serve_again(void **state)
 	assert_int_equal(rt.words, 3);
 }
 
+/* Memory of before a reset is not used after. */
+static void end_with_a_reset(void **state)
+{
+	struct fm_hip_word *before = fm_hip_word_get(&hip, DEVICE), *after;
+	unsigned words = rt.words;
+
+	fm_hip_gates_forget(DEVICE);
+	fm_hip_word_put(before); /* by a queue that was being closed meanwhile */
+	after = fm_hip_word_get(&hip, DEVICE);
+	assert_int_equal(rt.words, words + 1);
+	fm_hip_word_put(after);
+	assert_ptr_equal(fm_hip_word_get(&hip, DEVICE), after);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup(refused, fresh),
 		cmocka_unit_test_setup(open_in_any_order, fresh),
 		cmocka_unit_test_setup(words_serve_again, fresh),
+		cmocka_unit_test_setup(end_with_a_reset, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@ struct fm_hip_word {
 	_Atomic uint64_t *opened;
 	uint64_t put, early; /* bit i: the gate i + 2 behind the last that counts has been opened */
 	int device;
+	unsigned reset; /* of the device, before it was made: then its memory is gone */
 };
 
 enum holds { UNTRIED, NO, YES };
@@ -28,6 +29,7 @@ enum holds { UNTRIED, NO, YES };
 static struct {
 	pthread_mutex_t lock;
 	struct fm_hip_word *free;
+	unsigned resets[FM_HIP_DEVICES];
 } words = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
@@ -49,11 +51,22 @@ static struct fm_hip_word *take(int device)
 	return w;
 }
 
+static unsigned resets(int device)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&words.lock);
+	n = words.resets[device];
+	pthread_mutex_unlock(&words.lock);
+	return n;
+}
+
 /* Of memory that stays: to free it would wait for the device. */
 struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 {
 	struct fm_hip_word *w = take(device);
 	struct fm_hip_visit v;
+	unsigned reset;
 	void *p = NULL;
 
 	if (w)
@@ -61,6 +74,7 @@ struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
+	reset = resets(device);
 	v = fm_hip_enter(hip, device);
 	if (hip->malloc_with_flags(&p, sizeof(uint64_t), FM_HIP_SIGNAL_MEMORY))
 		p = NULL;
@@ -70,6 +84,7 @@ struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 		return NULL;
 	}
 	w->device = device;
+	w->reset = reset;
 	w->opened = p;
 	atomic_store(w->opened, 0);
 	return w;
@@ -80,9 +95,13 @@ void fm_hip_word_put(struct fm_hip_word *w)
 	if (!w)
 		return;
 	pthread_mutex_lock(&words.lock);
-	w->next = words.free;
-	words.free = w;
+	if (w->reset == words.resets[w->device]) {
+		w->next = words.free;
+		words.free = w;
+		w = NULL;
+	}
 	pthread_mutex_unlock(&words.lock);
+	free(w);
 }
 
 static int put(const struct fm_hip_driver *hip, hipStream_t stream, struct fm_hip_word *w)
@@ -142,13 +161,13 @@ static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
 	return rc == FM_HIP_SUCCESS;
 }
 
-/* stream[0] stands, while what waits in stream[1] for an open gate passes. */
+/* stream[0] stands at a gate, while what comes after that in stream[1] passes an open one. */
 static bool try_streams(
 	const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
 {
 	const struct timespec a_while = {.tv_nsec = FM_HIP_TRIAL_STANDS};
-	bool ok = !hip->wait_value(stream[1], w->opened, w->put, FM_HIP_WAIT_GTE, UINT64_MAX) &&
-		  !put(hip, stream[0], w);
+	bool ok = !put(hip, stream[0], w) &&
+		  !hip->wait_value(stream[1], w->opened, w->put - 1, FM_HIP_WAIT_GTE, UINT64_MAX);
 
 	if (ok)
 		nanosleep(&a_while, NULL);
@@ -208,6 +227,9 @@ void fm_hip_gates_forget(int device)
 {
 	struct fm_hip_word *w;
 
+	pthread_mutex_lock(&words.lock);
+	words.resets[device]++;
+	pthread_mutex_unlock(&words.lock);
 	while ((w = take(device)))
 		free(w);
 }

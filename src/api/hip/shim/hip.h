@@ -36,6 +36,7 @@ extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));
 
 /* What we call ourselves; NULL: no runtime is loaded, or it lacks what even level 1 needs. */
 const struct fm_hip_driver *fm_hip_driver(void);
+void fm_hip_hook_fork_child(void);
 
 /* --- queue.c --- */
 

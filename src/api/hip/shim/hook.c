@@ -96,6 +96,12 @@ const struct fm_hip_driver *fm_hip_driver(void)
 	return atomic_load_explicit(&made.ready, memory_order_acquire) ? &made.table : NULL;
 }
 
+/* A table half made by a thread that has not come along is made anew. */
+void fm_hip_hook_fork_child(void)
+{
+	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 static size_t by_symbol(const char *symbol)
 {
 	size_t i = 0;
