@@ -22,9 +22,9 @@ LEVEL_1 = {
 }
 
 
-def world(stack, **more):
+def world(stack, start=True, **more):
     need_cuda_shim()  # the same conditions
-    fermata = Fermata(stack)
+    fermata = Fermata(stack, start=start)
     fermata.env = hip_env({**fermata.env, **more})
     return fermata
 
@@ -161,6 +161,18 @@ def look_ups(stack):
                 check(whose == ("ours" if governed else "own"), f"{name} {shims}: {line}")
 
 
+def beside_cuda(stack):
+    """With the shim for CUDA in front of it, or behind."""
+    fermata = world(stack, FERMATA_CUDA="1")
+    for way in WAYS:
+        same(fermata.program([program("hip_runtime"), *way]), ANSWERS["--spt" in way], f"hip_runtime {way}")
+    eventually("governed", lambda: fermata.stats()["governed"] > 100)
+
+
+def locally(stack):
+    run_sets(world(stack, start=False), "in local mode", "--local", "fixed-priority")
+
+
 def without_hip(stack):
     """Where there is no HIP nobody is given its shim, unless somebody asks for it."""
     fermata = Fermata(stack, start=False)
@@ -179,4 +191,4 @@ def doctor(stack):
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, *unsanitized(suspended, shared),
-     ends, look_ups, without_hip, doctor)
+     ends, look_ups, beside_cuda, locally, without_hip, doctor)
