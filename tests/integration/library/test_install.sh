@@ -33,8 +33,10 @@ grep -q "configure with -DCMAKE_INSTALL_PREFIX=$prefix" "$tmp/log" || fail "it d
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
-[ "$(realpath "$lib/fermata/preload/$(uname -m)/libfermata-cuda.so")" = "$(realpath "$lib/libfermata-cuda.so")" ] ||
-	fail "what LD_PRELOAD names does not lead to the shim"
+for api in cuda hip; do
+	[ "$(realpath "$lib/fermata/preload/$(uname -m)/libfermata-$api.so")" = "$(realpath "$lib/libfermata-$api.so")" ] ||
+		fail "what LD_PRELOAD names does not lead to the shim for $api"
+done
 [ -f "$prefix/include/fermata/policy.h" ] || fail "no header for policies"
 [ -x "$prefix/bin/fermata" ] || fail "no command"
 
@@ -164,6 +166,8 @@ cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
 
 shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^dlsym$\|^dlerror$\|^ioctl$' || true)
 [ -z "$shown" ] || fail "CUDA's shim shows $shown"
+shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^hip[A-Z]\|^dlsym$\|^dlerror$' || true)
+[ -z "$shown" ] || fail "HIP's shim shows $shown"
 
 # A program that does not use CUDA has of the shim no words, no thread and no connection.
 if [ -z "${SANITIZE:-}" ]; then

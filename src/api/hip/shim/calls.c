@@ -70,15 +70,20 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
 #include "api/hip/calls.def"
 
+/* NULL also for a call that is the runtime's own. */
+static struct fm_hip_queue *known(hipStream_t given, bool per_thread)
+{
+	if (!fm_shim_has_client() || fm_hip_inside)
+		return NULL;
+	return fm_hip_find(fm_hip_stream(given, per_thread));
+}
+
 /* What only orders: of a stream that nothing was launched on nothing is known that it would change.
  */
-static inline void order(hipStream_t given, bool per_thread)
+static void order(hipStream_t given, bool per_thread)
 {
-	struct fm_hip_queue *q;
+	struct fm_hip_queue *q = known(given, per_thread);
 
-	if (!fm_shim_has_client() || fm_hip_inside)
-		return;
-	q = fm_hip_find(fm_hip_stream(given, per_thread));
 	if (q)
 		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
 }
@@ -101,11 +106,8 @@ struct wait {
 
 static struct wait wait_begin(hipStream_t given, bool per_thread)
 {
-	struct wait w = {.q = NULL};
+	struct wait w = {.q = known(given, per_thread)};
 
-	if (!fm_shim_has_client() || fm_hip_inside)
-		return w;
-	w.q = fm_hip_find(fm_hip_stream(given, per_thread));
 	if (!w.q)
 		return w;
 	w.mark = fm_hip_mark(w.q);
@@ -165,7 +167,7 @@ static hipError_t made(const hipStream_t *stream, hipError_t rc)
 	}
 #include "api/hip/calls.def"
 
-static void ending_STREAM(hipStream_t stream)
+static void stream_ends(hipStream_t stream)
 {
 	if (fm_hip_is_default(stream) || fm_hip_inside)
 		return;
@@ -174,76 +176,56 @@ static void ending_STREAM(hipStream_t stream)
 	fm_hip_capture_ended((uintptr_t)stream);
 }
 
-static void ended_STREAM(void)
-{
-}
-
-static void ending_DEVICE(hipStream_t none)
-{
-	fm_hip_close_device();
-}
-
-static void ended_DEVICE(void)
+static hipError_t device_ended(hipError_t rc)
 {
 	const struct fm_hip_driver *hip = fm_hip_driver();
 	int device;
 
-	if (hip && !hip->get_device(&device))
+	if (rc == FM_HIP_SUCCESS && hip && !hip->get_device(&device))
 		fm_hip_gates_forget(device);
+	return rc;
 }
 
+#define END_STREAM(stream, call) (stream_ends(stream), call)
+#define END_DEVICE(none, call)   device_ended((fm_hip_close_device(), call))
 #define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
 	hipError_t symbol CALL_PARAMS(params)                               \
 	{                                                                   \
-		hipError_t rc;                                              \
-                                                                            \
-		ending_##what((hipStream_t)handle);                         \
-		rc = NEXT(symbol, params);                                  \
-		if (rc == FM_HIP_SUCCESS)                                   \
-			ended_##what();                                     \
-		return rc;                                                  \
+		return END_##what(handle, NEXT(symbol, params));            \
 	}
 #include "api/hip/calls.def"
 
 /* --- captures --- */
 
 /* The queue is made before: a thread that captures may not. */
-static void capture_BEGINS(hipStream_t stream)
+static void capture_begins(hipStream_t stream)
 {
 	if (fm_hip_driver() && !fm_hip_inside)
 		fm_hip_queue(stream, "hipStreamBeginCapture");
 	fm_hip_capture_begin();
 }
 
-static void capture_BEGUN(hipStream_t stream, hipError_t rc)
+static hipError_t capture_begun(hipStream_t stream, hipError_t rc)
 {
 	fm_hip_capture_begun(fm_hip_key(stream), rc);
-}
-
-static void capture_ENDS(hipStream_t stream)
-{
+	return rc;
 }
 
 /* It may fail because there was none, or in the wrong thread, and then goes on. */
-static void capture_ENDED(hipStream_t stream, hipError_t rc)
+static hipError_t capture_ended(hipStream_t stream, hipError_t rc)
 {
 	if (rc == FM_HIP_SUCCESS || !fm_hip_capturing(stream))
 		fm_hip_capture_ended(fm_hip_key(stream));
+	return rc;
 }
 
+#define CAPTURE_BEGIN(stream, call) capture_begun(stream, (capture_begins(stream), call))
+#define CAPTURE_END(stream, call)   capture_ended(stream, call)
 #define ON_capture(symbol, per_thread, name, since, note, params, which, given) \
 	hipError_t symbol CALL_PARAMS(params)                                   \
 	{                                                                       \
 		hipStream_t of = fm_hip_stream(given, per_thread);              \
-		hipError_t rc;                                                  \
                                                                                 \
-		before_##which(of);                                             \
-		rc = NEXT(symbol, params);                                      \
-		after_##which(of, rc);                                          \
-		return rc;                                                      \
+		return CAPTURE_##which(of, NEXT(symbol, params));               \
 	}
-#define before_BEGIN capture_BEGINS
-#define after_BEGIN  capture_BEGUN
-#define before_END   capture_ENDS
-#define after_END    capture_ENDED
 #include "api/hip/calls.def"
