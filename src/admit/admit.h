@@ -3,12 +3,17 @@
  * Admission control: the tasks that have been admitted, the analysis over all of them when others
  * ask, and what becomes of each afterwards: its budget of device time, its response times against
  * the bound. No sockets, no clock, no devices: time is an argument, edges are told, and what is to
- * be done goes out through the host. Not thread-safe; one owner.
+ * be done goes out through the host.
  *
  * Stretch: from an edge to busy to one to idle, pauses up to `pause` within it, unless a declared
  * segment ended there. Job: as many stretches as its task has segments; what begins a period or
  * more after its job began belongs to the next. Budget: the device time of all segments, for each
  * period from the first use of the device on.
+ *
+ * Owns: the tasks, and what is known of their jobs.
+ * Locks: none.
+ * Threads: one, its owner (the daemon's loop). A question (fm_admit_question) may be decided by
+ * another thread meanwhile: it owns a copy of all that it looks at.
  */
 #pragma once
 #include "base/err.h"

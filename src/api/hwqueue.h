@@ -14,7 +14,11 @@
  * operations that are not called optional; one that is not there is all NULL. What is done in the
  * place of an optional operation that is NULL stands behind "Default".
  *
- * Operations are called from any thread; those of one hwqueue one at a time, save launch, which
+ * Owns: nothing: these are tables, which backends fill in.
+ * Locks: an XQueue's lock (xqueue/segment.h) is held over all operations but launch, and those
+ * called from any thread. A backend may take its own locks under it; its callbacks take no lock of
+ * an XQueue, they only try to.
+ * Threads: any may call operations; those of one hwqueue one at a time, save launch, which
  * programs may call concurrently with everything, and where it says "any thread".
  */
 #pragma once

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all modules use. Each header of this module stands alone.
+ *
+ * Owns: nothing: types and functions over what the caller owns.
+ * Locks: none.
+ * Threads: any, each with data of its own. Where several may share something (count.h), its header
+ * says so.
+ */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -3,6 +3,11 @@
  * Workloads of `fermata-lab bench`: DISB 1.0 as it is published, and what docs/bench.md adds to it.
  * A file is read strictly where it says something that we act upon; members that are for others
  * (addresses of servers, say) are left to the driver.
+ *
+ * Owns: a workload as it was read; page.h has what its clients share.
+ * Locks: none: what clients share is atomic.
+ * Threads: any may read a workload. Clients are threads or processes, each with one part of the
+ * page to write.
  */
 #pragma once
 #include "base/err.h"

@@ -17,6 +17,12 @@
  * device that waits for `gate` itself says so first (`progress`, `waiting`), then looks; what it
  * says is true save for the microsecond in which it has seen the gate open and not said yet that it
  * goes on.
+ *
+ * Owns: the layout, and the mapping of one board. The words in it belong to the client or to the
+ * daemon, as said at each.
+ * Locks: none. Words are atomic, and each has one writer.
+ * Threads: any of the client's; the daemon's loop, or in local mode the holder of the link's lock
+ * (local/local.h); the device.
  */
 #pragma once
 #include "base/count.h"

@@ -2,11 +2,15 @@
 /*
  * The bridge carries what boards show to the scheduler core, and the core's decisions back to the
  * boards. The daemon drives it with clients of other processes, local mode with its own: one code
- * for both. It owns the core, the groups and the devices. No sockets, no clock. Not thread-safe;
- * one owner.
+ * for both. No sockets, no clock.
  *
  * What a board says is a claim of its client: it is read once, clamped and can harm that client
  * alone.
+ *
+ * Owns: the core, the groups, the devices, and its side of each client's board.
+ * Locks: none.
+ * Threads: one at a time, its owner: the daemon's loop, or the holder of the link's lock in local
+ * mode.
  */
 #pragma once
 #include "board/board.h"

@@ -6,6 +6,11 @@
  * whatever is wrong with one, it is removed.
  *
  * Nothing here has to succeed: without a folder, space or memory it is made each time.
+ *
+ * Owns: the descriptor of one folder. The files in it belong to the user, and to all of his
+ * processes.
+ * Locks: flock() on `.lock` in the folder, only tried, by a process that makes room there.
+ * Threads: any, also of other processes.
  */
 #pragma once
 #include "base/blake2b.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of `fermata', but for those that have a module of their own. */
+/*
+ * The commands of `fermata', but for those that have a module of their own.
+ *
+ * Owns: nothing: a command's state lives in its own frame.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
 #pragma once
 #include "cmd/cli.h"
 

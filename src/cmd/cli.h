@@ -2,6 +2,10 @@
 /*
  * The programs `fermata' and `fermata-lab': each is a table of commands, one file each. What
  * commands share: options, errors and exit codes, replies of the daemon.
+ *
+ * Owns: nothing: a command's state lives in its own frame.
+ * Locks: none.
+ * Threads: one, that of main().
  */
 #pragma once
 #include "base/err.h"

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fermatad: sessions and control connections around one bridge, on one sd-event loop in one thread.
- * struct daemon owns everything. After each event daemon_run() lets the bridge do what is due.
+ * fermatad: sessions and control connections around one bridge, on one sd-event loop. After each
+ * event daemon_run() lets the bridge do what is due.
+ *
+ * Owns: all of the daemon's state, in struct daemon; the file that is locked by flock(), so that
+ * there is one daemon in a folder.
+ * Locks: one, in aside.c, over the descriptors that are still to be closed.
+ * Threads: the loop does all but two things: close what may block (aside.h), and decide about many
+ * tasks (admission/admission_job.c).
  */
 #pragma once
 #include "aside.h"

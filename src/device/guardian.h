@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guardian as text and as machine code: guardian.c is made by make-guardian. */
+/*
+ * The guardian as text and as machine code: guardian.c is made by make-guardian.
+ *
+ * Owns: images of code, as constants.
+ * Locks: none.
+ * Threads: any: all is read only.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `fermata doctor` has found, for those that look: the command, and each device API. */
+/*
+ * What `fermata doctor` has found, for those that look: the command, and each device API.
+ *
+ * Owns: the findings, and the processes in which drivers are tried.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
 #pragma once
 #include "cmd/ctl.h"
 #include "probe.h"

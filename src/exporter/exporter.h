@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fermata-exporter: the daemon's numbers over HTTP, in a process of its own, so that whoever reads
- * them, at whatever speed and with whatever he sends, never holds up a decision. One thread and one
- * loop; struct exporter owns everything.
+ * fermata-exporter: the daemon's numbers over HTTP, in a process of its own, so that a reader,
+ * however slow and whatever it sends, never holds up a decision.
+ *
+ * Owns: in struct exporter: the socket, its connections, and the views that are fresh.
+ * Locks: none.
+ * Threads: one, its loop.
  */
 #pragma once
 #include "base/clock.h"

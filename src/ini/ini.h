@@ -4,6 +4,10 @@
  * that inih would cut is a mistake, and so is whatever is no [section], key = value or comment. A
  * section is told of where it begins, for it may hold no key; two of one name are one. A key
  * stands in a section once. The first mistake ends it, and is told as "FILE:LINE: reason".
+ *
+ * Owns: nothing: the caller is told what a file says, key by key.
+ * Locks: none.
+ * Threads: any. One call reads one file.
  */
 #pragma once
 #include "base/err.h"

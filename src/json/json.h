@@ -3,6 +3,10 @@
  * JSON files as we read them all: one object, no member twice, numbers within their limits. A
  * mistake is told as "FILE: PATH.KEY: reason", or with line and column where it is no JSON; a
  * member that nobody knows is remembered, for who wants to say so. And what several commands print.
+ *
+ * Owns: nothing: files are read into Jansson's objects, which the caller owns.
+ * Locks: none.
+ * Threads: any, each with objects of its own.
  */
 #pragma once
 #include "base/err.h"

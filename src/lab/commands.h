@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of `fermata-lab'. */
+/*
+ * The commands of `fermata-lab'.
+ *
+ * Owns: nothing: a command's state lives in its own frame.
+ * Locks: one over a study's progress (study_run.c), one over whose turn it is to write what was
+ * simulated (simulate_out.c); neither is taken under another.
+ * Threads: that of main(), and the crews of simulations, studies and bench clients.
+ */
 #pragma once
 #include "cmd/cli.h"
 

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the library: what stands behind the public handles. */
+/*
+ * Within the library: what stands behind the public handles.
+ *
+ * Owns: what stands behind the handles of <fermata/fermata.h>.
+ * Locks: one for each hwqueue, over its references, and one for each waiter. Neither is held over
+ * a call of the program's, or of the client.
+ * Threads: any of the program's; a waiter's own, where a queue can only be waited for; whoever
+ * releases a hwqueue.
+ */
 #pragma once
 /* Everything is compiled hidden; what the public header declares is exported (see exports.map). */
 #pragma GCC visibility push(default)

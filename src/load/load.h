@@ -3,6 +3,10 @@
  * Work for a device: a queue, and commands of a chosen length in it. Each API has a table of its
  * own (api/NAME/tool/load.c), and is loaded at run time, as by any program. Errors are texts; NULL
  * is none.
+ *
+ * Owns: nothing: each API keeps its queue in the struct load that the caller owns.
+ * Locks: none here; an API may have one around the loading of its library.
+ * Threads: any, each with a struct load of its own.
  */
 #pragma once
 #include <fermata/bench.h>

@@ -3,6 +3,10 @@
  * The daemon's numbers as Prometheus reads them (text format 0.0.4): asked for over the control
  * socket in pages (snapshot.c), given labels (rows.c, place.c), written by one table of names
  * (families.c). Used by fermata-exporter and `fermata metrics`.
+ *
+ * Owns: a snapshot of the daemon's numbers, while it is made into text.
+ * Locks: none.
+ * Threads: one: the exporter's loop, or the command.
  */
 #pragma once
 #include "base/err.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that describe what is to be simulated: fermata-lab-sim(1) has the format. */
+/*
+ * Files that describe what is to be simulated: fermata-lab-sim(1) has the format.
+ *
+ * Owns: what files describe, as plans of the simulator.
+ * Locks: none.
+ * Threads: one reads a file; any may read what it has become.
+ */
 #pragma once
 #include "base/err.h"
 #include "base/util.h"

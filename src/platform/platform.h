@@ -4,6 +4,10 @@
  * calibrate` writes. fermata-calibrate(1) has the format. Whoever reads one trusts the numbers as
  * far as it trusts who may write the file; what is checked here is that they are numbers that an
  * analysis can take.
+ *
+ * Owns: nothing: the caller owns what was read.
+ * Locks: none.
+ * Threads: any, each with a struct of its own.
  */
 #pragma once
 #include "base/err.h"

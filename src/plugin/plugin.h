@@ -3,7 +3,11 @@
  * Policies by users (<fermata/policy.h>), each in a process of its own. To the core a plug-in is a
  * table of operations like any other; they send events, and ask, with a limit on the time. When a
  * plug-in fails its table goes on and lets the group run that became ready first, until its owner
- * has looked at fm_plugin_failure() and changed the policy. Not thread-safe.
+ * has looked at fm_plugin_failure() and changed the policy.
+ *
+ * Owns: the process of the policy, and the socket to it.
+ * Locks: none.
+ * Threads: one, the daemon's loop. The policy itself runs in its own process.
  */
 #pragma once
 #include "base/err.h"

@@ -7,6 +7,10 @@
  * The core calls join, then any of ready, idle, charge, hint in the order of events, decide after
  * each batch of events, and leave at the end. Between join and leave the entity's address is
  * stable. docs/writing-a-policy.md tells how to write one.
+ *
+ * Owns: one instance for each device, and one object for what a policy's instances share.
+ * Locks: none.
+ * Threads: the one that drives the core. An instance is never called by two at a time.
  */
 #pragma once
 #include "base/clock.h"

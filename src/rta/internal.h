@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the analyses share: the prepared set, and sums that know what they are made of. */
+/*
+ * What the analyses share: the prepared set, and sums that know what they are made of.
+ *
+ * Owns: what one analysis has prepared, until it ends. Nothing lasts between calls.
+ * Locks: none.
+ * Threads: any, each with a set of its own.
+ */
 #pragma once
 #pragma GCC visibility push(default)
 #include <fermata/rta.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler core: groups, devices, events in, decisions out. Time is an argument and there is
- * no I/O: the daemon, local mode and the simulator drive the same core. Not thread-safe; one owner.
+ * no I/O: the daemon, local mode and the simulator drive the same core.
  *
  * An entity is one group on one device. The owner reports what happens to it (ready, idle); the
  * core asks the policy, and tells the owner through host->gate() which gates to open and to close.
@@ -15,6 +15,11 @@
  * not yet stalled after closing. One that is let in while another drains is charged from the
  * other's stall on. When it alone is ready its charge is capped by host->usage(), so that the
  * pauses of a lone program, which are not reported, are not charged.
+ *
+ * Owns: groups, devices, their entities and the policies' instances.
+ * Locks: none.
+ * Threads: one at a time, its owner: the daemon's loop, the holder of the link's lock in local
+ * mode, or a thread of the simulator, which has a core of its own.
  */
 #pragma once
 #include "base/err.h"

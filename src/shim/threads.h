@@ -4,8 +4,10 @@
  * threads must not end the context: fm_shim_threads_await().
  *
  * Owns: a key of thread-specific data. It is made when the shim is loaded, before the driver makes
- * its own if possible, so that a thread ends for the shim first. Locks: none. Threads: each for
- * itself, at its end. Fails open: without the key a thread's default queue is refused.
+ * its own if possible, so that a thread ends for the shim first.
+ * Locks: none.
+ * Threads: each for itself, at its end.
+ * Fails open: without the key a thread's default queue is refused.
  */
 #pragma once
 #include <stdbool.h>

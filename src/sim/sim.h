@@ -19,6 +19,10 @@
  * Processors. Groups may have one of the machine's, for the parts of a job that compute: the
  * highest priority runs, equals one after the other. A group that spins has its place there while
  * the device works for it, too. Who has none computes nowhere.
+ *
+ * Owns: the machines that are simulated, until their results are added up.
+ * Locks: one, of the crew of threads (run.c): it guards who takes which part next, and the sums.
+ * Threads: the caller's, and as many more as it asks for. Each simulates parts of its own.
  */
 #pragma once
 #include "policy/policy.h"

@@ -2,6 +2,10 @@
 /*
  * The live view, without a terminal and without a socket: what keys do, what replies change, what
  * the screen shows. Requests are put into a queue, which somebody else (top_link.h) empties.
+ *
+ * Owns: the model of what is shown, and the requests that have not been sent.
+ * Locks: none.
+ * Threads: one, that of main().
  */
 #pragma once
 #include "cmd/cli.h"

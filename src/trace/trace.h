@@ -3,6 +3,10 @@
  * Trace points. Each is a probe for debuggers and tracers of the system (USDT, provider fermata),
  * an instruction that does nothing, where the build has <sys/sdt.h>; and, while somebody records,
  * a record in the process's ring.
+ *
+ * Owns: the pointer to the process's ring. In a client the daemon has made the ring (ring.h).
+ * Locks: none. Places in the ring are drawn by atomic increments.
+ * Threads: any may write. The ring is mapped and left by the agent, or by the daemon's loop.
  */
 #pragma once
 #include "ring.h"

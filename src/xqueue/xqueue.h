@@ -12,6 +12,12 @@
  * Around each launch:    fm_xq_begin(q, key);  driver call;  fm_xq_end(q);
  * After a driver call that waited for all of the queue:    mark = fm_xq_mark(q) before,
  * fm_xq_synced(q, mark).
+ *
+ * Owns: the client of this process, its agent, and all XQueues.
+ * Locks: that of the process and that of the client (client.h); two for each XQueue (segment.h).
+ * docs/design/locks.md has their order.
+ * Threads: any of the program's launch and wait; the agent opens gates and talks to the daemon;
+ * callbacks of the driver only try to take locks.
  */
 #pragma once
 #include "api/hwqueue.h"

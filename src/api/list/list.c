@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FM_API_ROWS is made of FERMATA_APIS in CMakeLists.txt: API(cuda) API(opencl) ... */
+/*
+ * FM_API_ROWS is made of FERMATA_APIS in CMakeLists.txt: API(cuda) API(opencl) ...
+ *
+ * Owns: the list. It is a constant.
+ * Locks: none.
+ * Threads: any.
+ */
 #include "api/api.h"
 #include <stddef.h>
 

@@ -7,6 +7,12 @@
  * out-of-order queue, stay in the driver until the event is set. A tracker is a marker with a
  * callback. Both are separate commands between the program's, so the program's calls reach the
  * driver unchanged. Level 3 is for launches of rewritten kernels (guard.h) in in-order queues.
+ *
+ * Owns: one struct fm_cl_queue for each command queue: its gates, trackers and guard.
+ * Locks: `barrier_lock` of a queue (opencl.c), g->lock of a guard (guard.h), and the watcher's
+ * (api/watch.h).
+ * Threads: the program's, the agent, the watcher; callbacks of the driver, which take no lock that
+ * is held over its calls.
  */
 #pragma once
 #include "api/hwqueue.h"

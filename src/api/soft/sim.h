@@ -13,6 +13,10 @@
  * Callbacks (a command's done, a track's reached) are called in order, one at a time per device and
  * without its lock: they may launch, track and open gates; fm_simq_ops.sync answers -EDEADLK there.
  * A command counts as finished when its done has returned. All functions are thread-safe.
+ *
+ * Owns: devices, their queues, and the commands in these.
+ * Locks: one for each device; not held while anybody is called back.
+ * Threads: any; the device's own calls back, or in virtual time whoever moves the clock.
  */
 #pragma once
 #include "api/hwqueue.h"

@@ -12,6 +12,10 @@
  *
  * Pure: no CUDA, no files, no state. Memory is bounded by FM_IMAGE_MAX, and time by a small factor
  * of the size.
+ *
+ * Owns: nothing: the caller owns the image, and the rewritten one.
+ * Locks: none.
+ * Threads: any, each with an image of its own.
  */
 #pragma once
 #include <stdbool.h>

@@ -3,7 +3,9 @@
  * dlsym() and dlerror() in front of the C library's, for shims that programs find by them. Its
  * objects are part of each such shim, which says what it wants to be asked for.
  *
- * Owns: the C library's functions. Locks: none. Threads: any of the program's.
+ * Owns: the pointers to the C library's functions.
+ * Locks: none.
+ * Threads: any of the program's.
  */
 #pragma once
 #include <stdbool.h>

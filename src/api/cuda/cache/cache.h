@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewritten images kept on disk (cache/cache.h), by the contents of what they were made of. */
+/*
+ * Rewritten images kept on disk (cache/cache.h), by the contents of what they were made of.
+ *
+ * Owns: nothing but what cache/cache.h owns.
+ * Locks: none of its own.
+ * Threads: any.
+ */
 #pragma once
 #include "cache/cache.h"
 #include "code/cuda/image.h"

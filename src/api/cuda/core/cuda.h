@@ -3,6 +3,14 @@
  * CUDA streams as hwqueues. A gate is a wait of the stream for the board's gate word (stream memory
  * operations): the device itself reads the word and writes how far it has come, so that a store by
  * the scheduler stalls the stream and no code of the program runs for it.
+ *
+ * Owns: one struct fm_cu_queue for each stream; our own streams, control blocks and words of
+ * memory in each context (guard).
+ * Locks: `capture_lock` (cuda.c), held while another thread touches a stream; the turnstile of a
+ * context (turnstile.h), around calls that may wait for the device; small ones over lists
+ * (reach.c, settle.c, timeslice.c, guard/). docs/design/locks.md has their order.
+ * Threads: any of the program's launch; the agent places and opens gates, stops, and launches
+ * again.
  */
 #pragma once
 #include "api/cuda/core/guard/guard.h"

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: the table of calls at run time, and the map from streams to XQueues. */
+/*
+ * Within the room: the table of calls at run time, and the map from streams to XQueues.
+ *
+ * Owns: the table of the driver's functions; an entry for each stream; what is known of contexts,
+ * graphs, code and events.
+ * Locks: those of shim/queues.h and api/cuda/core; its own over the table, sole context, code,
+ * graphs, partitions, watches and groups. docs/design/locks.md has their order.
+ * Threads: any of the program's, in calls that it makes; the agent, in the hwqueues' operations;
+ * the teller (watch.c), which calls the program.
+ */
 #pragma once
 #include "api/cuda/core/cuda.h"
 #include "keys.h"

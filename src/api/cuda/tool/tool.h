@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files by which commands deal with CUDA: fm_api_cuda is their table. */
+/*
+ * Between the files by which commands deal with CUDA: fm_api_cuda is their table.
+ *
+ * Owns: nothing that lasts: a driver is loaded in a probe's process, or by the work's own struct
+ * load.
+ * Locks: none.
+ * Threads: one for each probe and for each struct load.
+ */
 #pragma once
 #include "api/api.h"
 #include "doctor/doctor.h"

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files by which commands deal with HIP: fm_api_hip is their table. */
+/*
+ * Between the files by which commands deal with HIP: fm_api_hip is their table.
+ *
+ * Owns: nothing that lasts: a driver is loaded in a probe's process.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
 #pragma once
 #include "api/api.h"
 #include "cmd/preload.h"

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the module: the state of the layer, and of each command queue of the program. */
+/*
+ * Private to the module: the state of the layer, and of each command queue of the program.
+ *
+ * Owns: an entry for each command queue, the loaders' tables, and what is known of programs and
+ * kernels (objects.h).
+ * Locks: those of shim/queues.h, of the list of loaders (layer.c), and of programs and kernels
+ * (objects.h).
+ * Threads: any of the program's, in calls that it makes; the agent, in the hwqueues' operations;
+ * callbacks of the driver.
+ */
 #pragma once
 #include "keys.h"
 #include "shim/queues.h"

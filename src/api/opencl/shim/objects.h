@@ -5,9 +5,13 @@
  * the rewritten source. Kernels of the twin get the same arguments as the application's kernels.
  *
  * An object here lives for as long as the application holds its handle or a launch needs it
- * (counted references). Locks: that of the table is held during look-ups only, that of a program
- * while its twin is built, and that of a kernel while its arguments are copied. The latter two are
- * held during calls of the driver, so the driver's callbacks never take them.
+ * (counted references).
+ *
+ * Owns: these objects, and the twins.
+ * Locks: that of the table is held during look-ups only, that of a program while its twin is built,
+ * and that of a kernel while its arguments are copied. The latter two are held during calls of the
+ * driver, so the driver's callbacks never take them.
+ * Threads: any of the application's.
  */
 #pragma once
 #include "layer.h"

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files that deal with OpenCL for the commands. Their table is fm_api_opencl. */
+/*
+ * Shared by the files that deal with OpenCL for the commands. Their table is fm_api_opencl.
+ *
+ * Owns: nothing that lasts: a platform is loaded in a probe's process, or by the work's own struct
+ * load.
+ * Locks: none.
+ * Threads: one for each probe and for each struct load.
+ */
 #pragma once
 #include "api/api.h"
 #include "doctor/doctor.h"

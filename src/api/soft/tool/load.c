@@ -3,6 +3,10 @@
  * The software device: libfermata's, loaded as any program would, so that its queues are known to
  * the daemon. Clients in one process share it; processes have one each, of one name, and share the
  * schedule.
+ *
+ * Owns: the library, loaded once, and devices that clients of one process share.
+ * Locks: one, while these are made.
+ * Threads: any, each with a struct load of its own.
  */
 #include "load/load.h"
 #include <dlfcn.h>

@@ -15,7 +15,11 @@
  * local memory, which is an error except in the outermost block of a kernel. A kernel that is
  * missed keeps its parameters, and the caller sees that (fm_guardian_param).
  *
- * The module works on text alone: it does not call OpenCL, and has no state.
+ * The module works on text alone: it does not call OpenCL.
+ *
+ * Owns: nothing: tokens point into the caller's text.
+ * Locks: none.
+ * Threads: any, each with a text of its own.
  */
 #pragma once
 #include <stdbool.h>
