@@ -118,7 +118,7 @@ static void find_why(const struct fm_admit *a, struct fm_atask *t)
 		snprintf(t->why, sizeof(t->why), "it came before its period was over");
 	else
 		snprintf(t->why, sizeof(t->why),
-			"not by the device: its processor, or more segments than it had declared");
+			"not the device, but its processor, or more segments than it had declared");
 	hide_why(a, t, guilty, late);
 }
 

@@ -241,7 +241,9 @@ static int make_set(const struct fm_admit *a, struct fm_rta_task *to, bool quick
 		return fm_err_set(err, rc, "task '%s': %s %s", a->task[fault.task]->spec.name,
 			fault.field, fault.reason);
 	if (rc == -EINVAL)
-		return fm_err_set(err, rc, "a task that is admitted does not go with these");
+		return fm_err_set(err, rc,
+			"the new tasks would break the bound of a task that is "
+			"admitted already");
 	return rc ? fm_err_set(err, rc, "out of memory for the analysis") : 0;
 }
 

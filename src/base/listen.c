@@ -47,7 +47,7 @@ int fm_parse_listen(const char *s, struct fm_listen *out, struct fm_err *err)
 	if (out->v6)
 		return parse_port(s + strlen(V6), out, err);
 	fm_err_set(err, -EINVAL, "'%.80s' is neither a socket's path nor a loopback address", s);
-	fm_err_hint(err, "give /PATH, 127.0.0.1:PORT or [::1]:PORT: what is told here is not for "
-			 "the network");
+	fm_err_hint(err, "give /PATH, 127.0.0.1:PORT or [::1]:PORT: the metrics must not be open "
+			 "to the network");
 	return -EINVAL;
 }

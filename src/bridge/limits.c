@@ -62,7 +62,7 @@ int fm_bridge_allows(
 	if (!by || (unsigned)h >= FM_HINT_COUNT)
 		return 0; /* the core refuses what is no hint */
 	if (by->forbidden & FM_HINT_BIT(h)) {
-		fm_err_set(err, -EPERM, "the hint %s is not yours to set", fm_hint_name(h));
+		fm_err_set(err, -EPERM, "you may not set the hint %s", fm_hint_name(h));
 		fm_err_hint(
 			err, "ask an operator to set it, or have `hints' in fermatad.conf changed");
 		return -EPERM;

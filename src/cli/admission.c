@@ -81,8 +81,8 @@ void admission_warn(const json_t *reply, const char *who, int64_t epsilon)
 	if (epsilon == FM_RTA_UNSET || !json_is_number(machine) || said == knows)
 		return;
 	fprintf(stderr,
-		"fermata: %.120s: epsilon: %.9g ms there, and %.9g ms by the daemon's settings: "
-		"the larger counts\n",
+		"fermata: %.120s: epsilon: %.9g ms there, and %.9g ms in the daemon's settings: "
+		"the larger one is used\n",
 		who, said, knows);
 }
 
@@ -97,7 +97,7 @@ int admission_show(const json_t *reply, bool quiet)
 		name ? name : "a task of another user", cli_str(m, "why"));
 	fprintf(stderr,
 		"  hint: longer periods and deadlines, or less time on the device; `fermata ps "
-		"--tasks' shows who is admitted\n");
+		"--tasks' lists the admitted tasks\n");
 	return CLI_NO;
 }
 

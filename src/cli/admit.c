@@ -21,16 +21,19 @@ struct admit {
 enum { KEY_FOR = CLI_KEY_OWN, KEY_GPU_PRIORITY, KEY_OVERRUN, KEY_TRY };
 
 static const struct argp_option options[] = {
-	{"for", KEY_FOR, "PID", 0, "The tasks are that process's, and leave with it; do not wait",
+	{"for", KEY_FOR, "PID", 0,
+		"Bind the tasks to this process and return; they end with the "
+		"process",
 		0},
 	{"gpu-priority", KEY_GPU_PRIORITY, 0, 0,
-		"Let the daemon assign GPU priorities to all tasks anew, if it does not go without",
+		"Let the daemon assign new GPU priorities to all tasks if the tasks cannot be "
+		"admitted otherwise",
 		0},
 	{"overrun", KEY_OVERRUN, "WHAT", 0,
-		"What happens to a task that uses more of the device than it declares, until its "
-		"next period: demote, stop, report",
+		"Action on a task that uses more of the device than it declares, until its next "
+		"period: demote, stop, report",
 		0},
-	{"try", KEY_TRY, 0, 0, "Only say whether they would be admitted", 0},
+	{"try", KEY_TRY, 0, 0, "Only report whether the tasks would be admitted", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -72,11 +75,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_admit,
 	.args_doc = "FILE",
-	.doc = "Admit real-time tasks: all of a file, or none.\v"
-	       "FILE is as fermata-analyze(1) describes it; each task may name its group besides, "
-	       "which is else called as the task. Admitted tasks are held until this command is "
-	       "ended. The exit code is 0 if they were admitted, 3 if not, 2 if the file makes no "
-	       "sense.",
+	.doc = "Admit real-time tasks: all of a file, or none.\vfermata-analyze(1) describes "
+	       "FILE. A task can also name its group; the default is the task's name. The tasks "
+	       "stay admitted until this command ends. The exit code is 0 if they were admitted, "
+	       "3 if not, 2 if the file is invalid.",
 };
 
 /* The group is the task's own member, or the task's name; that of --for where the file has but one
@@ -134,7 +136,7 @@ static int take_signals(void)
 
 static int lost(void)
 {
-	fprintf(stderr, "fermata: the daemon has ended, and with it the admission\n");
+	fprintf(stderr, "fermata: the daemon has ended: the tasks are no longer admitted\n");
 	return CLI_NO_DAEMON;
 }
 

@@ -46,7 +46,7 @@ static void take_larger(const struct analysis *a, const char *name, int64_t *sai
 	if (*said != FM_RTA_UNSET)
 		fprintf(stderr,
 			"fermata: %.120s: %s: %s %s there, and %s %s in the platform file: the "
-			"larger counts\n",
+			"larger one is used\n",
 			a->file, name, taskset_time(&a->ts, *said, by_file), a->ts.unit,
 			taskset_time(&a->ts, measured, by_platform), a->ts.unit);
 	*said = FM_MAX(*said, measured);
@@ -118,10 +118,10 @@ int analysis_run(
 			lacks, a->platform ? ", in the platform file, too" : "",
 			fm_rta_method_name(method));
 		fm_err_hint(err,
-			a->platform
-				? "it was not measured on that device: say it in the file of tasks"
-				: "fermata-analyze(1) describes the file; `fermata calibrate' "
-				  "measures it for --platform");
+			a->platform ? "it was not measured on that device: give it in the file of "
+				      "tasks"
+				    : "fermata-analyze(1) describes the file; `fermata calibrate' "
+				      "measures it for --platform");
 		return -EINVAL;
 	}
 	rc = fm_rta_analyze(a->rta, method, a->bound, &a->base);
@@ -231,8 +231,8 @@ void analysis_why(const struct analysis *a, size_t task, char why[ANALYSIS_WHY])
 	taskset_short(ts, task, name);
 	most = dominant(term, n, deadline);
 	if (b->verdict == FM_RTA_GAVE_UP) {
-		snprintf(why, ANALYSIS_WHY,
-			"%s: no bound after as many steps as are made: given up", name);
+		snprintf(why, ANALYSIS_WHY, "%s: no bound was found within the limit of steps",
+			name);
 	} else if (!most) {
 		snprintf(why, ANALYSIS_WHY, "%s misses %s %s", name,
 			taskset_time(ts, deadline, limit), ts->unit);

@@ -25,18 +25,17 @@ struct analyze {
 };
 
 static const struct argp_option options[] = {
-	{"method", 'm', "METHOD", 0, "How to analyse: see below", 0},
+	{"method", 'm', "METHOD", 0, "Method of analysis: see below", 0},
 	{"gpu-priority", KEY_GPU_PRIORITY, 0, 0,
-		"Try GPU priorities of their own where the CPU's do not suffice (gcaps)", 0},
+		"Try separate GPU priorities if the CPU priorities do not suffice (gcaps)", 0},
 	{"cpus", KEY_CPUS, "N", 0, "Number of CPUs (gedf)", 0},
 	{"charge", KEY_CHARGE, "HOW", 0,
-		"What scheduling the GPU costs the CPUs (gedf): none, dedicated, ceil, floor", 0},
+		"CPU cost of scheduling the GPU (gedf): none, dedicated, ceil, floor", 0},
 	{"platform", KEY_PLATFORM, "FILE", 0,
-		"What `fermata calibrate' measured: epsilon, slice and theta; of two numbers, this "
-		"and "
-		"that of the file of tasks, the larger counts",
+		"Results of `fermata calibrate': epsilon, slice and theta. If the file of tasks "
+		"gives them too, the larger value is used",
 		0},
-	{"task", 't', "TASK", 0, "Whose bound to explain", 0},
+	{"task", 't', "TASK", 0, "Task whose bound is explained", 0},
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", -2},
 	CLI_OPT_JSON,
 	{0},
@@ -91,7 +90,7 @@ static void check_usage(const struct analyze *a, const struct argp_state *state)
 	if (a->action != COMPARE && !a->named)
 		cli_usage(state, "no --method given");
 	if (a->action == EXPLAIN && !a->task)
-		cli_usage(state, "explain whose bound? Give --task");
+		cli_usage(state, "explain needs a task: give --task");
 	if (a->action != EXPLAIN && a->task)
 		cli_usage(state, "--task belongs to explain");
 	if (a->action == EXPLAIN && a->gedf)
@@ -99,7 +98,8 @@ static void check_usage(const struct analyze *a, const struct argp_state *state)
 	if (!a->gedf && (a->cpus || a->charged))
 		cli_usage(state, "--cpus and --charge belong to --method gedf");
 	if (a->gedf && a->platform_file)
-		cli_usage(state, "gedf knows no device: --platform belongs to the other methods");
+		cli_usage(state, "gedf does not model a device: --platform belongs to the other "
+				 "methods");
 	if (a->gpu_priority && (a->gedf || !fm_rta_method_gpu_priority(a->method)))
 		cli_usage(state, "--gpu-priority belongs to the gcaps methods");
 	if (a->csv && a->cli->json)
@@ -173,7 +173,7 @@ static const struct argp argp = {
 	.parser = parse_analyze,
 	.args_doc =
 		"--method METHOD FILE...\ncompare FILE\nexplain --method METHOD --task TASK FILE",
-	.doc = "Bound the response times of tasks that share a GPU, before they run.\v",
+	.doc = "Compute bounds on the response times of tasks that share a GPU, before they run.\v",
 	.help_filter = list_methods,
 };
 

@@ -39,20 +39,22 @@ enum { KEY_DEVICE = CLI_KEY_OWN, KEY_SECONDS, KEY_COMMAND, KEY_CONFIG, KEY_REALT
 
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "DEVICE", 0,
-		"An API, such as opencl or cuda, with :N for another device than the first, as "
-		"`fermata doctor' lists them; or sim; default: the first of cuda that works, else "
-		"of opencl",
+		"API of the device, such as opencl or cuda, or sim; :N chooses another device "
+		"than the first, numbered as `fermata doctor' lists them. Default: the first CUDA "
+		"device that works, else the first OpenCL device",
 		0},
-	{"seconds", KEY_SECONDS, "N", 0, "How long to measure; default: 10", 0},
+	{"seconds", KEY_SECONDS, "N", 0, "Duration of the measurement; default: 10", 0},
 	{"command", KEY_COMMAND, "TIME", 0,
-		"Length of the commands that compete, default 200us: as long as the longest of "
-		"those that will",
+		"Length of the competing commands; default: 200us. Give the length of your "
+		"programs' longest commands",
 		0},
 	{"realtime", KEY_REALTIME, 0, 0,
-		"The programs under Fermata, and the daemon, run as real-time tasks (SCHED_FIFO)",
+		"Run the daemon and the programs under Fermata as real-time tasks (SCHED_FIFO)", 0},
+	{"config", KEY_CONFIG, "FILE", 0,
+		"Settings of the daemon that is started for the "
+		"measurement",
 		0},
-	{"config", KEY_CONFIG, "FILE", 0, "Settings of the daemon that is started for this", 0},
-	{"output", 'o', "FILE", 0, "Write what was measured to FILE", 0},
+	{"output", 'o', "FILE", 0, "Write the results to FILE", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
@@ -126,11 +128,11 @@ static error_t parse_calibrate(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_calibrate,
-	.doc = "Measure on this machine what `fermata analyze --platform' and the admission of "
-	       "tasks need to know: what a change of the device's user costs (epsilon), and the "
-	       "driver's own time slice and change of it (slice, theta).\v"
-	       "Two programs compete for the device meanwhile. A daemon is started for it; with "
-	       "--socket, the one there is measured. Do it with the load that will be there.",
+	.doc = "Measure this machine for `fermata analyze --platform' and the admission of tasks: "
+	       "the cost of a switch between programs under Fermata (epsilon), and the driver's "
+	       "own time slice and cost of a switch (slice, theta).\vDuring the measurement two "
+	       "programs compete for the device. A daemon is started for it; with --socket, the "
+	       "daemon there is measured. Measure under the load that the machine will have.",
 };
 
 static void show(const struct calibrate *x)
@@ -270,7 +272,7 @@ static int ask_daemon(struct calibrate *x, struct fm_err *err)
 	x->c.react = json_incref(json_object_get(stats, "react_us"));
 	return x->c.level ? 0
 			  : fm_err_set(err, -EIO,
-				    "the programs' work did not come under Fermata: they have no "
+				    "the programs were not scheduled by Fermata: they have no "
 				    "queue in the daemon");
 }
 
@@ -325,9 +327,9 @@ static int use_daemon(struct calibrate *x, struct fm_err *err)
 	name = cli_str(json_object_get(reply, "policy"), "name");
 	if (rc || !strcmp(name, "fixed-priority"))
 		return rc;
-	fm_err_set(err, -EOPNOTSUPP, "the daemon there follows %.40s", name);
-	return fm_err_hint(err, "analyses are about fixed-priority: `fermata policy "
-				"fixed-priority', or leave --socket away");
+	fm_err_set(err, -EOPNOTSUPP, "the daemon's policy is %.40s", name);
+	return fm_err_hint(err, "the analyses assume fixed-priority: run `fermata policy "
+				"fixed-priority', or leave out --socket");
 }
 
 static int measure(struct calibrate *x, struct fm_err *err)

@@ -72,13 +72,11 @@ static int await(struct calibrate_program *p, enum calibrate_state state, struct
 			p->pid = 0;
 			if (atomic_load(&p->page->state) == STATE_FAILED)
 				continue;
-			return fm_err_set(err, -EIO,
-				"a program that was to use the device ended by itself (status %d)",
-				status);
+			return fm_err_set(
+				err, -EIO, "a measuring program ended early (status %d)", status);
 		}
 		if (fm_now() > end)
-			return fm_err_set(err, -ETIMEDOUT,
-				"a program that was to use the device hung for %u s",
+			return fm_err_set(err, -ETIMEDOUT, "a measuring program hung for %u s",
 				(unsigned)(READY_NS / FM_S));
 		nanosleep(&poll_pause, NULL);
 	}

@@ -159,18 +159,19 @@ void calibration_show(const struct calibration *c)
 	printf("%s (%s), level %d, commands of %.0f us\n\n", name, platform, c->level,
 		(double)c->command_ns / 1e3);
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
-	add_samples(&t, "a command alone, from asking to its end", &c->alone);
-	add_samples(&t, "begin: later than that where another is on the device", &c->begin);
-	add_daemon(&t, "  of it, the daemon: from its wake-up to the gates stored", c->react);
-	add_daemon(&t, "  of it, the other: from its gate to its stall", c->stop);
-	add_samples(&t, "going on: from the end until the other computes", &c->go_on);
-	add_samples(&t, "a turn of another, without Fermata", &c->turn);
+	add_samples(&t, "a command alone, from its submission to its end", &c->alone);
+	add_samples(&t, "begin: additional delay if another program has the device", &c->begin);
+	add_daemon(&t, "  thereof in the daemon: from its wake-up to the gates stored", c->react);
+	add_daemon(&t, "  thereof in the other program: from its gate to its stall", c->stop);
+	add_samples(&t, "resume: from the end until the other program computes", &c->go_on);
+	add_samples(&t, "a turn of the other program, without Fermata", &c->turn);
 	table_print(&t);
 	putchar('\n');
-	show_time("epsilon", c->epsilon, "twice the largest of begin and going on, and 20 %");
+	show_time("epsilon", c->epsilon, "twice the largest of begin and resume, and 20 %");
 	show_time("slice", c->slice, "the longest turn, and 20 %");
-	show_time("theta", c->theta, "twice what two lose to each other, for each slice");
-	printf("\nThe longest that was seen is no proof. A program whose single commands are "
-	       "longer "
-	       "than these\nmakes epsilon longer by so much.\n");
+	show_time("theta", c->theta, "twice the time that two programs lose per slice");
+	printf("\n"
+	       "The longest observed time is no proof of a bound. A program with longer single "
+	       "commands\n"
+	       "increases epsilon by the difference.\n");
 }

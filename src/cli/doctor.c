@@ -35,10 +35,10 @@ static error_t parse_doctor(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_doctor,
-	.doc = "Check whether Fermata works on this machine: the daemon, your rights, the layer, "
-	       "OpenCL, and "
-	       "what each device can do. What is said of a device was tried on it just now.\v"
-	       "The exit code is 0 if programs can be scheduled, 1 if something needed is missing.",
+	.doc = "Check whether Fermata works on this machine: the daemon, your rights, the shims, "
+	       "and what each device can do. Each ability of a device is found out by "
+	       "trying.\vThe exit code is 0 if programs can be scheduled, 1 if something needed "
+	       "is missing.",
 };
 
 /* A daemon of an older version does not say. */
@@ -53,11 +53,11 @@ static void check_processes(struct doctor *d, const json_t *reply)
 			d, GOOD, "pids", "the daemon knows the processes of its clients", NULL);
 	else
 		doctor_found(d, WARNING, "pids",
-			"the daemon does not know this process: it runs in a pid namespace of its "
-			"own, where programs outside have no number and no name",
+			"the daemon does not know this process: the daemon is in a pid namespace "
+			"of its own, in which programs outside have no pid and no name",
 			"run the daemon in the host's pid namespace (--pid=host of Docker and "
-			"Podman, hostPID of Kubernetes); until then programs are steered by group, "
-			"and have no real-time tasks");
+			"Podman, hostPID of Kubernetes); until then programs can be steered by "
+			"group only, and cannot have real-time tasks");
 }
 
 static void check_daemon(struct doctor *d)
@@ -73,7 +73,7 @@ static void check_daemon(struct doctor *d)
 			d->daemon_dir);
 		if (strcmp(cli_str(reply, "version"), FM_VERSION))
 			doctor_found(d, WARNING, "daemon", text,
-				"restart it, to have the version of this command");
+				"restart the daemon, so that both have the same version");
 		else
 			doctor_found(d, GOOD, "daemon", text, NULL);
 		check_processes(d, reply);
@@ -83,8 +83,8 @@ static void check_daemon(struct doctor *d)
 	place_daemon(path);
 	if (strchr(path, '/') && !ctl_dir_given(d->cli))
 		doctor_found(d, WARNING, "daemon", err.text,
-			"nothing, `fermata run' starts one of your own; one for all users: "
-			"`systemctl enable --now fermatad'");
+			"nothing: `fermata run' starts a personal one; for all users: `systemctl "
+			"enable --now fermatad'");
 	else if (ctl_dir_given(d->cli))
 		doctor_found(d, BAD, "daemon", err.text, err.hint);
 	else
@@ -147,11 +147,10 @@ static void judge_node(struct doctor *d, const char *node, int why)
 
 	if (why == EPERM) {
 		snprintf(text, sizeof(text),
-			"the rules about devices of this container or unit do not let it open %s",
-			node);
+			"the device rules of this container or unit forbid opening %s", node);
 		doctor_found(d, WARNING, "rights", text,
-			"start the container anew with its devices (`docker run --gpus all'); "
-			"DeviceAllow= lets a unit have them");
+			"restart the container with its devices (`docker run --gpus all'); a unit "
+			"needs DeviceAllow=");
 		return;
 	}
 	snprintf(text, sizeof(text), "you may not open the device %s", node);
@@ -160,7 +159,8 @@ static void judge_node(struct doctor *d, const char *node, int why)
 			group->gr_name);
 	else
 		snprintf(remedy, sizeof(remedy),
-			"its mode lets no group in: `ls -l %s'; a udev rule changes it", node);
+			"its mode gives no group access: `ls -l %s'; a udev rule changes that",
+			node);
 	doctor_found(d, WARNING, "rights", text, remedy);
 }
 
@@ -173,7 +173,9 @@ static void check_rights(struct doctor *d)
 	if (rc) {
 		snprintf(text, sizeof(text), "programs cannot connect to %s/" FM_SOCKET_NAME ": %s",
 			d->daemon_dir, strerror(-rc));
-		snprintf(remedy, sizeof(remedy), "`ls -l %s' shows which group may; join it",
+		snprintf(remedy, sizeof(remedy),
+			"`ls -l %s' shows the group that has access; "
+			"join it",
 			d->daemon_dir);
 		doctor_found(d, BAD, "rights", text, remedy);
 	} else if (why) {

@@ -66,14 +66,13 @@ static const struct argp hint_argp = {
 	.options = options,
 	.parser = parse_hint,
 	.args_doc = "TARGET NAME=VALUE...",
-	.doc = "Tell the policy about a group.\v"
-	       "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
-	       "them.\n"
+	.doc = "Set hints about a group, for the policy.\vTARGET is a group's name, a process id, "
+	       "or a queue such as q3; `fermata ps' lists them.\n"
 	       "Hints: priority (low, normal, high, realtime or -255 to 255), weight, share "
-	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), level (2 or 3), "
-	       "deadline, period, runtime, slice and guard-from (times such as 20ms; a bare number "
-	       "is milliseconds). A policy reads the hints it knows and ignores the rest; of those "
-	       "that the one in force does not read you are told.",
+	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), level (2 or "
+	       "3), deadline, period, runtime, slice and guard-from (times such as 20ms; a bare "
+	       "number is milliseconds). A policy uses the hints that it knows and ignores the "
+	       "others. The command warns about hints that the policy in force ignores.",
 };
 
 /* Send, and name the groups that it concerned, one a line. */
@@ -145,8 +144,8 @@ int cli_resume(struct cli *cli, int argc, char **argv)
 		.options = options,
 		.parser = cli_target,
 		.args_doc = "TARGET",
-		.doc = "Give a suspended group back to the policy.\v"
-		       "TARGET is a group's name, a process id, or a queue such as q3.",
+		.doc = "Let a suspended group continue under the policy.\vTARGET is a group's "
+		       "name, a process id, or a queue such as q3.",
 	};
 
 	return send_target(cli, &argp, "resume", argc, argv);

@@ -14,7 +14,7 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-	{"list", OPT_LIST, 0, 0, "List the metrics that there are, as a table in Markdown", 0},
+	{"list", OPT_LIST, 0, 0, "List all metrics as a table in Markdown", 0},
 	CLI_OPT_SOCKET,
 	{0},
 };
@@ -35,8 +35,8 @@ static error_t parse_metrics(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = option_table,
 	.parser = parse_metrics,
-	.doc = "Print the daemon's numbers as Prometheus reads them, with what you may see. "
-	       "fermata-exporter(8) serves them over HTTP.",
+	.doc = "Print the daemon's metrics in the format of Prometheus, as far as you may see "
+	       "them. fermata-exporter(8) serves them over HTTP.",
 };
 
 static int collect(struct cli *cli, struct fm_snapshot *s, struct fm_err *err)

@@ -17,7 +17,8 @@ struct request {
 
 static const struct argp_option options[] = {
 	{"names", KEY_NAMES, 0, 0,
-		"List the names of the policies built in, one a line; no daemon is asked", 0},
+		"List the names of the built-in policies, one per line, without asking a daemon",
+		0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -63,7 +64,7 @@ static error_t parse_policy(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (r->names && r->name)
-			cli_usage(state, "--names lists policies, and chooses none");
+			cli_usage(state, "--names only lists policies: it takes no NAME");
 		return 0;
 	default:
 		return cli_option(key, arg, r->cli);
@@ -74,9 +75,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_policy,
 	.args_doc = "[NAME [PARAMETER=VALUE...]]\n--names",
-	.doc = "Show the policy in force and those available, or choose one.\v"
-	       "The policy in force is marked '*'. Choosing one needs the rights of the daemon's "
-	       "user.",
+	.doc = "Show the policy in force and those available, or choose one.\vThe policy in force "
+	       "is marked '*'. Choosing a policy needs the rights of the daemon's user.",
 };
 
 /* A value of the reply as it would be typed: in force they are text, ranges are numbers in the

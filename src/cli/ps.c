@@ -15,8 +15,9 @@ struct ps {
 static const struct argp_option options[] = {
 	{"queues", 'q', 0, 0, "Show each queue instead of groups", 0},
 	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
-	{"calls", 'c', 0, 0, "Show which calls went ungoverned or undivided", 0},
-	{"tasks", 't', 0, 0, "Show the admitted tasks, their bounds and what was observed", 0},
+	{"calls", 'c', 0, 0, "Show the calls that were not scheduled, or could not be interrupted",
+		0},
+	{"tasks", 't', 0, 0, "Show the admitted tasks with their bounds and observed times", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -43,7 +44,7 @@ static error_t parse_ps(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_ps,
-	.doc = "Show the groups that the daemon schedules, those with most device time first.",
+	.doc = "Show the groups that the daemon schedules, sorted by device time.",
 };
 
 /* A sum over the group's devices. */

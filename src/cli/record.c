@@ -32,18 +32,18 @@ struct options {
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0,
-		"Write the workload into FILE (needed); - is the standard output", 0},
-	{"duration", 'd', "SECONDS", 0, "End after so many seconds; else with Ctrl-C", 0},
-	{"group", 'g', "NAME", 0, "Only this group; may be given several times", 0},
+		"Write the workload into FILE (required); - is the standard output", 0},
+	{"duration", 'd', "SECONDS", 0, "End after SECONDS; default: at Ctrl-C", 0},
+	{"group", 'g', "NAME", 0, "Record only this group; can be given several times", 0},
 	{"from", KEY_FROM, "TRACE", 0,
-		"Make it of a file of `fermata trace record', instead of recording", 0},
+		"Convert TRACE, a file of `fermata trace record', instead of recording", 0},
 	{"arrivals", KEY_ARRIVALS, "HOW", 0,
-		"Jobs come when they came (open), so long after the end of the one before "
-		"(closed), or "
-		"as it looks, of each group (auto, the default)",
+		"Jobs arrive at their recorded times (open), or with their recorded pause after "
+		"the end of the job before (closed), or as detected for each group (auto, the "
+		"default)",
 		0},
 	CLI_OPT_FORCE,
-	{"quiet", 'q', 0, 0, "No word about the progress", 0},
+	{"quiet", 'q', 0, 0, "Do not show progress", 0},
 	CLI_OPT_SOCKET,
 	{0},
 };
@@ -59,7 +59,7 @@ static void set_duration(struct options *o, const char *arg, const struct argp_s
 {
 	if (cli_parse_seconds(arg, &o->wishes.duration) ||
 		!(o->wishes.duration > 0 && o->wishes.duration < 1e9))
-		cli_usage(state, "'%s' is no number of seconds", arg);
+		cli_usage(state, "'%s' is not a number of seconds", arg);
 }
 
 static void check(const struct options *o, const struct argp_state *state)
@@ -67,7 +67,7 @@ static void check(const struct options *o, const struct argp_state *state)
 	const struct trace_wishes *w = &o->wishes;
 
 	if (!o->output)
-		cli_usage(state, "where to? give -o FILE");
+		cli_usage(state, "no output file: give -o FILE");
 	if (o->from && (o->argv || w->duration > 0 || w->n_groups))
 		cli_usage(state, "--from takes neither a duration, nor groups, nor a command");
 }
@@ -114,9 +114,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "-o FILE [-- COMMAND [ARGUMENT...]]\n--from TRACE -o FILE",
-	.doc = "Record what programs do, as a workload that `fermata-lab sim' takes: until Ctrl-C, "
-	       "or "
-	       "while COMMAND runs, under Fermata.\vfermata-record(1) tells the whole story.",
+	.doc = "Record the device work of programs as a workload for `fermata-lab sim', until "
+	       "Ctrl-C, or while COMMAND runs under Fermata.\vfermata-record(1) has the details.",
 };
 
 static int save(struct options *o, const struct recorded *r, const char *from, struct fm_err *err)
@@ -140,14 +139,13 @@ static void tell(const struct options *o, const struct recorded *r)
 			jobs, r->groups, r->devices, (double)(r->end - r->begin) / FM_S, o->output);
 	if (r->lost)
 		fprintf(stderr,
-			"fermata: %" PRIu64
-			" records were lost: jobs are missing, or are two in one\n",
+			"fermata: %" PRIu64 " records were lost: some jobs are missing or merged\n",
 			r->lost);
 	for (uint32_t i = 0; i < r->groups; i++)
 		if (r->group[i].elsewhere)
 			fprintf(stderr,
-				"fermata: group %s works on other devices, too: here each is by "
-				"itself\n",
+				"fermata: group %s works on other devices, too: the workload has "
+				"a separate group for each\n",
 				r->group[i].name);
 }
 
@@ -158,8 +156,10 @@ static int convert(struct options *o, const struct fm_trace_file *t, const char 
 	int rc = recorded_read(&r, t, until, err);
 
 	if (!rc && !r.groups) {
-		fm_err_set(err, -ENODATA, "no program used a device meanwhile: nothing is written");
-		fm_err_hint(err, "`fermata ps' shows whose queues there are");
+		fm_err_set(err, -ENODATA,
+			"no program used a device during the recording: nothing "
+			"is written");
+		fm_err_hint(err, "`fermata ps --queues' lists the programs that have queues");
 		rc = -ENODATA;
 	}
 	rc = rc ? rc : save(o, &r, from, err);
@@ -252,17 +252,14 @@ static int need_daemon(const struct options *o, struct fm_err *err)
 static void tell_outcome(const struct options *o, const struct trace_outcome *out)
 {
 	if (out->gone)
-		fputs("fermata: the daemon ended the recording, or ended: what there is is "
-		      "written\n",
+		fputs("fermata: the daemon ended the recording, or ended itself: the records "
+		      "until then are written\n",
 			stderr);
 	if (out->full)
-		fprintf(stderr,
-			"fermata: %" PRIu64 " records: that is all that one recording holds\n",
-			LIMIT);
+		fprintf(stderr, "fermata: %" PRIu64 " records: the recording is full\n", LIMIT);
 	if (!out->exact)
-		fputs("fermata: of a group that is alone on its device several jobs may be one: "
-		      "who "
-		      "may steer all can have it exactly\n",
+		fputs("fermata: several jobs of a group that is alone on its device may be "
+		      "recorded as one: users who may steer all groups can record exactly\n",
 			stderr);
 	if (!o->wishes.quiet)
 		fprintf(stderr, "fermata: %" PRIu64 " records, %" PRIu64 " lost\n", out->records,
@@ -311,7 +308,7 @@ static int record(struct options *o, struct recorder *r, struct fm_err *err)
 	if (!rc && (end || out.gone))
 		rc = fm_err_set(err, -ECANCELED, "%s",
 			out.gone ? "the recording is cut short"
-				 : "the command failed; what it did is written");
+				 : "the command failed; its work until then is written");
 	return rc;
 }
 

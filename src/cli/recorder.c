@@ -74,7 +74,7 @@ static int take_fd(struct recorder *r)
 
 static void tell_unrecorded(int pid)
 {
-	fprintf(stderr, "fermata: what pid %d does is not recorded: it has no ring\n", pid);
+	fprintf(stderr, "fermata: pid %d is not recorded: it has no trace ring\n", pid);
 }
 
 static void add_ring(struct recorder *r, uint32_t id, const json_t *o)
@@ -272,8 +272,7 @@ static void tell_lost(const struct ring *g)
 			g->reader.lost, g->program, (int)g->pid);
 	if (g->reader.unknown)
 		fprintf(stderr,
-			"fermata: %" PRIu64
-			" records of %s (pid %d) were of events that are none\n",
+			"fermata: %" PRIu64 " records of %s (pid %d) were of unknown events\n",
 			g->reader.unknown, g->program, (int)g->pid);
 }
 
@@ -426,8 +425,8 @@ static int check_reply(const json_t *reply, struct fm_err *err)
 			old                 ? "this daemon cannot record"
 			: json_is_object(e) ? cli_str(e, "text")
 					    : "the daemon refused");
-		return fm_err_hint(
-			err, "%s", old ? "it is of an older version" : cli_str(e, "hint"));
+		return fm_err_hint(err, "%s",
+			old ? "the daemon is of an older version: restart it" : cli_str(e, "hint"));
 	}
 	if (whole(reply, "version") == FM_TRACE_VERSION &&
 		whole(reply, "records") == FM_TRACE_RECORDS &&

@@ -18,9 +18,9 @@ static error_t parse_reload(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_reload,
-	.doc = "Have the daemon read its settings again.\v"
-	       "If something is wrong with them, the message says where, and the old ones stay. "
-	       "This needs the rights of the daemon's user.",
+	.doc = "Make the daemon read its settings again.\vIf the settings have an error, the "
+	       "message says where, and the old settings stay in force. This needs the rights of "
+	       "the daemon's user.",
 };
 
 int cli_reload(struct cli *cli, int argc, char **argv)

@@ -56,23 +56,26 @@ static const struct argp_option options[] = {
 		"Proportion of the device under a fair policy", 0},
 	{"share", KEY_HINT + FM_HINT_SHARE, "PERCENT", 0, "Part of the device to reserve", 0},
 	{"deadline", KEY_HINT + FM_HINT_DEADLINE, "TIME", 0,
-		"A job is due so long after it arrives: 20ms, 1.5s; a bare number is milliseconds",
+		"Time from a job's arrival until it is due: 20ms, 1.5s; a bare number is "
+		"milliseconds",
 		0},
-	{"period", KEY_HINT + FM_HINT_PERIOD, "TIME", 0, "Jobs arrive so far apart", 0},
+	{"period", KEY_HINT + FM_HINT_PERIOD, "TIME", 0, "Time between the arrivals of two jobs",
+		0},
 	{"slice", KEY_HINT + FM_HINT_SLICE, "TIME", 0, "Length of a turn under round-robin", 0},
 	{"runtime", KEY_HINT + FM_HINT_RUNTIME, "TIME", 0,
-		"Device time that a job takes, if it is not to be learnt", 0},
+		"Device time of a job; default: learnt from the program", 0},
 	{"foreground", KEY_HINT + FM_HINT_FOREGROUND, "0|1", 0,
 		"1: the user works with this program at present", 0},
 	{"latency-nice", KEY_HINT + FM_HINT_LATENCY_NICE, "N", 0,
-		"-20 to 19: turns under a fair policy come sooner and are shorter, or later and "
-		"longer",
+		"Under a fair policy: negative values (to -20) make turns sooner and shorter, "
+		"positive ones (to 19) later and longer",
 		0},
 	{"gang", KEY_HINT + FM_HINT_GANG, "0|1", 0,
-		"1, the default: what works on several devices runs on all of them or on none", 0},
-	{"guard-from", KEY_HINT + FM_HINT_GUARD_FROM, "TIME", 0,
-		"Stop in the middle of commands that take so long; shorter ones run to their end",
+		"1 (the default): a group with work on several devices runs on all of them or on "
+		"none",
 		0},
+	{"guard-from", KEY_HINT + FM_HINT_GUARD_FROM, "TIME", 0,
+		"Shortest command that is stopped in the middle; shorter ones run to their end", 0},
 	{"group", KEY_GROUP, "NAME", 0,
 		"Name of the group; programs that share a name are scheduled as one", 1},
 	{"level", KEY_LEVEL, "1..3", 0,
@@ -86,29 +89,34 @@ static const struct argp_option options[] = {
 		"of their blocks (level 3)",
 		1},
 	{"guardian-loops", KEY_LOOPS, "PATTERN:...", 0,
-		"CUDA: kernels of these names, if they come as PTX, can be stopped in the middle "
-		"of "
-		"a loop, too. Includes --guardian",
+		"CUDA: also stop kernels of these names in the middle of a loop, if they are "
+		"loaded as PTX. Includes --guardian",
 		1},
 	{"partition", KEY_PARTITION, "SMS:GROUP...", 0,
-		"CUDA: a server's streams of these groups have so many multiprocessors of their "
-		"own, "
-		"where it leaves that to you",
+		"CUDA: reserve multiprocessors for the streams of these groups, in a server that "
+		"does not reserve them itself",
 		1},
 	{"gpu-time", KEY_GPU_TIME, "TIME", 0,
-		"A real-time task: a job uses the device for so long at most. It is admitted "
-		"before "
-		"it begins; needs --period, and takes --deadline and --priority",
+		"Run as a real-time task whose jobs use the device for at most TIME. The task is "
+		"admitted before the command starts. Needs --period; --deadline and --priority "
+		"are optional",
 		2},
-	{"cpu-time", KEY_CPU_TIME, "TIME", 0, "A job computes for so long on its CPU", 2},
-	{"cpu", KEY_CPU, "N", 0, "The CPU, where other tasks use it too; else one of its own", 2},
+	{"cpu-time", KEY_CPU_TIME, "TIME", 0, "CPU time of a job", 2},
+	{"cpu", KEY_CPU, "N", 0,
+		"CPU that the task shares with other tasks; default: a CPU of "
+		"its own",
+		2},
 	{"epsilon", KEY_EPSILON, "TIME", 0,
-		"What a change of the device's user costs here, if the daemon is not told", 2},
+		"Cost of a switch between two programs on this device, if the daemon's settings "
+		"do not have it",
+		2},
 	{"overrun", KEY_OVERRUN, "WHAT", 0,
-		"If a job uses more, until its next period: demote, stop, report", 2},
+		"Action on a job that uses more device time, until its next period: demote, stop, "
+		"report",
+		2},
 	{"admit", KEY_ADMIT, "HOW", 0,
-		"require, the default: do not run what is not admitted; report: run it all the "
-		"same",
+		"require (the default): do not run the command if the task is not admitted; "
+		"report: run it anyway",
 		2},
 	CLI_OPT_SOCKET,
 	{0},
@@ -144,7 +152,7 @@ static void check_partition(const struct argp_state *state, const char *text)
 		cli_usage(state, "'%s' does not begin with a number of multiprocessors and a colon",
 			text);
 	if (!groups[1 + strspn(groups + 1, ":")])
-		cli_usage(state, "'%s' names no group, such as 16:urgent", text);
+		cli_usage(state, "'%s' names no group; write SMS:GROUP, such as 16:urgent", text);
 }
 
 static void take_time(const struct argp_state *state, const char *arg, int64_t *ns)
@@ -262,13 +270,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_run,
 	.args_doc = "[--] COMMAND [ARGUMENT...]",
-	.doc = "Run a command with its device work scheduled by Fermata.\v"
-	       "Where no daemon answers, one of your own is started; it leaves a minute after its "
-	       "last "
-	       "client. The exit code is the command's; 127 if it is not found, 126 if it cannot "
-	       "be "
-	       "executed, 125 if it is a real-time task that is not admitted, 2 if the options "
-	       "make no sense.",
+	.doc = "Run a command with its device work scheduled by Fermata.\vIf no daemon is "
+	       "reachable, a personal one is started; it ends a minute after its last client. The "
+	       "exit code is the command's; 127 if it is not found, 126 if it cannot be executed, "
+	       "125 if it is a real-time task that is not admitted, 2 if the options are invalid.",
 };
 
 /* `fermata run` inside `fermata run`: what the inner one does not say, the outer one's hints say.
@@ -416,7 +421,7 @@ static int find_daemon(const struct run *run, struct fm_err *err)
 	const struct cli *cli = run->cli;
 	char dirs[CTL_DIRS][CTL_PATH], personal[CTL_PATH];
 	int n = ctl_dirs(cli, dirs),
-	    rc = fm_err_set(err, -ENAMETOOLONG, "that directory's name is too long");
+	    rc = fm_err_set(err, -ENAMETOOLONG, "the directory's name is too long");
 
 	for (int i = 0; i < n; i++) {
 		CLI_CLEAN_JSON json_t *reply = NULL;
@@ -435,7 +440,7 @@ static int find_daemon(const struct run *run, struct fm_err *err)
 	}
 	rc = personal_dir(personal);
 	if (rc) {
-		fm_err_set(err, rc, "no safe directory for a daemon of your own");
+		fm_err_set(err, rc, "no safe directory for a personal daemon");
 		return fm_err_hint(
 			err, "set XDG_RUNTIME_DIR to a directory that you alone can write to");
 	}

@@ -35,7 +35,7 @@ int run_task_admit(const struct cli *cli, const struct run_task *t, const char *
 	if (!rc)
 		return 0;
 	if (t->report) {
-		fprintf(stderr, "fermata: running it all the same\n");
+		fprintf(stderr, "fermata: running it anyway\n");
 		return 0;
 	}
 	return rc == CLI_USAGE ? CLI_USAGE : CLI_NOT_ADMITTED;

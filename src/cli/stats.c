@@ -19,7 +19,7 @@ static error_t parse_stats(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_stats,
-	.doc = "Show what the daemon has counted since it started, and what it costs.",
+	.doc = "Show the daemon's counters since its start, and its cost.",
 };
 
 int cli_stats(struct cli *cli, int argc, char **argv)
@@ -32,13 +32,13 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		{"queues", "queues"},
 		{"devices", "devices"},
 		{"governed", "calls that went through an XQueue"},
-		{"ungoverned", "calls that could not"},
-		{"undivided", "long ones of the former that could not be stopped in their middle"},
-		{"images", "images of code rewritten, so that their kernels can be stopped"},
-		{"images_left", "images left as they are"},
+		{"ungoverned", "calls that did not"},
+		{"undivided", "governed calls longer than a segment that could not be interrupted"},
+		{"images", "code images rewritten, so that their kernels can be stopped"},
+		{"images_left", "code images left unchanged"},
 		{"kernels", "kernels rewritten"},
-		{"kernels_left", "kernels left as they are, in rewritten images"},
-		{"images_ms", "time that programs took to rewrite them, or to find them in the "
+		{"kernels_left", "kernels left unchanged, in rewritten images"},
+		{"images_ms", "time that programs spent on rewriting, or on finding images in the "
 			      "cache, ms"},
 		{"events", "events seen"},
 		{"decisions", "decisions of the policy"},

@@ -20,11 +20,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = cli_words,
 	.args_doc = "record -o FILE\ndump FILE",
-	.doc = "Record what is scheduled and why, or print it; `fermata-lab trace export' makes a "
-	       "timeline of it.\v"
-	       "`fermata trace record --help' and the like explain each; fermata-trace(1) tells "
-	       "the "
-	       "whole story.",
+	.doc = "Record scheduling decisions with their reasons, or print a recording. "
+	       "`fermata-lab trace export' converts a recording to a timeline.\v`fermata trace "
+	       "record --help' and `fermata trace dump --help' explain these; fermata-trace(1) "
+	       "has the details.",
 };
 
 int cli_trace(struct cli *cli, int argc, char **argv)

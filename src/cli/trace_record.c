@@ -9,16 +9,15 @@
 #include <string.h>
 
 static const struct argp_option options[] = {
-	{"output", 'o', "FILE", 0, "Record into FILE (needed)", 0},
-	{"duration", 'd', "SECONDS", 0, "End after so many seconds; else with Ctrl-C", 0},
-	{"group", 'g', "NAME", 0, "Only this group; may be given several times", 0},
+	{"output", 'o', "FILE", 0, "Write the recording into FILE (required)", 0},
+	{"duration", 'd', "SECONDS", 0, "End after SECONDS; default: at Ctrl-C", 0},
+	{"group", 'g', "NAME", 0, "Record only this group; can be given several times", 0},
 	{"exact", 'e', 0, 0,
-		"Of who is alone on a device each job, too, which costs him a little; for those "
-		"who "
-		"may steer all",
+		"Also record each job of groups that are alone on their device, at a small cost "
+		"to them; needs the right to steer all groups",
 		0},
 	CLI_OPT_FORCE,
-	{"quiet", 'q', 0, 0, "No word about the progress", 0},
+	{"quiet", 'q', 0, 0, "Do not show progress", 0},
 	CLI_OPT_SOCKET,
 	{0},
 };
@@ -40,7 +39,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'd':
 		if (cli_parse_seconds(arg, &w->duration) || !(w->duration > 0 && w->duration < 1e9))
-			cli_usage(state, "'%s' is no number of seconds", arg);
+			cli_usage(state, "'%s' is not a number of seconds", arg);
 		return 0;
 	case 'g':
 		if (w->n_groups == TRACE_GROUPS)
@@ -58,7 +57,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		cli_usage(state, "trace record takes no argument '%s'", arg);
 	case ARGP_KEY_END:
 		if (!o->path)
-			cli_usage(state, "where to? give -o FILE");
+			cli_usage(state, "no output file: give -o FILE");
 		return 0;
 	default:
 		return cli_option(key, arg, o->cli);
@@ -68,15 +67,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.doc = "Record what the daemon decides and what becomes of it, until Ctrl-C: of your own "
-	       "groups, or of all, if you may see all.",
+	.doc = "Record the daemon's decisions and their effects until Ctrl-C: for your own "
+	       "groups, or for all groups if you may see all.",
 };
 
 static int finish(const struct options *o, const struct trace_outcome *out, int rc)
 {
 	if (rc) {
 		fprintf(stderr,
-			"fermata: %s: cannot write: %s\n  hint: what is in it so far can be read\n",
+			"fermata: %s: cannot write: %s\n"
+			"  hint: the records written so far can be read\n",
 			o->path, strerror(-rc));
 		return CLI_FAILED;
 	}
@@ -84,10 +84,10 @@ static int finish(const struct options *o, const struct trace_outcome *out, int 
 		fprintf(stderr, "fermata: %" PRIu64 " records in %s, %" PRIu64 " lost\n",
 			out->records, o->path, out->lost);
 	if (o->wishes.exact && !out->exact)
-		fputs("fermata: not exact: you may not steer all\n", stderr);
+		fputs("fermata: not exact: you may not steer all groups\n", stderr);
 	if (!out->gone)
 		return CLI_OK;
-	fprintf(stderr, "fermata: the daemon ended the recording, or ended\n"
+	fprintf(stderr, "fermata: the daemon ended the recording, or ended itself\n"
 			"  hint: its log may say why\n");
 	return CLI_FAILED;
 }

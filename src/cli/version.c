@@ -19,7 +19,7 @@ static error_t parse_version(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_version,
-	.doc = "Show the versions of this command and of the daemon, if one answers.",
+	.doc = "Show the versions of this command and of the daemon, if one is reachable.",
 };
 
 /* No daemon is no error here: there is a version to show without one. */

@@ -17,10 +17,9 @@ static const struct argp argp = {
 	.options = options,
 	.parser = cli_target,
 	.args_doc = "TARGET",
-	.doc = "Say what a group does now, what it has waited for and how long, and what would "
-	       "change that.\v"
-	       "TARGET is a group's name, a process id, or a queue such as q3; `fermata ps' lists "
-	       "them.",
+	.doc = "Explain what a group does now, what it has waited for and how long, and what "
+	       "would change that.\vTARGET is a group's name, a process id, or a queue such as "
+	       "q3; `fermata ps' lists them.",
 };
 
 /* A group of the reply by its number; NULL: it is gone, or not one's own. */
@@ -108,14 +107,14 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 	if (!strcmp(why, "gang"))
 		return json_sprintf("waits, for %s now: %s", time, cli_str(w->device, "reason"));
 	if (!strcmp(why, "draining"))
-		return json_sprintf("waits, for %s now: it is chosen, and %s has not come to rest",
+		return json_sprintf("waits, for %s now: it is chosen, but %s has not stopped yet",
 			time, holder_of(now));
 	if (!strcmp(why, "resource"))
-		return json_sprintf("waits, for %s now: it is chosen, and something that it needs "
-				    "is not ready",
+		return json_sprintf("waits, for %s now: it is chosen, but a resource that it "
+				    "needs is not ready",
 			time);
 	if (!strcmp(why, "nobody"))
-		return json_sprintf("waits, for %s now: the policy %s lets nobody run here (%s)",
+		return json_sprintf("waits, for %s now: the policy %s lets no group run here (%s)",
 			time, policy, rule);
 	if (why_other_user(w))
 		return json_sprintf("waits, for %s now: user %s has had its part, and %s has the "
@@ -137,9 +136,9 @@ static json_t *why_doing(const struct why *w)
 	if (!strcmp(state, "running"))
 		return json_string("has the device");
 	if (!strcmp(state, "ready"))
-		return json_string("comes to rest, and has to wait then");
+		return json_string("is being stopped, and has to wait then");
 	if (strcmp(state, "suspended") != 0)
-		return json_string("has nothing to do on the device");
+		return json_string("has no work on the device");
 	if (json_is_true(json_object_get(w->group, "suspended")))
 		return json_string("is suspended by hand");
 	return json_string("is suspended: the task has used up its budget");
@@ -192,11 +191,11 @@ static void show_causes(const json_t *account)
 		const char *key, *text;
 	} causes[] = {
 		{"policy", "the policy chose others"},
-		{"nobody", "the policy let nobody run"},
+		{"nobody", "the policy let no group run"},
 		{"gang", "it has to run on several devices at once, and another was not free"},
 		{"demoted", "it was over its budget, and below all others"},
-		{"draining", "it was chosen, and who had the device had not come to rest"},
-		{"resource", "it was chosen, and something that it needs was not ready"},
+		{"draining", "it was chosen, but the group before it had not stopped yet"},
+		{"resource", "it was chosen, but a resource that it needs was not ready"},
 	};
 	json_t *why = json_object_get(account, "waited_why");
 	char time[TABLE_TIME];
@@ -256,7 +255,7 @@ static void show_held(const json_t *group, const char *device)
 	json_array_foreach (json_object_get(group, "queues"), i, q)
 		if (!strcmp(cli_str(q, "device"), device) && cli_num(q, "held_ms") > 0)
 			printf("  queue %s, level 1: its callers were held back for %s, at closed "
-			       "gates or because as much was under way as the window allows\n",
+			       "gates or because the window was full\n",
 				cli_str(q, "id"), table_ms(cli_num(q, "held_ms"), time));
 }
 
@@ -291,12 +290,11 @@ static void show_coverage(const json_t *group)
 	double past = cli_num(group, "ungoverned"), long_ones = cli_num(group, "undivided");
 
 	if (past > 0)
-		printf("%.0f of its calls passed by the scheduler, and stand in no account "
-		       "(`fermata ps --calls')\n",
+		printf("%.0f of its calls were not scheduled and are not accounted (`fermata ps "
+		       "--calls')\n",
 			past);
 	if (long_ones > 0)
-		printf("%.0f of its calls could not be stopped in their middle (`fermata ps "
-		       "--calls')\n",
+		printf("%.0f of its calls could not be interrupted (`fermata ps --calls')\n",
 			long_ones);
 	if (cli_binary_hint(group))
 		printf("  hint: %s\n", cli_binary_hint(group));
@@ -308,7 +306,7 @@ static void show_advice(const json_t *advice)
 	size_t i, k;
 
 	if (json_array_size(advice))
-		puts("what would change that it waits:");
+		puts("what would make it wait less:");
 	json_array_foreach (advice, i, o) {
 		const json_t *argv = json_object_get(o, "argv");
 

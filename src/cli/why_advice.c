@@ -133,7 +133,7 @@ static void by_priority(const struct advice *a)
 	double own = cli_num(group, "effective_priority"), other;
 
 	if (own > FM_PRIORITY_MAX) {
-		say(a, "its real-time task has a place of its own: no hint changes that");
+		say(a, "it has an admitted real-time task: hints do not change its place");
 		return;
 	}
 	if (own != hint_of(group, "priority")) {
@@ -144,8 +144,8 @@ static void by_priority(const struct advice *a)
 		return;
 	}
 	if (!a->culprit) {
-		say(a, "a higher priority than that of whom it waits for; whose that is, you may "
-		       "not see");
+		say(a, "a higher priority than that of the group it waits for, which you may not "
+		       "see");
 		return;
 	}
 	other = cli_num(a->culprit, "effective_priority");
@@ -156,15 +156,15 @@ static void by_priority(const struct advice *a)
 			name_of(a->culprit));
 	else if (other < own)
 		say(a,
-			"%s has a lower priority (%.0f): it had the device until it came to rest, "
-			"or a turn because of its age",
+			"%s has a lower priority (%.0f): it had the device until it had stopped, "
+			"or it had a turn because it had waited long",
 			name_of(a->culprit), other);
 	else if (other < FM_PRIORITY_MAX)
 		tell(a, "hint", group, setting("priority", other + 1, ""),
-			"goes before %s (priority %.0f) then", name_of(a->culprit), other);
+			"would go before %s (priority %.0f)", name_of(a->culprit), other);
 	else if (own > FM_PRIORITY_MIN)
 		tell(a, "hint", a->culprit, setting("priority", own - 1, ""),
-			"goes behind %s (priority %.0f) then; now it has the highest priority of "
+			"would go behind %s (priority %.0f); now it has the highest priority of "
 			"all",
 			name_of(group), own);
 	else
@@ -178,14 +178,14 @@ static void by_foreground(const struct advice *a)
 
 	if (!hint_of(group, "foreground"))
 		tell(a, "hint", group, setting("foreground", 1, ""),
-			"goes before all who are not in the foreground, and takes turns with "
-			"those who are");
+			"would go before all groups in the background, and take turns with those "
+			"in the foreground");
 	else if (a->culprit && hint_of(a->culprit, "foreground"))
 		tell(a, "hint", a->culprit, setting("foreground", 0, ""),
-			"%s is in the background then, and %s goes first", name_of(a->culprit),
+			"%s would be in the background, and %s would go first", name_of(a->culprit),
 			name_of(group));
 	else
-		say(a, "it is in the foreground already; whom it waited for is not");
+		say(a, "it is in the foreground already; the group it waited for is not");
 }
 
 /* "5ms", as the daemon shows settings. */
@@ -206,7 +206,7 @@ static void by_slice(const struct advice *a)
 	slice = slice > 0 ? slice : setting_ms(a->w, "slice");
 	if (slice > 0 && slice <= 5000)
 		tell(a, "hint", a->w->group, setting("slice", 2 * slice, "ms"),
-			"its turns are twice as long then (now %.12g ms)", slice);
+			"its turns would be twice as long (now %.12g ms)", slice);
 	else
 		say(a, "its turns are as long as the hint `slice' can make them");
 }
@@ -223,8 +223,8 @@ static bool by_user(const struct advice *a)
 {
 	if (!why_other_user(a->w))
 		return false;
-	say(a, "users have equal parts of the device (fair_by = user in fermatad.conf): its own "
-	       "user's other groups would have to use less, or an operator to choose otherwise");
+	say(a, "users have equal parts of the device (fair_by = user in fermatad.conf): it has "
+	       "more when its user's other groups use less, or when an operator changes fair_by");
 	return true;
 }
 
@@ -271,16 +271,16 @@ static void by_share(const struct advice *a)
 		return;
 	if (other >= 2) {
 		tell(a, "hint", a->culprit, setting("share", (double)(long)(other / 2), ""),
-			"half as much of the device is reserved for %s then (now %.0f%%)",
+			"half as much of the device would be reserved for %s (now %.0f%%)",
 			name_of(a->culprit), other);
 		return;
 	}
 	room = FM_MIN(room, FM_MAX(2 * share, 75.0));
 	if (room > share && room >= 1)
 		tell(a, "hint", a->w->group, setting("share", room, ""),
-			"so many percent of the device are reserved for it then (now %.0f)", share);
+			"this percentage of the device would be reserved for it (now %.0f)", share);
 	else
-		say(a, "all of the device is reserved: a lower `share' of the others");
+		say(a, "all of the device is reserved: lower the `share' of other groups");
 }
 
 static void by_deadline(const struct advice *a)
@@ -292,16 +292,17 @@ static void by_deadline(const struct advice *a)
 
 	if (!own && !other)
 		tell(a, "hint", group, setting("deadline", 20, "ms"),
-			"goes before all who have no deadline then; set the one that it has");
+			"would go before all groups without a deadline; set the deadline that it "
+			"really has");
 	else
-		say(a, "whose job has the earliest deadline runs: its arrival and the hint "
+		say(a, "the job with the earliest deadline runs: its arrival plus the hint "
 		       "`deadline', or `period'");
 }
 
 static void by_runtime(const struct advice *a)
 {
-	say(a, "the job with the shortest time left runs: the hint `runtime' says how long its "
-	       "jobs are, if it is wrong about them");
+	say(a, "the job with the shortest remaining time runs: set the hint `runtime' if the "
+	       "length learnt of its jobs is wrong");
 }
 
 static void by_no_hint(const struct advice *a)
@@ -333,9 +334,7 @@ static void by_policy(const struct advice *a)
 		any = true;
 	}
 	if (!any)
-		say(a,
-			"that is for the policy %s to say: whoever wrote it knows which hints it "
-			"reads",
+		say(a, "the policy %s decides that: its author knows which hints it uses",
 			a->policy);
 }
 
@@ -346,13 +345,14 @@ static void by_limit(const struct advice *a)
 
 	if (has_kind(a, FM_ADVICE_LIMIT) && share > 0 && share < 100)
 		tell(a, "hint", a->w->group, setting("share", FM_MIN(100.0, 2 * share), ""),
-			"its share is a limit, too (capped=1): twice as much then (now %.0f%%)",
+			"its share is a limit, too (capped=1): it would have twice as much (now "
+			"%.0f%%)",
 			share);
 	else if (has_kind(a, FM_ADVICE_ELSEWHERE))
-		say(a, "somebody more urgent works on another device: a higher `priority' than "
-		       "his");
+		say(a, "a group of higher priority works on another device: give this one a "
+		       "higher `priority'");
 	else
-		say(a, "the policy %s let nobody run on the device", a->policy);
+		say(a, "the policy %s let no group run on the device", a->policy);
 }
 
 static void by_victim(const struct advice *a)
@@ -361,41 +361,41 @@ static void by_victim(const struct advice *a)
 
 	if (queue)
 		say(a,
-			"%s comes to rest late when it is stopped, at level %.0f: long commands; "
-			"of hints only its own `level' and `guard-from' bear on that",
+			"%s stops late, at level %.0f, because its commands are long; only its "
+			"own hints `level' and `guard-from' change that",
 			name_of(a->culprit), cli_num(queue, "level"));
 	else
-		say(a, "who had the device came to rest late: long commands; no hint of yours "
-		       "changes that");
+		say(a, "the group that had the device stopped late, because its commands are "
+		       "long; no hint of yours changes that");
 }
 
 static void by_gang(const struct advice *a)
 {
 	if (hint_of(a->w->group, "gang"))
 		tell(a, "hint", a->w->group, setting("gang", 0, ""),
-			"each of its devices decides for itself then: not for programs whose work "
-			"on one device waits for the other");
+			"each of its devices would be scheduled separately: not for programs "
+			"whose work on one device waits for another device");
 }
 
 static void by_budget(const struct advice *a)
 {
 	say(a, "it has used up the budget of its task, and is below all others until its next "
-	       "period: admit it with a larger one");
+	       "period: admit the task with a larger budget");
 }
 
 static void if_suspended(const struct advice *a)
 {
 	if (!json_is_true(json_object_get(a->w->group, "suspended"))) {
-		say(a, "its task has used up its budget, and goes on with its next period: admit "
-		       "it with a larger one, or with --overrun=demote");
+		say(a, "its task has used up its budget, and continues with its next period: "
+		       "admit the task with a larger budget, or with --overrun=demote");
 		return;
 	}
-	tell(a, "resume", a->w->group, NULL, "gives it back to the policy");
+	tell(a, "resume", a->w->group, NULL, "lets it continue");
 }
 
 static void by_resource(const struct advice *a)
 {
-	say(a, "something that it needs was not ready when its turn came: no hint changes that");
+	say(a, "a resource that it needs was not ready when its turn came: no hint changes that");
 }
 
 /* Is it what it waits for, or a good part of what it did? That others have just been told to come

@@ -155,7 +155,7 @@ int cli_print_json(const json_t *value)
 	if (!json_dumpf(value, stdout, JSON_INDENT(2)) && putchar('\n') != EOF)
 		return CLI_OK;
 	if (!ferror(stdout))
-		fprintf(stderr, "%s: the answer cannot be told as JSON\n", cli_name());
+		fprintf(stderr, "%s: the answer cannot be written as JSON\n", cli_name());
 	return CLI_FAILED;
 }
 
@@ -166,7 +166,7 @@ void cli_tell_fallback(const json_t *policy)
 
 	if (!dropped)
 		return;
-	snprintf(line, sizeof(line), "! %s rules in the place of a policy that was dropped: %s",
+	snprintf(line, sizeof(line), "! %s is in force instead of a policy that was dropped: %s",
 		cli_str(policy, "name"), dropped);
 	table_clean(line);
 	puts(line);
@@ -186,8 +186,8 @@ const char *cli_binary_hint(const json_t *group)
 
 	json_array_foreach (json_object_get(group, "calls"), i, c)
 		if (cli_num(c, "undivided") > 0 && strstr(cli_str(c, "call"), "(from binary)"))
-			return "kernels from a cache of binaries are stopped in their middle only "
-			       "if they were built under Fermata: for PyOpenCL set "
+			return "kernels from a cache of binaries can be stopped in the middle "
+			       "only if they were built under Fermata: for PyOpenCL set "
 			       "PYOPENCL_NO_CACHE=1, or empty its cache once";
 	return NULL;
 }

@@ -174,7 +174,7 @@ static void ctl_explain(const char *dir, int rc, struct fm_err *err)
 			"`ls -ld %s' shows which group may; ask the administrator to add you", dir);
 		break;
 	case -EPROTO:
-		fm_err_set(err, -ENOTCONN, "what answers in %s is not a Fermata daemon", dir);
+		fm_err_set(err, -ENOTCONN, "the server in %s is not a Fermata daemon", dir);
 		fm_err_hint(err, "compare `fermata version' with `fermatad --version'");
 		break;
 	default:

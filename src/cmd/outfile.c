@@ -44,8 +44,8 @@ static int refuse_existing(const char *path, mode_t mode, bool force, struct fm_
 	if (force)
 		return 0;
 	fm_err_set(err, -EEXIST, "%.150s is %s", path, link ? "a symbolic link" : "there already");
-	return fm_err_hint(err,
-		link ? "--force replaces the link, not what it leads to" : "--force replaces it");
+	return fm_err_hint(
+		err, link ? "--force replaces the link, not its target" : "--force replaces it");
 }
 
 /* *stream: it is one, to be written to as it is. */

@@ -35,7 +35,7 @@ static void exec_daemon(const char *dir, const char *policy, const char *config)
 
 static int did_not_start(const char *config, struct fm_err *err)
 {
-	fm_err_set(err, -ENOENT, "the daemon that was to schedule did not start");
+	fm_err_set(err, -ENOENT, "the daemon for this measurement did not start");
 	if (!config)
 		return fm_err_hint(err, "start `fermatad' by hand: it says why");
 	return fm_err_hint(
@@ -57,7 +57,7 @@ static int await_daemon(struct own_daemon *d, const char *config, struct fm_err 
 		}
 		nanosleep(&poll_pause, NULL);
 	}
-	return fm_err_set(err, -ETIMEDOUT, "the daemon that was to schedule does not answer");
+	return fm_err_set(err, -ETIMEDOUT, "the daemon for this measurement does not answer");
 }
 
 static const char *write_realtime(const struct own_daemon *d, char *path, size_t size)

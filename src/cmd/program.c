@@ -60,8 +60,8 @@ static char *list_commands(int key, const char *text, void *input)
 			fprintf(f, "  %-11s %s\n", c->name, c->summary);
 	if (program->more)
 		fprintf(f, "\n%s\n", program->more);
-	fprintf(f, "\n`%s help COMMAND' explains a command; %s(1) tells the whole story.",
-		program->name, program->name);
+	fprintf(f, "\n`%s help COMMAND' explains a command; %s(1) is the manual.", program->name,
+		program->name);
 	return fclose(f) ? NULL : list;
 }
 

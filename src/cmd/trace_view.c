@@ -16,10 +16,10 @@ int trace_open(struct fm_trace_file *t, const char *path)
 	if (t->cut_off_at)
 		fprintf(stderr,
 			"%s: %s is cut off at offset %" PRIu64
-			": what is whole before that is shown\n",
+			": the whole records before that are shown\n",
 			cli_name(), path, t->cut_off_at);
 	else if (!t->ended)
-		fprintf(stderr, "%s: %s: the recording did not end in order\n", cli_name(), path);
+		fprintf(stderr, "%s: %s: the recording did not end regularly\n", cli_name(), path);
 	if (t->unknown)
 		fprintf(stderr, "%s: %s: %" PRIu64 " records of unknown events left out\n",
 			cli_name(), path, t->unknown);

@@ -176,8 +176,8 @@ static json_t *steer(struct request *r, struct steering *st)
 		fm_err_hint(&r->err, "fermata ps lists them");
 	else
 		fm_err_hint(&r->err,
-			"fermata ps lists yours; others are steered by their owner, root, and "
-			"members of the group '%s'",
+			"`fermata ps' lists your groups; only the owner, root, and members of the "
+			"group '%s' steer others",
 			r->daemon->config.access_group);
 	return error_reply(&r->err);
 }
@@ -366,7 +366,7 @@ static json_t *cmd_reload(struct request *r)
 	json_t *reply;
 
 	if (!r->peer->steers)
-		return operators_only(r, "the settings are not yours to read again");
+		return operators_only(r, "you may not have the settings read again");
 	if (daemon_reload(d, &r->err))
 		return error_reply(&r->err);
 	reply = json_pack("{s:b}", "ok", 1);
@@ -379,7 +379,7 @@ static json_t *cmd_policy(struct request *r)
 	const json_t *name = json_object_get(r->body, "name");
 
 	if (name && !r->peer->steers)
-		return operators_only(r, "the policy is not yours to change");
+		return operators_only(r, "you may not change the policy");
 	if (name && set_policy(r, json_string_value(name)))
 		return error_reply(&r->err);
 	return json_pack("{s:b, s:o, s:o}", "ok", 1, "policy", report_policy(r->daemon),

@@ -116,8 +116,8 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 	}
 	if (si->ssi_signo == SIGCONT) {
 		fm_log(&d->log, LOG_WARNING,
-			"continued after a stop: who waited for more than %d s %s again",
-			FM_SILENCE_MAX_S, d->config.strict ? "joins" : "went on, and joins");
+			"continued after a stop: programs that waited for more than %d s %s again",
+			FM_SILENCE_MAX_S, d->config.strict ? "join" : "had continued, and join");
 		return 0;
 	}
 	fm_log(&d->log, LOG_INFO, "ending: %s", strsignal((int)si->ssi_signo));
@@ -149,7 +149,7 @@ bool daemon_drop_plugin(struct daemon *d)
 			      .event = FM_EV_policy_dropped, .at = fm_now(), .reason = d->dropped});
 	if (config_set_policy(&d->config, s, &d->plugin, POLICY_DEFAULT, fm_now(), &err)) {
 		fm_log_limited(&d->log, &d->troubles, LOG_ERR,
-			"policy dropped, but %s stays away: %s", POLICY_DEFAULT, err.text);
+			"policy dropped, but %s cannot start: %s", POLICY_DEFAULT, err.text);
 		return true;
 	}
 	d->count.dropped++;

@@ -49,14 +49,14 @@ static const struct argp_option option_table[] = {
 		"$XDG_CONFIG_HOME/fermata/fermatad.conf)",
 		0},
 	{"policy", OPT_POLICY, "\"NAME [KEY=VALUE...]\"", 0,
-		"Schedule by this policy, whatever the settings say", 0},
-	{"idle-exit", OPT_IDLE, "SECONDS", 0, "End after so long without clients; 0: stay", 0},
+		"Schedule by this policy, instead of that of the settings", 0},
+	{"idle-exit", OPT_IDLE, "SECONDS", 0, "End after SECONDS without clients; 0: never", 0},
 	{"system", OPT_SYSTEM, NULL, 0,
-		"Serve every user of the machine, without being root: as root does", 0},
+		"Serve every user of the machine, as root's daemon does, without being root", 0},
 	{"check-config", OPT_CHECK, NULL, 0,
-		"Check the settings, or FILE, and end: 0 sound, 2 not, 1 cannot be read", 0},
+		"Check the settings, or FILE, and exit: 0 valid, 2 invalid, 1 unreadable", 0},
 	{"print-config", OPT_PRINT, NULL, 0,
-		"Print all settings as they are in force, or would be by FILE, and end", 0},
+		"Print all settings in force, or those that FILE would give, and exit", 0},
 	{"foreground", OPT_FOREGROUND, NULL, 0, "Accepted for convenience: there is no other mode",
 		0},
 	{"verbose", 'v', NULL, 0, "Log more", 0},
@@ -234,7 +234,7 @@ static int check(struct daemon *d, const struct options *o)
 		config_print(&d->config, stdout);
 	else if (d->config_file)
 		printf("%s: %s\n", d->config_file,
-			missing ? "is not there; the defaults hold" : "sound");
+			missing ? "does not exist; the defaults are used" : "sound");
 	if (!fflush(stdout))
 		return CHECK_SOUND;
 	fm_log(&d->log, LOG_ERR, "cannot write the answer: %s", strerror(errno));
@@ -268,8 +268,8 @@ int main(int argc, char **argv)
 	struct options o = {.daemon = &d};
 	const struct argp argp = {option_table, parse_option,
 		"\n--check-config [FILE]\n--print-config [FILE]",
-		"The Fermata daemon: decides which programs may use the machine's accelerators.\v"
-		"Talk to it with fermata(1); settings are in fermatad.conf(5).",
+		"The Fermata daemon decides which programs may use the machine's "
+		"accelerators.\vTalk to it with fermata(1); settings are in fermatad.conf(5).",
 		NULL, NULL, NULL};
 	struct fm_err err = {0};
 

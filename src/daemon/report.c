@@ -303,7 +303,7 @@ static void add_file(void *arg, const char *name)
 {
 	const struct folder *f = arg;
 	const struct fm_policy_ops ops = {.name = name,
-		.summary = "by users: its summary is shown when it is in force",
+		.summary = "a policy by users: its summary is shown when it is in force",
 		.reads = FM_READS_UNTOLD};
 
 	if (!fm_policy_find(name) && strcmp(name, f->in_force->name) != 0)

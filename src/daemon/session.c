@@ -304,7 +304,7 @@ static int greet(struct session *s, const union fm_msg *m, int *board_fd, struct
 		return fm_err_set(err, -EBADMSG, "the first message must be HELLO");
 	rc = map_board(s, board_fd);
 	if (rc)
-		return fm_err_set(err, rc, "HELLO came without a sound board");
+		return fm_err_set(err, rc, "HELLO came without a valid board");
 	end_former(s);
 	rc = fm_bridge_attach(d->bridge, &s->client, s->board, s->peer.uid, s->peer.pid, s->comm,
 		m->hello.api, s, fm_now());
@@ -553,7 +553,7 @@ static const char *objection(const struct peer *p, const struct quota_user *u, u
 	if (quota_held(u, QUOTA_HANDSHAKES) >= most[QUOTA_HANDSHAKES])
 		return "too many clients of the user have not said HELLO yet";
 	if (quota_held(u, QUOTA_CLOSING) >= most[QUOTA_CLOSING])
-		return "too much of what the user has sent is still to be closed";
+		return "too many descriptors that the user has sent are still to be closed";
 	if (quota_debt(u, QUOTA_JOINS, now))
 		return "the user's clients come and go too fast";
 	return NULL;

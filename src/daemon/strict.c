@@ -174,8 +174,8 @@ void strict_configured(struct daemon *d)
 {
 	if (d->config.strict && !getenv("NOTIFY_SOCKET"))
 		fm_log(&d->log, LOG_WARNING,
-			"strict = yes, without systemd: should this daemon be killed, programs "
-			"that are stopped stay so until there is another one");
+			"strict = yes, without systemd: if this daemon is killed, stopped "
+			"programs stay stopped until another daemon runs");
 }
 
 /* What a client says an earlier daemon gave it. */
@@ -203,7 +203,9 @@ static int take_offered(
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	}
 	if (!mine)
-		return fm_err_set(err, -EBADMSG, "GATES message: they are another client's");
+		return fm_err_set(err, -EBADMSG,
+			"GATES message: the gates belong to another "
+			"client");
 	p->timer = sd_event_source_disable_unref(p->timer);
 	*out = p;
 	return 0;

@@ -49,7 +49,7 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *arg)
 	struct recording *r = arg;
 
 	fm_log_limited(&r->tracing->daemon->log, &r->tracing->daemon->troubles, LOG_NOTICE,
-		"pid %d does not read what it records: given up", (int)r->peer.pid);
+		"pid %d does not read its recording: given up", (int)r->peer.pid);
 	r->over = true;
 	return 0;
 }
@@ -120,7 +120,7 @@ static int parse_groups(struct recording *r, const json_t *groups, struct fm_err
 	if (groups && !json_is_array(groups))
 		return fm_err_set(err, -EINVAL, "\"groups\" is not a list of names");
 	if (groups && !json_array_size(groups))
-		return fm_err_set(err, -EINVAL, "\"groups\" is empty: leave it away for all");
+		return fm_err_set(err, -EINVAL, "\"groups\" is empty: leave it out for all groups");
 	if (json_array_size(groups) > TRACE_GROUPS)
 		return fm_err_set(err, -EINVAL, "more than %d groups", TRACE_GROUPS);
 	for (size_t i = 0; i < json_array_size(groups); i++) {

@@ -78,8 +78,8 @@ static struct MHD_Response *write_body(const struct exporter *x, const struct fm
 	if (!f)
 		return NULL;
 	if (view->nobody)
-		fputs("# Groups, processes and tasks are not told to who cannot be known: "
-		      "loopback_groups in fermatad.conf(5).\n",
+		fputs("# Groups, processes and tasks are left out, since the reader's user is not "
+		      "known: loopback_groups in fermatad.conf(5).\n",
 			f);
 	fm_rows_write(x->rows, view, f);
 	if (fclose(f)) {

@@ -19,9 +19,10 @@ static const struct argp_option option_table[] = {
 	{"listen", OPT_LISTEN, "WHERE", 0,
 		"Listen on /PATH, 127.0.0.1:PORT or [::1]:PORT, whatever the daemon's settings say",
 		0},
-	{"group", OPT_GROUP, "NAME", 0, "Let the members of this group see all", 0},
+	{"group", OPT_GROUP, "NAME", 0, "Let the members of this Unix group see everything", 0},
 	{"loopback-groups", OPT_LOOPBACK_GROUPS, NULL, 0,
-		"Tell of users' groups on TCP, too, to everybody on this machine", 0},
+		"Export users' groups on TCP, too, where every user of this machine can read them",
+		0},
 	{"verbose", 'v', NULL, 0, "Log more", 0},
 	{0},
 };
@@ -146,8 +147,9 @@ int main(int argc, char **argv)
 {
 	static struct exporter x = {.listening = -1};
 	const struct argp argp = {option_table, parse_option, NULL,
-		"The numbers of the Fermata daemon for Prometheus, over HTTP at /metrics.\v"
-		"Settings are in fermatad.conf(5), [metrics]. `fermata metrics' prints the same.",
+		"Serve the metrics of the Fermata daemon to Prometheus, over HTTP at "
+		"/metrics.\vSettings are in fermatad.conf(5), [metrics]. `fermata metrics' prints "
+		"the same metrics.",
 		NULL, NULL, NULL};
 	struct fm_err err = {0};
 	int rc;

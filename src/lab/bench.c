@@ -42,36 +42,42 @@ enum {
 
 static const struct argp_option options[] = {
 	{"driver", KEY_DRIVER, "DRIVER", 0,
-		"opencl (the default), cuda or sim, with :N for another device than the first, as "
-		"`fermata doctor' lists them; or the path of a shared object",
+		"opencl (the default), cuda or sim; :N chooses another device than the first, "
+		"numbered as `fermata doctor' lists them; or the path of a shared object",
 		0},
-	{"models", KEY_MODELS, "FILE", 0, "Further models, in JSON", 0},
-	{"scale", KEY_SCALE, "X", 0, "Kernels take so many times as long as is said", 0},
-	{"time", KEY_TIME, "TIME", 0, "Length of the run, instead of what the workload says", 0},
-	{"seed", KEY_SEED, "N", 0, "Of arrivals at random; default: 1", 0},
-	{"warm-up", KEY_WARM_UP, "N", 0, "Requests of each client before all; default: 10", 0},
+	{"models", KEY_MODELS, "FILE", 0, "Read further models from FILE, in JSON", 0},
+	{"scale", KEY_SCALE, "X", 0, "Multiply the lengths of all kernels by X", 0},
+	{"time", KEY_TIME, "TIME", 0, "Length of the run, instead of the workload's", 0},
+	{"seed", KEY_SEED, "N", 0, "Seed of random arrivals; default: 1", 0},
+	{"warm-up", KEY_WARM_UP, "N", 0,
+		"Requests of each client before the measurement; "
+		"default: 10",
+		0},
 	{"alone", KEY_ALONE, "N", 0,
-		"Requests of each client that are measured with the device to itself; default: 20",
-		0},
+		"Requests of each client that are measured alone on the device; default: 20", 0},
 	{"late", KEY_LATE, "queue|drop", 0,
-		"A request that is due while the one before is served waits, which is the default, "
-		"or is forgotten for the next one",
+		"A request that is due while the one before is served waits (queue, the default), "
+		"or is dropped when the next one is due (drop)",
 		0},
 	{"disb", KEY_DISB, 0, 0,
 		"As libdisb does: --late drop --warm-up 100 --alone 200, and periodic clients of "
 		"one frequency one after the other",
 		0},
 	{"hint", KEY_HINT, "TASK:NAME=VALUE", 0,
-		"A hint for a task, or for all that a pattern fits; beats the workload's", 1},
+		"Set a hint for the tasks whose name matches TASK (a pattern), instead of the "
+		"workload's",
+		1},
 	{"threads", KEY_THREADS, 0, 0, "Clients are threads of one process", 1},
 	{"native", KEY_NATIVE, 0, 0, "Without Fermata", 1},
-	{"compare", KEY_COMPARE, 0, 0, "Without Fermata first, then with it", 1},
+	{"compare", KEY_COMPARE, 0, 0, "Run without Fermata first, then with it", 1},
 	{"policy", KEY_POLICY, "POLICY", 0,
-		"Under a daemon of its own, with this policy: \"POLICY [PARAMETER=VALUE...]\"", 1},
+		"Run under a new daemon with this policy: \"POLICY [PARAMETER=VALUE...]\"", 1},
 	{"local", KEY_LOCAL, "POLICY", 0,
-		"With --threads: without a daemon, each client a group, where the driver can", 1},
+		"With --threads: schedule without a daemon, each client as a group, if the driver "
+		"can",
+		1},
 	{"progress", KEY_PROGRESS, "TIME", OPTION_ARG_OPTIONAL,
-		"Say each second, or so often, on stderr how far it is, and who has failed", 1},
+		"Report progress and failed clients on stderr, each second or each TIME", 1},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -236,11 +242,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_bench,
 	.args_doc = "WORKLOAD",
-	.doc = "Put clients onto a device, each with a model and a pattern of requests, and "
-	       "measure "
-	       "what they get: latency from when a request was due, and what DISB reports.\v"
-	       "WORKLOAD is a file in the JSON of DISB 1.0, or - for the standard input. Ctrl-C "
-	       "ends the run early, with what there is.",
+	.doc = "Run clients on a device, each with a model and a pattern of requests, and measure "
+	       "the latency of requests, from the time when each was due, and the numbers of "
+	       "DISB.\vWORKLOAD is a file in the JSON of DISB 1.0, or - for the standard input. "
+	       "Ctrl-C ends the run early and prints the results so far.",
 };
 
 /* "TASK:NAME=VALUE" into the workload. */

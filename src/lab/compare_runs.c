@@ -24,7 +24,7 @@ struct options {
 
 static const struct argp_option options[] = {
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", 0},
-	{"seed", KEY_SEED, "N", 0, "Of the random numbers of the bootstrap; default: 1", 0},
+	{"seed", KEY_SEED, "N", 0, "Seed of the bootstrap's random numbers; default: 1", 0},
 	{"fail-if-worse", KEY_FAIL, 0, 0,
 		"End with status 1 if a group is slower, or starved, in B", 0},
 	CLI_OPT_JSON,
@@ -54,7 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->path[1])
-			cli_usage(state, "which two runs?");
+			cli_usage(state, "no runs given: name two");
 		return 0;
 	default:
 		return cli_option(key, arg, o->cli);
@@ -65,11 +65,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "A B",
-	.doc = "Put two runs side by side, each a file of `fermata trace record' or what `fermata "
-	       "sim "
-	       "--json' has printed: response times with a verdict on whether they differ, parts "
-	       "of "
-	       "the devices, throughput, deadlines, stops.\vfermata-lab-compare(1) says how.",
+	.doc = "Compare two runs, each a file of `fermata trace record' or the output of "
+	       "`fermata-lab sim --json': response times with a verdict on whether they differ, "
+	       "shares of the devices, throughput, deadlines, stops.\vfermata-lab-compare(1) "
+	       "describes the method.",
 };
 
 static const double quantiles[] = {0.5, 0.99};

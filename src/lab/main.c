@@ -7,11 +7,11 @@
 
 static const struct cli_command commands[] = {
 	{"sim", "Simulate devices and programs under a policy, in virtual time", lab_sim},
-	{"compare", "Put two runs side by side: recorded, or simulated", lab_compare},
+	{"compare", "Compare two runs, recorded or simulated", lab_compare},
 	{"study", "Repeat schedulability experiments with random sets of tasks", lab_study},
-	{"bench", "Measure what clients of a device get: latency, throughput", lab_bench},
-	{"policy-test", "Try what a policy promises, in simulated scenarios", lab_policy_test},
-	{"trace", "Make a timeline of a recording of `fermata trace'", lab_trace},
+	{"bench", "Measure the latency and throughput of clients of a device", lab_bench},
+	{"policy-test", "Test the promises of a policy in simulated scenarios", lab_policy_test},
+	{"trace", "Convert a recording of `fermata trace' to a timeline", lab_trace},
 	{"help", "Explain a command", cli_help},
 	{"_bench", NULL, lab_bench_client},
 	{0},

@@ -32,7 +32,7 @@ int own_policy_open(struct fm_plugin **out, const char *path, struct fm_err *err
 	if (len < sizeof(name))
 		snprintf(name, sizeof(name), "%.*s", (int)len, file);
 	if (!fm_plugin_name_ok(name) || (slash && slash - path + 2 > (long)sizeof(folder))) {
-		fm_err_set(err, -EINVAL, "'%.100s' is no file of a policy", path);
+		fm_err_set(err, -EINVAL, "'%.100s' is not the file of a policy", path);
 		return fm_err_hint(err,
 			"give ./NAME.so, with a name of at most %d lower-case letters, digits, - "
 			"and _",

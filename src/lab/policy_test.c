@@ -27,9 +27,10 @@ struct options {
 
 static const struct argp_option options[] = {
 	{"promise", KEY_PROMISE, "LIST", 0,
-		"What it promises, between commas; default: conserves,alone,calm", 0},
-	{"at-once", KEY_AT_ONCE, "N", 0, "Groups that it lets run at a time; default: 1", 0},
-	{"list", KEY_LIST, 0, 0, "List what can be promised", 0},
+		"Promises to test, separated by commas; default: conserves,alone,calm", 0},
+	{"at-once", KEY_AT_ONCE, "N", 0, "Groups that the policy lets run at a time; default: 1",
+		0},
+	{"list", KEY_LIST, 0, 0, "List the promises that can be tested", 0},
 	CLI_OPT_JSON,
 	{0},
 };
@@ -95,7 +96,7 @@ static error_t parse_test(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->policy && (o->promised || o->own.at_once))
-			cli_usage(state, "which policy promises that?");
+			cli_usage(state, "no policy named that has the promises");
 		return 0;
 	default:
 		return cli_option(key, arg, o->cli);
@@ -106,9 +107,9 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_test,
 	.args_doc = "[NAME|./NAME.so [SETTING=VALUE...]]",
-	.doc = "Try what a policy promises, in simulated scenarios. Without a name: all that are "
-	       "built in.\vFails if a promise is not kept. A policy that is built in has the "
-	       "promises of its document, unless settings or --promise are given.",
+	.doc = "Test the promises of a policy in simulated scenarios. Without a name, all "
+	       "built-in policies are tested.\vThe test fails if a promise is broken. A built-in "
+	       "policy has the promises of its document, unless settings or --promise are given.",
 };
 
 static int list_promises(void)

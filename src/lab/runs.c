@@ -213,7 +213,7 @@ int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *e
 		!count_of(o, "duration_ns", &duration) || !count_of(o, "warmup_ns", &warmup) ||
 		!count_of(o, "machines", &machines) || duration <= warmup || !machines ||
 		!devices_of_json(r, json_object_get(o, "devices")))
-		return not_a_run(path, "this is no answer of `fermata-lab sim --json'", err);
+		return not_a_run(path, "this is not the output of `fermata-lab sim --json'", err);
 	r->duration = duration - warmup;
 	r->seconds = (double)r->duration / FM_S * (double)machines;
 	r->group = calloc(n + 1, sizeof(*r->group));
@@ -223,7 +223,7 @@ int run_parse(struct run *r, const json_t *o, const char *path, struct fm_err *e
 		r->groups++;
 		if (!group_of_json(&r->group[i], json_array_get(groups, i)))
 			return not_a_run(path,
-				"a group that is not as `fermata-lab sim --json' tells it", err);
+				"a group that is not as `fermata-lab sim --json' prints it", err);
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(r->group[k].name, r->group[i].name))
 				return not_a_run(path, "two groups of one name", err);
@@ -253,7 +253,7 @@ int run_open(struct run *r, const char *path, struct fm_err *err)
 	if (!f)
 		return fm_err_set(err, rc, "%.150s: %s", path, strerror(-rc));
 	if (fseek(f, 0, SEEK_SET)) {
-		rc = not_a_run(path, "this is no regular file", err);
+		rc = not_a_run(path, "this is not a regular file", err);
 	} else if (fread(magic, sizeof(magic), 1, f) == 1 &&
 		   !memcmp(magic, FM_TRACE_FILE_MAGIC, sizeof(magic))) {
 		rc = open_trace(r, path, err);

@@ -46,25 +46,26 @@ struct options {
 
 static const struct argp_option options[] = {
 	{"policy", KEY_POLICY, "POLICY", 0,
-		"\"NAME [KEY=VALUE...]\" or ./NAME.so, instead of the file's", 0},
-	{"seed", KEY_SEED, "N", 0, "Of the random numbers, instead of the file's", 0},
-	{"duration", KEY_DURATION, "TIME", 0, "Instead of the file's", 0},
-	{"machines", KEY_MACHINES, "N", 0, "Instead of the file's", 0},
+		"Policy instead of the file's: \"NAME [KEY=VALUE...]\", or ./NAME.so", 0},
+	{"seed", KEY_SEED, "N", 0, "Seed of the random numbers, instead of the file's", 0},
+	{"duration", KEY_DURATION, "TIME", 0, "Duration, instead of the file's", 0},
+	{"machines", KEY_MACHINES, "N", 0, "Number of machines, instead of the file's", 0},
 	{"arrivals", KEY_ARRIVALS, "HOW", 0,
-		"Of recorded jobs, instead of the file's: open, when they came; closed, so long "
-		"after "
-		"the end of the one before",
+		"Arrivals of recorded jobs, instead of the file's: open, at their recorded times; "
+		"closed, with their recorded pause after the end of the job before",
 		0},
-	{"threads", 'j', "N", 0, "Default: as many as there are processors", 0},
+	{"threads", 'j', "N", 0, "Number of threads; default: one per processor", 0},
 	{"csv", KEY_CSV, 0, 0, "Print comma-separated values", 0},
 	{"svg", KEY_SVG, "FILE", 0, "Write a time line of the first machine", 0},
-	{"from", KEY_FROM, "TIME", 0, "Where the time line begins; default: after the warm-up", 0},
-	{"until", KEY_UNTIL, "TIME", 0, "Where it ends; default: 200 ms later", 0},
-	{"trace", KEY_TRACE, "FILE", 0, "Write all that happens, for `fermata trace'", 0},
+	{"from", KEY_FROM, "TIME", 0, "Begin of the time line; default: after the warm-up", 0},
+	{"until", KEY_UNTIL, "TIME", 0, "End of the time line; default: 200 ms later", 0},
+	{"trace", KEY_TRACE, "FILE", 0, "Write all events as a recording for `fermata trace'", 0},
 	{"metrics", KEY_METRICS, "FILE", 0,
-		"Write the end of it as `fermata metrics' would; -: print that alone", 0},
+		"Write the metrics at the end, in the format of `fermata metrics'; -: print them "
+		"only",
+		0},
 	{"forecast", KEY_FORECAST, 0, 0,
-		"Foretell whose turns come next, and tell how much of that came true", 0},
+		"Forecast the next turns, and report how many forecasts came true", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -191,7 +192,8 @@ static int check_files(const struct options *o, struct fm_err *err)
 			if (file[k] && strcmp(file[i], "-") != 0 &&
 				(!strcmp(file[i], file[k]) || outfile_same(file[i], file[k])))
 				return fm_err_set(err, -EINVAL,
-					k ? "%s is to be two things" : "%s is the workload itself",
+					k ? "%s is named for two purposes"
+					  : "%s is the workload itself",
 					file[i]);
 	return 0;
 }

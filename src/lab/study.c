@@ -24,10 +24,10 @@ struct options {
 };
 
 static const struct argp_option options[] = {
-	{"out", 'o', "DIR", 0, "Where results go; default: here", 0},
-	{"sets", KEY_SETS, "N", 0, "Sets of tasks at each point; default: as many as the paper", 0},
-	{"seed", KEY_SEED, "N", 0, "Of the random numbers; default: 1", 0},
-	{"threads", 'j', "N", 0, "Default: as many as there are processors", 0},
+	{"out", 'o', "DIR", 0, "Directory of the results; default: this one", 0},
+	{"sets", KEY_SETS, "N", 0, "Sets of tasks at each point; default: as in the paper", 0},
+	{"seed", KEY_SEED, "N", 0, "Seed of the random numbers; default: 1", 0},
+	{"threads", 'j', "N", 0, "Number of threads; default: one per processor", 0},
 	CLI_OPT_FORCE,
 	{0},
 };
@@ -84,9 +84,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_study,
 	.args_doc = "[NAME...]\nall",
-	.doc = "Repeat the schedulability experiments of the papers: how many of many random sets "
-	       "of "
-	       "tasks pass, by method. Without a name, lists the studies.",
+	.doc = "Repeat the schedulability experiments of the papers: the part of many random sets "
+	       "of tasks that passes, by method. Without a name, list the studies.",
 };
 
 static int list(void)

@@ -13,7 +13,10 @@ struct export
 };
 
 static const struct argp_option options[] = {
-	{"output", 'o', "FILE", 0, "Write FILE (needed); - is the standard output", 0},
+	{"output", 'o', "FILE", 0,
+		"Write the timeline into FILE (required); - is the standard "
+		"output",
+		0},
 	CLI_OPT_FORCE,
 	{0},
 };
@@ -33,7 +36,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!e->path || !e->to)
-			cli_usage(state, e->path ? "where to? give -o FILE" : "which file?");
+			cli_usage(state, e->path ? "no output file: give -o FILE" : "which file?");
 		return 0;
 	default:
 		return cli_option(key, arg, e->cli);
@@ -44,9 +47,9 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "FILE",
-	.doc = "Make a timeline of FILE for ui.perfetto.dev, or chrome://tracing: tracks for "
-	       "devices, "
-	       "groups and queues, arrows from who wanted to run to who was stopped for it.",
+	.doc = "Convert FILE to a timeline for ui.perfetto.dev, or chrome://tracing: tracks for "
+	       "devices, groups and queues, arrows from the group that wanted to run to the group "
+	       "that was stopped for it.",
 };
 
 /* False: out of memory. */
@@ -118,10 +121,8 @@ static const struct cli_command verbs[] = {
 static const struct argp trace_argp = {
 	.parser = cli_words,
 	.args_doc = "export FILE -o FILE",
-	.doc = "Make a timeline of a recording of `fermata trace record'.\v"
-	       "`fermata-lab trace export --help' explains it; fermata-lab-trace(1) tells the "
-	       "whole "
-	       "story.",
+	.doc = "Convert a recording of `fermata trace record' to a timeline.\v`fermata-lab trace "
+	       "export --help' explains it; fermata-lab-trace(1) has the details.",
 };
 
 int lab_trace(struct cli *cli, int argc, char **argv)

@@ -33,9 +33,9 @@ struct family {
 
 static const struct family families[] = {
 	{"fermata_up", GAUGE, ROW_EXPORTER, NUMBER, "up", NULL,
-		"1 if the daemon answered, else 0, and nothing else is told."},
+		"1 if the daemon is reachable; if 0, no other metric is exported."},
 	{"fermata_collect_seconds", GAUGE, ROW_EXPORTER, SECONDS, "took_ns", NULL,
-		"How long it took to ask the daemon for all of this."},
+		"Duration of the requests to the daemon for this scrape."},
 	{"fermata_left_out", GAUGE, ROW_EXPORTER, EACH, "left_out", "of",
 		"Groups, processes and tasks without series of their own: beyond the limit, or "
 		"of the same name."},
@@ -45,16 +45,17 @@ static const struct family families[] = {
 	{"fermata_policy_info", GAUGE, ROW_DAEMON, ONE, "policy", "policy",
 		"The scheduling policy in force."},
 	{"fermata_uptime_seconds", GAUGE, ROW_DAEMON, SECONDS, "uptime_ns", NULL,
-		"Since the daemon started."},
+		"Time since the daemon started."},
 	{"fermata_clients", GAUGE, ROW_DAEMON, NUMBER, "clients", NULL, "Programs connected."},
 	{"fermata_clients_joined_total", COUNTER, ROW_DAEMON, NUMBER, "joined", NULL,
 		"Programs that joined."},
 	{"fermata_refusals_total", COUNTER, ROW_DAEMON, NUMBER, "refused", NULL,
-		"What programs were refused: to join, a group, a queue, a hint, a message."},
+		"Refused requests of programs: to join, for a group, a queue or a hint, or a bad "
+		"message."},
 	{"fermata_policy_drops_total", COUNTER, ROW_DAEMON, NUMBER, "policies_dropped", NULL,
 		"Policies by users that failed and were replaced by the default."},
 	{"fermata_events_total", COUNTER, ROW_DAEMON, NUMBER, "events", NULL,
-		"Events that the scheduler saw."},
+		"Events that the scheduler handled."},
 	{"fermata_decisions_total", COUNTER, ROW_DAEMON, NUMBER, "decisions", NULL,
 		"Decisions of the policy."},
 	{"fermata_preemptions_total", COUNTER, ROW_DAEMON, NUMBER, "preemptions", NULL,
@@ -64,9 +65,9 @@ static const struct family families[] = {
 	{"fermata_governed_calls_total", COUNTER, ROW_DAEMON, NUMBER, "governed", NULL,
 		"Calls that went through an XQueue, of all programs there have been."},
 	{"fermata_ungoverned_calls_total", COUNTER, ROW_DAEMON, NUMBER, "ungoverned", NULL,
-		"Calls that could not."},
+		"Calls that were not scheduled."},
 	{"fermata_undivided_calls_total", COUNTER, ROW_DAEMON, NUMBER, "undivided", NULL,
-		"Governed calls longer than a segment that cannot be stopped in their middle."},
+		"Governed calls longer than a segment that could not be interrupted."},
 	{"fermata_reaction_seconds", "histogram", ROW_DAEMON, HISTOGRAM, "react", NULL,
 		"From the daemon's wake-up by a program to the gates stored."},
 	{"fermata_tasks", GAUGE, ROW_DAEMON, NUMBER, "tasks", NULL, "Admitted real-time tasks."},
@@ -79,7 +80,7 @@ static const struct family families[] = {
 		"Groups on the device, by state: idle, ready (has work and waits), running, "
 		"suspended."},
 	{"fermata_device_preemption_seconds", "histogram", ROW_DEVICE, HISTOGRAM, "preempt", NULL,
-		"From the closing of a group's gates to its rest."},
+		"From the closing of a group's gates until the group has stopped."},
 
 	{"fermata_group_device_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "device_ns", NULL,
 		"Device time that the group used; of all groups of a device no more than it was "
@@ -89,12 +90,12 @@ static const struct family families[] = {
 		"device."},
 	{"fermata_group_wait_seconds_total", COUNTER, ROW_ENTITY, EACH_SECONDS, "waited_why",
 		"cause",
-		"Time in which the group had work and the device was another's, by cause: policy "
-		"(it chose others), nobody (it let nobody run), gang (held for another device), "
-		"demoted (over its budget), draining (who had the device was not at rest yet), "
-		"resource (something that it needs was not ready)."},
+		"Time in which the group had work but not the device, by cause: policy (it chose "
+		"others), nobody (it let no group run), gang (held for another device), demoted "
+		"(over its budget), draining (the group before had not stopped yet), resource (a "
+		"resource that it needs was not ready)."},
 	{"fermata_group_wait_length_seconds", "histogram", ROW_ENTITY, WAITS, "waits", NULL,
-		"Waits that ended with running; the sum has those under way, too."},
+		"Waits that ended with running; the sum also has waits that go on."},
 	{"fermata_group_suspended_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "suspended_ns",
 		NULL, "Time in which the group was suspended, by hand or over its budget."},
 	{"fermata_group_preemptions_total", COUNTER, ROW_ENTITY, NUMBER, "preemptions", NULL,
@@ -110,12 +111,12 @@ static const struct family families[] = {
 	{"fermata_group_share_ratio", GAUGE, ROW_GROUP, RATIO, "share", NULL,
 		"The hint share; 0: none."},
 	{"fermata_group_deadline_seconds", GAUGE, ROW_GROUP, SECONDS, "deadline_ns", NULL,
-		"The hint deadline, where there is one."},
+		"The hint deadline, if there is one."},
 	{"fermata_group_deadline_jobs_total", COUNTER, ROW_GROUP, NUMBER, "deadline_jobs", NULL,
 		"Jobs of the group that ended while it had the hint deadline: stretches in which "
 		"it had work, or was inside a declared segment."},
 	{"fermata_group_deadline_misses_total", COUNTER, ROW_GROUP, NUMBER, "deadline_misses", NULL,
-		"Those that took longer, and the one under way if it does."},
+		"Jobs that took longer than the hint, including the job under way."},
 	{"fermata_group_queues", GAUGE, ROW_GROUP, NUMBER, "queues", NULL, "XQueues."},
 	{"fermata_group_processes", GAUGE, ROW_GROUP, NUMBER, "clients", NULL, "Processes."},
 
@@ -125,9 +126,9 @@ static const struct family families[] = {
 	{"fermata_process_governed_calls_total", COUNTER, ROW_PROCESS, NUMBER, "governed", NULL,
 		"Calls of the process that went through an XQueue."},
 	{"fermata_process_ungoverned_calls_total", COUNTER, ROW_PROCESS, NUMBER, "ungoverned", NULL,
-		"Calls of the process that could not."},
+		"Calls of the process that were not scheduled."},
 	{"fermata_process_undivided_calls_total", COUNTER, ROW_PROCESS, NUMBER, "undivided", NULL,
-		"Governed calls longer than a segment that cannot be stopped in their middle."},
+		"Governed calls longer than a segment that could not be interrupted."},
 
 	{"fermata_task_jobs_total", COUNTER, ROW_TASK, NUMBER, "jobs", NULL,
 		"Jobs of the task that ended."},
@@ -300,7 +301,7 @@ void fm_rows_write(const struct fm_rows *r, const struct fm_view *view, FILE *f)
 
 void fm_metrics_list(FILE *f)
 {
-	fputs("| metric | type | labels | what it is |\n|---|---|---|---|\n", f);
+	fputs("| metric | type | labels | meaning |\n|---|---|---|---|\n", f);
 	for (size_t k = 0; k < FM_ARRAY_LEN(families); k++) {
 		const struct family *m = &families[k];
 		const char *labels = row_labels(m->kind);

@@ -106,7 +106,7 @@ static int ask(struct line *l, const char *request, json_t **reply, struct fm_er
 	if (json_is_true(json_object_get(*reply, "ok")))
 		return 0;
 	told = json_object_get(json_object_get(*reply, "error"), "text");
-	fm_err_set(err, -EPROTO, "the daemon refuses to tell: %s",
+	fm_err_set(err, -EPROTO, "the daemon refuses the request: %s",
 		json_is_string(told) ? json_string_value(told) : "not a Fermata daemon");
 	fm_err_hint(err, "compare `fermata version' with `fermatad --version'");
 	json_decref(*reply);
@@ -123,7 +123,7 @@ static int ask_daemon(struct line *l, json_t **out, struct fm_err *err)
 		return rc;
 	*out = json_incref(json_object_get(reply, "daemon"));
 	json_decref(reply);
-	return *out ? 0 : fm_err_set(err, -EPROTO, "the daemon tells nothing of itself");
+	return *out ? 0 : fm_err_set(err, -EPROTO, "the daemon's reply lacks its own part");
 }
 
 bool fm_page_next(const json_t *reply, json_int_t *after)

@@ -170,8 +170,8 @@ static int set_turns(const char *value, bool *fair, struct fm_err *err)
 	*fair = !strcmp(value, "fair");
 	if (*fair || !strcmp(value, "in-order"))
 		return 0;
-	fm_err_set(err, -EINVAL, "'%.40s' is no way to take turns", value);
-	return fm_err_hint(err, "ways are in-order and fair");
+	fm_err_set(err, -EINVAL, "'%.40s' is not a kind of turns", value);
+	return fm_err_hint(err, "give in-order or fair");
 }
 
 static int set_linger(const char *value, uint64_t *ns, struct fm_err *err)

@@ -249,7 +249,7 @@ int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *e
 	for (char *s = strtok_r(items, ",", &save); s && !rc; s = strtok_r(NULL, ",", &save)) {
 		if (g->steps == FM_SIM_STEPS) {
 			fm_err_set(err, -E2BIG, "a job of more than %d steps", FM_SIM_STEPS);
-			return fm_err_hint(err, "put what is alike together: 20 x 200us");
+			return fm_err_hint(err, "write equal commands together: 20 x 200us");
 		}
 		rc = one_step(s, &g->step[g->steps], err);
 		g->steps += !rc;
@@ -277,10 +277,10 @@ static int no_process(const char *word, struct fm_err *err)
 
 	for (size_t k = 0; k < FM_ARRAY_LEN(processes); k++)
 		fm_nearest_try(&near, processes[k].name);
-	fm_err_set(err, -EINVAL, "'%.40s' is no way to arrive", word);
+	fm_err_set(err, -EINVAL, "'%.40s' is not a kind of arrival", word);
 	if (near.best)
 		return fm_err_hint(err, "did you mean '%s'?", near.best);
-	return fm_err_hint(err, "ways are every, poisson, closed, always, burst, trace, after");
+	return fm_err_hint(err, "give every, poisson, closed, always, burst, trace or after");
 }
 
 static int poisson(struct fm_sim_group *g, const struct words *w, struct fm_err *err)

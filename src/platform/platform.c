@@ -15,7 +15,7 @@ static int read_version(const struct fm_json *j, const json_t *root)
 
 	if (!json_is_integer(version))
 		return fm_json_bad(j, "fermata_platform",
-			version ? "is not a number" : "is missing: this is no platform file");
+			version ? "is not a number" : "is missing: this is not a platform file");
 	if (json_integer_value(version) != FM_PLATFORM_VERSION)
 		return fm_json_bad(j, "fermata_platform", "is not 1, the version known here");
 	return 0;

@@ -26,7 +26,7 @@ static int check_owner(int fd, mode_t type, const char *what, struct fm_err *err
 		return fm_err_set(err, -EINVAL, "%s is not a %s", what,
 			type == S_IFDIR ? "folder" : "regular file");
 	if (!(st.st_uid == 0 || st.st_uid == geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-		fm_err_set(err, -EPERM, "%s could have been written by others", what);
+		fm_err_set(err, -EPERM, "%s can be written by other users", what);
 		fm_err_hint(err, "it must belong to root or to user %u, mode 0755 or less",
 			(unsigned)geteuid());
 		return -EPERM;

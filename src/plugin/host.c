@@ -152,7 +152,7 @@ static struct group *chosen(struct fm_policy_group *pub)
 	struct group *g = pub ? fm_container(pub, struct group, pub) : NULL;
 
 	if (!g || g->slot >= n_groups || groups[g->slot] != g)
-		fail("it chose what is no group");
+		fail("it chose something that is not a group");
 	return g;
 }
 

@@ -177,7 +177,7 @@ static const char *fault(struct instance *in, const struct wire_reply *r)
 		s->mark = r->serial;
 	}
 	if (!r->all && !r->n && r->next == FM_NEVER && !fm_list_empty(&in->ready))
-		return "it lets nobody run, for ever";
+		return "it never lets a group run";
 	return NULL;
 }
 

@@ -169,7 +169,7 @@ static int receive(struct fm_plugin *p, void *buf, size_t size, uint64_t deadlin
 static int fail_io(struct fm_plugin *p, int rc, uint64_t budget)
 {
 	if (rc == -EBADMSG) {
-		process_fail(p, "it spoke out of turn");
+		process_fail(p, "it sent a message out of turn");
 		return -EIO;
 	}
 	return fail_by_status(p, rc == -EPIPE, budget);
@@ -218,7 +218,7 @@ bool process_caught_up(struct fm_plugin *p)
 		else if (r.rc)
 			process_fail(p, "%s", r.reason);
 		else if (r.serial > p->serial)
-			process_fail(p, "it spoke out of turn");
+			process_fail(p, "it sent a message out of turn");
 	}
 	return !p->failure[0];
 }
@@ -253,7 +253,7 @@ int process_ask(struct fm_plugin *p, uint64_t budget_ns, bool may_be_late, struc
 	if (r->rc)
 		process_fail(p, "%s", r->reason);
 	else if (r->serial != p->serial)
-		process_fail(p, "it spoke out of turn");
+		process_fail(p, "it sent a message out of turn");
 	return p->failure[0] ? -EIO : 0;
 }
 

@@ -72,7 +72,7 @@ struct fair_ent {
 
 static const struct fm_policy_param fair_params[] = {
 	{"slice", "ms", "device time of a turn", 100 * FM_US, 10 * FM_S, 5 * FM_MS},
-	{"granularity", "ms", "lead of the running group at which one that wakes takes over", 0,
+	{"granularity", "ms", "lead of the running group at which a waking group takes over", 0,
 		10 * FM_S, FM_MS},
 	{0},
 };

@@ -25,7 +25,7 @@ static const struct fm_policy_promise fifo_promises[] = {
 extern const struct fm_policy_ops fm_policy_fifo;
 const struct fm_policy_ops fm_policy_fifo = {
 	.name = "fifo",
-	.summary = "everybody runs, in the device's own order",
+	.summary = "all groups run, in the device's own order",
 	.promises = fifo_promises,
 	.decide = fifo_decide,
 	.copy = fifo_copy,

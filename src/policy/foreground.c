@@ -10,7 +10,7 @@
 
 static const struct fm_policy_param fg_params[] = {
 	FM_ORDER_SLICE("groups that are alike"),
-	FM_ORDER_AGING("wait after which one in the background has a turn"),
+	FM_ORDER_AGING("wait after which a group in the background has a turn"),
 	{0},
 };
 

@@ -138,7 +138,7 @@ static void hetero_hint(void *self, struct fm_ent *e, uint64_t now)
 static void hetero_decide(void *self, uint64_t now, struct fm_choice *choice)
 {
 	static const char *const reasons[] = {
-		[FM_ORDER_EMPTY] = "nobody is ready here",
+		[FM_ORDER_EMPTY] = "no group is ready here",
 		[FM_ORDER_HELD] = "a higher priority works on another device",
 		[FM_ORDER_FIRST] = "highest priority of all devices",
 		[FM_ORDER_TURN] = "turn among equal priorities",

@@ -37,7 +37,7 @@ static const struct fm_policy_param mlfq_params[] = {
 	{"levels", "", "number of levels", 2, LEVELS_MAX, 4},
 	{"quantum", "ms", "device time at the highest level, twice that at the next, and so on",
 		100 * FM_US, FM_S, 2 * FM_MS},
-	{"boost", "ms", "everybody is at the highest level again after so long", 10 * FM_MS,
+	{"boost", "ms", "time after which all groups are at the highest level again", 10 * FM_MS,
 		60 * FM_S, FM_S},
 	{0},
 };
@@ -201,8 +201,8 @@ static const struct fm_policy_promise mlfq_promises[] = {
 extern const struct fm_policy_ops fm_policy_mlfq;
 const struct fm_policy_ops fm_policy_mlfq = {
 	.name = "mlfq",
-	.summary =
-		"who used little comes first, learnt without hints; a boost for all now and then",
+	.summary = "groups that used little device time come first, without hints; all are boosted "
+		   "now and then",
 	.params = mlfq_params,
 	.advice = FM_ADVICE_NO_HINT,
 	.promises = mlfq_promises,

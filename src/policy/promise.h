@@ -7,21 +7,21 @@
 #include <stdint.h>
 
 /* X(ID, name, what it means). */
-#define FM_PROMISES(X)                                                              \
-	X(CONSERVES, "conserves", "no device is idle while a group on it has work") \
-	X(ALONE, "alone", "no more groups run at a time than it says")              \
-	X(CALM, "calm", "no more stops than turns of 2 ms and jobs make")           \
-	X(OPEN, "open", "no gate is ever closed to a group with work")              \
-	X(SERVES, "serves", "nobody starves, whatever the hints")                   \
-	X(EQUAL, "equal", "groups without hints have equal parts")                  \
-	X(WEIGHT, "weight", "parts are as the weights")                             \
-	X(SHARE, "share", "reserved parts are kept")                                \
-	X(PRIORITY, "priority", "the highest priority never waits for lower ones")  \
-	X(ORDER, "order", "nor on another device")                                  \
-	X(FOREGROUND, "foreground", "nor does the foreground for the background")   \
-	X(DEADLINE, "deadline", "deadlines are kept where that is possible")        \
-	X(SHORT, "short", "short jobs come before long ones, without hints")        \
-	X(WAKES, "wakes", "who works little runs soon")
+#define FM_PROMISES(X)                                                                         \
+	X(CONSERVES, "conserves", "no device is idle while a group on it has work")            \
+	X(ALONE, "alone", "no more groups run at a time than it says")                         \
+	X(CALM, "calm", "no more stops than turns of 2 ms and jobs make")                      \
+	X(OPEN, "open", "no gate is ever closed to a group with work")                         \
+	X(SERVES, "serves", "no group starves, whatever the hints")                            \
+	X(EQUAL, "equal", "groups without hints have equal parts")                             \
+	X(WEIGHT, "weight", "parts are in proportion to weights")                              \
+	X(SHARE, "share", "reserved parts are kept")                                           \
+	X(PRIORITY, "priority", "the highest priority never waits for lower ones")             \
+	X(ORDER, "order", "the highest priority never waits for lower ones on another device") \
+	X(FOREGROUND, "foreground", "the foreground never waits for the background")           \
+	X(DEADLINE, "deadline", "deadlines are kept where that is possible")                   \
+	X(SHORT, "short", "short jobs come before long ones, without hints")                   \
+	X(WAKES, "wakes", "groups that work little run soon")
 
 enum fm_promise {
 #define FM_PROMISE_ID(id, name, what) FM_PROMISE_##id,

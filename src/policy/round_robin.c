@@ -113,7 +113,7 @@ static const struct fm_policy_promise rr_promises[] = {
 extern const struct fm_policy_ops fm_policy_round_robin;
 const struct fm_policy_ops fm_policy_round_robin = {
 	.name = "round-robin",
-	.summary = "everyone who is ready takes turns of equal device time",
+	.summary = "all groups that are ready take turns of equal device time",
 	.params = rr_params,
 	.reads = FM_READS(FM_HINT_SLICE),
 	.advice = FM_ADVICE_SLICE,

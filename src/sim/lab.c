@@ -56,7 +56,7 @@ static void check_conserves(struct lab *l)
 
 	for (uint32_t i = 0; i < l->plan.devices; i++)
 		wasted = FM_MAX(wasted, l->seen[i].wasted);
-	lab_expect(l, wasted <= WASTE, "conserves", "idle for %llu us while somebody had work",
+	lab_expect(l, wasted <= WASTE, "conserves", "idle for %llu us while a group had work",
 		(unsigned long long)(wasted / FM_US));
 }
 
@@ -82,7 +82,7 @@ static void check_calm(struct lab *l)
 
 static void check_open(struct lab *l)
 {
-	lab_expect(l, !l->shut, "open", "%llu gates closed to somebody with work",
+	lab_expect(l, !l->shut, "open", "%llu gates closed to groups with work",
 		(unsigned long long)l->shut);
 }
 

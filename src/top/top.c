@@ -19,14 +19,14 @@ struct arguments {
 static const struct argp_option options[] = {
 	{"once", KEY_ONCE, 0, 0, "Print one table, of one interval, and end", 0},
 	{"batch", 'b', 0, 0, "Print tables one after another, without a terminal", 0},
-	{"interval", 'd', "SECONDS", 0, "Time between two looks (0.1 to 3600); default: 1", 0},
-	{"iterations", 'n', "COUNT", 0, "End after so many", 0},
+	{"interval", 'd', "SECONDS", 0, "Time between two updates (0.1 to 3600); default: 1", 0},
+	{"iterations", 'n', "COUNT", 0, "End after COUNT updates", 0},
 	{"sort", 'o', "COLUMN", 0,
 		"share (default), time, group, user, priority, state, wait, preemptions, p99 or "
 		"misses",
 		0},
-	{"user", 'u', "USER", 0, "Show groups of this user alone", 0},
-	{"ascii", KEY_ASCII, 0, 0, "Draw with ASCII alone", 0},
+	{"user", 'u', "USER", 0, "Show only the groups of this user", 0},
+	{"ascii", KEY_ASCII, 0, 0, "Draw with ASCII characters only", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -72,7 +72,7 @@ static error_t parse_top(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'o':
 		if (top_sort_parse(arg, &a->top->sort))
-			cli_usage(state, "'%s' is no column to sort by", arg);
+			cli_usage(state, "'%s' is not a column to sort by", arg);
 		return 0;
 	case 'u':
 		if ((size_t)snprintf(a->top->user, sizeof(a->top->user), "%s", arg) >=
@@ -94,8 +94,8 @@ static error_t parse_top(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_top,
-	.doc = "Watch devices and groups, those that had most device time first, and steer them.\v"
-	       "In it, ? shows the keys. Rates are of the last interval.",
+	.doc = "Watch devices and groups, sorted by device time, and steer them.\vThe key ? lists "
+	       "all keys. Rates are those of the last interval.",
 };
 
 int cli_top(struct cli *cli, int argc, char **argv)

@@ -377,7 +377,7 @@ static void draw_last(struct top *t)
 	static const char *const prompts[] = {
 		[TOP_ENTER_PRIORITY] = "priority (-255 to 255)",
 		[TOP_ENTER_USER] = "only groups of the user (empty: all)",
-		[TOP_ENTER_INTERVAL] = "seconds between two looks",
+		[TOP_ENTER_INTERVAL] = "seconds between two updates",
 	};
 	static const char *const keys[] = {
 		[TOP_LIST] =

@@ -96,7 +96,7 @@ static int take_records(struct parse *p, const char *data, size_t size)
 
 	if (size < sizeof(*head) || (size - sizeof(*head)) / sizeof(*rec) != head->n ||
 		(size - sizeof(*head)) % sizeof(*rec))
-		return bad(p, "another number of records than it says");
+		return bad(p, "a number of records that is not the stated one");
 	ring = ring_get(p, head->ring);
 	if (!ring)
 		return no_memory(p);
@@ -127,7 +127,7 @@ static int take_end(struct parse *p, const char *data, size_t size)
 static int take_chunk(struct parse *p, uint32_t type, const char *data, size_t size)
 {
 	if (p->t->ended)
-		return bad(p, "something behind the end");
+		return bad(p, "data behind the end");
 	switch (type) {
 	case FM_TC_NAME:
 		return take_name(p, data, size);
@@ -144,14 +144,14 @@ static int take_head(struct parse *p)
 	const struct fm_trace_file_head *h = (const void *)p->data;
 
 	if (p->size < sizeof(*h) || memcmp(h->magic, FM_TRACE_FILE_MAGIC, sizeof(h->magic)) != 0)
-		return bad(p, "this is no trace of Fermata");
+		return bad(p, "this is not a trace of Fermata");
 	if (h->version != FM_TRACE_FILE_VERSION) {
 		fm_err_set(p->err, -EINVAL, "%s: a trace of version %u; this command reads %d",
 			p->path, h->version, FM_TRACE_FILE_VERSION);
 		return fm_err_hint(p->err, "use the `fermata' that recorded it");
 	}
 	if (h->head_size != sizeof(*h) || h->record_size != sizeof(struct fm_trace_rec))
-		return bad(p, "a head that is not sound");
+		return bad(p, "an invalid head");
 	p->t->head = h;
 	return 0;
 }
@@ -205,7 +205,7 @@ static int parse(struct parse *p)
 			break;
 		}
 		if (c->size % 8)
-			return bad(p, "a chunk of a size that is none");
+			return bad(p, "a chunk of an impossible size");
 		rc = take_chunk(p, c->type, (const char *)(c + 1), c->size);
 		p->at += sizeof(*c) + c->size;
 	}
@@ -241,7 +241,7 @@ int fm_trace_file_open(struct fm_trace_file *t, const char *path, struct fm_err 
 	if (fd < 0 || fstat(fd, &st))
 		return fm_err_set(err, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || !st.st_size) {
-		fm_err_set(err, -EINVAL, "%s: this is no trace of Fermata", path);
+		fm_err_set(err, -EINVAL, "%s: this is not a trace of Fermata", path);
 		return fm_err_hint(err, "`fermata trace record -o FILE' makes one");
 	}
 	/* Private: who cuts the file off meanwhile harms who reads it, and nobody else. */

@@ -274,7 +274,7 @@ def large_memory(stack):
         os.kill(m.daemon.pid, signal.SIGCONT)
         used, begin = m.loop_ms(), time.monotonic()
         if not joined:
-            m.says("HELLO came without a sound board")
+            m.says("HELLO came without a valid board")
         m.ask("stats")
         enemy.close()
         eventually("the daemon closes it", lambda: m.fds() <= before)

@@ -255,7 +255,7 @@ def warns(stack):
         fermata.stop()
         text = p.stderr.read()
         p.stderr.close()
-        check(bool(re.search("stopped stay so", text)) == says, text)
+        check(bool(re.search("stopped programs stay", text)) == says, text)
 
 
 if __name__ == "__main__":

@@ -255,7 +255,9 @@ static int check_daemon(const struct daemon *d, const struct peer *p, struct fm_
 	/* A task is above every priority, so who may not have the highest may not have one. */
 	if (p->steers || !fm_bridge_allows(&p->limits->of, FM_HINT_PRIORITY, FM_PRIORITY_MAX, err))
 		return 0;
-	fm_err_set(err, -EPERM, "tasks are above all priorities, and you may not have the highest");
+	fm_err_set(err, -EPERM,
+		"tasks are above all priorities, and your limits do not allow the "
+		"highest");
 	return fm_err_hint(err,
 		"have limits.priority_max in fermatad.conf raised to %d, or ask an operator",
 		FM_PRIORITY_MAX);

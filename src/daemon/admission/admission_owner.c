@@ -96,7 +96,7 @@ static int uid_of(pid_t pid, int pidfd, uid_t *uid)
 static int no_process(pid_t pid, struct fm_err *err)
 {
 	fm_err_set(err, -ESRCH, "there is no process %d for which you may have tasks", (int)pid);
-	return fm_err_hint(err, "ask its owner, or somebody who may steer all groups");
+	return fm_err_hint(err, "ask its owner, or a user who may steer all groups");
 }
 
 static int check_owner(const struct peer *p, pid_t pid, int pidfd, uid_t *uid, struct fm_err *err)

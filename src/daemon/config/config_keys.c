@@ -124,7 +124,7 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 
 	if (len < (size_t)k->min) {
 		fm_err_set(err, -EINVAL, "there is no value");
-		return fm_err_hint(err, "leave the line away for the default");
+		return fm_err_hint(err, "leave out the line for the default");
 	}
 	if (len > (size_t)k->max) {
 		fm_err_set(err, -EINVAL, "the value is too long");

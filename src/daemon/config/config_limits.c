@@ -109,7 +109,7 @@ static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm
 			continue;
 		*line = l->line;
 		fm_err_set(err, -EINVAL, "%s_min is above %s_max", name, name);
-		return fm_err_hint(err, "an end that a section leaves away is that of [limits]");
+		return fm_err_hint(err, "a limit that a section leaves out is that of [limits]");
 	}
 	return 0;
 }

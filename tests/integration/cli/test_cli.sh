@@ -189,7 +189,7 @@ tables() {
     out_has '^GROUP +USER +PRIO +STATE +LEVEL +DEVICE TIME +WAIT +PREEMPT +QUEUES +COVERAGE$'
     out_has '^evil.* u +7 +ready +1-2 +1h00m +250 us +7 +2 +99\.9%$'
     out_has '^x{300} +ümlaut +7 +suspended +- +0 us +0 us +0 +0 +100%$'
-    that "most device time first" bash -c "sed -n 2p '$tmp/out' | grep -q ^evil"
+    that "sorted by device time" bash -c "sed -n 2p '$tmp/out' | grep -q ^evil"
     expect 0 "ps on a narrow terminal" python3 "$here/cli_pty.py" 100 "$fermata" ps --socket "$tmp/fake"
     out_has '~'
     that "fits the terminal" bash -c "! sed 's/\\x1b\\[[0-9]*m//g' '$tmp/out' | grep -qE '.{101}'"

@@ -99,7 +99,7 @@ print(*[p["name"] for p in json.load(open(sys.argv[1]))["available"]], sep="\n")
     expect 0 "names of policies" "$fermata" policy --names --socket=/nonexistent
     out_is "$(cat "$tmp/available")"
     expect 2 "names, and one" "$fermata" policy --names fair
-    err_has 'chooses none'
+    err_has 'takes no NAME'
     for words in "fermata policy" "fermata run --local =" "fermata-lab sim --policy" "fermata-lab bench --policy" "fermata-lab policy-test"; do
         # shellcheck disable=SC2086 # words to split
         expect 0 "complete policies of $words" env FERMATA_SOCKET=/nonexistent \

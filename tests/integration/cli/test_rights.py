@@ -375,13 +375,13 @@ hints = all
 """, DAEMON, "--system")
     c = m.client(identity(OWNER), "-", "priority=3")
     name = f"lib_client-{c.pid}"
-    eventually("the log says so", lambda: "refused: the hint priority is not yours to set" in m.log())
+    eventually("the log says so", lambda: "refused: you may not set the hint priority" in m.log())
     check(m.group(OWNER, name)["hints"]["priority"] == 0, "a forbidden hint was taken from a program")
     r = m.run(identity(OWNER), "hint", name, "slice=5ms")
-    check(r.returncode == 1 and "the hint slice is not yours to set" in r.stderr and "hint: " in r.stderr, f"{r}")
+    check(r.returncode == 1 and "you may not set the hint slice" in r.stderr and "hint: " in r.stderr, f"{r}")
     r = m.run(identity(OWNER), "run", "--slice=5ms", "--gang=1", "true")
     for hint in "slice", "gang":
-        check(f"fermata: the hint {hint} is not yours to set\n  hint: " in r.stderr, f"{r}")
+        check(f"fermata: you may not set the hint {hint}\n  hint: " in r.stderr, f"{r}")
     check(r.returncode == 0 and r.stderr.count("running 'true' without that hint") == 2, f"{r}")
     r = m.run(identity(OTHER), "run", "--slice=5ms", "true")
     check(r.returncode == 0 and "limits" not in r.stderr and "without that hint" not in r.stderr, f"{r}")

@@ -200,7 +200,7 @@ def errors_are_told(stack):
     for target, status, text in (("nosuch", 1, "no group, process or queue 'nosuch'"), ("\udcff", 2, "UTF-8")):
         r = f.cli("why", target, check_status=False)
         check(r.returncode == status and text in r.stderr, f"{target!r}: {r}")
-    check("has nothing to do" in f.cli("why", "job").stdout, "an idle group")
+    check("has no work" in f.cli("why", "job").stdout, "an idle group")
     check(about(f, "job")[0]["advice"] == [], "advice for who never waited")
     f.stop()
     r = f.cli("why", "job", check_status=False)

@@ -209,7 +209,7 @@ def shared(stack):
     check("slices" not in checks, "time slices are the MPS server's")
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)
-    says(checks, "mps", "ok", "a context of its own: one that fails leaves the others alone")
+    says(checks, "mps", "ok", "a context of its own: a failure does not affect the others")
     says(checks, "mps", "ok", "`nvidia-cuda-mps-control -d'")
     os.mkfifo(os.path.join(where, "control"))
     checks, _ = doctor(stack, CUDA_MPS_PIPE_DIRECTORY=where)

@@ -142,7 +142,7 @@ def what_is_read_is_not_written_over(stack):
     for option in "--svg", "--trace", "--metrics":
         for name in path, os.path.join(os.path.dirname(path), ".", "file"):
             check("is the workload itself" in fermata("sim", path, option, name, status=2).stderr, f"{option} {name}")
-    check("two things" in fermata("sim", path, "--svg", path + ".out", "--trace", path + ".out", status=2).stderr, "one file for two")
+    check("two purposes" in fermata("sim", path, "--svg", path + ".out", "--trace", path + ".out", status=2).stderr, "one file for two")
     with open(path, encoding="ascii") as f:
         check(f.read() == WORKLOAD and os.listdir(os.path.dirname(path)) == ["file"], "it is something else now")
     trace = os.path.join(folder(stack), "run.fmt")
@@ -158,7 +158,7 @@ def what_is_read_is_not_written_over(stack):
     run = written(stack, fermata("sim", path, "--json").stdout)
     writer = subprocess.Popen(["cp", run, pipe])
     stack.callback(writer.kill)
-    check("no regular file" in fermata("compare", pipe, run, status=2).stderr, "a pipe is a run")
+    check("not a regular file" in fermata("compare", pipe, run, status=2).stderr, "a pipe is a run")
 
 
 def an_answer_that_nobody_gets_is_a_failure(stack):

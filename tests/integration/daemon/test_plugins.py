@@ -319,13 +319,13 @@ BAD = {
     "eats": (r"it crashed: \w+.*|it gave no answer within \d+ us",
              "for (int n = 0; n < 512; n++) { char *p = malloc(1 << 20); for (int i = 0; i < 1 << 20; i += 4096) p[i] = 1; }"
              "for (;;) ;"),
-    "stranger": ("it crashed: .*|it chose what is no group",
+    "stranger": ("it crashed: .*|it chose something that is not a group",
                  "static char m[512]; a->n = 1; a->run[0] = (void *)(m + 128);"),
-    "nobody": ("it chose what is no group", "a->n = 1; a->run[0] = 0;"),
+    "nobody": ("it chose something that is not a group", "a->n = 1; a->run[0] = 0;"),
     "twice": ("it chose a group twice", "a->n = 2; a->run[0] = a->run[1] = last;"),
     "many": ("it chose more groups than an answer holds", "a->n = 1000;"),
-    "never": ("it lets nobody run, for ever", ""),
-    "forges": ("it spoke out of turn", "for (int i = 0; i < 3; i++) write(3, \"nonsense\", 8);"),
+    "never": ("it never lets a group run", ""),
+    "forges": ("it sent a message out of turn", "for (int i = 0; i < 3; i++) write(3, \"nonsense\", 8);"),
 }
 
 
@@ -386,8 +386,8 @@ def the_bad_are_refused(stack):
                   "WITH(.decide = decide)"),
         "initless": ("it crashed", good + "static int init(void *s, const int64_t *v) { abort(); }\n"
                      "WITH(.init = init, .decide = decide)"),
-        "writable": ("written by others", good + "WITH(.decide = decide)"),
-        "fine": ("written by others", good + "WITH(.decide = decide)"),
+        "writable": ("written by other users", good + "WITH(.decide = decide)"),
+        "fine": ("written by other users", good + "WITH(.decide = decide)"),
     }
     for name, (_, text) in refused.items():
         compile_policy(f.folder, name, text)
@@ -415,7 +415,7 @@ def the_bad_are_refused(stack):
     refuses("absent", "there is no policy 'absent', built in or in")
     refuses("../fine", "there is no policy")
     os.chmod(f.folder, 0o777)
-    refuses("fine", "written by others")
+    refuses("fine", "written by other users")
     os.chmod(f.folder, 0o755)
     f.choose("fine")
     check(len(f.children()) == 1, "processes of the refused are left")

@@ -480,7 +480,7 @@ class Platform(Case):
     def test_of_two_numbers_both_are_named(self):
         tasks = self.write({"unit": "ms", "epsilon": 0.2, "tasks": [one()]})
         p = self.call("--method", "gcaps-busy", "--platform", self.write(PLATFORM), tasks)
-        self.assertEqual(p.stderr, f"fermata: {tasks}: epsilon: 0.2 ms there, and 0.5 ms in the platform file: the larger counts\n")
+        self.assertEqual(p.stderr, f"fermata: {tasks}: epsilon: 0.2 ms there, and 0.5 ms in the platform file: the larger one is used\n")
         tasks = self.write({"unit": "us", "epsilon": 500, "theta": 100, "tasks": [one()]})
         self.assertEqual(self.call("--method", "gcaps-busy", "--platform", self.write(PLATFORM), tasks).stderr, "")
 
@@ -492,7 +492,7 @@ class Platform(Case):
             p = self.call("--method", method, tasks, status=2)
             self.assertIn("calibrate", p.stderr)
         self.call("--method", "mpcp-busy", "--platform", platform, tasks)
-        self.assertIn("gedf knows no device", self.call(
+        self.assertIn("gedf does not model a device", self.call(
             "--method", "gedf", "--cpus", "2", "--platform", platform, tasks, status=2).stderr)
         compared = json.loads(self.call("compare", "--json", "--platform", self.write(PLATFORM), tasks).stdout)
         self.assertNotIn("missing", json.dumps(compared))
@@ -500,7 +500,7 @@ class Platform(Case):
     def test_files_that_make_no_sense(self):
         tasks = self.write({"unit": "ms", "tasks": [one()]})
         for content, word in [
-                ("", "line 1"), ("{", "line 1"), ("[]", "not an object"), ("{}", "this is no platform file"),
+                ("", "line 1"), ("{", "line 1"), ("[]", "not an object"), ("{}", "this is not a platform file"),
                 ('{"fermata_platform":1,"fermata_platform":1}', "line 1"), (b"\xff{}", "line 1"),
                 ({"fermata_platform": 2, "epsilon_ns": 1}, "is not 1"), ({"fermata_platform": "1"}, "is not a number"),
                 ({"fermata_platform": 1}, "neither epsilon_ns"), ({"fermata_platform": 1, "epsilon_ns": None}, "neither"),

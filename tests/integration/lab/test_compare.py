@@ -90,10 +90,10 @@ def runs_that_are_none(stack):
 
     refused("", "expected near end of file")
     refused("[workload]\n", "compare what `fermata-lab sim --json' makes of it")
-    refused("[]", "no answer of `fermata-lab sim --json'")
+    refused("[]", "not the output of `fermata-lab sim --json'")
     refused("FMTRACE\0" + "\1" * 200, "a trace of version")
     for change in ({"duration_ns": 0}, {"machines": 0}, {"policy": 5}, {"devices": [{}]}, {"groups": 7}):
-        refused(json.dumps(dict(good, **change)), "no answer of")
+        refused(json.dumps(dict(good, **change)), "not the output of")
     for change in ({"jobs": -1}, {"name": None}, {"late": 0.5}, {"response_histogram": {"5": 1}},
                    {"response_histogram": {"x": good["groups"][0]["jobs"]}}):
         refused(json.dumps(dict(good, groups=[dict(good["groups"][0], **change)])), "a group that is not as")
@@ -102,7 +102,7 @@ def runs_that_are_none(stack):
     with open(path, "w", encoding="ascii") as out:
         out.write(one)
     check("no group in common" in fermata("compare", run, path, status=2).stderr, "nothing in common")
-    check("which two runs?" in fermata("compare", run, status=2).stderr, "one alone")
+    check("no runs given" in fermata("compare", run, status=2).stderr, "one alone")
     check("No such file" in fermata("compare", run, path + "x", status=1).stderr, "none")
     # Without the histogram there are numbers, but no verdict.
     for g in good["groups"]:

@@ -131,7 +131,7 @@ class PolicyTest(unittest.TestCase):
                                      (("fair", "--promise", ""), 2, "nothing is promised"),
                                      (("fair", "--promise", ", ,"), 2, "nothing is promised"),
                                      (("fair", "--promise", 60 * "calm," + "equl"), 2, "did you mean 'equal'?"),
-                                     (("--promise", "serves"), 2, "which policy"), (("--at-once", "2"), 2, "which policy")):
+                                     (("--promise", "serves"), 2, "no policy named"), (("--at-once", "2"), 2, "no policy named")):
             self.assertIn(reason, self.call(*args, status=status).stderr)
         self.assertIn("serves", self.call("--list").stdout)
 

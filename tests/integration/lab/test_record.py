@@ -210,7 +210,7 @@ def mistakes(stack):
         with open(path, "wb") as out:
             out.write(b"FMTRACE\0" + b"\1" * 200)
     for argv, status, text in (
-            ((), 2, "where to? give -o FILE"),
+            ((), 2, "no output file: give -o FILE"),
             (("-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
             (("-o", "x", "--arrivals", "never"), 2, "auto, open or closed"),
             (("-o", "x", "--from", "y", "-d", "1"), 2, "--from takes neither"),
@@ -218,8 +218,8 @@ def mistakes(stack):
             (("-o", f.dir, "--force"), 2, "is not a regular file"),
             (("-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
             (("-o", os.path.join(f.dir, "new"), "--from", plain), 2, "a trace of version"),
-            (("-o", os.path.join(f.dir, "new"), "--from", "/dev/null"), 2, "this is no trace of Fermata"),
-            (("-o", os.path.join(f.dir, "new"), "-d", "0.1"), 1, "no program used a device meanwhile")):
+            (("-o", os.path.join(f.dir, "new"), "--from", "/dev/null"), 2, "this is not a trace of Fermata"),
+            (("-o", os.path.join(f.dir, "new"), "-d", "0.1"), 1, "no program used a device during the recording")):
         r = f.cli("record", *argv, check_status=False)
         check(r.returncode == status and text in r.stderr, f"{argv}: status {r.returncode}: {r.stderr}")
     # A disk that is full, as far as this process knows.

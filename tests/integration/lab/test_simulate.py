@@ -75,7 +75,7 @@ BAD = [
     ("commands = measured 0:1us 99.9:3us\n", 6, "percentiles go from 0 to 100"),
     ("commands = measured 0:1us 101:3us\n", 6, "'101:3us' is no percentile and its time"),
     ("commands = measured" + "".join(f" {n}:{n}us" for n in range(17)) + "\n", 6, "more than 16 percentiles"),
-    ("[device b]\nturns = fairly\n", 7, "ways are in-order and fair"),
+    ("[device b]\nturns = fairly\n", 7, "give in-order or fair"),
     ("[device b]\nopen = soon\n", 7, "open: 'soon' is not a time"),
     ("[device b]\nslots = 2\nturns = fair\n", 0, "fair turns of more than one slot"),
     ("commands = 999999999s\n", 6, "longer than a year"),

@@ -398,7 +398,7 @@ def nobody_records_and_it_ends(stack):
     first.end(status=-signal.SIGKILL)
     c.advances()
     dump = f.cli("trace", "dump", first.path)
-    check("cut off" in dump.stderr or "did not end in order" in dump.stderr, f"nothing is said: {dump.stderr}")
+    check("cut off" in dump.stderr or "did not end regularly" in dump.stderr, f"nothing is said: {dump.stderr}")
     second = Recording(stack, f, name="second")
     second.hears(c)
     second.end()
@@ -408,7 +408,7 @@ def nobody_records_and_it_ends(stack):
     third = Recording(stack, f, name="third")
     f.kill()
     third.end(status=1)
-    check("the daemon ended the recording, or ended\n  hint: " in third.error, third.error)
+    check("the daemon ended the recording, or ended itself\n  hint: " in third.error, third.error)
     c.advances()
     f.start()
     eventually("it is scheduled again", lambda: f.group(c.pid))
@@ -462,12 +462,12 @@ def mistakes(stack):
     for argv, status, text in (
             (("trace",), 2, "trace needs record or dump"),
             (("trace", "rewind"), 2, "trace does not know 'rewind'"),
-            (("trace", "record"), 2, "where to? give -o FILE"),
+            (("trace", "record"), 2, "no output file: give -o FILE"),
             (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
             (("trace", "record", "-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
             (("trace", "record", "-o", os.path.join(f.dir, "short"), "-d", "50ms"), 0, ""),
             (("trace", "dump"), 2, "which file?"),
-            (("trace", "dump", "/dev/null"), 2, "this is no trace of Fermata"),
+            (("trace", "dump", "/dev/null"), 2, "this is not a trace of Fermata"),
             (("trace", "dump", plain), 2, "a trace of version"),
             (("trace", "export", plain, "-o", "-"), 2, "a trace of version"),
             (("trace", "export", whole, "-o", whole), 2, "is the recording itself"),

@@ -417,7 +417,7 @@ static void late_by_a_wait_of_its_own(void **state)
 	work(a, &a->w->a, FM_MS);
 	assert_int_equal(a->violated[0], 1);
 	assert_string_equal(a->why,
-		"not by the device: its processor, or more segments than it had "
+		"not the device, but its processor, or more segments than it had "
 		"declared");
 }
 

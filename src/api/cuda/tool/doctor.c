@@ -34,11 +34,13 @@ static const struct {
 	int first, last;
 	const char *remedy;
 } remedies[] = {
-	{OUT_OF_MEMORY, OUT_OF_MEMORY, "free memory of the device: `nvidia-smi' shows who has it"},
+	{OUT_OF_MEMORY, OUT_OF_MEMORY,
+		"free memory of the device: `nvidia-smi' shows the "
+		"programs that use it"},
 	{STUB_LIBRARY, STUB_LIBRARY,
 		"the toolkit's stubs come before the driver: take them out of LD_LIBRARY_PATH"},
 	{DEVICE_UNAVAILABLE, DEVICE_UNAVAILABLE,
-		"a process has it for itself: `nvidia-smi -c DEFAULT' lets others in"},
+		"a process uses it exclusively: `nvidia-smi -c DEFAULT' allows others"},
 	{ECC_UNCORRECTABLE, ECC_UNCORRECTABLE,
 		"its memory has failed: `nvidia-smi -q -d ECC'; reset the device or replace it"},
 	{SYSTEM_NOT_READY, SYSTEM_NOT_READY,
@@ -60,11 +62,11 @@ static const char *no_device(void)
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (visible)
-		return "unset CUDA_VISIBLE_DEVICES, which names none that is there";
+		return "unset CUDA_VISIBLE_DEVICES, which names no existing device";
 	if (access(TOOL_CUDA_NODE, F_OK))
 		return "load the kernel's module (`modprobe nvidia'); give a container the devices "
 		       "(`docker run --gpus all')";
-	return "`nvidia-smi' shows whether there is one, and who may use it";
+	return "`nvidia-smi' shows whether there is one, and which users may use it";
 }
 
 const char *tool_cuda_remedy(int code)
@@ -74,7 +76,7 @@ const char *tool_cuda_remedy(int code)
 	for (size_t i = 0; i < FM_ARRAY_LEN(remedies); i++)
 		if (code >= remedies[i].first && code <= remedies[i].last)
 			return remedies[i].remedy;
-	return "`nvidia-smi' shows whether the driver works at all, and who may use it";
+	return "`nvidia-smi' shows whether the driver works at all, and which users may use it";
 }
 
 /* Why a device has no gates: the program's launches are held back, or nothing is. */
@@ -132,9 +134,8 @@ static void judge_strict(struct doctor *d, const struct probe_result *result)
 		if (strcmp(step, "strict") || json_is_true(json_object_get(line, "works")))
 			continue;
 		snprintf(text, sizeof(text),
-			"%s: at level 1 where fermatad is strict, for it cannot wait for memory "
-			"that "
-			"programs only read (%s)",
+			"%s: only level 1 if fermatad is strict, because the device cannot wait "
+			"for memory that programs only read (%s)",
 			device, cli_str(line, "error"));
 		doctor_found(d, GOOD, "strict", text, NULL);
 	}
@@ -178,17 +179,16 @@ static void judge_mps(struct doctor *d, const struct probe_result *result, bool 
 	snprintf(path, sizeof(path), "%s/control", dir && *dir ? dir : "/tmp/nvidia-mps");
 	if (probe_step(result, "shared") || !access(path, F_OK))
 		doctor_found(d, GOOD, "mps",
-			"programs share one context (MPS): they change places sooner, but one that "
-			"fails or is killed at work can take the others with it; gates work, time "
-			"slices do not, and a daemon with busy_poll_us (fermatad.conf) halves what "
-			"they cost an urgent request; `echo quit | nvidia-cuda-mps-control' ends "
-			"it",
+			"programs share one context (MPS): switches are faster, but a program "
+			"that fails or is killed at work can end the others; gates work, time "
+			"slices do not; busy_poll_us in fermatad.conf halves the cost of gates "
+			"for an urgent request; `echo quit | nvidia-cuda-mps-control' ends it",
 			NULL);
 	else if (usable)
 		doctor_found(d, GOOD, "mps",
-			"each program has a context of its own: one that fails leaves the others "
-			"alone; they would change places sooner, but fail together, under MPS "
-			"(`nvidia-cuda-mps-control -d')",
+			"each program has a context of its own: a failure does not affect the "
+			"others; under MPS (`nvidia-cuda-mps-control -d') switches would be "
+			"faster, but programs would fail together",
 			NULL);
 }
 
@@ -204,8 +204,9 @@ static void judge_parts(struct doctor *d)
 		if (strcmp(cli_str(device, "platform"), "CUDA") || !strstr(name, " MIG "))
 			continue;
 		snprintf(text, sizeof(text),
-			"%s: a part of a device (MIG), scheduled apart from the others; who is to "
-			"share it is given this part (CUDA_VISIBLE_DEVICES, `nvidia-smi -L')",
+			"%s: a part of a device (MIG), scheduled separately from the others; "
+			"programs that share it must be given this part (CUDA_VISIBLE_DEVICES, "
+			"`nvidia-smi -L')",
 			name);
 		doctor_found(d, GOOD, "mig", text, NULL);
 	}
@@ -219,7 +220,8 @@ static void judge_slices(struct doctor *d, const struct probe_result *result)
 		return;
 	if (json_is_true(json_object_get(slices, "refused")))
 		doctor_found(d, WARNING, "slices", "the driver lets no program set its time slice",
-			"none is needed: one in the background makes room between its kernels");
+			"none is needed: a program in the background makes room between its "
+			"kernels");
 	else if (json_integer_value(json_object_get(slices, "groups")) > 0)
 		doctor_found(
 			d, GOOD, "slices", "programs can set their time slice (level 3)", NULL);
@@ -325,8 +327,7 @@ static void judge_version(struct doctor *d, const json_t *cuda)
 		return;
 	snprintf(text, sizeof(text),
 		"the driver is of CUDA %s, newer than the newest call that the shim knows "
-		"(%d.%d): a version of a call that came since goes past it, unscheduled and "
-		"uncounted",
+		"(%d.%d): newer versions of calls are neither scheduled nor counted",
 		cli_str(cuda, "version"), FM_CUDA_NEWEST / 1000, FM_CUDA_NEWEST % 1000 / 10);
 	doctor_found(d, WARNING, "version", text,
 		"update fermata; only programs built with a CUDA as new ask for such calls");

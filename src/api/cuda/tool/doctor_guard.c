@@ -19,8 +19,7 @@ static const struct {
 	{"image", "reinstall fermata, or report it with its version"},
 	{"load", "report it with the driver's version; programs get kernels as they are, and stop "
 		 "between two (level 2)"},
-	{"stop", "free the device, where programs are at work, and try again; else report it with "
-		 "the "
+	{"stop", "end programs that use the device and try again; otherwise report it with the "
 		 "driver's version"},
 	{"hang", LEAVE_IT},
 	{"wrong", LEAVE_IT},
@@ -52,8 +51,8 @@ static void judge_device(struct doctor *d, const char *device, const json_t *lin
 		return;
 	}
 	snprintf(text, sizeof(text),
-		"%s: a kernel of %d blocks stopped between two of them, and went on with the right "
-		"result",
+		"%s: a kernel of %d blocks stopped between two of them, and continued with the "
+		"right result",
 		device, (int)json_integer_value(json_object_get(line, "blocks")));
 	doctor_found(d, GOOD, "guardian", text, NULL);
 }
@@ -67,8 +66,8 @@ static void judge_cache(struct doctor *d, const json_t *line)
 		return;
 	snprintf(text, sizeof(text), "rewritten kernels cannot be kept on disk: %s", error);
 	doctor_found(d, WARNING, "cache", text,
-		"make room for ~/.cache/fermata, of your own alone, or name another place in "
-		"$XDG_CACHE_HOME; programs start later without");
+		"make ~/.cache/fermata writable, by you alone, or name another place in "
+		"$XDG_CACHE_HOME; without it programs start later");
 }
 
 static void judge(struct doctor *d, const struct probe_result *result)
