@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drivers of fermata-lab-bench(1): what stands between its clients and a device. A client has a
- * model, opens it, and has requests served one after the other, each in six phases (those of DISB).
+ * Drivers of fermata-lab-bench(1), through which its clients use a device. A client opens a model
+ * and serves its requests one after the other, each in six phases (those of DISB).
  *
- * A driver of one's own is a shared object that exports fm_bench_driver(); `fermata-lab bench
- * --driver
- * ./mine.so` loads it. What a model is, is the driver's business: it may load a network by its
- * name, or, as those that are built in, launch kernels of the lengths that it is given.
+ * A driver is a shared object that exports fm_bench_driver(); `fermata-lab bench --driver
+ * ./mine.so` loads it. The driver decides how to run a model: it can load a network by the model's
+ * name, or, as the built-in drivers do, launch kernels of the given lengths.
  *
- * Errors are texts, which stay valid until the client's next call; NULL is none. A client's
- * functions are called from one thread alone, open included; those of several clients at once, in
- * one process (--threads) or in processes of their own. Clients of one process open one after the
+ * Errors are texts, which stay valid until the client's next call; NULL means success. All
+ * functions of a client are called from one thread, including open. Several clients run at once, in
+ * one process (--threads) or in separate processes. Clients of one process open one after the
  * other.
  */
 #ifndef FERMATA_BENCH_H
@@ -36,20 +35,20 @@ enum fm_bench_phase {
 
 /* Equal kernels in a row. */
 struct fm_bench_kernel {
-	uint64_t ns;       /* how long each is to take with the device to itself */
+	uint64_t ns;       /* wanted length of each, alone on the device */
 	uint32_t count;    /* at least 1 */
 	uint32_t blocks;   /* work-groups; 0: as many as fill the device */
-	uint64_t amount;   /* what makes that length: by calibrate, for the driver alone */
-	uint64_t measured; /* what it took then, ns; 0: nobody measured */
+	uint64_t amount;   /* work that gives that length: set by calibrate, used by the driver */
+	uint64_t measured; /* length measured with it, ns; 0: not measured */
 };
 
 struct fm_bench_model {
 	const char *name;
-	uint32_t batch; /* times of kernels have it in them */
+	uint32_t batch; /* the kernels' lengths include it */
 	uint64_t input_bytes, output_bytes;
 	const struct fm_bench_kernel *kernel;
 	size_t kernels;
-	const char *client; /* the task's object "client", as it stands in the workload: JSON */
+	const char *client; /* the task's object "client" of the workload, as JSON */
 };
 
 struct fm_bench_hint {
@@ -60,17 +59,17 @@ struct fm_bench_hint {
 struct fm_bench_open {
 	size_t size;            /* sizeof(struct fm_bench_open): later versions add fields */
 	unsigned device;        /* its number */
-	const char *task;       /* whose client this is */
-	const char *libfermata; /* path of the library of XQueues; NULL: where the loader looks */
+	const char *task;       /* the client's task */
+	const char *libfermata; /* path of the library of XQueues; NULL: the loader's default */
 	const struct fm_bench_model *model;
-	/* Several clients in one process: what of each is to be scheduled as a group of its own,
-	 * if the driver can do that, as this group with these hints. NULL: the process is it. */
+	/* With several clients in one process: the group and hints under which the driver
+	 * schedules the client, if it can. NULL: the process is the group. */
 	const char *group;
 	const struct fm_bench_hint *hint;
 	size_t hints;
 };
 
-/* What the device is called, for people. */
+/* The device's names, for people. */
 struct fm_bench_device {
 	char name[128], platform[128], driver[128];
 };
@@ -81,16 +80,15 @@ struct fm_bench_driver {
 	const char *name;
 	const char *(*open)(const struct fm_bench_driver *self, const struct fm_bench_open *how,
 		void **client, struct fm_bench_device *device);
-	/* Find `amount` for each, and say what it took in `measured`. Called for one client, before
-	 * all else, with the device to itself; the others are given the outcome with their models.
-	 * NULL: nothing to find. */
+	/* Sets `amount` and `measured` of each kernel. Called first, for one client, alone on the
+	 * device; other clients get the results in their models. NULL: nothing to set. */
 	const char *(*calibrate)(void *client, struct fm_bench_kernel *kernel, size_t n);
-	/* Until the phase has ended, on the device too. */
+	/* Returns when the phase has ended, on the device too. */
 	const char *(*phase)(void *client, enum fm_bench_phase phase);
 	void (*close)(void *client); /* may be NULL */
 };
 
-/* What a shared object exports. NULL: it does not know this version of the interface. */
+/* The function that a shared object exports. NULL: this version of the interface is unknown. */
 const struct fm_bench_driver *fm_bench_driver(unsigned abi);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fermata for CUDA servers: several models in one process, each on streams of its own, and the
- * urgent one stops the others.
+ * Fermata for CUDA servers: several models in one process, each on its own streams, and the
+ * urgent one preempts the others.
  *
  *	#include <fermata/cuda.h>
  *
@@ -15,35 +15,36 @@
  *	fm_cuda_bind(stream_of_the_urgent_model, &urgent);
  *	fm_cuda_bind(stream_of_the_other_model, &batch);
  *
- * The server goes on launching as before. Programs that are to be scheduled as a whole need no
- * change and not this header: see fermata-run(1).
+ * The server launches as before. Programs that are scheduled as a whole need neither this header
+ * nor a change: see fermata-run(1).
  *
- * The functions are in libfermata-cuda.so, which also takes the driver's calls. It gets into a
- * server by being linked (-lfermata-cuda, in front of -lcuda), by LD_PRELOAD, or by `fermata run`.
+ * The functions are in libfermata-cuda.so, which also intercepts the driver's calls. A server gets
+ * it by linking (-lfermata-cuda, in front of -lcuda), by LD_PRELOAD, or by `fermata run`.
  * With FERMATA_CUDA_OPTIONAL defined before this header is included, nothing needs to be linked,
- * and a server runs without Fermata, too: where the library is not there, functions return -ENOSYS
- * (fm_cuda_scheduled: false). That takes a position-independent program (the default of most
+ * and the server also runs without Fermata: if the library is missing, functions return -ENOSYS
+ * (fm_cuda_scheduled: false). This needs a position-independent program (the default of most
  * compilers) or library.
  *
  * Streams are CUstream or cudaStream_t, which are the same thing: no header of the vendor is needed
- * here. The default streams (NULL, legacy, per thread) cannot be bound: -EINVAL. A stream that was
- * destroyed is bound no more.
+ * here. The default streams (NULL, legacy, per thread) cannot be bound: -EINVAL. Destroying a
+ * stream unbinds it.
  *
- * Streams share the device's queues, 8 of them usually, and one that is stopped holds up those that
- * share its own: a process with more streams has CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment,
- * the most there is, before the first call of CUDA. Copies of a bound stream wait in the call until
- * no gate is in front of them; so does, where kernels stop in their middle, what is launched while
- * its stream is stopped.
+ * Streams share the device's queues, usually 8, and a stopped stream also holds up the streams that
+ * share its queue. A process with more streams should set CUDA_DEVICE_MAX_CONNECTIONS=32 (the
+ * maximum) in its environment before the first call of CUDA. Copies of a bound stream wait in the
+ * call until no gate is in front of them. If kernels can be stopped in the middle, launches into a
+ * stopped stream wait in the call, too.
  *
- * Errors: functions return 0 or a negative errno, and what they did not do has no effect. -ENODEV:
- * Fermata is switched off (FERMATA_DISABLE=1), or there is no driver. -EINVAL: an argument makes no
- * sense, such as a `size` that is too small. Nothing prints, exits, or blocks without bound, save
- * the waits asked for. Times are nanoseconds on CLOCK_MONOTONIC.
+ * Errors: functions return 0 or a negative errno; a call that fails has no effect. -ENODEV: Fermata
+ * is switched off (FERMATA_DISABLE=1), or there is no driver. -EINVAL: an argument is invalid, such
+ * as a `size` that is too small. No function prints, exits, or blocks without bound, except for the
+ * waits asked for.
+ * Units: times are nanoseconds on CLOCK_MONOTONIC.
  *
  * Threads: every function may be called from any thread, with two exceptions: while a stream is
- * bound or unbound no other thread may use it; and, as of CUDA, none may be called from a function
- * that the driver calls (cuLaunchHostFunc). After fork() the child has no streams, as in CUDA,
- * and nothing is bound; fm_cuda_init still holds.
+ * bound or unbound no other thread may use it; and, as with CUDA, none may be called from a
+ * function that the driver calls (cuLaunchHostFunc). After fork() the child has no streams, as in
+ * CUDA, and nothing is bound; fm_cuda_init stays in effect.
  */
 #ifndef FERMATA_CUDA_H
 #define FERMATA_CUDA_H
@@ -70,52 +71,50 @@ struct CUstream_st;
 #endif
 
 /*
- * Optional, before the first command of any stream and the first binding: -EBUSY afterwards. With
- * the guardian before the program, or the CUDA runtime for it, has looked for the driver's
- * functions that load kernels: as the first thing that has to do with CUDA. -EBUSY afterwards, too,
- * for those would not be rewritten. NULL: the defaults.
+ * Optional; must come before the first command of any stream and the first binding, otherwise
+ * -EBUSY. With the guardian it must come before any use of CUDA: once the program, or the CUDA
+ * runtime, has looked up the driver's functions that load kernels, it is -EBUSY, since these
+ * kernels would not be rewritten. NULL: the defaults.
  */
 struct fm_cuda_options {
 	size_t size; /* sizeof(struct fm_cuda_options) */
 	/* "fixed-priority", "fair slice=2", ...: schedule in this process, without a daemon. NULL:
-	 * as the environment says (FERMATA_LOCAL, FERMATA_SOCKET), else by the user's or the
+	 * according to the environment (FERMATA_LOCAL, FERMATA_SOCKET), else by the user's or the
 	 * system's daemon, if there is one. With neither, everything runs at once. */
 	const char *local_policy;
-	/* Stop kernels between two of their blocks (level 3), not only between two kernels. A wish:
-	 * fm_cuda_query tells what a stream can do. FERMATA_GUARDIAN=1 says the same. */
+	/* Stop kernels between two of their blocks (level 3), not only between two kernels, where
+	 * possible: fm_cuda_query returns the levels of a stream. Same as FERMATA_GUARDIAN=1. */
 	bool guardian;
-	/* While groups share the device, Fermata's thread keeps looking for so long before it
-	 * sleeps: it stops others, and lets them go on, some ten microseconds earlier each time,
-	 * and needs a processor for itself. At most 10 ms; 0: as FERMATA_SPIN_US says, else it
-	 * sleeps at once. */
+	/* Time for which Fermata's thread polls before it sleeps, while groups share the device: it
+	 * then stops and continues kernels some ten microseconds earlier, and occupies a
+	 * processor. At most 10 ms; 0: FERMATA_SPIN_US, otherwise none. */
 	uint64_t spin_ns;
 };
 FM_CUDA_API int fm_cuda_init(const struct fm_cuda_options *options);
 
-/* Is this process scheduled at present, by a daemon or by itself? */
+/* Returns whether this process is scheduled at present, by a daemon or by itself. */
 FM_CUDA_API bool fm_cuda_scheduled(void);
 
 /*
- * Bind a stream to a group. The group is what is scheduled: streams of equal group run and stop
- * together, in this process and in others of the same user that use the name; at most 15 names in a
- * process, which live as long as it does (-ENOSPC). Likewise, a 129th stream under the
- * scheduler, of which one that was destroyed is one until its work is done. Names are printable
- * ASCII without spaces, quotes and slashes, at most 63 (-EINVAL).
+ * Binds a stream to a group. Groups are scheduled: the streams of a group run and stop together, in
+ * this process and in other processes of the same user that use the name. A process has at most 15
+ * names, which live as long as the process (-ENOSPC), and at most 128 streams under the scheduler
+ * (-ENOSPC); a destroyed stream counts until its work is done. Names have 1 to 63 characters of
+ * printable ASCII without spaces, quotes and slashes (-EINVAL).
  *
- * The stream must be idle: -EBUSY while it has unfinished commands (cuStreamSynchronize helps) or
- * any stream is being captured. A stream that was bound before is bound anew. The strings and the
- * structure are not kept. A graph that is captured on a stream of level 2 does not stop
- * inside kernels, wherever it is launched.
+ * The stream must be idle: -EBUSY while it has unfinished commands (call cuStreamSynchronize) or
+ * any stream is being captured. A stream that is bound already is bound anew. The strings and the
+ * structure are not kept. A graph that is captured on a stream of level 2 does not stop inside
+ * kernels, wherever it is launched.
  *
- * The functions are told when the stream loses the device and gets it back. preempted: it has
- * unfinished commands, and has come to rest at a gate or inside a kernel, for the scheduler or
- * fm_cuda_suspend has stopped it; also where it had come to have work while it was stopped.
- * resumed: it may go on; always after a preempted, except that after unbinding nothing is told.
- * They are called in a thread of Fermata's own, one at a time for all streams, soon after: a stop
- * that is over within some ten microseconds may never be told. They may call all functions of this
- * header and of CUDA, and may block, which delays other callbacks and nothing else. After
- * fm_cuda_unbind, or cuStreamDestroy, has returned none begins; fm_cuda_unbind also waits for one
- * that is under way in another thread.
+ * The callbacks report that the stream loses the device and gets it back. preempted: the stream has
+ * unfinished commands and has stopped at a gate or inside a kernel, because of the scheduler or
+ * fm_cuda_suspend; also if it got work while it was stopped. resumed: the stream may continue. A
+ * resumed always follows a preempted, except that there are no calls after unbinding. Callbacks run
+ * in a thread of Fermata's own, one at a time for all streams, shortly after the event: a stop of
+ * some ten microseconds may not be reported. They may call all functions of this header and of
+ * CUDA, and may block, which delays only other callbacks. After fm_cuda_unbind or cuStreamDestroy
+ * has returned, no callback begins; fm_cuda_unbind also waits for one that runs in another thread.
  */
 #define FM_CUDA_PRIORITY_KEEP INT32_MIN
 typedef void fm_cuda_callback(struct CUstream_st *stream, uint64_t at_ns, void *ctx);
@@ -123,43 +122,44 @@ struct fm_cuda_binding {
 	size_t size;       /* sizeof(struct fm_cuda_binding) */
 	const char *group; /* NULL: the process's own */
 	int32_t priority;  /* of the group, FM_PRIORITY_*; larger: more urgent. Or _KEEP */
-	unsigned level;    /* deepest level of preemption to use; 0: what the stream can */
-	fm_cuda_callback *preempted, *resumed; /* NULL: not told */
-	void *ctx;                             /* for them */
+	unsigned level;    /* deepest level of preemption to use; 0: the deepest possible */
+	fm_cuda_callback *preempted, *resumed; /* may be NULL */
+	void *ctx;                             /* argument of the callbacks */
 };
 FM_CUDA_API int fm_cuda_bind(struct CUstream_st *stream, const struct fm_cuda_binding *binding);
-/* Back to the process's own group, without callbacks. -ENOENT: it is not bound. -EBUSY: as above.
- */
+/* Returns the stream to the process's own group, without callbacks. -ENOENT: the stream is not
+ * bound. -EBUSY: as above. */
 FM_CUDA_API int fm_cuda_unbind(struct CUstream_st *stream);
 
-/* Another hint of the stream's group: <fermata/hint.h>. -ENOENT: not bound. -ERANGE. */
+/* Sets another hint of the stream's group: <fermata/hint.h>. -ENOENT: not bound. -ERANGE. */
 FM_CUDA_API int fm_cuda_hint(struct CUstream_st *stream, enum fm_hint hint, int64_t value);
 
 /*
- * Suspend a bound stream, whatever the policy says, and let it go on. While it is suspended its
- * commands wait in front of the device, and others have the device; a launch into a stream at level
- * 1 blocks. Whoever waits for the stream (cuStreamSynchronize) waits until it is resumed. Both are
- * idempotent, and do not count. wait: until the device has let go of it: -ETIMEDOUT after
- * timeout_ns (suspended all the same). How long that takes depends on the level: with 2, until the
- * commands before its next gate are finished, some hundred microseconds or one command. -ECANCELED:
- * it was resumed, or destroyed, meanwhile. -ENOENT: not bound.
+ * Suspends a bound stream, independently of the policy, and resumes it. While the stream is
+ * suspended its commands wait in front of the device, and other streams have the device; a launch
+ * into a stream at level 1 blocks. A wait for the stream (cuStreamSynchronize) lasts until it is
+ * resumed. Both functions are idempotent; suspensions are not counted. wait: return when the stream
+ * has stopped; -ETIMEDOUT after timeout_ns (the stream is suspended all the same). That time
+ * depends on the level: at level 2 the commands before the next gate finish first, which takes some
+ * hundred microseconds or one command. -ECANCELED: the stream was resumed or destroyed meanwhile.
+ * -ENOENT: not bound.
  */
 FM_CUDA_API int fm_cuda_suspend(struct CUstream_st *stream, bool wait, uint64_t timeout_ns);
 FM_CUDA_API int fm_cuda_resume(struct CUstream_st *stream);
 
-/* Of a bound stream, or of one that has been launched into: else -ENOENT. */
+/* The state of a bound stream, or of one that has been launched into; else -ENOENT. */
 struct fm_cuda_info {
 	size_t size;            /* set by the caller: sizeof(struct fm_cuda_info) */
-	unsigned level, levels; /* in use; bits (1 << level) of what can be done here */
-	/* Commands: those known to be finished, which may lag while nobody waits for them. */
+	unsigned level, levels; /* in use; bits (1 << level) of the possible levels */
+	/* Commands; completed may lag while the program does not wait for them. */
 	uint64_t submitted, completed;
 	uint64_t device_ns;   /* device time used, of finished commands */
 	uint64_t gates;       /* placed */
-	uint64_t preemptions; /* stops as preempted() is told of; counted where it was given */
+	uint64_t preemptions; /* stops as reported to preempted(); 0 without that callback */
 	uint64_t interrupts;  /* stops in the middle of a kernel */
-	uint64_t guarded;     /* launches that could be stopped so */
-	/* Of the process, with the guardian: kernels that were rewritten for that; and kernels, and
-	 * whole images, that were left as they are. */
+	uint64_t guarded;     /* launches that can be stopped in the middle */
+	/* With the guardian, for the whole process: kernels that were rewritten, and kernels and
+	 * whole images that were left unchanged. */
 	uint64_t kernels, kernels_left, images_left;
 	bool bound;
 	bool suspended; /* by fm_cuda_suspend */
@@ -169,28 +169,28 @@ struct fm_cuda_info {
 FM_CUDA_API int fm_cuda_query(struct CUstream_st *stream, struct fm_cuda_info *info);
 
 /*
- * Partitions (green contexts: a driver of CUDA 12.5 or later). fm_cuda_reserve sets at least `sms`
- * multiprocessors of the current device apart, as many as the device's granularity makes of them,
- * and tells how many in *got (may be NULL). One partition for a device in a process, which lives as
- * long as the process: the same once more is 0, another size is -EBUSY. -EOPNOTSUPP: the driver has
- * no green contexts, or the current context is not the device's primary one. -ENOSPC: nothing would
- * be left for the rest.
+ * Partitions (green contexts: a driver of CUDA 12.5 or later). fm_cuda_reserve reserves at least
+ * `sms` multiprocessors of the current device, rounded up to the device's granularity, and stores
+ * their number in *got (may be NULL). A process has one partition per device, which lives as long
+ * as the process: a second call with the same size returns 0, with another size -EBUSY.
+ * -EOPNOTSUPP: the driver has no green contexts, or the current context is not the device's primary
+ * one. -ENOSPC: nothing would be left for the rest.
  *
  * fm_cuda_stream_create makes a non-blocking stream in the current context's device, and binds it.
  * It is destroyed by cuStreamDestroy.
- *   FM_CUDA_PARTITION  in the partition, with the driver's highest priority: it starts at once
+ *   FM_CUDA_PARTITION  in the partition, with the driver's highest priority: it starts at once,
  *                      whatever runs in the rest.
- *   FM_CUDA_REST       in what the partition leaves. It is a device of its own to the scheduler
- *                      ("GPU-...:rest"): streams elsewhere do not stop it, nor it them.
+ *   FM_CUDA_REST       outside the partition. For the scheduler the rest is a device of its own
+ *                      ("GPU-...:rest"): it and streams elsewhere do not stop each other.
  *   FM_CUDA_WHOLE      on the whole device, as cuStreamCreate does. A stream in the partition that
  *                      has work stops it, if its group is of lower priority.
- *   FM_CUDA_BY_GROUP   as whoever runs the program says, by names of groups: `fermata run
- *                      --partition`, FERMATA_PARTITION="16:urgent:rt-*". With the first such stream
- *                      on a device so many multiprocessors are reserved; streams of these groups
- *                      are in the partition, others in the rest. Where nothing is said, or there
- *                      is no partition to be had: the whole device.
- * -ENOENT: there is no partition. A kernel whose blocks wait for each other must fit into the
- * multiprocessors it gets: cooperative launches are checked by the driver, others by nobody.
+ *   FM_CUDA_BY_GROUP   chosen by the user of the program, by names of groups: `fermata run
+ *                      --partition`, FERMATA_PARTITION="16:urgent:rt-*". The first such stream on a
+ *                      device reserves that number of multiprocessors; streams of these groups are
+ *                      in the partition, others in the rest. Without such a choice, or if the
+ *                      device has no partitions: the whole device.
+ * -ENOENT: there is no partition. A kernel whose blocks wait for each other must fit into its
+ * multiprocessors: the driver checks this only for cooperative launches.
  */
 enum fm_cuda_place { FM_CUDA_WHOLE, FM_CUDA_PARTITION, FM_CUDA_REST, FM_CUDA_BY_GROUP };
 FM_CUDA_API int fm_cuda_reserve(unsigned sms, unsigned *got);
@@ -198,14 +198,13 @@ FM_CUDA_API int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_
 	const struct fm_cuda_binding *binding);
 
 /*
- * A best-effort queue that gives the partition's multiprocessors back when they are needed, and has
- * them when they are not: two streams, one on the whole device and one in the rest, of which
- * fm_cuda_elastic_stream tells where to launch the next batch of commands, in order behind what was
- * launched before (by an event, where the stream changes). The whole device, once streams in the
- * partition have been idle for idle_ns; else the rest. What was launched stays where it is: batches
- * should be short. Both streams are bound as `binding` says. Use by one thread at a time.
- * Not while the streams are captured. fm_cuda_elastic_destroy destroys the streams, whose commands
- * go on to their end.
+ * A best-effort queue that uses the partition's multiprocessors only while the partition is idle.
+ * It has two streams, one on the whole device and one in the rest. fm_cuda_elastic_stream returns
+ * the stream for the next batch of commands, which is ordered behind earlier batches (by an event,
+ * if the stream changes): the whole device once streams in the partition have been idle for
+ * idle_ns, otherwise the rest. Launched commands stay in their stream, so batches should be short.
+ * Both streams are bound by `binding`. Use by one thread at a time, and not while the streams are
+ * captured. fm_cuda_elastic_destroy destroys the streams; their commands run to their end.
  */
 struct fm_cuda_elastic;
 FM_CUDA_API int fm_cuda_elastic_create(

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hints: what a program or an operator tells the policy about a group. A policy reads those it
- * understands and ignores the rest, so hints survive a change of policy.
+ * Hints: a program or an operator tells the policy about a group. A policy uses the hints that it
+ * knows and ignores the others, so hints survive a change of policy.
  *
- * Ranges and units stand in FM_HINT_MAP, the one place that names them: X(ID, name, min, max,
- * default, unit).
+ * FM_HINT_MAP has all ranges and units: X(ID, name, min, max, default, unit).
  */
 #ifndef FERMATA_HINT_H
 #define FERMATA_HINT_H
@@ -23,13 +22,13 @@
 /* priority: larger is more urgent. weight: proportion under `fair`. share: percent of the device
  * reserved (`bandwidth`) or, under `fair`, the weight when no weight is set. deadline: relative to
  * a job's arrival. period: between arrivals. slice: round-robin quantum of this group, 0: the
- * policy's. runtime: device time that a job is expected to take, 0: learnt from the jobs before.
- * foreground: 1: the group that the user works with at present. latency-nice: below 0 the group's
- * turns under `fair` come sooner and are shorter, above 0 later and longer; its share stays.
- * gang: 1, where the group works on several devices it runs on all of them or on none; 0, each
- * device decides for itself. level: how deep its queues are stopped, at most: 2, at gates alone; 3,
- * in the middle of a command, where that can be done. guard-from: in the middle of commands that
- * take so long, or longer; 0: as the device has it. docs/policies.md says which policy reads what.
+ * policy's. runtime: expected device time of a job, 0: learnt from earlier jobs. foreground: 1: the
+ * user works with the group at present. latency-nice: under `fair`, negative values make the
+ * group's turns sooner and shorter, positive ones later and longer; its share stays the same. gang:
+ * 1, a group with work on several devices runs on all of them or on none; 0, each device is
+ * scheduled separately. level: deepest level at which its queues are stopped: 2, only at gates; 3,
+ * also in the middle of a command, where possible. guard-from: length of the shortest command that
+ * is stopped in the middle; 0: the device's setting. docs/policies.md has the hints of each policy.
  */
 #define FM_HINT_MAP(X)                                                           \
 	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \

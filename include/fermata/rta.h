@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real-time analysis: do all jobs of a set of tasks that share one GPU meet their deadlines, and
- * how long do they take at worst? And global EDF for the CPUs alone.
+ * Real-time analysis: whether all jobs of a set of tasks that share one GPU meet their deadlines,
+ * and bounds on their response times. Also global EDF for the CPUs alone.
  *
- * Units. Every time is a whole number of nanoseconds. Bounds are computed in integers, exactly:
- * no floating point. What does not fit 64 bits is -EOVERFLOW, never a wrapped number.
+ * Units. Every time is a whole number of nanoseconds. Bounds are computed exactly, in integers,
+ * without floating point. A result that does not fit 64 bits is -EOVERFLOW, never wrapped.
  *
  * Model. Sporadic tasks with constrained deadlines, each on one CPU, by fixed priorities
  * (rate-monotonic or not; larger is more urgent, and no two real-time tasks have the same). A job
@@ -27,14 +27,14 @@
  *   GFB  Goossens, Funk, Baruah, Real-Time Systems 25, 2003.   BAK  Baker, RTSS 2003.
  *   RTA  Bertogna, Cirinei, RTSS 2007.   BAR  Baruah, RTSS 2007.
  *
- * Errors: 0 or a negative errno. -EINVAL: what a task says makes no sense (fm_rta_fault says
- * which, and why); -EOVERFLOW; -ENOMEM. Nothing prints, blocks, or reads a clock or a file.
- * Every loop is bounded: an iteration that does not come to rest within FM_RTA_STEPS is given up,
- * and the task counts as one whose deadline is not shown to be met.
+ * Errors: 0 or a negative errno. -EINVAL: a task is invalid (fm_rta_fault has the task and the
+ * reason); -EOVERFLOW; -ENOMEM. No function prints, blocks, or reads a clock or a file.
+ * Every loop is bounded: an iteration that does not converge within FM_RTA_STEPS ends, and the
+ * task's deadline counts as not met.
  *
- * Ownership and threads: an fm_rta copies what it is made of. It does not change afterwards, and
- * may be asked by several threads at once; results go into the caller's memory. The other functions
- * keep no state at all.
+ * Ownership and threads: an fm_rta copies its input. It does not change afterwards, and several
+ * threads may use it at once; results go into the caller's memory. The other functions keep no
+ * state.
  */
 #ifndef FERMATA_RTA_H
 #define FERMATA_RTA_H
@@ -81,19 +81,19 @@ struct fm_rta_task {
 	const struct fm_rta_segment *segment;
 	size_t segments;   /* one of length zero counts as well */
 	int64_t gpu_total; /* all segments of a job together; FM_RTA_UNSET: the sum of the totals */
-	/* A response time below which its bound cannot be, such as that in a set to which tasks
-	 * were added: fm_rta_analyze() begins there. 0: nothing is known. */
+	/* A lower limit of its bound, such as the bound in a set to which tasks were added:
+	 * fm_rta_analyze() begins there. 0: none is known. */
 	int64_t at_least;
 };
 
 struct fm_rta_set {
 	const struct fm_rta_task *task;
 	size_t tasks;
-	int64_t epsilon; /* gcaps: to change who may use the GPU; FM_RTA_UNSET: not known */
+	int64_t epsilon; /* gcaps: a switch of the GPU between tasks; FM_RTA_UNSET: not known */
 	int64_t slice;   /* rr: length of a turn */
 	int64_t theta;   /* rr: context switch */
-	/* For who has to answer in time: so many looks of one task at another in an analysis, and
-	 * the task at which they are used up is given up. 0: FM_RTA_STEPS alone is the limit. */
+	/* Limit for callers with little time: number of looks of one task at another in an
+	 * analysis; the task at which they are used up is FM_RTA_GAVE_UP. 0: only FM_RTA_STEPS. */
 	uint64_t effort;
 };
 
@@ -106,7 +106,7 @@ struct fm_rta_fault {
 
 typedef struct fm_rta fm_rta;
 
-/* Checked and copied. -EINVAL, -EOVERFLOW (fault says where; may be NULL), -ENOMEM. */
+/* Checks and copies the set. -EINVAL, -EOVERFLOW (fault has the place; may be NULL), -ENOMEM. */
 int fm_rta_new(fm_rta **rta, const struct fm_rta_set *set, struct fm_rta_fault *fault);
 void fm_rta_free(fm_rta *rta);
 
@@ -115,39 +115,39 @@ const char *fm_rta_method_name(enum fm_rta_method method);
 const char *fm_rta_method_summary(enum fm_rta_method method);
 /* -ENOENT for an unknown name. */
 int fm_rta_method_find(const char *name, enum fm_rta_method *method);
-/* Has GPU priorities of its own: the gcaps methods. */
+/* Whether the method has separate GPU priorities: the gcaps methods. */
 bool fm_rta_method_gpu_priority(enum fm_rta_method method);
-/* Is what the method needs (epsilon, slice, theta) in the set? NULL, or the name of what is not. */
+/* NULL if the set has the method's parameters (epsilon, slice, theta), else the missing one. */
 const char *fm_rta_method_lacks(const fm_rta *rta, enum fm_rta_method method);
 
 enum fm_rta_verdict {
 	FM_RTA_SKIPPED,  /* best effort, or after the first that misses */
 	FM_RTA_MEETS,    /* wcrt is a bound, not beyond the deadline */
-	FM_RTA_MISSES,   /* wcrt is beyond the deadline: no bound, but at least so much */
-	FM_RTA_GAVE_UP,  /* no rest within FM_RTA_STEPS */
+	FM_RTA_MISSES,   /* wcrt is beyond the deadline: not a bound, but a lower limit */
+	FM_RTA_GAVE_UP,  /* no convergence within FM_RTA_STEPS */
 	FM_RTA_OVERFLOW, /* does not fit 64 bits */
 };
 
 struct fm_rta_bound {
 	enum fm_rta_verdict verdict;
 	int64_t wcrt;
-	int64_t at; /* the response time that wcrt was computed for; the same where it MEETS */
+	int64_t at; /* the response time that wcrt was computed for; equal to it if it MEETS */
 };
 
-/* Bounds of all tasks, in the set's order, `bound` with room for each. Tasks are taken in the order
- * of priority up to the first that does not meet its deadline. -EINVAL where the method lacks
- * something; -EOVERFLOW, with the task's verdict. */
+/* Bounds of all tasks, in the set's order; `bound` has an element for each. Tasks are analysed in
+ * the order of priority, up to the first that does not meet its deadline. -EINVAL if the set lacks
+ * a parameter of the method; -EOVERFLOW, with the task's verdict. */
 int fm_rta_analyze(const fm_rta *rta, enum fm_rta_method method, struct fm_rta_bound *bound,
 	bool *schedulable);
 
 /* GPU priorities for a gcaps method, after Audsley: level[], in the set's order, from 1 upward, 0
- * for none. Those of one CPU keep the order of their CPU priorities, without which tasks could wait
- * for each other. assigned: everybody has one, and so meets the deadline, with the bounds in
- * bound[] (may be NULL), which do not rest on those of other tasks. */
+ * for none. Tasks of one CPU keep the order of their CPU priorities, otherwise tasks could wait for
+ * each other. assigned: every task has a level and meets its deadline, with the bounds in bound[]
+ * (may be NULL), which do not depend on those of other tasks. */
 int fm_rta_gpu_priorities(const fm_rta *rta, enum fm_rta_method method, uint32_t *level,
 	struct fm_rta_bound *bound, bool *assigned);
 
-/* What a bound is made of. X(ID, name for programs, text for people) */
+/* The terms of a bound. X(ID, name for programs, text for people) */
 #define FM_RTA_TERM_MAP(X)                                                                 \
 	X(FM_RTA_OWN_CPU, "own-cpu", "its own CPU time")                                   \
 	X(FM_RTA_OWN_GPU, "own-gpu", "its own GPU segments")                               \
@@ -173,15 +173,15 @@ const char *fm_rta_kind_text(enum fm_rta_kind kind);
 
 struct fm_rta_term {
 	enum fm_rta_kind kind;
-	size_t task;   /* whose; FM_RTA_NONE: its own */
-	int64_t count; /* so many times */
+	size_t task;   /* the task that causes it; FM_RTA_NONE: the task itself */
+	int64_t count; /* number of times */
 	int64_t each;
 	int64_t total; /* count * each */
 };
 
-/* The terms whose sum is bound[task].wcrt, those of zero left out. bound: what fm_rta_analyze() or,
- * with `level` (else NULL), fm_rta_gpu_priorities() gave for this method. Writes up to `cap` and
- * returns how many there are. -ENOENT: the task has been skipped; -EINVAL, -EOVERFLOW. */
+/* The terms whose sum is bound[task].wcrt, without those of zero. bound: the result of
+ * fm_rta_analyze() or, with `level` (else NULL), fm_rta_gpu_priorities() for this method. Writes up
+ * to `cap` and returns the number of terms. -ENOENT: the task was skipped; -EINVAL, -EOVERFLOW. */
 int fm_rta_explain(const fm_rta *rta, enum fm_rta_method method, const struct fm_rta_bound *bound,
 	const uint32_t *level, size_t task, struct fm_rta_term *term, size_t cap);
 
@@ -195,8 +195,8 @@ struct fm_gedf_task {
 
 enum fm_gedf_test { FM_GEDF_BAK, FM_GEDF_GFB, FM_GEDF_RTA, FM_GEDF_BAR, FM_GEDF_TESTS };
 
-/* What scheduling a GPU from the CPU costs (Bakita, Anderson: on-GPU scheduling): nothing, a CPU of
- * its own, or 165 us for each started or each whole 2 ms of CPU time. */
+/* The cost of scheduling a GPU from the CPU (Bakita, Anderson: on-GPU scheduling): none, a
+ * dedicated CPU, or 165 us for each started or each whole 2 ms of CPU time. */
 enum fm_gedf_charge {
 	FM_GEDF_NONE,
 	FM_GEDF_DEDICATED,
@@ -210,13 +210,13 @@ const char *fm_gedf_charge_name(enum fm_gedf_charge charge);
 
 #define FM_GEDF_CPUS 4096
 
-/* passes[]: by enum fm_gedf_test; all false where a task needs more than its period, or all
- * together more than the CPUs. A test that would look at more than FM_RTA_STEPS points does not
- * pass. cpus: 1 to FM_GEDF_CPUS. */
+/* passes[]: by enum fm_gedf_test; all false if a task needs more than its period, or all tasks
+ * together more than the CPUs. A test that needs more than FM_RTA_STEPS points does not pass.
+ * cpus: 1 to FM_GEDF_CPUS. */
 int fm_gedf_analyze(const struct fm_gedf_task *task, size_t tasks, uint32_t cpus,
 	enum fm_gedf_charge charge, bool passes[FM_GEDF_TESTS]);
 
-/* As above, but ends with the first test that passes. */
+/* As above, but stops at the first test that passes. */
 int fm_gedf_schedulable(const struct fm_gedf_task *task, size_t tasks, uint32_t cpus,
 	enum fm_gedf_charge charge, bool *schedulable);
 
@@ -251,8 +251,8 @@ struct fm_rta_range {
 struct fm_rta_generator {
 	uint32_t cpus;
 	struct fm_rta_range tasks_per_cpu;
-	uint32_t tasks; /* not 0: so many in all, each with task_share, spread by worst fit */
-	struct fm_rta_range task_share; /* used with `tasks` alone */
+	uint32_t tasks; /* not 0: their number, each with task_share, spread by worst fit */
+	struct fm_rta_range task_share; /* only used with `tasks` */
 	struct fm_rta_range cpu_share;  /* utilisation of each CPU */
 	struct fm_rta_range gpu_tasks;  /* share of tasks that use the GPU */
 	struct fm_rta_range gpu_to_cpu; /* G/C of those; up to 1000 times FM_RTA_ONE */
@@ -267,15 +267,15 @@ struct fm_rta_generator {
 /* Table 3 of the paper. */
 void fm_rta_generator_default(struct fm_rta_generator *g);
 
-/* A set of its own memory, in priority order (rate-monotonic, best effort last). -EINVAL, -ENOMEM.
- */
+/* Allocates a set in priority order (rate-monotonic, best effort last), to be freed by
+ * fm_rta_set_free(). -EINVAL, -ENOMEM. */
 int fm_rta_generate(
 	const struct fm_rta_generator *g, struct fm_rta_random *r, struct fm_rta_set **set);
 void fm_rta_set_free(struct fm_rta_set *set);
 
 /* The generator of the on-GPU paper's study: periods of 10 to 100 ms, utilisations of 10 to 40 %;
- * the first task with which all together would exceed `cap` is dropped, and ends the set. Times are
- * whole microseconds. Returns how many there are, at most `max`. */
+ * the first task with which the sum would exceed `cap` is dropped, and ends the set. Times are
+ * whole microseconds. Returns the number of tasks, at most `max`. */
 size_t fm_gedf_generate(
 	struct fm_rta_random *r, int64_t cap, struct fm_gedf_task *task, size_t max);
 
