@@ -118,7 +118,7 @@ def in_words(stack):
     eventually("the job waits", lambda: account(f, "job")["waiting"])
     text = f.cli("why", "job").stdout
     for part in ("job of ", "rival has the device (policy fixed-priority: highest priority)", "  for rival",
-                 "the policy chose others", "  fermata hint job priority=11\n    goes before rival (priority 10) then\n"):
+                 "the policy chose others", "  fermata hint job priority=11\n    would go before rival (priority 10)\n"):
         check(part in text, f"'{part}' is not in:\n{text}")
     f.cli("suspend", "rival")
     eventually("the job has waited", lambda: account(f, "job")["waiting"] is None)

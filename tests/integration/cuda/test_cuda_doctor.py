@@ -97,7 +97,7 @@ def guardian(stack):
     """A kernel is rewritten, loaded, stopped in its middle and gone on with; from machine code and from text."""
     for sm in "90", "120":
         checks, _ = doctor(stack, FAKE_CUDA_SM=sm)
-        says(checks, "guardian", "ok", "a kernel of 1056 blocks stopped between two of them, and went on")
+        says(checks, "guardian", "ok", "a kernel of 1056 blocks stopped between two of them, and continued")
         check("cache" not in checks, f"{checks}")
 
 

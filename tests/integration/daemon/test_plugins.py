@@ -358,7 +358,7 @@ WITH(.ready = both, .idle = gone, .decide = decide, .flags = FM_POLICY_EXACT_JOB
         check(shown["name"] == "fixed-priority", f"in force is {shown}")
         check(re.match(f"{name}: ({why})", shown["dropped"]), f"people are told {shown}")
         check("! dropped: " + name in f.cli("policy").stdout, "people are not told")
-        told = f"! fixed-priority rules in the place of a policy that was dropped: {name}: "
+        told = f"! fixed-priority is in force instead of a policy that was dropped: {name}: "
         for argv in ["ps"], ["ps", "-q"], ["top", "--once", "-d", "0.1"]:
             check(f.cli(*argv).stdout.startswith(told), f"{argv} does not say that a fallback rules")
         check(json.loads(f.cli("top", "--once", "--json", "-d", "0.1").stdout)["policy"]["dropped"] == shown["dropped"], "nor JSON")

@@ -463,7 +463,7 @@ def mistakes(stack):
             (("trace",), 2, "trace needs record or dump"),
             (("trace", "rewind"), 2, "trace does not know 'rewind'"),
             (("trace", "record"), 2, "no output file: give -o FILE"),
-            (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is no number of seconds"),
+            (("trace", "record", "-o", "x", "-d", "soon"), 2, "'soon' is not a number of seconds"),
             (("trace", "record", "-o", os.path.join(f.dir, "no", "where")), 1, "No such file or directory"),
             (("trace", "record", "-o", os.path.join(f.dir, "short"), "-d", "50ms"), 0, ""),
             (("trace", "dump"), 2, "which file?"),
