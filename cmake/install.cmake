@@ -28,8 +28,11 @@ else() # wherever it is installed
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata.pc.in ${CMAKE_BINARY_DIR}/fermata.pc @ONLY)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-rta.pc.in ${CMAKE_BINARY_DIR}/fermata-rta.pc @ONLY)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-cuda.pc.in ${CMAKE_BINARY_DIR}/fermata-cuda.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/fermata.pc ${CMAKE_BINARY_DIR}/fermata-rta.pc ${CMAKE_BINARY_DIR}/fermata-cuda.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/fermata.pc ${CMAKE_BINARY_DIR}/fermata-rta.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET fermata-cuda)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/fermata-cuda.pc.in ${CMAKE_BINARY_DIR}/fermata-cuda.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/fermata-cuda.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/contrib/fermata-active-window DESTINATION ${CMAKE_INSTALL_BINDIR})
 

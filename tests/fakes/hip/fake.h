@@ -6,9 +6,9 @@
  *
  *   FAKE_HIP_NO_WAIT_VALUE   the device has no stream memory operations
  *   FAKE_HIP_LEAKY_WAIT      a wait for a value is over at once, whatever the value
- *   FAKE_HIP_ONE_QUEUE       with FAKE_CUDA_NARROW: what waits for a value keeps back all that is put
- *                            into any stream of the device later
- *   GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for values look at signal memory alone
+ *   FAKE_HIP_ONE_QUEUE       with FAKE_CUDA_NARROW: what waits for a value keeps back all that is
+ * put into any stream of the device later GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for
+ * values look at signal memory alone
  *
  * Where the real runtime differs from CUDA's driver this is as the real one: a device is current to
  * each thread from the start; errors stay until hipGetLastError(); a stream is waited for when it

@@ -1,0 +1,106 @@
+# What the tests of CUDA are built of.
+
+# A CUDA driver without a device. Programs find it, or the real one, as they find any library: no run path.
+file(GLOB fake_cuda CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/*.c)
+add_library(fake_cuda_objects OBJECT ${fake_cuda})
+target_include_directories(fake_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(fake_cuda_objects PRIVATE unpackers)
+add_library(fake_cuda SHARED $<TARGET_OBJECTS:fake_cuda_objects>)
+target_link_libraries(fake_cuda PRIVATE unpackers Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_options(fake_cuda PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL) # as a driver: what is preloaded is not between its functions
+set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes)
+# The same of before CUDA 11.7, as far as symbols go.
+add_library(fake_cuda_old SHARED $<TARGET_OBJECTS:fake_cuda_objects>)
+target_link_libraries(fake_cuda_old PRIVATE unpackers Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_options(fake_cuda_old PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL
+    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/old.map)
+set_target_properties(fake_cuda_old PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+    LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/old.map
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/old)
+# One that notes down what it is called with.
+add_library(cuda_recorder SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fakes/recorder/recorder.c)
+target_include_directories(cuda_recorder PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_options(cuda_recorder PRIVATE -Wl,-Bsymbolic)
+set_target_properties(cuda_recorder PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/recorder)
+# What is behind CUDA's in the kernel, for time slices: preloaded.
+add_library(fake_rm MODULE ${CMAKE_CURRENT_SOURCE_DIR}/fakes/rm/rm.c)
+target_link_libraries(fake_rm PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(fake_rm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes)
+set(cuda_ptx ${CMAKE_CURRENT_SOURCE_DIR}/integration/cuda/cuda_kernels.ptx)
+function(cuda_program name source)
+    add_executable(${name} ${source})
+    target_compile_definitions(${name} PRIVATE CUDA_PTX="${cuda_ptx}"
+        GUARD_IMAGES="${CMAKE_CURRENT_SOURCE_DIR}/data/guard")
+    set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${cuda_ptx})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests SKIP_BUILD_RPATH ON)
+endfunction()
+
+# Those that are linked with the shim, as a server may be, in front of the driver.
+foreach(name cuda_server cuda_server_binding cuda_server_partition)
+    integration_source(source ${name})
+    cuda_program(${name}_linked ${source})
+    target_link_libraries(${name}_linked PRIVATE -Wl,--no-as-needed $<TARGET_FILE:fermata-cuda> fake_cuda)
+    add_dependencies(${name}_linked fermata-cuda)
+endforeach()
+
+# One that finds the driver by a path of its own.
+cuda_program(cuda_runpath ${CMAKE_CURRENT_SOURCE_DIR}/integration/cuda/cuda_order.c)
+target_link_libraries(cuda_runpath PRIVATE -Wl,--no-as-needed fake_cuda)
+target_link_options(cuda_runpath PRIVATE -Wl,--enable-new-dtags,-rpath,${CMAKE_BINARY_DIR}/tests/fakes)
+
+# One that is linked with it, and asks the loader as if it were not.
+cuda_program(cuda_lookups_linked ${CMAKE_CURRENT_SOURCE_DIR}/integration/cuda/cuda_lookups.c)
+target_link_libraries(cuda_lookups_linked PRIVATE -Wl,--no-as-needed fake_cuda)
+
+# Programs that scripts drive.
+file(GLOB_RECURSE programs CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/integration/cuda_*.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/fault/cuda_*.c)
+foreach(source IN LISTS programs)
+    get_filename_component(name ${source} NAME_WE)
+    if(name STREQUAL "cuda_plugin")
+        add_library(${name} MODULE ${source})
+        target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+        target_link_libraries(${name} PRIVATE fake_cuda)
+        set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests
+            SKIP_BUILD_RPATH ON)
+        continue()
+    endif()
+    cuda_program(${name} ${source})
+    if(name STREQUAL "cuda_table")
+        target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+        target_link_libraries(${name} PRIVATE -Wl,--no-as-needed cuda_recorder)
+    elseif(NOT name MATCHES "^cuda_(worker|faults|forks|storm|access|readonly|lookups)$")
+        target_link_libraries(${name} PRIVATE -Wl,--no-as-needed fake_cuda)
+    endif()
+    if(name MATCHES "^cuda_server")
+        target_compile_definitions(${name} PRIVATE FERMATA_CUDA_OPTIONAL)
+    endif()
+    # As compilers do on their own: what is not there is looked for at run time.
+    if(name MATCHES "^cuda_(server.*|table|forks)$")
+        target_compile_options(${name} PRIVATE -fPIE)
+        target_link_options(${name} PRIVATE -pie)
+    endif()
+endforeach()
+
+# Unit tests with a driver around them.
+target_link_libraries(test_image_run PRIVATE fake_cuda)
+target_compile_definitions(test_image_run PRIVATE GUARD_IMAGES="${guard_images}")
+# NVIDIA's kernel driver, for who talks to it.
+target_sources(test_timeslice PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fakes/rm/rm.c)
+target_link_libraries(test_timeslice PRIVATE fm_api_cuda_core ${CMAKE_DL_LIBS})
+# A disk that is full, for who writes to one.
+target_link_options(test_image_cache PRIVATE -Wl,--wrap=write)
+set_tests_properties(unit/test_image_refuse PROPERTIES LABELS "unit;one-thread")
+if(FERMATA_SANITIZE)
+    target_compile_options(test_image_refuse PRIVATE -O1)
+endif()
+
+# For machines with a GPU (script/gpu-test); needs no toolkit to be built.
+file(GLOB gpu_guardian CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/guardian/*.c)
+add_executable(gpu_guardian ${gpu_guardian})
+target_link_libraries(gpu_guardian PRIVATE fm_code_cuda ${CMAKE_DL_LIBS})
+set_target_properties(gpu_guardian PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
