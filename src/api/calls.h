@@ -26,8 +26,8 @@
  *           (CUdeviceptr, dst), (CUdeviceptr, src), (size_t, n), (CUstream, stream))
  *   CALL(cuGetProcAddress, _v2, none, 12000, own(), "hands out the shim's functions", ...)
  *
- * What a function returns is not in its row: where not all of an API's functions return the same,
- * its facts or its headers tell.
+ * A row does not say what the function returns. Where the functions of an API differ in that, its
+ * headers or a fact of the row say it.
  *
  * The kinds. Commands of a queue, which are governed:
  *   kernel    a kernel, which some devices can stop in its middle
@@ -62,10 +62,13 @@
  *           FM_CUDA_CALLS
  *   };
  *
- * A table begins with #include "api/calls_begin.h" and ends with #include "api/calls_end.h". What
- * is wrong with a row the compiler reports at that row. A vendor's header that makes macros of
- * function names cannot be included together with a table. A macro's parameters for facts must not
- * have names of members that its body uses: those would be replaced, too.
+ * A table begins with #include "api/calls_begin.h" and ends with #include "api/calls_end.h". The
+ * compiler reports an error in a row at that row. Three things to know:
+ *   - a header that makes macros of function names (NVIDIA's cuda.h) cannot be included together
+ *     with a table;
+ *   - a parameter of an ON_ macro must not have the name of a member that its body uses, for the
+ *     preprocessor would replace that, too;
+ *   - a fact may stand in the body more than once, so it must have no side effects.
  *
  * Three words are reserved for rows of other forms; no table has any yet:
  *   ALIAS(name, since, symbol)     from that version on the name means another name's function
