@@ -102,7 +102,7 @@ static void keep(const char *source, const char *options, const char *one, const
 {
 	unsigned char *binaries[] = {
 		(unsigned char *)(uintptr_t)one, (unsigned char *)(uintptr_t)two};
-	struct fm_shim_program p = {.source = (char *)(uintptr_t)source,
+	struct fm_opencl_program p = {.source = (char *)(uintptr_t)source,
 		.options = (char *)(uintptr_t)options,
 		.len = strlen(source),
 		.n_devices = built_for != NULL,
@@ -112,7 +112,7 @@ static void keep(const char *source, const char *options, const char *one, const
 	pthread_mutex_init(&p.lock, NULL);
 	sizes[0] = one ? strlen(one) : 0;
 	sizes[1] = two ? strlen(two) : 0;
-	fm_shim_source_keep(&p, binaries, two ? 2 : 1);
+	fm_opencl_source_keep(&p, binaries, two ? 2 : 1);
 }
 
 /* What is said of them, as OPTIONS|SOURCE; the caller's. NULL: nothing. */
@@ -121,10 +121,10 @@ static char *found(const char *one, const char *two)
 	const unsigned char *binaries[] = {(const unsigned char *)one, (const unsigned char *)two};
 	const size_t lengths[] = {one ? strlen(one) : 0, two ? strlen(two) : 0};
 	const cl_device_id devices[] = {DEVICE(0), DEVICE(1)};
-	struct fm_shim_source source;
+	struct fm_opencl_source source;
 	char *text = NULL;
 
-	if (!fm_shim_source_find(devices, lengths, binaries, two ? 2 : 1, &source))
+	if (!fm_opencl_source_find(devices, lengths, binaries, two ? 2 : 1, &source))
 		return NULL;
 	assert_true(asprintf(&text, "%s|%.*s", source.options, (int)source.len, source.text) > 0);
 	free(source.options);

@@ -3,13 +3,13 @@
 #include "layer.h"
 
 struct launch {
-	struct fm_shim_queue *q;
+	struct fm_opencl_queue *q;
 	uint64_t mark, est;
 };
 
 static inline struct launch begin(cl_command_queue queue, uint64_t key, const char *call)
 {
-	struct launch l = {.q = fm_shim_find(queue)};
+	struct launch l = {.q = fm_opencl_find(queue)};
 
 	if (FM_UNLIKELY(!l.q)) {
 		fm_shim_ungoverned(call);
@@ -46,7 +46,7 @@ static inline struct launch begin_unmap(cl_command_queue queue, uint64_t key, co
 }
 
 /* In an out-of-order queue the backend must know the events of the program's barriers. */
-static cl_int order(struct fm_shim_queue *q, cl_uint n, const cl_event *wait, cl_event *event)
+static cl_int order(struct fm_opencl_queue *q, cl_uint n, const cl_event *wait, cl_event *event)
 {
 	cl_event own;
 	cl_int rc;
@@ -102,8 +102,9 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_qu
 
 	if (FM_LIKELY(!l.q || l.est < fm_xq_guard_from(l.q->xq, l.q->guard_from) ||
 		      !fm_xq_scheduled(l.q->xq)) ||
-		!fm_shim_guarded(l.q,
-			&(struct fm_shim_range){kernel, dim, offset, global, local, n, wait, event},
+		!fm_opencl_guarded(l.q,
+			&(struct fm_opencl_range){
+				kernel, dim, offset, global, local, n, wait, event},
 			key, l.est))
 		rc = fm_cl_layer.next.clEnqueueNDRangeKernel(
 			queue, kernel, dim, offset, global, local, n, wait, event);
@@ -111,7 +112,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clEnqueueNDRangeKernel(cl_command_qu
 	return rc;
 }
 
-void fm_shim_enqueues(cl_icd_dispatch *own)
+void fm_opencl_enqueues(cl_icd_dispatch *own)
 {
 #define ON_work   FM_CL_ENTRY
 #define ON_kernel FM_CL_ENTRY

@@ -10,12 +10,12 @@
 
 static _Atomic bool blind;
 
-void fm_shim_blind(void)
+void fm_opencl_blind(void)
 {
 	atomic_store(&blind, true);
 }
 
-bool fm_shim_guard_wanted(void)
+bool fm_opencl_guard_wanted(void)
 {
 	const char *level = secure_getenv("FERMATA_LEVEL");
 
@@ -23,7 +23,7 @@ bool fm_shim_guard_wanted(void)
 }
 
 struct loan {
-	struct fm_shim_kernel *kernel;
+	struct fm_opencl_kernel *kernel;
 	cl_kernel twin;
 };
 
@@ -31,11 +31,11 @@ static void give_back(void *cookie)
 {
 	struct loan *loan = cookie;
 
-	fm_shim_kernel_return(loan->kernel, loan->twin);
+	fm_opencl_kernel_return(loan->kernel, loan->twin);
 	free(loan);
 }
 
-static double items_of(const struct fm_shim_range *r)
+static double items_of(const struct fm_opencl_range *r)
 {
 	double n = 1;
 
@@ -46,8 +46,8 @@ static double items_of(const struct fm_shim_range *r)
 
 /* May a launch of a kind not seen before take long, if each work-item costs as much as in other
  * launches of the kernel? Yes, unless those were clearly shorter. */
-static bool may_be_long(struct fm_shim_queue *q, struct fm_shim_kernel *k,
-	const struct fm_shim_range *r, uint64_t key)
+static bool may_be_long(struct fm_opencl_queue *q, struct fm_opencl_kernel *k,
+	const struct fm_opencl_range *r, uint64_t key)
 {
 	double items = items_of(r), per;
 	uint64_t last;
@@ -64,7 +64,7 @@ static bool may_be_long(struct fm_shim_queue *q, struct fm_shim_kernel *k,
 	return per <= 0 || 4 * per * items > (double)fm_xq_guard_from(q->xq, q->guard_from);
 }
 
-static bool one_group(const struct fm_shim_range *r)
+static bool one_group(const struct fm_opencl_range *r)
 {
 	bool one = r->local;
 
@@ -73,12 +73,12 @@ static bool one_group(const struct fm_shim_range *r)
 	return one;
 }
 
-static bool is_profiled(struct fm_shim_queue *q)
+static bool is_profiled(struct fm_opencl_queue *q)
 {
 	return q->properties & CL_QUEUE_PROFILING_ENABLE;
 }
 
-static const char *refusal(struct fm_shim_queue *q, const struct fm_shim_range *r)
+static const char *refusal(struct fm_opencl_queue *q, const struct fm_opencl_range *r)
 {
 	if (atomic_load(&blind))
 		return "arguments unseen";
@@ -89,15 +89,15 @@ static const char *refusal(struct fm_shim_queue *q, const struct fm_shim_range *
 	return one_group(r) ? "one work-group" : NULL;
 }
 
-static bool launch(struct fm_shim_queue *q, struct fm_shim_kernel *k, const struct fm_shim_range *r,
-	const char **why)
+static bool launch(struct fm_opencl_queue *q, struct fm_opencl_kernel *k,
+	const struct fm_opencl_range *r, const char **why)
 {
 	struct loan *loan = malloc(sizeof(*loan));
 
 	*why = "no memory";
 	if (!loan)
 		return false;
-	*loan = (struct loan){k, fm_shim_kernel_borrow(k, why)};
+	*loan = (struct loan){k, fm_opencl_kernel_borrow(k, why)};
 	if (!loan->twin) {
 		free(loan);
 		return false;
@@ -124,31 +124,31 @@ static bool launch(struct fm_shim_queue *q, struct fm_shim_kernel *k, const stru
 	return false;
 }
 
-static void note(struct fm_shim_queue *q, const char *why, bool known)
+static void note(struct fm_opencl_queue *q, const char *why, bool known)
 {
 	struct fm_client *c = fm_shim_has_client();
 	char call[FM_CALL_MAX];
 
 	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);
-	if (!c || (!known && strcmp(why, FM_SHIM_FROM_BINARY)))
+	if (!c || (!known && strcmp(why, FM_OPENCL_FROM_BINARY)))
 		return;
 	snprintf(call, sizeof(call), "clEnqueueNDRangeKernel (%s)", why);
 	fm_client_count_undivided(c, call);
 }
 
-bool fm_shim_guarded(
-	struct fm_shim_queue *q, const struct fm_shim_range *r, uint64_t key, uint64_t est)
+bool fm_opencl_guarded(
+	struct fm_opencl_queue *q, const struct fm_opencl_range *r, uint64_t key, uint64_t est)
 {
-	struct fm_shim_kernel *k;
+	struct fm_opencl_kernel *k;
 	const char *why;
 	bool done = false;
 
 	if (fm_xq_guard_from(q->xq, q->guard_from) == UINT64_MAX || r->dim < 1 || r->dim > 3 ||
 		!r->global)
 		return false;
-	k = fm_shim_kernel_find(r->kernel);
+	k = fm_opencl_kernel_find(r->kernel);
 	if (est == UINT64_MAX && k && !may_be_long(q, k, r, key)) {
-		fm_shim_kernel_unref(k);
+		fm_opencl_kernel_unref(k);
 		return false;
 	}
 	why = refusal(q, r);
@@ -159,6 +159,6 @@ bool fm_shim_guarded(
 	if (!done)
 		note(q, why, est != UINT64_MAX);
 	if (k)
-		fm_shim_kernel_unref(k);
+		fm_opencl_kernel_unref(k);
 	return done;
 }

@@ -7,35 +7,35 @@
 
 #define NEXT fm_cl_layer.next
 
-static void free_args(struct fm_shim_kernel *k)
+static void free_args(struct fm_opencl_kernel *k)
 {
 	for (cl_uint i = 0; k->args && i < k->n_args; i++)
 		if (!k->args[i].svm)
 			free(k->args[i].value);
-	for (unsigned i = 0; i < FM_SHIM_INFOS; i++)
+	for (unsigned i = 0; i < FM_OPENCL_INFOS; i++)
 		free(k->info[i].value);
 	free(k->args);
 }
 
-void fm_shim_kernel_unref(struct fm_shim_kernel *k)
+void fm_opencl_kernel_unref(struct fm_opencl_kernel *k)
 {
 	if (atomic_fetch_sub(&k->object.refs, 1) != 1)
 		return;
-	for (unsigned i = 0; i < FM_SHIM_SPARES; i++)
+	for (unsigned i = 0; i < FM_OPENCL_SPARES; i++)
 		if (k->spare[i])
 			NEXT.clReleaseKernel(k->spare[i]);
-	fm_shim_program_unref(k->program);
+	fm_opencl_program_unref(k->program);
 	pthread_mutex_destroy(&k->lock);
 	free_args(k);
 	free(k->name);
 	free(k);
 }
 
-struct fm_shim_kernel *fm_shim_kernel_find(cl_kernel kernel)
+struct fm_opencl_kernel *fm_opencl_kernel_find(cl_kernel kernel)
 {
-	struct fm_shim_object *o = fm_shim_table_find(kernel);
+	struct fm_opencl_object *o = fm_opencl_table_find(kernel);
 
-	return o ? fm_container(o, struct fm_shim_kernel, object) : NULL;
+	return o ? fm_container(o, struct fm_opencl_kernel, object) : NULL;
 }
 
 static char *name_of(cl_kernel kernel)
@@ -52,9 +52,9 @@ static char *name_of(cl_kernel kernel)
 }
 
 /* Takes over the reference of p. NULL: the kernel will be unknown, so it is never guarded. */
-static struct fm_shim_kernel *enter(cl_kernel kernel, struct fm_shim_program *p)
+static struct fm_opencl_kernel *enter(cl_kernel kernel, struct fm_opencl_program *p)
 {
-	struct fm_shim_kernel *k = calloc(1, sizeof(*k));
+	struct fm_opencl_kernel *k = calloc(1, sizeof(*k));
 	bool ok = k;
 
 	if (ok) {
@@ -68,14 +68,14 @@ static struct fm_shim_kernel *enter(cl_kernel kernel, struct fm_shim_program *p)
 		if (k)
 			free(k->name);
 		free(k);
-		fm_shim_program_unref(p);
+		fm_opencl_program_unref(p);
 		return NULL;
 	}
 	k->program = p;
 	pthread_mutex_init(&k->lock, NULL);
-	if (fm_shim_table_enter(&k->object, kernel))
+	if (fm_opencl_table_enter(&k->object, kernel))
 		return k;
-	fm_shim_kernel_unref(k);
+	fm_opencl_kernel_unref(k);
 	return NULL;
 }
 
@@ -83,7 +83,7 @@ static CL_API_ENTRY cl_kernel CL_API_CALL shim_clCreateKernel(
 	cl_program program, const char *name, cl_int *err)
 {
 	cl_kernel kernel = NEXT.clCreateKernel(program, name, err);
-	struct fm_shim_program *p = kernel ? fm_shim_program_find(program) : NULL;
+	struct fm_opencl_program *p = kernel ? fm_opencl_program_find(program) : NULL;
 
 	if (p)
 		enter(kernel, p);
@@ -99,7 +99,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clCreateKernelsInProgram(
 	if (n_ret && rc == CL_SUCCESS)
 		*n_ret = made;
 	for (cl_uint i = 0; rc == CL_SUCCESS && kernels && i < FM_MIN(n, made); i++) {
-		struct fm_shim_program *p = fm_shim_program_find(program);
+		struct fm_opencl_program *p = fm_opencl_program_find(program);
 
 		if (p)
 			enter(kernels[i], p);
@@ -112,21 +112,21 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clRetainKernel(cl_kernel kernel)
 	cl_int rc = NEXT.clRetainKernel(kernel);
 
 	if (rc == CL_SUCCESS)
-		fm_shim_table_hold(kernel);
+		fm_opencl_table_hold(kernel);
 	return rc;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseKernel(cl_kernel kernel)
 {
-	struct fm_shim_object *o = fm_shim_table_leave(kernel);
+	struct fm_opencl_object *o = fm_opencl_table_leave(kernel);
 
 	if (o)
-		fm_shim_kernel_unref(fm_container(o, struct fm_shim_kernel, object));
+		fm_opencl_kernel_unref(fm_container(o, struct fm_opencl_kernel, object));
 	return NEXT.clReleaseKernel(kernel);
 }
 
 /* Keeps a copy of an argument. Lock held. */
-static void keep(struct fm_shim_arg *a, size_t size, const void *value)
+static void keep(struct fm_opencl_arg *a, size_t size, const void *value)
 {
 	void *to = a->svm || a->size != size || !value ? NULL : a->value;
 
@@ -146,7 +146,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clSetKernelArg(
 	cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
 	cl_int rc = NEXT.clSetKernelArg(kernel, index, size, value);
-	struct fm_shim_kernel *k = rc == CL_SUCCESS ? fm_shim_kernel_find(kernel) : NULL;
+	struct fm_opencl_kernel *k = rc == CL_SUCCESS ? fm_opencl_kernel_find(kernel) : NULL;
 
 	if (!k)
 		return rc;
@@ -154,7 +154,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clSetKernelArg(
 	if (index < k->n_args)
 		keep(&k->args[index], size, value);
 	pthread_mutex_unlock(&k->lock);
-	fm_shim_kernel_unref(k);
+	fm_opencl_kernel_unref(k);
 	return rc;
 }
 
@@ -162,7 +162,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clSetKernelArgSVMPointer(
 	cl_kernel kernel, cl_uint index, const void *value)
 {
 	cl_int rc = NEXT.clSetKernelArgSVMPointer(kernel, index, value);
-	struct fm_shim_kernel *k = rc == CL_SUCCESS ? fm_shim_kernel_find(kernel) : NULL;
+	struct fm_opencl_kernel *k = rc == CL_SUCCESS ? fm_opencl_kernel_find(kernel) : NULL;
 
 	if (!k)
 		return rc;
@@ -170,27 +170,27 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clSetKernelArgSVMPointer(
 	if (index < k->n_args) {
 		if (!k->args[index].svm)
 			free(k->args[index].value);
-		k->args[index] = (struct fm_shim_arg){
+		k->args[index] = (struct fm_opencl_arg){
 			.set = true, .svm = true, .value = (void *)(uintptr_t)value};
 	}
 	pthread_mutex_unlock(&k->lock);
-	fm_shim_kernel_unref(k);
+	fm_opencl_kernel_unref(k);
 	return rc;
 }
 
 /* Lock held. */
 static void keep_info(
-	struct fm_shim_kernel *k, cl_kernel_exec_info name, size_t size, const void *value)
+	struct fm_opencl_kernel *k, cl_kernel_exec_info name, size_t size, const void *value)
 {
 	unsigned i = 0;
 
-	while (i < FM_SHIM_INFOS && k->info[i].value && k->info[i].name != name)
+	while (i < FM_OPENCL_INFOS && k->info[i].value && k->info[i].name != name)
 		i++;
-	if (i < FM_SHIM_INFOS) {
+	if (i < FM_OPENCL_INFOS) {
 		free(k->info[i].value);
-		k->info[i] = (struct fm_shim_info){name, size, malloc(size + !size)};
+		k->info[i] = (struct fm_opencl_info){name, size, malloc(size + !size)};
 	}
-	if (i == FM_SHIM_INFOS || !k->info[i].value)
+	if (i == FM_OPENCL_INFOS || !k->info[i].value)
 		k->why = "kernel settings";
 	else if (size)
 		memcpy(k->info[i].value, value, size);
@@ -200,18 +200,18 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clSetKernelExecInfo(
 	cl_kernel kernel, cl_kernel_exec_info name, size_t size, const void *value)
 {
 	cl_int rc = NEXT.clSetKernelExecInfo(kernel, name, size, value);
-	struct fm_shim_kernel *k = rc == CL_SUCCESS ? fm_shim_kernel_find(kernel) : NULL;
+	struct fm_opencl_kernel *k = rc == CL_SUCCESS ? fm_opencl_kernel_find(kernel) : NULL;
 
 	if (!k)
 		return rc;
 	pthread_mutex_lock(&k->lock);
 	keep_info(k, name, size, value);
 	pthread_mutex_unlock(&k->lock);
-	fm_shim_kernel_unref(k);
+	fm_opencl_kernel_unref(k);
 	return rc;
 }
 
-static void copy_args(struct fm_shim_kernel *to, struct fm_shim_kernel *from)
+static void copy_args(struct fm_opencl_kernel *to, struct fm_opencl_kernel *from)
 {
 	pthread_mutex_lock(&from->lock);
 	pthread_mutex_lock(&to->lock);
@@ -221,7 +221,7 @@ static void copy_args(struct fm_shim_kernel *to, struct fm_shim_kernel *from)
 		else if (from->args[i].set)
 			keep(&to->args[i], from->args[i].size, from->args[i].value);
 	}
-	for (unsigned i = 0; i < FM_SHIM_INFOS; i++)
+	for (unsigned i = 0; i < FM_OPENCL_INFOS; i++)
 		if (from->info[i].value)
 			keep_info(to, from->info[i].name, from->info[i].size, from->info[i].value);
 	pthread_mutex_unlock(&to->lock);
@@ -231,7 +231,7 @@ static void copy_args(struct fm_shim_kernel *to, struct fm_shim_kernel *from)
 static CL_API_ENTRY cl_kernel CL_API_CALL shim_clCloneKernel(cl_kernel source, cl_int *err)
 {
 	cl_kernel kernel = NEXT.clCloneKernel(source, err);
-	struct fm_shim_kernel *from = kernel ? fm_shim_kernel_find(source) : NULL, *to;
+	struct fm_opencl_kernel *from = kernel ? fm_opencl_kernel_find(source) : NULL, *to;
 
 	if (!from)
 		return kernel;
@@ -239,12 +239,12 @@ static CL_API_ENTRY cl_kernel CL_API_CALL shim_clCloneKernel(cl_kernel source, c
 	to = enter(kernel, from->program);
 	if (to)
 		copy_args(to, from);
-	fm_shim_kernel_unref(from);
+	fm_opencl_kernel_unref(from);
 	return kernel;
 }
 
 /* Was this kernel rewritten? Then its last parameters are the guardian's. */
-static bool is_rewritten(const struct fm_shim_kernel *k, cl_kernel twin)
+static bool is_rewritten(const struct fm_opencl_kernel *k, cl_kernel twin)
 {
 	cl_uint n = 0;
 
@@ -263,9 +263,9 @@ static bool is_rewritten(const struct fm_shim_kernel *k, cl_kernel twin)
 }
 
 /* A kernel of the rewritten program. */
-static cl_kernel new_twin(struct fm_shim_kernel *k)
+static cl_kernel new_twin(struct fm_opencl_kernel *k)
 {
-	cl_program program = fm_shim_twin(k->program, &k->why);
+	cl_program program = fm_opencl_twin(k->program, &k->why);
 	cl_kernel twin;
 	cl_int rc;
 
@@ -280,30 +280,30 @@ static cl_kernel new_twin(struct fm_shim_kernel *k)
 	return NULL;
 }
 
-static bool set_args(const struct fm_shim_kernel *k, cl_kernel twin)
+static bool set_args(const struct fm_opencl_kernel *k, cl_kernel twin)
 {
 	cl_int rc = CL_SUCCESS;
 
 	for (cl_uint i = 0; i < k->n_args && !rc; i++) {
-		const struct fm_shim_arg *a = &k->args[i];
+		const struct fm_opencl_arg *a = &k->args[i];
 
 		if (!a->set)
 			return false;
 		rc = a->svm ? NEXT.clSetKernelArgSVMPointer(twin, i, a->value)
 			    : NEXT.clSetKernelArg(twin, i, a->size, a->value);
 	}
-	for (unsigned i = 0; i < FM_SHIM_INFOS && k->info[i].value && !rc; i++)
+	for (unsigned i = 0; i < FM_OPENCL_INFOS && k->info[i].value && !rc; i++)
 		rc = NEXT.clSetKernelExecInfo(
 			twin, k->info[i].name, k->info[i].size, k->info[i].value);
 	return !rc;
 }
 
-cl_kernel fm_shim_kernel_borrow(struct fm_shim_kernel *k, const char **why)
+cl_kernel fm_opencl_kernel_borrow(struct fm_opencl_kernel *k, const char **why)
 {
 	cl_kernel twin = NULL;
 
 	pthread_mutex_lock(&k->lock);
-	for (unsigned i = 0; i < FM_SHIM_SPARES && !twin; i++)
+	for (unsigned i = 0; i < FM_OPENCL_SPARES && !twin; i++)
 		twin = atomic_exchange(&k->spare[i], NULL);
 	if (!twin && !k->why)
 		twin = new_twin(k);
@@ -317,9 +317,9 @@ cl_kernel fm_shim_kernel_borrow(struct fm_shim_kernel *k, const char **why)
 	return twin;
 }
 
-void fm_shim_kernel_return(struct fm_shim_kernel *k, cl_kernel twin)
+void fm_opencl_kernel_return(struct fm_opencl_kernel *k, cl_kernel twin)
 {
-	for (unsigned i = 0; i < FM_SHIM_SPARES && twin; i++) {
+	for (unsigned i = 0; i < FM_OPENCL_SPARES && twin; i++) {
 		cl_kernel none = NULL;
 
 		if (atomic_compare_exchange_strong(&k->spare[i], &none, twin))
@@ -327,10 +327,10 @@ void fm_shim_kernel_return(struct fm_shim_kernel *k, cl_kernel twin)
 	}
 	if (twin)
 		NEXT.clReleaseKernel(twin);
-	fm_shim_kernel_unref(k);
+	fm_opencl_kernel_unref(k);
 }
 
-void fm_shim_kernels(cl_icd_dispatch *own)
+void fm_opencl_kernels(cl_icd_dispatch *own)
 {
 #define CODE_kernel FM_CL_ENTRY
 #define CODE_program(symbol)

@@ -52,7 +52,7 @@ static CL_API_ENTRY cl_command_queue CL_API_CALL shim_clCreateCommandQueue(cl_co
 	cl_command_queue queue = NEXT.clCreateCommandQueue(context, device, properties, err);
 
 	if (queue)
-		fm_shim_queue_add(queue, context, device);
+		fm_opencl_queue_add(queue, context, device);
 	return queue;
 }
 
@@ -72,7 +72,7 @@ static CL_API_ENTRY cl_command_queue CL_API_CALL shim_clCreateCommandQueueWithPr
 		NEXT.clCreateCommandQueueWithProperties(context, device, properties, err);
 
 	if (queue && !on_device(properties))
-		fm_shim_queue_add(queue, context, device);
+		fm_opencl_queue_add(queue, context, device);
 	return queue;
 }
 
@@ -81,13 +81,13 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clRetainCommandQueue(cl_command_queu
 	cl_int rc = NEXT.clRetainCommandQueue(queue);
 
 	if (rc == CL_SUCCESS)
-		fm_shim_queue_retain(queue);
+		fm_opencl_queue_retain(queue);
 	return rc;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseCommandQueue(cl_command_queue queue)
 {
-	fm_shim_queue_release(queue);
+	fm_opencl_queue_release(queue);
 	return NEXT.clReleaseCommandQueue(queue);
 }
 
@@ -98,7 +98,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clGetCommandQueueInfo(cl_command_que
 {
 	cl_int rc = NEXT.clGetCommandQueueInfo(queue, name, size, value, size_ret);
 	cl_uint refs = rc == CL_SUCCESS && name == CL_QUEUE_REFERENCE_COUNT && value
-			       ? fm_shim_queue_refs(queue)
+			       ? fm_opencl_queue_refs(queue)
 			       : 0;
 
 	if (refs)
@@ -108,7 +108,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clGetCommandQueueInfo(cl_command_que
 
 static CL_API_ENTRY cl_int CL_API_CALL shim_clFinish(cl_command_queue queue)
 {
-	struct fm_shim_queue *q = fm_shim_find(queue);
+	struct fm_opencl_queue *q = fm_opencl_find(queue);
 	uint64_t mark = q ? fm_xq_mark(q->xq) : 0;
 	cl_int rc = NEXT.clFinish(queue);
 
@@ -126,7 +126,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clWaitForEvents(cl_uint n, const cl_
 
 		NEXT.clGetEventInfo(events[i], CL_EVENT_COMMAND_QUEUE, sizeof(queue), &queue, NULL);
 		if (queue)
-			fm_shim_queue_waited(queue);
+			fm_opencl_queue_waited(queue);
 	}
 	return rc;
 }
@@ -140,7 +140,7 @@ static void note_extension(const char *name, const void *function)
 	if (strstr(name, "Enqueue") || strstr(name, "CommandBuffer"))
 		fm_shim_ungoverned(name);
 	if (strstr(name, "SetKernelArg") || strstr(name, "SetKernelExec"))
-		fm_shim_blind();
+		fm_opencl_blind();
 }
 
 #define LOOK_UP(i)                                                                               \
@@ -209,12 +209,12 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&loaders.lock);
 	fm_shim_lock();
-	fm_shim_table_lock();
+	fm_opencl_table_lock();
 }
 
 static void fork_done(void)
 {
-	fm_shim_table_unlock();
+	fm_opencl_table_unlock();
 	fm_shim_unlock();
 	pthread_mutex_unlock(&loaders.lock);
 }
@@ -281,11 +281,11 @@ static void queue_calls(cl_icd_dispatch *own)
 static void fill(struct loader *l)
 {
 	l->own = l->next;
-	fm_shim_enqueues(&l->own);
+	fm_opencl_enqueues(&l->own);
 	queue_calls(&l->own);
-	if (fm_shim_guard_wanted()) {
-		fm_shim_programs(&l->own);
-		fm_shim_kernels(&l->own);
+	if (fm_opencl_guard_wanted()) {
+		fm_opencl_programs(&l->own);
+		fm_opencl_kernels(&l->own);
 	}
 	only_known(l);
 	look_ups(&l->own, (unsigned)(l - loaders.loader));

@@ -15,7 +15,7 @@
 #include "shim/shim.h"
 
 /* One command queue of the program. */
-struct fm_shim_queue {
+struct fm_opencl_queue {
 	FM_SHIM_ENTRY;
 	bool in_order;
 	cl_command_queue_properties properties;
@@ -32,30 +32,30 @@ struct fm_cl_layer {
 extern struct fm_cl_layer fm_cl_layer;
 
 /* queues.c */
-struct fm_shim_queue *fm_shim_queue_add(
+struct fm_opencl_queue *fm_opencl_queue_add(
 	cl_command_queue queue, cl_context context, cl_device_id device);
-void fm_shim_queue_retain(cl_command_queue queue);
+void fm_opencl_queue_retain(cl_command_queue queue);
 /* With the program's last reference the XQueue is closed. The driver's release follows. */
-void fm_shim_queue_release(cl_command_queue queue);
-unsigned fm_shim_queue_refs(cl_command_queue queue); /* 0: not scheduled */
+void fm_opencl_queue_release(cl_command_queue queue);
+unsigned fm_opencl_queue_refs(cl_command_queue queue); /* 0: not scheduled */
 /* The program has waited for an event of the queue. Another thread may be releasing the queue. */
-void fm_shim_queue_waited(cl_command_queue queue);
+void fm_opencl_queue_waited(cl_command_queue queue);
 
 /* Over fork(), so that the child finds whole what is kept of its parent's objects, which it may let
  * go of: the table of programs and kernels. */
-void fm_shim_table_lock(void);
-void fm_shim_table_unlock(void);
+void fm_opencl_table_lock(void);
+void fm_opencl_table_unlock(void);
 
-static inline struct fm_shim_queue *fm_shim_find(cl_command_queue queue)
+static inline struct fm_opencl_queue *fm_opencl_find(cl_command_queue queue)
 {
 	return fm_shim_look_up((uintptr_t)queue);
 }
 
 /* Fill in the layer's functions for rows of calls.def: commands (enqueue.c), those that are about
  * programs (programs.c) and about kernels (kernels.c). */
-void fm_shim_enqueues(cl_icd_dispatch *own);
-void fm_shim_programs(cl_icd_dispatch *own);
-void fm_shim_kernels(cl_icd_dispatch *own);
+void fm_opencl_enqueues(cl_icd_dispatch *own);
+void fm_opencl_programs(cl_icd_dispatch *own);
+void fm_opencl_kernels(cl_icd_dispatch *own);
 
 /* An entry that the driver lacks stays absent. */
 #define FM_CL_ENTRY(symbol, ...) \
@@ -63,7 +63,7 @@ void fm_shim_kernels(cl_icd_dispatch *own);
 		own->symbol = shim_##symbol;
 
 /* guard.c: a launch as the program makes it. */
-struct fm_shim_range {
+struct fm_opencl_range {
 	cl_kernel kernel;
 	cl_uint dim;
 	const size_t *offset, *global, *local;
@@ -73,10 +73,10 @@ struct fm_shim_range {
 };
 
 /* Does the environment allow level 3? */
-bool fm_shim_guard_wanted(void);
+bool fm_opencl_guard_wanted(void);
 /* Launches the kernel so that it can be stopped in its middle. For a queue that is scheduled.
  * False: nothing was done, and the caller makes the program's own call. */
-bool fm_shim_guarded(
-	struct fm_shim_queue *q, const struct fm_shim_range *r, uint64_t key, uint64_t est);
+bool fm_opencl_guarded(
+	struct fm_opencl_queue *q, const struct fm_opencl_range *r, uint64_t key, uint64_t est);
 /* The program can set arguments unseen by the layer: from now on no launch is guarded. */
-void fm_shim_blind(void);
+void fm_opencl_blind(void);

@@ -3,10 +3,10 @@
 #include "layer.h"
 
 /* An enqueue reads the XQueue and whether the queue is in order, both in one cache line. */
-_Static_assert(offsetof(struct fm_shim_queue, xq) == 0 &&
-		       offsetof(struct fm_shim_queue, guard_from) < FM_CACHE_LINE,
+_Static_assert(offsetof(struct fm_opencl_queue, xq) == 0 &&
+		       offsetof(struct fm_opencl_queue, guard_from) < FM_CACHE_LINE,
 	"what each enqueue reads stands together");
 _Static_assert(offsetof(struct fm_cl_layer, next) == 0, "the driver's table is the layer's first");
-_Static_assert(
-	offsetof(struct fm_shim_queue, guard_from) == offsetof(struct fm_shim_queue, in_order) + 16,
+_Static_assert(offsetof(struct fm_opencl_queue, guard_from) ==
+		       offsetof(struct fm_opencl_queue, in_order) + 16,
 	"and how long a kernel is that is guarded");

@@ -18,17 +18,17 @@
 
 /* The only reason that is counted for short kernels, too: no kernel of such a program will ever be
  * guarded, and its author can do something about it. */
-#define FM_SHIM_FROM_BINARY "from binary"
+#define FM_OPENCL_FROM_BINARY "from binary"
 
 /* Looked up by handle. */
-struct fm_shim_object {
+struct fm_opencl_object {
 	uintptr_t handle;
 	_Atomic unsigned refs;
 	unsigned holds; /* references of the application; under the table's lock */
 };
 
-struct fm_shim_program {
-	struct fm_shim_object object;
+struct fm_opencl_program {
+	struct fm_opencl_object object;
 
 	pthread_mutex_t lock; /* all below */
 	char *source, *options;
@@ -41,68 +41,68 @@ struct fm_shim_program {
 	const char *why;
 };
 
-struct fm_shim_arg {
+struct fm_opencl_arg {
 	bool set, svm;
 	size_t size;
 	void *value; /* of size bytes; an SVM pointer itself; NULL: local memory of size bytes */
 };
 
 /* A setting by clSetKernelExecInfo. */
-struct fm_shim_info {
+struct fm_opencl_info {
 	cl_kernel_exec_info name;
 	size_t size;
 	void *value;
 };
-#define FM_SHIM_INFOS 4
+#define FM_OPENCL_INFOS 4
 
-#define FM_SHIM_SPARES 4 /* kernels of the twin, kept for later launches */
+#define FM_OPENCL_SPARES 4 /* kernels of the twin, kept for later launches */
 
-struct fm_shim_kernel {
-	struct fm_shim_object object;
-	struct fm_shim_program *program;
+struct fm_opencl_kernel {
+	struct fm_opencl_object object;
+	struct fm_opencl_program *program;
 	char *name;
 	cl_uint n_args;
 
 	pthread_mutex_t lock; /* all below */
-	struct fm_shim_arg *args;
-	struct fm_shim_info info[FM_SHIM_INFOS];
+	struct fm_opencl_arg *args;
+	struct fm_opencl_info info[FM_OPENCL_INFOS];
 	const char *why; /* the reason why it is not guarded; NULL: it is, or not known yet */
 	uint64_t last_key;
 	double last_items, ns_per_item; /* of the kinds seen, to estimate a new kind */
 
-	_Atomic(cl_kernel) spare[FM_SHIM_SPARES];
+	_Atomic(cl_kernel) spare[FM_OPENCL_SPARES];
 };
 
 /* table.c. enter keeps the object, with one reference and one hold; false: out of memory, and the
  * caller still owns the reference. find takes a reference. leave takes away one hold; with the last
  * one it removes the object and returns it, and the caller must give back the table's reference. */
-bool fm_shim_table_enter(struct fm_shim_object *o, const void *handle);
-struct fm_shim_object *fm_shim_table_find(const void *handle);
-void fm_shim_table_hold(const void *handle);
-struct fm_shim_object *fm_shim_table_leave(const void *handle);
+bool fm_opencl_table_enter(struct fm_opencl_object *o, const void *handle);
+struct fm_opencl_object *fm_opencl_table_find(const void *handle);
+void fm_opencl_table_hold(const void *handle);
+struct fm_opencl_object *fm_opencl_table_leave(const void *handle);
 
 /* programs.c, kernels.c. A look-up takes a reference for the caller. NULL: unknown. */
-struct fm_shim_program *fm_shim_program_find(cl_program program);
-void fm_shim_program_unref(struct fm_shim_program *p);
-struct fm_shim_kernel *fm_shim_kernel_find(cl_kernel kernel);
-void fm_shim_kernel_unref(struct fm_shim_kernel *k);
+struct fm_opencl_program *fm_opencl_program_find(cl_program program);
+void fm_opencl_program_unref(struct fm_opencl_program *p);
+struct fm_opencl_kernel *fm_opencl_kernel_find(cl_kernel kernel);
+void fm_opencl_kernel_unref(struct fm_opencl_kernel *k);
 
 /* The twin, built at the first call. NULL: there is none, and *why is the reason. */
-cl_program fm_shim_twin(struct fm_shim_program *p, const char **why);
+cl_program fm_opencl_twin(struct fm_opencl_program *p, const char **why);
 
 /* sources.c. The application has asked for these binaries, one for each of n devices, or NULL. */
-void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binaries, size_t n);
+void fm_opencl_source_keep(struct fm_opencl_program *p, unsigned char *const *binaries, size_t n);
 
-struct fm_shim_source {
+struct fm_opencl_source {
 	char *options, *text; /* owned by the caller */
 	size_t len;
 };
 
 /* The source that all of these binaries were made of. False: unknown. */
-bool fm_shim_source_find(const cl_device_id *devices, const size_t *sizes,
-	const unsigned char *const *binaries, cl_uint n, struct fm_shim_source *out);
+bool fm_opencl_source_find(const cl_device_id *devices, const size_t *sizes,
+	const unsigned char *const *binaries, cl_uint n, struct fm_opencl_source *out);
 
 /* A kernel of the twin with the application's arguments, to be given back by
- * fm_shim_kernel_return(). NULL: there is none, and *why is the reason. */
-cl_kernel fm_shim_kernel_borrow(struct fm_shim_kernel *k, const char **why);
-void fm_shim_kernel_return(struct fm_shim_kernel *k, cl_kernel twin);
+ * fm_opencl_kernel_return(). NULL: there is none, and *why is the reason. */
+cl_kernel fm_opencl_kernel_borrow(struct fm_opencl_kernel *k, const char **why);
+void fm_opencl_kernel_return(struct fm_opencl_kernel *k, cl_kernel twin);

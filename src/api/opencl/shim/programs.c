@@ -7,7 +7,7 @@
 
 #define NEXT fm_cl_layer.next
 
-static void forget_build(struct fm_shim_program *p)
+static void forget_build(struct fm_opencl_program *p)
 {
 	if (p->twin)
 		NEXT.clReleaseProgram(p->twin);
@@ -19,7 +19,7 @@ static void forget_build(struct fm_shim_program *p)
 	p->built = p->tried = false;
 }
 
-void fm_shim_program_unref(struct fm_shim_program *p)
+void fm_opencl_program_unref(struct fm_opencl_program *p)
 {
 	if (atomic_fetch_sub(&p->object.refs, 1) != 1)
 		return;
@@ -30,17 +30,17 @@ void fm_shim_program_unref(struct fm_shim_program *p)
 	free(p);
 }
 
-struct fm_shim_program *fm_shim_program_find(cl_program program)
+struct fm_opencl_program *fm_opencl_program_find(cl_program program)
 {
-	struct fm_shim_object *o = fm_shim_table_find(program);
+	struct fm_opencl_object *o = fm_opencl_table_find(program);
 
-	return o ? fm_container(o, struct fm_shim_program, object) : NULL;
+	return o ? fm_container(o, struct fm_opencl_program, object) : NULL;
 }
 
 /* Takes over the source. If it has no text, why is the reason. */
-static void enter(cl_program program, const struct fm_shim_source *source, const char *why)
+static void enter(cl_program program, const struct fm_opencl_source *source, const char *why)
 {
-	struct fm_shim_program *p = calloc(1, sizeof(*p));
+	struct fm_opencl_program *p = calloc(1, sizeof(*p));
 
 	if (!p) {
 		free(source->text);
@@ -52,8 +52,8 @@ static void enter(cl_program program, const struct fm_shim_source *source, const
 	p->made_with = source->options;
 	p->len = source->len;
 	p->why = why;
-	if (!fm_shim_table_enter(&p->object, program))
-		fm_shim_program_unref(p);
+	if (!fm_opencl_table_enter(&p->object, program))
+		fm_opencl_program_unref(p);
 }
 
 /* The strings in one piece, as the driver reads them. */
@@ -75,7 +75,7 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithSource(
 	cl_context context, cl_uint n, const char **strings, const size_t *lengths, cl_int *err)
 {
 	cl_program program = NEXT.clCreateProgramWithSource(context, n, strings, lengths, err);
-	struct fm_shim_source source = {0};
+	struct fm_opencl_source source = {0};
 
 	if (!program)
 		return NULL;
@@ -87,7 +87,7 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithSource(
 static cl_program without(cl_program program, const char *why)
 {
 	if (program)
-		enter(program, &(struct fm_shim_source){0}, why);
+		enter(program, &(struct fm_opencl_source){0}, why);
 	return program;
 }
 
@@ -97,11 +97,11 @@ static CL_API_ENTRY cl_program CL_API_CALL shim_clCreateProgramWithBinary(cl_con
 {
 	cl_program program =
 		NEXT.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, err);
-	struct fm_shim_source source;
+	struct fm_opencl_source source;
 
-	if (!program || !fm_shim_source_find(devices, lengths,
+	if (!program || !fm_opencl_source_find(devices, lengths,
 				(const unsigned char *const *)binaries, n, &source))
-		return without(program, FM_SHIM_FROM_BINARY);
+		return without(program, FM_OPENCL_FROM_BINARY);
 	enter(program, &source, NULL);
 	return program;
 }
@@ -133,28 +133,28 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clRetainProgram(cl_program program)
 	cl_int rc = NEXT.clRetainProgram(program);
 
 	if (rc == CL_SUCCESS)
-		fm_shim_table_hold(program);
+		fm_opencl_table_hold(program);
 	return rc;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL shim_clReleaseProgram(cl_program program)
 {
-	struct fm_shim_object *o = fm_shim_table_leave(program);
+	struct fm_opencl_object *o = fm_opencl_table_leave(program);
 
 	if (o)
-		fm_shim_program_unref(fm_container(o, struct fm_shim_program, object));
+		fm_opencl_program_unref(fm_container(o, struct fm_opencl_program, object));
 	return NEXT.clReleaseProgram(program);
 }
 
 /* Included files may change after the build: the twin of such a program is built at once. */
-static bool includes(const struct fm_shim_program *p)
+static bool includes(const struct fm_opencl_program *p)
 {
 	return p->source && memmem(p->source, p->len, "include", 7);
 }
 
 /* Lock held. */
 static void note_build(
-	struct fm_shim_program *p, cl_uint n, const cl_device_id *devices, const char *options)
+	struct fm_opencl_program *p, cl_uint n, const cl_device_id *devices, const char *options)
 {
 	forget_build(p);
 	p->options = strdup(p->made_with ?: options ?: "");
@@ -169,7 +169,7 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clBuildProgram(cl_program program, c
 	const cl_device_id *devices, const char *options,
 	void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
-	struct fm_shim_program *p = fm_shim_program_find(program);
+	struct fm_opencl_program *p = fm_opencl_program_find(program);
 	const char *why;
 	cl_int rc;
 
@@ -181,9 +181,9 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clBuildProgram(cl_program program, c
 		note_build(p, n, devices, options);
 		pthread_mutex_unlock(&p->lock);
 		if (includes(p))
-			fm_shim_twin(p, &why);
+			fm_opencl_twin(p, &why);
 	}
-	fm_shim_program_unref(p);
+	fm_opencl_program_unref(p);
 	return rc;
 }
 
@@ -192,16 +192,16 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clGetProgramInfo(
 {
 	size_t got = 0;
 	cl_int rc = NEXT.clGetProgramInfo(program, name, size, value, &got);
-	struct fm_shim_program *p = rc == CL_SUCCESS && name == CL_PROGRAM_BINARIES && value
-					    ? fm_shim_program_find(program)
-					    : NULL;
+	struct fm_opencl_program *p = rc == CL_SUCCESS && name == CL_PROGRAM_BINARIES && value
+					      ? fm_opencl_program_find(program)
+					      : NULL;
 
 	if (size_ret && rc == CL_SUCCESS)
 		*size_ret = got;
 	if (!p)
 		return rc;
-	fm_shim_source_keep(p, value, FM_MIN(size, got) / sizeof(unsigned char *));
-	fm_shim_program_unref(p);
+	fm_opencl_source_keep(p, value, FM_MIN(size, got) / sizeof(unsigned char *));
+	fm_opencl_program_unref(p);
 	return rc;
 }
 
@@ -230,7 +230,7 @@ static bool has_variables(cl_program program)
 	return false;
 }
 
-static const char *build_text(struct fm_shim_program *p, const struct fm_guardian_text *t)
+static const char *build_text(struct fm_opencl_program *p, const struct fm_guardian_text *t)
 {
 	static const char more[] = " -cl-kernel-arg-info";
 	const char *text = t->text;
@@ -254,7 +254,7 @@ static const char *build_text(struct fm_shim_program *p, const struct fm_guardia
 	return p->twin ? NULL : "does not build";
 }
 
-static const char *build(struct fm_shim_program *p)
+static const char *build(struct fm_opencl_program *p)
 {
 	struct fm_guardian_text text;
 	enum fm_guardian_why why;
@@ -270,7 +270,7 @@ static const char *build(struct fm_shim_program *p)
 	return reason;
 }
 
-cl_program fm_shim_twin(struct fm_shim_program *p, const char **why)
+cl_program fm_opencl_twin(struct fm_opencl_program *p, const char **why)
 {
 	cl_program twin;
 
@@ -285,7 +285,7 @@ cl_program fm_shim_twin(struct fm_shim_program *p, const char **why)
 	return twin;
 }
 
-void fm_shim_programs(cl_icd_dispatch *own)
+void fm_opencl_programs(cl_icd_dispatch *own)
 {
 #define CODE_program FM_CL_ENTRY
 #define CODE_kernel(symbol)

@@ -5,7 +5,7 @@
 
 static void release(struct fm_cl_queue *hw)
 {
-	free(fm_container(hw, struct fm_shim_queue, hw));
+	free(fm_container(hw, struct fm_opencl_queue, hw));
 }
 
 static cl_command_queue_properties properties_of(cl_command_queue queue)
@@ -27,9 +27,9 @@ static void gone(void *cookie)
 }
 
 /* The level is 2 until a launch has been found that can be stopped in its middle. */
-static void guard(struct fm_shim_queue *q, struct fm_client *c)
+static void guard(struct fm_opencl_queue *q, struct fm_client *c)
 {
-	q->guard_from = fm_shim_guard_wanted() ? fm_client_guard_from(c) : UINT64_MAX;
+	q->guard_from = fm_opencl_guard_wanted() ? fm_client_guard_from(c) : UINT64_MAX;
 	if (!q->hw.guard)
 		return;
 	fm_xq_keep(q->xq);
@@ -37,11 +37,11 @@ static void guard(struct fm_shim_queue *q, struct fm_client *c)
 	fm_xq_reaches(q->xq, FM_LEVEL_QUEUED);
 }
 
-struct fm_shim_queue *fm_shim_queue_add(
+struct fm_opencl_queue *fm_opencl_queue_add(
 	cl_command_queue queue, cl_context context, cl_device_id device)
 {
 	struct fm_client *c = fm_shim_client();
-	struct fm_shim_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
+	struct fm_opencl_queue *q = c ? calloc(1, sizeof(*q)) : NULL;
 	char key[FM_DEVKEY_MAX];
 
 	if (!q)
@@ -62,52 +62,52 @@ struct fm_shim_queue *fm_shim_queue_add(
 	guard(q, c);
 	q->key = (uintptr_t)queue;
 	fm_shim_close(q->key, false);
-	return (struct fm_shim_queue *)fm_shim_enter(&q->entry, q->key);
+	return (struct fm_opencl_queue *)fm_shim_enter(&q->entry, q->key);
 }
 
-void fm_shim_queue_retain(cl_command_queue queue)
+void fm_opencl_queue_retain(cl_command_queue queue)
 {
-	struct fm_shim_queue *q;
+	struct fm_opencl_queue *q;
 
 	fm_shim_lock();
-	q = fm_shim_find(queue);
+	q = fm_opencl_find(queue);
 	if (q)
 		q->refs++;
 	fm_shim_unlock();
 }
 
-void fm_shim_queue_release(cl_command_queue queue)
+void fm_opencl_queue_release(cl_command_queue queue)
 {
-	struct fm_shim_queue *q;
+	struct fm_opencl_queue *q;
 	bool last;
 
 	fm_shim_lock();
-	q = fm_shim_find(queue);
+	q = fm_opencl_find(queue);
 	last = q && --q->refs == 0;
 	fm_shim_unlock();
 	if (last)
 		fm_shim_close((uintptr_t)queue, false);
 }
 
-unsigned fm_shim_queue_refs(cl_command_queue queue)
+unsigned fm_opencl_queue_refs(cl_command_queue queue)
 {
-	struct fm_shim_queue *q;
+	struct fm_opencl_queue *q;
 	unsigned refs;
 
 	fm_shim_lock();
-	q = fm_shim_find(queue);
+	q = fm_opencl_find(queue);
 	refs = q ? q->refs : 0;
 	fm_shim_unlock();
 	return refs;
 }
 
-void fm_shim_queue_waited(cl_command_queue queue)
+void fm_opencl_queue_waited(cl_command_queue queue)
 {
-	struct fm_shim_queue *q;
+	struct fm_opencl_queue *q;
 	struct fm_xq *xq = NULL;
 
 	fm_shim_lock();
-	q = fm_shim_find(queue);
+	q = fm_opencl_find(queue);
 	if (q) {
 		xq = q->xq;
 		fm_xq_keep(xq);

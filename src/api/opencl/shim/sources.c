@@ -60,13 +60,13 @@ static void write_one(
 }
 
 /* Can the program be built again from the text alone? */
-static bool stands_alone(const struct fm_shim_program *p)
+static bool stands_alone(const struct fm_opencl_program *p)
 {
 	return !memmem(p->source, p->len, "include", 7) && !strstr(p->options, "-include");
 }
 
 /* Each device has the options of its last build. Only those of the last build of all are known. */
-static bool knows_options_for(const struct fm_shim_program *p, cl_device_id device)
+static bool knows_options_for(const struct fm_opencl_program *p, cl_device_id device)
 {
 	for (cl_uint i = 0; i < p->n_devices; i++)
 		if (p->devices[i] == device)
@@ -76,7 +76,7 @@ static bool knows_options_for(const struct fm_shim_program *p, cl_device_id devi
 
 /* The contents of the file, with room for the cache's head. NULL: there is nothing to keep. Lock of
  * the program held. */
-static uint8_t *record_of(const struct fm_shim_program *p, size_t *size)
+static uint8_t *record_of(const struct fm_opencl_program *p, size_t *size)
 {
 	struct record r;
 	uint8_t *data;
@@ -102,7 +102,7 @@ static bool is_executable(cl_program program, cl_device_id device)
 	       type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
 }
 
-void fm_shim_source_keep(struct fm_shim_program *p, unsigned char *const *binaries, size_t n)
+void fm_opencl_source_keep(struct fm_opencl_program *p, unsigned char *const *binaries, size_t n)
 {
 	FM_NO_CANCEL;
 	FM_CLEAN_FREE uint8_t *data = NULL;
@@ -176,8 +176,8 @@ static int read_record(struct fm_cache *cache, const cl_device_id *devices, cons
 	return rc;
 }
 
-bool fm_shim_source_find(const cl_device_id *devices, const size_t *sizes,
-	const unsigned char *const *binaries, cl_uint n, struct fm_shim_source *out)
+bool fm_opencl_source_find(const cl_device_id *devices, const size_t *sizes,
+	const unsigned char *const *binaries, cl_uint n, struct fm_opencl_source *out)
 {
 	FM_NO_CANCEL;
 	FM_CLEAN_FREE uint8_t *data = NULL;
@@ -193,7 +193,7 @@ bool fm_shim_source_find(const cl_device_id *devices, const size_t *sizes,
 	if (rc)
 		return false;
 	memcpy(&r, data, sizeof(r));
-	*out = (struct fm_shim_source){
+	*out = (struct fm_opencl_source){
 		.options = strndup((char *)data + sizeof(r), r.options),
 		.text = malloc(r.source),
 		.len = r.source,

@@ -7,23 +7,23 @@ static struct {
 	struct fm_handles objects;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void fm_shim_table_lock(void)
+void fm_opencl_table_lock(void)
 {
 	pthread_mutex_lock(&table.lock);
 }
 
-void fm_shim_table_unlock(void)
+void fm_opencl_table_unlock(void)
 {
 	pthread_mutex_unlock(&table.lock);
 }
 
 /* Lock held. */
-static struct fm_shim_object *look_up(const void *handle)
+static struct fm_opencl_object *look_up(const void *handle)
 {
 	return fm_handles_find(&table.objects, (uintptr_t)handle);
 }
 
-bool fm_shim_table_enter(struct fm_shim_object *o, const void *handle)
+bool fm_opencl_table_enter(struct fm_opencl_object *o, const void *handle)
 {
 	bool ok;
 
@@ -36,9 +36,9 @@ bool fm_shim_table_enter(struct fm_shim_object *o, const void *handle)
 	return ok;
 }
 
-struct fm_shim_object *fm_shim_table_find(const void *handle)
+struct fm_opencl_object *fm_opencl_table_find(const void *handle)
 {
-	struct fm_shim_object *o;
+	struct fm_opencl_object *o;
 
 	pthread_mutex_lock(&table.lock);
 	o = look_up(handle);
@@ -48,9 +48,9 @@ struct fm_shim_object *fm_shim_table_find(const void *handle)
 	return o;
 }
 
-void fm_shim_table_hold(const void *handle)
+void fm_opencl_table_hold(const void *handle)
 {
-	struct fm_shim_object *o;
+	struct fm_opencl_object *o;
 
 	pthread_mutex_lock(&table.lock);
 	o = look_up(handle);
@@ -59,9 +59,9 @@ void fm_shim_table_hold(const void *handle)
 	pthread_mutex_unlock(&table.lock);
 }
 
-struct fm_shim_object *fm_shim_table_leave(const void *handle)
+struct fm_opencl_object *fm_opencl_table_leave(const void *handle)
 {
-	struct fm_shim_object *o;
+	struct fm_opencl_object *o;
 
 	pthread_mutex_lock(&table.lock);
 	o = look_up(handle);
