@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents name files that exist: links, paths in backquotes, and the functions that docs/a-launch.md names.
 
-usage: SOURCE=. tests/integration/test_docs.py"""
+usage: SOURCE=. tests/integration/tree/test_docs.py"""
 import glob
 import os
 import re
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from harness import check, main
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source tree (ctest does)")
