@@ -37,6 +37,7 @@ struct bench {
 	char dir[64];
 	pid_t daemon;
 	struct client low, high;
+	unsigned joined; /* clients: they name groups */
 	struct fm_hist wake;
 };
 
@@ -85,6 +86,10 @@ static void join(struct bench *b, struct client *c, int64_t priority)
 	if (poll(&answer, 1, 1000) != 1 || fm_msg_recv(c->sock, &m, NULL) <= 0 ||
 		m.head.type != FM_MSG_WELCOME)
 		die(b, "waiting to be welcomed");
+	/* Clients of one process would be one group if they named none. */
+	m = (union fm_msg){0};
+	snprintf(m.group.name, sizeof(m.group.name), "bench-%u", ++b->joined);
+	say(b, c, m, FM_MSG_GROUP, -1);
 	m = (union fm_msg){.hint = {.hint = FM_HINT_PRIORITY, .value = priority}};
 	say(b, c, m, FM_MSG_HINT, -1);
 	say(b, c, (union fm_msg){.queue = {.levels = 6, .device = DEVICE}}, FM_MSG_QUEUE, -1);

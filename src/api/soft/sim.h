@@ -3,7 +3,7 @@
  * A device in software: queues that execute commands of given length, one command at a time per
  * device, in order within a queue and round robin between queues, command by command. It does all
  * three levels and fails on demand. The reference for writers of backends: see
- * docs/adding-a-backend.md.
+ * docs/adding-an-api.md.
  *
  * Wall time: a thread per device, started by the first command, sleeps until something is due.
  * Events carry the time at which they were due, so a late thread does not stretch what the device
