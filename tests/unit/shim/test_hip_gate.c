@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -25,6 +25,8 @@ static struct {
 	hipStream_t first;              /* that something was put into */
 	unsigned streams, words;
 } rt;
+
+static uint64_t memory[16];
 
 static bool stands(hipStream_t s)
 {
@@ -106,9 +108,8 @@ static hipError_t malloc_with_flags(void **p, size_t size, unsigned flags)
 {
 	assert_int_equal(size, 8);
 	assert_int_equal(flags, FM_HIP_SIGNAL_MEMORY);
-	*p = calloc(1, size);
-	rt.words++;
-	return *p ? 0 : 2;
+	*p = &memory[rt.words++];
+	return 0;
 }
 
 static hipError_t wait_value(hipStream_t s, void *p, uint64_t value, unsigned how, uint64_t mask)
@@ -138,8 +139,17 @@ static const struct fm_hip_driver hip = {
 
 static int fresh(void **state)
 {
+	memset(memory, 0, sizeof(memory));
 	fm_hip_gates_fork_child();
 	rt = (__typeof__(rt)){.can_wait = true};
+	return 0;
+}
+
+/* What is in the pool is given back. */
+static int stale(void **state)
+{
+	fm_hip_gates_forget(DEVICE);
+	fm_hip_gates_forget(DEVICE + 1);
 	return 0;
 }
 
@@ -230,8 +240,10 @@ static void words_serve_again(void **state)
 	fm_hip_word_put(other);
 	fm_hip_word_put(w);
 	fm_hip_gates_forget(DEVICE);
-	assert_ptr_not_equal(fm_hip_word_get(&hip, DEVICE), NULL);
+	w = fm_hip_word_get(&hip, DEVICE);
+	assert_non_null(w);
 	assert_int_equal(rt.words, 3);
+	fm_hip_word_put(w);
 }
 
 /* Memory of before a reset is not used after. */
@@ -246,19 +258,20 @@ static void end_with_a_reset(void **state)
 	assert_int_equal(rt.words, words + 1);
 	fm_hip_word_put(after);
 	assert_ptr_equal(fm_hip_word_get(&hip, DEVICE), after);
+	fm_hip_word_put(after);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(hold, fresh),
-		cmocka_unit_test_setup(none, fresh),
-		cmocka_unit_test_setup(do_not_hold, fresh),
-		cmocka_unit_test_setup(keep_back_others, fresh),
-		cmocka_unit_test_setup(refused, fresh),
-		cmocka_unit_test_setup(open_in_any_order, fresh),
-		cmocka_unit_test_setup(words_serve_again, fresh),
-		cmocka_unit_test_setup(end_with_a_reset, fresh),
+		cmocka_unit_test_setup_teardown(hold, fresh, stale),
+		cmocka_unit_test_setup_teardown(none, fresh, stale),
+		cmocka_unit_test_setup_teardown(do_not_hold, fresh, stale),
+		cmocka_unit_test_setup_teardown(keep_back_others, fresh, stale),
+		cmocka_unit_test_setup_teardown(refused, fresh, stale),
+		cmocka_unit_test_setup_teardown(open_in_any_order, fresh, stale),
+		cmocka_unit_test_setup_teardown(words_serve_again, fresh, stale),
+		cmocka_unit_test_setup_teardown(end_with_a_reset, fresh, stale),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,20 +176,23 @@ static bool try_streams(
 	return passes(hip, stream[0]) && passes(hip, stream[1]) && ok;
 }
 
-/* A stream that does not go on stays: it would be waited for. */
+/* A stream that does not go on stays, and its word: it would be waited for. */
 static bool try_device(const struct fm_hip_driver *hip, int device)
 {
 	hipStream_t stream[2] = {NULL, NULL};
 	struct fm_hip_word *w = fm_hip_word_get(hip, device);
-	bool ok = w != NULL;
+	bool ok = w != NULL, over = true;
 
 	for (int i = 0; ok && i < 2; i++)
 		ok = !hip->stream_create(&stream[i], FM_HIP_STREAM_NON_BLOCKING);
 	ok = ok && try_streams(hip, stream, w);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if (stream[i] && hip->stream_query(stream[i]) == FM_HIP_SUCCESS)
 			hip->stream_destroy(stream[i]);
-	if (ok)
+		else
+			over = over && !stream[i];
+	}
+	if (over)
 		fm_hip_word_put(w);
 	return ok;
 }

@@ -72,7 +72,7 @@ static bool where(struct fm_shim_place *at)
 
 static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
 {
-	struct fm_hip_queue *q = fm_lines(sizeof(*q));
+	struct fm_hip_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
 	const struct fm_xq_config config = {
 		.device = key, .ops = &fm_hw_hip, .hwq = q, .in_order = true};
