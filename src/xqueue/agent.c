@@ -11,14 +11,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static uint64_t pump_all(struct fm_client *c)
+/* All queues, with a reference to each: the lock is not held over what calls the driver. Only the
+ * agent retires queues, so their hwqueues stay until it goes on. */
+static unsigned hold_all(struct fm_client *c, struct fm_xq *held[FM_CLIENT_QUEUES])
 {
-	struct fm_xq *held[FM_CLIENT_QUEUES];
-	bool asks = fm_client_asks(c, fm_now());
-	uint64_t next = FM_NEVER;
 	unsigned n = 0;
 
-	/* The lock is not held while queues are pumped, since that calls the driver. */
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
 		if (!c->queue[i])
@@ -27,6 +25,16 @@ static uint64_t pump_all(struct fm_client *c)
 		atomic_fetch_add(&c->queue[i]->refs, 1);
 	}
 	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+static uint64_t pump_all(struct fm_client *c)
+{
+	struct fm_xq *held[FM_CLIENT_QUEUES];
+	bool asks = fm_client_asks(c, fm_now());
+	uint64_t next = FM_NEVER;
+	unsigned n = hold_all(c, held);
+
 	/* Somebody waits for those that are to stop. */
 	for (unsigned i = 0; i < n; i++)
 		fm_xq_pump_stop(held[i]);
@@ -101,6 +109,18 @@ static void sleep_until(struct fm_client *c, uint64_t next)
 		(void)!read(c->wake_rd.fd, drain, sizeof(drain));
 }
 
+static void quiesce_all(struct fm_client *c)
+{
+	struct fm_xq *held[FM_CLIENT_QUEUES];
+	unsigned n = hold_all(c, held);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (held[i]->ops->quiesce)
+			held[i]->ops->quiesce(held[i]->hwq);
+		fm_xq_unref(held[i]);
+	}
+}
+
 /* A command that was stopped in its middle has not gone on as it was. */
 static bool busy(struct fm_client *c)
 {
@@ -142,11 +162,7 @@ static void *agent(void *arg)
 		nanosleep(&ms, NULL);
 		pump_all(c);
 	}
-	pthread_mutex_lock(&c->lock);
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
-		if (c->queue[i] && c->queue[i]->ops->quiesce)
-			c->queue[i]->ops->quiesce(c->queue[i]->hwq);
-	pthread_mutex_unlock(&c->lock);
+	quiesce_all(c);
 	atomic_store(&c->stopped, true);
 	return NULL;
 }
