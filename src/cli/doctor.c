@@ -147,7 +147,7 @@ static void judge_node(struct doctor *d, const char *node, int why)
 
 	if (why == EPERM) {
 		snprintf(text, sizeof(text),
-			"the device rules of this container or unit forbid opening %s", node);
+			"the device rules of this container or unit do not let it open %s", node);
 		doctor_found(d, WARNING, "rights", text,
 			"restart the container with its devices (`docker run --gpus all'); a unit "
 			"needs DeviceAllow=");
