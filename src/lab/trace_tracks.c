@@ -93,7 +93,7 @@ static struct track *get(
 
 static struct track *device_track(struct timeline *t, uint32_t device)
 {
-	return get(t, TRACK_DEVICE, 0, device, "device: whom the policy chose");
+	return get(t, TRACK_DEVICE, 0, device, "device: choice of the policy");
 }
 
 static struct track *group_track(struct timeline *t, uint32_t group, uint32_t device)

@@ -11,11 +11,11 @@
 #include <string.h>
 
 static const char *const help[] = {
-	"Groups, those that had most of a device first. Bars show who had it; the mark before",
-	"a group's name is its part. Rates are over the last interval.",
+	"Groups, sorted by device time. Bars show the groups that had a device; the mark before",
+	"a group's name is that of its part. Rates are over the last interval.",
 	"",
 	"  arrows, j k, PgUp PgDn, Home End   select a group",
-	"  Enter        its hints, devices, queues, tasks, and whom it waited for",
+	"  Enter        its hints, devices, queues, tasks, and the groups it waited for",
 	"  + -          its priority, one up or down       p  a priority by number",
 	"  s            suspend it, or resume it           r  resume it",
 	"  P            choose the policy",
