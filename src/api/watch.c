@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch.h"
 #include "base/list.h"
+#include "base/lockorder.h"
 #include "tune.h"
 #include <errno.h>
 #include <pthread.h>
@@ -26,6 +27,7 @@ static struct {
 	pid_t pid;
 	bool stop, telling;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(watch.lock, WATCH);
 
 static uint64_t look_at(const struct fm_watched *q, uint64_t now)
 {

@@ -8,6 +8,7 @@
  * A close that waits is woken by a signal, at which a connection does not linger any more.
  */
 #include "aside.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include "quota.h"
 #include <errno.h>
@@ -52,6 +53,7 @@ static struct {
 	bool there[THREADS];
 	unsigned threads, idle;
 } left = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+FM_LOCK_RANK(left.lock, CLOSING);
 
 static bool may_have_another(const struct quota_user *u)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate_out.h"
+#include "base/lockorder.h"
 #include "simulate_metrics.h"
 #include "simulate_trace.h"
 #include <errno.h>
@@ -101,6 +102,7 @@ int simulate_out_open(struct simulate_out **out, const struct fm_sim_plan *p, st
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	o->audience = (struct fm_sim_audience){begin, end, o};
 	pthread_mutex_init(&o->lock, NULL);
+	fm_lock_rank(&o->lock, SIM_OUT);
 	pthread_cond_init(&o->turned, NULL);
 	rc = simulate_names_init(&o->names, p, err);
 	if (!rc && trace->path)

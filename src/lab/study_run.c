@@ -2,6 +2,7 @@
 /* The work of a study, on several threads. Each set has a stream of random numbers of its own, so
  * that results are the same with any number of threads, and after any interruption. */
 #include "base/cleanup.h"
+#include "base/lockorder.h"
 #include "study.h"
 #include <errno.h>
 #include <pthread.h>
@@ -164,6 +165,7 @@ int study_run(struct study_result *r, const char *dir, unsigned threads, bool pr
 	for (unsigned k = 0; k < c.points; k++)
 		memset(r->passed[c.point[k]], 0, sizeof(r->passed[0]));
 	pthread_mutex_init(&c.lock, NULL);
+	fm_lock_rank(&c.lock, STUDY);
 	rc = start(&c, threads);
 	pthread_mutex_destroy(&c.lock);
 	if (rc)

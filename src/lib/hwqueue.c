@@ -55,6 +55,7 @@ int fm_hwqueue_new(struct fm_hwqueue **out, const char *device)
 	if (fm_lib_cond_init(&h->cond))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
+	fm_lock_rank(&h->lock, LIB_HWQUEUE);
 	*out = fm_take_ptr(h);
 	return 0;
 }

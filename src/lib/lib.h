@@ -14,6 +14,7 @@
 #include <fermata/fermata.h>
 #pragma GCC visibility pop
 #include "api/soft/sim.h"
+#include "base/lockorder.h"
 #include "board/proto.h"
 #include "xqueue/xqueue.h"
 #include <pthread.h>

@@ -13,6 +13,7 @@ int fm_waiter_init(struct fm_waiter *w)
 	if (fm_lib_cond_init(&w->cond))
 		return -ENOMEM;
 	pthread_mutex_init(&w->lock, NULL);
+	fm_lock_rank(&w->lock, LIB_WAITER);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "local.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "bridge/bridge.h"
 #include <errno.h>
 #include <pthread.h>
@@ -91,6 +92,7 @@ static int local_open(struct fm_link **out, struct fm_client *client, const char
 		fm_bridge_free(l->bridge);
 		return rc;
 	}
+	fm_lock_rank(&l->lock, LOCAL);
 	*out = fm_take_ptr(l);
 	return 0;
 }

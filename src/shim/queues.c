@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queues.h"
+#include "base/lockorder.h"
 #include "threads.h"
 #include <pthread.h>
 
 struct fm_map fm_shim_map;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(lock, SHIM_MAP);
 static uint64_t generations; /* under it */
 
 /* No client could be made for a first command. The next ones do not try again. */

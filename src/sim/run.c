@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan amounts to, and all of its machines, by several threads. */
+#include "base/lockorder.h"
 #include "internal.h"
 #include <errno.h>
 #include <pthread.h>
@@ -166,6 +167,7 @@ int fm_sim_run(const struct fm_sim_plan *p, unsigned threads,
 	if (!thread)
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	pthread_mutex_init(&c.lock, NULL);
+	fm_lock_rank(&c.lock, SIM_CREW);
 	while (n + 1 < threads && !pthread_create(&thread[n], NULL, work, &c))
 		n++;
 	work(&c);

@@ -2,6 +2,7 @@
 #include "client.h"
 #include "base/cancel.h"
 #include "base/cleanup.h"
+#include "base/lockorder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,6 +18,7 @@ static struct {
 	struct fm_client *client;
 	bool handled; /* fork and exit */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(process.lock, PROCESS);
 
 void fm_client_bell(struct fm_client *c)
 {
@@ -423,6 +425,7 @@ static struct fm_client *create(const struct fm_client_config *config)
 	c->config = *config;
 	c->board_fd.fd = c->gates_fd.fd = c->wake_rd.fd = c->wake_wr.fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
+	fm_lock_rank(&c->lock, CLIENT);
 	fm_settings_read(&c->set);
 	c->set.spin_ns = config->spin_ns ? config->spin_ns : c->set.spin_ns;
 	init_group0(c);

@@ -3,6 +3,7 @@
  * life.c. */
 #pragma once
 #include "base/list.h"
+#include "base/lockorder.h"
 #include "board/gates.h"
 #include "trace/trace.h"
 #include "tune.h"

@@ -295,7 +295,9 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
 	pthread_mutex_init(&x->order, NULL);
+	fm_lock_rank(&x->order, XQ_ORDER);
 	pthread_mutex_init(&x->lock, NULL);
+	fm_lock_rank(&x->lock, XQ);
 	rc = enter(q);
 	if (rc) {
 		fm_xq_unref(q);

@@ -398,6 +398,7 @@ struct fm_cl_guard *fm_cl_guard_new(const struct fm_cl_queue *q, const char **wh
 	g->takes_gate = type & CL_DEVICE_TYPE_CPU;
 	atomic_init(&g->refs, 1);
 	pthread_mutex_init(&g->lock, NULL);
+	fm_lock_rank(&g->lock, CL_GUARD);
 	fm_list_init(&g->launches);
 	*why = NULL;
 	return g;

@@ -226,6 +226,7 @@ static bool callbacks_late(struct fm_cl_queue *q)
 	q->cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
 	if (type & CL_DEVICE_TYPE_CPU)
 		return false;
+	fm_lock_rank(&known.lock, CL_LATE);
 	pthread_mutex_lock(&known.lock);
 	for (unsigned i = 0; i < known.n; i++) {
 		if (known.device[i] != device)
@@ -325,6 +326,7 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 		.in_order = in_order,
 		.release = on_release};
 	pthread_mutex_init(&q->barrier_lock, NULL);
+	fm_lock_rank(&q->barrier_lock, CL_BARRIER);
 	fm_watch_init(&q->watch, &watch_ops);
 }
 

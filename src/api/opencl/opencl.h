@@ -18,6 +18,7 @@
 #include "api/hwqueue.h"
 #include "api/watch.h"
 #include "base/list.h"
+#include "base/lockorder.h"
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #endif

@@ -322,6 +322,7 @@ static int init_sync(struct fm_simdev *d)
 
 	if (pthread_mutex_init(&d->lock, NULL))
 		return -ENOMEM;
+	fm_lock_rank(&d->lock, SOFT_DEVICE);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	rc = pthread_cond_init(&d->wake, &attr);

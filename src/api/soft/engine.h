@@ -3,6 +3,7 @@
 #pragma once
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/lockorder.h"
 #include "sim.h"
 #include <pthread.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cuda/core/guard/guard_graph.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include "internal.h"
 #include "reach.h"
@@ -13,6 +14,7 @@ __thread unsigned fm_cu_inside;
 /* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
  * middle of it. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(capture_lock, CU_CAPTURE);
 
 void fm_cu_capture_begin(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reach.h"
+#include "base/lockorder.h"
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -16,6 +17,7 @@ static struct {
 	pthread_mutex_t lock; /* held over driver calls */
 	struct area area[FM_CU_AREAS];
 } reaches = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(reaches.lock, CU_REACH);
 
 /* The same pages at another address; not in children, which have a board of their own. */
 static char *alias(void *map, size_t size)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settle.h"
+#include "base/lockorder.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* first launches are few */
+FM_LOCK_RANK(lock, CU_SETTLE);
 
 void fm_cu_settle_init(struct fm_cu_settle *s, void *words, CUdeviceptr at)
 {

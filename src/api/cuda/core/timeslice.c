@@ -2,6 +2,7 @@
 /* Structures, numbers and offsets are those of NVIDIA's open-gpu-kernel-modules (nvos.h,
  * nvstatuscodes.h, alloc_channel.h, ctrla06c.h), which agree from 580 to 590. */
 #include "timeslice.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,7 @@ static struct {
 	uint64_t wanted_us;
 	bool refused;
 } rm = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(rm.lock, CU_SLICE);
 
 static bool is_control_node(int fd, ino_t *inode)
 {

@@ -6,6 +6,7 @@
 #include "turnstile.h"
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include "tune.h"
 #include <pthread.h>
@@ -26,6 +27,7 @@ struct fm_cu_turnstile {
 
 static struct fm_cu_turnstile turnstiles[CONTEXTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* to make one */
+FM_LOCK_RANK(lock, CU_TURNSTILES);
 static _Atomic bool over;
 
 /* Such calls of this thread's: what it does meanwhile waits for nobody. */

@@ -3,6 +3,7 @@
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "give_back.h"
 #include <pthread.h>
 #include <time.h>
@@ -77,6 +78,7 @@ static _Atomic(CUcontext) only;
 /* Under it: whoever gets a second context goes on when nobody can find the first one's queue there
  * any more. Within the lock of the map. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(lock, CUDA_SOLE);
 static _Atomic bool several; /* for good */
 
 static void set_sole(struct fm_cuda_queue *q)

@@ -6,6 +6,7 @@
  */
 #include "hook.h"
 #include "api/cuda/shim/guard/modules.h"
+#include "base/lockorder.h"
 #include "shim.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -90,6 +91,7 @@ static struct {
 } made;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(table_lock, CUDA_TABLE);
 
 /* A table that another thread had half made is made anew. */
 void fm_cuda_driver_fork_child(void)

@@ -4,6 +4,7 @@
 #include <fermata/cuda.h>
 #pragma GCC visibility pop
 #include "api/cuda/core/partition.h"
+#include "base/lockorder.h"
 #include "code/cuda/image.h"
 #include "shim.h"
 #include <errno.h>
@@ -24,6 +25,7 @@ static struct {
 	} of[DEVICES];
 	_Atomic unsigned n;
 } parts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(parts.lock, CUDA_PARTS);
 
 void fm_cuda_partition_fork_child(void)
 {

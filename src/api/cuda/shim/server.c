@@ -5,6 +5,7 @@
 #pragma GCC visibility pop
 #include "api/cuda/shim/guard/modules.h"
 #include "base/cleanup.h"
+#include "base/lockorder.h"
 #include "base/parse.h"
 #include "hook.h"
 #include "shim.h"
@@ -19,6 +20,7 @@ static struct {
 	struct fm_client *client;
 	char name[FM_BOARD_GROUPS][FM_NAME_MAX];
 } groups = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(groups.lock, CUDA_GROUPS);
 
 void fm_cuda_server_fork_child(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cancel.h"
 #include "base/list.h"
+#include "base/lockorder.h"
 #include "shim.h"
 #include <pthread.h>
 #include <signal.h>
@@ -32,6 +33,7 @@ static struct {
 } watches = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
 	.over = PTHREAD_COND_INITIALIZER};
+FM_LOCK_RANK(watches.lock, CUDA_TELLER);
 
 /* Lock held. */
 static void put(struct fm_cuda_watch *w)

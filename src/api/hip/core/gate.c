@@ -9,6 +9,7 @@
  * all streams from one thread: it would stop the program's own in streams that may run.
  */
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "core.h"
 #include "tune.h"
 #include <errno.h>
@@ -31,11 +32,13 @@ static struct {
 	struct fm_hip_word *free;
 	unsigned resets[FM_HIP_DEVICES];
 } words = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(words.lock, HIP_WORDS);
 
 static struct {
 	pthread_mutex_t lock; /* over a trial; before the other */
 	_Atomic enum holds device[FM_HIP_DEVICES];
 } holds = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(holds.lock, HIP_TRIAL);
 
 static struct fm_hip_word *take(int device)
 {

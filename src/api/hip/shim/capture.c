@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While a stream is captured, what is launched on it is put into a graph: it is neither counted nor
  * gated. Those that began a capture are kept here: only at them it ends. */
+#include "base/lockorder.h"
 #include "hip.h"
 #include <pthread.h>
 
@@ -9,6 +10,7 @@
 _Atomic unsigned fm_hip_captures;
 static _Atomic uintptr_t origin[ORIGINS];
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(capture_lock, HIP_CAPTURE);
 
 bool fm_hip_capturing(hipStream_t stream)
 {

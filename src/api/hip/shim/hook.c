@@ -4,6 +4,7 @@
  * first), by dlsym, by hipGetProcAddress. Each gives it ours, for the calls of the table, and tells
  * us the runtime's.
  */
+#include "base/lockorder.h"
 #include "hip.h"
 #include "shim/lookup/lookup.h"
 #include <dlfcn.h>
@@ -74,6 +75,7 @@ static struct {
 	_Atomic bool ready;
 	struct fm_hip_driver table;
 } made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(made.lock, HIP_TABLE);
 
 static FM_COLD void make_table(void)
 {

@@ -73,6 +73,7 @@ static struct fm_opencl_kernel *enter(cl_kernel kernel, struct fm_opencl_program
 	}
 	k->program = p;
 	pthread_mutex_init(&k->lock, NULL);
+	fm_lock_rank(&k->lock, CL_KERNEL);
 	if (fm_opencl_table_enter(&k->object, kernel))
 		return k;
 	fm_opencl_kernel_unref(k);

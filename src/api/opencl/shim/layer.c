@@ -10,6 +10,7 @@
  * program has used.
  */
 #include "layer.h"
+#include "base/lockorder.h"
 /* The loader looks these up. All other symbols of this library are hidden. */
 #pragma GCC visibility push(default)
 #include <CL/cl_layer.h>
@@ -43,6 +44,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct loader loader[LOADERS];
 } loaders = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(loaders.lock, CL_LOADERS);
 
 #define NEXT fm_cl_layer.next
 
@@ -207,9 +209,11 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(
 
 static void fork_prepare(void)
 {
+	fm_lock_fork_begin();
 	pthread_mutex_lock(&loaders.lock);
 	fm_shim_lock();
 	fm_opencl_table_lock();
+	fm_lock_fork_end();
 }
 
 static void fork_done(void)

@@ -14,6 +14,7 @@
  * Threads: any of the application's.
  */
 #pragma once
+#include "base/lockorder.h"
 #include "layer.h"
 
 /* The only reason that is counted for short kernels, too: no kernel of such a program will ever be

@@ -48,6 +48,7 @@ static void enter(cl_program program, const struct fm_opencl_source *source, con
 		return;
 	}
 	pthread_mutex_init(&p->lock, NULL);
+	fm_lock_rank(&p->lock, CL_PROGRAM);
 	p->source = source->text;
 	p->made_with = source->options;
 	p->len = source->len;

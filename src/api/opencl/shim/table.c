@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/lockorder.h"
 #include "objects.h"
 #include "shim/map.h"
 
@@ -6,6 +7,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct fm_handles objects;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(table.lock, CL_TABLE);
 
 void fm_opencl_table_lock(void)
 {

@@ -9,6 +9,7 @@
  * Threads: any, each with a struct load of its own.
  */
 #include "load/load.h"
+#include "base/lockorder.h"
 #include <dlfcn.h>
 #include <fermata/fermata.h>
 #include <pthread.h>
@@ -62,6 +63,7 @@ static fm_sim_device *device(struct sim *s, unsigned index, const char *name)
 	static fm_sim_device *all[DEVICES];
 	fm_sim_device *dev;
 
+	fm_lock_rank(&lock, SOFT_LOAD);
 	pthread_mutex_lock(&lock);
 	if (!all[index])
 		s->fm_sim_device_create(&all[index], name, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include "code/cuda/image.h"
 #include "guard_internal.h"
@@ -19,6 +20,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_guard *guards; /* all */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(kept.lock, CU_GUARDS);
 
 /* In a stream that was destroyed, and of which nobody heard any more, a gate may be that has still
  * to go past its hold, or stands there; and others may wait for that stream. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/lockorder.h"
 #include "base/util.h"
 #include "code/cuda/image.h"
 #include "guard_internal.h"
@@ -42,6 +43,7 @@ static struct {
 	struct unused_words *words;
 	struct words_page *pages;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(all.lock, CU_GRAPHS);
 
 /* --- blocks --- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard_place.h"
+#include "base/lockorder.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -17,6 +18,7 @@ struct fm_cu_place {
 
 static struct fm_cu_place places[PLACES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(lock, CU_PLACES);
 static _Atomic unsigned streams;
 
 /* With the lock. green: NULL for one that is unused. */

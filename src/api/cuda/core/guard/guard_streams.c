@@ -4,6 +4,7 @@
  * streams share, and one of ours must not come to stand behind one of the program's. They last as
  * long as the context, as do the words of its turnstile.
  */
+#include "base/lockorder.h"
 #include "guard_internal.h"
 #include <pthread.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #define CONTEXTS 16
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(lock, CU_STREAMS);
 static struct {
 	CUcontext ctx;
 	CUstream control, again;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_execs.h"
+#include "base/lockorder.h"
 #include "graph_events.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,14 @@ static struct {
 	unsigned n_ended;
 	_Atomic unsigned n; /* all of them */
 } execs = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended_last = &execs.ended};
+FM_LOCK_RANK(execs.lock, CUDA_EXECS);
 
 pthread_mutex_t fm_cuda_execs_leaving = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(fm_cuda_execs_leaving, CUDA_LEAVING);
 
 /* In front of the lock: while the driver is asked about events no context of theirs ends. */
 static pthread_mutex_t sweeping = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(sweeping, CUDA_SWEEP);
 
 /* With the lock, as all that follows to find(). */
 static unsigned bucket(CUgraphExec exec)

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "api/cuda/core/guard/guard_graph.h"
+#include "base/lockorder.h"
 #include "graph_guard.h"
 #include "graph_read.h"
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "code.h"
+#include "base/lockorder.h"
 #include "guarded.h"
 #include "rewrite.h"
 #include "shim/map.h"
@@ -33,6 +34,7 @@ _Atomic bool fm_cuda_rewrote;
 
 /* Maps are read without the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(lock, CUDA_CODE);
 static struct fm_cuda_code *loaded;
 static struct fm_handles functions;     /* struct fm_cuda_kernel, by CUfunction or CUkernel */
 static struct fm_handles containers[2]; /* struct fm_cuda_code, by CUmodule; by CUlibrary */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
 #include "base/cancel.h"
+#include "base/lockorder.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -168,6 +169,7 @@ static bool apart(void)
 
 /* Of threads that come at one time not all are to find the same channel free. */
 static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(one_by_one, CUDA_COMING);
 
 void fm_cuda_guard_fork_child(void)
 {

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of locks. A thread that has a lock waits only for locks that stand below it in
+ * FM_LOCKS; docs/design/locks.md says what each guards, and why it stands where it does.
+ *
+ * A build with FERMATA_LOCK_ORDER (the presets debug, asan, tsan) checks that: each thread keeps a
+ * list of what it has, and a lock taken out of order, or one that has no rank, ends the process
+ * with a text that names both places. What is loaded into other people's programs never asserts: in
+ * every other build the macros here are nothing, and lockorder.c is in no library and no program.
+ *
+ * A thread that only tries to take a lock may do so in any order, since it does not wait. What it
+ * got counts for what it takes next. Each library that is loaded has a list of its own.
+ */
+#pragma once
+
+/* From the first that is taken to the last: X(rank, lock). */
+#define FM_LOCKS(X)                                                      \
+	X(PROCESS, "process.lock of xqueue/client.c")                    \
+	X(CUDA_GROUPS, "groups.lock of api/cuda/shim/server.c")          \
+	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")         \
+	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")               \
+	X(CUDA_SWEEP, "sweeping of api/cuda/shim/graph/graph_execs.c")   \
+	X(CL_KERNEL, "lock of struct fm_shim_kernel")                    \
+	X(CL_PROGRAM, "lock of struct fm_shim_program")                  \
+	X(CL_LOADERS, "loaders.lock of api/opencl/shim/layer.c")         \
+	X(SHIM_MAP, "lock of shim/queues.c")                             \
+	X(CL_TABLE, "table.lock of api/opencl/shim/table.c")             \
+	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                 \
+	X(XQ_ORDER, "order of struct fm_xq_cold")                        \
+	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")    \
+	X(CUDA_LEAVING, "fm_cuda_execs_leaving")                         \
+	X(XQ, "lock of struct fm_xq_cold")                               \
+	X(CUDA_EXECS, "execs.lock of api/cuda/shim/graph/graph_execs.c") \
+	X(CU_CAPTURE, "capture_lock of api/cuda/core/cuda.c")            \
+	X(CU_GUARDS, "kept.lock of api/cuda/core/guard/guard.c")         \
+	X(CU_GRAPHS, "all.lock of api/cuda/core/guard/guard_graph.c")    \
+	X(CU_STREAMS, "lock of api/cuda/core/guard/guard_streams.c")     \
+	X(CU_PLACES, "lock of api/cuda/core/guard/guard_place.c")        \
+	X(CU_TURNSTILES, "lock of api/cuda/core/turnstile.c")            \
+	X(CU_SETTLE, "lock of api/cuda/core/settle.c")                   \
+	X(CU_REACH, "reaches.lock of api/cuda/core/reach.c")             \
+	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")              \
+	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")         \
+	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                \
+	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                \
+	X(CL_LATE, "known.lock of api/opencl/opencl.c")                  \
+	X(CL_BARRIER, "barrier_lock of struct fm_cl_queue")              \
+	X(CL_GUARD, "lock of struct fm_cl_guard")                        \
+	X(WATCH, "watch.lock of api/watch.c")                            \
+	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                     \
+	X(SOFT_DEVICE, "lock of struct fm_simdev")                       \
+	X(CLIENT, "lock of struct fm_client")                            \
+	X(LOCAL, "lock of local/local.c")                                \
+	X(CUDA_TELLER, "watches.lock of api/cuda/shim/watch.c")          \
+	X(LIB_WAITER, "lock of struct fm_waiter")                        \
+	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                      \
+	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")              \
+	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                 \
+	X(CLOSING, "left.lock of daemon/aside.c")                        \
+	X(STUDY, "lock of struct crew, lab/study_run.c")                 \
+	X(SIM_OUT, "lock of struct simulate_out")                        \
+	X(SIM_CREW, "lock of struct crew, sim/run.c")
+
+enum fm_lock {
+	FM_LOCK_NONE,
+#define FM_LOCK_ROW(rank, lock) FM_LOCK_##rank,
+	FM_LOCKS(FM_LOCK_ROW)
+#undef FM_LOCK_ROW
+		FM_LOCK_RANKS
+};
+
+#ifdef FERMATA_LOCK_ORDER
+#include <pthread.h>
+
+void fm_lockorder_set(pthread_mutex_t *m, enum fm_lock rank);
+void fm_lockorder_wants(const pthread_mutex_t *m, const char *where);
+void fm_lockorder_has(pthread_mutex_t *m, const char *where);
+void fm_lockorder_leaves(const pthread_mutex_t *m);
+/* What is waited for with a condition must be the last that was taken, for it is taken again. */
+pthread_mutex_t *fm_lockorder_waits(pthread_mutex_t *m, const char *where);
+/* Within fork handlers, which have reasons of their own. */
+void fm_lockorder_exempt(int begins);
+
+/* The lock is taken where it stands in the code: tests tell places by the address of the call. */
+#define FM_LOCK_INLINE static inline __attribute__((always_inline))
+FM_LOCK_INLINE int fm_lockorder_lock(pthread_mutex_t *m, const char *where)
+{
+	int rc;
+
+	fm_lockorder_wants(m, where);
+	rc = (pthread_mutex_lock)(m);
+	if (!rc)
+		fm_lockorder_has(m, where);
+	return rc;
+}
+FM_LOCK_INLINE int fm_lockorder_trylock(pthread_mutex_t *m, const char *where)
+{
+	int rc = (pthread_mutex_trylock)(m);
+
+	if (!rc)
+		fm_lockorder_has(m, where);
+	return rc;
+}
+FM_LOCK_INLINE int fm_lockorder_unlock(pthread_mutex_t *m)
+{
+	fm_lockorder_leaves(m);
+	return (pthread_mutex_unlock)(m);
+}
+
+#define FM_LOCK_TEXT_(line)        #line
+#define FM_LOCK_TEXT(line)         FM_LOCK_TEXT_(line)
+#define FM_LOCK_HERE               __FILE__ ":" FM_LOCK_TEXT(__LINE__)
+#define FM_LOCK_NAME_(name, count) name##count
+#define FM_LOCK_NAME(name, count)  FM_LOCK_NAME_(name, count)
+
+#define fm_lock_rank(m, rank) fm_lockorder_set(m, FM_LOCK_##rank)
+#define FM_LOCK_RANK_AT(fn, lock, rank)                        \
+	__attribute__((constructor(101))) static void fn(void) \
+	{                                                      \
+		fm_lockorder_set(&(lock), FM_LOCK_##rank);     \
+	}                                                      \
+	_Static_assert(1, "")
+#define FM_LOCK_RANK(lock, rank) \
+	FM_LOCK_RANK_AT(FM_LOCK_NAME(fm_rank_of_lock_, __COUNTER__), lock, rank)
+#define fm_lock_fork_begin() fm_lockorder_exempt(1)
+#define fm_lock_fork_end()   fm_lockorder_exempt(0)
+
+#define pthread_mutex_lock(m)    fm_lockorder_lock(m, FM_LOCK_HERE)
+#define pthread_mutex_trylock(m) fm_lockorder_trylock(m, FM_LOCK_HERE)
+#define pthread_mutex_unlock(m)  fm_lockorder_unlock(m)
+#define pthread_cond_wait(c, m)  (pthread_cond_wait)(c, fm_lockorder_waits(m, FM_LOCK_HERE))
+#define pthread_cond_timedwait(c, m, t) \
+	(pthread_cond_timedwait)(c, fm_lockorder_waits(m, FM_LOCK_HERE), t)
+#else
+/* The rank of a lock: of one that pthread_mutex_init() has made; beside the definition of another.
+ */
+#define fm_lock_rank(m, rank)    ((void)0)
+#define FM_LOCK_RANK(lock, rank) _Static_assert(FM_LOCK_##rank, "")
+/* Around what a fork handler takes out of order; the reason stands in docs/design/locks.md. */
+#define fm_lock_fork_begin()     ((void)0)
+#define fm_lock_fork_end()       ((void)0)
+#endif
