@@ -209,7 +209,7 @@ def disassembled(_):
           "next case may then rise by 2 % at most")
 
 
-def asserts_nothing():
+def asserts_nothing(stack):
     """The order of locks is checked in builds for tests alone (src/base/lockorder.h)."""
     need_this_build()
     for path in HOT:
