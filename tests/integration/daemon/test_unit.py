@@ -35,7 +35,7 @@ def it_exposes_little(stack):
     check(float(found[1]) <= WORST, f"the exposure is {found[1]}, and was {WORST} at most:\n{r.stdout}")
     version = subprocess.run(["systemd-analyze", "--version"], text=True, capture_output=True).stdout.split()[1]
     with open(os.path.join(SOURCE, "docs", "rights.md"), encoding="ascii") as f:
-        quoted = re.search(r"systemd (\d+) rates it ([0-9.]+)", f.read())
+        quoted = re.search(r"systemd (\d+) rates\s+it ([0-9.]+)", f.read())
     check(quoted, "docs/rights.md does not quote it")
     check(version != quoted[1] or float(found[1]) == float(quoted[2]),
           f"docs/rights.md says {quoted[2]}, systemd {version} says {found[1]}")
