@@ -56,7 +56,7 @@ static void *next_to(const char *name, const void *ours)
 }
 
 /* Another shim's comes before the C library's: each filters its own names. Nobody else's is looked
- * for, as if we were not there. */
+ * for, as if we were not there. Behind the stand-in nothing is found, which leaves an error. */
 static void *behind_other_shims(void *(*libc)(void *, const char *))
 {
 	static const char ours[] = "libfermata-";
@@ -83,14 +83,14 @@ void fm_find_dlsym(void)
 	void *found = next_to("dlsym", (void *)dlsym);
 	void *(*real)(void *, const char *) =
 		found ? (void *(*)(void *, const char *))found : no_dlsym;
+	void *next = found ? behind_other_shims(real) : (void *)real;
 
 	__atomic_store_n(
 		&real_dlerror, error ? (char *(*)(void))error : no_dlerror, __ATOMIC_RELEASE);
+	/* The last look-up, which succeeds: so there is no error that the program would read. */
 	__atomic_store_n(&marks_are_read, real(RTLD_DEFAULT, "dlerror") == (void *)dlerror,
 		__ATOMIC_RELEASE);
-	if (found)
-		*(void **)&real = behind_other_shims(real);
-	__atomic_store_n(&fm_real_dlsym, real, __ATOMIC_RELEASE);
+	__atomic_store_n(&fm_real_dlsym, (void *(*)(void *, const char *))next, __ATOMIC_RELEASE);
 }
 
 static char *say(void)

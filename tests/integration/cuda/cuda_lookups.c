@@ -209,6 +209,7 @@ int main(int argc, char **argv)
 	const char *how = argc == 2 ? argv[1] : "";
 	void *driver = NULL;
 
+	printf("at the start: %s\n", error());
 	/* Before anything: the first look-up of all fails. */
 	said("first", "cuLaunchKernel", look_up(RTLD_DEFAULT, "cuLaunchKernel"));
 	if (!strcmp(how, "local") || !strcmp(how, "global"))

@@ -6,6 +6,7 @@ FERMATA_TEST_CUDA=real takes the machine's."""
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from harness import BUILD, FERMATA, SANITIZE, Fermata, check, cuda_env, foreign, main, need_cuda_shim, program
@@ -63,6 +64,16 @@ def driver_linked(stack):
     same(stack, "cuda_lookups_linked", "library", lines=10000)
 
 
+def no_error_at_start(stack):
+    """Behind the stand-in, too, where the shim comes after the C library and finds no dlsym that is next."""
+    need_cuda_shim()
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    os.symlink(os.path.join(BUILD, "tests", "fakes", "libcuda.so.1"), os.path.join(folder, "libcuda-driver.so.1"))
+    env = {**os.environ, "LD_LIBRARY_PATH": f"{os.path.join(BUILD, 'lib', 'fermata')}:{folder}"}
+    lines = ask([program("cuda_lookups_linked"), "none"], env)
+    check(lines[0] == "at the start: -", lines[0])
+
+
 def python(stack):
     """ctypes reads dlerror() of whatever it does not find."""
     need_cuda_shim()
@@ -79,4 +90,4 @@ def python(stack):
 
 
 if __name__ == "__main__":
-    main(driver_never_opened, driver_opened, driver_of_a_library, driver_linked, python)
+    main(driver_never_opened, driver_opened, driver_of_a_library, driver_linked, no_error_at_start, python)
