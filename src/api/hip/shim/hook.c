@@ -81,6 +81,7 @@ static FM_COLD void make_table(void)
 {
 	struct fm_hip_driver *t = &made.table;
 
+	fm_shim_hear_forks(); /* there may be no client yet */
 	pthread_mutex_lock(&made.lock);
 	if (!atomic_load(&made.ready)) {
 #define ENTRY(name, symbol, params) t->name = (hipError_t(*) params)quietly(symbol);
