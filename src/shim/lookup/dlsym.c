@@ -21,7 +21,7 @@
 
 HIDDEN void *(*fm_real_dlsym)(void *handle, const char *symbol);
 static char *(*real_dlerror)(void);
-/* What programs call is our dlerror: not behind the stand-in. */
+/* What programs call is our dlerror, or another shim's: not behind the stand-in. */
 static bool marks_are_read;
 
 static void *no_dlsym(void *handle, const char *symbol)
@@ -55,20 +55,25 @@ static void *next_to(const char *name, const void *ours)
 	return found == ours ? NULL : found;
 }
 
+static bool is_of_a_shim(const void *fn)
+{
+	static const char shims[] = "libfermata-";
+	const char *base;
+	Dl_info info;
+
+	if (!fn || !dladdr(fn, &info) || !info.dli_fname)
+		return false;
+	base = strrchr(info.dli_fname, '/');
+	return !strncmp(base ? base + 1 : info.dli_fname, shims, strlen(shims));
+}
+
 /* Another shim's comes before the C library's: each filters its own names. Nobody else's is looked
  * for, as if we were not there. Behind the stand-in nothing is found, which leaves an error. */
 static void *behind_other_shims(void *(*libc)(void *, const char *))
 {
-	static const char ours[] = "libfermata-";
 	void *next = libc(RTLD_NEXT, "dlsym");
-	const char *base;
-	Dl_info info;
 
-	if (!next || next == (void *)dlsym || !dladdr(next, &info) || !info.dli_fname)
-		return (void *)libc;
-	base = strrchr(info.dli_fname, '/');
-	base = base ? base + 1 : info.dli_fname;
-	return strncmp(base, ours, strlen(ours)) ? (void *)libc : next;
+	return next != (void *)dlsym && is_of_a_shim(next) ? next : (void *)libc;
 }
 
 /* As early as may be: a look-up of ours would clear an error that the program has not read. */
@@ -83,13 +88,14 @@ void fm_find_dlsym(void)
 	void *found = next_to("dlsym", (void *)dlsym);
 	void *(*real)(void *, const char *) =
 		found ? (void *(*)(void *, const char *))found : no_dlsym;
-	void *next = found ? behind_other_shims(real) : (void *)real;
+	void *next = found ? behind_other_shims(real) : (void *)real, *read;
 
 	__atomic_store_n(
 		&real_dlerror, error ? (char *(*)(void))error : no_dlerror, __ATOMIC_RELEASE);
 	/* The last look-up, which succeeds: so there is no error that the program would read. */
-	__atomic_store_n(&marks_are_read, real(RTLD_DEFAULT, "dlerror") == (void *)dlerror,
-		__ATOMIC_RELEASE);
+	read = real(RTLD_DEFAULT, "dlerror");
+	__atomic_store_n(
+		&marks_are_read, read == (void *)dlerror || is_of_a_shim(read), __ATOMIC_RELEASE);
 	__atomic_store_n(&fm_real_dlsym, (void *(*)(void *, const char *))next, __ATOMIC_RELEASE);
 }
 

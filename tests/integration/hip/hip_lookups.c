@@ -30,7 +30,8 @@ static void say(const char *way, const char *name, void *fn)
 
 int main(void)
 {
-	int (*get)(const char *, void **, int, uint64_t, int *) = NULL;
+	int (*get)(const char *, void **, int, uint64_t, int *) = NULL, (*wait)(void) = NULL;
+	int (*copy)(void *, const void *, size_t, int, void *) = NULL;
 	void *handle, *self = dlopen(NULL, RTLD_NOW);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -49,6 +50,13 @@ int main(void)
 	say("version 4.2", "hipLaunchKernel", dlvsym(handle, "hipLaunchKernel", "hip_4.2"));
 	say("version 9.9", "hipLaunchKernel", dlvsym(handle, "hipLaunchKernel", "hip_9.9"));
 	*(void **)&get = dlsym(handle, "hipGetProcAddress");
+	/* The first call of the fake runtime looks for something itself. */
+	*(void **)&wait = dlsym(handle, "hipDeviceSynchronize");
+	*(void **)&copy = dlsym(handle, "hipMemcpyAsync");
+	wait();
+	dlopen("no_such_library.so", RTLD_NOW);
+	copy(NULL, NULL, 0, 0, NULL);
+	say("not read", "before the first command", NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		for (uint64_t flags = 0; flags < 4; flags++) {
 			void *fn = NULL;
