@@ -55,13 +55,17 @@ static void *next_to(const char *name, const void *ours)
 	return found == ours ? NULL : found;
 }
 
+/* The C library's own is asked: a sanitizer's dladdr() would first make all that it needs by
+ * dlsym(), which comes here again. */
 static bool is_of_a_shim(const void *fn)
 {
 	static const char shims[] = "libfermata-";
+	int (*whose)(const void *, Dl_info *) = NULL;
 	const char *base;
 	Dl_info info;
 
-	if (!fn || !dladdr(fn, &info) || !info.dli_fname)
+	*(void **)&whose = next_to("dladdr", NULL);
+	if (!fn || !whose || !whose(fn, &info) || !info.dli_fname)
 		return false;
 	base = strrchr(info.dli_fname, '/');
 	return !strncmp(base ? base + 1 : info.dli_fname, shims, strlen(shims));
@@ -72,8 +76,9 @@ static bool is_of_a_shim(const void *fn)
 static void *behind_other_shims(void *(*libc)(void *, const char *))
 {
 	void *next = libc(RTLD_NEXT, "dlsym");
+	bool another = next != (void *)libc && next != (void *)dlsym && is_of_a_shim(next);
 
-	return next != (void *)dlsym && is_of_a_shim(next) ? next : (void *)libc;
+	return another ? next : (void *)libc;
 }
 
 /* As early as may be: a look-up of ours would clear an error that the program has not read. */

@@ -96,6 +96,20 @@ def with_sanitizer(stack):
         check(r.returncode == (3 if asan else 1) and "heap-buffer-overflow" in r.stderr, f"{asan}: {r}")
 
 
+def with_sanitizer_inside(stack):
+    """MemorySanitizer's runtime is a part of the program. It asks our dlsym for the C library's functions before all else,
+    and puts its own in front of more of them than others do."""
+    need("clang")
+    need_cuda_shim()
+    hello = built(stack, HELLO, "clang", "-fsanitize=memory")
+    for more in {}, {"FERMATA_HIP": "1"}:
+        env = environment(FERMATA_CUDA="1", **more)
+        if subprocess.run([hello], env=env, capture_output=True, check=False).returncode != 7:
+            raise Skip("MemorySanitizer does not work here")
+        r = run([hello], **env)
+        check((r.returncode, r.stdout, r.stderr) == (7, "hello\n", ""), f"{more}: {r}")
+
+
 def shim_of(*options, **more):
     """What LD_PRELOAD names, and whether it is in a program."""
     r = run(["sh", "-c", 'echo "$LD_PRELOAD"; cat /proc/self/maps'], *options, **more)
@@ -161,5 +175,5 @@ def never_twice(stack):
 
 
 if __name__ == "__main__":
-    main(musl, musl_static, bits_32, with_sanitizer, where_cuda_may_be, no_node_yet, named_by_itself,
+    main(musl, musl_static, bits_32, with_sanitizer, with_sanitizer_inside, where_cuda_may_be, no_node_yet, named_by_itself,
          through_shells, never_twice)
