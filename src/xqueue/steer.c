@@ -67,12 +67,13 @@ void fm_xq_tell_turn(struct fm_xq *q)
 int fm_xq_suspend(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
-	const bool device = q->device_gates;
 	uint64_t now = fm_now();
+	bool device;
 
-	if (device && !q->steered)
+	if (q->device_gates && !q->steered)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&x->lock);
+	device = q->device_gates;
 	if (!q->closing)
 		take_hold(q);
 	if (q->level >= FM_LEVEL_QUEUED && !device && !x->gate_n)
