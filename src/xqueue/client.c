@@ -59,6 +59,33 @@ void fm_client_wake(struct fm_client *c)
 	errno = saved;
 }
 
+static void send_hint(struct fm_client *c, unsigned index, unsigned h, int64_t value)
+{
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_HINT);
+	m.hint.group = index;
+	m.hint.hint = h;
+	m.hint.value = value;
+	fm_client_send(c, &m);
+}
+
+/* In the group of the process the first word is that of the environment, although another has been
+ * said since: by it the daemon knows the environment's words of clients that come later. */
+static void send_hints(struct fm_client *c, unsigned index)
+{
+	const struct fm_cgroup *g = &c->group[index];
+	uint32_t begun = index || g->name[0] ? 0 : c->set.hints_set;
+
+	for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
+		if (!(g->hints_set & 1u << h))
+			continue;
+		if (begun & 1u << h && c->set.hints.value[h] != g->hints.value[h])
+			send_hint(c, index, h, c->set.hints.value[h]);
+		send_hint(c, index, h, g->hints.value[h]);
+	}
+}
+
 static void send_group(struct fm_client *c, unsigned index)
 {
 	struct fm_cgroup *g = &c->group[index];
@@ -69,15 +96,7 @@ static void send_group(struct fm_client *c, unsigned index)
 	memcpy(m.group.name, g->name, sizeof(m.group.name));
 	if (index > 0 || g->name[0])
 		fm_client_send(c, &m);
-	for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
-		if (!(g->hints_set & 1u << h))
-			continue;
-		fm_msg_init(&m, FM_MSG_HINT);
-		m.hint.group = index;
-		m.hint.hint = h;
-		m.hint.value = g->hints.value[h];
-		fm_client_send(c, &m);
-	}
+	send_hints(c, index);
 	for (unsigned i = 0; i < FM_MIN(g->segments, (unsigned)FM_CLIENT_SEGMENTS); i++) {
 		fm_msg_init(&m, FM_MSG_SEGMENT);
 		m.segment.group = index;

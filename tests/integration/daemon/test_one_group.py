@@ -72,6 +72,19 @@ def a_hint_outlives_the_daemon(stack):
     p.finish()
 
 
+def a_hint_without_a_daemon_holds(stack):
+    """One client alone knows it. The others come to the next daemon with the environment's, before that one or after it."""
+    f = Fermata(stack)
+    for value in range(7, 11):
+        p = start(f, options=("--priority", "5"))
+        f.kill()
+        p.tell(f"priority {value}")
+        f.start()
+        eventually("both are back", lambda: f.stats()["clients"] == 2 and f.stats()["queues"] == 2)
+        eventually("what was said last holds", lambda: only(f, p)["hints"]["priority"] == value)
+        p.finish()
+
+
 def a_name_is_for_what_it_names(stack):
     f = Fermata(stack)
     p = start(f)
@@ -119,5 +132,5 @@ def cuda_as_well(stack):
     p.finish()
 
 
-main(opencl_and_the_library, a_hint_outlives_the_daemon, a_name_is_for_what_it_names, a_name_for_all_of_it,
+main(opencl_and_the_library, a_hint_outlives_the_daemon, a_hint_without_a_daemon_holds, a_name_is_for_what_it_names, a_name_for_all_of_it,
      processes_are_apart, cuda_as_well)
