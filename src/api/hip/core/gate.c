@@ -8,6 +8,7 @@
  * A host function that waits would be a gate as well. But the runtime calls the host functions of
  * all streams from one thread: it would stop the program's own in streams that may run.
  */
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "core.h"
@@ -30,7 +31,7 @@ enum holds { UNTRIED, NO, YES };
 static struct {
 	pthread_mutex_t lock;
 	struct fm_hip_word *free;
-	unsigned resets[FM_HIP_DEVICES];
+	_Atomic unsigned resets[FM_HIP_DEVICES];
 } words = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(words.lock, HIP_WORDS);
 
@@ -54,16 +55,6 @@ static struct fm_hip_word *take(int device)
 	return w;
 }
 
-static unsigned resets(int device)
-{
-	unsigned n;
-
-	pthread_mutex_lock(&words.lock);
-	n = words.resets[device];
-	pthread_mutex_unlock(&words.lock);
-	return n;
-}
-
 /* Of memory that stays: to free it would wait for the device. */
 struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 {
@@ -77,7 +68,7 @@ struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	reset = resets(device);
+	reset = atomic_load(&words.resets[device]);
 	v = fm_hip_enter(hip, device);
 	if (hip->malloc_with_flags(&p, sizeof(uint64_t), FM_HIP_SIGNAL_MEMORY))
 		p = NULL;
@@ -93,12 +84,17 @@ struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 	return w;
 }
 
+static bool is_there(const struct fm_hip_word *w)
+{
+	return w->reset == atomic_load(&words.resets[w->device]);
+}
+
 void fm_hip_word_put(struct fm_hip_word *w)
 {
 	if (!w)
 		return;
 	pthread_mutex_lock(&words.lock);
-	if (w->reset == words.resets[w->device]) {
+	if (is_there(w)) {
 		w->next = words.free;
 		words.free = w;
 		w = NULL;
@@ -148,7 +144,8 @@ static void open_gate(struct fm_hip_word *w, uint64_t n)
 
 void fm_hip_gate_open(struct fm_hip_word *w, void *gate)
 {
-	open_gate(w, (uintptr_t)gate);
+	if (is_there(w))
+		open_gate(w, (uintptr_t)gate);
 }
 
 /* --- do they hold? --- */
@@ -212,6 +209,7 @@ static bool can_wait(const struct fm_hip_driver *hip, int device)
 bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device)
 {
 	struct fm_hip_visit v;
+	FM_NO_CANCEL;
 
 	if (device < 0 || device >= FM_HIP_DEVICES)
 		return false;
@@ -233,8 +231,10 @@ void fm_hip_gates_forget(int device)
 {
 	struct fm_hip_word *w;
 
+	if (device < 0 || device >= FM_HIP_DEVICES)
+		return;
 	pthread_mutex_lock(&words.lock);
-	words.resets[device]++;
+	atomic_fetch_add(&words.resets[device], 1);
 	pthread_mutex_unlock(&words.lock);
 	while ((w = take(device)))
 		free(w);
