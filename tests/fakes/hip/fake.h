@@ -7,8 +7,11 @@
  *   FAKE_HIP_NO_WAIT_VALUE   the device has no stream memory operations
  *   FAKE_HIP_LEAKY_WAIT      a wait for a value is over at once, whatever the value
  *   FAKE_HIP_ONE_QUEUE       with FAKE_CUDA_NARROW: what waits for a value keeps back all that is
- * put into any stream of the device later GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for
- * values look at signal memory alone
+ *                            put into any stream of the device later
+ *   FAKE_HIP_LAST_CALL       hipGetLastError() tells what the last call returned, also if it
+ *                            worked, or has said that something is not ready: as before ROCm 7
+ *   FAKE_HIP_SLOW_EVENTS     a stream takes 2 ms to come past an event
+ *   GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for values look at signal memory alone
  *
  * Where the real runtime differs from CUDA's driver this is as the real one: a device is current to
  * each thread from the start; errors stay until hipGetLastError(); a stream is waited for when it

@@ -25,7 +25,7 @@ hipError_t fh_done(fm_cu_result rc)
 	if (rc == CU_NOT_PERMITTED) /* HIP has no word for it */
 		rc = HIP_UNKNOWN;
 	fh_self.latest = rc;
-	if (rc && rc != HIP_NOT_READY)
+	if ((rc && rc != HIP_NOT_READY) || fk_env("FAKE_HIP_LAST_CALL"))
 		fh_self.last = rc;
 	return rc;
 }

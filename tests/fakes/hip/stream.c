@@ -246,9 +246,28 @@ hipError_t hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop)
 	FH_CALL(cuEventElapsedTime(ms, start, stop));
 }
 
+static void take_long(struct fk_work *w)
+{
+	usleep(2000);
+}
+
+static fm_cu_result record(hipEvent_t event, hipStream_t stream)
+{
+	struct fk_work w = {.what = FK_WORDS, .run = take_long};
+	fm_cu_result rc;
+	CUstream s;
+
+	if (fk_env("FAKE_HIP_SLOW_EVENTS")) {
+		FK_TRY(fk_enter_ctx());
+		rc = fk_stream_find(stream, &s);
+		FK_TRY(fk_leave(rc || s->capture ? rc : fk_enqueue(stream, &w, NULL)));
+	}
+	return cuEventRecord(event, stream);
+}
+
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
 {
-	FH_CALL(cuEventRecord(event, stream));
+	FH_CALL(record(event, stream));
 }
 
 HIP_STREAM_API(FH_NOTHING, FH_SPT)

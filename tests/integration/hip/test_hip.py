@@ -135,6 +135,16 @@ def shared(stack):
     w.finish()
 
 
+def the_last_call(stack):
+    """Of a runtime whose last error is what the last call returned: it is none of ours that was not ready."""
+    cases = "context synchronize", "polling", "errors"
+    fermata = world(stack, FAKE_HIP_LAST_CALL="1", FAKE_HIP_SLOW_EVENTS="1")
+    w = fermata.program([program("hip_worker"), "200"], cls=Worker)
+    w.line("ready")
+    same(fermata.program([program("hip_order"), "2", *cases]), native([program("hip_order"), "0", *cases]), "the last call's")
+    w.finish()
+
+
 def ends(stack):
     # A child leaves alone what is its parent's.
     fermata = world(stack, ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0")
@@ -192,4 +202,4 @@ def doctor(stack):
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, *unsanitized(suspended, shared),
-     ends, look_ups, beside_cuda, locally, without_hip, doctor)
+     the_last_call, ends, look_ups, beside_cuda, locally, without_hip, doctor)

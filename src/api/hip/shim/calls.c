@@ -116,11 +116,15 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
 	return w;
 }
 
-/* A query sees our trackers, too; to the program there are none. */
+/* A query sees our trackers, too; to the program there are none. Some runtimes keep its answer as
+ * the thread's last error. */
 static hipError_t wait_end(struct wait w, hipError_t rc)
 {
-	if (w.q && rc == FM_HIP_NOT_READY && fm_hip_idle_but_for_us(w.q))
+	if (w.q && rc == FM_HIP_NOT_READY && fm_hip_idle_but_for_us(w.q)) {
+		if (w.q->hip->peek_error() == FM_HIP_NOT_READY)
+			w.q->hip->take_error();
 		return FM_HIP_SUCCESS;
+	}
 	if (w.q && rc == FM_HIP_SUCCESS)
 		fm_hip_finished(w.q, &w.mark, w.since);
 	return rc;
@@ -207,7 +211,7 @@ static void capture_begins(hipStream_t stream)
 
 static hipError_t capture_begun(hipStream_t stream, hipError_t rc)
 {
-	fm_hip_capture_begun(fm_hip_key(stream), rc);
+	fm_hip_capture_begun(rc ? 0 : fm_hip_key(stream), rc);
 	return rc;
 }
 
