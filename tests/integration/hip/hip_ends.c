@@ -7,6 +7,7 @@
  *   fork     forks with work under way; the child, in which the runtime answers with errors, ends
  *            by exit(), and the parent goes on
  *   exec     the child becomes a program that uses HIP
+ *   deep     says "ready", and upon a line puts more into a stream than that has room for
  *
  * It prints "right" if all is as it should be.
  */
@@ -75,6 +76,16 @@ static void forks(struct conform *c, CUstream s, const char *self)
 	CU(cuStreamDestroy_v2(s));
 }
 
+static void deep(struct conform *c, CUstream s)
+{
+	CU(cuStreamSynchronize(s));
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	busy(c, s, 700);
+	CU(cuStreamSynchronize(s));
+}
+
 int main(int argc, char **argv)
 {
 	struct conform c = {0};
@@ -89,6 +100,8 @@ int main(int argc, char **argv)
 	busy(&c, s, 40);
 	if (!strcmp(argv[1], "threads"))
 		threads(&c);
+	else if (!strcmp(argv[1], "deep"))
+		deep(&c, s);
 	else if (strcmp(argv[1], "exit"))
 		forks(&c, s, strcmp(argv[1], "exec") ? NULL : argv[0]);
 	puts("right");

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from harness import BUILD, SANITIZE, Fermata, Worker, check, eventually, main, need_cuda_shim, program, unsanitized
@@ -126,6 +127,29 @@ def suspended(stack):
             same(p, NATIVE[name], f"{name} {options} suspended {n} times")
 
 
+def full(stack):
+    """A stream has room for so many commands; who puts more there behind a closed gate goes on when that opens."""
+    fermata = world(stack, FAKE_CUDA_NARROW="1")
+    for options in ([], ["--level", "1"]):
+        p = fermata.program([program("hip_ends"), "deep"], *options, cls=Worker)
+        p.line("ready")
+        fermata.knows(p.pid)
+
+        def submitted():
+            return sum(q["submitted"] for q in fermata.group(p.pid)["queues"])
+
+        fermata.cli("suspend", str(p.pid))
+        before = submitted()
+        p.tell("")
+        last = eventually("it has begun", lambda: (n := submitted()) > before and n)
+        time.sleep(0.3)
+        while (n := submitted()) != last:
+            last = n
+            time.sleep(0.3)
+        fermata.cli("resume", str(p.pid))
+        check(p.wait() == 0, f"{options}: status {p.p.returncode}")
+
+
 def shared(stack):
     """Beside another one, in turns."""
     fermata = world(stack)
@@ -201,5 +225,5 @@ def doctor(stack):
     check("Fake HIP device" in found and "tested on no hardware" in found, found)
 
 
-main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, *unsanitized(suspended, shared),
+main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, *unsanitized(suspended, shared),
      the_last_call, ends, look_ups, beside_cuda, locally, without_hip, doctor)

@@ -15,3 +15,16 @@
 #define FM_HIP_TRIAL_PASSES (2 * FM_S)
 /* [time] How often the trial looks whether it has. */
 #define FM_HIP_TRIAL_LOOK (50 * FM_US)
+
+/* [commands] So many commands, and events and gates of ours, may stand in a stream with a closed
+ * gate before launches wait for it. Larger: more can be launched ahead; but a stream's room ends
+ * somewhere, at some thousand kernels with their parameters. */
+#define FM_HIP_DEEP 400u
+/* [commands] From there on nothing of ours is put there. More than FM_HIP_DEEP, for what waits in
+ * front of the gate for the program itself is not waited for. */
+#define FM_HIP_FULL 600u
+/* [time] That is known when so long nothing has moved though the stream may run. Larger: such a
+ * program waits longer at each launch. */
+#define FM_HIP_DEEP_STILL (10 * FM_MS)
+/* [time] A launch that waits for room looks so often. */
+#define FM_HIP_DEEP_NAP (100 * FM_US)

@@ -37,6 +37,8 @@ static inline struct launch begin(
 	l.q = fm_hip_queue(stream, call);
 	if (FM_UNLIKELY(!l.q))
 		return l;
+	if (FM_UNLIKELY(fm_hip_backlog(l.q) > FM_HIP_DEEP))
+		fm_hip_await_room(l.q);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_hip_launches = true;
 	fm_xq_begin(l.q->xq, key, waits);

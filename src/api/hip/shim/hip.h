@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "api/hip/core/core.h"
+#include "api/hip/core/tune.h"
 #include "api/watch.h"
 #include "shim/queues.h"
 
@@ -56,6 +57,16 @@ struct fm_hip_queue {
 
 extern const struct fm_hw_ops fm_hw_hip;
 void fm_hip_queue_init(struct fm_hip_queue *q);
+
+/* What stands in the stream, events and gates of ours among it. */
+static inline uint64_t fm_hip_backlog(const struct fm_hip_queue *q)
+{
+	uint64_t gates = atomic_load_explicit(&q->xq->gates_pending, memory_order_relaxed);
+
+	return FM_LIKELY(!gates) ? 0 : fm_slot_pending(q->xq->slot) + 2 * gates;
+}
+/* Before a launch behind as much as that. */
+FM_COLD void fm_hip_await_room(struct fm_hip_queue *q);
 
 /* --- capture.c: which streams are being captured. While none is, launches do not ask. --- */
 

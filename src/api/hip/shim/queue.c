@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the engine does with one stream. */
+#include "base/cancel.h"
 #include "hip.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 static bool event_finished(struct fm_watched *w, void *event)
 {
@@ -45,13 +47,39 @@ static int record(struct fm_hip_queue *q, hipEvent_t *event)
 	return rc;
 }
 
+/* Whoever puts more into a stream than it has room for waits in the runtime until some of that is
+ * done: behind a closed gate, until the gate opens. The agent opens it with a lock of the XQueue,
+ * which is held while something of ours is put there. So that must not be what waits. */
+static bool is_full(const struct fm_hip_queue *q)
+{
+	return q->xq && fm_hip_backlog(q) > FM_HIP_FULL;
+}
+
+/* What the gate is behind may wait for this very thread. */
+void fm_hip_await_room(struct fm_hip_queue *q)
+{
+	const struct timespec nap = {.tv_nsec = FM_HIP_DEEP_NAP};
+	uint64_t done, seen = UINT64_MAX, until = 0;
+	FM_NO_CANCEL;
+
+	while (fm_hip_backlog(q) > FM_HIP_DEEP && !fm_client_exits(fm_shim_has_client())) {
+		done = atomic_load(&q->xq->slot->done);
+		if (done != seen || !fm_xq_may_run(q->xq))
+			until = fm_now() + FM_HIP_DEEP_STILL;
+		else if (fm_now() > until)
+			return;
+		seen = done;
+		nanosleep(&nap, NULL);
+	}
+}
+
 static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 {
 	struct fm_hip_queue *q = hwq;
 	hipEvent_t event;
 	int rc;
 
-	if (!is_named_here(q) || !fm_hip_touch())
+	if (is_full(q) || !is_named_here(q) || !fm_hip_touch())
 		return -EBUSY;
 	rc = record(q, &event);
 	fm_hip_untouch();
@@ -83,8 +111,9 @@ static int deactivate(void *hwq, void **gate)
 {
 	struct fm_hip_queue *q = hwq;
 
-	return is_named_here(q) ? fm_hip_gate_put(q->hip, q->device, q->stream, q->word, gate)
-				: -EBUSY;
+	if (is_full(q) || !is_named_here(q))
+		return -EBUSY;
+	return fm_hip_gate_put(q->hip, q->device, q->stream, q->word, gate);
 }
 
 static void reactivate(void *hwq, void *gate)
