@@ -99,7 +99,7 @@ struct fm_client {
 	bool asked;
 };
 
-/* room.c: tell config.makes_room if it is another now; when to look again. The agent alone. */
+/* slice_mode.c: tell config.makes_room if it is another now; when to look again. The agent alone. */
 uint64_t fm_room_tell(struct fm_client *c, uint64_t now);
 
 /* settings.c */
