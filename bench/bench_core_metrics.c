@@ -32,7 +32,7 @@ static void add_program(struct daemon *d, unsigned i)
 {
 	union fm_msg m = {.queue = {.levels = 6, .device = "sim:0"}};
 	struct fm_board *board;
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 
 	must(!fm_board_create(&board, NULL));
 	must(!fm_bridge_attach(

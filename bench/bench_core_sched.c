@@ -29,7 +29,7 @@
 struct bench {
 	struct fm_sched *s;
 	struct fm_plugin *plugin;
-	struct fm_sent **ent;
+	struct fm_sched_ent **ent;
 	bool *work;
 	unsigned groups, ents, devices;
 	uint64_t now, rnd, stores;
@@ -70,7 +70,7 @@ static void flip(struct bench *b, unsigned i)
 	b->work[i] = !b->work[i];
 }
 
-static bool give_hints(struct bench *b, struct fm_sgroup *g, unsigned i)
+static bool give_hints(struct bench *b, struct fm_sched_group *g, unsigned i)
 {
 	return !fm_sched_hint(b->s, g, FM_HINT_PRIORITY, i % 16, b->now) &&
 	       !fm_sched_hint(b->s, g, FM_HINT_WEIGHT, 1 + i % 300, b->now) &&
@@ -100,7 +100,7 @@ static bool choose(struct bench *b, const char *policy)
 	return !fm_sched_use(b->s, ops, NULL, 0, b->now, NULL);
 }
 
-static bool join(struct bench *b, struct fm_sgroup *g, struct fm_sdev *d)
+static bool join(struct bench *b, struct fm_sched_group *g, struct fm_sched_dev *d)
 {
 	return !fm_sched_ent_add(b->s, &b->ent[b->ents++], g, d, b, b->now);
 }
@@ -108,10 +108,10 @@ static bool join(struct bench *b, struct fm_sgroup *g, struct fm_sdev *d)
 static bool start(
 	struct bench *b, const char *policy, unsigned groups, unsigned devices, unsigned gangs)
 {
-	struct fm_sdev *d[DEVICES_MAX];
+	struct fm_sched_dev *d[DEVICES_MAX];
 
 	*b = (struct bench){.groups = groups, .devices = devices, .now = FM_S, .rnd = 1};
-	b->ent = calloc((size_t)groups * devices, sizeof(struct fm_sent *));
+	b->ent = calloc((size_t)groups * devices, sizeof(struct fm_sched_ent *));
 	b->work = calloc((size_t)groups * devices, sizeof(bool));
 	if (!b->ent || !b->work || fm_sched_new(&b->s, &host, b) || !choose(b, policy))
 		return false;
@@ -119,7 +119,7 @@ static bool start(
 		if (fm_sched_device_add(b->s, &d[i], "bench"))
 			return false;
 	for (unsigned i = 0; i < groups; i++) {
-		struct fm_sgroup *g;
+		struct fm_sched_group *g;
 
 		if (fm_sched_group_add(b->s, &g) || !give_hints(b, g, i) ||
 			!join(b, g, d[i % devices]))

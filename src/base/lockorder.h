@@ -56,7 +56,7 @@
 	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                      \
 	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")              \
 	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                 \
-	X(CLOSING, "left.lock of daemon/aside.c")                        \
+	X(CLOSING, "left.lock of daemon/deferred_close.c")               \
 	X(STUDY, "lock of struct crew, lab/study_run.c")                 \
 	X(SIM_OUT, "lock of struct simulate_out")                        \
 	X(SIM_CREW, "lock of struct crew, sim/run.c")

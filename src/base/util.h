@@ -23,7 +23,7 @@
  * together. */
 #define FM_HOT __attribute__((hot))
 /* Of those: a part of each that uses it, so that nothing is passed in memory. */
-#define FM_PART static inline __attribute__((always_inline))
+#define FM_INLINE_HOT static inline __attribute__((always_inline))
 /* Called from there now and then: what is done around such a call stands elsewhere, too. */
 #define FM_COLD __attribute__((cold))
 #define FM_MIN(a, b)                    \

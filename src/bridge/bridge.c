@@ -43,7 +43,7 @@ static void release_queue(struct queue *q)
 	gate_store(q, FM_GATE_OPEN);
 }
 
-static void release_client(struct fm_bridge *b, struct fm_bclient *c)
+static void release_client(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	struct queue *q;
 
@@ -66,7 +66,8 @@ void fm_bridge_free(struct fm_bridge *b)
 		return;
 	b->closing = true;
 	while (!fm_list_empty(&b->clients)) {
-		struct fm_bclient *c = fm_list_first(&b->clients, struct fm_bclient, link);
+		struct fm_bridge_client *c =
+			fm_list_first(&b->clients, struct fm_bridge_client, link);
 
 		release_client(b, c);
 		fm_bridge_detach(b, c, b->now);
@@ -93,7 +94,7 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
  * and then looks at its gates: one of the two sees the other. */
 static void wake_dirty(struct fm_bridge *b)
 {
-	struct fm_bclient *c, *tmp;
+	struct fm_bridge_client *c, *tmp;
 
 	if (fm_list_empty(&b->dirty))
 		return;
@@ -137,7 +138,7 @@ void fm_bridge_plain(char *to, size_t size, const char *from)
 	to[n] = '\0';
 }
 
-static void init_client(struct fm_bclient *c)
+static void init_client(struct fm_bridge_client *c)
 {
 	fm_list_init(&c->in_dirty);
 	fm_list_init(&c->in_gone);
@@ -146,10 +147,10 @@ static void init_client(struct fm_bclient *c)
 	fm_list_init(&c->first.in_group);
 }
 
-int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
+int fm_bridge_attach(struct fm_bridge *b, struct fm_bridge_client **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now)
 {
-	struct fm_bclient *c = calloc(1, sizeof(*c));
+	struct fm_bridge_client *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c)
@@ -195,7 +196,7 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 
 /* Out of every entity first, so that no decision on the way stores into the board of the departed.
  */
-static void drop_queues(struct fm_bridge *b, struct fm_bclient *c)
+static void drop_queues(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	struct queue *q, *tmp;
 
@@ -210,7 +211,7 @@ static void drop_queues(struct fm_bridge *b, struct fm_bclient *c)
 	}
 }
 
-static void drop_ents(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+static void drop_ents(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	struct ent *e, *tmp;
 
@@ -224,7 +225,7 @@ static void drop_ents(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	}
 }
 
-void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
+void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now)
 {
 	struct user *u = c->user;
 
@@ -249,7 +250,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
 	bridge_settle(b, now);
 }
 
-void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now)
+void fm_bridge_bell(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now)
 {
 	uint64_t round = ++b->round;
 	struct queue *q;

@@ -21,10 +21,10 @@
 #include <sys/types.h>
 
 struct fm_bridge;
-struct fm_bclient; /* one board */
+struct fm_bridge_client; /* one board */
 /* One scheduling group: the queues of the clients of one process, or of all clients of a user that
  * give its name. */
-struct fm_bgroup;
+struct fm_bridge_group;
 
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
@@ -56,7 +56,7 @@ struct fm_bridge_limits {
 };
 
 /* How commands are stopped on the devices whose key matches (fnmatch(3)). */
-struct fm_bridge_way {
+struct fm_stop_rule {
 	char device[FM_DEVKEY_MAX];
 	uint32_t level;    /* at most; 0: not said */
 	uint64_t guard_ns; /* FM_HINT_GUARD_FROM; FM_NEVER: not said */
@@ -71,7 +71,7 @@ void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l)
 /* Of each thing the first that says it counts; groups may say otherwise (FM_HINT_LEVEL: the lesser;
  * FM_HINT_GUARD_FROM). From now on, also for queues that are there. Kept until the next call. */
 void fm_bridge_set_ways(
-	struct fm_bridge *b, const struct fm_bridge_way *ways, unsigned n, uint64_t now);
+	struct fm_bridge *b, const struct fm_stop_rule *ways, unsigned n, uint64_t now);
 
 /* Programs choose their comm: what reaches names, reports and the log is printable. */
 void fm_bridge_plain(char *to, size_t size, const char *from);
@@ -80,32 +80,32 @@ void fm_bridge_plain(char *to, size_t size, const char *from);
  * clients are in until they name another. Or "COMM-uUID-N", N its own, where the pid is not known
  * (0): then no target and no task is this process. The board stays mapped until detach.
  */
-int fm_bridge_attach(struct fm_bridge *b, struct fm_bclient **out, struct fm_board *board,
+int fm_bridge_attach(struct fm_bridge *b, struct fm_bridge_client **out, struct fm_board *board,
 	uid_t uid, pid_t pid, const char *comm, const char *api, void *client_ctx, uint64_t now);
 /* Strict mode, before its first queue: its gate words are in this page, which stays mapped until
  * detach; those of the board say the same, for gates that were placed before the client had it.
  * What is closed there stays so, until a queue comes to it, or for a second. */
 void fm_bridge_gates(
-	struct fm_bridge *b, struct fm_bclient *c, struct fm_gates *gates, uint64_t now);
+	struct fm_bridge *b, struct fm_bridge_client *c, struct fm_gates *gates, uint64_t now);
 /* Its queues leave, its groups too unless another client shares them. Writes nothing to the board,
  * or to the gates. */
-void fm_bridge_detach(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
+void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now);
 
 /* What its board says is under way now. */
-struct fm_bclient_work {
+struct fm_bridge_client_work {
 	uint64_t commands;
 	bool stopped; /* some of it at a closed gate */
 };
-struct fm_bclient_work fm_bclient_work(const struct fm_bclient *c);
+struct fm_bridge_client_work fm_bridge_client_work(const struct fm_bridge_client *c);
 
 /* One checked message of GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL. 0; or a negative errno with
  * text: -EBADMSG, a lie (end the session); -EPERM, -EDQUOT, -EEXIST: refused, the session goes on.
  */
-int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+int fm_bridge_message(struct fm_bridge *b, struct fm_bridge_client *c, const union fm_msg *m,
 	uint64_t now, struct fm_err *err);
 
 /* Look at this client's board: it rang, or it is time. Part of fm_bridge_message(BELL). */
-void fm_bridge_bell(struct fm_bridge *b, struct fm_bclient *c, uint64_t now);
+void fm_bridge_bell(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now);
 
 /* For who waits without sleeping: has one of those that were idle last work, of which no bell has
  * come yet? Then it is as if one had. */
@@ -116,7 +116,7 @@ bool fm_bridge_look(struct fm_bridge *b, uint64_t now);
 uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now);
 
 /* For people: walk groups, their devices and queues. */
-struct fm_bgroup_info {
+struct fm_bridge_group_info {
 	const char *name;
 	uint64_t id; /* as in struct fm_who; rising in the order of the walk */
 	uid_t uid;
@@ -141,21 +141,21 @@ struct fm_bdevice_info {
 	uint32_t id; /* from 1 */
 	const struct fm_hist *preempt;
 };
-struct fm_bgroup *fm_bridge_group_next(
-	struct fm_bridge *b, struct fm_bgroup *prev); /* NULL: first */
+struct fm_bridge_group *fm_bridge_group_next(
+	struct fm_bridge *b, struct fm_bridge_group *prev); /* NULL: first */
 /* The first whose id is above `after`, or NULL. */
-struct fm_bgroup *fm_bridge_group_after(struct fm_bridge *b, uint64_t after);
-uint64_t fm_bgroup_id(const struct fm_bgroup *g);
-void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info);
+struct fm_bridge_group *fm_bridge_group_after(struct fm_bridge *b, uint64_t after);
+uint64_t fm_bridge_group_id(const struct fm_bridge_group *g);
+void fm_bridge_group_info(const struct fm_bridge_group *g, struct fm_bridge_group_info *info);
 /* What became of a group's hint `deadline`. A job is a stretch in which the group has work on a
  * device, or is inside a declared segment; those that were under way when the hint was set do not
  * count. One that outlasts its deadline is missed from then on, and counts among the ended when it
  * has. */
-struct fm_bgroup_jobs {
+struct fm_bridge_group_jobs {
 	uint64_t deadline; /* ns; 0: none */
 	uint64_t ended, missed;
 };
-struct fm_bgroup_jobs fm_bgroup_jobs(const struct fm_bgroup *g, uint64_t now);
+struct fm_bridge_group_jobs fm_bridge_group_jobs(const struct fm_bridge_group *g, uint64_t now);
 
 /* A group on a device. Of one that is alone there, or under an order in which nobody waits, the
  * core hears nothing: what it does then its boards say, and it runs, and has run, by what they say.
@@ -166,17 +166,17 @@ struct fm_bent_info {
 	struct fm_account account;
 	struct fm_linger linger;
 	uint64_t device_ns;             /* that it used; never falling */
-	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sent_waits() */
+	uint64_t waits[FM_WAIT_BOUNDS]; /* fm_sched_ent_waits() */
 };
-void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
+void fm_bridge_group_each_ent(struct fm_bridge_group *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bent_info *info), void *arg);
-void fm_bgroup_each_queue(
-	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
+void fm_bridge_group_each_queue(struct fm_bridge_group *g,
+	void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg);
 /* A part of its queues: those with the lowest ids above `after`, in the order of their ids. Returns
  * how many; fewer than FM_QUEUES_AT_ONCE: there are no more. */
 #define FM_QUEUES_AT_ONCE 32
-unsigned fm_bgroup_queues_after(
-	struct fm_bgroup *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE]);
+unsigned fm_bridge_group_queues_after(
+	struct fm_bridge_group *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE]);
 void fm_bridge_each_device(
 	struct fm_bridge *b, void (*fn)(void *arg, const struct fm_bdevice_info *info), void *arg);
 /* Calls that went through an XQueue, and calls that could not: of the group's clients; of all
@@ -185,7 +185,7 @@ struct fm_bcoverage {
 	uint64_t governed, ungoverned, undivided; /* the last: of the first, as in board.h */
 	uint64_t images, images_left, kernels, kernels_left, images_ns;
 };
-struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g);
+struct fm_bcoverage fm_bridge_group_coverage(struct fm_bridge_group *g);
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b);
 /* Its processes. What they have used and called is that of all their groups, and told with one of
  * these alone (own). */
@@ -196,32 +196,34 @@ struct fm_bprocess_info {
 	struct fm_bcoverage calls;
 	uint64_t device_ns; /* its part of what its groups used; never falling */
 };
-void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
+void fm_bridge_group_each_process(struct fm_bridge_group *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg);
 /* Which calls the last two are, of the group's clients together: at most max names, and how many.
  */
-unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max);
+unsigned fm_bridge_group_calls(struct fm_bridge_group *g, struct fm_call *calls, unsigned max);
 
 /* Groups that TARGET names: a pid (all groups of that process), a group name, a queue id written
  * "qN". Calls fn for each; returns how many. fn returns 0; FM_TARGET_NOT: as if this group were not
  * there; anything else: it was the last. */
 #define FM_TARGET_NOT 1
 int fm_bridge_target(struct fm_bridge *b, const char *target,
-	int (*fn)(void *arg, struct fm_bgroup *g), void *arg);
+	int (*fn)(void *arg, struct fm_bridge_group *g), void *arg);
 /* Set a hint within the limits of who asks (NULL: none); -EPERM outside. Suspend, resume. */
-int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
-	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err);
-/* Would fm_bgroup_hint() take it? */
+int fm_bridge_group_hint(struct fm_bridge *b, struct fm_bridge_group *g,
+	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, uint64_t now,
+	struct fm_err *err);
+/* Would fm_bridge_group_hint() take it? */
 int fm_bridge_allows(
 	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, struct fm_err *err);
-void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now);
+void fm_bridge_group_suspend(
+	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now);
 
 /*
  * For an admission control, which watches groups and grants places to them (fm_sched_grant()).
  * Callbacks come in the midst of a call and must not call back, save that group() may watch and
  * unwatch, and grant.
  */
-struct fm_bgroup_edge {
+struct fm_bridge_group_edge {
 	uint64_t at;
 	bool busy;     /* works on a device, or is inside a declared segment */
 	bool declared; /* of one that ends: a declared segment ended with it */
@@ -229,21 +231,23 @@ struct fm_bgroup_edge {
 struct fm_bridge_watcher {
 	void *ctx;
 	/* A group came into being, has another name or one more client; or it ends. */
-	void (*group)(void *ctx, struct fm_bgroup *g, bool ends);
-	void (*edge)(void *ctx, void *watch, const struct fm_bgroup_edge *edge);
+	void (*group)(void *ctx, struct fm_bridge_group *g, bool ends);
+	void (*edge)(void *ctx, void *watch, const struct fm_bridge_group_edge *edge);
 	/* A group whose gates were closed came to rest, so long after it. */
-	void (*rested)(void *ctx, const struct fm_bgroup *g, uint64_t took, uint64_t at);
+	void (*rested)(void *ctx, const struct fm_bridge_group *g, uint64_t took, uint64_t at);
 };
 void fm_bridge_watcher(struct fm_bridge *b, const struct fm_bridge_watcher *w);
 /* watch is what edge() receives; NULL ends it, and with it the grant. A group is watched once. */
-void fm_bgroup_watch(struct fm_bridge *b, struct fm_bgroup *g, void *watch, uint64_t now);
-void *fm_bgroup_watched(const struct fm_bgroup *g);
-void fm_bgroup_grant(
-	struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place, uint64_t now);
+void fm_bridge_group_watch(
+	struct fm_bridge *b, struct fm_bridge_group *g, void *watch, uint64_t now);
+void *fm_bridge_group_watched(const struct fm_bridge_group *g);
+void fm_bridge_group_grant(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_grant grant,
+	int64_t place, uint64_t now);
 /* Device time that it was charged, never falling, and how many devices it is on. */
-uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devices);
-bool fm_bgroup_is(const struct fm_bgroup *g, uid_t uid, const char *name);
-bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid); /* that process's group 0 */
+uint64_t fm_bridge_group_used(const struct fm_bridge_group *g, uint64_t now, unsigned *devices);
+bool fm_bridge_group_is(const struct fm_bridge_group *g, uid_t uid, const char *name);
+bool fm_bridge_group_is_own(
+	const struct fm_bridge_group *g, pid_t pid); /* that process's group 0 */
 
 /*
  * For a trace: everything that happens here, as it happens (trace/event.h). Callbacks come in the
@@ -252,9 +256,9 @@ bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid); /* that process's g
 struct fm_bridge_note {
 	enum fm_trace_event event;
 	uint64_t at;
-	struct fm_bgroup *group, *cause; /* or NULL */
-	uint32_t device;                 /* 0: none */
-	const char *device_key, *reason; /* or NULL; the reason lives as long as this call */
+	struct fm_bridge_group *group, *cause; /* or NULL */
+	uint32_t device;                       /* 0: none */
+	const char *device_key, *reason;       /* or NULL; the reason lives as long as this call */
 	const struct fm_bqueue_info *queue;
 	uint64_t arg[FM_TRACE_ARGS];
 };
@@ -275,7 +279,7 @@ struct fm_bridge_told {
 };
 void fm_bridge_note_policy(struct fm_bridge *b, uint64_t now);
 bool fm_bridge_note_part(struct fm_bridge *b, struct fm_bridge_told *told, uint64_t now);
-uid_t fm_bgroup_uid(const struct fm_bgroup *g);
-const char *fm_bgroup_name(const struct fm_bgroup *g);
+uid_t fm_bridge_group_uid(const struct fm_bridge_group *g);
+const char *fm_bridge_group_name(const struct fm_bridge_group *g);
 /* The tracer's own word about a group, which starts as 0, and is again when it has another name. */
-uint32_t *fm_bgroup_mark(struct fm_bgroup *g);
+uint32_t *fm_bridge_group_mark(struct fm_bridge_group *g);

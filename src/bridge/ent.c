@@ -54,7 +54,7 @@ static uint64_t ent_used(struct ent *e, uint64_t now)
  * each of a client's queues does not have all of the entity looked at as often. */
 uint64_t ent_deal(struct ent *e, uint64_t now)
 {
-	uint64_t used = fm_sent_used(e->sent, now), ns = used - e->dealt, sum = 0;
+	uint64_t used = fm_sched_ent_used(e->sent, now), ns = used - e->dealt, sum = 0;
 	struct queue *q;
 
 	if (!ns || e->dealt_at == now)
@@ -82,7 +82,7 @@ static bool is_heard(const struct ent *e)
  * core took it to be idle. */
 void ent_look(struct ent *e, uint64_t now)
 {
-	uint64_t used = ent_used(e, now), idle = fm_sent_idle(e->sent, now);
+	uint64_t used = ent_used(e, now), idle = fm_sched_ent_idle(e->sent, now);
 
 	if (!is_heard(e))
 		e->unheard +=
@@ -91,16 +91,16 @@ void ent_look(struct ent *e, uint64_t now)
 	e->seen_idle = idle;
 }
 
-void client_dirty(struct fm_bridge *b, struct fm_bclient *c)
+void client_dirty(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	fm_list_del(&c->in_dirty);
 	fm_list_add_tail(&b->dirty, &c->in_dirty);
 }
 
 /* Whom the policy chose there. */
-static struct fm_bgroup *chosen_on(const struct bdevice *d)
+static struct fm_bridge_group *chosen_on(const struct bdevice *d)
 {
-	const struct ent *first = fm_sdev_first(d->sdev);
+	const struct ent *first = fm_sched_dev_first(d->sdev);
 
 	return first ? first->group : NULL;
 }
@@ -110,7 +110,7 @@ static void note_gate(
 {
 	/* Who is idle is not stopped for anybody: only a trace wants to know. */
 	bool asked = !open && (e->works || NOTES(b));
-	struct fm_bgroup *cause = asked ? chosen_on(e->dev) : NULL;
+	struct fm_bridge_group *cause = asked ? chosen_on(e->dev) : NULL;
 
 	e->closed_for = cause != e->group ? cause : NULL;
 	if (open)
@@ -223,7 +223,7 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 	}
 }
 
-void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g)
+void ents_forget(struct fm_bridge *b, const struct fm_bridge_group *g)
 {
 	struct bdevice *d;
 	struct ent *e;
@@ -244,7 +244,7 @@ static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
 }
 
 /* The device's own, or NULL. */
-static const struct bdevice *device_of(struct fm_bridge *b, const struct fm_sdev *sdev)
+static const struct bdevice *device_of(struct fm_bridge *b, const struct fm_sched_dev *sdev)
 {
 	struct bdevice *d;
 
@@ -254,23 +254,24 @@ static const struct bdevice *device_of(struct fm_bridge *b, const struct fm_sdev
 	return NULL;
 }
 
-static void device_decided(void *ctx, const struct fm_sdev *sdev, uint64_t now)
+static void device_decided(void *ctx, const struct fm_sched_dev *sdev, uint64_t now)
 {
 	struct fm_bridge *b = ctx;
 	const struct bdevice *d;
 	struct fm_decision c;
 
-	FM_PROBE(decided, now, (const char *)NULL, fm_sdev_key(sdev), (const char *)NULL, 0, 0);
+	FM_PROBE(
+		decided, now, (const char *)NULL, fm_sched_dev_key(sdev), (const char *)NULL, 0, 0);
 	if (!NOTES(b))
 		return;
 	d = device_of(b, sdev);
-	fm_sdev_decision(sdev, &c);
+	fm_sched_dev_decision(sdev, &c);
 	note_out(b, &(struct fm_bridge_note){
 			    .event = FM_EV_decided,
 			    .at = now,
 			    .group = c.first ? ((struct ent *)c.first)->group : NULL,
 			    .device = d ? d->id : 0,
-			    .device_key = fm_sdev_key(sdev),
+			    .device_key = fm_sched_dev_key(sdev),
 			    .reason = c.reason,
 			    .arg = {c.chosen, c.ready, c.all},
 		    });
@@ -323,12 +324,12 @@ static void refresh_active(void *arg, void *data)
 
 void device_refresh(struct fm_bridge *b, struct bdevice *d)
 {
-	fm_sdev_each_active(d->sdev, refresh_active, b);
+	fm_sched_dev_each_active(d->sdev, refresh_active, b);
 }
 
-static int64_t hint_of(const struct fm_bgroup *g, enum fm_hint h)
+static int64_t hint_of(const struct fm_bridge_group *g, enum fm_hint h)
 {
-	return fm_sgroup_hints(g->sgroup)->value[h];
+	return fm_sched_group_hints(g->sgroup)->value[h];
 }
 
 static bool in_background(const struct ent *e)
@@ -364,7 +365,7 @@ static enum fm_shares shares_of(const struct ent *e)
 
 /* What it does for others it does to all its queues, on whichever device: so all must be in the
  * background, and none beside another process that is. */
-static bool is_to_make_room(const struct fm_bclient *c)
+static bool is_to_make_room(const struct fm_bridge_client *c)
 {
 	bool for_others = false;
 	struct queue *q;
@@ -377,7 +378,7 @@ static bool is_to_make_room(const struct fm_bclient *c)
 	return for_others;
 }
 
-void client_contended(struct fm_bridge *b, struct fm_bclient *c)
+void client_contended(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	enum fm_shares shares = FM_SHARES_NONE;
 	bool makes_room = is_to_make_room(c);
@@ -420,7 +421,7 @@ static struct ent *first_of(const struct bdevice *d)
 	return alone ? first : NULL;
 }
 
-static void group_contended(struct fm_bridge *b, struct fm_bgroup *g)
+static void group_contended(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	struct queue *q;
 	struct ent *e;
@@ -476,14 +477,14 @@ void policy_changed(struct fm_bridge *b)
 		device_contended(b, d, true);
 }
 
-int64_t group_rank(const struct fm_bgroup *g)
+int64_t group_rank(const struct fm_bridge_group *g)
 {
 	if (fm_list_empty(&g->ents))
 		return 0;
 	return fm_sched_rank(fm_list_first(&g->ents, struct ent, in_group)->sent);
 }
 
-void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)
+void group_hinted(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	struct ent *e;
 
@@ -494,7 +495,7 @@ void group_hinted(struct fm_bridge *b, struct fm_bgroup *g)
 		device_contended(b, e->dev, true);
 }
 
-struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now)
+struct ent *ent_get(struct fm_bridge *b, struct fm_bridge_group *g, struct bdevice *d, uint64_t now)
 {
 	struct ent *e;
 
@@ -554,11 +555,11 @@ uint64_t ents_run(struct fm_bridge *b, uint64_t now)
 
 void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now)
 {
-	struct fm_bgroup *g = e->group;
+	struct fm_bridge_group *g = e->group;
 	struct fm_ent_info info;
 
 	fm_list_del(&e->in_left);
-	fm_sent_info(e->sent, now, &info);
+	fm_sched_ent_info(e->sent, now, &info);
 	g->used_gone = fm_add_sat(g->used_gone, info.served_ns);
 	fm_sched_ent_del(b->sched, e->sent, now);
 	fm_list_del(&e->in_recheck);

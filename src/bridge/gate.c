@@ -10,7 +10,7 @@ enum fm_gate gate_load(const struct queue *q)
 	return g ? CLAIM(g->slot[q->number].gate) : CLAIM(q->slot->gate);
 }
 
-static void add_gone(struct fm_bridge *b, struct fm_bclient *c, unsigned slot, uint64_t now)
+static void add_gone(struct fm_bridge *b, struct fm_bridge_client *c, unsigned slot, uint64_t now)
 {
 	c->gone[slot / 64] |= UINT64_C(1) << slot % 64;
 	c->gone_at = now + GONE_GATE;
@@ -29,7 +29,7 @@ void gate_leave(struct fm_bridge *b, struct queue *q, uint64_t now)
 }
 
 void fm_bridge_gates(
-	struct fm_bridge *b, struct fm_bclient *c, struct fm_gates *gates, uint64_t now)
+	struct fm_bridge *b, struct fm_bridge_client *c, struct fm_gates *gates, uint64_t now)
 {
 	c->gates = gates;
 	for (unsigned i = 0; i < FM_BOARD_SLOTS; i++)
@@ -42,7 +42,7 @@ void gate_enter(struct queue *q)
 	q->client->gone[q->number / 64] &= ~(UINT64_C(1) << q->number % 64);
 }
 
-void gate_open_gone(struct fm_bclient *c)
+void gate_open_gone(struct fm_bridge_client *c)
 {
 	if (fm_list_empty(&c->in_gone))
 		return;
@@ -60,7 +60,8 @@ void gate_open_gone(struct fm_bclient *c)
 uint64_t gate_run(struct fm_bridge *b, uint64_t now)
 {
 	while (!fm_list_empty(&b->gone)) {
-		struct fm_bclient *c = fm_list_first(&b->gone, struct fm_bclient, in_gone);
+		struct fm_bridge_client *c =
+			fm_list_first(&b->gone, struct fm_bridge_client, in_gone);
 
 		if (c->gone_at > now)
 			return c->gone_at;

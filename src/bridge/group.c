@@ -31,9 +31,10 @@ void user_put(struct user *u)
 	free(u);
 }
 
-static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, const char *name)
+static struct fm_bridge_group *group_find(
+	struct fm_bridge *b, const struct user *u, const char *name)
 {
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
 		if (g->user == u && !strcmp(g->name, name))
@@ -41,19 +42,19 @@ static struct fm_bgroup *group_find(struct fm_bridge *b, const struct user *u, c
 	return NULL;
 }
 
-static void set_name(struct fm_bgroup *g, const char *name)
+static void set_name(struct fm_bridge_group *g, const char *name)
 {
 	_Static_assert(FM_NAME_MAX <= FM_WHO_NAME, "a name is remembered as it is");
 
 	g->name = fm_sched_label(g->sgroup, g->user->uid, name);
 }
 
-static struct fm_bgroup *group_new(
-	struct fm_bridge *b, const struct fm_bclient *c, const char *name, struct fm_err *err)
+static struct fm_bridge_group *group_new(
+	struct fm_bridge *b, const struct fm_bridge_client *c, const char *name, struct fm_err *err)
 {
 	const struct fm_bridge_limits *l = client_limits(b, c);
 	struct user *u = c->user;
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	if (l && l->groups && u->groups >= l->groups) {
 		fm_err_set(err, -EDQUOT, "user %u has %u groups, the limit", u->uid, u->groups);
@@ -81,7 +82,7 @@ static struct fm_bgroup *group_new(
 	return g;
 }
 
-static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+static void group_put(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	if (!fm_list_empty(&g->members))
 		return;
@@ -96,7 +97,7 @@ static void group_put(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 	free(g);
 }
 
-static void join(struct fm_bridge *b, struct member *m, struct fm_bgroup *g)
+static void join(struct fm_bridge *b, struct member *m, struct fm_bridge_group *g)
 {
 	m->group = g;
 	fm_list_add_tail(&g->members, &m->in_group);
@@ -107,7 +108,7 @@ static void join(struct fm_bridge *b, struct member *m, struct fm_bgroup *g)
 static int join_new(struct fm_bridge *b, struct member *m, const char *name, struct fm_err *err)
 {
 	struct fm_err reason;
-	struct fm_bgroup *g = group_new(b, m->client, name, &reason);
+	struct fm_bridge_group *g = group_new(b, m->client, name, &reason);
 
 	if (!g) {
 		if (err)
@@ -118,8 +119,8 @@ static int join_new(struct fm_bridge *b, struct member *m, const char *name, str
 	return 0;
 }
 
-static bool has_process_of(
-	const struct fm_bridge *b, const struct fm_bgroup *g, const struct fm_bclient *c)
+static bool has_process_of(const struct fm_bridge *b, const struct fm_bridge_group *g,
+	const struct fm_bridge_client *c)
 {
 	const struct member *m;
 
@@ -131,9 +132,10 @@ static bool has_process_of(
 }
 
 /* The group of those clients of its process that name none, or NULL. */
-static struct fm_bgroup *process_group(const struct fm_bridge *b, const struct fm_bclient *c)
+static struct fm_bridge_group *process_group(
+	const struct fm_bridge *b, const struct fm_bridge_client *c)
 {
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	if (!c->pid || !b->host.one_process)
 		return NULL;
@@ -145,7 +147,7 @@ static struct fm_bgroup *process_group(const struct fm_bridge *b, const struct f
 
 static int join_default(struct fm_bridge *b, struct member *m, const char *name, struct fm_err *err)
 {
-	struct fm_bgroup *g = process_group(b, m->client);
+	struct fm_bridge_group *g = process_group(b, m->client);
 	int rc;
 
 	if (g) {
@@ -158,7 +160,7 @@ static int join_default(struct fm_bridge *b, struct member *m, const char *name,
 	return rc;
 }
 
-struct member *member_make(struct fm_bclient *c, uint32_t index)
+struct member *member_make(struct fm_bridge_client *c, uint32_t index)
 {
 	if (index && !c->more) {
 		c->more = calloc(FM_BOARD_GROUPS - 1, sizeof(*c->more));
@@ -173,7 +175,7 @@ struct member *member_make(struct fm_bclient *c, uint32_t index)
 
 int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
 {
-	const struct fm_bclient *c = m->client;
+	const struct fm_bridge_client *c = m->client;
 	char name[FM_NAME_MAX];
 	size_t len;
 
@@ -191,7 +193,8 @@ int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_er
 }
 
 /* Every entity that the member's queues need in the other group, before any queue moves. */
-static int prepare_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now)
+static int prepare_move(
+	struct fm_bridge *b, struct member *m, struct fm_bridge_group *to, uint64_t now)
 {
 	struct queue *q;
 
@@ -201,7 +204,7 @@ static int prepare_move(struct fm_bridge *b, struct member *m, struct fm_bgroup 
 	return 0;
 }
 
-static void drop_empty(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+static void drop_empty(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	struct ent *e, *tmp;
 
@@ -209,7 +212,8 @@ static void drop_empty(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 		ent_put(b, e, now);
 }
 
-static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now)
+static void move_queues(
+	struct fm_bridge *b, struct member *m, struct fm_bridge_group *to, uint64_t now)
 {
 	struct queue *q;
 
@@ -225,16 +229,16 @@ static void move_queues(struct fm_bridge *b, struct member *m, struct fm_bgroup 
 }
 
 /* One of its members has left: whom it is watched for may have been that one. */
-static void group_stays(struct fm_bridge *b, struct fm_bgroup *g)
+static void group_stays(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	if (!fm_list_empty(&g->members) && !b->closing)
 		group_came(b, g);
 }
 
-static int member_move(struct fm_bridge *b, struct member *m, struct fm_bgroup *to, uint64_t now,
-	struct fm_err *err)
+static int member_move(struct fm_bridge *b, struct member *m, struct fm_bridge_group *to,
+	uint64_t now, struct fm_err *err)
 {
-	struct fm_bgroup *from = m->group;
+	struct fm_bridge_group *from = m->group;
 
 	if (m->segments) {
 		fm_err_set(err, -EPERM, "group %u is inside a segment and cannot be renamed",
@@ -265,7 +269,7 @@ static bool sole_member(const struct member *m)
 int member_name(
 	struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err)
 {
-	struct fm_bgroup *g = *name ? group_find(b, m->client->user, name) : NULL;
+	struct fm_bridge_group *g = *name ? group_find(b, m->client->user, name) : NULL;
 	int rc;
 
 	if (!*name)

@@ -6,30 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fm_bgroup *fm_bridge_group_next(struct fm_bridge *b, struct fm_bgroup *prev)
+struct fm_bridge_group *fm_bridge_group_next(struct fm_bridge *b, struct fm_bridge_group *prev)
 {
 	struct fm_list *next = prev ? prev->link.next : b->groups.next;
 
-	return next == &b->groups ? NULL : fm_list_entry(next, struct fm_bgroup, link);
+	return next == &b->groups ? NULL : fm_list_entry(next, struct fm_bridge_group, link);
 }
 
-struct fm_bgroup *fm_bridge_group_after(struct fm_bridge *b, uint64_t after)
+struct fm_bridge_group *fm_bridge_group_after(struct fm_bridge *b, uint64_t after)
 {
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (fm_bgroup_id(g) > after)
+		if (fm_bridge_group_id(g) > after)
 			return g;
 	return NULL;
 }
 
-uint64_t fm_bgroup_id(const struct fm_bgroup *g)
+uint64_t fm_bridge_group_id(const struct fm_bridge_group *g)
 {
-	return fm_sgroup_id(g->sgroup);
+	return fm_sched_group_id(g->sgroup);
 }
 
 /* A client may give two of its group indices the same name: it is one client still. */
-static bool first_of_client(const struct fm_bgroup *g, const struct member *m)
+static bool first_of_client(const struct fm_bridge_group *g, const struct member *m)
 {
 	for (uint32_t i = 0; i < m->index; i++) {
 		const struct member *earlier = member_at(m->client, i);
@@ -40,19 +40,19 @@ static bool first_of_client(const struct fm_bgroup *g, const struct member *m)
 	return true;
 }
 
-void fm_bgroup_info(const struct fm_bgroup *g, struct fm_bgroup_info *info)
+void fm_bridge_group_info(const struct fm_bridge_group *g, struct fm_bridge_group_info *info)
 {
 	struct member *m;
 	struct queue *q;
 	struct ent *e;
 
-	*info = (struct fm_bgroup_info){
+	*info = (struct fm_bridge_group_info){
 		.name = g->name,
-		.id = fm_sgroup_id(g->sgroup),
+		.id = fm_sched_group_id(g->sgroup),
 		.uid = g->user->uid,
-		.hints = fm_sgroup_hints(g->sgroup),
-		.priority = fm_sgroup_priority(g->sgroup),
-		.suspended = fm_sgroup_suspended(g->sgroup),
+		.hints = fm_sched_group_hints(g->sgroup),
+		.priority = fm_sched_group_priority(g->sgroup),
+		.suspended = fm_sched_group_suspended(g->sgroup),
 	};
 	fm_list_each (m, &g->members, in_group)
 		if (first_of_client(g, m))
@@ -77,13 +77,13 @@ static void ent_info(struct ent *e, uint64_t now, struct fm_bent_info *info)
 	struct fm_account *a = &info->account;
 	uint64_t unheard;
 
-	*info = (struct fm_bent_info){.device = fm_sdev_key(e->dev->sdev)};
+	*info = (struct fm_bent_info){.device = fm_sched_dev_key(e->dev->sdev)};
 	ent_look(e, now);
 	info->device_ns = ent_deal(e, now);
-	fm_sent_waits(e->sent, info->waits);
-	fm_sent_info(e->sent, now, &info->ent);
-	fm_sent_account(e->sent, now, a);
-	fm_sent_linger(e->sent, &info->linger);
+	fm_sched_ent_waits(e->sent, info->waits);
+	fm_sched_ent_info(e->sent, now, &info->ent);
+	fm_sched_ent_account(e->sent, now, a);
+	fm_sched_ent_linger(e->sent, &info->linger);
 	if (info->ent.state == FM_ENT_IDLE && works(e))
 		info->ent.state = FM_ENT_RUNNING;
 	unheard = FM_MIN(e->unheard, a->idle_ns);
@@ -91,7 +91,7 @@ static void ent_info(struct ent *e, uint64_t now, struct fm_bent_info *info)
 	a->idle_ns -= unheard;
 }
 
-void fm_bgroup_each_ent(struct fm_bgroup *g, uint64_t now,
+void fm_bridge_group_each_ent(struct fm_bridge_group *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bent_info *info), void *arg)
 {
 	struct fm_bent_info info;
@@ -129,8 +129,8 @@ void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 	};
 }
 
-void fm_bgroup_each_queue(
-	struct fm_bgroup *g, void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg)
+void fm_bridge_group_each_queue(struct fm_bridge_group *g,
+	void (*fn)(void *arg, const struct fm_bqueue_info *info), void *arg)
 {
 	struct fm_bqueue_info info;
 	struct queue *q;
@@ -165,8 +165,8 @@ static void lowest_add(struct lowest *l, struct queue *q)
 	l->queue[i] = q;
 }
 
-unsigned fm_bgroup_queues_after(
-	struct fm_bgroup *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE])
+unsigned fm_bridge_group_queues_after(
+	struct fm_bridge_group *g, uint32_t after, struct fm_bqueue_info info[FM_QUEUES_AT_ONCE])
 {
 	struct lowest l = {0};
 	struct queue *q;
@@ -187,7 +187,7 @@ void fm_bridge_each_device(
 	struct bdevice *d;
 
 	fm_list_each (d, &b->devices, link) {
-		struct fm_bdevice_info info = {d->key, d->id, fm_sdev_preempt_hist(d->sdev)};
+		struct fm_bdevice_info info = {d->key, d->id, fm_sched_dev_preempt_hist(d->sdev)};
 
 		fn(arg, &info);
 	}
@@ -200,7 +200,7 @@ static uint64_t add_claim(uint64_t sum, uint64_t claim)
 	return (sum + claim) & INT64_MAX;
 }
 
-void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
+void client_coverage(const struct fm_bridge_client *c, struct fm_bcoverage *sum)
 {
 	struct queue *q;
 
@@ -216,7 +216,7 @@ void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum)
 		sum->governed = add_claim(sum->governed, CLAIM(q->slot->begun));
 }
 
-struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)
+struct fm_bcoverage fm_bridge_group_coverage(struct fm_bridge_group *g)
 {
 	struct fm_bcoverage sum = {0};
 	struct member *m;
@@ -229,7 +229,7 @@ struct fm_bcoverage fm_bgroup_coverage(struct fm_bgroup *g)
 
 /* Where a client's own numbers are told: its group 0, or, if it works in others alone, the first of
  * these. */
-static const struct member *own_member(struct fm_bclient *c)
+static const struct member *own_member(struct fm_bridge_client *c)
 {
 	struct queue *q;
 
@@ -250,7 +250,7 @@ static bool is_own(const struct member *m)
 
 static void process_info(const struct member *m, uint64_t now, struct fm_bprocess_info *info)
 {
-	struct fm_bclient *c = m->client;
+	struct fm_bridge_client *c = m->client;
 	struct queue *q;
 
 	*info = (struct fm_bprocess_info){
@@ -265,7 +265,7 @@ static void process_info(const struct member *m, uint64_t now, struct fm_bproces
 	}
 }
 
-void fm_bgroup_each_process(struct fm_bgroup *g, uint64_t now,
+void fm_bridge_group_each_process(struct fm_bridge_group *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg)
 {
 	struct fm_bprocess_info info;
@@ -297,7 +297,7 @@ static unsigned add_call(
 	return n;
 }
 
-unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned max)
+unsigned fm_bridge_group_calls(struct fm_bridge_group *g, struct fm_call *calls, unsigned max)
 {
 	struct fm_call call;
 	struct member *m;
@@ -316,14 +316,14 @@ unsigned fm_bgroup_calls(struct fm_bgroup *g, struct fm_call *calls, unsigned ma
 struct fm_bcoverage fm_bridge_coverage(struct fm_bridge *b)
 {
 	struct fm_bcoverage sum = b->past;
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 
 	fm_list_each (c, &b->clients, link)
 		client_coverage(c, &sum);
 	return sum;
 }
 
-static bool has_pid(const struct fm_bgroup *g, const char *target)
+static bool has_pid(const struct fm_bridge_group *g, const char *target)
 {
 	struct member *m;
 	char *end;
@@ -337,7 +337,7 @@ static bool has_pid(const struct fm_bgroup *g, const char *target)
 	return false;
 }
 
-static bool has_queue(const struct fm_bgroup *g, const char *target)
+static bool has_queue(const struct fm_bridge_group *g, const char *target)
 {
 	struct queue *q;
 	struct ent *e;
@@ -356,7 +356,7 @@ static bool has_queue(const struct fm_bgroup *g, const char *target)
 	return false;
 }
 
-static bool has_name(const struct fm_bgroup *g, const char *target)
+static bool has_name(const struct fm_bridge_group *g, const char *target)
 {
 	return !strcmp(g->name, target);
 }
@@ -364,11 +364,11 @@ static bool has_name(const struct fm_bgroup *g, const char *target)
 /* What the kernel or the daemon gave comes before what users chose: nobody can hide behind a group
  * named like another's process or queue. fn may not add or remove groups. */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
-	int (*fn)(void *arg, struct fm_bgroup *g), void *arg)
+	int (*fn)(void *arg, struct fm_bridge_group *g), void *arg)
 {
-	static bool (*const matches[])(const struct fm_bgroup *, const char *) = {
+	static bool (*const matches[])(const struct fm_bridge_group *, const char *) = {
 		has_pid, has_queue, has_name};
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 	int n = 0, rc;
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(matches) && !n; i++) {
@@ -384,9 +384,9 @@ int fm_bridge_target(struct fm_bridge *b, const char *target,
 	return n;
 }
 
-struct fm_bclient_work fm_bclient_work(const struct fm_bclient *c)
+struct fm_bridge_client_work fm_bridge_client_work(const struct fm_bridge_client *c)
 {
-	struct fm_bclient_work w = {0};
+	struct fm_bridge_client_work w = {0};
 	struct queue *q;
 
 	fm_list_each (q, &c->queues, in_client) {

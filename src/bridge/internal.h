@@ -33,7 +33,7 @@ struct user {
 
 struct bdevice {
 	struct fm_list link;
-	struct fm_sdev *sdev;
+	struct fm_sched_dev *sdev;
 	uint32_t id;
 	const char *key;
 	struct fm_list ents;
@@ -49,13 +49,13 @@ struct ent {
 	struct fm_list in_heard; /* it is idle, and a bell is asked for */
 	struct fm_list in_left;  /* it has no queues, */
 	uint64_t left_at;        /* since then */
-	struct fm_bgroup *group;
+	struct fm_bridge_group *group;
 	struct bdevice *dev;
-	struct fm_sent *sent;
+	struct fm_sched_ent *sent;
 	struct fm_list queues;
 	bool gate_open, works; /* works: as a trace was told */
 	uint32_t bells;
-	struct fm_bgroup *closed_for; /* whom the policy chose instead, or NULL */
+	struct fm_bridge_group *closed_for; /* whom the policy chose instead, or NULL */
 	uint64_t closed_at, ready_at;
 	uint64_t quiet_done, quiet_since; /* closed: commands finished by then, and none since */
 	uint64_t usage_gone;              /* of queues that left */
@@ -68,7 +68,7 @@ struct ent {
 
 struct queue {
 	struct fm_list in_ent, in_client;
-	struct fm_bclient *client;
+	struct fm_bridge_client *client;
 	struct member *member;
 	struct ent *ent;
 	struct fm_slot *slot;
@@ -83,18 +83,18 @@ struct queue {
 /* Client and group: group index `index` of the client. */
 struct member {
 	struct fm_list in_group;
-	struct fm_bclient *client;
-	struct fm_bgroup *group; /* NULL: the index is unused */
+	struct fm_bridge_client *client;
+	struct fm_bridge_group *group; /* NULL: the index is unused */
 	uint32_t index;
 	uint32_t segments; /* open */
 	uint32_t beyond;   /* those that were too many: they end first */
 	uint32_t said;     /* hints that the client gave it, bits */
 };
 
-struct fm_bgroup {
+struct fm_bridge_group {
 	struct fm_list link;
 	struct fm_bridge *bridge;
-	struct fm_sgroup *sgroup;
+	struct fm_sched_group *sgroup;
 	struct user *user;
 	uint32_t mark;    /* of whoever records it */
 	const char *name; /* the core keeps it */
@@ -121,7 +121,7 @@ struct fm_bgroup {
 	uint64_t jobs, missed;
 };
 
-struct fm_bclient {
+struct fm_bridge_client {
 	struct fm_list link, in_dirty;
 	struct fm_board *board;
 	struct fm_gates *gates; /* strict mode, else NULL */
@@ -141,7 +141,7 @@ struct fm_bclient {
 };
 
 /* NULL: a group that the client has not named. */
-static inline struct member *member_at(struct fm_bclient *c, uint32_t index)
+static inline struct member *member_at(struct fm_bridge_client *c, uint32_t index)
 {
 	if (!index)
 		return &c->first;
@@ -153,7 +153,7 @@ struct fm_bridge {
 	struct fm_bridge_watcher watcher;
 	struct fm_bridge_tracer tracer;
 	struct fm_bridge_limits limits;
-	const struct fm_bridge_way *ways;
+	const struct fm_stop_rule *ways;
 	unsigned n_ways;
 	struct fm_sched *sched;
 	struct fm_list clients, groups, devices, users;
@@ -178,16 +178,17 @@ extern const struct fm_sched_host bridge_sched_host;
 
 /* info.c */
 void queue_info(const struct queue *q, struct fm_bqueue_info *info);
-void client_coverage(const struct fm_bclient *c, struct fm_bcoverage *sum);
+void client_coverage(const struct fm_bridge_client *c, struct fm_bcoverage *sum);
 
 /* ent.c */
-struct ent *ent_get(struct fm_bridge *b, struct fm_bgroup *g, struct bdevice *d, uint64_t now);
+struct ent *ent_get(
+	struct fm_bridge *b, struct fm_bridge_group *g, struct bdevice *d, uint64_t now);
 void ent_put(struct fm_bridge *b, struct ent *e, uint64_t now); /* a queue has left it */
 void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now); /* it has none; frees it */
 /* End those whose time is over. Returns when that is next. */
 uint64_t ents_run(struct fm_bridge *b, uint64_t now);
 void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now);
-void ents_forget(struct fm_bridge *b, const struct fm_bgroup *g); /* it goes */
+void ents_forget(struct fm_bridge *b, const struct fm_bridge_group *g); /* it goes */
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
@@ -195,15 +196,15 @@ uint64_t queue_usage(struct queue *q, uint64_t now);
 uint64_t ent_deal(struct ent *e, uint64_t now);
 /* Count what it did unheard: whenever somebody asks, and before the core hears of it again. */
 void ent_look(struct ent *e, uint64_t now);
-void client_contended(struct fm_bridge *b, struct fm_bclient *c);
-void client_dirty(struct fm_bridge *b, struct fm_bclient *c); /* wake it, if it sleeps */
-int64_t group_rank(const struct fm_bgroup *g); /* by its hints, or the segment it is inside */
-void group_hinted(struct fm_bridge *b, struct fm_bgroup *g); /* another rank, perhaps */
+void client_contended(struct fm_bridge *b, struct fm_bridge_client *c);
+void client_dirty(struct fm_bridge *b, struct fm_bridge_client *c); /* wake it, if it sleeps */
+int64_t group_rank(const struct fm_bridge_group *g); /* by its hints, or the segment it is inside */
+void group_hinted(struct fm_bridge *b, struct fm_bridge_group *g); /* another rank, perhaps */
 void policy_changed(struct fm_bridge *b);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
 /* group.c */
-struct member *member_make(struct fm_bclient *c, uint32_t index); /* NULL: out of memory */
+struct member *member_make(struct fm_bridge_client *c, uint32_t index); /* NULL: out of memory */
 struct user *user_get(struct fm_bridge *b, uid_t uid);
 void user_put(struct user *u);
 int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err);
@@ -212,9 +213,10 @@ int member_name(
 void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
 
 /* limits.c. Of a client's user; NULL: none. */
-const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const struct fm_bclient *c);
+const struct fm_bridge_limits *client_limits(
+	const struct fm_bridge *b, const struct fm_bridge_client *c);
 /* A new group's hints: their defaults, or the nearest that the limits allow. */
-void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *l);
+void limits_start(struct fm_bridge *b, struct fm_bridge_group *g, const struct fm_bridge_limits *l);
 
 /* gate.c: the gate words of a queue, wherever they are. */
 static inline void gate_store(struct queue *q, enum fm_gate gate)
@@ -231,12 +233,12 @@ void gate_leave(struct fm_bridge *b, struct queue *q, uint64_t now);
 void gate_enter(struct queue *q);
 /* What no queue has opens: of this client; of all whose time has come. Returns when that is next.
  */
-void gate_open_gone(struct fm_bclient *c);
+void gate_open_gone(struct fm_bridge_client *c);
 uint64_t gate_run(struct fm_bridge *b, uint64_t now);
 
 /* way.c: how its queues are stopped, to their boards: of one that came, of all. */
 void way_store(struct fm_bridge *b, struct queue *q);
-void group_ways(struct fm_bridge *b, struct fm_bgroup *g);
+void group_ways(struct fm_bridge *b, struct fm_bridge_group *g);
 static inline enum fm_level way_level(const struct queue *q)
 {
 	uint32_t level = FM_MIN(CLAIM(q->slot->level), (uint32_t)FM_LEVEL_RUNNING);
@@ -245,24 +247,24 @@ static inline enum fm_level way_level(const struct queue *q)
 }
 
 /* watch.c: its deadline was set, or is set anew. */
-void group_deadline(struct fm_bgroup *g);
+void group_deadline(struct fm_bridge_group *g);
 void group_end_jobs(struct fm_bridge *b); /* at the end of each call */
 /* To whom it may concern. note: after whatever may have made a group busy or idle. */
-void group_came(struct fm_bridge *b, struct fm_bgroup *g);
-void group_goes(struct fm_bridge *b, struct fm_bgroup *g);
-void group_edge(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at);
-static inline void group_note(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
+void group_came(struct fm_bridge *b, struct fm_bridge_group *g);
+void group_goes(struct fm_bridge *b, struct fm_bridge_group *g);
+void group_edge(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t at);
+static inline void group_note(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t at)
 {
 	if (g->watch || g->deadline)
 		group_edge(b, g, at);
 }
-void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at);
+void group_rested(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t took, uint64_t at);
 
 /* note.c: what happened, for a trace. With nobody interested each is a probe and a branch. */
 void note_out(struct fm_bridge *b, const struct fm_bridge_note *n);
 void note_queue(struct fm_bridge *b, enum fm_trace_event event, const struct queue *q, uint64_t at);
 void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
-	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at);
+	struct fm_bridge_group *cause, const char *reason, uint64_t took, uint64_t at);
 
 void note_policy(struct fm_bridge *b, uint64_t now);
 

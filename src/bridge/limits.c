@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct fm_bridge_limits *client_limits(const struct fm_bridge *b, const struct fm_bclient *c)
+const struct fm_bridge_limits *client_limits(
+	const struct fm_bridge *b, const struct fm_bridge_client *c)
 {
 	if (!c->user->uid)
 		return NULL;
@@ -72,11 +73,11 @@ int fm_bridge_allows(
 
 /* Saying nothing must not give more than may be asked for. The core takes these: they lie within
  * the hint's own range, which the limits' may only narrow. */
-void limits_start(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *l)
+void limits_start(struct fm_bridge *b, struct fm_bridge_group *g, const struct fm_bridge_limits *l)
 {
 	for (unsigned i = 0; l && i < FM_HINT_COUNT; i++) {
 		enum fm_hint h = (enum fm_hint)i;
-		int64_t v = fm_sgroup_hints(g->sgroup)->value[h];
+		int64_t v = fm_sched_group_hints(g->sgroup)->value[h];
 
 		if (within(l, h, v))
 			continue;

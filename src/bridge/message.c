@@ -12,7 +12,7 @@ static struct bdevice *device_find(struct fm_bridge *b, const char *key)
 	struct bdevice *d;
 
 	fm_list_each (d, &b->devices, link)
-		if (!strcmp(fm_sdev_key(d->sdev), key))
+		if (!strcmp(fm_sched_dev_key(d->sdev), key))
 			return d;
 	return NULL;
 }
@@ -34,7 +34,7 @@ static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u,
 		return fm_err_set(err, -ENOMEM, "out of memory for another device");
 	}
 	d->id = ++b->next_device;
-	d->key = fm_sdev_key(d->sdev);
+	d->key = fm_sched_dev_key(d->sdev);
 	fm_list_init(&d->ents);
 	fm_list_add_tail(&b->devices, &d->link);
 	u->devices++;
@@ -60,7 +60,7 @@ static struct queue *queue_new(struct member *member, const struct fm_msg_queue 
 }
 
 /* Clients have few queues, and ask seldom. */
-static struct queue *queue_at(const struct fm_bclient *c, uint32_t slot)
+static struct queue *queue_at(const struct fm_bridge_client *c, uint32_t slot)
 {
 	struct queue *q;
 
@@ -70,7 +70,7 @@ static struct queue *queue_at(const struct fm_bclient *c, uint32_t slot)
 	return NULL;
 }
 
-static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
+static int check_queue(struct fm_bridge *b, const struct fm_bridge_client *c,
 	const struct fm_msg_queue *m, struct fm_err *err)
 {
 	const struct fm_bridge_limits *l = client_limits(b, c);
@@ -89,7 +89,7 @@ static int check_queue(struct fm_bridge *b, const struct fm_bclient *c,
 static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_msg_queue *m,
 	uint64_t now, struct fm_err *err)
 {
-	struct fm_bclient *c = member->client;
+	struct fm_bridge_client *c = member->client;
 	struct bdevice *d;
 	struct queue *q;
 	struct ent *e;
@@ -113,7 +113,8 @@ static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_
 }
 
 /* A queue that was refused leaves as well: that slot holds nothing, and nothing is to be done. */
-static int on_queue_gone(struct fm_bridge *b, struct fm_bclient *c, uint32_t slot, uint64_t now)
+static int on_queue_gone(
+	struct fm_bridge *b, struct fm_bridge_client *c, uint32_t slot, uint64_t now)
 {
 	struct queue *q = queue_at(c, slot);
 
@@ -129,8 +130,9 @@ static bool changes_clients(enum fm_hint h)
 	       h == FM_HINT_DEADLINE;
 }
 
-static int set_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
-	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err)
+static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
+	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, uint64_t now,
+	struct fm_err *err)
 {
 	int rc = fm_bridge_allows(by, h, v, err);
 
@@ -159,13 +161,13 @@ static void tell_hint(const struct fm_bridge *b, const struct member *m, enum fm
  */
 static bool repeats(const struct member *m, enum fm_hint h, int64_t v)
 {
-	const struct fm_bgroup *g = m->group;
+	const struct fm_bridge_group *g = m->group;
 	bool begins = !(m->said & FM_HINT_BIT(h)) && fm_list_empty(&m->client->queues);
 
 	return begins && g->pid && g->said & FM_HINT_BIT(h) && g->first[h] == v;
 }
 
-static void note_first(struct fm_bgroup *g, enum fm_hint h, int64_t v)
+static void note_first(struct fm_bridge_group *g, enum fm_hint h, int64_t v)
 {
 	if (!(g->said & FM_HINT_BIT(h)))
 		g->first[h] = v;
@@ -176,19 +178,19 @@ static void note_first(struct fm_bgroup *g, enum fm_hint h, int64_t v)
  * made them up. */
 static void tell_siblings(const struct fm_bridge *b, const struct member *but, enum fm_hint h)
 {
-	const struct fm_bgroup *g = but->group;
+	const struct fm_bridge_group *g = but->group;
 	const struct member *m;
 	unsigned n = 0;
 
 	fm_list_each (m, &g->members, in_group)
 		if (m != but && g->pid && m->client->pid == g->pid && n++ < SIBLINGS_TOLD)
-			tell_hint(b, m, h, fm_sgroup_hints(g->sgroup)->value[h]);
+			tell_hint(b, m, h, fm_sched_group_hints(g->sgroup)->value[h]);
 }
 
 static int client_hint(struct fm_bridge *b, struct member *m, enum fm_hint h, int64_t v,
 	uint64_t now, struct fm_err *err)
 {
-	int64_t before = fm_sgroup_hints(m->group->sgroup)->value[h];
+	int64_t before = fm_sched_group_hints(m->group->sgroup)->value[h];
 	bool again = repeats(m, h, v);
 	int rc;
 
@@ -281,7 +283,7 @@ static uint32_t group_index(const union fm_msg *m)
 	return 0;
 }
 
-static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+static int on_message(struct fm_bridge *b, struct fm_bridge_client *c, const union fm_msg *m,
 	uint64_t now, struct fm_err *err)
 {
 	struct member *member = member_make(c, group_index(m));
@@ -307,7 +309,7 @@ static int on_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 	return fm_err_set(err, -EBADMSG, "message of type %u is not for a daemon", m->head.type);
 }
 
-int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_msg *m,
+int fm_bridge_message(struct fm_bridge *b, struct fm_bridge_client *c, const union fm_msg *m,
 	uint64_t now, struct fm_err *err)
 {
 	int rc;
@@ -318,8 +320,9 @@ int fm_bridge_message(struct fm_bridge *b, struct fm_bclient *c, const union fm_
 	return rc;
 }
 
-int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bridge_limits *by,
-	enum fm_hint h, int64_t v, uint64_t now, struct fm_err *err)
+int fm_bridge_group_hint(struct fm_bridge *b, struct fm_bridge_group *g,
+	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, uint64_t now,
+	struct fm_err *err)
 {
 	struct member *m;
 	int rc;
@@ -333,7 +336,8 @@ int fm_bgroup_hint(struct fm_bridge *b, struct fm_bgroup *g, const struct fm_bri
 	return rc;
 }
 
-void fm_bgroup_suspend(struct fm_bridge *b, struct fm_bgroup *g, bool suspended, uint64_t now)
+void fm_bridge_group_suspend(
+	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now)
 {
 	b->now = now;
 	if (suspended)

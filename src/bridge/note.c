@@ -7,17 +7,17 @@ void fm_bridge_tracer(struct fm_bridge *b, const struct fm_bridge_tracer *t)
 	b->tracer = *t;
 }
 
-uid_t fm_bgroup_uid(const struct fm_bgroup *g)
+uid_t fm_bridge_group_uid(const struct fm_bridge_group *g)
 {
 	return g->user->uid;
 }
 
-const char *fm_bgroup_name(const struct fm_bgroup *g)
+const char *fm_bridge_group_name(const struct fm_bridge_group *g)
 {
 	return g->name;
 }
 
-uint32_t *fm_bgroup_mark(struct fm_bgroup *g)
+uint32_t *fm_bridge_group_mark(struct fm_bridge_group *g)
 {
 	return &g->mark;
 }
@@ -62,13 +62,13 @@ static void idle_args(const struct ent *e, uint64_t *arg)
 {
 	struct fm_linger linger;
 
-	fm_sent_linger(e->sent, &linger);
+	fm_sched_ent_linger(e->sent, &linger);
 	arg[0] = 0;
 	arg[2] = linger.keeps_ns;
 }
 
 void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *e,
-	struct fm_bgroup *cause, const char *reason, uint64_t took, uint64_t at)
+	struct fm_bridge_group *cause, const char *reason, uint64_t took, uint64_t at)
 {
 	struct fm_bridge_note n = {
 		.event = event,
@@ -82,7 +82,7 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 	struct fm_ent_info info;
 	uint64_t queues;
 
-	fm_sent_info(e->sent, b->now, &info);
+	fm_sched_ent_info(e->sent, b->now, &info);
 	n.arg[0] = pending(e, &queues);
 	n.arg[1] = info.served_ns;
 	if (event == FM_EV_gate_closed || event == FM_EV_gate_opened)
@@ -120,14 +120,14 @@ void note_policy(struct fm_bridge *b, uint64_t now)
 	note_setting(b, "linger", (int64_t)fm_sched_get_linger(b->sched), now);
 }
 
-static void note_group(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
+static void note_group(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	static const int64_t usual[FM_HINT_COUNT] = {
 #define HINT_DEFAULT(id, word, min, max, def, unit) [id] = def,
 		FM_HINT_MAP(HINT_DEFAULT)
 #undef HINT_DEFAULT
 	};
-	const struct fm_hints *hints = fm_sgroup_hints(g->sgroup);
+	const struct fm_hints *hints = fm_sched_group_hints(g->sgroup);
 
 	for (uint64_t h = 0; h < FM_HINT_COUNT; h++)
 		if (hints->value[h] != usual[h])
@@ -136,7 +136,7 @@ static void note_group(struct fm_bridge *b, struct fm_bgroup *g, uint64_t now)
 					    .group = g,
 					    .reason = "before",
 					    .arg = {h, (uint64_t)hints->value[h]}});
-	if (fm_sgroup_suspended(g->sgroup))
+	if (fm_sched_group_suspended(g->sgroup))
 		note_out(b, &(struct fm_bridge_note){.event = FM_EV_suspended,
 				    .at = now,
 				    .group = g,
@@ -161,10 +161,10 @@ void fm_bridge_note_policy(struct fm_bridge *b, uint64_t now)
 
 /* Returns whether there are more. */
 static bool note_queues(
-	struct fm_bridge *b, struct fm_bgroup *g, struct fm_bridge_told *told, uint64_t now)
+	struct fm_bridge *b, struct fm_bridge_group *g, struct fm_bridge_told *told, uint64_t now)
 {
 	struct fm_bqueue_info info[FM_QUEUES_AT_ONCE];
-	unsigned n = fm_bgroup_queues_after(g, told->queues, info);
+	unsigned n = fm_bridge_group_queues_after(g, told->queues, info);
 
 	for (unsigned i = 0; i < n; i++) {
 		note_out(b, &(struct fm_bridge_note){
@@ -183,14 +183,14 @@ static bool note_queues(
 
 bool fm_bridge_note_part(struct fm_bridge *b, struct fm_bridge_told *told, uint64_t now)
 {
-	struct fm_bgroup *g = fm_bridge_group_after(b, told->groups);
+	struct fm_bridge_group *g = fm_bridge_group_after(b, told->groups);
 	struct ent *e;
 
 	if (!g)
 		return false;
 	b->now = now;
-	if (told->inside != fm_bgroup_id(g)) {
-		told->inside = fm_bgroup_id(g);
+	if (told->inside != fm_bridge_group_id(g)) {
+		told->inside = fm_bridge_group_id(g);
 		told->queues = 0;
 		note_group(b, g, now);
 	}
@@ -204,7 +204,7 @@ bool fm_bridge_note_part(struct fm_bridge *b, struct fm_bridge_told *told, uint6
 
 void fm_bridge_exact(struct fm_bridge *b, bool exact, uint64_t now)
 {
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	b->now = now;
 	if (!fm_sched_exact(b->sched, exact, now))

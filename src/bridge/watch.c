@@ -9,24 +9,24 @@ void fm_bridge_watcher(struct fm_bridge *b, const struct fm_bridge_watcher *w)
 	b->watcher = *w;
 }
 
-void group_came(struct fm_bridge *b, struct fm_bgroup *g)
+void group_came(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	if (b->watcher.group)
 		b->watcher.group(b->watcher.ctx, g, false);
 }
 
-void group_goes(struct fm_bridge *b, struct fm_bgroup *g)
+void group_goes(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	if (b->watcher.group)
 		b->watcher.group(b->watcher.ctx, g, true);
 }
 
-void group_deadline(struct fm_bgroup *g)
+void group_deadline(struct fm_bridge_group *g)
 {
-	int64_t v = fm_sgroup_hints(g->sgroup)->value[FM_HINT_DEADLINE];
+	int64_t v = fm_sched_group_hints(g->sgroup)->value[FM_HINT_DEADLINE];
 
 	g->deadline = v > 0 ? (uint64_t)v : 0;
-	g->works = fm_sgroup_busy(g->sgroup);
+	g->works = fm_sched_group_busy(g->sgroup);
 	g->counts = false;
 	fm_list_del(&g->ended);
 }
@@ -34,7 +34,7 @@ void group_deadline(struct fm_bgroup *g)
 /* A job is a stretch in which the group is busy. When a bell tells of two devices at once, work may
  * end on the one before it is seen that it has begun on the other: whether a job has ended is
  * settled at the end of the call. */
-static void note_job(struct fm_bridge *b, struct fm_bgroup *g, bool busy, uint64_t at)
+static void note_job(struct fm_bridge *b, struct fm_bridge_group *g, bool busy, uint64_t at)
 {
 	if (busy == g->works)
 		return;
@@ -52,7 +52,7 @@ static void note_job(struct fm_bridge *b, struct fm_bgroup *g, bool busy, uint64
 	g->counts = true;
 }
 
-static void end_job(struct fm_bridge *b, struct fm_bgroup *g)
+static void end_job(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	uint64_t took = fm_sub_sat(g->ended_at, g->job_at);
 
@@ -69,24 +69,24 @@ static void end_job(struct fm_bridge *b, struct fm_bgroup *g)
 void group_end_jobs(struct fm_bridge *b)
 {
 	while (!fm_list_empty(&b->ended)) {
-		struct fm_bgroup *g = fm_list_first(&b->ended, struct fm_bgroup, ended);
+		struct fm_bridge_group *g = fm_list_first(&b->ended, struct fm_bridge_group, ended);
 
 		fm_list_del(&g->ended);
 		end_job(b, g);
 	}
 }
 
-struct fm_bgroup_jobs fm_bgroup_jobs(const struct fm_bgroup *g, uint64_t now)
+struct fm_bridge_group_jobs fm_bridge_group_jobs(const struct fm_bridge_group *g, uint64_t now)
 {
 	bool late = g->works && g->counts && fm_sub_sat(now, g->job_at) > g->deadline;
 
-	return (struct fm_bgroup_jobs){
+	return (struct fm_bridge_group_jobs){
 		.deadline = g->deadline, .ended = g->jobs, .missed = g->missed + late};
 }
 
-void group_edge(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
+void group_edge(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t at)
 {
-	struct fm_bgroup_edge edge = {.at = at, .busy = fm_sgroup_busy(g->sgroup)};
+	struct fm_bridge_group_edge edge = {.at = at, .busy = fm_sched_group_busy(g->sgroup)};
 
 	if (g->deadline)
 		note_job(b, g, edge.busy, at);
@@ -99,33 +99,34 @@ void group_edge(struct fm_bridge *b, struct fm_bgroup *g, uint64_t at)
 	b->watcher.edge(b->watcher.ctx, g->watch, &edge);
 }
 
-void group_rested(struct fm_bridge *b, struct fm_bgroup *g, uint64_t took, uint64_t at)
+void group_rested(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t took, uint64_t at)
 {
 	if (b->watcher.rested)
 		b->watcher.rested(b->watcher.ctx, g, took, at);
 }
 
-void fm_bgroup_watch(struct fm_bridge *b, struct fm_bgroup *g, void *watch, uint64_t now)
+void fm_bridge_group_watch(
+	struct fm_bridge *b, struct fm_bridge_group *g, void *watch, uint64_t now)
 {
 	b->now = now;
 	g->watch = watch;
 	g->busy = false;
 	g->declared = false;
 	if (!watch)
-		fm_bgroup_grant(b, g, FM_GRANT_NONE, 0, now);
+		fm_bridge_group_grant(b, g, FM_GRANT_NONE, 0, now);
 	else
 		group_note(b, g, now);
 }
 
-void *fm_bgroup_watched(const struct fm_bgroup *g)
+void *fm_bridge_group_watched(const struct fm_bridge_group *g)
 {
 	return g->watch;
 }
 
 /* Whoever is alone is asked for bells from now on, or not any more; and who is first has changed,
  * perhaps: clients are told. */
-void fm_bgroup_grant(
-	struct fm_bridge *b, struct fm_bgroup *g, enum fm_grant grant, int64_t place, uint64_t now)
+void fm_bridge_group_grant(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_grant grant,
+	int64_t place, uint64_t now)
 {
 	b->now = now;
 	fm_sched_grant(b->sched, g->sgroup, grant, place, now);
@@ -133,7 +134,7 @@ void fm_bgroup_grant(
 	bridge_settle(b, now);
 }
 
-uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devices)
+uint64_t fm_bridge_group_used(const struct fm_bridge_group *g, uint64_t now, unsigned *devices)
 {
 	struct fm_ent_info info;
 	uint64_t used = g->used_gone;
@@ -141,19 +142,19 @@ uint64_t fm_bgroup_used(const struct fm_bgroup *g, uint64_t now, unsigned *devic
 
 	*devices = 0;
 	fm_list_each (e, &g->ents, in_group) {
-		fm_sent_info(e->sent, now, &info);
+		fm_sched_ent_info(e->sent, now, &info);
 		used = fm_add_sat(used, info.served_ns);
 		(*devices)++;
 	}
 	return used;
 }
 
-bool fm_bgroup_is(const struct fm_bgroup *g, uid_t uid, const char *name)
+bool fm_bridge_group_is(const struct fm_bridge_group *g, uid_t uid, const char *name)
 {
 	return g->user->uid == uid && !strcmp(g->name, name);
 }
 
-bool fm_bgroup_is_own(const struct fm_bgroup *g, pid_t pid)
+bool fm_bridge_group_is_own(const struct fm_bridge_group *g, pid_t pid)
 {
 	const struct member *m;
 

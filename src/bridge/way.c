@@ -7,12 +7,12 @@
 /* What a hint can say. */
 #define GUARD_MAX (10 * FM_S)
 
-static struct fm_bridge_way of_device(const struct fm_bridge *b, const char *key)
+static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
 {
-	struct fm_bridge_way way = {.level = 0, .guard_ns = FM_NEVER};
+	struct fm_stop_rule way = {.level = 0, .guard_ns = FM_NEVER};
 
 	for (unsigned i = 0; i < b->n_ways; i++) {
-		const struct fm_bridge_way *w = &b->ways[i];
+		const struct fm_stop_rule *w = &b->ways[i];
 
 		if (fnmatch(w->device, key, 0))
 			continue;
@@ -33,8 +33,8 @@ static uint32_t lesser(uint32_t device, int64_t hint)
 
 void way_store(struct fm_bridge *b, struct queue *q)
 {
-	const struct fm_hints *h = fm_sgroup_hints(q->ent->group->sgroup);
-	struct fm_bridge_way way = of_device(b, q->ent->dev->key);
+	const struct fm_hints *h = fm_sched_group_hints(q->ent->group->sgroup);
+	struct fm_stop_rule way = of_device(b, q->ent->dev->key);
 	int64_t hint = h->value[FM_HINT_GUARD_FROM];
 	uint64_t guard = FM_MIN(hint ? (uint64_t)hint : way.guard_ns, GUARD_MAX);
 	uint32_t deepest = lesser(way.level, h->value[FM_HINT_LEVEL]);
@@ -49,7 +49,7 @@ void way_store(struct fm_bridge *b, struct queue *q)
 	client_dirty(b, q->client);
 }
 
-void group_ways(struct fm_bridge *b, struct fm_bgroup *g)
+void group_ways(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	struct queue *q;
 	struct ent *e;
@@ -60,9 +60,9 @@ void group_ways(struct fm_bridge *b, struct fm_bgroup *g)
 }
 
 void fm_bridge_set_ways(
-	struct fm_bridge *b, const struct fm_bridge_way *ways, unsigned n, uint64_t now)
+	struct fm_bridge *b, const struct fm_stop_rule *ways, unsigned n, uint64_t now)
 {
-	struct fm_bgroup *g;
+	struct fm_bridge_group *g;
 
 	b->now = now;
 	b->ways = ways;

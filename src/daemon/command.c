@@ -126,7 +126,7 @@ static json_t *cmd_stats(struct request *r)
 /* What to do to each group that the target names and the peer may steer. */
 struct steering {
 	struct request *request;
-	int (*apply)(struct steering *st, struct fm_bgroup *g);
+	int (*apply)(struct steering *st, struct fm_bridge_group *g);
 	json_t *names, *ids;
 	bool forbidden; /* the target is somebody else's */
 	int rc;
@@ -139,12 +139,12 @@ struct steering {
 	} hint[FM_HINT_COUNT];
 };
 
-static int steer_group(void *arg, struct fm_bgroup *g)
+static int steer_group(void *arg, struct fm_bridge_group *g)
 {
 	struct steering *st = arg;
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	if (!peer_sees(st->request->peer, info.uid)) {
 		st->forbidden = true;
 		return FM_TARGET_NOT;
@@ -183,7 +183,7 @@ static json_t *steer(struct request *r, struct steering *st)
 }
 
 /* All are checked before the first is set: nothing is half done. */
-static int apply_hints(struct steering *st, struct fm_bgroup *g)
+static int apply_hints(struct steering *st, struct fm_bridge_group *g)
 {
 	struct request *r = st->request;
 	const struct fm_bridge_limits *by = r->peer->steers ? NULL : &r->peer->limits->of;
@@ -192,16 +192,16 @@ static int apply_hints(struct steering *st, struct fm_bgroup *g)
 	for (unsigned i = 0; i < st->hints && !rc; i++)
 		rc = fm_bridge_allows(by, st->hint[i].hint, st->hint[i].value, &r->err);
 	for (unsigned i = 0; i < st->hints && !rc; i++)
-		rc = fm_bgroup_hint(r->daemon->bridge, g, by, st->hint[i].hint, st->hint[i].value,
-			r->now, &r->err);
+		rc = fm_bridge_group_hint(r->daemon->bridge, g, by, st->hint[i].hint,
+			st->hint[i].value, r->now, &r->err);
 	return rc;
 }
 
-static int apply_why(struct steering *st, struct fm_bgroup *g)
+static int apply_why(struct steering *st, struct fm_bridge_group *g)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	json_array_append_new(st->ids, json_integer((json_int_t)info.id));
 	return 0;
 }
@@ -292,9 +292,9 @@ static json_t *cmd_allowed(struct request *r)
 		"{s:b, s:o, s:o}", "ok", 1, "refused", refused, "policy", report_policy(r->daemon));
 }
 
-static int apply_suspend(struct steering *st, struct fm_bgroup *g)
+static int apply_suspend(struct steering *st, struct fm_bridge_group *g)
 {
-	fm_bgroup_suspend(st->request->daemon->bridge, g, st->suspend, st->request->now);
+	fm_bridge_group_suspend(st->request->daemon->bridge, g, st->suspend, st->request->now);
 	admission_suspended(st->request->daemon, g);
 	return 0;
 }

@@ -5,15 +5,15 @@
  *
  * Owns: all of the daemon's state, in struct daemon; the file that is locked by flock(), so that
  * there is one daemon in a folder.
- * Locks: one, in aside.c, over the descriptors that are still to be closed.
- * Threads: the loop does all but two things: close what may block (aside.h), and decide about many
- * tasks (admission/admission_job.c).
+ * Locks: one, in deferred_close.c, over the descriptors that are still to be closed.
+ * Threads: the loop does all but two things: close what may block (deferred_close.h), and decide
+ * about many tasks (admission/admission_job.c).
  */
 #pragma once
-#include "aside.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "daemon/config/config.h"
+#include "deferred_close.h"
 #include "quota.h"
 #include <jansson.h>
 #include <systemd/sd-event.h>
@@ -147,7 +147,7 @@ void peer_limits_free(struct shared_limits *l);
 bool peer_sees(const struct peer *p, uid_t owner);
 gid_t access_gid(const char *group);
 
-/* lives.c: session_died() when the process has ended. Taken away before the descriptor is closed.
+/* pidfd.c: session_died() when the process has ended. Taken away before the descriptor is closed.
  */
 int lives_open(struct daemon *d);
 void lives_close(struct daemon *d);
@@ -192,7 +192,7 @@ json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);
 void report_coverage(json_t *o, struct fm_bcoverage c);
-void report_jobs(json_t *o, struct fm_bgroup_jobs j);
+void report_jobs(json_t *o, struct fm_bridge_group_jobs j);
 const char *report_state(enum fm_ent_state state);
 long report_rss_kib(void);
 double report_cpu_ms(void);

@@ -120,10 +120,10 @@ static bool is_chosen(const struct listing *l, uint64_t id)
 }
 
 /* Some of the queues of the group that is being written. False: those were the last. */
-static bool put_queues(struct listing *l, struct fm_bgroup *g, struct text *to)
+static bool put_queues(struct listing *l, struct fm_bridge_group *g, struct text *to)
 {
 	struct fm_bqueue_info info[FM_QUEUES_AT_ONCE];
-	unsigned n = fm_bgroup_queues_after(g, l->queue, info);
+	unsigned n = fm_bridge_group_queues_after(g, l->queue, info);
 
 	for (unsigned i = 0; i < n; i++) {
 		if (l->queue)
@@ -142,14 +142,14 @@ static void end_group(struct listing *l, struct text *to)
 
 /* Begins it, if the peer may see it. */
 static void begin_group(
-	struct listing *l, struct fm_bgroup *g, const struct peer *p, struct text *to)
+	struct listing *l, struct fm_bridge_group *g, const struct peer *p, struct text *to)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	l->after = fm_bgroup_id(g);
-	if (!peer_sees(p, fm_bgroup_uid(g)) || !is_chosen(l, l->after))
+	l->after = fm_bridge_group_id(g);
+	if (!peer_sees(p, fm_bridge_group_uid(g)) || !is_chosen(l, l->after))
 		return;
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	next_item(l, to);
 	text_open(to, report_group(g, &info, p, &l->names, fm_now()), "queues");
 	l->inside = true;
@@ -159,9 +159,9 @@ static void begin_group(
 static bool groups_step(
 	struct listing *l, struct daemon *d, const struct peer *p, struct text *to, uint64_t until)
 {
-	struct fm_bgroup *g = fm_bridge_group_after(d->bridge, l->after - l->inside);
+	struct fm_bridge_group *g = fm_bridge_group_after(d->bridge, l->after - l->inside);
 
-	if (l->inside && (!g || fm_bgroup_id(g) != l->after))
+	if (l->inside && (!g || fm_bridge_group_id(g) != l->after))
 		end_group(l, to);
 	while (g && !step_is_full(to, until)) {
 		if (!l->inside)
@@ -180,13 +180,13 @@ struct choice {
 	const struct peer *peer;
 };
 
-static int choose(void *arg, struct fm_bgroup *g)
+static int choose(void *arg, struct fm_bridge_group *g)
 {
 	const struct choice *c = arg;
 	struct listing *l = c->listing;
 	uint64_t *more = l->choice;
 
-	if (!peer_sees(c->peer, fm_bgroup_uid(g)))
+	if (!peer_sees(c->peer, fm_bridge_group_uid(g)))
 		return FM_TARGET_NOT;
 	/* A power of two is full. */
 	if (!(l->n_choice & (l->n_choice - 1)))
@@ -194,7 +194,7 @@ static int choose(void *arg, struct fm_bgroup *g)
 	if (!more)
 		return -1;
 	l->choice = more;
-	l->choice[l->n_choice++] = fm_bgroup_id(g);
+	l->choice[l->n_choice++] = fm_bridge_group_id(g);
 	return 0;
 }
 

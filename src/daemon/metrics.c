@@ -186,14 +186,15 @@ static void add_process(void *arg, const struct fm_bprocess_info *i)
 }
 
 /* Returns how much of a page that was. */
-static size_t add_group(struct page *p, struct fm_bgroup *g, const struct fm_bgroup_info *i)
+static size_t add_group(
+	struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i)
 {
 	struct group_page parts = {.devices = json_array(), .processes = json_array()};
 	json_t *o = json_object();
 	size_t size;
 
-	fm_bgroup_each_ent(g, p->now, add_ent, &parts);
-	fm_bgroup_each_process(g, p->now, add_process, &parts);
+	fm_bridge_group_each_ent(g, p->now, add_ent, &parts);
+	fm_bridge_group_each_process(g, p->now, add_process, &parts);
 	size = 1 + json_array_size(parts.devices) + json_array_size(parts.processes);
 	set(o, "name", json_string(i->name));
 	set(o, "uid", json_integer(i->uid));
@@ -203,7 +204,7 @@ static size_t add_group(struct page *p, struct fm_bgroup *g, const struct fm_bgr
 	set(o, "priority", json_integer(i->hints->value[FM_HINT_PRIORITY]));
 	set(o, "weight", json_integer(i->hints->value[FM_HINT_WEIGHT]));
 	set(o, "share", json_integer(i->hints->value[FM_HINT_SHARE]));
-	report_jobs(o, fm_bgroup_jobs(g, p->now));
+	report_jobs(o, fm_bridge_group_jobs(g, p->now));
 	if (i->hints->value[FM_HINT_DEADLINE] > 0)
 		set(o, "deadline_ns", json_integer(i->hints->value[FM_HINT_DEADLINE]));
 	set(o, "devices", parts.devices);
@@ -250,15 +251,16 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 
 /* An array, in the order that docs/protocol.md has, costs a quarter of what an object does: it is
  * asked for every second. */
-static size_t add_row(struct page *p, struct fm_bgroup *g, const struct fm_bgroup_info *i)
+static size_t add_row(
+	struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i)
 {
 	json_t *row = json_array(), *ents = json_array();
-	struct fm_bgroup_jobs jobs = fm_bgroup_jobs(g, p->now);
+	struct fm_bridge_group_jobs jobs = fm_bridge_group_jobs(g, p->now);
 	struct queues q = {0};
 	size_t size;
 
-	fm_bgroup_each_ent(g, p->now, add_ent_row, ents);
-	fm_bgroup_each_queue(g, look_at_queue, &q);
+	fm_bridge_group_each_ent(g, p->now, add_ent_row, ents);
+	fm_bridge_group_each_queue(g, look_at_queue, &q);
 	size = 1 + json_array_size(ents);
 	append(row, json_string(i->name));
 	append(row, json_integer(i->uid));
@@ -277,18 +279,19 @@ static size_t add_row(struct page *p, struct fm_bgroup *g, const struct fm_bgrou
 
 /* Groups may come and go between two pages: their numbers rise in the order of the walk. */
 static void walk_groups(struct page *p, size_t limit,
-	size_t (*add)(struct page *p, struct fm_bgroup *g, const struct fm_bgroup_info *i))
+	size_t (*add)(
+		struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i))
 {
-	struct fm_bgroup *g = NULL;
-	struct fm_bgroup_info i;
+	struct fm_bridge_group *g = NULL;
+	struct fm_bridge_group_info i;
 	size_t size = 0;
 
 	while ((g = fm_bridge_group_next(p->daemon->bridge, g))) {
-		if (fm_bgroup_id(g) <= p->after)
+		if (fm_bridge_group_id(g) <= p->after)
 			continue;
 		if (size >= limit)
 			return;
-		fm_bgroup_info(g, &i);
+		fm_bridge_group_info(g, &i);
 		p->after = i.id;
 		if (peer_sees(p->peer, i.uid))
 			size += add(p, g, &i);

@@ -132,7 +132,7 @@ void report_coverage(json_t *o, struct fm_bcoverage c)
 }
 
 /* Of a group that has a deadline, or had one. */
-void report_jobs(json_t *o, struct fm_bgroup_jobs j)
+void report_jobs(json_t *o, struct fm_bridge_group_jobs j)
 {
 	if (!j.deadline && !j.ended)
 		return;
@@ -140,10 +140,10 @@ void report_jobs(json_t *o, struct fm_bgroup_jobs j)
 	set(o, "deadline_misses", number(j.missed));
 }
 
-static json_t *calls_array(struct fm_bgroup *g)
+static json_t *calls_array(struct fm_bridge_group *g)
 {
 	struct fm_call calls[64];
-	unsigned n = fm_bgroup_calls(g, calls, FM_ARRAY_LEN(calls));
+	unsigned n = fm_bridge_group_calls(g, calls, FM_ARRAY_LEN(calls));
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < n; i++) {
@@ -157,13 +157,13 @@ static json_t *calls_array(struct fm_bgroup *g)
 	return list;
 }
 
-json_t *report_group(struct fm_bgroup *g, const struct fm_bgroup_info *i, const struct peer *p,
-	struct names *names, uint64_t now)
+json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_info *i,
+	const struct peer *p, struct names *names, uint64_t now)
 {
 	struct walk ents = {json_array(), now, p};
 	json_t *o = json_object();
 
-	fm_bgroup_each_ent(g, now, add_ent, &ents);
+	fm_bridge_group_each_ent(g, now, add_ent, &ents);
 	set(o, "name", json_string(i->name));
 	set(o, "id", number(i->id));
 	set(o, "uid", json_integer(i->uid));
@@ -172,8 +172,8 @@ json_t *report_group(struct fm_bgroup *g, const struct fm_bgroup_info *i, const 
 	set(o, "clients", json_integer(i->clients));
 	set(o, "hints", hints_object(i->hints));
 	set(o, "effective_priority", json_integer(i->priority));
-	report_jobs(o, fm_bgroup_jobs(g, now));
-	report_coverage(o, fm_bgroup_coverage(g));
+	report_jobs(o, fm_bridge_group_jobs(g, now));
+	report_coverage(o, fm_bridge_group_coverage(g));
 	set(o, "calls", calls_array(g));
 	set(o, "devices", ents.list);
 	return o;
@@ -356,13 +356,13 @@ double report_cpu_ms(void)
 json_t *report_stats(struct daemon *d)
 {
 	unsigned groups = 0, queues = 0;
-	struct fm_bgroup *g = NULL;
-	struct fm_bgroup_info info;
+	struct fm_bridge_group *g = NULL;
+	struct fm_bridge_group_info info;
 	struct fm_sched_stats st;
 	json_t *o = json_object();
 
 	while ((g = fm_bridge_group_next(d->bridge, g))) {
-		fm_bgroup_info(g, &info);
+		fm_bridge_group_info(g, &info);
 		groups++;
 		queues += info.queues;
 	}

@@ -11,6 +11,6 @@ struct names {
 };
 
 /* A group without its queues, and a queue. */
-json_t *report_group(struct fm_bgroup *g, const struct fm_bgroup_info *i, const struct peer *p,
-	struct names *names, uint64_t now);
+json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_info *i,
+	const struct peer *p, struct names *names, uint64_t now);
 json_t *report_queue(const struct fm_bqueue_info *i);

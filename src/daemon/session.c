@@ -38,10 +38,10 @@ struct session {
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
-	ino_t board_ino;           /* all boards are on the one file system of memfds */
-	int offered;               /* gates of an earlier daemon, before HELLO; else -1 */
-	struct page *page;         /* strict mode, else NULL */
-	struct fm_bclient *client; /* NULL before HELLO */
+	ino_t board_ino;                 /* all boards are on the one file system of memfds */
+	int offered;                     /* gates of an earlier daemon, before HELLO; else -1 */
+	struct page *page;               /* strict mode, else NULL */
+	struct fm_bridge_client *client; /* NULL before HELLO */
 	struct trace_client trace;
 };
 
@@ -57,7 +57,7 @@ struct trace_client *session_trace(void *session)
 static void note_departure(const struct session *s)
 {
 	struct daemon *d = s->daemon;
-	struct fm_bclient_work work = fm_bclient_work(s->client);
+	struct fm_bridge_client_work work = fm_bridge_client_work(s->client);
 
 	if (work.commands)
 		fm_log_limited(&d->log, &d->departures, LOG_INFO,

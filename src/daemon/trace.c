@@ -15,17 +15,17 @@
 #define STEP_NS    (300 * FM_US)
 #define STEP_RINGS 4
 
-static bool sees(const struct recording *r, const struct fm_bgroup *g)
+static bool sees(const struct recording *r, const struct fm_bridge_group *g)
 {
-	return peer_sees(&r->peer, fm_bgroup_uid(g));
+	return peer_sees(&r->peer, fm_bridge_group_uid(g));
 }
 
-static bool wants(const struct recording *r, const struct fm_bgroup *g)
+static bool wants(const struct recording *r, const struct fm_bridge_group *g)
 {
 	if (!sees(r, g))
 		return false;
 	for (unsigned i = 0; i < r->n_groups; i++)
-		if (!strcmp(r->group[i], fm_bgroup_name(g)))
+		if (!strcmp(r->group[i], fm_bridge_group_name(g)))
 			return true;
 	return !r->n_groups;
 }
@@ -38,18 +38,18 @@ static void tell(struct recording *r, const char *kind, uint32_t id, const char 
 		json_pack("{s:s, s:I, s:s}", "name", kind, "id", (json_int_t)id, "text", text), -1);
 }
 
-static uint32_t group_id(struct recording *r, struct fm_bgroup *g)
+static uint32_t group_id(struct recording *r, struct fm_bridge_group *g)
 {
 	uint32_t bit = 1u << r->index, *mark;
 
 	if (!g || !sees(r, g))
 		return 0;
-	mark = fm_bgroup_mark(g);
+	mark = fm_bridge_group_mark(g);
 	if (!(*mark & bit)) {
-		tell(r, "group", (uint32_t)fm_bgroup_id(g), fm_bgroup_name(g));
+		tell(r, "group", (uint32_t)fm_bridge_group_id(g), fm_bridge_group_name(g));
 		*mark |= bit;
 	}
-	return (uint32_t)fm_bgroup_id(g);
+	return (uint32_t)fm_bridge_group_id(g);
 }
 
 struct introduction {
@@ -168,7 +168,7 @@ static void show_queue(struct recording *r, const struct fm_bridge_note *n)
 	recording_say(r,
 		json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:s}", "name", "queue", "id",
 			(json_int_t)q->id, "pid", (int)q->pid, "slot", (json_int_t)q->slot, "group",
-			(json_int_t)fm_bgroup_id(n->group), "device", (json_int_t)n->device,
+			(json_int_t)fm_bridge_group_id(n->group), "device", (json_int_t)n->device,
 			"since", (json_int_t)q->since, "text", q->comm),
 		-1);
 	show_client(r, session_trace(q->client_ctx));
@@ -196,7 +196,7 @@ static void write_note(struct recording *r, const struct fm_bridge_note *n)
  * will be told. */
 static bool is_told(const struct recording *r, const struct fm_bridge_note *n)
 {
-	uint64_t id = n->group ? fm_bgroup_id(n->group) : 0;
+	uint64_t id = n->group ? fm_bridge_group_id(n->group) : 0;
 
 	if (r->whole || id <= r->told.groups)
 		return true;
@@ -240,10 +240,10 @@ static void forget(struct recording *r)
 {
 	struct tracing *t = r->tracing;
 	uint32_t others = ~(1u << r->index);
-	struct fm_bgroup *g = NULL;
+	struct fm_bridge_group *g = NULL;
 
 	while ((g = fm_bridge_group_next(t->daemon->bridge, g)))
-		*fm_bgroup_mark(g) &= others;
+		*fm_bridge_group_mark(g) &= others;
 	for (unsigned i = 0; i < t->n_reasons; i++)
 		t->reason[i].mark &= others;
 	t->devices[r->index] = 0;

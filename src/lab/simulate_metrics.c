@@ -64,8 +64,8 @@ static void add_device(struct simulate_metrics *m, const struct fm_sim_event *e)
 		json_pack("{s:s, s:o, s:{s:i, s:i, s:i, s:i}}", "device",
 			simulate_device_name(m->names,
 				simulate_device_id(m->names, e->machine, e->device), name),
-			"preempt", histogram(fm_sdev_preempt_hist(e->sdev)), "groups", "idle", 0,
-			"ready", 0, "running", 0, "suspended", 0));
+			"preempt", histogram(fm_sched_dev_preempt_hist(e->sdev)), "groups", "idle",
+			0, "ready", 0, "running", 0, "suspended", 0));
 }
 
 /* Those of which others are beyond the limit count, too. */
@@ -115,7 +115,7 @@ static json_t *waits(const struct fm_sim_event *e, const struct fm_account *a)
 {
 	uint64_t upto[FM_WAIT_BOUNDS], sum = 0;
 
-	fm_sent_waits(e->sent, upto);
+	fm_sched_ent_waits(e->sent, upto);
 	for (unsigned k = 0; k < FM_WAITS; k++)
 		sum += a->wait_ns[k];
 	return json_pack("{s:o, s:o, s:o}", "count", number(a->waits), "sum_ns", number(sum),
@@ -133,12 +133,12 @@ static void add_ent(struct simulate_metrics *m, const struct fm_sim_event *e)
 	struct fm_account a;
 	json_t *group;
 
-	fm_sent_info(e->sent, e->at, &info);
+	fm_sched_ent_info(e->sent, e->at, &info);
 	count_state(m, e, states[info.state]);
 	group = group_of(m, e);
 	if (!group)
 		return;
-	fm_sent_account(e->sent, e->at, &a);
+	fm_sched_ent_account(e->sent, e->at, &a);
 	json_array_append_new(json_object_get(group, "devices"),
 		json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "device",
 			simulate_device_name(m->names,

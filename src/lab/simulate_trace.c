@@ -273,7 +273,7 @@ static struct fm_trace_rec *add_ent(
 	struct fm_ent_info info = {.state = FM_ENT_IDLE};
 
 	if (e->sent)
-		fm_sent_info(e->sent, e->at, &info);
+		fm_sched_ent_info(e->sent, e->at, &info);
 	r->arg[0] = info.state != FM_ENT_IDLE;
 	r->arg[1] = info.served_ns;
 	return r;
@@ -284,7 +284,7 @@ static void note_decision(struct simulate_trace_part *p, const struct fm_sim_eve
 	struct fm_trace_rec *r = add_core(p, FM_EV_decided, e);
 	struct fm_decision c;
 
-	fm_sdev_decision(e->sdev, &c);
+	fm_sched_dev_decision(e->sdev, &c);
 	r->reason = keep_reason(p, c.reason);
 	r->arg[0] = c.chosen;
 	r->arg[1] = c.ready;
@@ -373,7 +373,7 @@ static void note_idle(struct simulate_trace_part *p, const struct fm_sim_event *
 	struct fm_trace_rec *r = add_ent(p, FM_EV_idle, e);
 	struct fm_linger linger;
 
-	fm_sent_linger(e->sent, &linger);
+	fm_sched_ent_linger(e->sent, &linger);
 	r->arg[0] = 0;
 	r->arg[2] = linger.keeps_ns;
 }

@@ -18,7 +18,7 @@ struct fm_link {
 	struct fm_client *client;
 	pthread_mutex_t lock; /* of the bridge, which has no locks of its own */
 	struct fm_bridge *bridge;
-	struct fm_bclient *self;
+	struct fm_bridge_client *self;
 	uint64_t next;     /* when the agent means to call service() */
 	_Atomic bool rung; /* bell() since somebody last looked */
 };

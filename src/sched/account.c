@@ -150,12 +150,12 @@ static unsigned spare_place(struct fm_hold *h, uint64_t t)
 	return best;
 }
 
-static bool has_place(const struct fm_hold *h, const struct fm_sent *e)
+static bool has_place(const struct fm_hold *h, const struct fm_sched_ent *e)
 {
 	return h->who[e->place] == e->g->who;
 }
 
-static unsigned place_of(struct fm_hold *h, struct fm_sent *e, uint64_t t)
+static unsigned place_of(struct fm_hold *h, struct fm_sched_ent *e, uint64_t t)
 {
 	unsigned i = e->place;
 
@@ -173,7 +173,7 @@ static unsigned place_of(struct fm_hold *h, struct fm_sent *e, uint64_t t)
 }
 
 /* Its group may have been there before. */
-void fm_account_join(struct fm_sent *e)
+void fm_account_join(struct fm_sched_ent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
 
@@ -183,7 +183,7 @@ void fm_account_join(struct fm_sent *e)
 }
 
 /* Another entity may be made at its address. */
-void fm_account_leave(struct fm_sent *e)
+void fm_account_leave(struct fm_sched_ent *e)
 {
 	struct fm_hold *h = &e->d->hold;
 
@@ -194,7 +194,7 @@ void fm_account_leave(struct fm_sent *e)
 			h->run[i] = NULL;
 }
 
-static void hold_many(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint64_t t)
+static void hold_many(struct fm_hold *h, struct fm_sched_ent *const *by, unsigned n, uint64_t t)
 {
 	h->n = 0;
 	/* Those who have a place keep it, before others look for one. */
@@ -209,7 +209,7 @@ static void hold_many(struct fm_hold *h, struct fm_sent *const *by, unsigned n, 
 		}
 }
 
-static void hold(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint64_t t)
+static void hold(struct fm_hold *h, struct fm_sched_ent *const *by, unsigned n, uint64_t t)
 {
 	advance(h, t);
 	for (unsigned i = 0; i < n; i++)
@@ -223,9 +223,9 @@ static void hold(struct fm_hold *h, struct fm_sent *const *by, unsigned n, uint6
 }
 
 /* While somebody drains the device is still his. */
-static unsigned holders(const struct fm_sdev *d, struct fm_sent **by)
+static unsigned holders(const struct fm_sched_dev *d, struct fm_sched_ent **by)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	unsigned n = 0;
 
 	if (!fm_account_late(d)) {
@@ -239,10 +239,10 @@ static unsigned holders(const struct fm_sdev *d, struct fm_sent **by)
 	return n;
 }
 
-void fm_account_holder(struct fm_sdev *d, uint64_t t)
+void fm_account_holder(struct fm_sched_dev *d, uint64_t t)
 {
 	bool late = fm_account_late(d), was = d->hold.late;
-	struct fm_sent *by[FM_RUN_MAX];
+	struct fm_sched_ent *by[FM_RUN_MAX];
 	unsigned n = holders(d, by);
 
 	d->hold.late = late;
@@ -277,7 +277,7 @@ static void blame(struct fm_spend *p, struct fm_who *w, uint64_t ns)
 
 /* Places have changed hands since the entity looked. Of those in whose place two came while it
  * waited nobody knows who was how long. */
-static void follow(struct fm_sent *e)
+static void follow(struct fm_sched_ent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
@@ -298,7 +298,7 @@ static void follow(struct fm_sent *e)
 	p->changes = h->changes;
 }
 
-void fm_account_begin(struct fm_sent *e, uint64_t now)
+void fm_account_begin(struct fm_sched_ent *e, uint64_t now)
 {
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
@@ -320,7 +320,7 @@ void fm_account_begin(struct fm_sent *e, uint64_t now)
 }
 
 /* Of that wait, which ends at t, for how long nobody held the device. */
-static uint64_t end_count(struct fm_sent *e, uint64_t t)
+static uint64_t end_count(struct fm_sched_ent *e, uint64_t t)
 {
 	struct fm_hold *h = &e->d->hold;
 	struct fm_spend *p = e->spend;
@@ -337,7 +337,7 @@ static uint64_t end_count(struct fm_sent *e, uint64_t t)
 	return h->nobody - p->nobody;
 }
 
-static void settle(struct fm_sent *e, uint64_t t)
+static void settle(struct fm_sched_ent *e, uint64_t t)
 {
 	struct fm_spend *p = e->spend;
 	uint64_t ns = fm_sub_sat(t, p->to), nobody;
@@ -355,7 +355,7 @@ static void settle(struct fm_sent *e, uint64_t t)
 	p->ns[e->spends] += ns;
 }
 
-void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t)
+void fm_account_change(struct fm_sched_ent *e, enum fm_spent on, uint64_t t)
 {
 	struct fm_spend *p = e->spend;
 	bool waits = fm_spent_waits(on), has_waited = fm_spent_waits(e->spends);
@@ -451,9 +451,9 @@ static void make_exact(struct fm_account *a)
 	}
 }
 
-static void tell_now(struct fm_sent *e, struct fm_account *a)
+static void tell_now(struct fm_sched_ent *e, struct fm_account *a)
 {
-	struct fm_sent *by[FM_RUN_MAX];
+	struct fm_sched_ent *by[FM_RUN_MAX];
 
 	if (!fm_spent_waits(e->spends))
 		return;
@@ -467,7 +467,7 @@ static void tell_now(struct fm_sent *e, struct fm_account *a)
 		a->why = FM_WAIT_NOBODY;
 }
 
-void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
+void fm_sched_ent_account(struct fm_sched_ent *e, uint64_t now, struct fm_account *a)
 {
 	const struct fm_spend *p = e->spend;
 
@@ -490,7 +490,7 @@ void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a)
 	fm_account_wait(e, now);
 }
 
-uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now)
+uint64_t fm_sched_ent_idle(const struct fm_sched_ent *e, uint64_t now)
 {
 	const struct fm_spend *p = e->spend;
 	uint64_t more = e->spends == FM_SPENT_IDLE ? fm_sub_sat(now, p->to) : 0;
@@ -499,7 +499,7 @@ uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now)
 }
 
 /* Ready and its gate closed, up to t. */
-uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t)
+uint64_t fm_account_waited(const struct fm_sched_ent *e, uint64_t t)
 {
 	const struct fm_spend *p = e->spend;
 	uint64_t ns = 0;

@@ -11,15 +11,15 @@
 #include "core.h"
 #include <errno.h>
 
-const char *fm_await_reason(const struct fm_sent *e)
+const char *fm_await_reason(const struct fm_sched_ent *e)
 {
 	return fm_core_awaits(e) ? "held: it waits for a resource" : NULL;
 }
 
 /* It has begun or ended to await one. */
-static void note(struct fm_sent *e, uint64_t now)
+static void note(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sent *m;
+	struct fm_sched_ent *m;
 
 	fm_list_each (m, &e->g->ents, in_group)
 		fm_gang_count(m, now);
@@ -28,9 +28,9 @@ static void note(struct fm_sent *e, uint64_t now)
 	fm_core_touch(e);
 }
 
-static int begin(struct fm_sent *e, uint64_t ready_at, uint64_t now)
+static int begin(struct fm_sched_ent *e, uint64_t ready_at, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 	struct fm_sched *s = d->s;
 	int rc = fm_heap_reserve(&s->awaiting, s->awaiting.n + 1);
 
@@ -45,14 +45,14 @@ static int begin(struct fm_sent *e, uint64_t ready_at, uint64_t now)
 	return 0;
 }
 
-void fm_await_forget(struct fm_sent *e)
+void fm_await_forget(struct fm_sched_ent *e)
 {
 	e->d->n_awaiting -= fm_core_awaits(e);
 	e->g->n_awaiting -= fm_core_awaits(e);
 	fm_heap_del(&e->d->s->awaiting, &e->awaits);
 }
 
-static void end(struct fm_sent *e, uint64_t now)
+static void end(struct fm_sched_ent *e, uint64_t now)
 {
 	fm_await_forget(e);
 	note(e, now);
@@ -62,17 +62,17 @@ static void end(struct fm_sent *e, uint64_t now)
 void fm_await_end_due(struct fm_sched *s, uint64_t now)
 {
 	struct fm_heap_node *n;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	while ((n = fm_heap_min(&s->awaiting)) && n->key <= now) {
-		e = fm_container(n, struct fm_sent, awaits);
+		e = fm_container(n, struct fm_sched_ent, awaits);
 		fm_core_settle_ent(e, now);
 		end(e, now);
 		fm_heap_rekey(&s->timers, &e->d->timer, now);
 	}
 }
 
-int fm_sched_ready_at(struct fm_sched *s, struct fm_sent *e, uint64_t ready_at, uint64_t now)
+int fm_sched_ready_at(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ready_at, uint64_t now)
 {
 	bool awaits = ready_at > fm_core_now(s, now);
 	int rc = 0;

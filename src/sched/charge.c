@@ -12,27 +12,27 @@
 
 /* Alone, an entity's pauses are not reported, so its own measure bounds what it is charged;
  * likewise under native order, where all that are ready occupy the device at once. */
-static bool is_measured(const struct fm_sdev *d)
+static bool is_measured(const struct fm_sched_dev *d)
 {
 	return d->all || (d->n_ready <= 1 && !d->n_draining);
 }
 
 /* The claim of one that lingers costs something only where others wait for it. */
-static bool claims_free(const struct fm_sent *e)
+static bool claims_free(const struct fm_sched_ent *e)
 {
 	return fm_core_lingers(e) && e->d->n_ready == 1;
 }
 
 /* What it used, as far as that is known, and the rest. Where several run at once on purpose each
  * is charged all of it, and so is one that does not come to rest. */
-static uint64_t occupied(const struct fm_sent *e, uint64_t t)
+static uint64_t occupied(const struct fm_sched_ent *e, uint64_t t)
 {
 	if (!e->work || e->stuck || e->d->n_run > 1)
 		return fm_sub_sat(t, e->charged_to);
 	return e->used_ns - e->use_charged + fm_sub_sat(t, FM_MAX(e->charged_to, e->d->used_to));
 }
 
-static uint64_t due(const struct fm_sent *e, uint64_t t, bool measured, uint64_t *usage)
+static uint64_t due(const struct fm_sched_ent *e, uint64_t t, bool measured, uint64_t *usage)
 {
 	const struct fm_sched *s = e->d->s;
 	uint64_t ns = measured ? fm_sub_sat(t, e->charged_to) : occupied(e, t), used;
@@ -48,9 +48,9 @@ static uint64_t due(const struct fm_sent *e, uint64_t t, bool measured, uint64_t
 	return claims_free(e) ? 0 : ns;
 }
 
-static void charge(struct fm_sent *e, uint64_t t, bool measured)
+static void charge(struct fm_sched_ent *e, uint64_t t, bool measured)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 	const struct fm_policy_ops *ops = d->s->ops;
 	uint64_t ns, usage;
 
@@ -73,9 +73,9 @@ static void charge(struct fm_sent *e, uint64_t t, bool measured)
 }
 
 /* Device time up to t that fm_core_settle() would charge. */
-uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
+uint64_t fm_core_unsettled(const struct fm_sched_ent *e, uint64_t t)
 {
-	const struct fm_sdev *d = e->d;
+	const struct fm_sched_dev *d = e->d;
 	uint64_t usage;
 
 	if (fm_list_empty(&e->active) || t <= e->charged_to)
@@ -86,13 +86,13 @@ uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t)
 }
 
 /* Of those that were at rest at once nobody had to look. */
-static void learn_rest(struct fm_sdev *d, uint64_t took)
+static void learn_rest(struct fm_sched_dev *d, uint64_t took)
 {
 	if (took)
 		d->rests = (3 * d->rests + FM_MIN(took, FM_POLL_MAX)) / 4;
 }
 
-void fm_core_drained(struct fm_sent *e, uint64_t since)
+void fm_core_drained(struct fm_sched_ent *e, uint64_t since)
 {
 	const struct fm_sched *s = e->d->s;
 	uint64_t took = fm_sub_sat(since, e->closed_at);
@@ -110,7 +110,7 @@ void fm_core_drained(struct fm_sent *e, uint64_t since)
 }
 
 /* It has not come to rest by t: until when was the device its own? */
-static uint64_t own_until(struct fm_sent *e, uint64_t t)
+static uint64_t own_until(struct fm_sched_ent *e, uint64_t t)
 {
 	uint64_t most = fm_add_sat(e->closed_at, fm_sub_sat(FM_LATE_MOST, e->late));
 
@@ -125,10 +125,10 @@ static uint64_t own_until(struct fm_sent *e, uint64_t t)
 }
 
 /* Of those who drain: who has come to rest by t? */
-void fm_core_look_for_rest(struct fm_sdev *d, uint64_t t)
+void fm_core_look_for_rest(struct fm_sched_dev *d, uint64_t t)
 {
 	const struct fm_sched *s = d->s;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->active, active) {
 		if (!e->draining)
@@ -141,10 +141,10 @@ void fm_core_look_for_rest(struct fm_sdev *d, uint64_t t)
 
 /* Returns the time from which the device is free for others: the last stall, or t if someone
  * drains. */
-static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
+static uint64_t settle_draining(struct fm_sched_dev *d, uint64_t t)
 {
 	uint64_t free_from = 0, since;
-	struct fm_sent *e, *tmp;
+	struct fm_sched_ent *e, *tmp;
 
 	fm_list_each_safe (e, tmp, &d->active, active) {
 		if (!e->draining)
@@ -163,11 +163,11 @@ static uint64_t settle_draining(struct fm_sdev *d, uint64_t t)
 	return free_from;
 }
 
-void fm_core_settle_each(struct fm_sdev *d, uint64_t t)
+void fm_core_settle_each(struct fm_sched_dev *d, uint64_t t)
 {
 	bool measured = is_measured(d);
 	uint64_t free_from;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	if (d->n_draining)
 		fm_core_look_for_rest(d, t);
@@ -182,7 +182,7 @@ void fm_core_settle_each(struct fm_sdev *d, uint64_t t)
 	}
 }
 
-void fm_core_settle(struct fm_sdev *d, uint64_t t)
+void fm_core_settle(struct fm_sched_dev *d, uint64_t t)
 {
 	if (!d->all) {
 		fm_core_settle_each(d, t);
@@ -195,7 +195,7 @@ void fm_core_settle(struct fm_sdev *d, uint64_t t)
 	}
 }
 
-void fm_core_settle_ent(struct fm_sent *e, uint64_t t)
+void fm_core_settle_ent(struct fm_sched_ent *e, uint64_t t)
 {
 	fm_core_settle(e->d, t);
 	if (e->d->all && !fm_list_empty(&e->active) && !e->draining)

@@ -55,11 +55,11 @@ struct fm_hold {
 	uint64_t at;      /* counted up to then */
 	unsigned waiting; /* so many have begun to count; without any, what is here is old */
 	unsigned n;
-	uint8_t by[FM_RUN_MAX];                /* places of those who hold it now */
-	const struct fm_sent *run[FM_RUN_MAX]; /* the same, where it is the device's run[] */
-	bool late;                             /* those in run[] wait for somebody who drains */
-	uint64_t changes;                      /* places have changed hands so often */
-	uint64_t change_at;                    /* not before, from who has not gone */
+	uint8_t by[FM_RUN_MAX];                     /* places of those who hold it now */
+	const struct fm_sched_ent *run[FM_RUN_MAX]; /* the same, where it is the device's run[] */
+	bool late;          /* those in run[] wait for somebody who drains */
+	uint64_t changes;   /* places have changed hands so often */
+	uint64_t change_at; /* not before, from who has not gone */
 	struct fm_who *who[FM_PLACES];
 	uint64_t taken[FM_PLACES]; /* ns when who took the place */
 	uint64_t since[FM_PLACES],
@@ -123,14 +123,14 @@ struct fm_sched {
 	bool by_user; /* instances of the policy that are made from now on tell users apart */
 	uint64_t now; /* of the latest call: time does not go back */
 	struct fm_list devices, groups;
-	struct fm_heap timers;   /* struct fm_sdev.timer, one each */
-	struct fm_heap lingers;  /* struct fm_sent.linger */
-	struct fm_heap awaiting; /* struct fm_sent.awaits */
+	struct fm_heap timers;   /* struct fm_sched_dev.timer, one each */
+	struct fm_heap lingers;  /* struct fm_sched_ent.linger */
+	struct fm_heap awaiting; /* struct fm_sched_ent.awaits */
 	size_t n_devices, n_ents;
 	uint64_t last_id, last_group;
 	struct fm_list stirred; /* devices whose decision has to be made anew */
 	struct fm_list decided; /* devices whose decision has not reached the gates and bells yet */
-	struct fm_sdev *deciding; /* its policy is being asked */
+	struct fm_sched_dev *deciding; /* its policy is being asked */
 	bool spreads;        /* what that changes for other devices, they are to be asked about */
 	struct fm_list torn; /* gangs that keep a claim and lack another, the longest first */
 	unsigned n_torn;
@@ -139,7 +139,7 @@ struct fm_sched {
 	struct fm_sched_stats stats;
 };
 
-struct fm_sdev {
+struct fm_sched_dev {
 	struct fm_list node; /* in sched->devices */
 	struct fm_sched *s;
 	char *key, *held;     /* held: why a gang waits that waits for this device */
@@ -158,13 +158,13 @@ struct fm_sdev {
 	unsigned n_gang;     /* entities of gangs with work that the first instance sees */
 	unsigned n_awaiting; /* entities that await a resource */
 	/* Chosen by the policy; kept where some of them may have to wait nevertheless. */
-	struct fm_sent *claim[FM_RUN_MAX];
-	struct fm_sent *run[FM_RUN_MAX]; /* who runs: those, but for who waits nevertheless */
+	struct fm_sched_ent *claim[FM_RUN_MAX];
+	struct fm_sched_ent *run[FM_RUN_MAX]; /* who runs: those, but for who waits nevertheless */
 	const char *reason;
 	bool others;                  /* what was asked last bears on other devices */
 	uint64_t epoch;               /* of run[] */
 	uint64_t asked;               /* of the answer of an instance */
-	uint64_t visit;               /* of fm_sdev_each_active() */
+	uint64_t visit;               /* of fm_sched_dev_each_active() */
 	uint64_t wish;                /* the policy's next */
 	uint64_t poll_at, poll_every; /* while n_draining */
 	uint64_t rests;               /* how long that takes of late, */
@@ -178,7 +178,7 @@ struct fm_sdev {
 	uint64_t used_to; /* what it did until then is somebody's (use.c) */
 };
 
-struct fm_sgroup {
+struct fm_sched_group {
 	struct fm_list node; /* in sched->groups */
 	struct fm_list ents;
 	struct fm_who *who;
@@ -192,12 +192,12 @@ struct fm_sgroup {
 	/* gang.c. Of its entities: all; counted as ready; of those, with work; of those, chosen by
 	 * their device's policy. */
 	unsigned n_ents, n_ready, n_need, n_claim;
-	unsigned n_awaiting;  /* and that await a resource */
-	bool gang;            /* ready on several devices, and not told to be none */
-	bool held;            /* refused somewhere, so it runs nowhere */
-	struct fm_sent *back; /* stands back, and is ready on that device only; or NULL */
-	struct fm_list torn;  /* in sched->torn */
-	uint64_t held_since;  /* since its last turn; a moment between two refusals is none */
+	unsigned n_awaiting;       /* and that await a resource */
+	bool gang;                 /* ready on several devices, and not told to be none */
+	bool held;                 /* refused somewhere, so it runs nowhere */
+	struct fm_sched_ent *back; /* stands back, and is ready on that device only; or NULL */
+	struct fm_list torn;       /* in sched->torn */
+	uint64_t held_since;       /* since its last turn; a moment between two refusals is none */
 	uint64_t torn_since, patience; /* while torn; how long it may be */
 	uint64_t whole_since;          /* not held */
 	uint64_t circle;               /* the round in which it last stood back to break one */
@@ -205,9 +205,9 @@ struct fm_sgroup {
 	int16_t segment[FM_SEGMENT_DEPTH]; /* priorities, outermost first, or FM_KEEP16 */
 };
 
-struct fm_sent {
-	struct fm_sdev *d;
-	struct fm_sgroup *g;
+struct fm_sched_ent {
+	struct fm_sched_dev *d;
+	struct fm_sched_group *g;
 	void *data;
 	struct fm_list in_dev, in_group;
 	uint64_t ready_since;
@@ -247,19 +247,19 @@ struct fm_sent {
 	struct fm_heap_node awaits; /* in the heap: it awaits a resource, until that time */
 };
 
-static inline struct fm_sent *fm_sent_of(struct fm_ent *e, unsigned seat)
+static inline struct fm_sched_ent *fm_sched_ent_of(struct fm_ent *e, unsigned seat)
 {
-	return fm_container(e - seat, struct fm_sent, seat[0]);
+	return fm_container(e - seat, struct fm_sched_ent, seat[0]);
 }
 
 /* Is the device still his who had it before? */
-static inline bool fm_account_late(const struct fm_sdev *d)
+static inline bool fm_account_late(const struct fm_sched_dev *d)
 {
 	return d->n_late && !d->all && d->n_run <= 1;
 }
 
 /* Begins to drain, or does no more. */
-static inline void fm_core_drains(struct fm_sent *e, bool yes)
+static inline void fm_core_drains(struct fm_sched_ent *e, bool yes)
 {
 	unsigned by = (unsigned)yes - e->draining;
 
@@ -269,7 +269,7 @@ static inline void fm_core_drains(struct fm_sent *e, bool yes)
 }
 
 /* It is at rest, and drains no more. */
-static inline void fm_core_rests(struct fm_sent *e)
+static inline void fm_core_rests(struct fm_sched_ent *e)
 {
 	fm_core_drains(e, false);
 	e->stuck = false;
@@ -282,18 +282,18 @@ static inline uint64_t fm_core_now(struct fm_sched *s, uint64_t now)
 	return s->now;
 }
 
-static inline bool fm_core_lingers(const struct fm_sent *e)
+static inline bool fm_core_lingers(const struct fm_sched_ent *e)
 {
 	return fm_heap_has(&e->linger);
 }
 
-static inline bool fm_core_awaits(const struct fm_sent *e)
+static inline bool fm_core_awaits(const struct fm_sched_ent *e)
 {
 	return fm_heap_has(&e->awaits);
 }
 
 /* May somebody whom the policy chose have to wait, for another device or for a resource? */
-static inline bool fm_core_may_wait(const struct fm_sdev *d)
+static inline bool fm_core_may_wait(const struct fm_sched_dev *d)
 {
 	return d->n_multi || d->n_awaiting;
 }
@@ -301,26 +301,26 @@ static inline bool fm_core_may_wait(const struct fm_sdev *d)
 /* charge.c: account device time up to t, and notice who has come to rest by then. Under native
  * order only the entity named is charged, for there may be many; fm_core_settle_each() charges them
  * all. */
-void fm_core_settle(struct fm_sdev *d, uint64_t t);
-void fm_core_settle_ent(struct fm_sent *e, uint64_t t);
-void fm_core_settle_each(struct fm_sdev *d, uint64_t t);
-void fm_core_drained(struct fm_sent *e, uint64_t since);
-void fm_core_look_for_rest(struct fm_sdev *d, uint64_t t); /* of those who drain: rest_at */
-uint64_t fm_core_unsettled(const struct fm_sent *e, uint64_t t);
+void fm_core_settle(struct fm_sched_dev *d, uint64_t t);
+void fm_core_settle_ent(struct fm_sched_ent *e, uint64_t t);
+void fm_core_settle_each(struct fm_sched_dev *d, uint64_t t);
+void fm_core_drained(struct fm_sched_ent *e, uint64_t since);
+void fm_core_look_for_rest(struct fm_sched_dev *d, uint64_t t); /* of those who drain: rest_at */
+uint64_t fm_core_unsettled(const struct fm_sched_ent *e, uint64_t t);
 
 /* use.c: whose the device was, up to t: before anything changes that this depends on. And from t on
  * this one may occupy it. */
-void fm_use_settle(struct fm_sdev *d, uint64_t t);
-void fm_use_now_and_then(struct fm_sdev *d, uint64_t t); /* while everybody runs */
-void fm_use_begin(struct fm_sent *e, uint64_t t);
+void fm_use_settle(struct fm_sched_dev *d, uint64_t t);
+void fm_use_now_and_then(struct fm_sched_dev *d, uint64_t t); /* while everybody runs */
+void fm_use_begin(struct fm_sched_ent *e, uint64_t t);
 
 /* account.c: what the time is spent on. */
-void fm_account_join(struct fm_sent *e);
-void fm_account_leave(struct fm_sent *e);
-void fm_account_change(struct fm_sent *e, enum fm_spent on, uint64_t t);
-void fm_account_begin(struct fm_sent *e, uint64_t now);
-void fm_account_holder(struct fm_sdev *d, uint64_t t);
-uint64_t fm_account_waited(const struct fm_sent *e, uint64_t t);
+void fm_account_join(struct fm_sched_ent *e);
+void fm_account_leave(struct fm_sched_ent *e);
+void fm_account_change(struct fm_sched_ent *e, enum fm_spent on, uint64_t t);
+void fm_account_begin(struct fm_sched_ent *e, uint64_t now);
+void fm_account_holder(struct fm_sched_dev *d, uint64_t t);
+uint64_t fm_account_waited(const struct fm_sched_ent *e, uint64_t t);
 /* Most of a thousand groups never wait. NULL: no memory. */
 struct fm_blame *fm_blame_of(struct fm_spend *p);
 /* waits.c: one that ends now, if it was any; all of them. */
@@ -335,43 +335,44 @@ void fm_spend_free(struct fm_spend *p);
 /* decide.c: ask the policy and turn the difference into gates, timer and bells. Choose and apply
  * are the halves of that; fill is the end of choose, for a device whose claims are known: who runs.
  */
-void fm_core_decide(struct fm_sdev *d, uint64_t now);
-void fm_core_choose(struct fm_sdev *d, uint64_t now);
-void fm_core_fill(struct fm_sdev *d, uint64_t now);
-void fm_core_apply(struct fm_sdev *d, uint64_t now);
-void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now);
-void fm_core_ring(struct fm_sdev *d);
-void fm_core_touch(struct fm_sent *e);
-void fm_core_touch_all(struct fm_sdev *d);
+void fm_core_decide(struct fm_sched_dev *d, uint64_t now);
+void fm_core_choose(struct fm_sched_dev *d, uint64_t now);
+void fm_core_fill(struct fm_sched_dev *d, uint64_t now);
+void fm_core_apply(struct fm_sched_dev *d, uint64_t now);
+void fm_core_gate(struct fm_sched_ent *e, bool open, const char *reason, uint64_t now);
+void fm_core_ring(struct fm_sched_dev *d);
+void fm_core_touch(struct fm_sched_ent *e);
+void fm_core_touch_all(struct fm_sched_dev *d);
 
 /* state.c: the entity as the policy counts it. None of these decides. */
-void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now);
-void fm_core_unready(struct fm_sent *e, uint64_t now); /* and it becomes neither hot nor cold */
-void fm_core_refresh(struct fm_sent *e, uint64_t now); /* after a change of its group */
-void fm_core_heat(struct fm_sent *e, uint64_t now);
-void fm_core_cool(struct fm_sent *e);
-void fm_core_told(struct fm_sent *e, uint64_t now); /* its hints or its job are new */
-void fm_core_show(struct fm_sent *e, uint64_t now); /* let each instance see what it may */
+void fm_core_set_ready(struct fm_sched_ent *e, uint64_t at, uint64_t now);
+void fm_core_unready(
+	struct fm_sched_ent *e, uint64_t now); /* and it becomes neither hot nor cold */
+void fm_core_refresh(struct fm_sched_ent *e, uint64_t now); /* after a change of its group */
+void fm_core_heat(struct fm_sched_ent *e, uint64_t now);
+void fm_core_cool(struct fm_sched_ent *e);
+void fm_core_told(struct fm_sched_ent *e, uint64_t now); /* its hints or its job are new */
+void fm_core_show(struct fm_sched_ent *e, uint64_t now); /* let each instance see what it may */
 
 /* linger.c: for how long it would keep the device if it went idle now; and what that depends on: a
  * pause of it has ended, somebody has come to rest, a job of it begins and ends. */
-uint64_t fm_linger_of(const struct fm_sent *e);
-void fm_linger_device(struct fm_sdev *d);
-void fm_linger_paused(struct fm_sent *e, uint64_t ns);
-void fm_linger_drained(struct fm_sdev *d, uint64_t took);
-void fm_linger_begins(struct fm_sent *e, enum fm_came came, uint64_t at);
-void fm_linger_ends(struct fm_sent *e, uint64_t at);
+uint64_t fm_linger_of(const struct fm_sched_ent *e);
+void fm_linger_device(struct fm_sched_dev *d);
+void fm_linger_paused(struct fm_sched_ent *e, uint64_t ns);
+void fm_linger_drained(struct fm_sched_dev *d, uint64_t took);
+void fm_linger_begins(struct fm_sched_ent *e, enum fm_came came, uint64_t at);
+void fm_linger_ends(struct fm_sched_ent *e, uint64_t at);
 
 /* gang.c: groups on several devices. */
-static inline bool fm_gang_multi(const struct fm_sgroup *g)
+static inline bool fm_gang_multi(const struct fm_sched_group *g)
 {
 	return g->n_ents > 1;
 }
 
 /* Does this instance count it as ready? */
-static inline bool fm_core_visible(const struct fm_sent *e, unsigned seat)
+static inline bool fm_core_visible(const struct fm_sched_ent *e, unsigned seat)
 {
-	const struct fm_sgroup *g = e->g;
+	const struct fm_sched_group *g = e->g;
 
 	if (seat == FM_DEPUTY && fm_core_awaits(e))
 		return false;
@@ -380,39 +381,39 @@ static inline bool fm_core_visible(const struct fm_sent *e, unsigned seat)
 	return seat == FM_FIRST ? !g->back || g->back == e : !g->gang;
 }
 
-void fm_gang_recount(struct fm_sent *e, uint64_t now);
+void fm_gang_recount(struct fm_sched_ent *e, uint64_t now);
 
 /* Its readiness or its claim changed. */
-static inline void fm_gang_count(struct fm_sent *e, uint64_t now)
+static inline void fm_gang_count(struct fm_sched_ent *e, uint64_t now)
 {
 	if (fm_gang_multi(e->g))
 		fm_gang_recount(e, now);
 }
 
-const char *fm_gang_reason(const struct fm_sent *e); /* NULL: it waits for no other device */
+const char *fm_gang_reason(const struct fm_sched_ent *e); /* NULL: it waits for no other device */
 
 /* await.c: entities that await a resource. Those whose time has come by now are let go, without a
  * decision. */
 void fm_await_end_due(struct fm_sched *s, uint64_t now);
-void fm_await_forget(struct fm_sent *e);              /* it leaves */
-const char *fm_await_reason(const struct fm_sent *e); /* NULL: it awaits nothing */
+void fm_await_forget(struct fm_sched_ent *e);              /* it leaves */
+const char *fm_await_reason(const struct fm_sched_ent *e); /* NULL: it awaits nothing */
 
 /* Under native order: does it wait all the same? */
-static inline bool fm_core_held_back(const struct fm_sent *e)
+static inline bool fm_core_held_back(const struct fm_sched_ent *e)
 {
 	return fm_core_awaits(e) || (e->g->n_awaiting && e->g->held);
 }
 
 /* Why it waits whomever the policy chooses; NULL: it does not. */
-static inline const char *fm_core_held_reason(const struct fm_sent *e)
+static inline const char *fm_core_held_reason(const struct fm_sched_ent *e)
 {
 	return fm_core_awaits(e) ? fm_await_reason(e) : fm_gang_reason(e);
 }
 
 /* After whatever may change what it spends its time on, with the time of that. */
-static inline void fm_account_note(struct fm_sent *e, uint64_t t)
+static inline void fm_account_note(struct fm_sched_ent *e, uint64_t t)
 {
-	const struct fm_sgroup *g = e->g;
+	const struct fm_sched_group *g = e->g;
 	unsigned on;
 
 	if (g->suspended)
@@ -436,7 +437,7 @@ static inline void fm_account_note(struct fm_sent *e, uint64_t t)
 }
 
 /* Who holds the device may have changed. Where nobody waits, nobody wants to know. */
-static inline void fm_account_device(struct fm_sdev *d, uint64_t t)
+static inline void fm_account_device(struct fm_sched_dev *d, uint64_t t)
 {
 	const struct fm_hold *h = &d->hold;
 	bool same = !h->waiting || (h->n == d->n_run && !h->late);
@@ -448,21 +449,25 @@ static inline void fm_account_device(struct fm_sdev *d, uint64_t t)
 }
 
 /* Its wait counts from now on, if it does not already. */
-static inline void fm_account_wait(struct fm_sent *e, uint64_t now)
+static inline void fm_account_wait(struct fm_sched_ent *e, uint64_t now)
 {
 	if (fm_spent_waits(e->spends) && !e->counts)
 		fm_account_begin(e, now);
 }
 
-int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* deputies it needs */
-void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now);   /* none it does not */
-void fm_gang_enter(struct fm_sent *e, uint64_t now); /* it is in its lists already */
-void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now); /* not any more */
-void fm_gang_review(struct fm_sgroup *g, uint64_t now);
-void fm_gang_stir(struct fm_sdev *d);
+int fm_gang_prepare(
+	struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now); /* deputies it needs */
+void fm_gang_trim(
+	struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now); /* none it does not */
+void fm_gang_enter(struct fm_sched_ent *e, uint64_t now); /* it is in its lists already */
+void fm_gang_leave(
+	struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now); /* not any more */
+void fm_gang_review(struct fm_sched_group *g, uint64_t now);
+void fm_gang_stir(struct fm_sched_dev *d);
 void fm_gang_resolve(struct fm_sched *s, uint64_t now);
-bool fm_gang_but_for(const struct fm_sent *e); /* idle: were it ready, its group would be one */
-bool fm_gang_shared(const struct fm_sent *e);  /* may be stopped for one of its other devices */
+bool fm_gang_but_for(
+	const struct fm_sched_ent *e);             /* idle: were it ready, its group would be one */
+bool fm_gang_shared(const struct fm_sched_ent *e); /* may be stopped for one of its other devices */
 
 /* switch.c: an instance of the policy, with everybody whom it may see, and its end; in and out of
  * one, idle. Making and joining may answer -ENOMEM. */
@@ -470,9 +475,9 @@ bool fm_gang_shared(const struct fm_sent *e);  /* may be stopped for one of its 
  * NULL where it has none: -ENOMEM. */
 bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self);
 int fm_core_new_shared(const struct fm_policy_ops *ops, void **out);
-int fm_seat_make(struct fm_sdev *d, unsigned seat, uint64_t now);
-void fm_seat_end(struct fm_sdev *d, unsigned seat, uint64_t now);
-int fm_seat_join(const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat,
+int fm_seat_make(struct fm_sched_dev *d, unsigned seat, uint64_t now);
+void fm_seat_end(struct fm_sched_dev *d, unsigned seat, uint64_t now);
+int fm_seat_join(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e, unsigned seat,
 	uint64_t now);
-void fm_seat_leave(const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat,
-	uint64_t now);
+void fm_seat_leave(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e,
+	unsigned seat, uint64_t now);

@@ -3,15 +3,15 @@
 
 #define NEXT_HELD FM_MS /* its turn does not pass while the one that it chose has to wait */
 
-void fm_core_touch(struct fm_sent *e)
+void fm_core_touch(struct fm_sched_ent *e)
 {
 	if (fm_list_empty(&e->touched))
 		fm_list_add_tail(&e->d->touched, &e->touched);
 }
 
-void fm_core_touch_all(struct fm_sdev *d)
+void fm_core_touch_all(struct fm_sched_dev *d)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev)
 		fm_core_touch(e);
@@ -19,9 +19,9 @@ void fm_core_touch_all(struct fm_sdev *d)
 
 /* Each look is a wake-up, and before it takes that long it is in vain. Who says since when he is at
  * rest is charged right however late that is seen; whoever does not should be seen soon. */
-static void start_drain(struct fm_sent *e, uint64_t now)
+static void start_drain(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 	uint64_t first = d->silent ? d->rests - d->rests / 4 : 2 * d->rests;
 
 	first = FM_MIN(FM_MAX(first, FM_POLL_MIN), FM_POLL_MAX);
@@ -30,7 +30,7 @@ static void start_drain(struct fm_sent *e, uint64_t now)
 	d->poll_every = d->silent ? FM_MAX(first / 6, FM_POLL_MIN / 2) : first;
 }
 
-static void closed(struct fm_sent *e, uint64_t now)
+static void closed(struct fm_sched_ent *e, uint64_t now)
 {
 	e->closed_at = now;
 	e->pauses.came = FM_CAME_ELSE;
@@ -46,9 +46,9 @@ static void closed(struct fm_sent *e, uint64_t now)
 		fm_list_del(&e->active);
 }
 
-static void opened(struct fm_sent *e, uint64_t now)
+static void opened(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	if (e->draining) { /* never came to rest: it goes on, and there is nothing to measure */
 		e->late = fm_add_sat(e->late, fm_sub_sat(now, e->closed_at));
@@ -63,7 +63,7 @@ static void opened(struct fm_sent *e, uint64_t now)
 	}
 }
 
-void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now)
+void fm_core_gate(struct fm_sched_ent *e, bool open, const char *reason, uint64_t now)
 {
 	struct fm_sched *s = e->d->s;
 	bool fresh = e->fresh;
@@ -89,14 +89,14 @@ void fm_core_gate(struct fm_sent *e, bool open, const char *reason, uint64_t now
 }
 
 /* Whose jobs are counted is heard in any case. */
-static bool is_watched(const struct fm_sgroup *g)
+static bool is_watched(const struct fm_sched_group *g)
 {
 	return g->grant != FM_GRANT_NONE || g->hints.value[FM_HINT_DEADLINE] > 0;
 }
 
-static void set_bells(struct fm_sent *e)
+static void set_bells(struct fm_sched_ent *e)
 {
-	const struct fm_sdev *d = e->d;
+	const struct fm_sched_dev *d = e->d;
 	struct fm_sched *s = d->s;
 	bool watched = is_watched(e->g);
 	bool held = fm_core_awaits(e);
@@ -117,19 +117,19 @@ static void set_bells(struct fm_sent *e)
 
 /* The owner may report an edge from within bells(), and that decides anew: each round takes the
  * first of the list, so nothing depends on what the list was before the call. */
-void fm_core_ring(struct fm_sdev *d)
+void fm_core_ring(struct fm_sched_dev *d)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	while (!fm_list_empty(&d->touched)) {
-		e = fm_list_first(&d->touched, struct fm_sent, touched);
+		e = fm_list_first(&d->touched, struct fm_sched_ent, touched);
 		fm_list_del(&e->touched);
 		fm_account_wait(e, d->s->now);
 		set_bells(e);
 	}
 }
 
-static void set_running(struct fm_sent *e, bool running)
+static void set_running(struct fm_sched_ent *e, bool running)
 {
 	e->seat[FM_FIRST].running = running;
 	if (e->d->self[FM_DEPUTY])
@@ -138,13 +138,13 @@ static void set_running(struct fm_sent *e, bool running)
 
 /* The chosen, but for what a policy must not choose: the idle, the strangers and the doubles. */
 static unsigned take(
-	struct fm_sdev *d, unsigned seat, const struct fm_choice *c, struct fm_sent **to)
+	struct fm_sched_dev *d, unsigned seat, const struct fm_choice *c, struct fm_sched_ent **to)
 {
 	unsigned n = FM_MIN(c->n, (unsigned)FM_RUN_MAX), taken = 0;
 
 	d->asked++;
 	for (unsigned i = 0; i < n; i++) {
-		struct fm_sent *e = c->run[i] ? fm_sent_of(c->run[i], seat) : NULL;
+		struct fm_sched_ent *e = c->run[i] ? fm_sched_ent_of(c->run[i], seat) : NULL;
 
 		if (!e || e->d != d || !e->seat[seat].ready || e->asked == d->asked)
 			continue;
@@ -154,7 +154,7 @@ static unsigned take(
 	return taken;
 }
 
-static void clear_run(struct fm_sdev *d)
+static void clear_run(struct fm_sched_dev *d)
 {
 	for (unsigned i = 0; i < d->n_run; i++)
 		set_running(d->run[i], false);
@@ -163,7 +163,7 @@ static void clear_run(struct fm_sdev *d)
 	d->epoch++;
 }
 
-static void let_run(struct fm_sdev *d, struct fm_sent *e)
+static void let_run(struct fm_sched_dev *d, struct fm_sched_ent *e)
 {
 	if (e->epoch == d->epoch)
 		return;
@@ -172,7 +172,7 @@ static void let_run(struct fm_sdev *d, struct fm_sent *e)
 	d->run[d->n_run++] = e;
 }
 
-static void set_claimed(struct fm_sent *e, bool claimed, uint64_t now)
+static void set_claimed(struct fm_sched_ent *e, bool claimed, uint64_t now)
 {
 	e->claimed = claimed;
 	fm_gang_count(e, now);
@@ -181,7 +181,8 @@ static void set_claimed(struct fm_sent *e, bool claimed, uint64_t now)
 }
 
 /* The claims of the first instance. Only who loses one and who gets one is counted anew. */
-static void set_claims(struct fm_sdev *d, struct fm_sent *const *to, unsigned n, uint64_t now)
+static void set_claims(
+	struct fm_sched_dev *d, struct fm_sched_ent *const *to, unsigned n, uint64_t now)
 {
 	for (unsigned i = 0; i < d->n_claim; i++)
 		if (d->claim[i]->asked != d->asked)
@@ -195,11 +196,11 @@ static void set_claims(struct fm_sdev *d, struct fm_sent *const *to, unsigned n,
 }
 
 /* In the places of those that the policy chose and that have to wait. */
-static void stand_in(struct fm_sdev *d, uint64_t now)
+static void stand_in(struct fm_sched_dev *d, uint64_t now)
 {
 	struct fm_sched *s = d->s;
 	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
-	struct fm_sent *taken[FM_RUN_MAX];
+	struct fm_sched_ent *taken[FM_RUN_MAX];
 	unsigned n;
 
 	d->wish = FM_MAX(d->wish, now + NEXT_HELD);
@@ -216,12 +217,12 @@ static void stand_in(struct fm_sdev *d, uint64_t now)
 		d->reason = c.reason;
 }
 
-static bool may_run(const struct fm_sent *e)
+static bool may_run(const struct fm_sched_ent *e)
 {
 	return !e->g->held && !fm_core_awaits(e) && e->seat[FM_FIRST].ready;
 }
 
-void fm_core_fill(struct fm_sdev *d, uint64_t now)
+void fm_core_fill(struct fm_sched_dev *d, uint64_t now)
 {
 	if (d->all)
 		return;
@@ -233,9 +234,9 @@ void fm_core_fill(struct fm_sdev *d, uint64_t now)
 		stand_in(d, now);
 }
 
-static void take_choice(struct fm_sdev *d, const struct fm_choice *c, uint64_t now)
+static void take_choice(struct fm_sched_dev *d, const struct fm_choice *c, uint64_t now)
 {
-	struct fm_sent *taken[FM_RUN_MAX];
+	struct fm_sched_ent *taken[FM_RUN_MAX];
 
 	if (fm_core_may_wait(d)) {
 		set_claims(d, taken, take(d, FM_FIRST, c, taken), now);
@@ -251,9 +252,9 @@ static void take_choice(struct fm_sdev *d, const struct fm_choice *c, uint64_t n
 }
 
 /* From a choice to everybody, or back. */
-static void turn(struct fm_sdev *d, bool all, uint64_t now)
+static void turn(struct fm_sched_dev *d, bool all, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	if (!all)
 		fm_core_settle_each(d, now);
@@ -270,7 +271,7 @@ static void turn(struct fm_sdev *d, bool all, uint64_t now)
 	}
 }
 
-void fm_core_choose(struct fm_sdev *d, uint64_t now)
+void fm_core_choose(struct fm_sched_dev *d, uint64_t now)
 {
 	struct fm_sched *s = d->s;
 	struct fm_choice c = {.next = FM_NEVER, .reason = s->ops->name};
@@ -288,16 +289,16 @@ void fm_core_choose(struct fm_sdev *d, uint64_t now)
 }
 
 /* Why a gate is closed. */
-static const char *refusal(const struct fm_sent *e)
+static const char *refusal(const struct fm_sched_ent *e)
 {
 	const char *held = fm_core_held_reason(e);
 
 	return held ? held : e->d->reason;
 }
 
-static void apply_all(struct fm_sdev *d, uint64_t now)
+static void apply_all(struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *e, *tmp;
+	struct fm_sched_ent *e, *tmp;
 
 	d->turned = false;
 	fm_list_each_safe (e, tmp, &d->touched, touched) {
@@ -310,9 +311,9 @@ static void apply_all(struct fm_sdev *d, uint64_t now)
 }
 
 /* The idle that are not hot have been let run by `all`, and by no one else. */
-static void leave_all(struct fm_sdev *d, uint64_t now)
+static void leave_all(struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	d->turned = false;
 	fm_list_each (e, &d->ents, in_dev) {
@@ -324,7 +325,7 @@ static void leave_all(struct fm_sdev *d, uint64_t now)
 
 /* Would it run at once if it became ready now? Who would then be in a gang has to be chosen by the
  * first instance; for others the deputy does, while somebody stands in. */
-static bool would_run(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
+static bool would_run(struct fm_sched_dev *d, struct fm_sched_ent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = d->s->ops;
 
@@ -335,11 +336,11 @@ static bool would_run(struct fm_sdev *d, struct fm_sent *e, uint64_t now)
 }
 
 /* Unless another device may hold it back, nothing does on an idle one. */
-static void ask_hot(struct fm_sdev *d, uint64_t now)
+static void ask_hot(struct fm_sched_dev *d, uint64_t now)
 {
 	bool free = !d->n_ready && !d->s->shared, preempts = d->s->ops->preempts;
 	bool waits = fm_core_may_wait(d);
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->hot, hot) {
 		e->wants_open = free || (preempts && would_run(d, e, now));
@@ -349,9 +350,9 @@ static void ask_hot(struct fm_sdev *d, uint64_t now)
 	}
 }
 
-static void apply_run(struct fm_sdev *d, uint64_t now)
+static void apply_run(struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *e, *tmp;
+	struct fm_sched_ent *e, *tmp;
 
 	if (d->turned)
 		leave_all(d, now);
@@ -369,7 +370,7 @@ static void apply_run(struct fm_sdev *d, uint64_t now)
 				e, true, d->n_ready ? "would run at once" : "device idle", now);
 }
 
-static void arm(struct fm_sdev *d, uint64_t now)
+static void arm(struct fm_sched_dev *d, uint64_t now)
 {
 	uint64_t at = FM_MAX(d->wish, now + FM_DECIDE_LEAST);
 
@@ -384,7 +385,7 @@ static void arm(struct fm_sdev *d, uint64_t now)
 }
 
 /* Gates and timer, as chosen. */
-void fm_core_apply(struct fm_sdev *d, uint64_t now)
+void fm_core_apply(struct fm_sched_dev *d, uint64_t now)
 {
 	if (d->s->host.decided)
 		d->s->host.decided(d->s->ctx, d, now);
@@ -399,7 +400,7 @@ void fm_core_apply(struct fm_sdev *d, uint64_t now)
 	arm(d, now);
 }
 
-void fm_core_decide(struct fm_sdev *d, uint64_t now)
+void fm_core_decide(struct fm_sched_dev *d, uint64_t now)
 {
 	if (fm_core_may_wait(d) || !fm_list_empty(&d->s->stirred) || d->s->shared) {
 		fm_gang_stir(d);

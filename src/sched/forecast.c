@@ -8,7 +8,7 @@
 
 static uint64_t left_of(const void *ctx, const struct fm_ent *seen)
 {
-	const struct fm_sent *e = fm_container(seen, struct fm_sent, seat[FM_FIRST]);
+	const struct fm_sched_ent *e = fm_container(seen, struct fm_sched_ent, seat[FM_FIRST]);
 	const struct fm_sforesight *f = ctx;
 
 	if (fm_core_lingers(e))
@@ -17,9 +17,9 @@ static uint64_t left_of(const void *ctx, const struct fm_ent *seen)
 }
 
 /* Those that are ready; -ENOTSUP: one of a gang is. */
-static int list_ready(const struct fm_sdev *d, struct fm_ent **ent)
+static int list_ready(const struct fm_sched_dev *d, struct fm_ent **ent)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	int n = 0;
 
 	fm_list_each (e, &d->ents, in_dev) {
@@ -31,8 +31,8 @@ static int list_ready(const struct fm_sdev *d, struct fm_ent **ent)
 	return n;
 }
 
-int fm_sdev_forecast(
-	struct fm_sdev *d, const struct fm_sforesight *f, struct fm_sturn *out, unsigned cap)
+int fm_sched_dev_forecast(
+	struct fm_sched_dev *d, const struct fm_sforesight *f, struct fm_sturn *out, unsigned cap)
 {
 	FM_CLEAN_FREE struct fm_ent **ent = calloc(d->n_ents + 1u, sizeof(struct fm_ent *));
 	FM_CLEAN_FREE struct fm_turn *turn = calloc(cap + 1u, sizeof(*turn));
@@ -49,7 +49,7 @@ int fm_sdev_forecast(
 		n = fm_policy_forecast(
 			d->s->ops, d->self[FM_FIRST], ent, (unsigned)n, &seen, turn, cap);
 	for (int i = 0; i < n; i++)
-		out[i] = (struct fm_sturn){.data = fm_sent_of(turn[i].ent, FM_FIRST)->data,
+		out[i] = (struct fm_sturn){.data = fm_sched_ent_of(turn[i].ent, FM_FIRST)->data,
 			.from = turn[i].from,
 			.until = turn[i].until,
 			.sure = turn[i].sure};

@@ -37,19 +37,19 @@
 #define NEXT         (10 * FM_US)
 
 /* Would it be a gang, if it had work on all its devices? */
-static bool willing(const struct fm_sgroup *g)
+static bool willing(const struct fm_sched_group *g)
 {
 	return fm_gang_multi(g) && g->effective.value[FM_HINT_GANG];
 }
 
-bool fm_gang_but_for(const struct fm_sent *e)
+bool fm_gang_but_for(const struct fm_sched_ent *e)
 {
 	return willing(e->g) && e->g->n_ready > 0;
 }
 
-bool fm_gang_shared(const struct fm_sent *e)
+bool fm_gang_shared(const struct fm_sched_ent *e)
 {
-	const struct fm_sent *m;
+	const struct fm_sched_ent *m;
 
 	if (willing(e->g))
 		fm_list_each (m, &e->g->ents, in_group)
@@ -58,14 +58,14 @@ bool fm_gang_shared(const struct fm_sent *e)
 	return false;
 }
 
-static bool lacks(const struct fm_sent *e)
+static bool lacks(const struct fm_sched_ent *e)
 {
 	return e->is_need && !e->is_claim;
 }
 
-static struct fm_sent *first_lack(const struct fm_sgroup *g)
+static struct fm_sched_ent *first_lack(const struct fm_sched_group *g)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
 		if (lacks(e))
@@ -73,9 +73,9 @@ static struct fm_sent *first_lack(const struct fm_sgroup *g)
 	return NULL;
 }
 
-const char *fm_gang_reason(const struct fm_sent *e)
+const char *fm_gang_reason(const struct fm_sched_ent *e)
 {
-	const struct fm_sent *lack = e->g->back;
+	const struct fm_sched_ent *lack = e->g->back;
 
 	if (!e->g->held || lack == e || (!lack && lacks(e)))
 		return NULL;
@@ -83,15 +83,15 @@ const char *fm_gang_reason(const struct fm_sent *e)
 	return lack ? lack->d->held : NULL;
 }
 
-void fm_gang_stir(struct fm_sdev *d)
+void fm_gang_stir(struct fm_sched_dev *d)
 {
 	if (d != d->s->deciding && fm_list_empty(&d->stirred))
 		fm_list_add_tail(&d->s->stirred, &d->stirred);
 }
 
-static void touch_group(const struct fm_sgroup *g)
+static void touch_group(const struct fm_sched_group *g)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
 		fm_core_touch(e);
@@ -101,9 +101,9 @@ static void touch_group(const struct fm_sgroup *g)
 }
 
 /* The number of its entities crossed one. */
-static void fm_gang_touch(const struct fm_sdev *d)
+static void fm_gang_touch(const struct fm_sched_dev *d)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev)
 		touch_group(e->g);
@@ -112,9 +112,9 @@ static void fm_gang_touch(const struct fm_sdev *d)
 /* Bring the counts up to date with one entity. Groups on one device are not counted. Where
  * everybody runs there is nothing to count, unless one awaits a resource: the others wait with it.
  */
-static void recount(struct fm_sent *e)
+static void recount(struct fm_sched_ent *e)
 {
-	struct fm_sgroup *g = e->g;
+	struct fm_sched_group *g = e->g;
 	bool ready = fm_gang_multi(g) && e->ready && (!e->d->all || g->n_awaiting);
 	bool need = ready && !fm_core_lingers(e);
 	bool claim = need && (e->claimed || e->d->all) && !fm_core_awaits(e);
@@ -130,9 +130,9 @@ static void recount(struct fm_sent *e)
 	e->is_rival = rival;
 }
 
-static void note_torn(struct fm_sgroup *g, uint64_t now)
+static void note_torn(struct fm_sched_group *g, uint64_t now)
 {
-	struct fm_sched *s = fm_list_first(&g->ents, struct fm_sent, in_group)->d->s;
+	struct fm_sched *s = fm_list_first(&g->ents, struct fm_sched_ent, in_group)->d->s;
 	bool torn = g->gang && g->held && g->n_claim && !g->back, was = !fm_list_empty(&g->torn);
 
 	if (torn == was)
@@ -148,7 +148,7 @@ static void note_torn(struct fm_sgroup *g, uint64_t now)
 	s->n_torn--;
 }
 
-static void note_held(struct fm_sgroup *g, bool held, uint64_t now)
+static void note_held(struct fm_sched_group *g, bool held, uint64_t now)
 {
 	if (!held && g->held) {
 		g->whole_since = now;
@@ -159,14 +159,15 @@ static void note_held(struct fm_sgroup *g, bool held, uint64_t now)
 	g->held = held;
 }
 
-static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent *back, uint64_t now)
+static void set_state(
+	struct fm_sched_group *g, bool gang, bool held, struct fm_sched_ent *back, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	if (gang == g->gang && held == g->held && back == g->back)
 		return;
 	note_held(g, held, now);
-	e = fm_list_first(&g->ents, struct fm_sent, in_group);
+	e = fm_list_first(&g->ents, struct fm_sched_ent, in_group);
 	e->d->s->spreads |= back != g->back;
 	g->gang = gang;
 	g->back = back;
@@ -182,11 +183,11 @@ static void set_state(struct fm_sgroup *g, bool gang, bool held, struct fm_sent 
 
 /* One that lingers counts while its group runs. Held, it keeps no device, and what else the group
  * has need not wait for it. */
-void fm_gang_review(struct fm_sgroup *g, uint64_t now)
+void fm_gang_review(struct fm_sched_group *g, uint64_t now)
 {
 	bool held = willing(g) && g->n_claim < g->n_need;
 	bool gang = willing(g) && (held ? g->n_need : g->n_ready) > 1;
-	struct fm_sent *back = g->back;
+	struct fm_sched_ent *back = g->back;
 
 	if (fm_list_empty(&g->ents))
 		return;
@@ -196,14 +197,14 @@ void fm_gang_review(struct fm_sgroup *g, uint64_t now)
 	note_torn(g, now);
 }
 
-void fm_gang_recount(struct fm_sent *e, uint64_t now)
+void fm_gang_recount(struct fm_sched_ent *e, uint64_t now)
 {
 	recount(e);
 	fm_gang_review(e->g, now);
 	fm_account_note(e, now);
 }
 
-static void trim(struct fm_sdev *d, uint64_t now)
+static void trim(struct fm_sched_dev *d, uint64_t now)
 {
 	if (fm_core_may_wait(d) && d->n_ents > 1)
 		return;
@@ -215,9 +216,9 @@ static void trim(struct fm_sdev *d, uint64_t now)
 		d->claim[--d->n_claim]->claimed = false;
 }
 
-void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+void fm_gang_trim(struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	trim(d, now);
 	fm_list_each (e, &g->ents, in_group)
@@ -225,9 +226,9 @@ void fm_gang_trim(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
 }
 
 /* For d with one entity more, of g. */
-int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+int fm_gang_prepare(struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	int rc = 0;
 
 	if ((g->n_ents || fm_core_may_wait(d)) && d->n_ents && !d->self[FM_DEPUTY])
@@ -240,13 +241,13 @@ int fm_gang_prepare(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
 	return rc;
 }
 
-void fm_gang_enter(struct fm_sent *e, uint64_t now)
+void fm_gang_enter(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sgroup *g = e->g;
-	struct fm_sent *m;
+	struct fm_sched_group *g = e->g;
+	struct fm_sched_ent *m;
 
 	if (++g->n_ents == 2)
-		fm_list_first(&g->ents, struct fm_sent, in_group)->d->n_multi++;
+		fm_list_first(&g->ents, struct fm_sched_ent, in_group)->d->n_multi++;
 	if (g->n_ents > 1) {
 		e->d->n_multi++;
 		fm_list_each (m, &g->ents, in_group)
@@ -258,9 +259,9 @@ void fm_gang_enter(struct fm_sent *e, uint64_t now)
 		fm_gang_touch(e->d);
 }
 
-void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
+void fm_gang_leave(struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now)
 {
-	struct fm_sent *m;
+	struct fm_sched_ent *m;
 
 	if (g->n_ents-- > 1)
 		d->n_multi--;
@@ -277,20 +278,20 @@ void fm_gang_leave(struct fm_sgroup *g, struct fm_sdev *d, uint64_t now)
 	fm_gang_trim(g, d, now);
 }
 
-static void stand_back(struct fm_sgroup *g, uint64_t now)
+static void stand_back(struct fm_sched_group *g, uint64_t now)
 {
 	set_state(g, g->gang, g->held, first_lack(g), now);
 	note_torn(g, now);
 }
 
 /* A gang whose claim keeps g waiting. */
-static struct fm_sgroup *waits_for(const struct fm_sgroup *g)
+static struct fm_sched_group *waits_for(const struct fm_sched_group *g)
 {
-	const struct fm_sent *e;
+	const struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
 		for (unsigned i = 0; lacks(e) && i < e->d->n_claim; i++) {
-			struct fm_sgroup *other = e->d->claim[i]->g;
+			struct fm_sched_group *other = e->d->claim[i]->g;
 
 			if (other != g && !fm_list_empty(&other->torn))
 				return other;
@@ -300,9 +301,9 @@ static struct fm_sgroup *waits_for(const struct fm_sgroup *g)
 }
 
 /* Of a circle that g is in, who had a turn last; NULL: g is in none. */
-static struct fm_sgroup *last_of_circle(struct fm_sched *s, struct fm_sgroup *g)
+static struct fm_sched_group *last_of_circle(struct fm_sched *s, struct fm_sched_group *g)
 {
-	struct fm_sgroup *last = g, *other = waits_for(g);
+	struct fm_sched_group *last = g, *other = waits_for(g);
 
 	for (unsigned i = 0; other && other != g; i++, other = waits_for(other)) {
 		if (i == s->n_torn)
@@ -313,9 +314,9 @@ static struct fm_sgroup *last_of_circle(struct fm_sched *s, struct fm_sgroup *g)
 	return other ? last : NULL;
 }
 
-static bool contested(const struct fm_sgroup *g)
+static bool contested(const struct fm_sched_group *g)
 {
-	const struct fm_sent *e;
+	const struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
 		if (e->is_claim && e->d->n_gang > 1)
@@ -326,7 +327,7 @@ static bool contested(const struct fm_sgroup *g)
 /* Has somebody to stand back? One at a time, since that changes who else has to. */
 static bool yield(struct fm_sched *s, uint64_t now)
 {
-	struct fm_sgroup *g, *last;
+	struct fm_sched_group *g, *last;
 
 	s->yield_at = FM_NEVER;
 	fm_list_each (g, &s->torn, torn) {
@@ -348,7 +349,7 @@ static bool yield(struct fm_sched *s, uint64_t now)
 	return false;
 }
 
-static void decided(struct fm_sched *s, struct fm_sdev *d)
+static void decided(struct fm_sched *s, struct fm_sched_dev *d)
 {
 	if (fm_list_empty(&d->decided))
 		fm_list_add_tail(&s->decided, &d->decided);
@@ -356,9 +357,9 @@ static void decided(struct fm_sched *s, struct fm_sdev *d)
 
 /* What is shared by the instances of all devices has changed. What the others answer changes
  * nothing more, unless somebody stands back or returns: they are asked once. */
-static void spread(struct fm_sched *s, const struct fm_sdev *from)
+static void spread(struct fm_sched *s, const struct fm_sched_dev *from)
 {
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 
 	s->spreads = false;
 	fm_list_each (d, &s->devices, node)
@@ -366,7 +367,7 @@ static void spread(struct fm_sched *s, const struct fm_sdev *from)
 			fm_gang_stir(d);
 }
 
-static void choose(struct fm_sched *s, struct fm_sdev *d, uint64_t now)
+static void choose(struct fm_sched *s, struct fm_sched_dev *d, uint64_t now)
 {
 	fm_list_del(&d->stirred);
 	s->deciding = d;
@@ -381,13 +382,13 @@ static void choose(struct fm_sched *s, struct fm_sdev *d, uint64_t now)
  * there: late, but on no device otherwise than on another. */
 static void choose_all(struct fm_sched *s, uint64_t now)
 {
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 
 	s->round++;
 	s->spreads = true;
 	for (size_t looks = LOOKS * s->n_devices; looks; looks--) {
 		if (!fm_list_empty(&s->stirred))
-			choose(s, fm_list_first(&s->stirred, struct fm_sdev, stirred), now);
+			choose(s, fm_list_first(&s->stirred, struct fm_sched_dev, stirred), now);
 		else if (!yield(s, now))
 			return;
 	}
@@ -403,13 +404,13 @@ static void choose_all(struct fm_sched *s, uint64_t now)
  * what is left of the lists right. */
 void fm_gang_resolve(struct fm_sched *s, uint64_t now)
 {
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 
 	choose_all(s, now);
 	fm_list_each (d, &s->decided, decided)
 		fm_core_apply(d, now);
 	while (!fm_list_empty(&s->decided)) {
-		d = fm_list_first(&s->decided, struct fm_sdev, decided);
+		d = fm_list_first(&s->decided, struct fm_sched_dev, decided);
 		fm_list_del(&d->decided);
 		fm_core_ring(d);
 	}

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
+int fm_sched_group_add(struct fm_sched *s, struct fm_sched_group **out)
 {
-	struct fm_sgroup *g = calloc(1, sizeof(*g));
+	struct fm_sched_group *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return -ENOMEM;
@@ -26,46 +26,46 @@ int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out)
 	return 0;
 }
 
-void fm_sched_group_del(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
+void fm_sched_group_del(struct fm_sched *s, struct fm_sched_group *g, uint64_t now)
 {
 	while (!fm_list_empty(&g->ents))
-		fm_sched_ent_del(s, fm_list_first(&g->ents, struct fm_sent, in_group), now);
+		fm_sched_ent_del(s, fm_list_first(&g->ents, struct fm_sched_ent, in_group), now);
 	fm_list_del(&g->node);
 	g->who->gone = true;
 	fm_who_put(g->who);
 	free(g);
 }
 
-const char *fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name)
+const char *fm_sched_label(struct fm_sched_group *g, uint32_t uid, const char *name)
 {
 	g->who->uid = uid;
 	snprintf(g->who->name, sizeof(g->who->name), "%s", name);
 	return g->who->name;
 }
 
-uint64_t fm_sgroup_id(const struct fm_sgroup *g)
+uint64_t fm_sched_group_id(const struct fm_sched_group *g)
 {
 	return g->who->id;
 }
 
-const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g)
+const struct fm_hints *fm_sched_group_hints(const struct fm_sched_group *g)
 {
 	return &g->hints;
 }
 
-int64_t fm_sgroup_priority(const struct fm_sgroup *g)
+int64_t fm_sched_group_priority(const struct fm_sched_group *g)
 {
 	return g->effective.value[FM_HINT_PRIORITY];
 }
 
-bool fm_sgroup_suspended(const struct fm_sgroup *g)
+bool fm_sched_group_suspended(const struct fm_sched_group *g)
 {
 	return g->by_hand;
 }
 
-bool fm_sgroup_busy(const struct fm_sgroup *g)
+bool fm_sched_group_busy(const struct fm_sched_group *g)
 {
-	const struct fm_sent *e;
+	const struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
 		if (e->work)
@@ -74,16 +74,16 @@ bool fm_sgroup_busy(const struct fm_sgroup *g)
 }
 
 /* Before anything changes that the charge depends on. */
-static void settle_group(struct fm_sgroup *g, uint64_t now)
+static void settle_group(struct fm_sched_group *g, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
 		fm_core_settle_ent(e, now);
 }
 
 /* The innermost segment that gives a priority overrides the group's own, and a grant either. */
-static bool update_effective(struct fm_sgroup *g)
+static bool update_effective(struct fm_sched_group *g)
 {
 	struct fm_hints eff = g->hints;
 	bool changed = false;
@@ -102,9 +102,9 @@ static bool update_effective(struct fm_sgroup *g)
 }
 
 /* After a change of hints or segments: tell the policy, count anew, decide. */
-static void apply_group(struct fm_sgroup *g, bool hinted, uint64_t now)
+static void apply_group(struct fm_sched_group *g, bool hinted, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group) {
 		if (hinted) {
@@ -118,10 +118,11 @@ static void apply_group(struct fm_sgroup *g, bool hinted, uint64_t now)
 		fm_core_decide(e->d, now);
 }
 
-int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now)
+int fm_sched_hint(
+	struct fm_sched *s, struct fm_sched_group *g, enum fm_hint h, int64_t v, uint64_t now)
 {
 	int rc = fm_hint_check(h, v, NULL);
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	now = fm_core_now(s, now);
 	if (rc || g->hints.value[h] == v)
@@ -135,7 +136,7 @@ int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64
 	return 0;
 }
 
-static void suspend_ent(struct fm_sent *e, const char *reason, uint64_t now)
+static void suspend_ent(struct fm_sched_ent *e, const char *reason, uint64_t now)
 {
 	/* The gate first: what still runs then drains, and is charged while it does. */
 	fm_core_gate(e, false, reason, now);
@@ -145,10 +146,10 @@ static void suspend_ent(struct fm_sent *e, const char *reason, uint64_t now)
 }
 
 /* Withheld by hand, or by its grant, or by both. */
-static void apply_suspended(struct fm_sgroup *g, const char *reason, uint64_t now)
+static void apply_suspended(struct fm_sched_group *g, const char *reason, uint64_t now)
 {
 	bool suspended = g->by_hand || g->grant == FM_GRANT_STOPPED;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	if (g->suspended == suspended)
 		return;
@@ -168,14 +169,14 @@ static void apply_suspended(struct fm_sgroup *g, const char *reason, uint64_t no
 		fm_core_decide(e->d, now);
 }
 
-void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now)
+void fm_sched_suspend(struct fm_sched *s, struct fm_sched_group *g, bool suspended, uint64_t now)
 {
 	g->by_hand = suspended;
 	apply_suspended(g, "suspended", fm_core_now(s, now));
 }
 
 /* It promises to keep the device no longer than this, and that holds for a pause under way. */
-static void bound_linger(struct fm_sent *e)
+static void bound_linger(struct fm_sched_ent *e)
 {
 	struct fm_heap *lingers = &e->d->s->lingers;
 
@@ -184,10 +185,10 @@ static void bound_linger(struct fm_sent *e)
 			FM_MIN(e->linger.key, fm_add_sat(e->idle_at, fm_linger_of(e))));
 }
 
-void fm_sched_grant(
-	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now)
+void fm_sched_grant(struct fm_sched *s, struct fm_sched_group *g, enum fm_grant grant,
+	int64_t place, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	now = fm_core_now(s, now);
 	if (g->grant == grant && g->place == place)
@@ -203,7 +204,8 @@ void fm_sched_grant(
 	apply_group(g, update_effective(g), now);
 }
 
-int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now)
+int fm_sched_segment_begin(
+	struct fm_sched *s, struct fm_sched_group *g, int32_t priority, uint64_t now)
 {
 	now = fm_core_now(s, now);
 	if (priority != FM_SEGMENT_KEEP && fm_hint_check(FM_HINT_PRIORITY, priority, NULL))
@@ -217,7 +219,7 @@ int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t prio
 	return 0;
 }
 
-int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now)
+int fm_sched_segment_end(struct fm_sched *s, struct fm_sched_group *g, uint64_t now)
 {
 	now = fm_core_now(s, now);
 	if (!g->depth)

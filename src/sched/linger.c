@@ -65,7 +65,7 @@ static uint64_t end_of(unsigned i)
 	return fm_log_end(i + FIRST - 1, BITS);
 }
 
-void fm_linger_paused(struct fm_sent *e, uint64_t ns)
+void fm_linger_paused(struct fm_sched_ent *e, uint64_t ns)
 {
 	struct fm_pauses *p = &e->pauses;
 
@@ -76,12 +76,12 @@ void fm_linger_paused(struct fm_sent *e, uint64_t ns)
 	p->seen += p->seen < UINT32_MAX;
 }
 
-void fm_linger_device(struct fm_sdev *d)
+void fm_linger_device(struct fm_sched_dev *d)
 {
 	d->swtch = SWITCH;
 }
 
-void fm_linger_drained(struct fm_sdev *d, uint64_t took)
+void fm_linger_drained(struct fm_sched_dev *d, uint64_t took)
 {
 	d->drained = fm_add_sat(d->drained, took);
 	took = FM_MIN(took, FM_POLL_MAX);
@@ -90,7 +90,7 @@ void fm_linger_drained(struct fm_sdev *d, uint64_t took)
 
 /* A job begins, and another was stopped for it or not; or neither can be said, since nobody was
  * there to be stopped. */
-void fm_linger_begins(struct fm_sent *e, enum fm_came came, uint64_t at)
+void fm_linger_begins(struct fm_sched_ent *e, enum fm_came came, uint64_t at)
 {
 	struct fm_pauses *p = &e->pauses;
 
@@ -118,13 +118,13 @@ static void learn_length(struct fm_pauses *p, uint64_t took)
 	}
 }
 
-static uint64_t delay_of(const struct fm_sdev *d)
+static uint64_t delay_of(const struct fm_sched_dev *d)
 {
 	return d->delay ? d->delay : d->drain + d->swtch;
 }
 
 /* The same job, but that the device was fetched for it. */
-static void learn_switch(struct fm_sdev *d, const struct fm_pauses *p, uint64_t took)
+static void learn_switch(struct fm_sched_dev *d, const struct fm_pauses *p, uint64_t took)
 {
 	uint64_t delay = fm_sub_sat(took, p->length);
 
@@ -135,7 +135,7 @@ static void learn_switch(struct fm_sdev *d, const struct fm_pauses *p, uint64_t 
 	d->swtch = (15 * d->swtch + FM_MIN(FM_MAX(delay, SWITCH_LEAST), SWITCH_MOST)) / 16;
 }
 
-void fm_linger_ends(struct fm_sent *e, uint64_t at)
+void fm_linger_ends(struct fm_sched_ent *e, uint64_t at)
 {
 	struct fm_pauses *p = &e->pauses;
 	uint64_t took = fm_sub_sat(at, p->since);
@@ -147,14 +147,14 @@ void fm_linger_ends(struct fm_sent *e, uint64_t at)
 	p->came = FM_CAME_ELSE;
 }
 
-static bool is_urgent(const struct fm_sent *e)
+static bool is_urgent(const struct fm_sched_ent *e)
 {
 	return e->pauses.fetches && e->d->s->ops->rank;
 }
 
-static uint64_t handover_of(const struct fm_sent *e)
+static uint64_t handover_of(const struct fm_sched_ent *e)
 {
-	const struct fm_sdev *d = e->d;
+	const struct fm_sched_dev *d = e->d;
 
 	if (!is_urgent(e))
 		return 2 * d->swtch;
@@ -163,7 +163,7 @@ static uint64_t handover_of(const struct fm_sent *e)
 
 /* An admitted task's bound has room for so much, and no more. And for one that is on several
  * devices the others may be held. */
-static uint64_t most_of(const struct fm_sent *e, uint64_t handover)
+static uint64_t most_of(const struct fm_sched_ent *e, uint64_t handover)
 {
 	if (e->g->grant != FM_GRANT_NONE || fm_gang_multi(e->g))
 		return FM_LINGER_BOUND;
@@ -195,7 +195,7 @@ static uint64_t cheapest(const struct fm_pauses *p, uint64_t handover, uint64_t 
 	return FM_MIN(best + best / 2, most);
 }
 
-static uint64_t learnt(const struct fm_sent *e)
+static uint64_t learnt(const struct fm_sched_ent *e)
 {
 	uint64_t handover = handover_of(e), most = most_of(e, handover);
 
@@ -204,7 +204,7 @@ static uint64_t learnt(const struct fm_sent *e)
 	return cheapest(&e->pauses, handover, most);
 }
 
-uint64_t fm_linger_of(const struct fm_sent *e)
+uint64_t fm_linger_of(const struct fm_sched_ent *e)
 {
 	uint64_t fixed = e->d->s->linger;
 
@@ -226,7 +226,7 @@ static unsigned within(const struct fm_pauses *p, uint64_t ns)
 	return all ? (unsigned)(1000 * n / all) : 0;
 }
 
-void fm_sent_linger(const struct fm_sent *e, struct fm_linger *out)
+void fm_sched_ent_linger(const struct fm_sched_ent *e, struct fm_linger *out)
 {
 	*out = (struct fm_linger){
 		.keeps_ns = fm_linger_of(e),

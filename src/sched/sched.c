@@ -38,7 +38,7 @@ int fm_sched_new(struct fm_sched **out, const struct fm_sched_host *host, void *
 	return 0;
 }
 
-static void free_ent(struct fm_sent *e)
+static void free_ent(struct fm_sched_ent *e)
 {
 	for (unsigned i = 0; i < FM_SEATS; i++)
 		free(e->seat[i].priv);
@@ -46,9 +46,9 @@ static void free_ent(struct fm_sent *e)
 	free(e);
 }
 
-static void free_device(struct fm_sdev *d)
+static void free_device(struct fm_sched_dev *d)
 {
-	struct fm_sent *e, *tmp;
+	struct fm_sched_ent *e, *tmp;
 
 	for (unsigned i = 0; i < FM_SEATS; i++)
 		fm_seat_end(d, i, d->s->now);
@@ -62,8 +62,8 @@ static void free_device(struct fm_sdev *d)
 
 void fm_sched_free(struct fm_sched *s)
 {
-	struct fm_sdev *d, *dtmp;
-	struct fm_sgroup *g, *gtmp;
+	struct fm_sched_dev *d, *dtmp;
+	struct fm_sched_group *g, *gtmp;
 
 	if (!s)
 		return;
@@ -97,7 +97,7 @@ uint64_t fm_sched_get_linger(const struct fm_sched *s)
 
 bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now)
 {
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 
 	now = fm_core_now(s, now);
 	if (s->exact == exact)
@@ -110,9 +110,9 @@ bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now)
 	return true;
 }
 
-int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key)
+int fm_sched_device_add(struct fm_sched *s, struct fm_sched_dev **out, const char *key)
 {
-	FM_CLEAN_FREE struct fm_sdev *d = calloc(1, sizeof(*d));
+	FM_CLEAN_FREE struct fm_sched_dev *d = calloc(1, sizeof(*d));
 	FM_CLEAN_FREE char *name = strdup(key), *held = NULL;
 	int rc;
 
@@ -142,25 +142,25 @@ int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *ke
 	return 0;
 }
 
-const char *fm_sdev_key(const struct fm_sdev *d)
+const char *fm_sched_dev_key(const struct fm_sched_dev *d)
 {
 	return d->key;
 }
 
-const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d)
+const struct fm_hist *fm_sched_dev_preempt_hist(const struct fm_sched_dev *d)
 {
 	return &d->preempt;
 }
 
-void *fm_sdev_first(const struct fm_sdev *d)
+void *fm_sched_dev_first(const struct fm_sched_dev *d)
 {
 	return d->n_run ? d->run[0]->data : NULL;
 }
 
-void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out)
+void fm_sched_dev_decision(const struct fm_sched_dev *d, struct fm_decision *out)
 {
 	*out = (struct fm_decision){
-		.first = fm_sdev_first(d),
+		.first = fm_sched_dev_first(d),
 		.chosen = d->n_run,
 		.ready = d->n_ready,
 		.all = d->all,
@@ -168,9 +168,10 @@ void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out)
 	};
 }
 
-static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *data, uint64_t now)
+static struct fm_sched_ent *new_ent(
+	struct fm_sched_group *g, struct fm_sched_dev *d, void *data, uint64_t now)
 {
-	FM_CLEAN_FREE struct fm_sent *e = calloc(1, sizeof(*e));
+	FM_CLEAN_FREE struct fm_sched_ent *e = calloc(1, sizeof(*e));
 
 	if (!e || fm_spend_new(&e->spend, now))
 		return NULL;
@@ -192,9 +193,9 @@ static struct fm_sent *new_ent(struct fm_sgroup *g, struct fm_sdev *d, void *dat
 }
 
 /* It joins idle, or ready when its group is inside a segment. */
-static void enter(struct fm_sent *e, uint64_t now)
+static void enter(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	if (d->n_ents == 2)
 		fm_core_touch_all(d); /* nobody is alone any more: bells are wanted */
@@ -209,9 +210,9 @@ static void enter(struct fm_sent *e, uint64_t now)
 	fm_core_decide(d, now);
 }
 
-static bool is_on(const struct fm_sgroup *g, const struct fm_sdev *d)
+static bool is_on(const struct fm_sched_group *g, const struct fm_sched_dev *d)
 {
-	const struct fm_sent *e;
+	const struct fm_sched_ent *e;
 
 	fm_list_each (e, &g->ents, in_group)
 		if (e->d == d)
@@ -220,9 +221,9 @@ static bool is_on(const struct fm_sgroup *g, const struct fm_sdev *d)
 }
 
 /* Into the instances that the device has. */
-static int join(struct fm_sent *e, uint64_t now)
+static int join(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 	int rc = 0;
 
 	for (unsigned i = 0; i < FM_SEATS && !rc; i++) {
@@ -234,10 +235,10 @@ static int join(struct fm_sent *e, uint64_t now)
 	return rc;
 }
 
-int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
-	struct fm_sdev *d, void *data, uint64_t now)
+int fm_sched_ent_add(struct fm_sched *s, struct fm_sched_ent **out, struct fm_sched_group *g,
+	struct fm_sched_dev *d, void *data, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	int rc;
 
 	now = fm_core_now(s, now);
@@ -269,16 +270,16 @@ int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup 
 	return 0;
 }
 
-static void drop(struct fm_sent **list, unsigned *n, const struct fm_sent *e)
+static void drop(struct fm_sched_ent **list, unsigned *n, const struct fm_sched_ent *e)
 {
 	for (unsigned i = *n; i-- > 0;)
 		if (list[i] == e)
 			list[i] = list[--*n];
 }
 
-static void unlink_ent(struct fm_sent *e)
+static void unlink_ent(struct fm_sched_ent *e)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	fm_core_cool(e);
 	fm_list_del(&e->active);
@@ -293,11 +294,11 @@ static void unlink_ent(struct fm_sent *e)
 	d->s->n_ents--;
 }
 
-void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
+void fm_sched_ent_del(struct fm_sched *s, struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sgroup *g = e->g;
-	struct fm_sdev *d = e->d;
-	struct fm_sent *last;
+	struct fm_sched_group *g = e->g;
+	struct fm_sched_dev *d = e->d;
+	struct fm_sched_ent *last;
 
 	now = fm_core_now(s, now);
 	fm_core_settle_ent(e, now);
@@ -312,7 +313,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 	free_ent(e);
 	fm_gang_leave(g, d, now);
 	if (d->n_ents == 1) { /* alone: its gate stands open and it needs no bells */
-		last = fm_list_first(&d->ents, struct fm_sent, in_dev);
+		last = fm_list_first(&d->ents, struct fm_sched_ent, in_dev);
 		fm_core_touch(last);
 		if (!last->ready && !last->g->suspended)
 			fm_core_heat(last, now);
@@ -320,7 +321,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now)
 	fm_core_decide(d, now);
 }
 
-void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info)
+void fm_sched_ent_info(const struct fm_sched_ent *e, uint64_t now, struct fm_ent_info *info)
 {
 	bool wants = e->work || e->g->depth;
 	const char *held = wants && !e->gate_open ? fm_core_held_reason(e) : NULL;
@@ -340,20 +341,21 @@ void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *inf
 		info->state = FM_ENT_IDLE;
 }
 
-struct fm_sdev *fm_sent_device(const struct fm_sent *e)
+struct fm_sched_dev *fm_sched_ent_device(const struct fm_sched_ent *e)
 {
 	return e->d;
 }
 
 /* Those already seen go to the tail, so that the walk ends at the first of them, whatever fn
  * removes. */
-void fm_sdev_each_active(struct fm_sdev *d, void (*fn)(void *arg, void *ent_data), void *arg)
+void fm_sched_dev_each_active(
+	struct fm_sched_dev *d, void (*fn)(void *arg, void *ent_data), void *arg)
 {
 	uint64_t visit = ++d->visit;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	while (!fm_list_empty(&d->active)) {
-		e = fm_list_first(&d->active, struct fm_sent, active);
+		e = fm_list_first(&d->active, struct fm_sched_ent, active);
 		if (e->visit == visit)
 			return;
 		e->visit = visit;

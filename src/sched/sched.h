@@ -27,9 +27,9 @@
 #include "policy/forecast.h"
 
 struct fm_sched;
-struct fm_sdev;   /* device */
-struct fm_sgroup; /* group */
-struct fm_sent;   /* entity: one group on one device */
+struct fm_sched_dev;   /* device */
+struct fm_sched_group; /* group */
+struct fm_sched_ent;   /* entity: one group on one device */
 
 /* Only gate is required. bells may report an edge of the entity that it is called for (the board
  * may show one by then); otherwise callbacks must not call back into the core. */
@@ -48,8 +48,8 @@ struct fm_sched_host {
 	/* An entity whose gate was closed came to rest, at that time, so long after it. May be
 	 * NULL. */
 	void (*rested)(void *ctx, void *ent_data, uint64_t took, uint64_t at);
-	/* A decision goes to the gates: fm_sdev_decision() says which. May be NULL. */
-	void (*decided)(void *ctx, const struct fm_sdev *d, uint64_t now);
+	/* A decision goes to the gates: fm_sched_dev_decision() says which. May be NULL. */
+	void (*decided)(void *ctx, const struct fm_sched_dev *d, uint64_t now);
 };
 
 struct fm_sched_stats {
@@ -162,9 +162,10 @@ void fm_sched_turns(struct fm_sched *s, uint64_t ns);
  * for a recording that has to know every job. Is that new? */
 bool fm_sched_exact(struct fm_sched *s, bool exact, uint64_t now);
 
-int fm_sched_device_add(struct fm_sched *s, struct fm_sdev **out, const char *key);
-const char *fm_sdev_key(const struct fm_sdev *d);
-const struct fm_hist *fm_sdev_preempt_hist(const struct fm_sdev *d); /* gate closed to stall */
+int fm_sched_device_add(struct fm_sched *s, struct fm_sched_dev **out, const char *key);
+const char *fm_sched_dev_key(const struct fm_sched_dev *d);
+const struct fm_hist *fm_sched_dev_preempt_hist(
+	const struct fm_sched_dev *d); /* gate closed to stall */
 
 /* What its last decision was. */
 struct fm_decision {
@@ -173,8 +174,8 @@ struct fm_decision {
 	bool all; /* everybody may run */
 	const char *reason;
 };
-void *fm_sdev_first(const struct fm_sdev *d);
-void fm_sdev_decision(const struct fm_sdev *d, struct fm_decision *out);
+void *fm_sched_dev_first(const struct fm_sched_dev *d);
+void fm_sched_dev_decision(const struct fm_sched_dev *d, struct fm_decision *out);
 
 /* Who will have a device from now on, by the owner's data: the policy's forecast, with what it
  * promises (policy/forecast.h). One that lingers is about to be idle. One that awaits a resource is
@@ -190,34 +191,36 @@ struct fm_sforesight {
 	uint64_t (*left)(const void *ctx, const void *ent_data); /* NULL: no length is known */
 	const void *ctx;
 };
-int fm_sdev_forecast(
-	struct fm_sdev *d, const struct fm_sforesight *f, struct fm_sturn *out, unsigned cap);
+int fm_sched_dev_forecast(
+	struct fm_sched_dev *d, const struct fm_sforesight *f, struct fm_sturn *out, unsigned cap);
 
-int fm_sched_group_add(struct fm_sched *s, struct fm_sgroup **out);
+int fm_sched_group_add(struct fm_sched *s, struct fm_sched_group **out);
 void fm_sched_group_del(
-	struct fm_sched *s, struct fm_sgroup *g, uint64_t now); /* and its entities */
+	struct fm_sched *s, struct fm_sched_group *g, uint64_t now); /* and its entities */
 
 /* What others that waited for it know it by; returned as it is kept, for the life of the group. Its
  * number is its own for the life of the core. */
-const char *fm_sched_label(struct fm_sgroup *g, uint32_t uid, const char *name);
-uint64_t fm_sgroup_id(const struct fm_sgroup *g);
+const char *fm_sched_label(struct fm_sched_group *g, uint32_t uid, const char *name);
+uint64_t fm_sched_group_id(const struct fm_sched_group *g);
 
 /* Set one hint; -ERANGE outside FM_HINT_MAP's limits. */
-int fm_sched_hint(struct fm_sched *s, struct fm_sgroup *g, enum fm_hint h, int64_t v, uint64_t now);
-const struct fm_hints *fm_sgroup_hints(const struct fm_sgroup *g); /* as set, segment not applied */
+int fm_sched_hint(
+	struct fm_sched *s, struct fm_sched_group *g, enum fm_hint h, int64_t v, uint64_t now);
+const struct fm_hints *fm_sched_group_hints(
+	const struct fm_sched_group *g); /* as set, segment not applied */
 /* As policies see it: of its segment, or its grant, if those say otherwise. */
-int64_t fm_sgroup_priority(const struct fm_sgroup *g);
+int64_t fm_sched_group_priority(const struct fm_sched_group *g);
 
 /* Withhold a group from the policy by hand, and give it back. Idempotent. */
-void fm_sched_suspend(struct fm_sched *s, struct fm_sgroup *g, bool suspended, uint64_t now);
-bool fm_sgroup_suspended(const struct fm_sgroup *g);
+void fm_sched_suspend(struct fm_sched *s, struct fm_sched_group *g, bool suspended, uint64_t now);
+bool fm_sched_group_suspended(const struct fm_sched_group *g);
 
 /* An entity needs a resource, its memory for instance, that is not ready: it is held until
  * ready_at, or until told otherwise (FM_NEVER). A time that is not after now lets it go. While it
  * is held its gate is closed and it is not charged. A policy that chooses it goes on doing so, and
  * another runs meanwhile, as for a gang that waits; when it is let go it has its turn at once. Its
  * gang, if it is in one, waits with it. -ENOMEM: nothing has changed. */
-int fm_sched_ready_at(struct fm_sched *s, struct fm_sent *e, uint64_t ready_at, uint64_t now);
+int fm_sched_ready_at(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ready_at, uint64_t now);
 
 /* What an admission control has granted to a group, over its hints and segments: a place above all
  * priorities (0 and above, larger is more urgent; under fixed-priority alone), or, where it used
@@ -225,39 +228,40 @@ int fm_sched_ready_at(struct fm_sched *s, struct fm_sent *e, uint64_t ready_at, 
  * grant are reported at once, also while it is alone. Idempotent. */
 enum fm_grant { FM_GRANT_NONE, FM_GRANT_PLACE, FM_GRANT_DEMOTED, FM_GRANT_STOPPED };
 #define FM_PLACE_MAX ((INT64_C(1) << 62) - 1)
-void fm_sched_grant(
-	struct fm_sched *s, struct fm_sgroup *g, enum fm_grant grant, int64_t place, uint64_t now);
+void fm_sched_grant(struct fm_sched *s, struct fm_sched_group *g, enum fm_grant grant,
+	int64_t place, uint64_t now);
 /* Has it work on a device, or is it inside a segment? Of a group with a deadline, too, both edges
  * are reported at once. */
-bool fm_sgroup_busy(const struct fm_sgroup *g);
+bool fm_sched_group_busy(const struct fm_sched_group *g);
 
 /* A declared stretch of device use (GCAPS): the group counts as ready on the devices it has until
  * the end, between its commands too; priority FM_SEGMENT_KEEP leaves the group's own. Segments
  * nest; the outermost end closes. -EINVAL at an end without begin, -ERANGE for a priority outside
  * the hint's range, -EOVERFLOW beyond 32 levels. */
 #define FM_SEGMENT_KEEP INT32_MIN
-int fm_sched_segment_begin(struct fm_sched *s, struct fm_sgroup *g, int32_t priority, uint64_t now);
-int fm_sched_segment_end(struct fm_sched *s, struct fm_sgroup *g, uint64_t now);
+int fm_sched_segment_begin(
+	struct fm_sched *s, struct fm_sched_group *g, int32_t priority, uint64_t now);
+int fm_sched_segment_end(struct fm_sched *s, struct fm_sched_group *g, uint64_t now);
 
 /* An entity joins idle, with its gate as the policy wants it (reported through host->gate). data is
  * what the host callbacks receive. Deleting reports no more gates for it. -EEXIST: its group is on
  * that device already. */
-int fm_sched_ent_add(struct fm_sched *s, struct fm_sent **out, struct fm_sgroup *g,
-	struct fm_sdev *d, void *data, uint64_t now);
-void fm_sched_ent_del(struct fm_sched *s, struct fm_sent *e, uint64_t now);
-void fm_sent_info(const struct fm_sent *e, uint64_t now, struct fm_ent_info *info);
+int fm_sched_ent_add(struct fm_sched *s, struct fm_sched_ent **out, struct fm_sched_group *g,
+	struct fm_sched_dev *d, void *data, uint64_t now);
+void fm_sched_ent_del(struct fm_sched *s, struct fm_sched_ent *e, uint64_t now);
+void fm_sched_ent_info(const struct fm_sched_ent *e, uint64_t now, struct fm_ent_info *info);
 /* Device time used, never falling: of all entities of a device no more than it was busy. It is not
  * what was charged (served_ns), which has pauses in it. */
-uint64_t fm_sent_used(struct fm_sent *e, uint64_t now);
-void fm_sent_account(struct fm_sent *e, uint64_t now, struct fm_account *a);
+uint64_t fm_sched_ent_used(struct fm_sched_ent *e, uint64_t now);
+void fm_sched_ent_account(struct fm_sched_ent *e, uint64_t now, struct fm_account *a);
 /* Of that, idle_ns alone. Falls when it is reported late that the entity has work. */
-uint64_t fm_sent_idle(const struct fm_sent *e, uint64_t now);
+uint64_t fm_sched_ent_idle(const struct fm_sched_ent *e, uint64_t now);
 /* How many of its waits were not above each of these, 10 us to 10 s. What shares a bucket, a fifth
  * wide, with a bound counts as above it. */
 #define FM_WAIT_BOUNDS 7
 extern const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS];
-void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS]);
-struct fm_sdev *fm_sent_device(const struct fm_sent *e);
+void fm_sched_ent_waits(const struct fm_sched_ent *e, uint64_t upto[FM_WAIT_BOUNDS]);
+struct fm_sched_dev *fm_sched_ent_device(const struct fm_sched_ent *e);
 
 /* For how long it keeps the device now when it goes idle, and why. */
 struct fm_linger {
@@ -267,19 +271,20 @@ struct fm_linger {
 	bool learnt;                    /* not a setting */
 	bool urgent;                    /* others are stopped for it, so its delay counts more */
 };
-void fm_sent_linger(const struct fm_sent *e, struct fm_linger *out);
+void fm_sched_ent_linger(const struct fm_sched_ent *e, struct fm_linger *out);
 
 /* Events. `at` is when it happened, not after `now`; repeated reports of the same state do nothing.
  */
-void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
-void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now);
+void fm_sched_ready(struct fm_sched *s, struct fm_sched_ent *e, uint64_t at, uint64_t now);
+void fm_sched_idle(struct fm_sched *s, struct fm_sched_ent *e, uint64_t at, uint64_t now);
 
 /* Entities on d that hold the device or are draining: whose boards the owner should read before a
  * decision. Calls fn for each; fn may report ready or idle for it. */
-void fm_sdev_each_active(struct fm_sdev *d, void (*fn)(void *arg, void *ent_data), void *arg);
+void fm_sched_dev_each_active(
+	struct fm_sched_dev *d, void (*fn)(void *arg, void *ent_data), void *arg);
 
 void fm_sched_tick(struct fm_sched *s, uint64_t now);
 /* By the policy's rank(); 0 for all when it has none. */
-int64_t fm_sched_rank(const struct fm_sent *e);
+int64_t fm_sched_rank(const struct fm_sched_ent *e);
 uint64_t fm_sched_next(const struct fm_sched *s); /* absolute, FM_NEVER for none */
 void fm_sched_get_stats(const struct fm_sched *s, struct fm_sched_stats *st);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-void fm_core_told(struct fm_sent *e, uint64_t now)
+void fm_core_told(struct fm_sched_ent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 
@@ -10,7 +10,7 @@ void fm_core_told(struct fm_sent *e, uint64_t now)
 			ops->hint(e->d->self[i], &e->seat[i], now);
 }
 
-static void show(struct fm_sent *e, unsigned seat, bool ready, uint64_t now)
+static void show(struct fm_sched_ent *e, unsigned seat, bool ready, uint64_t now)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 	void (*tell)(void *, struct fm_ent *, uint64_t) = ready ? ops->ready : ops->idle;
@@ -27,14 +27,14 @@ static void show(struct fm_sent *e, unsigned seat, bool ready, uint64_t now)
 		tell(e->d->self[seat], seen, now);
 }
 
-void fm_core_show(struct fm_sent *e, uint64_t now)
+void fm_core_show(struct fm_sched_ent *e, uint64_t now)
 {
 	show(e, FM_FIRST, fm_core_visible(e, FM_FIRST), now);
 	if (e->d->self[FM_DEPUTY])
 		show(e, FM_DEPUTY, fm_core_visible(e, FM_DEPUTY), now);
 }
 
-void fm_core_cool(struct fm_sent *e)
+void fm_core_cool(struct fm_sched_ent *e)
 {
 	if (fm_list_empty(&e->hot))
 		return;
@@ -42,9 +42,9 @@ void fm_core_cool(struct fm_sent *e)
 	e->d->n_hot--;
 }
 
-static unsigned places_of(const struct fm_sdev *d, uint32_t uid)
+static unsigned places_of(const struct fm_sched_dev *d, uint32_t uid)
 {
-	const struct fm_sent *e;
+	const struct fm_sched_ent *e;
 	unsigned n = 0;
 
 	fm_list_each (e, &d->hot, hot)
@@ -53,9 +53,9 @@ static unsigned places_of(const struct fm_sdev *d, uint32_t uid)
 }
 
 /* Of the user who has the most: nobody takes the places of others by going idle more often. */
-static struct fm_sent *coldest(const struct fm_sdev *d)
+static struct fm_sched_ent *coldest(const struct fm_sched_dev *d)
 {
-	struct fm_sent *e, *found = NULL;
+	struct fm_sched_ent *e, *found = NULL;
 	unsigned n, most = 0;
 
 	fm_list_each (e, &d->hot, hot) {
@@ -69,10 +69,10 @@ static struct fm_sent *coldest(const struct fm_sdev *d)
 	return found;
 }
 
-void fm_core_heat(struct fm_sent *e, uint64_t now)
+void fm_core_heat(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
-	struct fm_sent *last;
+	struct fm_sched_dev *d = e->d;
+	struct fm_sched_ent *last;
 
 	fm_core_cool(e);
 	fm_list_add_head(&d->hot, &e->hot);
@@ -84,9 +84,9 @@ void fm_core_heat(struct fm_sent *e, uint64_t now)
 		fm_core_gate(last, false, "idle for long", now);
 }
 
-void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
+void fm_core_set_ready(struct fm_sched_ent *e, uint64_t at, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	fm_core_cool(e);
 	e->ready = true;
@@ -105,9 +105,9 @@ void fm_core_set_ready(struct fm_sent *e, uint64_t at, uint64_t now)
 	fm_core_touch(e);
 }
 
-void fm_core_unready(struct fm_sent *e, uint64_t now)
+void fm_core_unready(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	fm_heap_del(&d->s->lingers, &e->linger);
 	e->ready = false;
@@ -119,14 +119,14 @@ void fm_core_unready(struct fm_sent *e, uint64_t now)
 	fm_core_touch(e);
 }
 
-static void fm_core_set_idle(struct fm_sent *e, uint64_t now)
+static void fm_core_set_idle(struct fm_sched_ent *e, uint64_t now)
 {
 	fm_core_unready(e, now);
 	fm_core_heat(e, now);
 }
 
 /* The claim is taken up again, by a new job. */
-static void end_linger(struct fm_sent *e, uint64_t at, uint64_t now)
+static void end_linger(struct fm_sched_ent *e, uint64_t at, uint64_t now)
 {
 	fm_heap_del(&e->d->s->lingers, &e->linger);
 	e->ready_since = at;
@@ -137,7 +137,7 @@ static void end_linger(struct fm_sent *e, uint64_t at, uint64_t now)
 	fm_core_told(e, now);
 }
 
-void fm_core_refresh(struct fm_sent *e, uint64_t now)
+void fm_core_refresh(struct fm_sched_ent *e, uint64_t now)
 {
 	bool wants = e->work || e->g->depth;
 
@@ -152,7 +152,7 @@ void fm_core_refresh(struct fm_sent *e, uint64_t now)
 	fm_account_note(e, now);
 }
 
-void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
+void fm_sched_ready(struct fm_sched *s, struct fm_sched_ent *e, uint64_t at, uint64_t now)
 {
 	uint64_t stopped = s->stats.preemptions;
 	enum fm_came came = FM_CAME_ELSE;
@@ -185,14 +185,14 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t
 
 /* Only who holds the device has something to keep, and whose pauses may be short. One alone needs
  * no claim, but where it holds back others on other devices. */
-static bool may_linger(const struct fm_sent *e)
+static bool may_linger(const struct fm_sched_ent *e)
 {
 	bool others = e->d->n_ents > 1 || e->d->s->shared;
 
 	return e->ready && !e->g->depth && e->gate_open && !e->d->all && others;
 }
 
-void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t now)
+void fm_sched_idle(struct fm_sched *s, struct fm_sched_ent *e, uint64_t at, uint64_t now)
 {
 	uint64_t until = 0;
 
@@ -229,10 +229,10 @@ void fm_sched_idle(struct fm_sched *s, struct fm_sent *e, uint64_t at, uint64_t 
 static void end_claims(struct fm_sched *s, uint64_t now)
 {
 	struct fm_heap_node *n;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	while ((n = fm_heap_min(&s->lingers)) && n->key <= now) {
-		e = fm_container(n, struct fm_sent, linger);
+		e = fm_container(n, struct fm_sched_ent, linger);
 		fm_core_settle(e->d, n->key);
 		fm_core_set_idle(e, now);
 		fm_heap_rekey(&s->timers, &e->d->timer, now);
@@ -248,12 +248,12 @@ void fm_sched_tick(struct fm_sched *s, uint64_t now)
 	fm_await_end_due(s, now);
 	/* Ends: a decision sets its device's timer after now. */
 	while ((n = fm_heap_min(&s->timers)) && n->key <= now)
-		fm_core_decide(fm_container(n, struct fm_sdev, timer), now);
+		fm_core_decide(fm_container(n, struct fm_sched_dev, timer), now);
 	if (s->yield_at <= now)
 		fm_gang_resolve(s, now);
 }
 
-int64_t fm_sched_rank(const struct fm_sent *e)
+int64_t fm_sched_rank(const struct fm_sched_ent *e)
 {
 	const struct fm_policy_ops *ops = e->d->s->ops;
 

@@ -43,8 +43,8 @@ static int new_instance(
 	return 0;
 }
 
-int fm_seat_join(
-	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
+int fm_seat_join(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e, unsigned seat,
+	uint64_t now)
 {
 	struct fm_ent *seen = &e->seat[seat];
 	int rc;
@@ -62,8 +62,8 @@ int fm_seat_join(
 	return rc;
 }
 
-void fm_seat_leave(
-	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
+void fm_seat_leave(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e,
+	unsigned seat, uint64_t now)
 {
 	struct fm_ent *seen = &e->seat[seat];
 	bool ready = seen->ready;
@@ -77,7 +77,7 @@ void fm_seat_leave(
 	seen->priv = NULL;
 }
 
-static void swap_priv(struct fm_sent *e, unsigned seat)
+static void swap_priv(struct fm_sched_ent *e, unsigned seat)
 {
 	void *priv = e->seat[seat].priv;
 
@@ -87,10 +87,10 @@ static void swap_priv(struct fm_sent *e, unsigned seat)
 
 /* Everybody before upto leaves with the priv that is in place, and it is the other one's turn. What
  * the entities are is as before. */
-static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sdev *d, unsigned seat,
-	struct fm_sent *upto, uint64_t now)
+static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sched_dev *d,
+	unsigned seat, struct fm_sched_ent *upto, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev) {
 		struct fm_ent *seen = &e->seat[seat];
@@ -109,8 +109,8 @@ static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sdev 
 }
 
 /* The priv that was in place rests in spare. */
-static int join_new(
-	const struct fm_policy_ops *ops, void *self, struct fm_sent *e, unsigned seat, uint64_t now)
+static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e,
+	unsigned seat, uint64_t now)
 {
 	struct fm_ent *seen = &e->seat[seat];
 	bool ready = seen->ready, running = seen->running;
@@ -129,9 +129,9 @@ static int join_new(
 
 /* With success every entity's priv in place is the new one. With failure nothing has changed. */
 static int begin_instance(const struct fm_policy_ops *ops, void *shared, const int64_t *params,
-	struct fm_sdev *d, unsigned seat, void **out, uint64_t now)
+	struct fm_sched_dev *d, unsigned seat, void **out, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	void *self;
 	int rc = new_instance(ops, shared, params, &self);
 
@@ -149,10 +149,10 @@ static int begin_instance(const struct fm_policy_ops *ops, void *shared, const i
 }
 
 /* There is none yet: what its entities are is brought up to date first. */
-int fm_seat_make(struct fm_sdev *d, unsigned seat, uint64_t now)
+int fm_seat_make(struct fm_sched_dev *d, unsigned seat, uint64_t now)
 {
 	const struct fm_sched *s = d->s;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev) {
 		e->seat[seat] = e->seat[FM_FIRST];
@@ -163,7 +163,7 @@ int fm_seat_make(struct fm_sdev *d, unsigned seat, uint64_t now)
 	return begin_instance(s->ops, s->shared, s->params, d, seat, &d->self[seat], now);
 }
 
-void fm_seat_end(struct fm_sdev *d, unsigned seat, uint64_t now)
+void fm_seat_end(struct fm_sched_dev *d, unsigned seat, uint64_t now)
 {
 	if (d->self[seat])
 		dismiss(d->s->ops, d->self[seat], d, seat, NULL, now);
@@ -174,7 +174,7 @@ void fm_seat_end(struct fm_sdev *d, unsigned seat, uint64_t now)
 static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, void *shared,
 	const int64_t *params, void **selves, uint64_t now)
 {
-	struct fm_sdev *d, *undo;
+	struct fm_sched_dev *d, *undo;
 	void **self = selves;
 	int rc = 0;
 
@@ -192,10 +192,10 @@ static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, void *
 }
 
 /* The old instance sees its entities leave with the privs that it knows. */
-static void adopt(
-	struct fm_sdev *d, unsigned seat, const struct fm_policy_ops *old, void *self, uint64_t now)
+static void adopt(struct fm_sched_dev *d, unsigned seat, const struct fm_policy_ops *old,
+	void *self, uint64_t now)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev)
 		swap_priv(e, seat);
@@ -241,7 +241,7 @@ int fm_sched_use(struct fm_sched *s, const struct fm_policy_ops *ops, const char
 	FM_CLEAN_FREE void *shared = NULL;
 	FM_CLEAN_FREE void *old_shared = NULL;
 	int64_t values[FM_POLICY_PARAMS];
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 	void **self = selves;
 	int rc;
 

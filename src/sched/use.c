@@ -26,21 +26,21 @@ static const double weight[NODES] = {0.0506142681451880, 0.1111905172266872, 0.1
 	0.1813418916891810, 0.1813418916891810, 0.1568533229389437, 0.1111905172266872,
 	0.0506142681451880};
 
-static uint64_t measure(const struct fm_sent *e, uint64_t t)
+static uint64_t measure(const struct fm_sched_ent *e, uint64_t t)
 {
 	const struct fm_sched *s = e->d->s;
 
 	return s->host.usage ? s->host.usage(s->ctx, e->data, t) : t;
 }
 
-void fm_use_begin(struct fm_sent *e, uint64_t t)
+void fm_use_begin(struct fm_sched_ent *e, uint64_t t)
 {
 	if (!e->d->all)
 		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
 }
 
 /* By its own measure, of the last `most` ns. */
-static uint64_t take_measured(struct fm_sent *e, uint64_t t, uint64_t most)
+static uint64_t take_measured(struct fm_sched_ent *e, uint64_t t, uint64_t most)
 {
 	uint64_t used = measure(e, t);
 	uint64_t ns = FM_MIN(fm_sub_sat(used, e->use_seen), most);
@@ -55,10 +55,10 @@ static uint64_t take_measured(struct fm_sent *e, uint64_t t, uint64_t most)
 
 /* Each was at work for a part p of the time. With x for the part that others leave, the integral of
  * the product of 1 - p + p x over the others is what it has on average while it is at work. */
-static void share_out(struct fm_sdev *d, uint64_t most)
+static void share_out(struct fm_sched_dev *d, uint64_t most)
 {
 	double all[NODES], idle = 1, sum = 0;
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	for (unsigned k = 0; k < NODES; k++)
 		all[k] = weight[k];
@@ -81,21 +81,21 @@ static void share_out(struct fm_sdev *d, uint64_t most)
 		e->used_ns += (uint64_t)(e->use_part / sum * (1 - idle) * (double)most);
 }
 
-static void use_all(struct fm_sdev *d, uint64_t t, uint64_t most)
+static void use_all(struct fm_sched_dev *d, uint64_t t, uint64_t most)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	fm_list_each (e, &d->ents, in_dev)
 		e->use_part = (double)take_measured(e, t, most) / (double)most;
 	share_out(d, most);
 }
 
-static void use_alone(struct fm_sdev *d, uint64_t t, uint64_t most)
+static void use_alone(struct fm_sched_dev *d, uint64_t t, uint64_t most)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	if (d->n_ents == 1) {
-		e = fm_list_first(&d->ents, struct fm_sent, in_dev);
+		e = fm_list_first(&d->ents, struct fm_sched_ent, in_dev);
 		e->used_ns += take_measured(e, t, most);
 		return;
 	}
@@ -105,7 +105,7 @@ static void use_alone(struct fm_sdev *d, uint64_t t, uint64_t most)
 }
 
 /* Who occupies the device, and until when. */
-static uint64_t use_end(const struct fm_sent *e, uint64_t t)
+static uint64_t use_end(const struct fm_sched_ent *e, uint64_t t)
 {
 	if (!e->work || (e->draining && e->stuck))
 		return 0;
@@ -119,7 +119,7 @@ struct who {
 	bool drainers, runners;
 };
 
-static bool has(const struct fm_sent *e, const struct who *w, uint64_t at, uint64_t t)
+static bool has(const struct fm_sched_ent *e, const struct who *w, uint64_t at, uint64_t t)
 {
 	return use_end(e, t) > at && (e->draining ? w->drainers : w->runners);
 }
@@ -127,7 +127,7 @@ static bool has(const struct fm_sent *e, const struct who *w, uint64_t at, uint6
 /* One that drains keeps the device from the one that was let in meanwhile, or, where the device has
  * turns, for what is left of its turn, half of one as a rule. Where there are several of either
  * kind, they share it evenly. Returns until when that is so at most. */
-static uint64_t whose_turn(const struct fm_sdev *d, struct who *w, uint64_t at, uint64_t t)
+static uint64_t whose_turn(const struct fm_sched_dev *d, struct who *w, uint64_t at, uint64_t t)
 {
 	uint64_t turn = d->s->turns, begin, n;
 	bool even = d->n_run > 1 || (w->drain > 1 && turn != FM_NEVER);
@@ -147,11 +147,11 @@ static uint64_t whose_turn(const struct fm_sdev *d, struct who *w, uint64_t at, 
 }
 
 /* From one change of who has it to the next. */
-static uint64_t use_stretch(struct fm_sdev *d, uint64_t from, uint64_t t)
+static uint64_t use_stretch(struct fm_sched_dev *d, uint64_t from, uint64_t t)
 {
 	uint64_t to = t, each, rest;
 	struct who w = {0};
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	unsigned n = 0;
 
 	fm_list_each (e, &d->active, active) {
@@ -178,9 +178,9 @@ static uint64_t use_stretch(struct fm_sdev *d, uint64_t from, uint64_t t)
 	return to;
 }
 
-static void use_by_edges(struct fm_sdev *d, uint64_t t)
+static void use_by_edges(struct fm_sched_dev *d, uint64_t t)
 {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 
 	for (uint64_t from = d->used_to; from < t;)
 		from = use_stretch(d, from, t);
@@ -188,7 +188,7 @@ static void use_by_edges(struct fm_sdev *d, uint64_t t)
 		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
 }
 
-void fm_use_settle(struct fm_sdev *d, uint64_t t)
+void fm_use_settle(struct fm_sched_dev *d, uint64_t t)
 {
 	uint64_t most = fm_sub_sat(t, d->used_to);
 
@@ -203,15 +203,15 @@ void fm_use_settle(struct fm_sdev *d, uint64_t t)
 	d->used_to = t;
 }
 
-void fm_use_now_and_then(struct fm_sdev *d, uint64_t t)
+void fm_use_now_and_then(struct fm_sched_dev *d, uint64_t t)
 {
 	if (fm_sub_sat(t, d->used_to) >= ALL_EVERY)
 		fm_use_settle(d, t);
 }
 
-uint64_t fm_sent_used(struct fm_sent *e, uint64_t now)
+uint64_t fm_sched_ent_used(struct fm_sched_ent *e, uint64_t now)
 {
-	struct fm_sdev *d = e->d;
+	struct fm_sched_dev *d = e->d;
 
 	if (d->n_draining)
 		fm_core_look_for_rest(d, fm_core_now(d->s, now));

@@ -98,7 +98,7 @@ void fm_waits_tell(const struct fm_spend *p, struct fm_account *a)
 const uint64_t fm_wait_bounds[FM_WAIT_BOUNDS] = {
 	10 * FM_US, 100 * FM_US, FM_MS, 10 * FM_MS, 100 * FM_MS, FM_S, 10 * FM_S};
 
-void fm_sent_waits(const struct fm_sent *e, uint64_t upto[FM_WAIT_BOUNDS])
+void fm_sched_ent_waits(const struct fm_sched_ent *e, uint64_t upto[FM_WAIT_BOUNDS])
 {
 	const struct fm_blame *b = e->spend->blame;
 	uint64_t seen = 0;

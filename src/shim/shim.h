@@ -21,7 +21,7 @@ struct fm_shim_queue_ops; /* queues.h */
 struct fm_shim_api {
 	const char *name;  /* as the daemon is told: "opencl". Not NULL */
 	bool gates_always; /* fm_client_config */
-	void (*makes_room)(enum fm_room room);
+	void (*makes_room)(enum fm_slice_mode room);
 
 	/* The process has got its client, or a forked child its own. Other threads do not see it
 	 * yet. Several threads that come at one time may each call this. */

@@ -18,7 +18,7 @@ static void begin_ent(struct ent *e, uint64_t now)
 {
 	struct fm_ent_info info;
 
-	fm_sent_info(e->sent, now, &info);
+	fm_sched_ent_info(e->sent, now, &info);
 	booked(e, &e->served_before, &e->overhead_before);
 	e->counted_from = now;
 	e->waits_before = info.ready_wait_ns;
@@ -53,7 +53,7 @@ static void count_ent(const struct ent *e, struct fm_sim_group_result *r)
 	uint64_t now = e->g->m->now, there = now - e->counted_from, served, overhead, share;
 	struct fm_ent_info info;
 
-	fm_sent_info(e->sent, now, &info);
+	fm_sched_ent_info(e->sent, now, &info);
 	booked(e, &served, &overhead);
 	served -= e->served_before;
 	r->served += served;

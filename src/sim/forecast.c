@@ -18,7 +18,7 @@ static void foretell(struct device *d)
 {
 	const struct fm_sforesight f = {.now = d->m->now, .until = FM_NEVER};
 	struct forecast *to = &d->forecast;
-	int n = fm_sdev_forecast(d->sdev, &f, to->turn, FORETOLD);
+	int n = fm_sched_dev_forecast(d->sdev, &f, to->turn, FORETOLD);
 
 	to->at = 0;
 	to->n = n > 0 ? (unsigned)n : 0;
@@ -51,7 +51,7 @@ void forecast_decided(struct device *d)
 	struct forecast *f = &d->forecast;
 	struct fm_decision c;
 
-	fm_sdev_decision(d->sdev, &c);
+	fm_sched_dev_decision(d->sdev, &c);
 	if (c.all || c.chosen != 1) {
 		f->n = 0;
 		return;

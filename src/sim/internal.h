@@ -36,7 +36,7 @@ struct device {
 	struct forecast forecast; /* plan.forecast */
 	const struct fm_sim_device *plan;
 	struct fm_sim_device_result *result;
-	struct fm_sdev *sdev;
+	struct fm_sched_dev *sdev;
 	struct fm_list
 		queue;       /* entities with a command that they may begin, that wait for a slot */
 	struct fm_list away; /* with ticks: who has left, and counts as there; ticks.c */
@@ -64,7 +64,7 @@ enum state { IDLE, PAUSED, COMPUTES, STANDS, WAITS, ON };
 struct ent {
 	struct group *g;
 	struct device *d;
-	struct fm_sent *sent;
+	struct fm_sched_ent *sent;
 	struct cpu *cpu; /* NULL: it has none */
 	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
@@ -114,7 +114,7 @@ struct group {
 	uint32_t section, instance;
 	struct fm_rta_random r; /* of its arrivals */
 	struct event timer, leave, change;
-	struct fm_sgroup *sgroup; /* NULL: not there */
+	struct fm_sched_group *sgroup; /* NULL: not there */
 	struct ent *ent;
 	uint32_t ents, busy;   /* busy: entities that have not done their part of the job */
 	bool has_job, leaving; /* leaving: when its recorded jobs have ended */
@@ -164,7 +164,7 @@ void watch_group(const struct group *g, enum fm_sim_what what, uint64_t ns);
 void watch_ent(
 	const struct ent *e, enum fm_sim_what what, uint64_t at, uint64_t ns, const char *reason);
 void watch_hint(const struct group *g, enum fm_hint hint, int64_t value);
-void watch_decision(struct machine *m, const struct fm_sdev *sdev);
+void watch_decision(struct machine *m, const struct fm_sched_dev *sdev);
 const struct group *watch_chosen(const struct ent *e); /* by the last decision about its device */
 void watch_begin(struct machine *m);                   /* its devices are there */
 void watch_end(struct machine *m);

@@ -47,12 +47,13 @@ static void on_rested(void *ctx, void *data, uint64_t took, uint64_t rested)
 		watch_ent(e, FM_SIM_RESTS, rested, took, NULL);
 }
 
-static struct device *device_of(struct machine *m, const struct fm_sdev *sdev)
+static struct device *device_of(struct machine *m, const struct fm_sched_dev *sdev)
 {
-	return &m->device[strtoul(fm_sdev_key(sdev), NULL, 10) - m->first]; /* that is its key */
+	return &m->device[strtoul(fm_sched_dev_key(sdev), NULL, 10) -
+			  m->first]; /* that is its key */
 }
 
-static void on_decided(void *ctx, const struct fm_sdev *sdev, uint64_t now)
+static void on_decided(void *ctx, const struct fm_sched_dev *sdev, uint64_t now)
 {
 	struct machine *m = ctx;
 

@@ -213,8 +213,8 @@ struct fm_sim_event {
 	uint64_t deadline;              /* ENDS: of the response; 0: none */
 	uint32_t nth, commands;         /* STOPS: commands that ended */
 	const char *reason;
-	struct fm_sent *sent; /* NULL: it is about no entity */
-	const struct fm_sdev *sdev;
+	struct fm_sched_ent *sent; /* NULL: it is about no entity */
+	const struct fm_sched_dev *sdev;
 	const struct fm_sched *sched;
 };
 #define FM_SIM_NO_DEVICE UINT32_MAX

@@ -61,11 +61,11 @@ void watch_ent(
 	tell(ent->g->m, &e);
 }
 
-static const struct group *first_of(const struct fm_sdev *sdev)
+static const struct group *first_of(const struct fm_sched_dev *sdev)
 {
 	struct fm_decision c;
 
-	fm_sdev_decision(sdev, &c);
+	fm_sched_dev_decision(sdev, &c);
 	return c.first ? ((const struct ent *)c.first)->g : NULL;
 }
 
@@ -74,11 +74,11 @@ const struct group *watch_chosen(const struct ent *e)
 	return first_of(e->d->sdev);
 }
 
-void watch_decision(struct machine *m, const struct fm_sdev *sdev)
+void watch_decision(struct machine *m, const struct fm_sched_dev *sdev)
 {
 	struct fm_sim_event e = about(first_of(sdev), FM_SIM_DECIDED, m->now);
 
-	e.device = (uint32_t)strtoul(fm_sdev_key(sdev), NULL, 10); /* that is its key */
+	e.device = (uint32_t)strtoul(fm_sched_dev_key(sdev), NULL, 10); /* that is its key */
 	e.sdev = sdev;
 	tell(m, &e);
 }

@@ -143,13 +143,13 @@ static void *agent(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1ul); /* of this thread alone */
 	while (!atomic_load(&c->stop)) {
 		service_link(c);
-		fm_room_tell(c, fm_now());
+		fm_slice_tell(c, fm_now());
 		pump_all(c);
 		/* Announce the sleep, then look once more: whoever changes a gate after that look
 		 * sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
 		link_next = service_link(c);
-		next = fm_room_tell(c, fm_now());
+		next = fm_slice_tell(c, fm_now());
 		next = FM_MIN(next, pump_all(c));
 		next = FM_MIN(next, fm_watch(c, fm_now()));
 		sleep_until(c, FM_MIN(next, link_next));

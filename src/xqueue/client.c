@@ -74,7 +74,7 @@ static void send_hint(struct fm_client *c, unsigned index, unsigned h, int64_t v
  * said since: by it the daemon knows the environment's words of clients that come later. */
 static void send_hints(struct fm_client *c, unsigned index)
 {
-	const struct fm_cgroup *g = &c->group[index];
+	const struct fm_client_group *g = &c->group[index];
 	uint32_t begun = index || g->name[0] ? 0 : c->set.hints_set;
 
 	for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
@@ -88,7 +88,7 @@ static void send_hints(struct fm_client *c, unsigned index)
 
 static void send_group(struct fm_client *c, unsigned index)
 {
-	struct fm_cgroup *g = &c->group[index];
+	struct fm_client_group *g = &c->group[index];
 	union fm_msg m;
 
 	fm_msg_init(&m, FM_MSG_GROUP);
@@ -329,7 +329,7 @@ void fm_client_remember_hint(struct fm_client *c, uint32_t group, enum fm_hint h
 
 int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority)
 {
-	struct fm_cgroup *g = &c->group[group];
+	struct fm_client_group *g = &c->group[group];
 	union fm_msg m;
 	int rc = 0;
 

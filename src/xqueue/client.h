@@ -30,7 +30,7 @@ struct fm_settings {
 	uint32_t hints_set; /* bit per enum fm_hint */
 };
 
-struct fm_cgroup {
+struct fm_client_group {
 	char name[FM_NAME_MAX];
 	struct fm_hints hints;
 	uint32_t hints_set;
@@ -47,8 +47,8 @@ struct fm_ownfd {
 };
 
 /* The agent's own. */
-struct fm_room_state {
-	enum fm_room told;              /* to config.makes_room */
+struct fm_slice_state {
+	enum fm_slice_mode told;        /* to config.makes_room */
 	uint64_t stopped_at, last_stop; /* 0: it is not; how long the one before took */
 };
 
@@ -70,7 +70,7 @@ struct fm_client {
 	uint64_t owed[FM_CLIENT_QUEUES]; /* of slots without one: what their progress has yet to
 					    come to, for a device still looks at them. 0: nothing */
 	_Atomic bool captured[FM_CLIENT_QUEUES]; /* gates in graphs look at that slot */
-	struct fm_cgroup group[FM_BOARD_GROUPS];
+	struct fm_client_group group[FM_BOARD_GROUPS];
 	unsigned groups;
 	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */
 
@@ -87,7 +87,7 @@ struct fm_client {
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
 	bool agent_started;
-	struct fm_room_state room;
+	struct fm_slice_state room;
 	_Atomic bool crowded; /* at_work.c */
 	uint64_t ask_at;      /* the agent's */
 	uint64_t connect_at, backoff;
@@ -99,8 +99,9 @@ struct fm_client {
 	bool asked;
 };
 
-/* slice_mode.c: tell config.makes_room if it is another now; when to look again. The agent alone. */
-uint64_t fm_room_tell(struct fm_client *c, uint64_t now);
+/* slice_mode.c: tell config.makes_room if it is another now; when to look again. The agent alone.
+ */
+uint64_t fm_slice_tell(struct fm_client *c, uint64_t now);
 
 /* settings.c */
 void fm_settings_read(struct fm_settings *s);

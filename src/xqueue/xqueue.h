@@ -31,7 +31,7 @@ struct fm_client; /* this process as the daemon sees it: board, agent thread, li
 /* How a process makes room for others in the middle of a command, by what a device can be told
  * (level 3): as the device will; at any moment; or rather at its next gate, for it has been told to
  * stop, and comes to that gate the sooner the less often it is sent away on its way there. */
-enum fm_room { FM_ROOM_NONE, FM_ROOM_AT_ONCE, FM_ROOM_AT_GATE };
+enum fm_slice_mode { FM_SLICE_NONE, FM_SLICE_AT_ONCE, FM_SLICE_AT_GATE };
 
 struct fm_client_config {
 	const char *api;                 /* static: "opencl", "lib" */
@@ -40,7 +40,7 @@ struct fm_client_config {
 		*local_policy; /* force local mode with this policy; NULL: as $FERMATA_LOCAL says */
 	/* Told by the agent when it changes, first when it is not NONE: this process alone is to
 	 * make room for others. Not where a lesser level is wished. May be NULL. */
-	void (*makes_room)(enum fm_room room);
+	void (*makes_room)(enum fm_slice_mode room);
 	uint64_t spin_ns;  /* the agent looks for so long before it sleeps, while the device is
 			      shared; 0: as $FERMATA_SPIN_US says */
 	bool gates_always; /* place gates also while nobody schedules us: the program suspends its
@@ -247,7 +247,7 @@ static inline bool fm_xq_is_behind(const struct fm_xq *q)
  * the device as it is, those who are to hear that the queue has work are told after the launch, not
  * before.
  */
-FM_PART uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
+FM_INLINE_HOT uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 {
 	struct fm_slot *s = q->slot;
 	uint64_t est = fm_xq_estimate(key);

@@ -22,7 +22,7 @@ struct input {
 struct world {
 	struct fm_bridge *b;
 	struct fm_board *mine, *view, *honest; /* the liar's, as it and as the daemon maps it */
-	struct fm_bclient *liar, *neighbour;
+	struct fm_bridge_client *liar, *neighbour;
 	uint64_t start, now;
 };
 
@@ -87,10 +87,10 @@ static void no_wake(void *ctx)
 {
 }
 
-static struct fm_bclient *join(struct world *w, struct fm_board *board, unsigned queues)
+static struct fm_bridge_client *join(struct world *w, struct fm_board *board, unsigned queues)
 {
 	union fm_msg m = {.queue = {.levels = 6}};
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 
 	fm_msg_head(&m, FM_MSG_QUEUE);
 	must(!fm_bridge_attach(w->b, &c, board, 1, 2, "x", "fuzz", board, w->now));
@@ -119,19 +119,19 @@ static void see_queue(void *arg, const struct fm_bqueue_info *i)
 static void look(struct world *w)
 {
 	struct fm_call calls[FM_BOARD_CALLS + 1];
-	struct fm_bgroup *g = NULL;
+	struct fm_bridge_group *g = NULL;
 
 	while ((g = fm_bridge_group_next(w->b, g))) {
-		unsigned n = fm_bgroup_calls(g, calls, FM_BOARD_CALLS + 1);
+		unsigned n = fm_bridge_group_calls(g, calls, FM_BOARD_CALLS + 1);
 
 		must(n <= FM_BOARD_CALLS);
 		for (unsigned i = 0; i < n; i++)
 			must(calls[i].name[0] && strlen(calls[i].name) < FM_CALL_MAX);
-		fm_bgroup_each_ent(g, w->now, see_ent, w);
-		fm_bgroup_each_queue(g, see_queue, NULL);
-		fm_bgroup_coverage(g);
+		fm_bridge_group_each_ent(g, w->now, see_ent, w);
+		fm_bridge_group_each_queue(g, see_queue, NULL);
+		fm_bridge_group_coverage(g);
 	}
-	fm_bclient_work(w->liar);
+	fm_bridge_client_work(w->liar);
 }
 
 /* The neighbour stops at its gate, as the honest do. */

@@ -18,7 +18,7 @@ struct input {
 struct client {
 	struct fm_board *board;
 	struct fm_gates *gates; /* strict mode, if the client has joined so once; for good */
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 	bool used[FM_BOARD_SLOTS]; /* slots that were ever registered in this session */
 };
 
@@ -199,10 +199,10 @@ static void see_queue(void *arg, const struct fm_bqueue_info *i)
 	must(i->id && i->level <= FM_LEVEL_RUNNING);
 }
 
-static void see_calls(struct fm_bgroup *g)
+static void see_calls(struct fm_bridge_group *g)
 {
 	struct fm_call calls[3];
-	unsigned n = fm_bgroup_calls(g, calls, 3);
+	unsigned n = fm_bridge_group_calls(g, calls, 3);
 
 	must(n <= 3);
 	for (unsigned i = 0; i < n; i++)
@@ -210,18 +210,19 @@ static void see_calls(struct fm_bgroup *g)
 			strlen(calls[i].name) < FM_CALL_MAX);
 }
 
-static int steer(void *arg, struct fm_bgroup *g)
+static int steer(void *arg, struct fm_bridge_group *g)
 {
 	struct world *w = arg;
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(g, &info);
-	fm_bgroup_suspend(w->b, g, !info.suspended, w->now);
-	fm_bgroup_hint(w->b, g, NULL, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
-	fm_bgroup_each_ent(g, w->now, see_ent, NULL);
-	fm_bgroup_each_queue(g, see_queue, NULL);
+	fm_bridge_group_info(g, &info);
+	fm_bridge_group_suspend(w->b, g, !info.suspended, w->now);
+	fm_bridge_group_hint(
+		w->b, g, NULL, FM_HINT_PRIORITY, (int64_t)(w->now % 100), w->now, NULL);
+	fm_bridge_group_each_ent(g, w->now, see_ent, NULL);
+	fm_bridge_group_each_queue(g, see_queue, NULL);
 	see_calls(g);
-	fm_bgroup_coverage(g);
+	fm_bridge_group_coverage(g);
 	fm_bridge_coverage(w->b);
 	return 0;
 }

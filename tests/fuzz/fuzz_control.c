@@ -25,7 +25,7 @@ static void on_wake(void *ctx)
 static void populate(struct daemon *d, struct fm_board *board)
 {
 	union fm_msg m = {.queue = {.slot = 3, .levels = 6, .device = "sim:0"}};
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 
 	must(!fm_bridge_attach(d->bridge, &c, board, OWNER, 42, "job", "fuzz", NULL, fm_now()));
 	fm_msg_head(&m, FM_MSG_QUEUE);
@@ -78,13 +78,13 @@ static void ask(struct daemon *d, const struct peer *p, const char *line, size_t
 
 static void unchanged(struct daemon *d)
 {
-	struct fm_bgroup *g = fm_bridge_group_next(d->bridge, NULL);
-	struct fm_bgroup_info i;
+	struct fm_bridge_group *g = fm_bridge_group_next(d->bridge, NULL);
+	struct fm_bridge_group_info i;
 
-	fm_bgroup_info(g, &i);
+	fm_bridge_group_info(g, &i);
 	must(!i.suspended && !i.hints->value[FM_HINT_PRIORITY] && !i.hints->value[FM_HINT_WEIGHT]);
 	must(!strcmp(fm_sched_policy_ops(fm_bridge_sched(d->bridge))->name, "fixed-priority"));
-	must(!fm_bgroup_watched(g));
+	must(!fm_bridge_group_watched(g));
 }
 
 /* Whatever was asked, the bounds of those admitted are not beyond their deadlines. */

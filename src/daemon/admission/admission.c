@@ -15,37 +15,37 @@
 
 /* A process may have become another user's, or its number another's. An owner that root alone may
  * look into counts as root's, and is there only by the word of who steers everything. */
-static bool fits(const struct task *t, const struct fm_bgroup *g)
+static bool fits(const struct task *t, const struct fm_bridge_group *g)
 {
 	uid_t uid = t->owner->uid;
 
 	if (t->group_name[0])
-		return fm_bgroup_is(g, uid, t->group_name);
-	return fm_bgroup_is_own(g, t->owner->pid) && (!uid || fm_bgroup_uid(g) == uid);
+		return fm_bridge_group_is(g, uid, t->group_name);
+	return fm_bridge_group_is_own(g, t->owner->pid) && (!uid || fm_bridge_group_uid(g) == uid);
 }
 
-static void bind(struct daemon *d, struct task *t, struct fm_bgroup *g)
+static void bind(struct daemon *d, struct task *t, struct fm_bridge_group *g)
 {
 	uint64_t now = fm_now();
 
 	t->group = g;
 	fm_atask_bound(d->admission->admit, t->at, true, now);
-	fm_bgroup_watch(d->bridge, g, t, now);
+	fm_bridge_group_watch(d->bridge, g, t, now);
 	admission_suspended(d, g);
 }
 
 void task_unbind(struct daemon *d, struct task *t, bool gone)
 {
-	struct fm_bgroup *g = t->group;
+	struct fm_bridge_group *g = t->group;
 	uint64_t now = fm_now();
 
 	fm_atask_bound(d->admission->admit, t->at, false, now);
 	t->group = NULL;
 	if (!gone)
-		fm_bgroup_watch(d->bridge, g, NULL, now);
+		fm_bridge_group_watch(d->bridge, g, NULL, now);
 }
 
-static void find_task(struct daemon *d, struct fm_bgroup *g)
+static void find_task(struct daemon *d, struct fm_bridge_group *g)
 {
 	struct task *t;
 
@@ -57,9 +57,9 @@ static void find_task(struct daemon *d, struct fm_bgroup *g)
 	}
 }
 
-static void on_group(void *ctx, struct fm_bgroup *g, bool ends)
+static void on_group(void *ctx, struct fm_bridge_group *g, bool ends)
 {
-	struct task *t = fm_bgroup_watched(g);
+	struct task *t = fm_bridge_group_watched(g);
 	struct daemon *d = ctx;
 
 	if (t && (ends || !fits(t, g)))
@@ -70,7 +70,7 @@ static void on_group(void *ctx, struct fm_bgroup *g, bool ends)
 		find_task(d, g);
 }
 
-static void on_edge(void *ctx, void *watch, const struct fm_bgroup_edge *e)
+static void on_edge(void *ctx, void *watch, const struct fm_bridge_group_edge *e)
 {
 	struct daemon *d = ctx;
 	struct task *t = watch;
@@ -78,14 +78,14 @@ static void on_edge(void *ctx, void *watch, const struct fm_bgroup_edge *e)
 	fm_atask_edge(d->admission->admit, t->at, e->busy, e->declared, e->at, fm_now());
 }
 
-static void on_rested(void *ctx, const struct fm_bgroup *g, uint64_t took, uint64_t at)
+static void on_rested(void *ctx, const struct fm_bridge_group *g, uint64_t took, uint64_t at)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 	struct daemon *d = ctx;
 
 	if (!fm_admit_count(d->admission->admit))
 		return;
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	fm_admit_rested(d->admission->admit, info.name, info.uid, took, at);
 }
 
@@ -95,7 +95,7 @@ static uint64_t on_used(void *ctx, void *data, uint64_t now, unsigned *devices)
 {
 	const struct task *t = data;
 
-	return t->group ? fm_bgroup_used(t->group, now, devices) : 0;
+	return t->group ? fm_bridge_group_used(t->group, now, devices) : 0;
 }
 
 static void on_place(void *ctx, void *data, enum fm_astate state, int64_t place, uint64_t now)
@@ -106,7 +106,7 @@ static void on_place(void *ctx, void *data, enum fm_astate state, int64_t place,
 	struct daemon *d = ctx;
 	struct task *t = data;
 
-	fm_bgroup_grant(d->bridge, t->group, grant[state], place, now);
+	fm_bridge_group_grant(d->bridge, t->group, grant[state], place, now);
 }
 
 static double ms(uint64_t ns)
@@ -305,7 +305,7 @@ static void take_in(struct daemon *d, struct owner *o, const struct admission_re
 	struct task **task, struct fm_atask **at)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		struct fm_bgroup *g = NULL;
+		struct fm_bridge_group *g = NULL;
 		struct task *t = task[i];
 
 		task[i] = NULL;
@@ -314,7 +314,7 @@ static void take_in(struct daemon *d, struct owner *o, const struct admission_re
 		fm_list_add_tail(&d->admission->tasks, &t->link);
 		fm_list_add_tail(&o->tasks, &t->in_owner);
 		while ((g = fm_bridge_group_next(d->bridge, g))) {
-			if (fm_bgroup_watched(g) || !fits(t, g))
+			if (fm_bridge_group_watched(g) || !fits(t, g))
 				continue;
 			bind(d, t, g);
 			break;
@@ -424,12 +424,12 @@ json_t *admission_unadmit(
 	return json_pack("{s:b}", "ok", 1);
 }
 
-void admission_suspended(struct daemon *d, struct fm_bgroup *g)
+void admission_suspended(struct daemon *d, struct fm_bridge_group *g)
 {
-	struct task *t = fm_bgroup_watched(g);
-	struct fm_bgroup_info info;
+	struct task *t = fm_bridge_group_watched(g);
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	if (t)
 		fm_atask_suspended(t->at, info.suspended, fm_now());
 }

@@ -57,7 +57,7 @@ bool admission_adopt(struct daemon *d, struct control *c);
 void admission_abandon(struct daemon *d, const struct control *c);
 
 /* Somebody suspended a group by hand, or let it go on. */
-void admission_suspended(struct daemon *d, struct fm_bgroup *g);
+void admission_suspended(struct daemon *d, struct fm_bridge_group *g);
 
 /* command_admit.c: requests as they come, {"cmd": "admit", ...} and the like. */
 json_t *command_admit(

@@ -19,7 +19,7 @@ struct task {
 	struct fm_list link, in_owner;
 	struct owner *owner;
 	struct fm_atask *at;
-	struct fm_bgroup *group; /* NULL: not there */
+	struct fm_bridge_group *group; /* NULL: not there */
 	char name[FM_ADMIT_NAME];
 	char group_name[FM_NAME_MAX]; /* "": the owner's own group */
 	unsigned id;

@@ -40,13 +40,13 @@ static const char *state_name(const struct task *t, const struct fm_atask_info *
 static json_t *task_object(
 	struct daemon *d, const struct peer *p, const struct task *t, uint64_t now)
 {
-	struct fm_bgroup_info group;
+	struct fm_bridge_group_info group;
 	struct fm_atask_info i;
 	json_t *o = json_object();
 
 	fm_atask_info(d->admission->admit, t->at, now, &i);
 	if (t->group)
-		fm_bgroup_info(t->group, &group);
+		fm_bridge_group_info(t->group, &group);
 	set(o, "id", json_sprintf("t%u", t->id));
 	set(o, "name", json_string(t->name));
 	set(o, "group",
@@ -74,13 +74,13 @@ static json_t *task_object(
 
 static json_t *task_numbers(struct daemon *d, const struct task *t, uint64_t now)
 {
-	struct fm_bgroup_info group = {.name = t->group_name};
+	struct fm_bridge_group_info group = {.name = t->group_name};
 	struct fm_atask_info i;
 	json_t *o = json_object();
 
 	fm_atask_info(d->admission->admit, t->at, now, &i);
 	if (t->group)
-		fm_bgroup_info(t->group, &group);
+		fm_bridge_group_info(t->group, &group);
 	set(o, "id", json_integer(t->id));
 	set(o, "name", json_string(t->name));
 	set(o, "group", json_string(group.name));

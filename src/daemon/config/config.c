@@ -16,7 +16,7 @@ struct reader {
 	struct fm_plugin *plugin;            /* of scratch */
 	uint32_t policy_line, platform_line; /* 0: none */
 	struct config_rule *rule;            /* that the section is; NULL: it is none */
-	struct fm_bridge_way *way;           /* likewise */
+	struct fm_stop_rule *way;            /* likewise */
 };
 
 void config_defaults(struct config *c)
@@ -142,9 +142,9 @@ static int unknown_section(const char *section, struct fm_err *err)
 
 /* The section of a device, new or there already. That of all others stays the last. */
 static int way_get(
-	struct config *c, const char *name, struct fm_bridge_way **out, struct fm_err *err)
+	struct config *c, const char *name, struct fm_stop_rule **out, struct fm_err *err)
 {
-	struct fm_bridge_way *w = c->way;
+	struct fm_stop_rule *w = c->way;
 
 	if (!*name || strlen(name) >= sizeof(w->device)) {
 		fm_err_set(err, -EINVAL, "[device %.40s] names no device", name);
@@ -158,7 +158,7 @@ static int way_get(
 			return fm_err_set(
 				err, -E2BIG, "more than %d sections [device NAME]", CONFIG_WAYS);
 		c->way[++c->ways] = *w;
-		*w = (struct fm_bridge_way){.guard_ns = FM_NEVER};
+		*w = (struct fm_stop_rule){.guard_ns = FM_NEVER};
 		snprintf(w->device, sizeof(w->device), "%s", name);
 	}
 	*out = w;
@@ -325,7 +325,7 @@ static void print_params(const struct config *c, FILE *f)
 }
 
 /* What a section of its own does not say. */
-static bool is_said(const struct config_key *k, const struct fm_bridge_way *w)
+static bool is_said(const struct config_key *k, const struct fm_stop_rule *w)
 {
 	return k->type == CONFIG_COUNT ? w->level != 0 : w->guard_ns != FM_NEVER;
 }

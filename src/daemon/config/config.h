@@ -69,8 +69,8 @@ struct config {
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
 	uint32_t idle_exit_s;  /* 0: stay */
 	bool realtime;
-	struct fm_bridge_way way[CONFIG_WAYS + 1]; /* [device NAME] as they stand, then [device] */
-	unsigned ways;                             /* without the last */
+	struct fm_stop_rule way[CONFIG_WAYS + 1]; /* [device NAME] as they stand, then [device] */
+	unsigned ways;                            /* without the last */
 	struct config_limits limits;
 	uint32_t limits_set;                   /* of [limits]; bits as in a rule */
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */

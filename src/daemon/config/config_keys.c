@@ -11,7 +11,7 @@
 
 #define OF(member)        offsetof(struct config, member)
 #define OF_LIMITS(member) offsetof(struct config_limits, member)
-#define OF_WAY(member)    offsetof(struct fm_bridge_way, member)
+#define OF_WAY(member)    offsetof(struct fm_stop_rule, member)
 #define RANGE_ENDS(id, name, min, max, def, unit)                                        \
 	{"limits", name "_min", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, false}, \
 		{"limits", name "_max", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, true},

@@ -22,7 +22,7 @@ struct config_key {
 	const char *section, *name;
 	enum config_type type;
 	size_t offset; /* in struct config; of [limits] in struct config_limits, of [device] in
-			  struct fm_bridge_way */
+			  struct fm_stop_rule */
 	int64_t min, max;
 	const char *unit; /* for people; texts: none */
 	enum fm_hint hint;

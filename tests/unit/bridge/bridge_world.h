@@ -19,7 +19,7 @@
 
 struct client {
 	struct fm_board *board;
-	struct fm_bclient *c;
+	struct fm_bridge_client *c;
 	unsigned wakes, hints;
 	uint32_t hint_group;
 	int64_t hint_value;
@@ -156,7 +156,7 @@ static inline void pass(struct world *w, uint64_t ns)
 	fm_bridge_run(w->b, w->now);
 }
 
-static inline struct fm_bgroup *group_of(const struct client *c, uint32_t index)
+static inline struct fm_bridge_group *group_of(const struct client *c, uint32_t index)
 {
 	return member_at(c->c, index)->group;
 }
@@ -181,7 +181,7 @@ static inline struct fm_bent_info told(const struct world *w, const struct clien
 	const struct fm_account *a = &i.account;
 	uint64_t sum;
 
-	fm_bgroup_each_ent(group_of(c, 0), w->now, keep, &i);
+	fm_bridge_group_each_ent(group_of(c, 0), w->now, keep, &i);
 	sum = a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns;
 	for (unsigned k = 0; k < FM_WAITS; k++)
 		sum += a->wait_ns[k];

@@ -63,7 +63,7 @@ static void on_note(void *ctx, const struct fm_bridge_note *n)
 }
 
 /* a is stopped for the sake of z, and another has the device, too, when a comes to rest. */
-static struct fm_bgroup *cause_of_stop(struct world *w, bool gone)
+static struct fm_bridge_group *cause_of_stop(struct world *w, bool gone)
 {
 	struct fm_bridge_note stall = {0};
 	struct client m;
@@ -131,7 +131,7 @@ static void slots_are_taken_and_given_back(void **state)
 	assert_int_equal(add_queue(w, &w->a, 0), -EBADMSG);
 	begin(&w->a, 0, 1);
 	ring(w, &w->a);
-	fm_bgroup_suspend(w->b, group_of(&w->z, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->z, 0), true, w->now);
 	assert_false(open_gate(&w->z, 5));
 	assert_int_equal(tell(w, &w->z, gone, FM_MSG_QUEUE_GONE), 0);
 	assert_true(open_gate(&w->z, 5));
@@ -167,11 +167,11 @@ static void names_are_shared_within_a_user(void **state)
 {
 	struct world *w = *state;
 	struct client bob = {0};
-	struct fm_bgroup_info i;
+	struct fm_bridge_group_info i;
 
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_WEIGHT, 77), 0);
-	fm_bgroup_info(group_of(&w->a, 0), &i);
+	fm_bridge_group_info(group_of(&w->a, 0), &i);
 	assert_string_equal(i.name, "alpha-11");
 	assert_int_equal(name_group(w, &w->a, 0, "train"), 0); /* renamed: keeps what it is */
 	assert_int_equal(add_queue(w, &w->z, 3), 0);
@@ -180,13 +180,13 @@ static void names_are_shared_within_a_user(void **state)
 	assert_int_equal(attach(w, &bob, BOB, 44, "bob"), 0);
 	assert_int_equal(name_group(w, &bob, 0, "train"), 0);
 	assert_ptr_not_equal(group_of(&w->a, 0), group_of(&bob, 0));
-	fm_bgroup_info(group_of(&w->a, 0), &i);
+	fm_bridge_group_info(group_of(&w->a, 0), &i);
 	assert_string_equal(i.name, "train");
 	assert_int_equal(i.clients, 2);
 	assert_int_equal(i.queues, 2);
 	assert_int_equal(i.hints->value[FM_HINT_WEIGHT], 77);
 	assert_int_equal(name_group(w, &w->z, 0, "solo"), 0); /* leaves: the other stays */
-	fm_bgroup_info(group_of(&w->a, 0), &i);
+	fm_bridge_group_info(group_of(&w->a, 0), &i);
 	assert_int_equal(i.clients, 1);
 	assert_int_equal(i.queues, 1);
 	fm_bridge_detach(w->b, bob.c, w->now);
@@ -197,10 +197,10 @@ static void a_name_from_comm_is_printable(void **state)
 {
 	struct world *w = *state;
 	struct client c = {0};
-	struct fm_bgroup_info i;
+	struct fm_bridge_group_info i;
 
 	assert_int_equal(attach(w, &c, BOB, 7, "a b/\"\x1b[1m\xff"), 0);
-	fm_bgroup_info(group_of(&c, 0), &i);
+	fm_bridge_group_info(group_of(&c, 0), &i);
 	assert_string_equal(i.name, "a_b___[1m_-7");
 	fm_bridge_detach(w->b, c.c, w->now);
 	fm_board_unmap(c.board);
@@ -213,10 +213,10 @@ static void shared_groups_stop_and_go_together(void **state)
 	assert_int_equal(name_group(w, &w->a, 0, "pair"), 0);
 	assert_int_equal(name_group(w, &w->z, 0, "pair"), 0);
 	two_on_a_device(w);
-	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
 	assert_false(open_gate(&w->a, 0));
 	assert_false(open_gate(&w->z, 5));
-	fm_bgroup_suspend(w->b, group_of(&w->a, 0), false, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), false, w->now);
 	begin(&w->z, 5, 1);
 	ring(w, &w->z);
 	assert_true(open_gate(&w->a, 0));
@@ -251,8 +251,8 @@ static void the_end_opens_every_gate(void **state)
 	struct world *w = *state;
 
 	two_on_a_device(w);
-	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
-	fm_bgroup_suspend(w->b, group_of(&w->z, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->z, 0), true, w->now);
 	assert_false(open_gate(&w->a, 0));
 	assert_false(open_gate(&w->z, 5));
 	atomic_store(&w->z.board->agent_sleeps, 1);
@@ -387,10 +387,10 @@ static void a_lone_one_that_is_heard_again_is_told(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
-	fm_bgroup_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, (int64_t)FM_S), 0);
 	atomic_store(&w->a.board->agent_sleeps, 1);
-	fm_bgroup_suspend(w->b, group_of(&w->a, 0), false, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), false, w->now);
 	assert_int_equal(atomic_load(&w->a.board->contended), FM_SHARES);
 	assert_true(atomic_load(&w->a.board->slot[0].bells) & FM_BELL_READY);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_DEADLINE, 0), 0);
@@ -492,9 +492,9 @@ static void segments_belong_to_their_client(void **state)
 	assert_in_range(n, 1, 999);
 }
 
-static int collect(void *arg, struct fm_bgroup *g)
+static int collect(void *arg, struct fm_bridge_group *g)
 {
-	struct fm_bgroup **last = arg;
+	struct fm_bridge_group **last = arg;
 
 	*last = g;
 	return 0;
@@ -503,7 +503,7 @@ static int collect(void *arg, struct fm_bgroup *g)
 static void targets_name_groups(void **state)
 {
 	struct world *w = *state;
-	struct fm_bgroup *g = NULL;
+	struct fm_bridge_group *g = NULL;
 	char id[16];
 
 	two_on_a_device(w);
@@ -531,12 +531,12 @@ static void operators_hints_are_passed_on(void **state)
 
 	fm_bridge_set_limits(w->b, &l);
 	assert_int_equal(name_group(w, &w->a, 3, "x"), 0);
-	assert_int_equal(
-		fm_bgroup_hint(w->b, group_of(&w->a, 3), &l, FM_HINT_PRIORITY, 9, w->now, &err),
+	assert_int_equal(fm_bridge_group_hint(
+				 w->b, group_of(&w->a, 3), &l, FM_HINT_PRIORITY, 9, w->now, &err),
 		-EPERM);
 	assert_int_equal(w->a.hints, 0);
-	assert_int_equal(
-		fm_bgroup_hint(w->b, group_of(&w->a, 3), NULL, FM_HINT_PRIORITY, 9, w->now, &err),
+	assert_int_equal(fm_bridge_group_hint(
+				 w->b, group_of(&w->a, 3), NULL, FM_HINT_PRIORITY, 9, w->now, &err),
 		0);
 	assert_int_equal(w->a.hints, 1);
 	assert_int_equal(w->a.hint_group, 3);
@@ -564,13 +564,13 @@ static void reports_survive_nonsense(void **state)
 	ring(w, &w->a);
 	ring(w, &w->z);
 	pass(w, FM_MS);
-	fm_bgroup_each_queue(group_of(&w->a, 0), count_queue, &queues);
+	fm_bridge_group_each_queue(group_of(&w->a, 0), count_queue, &queues);
 	assert_int_equal(queues, 2);
 	assert_int_equal(running(w, &w->z), 1);
 	assert_int_equal(name_group(w, &w->z, 1, "alpha-11"), 0);
-	calls = fm_bgroup_coverage(group_of(&w->a, 0));
+	calls = fm_bridge_group_coverage(group_of(&w->a, 0));
 	assert_true(calls.governed <= INT64_MAX && calls.ungoverned == INT64_MAX);
-	assert_int_equal(fm_bgroup_calls(group_of(&w->a, 0), &call, 1), 0);
+	assert_int_equal(fm_bridge_group_calls(group_of(&w->a, 0), &call, 1), 0);
 }
 
 static void calls_are_counted_past_the_end_of_a_client(void **state)

@@ -56,7 +56,7 @@ static void ranks_stop_and_go_together(void **state)
 	assert_true(open_gate(&w->a, 0) && open_gate(&w->z, 0));
 	work(w, &b);
 	assert_false(open_gate(&w->a, 0) || open_gate(&w->z, 0));
-	fm_bgroup_each_ent(group_of(&w->z, 0), w->now, find_reason, &reason);
+	fm_bridge_group_each_ent(group_of(&w->z, 0), w->now, find_reason, &reason);
 	assert_string_equal(reason, "held: its gang waits on device sim:0");
 	rest(w, &b);
 	assert_true(open_gate(&w->a, 0) && open_gate(&w->z, 0));

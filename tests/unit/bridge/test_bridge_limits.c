@@ -43,18 +43,18 @@ static void refused_segments_end_themselves(void **state)
 	struct fm_bridge_limits l = {
 		.bounded = FM_HINT_BIT(FM_HINT_PRIORITY), .range[FM_HINT_PRIORITY] = {-10, 10}};
 	struct world *w = *state;
-	const struct fm_sgroup *g;
+	const struct fm_sched_group *g;
 
 	fm_bridge_set_limits(w->b, &l);
 	assert_int_equal(segment(w, &w->a, 1, 7), 0);
 	g = group_of(&w->a, 0)->sgroup;
 	assert_int_equal(segment(w, &w->a, 1, 11), -EPERM);
-	assert_int_equal(fm_sgroup_priority(g), 7);
+	assert_int_equal(fm_sched_group_priority(g), 7);
 	assert_int_equal(segment(w, &w->a, 0, 0), 0);
-	assert_true(fm_sgroup_busy(g));
-	assert_int_equal(fm_sgroup_priority(g), 7);
+	assert_true(fm_sched_group_busy(g));
+	assert_int_equal(fm_sched_group_priority(g), 7);
 	assert_int_equal(segment(w, &w->a, 0, 0), 0);
-	assert_false(fm_sgroup_busy(g));
+	assert_false(fm_sched_group_busy(g));
 	assert_int_equal(segment(w, &w->a, 0, 0), -EPERM);
 }
 
@@ -87,9 +87,9 @@ static void hints_stay_within_the_limits(void **state)
 
 static int64_t hint_now(struct client *c, enum fm_hint h)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(group_of(c, 0), &info);
+	fm_bridge_group_info(group_of(c, 0), &info);
 	return info.hints->value[h];
 }
 

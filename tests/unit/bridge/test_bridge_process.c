@@ -34,17 +34,17 @@ static void leave(struct world *w, struct client *c)
 
 static unsigned clients_of(struct client *c)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(group_of(c, 0), &info);
+	fm_bridge_group_info(group_of(c, 0), &info);
 	return info.clients;
 }
 
 static int64_t hint_of(struct client *c, enum fm_hint h)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 
-	fm_bgroup_info(group_of(c, 0), &info);
+	fm_bridge_group_info(group_of(c, 0), &info);
 	return info.hints->value[h];
 }
 
@@ -57,12 +57,12 @@ static void they_share_it(void **state)
 	assert_int_equal(attach(w, &b, ALICE, PID, "renamed"), 0);
 	assert_ptr_equal(group_of(&w->a, 0), group_of(&b, 0));
 	assert_ptr_not_equal(group_of(&w->a, 0), group_of(&w->z, 0));
-	assert_string_equal(fm_bgroup_name(group_of(&b, 0)), "alpha-11");
+	assert_string_equal(fm_bridge_group_name(group_of(&b, 0)), "alpha-11");
 	assert_int_equal(clients_of(&b), 2);
-	assert_true(fm_bgroup_is_own(group_of(&b, 0), PID));
+	assert_true(fm_bridge_group_is_own(group_of(&b, 0), PID));
 	atomic_store(&w->a.board->ungoverned, 3);
 	atomic_store(&b.board->ungoverned, 4);
-	calls = fm_bgroup_coverage(group_of(&b, 0));
+	calls = fm_bridge_group_coverage(group_of(&b, 0));
 	assert_int_equal(calls.ungoverned, 7);
 	leave(w, &b);
 	assert_int_equal(clients_of(&w->a), 1);
@@ -112,13 +112,13 @@ static void who_names_one_leaves_the_others(void **state)
 {
 	struct world *w = *state;
 	struct client b = {0}, c = {0};
-	struct fm_bgroup *own = group_of(&w->a, 0);
+	struct fm_bridge_group *own = group_of(&w->a, 0);
 
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
 	assert_int_equal(attach(w, &b, ALICE, PID, "alpha"), 0);
 	assert_int_equal(add_queue(w, &b, 0), 0);
 	assert_int_equal(name_group(w, &w->a, 0, "team"), 0);
-	assert_string_equal(fm_bgroup_name(group_of(&w->a, 0)), "team");
+	assert_string_equal(fm_bridge_group_name(group_of(&w->a, 0)), "team");
 	assert_ptr_equal(group_of(&b, 0), own);
 	assert_int_equal(attach(w, &c, ALICE, PID, "alpha"), 0);
 	assert_ptr_equal(group_of(&c, 0), own);
@@ -128,7 +128,7 @@ static void who_names_one_leaves_the_others(void **state)
 	assert_ptr_equal(group_of(&c, 0), own);
 	assert_int_equal(attach(w, &b, ALICE, PID, "alpha"), 0);
 	assert_ptr_not_equal(group_of(&b, 0), own);
-	assert_string_equal(fm_bgroup_name(group_of(&b, 0)), "alpha-11");
+	assert_string_equal(fm_bridge_group_name(group_of(&b, 0)), "alpha-11");
 	leave(w, &b);
 	leave(w, &c);
 }
@@ -162,7 +162,7 @@ static void the_death_of_one_leaves_the_others(void **state)
 	leave(w, &b);
 }
 
-static int count(void *arg, struct fm_bgroup *g)
+static int count(void *arg, struct fm_bridge_group *g)
 {
 	(*(unsigned *)arg)++;
 	return 0;
@@ -179,9 +179,9 @@ static void they_stop_together(void **state)
 	assert_int_equal(add_queue(w, &b, 0), 0);
 	assert_int_equal(fm_bridge_target(w->b, "11", count, &n), 1);
 	assert_int_equal(n, 1);
-	fm_bgroup_suspend(w->b, group_of(&b, 0), true, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&b, 0), true, w->now);
 	assert_false(open_gate(&w->a, 0) || open_gate(&b, 0));
-	fm_bgroup_suspend(w->b, group_of(&b, 0), false, w->now);
+	fm_bridge_group_suspend(w->b, group_of(&b, 0), false, w->now);
 	assert_true(open_gate(&w->a, 0) && open_gate(&b, 0));
 	leave(w, &b);
 }
@@ -222,8 +222,9 @@ static void a_latecomer_undoes_nothing(void **state)
 	assert_int_equal(hint_of(&w->a, FM_HINT_SHARE), 20);
 	assert_int_equal(give_hint(w, &b, FM_HINT_WEIGHT, 200), 0); /* now it means it */
 	assert_int_equal(hint_of(&w->a, FM_HINT_WEIGHT), 200);
-	assert_int_equal(
-		fm_bgroup_hint(w->b, group_of(&b, 0), NULL, FM_HINT_WEIGHT, 400, w->now, NULL), 0);
+	assert_int_equal(fm_bridge_group_hint(
+				 w->b, group_of(&b, 0), NULL, FM_HINT_WEIGHT, 400, w->now, NULL),
+		0);
 	assert_int_equal(attach(w, &c, ALICE, PID, "alpha"), 0);
 	assert_int_equal(give_hint(w, &c, FM_HINT_WEIGHT, 200), 0);
 	assert_int_equal(hint_of(&b, FM_HINT_WEIGHT), 400);

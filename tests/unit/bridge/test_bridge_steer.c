@@ -210,7 +210,7 @@ static void two_processes_of_a_group_in_the_background(void **state)
 	fm_board_unmap(b.board);
 }
 
-static int count(void *arg, struct fm_bgroup *g)
+static int count(void *arg, struct fm_bridge_group *g)
 {
 	(*(unsigned *)arg)++;
 	return 0;
@@ -225,12 +225,12 @@ static void nobody_is_process_zero(void **state)
 
 	assert_int_equal(attach(w, &b, BOB, 0, ""), 0);
 	assert_int_equal(attach(w, &c, BOB, 0, ""), 0);
-	assert_string_equal(fm_bgroup_name(group_of(&b, 0)), "unknown-u1001-3");
-	assert_string_equal(fm_bgroup_name(group_of(&c, 0)), "unknown-u1001-4");
+	assert_string_equal(fm_bridge_group_name(group_of(&b, 0)), "unknown-u1001-3");
+	assert_string_equal(fm_bridge_group_name(group_of(&c, 0)), "unknown-u1001-4");
 	assert_int_equal(fm_bridge_target(w->b, "0", count, &n), 0);
 	assert_int_equal(fm_bridge_target(w->b, "00", count, &n), 0);
 	assert_int_equal(n, 0);
-	assert_false(fm_bgroup_is_own(group_of(&b, 0), 0));
+	assert_false(fm_bridge_group_is_own(group_of(&b, 0), 0));
 	assert_int_equal(fm_bridge_target(w->b, "unknown-u1001-4", count, &n), 1);
 	fm_bridge_detach(w->b, b.c, w->now);
 	fm_bridge_detach(w->b, c.c, w->now);
@@ -238,9 +238,9 @@ static void nobody_is_process_zero(void **state)
 	fm_board_unmap(c.board);
 }
 
-static int not_of_bob(void *arg, struct fm_bgroup *g)
+static int not_of_bob(void *arg, struct fm_bridge_group *g)
 {
-	if (fm_bgroup_uid(g) == BOB)
+	if (fm_bridge_group_uid(g) == BOB)
 		return FM_TARGET_NOT;
 	return count(arg, g);
 }
@@ -277,7 +277,7 @@ static void queues_are_told_in_parts(void **state)
 	assert_int_equal(name_group(w, &w->a, 0, "both"), 0);
 	assert_int_equal(name_group(w, &w->z, 0, "both"), 0);
 	do {
-		n = fm_bgroup_queues_after(group_of(&w->a, 0), after, info);
+		n = fm_bridge_group_queues_after(group_of(&w->a, 0), after, info);
 		for (unsigned i = 0; i < n; i++) {
 			assert_true(info[i].id > after);
 			after = info[i].id;
@@ -286,7 +286,7 @@ static void queues_are_told_in_parts(void **state)
 	} while (n == FM_QUEUES_AT_ONCE);
 	assert_int_equal(all, 70);
 	assert_ptr_equal(fm_bridge_group_after(w->b, 0), group_of(&w->a, 0));
-	assert_null(fm_bridge_group_after(w->b, fm_bgroup_id(group_of(&w->a, 0))));
+	assert_null(fm_bridge_group_after(w->b, fm_bridge_group_id(group_of(&w->a, 0))));
 }
 
 struct told {

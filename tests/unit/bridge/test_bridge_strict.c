@@ -25,7 +25,7 @@ static bool is_open(const struct fm_gates *g, uint32_t slot)
 
 static void suspend(struct world *w, struct client *c, bool yes)
 {
-	fm_bgroup_suspend(w->b, group_of(c, 0), yes, w->now);
+	fm_bridge_group_suspend(w->b, group_of(c, 0), yes, w->now);
 	pass(w, 1);
 }
 

@@ -109,7 +109,7 @@ static void assert_used(struct world *w, const struct client *c, uint64_t least,
 	uint64_t used = told(w, c).device_ns, processes = 0;
 
 	assert_in_range(used, least, most);
-	fm_bgroup_each_process(group_of(c, 0), w->now, sum_up, &processes);
+	fm_bridge_group_each_process(group_of(c, 0), w->now, sum_up, &processes);
 	assert_in_range(processes, used - 10, used);
 }
 
@@ -140,14 +140,14 @@ static void those_who_run_as_they_like_share_the_device(void **state)
 	assert_used(w, &w->z, 11 * FM_MS - 10, 11 * FM_MS);
 }
 
-static struct fm_bgroup_jobs jobs(struct world *w, struct client *c)
+static struct fm_bridge_group_jobs jobs(struct world *w, struct client *c)
 {
-	return fm_bgroup_jobs(group_of(c, 0), w->now);
+	return fm_bridge_group_jobs(group_of(c, 0), w->now);
 }
 
 static void assert_jobs(struct world *w, struct client *c, uint64_t ended, uint64_t missed)
 {
-	struct fm_bgroup_jobs j = jobs(w, c);
+	struct fm_bridge_group_jobs j = jobs(w, c);
 
 	assert_int_equal(j.ended, ended);
 	assert_int_equal(j.missed, missed);
@@ -316,7 +316,7 @@ static void ask_processes(struct world *w, void *arg)
 {
 	uint64_t sum = 0;
 
-	fm_bgroup_each_process(arg, w->now, sum_up, &sum);
+	fm_bridge_group_each_process(arg, w->now, sum_up, &sum);
 }
 
 static void add_id(void *arg, const struct fm_bqueue_info *i)
@@ -329,7 +329,7 @@ static void ask_queues(struct world *w, void *arg)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < CROWD; i++)
-		fm_bgroup_each_queue(arg, add_id, &sum);
+		fm_bridge_group_each_queue(arg, add_id, &sum);
 }
 
 static void leave(struct world *w, void *arg)

@@ -43,7 +43,7 @@ static void a_hint_reaches_its_groups_queues(void **state)
 
 static void devices_say_it_for_all(void **state)
 {
-	static const struct fm_bridge_way ways[] = {
+	static const struct fm_stop_rule ways[] = {
 		{.device = "*:1", .guard_ns = 3 * FM_US},
 		{.device = "sim*", .level = 2, .guard_ns = FM_NEVER},
 		{.device = "*", .level = 3, .guard_ns = 5 * FM_US},
@@ -111,13 +111,13 @@ static void people_see_what_is_in_use(void **state)
 	assert_int_equal(add_queue(w, &w->a, 0), 0);
 	atomic_store(&w->a.board->slot[0].level, FM_LEVEL_RUNNING);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_LEVEL, 2), 0);
-	fm_bgroup_each_queue(group_of(&w->a, 0), level_of, &level);
+	fm_bridge_group_each_queue(group_of(&w->a, 0), level_of, &level);
 	assert_int_equal(level, FM_LEVEL_QUEUED);
 	atomic_store(&w->a.board->slot[0].deepest, 0); /* whatever its board says */
-	fm_bgroup_each_queue(group_of(&w->a, 0), level_of, &level);
+	fm_bridge_group_each_queue(group_of(&w->a, 0), level_of, &level);
 	assert_int_equal(level, FM_LEVEL_QUEUED);
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_LEVEL, 3), 0);
-	fm_bgroup_each_queue(group_of(&w->a, 0), level_of, &level);
+	fm_bridge_group_each_queue(group_of(&w->a, 0), level_of, &level);
 	assert_int_equal(level, FM_LEVEL_RUNNING);
 }
 

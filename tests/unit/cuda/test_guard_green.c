@@ -39,14 +39,14 @@ static void test_needs_a_channel(void **state)
 {
 	unsigned most = 0;
 
-	while (fm_cu_room_for(most + 1))
+	while (fm_cu_channels_left(most + 1))
 		most++;
 	begin(1);
 	make();
-	assert_true(fm_cu_room_for(most - 1));
-	assert_false(fm_cu_room_for(most));
+	assert_true(fm_cu_channels_left(most - 1));
+	assert_false(fm_cu_channels_left(most));
 	end();
-	assert_true(fm_cu_room_for(most));
+	assert_true(fm_cu_channels_left(most));
 }
 
 /* It ends while something that it was to do has not: that is done beside it. */

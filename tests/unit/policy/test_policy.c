@@ -254,7 +254,7 @@ static void edf_meets_deadlines(void **state)
 	model_hint(&m, loose, FM_HINT_PERIOD, 50 * FM_MS);
 	model_run(&m, 4 * FM_S);
 	assert_near(model_share(&m, tight, FM_S, 0), 20, 1);
-	fm_sent_info(tight->e, m.now, &info);
+	fm_sched_ent_info(tight->e, m.now, &info);
 	wait = info.ready_wait_ns;
 	assert_true(wait < 10 * FM_MS); /* of 4 s: it never waits for the looser deadline */
 	/* 10 ms of work within about 12 ms of response, then a rest of 30 ms. */
@@ -342,7 +342,7 @@ static void fair_waker_takes_over(void **state)
 	brief = model_client(&m, 10 * FM_MS, FM_MS, 19 * FM_MS);
 	model_run(&m, 5 * FM_S);
 	assert_non_null(hog);
-	fm_sent_info(brief->e, m.now, &info);
+	fm_sched_ent_info(brief->e, m.now, &info);
 	/* 250 wake-ups: it does not wait for the end of slices of 50 ms. */
 	assert_true(info.ready_wait_ns < 50 * FM_MS);
 	assert_near(model_share(&m, brief, FM_S, 0), 5, 0.1);

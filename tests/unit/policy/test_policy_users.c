@@ -156,7 +156,7 @@ static void whoever_wakes_runs_soon(void **state)
 	m.uid = 1001;
 	brief = model_client(&m, 10 * FM_MS, FM_MS, 19 * FM_MS);
 	model_run(&m, 5 * FM_S);
-	fm_sent_info(brief->e, m.now, &info);
+	fm_sched_ent_info(brief->e, m.now, &info);
 	/* 250 wake-ups: it does not wait for the end of slices of 50 ms. */
 	assert_true(info.ready_wait_ns < 50 * FM_MS);
 	assert_near(model_share(&m, brief, FM_S, 0), 5, 0.1);

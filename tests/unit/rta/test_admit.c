@@ -7,7 +7,7 @@
 struct admission {
 	struct world *w;
 	struct fm_admit *admit;
-	struct fm_bgroup *group[2]; /* of clients a and z; data of their tasks is the index */
+	struct fm_bridge_group *group[2]; /* of clients a and z; data of their tasks is the index */
 	unsigned overran[2], violated[2];
 	uint64_t used, took;
 	bool ended;
@@ -18,7 +18,7 @@ static uint64_t on_used(void *ctx, void *data, uint64_t now, unsigned *devices)
 {
 	struct admission *a = ctx;
 
-	return fm_bgroup_used(a->group[(uintptr_t)data], now, devices);
+	return fm_bridge_group_used(a->group[(uintptr_t)data], now, devices);
 }
 
 static void on_place(void *ctx, void *data, enum fm_astate state, int64_t place, uint64_t now)
@@ -26,7 +26,7 @@ static void on_place(void *ctx, void *data, enum fm_astate state, int64_t place,
 	static const enum fm_grant grant[] = {FM_GRANT_PLACE, FM_GRANT_DEMOTED, FM_GRANT_STOPPED};
 	struct admission *a = ctx;
 
-	fm_bgroup_grant(a->w->b, a->group[(uintptr_t)data], grant[state], place, now);
+	fm_bridge_group_grant(a->w->b, a->group[(uintptr_t)data], grant[state], place, now);
 }
 
 static void on_overran(void *ctx, void *data, uint64_t used, int64_t budget)
@@ -47,19 +47,19 @@ static void on_violated(void *ctx, void *data, uint64_t took, bool ended, const 
 	snprintf(a->why, sizeof(a->why), "%s", why);
 }
 
-static void on_edge(void *ctx, void *watch, const struct fm_bgroup_edge *e)
+static void on_edge(void *ctx, void *watch, const struct fm_bridge_group_edge *e)
 {
 	struct admission *a = ctx;
 
 	fm_atask_edge(a->admit, watch, e->busy, e->declared, e->at, a->w->now);
 }
 
-static void on_rested(void *ctx, const struct fm_bgroup *g, uint64_t took, uint64_t at)
+static void on_rested(void *ctx, const struct fm_bridge_group *g, uint64_t took, uint64_t at)
 {
-	struct fm_bgroup_info info;
+	struct fm_bridge_group_info info;
 	struct admission *a = ctx;
 
-	fm_bgroup_info(g, &info);
+	fm_bridge_group_info(g, &info);
 	fm_admit_rested(a->admit, info.name, info.uid, took, at);
 }
 
@@ -128,7 +128,7 @@ static struct fm_atask *admit(struct admission *a, struct fm_admit_spec s)
 
 	assert_non_null(t);
 	fm_atask_bound(a->admit, t, true, a->w->now);
-	fm_bgroup_watch(a->w->b, a->group[(uintptr_t)s.data], t, a->w->now);
+	fm_bridge_group_watch(a->w->b, a->group[(uintptr_t)s.data], t, a->w->now);
 	return t;
 }
 
@@ -250,10 +250,11 @@ static void stopped_until_the_next_period(void **state)
 	assert_false(a_runs(a));
 	live(a, 1);
 	assert_true(a_runs(a));
-	fm_bgroup_suspend(a->w->b, a->group[0], true, a->w->now); /* both, one after the other */
+	fm_bridge_group_suspend(
+		a->w->b, a->group[0], true, a->w->now); /* both, one after the other */
 	live(a, 40 * FM_MS);
 	assert_false(a_runs(a));
-	fm_bgroup_suspend(a->w->b, a->group[0], false, a->w->now);
+	fm_bridge_group_suspend(a->w->b, a->group[0], false, a->w->now);
 	assert_true(a_runs(a));
 }
 
@@ -377,13 +378,13 @@ static void late_by_itself_by_hand_or_by_who_does_not_let_go(void **state)
 	end(a, &a->w->a);
 	live(a, 40 * FM_MS);
 
-	fm_bgroup_suspend(a->w->b, a->group[0], true, a->w->now);
+	fm_bridge_group_suspend(a->w->b, a->group[0], true, a->w->now);
 	start(a, &a->w->a, 1, 0);
 	fm_atask_suspended(t, true, a->w->now);
 	live(a, 19 * FM_MS);
 	assert_int_equal(a->violated[0], 2);
 	assert_string_equal(a->why, "its group was suspended by hand");
-	fm_bgroup_suspend(a->w->b, a->group[0], false, a->w->now);
+	fm_bridge_group_suspend(a->w->b, a->group[0], false, a->w->now);
 	fm_atask_suspended(t, false, a->w->now);
 	end(a, &a->w->a);
 	live(a, 40 * FM_MS);
@@ -516,7 +517,7 @@ static void refused_by_name_until_there_is_room(void **state)
 	assert_string_equal(answer.who.name, "first");
 	assert_false(answer.is_new);
 	assert_int_equal(fm_admit_count(a->admit), 1);
-	fm_bgroup_watch(a->w->b, a->group[0], NULL, a->w->now);
+	fm_bridge_group_watch(a->w->b, a->group[0], NULL, a->w->now);
 	fm_admit_remove(a->admit, first);
 	assert_non_null(ask(a, second, &answer));
 }

@@ -26,13 +26,13 @@ struct program;
 
 struct rank {
 	struct program *p;
-	struct fm_sent *e; /* NULL: it is not on this device */
+	struct fm_sched_ent *e; /* NULL: it is not on this device */
 	bool open, work, on, bell_ready, bell_idle;
 	unsigned gates;
 };
 
 struct program {
-	struct fm_sgroup *g;
+	struct fm_sched_group *g;
 	struct rank rank[DEVICES];
 	bool apart;                  /* told not to be a gang */
 	uint64_t progress, ran, gap; /* ran: when it last made some; gap: the longest without */
@@ -40,7 +40,7 @@ struct program {
 
 struct world {
 	struct fm_sched *s;
-	struct fm_sdev *d[DEVICES];
+	struct fm_sched_dev *d[DEVICES];
 	struct program p[PROGRAMS];
 	unsigned n_devices, n;
 	uint32_t uid; /* of the programs that come next */
@@ -236,7 +236,7 @@ static inline struct fm_ent_info info(const struct world *w, const struct progra
 {
 	struct fm_ent_info i;
 
-	fm_sent_info(p->rank[d].e, w->now, &i);
+	fm_sched_ent_info(p->rank[d].e, w->now, &i);
 	return i;
 }
 

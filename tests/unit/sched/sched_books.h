@@ -24,7 +24,7 @@
 #define DEPTH_MAX 32
 
 struct group {
-	struct fm_sgroup *g;
+	struct fm_sched_group *g;
 	unsigned depth;
 	int32_t segment[DEPTH_MAX];
 	bool suspended;
@@ -32,7 +32,7 @@ struct group {
 };
 
 struct ent {
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	unsigned group, device;
 	bool told, open, work, bell_ready, bell_idle;
 	bool stuck; /* after closing: does not come to rest */
@@ -42,7 +42,7 @@ struct ent {
 
 struct fuzz {
 	struct fm_sched *s;
-	struct fm_sdev *d[DEVICES];
+	struct fm_sched_dev *d[DEVICES];
 	struct group group[GROUPS];
 	struct ent ent[ENTS];
 	uint64_t now, rnd;
@@ -236,7 +236,7 @@ static inline void get_account(struct fuzz *f, struct ent *e, struct fm_account 
 {
 	uint64_t blamed;
 
-	fm_sent_account(e->e, f->now, a);
+	fm_sched_ent_account(e->e, f->now, a);
 	assert_int_equal(a->age_ns, f->now - e->joined);
 	assert_int_equal(
 		a->ran_ns + a->idle_ns + a->by_hand_ns + a->over_budget_ns + waits(a), a->age_ns);
@@ -280,7 +280,7 @@ static inline void check_account(struct fuzz *f, struct ent *e)
 
 static inline bool has_deadline(const struct group *g)
 {
-	return fm_sgroup_hints(g->g)->value[FM_HINT_DEADLINE] > 0;
+	return fm_sched_group_hints(g->g)->value[FM_HINT_DEADLINE] > 0;
 }
 
 static inline void check_ent(struct fuzz *f, struct ent *e)
@@ -288,7 +288,7 @@ static inline void check_ent(struct fuzz *f, struct ent *e)
 	const struct group *g = &f->group[e->group];
 	struct fm_ent_info i;
 
-	fm_sent_info(e->e, f->now, &i);
+	fm_sched_ent_info(e->e, f->now, &i);
 	assert_true(e->told);
 	assert_int_equal(i.gate_open, e->open);
 	assert_int_equal(i.state == FM_ENT_SUSPENDED, g->suspended);
@@ -351,7 +351,7 @@ static inline void check_device(struct fuzz *f, unsigned d)
 
 static inline int64_t priority(const struct group *g)
 {
-	int64_t p = fm_sgroup_hints(g->g)->value[FM_HINT_PRIORITY];
+	int64_t p = fm_sched_group_hints(g->g)->value[FM_HINT_PRIORITY];
 
 	for (unsigned i = 0; i < g->depth; i++)
 		if (g->segment[i] != FM_SEGMENT_KEEP)
@@ -394,7 +394,7 @@ static inline void check_preempts(struct fuzz *f)
 
 	if (!e->e || wants(f, e) || g->suspended)
 		return;
-	slice = fm_sgroup_hints(g->g)->value[FM_HINT_SLICE];
+	slice = fm_sched_group_hints(g->g)->value[FM_HINT_SLICE];
 	assert_int_equal(
 		fm_sched_hint(f->s, g->g, FM_HINT_SLICE, slice == FM_MS ? 0 : FM_MS, f->now), 0);
 	if (!e->open)

@@ -17,8 +17,8 @@
 #define T0 (10 * FM_S)
 
 struct ent {
-	struct fm_sgroup *g;
-	struct fm_sent *e;
+	struct fm_sched_group *g;
+	struct fm_sched_ent *e;
 	bool open, told, bell_ready, bell_idle, report_in_bell;
 	bool stalled;
 	uint64_t since, usage;
@@ -27,7 +27,7 @@ struct ent {
 
 struct fix {
 	struct fm_sched *s;
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 	char log[256]; /* gates in order: "-a" closed, "+b" opened */
 	struct ent ent[26];
 	unsigned n;
@@ -122,6 +122,6 @@ static inline struct fm_ent_info info(struct ent *e, uint64_t t)
 {
 	struct fm_ent_info i;
 
-	fm_sent_info(e->e, t, &i);
+	fm_sched_ent_info(e->e, t, &i);
 	return i;
 }

@@ -25,8 +25,8 @@
 #define MODEL_DEVICES 2
 
 struct client {
-	struct fm_sgroup *g;
-	struct fm_sent *e;
+	struct fm_sched_group *g;
+	struct fm_sched_ent *e;
 	struct model *m;
 	unsigned device;
 	bool open, bell_ready, bell_idle;
@@ -47,7 +47,7 @@ struct client {
 
 struct model {
 	struct fm_sched *s;
-	struct fm_sdev *d[MODEL_DEVICES];
+	struct fm_sched_dev *d[MODEL_DEVICES];
 	struct client c[CLIENTS];
 	unsigned n, devices;
 	unsigned at_once;

@@ -9,7 +9,7 @@ static struct fm_account account(struct ent *e, uint64_t t)
 	struct fm_account a;
 	uint64_t spent, waited = 0, blamed;
 
-	fm_sent_account(e->e, t, &a);
+	fm_sched_ent_account(e->e, t, &a);
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		waited += a.wait_ns[i];
 	spent = a.ran_ns + a.idle_ns + a.by_hand_ns + a.over_budget_ns + waited;
@@ -70,7 +70,7 @@ static void each_moment_counts_once(void **state)
 	assert_int_equal(a.waits, 1);
 	assert_int_equal(a.wait_max, 3 * FM_MS);
 	assert_true(a.wait_p50 <= 3 * FM_MS && a.wait_p50 >= 2400 * FM_US);
-	fm_sent_waits(e->e, upto);
+	fm_sched_ent_waits(e->e, upto);
 	for (unsigned i = 0; i < FM_WAIT_BOUNDS; i++)
 		assert_int_equal(upto[i], fm_wait_bounds[i] > 3 * FM_MS);
 	a = account(o, T0 + 20 * FM_MS);
@@ -118,7 +118,7 @@ static void waits_of_late_are_told_apart(void **state)
 	assert_int_equal(a.waits, 5);
 	assert_true(a.wait_p50 <= 4 * FM_MS);
 	assert_int_equal(account(e, later + 2 * FM_RECENT + FM_S).recent, 1);
-	fm_sent_waits(e->e, upto);
+	fm_sched_ent_waits(e->e, upto);
 	assert_int_equal(upto[FM_WAIT_BOUNDS - 1], 5);
 	fm_sched_free(f.s);
 }
@@ -359,7 +359,7 @@ static void a_gang_waits_for_its_other_device(void **state)
 {
 	struct ent *far, *near, *o;
 	struct fm_account a;
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 	struct fix f;
 
 	start(&f, NULL);

@@ -17,7 +17,7 @@ static struct fm_account account(struct ent *e, uint64_t now)
 {
 	struct fm_account a;
 
-	fm_sent_account(e->e, now, &a);
+	fm_sched_ent_account(e->e, now, &a);
 	return a;
 }
 
@@ -46,7 +46,7 @@ static void until_a_time(void **state)
 	assert_true(!x->open && y->open);
 	assert_string_equal(info(x, T0).reason, "held: it waits for a resource");
 	waits_why(x, FM_WAIT_RESOURCE, T0 + FM_MS);
-	assert_int_equal(account(x, T0 + FM_MS).holder->id, fm_sgroup_id(y->g));
+	assert_int_equal(account(x, T0 + FM_MS).holder->id, fm_sched_group_id(y->g));
 	while (fm_sched_next(f.s) < T0 + 7 * FM_MS)
 		fm_sched_tick(f.s, fm_sched_next(f.s));
 	assert_true(!x->open && y->open);
@@ -171,7 +171,7 @@ static void its_gang_waits_with_it(void **state)
 
 	for (size_t i = 0; i < 2; i++) {
 		struct ent *near, *far, *o;
-		struct fm_sdev *d;
+		struct fm_sched_dev *d;
 		struct fix f;
 
 		start(&f, policies[i]);

@@ -81,7 +81,7 @@ static struct fm_linger linger(const struct world *w)
 {
 	struct fm_linger l;
 
-	fm_sent_linger(w->a->e, &l);
+	fm_sched_ent_linger(w->a->e, &l);
 	return l;
 }
 

@@ -19,9 +19,9 @@ static void one_alone_is_left_in_peace(void **state)
 
 	setup(&f, &host, NULL);
 	assert_string_equal(fm_sched_policy_ops(f.s)->name, "fixed-priority");
-	assert_string_equal(fm_sdev_key(f.d), "dev");
+	assert_string_equal(fm_sched_dev_key(f.d), "dev");
 	a = add(&f, 0);
-	assert_ptr_equal(fm_sent_device(a->e), f.d);
+	assert_ptr_equal(fm_sched_ent_device(a->e), f.d);
 	assert_true(a->open);
 	ready(&f, a, T0);
 	assert_int_equal(info(a, T0).state, FM_ENT_RUNNING);
@@ -268,7 +268,7 @@ static void suspend_withholds(void **state)
 	f.log[0] = '\0';
 	fm_sched_suspend(f.s, a->g, true, T0 + FM_MS);
 	assert_string_equal(f.log, "-a+b");
-	assert_true(fm_sgroup_suspended(a->g));
+	assert_true(fm_sched_group_suspended(a->g));
 	assert_int_equal(info(a, T0 + FM_MS).state, FM_ENT_SUSPENDED);
 	fm_sched_suspend(f.s, a->g, true, T0 + FM_MS);
 	assert_string_equal(f.log, "-a+b");
@@ -295,7 +295,7 @@ static void suspend_withholds(void **state)
 static void suspended_alone_and_at_birth(void **state)
 {
 	struct fix f;
-	struct fm_sdev *d2;
+	struct fm_sched_dev *d2;
 	struct ent *a, late = {.stalled = true};
 
 	setup(&f, &host, NULL);
@@ -326,7 +326,7 @@ static void segments_nest(void **state)
 	assert_int_equal(fm_sched_segment_begin(f.s, a->g, 100, T0), 0);
 	assert_true(a->open && !b->open); /* counts as ready without a command */
 	assert_int_equal(info(a, T0).state, FM_ENT_RUNNING);
-	assert_int_equal(fm_sgroup_hints(a->g)->value[FM_HINT_PRIORITY], 0);
+	assert_int_equal(fm_sched_group_hints(a->g)->value[FM_HINT_PRIORITY], 0);
 	assert_int_equal(fm_sched_segment_begin(f.s, a->g, 10, T0), 0);
 	assert_true(!a->open && b->open); /* the innermost wins */
 	assert_int_equal(fm_sched_segment_begin(f.s, a->g, FM_SEGMENT_KEEP, T0), 0);
@@ -474,7 +474,7 @@ static void active_ones_are_walked(void **state)
 	ready(&f, a, T0);
 	ready(&f, b, T0 + FM_MS);
 	f.log[0] = '\0';
-	fm_sdev_each_active(f.d, visit, &f); /* b ends within: a is opened */
+	fm_sched_dev_each_active(f.d, visit, &f); /* b ends within: a is opened */
 	assert_string_equal(f.log, "ab+a");
 	fm_sched_free(f.s);
 }
@@ -482,7 +482,7 @@ static void active_ones_are_walked(void **state)
 static void devices_are_apart(void **state)
 {
 	struct fix f;
-	struct fm_sdev *d2;
+	struct fm_sched_dev *d2;
 	struct ent *a, *b;
 
 	setup(&f, &host, NULL);

@@ -12,7 +12,7 @@ static int foretell(struct fix *f, uint64_t now, struct fm_sturn *t, unsigned ca
 {
 	const struct fm_sforesight far = {.now = now, .until = FM_NEVER};
 
-	return fm_sdev_forecast(f->d, &far, t, cap);
+	return fm_sched_dev_forecast(f->d, &far, t, cap);
 }
 
 static void is(const struct fm_sturn *t, const struct ent *e, uint64_t from, uint64_t until)
@@ -70,7 +70,7 @@ static void jobs_that_end(void **state)
 	high->usage = 1;
 	ready(&f, low, T0);
 	ready(&f, high, T0);
-	assert_int_equal(fm_sdev_forecast(f.d, &far, t, 4), 2);
+	assert_int_equal(fm_sched_dev_forecast(f.d, &far, t, 4), 2);
 	is(&t[0], high, T0, T0 + 3 * FM_MS);
 	is(&t[1], low, T0 + 3 * FM_MS, FM_NEVER);
 	assert_int_equal(t[1].sure, FM_SURE_JOB);
@@ -107,7 +107,7 @@ static void none_of_gangs_and_of_one_order(void **state)
 {
 	struct ent *near, *far;
 	struct fm_sturn t[2];
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 	struct fix f;
 
 	start(&f, "fair");

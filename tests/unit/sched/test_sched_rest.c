@@ -12,7 +12,7 @@ static void late_stall_is_charged_and_measured(void **state)
 	setup(&f, &host, NULL);
 	a = add(&f, 0);
 	b = add(&f, 10);
-	h = fm_sdev_preempt_hist(f.d);
+	h = fm_sched_dev_preempt_hist(f.d);
 	ready(&f, a, T0);
 	a->stalled = false;
 	ready(&f, b, T0 + 5 * FM_MS);
@@ -43,7 +43,7 @@ static void drain_that_ends_idle_or_reopened(void **state)
 	fm_sched_linger(f.s, 0);
 	a = add(&f, 0);
 	b = add(&f, 10);
-	h = fm_sdev_preempt_hist(f.d);
+	h = fm_sched_dev_preempt_hist(f.d);
 	ready(&f, a, T0);
 	a->stalled = false;
 	ready(&f, b, T0 + FM_MS);
@@ -78,7 +78,7 @@ static void deleted_while_it_drains(void **state)
 	fm_sched_ent_del(f.s, a->e, T0 + 2 * FM_MS);
 	assert_null(strchr(f.log, 'a'));
 	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->count, 0);
+	assert_int_equal(fm_sched_dev_preempt_hist(f.d)->count, 0);
 	assert_int_equal(info(b, T0 + 3 * FM_MS).served_ns, FM_MS);
 	fm_sched_ent_del(f.s, b->e, T0 + 3 * FM_MS); /* and while it runs */
 	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
@@ -96,8 +96,8 @@ static void nothing_in_flight_stalls_at_once(void **state)
 	ready(&f, a, T0);
 	a->since = T0; /* its last command ended before the gate closed */
 	ready(&f, b, T0 + FM_MS);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->count, 1);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->max, 0);
+	assert_int_equal(fm_sched_dev_preempt_hist(f.d)->count, 1);
+	assert_int_equal(fm_sched_dev_preempt_hist(f.d)->max, 0);
 	assert_int_equal(fm_sched_next(f.s), FM_NEVER);
 	fm_sched_free(f.s);
 }
@@ -106,7 +106,7 @@ static void nothing_in_flight_stalls_at_once(void **state)
  * how often somebody had to look until that was seen, and when it was. */
 static unsigned looks(struct fix *f, uint64_t t, uint64_t took, bool tells, uint64_t *seen)
 {
-	const struct fm_hist *h = fm_sdev_preempt_hist(f->d);
+	const struct fm_hist *h = fm_sched_dev_preempt_hist(f->d);
 	struct ent *a = &f->ent[0], *b = &f->ent[1];
 	uint64_t before = h->count;
 	unsigned n = 0;
@@ -148,7 +148,7 @@ static void looks_are_few_where_rest_is_told(void **state)
 		looks(&f, t += FM_S, took, true, &seen);
 	assert_int_equal(looks(&f, t += FM_S, took, true, &seen), 1);
 	assert_in_range(looks(&f, t += FM_S, 10 * took, true, &seen), 2, 4);
-	assert_int_equal(fm_sdev_preempt_hist(f.d)->max, 10 * took);
+	assert_int_equal(fm_sched_dev_preempt_hist(f.d)->max, 10 * took);
 	/* As told, whenever it was seen. */
 	assert_int_equal(
 		info(&f.ent[1], t + FM_S).served_ns, 33 * 50 * FM_MS - 32 * took - 10 * took);

@@ -210,9 +210,9 @@ const struct fm_policy_ops *fm_policy_find(const char *name)
 
 struct fix {
 	struct fm_sched *s;
-	struct fm_sdev *d[2];
-	struct fm_sgroup *g[ENTS];
-	struct fm_sent *e[ENTS];
+	struct fm_sched_dev *d[2];
+	struct fm_sched_group *g[ENTS];
+	struct fm_sched_ent *e[ENTS];
 	bool open[ENTS];
 	unsigned stores;
 };
@@ -304,7 +304,7 @@ static void failed_switch_changes_nothing(void **state)
 static void instances_share(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1}, c = b;
-	struct fm_sdev *d;
+	struct fm_sched_dev *d;
 	struct fix f;
 
 	setup(&f);
@@ -359,7 +359,7 @@ static void others_are_asked_once(void **state)
 static void failed_join_leaves_no_trace(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = ENTS};
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	bool open = false;
 	struct fix f;
 
@@ -377,7 +377,7 @@ static void failed_join_leaves_no_trace(void **state)
 static void deputies_come_and_go(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	bool open = false;
 	struct fix f;
 
@@ -443,7 +443,7 @@ static void one_that_awaits_takes_a_deputy(void **state)
 static void failed_deputy_leaves_no_trace(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	bool open = false;
 	int failures = 0;
 	struct fix f;
@@ -466,7 +466,7 @@ static void failed_deputy_leaves_no_trace(void **state)
 static void failed_switch_keeps_the_deputies(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
-	struct fm_sent *e;
+	struct fm_sched_ent *e;
 	bool open = false;
 	struct fix f;
 
@@ -494,7 +494,7 @@ static void one_of_several_is_held(void **state)
 {
 	struct books b = {.fail_init_after = -1, .fail_join_after = -1};
 	bool open[3] = {false};
-	struct fm_sent *more[3];
+	struct fm_sched_ent *more[3];
 	struct fix f;
 
 	setup(&f);

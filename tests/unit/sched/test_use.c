@@ -15,14 +15,14 @@ static void on_stays(void *ctx, const struct fm_sim_event *e)
 	if (e->what != FM_SIM_STAYS)
 		return;
 	assert_true(seen.n < FM_ARRAY_LEN(seen.used));
-	fm_sent_account(e->sent, e->at, &a);
+	fm_sched_ent_account(e->sent, e->at, &a);
 	parts = a.ran_ns + a.idle_ns + a.by_hand_ns + a.over_budget_ns;
 	for (unsigned i = 0; i < FM_WAITS; i++)
 		parts += a.wait_ns[i];
 	assert_int_equal(parts, a.age_ns);
 	seen.truth[seen.n] = e->ns;
-	seen.used[seen.n] = fm_sent_used(e->sent, e->at);
-	assert_int_equal(fm_sent_used(e->sent, e->at), seen.used[seen.n]);
+	seen.used[seen.n] = fm_sched_ent_used(e->sent, e->at);
+	assert_int_equal(fm_sched_ent_used(e->sent, e->at), seen.used[seen.n]);
 	seen.sum += seen.truth[seen.n];
 	seen.told += seen.used[seen.n++];
 }

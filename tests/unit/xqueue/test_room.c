@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who makes room for others is told to do so at any moment, or at its next gate (room.c). */
+/* Who makes room for others is told to do so at any moment, or at its next gate (slice_mode.c). */
 #include "xqueue_world.h"
 
 #define LONG_NS (60 * COMMAND_NS)
@@ -23,7 +23,7 @@ static struct fm_xq *busy_queue(uint64_t ns, unsigned commands)
 	for (unsigned i = 0; i < commands; i++)
 		launch_of(q, ns, i);
 	ask_for_room(q, true);
-	eventually(peer.room == FM_ROOM_AT_ONCE);
+	eventually(peer.room == FM_SLICE_AT_ONCE);
 	return q;
 }
 
@@ -33,7 +33,7 @@ static void finish(struct fm_xq *q)
 	set_gate(q, FM_GATE_OPEN);
 	wait_all(q);
 	ask_for_room(q, false);
-	eventually(peer.room == FM_ROOM_NONE);
+	eventually(peer.room == FM_SLICE_NONE);
 	fm_xq_close(q);
 	eventually(peer.queues_gone == 1);
 	stop_device();
@@ -45,10 +45,10 @@ static void test_on_its_way_to_a_gate_it_stays(void **state)
 
 	for (unsigned i = 0; i < 3; i++) {
 		set_gate(q, FM_GATE_CLOSED);
-		eventually(peer.room == FM_ROOM_AT_GATE);
+		eventually(peer.room == FM_SLICE_AT_GATE);
 		w.pause = false; /* it comes to its gate */
 		eventually(fm_slot_waits(q->slot));
-		eventually(peer.room == FM_ROOM_AT_ONCE);
+		eventually(peer.room == FM_SLICE_AT_ONCE);
 		pause_device();
 		set_gate(q, FM_GATE_OPEN);
 		fm_simdev_advance(w.dev, 1); /* it sees that, and does no more */
@@ -63,7 +63,7 @@ static void test_long_commands_make_room_in_their_middle(void **state)
 	struct fm_xq *q = busy_queue(LONG_NS, 50);
 
 	set_gate(q, FM_GATE_CLOSED);
-	eventually(peer.room == FM_ROOM_AT_ONCE);
+	eventually(peer.room == FM_SLICE_AT_ONCE);
 	usleep(20000);
 	assert_int_equal(peer.rooms, 1);
 	finish(q);

@@ -90,7 +90,7 @@ static const struct fm_link_ops peer_link = {
 	.service = peer_service,
 };
 
-static inline void peer_room(enum fm_room room)
+static inline void peer_room(enum fm_slice_mode room)
 {
 	peer.room = room;
 	peer.rooms++;

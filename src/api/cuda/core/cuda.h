@@ -122,7 +122,7 @@ static inline uint64_t fm_cu_all(struct fm_cu_queue *q, uint64_t mark)
 void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours);
 /* Is there a channel for one more stream, while so many have work (itself included), so that those
  * are left that the agent's streams need? */
-bool fm_cu_room_for(unsigned at_work);
+bool fm_cu_channels_left(unsigned at_work);
 
 /* Of ctx, the current context or that of `stream`: the one that holds what it uses. */
 CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstream stream);

@@ -10,7 +10,7 @@
 struct launch {
 	struct fm_cuda_queue *q;
 	uint64_t mark;
-	enum fm_cuda_way way;
+	enum fm_cuda_call_kind way;
 	bool first; /* of its kind: first.c */
 };
 
@@ -82,7 +82,7 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
  * Elsewhere all streams of the process stop together. A call that copies may still wait for the
  * device. This is always inlined: the compiler would inline it into some calls and not into others,
  * by their order. */
-FM_PART struct launch begin(
+FM_INLINE_HOT struct launch begin(
 	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id, const void *what)
 {
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
@@ -233,7 +233,8 @@ static __attribute__((noinline)) FM_HOT struct fm_xq *find_plain(
 }
 
 /* Where nothing is rewritten or captured, a launch is only counted. */
-FM_PART struct fm_xq *enter_plain(CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
+FM_INLINE_HOT struct fm_xq *enter_plain(
+	CUstream given, bool per_thread, uint64_t key, enum fm_cuda_id id)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_xq *xq = NULL;

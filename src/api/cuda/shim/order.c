@@ -68,7 +68,7 @@ struct recorded {
 /* Does the event stand behind what is in the stream? node: in a capture the call may make a node,
  * which records the event whenever its graph is launched. */
 static __attribute__((noinline)) FM_HOT bool record_heeded(
-	struct fm_cuda_queue *q, CUstream stream, bool node, enum fm_cuda_way *way)
+	struct fm_cuda_queue *q, CUstream stream, bool node, enum fm_cuda_call_kind *way)
 {
 	bool captured;
 
@@ -84,12 +84,12 @@ static __attribute__((noinline)) FM_HOT bool record_heeded(
 	return q && !captured;
 }
 
-FM_PART struct fm_cuda_order recording(
+FM_INLINE_HOT struct fm_cuda_order recording(
 	CUstream given, bool per_thread, bool node, struct recorded *r)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct fm_cuda_order o = {0};
-	enum fm_cuda_way way = FM_CUDA_FREE;
+	enum fm_cuda_call_kind way = FM_CUDA_FREE;
 
 	r->of = NULL;
 	if (FM_UNLIKELY(fm_cu_inside))

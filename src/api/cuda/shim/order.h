@@ -11,7 +11,7 @@
 /* Small enough to be returned in registers. */
 struct fm_cuda_order {
 	struct fm_cuda_queue *q; /* that was counted for; NULL: there is nothing to be done */
-	enum fm_cuda_way way;
+	enum fm_cuda_call_kind way;
 	bool joins; /* its stream may, by this, take part in a capture */
 };
 
@@ -43,7 +43,7 @@ static inline void fm_cuda_order_count(struct fm_cuda_queue *q)
 	fm_count_raise(&q->hw.orders, fm_xq_is_own(q->xq));
 }
 
-FM_PART struct fm_cuda_order fm_cuda_ordering_part(
+FM_INLINE_HOT struct fm_cuda_order fm_cuda_ordering_part(
 	CUstream given, bool per_thread, enum fm_cuda_for what)
 {
 	CUstream stream = fm_cuda_stream(given, per_thread);
@@ -69,7 +69,7 @@ FM_PART struct fm_cuda_order fm_cuda_ordering_part(
  * often as they launch, so that case is inlined. */
 struct fm_cuda_order fm_cuda_ordering_seldom(
 	CUstream given, bool per_thread, enum fm_cuda_for what);
-FM_PART struct fm_cuda_order fm_cuda_ordering(
+FM_INLINE_HOT struct fm_cuda_order fm_cuda_ordering(
 	CUstream given, bool per_thread, enum fm_cuda_for what)
 {
 	return what == FM_CUDA_FOR_EVENT ? fm_cuda_ordering_part(given, per_thread, what)

@@ -105,9 +105,9 @@ static void forget_all(void)
  * may have it: two, or one beside programs that wait at their gates, would only change places. So
  * would a program that was told to stop, each time the other leaves the device for a moment: it has
  * a longer slice until it has come to its gate. */
-static void makes_room(enum fm_room room)
+static void makes_room(enum fm_slice_mode room)
 {
-	static const uint64_t us[] = {[FM_ROOM_AT_ONCE] = 1, [FM_ROOM_AT_GATE] = 1000};
+	static const uint64_t us[] = {[FM_SLICE_AT_ONCE] = 1, [FM_SLICE_AT_GATE] = 1000};
 
 	fm_cu_timeslice(us[room]);
 }

@@ -319,7 +319,7 @@ static bool hold_graph(struct fm_cu_graph *graph)
  * those that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
-bool fm_cu_room_for(unsigned at_work)
+bool fm_cu_channels_left(unsigned at_work)
 {
 	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
 }

@@ -288,7 +288,7 @@ bool fm_cuda_exec_refused(
 void fm_cuda_exec_stream_leaves(CUstream stream)
 {
 	struct fm_cuda_queue *q;
-	enum fm_cuda_way way = FM_CUDA_FREE;
+	enum fm_cuda_call_kind way = FM_CUDA_FREE;
 	struct fm_cuda_exec *e;
 
 	if (FM_LIKELY(!atomic_load(&fm_cuda_exec_any)) || fm_cu_inside || !stream ||

@@ -28,7 +28,7 @@ void fm_cuda_guard_wish(struct fm_cuda_queue *q)
 
 static bool has_room(struct fm_cuda_queue *q, unsigned more)
 {
-	if (fm_cu_room_for(fm_xq_at_work(q->xq) + more))
+	if (fm_cu_channels_left(fm_xq_at_work(q->xq) + more))
 		return true;
 	fm_xq_crowded(q->xq);
 	return false;
@@ -195,7 +195,8 @@ static bool come(struct fm_cuda_queue *q)
 
 /* What is stopped may wait for what this thread is to launch next, and this thread may be the one
  * to let it go on. */
-static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
+static FM_COLD enum fm_cuda_call_kind push_beside(
+	struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
 	uint64_t until = fm_now() + FM_CU_CHANNEL_MOST;
@@ -212,7 +213,7 @@ static FM_COLD enum fm_cuda_way push_beside(struct fm_cuda_queue *q, struct fm_c
 	return FM_CUDA_COMES;
 }
 
-static FM_HOT enum fm_cuda_way push(struct fm_cuda_queue *q)
+static FM_HOT enum fm_cuda_call_kind push(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -225,7 +226,7 @@ static FM_HOT enum fm_cuda_way push(struct fm_cuda_queue *q)
 }
 
 /* A call that may well wait. */
-static FM_COLD enum fm_cuda_way wait(struct fm_cuda_queue *q)
+static FM_COLD enum fm_cuda_call_kind wait(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -248,7 +249,7 @@ static bool loads_late(void)
 
 /* One that waits for sure. What is being stopped may itself wait for what this thread is to launch
  * next; what stands since it is suspended does not. */
-static FM_COLD enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
+static FM_COLD enum fm_cuda_call_kind wait_first(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
 
@@ -260,7 +261,7 @@ static FM_COLD enum fm_cuda_way wait_first(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
-FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way)
+FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
 	if (way == FM_CUDA_COMES)
 		atomic_fetch_sub(&q->hw.coming, 1);
@@ -291,7 +292,8 @@ static void await_idle(struct fm_cuda_queue *q)
 	fm_cu_inside--;
 }
 
-enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way)
+enum fm_cuda_call_kind fm_cuda_copy_enter(
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_call_kind way)
 {
 	if (fm_xq_is_first(q->xq)) /* its gates stay open */
 		return way;
@@ -308,7 +310,7 @@ enum fm_cuda_way fm_cuda_copy_enter(struct fm_cuda_queue *q, CUstream stream, en
 	return wait(q);
 }
 
-FM_HOT enum fm_cuda_way fm_cuda_order_push(struct fm_cuda_queue *q)
+FM_HOT enum fm_cuda_call_kind fm_cuda_order_push(struct fm_cuda_queue *q)
 {
 	return push(q);
 }
@@ -422,15 +424,15 @@ static unsigned max_unfenced(struct fm_cu_queue *hw)
 {
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
 
-	if (!fm_cu_room_for(fm_xq_at_work(q->xq) + 1))
+	if (!fm_cu_channels_left(fm_xq_at_work(q->xq) + 1))
 		return 0;
 	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
 }
 
-FM_HOT enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
+FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
 	const void *what, const struct fm_cuda_kernel *kernel, bool *first)
 {
-	enum fm_cuda_way way = FM_CUDA_FREE;
+	enum fm_cuda_call_kind way = FM_CUDA_FREE;
 
 	*first = what && fm_cuda_is_first(q, what, kernel);
 	if (!q->hw.guard) {

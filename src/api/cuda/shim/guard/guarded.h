@@ -41,12 +41,12 @@ void fm_cuda_cover_capture(void);
 /* --- calls into the driver (turnstile.h) --- */
 
 /* A call that puts something into a stream, and may wait for the device in that, is made as... */
-enum fm_cuda_way { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
-void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_way way);
+enum fm_cuda_call_kind { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
+void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
 /* One that only orders: between this and fm_cuda_way_end(), before which it is noted that it was
  * put there. */
-enum fm_cuda_way fm_cuda_order_push(struct fm_cuda_queue *q);
-static inline enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
+enum fm_cuda_call_kind fm_cuda_order_push(struct fm_cuda_queue *q);
+static inline enum fm_cuda_call_kind fm_cuda_order_enter(struct fm_cuda_queue *q)
 {
 	return FM_LIKELY(!atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed))
 		       ? FM_CUDA_FREE
@@ -55,8 +55,8 @@ static inline enum fm_cuda_way fm_cuda_order_enter(struct fm_cuda_queue *q)
 void fm_cuda_order_put(struct fm_cuda_queue *q);
 /* A copy, which so far has come that way: waits until no gate is in front of it, where that matters
  * to other streams of the process. */
-FM_COLD enum fm_cuda_way fm_cuda_copy_enter(
-	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_way way);
+FM_COLD enum fm_cuda_call_kind fm_cuda_copy_enter(
+	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_call_kind way);
 /* Around a call that may wait for all of the device, or ends what launches may use that are to be
  * made again. Of a context, and of all. */
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
@@ -113,8 +113,8 @@ FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
 /* Covers what the driver has it wait for; of a queue with a guard, takes its order. *first: the
  * launch is the first of `what` (NULL: it is of nothing that is loaded), and of `kernel`;
  * fm_cuda_first_launched() has to follow, before fm_cuda_way_end(). */
-enum fm_cuda_way fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream, const void *what,
-	const struct fm_cuda_kernel *kernel, bool *first);
+enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
+	const void *what, const struct fm_cuda_kernel *kernel, bool *first);
 /* It is no guarded launch: a gate if it needs one, and gives the order back. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
 /* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,

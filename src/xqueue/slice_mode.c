@@ -36,30 +36,31 @@ static struct view look(struct fm_client *c)
 }
 
 /* When the next look is due: in *next. */
-static enum fm_room wanted(struct fm_room_state *r, struct view v, uint64_t now, uint64_t *next)
+static enum fm_slice_mode wanted(
+	struct fm_slice_state *r, struct view v, uint64_t now, uint64_t *next)
 {
 	if (v.gates)
-		return FM_ROOM_NONE;
+		return FM_SLICE_NONE;
 	if (!v.stopped) {
 		r->last_stop = r->stopped_at ? now - r->stopped_at : r->last_stop;
 		r->stopped_at = 0;
-		return FM_ROOM_AT_ONCE;
+		return FM_SLICE_AT_ONCE;
 	}
 	if (!r->stopped_at)
 		r->stopped_at = now;
 	if (v.in_long || !v.moves)
-		return FM_ROOM_AT_ONCE;
+		return FM_SLICE_AT_ONCE;
 	if (r->last_stop < FM_CLIENT_SHORT_STOP && now - r->stopped_at < FM_CLIENT_SHORT_STOP) {
 		*next = r->stopped_at + FM_CLIENT_SHORT_STOP;
-		return FM_ROOM_AT_ONCE;
+		return FM_SLICE_AT_ONCE;
 	}
 	*next = now + FM_CLIENT_ROOM_LOOK;
-	return FM_ROOM_AT_GATE;
+	return FM_SLICE_AT_GATE;
 }
 
-uint64_t fm_room_tell(struct fm_client *c, uint64_t now)
+uint64_t fm_slice_tell(struct fm_client *c, uint64_t now)
 {
-	enum fm_room room = FM_ROOM_NONE;
+	enum fm_slice_mode room = FM_SLICE_NONE;
 	uint64_t next = FM_NEVER;
 
 	if (!c->config.makes_room || (c->set.level_wish && c->set.level_wish < FM_LEVEL_RUNNING))

@@ -7,7 +7,7 @@
  *
  * A close that waits is woken by a signal, at which a connection does not linger any more.
  */
-#include "aside.h"
+#include "deferred_close.h"
 #include "base/lockorder.h"
 #include "base/util.h"
 #include "quota.h"
