@@ -40,7 +40,7 @@ def copy_without(tree, api):
         check(f.read() != text, "the list of APIs does not begin with it")
 
 
-def the_tree_without_cuda_builds_and_passes():
+def the_tree_without_cuda_builds_and_passes(stack):
     if os.environ.get("FERMATA_TEST_LONG") != "1":
         raise Skip("builds all anew: script/test --long")
     with tempfile.TemporaryDirectory() as tree:
