@@ -126,9 +126,10 @@ static bool obey(struct program *p)
 int main(int argc, char **argv)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-	struct program p = {.cuda = argc > 1 && !strcmp(argv[1], "cuda")};
+	static struct program p; /* what it holds is not lost at the end */
 	unsigned rounds = 0;
 
+	p.cuda = argc > 1 && !strcmp(argv[1], "cuda");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);

@@ -110,6 +110,7 @@ static void keep(const char *source, const char *options, const char *one, const
 		.built = true};
 
 	pthread_mutex_init(&p.lock, NULL);
+	fm_lock_rank(&p.lock, CL_PROGRAM);
 	sizes[0] = one ? strlen(one) : 0;
 	sizes[1] = two ? strlen(two) : 0;
 	fm_opencl_source_keep(&p, binaries, two ? 2 : 1);
