@@ -34,7 +34,7 @@ static struct fm_hip_drv_launch_config drv_config;
 EXPORT const void *rec_canary(const char *name, size_t size)
 {
 	static const void *const configs[] = {&one_config, &drv_config};
-	static _Thread_local unsigned char bytes[16][32];
+	static _Thread_local _Alignas(16) unsigned char bytes[16][32];
 	static _Thread_local unsigned turn;
 	static const int to_host = FM_HIP_COPY_TO_HOST;
 	unsigned char *b = bytes[turn++ % 16];

@@ -102,8 +102,10 @@ static void client_made(struct fm_client *c)
 static void fork_prepare(void)
 {
 	api.prepared++;
+	fm_lock_fork_begin();
 	if (api.keeps)
 		fm_shim_lock();
+	fm_lock_fork_end();
 }
 
 static void fork_done(void)
