@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the wall time of each entity went: each moment since it joined counts as one of enum
- * fm_spent, to the nanosecond, and those in which it waited are told apart by who held the device.
+ * fm_spent, to the nanosecond. Waiting time is told apart by the group that held the device.
  *
- * Nobody is looked at because another waits. A device counts for how long each of those groups has
- * held it that have a place in its table, and all others together. Who begins to wait subtracts
- * these counts from its own, and who ends adds them as they are by then. Places change hands
- * seldom, and each such change has a number, so that a waiter notices. What was reported too late
- * to be counted right is put to whom it waited for most: sums are exact in any case.
+ * The cost does not grow with the number of waiting entities. A device has a table with places for
+ * a few groups. It counts how long each of these groups has held it, and all other groups together.
+ * An entity that begins to wait subtracts these counts from its own; when its wait ends, it adds
+ * what they are by then. Places change hands seldom. Each change has a number, by which a waiting
+ * entity notices it. Time that was reported too late to be counted right goes to the group that
+ * the entity waited for most, so sums are always exact.
  */
 #include "core.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* So often a group takes the place of another that is still there. */
+/* A group takes the place of another group that still exists at most this often. */
 #define PLACE_EVERY (100 * FM_MS)
 
 const char *fm_wait_name(enum fm_wait w)
@@ -94,7 +95,7 @@ struct fm_blame *fm_blame_of(struct fm_spend *p)
 	return p->blame;
 }
 
-/* Several who hold it at once share the time. */
+/* Several holders at once share the time. */
 static void advance_many(struct fm_hold *h, uint64_t ns)
 {
 	uint64_t part = ns / h->n;
@@ -127,7 +128,8 @@ static bool holds(const struct fm_hold *h, unsigned place)
 	return false;
 }
 
-/* Of who has held the device least of late, and does not now; FM_PLACES: it is not time. */
+/* The place of the group that has held the device least of late and does not hold it now.
+ * FM_PLACES: it is too early to take one. */
 static unsigned spare_place(struct fm_hold *h, uint64_t t)
 {
 	uint64_t least = UINT64_MAX, score;
@@ -172,7 +174,7 @@ static unsigned place_of(struct fm_hold *h, struct fm_sched_ent *e, uint64_t t)
 	return i;
 }
 
-/* Its group may have been there before. */
+/* The group may have a place already, from an earlier entity. */
 void fm_account_join(struct fm_sched_ent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
@@ -182,7 +184,7 @@ void fm_account_join(struct fm_sched_ent *e)
 			e->place = (uint8_t)i;
 }
 
-/* Another entity may be made at its address. */
+/* Clears run[], because another entity may be made at the same address. */
 void fm_account_leave(struct fm_sched_ent *e)
 {
 	struct fm_hold *h = &e->d->hold;
@@ -197,7 +199,7 @@ void fm_account_leave(struct fm_sched_ent *e)
 static void hold_many(struct fm_hold *h, struct fm_sched_ent *const *by, unsigned n, uint64_t t)
 {
 	h->n = 0;
-	/* Those who have a place keep it, before others look for one. */
+	/* Entities that have a place keep it; the others look for one after that. */
 	for (unsigned i = 0; i < n; i++)
 		if (has_place(h, by[i]))
 			h->by[h->n++] = by[i]->place;
@@ -222,7 +224,7 @@ static void hold(struct fm_hold *h, struct fm_sched_ent *const *by, unsigned n, 
 	hold_many(h, by, n, t);
 }
 
-/* While somebody drains the device is still his. */
+/* While an entity drains, the device still counts as held by it. */
 static unsigned holders(const struct fm_sched_dev *d, struct fm_sched_ent **by)
 {
 	struct fm_sched_ent *e;
@@ -275,8 +277,8 @@ static void blame(struct fm_spend *p, struct fm_who *w, uint64_t ns)
 	least->ns = ns;
 }
 
-/* Places have changed hands since the entity looked. Of those in whose place two came while it
- * waited nobody knows who was how long. */
+/* Places have changed hands since the entity last looked. Where one changed hands more than once
+ * during this wait, the time of each group is not known; it counts for the others. */
 static void follow(struct fm_sched_ent *e)
 {
 	const struct fm_hold *h = &e->d->hold;
@@ -319,7 +321,7 @@ void fm_account_begin(struct fm_sched_ent *e, uint64_t now)
 	e->counts = true;
 }
 
-/* Of that wait, which ends at t, for how long nobody held the device. */
+/* The wait ends at t. Returns for how long of it no entity held the device. */
 static uint64_t end_count(struct fm_sched_ent *e, uint64_t t)
 {
 	struct fm_hold *h = &e->d->hold;
@@ -367,7 +369,7 @@ void fm_account_change(struct fm_sched_ent *e, enum fm_spent on, uint64_t t)
 		fm_waits_add(p, p->to - p->since);
 	e->spends = (uint8_t)on;
 	if (waits)
-		fm_core_touch(e); /* it counts from when its device has been decided about */
+		fm_core_touch(e); /* the wait counts once its device has been decided about */
 }
 
 static void put(struct fm_account *a, const struct fm_who *w, uint64_t ns)
@@ -414,7 +416,7 @@ static void list_culprits(const struct fm_spend *p, struct fm_account *a)
 	}
 }
 
-/* The first has less than it had. */
+/* The first culprit's time was reduced: move it down to where it belongs. */
 static void sink(struct fm_account *a)
 {
 	struct fm_culprit less = a->culprit[0];
@@ -427,7 +429,7 @@ static void sink(struct fm_account *a)
 		a->n_culprits--;
 }
 
-/* What is not accounted for, or is twice, since it was reported late. */
+/* Late reports leave time uncounted, or counted twice. This makes the sum equal the time waited. */
 static void make_exact(struct fm_account *a)
 {
 	uint64_t waited = 0, known = a->others_ns, less;
@@ -498,7 +500,7 @@ uint64_t fm_sched_ent_idle(const struct fm_sched_ent *e, uint64_t now)
 	return p->ns[FM_SPENT_IDLE] + more;
 }
 
-/* Ready and its gate closed, up to t. */
+/* How long it was ready with its gate closed, up to t. */
 uint64_t fm_account_waited(const struct fm_sched_ent *e, uint64_t t)
 {
 	const struct fm_spend *p = e->spend;
