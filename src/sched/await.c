@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entities that await a resource. The policy is not told: it chooses such an entity as it would,
- * and goes on choosing it, since it is not charged. The deputy, which does not see it, chooses who
- * runs in its stead (core.h). So it keeps its place in the order, and runs as soon as the resource
- * is ready. Were the policy told that it is idle, it would have to queue again each time.
+ * Entities that await a resource. The policy is not told: it chooses such an entity as usual, and
+ * goes on choosing it, because it is not charged. The deputy does not see it and chooses the entity
+ * that runs instead (core.h). So it keeps its place in the order, and runs as soon as the resource
+ * is ready. If the policy were told that it is idle, it would have to queue again each time.
  *
- * A device on which nobody awaits anything has no deputy for that and keeps no claims: a decision
- * there does nothing more than it would without this file.
+ * A device on which no entity awaits a resource has no deputy for that and keeps no claims. A
+ * decision there does nothing more than it would without this file.
  */
 #include "core.h"
 #include <errno.h>
@@ -16,7 +16,7 @@ const char *fm_await_reason(const struct fm_sched_ent *e)
 	return fm_core_awaits(e) ? "held: it waits for a resource" : NULL;
 }
 
-/* It has begun or ended to await one. */
+/* The entity has begun to await a resource, or has stopped. */
 static void note(struct fm_sched_ent *e, uint64_t now)
 {
 	struct fm_sched_ent *m;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who used the device, and for how long.
+ * Which entity is charged for the device, and for how long.
  *
- * A device works for one at a time. While an entity drains, the device is still its: the one that
- * was let in is charged from the other's stall on, so that a late stall costs him who was late.
+ * A device works for one entity at a time. While an entity drains, it still has the device: the one
+ * that was let in is charged from the other's stall on. So a late stall costs the late entity.
  */
 #include "core.h"
 
-/* Usage that a client measured and that its wall time did not cover yet: reports come in lumps. */
+/* The most usage that is carried on because a client's wall time did not cover it yet: reports come
+ * in lumps. */
 #define CARRY_MAX (100 * FM_MS)
 
-/* Alone, an entity's pauses are not reported, so its own measure bounds what it is charged;
- * likewise under native order, where all that are ready occupy the device at once. */
+/* The pauses of an entity that is alone are not reported, so its own measure bounds its charge. The
+ * same holds under native order, where all ready entities occupy the device at once. */
 static bool is_measured(const struct fm_sched_dev *d)
 {
 	return d->all || (d->n_ready <= 1 && !d->n_draining);
 }
 
-/* The claim of one that lingers costs something only where others wait for it. */
+/* The claim of a lingering entity costs something only if others wait for it. */
 static bool claims_free(const struct fm_sched_ent *e)
 {
 	return fm_core_lingers(e) && e->d->n_ready == 1;
 }
 
-/* What it used, as far as that is known, and the rest. Where several run at once on purpose each
- * is charged all of it, and so is one that does not come to rest. */
+/* What the entity used as far as that is known, and all the time after that. If several run at once
+ * on purpose, each is charged for all of the time. So is one that does not come to rest. */
 static uint64_t occupied(const struct fm_sched_ent *e, uint64_t t)
 {
 	if (!e->work || e->stuck || e->d->n_run > 1)
@@ -85,7 +86,7 @@ uint64_t fm_core_unsettled(const struct fm_sched_ent *e, uint64_t t)
 	return due(e, t, is_measured(d), &usage);
 }
 
-/* Of those that were at rest at once nobody had to look. */
+/* Entities that were at rest at once do not count, because they needed no poll. */
 static void learn_rest(struct fm_sched_dev *d, uint64_t took)
 {
 	if (took)
@@ -109,7 +110,7 @@ void fm_core_drained(struct fm_sched_ent *e, uint64_t since)
 	fm_account_device(e->d, since);
 }
 
-/* It has not come to rest by t: until when was the device its own? */
+/* It has not come to rest by t. Returns until when it had the device for itself. */
 static uint64_t own_until(struct fm_sched_ent *e, uint64_t t)
 {
 	uint64_t most = fm_add_sat(e->closed_at, fm_sub_sat(FM_LATE_MOST, e->late));
@@ -124,7 +125,7 @@ static uint64_t own_until(struct fm_sched_ent *e, uint64_t t)
 	return FM_MIN(most, t);
 }
 
-/* Of those who drain: who has come to rest by t? */
+/* Which of the draining entities have come to rest by t? */
 void fm_core_look_for_rest(struct fm_sched_dev *d, uint64_t t)
 {
 	const struct fm_sched *s = d->s;
@@ -139,7 +140,7 @@ void fm_core_look_for_rest(struct fm_sched_dev *d, uint64_t t)
 	}
 }
 
-/* Returns the time from which the device is free for others: the last stall, or t if someone
+/* Returns the time from which the device is free for others: the last stall, or t while an entity
  * drains. */
 static uint64_t settle_draining(struct fm_sched_dev *d, uint64_t t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-#define NEXT_HELD FM_MS /* its turn does not pass while the one that it chose has to wait */
+#define NEXT_HELD FM_MS /* the turn of a chosen entity does not pass while it has to wait */
 
 void fm_core_touch(struct fm_sched_ent *e)
 {
@@ -17,8 +17,9 @@ void fm_core_touch_all(struct fm_sched_dev *d)
 		fm_core_touch(e);
 }
 
-/* Each look is a wake-up, and before it takes that long it is in vain. Who says since when he is at
- * rest is charged right however late that is seen; whoever does not should be seen soon. */
+/* Each poll is a wake-up, and a poll before the usual time to rest is in vain. An entity that
+ * reports when it came to rest is charged right however late the poll is. One that does not should
+ * be polled soon after. */
 static void start_drain(struct fm_sched_ent *e, uint64_t now)
 {
 	struct fm_sched_dev *d = e->d;
@@ -50,7 +51,7 @@ static void opened(struct fm_sched_ent *e, uint64_t now)
 {
 	struct fm_sched_dev *d = e->d;
 
-	if (e->draining) { /* never came to rest: it goes on, and there is nothing to measure */
+	if (e->draining) { /* it never came to rest: it goes on, and there is nothing to measure */
 		e->late = fm_add_sat(e->late, fm_sub_sat(now, e->closed_at));
 		fm_core_drains(e, false);
 		if (!e->ready)
@@ -82,13 +83,13 @@ void fm_core_gate(struct fm_sched_ent *e, bool open, const char *reason, uint64_
 	s->stats.gate_stores++;
 	if (e->ready)
 		fm_account_note(e, now);
-	/* Of who is idle the gate says nothing about its bells. */
+	/* An idle entity's gate does not tell which bells it needs. */
 	if (e->ready || e->draining || fresh)
 		fm_core_touch(e);
 	s->host.gate(s->ctx, e->data, open, reason, now);
 }
 
-/* Whose jobs are counted is heard in any case. */
+/* A group whose jobs are counted is always heard. */
 static bool is_watched(const struct fm_sched_group *g)
 {
 	return g->grant != FM_GRANT_NONE || g->hints.value[FM_HINT_DEADLINE] > 0;
@@ -115,8 +116,8 @@ static void set_bells(struct fm_sched_ent *e)
 		s->host.bells(s->ctx, e->data, ready, idle);
 }
 
-/* The owner may report an edge from within bells(), and that decides anew: each round takes the
- * first of the list, so nothing depends on what the list was before the call. */
+/* The owner may report an edge from within bells(), which makes a new decision. So each round takes
+ * the first of the list, and nothing depends on what the list was before the call. */
 void fm_core_ring(struct fm_sched_dev *d)
 {
 	struct fm_sched_ent *e;
@@ -136,7 +137,8 @@ static void set_running(struct fm_sched_ent *e, bool running)
 		e->seat[FM_DEPUTY].running = running;
 }
 
-/* The chosen, but for what a policy must not choose: the idle, the strangers and the doubles. */
+/* Takes the chosen entities, without those that a policy must not choose: idle ones, entities of
+ * other devices, and duplicates. */
 static unsigned take(
 	struct fm_sched_dev *d, unsigned seat, const struct fm_choice *c, struct fm_sched_ent **to)
 {
@@ -180,7 +182,8 @@ static void set_claimed(struct fm_sched_ent *e, bool claimed, uint64_t now)
 		fm_account_note(e, now);
 }
 
-/* The claims of the first instance. Only who loses one and who gets one is counted anew. */
+/* Sets the claims by the first instance's choice. Only entities that lose or get one are counted
+ * anew. */
 static void set_claims(
 	struct fm_sched_dev *d, struct fm_sched_ent *const *to, unsigned n, uint64_t now)
 {
@@ -195,7 +198,7 @@ static void set_claims(
 	d->n_claim = n;
 }
 
-/* In the places of those that the policy chose and that have to wait. */
+/* The deputy's choice replaces the entities that the policy chose and that have to wait. */
 static void stand_in(struct fm_sched_dev *d, uint64_t now)
 {
 	struct fm_sched *s = d->s;
@@ -251,7 +254,7 @@ static void take_choice(struct fm_sched_dev *d, const struct fm_choice *c, uint6
 	}
 }
 
-/* From a choice to everybody, or back. */
+/* From a choice to all entities, or back. */
 static void turn(struct fm_sched_dev *d, bool all, uint64_t now)
 {
 	struct fm_sched_ent *e;
@@ -310,7 +313,7 @@ static void apply_all(struct fm_sched_dev *d, uint64_t now)
 	}
 }
 
-/* The idle that are not hot have been let run by `all`, and by no one else. */
+/* Idle entities that are not hot have open gates only because of `all`. */
 static void leave_all(struct fm_sched_dev *d, uint64_t now)
 {
 	struct fm_sched_ent *e;
@@ -323,8 +326,8 @@ static void leave_all(struct fm_sched_dev *d, uint64_t now)
 	}
 }
 
-/* Would it run at once if it became ready now? Who would then be in a gang has to be chosen by the
- * first instance; for others the deputy does, while somebody stands in. */
+/* Would it run at once if it became ready now? An entity that would then be in a gang has to be
+ * chosen by the first instance. For others the deputy's choice is enough while it stands in. */
 static bool would_run(struct fm_sched_dev *d, struct fm_sched_ent *e, uint64_t now)
 {
 	const struct fm_policy_ops *ops = d->s->ops;
@@ -335,7 +338,7 @@ static bool would_run(struct fm_sched_dev *d, struct fm_sched_ent *e, uint64_t n
 	       ops->preempts(d->self[FM_DEPUTY], &e->seat[FM_DEPUTY], now);
 }
 
-/* Unless another device may hold it back, nothing does on an idle one. */
+/* On an idle device nothing holds an entity back, except another device. */
 static void ask_hot(struct fm_sched_dev *d, uint64_t now)
 {
 	bool free = !d->n_ready && !d->s->shared, preempts = d->s->ops->preempts;
@@ -384,7 +387,7 @@ static void arm(struct fm_sched_dev *d, uint64_t now)
 	fm_heap_rekey(&d->s->timers, &d->timer, at);
 }
 
-/* Gates and timer, as chosen. */
+/* Sets gates and timer as chosen. */
 void fm_core_apply(struct fm_sched_dev *d, uint64_t now)
 {
 	if (d->s->host.decided)
@@ -394,7 +397,7 @@ void fm_core_apply(struct fm_sched_dev *d, uint64_t now)
 	else
 		apply_run(d, now);
 	fm_account_device(d, now);
-	/* What had nothing in flight has come to rest already: no need to come back for it. */
+	/* An entity with nothing in flight is at rest already, so it needs no poll later. */
 	if (d->n_draining)
 		fm_core_settle(d, now);
 	arm(d, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy's forecast, of the core's entities. */
+/* The policy's forecast in terms of the core's entities. */
 #include "policy/forecast.h"
 #include "base/cleanup.h"
 #include "core.h"
@@ -16,7 +16,7 @@ static uint64_t left_of(const void *ctx, const struct fm_ent *seen)
 	return f->left ? f->left(f->ctx, e->data) : FM_NEVER;
 }
 
-/* Those that are ready; -ENOTSUP: one of a gang is. */
+/* Collects the ready entities. -ENOTSUP: one of them is in a gang. */
 static int list_ready(const struct fm_sched_dev *d, struct fm_ent **ent)
 {
 	struct fm_sched_ent *e;

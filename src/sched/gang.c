@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gangs. The ranks of a collective wait for each other on the device itself, so a group that works
- * on several devices must not run on one while it is stopped on another: that one would spin.
+ * Gangs. The ranks of a collective wait for each other on the device itself. So a group that works
+ * on several devices must not run on one while it is stopped on another: the running one would
+ * spin.
  *
  * A *gang* is a group that counts as ready on several devices, unless its hint says otherwise. Each
- * device's policy decides about it there, as about anybody. Where it is chosen it has a *claim*; it
- * runs while it has a claim on each device on which it has work. Otherwise it is *held*: it runs
- * nowhere, and on the devices that chose it the deputy's choice stands in for it. A second instance
- * of the policy is the only one who can say who that is, for a policy has but one answer. Since the
- * held are not charged, a policy that counts turns by charges goes on choosing them: a claim is
- * kept until the others are there, too, and so a gang gets the least of what the devices would give
+ * device's policy decides about it there as about any group. A gang has a *claim* on each device
+ * that chose it. It runs while it has a claim on each device on which it has work. Otherwise it is
+ * *held*: it runs on no device, and the deputy's choice replaces it on the devices that chose it.
+ * This takes a second instance of the policy, because an instance gives only one answer. Held gangs
+ * are not charged, so a policy that counts turns by charges goes on choosing them: a claim is kept
+ * until the other claims are there, too. So a gang gets the least of what its devices would give
  * it.
  *
  * Two gangs may each keep what the other needs. So a gang that keeps a claim and lacks another (it
- * is *torn*) may have to *stand back*: it then counts as ready on the one device that refused it
- * and, when that chooses it, everywhere again. It stands back
- *   - at once, if of a circle, in which each waits for a claim of the next, it is the one that had
- *     a turn last: the one that waits longest never does, and gets on;
- *   - when another gang is after a device that it claims, and its patience is over. Patience
- *     doubles each time that this happens, so that whoever the policies let in one by one is at
- *     last let in by all, and is halved by each turn, since it may keep a device from its use.
+ * is *torn*) may have to *stand back*: it then counts as ready only on the one device that refused
+ * it. When that device chooses it, it counts as ready on all its devices again. It stands back
+ *   - at once, if it is in a circle of gangs in which each waits for a claim of the next, and it is
+ *     the one that had a turn last. The gang that waits longest never stands back, so it gets on;
+ *   - when another gang needs a device that it claims, and its patience is over. Patience doubles
+ *     each time that this happens, so that a gang that the policies choose one by one is at last
+ *     chosen by all. Each turn halves it, because patience may leave a device unused.
  *
- * Convergence. A decision on one device changes others only by a group's `held` or by standing back
- * and returning. The first does not change what a first instance sees, so it ends there. Of the
- * second there is within one call at most one of a circle for each gang, for it is noted, one for
- * lost patience, for the patience that begins with a return is not over, and so at most two
- * returns. More than LOOKS of that, with many gangs or with policies whose answers do not repeat,
- * is left for NEXT later; until then every device goes by the same claims.
+ * Convergence. A decision on one device changes others only through a group's `held`, or when a
+ * group stands back or returns. `held` does not change what a first instance sees, so its effect
+ * ends there. Within one call each gang stands back at most once in a circle, because this is
+ * noted, and at most once for lost patience, because the patience that begins with a return is not
+ * over yet. So it returns at most twice. If that takes more than LOOKS, with many gangs or with
+ * policies whose answers do not repeat, the rest is left for NEXT later. Until then every device
+ * goes by the same claims.
  */
 #include "core.h"
 
@@ -36,7 +38,7 @@
 #define LOOKS        8 /* at each device, within one call */
 #define NEXT         (10 * FM_US)
 
-/* Would it be a gang, if it had work on all its devices? */
+/* Would the group be a gang if it had work on all its devices? */
 static bool willing(const struct fm_sched_group *g)
 {
 	return fm_gang_multi(g) && g->effective.value[FM_HINT_GANG];
@@ -100,7 +102,7 @@ static void touch_group(const struct fm_sched_group *g)
 	}
 }
 
-/* The number of its entities crossed one. */
+/* The number of the device's entities crossed one. */
 static void fm_gang_touch(const struct fm_sched_dev *d)
 {
 	struct fm_sched_ent *e;
@@ -109,9 +111,9 @@ static void fm_gang_touch(const struct fm_sched_dev *d)
 		touch_group(e->g);
 }
 
-/* Bring the counts up to date with one entity. Groups on one device are not counted. Where
- * everybody runs there is nothing to count, unless one awaits a resource: the others wait with it.
- */
+/* Bring the counts up to date with one entity. Groups on one device are not counted. If all
+ * entities run there is nothing to count, unless an entity awaits a resource: the others of its
+ * group then wait with it. */
 static void recount(struct fm_sched_ent *e)
 {
 	struct fm_sched_group *g = e->g;
@@ -181,8 +183,8 @@ static void set_state(
 	}
 }
 
-/* One that lingers counts while its group runs. Held, it keeps no device, and what else the group
- * has need not wait for it. */
+/* An entity that lingers counts while its group runs. While the group is held it keeps no device,
+ * and the group's other entities need not wait for it. */
 void fm_gang_review(struct fm_sched_group *g, uint64_t now)
 {
 	bool held = willing(g) && g->n_claim < g->n_need;
@@ -225,7 +227,7 @@ void fm_gang_trim(struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now
 		trim(e->d, now);
 }
 
-/* For d with one entity more, of g. */
+/* Prepares for one more entity on d, of g. */
 int fm_gang_prepare(struct fm_sched_group *g, struct fm_sched_dev *d, uint64_t now)
 {
 	struct fm_sched_ent *e;
@@ -300,7 +302,7 @@ static struct fm_sched_group *waits_for(const struct fm_sched_group *g)
 	return NULL;
 }
 
-/* Of a circle that g is in, who had a turn last; NULL: g is in none. */
+/* The group that had a turn last in the circle that g is in. NULL: g is in none. */
 static struct fm_sched_group *last_of_circle(struct fm_sched *s, struct fm_sched_group *g)
 {
 	struct fm_sched_group *last = g, *other = waits_for(g);
@@ -324,7 +326,7 @@ static bool contested(const struct fm_sched_group *g)
 	return false;
 }
 
-/* Has somebody to stand back? One at a time, since that changes who else has to. */
+/* Does a gang have to stand back? One at a time, because that changes which others have to. */
 static bool yield(struct fm_sched *s, uint64_t now)
 {
 	struct fm_sched_group *g, *last;
@@ -355,8 +357,8 @@ static void decided(struct fm_sched *s, struct fm_sched_dev *d)
 		fm_list_add_tail(&s->decided, &d->decided);
 }
 
-/* What is shared by the instances of all devices has changed. What the others answer changes
- * nothing more, unless somebody stands back or returns: they are asked once. */
+/* The object that the instances of all devices share has changed. The other devices are asked only
+ * once, because their answers change nothing more unless a gang stands back or returns. */
 static void spread(struct fm_sched *s, const struct fm_sched_dev *from)
 {
 	struct fm_sched_dev *d;
@@ -378,8 +380,8 @@ static void choose(struct fm_sched *s, struct fm_sched_dev *d, uint64_t now)
 		spread(s, d);
 }
 
-/* What is left over when it was too much for one call is as yet decided by the claims that were
- * there: late, but on no device otherwise than on another. */
+/* What is too much for one call is decided by the existing claims for now. That is late, but the
+ * same on all devices. */
 static void choose_all(struct fm_sched *s, uint64_t now)
 {
 	struct fm_sched_dev *d;
@@ -400,8 +402,8 @@ static void choose_all(struct fm_sched *s, uint64_t now)
 	}
 }
 
-/* Decide about every device that was stirred. What bells() reports is decided within, and leaves
- * what is left of the lists right. */
+/* Decide about every device that was stirred. bells() may report edges, which leads to decisions
+ * inside this one; these leave the rest of the lists valid. */
 void fm_gang_resolve(struct fm_sched *s, uint64_t now)
 {
 	struct fm_sched_dev *d;

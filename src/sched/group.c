@@ -73,7 +73,7 @@ bool fm_sched_group_busy(const struct fm_sched_group *g)
 	return g->depth > 0;
 }
 
-/* Before anything changes that the charge depends on. */
+/* Call this before anything changes that the charge depends on. */
 static void settle_group(struct fm_sched_group *g, uint64_t now)
 {
 	struct fm_sched_ent *e;
@@ -82,7 +82,7 @@ static void settle_group(struct fm_sched_group *g, uint64_t now)
 		fm_core_settle_ent(e, now);
 }
 
-/* The innermost segment that gives a priority overrides the group's own, and a grant either. */
+/* The innermost segment that gives a priority overrides the group's own. A grant overrides both. */
 static bool update_effective(struct fm_sched_group *g)
 {
 	struct fm_hints eff = g->hints;
@@ -130,7 +130,7 @@ int fm_sched_hint(
 	settle_group(g, now);
 	g->hints.value[h] = v;
 	fm_list_each (e, &g->ents, in_group)
-		e->pauses.fetches = false; /* it may be no longer so */
+		e->pauses.fetches = false; /* it may not be so any more */
 	if (update_effective(g))
 		apply_group(g, true, now);
 	return 0;
@@ -138,14 +138,15 @@ int fm_sched_hint(
 
 static void suspend_ent(struct fm_sched_ent *e, const char *reason, uint64_t now)
 {
-	/* The gate first: what still runs then drains, and is charged while it does. */
+	/* Close the gate first: the entity then drains if it still runs, and is charged meanwhile.
+	 */
 	fm_core_gate(e, false, reason, now);
 	if (e->ready)
 		fm_core_unready(e, now);
 	fm_core_cool(e);
 }
 
-/* Withheld by hand, or by its grant, or by both. */
+/* A group is withheld by hand, by its grant, or by both. */
 static void apply_suspended(struct fm_sched_group *g, const char *reason, uint64_t now)
 {
 	bool suspended = g->by_hand || g->grant == FM_GRANT_STOPPED;
@@ -175,7 +176,7 @@ void fm_sched_suspend(struct fm_sched *s, struct fm_sched_group *g, bool suspend
 	apply_suspended(g, "suspended", fm_core_now(s, now));
 }
 
-/* It promises to keep the device no longer than this, and that holds for a pause under way. */
+/* A grant bounds how long the entity keeps the device. This holds for a pause under way, too. */
 static void bound_linger(struct fm_sched_ent *e)
 {
 	struct fm_heap *lingers = &e->d->s->lingers;
@@ -197,7 +198,7 @@ void fm_sched_grant(struct fm_sched *s, struct fm_sched_group *g, enum fm_grant 
 	g->grant = grant;
 	g->place = place;
 	fm_list_each (e, &g->ents, in_group) {
-		fm_core_touch(e); /* other bells, perhaps */
+		fm_core_touch(e); /* its bells may change */
 		bound_linger(e);
 	}
 	apply_suspended(g, "over its budget", now);

@@ -2,54 +2,55 @@
 /*
  * How long an entity that goes idle keeps the device.
  *
- * To keep it costs device time, as long as the pause lasts; to give it away costs a hand-over there
- * and one back. How long the pause will be is not known, but how long the last ones were is. So
- * this is a ski rental problem with a known distribution: the threshold t is chosen that makes
+ * Keeping the device costs device time for as long as the pause lasts. Giving it away costs a
+ * hand-over there and one back. The length of the coming pause is not known, but the lengths of the
+ * last ones are. So this is a ski rental problem with a known distribution: the threshold t is
+ * chosen that minimizes
  *
  *	E[min(pause, t)] + P(pause > t) * handover
  *
- * least, at which to give it away at once is t = 0. Where little is known, t is the cost of the
- * hand-over: then no pause costs more than twice what it would have cost somebody who had known its
- * length (Karlin, Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching"). The distribution
- * may change, or have an end that was not seen yet, so t is never above twice that cost and
- * FM_LINGER_MOST: no pause costs more than thrice the hand-over.
+ * where t = 0 gives the device away at once. While little is known, t is the cost of the hand-over:
+ * then no pause costs more than twice what it would have cost with its length known (Karlin,
+ * Manasse, Rudolph, Sleator 1988, "Competitive snoopy caching"). The distribution may change, or
+ * have a tail that was not seen yet. So t is never above twice that cost, nor above FM_LINGER_MOST:
+ * no pause costs more than thrice the hand-over.
  *
- * What a hand-over costs. Each of the two changes costs the device a switch. Who comes back waits,
- * besides, until the other has come to rest, which is no loss of the device: the other computes
- * meanwhile. Among equals it is two switches that are lost. But where who comes back is the more
- * urgent, its delay weighs URGENT times as much as the device time that the other gains:
+ * What a hand-over costs. Each of the two changes costs the device a switch. The entity that comes
+ * back also waits until the other has come to rest. This is no loss of device time, because the
+ * other computes meanwhile. Among equals two switches are lost. But if the entity that comes back
+ * is the more urgent one, its delay weighs URGENT times as much as the device time that the other
+ * gains:
  *
  *	handover = URGENT * delay + switch - min(rest, delay)
  *
- * rest is the mean of the device's last stops. The delay is learnt from jobs: of one that came back
- * and was let in at once, how much longer it took than those of the same entity that had kept the
- * device. That is less than rest and switch together where the device works for it before the other
- * has come to rest. The switch is what is left of it without the rest. Where jobs are too unlike
- *for that, the switch stays what it is taken for at first, and the delay is rest and switch.
+ * rest is the mean of the device's last stops. The delay is learnt from jobs that came back and
+ * were let in at once: it is how much longer they took than jobs of the same entity that had kept
+ * the device. It is less than rest and switch together if the device works for the job before the
+ * other has come to rest. The switch is the delay without the rest. If jobs are too unlike for
+ * that, the switch stays at its initial value, and the delay is rest and switch.
  *
- * All is in integers and of fixed size: a sample is one pass over 64 bytes, and so is a threshold.
+ * All values are integers of fixed size. A sample is one pass over 64 bytes, and so is a threshold.
  */
 #include "core.h"
 
-/* What a device loses when it changes from one process to another: at first, at least and at most.
- */
+/* Device time lost by a change from one process to another: initial value, least and most. */
 #define SWITCH       (160 * FM_US)
 #define SWITCH_LEAST (40 * FM_US)
 #define SWITCH_MOST  FM_MS
 #define URGENT       3
-#define FEW          4 /* pauses, before anything is made of them */
+#define FEW          4 /* pauses needed before they are used */
 #define FEW_JOBS     8
 
-/* A sample adds UNIT to its bucket, and every bucket forgets a FORGET-th of itself: the sum stays
+/* A sample adds UNIT to its bucket, and every bucket loses a FORGET-th of itself, so the sum stays
  * below 2^16. */
 #define UNIT   512
 #define FORGET 64
-/* The first bucket is below 16 us; then there are four in a power of two. */
+/* The first bucket is below 16 us. From there on there are four buckets in a power of two. */
 #define BITS  2
 #define FIRST ((14 - BITS + 1) << BITS) /* of fm_log_bucket(), from 2^14 ns on */
 
-/* Who has paused for longer than a fixed linger so often in a row, gives the device up at once;
- * until it pauses for less. */
+/* An entity that has paused for longer than a fixed linger this often in a row gives the device up
+ * at once, until a pause is shorter. */
 #define LONG_PAUSES 8
 
 static unsigned bucket_of(uint64_t ns)
@@ -88,8 +89,8 @@ void fm_linger_drained(struct fm_sched_dev *d, uint64_t took)
 	d->drain = (15 * d->drain + took) / 16;
 }
 
-/* A job begins, and another was stopped for it or not; or neither can be said, since nobody was
- * there to be stopped. */
+/* A job begins. `came` says whether another entity was stopped for it; it says neither if there was
+ * no entity to stop. */
 void fm_linger_begins(struct fm_sched_ent *e, enum fm_came came, uint64_t at)
 {
 	struct fm_pauses *p = &e->pauses;
@@ -102,7 +103,7 @@ void fm_linger_begins(struct fm_sched_ent *e, enum fm_came came, uint64_t at)
 		e->d->drained = 0;
 }
 
-/* Jobs that are far shorter than most are other ones: a copy between two of them, say. */
+/* Jobs that are far shorter than most are of another kind, for instance a copy between two jobs. */
 static void learn_length(struct fm_pauses *p, uint64_t took)
 {
 	uint64_t off = took > p->length ? took - p->length : p->length - took;
@@ -123,7 +124,7 @@ static uint64_t delay_of(const struct fm_sched_dev *d)
 	return d->delay ? d->delay : d->drain + d->swtch;
 }
 
-/* The same job, but that the device was fetched for it. */
+/* Learns from a job of the same kind for which another entity was stopped. */
 static void learn_switch(struct fm_sched_dev *d, const struct fm_pauses *p, uint64_t took)
 {
 	uint64_t delay = fm_sub_sat(took, p->length);
@@ -161,8 +162,8 @@ static uint64_t handover_of(const struct fm_sched_ent *e)
 	return URGENT * delay_of(d) + d->swtch - FM_MIN(d->drain, delay_of(d));
 }
 
-/* An admitted task's bound has room for so much, and no more. And for one that is on several
- * devices the others may be held. */
+/* An admitted task's bound has room for FM_LINGER_BOUND and no more. A group on several devices may
+ * hold back entities on the other devices, so it gets no more, either. */
 static uint64_t most_of(const struct fm_sched_ent *e, uint64_t handover)
 {
 	if (e->g->grant != FM_GRANT_NONE || fm_gang_multi(e->g))
@@ -170,8 +171,8 @@ static uint64_t most_of(const struct fm_sched_ent *e, uint64_t handover)
 	return FM_MIN(2 * handover, FM_LINGER_MOST);
 }
 
-/* The threshold of least cost among the ends of the buckets; half as much more of it, since the
- * distribution is known from few samples and coarsely. */
+/* The threshold of least cost among the ends of the buckets, and half as much again, because the
+ * distribution is known only coarsely and from few samples. */
 static uint64_t cheapest(const struct fm_pauses *p, uint64_t handover, uint64_t most)
 {
 	uint64_t longer = 0, kept = 0, least, best = 0, cost, end = 0, begin;
@@ -213,7 +214,7 @@ uint64_t fm_linger_of(const struct fm_sched_ent *e)
 	return e->long_pauses < LONG_PAUSES ? fixed : 0;
 }
 
-/* Of the pauses, in thousandths, those that are not longer. */
+/* The part of the pauses that are not longer than ns, in thousandths. */
 static unsigned within(const struct fm_pauses *p, uint64_t ns)
 {
 	uint64_t all = 0, n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life and death of the core, its devices and its entities, and what they tell about themselves. */
+/* Creation and end of the core, its devices and its entities, and what can be asked of them. */
 #include "base/cleanup.h"
 #include "core.h"
 #include <errno.h>
@@ -198,7 +198,7 @@ static void enter(struct fm_sched_ent *e, uint64_t now)
 	struct fm_sched_dev *d = e->d;
 
 	if (d->n_ents == 2)
-		fm_core_touch_all(d); /* nobody is alone any more: bells are wanted */
+		fm_core_touch_all(d); /* no entity is alone any more: bells are wanted */
 	fm_gang_enter(e, now);
 	fm_core_touch(e);
 	if (e->g->suspended || e->g->depth)
@@ -220,7 +220,7 @@ static bool is_on(const struct fm_sched_group *g, const struct fm_sched_dev *d)
 	return false;
 }
 
-/* Into the instances that the device has. */
+/* Joins the instances that the device has. */
 static int join(struct fm_sched_ent *e, uint64_t now)
 {
 	struct fm_sched_dev *d = e->d;
@@ -312,7 +312,7 @@ void fm_sched_ent_del(struct fm_sched *s, struct fm_sched_ent *e, uint64_t now)
 	unlink_ent(e);
 	free_ent(e);
 	fm_gang_leave(g, d, now);
-	if (d->n_ents == 1) { /* alone: its gate stands open and it needs no bells */
+	if (d->n_ents == 1) { /* it is alone: its gate stands open and it needs no bells */
 		last = fm_list_first(&d->ents, struct fm_sched_ent, in_dev);
 		fm_core_touch(last);
 		if (!last->ready && !last->g->suspended)
@@ -346,8 +346,8 @@ struct fm_sched_dev *fm_sched_ent_device(const struct fm_sched_ent *e)
 	return e->d;
 }
 
-/* Those already seen go to the tail, so that the walk ends at the first of them, whatever fn
- * removes. */
+/* Entities already seen go to the tail. So the walk ends at the first of them, whatever fn removes.
+ */
 void fm_sched_dev_each_active(
 	struct fm_sched_dev *d, void (*fn)(void *arg, void *ent_data), void *arg)
 {

@@ -52,7 +52,8 @@ static unsigned places_of(const struct fm_sched_dev *d, uint32_t uid)
 	return n;
 }
 
-/* Of the user who has the most: nobody takes the places of others by going idle more often. */
+/* The coldest entity of the user with the most hot entities. So no user takes the places of others
+ * by going idle more often. */
 static struct fm_sched_ent *coldest(const struct fm_sched_dev *d)
 {
 	struct fm_sched_ent *e, *found = NULL;
@@ -99,7 +100,7 @@ void fm_core_set_ready(struct fm_sched_ent *e, uint64_t at, uint64_t now)
 		if (d->n_ents > 1)
 			fm_use_begin(e, at);
 	}
-	fm_gang_count(e, now); /* before it is shown: who is shown depends on it */
+	fm_gang_count(e, now); /* before it is shown, because visibility depends on the count */
 	fm_core_show(e, now);
 	fm_account_note(e, at);
 	fm_core_touch(e);
@@ -125,7 +126,7 @@ static void fm_core_set_idle(struct fm_sched_ent *e, uint64_t now)
 	fm_core_heat(e, now);
 }
 
-/* The claim is taken up again, by a new job. */
+/* A new job takes up the claim of the lingering entity again. */
 static void end_linger(struct fm_sched_ent *e, uint64_t at, uint64_t now)
 {
 	fm_heap_del(&e->d->s->lingers, &e->linger);
@@ -183,8 +184,8 @@ void fm_sched_ready(struct fm_sched *s, struct fm_sched_ent *e, uint64_t at, uin
 		fm_linger_begins(e, FM_CAME_FETCHED, at);
 }
 
-/* Only who holds the device has something to keep, and whose pauses may be short. One alone needs
- * no claim, but where it holds back others on other devices. */
+/* Only an entity that holds the device has something to keep, and only its pauses may be short. An
+ * entity that is alone needs no claim, unless it holds back others on other devices. */
 static bool may_linger(const struct fm_sched_ent *e)
 {
 	bool others = e->d->n_ents > 1 || e->d->s->shared;
@@ -246,7 +247,7 @@ void fm_sched_tick(struct fm_sched *s, uint64_t now)
 	now = fm_core_now(s, now);
 	end_claims(s, now);
 	fm_await_end_due(s, now);
-	/* Ends: a decision sets its device's timer after now. */
+	/* This loop ends, because a decision sets its device's timer after now. */
 	while ((n = fm_heap_min(&s->timers)) && n->key <= now)
 		fm_core_decide(fm_container(n, struct fm_sched_dev, timer), now);
 	if (s->yield_at <= now)

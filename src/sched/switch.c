@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances of the policy, and changing it. The new instances are made first, with everybody joined
- * and the ready ones replayed; only when all of that worked do the old ones go. Until then each
- * entity's priv of the other policy rests in `spare`, and each device's other instances in an
- * array.
+ * Instances of the policy, and changes of the policy. The new instances are made first: all
+ * entities join and the ready ones are replayed. The old instances end only when all of that
+ * worked. Until then each entity's priv of the other policy is in `spare`, and each device's other
+ * instances are in an array.
  */
 #include "base/cleanup.h"
 #include "base/nearest.h"
@@ -23,7 +23,7 @@ bool fm_core_binds_alone(const struct fm_policy_ops *ops, const void *self)
 	return ops->shared_size || (ops->binds_alone && ops->binds_alone(self));
 }
 
-/* With nobody in it. */
+/* Makes an instance without entities. */
 static int new_instance(
 	const struct fm_policy_ops *ops, void *shared, const int64_t *params, void **out)
 {
@@ -85,8 +85,8 @@ static void swap_priv(struct fm_sched_ent *e, unsigned seat)
 	e->spare[seat] = priv;
 }
 
-/* Everybody before upto leaves with the priv that is in place, and it is the other one's turn. What
- * the entities are is as before. */
+/* All entities before upto leave with the priv that is in place, and the other priv takes its
+ * place. The state of the entities does not change. */
 static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sched_dev *d,
 	unsigned seat, struct fm_sched_ent *upto, uint64_t now)
 {
@@ -108,7 +108,7 @@ static void dismiss(const struct fm_policy_ops *ops, void *self, struct fm_sched
 	free(self);
 }
 
-/* The priv that was in place rests in spare. */
+/* The priv that was in place is kept in spare. */
 static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sched_ent *e,
 	unsigned seat, uint64_t now)
 {
@@ -127,7 +127,7 @@ static int join_new(const struct fm_policy_ops *ops, void *self, struct fm_sched
 	return rc;
 }
 
-/* With success every entity's priv in place is the new one. With failure nothing has changed. */
+/* On success every entity's priv in place is the new one. On failure nothing has changed. */
 static int begin_instance(const struct fm_policy_ops *ops, void *shared, const int64_t *params,
 	struct fm_sched_dev *d, unsigned seat, void **out, uint64_t now)
 {
@@ -148,7 +148,7 @@ static int begin_instance(const struct fm_policy_ops *ops, void *shared, const i
 	return 0;
 }
 
-/* There is none yet: what its entities are is brought up to date first. */
+/* The seat has no instance yet, so the state of its entities is brought up to date first. */
 int fm_seat_make(struct fm_sched_dev *d, unsigned seat, uint64_t now)
 {
 	const struct fm_sched *s = d->s;
@@ -170,7 +170,7 @@ void fm_seat_end(struct fm_sched_dev *d, unsigned seat, uint64_t now)
 	d->self[seat] = NULL;
 }
 
-/* For every instance that there is, in selves, which holds FM_SEATS for each device. */
+/* Begins a new instance for each existing one, in selves, which has FM_SEATS places per device. */
 static int begin_all(struct fm_sched *s, const struct fm_policy_ops *ops, void *shared,
 	const int64_t *params, void **selves, uint64_t now)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each entity used of its device. A moment in which the device works belongs to the entity
- * that it works for, or in equal parts to those that it works for in turn; so what all of them
- * used adds up to the time in which the device was busy. The charge (charge.c) is another thing:
- * it is what a policy counts, with the pauses in which an entity keeps the device from others.
+ * How much device time each entity used. A moment in which the device works belongs to the entity
+ * that it works for, or in equal parts to those that it works for in turn. So the use of all
+ * entities adds up to the time in which the device was busy. The charge (charge.c) differs: it is
+ * what a policy counts, and includes the pauses in which an entity keeps the device from others.
  *
- * Where the core hears of every edge, it knows who occupied the device and when. Where it does not,
- * since one entity is alone or all run as they like, it has the clients' own measures. Of these
- * nobody knows when they overlap: they are taken to be independent of each other.
+ * If the core hears of every edge, it knows which entity occupied the device and when. If it does
+ * not, because one entity is alone or all run as they like, it has the clients' own measures. It is
+ * not known when these overlap, so they are taken to be independent of each other.
  */
 #include "core.h"
 
-/* What a client measured, and no time was left for: reports come in lumps. */
+/* How much measured time that did not fit into the wall time is carried on: reports come in lumps.
+ */
 #define CARRY_MAX (100 * FM_MS)
 
-/* Everybody runs: so often, at most, events are a reason to look at them all. */
+/* While all entities run, events settle all of them at most this often. */
 #define ALL_EVERY (100 * FM_MS)
 
 /* Nodes and weights of an integral from 0 to 1, exact for polynomials up to the degree 15. */
@@ -39,7 +40,7 @@ void fm_use_begin(struct fm_sched_ent *e, uint64_t t)
 		e->use_seen = FM_MAX(e->use_seen, measure(e, t));
 }
 
-/* By its own measure, of the last `most` ns. */
+/* How much of the last `most` ns the entity used by its own measure. */
 static uint64_t take_measured(struct fm_sched_ent *e, uint64_t t, uint64_t most)
 {
 	uint64_t used = measure(e, t);
@@ -53,8 +54,8 @@ static uint64_t take_measured(struct fm_sched_ent *e, uint64_t t, uint64_t most)
 	return ns;
 }
 
-/* Each was at work for a part p of the time. With x for the part that others leave, the integral of
- * the product of 1 - p + p x over the others is what it has on average while it is at work. */
+/* Each entity was at work for a part p of the time. Its average share while it is at work is the
+ * integral over x from 0 to 1 of the product of 1 - p + p x over the other entities. */
 static void share_out(struct fm_sched_dev *d, uint64_t most)
 {
 	double all[NODES], idle = 1, sum = 0;
@@ -104,7 +105,7 @@ static void use_alone(struct fm_sched_dev *d, uint64_t t, uint64_t most)
 			e->used_ns += take_measured(e, t, most);
 }
 
-/* Who occupies the device, and until when. */
+/* Until when the entity occupies the device; 0: it does not. */
 static uint64_t use_end(const struct fm_sched_ent *e, uint64_t t)
 {
 	if (!e->work || (e->draining && e->stuck))
@@ -112,10 +113,10 @@ static uint64_t use_end(const struct fm_sched_ent *e, uint64_t t)
 	return e->draining ? FM_MIN(e->rest_at, t) : t;
 }
 
-/* Those who occupy it at a time, and whose turn it is among them. */
+/* The entities that occupy the device at a time, and which of them have the turn. */
 struct who {
 	unsigned drain, run;
-	uint64_t since; /* the last of those who drain was stopped */
+	uint64_t since; /* when the last of the draining ones was stopped */
 	bool drainers, runners;
 };
 
@@ -124,9 +125,10 @@ static bool has(const struct fm_sched_ent *e, const struct who *w, uint64_t at, 
 	return use_end(e, t) > at && (e->draining ? w->drainers : w->runners);
 }
 
-/* One that drains keeps the device from the one that was let in meanwhile, or, where the device has
- * turns, for what is left of its turn, half of one as a rule. Where there are several of either
- * kind, they share it evenly. Returns until when that is so at most. */
+/* A draining entity keeps the device from the one that was let in meanwhile. If the device has
+ * turns, it does so only for the rest of its turn, taken to be half of one, and then they
+ * alternate. Several entities of either kind share the device evenly. Returns until when this holds
+ * at most. */
 static uint64_t whose_turn(const struct fm_sched_dev *d, struct who *w, uint64_t at, uint64_t t)
 {
 	uint64_t turn = d->s->turns, begin, n;
@@ -146,7 +148,7 @@ static uint64_t whose_turn(const struct fm_sched_dev *d, struct who *w, uint64_t
 	return FM_MIN(begin + (n + 1) * turn, t);
 }
 
-/* From one change of who has it to the next. */
+/* Attributes the time until the device next changes hands, and returns when that is. */
 static uint64_t use_stretch(struct fm_sched_dev *d, uint64_t from, uint64_t t)
 {
 	uint64_t to = t, each, rest;

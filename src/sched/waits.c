@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the waits of an entity were that ended with running: ever, and of late. */
+/* How long an entity's waits were that ended with running, ever and of late. */
 #include "core.h"
 #include <string.h>
 
-/* Coarser than fm_hist by far, for there is one of each entity: four buckets in a power of two, and
- * one for all below 1 us. */
+/* Far coarser than fm_hist, because each entity has one: four buckets in a power of two, and one
+ * for all waits below 1 us. */
 #define BITS  2
 #define FIRST ((10 - BITS + 1) << BITS) /* of fm_log_bucket(), from 2^10 ns on */
 
@@ -29,7 +29,7 @@ static void forget(struct fm_blame *b, uint64_t stretch)
 	memset(from, 0, sizeof(b->bucket[0]));
 }
 
-/* What was of the last stretch, or of the one before it, is of the past by now. */
+/* Begins the stretch of t. Counts from before the last stretch move to the past. */
 static void turn_to(struct fm_blame *b, uint64_t t)
 {
 	uint64_t stretch = t / FM_RECENT;
@@ -57,7 +57,7 @@ void fm_waits_add(struct fm_spend *p, uint64_t ns)
 	b->bucket[b->stretch & 1][bucket_of(ns)]++;
 }
 
-/* Waits in bucket i: of late, or ever. */
+/* Waits in bucket i, of late or ever. */
 static uint64_t in_bucket(const struct fm_blame *b, unsigned i, bool recent)
 {
 	uint64_t n = (uint64_t)b->bucket[0][i] + b->bucket[1][i];
