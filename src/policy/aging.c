@@ -27,7 +27,7 @@ void fm_aging_ready(struct fm_aging *a, struct fm_aging_ent *e, uint64_t delay, 
 	wait_on(a, e);
 }
 
-/* One that was interrupted goes on as soon as it may. */
+/* An aged turn that was interrupted goes on as soon as it may. */
 static void leave_turn(struct fm_aging *a, bool over, uint64_t now)
 {
 	if (a->aged && over)
@@ -78,8 +78,8 @@ void fm_aging_copy_ent(struct fm_aging *to, struct fm_aging_ent *twin, const str
 		to->on = twin;
 }
 
-/* Whoever runs by the policy's own order has had its turn, however short it was; but not who was
- * chosen and had nothing of it, as a gang that is held for another device. */
+/* An entity that ran by the policy's own order has had its turn, however short. One that was chosen
+ * but got no device time, such as a gang held for another device, has not had it. */
 static void put_back(struct fm_aging *a, uint64_t now)
 {
 	struct fm_aging_ent *e = a->on;
@@ -106,8 +106,8 @@ static void take(struct fm_aging *a, struct fm_aging_ent *e, bool aged, uint64_t
 	a->began = now;
 }
 
-/* When the first of those who wait may have a turn by age. One as urgent as whom the policy would
- * run has its turns by the policy. */
+/* When the first waiting entity may have a turn by age. An entity that is as urgent as the one that
+ * the policy would run gets its turns from the policy. */
 static uint64_t due_at(const struct fm_aging *a, uint64_t lead)
 {
 	const struct fm_heap_node *n = fm_heap_min(&a->waiting);

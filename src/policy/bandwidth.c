@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bandwidth: a group's share hint reserves that percentage of the device, or, where users are told
- * apart (fm_ent.user), of its user's part: the device divided by the number of users that have a
- * group on it, working or not. Each reservation is a constant bandwidth server: a budget of share x
- * period, spent by the device time charged, and a deadline by which the next budget is due. Three
- * classes, the first that has someone ready runs:
+ * bandwidth: a group's share hint reserves that percentage of the device. If users are told apart
+ * (fm_ent.user), it is a percentage of its user's part, which is the device divided by the number
+ * of users that have a group on it, working or not. Each reservation is a constant bandwidth
+ * server: it has a budget of share x period, spent by the device time charged, and a deadline by
+ * which the next budget is due. There are three classes, and the first with a ready group runs:
  *
  *   1. reservations with budget left, earliest deadline first;
  *   2. groups without a reservation, in turns: they share the rest;
  *   3. reservations whose budget is spent, in proportion to share (never with capped=1).
  *
- * A late end of the last command is charged too: it makes the budget negative, and the debt is paid
- * before the next turn. Time of class 3 costs no budget, for nobody was deprived of it.
- * Reservations (of a user) that add up to more than 100 % are scaled down.
+ * A late end of the last command is charged, too: it makes the budget negative, and the debt is
+ * paid before the next turn. Time in class 3 costs no budget, because no other group was deprived
+ * of it. Reservations (of a user) that add up to more than 100 % are scaled down.
  *
- * Class 1 is one order over all users: together they have at most all of the device. Below it users
- * come first: each has a virtual time, which grows with all device time of its groups, of class 1
- * too, and the user furthest behind is served; of its groups those of class 2, then those of class
- * 3. A user that was away comes back at the least virtual time of those that stayed. Where all
- * groups are of one user, that level decides nothing.
+ * Class 1 is one order over all users, because its groups together have at most all of the device.
+ * In the classes below, users come first. Each user has a virtual time, which grows with all device
+ * time of its groups, including class 1. The user furthest behind is served: first its groups of
+ * class 2, then those of class 3. A user that was away comes back at the least virtual time of
+ * those that stayed. If all groups are of one user, this level decides nothing.
  *
  * O(log n) for an event and a decision.
  */
@@ -39,7 +39,7 @@ struct bw_user {
 	struct fm_heap_node waits;    /* in bw.waiting */
 	struct fm_heap free;          /* class 2, by virtual time */
 	struct fm_heap spent;         /* class 3, by virtual time */
-	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready of classes 2 and 3 */
+	uint64_t least[BW_SPENT + 1]; /* least virtual time of the ready groups, classes 2 and 3 */
 	unsigned ready[BW_SPENT + 1]; /* groups in each class */
 	int64_t reserved_sum;         /* percent */
 };
@@ -47,14 +47,14 @@ struct bw_user {
 struct bw {
 	struct fm_heap reserved; /* class 1, by deadline */
 	struct fm_heap refills;  /* class 3, by time of refill */
-	/* Users by virtual time: those with a group that may run, and of those the ones with a
-	 * group in class 2 or, unless capped, 3. */
+	/* Users by virtual time. there: users with a group that may run. waiting: those of them
+	 * with a group in class 2 or, unless capped, 3. */
 	struct fm_heap there, waiting;
 	struct fm_users known;
 	size_t joined, ready;
 	uint64_t period, turn;
 	uint64_t least;    /* least virtual time of the users there; never falls */
-	struct fm_ent *on; /* whose turn of class 2 or 3 it is */
+	struct fm_ent *on; /* the entity that has the turn in class 2 or 3 */
 	bool capped;
 };
 
@@ -63,11 +63,11 @@ struct bw_ent {
 	struct fm_heap_node refill; /* in refills, while ready and spent */
 	struct fm_ent *ent;
 	struct bw_user *user;
-	enum bw_class class; /* BW_NONE while idle */
-	enum bw_class
-		billed; /* as what it last ran: a late end is charged there; BW_NONE: nowhere */
-	int64_t share;  /* as counted in reserved_sum */
-	int64_t budget; /* ns; negative: debt */
+	enum bw_class class;  /* BW_NONE while idle */
+	enum bw_class billed; /* class in which it last ran and is charged, if late; BW_NONE: not
+				 charged */
+	int64_t share;        /* as counted in reserved_sum */
+	int64_t budget;       /* ns; negative: debt */
 	uint64_t deadline;
 	uint64_t vtime;
 };
@@ -86,8 +86,8 @@ static int64_t quota(const struct bw *bw, const struct bw_ent *be)
 	return FM_MAX(q, (int64_t)1);
 }
 
-/* When the budget is positive again: at the deadline, or as many periods later as the debt takes.
- */
+/* When the budget will be positive again: at the deadline, or later by as many periods as the debt
+ * takes. */
 static uint64_t refill_at(const struct bw *bw, const struct bw_ent *be)
 {
 	int64_t debt = be->budget < 0 ? -be->budget / quota(bw, be) : 0;
@@ -136,7 +136,7 @@ static void set_place(struct fm_heap *h, struct fm_heap_node *n, uint64_t key, b
 		fm_heap_push(h, n, key);
 }
 
-/* After a change of its groups' classes, or of its virtual time. */
+/* Call this after a change of the user's virtual time or of its groups' classes. */
 static void place_user(struct bw *bw, struct bw_user *u)
 {
 	bool waits = u->ready[BW_FREE] || (!bw->capped && u->ready[BW_SPENT]);
@@ -188,15 +188,16 @@ static void leave_class(struct bw *bw, struct bw_ent *be)
 	place_user(bw, be->user);
 }
 
-/* The user is there all the while: it does not come back. */
+/* The user stays there all the while, so it does not count as coming back. */
 static void change_class(struct bw *bw, struct bw_ent *be, enum bw_class class)
 {
 	take_out(bw, be);
 	enter(bw, be, class);
 }
 
-/* A reservation that wakes keeps its budget and deadline only if spending the one before the other
- * stays within its share: the rule of constant bandwidth servers, by which sleep earns no burst. */
+/* A reservation that wakes keeps its budget and deadline only if spending the budget before the
+ * deadline stays within its share. This is the rule of constant bandwidth servers, by which sleep
+ * earns no burst. */
 static bool renews(const struct bw *bw, const struct bw_ent *be, uint64_t now)
 {
 	int64_t q = quota(bw, be);
@@ -242,7 +243,7 @@ static void bw_fini(void *self)
 	fm_users_fini(&bw->known);
 }
 
-/* Room in every heap, so that no push can fail. */
+/* Reserves room in every heap, so that no push can fail. */
 static int reserve(struct bw *bw, struct bw_user *u)
 {
 	size_t n = bw->joined + 1, own = u->user.joined + 1, users = bw->known.n + 1;
@@ -303,7 +304,7 @@ static void bw_ready(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw_ent *be = e->priv;
 
-	/* What a reservation used unseen, alone on the device, deprived nobody. */
+	/* What a reservation used unseen, alone on the device, deprived no other group. */
 	be->billed = be->share > 0 ? BW_NONE : BW_FREE;
 	place(self, be, now);
 }
@@ -313,8 +314,9 @@ static void bw_idle(void *self, struct fm_ent *e, uint64_t now)
 	leave_class(self, e->priv);
 }
 
-/* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
- * never more than a turn behind the next. Returns its virtual time, which is also its key there. */
+/* Another entity runs instead (policy.h, running). This one stays first, but its claim does not
+ * grow: it is never more than a turn behind the next. Returns its virtual time, which is also its
+ * key there. */
 static uint64_t forgo(struct fm_heap *h, struct fm_heap_node *n)
 {
 	uint64_t next = UINT64_MAX;
@@ -328,7 +330,7 @@ static uint64_t forgo(struct fm_heap *h, struct fm_heap_node *n)
 	return n->key;
 }
 
-/* The one whose turn it is does not run, and this one does. */
+/* The entity that has the turn does not run, and `instead` does. */
 static void forgo_turn(struct bw *bw, struct bw_ent *on, const struct bw_ent *instead)
 {
 	struct bw_user *u = on->user;
@@ -390,7 +392,7 @@ static void bw_hint(void *self, struct fm_ent *e, uint64_t now)
 	be->user->reserved_sum += share - be->share;
 	be->share = share;
 	be->vtime = 0; /* it was in another unit; enter() lifts it */
-	/* Budget and deadline stay, so that changing the hint to and fro yields nothing. */
+	/* Budget and deadline stay, so that changing the hint to and fro gains nothing. */
 	be->budget = FM_MIN(be->budget, quota(bw, be));
 	if (e->ready)
 		place(bw, be, now);
@@ -401,13 +403,13 @@ static void refill(struct bw *bw, struct bw_ent *be, uint64_t at, uint64_t now)
 	int64_t q = quota(bw, be);
 
 	be->budget += (be->budget < 0 ? -be->budget / q + 1 : 1) * q;
-	/* Behind by more than a period, the device cannot keep what was promised: do not let the
-	 * lag grow, or whoever wakes would wait for it. */
+	/* If it is behind by more than a period, the device cannot keep what was promised. Do not
+	 * let the lag grow, or a group that wakes would wait for it. */
 	be->deadline = FM_MAX(at, fm_sub_sat(now, bw->period)) + bw->period;
 	change_class(bw, be, BW_RESERVED);
 }
 
-/* Move those whose budget ran out, and those whose refill is due. */
+/* Move groups whose budget ran out, and groups whose refill is due. */
 static void update_classes(struct bw *bw, uint64_t now)
 {
 	struct fm_heap_node *n;
@@ -428,9 +430,9 @@ static enum bw_class class_below(const struct bw_user *u)
 	return u->ready[BW_FREE] ? BW_FREE : BW_SPENT;
 }
 
-/* A turn among those of class 2 and, unless capped, 3; NULL: there is nobody. Spare time is dealt
- * out anew with each decision: who enters class 3 starts at the least virtual time there, so a long
- * lead of one would be lost to the others. */
+/* A turn among the groups of class 2 and, unless capped, 3. NULL: there is none. Spare time is
+ * dealt out anew with each decision, because a group that enters class 3 starts at the least
+ * virtual time there, so a long lead of one would be lost to the others. */
 static struct bw_ent *take_turn(struct bw *bw)
 {
 	struct bw_ent *on = bw->on ? bw->on->priv : NULL;
@@ -472,7 +474,7 @@ static void bw_decide(void *self, uint64_t now, struct fm_choice *choice)
 	if (be) {
 		choose(bw, be, choice, "reserved share");
 		if (bw->ready == 1 && !bw->capped)
-			be->billed = BW_NONE; /* alone it deprives nobody */
+			be->billed = BW_NONE; /* alone it deprives no other group */
 		else
 			choice->next = now + FM_MAX((uint64_t)be->budget, RUN_MIN);
 	} else if ((be = take_turn(bw))) {
@@ -487,8 +489,8 @@ static void bw_decide(void *self, uint64_t now, struct fm_choice *choice)
 		choice->next = FM_MIN(choice->next, FM_MAX(due->key, now));
 }
 
-/* To the heap of a class; u: of that user, or NULL where the class is of all users. Each user with
- * somebody in that one is `there`. */
+/* Copies the heap of a class. u: the user that the heap belongs to, or NULL for the class of all
+ * users. Each user with a group in that one is `there`. */
 static void copy_class(struct bw *t, struct fm_heap *to, struct bw_user *u,
 	const struct fm_heap *from, struct fm_ent *twin)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * edf: the earliest absolute deadline runs. A job's deadline is its arrival plus the group's
- * deadline (its period, when it has no deadline). Groups with neither take turns in what time is
- * left. (Liu and Layland 1973.) O(log n) for an event and a decision.
+ * deadline (its period, if it has no deadline). Groups with neither take turns in the remaining
+ * time. (Liu and Layland 1973.) O(log n) for an event and a decision.
  */
 #include "base/heap.h"
 #include "base/list.h"

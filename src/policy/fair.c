@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fair: device time in proportion to weight. Each entity has a virtual time that grows with the
- * device time charged to it, slower the heavier it is; the one that is furthest behind runs for a
- * slice. Device time that an entity takes beyond its turn, because its last command ends late, is
- * charged as well, so that it waits longer for the next.
+ * device time charged to it, more slowly the heavier it is. The one that is furthest behind runs
+ * for a slice. Device time that an entity takes beyond its turn, because its last command ends
+ * late, is charged as well, so it waits longer for the next turn.
  *
- * Users come first (fm_ent.user): each has a virtual time of its own, which grows with the device
- * time of all its entities, at the same speed for every user. The user furthest behind is served,
- * and of its entities the one furthest behind. Where all entities are of one user, that level
+ * Users come first (fm_ent.user). Each user has a virtual time of its own, which grows with the
+ * device time of all its entities, at the same speed for every user. The user furthest behind is
+ * served, and of its entities the one furthest behind. If all entities are of one user, this level
  * decides nothing.
  *
  * An entity, or a user, that was away comes back at the least virtual time of those that stayed,
- * less a small bonus: sleep earns a quick start, not a backlog of claims. After a short pause it is
- * as far behind them as before: a turn that ends in such a pause is not lost.
+ * less a small bonus. So sleep earns a quick start, not a backlog of claims. After a short pause it
+ * is as far behind them as before, so a turn that ends in such a pause is not lost.
  *
  * latency-nice, -20 to 19, asks for turns that come sooner and are shorter, or later and longer, as
- * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"): a turn is
- * slice x 1.25^n, kept to what a turn can sensibly be, and the order is by virtual deadline, the
- * virtual time at which that turn would end. Here only the difference to n = 0 counts, to one slice
- * either way, and there is no test for eligibility: by so much one is ahead of its share or behind
- * it, once, and the shares in the long run are those of the weights. A user comes as much sooner or
- * later as the first of its entities.
+ * in the patches for Linux's EEVDF (Zijlstra 2023, "sched/fair: Implement latency-nice"). A turn is
+ * slice x 1.25^n, within TURN_MIN and TURN_MAX. The order is by virtual deadline, which is the
+ * virtual time at which that turn would end. Here only the difference to n = 0 counts, up to one
+ * slice either way, and there is no test for eligibility. An entity is ahead of its share or behind
+ * it by that much, once; in the long run the shares are those of the weights. A user comes sooner
+ * or later by as much as the first of its entities.
  *
  * O(log n) for an event and a decision.
  */
@@ -32,12 +32,12 @@
 #define TURN_MAX (100 * FM_MS)
 #define KEY_BIAS (UINT64_C(1) << 60) /* keys of the heap stay positive */
 
-/* What has a place in an order: an entity among those of its user, or a user. */
+/* A place in an order: of an entity among those of its user, or of a user. */
 struct fair_node {
 	struct fm_heap_node node;
 	uint64_t vtime;   /* ns; of an entity at the default weight */
-	uint64_t idle_at; /* when it went away, */
-	uint64_t behind;  /* and by how much it was behind those that stayed */
+	uint64_t idle_at; /* when it went away */
+	uint64_t behind;  /* by how much it was behind those that stayed when it went away */
 	int64_t offset;   /* by latency-nice, in virtual time: below 0 it comes sooner */
 };
 
@@ -57,12 +57,12 @@ struct fair {
 	struct fair_queue users;
 	uint64_t slice, granularity;
 	uint64_t turn;     /* device time of the current turn */
-	struct fm_ent *on; /* whose turn it is, or NULL */
-	bool woken; /* someone came back who is behind the current one by more than granularity */
+	struct fm_ent *on; /* the entity that has the turn, or NULL */
+	bool woken;        /* an entity came back that is behind `on` by more than granularity */
 };
 
 struct fair_ent {
-	struct fair_node node; /* among its user's, while it is ready */
+	struct fair_node node; /* among its user's entities, while it is ready */
 	struct fm_ent *ent;
 	struct fair_user *user;
 	uint64_t rest;  /* remainder of the last division: small charges are not lost */
@@ -114,7 +114,7 @@ static void place(struct fair_queue *q, struct fair_node *n)
 		fm_heap_push(&q->ready, &n->node, key);
 }
 
-/* Not above the virtual time of anybody that latency-nice does not put off. */
+/* It stays at or below the virtual time of every entity that latency-nice does not put off. */
 static void advance_least(struct fair_queue *q)
 {
 	const struct fair_node *first = first_of(q);
@@ -150,8 +150,8 @@ static void goes(const struct fair_queue *q, struct fair_node *n, uint64_t now)
 	n->behind = fm_sub_sat(q->least, n->vtime);
 }
 
-/* Where one that comes back starts: after a pause of no more than a slice as far behind those that
- * stayed as it was. */
+/* Where an entity or user that comes back starts. After a pause of at most a slice it is as far
+ * behind those that stayed as it was. */
 static uint64_t wake_vtime(
 	const struct fair *f, const struct fair_queue *q, const struct fair_node *n, uint64_t now)
 {
@@ -161,7 +161,7 @@ static uint64_t wake_vtime(
 	return FM_MAX(n->vtime, fm_sub_sat(q->least, behind));
 }
 
-/* Its user's place, after a change of the user's virtual time or of who is first of the user's. */
+/* Sets a user's place, after a change of its virtual time or of its first entity. */
 static void place_user(struct fair *f, struct fair_user *u)
 {
 	struct fair_node *first = first_of(&u->groups);
@@ -227,15 +227,15 @@ static void fair_leave(void *self, struct fm_ent *e, uint64_t now)
 	fm_users_leave(&f->known, &u->user, f->users.least);
 }
 
-/* Is it, which has just come back, so far behind the one whose turn it is? Of another user, the
- * users are compared. */
+/* Is fe, which has just come back, far enough behind `on`, which has the turn? If they are of
+ * different users, the users are compared. */
 static bool takes_over(const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on)
 {
 	const struct fair_user *u = fe->user;
 	const struct fair_node *mine = u == on->user ? &fe->node : &u->node;
 	const struct fair_node *its = u == on->user ? &on->node : &on->user->node;
 
-	/* It would be another user's turn, or another's of its user. */
+	/* Then another user would have the turn, or another entity of its user. */
 	if (u == on->user ? first_of(&f->users) != &u->node : first_of(&u->groups) != &fe->node)
 		return false;
 	return fm_add_sat(mine->node.key, f->granularity) < its->node.key;
@@ -272,8 +272,8 @@ static void fair_idle(void *self, struct fm_ent *e, uint64_t now)
 		goes(&f->users, &u->node, now);
 }
 
-/* Another runs in its stead (policy.h, running). It stays first, but its claim does not grow: it is
- * never more than a turn behind the next. */
+/* Another entity runs instead (policy.h, running). This one stays first, but its claim does not
+ * grow: it is never more than a turn behind the next. */
 static void forgo(const struct fair *f, struct fair_queue *q, struct fair_node *n)
 {
 	uint64_t next = UINT64_MAX, least;
@@ -288,7 +288,7 @@ static void forgo(const struct fair *f, struct fair_queue *q, struct fair_node *
 	fm_heap_rekey(&q->ready, &n->node, least);
 }
 
-/* The one whose turn it is does not run, and this one does. */
+/* The entity that has the turn does not run, and `instead` does. */
 static void forgo_turn(struct fair *f, struct fair_ent *on, const struct fair_ent *instead)
 {
 	if (on->user == instead->user)
@@ -392,7 +392,8 @@ static int fair_copy(const void *self, void *to, struct fm_ent *twin)
 	return rc;
 }
 
-/* Of the user's own, before the one whose turn it is; the user stays first of all. */
+/* Would fe come before `on`, which has the turn and is of the same user? The user must stay the
+ * first of all. */
 static bool precedes_own(
 	const struct fair *f, const struct fair_ent *fe, const struct fair_ent *on, uint64_t key)
 {

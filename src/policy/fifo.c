@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fifo: everybody runs, in the device's own order. What a machine without Fermata does. */
+/* fifo: all groups run, in the device's own order, as on a machine without Fermata. */
 #include "policy.h"
 
 static void fifo_decide(void *self, uint64_t now, struct fm_choice *choice)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed-priority: the highest priority that is ready runs; equals take turns of one slice. With
- * aging a ready group rises by one priority in each such time that it waits, and has a turn of one
- * slice when it has risen to the highest that is ready (order.h, aging.h). O(log n).
+ * fixed-priority: the highest priority that is ready runs, and equals take turns of one slice. With
+ * aging, a ready group that waits rises by one priority in each `aging` time. It has a turn of one
+ * slice when it has risen to the highest priority that is ready (order.h, aging.h). O(log n).
  */
 #include "order.h"
 
@@ -12,8 +12,8 @@ static const struct fm_policy_param prio_params[] = {
 	{0},
 };
 
-/* Places that an admission control gave are priorities beyond those of hints, up to 2^62 of them.
- * They do not go with aging, which reckons with differences of keys. */
+/* Places given by an admission control are priorities above those of hints, up to 2^62 of them.
+ * They cannot be used with aging, which computes with differences of keys. */
 #define KEY_NORMAL (UINT64_C(1) << 62)
 
 static uint64_t key_of(const struct fm_order *o, const struct fm_ent *e)

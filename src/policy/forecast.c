@@ -15,7 +15,7 @@ struct player {
 		uint64_t left; /* of its job */
 		unsigned turn; /* 1 + the number of its last turn; 0: it had none */
 	} * actor;
-	struct fm_ent **run; /* of the twins, who runs */
+	struct fm_ent **run; /* the twins that run */
 	unsigned n_run;
 	bool all;
 	uint64_t now;
@@ -29,7 +29,7 @@ static struct actor *actor_of(const struct player *p, const struct fm_ent *twin)
 	return &p->actor[twin - p->twin];
 }
 
-/* Its turn goes on, or a new one begins. Is there room for that? */
+/* Its turn goes on, or a new one begins. Returns whether there is room for that. */
 static bool has_turn(struct player *p, const struct fm_ent *twin)
 {
 	struct actor *a = actor_of(p, twin);
@@ -59,7 +59,7 @@ static void stop_all(struct player *p)
 	p->n_run = 0;
 }
 
-/* As the scheduler core takes a choice. Is there room for all turns? */
+/* Takes a choice as the scheduler core does. Returns whether there is room for all turns. */
 static bool take(struct player *p, const struct fm_choice *c)
 {
 	stop_all(p);
@@ -150,7 +150,7 @@ static void play(struct player *p, uint64_t until)
 	}
 }
 
-/* What is idle and what is about to be has no turn. */
+/* An entity that is idle, or about to be, has no turn. */
 static void ask_left(struct player *p, const struct fm_foresight *f)
 {
 	for (unsigned i = 0; i < p->n; i++) {
@@ -164,7 +164,7 @@ static void ask_left(struct player *p, const struct fm_foresight *f)
 	}
 }
 
-/* The twins are as the entities are, but for what only the policy can copy. */
+/* The twins equal the entities, except for what only the policy can copy. */
 static void make_twins(struct player *p, struct fm_ent *const *ent, unsigned char *priv)
 {
 	for (unsigned i = 0; i < p->n; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreground: the group that the user works with comes first, as its foreground hint says; a
- * program, an operator or contrib/fermata-active-window sets it. The others have the time that it
- * leaves, in turns. XSched (Shen et al., OSDI 2025) has such a policy, by the active window.
- * With aging, one in the background that has waited so long has a turn of one slice (order.h,
- * aging.h). O(log n).
+ * foreground: the group that the user works with comes first. Its foreground hint tells which one
+ * that is; a program, an operator or contrib/fermata-active-window sets the hint. The other groups
+ * take turns in the time that it leaves. XSched (Shen et al., OSDI 2025) has such a policy, by the
+ * active window. With aging, a background group that has waited that long has a turn of one slice
+ * (order.h, aging.h). O(log n).
  */
 #include "order.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heterogeneous-priority: one order of priority over all devices. Where a group of the highest
- * priority is ready, on whichever device, lower ones wait on all of them: devices of one machine
- * share memory and power, so that work in the background on the GPU slows the foreground down on
+ * heterogeneous-priority: one order of priority over all devices. While a group of the highest
+ * priority is ready on any device, lower ones wait on all of them. The reason is that devices of
+ * one machine share memory and power, so background work on the GPU slows the foreground down on
  * the NPU (XSched, Shen et al., OSDI 2025, section 7.2). Equals run side by side on different
  * devices and take turns on one.
  *
- * What the devices share is how many are ready of each priority. Aging is each device's own: one
- * that has waited long has a turn on its device beside what runs elsewhere (order.h, aging.h).
+ * The devices share the number of ready entities of each priority. Each device ages by itself: an
+ * entity that has waited long has a turn on its device beside what runs elsewhere (order.h,
+ * aging.h).
  *
- * There is no copy of it for a forecast: what an instance answers depends on what other devices do,
- * and that no copy of one instance can play.
+ * It cannot be copied for a forecast, because an instance's answers depend on other devices, and a
+ * copy of one instance cannot play those.
  *
  * O(log n) for an event and a decision, and one decision for each device when the highest priority
  * that is ready anywhere changes.
@@ -20,11 +21,11 @@
 #define KEYS (FM_PRIORITY_MAX - FM_PRIORITY_MIN + 1)
 #define WORD 64
 
-/* Of all devices. */
+/* Shared by all devices. */
 struct machine {
 	uint32_t ready[KEYS];
-	uint64_t some[(KEYS + WORD - 1) / WORD]; /* bit k: somebody of key k is ready */
-	bool changed;                            /* the first key is another, and not all know */
+	uint64_t some[(KEYS + WORD - 1) / WORD]; /* bit k: an entity of key k is ready */
+	bool changed; /* the first key has changed, and not all devices know yet */
 };
 
 struct hetero {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * k-edf: the K earliest deadlines run at once, for devices that run several programs side by side;
- * K serves as XSched's does (Shen et al., OSDI 2025, section 8). K = 1 is edf. A job's deadline is
- * its arrival plus the group's deadline (its period, when it has no deadline). Places that are left
- * go to groups with neither, in turns.
+ * K serves the same purpose as XSched's (Shen et al., OSDI 2025, section 8). K = 1 is edf. A job's
+ * deadline is its arrival plus the group's deadline (its period, if it has no deadline). The
+ * remaining places go in turns to groups with neither.
  *
  * O(log n) for an event; O(K^2) for a decision, K at most FM_RUN_MAX, however many are ready.
  */
@@ -13,11 +13,11 @@
 
 struct kedf {
 	struct fm_heap urgent; /* by absolute deadline */
-	struct fm_list rest;   /* the first have the places that are left */
+	struct fm_list rest;   /* the first ones have the remaining places */
 	size_t joined, n_rest;
 	uint64_t slice;
 	size_t k;
-	uint64_t latest; /* deadline to be earlier than; as of the last decision */
+	uint64_t latest; /* an earlier deadline than this preempts; as of the last decision */
 };
 
 struct kedf_ent {
@@ -119,7 +119,8 @@ static void kedf_hint(void *self, struct fm_ent *e, uint64_t now)
 	kedf_ready(self, e, now);
 }
 
-/* The earliest k without taking them out: of each one named its children become candidates. */
+/* Chooses the earliest k without taking them out of the heap: when one is chosen, its children
+ * become candidates. */
 static void choose_urgent(struct kedf *k, struct fm_choice *choice)
 {
 	const struct fm_heap *h = &k->urgent;
@@ -139,10 +140,10 @@ static void choose_urgent(struct kedf *k, struct fm_choice *choice)
 			candidate[n++] = child;
 	}
 	if (choice->n < k->k)
-		k->latest = FM_NEVER; /* whatever deadline one has, there is a place */
+		k->latest = FM_NEVER; /* there is a place for any deadline */
 }
 
-/* Of the first `places`, those who have had their turn go to the end. */
+/* Of the first `places` entities, those that have had their turn go to the end. */
 static void change_turns(struct kedf *k, size_t places)
 {
 	struct fm_list *next = k->rest.next;

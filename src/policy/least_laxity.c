@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * least-laxity: the laxity of a job is the time until its deadline less the device time that it
- * still needs: how long it may wait. Two rules:
+ * still needs, which is how long it may wait. Two rules:
  *
  *   1. a job whose laxity is used up (to `margin`) runs before all others, the least first;
  *   2. else the highest priority runs; among equals the least laxity; without a deadline in turns.
  *
- * With equal priorities that is least laxity first (Dertouzos and Mok 1989); `margin` is also by
- * how much less another's laxity must be to take over, for laxities that draw level would hand the
- * device to and fro (the modified form of Oh and Yang 1998). With different ones it is fixed
- * priority until zero laxity (Davis and Burns 2011), and what XSched (Shen et al., OSDI 2025,
- * section 8) wants for a video conference: the foreground has the device for as long as the
- * background can still meet its deadline.
+ * With equal priorities this is least laxity first (Dertouzos and Mok 1989). A job takes over only
+ * if its laxity is less by at least `margin`, because jobs of equal laxity would otherwise hand the
+ * device to and fro (the modified form of Oh and Yang 1998). With different priorities this is
+ * fixed priority until zero laxity (Davis and Burns 2011). XSched (Shen et al., OSDI 2025, section
+ * 8) wants that for a video conference: the foreground has the device for as long as the background
+ * can still meet its deadline.
  *
- * What a job needs is its group's runtime hint, or the longest of late (job.h), or, before anything
- * is known, half of its deadline. A job that is late is given another such time, and another, each
- * with a claim to what it needs, but to half of that time at most: so that it ends, and one that
- * never ends leaves half of the device. What exceeds its claim counts as without a deadline.
+ * The need of a job is its group's runtime hint, or the longest job of late (job.h), or half of its
+ * deadline while nothing is known. A late job gets another such time, and then another, each with a
+ * claim to what it needs, but to at most half of that time. So it ends, and a job that never ends
+ * leaves half of the device. What exceeds the claim counts as without a deadline.
  *
- * A job that waits has a latest time to start that does not change, so heaps hold those who wait;
- * the one that runs is in none, and what it is charged moves nothing. O(log n).
+ * The latest time to start does not change while a job waits, so heaps hold the waiting jobs. The
+ * running job is in no heap, and its charge moves nothing. O(log n).
  */
 #include "base/heap.h"
 #include "job.h"
 
 #define LATE_PER_DECISION 8            /* bounds one decision when many deadlines have passed */
-#define LATE_MIN          (10 * FM_MS) /* what a late job is given, if its deadline is shorter */
+#define LATE_MIN          (10 * FM_MS) /* least time given to a late job */
 #define START_BITS        54
 #define START_NONE        ((UINT64_C(1) << START_BITS) - 1)
 
 struct lax {
-	struct fm_heap order;  /* who waits: by priority, then by latest start */
-	struct fm_heap starts; /* those of them with a deadline ahead: by latest start */
+	struct fm_heap order;  /* waiting entities by priority, then by latest start */
+	struct fm_heap starts; /* those of them with a deadline ahead, by latest start */
 	size_t joined;
 	uint64_t slice, margin;
-	struct lax_ent *on; /* who runs */
+	struct lax_ent *on; /* the one that runs */
 	uint64_t turn;      /* device time of on since it was chosen */
 };
 
@@ -42,7 +42,7 @@ struct lax_ent {
 	struct fm_heap_node order, start;
 	struct fm_ent *ent;
 	struct fm_job job;
-	uint64_t since;    /* what its deadline counts from */
+	uint64_t since;    /* the time from which its deadline counts */
 	uint64_t deadline; /* absolute; FM_NEVER: none */
 	uint64_t before;   /* what the job had used by `since` */
 	bool late;
@@ -68,7 +68,7 @@ static uint64_t span(const struct lax_ent *le)
 	return le->late ? FM_MAX(relative(le->ent), LATE_MIN) : relative(le->ent);
 }
 
-/* What it is thought to need by its deadline. */
+/* The device time that it is expected to need by its deadline. */
 static uint64_t need(const struct lax_ent *le)
 {
 	uint64_t expected = (uint64_t)fm_ent_hint(le->ent, FM_HINT_RUNTIME);
@@ -88,7 +88,7 @@ static bool has_claim(const struct lax_ent *le)
 	return le->deadline != FM_NEVER && (!le->late || used(le) < need(le));
 }
 
-/* When it must run at the latest. Without a claim that is never before its deadline has passed. */
+/* When it must run at the latest. Without a claim this is not before its deadline has passed. */
 static uint64_t latest_start(const struct lax *l, const struct lax_ent *le)
 {
 	if (has_claim(le))
@@ -176,7 +176,7 @@ static bool is_placed(const struct lax *l, const struct lax_ent *le)
 	       (!due || le->start.key == latest_start(l, le));
 }
 
-/* In the heaps anew where its keys have changed. */
+/* Put it into the heaps anew if its keys have changed. */
 static void place(struct lax *l, struct lax_ent *le)
 {
 	if (l->on == le || is_placed(l, le))
@@ -259,8 +259,8 @@ static void lax_hint(void *self, struct fm_ent *e, uint64_t now)
 	place(l, le);
 }
 
-/* Another deadline for those whose own has passed; they are found at the head of a heap. Returns
- * whether more are left for the next decision. */
+/* Give another deadline to jobs whose own has passed. They are at the head of a heap. Returns
+ * whether more may be left for the next decision. */
 static bool postpone_late(struct lax *l, uint64_t now)
 {
 	struct lax_ent *le;
@@ -290,7 +290,7 @@ static bool sooner(const struct lax *l, const struct lax_ent *a, const struct la
 	return fm_add_sat(latest_start(l, a), l->margin) < latest_start(l, b);
 }
 
-/* Does w, which waits, take the device from whom it works for? */
+/* Does w, which waits, take the device from the entity that has it? */
 static bool takes_over(
 	const struct lax *l, const struct lax_ent *w, const struct lax_ent *on, uint64_t now)
 {
@@ -314,8 +314,8 @@ static void run(struct lax *l, struct lax_ent *le)
 	l->turn = 0;
 }
 
-/* When w, of the same standing as on, may take over. While on runs, its latest start moves on with
- * the time. */
+/* When w may take over from on, which has the same standing. While on runs, its latest start moves
+ * on with time. */
 static uint64_t next_turn(
 	const struct lax *l, const struct lax_ent *w, const struct lax_ent *on, uint64_t now)
 {

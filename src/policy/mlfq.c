@@ -7,12 +7,13 @@
  *   2. groups of one level run in turns, by the quantum of that level, which doubles from level to
  *      level;
  *   3. a new group begins at the highest level;
- *   4. one that has used up its quantum of device time, in however many pieces, goes down a level;
- *   5. after each `boost` everybody is at the highest level again, so that nobody starves.
+ *   4. a group that has used up its quantum of device time, in however many pieces, goes down a
+ *      level;
+ *   5. after each `boost` all groups are at the highest level again, so that none starves.
  *
- * O(1) for an event and a decision: a list for each level, a bit for each that is not empty. A
- * boost joins the lists; who was boosted meanwhile shows in the epoch that each group was last seen
- * in.
+ * O(1) for an event and a decision: there is a list for each level, and a bit for each list that is
+ * not empty. A boost joins the lists. A group finds out that it was boosted by the epoch in which
+ * it was last seen.
  */
 #include "base/list.h"
 #include "policy.h"
@@ -65,7 +66,7 @@ static int mlfq_join(void *self, struct fm_ent *e, uint64_t now)
 	return 0;
 }
 
-/* Catch up with the boosts since it was last seen. */
+/* Apply the boosts since the entity was last seen. */
 static void catch_up(const struct mlfq *m, struct mlfq_ent *me)
 {
 	if (me->epoch == m->epoch)

@@ -29,7 +29,7 @@ void fm_order_leave(struct fm_order *o)
 	o->joined--;
 }
 
-/* Keys are few hundreds and steps a minute at most. */
+/* This does not overflow: keys are a few hundred at most, and steps a minute. */
 static uint64_t delay_of(const struct fm_order *o, uint64_t key)
 {
 	return key * o->aging.step;
@@ -93,8 +93,8 @@ int fm_order_copy(const void *self, void *to, struct fm_ent *twin)
 	return 0;
 }
 
-/* An equal of the minimum, if there is one, has a parent no larger than itself: look at depth one.
- */
+/* Does another entity have the least key? If so, one of depth one has it, because in a heap no
+ * parent is larger than its child. */
 static bool has_peer(const struct fm_heap *h)
 {
 	for (size_t i = 1; i < h->n && i <= 2; i++)

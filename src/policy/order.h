@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ready in order of key, 0 the most urgent; equals take turns of one slice; with aging, if it
- * is wanted. What the policies by priority have in common. O(log n) for an event and a decision.
+ * What the policies by priority have in common: the ready entities in order of key, 0 the most
+ * urgent. Equals take turns of one slice. Aging is optional. O(log n) for an event and a decision.
  *
- * The heap's tie-break by order of insertion is the round robin: one that has had its turn is
- * pushed anew.
+ * The heap breaks ties by order of insertion, which gives the round robin: an entity that has had
+ * its turn is pushed anew.
  */
 #pragma once
 #include "aging.h"
@@ -22,7 +22,7 @@ struct fm_order_ent {
 	uint64_t used; /* of the current turn */
 };
 
-/* Why the chosen runs. HELD: nobody does, although somebody is ready. */
+/* Why the chosen entity runs. HELD: none does, although one is ready. */
 enum fm_order_why { FM_ORDER_EMPTY, FM_ORDER_HELD, FM_ORDER_FIRST, FM_ORDER_TURN, FM_ORDER_AGED };
 
 /* For the table of settings, in the order in which fm_order_init() takes them. */
@@ -46,15 +46,15 @@ void fm_order_charge(struct fm_order *o, struct fm_order_ent *oe, uint64_t ns);
 /* For copy(), where self is a struct fm_order and each priv a struct fm_order_ent. */
 int fm_order_copy(const void *self, void *to, struct fm_ent *twin);
 
-/* Another key, perhaps; the same one costs nobody a turn. */
+/* Sets the key. If it is the same as before, no entity loses its turn. */
 void fm_order_move(struct fm_order *o, struct fm_order_ent *oe, uint64_t key);
 
-/* Fills in run and next. A key beyond `least` runs by age alone: FM_NEVER for no such bound. */
+/* Fills in run and next. A key beyond `least` runs only by age. FM_NEVER: no such bound. */
 enum fm_order_why fm_order_pick(
 	struct fm_order *o, uint64_t least, uint64_t now, struct fm_choice *choice);
 
-/* For rank(): with aging anyone may have to wait for anyone. */
+/* For rank(): with aging any entity may have to wait for any other. */
 int64_t fm_order_rank(const struct fm_order *o, uint64_t key);
 
-/* Would one of that key, ready now, run before all who are ready? */
+/* Would an entity of that key run before all ready ones if it became ready now? */
 bool fm_order_beats(const struct fm_order *o, uint64_t key);

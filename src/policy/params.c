@@ -16,7 +16,7 @@ static uint64_t unit_ns(const struct fm_policy_param *p)
 	return !strcmp(p->unit, "ms") ? FM_MS : !strcmp(p->unit, "us") ? FM_US : 0;
 }
 
-/* A bare number is in the param's own unit; fm_parse_time() would take milliseconds. */
+/* A bare number is in the param's own unit; fm_parse_time() would take it as milliseconds. */
 static int parse_duration(
 	const struct fm_policy_param *p, const char *value, int64_t *v, struct fm_err *err)
 {

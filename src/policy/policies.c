@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of policies: the one line to write for another. What commands show is in its order. */
+/* The list of policies. Another policy takes one more line here. Commands show them in this order.
+ */
 #include "policy.h"
 #include <string.h>
 

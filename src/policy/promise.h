@@ -33,7 +33,7 @@ enum fm_promise {
 /* A set of promises. */
 #define FM_PROMISE_BIT(p) (UINT32_C(1) << (p))
 #define FM_PROMISE(id)    FM_PROMISE_BIT(FM_PROMISE_##id)
-/* Those of a policy that says nothing: any policy that is not broken keeps them. */
+/* The promises of a policy that names none. Any policy that is not broken keeps them. */
 #define FM_PROMISE_SOUND (FM_PROMISE(CONSERVES) | FM_PROMISE(ALONE) | FM_PROMISE(CALM))
 
 #define FM_PROMISE_SETTINGS 4

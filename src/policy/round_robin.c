@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round-robin: everyone who is ready takes a turn of one slice of device time. O(1). */
+/* round-robin: each ready group takes a turn of one slice of device time. O(1). */
 #include "base/list.h"
 #include "policy.h"
 
-#define TURN_MIN (100 * FM_US) /* of a group's own wish, too: each change costs everybody */
+#define TURN_MIN (100 * FM_US) /* also for a group's own slice, because each change costs all */
 
 struct rr {
 	struct fm_list ready; /* the head has the turn */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * srtf: shortest remaining time first (Schrage 1968: no order has a lower mean response time). What
- * a job needs is its group's runtime hint, or the exponential mean of the jobs before (job.h), or,
- * for a group of which nothing is known, `initial`; what it has used is taken off.
+ * srtf: shortest remaining time first (Schrage 1968: no order has a lower mean response time). The
+ * length of a job is its group's runtime hint, or the exponential mean of the jobs before (job.h),
+ * or `initial` for a group of which nothing is known. What the job has used is subtracted.
  *
- * A job that outlives what was expected is taken to have as much before it as behind it, and beyond
- * ENDLESS comes after all others. Such jobs take turns of one slice: they cannot be told apart, and
- * two that never end must not hand the device to and fro at each charge. Long jobs starve while
- * there are always shorter ones, but for aging (aging.h).
+ * A job that outlives its expected length is taken to need as much again as it has used. Beyond
+ * ENDLESS it comes after all others. Jobs that have outlived theirs take turns of one slice: they
+ * cannot be told apart, and two that never end must not hand the device to and fro at each charge.
+ * Without aging (aging.h), long jobs starve while there are always shorter ones.
  *
  * O(log n) for an event and a decision.
  */
@@ -21,7 +21,7 @@ struct srtf {
 	struct fm_aging aging;
 	size_t joined;
 	uint64_t slice, initial;
-	struct srtf_ent *on; /* whose turn it is by the order, aging aside */
+	struct srtf_ent *on; /* the entity that has the turn by the order, without aging */
 	uint64_t turn;       /* device time of on since it was chosen */
 };
 
@@ -158,7 +158,8 @@ static void srtf_hint(void *self, struct fm_ent *e, uint64_t now)
 	rekey(s, se);
 }
 
-/* By the order alone. Whoever has outlived its time keeps its turn against others who have. */
+/* The first by the order alone. An entity that has outlived its expected length keeps its turn
+ * against others that have outlived theirs. */
 static struct srtf_ent *shortest(struct srtf *s)
 {
 	struct srtf_ent *best = first(s), *on = s->on;
@@ -166,7 +167,7 @@ static struct srtf_ent *shortest(struct srtf *s)
 
 	if (in_turn && s->turn < s->slice)
 		return on;
-	if (in_turn && on == best) { /* behind its equals */
+	if (in_turn && on == best) { /* goes behind its equals */
 		fm_heap_del(&s->ready, &on->node);
 		fm_heap_push(&s->ready, &on->node, key_of(s, on));
 		s->turn = 0;

@@ -2,10 +2,10 @@
 /*
  * The users whose groups have joined an instance of a policy, for policies that divide a device
  * among users first (struct fm_policy_ops, by_user). The policy's own struct begins with struct
- * fm_user. Finding a user is linear in the number of users, and happens at join alone.
+ * fm_user. Finding a user is linear in the number of users, and happens only at join.
  *
- * A user that leaves ahead of the others is remembered until they have caught up: to end one's
- * programs and to start them again is no way out of a debt.
+ * A user that leaves ahead of the others is remembered until they have caught up. So a user cannot
+ * get rid of a debt by ending its programs and starting them again.
  */
 #pragma once
 #include "base/list.h"
@@ -18,13 +18,13 @@ struct fm_user {
 	struct fm_list link;
 	uint32_t key; /* fm_ent.user */
 	size_t joined;
-	uint64_t vtime; /* device time that its groups had, with what it was given for sleeping */
-	bool owes;      /* nobody of it is joined: it is remembered */
+	uint64_t vtime; /* device time of its groups, and what it was moved forward after sleep */
+	bool owes;      /* none of its groups is joined: it is remembered */
 };
 
 struct fm_users {
 	struct fm_list list;
-	size_t n, owing; /* with somebody joined; remembered */
+	size_t n, owing; /* users with a joined group; remembered users */
 };
 
 static inline void fm_users_forget(struct fm_users *us, struct fm_user *u)
@@ -34,8 +34,8 @@ static inline void fm_users_forget(struct fm_users *us, struct fm_user *u)
 	free(u);
 }
 
-/* The user with that key, or a new one of that size, zeroed. Others are forgotten that the least
- * virtual time has caught up with. NULL: out of memory. */
+/* The user with that key, or a new one of that size, zeroed. Forgets remembered users that the
+ * least virtual time has caught up with. NULL: out of memory. */
 static inline void *fm_users_find(struct fm_users *us, uint32_t key, size_t size, uint64_t least)
 {
 	struct fm_user *u, *tmp;
@@ -68,7 +68,7 @@ static inline void fm_users_unfind(struct fm_users *us, struct fm_user *u)
 		fm_users_forget(us, u);
 }
 
-/* The twin of u, as u is, among those of a copy. NULL: out of memory. */
+/* Adds a twin of u to the users of a copy. NULL: out of memory. */
 static inline void *fm_users_copy(struct fm_users *to, const struct fm_user *u, size_t size)
 {
 	struct fm_user *twin = malloc(size);
@@ -80,7 +80,8 @@ static inline void *fm_users_copy(struct fm_users *to, const struct fm_user *u, 
 	return twin;
 }
 
-/* The last one leaves: what the user has but its struct is released before. */
+/* Is this the user's last joined group? Before it leaves, the caller releases what the user has,
+ * except its struct. */
 static inline bool fm_users_is_last(const struct fm_user *u)
 {
 	return u->joined == 1;
