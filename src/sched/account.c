@@ -3,8 +3,8 @@
  * Where the wall time of each entity went: each moment since it joined counts as one of enum
  * fm_spent, to the nanosecond. Waiting time is told apart by the group that held the device.
  *
- * The cost does not grow with the number of waiting entities. A device has a table with places for
- * a few groups. It counts how long each of these groups has held it, and all other groups together.
+ * No entity is visited because another one waits. A device has a table with places for a few
+ * groups. It counts how long each of these groups has held it, and all other groups together.
  * An entity that begins to wait subtracts these counts from its own; when its wait ends, it adds
  * what they are by then. Places change hands seldom. Each change has a number, by which a waiting
  * entity notices it. Time that was reported too late to be counted right goes to the group that
@@ -128,8 +128,8 @@ static bool holds(const struct fm_hold *h, unsigned place)
 	return false;
 }
 
-/* The place of the group that has held the device least of late and does not hold it now.
- * FM_PLACES: it is too early to take one. */
+/* A free place, or that of the group that has held the device least of late and does not hold it
+ * now. FM_PLACES: it is too early to take one. */
 static unsigned spare_place(struct fm_hold *h, uint64_t t)
 {
 	uint64_t least = UINT64_MAX, score;

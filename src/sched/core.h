@@ -21,7 +21,7 @@
 
 #define FM_HOT_MAX       16
 #define FM_SEGMENT_DEPTH 32
-#define FM_KEEP16        INT16_MIN /* FM_SEGMENT_KEEP, where there are many of them */
+#define FM_KEEP16        INT16_MIN /* FM_SEGMENT_KEEP in 16 bits */
 /* How often a draining entity is polled when no client rings. */
 #define FM_POLL_MIN (50 * FM_US)
 #define FM_POLL_MAX (10 * FM_MS)
@@ -57,7 +57,7 @@ struct fm_hold {
 	unsigned waiting; /* entities whose wait counts; if there are none, the counts are stale */
 	unsigned n;
 	uint8_t by[FM_RUN_MAX];                     /* places of its present holders */
-	const struct fm_sched_ent *run[FM_RUN_MAX]; /* the same, where it is the device's run[] */
+	const struct fm_sched_ent *run[FM_RUN_MAX]; /* the same, if it is the device's run[] */
 	bool late;          /* the entities in run[] wait for one that drains */
 	uint64_t changes;   /* how often places have changed hands */
 	uint64_t change_at; /* no place of a group that still exists is taken before */
@@ -101,7 +101,7 @@ struct fm_spend {
  * none of these, or it was stopped meanwhile. */
 enum fm_came { FM_CAME_ELSE, FM_CAME_KEPT, FM_CAME_FETCHED, FM_CAME_WAITS };
 
-/* How long an entity pauses, of late (linger.c). */
+/* How long an entity has paused of late (linger.c). */
 struct fm_pauses {
 	uint16_t bucket[FM_PAUSE_BUCKETS];
 	uint32_t seen;

@@ -112,8 +112,8 @@ static void fm_gang_touch(const struct fm_sched_dev *d)
 }
 
 /* Bring the counts up to date with one entity. Groups on one device are not counted. If all
- * entities run there is nothing to count, unless an entity awaits a resource: the others of its
- * group then wait with it. */
+ * entities run there is nothing to count, unless one of the group awaits a resource: its others
+ * then wait with it. */
 static void recount(struct fm_sched_ent *e)
 {
 	struct fm_sched_group *g = e->g;
@@ -380,8 +380,8 @@ static void choose(struct fm_sched *s, struct fm_sched_dev *d, uint64_t now)
 		spread(s, d);
 }
 
-/* What is too much for one call is decided by the existing claims for now. That is late, but the
- * same on all devices. */
+/* Devices that are too many for one call are decided by the existing claims for now. Their
+ * decisions come late, but agree with each other. */
 static void choose_all(struct fm_sched *s, uint64_t now)
 {
 	struct fm_sched_dev *d;

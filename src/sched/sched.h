@@ -87,7 +87,8 @@ const char *fm_wait_name(enum fm_wait w);
 #define FM_RECENT   (30 * FM_S)
 #define FM_WHO_NAME 64
 
-/* A group, kept for as long as an account names it as one that was waited for. */
+/* A group as accounts name it. It is kept after the group's end for as long as an account of an
+ * entity that waited for it has it. */
 struct fm_who {
 	uint64_t id; /* from 1, of this core */
 	uint32_t uid;
@@ -149,8 +150,8 @@ bool fm_sched_fair_by_user(const struct fm_sched *s); /* and the policy in force
 /* How long an entity that went idle keeps the device, so that a program does not lose the device in
  * its short pauses. FM_LINGER_AUTO, the default: as long as this costs less than giving the device
  * away, by what the core has learnt of the entity's pauses and of the device (linger.c). Any other
- * value: always so long. FM_LINGER_MOST is the most that is learnt, FM_LINGER_BOUND the most for a
- * group with a grant or on several devices. */
+ * value: always that long. FM_LINGER_MOST is the most that is learnt; for a group with a grant or
+ * on several devices it is FM_LINGER_BOUND. */
 #define FM_LINGER_AUTO  UINT64_MAX
 #define FM_LINGER_MOST  (2 * FM_MS)
 #define FM_LINGER_BOUND (100 * FM_US)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long an entity's waits were that ended with running, ever and of late. */
+/* Lengths of the waits of an entity that ended with running, ever and of late. */
 #include "core.h"
 #include <string.h>
 
@@ -57,7 +57,7 @@ void fm_waits_add(struct fm_spend *p, uint64_t ns)
 	b->bucket[b->stretch & 1][bucket_of(ns)]++;
 }
 
-/* Waits in bucket i, of late or ever. */
+/* The number of waits in bucket i, of late or ever. */
 static uint64_t in_bucket(const struct fm_blame *b, unsigned i, bool recent)
 {
 	uint64_t n = (uint64_t)b->bucket[0][i] + b->bucket[1][i];
