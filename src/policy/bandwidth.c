@@ -63,11 +63,11 @@ struct bw_ent {
 	struct fm_heap_node refill; /* in refills, while ready and spent */
 	struct fm_ent *ent;
 	struct bw_user *user;
-	enum bw_class class;  /* BW_NONE while idle */
-	enum bw_class billed; /* class in which it last ran and is charged, if late; BW_NONE: not
-				 charged */
-	int64_t share;        /* as counted in reserved_sum */
-	int64_t budget;       /* ns; negative: debt */
+	enum bw_class class; /* BW_NONE while idle */
+	enum bw_class
+		billed; /* class as which it last ran, charged for a late end; BW_NONE: none */
+	int64_t share;  /* as counted in reserved_sum */
+	int64_t budget; /* ns; negative: debt */
 	uint64_t deadline;
 	uint64_t vtime;
 };
@@ -304,7 +304,7 @@ static void bw_ready(void *self, struct fm_ent *e, uint64_t now)
 {
 	struct bw_ent *be = e->priv;
 
-	/* What a reservation used unseen, alone on the device, deprived no other group. */
+	/* What a reservation used while it was alone, and not seen, deprived no other group. */
 	be->billed = be->share > 0 ? BW_NONE : BW_FREE;
 	place(self, be, now);
 }

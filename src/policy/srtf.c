@@ -158,8 +158,8 @@ static void srtf_hint(void *self, struct fm_ent *e, uint64_t now)
 	rekey(s, se);
 }
 
-/* The first by the order alone. An entity that has outlived its expected length keeps its turn
- * against others that have outlived theirs. */
+/* The first by the order, without aging. An entity that has outlived its expected length keeps its
+ * turn against others that have outlived theirs. */
 static struct srtf_ent *shortest(struct srtf *s)
 {
 	struct srtf_ent *best = first(s), *on = s->on;
