@@ -7,8 +7,8 @@
  *   2. else the highest priority runs; among equals the least laxity; without a deadline in turns.
  *
  * With equal priorities this is least laxity first (Dertouzos and Mok 1989). A job takes over only
- * if its laxity is less by at least `margin`, because jobs of equal laxity would otherwise hand the
- * device to and fro (the modified form of Oh and Yang 1998). With different priorities this is
+ * if its laxity is less by more than `margin`, because jobs of equal laxity would otherwise hand
+ * the device to and fro (the modified form of Oh and Yang 1998). With different priorities this is
  * fixed priority until zero laxity (Davis and Burns 2011). XSched (Shen et al., OSDI 2025, section
  * 8) wants that for a video conference: the foreground has the device for as long as the background
  * can still meet its deadline.
