@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* All queues, with a reference to each: the lock is not held over what calls the driver. Only the
- * agent retires queues, so their hwqueues stay until it goes on. */
+/* Collects all queues with a reference to each, because the lock is not held over what calls the
+ * driver. Only the agent retires queues, so their hwqueues stay until it goes on. */
 static unsigned hold_all(struct fm_client *c, struct fm_xq *held[FM_CLIENT_QUEUES])
 {
 	unsigned n = 0;
@@ -35,7 +35,7 @@ static uint64_t pump_all(struct fm_client *c)
 	uint64_t next = FM_NEVER;
 	unsigned n = hold_all(c, held);
 
-	/* Somebody waits for those that are to stop. */
+	/* Queues that are to stop come first, because others wait for them. */
 	for (unsigned i = 0; i < n; i++)
 		fm_xq_pump_stop(held[i]);
 	for (unsigned i = 0; i < n; i++) {
@@ -68,8 +68,8 @@ static uint64_t service_link(struct fm_client *c)
 	return c->connect_at;
 }
 
-/* Where it is told to, and others wait for what it does, it looks rather than sleeps for a while:
- * to be woken takes some ten microseconds. Returns whether there is something to do. */
+/* If the settings say so and others wait for the agent, it polls for a while before it sleeps,
+ * because a wake-up takes some ten microseconds. Returns whether there is something to do. */
 static bool spin(struct fm_client *c, struct pollfd fds[2], uint64_t next)
 {
 	const struct timespec none = {0};
@@ -121,7 +121,7 @@ static void quiesce_all(struct fm_client *c)
 	}
 }
 
-/* A command that was stopped in its middle has not gone on as it was. */
+/* Is there a command that was stopped in its middle and has not gone on yet? */
 static bool busy(struct fm_client *c)
 {
 	bool yes = false;
@@ -145,8 +145,8 @@ static void *agent(void *arg)
 		service_link(c);
 		fm_slice_tell(c, fm_now());
 		pump_all(c);
-		/* Announce the sleep, then look once more: whoever changes a gate after that look
-		 * sees the announcement and wakes us (board.h, memory order). */
+		/* Announce the sleep, then look once more: a scheduler that changes a gate after
+		 * that look sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
 		link_next = service_link(c);
 		next = fm_slice_tell(c, fm_now());
@@ -167,7 +167,8 @@ static void *agent(void *arg)
 	return NULL;
 }
 
-/* The driver's own exit handlers come after ours: by then nobody of us may call it. Bounded. */
+/* The driver's own exit handlers come after ours, and by then no code of ours may call it.
+ * Bounded. */
 void fm_agent_stop(struct fm_client *c)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};

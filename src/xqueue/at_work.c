@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of one process share the few channels of the device (yield.c). What the agent puts to a
- * device during a stop needs a channel, too; so the queues that have work are counted. Besides
- * commands there is what only orders them. Nobody tells its end, so the driver is asked where it
- * matters.
+ * Queues of one process share the few channels of the device (yield.c). What the agent puts on a
+ * device during a stop needs a channel, too, so the queues that have work are counted. A queue may
+ * have commands, or only things that order commands. The end of the latter is not reported, so the
+ * driver is asked where it matters.
  */
 #include "segment.h"
 

@@ -32,7 +32,7 @@ void fm_client_bell(struct fm_client *c)
 	atomic_fetch_sub(&c->ringing, 1);
 }
 
-/* A daemon that takes no messages is as good as none: the agent starts afresh. */
+/* A daemon that takes no messages counts as gone: the agent starts afresh. */
 int fm_client_send(struct fm_client *c, const union fm_msg *m)
 {
 	FM_NO_CANCEL;
@@ -70,8 +70,8 @@ static void send_hint(struct fm_client *c, unsigned index, unsigned h, int64_t v
 	fm_client_send(c, &m);
 }
 
-/* In the group of the process the first word is that of the environment, although another has been
- * said since: by it the daemon knows the environment's words of clients that come later. */
+/* For the process's own group, the environment's hints are sent first, even if they have changed
+ * since. The daemon learns the environment's hints for later clients from them. */
 static void send_hints(struct fm_client *c, unsigned index)
 {
 	const struct fm_client_group *g = &c->group[index];
@@ -118,7 +118,7 @@ int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q)
 	return fm_client_send(c, &m);
 }
 
-/* Offer the board, then tell again what a daemon must know of us. */
+/* Offers the board, then sends again what a daemon must know of us. */
 bool fm_client_connect(struct fm_client *c, uint64_t now)
 {
 	struct fm_link *l;
@@ -145,9 +145,9 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	return true;
 }
 
-/* Of a slot without a queue the daemon opens the gate when it reads that the queue is gone. One
- * that never reads it may have closed the gate just before, and graphs have gates that look there,
- * or the device has not come to the last of the queue's. Lock held. */
+/* The daemon opens the gate of a slot without a queue when it reads that the queue is gone. A
+ * daemon that never reads it may have closed the gate just before. Then gates of graphs still look
+ * there, or the device has not reached the queue's last gate. Lock held. */
 static void open_left(struct fm_client *c, unsigned slot)
 {
 	_Atomic uint32_t *gate = &c->board->slot[slot].gate;
@@ -157,7 +157,7 @@ static void open_left(struct fm_client *c, unsigned slot)
 		atomic_store(gate, FM_GATE_OPEN);
 }
 
-/* Fail open: with nobody to schedule us every gate opens, but those that are not ours to open. */
+/* Fail open: without a scheduler every gate opens, except those that are not ours to open. */
 void fm_client_disconnect(struct fm_client *c, uint64_t now)
 {
 	struct fm_link *l = atomic_exchange(&c->link, NULL);
@@ -197,7 +197,7 @@ void fm_client_fail_open(struct fm_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Of a daemon that welcomes us: the session before is over. Lock held. */
+/* Called when a daemon welcomes us: the session before is over. Lock held. */
 static void look_at_gates(struct fm_client *c, bool strict)
 {
 	c->strict = strict;
@@ -215,8 +215,8 @@ void fm_client_lax(struct fm_client *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The first page is the only one: gates of the driver that look there may be closed. Takes over the
- * descriptor of that. */
+/* Only the first page is ever used, because closed gates in the driver may look there. Takes over
+ * the descriptor of that page. */
 static bool take_page(struct fm_client *c, int *fd)
 {
 	struct stat st;
@@ -267,7 +267,7 @@ uint64_t fm_client_guard_from(const struct fm_client *c)
 									 : c->set.guard_ns;
 }
 
-/* What a daemon takes: one that is told of another kind of name ends the session. */
+/* Is this a name that a daemon accepts? A daemon that receives any other name ends the session. */
 static bool name_ok(const char *name)
 {
 	size_t n = strlen(name);
@@ -352,9 +352,9 @@ int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t p
 	return rc;
 }
 
-/* fork: no lock of ours is mid-air in the child. Its copy of the client is dead: the agent did not
- * come along, and the board is the parent's, so it gets a private one with open gates at the same
- * place. */
+/* fork: no lock of ours is held halfway in the child. Its copy of the client is dead, because the
+ * agent does not exist in the child. The board is the parent's, so the child gets a private board
+ * with open gates at the same place. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
@@ -451,7 +451,8 @@ static struct fm_client *create(const struct fm_client_config *config)
 	choose_link(c);
 	if (fm_board_create(&c->board, &fd) == 0)
 		fm_ownfd_adopt(&c->board_fd, fd);
-	/* Not a pipe: the program may have closed one end, and a write to the other be a signal. */
+	/* This is not a pipe, because the program may have closed one end, and then a write to the
+	 * other end raises a signal. */
 	if (!c->board || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
 		destroy(c);
 		return NULL;
@@ -467,7 +468,7 @@ static struct fm_client *create(const struct fm_client_config *config)
 	return c;
 }
 
-/* Before anybody has the lock: a child must find it free. */
+/* Runs before any thread has the lock, because a child must find it free. */
 static void handlers(void)
 {
 	process.handled =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room: the client's state, shared by client.c (settings, groups, fork), agent.c and
+/* Within the module: the client's state, shared by client.c (settings, groups, fork), agent.c and
  * life.c. */
 #pragma once
 #include "base/list.h"
@@ -12,16 +12,16 @@
 #include <sys/types.h>
 
 #define FM_CLIENT_QUEUES FM_BOARD_SLOTS
-/* A daemon takes no more of a group. */
+/* A daemon accepts no more segments for a group. */
 #define FM_CLIENT_SEGMENTS 32
 
 /* Settings from the environment. */
 struct fm_settings {
-	uint64_t interval_ns; /* of a segment (level 2); 0: as the hwqueue's backend has it */
+	uint64_t interval_ns; /* of a segment (level 2); 0: the default of the hwqueue's backend */
 	uint64_t window_ns;   /* of work under way (level 1) */
-	uint64_t guard_ns;    /* kernels from here on are guarded (level 3) */
+	uint64_t guard_ns;    /* kernels of at least this time are guarded (level 3) */
 	unsigned lead;        /* segments opened ahead of the one that runs */
-	uint64_t spin_ns;     /* so long the agent looks before it sleeps */
+	uint64_t spin_ns;     /* how long the agent polls before it sleeps */
 	enum fm_level level_wish;
 	char group[FM_NAME_MAX];
 	char dir[108];
@@ -34,12 +34,12 @@ struct fm_client_group {
 	char name[FM_NAME_MAX];
 	struct fm_hints hints;
 	uint32_t hints_set;
-	unsigned segments; /* depth of declared segments, told again to a new daemon, */
+	unsigned segments; /* depth of declared segments, sent again to a new daemon, */
 	int32_t segment[FM_CLIENT_SEGMENTS]; /* with their priorities, outermost first */
 };
 
-/* A descriptor of ours in a program that may close it, and open another of the same number, behind
- * our back: it is used only while it is still the file that we opened. */
+/* A descriptor of ours. The program may close it and open another file under the same number. So we
+ * use it only while it still refers to the file that we opened. */
 struct fm_ownfd {
 	int fd;
 	dev_t dev;
@@ -49,7 +49,8 @@ struct fm_ownfd {
 /* The agent's own. */
 struct fm_slice_state {
 	enum fm_slice_mode told;        /* to config.makes_room */
-	uint64_t stopped_at, last_stop; /* 0: it is not; how long the one before took */
+	uint64_t stopped_at, last_stop; /* since when it is stopped, 0: it is not; how long the
+					   previous stop took */
 };
 
 struct fm_client {
@@ -59,24 +60,25 @@ struct fm_client {
 	struct fm_ownfd board_fd, wake_rd, wake_wr;
 	struct fm_ownfd gates_fd;
 
-	/* Strict mode: gate words that we only read. NULL until a daemon gives them, then for life,
-	 * for gates of the driver look there. `strict` is of the daemon of now, or of the last:
-	 * under the lock. */
+	/* Strict mode: gate words that we only read. NULL until a daemon gives them; then they are
+	 * kept for life, because gates in the driver look there. `strict` belongs to the current
+	 * daemon, or to the last one, and is under the lock. */
 	struct fm_gates *gates;
 	bool strict;
 
 	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */
-	uint64_t owed[FM_CLIENT_QUEUES]; /* of slots without one: what their progress has yet to
-					    come to, for a device still looks at them. 0: nothing */
+	uint64_t owed[FM_CLIENT_QUEUES]; /* for slots without a queue: the progress that they have
+					    yet to reach, because a device still looks at them. 0:
+					    nothing */
 	_Atomic bool captured[FM_CLIENT_QUEUES]; /* gates in graphs look at that slot */
 	struct fm_client_group group[FM_BOARD_GROUPS];
 	unsigned groups;
 	_Atomic unsigned calls; /* rows of the board that have a name; raised under the lock */
 
-	_Atomic uint64_t graph_spacing; /* fm_xq_graph_spacing(), of queues that are not bound */
+	_Atomic uint64_t graph_spacing; /* fm_xq_graph_spacing(), for queues that are not bound */
 
-	/* The link is closed by the agent alone, when no thread is inside `ringing`. */
+	/* Only the agent closes the link, and only when no thread is inside `ringing`. */
 	const struct fm_link_ops *link_ops;
 	const char *link_arg;
 	_Atomic(struct fm_link *) link;
@@ -92,15 +94,16 @@ struct fm_client {
 	uint64_t ask_at;      /* the agent's */
 	uint64_t connect_at, backoff;
 
-	/* watch.c, the agent's, but for `dozes`: who begins a command wakes the agent then. */
+	/* watch.c. The agent's, except `dozes`: a thread that begins a command wakes the agent
+	 * while it is set. */
 	_Atomic bool dozes;
 	uint64_t watch_at, watch_begun;
 	unsigned unheard; /* looks in a row at which the daemon had not read our last bell */
 	bool asked;
 };
 
-/* slice_mode.c: tell config.makes_room if it is another now; when to look again. The agent alone.
- */
+/* slice_mode.c: calls config.makes_room if the mode has changed; returns when to look again. Agent
+ * only. */
 uint64_t fm_slice_tell(struct fm_client *c, uint64_t now);
 
 /* settings.c */
@@ -117,8 +120,8 @@ int fm_client_send(struct fm_client *c, const union fm_msg *m);       /* lock he
 int fm_client_send_queue(struct fm_client *c, const struct fm_xq *q); /* lock held */
 bool fm_client_connect(struct fm_client *c, uint64_t now);    /* agent, or before it starts */
 void fm_client_disconnect(struct fm_client *c, uint64_t now); /* agent */
-/* While there is no link: a daemon that has not heard of our leaving may close a gate yet, and for
- * as long as a forked child holds copies of our descriptors it does not hear. The agent. */
+/* Called by the agent while there is no link. A daemon that has not heard that we left may still
+ * close a gate, and it does not hear as long as a forked child holds copies of our descriptors. */
 void fm_client_fail_open(struct fm_client *c);
 /* Where the gate word of a slot is. Lock held. */
 static inline _Atomic uint32_t *fm_client_gate(struct fm_client *c, unsigned slot)
@@ -129,20 +132,21 @@ static inline bool fm_client_free_run(struct fm_client *c)
 {
 	return !atomic_load_explicit(&c->link, memory_order_relaxed);
 }
-/* No gates from now on, and those that are closed open. */
+/* No gates are placed from now on, and closed gates open. */
 static inline bool fm_client_ungated(struct fm_client *c)
 {
 	return atomic_load(&c->stop) || (fm_client_free_run(c) && !c->config.gates_always);
 }
 
-/* at_work.c, the agent alone: is it time to ask of queues whether they have something under way? Of
- * one that nobody knows it of. */
+/* at_work.c, agent only. fm_client_asks: is it time to ask the driver whether queues have something
+ * under way? fm_xq_ask: asks for one queue of which this is not known. */
 bool fm_client_asks(struct fm_client *c, uint64_t now);
 void fm_xq_ask(struct fm_xq *q);
 
 /* watch.c: does the daemon still listen? Agent only; returns when to look again. */
 uint64_t fm_watch(struct fm_client *c, uint64_t now);
-/* A command begins on a queue that was idle: watch again, if nobody does. Any thread. */
+/* A command begins on a queue that was idle: start watching again, if the agent does not watch. Any
+ * thread. */
 static inline void fm_watch_wake(struct fm_client *c)
 {
 	if (atomic_load(&c->dozes) && atomic_exchange(&c->dozes, false))
@@ -155,7 +159,7 @@ void fm_agent_stop(struct fm_client *c); /* the process exits */
 
 /* life.c: do what is due for one queue; returns when to look again. Agent only. */
 uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now);
-/* Of that, what stops it, if it is to stop in its middle. */
+/* The part of fm_xq_pump() that stops a queue that is to stop in the middle of a command. */
 void fm_xq_pump_stop(struct fm_xq *q);
-/* Gates from now on (somebody schedules us) or no more. */
+/* Sets whether gates are placed from now on (a scheduler is connected) or not. */
 void fm_xq_set_interval(struct fm_xq *q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted of calls, by their names, for people. */
+/* Counts of calls by their names, for people to read. */
 #include "client.h"
 #include <stdio.h>
 #include <string.h>

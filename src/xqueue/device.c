@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates that the device itself looks at (hwqueue.h, gate). Nobody in this process opens them, and
- * nobody is told when a segment ends: the device writes its progress into the board. A stretch of
- * it is timed now and then, which teaches the estimates; the agent looks at the progress while
- * somebody waits for its end.
+ * Gates that the device itself looks at (hwqueue.h, gate). No thread of this process opens them,
+ * and none is told when a segment ends: the device writes its progress into the board. Now and then
+ * a segment is timed, which teaches the estimates. The agent looks at the progress while something
+ * waits for its end.
  */
 #include "segment.h"
 #include <errno.h>
@@ -40,7 +40,7 @@ uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
 	return FM_NEVER;
 }
 
-/* What the device has timed meanwhile teaches the estimates. */
+/* The estimates learn from what the device has timed meanwhile. */
 static void collect(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -59,8 +59,8 @@ static void collect(struct fm_xq *q, uint64_t now)
 	}
 }
 
-/* A sampled segment ends here: remember what was in it. One with a pause of the program teaches
- * nothing. */
+/* A sampled segment ends here: remember what was in it. A segment with a pause of the program
+ * teaches nothing. */
 static void end_sample(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -112,7 +112,7 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 	uint64_t ns = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
 	unsigned n = atomic_load_explicit(&q->seg_n, memory_order_relaxed), most;
 
-	/* Where a stop waits for a gate first (guard-from), gates must not be far. */
+	/* If a stop waits for a gate first (guard-from), gates must not be far apart. */
 	if (!q->ops->guardian.max_unfenced || q->cold->sampling || ns > far_spacing(q) ||
 		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < FM_XQ_CALM)
 		return false;
@@ -130,7 +130,7 @@ static unsigned unstopped(const struct fm_xq *q)
 							  : FM_XQ_UNSTOPPED_SPACING;
 }
 
-/* A segment that is timed is short, so that it holds few kinds of commands. */
+/* A timed segment is short, so that it holds few kinds of commands. */
 static void begin_segment(struct fm_xq *q, bool sample)
 {
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
@@ -141,7 +141,7 @@ static void begin_segment(struct fm_xq *q, bool sample)
 			sample ? q->spacing : spacing(q, &q->slot->shares, unstopped(q)));
 }
 
-/* The device will write this progress, behind a gate or without one. */
+/* The device will write this progress, at a gate or without one. */
 static void note_fence(struct fm_xq_cold *x, uint64_t mark, bool gate)
 {
 	x->pass = !gate || mark > x->fenced ? FM_PASS_SAID
@@ -170,8 +170,8 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	fm_xq_may_finish(q, mark);
 	rc = q->ops->device_gate.gate(q->hwq, &w, mark, sample);
 	if (rc) {
-		/* The first gate of all is refused, so the driver or the device has none; or it has
-		 * none of that kind. */
+		/* Either the very first gate was refused, so the driver or the device has no gates;
+		 * or it has none of this kind. */
 		if (rc == -EOPNOTSUPP || (!atomic_load(&q->slot->gates) && !x->fenced))
 			fm_xq_set_level(q, FM_LEVEL_PENDING);
 		return;
@@ -182,13 +182,13 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
-	/* What follows stands behind a gate as long as this one is closed. */
+	/* Later commands wait behind a gate as long as this one is closed. */
 	atomic_store(&q->gate_mark, mark);
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
 }
 
-/* Does the device stand at any gate of this process? A gate in a graph belongs to the queue on
- * which it was captured, and not to the one on which it runs. */
+/* Is the device stalled at any gate of this process? A gate in a graph belongs to the queue on
+ * which it was captured, not to the queue on which the graph runs. */
 static bool stands(struct fm_client *c)
 {
 	bool yes = false;
@@ -200,8 +200,8 @@ static bool stands(struct fm_client *c)
 	return yes;
 }
 
-/* The end cannot be asked for. It has certainly not come while the device has not passed the last
- * gate, or stands at one. */
+/* The end cannot be queried. It has certainly not come while the device has not passed the last
+ * gate, or is stalled at one. */
 static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -214,9 +214,10 @@ static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 	x->gave_up = fm_slot_done(q->slot) >= mark;
 }
 
-/* If the device stands at a gate (of a graph, which writes no progress), what was given up is not
- * over after all. Others have the device, and it is not given back to a queue without work. So a
- * command that was never launched stands for the rest. Returns when to look again. */
+/* If the device is stalled at a gate (of a graph, which writes no progress), the work that was
+ * given up is not over after all. Other programs have the device, and a queue without work does not
+ * get it back. So a command that was never launched is counted in place of that work. Returns when
+ * to look again. */
 static uint64_t take_back(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -238,8 +239,9 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	return now;
 }
 
-/* Have the device write when it has finished what was launched so far. If the driver refuses even
- * that, nothing will be heard of the rest either, and it counts as finished. Order held. */
+/* Have the device write a progress when it has finished what was launched so far. If the driver
+ * refuses even that, the end will never be reported, and the work counts as finished. Order
+ * held. */
 static void fence_in_order(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
@@ -270,8 +272,8 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 		note_fence(x, mark, gate);
 }
 
-/* The order is only tried: a thread that launches may hold it and wait for the device, which may
- * wait for the agent. */
+/* The order lock is only tried: a thread that launches may hold it and wait for the device, and the
+ * device may wait for the agent. */
 static void fence(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -284,7 +286,8 @@ static void fence(struct fm_xq *q, uint64_t now)
 	pthread_mutex_unlock(&x->order);
 }
 
-/* While nothing moves, ask now and then whether the device is lost: then it will never write. */
+/* While nothing moves, ask now and then whether the device is lost, because a lost device will
+ * never write. */
 static void look_for_loss(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -305,7 +308,7 @@ void fm_xq_device_look(struct fm_xq *q, uint64_t now)
 		fence(q, now);
 }
 
-/* It stands at a gate: the time until it goes on is not charged to it. */
+/* The queue is stalled at a gate: the time until it goes on is not charged to it. */
 static void stops_working(struct fm_xq *q, uint64_t now)
 {
 	uint64_t busy = atomic_exchange(&q->slot->busy_since, 0);
@@ -314,8 +317,8 @@ static void stops_working(struct fm_xq *q, uint64_t now)
 		atomic_fetch_add_explicit(&q->slot->device_ns, now - busy, memory_order_relaxed);
 }
 
-/* Its gate has opened. Nobody is told when the device passes it, so it works from now on. If all is
- * done by now, its next command begins anew. */
+/* The queue's gate has opened. This process is not told when the device passes it, so the queue
+ * counts as working from now on. If all is done by now, the next command begins anew. */
 static void goes_on_working(struct fm_xq *q, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -327,9 +330,9 @@ static void goes_on_working(struct fm_xq *q, uint64_t now)
 		atomic_compare_exchange_strong(&s->busy_since, &since, 0);
 }
 
-/* There is nothing to do until the gate opens, and the agent is told of that. But the device may
- * have seen the gate open just before it closed, and go on (board.h); nobody would notice its end.
- * So there is one more look. */
+/* There is nothing to do until the gate opens, and the agent is told when it does. But the device
+ * may have seen the gate open just before it closed, and go on (board.h). Then its end would not be
+ * noticed, so the agent looks once more. */
 static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -345,16 +348,17 @@ static uint64_t stands_at_gate(struct fm_xq *q, uint64_t now)
 	return now < again ? again : FM_NEVER;
 }
 
-/* A program that waits in the driver tells the end sooner than anybody, at no cost to the device.
- * Its thread may be gone, so this is not relied on for long. */
+/* A program that waits in the driver reports the end first, at no cost to the device. Its thread
+ * may be gone, so the agent does not rely on this for long. */
 static uint64_t says_itself_until(const struct fm_xq *q)
 {
 	return fm_add_sat(
 		atomic_load_explicit(&q->waited_at, memory_order_relaxed), FM_XQ_LOOK_MAX);
 }
 
-/* It was told to stop in the middle of a command, and the driver says that all has finished; but it
- * has not come to a gate. Until it does it stays stopped, and others of its process wait. */
+/* The queue was told to stop in the middle of a command and has not come to a gate, though the
+ * driver says that all has finished. It stays stopped until it does, and other queues of its
+ * process wait. */
 static bool strays(struct fm_xq *q)
 {
 	return !q->closing && q->cold->asked && fm_xq_is_unfenced(q);
@@ -384,7 +388,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	}
 	if (!x->tail_at)
 		x->tail_at = open ? now + q->spacing : now;
-	/* A program that goes on launching has no end yet; one that waits tells the end itself. */
+	/* A program that goes on launching has no end yet; a program that waits reports the end
+	 * itself. */
 	if (open && x->tail_mark != fm_xq_mark(q)) {
 		x->tail_mark = fm_xq_mark(q);
 		x->tail_at = FM_MAX(x->tail_at, now + FM_XQ_LOOK);
@@ -395,9 +400,10 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
 }
 
-/* The last call in which the hwqueue can be used; later only the board tells how far it is. What
- * can be stopped in its middle needs a gate behind it, so that it comes to rest. The caller is a
- * thread of the program's, which may call the driver whoever else is in there. */
+/* The last call in which the hwqueue can be used; later only the board tells how far it is. If
+ * commands can be stopped in their middle they need a gate behind them, so that the queue comes to
+ * rest. The caller is a thread of the program, which may call the driver whatever other threads do
+ * there. */
 void fm_xq_device_close(struct fm_xq *q)
 {
 	uint64_t now = fm_now();
@@ -428,8 +434,8 @@ static uint64_t graph_estimate(struct fm_xq *q, uint64_t key)
 }
 
 /* The spacing stays what it was when it was first used, for all queues of the process, so that
- * gates stand at the same places when the same is captured again. A queue that the program has
- * bound has a spacing of its own: what is captured on it is launched on it. */
+ * gates have the same places when the same commands are captured again. A queue that the program
+ * has bound has a spacing of its own, because what is captured on it is launched on it. */
 static uint64_t graph_spacing(struct fm_xq *q)
 {
 	const _Atomic uint32_t *shares =
@@ -440,7 +446,7 @@ static uint64_t graph_spacing(struct fm_xq *q)
 										     : none;
 }
 
-/* Where gates stand depends on nothing but what is captured. */
+/* The places of gates depend only on what is captured. */
 static uint64_t row_of(uint64_t before, uint64_t next)
 {
 	uint64_t h = (before ^ next) * UINT64_C(0x9e3779b97f4a7c15);
@@ -484,8 +490,8 @@ bool fm_xq_capture(struct fm_xq *q, uint64_t key, uint64_t kind, uint64_t graph,
 	bool placed = false;
 	uint64_t est, most;
 
-	/* Once gates have been put into graphs they are put into all later graphs, also while
-	 * nobody schedules us: one graph may be updated by another. */
+	/* Once gates have been put into graphs, they are put into all later graphs, also while no
+	 * scheduler is connected, because one graph may be updated by another. */
 	if (!takes_inner(q) ||
 		(atomic_load(&q->interval) == UINT64_MAX && !atomic_load(fm_xq_graph_spacing(q))))
 		return false;

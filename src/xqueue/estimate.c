@@ -9,7 +9,7 @@
 
 struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
 
-/* A kind that is new takes a free place, or somebody's in turn. */
+/* A new kind takes a free place, or replaces another kind, in turn. */
 void fm_est_put(uint64_t key, uint64_t ns)
 {
 	static _Atomic unsigned turn;
@@ -26,8 +26,9 @@ void fm_est_put(uint64_t key, uint64_t ns)
 	atomic_store_explicit(&e->key, key, memory_order_relaxed);
 }
 
-/* Half way down; up by an eighth, or less where a pause of the program may pass for device time, or
- * not at all. What was never exact gives way to what is, and to a lesser bound. */
+/* An estimate goes down by half the difference. It goes up by an eighth of it, by less where a
+ * pause of the program may pass for device time, or not at all. A value that was never exact gives
+ * way to an exact one, and to a lower bound. */
 static uint64_t blend(uint64_t old, uint64_t fresh, enum fm_took how)
 {
 	uint64_t ns = old;
@@ -63,9 +64,9 @@ static struct sum add_up(const uint64_t *key, unsigned n)
 	return s;
 }
 
-/* Kinds not seen before share what the known ones leave. A bound of those may be a first run's,
- * which loads them, and is cut where the device itself stops at gates; else too much could be under
- * way. */
+/* Kinds not seen before share what the known kinds leave. Their bound may come from a first run,
+ * which also loads them. So it is cut where the device itself stops at gates; else too much could
+ * be under way. */
 static void learn_unknown(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took,
 	struct sum s, enum fm_took how)
 {
@@ -98,7 +99,7 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		struct fm_est *e = fm_est_find(fm_estimates, key[i]);
 		uint64_t old, fresh;
 
-		/* A kind that occurs several times in a row is taught once. */
+		/* A kind that occurs several times in a row learns once. */
 		if (!e || (i && key[i] == key[i - 1]))
 			continue;
 		old = atomic_load_explicit(&e->ns, memory_order_relaxed);
@@ -109,7 +110,8 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 	}
 }
 
-/* Longer than what gates divide graphs into, if they do: alone on the device that is more. */
+/* Is the kind longer than the parts into which gates divide graphs, if they do? Alone on the
+ * device, those parts are longer. */
 bool fm_xq_long(struct fm_xq *q, uint64_t key)
 {
 	uint64_t most = FM_MAX(q->spacing, atomic_load(fm_xq_graph_spacing(q)));

@@ -3,9 +3,9 @@
  * Gates, trackers and the rules of when they open.
  *
  * Locks: x->lock guards the cold half and is held over driver calls. Driver callbacks (reached)
- * only try it, so that they never wait for a thread that waits for the driver: they advance the
- * board's counters, and whoever holds the lock, or comes next, takes the tracker over. c->lock may
- * be taken while x->lock is held, never the other way round.
+ * only try it, so that they never wait for a thread that waits for the driver. They advance the
+ * board's counters, and the thread that holds the lock, or takes it next, takes the tracker over.
+ * c->lock may be taken while x->lock is held, never the other way round.
  */
 #include "base/cancel.h"
 #include "segment.h"
@@ -30,8 +30,8 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 	if (seen >= done)
 		return;
 	atomic_store_explicit(&s->done_at, now, memory_order_relaxed);
-	/* Taken before `begun` is read: a launch after that read sets a new one, and the exchange
-	 * fails. */
+	/* busy_since is read before `begun`: a launch after that read sets a new value, and the
+	 * exchange fails. */
 	busy = atomic_load(&s->busy_since);
 	rests = atomic_load(&s->begun) == done;
 	after = rests || done >= atomic_load(&s->released) ? 0 : now;
@@ -94,14 +94,14 @@ static int gate_push(struct fm_xq_cold *x, struct fm_xq_gate g)
 	return 0;
 }
 
-/* Tell the board how far the hwqueue may get once `opened` of the gates are. Lock held. */
+/* Tells the board how far the hwqueue may get once the first `opened` gates are open. Lock held. */
 static void publish_released(struct fm_xq *q, size_t opened)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t front = opened < x->gate_n ? x->gate[(x->gate_head + opened) % x->gate_cap].before
 					    : UINT64_MAX;
 
-	/* Stopped in the middle of a command, it gets no further than it is. */
+	/* A queue that is stopped in the middle of a command gets no further. */
 	if (x->interrupted)
 		front = FM_MIN(front, atomic_load(&q->slot->done));
 	atomic_store(&q->slot->released, front);
@@ -113,8 +113,8 @@ static void publish_gates(struct fm_xq *q)
 	atomic_store(&q->gates_pending, (uint32_t)q->cold->gate_n);
 }
 
-/* How many segments may be open ahead of the one that runs. With nobody to make room for, more: so
- * the device never waits for us, and a newcomer waits for a few segments once. */
+/* How many segments may be open ahead of the one that runs. If no other program waits, more may be:
+ * then the device never waits for us, and a newcomer waits for a few segments once. */
 static unsigned lead(struct fm_client *c)
 {
 	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
@@ -137,8 +137,8 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 
 		if (!ungated && !stuck && g->index > x->segments_done + lead(c))
 			break;
-		/* First say so, then look at the gate word once more: whoever closes the word and
-		 * then reads that the queue is stalled can rely on it. */
+		/* Publish first, then look at the gate word once more: a scheduler that closes the
+		 * word and then reads that the queue is stalled can rely on it. */
 		publish_released(q, 1);
 		if (!fm_xq_may_run(q)) {
 			publish_released(q, 0);
@@ -158,7 +158,7 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 	if (fm_slot_pending(q->slot)) {
 		uint64_t none = 0;
 
-		/* It had come to rest at the gate: the segment behind it begins now. */
+		/* The queue had come to rest at the gate: the segment behind it begins now. */
 		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now)) {
 			x->segment_at = now;
 			XQ_TRACE(went_on, now, q, atomic_load(&q->slot->done),
@@ -168,7 +168,7 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 	fm_turn_wake(q);
 }
 
-/* Take over what callbacks left, oldest first. Lock held; returns how many references to drop. */
+/* Takes over what callbacks left, oldest first. Returns how many references to drop. Lock held. */
 static unsigned collect(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -230,7 +230,7 @@ bool fm_xq_end_matters(struct fm_xq *q)
 		       (q->device_gates && q->cold->asked));
 }
 
-/* The agent is woken for what only it does. */
+/* Wakes the agent for work that only the agent does. */
 void fm_xq_leave(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -243,7 +243,7 @@ void fm_xq_leave(struct fm_xq *q)
 
 		if (drop)
 			fm_xq_open_gates(q, fm_now());
-		/* Only the agent lets it go on. */
+		/* Only the agent lets the queue go on. */
 		if (stands && !fm_xq_may_run(q))
 			fm_xq_interrupt(q, fm_now());
 		agent = drop && !x->tracks && (q->closing || fm_xq_end_matters(q));
@@ -328,7 +328,7 @@ void fm_xq_note_rest(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->slot->done_at, now);
 }
 
-/* It stands in the middle of a command. */
+/* The queue is stalled in the middle of a command. */
 static void note_stand(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -341,8 +341,8 @@ static void note_stand(struct fm_xq *q)
 	XQ_TRACE(interrupted, now, q, fm_slot_pending(q->slot), 0, 0);
 }
 
-/* When to look again at one that was told to stand, or to go on, and has not yet. soon: somebody
- * waits for it meanwhile, or the device does. */
+/* When to look again at a queue that was told to stop, or to go on, and has not done so yet. soon:
+ * something waits for it meanwhile, or the device does. */
 static uint64_t look_again(struct fm_xq *q, bool open, bool soon, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -357,7 +357,7 @@ static uint64_t look_again(struct fm_xq *q, bool open, bool soon, uint64_t now)
 	return soon ? FM_MIN(at, now + FM_MAX((now - x->stop_at) / 8, FM_XQ_STOP_LOOK_MIN)) : at;
 }
 
-/* It seems to be at a gate. That may have been true until just now. */
+/* The queue seems to be at a gate. That may have been true only until just now. */
 static uint64_t look_once_more(struct fm_xq *q, uint64_t now)
 {
 	uint64_t at = look_again(q, false, false, now);
@@ -371,7 +371,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	int rc;
 
 	x->shut_at = 0;
-	/* A gate that closes and opens is seen, maybe, by the device alone. */
+	/* If a gate closes and opens again, perhaps only the device sees it. */
 	if (!x->asked && !x->interrupted && !q->partly) {
 		x->stop_at = 0;
 		return FM_NEVER;
@@ -382,7 +382,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		x->interrupted = false;
 		XQ_TRACE(restored, now, q, fm_sub_sat(now, x->stood_at), fm_slot_pending(q->slot),
 			0);
-		/* What it takes does not include that it stood. */
+		/* The segment's time does not include the time in which it was stopped. */
 		x->segment_at = FM_MAX(atomic_load(&q->edge_at), x->segment_at) +
 				fm_sub_sat(now, x->stood_at);
 		publish_gates(q);
@@ -393,10 +393,11 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 }
 
 /*
- * Is a stop in the middle of a command to begin now? Not where gates are to do; nor while one is
- * near: nothing that is known to take longer is under way, and so much time has not passed. Else
- * *look: when that may have changed. What has begun goes on to its end, and is none of these: nor
- * is what a device does by itself (partly).
+ * Is a stop in the middle of a command to begin now? It does not begin if gates alone are to stop
+ * the queue. Nor does it begin while a gate is near: no command that is known to take longer is
+ * under way, and not enough time has passed. Then *look is when that may have changed. These rules
+ * do not concern a stop that has begun, which goes on to its end, nor what a device does by itself
+ * (partly).
  */
 static bool to_begin(struct fm_xq *q, uint64_t now, uint64_t *look)
 {
@@ -426,7 +427,7 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (fm_xq_may_run(q))
 		return go_on(q, now);
-	/* What was told to stop comes to a gate, whatever is under way by then. */
+	/* Work that was told to stop comes to a gate, whatever is under way by then. */
 	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && device)))
 		return FM_NEVER;
 	if (!to_begin(q, now, &look))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Level 1: work that cannot be stopped in the driver's queue is held back in front of it. A window
- * of device time may be under way; the caller waits while the window is full, or its group may not
- * run.
+ * Level 1: work that cannot be stopped in the driver's queue is held back before it gets there. At
+ * most a window of device time may be under way. The caller waits while the window is full, or
+ * while its group may not run.
  */
 #include "progress.h"
 
-/* The work under way may itself wait for something that this very caller does next (set a user
- * event, or what a host function waits for). So it is counted for how long callers have been held
- * while nothing moved. Lock held. */
+/* The work under way may wait for something that this very caller does next (set a user event, or
+ * what a host function waits for). So this counts for how long callers have been held while nothing
+ * moved. Lock held. */
 static void look_still(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -27,9 +27,9 @@ static bool is_stopped(const struct fm_xq *q)
 	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES;
 }
 
-/* A segment ends. It takes as many parts of the window as it is long; one, if its length is not
- * known. The next is longer where nobody waits for its end. Lock held; it is dropped for a moment
- * where the segment is to teach the estimates, to see whether the device has begun with it. */
+/* A segment ends. It takes as many parts of the window as it is long, or one if its length is not
+ * known. The next segment is longer if nothing waits for its end. Lock held. If the segment is to
+ * teach the estimates, the lock is dropped for a moment, to see whether the device has begun it. */
 static void seal(struct fm_xq *q)
 {
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns;
@@ -50,8 +50,8 @@ static void seal(struct fm_xq *q)
 		atomic_store(&q->interval, part * (is_stopped(q) ? 1 : FM_XQ_UNSTOPPED_PARTS));
 }
 
-/* Is there as much under way as the window allows? After FM_XQ_PATIENCE intervals the window does
- * not count until something moves. Lock held. */
+/* Is as much under way as the window allows? If nothing moves for FM_XQ_PATIENCE intervals, the
+ * window does not count until something does. Lock held. */
 static bool window_full(struct fm_xq *q)
 {
 	unsigned parts = FM_XQ_WINDOW_PARTS * (is_stopped(q) ? 1 : FM_XQ_UNSTOPPED_WINDOWS);
@@ -61,7 +61,7 @@ static bool window_full(struct fm_xq *q)
 	       x->held_still < FM_XQ_PATIENCE * q->spacing;
 }
 
-/* Must it be known now which segments have ended? Else it is cheaper to ask for several at once.
+/* Must it be known now which segments have ended? If not, it is cheaper to ask for several at once.
  * Lock held. */
 static bool asks(struct fm_xq *q, bool run)
 {
@@ -69,10 +69,10 @@ static bool asks(struct fm_xq *q, bool run)
 	       atomic_load_explicit(&q->client->board->contended, memory_order_relaxed);
 }
 
-/* How far it may get. A group that may not run is held for as long as that takes. But a queue that
- * waits for this caller would never come to rest: it would keep all others from the device, and so
- * never have it again. After FM_XQ_HELD_STILL_MOST it counts as at rest, until it moves. Lock held.
- */
+/* Publishes how far the queue may get. A group that may not run is held for as long as that lasts.
+ * But a queue that waits for this caller would never come to rest: it would keep all others from
+ * the device, and so never get it back. After FM_XQ_HELD_STILL_MOST it counts as at rest, until it
+ * moves. Lock held. */
 static void publish(struct fm_xq *q, bool run, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -126,16 +126,16 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		atomic_store(&q->slot->busy_since, now);
 }
 
-/* A closed gate is looked at less often, where nobody wakes this thread. */
+/* If nothing wakes this thread, it looks at a closed gate less often. */
 static uint64_t await_nap(const struct fm_xq *q, bool run)
 {
 	return fm_xq_progress(q)->polled && !run ? FM_XQ_CLOSED_NAP : hold_nap(q);
 }
 
-/* As above, the work under way may wait for this very caller, so the wait is bounded. Not counted
- * is the time at a closed gate, unless the program itself has suspended the queue: then this thread
- * may be the one to resume it. A device that looks at gates itself tells nobody when it has passed
- * one. */
+/* As above, the work under way may wait for this very caller, so the wait is bounded. The time at a
+ * closed gate does not count, unless the program itself has suspended the queue: then this thread
+ * may be the one that resumes it. A device that looks at gates itself does not report when it has
+ * passed one. */
 void fm_xq_await_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;

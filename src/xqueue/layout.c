@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch reads and writes lies in few cache lines, at places that no change moves unnoticed.
- * A member that moves on purpose is moved here, too, in the commit that measures what it costs.
+ * What a launch reads and writes lies in few cache lines, at places that no change may move
+ * unnoticed. A commit that moves a member on purpose changes its place here, too, and measures what
+ * it costs.
  */
 #include "xqueue.h"
 
@@ -23,7 +24,7 @@ AT(fm_xq, own_suspended, 61);
 AT(fm_xq, guessed, 62);
 AT(fm_xq, steered, 63);
 
-/* The line that is read besides where launches are to stop in their middle, or a gate is closed. */
+/* The line that is also read if launches are to stop in their middle, or a gate is closed. */
 AT(fm_xq, cold, FM_CACHE_LINE);
 AT(fm_xq, ops, FM_CACHE_LINE + 8);
 AT(fm_xq, hwq, FM_CACHE_LINE + 16);
@@ -36,7 +37,7 @@ _Static_assert(_Alignof(struct fm_xq) == FM_CACHE_LINE, "its lines are lines");
 _Static_assert(
 	sizeof(struct fm_xq) == 13 * FM_CACHE_LINE, "two hot lines, and what is seldom read");
 
-/* In the board: what submitting threads write, apart from what others do. */
+/* In the board: what submitting threads write is apart from what others write. */
 AT(fm_slot, begun, FM_CACHE_LINE);
 AT(fm_slot, passed, FM_CACHE_LINE + 8);
 AT(fm_slot, done, 2 * FM_CACHE_LINE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of XQueues, what the agent does for each, and what the library asks of a single one. */
+/* The life of XQueues, what the agent does for each, and what the library asks of a single
+ * queue. */
 #include "progress.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@ void fm_xq_unref(struct fm_xq *q)
 	free(q);
 }
 
-/* The gates of a closed queue whose commands are finished open whatever the scheduler says, for
- * nothing stands behind them. So an idle queue of a stopped group can go. Lock held. */
+/* The gates of a closed queue whose commands are finished open whatever the scheduler says, because
+ * no command is behind them. So an idle queue of a stopped group can be retired. Lock held. */
 static void open_last_gates(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -30,8 +31,9 @@ static void open_last_gates(struct fm_xq *q)
 	}
 }
 
-/* True if a closed queue is done, and what was stopped in its middle has gone on. From here on it
- * is gone; `passed` keeps whether all that it launched is known to be over. Lock held. */
+/* True if a closed queue is done, and what was stopped in its middle has gone on. From then on the
+ * queue is gone; `passed` keeps whether everything that it launched is known to be over. Lock
+ * held. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -43,8 +45,8 @@ static bool finished(struct fm_xq *q)
 	return x->gone;
 }
 
-/* Has the device passed the last gate that looks at the slot? If progress is odd it stands there,
- * or goes past just now. */
+/* Has the device passed the last gate that looks at the slot? If progress is odd, the device is
+ * stalled there, or is just going past. */
 static bool is_passed(const struct fm_client *c, unsigned slot)
 {
 	uint64_t progress = atomic_load(&c->board->slot[slot].progress);
@@ -62,7 +64,7 @@ static void retire(struct fm_xq *q)
 	m.queue_gone.slot = q->slot_index;
 	pthread_mutex_lock(&c->lock);
 	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
-	/* A graph may have gates that look at it. */
+	/* A graph may have gates that look at this slot. */
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	atomic_store(&q->slot->hold, FM_HOLD_NONE);
 	c->queue[q->slot_index] = NULL;
@@ -77,7 +79,8 @@ static void retire(struct fm_xq *q)
 }
 
 /* The thread that has the lock may wait in the driver until the device has gone on, and the device
- * for us. What else is to be done for this queue has time; but it may yield to others. */
+ * may wait for us. The other work for this queue is not urgent; but the queue may yield to
+ * others. */
 static uint64_t shut_out(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -89,7 +92,7 @@ static uint64_t shut_out(struct fm_xq *q, uint64_t now)
 	return now + fm_xq_look(x->shut_out_at, now);
 }
 
-/* False: not now. The lock is mostly free before long. */
+/* False: the lock could not be taken now. It is usually free soon. */
 static bool lock_to_pump(struct fm_xq *q)
 {
 	uint64_t until;
@@ -187,8 +190,8 @@ void fm_xq_reaches(struct fm_xq *q, enum fm_level level)
 	atomic_store(&q->slot->level, level);
 	if (level < FM_LEVEL_RUNNING || fm_xq_may_run(q))
 		return;
-	/* The gate may have been closed meanwhile, when nothing could be done for it yet. The agent
-	 * asks again, where the device does not stand at once. */
+	/* The gate may have been closed meanwhile, when nothing could be done for it yet. If the
+	 * device does not stop at once, the agent asks again. */
 	pthread_mutex_lock(&x->lock);
 	fm_xq_interrupt(q, fm_now());
 	fm_xq_leave(q);
@@ -210,9 +213,9 @@ static enum fm_level choose_level(unsigned levels, enum fm_level wish)
 	return level;
 }
 
-/* How little a slot is wanted; WANTED_NOT: it cannot be had. WANTED_LATE: work of the queue before
- * may still wait for its words (orphaned). WANTED_LAST: gates of a graph look at its words, and the
- * graph may be launched in any stream for as long as the program lives. */
+/* How little a slot is wanted. WANTED_NOT: it cannot be had. WANTED_LATE: work of the previous
+ * queue may still wait for its words (orphaned). WANTED_LAST: gates of a graph look at its words,
+ * and the graph may be launched in any stream for as long as the program lives. */
 enum { WANTED, WANTED_LATE, WANTED_LAST, WANTED_NOT };
 
 static unsigned unwanted(const struct fm_client *c, unsigned i)
@@ -317,7 +320,7 @@ void fm_xq_close(struct fm_xq *q)
 
 	if (atomic_load(&c->dead))
 		return;
-	/* As soon as it is closing the agent may retire it at any time. */
+	/* As soon as the queue is closing, the agent may retire it at any time. */
 	atomic_fetch_add(&q->refs, 1);
 	fm_xq_order_take(q);
 	pthread_mutex_lock(&x->lock);

@@ -163,8 +163,8 @@ static uint64_t socket_service(struct fm_link *l, uint64_t now)
 	}
 }
 
-/* What the other end has not read counts as ours yet. A kernel that does not say leaves us without
- * doubts. */
+/* Messages that the other end has not read are still in our queue. If the kernel does not tell,
+ * they count as read. */
 static bool socket_heard(const struct fm_link *l)
 {
 	int unread = 0;

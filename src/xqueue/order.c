@@ -25,7 +25,7 @@ static FM_HOT bool uncovered(struct fm_xq *q, uint64_t far)
 	return fm_xq_is_unfenced(q);
 }
 
-/* A gate, if there is a reason for one by now. Order held. */
+/* Places a gate if there is still a reason for one. Order held. */
 static FM_COLD void place(
 	struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far), uint64_t far)
 {
@@ -73,7 +73,7 @@ struct outlasting {
 	uint64_t seen_at, left; /* of the time that it may take while it runs */
 };
 
-/* Have all commands finished that can be stopped in their middle, as far as anybody will hear? */
+/* Have all commands finished that can be stopped in their middle, as far as can be known? */
 static bool drained(struct fm_xq *q, const struct fm_xq_outlast *how, bool ask)
 {
 	const struct fm_xq_cold *x = q->cold;
@@ -83,7 +83,7 @@ static bool drained(struct fm_xq *q, const struct fm_xq_outlast *how, bool ask)
 	return !how->pending(q->hwq) || (ask && !q->closing && is_lost(q));
 }
 
-/* Is it over, or left to itself? */
+/* Is the wait over, or has the work been left to itself? */
 static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -91,14 +91,14 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	bool over, runs;
 
 	pthread_mutex_lock(&x->lock);
-	over = drained(q, o->how, ask); /* a hwqueue that is gone is not asked */
-	/* This thread may be the one to resume a queue that the program itself has suspended. */
+	over = drained(q, o->how, ask); /* a hwqueue that is gone is not queried */
+	/* This thread may be the one that resumes a queue that the program itself has suspended. */
 	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
 	runs = runs && !over && !x->gone && !fm_xq_is_stopped(q);
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);
 	o->seen_at = now;
-	/* Nobody will hear any more of what is left of a queue that is gone. */
+	/* The rest of a queue that is gone will never be reported. */
 	if (!over && (x->gone || (runs && !o->left))) {
 		o->how->let_be(o->how->arg);
 		over = true;
@@ -133,8 +133,8 @@ static FM_COLD bool wait_to_have_fewer(struct fm_xq *q, uint64_t most)
 	uint64_t since = fm_now(), now = since, still = 0, done = fm_slot_done(q->slot);
 
 	fm_xq_order_take(q);
-	/* The device tells its progress only at gates. A gate for each launch would cost more than
-	 * all else. */
+	/* The device reports its progress only at gates. A gate for each launch would cost more
+	 * than all else. */
 	place(q, unfenced_since, FM_MAX(most / FM_XQ_AHEAD_GATES, UINT64_C(1)));
 	fm_xq_order_give(q);
 	while (fm_slot_pending(q->slot) >= most && !atomic_load(&q->client->dead) &&

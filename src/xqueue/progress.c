@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
-/* How far the hwqueue gets by itself. What stands behind a closed gate of ours has not ended,
- * however long that cannot be asked for. */
+/* How far the hwqueue gets by itself. Work behind a closed gate of ours has not ended, however long
+ * its end cannot be queried. */
 static uint64_t let_past(struct fm_xq *q)
 {
 	const struct fm_xq_cold *x = q->cold;
@@ -12,8 +12,8 @@ static uint64_t let_past(struct fm_xq *q)
 	return x->gate_n ? x->gate[x->gate_head].before : fm_xq_mark(q);
 }
 
-/* All that has begun is held in front of the driver. Nothing can end until the gate opens, and the
- * agent is told of that. */
+/* Are all commands that have begun held in front of the driver? Then nothing can end until the gate
+ * opens, and the agent is told of that. */
 static bool all_are_held(struct fm_xq *q)
 {
 	uint64_t begun = atomic_load(&q->slot->begun);
@@ -21,8 +21,8 @@ static bool all_are_held(struct fm_xq *q)
 	return !fm_xq_may_run(q) && q->cold->holds && begun - fm_xq_mark(q) == q->cold->holds;
 }
 
-/* A launch is under way, and mostly over soon. But a call that waits for its end behind a closed
- * gate can take any time; it tells that end itself. */
+/* A launch is under way, and usually over soon. But a call that waits for its end behind a closed
+ * gate can take any time; it reports that end itself. */
 static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
 {
 	if (!x->launch_at)
@@ -30,8 +30,7 @@ static uint64_t after_launch(struct fm_xq_cold *x, uint64_t now)
 	return now + FM_MIN(FM_MAX(now - x->launch_at, FM_XQ_LAUNCH_LOOK), FM_XQ_LOOK_MAX);
 }
 
-/* When to ask for trackers that are under way. Where the driver calls back they are not asked for.
- */
+/* When to query trackers that are under way. They are not queried where the driver calls back. */
 static uint64_t ask_again(const struct fm_xq *q, uint64_t now)
 {
 	return q->ops->reap ? now + fm_xq_look(atomic_load(&q->edge_at), now) : FM_NEVER;
@@ -82,7 +81,7 @@ static void close_with_tracker(struct fm_xq *q, uint64_t now)
 		fm_xq_track(q, 0, false);
 }
 
-/* Nobody will ask for a tracker any more, so all counts as done. */
+/* No tracker will be queried any more, so everything counts as done. */
 static void close_as_done(struct fm_xq *q, uint64_t now)
 {
 	fm_xq_advance(q, fm_xq_mark(q), now);
@@ -117,8 +116,8 @@ static void look_at_word(struct fm_xq *q, uint64_t count, uint64_t now)
 	fm_xq_device_look(q, now);
 }
 
-/* A gate that was just put, with no new work in front of it, is one that the device may not have
- * come to yet; its progress does not tell. */
+/* A gate that was just placed with no new work in front of it may not have been reached by the
+ * device yet, and its progress does not tell. */
 static bool behind_device_gate(const struct fm_xq *q)
 {
 	uint64_t fenced = q->cold->fenced;
@@ -132,7 +131,7 @@ static void close_with_word(struct fm_xq *q, uint64_t now)
 	fm_xq_device_close(q);
 }
 
-/* Trackers may be under way besides (fm_xq_nudge). */
+/* Trackers may be under way as well (fm_xq_nudge). */
 static bool word_is_written(const struct fm_xq *q)
 {
 	return no_tracker(q) && !fm_slot_pending(q->slot);

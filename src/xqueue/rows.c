@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where gates stand in graphs. A graph can update another only if both have the same shape, and so
- * the same gates, however large the grids and copies of either are. So whether there is to be one
- * is decided once, by estimates, for each row of commands as they are composed, told apart by what
- * they are and not by their sizes; all rows that are like it follow.
+ * The places of gates in graphs. A graph can update another only if both have the same shape, and
+ * so the same gates, however large the grids and copies of either are. A row is the commands of a
+ * graph up to one of them, identified by what they are and not by their sizes. Whether a row ends
+ * in a gate is decided once, by estimates, when it is first captured; all rows like it follow.
  */
 #include "segment.h"
 
 #define SET_BITS 12
 #define WAYS     16
 
-/* A row's hash in the upper bits, in the lowest one whether there is a gate; 0: free. */
+/* The upper bits are a row's hash; the lowest bit says whether there is a gate. 0: free. */
 struct set {
 	_Alignas(64) _Atomic uint32_t row[WAYS];
 };
 
-static struct set sets[1 << SET_BITS]; /* pages of what nobody composes are never touched */
+static struct set sets[1 << SET_BITS]; /* pages of rows that are never captured are never touched */
 
 bool fm_row_gated(uint64_t row, bool wanted)
 {

@@ -10,7 +10,7 @@ struct fm_xq_gate {
 	uint64_t before; /* commands in front of it */
 };
 
-/* A question that is under way in the driver: has all that was launched so far finished? */
+/* A query under way in the driver: has everything that was launched so far finished? */
 struct fm_track {
 	struct fm_track *next;
 	struct fm_xq *q;
@@ -18,7 +18,7 @@ struct fm_track {
 	uint64_t index; /* of the segment that begins behind it; 0: none, at the tail */
 	uint64_t at;    /* when it was reached */
 	bool learns;    /* what they take: */
-	bool exact;     /* the device had not begun with them when all had been launched */
+	bool exact;     /* the device had not begun them when all had been launched */
 	unsigned n;     /* how many they are, and the kinds of the first of them */
 	uint64_t key[FM_SEG_KEYS];
 };
@@ -30,16 +30,16 @@ struct fm_segment {
 };
 #define FM_SEG_SAMPLES 8
 
-/* How it is known that the device has passed the last gate: it writes a progress that it had not
- * written before; it writes one that it had, so it must first be seen at the gate; or nobody can
- * tell this gate from the one before. */
+/* How it is known that the device has passed the last gate. SAID: the gate writes a progress value
+ * that is new. SEEN: it writes a value that was written before, so the device must first be seen at
+ * the gate. UNKNOWN: this gate cannot be told from the one before. */
 enum fm_pass { FM_PASS_SAID, FM_PASS_SEEN, FM_PASS_UNKNOWN };
 
 struct fm_xq_cold {
-	pthread_mutex_t order;   /* fm_xq_order_take(); before `lock`. A thread that has `lock` only
-				    tries to take it */
-	pthread_mutex_t lock;    /* all below, save atomics; held over driver calls, never by their
-				    callbacks */
+	pthread_mutex_t order; /* fm_xq_order_take(); before `lock`. A thread that has `lock` only
+				  tries to take this one */
+	pthread_mutex_t lock;  /* protects everything below except atomics; held over driver calls,
+				  never taken by their callbacks */
 	struct fm_xq_gate *gate; /* ring of closed gates */
 	size_t gate_head, gate_n, gate_cap;
 	uint64_t gate_index; /* of the last gate placed */
@@ -51,34 +51,36 @@ struct fm_xq_cold {
 	uint64_t track_index; /* of the last one put in front of a segment */
 	uint64_t tail_at;     /* when to track the tail, 0: not due */
 	uint64_t tail_mark;   /* commands launched when that was last put off */
-	uint64_t launch_at;   /* it is put off for a launch under way, since; 0: it is not */
-	uint64_t held_still;  /* level 1: callers were held, and nothing finished, for so long, */
-	uint64_t held_done;   /* with so many done, */
-	uint64_t held_seen;   /* as seen last */
+	uint64_t launch_at;   /* since when it is put off for a launch under way; 0: it is not */
+	uint64_t held_still;  /* level 1: for how long callers were held and nothing finished, */
+	uint64_t held_done;   /* with this many done, */
+	uint64_t held_seen;   /* last looked at then */
 	unsigned holds;       /* level 1: callers that are held back */
 	bool interrupted;     /* level 3: it stands in the middle of a command, */
 	uint64_t stood_at;    /* since */
-	uint64_t stop_at; /* when it was asked to stand, or to go on; 0: not since the gate changed
-			   */
-	bool stop_open;   /* which of them */
-	bool asked;       /* it was asked to stand, or to go on once more */
-	uint64_t shut_at; /* when its gate was seen closed; 0: it is not */
-	uint64_t guard_mark; /* the last command that is not to be waited for (fm_xq_guard_from) */
-	bool gone;           /* the slot is another's, */
-	_Atomic bool passed; /* and the device had finished all, as it or the driver had said */
-	bool stopped;        /* as config.turned was told */
-	_Atomic bool stands; /* set by callbacks: ask the hwqueue whether it stands */
-	uint64_t fenced;     /* device gates: the device will write this progress */
-	bool fenced_by_gate; /* and the last thing that does is a gate, */
-	enum fm_pass pass;   /* of which is known that it was passed, */
-	_Atomic uint64_t synced; /* so many have finished, as the driver says */
-	uint64_t seen_at_gate;   /* device gates: it stands at a closed one, as it says, since */
-	uint64_t asked_at;       /* device gates: when it was last asked for, whether it is lost */
+	uint64_t stop_at;     /* asked to stop, or to go on; 0: not since the gate changed */
+	bool stop_open;       /* which of them */
+	bool asked;           /* it was asked to stop, or to go on once more */
+	uint64_t shut_at;     /* when its gate was seen closed; 0: it is not */
+	uint64_t guard_mark;  /* the last command that is too long to wait for (fm_xq_guard_from) */
+	bool gone;            /* the slot is another's, */
+	_Atomic bool passed;  /* and the device had finished everything, as the device or the driver
+				 had reported */
+	bool stopped;         /* what config.turned was last told */
+	_Atomic bool stands;  /* set by callbacks: ask the hwqueue whether it is stalled */
+	uint64_t fenced;      /* device gates: the device will write this progress */
+	bool fenced_by_gate;  /* and what writes it is a gate, */
+	enum fm_pass pass;    /* and this is how it is known that the gate was passed, */
+	_Atomic uint64_t synced; /* this many have finished, as the driver reported */
+	uint64_t seen_at_gate;   /* device gates: since when it has reported that it is at a closed
+				    one */
+	uint64_t asked_at; /* device gates: when the driver was last asked whether the device is
+			      lost */
 	uint64_t refused,
-		refused_at; /* the end of so many commands could not be asked for, since */
+		refused_at; /* the end of this many commands could not be queried, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
 	bool page_tried; /* device gates: was the page of strict mode made known to it? */
-	bool gave_up;    /* device gates: that end counts as come, though nobody knows */
+	bool gave_up;    /* device gates: that end counts as reached, though it is not known */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -87,11 +89,11 @@ struct fm_xq_cold {
 	bool yields;          /* device gates: yield.c */
 	uint64_t yields_since, patience;
 	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
-	uint64_t shut_out_at; /* the agent's: since when it has not got the lock; 0: it has */
+	uint64_t shut_out_at; /* the agent's: since when it could not take the lock; 0: it could */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */
 	uint64_t inner_row;   /* what it is made of so far, for fm_row_gated() */
-	bool inner_whole;     /* its commands will not stop in their middle */
+	bool inner_whole;     /* its commands cannot stop in their middle */
 	_Atomic uint64_t graph_spacing;     /* as fm_xq_graph_spacing() says */
 	_Atomic(struct fm_track *) reached; /* handed over by callbacks */
 	_Atomic uint32_t turn;              /* futex: advances with progress and gates */
@@ -104,12 +106,12 @@ static inline bool fm_est_at_most(uint64_t ns)
 }
 void fm_est_put(uint64_t key, uint64_t ns);
 
-/* rows.c: does a gate stand in front of the last command of a row? The answer is the one that was
- * wanted when such a row was first composed. Any thread. */
+/* rows.c: is there a gate in front of the last command of a row? The answer is the one that was
+ * wanted when such a row was first captured. Any thread. */
 bool fm_row_gated(uint64_t row, bool wanted);
 
 /* What is known of a segment's time: it is the device's own; it may include pauses of the program;
- * or it is only a bound, since the device mostly waited for the program. */
+ * or it is only a bound, because the device mostly waited for the program. */
 enum fm_took { FM_EXACT, FM_WITH_PAUSES, FM_AT_MOST };
 
 /* estimate.c: what a finished segment teaches. */
@@ -121,7 +123,7 @@ static inline _Atomic uint64_t *fm_xq_graph_spacing(struct fm_xq *q)
 	return q->steered ? &q->cold->graph_spacing : &q->client->graph_spacing;
 }
 
-/* A trace point about a queue; now and then with what is under way in it. */
+/* A trace point about a queue; a, b and c may tell what is under way in it. */
 #define XQ_TRACE(ev, now, q, a, b, c) FM_TRACE(ev, now, (q)->slot_index, (q)->group, a, b, c)
 
 /* Commands that can be stopped in their middle (hwqueue.h, guardian). */
@@ -142,37 +144,39 @@ void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those tha
  * none could be put; the segments before then count as finished. */
 bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
 /* Level 3: stops the running command, or continues it, as the gate says. Returns when to call
- * again. Only the agent, or a thread of the program that resumes the queue, continues it. */
+ * again. A command is continued only by the agent, or by a thread of the program that resumes the
+ * queue. */
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);
-/* It has come to rest: the time until it goes on is charged to nobody. */
+/* The queue has come to rest: the time until it goes on is charged to no queue. */
 void fm_xq_note_rest(struct fm_xq *q, uint64_t now);
-/* Take over what trackers say, and ask for those that are not told of. */
+/* Takes over what trackers have reported, and queries those that the driver does not report. */
 void fm_xq_reap(struct fm_xq *q);
 /* How long to sleep before the next look at a queue that others wait for, busy since `since`. */
 static inline uint64_t fm_xq_look(uint64_t since, uint64_t now)
 {
 	return FM_MIN(FM_MAX(fm_sub_sat(now, since) / 8, FM_XQ_LOOK), FM_XQ_LOOK_MAX);
 }
-/* Unlock, and do what callbacks have left that found the lock taken. The caller has a reference of
- * its own. */
+/* Unlocks, and does the work of callbacks that found the lock taken. The caller holds a reference
+ * of its own. */
 void fm_xq_leave(struct fm_xq *q);
 
 /* Count commands as finished, and the device time up to now. Any thread, no lock. */
 void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now);
-/* The end of what was launched up to mark cannot be asked for now. Others must not wait for ever,
- * so after FM_XQ_GIVE_UP it counts as come. Lock held. */
+/* The end of what was launched up to mark cannot be queried now. Others must not wait for ever, so
+ * after FM_XQ_GIVE_UP it counts as reached. Lock held. */
 void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
-/* Does somebody wait to hear of the end of what is under way? */
+/* Does anything depend on noticing the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
 
 /* progress.c: by a tracker behind the last command, see to it that the end of what is under way is
  * noticed; when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
 
-/* To be called before anybody can hear that so many have finished, from the device or from us. Most
- * launches come while more commands are under way than anybody has asked about: they compare with
- * this alone, and need not read the lines that others write (fm_xq_was_idle). Both sides have full
- * fences: either a launch sees this, or its command is seen to have begun. */
+/* Call this before any thread can hear that this many commands have finished, from the device or
+ * from us. Most launches come while more commands are under way than any query has covered. They
+ * compare with this value alone, and need not read the lines that other threads write
+ * (fm_xq_was_idle). Both sides have full fences: either a launch sees this value, or its command is
+ * seen to have begun. */
 static inline void fm_xq_may_finish(struct fm_xq *q, uint64_t mark)
 {
 	uint64_t seen = atomic_load(&q->finishes);
@@ -188,15 +192,15 @@ void fm_xq_edge(struct fm_xq *q, uint64_t now);
  * lock. */
 void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start);
 
-/* steer.c: a queue that the program itself suspends or resumes. Agent only, lock held: has it come
- * to rest, or gone on? True: the scheduler is to look, too. */
+/* steer.c: a queue that the program itself suspends or resumes. Has it come to rest, or gone on?
+ * True: the scheduler must look, too. Agent only, lock held. */
 bool fm_xq_steer(struct fm_xq *q);
-/* yield.c: a queue that may run and does not move lets others of its process go on. Agent only.
- * Without the lock it may begin to, but not end it. True: the scheduler is to look. */
+/* yield.c: a queue that may run and does not move lets other queues of its process go on. Agent
+ * only. Without the lock, yielding may begin but not end. True: the scheduler must look. */
 bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now);
 /* Tell config.turned, if there is something to tell. No lock. */
 void fm_xq_tell_turn(struct fm_xq *q);
-/* Not held any more. Lock held. */
+/* The queue is no longer held. Lock held. */
 void fm_xq_let_go(struct fm_xq *q);
 
 /* No more gates are placed, and those that are closed open. */
@@ -205,9 +209,9 @@ static inline bool fm_xq_ungated(const struct fm_xq *q)
 	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);
 }
 
-/* Nothing of ours holds what it has under way: it may run, or has not come to its gate. A queue
- * that the program itself has suspended counts as free, since this thread may be the one to resume
- * it. */
+/* Nothing of ours holds what the queue has under way: it may run, or has not reached its gate. A
+ * queue that the program itself has suspended counts as free, since this thread may be the one that
+ * resumes it. */
 static inline bool fm_xq_free(struct fm_xq *q)
 {
 	return fm_xq_may_run(q) || atomic_load(&q->own_suspended) ||
@@ -215,8 +219,8 @@ static inline bool fm_xq_free(struct fm_xq *q)
 }
 
 /* For a thread that waits until the queue moves. It must not wait for ever, since the queue may
- * wait for this very thread; so only the time counts in which the queue was free. Returns how much
- * of the time since *now that was, and sets *now. was_free: it was free at *now. */
+ * wait for this very thread. So only the time counts in which the queue was free. Returns how much
+ * of the time since *now that was, and sets *now. was_free: the queue was free at *now. */
 static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *now)
 {
 	uint64_t since = *now;
@@ -233,13 +237,13 @@ uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now);
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* Can a command of a kind not seen before be timed, with a gate in front of it? */
 bool fm_xq_device_curious(struct fm_xq *q);
-/* A segment would end in front of this command. True: it goes on instead. */
+/* A segment would end in front of this command. True: the segment goes on instead. */
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now);
 uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now); /* returns when to look again */
-void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have it tell its end */
+void fm_xq_device_look(struct fm_xq *q, uint64_t now);     /* and have the device report its end */
 void fm_xq_device_close(struct fm_xq *q);                  /* order held */
 /* For a queue that is done: the progress that the device writes when it has passed the last gate.
- * 0: it has passed it; UINT64_MAX: nobody will know. */
+ * 0: it has passed that gate; UINT64_MAX: there is no way to know. */
 uint64_t fm_xq_device_owes(const struct fm_xq *q);
 /* life.c: the level from now on. Lock held, or not in use yet. */
 void fm_xq_set_level(struct fm_xq *q, enum fm_level level);

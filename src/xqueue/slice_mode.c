@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this process makes room for others, while the daemon says that it alone is to (board.h,
- * makes_room). At any moment: so others have the device within a context switch, whatever runs.
- * Once told to stop it would be sent away again each time that the others leave the device for a
- * moment, and hardly come nearer to its gate: two context switches for next to nothing. So on its
- * way there it stays, unless what runs is long. To tell the driver takes it some hundred
- * microseconds: not worth it for a stop that is over before.
+ * How this process makes room for others, while the daemon says that it alone is to do so (board.h,
+ * makes_room).
+ *
+ * By default it makes room at any moment: others have the device within a context switch, whatever
+ * runs. After the process was told to stop, that would preempt it each time the others leave the
+ * device for a moment, and it would hardly come nearer to its gate: two context switches for next
+ * to nothing. So it is not preempted on its way there, unless what runs is long.
+ *
+ * Telling the driver takes it some hundred microseconds. That is not worth it for a stop that ends
+ * sooner.
  */
 #include "segment.h"
 
@@ -13,7 +17,7 @@ struct view {
 	bool stopped; /* by the scheduler, or by hand */
 	bool moves;   /* and a queue has not come to its gate */
 	bool in_long; /* a command that gates do not divide */
-	bool gates;   /* they alone are to do it, for one of its queues at least */
+	bool gates;   /* gates alone are to stop at least one of its queues */
 };
 
 static struct view look(struct fm_client *c)
@@ -35,7 +39,7 @@ static struct view look(struct fm_client *c)
 	return v;
 }
 
-/* When the next look is due: in *next. */
+/* Sets *next to when the next look is due. */
 static enum fm_slice_mode wanted(
 	struct fm_slice_state *r, struct view v, uint64_t now, uint64_t *next)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program suspends one of its queues, whatever the scheduler says. A device that looks at gates
- * itself waits for the slot's hold word behind each of them. That word opens only while the gate is
- * open (the agent does it, where it was not), so that nothing runs for a moment that the scheduler
- * has stopped.
+ * A program can suspend one of its queues, whatever the scheduler says. A device that looks at
+ * gates itself waits for the slot's hold word behind each of them. That word opens only while the
+ * gate is open (if it was not, the agent opens the word later), so that nothing that the scheduler
+ * has stopped runs for a moment.
  *
- * A queue that has come to rest so has no use for the device: the scheduler is told to look, and
- * gives it to others.
+ * A queue that has come to rest in this way has no use for the device. So the scheduler is told to
+ * look, and gives the device to others.
  */
 #include "segment.h"
 #include <errno.h>
@@ -16,7 +16,7 @@ static bool gate_open(struct fm_xq *q)
 	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN;
 }
 
-/* What is launched from now on stays behind a gate: so one that has no work rests at once. */
+/* Later launches stay behind a gate, so a queue without work is at rest at once. */
 static void take_hold(struct fm_xq *q)
 {
 	if (atomic_exchange(&q->own_suspended, true))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that is gone is noticed at once; one that is there and does nothing (stopped, or caught
- * in a loop) is not, and would hold for ever whom it has stopped. So while work waits at a closed
- * gate the agent rings now and then, and asks the kernel whether the bell was read. After
- * FM_CLIENT_WATCH_LOOKS looks at which it was not, the daemon counts as gone: every gate opens, and
- * the agent joins anew, which takes effect when the daemon goes on.
+ * A daemon that is gone is noticed at once. A daemon that exists and does nothing (it is stopped,
+ * or caught in a loop) is not noticed, and would hold for ever the queues that it has stopped. So
+ * while work waits at a closed gate, the agent rings now and then and asks the kernel whether the
+ * bell was read. After FM_CLIENT_WATCH_LOOKS looks without that, the daemon counts as gone: every
+ * gate opens, and the agent joins anew, which takes effect when the daemon goes on.
  *
- * Looks are counted, not time: a program that was stopped itself, or a machine that was, does not
- * take that for the daemon's silence.
+ * Looks are counted, not time. So a program that was stopped itself, or a machine that was, does
+ * not mistake that for the daemon's silence.
  */
 #include "client.h"
 
@@ -37,12 +37,13 @@ static struct sight look(struct fm_client *c)
 	return s;
 }
 
-/* A program without work costs no wake-ups. */
+/* A program without work causes no wake-ups. */
 static bool doze(struct fm_client *c, const struct sight *s)
 {
 	if (s->busy || s->begun != c->watch_begun)
 		return false;
-	/* Say so, then look once more: who begins a command after that look sees it said. */
+	/* Publish it, then look once more: a thread that begins a command after that look sees it
+	 * published. */
 	atomic_store(&c->dozes, true);
 	if (!look(c).busy)
 		return true;

@@ -3,7 +3,8 @@
 #include "base/cancel.h"
 #include "progress.h"
 
-/* Somebody may wait to hear that it is idle no more (fm_xq_announce), and a new segment begins. */
+/* The scheduler or the agent may wait to hear that the queue is no longer idle (fm_xq_announce),
+ * and a new segment begins. */
 void fm_xq_edge(struct fm_xq *q, uint64_t now)
 {
 	struct fm_slot *s = q->slot;
@@ -34,15 +35,16 @@ void fm_xq_announce(struct fm_xq *q)
 	if (whom == FM_TELL_ALL)
 		ring(q);
 	fm_watch_wake(q->client);
-	/* While others wait for the device, or it is stopped, the agent watches for our end, also
-	 * if nobody here waits. */
+	/* While others wait for the device, or the queue is stopped, the agent watches for the
+	 * queue's end, even if no thread of this process waits for it. */
 	if (atomic_load_explicit(&q->client->board->contended, memory_order_relaxed) ||
 		!fm_xq_may_run(q))
 		fm_client_wake(q->client);
 }
 
-/* Others are to stop for what comes: the scheduler hears of it first, and something stands in front
- * of what shall find the whole device. This process's own threads are woken later. */
+/* Other programs are to stop for the command that comes. So the scheduler is told first, and the
+ * guardian puts something in front of a command that must find the whole device free. This
+ * process's own threads are woken later. */
 static void enter(struct fm_xq *q)
 {
 	uint8_t all = FM_TELL_ALL;
@@ -55,8 +57,8 @@ static void enter(struct fm_xq *q)
 	q->ops->guardian.enter(q->hwq, true);
 }
 
-/* A gate in front of a command that does not fit into the segment, or that shall not run now; and
- * of one that shall be timed. Returns the estimate to use. */
+/* Places a gate in front of a command that does not fit into the segment, that must not run now, or
+ * that is to be timed. Returns the estimate to use. */
 static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 {
 	uint64_t interval = atomic_load(&q->interval);
@@ -69,7 +71,8 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 			&q->long_mark, atomic_load_explicit(&q->slot->begun, memory_order_relaxed));
 	if (est != UINT64_MAX && est >= fm_xq_guard_from(q, 0))
 		q->cold->guard_mark = atomic_load_explicit(&q->slot->begun, memory_order_relaxed);
-	/* Alone in its segment, unless gates cost the device more than an error does. */
+	/* The command is alone in its segment, unless gates cost the device more than an error
+	 * does. */
 	if (device && est == UINT64_MAX) {
 		est = q->spacing / FM_XQ_UNKNOWN_PARTS & ~UINT64_C(1); /* no bound */
 		curious = fm_xq_device_curious(q);
@@ -80,7 +83,7 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	closed = !fm_xq_may_run(q) && !fm_xq_is_behind(q);
 	if (full && !closed && !curious && device)
 		full = !fm_xq_device_far(q, est, now);
-	/* Another thread may just have seen that there are none. */
+	/* Another thread may just have found that there are no gates. */
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
 		fm_xq_place_gate(q, curious, now);
 	fm_xq_leave(q);
@@ -104,13 +107,14 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 		return est;
 	if (q->level >= FM_LEVEL_QUEUED)
 		est = gate(q, est, now);
-	/* A gate may just have turned out not to work. */
+	/* It may just have turned out that gates do not work. */
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_xq_hold(q, est, now);
 	return est;
 }
 
-/* While the program waits the device works: when that was most of the time, it is the device's. */
+/* While the program waits, the device works. If it waited for most of the time, that is the
+ * device's time. */
 static enum fm_took took_how(const struct fm_xq *q, uint64_t took, uint64_t waited)
 {
 	if (!waited && fm_xq_progress(q)->hears_gates)
@@ -129,7 +133,7 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 	now = fm_now();
 	while (synced < mark && !atomic_compare_exchange_weak(&x->synced, &synced, mark))
 		;
-	if (atomic_load(&q->guessed)) { /* who guesses has the lock until that counts as done */
+	if (atomic_load(&q->guessed)) { /* the lock covers a guess */
 		pthread_mutex_lock(&x->lock);
 		if (atomic_load(&x->synced) >= atomic_load(&q->slot->done))
 			atomic_store(&q->guessed, false);
@@ -148,7 +152,7 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 	for (unsigned i = 0; i < FM_MIN(n, (unsigned)FM_SEG_KEYS); i++)
 		key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	took = fm_sub_sat(now, start);
-	/* Else nobody here knows when the device passed its last gate. */
+	/* Otherwise it is not known when the device passed its last gate. */
 	if (fm_xq_progress(q)->hears_gates ||
 		atomic_load(&q->slot->gates) == atomic_load(&q->edge_gates)) {
 		if (n)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of one process share what the driver has few of: channels of the device, in which commands
- * wait in order whosesoever they are. So one that may run can come to stand behind another that the
- * scheduler has stopped for it, and both would stand for ever. That cannot be seen; but a queue
- * that has work, may run and does not move, beside others of the process that stand at their gates,
- * may be in such a place. It says then that it has no use for the device, until it moves again: the
- * others go on, and it with them.
+ * Queues of one process share scarce resources of the driver: the channels of the device. Commands
+ * in a channel wait in order, whatever queue they belong to. So a queue that may run can end up
+ * behind another that the scheduler has stopped for its sake, and both would stand still for ever.
+ * That cannot be observed directly. But a queue that has work, may run and does not move, while
+ * other queues of the process are stalled at their gates, may be in this place. It then reports
+ * that it has no use for the device, until it moves again: the others go on, and it goes on with
+ * them.
  *
- * Of one whose command takes longer than that it costs its precedence within the process. So it is
- * done late, and sooner where it has helped.
+ * If the queue's command merely takes longer than that, yielding costs the queue its precedence
+ * within the process. So a queue yields late, and sooner where yielding has helped.
  */
 #include "segment.h"
 
@@ -45,7 +46,7 @@ static bool set(struct fm_xq *q, bool yields, uint64_t now)
 	return true;
 }
 
-/* Of this queue: how long to wait the next time. */
+/* Adapts how long this queue waits before it yields the next time. */
 static void learn(struct fm_xq_cold *x, uint64_t now)
 {
 	bool helped = now - x->yields_since < FM_XQ_YIELD_HELPED;
