@@ -104,7 +104,7 @@
  * context. */
 #define FM_XQ_GIVE_UP (50 * FM_MS)
 
-/* --- how often a queue is looked at, of which nobody tells --- */
+/* --- how often a queue is looked at whose end is not reported --- */
 
 /* [time] A queue is looked at after an eighth of the time that it has been busy, but no sooner than
  * the first and no later than the second. Larger: its end is noticed later, at less cost. */

@@ -11,8 +11,8 @@ _Atomic unsigned fm_cu_captures;
 _Atomic uint64_t fm_cu_capture_no;
 __thread unsigned fm_cu_inside;
 
-/* Held while the agent touches a stream, and to announce a capture: so no capture begins in the
- * middle of it. */
+/* Held while the agent touches a stream, and to announce a capture, so that no capture begins
+ * meanwhile. */
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(capture_lock, CU_CAPTURE);
 
@@ -29,8 +29,8 @@ void fm_cu_capture_end(void)
 	atomic_fetch_sub(&fm_cu_captures, 1);
 }
 
-/* Said each time: another thread may begin a capture at any moment, and a query of an event from
- * here would spoil it. */
+/* The mode is set each time, because another thread may begin a capture at any moment, and a query
+ * of an event from here would spoil that capture. */
 int fm_cu_enter(const struct fm_cu_driver *cu)
 {
 	int mode = FM_CU_CAPTURE_MODE_RELAXED;
@@ -46,7 +46,7 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode)
 	fm_cu_inside--;
 }
 
-/* Only its own thread can say which stream this is: a default stream of the thread, or of a green
+/* Only its own thread can name this stream: it is a default stream of the thread, or of a green
  * context, which is current to one thread alone. */
 static bool bound(const struct fm_cu_queue *q)
 {
@@ -54,8 +54,8 @@ static bool bound(const struct fm_cu_queue *q)
 	       (q->stream == FM_CU_STREAM_LEGACY && q->base != q->ctx);
 }
 
-/* Before what is done about streams from any thread, in which `base` becomes current: no capture
- * begins in the middle of it. */
+/* Call this before touching streams from any thread: `base` becomes current, and no capture begins
+ * meanwhile. */
 static int visit(struct fm_cu_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(q);
@@ -94,8 +94,8 @@ void fm_cu_untouch(struct fm_cu_queue *q)
 	fm_cu_visit_end(t);
 }
 
-/* As a thread ends it can still say which its default stream is, unless the driver has ended that
- * already: it would make another one then. */
+/* A thread that ends can still name its default stream, unless the driver has ended that already;
+ * then the driver would make another one. */
 static int visit_own(struct fm_cu_queue *q)
 {
 	unsigned long long id = 0;
@@ -144,7 +144,7 @@ static bool reaches_gates(const struct fm_cu_queue *q, const struct fm_gate_word
 	return !is_apart(w) || is_of(q->page, q);
 }
 
-/* With a context current on the queue's base. */
+/* A context on the queue's base is current. */
 static bool reach(struct fm_cu_queue *q)
 {
 	if (FM_UNLIKELY(!fm_cu_reaches(q)))
@@ -152,7 +152,7 @@ static bool reach(struct fm_cu_queue *q)
 	return q->reach;
 }
 
-/* With any. */
+/* Any context is current. */
 static bool reach_from_afar(struct fm_cu_queue *q)
 {
 	CUcontext old;
@@ -167,7 +167,7 @@ static bool reach_from_afar(struct fm_cu_queue *q)
 	return ok;
 }
 
-/* With the base current, as a stream of it may be used by this thread. */
+/* The base is current, and this thread may use a stream of it. */
 static bool reach_page(struct fm_cu_queue *q, const struct fm_gate_words *w)
 {
 	if (FM_UNLIKELY(!reaches_gates(q, w)))
@@ -224,7 +224,7 @@ static union fm_cu_mem_op wait_op(const struct fm_cu_queue *q, const struct fm_g
 	return o;
 }
 
-/* Fills in what a gate waits for; how many operations that is. */
+/* Fills in what a gate waits for; returns how many operations that is. */
 #define WAITS 2
 static unsigned waits(
 	const struct fm_cu_queue *q, const struct fm_gate_words *w, union fm_cu_mem_op ops[WAITS])
@@ -245,14 +245,15 @@ static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 	rc = q->cu->stream_mem_ops(q->stream, n, ops, 0);
 	atomic_fetch_add(&q->ours_put, 1);
 
-	/* The context is another one of the same name, of whose predecessor's end we have not
-	 * heard. */
+	/* The context is a new one at the same address as an old one whose end we have not heard
+	 * of. */
 	if (rc == FM_CU_ERROR_INVALID_VALUE)
 		fm_cu_reach_forget(q->base);
 	return rc ? -EIO : 0;
 }
 
-/* The beginning of the board, which never changes: it is written as it is, then waited for. */
+/* Tests gates on the beginning of the board, which never changes: it is written as it is, then
+ * waited for. */
 static bool takes_gates(struct fm_cu_queue *q)
 {
 	uint64_t head = *(const uint64_t *)q->map;
@@ -265,7 +266,8 @@ static bool takes_gates(struct fm_cu_queue *q)
 	return !enqueue(q, ops, FM_ARRAY_LEN(ops));
 }
 
-/* With its first queue: the program has nothing under way there, for which a driver might wait. */
+/* Called with the context's first queue: the program has nothing under way there that a driver
+ * might wait for. */
 static enum fm_cu_gates try_context(struct fm_cu_queue *q)
 {
 	if (!takes_gates(q))
@@ -280,7 +282,8 @@ void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size)
 	q->map_size = size;
 }
 
-/* What a guard has is of the base, which may not be current: a green context is, or nothing. */
+/* A guard's resources belong to the base, which may not be current: a green context may be, or
+ * none. */
 static struct fm_cu_guard *new_guard(struct fm_cu_queue *q)
 {
 	const struct fm_cu_driver *cu = q->cu;
@@ -297,7 +300,7 @@ static struct fm_cu_guard *new_guard(struct fm_cu_queue *q)
 	return guard;
 }
 
-/* Tried, with the first queue of each context. */
+/* Gates are tested with the first queue of each context. */
 static unsigned levels(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
@@ -316,7 +319,8 @@ static unsigned levels(void *hwq)
 			atomic_store(&q->reach->gates, try_context(q));
 		gates = atomic_load(&q->reach->gates) == FM_CU_GATES;
 	}
-	/* Not where its own thread alone may put gates: it might be anywhere when it is to stop. */
+	/* No guard for a stream in which only its own thread may place gates, because that thread
+	 * might be anywhere when the stream is to stop. */
 	if (gates && q->guarded && !bound(q))
 		q->guard = new_guard(q);
 	fm_cu_leave(cu, mode);
@@ -330,7 +334,7 @@ static int sync_stream(void *hwq)
 	return q->cu->stream_synchronize(q->stream) ? -EIO : 0;
 }
 
-/* Of what is said when all before has finished. */
+/* The operation that reports that everything before it has finished. */
 static union fm_cu_mem_op passed_op(
 	const struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
@@ -354,8 +358,8 @@ static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, ui
 	return rc;
 }
 
-/* The default stream is that of the context which is current: in a program's call about its own
- * context's end that may be another one. 1: to be popped. */
+/* The default stream is that of the current context. In a program's call about its own context's
+ * end another context may be current. 1: the context must be popped. */
 static int push_for_default(struct fm_cu_queue *q)
 {
 	CUcontext now;
@@ -400,8 +404,8 @@ static int enqueue_inner(struct fm_cu_queue *q, const struct fm_gate_words *w)
 	return rc;
 }
 
-/* The beginning of the board is as it is, so that this waits for nothing, wherever the graph gets
- * to. An executable graph whose kernels are guarded has other words there (guard_graph.h). */
+/* The beginning of the board never changes, so this waits for nothing, wherever the graph is
+ * launched. An executable graph whose kernels are guarded has other words there (guard_graph.h). */
 static int enqueue_seam(struct fm_cu_queue *q)
 {
 	union fm_cu_mem_op ops[FM_CU_COVER_OPS];
@@ -426,7 +430,7 @@ static int inner(void *hwq, const struct fm_gate_words *w)
 	return w ? enqueue_inner(hwq, w) : enqueue_seam(hwq);
 }
 
-/* What launches that left blocks out have finished nobody can say: they need a gate. */
+/* It is not known what launches that left blocks out have finished: they need a gate. */
 static int put_fence(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
 	int rc = -EIO;
@@ -444,7 +448,7 @@ static int put_fence(struct fm_cu_queue *q, const struct fm_gate_words *w, uint6
 	return rc;
 }
 
-/* From the agent, or from the thread that destroys the stream, or ends with it. */
+/* Called by the agent, or by the thread that destroys the stream, or that ends with it. */
 static int write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finished)
 {
 	struct fm_cu_queue *q = hwq;
@@ -461,7 +465,7 @@ static int write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finish
 	return rc;
 }
 
-/* The error that the driver gives then sticks to any question about any stream. */
+/* If the device is lost, the driver returns an error for any query of any stream. */
 static bool lost(void *hwq)
 {
 	struct fm_cu_queue *q = hwq;
@@ -484,13 +488,13 @@ static void close_stream(void *hwq)
 		fm_cu_guard_abandon(q->guard);
 }
 
-/* The agent ends: what it has not brought to its end it never will. */
+/* The agent ends: what it has not finished, it never will. */
 static void quiesce(void *hwq)
 {
 	fm_cu_turnstile_over();
 }
 
-/* orphaned: at the hold of its guard, which serves no other queue then. */
+/* orphaned: the queue is still at the hold of its guard, so the guard serves no other queue. */
 static void release(void *hwq, bool orphaned)
 {
 	struct fm_cu_queue *q = hwq;
@@ -508,7 +512,7 @@ CUcontext fm_cu_base_context(const struct fm_cu_driver *cu, CUcontext ctx, CUstr
 	CUgreenCtx green = NULL;
 	CUcontext base = NULL;
 
-	/* A green context has no default streams of threads, by which it could be asked for. */
+	/* A green context has no per-thread default streams that could be queried. */
 	if (stream == FM_CU_STREAM_PER_THREAD)
 		stream = FM_CU_STREAM_LEGACY;
 	if (!cu->stream_get_both || cu->stream_get_both(stream, &base, &green) || !green || !base)

@@ -14,7 +14,7 @@ CUcontext fm_cu_has_of_any(void)
 	return fm_cu_reach_any();
 }
 
-/* What is registered is asked for last: it says whether there is anything. */
+/* The registrations are given back last, because they tell whether there is anything. */
 bool fm_cu_give_back(const struct fm_cu_driver *cu, CUcontext ctx)
 {
 	bool ok = false;

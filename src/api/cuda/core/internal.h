@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Within the room. */
+/* Within the module. */
 #pragma once
 #include "cuda.h"
 
-/* Around what any thread puts onto the stream: no capture begins in the middle of it, and the
- * stream's context is current. 0; -EBUSY when the stream must not be touched from here just now,
- * -EAGAIN when the call might wait for the device, -EIO when the driver refuses. */
+/* Around what any thread puts into the stream: no capture begins meanwhile, and the stream's
+ * context is current. 0; -EBUSY when the stream must not be touched from here just now, -EAGAIN
+ * when the call might wait for the device, -EIO when the driver refuses. */
 int fm_cu_touch(struct fm_cu_queue *q);
 void fm_cu_untouch(struct fm_cu_queue *q);
 
 /* Is the board known to the driver in the queue's context? */
 bool fm_cu_reaches(const struct fm_cu_queue *q);
 
-/* spread.c: with the first queue of a context, which is current; and hwqueue.h, enter. */
+/* spread.c: try it with the first queue of a context, which is current; and hwqueue.h, enter. */
 void fm_cu_spread_try(struct fm_cu_queue *q);
 bool fm_cu_enter_first(void *hwq, bool to_be_put);
 
-/* sample.c: the gate that is put next ends what is timed, and begins it. */
+/* sample.c: the gate that is placed next ends the sample under way, and begins one. */
 void fm_cu_sample_end(struct fm_cu_queue *q);
 void fm_cu_sample_begin(struct fm_cu_queue *q);
 int fm_cu_sampled(void *hwq, uint64_t *ns, bool *exact);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is put into streams besides commands, and only orders those: it has a channel of the device
- * as they do, and its end nobody tells. */
+/* What is put into streams besides commands, and only orders those. It occupies a channel of the
+ * device as commands do, and its end is not reported. */
 #include "internal.h"
 
 static bool is_ordered(struct fm_cu_queue *q, uint64_t done)

@@ -29,7 +29,7 @@ static int green_context(const struct fm_cu_green *g, CUgreenCtx *green, union f
 	return *rc == FM_CU_ERROR_NOT_SUPPORTED ? -EOPNOTSUPP : -EIO;
 }
 
-/* A driver that counts wrong is not believed. */
+/* The driver's counts are checked, because it may count wrong. */
 static int split(const struct fm_cu_green *g, CUdevice dev, unsigned sms,
 	union fm_cu_resource *part, union fm_cu_resource *rest, int *rc)
 {

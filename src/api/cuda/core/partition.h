@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Partitions: a device's multiprocessors split between two green contexts, each with streams of its
- * own. What runs in one never waits for what runs in the other.
+ * own. Work in one never waits for work in the other.
  */
 #pragma once
 #include "driver.h"
@@ -41,7 +41,8 @@ struct fm_cu_partition {
 	unsigned sms, rest_sms; /* in either */
 	CUgreenCtx green, rest;
 };
-/* At least so many, as the device's granularity has it, and the rest. The primary context of the
- * device lives. 0; -EOPNOTSUPP; -ENOSPC: nothing would be left; -EIO. *rc: what the driver said. */
+/* Splits off at least `sms` multiprocessors, as the device's granularity allows, and the rest. The
+ * device's primary context is alive. 0; -EOPNOTSUPP; -ENOSPC: nothing would be left; -EIO. *rc: the
+ * driver's result. */
 int fm_cu_partition(struct fm_cu_partition *p, const struct fm_cu_green *g, CUdevice dev,
 	unsigned sms, int *rc);

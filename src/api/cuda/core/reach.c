@@ -33,7 +33,8 @@ static char *alias(void *map, size_t size)
 	return p;
 }
 
-/* Lock held. Places of contexts that have ended serve again. The first has the area itself. */
+/* Lock held. Places of contexts that have ended are used again. The first place maps the area
+ * itself. */
 static struct fm_cu_reach *place(struct area *a, size_t size)
 {
 	struct fm_cu_reach *r;
@@ -60,7 +61,8 @@ static struct fm_cu_reach *find(struct area *a, CUcontext ctx)
 	return NULL;
 }
 
-/* Lock held. Registered already: by a context that has ended, if registrations outlive those. */
+/* Lock held. The pages may be registered already by a context that has ended, if registrations
+ * outlive contexts. */
 static struct fm_cu_reach *make(
 	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, size_t size)
 {

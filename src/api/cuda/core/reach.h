@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within the room: how the streams of a context reach the board, and in strict mode the page of
+ * Within the module: how the streams of a context reach the board, and in strict mode the page of
  * gates that the process can only read.
  *
- * Each context has a mapping of the board's pages for itself, which it has registered itself. For a
- * context takes with it, when it ends, what it has registered, and another one's streams may have
- * gates in the driver just then: for the device a wait for memory that is gone is an error of the
- * program's.
+ * Each context has its own mapping of the board's pages, and registers it itself. When a context
+ * ends, its registrations end with it, and at that moment another context's streams may have gates
+ * in the driver. A wait of the device for memory that is gone is an error of the program's.
  */
 #pragma once
 #include "driver.h"
@@ -16,7 +15,7 @@
 enum fm_cu_gates { FM_CU_UNTRIED, FM_CU_GATES, FM_CU_NO_GATES };
 
 struct fm_cu_reach {
-	_Atomic(CUcontext) ctx; /* NULL: nobody's now */
+	_Atomic(CUcontext) ctx; /* NULL: belongs to no context now */
 	char *host;
 	CUdeviceptr device;             /* the same for the device */
 	_Atomic enum fm_cu_gates gates; /* does the driver take them? */
@@ -25,20 +24,22 @@ struct fm_cu_reach {
 
 enum fm_cu_area { FM_CU_BOARD, FM_CU_GATE_PAGE, FM_CU_AREAS };
 
-/* That of ctx, with which it is made if there is none yet (the context is current), for the area
- * at map. NULL: the driver refuses, or there are too many contexts. Never freed: it is of this
+/* The reach of ctx for the area at map; it is made if there is none yet (the context is current).
+ * NULL: the driver refuses, or there are too many contexts. It is never freed: it belongs to this
  * context as long as ->ctx says so. */
 struct fm_cu_reach *fm_cu_reach(
 	const struct fm_cu_driver *cu, CUcontext ctx, enum fm_cu_area area, void *map, size_t size);
 
-/* What stands in an area at that address of the device's, in any context; NULL: nothing does. */
+/* The host address of what is in an area at that device address, in any context; NULL: nothing
+ * is. */
 void *fm_cu_reach_host(CUdeviceptr at);
 
-/* Do its streams reach any? Any context whose do; NULL: none. */
+/* Do the context's streams reach any area? The second: any context whose streams do, or NULL. */
 bool fm_cu_reach_known(CUcontext ctx);
 CUcontext fm_cu_reach_any(void);
 
-/* The context, which is current, does without from now on: its registrations are taken back. */
+/* The context, which is current, does without the areas from now on: its registrations are taken
+ * back. */
 void fm_cu_reach_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
 
 /* The context has ended, or its streams do not reach the areas this way any more. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long it takes from gate to gate: events in front of and behind what is timed. */
+/* Measures the time from gate to gate: events in front of and behind what is timed. */
 #include "base/clock.h"
 #include "internal.h"
 
@@ -30,7 +30,7 @@ void fm_cu_sample_end(struct fm_cu_queue *q)
 	q->sampling = false;
 	q->sample_n++;
 	s->span = fm_now() - s->at;
-	/* All of it was launched before the device began with it. */
+	/* True if all of it was launched before the device began it. */
 	s->behind = s->begun && q->cu->event_query(s->start) == FM_CU_ERROR_NOT_READY;
 	s->lost = !s->begun || q->cu->event_record(s->end, q->stream);
 }
@@ -59,9 +59,10 @@ int fm_cu_sampled(void *hwq, uint64_t *ns, bool *exact)
 		mode = fm_cu_enter(q->cu);
 		rc = q->cu->event_query(s->end);
 		if (!rc && !q->cu->event_elapsed(&ms, s->start, s->end))
-			*ns = ms > 0 ? (uint64_t)(ms * 1e6f) : 1; /* less than its clock shows */
-		/* Or it was launched in so little time that the device can have waited but little.
-		 */
+			*ns = ms > 0 ? (uint64_t)(ms * 1e6f)
+				     : 1; /* less than the device's clock can show */
+		/* Also exact: it was launched in so little time that the device can have waited
+		 * only briefly. */
 		*exact = s->behind || 4 * s->span < *ns;
 		fm_cu_leave(q->cu, mode);
 		if (rc == FM_CU_ERROR_NOT_READY)
@@ -72,7 +73,7 @@ int fm_cu_sampled(void *hwq, uint64_t *ns, bool *exact)
 	return 1;
 }
 
-/* The driver keeps an event that is under way until it has come. */
+/* The driver keeps an event that is under way until it is reached. */
 void fm_cu_sample_close(struct fm_cu_queue *q)
 {
 	int mode = fm_cu_enter(q->cu);

@@ -26,8 +26,8 @@ void fm_cu_settle_fork_child(void)
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* For this one: that of its launch before, which stands in front of this one, or the first that is
- * free. */
+/* The word for this launch: that of the stream's previous launch, which is in front of this one, or
+ * the first free word. */
 static unsigned place(const struct fm_cu_settle *s, _Atomic uint32_t *words, uint64_t queue)
 {
 	unsigned used = atomic_load(&s->used), unused = used;
@@ -60,7 +60,8 @@ void fm_cu_settle_behind(
 			atomic_store(&s->used, i + 1);
 		op.op.value = atomic_fetch_add(&s->of[i].want, 1) + 1;
 	}
-	/* The driver may wait in there: others then wait here, and nothing is stopped meanwhile. */
+	/* The driver may wait in this call. Then other threads wait here, and nothing is stopped
+	 * meanwhile. */
 	if (i == FM_CU_SETTLE_WORDS || cu->stream_mem_ops(stream, 1, &op, 0))
 		atomic_store(&s->never, true);
 	pthread_mutex_unlock(&lock);

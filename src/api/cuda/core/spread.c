@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where programs share one context (MPS) the blocks of several are on the device at one time, and
- * those of a kernel go to wherever there is room first. One that comes while another program's
- * kernel ends finds that room on a few multiprocessors, all of its blocks gather there, and take
- * each other's time: three times what they need (H200).
+ * If programs share one context (MPS), blocks of several programs are on the device at the same
+ * time. The blocks of a kernel go wherever there is room first. A kernel that comes while another
+ * program's kernel ends finds room on a few multiprocessors only. All of its blocks gather there
+ * and slow each other down: they take three times as long (H200).
  *
- * So in front of the work that others are about to stop for stands a kernel of ours: one warp,
- * which finds room as soon as anything else would, and stays while the rest of the other's blocks
- * end, which began together. What follows finds the whole device. It waits for nothing.
+ * So a kernel of ours is put in front of the work for which others are about to stop. It is one
+ * warp, which finds room as soon as anything else would. It stays while the rest of the other
+ * kernel's blocks end, which began together. The work behind it finds the whole device. It waits
+ * for nothing.
  */
 #include "internal.h"
 #include "reach.h"

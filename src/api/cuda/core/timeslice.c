@@ -31,7 +31,7 @@
 #define SET_TIMESLICE 0xa06c0103u
 #define GROUPS_MAX    64
 
-/* What the driver says of what it does not know, or no longer. */
+/* The driver's status for handles that it does not know, or no longer knows. */
 #define NO_CLIENT   0x23
 #define NO_HANDLE   0x33
 #define NO_OBJECT   0x57
@@ -69,7 +69,7 @@ _Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_free) == 16, 
 
 /* A channel group of ours. The driver ends it with its device, and with its address space. */
 struct tsg {
-	int fd; /* the program's, on which the driver knows the client */
+	int fd; /* the program's descriptor, on which the driver knows the client */
 	ino_t inode;
 	uint32_t client, handle;
 	uint32_t device, space; /* space 0: the device's */
@@ -97,7 +97,7 @@ static bool is_control_node(int fd, ino_t *inode)
 	return true;
 }
 
-/* -ENOENT: of a group that has ended. */
+/* -ENOENT: the group has ended. */
 static int error_of(uint32_t status)
 {
 	switch (status) {
@@ -123,7 +123,8 @@ static int control(const struct tsg *t, uint32_t cmd, uint64_t *us)
 		.status = UINT32_MAX};
 	ino_t inode;
 
-	/* The program may have closed it and opened something else of that number. */
+	/* The program may have closed the descriptor and opened something else under that
+	 * number. */
 	if (!is_control_node(t->fd, &inode) || inode != t->inode)
 		return -EBADF;
 	if (syscall(SYS_ioctl, t->fd, _IOWR(RM_MAGIC, RM_CONTROL, struct rm_control), &c) < 0)
@@ -144,8 +145,8 @@ static int apply(struct tsg *t, uint64_t us)
 	return rc;
 }
 
-/* Lock held. How one ended need not have been seen. The last takes its place: who goes through all
- * goes downwards. */
+/* Lock held. The end of a group may have gone unseen. The last group takes its place, so a loop
+ * over all of them runs downwards. */
 static int apply_or_forget(unsigned i, uint64_t us)
 {
 	int rc = apply(&rm.tsg[i], us);
@@ -170,7 +171,7 @@ static void forget(uint32_t client, uint32_t handle)
 			rm.tsg[i] = rm.tsg[--rm.n];
 }
 
-/* Another of that name has ended. */
+/* An older group with the same handle has ended. */
 static void add(struct tsg t)
 {
 	if (!is_control_node(t.fd, &t.inode))
@@ -234,7 +235,7 @@ void fm_cu_ioctl_seen(int fd, unsigned long request, void *arg)
 	errno = saved;
 }
 
-/* Lock held. One that refuses is the end of it, but all give theirs back. */
+/* Lock held. A refusal ends the loop, except when all slices are given back. */
 static int apply_all(uint64_t us)
 {
 	int n = 0, err = 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Level 1: where the driver has no memory operations, or by wish. A callback of the driver's would
- * hold up the stream for tens of microseconds; an event is asked for instead, by who waits for it.
+ * Level 1: used where the driver has no memory operations, or by wish. A callback of the driver's
+ * would hold up the stream for tens of microseconds. Instead a thread that waits for an event
+ * queries it.
  */
 #include "base/clock.h"
 #include "base/util.h"
 #include "internal.h"
 #include <errno.h>
 
-#define LAST FM_CU_TRACKS /* has come, and been told */
+#define LAST FM_CU_TRACKS /* was reached, and reported */
 
 static struct fm_cu_tracker *nth(struct fm_cu_queue *q, unsigned i)
 {
@@ -20,8 +21,8 @@ static bool has_come(struct fm_cu_queue *q, unsigned i)
 	return q->cu->event_query(nth(q, i)->event) != FM_CU_ERROR_NOT_READY;
 }
 
-/* How many of them have come, for which few are asked: where one has, those in front of it have,
- * too. One that cannot be asked for is taken to have. */
+/* How many events were reached. Few of them are queried: if one was reached, those in front of it
+ * were, too. An event that cannot be queried counts as reached. */
 static unsigned come(struct fm_cu_queue *q)
 {
 	unsigned n = q->track_n;
@@ -33,7 +34,7 @@ static unsigned come(struct fm_cu_queue *q)
 	return n;
 }
 
-/* What lies between two that have come, ns; 0: not known. */
+/* The time between two reached events, ns; 0: not known. */
 static uint64_t between(struct fm_cu_queue *q, unsigned from, unsigned to)
 {
 	float ms = 0;
@@ -43,9 +44,10 @@ static uint64_t between(struct fm_cu_queue *q, unsigned from, unsigned to)
 	return (uint64_t)(ms * 1e6f);
 }
 
-/* When the first n came: the last just now, at the latest, and those before it so much earlier as
- * the device's clock says. All of them earlier, where it says so of the one that was told last: so
- * what lies between two is what the device took, however late they are asked for. */
+/* When the first n were reached. The last was reached just now, at the latest, and those before it
+ * earlier by the device's clock. All are moved back if the device's clock says so relative to the
+ * event that was reported last. So the time between two events is what the device took, however
+ * late they are queried. */
 static void times(struct fm_cu_queue *q, unsigned n, uint64_t now, uint64_t *at)
 {
 	uint64_t late = 0, apart;
@@ -92,7 +94,7 @@ void fm_cu_reap(void *hwq)
 	tell(q, n, at);
 }
 
-/* In the program's thread as it is; in another with the stream's context. */
+/* The program's thread records as it is; another thread records with the stream's context. */
 static int record(struct fm_cu_queue *q, struct fm_cu_tracker *t)
 {
 	fm_cu_result rc;

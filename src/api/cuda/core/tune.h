@@ -1,73 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constants of time, and counts that stand for time, of CUDA alone. As src/xqueue/tune.h: each says
- * what it is for and what a larger value does; its unit is in its value, or in brackets.
+ * Constants of time, and counts that stand for time, for CUDA alone. As in src/xqueue/tune.h, each
+ * comment says what the constant is for and what a larger value does; the unit is in the value, or
+ * in brackets.
  */
 #pragma once
 #include "base/clock.h"
 
 /* --- gates --- */
 
-/* [time] Device time between gates, where nobody wishes another (a gate costs about 4 us). Larger:
- * fewer gates, and a longer wait for a stop at one. */
+/* [time] Device time between gates, unless something else sets it (a gate costs about 4 us).
+ * Larger: fewer gates, and a longer wait for a stop at one. */
 #define FM_CU_INTERVAL (180 * FM_US)
 /* [time] Likewise where processes share one context (MPS): a change between them costs nothing, and
  * shorter segments pay. */
 #define FM_CU_INTERVAL_SHARED (50 * FM_US)
-/* [time] So long the host's clock and the device's go together, and a float has what lies between.
- */
+/* [time] For this long the host's clock and the device's agree, and a float is precise enough for
+ * the difference. */
 #define FM_CU_CLOCKS_TOGETHER (60 * FM_S)
 
 /* --- the lock of driver calls --- */
 
-/* [time] How often those look that wait for it. */
+/* [time] Between looks of threads that wait for it. */
 #define FM_CU_CALL_NAP (50 * FM_US)
-/* [time] The agent waits so long for a moment in which nobody is inside. It holds the lock of the
- * queue that is to stop, which one of those may want to put a gate: then it is asked again. */
+/* [time] The agent waits this long for a moment in which no call is inside. It holds the lock of
+ * the queue that is to stop, and such a call may need that lock to place a gate. After this time
+ * the agent gives up and is asked again. */
 #define FM_CU_CALL_SPIN (20 * FM_US)
-/* [time] What is being stopped may itself wait for something that the program is to put into a
- * stream next, and come to no rest before. Others wait so long for it. */
+/* [time] What is being stopped may itself wait for something that the program puts into a stream
+ * next, and come to rest only then. Other calls wait this long for the stop. */
 #define FM_CU_PUSH_MOST (20 * FM_MS)
 
 /* --- the guardian --- */
 
-/* [time] The agent waits so long for a step of a stop on the spot. */
+/* [time] The agent polls this long for a step of a stop. */
 #define FM_CU_STEP_SPIN (30 * FM_US)
-/* [time] A graph waits so long for what is stopped, to allocate memory; */
+/* [time] A graph waits this long for what is stopped, to allocate memory, */
 #define FM_CU_GRAPH_MEMORY_MOST (100 * FM_MS)
-/* [time] and a new queue. Then it does without a guard. */
+/* [time] and a new queue waits this long. After that it has no guard. */
 #define FM_CU_GUARD_MEMORY_MOST FM_S
-/* [time] A launch of a graph elsewhere waits so long for the one before, which may wait for it. */
+/* [time] A launch of a graph in another stream waits this long for the previous launch, which may
+ * wait for it. */
 #define FM_CU_OUTLAST_MOST (250 * FM_MS)
 /* [launches] A channel takes about a thousand commands before the driver waits for the device.
- * Streams share channels, and so they share this; but each may be ahead by the second. Larger: a
- * launch may block in the driver, with locks that a stop needs. */
+ * Streams share channels, and so they share this number; but each stream may be ahead by the second
+ * number. Larger: a launch may block in the driver, with locks that a stop needs. */
 #define FM_CU_AHEAD       512u
 #define FM_CU_AHEAD_LEAST 16u
-/* [launches] One that has more than an equal part of it is told anew after so many. */
+/* [launches] A stream that has more than an equal share is given a new share after this many. */
 #define FM_CU_AHEAD_TOLD 16u
-/* [launches] To leave one out takes the device, and to make it again the agent, two to three
- * microseconds: no more between two gates. */
+/* [launches] Skipping a launch costs the device, and making it again costs the agent, two to three
+ * microseconds each. So there are no more than this many between two gates. */
 #define FM_CU_UNFENCED_MOST 128u
-/* [time] The next copy waits so long for what is in front of it, */
+/* [time] The next copy waits this long for what is in front of it, */
 #define FM_CU_COPY_IDLE_MOST (250 * FM_MS)
-/* [time] and for what is stopped elsewhere. */
+/* [time] and this long for what is stopped elsewhere. */
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
-/* [time] How often those look that wait for a channel, or for what is in front of a copy. */
+/* [time] Between looks of threads that wait for a channel, or for what is in front of a copy. */
 #define FM_CU_WAIT_LOOK (50 * FM_US)
-/* [time] A launch waits so long for a channel while something is stopped, */
+/* [time] A launch waits this long for a channel while something is stopped, */
 #define FM_CU_CHANNEL_MOST (2 * FM_S)
-/* [time] and a first launch for what is stopped. */
+/* [time] and a first launch waits this long for what is stopped. */
 #define FM_CU_FIRST_MOST (2 * FM_S)
 
 /* --- ends --- */
 
-/* [time] Another thread may have been given a new context of that address before the old one is
- * forgotten: it waits so long for that, */
+/* [time] Another thread may get a new context at the address of an old one before the old one is
+ * forgotten. It waits this long for that, */
 #define FM_CU_CONTEXT_END_MOST FM_S
-/* [time] and looks so often. */
+/* [time] with this time between looks. */
 #define FM_CU_CONTEXT_END_LOOK (20 * FM_US)
-/* [time] At the end of the process what it has under way may take so long, */
+/* [time] At the end of the process, its work under way may take this long, */
 #define FM_CU_GIVE_BACK_MOST FM_S
-/* [time] and is looked at so often. */
+/* [time] with this time between looks. */
 #define FM_CU_GIVE_BACK_LOOK FM_MS

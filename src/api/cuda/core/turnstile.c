@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each side says first that it comes, and looks then whether the other is there: one of two that
- * come at once sees the other, and steps back. Who waits here has no lock that the agent needs.
+ * Each side first announces that it comes, and then looks whether the other side is there. If both
+ * come at once, one sees the other and steps back. A thread that waits here holds no lock that the
+ * agent needs.
  */
 #include "turnstile.h"
 #include "base/cancel.h"
@@ -17,11 +18,11 @@
 
 struct fm_cu_turnstile {
 	_Atomic(CUcontext) ctx;
-	_Atomic unsigned stops;          /* guards that have something stopped, or just now go on */
-	_Atomic unsigned comes;          /* calls that may wait, and are not inside yet */
-	_Atomic unsigned waits;          /* those that are */
+	_Atomic unsigned stops; /* guards that have something stopped, or are just going on */
+	_Atomic unsigned comes; /* calls that may wait and are not inside yet */
+	_Atomic unsigned waits; /* those that are inside */
 	_Atomic unsigned pushes, visits; /* others that are inside */
-	_Atomic bool waited_for; /* what is stopped now waits for the program, most likely */
+	_Atomic bool waited_for;         /* what is stopped now most likely waits for the program */
 	struct fm_cu_settle settle;
 };
 
@@ -30,7 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* to make one */
 FM_LOCK_RANK(lock, CU_TURNSTILES);
 static _Atomic bool over;
 
-/* Such calls of this thread's: what it does meanwhile waits for nobody. */
+/* Calls of this thread that may wait. What the thread does meanwhile waits for no other call. */
 static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
 
 static void nap(void)
@@ -134,8 +135,8 @@ static FM_COLD bool wait_to_enter(
 	return true;
 }
 
-/* Inside then, unless it is false: there was something stopped for all that time. Who finds nothing
- * stopped, as each launch does, looks at no clock. */
+/* True: the caller is inside. False: something was stopped for all that time. A thread that finds
+ * nothing stopped, as each launch does, reads no clock. */
 static inline bool enter(struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
 	return try_to_enter(t, inside) || wait_to_enter(t, inside, most);
@@ -169,7 +170,7 @@ bool fm_cu_wait_begin(struct fm_cu_turnstile *t, uint64_t most)
 	if (!in)
 		return false;
 	own_waits++;
-	/* They are short: none begins while a call is inside that may wait. */
+	/* Visits are short, and none begins while a call is inside that may wait. */
 	while (atomic_load(&t->visits) && !atomic_load(&over))
 		nap();
 	return true;
@@ -195,7 +196,8 @@ void fm_cu_wait_end_all(void)
 		fm_cu_wait_end(&turnstiles[i]);
 }
 
-/* Was there a moment without? Those who come later wait outside, or are known to find room. */
+/* Was there a moment without such calls? Calls that come later wait outside, or are known not to
+ * block. */
 static bool leave(struct fm_cu_turnstile *t)
 {
 	uint64_t until = fm_now() + FM_CU_CALL_SPIN;

@@ -10,20 +10,20 @@
 
 #define BLOCK_BYTES (FM_CU_BLOCK_MAP + FM_CU_BLOCKS_MAX / 8)
 
-/* Of the device's channels, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise. */
+/* How many channels of the device there are, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise. */
 #define CHANNELS      8u
 #define CHANNELS_MOST 32u
 
-/* To give memory back the driver waits for kernels: what a queue leaves waits for the next one, or
- * for the end of its context. */
+/* The driver waits for kernels when memory is given back. So what a queue leaves is kept for the
+ * next queue, or until its context ends. */
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cu_guard *guards; /* all */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(kept.lock, CU_GUARDS);
 
-/* In a stream that was destroyed, and of which nobody heard any more, a gate may be that has still
- * to go past its hold, or stands there; and others may wait for that stream. */
+/* A destroyed stream that reports nothing more may still have a gate that has to pass its hold, or
+ * waits there; and others may wait for that stream. */
 static bool pending(const struct fm_cu_guard *g)
 {
 	uint64_t progress = g->progress ? atomic_load(g->progress) : 2 * g->said;
@@ -49,7 +49,7 @@ static struct fm_cu_guard *take(CUcontext ctx)
 	return g;
 }
 
-/* Those launched up to that one are over. */
+/* Graphs launched up to launch `last` are over. */
 static void forget_graphs(struct fm_cu_guard *g, uint64_t last)
 {
 	for (uint64_t n = g->records.first; g->graphs && n <= last; n++) {
@@ -62,7 +62,7 @@ static void forget_graphs(struct fm_cu_guard *g, uint64_t last)
 	}
 }
 
-/* Numbers go on: the control block may know the last one. */
+/* Numbers go on, because the control block may know the last one. */
 static void reset(struct fm_cu_guard *g)
 {
 	forget_graphs(g, g->records.next - 1);
@@ -102,7 +102,7 @@ bool fm_cu_guard_has_all(const struct fm_cu_driver *cu)
 
 static _Atomic unsigned channels = CHANNELS;
 
-/* The driver has read it when it was initialized. */
+/* The driver read this variable when it was initialized. */
 static void count_channels(void)
 {
 	const char *v = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -117,7 +117,7 @@ unsigned fm_cu_channels(void)
 	return atomic_load_explicit(&channels, memory_order_relaxed);
 }
 
-/* Neither waits for a kernel of the program's; a copy may wait for others. */
+/* Neither call waits for a kernel of the program; a copy may wait for other copies. */
 static bool clear(struct fm_cu_guard *g)
 {
 	static const char zeros[BLOCK_BYTES];
@@ -248,7 +248,7 @@ void fm_cu_guard_abandon(struct fm_cu_guard *g)
 	fm_cu_guard_runs(g);
 }
 
-/* One that the device may still write to, without a gate behind that, is never used again. */
+/* A guard that the device may still write to, without a gate behind that, is never used again. */
 void fm_cu_guard_release(struct fm_cu_guard *g)
 {
 	if (g->place)
@@ -295,8 +295,8 @@ void fm_cu_guards_give_back(CUcontext ctx)
 	pthread_mutex_unlock(&kept.lock);
 }
 
-/* What they have of the driver's went with the context. Those that serve still are given back yet.
- */
+/* Their resources of the driver went with the context. Guards that still serve will still be given
+ * back. */
 static struct fm_cu_guard *take_gone(CUcontext ctx)
 {
 	struct fm_cu_guard **at = &kept.guards, *g, *unused = NULL;
@@ -362,7 +362,7 @@ void fm_cu_guard_leave(struct fm_cu_guard *g, int mode)
 
 /* --- launching --- */
 
-/* Of more than one block: drivers have attributes that say one, or nothing. */
+/* Is the cluster larger than one block? Some drivers have attributes that say one, or nothing. */
 static FM_HOT bool is_cluster(const struct fm_cu_attribute *a)
 {
 	uint32_t size[3];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The save area of a guard (image.h, FM_LOOP_AREA): what kernels that can be left in the middle of
- * a loop keep there until they go on. Of all launches between two gates one at most is left so,
- * since those behind it do not begin: one area does for a stream.
+ * a loop keep there until they go on. At most one of the launches between two gates is left in this
+ * way, since those behind it do not begin. So one area is enough for a stream.
  */
 #include "code/cuda/image.h"
 #include "guard_internal.h"
 
-/* For all threads that a large device runs at once, 240 bytes each. */
+/* Enough for all threads that a large device runs at once, 240 bytes each. */
 #define AREA_BYTES (UINT64_C(64) << 20)
 
 static union fm_cu_mem_op write64(CUdeviceptr at, uint64_t value)

@@ -10,8 +10,8 @@
 #define ALIGN       16u
 #define BLOCK_LEAST 512u
 
-/* To give memory back the driver waits for kernels: blocks wait for the next graph, by their size,
- * a power of two. */
+/* The driver waits for kernels when memory is given back. So blocks are kept for the next graph, by
+ * size, a power of two. */
 struct unused_block {
 	struct unused_block *next;
 	CUcontext ctx;
@@ -19,7 +19,7 @@ struct unused_block {
 	size_t bytes;
 };
 
-/* Likewise words, of which a page is allocated at a time. */
+/* Likewise for words; a page of them is allocated at a time. */
 #define WORDS_BYTES 4096u
 #define WORDS_EACH  64u /* a cache line */
 
@@ -64,7 +64,7 @@ static CUdeviceptr take_unused(CUcontext ctx, size_t bytes)
 	return block;
 }
 
-/* Without memory for the note the block is never used again. */
+/* If there is no memory for the note, the block is never used again. */
 static void leave_unused(CUcontext ctx, CUdeviceptr block, size_t bytes)
 {
 	struct unused_block *b = malloc(sizeof(*b));
@@ -216,7 +216,7 @@ static size_t size_of(const struct fm_cu_chain *c)
 	return size;
 }
 
-/* Returns what is behind it. */
+/* Returns the room behind the node. */
 static char *fill_node(struct fm_cu_record *node, const struct fm_cu_guarded *l, char *room)
 {
 	size_t bytes = attribute_bytes(l);
@@ -352,7 +352,7 @@ void fm_cu_graph_spoilt(struct fm_cu_graph *g)
 }
 
 /* The decision about a launch that is all or none is kept by its number, until the next such
- * launch: where there is one alone, it has to be forgotten. */
+ * launch. If there is only one such launch, its decision must be cleared. */
 bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream)
 {
 	static const unsigned at[] = {FM_CU_BLOCK_DECIDED, FM_CU_BLOCK_FIRST, 0};
@@ -393,8 +393,7 @@ void fm_cu_graph_cover(
 	op[2] = fm_cu_guard_op(FM_CU_OP_WRITE_VALUE_32, place, 2 * i + 2);
 }
 
-/* What `place` says may be a moment old, as with gates (guard_stop.c). Each launch leaves it even.
- */
+/* `place` may be a moment old, as with gates (guard_stop.c). Each launch leaves it even. */
 bool fm_cu_graph_hold(struct fm_cu_graph *g)
 {
 	if (!g->words)
@@ -433,7 +432,7 @@ bool fm_cu_graph_stands(const struct fm_cu_graph *g)
 
 /* --- lives of contexts --- */
 
-/* With the lock. */
+/* Lock held. */
 static void forget_words(CUcontext ctx)
 {
 	struct unused_words **at = &all.words, *w;
@@ -448,7 +447,7 @@ static void forget_words(CUcontext ctx)
 	}
 }
 
-/* cu: NULL, or they are given back. */
+/* cu: the driver to give them back to; NULL: they are only forgotten. */
 static void forget_pages(const struct fm_cu_driver *cu, CUcontext ctx)
 {
 	struct words_page **at = &all.pages, *p;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An executable graph whose kernels are guarded (docs/cuda-guardian.md, "Graphs"): a chain of
- * kernels, of gates of ours, and of other nodes with covers in front. What its nodes pass stays the
- * same over all launches, so it has a control block of its own, in which the nodes are launches 1
- * to n; and, for each, what it takes to make it again outside of the graph.
+ * kernels, of gates of ours, and of other nodes with covers in front. The parameters of its nodes
+ * stay the same over all launches. So it has a control block of its own, in which the nodes are
+ * launches 1 to n, and for each node what is needed to launch it again outside of the graph.
  *
- * It is launched in one stream at a time, in front of which and behind which stand gates; so its
- * control block is under the lock of that stream's XQueue, as a guard's is.
+ * It is launched in one stream at a time, with gates in front of it and behind it. So its control
+ * block is under the lock of that stream's XQueue, as a guard's is.
  */
 #pragma once
 #include "guard.h"
@@ -20,16 +20,16 @@ struct fm_cu_graph {
 	CUdeviceptr block;
 	size_t bytes;        /* of the block */
 	_Atomic bool loose;  /* it is launched unguarded from now on */
-	_Atomic bool spoilt; /* a stop of it has gone wrong: its words may be anything */
-	bool let_be;         /* it is not stopped any more, what was launched guarded included;
-				under the lock of the XQueue that it was launched in */
-	_Atomic bool gone;   /* with its context */
-	unsigned n, whole;   /* nodes, and of how many it is decided that they are all or none */
-	_Atomic uint32_t *waiting; /* 1 while it stands at a gate of its own; NULL: it has none */
+	_Atomic bool spoilt; /* a stop of it has failed: its words may have any value */
+	bool let_be; /* it is no longer stopped, including earlier guarded launches; under the lock
+			of the XQueue that it was launched in */
+	_Atomic bool gone;         /* with its context */
+	unsigned n, whole;         /* nodes, and how many decide that they run all blocks or none */
+	_Atomic uint32_t *waiting; /* 1 while it waits at a gate of its own; NULL: it has none */
 	unsigned covers;
-	uint32_t *last;                  /* of the nodes in front of each cover; ascending */
+	uint32_t *last;                  /* the last node in front of each cover; ascending */
 	bool *waits;                     /* fm_cu_chain; */
-	bool anew;                       /* at one end, so that it has to be told from the other */
+	bool anew;                       /* `waits` at one end, so each launch must reset `place` */
 	struct fm_cu_graph_words *words; /* NULL: it has no covers */
 	CUdeviceptr words_at;
 
@@ -41,66 +41,68 @@ struct fm_cu_graph {
 	struct fm_cu_record node[];
 };
 
-/* What a graph with covers has of the host's memory. */
+/* The words of a graph with covers, in the host's memory. */
 struct fm_cu_graph_words {
 	_Atomic uint32_t hold;  /* covers wait for 0 */
 	_Atomic uint32_t place; /* 2 * i + 1 while it waits at cover i, then 2 * i + 2 */
 };
 
-/* Of a chain of n launches, whose attributes can be repeated, and of covers: behind so many
- * launches, ascending, each in front of something that must not run ahead of those. */
+/* A chain of n launches whose attributes can be repeated, and its covers. `last` says behind how
+ * many launches each cover is, ascending. Each is in front of something that must not run ahead of
+ * those launches. */
 struct fm_cu_chain {
 	const struct fm_cu_guarded *launch;
 	const uint32_t *last;
 	unsigned n, covers;
-	/* In front of each cover, and behind the last: may it come to wait there for the program?
+	/* In front of each cover, and behind the last: may the graph wait there for the program?
 	 * NULL: nowhere. */
 	const bool *waits;
 };
 
-/* In a context of that name, which is current. NULL: the driver has not all it takes, or no memory.
- * With one reference. */
+/* Makes a graph in context ctx, which is current. NULL: the driver lacks something, or there is no
+ * memory. The caller gets one reference. */
 struct fm_cu_graph *fm_cu_graph_new(
 	const struct fm_cu_driver *cu, CUcontext ctx, const struct fm_cu_chain *c);
-/* What cover i does, in the executable graph. */
+/* The operations of cover i in the executable graph. */
 #define FM_CU_COVER_OPS 3
 void fm_cu_graph_cover(
 	const struct fm_cu_graph *g, unsigned i, union fm_cu_mem_op op[FM_CU_COVER_OPS]);
-/* Where the parameters of node i (from 0) are to be copied, and ours, which stay its own. */
+/* Returns where the parameters of node i (from 0) are to be copied; fills in ours, which stay the
+ * node's own. */
 void *fm_cu_graph_node(struct fm_cu_graph *g, unsigned i, uint64_t ours[3]);
 void fm_cu_graph_keep(struct fm_cu_graph *g);
 void fm_cu_graph_put(struct fm_cu_graph *g);
 
-/* Launches from now on are not guarded: what the records say of them is not true any more. */
+/* Launches are not guarded from now on, because the records are no longer true for them. */
 void fm_cu_graph_loosen(struct fm_cu_graph *g);
-/* And what was launched before is not stopped either: with the lock of its XQueue, while it is not.
- */
+/* And earlier launches are no longer stopped either. Called with the lock of its XQueue, while the
+ * graph is not stopped. */
 void fm_cu_graph_let_be(struct fm_cu_graph *g);
 /* A stop has failed, and its stop word may stay set. */
 void fm_cu_graph_spoilt(struct fm_cu_graph *g);
-/* In front of a launch, in its stream: words that have to be as they were at the first one. Of an
- * unguarded launch only those of a graph that is spoilt do. */
+/* Called before a launch, in its stream: resets words that must be as they were at the first
+ * launch. An unguarded launch needs this only if the graph is spoilt. */
 bool fm_cu_graph_prepare(struct fm_cu_graph *g, CUstream stream);
 
 /* --- while it is stopped --- */
 
 /* The nodes' numbers, as they are in the graph. */
 void fm_cu_graph_number(struct fm_cu_graph *g);
-/* Its covers hold from now on. False: it is just about to go past one, or stands there for that. */
+/* Its covers hold from now on. False: the graph is just about to pass a cover, or waits there. */
 bool fm_cu_graph_hold(struct fm_cu_graph *g);
-/* Since they hold: where it is, up to the next cover, or to its end, may it wait for the program?
- */
+/* While they hold: between its place and the next cover, or its end, may the graph wait for the
+ * program? */
 bool fm_cu_graph_waits(const struct fm_cu_graph *g);
 void fm_cu_graph_let_go(struct fm_cu_graph *g);
-/* It has come to a cover since they hold, and stands there; behind so many launches. */
+/* It has reached a cover since they hold, and waits there. *last: behind how many launches. */
 bool fm_cu_graph_covered(const struct fm_cu_graph *g, uint64_t *last);
-/* It stands at a closed gate of its own, as the device says. */
+/* It waits at a closed gate of its own, as the device reports. */
 bool fm_cu_graph_stands(const struct fm_cu_graph *g);
 
 /* --- lives of contexts --- */
 void fm_cu_graphs_forget(CUcontext ctx);
-/* Their memory, and none of them runs. The context is current. */
+/* Gives back the memory of a context's graphs; none of them runs. The context is current. */
 void fm_cu_graphs_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
-/* With its context. */
+/* Has it gone with its context? */
 bool fm_cu_graph_gone(const struct fm_cu_graph *g);
 void fm_cu_graphs_fork_child(void);

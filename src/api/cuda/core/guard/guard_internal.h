@@ -9,16 +9,16 @@
 #include "guard_place.h"
 #include "guard_records.h"
 
-/* Of the control block (image/guardian.ptx), which begins with the stop word. */
+/* Offsets in the control block (image/guardian.ptx), which begins with the stop word. */
 enum {
 	FM_CU_BLOCK_COUNT = 4,
 	FM_CU_BLOCK_FIRST = 8,
-	FM_CU_BLOCK_DECIDED = 16, /* of the last launch that was all or none */
+	FM_CU_BLOCK_DECIDED = 16, /* as decided for the last launch that was all or none */
 	FM_CU_BLOCK_LEFT = 48,    /* FM_LOOP_LEFT */
 	FM_CU_BLOCK_HEAD = 56,    /* bytes that are read */
 	FM_CU_BLOCK_MAP = 64,
 };
-/* Launches of more blocks are all or none: a bit each is 64 KiB. */
+/* Launches of more blocks than this are all or none: a bit for each is 64 KiB. */
 #define FM_CU_BLOCKS_MAX (UINT64_C(1) << 19)
 
 /* How far a stop is. */
@@ -30,10 +30,10 @@ enum fm_cu_stage {
 	FM_CU_AGAIN     /* at rest; what was left out runs, in a stream of ours */
 };
 
-/* Memory of the host's that the device reaches. */
+/* Host memory that the device reaches. */
 struct fm_cu_shared {
 	_Atomic uint32_t hold; /* gates wait for 0 */
-	_Atomic uint32_t past; /* the last mark that the stream has gone past */
+	_Atomic uint32_t past; /* the last mark that the stream has passed */
 	struct {
 		uint32_t stop, count;
 		uint64_t first;
@@ -44,22 +44,22 @@ struct fm_cu_shared {
 
 struct fm_cu_guard {
 	struct fm_cu_guard *next; /* of all */
-	bool serves, gone;        /* a queue; with its context. guard.c, under its lock */
+	bool serves, gone;        /* it serves a queue; its context is gone. Lock of guard.c */
 	const struct fm_cu_driver *cu;
 	CUcontext ctx;
 	struct fm_cu_turnstile *turnstile;
 	CUdeviceptr block, shared_at;
-	CUdeviceptr area; /* where kernels that are left in a loop are kept; 0: they are not */
+	CUdeviceptr area; /* where kernels that are left in a loop are saved; 0: there is no area */
 	struct fm_cu_shared *shared;
-	CUstream control, again;   /* words, and looks; launches that are made again, */
-	struct fm_cu_place *place; /* but those of a green context; NULL: it is of none */
-	CUfunction look;           /* NULL: the driver would not have it, and copies do */
+	CUstream control, again;   /* words and looks; launches that are made again, */
+	struct fm_cu_place *place; /* except those of a green context; NULL: the guard is of none */
+	CUfunction look;           /* NULL: the driver did not take it, and copies are used */
 	_Atomic bool broken;       /* nothing is guarded any more */
 
-	/* Under the order, and read by any thread. */
+	/* Under the order; any thread may read these. */
 	_Atomic uint64_t launched, covered;
-	bool graph_last; /* of the launches, a graph's */
-	unsigned graphs; /* launches of graphs that are kept */
+	bool graph_last; /* the last launch was a graph's */
+	unsigned graphs; /* recorded launches of graphs */
 	uint32_t marks;  /* put so far */
 	struct fm_cu_records
 		records; /* under the order and the lock, or what is in front of a gate */
@@ -67,16 +67,16 @@ struct fm_cu_guard {
 	/* Under the lock. */
 	_Atomic uint64_t *progress; /* the queue's; NULL: no gate yet */
 	uint64_t said;              /* finished, by the last gate; also under the order */
-	struct fm_cu_graph *graph;  /* that is stopped; NULL: launches of the stream */
+	struct fm_cu_graph *graph; /* the graph that is stopped; NULL: launches of the stream are */
 	_Atomic enum fm_cu_stage stage;
 	bool stop;  /* the stop word, as written last */
-	bool cover; /* of the graph's: there it rests, and not at a gate of the queue's */
+	bool cover; /* it rests at a cover of the graph, not at a gate of the queue */
 	uint64_t rest_progress;
 	uint64_t rest;   /* the last launch in front of the gate where it rests */
-	uint64_t todo;   /* the next one to be made again; none: rest + 1 */
-	bool first;      /* it has left blocks out, and the control block says so */
-	uint64_t half;   /* which launch that was the last time; 0: none */
-	uint64_t left;   /* and how many blocks of it are left */
+	uint64_t todo;   /* the next launch to be made again; none: rest + 1 */
+	bool first;      /* that launch has left blocks out, as the control block says */
+	uint64_t half;   /* which launch that was at the last look; 0: none */
+	uint64_t left;   /* and how many of its blocks are left */
 	bool inside;     /* some have run */
 	uint64_t number; /* of launches that are made again */
 	uint32_t count;  /* blocks left out by first launches, until the last look */
@@ -94,11 +94,11 @@ static inline union fm_cu_mem_op fm_cu_guard_op(uint32_t operation, CUdeviceptr 
 }
 
 /*
- * What a launch that is all or none does has to be decided once, which costs the device a word that
- * all its blocks fight for. Directly behind one of whose blocks each looks for itself there is
- * another way: it looks whether a launch in front of it has left blocks out, which nothing changes
- * any more when its first block begins. So it is never the first to stop, and the one behind it may
- * be.
+ * A launch that is all or none has to decide once what it does. That costs the device a word that
+ * all its blocks contend for. Directly behind a launch whose blocks each look for themselves, there
+ * is another way: it checks whether a launch in front of it has left blocks out. Nothing changes
+ * that any more when its first block begins. So such a launch is never the first to stop, but the
+ * launch behind it may be.
  */
 static inline void fm_cu_guard_params(
 	uint64_t ours[FM_GUARD_PARAMS], CUdeviceptr block, const struct fm_cu_record *rec)
@@ -114,44 +114,45 @@ static inline bool fm_cu_guard_follows(
 	return rec->whole && !front->whole && !front->graph;
 }
 
-/* Launches of a stream, by their place in it, from 1 on: kernels look at the lower half, which is
- * never zero. */
+/* The number of a stream's n-th launch, from 1 on. Kernels look at the lower half, which is never
+ * zero. */
 static inline uint64_t fm_cu_guard_number(uint64_t n)
 {
 	return 2 * n + 1;
 }
 
-/* Where launches are made again. */
+/* The stream in which launches are made again. */
 static inline CUstream fm_cu_guard_again(const struct fm_cu_guard *g)
 {
 	return g->place ? fm_cu_place_stream(g->place) : g->again;
 }
 
-/* What is stopped: launches of the stream, or a graph that runs in it. */
+/* The control block of what is stopped: launches of the stream, or a graph that runs in it. */
 static inline CUdeviceptr fm_cu_guard_block(const struct fm_cu_guard *g)
 {
 	return g->graph ? g->graph->block : g->block;
 }
 
-/* guard_look.c, in the context. The kernel that reads a control block, or NULL; have a look, into
- * shared->head, in the control stream; try it, with a block of zeros. */
+/* guard_look.c, in the context. fm_cu_look_load: the kernel that reads a control block, or NULL.
+ * fm_cu_look: reads it into shared->head, in the control stream. fm_cu_look_try: tries that with a
+ * block of zeros. */
 CUfunction fm_cu_look_load(const struct fm_cu_driver *cu);
 bool fm_cu_look(struct fm_cu_guard *g);
 void fm_cu_look_try(struct fm_cu_guard *g);
 
-/* guard_area.c, likewise: a save area, of a guard whose control block is all zeros. Where there is
- * no memory for one it does without. False: the driver fails. */
+/* guard_area.c, likewise: makes a save area for a guard whose control block is all zeros. If there
+ * is no memory for it, the guard has none. False: the driver fails. */
 bool fm_cu_area_make(struct fm_cu_guard *g);
 
-/* Nothing of it is stopped any more. */
+/* Nothing of the guard is stopped any more. */
 void fm_cu_guard_runs(struct fm_cu_guard *g);
 
-/* Around calls of ours to the driver from any thread, which touch our own streams alone: captures
- * do not mind. False: the context is gone. */
+/* Around calls of ours to the driver from any thread that touch only our own streams, so captures
+ * are not affected. False: the context is gone. */
 bool fm_cu_guard_enter(struct fm_cu_guard *g, int *mode);
 void fm_cu_guard_leave(struct fm_cu_guard *g, int mode);
 
-/* guard_streams.c. Those of a context, which is current. */
+/* guard_streams.c. Our streams of a context, which is current. */
 bool fm_cu_guard_streams(const struct fm_cu_driver *cu, CUcontext ctx, CUstream *control,
 	CUstream *again, CUfunction *look);
 void fm_cu_guard_streams_forget(CUcontext ctx);
@@ -159,9 +160,10 @@ bool fm_cu_guard_streams_idle(const struct fm_cu_driver *cu, CUcontext ctx);
 void fm_cu_guard_streams_give_back(const struct fm_cu_driver *cu, CUcontext ctx);
 void fm_cu_guard_streams_fork_child(void);
 
-/* guard.c, for who makes what else takes part. */
+/* guard.c, for the files that make the other parts. */
 bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);
-/* Memory of those of a context, which is current; nothing of theirs runs. */
+/* Gives back the memory of a context's guards. The context is current, and nothing of theirs
+ * runs. */
 void fm_cu_guards_give_back(CUcontext ctx);
-/* Of the device, that this process has, as the driver's documentation says. */
+/* How many channels of the device this process has, as the driver's documentation says. */
 unsigned fm_cu_channels(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a control block. A copy would do it, too, but copies of all streams of a context share
- * few channels, in which one of the program's may wait for a stream that goes on only when the
- * block has been read. A kernel of ours, in a stream of ours, waits for nobody.
+ * Reading a control block. A copy would do as well, but the copies of all streams of a context
+ * share few channels. In those, a copy of the program's may wait for a stream that goes on only
+ * when the block has been read. A kernel of ours, in a stream of ours, waits for nothing.
  */
 #include "guard_internal.h"
 #include <stddef.h>
@@ -49,8 +49,9 @@ bool fm_cu_look(struct fm_cu_guard *g)
 	return !g->cu->launch(&config, g->look, params, NULL);
 }
 
-/* Of a block that is all zeros. Its code may be loaded only when it is launched first, and to load
- * code a driver may wait for the device: not later, when something is stopped. */
+/* Tries the kernel on a block that is all zeros. Its code may be loaded only at its first launch,
+ * and a driver may wait for the device to load code. So this must not happen later, when something
+ * is stopped. */
 void fm_cu_look_try(struct fm_cu_guard *g)
 {
 	if (!g->look)

@@ -6,8 +6,8 @@
 
 #define PLACES 16
 
-/* Of a green context that has ended, until the last guard of it goes: what was launched there may
- * not have. */
+/* A place outlives its green context until its last guard goes, because what was launched there may
+ * still be there. */
 struct fm_cu_place {
 	CUcontext ctx;    /* NULL: unused */
 	CUgreenCtx green; /* NULL: it has ended */
@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, CU_PLACES);
 static _Atomic unsigned streams;
 
-/* With the lock. green: NULL for one that is unused. */
+/* Lock held. green: NULL for an unused place. */
 static struct fm_cu_place *find(CUcontext ctx, CUgreenCtx green)
 {
 	for (unsigned i = 0; i < PLACES; i++)
@@ -109,7 +109,7 @@ void fm_cu_place_ends(const struct fm_cu_driver *cu, CUgreenCtx green)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Guards that are left are not used any more, but may be given back. */
+/* Guards that are left are no longer used, but may still put their place back. */
 void fm_cu_places_forget(CUcontext ctx)
 {
 	pthread_mutex_lock(&lock);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define ALIGN 16u
-/* With so many times as much free in front of it as is kept, the next record is the first again:
- * what is written to in turn shall stay in the processor's caches. */
+/* If this many times as much is free in front of the kept records as they take, the next record is
+ * the first again. So memory that is written in turn stays in the processor's caches. */
 #define ROOMY 4u
 
 static size_t aligned(size_t n)
@@ -29,8 +29,8 @@ void fm_cu_records_reset(struct fm_cu_records *r)
 	r->cover_first = r->cover_n = 0;
 }
 
-/* Where so many bytes are free in one piece; SIZE_MAX: nowhere. The head never comes to stand on
- * the oldest record: then it were as if there were none. */
+/* Where `need` bytes are free in one piece; SIZE_MAX: nowhere. The head never reaches the oldest
+ * record, because then the ring would look empty. */
 static FM_HOT size_t place(const struct fm_cu_records *r, size_t need)
 {
 	if (r->first == r->next)
@@ -84,7 +84,7 @@ void fm_cu_records_cover(struct fm_cu_records *r, uint64_t waiting, uint64_t pas
 	*nth(r, r->cover_n++) = (struct fm_cu_cover){waiting, passed, r->next - 1};
 }
 
-/* How many gates are behind such a queue. */
+/* How many gates a queue with this progress has passed. */
 static unsigned behind(const struct fm_cu_records *r, uint64_t progress)
 {
 	unsigned n = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stopping, and going on. All of it under the XQueue's lock.
+ * Stopping, and going on. All of it is under the XQueue's lock.
  *
- * The queue says 2 * n + 1 (odd) when it waits at a gate, and 2 * m when it goes on; it looks at
- * `hold` in between. What it says may be a moment old: it has seen the gate open, and does not say
- * so yet. Therefore `hold` is set first; only if the queue then says that it runs is the stop word
- * set. From then on, odd means that it stands at a gate, since it has come there after `hold` was
- * set, and all behind that gate is still to begin.
+ * The queue's progress is 2 * n + 1 (odd) while it waits at a gate, and 2 * m when it goes on. It
+ * looks at `hold` in between. The progress may be a moment old: the queue may have seen the gate
+ * open and not have written so yet. Therefore `hold` is set first. Only if the progress then says
+ * that the queue runs is the stop word set. From then on, odd means that the queue waits at a gate
+ * that it has reached after `hold` was set, and that nothing behind that gate has begun.
  */
 #include "base/clock.h"
 #include "base/util.h"
@@ -14,7 +14,7 @@
 #include "guard_internal.h"
 #include <errno.h>
 
-/* Launches that are made again at one time: less than a stream takes without blocking. */
+/* How many launches are made again at one time: fewer than block a stream. */
 #define CHUNK 256u
 
 static bool waits(const struct fm_cu_guard *g)
@@ -22,7 +22,7 @@ static bool waits(const struct fm_cu_guard *g)
 	return g->progress && atomic_load(g->progress) & 1;
 }
 
-/* Some launch has not ended, or nobody knows. */
+/* Some launch has not ended, or that is not known. */
 static bool in_flight(struct fm_cu_guard *g)
 {
 	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
@@ -30,7 +30,7 @@ static bool in_flight(struct fm_cu_guard *g)
 	return atomic_load(&g->launched) > fm_cu_records_past(&g->records, progress);
 }
 
-/* A call to the driver in the guard's context. False: it fails. */
+/* Makes a call to the driver in the guard's context. False: it fails. */
 static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g))
 {
 	bool ok;
@@ -43,7 +43,7 @@ static bool in_context(struct fm_cu_guard *g, bool (*call)(struct fm_cu_guard *g
 	return ok;
 }
 
-/* Of the launches that may be left out, the n-th. */
+/* The n-th of the launches that may be left out. */
 static struct fm_cu_record *launch(struct fm_cu_guard *g, uint64_t n)
 {
 	return g->graph ? &g->graph->node[n - 1] : fm_cu_record(&g->records, n);
@@ -63,8 +63,8 @@ static bool put_look(struct fm_cu_guard *g)
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
 }
 
-/* A launch once more, under another number: the control block knows what was decided of the last
- * one. Its bits stay. */
+/* Makes a launch once more, under another number, because the control block knows what was decided
+ * for the last one. Its bits stay. */
 static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest_of_it)
 {
 	struct fm_cu_launch_config config = rec->config;
@@ -86,7 +86,7 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 	return !g->cu->launch(&config, rec->function, NULL, extra);
 }
 
-/* That any launch has left blocks out. */
+/* Clears the note that a launch has left blocks out. */
 static bool forget(struct fm_cu_guard *g)
 {
 	union fm_cu_mem_op op = fm_cu_guard_op(
@@ -109,7 +109,7 @@ static bool put_chunk(struct fm_cu_guard *g)
 	return true;
 }
 
-/* The progress of a queue that rests is written by nobody else. */
+/* While a queue rests, nothing else writes its progress. */
 static void say(struct fm_cu_guard *g, bool stands)
 {
 	if (g->progress)
@@ -135,8 +135,8 @@ static void look(struct fm_cu_guard *g)
 		give_up(g);
 }
 
-/* Of a launch in whose loops blocks were left something has run, whatever is left of it. A graph
- * has no save area. */
+/* If blocks of a launch were left in loops, something of it has run, whatever is left. A graph has
+ * no save area. */
 static bool left_in_loops(struct fm_cu_guard *g)
 {
 	uint64_t before = g->loops;
@@ -147,8 +147,8 @@ static bool left_in_loops(struct fm_cu_guard *g)
 	return g->loops != before;
 }
 
-/* What the control block says: which launch was the first to leave blocks out, and how many of its
- * own. Those behind it, up to `last`, have left out all of theirs. */
+/* Reads from the control block which launch was the first to leave blocks out, and how many of its
+ * own. The launches behind it, up to `last`, have left out all of theirs. */
 static void learn(struct fm_cu_guard *g, uint64_t last)
 {
 	uint32_t *count = g->graph ? &g->graph->count : &g->count;
@@ -167,7 +167,7 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 		n++;
 	if (n > last) {
 		in_context(g, forget);
-		give_up(g); /* the program has written where it should not */
+		give_up(g); /* the program has overwritten the control block */
 		return;
 	}
 	rec = launch(g, n);
@@ -196,7 +196,7 @@ static bool idle(struct fm_cu_guard *g, CUstream stream)
 static void open_gates(struct fm_cu_guard *g)
 {
 	if (g->cover)
-		say(g, false); /* what comes next says the device */
+		say(g, false); /* the device writes what comes next */
 	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
 	if (g->graph)
@@ -214,8 +214,8 @@ static void launch_again(struct fm_cu_guard *g)
 		give_up(g);
 }
 
-/* At a gate, or at a cover of the graph's: there the queue says nothing, and the agent in its place
- * that it stands. */
+/* The queue rests at a gate, or at a cover of the graph. At a cover the queue does not report that
+ * it waits, so the agent does in its place. */
 static bool rests(struct fm_cu_guard *g)
 {
 	uint64_t last = 0;
@@ -234,7 +234,7 @@ static bool rests(struct fm_cu_guard *g)
 	return true;
 }
 
-/* From stage to stage, as far as nobody needs to be waited for. */
+/* Goes from stage to stage, as far as that needs no waiting. */
 static void step(struct fm_cu_guard *g)
 {
 	enum fm_cu_stage stage = g->stage;
@@ -271,9 +271,9 @@ static void step(struct fm_cu_guard *g)
 	}
 }
 
-/* Which word stops what runs, in a queue whose progress is this: between two gates are launches of
- * the stream, or of one graph. False: that graph is still to come, behind a gate, or the last of
- * them is over by now, and there may be no gate for it to come to. */
+/* Chooses the word that stops what runs, in a queue with this progress: between two gates are
+ * launches of the stream, or of one graph. False: that graph is still to come, behind a gate; or
+ * the last launch is over by now, and there may be no gate for the queue to reach. */
 static bool choose(struct fm_cu_guard *g, uint64_t progress)
 {
 	uint64_t n = fm_cu_records_past(&g->records, progress) + 1;
@@ -289,16 +289,17 @@ static bool choose(struct fm_cu_guard *g, uint64_t progress)
 	return true;
 }
 
-/* A graph stands at a gate of its own. When that opens it runs dry, and then what it has left out
- * is made good: nothing is to be done before. */
+/* A graph waits at a gate of its own. When that gate opens the graph runs dry, and then what it has
+ * left out is launched again. Nothing needs to be done before. */
 static bool at_inner_gate(const struct fm_cu_guard *g)
 {
 	return g->graph && fm_cu_graph_stands(g->graph);
 }
 
-/* Is it past what it may wait at for a thread of the program's? That may itself wait until nothing
- * is stopped, and the stream would come to no rest before. Between two gates all such stands in
- * front of the launches, for it has a gate in front of it where launches are. */
+/* Has the stream passed everything at which it may wait for a thread of the program? That thread
+ * may itself wait until nothing is stopped, and then the stream would not come to rest. Between two
+ * gates all such waits are in front of the launches, because a wait behind launches has a gate in
+ * front of it. */
 static bool has_come(struct fm_cu_guard *g)
 {
 	uint64_t progress = g->progress ? atomic_load(g->progress) : 0;
@@ -308,15 +309,15 @@ static bool has_come(struct fm_cu_guard *g)
 	       (int32_t)(atomic_load(&g->shared->past) - fm_cu_record(&g->records, n)->mark) >= 0;
 }
 
-/* From now on, up to its next cover. False: not just now. */
+/* Holds the graph from now on, at its next cover. False: not just now. */
 static bool hold_graph(struct fm_cu_graph *graph)
 {
 	return !graph->let_be && fm_cu_graph_hold(graph) && !fm_cu_graph_waits(graph);
 }
 
-/* Streams that have work have the device's channels, which the driver gives out as it comes: two
- * are for ours, and one more for each green context, one for what nobody here knows of, and one for
- * those that get work during a stop. */
+/* Streams that have work occupy the device's channels, which the driver assigns as it likes. Two
+ * channels are kept for our own streams, with one more for each green context. Another is for
+ * streams that we do not know of, or that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
 bool fm_cu_channels_left(unsigned at_work)
@@ -324,9 +325,9 @@ bool fm_cu_channels_left(unsigned at_work)
 	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
 }
 
-/* -EAGAIN: not just now, for the program has a call in the driver that may wait for the device, or
- * the stream may be where it waits for the program; -EINPROGRESS: too many streams have work. Those
- * are counted when nobody is about to give some to another any more without looking. */
+/* -EAGAIN: not just now, because the program has a call in the driver that may wait for the device,
+ * or the stream may be where it waits for the program. -EINPROGRESS: too many streams have work.
+ * They are counted when no thread can give work to another stream any more without looking. */
 static int begin_stop(struct fm_cu_queue *q)
 {
 	struct fm_cu_guard *g = q->guard;

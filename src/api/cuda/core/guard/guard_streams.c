@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams of our own, a pair for a context: a driver has few queues of the device's, which
- * streams share, and one of ours must not come to stand behind one of the program's. They last as
- * long as the context, as do the words of its turnstile.
+ * Our own streams, a pair for each context. A driver has few channels of the device, which streams
+ * share, and a stream of ours must not end up behind a stream of the program's. They last as long
+ * as the context, as do the words of its turnstile.
  */
 #include "base/lockorder.h"
 #include "guard_internal.h"
@@ -19,7 +19,8 @@ static struct {
 	CUfunction look;
 } streams[CONTEXTS];
 
-/* Of the highest priority, to be apart from the program's. They last as long as the context. */
+/* The highest priority keeps them apart from the program's streams. They last as long as the
+ * context. */
 static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstream *again)
 {
 	int least = 0, greatest = 0;
@@ -33,7 +34,7 @@ static bool make_streams(const struct fm_cu_driver *cu, CUstream *control, CUstr
 	return false;
 }
 
-/* As long as the context lasts, too. */
+/* The words last as long as the context, too. */
 static bool make_words(const struct fm_cu_driver *cu, CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = fm_cu_turnstile(ctx, true);
@@ -41,7 +42,7 @@ static bool make_words(const struct fm_cu_driver *cu, CUcontext ctx)
 	void *words;
 
 	if (t && atomic_load(&fm_cu_turnstile_settle(t)->words))
-		return true; /* the streams could not be had */
+		return true; /* the streams could not be made */
 	if (!t || cu->host_alloc(&words, FM_CU_SETTLE_BYTES,
 			  FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
 		return false;
