@@ -33,7 +33,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	return 0;
 }
 
-/* As nobody schedules it: open, silent. */
+/* Resets the queue's words to those of an unscheduled queue: open, without bells. */
 static void release_queue(struct queue *q)
 {
 	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
@@ -194,8 +194,8 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 	ent_put(b, e, now);
 }
 
-/* Out of every entity first, so that no decision on the way stores into the board of the departed.
- */
+/* All queues leave their entities first, so that no decision in between writes to the board of the
+ * client that is gone. */
 static void drop_queues(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	struct queue *q, *tmp;
@@ -256,8 +256,8 @@ void fm_bridge_bell(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t no
 	struct queue *q;
 
 	b->now = now;
-	/* Those who hold the devices first: that one of them went idle comes before this client's
-	 * wish. */
+	/* First refresh the groups that are active on the client's devices: if one of them went
+	 * idle, the core must know before it hears what this client wants. */
 	fm_list_each (q, &c->queues, in_client) {
 		if (q->ent->dev->round == round)
 			continue;

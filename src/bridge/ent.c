@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entities: what the queues of a group claim on a device, told to the core, and its answers stored.
- */
+/* Entities: report to the core what a group's queues claim on a device, and store its answers. */
 #include "internal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@ static uint64_t clamp(uint64_t v, uint64_t lo, uint64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* No queue can have used more time than has passed since it joined, and none gives time back. When
- * it stops, its program takes busy_since away, then adds the time to what was used: read the other
- * way round it counts once, or not yet. */
+/* A queue's usage is at most the time since it joined, and never falls. When a queue stops, its
+ * program first clears busy_since and then adds the time to device_ns. The words are read here in
+ * the opposite order, so that this time counts once or not yet, and never twice. */
 uint64_t queue_usage(struct queue *q, uint64_t now)
 {
 	uint64_t used = fm_sub_sat(CLAIM(q->slot->device_ns), q->usage_base);
@@ -38,8 +37,8 @@ static uint64_t ent_usage(void *ctx, void *data, uint64_t now)
 	return sum;
 }
 
-/* Device time as the programs measure it, never more than has passed since it was asked before:
- * queues overlap, so that the sum of what they used may be more than there was. */
+/* Device time as the programs measure it. Queues overlap, so the sum of their usage can exceed the
+ * time that passed: what is added is at most the time since the last call. */
 static uint64_t ent_used(struct ent *e, uint64_t now)
 {
 	uint64_t usage = ent_usage(NULL, e, now);
@@ -50,8 +49,9 @@ static uint64_t ent_used(struct ent *e, uint64_t now)
 	return e->used;
 }
 
-/* By what they measured; while they measured nothing it is put off. Once at a time: who asks for
- * each of a client's queues does not have all of the entity looked at as often. */
+/* Queues get parts in proportion to what they measured; while they measured nothing, the time is
+ * kept for later. It is dealt out at most once for each `now', so that a caller that asks for each
+ * queue of a client does not walk the whole entity each time. */
 uint64_t ent_deal(struct ent *e, uint64_t now)
 {
 	uint64_t used = fm_sched_ent_used(e->sent, now), ns = used - e->dealt, sum = 0;
@@ -78,8 +78,8 @@ static bool is_heard(const struct ent *e)
 	return e->bells & FM_BELL_READY;
 }
 
-/* Where it worked and was idle in turn, nobody knows for how long at once: at most as long as the
- * core took it to be idle. */
+/* An unheard entity may have been busy and idle in turn since the last look, and how long each time
+ * is not known. So its unheard time grows by at most the time that the core counted as idle. */
 void ent_look(struct ent *e, uint64_t now)
 {
 	uint64_t used = ent_used(e, now), idle = fm_sched_ent_idle(e->sent, now);
@@ -97,7 +97,7 @@ void client_dirty(struct fm_bridge *b, struct fm_bridge_client *c)
 	fm_list_add_tail(&b->dirty, &c->in_dirty);
 }
 
-/* Whom the policy chose there. */
+/* The group that the policy chose on the device. */
 static struct fm_bridge_group *chosen_on(const struct bdevice *d)
 {
 	const struct ent *first = fm_sched_dev_first(d->sdev);
@@ -108,7 +108,7 @@ static struct fm_bridge_group *chosen_on(const struct bdevice *d)
 static void note_gate(
 	struct fm_bridge *b, struct ent *e, bool open, const char *reason, uint64_t now)
 {
-	/* Who is idle is not stopped for anybody: only a trace wants to know. */
+	/* An idle entity is not stopped for another group: only a trace needs the cause then. */
 	bool asked = !open && (e->works || NOTES(b));
 	struct fm_bridge_group *cause = asked ? chosen_on(e->dev) : NULL;
 
@@ -136,10 +136,10 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 		if (open && !fm_list_empty(&q->client->in_gone))
 			gate_open_gone(q->client);
 	}
-	/* A client that comes to another level says so, then looks at its gate. */
+	/* A client that changes a queue's level writes the level first, then reads its gate. */
 	atomic_thread_fence(memory_order_seq_cst);
 	fm_list_each (q, &e->queues, in_ent) {
-		/* A closed gate stalls what is queued without the client's help (level 2). */
+		/* At level 2 a closed gate stops the queue without the client's help. */
 		if (open || CLAIM(q->slot->level) != FM_LEVEL_QUEUED || q->client->makes_room ||
 			CLAIM(q->slot->hears))
 			client_dirty(b, q->client);
@@ -147,7 +147,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 	note_gate(b, e, open, reason, now);
 }
 
-/* When a queue came to rest. The device that waits for the gate tells no time: then it is now. */
+/* When a queue came to rest. A device that waits at the gate reports no time, so it is now. */
 static uint64_t rest_since(const struct fm_bridge *b, const struct ent *e, const struct fm_slot *s)
 {
 	uint64_t done_at = CLAIM(s->done_at);
@@ -155,8 +155,9 @@ static uint64_t rest_since(const struct fm_bridge *b, const struct ent *e, const
 	return fm_slot_waits(s) && fm_slot_pending(s) && done_at < e->closed_at ? b->now : done_at;
 }
 
-/* Queues may wait, by events, for one that stands at its gate, and never come to one of their own.
- * When one stands and no other has finished anything for a while, they are taken to be at rest. */
+/* A queue may wait, by an event, for another queue that stands at its gate, and so never reach a
+ * gate of its own. When one queue stands and no queue has finished a command for QUIET, all queues
+ * count as at rest. */
 static bool waits_for_each_other(struct fm_bridge *b, struct ent *e, bool one_stands, uint64_t done)
 {
 	if (done != e->quiet_done || e->quiet_since < e->closed_at) {
@@ -195,8 +196,8 @@ static bool is_alone(const struct ent *e)
 	return e->dev->n_ents < 2;
 }
 
-/* The look that must follow (board.h, memory order) may report an edge, which the core does not
- * expect within its own call: it is left to bridge_settle(). */
+/* After bells are set, the board must be looked at (board.h, memory order). That look may report an
+ * edge, which the core does not expect within its own call, so bridge_settle() does it. */
 static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 {
 	uint32_t bells = (want_ready ? FM_BELL_READY : 0) | (want_idle ? FM_BELL_IDLE : 0);
@@ -219,7 +220,7 @@ static void ent_bells(void *ctx, void *data, bool want_ready, bool want_idle)
 	fm_list_each (q, &e->queues, in_ent) {
 		atomic_store_explicit(&q->slot->bells, bells, memory_order_release);
 		if (bells && is_alone(e))
-			client_contended(b, q->client); /* it is heard all the same */
+			client_contended(b, q->client); /* it is alone, but heard */
 	}
 }
 
@@ -243,7 +244,7 @@ static void ent_rested(void *ctx, void *data, uint64_t took, uint64_t at)
 	group_rested(ctx, e->group, took, at);
 }
 
-/* The device's own, or NULL. */
+/* The bridge's device for the core's, or NULL. */
 static const struct bdevice *device_of(struct fm_bridge *b, const struct fm_sched_dev *sdev)
 {
 	struct bdevice *d;
@@ -344,14 +345,14 @@ static enum fm_shares shares_device(const struct ent *e)
 	return e->dev->first == e ? FM_SHARES_FIRST : FM_SHARES;
 }
 
-/* Who has to wait on one of several devices is not first. */
+/* An entity that has to wait on one of several devices is not first. */
 static enum fm_shares of_both(enum fm_shares a, enum fm_shares b)
 {
 	return a == FM_SHARES || b == FM_SHARES ? FM_SHARES : FM_MAX(a, b);
 }
 
-/* A gang that has to wait for one of its devices has to on all. One alone is asked for bells where
- * it may be stopped all the same: by a limit, or for the sake of another device. */
+/* A gang that has to wait on one of its devices has to wait on all of them. An entity that is alone
+ * is asked for bells where it can still be stopped: by a limit, or because of another device. */
 static enum fm_shares shares_of(const struct ent *e)
 {
 	enum fm_shares shares = shares_device(e);
@@ -363,8 +364,8 @@ static enum fm_shares shares_of(const struct ent *e)
 	return shares == FM_SHARES_NONE && e->bells ? FM_SHARES : shares;
 }
 
-/* What it does for others it does to all its queues, on whichever device: so all must be in the
- * background, and none beside another process that is. */
+/* A client makes room with all its queues, on every device. So all of them must be in the
+ * background, and no device of theirs may have another background process. */
 static bool is_to_make_room(const struct fm_bridge_client *c)
 {
 	bool for_others = false;
@@ -390,7 +391,7 @@ void client_contended(struct fm_bridge *b, struct fm_bridge_client *c)
 	}
 	if (CLAIM(c->board->contended) != shares) {
 		atomic_store_explicit(&c->board->contended, shares, memory_order_release);
-		/* Its agent has to watch for the end of work whose beginning it slept over. */
+		/* Its agent slept when the work began, and must now watch for the end. */
 		if (shares != FM_SHARES_NONE)
 			client_dirty(b, c);
 	}
@@ -401,7 +402,7 @@ void client_contended(struct fm_bridge *b, struct fm_bridge_client *c)
 	}
 }
 
-/* Who alone has the highest rank. */
+/* The only entity with the highest rank; NULL if several have it. */
 static struct ent *first_of(const struct bdevice *d)
 {
 	struct ent *e, *first = NULL;
@@ -452,8 +453,8 @@ static unsigned background_of(const struct bdevice *d)
 	return FM_MIN(n, 2u);
 }
 
-/* What clients are told changes with the step between one group and two, and likewise for processes
- * in the background, and with who is first. */
+/* Clients are told anew when the device steps between one group and two (step), when the number of
+ * background processes changes, or when another entity is first. */
 static void device_contended(struct fm_bridge *b, struct bdevice *d, bool step)
 {
 	struct ent *e, *first = first_of(d);
@@ -488,7 +489,7 @@ void group_hinted(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	struct ent *e;
 
-	/* Of all its devices first: what a client is told of one depends on the others. */
+	/* All devices first: what a client is told about one device depends on the others. */
 	fm_list_each (e, &g->ents, in_group)
 		e->dev->background = background_of(e->dev);
 	fm_list_each (e, &g->ents, in_group)
@@ -594,7 +595,7 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	NOTE_QUEUE(b, queue_added, q, b->now);
 }
 
-/* Leaves the queue's words as they are: its client may be gone. */
+/* Does not write the queue's words: its client may be gone. */
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now)
 {
 	ent_deal(e, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words that gates look at: in the board, and in strict mode in a page that the client cannot
+/* The gate words. They are in the board, and in strict mode also in a page that the client cannot
  * write. */
 #include "internal.h"
 
@@ -56,7 +56,7 @@ void gate_open_gone(struct fm_bridge_client *c)
 		c->gone[i] = 0;
 }
 
-/* In the order of their times. */
+/* The list is in the order of gone_at. */
 uint64_t gate_run(struct fm_bridge *b, uint64_t now)
 {
 	while (!fm_list_empty(&b->gone)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups, who belongs to them, and what each user may have. */
+/* Groups, their members, and what each user may have. */
 #include "internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ struct user *user_get(struct fm_bridge *b, uid_t uid)
 	return u;
 }
 
-/* Devices outlive their users, so that what a user introduced is remembered. */
+/* A device is never removed, so a user who introduced one is kept. */
 void user_put(struct user *u)
 {
 	if (u->groups || u->queues || u->devices)
@@ -131,7 +131,7 @@ static bool has_process_of(const struct fm_bridge *b, const struct fm_bridge_gro
 	return false;
 }
 
-/* The group of those clients of its process that name none, or NULL. */
+/* The group of the clients of c's process that name no group, or NULL. */
 static struct fm_bridge_group *process_group(
 	const struct fm_bridge *b, const struct fm_bridge_client *c)
 {
@@ -228,7 +228,8 @@ static void move_queues(
 	}
 }
 
-/* One of its members has left: whom it is watched for may have been that one. */
+/* A member has left. The group may have been watched because of that member, so the watcher is
+ * asked again. */
 static void group_stays(struct fm_bridge *b, struct fm_bridge_group *g)
 {
 	if (!fm_list_empty(&g->members) && !b->closing)
@@ -301,7 +302,7 @@ int member_name(
 		}
 	}
 	rc = member_move(b, m, g, now, err);
-	group_put(b, g, now); /* when nobody moved into it after all */
+	group_put(b, g, now); /* frees it if no member moved into it */
 	return rc;
 }
 

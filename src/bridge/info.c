@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For people: walks over groups, entities and queues, and who is meant by a target. */
+/* For reports: walks over groups, entities and queues, and the groups that a target names. */
 #include "internal.h"
 #include <ctype.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ uint64_t fm_bridge_group_id(const struct fm_bridge_group *g)
 	return fm_sched_group_id(g->sgroup);
 }
 
-/* A client may give two of its group indices the same name: it is one client still. */
+/* A client may give two of its group indices the same name. It still counts as one client. */
 static bool first_of_client(const struct fm_bridge_group *g, const struct member *m)
 {
 	for (uint32_t i = 0; i < m->index; i++) {
@@ -193,8 +193,8 @@ void fm_bridge_each_device(
 	}
 }
 
-/* A sum over clients goes round, as counters do: one that stood still at its end, for one of them
- * has lied, would tell nothing of the others any more. Within what JSON's integers hold. */
+/* A sum over clients wraps around, as counters do. If it stopped at its maximum because one client
+ * lied, it would no longer show the others. It wraps within the range of JSON's integers. */
 static uint64_t add_claim(uint64_t sum, uint64_t claim)
 {
 	return (sum + claim) & INT64_MAX;
@@ -227,8 +227,8 @@ struct fm_bcoverage fm_bridge_group_coverage(struct fm_bridge_group *g)
 	return sum;
 }
 
-/* Where a client's own numbers are told: its group 0, or, if it works in others alone, the first of
- * these. */
+/* The group in which a client's own numbers are reported: its group 0, or the first of its other
+ * groups if it has no queues in group 0. */
 static const struct member *own_member(struct fm_bridge_client *c)
 {
 	struct queue *q;
@@ -242,7 +242,7 @@ static const struct member *own_member(struct fm_bridge_client *c)
 	return &c->first;
 }
 
-/* Of two that share a group, too, the first counts. */
+/* Groups are compared, since two indices of a client may share one. Callers take only the first. */
 static bool is_own(const struct member *m)
 {
 	return own_member(m->client)->group == m->group;
@@ -361,8 +361,9 @@ static bool has_name(const struct fm_bridge_group *g, const char *target)
 	return !strcmp(g->name, target);
 }
 
-/* What the kernel or the daemon gave comes before what users chose: nobody can hide behind a group
- * named like another's process or queue. fn may not add or remove groups. */
+/* Numbers that the kernel or the daemon gave come before names that users chose: a group cannot
+ * take another's place by being named like its process or queue. fn may not add or remove groups.
+ */
 int fm_bridge_target(struct fm_bridge *b, const char *target,
 	int (*fn)(void *arg, struct fm_bridge_group *g), void *arg)
 {

@@ -16,8 +16,8 @@ const struct fm_bridge_limits *client_limits(
 	return b->host.limits ? b->host.limits(c->ctx) : &b->limits;
 }
 
-/* 0 says nothing where it stands for "none" or "the policy's own"; without a weight a group has
- * that of others. */
+/* Limits do not bind a value of 0 that stands for "none" or "the policy's own". A weight of 0 is
+ * bound: it stands for the default weight. */
 static bool says_nothing(enum fm_hint h, int64_t v)
 {
 	return !v && (h == FM_HINT_SHARE || !strcmp(fm_hint_unit(h), "ns"));
@@ -61,7 +61,7 @@ int fm_bridge_allows(
 	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, struct fm_err *err)
 {
 	if (!by || (unsigned)h >= FM_HINT_COUNT)
-		return 0; /* the core refuses what is no hint */
+		return 0; /* the core refuses an unknown hint */
 	if (by->forbidden & FM_HINT_BIT(h)) {
 		fm_err_set(err, -EPERM, "you may not set the hint %s", fm_hint_name(h));
 		fm_err_hint(
@@ -71,8 +71,8 @@ int fm_bridge_allows(
 	return within(by, h, v) ? 0 : refuse_value(by, h, v, err);
 }
 
-/* Saying nothing must not give more than may be asked for. The core takes these: they lie within
- * the hint's own range, which the limits' may only narrow. */
+/* A group that gives no hints must not get more than it may ask for. The core accepts these values:
+ * they lie within the hint's own range, which limits can only narrow. */
 void limits_start(struct fm_bridge *b, struct fm_bridge_group *g, const struct fm_bridge_limits *l)
 {
 	for (unsigned i = 0; l && i < FM_HINT_COUNT; i++) {

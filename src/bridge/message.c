@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client says. The message is well-formed (fm_msg_check()); here it is held against the
+/* What a client says. fm_msg_check() has checked the message's form; here it is checked against the
  * state. */
 #include "internal.h"
 #include <errno.h>
@@ -112,7 +112,7 @@ static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_
 	return 0;
 }
 
-/* A queue that was refused leaves as well: that slot holds nothing, and nothing is to be done. */
+/* A client also reports a refused queue as gone. Its slot is empty, so there is nothing to do. */
 static int on_queue_gone(
 	struct fm_bridge *b, struct fm_bridge_client *c, uint32_t slot, uint64_t now)
 {
@@ -123,7 +123,8 @@ static int on_queue_gone(
 	return 0;
 }
 
-/* What a client is told of depends on it: who is first, who is alone and heard all the same. */
+/* Does the hint change what clients are told: which entity is first, which one is alone but heard?
+ */
 static bool changes_clients(enum fm_hint h)
 {
 	return h == FM_HINT_PRIORITY || h == FM_HINT_FOREGROUND || h == FM_HINT_GANG ||
@@ -156,8 +157,8 @@ static void tell_hint(const struct fm_bridge *b, const struct member *m, enum fm
 		b->host.hint(m->client->ctx, m->index, h, v);
 }
 
-/* Each client of a process begins with the hints of the same environment. What has been said in the
- * process's group since, by another client or an operator, is not undone by one that comes later.
+/* Each client of a process starts with the hints of the same environment. A client that comes later
+ * must not undo what another client or an operator has set in the process's group since.
  */
 static bool repeats(const struct member *m, enum fm_hint h, int64_t v)
 {
@@ -174,8 +175,8 @@ static void note_first(struct fm_bridge_group *g, enum fm_hint h, int64_t v)
 	g->said |= FM_HINT_BIT(h);
 }
 
-/* So that each client of the process tells the next daemon the same. One with more than a few has
- * made them up. */
+/* Tells the other clients of the process, so that each tells the next daemon the same. A process
+ * with more than SIBLINGS_TOLD clients is not an honest one. */
 static void tell_siblings(const struct fm_bridge *b, const struct member *but, enum fm_hint h)
 {
 	const struct fm_bridge_group *g = but->group;
@@ -216,8 +217,9 @@ static int on_hint(struct fm_bridge *b, struct member *member, const struct fm_m
 	return rc ? rc : client_hint(b, member, (enum fm_hint)m->hint, m->value, now, err);
 }
 
-/* The program is inside one whatever the answer, and will end it: its end must not be that of the
- * segment around it. So a refused priority is left out, and what is too many is counted. */
+/* The program is inside the segment whatever the answer is, and will end it. That end must not end
+ * the segment around it. So a refused priority is left out, and a segment beyond the limit is
+ * counted. */
 static int segment_begin(
 	struct fm_bridge *b, struct member *m, int32_t priority, uint64_t now, struct fm_err *err)
 {
@@ -245,8 +247,8 @@ static int segment_begin(
 	return refused;
 }
 
-/* Counted for each client: none can end a segment of another in the same group. An end without a
- * begin is no lie: the begin may have gone to a daemon before this one. */
+/* Segments are counted for each client, so that no client can end a segment of another in the same
+ * group. An end without a begin is not a lie: an earlier daemon may have got the begin. */
 static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_err *err)
 {
 	int64_t rank;
@@ -267,7 +269,7 @@ static int segment_end(struct fm_bridge *b, struct member *m, uint64_t now, stru
 	return 0;
 }
 
-/* Which of the client's groups a message is about; 0 for those about none. */
+/* The client's group that a message is about; 0 for messages about no group. */
 static uint32_t group_index(const union fm_msg *m)
 {
 	switch (m->head.type) {

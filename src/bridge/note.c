@@ -104,7 +104,7 @@ static void note_setting(struct fm_bridge *b, const char *name, int64_t value, u
 				    .arg = {(uint64_t)value}});
 }
 
-/* Which is in force, with all of its settings. */
+/* The policy in force, with all of its settings. */
 void note_policy(struct fm_bridge *b, uint64_t now)
 {
 	const struct fm_policy_ops *ops = fm_sched_policy_ops(b->sched);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For an admission control: who comes and goes, when the groups that it watches work, and what it
- * has granted to them. And the jobs of groups with a deadline, which nobody has to admit. */
+/* For an admission control: which groups come and go, when the watched groups work, and what it has
+ * granted to them. Also the jobs of groups with a deadline, which need no admission. */
 #include "internal.h"
 #include <string.h>
 
@@ -31,9 +31,9 @@ void group_deadline(struct fm_bridge_group *g)
 	fm_list_del(&g->ended);
 }
 
-/* A job is a stretch in which the group is busy. When a bell tells of two devices at once, work may
- * end on the one before it is seen that it has begun on the other: whether a job has ended is
- * settled at the end of the call. */
+/* A job is a stretch in which the group is busy. One bell may report two devices: then the end of
+ * work on one is seen before its begin on the other. So whether a job has ended is settled at the
+ * end of the call. */
 static void note_job(struct fm_bridge *b, struct fm_bridge_group *g, bool busy, uint64_t at)
 {
 	if (busy == g->works)
@@ -123,8 +123,8 @@ void *fm_bridge_group_watched(const struct fm_bridge_group *g)
 	return g->watch;
 }
 
-/* Whoever is alone is asked for bells from now on, or not any more; and who is first has changed,
- * perhaps: clients are told. */
+/* A grant may change which entity is first on a device, and whether an entity that is alone is
+ * asked for bells. So clients are told anew. */
 void fm_bridge_group_grant(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_grant grant,
 	int64_t place, uint64_t now)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How deep queues are stopped, and from which length of a command on: by the hints of the group and
- * the settings of the device, told in the board. The client does it. */
+/* At which level queues are stopped, and from which command length on they are guarded. Both follow
+ * from the group's hints and the device's settings, and are written to the board. The client acts
+ * on them. */
 #include "internal.h"
 #include <fnmatch.h>
 
-/* What a hint can say. */
+/* The most that the hint can be. */
 #define GUARD_MAX (10 * FM_S)
 
 static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
@@ -23,7 +24,7 @@ static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
 	return way;
 }
 
-/* The hint's default says nothing, and neither does the device's. */
+/* The lesser of both levels; 0 if neither the device nor the hint sets a limit. */
 static uint32_t lesser(uint32_t device, int64_t hint)
 {
 	uint32_t level = FM_MIN(device ? device : FM_LEVEL_RUNNING, (uint32_t)hint);
@@ -45,7 +46,7 @@ void way_store(struct fm_bridge *b, struct queue *q)
 		return;
 	atomic_store_explicit(&q->slot->guard_us, guard_us, memory_order_release);
 	atomic_store_explicit(&q->slot->deepest, deepest, memory_order_release);
-	/* It may be about to wait for a gate that it need not wait for any more. */
+	/* The client may be about to wait for a gate that no longer needs a wait. */
 	client_dirty(b, q->client);
 }
 
