@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may see and steer what: the kernel says who is at the other end, the connection says nothing.
+/* What each peer may see and steer. Only the kernel tells which process is at the other end; what
+ * the connection says about it does not count.
  */
 #include "base/cleanup.h"
 #include "daemon.h"
@@ -40,7 +41,7 @@ static bool has_group(const gid_t *gids, size_t n, gid_t wanted)
 	return false;
 }
 
-/* Without memory for them: those of everybody. */
+/* If there is no memory to store them, the peer gets the limits of all users. */
 static const struct config_limits *share(struct daemon *d, const struct config_limits *limits)
 {
 	struct shared_limits *l = d->limits;

@@ -14,8 +14,8 @@ struct asks {
 	sd_event_source *io, *work, *budget;
 	int epoll;
 	struct fm_list users;
-	struct fm_list turn;  /* those with something to do, the next first */
-	uint64_t waits_since; /* one of the sources does; 0: none */
+	struct fm_list turn;  /* users with something to do, the next first */
+	uint64_t waits_since; /* since when a source waits; 0: none does */
 	bool late;
 };
 
@@ -53,7 +53,7 @@ void asker_put(struct asker *u)
 	free(u);
 }
 
-/* How long until its next step may be made. */
+/* How long until the user's next step may be made. */
 static uint64_t debt(const struct asker *u, uint64_t now)
 {
 	const struct control *c = fm_list_first(&u->ready, struct control, in_ready);
@@ -61,7 +61,8 @@ static uint64_t debt(const struct asker *u, uint64_t now)
 	return c->peer.steers ? 0 : quota_debt(u->books, QUOTA_REPLIES, now);
 }
 
-/* Now, when a budget is there again, or not before somebody asks. */
+/* Plans the next turn: now, when a user's budget is there again, or, with no request, not at all.
+ */
 static void plan(struct asks *t)
 {
 	uint64_t now = fm_now(), least = FM_NEVER;
@@ -128,7 +129,7 @@ static int on_work(sd_event_source *source, void *arg)
 	return 0;
 }
 
-/* One event each: none of them is freed by another. */
+/* Each connection has one event, so that none of them is freed by another's. */
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
@@ -141,7 +142,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
-/* Once, so that who has to wait for its turn does not wake the loop meanwhile. */
+/* EPOLLONESHOT: a connection that waits for its turn must not wake the loop meanwhile. */
 int asks_watch(struct control *c, uint32_t events)
 {
 	struct epoll_event e = {.events = events | EPOLLONESHOT, .data.ptr = c};
@@ -152,7 +153,7 @@ int asks_watch(struct control *c, uint32_t events)
 	return errno == ENOENT && !epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &e) ? 0 : -errno;
 }
 
-/* The descriptor is not the only one of its socket, maybe: that a close ends it is not certain. */
+/* There may be another descriptor of the socket. Then a close does not remove it from the epoll. */
 void asks_end(struct control *c)
 {
 	epoll_ctl(c->daemon->asks->epoll, EPOLL_CTL_DEL, c->fd, NULL);

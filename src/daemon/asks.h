@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose request on a control connection is worked on next. Users take turns, and so do the
+ * Which request on a control connection is worked on next. Users take turns, and so do the
  * connections of one user; each turn is one bounded step. Each user has a budget of the loop's time
- * (quota.h); whoever may steer everything is not limited. Clients come first: these sources have a
- * lower priority than theirs, unless they have waited for some milliseconds.
+ * (quota.h); a peer that may steer everything is not limited. Clients come first: these sources
+ * have a lower priority than theirs, unless they have waited for some milliseconds.
  */
 #pragma once
 #include "daemon.h"
@@ -23,7 +23,7 @@ struct control {
 	struct asker *user;
 	int fd;
 	bool waits;    /* for control_answer(), and for nothing else */
-	bool recorded; /* somebody else has the connection, by another descriptor */
+	bool recorded; /* a recording has the connection, by another descriptor */
 	sd_event_source *slow;
 	struct peer peer;
 	char *in;
@@ -37,11 +37,12 @@ struct control {
 /* asks.c. NULL: out of memory. */
 struct asker *asker_get(struct daemon *d, uid_t uid);
 void asker_put(struct asker *u);
-/* Exactly one of these for each connection, each time that it was called: control_io() when the
- * socket has one of these events; control_step() when it is its turn. */
+/* Each time that a connection was called, it asks for exactly one of two calls: asks_watch() for
+ * control_io(), when the socket has one of these events; asks_ready() for control_step(), when it
+ * is its turn. */
 int asks_watch(struct control *c, uint32_t events);
 void asks_ready(struct control *c);
-void asks_end(struct control *c); /* neither any more */
+void asks_end(struct control *c); /* neither call comes any more */
 
 /* control.c. Each may free the connection. */
 void control_io(struct control *c);

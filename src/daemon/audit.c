@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who steered what, and who tried to: a line for each attempt, of fields NAME=VALUE. Texts from
- * outside stand in quotes, with '?' for whatever could end them or the line.
+ * The log of attempts to steer, whether they succeeded or not. Each has a line of NAME=VALUE
+ * fields. Texts from outside stand in quotes, with '?' for any character that could end them or the
+ * line.
  */
 #include "base/clock.h"
 #include "daemon.h"
@@ -72,7 +73,7 @@ static void leave_out(struct daemon *d, struct audit_user *u, bool ok)
 			d->event, &a->timer, CLOCK_MONOTONIC, FM_S / FM_US, 0, on_time, d);
 }
 
-/* The user's entry, else one whose second is over; NULL: too many users at once. */
+/* The user's entry, or else an entry whose second is over. NULL: too many users at once. */
 static struct audit_user *find(struct audit_user *users, uid_t uid, uint64_t second)
 {
 	struct audit_user *over = NULL;
@@ -90,7 +91,7 @@ static struct audit_user *find(struct audit_user *users, uid_t uid, uint64_t sec
 
 bool audit_admit(struct daemon *d, const struct peer *p, bool ok)
 {
-	uint64_t second = fm_now() / FM_S + 1; /* 0: an entry of nobody */
+	uint64_t second = fm_now() / FM_S + 1; /* 0: an unused entry */
 	struct audit_user *u = find(d->audit.user[p->steers], p->uid, second);
 
 	if (u && u->second != second) {
@@ -105,7 +106,7 @@ bool audit_admit(struct daemon *d, const struct peer *p, bool ok)
 	return false;
 }
 
-/* What was to be set: hints as NAME=VALUE, a policy and its parameters. */
+/* The requested settings: hints as NAME=VALUE, a policy and its parameters. */
 static void put_settings(struct field *f, const json_t *request)
 {
 	json_t *hints = json_object_get(request, "hints"), *value;

@@ -17,8 +17,8 @@ static struct {
 	atomic_bool lost;
 } guard = {.nobodys = -1};
 
-/* In the loop's thread, in the midst of a look at a board. What is no board's is a fault of our
- * own. */
+/* Runs in the loop's thread, while it looks at a board. A fault at another address is a bug of the
+ * daemon. */
 static void on_bus(int sig, siginfo_t *si, void *context)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A board is its client's memory. Where memory is short (strict overcommit), a page of it that was
- * never written, or that the client has given back, may not be there when the daemon reads it:
- * SIGBUS. Then the board is replaced by a page of nobody's, the daemon goes on, and the session is
- * ended before anything else is done.
+ * never written, or that the client has given back, may not be there when the daemon reads it. That
+ * is a SIGBUS. The handler replaces the board by memory of the daemon's own, the daemon goes on,
+ * and the session is ended before anything else is done.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,8 +15,8 @@ void bus_unguard(void);
 /* Was a board lost since the last call? */
 bool bus_lost(void);
 
-/* session.c. By the signal handler: of whose board that address is part. NULL: of nobody's. It is
- * marked as lost. */
+/* session.c, called by the signal handler: the session whose board has this address, or NULL. Its
+ * board is marked as lost. */
 void *session_board_lost(struct daemon *d, const void *at);
-/* End those whose board is lost. */
+/* Ends the sessions whose board is lost. */
 void session_end_lost(struct daemon *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of people and programs: {"cmd": NAME, ...}. Who asks was settled by the kernel
+/* Requests of people and programs: {"cmd": NAME, ...}. The kernel has told which user asks
  * (access.c). */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -79,7 +79,7 @@ static json_t *refuse(struct request *r, int code, const char *text, const char 
 	return error_reply(&r->err);
 }
 
-/* Names of files need not be text; NULL: none. */
+/* File names need not be text. NULL: no name. */
 static json_t *path_text(const char *path)
 {
 	FM_CLEAN_FREE char *copy = path ? strdup(path) : NULL;
@@ -128,7 +128,7 @@ struct steering {
 	struct request *request;
 	int (*apply)(struct steering *st, struct fm_bridge_group *g);
 	json_t *names, *ids;
-	bool forbidden; /* the target is somebody else's */
+	bool forbidden; /* the target belongs to another user */
 	int rc;
 
 	bool suspend;
@@ -182,7 +182,7 @@ static json_t *steer(struct request *r, struct steering *st)
 	return error_reply(&r->err);
 }
 
-/* All are checked before the first is set: nothing is half done. */
+/* All hints are checked before the first is set, so that either all or none are set. */
 static int apply_hints(struct steering *st, struct fm_bridge_group *g)
 {
 	struct request *r = st->request;
@@ -455,7 +455,7 @@ static json_t *dispatch(struct request *r)
 		"stats, admit, unadmit, tasks, metrics, trace");
 }
 
-/* Before it is parsed, which takes long for texts that are nothing but values. */
+/* Checked before the text is parsed, since parsing takes long for a text that is only values. */
 static bool has_too_many(const char *text, size_t size)
 {
 	unsigned n = 0;

@@ -170,7 +170,7 @@ static int take_input(struct control *c)
 	return 0;
 }
 
-/* Those who may steer everything are counted, and not limited. */
+/* What peers that may steer everything hold is counted, and not limited. */
 static bool take(struct control *c, enum quota_kind kind, uint64_t n)
 {
 	if (!c->peer.steers)
@@ -179,7 +179,7 @@ static bool take(struct control *c, enum quota_kind kind, uint64_t n)
 	return true;
 }
 
-/* What it holds is in the user's books. */
+/* Charges what the connection holds to the user's books. */
 static int charge(struct control *c)
 {
 	size_t held = c->in_cap + c->out.cap;

@@ -26,7 +26,7 @@ static const struct fm_bridge_host bridge_host = {
 
 #define LOOKS 8 /* at boards, between two at events */
 
-#define RETRY_US (10 * 1000) /* for want of memory the loop could not wait */
+#define RETRY_US (10 * 1000) /* pause after the loop could not wait because memory was short */
 
 static const char *wanted_policy(const struct daemon *d, const struct config *c)
 {
@@ -132,8 +132,9 @@ static void warn_of_plugin(struct daemon *d)
 		fm_log(&d->log, LOG_WARNING, "policy %s: %s", fm_plugin_ops(d->plugin)->name, text);
 }
 
-/* The default is built in and its defaults are sound, so only memory can fail it: then the table of
- * the plug-in goes on, which asks nobody any more, and the next event tries again. */
+/* The default policy is built in and its defaults are sound, so only a lack of memory can stop it.
+ * Then the plug-in's table stays in use, without asking the plug-in, and the next event tries
+ * again. */
 bool daemon_drop_plugin(struct daemon *d)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
@@ -270,8 +271,8 @@ static int run_event(struct daemon *d)
 	return rc > 0 ? sd_event_dispatch(d->event) : rc;
 }
 
-/* The next event. While they come close together nobody sleeps, if the configuration says so: then
- * boards are looked at as well, for a bell is a few microseconds on its way. */
+/* Handles the next event. For busy_poll_ns after an event the loop does not sleep. It then looks at
+ * boards, too, since a bell takes a few microseconds to arrive. */
 static int next_event(struct daemon *d, uint64_t last)
 {
 	uint64_t poll = d->config.busy_poll_ns;
@@ -288,7 +289,8 @@ static int next_event(struct daemon *d, uint64_t last)
 	return run_event(d);
 }
 
-/* Whoever ends for want of memory takes everybody's schedule along: it may be there again soon. */
+/* The daemon does not end for lack of memory, since every client would lose its schedule. It waits:
+ * there may be memory again soon. */
 static int survive(struct daemon *d, int rc)
 {
 	if (rc != -ENOMEM)
@@ -298,7 +300,7 @@ static int survive(struct daemon *d, int rc)
 	return 0;
 }
 
-/* How long it was busy with that. */
+/* Records how long the loop was busy with the event. */
 static void note_loop(struct daemon *d)
 {
 	uint64_t woke_us;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients send may be anything, and its last close may take long: of a connection that
- * lingers, of memory that has to be freed. A socket goes the same way: what was sent and not read
- * goes with it. So threads that have nothing else to do close it. They are few, and each user has a
- * part of them; what waits is counted to its user, whose connections are refused when it is much.
+ * A client may send any descriptor, and its last close may take long: a connection may linger, or
+ * memory has to be freed. Closing a socket may take long, too, since unread messages on it may hold
+ * such descriptors. So threads that do nothing else close them. There are few threads, and each
+ * user may occupy only some. A descriptor that waits is counted to its user, whose connections are
+ * refused when there are too many.
  *
- * A close that waits is woken by a signal, at which a connection does not linger any more.
+ * A signal wakes a close that blocks; the connection then stops lingering.
  */
 #include "deferred_close.h"
 #include "base/lockorder.h"
@@ -27,21 +28,21 @@
 #define THREADS          8
 #define THREADS_PER_USER 3
 #define STAY_S           1       /* without work */
-#define PATIENCE_NS      5000000 /* of a user of whom nothing else waits */
+#define PATIENCE_NS      5000000 /* for a user with no other descriptor waiting */
 #define SIGNAL           SIGUSR2
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* Of what a peer has sent, read before the end: what is left there would reset the connection, and
- * the peer would not read why it is closed. */
+/* How many bytes a peer sent are read before a socket is closed. Unread bytes would reset the
+ * connection, and the peer would not read why it is closed. */
 #define UNREAD 16
 
 struct item {
 	int fd;
 	bool socket;
-	struct quota_user *user; /* NULL: nobody's */
+	struct quota_user *user; /* NULL: counted to no user */
 };
 
 static struct {
@@ -64,7 +65,7 @@ static bool may_have_another(const struct quota_user *u)
 	return n < THREADS_PER_USER;
 }
 
-/* Whose time has come: of a user who has all his threads at work the rest waits. */
+/* Takes the first item whose user may occupy another thread. */
 static bool take(struct item *out)
 {
 	for (size_t i = 0; i < left.n; i++) {
@@ -96,7 +97,7 @@ static bool await(struct item *out)
 	return true;
 }
 
-/* To this thread alone, again and again until it is disarmed. */
+/* Makes a timer that signals only this thread, repeatedly until it is disarmed. */
 static bool make_alarm(timer_t *timer)
 {
 	struct sigevent how = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL};
@@ -112,7 +113,7 @@ static void set_alarm(timer_t timer, long ns)
 	timer_settime(timer, 0, &when, NULL);
 }
 
-/* The more of a user waits, the less patience there is with each. */
+/* The more descriptors of a user wait, the shorter is the patience with each. */
 static long patience(const struct quota_user *u)
 {
 	return u ? PATIENCE_NS / (long)FM_MIN(quota_held(u, QUOTA_CLOSING) + 1, UINT64_C(100))
@@ -185,7 +186,7 @@ static bool start(unsigned me)
 	return !rc;
 }
 
-/* Has somebody time, or will have? */
+/* Wakes or starts a thread. Returns whether there is one that will take the item. */
 static bool call_closer(void)
 {
 	unsigned me = 0;

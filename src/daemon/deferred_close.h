@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As close(), of what others made, or of a socket that others send descriptors to: by a thread that
- * may wait for it. */
+/* close() by a thread that may block: for descriptors that others made, and for sockets to which
+ * others send descriptors. */
 #pragma once
 
 struct quota_user;
 
-/* On whose account (QUOTA_CLOSING); NULL: nobody's. */
+/* The descriptor is counted to the user (QUOTA_CLOSING); NULL: to no user. */
 void close_aside_of(struct quota_user *u, int fd);
 void close_aside(int fd);
 static inline void close_aside_ptr(int *fd)
@@ -14,9 +14,9 @@ static inline void close_aside_ptr(int *fd)
 		close_aside(*fd);
 }
 
-/* A socket, and who is at its other end hears of it at once. */
+/* The same for a socket. Its peer sees the end at once. */
 void close_socket_aside_of(struct quota_user *u, int fd);
 void close_socket_aside(int fd);
 
-/* How many descriptors no thread has taken up yet. */
+/* The number of descriptors that no thread has taken yet. */
 unsigned aside_waiting(void);

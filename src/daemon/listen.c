@@ -19,13 +19,13 @@
 #define ACCEPTS_PER_EVENT 16
 #define ACCEPTS_NS        (500 * FM_US) /* or so long, whichever is over first */
 #define PAUSE_US          (100 * 1000)
-#define CLOSING_MOST      64 /* descriptors that wait for that: then who connects waits as well */
+#define CLOSING_MOST      64 /* if so many wait to be closed, accepting waits, too */
 #define CLOSING_US        1000
 #define LOCK_NAME         "fermatad.pid"
 #define LOCK_PATH         (DIR_MAX + sizeof("/" LOCK_NAME))
 
-/* Descriptors that clients leave over: for what one that is let in brings along, and for operators.
- */
+/* Descriptors that clients cannot use up. They are for what an accepted client brings along, and
+ * for operators. */
 #define SPARE_FDS 8
 
 static int make_directory(struct daemon *d, struct fm_err *err)
@@ -79,9 +79,9 @@ static bool is_named(int fd, const char *path)
 	       open.st_ino == named.st_ino;
 }
 
-/* A daemon that ends removes the file while it holds the lock. One that had opened the file before
- * locks something without a name then, while a third may have locked a new file: so a lock counts
- * only if the file has its name still. */
+/* A daemon that ends removes the file while it holds the lock. Another daemon may have opened the
+ * file before; then it locks a file without a name, while a third one may lock a new file. So a
+ * lock counts only if the file still has its name. */
 static int take_lock(struct daemon *d, struct fm_err *err)
 {
 	FM_CLEAN_FD int fd = -1;
@@ -319,7 +319,8 @@ static int on_connection(sd_event_source *s, int listening, uint32_t revents, vo
 	return 0;
 }
 
-/* Whether it goes on is known, and said, at once, though nobody may have come meanwhile. */
+/* Tries to accept at once, so that the log says at once whether accepting works again, even if no
+ * client is waiting. */
 static int resume(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct listener *l = arg;

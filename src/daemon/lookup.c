@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of users and groups by name. /etc/passwd and /etc/group are read here; other directories
- * are asked by a child, since they may take seconds, in which nobody would be scheduled, and since
- * their modules of the C library would stay in the daemon's memory for good.
+ * Numbers of users and groups by name. /etc/passwd and /etc/group are read here. A child asks other
+ * directories, for two reasons: they may take seconds, in which the daemon would not schedule, and
+ * their C library modules would stay in the daemon's memory for good.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

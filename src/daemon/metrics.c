@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for those who collect them, in pages, so that however many groups there are, nobody who
- * is to be scheduled waits for more than one page. What the numbers are called and how they are
- * written is src/metrics' business. Times are whole nanoseconds: exact, and cheap to print.
+ * Numbers for programs that collect them. They come in pages, so that scheduling waits for at most
+ * one page, however many groups there are. src/metrics decides how the numbers are named and
+ * written. Times are whole nanoseconds: exact, and cheap to print.
  */
 #include "daemon.h"
 #include "daemon/admission/admission.h"
@@ -53,7 +53,7 @@ json_t *metrics_histogram(const struct fm_hist *h)
 	return o;
 }
 
-/* For who hands the numbers on, which settings bind it and who may see all. */
+/* For the program that hands the numbers on: its settings, and which users may see everything. */
 static json_t *settings(const struct daemon *d)
 {
 	const struct config_metrics *m = &d->config.metrics;

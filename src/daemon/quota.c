@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A user whose debt is longer has it for so long at most: a budget is no punishment. */
+/* The longest debt that a user can have: a budget is not a punishment. */
 #define DEBT_MAX (2 * FM_S)
-/* Users are few, but one may have many uids of his own (subuid(5)): from so many on those are
- * looked for who can be forgotten. */
+/* There are few users, but a user may have many uids (subuid(5)). From this number of entries on,
+ * entries that can be forgotten are looked for. */
 #define SWEEP_FROM 64
 
 const struct quota_limits quota_default_limits = {
@@ -41,7 +41,7 @@ void quota_init(struct quota *q, uid_t own, const struct quota_limits *limits)
 	fm_list_init(&q->rest.in_turn);
 }
 
-/* Another thread that gives back the last thing does not touch it afterwards. */
+/* Another thread that gives back the user's last thing does not touch the entry afterwards. */
 static bool is_forgettable(const struct quota_user *u, uint64_t now)
 {
 	if (u->refs)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each user has of the daemon, and how much of its time each has had. Whatever a client can
- * make grow is taken here first and given back when it is gone. Root, and the user that the daemon
- * runs as, are counted and not limited.
+ * What each user holds of the daemon, and how much of its time each has used. Everything that a
+ * client can make grow is taken here first, and given back when it is gone. Root, and the user that
+ * the daemon runs as, are counted and not limited.
  *
- * No clock: times are arguments. One thread owns the table, the loop's; quota_give() alone may be
- * called by others.
+ * No clock: times are arguments. The loop's thread owns the table. Other threads may call only
+ * quota_give().
  */
 #pragma once
 #include "base/list.h"
@@ -14,18 +14,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What is there at one time. */
+/* Things that a user holds. */
 enum quota_kind {
 	QUOTA_HANDSHAKES, /* clients that have not joined yet */
 	QUOTA_SESSIONS,   /* clients */
 	QUOTA_CONTROLS,   /* control connections */
 	QUOTA_CLOSING,    /* descriptors that wait to be closed, or are being closed */
-	QUOTA_BYTES,      /* memory for what they ask and are answered */
+	QUOTA_BYTES,      /* memory for requests and replies */
 	QUOTA_KINDS
 };
 
-/* What costs the loop time. Each has a budget of its own, in nanoseconds of its processor time
- * (fm_thread_time(): others may be at work on this processor). */
+/* Work that costs the loop time. Each kind has its own budget, in nanoseconds of the loop's
+ * processor time (fm_thread_time(): other threads may use this processor, too). */
 enum quota_work {
 	QUOTA_JOINS,    /* connections taken up, and clients let in */
 	QUOTA_MESSAGES, /* of clients, bells among them */
@@ -33,8 +33,8 @@ enum quota_work {
 	QUOTA_WORKS
 };
 
-/* A share of a processor, and how much of it may be used at once. It is a debt that is paid by
- * time: each nanosecond of work is paid after `cost` nanoseconds. */
+/* A share of a processor, and how much of it may be used at once. Work makes a debt, and time pays
+ * it: each nanosecond of work is paid after `cost` nanoseconds. */
 struct quota_budget {
 	uint32_t cost;
 	uint64_t burst_ns;
@@ -49,7 +49,8 @@ extern const struct quota_limits quota_default_limits;
 
 #define QUOTA_BUCKETS 64
 
-/* In the table; those beyond are counted as one, save root and the daemon's own user. */
+/* The most users in the table. Users beyond it are counted as one, except root and the daemon's own
+ * user. */
 #define QUOTA_USERS 1024
 
 struct quota_user {
@@ -59,16 +60,17 @@ struct quota_user {
 	bool limited;
 	unsigned refs;
 	_Atomic uint64_t held[QUOTA_KINDS];
-	uint64_t paid_at[QUOTA_WORKS]; /* when there is no debt any more */
-	struct fm_list ready, in_turn; /* turn.c: sessions to be read; among those who have some */
-	unsigned entries;              /* sessions there */
+	uint64_t paid_at[QUOTA_WORKS]; /* when the debt is paid */
+	struct fm_list ready,
+		in_turn;  /* turn.c: sessions to be read; linked while there are some */
+	unsigned entries; /* turn.c: sessions of the user */
 };
 
-/* Uids that are all one user's, save root's own. */
+/* Uids that all belong to one user; see `roots'. */
 struct quota_range {
 	uid_t first;
 	uint32_t count;
-	bool roots; /* each of these is a user */
+	bool roots; /* root's range: each of its uids is a user */
 };
 
 struct quota {
@@ -82,28 +84,28 @@ struct quota {
 };
 
 void quota_init(struct quota *q, uid_t own, const struct quota_limits *limits);
-void quota_free(struct quota *q); /* save for users who still hold something */
+void quota_free(struct quota *q); /* keeps users who still hold something */
 
-/* A copy of these from now on; out of memory: none. */
+/* Uses a copy of these ranges from now on; no ranges if out of memory. */
 void quota_ranges(struct quota *q, const struct quota_range *range, size_t n);
 
-/* The user's books, never NULL; they stay at least until quota_put(). A user about whom there is
- * nothing to remember is forgotten when others need the place. */
+/* The user's books, never NULL. They stay at least until quota_put(). A user who holds and owes
+ * nothing is forgotten when other users need the place. */
 struct quota_user *quota_get(struct quota *q, uid_t uid, uint64_t now);
 void quota_put(struct quota_user *u);
 
-/* n more: false if that is more than the user may have; then nothing was taken. */
+/* Takes n more. False: that is more than the user may have, and nothing was taken. */
 bool quota_take(struct quota_user *u, enum quota_kind kind, uint64_t n);
-/* n more, whatever the limit: of what is there already and cannot be refused. */
+/* Takes n more even beyond the limit: for things that exist already and cannot be refused. */
 void quota_charge(struct quota_user *u, enum quota_kind kind, uint64_t n);
-/* By any thread. */
+/* Gives n back. Any thread may call it. */
 void quota_give(struct quota_user *u, enum quota_kind kind, uint64_t n);
 static inline uint64_t quota_held(const struct quota_user *u, enum quota_kind kind)
 {
 	return atomic_load_explicit(&u->held[kind], memory_order_acquire);
 }
 
-/* The loop has worked so long for the user. */
+/* The loop has worked for the user for ns. */
 void quota_spend(struct quota_user *u, enum quota_work work, uint64_t ns, uint64_t now);
-/* 0: the user is within the budget. Else for how long not. */
+/* 0: the user is within the budget. Otherwise the time until then. */
 uint64_t quota_debt(const struct quota_user *u, enum quota_work work, uint64_t now);

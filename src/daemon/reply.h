@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of replies. Out of memory a reply lacks some: jansson's setters take a NULL value and do
- * nothing. */
+/* Members of replies. If memory is short, members are missing: jansson's setters take a NULL value
+ * and do nothing. */
 #pragma once
 #include "base/clock.h"
 #include <jansson.h>

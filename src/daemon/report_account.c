@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of where the time of a group on a device went. Out of memory it lacks members. */
+/* Reports where a group's time on a device went. If memory is short, members are missing. */
 #include "daemon.h"
 #include "reply.h"
 
-/* NULL: nobody, or a group that the peer does not see. */
+/* NULL: no group, or a group that the peer may not see. */
 static json_t *who_object(const struct fm_who *w, const struct peer *p, uint64_t ns)
 {
 	json_t *o = json_object();

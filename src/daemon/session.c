@@ -31,10 +31,10 @@ struct session {
 	struct turn_entry turn;
 	sd_event_source *deadline; /* before HELLO */
 	bool shakes;               /* counted as one that has not joined */
-	bool refuses_fds;          /* the kernel lets none in any more, */
-	bool plain;                /* and none are there from before */
-	bool more;                 /* the last batch was not all there is */
-	bool lost;                 /* its board is, bus.h */
+	bool refuses_fds;          /* the kernel refuses new descriptors, */
+	bool plain;                /* and no earlier ones are in the socket */
+	bool more;                 /* there was more to read after the last batch */
+	bool lost;                 /* its board is lost (bus.h) */
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
@@ -52,8 +52,8 @@ struct trace_client *session_trace(void *session)
 	return &s->trace;
 }
 
-/* Who leaves with work under way may have been killed, or become another program; a fault of its
- * own, or of nobody: it is said, once, and not asked about. */
+/* A client that leaves with work under way may have been killed, or have become another program.
+ * Whether that is a fault cannot be told, so it is only logged. */
 static void note_departure(const struct session *s)
 {
 	struct daemon *d = s->daemon;
@@ -151,7 +151,7 @@ void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value)
 	fm_msg_send(s->fd, &m, -1);
 }
 
-/* Its process may have ended with much unread: nobody wants that done any more. */
+/* The process may have ended with many messages unread. They need not be handled any more. */
 static bool is_dead(const struct session *s)
 {
 	struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
@@ -206,7 +206,7 @@ static void read_comm(pid_t pid, char *to, size_t size)
 	fm_bridge_plain(to, size, comm);
 }
 
-/* The line is written before the answer is sent: who has the answer finds the line. */
+/* The line is logged before the answer is sent, so that a client with the answer finds the line. */
 static void tell_refused(
 	struct daemon *d, const struct peer *p, const char *comm, int fd, const struct fm_err *err)
 {
@@ -489,8 +489,8 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)
 
 #define GONE (-2)
 
-/* The kernel's own handle for the peer if it has one: a pid could be another process by now. -1:
- * there is none. */
+/* The kernel's own handle for the peer, since a pid may belong to another process by now. -1: the
+ * kernel has none. */
 static int open_pidfd(int sock, pid_t pid)
 {
 	int fd = -1;

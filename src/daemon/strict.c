@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict mode: the daemon makes the page in which a client's gate words are (board/gates.h). So it
- * must be there to open them. Should it die, the next daemon gets the pages from systemd, which
- * keeps descriptors for it, and from the clients, which show them.
+ * Strict mode: the daemon makes the page in which a client's gate words are (board/gates.h). So
+ * only a daemon can open the gates. If the daemon dies, the next one gets the pages from systemd,
+ * which keeps descriptors for it, and from the clients, which show them.
  *
- * Who leaves while its gates are closed does not open them by that: they open a little later.
+ * A client that leaves while its gates are closed does not open them by leaving. They open a little
+ * later.
  */
 #include "strict.h"
 #include <errno.h>
@@ -190,7 +191,7 @@ static int take_offered(
 	*out = NULL;
 	if (offered < 0)
 		return 0;
-	/* Of another daemon, or none at all: it is as if it had said nothing. */
+	/* A page of another daemon, or no page at all: as if nothing had been offered. */
 	rc = fm_gates_adopt(&gates, &fd, offered);
 	if (rc)
 		return rc == -EPERM || rc == -EINVAL ? 0 : fm_err_set(err, rc, "out of memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose uids are whose, by /etc/subuid. */
+/* Which uids belong to which user, by /etc/subuid. */
 #include "subuid.h"
 #include "base/cleanup.h"
 #include "quota.h"
@@ -14,7 +14,7 @@ static bool is_root(const char *line)
 	return !strncmp(line, "root:", 5) || !strncmp(line, "0:", 2);
 }
 
-/* NAME:FIRST:COUNT. What is no such line is nobody's. */
+/* NAME:FIRST:COUNT. Other lines are ignored. */
 static bool parse(const char *line, struct quota_range *r)
 {
 	const char *numbers = strchr(line, ':');

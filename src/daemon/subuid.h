@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many a user has thousands of uids (subuid(5), as containers without root want them). They are
- * counted as one user, lest one person be a thousand. */
+/* A user may have thousands of uids (subuid(5), for containers without root). They are counted as
+ * one user, so that one person does not get the limits of a thousand. */
 #pragma once
 #include <stdio.h>
 
 struct quota;
 
-/* Again when the settings are read again: what has been taken stays with whom it was counted to. */
+/* Called again when the settings are read again. What has been taken stays with the user that it
+ * was counted to. */
 void subuid_load(struct quota *q);
 void subuid_read(struct quota *q, FILE *f);

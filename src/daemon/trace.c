@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens goes to the recordings that may see it. */
+/* Writes what happens to the recordings that may see it. */
 #include "trace.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -10,8 +10,8 @@
 
 #define SLOW_LOOP (5 * FM_MS)
 
-/* One step of what grows with the number of clients, so that nobody who is to be scheduled waits
- * for more. */
+/* The limits of one step of work that grows with the number of clients. Scheduling never waits for
+ * more than one step. */
 #define STEP_NS    (300 * FM_US)
 #define STEP_RINGS 4
 
@@ -30,7 +30,7 @@ static bool wants(const struct recording *r, const struct fm_bridge_group *g)
 	return !r->n_groups;
 }
 
-/* Numbers are told when they first occur. */
+/* A number is explained to a recording when it first occurs there. */
 
 static void tell(struct recording *r, const char *kind, uint32_t id, const char *text)
 {
@@ -65,7 +65,7 @@ static void introduce(void *arg, const struct fm_bdevice_info *info)
 		tell(i->recording, "device", info->id, info->key);
 }
 
-/* Devices are introduced in the order of their numbers, and stay. */
+/* Devices are introduced in the order of their numbers, and are never removed. */
 static uint32_t device_id(struct recording *r, uint32_t id)
 {
 	uint32_t *known = &r->tracing->devices[r->index];
@@ -103,8 +103,8 @@ static uint32_t reason_id(struct recording *r, const char *text)
 	return id;
 }
 
-/* A client is told where to record, or not to any more. One that does not read its socket hears of
- * it later. */
+/* Tells a client where to record, or to stop. A client that does not read its socket is told later.
+ */
 static void tell_client(struct trace_client *c)
 {
 	union fm_msg m;
@@ -113,8 +113,8 @@ static void tell_client(struct trace_client *c)
 	c->due = fm_msg_send(c->sock, &m, c->viewers ? c->ring : -1) == -EAGAIN;
 }
 
-/* The memory goes back, though the client has the ring mapped for life. It is as new then, save for
- * who is in the midst of a record: that one will count as lost. */
+/* Gives the ring's memory back, although the client keeps the ring mapped. The ring is then as new.
+ * If a thread is just writing a record, that record counts as lost. */
 static void empty_ring(struct trace_client *c)
 {
 	c->stale = false;
@@ -138,7 +138,7 @@ static int open_ring(struct tracing *t, struct trace_client *c)
 	return 0;
 }
 
-/* What cannot be recorded is said. */
+/* A client that cannot be recorded is reported as such. */
 static void show_client(struct recording *r, struct trace_client *c)
 {
 	FM_CLEAN_FD int fd = -1;
@@ -192,8 +192,8 @@ static void write_note(struct recording *r, const struct fm_bridge_note *n)
 	fm_trace_write(r->map, &rec);
 }
 
-/* What happens to a group, or to a queue, before the recording was told of it is part of what it
- * will be told. */
+/* Events of a group or queue that the recording has not been told of yet are left out: the later
+ * description includes them. */
 static bool is_told(const struct recording *r, const struct fm_bridge_note *n)
 {
 	uint64_t id = n->group ? fm_bridge_group_id(n->group) : 0;
@@ -204,7 +204,8 @@ static bool is_told(const struct recording *r, const struct fm_bridge_note *n)
 	       n->queue->id <= r->told.queues;
 }
 
-/* A decision about a device is everybody's to see, but not for whom. */
+/* Every recording sees the decisions about a device, but the chosen group only if it may see that
+ * group. */
 static void note(void *ctx, const struct fm_bridge_note *n)
 {
 	struct daemon *d = ctx;
@@ -235,7 +236,7 @@ void trace_note(struct daemon *d, const struct fm_bridge_note *n)
 		note(d, n);
 }
 
-/* What a recording knew that was here before is not what this one knows. */
+/* An earlier recording may have had this index: what it knew, this one does not know. */
 static void forget(struct recording *r)
 {
 	struct tracing *t = r->tracing;
@@ -249,7 +250,7 @@ static void forget(struct recording *r)
 	t->devices[r->index] = 0;
 }
 
-/* As long as somebody wants it. */
+/* The bridge is exact as long as at least one recording wants it. */
 static void update_exact(struct tracing *t)
 {
 	bool exact = false;
@@ -259,8 +260,8 @@ static void update_exact(struct tracing *t)
 	fm_bridge_exact(t->daemon->bridge, exact, fm_now());
 }
 
-/* How things are, for one that began a moment ago. Whatever has the time of its beginning was there
- * before it: of few groups that are all. */
+/* Tells a new recording how things are. Records that bear the time of its beginning describe what
+ * was there before. With few groups that is everything. */
 static void tell_part(struct recording *r, uint64_t at)
 {
 	struct daemon *d = r->tracing->daemon;
@@ -277,7 +278,7 @@ static void tell_part(struct recording *r, uint64_t at)
 		sd_event_source_set_enabled(r->tracing->work, SD_EVENT_ON);
 }
 
-/* False: none has anything left to be told. */
+/* Returns false if no recording has anything left to be told. */
 static bool begin_next(struct tracing *t)
 {
 	for (unsigned i = 0; i < TRACE_RECORDINGS; i++) {
@@ -338,7 +339,8 @@ void trace_begin(struct recording *r)
 	update_exact(t);
 }
 
-/* Nobody records it any more: it is told so, and its ring emptied, in one of the next steps. */
+/* If no recording is left for the client, one of the next steps tells it so and empties its ring.
+ */
 static void hide_client(struct tracing *t, struct trace_client *c, uint32_t bit)
 {
 	if (!(c->viewers & bit))
@@ -437,7 +439,7 @@ int trace_new(struct daemon *d)
 	return rc;
 }
 
-/* The bridge and the sessions are gone. */
+/* Called when the bridge and the sessions are gone. */
 void trace_free(struct daemon *d)
 {
 	if (!d->tracing)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of those who record: lines out, some with a descriptor. Whoever does not read
- * them is given up, and what he was to be told takes no memory without a limit. */
+/* The connections of recorders. Lines are sent to them, some with a descriptor. A recorder that
+ * does not read them is given up. The memory for lines that wait is limited. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "board/proto.h"
@@ -32,7 +32,7 @@ void recording_say(struct recording *r, json_t *object, int fd)
 	r->over = r->over || (fd >= 0 && l->fd < 0);
 	r->queued += l->len;
 	fm_list_add_tail(&r->lines, &l->link);
-	if (l->fd >= 0) /* descriptors are few, and do not wait */
+	if (l->fd >= 0) /* descriptors are scarce, so they are sent at once */
 		recording_flush(r);
 }
 
@@ -87,7 +87,7 @@ void recording_flush(struct recording *r)
 		sd_event_source_set_io_events(r->io, EPOLLIN);
 }
 
-/* There is nothing more to ask: who records ends it by closing the connection. */
+/* A recorder sends no further requests. It ends the recording by closing the connection. */
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct recording *r = arg;
@@ -134,7 +134,7 @@ static int parse_groups(struct recording *r, const json_t *groups, struct fm_err
 	return 0;
 }
 
-/* A place among the few: in bits of a word. Root takes its own first. */
+/* Takes one of the few places, which are bits of a word. Root takes its own place first. */
 static int take_place(struct tracing *t, struct recording *r, struct fm_err *err)
 {
 	bool root = !r->peer.uid;
@@ -174,7 +174,7 @@ static int make(struct tracing *t, const struct peer *p, const json_t *body, str
 	if (rc)
 		return rc;
 	rc = r->ring = fm_trace_ring_create();
-	/* All of it is there from the start: a page for which there is no memory is a signal. */
+	/* All pages are allocated now: touching one for which there is no memory is a SIGBUS. */
 	if (rc >= 0 && fallocate(r->ring, 0, 0, sizeof(*r->map)))
 		rc = -errno;
 	rc = rc < 0 ? rc : fm_trace_ring_map(&r->map, r->ring, NULL);
@@ -194,7 +194,7 @@ json_t *trace_start(struct daemon *d, const struct peer *p, const json_t *body, 
 		t->fresh = NULL;
 		return NULL;
 	}
-	/* It costs others bells, so it is for who may steer them. */
+	/* It costs other clients bells, so only a peer that may steer them gets it. */
 	t->fresh->exact = p->steers && json_is_true(json_object_get(body, "exact"));
 	return json_pack("{s:b, s:i, s:i, s:i, s:b, s:b}", "ok", 1, "version", FM_TRACE_VERSION,
 		"records", (int)FM_TRACE_RECORDS, "record_size", (int)sizeof(struct fm_trace_rec),

@@ -8,8 +8,8 @@
 
 #define EVENTS 64
 
-/* Edges: what was not read is in its user's queue, so that those who wait there are not told of
- * again and again. */
+/* The events are edge-triggered. A session that was not read to its end stays in its user's queue,
+ * and so causes no further events while it waits there. */
 static void collect(struct daemon *d)
 {
 	int fd = sd_event_source_get_io_fd(d->turn.io), n;
@@ -29,8 +29,8 @@ static void collect(struct daemon *d)
 	} while (n == EVENTS);
 }
 
-/* The first within the budget. Else the one who will be soonest, and *wait: how long that takes, or
- * 0 if there are no others for whose sake to wait. */
+/* The first user within the budget, or else the user who will be within it soonest. *wait is the
+ * time until then, or 0 if there is no other user to wait for. */
 static struct quota_user *choose(struct daemon *d, uint64_t now, uint64_t *wait)
 {
 	struct quota_user *u, *best = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose messages are read next. All sessions' sockets are in one epoll; those with something to
- * read wait in a queue of their user, and users take turns, a batch of one session each. A user who
- * is beyond the budget (QUOTA_MESSAGES) comes after all others; while other users are there, not
- * before the debt is paid.
+ * Which session's messages are read next. All sessions' sockets are in one epoll. Sessions with
+ * something to read wait in a queue of their user. Users take turns, and a turn is a batch of one
+ * session. A user beyond the budget (QUOTA_MESSAGES) comes after all others, and while there are
+ * other users, not before the debt is paid.
  */
 #pragma once
 #include "base/list.h"
@@ -18,14 +18,14 @@ struct turn_entry {
 
 enum turn_result {
 	TURN_DRAINED, /* nothing is left to read */
-	TURN_MORE,    /* something may be */
+	TURN_MORE,    /* something may be left */
 	TURN_ENDED,   /* the entry is gone */
 };
 
 int turn_open(struct daemon *d);
 void turn_close(struct daemon *d);
-/* user: set by the caller, whose reference stays until turn_del(). What is there to read already is
- * as if it had just come. */
+/* The caller sets `user' and keeps its reference until turn_del(). Messages that are there already
+ * are handled as if they had just come. */
 int turn_add(struct daemon *d, struct turn_entry *e, int sock);
 void turn_del(struct daemon *d, struct turn_entry *e, int sock);
 

@@ -13,8 +13,9 @@
 
 /* What happens to tasks, as the bridge tells. */
 
-/* A process may have become another user's, or its number another's. An owner that root alone may
- * look into counts as root's, and is there only by the word of who steers everything. */
+/* The uids must match too: a process may have changed its user, or its pid may belong to another
+ * process. An owner that only root may look into counts as root's; only a peer that steers
+ * everything can have named it. */
 static bool fits(const struct task *t, const struct fm_bridge_group *g)
 {
 	uid_t uid = t->owner->uid;
@@ -89,7 +90,7 @@ static void on_rested(void *ctx, const struct fm_bridge_group *g, uint64_t took,
 	fm_admit_rested(d->admission->admit, info.name, info.uid, took, at);
 }
 
-/* What the control wants to be done. */
+/* What the admission control wants done. */
 
 static uint64_t on_used(void *ctx, void *data, uint64_t now, unsigned *devices)
 {
@@ -202,7 +203,7 @@ size_t admission_count(const struct daemon *d)
 	return d->admission ? fm_admit_count(d->admission->admit) : 0;
 }
 
-/* May these be admitted at all? */
+/* May these tasks be admitted at all? */
 
 static bool keeps_bounds(const struct fm_policy_ops *ops, const int64_t *values)
 {
@@ -233,7 +234,7 @@ int admission_check_policy(
 	if (word && !strcmp(word, POLICY)) {
 		while (n < FM_ARRAY_LEN(settings) && (word = strtok_r(NULL, " \t", &save)))
 			settings[n++] = word;
-		/* What cannot be parsed is refused by who sets it. */
+		/* Settings that cannot be parsed are refused later, when they are set. */
 		if (fm_policy_parse(ops, settings, n, values, NULL) || keeps_bounds(ops, values))
 			return 0;
 	}
@@ -252,7 +253,7 @@ static int check_daemon(const struct daemon *d, const struct peer *p, struct fm_
 		return fm_err_hint(err, "tasks are admitted under " POLICY " without aging: "
 					"`fermata policy " POLICY "'");
 	}
-	/* A task is above every priority, so who may not have the highest may not have one. */
+	/* A task is above every priority, so a user who may not have the highest may have none. */
 	if (p->steers || !fm_bridge_allows(&p->limits->of, FM_HINT_PRIORITY, FM_PRIORITY_MAX, err))
 		return 0;
 	fm_err_set(err, -EPERM,
@@ -385,7 +386,8 @@ json_t *admission_admit(struct daemon *d, struct admission_request *r, struct fm
 	return reply;
 }
 
-/* By its id, or by its name, where one alone of those that the peer may steer has it. */
+/* Finds a task by its id, or by its name if only one of the tasks that the peer may steer has it.
+ */
 static struct task *which_task(struct daemon *d, const struct peer *p, const char *which, bool own)
 {
 	struct task *t, *found = NULL;

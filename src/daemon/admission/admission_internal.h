@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the admission: admission.c binds tasks to groups, admission_owner.c knows
- * whose they are, admission_report.c tells of them. */
+/* Shared by the files of the admission: admission.c binds tasks to groups, admission_owner.c knows
+ * their owners, admission_report.c reports them. */
 #pragma once
 #include "admission.h"
 
@@ -19,7 +19,7 @@ struct task {
 	struct fm_list link, in_owner;
 	struct owner *owner;
 	struct fm_atask *at;
-	struct fm_bridge_group *group; /* NULL: not there */
+	struct fm_bridge_group *group; /* NULL: the group is not there */
 	char name[FM_ADMIT_NAME];
 	char group_name[FM_NAME_MAX]; /* "": the owner's own group */
 	unsigned id;
@@ -31,21 +31,21 @@ struct admission {
 	struct fm_log_limit log;
 	unsigned last_id;
 	uint64_t rest_until; /* after a long decision */
-	struct job *job;     /* one that is under way, or NULL */
+	struct job *job;     /* the decision that is under way, or NULL */
 };
 
 /* admission.c */
 void task_unbind(struct daemon *d, struct task *t, bool gone);
 
-/* admission_owner.c: the process's entry, if the peer may have tasks for it; 0, or -ESRCH, -EPERM,
- * -ENOMEM. Put drops one that has no tasks. */
+/* admission_owner.c: the process's entry, if the peer may have tasks for it. Returns 0, or -ESRCH,
+ * -EPERM, -ENOMEM. owner_put() drops an owner without tasks. */
 int owner_get(
 	struct daemon *d, struct owner **out, const struct peer *p, pid_t pid, struct fm_err *err);
 void owner_put(struct owner *o);
 void task_end(struct daemon *d, struct task *t);
 
-/* admission_job.c: as fm_admit_ask(); or -EINPROGRESS: the request is to be kept, and is run once
- * more when it is decided. -EAGAIN: another one is. */
+/* admission_job.c: as fm_admit_ask(). -EINPROGRESS: keep the request; it is run again when it has
+ * been decided. -EAGAIN: another request is being decided. */
 int admission_decide(struct daemon *d, const struct fm_admit_spec *spec,
 	const struct admission_request *r, struct fm_atask **at, struct fm_admit_answer *answer,
 	struct fm_err *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions about many tasks take milliseconds, in which devices would wait: what cannot be decided
- * in one a thread decides, one request at a time, while the loop goes on. When it is done the
- * request is run once more, and finds the decision there.
+ * Decisions about many tasks take milliseconds, in which devices would wait. A request that cannot
+ * be decided within one is decided by a thread, one request at a time, while the loop goes on. Then
+ * the request is run again, and finds the decision.
  */
 #include "admission_internal.h"
 #include "base/cleanup.h"
@@ -15,10 +15,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ATTEMPTS 5 /* where tasks leave meanwhile */
+#define ATTEMPTS 5 /* how often a decision is made if tasks leave meanwhile */
 
-/* Decisions that take longer leave so many times as long for those of others, whoever asks: but for
- * those who may steer everything. */
+/* After a decision that takes longer than DECISION_LONG there is a pause REST_FACTOR times as long,
+ * for every peer that may not steer everything. */
 #define DECISION_LONG (5 * FM_MS)
 #define REST_FACTOR   9
 
@@ -34,7 +34,7 @@ struct job {
 
 	bool adopted;
 	struct control *asker; /* NULL: gone, or not adopted yet */
-	json_t *body;          /* NULL: nobody has taken the job over yet */
+	json_t *body;          /* NULL: admission_keep() has not been called yet */
 };
 
 static void *decide(void *arg)
@@ -47,7 +47,8 @@ static void *decide(void *arg)
 	return NULL;
 }
 
-/* Of an ordinary class, whatever the loop has: it is not to take turns with it. */
+/* The thread is of an ordinary scheduling class, whatever the loop's is, so that it does not
+ * compete with the loop. */
 static int start_thread(struct job *j)
 {
 	const struct sched_param other = {0};

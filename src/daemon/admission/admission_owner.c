@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose tasks they are: processes, which are watched. */
+/* The owners of tasks: processes, which are watched. */
 #include "admission_internal.h"
 #include "base/cleanup.h"
 #include <errno.h>
@@ -79,7 +79,7 @@ static bool ended(int pidfd)
 	return poll(&p, 1, 0) != 0;
 }
 
-/* Whose process that is. Until it has ended the number is its own. */
+/* The user of the process. The pid is the process's own until it has ended. */
 static int uid_of(pid_t pid, int pidfd, uid_t *uid)
 {
 	char path[32];
@@ -92,7 +92,8 @@ static int uid_of(pid_t pid, int pidfd, uid_t *uid)
 	return 0;
 }
 
-/* The same whether there is no such process or it is another's: who asks does not learn which. */
+/* The error is the same for a process that does not exist and for one of another user, so that the
+ * peer does not learn which. */
 static int no_process(pid_t pid, struct fm_err *err)
 {
 	fm_err_set(err, -ESRCH, "there is no process %d for which you may have tasks", (int)pid);

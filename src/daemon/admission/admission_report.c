@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of tasks. Out of memory a reply lacks members. */
+/* What is reported about tasks. If memory is short, members are missing. */
 #include "admission_internal.h"
 #include "base/clock.h"
 #include "daemon/reply.h"

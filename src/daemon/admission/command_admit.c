@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests about tasks, read from JSON: every member checked, none ignored. */
+/* Requests about tasks, read from JSON. Every member is checked, and no unknown one is accepted. */
 #include "admission.h"
 #include "base/cleanup.h"
 #include <ctype.h>

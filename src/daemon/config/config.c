@@ -165,7 +165,7 @@ static int way_get(
 	return 0;
 }
 
-/* A name that is known; for limits of somebody, and for a device, the rule. */
+/* A section begins: checks its name, and finds the rule if it is one of limits or of a device. */
 static int on_section(void *ctx, const char *section, struct fm_err *err)
 {
 	const struct config_key *k = config_keys;
@@ -249,7 +249,7 @@ static int read_platform(struct config_admission *a, struct fm_err *err)
 	return 0;
 }
 
-/* What one line cannot tell by itself. */
+/* Checks that need more than one line. */
 static int check_whole(struct config *c, struct reader *r, struct fm_err *err)
 {
 	uint32_t line = r->in.line;
@@ -324,7 +324,7 @@ static void print_params(const struct config *c, FILE *f)
 	}
 }
 
-/* What a section of its own does not say. */
+/* Does the device's own section set the key? Other keys are not printed there. */
 static bool is_said(const struct config_key *k, const struct fm_stop_rule *w)
 {
 	return k->type == CONFIG_COUNT ? w->level != 0 : w->guard_ns != FM_NEVER;

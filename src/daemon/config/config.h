@@ -47,23 +47,23 @@ struct config_admission {
 	uint32_t tasks;                   /* per user; 0: any number */
 };
 
-/* [metrics]: for who hands the numbers on (fermata-exporter). */
+/* [metrics]: for the program that hands the numbers on (fermata-exporter). */
 struct config_metrics {
 	char listen[CONFIG_FOLDER_MAX]; /* fm_parse_listen(); "": in the daemon's directory */
 	char group[CONFIG_NAME_MAX];    /* its members may see all */
 	uint32_t limit;                 /* groups, processes and tasks told apart */
-	bool loopback_groups;           /* on TCP, where nobody knows who asks, too */
+	bool loopback_groups;           /* also on TCP, where the peer's user is not known */
 };
 
-/* Whom `fair` and `bandwidth` divide a device among first. */
+/* `fair` and `bandwidth` divide a device first among groups, or among users. */
 enum config_fair_by { FAIR_BY_GROUP, FAIR_BY_USER };
 
 struct config {
 	char policy[CONFIG_POLICY_MAX];           /* "NAME [key=value...]" */
 	struct config_param param[CONFIG_PARAMS]; /* of [policy NAME] sections */
 	unsigned params;
-	char folder[CONFIG_FOLDER_MAX]; /* of policies by users; "": none */
-	uint64_t budget_ns;             /* for an answer of theirs */
+	char folder[CONFIG_FOLDER_MAX]; /* of policy plug-ins; "": no folder */
+	uint64_t budget_ns;             /* time for an answer of a plug-in */
 	uint32_t fair_by;               /* enum config_fair_by */
 	uint64_t linger_ns;             /* CONFIG_AUTO: learnt */
 	uint64_t busy_poll_ns; /* after an event, how long to look for the next without sleeping */
@@ -89,17 +89,17 @@ int config_read(struct config *c, FILE *f, const char *file, struct fm_err *err)
 /* A missing file is the defaults, unless `required`. */
 int config_load(struct config *c, const char *file, bool required, struct fm_err *err);
 
-/* As a file that says the same, with every key. */
+/* Prints the configuration as a file, with every key. */
 void config_print(const struct config *c, FILE *f);
 
-/* What a user with these groups may have: each key from the rule for the user, else from the first
- * rule in the file for one of the groups that sets it, else from [limits]. Who is not `ordinary` is
- * not bound by those ends of ranges that are what they are by default (config_ceilings). */
+/* The limits of a user with these groups. Each key is from the rule for the user, else from the
+ * first rule in the file for one of the groups that sets it, else from [limits]. A user who is not
+ * `ordinary` is not bound by ends of ranges that have their default value (config_ceilings). */
 void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
 	bool ordinary, struct config_limits *out);
 
-/* Ends of ranges that are closer by default than the hint's own: for ordinary users of a machine
- * that several share. */
+/* Ends of ranges that are by default narrower than the hint's own range. They are for ordinary
+ * users of a machine that several users share. */
 struct config_ceiling {
 	enum fm_hint hint;
 	bool upper;
@@ -108,11 +108,11 @@ struct config_ceiling {
 #define CONFIG_CEILINGS 4
 extern const struct config_ceiling config_ceilings[CONFIG_CEILINGS];
 
-/* Make the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
- * first: one that is built in, else from the folder. *plugin is the core's present plug-in, or
- * NULL, and afterwards the new one. On error the old policy stays. */
+/* Makes the core follow "NAME [key=value...]", with the parameters of its [policy NAME] section
+ * first. The policy is a built-in one, or else a plug-in from the folder. *plugin is the core's
+ * present plug-in, or NULL; afterwards it is the new one. On error the old policy stays. */
 int config_set_policy(const struct config *c, struct fm_sched *s, struct fm_plugin **plugin,
 	const char *policy, uint64_t now, struct fm_err *err);
 
-/* The same without a core to follow it: is it sound? */
+/* The same checks without a core: is the policy sound? */
 int config_try_policy(const struct config *c, const char *policy, struct fm_err *err);

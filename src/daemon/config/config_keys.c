@@ -134,7 +134,7 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 	for (const char *c = value; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			return fm_err_set(err, -EINVAL, "the value holds a control character");
-	/* "key =;x" has this value, and "key = ;x", as it would be printed, none. */
+	/* "key =;x" has this value, but it would be printed as "key = ;x", which has none. */
 	if (*value == ';') {
 		fm_err_set(err, -EINVAL, "the value begins with a semicolon, as a comment does");
 		return fm_err_hint(err, "write the comment in a line of its own");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of the configuration file: one table for reading, for writing and for what is said about
- * mistakes. fermatad.conf(5) and contrib/fermatad.conf have the same ones: a test compares them. */
+/* The keys of the configuration file: one table for reading, for writing and for error messages. A
+ * test checks that fermatad.conf(5) and contrib/fermatad.conf have the same keys. */
 #pragma once
 #include "config.h"
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct config_key {
 	size_t offset; /* in struct config; of [limits] in struct config_limits, of [device] in
 			  struct fm_stop_rule */
 	int64_t min, max;
-	const char *unit; /* for people; texts: none */
+	const char *unit; /* for people; texts have none */
 	enum fm_hint hint;
 	bool upper; /* of a range: which end */
 };
@@ -41,12 +41,12 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f);
 
 /* config_limits.c. Its bit among the keys of [limits]. */
 uint32_t config_limits_bit(const struct config_key *k);
-/* [limits user NAME], [limits group NAME]: the rule, new or there already. `who` is what stands
- * behind "limits". */
+/* The rule of a section [limits user NAME] or [limits group NAME]; made if it is not there. `who`
+ * is the text after "limits". */
 int config_rule_get(
 	struct config *c, const char *who, struct config_rule **out, struct fm_err *err);
 /* The end of the range that a ceiling is about. */
 int64_t *config_end(struct config_limits *l, const struct config_ceiling *e);
-/* When all is read: what the rules do not say, [limits] says. Are the ranges sound, else in
- * which line? */
+/* Called when all is read. A rule takes the keys that it does not set from [limits]. Checks that
+ * ranges are sound; *line is the line of one that is not. */
 int config_limits_finish(struct config *c, uint32_t *line, struct fm_err *err);

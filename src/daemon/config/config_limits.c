@@ -114,8 +114,8 @@ static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm
 	return 0;
 }
 
-/* Where a section has set the other end beyond it, a ceiling that is as by default gives way,
- * unless that section has set it as well. Settings that were printed have all of [limits] set. */
+/* A ceiling that has its default value gives way if a section sets the other end beyond it, unless
+ * that section also sets the ceiling. Settings that were printed have all of [limits] set. */
 static void give_way(struct config_limits *l, uint32_t set)
 {
 	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
@@ -157,8 +157,8 @@ static bool matches(const struct config_rule *r, uid_t uid, const gid_t *gids, s
 	return false;
 }
 
-/* A range is one thing: who sets one end has the other from the same rule, which has it from
- * [limits]. own: keys that a rule sets itself. */
+/* A range is one thing: if a rule sets one end, the other end is taken from that rule, too, which
+ * has it from [limits]. own: keys that a rule sets itself. */
 static void apply(
 	const struct config_rule *r, struct config_limits *out, uint32_t *done, uint32_t *own)
 {
@@ -180,7 +180,7 @@ static void apply(
 	}
 }
 
-/* What is as by default binds ordinary users alone. */
+/* Ceilings with their default value bind only ordinary users. */
 static void apply_ceilings(
 	const struct config *c, struct config_limits *out, uint32_t own, bool ordinary)
 {
