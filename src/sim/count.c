@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of it. */
+/* Counts the results of a simulation. */
 #include "internal.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processors: on each, who stands there with the highest priority runs; equals one after the other,
- * as they came. Who computes goes on later where it was; who spins only takes the place. */
+/* Processors. On each, the entity with the highest priority runs; equals run one after the other,
+ * in the order in which they came. An entity that computes is interrupted and goes on later. An
+ * entity that spins only occupies the processor. */
 #include "internal.h"
 
 static bool wants_cpu(const struct ent *e)
@@ -8,7 +9,7 @@ static bool wants_cpu(const struct ent *e)
 	return e->state == COMPUTES || (e->g->plan->spins && has_work(e));
 }
 
-/* What has been done by this very moment ends now, whoever is on the processor. */
+/* Takes the entity off the processor. Work that is complete at this very moment still ends now. */
 static void stand_back(struct ent *e)
 {
 	struct machine *m = e->g->m;

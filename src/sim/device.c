@@ -33,7 +33,7 @@ static bool has_turns(const struct device *d)
 	return fm_sim_takes_time(&d->plan->slice);
 }
 
-/* Of a queue that is in nobody's way it stands at a gate, or it has nothing to do. */
+/* An entity that neither runs nor waits for a slot stands at a gate, or has nothing to do. */
 bool device_holds(const struct ent *e)
 {
 	return e->state == ON || !fm_list_empty(&e->queue);
@@ -61,8 +61,8 @@ static uint64_t rest_of_turn(const struct ent *e)
 	return fm_sub_sat(e->slice, e->turn);
 }
 
-/* It is on the device, and goes on with its command after so much else: to its end, or that of the
- * turn. */
+/* The entity is on the device. After `setup' it goes on with its command, until the command or the
+ * turn ends. */
 static void go_on(struct ent *e, uint64_t setup)
 {
 	struct machine *m = e->g->m;
@@ -73,7 +73,7 @@ static void go_on(struct ent *e, uint64_t setup)
 	at(m, &e->timer, m->now + setup + (rest ? FM_MIN(rest, e->left) : e->left));
 }
 
-/* Does its next command belong to the segment at hand? A client asks the same of what it estimates.
+/* Does the next command belong to the present segment? A client decides the same by its estimates.
  */
 static bool fits(const struct ent *e)
 {
@@ -83,7 +83,7 @@ static bool fits(const struct ent *e)
 	       fm_add_sat(e->segment, fm_add_sat(plan->launch, e->left)) <= plan->spacing;
 }
 
-/* What its next command costs besides: that of the gate in front of it, too. */
+/* The overhead of the next command, including that of a gate in front of it. */
 static uint64_t begin_command(struct ent *e)
 {
 	const struct fm_sim_device *plan = e->d->plan;
@@ -120,7 +120,7 @@ static void start(struct ent *e)
 	go_on(e, setup);
 }
 
-/* Who had least of those that wait; of equals the last that came. NULL: nobody waits. */
+/* The waiting entity that has had least; of equals, the last that came. NULL: none waits. */
 static struct ent *hungriest(struct device *d)
 {
 	struct ent *e, *best = NULL;
@@ -166,7 +166,7 @@ static void account(struct ent *e, uint64_t served, uint64_t overhead)
 	e->left -= served;
 }
 
-/* In the middle of a command, which it goes on with at its next turn. */
+/* Takes the entity off in the middle of a command. It goes on with it at its next turn. */
 static void take_off(struct ent *e)
 {
 	e->begun = true;
@@ -175,7 +175,8 @@ static void take_off(struct ent *e)
 	fm_list_add_tail(&e->d->queue, &e->queue);
 }
 
-/* Who comes has had no less than those who are there on the average: nobody saves up. */
+/* An entity that comes counts as having had at least the average of those that are there, so that
+ * it cannot save up device time. */
 static void catch_up(struct ent *e)
 {
 	struct device *d = e->d;
@@ -197,7 +198,7 @@ static void catch_up(struct ent *e)
 	e->had = FM_MAX(e->had, d->average);
 }
 
-/* Who comes has the device at once, unless it has had more than who is there. */
+/* An entity that comes takes the device at once, unless it has had more than the running one. */
 static void push_off(struct ent *e)
 {
 	struct ent *on = e->d->running;
@@ -248,8 +249,7 @@ void device_seals(struct ent *e)
 	e->segment = FM_MAX(e->d->plan->spacing, UINT64_C(1));
 }
 
-/* A command that is interrupted keeps what was done of it. What is left ends now anyway if its
- * time is up. */
+/* An interrupted command keeps the part that was done. If its time is up, it still ends now. */
 static void interrupt(struct ent *e)
 {
 	uint64_t served, overhead;
@@ -272,8 +272,8 @@ static void take_back(struct ent *e)
 	go_on(e, 0);
 }
 
-/* Where devices have turns of their own, one that waits for its turn has let some past its gates
- * already. */
+/* On a device with turns of its own, an entity that waits for its turn has already let some
+ * commands past its gates. */
 static void close_gate(struct ent *e)
 {
 	const struct fm_sim_device *plan = e->d->plan;
@@ -320,7 +320,7 @@ void device_gate(struct ent *e, bool open)
 		close_gate(e);
 }
 
-/* The gate is closed: does the device go on to the next command all the same? */
+/* Although the gate is closed, does the device go on to the next command? */
 static bool passes(const struct ent *e)
 {
 	const struct fm_sim_device *plan = e->d->plan;
@@ -341,7 +341,7 @@ static void next_command(struct ent *e)
 	go_on(e, begin_command(e));
 }
 
-/* Does the device stay with it, whoever waits? */
+/* Does the device stay with the entity although others may wait? */
 static bool has_turn(struct ent *e)
 {
 	struct ent *other;

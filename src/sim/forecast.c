@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often forecasts come true. At a decision the next turns are foretold, and each time that the
- * device goes to another, that has to be the next of them. A forecast holds as long as nothing
- * happens but the policy's own decisions. Then there is another, and so there is when the last turn
- * has come, or another came than was foretold. Devices that several have at once, or that take
- * turns by themselves, have no turns to foretell, and gangs have no forecast.
+ * How often forecasts come true. At a decision the next turns are forecast. Each time that the
+ * device goes to another entity, that should be the next of these turns. A forecast ends when
+ * anything but the policy's own decisions happens, when its last turn has come, or when another
+ * entity came than was forecast. Then a new forecast is made. There are no turns to forecast where
+ * several entities have the device at once or where the device takes turns by itself, and there is
+ * no forecast for gangs.
  */
 #include "internal.h"
 
@@ -25,10 +26,10 @@ static void foretell(struct device *d)
 	if (n == -ENOMEM)
 		d->m->rc = n;
 	if (d->m->counts && to->n)
-		d->result->foretold.turns += to->n - 1; /* the first is no news */
+		d->result->foretold.turns += to->n - 1; /* the first has come already */
 }
 
-/* Another has the device. next: what was foretold; NULL: that none would. */
+/* The device has gone to another entity. next: the turn that was forecast; NULL: no turn was. */
 static void compare(struct device *d, const struct fm_sturn *next, const void *first)
 {
 	struct fm_sim_foretold *f = &d->result->foretold;

@@ -11,8 +11,8 @@ struct machine;
 
 enum event_kind {
 	EV_GROUP,  /* it joins, then its next arrival */
-	EV_LEAVE,  /* a group */
-	EV_CHANGE, /* a group: of hints */
+	EV_LEAVE,  /* a group leaves */
+	EV_CHANGE, /* a group's hint changes */
 	EV_TIMER,  /* an entity: its command or its pause ends, it is flushed off the device, or
 		    * knows that its gate is open, or the device hears of its next command */
 	EV_REPORT, /* an entity: the core hears of its edge */
@@ -37,35 +37,34 @@ struct device {
 	const struct fm_sim_device *plan;
 	struct fm_sim_device_result *result;
 	struct fm_sched_dev *sdev;
-	struct fm_list
-		queue;       /* entities with a command that they may begin, that wait for a slot */
-	struct fm_list away; /* with ticks: who has left, and counts as there; ticks.c */
+	struct fm_list queue; /* entities that wait for a slot to begin a command */
+	struct fm_list away;  /* with ticks: entities that left and still count as there; ticks.c */
 	struct fm_rta_random r; /* of its turns */
-	struct ent *running;    /* with one slot: who has it */
-	uint64_t average;       /* fair: what those had who were there when the last one came */
+	struct ent *running;    /* with one slot: the entity that has it */
+	uint64_t average;       /* fair: the average had when the last entity came */
 	uint64_t phase;         /* of its ticks */
 	uint32_t index, on;
-	const struct group *last; /* whose command it ran last */
+	const struct group *last; /* the group whose command it ran last */
 	uint64_t served, overhead, switches;
-	uint64_t served_before, overhead_before, switches_before; /* of what is counted */
+	uint64_t served_before, overhead_before, switches_before; /* before the counted time */
 };
 
 /* A processor of the machine. */
 struct cpu {
-	struct fm_heap queue; /* entities that want it, the most urgent first */
+	struct fm_heap queue; /* entities that want the processor, the most urgent first */
 	struct ent *on;
 	uint32_t users;
 };
 
-/* ON: the device works for it. COMPUTES: or would, were the processor its. STANDS: it has work, of
- * which the device has not heard yet. */
+/* ON: the device works for it. COMPUTES: it computes, or would if it had the processor. STANDS: it
+ * has work that the device has not heard of yet. */
 enum state { IDLE, PAUSED, COMPUTES, STANDS, WAITS, ON };
 
 struct ent {
 	struct group *g;
 	struct device *d;
 	struct fm_sched_ent *sent;
-	struct cpu *cpu; /* NULL: it has none */
+	struct cpu *cpu; /* NULL: it has no processor */
 	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
 	struct fm_list queue, away;
@@ -74,30 +73,30 @@ struct ent {
 	enum state state;
 	bool open, reported; /* the gate; what the core was told */
 	bool ending;         /* its command ends at this moment: it keeps its slot until then */
-	bool begun;          /* its command was taken off the device in its midst */
+	bool begun;          /* its command was taken off the device before its end */
 	bool stopping;       /* on level 3: it is being flushed off the device */
-	bool begins;         /* the next is what its job begins with, */
-	bool behind;         /* or what comes behind that, */
-	bool met;            /* and its gate was open when that came */
-	const struct group *closed_for; /* who was chosen when its gate closed, for who watches */
-	uint64_t edge_at;               /* of the edge that the core does not know yet */
+	bool begins;         /* the next command is the input of its job, */
+	bool behind;         /* or the command after the input, */
+	bool met;            /* and the input met an open gate */
+	const struct group *closed_for; /* the group chosen when its gate closed, for a watcher */
+	uint64_t edge_at;               /* time of the edge that the core does not know yet */
 	uint64_t closed_at, off_at;
-	uint32_t step, times;   /* the step at hand, and how often it was done */
-	uint64_t extra;         /* of each command of the job at hand */
-	uint64_t left;          /* of the command, or on the processor */
-	uint64_t begin, setup;  /* on the device, or the processor, since; of that, before the
-				   command goes on */
-	uint64_t slice, turn;   /* its turn of the device; of that, device time that it has had */
+	uint32_t step, times;   /* the present step, and how often it was done */
+	uint64_t extra;         /* additional device time of each command of the present job */
+	uint64_t left;          /* time left of the command, or on the processor */
+	uint64_t begin, setup;  /* since when it is on the device or the processor; the part of
+				   that before the command goes on */
+	uint64_t slice, turn;   /* its turn of the device; the device time it has had of that */
 	uint64_t had;           /* device time, by which turns are fair */
-	uint64_t deadline;      /* with ticks: of what it asks for, in what it will have had; */
-	uint64_t keeps;         /* until when it keeps the device, likewise; */
-	uint64_t turn_end;      /* and until which tick; */
-	uint64_t owed;          /* what it had less than its share when it left */
+	uint64_t deadline;      /* with ticks: of what it asks for, as a value of `had` */
+	uint64_t keeps;         /* it keeps the device until `had` is that much */
+	uint64_t turn_end;      /* and until that tick */
+	uint64_t owed;          /* how much less than its share it had had when it left */
 	uint64_t segment;       /* level 2: device time since the last gate, */
-	uint32_t past;          /* and gates that it has passed since the word was closed */
+	uint32_t past;          /* and gates passed since the gate word was closed */
 	uint64_t stretch;       /* device time of commands since it came onto the device, */
-	uint64_t on_at;         /* then, */
-	uint32_t nth, commands; /* for the nth time; and how many have ended since */
+	uint64_t on_at;         /* at this time, */
+	uint32_t nth, commands; /* for the nth time; commands that have ended since */
 	uint64_t served, overhead;
 	uint64_t counted_from, served_before, overhead_before, waits_before, stops_before;
 };
@@ -114,11 +113,11 @@ struct group {
 	uint32_t section, instance;
 	struct fm_rta_random r; /* of its arrivals */
 	struct event timer, leave, change;
-	struct fm_sched_group *sgroup; /* NULL: not there */
+	struct fm_sched_group *sgroup; /* NULL: the group is not there */
 	struct ent *ent;
 	uint32_t ents, busy;   /* busy: entities that have not done their part of the job */
-	bool has_job, leaving; /* leaving: when its recorded jobs have ended */
-	struct job job;        /* at hand */
+	bool has_job, leaving; /* leaving: it leaves when its recorded jobs have ended */
+	struct job job;        /* the present job */
 	struct job *queue;     /* a ring */
 	uint32_t cap, head, waiting;
 	uint64_t next;  /* when the next arrival is due, jitter not counted */
@@ -126,14 +125,13 @@ struct group {
 	size_t changed; /* hints so far */
 	struct fm_hints hints;
 	uint64_t deadline;
-	uint64_t *followed; /* FM_SIM_AFTER: of each in `before`, jobs that ended and were not used
-			     */
+	uint64_t *followed; /* FM_SIM_AFTER: for each group in `before`, ended jobs not yet used */
 };
 
 struct machine {
 	const struct fm_sim_plan *plan;
 	const struct fm_sim_watch *watch;
-	uint32_t wants; /* what it wants; 0: there is none */
+	uint32_t wants; /* events that the watcher wants; 0: no watcher */
 	struct fm_sim_result *result;
 	uint32_t index;
 	struct fm_sched *s;
@@ -143,15 +141,15 @@ struct machine {
 	struct fm_list edges;
 	bool counts;    /* the warm-up is over */
 	bool follows;   /* some groups follow others */
-	bool whole;     /* or one device of it: */
-	uint32_t first; /* that one */
+	bool whole;     /* all devices are simulated, else only one: */
+	uint32_t first; /* the first simulated device */
 	struct device *device;
 	struct group *group;
 	struct ent *ent;
 	struct cpu *cpu;
 	uint32_t devices, groups, ents, cpus;
 	struct fm_sched_stats stats; /* at the end of the warm-up */
-	int rc;                      /* of what went wrong within an event */
+	int rc;                      /* the error of an event, or 0 */
 };
 
 static inline bool watched(const struct machine *m, enum fm_sim_what what)
@@ -159,7 +157,7 @@ static inline bool watched(const struct machine *m, enum fm_sim_what what)
 	return FM_UNLIKELY(m->wants & FM_SIM_BIT(what));
 }
 
-/* watch.c: for whoever watches. Where nobody does: one load and one branch. */
+/* watch.c: reports to the watcher. Without one, a report costs one load and one branch. */
 void watch_group(const struct group *g, enum fm_sim_what what, uint64_t ns);
 void watch_ent(
 	const struct ent *e, enum fm_sim_what what, uint64_t at, uint64_t ns, const char *reason);
@@ -182,7 +180,7 @@ static inline void note_ent(
 		watch_ent(e, what, e->g->m->now, ns, reason);
 }
 
-/* Room was reserved for all of them. */
+/* The heap has room for all events. */
 static inline void at(struct machine *m, struct event *e, uint64_t when)
 {
 	if (fm_heap_has(&e->node))
@@ -200,7 +198,7 @@ static inline bool has_work(const struct ent *e)
 void device_gate(struct ent *e, bool open);
 void device_wants(struct ent *e); /* it has a command */
 void device_seals(struct ent *e); /* there is a gate in front of its next */
-void device_leave(struct ent *e); /* its group leaves: whatever it does there ends */
+void device_leave(struct ent *e); /* its group leaves: its work there ends */
 void device_event(struct ent *e);
 void device_goes_on(struct ent *e);     /* it knows that its gate is open */
 bool device_holds(const struct ent *e); /* its gate is closed: has it not come to rest yet? */
@@ -208,16 +206,16 @@ uint64_t device_usage(const struct ent *e);
 void device_progress(
 	const struct ent *e, uint64_t *served, uint64_t *overhead); /* not booked yet */
 
-/* ticks.c: whose turn it is on a device with ticks. */
-struct ent *ticks_next(struct device *d); /* of those who wait; NULL: nobody */
-void ticks_begin(struct ent *e);          /* it has the device */
-bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep it? */
+/* ticks.c: turns on a device with ticks. */
+struct ent *ticks_next(struct device *d); /* the next waiting entity; NULL: none waits */
+void ticks_begin(struct ent *e);          /* it gets the device */
+bool ticks_goes_on(struct ent *e);        /* at a tick: does it keep the device? */
 void ticks_come(struct ent *e);
 void ticks_leave(struct ent *e); /* it had the device until now, and does not wait for it */
-bool ticks_push_off(struct ent *on, const struct ent *e); /* who has come: does `on' lose it? */
+bool ticks_push_off(struct ent *on, const struct ent *e); /* e has come: does `on' lose it? */
 
-/* forecast.c: what is foretold, and what comes. */
-void forecast_decided(struct device *d);   /* about it, now */
+/* forecast.c: compares the forecast turns with those that come. */
+void forecast_decided(struct device *d);   /* the core has decided about the device */
 void forecast_over(const struct group *g); /* it does something that no forecast knows */
 
 /* jobs.c: what a program does. None of these calls the core but the first two, and jobs_change().
@@ -232,20 +230,19 @@ void jobs_next(struct ent *e);   /* a command ended */
 /* cpu.c: what processors do. None of these calls the core. */
 int cpu_make(struct machine *m);
 void cpu_free(struct machine *m);
-void cpu_settle(
-	struct ent *e);        /* what it does has changed: it may want its processor, or no more */
-void cpu_leave(struct ent *e); /* a job begins, and lines up behind its equals */
+void cpu_settle(struct ent *e); /* its state has changed: it may now want its processor, or not */
+void cpu_leave(struct ent *e);  /* a job begins, and lines up behind its equals */
 void cpu_event(struct ent *e);
 
-/* machine.c: it may have become ready or idle; the core is told at the end of the event. */
+/* machine.c: the entity may have become ready or idle. The core is told at the end of the event. */
 void machine_edge(struct ent *e);
 
-/* machine.c: one device of a machine of which each device is by itself. */
+/* machine.c: simulates one device of a machine whose devices are independent of each other. */
 int fm_sim_island(const struct fm_sim_plan *p, uint32_t machine, uint32_t device,
 	const struct fm_sim_watch *watch, struct fm_sim_control *control, struct fm_sim_result *r,
 	struct fm_err *err);
 
 /* count.c */
 void count_begin(struct machine *m); /* the warm-up is over */
-void count_group(struct group *g);   /* that leaves */
+void count_group(struct group *g);   /* the group leaves */
 void count_end(struct machine *m);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Of a recorded job it is one of its commands, where it is the least of them. */
+/* The input of a recorded job is one of the job's commands, the shortest of them. */
 static uint64_t input_of(const struct group *g)
 {
 	const struct job *j = &g->job;
@@ -14,8 +14,9 @@ static uint64_t input_of(const struct group *g)
 	return j->commands > 1 && j->length / j->commands >= g->plan->input ? g->plan->input : 0;
 }
 
-/* What a job begins with is a segment by itself. Where it met an open gate, its client opens the
- * next when it has heard of its end; else several at once. */
+/* A job's first command, the input, is a segment by itself. If it met an open gate, the client
+ * opens the next gate when it has heard of the command's end; otherwise it opens several gates at
+ * once. */
 static bool advance_input(struct ent *e)
 {
 	const struct fm_sim_device *plan = e->d->plan;
@@ -56,7 +57,7 @@ static bool advance_recorded(struct ent *e)
 	return true;
 }
 
-/* The next command or pause of its part of the job. false: it has done all of it. */
+/* Goes to the next command or pause of the entity's part of the job. False: the part is done. */
 static bool advance(struct ent *e)
 {
 	const struct fm_sim_group *plan = e->g->plan;
@@ -154,7 +155,7 @@ static void arrive(struct group *g, uint64_t length, uint32_t commands)
 	note_group(g, FM_SIM_ARRIVES, length);
 }
 
-/* One of another group has ended: does that make a job for this one? */
+/* A job of another group has ended. Does that make a job for this group? */
 static void follow(struct group *g, uint32_t which)
 {
 	uint32_t n = g->plan->befores;
@@ -209,7 +210,7 @@ static bool is_recorded(const struct group *g)
 	return g->plan->arrival == FM_SIM_TRACE || g->plan->arrival == FM_SIM_CHAIN;
 }
 
-/* A program that was recorded ends when it has done what it did, and here that may be later. */
+/* A recorded program ends when it has done what it did in the recording. Here that may be later. */
 static bool has_more(const struct group *g)
 {
 	return is_recorded(g) && (g->has_job || g->waiting || g->record < g->plan->records);
@@ -255,7 +256,7 @@ void jobs_resume(struct ent *e)
 	machine_edge(e);
 }
 
-/* FM_NEVER: it waits for others. */
+/* FM_NEVER: the group waits for other groups. */
 static uint64_t first_arrival(struct group *g)
 {
 	const struct fm_sim_group *plan = g->plan;
@@ -318,7 +319,7 @@ uint64_t fm_sim_deadline(const struct fm_hints *hints)
 	return (uint64_t)(deadline ? deadline : hints->value[FM_HINT_PERIOD]);
 }
 
-/* All that are due. */
+/* Makes all hint changes that are due. */
 void jobs_change(struct group *g)
 {
 	const struct fm_sim_group *plan = g->plan;

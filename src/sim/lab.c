@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time that a device may lose to the core's own: none, but for what is in flight at the end. */
+/* The time that a device may lose through the core: only what is in flight at the end. */
 #define WASTE   (20 * FM_US)
 #define QUANTUM (2 * FM_MS) /* no policy's turns are shorter */
 

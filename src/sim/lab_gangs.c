@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs: on all of their devices or on none, under every policy; and what is promised to them. */
+/* Gangs run on all of their devices or on none, under every policy. Also what is promised to them.
+ */
 #include "lab_internal.h"
 
 #define APART FM_US /* what is true for no time is in the middle of a decision */
@@ -10,7 +11,7 @@ static void expect_whole(struct lab *l)
 		(unsigned long long)(l->apart / FM_US));
 }
 
-/* Beside somebody on each of its devices. It is the last to come. */
+/* A gang beside another group on each of its devices. The gang comes last. */
 void lab_make_gang(struct lab *l)
 {
 	lab_device(l, 3);
@@ -27,7 +28,8 @@ void lab_check_gang(struct lab *l)
 		lab_expect_served(l, LAB_HUNGER);
 }
 
-/* It asks for little, and has the highest priority; so it waits for nobody, on no device. */
+/* The gang asks for little and has the highest priority. So it never waits for another group, on
+ * any device. */
 void lab_make_urgent_gang(struct lab *l)
 {
 	struct fm_sim_group *g;
@@ -51,8 +53,8 @@ void lab_check_urgent_gang(struct lab *l)
 	lab_expect_response(l, 3, 3 * LAB_COMMAND + 100 * FM_US, "priority");
 }
 
-/* Each two of three share a device: by claims alone each could wait for the next, for ever. One
- * leaves, and then two others have a device less to fight for. */
+/* Three gangs, of which each two share a device. By claims alone each could wait for the next for
+ * ever. Then one gang leaves, and the other two compete for one device less. */
 void lab_make_circle(struct lab *l)
 {
 	for (uint32_t i = 0; i < 3; i++)
@@ -72,7 +74,7 @@ void lab_check_circle(struct lab *l)
 		least = FM_MIN(least, l->r.group[i].jobs);
 		all += l->r.group[i].jobs;
 	}
-	/* One at a time, jobs of 10 ms. */
+	/* Jobs of 10 ms, one at a time. */
 	lab_expect(l, all >= 270, "gets on", "%llu jobs of three gangs, at least 270",
 		(unsigned long long)all);
 	if (lab_promises(l, FM_PROMISE_SERVES))

@@ -27,7 +27,7 @@ struct lab {
 	const struct fm_lab_report *report;
 	const char *scenario;
 	unsigned failed;
-	bool enough; /* whoever listens has heard enough */
+	bool enough; /* the listener wants no more */
 	struct fm_sim_device device[LAB_DEVICES];
 	struct fm_sim_group group[LAB_GROUPS];
 	struct fm_sim_plan plan;
@@ -37,7 +37,7 @@ struct lab {
 	struct lab_ent ent[LAB_ENTS];
 	uint32_t first[LAB_GROUPS + 1]; /* entity of each group */
 	struct lab_device seen[LAB_DEVICES];
-	uint64_t shut;     /* gates closed to somebody with work */
+	uint64_t shut;     /* gates closed to an entity with work */
 	uint64_t together; /* time in which the groups `a` and `b` were on a device at once */
 	uint64_t both_since;
 	unsigned a, b;
@@ -48,8 +48,8 @@ struct lab {
 
 struct lab_scenario {
 	const char *name;
-	uint32_t needs; /* promises that it is about; 0: for everybody */
-	uint32_t but;   /* promises that hold always, but not here */
+	uint32_t needs; /* promises that it is about; 0: it is for every policy */
+	uint32_t but;   /* promises that hold elsewhere, but not here */
 	void (*make)(struct lab *l);
 	void (*check)(struct lab *l); /* besides what holds always; may be NULL */
 };

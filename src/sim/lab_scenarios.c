@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is tried. Devices stop at once (level 3, no costs) or after a command of a millisecond, so
- * that what is late is the policy's doing. */
+/* The scenarios. Devices stop at once (level 3, no costs) or after a command of a millisecond, so
+ * that any lateness comes from the policy. */
 #include "lab_internal.h"
 
 #define TURN_MAX (20 * FM_MS)
@@ -16,7 +16,7 @@ static void check_one(struct lab *l)
 	lab_expect_share(l, 0, 1000000, LAB_POINTS, "all of the device");
 }
 
-/* The middle one would keep the low one, and with it the high one, from ending. */
+/* The middle group would keep the low one, and so the high one, from ending. */
 static void make_inversion(struct lab *l)
 {
 	lab_device(l, 2);
@@ -89,7 +89,7 @@ static void check_overload(struct lab *l)
 		lab_expect_served(l, LAB_HUNGER);
 }
 
-/* The highest has what it would have alone, the lowest what is left. */
+/* The highest gets what it would get alone, the lowest gets what is left. */
 static void make_overload_by_priority(struct lab *l)
 {
 	static const int64_t priority[] = {FM_PRIORITY_HIGH, 0, FM_PRIORITY_LOW};
@@ -111,7 +111,8 @@ static void check_overload_by_priority(struct lab *l)
 	lab_expect_share(l, 2, 200000, LAB_POINTS, "priority");
 }
 
-/* 95 % of the device, by deadlines that no fixed order keeps, and somebody who takes the rest. */
+/* Groups that use 95 % of the device, with deadlines that no fixed order keeps, and one that takes
+ * the rest. */
 static void make_deadlines(struct lab *l)
 {
 	static const struct {
@@ -223,7 +224,7 @@ static void check_devices(struct lab *l)
 		lab_expect_served(l, LAB_HUNGER);
 }
 
-/* Beside one who computes always, on devices that stop at each of the levels. */
+/* Beside a group that always computes, on devices that stop at each of the levels. */
 static void make_levels(struct lab *l)
 {
 	for (uint32_t i = 0; i < 3; i++) {
@@ -240,8 +241,8 @@ static void make_levels(struct lab *l)
 	l->device[2].flush = 50 * FM_US;
 }
 
-/* What is late is what the level lets run on: the window and a command, the commands up to the
- * next gate, the flush. */
+/* The lateness is what the level lets run on: the window and a command, the commands up to the next
+ * gate, or the flush. */
 static void check_levels(struct lab *l)
 {
 	static const uint64_t late[] = {2 * LAB_COMMAND, LAB_COMMAND, 50 * FM_US};
@@ -292,7 +293,7 @@ static void check_joins(struct lab *l)
 			(unsigned long long)lab_share(l, 0));
 }
 
-/* Somebody always comes or goes, while one stays. */
+/* Groups come and go all the time, while one group stays. */
 static void make_crowds(struct lab *l)
 {
 	lab_device(l, 2);
@@ -389,7 +390,7 @@ static void check_thousand(struct lab *l)
 #define B(promise) FM_PROMISE(promise)
 
 const struct lab_scenario lab_scenarios[] = {
-	/* What one alone cannot break is not looked at. */
+	/* A group that is alone cannot break these promises, so they are not checked then. */
 	{"one group", B(CONSERVES), B(ALONE), make_one, check_one},
 	{"priority inversion", B(PRIORITY), 0, make_inversion, check_inversion},
 	{"starvation", B(SERVES), 0, make_starvation, check_starvation},

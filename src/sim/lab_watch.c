@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the events of a simulation show, kept as they come. */
+/* Keeps what the events of a simulation show, as they come. */
 #include "lab_internal.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The events of a machine, in order, and what stands between its programs and the core. */
+/* The events of a machine, in order, and the link between its programs and the core. */
 #include "base/cleanup.h"
 #include "internal.h"
 #include <errno.h>
@@ -171,7 +171,7 @@ static uint64_t next_wish(const struct machine *m)
 	return fm_add_sat(fm_sched_next(m->s), m->plan->late);
 }
 
-/* What happens at one moment: first what happens, then what the core wants at that time. */
+/* Handles one moment: first the events, then what the core wants at that time. */
 static void step(struct machine *m)
 {
 	struct fm_heap_node *n = fm_heap_min(&m->queue);
@@ -276,8 +276,8 @@ static void init_ent(struct ent *e, struct group *g, struct device *d, uint64_t 
 	fm_rta_seed(&e->r, g->m->plan->seed, stream);
 }
 
-/* Every group and each of its entities has random numbers of its own, so that what a program does
- * is the same whatever the policy, and whatever the others are. number: of all of the machine. */
+/* Each group and each entity has its own random numbers, so that a program does the same whatever
+ * the policy and the other groups are. number: counted over the whole machine. */
 static void init_group(struct group *g, uint32_t section, uint32_t instance, uint32_t number)
 {
 	struct machine *m = g->m;

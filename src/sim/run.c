@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan amounts to, and all of its machines, by several threads. */
+/* Simulates all machines of a plan, by several threads, and adds up the results. */
 #include "base/lockorder.h"
 #include "internal.h"
 #include <errno.h>
@@ -56,8 +56,8 @@ uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g
 	return UINT32_MAX;
 }
 
-/* Is each device of a machine by itself? Then one after the other is simulated, which comes to the
- * same, and takes a small part of the memory at a time. */
+/* Is each device of a machine independent of the others? Then the devices are simulated one after
+ * the other: the result is the same, and much less memory is needed at a time. */
 static bool has_islands(const struct fm_sim_plan *p)
 {
 	if (p->policy->shared_size)

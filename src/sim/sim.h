@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine, or many, in virtual time: devices, the programs that use them, and between the two the
- * scheduler core and the policies that the daemon runs. No I/O, no clock, no floating point: what
- * comes out depends on the plan and its seed alone, on every machine, to the last bit.
+ * Simulates one or many machines in virtual time: devices, the programs that use them, and between
+ * the two the scheduler core and the policies that the daemon runs. There is no I/O, no clock and
+ * no floating point. The result depends only on the plan and its seed, on every machine, to the
+ * last bit.
  *
- * A plan describes one machine, and how many there are of it. Machines have no part in each other,
- * so they may be simulated in any order and by several threads; what they come to is added up.
+ * A plan describes one machine, and how many of it there are. Machines do not affect each other, so
+ * they may be simulated in any order and by several threads; their results are added up.
  *
- * Programs. Each group has jobs, one at a time, and the others wait for it in the order in which
- * they arrived. A job is a sequence of commands on the group's device, and of pauses between them;
- * with several devices, the same on each. A group is ready while a command of it waits or runs.
+ * Programs. A group does one job at a time; its other jobs wait in the order in which they arrived.
+ * A job is a sequence of commands on the group's device and of pauses between them. With several
+ * devices it is the same sequence on each. A group is ready while a command of it waits or runs.
  *
- * Devices. Each runs one command at a time, or as many as it has slots, of groups whose gates are
- * open: first come, first served, where there are several, command by command, or by slices. What a
- * closed gate stops, and when, is a matter of the level. The core hears of every edge at once, or
- * after `react`.
+ * Devices. A device runs one command at a time, or as many as it has slots, of groups whose gates
+ * are open. It serves several groups first come, first served, command by command or by slices.
+ * What a closed gate stops, and when, depends on the level. The core hears of every edge at once,
+ * or after `react`.
  *
- * Processors. Groups may have one of the machine's, for the parts of a job that compute: the
- * highest priority runs, equals one after the other. A group that spins has its place there while
- * the device works for it, too. Who has none computes nowhere.
+ * Processors. A group may have one of the machine's processors for the parts of a job that compute.
+ * The highest priority runs, and equals one after the other. A group that spins occupies the
+ * processor while the device works for it, too. A group without a processor has no such parts.
  *
  * Owns: the machines that are simulated, until their results are added up.
- * Locks: one, of the crew of threads (run.c): it guards who takes which part next, and the sums.
+ * Locks: one, of the crew of threads (run.c). It guards which thread takes which part next, and the
+ * sums.
  * Threads: the caller's, and as many more as it asks for. Each simulates parts of its own.
  */
 #pragma once
@@ -31,7 +33,7 @@
 #include <stdatomic.h>
 
 #define FM_SIM_PLACES  16 /* device sections that a group names */
-#define FM_SIM_BEFORE  8  /* groups whose jobs one of another waits for */
+#define FM_SIM_BEFORE  8  /* groups whose jobs a group's job may wait for */
 #define FM_SIM_STEPS   32
 #define FM_SIM_CPUS    1024
 #define FM_SIM_COMMAND UINT64_C(100) /* ns; the shortest command, and time between arrivals */
@@ -47,8 +49,8 @@ enum fm_sim_shape {
 	FM_SIM_MEASURED,
 };
 
-/* A part of all draws, of 2^32, is no longer than that: both ascend, parts from 0 to 2^32. Between
- * two points all times are alike likely. */
+/* At each point, `part' of 2^32 of all draws are at most `ns' long. Both ascend, parts from 0 to
+ * 2^32. Between two points all times are equally likely. */
 struct fm_sim_points {
 	uint32_t n; /* from 2 */
 	struct {
@@ -61,10 +63,10 @@ struct fm_sim_points {
 struct fm_sim_dist {
 	enum fm_sim_shape shape;
 	uint64_t a, b;
-	struct fm_sim_points *points; /* FM_SIM_MEASURED; whose the plan is, these are */
+	struct fm_sim_points *points; /* FM_SIM_MEASURED; the plan's owner owns them */
 };
 
-/* Is it ever more than 0? */
+/* Can the time be more than 0? */
 static inline bool fm_sim_takes_time(const struct fm_sim_dist *d)
 {
 	return d->a || d->b || d->points;
@@ -82,33 +84,35 @@ struct fm_sim_device {
 	uint64_t launch;  /* before each command */
 	uint64_t spacing; /* level 2: device time between two gates, as far as commands fit */
 	uint32_t lead;    /* level 2: gates beyond the next that are open when the word closes */
-	uint64_t gate;    /* level 2: what a gate costs that is open */
-	uint64_t window;  /* level 1: of commands, in the driver when the gate closes */
-	uint64_t flush;   /* level 3: from the stop to the device's being free; nothing is done */
-	uint64_t swtch;   /* another group than before */
+	uint64_t gate;    /* level 2: the cost of an open gate */
+	uint64_t window;  /* level 1: device time of commands in the driver when the gate closes */
+	uint64_t flush;   /* level 3: from the stop until the device is free; no work is done */
+	uint64_t swtch;   /* the cost of a switch to another group */
 	uint64_t open;    /* from a gate's opening, or the end of a job's input, until it goes on */
-	/* Its own turns among several groups, also with one whose gate has closed, until that has
-	 * come to rest. 0: command by command, and nobody before that. */
+	/* The device's own turns among several groups. A group whose gate has closed takes part
+	 * until it has come to rest. 0: no turns: command by command, and no other group runs
+	 * before a group whose gate has closed has come to rest. */
 	struct fm_sim_dist slice;
-	/* Fair turns as Linux has them (ticks.c): they end at ticks, the first at which the slice
-	 * is used up, and so long nobody who comes has the device. 0: there are none */
+	/* Fair turns as Linux has them. A turn ends at the first tick at which the slice is used
+	 * up. A group that comes gets the device before that only as ticks.c says. 0: no ticks */
 	uint64_t tick;
-	bool fair; /* the next turn is whose share is least; who comes has it at once. One slot */
+	bool fair; /* the smallest share has the next turn; a group that comes runs at once. One
+		      slot */
 };
 
 enum fm_sim_arrival {
-	FM_SIM_CLOSED,   /* `time` after the end of the one before; 0: always busy */
-	FM_SIM_PERIODIC, /* `time` after the one before, the first at `phase`, each up to `jitter`
+	FM_SIM_CLOSED,   /* `time` after the end of the job before; 0: always busy */
+	FM_SIM_PERIODIC, /* `time` after the job before, the first at `phase`, each up to `jitter`
 			    late */
-	FM_SIM_BURSTS,   /* the same, `burst` at once */
-	FM_SIM_TRACE,    /* at given times */
-	FM_SIM_CHAIN,    /* each of the same so long after the end of the one before */
-	FM_SIM_AFTER,    /* when the groups `before` have ended one each */
+	FM_SIM_BURSTS,   /* the same, `burst` jobs at once */
+	FM_SIM_TRACE,    /* at the recorded times */
+	FM_SIM_CHAIN,    /* recorded jobs, each its pause after the end of the job before */
+	FM_SIM_AFTER,    /* when each of the groups `before` has ended a job */
 };
 
 struct fm_sim_step {
-	bool pause; /* the device is not needed */
-	bool cpu;   /* but the processor */
+	bool pause; /* the step does not need the device */
+	bool cpu;   /* the pause needs the processor */
 	uint32_t times;
 	struct fm_sim_dist time;
 };
@@ -116,11 +120,11 @@ struct fm_sim_step {
 /* A job of a recorded arrival. */
 struct fm_sim_record {
 	uint64_t at, length; /* since the group's start; length 0: as the steps say */
-	uint64_t pause;      /* FM_SIM_CHAIN: since the end of the one before */
-	uint32_t commands;   /* of the length, alike and one after the other; 0: one */
+	uint64_t pause;      /* FM_SIM_CHAIN: since the end of the job before */
+	uint32_t commands;   /* equal parts of the length, one after the other; 0: one */
 };
 
-/* A hint of a group that is there changes. */
+/* A hint of a group changes while the group is there. */
 struct fm_sim_change {
 	uint64_t at; /* since the group's start */
 	enum fm_hint hint;
@@ -136,7 +140,7 @@ struct fm_sim_group {
 	uint64_t start,
 		stop; /* joins, leaves (not before its recorded jobs ended); FM_NEVER: stays */
 	uint32_t place[FM_SIM_PLACES], places;
-	bool everywhere; /* on all of its devices at once; else the instances are dealt out */
+	bool everywhere; /* on all of its devices at once; else each instance is on one of them */
 	bool has_cpu, spins;
 	uint32_t cpu, cpu_priority; /* larger: more urgent */
 	enum fm_sim_arrival arrival;
@@ -152,10 +156,10 @@ struct fm_sim_group {
 	uint32_t queue; /* jobs that may wait; further ones are dropped */
 	struct fm_sim_step step[FM_SIM_STEPS];
 	uint32_t steps;
-	uint64_t input; /* device time of a command by itself with which each job begins; 0: none */
+	uint64_t input; /* device time of a separate command that begins each job; 0: none */
 	struct fm_sim_dist
-		extra;     /* device time more of each job, dealt out to its commands evenly */
-	uint64_t deadline; /* of the response, until a hint changes; 0: none */
+		extra;     /* additional device time of a job, spread evenly over its commands */
+	uint64_t deadline; /* of the response, until a hint changes; 0: no deadline */
 };
 
 struct fm_sim_plan {
@@ -164,56 +168,55 @@ struct fm_sim_plan {
 	size_t n_params;
 	uint64_t linger; /* FM_LINGER_AUTO: learnt */
 	uint64_t react, duration;
-	uint64_t late;   /* so much later than it wished is the core asked again */
-	uint64_t warmup; /* of the duration; what happens then is not counted */
+	uint64_t late;   /* the core is called this much later than it asked for */
+	uint64_t warmup; /* the first part of the duration; its events are not counted */
 	uint64_t seed;
 	uint32_t machines;
 	const struct fm_sim_device *device;
 	uint32_t devices;
 	const struct fm_sim_group *group;
 	uint32_t groups;
-	bool forecast; /* foretell at each decision whose turn comes next, and count what comes true
-			*/
+	bool forecast; /* forecast the next turns at each decision, and count what comes true */
 };
 
-/* What happens, for whoever wants to know. */
+/* Events, for a watcher. */
 enum fm_sim_what {
 	FM_SIM_THERE, /* a device, before all else */
 	FM_SIM_JOINS,
 	FM_SIM_LEAVES,
 	FM_SIM_ARRIVES, /* a job */
-	FM_SIM_DROPS,   /* it, for too many wait */
-	FM_SIM_ENDS,    /* it; ns: since its arrival */
-	FM_SIM_HINTED,  /* a hint of the group, the nth, has changed to ns, which is signed */
+	FM_SIM_DROPS,   /* a job, since too many wait */
+	FM_SIM_ENDS,    /* a job; ns: since its arrival */
+	FM_SIM_HINTED,  /* the group's hint `nth` has changed to ns, which is signed */
 	FM_SIM_READY,
 	FM_SIM_IDLE,
-	FM_SIM_OPENS,   /* the gate; reason */
-	FM_SIM_CLOSES,  /* the gate; reason */
-	FM_SIM_RUNS,    /* the device works for it from now on */
-	FM_SIM_STOPS,   /* and no more, for the nth time; ns: of what was done, commands alone */
-	FM_SIM_RESTS,   /* it came to rest; ns: so long after its gate had closed */
+	FM_SIM_OPENS,  /* the gate; reason */
+	FM_SIM_CLOSES, /* the gate; reason */
+	FM_SIM_RUNS,   /* the device works for it from now on */
+	FM_SIM_STOPS,  /* the device stops working for it, the nth time; ns: of its commands only */
+	FM_SIM_RESTS,  /* it came to rest; ns: the time since its gate closed */
 	FM_SIM_DECIDED, /* about the device: sdev has the decision; the group is the first chosen */
 	/* When all is over: */
 	FM_SIM_STAYS, /* the group is there, with this entity; ns: device time it used */
 	FM_SIM_AGED,  /* the device: sdev knows how long stops took */
-	FM_SIM_OVER,  /* of all, the last: sched knows how much there was to do */
+	FM_SIM_OVER,  /* the last event of all: sched knows how much work the core had */
 	FM_SIM_WHATS
 };
 #define FM_SIM_BIT(what) (1u << (what))
 
-/* What is pointed to is valid within the call. */
+/* Pointers are valid only during the call. */
 struct fm_sim_event {
 	enum fm_sim_what what;
 	uint64_t at, ns;
 	uint32_t machine;
-	uint32_t group, instance;       /* of the plan; which of those; FM_SIM_NOBODY */
+	uint32_t group, instance;       /* group of the plan, and its instance; FM_SIM_NOBODY */
 	uint32_t device;                /* of the machine; FM_SIM_NO_DEVICE: of the whole group */
 	uint32_t cause, cause_instance; /* CLOSES, RESTS: the first chosen instead; FM_SIM_NOBODY */
-	uint64_t since;                 /* STOPS: it began to work */
+	uint64_t since;                 /* STOPS: when the device began to work for it */
 	uint64_t deadline;              /* ENDS: of the response; 0: none */
 	uint32_t nth, commands;         /* STOPS: commands that ended */
 	const char *reason;
-	struct fm_sched_ent *sent; /* NULL: it is about no entity */
+	struct fm_sched_ent *sent; /* NULL: the event is not about an entity */
 	const struct fm_sched_dev *sdev;
 	const struct fm_sched *sched;
 };
@@ -226,16 +229,17 @@ struct fm_sim_watch {
 	uint32_t wants; /* bits of enum fm_sim_what */
 };
 
-/* For all machines: each part of them (a machine, or one device of it) is watched by itself. Parts
- * are begun in the order of their numbers, by whatever thread; each that is begun is ended, by the
- * same thread, also if something failed. end is told so. A negative errno ends all of it. */
+/* Watchers for all machines. Each part of them (a machine, or one device of it) is watched by
+ * itself. Parts are begun in the order of their numbers, by any thread. Each part that was begun is
+ * ended by the same thread, also after a failure; `failed' tells end() so. A negative errno from
+ * either call ends the whole run. */
 struct fm_sim_audience {
 	int (*begin)(void *ctx, uint64_t part, struct fm_sim_watch *watch);
 	int (*end)(void *ctx, uint64_t part, struct fm_sim_watch *watch, bool failed);
 	void *ctx;
 };
 
-/* Of all instances of a group, on all machines. Percentiles are of single jobs. */
+/* The results of all instances of a group, on all machines. Percentiles are of single jobs. */
 struct fm_sim_group_result {
 	uint64_t instances;
 	uint64_t arrivals, dropped, jobs, late; /* late: past the deadline, of jobs that ended */
@@ -252,9 +256,10 @@ struct fm_sim_device_result {
 	uint64_t served, overhead;
 	uint64_t switches;   /* from one group to another */
 	struct fm_hist stop; /* gate closed to device free, as the core sees it */
-	/* plan.forecast: turns that were foretold; of those, the ones that came next, so far off
-	 * their time in all, and the ones instead of which another's came. Before the rest was due
-	 * a group came, went, began or ended a job, or its hints changed. */
+	/* plan.forecast. turns: turns that were forecast. right: turns that came next; off: the sum
+	 * of their errors in time. wrong: turns instead of which another group's came. For the
+	 * rest, a group came, went, began or ended a job, or changed its hints before they were
+	 * due. */
 	struct fm_sim_foretold {
 		uint64_t turns, right, off, wrong;
 	} foretold;
@@ -273,30 +278,31 @@ int fm_sim_result_init(struct fm_sim_result *r, const struct fm_sim_plan *p);
 void fm_sim_result_free(struct fm_sim_result *r);
 void fm_sim_result_merge(struct fm_sim_result *into, const struct fm_sim_result *from);
 
-/* Shared with whoever waits for it. */
+/* Shared with the thread that waits for the run. */
 struct fm_sim_control {
-	_Atomic uint64_t done_us; /* of virtual time, of all devices together */
-	_Atomic bool stop;        /* it then ends soon, with -EINTR */
+	_Atomic uint64_t done_us; /* virtual time done, of all devices together */
+	_Atomic bool stop;        /* set to end the run soon, with -EINTR */
 };
 
-/* One machine from the beginning to the end, added to r. watch, control and err may be NULL.
+/* Simulates one machine from beginning to end, and adds to r. watch, control and err may be NULL.
  * -EINVAL with a text for a policy that does not start, -ENOMEM. */
 int fm_sim_machine(const struct fm_sim_plan *p, uint32_t machine, const struct fm_sim_watch *watch,
 	struct fm_sim_control *control, struct fm_sim_result *r, struct fm_err *err);
-/* Of the response, by these hints; 0: none. */
+/* The deadline of the response by these hints; 0: none. */
 uint64_t fm_sim_deadline(const struct fm_hints *hints);
-/* All of them, by so many threads. What it comes to does not depend on their number. audience may
- * be NULL. */
+/* Simulates all machines by `threads' threads. The result does not depend on their number. audience
+ * may be NULL. */
 int fm_sim_run(const struct fm_sim_plan *p, unsigned threads,
 	const struct fm_sim_audience *audience, struct fm_sim_control *control,
 	struct fm_sim_result *r, struct fm_err *err);
 
-/* Of a machine: how many there are, and which of the plan the n-th is. */
+/* The number of a machine's devices, and the plan's section of the n-th. */
 uint32_t fm_sim_devices(const struct fm_sim_plan *p);
 uint32_t fm_sim_device_at(const struct fm_sim_plan *p, uint32_t n, uint32_t *instance);
-/* How many devices of a machine a group names; which of all is the n-th of them, again from the
- * first after the last; and which of them a device is: UINT32_MAX, none. A group that is everywhere
- * has its k-th entity on the (instance + k)-th, any other its only one on the instance-th. */
+/* The devices of a machine that a group names. places: how many they are. place: the n-th of them,
+ * as a device of the machine; after the last comes the first again. offset: which of them `device'
+ * is, or UINT32_MAX. A group that is everywhere has its k-th entity on the (instance + k)-th of
+ * them; any other group has its only entity on the instance-th. */
 uint32_t fm_sim_places(const struct fm_sim_plan *p, const struct fm_sim_group *g);
 uint32_t fm_sim_place(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t n);
 uint32_t fm_sim_offset(const struct fm_sim_plan *p, const struct fm_sim_group *g, uint32_t device);

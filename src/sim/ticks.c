@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns on a device that looks at ticks who has it, as Linux shares a processor since 6.12 (EEVDF).
- * Who is there asks for a slice, to be had by a deadline: what he has had, and the slice. Of those
- * who have had no more than the average, whoever has the earliest deadline is next. Who has it
- * keeps it until what he asked for then is used up, and until a tick; or until somebody comes who
- * is next, which he is not while the one who has it has had no more than the average. Who leaves
- * the device before he had his share, has that much less when he comes again. Who has had more
- * counts as there until it is his turn.
+ * Turns on a device that checks at ticks which entity has it, as Linux shares a processor
+ * since 6.12 (EEVDF). Each entity asks for a slice. Its deadline is the device time that it has
+ * had, plus the slice. Of the entities that have had no more than the average, the one with the
+ * earliest deadline is next.
+ *
+ * The running entity keeps the device until it has used what it asked for, and from then until the
+ * next tick. An entity that comes and is next takes the device earlier, but not while the running
+ * one has slice left and has had no more than the average.
+ *
+ * An entity that leaves the device before it had its share comes back with that much less. An
+ * entity that leaves after it had more counts as there until its turn comes.
  */
 #include "internal.h"
 
@@ -29,7 +33,7 @@ static void add(const struct ent *e, unsigned __int128 *sum, uint64_t *n)
 	++*n;
 }
 
-/* What those have had on the average who are there; *n counts them. */
+/* What the entities that count as there have had on average. *n is their number. */
 static uint64_t average(const struct device *d, uint64_t *n)
 {
 	const struct ent *e;
@@ -58,7 +62,7 @@ static void consider(struct pick *p, const struct ent *e)
 		p->best = e;
 }
 
-/* Of all who count as there. */
+/* Picks the next of all entities that count as there. */
 static struct ent *pick(const struct device *d)
 {
 	struct pick p = {0};
@@ -84,7 +88,7 @@ struct ent *ticks_next(struct device *d)
 	return e;
 }
 
-/* The first tick from then on. */
+/* The first tick at or after `when'. */
 static uint64_t tick_from(const struct device *d, uint64_t when)
 {
 	uint64_t tick = d->plan->tick, past = (when + tick - d->phase) % tick;
@@ -98,7 +102,7 @@ void ticks_begin(struct ent *e)
 	e->turn_end = tick_from(e->d, fm_add_sat(e->d->m->now, fm_sub_sat(e->keeps, e->had)));
 }
 
-/* Who has it may have used up what he asked for: then he asks for more. */
+/* If the entity has used what it asked for, it asks for more. */
 static void ask_again(struct ent *e)
 {
 	if (had(e) >= e->deadline)
@@ -124,7 +128,7 @@ void ticks_leave(struct ent *e)
 		fm_list_add_tail(&e->d->away, &e->away);
 }
 
-/* It counts as there, and goes on as it is: it has had its share. */
+/* The entity left, but counted as there until now. If it has had its share, it goes on as it is. */
 static bool comes_back(struct ent *e)
 {
 	uint64_t n;

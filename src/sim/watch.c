@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What whoever watches a machine is told. */
+/* Reports a machine's events to its watcher. */
 #include "internal.h"
 #include <stdlib.h>
 
