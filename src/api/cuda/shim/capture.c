@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which streams are being captured into graphs. While one is, every launch asks; so a capture that
- * ends in any way must be seen to end. Those that began it are kept here: only at them it ends.
+ * Which streams are being captured into graphs. While there are any, every launch asks. So it must
+ * be noticed when a capture ends in any way. The streams that began a capture are kept here,
+ * because it ends only at them.
  */
 #include "shim.h"
 #include "shim/threads.h"
@@ -10,7 +11,8 @@
 
 static struct {
 	_Atomic uintptr_t key;
-	_Atomic(CUcontext) ctx; /* of a default stream; of another, once that context is to end */
+	_Atomic(CUcontext) ctx; /* the context of a default stream; of another stream, once that
+				   context is to end */
 } origin[ORIGINS];
 
 bool fm_cuda_capturing(CUstream stream)
@@ -20,7 +22,8 @@ bool fm_cuda_capturing(CUstream stream)
 
 	if (!cu || !cu->stream_is_capturing)
 		return false;
-	/* An error: a capture that the default stream would disturb, or a stream that is none. */
+	/* An error means that the default stream would disturb a capture, or that this is no
+	 * stream. */
 	return cu->stream_is_capturing(stream, &status) || status != FM_CU_CAPTURE_NONE;
 }
 
@@ -36,8 +39,8 @@ static void capture_end(void)
 	atomic_fetch_sub(&fm_cuda_hot.careful, FM_CUDA_CAPTURE);
 }
 
-/* fm_cuda_capture_begin() was before the driver's call. Without room here it is never over:
- * launches go on asking. */
+/* fm_cuda_capture_begin() ran before the driver's call. If there is no room here the capture never
+ * counts as over, and launches go on asking. */
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc)
 {
 	uintptr_t key, none;
@@ -77,7 +80,8 @@ void fm_cuda_capture_ended(CUstream stream)
 			return;
 }
 
-/* A stream that is captured is there: it ends with its capture (fm_cuda_capture_ended()). */
+/* A stream that is captured exists: before it ends, its capture is ended
+ * (fm_cuda_capture_ended()). */
 static void ask(const struct fm_cu_driver *cu, size_t i)
 {
 	uintptr_t key = atomic_load(&origin[i].key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: which of them are ever current, and their lives. */
+/* Contexts: which of them have ever been current, and their lives. */
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -10,12 +10,12 @@
 
 #define DEVICES 64
 
-/* --- those that end --- */
+/* --- contexts that end --- */
 
 /*
- * What is known of a context is known by its address, and forgotten when the driver has ended it.
- * Another thread may have been given a new one of that address by then: it goes on when the old one
- * is forgotten, or after FM_CU_CONTEXT_END_MOST, should that end come to none.
+ * A context is known by its address, and forgotten when the driver has ended it. By then another
+ * thread may have been given a new context at that address. That thread goes on when the old
+ * context is forgotten, or after FM_CU_CONTEXT_END_MOST if it never is.
  */
 #define ENDINGS 32
 
@@ -69,14 +69,15 @@ static void await_end(CUcontext ctx)
 /* --- the one that is current --- */
 
 /*
- * To whose default stream a launch goes the driver would have to be asked each time. While only one
- * context has ever been current there is nothing to ask. A program that gets at another by no call
- * of the tables launches there past us, and the queue of the first one counts it.
+ * The driver would have to be asked at each launch to which context's default stream it goes. While
+ * only one context has ever been current, there is nothing to ask. If a program gets at another
+ * context by a call that is not in the tables, its launches there bypass us, and are counted in the
+ * first context's queue.
  */
 struct fm_cuda_hot fm_cuda_hot;
 static _Atomic(CUcontext) only;
-/* Under it: whoever gets a second context goes on when nobody can find the first one's queue there
- * any more. Within the lock of the map. */
+/* Protects `sole`. A thread that gets a second context goes on when no thread can find the first
+ * context's queue there any more. Taken within the lock of the map. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, CUDA_SOLE);
 static _Atomic bool several; /* for good */
@@ -97,11 +98,11 @@ void fm_cuda_becomes_current(CUcontext ctx)
 		return;
 	pthread_mutex_lock(&lock);
 	set_sole(NULL);
-	atomic_store(&several, true); /* who sees this finds none */
+	atomic_store(&several, true); /* a thread that sees this finds no sole queue */
 	pthread_mutex_unlock(&lock);
 }
 
-static _Atomic bool green_streams; /* for good: what they are given is not the current one's */
+static _Atomic bool green_streams; /* for good: what they get is not the current context's */
 
 void fm_cuda_green_stream(void)
 {
@@ -123,7 +124,7 @@ void fm_cuda_sole_made(struct fm_cuda_queue *q)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nobody else says so of this queue now. */
+/* No other thread makes this queue the sole one now. */
 void fm_cuda_sole_gone(struct fm_cuda_queue *q)
 {
 	if (atomic_load(&fm_cuda_hot.sole) != q)
@@ -250,10 +251,10 @@ fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 }
 
 /*
- * The primary context ends with its last release. Which one is the last the driver does not say, so
- * retains are counted. Other threads may be launching when it is not: their queues must stay. If
- * the context was in use although nobody had retained it, then there are retains that we do not
- * see, and no release is taken for the last.
+ * The primary context ends with its last release. The driver does not say which release is the
+ * last, so retains are counted. If it is not the last, other threads may be launching, and their
+ * queues must stay. If the context was in use although no retain was seen, there are retains that
+ * we do not see, and no release counts as the last.
  */
 static struct {
 	_Atomic unsigned retains;
@@ -282,7 +283,7 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 	return rc;
 }
 
-/* The context that ends with it, or NULL. */
+/* The context that ends with this release, or NULL. */
 static CUcontext releasing(CUdevice dev)
 {
 	CUcontext ctx;
@@ -314,7 +315,8 @@ fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return gone(ctx, NEXT(cuDevicePrimaryCtxRelease_v2, (dev)));
 }
 
-/* A reset ends the context whoever retains it. To hear which it is, it is retained. */
+/* A reset ends the context whatever retains it. It is retained here to learn which context it
+ * is. */
 static CUcontext resetting(CUdevice dev)
 {
 	fm_cu_result (*state)(CUdevice, unsigned *, int *) =

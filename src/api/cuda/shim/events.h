@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded events: who has waited for one knows that all before it has finished. A table of fixed
- * size, in which a later event may take an earlier one's place; what was forgotten is found out
- * otherwise, only later.
+ * Recorded events. A thread that has waited for an event knows that everything before it has
+ * finished. This is a table of fixed size, in which a later event may replace an earlier one. What
+ * was forgotten becomes known by other means, only later.
  */
 #pragma once
 #include "shim.h"
 
 #define FM_CUDA_EVENTS 1024u
 
-/* Written without a lock: threads that write one at a time may leave a part of each, and then `sum`
- * is of neither. So is that of what is just being written. */
+/* Written without a lock. If threads write at the same time, parts of each may remain, and then
+ * `sum` matches neither. Nor does it match an entry that is just being written. */
 struct fm_cuda_event {
 	FM_LINE _Atomic uintptr_t event;
 	_Atomic uintptr_t key;
@@ -29,7 +29,8 @@ static inline struct fm_cuda_event *fm_cuda_event_at(CUevent event)
 	return &fm_cuda_events[(uintptr_t)event * FM_CUDA_EVENT_A >> 54];
 }
 
-/* The key need not be in it: one that is not the generation's is found out later. */
+/* The key need not be part of the sum: if it does not belong to the generation, that is noticed
+ * later. */
 static inline uint64_t fm_cuda_event_sum(
 	CUevent event, uint64_t generation, uint64_t mark, uint64_t all)
 {
@@ -37,8 +38,8 @@ static inline uint64_t fm_cuda_event_sum(
 	       mark * FM_CUDA_EVENT_C + all * FM_CUDA_EVENT_D;
 }
 
-/* At worst an event that takes the entry at this moment goes without. Seen before what the caller
- * does next. Returns the entry. */
+/* At worst, an event that takes the entry at this moment is forgotten. Other threads see this
+ * before what the caller does next. Returns the entry. */
 static inline struct fm_cuda_event *fm_cuda_event_forget(CUevent event)
 {
 	struct fm_cuda_event *e = fm_cuda_event_at(event);
@@ -50,9 +51,9 @@ static inline struct fm_cuda_event *fm_cuda_event_forget(CUevent event)
 	return e;
 }
 
-/* It has stood behind so much of q since the driver's call: `mark` and `all` of a mark. It was
- * forgotten before: who finds it there knows that another thread has recorded it meanwhile, and
- * that nobody can say which of them was last. */
+/* The event has been behind this much of q since the driver's call: `mark` and `all` of a mark. It
+ * was forgotten before the call. If it is in the entry all the same, another thread has recorded it
+ * meanwhile, and it is not known which record was last. */
 static inline void fm_cuda_event_set(struct fm_cuda_event *e, CUevent event,
 	const struct fm_cuda_queue *q, uint64_t mark, uint64_t all)
 {
@@ -71,5 +72,5 @@ static inline void fm_cuda_event_set(struct fm_cuda_event *e, CUevent event,
 	atomic_store_explicit(&e->event, (uintptr_t)event, memory_order_release);
 }
 
-/* What is known of it. */
+/* What is known of the event. False: nothing. */
 bool fm_cuda_event_get(CUevent event, struct fm_cuda_mark *m);

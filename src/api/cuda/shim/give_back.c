@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools that look for leaks (compute-sanitizer) count what a context still has when it ends, or the
- * process. They would count what is ours, so under one of them that is given back first; without
- * one the driver does it, and no call of ours delays a program's end.
+ * Tools that look for leaks (compute-sanitizer) count what a context still has when it ends, or
+ * when the process ends. They would also count our resources, so under such a tool those are given
+ * back first. Without one the driver takes them back, and no call of ours delays a program's end.
  */
 #include "give_back.h"
 #include "api/cuda/core/give_back.h"
@@ -23,7 +23,7 @@ static int is_tool(struct dl_phdr_info *i, size_t size, void *unused)
 	return base && !strncmp(base, "/libsanitizer-", strlen("/libsanitizer-"));
 }
 
-/* As it was when the process made its first queue: a tool comes with cuInit() at the latest. */
+/* As found when the process made its first queue: a tool comes with cuInit() at the latest. */
 static _Atomic bool wanted;
 
 static bool is_wanted(void)
@@ -35,8 +35,8 @@ static bool is_wanted(void)
 	return dl_iterate_phdr(is_tool, NULL);
 }
 
-/* Of a thread's own default stream only that thread can ask. Any other answer is no work of ours: a
- * stream that is captured into, or gone. */
+/* Only a thread itself can query its own default stream. Any other answer than "not ready" means
+ * that no work of ours is there: the stream is captured into, or gone. */
 static bool is_busy(const struct fm_cuda_queue *q)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
@@ -93,8 +93,8 @@ void fm_cuda_give_back(CUcontext ctx)
 	fm_cu_give_back(fm_cuda_driver(), ctx);
 }
 
-/* Before the driver's own end, which it was registered behind; behind the agent's, whose gates are
- * open. One that is not idle keeps what it has, and so do those that come after it. */
+/* This runs before the driver's own exit handler, and after the agent's, whose gates are open. A
+ * context that is not idle keeps what it has, and so do those that come after it. */
 void fm_cuda_give_back_at_exit(void)
 {
 	CUcontext ctx;

@@ -3,11 +3,12 @@
 #include "api/cuda/core/driver.h"
 #include <stdbool.h>
 
-/* The context is about to end. Is what is ours to be given back, once our queues are closed? */
+/* fm_cuda_gives_back: the context is about to end. Are our resources in it to be given back, once
+ * our queues are closed? */
 bool fm_cuda_gives_back(CUcontext ctx);
 void fm_cuda_give_back(CUcontext ctx);
 
-/* That of all contexts, as the process exits. */
+/* Gives back the resources in all contexts, when the process exits. */
 void fm_cuda_give_back_at_exit(void);
-/* Is a tool there? Called before there is anything to be given back. */
+/* Looks for a tool. Called before there is anything to be given back. */
 void fm_cuda_give_back_look(void);

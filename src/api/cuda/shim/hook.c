@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways by which a program gets at the driver's functions: linked to the driver (our exports
- * come first), by dlsym, by cuGetProcAddress. Each gives it ours, for the calls of the table, and
- * tells us the driver's.
+ * The ways by which a program gets the driver's functions: linking to the driver (our exports come
+ * first), dlsym, and cuGetProcAddress. Each way gives the program our functions for the calls of
+ * the table, and tells us the driver's.
  */
 #include "hook.h"
 #include "api/cuda/shim/guard/modules.h"
@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define DRIVER "libcuda.so.1"
-/* Its name where the stand-in has that one (cmake/stand_in.cmake): the stand-in would find us. */
+/* The driver's name if the stand-in has that name (cmake/stand_in.cmake), because a look-up by that
+ * name would find us. */
 #define DRIVER_BEHIND "libcuda-driver.so.1"
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
@@ -30,10 +31,10 @@ struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
 
 const char fm_look_up_prefix[] = "cu";
 
-/* The driver, if the program has loaded it: never by us. It stays from then on, for its functions
- * are in our table. */
+/* The driver, if the program has loaded it; we never load it. It stays loaded from then on, because
+ * its functions are in our table. */
 static _Atomic(void *) loaded;
-static _Atomic bool stood_in; /* behind the stand-in */
+static _Atomic bool stood_in; /* the driver is behind the stand-in */
 
 static void *driver(void)
 {
@@ -55,7 +56,7 @@ static void *drivers_own(const char *symbol)
 {
 	void *h = driver();
 
-	/* A driver by another name, that the program is linked to, comes after us. */
+	/* A driver by another name that the program is linked to comes after us. */
 	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
 }
 
@@ -84,7 +85,7 @@ void *fm_cuda_resolve(enum fm_cuda_id id)
 	return fn;
 }
 
-/* The first entry is what each launch on a default stream asks for. */
+/* The first entry is the function that each launch on a default stream calls. */
 static struct {
 	FM_LINE _Atomic bool ready;
 	struct fm_cu_driver table;
@@ -93,7 +94,7 @@ static struct {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(table_lock, CUDA_TABLE);
 
-/* A table that another thread had half made is made anew. */
+/* A table that another thread had made halfway is made anew. */
 void fm_cuda_driver_fork_child(void)
 {
 	table_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -123,7 +124,7 @@ FM_HOT const struct fm_cu_driver *fm_cuda_driver(void)
 	return make_table() ? &made.table : NULL;
 }
 
-/* The program has a call of the driver's own that loads code, or hands out functions of it. */
+/* The program has a function of the driver's own that loads code, or hands out functions of it. */
 static _Atomic bool code_given;
 
 bool fm_cuda_code_given(void)
@@ -155,7 +156,7 @@ bool fm_look_up_loaded(void)
 	return driver();
 }
 
-/* The stand-in has us in front of the driver wherever the program has put it. */
+/* With the stand-in we are in front of the driver wherever the program has put it. */
 bool fm_look_up_stood_in(void)
 {
 	return atomic_load(&stood_in);
@@ -174,7 +175,7 @@ void *fm_look_up_answer(struct fm_look_up *l)
 	return !fn || fn == call->wrapper ? fn : use(call, fn);
 }
 
-/* Is this, among the functions that a name has had over time, the one that the driver means? */
+/* A name has had several functions over time. Is this the one that the driver means? */
 static bool means(const struct fm_cuda_call *call, const void *fn)
 {
 	return atomic_load_explicit(&call->next, memory_order_relaxed) == fn ||
@@ -194,7 +195,7 @@ static const char *symbol_at(const void *fn)
 	return dladdr(fn, &info) && info.dli_saddr == fn ? info.dli_sname : NULL;
 }
 
-/* What the driver gives for a name to those who ask for that version. */
+/* What the driver gives for a name if a program asks for that version. */
 static void *given(const char *name, int version, uint64_t flags)
 {
 	fm_cu_result (*get)(const char *, void **, int, uint64_t, unsigned *) =
@@ -209,14 +210,15 @@ static void *given(const char *name, int version, uint64_t flags)
 	return fn;
 }
 
-/* When the variants for default streams of threads came; to ask for less gives others. */
+/* The version in which the variants for default streams of threads came; a request for an older
+ * version gives other functions. */
 #define PER_THREAD_SINCE 7000
 
 /*
- * The call for which cuGetProcAddress has given fn. Mostly it is the very function that dlsym
- * finds, which settles it: also when it is one that we do not know, such as a newer version with
- * other parameters. Else the version decides, as the driver says it does, if it gives the same
- * function to who asks for no more than the version that we know. A name may also come with its
+ * The call for which cuGetProcAddress has given fn. Usually it is the very function that dlsym
+ * finds, and that settles it, even if we do not know the function, such as a newer version with
+ * other parameters. Otherwise the version decides, by the driver's rule, if the driver gives the
+ * same function for a request of only the version that we know. A name may also come with its
  * suffix.
  */
 static struct fm_cuda_call *by_request(
@@ -227,7 +229,7 @@ static struct fm_cuda_call *by_request(
 	bool pt = flags & PER_THREAD_FLAG;
 	int since;
 
-	/* The one name that came to mean another's function. */
+	/* The only name that was later given to another function. */
 	if (version >= 12000 && !strcmp(name, "cuGraphInstantiate"))
 		name = "cuGraphInstantiateWithFlags";
 	for (size_t i = 0; i < FM_CUDA_CALLS; i++) {

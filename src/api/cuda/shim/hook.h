@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hook.c's, as the rest of the shim knows it. */
+/* The names of hook.c for the rest of the shim. */
 #pragma once
 #include "shim/lookup/lookup.h"
 
@@ -11,6 +11,6 @@
 #define fm_cuda_real_dlsym     fm_real_dlsym
 #define fm_cuda_find_dlsym     fm_find_dlsym
 
-/* Has the program been given one of the driver's own calls that load code? Only while nothing is
- * rewritten. */
+/* Has the program been given one of the driver's own functions that load code? Recorded only while
+ * nothing is rewritten. */
 bool fm_cuda_code_given(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's ioctls pass by here, since only they tell the handles of the process's channel
- * groups (api/cuda/core/timeslice.h). Everybody else's pass untouched. */
+/* The driver's ioctls pass through here, because only they tell the handles of the process's
+ * channel groups (api/cuda/core/timeslice.h). All other ioctls pass untouched. */
 #include "api/cuda/core/timeslice.h"
 #include "shim.h"
 #include <stdarg.h>

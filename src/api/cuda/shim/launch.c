@@ -14,8 +14,8 @@ struct launch {
 	bool first; /* of its kind: first.c */
 };
 
-/* While graphs are captured: is this launch captured, too, or can nobody tell? A captured launch
- * runs later, with its graph, and counts then. Nobody else touches its stream. */
+/* While graphs are captured: is this launch captured, too, or is that not known? A captured launch
+ * runs later, with its graph, and counts then. No other thread touches its stream. */
 static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t key, uint64_t kind,
 	bool kernel, bool divisible)
 {
@@ -144,7 +144,7 @@ static inline void end(struct launch l, bool waited)
 
 /* --- kernels --- */
 
-/* For what takes parameters of ours, and is not guarded. */
+/* For kernels that take parameters of ours and are not guarded. */
 static const uint64_t unguarded[FM_GUARD_PARAMS];
 
 /* The kernel that is launched, if parameters of ours are to be added. A call of the driver's own
@@ -173,11 +173,11 @@ struct launch_plan {
 	struct launch l;
 	struct fm_cuda_kernel *kernel;
 	bool guarded;                   /* the queue's order is held until its end */
-	bool early;                     /* it may begin while what is in front of it ends */
+	bool early;                     /* it may begin while the work in front of it ends */
 	bool ordered;                   /* likewise, though it is not guarded */
-	CUgraphExec graph;              /* to be launched, if it is one, */
-	struct fm_cuda_exec *exec;      /* if that is in place of the program's, or strays */
-	struct fm_cuda_loading loading; /* it is captured, or goes ungoverned: then, if guards */
+	CUgraphExec graph;              /* the graph to be launched, if any, */
+	struct fm_cuda_exec *exec;      /* if it is launched instead of the program's, or strays */
+	struct fm_cuda_loading loading; /* it is captured or ungoverned, while there are guards */
 	bool loads;
 };
 
@@ -376,9 +376,9 @@ static inline struct launch_plan begin_graph(
 	return begin_exec(given, per_thread, key, id, graph, e);
 }
 
-/* What was launched in place of the program's graph, or strays. True: its own one is to be
- * launched. None of its kernels is ever left out, so that it does no harm if it was to be guarded.
- */
+/* Called for what was launched instead of the program's graph, or strays. True: the program's own
+ * graph is to be launched. None of its kernels is ever left out, so there is no harm if it was to
+ * be guarded. */
 static bool refused(const struct launch_plan *p, CUstream stream, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS)
@@ -392,7 +392,7 @@ static inline void graph_launched(
 	struct launch_plan p, CUgraphExec graph, uint64_t key, CUstream stream)
 {
 	if (FM_LIKELY(p.l.q)) {
-		fm_cuda_awaits_others(p.l.q, stream); /* with host functions in it, maybe */
+		fm_cuda_awaits_others(p.l.q, stream); /* it may contain host functions */
 		if (!p.guarded && fm_cuda_graph_plain(graph) && fm_xq_long(p.l.q->xq, key))
 			fm_client_count_undivided(p.l.q->xq->client, "cuGraphLaunch");
 	} else if (atomic_load(&fm_cu_captures) && !fm_cu_inside) {

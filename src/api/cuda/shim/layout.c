@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the members lie that a launch reads besides the XQueue's (xqueue/layout.c). */
+/* The places of the members that a launch reads in addition to the XQueue's (xqueue/layout.c). */
 #include "shim.h"
 
 #define AT(type, member, place) \

@@ -40,7 +40,7 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))) {
 		if (what != FM_CUDA_FOR_EVENT)
 			captured_order(q, stream);
-		else /* asking about the legacy stream would invalidate captures */
+		else /* a query of the legacy stream would invalidate captures */
 			o.joins = stream != FM_CU_STREAM_LEGACY;
 	}
 	o.way = fm_cuda_order_enter(q);
@@ -58,8 +58,8 @@ FM_HOT struct fm_cuda_order fm_cuda_ordering_seldom(
 
 /* --- events that are recorded --- */
 
-/* What the event will stand behind. It has no queue if the event is recorded into a graph: nobody
- * knows then when it is recorded. */
+/* What the event will be behind. It has no queue if the event is recorded into a graph, because it
+ * is not known then when it is recorded. */
 struct recorded {
 	struct fm_cuda_queue *of;
 	uint64_t mark, all;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <fermata/cuda.h>: a partition of each device, and streams in it and beside it. */
+/* <fermata/cuda.h>: a partition of each device, and streams inside it and outside it. */
 #pragma GCC visibility push(default)
 #include <fermata/cuda.h>
 #pragma GCC visibility pop
@@ -17,9 +17,9 @@
 static struct {
 	pthread_mutex_t lock; /* held over driver calls */
 	struct fm_cu_green cu;
-	bool looked, there; /* for its functions */
+	bool looked, there; /* whether its functions were looked for, and are there */
 	struct {
-		CUcontext ctx; /* the primary one, as it lives; NULL: no partition */
+		CUcontext ctx; /* the primary context while it lives; NULL: no partition */
 		unsigned asked;
 		struct fm_cu_partition p;
 	} of[DEVICES];
@@ -48,7 +48,8 @@ void fm_cuda_partition_gone(CUcontext ctx)
 	pthread_mutex_unlock(&parts.lock);
 }
 
-/* The current context's device, if that is the primary one: green contexts stand on no other. */
+/* The current context's device, if the context is the primary one: green contexts can be based on
+ * no other. */
 static int current(CUdevice *dev, CUcontext *ctx)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
@@ -125,7 +126,7 @@ enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green)
 	return place;
 }
 
-/* Of the current context; NULL: there is no partition. */
+/* The green context of a place; NULL: there is no partition. */
 static CUgreenCtx green_of(enum fm_cuda_place place, CUdevice dev)
 {
 	CUgreenCtx green = NULL;
@@ -182,8 +183,8 @@ static const char *wanted(unsigned *sms)
 	return n > 0 && n <= SMS_MAX && *end == ':' ? end + 1 : NULL;
 }
 
-/* As whoever runs the program says. A wish: where there is no partition to be had, the whole
- * device. */
+/* The place that the environment chooses for a group. This is a wish: without a partition it is the
+ * whole device. */
 static enum fm_cuda_place by_group(const char *group)
 {
 	unsigned sms;
@@ -226,7 +227,7 @@ int fm_cuda_stream_create(struct CUstream_st **stream, enum fm_cuda_place place,
 
 struct fm_cuda_elastic {
 	CUstream whole, rest, now;
-	CUevent behind; /* what was launched into the other */
+	CUevent behind; /* behind what was launched into the other */
 	CUgreenCtx partition;
 	uint64_t idle_ns;
 };

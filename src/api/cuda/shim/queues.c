@@ -77,7 +77,7 @@ FM_HOT struct fm_cuda_queue *fm_cuda_find_default(CUstream stream)
 	q = fm_shim_look_up(default_key(stream, ctx));
 	if (q && q != &fm_cuda_refused &&
 		(q->hw.ctx != ctx || (q->thread && q->thread != fm_this_thread())))
-		return &fm_cuda_refused; /* two threads have one key: next to impossible */
+		return &fm_cuda_refused; /* two threads have one key: hardly possible */
 	return q;
 }
 
@@ -152,7 +152,8 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 	fm_cu_timeslice_refresh(); /* the context may be new */
 	if (!fm_cu_device_key(cu, key, FM_DEVKEY_MAX - sizeof(REST)))
 		return NULL;
-	/* What a partition leaves is a device of its own: nothing there waits for the partition. */
+	/* The rest beside a partition counts as a device of its own: nothing there waits for the
+	 * partition. */
 	if (fm_cuda_place_of(q->green) == FM_CUDA_REST)
 		strcat(key, REST);
 	fm_cu_queue_words(&q->hw, fm_client_board(c), sizeof(struct fm_board));
@@ -390,8 +391,8 @@ void fm_cuda_close_thread(void)
 
 /* --- binding: no other thread uses the stream --- */
 
-/* A context of its device is current. The driver tells whether it is idle, and what the XQueue
- * counts is settled by that as well. */
+/* A context of its device is current. The driver tells whether the stream is idle, which also
+ * settles what the XQueue counts. */
 static int look_idle(CUstream stream)
 {
 	fm_cu_result rc = cuStreamQuery(stream);
@@ -466,7 +467,7 @@ int fm_cuda_unbind_queue(CUstream stream)
 struct idleness {
 	CUgreenCtx green;
 	bool busy;
-	uint64_t last; /* when the last of them became idle */
+	uint64_t last; /* when the last stream of it became idle */
 };
 
 static bool look_how_idle(struct fm_shim_entry *e, void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <fermata/cuda.h>: streams that the program binds to groups itself, and steers. */
+/* <fermata/cuda.h>: streams that the program binds to groups itself, and controls. */
 #pragma GCC visibility push(default)
 #include <fermata/cuda.h>
 #pragma GCC visibility pop
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the client; other groups are nobody else's to make. Index 0 is the process's own. */
+/* The client's groups; nothing else makes groups here. Index 0 is the process's own. */
 static struct {
 	pthread_mutex_t lock;
 	struct fm_client *client;
@@ -58,7 +58,7 @@ static int group_of(struct fm_client *c, const char *name)
 	return index;
 }
 
-/* Images that are loaded past us would never be rewritten. */
+/* Images that bypass us when they are loaded would never be rewritten. */
 static bool too_late_for_guardian(void)
 {
 	return !atomic_load(&fm_cuda_rewrites) && fm_cuda_code_given();
@@ -137,7 +137,7 @@ int fm_cuda_unbind(struct CUstream_st *stream)
 	return fm_cuda_is_default(stream) ? -EINVAL : fm_cuda_unbind_queue(stream);
 }
 
-/* A bound stream's; to be given back. */
+/* Views a bound stream; the caller releases the XQueue. */
 static int take(CUstream stream, struct fm_cuda_view *v)
 {
 	if (fm_cuda_is_default(stream))

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within the room: the table of calls at run time, and the map from streams to XQueues.
+ * Within the module: the table of calls at run time, and the map from streams to XQueues.
  *
  * Owns: the table of the driver's functions; an entry for each stream; what is known of contexts,
  * graphs, code and events.
+ *
  * Locks: those of shim/queues.h and api/cuda/core; its own over the table, sole context, code,
  * graphs, partitions, watches and groups. docs/design/locks.md has their order.
- * Threads: any of the program's, in calls that it makes; the agent, in the hwqueues' operations;
- * the teller (watch.c), which calls the program.
+ *
+ * Threads: any thread of the program, in calls that it makes; the agent, in the hwqueues'
+ * operations; the teller (watch.c), which calls the program.
  */
 #pragma once
 #include "api/cuda/core/cuda.h"
@@ -25,7 +27,7 @@ struct fm_cuda_call {
 	const char *absent; /* the symbol with a mark (hook.h) */
 	int since;
 	bool per_thread;
-	bool code; /* of use where images are rewritten: else programs get the driver's */
+	bool code; /* used only where images are rewritten: else programs get the driver's */
 	void *wrapper;
 	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
 };
@@ -37,13 +39,14 @@ enum fm_cuda_id {
 };
 extern struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS];
 
-/* What programs call. Each is also the symbol that one linked to the driver itself gets. */
+/* The functions that programs call. Each is also the symbol that a program gets if it is linked to
+ * the driver itself. */
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
 	EXPORT fm_cu_result symbol CALL_PARAMS(params);
 #include "api/cuda/calls.def"
 
-/* Look for the driver's function. It is called as `fn args`: where there is none, by one that says
- * so, whatever its parameters. */
+/* Looks for the driver's function, which is called as `fn args`. If there is none, returns a
+ * function that reports this, whatever its parameters. */
 FM_COLD void *fm_cuda_resolve(enum fm_cuda_id id);
 static inline void *fm_cuda_next(enum fm_cuda_id id)
 {
@@ -59,8 +62,8 @@ static inline void *fm_cuda_next(enum fm_cuda_id id)
 
 /* A function of the driver that is in no table; NULL if it is not there. */
 void *fm_cuda_symbol(const char *symbol);
-/* Several of them, from a list of X(name here, symbol, parameters): a struct's members; and, with c
- * pointing to one, found. `all` is what it was if none is missing. */
+/* Several of them, from a list of X(name here, symbol, parameters). MEMBER: the members of a
+ * struct. FIND: finds them; c points to such a struct. `all` keeps its value if none is missing. */
 #define FM_CUDA_MEMBER(name, symbol, params) fm_cu_result(*name) params;
 #define FM_CUDA_FIND(name, symbol, params)                        \
 	c->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol); \
@@ -75,22 +78,22 @@ void fm_cuda_driver_fork_child(void);
 struct fm_cuda_queue {
 	FM_LINE FM_SHIM_ENTRY;
 	_Atomic uint64_t guarded; /* launches */
-	_Atomic uint32_t awaits;  /* put into it so far (guarded.h, fm_cuda_awaits), */
-	uint32_t marked;          /* and marked in all, under its order */
-	_Atomic uint64_t told_at; /* launches, when it was told how many may be under way: */
+	_Atomic uint32_t awaits;  /* waits put into it so far (guarded.h, fm_cuda_awaits), */
+	uint32_t marked;          /* and how many of them are marked, under its order */
+	_Atomic uint64_t told_at; /* the launches at which its share was last computed: */
 	_Atomic unsigned part;
-	_Atomic bool ordered;  /* what only orders may wait for others, in front of the next copy */
+	_Atomic bool ordered;  /* what only orders may wait for others, before the next copy */
 	_Atomic bool unsealed; /* kernels were captured that a graph could leave blocks of out */
-	bool blocking;         /* the legacy stream waits for it, and it for that one */
-	bool bound;            /* by the program, to a group of its choice, */
+	bool blocking;         /* the legacy stream and this one wait for each other */
+	bool bound;            /* the program bound it to a group of its choice, */
 
 	FM_LINE struct fm_cu_queue hw;
 	unsigned group;              /* of the client */
-	CUgreenCtx green;            /* whose stream it is, as far as that matters; or NULL */
-	struct fm_cuda_watch *watch; /* which wants to hear of stops; or NULL */
+	CUgreenCtx green;            /* the green context of the stream, if it matters; or NULL */
+	struct fm_cuda_watch *watch; /* to be told of stops; or NULL */
 };
 
-/* Stands in the map for a stream that could not be given an XQueue. */
+/* Takes the place in the map of a stream that could not be given an XQueue. */
 extern struct fm_cuda_queue fm_cuda_refused __attribute__((visibility("hidden")));
 
 /* In one clone of a call the NULL stream is the thread's own, in the other the context's. */
@@ -106,12 +109,12 @@ static inline bool fm_cuda_is_default(CUstream stream)
 	return (uintptr_t)stream <= (uintptr_t)FM_CU_STREAM_PER_THREAD;
 }
 
-/* What each launch looks at besides its queue: a line. */
+/* What each launch reads in addition to its queue, in one cache line. */
 extern struct fm_cuda_hot {
-	/* Launches need more than to be counted: something is rewritten or bound, or may be; and,
-	 * while so many streams are captured, as many times FM_CUDA_CAPTURE. */
+	/* Nonzero: launches need more than counting. FM_CUDA_EVER: something is rewritten or bound,
+	 * or may be. FM_CUDA_CAPTURE is added once for each capture under way. */
 	FM_LINE _Atomic unsigned careful;
-	/* contexts.c: of the legacy stream of the one context that this process has ever had
+	/* contexts.c: the queue of the legacy stream, if this process has only ever had one context
 	 * current; NULL: it has had several, or that queue is not in the map. */
 	_Atomic(struct fm_cuda_queue *) sole;
 	_Atomic(struct fm_xq *) sole_xq;
@@ -123,12 +126,12 @@ static inline void fm_cuda_be_careful(void)
 	atomic_fetch_or(&fm_cuda_hot.careful, FM_CUDA_EVER);
 }
 
-/* A thread has that one. */
+/* The context has become current to a thread. */
 void fm_cuda_becomes_current(CUcontext ctx);
-/* There has been more than one, or a stream of a green one. */
+/* Has more than one context been current, or was there a stream of a green one? */
 bool fm_cuda_several_contexts(void);
 void fm_cuda_green_stream(void);
-/* It has come into the map, or has gone; under the lock of the map. */
+/* The queue has entered the map, or has left it. Called under the lock of the map. */
 void fm_cuda_sole_made(struct fm_cuda_queue *q);
 void fm_cuda_sole_gone(struct fm_cuda_queue *q);
 void fm_cuda_contexts_fork_child(void);
@@ -150,7 +153,7 @@ static inline struct fm_cuda_queue *fm_cuda_find(CUstream stream)
 	return fm_cuda_find_default(stream);
 }
 
-/* The one that has an XQueue, or NULL. */
+/* The stream's queue if it has an XQueue, or NULL. */
 static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
 {
 	struct fm_cuda_queue *q = fm_cuda_find(stream);
@@ -158,13 +161,13 @@ static inline struct fm_cuda_queue *fm_cuda_find_governed(CUstream stream)
 	return q == &fm_cuda_refused ? NULL : q;
 }
 
-/* It has a guard, and is not to be stopped in the middle of a kernel all the same: for good. */
+/* Does the queue have a guard, though it must never be stopped in the middle of a kernel? */
 static inline bool fm_cuda_by_wish_whole(const struct fm_cuda_queue *q)
 {
 	return q->xq->levels & 1u << FM_LEVEL_RUNNING && q->xq->level < FM_LEVEL_RUNNING;
 }
 
-/* The first launch on a stream makes its queue. NULL: the launch goes past us, and is counted as a
+/* The first launch on a stream makes its queue. NULL: the launch bypasses us, and is counted as a
  * call of that name. */
 FM_COLD struct fm_cuda_queue *fm_cuda_first(
 	CUstream stream, const struct fm_cuda_queue *found, const char *call);
@@ -174,15 +177,15 @@ uintptr_t fm_cuda_key(CUstream stream);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
-/* server.c: of <fermata/cuda.h>. */
+/* server.c: functions of <fermata/cuda.h>. */
 void fm_cuda_server_fork_child(void);
 
-/* partition.c: of <fermata/cuda.h>. Where streams of a green context are. */
+/* partition.c: functions of <fermata/cuda.h>. Where are the streams of a green context? */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* The driver has ended the context. */
 void fm_cuda_partition_gone(CUcontext ctx);
 void fm_cuda_partition_fork_child(void);
-/* No stream of a green context has had work for so long, as far as is known. */
+/* Has no stream of a green context had work for this long, as far as is known? */
 bool fm_cuda_idle_for(CUgreenCtx green, uint64_t ns);
 
 /* What a program binds a stream to. */
@@ -191,13 +194,14 @@ struct fm_cuda_terms {
 	enum fm_level level;
 	struct fm_cuda_watch *watch; /* taken over, unless it fails */
 };
-/* The stream is idle, and no other thread uses it. Its XQueue is made anew by these terms. 0;
- * -EINVAL: it is no stream; -EBUSY: not idle, or something is being captured; -ENOSPC; -ENODEV. */
+/* The stream is idle, and no other thread uses it. Makes its XQueue anew by these terms. 0;
+ * -EINVAL: it is no stream; -EBUSY: it is not idle, or something is being captured; -ENOSPC;
+ * -ENODEV. */
 int fm_cuda_bind_queue(CUstream stream, const struct fm_cuda_terms *terms);
 /* -ENOENT: it was not bound. -EBUSY. */
 int fm_cuda_unbind_queue(CUstream stream);
-/* What is known of a stream that has an XQueue, for who is not launching on it: with a reference to
- * that (fm_xq_unref). False: it has none. */
+/* What is known of a stream that has an XQueue, for a thread that does not launch on it. It has a
+ * reference to the XQueue (fm_xq_unref). False: there is no XQueue. */
 struct fm_cuda_view {
 	struct fm_xq *xq;
 	bool bound;
@@ -207,13 +211,14 @@ struct fm_cuda_view {
 };
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
 
-/* How far a queue had come at some time, by name, for those that look later: it may be gone. */
+/* How far a queue had come at some time. The queue is named, because it may be gone when the mark
+ * is used. */
 struct fm_cuda_mark {
 	uintptr_t key;
 	uint64_t generation;
 	uint64_t mark; /* work launched (fm_xq_mark) */
 	uint64_t all;  /* and all that only orders it */
-	uint64_t ours; /* and what we put there; 0: not known */
+	uint64_t ours; /* and our own entries; 0: not known */
 };
 
 static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
@@ -227,8 +232,8 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 		.ours = atomic_load(&q->hw.ours_put)};
 }
 
-/* The driver has said that it was idle, and nothing of the program's has begun to be put there
- * since, as far as is known. */
+/* The driver has said that the queue was idle, and as far as is known the program has not begun to
+ * put anything into it since. */
 static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
 {
 	uint64_t idle_at = atomic_load(&q->hw.idle_at);
@@ -236,8 +241,8 @@ static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
 	return idle_at >= atomic_load(&q->xq->slot->begun) + fm_count_sum(&q->hw.orders);
 }
 
-/* The driver has said that all before m is finished. The caller owns a use of q. since: as in
- * fm_xq_waited(). */
+/* The driver has said that everything before m is finished. The caller owns a use of q. since: as
+ * in fm_xq_waited(). */
 static inline void fm_cuda_finished(
 	struct fm_cuda_queue *q, const struct fm_cuda_mark *m, uint64_t since)
 {
@@ -246,25 +251,25 @@ static inline void fm_cuda_finished(
 }
 
 void fm_cuda_synced(const struct fm_cuda_mark *m, size_t n, uint64_t since);
-/* Marks of all queues of a context, at most FM_BOARD_SLOTS; how many. */
+/* Marks of all queues of a context, at most FM_BOARD_SLOTS; returns how many. */
 size_t fm_cuda_marks(CUcontext ctx, struct fm_cuda_mark *m);
 
-/* The XQueues of a context, or, if ctx is NULL, of all, that both are true of (NULL: any), each
- * with a reference (fm_xq_unref); how many. */
+/* The XQueues of a context, or of all if ctx is NULL, for which both predicates are true (NULL:
+ * always true). Each has a reference (fm_xq_unref). Returns how many. */
 size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
 	bool (*besides)(const struct fm_cuda_queue *q));
 /* The queue of a context's legacy stream; NULL: none. */
 struct fm_cuda_queue *fm_cuda_find_legacy(CUcontext ctx);
 
-/* Before the driver's call that ends them. */
+/* Call these before the driver's call that ends the stream or the context. */
 void fm_cuda_close_stream(CUstream stream);
 void fm_cuda_close_context(CUcontext ctx);
-/* This thread's own default streams, with which it ends. */
+/* This thread's own default streams, which end with it. */
 void fm_cuda_close_thread(void);
 
 /* --- nodes.c --- */
-/* The parameters of a node, as the driver is to be given them: `what`, or *copy, with ours in `a`
- * and `room` (of fm_cuda_node_room(what)). NULL: it would not take them. */
+/* The parameters of a node as the driver is given them: `what`, or *copy, with ours in `a` and
+ * `room` (of fm_cuda_node_room(what)). NULL: the driver would not take them. */
 struct fm_cuda_args;
 size_t fm_cuda_node_room(const struct CUgraphNodeParams_st *what);
 struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
@@ -272,37 +277,39 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 
 /* --- events.c: what an event stands behind (events.h). Lossy: the last 1024 or so. --- */
 void fm_cuda_events_clear(void);
-/* Graphs record some from now on: which, and when, nobody tells. Nothing is known of any then. */
+/* Graphs record events from now on. It is not known which, and when, so nothing is known of any
+ * event then. */
 FM_COLD void fm_cuda_events_in_graph(void);
 
 /* --- capture.c --- */
-FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if nobody can tell */
+FM_COLD bool fm_cuda_capturing(CUstream stream); /* also if it is not known */
 void fm_cuda_capture_begin(void);
 void fm_cuda_capture_begun(CUstream stream, fm_cu_result rc);
 void fm_cuda_capture_ended(CUstream stream);
-/* A context is about to end: of which are those? And it has ended. */
+/* fm_cuda_captures_look: a context is about to end, so find out which captures are in it.
+ * fm_cuda_captures_gone: it has ended. */
 void fm_cuda_captures_look(void);
 void fm_cuda_captures_gone(CUcontext ctx);
 /* This thread ends. */
 void fm_cuda_captures_of_thread_end(void);
 void fm_cuda_captures_clear(void);
 
-/* --- graph.c: in which graphs gates were captured. Lossy: of one that was forgotten nothing is
- * known. --- */
-/* A capture: its graph is empty. whole: where kernels are never stopped in their middle. */
+/* --- graph.c: in which graphs gates were captured. Lossy: nothing is known of a forgotten graph.
+ * --- */
+/* A capture whose graph is empty. whole: its kernels are never stopped in their middle. */
 void fm_cuda_graph_begun(CUstream stream, bool whole);
 void fm_cuda_graph_entered(void); /* a capture into a graph that was there */
-/* Of the capture that the stream takes part in, not 0: others may be under way beside it. Of a
- * driver that does not tell, how many have begun. */
+/* The number of the capture that the stream takes part in, not 0; others may be under way as well.
+ * If the driver does not tell, how many have begun. */
 uint64_t fm_cuda_graph_number(CUstream stream);
-/* Gates may stand in the graph that the stream is captured into. The bodies of conditional nodes
- * take none, and cannot be told from other graphs that we have not seen made. */
+/* May there be gates in the graph into which the stream is captured? The bodies of conditional
+ * nodes accept none, and they cannot be told from other graphs that we have not seen made. */
 bool fm_cuda_graph_takes_gates(CUstream stream);
 void fm_cuda_graph_gated(CUstream stream); /* a gate was captured */
 /* A launch of exec was captured, as a part of the graph. */
 void fm_cuda_graph_nested(CUstream stream, CUgraphExec exec);
-/* Before a capture: what is captured into the graph is to be what stands there. */
+/* Called before a capture into the graph: what is there will be what is captured. */
 void fm_cuda_graph_recaptured(CUgraph graph);
-/* It is known that no gates are in it. No lock. */
+/* Is it known that there are no gates in it? Takes no lock. */
 bool fm_cuda_graph_plain(CUgraphExec exec);
 void fm_cuda_graphs_clear(void);

@@ -122,8 +122,8 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 
 /* --- lives of streams --- */
 
-/* The driver uses addresses again. The new stream is not the one that had its address before, even
- * if nobody has seen that one end. */
+/* The driver reuses addresses. The new stream is not the old one with that address, even if we have
+ * not seen the old one end. */
 static fm_cu_result created(CUstream *stream, fm_cu_result rc)
 {
 	if (rc == FM_CU_SUCCESS && stream)
@@ -225,8 +225,9 @@ static fm_cu_result ctx_wait_end(const struct ctx_wait *w, fm_cu_result rc)
 
 /* --- events --- */
 
-/* What the event stands behind is read before the call, for the event may be recorded again later.
- * It is read again after the call: if it has changed, nobody knows which the driver waited for. */
+/* What the event is behind is read before the call, because the event may be recorded again later.
+ * It is read again after the call: if it has changed, it is not known which record the driver
+ * waited for. */
 static fm_cu_result event_wait(enum fm_cuda_id id, CUevent event)
 {
 	struct fm_cuda_mark m, again;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the table of calls needs beyond api/cuda/core/driver.h: handles, of which only the name
- * matters, and the parts of parameter blocks from which the kind and size of a command are read.
+ * What the table of calls needs in addition to api/cuda/core/driver.h: handles, whose contents do
+ * not matter, and the parts of parameter blocks from which the kind and size of a command are read.
  */
 #pragma once
 #include "api/cuda/core/driver.h"
@@ -65,8 +65,8 @@ struct CUgraphNodeParams_st {
 	union {
 		struct fm_cu_kernel_node kernel; /* what we read of it */
 		struct {
-			CUgraph part; /* of a node that is a graph, */
-			int moves;    /* and becomes the node's own */
+			CUgraph part; /* the graph, for a node that is one, */
+			int moves;    /* whether it becomes the node's own */
 		};
 		long long any[29];
 	};

@@ -9,15 +9,16 @@
 
 #define STACK (256 * 1024)
 
-/* A stream is told of stops and of their ends in turns. What comes while the program is inside one
- * of its functions waits; of more than two turns the older two have become nothing. */
+/* The program is told of a stream's stops and of their ends in turn. Turns that come while the
+ * program is inside one of its functions wait. If there are more than two, the older two cancel
+ * each other. */
 struct fm_cuda_watch {
-	struct fm_list link; /* something is to be told */
+	struct fm_list link; /* in the list: something is to be told */
 	unsigned refs;
 	CUstream stream;
 	fm_cuda_callback *preempted, *resumed;
 	void *ctx;
-	bool told, dead; /* told: that it is stopped */
+	bool told, dead; /* told: the program was told that it is stopped */
 	unsigned turns;  /* not told yet */
 	uint64_t at[2];  /* of the last two */
 	_Atomic uint64_t stops;
@@ -27,8 +28,8 @@ static struct {
 	pthread_mutex_t lock; /* never held while the program is called */
 	pthread_cond_t work, over;
 	struct fm_list list;
-	struct fm_cuda_watch *now; /* inside one of its functions, */
-	pthread_t thread;          /* which is called by this */
+	struct fm_cuda_watch *now; /* the watch whose function runs, */
+	pthread_t thread;          /* called by this thread */
 	bool started;
 } watches = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
@@ -44,7 +45,7 @@ static void put(struct fm_cuda_watch *w)
 	free(w);
 }
 
-/* Lock held, and left meanwhile. */
+/* Lock held; it is released during the call. */
 static void tell(struct fm_cuda_watch *w)
 {
 	bool stopped = !w->told;
@@ -76,7 +77,7 @@ static void *teller(void *unused)
 		w->refs++;
 		if (w->turns && !w->dead)
 			tell(w);
-		/* While it was told another turn may have put it back. */
+		/* Another turn may have put it back during the call. */
 		if (w->turns && !w->dead && fm_list_empty(&w->link))
 			fm_list_add_tail(&watches.list, &w->link);
 		put(w);
@@ -84,7 +85,7 @@ static void *teller(void *unused)
 	return unused;
 }
 
-/* Lock held. The program's signals are not ours. */
+/* Lock held. The program's signals are blocked in this thread. */
 static bool start(void)
 {
 	pthread_attr_t attr;
@@ -172,7 +173,7 @@ uint64_t fm_cuda_watch_stops(const struct fm_cuda_watch *w)
 	return w ? atomic_load_explicit(&w->stops, memory_order_relaxed) : 0;
 }
 
-/* The thread did not come along. */
+/* The thread does not exist in the child. */
 void fm_cuda_watch_fork_child(void)
 {
 	watches.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

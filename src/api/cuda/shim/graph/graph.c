@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In which graphs gates stand. They get there while a stream is captured; a graph that is composed
- * node by node has none, and so has one that was captured while nobody scheduled us. What is made
- * of a graph, by instantiation or as a clone, has gates if the graph has.
+ * In which graphs gates stand. Gates get there while a stream is captured. A graph that is composed
+ * node by node has none, and so has a graph that was captured while no scheduler was connected.
+ * What is made of a graph, by instantiation or as a clone, has gates if the graph has.
  *
- * A table of fixed size by handle, a word each: the handle and, in its lowest bits, what is known.
- * A later one may take an earlier one's place. Of what is not there nothing is known, and nothing
- * is said.
+ * This is a table of fixed size by handle, a word each: the handle and, in its lowest bits, what is
+ * known. A later graph may replace an earlier one. If a graph is not in the table, nothing is known
+ * of it.
  */
 #include "api/cuda/shim/guard/modules.h"
 #include "api/cuda/shim/order.h"
@@ -16,11 +16,11 @@
 
 #define GRAPHS 4096u
 
-/* WHOLE besides: its kernels are not to be stopped in their middle. */
+/* WHOLE is added if its kernels must not be stopped in their middle. */
 enum { UNKNOWN, PLAIN, GATED, WHOLE = 4, STATES = 7 };
 
 static _Atomic uintptr_t graphs[GRAPHS];
-static _Atomic bool entered; /* graphs that were there are captured into */
+static _Atomic bool entered; /* streams are captured into existing graphs */
 static _Atomic bool keeping; /* some graph keeps an object of the program's */
 
 static _Atomic uintptr_t *slot_of(uintptr_t h)
@@ -49,7 +49,7 @@ static void set(const void *handle, unsigned state)
 		atomic_compare_exchange_strong(slot_of(h), &word, 0);
 }
 
-/* Something known by `part` becomes a part of the graph. */
+/* A graph with the state `part` becomes a part of this graph. */
 static void add(CUgraph graph, unsigned part)
 {
 	if (part & GATED)
@@ -58,7 +58,7 @@ static void add(CUgraph graph, unsigned part)
 		set(graph, UNKNOWN);
 }
 
-/* It has no gates from here on. False: the driver does not let them go. */
+/* The graph has no gates from here on. False: the driver does not let them go. */
 static bool make_bare(CUgraph graph, bool covers)
 {
 	bool yes = fm_cuda_driver() && fm_cuda_graph_bare(graph, covers);
@@ -74,8 +74,8 @@ static void clone_end(CUgraph clone)
 		NEXT(cuGraphDestroy, (clone));
 }
 
-/* For the driver to make something of it where it wants no gates, while the program's own stays as
- * it is. NULL: it has none, or they cannot be taken out. */
+/* A clone without gates, which the driver is given where it accepts no gates, while the program's
+ * own graph stays as it is. NULL: the graph has no gates, or they cannot be removed. */
 static CUgraph bare_clone(CUgraph graph, bool covers)
 {
 	CUgraph clone = NULL;
@@ -93,8 +93,8 @@ struct bared {
 	CUgraph clone, anew; /* anew: as a part, like one that never had gates (graph_bare.c) */
 };
 
-/* Objects that a graph keeps its clones keep, too, but nobody tells which: what is made anew would
- * not. */
+/* Clones of a graph keep the objects that it keeps, but no call tells which these are. So a graph
+ * that is made anew would not keep them. */
 static struct bared bared(CUgraph graph, bool covers, bool part)
 {
 	struct bared b = {.clone = bare_clone(graph, covers)};
@@ -110,8 +110,8 @@ static void bared_end(struct bared b)
 	clone_end(b.anew);
 }
 
-/* Of what we have not seen made, it may be the body of a conditional node: the part is to have no
- * gates then. Returns what is to be added. */
+/* A graph that we have not seen made may be the body of a conditional node. Then the part must have
+ * no gates. Returns what is to be added. */
 static CUgraph part_bared(CUgraph graph, CUgraph part, struct bared *b)
 {
 	*b = known(graph) == UNKNOWN ? bared(part, true, true) : (struct bared){0};
@@ -229,14 +229,14 @@ fm_cu_result cuGraphAddEventRecordNode(
 	return NEXT(cuGraphAddEventRecordNode, (node, graph, deps, n, event));
 }
 
-/* A node as the driver is given it. */
+/* The parameters of a node as the driver is given them. */
 struct adding {
 	struct CUgraphNodeParams_st *what, copy; /* what: NULL, if the driver would not take it */
 	struct fm_cuda_args args;
 	struct bared bared;
 };
 
-/* Other graphs may be in the node. One that becomes the node's own cannot be a clone. */
+/* The node may contain other graphs. A graph that becomes the node's own cannot be a clone. */
 static void adding_begin(
 	struct adding *a, CUgraph graph, struct CUgraphNodeParams_st *what, void *room)
 {
@@ -293,7 +293,7 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 	return rc;
 }
 
-/* A handle may be used again as soon as the driver has it back: it is forgotten before. */
+/* The driver may reuse a handle as soon as it has it back, so it is forgotten before. */
 fm_cu_result cuGraphDestroy(CUgraph graph)
 {
 	set(graph, UNKNOWN);
@@ -309,8 +309,8 @@ fm_cu_result cuGraphRetainUserObject(
 
 /* --- what is launched --- */
 
-/* For launches by the device the driver wants no gates in it: then it is asked once more. What is
- * made names the program's own nodes, so that it is they that stay. */
+/* The driver accepts no gates in a graph that the device launches. Then it is asked once more. The
+ * result names the program's own nodes, so these must stay. */
 static bool without_gates(CUgraph graph, uint64_t flags, fm_cu_result rc)
 {
 	return rc != FM_CU_SUCCESS && flags & FM_CUDA_BY_DEVICE && known(graph) != UNKNOWN &&
@@ -356,7 +356,7 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 	return instantiated(l, exec, graph, flags, rc);
 }
 
-/* They begin with the flags, and the driver writes into what follows. */
+/* The parameters begin with the flags, and the driver writes into what follows. */
 static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 {
 	return how ? *(const uint64_t *)(const void *)how : 0;
@@ -385,9 +385,9 @@ fm_cu_result cuGraphInstantiateWithParams_ptsz(
 	return with_params(exec, graph, how, FM_CUDA_cuGraphInstantiateWithParams_ptsz);
 }
 
-/* The driver takes a graph of the same shape alone: with the same gates, or without any. `call`
- * with `graph`; if that is refused, with what has none; and if that does not help, with `graph`
- * again, so that what the driver writes is of the program's own. */
+/* The driver accepts only a graph of the same shape: with the same gates, or without any. `call` is
+ * made with `graph`; if that is refused, with a graph without gates; and if that does not help,
+ * with `graph` again, so that what the driver writes concerns the program's own graph. */
 #define IN_ITS_SHAPE(rc, graph, part, call)          \
 	do {                                         \
 		CUgraph own = graph;                 \
@@ -465,7 +465,7 @@ fm_cu_result cuGraphExecNodeSetParams(
 	return rc;
 }
 
-/* Behind the launches of before. */
+/* The upload goes behind earlier launches. */
 static fm_cu_result upload(CUgraphExec graph, CUstream given, bool per_thread, enum fm_cuda_id id)
 {
 	struct fm_cuda_exec *e = fm_cu_inside ? NULL : fm_cuda_exec_find(graph);

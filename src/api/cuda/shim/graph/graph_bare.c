@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the driver wants no gates in a graph that was captured with some: the device itself is to
- * launch it (only kernels, copies, fills and graphs of these may be in it then), it becomes a part
- * of what may be the body of a conditional node, or it is to update an executable graph that has
- * none. The nodes of ours are taken out again, of a clone where the program's own graph need not be
- * touched (graph.c): what was behind one is behind what was in front of it. The program's own nodes
- * stay what they are, by name, too.
+ * Removes gates from a captured graph where the driver accepts none: the device itself is to launch
+ * it (then only kernels, copies, fills and graphs of these may be in it); it becomes a part of what
+ * may be the body of a conditional node; or it is to update an executable graph that has none. Our
+ * nodes are taken out, of a clone if the program's own graph need not be touched (graph.c): what
+ * was behind such a node is then behind what was in front of it. The program's own nodes stay what
+ * they are, and keep their names.
  *
- * A part of an executable graph the driver exchanges only for one whose nodes were added in the
- * same order; those that are gone count, in clones, too. So that a part is like one that never had
- * gates, it is made anew, node by node.
+ * The driver exchanges a part of an executable graph only for a graph whose nodes were added in the
+ * same order. Removed nodes count, also in clones. So a part is made anew, node by node, to be like
+ * a graph that never had gates.
  */
 #include "api/cuda/core/guard/guard_graph.h"
 #include "api/cuda/core/reach.h"
@@ -18,7 +18,7 @@
 #include "graph_read.h"
 #include <stdlib.h>
 
-#define DEPTH_MOST 16 /* of graphs in graphs */
+#define DEPTH_MOST 16 /* levels of graphs in graphs */
 
 /* X(name here, symbol, parameters) */
 #define CALLS(X)                                                                                   \
@@ -54,7 +54,7 @@ struct nodes {
 
 typedef fm_cu_result neighbours_fn(CUgraphNode node, CUgraphNode *of, size_t *n);
 
-/* To be freed, also after an error. */
+/* The result must be freed, also after an error. */
 static bool neighbours(neighbours_fn *ask, CUgraphNode node, struct nodes *of)
 {
 	*of = (struct nodes){0};
@@ -76,7 +76,7 @@ static bool comes_behind(const struct calls *c, CUgraphNode node, CUgraphNode ot
 	return yes;
 }
 
-/* The driver takes no edge twice. */
+/* The driver accepts no edge twice. */
 static bool link_all(
 	const struct calls *c, CUgraph graph, const struct nodes *before, const struct nodes *after)
 {
@@ -99,8 +99,8 @@ static bool take_out(const struct calls *c, CUgraph graph, CUgraphNode node)
 	return yes;
 }
 
-/* All its words are of the board, of which the program does not know where it is; a cover's are
- * one and the same. */
+/* All its words are in the board, whose address the program does not know; those of a cover are one
+ * and the same word. */
 static bool is_ours(const struct calls *c, CUgraphNode node, bool covers)
 {
 	struct fm_cu_words_node w = {0};
@@ -116,7 +116,7 @@ static bool is_ours(const struct calls *c, CUgraphNode node, bool covers)
 	return covers || !one || w.n != FM_CU_COVER_OPS;
 }
 
-/* Of a graph that allocates or frees memory the driver lets no node be destroyed. */
+/* The driver lets no node of a graph be destroyed that allocates or frees memory. */
 static bool all_can_go(const struct calls *c, const struct nodes *all)
 {
 	int type;
@@ -175,8 +175,8 @@ typedef fm_cu_result add_fn(
 typedef fm_cu_result add_in_ctx_fn(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
 	size_t n, const void *what, CUcontext ctx);
 
-/* Of copies and fills the driver does not tell the context, so there must be one alone. Other kinds
- * are not made anew. */
+/* The driver does not tell the context of copies and fills, so there must be only one context.
+ * Other kinds are not made anew. */
 static const struct kind {
 	const char *get, *add;
 	bool in_ctx;
@@ -189,13 +189,13 @@ static const struct kind {
 	[FM_CU_NODE_WORDS] = {"cuGraphBatchMemOpNodeGetParams", "cuGraphAddBatchMemOpNode", false},
 };
 
-/* Room for what the driver writes of a node of any kind: a copy's are 200 bytes. */
+/* Room for what the driver writes about a node of any kind: for a copy that is 200 bytes. */
 union what {
 	CUgraph part;
 	uint64_t room[32];
 };
 
-/* A node of the graph, and its like in the one that is made. */
+/* A node of the graph, and its counterpart in the new graph. */
 struct twin {
 	CUgraphNode was, is;
 };

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of a graph whose kernels are guarded, another one, whose kernels may begin early where their
- * guardian waits for what is in front of them (early.c): in a graph the edge says that, not the
- * launch. The program's own stays as it is, and so does what the driver has made of it: whose nodes
- * change may have kernels that do not wait, and is launched itself from then on.
+ * Makes, for a graph whose kernels are guarded, another one whose kernels may begin early where
+ * their guardian waits for what is in front of them (early.c): in a graph the edge says that, not
+ * the launch. The program's own graph stays as it is, and so does the executable graph that the
+ * driver has made of it. If the nodes of that one change, it may have kernels that do not wait, and
+ * it is launched itself from then on.
  */
 #include "api/cuda/shim/shim.h"
 #include "graph_read.h"
 #include <stdlib.h>
 
-/* Of the driver's interface: an edge from a kernel whose blocks have all ended, or said that others
- * may begin. */
+/* From the driver's interface: an edge from a kernel whose blocks have all ended, or said that
+ * others may begin. */
 #define PORT_PROGRAMMATIC 1u
 #define EDGE_PROGRAMMATIC 1u
 
-#define BY_PRIORITY 8u /* a flag of an instantiation: as each node has it */
+#define BY_PRIORITY 8u /* a flag of an instantiation: each node has its own priority */
 
 struct edge {
 	uint8_t from_port, to_port, type, reserved[5];
@@ -89,7 +90,7 @@ static bool find_nodes(
 	return true;
 }
 
-/* Of a call that fails nothing is known but that: neither what it would have returned. */
+/* If a call fails, only that is known; its results are not. */
 static bool make_clone(const struct calls *call, CUgraph graph, struct fm_cuda_early *e)
 {
 	bool yes = !call->clone(&e->clone, graph);

@@ -18,7 +18,7 @@ static bool record(const struct fm_cu_driver *cu, CUstream stream, CUevent *even
 	return false;
 }
 
-/* To ask about the legacy stream spoils captures, and so does what is put there. */
+/* A query of the legacy stream invalidates captures, and so does anything that is put into it. */
 bool fm_cuda_behind(CUcontext ctx, CUstream stream, CUevent *event)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();

@@ -7,9 +7,9 @@
 
 #define BUCKETS 256u
 
-/* Of those that are there, and those whose end is not known. */
+/* The most executable graphs that exist, or whose end is not known. */
 #define EXECS_MAX 8192u
-/* So many of these are looked at each time that one is given back. */
+/* How many of these are looked at each time that one is given back. */
 #define ASKED 64u
 
 _Atomic bool fm_cuda_exec_any;
@@ -17,7 +17,7 @@ _Atomic bool fm_cuda_exec_any;
 static struct {
 	pthread_mutex_t lock;
 	struct fm_cuda_exec *first[BUCKETS];
-	struct fm_cuda_exec *ended, **ended_last; /* the longest first */
+	struct fm_cuda_exec *ended, **ended_last; /* the oldest first */
 	unsigned n_ended;
 	_Atomic unsigned n; /* all of them */
 } execs = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended_last = &execs.ended};
@@ -26,11 +26,11 @@ FM_LOCK_RANK(execs.lock, CUDA_EXECS);
 pthread_mutex_t fm_cuda_execs_leaving = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(fm_cuda_execs_leaving, CUDA_LEAVING);
 
-/* In front of the lock: while the driver is asked about events no context of theirs ends. */
+/* Taken before the lock: while the driver is queried about events, no context of theirs ends. */
 static pthread_mutex_t sweeping = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(sweeping, CUDA_SWEEP);
 
-/* With the lock, as all that follows to find(). */
+/* Lock held, as in everything that follows up to find(). */
 static unsigned bucket(CUgraphExec exec)
 {
 	return (uintptr_t)exec * UINT64_C(0x9e3779b97f4a7c15) >> 40 & (BUCKETS - 1);
@@ -84,7 +84,7 @@ static void release(struct fm_cuda_exec *e)
 	free(e);
 }
 
-/* Launches that were guarded keep the graph themselves. */
+/* Guarded launches keep the graph themselves. */
 static bool runs_still(struct fm_cuda_exec *e)
 {
 	if (fm_cu_graph_gone(e->graph))
@@ -94,13 +94,13 @@ static bool runs_still(struct fm_cuda_exec *e)
 	return e->end && !fm_cuda_behind_passed(e->graph->ctx, e->end);
 }
 
-/* Of those that were given back first. Those that run still are looked at again after all others.
- */
+/* Sweeps graphs, those that were given back first. Graphs that still run are looked at again after
+ * all others. */
 static void sweep(unsigned most)
 {
 	struct fm_cuda_exec *over = NULL, *e;
 
-	if (pthread_mutex_trylock(&sweeping)) /* another thread does */
+	if (pthread_mutex_trylock(&sweeping)) /* another thread sweeps */
 		return;
 	pthread_mutex_lock(&execs.lock);
 	for (unsigned n = FM_MIN(most, execs.n_ended); n && (e = pop_ended()); n--) {
@@ -193,7 +193,7 @@ struct fm_cuda_exec *fm_cuda_execs_in(CUstream stream, CUcontext ctx, struct fm_
 	return e;
 }
 
-/* The event goes with it: nobody asks it any more, or gives it back. */
+/* The event goes with the context: it is neither queried any more, nor given back. */
 static void forget_event(struct fm_cuda_exec *e, CUcontext ctx)
 {
 	if (e->graph->ctx != ctx)

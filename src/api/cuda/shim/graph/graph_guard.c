@@ -7,7 +7,7 @@
 #include "graph_execs.h"
 #include <stdlib.h>
 
-/* They say that a capture is spoilt: a second call would find it so. */
+/* These errors say that a capture is invalid: a second call would return the same. */
 #define CAPTURE_ERROR_FIRST 900
 #define CAPTURE_ERROR_LAST  908
 
@@ -45,7 +45,7 @@ static bool set_node(CUgraphExec exec, struct fm_cu_graph *g, unsigned i,
 typedef fm_cu_result set_words_fn(
 	CUgraphExec exec, CUgraphNode node, const struct fm_cu_words_node *params);
 
-/* A cover waits for a word of this graph's. */
+/* Makes a cover wait for a word of this graph. */
 static bool set_cover(CUgraphExec exec, struct fm_cu_graph *g, unsigned i,
 	const struct fm_cuda_seam *s, set_words_fn *set)
 {
@@ -61,7 +61,7 @@ static bool set_cover(CUgraphExec exec, struct fm_cu_graph *g, unsigned i,
 	return !rc;
 }
 
-/* How many were set. */
+/* Returns how many were set. */
 static unsigned set_all(CUgraphExec exec, struct fm_cu_graph *g, const struct fm_cuda_chain *c)
 {
 	set_params_fn *set = (set_params_fn *)fm_cuda_symbol("cuGraphExecKernelNodeSetParams_v2");
@@ -80,8 +80,7 @@ static unsigned set_all(CUgraphExec exec, struct fm_cu_graph *g, const struct fm
 	return n;
 }
 
-/* Of nodes that have ours already nobody knows how to take them back: they are never told to stop.
- */
+/* Nodes that have our parameters already cannot be reset, so they are never told to stop. */
 static bool set_nodes(struct fm_cuda_exec *e, bool early, const struct fm_cuda_chain *c)
 {
 	struct fm_cu_graph *g = e->graph;
@@ -90,8 +89,8 @@ static bool set_nodes(struct fm_cuda_exec *e, bool early, const struct fm_cuda_c
 
 	if (n == c->seams + c->n)
 		return true;
-	if (n && !early)             /* which nobody has launched, and goes */
-		fm_cu_graph_keep(g); /* for good: its words are in the driver's hands */
+	if (n && !early)             /* the early graph was never launched and is destroyed */
+		fm_cu_graph_keep(g); /* kept for good, because the driver has its words */
 	return false;
 }
 
@@ -136,7 +135,7 @@ static bool wanted(void)
 	return atomic_load(&fm_cuda_rewrote) && fm_cuda_driver() && (!v || strcmp(v, "0") != 0);
 }
 
-/* An edge of a graph says what this attribute says in a stream. */
+/* In a graph, an edge says what this attribute says in a stream. */
 static bool overlaps(const struct fm_cu_launch_config *c)
 {
 	for (unsigned i = 0; i < c->n_attributes; i++)
@@ -162,7 +161,7 @@ void fm_cuda_exec_made(CUgraphExec exec, CUgraph graph, uint64_t flags, bool who
 	CUevent behind;
 	FM_NO_CANCEL;
 
-	/* Of another one by this name that went with its context. */
+	/* Forgets a graph with the same handle that went with its context. */
 	fm_cuda_execs_take(exec, &behind);
 	if (whole || !wanted())
 		return;
@@ -193,7 +192,7 @@ void fm_cuda_exec_ends(CUgraphExec exec)
 
 /* --- launches --- */
 
-/* The one that was there is given back; of a context that is gone it went with that. */
+/* The event that was there is given back; if its context is gone, it went with that. */
 static void put_behind(struct fm_cuda_exec *e, CUstream stream)
 {
 	bool gone = fm_cu_graph_gone(e->graph);
@@ -205,8 +204,8 @@ static void put_behind(struct fm_cuda_exec *e, CUstream stream)
 	atomic_store(&e->last, FM_CUDA_EXEC_LEFT);
 }
 
-/* The driver lets launches of one graph wait for each other, and does not know that these are two.
- * keep: for the next one, too. */
+/* The driver makes launches of one graph wait for each other, and does not know that these two are
+ * one. keep: keep the event for the next launch, too. */
 static void follow(struct fm_cuda_exec *e, CUstream stream, bool keep)
 {
 	uintptr_t last;
@@ -226,7 +225,8 @@ static void follow(struct fm_cuda_exec *e, CUstream stream, bool keep)
 	pthread_mutex_unlock(&fm_cuda_execs_leaving);
 }
 
-/* The default streams of two threads have one name, and what is in them only those can tell. */
+/* The default streams of two threads have the same handle, and only those threads can tell what is
+ * in them. */
 static CUgraphExec in_place(struct fm_cuda_exec *e, CUstream stream, bool keep)
 {
 	if (!e->early.exec || (atomic_load(&fm_cu_captures) && fm_cuda_capturing(stream)))
@@ -248,9 +248,8 @@ CUgraphExec fm_cuda_exec_uploaded(struct fm_cuda_exec *e, CUstream stream)
 	return in_place(e, stream, true);
 }
 
-/* The driver lets each launch wait for those before, so that what is behind this one is behind all
- * of them. Only this thread can name its default stream, which is of the context that is current.
- */
+/* The driver makes each launch wait for earlier ones, so what is behind this launch is behind all
+ * of them. Only this thread can name its default stream, which is that of the current context. */
 static void leave_mark(struct fm_cuda_exec *e, CUstream stream)
 {
 	CUcontext ctx = e->graph->ctx;
@@ -309,7 +308,8 @@ void fm_cuda_exec_stream_leaves(CUstream stream)
 	}
 }
 
-/* Its streams leave, and nobody is in the middle of that, or looks there, when this returns. */
+/* The context's streams leave. When this returns, no thread is in the middle of that, or looks
+ * there. */
 void fm_cuda_exec_context_ends(CUcontext ctx)
 {
 	struct fm_cuda_exec *e;
@@ -338,11 +338,11 @@ static void outlast(struct fm_xq *home, struct fm_cuda_exec *e)
 	fm_xq_outlast(home, &how);
 }
 
-/* The driver lets a launch of a graph wait for the one before, in whatever stream that was: when it
- * has ended, be it that it was stopped. So whoever launches it elsewhere waits until that is made
- * good; or, if it comes to no end, since it may wait for this thread, is not to be stopped. What
- * was not guarded nobody knows the end of: then it is never told to stop again, for it might not
- * have ended yet. */
+/* The driver makes a launch of a graph wait until the previous launch has ended, in whatever stream
+ * that was, even if it ended because it was stopped. So a thread that launches the graph in another
+ * stream waits until what was left out has run. If the previous launch does not end, because it may
+ * wait for this thread, it is no longer to be stopped. The end of an unguarded launch is not known.
+ * So the graph is never told to stop again, because that launch might not have ended yet. */
 static void leave_home(struct fm_cuda_exec *e)
 {
 	struct fm_cu_turnstile *t = fm_cu_turnstile(e->graph->ctx, false);
@@ -380,8 +380,8 @@ static void come_home(struct fm_cuda_exec *e, struct fm_xq *xq)
 	e->home = xq;
 }
 
-/* A launch that was not guarded must not run any more when the word is set: a gate stands between.
- * False: there is none. */
+/* An unguarded launch must not run any more when the stop word is set, so a gate must be in
+ * between. False: there is none. */
 static bool apart(struct fm_cuda_exec *e, struct fm_cuda_queue *q)
 {
 	struct fm_cu_guard *g = q->hw.guard;
@@ -400,7 +400,7 @@ bool fm_cuda_exec_guard(struct fm_cuda_exec *e, struct fm_cuda_queue *q)
 	if (fm_xq_is_shared(q->xq) && !atomic_load(&fm_cu_captures) &&
 		!atomic_load(&e->graph->loose) && apart(e, q) &&
 		fm_cu_guard_graph(g, e->graph, q->hw.stream)) {
-		if (e->graph->anew) /* behind what says that it begins */
+		if (e->graph->anew) /* behind the write that says that it begins */
 			atomic_fetch_add(&q->awaits, 1);
 		fm_cuda_guard_mark(q);
 		e->bare = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a graph is made of, as the driver tells. Guarded is a chain of kernels, with gates of ours
- * among them. What is no kernel would run ahead of one that has left out blocks, and needs a cover
- * in front of it; a kernel beside it would do so, too.
+ * What a graph consists of, as the driver tells. A chain of kernels is guarded, with gates of ours
+ * between them. A node that is no kernel would run ahead of a kernel that has left out blocks, and
+ * needs a cover in front of it. A kernel beside the chain would run ahead, too.
  */
 #include "graph_read.h"
 #include "api/cuda/core/guard/guard_graph.h"
@@ -44,12 +44,12 @@ struct name {
 	size_t at;
 };
 
-/* Nodes, and which of them comes behind which. */
+/* Nodes, and their order. */
 struct order {
 	CUgraphNode *node;
 	uint32_t *next; /* plus one; 0: none */
 	size_t n, first;
-	struct name *names; /* sorted by node, if one was looked for by name */
+	struct name *names; /* sorted by node, once a node was looked for in it */
 };
 
 static void order_free(struct order *o)
@@ -93,7 +93,8 @@ static bool sort_names(struct order *o)
 	return true;
 }
 
-/* Mostly the one before. n: there is none, or no memory to find it. */
+/* The index of a node, usually that of the one before. n: there is none, or no memory to find
+ * it. */
 static size_t index_of(struct order *o, CUgraphNode node, size_t before)
 {
 	const struct name key = {.node = node}, *name;
@@ -106,7 +107,7 @@ static size_t index_of(struct order *o, CUgraphNode node, size_t before)
 	return name ? name->at : o->n;
 }
 
-/* An edge that says more than "after" is an error to this question. */
+/* This query fails if an edge says more than "after". */
 static const char *order_edges(struct order *o)
 {
 	unsigned roots = 0;
@@ -133,7 +134,7 @@ static const char *order_edges(struct order *o)
 	return roots == 1 ? NULL : "branches";
 }
 
-/* All its words are of the board, of which the program does not know where it is. */
+/* All its words are in the board, whose address the program does not know. */
 static bool is_gate(struct fm_cuda_chain *c, CUgraphNode node)
 {
 	struct fm_cu_words_node words = {0};
@@ -179,7 +180,7 @@ static bool is_set(const struct fm_cu_attribute *a)
 	return any;
 }
 
-/* An attribute that a driver does not know no node has, but for one that all know. */
+/* If a driver does not know an attribute, no node has it; one attribute is known to all drivers. */
 static bool has(CUgraphNode node, uint32_t id, struct fm_cu_attribute *a)
 {
 	*a = (struct fm_cu_attribute){.id = id};
@@ -239,7 +240,7 @@ static const char *read_kernel(struct fm_cuda_chain *c, CUgraphNode node)
 	return NULL;
 }
 
-/* That nothing is left out of, and that takes nothing but what is in front of it. */
+/* A node of which nothing is left out, and that takes nothing but what is in front of it. */
 static bool is_other(int type)
 {
 	return type == FM_CU_NODE_COPY || type == FM_CU_NODE_FILL || type == FM_CU_NODE_HOST ||
@@ -257,7 +258,7 @@ static const char *read_node(struct fm_cuda_chain *c, CUgraphNode node)
 	if (type == FM_CU_NODE_KERNEL) {
 		n = c->n;
 		why = read_kernel(c, node);
-		c->front = c->n > n ? node : NULL; /* of others it is not known where they run */
+		c->front = c->n > n ? node : NULL; /* for others it is not known where they run */
 		return why;
 	}
 	c->front = NULL;

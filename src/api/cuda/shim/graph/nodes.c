@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0: what
- * is made of a graph may get others (graph_guard.h). What the driver tells of a node has our
- * parameters behind the program's own, where nobody looks for any; given back to it, they are ours
- * again.
+ * Kernels in graphs that are composed node by node. Their nodes pass a stop word of address 0; what
+ * is made of a graph may get others (graph_guard.h). The driver's description of a node has our
+ * parameters behind the program's own, where programs do not look. If it is given back to the
+ * driver, they are ours again.
  */
 #include "api/cuda/shim/guard/modules.h"
 #include "api/cuda/shim/shim.h"
@@ -70,8 +70,8 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 	return NEXT(cuGraphNodeSetEnabled, (exec, node, enabled));
 }
 
-/* `old`: the part of it that came first. `handle`: what names the kernel if there is no function.
- */
+/* `old`: the part of the parameters that came first. `handle`: what names the kernel if there is no
+ * function. */
 #define NODE(symbol, params, exec, type, old, handle)                                            \
 	fm_cu_result symbol CALL_PARAMS(params)                                                  \
 	{                                                                                        \

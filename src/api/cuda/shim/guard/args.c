@@ -3,12 +3,13 @@
 #include "base/util.h"
 #include <string.h>
 
-/* A buffer that is not of the kernel's size, be it by what would align it, is too long for what
- * ours is, for the driver to judge: NVIDIA's refuses it. One that is too short must not be so here,
- * too: a driver that took it would give the kernel anything for ours. */
+/* A buffer whose size is wrong for the kernel, be it by its alignment padding, is passed on as too
+ * long for the rewritten kernel, so that the driver judges it: NVIDIA's refuses it. A buffer that
+ * is too short must not stay too short with our parameters: a driver that took it would give the
+ * kernel arbitrary values for ours. */
 #define TOO_LONG 8u
 
-/* What a list of `extra` names. False: it is none that is known. */
+/* Reads what a list of `extra` names. False: it is not a known list. */
 static bool read_extra(void **extra, const char **buffer, const size_t **size)
 {
 	*buffer = NULL;
@@ -24,8 +25,8 @@ static bool read_extra(void **extra, const char **buffer, const size_t **size)
 	return true;
 }
 
-/* The program's buffer is that of a kernel without our parameters. What it lacks is zero. False: it
- * is none. */
+/* The program's buffer is for a kernel without our parameters. Missing bytes are zero. False: there
+ * is no buffer. */
 static FM_COLD bool copy_packed(const struct fm_kernel *k, void **extra, char *to, size_t *size)
 {
 	const size_t *given;
@@ -90,14 +91,14 @@ FM_HOT bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void
 		return false;
 	for (unsigned i = 0; i < k->n_params; i++) {
 		list[i] = params[i];
-		__asm__(""); /* they are few: a call to copy them would cost more */
+		__asm__(""); /* there are few, so a call to copy them would cost more */
 	}
 	add_ours(a, k, list);
 	a->extra = NULL;
 	return true;
 }
 
-/* Mostly a pointer or a number. */
+/* Usually a pointer or a number. */
 static inline void copy_one(char *to, const void *from, size_t size)
 {
 	if (FM_LIKELY(size == 8))

@@ -13,18 +13,18 @@ struct handed {
 	struct fm_handles *map;
 	uintptr_t key;
 	const void *value;
-	CUcontext ctx; /* with which it ends; NULL: with the code */
+	CUcontext ctx; /* the handle ends with it; NULL: with the code */
 };
 
 struct fm_cuda_code {
 	struct fm_cuda_code *next;
 	bool library;
-	CUcontext ctx; /* of a module */
+	CUcontext ctx; /* the module's */
 	void *handle;
-	struct fm_image image;         /* no kernels in it: it is as the program made it */
+	struct fm_image image;         /* it has no kernels: it is as the program made it */
 	struct fm_cuda_kernel *kernel; /* one for each of the image */
 	unsigned *by_name;             /* their numbers, in the order of their names */
-	struct fm_cuda_kernel other;   /* any function but these */
+	struct fm_cuda_kernel other;   /* any other function */
 	struct handed *handed;
 	size_t n_handed, room;
 };
@@ -41,10 +41,10 @@ static struct fm_handles containers[2]; /* struct fm_cuda_code, by CUmodule; by 
 
 static const char refused[] = "refused by the driver";
 
-/* What has become of all code so far, and what the client was told of it. */
-#define REFUSED FM_IMAGE_OK /* as a reason to be left as it is: the driver did not take ours */
+/* What was done to all code so far, and what the client was told about it. */
+#define REFUSED FM_IMAGE_OK /* the reason that the driver did not take ours */
 struct left {
-	const char *why; /* NULL: nothing was */
+	const char *why; /* NULL: no image was left */
 	unsigned n, told;
 };
 static struct {
@@ -59,8 +59,7 @@ static struct fm_cuda_kernel stranger = {.why = "loaded unseen", .code = &strang
 
 /* --- whether --- */
 
-/* What functions are asked whose handles we have not seen handed out: how the functions of the
- * driver are called. */
+/* The driver's functions that identify a function whose handle we have not seen handed out. */
 /* clang-format off */
 #define QUESTIONS(X) \
 	X(func_module, "cuFuncGetModule", (CUmodule *module, CUfunction f)) \
@@ -87,7 +86,7 @@ static void find_questions(void)
 	c->all = all;
 }
 
-/* The child has no code of its parent's, for the driver does not survive a fork. */
+/* The child has no code of its parent's, because the driver does not survive a fork. */
 void fm_cuda_code_fork_child(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -113,8 +112,8 @@ __attribute__((constructor)) static void begin(void)
 		fm_cuda_rewrite_images();
 }
 
-/* Without those answers a function that came by an unknown way could be a rewritten kernel, and
- * nobody would know: drivers of before CUDA 12.5 get images as they are. */
+/* Without those answers, a function that came by an unknown way could be a rewritten kernel without
+ * our knowing. So drivers before CUDA 12.5 get images as they are. */
 static bool wanted(void)
 {
 	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) ||
@@ -278,7 +277,8 @@ static bool hand(struct fm_cuda_code *c, struct fm_handles *map, const void *han
 	return true;
 }
 
-/* Those that end with the context; NULL: all. One that leads elsewhere by now is not ours. */
+/* Takes back the handles that end with the context; NULL: all. A handle that leads elsewhere by now
+ * is not ours. */
 static void take_back(struct fm_cuda_code *c, CUcontext ctx)
 {
 	size_t n = 0;
@@ -329,7 +329,7 @@ static void count(const struct fm_cuda_code *c)
 	tell();
 }
 
-/* A kernel that the program wants, and that cannot be left in loops as was asked for. */
+/* Counts a kernel that the program uses and that cannot be left in loops as was requested. */
 static void count_loops(struct fm_cuda_kernel *k)
 {
 	enum fm_loop_why why = k->image->loops;
@@ -342,7 +342,8 @@ static void count_loops(struct fm_cuda_kernel *k)
 	tell();
 }
 
-/* A kernel that the program wants and that was left as it is, in an image that was not. */
+/* Counts a kernel that the program uses and that was left as it is, in an image that was
+ * rewritten. */
 static void count_kernel(struct fm_cuda_kernel *k)
 {
 	unsigned i = 0;
@@ -505,7 +506,7 @@ void fm_cuda_code_module(CUlibrary library, CUmodule module)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Is it, in the current context, the function of one of our kernels by this name? */
+/* Is this the function, in the current context, of one of our kernels by this name? */
 static struct fm_cuda_kernel *of_library(CUfunction f, const char *name)
 {
 	struct fm_cuda_kernel *found = NULL;
@@ -524,7 +525,7 @@ static struct fm_cuda_kernel *of_library(CUfunction f, const char *name)
 	return found;
 }
 
-/* The driver is asked where a function is from. */
+/* Asks the driver where a function is from. */
 static FM_COLD struct fm_cuda_kernel *look_up(CUfunction f)
 {
 	struct fm_cuda_kernel *k = NULL;

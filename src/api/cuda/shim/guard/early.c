@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that may begin early: programmatic ones, in front of whose kernels a guardian waits for
- * what is in front of them in their stream (image.h). So the device makes one ready while the one
- * before ends, which takes it less time than the guardian's look. What the kernel itself does
+ * Launches that may begin early. These are programmatic launches of kernels whose guardian waits
+ * for the work in front of them in their stream (image.h). So the device prepares a launch while
+ * the one before ends, which takes less time than the guardian's look. What the kernel itself does
  * begins when it would have begun.
  */
 #include "guarded.h"
@@ -31,7 +31,7 @@ static FM_HOT bool wanted(void)
 	return FM_LIKELY(known) ? known > 0 : find_out();
 }
 
-/* Not those that say something about it themselves. */
+/* A launch that has this attribute itself is excluded. */
 static FM_HOT bool may_have_it(const struct fm_cu_launch_config *c)
 {
 	bool whole = false;
@@ -63,7 +63,7 @@ FM_HOT bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stre
 	c.attributes = a;
 	c.stream = stream;
 	*rc = fm_cuda_driver()->launch(&c, f, params, extra);
-	/* If it is for another reason the program's own call says so. */
+	/* If the error has another reason, the program's own call returns it, too. */
 	if (FM_LIKELY(*rc != FM_CU_ERROR_NOT_SUPPORTED && *rc != FM_CU_ERROR_INVALID_VALUE))
 		return true;
 	if (*rc == FM_CU_ERROR_NOT_SUPPORTED)

@@ -7,10 +7,10 @@
 #include <time.h>
 
 _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited;
-static _Atomic unsigned guards; /* queues that have one */
+static _Atomic unsigned guards; /* queues that have a guard */
 
-/* Guarded launches on streams that the legacy one waits for; and how many of them it knows gates
- * behind. */
+/* Guarded launches on streams that the legacy stream waits for; and how many of them are known to
+ * have gates behind them. */
 static _Atomic uint64_t blocking_launches, blocking_covered;
 
 void fm_cuda_guard_wish(struct fm_cuda_queue *q)
@@ -34,7 +34,7 @@ static bool has_room(struct fm_cuda_queue *q, unsigned more)
 	return false;
 }
 
-/* For a stop to begin, and one more stream to get something while it lasts. */
+/* Room for a stop to begin, and for one more stream that gets work while it lasts. */
 static bool has_room_to_stop(struct fm_cu_queue *hw)
 {
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
@@ -50,7 +50,7 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 		q->hw.has_room = has_room_to_stop;
 		q->hw.max_unfenced = max_unfenced;
 		atomic_store(&q->xq->stops_alone, q->bound);
-		atomic_fetch_add(&q->awaits, 1); /* nobody knows */
+		atomic_fetch_add(&q->awaits, 1); /* this is not known */
 		atomic_fetch_add(&guards, 1);
 		atomic_store(&fm_cuda_guards, true);
 		atomic_store(&fm_cuda_ways, true);
@@ -110,7 +110,7 @@ static void cover_legacy(CUcontext ctx)
 		fm_xq_cover(legacy->xq);
 }
 
-/* The legacy stream waits for those of its context that block, and they for it. */
+/* The legacy stream waits for the blocking streams of its context, and they wait for it. */
 static inline void cover_implicit(CUstream stream, const struct fm_cuda_queue *q)
 {
 	uint64_t launches;
@@ -144,8 +144,8 @@ static bool has_guard(const struct fm_cuda_queue *q)
 	return q->hw.guard;
 }
 
-/* Of a launch that has not come back nobody can tell: its queue is asked when its order can be had,
- * and those that come after it see the capture. */
+/* A launch under way in another thread cannot be seen yet. So its queue is covered when its order
+ * can be taken, and later launches see the capture. */
 void fm_cuda_cover_capture(void)
 {
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
@@ -160,14 +160,14 @@ void fm_cuda_guard_gone(struct fm_cuda_queue *q)
 
 /* --- calls into the driver --- */
 
-/* Streams of a process that has bound some stop each other: one that runs does not wait for one
- * that is stopped. */
+/* If a process has bound streams, its streams stop each other: a stream that runs does not wait for
+ * a stopped one. */
 static bool apart(void)
 {
 	return atomic_load_explicit(&fm_cuda_bound, memory_order_relaxed);
 }
 
-/* Of threads that come at one time not all are to find the same channel free. */
+/* Threads that come at the same time must not all find the same channel free. */
 static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(one_by_one, CUDA_COMING);
 
@@ -176,8 +176,9 @@ void fm_cuda_guard_fork_child(void)
 	one_by_one = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* While something is stopped. What has work keeps its channel: for who sees it so after having
- * said that he comes, it counts for all others until he is through. */
+/* Called while something is stopped. A stream that has work keeps its channel. If this thread sees
+ * that after it has announced itself in `coming`, the stream counts as at work for all other
+ * threads until this thread is done. */
 static bool come(struct fm_cuda_queue *q)
 {
 	bool ok;
@@ -193,8 +194,8 @@ static bool come(struct fm_cuda_queue *q)
 	return ok;
 }
 
-/* What is stopped may wait for what this thread is to launch next, and this thread may be the one
- * to let it go on. */
+/* What is stopped may wait for what this thread launches next, and this thread may be the one that
+ * lets it go on. */
 static FM_COLD enum fm_cuda_call_kind push_beside(
 	struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
 {
@@ -225,7 +226,7 @@ static FM_HOT enum fm_cuda_call_kind push(struct fm_cuda_queue *q)
 	return push_beside(q, t);
 }
 
-/* A call that may well wait. */
+/* A call that is likely to wait. */
 static FM_COLD enum fm_cuda_call_kind wait(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
@@ -235,8 +236,8 @@ static FM_COLD enum fm_cuda_call_kind wait(struct fm_cuda_queue *q)
 	return FM_CUDA_WAITS;
 }
 
-/* A driver that loads a function's code when it is launched first waits for all that runs then, in
- * any case; and with its lock, so that what is stopped could not go on. */
+/* A driver that loads a function's code at its first launch waits for everything that runs then, in
+ * any case. It holds its lock meanwhile, so what is stopped could not go on. */
 #define LAZY 2
 static bool loads_late(void)
 {
@@ -247,8 +248,8 @@ static bool loads_late(void)
 	return ask && !ask(&mode) && mode == LAZY;
 }
 
-/* One that waits for sure. What is being stopped may itself wait for what this thread is to launch
- * next; what stands since it is suspended does not. */
+/* A call that certainly waits. What is being stopped may itself wait for what this thread launches
+ * next. What rests because it is suspended does not. */
 static FM_COLD enum fm_cuda_call_kind wait_first(struct fm_cuda_queue *q)
 {
 	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(&q->hw);
@@ -271,7 +272,7 @@ FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 		fm_cu_wait_end(q->hw.turnstile);
 }
 
-/* All that was put into it has finished, also what only orders? */
+/* Has everything put into the stream finished, including what only orders? */
 static bool is_idle(struct fm_cuda_queue *q)
 {
 	const struct fm_cu_driver *cu = q->hw.cu;
@@ -279,7 +280,7 @@ static bool is_idle(struct fm_cuda_queue *q)
 	return !cu->stream_query || cu->stream_query(q->hw.stream) != FM_CU_ERROR_NOT_READY;
 }
 
-/* What it waits for may be this very caller. */
+/* The stream may wait for this very caller. */
 static void await_idle(struct fm_cuda_queue *q)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
@@ -320,7 +321,7 @@ FM_HOT void fm_cuda_order_put(struct fm_cuda_queue *q)
 	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
 }
 
-/* A green context has that of the one it stands on. */
+/* A green context uses the turnstile of its base context. */
 static struct fm_cu_turnstile *current_turnstile(void)
 {
 	CUcontext ctx = fm_cuda_current();
@@ -358,7 +359,7 @@ void fm_cuda_wait_end_all(bool begun)
 
 /* --- what waits for a thread of the program's --- */
 
-/* Of what counts for all that wait for each other by the driver's rules, so much. */
+/* How many waits count for all streams that wait for each other by the driver's rules. */
 static _Atomic uint32_t awaits_implicit;
 
 void fm_cuda_awaits_others_slow(struct fm_cuda_queue *q, CUstream stream)
@@ -387,8 +388,9 @@ void fm_cuda_guard_mark(struct fm_cuda_queue *q)
 
 /* --- launches --- */
 
-/* An equal part, or, beyond that, one of as many parts as queues have something under way. Of one
- * that the program itself has suspended the same thread may be the one to let it go on. */
+/* How far the queue may be ahead: an equal share, or, if it has used that, a share among the queues
+ * that have something under way. If the program itself has suspended the queue, this thread may be
+ * the one that lets it go on. */
 static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
 {
 	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
@@ -409,7 +411,7 @@ static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
 	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
 }
 
-/* Nearly all have less than an equal part of it under way. */
+/* Nearly all queues have less than an equal share under way. */
 static inline bool may_launch(struct fm_cuda_queue *q)
 {
 	uint64_t n = atomic_load_explicit(&guards, memory_order_relaxed);
@@ -418,8 +420,9 @@ static inline bool may_launch(struct fm_cuda_queue *q)
 	       fm_xq_ahead(q->xq, ahead(q));
 }
 
-/* Who is ahead waits for what the device says at its gates: it passes two before that. Where
- * nothing can be stopped in its middle, for too many streams have work, gates are what there is. */
+/* A thread that is ahead waits for the progress that the device writes at its gates, so there are
+ * two gates before that. If nothing can be stopped in its middle because too many streams have
+ * work, gates are all there is. */
 static unsigned max_unfenced(struct fm_cu_queue *hw)
 {
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
@@ -443,8 +446,8 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstr
 		cover_implicit(stream, q);
 		return way;
 	}
-	/* To go on takes calls to the driver, and one of the program's that waits for the device in
-	 * there may keep ours waiting: whoever has been stopped makes none. */
+	/* Going on takes calls to the driver, and a call of the program's that waits for the device
+	 * in the driver may keep ours waiting. So a stopped queue makes none. */
 	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)))
 		fm_xq_await_gates(q->xq);
 	if (*first)
@@ -468,7 +471,7 @@ static FM_HOT bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_k
 	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
 }
 
-/* Ours in place of those of a launch that is not guarded. */
+/* Replaces the parameters of an unguarded launch by those of a guarded one. */
 static FM_HOT void put_ours(
 	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
 {
@@ -509,7 +512,7 @@ FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_k
 FM_HOT void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched)
 {
 	fm_cu_guard_end(q->hw.guard, launched);
-	if (launched) /* by who has the order alone */
+	if (launched) /* only the thread that holds the order writes this */
 		atomic_store_explicit(&q->guarded,
 			atomic_load_explicit(&q->guarded, memory_order_relaxed) + 1,
 			memory_order_relaxed);

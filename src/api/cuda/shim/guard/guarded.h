@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded launches: which they are, and what has to have a gate in front of it, since it might see
- * that they have ended although they have not (docs/cuda-guardian.md).
+ * Guarded launches: which launches are guarded, and what must have a gate in front of it, because
+ * it could take them for ended although they are not (docs/cuda-guardian.md).
  */
 #pragma once
 #include "api/cuda/shim/shim.h"
 #include "modules.h"
 
-/* Some stream has a guard, or has had one; some stream is, or was, bound; the one or the other, so
- * that calls into the driver may come in each other's way; something that waits for the program was
+/* guards: some stream has or had a guard. bound: some stream is or was bound. ways: either, so
+ * calls into the driver may obstruct each other. awaited: something that waits for the program was
  * ever put into some stream. */
 extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited;
 
-/* Does this process rewrite images, and is the queue to have a guard if it can? To be said of a new
- * one before fm_xq_create(); and what came of it, after. */
+/* Wishes a guard for a new queue, if this process rewrites images; call it before fm_xq_create().
+ * The second notes what came of it; call it after. */
 void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
-/* It was bound. */
+/* The queue was bound. */
 void fm_cuda_guard_bound(struct fm_cuda_queue *q);
 void fm_cuda_guard_fork_child(void);
-/* The queue goes. */
+/* The queue is about to be freed. */
 void fm_cuda_guard_gone(struct fm_cuda_queue *q);
 
 /* --- covers: gates in front of what comes next --- */
 
-/* In front of something on this stream (of fm_cuda_stream()) that is no guarded launch, for it and
- * for streams that it waits for by the driver's rules. */
+/* Called in front of something on this stream (of fm_cuda_stream()) that is no guarded launch.
+ * Covers that stream, and the streams that it waits for by the driver's rules. */
 void fm_cuda_cover_slow(CUstream stream);
 static inline void fm_cuda_cover(CUstream stream)
 {
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed)))
 		fm_cuda_cover_slow(stream);
 }
-/* In front of something that waits for all streams of a context; NULL: of all contexts. */
+/* Called in front of something that waits for all streams of a context; NULL: of all contexts. */
 void fm_cuda_cover_all(CUcontext ctx);
-/* While something is captured nothing can be put behind what is stopped, by the agent: in front of
+/* While something is captured, the agent can put nothing behind what is stopped. Called in front of
  * a capture that was announced, so that no launch is left uncovered. */
 void fm_cuda_cover_capture(void);
 
 /* --- calls into the driver (turnstile.h) --- */
 
-/* A call that puts something into a stream, and may wait for the device in that, is made as... */
+/* How a call is made that puts something into a stream, and may wait for the device in that. */
 enum fm_cuda_call_kind { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
-/* One that only orders: between this and fm_cuda_way_end(), before which it is noted that it was
- * put there. */
+/* A call that only orders is made between this and fm_cuda_way_end(); before the latter it is noted
+ * as put. */
 enum fm_cuda_call_kind fm_cuda_order_push(struct fm_cuda_queue *q);
 static inline enum fm_cuda_call_kind fm_cuda_order_enter(struct fm_cuda_queue *q)
 {
@@ -53,21 +53,22 @@ static inline enum fm_cuda_call_kind fm_cuda_order_enter(struct fm_cuda_queue *q
 		       : fm_cuda_order_push(q);
 }
 void fm_cuda_order_put(struct fm_cuda_queue *q);
-/* A copy, which so far has come that way: waits until no gate is in front of it, where that matters
+/* A copy that has come so far in this way: waits until no gate is in front of it, if that matters
  * to other streams of the process. */
 FM_COLD enum fm_cuda_call_kind fm_cuda_copy_enter(
 	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_call_kind way);
-/* Around a call that may wait for all of the device, or ends what launches may use that are to be
- * made again. Of a context, and of all. */
+/* Around a call that may wait for all of the device, or that ends something that launches need when
+ * they are made again. For one context, and for all. */
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
 bool fm_cuda_wait_begin_all(void);
 void fm_cuda_wait_end_all(bool begun);
 
 /*
- * What may keep a stream waiting for a thread of the program's is put into this one (NULL: one
- * without a queue): a host function, a wait for a word; and from then on, since streams wait for
- * each other, an event. In front of the next guarded launch there is a mark then, so that the
- * stream is not stopped while it waits (guard.h): that thread may have to wait for what is stopped.
+ * Something is put into this stream (NULL: one without a queue) that may make it wait for a thread
+ * of the program's: a host function, or a wait for a word. From then on an event is such a thing,
+ * too, because streams wait for each other. Then there is a mark in front of the next guarded
+ * launch, so that the stream is not stopped while it waits (guard.h): that thread may have to wait
+ * for what is stopped.
  */
 void fm_cuda_awaits_program(struct fm_cuda_queue *q, CUstream stream);
 void fm_cuda_awaits_others_slow(struct fm_cuda_queue *q, CUstream stream);
@@ -76,18 +77,18 @@ static inline void fm_cuda_awaits_others(struct fm_cuda_queue *q, CUstream strea
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_awaited, memory_order_relaxed)))
 		fm_cuda_awaits_others_slow(q, stream);
 }
-/* Between fm_cu_guard_begin(), or fm_cu_guard_graph(), and the launch. */
+/* Call this between fm_cu_guard_begin(), or fm_cu_guard_graph(), and the launch. */
 void fm_cuda_guard_mark(struct fm_cuda_queue *q);
 
-/* --- first.c: what a driver may load, and wait for the device in that --- */
+/* --- first.c: what a driver may load, waiting for the device meanwhile --- */
 
-/* Has it, a function, a kernel or a graph, not been launched in this queue's context? And now it
- * was. kernel: where it is one that takes parameters of ours; or NULL. */
+/* Has a function, a kernel or a graph never been launched in this queue's context? The second notes
+ * that it was. kernel: set if it takes parameters of ours; or NULL. */
 bool fm_cuda_is_first(
 	const struct fm_cuda_queue *q, const void *what, const struct fm_cuda_kernel *kernel);
 FM_COLD void fm_cuda_first_launched(
 	struct fm_cuda_queue *q, const void *what, struct fm_cuda_kernel *kernel, CUstream stream);
-/* Handles are used again: what is known of all is forgotten; of graphs, also when they change. */
+/* Handles are reused, so everything known is forgotten; for graphs, also when they change. */
 void fm_cuda_first_forget(void);
 extern _Atomic uint64_t fm_cuda_graphs_age;
 static inline void fm_cuda_first_forget_graphs(void)
@@ -99,7 +100,7 @@ static inline const void *fm_cuda_first_graph(CUgraphExec exec)
 	return (const void *)((uintptr_t)exec ^ atomic_load(&fm_cuda_graphs_age) << 48);
 }
 
-/* Around another call that may load it; NULL: nobody knows what. */
+/* Around another call that may load it; NULL: it is not known what it loads. */
 struct fm_cuda_loading {
 	CUcontext ctx;
 	const void *what;
@@ -110,14 +111,14 @@ FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
 
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
-/* Covers what the driver has it wait for; of a queue with a guard, takes its order. *first: the
- * launch is the first of `what` (NULL: it is of nothing that is loaded), and of `kernel`;
- * fm_cuda_first_launched() has to follow, before fm_cuda_way_end(). */
+/* Covers what the driver makes the launch wait for; takes the order of a queue that has a guard.
+ * *first: this is the first launch of `what` (NULL: it loads nothing) and of `kernel`. Then
+ * fm_cuda_first_launched() must follow, before fm_cuda_way_end(). */
 enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
 	const void *what, const struct fm_cuda_kernel *kernel, bool *first);
-/* It is no guarded launch: a gate if it needs one, and gives the order back. */
+/* The launch is not guarded: places a gate if it needs one, and gives the order back. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
-/* It is one, if this is true: then `a` has our parameters, and fm_cuda_guard_leave() has to follow,
+/* True: the launch is guarded. Then `a` has our parameters, and fm_cuda_guard_leave() must follow,
  * after fm_xq_end(). */
 bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
@@ -126,17 +127,18 @@ void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched);
 
 /* --- early.c: launches that may begin before what is in front of them has ended --- */
 
-/* Of a kernel that takes parameters of ours; not one that is captured, or a first one. */
+/* For a kernel that takes parameters of ours; not for a captured or a first launch. */
 bool fm_cuda_may_be_early(
 	const struct fm_cuda_kernel *kernel, const struct fm_cu_launch_config *config);
-/* Launches it so, in this stream. False: the driver does not take it: it is to be launched as the
- * program does it. */
+/* Launches it in this way, in this stream. False: the driver does not take it, so it is to be
+ * launched as the program does. */
 bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stream, CUfunction f,
 	void **params, void **extra, fm_cu_result *rc);
 
 /* --- lists.c: what users say of kernels --- */
 
-/* By its name, from FERMATA_GUARDIAN_LEAVE and FERMATA_GUARDIAN_GRID. True: never guarded. */
+/* What is said of a kernel by its name, from FERMATA_GUARDIAN_LEAVE and FERMATA_GUARDIAN_GRID.
+ * True: it is never guarded. */
 bool fm_cuda_guard_list(const char *name, enum fm_guard_mode *mode);
-/* Those that are to be left in the middle of a loop, too: FERMATA_GUARDIAN_LOOPS. NULL: none. */
+/* The kernels that may also be left in the middle of a loop: FERMATA_GUARDIAN_LOOPS. NULL: none. */
 const char *fm_cuda_loops(void);

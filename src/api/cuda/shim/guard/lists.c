@@ -2,8 +2,8 @@
 #include "guarded.h"
 #include <stdlib.h>
 
-/* Kernels of libraries whose blocks wait for each other, or for other devices. That is seen in most
- * of them; here are their names besides. */
+/* Kernels of libraries whose blocks wait for each other, or for other devices. Most of them are
+ * recognized by their code; these are their names in addition. */
 static const char whole[] = "*ncclDevKernel*:*ncclKernel*:*[sS]tream[kK]*:*stream_k*:*DeviceScan*:"
 			    "*Onesweep*:*DeviceSelect*:*DeviceReduceByKey*:*DevicePartition*:"
 			    "*DeviceRunLengthEncode*:*nvshmem*";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that load code: the driver is given the image rewritten, and the program's own if it
- * does not take that one. From then on the program has handles of the driver, as without us.
+ * The calls that load code. The driver is given the rewritten image, or the program's own if it
+ * does not take that one. From then on the program has handles of the driver, as it would without
+ * us.
  */
 #include "code.h"
 #include "guarded.h"
@@ -9,13 +10,13 @@
 
 /* --- loading --- */
 
-#define JIT_OPTIONS     36u /* those of CUDA 13.0, and one more: none says where anything is */
+#define JIT_OPTIONS     36u /* CUDA 13.0's, and one more: none tells where something is */
 #define LIBRARY_OPTIONS 2u
 
 struct load {
-	/* The driver's call: of this image, or as the program made it. */
+	/* The driver's call, for this image, or for the program's own (NULL). */
 	fm_cu_result (*call)(const struct load *l, const void *image);
-	void *handle; /* where the program wants it */
+	void *handle; /* where the handle is to be stored */
 	bool library;
 	const void *image; /* or */
 	const char *path;
@@ -51,7 +52,7 @@ static bool understood(const struct load *l)
 	       all_below(l->options, l->values, l->n, LIBRARY_OPTIONS);
 }
 
-/* The driver goes on reading the image that it was given. */
+/* Does the driver go on reading the image that it was given? */
 static bool preserved(const struct load *l)
 {
 	for (unsigned i = 0; i < l->n; i++)
@@ -90,8 +91,8 @@ static void unload(void *handle, bool library)
 	fm_cu_inside--;
 }
 
-/* What the driver says of our image it says in the program's options, some of which it reads again.
- */
+/* The driver writes what it says of our image into the program's options, some of which it reads
+ * again. So they are restored. */
 static bool load_ours(const struct load *l, struct fm_cuda_code *c)
 {
 	void *values[JIT_OPTIONS];
@@ -134,7 +135,7 @@ static fm_cu_result call_file(const struct load *l, const void *image)
 	return image ? call_data(l, image) : NEXT(cuModuleLoad, (l->handle, l->path));
 }
 
-/* Ours is no fatbin. */
+/* Our image is no fatbin. */
 static fm_cu_result call_fatbin(const struct load *l, const void *image)
 {
 	return image ? call_data(l, image) : NEXT(cuModuleLoadFatBinary, (l->handle, l->image));
@@ -261,7 +262,7 @@ fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name
 	return rc;
 }
 
-/* Handles that were asked for: no more are there than the driver has. */
+/* The handles that the program asked for. There are no more than the driver has. */
 static void enumerated(void *of, bool library, void *const *handle, unsigned asked)
 {
 	fm_cu_result (*count)(unsigned *, const void *) =
@@ -319,7 +320,7 @@ fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
 	return rc;
 }
 
-/* --- what is said of their parameters --- */
+/* --- queries about their parameters --- */
 
 static bool hidden(CUfunction f, size_t i)
 {
@@ -328,7 +329,7 @@ static bool hidden(CUfunction f, size_t i)
 	return kernel && i >= kernel->image->n_params;
 }
 
-/* rc: what the driver has said of it. */
+/* Hides our parameters in a count. rc: the driver's result. */
 static fm_cu_result less_ours(CUfunction f, size_t *n, fm_cu_result rc)
 {
 	const struct fm_cuda_kernel *kernel = rc || fm_cu_inside ? NULL : fm_cuda_kernel(f);

@@ -30,7 +30,7 @@ static unsigned capability(const struct fm_cu_driver *cu, CUdevice dev)
 	return (unsigned)major * 10 + (unsigned)minor;
 }
 
-/* What is loaded once for several contexts must do for all devices. */
+/* Code that is loaded once for several contexts must fit all devices. */
 static unsigned common_capability(const struct fm_cu_driver *cu)
 {
 	fm_cu_result (*count)(int *) = fm_cuda_symbol("cuDeviceGetCount");
@@ -65,7 +65,8 @@ static unsigned wanted_sm(bool library)
 
 static struct {
 	struct fm_cache cache;
-	dev_t dev; /* what its descriptor stands for: a program may close all that it finds open */
+	dev_t dev; /* the file behind its descriptor: a program may close all descriptors that it
+		      finds */
 	ino_t ino;
 	bool open;
 } kept;
@@ -96,7 +97,7 @@ static struct fm_cache *cache(void)
 
 /* --- what came of it --- */
 
-/* Launches rely on this: a file of the cache could say otherwise. */
+/* Launches rely on this, and a file of the cache could say otherwise. */
 static bool kernel_sound(const struct fm_kernel *k)
 {
 	if (k->why)
@@ -158,7 +159,7 @@ enum fm_image_why fm_cuda_rewrite(
 	return why;
 }
 
-/* Whole, with a zero behind it, which PTX may lack. */
+/* Reads the whole file and adds a zero, which PTX may lack. */
 static int read_file(const char *path, char **data, size_t *size)
 {
 	FM_CLEAN_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program hands to the driver, rewritten by way of the cache on disk. */
+/* Rewrites what the program hands to the driver, through the cache on disk. */
 #pragma once
 #include "code/cuda/image.h"
 
-/* size 0: as the image says. library: for all devices of the process, else for that of the current
- * context. To be freed. */
+/* size 0: as the image says. library: for all devices of the process, else for the current
+ * context's device. The result must be freed. */
 enum fm_image_why fm_cuda_rewrite(
 	const void *image, size_t size, bool library, struct fm_image *out);
-/* All calls of it have taken so long, together. */
+/* How long all calls have taken together. */
 uint64_t fm_cuda_rewrite_ns(void);
 enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out);
