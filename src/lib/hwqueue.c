@@ -103,7 +103,7 @@ int fm_hwqueue_destroy(fm_hwqueue *hwq)
 	return 0;
 }
 
-/* What a program's callback returned: nothing but 0 is success. */
+/* The result of a program's callback: only 0 is success. */
 static int verdict(int rc)
 {
 	return rc > 0 ? -EIO : rc;

@@ -14,7 +14,7 @@ static struct {
 	_Atomic unsigned generation;
 	_Atomic bool used;
 	_Atomic(struct fm_group *)
-		groups; /* all there ever were: they live as long as the process */
+		groups; /* all groups ever made: they live as long as the process */
 } lib;
 
 /* The library's own state has no lock that a thread of the parent could have held. */

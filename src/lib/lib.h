@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within the library: what stands behind the public handles.
+ * Within the library: what is behind the public handles.
  *
- * Owns: what stands behind the handles of <fermata/fermata.h>.
- * Locks: one for each hwqueue, over its references, and one for each waiter. Neither is held over
- * a call of the program's, or of the client.
- * Threads: any of the program's; a waiter's own, where a queue can only be waited for; whoever
- * releases a hwqueue.
+ * Owns: what is behind the handles of <fermata/fermata.h>.
+ *
+ * Locks: one for each hwqueue, over its references, and one for each waiter. Neither is held over a
+ * call of the program's, or of the client.
+ *
+ * Threads: any thread of the program; a waiter's own thread, for a queue that can only be waited
+ * for; the thread that releases a hwqueue.
  */
 #pragma once
 /* Everything is compiled hidden; what the public header declares is exported (see exports.map). */
@@ -21,7 +23,7 @@
 
 /* Handles carry the generation in which they were made; fork() begins a new one in the child. */
 unsigned fm_lib_generation(void);
-unsigned fm_lib_born(void); /* for what is made now; from here on fork() is heard of */
+unsigned fm_lib_born(void); /* for what is made now; fork() is handled from here on */
 static inline bool fm_lib_alive(unsigned generation)
 {
 	return generation == fm_lib_generation();
@@ -44,8 +46,8 @@ struct fm_sim_device {
 };
 
 /*
- * A hwqueue. ops take the struct itself. It belongs to the program, or to an XQueue and its agent:
- * the latter calls release some time after the XQueue was closed, hence two references.
+ * A hwqueue. Its ops take the struct itself. It belongs to the program, and to an XQueue and its
+ * agent. The latter calls release some time after the XQueue was closed, hence two references.
  */
 struct fm_hwqueue {
 	unsigned generation;
@@ -61,7 +63,7 @@ struct fm_hwqueue {
 	bool released;
 };
 
-/* ops and what is behind them are filled in by the caller. device is checked: -EINVAL. */
+/* The caller fills in ops and what is behind them. device is checked: -EINVAL. */
 int fm_hwqueue_new(struct fm_hwqueue **out, const char *device);
 /* For release ops. */
 void fm_hwqueue_released(struct fm_hwqueue *h);
@@ -69,7 +71,7 @@ void fm_hwqueue_released(struct fm_hwqueue *h);
 void fm_hwqueue_leave(struct fm_hwqueue *h);
 /* A condition on CLOCK_MONOTONIC. 0 or -ENOMEM. */
 int fm_lib_cond_init(pthread_cond_t *cond);
-/* Wait until the absolute time; false: it has come. */
+/* Wait until the absolute time; false: that time has come. */
 bool fm_lib_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline);
 
 /* Level 1 without track: completion is known only by waiting for the device. Waits with a time
@@ -79,8 +81,7 @@ struct fm_waiter {
 	pthread_cond_t cond;
 	pthread_t thread;
 	bool started, stop;
-	uint64_t wanted,
-		synced; /* commands that somebody waits for; that are known to be finished */
+	uint64_t wanted, synced; /* waited for; known to be finished */
 	unsigned failures;
 	int error; /* of the last failure */
 };

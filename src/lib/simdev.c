@@ -31,7 +31,7 @@ int fm_sim_device_create(
 	return 0;
 }
 
-/* A device of the parent's has no thread in the child, and its lock may be held for ever. */
+/* A device made by the parent has no thread in the child, and its lock may be held for ever. */
 static bool usable(const fm_sim_device *d)
 {
 	return d && fm_lib_alive(d->generation);

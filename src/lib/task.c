@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Real-time tasks: one request on the daemon's control socket, and its reply. The daemon sees from
- * the socket whose process asks, and forgets the task with it; nothing is kept here.
+ * the socket which process asks, and forgets the task when that process ends; nothing is kept here.
  */
 #include "base/cleanup.h"
 #include "board/proto.h"
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 	t->n += n > 0 ? FM_MIN((size_t)n, room - 1) : 0;
 }
 
-/* What the daemon takes for a name needs no escapes. */
+/* A name that the daemon accepts needs no escapes. */
 static bool name_ok(const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -157,8 +157,8 @@ static int exchange(const struct text *request, char reply[REPLY_MAX])
 	return rc ? rc : receive(fd, reply);
 }
 
-/* Members are looked for by name: in strings of a reply every quote has a backslash before it, so
- * that "NAME": is found where it is a name alone, and those that are asked for are there once. */
+/* Members are looked for by name. In strings of a reply every quote has a backslash before it, so
+ * "NAME": is found only where it is a name. Each member that is asked for occurs once. */
 static const char *member(const char *reply, const char *name)
 {
 	char key[32];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Waiting for a device that cannot tell when it is done (no track), or past a client that is
- * switched off. A wait without limit calls sync itself. One with a limit asks a thread, made when
- * first needed, to call sync, and leaves it there when its time is over.
+ * Waiting for a device that cannot tell when it is done (no track), or without a client because
+ * Fermata is switched off. A wait without a limit calls sync itself. A wait with a limit asks a
+ * thread, made when first needed, to call sync, and leaves it there when the time is over.
  */
 #include "lib.h"
 #include <errno.h>
@@ -55,7 +55,7 @@ static void *waiter(void *arg)
 		if (rc) {
 			w->error = rc;
 			w->failures++;
-			w->wanted = w->synced; /* those who still want it ask again */
+			w->wanted = w->synced; /* threads that still want it ask again */
 		} else {
 			w->synced = FM_MAX(w->synced, mark);
 		}
@@ -65,7 +65,7 @@ static void *waiter(void *arg)
 	return NULL;
 }
 
-/* With every signal blocked: the program's handlers run in the program's threads. */
+/* All signals are blocked in this thread: the program's handlers run in the program's threads. */
 static int start(struct fm_xqueue *q)
 {
 	struct fm_waiter *w = &q->waiter;

@@ -84,7 +84,8 @@ static uint64_t mix(uint64_t x)
 	return x ? x : 1;
 }
 
-/* Commands of equal key are taken to cost alike. By length: four classes to each power of two. */
+/* Commands with the same key count as alike in cost. By length there are four classes to each power
+ * of two. */
 static uint64_t key_of(const struct fm_command *c)
 {
 	unsigned log;
@@ -116,7 +117,8 @@ int fm_xqueue_submit(fm_xqueue *q, const struct fm_command *command, uint64_t *s
 		rc = q->hwq->ops->launch(q->hwq, command);
 		atomic_fetch_add(&q->submitted, 1);
 	}
-	/* Counted after the launch: whoever sees this many finished has waited for this one. */
+	/* Counted after the launch: a thread that sees this many finished has waited for this
+	 * one. */
 	if (seq)
 		*seq = fm_xqueue_mark(q);
 	return rc;
@@ -130,7 +132,7 @@ static uint64_t completed(struct fm_xqueue *q)
 static int wait_for(struct fm_xqueue *q, uint64_t seq, uint64_t timeout_ns)
 {
 	if (seq > fm_xqueue_mark(q))
-		return -EINVAL; /* nobody was ever told to wait for that */
+		return -EINVAL; /* no caller was ever given this number */
 	if (completed(q) >= seq)
 		return 0;
 	return q->xq && q->hwq->ops->track ? fm_xq_wait(q->xq, seq, timeout_ns)
@@ -175,8 +177,8 @@ int fm_xqueue_destroy(fm_xqueue *q)
 	return rc;
 }
 
-/* How far the device still gets: to its first closed gate, or (level 1) through what was launched.
- */
+/* How far the device still gets: to its first closed gate, or (level 1) to the end of what was
+ * launched. */
 static uint64_t rest_at(struct fm_xq *x)
 {
 	return FM_MIN(atomic_load(&x->slot->released), fm_xq_mark(x));

@@ -16,14 +16,14 @@
 
 struct fm_link {
 	struct fm_client *client;
-	pthread_mutex_t lock; /* of the bridge, which has no locks of its own */
+	pthread_mutex_t lock; /* protects the bridge, which has no locks of its own */
 	struct fm_bridge *bridge;
 	struct fm_bridge_client *self;
 	uint64_t next;     /* when the agent means to call service() */
-	_Atomic bool rung; /* bell() since somebody last looked */
+	_Atomic bool rung; /* bell() was called since the last look */
 };
 
-/* From under the lock: it only writes to a pipe. */
+/* Called under the lock: it only writes to a pipe. */
 static void wake(void *client_ctx)
 {
 	struct fm_link *l = client_ctx;
@@ -31,7 +31,7 @@ static void wake(void *client_ctx)
 	fm_client_wake(l->client);
 }
 
-/* No hint(): nobody but this process sets its hints. */
+/* There is no hint(), because only this process sets its hints. */
 static const struct fm_bridge_host host = {.wake = wake};
 
 static int set_policy(struct fm_bridge *b, const char *policy, struct fm_err *err)
@@ -112,16 +112,16 @@ static uint64_t run(struct fm_link *l, uint64_t now)
 	return fm_bridge_run(l->bridge, now);
 }
 
-/* Who finds it locked has rung before, and goes: whoever unlocks it looks again. */
+/* A thread that finds the lock taken has rung before, and leaves. So the thread that unlocks looks
+ * again. */
 static void unlock(struct fm_link *l)
 {
 	pthread_mutex_unlock(&l->lock);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Who rings decides at once, in its own thread, if nobody else does: what is urgent must not wait
- * for the agent to wake up before others are stopped for it. So often, and then it is the
- * agent's. */
+/* A thread that rings decides at once, itself, unless another thread is deciding: urgent work must
+ * not wait until the agent wakes up to stop others. After ROUNDS rounds the agent goes on. */
 static void decide(struct fm_link *l)
 {
 	bool agent = false;
@@ -136,7 +136,7 @@ static void decide(struct fm_link *l)
 		fm_client_wake(l->client);
 }
 
-/* What the bridge refuses (a limit, a name that is taken) is no failure of the link: over a socket
+/* A refusal by the bridge (a limit, a name that is taken) is no failure of the link: over a socket
  * the client would not hear of it either. */
 static int local_send(struct fm_link *l, const union fm_msg *m)
 {

@@ -39,8 +39,8 @@ static void register_exit(void)
 		atexit(fm_shim_api.at_exit);
 }
 
-/* The client registers its own handlers after these, so that they come first at the process's end,
- * and before a fork. */
+/* The client registers its own handlers after these, so its handlers run first at the process's
+ * end, and before a fork. */
 static void register_handlers(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -5,7 +5,7 @@
 #define FIRST_BITS 8u
 
 struct fm_handles_table {
-	struct fm_handles_table *smaller; /* what came before */
+	struct fm_handles_table *smaller; /* the table before this one */
 	unsigned bits;
 	struct fm_map_slot slot[];
 };

@@ -4,9 +4,9 @@
  * without a lock: keys are atomic, and a value is written before its key. Writers exclude each
  * other by a lock of the caller's.
  *
- * struct fm_map has a fixed size, several times as much as there can be queues. struct fm_handles
- * grows: a table that has become too small stays, since another thread may be reading it, and each
- * is twice as large as the one before.
+ * struct fm_map has a fixed size, several times as large as the number of queues. struct fm_handles
+ * grows. A table that has become too small stays, since another thread may be reading it; each
+ * table is twice as large as the one before.
  */
 #pragma once
 #include "base/util.h"
@@ -96,9 +96,9 @@ struct fm_map {
 	struct fm_map_slot slot[FM_MAP_SLOTS];
 };
 
-/* key: what a program gives for a handle, which may be nothing. NULL: it is not there. The same
- * look-up as fm_slots_find(), written out: each launch has it, and the compiler inlines less around
- * it where it is a call. */
+/* key: what a program gives as a handle, which may be any value. NULL: it is not there. This is the
+ * same look-up as fm_slots_find(), written out: each launch has it, and the compiler inlines less
+ * around it if it is a call. */
 static inline void *fm_map_find(struct fm_map *m, uintptr_t key)
 {
 	if (FM_UNLIKELY(key <= FM_MAP_REMOVED))
@@ -144,8 +144,8 @@ struct fm_handles {
 
 /* NULL: it is not there. */
 void *fm_handles_find(struct fm_handles *h, uintptr_t key);
-/* In the place of what was there; the value is not NULL. False: out of memory, and the key is not
+/* Replaces what was there; the value is not NULL. False: out of memory, and the key is not
  * there. */
 bool fm_handles_set(struct fm_handles *h, uintptr_t key, void *value);
-/* If that is the value; NULL: whatever it is. */
+/* Erases the key if it has that value; NULL: with any value. */
 void fm_handles_erase(struct fm_handles *h, uintptr_t key, const void *value);

@@ -10,10 +10,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, SHIM_MAP);
 static uint64_t generations; /* under it */
 
-/* No client could be made for a first command. The next ones do not try again. */
+/* No client could be made for a first command, so later first commands do not try again. */
 static _Atomic bool gave_up;
-/* The context in which this thread's default queue was refused: not noted in the map, where it
- * would outlive the thread. */
+/* The context in which this thread's default queue was refused. It is not noted in the map, where
+ * it would outlive the thread. */
 static __thread const void *thread_refused __attribute__((tls_model("initial-exec")));
 
 static const struct fm_shim_queue_ops *ops(void)

@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what a shim keeps of a queue of the driver's by the queue's handle, from its first command
+ * Finds what a shim keeps for a queue of the driver's by the queue's handle, from its first command
  * to its end.
  *
  * Owns: the map from handles to entries. An entry is the API's own struct, which begins with
  * FM_SHIM_ENTRY. It is in the map until it is taken out; the hwqueue's release() frees it some time
  * after its XQueue was closed.
+ *
  * Locks: one, for changes of the map, and for the use of a queue that this thread does not launch
  * on, which another thread may be closing. It is taken before all locks of an XQueue. Launches look
  * up without it.
- * Threads: any of the program's; the agent does not come here.
+ *
+ * Threads: any thread of the program; the agent does not come here.
+ *
  * Fails open: a queue for which no XQueue could be made is refused. Its commands go to the driver
  * as they are, and are counted.
  *
  * A driver may give the handle of a queue that has ended to a new one. So the entry leaves the map
- * before the driver's call that ends the queue, and a shim that sees a handle made calls
- * fm_shim_close() for what may still stand there. Elsewhere a queue is remembered by its key and
- * its generation, which no later queue has.
+ * before the driver's call that ends the queue. A shim that sees a new handle calls fm_shim_close()
+ * for an entry that may still be there. Elsewhere a queue is identified by its key and its
+ * generation, which no later queue has.
  */
 #pragma once
 #include "base/count.h"
 #include "map.h"
 #include "shim.h"
 
-#define FM_SHIM_ENTRY_MEMBERS                                                    \
-	struct fm_xq *xq;                                                        \
-	const void *thread;  /* whose default queue it is; NULL: any thread's */ \
-	uintptr_t key;       /* in the map */                                    \
-	uint64_t generation; /* of all queues that ever were under this key */
+#define FM_SHIM_ENTRY_MEMBERS                                                               \
+	struct fm_xq *xq;                                                                   \
+	const void *thread;  /* the thread whose default queue it is; NULL: any thread's */ \
+	uintptr_t key;       /* in the map */                                               \
+	uint64_t generation; /* distinguishes all queues that were ever under this key */
 
 struct fm_shim_entry {
 	FM_SHIM_ENTRY_MEMBERS
 };
 
-/* The first member of the API's own struct: `entry`, whose members are that struct's, too. */
+/* The first member of the API's own struct: `entry`, whose members are also that struct's. */
 #define FM_SHIM_ENTRY                         \
 	union {                               \
 		struct fm_shim_entry entry;   \
@@ -42,29 +45,30 @@ struct fm_shim_entry {
 		};                            \
 	}
 
-/* What a handle stands for, when the first command comes. */
+/* What a handle refers to, when the first command comes. */
 struct fm_shim_place {
 	uintptr_t handle;
 	uintptr_t key;      /* in the map: the handle's own, or that of a default queue */
 	const void *of;     /* the context or device that it ends with */
-	const void *thread; /* NULL, or this one, with which it ends besides */
+	const void *thread; /* NULL, or this thread, with which it also ends */
 };
 
 struct fm_shim_queue_ops {
-	/* Stands in the map for queues without an XQueue. It is the entry of none. */
+	/* Takes the place in the map of queues without an XQueue. It is no queue's entry. */
 	struct fm_shim_entry *refused;
 
-	/* For fm_shim_first(). where: fill in `at`, which has the handle, for this thread; false:
-	 * the driver cannot tell. make: an entry with an XQueue, a key and a thread; NULL: there is
-	 * none to be had. */
+	/* For fm_shim_first(). where: fills in `at`, which has the handle, for this thread; false:
+	 * the driver cannot tell. make: makes an entry with an XQueue, a key and a thread; NULL:
+	 * that is not possible. */
 	bool (*where)(struct fm_shim_place *at);
 	struct fm_shim_entry *(*make)(struct fm_client *c, const struct fm_shim_place *at);
 
-	/* It has come into the map; it has left the map. Under the lock. May be NULL. */
+	/* The entry has entered the map; it has left the map. Called under the lock. May be
+	 * NULL. */
 	void (*entered)(struct fm_shim_entry *e);
 	void (*left)(struct fm_shim_entry *e);
-	/* Before its XQueue is closed. wait: return when nothing calls the program about it any
-	 * more. May be NULL. */
+	/* Called before its XQueue is closed. wait: return when no thread calls the program about
+	 * it any more. May be NULL. */
 	void (*closing)(struct fm_shim_entry *e, bool wait);
 };
 
@@ -86,30 +90,31 @@ static inline uintptr_t fm_shim_thread_key(const void *of)
 	return (h & ~(uintptr_t)3) | 2;
 }
 
-/* Takes no lock. NULL: there is none yet. It may be the refused one. Valid while the program itself
- * may use the queue. */
+/* Takes no lock. NULL: there is none yet. The result may be the refused one. It is valid while the
+ * program itself may use the queue. */
 static inline void *fm_shim_look_up(uintptr_t key)
 {
 	return fm_map_find(&fm_shim_map, key);
 }
 
-/* The first command on a queue: its entry is made and put into the map. found: what
- * fm_shim_look_up() said. not_now: nothing may be made at this moment. NULL: the command goes past
- * us, and is counted as a call of that name. */
+/* The first command on a queue: makes its entry and puts it into the map. found: the result of
+ * fm_shim_look_up(). not_now: nothing may be made at this moment. NULL: the command bypasses us,
+ * and is counted as a call of that name. */
 FM_COLD struct fm_shim_entry *fm_shim_first(
 	uintptr_t handle, const void *found, bool not_now, const char *call);
 
-/* Put it into the map. Returns what is there then: another entry, if another thread was quicker, or
- * the refused one, if the map is full; e is closed in both cases. e may be the refused one. */
+/* Puts the entry into the map. Returns what is there then: another entry, if another thread was
+ * quicker, or the refused one, if the map is full; e is closed in both cases. e may be the refused
+ * one. */
 struct fm_shim_entry *fm_shim_enter(struct fm_shim_entry *e, uintptr_t key);
-/* Put it in the place of what was there, *was, for fm_shim_close_entry(). False: the map is full,
- * and e is not in it. */
+/* Puts the entry in the place of *was, the entry there before, which is to be passed to
+ * fm_shim_close_entry(). False: the map is full, and e is not in it. */
 bool fm_shim_replace(struct fm_shim_entry *e, struct fm_shim_entry **was);
-/* The queue is about to end, or the handle is another's by now: the entry leaves the map and is
- * closed. */
+/* The queue is about to end, or the handle belongs to another one by now: the entry leaves the map
+ * and is closed. */
 void fm_shim_close(uintptr_t key, bool wait);
-/* The same for all entries that `is` is true of. It is called under the lock, and may write into
- * them. refused_key: a key that is taken out if it was refused; 0: none. */
+/* The same for all entries for which `is` is true. It is called under the lock, and may write into
+ * them. refused_key: a key that is also taken out if it was refused; 0: none. */
 void fm_shim_close_if(bool (*is)(struct fm_shim_entry *e, const void *arg), const void *arg,
 	uintptr_t refused_key);
 /* For an entry that has left the map. May be NULL. */
@@ -120,9 +125,9 @@ void fm_shim_lock(void);
 void fm_shim_unlock(void);
 /* Under the lock. NULL: there is none, or it is refused. */
 struct fm_shim_entry *fm_shim_at(uintptr_t key);
-/* Takes the lock, and looks at all entries until `look` says false. */
+/* Takes the lock, and calls `look` for all entries until it returns false. */
 void fm_shim_each(bool (*look)(struct fm_shim_entry *e, void *arg), void *arg);
-/* The XQueues of the entries that `is` is true of, each with a reference (fm_xq_unref). There are
+/* The XQueues of the entries for which `is` is true, each with a reference (fm_xq_unref). There are
  * at most FM_BOARD_SLOTS. Returns how many. */
 size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e, const void *arg),
 	const void *arg);

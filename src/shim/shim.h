@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the shims of all device APIs do alike: the process's client, what happens at fork() and at
- * the process's end, and the count of calls that go past. Queues are in queues.h, the ends of
+ * the process's end, and the count of calls that bypass us. Queues are in queues.h, the ends of
  * threads in threads.h.
  *
  * Owns: the pointer to the client (the client itself is xqueue's), and the settings that a program
  * may choose before its first use.
+ *
  * Locks: none.
- * Threads: any of the program's; the agent does not come here.
+ *
+ * Threads: any thread of the program; the agent does not come here.
+ *
  * Fails open: without a client nothing is scheduled, and nothing is counted.
  */
 #pragma once
@@ -19,19 +22,19 @@ struct fm_shim_queue_ops; /* queues.h */
 /* What differs between APIs. Each shim defines one, as fm_shim_api. All but the name may be NULL.
  */
 struct fm_shim_api {
-	const char *name;  /* as the daemon is told: "opencl". Not NULL */
+	const char *name;  /* the name that the daemon is told: "opencl". Not NULL */
 	bool gates_always; /* fm_client_config */
 	void (*makes_room)(enum fm_slice_mode room);
 
-	/* The process has got its client, or a forked child its own. Other threads do not see it
-	 * yet. Several threads that come at one time may each call this. */
+	/* The process has its client, or a forked child its own. Other threads do not see it yet.
+	 * Threads that come at the same time may each call this. */
 	void (*client_made)(struct fm_client *c);
 
 	/*
-	 * fork(), from the first call of fm_shim_hear_forks() on, or of fm_shim_client(). Where a
-	 * child may go on to use what its parent has made, the shim's locks are held over it:
-	 * fork_prepare takes them, fork_done leaves them, in both processes. Else fork_child makes
-	 * them anew, and forgets all.
+	 * For fork(), from the first call of fm_shim_hear_forks() or of fm_shim_client() on. If a
+	 * child may go on to use what its parent has made, the shim's locks are held over the fork:
+	 * fork_prepare takes them, and fork_done releases them in both processes. Otherwise
+	 * fork_child makes the locks anew, and forgets everything.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_done)(void);
@@ -65,9 +68,9 @@ struct fm_client *fm_shim_client(void);
  * is no such policy; -ENOMEM. */
 int fm_shim_choose(const char *local_policy, uint64_t spin_ns);
 
-/* Hear of fork() from now on, for a shim that keeps something before there is a client. Any number
- * of times. */
+/* Handles fork() from now on, for a shim that keeps something before there is a client. May be
+ * called any number of times. */
 void fm_shim_hear_forks(void);
 
-/* Count a call of that name as one that goes past us. Without a client it costs nothing. */
+/* Counts a call of that name as one that bypasses us. Without a client it costs nothing. */
 void fm_shim_ungoverned(const char *call);

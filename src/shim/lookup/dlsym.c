@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlsym and dlerror, as programs see them. Whatever is no call of ours must be looked up as if we
- * were not there: with RTLD_NEXT and RTLD_DEFAULT the answer depends on who asks, which the C
- * library reads from the return address. So the filter looks first, and what it leaves goes to the
- * C library by a jump with registers and stack as they came.
+ * dlsym and dlerror, as programs see them. Any name that is no call of ours must be looked up as if
+ * we were not there. With RTLD_NEXT and RTLD_DEFAULT the answer depends on the caller, which the C
+ * library reads from the return address. So the filter looks first. What it leaves goes to the C
+ * library by a jump, with registers and stack as they came.
  *
  * A name that only we have is handed to the C library with a mark behind it. The C library does not
- * find that and says so in its own words; dlerror takes the mark away. So the error lasts as long
- * as the C library's own do, whatever the program calls in between.
+ * find it and says so in its own words; dlerror removes the mark. So the error lasts as long as the
+ * C library's own errors do, whatever the program calls in between.
  */
 #include "base/util.h"
 #include "lookup.h"
@@ -21,7 +21,7 @@
 
 HIDDEN void *(*fm_real_dlsym)(void *handle, const char *symbol);
 static char *(*real_dlerror)(void);
-/* What programs call is our dlerror, or another shim's: not behind the stand-in. */
+/* Programs call our dlerror, or another shim's. This is false behind the stand-in. */
 static bool marks_are_read;
 
 static void *no_dlsym(void *handle, const char *symbol)
@@ -34,8 +34,8 @@ static char *no_dlerror(void)
 	return NULL;
 }
 
-/* The oldest version is there in every C library, and first: a look-up that fails would allocate
- * memory, and the program's allocator may be what asks. */
+/* The oldest version exists in every C library, and is tried first. A look-up that fails would
+ * allocate memory, and the caller may be the program's allocator. */
 static void *next_to(const char *name, const void *ours)
 {
 	static const char *const versions[] = {
@@ -55,8 +55,8 @@ static void *next_to(const char *name, const void *ours)
 	return found == ours ? NULL : found;
 }
 
-/* The C library's own is asked: a sanitizer's dladdr() would first make all that it needs by
- * dlsym(), which comes here again. */
+/* This asks the C library's own function: a sanitizer's dladdr() would first resolve everything
+ * that it needs by dlsym(), which comes here again. */
 static bool is_of_a_shim(const void *fn)
 {
 	static const char shims[] = "libfermata-";
@@ -71,8 +71,9 @@ static bool is_of_a_shim(const void *fn)
 	return !strncmp(base ? base + 1 : info.dli_fname, shims, strlen(shims));
 }
 
-/* Another shim's comes before the C library's: each filters its own names. Nobody else's is looked
- * for, as if we were not there. Behind the stand-in nothing is found, which leaves an error. */
+/* Another shim's dlsym comes before the C library's, because each shim filters its own names. No
+ * other library's is looked for, as if we were not there. Behind the stand-in nothing is found,
+ * which leaves an error. */
 static void *behind_other_shims(void *(*libc)(void *, const char *))
 {
 	void *next = libc(RTLD_NEXT, "dlsym");
@@ -81,7 +82,8 @@ static void *behind_other_shims(void *(*libc)(void *, const char *))
 	return another ? next : (void *)libc;
 }
 
-/* As early as may be: a look-up of ours would clear an error that the program has not read. */
+/* This runs as early as possible, because a look-up of ours would clear an error that the program
+ * has not read. */
 __attribute__((constructor(101))) static void begin(void)
 {
 	fm_find_dlsym();
@@ -97,7 +99,8 @@ void fm_find_dlsym(void)
 
 	__atomic_store_n(
 		&real_dlerror, error ? (char *(*)(void))error : no_dlerror, __ATOMIC_RELEASE);
-	/* The last look-up, which succeeds: so there is no error that the program would read. */
+	/* This is the last look-up, and it succeeds, so it leaves no error for the program to
+	 * read. */
 	read = real(RTLD_DEFAULT, "dlerror");
 	__atomic_store_n(
 		&marks_are_read, read == (void *)dlerror || is_of_a_shim(read), __ATOMIC_RELEASE);
@@ -131,7 +134,7 @@ EXPORT char *dlerror(void)
 	return text ? without_marks(text) : NULL;
 }
 
-/* What the program has not read yet comes back as the name of a look-up that fails. */
+/* An error that the program has not read yet is set again, as the name of a look-up that fails. */
 HIDDEN char *fm_look_up_error_keep(void)
 {
 	const char *text = dlerror();
@@ -169,7 +172,7 @@ static bool is_ours(const char *symbol)
 	return *symbol >= 'A' && *symbol <= 'Z';
 }
 
-/* Returns NULL to have the C library asked, with what then stands in l, else the answer. */
+/* Returns the answer; NULL: the C library is to be asked for what is in l then. */
 void *fm_look_up_filter(struct fm_look_up *l);
 HIDDEN __attribute__((used)) void *fm_look_up_filter(struct fm_look_up *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the C library would find without us, and whether that is the driver's. */
+/* Finds what the C library would find without us, and whether that is the driver's. */
 #include "lookup.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -20,7 +20,7 @@ static struct link_map *map_of(const void *address)
 	return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* A library that was opened for itself sees what it is linked with besides what all see. */
+/* A library that was opened locally sees what it is linked with in addition to what all see. */
 static bool sees(const void *caller, const char *symbol)
 {
 	const struct link_map *map = map_of(caller);
@@ -32,7 +32,7 @@ static bool sees(const void *caller, const char *symbol)
 	return fn && fn == fm_look_up_own(symbol);
 }
 
-/* We were found ourselves, as the first of all. */
+/* We were found ourselves, as the first of all libraries. */
 static bool found_without_us(const struct fm_look_up *l)
 {
 	if (fm_look_up_next(RTLD_NEXT, l->symbol))
@@ -44,7 +44,7 @@ static bool found_without_us(const struct fm_look_up *l)
 	return l->handle == RTLD_DEFAULT && sees(l->caller, l->symbol);
 }
 
-/* What was loaded before us stays as long as we do. */
+/* A library that was loaded before us stays as long as we do. */
 static bool in_front_of_us(const void *caller)
 {
 	const struct link_map *theirs = map_of(caller), *m = map_of((void *)fm_look_up_next);
@@ -54,7 +54,7 @@ static bool in_front_of_us(const void *caller)
 	return m && theirs;
 }
 
-/* Nothing behind the caller has it but us. */
+/* Do only we have the name, behind the caller? */
 static bool only_ours_is_next(const struct fm_look_up *l, const void *ours)
 {
 	return !fm_look_up_next(RTLD_NEXT, l->symbol) &&
@@ -86,7 +86,7 @@ void *fm_look_up_find(struct fm_look_up *l, const char *absent, const void *ours
 		fn = found(l, ours, &is_absent);
 	if (is_absent)
 		l->symbol = absent;
-	else if (fn) /* the last one leaves no error, and did find it */
+	else if (fn) /* the last look-up leaves no error, and did find it */
 		fm_look_up_next(l->handle, l->symbol);
 	return fn;
 }

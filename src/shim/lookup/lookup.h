@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlsym() and dlerror() in front of the C library's, for shims that programs find by them. Its
- * objects are part of each such shim, which says what it wants to be asked for.
+ * dlsym() and dlerror() in front of the C library's, for shims whose functions programs find that
+ * way. These objects are part of each such shim, which says for which names it wants to be asked.
  *
  * Owns: the pointers to the C library's functions.
+ *
  * Locks: none.
- * Threads: any of the program's.
+ *
+ * Threads: any thread of the program.
  */
 #pragma once
 #include <stdbool.h>
 
-/* Behind a name that must not be found, and around an error that was kept; no name has it. */
+/* Appended to a name that must not be found, and put around an error that was kept; no name
+ * contains it. */
 #define FM_LOOK_UP_MARK "\001\002"
 
-/* How dlsym() was called: on its stack, in the order that the assembler of dlsym.c has. */
+/* How dlsym() was called. It is on dlsym()'s stack, in the order that the assembler of dlsym.c
+ * has. */
 struct fm_look_up {
 #ifdef __x86_64__
 	const char *symbol;
@@ -30,7 +34,7 @@ struct fm_look_up {
 
 /* Names that may be the driver's: this, then a capital letter. */
 extern const char fm_look_up_prefix[];
-/* What a look-up of such a name gives. NULL: the C library is asked for what then stands in l. */
+/* The result of a look-up of such a name. NULL: the C library is asked for what is in l then. */
 void *fm_look_up_answer(struct fm_look_up *l);
 
 /* The driver's own function; is the driver loaded; and may it be hidden behind a library that
@@ -41,15 +45,16 @@ bool fm_look_up_stood_in(void);
 
 /* --- for the shim --- */
 
-/* For a name that has a function of ours: what is found, the driver's or ours; NULL: neither, and l
- * is as fm_look_up_answer() has to leave it. absent: the name with a mark behind it. */
+/* For a name that has a function of ours. Returns what is found, the driver's or ours; NULL:
+ * neither, and l is as fm_look_up_answer() must leave it. absent: the name with a mark behind
+ * it. */
 void *fm_look_up_find(struct fm_look_up *l, const char *absent, const void *ours);
-/* A look-up that goes past us. */
+/* A look-up that bypasses us. */
 void *fm_look_up_next(void *handle, const char *symbol);
 
 /* The next dlsym(): the C library's, or that of another shim. NULL before fm_find_dlsym(). */
 extern void *(*fm_real_dlsym)(void *handle, const char *symbol);
 void fm_find_dlsym(void);
-/* Around look-ups of our own, of which dlerror() must tell nothing. */
+/* Around our own look-ups, which dlerror() must not report. */
 char *fm_look_up_error_keep(void);
 void fm_look_up_error_put_back(char *kept);
