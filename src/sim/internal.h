@@ -230,8 +230,9 @@ void jobs_next(struct ent *e);   /* a command ended */
 /* cpu.c: what processors do. None of these calls the core. */
 int cpu_make(struct machine *m);
 void cpu_free(struct machine *m);
-void cpu_settle(struct ent *e); /* its state has changed: it may now want its processor, or not */
-void cpu_leave(struct ent *e);  /* a job begins, and lines up behind its equals */
+void cpu_settle(
+	struct ent *e); /* what it does has changed: it may now want its processor, or no longer */
+void cpu_leave(struct ent *e); /* a job begins, and lines up behind its equals */
 void cpu_event(struct ent *e);
 
 /* machine.c: the entity may have become ready or idle. The core is told at the end of the event. */
