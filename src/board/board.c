@@ -11,8 +11,8 @@
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* Memory can be set aside beyond a file's end, before it is sealed, and is freed with it. Where
- * pages are large one may be there. */
+/* Memory can be set aside beyond a file's end before the file is sealed. It is freed with the file.
+ * Where pages are large, one page may be there. */
 #define BLOCKS_MOST ((4u << 20) / 512)
 
 static void open_gates(struct fm_board *b)
@@ -31,7 +31,7 @@ static int board_memfd(void)
 
 	if (fd < 0)
 		return -errno;
-	/* Beyond the limit ftruncate() would be a signal, which ends the program. */
+	/* Beyond the file size limit, ftruncate() would raise a signal that ends the program. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct fm_board))
 		return -EFBIG;
 	if (ftruncate(fd, sizeof(struct fm_board)) < 0)
@@ -76,7 +76,7 @@ int fm_board_create(struct fm_board **board, int *fd)
 	return 0;
 }
 
-/* As a board begins. */
+/* The head of a board, at its beginning. */
 struct head {
 	uint32_t magic;
 	uint16_t version, slots;
@@ -131,9 +131,9 @@ void fm_board_detach(struct fm_board *board)
 	size_t size = sizeof(*board);
 	void *copy = mmap(NULL, size, prot, flags, -1, 0);
 
-	/* The copy is finished before it replaces the original: nobody ever sees a closed gate or a
-	 * counter of zero in between. Should memory be short, an empty board is still a private
-	 * one. */
+	/* The copy is finished before it replaces the original, so that no thread sees a closed
+	 * gate or a counter of zero in between. If memory is short, an empty board is used: it is
+	 * private, too. */
 	if (copy != MAP_FAILED) {
 		memcpy(copy, board, size);
 		open_gates(copy);

@@ -14,12 +14,12 @@
  *
  * Stall: the client raises `released`, then looks at `gate` before it opens a gate of the
  * device; the daemon closes `gate`, then reads `released`: once it reads a stall, no gate opens. A
- * device that waits for `gate` itself says so first (`progress`, `waiting`), then looks; what it
- * says is true save for the microsecond in which it has seen the gate open and not said yet that it
- * goes on.
+ * device that waits for `gate` itself says so first (`progress`, `waiting`), then looks. What it
+ * says is true, except for the microsecond in which it has seen the gate open and has not yet said
+ * that it goes on.
  *
- * Owns: the layout, and the mapping of one board. The words in it belong to the client or to the
- * daemon, as said at each.
+ * Owns: the layout, and the mapping of one board. Each word in it belongs to the client or to the
+ * daemon, as its comment says.
  * Locks: none. Words are atomic, and each has one writer.
  * Threads: any of the client's; the daemon's loop, or in local mode the holder of the link's lock
  * (local/local.h); the device.
@@ -35,7 +35,7 @@
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 #define FM_BOARD_CALLS   16
-#define FM_CALL_MAX      48 /* of a name, with its terminating zero */
+#define FM_CALL_MAX      48 /* size of a name, with its terminating zero */
 
 /* Open is zero: a fresh board is all zeros, and pages of slots not in use are never touched. */
 enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
@@ -44,17 +44,17 @@ enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
 #define FM_BELL_READY 1u
 #define FM_BELL_IDLE  2u
 
-/* How far preemption reaches: level n in use, and a bit (1 << n) for each that the device can do.
- */
+/* How deep preemption reaches. The level in use is a number n. The levels that a device can do are
+ * bits (1 << n). */
 enum fm_level { FM_LEVEL_NONE, FM_LEVEL_PENDING, FM_LEVEL_QUEUED, FM_LEVEL_RUNNING };
 
-/* Does a client share its devices, or another rank of its gang one of its own? FIRST: it does, and
+/* Does the client share a device, or does another rank of its gang share one? FIRST: it does, and
  * the policy never makes it wait for others. */
 enum fm_shares { FM_SHARES_NONE, FM_SHARES, FM_SHARES_FIRST };
 
-/* The program itself holds a queue, whatever the scheduler says. STOPS: it may still be on the
- * device. RESTS: it has no use for the device. GOES_ON: it has, and is let go when its gate is
- * open.
+/* The program itself holds a queue, whatever the scheduler says. STOPS: the queue may still be on
+ * the device. RESTS: it does not need the device. GOES_ON: it needs the device, and is let go when
+ * its gate is open.
  */
 enum fm_hold { FM_HOLD_NONE, FM_HOLD_STOPS, FM_HOLD_RESTS, FM_HOLD_GOES_ON };
 
@@ -63,20 +63,20 @@ struct fm_slot {
 	/* Written by the daemon (or by local mode). */
 	FM_LINE _Atomic uint32_t gate; /* enum fm_gate */
 	_Atomic uint32_t bells;        /* FM_BELL_*; written by the daemon, FM_BELL_* wanted */
-	/* As the group and the device are set at present. deepest: enum fm_level, 0: as deep as the
-	 * queue can. guard_us: commands that take so long are stopped in their middle; 0: as the
-	 * client has it. For stops that begin, and launches that come. */
+	/* The present settings of the group and the device. deepest: enum fm_level; 0: as deep as
+	 * the queue can. guard_us: commands that take so long are stopped in their middle; 0: the
+	 * client's own setting. They hold for later stops and launches. */
 	_Atomic uint32_t deepest, guard_us;
-	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, of this queue alone */
+	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, but for this queue only */
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun; /* commands whose launch has begun */
 	struct fm_count passed;         /* commands whose launch has returned from the driver;
 					   owned by the thread that made the queue */
 
-	/* Written by whoever learns of completion. done <= begun. */
+	/* Written by the thread that learns of completion. done <= begun. */
 	FM_LINE _Atomic uint64_t done; /* commands finished */
-	_Atomic uint64_t done_at;      /* when that was learnt */
+	_Atomic uint64_t done_at;      /* when their end was noticed */
 	_Atomic uint64_t released;  /* commands let past their gates; stalled: gate closed, done >=
 				       released */
 	_Atomic uint64_t device_ns; /* device time used, of finished commands */
@@ -91,16 +91,16 @@ struct fm_slot {
 	_Atomic uint32_t hold;          /* enum fm_hold; a device may wait for zero behind `gate` */
 	_Atomic uint32_t hears; /* 1: wake the agent when the gate closes, too, at any level */
 
-	/* Written by the device, where it can (hwqueue.h, gate): twice the commands that it has
-	 * finished, and one more while it waits for `gate` behind them; 1 while it waits for `gate`
-	 * in the middle of a command. */
+	/* Written by the device, where it can (hwqueue.h, gate). progress: twice the number of
+	 * finished commands, plus one while the device waits for `gate` behind them. waiting: 1
+	 * while it waits for `gate` in the middle of a command. */
 	FM_LINE _Atomic uint64_t progress;
 	_Atomic uint32_t waiting;
 };
 
-/* Calls of one name that could not be governed, or that were and cannot be stopped in their middle,
- * though they take longer than a segment. Written by the client: the name once, before a count
- * leaves zero. */
+/* Calls of one name. ungoverned: calls that could not be governed. undivided: governed calls that
+ * take longer than a segment and cannot be stopped in their middle. Written by the client: the name
+ * once, before a count leaves zero. */
 struct fm_board_call {
 	FM_LINE _Atomic uint64_t ungoverned;
 	_Atomic uint64_t undivided;
@@ -118,30 +118,31 @@ struct fm_board {
 	 */
 	FM_LINE _Atomic uint32_t agent_sleeps;
 	/* Written by the daemon, enum fm_shares: others share a device with this client, or it may
-	 * be stopped although nobody does, so it keeps progress up to date. */
+	 * be stopped although no other does. So it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
-	/* Written by the daemon: of all who share its devices this client alone is in the
-	 * background (priority below 0), on each of them, so it may make room in the middle of a
-	 * command, by means that would harm two such clients. */
+	/* Written by the daemon: on each of its devices, this client is the only one in the
+	 * background (priority below 0). So it may make room in the middle of a command, by means
+	 * that would harm two such clients. */
 	_Atomic uint32_t makes_room;
 
-	/* Written by the client. Calls through XQueues that are gone (those of the others stand in
-	 * their slots: begun), and calls that could not be governed. */
+	/* Written by the client. governed: calls through XQueues that are gone (those of existing
+	 * XQueues are in their slots, `begun`). ungoverned: calls that could not be governed. */
 	FM_LINE _Atomic uint64_t governed;
 	_Atomic uint64_t ungoverned;
 	_Atomic uint64_t undivided; /* of those governed: struct fm_board_call */
-	/* Images of code that were rewritten, so that their kernels can be stopped in the middle,
-	 * and those left as they are; kernels in the former, in the same way. By reason, images
-	 * left, and kernels left that were asked for, stand among the calls below, each as one
-	 * undivided; not in the sum above. */
+	/* images: images of code that were rewritten, so that their kernels can be stopped in the
+	 * middle; images_left: images left as they are. kernels, kernels_left: the same of kernels
+	 * in rewritten images. Images left, and kernels left that were asked for, are also among
+	 * the calls below: by reason, each as one undivided call. They do not count in `undivided`
+	 * above. */
 	_Atomic uint64_t images, images_left;
 	_Atomic uint64_t kernels, kernels_left;
-	_Atomic uint64_t images_ns; /* that all of it took, or to find it in the cache */
+	_Atomic uint64_t images_ns; /* time for all rewriting and for look-ups in the cache */
 
 	struct fm_slot slot[FM_BOARD_SLOTS];
 
-	/* The latter two by name, rows taken from the first on. What finds none left is counted
-	 * above alone. */
+	/* Ungoverned and undivided calls by name. Rows are taken from the first on. A call that
+	 * finds no free row is counted only above. */
 	struct fm_board_call call[FM_BOARD_CALLS];
 };
 
@@ -155,7 +156,7 @@ static inline uint64_t fm_slot_progress(const struct fm_slot *s)
 	return atomic_load_explicit(&s->progress, memory_order_acquire) >> 1;
 }
 
-/* The device stands at a gate, as it says. */
+/* Does the device say that it stands at a gate? */
 static inline bool fm_slot_waits(const struct fm_slot *s)
 {
 	return atomic_load_explicit(&s->progress, memory_order_acquire) & 1 ||
@@ -168,7 +169,8 @@ static inline uint64_t fm_slot_done(const struct fm_slot *s)
 	return FM_MAX(atomic_load_explicit(&s->done, memory_order_acquire), fm_slot_progress(s));
 }
 
-/* Commands launched and not known to be finished. A lying client's done > begun counts as none. */
+/* Commands launched and not known to be finished. If a client lies (done > begun), there are none.
+ */
 static inline uint64_t fm_slot_pending(const struct fm_slot *s)
 {
 	/* done first: reading begun first could miss commands that begin in between. */
@@ -178,7 +180,7 @@ static inline uint64_t fm_slot_pending(const struct fm_slot *s)
 	return fm_sub_sat(begun, done);
 }
 
-/* Its gate is closed: has it come to rest there, or is it idle? */
+/* The queue's gate is closed. Has the queue come to rest there, or is it idle? */
 static inline bool fm_slot_stalled(const struct fm_slot *s)
 {
 	/* done before released: a command let past in between makes the answer no, never a false
@@ -204,8 +206,8 @@ void fm_board_unmap(struct fm_board *board);
  * after fork, which must not write into its parent's board. Async-signal-safe. */
 void fm_board_detach(struct fm_board *board);
 
-/* Client side: is this row the call's, and make it the call's, before it is first counted. Names
- * are cut at FM_CALL_MAX - 1. */
+/* Client side: is this row the call's? And: make it the call's, before the call is first counted.
+ * Names are cut at FM_CALL_MAX - 1. */
 bool fm_board_call_is(const struct fm_board_call *row, const char *name);
 void fm_board_call_name(struct fm_board_call *row, const char *name);
 
@@ -214,7 +216,7 @@ struct fm_call {
 	uint64_t ungoverned, undivided;
 };
 
-/* Daemon side: what a row says. False if it says nothing, or has a name that no function can have,
- * nor a reason in parentheses behind it: letters, digits, underscores, spaces, hyphens and
- * parentheses are all that comes through. */
+/* Daemon side: reads a row. False if the row is empty, or if its name has characters that neither
+ * the name of a function nor a reason in parentheses behind it can have. Only letters, digits,
+ * underscores, spaces, hyphens and parentheses are let through. */
 bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call);

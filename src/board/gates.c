@@ -35,7 +35,8 @@ static bool sound(const struct fm_gates *g)
 	       g->slots == FM_BOARD_SLOTS && g->size == sizeof(*g);
 }
 
-/* A memory file of the right size that keeps it: it can neither block nor fail who reads it. */
+/* Is it a memory file of the right size that cannot change its size? Reading such a file neither
+ * blocks nor fails. */
 static bool is_page(int fd, struct stat *st)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -52,7 +53,7 @@ int fm_gates_create(struct fm_gates **gates, int *fd, pid_t pid)
 
 	if (mem < 0)
 		return -errno;
-	/* All of it is there from the start: a page for which there is no memory is a signal. */
+	/* All pages are allocated now: touching one for which there is no memory is a SIGBUS. */
 	if (fchmod(mem, 0600) || ftruncate(mem, sizeof(*g)) || fallocate(mem, 0, 0, sizeof(*g)))
 		return -errno;
 	if (fcntl(mem, F_ADD_SEALS, SEALS_NEEDED | F_SEAL_SEAL))
@@ -79,7 +80,7 @@ int fm_gates_adopt(struct fm_gates **gates, int *out, int fd)
 
 	if (!is_page(fd, &st))
 		return -EINVAL;
-	/* Nobody but this user can have made it, or opened it to write. */
+	/* Only this user can have made it, or opened it for writing. */
 	if (st.st_uid != geteuid() || st.st_mode & 077)
 		return -EPERM;
 	mem = reopen(fd, O_RDWR);

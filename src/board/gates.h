@@ -4,11 +4,11 @@
  * its device included, only reads. The gate words that count are here and not in the board, so
  * that no store of the program opens one.
  *
- * It is a memory file of the daemon's user, closed to everybody else; the client is sent an open
- * descriptor of it that is for reading, which can be mapped in no other way, and not be opened
- * anew. That it is not sealed against writing is on purpose: the seal would bind the next daemon as
- * well. The client keeps the descriptor and shows it to the next daemon, which owns the file and
- * opens it for writing again; so does one that gets it back from systemd.
+ * It is a memory file of the daemon's user, and other users cannot open it. The client is sent a
+ * read-only descriptor, which can be mapped only for reading and cannot be opened again. The file
+ * is not sealed against writing, since the seal would bind the next daemon as well. The client
+ * keeps the descriptor and shows it to the next daemon, which owns the file and opens it for
+ * writing again. A daemon that gets the descriptor back from systemd does the same.
  */
 #pragma once
 #include "board.h"
@@ -25,7 +25,7 @@ struct fm_gates {
 	uint32_t size;
 	int32_t pid; /* the process that it was made for */
 
-	/* Written by the daemon. By slot, a cache line each. */
+	/* Written by the daemon. One cache line for each slot. */
 	struct {
 		FM_LINE _Atomic uint32_t gate; /* enum fm_gate */
 	} slot[FM_BOARD_SLOTS];
@@ -33,12 +33,13 @@ struct fm_gates {
 
 _Static_assert(sizeof(struct fm_gates) == (1 + FM_BOARD_SLOTS) * FM_CACHE_LINE, "a line each");
 
-/* Daemon side: a page for this process, every gate open. *fd is for writing, and the caller's. 0 or
- * negative errno. */
+/* Daemon side: makes a page for this process, with every gate open. *fd is for writing, and the
+ * caller's. 0 or negative errno. */
 int fm_gates_create(struct fm_gates **gates, int *fd, pid_t pid);
 
-/* Daemon side: a page of an earlier daemon of this user, by any descriptor of it. *out is for
- * writing; fd stays the caller's. -EPERM if it is not ours, -EINVAL if it is none. */
+/* Daemon side: maps a page of an earlier daemon of this user, by any descriptor of it. *out is for
+ * writing; fd stays the caller's. -EPERM if the page is another user's, -EINVAL if it is no page.
+ */
 int fm_gates_adopt(struct fm_gates **gates, int *out, int fd);
 
 /* Daemon side: a descriptor to be sent to the client, or negative errno. */

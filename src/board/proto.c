@@ -237,7 +237,7 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd)
 	return n < 0 ? (int)n : 0;
 }
 
-/* The descriptor that came, or -1. There is room for one, the kernel closes what else came. */
+/* The descriptor that came, or -1. There is room for one; the kernel closes any others. */
 static int take_descriptor(struct msghdr *mh)
 {
 	struct cmsghdr *c = mh->msg_controllen ? CMSG_FIRSTHDR(mh) : NULL;
@@ -291,8 +291,8 @@ long fm_msg_recv(int sock, union fm_msg *m, int *fd)
 	return -EMSGSIZE;
 }
 
-/* Looks at what is there. A descriptor that this brings is another for what the message still has:
- * to close it takes no time. */
+/* Peeks at the message. A descriptor that the peek brings is a duplicate of one that the message
+ * still has, so closing it takes no time. */
 static long peek(int sock, void *bytes, size_t size, int *fd)
 {
 	int flags = MSG_PEEK;
@@ -312,7 +312,7 @@ long fm_msg_take(int sock, union fm_msg *m, int *fd)
 	return n >= 0 && flags & MSG_TRUNC ? -EMSGSIZE : n;
 }
 
-/* Not more than was looked at: behind it there may be a descriptor by now. */
+/* Receives no more than was peeked at, since a descriptor may have come behind it. */
 long fm_recv_bytes(int sock, void *bytes, size_t size)
 {
 	int flags = 0;

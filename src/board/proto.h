@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between a client and the daemon: one SOCK_SEQPACKET socket, one message a packet, native
- * byte order (both ends are on one machine). They are for what happens seldom; what happens often
- * goes through the board. The receiver validates each message as if an enemy wrote it.
+ * byte order (both ends are on one machine). Rare events are sent as messages; frequent ones go
+ * through the board. The receiver validates each message as if an enemy wrote it.
  *
  *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE,
  *                      SEGMENT, BELL
@@ -10,8 +10,8 @@
  *                      operator set it), TRACE (with the descriptor of a ring: record into it,
  *                      trace/ring.h; without: not any more)
  *   both, before HELLO and WELCOME: GATES, with the descriptor of the client's gates in strict mode
- *                      (gates.h). To the client: look there. To the daemon: these an earlier one
- *                      gave me.
+ *                      (gates.h). To the client: look there. To the daemon: an earlier daemon
+ *                      gave me these.
  *
  * BELL and WAKE carry nothing: the board says what happened. Both are sent without blocking; when
  * the socket is full, the other end has something to wake up for already.
@@ -79,9 +79,9 @@ struct fm_msg_refused {
 	char text[128];
 };
 
-/* Name a group of this client (index < FM_BOARD_GROUPS; index 0 exists from the start, named by the
- * daemon after the program and its pid). An explicit name is shared by all clients of one user that
- * give it: together they are one group. An empty name keeps the daemon's own. */
+/* Names a group of this client (index < FM_BOARD_GROUPS). Index 0 exists from the start; the daemon
+ * names it after the program and its pid. All clients of one user that give the same name are
+ * together one group. An empty name keeps the daemon's own. */
 struct fm_msg_group {
 	struct fm_msg_head head;
 	uint32_t group;
@@ -128,8 +128,8 @@ union fm_msg {
 	struct fm_msg_segment segment;
 };
 
-/* A message that is all zeros but for its head, so that nothing of the sender's memory goes along;
- * and the head alone. Returns the size to send; 0 for an unknown type. */
+/* Sets a message to zeros except for its head, so that nothing of the sender's memory is sent; or
+ * sets the head only. Returns the size to send; 0 for an unknown type. */
 size_t fm_msg_init(union fm_msg *m, enum fm_msg_type type);
 size_t fm_msg_head(union fm_msg *m, enum fm_msg_type type);
 
@@ -137,8 +137,8 @@ size_t fm_msg_head(union fm_msg *m, enum fm_msg_type type);
  * printable. 0, or -EBADMSG (malformed), -EPROTONOSUPPORT (other version) with a text in err. */
 int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err);
 
-/* Send bytes, with a descriptor unless fd is -1: how many went, or a negative errno. Never blocks
- * (-EAGAIN), never raises SIGPIPE. */
+/* Sends bytes, with a descriptor unless fd is -1. Returns how many were sent, or a negative errno.
+ * Never blocks (-EAGAIN), never raises SIGPIPE. */
 long fm_send_bytes(int sock, const void *bytes, size_t size, int fd);
 
 /* Send one message, with a descriptor unless fd is -1; never blocks (-EAGAIN), never raises
@@ -151,26 +151,26 @@ int fm_msg_send(int sock, const union fm_msg *m, int fd);
  */
 long fm_msg_recv(int sock, union fm_msg *m, int *fd);
 
-/* The same from a stranger, whose descriptors may take any time to close: at most one is taken, and
- * with fd NULL none. Where there are more it is -EBADMSG, and message and descriptors stay in the
- * socket, for whoever closes that. */
+/* The same from an untrusted peer, whose descriptors may take any time to close. At most one is
+ * taken, and with fd NULL none. If the message has more, the result is -EBADMSG, and message and
+ * descriptors stay in the socket until that is closed. */
 long fm_msg_take(int sock, union fm_msg *m, int *fd);
 
-/* Receive bytes of a stranger without blocking: how many came, 0 at the end of the stream, or a
- * negative errno; -EBADMSG where a descriptor is with them, which stays in the socket. */
+/* Receives bytes of an untrusted peer without blocking. Returns how many came, 0 at the end of the
+ * stream, or a negative errno. -EBADMSG: a descriptor is with them; it stays in the socket. */
 long fm_recv_bytes(int sock, void *bytes, size_t size);
 
-/* No descriptors any more, of whoever sends to this socket, or to those that it accepts: the sender
- * is refused. False: the kernel cannot do that (before Linux 6.16). */
+/* From now on the kernel refuses descriptors that are sent to this socket, or to those that it
+ * accepts; the sender gets an error. False: the kernel cannot do that (before Linux 6.16). */
 bool fm_refuse_fds(int sock);
 
-/* A client whose work stands at a closed gate counts a daemon that has read nothing for so long as
+/* A client whose work stands at a closed gate takes a daemon that has read nothing for this long as
  * gone. */
 #define FM_SILENCE_MAX_S 4
 
-/* Where the daemon listens, clients first: $FERMATA_SOCKET alone if set; else the user's
- * ($XDG_RUNTIME_DIR/fermata/, by base/runtime_dir.h), else the system's (/run/fermata/). Fills in
- * candidates, returns how many. */
+/* The directories in which a daemon may listen, in the order in which clients try them: only
+ * $FERMATA_SOCKET if that is set; otherwise the user's ($XDG_RUNTIME_DIR/fermata/, by
+ * base/runtime_dir.h), then the system's (/run/fermata/). Returns how many were filled in. */
 #define FM_SOCKET_CANDIDATES 2
 #define FM_SOCKET_NAME       "client.sock"
 #define FM_CONTROL_NAME      "control.sock"
