@@ -17,7 +17,7 @@ static struct {
 		groups; /* all groups ever made: they live as long as the process */
 } lib;
 
-/* The library's own state has no lock that a thread of the parent could have held. */
+/* The library's own state has no lock that a thread of the parent could hold at the fork. */
 static void fork_child(void)
 {
 	atomic_fetch_add(&lib.generation, 1);

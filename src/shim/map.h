@@ -71,9 +71,8 @@ static inline bool fm_slots_insert(
 	return false;
 }
 
-/* A slot at the end of a chain need not be marked as used: a look-up that comes to it finds nothing
- * behind it, before and after. So a program that makes and ends many handles does not fill a map.
- */
+/* A slot at the end of a chain need not be marked as used, because a look-up that reaches it finds
+ * nothing behind it. So a program that makes and ends many handles does not fill a map. */
 static inline void fm_slots_erase(struct fm_map_slot *slot, unsigned bits, struct fm_map_slot *s)
 {
 	size_t at = (size_t)(s - slot), next = fm_slots_next(at, bits);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: one thread a client, made at first use. It opens gates as the device advances, listens
- * to the daemon, and looks for a new one when it is gone. It sleeps unless there is something to
- * do.
+ * The agent: one thread for each client, made at first use. It opens gates as the device advances,
+ * listens to the daemon, and looks for a new daemon when the old one is gone. It sleeps unless
+ * there is something to do.
  */
 #include "segment.h"
 #include <errno.h>
@@ -180,7 +180,7 @@ void fm_agent_stop(struct fm_client *c)
 	}
 }
 
-/* The program's signals are not ours: all are blocked in the agent. */
+/* All signals are blocked in the agent: the program's handlers run in the program's threads. */
 int fm_agent_start(struct fm_client *c)
 {
 	pthread_attr_t attr;

@@ -12,7 +12,7 @@ static struct fm_board_call *find(struct fm_client *c, unsigned from, unsigned n
 	return NULL;
 }
 
-/* NULL: no row is left. The lock is for the first call of each name alone. */
+/* NULL: no row is left. Only the first call of each name takes the lock. */
 static struct fm_board_call *row_of(struct fm_client *c, const char *name)
 {
 	unsigned n = atomic_load_explicit(&c->calls, memory_order_acquire), seen = n;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates of device time by kind of command. A segment's measured time is shared out over its
- * commands in proportion to what each was thought to take: with segments of varied mixes that
- * converges to the time of each kind. An error costs a gate too many or a stall a little late,
- * nothing else.
+ * Estimates of device time by kind of command. A segment's measured time is divided among its
+ * commands in proportion to their estimates. With segments of varied mixes that converges to the
+ * time of each kind. An error costs one gate too many or a stall a little late, nothing else.
  */
 #include "segment.h"
 

@@ -263,9 +263,9 @@ void fm_xq_leave(struct fm_xq *q)
 }
 
 /*
- * The device got as far as a tracker. The next gate opens right here, in the driver's callback, so
- * that no thread must be woken between two segments; when the lock is taken its holder does it
- * (fm_xq_leave()).
+ * The device has reached a tracker. The next gate opens right here, in the driver's callback, so
+ * that no thread must be woken between two segments. If the lock is taken, the thread that holds it
+ * opens the gate (fm_xq_leave()).
  */
 static void reached(void *cookie, uint64_t now)
 {

@@ -56,7 +56,7 @@ struct fm_xq_cold {
 	uint64_t held_done;   /* with this many done, */
 	uint64_t held_seen;   /* last looked at then */
 	unsigned holds;       /* level 1: callers that are held back */
-	bool interrupted;     /* level 3: it stands in the middle of a command, */
+	bool interrupted;     /* level 3: it is stopped in the middle of a command, */
 	uint64_t stood_at;    /* since */
 	uint64_t stop_at;     /* asked to stop, or to go on; 0: not since the gate changed */
 	bool stop_open;       /* which of them */
@@ -140,8 +140,8 @@ static inline bool fm_xq_is_stopped(const struct fm_xq *q)
 /* A closed gate behind what was launched. */
 void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: device.c */
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those that are due */
-/* Put a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
- * none could be put; the segments before then count as finished. */
+/* Puts a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
+ * that failed; then the segments before count as finished. */
 bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
 /* Level 3: stops the running command, or continues it, as the gate says. Returns when to call
  * again. A command is continued only by the agent, or by a thread of the program that resumes the
@@ -168,8 +168,8 @@ void fm_xq_refused(struct fm_xq *q, uint64_t mark, uint64_t now);
 /* Does anything depend on noticing the end of what is under way? */
 bool fm_xq_end_matters(struct fm_xq *q);
 
-/* progress.c: by a tracker behind the last command, see to it that the end of what is under way is
- * noticed; when to look again. Lock held. */
+/* progress.c: puts a tracker behind the last command, so that the end of what is under way is
+ * noticed; returns when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
 
 /* Call this before any thread can hear that this many commands have finished, from the device or
@@ -203,7 +203,7 @@ void fm_xq_tell_turn(struct fm_xq *q);
 /* The queue is no longer held. Lock held. */
 void fm_xq_let_go(struct fm_xq *q);
 
-/* No more gates are placed, and those that are closed open. */
+/* No gates are placed any more, and closed gates open. */
 static inline bool fm_xq_ungated(const struct fm_xq *q)
 {
 	return atomic_load(&q->client->stop) || (fm_client_ungated(q->client) && !q->steered);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FERMATA_* of the environment. What cannot be understood is ignored: the program must run. */
+/* Reads FERMATA_* from the environment. Values that cannot be understood are ignored: the program
+ * must run. */
 #include "client.h"
 #include <errno.h>
 #include <stdio.h>

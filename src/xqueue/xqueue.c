@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slow halves of begin and of a wait that is over (xqueue.h). */
+/* The slow paths of begin and of the end of a wait (xqueue.h). */
 #include "base/cancel.h"
 #include "progress.h"
 

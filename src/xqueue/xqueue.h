@@ -57,7 +57,7 @@ struct fm_client_config {
  * off (FERMATA_DISABLE=1) or out of resources: the caller then runs natively. Thread-safe. In a
  * forked child the parent's client is gone and a new one is made at first use. */
 struct fm_client *fm_client_get(const struct fm_client_config *config);
-/* Does the environment say so (FERMATA_DISABLE)? */
+/* Does the environment switch Fermata off (FERMATA_DISABLE)? */
 bool fm_client_switched_off(void);
 
 /* Groups of this process. Index 0 is there from the start. -ENOSPC beyond FM_BOARD_GROUPS. */
@@ -132,7 +132,7 @@ enum fm_tell { FM_TELL_NOBODY, FM_TELL_OWN, FM_TELL_ALL };
 struct fm_xq {
 	/* Read or written at each launch: a line. */
 	FM_LINE struct fm_slot *slot;
-	_Atomic(_Atomic uint32_t *) gate; /* that of the slot, or in strict mode another */
+	_Atomic(_Atomic uint32_t *) gate; /* the slot's gate word, or in strict mode another */
 	const void *owner;                /* the thread that made it (fm_xq_is_own) */
 	_Atomic uint64_t interval;        /* of a segment; UINT64_MAX: no scheduler, so no gates */
 	_Atomic uint64_t finishes; /* at most these are known to have finished (fm_xq_may_finish) */
@@ -277,7 +277,7 @@ FM_INLINE_HOT uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 			atomic_load_explicit(&q->seg_ns, memory_order_relaxed), fm_xq_weight(est));
 		n = atomic_load_explicit(&q->seg_n, memory_order_relaxed);
 	}
-	/* Lost updates between threads on one queue make an estimate less good, nothing else. */
+	/* Lost updates between threads on one queue only make an estimate worse. */
 	if (n < FM_SEG_KEYS)
 		atomic_store_explicit(&q->seg_key[n], key, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, n + 1, memory_order_relaxed);

@@ -54,7 +54,7 @@ static bool in_front_of_us(const void *caller)
 	return m && theirs;
 }
 
-/* Do only we have the name, behind the caller? */
+/* Is our function the only one of that name behind the caller? */
 static bool only_ours_is_next(const struct fm_look_up *l, const void *ours)
 {
 	return !fm_look_up_next(RTLD_NEXT, l->symbol) &&

@@ -73,7 +73,7 @@ struct fm_cu_queue {
 	/* Likewise, for a thread's default stream, which ends with the thread: &fm_cu_inside of the
 	 * thread, if that thread is the one that closes it. */
 	_Atomic(const void *) ends_in;
-	/* May a stop begin while this many streams have work? NULL: that is not known. */
+	/* May a stop begin while as many streams have work as now? NULL: that is not known. */
 	bool (*has_room)(struct fm_cu_queue *q);
 	/* How many launches that can be stopped may be between two gates; 0: as few as other
 	 * launches. NULL: likewise 0. */

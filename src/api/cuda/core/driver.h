@@ -95,7 +95,7 @@ enum {
 	FM_CU_LAUNCH_CARVEOUT = 14,
 };
 
-/* Kernels take their parameters as one buffer by such a list. */
+/* Such a list gives a kernel's parameters as one buffer. */
 #define FM_CU_EXTRA_END    ((void *)0)
 #define FM_CU_EXTRA_BUFFER ((void *)1)
 #define FM_CU_EXTRA_SIZE   ((void *)2) /* the address of a size_t */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that the device must pass before anything may be stopped. The first launch in a context
- * of a kernel that uses system calls of the device (an assertion, printf, malloc) makes the driver
- * hold back all streams until that kernel has run. The driver may provide what other kernels need
- * in this way, too. If such a kernel were behind a gate that closes, nothing of ours would run that
- * is needed to go on.
+ * Launches that the device must pass before anything may be stopped. Behind the first launch in a
+ * context of a kernel that uses system calls of the device (an assertion, printf, malloc), a driver
+ * lets nothing of any stream run until that kernel has run. The driver may provide what other
+ * kernels need in this way, too. If such a kernel were behind a gate that closes, nothing of ours
+ * would run that is needed to go on.
  *
  * Behind such a launch its stream writes a word of the host's memory. There is one word for each
  * stream in which such a launch is under way. There are twice as many words as a process can have

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define DRIVER "libcuda.so.1"
-/* The driver's name if the stand-in has that name (cmake/stand_in.cmake), because a look-up by that
- * name would find us. */
+/* The driver's name if the stand-in has its usual one (cmake/stand_in.cmake), because a look-up in
+ * the stand-in would find us. */
 #define DRIVER_BEHIND "libcuda-driver.so.1"
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */

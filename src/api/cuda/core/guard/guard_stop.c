@@ -316,8 +316,8 @@ static bool hold_graph(struct fm_cu_graph *graph)
 }
 
 /* Streams that have work occupy the device's channels, which the driver assigns as it likes. Two
- * channels are kept for our own streams, with one more for each green context. Another is for
- * streams that we do not know of, or that get work during a stop. */
+ * channels are kept for our own streams, with one more for each green context; one is kept for
+ * streams that we do not know of, and one for streams that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
 bool fm_cu_channels_left(unsigned at_work)

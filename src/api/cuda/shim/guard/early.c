@@ -11,7 +11,7 @@
 
 #define ATTRIBUTES 8u /* at most, ours included */
 
-/* 0: not known yet; 1: yes; -1: not wanted, or the driver has no such launches. */
+/* 0: not known yet; 1: yes; -1: not wanted, or the driver cannot do it. */
 static _Atomic int early;
 
 static FM_COLD bool find_out(void)
