@@ -8,14 +8,15 @@
 json_t *admission_task(
 	const char *name, const char *group, const char *overrun, const struct fm_rta_task *t);
 
-/* Send; *reply is the caller's. 0: it says whether they were admitted; else reported already, and
- * this is the exit code. */
+/* Sends the request. 0: *reply, which is the caller's, says whether the tasks were admitted.
+ * Otherwise the error has been reported, and the result is the exit code. */
 int admission_ask(const struct cli *cli, json_t *request, json_t **reply, char found[CTL_PATH]);
 
-/* Warn where `who` says another epsilon than the daemon's settings. */
+/* Warns if `who`, for example a file, gives another epsilon than the daemon's settings. */
 void admission_warn(const json_t *reply, const char *who, int64_t epsilon);
 
-/* Print who is admitted with bound and slack, or who would miss. 0; CLI_NO where refused. */
+/* Prints the admitted tasks with bound and slack, or the tasks that would miss their deadlines.
+ * Returns 0, or CLI_NO if the tasks were refused. */
 int admission_show(const json_t *reply, bool quiet);
 
 /* "demote", "stop" or "report", or wrong usage. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admit the tasks of a file, and hold them. */
+/* Admits the tasks of a file, and holds them until it ends. */
 #include "admission.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
@@ -100,7 +100,7 @@ static const char *overrun_of(const struct taskset *ts, size_t k)
 	return json_string_value(json_object_get(task, "overrun"));
 }
 
-/* Tasks by best effort have no bound and need no admission: they are below all others anyway. */
+/* Best-effort tasks have no bound and need no admission: they are below all other tasks anyway. */
 static json_t *make_request(const struct admit *a, const struct taskset *ts)
 {
 	json_t *request = json_pack("{s:s}", "cmd", "admit"), *list = json_array();
@@ -121,7 +121,7 @@ static json_t *make_request(const struct admit *a, const struct taskset *ts)
 	return request;
 }
 
-/* From before anybody is told that they are admitted. */
+/* Blocks the signals before the user is told that the tasks are admitted. */
 static int take_signals(void)
 {
 	sigset_t set;
@@ -140,7 +140,7 @@ static int lost(void)
 	return CLI_NO_DAEMON;
 }
 
-/* Until it is told to end, or the daemon does. */
+/* Waits until this command is told to end, or the daemon ends. */
 static int hold(const char *dir, int signals)
 {
 	FM_CLEAN_FD int daemon = -1;

@@ -36,7 +36,7 @@ static int prepare(struct analysis *a, struct fm_err *err)
 	return a->bound ? 0 : out_of_memory(err);
 }
 
-/* A bound has to hold: of two numbers for one thing the larger counts, as in the daemon. */
+/* A bound has to hold, so the larger of two numbers for the same thing counts, as in the daemon. */
 static void take_larger(const struct analysis *a, const char *name, int64_t *said, int64_t measured)
 {
 	char by_file[TASKSET_TIME], by_platform[TASKSET_TIME];
@@ -204,7 +204,8 @@ static bool own_work(const struct fm_rta_term *t)
 	return t->kind == FM_RTA_OWN_CPU || t->kind == FM_RTA_OWN_GPU;
 }
 
-/* What dominates: of what others cause, unless its own work alone is too long. */
+/* The largest term: of those that other tasks cause, or, if the task's own work alone is too long,
+ * of its own. */
 static const struct fm_rta_term *dominant(const struct fm_rta_term *term, int n, int64_t deadline)
 {
 	int64_t own = 0;

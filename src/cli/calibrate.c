@@ -159,7 +159,7 @@ static void let(struct calibrate *x, unsigned part)
 	}
 }
 
-/* Until it has so many; or not, which will be seen. */
+/* Waits until the program has so many notes, or gives up; later steps see which. */
 static void await_notes(const struct calibrate_page *page, uint32_t n)
 {
 	const struct timespec pause = fm_timespec(5 * FM_MS);
@@ -245,7 +245,7 @@ static const json_t *busy_group(const json_t *ps)
 	return NULL;
 }
 
-/* What the daemon saw of it: the busiest device's stops, and its own share. */
+/* What the daemon measured: the stops of the busiest device, and the daemon's own share. */
 static int ask_daemon(struct calibrate *x, struct fm_err *err)
 {
 	CLI_CLEAN_JSON json_t *ps = NULL;
@@ -313,7 +313,8 @@ static int measure_scheduled(struct calibrate *x, struct fm_err *err)
 	return rc ? rc : calibrate_together(&x->c, busy.page, sporadic.page, from);
 }
 
-/* Somebody's daemon: as it is, if its policy is the one that analyses are about. */
+/* Uses the daemon that --socket names, as it is, if its policy is the one that analyses assume.
+ * Without --socket it starts a daemon of its own. */
 static int use_daemon(struct calibrate *x, struct fm_err *err)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -362,7 +363,7 @@ static int measure(struct calibrate *x, struct fm_err *err)
 	return rc;
 }
 
-/* What was measured is shown whether it can be written or not. */
+/* The results are shown even if they cannot be written. */
 static int tell(struct calibrate *x)
 {
 	CLI_CLEAN_JSON json_t *root = calibration_json(&x->c);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `fermata calibrate`: two programs of its own on one device, whose commands take the same time.
- * One always has some queued; the other comes now and then with one, and waits for it. Both note
- * when each command was asked for and when it had ended, on the clock that all processes share.
+ * `fermata calibrate` runs two programs of its own on one device. Their commands take the same
+ * time. The busy one always has commands queued. The sporadic one issues a command now and then,
+ * and waits for it. Both note when each command was asked for and when it had ended, on the clock
+ * that all processes share.
  *
- * The programs are processes of their own (`fermata _calibrate FD ROLE DEVICE AMOUNT`, its page at
- * FD), started by `fermata run` where they are to be scheduled: what is measured is what other
+ * The programs are separate processes (`fermata _calibrate FD ROLE DEVICE AMOUNT`, with their page
+ * at FD). Where they are to be scheduled, `fermata run` starts them, so that they get what other
  * programs get.
  */
 #pragma once
@@ -19,14 +20,14 @@
 enum calibrate_go { GO_NOT_YET, GO_WORK, GO_WAIT };
 enum calibrate_state { STATE_NEW, STATE_READY, STATE_RESTING, STATE_FAILED };
 
-/* A program's notes, in memory that it shares with who started it. */
-#define NOTES (1u << 22) /* memory is used as far as they get */
+/* A program's notes, in memory that it shares with the process that started it. */
+#define NOTES (1u << 22) /* only the part that is written uses memory */
 struct calibrate_page {
-	_Atomic uint32_t go;    /* enum calibrate_go: written by who started it */
-	_Atomic uint32_t state; /* the rest by the program */
+	_Atomic uint32_t go;    /* enum calibrate_go: written by the starting process */
+	_Atomic uint32_t state; /* this and the rest are written by the program */
 	_Atomic uint32_t notes; /* grows to NOTES, and stays there */
-	bool realtime;          /* by who started it, before: be scheduled as real-time tasks are */
-	uint64_t amount;        /* found by who looks for it */
+	bool realtime;          /* written before the start: be scheduled like real-time tasks */
+	uint64_t amount;        /* found by the program with ROLE_SIZE */
 	uint64_t command_ns;
 	char error[160];
 	char name[128], platform[128], driver[128];
@@ -43,8 +44,8 @@ struct calibrate_program {
 	pid_t pid;
 };
 
-/* Start a program; with dir, under the daemon there and with that priority; and wait until it is
- * ready, or has found what it is to find. err says what it said. */
+/* Starts a program, with dir under the daemon there and with that priority. Waits until it is
+ * ready, or has found the amount. On error err has the program's message. */
 struct calibrate_start {
 	const char *device;
 	enum calibrate_role role;
@@ -54,7 +55,7 @@ struct calibrate_start {
 };
 int calibrate_start(
 	struct calibrate_program *p, const struct calibrate_start *how, struct fm_err *err);
-/* It works, or rests; 0 when it does, negative errno with err where it has failed. */
+/* Makes it work, or rest. Returns 0 when it does, or a negative errno with err if it has failed. */
 int calibrate_go(struct calibrate_program *p, enum calibrate_go go, struct fm_err *err);
 /* Safe for one that was never started. */
 void calibrate_end(struct calibrate_program *p);
@@ -67,7 +68,7 @@ struct samples {
 };
 uint64_t samples_quantile(const struct samples *s, double q);
 
-/* What came out. */
+/* The results. */
 struct calibration {
 	const char *kind;
 	char name[128], platform[128], driver[128];
@@ -90,7 +91,7 @@ int calibrate_together(struct calibration *c, const struct calibrate_page *busy,
 	const struct calibrate_page *sporadic, uint32_t from);
 int calibrate_native(struct calibration *c, struct calibrate_page *const page[2],
 	const uint32_t alone[2], const uint32_t both[2]);
-/* From samples to what analyses take. */
+/* Derives from the samples the numbers that analyses take. */
 void calibrate_conclude(struct calibration *c);
 
 #define CALIBRATE_MARGIN      20     /* percent beyond the largest that was seen */

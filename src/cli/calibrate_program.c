@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programs that `fermata calibrate` lets compete. They are told by their page what to do, and
- * end with who started them. */
+/* The programs that `fermata calibrate` lets compete. Their page tells them what to do, and they
+ * end with the process that started them. */
 #include "base/clock.h"
 #include "base/util.h"
 #include "bench/driver.h"
@@ -106,7 +106,7 @@ static const char *follow(struct program *p, enum calibrate_role role)
 
 	for (int i = 0; !wrong && i < WARM_UP; i++)
 		wrong = once(p, p->amount, &took);
-	/* Not the threads that the driver has made: those are not a task's. */
+	/* Only this thread: threads that the driver has made are not part of a task. */
 	if (!wrong && p->page->realtime && sched_setscheduler(0, SCHED_FIFO, &param))
 		wrong = "--realtime needs the right to real-time priorities (CAP_SYS_NICE)";
 	if (!wrong)
@@ -170,6 +170,6 @@ int cli_calibrate_program(struct cli *cli, int argc, char **argv)
 		snprintf(p.page->error, sizeof(p.page->error), "%s", wrong);
 		atomic_store(&p.page->state, STATE_FAILED);
 	}
-	/* Without the exit handlers of drivers, which are a place where they hang. */
+	/* Ends without running the exit handlers of drivers, since drivers may hang there. */
 	_exit(wrong ? CLI_FAILED : CLI_OK);
 }

@@ -17,7 +17,8 @@
 
 static const struct timespec poll_pause = {.tv_nsec = POLL_NS};
 
-/* In the child. Under Fermata: by `fermata run', as everybody. */
+/* Runs in the child. A program that is to be scheduled is started by `fermata run', as any other.
+ */
 static void exec_program(int fd, const struct calibrate_start *how)
 {
 	char self[PATH_MAX], page[16], role[16], amount[32];
@@ -55,7 +56,7 @@ static struct calibrate_page *new_page(int *fd)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-/* Until it is in that state; it may fail or die, or never get there. */
+/* Waits until the program is in that state. It may fail, die, or never get there. */
 static int await(struct calibrate_program *p, enum calibrate_state state, struct fm_err *err)
 {
 	uint64_t end = fm_now() + READY_NS;

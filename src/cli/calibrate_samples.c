@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the programs noted to what an analysis takes. */
+/* Turns what the programs noted into what an analysis takes. */
 #include "base/util.h"
 #include "calibrate.h"
 #include "platform/platform.h"
@@ -34,7 +34,7 @@ static void samples_sort(struct samples *s)
 		qsort(s->ns, s->n, sizeof(*s->ns), ascending);
 }
 
-/* The smallest that at least so many do not exceed. */
+/* The smallest sample that at least this part of the samples does not exceed. */
 uint64_t samples_quantile(const struct samples *s, double q)
 {
 	size_t i = (size_t)(q * (double)s->n);
@@ -83,8 +83,9 @@ int calibrate_alone(struct calibration *c, const struct calibrate_page *sporadic
 	return rc;
 }
 
-/* How long after the sporadic one's end the busy one's next command ends, beyond its own length. If
- * the sporadic one has come again in between, that is in it, too: too long, but never too short. */
+/* go_on: how long after the end of a sporadic command the next busy command ends, beyond its own
+ * length. If another sporadic command came in between, its time is included: the value may be too
+ * long, but never too short. */
 int calibrate_together(struct calibration *c, const struct calibrate_page *busy,
 	const struct calibrate_page *sporadic, uint32_t from)
 {
@@ -115,8 +116,8 @@ static double per_command(const struct calibrate_page *page, uint32_t from, uint
 			     : 0;
 }
 
-/* Two without Fermata. What one waits for the other's turn are the pauses between two of its
- * commands beyond the length that they have when it is alone. */
+/* Two programs without Fermata. A program's wait for the other's turn is a pause between the ends
+ * of two of its commands, beyond the length of a command when the program is alone. */
 int calibrate_native(struct calibration *c, struct calibrate_page *const page[2],
 	const uint32_t alone[2], const uint32_t both[2])
 {
@@ -158,7 +159,7 @@ void calibrate_conclude(struct calibration *c)
 	if (!c->turn.n || c->slowdown < CALIBRATE_NO_SLOWDOWN)
 		return;
 	c->slice = with_margin(samples_quantile(&c->turn, 1));
-	/* Twice: the analysis leaves out the switch back to the task itself. */
+	/* Counted twice, since the analysis leaves out the switch back to the task itself. */
 	theta = c->slowdown > 0 ? 2 * c->slowdown * (double)c->slice : 0;
 	c->theta = with_margin((uint64_t)FM_MIN(theta, (double)FM_PLATFORM_MAX));
 }

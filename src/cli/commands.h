@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands of `fermata', but for those that have a module of their own.
+ * The commands of `fermata', except those that have a module of their own.
  *
  * Owns: nothing: a command's state lives in its own frame.
  * Locks: none.

@@ -9,7 +9,7 @@
 
 #define WAYS (FM_RTA_METHODS + 2)
 
-/* What a method said; those that the file does not suffice for lack something. */
+/* A method's result. Methods for which the file does not say enough lack something. */
 struct way {
 	char method[ANALYSIS_METHOD];
 	const char *lacks;
@@ -152,8 +152,8 @@ static void add_cell(struct table *t, const struct taskset *ts, size_t k, const 
 		table_add(t, "%s", b->verdict == FM_RTA_MISSES ? "MISSES" : "not known");
 }
 
-/* A line for each method and a column for each task would suit few tasks alone: so the other way,
- * half of the methods at a time. */
+/* A line for each method and a column for each task would suit only few tasks. So there is a line
+ * for each task, and half of the methods are shown at a time. */
 static int table_part(const struct comparison *c, size_t from, size_t to)
 {
 	struct table_column columns[TABLE_COLUMNS] = {

@@ -103,9 +103,10 @@ static int connects(const char *dir)
 	return connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
 }
 
-/* Why this user may not open one of these nodes, and which; or 0. EACCES: its mode. EPERM, of all:
- * the rules about devices of his control group, whatever the mode; who has been given some of
- * several by these may not open the others, and need not. */
+/* Returns why this user may not open one of these nodes, and which; or 0. EACCES: the node's mode
+ * forbids it. EPERM: the device rules of the user's control group forbid it, whatever the mode.
+ * EPERM counts only if it holds for all nodes: a control group that is given some of several
+ * devices may not open the others, and need not. */
 static int denied_of(const glob_t *g, char *node, size_t size)
 {
 	size_t refused = 0;
@@ -264,6 +265,6 @@ int cli_probe(struct cli *cli, int argc, char **argv)
 			if (!strcmp(p->name, argv[2]))
 				p->run(out);
 	probe_tell(out, json_pack("{s:s}", "step", "end"));
-	/* Without the exit handlers of drivers, which are a place where they hang. */
+	/* Ends without running the exit handlers of drivers, since drivers may hang there. */
 	_exit(CLI_OK);
 }

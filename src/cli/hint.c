@@ -22,8 +22,8 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* Checked here, so that a slip is told without a daemon; sent as written, so that the daemon need
- * not trust our idea of the unit. */
+/* The value is checked here, so that a typing error is reported without a daemon. It is sent as
+ * written, so that the daemon need not rely on this command's idea of the unit. */
 static void add_hint(const struct argp_state *state, struct request *r, const char *pair)
 {
 	FM_CLEAN_FREE char *name = strdup(pair);
@@ -75,7 +75,7 @@ static const struct argp hint_argp = {
 	       "others. The command warns about hints that the policy in force ignores.",
 };
 
-/* Send, and name the groups that it concerned, one a line. */
+/* Sends the request, and prints the names of the groups that it changed, one a line. */
 static int send_to_groups(struct cli *cli, json_t *request, uint32_t hints)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that were of `fermata' once and are of `fermata-lab' now: their old names still work. */
+/* Commands that `fermata' once had and `fermata-lab' has now. Their old names still work. */
 #include "base/cleanup.h"
 #include "cmd/place.h"
 #include "commands.h"
@@ -11,7 +11,7 @@
 
 #define WORDS_MAX 4 /* of the command itself: "trace", "export" */
 
-/* Only for people: scripts that know the old name find on the standard error what they always did.
+/* The remark is only for people. Scripts that use the old name find no change on standard error.
  */
 static void tell_new_name(const char *words)
 {
@@ -19,7 +19,7 @@ static void tell_new_name(const char *words)
 		fprintf(stderr, "fermata: `fermata %s' is `%s %s' now\n", words, CLI_LAB, words);
 }
 
-/* The command line of the other program, with the command's own words, which it breaks apart. */
+/* The command line for the other program. The command's own words are split into arguments. */
 static char **lab_arguments(const struct cli *cli, char *words, int argc, char **argv)
 {
 	char **args = calloc((size_t)argc + WORDS_MAX + 3, sizeof(*args));

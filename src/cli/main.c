@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata': what operators of a machine, and its users, need. */
+/* `fermata': the commands for the operators and users of a machine. */
 #include "cmd/program.h"
 #include "commands.h"
 #include "top/top.h"

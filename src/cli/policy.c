@@ -79,8 +79,8 @@ static const struct argp argp = {
 	       "is marked '*'. Choosing a policy needs the rights of the daemon's user.",
 };
 
-/* A value of the reply as it would be typed: in force they are text, ranges are numbers in the
- * unit. */
+/* A value of the reply, as a user would type it. Values in force are text; ends of ranges are
+ * numbers in the unit. */
 static void print_value(const json_t *v, const char *unit)
 {
 	if (json_is_string(v))

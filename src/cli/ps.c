@@ -60,7 +60,7 @@ static double sum(const json_t *group, const char *key)
 	return total;
 }
 
-/* Its most active state on any device. */
+/* The group's most active state on any device. */
 static const char *state_of(const json_t *group)
 {
 	static const char *const order[] = {"idle", "ready", "running"};
@@ -98,7 +98,7 @@ static void level_of(const json_t *group, char *text, size_t size)
 		snprintf(text, size, "%d-%d", low, high);
 }
 
-/* 100 % only if nothing escaped: rounded down, never up. */
+/* Rounded down, so that it is 100 % only if no call escaped. */
 static void coverage_of(const json_t *group, char *text, size_t size)
 {
 	double governed = cli_num(group, "governed");
@@ -223,7 +223,7 @@ static void add_level(struct table *t, const json_t *queue)
 		table_add(t, "%d of %d", use, deepest);
 }
 
-/* For how long its group keeps the device when it pauses. */
+/* How long the group keeps the device when it pauses. */
 static void add_linger(struct table *t, const json_t *group, const json_t *queue)
 {
 	const char *device = cli_str(queue, "device");
@@ -337,7 +337,7 @@ static void add_call(struct table *t, const json_t *group, const char *call, con
 	table_add(t, "%.0f", n[1]);
 }
 
-/* Names are kept for the first few calls; of the rest there are only the numbers. */
+/* Only the first few calls have names. The rest are only counted. */
 static void add_calls(struct table *t, const json_t *group)
 {
 	double rest[2] = {cli_num(group, "ungoverned"), cli_num(group, "undivided")};
@@ -355,7 +355,7 @@ static void add_calls(struct table *t, const json_t *group)
 		add_call(t, group, "(others)", rest);
 }
 
-/* What has become of images of code, where any were looked at. */
+/* Shows how many images of code were rewritten, if there were any. */
 static int show_images(const json_t *groups)
 {
 	static const struct table_column columns[] = {

@@ -123,7 +123,7 @@ static int save(struct options *o, const struct recorded *r, const char *from, s
 	errno = 0;
 	if (!outfile_is_stdout(&o->out))
 		return outfile_close(&o->out, recorded_write(r, o->out.f, from, o->how), err);
-	/* Whether it could be written is looked at, and told, at the end of all. */
+	/* Write errors are checked and reported only at the end. */
 	recorded_write(r, stdout, from, o->how);
 	return 0;
 }
@@ -181,13 +181,14 @@ static int from_file(struct options *o)
 	return rc ? cli_report(&err) : CLI_OK;
 }
 
-/* A program that is ours to wait for. */
+/* The program that this command started and waits for. */
 struct child {
 	pid_t pid; /* 0: none */
 	int fd;
 };
 
-/* Under Fermata, by this same command, and with the signals that are held back here. */
+/* Starts the program under Fermata, by `fermata run', with the signals that are blocked here
+ * unblocked. */
 static int start(const struct options *o, struct child *c, struct fm_err *err)
 {
 	size_t n = 0, extra = 0;
@@ -221,7 +222,7 @@ static int start(const struct options *o, struct child *c, struct fm_err *err)
 	return c->fd >= 0 ? 0 : fm_err_set(err, -errno, "cannot watch it: %s", strerror(errno));
 }
 
-/* It goes on if the recording ends first; how it ended is told. */
+/* Waits for the program, which goes on if the recording ends first, and reports how it ended. */
 static int reap(struct child *c)
 {
 	int status = 0;
@@ -237,7 +238,8 @@ static int reap(struct child *c)
 	return CLI_FAILED;
 }
 
-/* One that answers, or the user's own: the recording has to be there before the command is. */
+/* Finds a daemon that answers, or starts the user's own: the recording must begin before the
+ * command does. */
 static int need_daemon(const struct options *o, struct fm_err *err)
 {
 	char dir[CTL_PATH];

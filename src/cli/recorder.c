@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recording: the daemon sends names, and descriptors of rings that are for reading; the rings are
- * drained into a file. Nobody wakes the recorder for records: it looks now and then, the less often
- * the less it finds, and as a batch job, which does not take a processor from those it records. A
- * ring is a process's own memory: what is in it is taken as if an enemy had written it
- * (trace/ring.h), and shows in the records of that process alone.
+ * Recording: the daemon sends names, and read-only descriptors of rings. The rings are drained into
+ * a file. New records do not wake the recorder. It looks at the rings now and then, less often if
+ * it finds less. It runs as a batch job, so that it does not take a processor from the programs
+ * that it records. A ring is a process's own memory. Its contents are read as if an enemy had
+ * written them (trace/ring.h), and affect only the records of that process.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -95,7 +95,7 @@ static void add_ring(struct recorder *r, uint32_t id, const json_t *o)
 	r->ring[r->n_rings++] = fm_take_ptr(new);
 }
 
-/* Numbers up to 2^53 are exact, and others are not the daemon's. */
+/* Numbers up to 2^53 are exact, and the daemon sends no others. */
 static uint64_t whole(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
@@ -187,7 +187,7 @@ static int receive(struct recorder *r, int flags)
 	return n > 0 ? 1 : -1;
 }
 
-/* The next whole line, without its end; NULL: there is none yet. */
+/* The next whole line, without its end. NULL: the line has not come yet. */
 static char *next_line(struct recorder *r, size_t *len)
 {
 	char *end = memchr(r->line, '\n', r->len);
@@ -229,7 +229,7 @@ static bool tells_of_jobs(unsigned event)
 	}
 }
 
-/* Leaves those that are wanted; how many. */
+/* Keeps only the wanted records. Returns how many. */
 static size_t keep_wanted(struct recorder *r, size_t n)
 {
 	size_t kept = 0;
@@ -240,8 +240,8 @@ static size_t keep_wanted(struct recorder *r, size_t n)
 	return kept;
 }
 
-/* Once: who writes without a pause shall not keep us from the others. */
-/* All that there is, so that its end is seen even where a signal comes with it. false: it is over.
+/* Reads everything that is there, so that the connection's end is seen even if a signal comes with
+ * it. False: the connection is over.
  */
 static bool hear(struct recorder *r)
 {
@@ -254,6 +254,8 @@ static bool hear(struct recorder *r)
 	return !rc;
 }
 
+/* Reads the ring once, so that a process that writes without a pause does not keep the recorder
+ * from the other rings. */
 static void drain_ring(struct recorder *r, struct ring *g, bool last)
 {
 	size_t n = fm_trace_read(&g->reader, r->buf, FM_TRACE_RECORDS, last);
@@ -280,7 +282,8 @@ static void end_ring(struct recorder *r, size_t i)
 {
 	struct ring *g = r->ring[i];
 
-	/* What a process writes just now is of no recording; what it will never write is lost. */
+	/* A record that the process is just writing is left out. One that it will never finish
+	 * counts as lost. */
 	drain_ring(r, g, g->gone);
 	tell_lost(g);
 	r->records += g->written;
@@ -306,7 +309,7 @@ static unsigned drain(struct recorder *r)
 	return fill;
 }
 
-/* So long that the fullest lane will be a quarter full, if it goes on as in the last time. */
+/* The time until the fullest lane is a quarter full, if it goes on filling as fast as before. */
 static uint64_t nap_ns(unsigned fill, uint64_t took)
 {
 	uint64_t quarter = took * (FM_TRACE_LANE / 4) / FM_MAX(fill, 1u);
@@ -314,8 +317,8 @@ static uint64_t nap_ns(unsigned fill, uint64_t took)
 	return FM_MIN(FM_MAX(quarter, NAP_MIN), NAP_MAX);
 }
 
-/* It waits for a processor that is free rather than take one; also behind others' batch jobs. Where
- * that cannot be had, as it is. */
+/* Makes the recorder wait for a free processor instead of taking one, also behind other batch jobs.
+ * If that fails, it stays as it is. */
 static void step_back(void)
 {
 	const struct sched_param none = {0};
@@ -376,7 +379,7 @@ static void record(struct recorder *r, int until)
 			r->connected = hear(r);
 		take_lines(r); /* some may have come with the answer */
 		fill = drain(r);
-		fflush(r->f); /* who is killed leaves what there is */
+		fflush(r->f); /* a killed recorder leaves what it has */
 		r->why = ferror(r->f) && !r->why ? errno : r->why;
 		drained = now;
 		now = fm_now();
@@ -535,7 +538,7 @@ int trace_connect(struct recorder **out, const struct cli *cli, const struct tra
 	return rc;
 }
 
-/* The connection ends later: while it is there the rings are written. */
+/* The connection ends later, since the rings are written only while it is there. */
 int trace_run(struct recorder *r, FILE *f, int until, struct trace_outcome *out)
 {
 	r->f = f;

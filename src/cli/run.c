@@ -122,8 +122,8 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* The rule that the daemon applies to a name, and one for the sake of those who type it: a target
- * that is a number means a process, and qN a queue. */
+/* Applies the daemon's rule for names, and one more for users: a name must not look like a number
+ * or like qN, since such a target means a process or a queue. */
 static void check_group(const struct argp_state *state, const char *name)
 {
 	union fm_msg msg = {0};
@@ -276,7 +276,8 @@ static const struct argp argp = {
 	       "125 if it is a real-time task that is not admitted, 2 if the options are invalid.",
 };
 
-/* `fermata run` inside `fermata run`: what the inner one does not say, the outer one's hints say.
+/* `fermata run` inside `fermata run`: hints that the inner one does not give come from the outer
+ * one.
  */
 static void inherit_hints(struct run *run)
 {
@@ -379,7 +380,7 @@ static json_t *hints_object(const struct run *run)
 	return hints;
 }
 
-/* The times of a real-time task are for its admission. */
+/* The times of a real-time task are used for its admission, so they do not count here. */
 static uint32_t for_policy(const struct run *run)
 {
 	uint32_t task = FM_READS(FM_HINT_PERIOD) | FM_READS(FM_HINT_DEADLINE);
@@ -387,8 +388,8 @@ static uint32_t for_policy(const struct run *run)
 	return run->given & ~(run->task.gpu >= 0 ? task : 0);
 }
 
-/* The program would not be told what the daemon refuses it, and who asked for it here would not
- * either. A daemon that does not know the question refuses nothing more than before. */
+/* Reports hints that the daemon will refuse. Otherwise neither the program nor the user would learn
+ * of it. A daemon that does not know this request refuses no more than before. */
 static void tell_refused(const struct run *run, const char *dir)
 {
 	CLI_CLEAN_JSON json_t *hints = hints_object(run);
@@ -414,7 +415,8 @@ static void tell_refused(const struct run *run, const char *dir)
 	unread_tell(json_object_get(reply, "policy"), set);
 }
 
-/* Find a daemon, or start one unless the user named the place: there, only he knows why none runs.
+/* Finds a daemon. Starts one if none runs, unless the user named the directory: then only the user
+ * knows why none runs there.
  */
 static int find_daemon(const struct run *run, struct fm_err *err)
 {
@@ -464,7 +466,7 @@ static int execute(char **command)
 	return rc == ENOENT || rc == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE;
 }
 
-/* What a task is called, and its group, of which its children are too. */
+/* Finds the name of the task and of its group. The task's children are in that group, too. */
 static void name_group(struct run *run, char name[FM_NAME_MAX])
 {
 	const char *base = strrchr(run->command[0], '/'), *outer = getenv("FERMATA_GROUP");

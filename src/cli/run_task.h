@@ -17,6 +17,6 @@ struct run_task {
 		.gpu = -1, .cpu = -1, .epsilon = -1, \
 	}
 
-/* Ask the daemon, for this process, which is to be the program. 0; or an exit code, after what
- * there is to say was said. */
+/* Asks the daemon to admit this process, which will become the program. Returns 0, or an exit code
+ * after the error was reported. */
 int run_task_admit(const struct cli *cli, const struct run_task *t, const char *group);

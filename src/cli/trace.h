@@ -26,14 +26,14 @@ struct trace_outcome {
 };
 struct recorder;
 
-/* Wrong usage unless it can be the name of a group. */
+/* Reports wrong usage unless the text can be the name of a group. */
 void trace_check_group(const struct argp_state *state, const char *name);
 
-/* Ask the daemon; from here on signals that end a recording are held back. */
+/* Asks the daemon for a recording. From here on, signals that end a recording are blocked. */
 int trace_connect(struct recorder **out, const struct cli *cli, const struct trace_wishes *wishes,
 	struct fm_err *err);
-/* Record into f, until a signal, the time, the limit, the daemon's end, or until a descriptor can
- * be read (-1: none). -errno where f could not be written. */
+/* Records into f until a signal, the time, the limit, the daemon's end, or until a descriptor can
+ * be read (-1: no descriptor). Returns -errno if f could not be written. */
 int trace_run(struct recorder *r, FILE *f, int until, struct trace_outcome *out);
 void trace_disconnect(struct recorder **r);
 #define TRACE_CLEAN __attribute__((cleanup(trace_disconnect)))

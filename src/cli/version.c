@@ -22,7 +22,7 @@ static const struct argp argp = {
 	.doc = "Show the versions of this command and of the daemon, if one is reachable.",
 };
 
-/* No daemon is no error here: there is a version to show without one. */
+/* It is not an error if there is no daemon: there is still a version to show. */
 int cli_version(struct cli *cli, int argc, char **argv)
 {
 	CLI_CLEAN_JSON json_t *daemon = NULL;

@@ -22,7 +22,7 @@ static const struct argp argp = {
 	       "q3; `fermata ps' lists them.",
 };
 
-/* A group of the reply by its number; NULL: it is gone, or not one's own. */
+/* A group of the reply by its number; NULL: it is gone, or the user may not see it. */
 static const json_t *why_group(const json_t *reply, double id)
 {
 	json_t *g;
@@ -86,7 +86,7 @@ bool why_other_user(const struct why *w)
 	return g && cli_num(g, "uid") != cli_num(w->group, "uid");
 }
 
-/* Who has the device that it waits for. */
+/* The group that has the device that this one waits for. */
 static const char *holder_of(const json_t *now)
 {
 	const char *name = json_string_value(json_object_get(now, "group"));
@@ -125,7 +125,7 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 		holder_of(now), policy, rule);
 }
 
-/* What it does there now, as a sentence without its subject. The caller owns it. */
+/* What the group does on the device now, as a sentence without its subject. The caller owns it. */
 static json_t *why_doing(const struct why *w)
 {
 	const json_t *now = waiting_of(w->device);
@@ -218,7 +218,7 @@ static void show_waits(const json_t *waits)
 			table_ms(cli_num(waits, "max_us") / 1e3, max));
 }
 
-/* What becomes of the device when it goes idle. */
+/* Shows what happens to the device when the group goes idle. */
 static void show_linger(const json_t *linger)
 {
 	double keeps = cli_num(linger, "keeps_us"), pauses = cli_num(linger, "pauses");
@@ -245,7 +245,7 @@ static void show_linger(const json_t *linger)
 			handover);
 }
 
-/* What the client did by itself. */
+/* Shows what the client held back by itself. */
 static void show_held(const json_t *group, const char *device)
 {
 	char time[TABLE_TIME];
@@ -345,7 +345,7 @@ static int show_group(const json_t *reply, const json_t *group)
 	return CLI_OK;
 }
 
-/* The groups that are meant, with what is said of them. */
+/* The groups that the request names, with the findings about each. */
 static json_t *explain(const json_t *reply)
 {
 	json_t *list = json_array(), *id, *device, *advice;
@@ -399,7 +399,7 @@ int cli_why(struct cli *cli, int argc, char **argv)
 	groups = explain(reply);
 	if (cli->json)
 		return as_json(reply, groups);
-	/* Of a process, not the groups that it does not use. */
+	/* If a process has several groups, those that it does not use are left out. */
 	json_array_foreach (groups, i, g)
 		if (!rc && (uses_device(g) || json_array_size(groups) == 1))
 			rc = show_group(reply, g);

@@ -3,22 +3,21 @@
 #pragma once
 #include "cmd/cli.h"
 
-/* The daemon's reply, and of it the group that is asked about and one of its devices. */
+/* The daemon's reply; in it the group that is asked about, and one of its devices. */
 struct why {
 	const json_t *reply, *group, *device;
 };
 
-/* What would change that it waits there: objects with "text", and, where there is a command for
- * it, "argv" (of `fermata`). Added to the list, unless they are in it. */
+/* Adds advice on how to make the group wait less there, unless the list has it already. Each item
+ * is an object with "text" and, where there is a command for it, "argv" (of `fermata`). */
 void why_advise(const struct why *w, json_t *list);
 
 /* That group on that device, or NULL. */
 const json_t *why_on(const json_t *group, const char *device);
 
-/* Does a user that is not its own have the device, under a policy that divides it among users
- * first?
+/* Does another user have the device, under a policy that first divides it among users?
  */
 bool why_other_user(const struct why *w);
 
-/* Whom it waits for, or did; NULL: not known, or gone. */
+/* The group that it waits for, or waited for; NULL: not known, or gone. */
 const json_t *why_culprit(const struct why *w);

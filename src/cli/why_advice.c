@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What would change that a group waits. Each policy reads other hints, and a hint that is not read
- * changes nothing: so there is a function for each kind of advice, and a policy says in its table
- * which kinds help (policy/policy.h). A policy that is not known here has none.
- * tests/integration/cli/test_why.py takes each advice and looks whether it helps.
+ * Advice on how to make a group wait less. Each policy reads different hints, and a hint that is
+ * not read changes nothing. So each kind of advice has a function, and each policy lists in its
+ * table which kinds help (policy/policy.h). A policy that is not known here gets no advice.
+ * tests/integration/cli/test_why.py follows each advice and checks that it helps.
  */
 #include "base/util.h"
 #include "policy/policy.h"
@@ -65,8 +65,8 @@ static void say(const struct advice *a, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Names come from programs, and commands are pasted into shells; and the daemon takes a name for a
- * process or a queue first. */
+/* Is the name safe in a command that a user pastes into a shell? Names come from programs. A name
+ * that looks like a process or a queue is not plain, since the daemon would take it for one. */
 static bool is_plain(const char *name)
 {
 	const char *p = name + (*name == 'q');
@@ -99,7 +99,7 @@ static const char *target_of(const struct advice *a, const json_t *group)
 	return cli_str(json_array_get(json_object_get(group, "queues"), 0), "id");
 }
 
-/* With a command: of `fermata`, about that group. */
+/* Adds advice with a command of `fermata` about that group. */
 static void tell(const struct advice *a, const char *command, const json_t *group, json_t *value,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 static void tell(const struct advice *a, const char *command, const json_t *group, json_t *value,
@@ -218,7 +218,7 @@ static double weight_of(const json_t *group)
 	return weight > 0 ? weight : share > 0 ? share : FM_WEIGHT_DEFAULT;
 }
 
-/* Hints move time among the groups of one user alone. */
+/* Hints move time only among the groups of one user. */
 static bool by_user(const struct advice *a)
 {
 	if (!why_other_user(a->w))
@@ -246,7 +246,7 @@ static void by_weight(const struct advice *a)
 		say(a, "its weight is as high as it can be");
 }
 
-/* Reserved for others on this device, as far as one may see. */
+/* The sum of the shares of other groups on this device, as far as the user may see them. */
 static double reserved(const struct advice *a)
 {
 	const char *device = cli_str(a->w->device, "device");
@@ -338,7 +338,7 @@ static void by_policy(const struct advice *a)
 			a->policy);
 }
 
-/* Nobody had the device. */
+/* Advice for when no group had the device. */
 static void by_limit(const struct advice *a)
 {
 	double share = hint_of(a->w->group, "share");
@@ -398,8 +398,8 @@ static void by_resource(const struct advice *a)
 	say(a, "a resource that it needs was not ready when its turn came: no hint changes that");
 }
 
-/* Is it what it waits for, or a good part of what it did? That others have just been told to come
- * to rest is no matter. */
+/* Is this the cause of the present wait, or of a good part of past waiting? That other groups are
+ * coming to rest just now does not count. */
 static bool matters(const json_t *device, const char *cause)
 {
 	const json_t *account = json_object_get(device, "account");
