@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the records of a trace to programs. Of records of clients nothing is believed that bears on
- * others. */
+/* Turns the records of a trace into programs. A client's records are believed only about that
+ * client.
+ */
 #include "recorded.h"
 #include "base/clock.h"
 #include "base/parse.h"
@@ -21,7 +22,7 @@ static struct number *slot_of(struct number *slot, size_t cap, uint64_t key)
 	return &slot[i];
 }
 
-/* UINT32_MAX: it is not there. */
+/* UINT32_MAX: the key is not there. */
 static uint32_t number_find(const struct number_map *m, uint64_t key)
 {
 	const struct number *s = m->cap ? slot_of(m->slot, m->cap, key) : NULL;
@@ -57,7 +58,7 @@ static bool number_put(struct number_map *m, uint64_t key, uint32_t index)
 	return true;
 }
 
-/* Room for one more of the array; false: out of memory. */
+/* Makes room for one more item of the array. False: out of memory. */
 static bool grow(void *array, uint32_t n, uint32_t *cap, size_t size)
 {
 	void **old = array, *more = *old;
@@ -79,7 +80,7 @@ static const char *text_of(const struct reading *x, enum fm_trace_kind kind, uin
 	return n ? n->text : "";
 }
 
-/* As workloads have names, and room for a number behind it. */
+/* Makes a name that workloads accept, with room for a number behind it. */
 static void plain_name(char to[WORKLOAD_NAME], const char *what, const char *text, uint32_t id)
 {
 	static const char good[] =
@@ -144,7 +145,7 @@ static uint64_t member_key(uint32_t group, uint32_t device)
 	return (uint64_t)group << 32 | device;
 }
 
-/* Made where there is none. */
+/* The record's member; made if it is not there. */
 static struct member *member_get(struct reading *x, const struct fm_trace_rec *rec)
 {
 	uint32_t i = number_find(&x->by_member, member_key(rec->group, rec->device)), p;
@@ -224,7 +225,7 @@ static struct recorded_group *group_new(
 	return g;
 }
 
-/* The one of this name on the device that has gone, or a new one. */
+/* A group of this name that was on the device and has gone, or a new one. */
 static struct recorded_group *group_get(
 	struct reading *x, uint32_t id, uint32_t device, uint64_t at)
 {
@@ -241,7 +242,7 @@ static struct recorded_group *group_get(
 	return group_new(x, label, id, device, at);
 }
 
-/* Its programs may be on other devices, too. */
+/* Marks the groups whose programs are on other devices, too. */
 static void mark_elsewhere(struct reading *x, const struct member *m)
 {
 	struct recorded_group *g = x->r->group;
@@ -251,7 +252,7 @@ static void mark_elsewhere(struct reading *x, const struct member *m)
 			g[x->member[i].group].elsewhere = g[m->group].elsewhere = true;
 }
 
-/* It is on the device from now on. */
+/* The member is on the device from now on. */
 static void enter(struct reading *x, struct member *m, const struct fm_trace_rec *rec)
 {
 	uint32_t device;
@@ -271,7 +272,7 @@ static void enter(struct reading *x, struct member *m, const struct fm_trace_rec
 		add_change(x, g, (enum fm_hint)h, x->program[m->program].hints.value[h], rec->at);
 }
 
-/* Its last queue has gone. */
+/* The member's last queue has gone. */
 static void leave(struct reading *x, struct member *m, uint64_t at)
 {
 	struct recorded_group *g = &x->r->group[m->group];
@@ -302,7 +303,7 @@ static void on_queue(struct reading *x, const struct fm_trace_rec *rec)
 
 	if (!m)
 		return;
-	m->queues++; /* first: it may be the same */
+	m->queues++; /* first, since the queue may leave the same member */
 	queue_left(x, before, rec->at);
 	enter(x, m, rec);
 	if (m->group != NONE)
@@ -358,7 +359,7 @@ static void on_gate(struct reading *x, struct member *m, bool open, uint64_t at)
 		turns_rest(x, m, at);
 }
 
-/* What it does on a device. */
+/* An event of a member on a device. */
 static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 {
 	struct member *m = member_get(x, rec);
@@ -390,7 +391,7 @@ static void on_member(struct reading *x, const struct fm_trace_rec *rec)
 	turns_rest(x, m, rec->at);
 }
 
-/* The one that is in force at the beginning; its settings follow it. */
+/* Takes the policy that is in force at the beginning. Its settings follow it. */
 static void on_policy(struct reading *x, const struct fm_trace_rec *rec)
 {
 	const char *name = text_of(x, FM_TN_REASON, rec->reason);
@@ -488,7 +489,8 @@ static void of_client(struct reading *x, const struct fm_trace_item *item)
 	d->stopped[3] += rec->event == FM_EV_interrupted;
 }
 
-/* By the daemon's records alone: what clients say of time may be anything. */
+/* Finds the times of the recording by the daemon's records only, since clients may give any times.
+ */
 static int find_times(struct reading *x, uint64_t until, struct fm_err *err)
 {
 	const struct fm_trace_file *t = x->file;

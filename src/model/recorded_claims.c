@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How late the core looks where it waits for a time: at the end of the linger of who has gone idle.
+/* How late the core looks when it waits for a time. This is measured at the end of the linger of a
+ * group that has gone idle.
  */
 #include "base/clock.h"
 #include "recorded_state.h"
@@ -12,7 +13,7 @@ static struct claim *claim_of(struct reading *x, uint32_t device)
 	return NULL;
 }
 
-/* An older trace says nothing at each, but there is one linger for all. */
+/* An older trace does not record the linger of each group, but then one linger holds for all. */
 static uint64_t keeps(const struct reading *x, const struct fm_trace_rec *rec)
 {
 	if (rec->arg[2] || x->r->linger == FM_LINGER_AUTO)
@@ -20,7 +21,7 @@ static uint64_t keeps(const struct reading *x, const struct fm_trace_rec *rec)
 	return x->r->linger;
 }
 
-/* Who goes idle keeps the device for the linger, unless somebody is told of sooner. */
+/* A group that goes idle keeps the device for the linger, unless an earlier event ends that. */
 void claim_begin(struct reading *x, const struct member *m, const struct fm_trace_rec *rec)
 {
 	struct claim *c = m->works && m->open ? claim_of(x, rec->device) : NULL;

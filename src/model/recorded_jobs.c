@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs, and what they needed of the device. That is what the core charged for a job, which is exact
- * when the next begins (what it tells at the end of a job may go beyond that end). Two kinds are
- * charged too little: a short one that ran beside somebody who was still coming to rest, who was
- * charged instead, and one that the end of the recording cuts off. Of these the segments that the
- * program's own client measured are counted; and where there are none, the time in which the job's
- * gate was open. Where a device has turns of its own none of this holds: recorded_turns.c.
+ * Jobs, and the device time that they needed. That is what the core charged for a job. The charge
+ * is exact when the next job begins (what the core reports at the end of a job may go beyond that
+ * end).
+ *
+ * Two kinds of jobs are charged too little: a short job that ran while another group was still
+ * coming to rest and was charged instead, and a job that the end of the recording cuts off. For
+ * these, the segments count that the program's own client measured; if there are none, the time in
+ * which the job's gate was open. None of this holds on a device with turns of its own:
+ * recorded_turns.c.
  */
 #include "base/clock.h"
 #include "recorded_state.h"
@@ -80,7 +83,7 @@ void job_sample(uint64_t **v, size_t *n, uint64_t value)
 		(*v)[(*n)++] = value;
 }
 
-/* What a client says of its own segments: it can be anything. */
+/* A client's record of its own segment. Its numbers can be anything. */
 void job_segment(struct reading *x, struct member *m, const struct fm_trace_rec *rec)
 {
 	struct recorded_group *g = group_of(x, m);
@@ -98,7 +101,8 @@ void job_segment(struct reading *x, struct member *m, const struct fm_trace_rec 
 	m->commands = fm_add_sat(m->commands, commands);
 }
 
-/* Of how many commands: as long ones as those that were measured, or as segments are. */
+/* How many commands a job of this length has: commands as long as the measured ones, or else as
+ * long as a usual segment. */
 static uint32_t commands_in(struct reading *x, const struct member *m, uint64_t length)
 {
 	uint64_t took = m->all_measured, n = m->all_commands;
@@ -180,15 +184,15 @@ uint64_t recorded_median(uint64_t *v, size_t n)
 	return recorded_quantile(v, n, 50);
 }
 
-/* Between the first quarter and the last. */
+/* The difference between the first and the last quartile. */
 static uint64_t spread(uint64_t *v, size_t n)
 {
 	qsort(v, n, sizeof(*v), by_size);
 	return v[n - 1 - n / 4] - v[n / 4];
 }
 
-#define FEW  16 /* jobs: nothing can be said */
-#define STEP 16 /* arrivals, over which those by a clock vary no more than over one */
+#define FEW  16 /* with fewer jobs nothing can be said */
+#define STEP 16 /* over so many arrivals, a clock's vary no more than over one */
 
 static uint64_t spread_of_arrivals(const struct recorded_group *g, uint64_t *v, size_t step)
 {
@@ -204,7 +208,8 @@ static uint64_t spread_of_pauses(const struct recorded_group *g, uint64_t *v)
 	return spread(v, g->jobs - 1);
 }
 
-/* Delays of a loop add up from job to job, those of a clock do not. */
+/* If jobs follow each other, their delays add up from job to job. If they come by a clock, they do
+ * not. */
 static bool keeps_time(const struct recorded_group *g, uint64_t *v, uint64_t one)
 {
 	uint64_t median = v[(g->jobs - 1) / 2]; /* in order, of the arrivals' distances */

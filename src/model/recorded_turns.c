@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices that have turns of their own, as a processor has under Linux: while somebody whose gate
- * was closed comes to rest, the one who was chosen has the device in between. What the core charges
- * then is not what the device did, for it charges the first of them until it rests; nor is what a
- * client measures. A segment counts there as what it measured while nobody came to rest, and else
- * for no more than as many such commands of this group take. What is beyond that in the segments of
- * those who came to rest is what the others had: the turns.
+ * Devices that have turns of their own, as a processor has under Linux. While a group whose gate
+ * was closed comes to rest, the chosen group has the device in between. What the core charges then
+ * is not what the device did, since it charges the closed group until that rests. What a client
+ * measures is not what the device did, either.
+ *
+ * On such a device, a segment counts with its measured length if no group came to rest meanwhile.
+ * Otherwise it counts with at most the time that so many commands of this group usually take. What
+ * segments of groups that came to rest took beyond that is what the other groups had: the turns.
  */
 #include "base/clock.h"
 #include "recorded_state.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define FEW           16 /* of segments, or turns: nothing can be said */
-#define INPUT_PERCENT 5  /* of what was seen of an input is shorter than it is said to be */
+#define FEW           16 /* with fewer segments or turns nothing can be said */
+#define INPUT_PERCENT 5  /* so much of the measured inputs is shorter than the result */
 
 static struct sharing *sharing_of(struct reading *x, const struct member *m)
 {
@@ -95,7 +97,7 @@ static void keep_alone(struct reading *x, struct member *m, const struct segment
 		m->alone[m->n_alone++] = *s;
 }
 
-/* Of a job that there is. */
+/* A segment of the present job, which must be there. */
 void turns_segment(struct reading *x, struct member *m, const struct fm_trace_rec *rec,
 	const struct segment *s)
 {
@@ -127,7 +129,7 @@ static int by_each(const void *a, const void *b)
 	return v < w ? -1 : v > w;
 }
 
-/* Half of the time was spent in commands that are no longer. */
+/* The length of a usual command: half of the time was spent in commands that are no longer. */
 static uint64_t usual(struct segment *s, size_t n)
 {
 	uint64_t all = 0, half = 0;
@@ -144,7 +146,7 @@ static uint64_t usual(struct segment *s, size_t n)
 	return 0;
 }
 
-/* Of a shared segment; 0: nothing is known of this group's. */
+/* The length of a shared segment; 0: nothing is known about this group's commands. */
 static uint64_t length_of(const struct reading *x, const struct shared_segment *s)
 {
 	unsigned __int128 most = (unsigned __int128)x->member[s->member].each * s->segment.commands;
@@ -175,7 +177,8 @@ static void find_turns(struct reading *x)
 	}
 }
 
-/* A late look of the daemon's at the next one leaves segments of that to this one. */
+/* If the daemon looked late at the next job, segments of that job are counted to this one. So the
+ * length is limited. */
 static void bound(const struct recorded *r, struct recorded_job *j)
 {
 	uint64_t most = fm_sub_sat(FM_MIN(j->end, r->end), j->at);
@@ -214,8 +217,8 @@ static void set_lengths(struct reading *x)
 				bound(r, &r->group[i].job[k]);
 }
 
-/* Most first segments are longer than the command is, by what the others had meanwhile, and until
- * somebody heard of their end. */
+/* Most first segments are longer than the command itself: they include what other groups had
+ * meanwhile, and the time until the client heard of their end. So a low quantile is taken. */
 static void find_input(struct recorded_group *g)
 {
 	uint64_t input = recorded_quantile(g->first, g->n_first, INPUT_PERCENT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was recorded, as a workload: fermata-lab-sim(1) has the format. */
+/* Writes what was recorded as a workload: fermata-lab-sim(1) has the format. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "recorded.h"
@@ -10,7 +10,7 @@
 #define STOPS_FEW 5
 #define LATE_FEW  5
 
-/* Text of others in a comment: on one line, and nothing that steers a terminal. */
+/* Writes untrusted text in a comment: on one line, and without anything that steers a terminal. */
 static void comment(FILE *f, const char *text)
 {
 	for (; *text; text++)
@@ -63,7 +63,7 @@ static void put_policy(const struct recorded *r, FILE *f)
 	fputs("policy = fixed-priority\n", f);
 }
 
-/* As it was seen to stop; else as deep as its queues can. */
+/* The level at which the device was seen to stop, or else the deepest that its queues can do. */
 static unsigned level_of(const struct recorded_device *d)
 {
 	unsigned best = 0;
@@ -77,8 +77,8 @@ static unsigned level_of(const struct recorded_device *d)
 	return best ? best : 2;
 }
 
-/* A little more than there was in most: a gate stands in front of the first command that does not
- * fit. */
+/* A little more than most segments took, since a gate is in front of the first command that does
+ * not fit. */
 static uint64_t spacing_of(const struct recorded_device *d)
 {
 	uint64_t median = recorded_median(d->took, d->n_took);
@@ -87,7 +87,7 @@ static uint64_t spacing_of(const struct recorded_device *d)
 	return FM_MAX(median + FM_MIN(more, median / 4), 10 * FM_US);
 }
 
-/* From the quarter to the three quarters of what was seen there is half of what is even. */
+/* In a uniform distribution, half of the values lie between the first and the third quartile. */
 static void put_slice(const struct recorded_device *d, FILE *f)
 {
 	uint64_t low = recorded_quantile(d->turn, d->n_turn, 25);
@@ -131,7 +131,7 @@ static void put_hint(FILE *f, const struct fm_sim_change *c, const char *between
 		strcmp(fm_hint_unit(c->hint), "ns") ? "" : "ns");
 }
 
-/* What was set when it came is how it begins. Its defaults are those of workloads. */
+/* The group begins with the hints that were set when it came. Defaults are those of workloads. */
 static void put_hints(const struct recorded_group *g, uint64_t begin, FILE *f)
 {
 	struct fm_sim_change first[FM_HINT_COUNT];

@@ -113,7 +113,7 @@ static int read_name(struct taskset *ts, size_t task, const struct fm_json *p, c
 	return 0;
 }
 
-/* Only `fermata admit' reads these; what they are is the same to all. */
+/* Only `fermata admit' uses these, but all commands check them in the same way. */
 static int check_text(const struct fm_json *p, const json_t *from, const char *key)
 {
 	const json_t *value = json_object_get(from, key);

@@ -5,7 +5,7 @@
 #include "json/json.h"
 #include <fermata/rta.h>
 
-#define TASKSET_TASKS 20000 /* more would take minutes: each looks at all before it */
+#define TASKSET_TASKS 20000 /* more would take minutes: each is compared with all before it */
 
 enum taskset_use {
 	TASKSET_RTA,  /* fixed priorities: each task with priority and cpu */
@@ -21,7 +21,7 @@ struct taskset {
 	struct fm_rta_segment *segment; /* of all tasks */
 	struct fm_rta_set set;          /* made of the above */
 	uint32_t cpus;                  /* 0: the file does not say */
-	char unknown[FM_JSON_UNKNOWN];  /* the first key that means nothing here */
+	char unknown[FM_JSON_UNKNOWN];  /* the first unknown key */
 };
 
 /* -EINVAL or -ENOMEM, with err; what it says begins with `name`, the path within the file follows.
@@ -32,10 +32,10 @@ int taskset_load(struct taskset *ts, const char *file, enum taskset_use use, str
 void taskset_free(struct taskset *ts);
 #define TASKSET_CLEAN __attribute__((cleanup(taskset_free)))
 
-/* On stderr, if there is one. */
+/* Reports the first unknown key on stderr, if there is one. */
 void taskset_tell_unknown(const struct taskset *ts, const char *file);
 
-/* The name, cut between two characters where it is long. */
+/* The name. A long one is cut between two characters. */
 #define TASKSET_SHORT 61
 const char *taskset_short(const struct taskset *ts, size_t task, char buf[TASKSET_SHORT]);
 

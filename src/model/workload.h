@@ -27,7 +27,7 @@ struct workload_param {
 	char policy[WORKLOAD_NAME], setting[WORKLOAD_SETTING]; /* "key=value" */
 };
 
-/* A list of names, for when all of them are known. */
+/* A list of names. They are looked up when all names are known. */
 struct workload_names {
 	char text[200];
 	uint32_t line; /* 0: none were given */
@@ -63,19 +63,19 @@ struct workload {
 
 /* INI, or JSON (workload_json.h). -EINVAL, -ERANGE, -E2BIG, -ENOMEM, -EIO, with "FILE:LINE: reason"
  * in err, of JSON "FILE: PATH: reason"; then *w is empty.
- * folder: where the recorded arrivals of traces are; NULL: there are none. */
+ * folder: the directory with the recorded arrivals of traces; NULL: there are none. */
 int workload_read(
 	struct workload *w, FILE *f, const char *file, const char *folder, struct fm_err *err);
 int workload_load(struct workload *w, const char *file, struct fm_err *err);
 void workload_free(struct workload *w);
 #define WORKLOAD_CLEAN __attribute__((cleanup(workload_free)))
 
-/* The plan is to have this policy, "NAME [key=value...]", after the parameters of its section. ops:
- * what NAME is where it is not built in; or NULL. */
+/* Gives the plan this policy, "NAME [key=value...]". The parameters of its section come first. ops:
+ * the policy if it is not built in, or NULL. */
 int workload_policy(struct workload *w, const char *policy, const struct fm_policy_ops *ops,
 	struct fm_err *err);
 
-/* Says that there is no policy of that name, but perhaps one like it. Returns -EINVAL. */
+/* Sets an error: there is no policy of that name. The hint names a similar one. Returns -EINVAL. */
 int workload_no_policy(const char *name, struct fm_err *err);
 
 /* workload_value.c: values by themselves. */
@@ -87,8 +87,8 @@ int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *e
 int workload_arrival(struct fm_sim_group *g, const char *text, char names[200], struct fm_err *err);
 int workload_phase(struct fm_sim_group *g, const char *text, struct fm_err *err);
 
-/* Recorded jobs come when they did (false), or so long after the end of the one before as they did.
- * -EINVAL where a pause between two is not known. */
+/* Recorded jobs come at their recorded times (false), or their recorded pause after the end of the
+ * job before. -EINVAL if a pause is not known. */
 int workload_closed(struct workload *w, bool closed, struct fm_err *err);
 
 /* workload_trace.c: recorded jobs, "TIME [LENGTH [COMMANDS [PAUSE]]]". A pause that is not given is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one line of a workload cannot tell by itself: names, sums, and the policy. */
+/* Checks of a workload that need more than one line: names, sums, and the policy. */
 #include "base/cleanup.h"
 #include "base/nearest.h"
 #include "workload_keys.h"
@@ -37,7 +37,7 @@ static int find(const struct workload *w, name_fn name, const char *what, const 
 	return fm_err_hint(err, "it needs a section [%s %.40s]", what, word);
 }
 
-/* Names between spaces and commas, each once. */
+/* Looks up names between spaces and commas. Each may occur only once. */
 static int resolve(const struct workload *w, const struct workload_names *names, name_fn name,
 	const char *what, uint32_t *out, uint32_t *n, uint32_t max, struct fm_err *err)
 {
@@ -93,7 +93,7 @@ static bool is_recorded(const struct fm_sim_group *g)
 	return g->arrival == FM_SIM_TRACE || g->arrival == FM_SIM_CHAIN;
 }
 
-/* The first has none: it comes when it came. */
+/* The first job has no pause: it comes at its recorded time. */
 static int check_pauses(const struct fm_sim_group *g, struct fm_err *err)
 {
 	for (size_t i = 1; i < g->records; i++)
@@ -123,7 +123,7 @@ int workload_closed(struct workload *w, bool closed, struct fm_err *err)
 	return rc;
 }
 
-/* Of a file, or those that stand here. */
+/* Recorded jobs are in a file, or in the section itself. */
 static int finish_recorded(struct fm_sim_group *g, struct workload_group *own, const char *folder,
 	uint32_t *line, struct fm_err *err)
 {
@@ -223,7 +223,7 @@ static int finish_group(
 		w, &own->devices, device_name, "device", g->place, &g->places, FM_SIM_PLACES, err);
 }
 
-/* Who follows whom must come to an end: otherwise nobody begins. */
+/* Groups must not follow each other in a circle: none of them would begin. */
 static int check_circles(const struct workload *w, uint32_t *line, struct fm_err *err)
 {
 	FM_CLEAN_FREE uint8_t *ends = calloc(w->plan.groups + 1, 1);
@@ -253,7 +253,7 @@ static int check_circles(const struct workload *w, uint32_t *line, struct fm_err
 	return 0;
 }
 
-/* So many entities on one machine, and so many devices. */
+/* Checks the number of entities and of devices on one machine. */
 static int check_size(const struct workload *w, struct fm_err *err)
 {
 	uint64_t devices = 0, ents = 0, most = WORKLOAD_ENTITIES;
@@ -324,7 +324,7 @@ int workload_finish(struct workload *w, const char *folder, uint32_t *line, stru
 	if (rc)
 		return rc;
 	*line = w->policy_line;
-	/* One that is not built in is whoever's business who loads it. */
+	/* A policy that is not built in is checked by the code that loads it. */
 	return strchr(w->policy, '/') ? 0 : workload_policy(w, w->policy, NULL, err);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workloads in JSON: the same sections and keys as in INI, told in the same words.
+ * Workloads in JSON, with the same sections and keys as in INI.
  *
  *   {"workload": {KEY: VALUE...}, "device": {NAME: {KEY: VALUE...}...}, "group": ..., "policy":
  * ...}
  *
- * A value is a text as in INI, a number, true or false, or a list of these: of `commands', `job'
- * and `change' each is a line, of other keys they are words of one.
+ * A value is a text as in INI, a number, true or false, or a list of these. For `commands', `job'
+ * and `change' each item of a list is a line; for other keys the items are the words of one line.
  */
 #pragma once
 #include "base/err.h"
@@ -34,6 +34,7 @@ struct workload_json {
 /* 0, or a negative errno with "FILE: PATH: reason" in err, "FILE:LINE: reason" for what is no
  * JSON. To be freed in any case. */
 int workload_json_read(struct workload_json *j, struct fm_err *err);
-/* After the reading: put "FILE: PATH: " of that place in front; "FILE: " if it is 0. Returns rc. */
+/* After the reading: puts "FILE: PATH: " of that place in front of err, or "FILE: " if the place is
+ * 0. Returns rc. */
 int workload_json_blame(struct workload_json *j, uint32_t place, int rc, struct fm_err *err);
 void workload_json_free(struct workload_json *j);

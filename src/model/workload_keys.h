@@ -14,12 +14,12 @@ struct workload_target {
 	uint32_t line;
 };
 
-/* NULL with an error that names what may have been meant. Hints are keys of a group that are not in
- * the table: then *hint is set and no key is returned, without an error. */
+/* Finds a key. NULL with an error that names a similar key. Hints are keys of a group that are not
+ * in the table: for these *hint is set, and the result is NULL without an error. */
 const struct workload_key *workload_key_find(
 	enum workload_section section, const char *name, bool *hint, struct fm_err *err);
 int workload_key_set(const struct workload_key *k, const struct workload_target *to,
 	const char *value, struct fm_err *err);
 
-/* workload_finish.c: after the last line. *line: which one is to blame; 0: none. */
+/* workload_finish.c: called after the last line. *line: the line of the mistake; 0: no line. */
 int workload_finish(struct workload *w, const char *folder, uint32_t *line, struct fm_err *err);

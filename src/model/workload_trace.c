@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was recorded of groups: their jobs, and changes of their hints. */
+/* Reads recorded jobs of groups, and changes of their hints. */
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "workload.h"
@@ -11,7 +11,7 @@
 #define BLANKS    " \t\r\n"
 #define JOB_WORDS 4
 
-/* The next word; NULL: none, or a comment begins. */
+/* The next word. NULL: there is none, or a comment begins. */
 static char *word_of(char *text, char **save)
 {
 	char *word = strtok_r(text, BLANKS, save);
