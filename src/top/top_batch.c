@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same without a terminal: tables for people, JSON for scripts. */
+/* `fermata top' without a terminal: tables for people, JSON for scripts. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/util.h"
@@ -107,7 +107,8 @@ static int print_tables(const struct top *t)
 	return rc ? rc : print_groups(t);
 }
 
-/* One object a line, for who reads many; one alone is laid out for people as well. */
+/* Several samples are printed one object a line, for programs. A single one is indented, so that
+ * people can read it, too. */
 static int print_json(const struct top *t, bool once)
 {
 	CLI_CLEAN_JSON json_t *o =
@@ -119,7 +120,7 @@ static int print_json(const struct top *t, bool once)
 	return 0;
 }
 
-/* One sample, with which the daemon is waited for. */
+/* Takes one sample, and waits for the daemon's replies. */
 static int sample(struct top *t, struct top_link *l)
 {
 	int rc;

@@ -44,7 +44,7 @@ static struct top_cell *cell_at(const struct top_grid *g, int row, int column)
 	return &g->cell[row * g->columns + column];
 }
 
-/* One character of UTF-8, which is checked; what is none is L'?', a byte at a time. */
+/* Reads one character of UTF-8. A byte that is not part of a valid character becomes L'?'. */
 static wchar_t decode(const unsigned char **p)
 {
 	static const struct {
@@ -73,8 +73,9 @@ static wchar_t decode(const unsigned char **p)
 	return L'?';
 }
 
-/* What may be shown, and how wide it is: no controls, no marks that combine with what stands before
- * or turn its direction (they have no width of their own). */
+/* Which characters may be shown, and how wide they are. Control characters may not be shown.
+ * Neither may marks that combine with the character before or change its direction (they have no
+ * width). */
 static wchar_t harmless(const struct top_grid *g, wchar_t c, int *width)
 {
 	*width = 1;

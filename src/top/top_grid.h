@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A screen as it should be: cells, without a terminal. All text comes in by top_grid_text(), which
- * lets nothing through that could steer one: names are chosen by other people's programs.
+ * The wanted screen: cells, without a terminal. All text comes in through top_grid_text(), which
+ * removes anything that could steer a terminal, since names are chosen by other people's programs.
  */
 #pragma once
 #include <stdbool.h>
@@ -40,15 +40,16 @@ int top_grid_resize(struct top_grid *g, int rows, int columns);
 void top_grid_free(struct top_grid *g);
 void top_grid_clear(struct top_grid *g);
 
-/* Write UTF-8 text into at most width columns from there, cut with '~'; outside of the grid
- * nothing. What is no printable character becomes '?'. Returns the columns taken. */
+/* Writes UTF-8 text into at most `width' columns from there; longer text is cut with '~'. Nothing
+ * is written outside of the grid. Characters that are not printable become '?'. Returns the columns
+ * taken. */
 int top_grid_text(
 	struct top_grid *g, int row, int column, int width, unsigned style, const char *text);
 
 int top_grid_printf(struct top_grid *g, int row, int column, int width, unsigned style,
 	const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* The same, at the right end of the width. */
+/* The same, aligned to the right end of the width. */
 void top_grid_right(
 	struct top_grid *g, int row, int column, int width, unsigned style, const char *text);
 
@@ -58,8 +59,8 @@ void top_grid_paint(struct top_grid *g, int row, int column, int width, unsigned
 /* n cells of a bar's part: mark 1 to TOP_MARKS, or 0 for the rest of the groups. */
 void top_grid_bar(struct top_grid *g, int row, int column, int n, unsigned mark);
 
-/* Columns that text takes when all of it is shown. */
+/* The columns that the whole text takes. */
 int top_grid_width(const struct top_grid *g, const char *text);
 
-/* The row as UTF-8, without the blanks at its end; the caller frees it. NULL: no memory. */
+/* The row as UTF-8, without the blanks at its end. The caller frees it. NULL: out of memory. */
 char *top_grid_line(const struct top_grid *g, int row);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keys do. */
+/* Handles keys. */
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "top.h"
@@ -10,8 +10,8 @@
 #define INTERVAL_MIN 0.1
 #define INTERVAL_MAX 3600
 
-/* A queue's id names its group without doubt. A name might be another user's group as well, or be
- * taken for a process by the daemon; groups without queues have nothing to steer. */
+/* A queue's id names its group unambiguously. A name may also be that of another user's group, or
+ * the daemon may take it for a process. A group without queues has nothing to steer. */
 static const char *target_of(struct top *t)
 {
 	const struct top_group *g = top_selected(t);
@@ -39,7 +39,7 @@ static void set_priority(struct top *t, int priority)
 	t->priority = priority;
 }
 
-/* Keys come faster than replies: each step counts. */
+/* Keys come faster than replies, so each key counts from the value that was last asked for. */
 static void step_priority(struct top *t, int by)
 {
 	const struct top_group *g = top_selected(t);
@@ -167,7 +167,7 @@ static void choose(struct top *t)
 	t->panel = TOP_LIST;
 }
 
-/* Where a key that moves leads, from `at` among n; `at` itself if it does not move. */
+/* The position to which a key moves, from `at` among n. It is `at` if the key does not move. */
 static size_t moved(int key, size_t at, size_t n, size_t page)
 {
 	size_t last = n ? n - 1 : 0;
@@ -251,7 +251,7 @@ static void press_in_list(struct top *t, int key)
 	}
 }
 
-/* These are for the selected group, in the list and in its own panel. */
+/* Keys for the selected group, in the list and in the group's panel. */
 static bool press_for_group(struct top *t, int key)
 {
 	switch (key) {

@@ -92,7 +92,8 @@ static int grow(struct top_link *l)
 	return 0;
 }
 
-/* The reply to the request under way ends at `end`. What is no reply ends the connection. */
+/* The reply to the request under way ends at `end`. Text that is not a reply ends the connection.
+ */
 static int deliver(struct top_link *l, struct top *t, const char *end, uint64_t now)
 {
 	size_t len = (size_t)(end - l->in);

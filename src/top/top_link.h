@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection to the daemon, kept open, on which nothing blocks: one request is under way at a
- * time. */
+/* One connection to the daemon, which stays open. No call blocks. One request is under way at a
+ * time.
+ */
 #pragma once
 #include "cmd/ctl.h"
 #include "top.h"
@@ -17,7 +18,7 @@ struct top_link {
 void top_link_init(struct top_link *l, const struct cli *cli);
 void top_link_close(struct top_link *l);
 
-/* Connect to the first daemon that there is. Negative errno, and why. */
+/* Connects to the first daemon found. Negative errno, with the reason. */
 int top_link_open(struct top_link *l, struct fm_err *err);
 
 /* Send the next request of t, if none is under way. */
@@ -26,6 +27,6 @@ int top_link_send(struct top_link *l, struct top *t, uint64_t now);
 /* The events that poll() should wait for. */
 short top_link_events(const struct top_link *l);
 
-/* After poll(): send, receive, and hand the reply to t. 1: there may be something else to show; 0;
- * or a negative errno: the connection is of no use any more. */
+/* After poll(): sends, receives, and hands the reply to t. 1: there may be something new to show;
+ * 0: nothing new; negative errno: the connection can no longer be used. */
 int top_link_step(struct top_link *l, struct top *t, uint64_t now);

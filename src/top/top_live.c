@@ -28,8 +28,10 @@ struct live {
 	bool dirty, silent;
 };
 
-/* Signals that end us come as input, so that the terminal is given back in order. SIGCONT besides,
- * since after a SIGSTOP the terminal may be another. SIGTSTP and SIGWINCH are left to ncurses. */
+/* Signals that end the program come as input, so that the terminal is given back in order. So does
+ * SIGCONT, since the terminal may have changed after a SIGSTOP. ncurses handles SIGTSTP and
+ * SIGWINCH.
+ */
 static int watch_signals(sigset_t *old)
 {
 	sigset_t set;
@@ -88,7 +90,7 @@ static void find(struct live *v, uint64_t now)
 	v->dirty = true;
 }
 
-/* What was asked is not answered: the screen shows it, and it is waited for all the same. */
+/* A request is not answered. The screen shows that, and the reply is still waited for. */
 static void watch_silence(struct live *v, uint64_t now)
 {
 	bool silent = v->link.request.body && now > v->link.asked + SILENCE;
@@ -155,7 +157,7 @@ static void press_keys(struct live *v, short revents)
 		t->quit = true;
 }
 
-/* Until the next look, the next attempt or the end of patience; in ms, rounded up. */
+/* The time until the next look, the next attempt or the end of patience, in ms, rounded up. */
 static int sleep_ms(const struct live *v, uint64_t now)
 {
 	uint64_t at = FM_NEVER, ns;

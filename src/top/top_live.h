@@ -9,8 +9,8 @@ struct top_options {
 	int64_t count; /* samples after which to end; 0: never */
 };
 
-/* On the terminal, until a key, a signal or the count ends it. The exit code. */
+/* Runs on the terminal until a key, a signal or the count ends it. Returns the exit code. */
 int top_live(struct top *t, const struct top_options *o);
 
-/* On paper: tables, or JSON, one after another. */
+/* Prints samples one after another, as tables or JSON. */
 int top_batch(struct top *t, const struct top_options *o);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of a reply are claims: what is no number, or no finite one, is 0. */
+/* A reply's numbers are not trusted: a value that is not a finite number becomes 0. */
 static double count_of(const json_t *o, const char *key)
 {
 	double v = cli_num(o, key);
@@ -35,7 +35,7 @@ static enum top_state state_of(const char *name)
 	return TOP_IDLE;
 }
 
-/* Quantiles of {"count", ...}; without a count nothing is known. */
+/* Quantiles of {"count", ...}. If the count is 0, they are not known. */
 static void quantiles(const json_t *o, const char *k50, const char *k99, double *p50, double *p99)
 {
 	bool known = cli_num(o, "count") > 0;
@@ -199,7 +199,7 @@ static void read_tasks(struct top_sample *s)
 
 		if (!g)
 			continue;
-		/* What was promised comes before what was wished for. */
+		/* Misses of admitted tasks replace the misses of a deadline hint. */
 		if (!g->tasks)
 			g->misses = 0;
 		g->tasks = true;
@@ -247,7 +247,8 @@ static const struct top_ent *find_ent(
 	return NULL;
 }
 
-/* Who was not there at the base began at 0 since; a counter that fell is of somebody else. */
+/* The growth of a counter. A group that was not there at the base began at 0. A counter that fell
+ * belongs to another group of the same name. */
 static double grown(double now, double base)
 {
 	return FM_MAX(now - base, 0.0);
@@ -274,7 +275,7 @@ static void compare_devices(struct top_model *m)
 	}
 }
 
-/* Pages are not of one moment. */
+/* The pages of a sample come from different moments, so each group has its own interval. */
 static double seconds_of(
 	const struct top_model *m, const struct top_group *g, const struct top_group *was)
 {
@@ -306,9 +307,9 @@ static void compare_ents(struct top_model *m)
 	}
 }
 
-/* Each program measures by itself: what one learns only when a long command ends may be of time
- * before the interval, or of time in which another had the device. Together they had at most all
- * of it, so what exceeds that is taken from all in proportion. */
+/* Each program measures its own time. When a long command ends, its time may include time before
+ * the interval, or time in which another program had the device. Together the programs had at most
+ * the whole device, so any excess is taken from all in proportion. */
 static void sum_up(struct top_model *m)
 {
 	for (size_t i = 0; i < m->now.groups; i++) {
@@ -344,7 +345,7 @@ int top_model_take(struct top_model *m, json_t *ps, json_t *tasks, uint64_t at, 
 		sample_free(&s);
 		return -ENOMEM;
 	}
-	/* The last one may be a base, once it is old enough. */
+	/* The last sample may become the base once it is old enough. */
 	if (m->next.ps)
 		sample_free(&m->now);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `fermata top` shows: two replies of the daemon, and what happened between them. Pure: time
- * is an argument, nothing is asked and nothing is drawn.
+ * is an argument, no request is sent, and nothing is drawn.
  */
 #pragma once
 #include <jansson.h>
@@ -11,7 +11,7 @@
 
 enum top_state { TOP_IDLE, TOP_READY, TOP_RUNNING, TOP_SUSPENDED, TOP_STATES };
 
-/* What is counted of a group, on one device or on all of its devices. */
+/* A group's counts, on one device or on all of its devices. */
 struct top_counts {
 	double device_ms, wait_ms, preemptions; /* since it joined */
 	double share, waited;  /* parts of the interval: had a device, waited for one */
@@ -28,7 +28,8 @@ struct top_ent {
 
 struct top_group {
 	const char *name, *user;
-	const char *queue; /* one of its queues, which names the group without doubt; NULL: none */
+	const char
+		*queue; /* a queue of the group, whose id names it unambiguously; NULL: no queue */
 	int64_t uid;
 	double at; /* ns; when it was counted. 0: with the sample */
 	int priority;
@@ -74,14 +75,14 @@ struct top_model {
 	double seconds; /* from base to now; 0: nothing to compare with, rates are not known */
 };
 
-/* Take both replies (their references; tasks may be NULL) as what is at `at`: one with "policy",
- * "devices" and, as "groups", the rows of docs/protocol.md with the user's name behind the number;
- * and the one to "tasks". It is compared with
- * one that is at least so old, if there is one: replies that were asked for out of turn do not make
- * rates jump. -ENOMEM: the model is as it was. */
+/* Takes two replies, and their references, as the state at `at`. ps has "policy", "devices" and, as
+ * "groups", the rows of docs/protocol.md with the user's name behind the number. tasks is the reply
+ * to "tasks", or NULL. The state is compared with one that is at least `least' older, if there is
+ * one, so that replies that were asked for out of turn do not make rates jump. -ENOMEM: the model
+ * is unchanged. */
 int top_model_take(struct top_model *m, json_t *ps, json_t *tasks, uint64_t at, uint64_t least);
 
-/* Nothing is known any more: another daemon counts from the start. */
+/* Forgets everything, since another daemon counts from the start. */
 void top_model_clear(struct top_model *m);
 
 /* The group of this user and name, or NULL. */
@@ -103,14 +104,15 @@ enum top_sort {
 	TOP_SORTS,
 };
 const char *top_sort_name(enum top_sort sort);
-/* -EINVAL: no such name. */
+/* -EINVAL: there is no such name. */
 int top_sort_parse(const char *name, enum top_sort *sort);
 
-/* The groups of a user (NULL: of all) in order, the largest first (names: in the alphabet's order);
- * equals by device time, then by name, so that rows do not jump. The caller frees *list. */
+/* The groups of a user (NULL: of all users) in order, the largest first, names in alphabetical
+ * order. Equals are in the order of device time, then name, so that rows do not jump. The caller
+ * frees *list. */
 int top_model_order(const struct top_model *m, enum top_sort sort, bool reverse, const char *user,
 	const struct top_group ***list, size_t *n);
 
-/* For scripts: docs/top.md. NULL: no memory. */
+/* The model as JSON for scripts: docs/top.md. NULL: out of memory. */
 json_t *top_model_json(
 	const struct top_model *m, enum top_sort sort, bool reverse, const char *user);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model in order, and as JSON. */
+/* Sorts the model's groups, and writes the model as JSON. */
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "top_model.h"
@@ -41,8 +41,8 @@ struct order {
 	bool reverse;
 };
 
-/* What is larger comes first. Shares within a fiftieth are equals: groups that get their turn alike
- * do not change places at each look. */
+/* The larger value comes first. Shares that differ by less than a fiftieth are equal, so that
+ * groups with equal turns do not change places at each look. */
 static double value_of(const struct top_group *g, enum top_sort sort)
 {
 	switch (sort) {

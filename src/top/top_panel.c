@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Panels: help, choosers, and all that is known of one group. */
+/* Panels: help, choosers, and the details of one group. */
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "cmd/cli.h"

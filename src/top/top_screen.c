@@ -14,7 +14,7 @@
 
 #define ESCAPE_MS 100 /* within which the rest of an arrow key comes, over a slow line */
 
-/* Can text be put anywhere on the screen? setupterm() tells without ending the program. */
+/* Can text be put anywhere on the screen? setupterm() answers without ending the program. */
 static int check_terminal(struct fm_err *err)
 {
 	const char *term = getenv("TERM");
@@ -71,7 +71,7 @@ void top_screen_close(void)
 {
 	SCREEN *screen;
 
-	/* Where there is no other screen to go back to, what comes next is written there. */
+	/* On a terminal without a second screen, later output goes to this line. */
 	move(LINES - 1, 0);
 	clrtoeol();
 	refresh();

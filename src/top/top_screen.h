@@ -4,18 +4,18 @@
 #include "base/err.h"
 #include "top_grid.h"
 
-/* Take the terminal over; ascii: show nothing else. The grid gets its size and what it can show. An
- * error says what to do instead, and then nothing has been taken. */
+/* Takes the terminal over. ascii: show only ASCII. The grid gets the terminal's size and abilities.
+ * On error the terminal is unchanged, and err says what to do instead. */
 int top_screen_open(struct top_grid *g, bool ascii, struct fm_err *err);
 
-/* Give it back as it was. */
+/* Gives the terminal back as it was. */
 void top_screen_close(void);
 
-/* The next key that was pressed; 0: none; -1: the terminal is gone. A change of size is seen here.
- */
+/* The next key that was pressed; 0: no key; -1: the terminal is gone. A change of size is noticed
+ * here. */
 int top_screen_key(struct top_grid *g, bool *resized);
 
 void top_screen_show(const struct top_grid *g);
 
-/* The process was stopped and goes on: somebody else had the terminal. */
+/* The process was stopped and goes on: another program had the terminal meanwhile. */
 void top_screen_again(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replies and requests change. */
+/* How replies and requests change the view. */
 #include "base/clock.h"
 #include "base/user.h"
 #include "base/util.h"
@@ -150,7 +150,8 @@ unsigned top_mark_of(const struct top *t, const struct top_group *g)
 	return 0;
 }
 
-/* A group keeps its colour while it has a part of a device; free ones go to the largest. */
+/* A group keeps its colour while it has a part of a device. Free colours go to the largest groups.
+ */
 static void mark_groups(struct top *t)
 {
 	const struct top_group **list;
@@ -178,7 +179,8 @@ static void mark_groups(struct top *t)
 	free(list);
 }
 
-/* When the daemon made the reply, by its own clock: a slow line makes no rate wrong. */
+/* When the daemon made the reply, by its own clock, so that a slow line does not make rates wrong.
+ */
 static uint64_t time_of(const json_t *ps, uint64_t now)
 {
 	double ms = cli_num(ps, "at_ms");
@@ -199,7 +201,7 @@ static void take_sample(struct top *t, uint64_t now)
 	}
 	if (!t->changes && !t->stale)
 		t->wished.name[0] = '\0';
-	/* The list points into the sample before. */
+	/* The list points into the sample before, so it is made again. */
 	top_arrange(t);
 	mark_groups(t);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen: title, devices, the list of groups or a panel, and one line for what there is to say.
+/* Draws the screen: title, devices, the list of groups or a panel, and one line for messages.
  */
 #include "base/cleanup.h"
 #include "base/util.h"
@@ -44,7 +44,7 @@ const char *top_rate(double rate, bool known, char buf[16])
 	return buf;
 }
 
-/* The policy as it would be typed; one that is a fallback, with what it is for. */
+/* The policy as a user would type it. For a fallback, also the policy that it replaces. */
 static char *policy_text(const json_t *policy)
 {
 	const char *key;
@@ -94,7 +94,7 @@ static void draw_title(struct top *t)
 	top_grid_right(g, 0, 0, g->columns, t->lost[0] ? TOP_BAD | TOP_BOLD : TOP_PLAIN, right);
 }
 
-/* The part of the device that a group had. */
+/* Draws the part of the device that a group had. */
 static double share_on(const struct top_group *g, size_t device)
 {
 	for (size_t i = 0; i < g->ents; i++)
@@ -152,7 +152,7 @@ static void draw_device(struct top *t, int row, size_t device, int name_width)
 	top_grid_right(g, row, g->columns - used, used, TOP_PLAIN, right);
 }
 
-/* At most a third of the screen; returns the rows used. */
+/* Uses at most a third of the screen. Returns the rows used. */
 static int draw_devices(struct top *t, int row)
 {
 	const struct top_sample *s = &t->model.now;
@@ -191,7 +191,7 @@ enum {
 	COLUMNS
 };
 
-/* Where the screen is narrow the columns of which `need` is largest go first. */
+/* On a narrow screen the columns with the largest `need` are left out first. */
 static const struct column {
 	const char *title;
 	int width;
@@ -218,7 +218,8 @@ static const struct column {
 #define GROUP_MIN  16
 #define GROUP_MAX  40
 
-/* Widths; 0: not shown. The group's name gets what is left, up to what the longest needs. */
+/* Sets the widths of the columns; 0: not shown. The group's name gets the rest, up to the length of
+ * the longest name. */
 static void fit(const struct top *t, int width[COLUMNS])
 {
 	int total = MARK_WIDTH, name = 5;

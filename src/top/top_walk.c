@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks: the daemon is asked for one page of groups at a time, and schedules between two. A sample
- * is what all pages of a look and its tasks say. */
+/* Looks. The daemon is asked for one page of groups at a time, and schedules between two pages. A
+ * sample is made of all pages of a look and its tasks. */
 #include "base/user.h"
 #include "base/util.h"
 #include "cmd/cli.h"
@@ -46,7 +46,8 @@ void top_look(struct top *t)
 			"%s", "");
 }
 
-/* Looked up once for as long as the daemon is the same. A new reference, or NULL. */
+/* The user's name, which is looked up once while the daemon stays the same. Returns a new
+ * reference, or NULL. */
 static json_t *user_name(struct top *t, json_int_t uid)
 {
 	char key[32], name[FM_USER];
