@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* All groups of the peer as it connected, the primary one first; the caller frees *out. Where the
- * kernel does not say, or memory is short: that one alone, which gives no right. */
+/* All groups of the peer when it connected, the primary one first. The caller frees *out. If the
+ * kernel does not tell, or memory is short, it is only the primary one, which gives no right. */
 static size_t groups_of(int fd, gid_t *primary, gid_t **out)
 {
 	socklen_t size = 64 * sizeof(**out);

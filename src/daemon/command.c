@@ -54,8 +54,8 @@ const char *command_code(int code)
 	return "EIO";
 }
 
-/* Messages quote the request, maybe cut within a character: what is not ASCII would spoil the
- * reply. */
+/* Messages quote the request, and may cut it within a character. Bytes that are not ASCII would
+ * make the reply invalid. */
 static char *ascii(char *s)
 {
 	for (char *p = s; *p; p++)
@@ -206,7 +206,8 @@ static int apply_why(struct steering *st, struct fm_bridge_group *g)
 	return 0;
 }
 
-/* As ps, and which of the groups are meant: what they wait for is among the others. */
+/* Replies as ps does, with all groups, since the groups that the targets wait for are among them.
+ * It adds which groups are the targets. */
 static json_t *cmd_why(struct request *r)
 {
 	struct steering st = {.apply = apply_why, .ids = json_array()};
@@ -222,7 +223,7 @@ static json_t *cmd_why(struct request *r)
 	return with_list(r, reply, listing_groups(r->daemon, r->peer, NULL));
 }
 
-/* A number as people would write it; "" for what is neither number nor string. */
+/* A number as people would write it; "" for a value that is neither number nor string. */
 static const char *value_text(const json_t *v, char *buf, size_t size)
 {
 	if (json_is_string(v))
@@ -250,7 +251,8 @@ static int parse_hints(struct request *r, struct steering *st)
 		int rc = fm_parse_hint(
 			name, text, &st->hint[st->hints].hint, &st->hint[st->hints].value, &r->err);
 
-		/* Names are unique in an object, and unknown ones end this: the array suffices. */
+		/* Names are unique in an object, and an unknown name ends this loop. So the array
+		 * is large enough. */
 		if (rc)
 			return rc;
 		st->hints++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control connections: requests are lines in, replies lines out. While a reply waits to be read no
- * further request is, and no more of the reply is made than a part: a slow reader costs so much
- * memory, and after a while its connection.
+ * Control connections: requests are lines in, replies lines out. While a reply waits for the peer
+ * to read it, no further request is read, and only a part of the reply is made. So a slow reader
+ * costs little memory, and after a while it loses its connection.
  */
 #include "asks.h"
 #include "base/clock.h"
@@ -52,7 +52,8 @@ static int on_slow(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* A reply that cannot be sent waits for the peer; each byte read starts the time anew. */
+/* A reply that cannot be sent waits for the peer. Whenever the peer reads something, the time
+ * starts again. */
 static int wait_for_peer(struct control *c)
 {
 	uint64_t at = fm_now() / 1000 + SLOW_US;
@@ -95,7 +96,7 @@ static char *line_end(const struct control *c)
 	return c->in_len ? memchr(c->in, '\n', c->in_len) : NULL;
 }
 
-/* The next part of the reply, if there is one, with its end. */
+/* Makes the next part of the reply, if there is one, with its end. */
 static int reply(struct control *c, json_t *object)
 {
 	bool more = c->list;
@@ -130,7 +131,9 @@ static int answer_one(struct control *c, const char *end)
 		c->in = NULL;
 		c->in_cap = 0;
 	}
-	/* It asked for a recording, and is one now. An answer of one line goes out at once. */
+	/* The connection asked for a recording, and is one now. The answer is one line and is sent
+	 * at once.
+	 */
 	c->recorded = trace_adopt(c->daemon, c->fd);
 	return c->recorded ? -ESHUTDOWN : rc;
 }
@@ -196,7 +199,7 @@ static int charge(struct control *c)
 	return 0;
 }
 
-/* One step is done: what comes next? */
+/* One step is done. Decides what comes next. */
 static void go_on(struct control *c, int rc)
 {
 	if (rc >= 0)
@@ -249,7 +252,7 @@ static void turn_away(struct control *c, int fd)
 	free(c);
 }
 
-/* Without memory, or beyond what the user may have, it is closed. */
+/* The connection is closed if memory is short, or if the user has too many. */
 void control_accept(struct daemon *d, int fd)
 {
 	const int size = SEND_BUFFER;

@@ -33,7 +33,7 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 	return d->policy_option ? d->policy_option : c->policy;
 }
 
-/* All or nothing: the policy is the only part that can fail, so it goes first. */
+/* Applies all settings or none. Only the policy can fail, so it goes first. */
 static int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
 	struct fm_sched *s = fm_bridge_sched(d->bridge);
@@ -242,7 +242,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	return daemon_configure(d, &d->config, err);
 }
 
-/* May what is due change what the event loop waits for? The bridge alone does not. */
+/* Can due work change what the event loop waits for? The bridge's work cannot. */
 static bool is_more_than_bridge(const struct daemon *d)
 {
 	return d->config.busy_poll_ns || d->plugin || admission_count(d) || trace_on(d);
@@ -256,8 +256,9 @@ static int sleep_until(const struct daemon *d, uint64_t due)
 	return ppoll(&p, 1, due == FM_NEVER ? NULL : &ts, NULL);
 }
 
-/* One event, or what is due. That is no timer of the loop's, which would be read and set each time:
- * a quarter of what a tick costs. After one the loop is as it was, prepared to wait. */
+/* Handles one event, or waits until something is due. The wait does not use a timer of the event
+ * loop: reading and setting it would be a quarter of a tick's cost. After a due time the loop is
+ * still prepared to wait. */
 static int run_event(struct daemon *d)
 {
 	int rc = d->prepared ? 0 : sd_event_prepare(d->event);
@@ -309,7 +310,8 @@ static void note_loop(struct daemon *d)
 		trace_loop(d, woke_us);
 }
 
-/* One event, then what the bridge has due: messages are acted on as they come, ticks in between. */
+/* Handles one event, then what the bridge has due. So messages are handled as they come, and ticks
+ * in between. */
 int daemon_loop(struct daemon *d)
 {
 	uint64_t last = 0;

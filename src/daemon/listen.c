@@ -127,8 +127,8 @@ static int make_socket(struct daemon *d, struct listener *l, int type, struct fm
 	return 0;
 }
 
-/* Whatever the unit asks for: what would come along with each message looks like a descriptor there
- * to fm_msg_take(). */
+/* Turns off what the unit may ask for. The kernel would attach it to each message, and
+ * fm_msg_take() would take it for a descriptor. */
 static void pass_nothing(int fd)
 {
 	int off = 0;
@@ -160,8 +160,8 @@ static void adopt(struct daemon *d, int fd, const char *name)
 	l->inherited = true;
 }
 
-/* The kind of a socket says which it is; its name (FileDescriptorName=) is for messages. What an
- * earlier daemon had systemd keep is known by its name. */
+/* A socket is recognized by its type; its name (FileDescriptorName=) is only for messages. A
+ * descriptor that systemd kept for an earlier daemon is recognized by its name. */
 static void adopt_sockets(struct daemon *d)
 {
 	char **names = NULL;
@@ -232,7 +232,8 @@ void listen_close(struct daemon *d)
 
 static int resume(sd_event_source *s, uint64_t usec, void *arg);
 
-/* The connection that cannot be accepted stays pending and would wake us again at once. */
+/* Stops accepting for a while: a connection that cannot be accepted stays pending and would wake
+ * the loop again at once. */
 static void pause_for(struct listener *l, uint64_t us)
 {
 	struct daemon *d = l->daemon;
@@ -264,7 +265,7 @@ static void note_success(struct listener *l)
 	l->failing = 0;
 }
 
-/* Numbers are given out from the lowest on, so the next one says how many there are. */
+/* Descriptors get the lowest free number, so the next number tells how many are in use. */
 static bool crowded(const struct listener *l)
 {
 	struct rlimit r;

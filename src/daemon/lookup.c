@@ -44,7 +44,7 @@ static bool in_group(const char *name, uint32_t *id)
 	return false;
 }
 
-/* In the child: what is known goes down the pipe, nothing otherwise. */
+/* Runs in the child. Writes the number to the pipe, or nothing if it is not known. */
 static void answer(const char *name, bool group, int pipe)
 {
 	const struct passwd *pw = group ? NULL : getpwnam(name);

@@ -124,7 +124,7 @@ static int no_dir(const char *run, struct fm_err *err)
 	return fm_err_hint(err, "chmod 700 it if it is yours, or name another with --dir");
 }
 
-/* A bare directory when the environment does not say, so that nothing is guessed from $HOME alone.
+/* If no runtime directory is found, there is an error: none is guessed from $HOME.
  */
 static int choose_dir(struct daemon *d, const struct options *o, struct fm_err *err)
 {

@@ -75,7 +75,7 @@ static void sweep(struct quota *q, uint64_t now)
 	q->sweep_at = FM_MAX(2 * q->n_users, (unsigned)SWEEP_FROM);
 }
 
-/* A thread that still closes something has yet to give it back. */
+/* A user's entry stays if a thread still has to give something back. */
 void quota_free(struct quota *q)
 {
 	for (unsigned i = 0; i < QUOTA_BUCKETS; i++)
@@ -94,8 +94,8 @@ void quota_ranges(struct quota *q, const struct quota_range *range, size_t n)
 		memcpy(q->range, range, n * sizeof(*range));
 }
 
-/* The first uid of a range stands for all of them. Ranges that root has as well are of containers
- * of the machine. */
+/* The first uid of a range stands for the whole range. Ranges that root has as well belong to the
+ * machine's containers: each of their uids counts for itself. */
 static uid_t account_of(const struct quota *q, uid_t uid)
 {
 	uid_t account = uid;
@@ -114,7 +114,7 @@ static uid_t account_of(const struct quota *q, uid_t uid)
 
 static struct quota_user *add(struct quota *q, uid_t uid, uint64_t now)
 {
-	bool limited = uid && uid != q->own; /* these two have a place in any case */
+	bool limited = uid && uid != q->own; /* root and the daemon's user always have a place */
 	struct quota_user *u;
 
 	if (q->n_users >= FM_MIN(q->sweep_at, (unsigned)QUOTA_USERS))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replies are made of. */
+/* The parts of replies. */
 #include "report.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
@@ -210,7 +210,7 @@ json_t *report_devices(struct daemon *d, uint64_t now)
 	return w.list;
 }
 
-/* In the largest unit that loses nothing. */
+/* Writes the value in the largest unit that loses nothing. */
 static json_t *param_text(const struct fm_policy_param *p, int64_t v)
 {
 	bool time = !strcmp(p->unit, "ms") || !strcmp(p->unit, "us");
@@ -224,7 +224,7 @@ static json_t *param_text(const struct fm_policy_param *p, int64_t v)
 	return json_sprintf("%" PRId64 "ns", v);
 }
 
-/* Nothing of a policy that does not say it. */
+/* Sets the hints that the policy reads. For a policy that does not say, nothing is set. */
 static void set_reads(json_t *o, const struct fm_policy_ops *ops)
 {
 	json_t *list;
@@ -298,7 +298,7 @@ struct folder {
 	const struct fm_policy_ops *in_force;
 };
 
-/* What is not in force is not started only to be asked for its summary. */
+/* A plug-in that is not in force is not started only to ask for its summary. */
 static void add_file(void *arg, const char *name)
 {
 	const struct folder *f = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session is one client: its socket, its board, and a watch on its life. */
+/* A session is one client: its socket, its board, and a watch on its process. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bus.h"
@@ -75,7 +75,7 @@ static void leave_books(struct session *s)
 	quota_put(u);
 }
 
-/* A child may have the other end, and is not told why. */
+/* A child may have the other end of the socket. It is not told why the session ends. */
 static void close_dead(const struct session *s)
 {
 	shutdown(s->fd, SHUT_RDWR);
@@ -117,7 +117,7 @@ static void session_free(struct session *s)
 	session_end(s, false);
 }
 
-/* At the end: the bridge, gone already, has let go of every client, and the pages are closed. */
+/* Called at the end. The bridge is gone and has released every client, and the pages are closed. */
 void session_free_all(struct daemon *d)
 {
 	while (!fm_list_empty(&d->sessions)) {
@@ -167,7 +167,8 @@ static bool has_hung_up(const struct session *s)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
-/* Two that had one pid when they connected. Both live, so it is that of both, now: of one process.
+/* The two sessions had the same pid when they connected. If both processes live, both still have
+ * it, so they are one process.
  */
 bool session_one_process(void *session, void *other)
 {
@@ -243,8 +244,9 @@ static bool is_refusal(int code)
 	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
 }
 
-/* A client that has given us up comes again with the same board, or the same gates. Whether its new
- * session or the end of the old one is seen first is chance, and two would write into one board. */
+/* A client that has given up its session comes again with the same board or gates. The daemon may
+ * see the new session before the end of the old one, and two sessions must not write to one board.
+ */
 static void end_former(struct session *s)
 {
 	const struct page *shown = strict_find(s->daemon, s->offered);
@@ -256,7 +258,8 @@ static void end_former(struct session *s)
 			session_free(o);
 }
 
-/* Of one that is mapped the descriptor is not the last that holds it. */
+/* Maps a client's board and closes the descriptor. The close cannot take long, since the mapping
+ * holds the board, too. */
 static int map_board(struct session *s, int *fd)
 {
 	struct stat st;
@@ -270,7 +273,7 @@ static int map_board(struct session *s, int *fd)
 	return 0;
 }
 
-/* In front of HELLO, once. */
+/* Takes the message GATES, which may come once, before HELLO. */
 static int take_offer(struct session *s, int *fd, struct fm_err *err)
 {
 	if (s->offered >= 0 || *fd < 0)
@@ -279,7 +282,7 @@ static int take_offer(struct session *s, int *fd, struct fm_err *err)
 	return 0;
 }
 
-/* Where its gates are, before anything is decided about them. */
+/* Tells the client where its gates are, before anything is decided about them. */
 static int give_gates(struct session *s, struct fm_err *err)
 {
 	struct daemon *d = s->daemon;
@@ -326,8 +329,8 @@ static int greet(struct session *s, const union fm_msg *m, int *board_fd, struct
 	return 0;
 }
 
-/* The daemon measures itself: how long after it woke up were the gates stored that a bell asked
- * for? */
+/* The daemon measures its own reaction: the time from its wake-up until the gates are stored that a
+ * bell caused. */
 static void note_reaction(struct daemon *d)
 {
 	uint64_t woke_us;
@@ -383,7 +386,7 @@ static long receive(struct session *s, union fm_msg *m, int *fd)
 	return fm_msg_take(s->fd, m, s->client ? NULL : fd);
 }
 
-/* n: what receive() gave, which is no message. */
+/* n: the result of receive(), which is not a message. */
 static void end_by(struct session *s, long n)
 {
 	if (n == -EMSGSIZE)
@@ -402,8 +405,8 @@ static enum turn_result drained(struct session *s)
 	return TURN_DRAINED;
 }
 
-/* The first of several bells in a row is answered at once, the others as one: what the board says
- * is the same to each. */
+/* The first of several bells in a row is answered at once, and the others together, since the board
+ * would say the same to each. */
 static enum turn_result read_batch(struct session *s)
 {
 	struct quota_user *u = s->turn.user;
@@ -448,7 +451,7 @@ enum turn_result session_serve(struct turn_entry *e)
 	return read_batch(s);
 }
 
-/* The socket may outlive its process, in a child that inherited it: the process is watched as well.
+/* The socket may outlive the process, in a child that inherited it. So the process is watched, too.
  */
 void session_died(void *session)
 {
@@ -516,7 +519,7 @@ static int watch(struct session *s)
 	return rc;
 }
 
-/* Mostly HELLO is there already. */
+/* HELLO has usually come already. */
 static void begin(struct session *s, struct quota_user *u)
 {
 	struct daemon *d = s->daemon;
@@ -541,7 +544,7 @@ static void begin(struct session *s, struct quota_user *u)
 		session_free(s);
 }
 
-/* Why not to let this one in. */
+/* The reason for refusing this client, if there is one. */
 static const char *objection(const struct peer *p, const struct quota_user *u, uint64_t now)
 {
 	const uint64_t *most = u->quota->limits.most;

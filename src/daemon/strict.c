@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
-/* How long the gates of a client stay as they are that has left; and of one that has not come back
- * to a new daemon, for which clients look at least every 5 s. */
+/* How long a client's gates stay as they are after it has left; and how long if it has not come
+ * back to a new daemon. Clients look for a new daemon at least every 5 s. */
 #define LEFT_US  (1000 * 1000)
 #define AWAIT_US (10 * 1000 * 1000)
 
@@ -130,7 +130,7 @@ struct page *strict_find(struct daemon *d, int fd)
 	struct stat st;
 	struct page *p;
 
-	/* Of a memory file it is sure to be answered at once. */
+	/* Only a memory file has seals, and its fstat() is sure to return at once. */
 	if (fd < 0 || fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st))
 		return NULL;
 	fm_list_each (p, &d->pages, link)
@@ -179,7 +179,7 @@ void strict_configured(struct daemon *d)
 			"programs stay stopped until another daemon runs");
 }
 
-/* What a client says an earlier daemon gave it. */
+/* Adopts the page that a client says it had from an earlier daemon. */
 static int take_offered(
 	struct daemon *d, struct page **out, pid_t pid, int offered, struct fm_err *err)
 {
@@ -268,7 +268,7 @@ void strict_leave(struct page *p, bool dead)
 		drop_after(p, LEFT_US);
 }
 
-/* What systemd keeps it keeps for the next daemon, if it starts one. */
+/* The descriptors that systemd keeps stay there for the next daemon, if it starts one. */
 void strict_stop(struct daemon *d)
 {
 	struct page *p, *tmp;

@@ -173,7 +173,8 @@ int admission_new(struct daemon *d)
 	return 0;
 }
 
-/* One that lingers on the device holds up the next: that is part of a change. */
+/* A group that lingers on the device delays the next one. So the linger is part of the cost of a
+ * change. */
 void admission_configure(struct daemon *d)
 {
 	const struct config_admission *c = &d->config.admission;

@@ -61,7 +61,7 @@ static int start_thread(struct job *j)
 	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	pthread_attr_setschedparam(&attr, &other);
 	rc = pthread_create(&j->thread, &attr, decide, j);
-	if (rc == EPERM) { /* a filter of system calls: then as the loop */
+	if (rc == EPERM) { /* a system call filter forbids it: use the loop's class */
 		pthread_attr_setinheritsched(&attr, PTHREAD_INHERIT_SCHED);
 		rc = pthread_create(&j->thread, &attr, decide, j);
 	}
@@ -156,7 +156,7 @@ static int quickly(struct daemon *d, const struct fm_admit_spec *spec,
 	return rc;
 }
 
-/* By a thread; last: the job that has come too late, or NULL. */
+/* Has a thread decide. last: the job whose decision came too late, or NULL. */
 static int slowly(struct daemon *d, const struct fm_admit_spec *spec,
 	const struct admission_request *r, const struct job *last, struct fm_err *err)
 {
@@ -188,7 +188,7 @@ int admission_decide(struct daemon *d, const struct fm_admit_spec *spec,
 	rc = quickly(d, spec, r, at, answer, err);
 	if (rc != -EINPROGRESS)
 		return rc;
-	if (!d->asks) /* there is no loop that goes on meanwhile */
+	if (!d->asks) /* there is no loop that must go on meanwhile */
 		return fm_admit_ask(
 			a->admit, spec, r->n, r->reassign, r->keep, at, answer, fm_now(), err);
 	if (j || (fm_now() < a->rest_until && !r->peer->steers))
