@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Devices or tasks in a page. */
+/* The devices or tasks in a page. */
 #define PAGE_ITEMS 8
 /* A page of groups ends with the one that fills it: groups, their devices and processes. */
 #define PAGE_OBJECTS 24
@@ -137,7 +137,7 @@ static json_t *waited_why(const struct fm_account *a)
 	return o;
 }
 
-/* The sum is of those under way, too. */
+/* The sum includes waits that are under way. */
 static json_t *waits(const struct fm_bent_info *i)
 {
 	json_t *o = json_object();
@@ -214,8 +214,8 @@ static size_t add_group(
 	return size;
 }
 
-/* What a monitor needs of queues: the levels in use, and a word by which the group is named without
- * doubt. */
+/* What a monitor needs to know about queues: the levels in use, and a queue that names the group
+ * unambiguously. */
 struct queues {
 	unsigned low, high, first;
 };
@@ -249,8 +249,8 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 	append(list, row);
 }
 
-/* An array, in the order that docs/protocol.md has, costs a quarter of what an object does: it is
- * asked for every second. */
+/* Rows are requested every second. So a row is an array, in the order that docs/protocol.md has: it
+ * costs a quarter of what an object costs. */
 static size_t add_row(
 	struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i)
 {
@@ -277,7 +277,7 @@ static size_t add_row(
 	return size;
 }
 
-/* Groups may come and go between two pages: their numbers rise in the order of the walk. */
+/* Groups may come and go between two pages. Their numbers rise in the order of the walk. */
 static void walk_groups(struct page *p, size_t limit,
 	size_t (*add)(
 		struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of all sessions are watched by one source: of a thousand, each its own, the event
- * loop's books would be a tenth of the daemon's memory. */
+/* One source watches the processes of all sessions. With a source for each of a thousand sessions,
+ * the event loop's books would be a tenth of the daemon's memory. */
 #include "daemon.h"
 #include <errno.h>
 #include <sys/epoll.h>
@@ -8,7 +8,7 @@
 
 #define DEATHS 64
 
-/* All at once: the end of one session ends no other. */
+/* All events are handled at once, since the end of one session does not end another. */
 static int on_death(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct epoll_event dead[DEATHS];
@@ -31,7 +31,7 @@ int lives_open(struct daemon *d)
 		return rc;
 	}
 	sd_event_source_set_io_fd_own(d->lives, true);
-	/* Before messages: what the dead have said is not read any more. */
+	/* Handled before messages, so that messages of dead processes are not read any more. */
 	return sd_event_source_set_priority(d->lives, SD_EVENT_PRIORITY_IMPORTANT);
 }
 
@@ -48,7 +48,7 @@ int lives_add(struct daemon *d, int pidfd, void *session)
 											: 0;
 }
 
-/* Not left to close(): a child that was forked a moment ago may hold the descriptor, too. */
+/* A close() is not enough: a child that was just forked may hold the descriptor, too. */
 void lives_del(struct daemon *d, int pidfd)
 {
 	epoll_ctl(sd_event_source_get_io_fd(d->lives), EPOLL_CTL_DEL, pidfd, NULL);

@@ -84,7 +84,7 @@ static int come_back(struct daemon *d, uint64_t wait)
 	return rc;
 }
 
-/* One batch: the bridge does what is due after each. */
+/* Serves one batch. After each the bridge does what is due. */
 static int turn(struct daemon *d)
 {
 	struct quota_user *u;
@@ -156,7 +156,7 @@ int turn_add(struct daemon *d, struct turn_entry *e, int sock)
 	return 0;
 }
 
-/* Not left to close(): others may have the socket as well. */
+/* A close() is not enough: other processes may have the socket, too. */
 void turn_del(struct daemon *d, struct turn_entry *e, int sock)
 {
 	if (epoll_ctl(sd_event_source_get_io_fd(d->turn.io), EPOLL_CTL_DEL, sock, NULL))
