@@ -194,7 +194,7 @@ static void arrive_as_recorded(struct group *g)
 	arrive(g, r->length, r->commands);
 }
 
-/* The next one, so long after the end of the one before. */
+/* Lets the next job arrive, `pause' after the end of the one before. */
 static void arrive_after(struct group *g, uint64_t pause)
 {
 	if (pause)

@@ -3,7 +3,7 @@
  */
 #include "lab_internal.h"
 
-#define APART FM_US /* what is true for no time is in the middle of a decision */
+#define APART FM_US /* shorter states are in the middle of a decision */
 
 static void expect_whole(struct lab *l)
 {

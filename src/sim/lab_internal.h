@@ -41,7 +41,7 @@ struct lab {
 	uint64_t together; /* time in which the groups `a` and `b` were on a device at once */
 	uint64_t both_since;
 	unsigned a, b;
-	/* Time in which a gang was let on some of the devices on which it has work, but not on all.
+	/* Time in which a gang was let on some, but not all, of the devices on which it has work.
 	 */
 	uint64_t apart, apart_since[LAB_GROUPS];
 };
@@ -63,11 +63,12 @@ extern const struct lab_scenario lab_scenarios[]; /* ends with a NULL name */
 #define LAB_HUNGER  (2 * FM_S) /* longer is starvation, with few groups */
 
 struct fm_sim_device *lab_device(struct lab *l, uint32_t level);
-/* Jobs of so many commands; the next one `time` after the one before has ended, or has come. */
+/* Adds a group with jobs of so many commands. A job comes `time` after the job before has ended, or
+ * has come. */
 struct fm_sim_group *lab_group(struct lab *l, const char *name, uint32_t commands, uint64_t time);
 struct fm_sim_group *lab_periodic(
 	struct lab *l, const char *name, uint32_t commands, uint64_t period);
-/* On these two devices at once. */
+/* The same, on these two devices at once. */
 struct fm_sim_group *lab_gang(
 	struct lab *l, const char *name, uint32_t commands, uint64_t time, uint32_t a, uint32_t b);
 

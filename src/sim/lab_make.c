@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scenarios are made of, and what is expected of them. */
+/* The parts of scenarios, and the properties that are expected of them. */
 #include "lab_internal.h"
 
 struct fm_sim_device *lab_device(struct lab *l, uint32_t level)

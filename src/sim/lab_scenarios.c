@@ -212,7 +212,7 @@ static void make_devices(struct lab *l)
 	l->device[0].launch = l->device[1].gate = l->device[2].flush = 10 * FM_US;
 }
 
-/* Of the two on each device. */
+/* Checks the two busy groups on each device. */
 static void check_devices(struct lab *l)
 {
 	for (uint32_t i = 0; i < 6 && lab_promises(l, FM_PROMISE_EQUAL); i += 2)
@@ -285,7 +285,7 @@ static void make_joins(struct lab *l)
 	}
 }
 
-/* The first second is its own, and the last two. */
+/* The group that stays has the device to itself in the first second and the last two. */
 static void check_joins(struct lab *l)
 {
 	if (lab_promises(l, FM_PROMISE_CONSERVES))
@@ -380,7 +380,7 @@ static void make_thousand(struct lab *l)
 	l->plan.duration = 12 * FM_S;
 }
 
-/* A round of a thousand, of turns that may end a command late. */
+/* One round of a thousand turns. Each turn may end a command late. */
 static void check_thousand(struct lab *l)
 {
 	if (lab_promises(l, FM_PROMISE_SERVES) && lab_promises(l, FM_PROMISE_EQUAL))

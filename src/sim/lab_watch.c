@@ -20,7 +20,7 @@ void lab_watch_begin(struct lab *l)
 		l->first[i + 1] = l->first[i] + l->group[i].count * ents_of(&l->group[i]);
 }
 
-/* What is true for no time is in the middle of a decision. */
+/* A state that lasts no time is in the middle of a decision, and does not count. */
 static void pass_time(struct lab_device *d, uint64_t now)
 {
 	if (now > d->since)
@@ -36,7 +36,7 @@ static void end_hunger(struct lab_ent *e, uint64_t now)
 		e->starved = FM_MAX(e->starved, now - e->hungry);
 }
 
-/* Sections of devices have one here. */
+/* In the laboratory's plans a section has one device. */
 static struct lab_ent *ent_of(struct lab *l, const struct fm_sim_event *e, uint32_t device)
 {
 	const struct fm_sim_group *g = &l->group[e->group];

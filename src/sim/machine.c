@@ -302,7 +302,7 @@ static void init_group(struct group *g, uint32_t section, uint32_t instance, uin
 	g->result->instances++;
 }
 
-/* Of a group's instances those that are here: *first, and each so many after it. */
+/* The instances of a group that are simulated here: *first, and then every n-th. Returns n. */
 static uint32_t instances(const struct machine *m, const struct fm_sim_group *g, uint32_t *first)
 {
 	*first = 0;

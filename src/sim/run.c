@@ -82,7 +82,8 @@ struct crew {
 	int rc;
 };
 
-/* The next island; UINT64_MAX: there is no more to do. rc: of the one before. */
+/* Takes the next island. UINT64_MAX: there is no more to do. rc: the result of the island before.
+ */
 static uint64_t take(struct crew *c, int rc, const struct fm_err *err)
 {
 	uint64_t next = UINT64_MAX;
