@@ -167,9 +167,7 @@ static bool has_hung_up(const struct session *s)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
-/* The two sessions had the same pid when they connected. If both processes live, both still have
- * it, so they are one process.
- */
+/* Both sessions had one pid when they connected. If both processes live, they are one process. */
 bool session_one_process(void *session, void *other)
 {
 	const struct session *s = session, *o = other;
@@ -244,9 +242,8 @@ static bool is_refusal(int code)
 	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
 }
 
-/* A client that has given up its session comes again with the same board or gates. The daemon may
- * see the new session before the end of the old one, and two sessions must not write to one board.
- */
+/* A client that gave up its session comes again with the same board or gates. The daemon may see
+ * the new session before the old one's end, and two sessions must not write to one board. */
 static void end_former(struct session *s)
 {
 	const struct page *shown = strict_find(s->daemon, s->offered);
@@ -258,8 +255,7 @@ static void end_former(struct session *s)
 			session_free(o);
 }
 
-/* Maps a client's board and closes the descriptor. The close cannot take long, since the mapping
- * holds the board, too. */
+/* Maps a board and closes its descriptor. That is quick, since the mapping holds the board, too. */
 static int map_board(struct session *s, int *fd)
 {
 	struct stat st;
