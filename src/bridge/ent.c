@@ -78,8 +78,8 @@ static bool is_heard(const struct ent *e)
 	return e->bells & FM_BELL_READY;
 }
 
-/* An unheard entity may have been busy and idle in turn since the last look, and how long each time
- * is not known. So its unheard time grows by at most the time that the core counted as idle. */
+/* An unheard entity may have been busy and idle in turn, and how long each time is not known. So
+ * its unheard time grows by at most the time that the core counted as idle. */
 void ent_look(struct ent *e, uint64_t now)
 {
 	uint64_t used = ent_used(e, now), idle = fm_sched_ent_idle(e->sent, now);
@@ -155,9 +155,8 @@ static uint64_t rest_since(const struct fm_bridge *b, const struct ent *e, const
 	return fm_slot_waits(s) && fm_slot_pending(s) && done_at < e->closed_at ? b->now : done_at;
 }
 
-/* A queue may wait, by an event, for another queue that stands at its gate, and so never reach a
- * gate of its own. When one queue stands and no queue has finished a command for QUIET, all queues
- * count as at rest. */
+/* A queue may wait, by an event, for one that stands at its gate, and never reach its own gate.
+ * When one queue stands and none has finished a command for QUIET, all queues count as at rest. */
 static bool waits_for_each_other(struct fm_bridge *b, struct ent *e, bool one_stands, uint64_t done)
 {
 	if (done != e->quiet_done || e->quiet_since < e->closed_at) {
