@@ -111,8 +111,7 @@ static int set_order(struct fm_err *err)
 	return inject_set("ASAN_OPTIONS", list, err);
 }
 
-/* Whoever asks for it has it. */
-static bool wants(const struct preload *p, bool wanted)
+bool preload_wanted(const struct preload *p, bool wanted)
 {
 	const char *asked = getenv(p->variable);
 
@@ -124,7 +123,7 @@ int preload_inject(const struct preload *p, bool wanted, struct fm_err *err)
 	char path[PATH_MAX];
 	int rc;
 
-	if (!wants(p, wanted) || inject_has("LD_PRELOAD", ": ", p->file))
+	if (!preload_wanted(p, wanted) || inject_has("LD_PRELOAD", ": ", p->file))
 		return 0;
 	rc = preload_path(p, path, err);
 	if (rc == -EINVAL || rc == -ENOENT)

@@ -16,6 +16,9 @@ struct preload {
  * runtime's path and a ':' stand before it. */
 int preload_find(const struct preload *p, char path[PATH_MAX], struct fm_err *err);
 
+/* Is it wanted? What p->variable says counts, else `wanted`. */
+bool preload_wanted(const struct preload *p, bool wanted);
+
 /* Into LD_PRELOAD, if it is wanted and not there. Without the shim programs of other APIs are
  * scheduled all the same: that is reported, and 0. */
 int preload_inject(const struct preload *p, bool wanted, struct fm_err *err);

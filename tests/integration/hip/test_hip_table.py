@@ -12,8 +12,8 @@ from harness import Fermata, check, eventually, main, need_cuda_shim, program, s
 def rows(stack):
     need_cuda_shim()
     fermata = Fermata(stack)
-    fermata.env = shim_env(
-        {**fermata.env, "LD_LIBRARY_PATH": os.path.join(os.environ["BUILD"], "tests", "fakes", "hip_recorder")})
+    recorder = os.path.join(os.environ["BUILD"], "tests", "fakes", "hip_recorder")
+    fermata.env = shim_env({**fermata.env, "FERMATA_HIP": "1", "LD_LIBRARY_PATH": recorder})
     p = fermata.program([program("hip_table")])
     commands = int(p.line("commands").split()[1])
     eventually("each command is counted once", lambda: fermata.stats()["governed"] == commands)

@@ -24,9 +24,10 @@ static bool has_hip(void)
 	return has;
 }
 
+/* Only on request: the shim has been tested on no hardware. */
 static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 {
-	return preload_inject(&tool_hip_preload, has_hip(), err);
+	return preload_inject(&tool_hip_preload, false, err);
 }
 
 /* `fermata run' says so, too, and runs the program. */
@@ -45,7 +46,7 @@ static bool judge_shim(struct doctor *d)
 static void judge_devices(struct doctor *d, const struct probe_result *result)
 {
 	size_t before = json_array_size(d->devices), n, usable = 0;
-	char text[256];
+	char text[384];
 
 	doctor_devices(d, result);
 	n = json_array_size(d->devices) - before;
@@ -53,12 +54,13 @@ static void judge_devices(struct doctor *d, const struct probe_result *result)
 		usable += json_array_size(
 				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
 	snprintf(text, sizeof(text),
-		"%s%s%zu of %zu devices can be scheduled; the shim for HIP has been tested on no "
-		"hardware",
+		"%s%s%zu of %zu devices can be scheduled, for programs that are started with "
+		"FERMATA_HIP=1: the shim for HIP has been tested on no hardware",
 		result->died, *result->died ? "; " : "", usable, n);
 	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "hip", text,
-		"see what trying them showed, below; FERMATA_HIP=0 leaves programs without it");
-	d->usable = (judge_shim(d) && usable) || d->usable;
+		"see what trying them showed, below");
+	if (judge_shim(d) && usable && preload_wanted(&tool_hip_preload, false))
+		d->usable = true;
 }
 
 static void judge(struct doctor *d, const struct probe_result *result)
