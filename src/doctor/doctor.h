@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "cmd/ctl.h"
+#include "cmd/preload.h"
 #include "probe.h"
 #include <limits.h>
 
@@ -27,8 +28,12 @@ struct doctor {
 void doctor_found(
 	struct doctor *d, enum verdict v, const char *what, const char *text, const char *remedy);
 
-/* Pair each device with what trying it showed; the last may lack it, where the probe died. */
-void doctor_devices(struct doctor *d, const struct probe_result *result);
+/* Pairs each device with what trying it showed; the last may lack it, where the probe died. Returns
+ * how many can be scheduled; *n: of how many. */
+size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_t *n);
+
+/* Can LD_PRELOAD name this shim? If not, a warning says why, as `fermata run' does. */
+bool doctor_preload(struct doctor *d, const struct preload *shim);
 
 /* What is under way, for people who wait. */
 void doctor_progress(const struct doctor *d, const char *text);

@@ -3,6 +3,7 @@
 #include "cmd/table.h"
 #include "doctor.h"
 #include "json/json.h"
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,11 +36,12 @@ void doctor_found(
 		printf("%-17s remedy: %s\n", "", remedy);
 }
 
-void doctor_devices(struct doctor *d, const struct probe_result *result)
+size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_t *n)
 {
 	json_t *line, *device = NULL;
-	size_t i;
+	size_t i, usable = 0;
 
+	*n = 0;
 	json_array_foreach (result->lines, i, line) {
 		const char *step = cli_str(line, "step");
 
@@ -50,9 +52,24 @@ void doctor_devices(struct doctor *d, const struct probe_result *result)
 			json_object_set_new(
 				device, "text", json_string(*result->died ? result->died : "-"));
 			json_array_append_new(d->devices, device);
+			++*n;
 		} else if (!strcmp(step, "levels") && device) {
 			json_object_set(device, "levels", json_object_get(line, "levels"));
 			json_object_set(device, "text", json_object_get(line, "text"));
+			usable += json_array_size(json_object_get(line, "levels")) > 0;
 		}
 	}
+	return usable;
+}
+
+bool doctor_preload(struct doctor *d, const struct preload *shim)
+{
+	struct fm_err err = {0};
+	char path[PATH_MAX];
+	int rc = preload_find(shim, path, &err);
+
+	if (rc != -EINVAL && rc != -ENOENT)
+		return true;
+	doctor_found(d, WARNING, "shim", err.text, err.hint);
+	return false;
 }

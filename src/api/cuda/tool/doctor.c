@@ -235,14 +235,9 @@ static void judge_slices(struct doctor *d, const struct probe_result *result)
 /* Can a device be scheduled? */
 static bool judge_devices(struct doctor *d, const struct probe_result *result)
 {
-	size_t before = json_array_size(d->devices), n, usable = 0;
+	size_t n, usable = doctor_devices(d, result, &n);
 	char text[256];
 
-	doctor_devices(d, result);
-	n = json_array_size(d->devices) - before;
-	for (size_t i = before; i < before + n; i++)
-		usable += json_array_size(
-				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
 	snprintf(text, sizeof(text), "%s%s%zu of %zu devices can be scheduled", result->died,
 		*result->died ? "; " : "", usable, n);
 	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "cuda", text,
@@ -304,19 +299,6 @@ static void judge_absent(struct doctor *d, const char *error)
 	}
 }
 
-/* `fermata run' says so, too, and runs the program. */
-static bool judge_shim(struct doctor *d)
-{
-	struct fm_err err = {0};
-	char path[PATH_MAX];
-	int rc = tool_cuda_shim(path, &err);
-
-	if (rc != -EINVAL && rc != -ENOENT)
-		return true;
-	doctor_found(d, WARNING, "shim", err.text, err.hint);
-	return false;
-}
-
 /* What a program asks the driver for by a version that we do not know goes past the shim where the
  * driver has another function for it (hook.c of the shim). */
 static void judge_version(struct doctor *d, const json_t *cuda)
@@ -348,7 +330,7 @@ static bool judge(struct doctor *d, const struct probe_result *result)
 	} else {
 		usable = judge_devices(d, result);
 		judge_version(d, cuda);
-		shim = judge_shim(d);
+		shim = doctor_preload(d, &tool_cuda_preload);
 		d->usable = d->usable || (usable && shim);
 		judge_gates(d, result);
 		judge_strict(d, result);

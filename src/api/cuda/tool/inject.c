@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const struct preload preload = {"libfermata-cuda.so", "CUDA", "FERMATA_CUDA"};
-
-int tool_cuda_shim(char path[PATH_MAX], struct fm_err *err)
-{
-	return preload_find(&preload, path, err);
-}
+const struct preload tool_cuda_preload = {"libfermata-cuda.so", "CUDA", "FERMATA_CUDA"};
 
 /* May programs here use CUDA: a device node of a driver that has it, or what makes one when it is
  * first used, or a driver in $LD_LIBRARY_PATH? */
@@ -50,5 +45,5 @@ int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 		rc = inject_set("FERMATA_PARTITION", wishes->partition, err);
 	return rc ? rc
 		  : preload_inject(
-			    &preload, wishes->guardian || wishes->partition || has_cuda(), err);
+			    &tool_cuda_preload, wishes->guardian || wishes->partition || has_cuda(), err);
 }

@@ -15,10 +15,7 @@
 
 #define TOOL_CUDA_NODE "/dev/nvidiactl" /* where NVIDIA's driver is */
 
-/* Absolute path of the shim. -ENOENT, with where it looked: there is none; -EINVAL, with why: none
- * that LD_PRELOAD could name; -ENOTSUP: this build gives programs none. In a sanitized build the
- * runtime's path and a ':' stand before it. */
-int tool_cuda_shim(char path[PATH_MAX], struct fm_err *err);
+extern const struct preload tool_cuda_preload;
 int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err);
 
 /* Can a device be scheduled? */

@@ -30,36 +30,19 @@ static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 	return preload_inject(&tool_hip_preload, false, err);
 }
 
-/* `fermata run' says so, too, and runs the program. */
-static bool judge_shim(struct doctor *d)
-{
-	struct fm_err err = {0};
-	char path[PATH_MAX];
-	int rc = preload_find(&tool_hip_preload, path, &err);
-
-	if (rc != -EINVAL && rc != -ENOENT)
-		return true;
-	doctor_found(d, WARNING, "shim", err.text, err.hint);
-	return false;
-}
-
 static void judge_devices(struct doctor *d, const struct probe_result *result)
 {
-	size_t before = json_array_size(d->devices), n, usable = 0;
+	size_t n, usable = doctor_devices(d, result, &n);
 	char text[384];
 
-	doctor_devices(d, result);
-	n = json_array_size(d->devices) - before;
-	for (size_t i = before; i < before + n; i++)
-		usable += json_array_size(
-				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
 	snprintf(text, sizeof(text),
 		"%s%s%zu of %zu devices can be scheduled, for programs that are started with "
 		"FERMATA_HIP=1: the shim for HIP has been tested on no hardware",
 		result->died, *result->died ? "; " : "", usable, n);
 	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "hip", text,
 		"see what trying them showed, below");
-	if (judge_shim(d) && usable && preload_wanted(&tool_hip_preload, false))
+	if (doctor_preload(d, &tool_hip_preload) && usable &&
+		preload_wanted(&tool_hip_preload, false))
 		d->usable = true;
 }
 

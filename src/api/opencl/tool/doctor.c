@@ -24,15 +24,12 @@ static enum verdict without_opencl(const struct doctor *d)
 }
 
 /* Can a device be scheduled? */
-static bool judge_devices(struct doctor *d, const struct probe_result *result, size_t before)
+static bool judge_devices(struct doctor *d, const struct probe_result *result)
 {
-	size_t n = json_array_size(d->devices) - before, usable = 0;
-	json_t *last = n ? json_array_get(d->devices, before + n - 1) : NULL;
+	size_t n, usable = doctor_devices(d, result, &n);
+	json_t *last = n ? json_array_get(d->devices, json_array_size(d->devices) - 1) : NULL;
 	char text[256];
 
-	for (size_t i = before; i < before + n; i++)
-		usable += json_array_size(
-				  json_object_get(json_array_get(d->devices, i), "levels")) > 0;
 	if (*result->died) {
 		snprintf(text, sizeof(text), "trying %s: the driver %s",
 			last ? cli_str(last, "name") : "OpenCL", result->died);
@@ -55,7 +52,6 @@ static bool judge_devices(struct doctor *d, const struct probe_result *result, s
 
 static bool check_opencl(struct doctor *d)
 {
-	size_t before = json_array_size(d->devices);
 	bool usable = false;
 	struct probe_result result;
 	const json_t *loader;
@@ -76,8 +72,7 @@ static bool check_opencl(struct doctor *d)
 			"install an OpenCL loader (Debian: ocl-icd-libopencl1)");
 	} else {
 		doctor_found(d, GOOD, "opencl", cli_str(loader, "path"), NULL);
-		doctor_devices(d, &result);
-		usable = judge_devices(d, &result, before);
+		usable = judge_devices(d, &result);
 	}
 	json_decref(result.lines);
 	return usable;
