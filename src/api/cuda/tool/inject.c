@@ -44,6 +44,6 @@ int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 	if (!rc && wishes->partition)
 		rc = inject_set("FERMATA_PARTITION", wishes->partition, err);
 	return rc ? rc
-		  : preload_inject(
-			    &tool_cuda_preload, wishes->guardian || wishes->partition || has_cuda(), err);
+		  : preload_inject(&tool_cuda_preload,
+			    wishes->guardian || wishes->partition || has_cuda(), err);
 }
