@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ledger: what one client has allocated on its devices, in shared memory beside the board. The
+ * client makes it before its first allocation, sends the descriptor (MEMORY, proto.h), and keeps
+ * it for life: a daemon that restarts is sent the same one.
+ *
+ * The daemon hands out numbers, never memory. It trusts nothing in here: each word is read once,
+ * atomically, and clamped. A client that claims less than it has can be found out by the driver's
+ * figures for processes alone.
+ *
+ * Memory order. Claim: the client raises `claimed`, then (full fence) reads `allowed`; the daemon
+ * lowers `allowed`, then (full fence) reads `claimed`. One of the two sees the other, so two
+ * clients of a group never both get the last bytes. A client that finds `claimed` above `allowed`
+ * takes its claim back, stores what it needs in `wanted`, sends MEMORY_BELL, and waits for
+ * `answered` to become the number of its request.
+ *
+ * Owns: the layout, and the mapping of one ledger. Each word belongs to the client or to the
+ * daemon, as its comment says.
+ * Locks: none. Words are atomic, and each has one writer.
+ * Threads: any of the client's; the daemon's loop.
+ */
+#pragma once
+#include "base/count.h"
+#include "board/proto.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FM_LEDGER_MAGIC   0x44454c46u /* "FLED" */
+#define FM_LEDGER_VERSION 1
+#define FM_LEDGER_DEVICES 16
+
+/* What memory is: X(ID, name). The first may move. Those of FM_MEM_PINNED are Fermata's to move and
+ * stay on the device, for the reason that the name says. All others are the driver's own (foreign):
+ * they are counted and never touched. */
+#define FM_MEM_MAP(X)                         \
+	X(FM_MEM_MOVABLE, "movable")          \
+	X(FM_MEM_PIN_WISH, "pinned")          \
+	X(FM_MEM_PIN_SHARED, "shared")        \
+	X(FM_MEM_PIN_WORDS, "stream-words")   \
+	X(FM_MEM_PIN_ENGINE, "engine")        \
+	X(FM_MEM_PIN_RETAINED, "retained")    \
+	X(FM_MEM_PIN_UNKNOWN, "unknown-call") \
+	X(FM_MEM_PLAIN, "plain")              \
+	X(FM_MEM_SMALL, "small")              \
+	X(FM_MEM_POOL, "pool")                \
+	X(FM_MEM_GRAPH, "graph")              \
+	X(FM_MEM_VMM, "vmm")                  \
+	X(FM_MEM_ARRAY, "array")              \
+	X(FM_MEM_MANAGED, "unified")          \
+	X(FM_MEM_IMPORTED, "imported")        \
+	X(FM_MEM_CONTEXT, "context")
+
+enum fm_mem_kind {
+#define FM_MEM_ID(id, name) id,
+	FM_MEM_MAP(FM_MEM_ID)
+#undef FM_MEM_ID
+		FM_MEM_KINDS
+};
+
+static inline bool fm_mem_pinned(enum fm_mem_kind kind)
+{
+	return kind >= FM_MEM_PIN_WISH && kind <= FM_MEM_PIN_UNKNOWN;
+}
+
+/* Where movable memory is to be: the daemon's wish. */
+enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
+
+/* One device. All sizes in bytes. */
+struct fm_ledger_device {
+	/* Written by the client, once, before `capacity` leaves zero. */
+	FM_LINE char key[FM_DEVKEY_MAX]; /* as in QUEUE */
+	_Atomic uint64_t capacity;       /* all memory of the device; 0: the row is free */
+
+	/* Written by the client. */
+	FM_LINE _Atomic uint64_t claimed; /* all kinds together, and what is being allocated */
+	_Atomic uint64_t kind[FM_MEM_KINDS];
+	_Atomic uint64_t peak;              /* the most that was ever allocated at one time */
+	_Atomic uint64_t refused;           /* allocations that a limit refused */
+	_Atomic uint64_t resident;          /* of movable memory: what is on the device, */
+	_Atomic uint64_t host;              /* and what is on the host; the rest is empty */
+	_Atomic uint64_t went_out, came_in; /* bytes copied; never falling */
+	_Atomic uint64_t kept;   /* bytes that were evicted without a copy; never falling */
+	_Atomic uint64_t wanted; /* `claimed` as it would be after the allocation that waits */
+	_Atomic uint32_t asked;  /* number of the request in `wanted`; raised after it */
+
+	/* Written by the daemon. */
+	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
+	_Atomic uint64_t limit;    /* of the group, for people and for the program; 0: none */
+	_Atomic uint64_t others;   /* what the other clients of the group have claimed */
+	_Atomic uint32_t answered; /* the newest request that was looked at */
+	_Atomic uint32_t wish;     /* enum fm_mem_wish */
+};
+
+struct fm_ledger {
+	/* Constant after creation. */
+	FM_LINE uint32_t magic;
+	uint16_t version;
+	uint16_t devices;
+	uint32_t size;
+	uint32_t managed; /* 1: the client's memory is in the arena, and may move */
+
+	struct fm_ledger_device device[FM_LEDGER_DEVICES];
+};
+
+/* Client side: create a sealed ledger. *ledger is mapped, *fd to be sent to the daemon (or, with fd
+ * NULL, it is private memory). `allowed` is UINT64_MAX in all rows. 0 or a negative errno. */
+int fm_ledger_create(struct fm_ledger **ledger, int *fd);
+
+/* Daemon side: map a descriptor that came from a client. -EINVAL unless it is a memfd of exactly
+ * the right size, sealed against shrinking and growing, with a valid header. The descriptor stays
+ * the caller's. */
+int fm_ledger_map(struct fm_ledger **ledger, int fd);
+
+void fm_ledger_unmap(struct fm_ledger *ledger);
+
+/* Replace the mapping by private memory of zeros, at the same address: for the child after fork,
+ * which has none of its parent's memory. Async-signal-safe. */
+void fm_ledger_detach(struct fm_ledger *ledger);
+
+const char *fm_mem_kind_name(enum fm_mem_kind kind);

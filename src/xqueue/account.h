@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this process has allocated on its devices, counted by kind in the client's ledger
+ * (board/ledger.h), and held to the group's limit. Shims call it around the driver's calls that
+ * make and end memory:
+ *
+ *   rc = fm_account_claim(c, dev, kind, n);   // before the driver is called
+ *   if (!rc && the driver refused)
+ *           fm_account_return(c, dev, kind, n);
+ *
+ * Owns: the ledger of the process's client, from the first call of fm_account_device() on.
+ * Locks: none of its own; fm_account_device() takes the client's.
+ * Threads: any. A claim that is within what is allowed costs two atomic additions and no call.
+ */
+#pragma once
+#include "board/ledger.h"
+
+struct fm_client;
+
+/* The row of a device, made at its first use: `key` as for its queues, `capacity` in bytes. Or
+ * -ENOSPC: no row is left; -ENOMEM. Then nothing is counted there, and nothing is refused: every
+ * function below takes a negative row and does nothing. */
+int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity);
+
+/* 0: the bytes are counted as `kind`. -ENOMEM: the group's limit, or the user's, does not allow
+ * that. Waits for the daemon only if the group shares its limit with other processes, and then for
+ * FM_ACCOUNT_WAIT at most; without an answer the memory is allowed. */
+int fm_account_claim(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes);
+
+/* The same for memory that is there already (a context, an import): counted whatever the limit. */
+void fm_account_add(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes);
+
+void fm_account_return(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes);
+
+/* Memory changes its kind, for example when it is pinned. */
+void fm_account_change(
+	struct fm_client *c, int dev, enum fm_mem_kind from, enum fm_mem_kind to, uint64_t bytes);
+
+/* What a program shall be told of the device. False: no limit is set, so the driver's own figures
+ * hold. True: *total is the limit, at most the capacity, and *left what of it the group has not
+ * claimed. */
+bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *left);
+
+/* The row itself, for those who move memory. NULL: negative row. */
+struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev);
