@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger: what one client has allocated on its devices, in shared memory beside the board. The
- * client makes it before its first allocation, sends the descriptor (MEMORY, proto.h), and keeps
- * it for life: a daemon that restarts is sent the same one.
+ * client makes both at the same time, sends the ledger's descriptor before HELLO (MEMORY, proto.h),
+ * and keeps it for life: a daemon that restarts is sent the same one.
  *
  * The daemon hands out numbers, never memory. It trusts nothing in here: each word is read once,
  * atomically, and clamped. A client that claims less than it has can be found out by the driver's
