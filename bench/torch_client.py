@@ -148,7 +148,7 @@ def past(step, shim, begin, end):
     """Until it ends, not only until it is launched: the first of each turn finds what the other way has left in caches."""
     time.sleep(max(0, (begin - time.monotonic_ns()) / 1e9))
     took, rng = {True: [], False: []}, random.Random(1)
-    while time.monotonic_ns() < end:
+    while time.monotonic_ns() < end or len(took[False]) < LEAST or len(took[True]) < LEAST:
         for through in rng.sample((True, False), 2):
             shim.through(through)
             step()

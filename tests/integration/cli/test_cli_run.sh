@@ -30,7 +30,7 @@ run_statuses() {
 }
 
 run_environment() {
-    expect 0 "the environment" "$fermata" run "${show[@]}"
+    expect 0 "the environment" env -u FERMATA_TEST_LONG "$fermata" run "${show[@]}"
     environment_has "OPENCL_LAYERS=$(realpath "$layer")"
     out_lacks '^FERMATA_'
     expect 0 "every option" "$fermata" run --priority high --weight 5 --share 25% --deadline 20 \
