@@ -2,7 +2,7 @@
 
 # A CUDA driver without a device. Programs find it, or the real one, as they find any library: no run path.
 file(GLOB fake_cuda CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/*.c)
-add_library(fake_cuda_objects OBJECT ${fake_cuda})
+add_library(fake_cuda_objects OBJECT ${fake_cuda} ${PROJECT_SOURCE_DIR}/src/device/digest.c)
 target_include_directories(fake_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(fake_cuda_objects PRIVATE unpackers)
 add_library(fake_cuda SHARED $<TARGET_OBJECTS:fake_cuda_objects>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel by which `fermata doctor` tries the guardian (probe_guard.c); make-trial makes trial_image.c of it. Each
+// The kernel by which `fermata doctor` tries the guardian (probe_guard.c); make-images makes trial_image.c of it. Each
 // block takes so long, and adds one to its word: one that runs twice, or not at all, is seen.
 extern "C" __global__ void fermata_trial(unsigned *out, unsigned long long ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The image of trial.cu, made by make-trial: what `fermata doctor' tries to stop in its middle. */
+/* The image of trial.cu, made by make-images: what `fermata doctor' tries to stop in its middle. */
 #pragma once
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made of trial.cu by make-trial. */
+/* Made of trial.cu by make-images. */
 /* clang-format off */
 #include "trial.h"
 

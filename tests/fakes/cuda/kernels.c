@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of tests/integration/cuda/cuda_kernels.cu as the fake device executes them: what all
  * threads of one block do. */
+#include "device/digest.h"
 #include "fake.h"
 #include <stdlib.h>
 #include <string.h>
@@ -318,6 +319,22 @@ static void spread(const struct fk_block *b)
 {
 }
 
+/* Blocks add to the same words, in any order: here the first one does it all. */
+static void digest(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr p;
+		uint64_t tiles;
+		CUdeviceptr out;
+		struct fm_digest_key key;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	if (!b->x)
+		fm_digest_add((struct fm_digest *)(uintptr_t)p.out, &p.key, pointer(p.p),
+			p.tiles * FM_DIGEST_TILE);
+}
+
 const struct fk_kernel *fk_kernel_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
@@ -339,6 +356,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"odd", {8, 4, 2, 1}, odd, false},
 		{"fermata_look", {8, 8}, look, false},
 		{"fermata_spread", {0}, spread, false},
+		{FM_DIGEST_KERNEL, {8, 8, 8, sizeof(struct fm_digest_key)}, digest, false},
 		{"large", {4040, 8}, large, false},
 		{"beyond", {6000, 8}, beyond, false},
 	};
