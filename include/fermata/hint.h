@@ -28,8 +28,14 @@
  * 1, a group with work on several devices runs on all of them or on none; 0, each device is
  * scheduled separately. level: deepest level at which its queues are stopped: 2, only at gates; 3,
  * also in the middle of a command, where possible. guard-from: length of the shortest command that
- * is stopped in the middle; 0: the device's setting. docs/policies.md has the hints of each policy.
+ * is stopped in the middle; 0: the device's setting. memory-limit: the most device memory that the
+ * group may have on each device, in bytes; 0: no limit of its own. memory-request: device memory
+ * that the group is to have for itself whatever others need. memory-pin: 1: the group's memory
+ * stays on the device. docs/policies.md has the hints of each policy, docs/memory.md those about
+ * memory.
  */
+#define FM_MEMORY_MAX INT64_C(1125899906842624) /* 1 PiB */
+
 #define FM_HINT_MAP(X)                                                           \
 	X(FM_HINT_PRIORITY, "priority", FM_PRIORITY_MIN, FM_PRIORITY_MAX, 0, "") \
 	X(FM_HINT_WEIGHT, "weight", 0, 10000, 0, "")                             \
@@ -42,7 +48,10 @@
 	X(FM_HINT_LATENCY_NICE, "latency-nice", -20, 19, 0, "")                  \
 	X(FM_HINT_GANG, "gang", 0, 1, 1, "")                                     \
 	X(FM_HINT_LEVEL, "level", 2, 3, 3, "")                                   \
-	X(FM_HINT_GUARD_FROM, "guard-from", 0, INT64_C(10000000000), 0, "ns")
+	X(FM_HINT_GUARD_FROM, "guard-from", 0, INT64_C(10000000000), 0, "ns")    \
+	X(FM_HINT_MEMORY_LIMIT, "memory-limit", 0, FM_MEMORY_MAX, 0, "B")        \
+	X(FM_HINT_MEMORY_REQUEST, "memory-request", 0, FM_MEMORY_MAX, 0, "B")    \
+	X(FM_HINT_MEMORY_PIN, "memory-pin", 0, 1, 0, "")
 
 enum fm_hint {
 #define FM_HINT_ID(id, name, min, max, def, unit) id,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parse.h"
 #include "clock.h"
+#include "size.h"
 #include "util.h"
 #include <ctype.h>
 #include <errno.h>
@@ -180,8 +181,24 @@ const char *fm_hint_unit(enum fm_hint h)
 	return (unsigned)h < FM_HINT_COUNT ? hint_specs[h].unit : NULL;
 }
 
+bool fm_hint_is_time(enum fm_hint h)
+{
+	return (unsigned)h < FM_HINT_COUNT && !strcmp(hint_specs[h].unit, "ns");
+}
+
+bool fm_hint_is_size(enum fm_hint h)
+{
+	return (unsigned)h < FM_HINT_COUNT && !strcmp(hint_specs[h].unit, "B");
+}
+
+const char *fm_hint_suffix(enum fm_hint h)
+{
+	return fm_hint_is_time(h) ? "ns" : "";
+}
+
 int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
 {
+	char low[FM_SIZE_TEXT], high[FM_SIZE_TEXT];
 	const struct hint_spec *spec;
 	int64_t scale;
 
@@ -190,16 +207,20 @@ int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
 	spec = &hint_specs[h];
 	if (v >= spec->min && v <= spec->max)
 		return 0;
-	scale = strcmp(spec->unit, "ns") ? 1 : (int64_t)FM_MS;
+	scale = fm_hint_is_time(h) ? (int64_t)FM_MS : 1;
 	fm_err_set(err, -ERANGE, "%s out of range", spec->name);
-	fm_err_hint(err, "give %" PRId64 " to %" PRId64 "%s", spec->min / scale, spec->max / scale,
-		scale == 1 ? spec->unit : " ms");
+	if (fm_hint_is_size(h))
+		fm_err_hint(err, "give %s to %s", fm_size_exact(spec->min, low),
+			fm_size_exact(spec->max, high));
+	else
+		fm_err_hint(err, "give %" PRId64 " to %" PRId64 "%s", spec->min / scale,
+			spec->max / scale, scale == 1 ? spec->unit : " ms");
 	return -ERANGE;
 }
 
 static int find_hint(const char *name, enum fm_hint *h, struct fm_err *err)
 {
-	char known[128] = "";
+	char known[256] = "";
 
 	for (unsigned i = 0; i < FM_HINT_COUNT; i++) {
 		if (!strcmp(name, hint_specs[i].name)) {
@@ -248,8 +269,8 @@ int fm_parse_hint(
 		return fm_parse_priority(value, v, err);
 	if (!strcmp(spec->unit, "%"))
 		return parse_percent(value, spec, v, err);
-	if (strcmp(spec->unit, "ns"))
+	if (!fm_hint_is_time(*h) && !fm_hint_is_size(*h))
 		return fm_parse_int(value, spec->min, spec->max, v, err);
-	rc = fm_parse_time(value, v, err);
+	rc = fm_hint_is_size(*h) ? fm_parse_size(value, v, err) : fm_parse_time(value, v, err);
 	return rc ? rc : fm_hint_check(*h, *v, err);
 }

@@ -22,11 +22,17 @@ int fm_parse_time(const char *s, int64_t *ns, struct fm_err *err);
 int fm_parse_priority(const char *s, int64_t *v, struct fm_err *err);
 
 /* A hint by the name that FM_HINT_MAP gives it and the value in its unit: times as fm_parse_time(),
- * priorities as fm_parse_priority(), a share with or without '%'. -ENOENT for an unknown name. */
+ * amounts of memory as fm_parse_size(), priorities as fm_parse_priority(), a share with or without
+ * '%'. -ENOENT for an unknown name. */
 int fm_parse_hint(
 	const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err);
 
-/* Name, unit ("", "%" or "ns") and range of a hint; NULL, NULL and -ERANGE outside the enum. */
+/* Name, unit ("", "%", "ns" or "B") and range of a hint; NULL, NULL and -ERANGE outside the enum.
+ */
 const char *fm_hint_name(enum fm_hint h);
 const char *fm_hint_unit(enum fm_hint h);
+bool fm_hint_is_time(enum fm_hint h);
+bool fm_hint_is_size(enum fm_hint h);
+/* What must stand behind a value in the hint's unit, so that fm_parse_hint() reads the same. */
+const char *fm_hint_suffix(enum fm_hint h);
 int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err);

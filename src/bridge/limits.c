@@ -2,6 +2,7 @@
 /* What a user may have, and may say about a group. */
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/size.h"
 #include "internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -16,16 +17,20 @@ const struct fm_bridge_limits *client_limits(
 	return b->host.limits ? b->host.limits(c->ctx) : &b->limits;
 }
 
-/* Limits do not bind a value of 0 that stands for "none" or "the policy's own". A weight of 0 is
- * bound: it stands for the default weight. */
+/* Limits do not bind a value of 0 that stands for "none" or "the policy's own". A weight and a
+ * memory-limit of 0 are bound: they stand for the default weight, and for all memory. */
 static bool says_nothing(enum fm_hint h, int64_t v)
 {
-	return !v && (h == FM_HINT_SHARE || !strcmp(fm_hint_unit(h), "ns"));
+	return !v && (h == FM_HINT_SHARE || h == FM_HINT_MEMORY_REQUEST || fm_hint_is_time(h));
 }
 
 static int64_t meant(enum fm_hint h, int64_t v)
 {
-	return h == FM_HINT_WEIGHT && !v ? FM_WEIGHT_DEFAULT : v;
+	if (v)
+		return v;
+	return h == FM_HINT_WEIGHT         ? FM_WEIGHT_DEFAULT
+	       : h == FM_HINT_MEMORY_LIMIT ? FM_MEMORY_MAX
+					   : 0;
 }
 
 static bool within(const struct fm_bridge_limits *l, enum fm_hint h, int64_t v)
@@ -37,23 +42,40 @@ static bool within(const struct fm_bridge_limits *l, enum fm_hint h, int64_t v)
 	return m >= l->range[h].min && m <= l->range[h].max;
 }
 
+#define VALUE_TEXT 40
+
+/* In the unit that people use, which unit_text() names: times in ms. Amounts have theirs with them.
+ */
+static const char *value_text(enum fm_hint h, int64_t v, char buf[VALUE_TEXT])
+{
+	if (fm_hint_is_size(h))
+		return fm_size_exact(v, buf);
+	snprintf(buf, VALUE_TEXT, "%.12g", (double)v / (fm_hint_is_time(h) ? (double)FM_MS : 1));
+	return buf;
+}
+
+static const char *unit_text(enum fm_hint h)
+{
+	return fm_hint_is_size(h) ? "" : fm_hint_is_time(h) ? " ms" : fm_hint_unit(h);
+}
+
 static int refuse_value(
 	const struct fm_bridge_limits *l, enum fm_hint h, int64_t v, struct fm_err *err)
 {
-	bool time = !strcmp(fm_hint_unit(h), "ns");
-	double scale = time ? (double)FM_MS : 1;
-	const char *unit = time ? " ms" : fm_hint_unit(h);
-	char members[96] = "";
+	char members[96] = "", low[VALUE_TEXT], high[VALUE_TEXT];
 
-	fm_err_set(err, -EPERM, "%s %.12g%s is outside your limits", fm_hint_name(h),
-		(double)meant(h, v) / scale, unit);
+	if (h == FM_HINT_MEMORY_LIMIT && !v)
+		fm_err_set(err, -EPERM, "no memory-limit is outside your limits");
+	else
+		fm_err_set(err, -EPERM, "%s %s%s is outside your limits", fm_hint_name(h),
+			value_text(h, meant(h, v), low), unit_text(h));
 	if (l->ordinary & FM_HINT_BIT(h))
 		snprintf(members, sizeof(members), ", which do not bind members of the group %.32s",
 			l->group && *l->group ? l->group : "in [access]");
 	fm_err_hint(err,
-		"stay within %.12g to %.12g%s, or have %s_min, %s_max in fermatad.conf changed%s",
-		(double)l->range[h].min / scale, (double)l->range[h].max / scale, unit,
-		fm_hint_name(h), fm_hint_name(h), members);
+		"stay within %s to %s%s, or have %s_min, %s_max in fermatad.conf changed%s",
+		value_text(h, l->range[h].min, low), value_text(h, l->range[h].max, high),
+		unit_text(h), fm_hint_name(h), fm_hint_name(h), members);
 	return -EPERM;
 }
 

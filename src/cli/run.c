@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "base/parse.h"
+#include "base/size.h"
 #include "base/util.h"
 #include "board/proto.h"
 #include "cmd/ctl.h"
@@ -26,6 +27,7 @@ struct run {
 	const char *group, *local;
 	uint32_t given; /* hints of this command line, as FM_READS() */
 	int64_t level;  /* 0: not given */
+	bool memory;    /* --memory */
 	bool guardian;
 	const char *loops;
 	const char *partition;
@@ -37,6 +39,7 @@ enum {
 	KEY_HINT = CLI_KEY_OWN,
 	KEY_GROUP = KEY_HINT + FM_HINT_COUNT,
 	KEY_LEVEL,
+	KEY_MEMORY,
 	KEY_LOCAL,
 	KEY_GUARDIAN,
 	KEY_LOOPS,
@@ -76,6 +79,18 @@ static const struct argp_option options[] = {
 		0},
 	{"guard-from", KEY_HINT + FM_HINT_GUARD_FROM, "TIME", 0,
 		"Shortest command that is stopped in the middle; shorter ones run to their end", 0},
+	{"memory-limit", KEY_HINT + FM_HINT_MEMORY_LIMIT, "SIZE", 0,
+		"The most device memory that the group may have on each device: 40G, 512M; more is "
+		"refused as if the device were full",
+		0},
+	{"memory-request", KEY_HINT + FM_HINT_MEMORY_REQUEST, "SIZE", 0,
+		"Device memory that the group is to have for itself, whatever others need", 0},
+	{"memory-pin", KEY_HINT + FM_HINT_MEMORY_PIN, NULL, 0,
+		"The group's memory stays on the device", 0},
+	{"memory", KEY_MEMORY, "SIZE", OPTION_ARG_OPTIONAL,
+		"Let Fermata move the program's device memory, when others need the room; SIZE is "
+		"as for --memory-limit, and may be more than the device has",
+		0},
 	{"group", KEY_GROUP, "NAME", 0,
 		"Name of the group; programs that share a name are scheduled as one", 1},
 	{"level", KEY_LEVEL, "1..3", 0,
@@ -163,6 +178,40 @@ static void take_time(const struct argp_state *state, const char *arg, int64_t *
 		cli_usage_err(state, &err);
 }
 
+static void take_hint(
+	struct run *run, enum fm_hint h, const char *arg, const struct argp_state *state)
+{
+	struct fm_err err = {0};
+
+	if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
+		cli_usage_err(state, &err);
+	run->hint[h].set = true;
+	run->given |= FM_READS(h);
+}
+
+/* To the hint, a limit of 0 means none; here it would be read as no memory at all. */
+static void take_memory(struct run *run, const char *arg, const struct argp_state *state)
+{
+	run->memory = true;
+	if (!arg)
+		return;
+	take_hint(run, FM_HINT_MEMORY_LIMIT, arg, state);
+	if (!run->hint[FM_HINT_MEMORY_LIMIT].value)
+		cli_usage(state, "--memory=0 leaves the program no memory; leave out the size for "
+				 "as much as the device has");
+}
+
+/* `--memory 40G' would run a command of that name. */
+static void check_command(const struct run *run, const struct argp_state *state)
+{
+	const char *word = run->command[0];
+	int64_t size;
+
+	if (run->memory && *word >= '0' && *word <= '9' && !fm_parse_size(word, &size, NULL) &&
+		access(word, F_OK))
+		cli_usage(state, "'%s' is no command; write --memory=%s", word, word);
+}
+
 static void parse_task(struct run *run, int key, const char *arg, const struct argp_state *state)
 {
 	struct run_task *t = &run->task;
@@ -216,15 +265,13 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
 	struct run *run = state->input;
 	struct fm_err err = {0};
-	enum fm_hint h;
 
 	switch (key) {
 	case KEY_HINT ... KEY_HINT + FM_HINT_COUNT - 1:
-		h = (enum fm_hint)(key - KEY_HINT);
-		if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
-			cli_usage_err(state, &err);
-		run->hint[h].set = true;
-		run->given |= FM_READS(h);
+		take_hint(run, (enum fm_hint)(key - KEY_HINT), arg ?: "1", state);
+		return 0;
+	case KEY_MEMORY:
+		take_memory(run, arg, state);
 		return 0;
 	case KEY_GROUP:
 		check_group(state, arg);
@@ -254,6 +301,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		check_task(run, state);
+		check_command(run, state);
 		return 0;
 	case ARGP_KEY_ARGS:
 		run->command = state->argv + state->next;
@@ -323,6 +371,8 @@ static int set_environment(struct run *run, struct fm_err *err)
 
 	if (!rc && run->group)
 		rc = inject_set("FERMATA_GROUP", run->group, err);
+	if (!rc && run->memory)
+		rc = inject_set("FERMATA_MEMORY", "1", err);
 	if (!rc && run->level)
 		rc = inject_set("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
@@ -376,7 +426,8 @@ static json_t *hints_object(const struct run *run)
 	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
 		if (run->hint[h].set)
 			json_object_set_new(hints, fm_hint_name(h),
-				json_sprintf("%" PRId64 "%s", run->hint[h].value, fm_hint_unit(h)));
+				json_sprintf(
+					"%" PRId64 "%s", run->hint[h].value, fm_hint_suffix(h)));
 	return hints;
 }
 

@@ -8,7 +8,10 @@
 #include <string.h>
 
 /* Read by the scheduler itself, whatever the policy. */
-#define BY_ALL (FM_READS(FM_HINT_GANG) | FM_READS(FM_HINT_LEVEL) | FM_READS(FM_HINT_GUARD_FROM))
+#define BY_ALL                                                                             \
+	(FM_READS(FM_HINT_GANG) | FM_READS(FM_HINT_LEVEL) | FM_READS(FM_HINT_GUARD_FROM) | \
+		FM_READS(FM_HINT_MEMORY_LIMIT) | FM_READS(FM_HINT_MEMORY_REQUEST) |        \
+		FM_READS(FM_HINT_MEMORY_PIN))
 
 /* "edf, k-edf and least-laxity do" */
 static void who_reads(enum fm_hint h, char *text, size_t size)

@@ -40,12 +40,14 @@ static json_t *hints_object(const struct fm_hints *h)
 		const char *name = fm_hint_name((enum fm_hint)i);
 		char key[32];
 
-		if (strcmp(fm_hint_unit((enum fm_hint)i), "ns")) {
-			set(o, name, json_integer(h->value[i]));
+		if (fm_hint_is_time((enum fm_hint)i)) {
+			snprintf(key, sizeof(key), "%s_ms", name);
+			set(o, key, ms((uint64_t)h->value[i]));
 			continue;
 		}
-		snprintf(key, sizeof(key), "%s_ms", name);
-		set(o, key, ms((uint64_t)h->value[i]));
+		snprintf(key, sizeof(key), "%s%s", name,
+			fm_hint_is_size((enum fm_hint)i) ? "_bytes" : "");
+		set(o, key, json_integer(h->value[i]));
 	}
 	return o;
 }

@@ -304,11 +304,10 @@ static json_t *hints_json(const struct bench_task *t)
 
 	for (size_t h = 0; h < t->hints; h++) {
 		enum fm_hint id = (enum fm_hint)t->hint[h].hint;
-		const char *unit = strcmp(fm_hint_unit(id), "ns") ? "" : "ns";
 
 		json_object_set_new(hints, fm_hint_name(id),
-			json_sprintf(
-				"%" JSON_INTEGER_FORMAT "%s", (json_int_t)t->hint[h].value, unit));
+			json_sprintf("%" JSON_INTEGER_FORMAT "%s", (json_int_t)t->hint[h].value,
+				fm_hint_suffix(id)));
 	}
 	return hints;
 }

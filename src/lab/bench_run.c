@@ -91,7 +91,7 @@ static void add_hints(struct command *c, const struct bench_task *t)
 		enum fm_hint h = (enum fm_hint)t->hint[i].hint;
 
 		snprintf(c->text[i], sizeof(c->text[i]), "--%s=%" PRId64 "%s", fm_hint_name(h),
-			t->hint[i].value, strcmp(fm_hint_unit(h), "ns") ? "" : "ns");
+			t->hint[i].value, fm_hint_suffix(h));
 		add(c, c->text[i]);
 	}
 }

@@ -128,7 +128,7 @@ static void put_device(const struct recorded_device *d, FILE *f)
 static void put_hint(FILE *f, const struct fm_sim_change *c, const char *between)
 {
 	fprintf(f, "%s%s%" PRId64 "%s\n", fm_hint_name(c->hint), between, c->value,
-		strcmp(fm_hint_unit(c->hint), "ns") ? "" : "ns");
+		fm_hint_suffix(c->hint));
 }
 
 /* The group begins with the hints that were set when it came. Defaults are those of workloads. */

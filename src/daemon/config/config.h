@@ -31,7 +31,7 @@ struct config_limits {
 struct config_rule {
 	bool group;
 	uint32_t id;  /* uid or gid */
-	uint32_t set; /* config_limits_bit() of the keys that it sets; the others are as in [limits]
+	uint64_t set; /* config_limits_bit() of the keys that it sets; the others are as in [limits]
 		       */
 	char name[CONFIG_NAME_MAX];
 	struct config_limits limits;
@@ -72,7 +72,7 @@ struct config {
 	struct fm_stop_rule way[CONFIG_WAYS + 1]; /* [device NAME] as they stand, then [device] */
 	unsigned ways;                            /* without the last */
 	struct config_limits limits;
-	uint32_t limits_set;                   /* of [limits]; bits as in a rule */
+	uint64_t limits_set;                   /* of [limits]; bits as in a rule */
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
 	unsigned rules;
 	char access_group[CONFIG_NAME_MAX];

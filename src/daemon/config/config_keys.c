@@ -5,6 +5,7 @@
 #include "base/listen.h"
 #include "base/nearest.h"
 #include "base/parse.h"
+#include "base/size.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -334,9 +335,12 @@ static void print_time(int64_t ns, FILE *f)
 static void print_range(const struct config_key *k, const struct fm_bridge_limits *l, FILE *f)
 {
 	int64_t v = k->upper ? l->range[k->hint].max : l->range[k->hint].min;
+	char size[FM_SIZE_TEXT];
 
-	if (!strcmp(k->unit, "ns"))
+	if (fm_hint_is_time(k->hint))
 		print_time(v, f);
+	else if (fm_hint_is_size(k->hint))
+		fprintf(f, " %s", fm_size_exact(v, size));
 	else
 		fprintf(f, " %" PRId64 "%s", v, k->unit);
 }

@@ -40,7 +40,7 @@ void config_key_copy(const struct config_key *k, void *to, const void *from);
 void config_key_print(const struct config_key *k, const void *base, FILE *f);
 
 /* config_limits.c. Its bit among the keys of [limits]. */
-uint32_t config_limits_bit(const struct config_key *k);
+uint64_t config_limits_bit(const struct config_key *k);
 /* The rule of a section [limits user NAME] or [limits group NAME]; made if it is not there. `who`
  * is the text after "limits". */
 int config_rule_get(

@@ -19,7 +19,7 @@ int64_t *config_end(struct config_limits *l, const struct config_ceiling *e)
 	return e->upper ? &l->of.range[e->hint].max : &l->of.range[e->hint].min;
 }
 
-static uint32_t ceiling_bit(const struct config_ceiling *e)
+static uint64_t ceiling_bit(const struct config_ceiling *e)
 {
 	const struct config_key *k = config_keys;
 
@@ -28,14 +28,14 @@ static uint32_t ceiling_bit(const struct config_ceiling *e)
 	return config_limits_bit(k);
 }
 
-uint32_t config_limits_bit(const struct config_key *k)
+uint64_t config_limits_bit(const struct config_key *k)
 {
 	const struct config_key *first = config_keys;
 
-	_Static_assert(4 + 2 * FM_HINT_COUNT <= 32, "a bit for each key of [limits]");
+	_Static_assert(4 + 2 * FM_HINT_COUNT <= 64, "a bit for each key of [limits]");
 	while (strcmp(first->section, "limits") != 0)
 		first++;
-	return 1u << (k - first);
+	return UINT64_C(1) << (k - first);
 }
 
 /* A number is taken as it is, so that a rule can stand where the name cannot be looked up. */
@@ -116,7 +116,7 @@ static int check_ranges(const struct config_limits *l, uint32_t *line, struct fm
 
 /* A ceiling that has its default value gives way if a section sets the other end beyond it, unless
  * that section also sets the ceiling. Settings that were printed have all of [limits] set. */
-static void give_way(struct config_limits *l, uint32_t set)
+static void give_way(struct config_limits *l, uint64_t set)
 {
 	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
 		const struct config_ceiling *e = &config_ceilings[i];
@@ -160,12 +160,12 @@ static bool matches(const struct config_rule *r, uid_t uid, const gid_t *gids, s
 /* A range is one thing: if a rule sets one end, the other end is taken from that rule, too, which
  * has it from [limits]. own: keys that a rule sets itself. */
 static void apply(
-	const struct config_rule *r, struct config_limits *out, uint32_t *done, uint32_t *own)
+	const struct config_rule *r, struct config_limits *out, uint64_t *done, uint64_t *own)
 {
-	uint32_t taken = *done;
+	uint64_t taken = *done;
 
 	for (const struct config_key *k = config_keys; k->name; k++) {
-		uint32_t bit, pair;
+		uint64_t bit, pair;
 
 		if (strcmp(k->section, "limits") != 0)
 			continue;
@@ -182,7 +182,7 @@ static void apply(
 
 /* Ceilings with their default value bind only ordinary users. */
 static void apply_ceilings(
-	const struct config *c, struct config_limits *out, uint32_t own, bool ordinary)
+	const struct config *c, struct config_limits *out, uint64_t own, bool ordinary)
 {
 	for (unsigned i = 0; i < CONFIG_CEILINGS; i++) {
 		const struct config_ceiling *e = &config_ceilings[i];
@@ -200,7 +200,7 @@ static void apply_ceilings(
 void config_limits_for(const struct config *c, uid_t uid, const gid_t *gids, size_t n,
 	bool ordinary, struct config_limits *out)
 {
-	uint32_t done = 0, own = 0;
+	uint64_t done = 0, own = 0;
 
 	*out = c->limits;
 	for (int group = 0; group <= 1; group++)

@@ -78,6 +78,10 @@ policy fair slice
 hint x gang=2
 hint x level=1
 hint x guard-from=11s
+hint x memory-limit=40GB
+hint x memory-request=2P
+hint x memory-pin=2
+run --memory-limit=-1 true
 run --gang yes true
 run --partition 16 true
 run --partition 16: true

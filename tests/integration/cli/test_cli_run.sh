@@ -42,6 +42,22 @@ run_environment() {
         --partition 16:urgent "${show[@]}"
     environment_has 'FERMATA_HINTS=runtime=800000 foreground=1 latency-nice=-5 guard-from=50000'
     [[ ! -e $BUILD/lib/libfermata-cuda.so ]] || environment_has 'FERMATA_PARTITION=16:urgent'
+    expect 0 "a limit of memory" "$fermata" run --memory-limit 1.5G --memory-request 512M --memory-pin "${show[@]}"
+    environment_has 'FERMATA_HINTS=memory-limit=1610612736 memory-request=536870912 memory-pin=1'
+    out_lacks '^FERMATA_MEMORY='
+    expect 0 "managed memory" "$fermata" run --memory "${show[@]}"
+    environment_has 'FERMATA_MEMORY=1'
+    out_lacks '^FERMATA_HINTS='
+    expect 0 "managed memory and its limit" "$fermata" run --memory=40G "${show[@]}"
+    environment_has 'FERMATA_MEMORY=1'
+    environment_has 'FERMATA_HINTS=memory-limit=42949672960'
+    expect 2 "no memory" "$fermata" run --memory=0 true
+    err_has 'leave out the size'
+    expect 2 "no amount" "$fermata" run --memory=4Q true
+    err_has "'4Q' is not an amount of memory"
+    expect 2 "less than none" "$fermata" run --memory=-1 true
+    expect 2 "a size without =" "$fermata" run --memory 40G true
+    err_has 'write --memory=40G'
     expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
     expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 "${show[@]}"

@@ -114,6 +114,12 @@ static void hints(void **state)
 	assert_int_equal(v, 800 * FM_MS);
 	assert_int_equal(fm_parse_hint("slice", "11s", &h, &v, &err), -ERANGE);
 	assert_non_null(strstr(err.hint, "10000 ms"));
+	assert_int_equal(fm_parse_hint("memory-limit", "1.5G", &h, &v, NULL), 0);
+	assert_true(h == FM_HINT_MEMORY_LIMIT && v == INT64_C(1610612736));
+	assert_int_equal(fm_parse_hint("memory-request", "2P", &h, &v, &err), -ERANGE);
+	assert_non_null(strstr(err.hint, "0 to 1P"));
+	assert_int_equal(fm_parse_hint("memory-limit", "-1", &h, &v, &err), -EINVAL);
+	assert_int_equal(fm_parse_hint("memory-pin", "2", &h, &v, &err), -ERANGE);
 	assert_int_equal(fm_parse_hint("colour", "red", &h, &v, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "colour"));
 	assert_non_null(strstr(err.hint, "deadline"));

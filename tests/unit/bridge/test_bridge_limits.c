@@ -58,6 +58,14 @@ static void refused_segments_end_themselves(void **state)
 	assert_int_equal(segment(w, &w->a, 0, 0), -EPERM);
 }
 
+static int64_t hint_now(struct client *c, enum fm_hint h)
+{
+	struct fm_bridge_group_info info;
+
+	fm_bridge_group_info(group_of(c, 0), &info);
+	return info.hints->value[h];
+}
+
 static void hints_stay_within_the_limits(void **state)
 {
 	struct fm_bridge_limits l = {.forbidden = FM_HINT_BIT(FM_HINT_FOREGROUND),
@@ -85,12 +93,31 @@ static void hints_stay_within_the_limits(void **state)
 	assert_int_equal(fm_bridge_allows(&l, FM_HINT_WEIGHT, 9, NULL), -EPERM);
 }
 
-static int64_t hint_now(struct client *c, enum fm_hint h)
+/* No limit of one's own is more than any that there may be; no request is less. */
+static void amounts_of_memory_stay_within_the_limits(void **state)
 {
-	struct fm_bridge_group_info info;
+	const int64_t gib = INT64_C(1) << 30;
+	struct fm_bridge_limits l = {
+		.bounded = FM_HINT_BIT(FM_HINT_MEMORY_LIMIT) | FM_HINT_BIT(FM_HINT_MEMORY_REQUEST),
+		.range = {[FM_HINT_MEMORY_LIMIT] = {0, 16 * gib},
+			[FM_HINT_MEMORY_REQUEST] = {gib, 3 * gib / 2}}};
+	struct world *w = *state;
+	struct client c = {0};
+	struct fm_err err;
 
-	fm_bridge_group_info(group_of(c, 0), &info);
-	return info.hints->value[h];
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_MEMORY_LIMIT, 0, &err), -EPERM);
+	assert_string_equal(err.text, "no memory-limit is outside your limits");
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_MEMORY_LIMIT, 40 * gib, &err), -EPERM);
+	assert_string_equal(err.text, "memory-limit 40G is outside your limits");
+	assert_non_null(strstr(err.hint, "stay within 0 to 16G, or"));
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_MEMORY_LIMIT, 16 * gib, NULL), 0);
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_MEMORY_REQUEST, 0, NULL), 0);
+	assert_int_equal(fm_bridge_allows(&l, FM_HINT_MEMORY_REQUEST, 2 * gib, &err), -EPERM);
+	assert_non_null(strstr(err.hint, "stay within 1G to 1536M, or"));
+	assert_int_equal(attach(w, &c, BOB, 33, "c"), 0);
+	assert_true(hint_now(&c, FM_HINT_MEMORY_LIMIT) == 16 * gib);
+	assert_int_equal(hint_now(&c, FM_HINT_MEMORY_REQUEST), 0);
 }
 
 /* Saying nothing gives no more than may be asked for. */
@@ -146,6 +173,7 @@ int main(void)
 		TEST(limits_bind_users_but_not_root),
 		TEST(refused_segments_end_themselves),
 		TEST(hints_stay_within_the_limits),
+		TEST(amounts_of_memory_stay_within_the_limits),
 		TEST(a_group_starts_within_the_limits),
 		TEST(what_left_no_longer_counts),
 	};
