@@ -89,6 +89,11 @@ endforeach()
 # Unit tests with a driver around them.
 target_link_libraries(test_image_run PRIVATE fake_cuda)
 target_compile_definitions(test_image_run PRIVATE GUARD_IMAGES="${guard_images}")
+# The driver itself: what tests that are made of it rely on.
+foreach(name test_fake_vmm)
+    target_link_libraries(${name} PRIVATE fake_cuda)
+    target_compile_definitions(${name} PRIVATE CUDA_PTX="${cuda_ptx}")
+endforeach()
 # NVIDIA's kernel driver, for who talks to it.
 target_sources(test_timeslice PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fakes/rm/rm.c)
 target_link_libraries(test_timeslice PRIVATE fm_api_cuda_core ${CMAKE_DL_LIBS})

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "api/cuda/core/driver.h"
+#include "cuda_vmm.h"
 
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
@@ -167,10 +168,6 @@ struct cu_update {
 	CUgraphNode failed, from;
 };
 
-struct cu_location {
-	int type, id;
-};
-
 struct cu_copy_attributes {
 	int order; /* 1: the stream's */
 	struct cu_location src, dst;
@@ -266,7 +263,6 @@ struct cu_copy_2d {
 	X(cuMemHostRegister_v2, cuMemHostRegister, 6050, (void *p, size_t size, unsigned flags)) \
 	X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *p)) \
 	X(cuMemHostGetDevicePointer_v2, cuMemHostGetDevicePointer, 3020, (CUdeviceptr *d, void *p, unsigned flags)) \
-	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
 	P(cuMemAllocAsync, cuMemAllocAsync, 11020, _ptsz, (CUdeviceptr *d, size_t size, CUstream stream), (d, size, stream)) \
 	P(cuMemFreeAsync, cuMemFreeAsync, 11020, _ptsz, (CUdeviceptr d, CUstream stream), (d, stream)) \
 	P(cuMemcpy, cuMemcpy, 4000, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size)) \
@@ -440,6 +436,7 @@ struct cu_copy_2d {
 #define CUDA_API(X, P) \
 	CUDA_DEVICE_API(X, P) \
 	CUDA_MEMORY_API(X, P) \
+	CUDA_VMM_API(X, P) \
 	CUDA_STREAM_API(X, P) \
 	CUDA_GRAPH_API(X, P) \
 	CUDA_CODE_API(X, P) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills, with the rules for pageable memory of the host. */
-#include "fake.h"
+#include "vmm.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +34,15 @@ static fm_cu_result stage(struct fk_work *w)
 	return FM_CU_SUCCESS;
 }
 
+/* A call that names one fails, whatever it is that would be copied. */
+static bool names_hole(const struct fk_work *w)
+{
+	size_t width = w->copy.width, n = w->copy.height;
+
+	return fk_vmm_hole(w->copy.src, fk_extent(w->copy.src_pitch, width, n)) ||
+	       fk_vmm_hole(w->copy.dst, fk_extent(w->copy.dst_pitch, width, n));
+}
+
 /* May return before the copy is made when it is from a small piece of pageable memory: what that
  * held at the call is what is copied. Into pageable memory it returns with the copy made. */
 static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
@@ -50,7 +59,7 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	w->end = end_copy;
 	if (!w->copy.width || !w->copy.height)
 		return FM_CU_SUCCESS;
-	if (!w->copy.src || !w->copy.dst)
+	if (!w->copy.src || !w->copy.dst || names_hole(w))
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_stream_find(handle, &s));
 	FK_TRY(fk_implicit(s));
@@ -80,11 +89,12 @@ static fm_cu_result copy_1d(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream
 /* Its device side must be memory that the device can reach. */
 static fm_cu_result check_device(CUdeviceptr d, size_t n)
 {
-	enum fk_place place;
+	const void *p = (void *)(uintptr_t)d;
+	bool ok;
 
 	FK_TRY(fk_enter_ctx());
-	place = fk_place((void *)(uintptr_t)d);
-	return fk_leave(n && place == FK_PAGEABLE ? FM_CU_ERROR_INVALID_VALUE : FM_CU_SUCCESS);
+	ok = !n || (fk_reachable(p) && !fk_vmm_hole(p, n));
+	return fk_leave(ok ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
 }
 
 fm_cu_result cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
@@ -264,7 +274,7 @@ static fm_cu_result set(CUdeviceptr dst, unsigned value, unsigned width, size_t 
 	fm_cu_result rc;
 	CUstream s;
 
-	FK_TRY(check_device(dst, n));
+	FK_TRY(check_device(dst, n * width));
 	if (dst % width)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter_ctx());
@@ -326,6 +336,8 @@ fm_cu_result cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgrap
 	if (!c || !ctx || !fk_copy_1d(c, &w))
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_enter());
+	if (names_hole(&w))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(fk_graph_compose(node, graph, deps, n, &w));
 }
 
@@ -357,6 +369,8 @@ fm_cu_result cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgrap
 	w.set.value = fill->value;
 	w.set.width = fill->width;
 	FK_TRY(fk_enter());
+	if (fk_vmm_hole(w.set.dst, w.set.n * w.set.width))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(fk_graph_compose(node, graph, deps, n, &w));
 }
 

@@ -41,8 +41,7 @@ static void run_plan(struct fk_work *w)
 	fk_guard_check_graph(w->plan);
 	for (struct fk_work *step; (step = (struct fk_work *)fk_plan_next(w->plan, &i));) {
 		fk_guard_check_node(step);
-		if (step->run)
-			step->run(step);
+		fk_run_work(step);
 	}
 }
 

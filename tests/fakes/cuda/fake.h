@@ -28,6 +28,8 @@
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
+ *   FAKE_CUDA_NO_VMM           no virtual memory; FAKE_CUDA_NO_HOST_CHUNKS: of the device alone
+ *   FAKE_CUDA_GRANULARITY=N    chunks are multiples of so many bytes: 2 MiB
  *   FAKE_CUDA_LEFT=FILE        a byte in it for each time that a block was left in its middle
  *   FAKE_CUDA_LEAKS=FILE       a line in it for what a context, or the process, still has when it
  *                              ends: its kind, and bytes
@@ -125,11 +127,19 @@ struct fk_block {
 	struct fk_run *run;
 };
 
+/* Behind the pointer that this parameter is, a launch touches so many bytes times the value of
+ * another, and some more. */
+struct fk_reach {
+	unsigned char param, by; /* by 0: there is none */
+	unsigned short times, more;
+};
+
 struct fk_kernel {
 	const char *name;
 	unsigned short size[6]; /* of the parameters; ends with 0 */
 	void (*run)(const struct fk_block *b);
 	bool together; /* its blocks wait for each other */
+	struct fk_reach reach[3];
 };
 
 struct fk_op {
@@ -182,6 +192,7 @@ struct CUstream_st {
 	int priority;
 	struct fk_channel *channel[FK_POOLS]; /* NULL: none */
 	struct fk_op *head, **tail;
+	const struct fk_work *running; /* told where there is virtual memory */
 	uint64_t submitted, done;
 	pthread_cond_t wake, changed; /* for its worker; for those who wait for a point */
 	const unsigned char *guard;   /* control block of its latest guarded launch, or NULL */
@@ -345,9 +356,18 @@ void fk_events_ctx_gone(CUcontext ctx);
 fm_cu_result fk_record_on(CUevent e, CUstream s);
 
 /* memory.c */
-enum fk_place { FK_PAGEABLE, FK_PINNED, FK_DEVICE };
+enum fk_place { FK_PAGEABLE, FK_HOLE, FK_PINNED, FK_DEVICE };
+struct fk_memory {
+	CUcontext ctx;
+	void *p;
+	size_t size;
+	uint64_t id;
+	enum fk_place place;
+	bool registered; /* not allocated by a call for memory */
+};
 enum fk_place fk_place(const void *p);
-bool fk_touches(CUdeviceptr at);         /* the device does; it is lost where nothing is */
+bool fk_reachable(const void *p); /* by the device */
+bool fk_memory_find(const void *p, struct fk_memory *m);
 bool fk_touches(CUdeviceptr at);         /* the device does; where nothing is it is lost */
 bool fk_writable(const void *p);         /* by the device */
 bool fk_within(const void *p, size_t n); /* are these bytes of one allocation? */
@@ -356,6 +376,12 @@ void fk_memory_init(void);           /* once */
 void fk_wait_device(void);           /* with the lock of the current context */
 void *fk_memory_static(size_t size); /* of a module: the device's, all zero; free() ends it */
 void fk_memory_static_gone(void *p);
+
+/* touch.c; without the lock */
+/* Executes a command in its stream's thread. What touches a hole loses the device. */
+void fk_run_work(struct fk_work *w);
+void fk_catch(void (*run)(void *arg), void *arg);
+size_t fk_extent(size_t pitch, size_t width, size_t height); /* of a rectangle, in bytes */
 
 /* capture.c */
 fm_cu_result fk_unsafe(void);           /* a call that captures of the mode global forbid */

@@ -343,6 +343,13 @@ static void linger(void)
 		usleep((useconds_t)us);
 }
 
+static void run_code(void *block)
+{
+	struct fk_block *b = block;
+
+	b->launch->entry->kernel->run(b);
+}
+
 /* The guardian asks before each, the kernel's own code does the rest. */
 static void run_block(struct fk_run *r, uint64_t number)
 {
@@ -362,7 +369,7 @@ static void run_block(struct fk_run *r, uint64_t number)
 		r->left_out = true;
 		return;
 	}
-	l->entry->kernel->run(&b);
+	fk_catch(run_code, &b);
 	linger();
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: of the device (which is the host's), page-locked, registered. */
-#include "fake.h"
+#include "vmm.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@ struct block {
 	CUcontext ctx;
 	unsigned char *p;
 	size_t size;
+	uint64_t id;
 	enum fk_place place;
 	bool registered; /* the program's own memory */
 	bool read_only;
@@ -29,9 +30,29 @@ static struct block **find(const void *p, size_t size)
 
 enum fk_place fk_place(const void *p)
 {
-	struct block *b = *find(p, 1);
+	struct fk_mapped m;
+	struct block *b;
 
+	if (fk_vmm_find(p, &m))
+		return !m.there ? FK_HOLE : m.device ? FK_DEVICE : FK_PINNED;
+	b = *find(p, 1);
 	return b ? b->place : FK_PAGEABLE;
+}
+
+bool fk_reachable(const void *p)
+{
+	enum fk_place place = fk_place(p);
+
+	return place == FK_PINNED || place == FK_DEVICE;
+}
+
+bool fk_memory_find(const void *p, struct fk_memory *m)
+{
+	const struct block *b = *find(p, 1);
+
+	if (b)
+		*m = (struct fk_memory){b->ctx, b->p, b->size, b->id, b->place, b->registered};
+	return b;
 }
 
 bool fk_touches(CUdeviceptr at)
@@ -39,7 +60,7 @@ bool fk_touches(CUdeviceptr at)
 	bool there;
 
 	pthread_mutex_lock(&fk.lock);
-	there = fk_place((void *)(uintptr_t)at) != FK_PAGEABLE;
+	there = fk_reachable((void *)(uintptr_t)at);
 	if (!there)
 		fk_lose(CU_ILLEGAL_ADDRESS);
 	there = there && !fk.lost;
@@ -49,15 +70,23 @@ bool fk_touches(CUdeviceptr at)
 
 bool fk_writable(const void *p)
 {
-	struct block *b = *find(p, 1);
+	struct fk_mapped m;
+	struct block *b;
 
+	if (fk_vmm_find(p, &m))
+		return m.there && m.access == CU_ACCESS_BOTH;
+	b = *find(p, 1);
 	return b && !b->read_only;
 }
 
 bool fk_within(const void *p, size_t n)
 {
-	struct block *b = *find(p, 1);
+	struct fk_mapped m;
+	struct block *b;
 
+	if (fk_vmm_find(p, &m))
+		return fk_vmm_whole(p, n);
+	b = *find(p, 1);
 	return b && n <= b->size - (size_t)((const unsigned char *)p - b->p);
 }
 
@@ -70,10 +99,11 @@ static CUcontext owner(void)
 static fm_cu_result add(void *p, size_t size, enum fk_place place, bool registered)
 {
 	struct block *b = p ? malloc(sizeof(*b)) : NULL;
+	static uint64_t ids;
 
 	if (!b)
 		return CU_OUT_OF_MEMORY;
-	*b = (struct block){blocks, owner(), p, size, place, registered, false};
+	*b = (struct block){blocks, owner(), p, size, ++ids, place, registered, false};
 	blocks = b;
 	return FM_CU_SUCCESS;
 }
@@ -314,35 +344,6 @@ fm_cu_result cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flag
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*d = (uintptr_t)p;
 	return fk_leave(FM_CU_SUCCESS);
-}
-
-enum {
-	ATTRIBUTE_CONTEXT = 1,
-	ATTRIBUTE_MEMORY_TYPE,
-	ATTRIBUTE_DEVICE_POINTER,
-	ATTRIBUTE_HOST_POINTER
-};
-
-fm_cu_result cuPointerGetAttribute(void *value, int which, CUdeviceptr d)
-{
-	fm_cu_result rc = FM_CU_SUCCESS;
-	struct block *b;
-
-	FK_TRY(fk_enter());
-	b = *find((void *)(uintptr_t)d, 1);
-	if (!b)
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	if (which == ATTRIBUTE_CONTEXT)
-		*(CUcontext *)value = b->ctx;
-	else if (which == ATTRIBUTE_MEMORY_TYPE)
-		*(unsigned *)value = b->place == FK_DEVICE ? CU_MEMORY_DEVICE : CU_MEMORY_HOST;
-	else if (which == ATTRIBUTE_DEVICE_POINTER)
-		*(CUdeviceptr *)value = d;
-	else if (which == ATTRIBUTE_HOST_POINTER && b->place == FK_PINNED)
-		*(void **)value = (void *)(uintptr_t)d;
-	else
-		rc = FM_CU_ERROR_INVALID_VALUE;
-	return fk_leave(rc);
 }
 
 static void run_free(struct fk_work *w)

@@ -170,11 +170,11 @@ static void net_input(const struct fk_block *b)
 const struct fk_kernel *fk_net_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
-		{"net_conv", {8, 8, 8, sizeof(struct conv_shape)}, net_conv, false},
-		{"net_finish", {8, 8, 8, 8, sizeof(struct finish_shape)}, net_finish, false},
-		{"net_pool", {8, 8, sizeof(struct pool_shape)}, net_pool, false},
-		{"net_mean", {8, 8, sizeof(struct pool_shape)}, net_mean, false},
-		{"net_input", {8, 8, sizeof(struct input_shape)}, net_input, false},
+		{"net_conv", {8, 8, 8, sizeof(struct conv_shape)}, net_conv, false, {{0}}},
+		{"net_finish", {8, 8, 8, 8, sizeof(struct finish_shape)}, net_finish, false, {{0}}},
+		{"net_pool", {8, 8, sizeof(struct pool_shape)}, net_pool, false, {{0}}},
+		{"net_mean", {8, 8, sizeof(struct pool_shape)}, net_mean, false, {{0}}},
+		{"net_input", {8, 8, sizeof(struct input_shape)}, net_input, false, {{0}}},
 	};
 
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)

@@ -82,8 +82,7 @@ static void *worker(void *arg)
 		fk_guard_check(s, &op->work);
 		fk_hw_begins(op);
 		pthread_mutex_unlock(&fk.lock);
-		if (op->work.run)
-			op->work.run(&op->work);
+		fk_run_work(&op->work);
 		pthread_mutex_lock(&fk.lock);
 		fk_hw_ended(op);
 		pthread_mutex_unlock(&fk.lock);

@@ -284,8 +284,7 @@ static fm_cu_result check_memop(const union fm_cu_mem_op *op)
 	/* As the real one: the second version of the calls knows no flags of a write. */
 	if (writes && (op->op.flags || !fk_writable((void *)(uintptr_t)op->op.address)))
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (op->op.address % (wide ? 8 : 4) ||
-		fk_place((void *)(uintptr_t)op->op.address) == FK_PAGEABLE)
+	if (op->op.address % (wide ? 8 : 4) || !fk_reachable((void *)(uintptr_t)op->op.address))
 		return FM_CU_ERROR_INVALID_VALUE;
 	return FM_CU_SUCCESS;
 }

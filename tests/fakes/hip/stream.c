@@ -153,7 +153,7 @@ static fm_cu_result check_value(hipStream_t stream, const struct value_op *v)
 
 	if (!v->at || FH_PTR(v->at) % (v->wide ? 8 : 4) || v->how > HIP_WAIT_NOR)
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (fk_place(v->at) == FK_PAGEABLE)
+	if (!fk_reachable(v->at))
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (v->waits && fk_env("GPU_STREAMOPS_CP_WAIT") &&
 		(fk_place(v->at) != FK_PINNED || !fk_within(v->at, 8) || fk_within(v->at, 9)))

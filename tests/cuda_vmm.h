@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual memory of the CUDA driver API: ranges of addresses, chunks, and what is asked about
+ * pointers. A part of cuda.h. */
+#pragma once
+
+typedef unsigned long long cu_chunk; /* CUmemGenericAllocationHandle */
+
+enum { CU_LOCATION_DEVICE = 1, CU_LOCATION_HOST, CU_LOCATION_NUMA, CU_LOCATION_NUMA_CURRENT };
+enum { CU_HANDLE_FD = 1, CU_CHUNK_PINNED = 1 };
+enum { CU_ACCESS_NONE, CU_ACCESS_READ, CU_ACCESS_BOTH = 3 };
+
+struct cu_location {
+	int type, id;
+};
+
+struct cu_chunk_prop { /* CUmemAllocationProp */
+	int type, handles;
+	struct cu_location location;
+	void *win32;
+	unsigned char compression, rdma;
+	unsigned short usage;
+	unsigned char reserved[4];
+};
+
+struct cu_access { /* CUmemAccessDesc */
+	struct cu_location location;
+	int flags;
+};
+
+struct cu_ipc { /* CUipcMemHandle */
+	char bytes[64];
+};
+
+enum { /* CUpointer_attribute */
+	CU_POINTER_CONTEXT = 1,
+	CU_POINTER_TYPE,
+	CU_POINTER_DEVICE,
+	CU_POINTER_HOST,
+	CU_POINTER_SYNC = 6,
+	CU_POINTER_ID,
+	CU_POINTER_MANAGED,
+	CU_POINTER_ORDINAL,
+	CU_POINTER_IPC,
+	CU_POINTER_START,
+	CU_POINTER_SIZE,
+	CU_POINTER_MAPPED,
+	CU_POINTER_POOL = 17,
+	CU_POINTER_MAPPING_SIZE,
+	CU_POINTER_MAPPING_START
+};
+
+/* clang-format off */
+#define CUDA_VMM_API(X, P) \
+	X(cuMemAddressReserve, cuMemAddressReserve, 10020, (CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags)) \
+	X(cuMemAddressFree, cuMemAddressFree, 10020, (CUdeviceptr at, size_t size)) \
+	X(cuMemCreate, cuMemCreate, 10020, (cu_chunk *chunk, size_t size, const struct cu_chunk_prop *prop, unsigned long long flags)) \
+	X(cuMemRelease, cuMemRelease, 10020, (cu_chunk chunk)) \
+	X(cuMemMap, cuMemMap, 10020, (CUdeviceptr at, size_t size, size_t offset, cu_chunk chunk, unsigned long long flags)) \
+	X(cuMemUnmap, cuMemUnmap, 10020, (CUdeviceptr at, size_t size)) \
+	X(cuMemSetAccess, cuMemSetAccess, 10020, (CUdeviceptr at, size_t size, const struct cu_access *access, size_t n)) \
+	X(cuMemGetAccess, cuMemGetAccess, 10020, (unsigned long long *flags, const struct cu_location *location, CUdeviceptr at)) \
+	X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, (size_t *size, const struct cu_chunk_prop *prop, int option)) \
+	X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, 10020, (struct cu_chunk_prop *prop, cu_chunk chunk)) \
+	X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, (cu_chunk *chunk, void *at)) \
+	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *handle, cu_chunk chunk, int type, unsigned long long flags)) \
+	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (cu_chunk *chunk, void *handle, int type)) \
+	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle, CUdeviceptr at, size_t size, int type, unsigned long long flags)) \
+	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (CUdeviceptr *base, size_t *size, CUdeviceptr at)) \
+	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
+	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \
+	X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, (const void *value, int which, CUdeviceptr d)) \
+	X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (struct cu_ipc *handle, CUdeviceptr d))
+/* clang-format on */
