@@ -39,6 +39,7 @@
 	X(CU_TURNSTILES, "lock of api/cuda/core/turnstile.c")            \
 	X(CU_SETTLE, "lock of api/cuda/core/settle.c")                   \
 	X(CU_REACH, "reaches.lock of api/cuda/core/reach.c")             \
+	X(CU_ARENA, "lock of struct fm_cu_arena")                        \
 	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")              \
 	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")         \
 	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                \

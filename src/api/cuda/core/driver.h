@@ -23,6 +23,7 @@ typedef struct CUmod_st *CUmodule;
 enum {
 	FM_CU_SUCCESS = 0,
 	FM_CU_ERROR_INVALID_VALUE = 1,
+	FM_CU_ERROR_OUT_OF_MEMORY = 2,
 	FM_CU_ERROR_NOT_INITIALIZED = 3,
 	FM_CU_ERROR_DEINITIALIZED = 4,
 	FM_CU_ERROR_NOT_READY = 600,
@@ -40,6 +41,7 @@ enum {
 	FM_CU_HOST_REGISTER_READ_ONLY = 8,
 	FM_CU_WAIT_VALUE_EQ = 1,
 	FM_CU_EVENT_DEFAULT = 0,
+	FM_CU_EVENT_NO_TIMING = 2,
 	FM_CU_STREAM_NON_BLOCKING = 1,
 	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
@@ -104,6 +106,22 @@ struct fm_cu_uuid { /* CUuuid */
 	unsigned char bytes[16];
 };
 
+/* CUmemAllocationProp, and CUmemAccessDesc: memory of one device, apart from its addresses. */
+struct fm_cu_location {
+	int type, id; /* FM_CU_LOCATION_DEVICE, and which */
+};
+struct fm_cu_memory_kind {
+	int type, handle_types; /* FM_CU_MEMORY_PINNED; none */
+	struct fm_cu_location location;
+	void *win32;
+	unsigned char flags[8];
+};
+struct fm_cu_memory_access {
+	struct fm_cu_location location;
+	int flags; /* FM_CU_MEMORY_READ_WRITE */
+};
+enum { FM_CU_LOCATION_DEVICE = 1, FM_CU_MEMORY_PINNED = 1, FM_CU_MEMORY_READ_WRITE = 3 };
+
 /* X(name here, symbol of the library, parameters) */
 /* clang-format off */
 #define FM_CU_DRIVER(X) \
@@ -120,6 +138,13 @@ struct fm_cu_uuid { /* CUuuid */
 	X(host_free, "cuMemFreeHost", (void *p)) \
 	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr *d, size_t size)) \
 	X(mem_free, "cuMemFree_v2", (CUdeviceptr d)) \
+	X(mem_reserve, "cuMemAddressReserve", (CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t flags)) \
+	X(mem_unreserve, "cuMemAddressFree", (CUdeviceptr at, size_t size)) \
+	X(mem_create, "cuMemCreate", (unsigned long long *handle, size_t size, const struct fm_cu_memory_kind *kind, uint64_t flags)) \
+	X(mem_release, "cuMemRelease", (unsigned long long handle)) \
+	X(mem_map, "cuMemMap", (CUdeviceptr at, size_t size, size_t offset, unsigned long long handle, uint64_t flags)) \
+	X(mem_unmap, "cuMemUnmap", (CUdeviceptr at, size_t size)) \
+	X(mem_access, "cuMemSetAccess", (CUdeviceptr at, size_t size, const struct fm_cu_memory_access *access, size_t n)) \
 	X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
 	X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \

@@ -63,6 +63,25 @@
 /* [time] and a first launch waits this long for what is stopped. */
 #define FM_CU_FIRST_MOST (2 * FM_S)
 
+/* --- memory that moves --- */
+
+/* [bytes] Copies are made in pieces of this size. Larger: a copy of the program's waits longer for
+ * the copy engine. */
+#define FM_CU_PIECE ((size_t)16 << 20)
+/* [pieces] So many are under way in each direction. Fewer: the link idles between two. */
+#define FM_CU_PIECES 4
+/* [bytes] Device memory that is kept for the next allocation when nothing needs it. */
+#define FM_CU_SPARE ((uint64_t)64 << 20)
+/* [time] Between looks of the thread that moves memory: at its copies, */
+#define FM_CU_PIECE_LOOK (20 * FM_US)
+/* [time] and for room on the device, which others are giving back. */
+#define FM_CU_ROOM_LOOK FM_MS
+/* [threads] Host memory is populated by so many at most. More: it is ready earlier, at the cost of
+ * the processors that the program uses. */
+#define FM_CU_POPULATE_THREADS 4
+/* [bytes] Of host memory, so much is left to others. */
+#define FM_CU_HOST_LEFT ((uint64_t)256 << 20)
+
 /* --- ends --- */
 
 /* [time] Another thread may get a new context at the address of an old one before the old one is

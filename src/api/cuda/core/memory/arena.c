@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/lockorder.h"
+#include "base/util.h"
+#include "arena_internal.h"
+#include <errno.h>
+#include <sys/mman.h>
+
+#define LARGEST  ((size_t)4 << 40)
+#define SMALLEST ((size_t)16 << 30)
+
+uint64_t fm_cu_block_ids(unsigned n)
+{
+	static _Atomic uint64_t next = UINT64_C(1) << 40;
+
+	return atomic_fetch_add(&next, n);
+}
+
+/* --- lives --- */
+
+static bool has_driver(const struct fm_cu_driver *cu)
+{
+	return cu->mem_reserve && cu->mem_unreserve && cu->mem_create && cu->mem_release &&
+	       cu->mem_map && cu->mem_unmap && cu->mem_access && cu->host_register &&
+	       cu->host_unregister && cu->copy_to_host && cu->copy_to_device &&
+	       cu->stream_create && cu->event_create && cu->event_record && cu->event_query;
+}
+
+/* What a limit of the process (ulimit -v) or the driver does not give, half of it may. */
+static int reserve(struct fm_cu_arena *a)
+{
+	for (a->size = LARGEST; a->size >= SMALLEST; a->size /= 2)
+		if (!a->cu->mem_reserve(&a->base, a->size, FM_CU_PAGE, 0, 0))
+			return 0;
+	return -ENOMEM;
+}
+
+static int init(struct fm_cu_arena *a)
+{
+	uint32_t pages;
+	int rc = reserve(a);
+
+	if (rc)
+		return rc;
+	pages = (uint32_t)(a->size / FM_CU_PAGE);
+	a->table = mmap(NULL, pages * sizeof(*a->table), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (a->table != MAP_FAILED && !fm_cu_places_init(&a->places, pages))
+		return 0;
+	if (a->table != MAP_FAILED)
+		munmap(a->table, pages * sizeof(*a->table));
+	a->cu->mem_unreserve(a->base, a->size);
+	return -ENOMEM;
+}
+
+int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUdevice device, const struct fm_cu_arena_use *use)
+{
+	struct fm_cu_arena *a;
+	int rc;
+
+	if (!has_driver(cu))
+		return -EOPNOTSUPP;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->cu = cu;
+	a->use = *use;
+	a->device = device;
+	atomic_store(&a->ctx, ctx);
+	pthread_mutex_init(&a->lock, NULL);
+	fm_lock_rank(&a->lock, CU_ARENA);
+	fm_list_init(&a->chunks);
+	for (unsigned i = 0; i < FM_CU_CLASSES; i++)
+		fm_list_init(&a->small[i]);
+	fm_cu_host_init(&a->host, use->host_most);
+	rc = init(a);
+	if (!rc) {
+		*arena = a;
+		return 0;
+	}
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+	return rc;
+}
+
+CUcontext fm_cu_arena_context(const struct fm_cu_arena *a)
+{
+	return atomic_load(&a->ctx);
+}
+
+void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx)
+{
+	atomic_store(&a->ctx, ctx);
+}
+
+/* The table names a block once for each of its pages, which follow each other. */
+static void forget_blocks(struct fm_cu_arena *a)
+{
+	uintptr_t last = 0;
+
+	for (uint32_t i = 0; i < a->reached; i++) {
+		if (a->table[i] != last)
+			free((void *)(last & ~(uintptr_t)1));
+		last = a->table[i];
+		a->table[i] = 0;
+	}
+	free((void *)(last & ~(uintptr_t)1));
+	for (unsigned i = 0; i < FM_CU_CLASSES; i++)
+		fm_list_init(&a->small[i]);
+}
+
+static void end_chunks(struct fm_cu_arena *a)
+{
+	struct fm_cu_chunk *c, *next;
+
+	fm_list_each_safe(c, next, &a->chunks, all)
+		fm_cu_chunk_end(a, c);
+	fm_cu_spares_drop(a);
+}
+
+void fm_cu_arena_context_gone(struct fm_cu_arena *a)
+{
+	pthread_mutex_lock(&a->lock);
+	forget_blocks(a);
+	end_chunks(a);
+	fm_cu_host_trim(&a->host, NULL);
+	atomic_store(&a->ctx, NULL);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void fm_cu_arena_destroy(struct fm_cu_arena *a)
+{
+	fm_cu_arena_context_gone(a);
+	a->cu->mem_unreserve(a->base, a->size);
+	munmap(a->table, a->size / FM_CU_PAGE * sizeof(*a->table));
+	fm_cu_places_end(&a->places);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+struct fm_cu_range fm_cu_arena_range(const struct fm_cu_arena *a)
+{
+	return (struct fm_cu_range){a->base, a->size};
+}
+
+/* --- blocks --- */
+
+static void enter_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, uintptr_t value)
+{
+	for (uint32_t i = 0; i < b->pages; i++)
+		a->table[b->page + i] = value;
+}
+
+/* A block's own chunks follow each other in the list, for they were made under one lock. */
+static void end_own(struct fm_cu_arena *a, struct fm_cu_chunk *c, uint32_t pages)
+{
+	struct fm_cu_chunk *next;
+
+	for (uint32_t n; pages; pages -= n, c = next) {
+		n = c->pages;
+		next = fm_list_entry(c->all.next, struct fm_cu_chunk, all);
+		fm_cu_chunk_end(a, c);
+	}
+}
+
+/* Each chunk gives its own part of the place back. */
+static int take_own(struct fm_cu_arena *a, struct fm_cu_paged *b)
+{
+	unsigned parts = (b->pages + FM_CU_CHUNK_PAGES - 1) / FM_CU_CHUNK_PAGES;
+	uint32_t done = 0, n;
+	int rc = fm_cu_places_take(&a->places, b->pages, parts, &b->page);
+
+	if (rc)
+		return -ENOMEM;
+	for (; done < b->pages && !rc; done += n) {
+		struct fm_cu_chunk *c;
+
+		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
+		c = fm_cu_chunk_new(a, b->page + done, n, false, &rc);
+		b->chunk = done ? b->chunk : c;
+	}
+	if (!rc)
+		return 0;
+	if (done > n) /* the last one was not made */
+		end_own(a, b->chunk, done - n);
+	for (; done < b->pages; done += n) {
+		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
+		fm_cu_places_give(&a->places, b->page + done, n);
+	}
+	return rc;
+}
+
+static int take_pages(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
+{
+	struct fm_cu_paged *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	b->size = size;
+	b->pages = (uint32_t)((size + FM_CU_PAGE - 1) / FM_CU_PAGE);
+	rc = b->pages < FM_CU_CHUNK_PAGES ? fm_cu_slab_take(a, b->pages, &b->chunk, &b->page)
+					  : take_own(a, b);
+	if (rc) {
+		free(b);
+		return rc;
+	}
+	b->at = a->base + b->page * FM_CU_PAGE;
+	b->id = fm_cu_block_ids(1);
+	enter_pages(a, b, (uintptr_t)b);
+	*at = b->at;
+	return 0;
+}
+
+int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
+{
+	int rc;
+
+	if (!size)
+		return -EINVAL;
+	if (size > a->size)
+		return -ENOMEM;
+	pthread_mutex_lock(&a->lock);
+	rc = size <= FM_CU_SMALL_MOST ? fm_cu_small_take(a, size, at) : take_pages(a, size, at);
+	pthread_mutex_unlock(&a->lock);
+	return rc;
+}
+
+static uintptr_t entry_of(const struct fm_cu_arena *a, CUdeviceptr p)
+{
+	return p - a->base < a->size ? a->table[(p - a->base) / FM_CU_PAGE] : 0;
+}
+
+static int give_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, CUdeviceptr at)
+{
+	if (!b || b->at != at)
+		return -EINVAL;
+	enter_pages(a, b, 0);
+	if (b->chunk->slab)
+		fm_cu_slab_give(a, b->chunk, b->page, b->pages);
+	else
+		end_own(a, b->chunk, b->pages);
+	free(b);
+	return 0;
+}
+
+int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at)
+{
+	uintptr_t it;
+	int rc;
+
+	pthread_mutex_lock(&a->lock);
+	it = entry_of(a, at);
+	rc = it & 1 ? fm_cu_small_give(a, (struct fm_cu_small *)(it - 1), at)
+		    : give_pages(a, (struct fm_cu_paged *)it, at);
+	pthread_mutex_unlock(&a->lock);
+	return rc;
+}
+
+static bool paged_find(
+	const struct fm_cu_paged *b, CUdeviceptr p, struct fm_cu_block *block)
+{
+	if (!b || p - b->at >= b->size)
+		return false;
+	*block = (struct fm_cu_block){b->at, b->size, b->id, b->chunk->stays};
+	return true;
+}
+
+bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block)
+{
+	uintptr_t it;
+	bool found;
+
+	if (p - a->base >= a->size)
+		return false;
+	pthread_mutex_lock(&a->lock);
+	it = entry_of(a, p);
+	found = it & 1 ? fm_cu_small_find((struct fm_cu_small *)(it - 1), p, block)
+		       : paged_find((struct fm_cu_paged *)it, p, block);
+	pthread_mutex_unlock(&a->lock);
+	return found;
+}
+
+/* --- all of it --- */
+
+static bool overlaps(const struct fm_cu_chunk *c, const struct fm_cu_block *b)
+{
+	return b->at < c->at + fm_cu_chunk_size(c) && c->at < b->at + b->size;
+}
+
+int fm_cu_arena_pin(
+	struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes)
+{
+	struct fm_cu_chunk *c;
+	struct fm_cu_block b;
+	int rc = 0;
+
+	*bytes = 0;
+	if (!fm_cu_arena_find(a, p, &b))
+		return -ENOENT;
+	pthread_mutex_lock(&a->lock);
+	fm_list_each(c, &a->chunks, all)
+		if (overlaps(c, &b) && c->away)
+			rc = -EBUSY;
+	fm_list_each(c, &a->chunks, all) {
+		if (rc || !overlaps(c, &b) || c->stays)
+			continue;
+		c->stays = reason;
+		*bytes += fm_cu_chunk_size(c);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return rc;
+}
+
+void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
+{
+	struct fm_cu_chunk *c;
+
+	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
+	pthread_mutex_lock(&a->lock);
+	fm_list_each(c, &a->chunks, all) {
+		sums->all += fm_cu_chunk_size(c);
+		sums->here += fm_cu_chunk_here(c) ? fm_cu_chunk_size(c) : 0;
+		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;
+		sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
+	}
+	pthread_mutex_unlock(&a->lock);
+}

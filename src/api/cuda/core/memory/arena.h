@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of one device at addresses of its own, so that it can leave the device and come back while
+ * every pointer into it stays valid. The addresses are one reservation, made once. Blocks of 128
+ * MiB and more have chunks of their own; smaller ones are dealt out of chunks that they share, so
+ * that a program's memory moves in few and large chunks, whatever it asks for.
+ *
+ * Locks: `lock` of struct fm_cu_arena, over the tables, held over driver calls.
+ * Threads: any; fm_cu_move_out() and fm_cu_move_in() (move.h) exclude all but fm_cu_arena_find().
+ */
+#pragma once
+#include "api/cuda/core/driver.h"
+
+struct fm_cu_arena;
+
+/* Who counts what the device has to hold. claim: 0, or -ENOMEM if a limit does not allow that.
+ * unclaim: why it was pinned, or 0. */
+struct fm_cu_arena_use {
+	int (*claim)(void *cookie, uint64_t bytes);
+	void (*unclaim)(void *cookie, uint64_t bytes, unsigned pinned);
+	void *cookie;
+	uint64_t host_most; /* bytes of the host */
+};
+
+/* An arena for a device and a context of it, which is current. 0; -ENOMEM: the driver reserves no
+ * addresses; -EOPNOTSUPP: it lacks a function. An arena lives as long as the process. */
+int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu, CUcontext ctx,
+	CUdevice device, const struct fm_cu_arena_use *use);
+/* For tests: everything goes, and the arena with it. */
+void fm_cu_arena_destroy(struct fm_cu_arena *a);
+
+/* The context that the arena belongs to; NULL: it has ended. */
+CUcontext fm_cu_arena_context(const struct fm_cu_arena *a);
+/* The context has ended, and all blocks with it. */
+void fm_cu_arena_context_gone(struct fm_cu_arena *a);
+/* The arena is empty, and has a context from now on. */
+void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx);
+/* The addresses never change. */
+struct fm_cu_range {
+	CUdeviceptr at;
+	size_t size;
+};
+struct fm_cu_range fm_cu_arena_range(const struct fm_cu_arena *a);
+
+/* 0 and *at, aligned to 512 bytes, or from 2 MiB on to 2 MiB. -ENOMEM: no memory, or a limit.
+ * -EINVAL: no bytes. -EIO: the driver refuses. */
+int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at);
+/* 0; -EINVAL: no block begins there. Nothing uses the block any more. */
+int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at);
+
+/* The block around an address: false if there is none. */
+struct fm_cu_block {
+	CUdeviceptr at;
+	size_t size; /* as the program asked for it */
+	uint64_t id; /* no other block of the process has or ever had it */
+	unsigned stays; /* why it is pinned, or 0 */
+};
+bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block);
+
+/* The memory around that block never moves again, for a reason that is not 0: *bytes of it did until
+ * now. -ENOENT: there is no block. -EBUSY: it is on the host; bring it in first. */
+int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes);
+
+/* Bytes of chunks, of which: */
+struct fm_cu_arena_sums {
+	uint64_t all;
+	uint64_t here; /* on the device, */
+	uint64_t host; /* copied to the host; what is in neither has no content */
+	uint64_t pinned;
+};
+void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the part. */
+#pragma once
+#include "arena.h"
+#include "chunk.h"
+#include "places.h"
+#include <pthread.h>
+
+#define FM_CU_SMALL_MOST ((size_t)1 << 20) /* larger blocks take whole pages */
+#define FM_CU_GRAIN      ((size_t)512)
+#define FM_CU_CLASSES    40
+#define FM_CU_SPARES     32
+
+/* A block of pages. */
+struct fm_cu_paged {
+	CUdeviceptr at;
+	size_t size;
+	uint64_t id;
+	uint32_t page, pages;
+	struct fm_cu_chunk *chunk; /* a slab, or the first of its own */
+};
+
+/* A page of blocks of one size. */
+struct fm_cu_small {
+	struct fm_list with_room; /* of its class; alone: it has none */
+	CUdeviceptr at;
+	struct fm_cu_chunk *slab;
+	uint64_t id; /* of its first block */
+	uint32_t page;
+	unsigned each, n, used; /* bytes of a block; how many there are, and are in use */
+	uint64_t taken[FM_CU_PAGE / FM_CU_GRAIN / 64];
+	uint32_t size[]; /* of each block, as asked for */
+};
+
+struct fm_cu_arena {
+	const struct fm_cu_driver *cu;
+	struct fm_cu_arena_use use;
+	CUdevice device;
+	CUdeviceptr base;
+	size_t size;
+	_Atomic(CUcontext) ctx;
+
+	pthread_mutex_t lock; /* what follows, except while memory moves */
+	struct fm_cu_places places;
+	uintptr_t *table; /* for each page: a block of pages, or with the lowest bit a small page */
+	uint32_t reached; /* pages from here on were never in use */
+	struct fm_list chunks;
+	struct fm_list small[FM_CU_CLASSES];
+	uint64_t slab_pages;
+	struct {
+		unsigned long long handle;
+		unsigned pages;
+	} spare[FM_CU_SPARES];
+	unsigned spares;
+	uint64_t spare_pages;
+	struct fm_cu_host_pool host;
+};
+
+/* Ids of blocks: the driver's own are small numbers. */
+uint64_t fm_cu_block_ids(unsigned n);
+
+/* --- slab.c; with the lock --- */
+
+/* A chunk in a place that was taken; or NULL and *rc, and the place is given back. */
+struct fm_cu_chunk *fm_cu_chunk_new(
+	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc);
+/* Nothing in it is used any more. If the driver will not take it back, it stays as a slab without
+ * blocks. */
+void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c);
+/* n pages of a slab. */
+int fm_cu_slab_take(
+	struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page);
+void fm_cu_slab_give(struct fm_cu_arena *a, struct fm_cu_chunk *slab, uint32_t page, unsigned n);
+bool fm_cu_spares_drop(struct fm_cu_arena *a); /* true: there were some */
+bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c);
+
+/* --- small.c; with the lock --- */
+
+int fm_cu_small_take(struct fm_cu_arena *a, size_t size, CUdeviceptr *at);
+int fm_cu_small_give(struct fm_cu_arena *a, struct fm_cu_small *s, CUdeviceptr at);
+bool fm_cu_small_find(const struct fm_cu_small *s, CUdeviceptr p, struct fm_cu_block *block);
+/* Which class; *each becomes the size of its blocks. */
+unsigned fm_cu_small_class(size_t size, unsigned *each);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "chunk.h"
+#include "arena_internal.h"
+#include <errno.h>
+
+static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	for (unsigned i = 0; i < a->spares; i++) {
+		if (a->spare[i].pages != c->pages)
+			continue;
+		c->handle = a->spare[i].handle;
+		c->made = true;
+		a->spare_pages -= c->pages;
+		a->spare[i] = a->spare[--a->spares];
+		return true;
+	}
+	return false;
+}
+
+static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	const struct fm_cu_memory_kind kind = {.type = FM_CU_MEMORY_PINNED,
+		.location = {FM_CU_LOCATION_DEVICE, a->device}};
+	fm_cu_result rc;
+
+	if (c->made)
+		return 0;
+	if (take_spare(a, c)) {
+		/* The chunk has a claim of its own. */
+		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), 0);
+		return 0;
+	}
+	rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+	if (rc == FM_CU_ERROR_OUT_OF_MEMORY && fm_cu_spares_drop(a))
+		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+	c->made = !rc;
+	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+static int map(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	const struct fm_cu_memory_access access = {
+		{FM_CU_LOCATION_DEVICE, a->device}, FM_CU_MEMORY_READ_WRITE};
+	size_t size = fm_cu_chunk_size(c);
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (!c->mapped) {
+		rc = a->cu->mem_map(c->at, size, 0, c->handle, 0);
+		c->mapped = !rc;
+	}
+	if (!rc && !c->reachable) {
+		rc = a->cu->mem_access(c->at, size, &access, 1);
+		c->reachable = !rc;
+	}
+	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+int fm_cu_chunk_map(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	int rc = make(a, c);
+
+	if (!rc)
+		rc = map(a, c);
+	if (rc)
+		fm_cu_chunk_unmap(a, c, false);
+	return rc;
+}
+
+int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
+{
+	if (c->mapped) {
+		if (a->cu->mem_unmap(c->at, fm_cu_chunk_size(c)))
+			return -EIO;
+		c->mapped = c->reachable = false;
+	}
+	if (!c->made)
+		return 0;
+	if (!keep || !fm_cu_spare_keep(a, c)) {
+		if (a->cu->mem_release(c->handle))
+			return -EIO;
+	}
+	c->made = false;
+	return 0;
+}

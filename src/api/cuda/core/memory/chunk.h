@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Within the part: a chunk is memory of the device that is made, mapped and moved as one, at most
+ * 128 MiB. Its address never changes. Each step that the driver has done is noted, and only that;
+ * so after a call that failed the notes are still true, and the same function can be called again.
+ */
+#pragma once
+#include "api/cuda/core/driver.h"
+#include "base/list.h"
+#include "host.h"
+#include <stdatomic.h>
+
+#define FM_CU_PAGE        ((size_t)2 << 20)
+#define FM_CU_CHUNK_PAGES 64u
+
+struct fm_cu_arena;
+
+struct fm_cu_chunk {
+	struct fm_list all; /* of the arena, by age */
+	CUdeviceptr at;
+	uint32_t page, pages; /* the place in the arena */
+	/* What the driver has done. */
+	bool made, mapped, reachable;
+	unsigned long long handle; /* if made */
+
+	bool slab;     /* dealt out by pages; else it belongs to one allocation */
+	bool away;     /* the content is on the host; what is mapped, if anything, is not it */
+	unsigned stays; /* nonzero: pinned for that reason, and never moved */
+	uint64_t used; /* pages that belong to somebody. Others have no content */
+	uint64_t out;  /* pages whose content is on the host: there one behind the other, */
+	struct fm_cu_host_run host; /* in this run */
+	unsigned waits; /* pieces of it that are being copied */
+	bool queued;    /* all of its pieces have been put */
+};
+
+static inline size_t fm_cu_chunk_size(const struct fm_cu_chunk *c)
+{
+	return c->pages * FM_CU_PAGE;
+}
+/* Is it mapped, so that the device can use it? */
+static inline bool fm_cu_chunk_here(const struct fm_cu_chunk *c)
+{
+	return c->made && c->mapped && c->reachable && !c->away;
+}
+
+/* 0: memory of the device is mapped at its address. -ENOMEM: the device has none left. -EIO: the
+ * driver refuses. Then everything that was done is undone, as far as the driver lets us. */
+int fm_cu_chunk_map(struct fm_cu_arena *a, struct fm_cu_chunk *c);
+/* The opposite. 0; -EIO: not all of it could be done, call it again. The memory goes back to the
+ * driver, or with `keep`, to the spares of the arena if they have room. */
+int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Within the part: the pool of host memory to which device memory goes. It is the process's own
+ * memory, known to the driver, so that copies run at the speed of the link, and charged to the
+ * cgroup of the process like the rest of its memory. Large pages come from transparent huge pages:
+ * those that an administrator has set aside are not for this.
+ *
+ * What is free stays in the pool until fm_cu_host_trim().
+ *
+ * Locks: none; the arena's mover alone comes here, or who has stopped it.
+ */
+#pragma once
+#include "api/cuda/core/driver.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fm_cu_host_segment {
+	struct fm_cu_host_segment *next;
+	char *at;
+	unsigned pages; /* of FM_CU_PAGE; at most 64 */
+	uint64_t used;
+};
+
+struct fm_cu_host_pool {
+	struct fm_cu_host_segment *segments;
+	uint64_t most;	/* bytes; never more than that */
+	uint64_t bytes; /* of all segments */
+	/* Tests have their own. */
+	bool (*has_room)(uint64_t bytes);
+	int (*populate)(char *at, size_t size);
+};
+
+/* A run of pages in it. */
+struct fm_cu_host_run {
+	struct fm_cu_host_segment *of;
+	unsigned first, pages;
+};
+
+void fm_cu_host_init(struct fm_cu_host_pool *p, uint64_t most);
+/* A context of the driver is current. -ENOMEM: the host, the cgroup or `most` has no room. */
+int fm_cu_host_take(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu, unsigned pages,
+	struct fm_cu_host_run *run);
+void fm_cu_host_give(struct fm_cu_host_pool *p, struct fm_cu_host_run *run);
+static inline char *fm_cu_host_at(const struct fm_cu_host_run *run)
+{
+	return run->of->at + (size_t)run->first * ((size_t)2 << 20);
+}
+/* Free segments go back to the system. cu NULL: the context is gone, and with it what the driver
+ * knew of them. */
+void fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
+
+/* Half of the machine's memory. */
+uint64_t fm_cu_host_most(void);
+/* Does the machine, and does the cgroup of the process, have that much left? */
+bool fm_cu_host_has_room(uint64_t bytes);
+/* Makes the pages, large ones if it can: 0, or a negative errno. */
+int fm_cu_host_populate(char *at, size_t size);

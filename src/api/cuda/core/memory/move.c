@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies go in pieces, several under way in each direction, so that the link never idles and a copy
+ * of the program's finds the engine free soon. A chunk changes its place when its last piece has
+ * been copied.
+ */
+#include "move.h"
+#include "api/cuda/core/cuda.h"
+#include "arena_internal.h"
+#include "base/util.h"
+#include <errno.h>
+
+struct lane { /* one direction */
+	CUstream stream;
+	struct {
+		CUevent event;
+		struct fm_cu_chunk *chunk;
+	} piece[FM_CU_PIECES];
+	unsigned head, n;
+};
+
+struct fm_cu_move {
+	struct fm_cu_arena *a;
+	struct fm_cu_move_ops ops;
+	struct lane out, in;
+	bool ready, inside;
+	int failed; /* of the copies under way */
+	int mode;
+};
+
+struct fm_cu_move *fm_cu_move_create(struct fm_cu_arena *a, const struct fm_cu_move_ops *ops)
+{
+	struct fm_cu_move *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->a = a;
+	m->ops = *ops;
+	return m;
+}
+
+/* --- the driver --- */
+
+static bool enter(struct fm_cu_move *m)
+{
+	const struct fm_cu_driver *cu = m->a->cu;
+	CUcontext ctx = fm_cu_arena_context(m->a);
+
+	while (!m->ops.enter(m->ops.cookie)) {
+		if (!m->ops.goes_on(m->ops.cookie))
+			return false;
+		m->ops.nap(m->ops.cookie, FM_CU_PIECE_LOOK);
+	}
+	m->mode = fm_cu_enter(cu);
+	m->inside = ctx && !cu->ctx_push(ctx);
+	if (m->inside)
+		return true;
+	fm_cu_leave(cu, m->mode);
+	m->ops.leave(m->ops.cookie);
+	return false;
+}
+
+static void leave(struct fm_cu_move *m)
+{
+	CUcontext old;
+
+	if (!m->inside)
+		return;
+	m->inside = false;
+	m->a->cu->ctx_pop(&old);
+	fm_cu_leave(m->a->cu, m->mode);
+	m->ops.leave(m->ops.cookie);
+}
+
+static void end_lane(const struct fm_cu_driver *cu, struct lane *l)
+{
+	for (unsigned i = 0; i < FM_CU_PIECES; i++)
+		if (l->piece[i].event)
+			cu->event_destroy(l->piece[i].event);
+	if (l->stream)
+		cu->stream_destroy(l->stream);
+	*l = (struct lane){0};
+}
+
+static int make_lane(const struct fm_cu_driver *cu, struct lane *l)
+{
+	int rc = cu->stream_create(&l->stream, FM_CU_STREAM_NON_BLOCKING, 0);
+
+	if (rc)
+		l->stream = NULL;
+	for (unsigned i = 0; !rc && i < FM_CU_PIECES; i++) {
+		rc = cu->event_create(&l->piece[i].event, FM_CU_EVENT_NO_TIMING);
+		if (rc)
+			l->piece[i].event = NULL;
+	}
+	if (rc)
+		end_lane(cu, l);
+	return rc ? -EIO : 0;
+}
+
+static int make_ready(struct fm_cu_move *m)
+{
+	int rc = m->ready ? 0 : make_lane(m->a->cu, &m->out);
+
+	if (rc || m->ready)
+		return rc;
+	rc = make_lane(m->a->cu, &m->in);
+	if (rc)
+		end_lane(m->a->cu, &m->out);
+	m->ready = !rc;
+	return rc;
+}
+
+void fm_cu_move_end(struct fm_cu_move *m, bool context_gone)
+{
+	if (m->ready && !context_gone && enter(m)) {
+		end_lane(m->a->cu, &m->out);
+		end_lane(m->a->cu, &m->in);
+		leave(m);
+	}
+	free(m);
+}
+
+/* --- a chunk has been copied --- */
+
+/* If the driver does not unmap it, or not for now, its content is where it was. */
+static int went_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc = m->failed;
+
+	if (!rc)
+		rc = fm_cu_chunk_unmap(m->a, c, false);
+	c->away = !c->mapped;
+	if (!c->away) {
+		fm_cu_host_give(&m->a->host, &c->host);
+		c->out = 0;
+		return rc;
+	}
+	m->ops.moved(m->ops.cookie, true, (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE);
+	return rc;
+}
+
+static int came_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	uint64_t bytes = (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
+
+	if (m->failed) {
+		fm_cu_chunk_unmap(m->a, c, false);
+		return m->failed;
+	}
+	c->away = false;
+	c->out = 0;
+	fm_cu_host_give(&m->a->host, &c->host);
+	m->ops.moved(m->ops.cookie, false, bytes);
+	return 0;
+}
+
+static int arrived(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c)
+{
+	if (c->waits || !c->queued)
+		return 0;
+	c->queued = false;
+	return l == &m->out ? went_out(m, c) : came_in(m, c);
+}
+
+/* --- pieces --- */
+
+/* The driver does not say how far the copies are: none is under way after this. */
+static void give_up(struct fm_cu_move *m, struct lane *l)
+{
+	m->failed = m->failed ? m->failed : -EIO;
+	m->a->cu->stream_synchronize(l->stream);
+}
+
+/* The pieces that are finished, in their order; with `all`, waits for the rest of them. */
+static int reap(struct fm_cu_move *m, struct lane *l, bool all)
+{
+	int rc = 0, now;
+
+	while (l->n) {
+		struct fm_cu_chunk *c = l->piece[l->head].chunk;
+		fm_cu_result is = m->a->cu->event_query(l->piece[l->head].event);
+
+		if (is == FM_CU_ERROR_NOT_READY && !all)
+			return rc;
+		if (is == FM_CU_ERROR_NOT_READY) {
+			m->ops.nap(m->ops.cookie, FM_CU_PIECE_LOOK);
+			continue;
+		}
+		if (is)
+			give_up(m, l);
+		l->head = (l->head + 1) % FM_CU_PIECES;
+		l->n--;
+		c->waits--;
+		now = arrived(m, l, c);
+		rc = rc ? rc : now;
+	}
+	return rc;
+}
+
+static int put_piece(
+	struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c, size_t at, size_t size)
+{
+	const struct fm_cu_driver *cu = m->a->cu;
+	unsigned page = (unsigned)(at / FM_CU_PAGE), slot;
+	uint64_t before = c->out & (fm_cu_run_mask(0, page + 1) >> 1);
+	char *host = fm_cu_host_at(&c->host) +
+		     (size_t)__builtin_popcountll(before) * FM_CU_PAGE + at % FM_CU_PAGE;
+	int rc = 0;
+
+	while (l->n == FM_CU_PIECES && !rc) {
+		rc = reap(m, l, false);
+		if (l->n == FM_CU_PIECES)
+			m->ops.nap(m->ops.cookie, FM_CU_PIECE_LOOK);
+	}
+	if (rc)
+		return rc;
+	slot = (l->head + l->n) % FM_CU_PIECES;
+	rc = l == &m->out ? cu->copy_to_host(host, c->at + at, size, l->stream)
+			  : cu->copy_to_device(c->at + at, host, size, l->stream);
+	if (!rc)
+		rc = cu->event_record(l->piece[slot].event, l->stream);
+	if (rc)
+		return -EIO;
+	l->piece[slot].chunk = c;
+	l->n++;
+	c->waits++;
+	return 0;
+}
+
+/* All pieces of a chunk. After an error, those under way are waited for. */
+static int put_chunk(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c, uint64_t pages)
+{
+	unsigned at = 0, n;
+	int first, rc = 0;
+
+	c->queued = false;
+	while (!rc && (first = fm_cu_run_next(pages, &at, &n)) >= 0) {
+		size_t from = (size_t)first * FM_CU_PAGE, end = from + n * FM_CU_PAGE;
+
+		for (size_t size; !rc && from < end; from += size) {
+			size = FM_MIN(FM_CU_PIECE, end - from);
+			rc = put_piece(m, l, c, from, size);
+		}
+	}
+	c->queued = true;
+	if (rc) {
+		give_up(m, l); /* a copy without its event, too */
+		reap(m, l, true);
+	}
+	if (!c->waits && c->queued)
+		return arrived(m, l, c);
+	return rc;
+}
+
+/* --- all chunks --- */
+
+static int one_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	unsigned pages = (unsigned)__builtin_popcountll(c->used);
+
+	if (c->away) /* of an attempt that failed, something may be left on the device */
+		return fm_cu_chunk_unmap(m->a, c, false);
+	if (c->stays || !c->mapped)
+		return 0;
+	if (pages && fm_cu_host_take(&m->a->host, m->a->cu, pages, &c->host))
+		return -ENOMEM;
+	c->out = c->used;
+	return put_chunk(m, &m->out, c, c->out);
+}
+
+/* The memory that it needs may be another process's just now. */
+static int map_when_there_is_room(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	while ((rc = fm_cu_chunk_map(m->a, c)) == -ENOMEM) {
+		reap(m, &m->in, true);
+		leave(m);
+		if (!m->ops.goes_on(m->ops.cookie))
+			return enter(m) ? rc : -ECANCELED;
+		m->ops.nap(m->ops.cookie, FM_CU_ROOM_LOOK);
+		if (!enter(m))
+			return -ECANCELED;
+	}
+	return rc;
+}
+
+static int one_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	if (!c->away)
+		return 0;
+	rc = map_when_there_is_room(m, c);
+	return rc ? rc : put_chunk(m, &m->in, c, c->out & c->used);
+}
+
+static int each_chunk(struct fm_cu_move *m, struct lane *l,
+	int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
+{
+	struct fm_cu_chunk *c;
+	int rc = 0, late;
+
+	m->failed = 0;
+	fm_list_each(c, &m->a->chunks, all) {
+		if (!m->ops.goes_on(m->ops.cookie))
+			rc = -ECANCELED;
+		rc = rc ? rc : one(m, c);
+		if (rc)
+			break;
+	}
+	late = reap(m, l, true);
+	return rc ? rc : late;
+}
+
+int fm_cu_move_out(struct fm_cu_move *m)
+{
+	int rc;
+
+	if (!enter(m))
+		return -ECANCELED;
+	fm_cu_spares_drop(m->a);
+	rc = make_ready(m);
+	if (!rc)
+		rc = each_chunk(m, &m->out, one_out);
+	leave(m);
+	return rc;
+}
+
+int fm_cu_move_in(struct fm_cu_move *m)
+{
+	int rc;
+
+	if (!enter(m))
+		return -ECANCELED;
+	rc = make_ready(m);
+	if (!rc)
+		rc = each_chunk(m, &m->in, one_in);
+	leave(m);
+	return rc;
+}
+
+void fm_cu_move_trim(struct fm_cu_move *m)
+{
+	if (!enter(m))
+		return;
+	fm_cu_host_trim(&m->a->host, m->a->cu);
+	leave(m);
+}

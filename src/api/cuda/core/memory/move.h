@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An arena's memory goes to the host, and comes back. Out: a chunk is copied to the host, then
+ * unmapped and given back to the driver. In: memory is made and mapped at the same address, then
+ * the content is copied straight there. Nothing is copied that belongs to no block.
+ *
+ * The caller sees to it that the device runs nothing of the program meanwhile, and that nobody
+ * allocates, frees, or names these addresses to the driver, from the first chunk that goes out
+ * until the last one is in (xqueue/rest.h).
+ *
+ * After whatever error, each chunk is wholly on the device or wholly on the host, and either
+ * function can be called again.
+ *
+ * Threads: one at a time.
+ */
+#pragma once
+#include "arena.h"
+
+struct fm_cu_move;
+
+struct fm_cu_move_ops {
+	/* May it go on? Asked all the time. */
+	bool (*goes_on)(void *cookie);
+	/* So many bytes have gone out or come in. */
+	void (*moved)(void *cookie, bool out, uint64_t bytes);
+	/* Around calls of the driver. False: one of them might wait for the device. */
+	bool (*enter)(void *cookie);
+	void (*leave)(void *cookie);
+	void (*nap)(void *cookie, uint64_t ns);
+	void *cookie;
+};
+
+/* Streams and events of its own, in the arena's context, made at first use. NULL: no memory. */
+struct fm_cu_move *fm_cu_move_create(struct fm_cu_arena *a, const struct fm_cu_move_ops *ops);
+/* With the context gone, its streams are, too. */
+void fm_cu_move_end(struct fm_cu_move *m, bool context_gone);
+
+/* 0: all that may move is out. -ENOMEM: the host has no room for the rest. -ECANCELED: it does not
+ * go on. -EIO: the driver refuses. */
+int fm_cu_move_out(struct fm_cu_move *m);
+/* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
+int fm_cu_move_in(struct fm_cu_move *m);
+/* Host memory that holds nothing goes back to the system. */
+void fm_cu_move_trim(struct fm_cu_move *m);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks that several blocks share, and memory that is kept for the next chunk.
+ *
+ * A slab grows with what there is: it has a quarter of the pages of all slabs, or as many as the
+ * block needs, and 64 at most. So a small program has no more memory than it asks for, and a large
+ * one moves in chunks of 128 MiB.
+ */
+#include "api/cuda/core/tune.h"
+#include "arena_internal.h"
+#include "base/util.h"
+#include <errno.h>
+
+/* --- spares --- */
+
+bool fm_cu_spares_drop(struct fm_cu_arena *a)
+{
+	unsigned kept = 0, had = a->spares;
+
+	a->spare_pages = 0;
+	for (unsigned i = 0; i < had; i++) {
+		if (!a->cu->mem_release(a->spare[i].handle)) {
+			a->use.unclaim(a->use.cookie, a->spare[i].pages * FM_CU_PAGE, 0);
+			continue;
+		}
+		a->spare_pages += a->spare[i].pages;
+		a->spare[kept++] = a->spare[i];
+	}
+	a->spares = kept;
+	return kept < had;
+}
+
+bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	if (a->spares == FM_CU_SPARES ||
+		(a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
+		a->use.claim(a->use.cookie, fm_cu_chunk_size(c)))
+		return false;
+	a->spare[a->spares].handle = c->handle;
+	a->spare[a->spares++].pages = c->pages;
+	a->spare_pages += c->pages;
+	return true;
+}
+
+/* --- chunks --- */
+
+static int claim(struct fm_cu_arena *a, uint64_t bytes)
+{
+	int rc = a->use.claim(a->use.cookie, bytes);
+
+	return rc && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes) : rc;
+}
+
+struct fm_cu_chunk *fm_cu_chunk_new(
+	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc)
+{
+	struct fm_cu_chunk *c = calloc(1, sizeof(*c));
+
+	*rc = c ? claim(a, pages * FM_CU_PAGE) : -ENOMEM;
+	if (*rc) {
+		fm_cu_places_give(&a->places, page, pages);
+		free(c);
+		return NULL;
+	}
+	c->page = page;
+	c->pages = pages;
+	c->at = a->base + page * FM_CU_PAGE;
+	c->slab = slab;
+	c->used = slab ? 0 : fm_cu_run_mask(0, pages);
+	fm_list_add_tail(&a->chunks, &c->all);
+	if (slab)
+		a->slab_pages += pages;
+	*rc = fm_cu_chunk_map(a, c);
+	if (*rc) {
+		fm_cu_chunk_end(a, c);
+		return NULL;
+	}
+	a->reached = FM_MAX(a->reached, page + pages);
+	return c;
+}
+
+void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	if (!c->slab)
+		a->slab_pages += c->pages;
+	c->slab = true;
+	c->used = 0;
+	if (c->away) {
+		fm_cu_host_give(&a->host, &c->host);
+		c->away = false;
+		c->out = 0;
+	}
+	if (fm_cu_chunk_unmap(a, c, true))
+		return;
+	a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
+	a->slab_pages -= c->pages;
+	fm_list_del(&c->all);
+	fm_cu_places_give(&a->places, c->page, c->pages);
+	free(c);
+}
+
+/* --- pages of slabs --- */
+
+static bool take_from(struct fm_cu_chunk *c, unsigned n, uint32_t *page)
+{
+	int first = fm_cu_run_find(c->used, c->pages, n);
+
+	if (first < 0)
+		return false;
+	c->used |= fm_cu_run_mask((unsigned)first, n);
+	*page = c->page + (unsigned)first;
+	return true;
+}
+
+static struct fm_cu_chunk *new_slab(struct fm_cu_arena *a, unsigned pages, int *rc)
+{
+	struct fm_cu_chunk *c;
+	uint32_t page;
+
+	*rc = fm_cu_places_take(&a->places, pages, 1, &page);
+	if (*rc) {
+		*rc = -ENOMEM;
+		return NULL;
+	}
+	c = fm_cu_chunk_new(a, page, pages, true, rc);
+	return c;
+}
+
+static unsigned grown(const struct fm_cu_arena *a, unsigned n)
+{
+	unsigned part = (unsigned)FM_MIN(a->slab_pages / 4, (uint64_t)FM_CU_CHUNK_PAGES);
+
+	return FM_MAX(n, part / n * n);
+}
+
+int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page)
+{
+	unsigned pages = grown(a, n);
+	struct fm_cu_chunk *c;
+	int rc;
+
+	fm_list_each(c, &a->chunks, all) {
+		*slab = c;
+		if (c->slab && fm_cu_chunk_here(c) && take_from(c, n, page))
+			return 0;
+	}
+	*slab = new_slab(a, pages, &rc);
+	if (!*slab && pages > n)
+		*slab = new_slab(a, n, &rc);
+	if (!*slab)
+		return rc;
+	take_from(*slab, n, page);
+	return 0;
+}
+
+void fm_cu_slab_give(struct fm_cu_arena *a, struct fm_cu_chunk *slab, uint32_t page, unsigned n)
+{
+	slab->used &= ~fm_cu_run_mask(page - slab->page, n);
+	if (!slab->used)
+		fm_cu_chunk_end(a, slab);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the tests of memory that moves: a driver that has memory and nothing else. It ends the test
+ * where a real one would end the program. */
+#pragma once
+#include "api/cuda/core/memory/arena_internal.h"
+#include "api/cuda/core/memory/move.h"
+#include "api/cuda/core/tune.h"
+#include "base/util.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define PAGE    FM_CU_PAGE
+#define HANDLES 512
+#define COPIES  64
+#define MARK    64 /* bytes that are looked at in each page */
+
+static struct {
+	/* Memory, by handle. */
+	struct {
+		size_t size;
+		char *mark; /* MARK bytes for each page */
+		CUdeviceptr at;
+		bool live, mapped, reachable;
+	} memory[HANDLES];
+	uint64_t used, most; /* bytes; most of them */
+	uint64_t claimed, limit;
+	/* Copies, in order, and how many are done. An event stands behind the first `of[]`. */
+	struct {
+		char *host;
+		CUdeviceptr at;
+		size_t size;
+		bool out;
+	} copy[COPIES];
+	uint64_t put, done;
+	uint64_t behind[64];
+	unsigned events, streams, registered, pushed;
+	uint64_t copied; /* bytes */
+	/* Faults: the call of that number fails. */
+	unsigned calls, fails_at;
+	bool failed;
+	char failed_name[32];
+	unsigned reserve_most_shift; /* reservations of more fail */
+	bool makes_room;	     /* one look later the device has room */
+	bool stop;
+} dev;
+
+static bool fails(const char *name)
+{
+	if (++dev.calls != dev.fails_at)
+		return false;
+	dev.failed = true;
+	snprintf(dev.failed_name, sizeof(dev.failed_name), "%s", name);
+	return true;
+}
+#define FAILS()                                    \
+	do {                                       \
+		if (fails(__func__))               \
+			return FM_CU_ERROR_INVALID_VALUE; \
+	} while (0)
+
+#define BASE ((CUdeviceptr)1 << 44)
+
+static fm_cu_result reserve_(CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t f)
+{
+	(void)align, (void)wish, (void)f;
+	if (dev.reserve_most_shift && size > (size_t)1 << dev.reserve_most_shift)
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	*at = BASE;
+	return 0;
+}
+static fm_cu_result unreserve_(CUdeviceptr at, size_t size)
+{
+	(void)size;
+	assert_true(at == BASE);
+	return 0;
+}
+static fm_cu_result create_(
+	unsigned long long *h, size_t size, const struct fm_cu_memory_kind *kind, uint64_t flags)
+{
+	assert_int_equal(kind->location.type, FM_CU_LOCATION_DEVICE);
+	assert_int_equal(flags, 0);
+	assert_int_equal(size % PAGE, 0);
+	FAILS();
+	if (dev.used + size > dev.most)
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 1; i < HANDLES; i++) {
+		if (dev.memory[i].live)
+			continue;
+		dev.memory[i].live = true;
+		dev.memory[i].size = size;
+		dev.memory[i].mark = malloc(size / PAGE * MARK);
+		memset(dev.memory[i].mark, 0xdb, size / PAGE * MARK);
+		dev.used += size;
+		*h = i;
+		return 0;
+	}
+	fail_msg("too many handles");
+	return 1;
+}
+static fm_cu_result release_(unsigned long long h)
+{
+	assert_true(h < HANDLES && dev.memory[h].live && !dev.memory[h].mapped);
+	FAILS();
+	free(dev.memory[h].mark);
+	dev.used -= dev.memory[h].size;
+	memset(&dev.memory[h], 0, sizeof(dev.memory[h]));
+	return 0;
+}
+static unsigned handle_at(CUdeviceptr at)
+{
+	for (unsigned i = 1; i < HANDLES; i++)
+		if (dev.memory[i].mapped && at - dev.memory[i].at < dev.memory[i].size)
+			return i;
+	return 0;
+}
+static fm_cu_result map_(
+	CUdeviceptr at, size_t size, size_t offset, unsigned long long h, uint64_t flags)
+{
+	(void)offset, (void)flags;
+	assert_true(h < HANDLES && dev.memory[h].live && !dev.memory[h].mapped);
+	assert_int_equal(size, dev.memory[h].size);
+	for (size_t i = 0; i < size; i += PAGE)
+		assert_int_equal(handle_at(at + i), 0);
+	FAILS();
+	dev.memory[h].mapped = true;
+	dev.memory[h].at = at;
+	return 0;
+}
+static fm_cu_result unmap_(CUdeviceptr at, size_t size)
+{
+	unsigned h = handle_at(at);
+
+	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
+	for (uint64_t i = dev.done; i < dev.put; i++) /* of a running copy */
+		assert_int_not_equal(handle_at(dev.copy[i % COPIES].at), h);
+	FAILS();
+	dev.memory[h].mapped = dev.memory[h].reachable = false;
+	return 0;
+}
+static fm_cu_result access_(
+	CUdeviceptr at, size_t size, const struct fm_cu_memory_access *access, size_t n)
+{
+	unsigned h = handle_at(at);
+
+	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
+	assert_true(n == 1 && access->flags == FM_CU_MEMORY_READ_WRITE);
+	FAILS();
+	dev.memory[h].reachable = true;
+	return 0;
+}
+
+/* The marks of one page; the device dies for an address that is not mapped. */
+static char *marks(CUdeviceptr at)
+{
+	unsigned h = handle_at(at);
+
+	assert_true(h && dev.memory[h].reachable);
+	return dev.memory[h].mark + (at - dev.memory[h].at) / PAGE * MARK;
+}
+
+static void run_copy(void)
+{
+	typeof(dev.copy[0]) *c = &dev.copy[dev.done++ % COPIES];
+
+	for (size_t i = 0; i < c->size; i += PAGE) {
+		if (c->out)
+			memcpy(c->host + i, marks(c->at + i), MARK);
+		else
+			memcpy(marks(c->at + i), c->host + i, MARK);
+	}
+	dev.copied += c->size;
+}
+static fm_cu_result put(char *host, CUdeviceptr at, size_t size, bool out)
+{
+	assert_true(dev.put - dev.done < COPIES);
+	assert_true(size <= FM_CU_PIECE && size % PAGE == 0);
+	assert_true(dev.pushed);
+	marks(at);
+	marks(at + size - PAGE);
+	dev.copy[dev.put % COPIES] = (typeof(dev.copy[0])){host, at, size, out};
+	dev.put++;
+	return 0;
+}
+static fm_cu_result out_(void *to, CUdeviceptr from, size_t size, CUstream s)
+{
+	(void)s;
+	FAILS();
+	return put(to, from, size, true);
+}
+static fm_cu_result in_(CUdeviceptr to, const void *from, size_t size, CUstream s)
+{
+	(void)s;
+	FAILS();
+	return put((char *)from, to, size, false);
+}
+static fm_cu_result event_create_(CUevent *e, unsigned flags)
+{
+	(void)flags;
+	FAILS();
+	*e = (CUevent)(uintptr_t)++dev.events;
+	return 0;
+}
+static fm_cu_result event_destroy_(CUevent e)
+{
+	(void)e;
+	return 0;
+}
+static fm_cu_result record_(CUevent e, CUstream s)
+{
+	(void)s;
+	FAILS();
+	dev.behind[(uintptr_t)e % 64] = dev.put;
+	return 0;
+}
+static fm_cu_result query_(CUevent e)
+{
+	FAILS();
+	if (dev.done < dev.behind[(uintptr_t)e % 64]) {
+		run_copy();
+		return FM_CU_ERROR_NOT_READY;
+	}
+	return 0;
+}
+static fm_cu_result stream_create_(CUstream *s, unsigned flags, int priority)
+{
+	(void)flags, (void)priority;
+	FAILS();
+	*s = (CUstream)(uintptr_t)++dev.streams;
+	return 0;
+}
+static fm_cu_result stream_destroy_(CUstream s)
+{
+	(void)s;
+	return 0;
+}
+static fm_cu_result sync_(CUstream s)
+{
+	(void)s;
+	while (dev.done < dev.put)
+		run_copy();
+	return 0;
+}
+static fm_cu_result register_(void *p, size_t size, unsigned flags)
+{
+	(void)p, (void)size, (void)flags;
+	FAILS();
+	dev.registered++;
+	return 0;
+}
+static fm_cu_result unregister_(void *p)
+{
+	(void)p;
+	FAILS();
+	dev.registered--;
+	return 0;
+}
+static fm_cu_result push_(CUcontext c)
+{
+	assert_true(c == (CUcontext)8);
+	dev.pushed++;
+	return 0;
+}
+static fm_cu_result pop_(CUcontext *c)
+{
+	*c = (CUcontext)8;
+	assert_true(dev.pushed--);
+	return 0;
+}
+
+static const struct fm_cu_driver driver = {
+	.ctx_push = push_,
+	.ctx_pop = pop_,
+	.mem_reserve = reserve_,
+	.mem_unreserve = unreserve_,
+	.mem_create = create_,
+	.mem_release = release_,
+	.mem_map = map_,
+	.mem_unmap = unmap_,
+	.mem_access = access_,
+	.host_register = register_,
+	.host_unregister = unregister_,
+	.copy_to_host = out_,
+	.copy_to_device = in_,
+	.stream_create = stream_create_,
+	.stream_destroy = stream_destroy_,
+	.stream_synchronize = sync_,
+	.event_create = event_create_,
+	.event_destroy = event_destroy_,
+	.event_record = record_,
+	.event_query = query_,
+};
+
+static int claim_(void *cookie, uint64_t bytes)
+{
+	(void)cookie;
+	if (dev.claimed + bytes > dev.limit)
+		return -ENOMEM;
+	dev.claimed += bytes;
+	return 0;
+}
+static void unclaim_(void *cookie, uint64_t bytes, unsigned pinned)
+{
+	(void)cookie, (void)pinned;
+	assert_true(dev.claimed >= bytes);
+	dev.claimed -= bytes;
+}

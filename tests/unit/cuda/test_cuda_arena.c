@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that moves: addresses, blocks, chunks, the way to the host and back, and each call of the
+ * driver failing once. */
+#include "memory_driver.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct fm_cu_arena *a;
+static struct fm_cu_move *m;
+static struct {
+	uint64_t out, in;
+	unsigned naps, naps_most;
+} told;
+
+static bool goes_on(void *cookie)
+{
+	(void)cookie;
+	return !dev.stop && told.naps < told.naps_most;
+}
+static void moved(void *cookie, bool out, uint64_t bytes)
+{
+	(void)cookie;
+	*(out ? &told.out : &told.in) += bytes;
+}
+static bool enter_(void *cookie)
+{
+	(void)cookie;
+	return true;
+}
+static void leave_(void *cookie)
+{
+	(void)cookie;
+}
+static void nap_(void *cookie, uint64_t ns)
+{
+	(void)cookie, (void)ns;
+	told.naps++;
+	if (dev.makes_room)
+		dev.most = UINT64_MAX;
+}
+static bool room(uint64_t bytes)
+{
+	(void)bytes;
+	return true;
+}
+
+static int no_pages_yet(char *at, size_t size)
+{
+	(void)at, (void)size;
+	return 0;
+}
+
+static void start(uint64_t host)
+{
+	const struct fm_cu_arena_use use = {claim_, unclaim_, NULL, host};
+	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL};
+
+	memset(&dev, 0, sizeof(dev));
+	memset(&told, 0, sizeof(told));
+	told.naps_most = 1000000;
+	dev.most = dev.limit = UINT64_MAX / 2;
+	assert_int_equal(fm_cu_arena_create(&a, &driver, (CUcontext)8, 0, &use), 0);
+	a->host.has_room = room;
+	a->host.populate = no_pages_yet;
+	m = fm_cu_move_create(a, &ops);
+	assert_non_null(m);
+}
+
+static void end(void)
+{
+	dev.fails_at = 0;
+	fm_cu_move_end(m, false);
+	fm_cu_arena_destroy(a);
+	assert_int_equal(dev.used, 0);
+	assert_int_equal(dev.claimed, 0);
+}
+
+static CUdeviceptr get(size_t size)
+{
+	CUdeviceptr p;
+
+	assert_int_equal(fm_cu_arena_alloc(a, size, &p), 0);
+	return p;
+}
+static void give(CUdeviceptr p)
+{
+	assert_int_equal(fm_cu_arena_free(a, p), 0);
+}
+
+/* --- pure parts --- */
+
+static void runs_of_pages_are_found(void **state)
+{
+	unsigned at = 0, n;
+
+	(void)state;
+	assert_int_equal(fm_cu_run_find(0, 64, 64), 0);
+	assert_int_equal(fm_cu_run_find(0, 10, 11), -1);
+	assert_int_equal(fm_cu_run_find(0x5, 64, 1), 1);
+	assert_int_equal(fm_cu_run_find(0x5, 64, 2), 3);
+	assert_int_equal(fm_cu_run_find(UINT64_MAX, 64, 1), -1);
+	assert_int_equal(fm_cu_run_find(UINT64_MAX >> 1, 64, 1), 63);
+	assert_int_equal(fm_cu_run_next(0xf6, &at, &n), 1);
+	assert_int_equal(n, 2);
+	assert_int_equal(fm_cu_run_next(0xf6, &at, &n), 4);
+	assert_int_equal(n, 4);
+	assert_true(fm_cu_run_next(0xf6, &at, &n) < 0);
+	at = 0;
+	assert_int_equal(fm_cu_run_next(UINT64_MAX, &at, &n), 0);
+	assert_int_equal(n, 64);
+	assert_true(fm_cu_run_next(UINT64_MAX, &at, &n) < 0);
+}
+
+/* A list of places against a byte for each. */
+static void places_are_what_a_map_of_bytes_says(void **state)
+{
+	enum { PAGES = 300, LIVE = 60 };
+	static bool taken[PAGES];
+	struct { uint32_t first, n; } live[LIVE] = {0};
+	struct fm_cu_places p;
+	unsigned random = 1;
+
+	(void)state;
+	assert_int_equal(fm_cu_places_init(&p, PAGES), 0);
+	for (unsigned step = 0; step < 20000; step++) {
+		unsigned i = (random = random * 1103515245 + 12345) >> 16 & 0x7fff, n = 1 + i / LIVE % 9;
+		typeof(live[0]) *l = &live[i % LIVE];
+
+		if (l->n) {
+			for (unsigned k = 0; k < l->n; k++)
+				taken[l->first + k] = false;
+			fm_cu_places_give(&p, l->first, l->n);
+			l->n = 0;
+		} else if (!fm_cu_places_take(&p, n, 1, &l->first)) {
+			l->n = n;
+			for (unsigned k = 0; k < n; k++) {
+				assert_false(taken[l->first + k]);
+				taken[l->first + k] = true;
+			}
+		} else {
+			for (unsigned at = 0, free = 0; at < PAGES; at++) {
+				free = taken[at] ? 0 : free + 1;
+				assert_true(free < n);
+			}
+		}
+	}
+	for (unsigned i = 0; i < LIVE; i++)
+		if (live[i].n)
+			fm_cu_places_give(&p, live[i].first, live[i].n);
+	assert_int_equal(p.runs, 1);
+	assert_int_equal(p.run[0].n, PAGES);
+	assert_int_equal(p.taken, 0);
+	fm_cu_places_end(&p);
+}
+
+static void classes_waste_little(void **state)
+{
+	unsigned each, was = 0, last = 0;
+
+	(void)state;
+	for (size_t size = 1; size <= FM_CU_SMALL_MOST; size++) {
+		unsigned class = fm_cu_small_class(size, &each), again;
+
+		assert_true(each >= size && each % 512 == 0 && class < FM_CU_CLASSES);
+		assert_true(size <= 2048 || each - size <= each / 5);
+		assert_int_equal(fm_cu_small_class(each, &again), class);
+		assert_int_equal(again, each);
+		assert_true(class == was || (class == was + 1 && each > last));
+		was = class;
+		last = each;
+	}
+}
+
+/* --- blocks --- */
+
+static void small_blocks_share_a_page_and_it_goes_with_the_last(void **state)
+{
+	CUdeviceptr p[5000];
+	struct fm_cu_block b;
+
+	(void)state;
+	start(0);
+	for (unsigned i = 0; i < 5000; i++) {
+		p[i] = get(100);
+		assert_int_equal(p[i] % 512, 0);
+		assert_true(fm_cu_arena_find(a, p[i] + 99, &b));
+		assert_true(b.at == p[i] && b.size == 100);
+		assert_false(fm_cu_arena_find(a, p[i] + 100, &b));
+	}
+	assert_int_equal(dev.used, 2 * PAGE);
+	assert_int_equal(dev.claimed, dev.used);
+	assert_int_equal(fm_cu_arena_free(a, p[7] + 512), 0); /* the one behind it */
+	assert_int_equal(fm_cu_arena_free(a, p[8]), -EINVAL);
+	assert_int_equal(fm_cu_arena_free(a, p[7] + 1), -EINVAL);
+	assert_true(get(50) == p[8]);
+	for (unsigned i = 0; i < 5000; i++)
+		give(p[i]);
+	assert_int_equal(fm_cu_arena_free(a, p[0]), -EINVAL);
+	assert_int_equal(dev.used, 2 * PAGE); /* kept for the next ones */
+	assert_int_equal(a->spares, 2);
+	end();
+}
+
+static void blocks_of_pages_are_carved_out_of_slabs(void **state)
+{
+	CUdeviceptr p[100];
+	struct fm_cu_block b, c;
+
+	(void)state;
+	start(0);
+	for (unsigned i = 0; i < 100; i++) {
+		p[i] = get(20 * MIB - 5);
+		assert_int_equal((p[i] - a->base) % PAGE, 0);
+	}
+	/* At most a quarter more than what was asked for. */
+	assert_true(dev.used >= 2000 * MIB && dev.used <= 2500 * MIB);
+	assert_true(fm_cu_arena_find(a, p[3] + 20 * MIB - 6, &b) && b.at == p[3]);
+	assert_false(fm_cu_arena_find(a, p[3] + 20 * MIB - 5, &c));
+	assert_true(fm_cu_arena_find(a, p[4], &c) && c.id != b.id);
+	assert_int_equal(fm_cu_arena_free(a, p[3] + PAGE), -EINVAL);
+	for (unsigned i = 0; i < 100; i++)
+		give(p[i]);
+	assert_true(dev.used <= 64 * MIB);
+	end();
+}
+
+static void large_blocks_have_their_own_chunks(void **state)
+{
+	CUdeviceptr p, q;
+	struct fm_cu_block b;
+
+	(void)state;
+	start(0);
+	p = get(300 * MIB + 1);
+	assert_int_equal(dev.used, 302 * MIB);
+	assert_true(fm_cu_arena_find(a, p + 300 * MIB, &b) && b.at == p && b.size == 300 * MIB + 1);
+	q = get(128 * MIB);
+	give(p);
+	p = get(300 * MIB); /* in the same place */
+	give(q);
+	give(p);
+	assert_int_equal(fm_cu_arena_alloc(a, 0, &p), -EINVAL);
+	assert_int_equal(fm_cu_arena_alloc(a, (size_t)1 << 63, &p), -ENOMEM);
+	assert_int_equal(fm_cu_arena_alloc(a, SIZE_MAX, &p), -ENOMEM);
+	assert_false(fm_cu_arena_find(a, 17, &b));
+	end();
+}
+
+static void a_smaller_reservation_does(void **state)
+{
+	const struct fm_cu_arena_use use = {claim_, unclaim_, NULL, 0};
+
+	(void)state;
+	memset(&dev, 0, sizeof(dev));
+	dev.reserve_most_shift = 36;
+	assert_int_equal(fm_cu_arena_create(&a, &driver, (CUcontext)8, 0, &use), 0);
+	assert_int_equal(fm_cu_arena_range(a).size, (size_t)1 << 36);
+	fm_cu_arena_destroy(a);
+	dev.reserve_most_shift = 30;
+	assert_int_equal(fm_cu_arena_create(&a, &driver, (CUcontext)8, 0, &use), -ENOMEM);
+}
+
+/* What is kept for later goes before an allocation fails; a limit counts it, too. */
+static void spares_go_before_memory_ends(void **state)
+{
+	CUdeviceptr p, q;
+
+	(void)state;
+	start(0);
+	dev.most = 66 * MIB;
+	p = get(20 * MIB);
+	give(p);
+	assert_int_equal(dev.used, 20 * MIB);
+	p = get(60 * MIB);
+	assert_int_equal(fm_cu_arena_alloc(a, 60 * MIB, &q), -ENOMEM);
+	give(p);
+	dev.limit = 64 * MIB;
+	p = get(64 * MIB);
+	assert_int_equal(fm_cu_arena_alloc(a, 1, &q), -ENOMEM);
+	give(p);
+	end();
+}
+
+/* A slab that would grow takes what the block needs where there is no more. */
+static void a_slab_does_with_less(void **state)
+{
+	(void)state;
+	start(0);
+	for (unsigned i = 0; i < 10; i++)
+		get(60 * MIB);
+	dev.most = dev.used + 2 * MIB;
+	get(2 * MIB);
+	end();
+}
+
+/* --- moves --- */
+
+static uint64_t stamp(CUdeviceptr p, size_t at)
+{
+	return (p + at) * UINT64_C(0x9e3779b97f4a7c15) ^ 0x5555;
+}
+static void fill(CUdeviceptr p, size_t size)
+{
+	for (size_t i = 0; i < size; i += PAGE) {
+		uint64_t v = stamp(p, i);
+
+		memcpy(marks(p + i), &v, sizeof(v));
+	}
+}
+static void check(CUdeviceptr p, size_t size)
+{
+	for (size_t i = 0; i < size; i += PAGE) {
+		uint64_t v = stamp(p, i);
+
+		assert_memory_equal(marks(p + i), &v, sizeof(v));
+	}
+}
+
+static void memory_goes_out_and_comes_back(void **state)
+{
+	const size_t size[] = {300 * MIB, 2 * MIB, 20 * MIB, 6 * MIB, 128 * MIB};
+	CUdeviceptr p[5];
+	struct fm_cu_arena_sums s;
+	uint64_t was;
+
+	(void)state;
+	start(1024 * MIB);
+	for (unsigned i = 0; i < 5; i++)
+		fill(p[i] = get(size[i]), size[i]);
+	give(p[3]); /* a hole in a slab is not copied */
+	was = dev.claimed;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.used, 0);
+	assert_true(dev.claimed <= was);
+	assert_int_equal(told.out, 450 * MIB);
+	assert_int_equal(dev.copied, 450 * MIB);
+	fm_cu_arena_sum(a, &s);
+	assert_int_equal(s.host, 450 * MIB);
+	assert_int_equal(s.here, 0);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.copied, 450 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	assert_int_equal(told.in, 450 * MIB);
+	for (unsigned i = 0; i < 5; i++)
+		if (i != 3)
+			check(p[i], size[i]);
+	fm_cu_arena_sum(a, &s);
+	assert_int_equal(s.host, 0);
+	assert_int_equal(s.here, dev.used);
+	fm_cu_move_trim(m);
+	assert_int_equal(dev.registered, 0);
+	assert_int_equal(a->host.bytes, 0);
+	end();
+}
+
+/* Freed on the host: its memory there is free again, and the rest comes back right. */
+static void what_is_freed_on_the_host_does_not_come_back(void **state)
+{
+	CUdeviceptr p, q, r;
+
+	(void)state;
+	start(512 * MIB);
+	fill(p = get(2 * MIB), 2 * MIB);
+	fill(q = get(40 * MIB), 40 * MIB);
+	fill(r = get(128 * MIB), 128 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	give(r);
+	give(p);
+	dev.copied = 0;
+	assert_int_equal(fm_cu_move_in(m), 0);
+	assert_int_equal(dev.copied, 40 * MIB);
+	check(q, 40 * MIB);
+	for (struct fm_cu_host_segment *s = a->host.segments; s; s = s->next)
+		assert_int_equal(s->used, 0);
+	end();
+}
+
+static void what_is_pinned_stays(void **state)
+{
+	struct fm_cu_block b;
+	uint64_t bytes;
+	CUdeviceptr p, q;
+
+	(void)state;
+	start(512 * MIB);
+	p = get(200 * MIB);
+	q = get(130 * MIB);
+	assert_int_equal(fm_cu_arena_pin(a, p + 5, 3, &bytes), 0);
+	assert_int_equal(bytes, 200 * MIB);
+	assert_int_equal(fm_cu_arena_pin(a, p, 4, &bytes), 0);
+	assert_int_equal(bytes, 0);
+	assert_true(fm_cu_arena_find(a, p, &b));
+	assert_int_equal(b.stays, 3);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.used, 200 * MIB);
+	assert_int_equal(fm_cu_arena_pin(a, q, 3, &bytes), -EBUSY);
+	assert_int_equal(fm_cu_arena_pin(a, q + 200 * MIB, 3, &bytes), -ENOENT);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	end();
+}
+
+static void a_host_that_is_full_leaves_the_rest_on_the_device(void **state)
+{
+	CUdeviceptr p, q;
+
+	(void)state;
+	start(200 * MIB);
+	fill(p = get(128 * MIB), 128 * MIB);
+	fill(q = get(128 * MIB), 128 * MIB);
+	assert_int_equal(fm_cu_move_out(m), -ENOMEM);
+	assert_int_equal(dev.used, 128 * MIB);
+	check(q, 128 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 128 * MIB);
+	end();
+}
+
+static void it_waits_for_room_on_the_device(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(512 * MIB);
+	fill(p = get(256 * MIB), 256 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	dev.most = 128 * MIB;
+	told.naps_most = told.naps + 100;
+	assert_int_equal(fm_cu_move_in(m), -ENOMEM);
+	told.naps_most = 1000000;
+	dev.makes_room = true;
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 256 * MIB);
+	end();
+}
+
+static void it_stops_where_it_is_told_to(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(512 * MIB);
+	fill(p = get(256 * MIB), 256 * MIB);
+	dev.stop = true;
+	assert_int_equal(fm_cu_move_out(m), -ECANCELED);
+	assert_int_equal(dev.used, 256 * MIB);
+	dev.stop = false;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 256 * MIB);
+	end();
+}
+
+static void the_end_of_a_context_ends_its_memory(void **state)
+{
+	(void)state;
+	start(512 * MIB);
+	get(10);
+	get(256 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	get(20 * MIB);
+	fm_cu_arena_context_gone(a);
+	assert_int_equal(dev.used, 0);
+	assert_int_equal(dev.claimed, 0);
+	assert_null(fm_cu_arena_context(a));
+	fm_cu_arena_context_is(a, (CUcontext)8);
+	get(256 * MIB);
+	end();
+}
+
+/* --- each call of the driver fails once --- */
+
+/* What is noted of each chunk is what the driver has, and each content is in one place. */
+static void notes_are_true(void)
+{
+	struct fm_cu_chunk *c;
+	uint64_t used = a->spare_pages * PAGE;
+
+	fm_list_each(c, &a->chunks, all) {
+		unsigned h = handle_at(c->at);
+
+		assert_int_equal(c->mapped, h != 0);
+		assert_true(!c->mapped || (c->made && c->handle == h));
+		assert_true(!c->made || dev.memory[c->handle].live);
+		assert_true(!c->mapped || c->reachable == dev.memory[h].reachable);
+		assert_true(c->away || !c->used || fm_cu_chunk_here(c));
+		assert_int_equal(c->waits, 0);
+		assert_true(!c->away || !c->out || c->host.of);
+		assert_true(c->away || (!c->out && !c->host.of));
+		used += c->made ? fm_cu_chunk_size(c) : 0;
+	}
+	assert_int_equal(dev.used, used);
+	assert_int_equal(dev.put, dev.done);
+	assert_int_equal(dev.pushed, 0);
+}
+
+/* Allocates, moves out and in, and frees, while one call fails; then all works, and the content is
+ * what it was. */
+static bool with_a_fault(unsigned at)
+{
+	const size_t size[] = {20 * MIB, 130 * MIB, 512};
+	CUdeviceptr p[3] = {0};
+
+	start(512 * MIB);
+	dev.fails_at = at;
+	for (unsigned i = 0; i < 3; i++) {
+		if (!fm_cu_arena_alloc(a, size[i], &p[i]))
+			fill(p[i], size[i]);
+		else
+			p[i] = 0;
+		notes_are_true();
+	}
+	for (unsigned i = 0; i < 3; i++)
+		if (!p[i])
+			fill(p[i] = get(size[i]), size[i]);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		fm_cu_move_out(m);
+		notes_are_true();
+		fm_cu_move_in(m);
+		notes_are_true();
+	}
+	fm_cu_move_trim(m);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	for (unsigned i = 0; i < 3; i++)
+		check(p[i], size[i]);
+	for (unsigned i = 0; i < 3; i++)
+		give(p[i]);
+	notes_are_true();
+	if (!dev.failed)
+		dev.fails_at = 0;
+	at = dev.failed;
+	end();
+	return at;
+}
+
+static void each_call_of_the_driver_may_fail_once(void **state)
+{
+	unsigned at = 1;
+
+	(void)state;
+	while (with_a_fault(at))
+		at++;
+	assert_true(at > 80);
+}
+
+/* --- host memory --- */
+
+static void host_memory_is_bounded_and_used_again(void **state)
+{
+	struct fm_cu_host_pool p;
+	struct fm_cu_host_run r[3];
+
+	(void)state;
+	memset(&dev, 0, sizeof(dev));
+	fm_cu_host_init(&p, 16 * MIB);
+	p.has_room = room;
+	assert_int_equal(fm_cu_host_take(&p, &driver, 4, &r[0]), 0);
+	assert_int_equal(fm_cu_host_take(&p, &driver, 4, &r[1]), 0);
+	memset(fm_cu_host_at(&r[0]), 1, 8 * MIB);
+	memset(fm_cu_host_at(&r[1]), 2, 8 * MIB);
+	assert_int_equal(fm_cu_host_at(&r[0])[8 * MIB - 1], 1);
+	assert_int_equal(fm_cu_host_take(&p, &driver, 1, &r[2]), -ENOMEM);
+	fm_cu_host_give(&p, &r[0]);
+	assert_int_equal(fm_cu_host_take(&p, &driver, 3, &r[2]), 0);
+	assert_int_equal(p.bytes, 16 * MIB);
+	fm_cu_host_give(&p, &r[1]);
+	fm_cu_host_trim(&p, &driver);
+	assert_int_equal(p.bytes, 8 * MIB);
+	fm_cu_host_give(&p, &r[2]);
+	fm_cu_host_trim(&p, &driver);
+	assert_int_equal(p.bytes, 0);
+	assert_int_equal(dev.registered, 0);
+}
+
+static void the_host_is_asked(void **state)
+{
+	(void)state;
+	assert_true(fm_cu_host_most() > 0);
+	assert_false(fm_cu_host_has_room(UINT64_MAX));
+	assert_false(fm_cu_host_has_room(fm_cu_host_most() * 2));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(runs_of_pages_are_found),
+		cmocka_unit_test(places_are_what_a_map_of_bytes_says),
+		cmocka_unit_test(classes_waste_little),
+		cmocka_unit_test(small_blocks_share_a_page_and_it_goes_with_the_last),
+		cmocka_unit_test(blocks_of_pages_are_carved_out_of_slabs),
+		cmocka_unit_test(large_blocks_have_their_own_chunks),
+		cmocka_unit_test(a_smaller_reservation_does),
+		cmocka_unit_test(spares_go_before_memory_ends),
+		cmocka_unit_test(a_slab_does_with_less),
+		cmocka_unit_test(memory_goes_out_and_comes_back),
+		cmocka_unit_test(what_is_freed_on_the_host_does_not_come_back),
+		cmocka_unit_test(what_is_pinned_stays),
+		cmocka_unit_test(a_host_that_is_full_leaves_the_rest_on_the_device),
+		cmocka_unit_test(it_waits_for_room_on_the_device),
+		cmocka_unit_test(it_stops_where_it_is_told_to),
+		cmocka_unit_test(the_end_of_a_context_ends_its_memory),
+		cmocka_unit_test(each_call_of_the_driver_may_fail_once),
+		cmocka_unit_test(host_memory_is_bounded_and_used_again),
+		cmocka_unit_test(the_host_is_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
