@@ -62,3 +62,19 @@ const char *fm_mem_kind_name(enum fm_mem_kind kind)
 
 	return (unsigned)kind < FM_MEM_KINDS ? names[kind] : NULL;
 }
+
+static const char *const troubles[FM_MEM_TROUBLES][2] = {
+#define TROUBLE(id, text, remedy) [id] = {text, remedy},
+	FM_MEM_TROUBLE_MAP(TROUBLE)
+#undef TROUBLE
+};
+
+const char *fm_mem_trouble_text(enum fm_mem_trouble trouble)
+{
+	return (unsigned)trouble < FM_MEM_TROUBLES ? troubles[trouble][0] : "";
+}
+
+const char *fm_mem_trouble_remedy(enum fm_mem_trouble trouble)
+{
+	return (unsigned)trouble < FM_MEM_TROUBLES ? troubles[trouble][1] : "";
+}

@@ -65,6 +65,34 @@ static inline bool fm_mem_pinned(enum fm_mem_kind kind)
 /* Where movable memory is to be: the daemon's wish. */
 enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
 
+/* What keeps memory from being where it is wished to be: X(ID, text, remedy). Those from
+ * FM_MEM_REFUSED on hold for the life of the process, whose memory is then the driver's own. */
+#define FM_MEM_TROUBLE_MAP(X)                                                                    \
+	X(FM_MEM_FINE, "", "")                                                                   \
+	X(FM_MEM_NO_REST, "its work on the device does not end, or cannot be stopped",           \
+		"wait until the kernel that runs has ended")                                     \
+	X(FM_MEM_HOST_FULL, "the host has no memory left for the rest of it",                    \
+		"free memory of the host, or of the program's cgroup")                           \
+	X(FM_MEM_DEVICE_FULL, "the device has no room for the rest of it",                       \
+		"put another group's memory out: fermata suspend --out TARGET")                  \
+	X(FM_MEM_DRIVER, "the driver refuses to move it", "fermata doctor")                      \
+	X(FM_MEM_PINNED_ALL, "the program uses the device in ways that no gate stops",           \
+		"fermata ps --memory has the reason")                                            \
+	X(FM_MEM_REFUSED, "the driver does not have what it takes to move it", "fermata doctor") \
+	X(FM_MEM_REFUSED_RANKS, "the program has several ranks or devices",                      \
+		"run it without --memory")                                                       \
+	X(FM_MEM_REFUSED_IPC,                                                                    \
+		"the program shares memory with other processes (cuIpcGetMemHandle)",            \
+		"run it without --memory")                                                       \
+	X(FM_MEM_REFUSED_TOOL, "a tool looks into the program", "run it without the tool")
+
+enum fm_mem_trouble {
+#define FM_MEM_TROUBLE_ID(id, text, remedy) id,
+	FM_MEM_TROUBLE_MAP(FM_MEM_TROUBLE_ID)
+#undef FM_MEM_TROUBLE_ID
+		FM_MEM_TROUBLES
+};
+
 /* One device. All sizes in bytes. */
 struct fm_ledger_device {
 	/* Written by the client, once, before `capacity` leaves zero. */
@@ -79,9 +107,10 @@ struct fm_ledger_device {
 	_Atomic uint64_t resident;          /* of movable memory: what is on the device, */
 	_Atomic uint64_t host;              /* and what is on the host; the rest is empty */
 	_Atomic uint64_t went_out, came_in; /* bytes copied; never falling */
-	_Atomic uint64_t kept;   /* bytes that were evicted without a copy; never falling */
-	_Atomic uint64_t wanted; /* `claimed` as it would be after the allocation that waits */
-	_Atomic uint32_t asked;  /* number of the request in `wanted`; raised after it */
+	_Atomic uint64_t kept;    /* bytes that were evicted without a copy; never falling */
+	_Atomic uint64_t wanted;  /* `claimed` as it would be after the allocation that waits */
+	_Atomic uint32_t asked;   /* number of the request in `wanted`; raised after it */
+	_Atomic uint32_t trouble; /* enum fm_mem_trouble */
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
@@ -118,3 +147,6 @@ void fm_ledger_unmap(struct fm_ledger *ledger);
 void fm_ledger_detach(struct fm_ledger *ledger);
 
 const char *fm_mem_kind_name(enum fm_mem_kind kind);
+/* "" for FM_MEM_FINE, and for what is no trouble that is known. */
+const char *fm_mem_trouble_text(enum fm_mem_trouble trouble);
+const char *fm_mem_trouble_remedy(enum fm_mem_trouble trouble);

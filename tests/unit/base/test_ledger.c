@@ -147,6 +147,17 @@ static void kinds_have_names_and_some_are_pinned(void **state)
 	assert_false(fm_mem_pinned(FM_MEM_PLAIN) || fm_mem_pinned(FM_MEM_CONTEXT));
 }
 
+static void troubles_have_a_text_and_a_remedy(void **state)
+{
+	assert_string_equal(fm_mem_trouble_text(FM_MEM_FINE), "");
+	assert_string_equal(fm_mem_trouble_text(FM_MEM_TROUBLES), "");
+	assert_string_equal(fm_mem_trouble_remedy((enum fm_mem_trouble) - 1), "");
+	for (unsigned t = 1; t < FM_MEM_TROUBLES; t++) {
+		assert_true(*fm_mem_trouble_text((enum fm_mem_trouble)t));
+		assert_true(*fm_mem_trouble_remedy((enum fm_mem_trouble)t));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +166,7 @@ int main(void)
 		cmocka_unit_test(hostile_descriptors_are_refused),
 		cmocka_unit_test(child_after_fork_has_nothing),
 		cmocka_unit_test(kinds_have_names_and_some_are_pinned),
+		cmocka_unit_test(troubles_have_a_text_and_a_remedy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static struct {
 	bool failed;
 	char failed_name[32];
 	unsigned reserve_most_shift; /* reservations of more fail */
-	bool makes_room;	     /* one look later the device has room */
+	bool makes_room;             /* one look later the device has room */
 	bool stop;
 } dev;
 
@@ -58,15 +58,16 @@ static bool fails(const char *name)
 	snprintf(dev.failed_name, sizeof(dev.failed_name), "%s", name);
 	return true;
 }
-#define FAILS()                                    \
-	do {                                       \
-		if (fails(__func__))               \
+#define FAILS()                                           \
+	do {                                              \
+		if (fails(__func__))                      \
 			return FM_CU_ERROR_INVALID_VALUE; \
 	} while (0)
 
 #define BASE ((CUdeviceptr)1 << 44)
 
-static fm_cu_result reserve_(CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t f)
+static fm_cu_result reserve_(
+	CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t f)
 {
 	(void)align, (void)wish, (void)f;
 	if (dev.reserve_most_shift && size > (size_t)1 << dev.reserve_most_shift)

@@ -116,14 +116,17 @@ static void places_are_what_a_map_of_bytes_says(void **state)
 {
 	enum { PAGES = 300, LIVE = 60 };
 	static bool taken[PAGES];
-	struct { uint32_t first, n; } live[LIVE] = {0};
+	struct {
+		uint32_t first, n;
+	} live[LIVE] = {0};
 	struct fm_cu_places p;
 	unsigned random = 1;
 
 	(void)state;
 	assert_int_equal(fm_cu_places_init(&p, PAGES), 0);
 	for (unsigned step = 0; step < 20000; step++) {
-		unsigned i = (random = random * 1103515245 + 12345) >> 16 & 0x7fff, n = 1 + i / LIVE % 9;
+		unsigned i = (random = random * 1103515245 + 12345) >> 16 & 0x7fff,
+			 n = 1 + i / LIVE % 9;
 		typeof(live[0]) *l = &live[i % LIVE];
 
 		if (l->n) {
@@ -475,7 +478,7 @@ static void notes_are_true(void)
 	struct fm_cu_chunk *c;
 	uint64_t used = a->spare_pages * PAGE;
 
-	fm_list_each(c, &a->chunks, all) {
+	fm_list_each (c, &a->chunks, all) {
 		unsigned h = handle_at(c->at);
 
 		assert_int_equal(c->mapped, h != 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "arena_internal.h"
 #include "base/lockorder.h"
 #include "base/util.h"
-#include "arena_internal.h"
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -21,8 +21,8 @@ static bool has_driver(const struct fm_cu_driver *cu)
 {
 	return cu->mem_reserve && cu->mem_unreserve && cu->mem_create && cu->mem_release &&
 	       cu->mem_map && cu->mem_unmap && cu->mem_access && cu->host_register &&
-	       cu->host_unregister && cu->copy_to_host && cu->copy_to_device &&
-	       cu->stream_create && cu->event_create && cu->event_record && cu->event_query;
+	       cu->host_unregister && cu->copy_to_host && cu->copy_to_device && cu->stream_create &&
+	       cu->event_create && cu->event_record && cu->event_query;
 }
 
 /* What a limit of the process (ulimit -v) or the driver does not give, half of it may. */
@@ -113,7 +113,7 @@ static void end_chunks(struct fm_cu_arena *a)
 {
 	struct fm_cu_chunk *c, *next;
 
-	fm_list_each_safe(c, next, &a->chunks, all)
+	fm_list_each_safe (c, next, &a->chunks, all)
 		fm_cu_chunk_end(a, c);
 	fm_cu_spares_drop(a);
 }
@@ -257,8 +257,7 @@ int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at)
 	return rc;
 }
 
-static bool paged_find(
-	const struct fm_cu_paged *b, CUdeviceptr p, struct fm_cu_block *block)
+static bool paged_find(const struct fm_cu_paged *b, CUdeviceptr p, struct fm_cu_block *block)
 {
 	if (!b || p - b->at >= b->size)
 		return false;
@@ -288,8 +287,7 @@ static bool overlaps(const struct fm_cu_chunk *c, const struct fm_cu_block *b)
 	return b->at < c->at + fm_cu_chunk_size(c) && c->at < b->at + b->size;
 }
 
-int fm_cu_arena_pin(
-	struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes)
+int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes)
 {
 	struct fm_cu_chunk *c;
 	struct fm_cu_block b;
@@ -299,10 +297,10 @@ int fm_cu_arena_pin(
 	if (!fm_cu_arena_find(a, p, &b))
 		return -ENOENT;
 	pthread_mutex_lock(&a->lock);
-	fm_list_each(c, &a->chunks, all)
+	fm_list_each (c, &a->chunks, all)
 		if (overlaps(c, &b) && c->away)
 			rc = -EBUSY;
-	fm_list_each(c, &a->chunks, all) {
+	fm_list_each (c, &a->chunks, all) {
 		if (rc || !overlaps(c, &b) || c->stays)
 			continue;
 		c->stays = reason;
@@ -318,7 +316,7 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 
 	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
 	pthread_mutex_lock(&a->lock);
-	fm_list_each(c, &a->chunks, all) {
+	fm_list_each (c, &a->chunks, all) {
 		sums->all += fm_cu_chunk_size(c);
 		sums->here += fm_cu_chunk_here(c) ? fm_cu_chunk_size(c) : 0;
 		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;

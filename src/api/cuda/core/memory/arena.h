@@ -51,14 +51,14 @@ int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at);
 /* The block around an address: false if there is none. */
 struct fm_cu_block {
 	CUdeviceptr at;
-	size_t size; /* as the program asked for it */
-	uint64_t id; /* no other block of the process has or ever had it */
+	size_t size;    /* as the program asked for it */
+	uint64_t id;    /* no other block of the process has or ever had it */
 	unsigned stays; /* why it is pinned, or 0 */
 };
 bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block);
 
-/* The memory around that block never moves again, for a reason that is not 0: *bytes of it did until
- * now. -ENOENT: there is no block. -EBUSY: it is on the host; bring it in first. */
+/* The memory around that block never moves again, for a reason that is not 0: *bytes of it did
+ * until now. -ENOENT: there is no block. -EBUSY: it is on the host; bring it in first. */
 int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes);
 
 /* Bytes of chunks, of which: */

@@ -68,8 +68,7 @@ struct fm_cu_chunk *fm_cu_chunk_new(
  * blocks. */
 void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c);
 /* n pages of a slab. */
-int fm_cu_slab_take(
-	struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page);
+int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page);
 void fm_cu_slab_give(struct fm_cu_arena *a, struct fm_cu_chunk *slab, uint32_t page, unsigned n);
 bool fm_cu_spares_drop(struct fm_cu_arena *a); /* true: there were some */
 bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c);

@@ -19,8 +19,8 @@ static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	const struct fm_cu_memory_kind kind = {.type = FM_CU_MEMORY_PINNED,
-		.location = {FM_CU_LOCATION_DEVICE, a->device}};
+	const struct fm_cu_memory_kind kind = {
+		.type = FM_CU_MEMORY_PINNED, .location = {FM_CU_LOCATION_DEVICE, a->device}};
 	fm_cu_result rc;
 
 	if (c->made)

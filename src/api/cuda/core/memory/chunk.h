@@ -23,14 +23,14 @@ struct fm_cu_chunk {
 	bool made, mapped, reachable;
 	unsigned long long handle; /* if made */
 
-	bool slab;     /* dealt out by pages; else it belongs to one allocation */
-	bool away;     /* the content is on the host; what is mapped, if anything, is not it */
+	bool slab;      /* dealt out by pages; else it belongs to one allocation */
+	bool away;      /* the content is on the host; what is mapped, if anything, is not it */
 	unsigned stays; /* nonzero: pinned for that reason, and never moved */
-	uint64_t used; /* pages that belong to somebody. Others have no content */
-	uint64_t out;  /* pages whose content is on the host: there one behind the other, */
+	uint64_t used;  /* pages that belong to somebody. Others have no content */
+	uint64_t out;   /* pages whose content is on the host: there one behind the other, */
 	struct fm_cu_host_run host; /* in this run */
-	unsigned waits; /* pieces of it that are being copied */
-	bool queued;    /* all of its pieces have been put */
+	unsigned waits;             /* pieces of it that are being copied */
+	bool queued;                /* all of its pieces have been put */
 };
 
 static inline size_t fm_cu_chunk_size(const struct fm_cu_chunk *c)

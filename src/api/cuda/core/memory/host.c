@@ -11,9 +11,8 @@
 
 void fm_cu_host_init(struct fm_cu_host_pool *p, uint64_t most)
 {
-	*p = (struct fm_cu_host_pool){.most = most,
-		.has_room = fm_cu_host_has_room,
-		.populate = fm_cu_host_populate};
+	*p = (struct fm_cu_host_pool){
+		.most = most, .has_room = fm_cu_host_has_room, .populate = fm_cu_host_populate};
 }
 
 static void end_segment(struct fm_cu_host_pool *p, struct fm_cu_host_segment *s)

@@ -23,7 +23,7 @@ struct fm_cu_host_segment {
 
 struct fm_cu_host_pool {
 	struct fm_cu_host_segment *segments;
-	uint64_t most;	/* bytes; never more than that */
+	uint64_t most;  /* bytes; never more than that */
 	uint64_t bytes; /* of all segments */
 	/* Tests have their own. */
 	bool (*has_room)(uint64_t bytes);

@@ -204,8 +204,8 @@ static int put_piece(
 	const struct fm_cu_driver *cu = m->a->cu;
 	unsigned page = (unsigned)(at / FM_CU_PAGE), slot;
 	uint64_t before = c->out & (fm_cu_run_mask(0, page + 1) >> 1);
-	char *host = fm_cu_host_at(&c->host) +
-		     (size_t)__builtin_popcountll(before) * FM_CU_PAGE + at % FM_CU_PAGE;
+	char *host = fm_cu_host_at(&c->host) + (size_t)__builtin_popcountll(before) * FM_CU_PAGE +
+		     at % FM_CU_PAGE;
 	int rc = 0;
 
 	while (l->n == FM_CU_PIECES && !rc) {
@@ -303,7 +303,7 @@ static int each_chunk(struct fm_cu_move *m, struct lane *l,
 	int rc = 0, late;
 
 	m->failed = 0;
-	fm_list_each(c, &m->a->chunks, all) {
+	fm_list_each (c, &m->a->chunks, all) {
 		if (!m->ops.goes_on(m->ops.cookie))
 			rc = -ECANCELED;
 		rc = rc ? rc : one(m, c);

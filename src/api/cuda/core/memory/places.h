@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The lowest run of n free pages, 1 <= n <= 64, where `used` has a bit for each of `pages`. Negative:
- * there is none. */
+/* The lowest run of n free pages, 1 <= n <= 64, where `used` has a bit for each of `pages`.
+ * Negative: there is none. */
 int fm_cu_run_find(uint64_t used, unsigned pages, unsigned n);
 
 static inline uint64_t fm_cu_run_mask(unsigned first, unsigned n)
@@ -23,7 +23,7 @@ int fm_cu_run_next(uint64_t used, unsigned *at, unsigned *n);
 struct fm_cu_places {
 	struct fm_cu_run {
 		uint32_t first, n;
-	} *run; /* free ones, by address; no two touch */
+	} * run; /* free ones, by address; no two touch */
 	unsigned runs, room, taken;
 };
 

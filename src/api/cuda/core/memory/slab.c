@@ -32,8 +32,7 @@ bool fm_cu_spares_drop(struct fm_cu_arena *a)
 
 bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	if (a->spares == FM_CU_SPARES ||
-		(a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
+	if (a->spares == FM_CU_SPARES || (a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
 		a->use.claim(a->use.cookie, fm_cu_chunk_size(c)))
 		return false;
 	a->spare[a->spares].handle = c->handle;
@@ -139,7 +138,7 @@ int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab
 	struct fm_cu_chunk *c;
 	int rc;
 
-	fm_list_each(c, &a->chunks, all) {
+	fm_list_each (c, &a->chunks, all) {
 		*slab = c;
 		if (c->slab && fm_cu_chunk_here(c) && take_from(c, n, page))
 			return 0;

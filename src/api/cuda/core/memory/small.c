@@ -56,7 +56,7 @@ static struct fm_cu_small *with_room(struct fm_list *class)
 {
 	struct fm_cu_small *s;
 
-	fm_list_each(s, class, with_room)
+	fm_list_each (s, class, with_room)
 		if (fm_cu_chunk_here(s->slab))
 			return s;
 	return NULL;
