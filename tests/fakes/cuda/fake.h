@@ -254,6 +254,8 @@ struct fk_capture {
 struct fk {
 	pthread_mutex_t lock;
 	bool inited, forked;
+	bool waits_unlocked;       /* calls that wait for the device hold up no others */
+	bool one_by_one;           /* a channel executes one command after the other */
 	_Atomic fm_cu_result lost; /* what every call answers from now on */
 	_Atomic unsigned kernels;  /* begun so far */
 	_Atomic bool refuse[FAKE_CUDA_THINGS];

@@ -151,7 +151,7 @@ bool fk_hw_hold(CUcontext ctx)
 	struct fk_hw *hw = ctx->hw;
 
 	fk_hw_lock(ctx);
-	if (!hw || hw->holder)
+	if (!hw || fk.waits_unlocked || hw->holder)
 		return false;
 	hw->holder = &fk_self;
 	return true;
@@ -226,7 +226,7 @@ static void pass(struct fk_channel *c)
 
 static bool stays(const struct fk_work *w)
 {
-	return w->what == FK_COPY || fk_plan_graph(w);
+	return fk.one_by_one || w->what == FK_COPY || fk_plan_graph(w);
 }
 
 void fk_hw_begins(const struct fk_op *op)

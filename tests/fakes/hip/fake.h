@@ -6,17 +6,19 @@
  *
  *   FAKE_HIP_NO_WAIT_VALUE   the device has no stream memory operations
  *   FAKE_HIP_LEAKY_WAIT      a wait for a value is over at once, whatever the value
- *   FAKE_HIP_ONE_QUEUE       with FAKE_CUDA_NARROW: what waits for a value keeps back all that is
- *                            put into any stream of the device later
  *   FAKE_HIP_LAST_CALL       hipGetLastError() tells what the last call returned, also if it
  *                            worked, or has said that something is not ready: as before ROCm 7
+ *   FAKE_HIP_OLD             a runtime of ROCm 5.5: with FAKE_CUDA_NARROW a call that waits for the
+ *                            device has a lock meanwhile, for which nearly all calls wait
  *   FAKE_HIP_SLOW_EVENTS     a stream takes 2 ms to come past an event
  *   GPU_STREAMOPS_CP_WAIT=1  as of the real one: waits for values look at signal memory alone
  *
  * Where the real runtime differs from CUDA's driver this is as the real one: a device is current to
  * each thread from the start; errors stay until hipGetLastError(); a stream is waited for when it
  * is destroyed; operations on values cannot be captured; host functions of all streams are called
- * one at a time.
+ * one at a time. With FAKE_CUDA_NARROW, too: streams share queues in which each packet waits for
+ * the one in front of it, so a stream that waits for a value keeps back all that is put into its
+ * queue later; and a call that waits for the device holds up no others.
  */
 #pragma once
 #define ihipStream_t       CUstream_st

@@ -8,6 +8,12 @@
 _Thread_local struct fh_thread fh_self;
 _Atomic unsigned fh_resets[FK_DEVICES];
 
+__attribute__((constructor)) static void choose_version(void)
+{
+	fk.waits_unlocked = !fk_env("FAKE_HIP_OLD");
+	fk.one_by_one = true;
+}
+
 /* After a reset the context begins anew. */
 fm_cu_result fh_ready(void)
 {
@@ -38,7 +44,7 @@ hipError_t hipInit(unsigned flags)
 static hipError_t version(int *v)
 {
 	if (v)
-		*v = 60443484; /* 6.4 */
+		*v = fk_env("FAKE_HIP_OLD") ? 50522804 : 60443484; /* 5.5, 6.4 */
 	return fh_done(v ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
 }
 

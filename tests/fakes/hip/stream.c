@@ -123,7 +123,7 @@ static bool reached(const struct value_op *v)
 	return ~(at | (v->value & v->mask)) & (v->wide ? UINT64_MAX : UINT32_MAX);
 }
 
-/* One that never comes keeps its own stream alone. */
+/* One that never comes keeps back its own stream, and those with the same queue. */
 static void run_value(struct fk_work *w)
 {
 	const struct value_op *v = w->host.arg;
@@ -176,7 +176,6 @@ static fm_cu_result value_op(hipStream_t stream, const struct value_op *op)
 	rc = check_value(stream, op);
 	if (rc)
 		return fk_leave(rc);
-	w.keeps_back = op->waits && fk_env("FAKE_HIP_ONE_QUEUE");
 	w.host.arg = v = malloc(sizeof(*v));
 	if (!v)
 		return fk_leave(CU_OUT_OF_MEMORY);

@@ -19,7 +19,7 @@ LEVEL_1 = {
     "asked for": (["--level", "1"], {}),
     "no waits for values": ([], {"FAKE_HIP_NO_WAIT_VALUE": "1"}),
     "waits that do not hold": ([], {"FAKE_HIP_LEAKY_WAIT": "1"}),
-    "one queue for all streams": ([], {"FAKE_CUDA_NARROW": "1", "FAKE_HIP_ONE_QUEUE": "1"}),
+    "one queue for all streams": ([], {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
 }
 
 
@@ -117,14 +117,17 @@ def urgent_first_at_level_1(stack):
 
 
 def suspended(stack):
-    """Whenever they are suspended, and however often."""
-    for options in ([], ["--level", "1"]):
-        fermata = world(stack)
+    """Whenever they are suspended, and however often; also with fewer queues than streams, where one stream that stands
+    keeps back others."""
+    few = {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "2"}
+    for options, env in (([], {}), (["--level", "1"], {}), ([], few),
+                         ([], {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "4"})):
+        fermata = world(stack, **env)
         programs = [fermata.program(argv, *options) for argv in sets(seconds="1")]
         n = fermata.suspend_at_random(random.Random(7), programs)
         check(n > 0, "nobody was suspended")
         for p, name in zip(programs, CASES):
-            same(p, NATIVE[name], f"{name} {options} suspended {n} times")
+            same(p, NATIVE[name], f"{name} {options} {env} suspended {n} times")
 
 
 def full(stack):
