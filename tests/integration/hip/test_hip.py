@@ -20,6 +20,7 @@ LEVEL_1 = {
     "no waits for values": ([], {"FAKE_HIP_NO_WAIT_VALUE": "1"}),
     "waits that do not hold": ([], {"FAKE_HIP_LEAKY_WAIT": "1"}),
     "one queue for all streams": ([], {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+    "calls that wait with a lock": ([], {"FAKE_HIP_OLD": "1"}),
 }
 
 
@@ -118,9 +119,9 @@ def urgent_first_at_level_1(stack):
 
 def suspended(stack):
     """Whenever they are suspended, and however often; also with fewer queues than streams, where one stream that stands
-    keeps back others."""
+    keeps back others, and where whoever waits for the device holds up other calls."""
     few = {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "2"}
-    for options, env in (([], {}), (["--level", "1"], {}), ([], few),
+    for options, env in (([], {}), (["--level", "1"], {}), ([], few), ([], {**few, "FAKE_HIP_OLD": "1"}),
                          ([], {"FAKE_CUDA_NARROW": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "4"})):
         fermata = world(stack, **env)
         programs = [fermata.program(argv, *options) for argv in sets(seconds="1")]

@@ -24,6 +24,7 @@ static struct {
 	bool refuses;                   /* waits */
 	hipStream_t first;              /* that something was put into */
 	unsigned streams, words;
+	int version;
 } rt;
 
 static uint64_t memory[16];
@@ -48,6 +49,12 @@ static hipError_t get_device(int *device)
 static hipError_t set_device(int device)
 {
 	rt.device = device;
+	return 0;
+}
+
+static hipError_t version(int *value)
+{
+	*value = rt.version;
 	return 0;
 }
 
@@ -126,6 +133,7 @@ static hipError_t wait_value(hipStream_t s, void *p, uint64_t value, unsigned ho
 static const struct fm_hip_driver hip = {
 	.get_device = get_device,
 	.set_device = set_device,
+	.runtime_version = version,
 	.device_attribute = attribute,
 	.peek_error = peek_error,
 	.take_error = take_error,
@@ -141,7 +149,7 @@ static int fresh(void **state)
 {
 	memset(memory, 0, sizeof(memory));
 	fm_hip_gates_fork_child();
-	rt = (__typeof__(rt)){.can_wait = true};
+	rt = (__typeof__(rt)){.can_wait = true, .version = FM_HIP_ROCM_5_6};
 	return 0;
 }
 
@@ -170,6 +178,14 @@ static void none(void **state)
 	assert_int_equal(rt.streams, 0);
 	assert_false(fm_hip_gates_hold(&hip, FM_HIP_DEVICES));
 	assert_false(fm_hip_gates_hold(&hip, -1));
+}
+
+/* One that waits with a lock. */
+static void an_old_runtime(void **state)
+{
+	rt.version = FM_HIP_ROCM_5_6 - 1;
+	assert_false(fm_hip_gates_hold(&hip, DEVICE));
+	assert_int_equal(rt.streams, 0);
 }
 
 static void do_not_hold(void **state)
@@ -271,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(hold, fresh, stale),
 		cmocka_unit_test_setup_teardown(none, fresh, stale),
+		cmocka_unit_test_setup_teardown(an_old_runtime, fresh, stale),
 		cmocka_unit_test_setup_teardown(do_not_hold, fresh, stale),
 		cmocka_unit_test_setup_teardown(keep_back_others, fresh, stale),
 		cmocka_unit_test_setup_teardown(refused, fresh, stale),

@@ -197,12 +197,26 @@ static bool try_device(const struct fm_hip_driver *hip, int device)
 	return ok;
 }
 
+/*
+ * Before ROCm 5.6 the runtime waits for a device with a lock that most calls take. Such a wait may
+ * be for what stands at a gate of ours, and then the calls that gates take never return. A trial
+ * would have to wait for all that the program has on the device, so the version has to do.
+ */
+static bool waits_without_lock(const struct fm_hip_driver *hip)
+{
+	int version = 0;
+
+	return hip->runtime_version && !hip->runtime_version(&version) &&
+	       version >= FM_HIP_ROCM_5_6;
+}
+
 static bool can_wait(const struct fm_hip_driver *hip, int device)
 {
 	int can = 0;
 
-	return hip->wait_value && hip->malloc_with_flags && hip->stream_create &&
-	       hip->stream_destroy && hip->stream_query && hip->device_attribute &&
+	return waits_without_lock(hip) && hip->wait_value && hip->malloc_with_flags &&
+	       hip->stream_create && hip->stream_destroy && hip->stream_query &&
+	       hip->device_attribute &&
 	       !hip->device_attribute(&can, FM_HIP_CAN_WAIT_VALUE, device) && can;
 }
 

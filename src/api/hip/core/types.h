@@ -52,6 +52,7 @@ enum {
 	FM_HIP_SIGNAL_MEMORY = 2,       /* hipMallocSignalMemory */
 	FM_HIP_WAIT_GTE = 0,            /* hipStreamWaitValueGte */
 	FM_HIP_CAN_WAIT_VALUE = 10013,  /* hipDeviceAttributeCanUseStreamWaitValue */
+	FM_HIP_ROCM_5_6 = 50600000,     /* hipRuntimeGetVersion() */
 	FM_HIP_PROC_PER_THREAD = 2,     /* HIP_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 };
 #define FM_HIP_STREAM_LEGACY     ((hipStream_t)1)
@@ -63,6 +64,7 @@ enum {
 	X(set_device, "hipSetDevice", (int device))                                            \
 	X(device_name, "hipDeviceGetName", (char *name, int size, int device))                 \
 	X(device_place, "hipDeviceGetPCIBusId", (char *id, int size, int device))              \
+	X(runtime_version, "hipRuntimeGetVersion", (int *version))                             \
 	X(device_attribute, "hipDeviceGetAttribute", (int *value, int which, int device))      \
 	X(peek_error, "hipPeekAtLastError", (void))                                            \
 	X(take_error, "hipGetLastError", (void))                                               \
