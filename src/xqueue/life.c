@@ -63,7 +63,6 @@ static void retire(struct fm_xq *q)
 	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
 	m.queue_gone.slot = q->slot_index;
 	pthread_mutex_lock(&c->lock);
-	atomic_fetch_add(&c->board->governed, atomic_load(&q->slot->begun));
 	/* A graph may have gates that look at this slot. */
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	atomic_store(&q->slot->hold, FM_HOLD_NONE);
@@ -71,6 +70,9 @@ static void retire(struct fm_xq *q)
 	c->owed[q->slot_index] = owes = fm_xq_device_owes(q);
 	if (is_passed(c, q->slot_index))
 		c->owed[q->slot_index] = 0;
+	/* Its commands are counted in one place from now on. The daemon may never read the message,
+	 * if the program ends now, and then adds up the slots that it knew. */
+	atomic_fetch_add(&c->board->governed, atomic_exchange(&q->slot->begun, 0));
 	fm_client_send(c, &m);
 	pthread_mutex_unlock(&c->lock);
 	if (q->ops->release)

@@ -3,6 +3,7 @@
 """The public library under the real daemon: several processes whose queues name one device."""
 
 import os
+import signal
 import string
 import sys
 
@@ -51,6 +52,19 @@ def a_segment_of_high_priority_has_the_device(stack):
     check(f.preemptions() >= 1, "no preemption is counted")
     batch.quit()
     task.quit()
+
+
+def counts_what_has_left_once(stack):
+    """Also if the daemon finds a program gone before it has read that its queues went."""
+    f = fermata(stack)
+    c = client(f, stack)
+    c.do("burst 5")
+    f.daemon.send_signal(signal.SIGSTOP)
+    c.do("anew 40")  # 20 commands in each of 40 more queues: more messages than the daemon reads at a time
+    c.quit()
+    f.daemon.send_signal(signal.SIGCONT)
+    eventually("it has left", lambda: not f.stats()["clients"])
+    check(f.stats()["governed"] == 805, f"805 commands are counted as {f.stats()['governed']}")
 
 
 def priorities_of_the_command_line(stack):
@@ -257,6 +271,7 @@ def children_are_clients_of_their_own(stack):
 
 CASES = (
     shows_what_it_is,
+    counts_what_has_left_once,
     a_segment_of_high_priority_has_the_device,
     priorities_of_the_command_line,
     the_operator_suspends_and_resumes,

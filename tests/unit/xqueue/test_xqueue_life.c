@@ -18,6 +18,28 @@ static void test_level_wish(void **state)
 	stop_device();
 }
 
+/* Whoever adds up the board, at any time, finds each command once. */
+static void test_commands_of_a_gone_queue_count_once(void **state)
+{
+	struct fm_board *board;
+	struct fm_xq *q;
+	unsigned slot;
+
+	start_device(2);
+	q = new_queue(false, 0);
+	board = q->client->board;
+	slot = q->slot_index;
+	launch(q, 0);
+	launch(q, 1);
+	wait_all(q);
+	assert_int_equal(board->governed + board->slot[slot].begun, 2);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	assert_int_equal(board->slot[slot].begun, 0);
+	assert_int_equal(board->governed, 2);
+	stop_device();
+}
+
 static void test_wait_has_a_limit(void **state)
 {
 	struct fm_xq *q;
@@ -450,6 +472,7 @@ static void test_fork(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_level_wish),
+	cmocka_unit_test(test_commands_of_a_gone_queue_count_once),
 	cmocka_unit_test(test_wait_has_a_limit),
 	cmocka_unit_test(test_fault_deactivate),
 	cmocka_unit_test(test_fault_interrupt),
