@@ -97,10 +97,6 @@ struct fm_cu_words_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
 
 enum { FM_CU_LIBRARY_PRESERVED = 1 }; /* CU_LIBRARY_BINARY_IS_PRESERVED */
 
-struct fm_cu_location { /* CUmemLocation, passed by value */
-	int type, id;
-};
-
 enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
 
 struct fm_cu_launch_params { /* CUDA_LAUNCH_PARAMS */
