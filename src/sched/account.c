@@ -357,7 +357,7 @@ static void settle(struct fm_sched_ent *e, uint64_t t)
 	p->ns[e->spends] += ns;
 }
 
-void fm_account_change(struct fm_sched_ent *e, enum fm_spent on, uint64_t t)
+void fm_account_spends_on(struct fm_sched_ent *e, enum fm_spent on, uint64_t t)
 {
 	struct fm_spend *p = e->spend;
 	bool waits = fm_spent_waits(on), has_waited = fm_spent_waits(e->spends);

@@ -319,7 +319,7 @@ void fm_use_begin(struct fm_sched_ent *e, uint64_t t);
 /* account.c: what the time is spent on. */
 void fm_account_join(struct fm_sched_ent *e);
 void fm_account_leave(struct fm_sched_ent *e);
-void fm_account_change(struct fm_sched_ent *e, enum fm_spent on, uint64_t t);
+void fm_account_spends_on(struct fm_sched_ent *e, enum fm_spent on, uint64_t t);
 void fm_account_begin(struct fm_sched_ent *e, uint64_t now);
 void fm_account_holder(struct fm_sched_dev *d, uint64_t t);
 uint64_t fm_account_waited(const struct fm_sched_ent *e, uint64_t t);
@@ -437,7 +437,7 @@ static inline void fm_account_note(struct fm_sched_ent *e, uint64_t t)
 	else
 		on = FM_SPENT_WAIT + FM_WAIT_POLICY;
 	if (on != e->spends)
-		fm_account_change(e, (enum fm_spent)on, t);
+		fm_account_spends_on(e, (enum fm_spent)on, t);
 }
 
 /* The holder of the device may have changed. This matters only while an entity waits. */
