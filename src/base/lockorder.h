@@ -50,6 +50,7 @@
 	X(WATCH, "watch.lock of api/watch.c")                            \
 	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                     \
 	X(SOFT_DEVICE, "lock of struct fm_simdev")                       \
+	X(ACCOUNT, "ask of struct fm_client_memory")                     \
 	X(CLIENT, "lock of struct fm_client")                            \
 	X(LOCAL, "lock of local/local.c")                                \
 	X(CUDA_TELLER, "watches.lock of api/cuda/shim/watch.c")          \

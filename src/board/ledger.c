@@ -52,6 +52,52 @@ void fm_ledger_detach(struct fm_ledger *ledger)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
+bool fm_ledger_claim(struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint64_t had = atomic_load_explicit(&row->claimed, memory_order_relaxed);
+
+	do {
+		uint64_t allowed = atomic_load_explicit(&row->allowed, memory_order_acquire);
+
+		if (had > allowed || bytes > allowed - had)
+			return false;
+	} while (!atomic_compare_exchange_weak(&row->claimed, &had, had + bytes));
+	atomic_thread_fence(memory_order_seq_cst);
+	if (had + bytes <= atomic_load_explicit(&row->allowed, memory_order_acquire))
+		return true;
+	atomic_fetch_sub(&row->claimed, bytes);
+	return false;
+}
+
+uint32_t fm_ledger_ask(struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint64_t has = atomic_load(&row->claimed);
+
+	atomic_store_explicit(&row->wanted, fm_add_sat(has, bytes), memory_order_relaxed);
+	return atomic_fetch_add(&row->asked, 1) + 1;
+}
+
+uint64_t fm_ledger_lower(struct fm_ledger_device *row, uint64_t allowed)
+{
+	atomic_store_explicit(&row->allowed, allowed, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&row->claimed, memory_order_acquire);
+}
+
+uint32_t fm_ledger_asked(struct fm_ledger_device *row, uint64_t *wanted)
+{
+	uint32_t number = atomic_load_explicit(&row->asked, memory_order_acquire);
+
+	*wanted = atomic_load_explicit(&row->wanted, memory_order_relaxed);
+	return number;
+}
+
+void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t allowed)
+{
+	atomic_store_explicit(&row->allowed, allowed, memory_order_release);
+	atomic_store_explicit(&row->answered, number, memory_order_release);
+}
+
 const char *fm_mem_kind_name(enum fm_mem_kind kind)
 {
 	static const char *const names[FM_MEM_KINDS] = {

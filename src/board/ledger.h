@@ -12,7 +12,12 @@
  * lowers `allowed`, then (full fence) reads `claimed`. One of the two sees the other, so two
  * clients of a group never both get the last bytes. A client that finds `claimed` above `allowed`
  * takes its claim back, stores what it needs in `wanted`, sends MEMORY_BELL, and waits for
- * `answered` to become the number of its request.
+ * `answered` to become the number of its request. Then it has what `allowed` says, and no more. A
+ * client does not raise `claimed` where it sees that it would be too much: two claims that are
+ * taken back must not refuse each other.
+ *
+ * While there is no daemon, the client writes `allowed` itself, as its own hints say. Before it
+ * offers the ledger to a daemon it stores 0 there, so that its first claim waits for an answer.
  *
  * Owns: the layout, and the mapping of one ledger. Each word belongs to the client or to the
  * daemon, as its comment says.
@@ -23,6 +28,7 @@
 #include "base/count.h"
 #include "board/proto.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FM_LEDGER_MAGIC   0x44454c46u /* "FLED" */
@@ -145,6 +151,18 @@ void fm_ledger_unmap(struct fm_ledger *ledger);
 /* Replace the mapping by private memory of zeros, at the same address: for the child after fork,
  * which has none of its parent's memory. Async-signal-safe. */
 void fm_ledger_detach(struct fm_ledger *ledger);
+
+/* Client side. The claim, if it is within what is allowed; false: nothing has changed. */
+bool fm_ledger_claim(struct fm_ledger_device *row, uint64_t bytes);
+/* Asks for so much more than there is now. Returns the number of the request. One at a time. */
+uint32_t fm_ledger_ask(struct fm_ledger_device *row, uint64_t bytes);
+
+/* Daemon side. Lowers `allowed`, and returns what the client has claimed by then. */
+uint64_t fm_ledger_lower(struct fm_ledger_device *row, uint64_t allowed);
+/* The number of the newest request, and what it asks for. */
+uint32_t fm_ledger_asked(struct fm_ledger_device *row, uint64_t *wanted);
+/* Answers that request, with what is allowed from now on. */
+void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t allowed);
 
 const char *fm_mem_kind_name(enum fm_mem_kind kind);
 /* "" for FM_MEM_FINE, and for what is no trouble that is known. */

@@ -203,7 +203,8 @@ int fm_msg_check(const union fm_msg *m, size_t size, struct fm_err *err)
 	case FM_MSG_SEGMENT:
 		return check_segment(m, err);
 	}
-	return 0; /* WELCOME, BELL, WAKE, GATES, TRACE: any content of the right size will do */
+	return 0; /* WELCOME, bells, WAKE, GATES, TRACE, MEMORY: any content of the right size will
+		     do */
 }
 
 long fm_send_bytes(int sock, const void *bytes, size_t size, int fd)

@@ -5,7 +5,8 @@
  * through the board. The receiver validates each message as if an enemy wrote it.
  *
  *   client -> daemon   HELLO (with the board's descriptor), GROUP, HINT, QUEUE, QUEUE_GONE,
- *                      SEGMENT, BELL
+ *                      SEGMENT, BELL, MEMORY_BELL (look at my ledger, ledger.h);
+ *                      before HELLO: MEMORY (with the ledger's descriptor)
  *   daemon -> client   WELCOME or REFUSED, then WAKE (look at your gates), HINT (remember: an
  *                      operator set it), TRACE (with the descriptor of a ring: record into it,
  *                      trace/ring.h; without: not any more)
@@ -25,7 +26,7 @@
 
 #define FM_PROTO_MAGIC 0x4d524546u /* "FERM" */
 #ifndef FM_PROTO_VERSION           /* tests build a daemon of the next version */
-#define FM_PROTO_VERSION 3
+#define FM_PROTO_VERSION 4
 #endif
 #define FM_NAME_MAX   64 /* with the NUL; printable ASCII without spaces, '/' or quotes */
 #define FM_DEVKEY_MAX 96 /* with the NUL; printable ASCII */
@@ -43,7 +44,9 @@
 	X(FM_MSG_BELL, fm_msg_head)             \
 	X(FM_MSG_WAKE, fm_msg_head)             \
 	X(FM_MSG_GATES, fm_msg_head)            \
-	X(FM_MSG_TRACE, fm_msg_head)
+	X(FM_MSG_TRACE, fm_msg_head)            \
+	X(FM_MSG_MEMORY, fm_msg_head)           \
+	X(FM_MSG_MEMORY_BELL, fm_msg_head)
 
 enum fm_msg_type {
 	FM_MSG_NONE,

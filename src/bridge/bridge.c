@@ -234,6 +234,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t 
 	fm_list_del(&c->in_gone);
 	client_coverage(c, &b->past);
 	drop_queues(b, c);
+	memory_end(c);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
 		struct member *m = member_at(c, i);
 

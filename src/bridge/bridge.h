@@ -15,6 +15,7 @@
 #pragma once
 #include "board/board.h"
 #include "board/gates.h"
+#include "board/ledger.h"
 #include "board/proto.h"
 #include "sched/sched.h"
 #include "trace/event.h"
@@ -45,6 +46,7 @@ struct fm_bridge_host {
 /* The limits of a user, over all its clients (uid 0 has none). All zero: no limits. */
 struct fm_bridge_limits {
 	uint32_t groups, queues; /* 0: any number */
+	uint64_t memory;         /* on each device, of all groups together; 0: any amount */
 	uint32_t forbidden;      /* bits of hints that the user may not set */
 	uint32_t bounded;        /* bits of hints that must stay within range[] */
 	/* Bits of hints whose range has an end that is only the default for ordinary users. Members
@@ -93,6 +95,9 @@ int fm_bridge_attach(struct fm_bridge *b, struct fm_bridge_client **out, struct 
  * second. */
 void fm_bridge_gates(
 	struct fm_bridge *b, struct fm_bridge_client *c, struct fm_gates *gates, uint64_t now);
+/* Before the client's first message: the ledger of its device memory, which stays mapped until
+ * detach. -ENOMEM. */
+int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_ledger *ledger);
 /* Removes the client's queues, and its groups unless another client shares them. Writes neither to
  * the board nor to the gates. */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now);
@@ -104,9 +109,9 @@ struct fm_bridge_client_work {
 };
 struct fm_bridge_client_work fm_bridge_client_work(const struct fm_bridge_client *c);
 
-/* Handles one checked message: GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL. Returns 0, or a
+/* Handles one checked message: GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, bells. Returns 0, or a
  * negative errno with text: -EBADMSG: the message is a lie, end the session; -EPERM, -EDQUOT,
- * -EEXIST: refused, the session goes on.
+ * -EEXIST, -ENOSPC, -ERANGE: refused, the session goes on.
  */
 int fm_bridge_message(struct fm_bridge *b, struct fm_bridge_client *c, const union fm_msg *m,
 	uint64_t now, struct fm_err *err);
@@ -205,6 +210,26 @@ struct fm_bprocess_info {
 };
 void fm_bridge_group_each_process(struct fm_bridge_group *g, uint64_t now,
 	void (*fn)(void *arg, const struct fm_bprocess_info *info), void *arg);
+/* The device memory of a group on one device, as its clients claim it. All sizes are of all its
+ * clients together. */
+struct fm_bmemory_info {
+	const char *device;
+	uint64_t capacity;
+	uint64_t committed; /* at most the sum of the kinds, and of what is on its way */
+	uint64_t kind[FM_MEM_KINDS];
+	uint64_t peak;                    /* at most: the clients' own peaks added up */
+	uint64_t resident, host;          /* of movable memory */
+	uint64_t limit, request;          /* 0: none */
+	uint64_t refused;                 /* allocations; never falling */
+	uint64_t went_out, came_in, kept; /* bytes; never falling */
+	bool managed;                     /* it may be moved */
+};
+void fm_bridge_group_each_memory(struct fm_bridge_group *g,
+	void (*fn)(void *arg, const struct fm_bmemory_info *info), void *arg);
+/* The settings behind limits of memory have changed: those of users, or the host's memory. */
+void fm_bridge_memory_settings(struct fm_bridge *b);
+/* The host's memory, beyond which with the device's no limit can be set; 0: not known. */
+void fm_bridge_host_memory(struct fm_bridge *b, uint64_t bytes);
 /* The names and counts of the ungoverned and undivided calls, of the group's clients together.
  * Stores at most max; returns how many.
  */

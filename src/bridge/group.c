@@ -18,6 +18,7 @@ struct user *user_get(struct fm_bridge *b, uid_t uid)
 	if (!u)
 		return NULL;
 	u->uid = uid;
+	fm_list_init(&u->memories);
 	fm_list_add_tail(&b->users, &u->link);
 	return u;
 }
@@ -76,6 +77,7 @@ static struct fm_bridge_group *group_new(
 	fm_list_init(&g->members);
 	fm_list_init(&g->ents);
 	fm_list_init(&g->ended);
+	fm_list_init(&g->memory_past);
 	fm_list_add_tail(&b->groups, &g->link);
 	u->groups++;
 	limits_start(b, g, l);
@@ -93,6 +95,7 @@ static void group_put(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t n
 	fm_sched_group_del(b->sched, g->sgroup, now);
 	fm_list_del(&g->link);
 	fm_list_del(&g->ended);
+	memory_forget_group(g);
 	g->user->groups--;
 	free(g);
 }
@@ -102,6 +105,7 @@ static void join(struct fm_bridge *b, struct member *m, struct fm_bridge_group *
 	m->group = g;
 	fm_list_add_tail(&g->members, &m->in_group);
 	NOTE_GROUP(b, joined, g, b->now, NULL, m->client->pid, 0, 0);
+	memory_reset_group(g);
 	group_came(b, g);
 }
 
@@ -256,6 +260,7 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bridge_g
 	fm_list_add_tail(&to->members, &m->in_group);
 	m->group = to;
 	NOTE_GROUP(b, joined, to, now, NULL, m->client->pid, 0, 0);
+	memory_reset_group(to);
 	group_stays(b, from);
 	group_put(b, from, now);
 	group_came(b, to);

@@ -30,6 +30,7 @@ struct user {
 	struct fm_list link;
 	uid_t uid;
 	uint32_t groups, queues, devices;
+	struct fm_list memories; /* of its clients */
 };
 
 struct bdevice {
@@ -81,6 +82,31 @@ struct queue {
 	uint64_t dealt;             /* its usage when that part was last dealt out */
 };
 
+/* A client's memory on one device. */
+struct memory_row {
+	struct bdevice *dev; /* NULL: the row is not in use, or not sound */
+	bool seen;
+	uint64_t capacity, claimed; /* as last read, and bounded */
+	uint64_t allowed;           /* what its board says; the client cannot change it here */
+	uint64_t refused, went_out, came_in, kept; /* as last read, never falling */
+};
+
+/* A client's ledger. It belongs to the client's group 0. */
+struct memory {
+	struct fm_list in_user;
+	struct fm_bridge_client *client;
+	struct fm_ledger *ledger;
+	bool managed;
+	struct memory_row row[FM_LEDGER_DEVICES];
+};
+
+/* What clients that are gone have counted in a group on a device. */
+struct memory_past {
+	struct fm_list link;
+	struct bdevice *dev;
+	uint64_t refused, went_out, came_in, kept;
+};
+
 /* Client and group: group index `index` of the client. */
 struct member {
 	struct fm_list in_group;
@@ -100,7 +126,8 @@ struct fm_bridge_group {
 	uint32_t mark;    /* the tracer's own word */
 	const char *name; /* the core keeps it */
 	struct fm_list members, ents;
-	uint64_t used_gone; /* charged on devices that it left */
+	struct fm_list memory_past; /* struct memory_past */
+	uint64_t used_gone;         /* charged on devices that it left */
 
 	/* The process whose clients are in this group unless they name another. 0: the group has a
 	 * name, or the process is not known. */
@@ -126,6 +153,7 @@ struct fm_bridge_client {
 	struct fm_list link, in_dirty;
 	struct fm_board *board;
 	struct fm_gates *gates; /* strict mode, else NULL */
+	struct memory *memory;  /* NULL: it has no ledger */
 	struct fm_list in_gone;
 	uint64_t gone[FM_BOARD_SLOTS / 64]; /* bits of slots with a closed gate and no queue */
 	uint64_t gone_at;                   /* when those gates open */
@@ -168,6 +196,7 @@ struct fm_bridge {
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
 	uint64_t round;
 	uint32_t next_queue, next_device, next_client;
+	uint64_t host_memory;     /* fm_bridge_host_memory() */
 	struct fm_bcoverage past; /* of clients that are gone */
 	bool closing;             /* every gate is to stay open: decisions no longer count */
 };
@@ -205,6 +234,10 @@ void group_hinted(struct fm_bridge *b, struct fm_bridge_group *g); /* its rank m
 void policy_changed(struct fm_bridge *b);
 void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
+/* message.c: the device with this key, made if the user may introduce another. */
+int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
+	struct fm_err *err);
+
 /* group.c */
 struct member *member_make(struct fm_bridge_client *c, uint32_t index); /* NULL: out of memory */
 struct user *user_get(struct fm_bridge *b, uid_t uid);
@@ -213,6 +246,16 @@ int member_get(struct fm_bridge *b, struct member *m, uint64_t now, struct fm_er
 int member_name(
 	struct fm_bridge *b, struct member *m, const char *name, uint64_t now, struct fm_err *err);
 void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
+
+/* memory.c. bell: a client wants more memory, or has a new device. reset: limits have changed, so
+ * that each client of the group, or of the user, must ask before it claims more. */
+void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c);
+void memory_end(struct fm_bridge_client *c);
+void memory_reset_group(struct fm_bridge_group *g);
+void memory_forget_group(struct fm_bridge_group *g);
+/* Can the hint have this value? */
+int memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h, int64_t v,
+	struct fm_err *err);
 
 /* limits.c: the limits of the client's user; NULL: no limits. */
 const struct fm_bridge_limits *client_limits(

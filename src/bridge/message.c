@@ -17,7 +17,7 @@ static struct bdevice *device_find(struct fm_bridge *b, const char *key)
 	return NULL;
 }
 
-static int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
+int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
 	struct fm_err *err)
 {
 	struct bdevice *d = device_find(b, key);
@@ -137,6 +137,7 @@ static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 {
 	int rc = fm_bridge_allows(by, h, v, err);
 
+	rc = rc ? rc : memory_allows(b, g, h, v, err);
 	if (rc)
 		return rc;
 	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);
@@ -144,6 +145,8 @@ static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 		NOTE_GROUP(b, hint, g, now, NULL, h, v, 0);
 	if (!rc && h == FM_HINT_DEADLINE)
 		group_deadline(g);
+	if (!rc && h == FM_HINT_MEMORY_LIMIT)
+		memory_reset_group(g);
 	if (!rc && changes_clients(h))
 		group_hinted(b, g);
 	if (!rc && (h == FM_HINT_LEVEL || h == FM_HINT_GUARD_FROM))
@@ -295,6 +298,9 @@ static int on_message(struct fm_bridge *b, struct fm_bridge_client *c, const uni
 	switch (m->head.type) {
 	case FM_MSG_BELL:
 		fm_bridge_bell(b, c, now);
+		return 0;
+	case FM_MSG_MEMORY_BELL:
+		memory_bell(b, c);
 		return 0;
 	case FM_MSG_GROUP:
 		return member_name(b, member, m->group.name, now, err);

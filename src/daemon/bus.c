@@ -2,6 +2,7 @@
 #include "bus.h"
 #include "base/cleanup.h"
 #include "board/board.h"
+#include "board/ledger.h"
 #include "daemon.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,9 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+_Static_assert(sizeof(struct fm_ledger) <= sizeof(struct fm_board), "one stands for both");
+
 static struct {
 	struct daemon *daemon;
-	int nobodys; /* what replaces a board: memory that is there */
+	int nobodys; /* what replaces a board or a ledger: memory that is there */
 	atomic_bool lost;
 } guard = {.nobodys = -1};
 
@@ -22,11 +25,11 @@ static struct {
 static void on_bus(int sig, siginfo_t *si, void *context)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
-	void *board = session_board_lost(guard.daemon, si->si_addr);
+	size_t size = 0;
+	void *map = session_map_lost(guard.daemon, si->si_addr, &size);
 	int error = errno;
 
-	if (!board ||
-		mmap(board, sizeof(struct fm_board), prot, flags, guard.nobodys, 0) != board) {
+	if (!map || mmap(map, size, prot, flags, guard.nobodys, 0) != map) {
 		signal(SIGBUS, SIG_DFL);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session is one client: its socket, its board, and a watch on its process. */
+/* A session is one client: its socket, its board and ledger, and a watch on its process. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bus.h"
@@ -34,10 +34,11 @@ struct session {
 	bool refuses_fds;          /* the kernel refuses new descriptors, */
 	bool plain;                /* and no earlier ones are in the socket */
 	bool more;                 /* there was more to read after the last batch */
-	bool lost;                 /* its board is lost (bus.h) */
+	bool lost;                 /* its board or its ledger is lost (bus.h) */
 	struct peer peer;
 	char comm[16]; /* as long as the kernel keeps it */
 	struct fm_board *board;
+	struct fm_ledger *ledger;        /* NULL: it counts no device memory */
 	ino_t board_ino;                 /* all boards are on the one file system of memfds */
 	int offered;                     /* gates of an earlier daemon, before HELLO; else -1 */
 	struct page *page;               /* strict mode, else NULL */
@@ -98,6 +99,7 @@ static void session_end(struct session *s, bool dead)
 		strict_leave(s->page, dead);
 	trace_client_end(d, &s->trace);
 	fm_board_unmap(s->board);
+	fm_ledger_unmap(s->ledger);
 	if (s->offered >= 0)
 		close_aside_of(s->turn.user, s->offered);
 	fm_list_del(&s->link);
@@ -239,7 +241,8 @@ static void drop(struct session *s, const struct fm_err *err)
 
 static bool is_refusal(int code)
 {
-	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM;
+	return code == -EPERM || code == -EDQUOT || code == -EEXIST || code == -ENOMEM ||
+	       code == -ENOSPC || code == -ERANGE;
 }
 
 /* A client that gave up its session comes again with the same board or gates. The daemon may see
@@ -278,6 +281,18 @@ static int take_offer(struct session *s, int *fd, struct fm_err *err)
 	return 0;
 }
 
+/* Takes the message MEMORY, which may come once, before HELLO. */
+static int take_ledger(struct session *s, int *fd, struct fm_err *err)
+{
+	int rc = s->ledger || *fd < 0 ? -EBADMSG : fm_ledger_map(&s->ledger, *fd);
+
+	if (rc)
+		return fm_err_set(
+			err, rc, "MEMORY message: no ledger, none that is valid, or one too many");
+	close(fm_take_fd(fd));
+	return 0;
+}
+
 /* Tells the client where its gates are, before anything is decided about them. */
 static int give_gates(struct session *s, struct fm_err *err)
 {
@@ -309,6 +324,8 @@ static int greet(struct session *s, const union fm_msg *m, int *board_fd, struct
 		m->hello.api, s, fm_now());
 	if (rc)
 		return fm_err_set(err, rc, "user %u has reached the limit of groups", s->peer.uid);
+	if (s->ledger && fm_bridge_ledger(d->bridge, s->client, s->ledger))
+		return fm_err_set(err, -ENOMEM, "out of memory for a ledger");
 	rc = give_gates(s, err);
 	if (rc)
 		return rc;
@@ -345,6 +362,8 @@ static int take_message(struct session *s, const union fm_msg *m, size_t size, i
 
 	if (!rc && !joined && m->head.type == FM_MSG_GATES)
 		rc = take_offer(s, fd, &err);
+	else if (!rc && !joined && m->head.type == FM_MSG_MEMORY)
+		rc = take_ledger(s, fd, &err);
 	else if (!rc && !joined)
 		rc = greet(s, m, fd, &err);
 	else if (!rc)
@@ -454,18 +473,23 @@ void session_died(void *session)
 	session_end(session, true);
 }
 
-void *session_board_lost(struct daemon *d, const void *at)
+static bool lies_in(const void *at, const void *map, size_t size)
+{
+	return map && (uintptr_t)at - (uintptr_t)map < size;
+}
+
+void *session_map_lost(struct daemon *d, const void *at, size_t *size)
 {
 	struct session *s;
 
 	fm_list_each (s, &d->sessions, link) {
-		const char *board = (const char *)s->board;
+		bool board = lies_in(at, s->board, sizeof(*s->board));
 
-		if (!board || (const char *)at < board ||
-			(const char *)at >= board + sizeof(*s->board))
+		if (!board && !lies_in(at, s->ledger, sizeof(*s->ledger)))
 			continue;
 		s->lost = true;
-		return s->board;
+		*size = board ? sizeof(*s->board) : sizeof(*s->ledger);
+		return board ? (void *)s->board : (void *)s->ledger;
 	}
 	return NULL;
 }
@@ -477,7 +501,7 @@ void session_end_lost(struct daemon *d)
 	fm_list_each_safe (s, next, &d->sessions, link)
 		if (s->lost)
 			drop(s, &(struct fm_err){.code = -EFAULT,
-					.text = "there is no memory for its board"});
+					.text = "there is no memory for its board or its ledger"});
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *arg)

@@ -67,8 +67,11 @@ int fm_local_check(const char *policy, struct fm_err *err)
 
 static int attach(struct fm_link *l, struct fm_board *board, const char *api)
 {
-	return fm_bridge_attach(l->bridge, &l->self, board, getuid(), getpid(),
+	struct fm_ledger *ledger = fm_client_ledger(l->client);
+	int rc = fm_bridge_attach(l->bridge, &l->self, board, getuid(), getpid(),
 		program_invocation_short_name, api, l, fm_now());
+
+	return rc || !ledger ? rc : fm_bridge_ledger(l->bridge, l->self, ledger);
 }
 
 static int local_open(struct fm_link **out, struct fm_client *client, const char *arg,

@@ -22,8 +22,8 @@ struct fm_shim_queue_ops; /* queues.h */
 /* What differs between APIs. Each shim defines one, as fm_shim_api. All but the name may be NULL.
  */
 struct fm_shim_api {
-	const char *name;  /* the name that the daemon is told: "opencl". Not NULL */
-	bool gates_always; /* fm_client_config */
+	const char *name;                 /* the name that the daemon is told: "opencl". Not NULL */
+	bool gates_always, counts_memory; /* fm_client_config */
 	void (*makes_room)(enum fm_slice_mode room);
 
 	/* The process has its client, or a forked child its own. Other threads do not see it yet.

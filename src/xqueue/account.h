@@ -8,9 +8,13 @@
  *   if (!rc && the driver refused)
  *           fm_account_return(c, dev, kind, n);
  *
- * Owns: the ledger of the process's client, from the first call of fm_account_device() on.
- * Locks: none of its own; fm_account_device() takes the client's.
- * Threads: any. A claim that is within what is allowed costs two atomic additions and no call.
+ * Only clients whose configuration says so (fm_client_config.counts_memory) have a ledger. Limits
+ * hold without a daemon, too: then each process is held to the hint memory-limit of its own.
+ *
+ * Owns: the ledger of the process's client.
+ * Locks: ACCOUNT, around a request to the daemon; fm_account_device() takes the client's.
+ * Threads: any, but not the agent's. A claim that is within what is allowed costs two atomic
+ * additions and no call.
  */
 #pragma once
 #include "board/ledger.h"
@@ -18,13 +22,15 @@
 struct fm_client;
 
 /* The row of a device, made at its first use: `key` as for its queues, `capacity` in bytes. Or
- * -ENOSPC: no row is left; -ENOMEM. Then nothing is counted there, and nothing is refused: every
- * function below takes a negative row and does nothing. */
+ * -ENOSPC: no row is left; -ENODEV: this client counts no memory; -EINVAL: no key, or no capacity.
+ * Then nothing is counted there, and nothing is refused: every function below takes a negative row
+ * and does nothing. The same holds in a forked child for rows of its parent. */
 int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity);
 
 /* 0: the bytes are counted as `kind`. -ENOMEM: the group's limit, or the user's, does not allow
- * that. Waits for the daemon only if the group shares its limit with other processes, and then for
- * FM_ACCOUNT_WAIT at most; without an answer the memory is allowed. */
+ * that. Waits for the daemon if that has not allowed so much yet (where the group shares its limit
+ * with other processes, and once at first), for FM_ACCOUNT_WAIT (tune.h) at most; without an answer
+ * the memory is allowed. */
 int fm_account_claim(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes);
 
 /* The same for memory that is there already (a context, an import): counted whatever the limit. */
@@ -38,7 +44,7 @@ void fm_account_change(
 
 /* What a program shall be told of the device. False: no limit is set, so the driver's own figures
  * hold. True: *total is the limit, at most the capacity, and *left what of it the group has not
- * claimed. */
+ * claimed. May wait for the daemon as fm_account_claim() does. */
 bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *left);
 
 /* The row itself, for those who move memory. NULL: negative row. */

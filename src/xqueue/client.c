@@ -126,9 +126,16 @@ bool fm_client_connect(struct fm_client *c, uint64_t now)
 	c->backoff =
 		c->backoff ? FM_MIN(2 * c->backoff, FM_CLIENT_BACKOFF_MAX) : FM_CLIENT_BACKOFF_MIN;
 	c->connect_at = now + c->backoff;
+	pthread_mutex_lock(&c->lock);
+	fm_account_offer(c);
+	pthread_mutex_unlock(&c->lock);
 	if (!fm_ownfd_valid(&c->board_fd) ||
-		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api))
+		c->link_ops->open(&l, c, c->link_arg, c->board, c->board_fd.fd, c->config.api)) {
+		pthread_mutex_lock(&c->lock);
+		fm_account_alone(c);
+		pthread_mutex_unlock(&c->lock);
 		return false;
+	}
 	pthread_mutex_lock(&c->lock);
 	atomic_store(&c->link_broken, false);
 	c->asked = false;
@@ -182,6 +189,7 @@ void fm_client_disconnect(struct fm_client *c, uint64_t now)
 	}
 	atomic_store(&c->board->contended, 0);
 	atomic_store(&c->board->makes_room, 0);
+	fm_account_alone(c);
 	pthread_mutex_unlock(&c->lock);
 	c->connect_at = now + c->backoff;
 }
@@ -300,6 +308,8 @@ static void remember(struct fm_client *c, uint32_t group, enum fm_hint h, int64_
 {
 	c->group[group].hints.value[h] = value;
 	c->group[group].hints_set |= 1u << h;
+	if (!group && h == FM_HINT_MEMORY_LIMIT)
+		fm_account_hint(c, value);
 }
 
 int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value)
@@ -383,6 +393,7 @@ static void fork_child(void)
 		atomic_store(&c->dead, true);
 		atomic_store(&c->link, NULL);
 		fm_board_detach(c->board);
+		fm_ledger_detach(c->account.ledger);
 		for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
 			if (c->queue[i]) {
 				atomic_store(&c->queue[i]->gate, &c->board->slot[i].gate);
@@ -409,6 +420,7 @@ static void destroy(struct fm_client *c)
 	fm_ownfd_close(&c->board_fd);
 	fm_ownfd_close(&c->gates_fd);
 	fm_gates_unmap(c->gates);
+	fm_account_unmake(c);
 	if (c->board)
 		fm_board_unmap(c->board);
 	pthread_mutex_destroy(&c->lock);
@@ -448,6 +460,7 @@ static struct fm_client *create(const struct fm_client_config *config)
 	fm_settings_read(&c->set);
 	c->set.spin_ns = config->spin_ns ? config->spin_ns : c->set.spin_ns;
 	init_group0(c);
+	fm_account_make(c);
 	choose_link(c);
 	if (fm_board_create(&c->board, &fd) == 0)
 		fm_ownfd_adopt(&c->board_fd, fd);

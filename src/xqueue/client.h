@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/lockorder.h"
 #include "board/gates.h"
+#include "board/ledger.h"
 #include "trace/trace.h"
 #include "tune.h"
 #include "xqueue.h"
@@ -26,6 +27,7 @@ struct fm_settings {
 	char group[FM_NAME_MAX];
 	char dir[108];
 	char local[256];
+	bool memory; /* the program's memory may be moved */
 	struct fm_hints hints;
 	uint32_t hints_set; /* bit per enum fm_hint */
 };
@@ -46,6 +48,16 @@ struct fm_ownfd {
 	ino_t ino;
 };
 
+/* account.c */
+struct fm_client_memory {
+	struct fm_ledger *ledger; /* NULL: this client counts no memory */
+	struct fm_ownfd fd;       /* without one no daemon sees the ledger */
+	_Atomic uint64_t hint;    /* memory-limit of the process's group; 0: none */
+	_Atomic bool offered;     /* a daemon has been sent the ledger, and says what is allowed */
+	pthread_mutex_t ask;      /* one request at a time */
+	struct fm_ledger_device *silent; /* whose last request had no answer in time; under `ask` */
+};
+
 /* The agent's own. */
 struct fm_slice_state {
 	enum fm_slice_mode told;        /* to config.makes_room */
@@ -59,6 +71,7 @@ struct fm_client {
 	struct fm_board *board;
 	struct fm_ownfd board_fd, wake_rd, wake_wr;
 	struct fm_ownfd gates_fd;
+	struct fm_client_memory account;
 
 	/* Strict mode: gate words that we only read. NULL until a daemon gives them; then they are
 	 * kept for life, because gates in the driver look there. `strict` belongs to the current
@@ -137,6 +150,15 @@ static inline bool fm_client_ungated(struct fm_client *c)
 {
 	return atomic_load(&c->stop) || (fm_client_free_run(c) && !c->config.gates_always);
 }
+
+/* account.c. make: after the settings are read. offer: before the ledger is sent to a daemon;
+ * alone: there is none, so that the process's own limit holds; both under the lock. hint: the limit
+ * of the process's group has changed. */
+void fm_account_make(struct fm_client *c);
+void fm_account_unmake(struct fm_client *c);
+void fm_account_offer(struct fm_client *c);
+void fm_account_alone(struct fm_client *c);
+void fm_account_hint(struct fm_client *c, int64_t limit);
 
 /* at_work.c, agent only. fm_client_asks: is it time to ask the driver whether queues have something
  * under way? fm_xq_ask: asks for one queue of which this is not known. */

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "board/board.h"
+#include "board/ledger.h"
 #include "board/proto.h"
 
 struct fm_client;
@@ -40,5 +41,8 @@ void fm_client_lax(struct fm_client *c);
 void fm_client_strict(struct fm_client *c, int fd);
 /* For links: the page that we were once given, or -1. */
 int fm_client_gates(const struct fm_client *c);
+/* For links: the ledger of device memory, and its descriptor; NULL and -1: there is none. */
+struct fm_ledger *fm_client_ledger(const struct fm_client *c);
+int fm_client_memory(const struct fm_client *c);
 /* For links: make the agent thread call service() soon. Any thread; async-signal-safe. */
 void fm_client_wake(struct fm_client *c);

@@ -69,6 +69,9 @@ static int socket_open(struct fm_link **out, struct fm_client *client, const cha
 	fm_msg_init(&m, FM_MSG_GATES);
 	if (fm_client_gates(client) >= 0)
 		fm_msg_send(l->sock.fd, &m, fm_client_gates(client));
+	fm_msg_init(&m, FM_MSG_MEMORY);
+	if (fm_client_memory(client) >= 0)
+		fm_msg_send(l->sock.fd, &m, fm_client_memory(client));
 	fm_msg_init(&m, FM_MSG_HELLO);
 	m.hello.board_version = board->version;
 	m.hello.board_size = board->size;

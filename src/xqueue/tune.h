@@ -21,6 +21,17 @@
 /* [segments] Opened ahead of the one that runs. Larger: a stop takes that much longer. */
 #define FM_XQ_DEFAULT_LEAD 1
 
+/* --- limits of memory --- */
+
+/* [time] An allocation waits this long for the daemon's word, then it is allowed. Larger: a daemon
+ * that hangs delays it more; smaller: one that comes late has not been asked. */
+#define FM_ACCOUNT_WAIT (2 * FM_S)
+/* [time] Between two looks for the answer: at first, and at most. Larger: it is noticed later. */
+#define FM_ACCOUNT_LOOK      (20 * FM_US)
+#define FM_ACCOUNT_LOOK_MOST FM_MS
+/* [times] An allocation asks again if other threads have taken what it was given. */
+#define FM_ACCOUNT_TRIES 16
+
 /* --- estimates --- */
 
 /* [ns] Least estimate of a command. Larger: short commands weigh more. */

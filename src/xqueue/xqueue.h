@@ -50,6 +50,7 @@ struct fm_client_config {
 			      0: as $FERMATA_SPIN_US says */
 	bool gates_always; /* place gates also when no scheduler is connected, because the program
 			      suspends its own queues */
+	bool counts_memory; /* what the program allocates on devices is counted: account.h */
 };
 
 /* The process's client, made at first use: settings from the environment (FERMATA_*), board, link

@@ -17,9 +17,9 @@ static void sizes_are_read(void **state)
 		const char *text;
 		int64_t bytes;
 	} good[] = {{"0", 0}, {"4096", 4096}, {"1B", 1}, {"1k", K}, {"512M", 512 * K * K},
-		{"40G", 40 * K * K * K}, {"1.5G", 3 * K * K * K / 2}, {"1.5 GiB", 3 * K * K * K / 2},
-		{".5K", 512}, {"0.001G", 1073741}, {"1T", K * K * K * K},
-		{"1.5P", 3 * K * K * K * K * K / 2}, {"2.", 2}, {"1.9", 1},
+		{"40G", 40 * K * K * K}, {"1.5G", 3 * K * K * K / 2},
+		{"1.5 GiB", 3 * K * K * K / 2}, {".5K", 512}, {"0.001G", 1073741},
+		{"1T", K * K * K * K}, {"1.5P", 3 * K * K * K * K * K / 2}, {"2.", 2}, {"1.9", 1},
 		{"9223372036854775807", INT64_MAX}, {"8191P", 8191 * K * K * K * K * K}};
 	int64_t v;
 
@@ -31,8 +31,8 @@ static void sizes_are_read(void **state)
 
 static void what_is_no_size_is_refused(void **state)
 {
-	static const char *const bad[] = {"", "G", ".", "4Q", "-1", "+1", " 1", "40GB",
-		"1.2.3", "1e9", "0x10", "nan", "40G ", "1Gi", "ten"};
+	static const char *const bad[] = {"", "G", ".", "4Q", "-1", "+1", " 1", "40GB", "1.2.3",
+		"1e9", "0x10", "nan", "40G ", "1Gi", "ten"};
 	static const char *const large[] = {"9223372036854775808", "8192P", "99999999999999999999",
 		"18446744073709551616", "9007199254740992K"};
 	struct fm_err err;

@@ -248,6 +248,7 @@ static void end_thread(bool closes)
 
 const struct fm_shim_api fm_shim_api = {
 	.name = "cuda",
+	.counts_memory = true,
 	.makes_room = makes_room,
 	.client_made = fm_cuda_code_tell,
 	.fork_child = forget_all,

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory of clients, as their ledgers say it, and the limits of groups and users. The bridge
+ * hands out what each client may claim; a client that needs more asks (board/ledger.h).
+ *
+ * What a ledger says is a claim of its client. It is read once and bounded, and it can harm only
+ * the clients of the same user: a limit is shared by nobody else.
+ */
+#include "internal.h"
+#include "base/parse.h"
+#include "base/size.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_LIMIT UINT64_MAX
+
+/* More than any device and host have. Sums of it over all rows of all clients cannot overflow. */
+static uint64_t bounded(uint64_t bytes)
+{
+	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
+}
+
+static uint64_t read_claim(const struct memory *m, struct memory_row *r)
+{
+	r->claimed = bounded(CLAIM(m->ledger->device[r - m->row].claimed));
+	return r->claimed;
+}
+
+static uint64_t never_falling(uint64_t *is, uint64_t said)
+{
+	*is = FM_MAX(*is, said);
+	return *is;
+}
+
+/* --- who shares a limit --- */
+
+/* The group of the client's memory. Every client has one, from attach on. */
+static struct fm_bridge_group *group_of(const struct memory *m)
+{
+	return m->client->first.group;
+}
+
+/* The member's ledger, if it belongs to the member's group. */
+static struct memory *memory_of(const struct member *m)
+{
+	return m->index ? NULL : m->client->memory;
+}
+
+/* The client's next row of that device, or NULL. Honest clients have one. */
+static struct memory_row *row_next(struct memory *m, const struct bdevice *d, struct memory_row *r)
+{
+	for (r = r ? r + 1 : m->row; r < m->row + FM_LEDGER_DEVICES; r++)
+		if (r->dev == d)
+			return r;
+	return NULL;
+}
+
+#define each_row(m, d, r) \
+	for (struct memory_row *r = row_next(m, d, NULL); r; r = row_next(m, d, r))
+
+static uint64_t user_limit(const struct fm_bridge *b, const struct fm_bridge_client *c)
+{
+	const struct fm_bridge_limits *l = client_limits(b, c);
+
+	return l && l->memory ? l->memory : NO_LIMIT;
+}
+
+static bool is_managed(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (memory_of(m) && memory_of(m)->managed)
+			return true;
+	return false;
+}
+
+static uint64_t capacity_of(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	uint64_t most = 0;
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (memory_of(m))
+			each_row(memory_of(m), d, r)
+				most = FM_MAX(most, r->capacity);
+	return most;
+}
+
+/* A group whose memory may be moved could have more than the device: only if that is asked for. */
+static uint64_t group_limit(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	int64_t hint = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_LIMIT];
+
+	if (hint > 0)
+		return (uint64_t)hint;
+	return is_managed(g) ? capacity_of(g, d) : NO_LIMIT;
+}
+
+/* --- what is left --- */
+
+/* The rows that share a limit with one: their claims, what they may claim without asking, and how
+ * many they are. */
+struct pool {
+	uint64_t limit, claimed, reserved;
+	unsigned rows;
+};
+
+static void pool_add(struct pool *p, struct memory *m, struct memory_row *r)
+{
+	uint64_t claimed = read_claim(m, r);
+
+	p->rows++;
+	p->claimed += claimed;
+	p->reserved += r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, bounded(r->allowed));
+}
+
+/* Takes from the row what it may claim and has not claimed. If its claim is found above, that is
+ * taken back, or was in time: it counts. */
+static void take_slack(struct memory *m, struct memory_row *r)
+{
+	uint64_t claimed = read_claim(m, r);
+
+	if (r->allowed <= claimed)
+		return;
+	r->allowed = claimed;
+	r->claimed = bounded(fm_ledger_lower(&m->ledger->device[r - m->row], claimed));
+}
+
+enum what { SUM, TAKE };
+
+static void row_do(struct pool *p, struct memory *m, struct memory_row *r, enum what what)
+{
+	if (what == TAKE)
+		take_slack(m, r);
+	else
+		pool_add(p, m, r);
+}
+
+/* All rows of the group on the row's device, but for the row. */
+static void group_do(
+	struct pool *p, const struct memory *own, const struct memory_row *but, enum what what)
+{
+	struct member *m;
+
+	fm_list_each (m, &group_of(own)->members, in_group)
+		if (memory_of(m))
+			each_row(memory_of(m), but->dev, r)
+				if (r != but)
+					row_do(p, memory_of(m), r, what);
+}
+
+/* The same of the user. */
+static void user_do(
+	struct pool *p, const struct memory *own, const struct memory_row *but, enum what what)
+{
+	struct memory *m;
+
+	fm_list_each (m, &own->client->user->memories, in_user)
+		each_row(m, but->dev, r)
+			if (r != but)
+				row_do(p, m, r, what);
+}
+
+struct pools {
+	struct pool group, user;
+};
+
+static void pools_look(
+	struct pools *p, struct fm_bridge *b, const struct memory *m, const struct memory_row *r)
+{
+	*p = (struct pools){.group.limit = group_limit(group_of(m), r->dev),
+		.user.limit = user_limit(b, m->client)};
+	if (p->group.limit != NO_LIMIT)
+		group_do(&p->group, m, r, SUM);
+	if (p->user.limit != NO_LIMIT)
+		user_do(&p->user, m, r, SUM);
+}
+
+static void pools_take(const struct pools *p, const struct memory *m, const struct memory_row *r)
+{
+	if (p->group.limit != NO_LIMIT)
+		group_do(NULL, m, r, TAKE);
+	if (p->user.limit != NO_LIMIT)
+		user_do(NULL, m, r, TAKE);
+}
+
+/* What one row may have in all, by what the others have, or by what they may have. */
+static uint64_t room(const struct pool *p, bool reserved)
+{
+	if (p->limit == NO_LIMIT)
+		return NO_LIMIT;
+	return fm_sub_sat(p->limit, reserved ? p->reserved : p->claimed);
+}
+
+static uint64_t room_in(const struct pools *p, bool reserved)
+{
+	return FM_MIN(room(&p->group, reserved), room(&p->user, reserved));
+}
+
+/* --- an answer --- */
+
+/* A row without others to share with has all the room. Otherwise it has a part of what is left, so
+ * that it need not ask each time; and others take that back when they need it. */
+static uint64_t grant(const struct pools *p, uint64_t wanted, uint64_t most)
+{
+	unsigned others = FM_MAX(p->group.rows, p->user.rows);
+
+	return others ? wanted + (most - wanted) / (2 * (others + 1)) : most;
+}
+
+static uint64_t decide(
+	struct fm_bridge *b, struct pools *p, struct memory *m, struct memory_row *r, uint64_t wanted)
+{
+	uint64_t most;
+
+	pools_look(p, b, m, r);
+	most = room_in(p, true);
+	if (wanted > most) {
+		pools_take(p, m, r);
+		pools_look(p, b, m, r);
+		most = room_in(p, true);
+	}
+	if (most == NO_LIMIT)
+		return NO_LIMIT;
+	if (wanted <= most)
+		return grant(p, wanted, most);
+	/* Where too much is claimed already, each claim is to be asked for. */
+	return read_claim(m, r) > most ? 0 : FM_MIN(r->allowed, most);
+}
+
+/* For the program: its limit is the lesser of both, and others have what makes the rest right. */
+static void tell_limit(const struct pools *p, struct fm_ledger_device *row)
+{
+	uint64_t limit = FM_MIN(p->group.limit, p->user.limit);
+	bool none = limit == NO_LIMIT;
+
+	atomic_store_explicit(&row->limit, none ? 0 : limit, memory_order_relaxed);
+	atomic_store_explicit(&row->others, none ? 0 : fm_sub_sat(limit, room_in(p, false)),
+		memory_order_relaxed);
+}
+
+static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
+{
+	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	struct pools p;
+	uint64_t wanted;
+	uint32_t number = fm_ledger_asked(row, &wanted);
+
+	if (number == CLAIM(row->answered))
+		return;
+	read_claim(m, r);
+	r->allowed = decide(b, &p, m, r, bounded(wanted));
+	tell_limit(&p, row);
+	fm_ledger_answer(row, number, r->allowed);
+}
+
+/* --- rows --- */
+
+/* Keys are copied before they are looked at: the client may write to them at any time. */
+static bool read_key(const struct fm_ledger_device *row, char key[FM_DEVKEY_MAX])
+{
+	const volatile char *from = row->key;
+	unsigned n = 0;
+
+	for (; n < FM_DEVKEY_MAX; n++) {
+		key[n] = from[n];
+		if (!key[n])
+			return n > 0;
+		if (key[n] < ' ' || key[n] > '~')
+			return false;
+	}
+	return false;
+}
+
+/* A row whose device cannot be known is not counted, and not limited. */
+static void look_at_row(struct fm_bridge *b, struct memory *m, struct memory_row *r)
+{
+	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	uint64_t capacity = bounded(CLAIM(row->capacity));
+	char key[FM_DEVKEY_MAX];
+
+	if (r->seen || !capacity)
+		return;
+	r->seen = true;
+	r->capacity = capacity;
+	if (!read_key(row, key) || device_get(b, &r->dev, m->client->user, key, NULL))
+		r->dev = NULL;
+}
+
+static void answer_unlimited(struct fm_ledger_device *row)
+{
+	uint64_t wanted;
+	uint32_t number = fm_ledger_asked(row, &wanted);
+
+	if (number != CLAIM(row->answered))
+		fm_ledger_answer(row, number, NO_LIMIT);
+}
+
+void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c)
+{
+	struct memory *m = c->memory;
+
+	for (unsigned i = 0; m && i < FM_LEDGER_DEVICES; i++) {
+		struct memory_row *r = &m->row[i];
+
+		look_at_row(b, m, r);
+		if (r->dev)
+			answer(b, m, r);
+		else if (r->seen)
+			answer_unlimited(&m->ledger->device[i]);
+	}
+}
+
+int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_ledger *ledger)
+{
+	struct memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->client = c;
+	m->ledger = ledger;
+	m->managed = ledger->managed;
+	c->memory = m;
+	fm_list_add_tail(&c->user->memories, &m->in_user);
+	memory_reset_group(c->first.group);
+	memory_bell(b, c);
+	return 0;
+}
+
+/* --- changes --- */
+
+static void reset(struct memory *m)
+{
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		m->row[i].allowed = 0;
+		if (m->row[i].dev)
+			fm_ledger_lower(&m->ledger->device[i], 0);
+	}
+}
+
+void memory_reset_group(struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (memory_of(m))
+			reset(memory_of(m));
+}
+
+void fm_bridge_memory_settings(struct fm_bridge *b)
+{
+	struct fm_bridge_client *c;
+
+	fm_list_each (c, &b->clients, link)
+		if (c->memory)
+			reset(c->memory);
+}
+
+void fm_bridge_host_memory(struct fm_bridge *b, uint64_t bytes)
+{
+	b->host_memory = bytes;
+}
+
+static struct memory_past *past_get(struct fm_bridge_group *g, struct bdevice *d)
+{
+	struct memory_past *p;
+
+	fm_list_each (p, &g->memory_past, link)
+		if (p->dev == d)
+			return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->dev = d;
+	fm_list_add_tail(&g->memory_past, &p->link);
+	return p;
+}
+
+static void read_counters(struct memory *m, struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+
+	never_falling(&r->refused, CLAIM(row->refused));
+	never_falling(&r->went_out, CLAIM(row->went_out));
+	never_falling(&r->came_in, CLAIM(row->came_in));
+	never_falling(&r->kept, CLAIM(row->kept));
+}
+
+/* Nothing is written to its ledger, which may be mapped by a later session already. */
+void memory_end(struct fm_bridge_client *c)
+{
+	struct memory *m = c->memory;
+
+	if (!m)
+		return;
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		struct memory_row *r = &m->row[i];
+		struct memory_past *p = r->dev && c->first.group ? past_get(c->first.group, r->dev)
+								 : NULL;
+
+		if (!p)
+			continue;
+		read_counters(m, r);
+		p->refused = fm_add_sat(p->refused, r->refused);
+		p->went_out = fm_add_sat(p->went_out, r->went_out);
+		p->came_in = fm_add_sat(p->came_in, r->came_in);
+		p->kept = fm_add_sat(p->kept, r->kept);
+	}
+	fm_list_del(&m->in_user);
+	c->memory = NULL;
+	free(m);
+}
+
+void memory_forget_group(struct fm_bridge_group *g)
+{
+	struct memory_past *p, *next;
+
+	fm_list_each_safe (p, next, &g->memory_past, link)
+		free(p);
+}
+
+/* --- hints --- */
+
+static bool is_on(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	return capacity_of(g, d) > 0;
+}
+
+/* The largest capacity that anybody says the device has. */
+static uint64_t device_capacity(struct fm_bridge *b, const struct bdevice *d)
+{
+	struct fm_bridge_group *g;
+	uint64_t most = 0;
+
+	fm_list_each (g, &b->groups, link)
+		most = FM_MAX(most, capacity_of(g, d));
+	return most;
+}
+
+static uint64_t request_of(const struct fm_bridge_group *g)
+{
+	int64_t v = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_REQUEST];
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+/* What the groups on the device, but for one, have requested. */
+static uint64_t requested(
+	struct fm_bridge *b, const struct fm_bridge_group *but, const struct bdevice *d)
+{
+	struct fm_bridge_group *g;
+	uint64_t sum = 0;
+
+	fm_list_each (g, &b->groups, link)
+		if (g != but && request_of(g) && is_on(g, d))
+			sum = fm_add_sat(sum, request_of(g));
+	return sum;
+}
+
+static int refuse_limit(uint64_t limit, uint64_t device, uint64_t host, struct fm_err *err)
+{
+	char l[FM_SIZE_TEXT], d[FM_SIZE_TEXT], h[FM_SIZE_TEXT];
+
+	fm_err_set(err, -ERANGE, "memory-limit %s is more than there is",
+		fm_size_short(limit, l));
+	fm_err_hint(err, "the device has %s and the host has %s", fm_size_short(device, d),
+		fm_size_short(host, h));
+	return -ERANGE;
+}
+
+static int refuse_request(
+	uint64_t request, uint64_t device, uint64_t others, struct fm_err *err)
+{
+	char r[FM_SIZE_TEXT], f[FM_SIZE_TEXT], d[FM_SIZE_TEXT], o[FM_SIZE_TEXT];
+
+	fm_err_set(err, -ENOSPC, "memory-request %s is more than the %s that are free",
+		fm_size_short(request, r), fm_size_short(fm_sub_sat(device, others), f));
+	fm_err_hint(err, "the device has %s, of which other groups request %s; "
+			 "`fermata ps --memory' lists them",
+		fm_size_short(device, d), fm_size_short(others, o));
+	return -ENOSPC;
+}
+
+static int allows_on(struct fm_bridge *b, const struct fm_bridge_group *g, const struct bdevice *d,
+	enum fm_hint h, uint64_t v, struct fm_err *err)
+{
+	uint64_t device = device_capacity(b, d), others;
+
+	if (!device)
+		return 0;
+	if (h == FM_HINT_MEMORY_LIMIT)
+		return b->host_memory && v > fm_add_sat(device, b->host_memory)
+			       ? refuse_limit(v, device, b->host_memory, err)
+			       : 0;
+	others = requested(b, g, d);
+	return v > fm_sub_sat(device, others) ? refuse_request(v, device, others, err) : 0;
+}
+
+/* A group whose devices are not known yet may come to any of those that are. */
+int memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h, int64_t v,
+	struct fm_err *err)
+{
+	struct bdevice *d;
+	bool known = false, fits = false;
+	int rc = 0;
+
+	if ((h != FM_HINT_MEMORY_LIMIT && h != FM_HINT_MEMORY_REQUEST) || v <= 0)
+		return 0;
+	fm_list_each (d, &b->devices, link)
+		known |= g && is_on(g, d);
+	fm_list_each (d, &b->devices, link) {
+		int no = known && !is_on(g, d) ? 0 : allows_on(b, g, d, h, (uint64_t)v, err);
+
+		rc = no ? no : rc;
+		fits |= !no && !known && device_capacity(b, d);
+	}
+	return fits ? 0 : rc;
+}
+
+/* --- for people --- */
+
+static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+
+	read_counters(m, r);
+	i->capacity = FM_MAX(i->capacity, r->capacity);
+	i->committed += read_claim(m, r);
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		i->kind[k] += FM_MIN(bounded(CLAIM(row->kind[k])), r->claimed);
+	i->peak += FM_MAX(bounded(CLAIM(row->peak)), r->claimed);
+	i->resident += FM_MIN(bounded(CLAIM(row->resident)), r->claimed);
+	i->host += FM_MIN(bounded(CLAIM(row->host)), r->claimed);
+	i->refused = fm_add_sat(i->refused, r->refused);
+	i->went_out = fm_add_sat(i->went_out, r->went_out);
+	i->came_in = fm_add_sat(i->came_in, r->came_in);
+	i->kept = fm_add_sat(i->kept, r->kept);
+}
+
+static void add_past(struct fm_bmemory_info *i, const struct memory_past *p)
+{
+	i->refused = fm_add_sat(i->refused, p->refused);
+	i->went_out = fm_add_sat(i->went_out, p->went_out);
+	i->came_in = fm_add_sat(i->came_in, p->came_in);
+	i->kept = fm_add_sat(i->kept, p->kept);
+}
+
+void fm_bridge_group_each_memory(struct fm_bridge_group *g,
+	void (*fn)(void *arg, const struct fm_bmemory_info *info), void *arg)
+{
+	struct memory_past *p;
+	struct bdevice *d;
+
+	fm_list_each (d, &g->bridge->devices, link) {
+		struct fm_bmemory_info i = {.device = d->key, .managed = is_managed(g)};
+		uint64_t limit = group_limit(g, d);
+		struct member *m;
+
+		fm_list_each (m, &g->members, in_group)
+			if (memory_of(m))
+				each_row(memory_of(m), d, r)
+					add_row(&i, memory_of(m), r);
+		if (!i.capacity)
+			continue;
+		fm_list_each (p, &g->memory_past, link)
+			if (p->dev == d)
+				add_past(&i, p);
+		i.limit = limit == NO_LIMIT ? 0 : limit;
+		i.request = request_of(g);
+		fn(arg, &i);
+	}
+}

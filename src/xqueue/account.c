@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "account.h"
+#include "base/cancel.h"
+#include "client.h"
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev)
+{
+	struct fm_ledger *l = c->account.ledger;
+
+	if (dev < 0 || dev >= FM_LEDGER_DEVICES || !l || atomic_load(&c->dead))
+		return NULL;
+	return &l->device[dev];
+}
+
+/* --- the limit while there is no daemon --- */
+
+/* What this process is allowed by what it knows itself. */
+static uint64_t own_limit(const struct fm_client *c, uint64_t capacity)
+{
+	uint64_t hint = atomic_load(&c->account.hint);
+
+	return hint ? hint : c->account.ledger->managed ? capacity : UINT64_MAX;
+}
+
+static bool by_daemon(const struct fm_client *c)
+{
+	return atomic_load(&c->account.offered);
+}
+
+static void allow_rows(struct fm_client *c)
+{
+	for (unsigned i = 0; c->account.ledger && i < FM_LEDGER_DEVICES; i++) {
+		struct fm_ledger_device *row = &c->account.ledger->device[i];
+		uint64_t capacity = atomic_load(&row->capacity);
+
+		if (capacity)
+			atomic_store(&row->allowed, by_daemon(c) ? 0 : own_limit(c, capacity));
+	}
+}
+
+void fm_account_offer(struct fm_client *c)
+{
+	atomic_store(&c->account.offered, fm_ownfd_valid(&c->account.fd));
+	if (by_daemon(c))
+		allow_rows(c);
+}
+
+void fm_account_alone(struct fm_client *c)
+{
+	if (atomic_exchange(&c->account.offered, false))
+		allow_rows(c);
+}
+
+void fm_account_hint(struct fm_client *c, int64_t limit)
+{
+	atomic_store(&c->account.hint, (uint64_t)limit);
+	if (!by_daemon(c))
+		allow_rows(c);
+}
+
+/* --- rows --- */
+
+static int row_of(struct fm_ledger *l, const char *key)
+{
+	for (int i = 0; i < FM_LEDGER_DEVICES; i++)
+		if (!atomic_load(&l->device[i].capacity) || !strcmp(l->device[i].key, key))
+			return i;
+	return -ENOSPC;
+}
+
+/* A message to the daemon: look at the ledger. Without a link it is not sent. */
+static bool ring(struct fm_client *c)
+{
+	union fm_msg m;
+	int rc;
+
+	fm_msg_init(&m, FM_MSG_MEMORY_BELL);
+	pthread_mutex_lock(&c->lock);
+	rc = fm_client_send(c, &m);
+	pthread_mutex_unlock(&c->lock);
+	return !rc;
+}
+
+int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
+{
+	FM_NO_CANCEL;
+	struct fm_ledger *l = c->account.ledger;
+	struct fm_ledger_device *row;
+	int i, saved = errno;
+	bool made = false;
+
+	if (!l || atomic_load(&c->dead))
+		return -ENODEV;
+	if (!*key || strlen(key) >= FM_DEVKEY_MAX || !capacity)
+		return -EINVAL;
+	pthread_mutex_lock(&c->lock);
+	i = row_of(l, key);
+	row = i >= 0 ? &l->device[i] : NULL;
+	if (row && !atomic_load(&row->capacity)) {
+		strcpy(row->key, key);
+		atomic_store(&row->allowed, by_daemon(c) ? 0 : own_limit(c, capacity));
+		atomic_store(&row->capacity, capacity);
+		made = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+	/* Its answer has usually come before it is needed. */
+	if (made && by_daemon(c)) {
+		pthread_mutex_lock(&c->account.ask);
+		fm_ledger_ask(row, 0);
+		ring(c);
+		pthread_mutex_unlock(&c->account.ask);
+	}
+	errno = saved;
+	return i;
+}
+
+/* --- asking --- */
+
+static void nap(uint64_t ns)
+{
+	struct timespec ts = fm_timespec(ns);
+
+	nanosleep(&ts, NULL);
+}
+
+/* True: the daemon has answered the request. False: there is none, or it is silent. */
+static bool await(struct fm_client *c, struct fm_ledger_device *row, uint32_t number)
+{
+	uint64_t until = fm_now() + FM_ACCOUNT_WAIT, look = FM_ACCOUNT_LOOK;
+
+	while (atomic_load_explicit(&row->answered, memory_order_acquire) != number) {
+		if (!by_daemon(c) || atomic_load(&c->stop) || fm_now() >= until)
+			return false;
+		nap(look);
+		look = FM_MIN(2 * look, FM_ACCOUNT_LOOK_MOST);
+	}
+	return true;
+}
+
+/* Asks for so much more. False: no daemon answers. One that has not answered the last request is
+ * not waited for again. Lock ACCOUNT held. */
+static bool ask(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint32_t last = atomic_load(&row->asked);
+
+	if (!by_daemon(c) || fm_client_free_run(c))
+		return false;
+	if (row != c->account.silent || atomic_load(&row->answered) == last) {
+		uint32_t number = fm_ledger_ask(row, bytes);
+
+		c->account.silent = NULL;
+		if (ring(c) && await(c, row, number))
+			return true;
+		c->account.silent = row;
+	}
+	return false;
+}
+
+static void note_peak(struct fm_ledger_device *row)
+{
+	uint64_t now = atomic_load_explicit(&row->claimed, memory_order_relaxed);
+	uint64_t peak = atomic_load_explicit(&row->peak, memory_order_relaxed);
+
+	while (now > peak && !atomic_compare_exchange_weak(&row->peak, &peak, now))
+		;
+}
+
+static void count(struct fm_ledger_device *row, enum fm_mem_kind kind, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&row->kind[kind], bytes, memory_order_relaxed);
+	note_peak(row);
+}
+
+/* Without a daemon `allowed` is the process's own limit; while that changes hands it may be 0. */
+static int claim_alone(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint64_t limit = own_limit(c, atomic_load(&row->capacity));
+	uint64_t had = atomic_load(&row->claimed);
+
+	do {
+		if (had > limit || bytes > limit - had)
+			return -ENOMEM;
+	} while (!atomic_compare_exchange_weak(&row->claimed, &had, had + bytes));
+	return 0;
+}
+
+/* Other threads may take what was allowed for this one, or give something back: then it asks
+ * again. */
+static int claim_asking(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+{
+	for (unsigned i = 0; i < FM_ACCOUNT_TRIES; i++) {
+		uint64_t wanted;
+
+		if (!ask(c, row, bytes))
+			return claim_alone(c, row, bytes);
+		if (fm_ledger_claim(row, bytes))
+			return 0;
+		wanted = atomic_load(&row->wanted);
+		if (atomic_load(&row->allowed) < wanted &&
+			fm_add_sat(atomic_load(&row->claimed), bytes) >= wanted)
+			return -ENOMEM;
+	}
+	return -ENOMEM;
+}
+
+static int claim_slowly(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+{
+	FM_NO_CANCEL;
+	int saved = errno, rc;
+
+	if (!by_daemon(c)) {
+		rc = claim_alone(c, row, bytes);
+	} else {
+		pthread_mutex_lock(&c->account.ask);
+		rc = fm_ledger_claim(row, bytes) ? 0 : claim_asking(c, row, bytes);
+		pthread_mutex_unlock(&c->account.ask);
+	}
+	errno = saved;
+	return rc;
+}
+
+/* --- what shims call --- */
+
+int fm_account_claim(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	int rc = 0;
+
+	if (!row)
+		return 0;
+	if (FM_UNLIKELY(!fm_ledger_claim(row, bytes)))
+		rc = claim_slowly(c, row, bytes);
+	if (rc)
+		atomic_fetch_add(&row->refused, 1);
+	else
+		count(row, kind, bytes);
+	return rc;
+}
+
+void fm_account_add(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+
+	if (!row)
+		return;
+	atomic_fetch_add(&row->claimed, bytes);
+	count(row, kind, bytes);
+}
+
+void fm_account_return(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+
+	if (!row)
+		return;
+	atomic_fetch_sub_explicit(&row->kind[kind], bytes, memory_order_relaxed);
+	atomic_fetch_sub(&row->claimed, bytes);
+}
+
+void fm_account_change(
+	struct fm_client *c, int dev, enum fm_mem_kind from, enum fm_mem_kind to, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+
+	if (!row)
+		return;
+	atomic_fetch_add_explicit(&row->kind[to], bytes, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&row->kind[from], bytes, memory_order_relaxed);
+}
+
+/* The limit, and what others of the group have of it. A daemon that has allowed the whole limit
+ * says by that that there are no others, and need not be asked. */
+static uint64_t limit_now(struct fm_client *c, struct fm_ledger_device *row, uint64_t *others)
+{
+	uint64_t limit = atomic_load(&row->limit);
+	bool answers = by_daemon(c);
+
+	*others = 0;
+	if (answers && atomic_load(&row->allowed) < (limit ? limit : UINT64_MAX)) {
+		FM_NO_CANCEL;
+		int saved = errno;
+
+		pthread_mutex_lock(&c->account.ask);
+		answers = ask(c, row, 0);
+		pthread_mutex_unlock(&c->account.ask);
+		errno = saved;
+	}
+	if (answers) {
+		limit = atomic_load(&row->limit);
+		*others = atomic_load(&row->others);
+		return limit ? limit : UINT64_MAX;
+	}
+	return own_limit(c, atomic_load(&row->capacity));
+}
+
+bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *left)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	uint64_t limit, others;
+
+	if (!row)
+		return false;
+	limit = limit_now(c, row, &others);
+	if (limit == UINT64_MAX)
+		return false;
+	*total = FM_MIN(limit, atomic_load(&row->capacity));
+	*left = fm_sub_sat(*total, fm_add_sat(atomic_load(&row->claimed), others));
+	return true;
+}
+
+/* --- the ledger's life --- */
+
+/* A ledger that is no file is not offered, but the process's own limit holds. */
+void fm_account_make(struct fm_client *c)
+{
+	int fd = -1;
+
+	c->account.fd.fd = -1;
+	pthread_mutex_init(&c->account.ask, NULL);
+	fm_lock_rank(&c->account.ask, ACCOUNT);
+	atomic_store(&c->account.hint, (uint64_t)c->group[0].hints.value[FM_HINT_MEMORY_LIMIT]);
+	if (!c->config.counts_memory)
+		return;
+	if (!fm_ledger_create(&c->account.ledger, &fd))
+		fm_ownfd_adopt(&c->account.fd, fd);
+	else if (fm_ledger_create(&c->account.ledger, NULL))
+		return;
+	c->account.ledger->managed = c->set.memory;
+}
+
+void fm_account_unmake(struct fm_client *c)
+{
+	fm_ownfd_close(&c->account.fd);
+	fm_ledger_unmap(c->account.ledger);
+	pthread_mutex_destroy(&c->account.ask);
+}
+
+int fm_client_memory(const struct fm_client *c)
+{
+	return fm_ownfd_valid(&c->account.fd) ? c->account.fd.fd : -1;
+}
+
+struct fm_ledger *fm_client_ledger(const struct fm_client *c)
+{
+	return c->account.ledger;
+}
