@@ -40,7 +40,7 @@
  *   make      makes something that the shim keeps account of
  *   end       ends it
  *   capture   begins or ends that commands of a queue are put into a graph instead
- *   alloc     makes memory: no table has rows of it yet
+ *   alloc     makes memory
  *   release   ends memory
  *   own       any other that the shim has a function of its own for
  * Calls about code:

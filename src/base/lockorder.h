@@ -53,6 +53,7 @@
 	X(ACCOUNT, "ask of struct fm_client_memory")                     \
 	X(CLIENT, "lock of struct fm_client")                            \
 	X(LOCAL, "lock of local/local.c")                                \
+	X(CUDA_MEMORY, "memory.lock of api/cuda/shim/memory/count.c")    \
 	X(CUDA_TELLER, "watches.lock of api/cuda/shim/watch.c")          \
 	X(LIB_WAITER, "lock of struct fm_waiter")                        \
 	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                      \

@@ -23,9 +23,9 @@ LEFT_ALONE = [
      "cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuGLMapBufferObject cuGLMapBufferObjectAsync"),
     ("may wait in the driver for the other end of an EGL stream: it would count as work on the device meanwhile",
      "cuEGLStream*"),
-    ("memory and its mappings: on no stream; some wait for the device",
-     "cuMemAlloc* cuMemFree* cuMemMap cuMemUnmap cuMemSetAccess cuMemAdvise* cuMemPoolTrimTo cuMulticast* "
-     "cuFlushGPUDirectRDMAWrites cuDeviceGraphMemTrim cuCtxResetPersistingL2Cache "
+    ("memory of the host; who may use memory, and how: on no stream; some wait for the device",
+     "cuMemAllocHost* cuMemSetAccess cuMemAdvise* cuMulticast* "
+     "cuFlushGPUDirectRDMAWrites cuCtxResetPersistingL2Cache "
      "cuGLRegisterBufferObject cuGLUnregisterBufferObject"),
     ("notices for the program, not work",
      "cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification"),
@@ -36,10 +36,12 @@ LEFT_ALONE = [(why, names.split()) for why, names in LEFT_ALONE]
 # What a function's name shows if it has no parameter of type CUstream.
 SUSPECT = re.compile(
     r"Async|Launch|Memcpy|Memset|Prefetch|Stream|Synchronize|RecordEvent|WaitEvent|MapResources|MapBufferObject|"
-    r"^cuGraph(?!ics)(Add|Clone|Create|Destroy|Exec|Instantiate|Remove|Upload|.*Set)|^cuMem(Alloc|Free|Map)|"
+    r"^cuGraph(?!ics)(Add|Clone|Create|Destroy|Exec|Instantiate|Remove|Upload|.*Set)|"
+    r"^cuMem(Alloc|Create|Free|Import|Map|Release|Retain|Unmap|GetInfo)|^cuMemPool(Create|Destroy|TrimTo)|"
+    r"^cu(Array|Mipmapped)\w*(Create|Destroy)|^cuIpc(Open|Close)Mem|GraphMemTrim|"
     r"^cu(Module|Library|Func)(Load|Unload)|^cuCheckpoint|^cuMulticast|^cuCtx(Attach|Destroy|Detach)|"
     r"^cuDevicePrimaryCtxRe|^cuGreenCtxDestroy|^cuEvent(Destroy|Query)")
-QUESTION = re.compile(r"Get(?!ProcAddress)|GetParams|Find|Occupancy|^cuFuncIsLoaded")
+QUESTION = re.compile(r"Get(?!ProcAddress|Info)|GetParams|Find|Occupancy|^cuFuncIsLoaded")
 
 RESULT, PREFIX = "CUresult", "cu"
 HEADERS = "cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"
@@ -53,6 +55,8 @@ typedef unsigned GLuint, GLenum;
 typedef uint32_t VdpDevice, VdpVideoSurface, VdpOutputSurface;
 typedef void VdpGetProcAddress;
 #define fm_cu_location CUmemLocation_st
+#define fm_cu_ipc_handle CUipcMemHandle_st
+#define CUDA_MEM_ALLOC_NODE_PARAMS_st CUDA_MEM_ALLOC_NODE_PARAMS_v1_st
 #define fm_cu_mem_op CUstreamBatchMemOpParams_union
 #define fm_cu_words_node CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st
 typedef CUhostFn fm_cu_host_fn;
@@ -83,10 +87,24 @@ def versions(directory):
 # --- the page ---
 
 GOVERNED = "kernel", "work", "order", "record", "graph"
-CODE = "release", "code", "load"
+CODE = "code", "load"
+
+
+def is_governed(call):
+    return call.kind in GOVERNED or call.facts.startswith("ORDERED,")
+
+
+def is_code(call):
+    return call.kind in CODE or (call.kind == "release" and call.facts.startswith("HOST,"))
+
+
+def is_memory(call):
+    return call.kind in ("alloc", "release") and not is_governed(call) and not is_code(call)
 
 
 def note(call):
+    if call.facts.startswith("ORDERED,"):
+        return "only orders; its memory counts"
     if call.kind in ("order", "record"):
         return "only orders"
     if call.kind == "graph":
@@ -108,8 +126,8 @@ def rows(calls):
 
 
 def page(calls):
-    governed, code = ([c for c in calls if c.kind in kinds] for kinds in (GOVERNED, CODE))
-    followed = [c for c in calls if c.kind not in GOVERNED + CODE]
+    governed, code, memory = ([c for c in calls if is_of(c)] for is_of in (is_governed, is_code, is_memory))
+    followed = [c for c in calls if c not in governed + code + memory]
 
     def symbols(some):
         return sum(len(c.symbols()) for c in some)
@@ -124,6 +142,8 @@ def page(calls):
              "Commands of an XQueue: counted, gated, in the driver's order. What *only orders* takes the device no time; it",
              "stands behind the gates of the work before it, and is not counted.", "", *rows(governed), "",
              "## Followed", "", "The shim has its own function around the driver's.", "", *rows(followed), "",
+             "## Memory", "", "Counted by kind, and held to a limit where there is one; the driver makes all of it.", "",
+             *rows(memory), "",
              "## Code", "", "Followed where images are rewritten (`cuda-images.md`); elsewhere straight to the driver.", "",
              *rows(code), "",
              "## Left alone", "",
@@ -132,7 +152,7 @@ def page(calls):
     for why, names in LEFT_ALONE:
         lines.append(f"| {', '.join(names)} | {why} |")
     lines += ["", f"{len(governed)} governed, {len(followed)} followed; with their variants "
-              f"{symbols(governed)} and {symbols(followed)}. {len(code)} for code.", "",
+              f"{symbols(governed)} and {symbols(followed)}. {len(memory)} for memory, {len(code)} for code.", "",
               "## Not seen", "",
               "Work that reaches the device by another way is neither governed nor counted: kernels and graphs that",
               "kernels launch, functions from `cuGetExportTable`, by which NVIDIA's own tools talk to the driver, calls",

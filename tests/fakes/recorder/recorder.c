@@ -163,6 +163,7 @@ static char context, event;
 	X(cuCtxPopCurrent_v2, (CUcontext *ctx), *ctx = NULL) \
 	X(cuCtxGetDevice, (CUdevice *dev), *dev = 0) \
 	X(cuDeviceGetAttribute, (int *value, int which, CUdevice dev), *value = 0) \
+	X(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice dev), *bytes = (size_t)1 << 32) \
 	X(cuDeviceGetUuid_v2, (struct fm_cu_uuid *uuid, CUdevice dev), memset(uuid, 7, sizeof(*uuid))) \
 	X(cuStreamGetCtx, (CUstream stream, CUcontext *ctx), *ctx = (CUcontext)(void *)&context) \
 	X(cuStreamGetFlags, (CUstream stream, unsigned *flags), *flags = FM_CU_STREAM_NON_BLOCKING) \

@@ -51,7 +51,13 @@ static const struct entry {
 	}
 #define ENTRY(code, symbol, per_thread, name, since, note, params, ...) \
 	{#symbol, #name, since, per_thread, code, symbol, {CALL_EACH(PARAM, params)}},
-#define ON_release(...)     ENTRY(true, __VA_ARGS__)
+#define CODE_HOST    true
+#define CODE_DEVICE  false
+#define CODE_ARRAY   false
+#define CODE_ORDERED false
+#define CODE_        false
+#define ON_release(symbol, per_thread, name, since, note, params, of, ...) \
+	ENTRY(CODE_##of, symbol, per_thread, name, since, note, params)
 #define ON_code(...)        ENTRY(true, __VA_ARGS__)
 #define ON_load(...)        ENTRY(true, __VA_ARGS__)
 #define ON_other(kind, ...) ENTRY(false, __VA_ARGS__)
@@ -166,6 +172,15 @@ static bool takes_stream(const struct entry *e)
 {
 	for (unsigned i = 0; i < params_of(e); i++)
 		if (is_stream(&e->param[i]) || is_config(&e->param[i]) || is_list(&e->param[i]))
+			return true;
+	return false;
+}
+
+/* A parameter that is no word: a structure by value. Such a call is not made here. */
+static bool is_wide(const struct entry *e)
+{
+	for (unsigned i = 0; i < params_of(e); i++)
+		if (e->param[i].size > sizeof(uint64_t))
 			return true;
 	return false;
 }
@@ -338,8 +353,8 @@ int main(int argc, char **argv)
 	deny = driver("rec_deny");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (unsigned i = 0; i < REC_CALLS; i++)
-		printf("entry %s %s%s\n", entries[i].symbol, entries[i].name,
-			takes_stream(&entries[i]) ? " own" : "");
+		printf("%s %s %s%s\n", is_wide(&entries[i]) ? "wide" : "entry", entries[i].symbol,
+			entries[i].name, takes_stream(&entries[i]) ? " own" : "");
 	puts("ready");
 	while (fgets(line, sizeof(line), stdin)) {
 		n = sscanf(line, "%15s %127s %15s %15s", what, symbol, via, where);

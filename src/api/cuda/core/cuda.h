@@ -158,6 +158,7 @@ bool fm_cu_shares_context(const struct fm_cu_driver *cu);
 
 /* A name of the current context's device that is the same in every process: its UUID, or the UUID
  * of the part of it (MIG) that the process has. False if there is none. */
+bool fm_cu_device_key_of(const struct fm_cu_driver *cu, CUdevice dev, char *key, size_t size);
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size);
 
 /* Nonzero while this thread is inside the driver, for us or for the program. Then calls of the

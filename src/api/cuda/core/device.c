@@ -13,15 +13,13 @@ bool fm_cu_shares_context(const struct fm_cu_driver *cu)
 	       !cu->device_get_attribute(&yes, FM_CU_ATTRIBUTE_MPS_ENABLED, dev) && yes;
 }
 
-bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
+bool fm_cu_device_key_of(const struct fm_cu_driver *cu, CUdevice dev, char *key, size_t size)
 {
 	struct fm_cu_uuid id, whole;
-	CUdevice dev;
 	bool part;
 	int n;
 
-	if (!cu->ctx_get_device || !cu->device_get_uuid || cu->ctx_get_device(&dev) ||
-		cu->device_get_uuid(&id, dev))
+	if (!cu->device_get_uuid || cu->device_get_uuid(&id, dev))
 		return false;
 	part = cu->device_get_whole_uuid && !cu->device_get_whole_uuid(&whole, dev) &&
 	       memcmp(&id, &whole, sizeof(id)) != 0;
@@ -30,4 +28,12 @@ bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
 		n += snprintf(key + n, size - (size_t)n, "%s%02x",
 			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id.bytes[i]);
 	return n < (int)size;
+}
+
+bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
+{
+	CUdevice dev;
+
+	return cu->ctx_get_device && !cu->ctx_get_device(&dev) &&
+	       fm_cu_device_key_of(cu, dev, key, size);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: which of them have ever been current, and their lives. */
 #include "api/cuda/shim/graph/graph_guard.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
@@ -196,8 +197,10 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 		fm_cuda_captures_gone(ctx);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_context_gone(ctx);
-	if (rc == FM_CU_SUCCESS && ctx)
+	if (rc == FM_CU_SUCCESS && ctx) {
 		fm_cuda_partition_gone(ctx);
+		fm_cuda_mem_context_gone(ctx);
+	}
 	ended(ctx);
 	return rc;
 }

@@ -19,9 +19,16 @@
 
 #define PER_THREAD_FLAG 2u /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
-#define CALL_ENTRY(code, symbol, per_thread, name, since, ...) \
+#define CALL_ENTRY(...) CALL_ENTRY_(__VA_ARGS__, )
+#define CALL_ENTRY_(code, symbol, per_thread, name, since, ...) \
 	{#symbol, #name, #symbol FM_CUDA_MARK, since, per_thread, code, (void *)symbol, NULL},
-#define ON_release(...)     CALL_ENTRY(true, __VA_ARGS__)
+#define CODE_HOST    true /* of a row release(HOST, ...) */
+#define CODE_DEVICE  false
+#define CODE_ARRAY   false
+#define CODE_ORDERED false
+#define CODE_        false
+#define ON_release(symbol, per_thread, name, since, note, params, of, ...) \
+	CALL_ENTRY(CODE_##of, symbol, per_thread, name, since)
 #define ON_code(...)        CALL_ENTRY(true, __VA_ARGS__)
 #define ON_load(...)        CALL_ENTRY(true, __VA_ARGS__)
 #define ON_other(kind, ...) CALL_ENTRY(false, __VA_ARGS__)

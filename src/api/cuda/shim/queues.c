@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cuda/core/timeslice.h"
 #include "api/cuda/shim/graph/graph_guard.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "base/cancel.h"
 #include "give_back.h"
 #include "shim/threads.h"
@@ -99,6 +100,7 @@ static void forget_all(void)
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
+	fm_cuda_mem_fork_child();
 }
 
 /* A time slice this small lets other programs in while a kernel runs. Only one program on a device

@@ -17,6 +17,7 @@ typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUuserObject_st *CUuserObject;
@@ -38,6 +39,13 @@ struct CUDA_MEMCPY3D_BATCH_OP_st;
 struct CUmemcpyAttributes_st;
 struct CUmemDecompressParams_st;
 struct CUarrayMapInfo_st;
+struct CUDA_ARRAY_DESCRIPTOR_st;
+struct CUDA_ARRAY_DESCRIPTOR_v1_st;
+struct CUDA_ARRAY3D_DESCRIPTOR_st;
+struct CUDA_ARRAY3D_DESCRIPTOR_v1_st;
+struct CUmemPoolProps_st;
+struct CUmemAllocationProp_st;
+struct CUDA_MEM_ALLOC_NODE_PARAMS_st;
 struct CUgraphEdgeData_st;
 struct CUgraphExecUpdateResultInfo_st;
 struct CUDA_GRAPH_INSTANTIATE_PARAMS_st;
@@ -60,6 +68,23 @@ struct fm_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2, _v3 */
 	CUcontext ctx;
 };
 
+struct fm_cu_pool_props { /* CUmemPoolProps */
+	int type, handle_types;
+	struct fm_cu_location location;
+	void *attributes;
+	size_t most;
+	unsigned short usage;
+	unsigned char reserved[54];
+};
+
+struct fm_cu_alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */
+	struct fm_cu_pool_props pool;
+	const void *access;
+	size_t n_access, bytes;
+	CUdeviceptr at;
+};
+_Static_assert(sizeof(struct fm_cu_alloc_node) == 120, "as CUDA_MEM_ALLOC_NODE_PARAMS");
+
 struct CUgraphNodeParams_st {
 	int type, reserved[3];
 	union {
@@ -68,6 +93,7 @@ struct CUgraphNodeParams_st {
 			CUgraph part; /* the graph, for a node that is one, */
 			int moves;    /* whether it becomes the node's own */
 		};
+		struct fm_cu_alloc_node memory;
 		long long any[29];
 	};
 	long long reserved_too;
@@ -96,6 +122,35 @@ struct fm_cu_words_node { /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
 };
 
 enum { FM_CU_LIBRARY_PRESERVED = 1 }; /* CU_LIBRARY_BINARY_IS_PRESERVED */
+
+struct fm_cu_ipc_handle { /* CUipcMemHandle, passed by value */
+	char reserved[64];
+};
+
+struct fm_cu_array_2d { /* CUDA_ARRAY_DESCRIPTOR */
+	size_t width, height;
+	unsigned format, channels;
+};
+
+struct fm_cu_array_3d { /* CUDA_ARRAY3D_DESCRIPTOR */
+	size_t width, height, depth;
+	unsigned format, channels, flags;
+};
+
+struct fm_cu_old_array_2d { /* of before CUDA 3.2 */
+	unsigned width, height, format, channels;
+};
+
+struct fm_cu_old_array_3d {
+	unsigned width, height, depth, format, channels, flags;
+};
+
+enum { /* of an array */
+	FM_CU_ARRAY_LAYERED = 1,
+	FM_CU_ARRAY_CUBE = 4,
+	FM_CU_ARRAY_SPARSE = 0x40,
+	FM_CU_ARRAY_DEFERRED = 0x80, /* its memory is mapped later */
+};
 
 enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
 

@@ -9,6 +9,7 @@
  * of it.
  */
 #include "api/cuda/shim/guard/modules.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "api/cuda/shim/order.h"
 #include "api/cuda/shim/shim.h"
 #include "graph_guard.h"
@@ -236,6 +237,13 @@ struct adding {
 	struct bared bared;
 };
 
+/* May the node be added? It may allocate memory. */
+static bool fits(const struct CUgraphNodeParams_st *what)
+{
+	return !what || what->type != FM_CU_NODE_ALLOCATES ||
+	       fm_cuda_graph_allocates(what->memory.bytes);
+}
+
 /* The node may contain other graphs. A graph that becomes the node's own cannot be a clone. */
 static void adding_begin(
 	struct adding *a, CUgraph graph, struct CUgraphNodeParams_st *what, void *room)
@@ -271,6 +279,8 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 	struct adding a;
 	fm_cu_result rc;
 
+	if (!fits(what))
+		return FM_CU_ERROR_OUT_OF_MEMORY;
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -285,6 +295,8 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 	struct adding a;
 	fm_cu_result rc;
 
+	if (!fits(what))
+		return FM_CU_ERROR_OUT_OF_MEMORY;
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -325,6 +337,7 @@ static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *ex
 		return rc;
 	set(*exec, known(graph));
 	fm_cuda_exec_made(*exec, graph, flags, known(graph) & WHOLE);
+	fm_cuda_graph_settle();
 	return rc;
 }
 
@@ -486,6 +499,7 @@ static fm_cu_result upload(CUgraphExec graph, CUstream given, bool per_thread, e
 		rc = NEXT_AS(cuGraphUpload, id, (own, given));
 	fm_cu_inside--;
 	fm_cuda_ordered(o, stream);
+	fm_cuda_graph_settle();
 	return rc;
 }
 
@@ -501,7 +515,11 @@ fm_cu_result cuGraphUpload_ptsz(CUgraphExec graph, CUstream stream)
 
 fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 {
+	fm_cu_result rc;
+
 	set(exec, UNKNOWN);
 	fm_cuda_exec_ends(exec);
-	return NEXT(cuGraphExecDestroy, (exec));
+	rc = NEXT(cuGraphExecDestroy, (exec));
+	fm_cuda_graph_settle();
+	return rc;
 }

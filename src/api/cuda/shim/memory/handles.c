@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that has handles, and is mapped by the program; and memory of other processes. The first
+ * lives until its handle is released as often as it was made or retained, and until it is mapped
+ * nowhere, even when its context has ended. What is kept by an exported descriptor alone is not
+ * seen.
+ */
+#include "memory.h"
+#include <stdlib.h>
+
+/* What a handle stands for; under the table's lock. */
+struct fm_cuda_vmm {
+	uint64_t number; /* of all; a handle and an address may serve again */
+	uint64_t bytes;  /* that count */
+	unsigned refs, mapped;
+	int row;
+	enum fm_mem_kind kind;
+};
+
+static uint64_t numbers; /* given so far */
+
+static struct fm_cuda_vmm *vmm_of(const struct fm_cuda_block *b)
+{
+	return b ? (struct fm_cuda_vmm *)(uintptr_t)b->of : NULL;
+}
+
+static struct fm_cuda_block *find(enum fm_cuda_space space, uint64_t key)
+{
+	return fm_cuda_blocks_find(&fm_cuda_memory.blocks, space, key);
+}
+
+/* Lock held. If nothing keeps it any more, it is freed, and what it counts is to be returned:
+ * *gone. The handle's row is erased. */
+static void settle(struct fm_cuda_vmm *v, uint64_t handle, struct fm_cuda_vmm *gone)
+{
+	struct fm_cuda_block *b = find(FM_CUDA_HANDLE, handle);
+
+	if (v->refs || v->mapped)
+		return;
+	if (b && vmm_of(b) == v)
+		fm_cuda_blocks_erase(&fm_cuda_memory.blocks, b);
+	*gone = *v;
+	free(v);
+}
+
+static void give_back(const struct fm_cuda_vmm *gone)
+{
+	fm_cuda_mem_differs(gone->row, gone->kind, -(int64_t)gone->bytes);
+}
+
+/* Of a handle that the driver has given. False: out of memory. */
+static bool handle_made(uint64_t handle, const struct fm_cuda_vmm *what)
+{
+	struct fm_cuda_vmm *v = malloc(sizeof(*v)), *old, gone = {0};
+	const struct fm_cuda_block b = {.key = handle,
+		.of = (uintptr_t)v,
+		.row = (int16_t)what->row,
+		.space = FM_CUDA_HANDLE,
+		.kind = (uint8_t)what->kind};
+	bool kept;
+
+	if (!v)
+		return false;
+	*v = *what;
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	v->number = ++numbers;
+	old = vmm_of(find(FM_CUDA_HANDLE, handle));
+	kept = fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
+	if (kept && old) {
+		old->refs = 0;
+		settle(old, 0, &gone);
+	}
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	give_back(&gone);
+	if (!kept)
+		free(v);
+	return kept;
+}
+
+/* The size is a multiple of the driver's granule, or the driver refuses it. */
+fm_cu_result cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+	const struct CUmemAllocationProp_st *prop, unsigned long long flags)
+{
+	const struct fm_cu_memory_kind *p = (const void *)prop;
+	struct fm_cuda_vmm v = {.bytes = size, .refs = 1, .kind = FM_MEM_VMM};
+	struct fm_cuda_mem_at at = {.row = -1};
+	fm_cu_result rc;
+
+	if (p && p->location.type == FM_CU_LOCATION_DEVICE && size && size <= FM_CUDA_MEM_MOST)
+		at = fm_cuda_mem_on(p->location.id);
+	if (at.c && !fm_cuda_mem_claim(&at, v.kind, size))
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	rc = NEXT(cuMemCreate, (handle, size, prop, flags));
+	v.row = at.row;
+	if (at.c && (rc || !handle_made(*handle, &v)))
+		give_back(&v);
+	return rc;
+}
+
+fm_cu_result cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct fm_cuda_vmm *v, gone = {0};
+	uint64_t number;
+	fm_cu_result rc;
+
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	v = vmm_of(find(FM_CUDA_HANDLE, handle));
+	number = v ? v->number : 0;
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	rc = NEXT(cuMemRelease, (handle));
+	if (rc != FM_CU_SUCCESS || !number)
+		return rc;
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	v = vmm_of(find(FM_CUDA_HANDLE, handle));
+	if (v && v->number == number && v->refs) {
+		v->refs--;
+		settle(v, handle, &gone);
+	}
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	give_back(&gone);
+	return rc;
+}
+
+/* Lock held. How much of memory that was imported is seen now for the first time. */
+static int64_t imports(struct fm_cuda_vmm *v, uint64_t end)
+{
+	uint64_t before = v->bytes;
+
+	if (v->kind == FM_MEM_IMPORTED && end > before)
+		v->bytes = end;
+	return (int64_t)(v->bytes - before);
+}
+
+fm_cu_result cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	fm_cu_result rc = NEXT(cuMemMap, (ptr, size, offset, handle, flags));
+	struct fm_cuda_vmm *v;
+	int64_t more = 0;
+	int row = -1;
+
+	if (rc != FM_CU_SUCCESS || !fm_shim_has_client())
+		return rc;
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	v = vmm_of(find(FM_CUDA_HANDLE, handle));
+	if (v && fm_cuda_blocks_put(&fm_cuda_memory.blocks,
+			 &(struct fm_cuda_block){.key = ptr,
+				 .bytes = (int64_t)size,
+				 .of = (uintptr_t)v,
+				 .used = handle,
+				 .row = (int16_t)v->row,
+				 .space = FM_CUDA_MAPPING,
+				 .kind = (uint8_t)v->kind})) {
+		v->mapped++;
+		fm_cuda_memory.mappings++;
+		more = imports(v, offset + size);
+		row = v->row;
+	}
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	fm_cuda_mem_differs(row, FM_MEM_IMPORTED, more);
+	return rc;
+}
+
+/* Lock held. The mapping that begins there ends. Returns its size; 0: none is known. */
+static uint64_t unmap(CUdeviceptr at, struct fm_cuda_vmm *gone)
+{
+	struct fm_cuda_block *b = find(FM_CUDA_MAPPING, at);
+	struct fm_cuda_vmm *v = vmm_of(b);
+	uint64_t size, handle;
+
+	if (!b)
+		return 0;
+	size = (uint64_t)b->bytes;
+	handle = b->used;
+	fm_cuda_blocks_erase(&fm_cuda_memory.blocks, b);
+	fm_cuda_memory.mappings--;
+	v->mapped--;
+	settle(v, handle, gone);
+	return size;
+}
+
+/* A range may be of several mappings, side by side. */
+fm_cu_result cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	fm_cu_result rc = NEXT(cuMemUnmap, (ptr, size));
+	CUdeviceptr at = ptr;
+
+	while (rc == FM_CU_SUCCESS && at - ptr < size) {
+		struct fm_cuda_vmm gone = {0};
+		uint64_t n;
+		bool more;
+
+		pthread_mutex_lock(&fm_cuda_memory.lock);
+		n = unmap(at, &gone);
+		more = fm_cuda_memory.mappings;
+		pthread_mutex_unlock(&fm_cuda_memory.lock);
+		give_back(&gone);
+		if (!more)
+			break;
+		at += n ? n : FM_CUDA_MEM_GRANULE;
+	}
+	return rc;
+}
+
+/* The driver gives the same handle for the same memory. */
+fm_cu_result cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	fm_cu_result rc = NEXT(cuMemRetainAllocationHandle, (handle, addr));
+	struct fm_cuda_vmm *v;
+
+	if (rc != FM_CU_SUCCESS)
+		return rc;
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	v = vmm_of(find(FM_CUDA_HANDLE, *handle));
+	if (v)
+		v->refs++;
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	return rc;
+}
+
+/* How much it is shows when it is mapped. It may be memory of this process's own. */
+fm_cu_result cuMemImportFromShareableHandle(
+	CUmemGenericAllocationHandle *handle, void *from, int type)
+{
+	fm_cu_result rc = NEXT(cuMemImportFromShareableHandle, (handle, from, type));
+	fm_cu_result (*props)(struct fm_cu_memory_kind *, CUmemGenericAllocationHandle) =
+		fm_cuda_symbol("cuMemGetAllocationPropertiesFromHandle");
+	struct fm_cuda_vmm v = {.refs = 1, .kind = FM_MEM_IMPORTED}, *known;
+	struct fm_cu_memory_kind p = {0};
+	struct fm_cuda_mem_at at;
+
+	if (rc != FM_CU_SUCCESS || !fm_shim_has_client())
+		return rc;
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	known = vmm_of(find(FM_CUDA_HANDLE, *handle));
+	if (known)
+		known->refs++;
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	if (known || !props || props(&p, *handle) || p.location.type != FM_CU_LOCATION_DEVICE)
+		return rc;
+	at = fm_cuda_mem_on(p.location.id);
+	v.row = at.row;
+	if (at.c)
+		handle_made(*handle, &v);
+	return rc;
+}
+
+/* --- of other processes, by the older way --- */
+
+static void opened(CUdeviceptr ptr)
+{
+	fm_cu_result (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		fm_cuda_symbol("cuMemGetAddressRange_v2");
+	struct fm_cuda_mem_at at = fm_cuda_mem_here();
+	struct fm_cuda_block b = {.key = ptr,
+		.of = (uintptr_t)at.ctx,
+		.refs = 1,
+		.row = (int16_t)at.row,
+		.space = FM_CUDA_ADDRESS,
+		.kind = FM_MEM_IMPORTED},
+			     *again;
+	CUdeviceptr base;
+	size_t size = 0;
+	bool kept;
+
+	if (!at.c || !range || range(&base, &size, ptr))
+		return;
+	b.bytes = (int64_t)fm_cuda_mem_round(size, FM_CUDA_MEM_GRANULE);
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	again = find(FM_CUDA_ADDRESS, ptr);
+	again = again && again->kind == FM_MEM_IMPORTED ? again : NULL;
+	if (again)
+		again->refs++;
+	kept = again || fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	if (kept && !again)
+		fm_cuda_mem_differs(b.row, FM_MEM_IMPORTED, b.bytes);
+}
+
+fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
+{
+	fm_cu_result rc = NEXT(cuIpcOpenMemHandle, (ptr, handle, flags));
+
+	if (rc == FM_CU_SUCCESS)
+		opened(*ptr);
+	return rc;
+}
+
+fm_cu_result cuIpcOpenMemHandle_v2(
+	CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
+{
+	fm_cu_result rc = NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags));
+
+	if (rc == FM_CU_SUCCESS)
+		opened(*ptr);
+	return rc;
+}

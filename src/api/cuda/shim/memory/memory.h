@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program allocates on its devices: counted by kind in the client's ledger, and held to
+ * the limit of the program's group (xqueue/account.h). The driver makes all of it, and its answers
+ * stand; docs/design/decisions has how much of each kind counts, as measured.
+ *
+ * A block counts from before the driver's call that makes it until after the one that ends it, so
+ * that never more is allocated than counts. Nothing here is exact about memory that the driver
+ * takes for itself: code, local memory, heaps.
+ *
+ * Owns: the table of the program's blocks (blocks.h), its pools and its handles of memory.
+ *
+ * Locks: `memory.lock`, inside calls that allocate or end memory. It is held over no driver call.
+ *
+ * Threads: any thread of the program.
+ */
+#pragma once
+#include "api/cuda/shim/shim.h"
+#include "blocks.h"
+#include "xqueue/account.h"
+
+/* The driver gives memory out in these. Smaller allocations share them, up to half of one. */
+#define FM_CUDA_MEM_GRANULE  ((uint64_t)2 << 20)
+#define FM_CUDA_MEM_SMALL    ((uint64_t)1 << 20)
+#define FM_CUDA_MEM_MOST     ((uint64_t)INT64_MAX) /* no driver gives more */
+#define FM_CUDA_MEM_DEVICES  64
+
+static inline uint64_t fm_cuda_mem_round(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Where the calling thread allocates. c: NULL: nothing is counted there. */
+struct fm_cuda_mem_at {
+	struct fm_client *c;
+	CUcontext ctx; /* a green context's memory is its base's */
+	CUdevice dev;
+	int row; /* of fm_account_device() */
+};
+
+/* The current context's device, or another. */
+struct fm_cuda_mem_at fm_cuda_mem_here(void);
+struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev);
+
+/* --- count.c: what counts --- */
+
+/* False: a limit does not allow it. What pools have given back meanwhile is looked for first. */
+bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes);
+/* Counts `bytes` more, or fewer, of memory that is there in any case. */
+void fm_cuda_mem_differs(int row, enum fm_mem_kind kind, int64_t bytes);
+
+/* A block that is about to be made. */
+struct fm_cuda_making {
+	struct fm_cuda_mem_at at;
+	enum fm_mem_kind kind;
+	uint64_t size;    /* that the program wants, as the driver rounds it */
+	uint64_t claimed; /* so far */
+	CUdeviceptr was;  /* the program's variable, before the driver writes it */
+};
+
+/* False: it is refused, and the driver is not to be called. kind: FM_MEM_PLAIN becomes
+ * FM_MEM_SMALL if the block is to share a granule. */
+bool fm_cuda_mem_begin(struct fm_cuda_making *m, enum fm_mem_kind kind, uint64_t size);
+/* After the driver's call: the block has that key. Returns what the program is told: rc, or that
+ * there is no memory, if a small block would have needed a granule that is refused. size: as it
+ * came out. */
+fm_cu_result fm_cuda_mem_made(struct fm_cuda_making *m, enum fm_cuda_space space, uint64_t key,
+	uint64_t size, fm_cu_result rc);
+
+/* Around the driver's call that ends a block: it is taken out of the table before, so it is ended
+ * once. False: nothing is known of it. */
+struct fm_cuda_ending {
+	struct fm_cuda_block block; /* key 0: unknown */
+	uint64_t contexts;          /* that had ended by then */
+};
+struct fm_cuda_ending fm_cuda_mem_take(enum fm_cuda_space space, uint64_t key);
+fm_cu_result fm_cuda_mem_ended(const struct fm_cuda_ending *e, fm_cu_result rc);
+
+/* The context has ended: so has what was made in it. The program's pools and handles stay. */
+void fm_cuda_mem_context_gone(CUcontext ctx);
+void fm_cuda_mem_fork_child(void);
+
+/* A figure of the driver's about all of something: now it is that. */
+void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes);
+/* For all that the driver has figures about; pools.c. */
+void fm_cuda_mem_settle_all(void);
+
+/* --- pools.c --- */
+
+/* A block of a pool's has ended. */
+void fm_cuda_pool_freed(uint64_t pool, uint64_t size);
+/* A node that allocates is about to come into a graph. False: a limit does not allow it. */
+bool fm_cuda_graph_allocates(uint64_t size);
+/* A graph was made ready, or has ended: that may have made or ended memory. */
+void fm_cuda_graph_settle_slow(void);
+extern _Atomic bool fm_cuda_graphs_allocate;
+static inline void fm_cuda_graph_settle(void)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_graphs_allocate, memory_order_relaxed)))
+		fm_cuda_graph_settle_slow();
+}
+
+/* --- within the folder: the table, under its lock --- */
+
+extern struct fm_cuda_memory {
+	pthread_mutex_t lock;
+	struct fm_cuda_blocks blocks;
+	uint64_t mappings; /* of handles */
+} fm_cuda_memory __attribute__((visibility("hidden")));
