@@ -27,6 +27,20 @@ struct cu_access { /* CUmemAccessDesc */
 	int flags;
 };
 
+typedef struct CUarray_st *CUarray, *CUmipmappedArray;
+
+struct cu_array_2d { /* CUDA_ARRAY_DESCRIPTOR */
+	size_t width, height;
+	int format;
+	unsigned channels;
+};
+
+struct cu_array { /* CUDA_ARRAY3D_DESCRIPTOR */
+	size_t width, height, depth;
+	int format;
+	unsigned channels, flags;
+};
+
 struct cu_ipc { /* CUipcMemHandle */
 	char bytes[64];
 };
@@ -65,6 +79,13 @@ enum { /* CUpointer_attribute */
 	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *handle, cu_chunk chunk, int type, unsigned long long flags)) \
 	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (cu_chunk *chunk, void *handle, int type)) \
 	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle, CUdeviceptr at, size_t size, int type, unsigned long long flags)) \
+	X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, (CUdeviceptr *d, size_t *pitch, size_t width, size_t height, unsigned element)) \
+	X(cuMemAllocManaged, cuMemAllocManaged, 6000, (CUdeviceptr *d, size_t size, unsigned flags)) \
+	X(cuArrayCreate_v2, cuArrayCreate, 3020, (CUarray *array, const struct cu_array_2d *a)) \
+	X(cuArray3DCreate_v2, cuArray3DCreate, 3020, (CUarray *array, const struct cu_array *a)) \
+	X(cuArrayDestroy, cuArrayDestroy, 2000, (CUarray array)) \
+	X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, (CUmipmappedArray *array, const struct cu_array *a, unsigned n)) \
+	X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000, (CUmipmappedArray array)) \
 	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (CUdeviceptr *base, size_t *size, CUdeviceptr at)) \
 	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
 	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \

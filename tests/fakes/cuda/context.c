@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "capacity.h"
 #include "fake.h"
 #include <stdlib.h>
 
@@ -15,9 +16,26 @@ bool fk_ctx_known(CUcontext ctx)
 	return false;
 }
 
+/* Channels, page tables, and what else it needs. */
+static bool take_memory(CUcontext c)
+{
+	const char *given = fk_env("FAKE_CUDA_CONTEXT");
+	uint64_t bytes = given ? fk_bytes(given) : fk_capacity_total() / 128;
+
+	if (c->green)
+		return true;
+	if (!fk_memory_take(c->dev, bytes))
+		return false;
+	c->bytes = bytes;
+	return true;
+}
+
 fm_cu_result fk_ctx_revive(CUcontext c)
 {
 	bool listed = false;
+
+	if (!take_memory(c))
+		return CU_OUT_OF_MEMORY;
 
 	for (CUcontext o = fk.contexts; o; o = o->next)
 		listed |= o == c;
@@ -46,6 +64,8 @@ void fk_ctx_kill(CUcontext ctx)
 	fk_events_ctx_gone(ctx);
 	fk_modules_ctx_gone(ctx);
 	fk_memory_ctx_gone(ctx);
+	fk_memory_give(ctx->dev, ctx->bytes);
+	ctx->bytes = 0;
 }
 
 /* A green context is current to one thread at a time. */
@@ -79,8 +99,10 @@ fm_cu_result fk_primary_retain(CUdevice dev)
 
 	c->primary = true;
 	c->dev = dev;
+	if (!c->live)
+		FK_TRY(fk_ctx_revive(c));
 	c->retained++;
-	return c->live ? FM_CU_SUCCESS : fk_ctx_revive(c);
+	return FM_CU_SUCCESS;
 }
 
 void fk_primary_release(CUdevice dev)
@@ -173,7 +195,8 @@ fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 	rc = fk_ctx_revive(c);
 	if (!rc)
 		rc = push(c);
-	*ctx = c;
+	if (!rc)
+		*ctx = c;
 	rc = fk_leave(rc);
 	fk_at("cuCtxCreate, behind");
 	return rc;

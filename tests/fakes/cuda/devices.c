@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The devices that the process sees, and what they can do. */
+#include "capacity.h"
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,26 @@ fm_cu_result fk_device(const void *out, CUdevice dev)
 	return dev < 0 || (unsigned)dev >= count() ? CU_INVALID_DEVICE : FM_CU_SUCCESS;
 }
 
+bool fk_memory_take(CUdevice dev, uint64_t bytes)
+{
+	return fk_capacity_take(seen.which[dev], bytes);
+}
+
+void fk_memory_give(CUdevice dev, uint64_t bytes)
+{
+	fk_capacity_give(seen.which[dev], bytes);
+}
+
+uint64_t fk_memory_left(CUdevice dev)
+{
+	return fk_capacity_free(seen.which[dev]);
+}
+
+unsigned long fake_cuda_free(unsigned which)
+{
+	return fk_capacity_free(which);
+}
+
 static fm_cu_result device(const void *out, CUdevice dev)
 {
 	FK_TRY(fk_enter());
@@ -131,7 +152,7 @@ fm_cu_result cuDeviceGetUuid_v2(struct fm_cu_uuid *uuid, CUdevice dev)
 fm_cu_result cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	FK_TRY(device(bytes, dev));
-	*bytes = (size_t)1 << 32;
+	*bytes = fk_capacity_total();
 	return FM_CU_SUCCESS;
 }
 

@@ -33,7 +33,11 @@
  *   FAKE_CUDA_LEFT=FILE        a byte in it for each time that a block was left in its middle
  *   FAKE_CUDA_LEAKS=FILE       a line in it for what a context, or the process, still has when it
  *                              ends: its kind, and bytes
- *   FAKE_CUDA_DEVICE=FILE      processes that name the same file have one device, in turn
+ *   FAKE_CUDA_DEVICE=FILE      processes that name the same file have one device, in turn, and
+ *                              its memory together
+ *   FAKE_CUDA_CAPACITY=SIZE    memory of a device: 4G; k, M, G. A context takes
+ *   FAKE_CUDA_CONTEXT=SIZE     of it, or the 128th part
+ *   FAKE_CUDA_DIRTY            memory that is allocated holds garbage; chunks are always cleared
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
  *                              blocks, and bytes of shared memory
@@ -56,6 +60,7 @@ CU_EXPORT fake_cuda_apart_fn fake_cuda_apart;
 CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
 CU_EXPORT fake_cuda_own_fn fake_cuda_own;
 CU_EXPORT fake_cuda_at_fn fake_cuda_at;
+CU_EXPORT fake_cuda_free_fn fake_cuda_free;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -164,6 +169,7 @@ struct CUctx_st {
 	bool live, primary;
 	CUdevice dev;
 	unsigned retained;
+	uint64_t bytes; /* that it takes of the device's memory */
 	CUstream legacy;
 	struct fk_hw *hw; /* NULL: each stream has a queue of its own; green: the primary one's */
 	CUgreenCtx green; /* or NULL */
@@ -303,6 +309,10 @@ void fk_defined(const void *handle); /* ends the process if it is what such a ca
 /* devices.c */
 fm_cu_result fk_device(
 	const void *out, CUdevice dev); /* is it one, and is there room for an answer? */
+/* Of its memory; false: there is not so much left. */
+bool fk_memory_take(CUdevice dev, uint64_t bytes);
+void fk_memory_give(CUdevice dev, uint64_t bytes);
+uint64_t fk_memory_left(CUdevice dev);
 
 /* channels.c */
 void fk_channels_open(CUcontext ctx);
@@ -366,6 +376,7 @@ struct fk_memory {
 	uint64_t id;
 	enum fk_place place;
 	bool registered; /* not allocated by a call for memory */
+	bool managed;
 };
 enum fk_place fk_place(const void *p);
 bool fk_reachable(const void *p); /* by the device */

@@ -23,5 +23,8 @@ typedef void fake_cuda_apart_fn(int yes);
 /* What the driver itself has by a name of its symbols, whoever else exports one. */
 typedef void *fake_cuda_own_fn(const char *symbol);
 
+/* How much memory is left of a device of the machine. */
+typedef unsigned long fake_cuda_free_fn(unsigned which);
+
 /* The next call of that name calls this first, in its thread; "NAME, behind": last. */
 typedef void fake_cuda_at_fn(const char *call, void (*fn)(void));

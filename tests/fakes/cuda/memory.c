@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: of the device (which is the host's), page-locked, registered. */
+#include "capacity.h"
 #include "vmm.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@ struct block {
 	enum fk_place place;
 	bool registered; /* the program's own memory */
 	bool read_only;
+	bool managed;
+	uint64_t takes; /* of the device's memory */
 };
 
 static struct block *blocks;
@@ -51,7 +54,8 @@ bool fk_memory_find(const void *p, struct fk_memory *m)
 	const struct block *b = *find(p, 1);
 
 	if (b)
-		*m = (struct fk_memory){b->ctx, b->p, b->size, b->id, b->place, b->registered};
+		*m = (struct fk_memory){
+			b->ctx, b->p, b->size, b->id, b->place, b->registered, b->managed};
 	return b;
 }
 
@@ -96,14 +100,19 @@ static CUcontext owner(void)
 	return fk_ctx()->green ? &fk.primary[fk_ctx()->dev] : fk_ctx();
 }
 
+/* Of the device's, in pieces of 512 bytes. */
 static fm_cu_result add(void *p, size_t size, enum fk_place place, bool registered)
 {
+	uint64_t takes = place == FK_DEVICE ? (size + 511) & ~(uint64_t)511 : 0;
 	struct block *b = p ? malloc(sizeof(*b)) : NULL;
 	static uint64_t ids;
 
-	if (!b)
+	if (!b || (takes && !fk_memory_take(owner()->dev, takes))) {
+		free(b);
 		return CU_OUT_OF_MEMORY;
-	*b = (struct block){blocks, owner(), p, size, ++ids, place, registered, false};
+	}
+	*b = (struct block){
+		blocks, owner(), p, size, ++ids, place, registered, false, false, takes};
 	blocks = b;
 	return FM_CU_SUCCESS;
 }
@@ -113,6 +122,8 @@ static void drop(struct block **at)
 	struct block *b = *at;
 
 	*at = b->next;
+	if (b->takes)
+		fk_memory_give(b->ctx->dev, b->takes);
 	if (!b->registered)
 		free(b->p);
 	free(b);
@@ -165,12 +176,15 @@ static fm_cu_result allocate(void **p, size_t size, enum fk_place place)
 
 	if (!p || !size)
 		return FM_CU_ERROR_INVALID_VALUE;
-	if (size > (size_t)1 << 32 || fk.refuse[FAKE_CUDA_MEMORY])
+	if (size > (place == FK_DEVICE ? fk_memory_left(owner()->dev) : UINT64_C(1) << 32) ||
+		fk.refuse[FAKE_CUDA_MEMORY])
 		return CU_OUT_OF_MEMORY;
 	*p = aligned_alloc(256, (size + 255) & ~(size_t)255);
 	rc = add(*p, size, place, false);
 	if (rc)
 		free(*p);
+	else if (place == FK_DEVICE && fk_env("FAKE_CUDA_DIRTY"))
+		memset(*p, 0xdb, size);
 	return rc;
 }
 
@@ -228,9 +242,8 @@ static fm_cu_result release(void *p, enum fk_place place)
 fm_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
 {
 	FK_TRY(fk_enter_ctx());
-	*left = *total = (size_t)1 << 32;
-	for (struct block *b = blocks; b; b = b->next)
-		*left -= b->place == FK_DEVICE ? b->size : 0;
+	*left = fk_memory_left(owner()->dev);
+	*total = fk_capacity_total();
 	return fk_leave(FM_CU_SUCCESS);
 }
 
@@ -239,6 +252,7 @@ fm_cu_result cuMemAlloc_v2(CUdeviceptr *d, size_t size)
 	fm_cu_result rc;
 	void *p = NULL;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	rc = fk_unsafe();
 	if (!rc)
@@ -248,8 +262,29 @@ fm_cu_result cuMemAlloc_v2(CUdeviceptr *d, size_t size)
 	return fk_leave(rc);
 }
 
+fm_cu_result cuMemAllocPitch_v2(
+	CUdeviceptr *d, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+	if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+		return FM_CU_ERROR_INVALID_VALUE;
+	*pitch = (width + 511) & ~(size_t)511;
+	return cuMemAlloc_v2(d, *pitch * height);
+}
+
+/* It stays on the device. */
+fm_cu_result cuMemAllocManaged(CUdeviceptr *d, size_t size, unsigned flags)
+{
+	if (flags != 1 && flags != 2)
+		return FM_CU_ERROR_INVALID_VALUE;
+	FK_TRY(cuMemAlloc_v2(d, size));
+	FK_TRY(fk_enter_ctx());
+	(*find((void *)(uintptr_t)*d, 1))->managed = true;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
 fm_cu_result cuMemFree_v2(CUdeviceptr d)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	return fk_leave(d ? release((void *)(uintptr_t)d, FK_DEVICE) : FM_CU_SUCCESS);
 }

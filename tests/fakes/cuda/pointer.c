@@ -75,7 +75,7 @@ static fm_cu_result of_block(void *value, int which, CUdeviceptr d, const struct
 		*(uint64_t *)value = b->id;
 		return FM_CU_SUCCESS;
 	case CU_POINTER_MANAGED:
-		*(unsigned *)value = 0;
+		*(unsigned *)value = b->managed;
 		return FM_CU_SUCCESS;
 	case CU_POINTER_MAPPED:
 		*(unsigned *)value = 1;

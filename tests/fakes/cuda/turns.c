@@ -4,6 +4,7 @@
  * them at a time: for a slice where others want it as well, then for the next, whatever they do.
  * One that pauses, or stands at a gate, gives the rest of its slice away.
  */
+#include "capacity.h"
 #include "fake.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,8 @@ struct turns {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 };
+
+_Static_assert(sizeof(struct turns) <= 4096, "");
 
 static struct turns *turns;
 static unsigned place;
@@ -70,7 +73,7 @@ static void attach(void)
 	if (!path)
 		return;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX) || ftruncate(fd, sizeof(*t)))
+	if (fd < 0 || flock(fd, LOCK_EX) || ftruncate(fd, FK_SHARED_BYTES))
 		fk_die("FAKE_CUDA_DEVICE: no such device");
 	t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (t == MAP_FAILED)

@@ -23,6 +23,7 @@ struct chunk {
 	size_t size;
 	struct cu_chunk_prop prop;
 	int fd;
+	bool counts; /* for who made it: as long as that one has it */
 };
 
 struct range {
@@ -250,6 +251,8 @@ static void drop_unused(struct chunk *gone)
 		c = &(*c)->next;
 	*c = gone->next;
 	close(gone->fd);
+	if (gone->counts)
+		fk_memory_give(gone->prop.location.id, gone->size);
 	free(gone);
 }
 
@@ -307,6 +310,8 @@ static int new_file(size_t size, const struct cu_chunk_prop *p)
 
 static fm_cu_result create(cu_chunk *handle, size_t size, const struct cu_chunk_prop *prop)
 {
+	fm_cu_result rc;
+	bool device;
 	int fd;
 
 	FK_TRY(check_prop(prop));
@@ -314,8 +319,16 @@ static fm_cu_result create(cu_chunk *handle, size_t size, const struct cu_chunk_
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (size >> 40 || fk.refuse[FAKE_CUDA_MEMORY])
 		return CU_OUT_OF_MEMORY;
+	device = prop->location.type == CU_LOCATION_DEVICE;
+	if (device && !fk_memory_take(prop->location.id, size))
+		return CU_OUT_OF_MEMORY;
 	fd = new_file(size, prop);
-	return fd < 0 ? CU_OUT_OF_MEMORY : add_chunk(handle, fd, size, prop);
+	rc = fd < 0 ? CU_OUT_OF_MEMORY : add_chunk(handle, fd, size, prop);
+	if (rc && device)
+		fk_memory_give(prop->location.id, size);
+	else if (device)
+		chunks->counts = true;
+	return rc;
 }
 
 fm_cu_result cuMemCreate(
