@@ -332,6 +332,7 @@ fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
 {
 	fm_cu_result rc;
 
+	FK_TRY(fk_fails("cuCtxSynchronize"));
 	FK_TRY(fk_enter());
 	rc = find(&ctx);
 	rc = rc ? rc : fk_unsafe();

@@ -147,23 +147,27 @@ fm_cu_result cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
 
 fm_cu_result cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	return copy_1d(dst, src, size, stream, false);
 }
 
 fm_cu_result cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(dst, size));
 	return copy_1d(dst, (uintptr_t)src, size, stream, false);
 }
 
 fm_cu_result cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(src, size));
 	return copy_1d((uintptr_t)dst, src, size, stream, false);
 }
 
 fm_cu_result cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(dst, size));
 	FK_TRY(check_device(src, size));
 	return copy_1d(dst, src, size, stream, false);
@@ -295,6 +299,7 @@ fm_cu_result cuMemsetD32_v2(CUdeviceptr dst, unsigned v, size_t n)
 
 fm_cu_result cuMemsetD8Async(CUdeviceptr dst, unsigned char v, size_t n, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	return set(dst, v, 1, n, stream);
 }
 
@@ -307,6 +312,7 @@ fm_cu_result cuMemsetD8Async_v99(
 
 fm_cu_result cuMemsetD32Async(CUdeviceptr dst, unsigned v, size_t n, CUstream stream)
 {
+	FK_TRY(fk_fails(__func__));
 	return set(dst, v, 4, n, stream);
 }
 

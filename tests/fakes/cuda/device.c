@@ -17,21 +17,6 @@ const char *fk_env(const char *name)
 	return v && *v && strcmp(v, "0") ? v : NULL;
 }
 
-fm_cu_result fk_fails(const char *call)
-{
-	static _Atomic unsigned calls;
-	const char *given = fk_env("FAKE_CUDA_FAIL");
-	unsigned from, each, n;
-	char name[64];
-	int error;
-
-	if (!given || sscanf(given, "%63[^@]@%u/%u=%d", name, &from, &each, &error) != 4 ||
-		strcmp(name, call))
-		return FM_CU_SUCCESS;
-	n = ++calls;
-	return n == from || (each && n > from && !((n - from) % each)) ? error : FM_CU_SUCCESS;
-}
-
 static struct {
 	_Atomic(const char *) call;
 	void (*fn)(void);

@@ -30,6 +30,7 @@ static CUcontext base_of(CUcontext ctx)
 
 fm_cu_result cuEventCreate(CUevent *event, unsigned flags)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	*event = fk.refuse[FAKE_CUDA_EVENTS] ? NULL : calloc(1, sizeof(**event));
 	if (!*event)
@@ -108,6 +109,7 @@ fm_cu_result cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned fla
 	fm_cu_result rc;
 	CUstream s;
 
+	FK_TRY(fk_fails("cuEventRecord"));
 	if (flags > CU_EVENT_EXTERNAL)
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(find(event));
@@ -187,6 +189,7 @@ static fm_cu_result ask(CUevent event)
 fm_cu_result cuEventQuery(CUevent event)
 {
 	fk_at("cuEventQuery");
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(ask(event));
 	return fk_leave(event->record && !fk_passed(event->record->at) ? FM_CU_ERROR_NOT_READY
 								       : FM_CU_SUCCESS);
@@ -194,6 +197,7 @@ fm_cu_result cuEventQuery(CUevent event)
 
 fm_cu_result cuEventSynchronize(CUevent event)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(ask(event));
 	if (event->record)
 		fk_wait(event->record->at);

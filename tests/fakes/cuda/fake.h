@@ -24,7 +24,8 @@
  *   FAKE_CUDA_MIG, _MPS        a part of a device; a device that is shared
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
  *   FAKE_CUDA_FAIL=CALL@N/M=E  of calls of that name the N-th fails with this error, and each M-th
- *                              from then on; M 0: it alone. What it would return is left undefined
+ *                              from then on; M 0: it alone. What it would return is left undefined.
+ *                              CALL *: of all that can fail so (those that ask fk_fails())
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
@@ -61,6 +62,8 @@ CU_EXPORT fake_cuda_lose_fn fake_cuda_lose;
 CU_EXPORT fake_cuda_own_fn fake_cuda_own;
 CU_EXPORT fake_cuda_at_fn fake_cuda_at;
 CU_EXPORT fake_cuda_free_fn fake_cuda_free;
+CU_EXPORT fake_cuda_fail_fn fake_cuda_fail;
+CU_EXPORT fake_cuda_counted_fn fake_cuda_counted;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -289,6 +292,9 @@ extern _Thread_local struct fk_thread fk_self;
 			return rc_;        \
 	} while (0)
 
+/* fails.c: how this call of that name fails, or 0. */
+fm_cu_result fk_fails(const char *call);
+
 /* device.c: enter with the lock taken if it succeeds, leave gives `rc` back. */
 fm_cu_result fk_enter(void);                /* needs cuInit() */
 fm_cu_result fk_enter_ctx(void);            /* and a current context */
@@ -299,9 +305,7 @@ CUcontext fk_ctx(void);
 bool fk_ctx_known(CUcontext ctx);
 uint64_t fk_now(void);
 const char *fk_env(const char *name); /* NULL unless set to something but 0 */
-bool fk_thin(void); /* FAKE_CUDA_THIN: what a call costs is in front of the driver */
-/* FAKE_CUDA_FAIL: how this call of that name fails, or 0. */
-fm_cu_result fk_fails(const char *call);
+bool fk_thin(void);           /* FAKE_CUDA_THIN: what a call costs is in front of the driver */
 void fk_at(const char *call); /* fake_cuda_at(). Without the lock */
 #define FK_UNDEFINED ((void *)0x5ead)
 void fk_defined(const void *handle); /* ends the process if it is what such a call returned */

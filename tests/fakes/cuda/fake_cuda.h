@@ -23,6 +23,11 @@ typedef void fake_cuda_apart_fn(int yes);
 /* What the driver itself has by a name of its symbols, whoever else exports one. */
 typedef void *fake_cuda_own_fn(const char *symbol);
 
+/* The nth call of that name from now on fails with this error, once; "*": of all names; nth 0: none
+ * does. And how many such calls there were. */
+typedef void fake_cuda_fail_fn(const char *call, unsigned nth, int error);
+typedef unsigned fake_cuda_counted_fn(void);
+
 /* How much memory is left of a device of the machine. */
 typedef unsigned long fake_cuda_free_fn(unsigned which);
 

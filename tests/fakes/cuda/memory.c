@@ -293,6 +293,7 @@ fm_cu_result cuMemHostAlloc(void **p, size_t size, unsigned flags)
 {
 	fm_cu_result rc;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	rc = fk_unsafe();
 	return fk_leave(rc ? rc : allocate(p, size, FK_PINNED));
@@ -305,6 +306,7 @@ fm_cu_result cuMemAllocHost_v2(void **p, size_t size)
 
 fm_cu_result cuMemFreeHost(void *p)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	return fk_leave(release(p, FK_PINNED));
 }
@@ -346,6 +348,7 @@ fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 	const char *fails = fk_env("FAKE_CUDA_FAIL_REGISTER");
 	fm_cu_result rc;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	rc = fk_unsafe();
 	if (rc)
@@ -363,6 +366,7 @@ fm_cu_result cuMemHostUnregister(void *p)
 {
 	struct block **b;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	if (begins_at(p, FK_PINNED, true))
 		fk_wait_device();
@@ -374,6 +378,7 @@ fm_cu_result cuMemHostUnregister(void *p)
 
 fm_cu_result cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	if (!d || flags || fk_place(p) != FK_PINNED)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);

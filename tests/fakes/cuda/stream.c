@@ -10,6 +10,7 @@ fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
 {
 	fm_cu_result rc;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	if (!stream || flags > CU_STREAM_NON_BLOCKING)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
@@ -68,6 +69,7 @@ fm_cu_result cuStreamSynchronize(CUstream stream)
 	fm_cu_result rc;
 	CUstream s;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(find(stream, &s));
 	rc = fk_no_capture(s);
 	rc = rc ? rc : fk_implicit(s);
@@ -334,6 +336,7 @@ fm_cu_result cuStreamBatchMemOp_v2(
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (!n)
 		return FM_CU_SUCCESS;
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	rc = words(&w, n, ops);
 	return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));

@@ -19,6 +19,10 @@
 
 #include <cmocka.h>
 
+extern fake_cuda_fail_fn fake_cuda_fail;
+extern fake_cuda_counted_fn fake_cuda_counted;
+extern fake_cuda_at_fn fake_cuda_at;
+
 #define MIB   ((size_t)1 << 20)
 #define CHUNK (2 * MIB)
 

@@ -445,6 +445,64 @@ static void small_chunks(void)
 	EXPECT(2 + 16383, world_word(at + 65532));
 }
 
+/* What a mover does; how many of its calls went well. */
+static int move(CUdeviceptr at, cu_chunk from, cu_chunk to)
+{
+	struct cu_access access = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_BOTH};
+
+	if (cuMemUnmap(at, CHUNK))
+		return 0;
+	if (cuMemMap(at, CHUNK, 0, to, 0))
+		return 1;
+	if (cuMemSetAccess(at, CHUNK, &access, 1))
+		return 2;
+	return cuMemRelease(from) ? 3 : 4;
+}
+
+/* Each call fails once by its number, whatever its name. */
+static void failures(void)
+{
+	CUdeviceptr at, x;
+	cu_chunk a, b;
+
+	world_open();
+	OK(cuMemAlloc_v2(&x, 4096));
+	at = world_range(CHUNK);
+	for (unsigned n = 1; n <= 4; n++) {
+		a = world_chunk(CU_LOCATION_DEVICE, CHUNK);
+		b = world_chunk(CU_LOCATION_DEVICE, CHUNK);
+		world_map(at, CHUNK, a);
+		fake_cuda_fail("*", n, CU_OUT_OF_MEMORY);
+		EXPECT(n - 1, move(at, a, b));
+		EXPECT(n, fake_cuda_counted());
+		fake_cuda_fail("*", 0, 0);
+		OK(cuMemUnmap(at, CHUNK) && n != 2);
+	}
+	fake_cuda_fail("cuMemcpyDtoDAsync_v2", 2, CU_LAUNCH_FAILED);
+	OK(cuMemsetD32Async(x, 1, 4, w.s));
+	OK(cuMemcpyDtoDAsync_v2(x, x + 64, 64, w.s));
+	EXPECT(CU_LAUNCH_FAILED, cuMemcpyDtoDAsync_v2(x, x + 64, 64, w.s));
+	OK(cuMemcpyDtoDAsync_v2(x, x + 64, 64, w.s));
+	OK(cuStreamSynchronize(w.s));
+}
+
+static void failures_by_the_environment(void)
+{
+	CUdeviceptr at;
+	cu_chunk c;
+
+	setenv("FAKE_CUDA_FAIL", "cuMemMap@2/0=2", 1);
+	world_open();
+	at = world_range(CHUNK);
+	c = world_chunk(CU_LOCATION_DEVICE, CHUNK);
+	OK(cuMemMap(at, CHUNK, 0, c, 0));
+	OK(cuMemUnmap(at, CHUNK));
+	EXPECT(CU_OUT_OF_MEMORY, cuMemMap(at, CHUNK, 0, c, 0));
+	OK(cuMemMap(at, CHUNK, 0, c, 0));
+}
+
+CASE(failures)
+CASE(failures_by_the_environment)
 CASE(ranges)
 CASE(chunks)
 CASE(mappings)
@@ -485,6 +543,8 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_of_the_device_alone),
 		cmocka_unit_test(test_small_chunks),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_failures_by_the_environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that fail because they were told to: by the environment, or by the program itself. */
+#include "fake.h"
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned counted; /* calls that the program's order is about, since it was given */
+static struct {
+	char call[64]; /* empty: there is none */
+	unsigned nth;  /* 0: it has been carried out */
+	int error;
+} order;
+
+static bool means(const char *pattern, const char *call)
+{
+	return !strcmp(pattern, "*") || !strcmp(pattern, call);
+}
+
+void fake_cuda_fail(const char *call, unsigned nth, int error)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(order.call, sizeof(order.call), "%s", call);
+	order.nth = nth;
+	order.error = error;
+	counted = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+unsigned fake_cuda_counted(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n = counted;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static int ordered(const char *call)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	if (means(order.call, call) && ++counted == order.nth)
+		error = order.error;
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+fm_cu_result fk_fails(const char *call)
+{
+	static _Atomic unsigned calls;
+	const char *given = fk_env("FAKE_CUDA_FAIL");
+	int error = ordered(call);
+	unsigned from, each, n;
+	char name[64];
+
+	if (error || !given)
+		return error;
+	if (sscanf(given, "%63[^@]@%u/%u=%d", name, &from, &each, &error) != 4 ||
+		!means(name, call))
+		return FM_CU_SUCCESS;
+	n = ++calls;
+	return n == from || (each && n > from && !((n - from) % each)) ? error : FM_CU_SUCCESS;
+}
