@@ -21,6 +21,7 @@ set_target_properties(fake_cuda_old PROPERTIES OUTPUT_NAME cuda SOVERSION 1
 # NVML beside it.
 add_library(fake_nvml SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fakes/nvml/nvml.c
     ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/capacity.c)
+target_include_directories(fake_nvml PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(fake_nvml PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(fake_nvml PRIVATE -Wl,-Bsymbolic)
 set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
@@ -97,8 +98,8 @@ endforeach()
 target_link_libraries(test_image_run PRIVATE fake_cuda)
 target_compile_definitions(test_image_run PRIVATE GUARD_IMAGES="${guard_images}")
 # The driver itself: what tests that are made of it rely on.
-foreach(name test_fake_vmm test_fake_capacity)
-    target_link_libraries(${name} PRIVATE fake_cuda fake_nvml)
+foreach(name test_fake_vmm test_fake_capacity test_fake_engines)
+    target_link_libraries(${name} PRIVATE fake_cuda fake_nvml Threads::Threads)
     target_compile_definitions(${name} PRIVATE CUDA_PTX="${cuda_ptx}")
 endforeach()
 # NVIDIA's kernel driver, for who talks to it.

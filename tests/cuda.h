@@ -242,6 +242,8 @@ struct cu_copy_2d {
 	X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, (CUcontext ctx)) \
 	X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, (int *can, CUdevice dev, CUdevice peer)) \
 	X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, (CUcontext peer, unsigned flags)) \
+	X(cuCtxSetLimit, cuCtxSetLimit, 3010, (int limit, size_t value)) \
+	X(cuCtxGetLimit, cuCtxGetLimit, 3010, (size_t *value, int limit)) \
 	X(cuDeviceGetDevResource, cuDeviceGetDevResource, 12040, (CUdevice dev, struct cu_resource *r, int type)) \
 	X(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount, 12040, (struct cu_resource *parts, unsigned *n, const struct cu_resource *whole, struct cu_resource *rest, unsigned flags, unsigned least)) \
 	X(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc, 12040, (CUdevResourceDesc *desc, struct cu_resource *r, unsigned n)) \

@@ -5,6 +5,7 @@
  * a device, not before a while has passed.
  */
 #include "capacity.h"
+#include "engines.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct row {
 struct capacity {
 	uint32_t made;
 	pthread_mutex_t lock;
+	struct fk_engines engines;
 	struct row row[ROWS];
 };
 _Static_assert(AT + sizeof(struct capacity) <= FK_SHARED_BYTES, "");
@@ -103,6 +105,8 @@ static void make(struct capacity *c)
 	pthread_mutexattr_setpshared(&m, PTHREAD_PROCESS_SHARED);
 	pthread_mutexattr_setrobust(&m, PTHREAD_MUTEX_ROBUST);
 	pthread_mutex_init(&c->lock, &m);
+	pthread_mutex_init(&c->engines.lock[0], &m);
+	pthread_mutex_init(&c->engines.lock[1], &m);
 	c->made = 1;
 }
 
@@ -132,6 +136,12 @@ static void attach(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, open_shared);
+}
+
+struct fk_engines *fk_capacity_engines(void)
+{
+	attach();
+	return all == &own ? NULL : &all->engines;
 }
 
 /* With the lock. */

@@ -17,5 +17,8 @@ uint64_t fk_capacity_total(void);
 uint64_t fk_capacity_free(unsigned which);
 /* Of the n-th process that has any: how much. False: there are no more. */
 bool fk_capacity_user(unsigned which, unsigned n, pid_t *pid, uint64_t *bytes);
+/* Those of the device that processes share; NULL: there is none. */
+struct fk_engines;
+struct fk_engines *fk_capacity_engines(void);
 /* "64M", as bytes. */
 uint64_t fk_bytes(const char *text);

@@ -351,3 +351,24 @@ fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 		return fk_leave(flags ? FM_CU_ERROR_INVALID_VALUE : CU_INVALID_CONTEXT);
 	return fk_leave(peer->dev == fk_ctx()->dev ? CU_INVALID_DEVICE : FM_CU_SUCCESS);
 }
+
+/* Room for the stacks of all threads is made anew, when nobody uses it. */
+fm_cu_result cuCtxSetLimit(int limit, size_t value)
+{
+	FK_TRY(fk_fails(__func__));
+	FK_TRY(fk_enter_ctx());
+	if (limit < 0 || limit >= FK_LIMITS)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	fk_wait_device();
+	fk_ctx()->limit[limit] = value;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuCtxGetLimit(size_t *value, int limit)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!value || limit < 0 || limit >= FK_LIMITS)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*value = fk_ctx()->limit[limit];
+	return fk_leave(FM_CU_SUCCESS);
+}

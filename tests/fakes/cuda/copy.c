@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills, with the rules for pageable memory of the host. */
+#include "engines.h"
 #include "vmm.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define STAGED_MAX 65536 /* larger copies from pageable memory wait for the stream */
 
+static bool on_device(const void *p)
+{
+	bool yes;
+
+	pthread_mutex_lock(&fk.lock);
+	yes = fk_place(p) == FK_DEVICE;
+	pthread_mutex_unlock(&fk.lock);
+	return yes;
+}
+
+/* Within the device, and within the host, no engine is asked. */
+static void take_time(const struct fk_work *w)
+{
+	bool from = !w->copy.staged && on_device(w->copy.src), to = on_device(w->copy.dst);
+
+	if (from != to)
+		fk_engine_copy(to ? FK_IN : FK_OUT, w->copy.width * w->copy.height);
+}
+
 static void run_copy(struct fk_work *w)
 {
 	const char *src = w->copy.staged ? w->copy.staged : w->copy.src;
 	char *dst = w->copy.dst;
+
+	if (fk_engine_takes_time())
+		take_time(w);
 
 	for (size_t y = 0; y < w->copy.height; y++)
 		memmove(dst + y * w->copy.dst_pitch, src + y * w->copy.src_pitch, w->copy.width);
@@ -43,6 +66,26 @@ static bool names_hole(const struct fk_work *w)
 	       fk_vmm_hole(w->copy.dst, fk_extent(w->copy.dst_pitch, width, n));
 }
 
+/* From the host to the host, with a chunk on one side at least: a call that returns when it is
+ * done.
+ */
+static bool within_host(const struct fk_work *w)
+{
+	bool from = fk_place(w->copy.src) == FK_DEVICE, to = fk_place(w->copy.dst) == FK_DEVICE;
+	struct fk_mapped m;
+
+	return !from && !to && (fk_vmm_find(w->copy.src, &m) || fk_vmm_find(w->copy.dst, &m));
+}
+
+/* It waits in the driver, and has the context's lock meanwhile. */
+static void wait_inside(CUcontext ctx, struct fk_point at)
+{
+	bool held = fk_hw_hold(ctx);
+
+	fk_wait(at);
+	fk_hw_let_go(ctx, held);
+}
+
 /* May return before the copy is made when it is from a small piece of pageable memory: what that
  * held at the call is what is copied. Into pageable memory it returns with the copy made. */
 static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
@@ -51,6 +94,7 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	bool to_pageable = fk_place(w->copy.dst) == FK_PAGEABLE;
 	bool small = w->copy.width * w->copy.height <= STAGED_MAX;
 	bool on_device = fk_place(w->copy.src) == FK_DEVICE && fk_place(w->copy.dst) == FK_DEVICE;
+	bool late = within_host(w);
 	struct fk_point at;
 	CUstream s;
 
@@ -68,7 +112,9 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	if (from_pageable && small && !s->capture)
 		FK_TRY(stage(w));
 	FK_TRY(fk_enqueue(handle, w, &at));
-	if (to_pageable || (from_pageable && !small) || (sync && !on_device && !from_pageable))
+	if (late)
+		wait_inside(s->ctx, at);
+	else if (to_pageable || (from_pageable && !small) || (sync && !on_device && !from_pageable))
 		fk_wait(at);
 	return FM_CU_SUCCESS;
 }

@@ -44,9 +44,15 @@
  *                              blocks, and bytes of shared memory
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
  *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
- *   FAKE_CUDA_FIRST=wait,order then the first launch of a function waits for the device; or
- * returns, and all that is put into the context later waits for the kernel; or either, by the
- * function and by the program itself while it runs (fake_cuda.h).
+ *   FAKE_CUDA_LOCK             calls that wait for the device keep out all others of the context
+ *                              meanwhile, as with NARROW: also first launches of functions
+ *   FAKE_CUDA_COPY=I:O:B       copies to the device and from it take time, by so many GB/s each
+ * way, and for both together where both are at work FAKE_CUDA_VMM_US=C:M:A:U   so do calls that
+ * create, map, give access to and unmap chunks FAKE_CUDA_MAKE=GB/S        and chunks of the host,
+ * to be made FAKE_CUDA_LATE_US=US       what stands behind a wait for a word in the same batch
+ * comes, at random, up to so much later FAKE_CUDA_FIRST=wait,order then the first launch of a
+ * function waits for the device; or returns, and all that is put into the context later waits for
+ * the kernel; or either, by the function and by the program itself while it runs (fake_cuda.h).
  */
 #pragma once
 #define CU_EXPORT __attribute__((visibility("default")))
@@ -166,6 +172,8 @@ struct fk_record {
 	uint64_t ns; /* when it completed; the point tells whether it has */
 };
 
+#define FK_LIMITS 5
+
 /* A green context is one as well, on the primary one of its device. */
 struct CUctx_st {
 	struct CUctx_st *next;
@@ -178,6 +186,7 @@ struct CUctx_st {
 	CUgreenCtx green; /* or NULL */
 	const void *current; /* green: to one thread at a time */
 	unsigned stacked;    /* how often it is on the stacks of threads */
+	size_t limit[FK_LIMITS];
 };
 
 struct CUgreenCtx_st {

@@ -31,5 +31,7 @@ typedef unsigned fake_cuda_counted_fn(void);
 /* How much memory is left of a device of the machine. */
 typedef unsigned long fake_cuda_free_fn(unsigned which);
 
-/* The next call of that name calls this first, in its thread; "NAME, behind": last. */
+/* The next call of that name calls this first, in its thread; "NAME, behind": last. "the wait for
+ * the device" is that of a call which has the context's lock; the function may not call the driver.
+ */
 typedef void fake_cuda_at_fn(const char *call, void (*fn)(void));

@@ -40,6 +40,7 @@ struct pool {
 
 struct fk_hw {
 	struct pool pool[FK_POOLS];
+	bool narrow; /* else streams have a queue each, and the lock is all there is */
 	unsigned room;
 	struct fk_point first; /* nothing that was put later runs before it has passed */
 	const void *holder;    /* the thread that waits with the lock; or NULL */
@@ -74,6 +75,7 @@ static struct fk_hw *new_hw(void)
 		fk_die("no memory for channels");
 	for (unsigned i = 0; i < FK_POOLS; i++)
 		hw->pool[i].n = i == FK_COMPUTE ? n : (n + 1) / 2;
+	hw->narrow = fk_env("FAKE_CUDA_NARROW");
 	hw->room = number("FAKE_CUDA_ROOM", ROOM, ROOM);
 	each(hw, init);
 	pthread_cond_init(&hw->free, NULL);
@@ -83,7 +85,7 @@ static struct fk_hw *new_hw(void)
 /* They last as long as the context's name. */
 void fk_hw_open(CUcontext ctx)
 {
-	if (!fk_env("FAKE_CUDA_NARROW"))
+	if (!fk_env("FAKE_CUDA_NARROW") && !fk_env("FAKE_CUDA_LOCK"))
 		return;
 	if (ctx->green)
 		ctx->hw = fk.primary[ctx->dev].hw;
@@ -182,7 +184,7 @@ struct fk_channel *fk_hw_room(CUstream s, const struct fk_work *w)
 	struct fk_channel *c;
 	bool held;
 
-	if (!hw)
+	if (!hw || !hw->narrow)
 		return NULL;
 	held = fk_hw_hold(s->ctx);
 	while ((c = take(s, kind_of(w)))->under_way >= hw->room && !fk.lost)
@@ -202,12 +204,12 @@ unsigned fk_hw_after(CUcontext ctx, struct fk_point *after)
 void fk_hw_put(CUstream s, struct fk_op *op, struct fk_channel *c)
 {
 	op->channel = c;
+	if (op->work.keeps_back)
+		s->ctx->hw->first = (struct fk_point){s, s->submitted + 1};
 	if (!c)
 		return;
 	op->ticket = c->put++;
 	c->under_way++;
-	if (op->work.keeps_back)
-		s->ctx->hw->first = (struct fk_point){s, s->submitted + 1};
 }
 
 void fk_hw_turn(const struct fk_op *op)

@@ -216,13 +216,13 @@ void fk_memory_static_gone(void *p)
 		drop(b);
 }
 
-/* All that was submitted may still use the memory, so it is waited for. */
-/* With the context's lock. */
+/* All that was submitted may still use the memory, so it is waited for, with the context's lock. */
 void fk_wait_device(void)
 {
 	CUcontext ctx = owner();
 	bool held = fk_hw_hold(ctx);
 
+	fk_at("the wait for the device");
 	fk_wait_ctx(ctx);
 	fk_hw_let_go(ctx, held);
 }

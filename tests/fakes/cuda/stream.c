@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams as the program sees them; host functions; operations on words of memory. */
-#include "fake.h"
+#include "engines.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +250,9 @@ static void run_memop(struct fk_work *w)
 			atomic_store((_Atomic uint64_t *)at, op->op.value);
 		else
 			wait_value(op, op->op.operation == FM_CU_OP_WAIT_VALUE_64);
+		if (op->op.operation == FM_CU_OP_WAIT_VALUE_32 ||
+			op->op.operation == FM_CU_OP_WAIT_VALUE_64)
+			fk_engine_late();
 	}
 }
 

@@ -6,6 +6,7 @@
  * handle or a mapping of it, here or in another process.
  */
 #include "vmm.h"
+#include "engines.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,6 +335,10 @@ static fm_cu_result create(cu_chunk *handle, size_t size, const struct cu_chunk_
 fm_cu_result cuMemCreate(
 	cu_chunk *handle, size_t size, const struct cu_chunk_prop *prop, unsigned long long flags)
 {
+	bool on_host = prop && prop->location.type != CU_LOCATION_DEVICE;
+
+	fk_engine_call(FK_CREATE);
+	fk_engine_make(on_host ? size : 0);
 	FK_TRY(enter(__func__));
 	return fk_leave(flags ? FM_CU_ERROR_INVALID_VALUE : create(handle, size, prop));
 }
@@ -483,6 +488,7 @@ fm_cu_result cuMemMap(
 {
 	struct chunk *c;
 
+	fk_engine_call(FK_MAP);
 	FK_TRY(enter(__func__));
 	c = chunk_of(chunk);
 	if (!c || size != c->size || offset || flags || !granular(at) || !range_of(at, size) ||
@@ -511,6 +517,7 @@ fm_cu_result cuMemUnmap(CUdeviceptr at, size_t size)
 {
 	size_t step;
 
+	fk_engine_call(FK_UNMAP);
 	FK_TRY(enter(__func__));
 	if (!whole_mappings(at, size))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
@@ -544,6 +551,7 @@ fm_cu_result cuMemSetAccess(CUdeviceptr at, size_t size, const struct cu_access 
 	fm_cu_result rc;
 	int flags = 0;
 
+	fk_engine_call(FK_ACCESS);
 	FK_TRY(enter(__func__));
 	rc = check_access(access, n, &flags);
 	if (rc || !whole_mappings(at, size))
