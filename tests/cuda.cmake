@@ -98,7 +98,7 @@ endforeach()
 target_link_libraries(test_image_run PRIVATE fake_cuda)
 target_compile_definitions(test_image_run PRIVATE GUARD_IMAGES="${guard_images}")
 # The driver itself: what tests that are made of it rely on.
-foreach(name test_fake_vmm test_fake_capacity test_fake_engines)
+foreach(name test_fake_vmm test_fake_capacity test_fake_engines test_fake_pools)
     target_link_libraries(${name} PRIVATE fake_cuda fake_nvml Threads::Threads)
     target_compile_definitions(${name} PRIVATE CUDA_PTX="${cuda_ptx}")
 endforeach()

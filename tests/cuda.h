@@ -144,6 +144,8 @@ struct cu_node {
 		struct cu_kernel_node kernel; /* type 0 */
 		CUgraph graph;                /* type 4 */
 		CUevent event;                /* type 7 */
+		struct cu_alloc_node alloc;   /* type 10 */
+		CUdeviceptr freed;            /* type 11 */
 		uint64_t room[29];
 	};
 	uint64_t pad2;
@@ -439,6 +441,7 @@ struct cu_copy_2d {
 	CUDA_DEVICE_API(X, P) \
 	CUDA_MEMORY_API(X, P) \
 	CUDA_VMM_API(X, P) \
+	CUDA_POOL_API(X, P) \
 	CUDA_STREAM_API(X, P) \
 	CUDA_GRAPH_API(X, P) \
 	CUDA_CODE_API(X, P) \

@@ -41,6 +41,33 @@ struct cu_array { /* CUDA_ARRAY3D_DESCRIPTOR */
 	unsigned channels, flags;
 };
 
+typedef struct CUmemPool_st *CUmemoryPool;
+
+struct cu_pool_prop { /* CUmemPoolProps */
+	int type, handles;
+	struct cu_location location;
+	void *win32;
+	size_t most;
+	unsigned short usage;
+	unsigned char reserved[54];
+};
+
+struct cu_alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */
+	struct cu_pool_prop pool;
+	const struct cu_access *access;
+	size_t n, size;
+	CUdeviceptr d;
+};
+
+enum { /* CUmemPool_attribute; those before: which memory is used again */
+	CU_POOL_THRESHOLD = 4,
+	CU_POOL_RESERVED,
+	CU_POOL_RESERVED_HIGH,
+	CU_POOL_USED,
+	CU_POOL_USED_HIGH
+};
+enum { CU_GRAPH_USED, CU_GRAPH_USED_HIGH, CU_GRAPH_RESERVED, CU_GRAPH_RESERVED_HIGH };
+
 struct cu_ipc { /* CUipcMemHandle */
 	char bytes[64];
 };
@@ -91,4 +118,26 @@ enum { /* CUpointer_attribute */
 	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \
 	X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, (const void *value, int which, CUdeviceptr d)) \
 	X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (struct cu_ipc *handle, CUdeviceptr d))
+
+#define CUDA_POOL_API(X, P) \
+	P(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, _ptsz, (CUdeviceptr *d, size_t size, CUmemoryPool pool, CUstream stream), (d, size, pool, stream)) \
+	X(cuMemPoolCreate, cuMemPoolCreate, 11020, (CUmemoryPool *pool, const struct cu_pool_prop *prop)) \
+	X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, (CUmemoryPool pool)) \
+	X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, (CUmemoryPool pool, size_t keep)) \
+	X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, (CUmemoryPool pool, int which, void *value)) \
+	X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, (CUmemoryPool pool, int which, void *value)) \
+	X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, (CUmemoryPool *pool, CUdevice dev)) \
+	X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, (CUmemoryPool *pool, CUdevice dev)) \
+	X(cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, (CUdevice dev, CUmemoryPool pool)) \
+	X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, struct cu_alloc_node *what)) \
+	X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040, (CUgraphNode node, struct cu_alloc_node *what)) \
+	X(cuGraphAddMemFreeNode, cuGraphAddMemFreeNode, 11040, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUdeviceptr d)) \
+	X(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040, (CUgraphNode node, CUdeviceptr *d)) \
+	X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040, (CUdevice dev, int which, void *value)) \
+	X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, (CUdevice dev))
 /* clang-format on */
+
+_Static_assert(sizeof(struct cu_chunk_prop) == 32, "as CUmemAllocationProp");
+_Static_assert(sizeof(struct cu_access) == 12, "as CUmemAccessDesc");
+_Static_assert(sizeof(struct cu_pool_prop) == 88, "as CUmemPoolProps");
+_Static_assert(sizeof(struct cu_alloc_node) == 120, "as CUDA_MEM_ALLOC_NODE_PARAMS");

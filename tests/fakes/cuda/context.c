@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capacity.h"
 #include "fake.h"
+#include "pools.h"
 #include <stdlib.h>
 
 CUcontext fk_ctx(void)
@@ -341,6 +342,7 @@ fm_cu_result cuCtxSynchronize_v2(CUcontext ctx)
 			rc = fk_no_capture(s);
 	if (!rc)
 		fk_wait_ctx(ctx);
+	fk_pools_synced();
 	return fk_leave(rc);
 }
 

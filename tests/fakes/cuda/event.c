@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fake.h"
+#include "pools.h"
 #include <stdlib.h>
 
 bool fk_event_known(CUevent event)
@@ -201,6 +201,7 @@ fm_cu_result cuEventSynchronize(CUevent event)
 	FK_TRY(ask(event));
 	if (event->record)
 		fk_wait(event->record->at);
+	fk_pools_synced();
 	return fk_leave(FM_CU_SUCCESS);
 }
 

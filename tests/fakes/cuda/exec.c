@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs that are launched: plans, which are what a graph was when it was instantiated. */
 #include "image.h"
+#include "pools.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,11 @@ struct fk_plan {
 struct CUgraphExec_st {
 	struct CUgraphExec_st *next;
 	struct fk_plan *plan;
+	bool frees_on_launch; /* what its launch before has allocated */
 	struct fk_point last; /* launch: they do not overlap */
 };
 
-#define BY_DEVICE 4u /* a flag of an instantiation */
+enum { FREES_ON_LAUNCH = 1, BY_DEVICE = 4 }; /* flags of an instantiation */
 
 static CUgraphExec execs;
 
@@ -176,6 +178,7 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 	if (!e)
 		return fk_leave(CU_OUT_OF_MEMORY);
 	e->plan = plan(graph);
+	e->frees_on_launch = flags & FREES_ON_LAUNCH;
 	e->next = execs;
 	execs = e;
 	*exec = e;
@@ -323,6 +326,8 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 		return CU_CAPTURE_UNSUPPORTED;
 	}
 	FK_TRY(fk_implicit(s));
+	if (!s->capture)
+		FK_TRY(fk_graph_memory(w.plan, exec->frees_on_launch));
 	share_plan(&w);
 	if (s->capture)
 		return fk_capture_add(s, &w);

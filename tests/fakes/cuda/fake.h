@@ -76,7 +76,7 @@ struct fk_point {
 	uint64_t seq;
 };
 
-enum fk_what { FK_OTHER, FK_COPY, FK_FILL, FK_HOST, FK_FREE, FK_WORDS, FK_RECORD };
+enum fk_what { FK_OTHER, FK_COPY, FK_FILL, FK_HOST, FK_ALLOC, FK_FREE, FK_WORDS, FK_RECORD };
 
 /* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
 struct fk_work {
@@ -446,7 +446,7 @@ const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i);
 
 /* nodes.c */
 enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY };
-enum { NODE_RECORD = 7, NODE_FREE = 11, NODE_WORDS };
+enum { NODE_RECORD = 7, NODE_ALLOC = 10, NODE_FREE, NODE_WORDS };
 bool fk_node_records(const struct fk_work *w); /* an event, each time */
 int fk_work_type(const struct fk_work *w);     /* as a node's */
 

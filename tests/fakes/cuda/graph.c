@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: lists of works, as a program composes them. exec.c makes of them what can be launched. */
 #include "image.h"
+#include "pools.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -308,6 +309,8 @@ fm_cu_result cuGraphClone(CUgraph *clone, CUgraph graph)
 		*clone = FK_UNDEFINED;
 		return fk_leave(fails);
 	}
+	if (fk_graph_allocates(graph))
+		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	*clone = copy(graph);
 	fk_graph_publish(*clone);
 	return fk_leave(FM_CU_SUCCESS);
@@ -322,6 +325,8 @@ fm_cu_result cuGraphAddChildGraphNode(
 	if (!node || !fk_graph_known(graph) || !*find_graph(child) || graph == child ||
 		(n && !deps))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (fk_graph_allocates(child))
+		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	w = part(child);
 	return fk_leave(fk_graph_add(graph, &w, fk_nodes_copy(deps, n), node));
 }
@@ -396,6 +401,10 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (what->type == NODE_GRAPH)
 		return cuGraphAddChildGraphNode(node, graph, deps, n, what->graph);
+	if (what->type == NODE_ALLOC)
+		return cuGraphAddMemAllocNode(node, graph, deps, n, &what->alloc);
+	if (what->type == NODE_FREE)
+		return cuGraphAddMemFreeNode(node, graph, deps, n, what->freed);
 	if (what->type == NODE_RECORD)
 		return cuGraphAddEventRecordNode(node, graph, deps, n, what->event);
 	if (what->type != NODE_KERNEL)

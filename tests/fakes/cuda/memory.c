@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: of the device (which is the host's), page-locked, registered. */
 #include "capacity.h"
+#include "pools.h"
 #include "vmm.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct block {
-	struct block *next;
-	CUcontext ctx;
-	unsigned char *p;
-	size_t size;
-	uint64_t id;
-	enum fk_place place;
-	bool registered; /* the program's own memory */
-	bool read_only;
-	bool managed;
-	uint64_t takes; /* of the device's memory */
-};
+struct fk_alloc *fk_allocs;
 
-static struct block *blocks;
-
-static struct block **find(const void *p, size_t size)
+static struct fk_alloc **find(const void *p, size_t size)
 {
-	struct block **b = &blocks;
+	struct fk_alloc **b = &fk_allocs;
 	uintptr_t at = (uintptr_t)p;
 
 	while (*b && (at + size <= (uintptr_t)(*b)->p || at >= (uintptr_t)(*b)->p + (*b)->size))
@@ -34,7 +22,7 @@ static struct block **find(const void *p, size_t size)
 enum fk_place fk_place(const void *p)
 {
 	struct fk_mapped m;
-	struct block *b;
+	struct fk_alloc *b;
 
 	if (fk_vmm_find(p, &m))
 		return !m.there ? FK_HOLE : m.device ? FK_DEVICE : FK_PINNED;
@@ -51,8 +39,10 @@ bool fk_reachable(const void *p)
 
 bool fk_memory_find(const void *p, struct fk_memory *m)
 {
-	const struct block *b = *find(p, 1);
+	const struct fk_alloc *b = *find(p, 1);
 
+	if (b && b->freed)
+		return false;
 	if (b)
 		*m = (struct fk_memory){
 			b->ctx, b->p, b->size, b->id, b->place, b->registered, b->managed};
@@ -75,7 +65,7 @@ bool fk_touches(CUdeviceptr at)
 bool fk_writable(const void *p)
 {
 	struct fk_mapped m;
-	struct block *b;
+	struct fk_alloc *b;
 
 	if (fk_vmm_find(p, &m))
 		return m.there && m.access == CU_ACCESS_BOTH;
@@ -86,7 +76,7 @@ bool fk_writable(const void *p)
 bool fk_within(const void *p, size_t n)
 {
 	struct fk_mapped m;
-	struct block *b;
+	struct fk_alloc *b;
 
 	if (fk_vmm_find(p, &m))
 		return fk_vmm_whole(p, n);
@@ -100,30 +90,57 @@ static CUcontext owner(void)
 	return fk_ctx()->green ? &fk.primary[fk_ctx()->dev] : fk_ctx();
 }
 
-/* Of the device's, in pieces of 512 bytes. */
+/* What is taken of the device's: pieces of 512 bytes. */
+static uint64_t whole(size_t size)
+{
+	return (size + 511) & ~(uint64_t)511;
+}
+
 static fm_cu_result add(void *p, size_t size, enum fk_place place, bool registered)
 {
-	uint64_t takes = place == FK_DEVICE ? (size + 511) & ~(uint64_t)511 : 0;
-	struct block *b = p ? malloc(sizeof(*b)) : NULL;
+	uint64_t takes = place == FK_DEVICE ? whole(size) : 0;
+	struct fk_alloc *b = p ? malloc(sizeof(*b)) : NULL;
 	static uint64_t ids;
 
 	if (!b || (takes && !fk_memory_take(owner()->dev, takes))) {
 		free(b);
 		return CU_OUT_OF_MEMORY;
 	}
-	*b = (struct block){
-		blocks, owner(), p, size, ++ids, place, registered, false, false, takes};
-	blocks = b;
+	*b = (struct fk_alloc){.next = fk_allocs,
+		.ctx = owner(),
+		.p = p,
+		.size = size,
+		.id = ++ids,
+		.place = place,
+		.registered = registered,
+		.takes = takes};
+	fk_allocs = b;
 	return FM_CU_SUCCESS;
 }
 
-static void drop(struct block **at)
+void fk_alloc_uncharge(struct fk_alloc *b)
 {
-	struct block *b = *at;
-
-	*at = b->next;
 	if (b->takes)
 		fk_memory_give(b->ctx->dev, b->takes);
+	b->takes = 0;
+}
+
+bool fk_alloc_charge(struct fk_alloc *b)
+{
+	uint64_t takes = whole(b->size);
+
+	if (!fk_memory_take(b->ctx->dev, takes))
+		return false;
+	b->takes = takes;
+	return true;
+}
+
+static void drop(struct fk_alloc **at)
+{
+	struct fk_alloc *b = *at;
+
+	*at = b->next;
+	fk_alloc_uncharge(b);
 	if (!b->registered)
 		free(b->p);
 	free(b);
@@ -135,8 +152,9 @@ static void note_leaks(CUcontext ctx)
 	const char *path = fk_env("FAKE_CUDA_LEAKS");
 	FILE *f = path ? fopen(path, "ae") : NULL;
 
-	for (const struct block *b = blocks; f && b; b = b->next)
-		if ((!ctx || b->ctx == ctx) && !(b->registered && b->place == FK_DEVICE))
+	for (const struct fk_alloc *b = fk_allocs; f && b; b = b->next)
+		if ((!ctx || b->ctx == ctx) && !b->freed && (!b->of_graph || b->allocated) &&
+			!(b->registered && b->place == FK_DEVICE))
 			fprintf(f, "%s %zu\n",
 				b->registered           ? "registered"
 				: b->place == FK_DEVICE ? "device"
@@ -159,7 +177,7 @@ void fk_memory_init(void)
 
 void fk_memory_ctx_gone(CUcontext ctx)
 {
-	struct block **b = &blocks;
+	struct fk_alloc **b = &fk_allocs;
 
 	note_leaks(ctx);
 
@@ -199,18 +217,42 @@ void *fk_memory_static(size_t size)
 	return p ? memset(p, 0, size) : NULL;
 }
 
-static struct block **begins_at(const void *p, enum fk_place place, bool registered)
+static struct fk_alloc **begins_at(const void *p, enum fk_place place, bool registered)
 {
-	struct block **b = find(p, 1);
+	struct fk_alloc **b = find(p, 1);
 
-	return p && *b && (*b)->p == p && (*b)->place == place && (*b)->registered == registered
+	return p && *b && (*b)->p == p && (*b)->place == place && (*b)->registered == registered &&
+			       !(*b)->freed
 		       ? b
 		       : NULL;
 }
 
+struct fk_alloc *fk_alloc_at(const void *p)
+{
+	struct fk_alloc **b = begins_at(p, FK_DEVICE, false);
+
+	return b ? *b : NULL;
+}
+
+struct fk_alloc *fk_alloc_new(size_t size)
+{
+	void *p;
+
+	return allocate(&p, size, FK_DEVICE) ? NULL : fk_allocs;
+}
+
+void fk_alloc_drop(struct fk_alloc *gone)
+{
+	struct fk_alloc **b = &fk_allocs;
+
+	while (*b != gone)
+		b = &(*b)->next;
+	drop(b);
+}
+
 void fk_memory_static_gone(void *p)
 {
-	struct block **b = begins_at(p, FK_DEVICE, true);
+	struct fk_alloc **b = begins_at(p, FK_DEVICE, true);
 
 	if (b)
 		drop(b);
@@ -229,13 +271,17 @@ void fk_wait_device(void)
 
 static fm_cu_result release(void *p, enum fk_place place)
 {
+	struct fk_alloc **b = begins_at(p, place, false);
+
 	FK_TRY(fk_unsafe());
-	if (!begins_at(p, place, false))
+	if (!b || ((*b)->of_graph && !(*b)->allocated))
 		return FM_CU_ERROR_INVALID_VALUE;
 	fk_wait_device();
-	if (fk.lost || !begins_at(p, place, false))
+	b = begins_at(p, place, false);
+	if (fk.lost || !b)
 		return FM_CU_ERROR_INVALID_VALUE;
-	drop(begins_at(p, place, false));
+	if (!fk_pool_takes_back(*b))
+		drop(b);
 	return FM_CU_SUCCESS;
 }
 
@@ -339,7 +385,7 @@ static fm_cu_result register_as(void *p, size_t size, unsigned flags)
 		return FM_CU_ERROR_INVALID_VALUE;
 	rc = add(p, size, FK_PINNED, true);
 	if (!rc)
-		blocks->read_only = read_only;
+		fk_allocs->read_only = read_only;
 	return rc;
 }
 
@@ -364,7 +410,7 @@ fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 
 fm_cu_result cuMemHostUnregister(void *p)
 {
-	struct block **b;
+	struct fk_alloc **b;
 
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
@@ -384,46 +430,4 @@ fm_cu_result cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flag
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*d = (uintptr_t)p;
 	return fk_leave(FM_CU_SUCCESS);
-}
-
-static void run_free(struct fk_work *w)
-{
-	struct block **b;
-
-	pthread_mutex_lock(&fk.lock);
-	b = begins_at(w->set.dst, FK_DEVICE, false);
-	if (b)
-		drop(b);
-	pthread_mutex_unlock(&fk.lock);
-}
-
-/* The pointer is valid at once; what is captured keeps its memory, for it may be replayed. */
-fm_cu_result cuMemAllocAsync(CUdeviceptr *d, size_t size, CUstream stream)
-{
-	struct fk_work w = {0};
-	fm_cu_result rc;
-	void *p = NULL;
-
-	FK_TRY(fk_enter_ctx());
-	rc = d ? fk_enqueue(stream, &w, NULL) : FM_CU_ERROR_INVALID_VALUE;
-	if (!rc)
-		rc = allocate(&p, size, FK_DEVICE);
-	if (!rc)
-		*d = (uintptr_t)p;
-	return fk_leave(rc);
-}
-
-fm_cu_result cuMemFreeAsync(CUdeviceptr d, CUstream stream)
-{
-	struct fk_work w = {.what = FK_FREE, .run = run_free, .set.dst = (void *)(uintptr_t)d};
-	fm_cu_result rc;
-	CUstream s;
-
-	FK_TRY(fk_enter_ctx());
-	if (!begins_at(w.set.dst, FK_DEVICE, false))
-		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	rc = fk_stream_find(stream, &s);
-	if (!rc && s->capture)
-		w = (struct fk_work){.what = FK_FREE};
-	return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a graph tells of its nodes. */
 #include "image.h"
+#include "pools.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,15 +9,15 @@
 
 bool fk_node_records(const struct fk_work *w)
 {
-	return !w->run && w->record.event;
+	return w->what == FK_OTHER && !w->run && w->record.event;
 }
 
-/* Of memory that is allocated nothing is kept: an empty node. */
 int fk_work_type(const struct fk_work *w)
 {
 	static const int type[] = {[FK_COPY] = NODE_COPY,
 		[FK_FILL] = NODE_FILL,
 		[FK_HOST] = NODE_HOST,
+		[FK_ALLOC] = NODE_ALLOC,
 		[FK_FREE] = NODE_FREE,
 		[FK_WORDS] = NODE_WORDS};
 
@@ -163,15 +164,6 @@ fm_cu_result cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *of, siz
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-/* Then none of its nodes can go. */
-static bool frees(CUgraph graph)
-{
-	for (CUgraphNode n = graph->first; n; n = n->next)
-		if (fk_work_type(&n->work) == NODE_FREE)
-			return true;
-	return false;
-}
-
 fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 {
 	CUgraph graph;
@@ -182,7 +174,7 @@ fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 	graph = node ? fk_graph_with(node) : NULL;
 	if (!graph)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	if (frees(graph))
+	if (fk_graph_allocates(graph)) /* then none can go */
 		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	for (CUgraphNode k = graph->first; k; k = k->next) {
 		unsigned i = edge_of(node, k);

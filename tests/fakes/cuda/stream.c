@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams as the program sees them; host functions; operations on words of memory. */
 #include "engines.h"
+#include "pools.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,7 @@ fm_cu_result cuStreamSynchronize(CUstream stream)
 		if (s->kind == FK_LEGACY)
 			rc = fk_submit(s, &nothing, NULL, 0, &at);
 		fk_wait(at);
+		fk_pools_synced();
 	}
 	return fk_leave(rc);
 }
