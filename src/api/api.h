@@ -30,7 +30,10 @@ struct fm_api_probe {
 
 /* Each operation may be NULL: there is nothing to do. None is called from two threads. */
 struct fm_api {
-	const char *name; /* as options spell it: "cuda" */
+	const char *name;  /* as options spell it: "cuda" */
+	bool takes_wishes; /* else they change nothing */
+	/* Would inject() fail? Called for all APIs before a daemon is started. */
+	int (*check)(struct fm_err *err);
 	/* Changes the environment so that programs started from now on load the shim. 0, or an
 	 * error for which the program must not be started. What does not keep it from being
 	 * scheduled by another API is reported, and 0. */

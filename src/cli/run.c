@@ -261,6 +261,20 @@ static void check_task(struct run *run, const struct argp_state *state)
 		cli_usage(state, "tasks are admitted by a daemon: not with --local");
 }
 
+static void check_wishes(const struct run *run, const struct argp_state *state)
+{
+	const char *option = run->loops       ? "--guardian-loops"
+			     : run->guardian  ? "--guardian"
+			     : run->partition ? "--partition"
+					      : NULL;
+
+	for (const struct fm_api *const *a = fm_apis; *a; a++)
+		if ((*a)->takes_wishes)
+			return;
+	if (option)
+		cli_usage(state, "%s is for CUDA, and this build of Fermata has no CUDA", option);
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state)
 {
 	struct run *run = state->input;
@@ -302,6 +316,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		check_task(run, state);
 		check_command(run, state);
+		check_wishes(run, state);
 		return 0;
 	case ARGP_KEY_ARGS:
 		run->command = state->argv + state->next;
@@ -377,6 +392,17 @@ static int set_environment(struct run *run, struct fm_err *err)
 		rc = inject_set("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
 		rc = inject_set("FERMATA_LOCAL", run->local, err);
+	return rc;
+}
+
+/* Before a daemon is started for a program that cannot be. */
+static int check_shims(struct fm_err *err)
+{
+	int rc = 0;
+
+	for (const struct fm_api *const *a = fm_apis; !rc && *a; a++)
+		if ((*a)->check)
+			rc = (*a)->check(err);
 	return rc;
 }
 
@@ -547,7 +573,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &run);
 	if (run.task.gpu >= 0)
 		name_group(&run, group);
-	if (set_environment(&run, &err))
+	if (check_shims(&err) || set_environment(&run, &err))
 		return cli_report(&err);
 	local = getenv("FERMATA_LOCAL");
 	if (local && *local)

@@ -39,9 +39,8 @@ run_environment() {
     environment_has 'FERMATA_GROUP=my.group'
     environment_has 'FERMATA_LEVEL=3'
     expect 0 "the other hints" "$fermata" run --runtime 800us --foreground 1 --latency-nice=-5 --guard-from 50us \
-        --partition 16:urgent "${show[@]}"
+        "${show[@]}"
     environment_has 'FERMATA_HINTS=runtime=800000 foreground=1 latency-nice=-5 guard-from=50000'
-    [[ ! -e $BUILD/lib/libfermata-cuda.so ]] || environment_has 'FERMATA_PARTITION=16:urgent'
     expect 0 "a limit of memory" "$fermata" run --memory-limit 1.5G --memory-request 512M --memory-pin "${show[@]}"
     environment_has 'FERMATA_HINTS=memory-limit=1610612736 memory-request=536870912 memory-pin=1'
     out_lacks '^FERMATA_MEMORY='
@@ -58,6 +57,10 @@ run_environment() {
     expect 2 "less than none" "$fermata" run --memory=-1 true
     expect 2 "a size without =" "$fermata" run --memory 40G true
     err_has 'write --memory=40G'
+    if [[ -e $BUILD/lib/libfermata-cuda.so ]]; then
+        expect 0 "a partition" "$fermata" run --partition 16:urgent "${show[@]}"
+        environment_has 'FERMATA_PARTITION=16:urgent'
+    fi
     expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
     expect 0 "nested" "$fermata" run --priority high --weight 3 --group outer "$fermata" run --weight 5 "${show[@]}"
@@ -73,9 +76,16 @@ run_environment() {
     expect 0 "FERMATA_LIBDIR" env FERMATA_LIBDIR="$tmp/libdir" "$fermata" run "${show[@]}"
     environment_has "OPENCL_LAYERS=$(realpath "$tmp/libdir")/libfermata-opencl.so"
     take_alone
-    expect 1 "no layer anywhere" "$alone" run true
+    mkdir -m 700 "$tmp/nolayer"
+    expect 1 "no layer anywhere" env XDG_RUNTIME_DIR="$tmp/nolayer" PATH="$BUILD/bin:$PATH" "$alone" run true
     err_has 'cannot find libfermata-opencl.so'
     error_form
+    that "no daemon was started for it" test ! -e "$tmp/nolayer/fermata"
+    for option in --guardian --guardian-loops=k --partition=16:urgent; do
+        [[ ! -e $BUILD/lib/libfermata-cuda.so ]] || break
+        expect 2 "$option without CUDA" "$fermata" run "$option" true
+        err_has "^fermata: ${option%=*} is for CUDA"
+    done
     cp -r "$tmp/libdir" "$tmp/a:b"
     expect 1 "a layer whose path cannot be in a list" env FERMATA_LIBDIR="$tmp/a:b" "$alone" run true
     error_form

@@ -15,6 +15,7 @@ static const struct fm_api_probe probes[] = {
 
 const struct fm_api fm_api_cuda = {
 	.name = "cuda",
+	.takes_wishes = true,
 	.inject = tool_cuda_inject,
 	.doctor = doctor,
 	.probe = probes,

@@ -20,6 +20,13 @@ int tool_opencl_layer(char path[PATH_MAX], struct fm_err *err)
 	return fm_err_hint(err, LAYERS " is a list separated by ':'; install elsewhere");
 }
 
+static int check(struct fm_err *err)
+{
+	char path[PATH_MAX];
+
+	return inject_has(LAYERS, ":", TOOL_OPENCL_LAYER) ? 0 : tool_opencl_layer(path, err);
+}
+
 int tool_opencl_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 {
 	char path[PATH_MAX];
@@ -40,6 +47,7 @@ static const struct fm_api_probe probes[] = {
 
 const struct fm_api fm_api_opencl = {
 	.name = "opencl",
+	.check = check,
 	.inject = tool_opencl_inject,
 	.installed = tool_opencl_installed,
 	.doctor = tool_opencl_doctor,
