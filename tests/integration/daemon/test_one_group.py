@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
-from harness import SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, need_cuda_shim, program  # noqa: E402
+from harness import Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program  # noqa: E402
 
 
 def groups(f, p):
@@ -115,11 +115,10 @@ def processes_are_apart(stack):
 
 
 def cuda_as_well(stack):
-    if SANITIZE:
-        raise Skip("a sanitized program that looks CUDA's functions up by dlsym() goes past the shim")
     need_cuda_shim()
     f = Fermata(stack)
-    f.env = cuda_env(f.env)
+    # The linker that OpenCL's driver starts has the sanitizer before it, too, and does not free all that it has.
+    f.env = cuda_env({**f.env, "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"})
     p = start(f, "cuda", clients=3)
     group = only(f, p)
     check(group["clients"] == 3 and {q["api"] for q in group["queues"]} == {"cuda", "opencl", "lib"}, f"{group}")
