@@ -5,7 +5,7 @@
  *
  *   base         8  launch, and notice the end: level 1, "hold back what has not been launched"
  *   host_gate    2  a gate that this process opens: level 2, "stall what is queued in the driver"
- *   device_gate  6  instead: a gate at which the device itself looks at a word of memory
+ *   device_gate  7  instead: a gate at which the device itself looks at a word of memory
  *   stop         2  level 3, "stop what runs on the device"
  *   guardian     5  commands that are launched so that they can be stopped in their middle
  *
@@ -41,8 +41,13 @@ struct fm_gate_words {
 	size_t gate_map_size;
 	_Atomic uint32_t *gate, *waiting;
 	_Atomic uint64_t *progress;
-	_Atomic uint32_t
-		*hold; /* in `map`; NULL: none. Behind the gate the device waits for it, too */
+	/* In `map`; NULL: none. Behind the gate the device waits for it, too. */
+	_Atomic uint32_t *hold;
+	/* In `map`; NULL: none. Behind the gate the device waits for `rest`, too, and for `leave`
+	 * when it has written that it goes on. So a process that has closed both, and then reads
+	 * that the device stands at a gate, knows that the device does not pass it: what it read
+	 * may be old only if the device waits for `leave`. */
+	_Atomic uint32_t *rest, *leave;
 };
 
 /* A closed gate is put behind what was launched: what is launched after it stays in the driver's
@@ -55,10 +60,14 @@ struct fm_host_gate_ops {
 /* Where the device itself can wait for a word of memory. */
 struct fm_device_gate_ops {
 	/* When all that was launched has finished the device writes 2 * finished + 1 to
-	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold, and writes 2 *
-	 * finished. With `sample` the stretch from this gate to the next is timed. -EOPNOTSUPP: the
-	 * device cannot look at the gate word. */
+	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold and *w->rest, and
+	 * writes 2 * finished; then it waits for *w->leave. With `sample` the stretch from
+	 * this gate to the next is timed. -EOPNOTSUPP: the device cannot look at the gate word. */
 	int (*gate)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool sample);
+	/* The same gate in two parts, between which the caller puts something into the hwqueue that
+	 * only waits. So the device says that it stands there while it waits for that, too.
+	 * Optional. Default: it says so only when that wait is over. */
+	int (*part)(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool second);
 	/* The last write alone: no gate. It may be called while the program uses the hwqueue.
 	 * -EBUSY when that must not be touched just now, -EAGAIN when it may be soon. */
 	int (*write_fence)(void *hwq, const struct fm_gate_words *w, uint64_t finished);
@@ -71,9 +80,9 @@ struct fm_device_gate_ops {
 	 * thread, at any time. -EBUSY: that cannot be said just now. Optional. Default: it can. */
 	int (*reach_gates)(void *hwq, const struct fm_gate_words *w);
 	/* A gate inside a command that the program composes (a graph): *w->waiting is 1 as long as
-	 * the device waits at it, and progress is not written. w NULL: a seam, which is a place
-	 * where such a gate may be made later, and at which nothing waits until then. Optional.
-	 * Default: such commands have no gates. */
+	 * the device waits at it, and progress is not written; *w->rest is not waited for. w NULL:
+	 * a seam, which is a place where such a gate may be made later, and at which nothing waits
+	 * until then. Optional. Default: such commands have no gates. */
 	int (*inner)(void *hwq, const struct fm_gate_words *w);
 	/* Has the device failed, so that nothing that was launched will end, or be told of?
 	 * Optional. Default: it never has. */

@@ -22,6 +22,8 @@ static void open_gates(struct fm_board *b)
 		atomic_store_explicit(&b->slot[i].bells, 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&b->contended, 0, memory_order_relaxed);
+	atomic_store_explicit(&b->rest, 0, memory_order_relaxed);
+	atomic_store_explicit(&b->rest_leave, 0, memory_order_relaxed);
 }
 
 int fm_board_create(struct fm_board **board, int *fd)

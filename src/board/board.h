@@ -117,6 +117,10 @@ struct fm_board {
 	/* Written by the client: 1 while its agent sleeps, so that a changed gate needs a wake-up.
 	 */
 	FM_LINE _Atomic uint32_t agent_sleeps;
+	/* Written by the client: 0, or it rests, and its memory may be on the move (xqueue/rest.h).
+	 * Devices may wait for zero behind each gate; and for the second when they have written
+	 * that they go on. */
+	_Atomic uint32_t rest, rest_leave;
 	/* Written by the daemon, enum fm_shares: others share a device with this client, or it may
 	 * be stopped although no other does. So it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;

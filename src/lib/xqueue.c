@@ -245,7 +245,7 @@ int fm_xqueue_query(fm_xqueue *q, struct fm_xqueue_info *info)
 		i.level = fm_xq_level(q->xq);
 		i.device_ns = atomic_load(&s->device_ns);
 		i.gates = atomic_load(&s->gates);
-		i.suspended = atomic_load(&q->xq->own_suspended);
+		i.suspended = fm_xq_own_suspended(q->xq);
 		i.stalled = fm_xq_stalled(q->xq);
 		i.scheduled = atomic_load(atomic_load(&q->xq->gate)) == FM_GATE_OPEN;
 	}

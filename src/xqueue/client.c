@@ -393,6 +393,7 @@ static void fork_child(void)
 		atomic_store(&c->dead, true);
 		atomic_store(&c->link, NULL);
 		fm_board_detach(c->board);
+		fm_rest_fork_child(c);
 		fm_ledger_detach(c->account.ledger);
 		for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
 			if (c->queue[i]) {
@@ -409,8 +410,10 @@ static void on_exit_process(void)
 {
 	struct fm_client *c = process.client;
 
-	if (c)
-		fm_agent_stop(c);
+	if (!c)
+		return;
+	fm_rest_exit(c);
+	fm_agent_stop(c);
 }
 
 static void destroy(struct fm_client *c)
@@ -424,6 +427,7 @@ static void destroy(struct fm_client *c)
 	if (c->board)
 		fm_board_unmap(c->board);
 	pthread_mutex_destroy(&c->lock);
+	fm_rests_free(c);
 	free(c);
 }
 
@@ -466,7 +470,8 @@ static struct fm_client *create(const struct fm_client_config *config)
 		fm_ownfd_adopt(&c->board_fd, fd);
 	/* This is not a pipe, because the program may have closed one end, and then a write to the
 	 * other end raises a signal. */
-	if (!c->board || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
+	if (!c->board || (config->rests && fm_rests_new(c)) ||
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
 		destroy(c);
 		return NULL;
 	}

@@ -98,6 +98,10 @@ struct fm_client {
 	_Atomic unsigned ringing;
 	_Atomic bool link_broken; /* a message could not be sent: start afresh */
 
+	struct fm_rests *rests;        /* rest.h; NULL: this process does not rest */
+	bool unsure[FM_CLIENT_QUEUES]; /* of rests: work of a queue that is gone may not have ended.
+					  Under the lock */
+
 	_Atomic bool forked;        /* a child may hold copies of our descriptors */
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */
 	_Atomic bool stop, stopped; /* the process exits: every gate open, the agent at rest */
@@ -114,6 +118,21 @@ struct fm_client {
 	unsigned unheard; /* looks in a row at which the daemon had not read our last bell */
 	bool asked;
 };
+
+/* rest.c */
+int fm_rests_new(struct fm_client *c);
+void fm_rests_free(struct fm_client *c);
+/* A new queue begins held while the process rests. Lock held. */
+void fm_rest_enter(struct fm_xq *q);
+/* This queue was given back. Lock held. */
+void fm_rest_left(struct fm_xq *q);
+/* The child after a fork has no memory of the device. */
+void fm_rest_fork_child(struct fm_client *c);
+/* The process exits: nothing opens before memory is back, for as long as that may take. */
+void fm_rest_exit(struct fm_client *c);
+/* A command of this queue is not behind a gate: none could be placed. Waits until the rest is
+ * over. */
+FM_COLD void fm_rest_await(struct fm_xq *q);
 
 /* slice_mode.c: calls config.makes_room if the mode has changed; returns when to look again. Agent
  * only. */

@@ -13,13 +13,20 @@ static struct fm_gate_words words(struct fm_xq *q)
 	_Atomic uint32_t *gate = atomic_load(&q->gate);
 	struct fm_client *c = q->client;
 	struct fm_slot *s = q->slot;
-	_Atomic uint32_t *hold = q->steered ? &s->hold : NULL;
+	bool apart = gate != &s->gate;
 
-	if (gate == &s->gate)
-		return (struct fm_gate_words){c->board, sizeof(*c->board), c->board,
-			sizeof(*c->board), gate, &s->waiting, &s->progress, hold};
-	return (struct fm_gate_words){c->board, sizeof(*c->board), c->gates, sizeof(*c->gates),
-		gate, &s->waiting, &s->progress, hold};
+	return (struct fm_gate_words){
+		.map = c->board,
+		.map_size = sizeof(*c->board),
+		.gate_map = apart ? (void *)c->gates : c->board,
+		.gate_map_size = apart ? sizeof(*c->gates) : sizeof(*c->board),
+		.gate = gate,
+		.waiting = &s->waiting,
+		.progress = &s->progress,
+		.hold = q->steered ? &s->hold : NULL,
+		.rest = c->rests ? &c->board->rest : NULL,
+		.leave = c->rests ? &c->board->rest_leave : NULL,
+	};
 }
 
 uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now)
@@ -185,6 +192,47 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	/* Later commands wait behind a gate as long as this one is closed. */
 	atomic_store(&q->gate_mark, mark);
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
+}
+
+/* Another thread may launch between the two parts, and what it launches runs while the progress
+ * says that the queue stands. Then that progress is vague. */
+bool fm_xq_part_begin(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool begun = false;
+
+	if (!q->client->rests || !q->ops->device_gate.part || atomic_load(&q->client->dead))
+		return false;
+	pthread_mutex_lock(&x->lock);
+	if (q->device_gates && !x->parts && !q->closing) {
+		const struct fm_gate_words w = words(q);
+
+		x->part_mark = fm_xq_mark(q);
+		x->part_begun = atomic_load(&q->slot->begun);
+		fm_xq_may_finish(q, x->part_mark);
+		begun = !q->ops->device_gate.part(q->hwq, &w, x->part_mark, false);
+		x->parts = begun;
+	}
+	fm_xq_leave(q);
+	return begun;
+}
+
+void fm_xq_part_end(struct fm_xq *q)
+{
+	const struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+	uint64_t mark = x->part_mark;
+
+	pthread_mutex_lock(&x->lock);
+	if (q->ops->device_gate.part(q->hwq, &w, mark, true) || x->part_begun != mark ||
+		atomic_load(&q->slot->begun) != mark)
+		x->vague = 2 * mark + 1;
+	x->parts = 0;
+	note_fence(x, mark, true);
+	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
+	atomic_store(&q->gate_mark, mark);
+	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
+	fm_xq_leave(q);
 }
 
 /* Is the device stalled at any gate of this process? A gate in a graph belongs to the queue on

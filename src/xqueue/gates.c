@@ -14,8 +14,7 @@
 
 FM_HOT bool fm_xq_may_run(struct fm_xq *q)
 {
-	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN &&
-	       !atomic_load(&q->own_suspended);
+	return atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN && !atomic_load(&q->held_by);
 }
 
 void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)

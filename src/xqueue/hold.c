@@ -97,9 +97,10 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 
 	for (;; now = fm_now()) {
 		uint32_t turn = atomic_load(&x->turn);
-		bool run = fm_xq_may_run(q), waits;
+		bool run, waits;
 
 		pthread_mutex_lock(&x->lock);
+		run = fm_xq_may_run(q); /* who holds the lock sees whether this caller is held */
 		if (!counted && atomic_load(&q->seg_n))
 			seal(q);
 		counted = true;
@@ -141,7 +142,7 @@ void fm_xq_await_gates(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now(), still = 0, moved = 0;
 
-	while (!atomic_load(&q->client->dead) && !atomic_load(&q->own_suspended)) {
+	while (!atomic_load(&q->client->dead) && !fm_xq_own_suspended(q)) {
 		uint32_t turn = atomic_load(&x->turn);
 		uint64_t done = fm_slot_done(q->slot);
 		bool run = fm_xq_may_run(q), is_free = fm_xq_free(q), behind;

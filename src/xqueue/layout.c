@@ -20,7 +20,7 @@ AT(fm_xq, seg_n, 48);
 AT(fm_xq, seg_most, 52);
 AT(fm_xq, gates_pending, 56);
 AT(fm_xq, announce, 60);
-AT(fm_xq, own_suspended, 61);
+AT(fm_xq, held_by, 61);
 AT(fm_xq, guessed, 62);
 AT(fm_xq, steered, 63);
 

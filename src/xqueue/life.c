@@ -67,6 +67,8 @@ static void retire(struct fm_xq *q)
 	atomic_store(&q->slot->gate, FM_GATE_OPEN);
 	atomic_store(&q->slot->hold, FM_HOLD_NONE);
 	c->queue[q->slot_index] = NULL;
+	if (c->rests)
+		fm_rest_left(q);
 	c->owed[q->slot_index] = owes = fm_xq_device_owes(q);
 	if (is_passed(c, q->slot_index))
 		c->owed[q->slot_index] = 0;
@@ -222,7 +224,7 @@ enum { WANTED, WANTED_LATE, WANTED_LAST, WANTED_NOT };
 
 static unsigned unwanted(const struct fm_client *c, unsigned i)
 {
-	if (c->queue[i] || !is_passed(c, i))
+	if (c->queue[i] || !is_passed(c, i) || c->unsure[i])
 		return WANTED_NOT;
 	if (atomic_load(&c->captured[i]))
 		return WANTED_LAST;
@@ -266,6 +268,7 @@ static int enter(struct fm_xq *q)
 	atomic_store(&q->slot->level, q->level);
 	atomic_store(&q->slot->hears, q->cold->turned != NULL);
 	fm_xq_set_interval(q);
+	fm_rest_enter(q);
 	fm_client_send_queue(c, q);
 	pthread_mutex_unlock(&c->lock);
 	return 0;

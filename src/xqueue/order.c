@@ -93,7 +93,7 @@ static bool outlasted(struct fm_xq *q, struct outlasting *o, bool ask)
 	pthread_mutex_lock(&x->lock);
 	over = drained(q, o->how, ask); /* a hwqueue that is gone is not queried */
 	/* This thread may be the one that resumes a queue that the program itself has suspended. */
-	runs = fm_xq_may_run(q) || atomic_load(&q->own_suspended);
+	runs = fm_xq_may_run(q) || fm_xq_own_suspended(q);
 	runs = runs && !over && !x->gone && !fm_xq_is_stopped(q);
 	if (runs)
 		o->left = fm_sub_sat(o->left, now - o->seen_at);

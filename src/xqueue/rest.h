@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rest: a time in which the device runs nothing of this process, so that memory of the process can
- * be unmapped, mapped and copied. It is the process's own: a word of its board that only this
+ * Rest: a time in which the device runs nothing of this process, so that memory of the process
+ * can be unmapped, mapped and copied. It is the process's own: a word of its board that only this
  * process writes, and for which the device itself waits at each gate. So whoever else opens gates
  * (the daemon, its successor, the agent when there is no daemon, the program), the device passes
  * none of them before the process has ended the rest.
@@ -25,23 +25,22 @@
  *	fm_rest_end(c)
  *
  * The daemon, or a person, only asks for a rest (by the ledger): these calls are the answer.
- *Nothing but fm_rest_end() opens. When fm_rest_is_over() is true, memory must come back and the
- *rest end, whatever was asked before.
+ * Nothing but fm_rest_end() opens, save the end of the process while it is CLOSED. When
+ * fm_rest_is_over() is true, memory must come back and the rest end, whatever was asked before.
  *
  * Only processes whose client was made with config.rests have any of this; elsewhere gates and
  * launches are as they are without it, and fm_rest_begin() gives -EOPNOTSUPP.
  *
- * Owns: the word (struct fm_board.rest) and its epoch; the counts of calls that are inside.
+ * Owns: the words (rest and rest_leave of struct fm_board) and their epoch; the counts of calls
+ * that are inside.
  * Locks: the client's, to close and to open; an XQueue's, to look at it. None is held on return.
  * Threads: one at a time begins, moves and ends (the mover has a lock of its own for that). Any
  * thread of the program enters and leaves calls.
  */
 #pragma once
 #include "base/err.h"
-#include "base/util.h"
-#include <stdatomic.h>
+#include "tune.h"
 #include <stdbool.h>
-#include <stdint.h>
 
 struct fm_client;
 

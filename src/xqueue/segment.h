@@ -80,7 +80,10 @@ struct fm_xq_cold {
 		refused_at; /* the end of this many commands could not be queried, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
 	bool page_tried; /* device gates: was the page of strict mode made known to it? */
-	bool gave_up;    /* device gates: that end counts as reached, though it is not known */
+	unsigned parts;  /* device gates: of a gate in two parts the first has been placed, */
+	uint64_t part_mark, part_begun; /* with this many commands in front of it, and begun */
+	uint64_t vague; /* this progress does not say for certain that the queue stands */
+	bool gave_up;   /* device gates: that end counts as reached, though it is not known */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
@@ -214,7 +217,7 @@ static inline bool fm_xq_ungated(const struct fm_xq *q)
  * resumes it. */
 static inline bool fm_xq_free(struct fm_xq *q)
 {
-	return fm_xq_may_run(q) || atomic_load(&q->own_suspended) ||
+	return fm_xq_may_run(q) || fm_xq_own_suspended(q) ||
 	       (q->device_gates && !fm_slot_waits(q->slot));
 }
 

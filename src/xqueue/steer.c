@@ -19,7 +19,7 @@ static bool gate_open(struct fm_xq *q)
 /* Later launches stay behind a gate, so a queue without work is at rest at once. */
 static void take_hold(struct fm_xq *q)
 {
-	if (atomic_exchange(&q->own_suspended, true))
+	if (atomic_fetch_or(&q->held_by, FM_XQ_BY_PROGRAM) & FM_XQ_BY_PROGRAM)
 		return;
 	atomic_store(&q->slot->hold, fm_slot_pending(q->slot) ? FM_HOLD_STOPS : FM_HOLD_RESTS);
 	if (q->device_gates)
@@ -28,7 +28,7 @@ static void take_hold(struct fm_xq *q)
 
 void fm_xq_let_go(struct fm_xq *q)
 {
-	if (!atomic_exchange(&q->own_suspended, false))
+	if (!(atomic_fetch_and(&q->held_by, (uint8_t)~FM_XQ_BY_PROGRAM) & FM_XQ_BY_PROGRAM))
 		return;
 	atomic_store(
 		&q->slot->hold, q->device_gates && !gate_open(q) ? FM_HOLD_GOES_ON : FM_HOLD_NONE);
@@ -39,7 +39,7 @@ bool fm_xq_steer(struct fm_xq *q)
 	_Atomic uint32_t *hold = &q->slot->hold;
 
 	if (atomic_load(&q->client->stop)) {
-		atomic_store(&q->own_suspended, false);
+		atomic_fetch_and(&q->held_by, (uint8_t)~FM_XQ_BY_PROGRAM);
 		atomic_store(hold, FM_HOLD_NONE);
 	} else if (atomic_load(hold) == FM_HOLD_GOES_ON && gate_open(q)) {
 		atomic_store(hold, FM_HOLD_NONE);
@@ -93,7 +93,7 @@ int fm_xq_resume(struct fm_xq *q)
 	bool held;
 
 	pthread_mutex_lock(&x->lock);
-	held = atomic_load(&q->own_suspended);
+	held = fm_xq_own_suspended(q);
 	fm_xq_let_go(q);
 	fm_xq_interrupt(q, now);
 	fm_xq_open_gates(q, now);
@@ -113,7 +113,7 @@ int fm_xq_wait_rest(struct fm_xq *q, uint64_t timeout_ns)
 	for (;;) {
 		uint32_t turn = atomic_load(&q->cold->turn);
 
-		if (!atomic_load(&q->own_suspended))
+		if (!fm_xq_own_suspended(q))
 			return -ECANCELED;
 		if (fm_xq_stalled(q))
 			return 0;

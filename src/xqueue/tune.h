@@ -164,6 +164,18 @@
 /* [time] Yielding has helped if the queue moves within this time. */
 #define FM_XQ_YIELD_HELPED (20 * FM_MS)
 
+/* --- rests --- */
+
+/* [time] Between looks of a call that waits for memory to come back, and of the exit. A mover may
+ * use it, too. Larger: what waits goes on later. */
+#define FM_REST_LOOK (200 * FM_US)
+/* [time] Calls that name an address end soon, unless the driver makes them wait. After this time
+ * they count as such, and memory does not move. */
+#define FM_REST_CALLS_MOST FM_MS
+/* [time] When the process exits it waits this long for memory to come back. Mapping takes up to a
+ * second for 16 GiB, and copies as much again. */
+#define FM_REST_EXIT_MOST (10 * FM_S)
+
 /* --- the agent --- */
 
 /* [time] The agent tries for this long to get a queue's lock, which is usually free soon. */

@@ -110,6 +110,8 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 	/* It may just have turned out that gates do not work. */
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_xq_hold(q, est, now);
+	else if (atomic_load(&q->held_by) & FM_XQ_BY_REST && !fm_xq_is_behind(q))
+		fm_rest_await(q); /* no gate could be placed */
 	return est;
 }
 

@@ -46,8 +46,14 @@ struct fm_client_config {
 	 * alone is to make room for others. It is not called when a lower level is wished. May be
 	 * NULL. */
 	void (*makes_room)(enum fm_slice_mode room);
-	uint64_t spin_ns;  /* how long the agent polls before it sleeps, while the device is shared;
-			      0: as $FERMATA_SPIN_US says */
+	uint64_t spin_ns; /* how long the agent polls before it sleeps, while the device is shared;
+			     0: as $FERMATA_SPIN_US says */
+	/* This process can rest (rest.h), so that its memory can be moved. keep_out: what else may
+	 * not happen while memory moves, which is what the driver does in calls that wait for the
+	 * device. True: no thread is inside such a call, and none goes inside before
+	 * keep_out(false); with `true`, false: not now. May be NULL. */
+	bool rests;
+	bool (*keep_out)(bool out);
 	bool gates_always; /* place gates also when no scheduler is connected, because the program
 			      suspends its own queues */
 	bool counts_memory; /* what the program allocates on devices is counted: account.h */
@@ -130,6 +136,10 @@ struct fm_xq_gate;
  * scheduler as well. */
 enum fm_tell { FM_TELL_NOBODY, FM_TELL_OWN, FM_TELL_ALL };
 
+/* Who holds a queue of this process, whatever its gate word says: the program, which suspends this
+ * queue alone (fm_xq_suspend), or a rest, which holds all of them (rest.h). */
+enum fm_xq_holder { FM_XQ_BY_PROGRAM = 1, FM_XQ_BY_REST = 2 };
+
 struct fm_xq {
 	/* Read or written at each launch: a line. */
 	FM_LINE struct fm_slot *slot;
@@ -141,8 +151,8 @@ struct fm_xq {
 	_Atomic uint32_t seg_n;    /* commands since the last gate, */
 	_Atomic uint32_t seg_most; /* the segment ends at this many commands */
 	_Atomic uint32_t gates_pending; /* gates closed now, or just before (fm_xq_is_behind) */
-	_Atomic uint8_t announce;   /* no longer idle, and these are not told yet: enum fm_tell */
-	_Atomic bool own_suspended; /* set by fm_xq_suspend, for this queue alone */
+	_Atomic uint8_t announce; /* no longer idle, and these are not told yet: enum fm_tell */
+	_Atomic uint8_t held_by;  /* besides the gate: bits of enum fm_xq_holder */
 	_Atomic bool guessed; /* what counts as finished may not have finished (fm_xq_refused) */
 	bool steered;         /* fm_xq_config */
 
@@ -267,7 +277,7 @@ FM_INLINE_HOT uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	bool idle = fm_xq_was_idle(q, before);
 	_Atomic uint32_t *gate = atomic_load_explicit(&q->gate, memory_order_relaxed);
 	bool closed = (atomic_load_explicit(gate, memory_order_relaxed) != FM_GATE_OPEN ||
-			      atomic_load_explicit(&q->own_suspended, memory_order_relaxed)) &&
+			      atomic_load_explicit(&q->held_by, memory_order_relaxed)) &&
 		      !fm_xq_is_behind(q);
 
 	if (FM_UNLIKELY(idle || closed ||
@@ -286,11 +296,24 @@ FM_INLINE_HOT uint64_t fm_xq_begin(struct fm_xq *q, uint64_t key, bool waits)
 	return est;
 }
 
-/* Is the queue's gate open for both the scheduler and its own program? Any thread. */
+/* Is the queue's gate open, and does nobody else hold the queue (fm_xq_holder)? Any thread. */
 bool fm_xq_may_run(struct fm_xq *q);
+/* Has the program itself suspended it? Then this thread may be the one that resumes it. */
+static inline bool fm_xq_own_suspended(const struct fm_xq *q)
+{
+	return atomic_load(&q->held_by) & FM_XQ_BY_PROGRAM;
+}
 /* For a command that must not be enqueued behind a closed gate: waits until all gates have opened,
  * so the caller is held while its group may not run. */
 FM_COLD void fm_xq_await_gates(struct fm_xq *q);
+
+/*
+ * Around a driver's call that puts something into the hwqueue that only waits (for an event, for a
+ * word), in a process that can rest: a gate around it, so that the queue is known to stand while it
+ * waits for another queue that stands. True: a gate was begun, and fm_xq_part_end() must follow.
+ */
+bool fm_xq_part_begin(struct fm_xq *q);
+void fm_xq_part_end(struct fm_xq *q);
 
 /* Is this queue scheduled? */
 static inline bool fm_xq_scheduled(struct fm_xq *q)

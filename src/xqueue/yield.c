@@ -40,7 +40,7 @@ static bool set(struct fm_xq *q, bool yields, uint64_t now)
 		return false;
 	x->yields = yields;
 	x->yields_since = now;
-	if (!atomic_load(&q->own_suspended))
+	if (!fm_xq_own_suspended(q))
 		atomic_compare_exchange_strong(
 			&q->slot->hold, &is, yields ? FM_HOLD_RESTS : FM_HOLD_NONE);
 	return true;

@@ -23,20 +23,42 @@ static void arrive(struct fm_simq *q, struct fm_sim_entry *e)
 	q->sampling = false;
 }
 
+static bool is_closed(const struct fm_sim_entry *e)
+{
+	if (e->words.rest && atomic_load(e->words.rest))
+		return true;
+	return !e->open &&
+	       (atomic_load(e->words.gate) || (e->words.hold && atomic_load(e->words.hold)));
+}
+
+/* The device at a gate: true when it goes on. Where it waits for a rest it is slow: it says a tick
+ * later that it goes, when the words may be closed again. */
+static bool pass_gate(struct fm_simq *q, struct fm_sim_entry *e)
+{
+	bool late = e->words.rest;
+
+	if (!e->goes && is_closed(e))
+		return false;
+	if (late && !e->goes) {
+		e->goes = true;
+		return false;
+	}
+	if (!e->gone) {
+		atomic_store(e->words.progress, 2 * e->progress);
+		q->sampling = e->sample;
+		q->sample_since = q->dev->clock;
+	}
+	e->gone = true;
+	return !late || !atomic_load(e->words.leave);
+}
+
 /* The device at a word: true when it goes on. */
 static bool pass_word(struct fm_simq *q, struct fm_sim_entry *e)
 {
 	if (!e->waits)
 		arrive(q, e);
-	if (e->words.gate) {
-		if (atomic_load(e->words.gate) && !e->open)
-			return false;
-		if (e->words.hold && atomic_load(e->words.hold) && !e->open)
-			return false;
-		atomic_store(e->words.progress, 2 * e->progress);
-		q->sampling = e->sample;
-		q->sample_since = q->dev->clock;
-	}
+	if (e->words.gate && !pass_gate(q, e))
+		return false;
 	q->dev->waiting--;
 	return true;
 }

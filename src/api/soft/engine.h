@@ -18,7 +18,9 @@ struct fm_sim_entry {
 	struct fm_simq *queue;
 	enum fm_sim_entry_kind kind;
 	bool open;                  /* a gate */
-	bool waits;                 /* at a word: it has arrived there */
+	bool waits;                 /* at a word: it has arrived there, */
+	bool goes;                  /* has seen it open, */
+	bool gone;                  /* and has said so */
 	bool sample;                /* a word: the stretch behind it is timed */
 	struct fm_gate_words words; /* a word to look at (gate), or to write (progress) alone */
 	uint64_t progress;

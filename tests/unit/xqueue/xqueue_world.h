@@ -96,12 +96,20 @@ static inline void peer_room(enum fm_slice_mode room)
 	peer.rooms++;
 }
 
+/* Of the client that is made first: it can rest (rest.h), and who is to be kept out is asked. */
+static struct {
+	bool rests;
+	bool (*keep_out)(bool out);
+} world_config;
+
 static inline struct fm_client *client(bool gates_always)
 {
 	const struct fm_client_config config = {.api = "test",
 		.local = &peer_link,
 		.local_policy = "test",
 		.makes_room = peer_room,
+		.rests = world_config.rests,
+		.keep_out = world_config.keep_out,
 		.gates_always = gates_always};
 
 	return fm_client_get(&config);

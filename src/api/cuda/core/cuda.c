@@ -224,6 +224,15 @@ static union fm_cu_mem_op wait_op(const struct fm_cu_queue *q, const struct fm_g
 	return o;
 }
 
+/* word: in the board. */
+static union fm_cu_mem_op wait_for_zero(const struct fm_cu_queue *q, const volatile void *word)
+{
+	union fm_cu_mem_op o = mem_op(q, FM_CU_OP_WAIT_VALUE_32, word, 0);
+
+	o.op.flags = FM_CU_WAIT_VALUE_EQ;
+	return o;
+}
+
 /* Fills in what a gate waits for; returns how many operations that is. */
 #define WAITS 2
 static unsigned waits(
@@ -232,8 +241,7 @@ static unsigned waits(
 	ops[0] = wait_op(q, w);
 	if (!w->hold)
 		return 1;
-	ops[1] = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->hold, 0);
-	ops[1].op.flags = FM_CU_WAIT_VALUE_EQ;
+	ops[1] = wait_for_zero(q, w->hold);
 	return 2;
 }
 
@@ -341,18 +349,39 @@ static union fm_cu_mem_op passed_op(
 	return mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, 2 * finished);
 }
 
-static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+/* The operation that reports that the device stands at the gate. */
+static union fm_cu_mem_op stands_op(
+	const struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
 	uint64_t waiting = q->guard ? fm_cu_guard_waiting(q->guard) : 2 * finished + 1;
-	union fm_cu_mem_op ops[3 + WAITS] = {
-		mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, waiting)};
-	unsigned n = 1 + waits(q, w, ops + 1);
-	int rc;
 
+	return mem_op(q, FM_CU_OP_WRITE_VALUE_64, w->progress, waiting);
+}
+
+/* Fills in the rest of a gate. A device that is about to go on says so, and then looks once more
+ * whether the process rests: what it writes is in memory before it reads (hwqueue.h). */
+#define GATE_ENDS (WAITS + 4)
+static unsigned gate_ends(const struct fm_cu_queue *q, const struct fm_gate_words *w,
+	uint64_t finished, union fm_cu_mem_op ops[GATE_ENDS])
+{
+	unsigned n = waits(q, w, ops);
+
+	if (w->rest)
+		ops[n++] = wait_for_zero(q, w->rest);
 	if (q->guard)
 		ops[n++] = fm_cu_guard_wait(q->guard);
 	ops[n++] = passed_op(q, w, finished);
-	rc = enqueue(q, ops, n);
+	if (w->leave)
+		ops[n++] = wait_for_zero(q, w->leave);
+	return n;
+}
+
+static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
+{
+	union fm_cu_mem_op ops[1 + GATE_ENDS] = {stands_op(q, w, finished)};
+	unsigned n = 1 + gate_ends(q, w, finished, ops + 1);
+	int rc = enqueue(q, ops, n);
+
 	if (!rc && q->guard)
 		fm_cu_guard_gated(q->guard, w->progress, finished);
 	return rc;
@@ -387,6 +416,26 @@ static int gate(void *hwq, const struct fm_gate_words *w, uint64_t finished, boo
 	}
 	if (pushed > 0)
 		q->cu->ctx_pop(&old);
+	fm_cu_leave(q->cu, mode);
+	return rc;
+}
+
+/* Not with a guard, which must know what is between two gates. */
+static int gate_part(void *hwq, const struct fm_gate_words *w, uint64_t finished, bool second)
+{
+	struct fm_cu_queue *q = hwq;
+	union fm_cu_mem_op ops[GATE_ENDS];
+	unsigned n = 1;
+	int rc, mode;
+
+	if (q->guard || !fm_cu_reaches(q) || !reaches_gates(q, w))
+		return -EOPNOTSUPP;
+	mode = fm_cu_enter(q->cu);
+	if (second)
+		n = gate_ends(q, w, finished, ops);
+	else
+		ops[0] = stands_op(q, w, finished);
+	rc = enqueue(q, ops, n);
 	fm_cu_leave(q->cu, mode);
 	return rc;
 }
@@ -555,6 +604,7 @@ const struct fm_hw_ops fm_cu_ops = {
 	.release = release,
 	.quiesce = quiesce,
 	.device_gate = {.gate = gate,
+		.part = gate_part,
 		.write_fence = write_fence,
 		.sampled = fm_cu_sampled,
 		.reach_gates = reach_gates,

@@ -212,7 +212,7 @@ static void describe(const struct fm_cuda_view *v, struct fm_cuda_info *i)
 	i->kernels_left = n.kernels_left;
 	i->images_left = n.images_left;
 	i->bound = v->bound;
-	i->suspended = atomic_load(&q->own_suspended);
+	i->suspended = fm_xq_own_suspended(q);
 	i->stalled = fm_xq_stalled(q);
 	i->scheduled = atomic_load(atomic_load(&q->gate)) == FM_GATE_OPEN;
 }

@@ -157,7 +157,7 @@ static bool make_queue(struct trial *t)
 static bool launch(struct trial *t, uint64_t ns)
 {
 	const struct fm_gate_words words = {t->words, PROBE_PAGE, t->words, PROBE_PAGE,
-		&t->words->gate, &t->words->waiting, &t->words->progress, NULL};
+		&t->words->gate, &t->words->waiting, &t->words->progress, NULL, NULL, NULL};
 	struct {
 		CUdeviceptr out;
 		uint64_t ns, ours[FM_GUARD_PARAMS];

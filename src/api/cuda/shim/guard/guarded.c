@@ -304,7 +304,7 @@ enum fm_cuda_call_kind fm_cuda_copy_enter(
 	if (stream == FM_CU_STREAM_LEGACY)
 		for_all(fm_cuda_current(), is_blocking, true, fm_xq_await_gates);
 	fm_xq_await_gates(q->xq);
-	if (atomic_load(&q->ordered) && !atomic_load(&q->xq->own_suspended)) {
+	if (atomic_load(&q->ordered) && !fm_xq_own_suspended(q->xq)) {
 		atomic_store(&q->ordered, false);
 		await_idle(q);
 	}
@@ -396,7 +396,7 @@ static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
 	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
 	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
 
-	if (atomic_load_explicit(&q->xq->own_suspended, memory_order_relaxed))
+	if (fm_xq_own_suspended(q->xq))
 		return FM_CU_AHEAD;
 	n = FM_MAX(n, 1u);
 	part = FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST);
