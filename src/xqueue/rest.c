@@ -45,7 +45,7 @@ void fm_rests_free(struct fm_client *c)
 
 static uint32_t word_of(const struct fm_client *c)
 {
-	return c->rests ? atomic_load(&c->board->rest) : 0;
+	return c && c->rests ? atomic_load(&c->board->rest) : 0;
 }
 
 static enum fm_rest state_of(uint32_t word)
@@ -81,10 +81,11 @@ bool fm_rest_is_over(const struct fm_client *c)
 
 /* --- closing and opening --- */
 
+/* The exit may have opened the word meanwhile. */
 static void hold_all(struct fm_client *c)
 {
 	pthread_mutex_lock(&c->lock);
-	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
+	for (unsigned i = 0; i < FM_CLIENT_QUEUES && word_of(c); i++)
 		if (c->queue[i])
 			atomic_fetch_or(&c->queue[i]->held_by, FM_XQ_BY_REST);
 	pthread_mutex_unlock(&c->lock);
@@ -147,20 +148,35 @@ static int not_able(const struct fm_client *c)
 	return atomic_load(&c->dead) || atomic_load(&c->rests->over) ? -ESHUTDOWN : 0;
 }
 
+/* Not after the exit has opened the word. */
+static void keep_from_leaving(struct fm_client *c, uint32_t word, bool yes)
+{
+	pthread_mutex_lock(&c->lock);
+	if (word_of(c) == word)
+		atomic_store(&c->board->rest_leave, yes);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* The device may have seen a gate open before the word was closed, and not have said yet that it
  * goes on. So once all queues seem to be at rest, the device is kept from leaving gates, too, and
  * all are looked at again. A queue that turns out to have left is let go to its next gate. */
-static int look(struct fm_client *c, struct fm_err *why)
+static int look(struct fm_client *c, uint32_t word, struct fm_err *why)
 {
 	int rc = fm_still(c, c->rests->since, why);
 
 	if (rc)
 		return rc;
-	atomic_store(&c->board->rest_leave, 1);
+	keep_from_leaving(c, word, true);
 	rc = fm_still(c, c->rests->since, why);
 	if (rc)
-		atomic_store(&c->board->rest_leave, 0);
+		keep_from_leaving(c, word, false);
 	return rc;
+}
+
+static int cannot(int rc, struct fm_err *why)
+{
+	return fm_err_set(why, rc, "%s",
+		rc == -ESHUTDOWN ? "the process exits" : "memory of this process is not managed");
 }
 
 int fm_rest_begin(struct fm_client *c, uint64_t deadline, struct fm_err *why)
@@ -168,24 +184,23 @@ int fm_rest_begin(struct fm_client *c, uint64_t deadline, struct fm_err *why)
 	int rc = not_able(c);
 	uint32_t word;
 
-	if (rc)
-		return fm_err_set(why, rc, "%s",
-			rc == -ESHUTDOWN ? "the process exits"
-					 : "memory of this process is not managed");
-	if (!word_of(c))
+	if (!rc && !word_of(c))
 		close_word(c);
 	word = word_of(c);
-	if (word && word == atomic_load(&c->rests->still))
+	if (!rc && word && with_state(word, FM_REST_CLOSED) == atomic_load(&c->rests->still))
 		return 0;
-	if (state_of(word) == FM_REST_CLOSED)
-		rc = look(c, why);
-	else
-		rc = fm_err_set(why, -ESHUTDOWN, "the process exits");
+	if (!rc)
+		rc = look(c, word, why);
+	/* The exit raises `over` and then reads the word; this thread may have closed it since. */
+	if (not_able(c))
+		rc = cannot(not_able(c), why);
+	if (rc == -EAGAIN && fm_now() >= deadline)
+		rc = -EBUSY;
 	if (!rc)
 		atomic_store(&c->rests->still, word);
-	else if (rc != -EAGAIN || fm_now() >= deadline)
+	else if (rc != -EAGAIN && state_of(word) == FM_REST_CLOSED)
 		open_word(c, word);
-	return rc == -EAGAIN && fm_now() >= deadline ? -EBUSY : rc;
+	return rc;
 }
 
 static unsigned inside(const struct fm_rests *r)

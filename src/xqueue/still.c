@@ -70,7 +70,7 @@ static bool all_are_held(struct fm_xq *q, uint64_t begun, uint64_t done)
 	return done >= passed && begun - passed == q->cold->holds;
 }
 
-/* Lock held. `begun` is read first: what comes later is held. */
+/* Lock held. What begins after `begun` was read is held. */
 static bool is_still(struct fm_xq *q)
 {
 	uint64_t begun = atomic_load(&q->slot->begun), done = finished(q);
