@@ -117,3 +117,6 @@ file(GLOB gpu_guardian CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/guardia
 add_executable(gpu_guardian ${gpu_guardian})
 target_link_libraries(gpu_guardian PRIVATE fm_code_cuda ${CMAKE_DL_LIBS})
 set_target_properties(gpu_guardian PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+file(GLOB gpu_memory CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/memory/*.c)
+cuda_program(gpu_memory "${gpu_memory}")
+target_include_directories(gpu_memory PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
