@@ -4,7 +4,7 @@
 #include "host.h"
 #include <sys/types.h>
 
-enum { MOVERS = 3, ROUNDS = 10, CHUNKS = 2048, SLAB = 128 * 1024 * 1024, BLOCKS_MOST = 4096 };
+enum { MOVERS = 3, ROUNDS = 10, CHUNKS = 2048, SLAB = 128 * 1024 * 1024, BLOCKS_MOST = 8192 };
 /* SHARED: registered memory of one file for all, which grows as it is needed and is used again.
  * OWN: registered anonymous memory of each process, kept. CHUNKS_NEW: chunks of the host, made and
  * released each time. CHUNKS_KEPT: likewise, kept. */

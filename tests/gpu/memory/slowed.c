@@ -108,7 +108,7 @@ static void launch_matmul(void)
 static void launch_gather(void)
 {
 	uint64_t rows = BIG / 512;
-	uint32_t times = 64;
+	uint32_t times = 512;
 	void *params[] = {&w.big, &rows, &times, &w.sink};
 
 	for (int i = 0; i < 60; i++)
