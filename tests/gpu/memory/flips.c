@@ -184,6 +184,8 @@ static void one(int i, struct outcome *o)
 		o->is = MISSING;
 	else if (o->rc || now.flip_rc)
 		o->is = WRONG;
+	else if (!o->after && !now.step)
+		o->is = NOTED; /* the flip did not begin in time: nothing was mapped anew */
 	else if (!o->after)
 		judge(from, to, o);
 	command_clean(&now.r);
@@ -205,7 +207,7 @@ int probe_flips(int argc, char **argv)
 	for (int i = 0; i < s.n; i++)
 		sums[o[i].is]++;
 	printf("== P7 commands behind a gate, range mapped anew:");
-	for (int i = 0; i < NOTED; i++)
-		printf(" %d %s%s", sums[i], outcome_names[i], i + 1 < NOTED ? "," : "\n");
+	for (int i = 0; i <= NOTED; i++)
+		printf(" %d %s%s", sums[i], outcome_names[i], i < NOTED ? "," : "\n");
 	return 0;
 }
