@@ -146,6 +146,9 @@ struct gate gate_new(void);
 int gate_close(struct gate *g, CUstream s); /* and lets the stream wait there */
 void gate_open(struct gate *g);
 
+/* By which bounds are multiplied, where the machine has much else to do: GPU_PATIENCE. */
+double gpu_patience(void);
+
 /* A thread with the context of its own, for a call that may not return. One of each number. */
 void helper_start(int which, void (*fn)(void *), void *arg);
 bool helper_done(int which, double us); /* waits that long */

@@ -63,7 +63,8 @@ static int watch(const struct series *s, struct state *st, pid_t pid, double end
 			say(s, *said, &st->o[*said]);
 		if (ended)
 			return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-		if (now_us() - (double)atomic_load(&st->since_us) > s->case_s * 1e6 ||
+		if (now_us() - (double)atomic_load(&st->since_us) >
+				s->case_s * gpu_patience() * 1e6 ||
 			now_us() > end) {
 			kill(pid, SIGKILL);
 			waitpid(pid, &status, 0);
@@ -92,7 +93,7 @@ struct outcome *series_run(const struct series *s)
 	size_t size = sizeof(struct state) + (size_t)s->n * sizeof(struct outcome);
 	struct state *st =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	double end = now_us() + s->all_s * 1e6;
+	double end = now_us() + s->all_s * gpu_patience() * 1e6;
 	int said = 0;
 
 	if (st == MAP_FAILED)
